@@ -10,7 +10,9 @@ import (
 
 // agentLessons is what /v1/lessons and /lesson need: the bank, open for as long as precept runs,
 // and the counts of consultations.
-func (p *parts) agentLessons(cfg *configs.Config, backend any) (proxy.Bank, *proxy.Consulted, error) {
+func (p *parts) agentLessons(cfg *configs.Config, backend any) (
+	proxy.Bank, *proxy.Consulted, error,
+) {
 	b, closeBank, err := p.OpenWriter(cfg)
 	if err != nil {
 		return nil, nil, err

@@ -11,7 +11,10 @@ import (
 func (s *Server) announce(ctx context.Context, data, adminURL string) {
 	debug.FreeOSMemory() // starting reads and compiles a lot that is not needed again
 	if s.first {
-		fmt.Fprintf(s.options.Console, "agents: OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s\n", data, data)
+		fmt.Fprintf(
+			s.options.Console, "agents: OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s\n", data,
+			data,
+		)
 	}
 	if s.options.Ready == nil {
 		s.log.always(ctx, "precept ready", "data", data, "admin", adminURL)

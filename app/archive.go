@@ -30,7 +30,10 @@ func (p *parts) Export(ctx context.Context, w io.Writer, e admin.Export) error {
 		return store.ErrVolatile
 	}
 	filter := e.Filter
-	x := &ExportJob{Evidence: unclosed{open}, Filter: &filter, Agent: e.Agent, Session: e.Session, Out: w, hides: p.archive.Hides}
+	x := &ExportJob{
+		Evidence: unclosed{open}, Filter: &filter, Agent: e.Agent, Session: e.Session, Out: w,
+		hides: p.archive.Hides,
+	}
 	return x.Write(ctx, e.Format)
 }
 

@@ -30,7 +30,9 @@ func bankURL(cfg *configs.Config) (string, error) {
 	case IsRedis(cfg.StoreURL()):
 		return cfg.StoreURL(), nil
 	}
-	return "", errors.New("lessons: redis:// means the Redis of store.url, and that is a file; write redis://host:6379/0")
+	return "", errors.New(
+		"lessons: redis:// means the Redis of store.url, and that is a file; write redis://host:6379/0",
+	)
 }
 
 // OpenBank opens the fleet's lessons; nil when they lie in a directory.
@@ -62,7 +64,10 @@ func (w *Tools) OpenWriterWith(cfg *configs.Config, limits bank.Limits) (b *bank
 
 // Writer is the rules for a place, with the hooks that the checks have everywhere.
 func (w *Tools) Writer(place bank.Place, limits bank.Limits) *bank.Bank {
-	return bank.New(bank.Options{Place: place, Now: w.Now, Limits: limits, Keys: Keys, Checks: lesson.Checks{Secrets: Secrets}})
+	return bank.New(bank.Options{
+		Place: place, Now: w.Now, Limits: limits, Keys: Keys,
+		Checks: lesson.Checks{Secrets: Secrets},
+	})
 }
 
 // openLessons takes the configured lessons into force and makes what watches them. A bank that is
@@ -80,12 +85,18 @@ func (p *parts) openLessons(ctx context.Context, cfg *configs.Config) error {
 		watcher.Panicked = p.panicked
 		book, problems, err := watcher.Load()
 		if err != nil {
-			p.log.Warn("lessons cannot be read; nothing is injected until they can", "dir", cfg.Lessons, "error", err)
+			p.log.Warn(
+				"lessons cannot be read; nothing is injected until they can", "dir", cfg.Lessons,
+				"error", err,
+			)
 			book = lesson.NewBook(nil)
 		}
 		p.lessons(book, problems)
 		if _, err := os.Stat(cfg.Lessons); errors.Is(err, fs.ErrNotExist) {
-			p.log.Warn("there is no such directory of lessons; they come into force when it appears", "lessons", cfg.Lessons)
+			p.log.Warn(
+				"there is no such directory of lessons; they come into force when it appears",
+				"lessons", cfg.Lessons,
+			)
 		}
 		p.follow = append(p.follow, watcher.Run)
 		return nil

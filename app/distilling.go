@@ -84,7 +84,9 @@ func (w *Tools) OpenPlace(cfg *configs.Config, log func(string)) (bank.Place, fu
 }
 
 // NewDistiller puts a distiller together.
-func (w *Tools) NewDistiller(cfg *configs.Config, st DistillStore, place bank.Place) (*Distiller, error) {
+func (w *Tools) NewDistiller(
+	cfg *configs.Config, st DistillStore, place bank.Place,
+) (*Distiller, error) {
 	var id [8]byte
 	if _, err := io.ReadFull(w.Random, id[:]); err != nil {
 		return nil, fmt.Errorf("name the distiller: %w", err)
@@ -95,10 +97,14 @@ func (w *Tools) NewDistiller(cfg *configs.Config, st DistillStore, place bank.Pl
 	}
 	resolve := func(e lesson.Evidence) bool { return resolves(st, e) }
 	return &Distiller{distill.Options{
-		Source: st, Notes: st, Judge: judge, Auto: cfg.Distill.Gate == "auto", Parallel: cfg.Distill.Parallel, Now: w.Now, Owner: hex.EncodeToString(id[:]),
-		Bank: bank.New(bank.Options{Place: place, Now: w.Now, Checks: lesson.Checks{Secrets: Secrets, Resolve: resolve}}),
+		Source: st, Notes: st, Judge: judge, Auto: cfg.Distill.Gate == "auto",
+		Parallel: cfg.Distill.Parallel, Now: w.Now, Owner: hex.EncodeToString(id[:]),
+		Bank: bank.New(bank.Options{Place: place, Now: w.Now, Checks: lesson.Checks{
+			Secrets: Secrets, Resolve: resolve,
+		}}),
 		Budget: distill.Budget{
-			Tokens: int64(cfg.Distill.MaxTokens), Cost: cfg.Distill.MaxCost, PerInput: cfg.Distill.PriceInput, PerOut: cfg.Distill.PriceOutput,
+			Tokens: int64(cfg.Distill.MaxTokens), Cost: cfg.Distill.MaxCost,
+			PerInput: cfg.Distill.PriceInput, PerOut: cfg.Distill.PriceOutput,
 		},
 	}}, nil
 }
@@ -133,8 +139,9 @@ func (w *Tools) newJudge(cfg *configs.Config, seed [8]byte) (distill.Judge, erro
 		return nil, err
 	}
 	return distill.NewModel(distill.ClientOptions{
-		URL: cfg.Distill.Judge, Model: cfg.Distill.Model, Key: cfg.Distill.APIKey.Reveal(), HTTP: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}},
-		Now: w.Now, Wait: Pause, Random: rand.New(rand.NewPCG(uint64(seed[0]), uint64(seed[1])<<8|uint64(seed[2]))), //nolint:gosec // it spreads retries
+		URL: cfg.Distill.Judge, Model: cfg.Distill.Model, Key: cfg.Distill.APIKey.Reveal(),
+		HTTP: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}},
+		Now:  w.Now, Wait: Pause, Random: rand.New(rand.NewPCG(uint64(seed[0]), uint64(seed[1])<<8|uint64(seed[2]))), //nolint:gosec // it spreads retries
 	}, prompts), nil
 }
 
@@ -163,7 +170,11 @@ func (p *parts) distils(cfg *configs.Config, st DistillStore) error {
 			case err != nil:
 				p.failed("distill", err)
 			case s.Judged+s.Proposed+s.Merged > 0:
-				p.log.Info("distilled", "read", s.Read, "judged", s.Judged, "proposed", s.Proposed, "merged", s.Merged, "refused", Total(s.Refused), "why", slices.Sorted(maps.Keys(s.Refused)), "tokens", s.Tokens)
+				p.log.Info(
+					"distilled", "read", s.Read, "judged", s.Judged, "proposed", s.Proposed,
+					"merged", s.Merged, "refused", Total(s.Refused), "why",
+					slices.Sorted(maps.Keys(s.Refused)), "tokens", s.Tokens,
+				)
 			}
 		})
 	})

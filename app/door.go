@@ -27,7 +27,10 @@ func (s *Server) openAdmin(l net.Listener) error {
 			if err != nil {
 				kept = "it holds until precept stops"
 			}
-			fmt.Fprintf(s.options.Console, "dashboard: %s (shown once; %s)\n", admin.LoginLink(base, token), kept)
+			fmt.Fprintf(
+				s.options.Console, "dashboard: %s (shown once; %s)\n", admin.LoginLink(base, token),
+				kept,
+			)
 			s.first = true
 		}
 	}
@@ -39,9 +42,12 @@ func (s *Server) openAdmin(l net.Listener) error {
 	}
 	var err error
 	s.admin, err = admin.New(admin.Options{
-		Access: s.access(s.cfg), Base: s.cfg.Admin.BasePath, Listen: l.Addr().String(), Report: s.service.report, Forget: s.service.forget, Keep: s.service.keep, Library: s.service.library, Survey: s.service.library, Figures: s.adminFigures,
+		Access: s.access(s.cfg), Base: s.cfg.Admin.BasePath, Listen: l.Addr().String(),
+		Report: s.service.report, Forget: s.service.forget, Keep: s.service.keep,
+		Library: s.service.library, Survey: s.service.library, Figures: s.adminFigures,
 		Ready: s.service.ready, Truth: s.options.Truth, Metrics: s.service.metrics,
-		Archive: s.service.archive, Rate: s.service.rate, Export: s.service.export, Health: s.service.vitals.health, Prices: s.prices, DataDir: notes,
+		Archive: s.service.archive, Rate: s.service.rate, Export: s.service.export,
+		Health: s.service.vitals.health, Prices: s.prices, DataDir: notes,
 		Random: s.Random, Now: s.Now, Log: s.log.Logger,
 	})
 	return err
@@ -72,10 +78,14 @@ func (s *Server) access(cfg *configs.Config) admin.Access {
 func (s *Server) adminFigures(ctx context.Context) []admin.Figure {
 	var out []admin.Figure
 	if fault := s.faults.get(); fault != "" {
-		out = append(out, admin.Figure{Name: "Configuration", Value: "the old one is in force: " + fault, Bad: true})
+		out = append(out, admin.Figure{
+			Name: "Configuration", Value: "the old one is in force: " + fault, Bad: true,
+		})
 	}
 	if waiting := s.waiting.get(); waiting != "" {
-		out = append(out, admin.Figure{Name: "Configuration", Value: "needs a new start: " + waiting, Bad: true})
+		out = append(out, admin.Figure{
+			Name: "Configuration", Value: "needs a new start: " + waiting, Bad: true,
+		})
 	}
 	if s.service.figures != nil {
 		out = append(out, s.service.figures(ctx)...)

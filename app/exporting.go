@@ -129,7 +129,8 @@ func transcript(ctx context.Context, e Evidence, r session.Row) (sample.Session,
 	}
 	for _, f := range entries {
 		s.Ratings = append(s.Ratings, sample.Rating{
-			At: f.At, Source: f.Source, Type: f.Type, Score: f.Score, Label: f.Label, Comment: f.Comment,
+			At: f.At, Source: f.Source, Type: f.Type, Score: f.Score, Label: f.Label,
+			Comment:    f.Comment,
 			Correction: f.Correction, Details: f.Details, Turn: f.Turn,
 		})
 	}

@@ -13,7 +13,9 @@ import (
 // Report implements admin.Reporter.
 func (p *parts) Report(ctx context.Context, q admin.Query) (report.Report, error) {
 	r, err := p.learner.Report(ctx, learn.ReportQuery{
-		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Explain: q.Explain, Bands: q.Bands, Book: p.book.Load(), Config: p.proxy.Experiment(), Inject: p.proxy.Presentation(),
+		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf,
+		Explain: q.Explain, Bands: q.Bands, Book: p.book.Load(), Config: p.proxy.Experiment(),
+		Inject: p.proxy.Presentation(),
 	})
 	if err != nil {
 		return r, err
@@ -31,12 +33,16 @@ func (p *parts) figures(context.Context) []admin.Figure {
 		{Name: "Sessions in memory", Value: strconv.Itoa(p.store.Sessions())},
 		{Name: "Exchanges stored since start", Value: strconv.FormatInt(t.Exchanges.Load(), 10)},
 		{Name: "Exchanges waiting", Value: strconv.FormatInt(t.Pending.Load(), 10)},
-		{Name: "Sessions closed since start", Value: strconv.FormatInt(p.learner.Tally.Closed.Load(), 10)},
+		{Name: "Sessions closed since start", Value: strconv.FormatInt(
+			p.learner.Tally.Closed.Load(), 10,
+		)},
 	}...)
 	if p.notice != "" {
 		out = append(out, admin.Figure{Name: "Store", Value: "none: " + p.notice, Bad: true})
 	} else if !p.store.Healthy() {
-		out = append(out, admin.Figure{Name: "Store", Value: "the last write failed and is being repeated", Bad: true})
+		out = append(out, admin.Figure{
+			Name: "Store", Value: "the last write failed and is being repeated", Bad: true,
+		})
 	}
 	return out
 }
@@ -44,7 +50,10 @@ func (p *parts) figures(context.Context) []admin.Figure {
 func (p *parts) lessonFigures() []admin.Figure {
 	return []admin.Figure{
 		{Name: "Lessons in force", Value: strconv.Itoa(inForce(p.book.Load(), p.quiet.now()))},
-		{Name: "Lesson files with faults", Value: strconv.FormatInt(p.problems.Load(), 10), Bad: p.problems.Load() > 0},
+		{
+			Name: "Lesson files with faults", Value: strconv.FormatInt(p.problems.Load(), 10),
+			Bad: p.problems.Load() > 0,
+		},
 	}
 }
 

@@ -66,7 +66,9 @@ func (p *parts) openRedis(ctx context.Context, cfg *configs.Config) (Backend, er
 	if err := db.Ping(ctx); err != nil {
 		p.absent = true
 		p.metrics.FailedOpen("store")
-		p.log.Error("the store cannot be used; precept starts without it and goes on asking", "error", err)
+		p.log.Error(
+			"the store cannot be used; precept starts without it and goes on asking", "error", err,
+		)
 		p.quiet.allow("store") // it is told of here
 	}
 	return db, nil
@@ -110,7 +112,10 @@ func (p *parts) agree(ctx context.Context, cfg *configs.Config, be sharedStore) 
 	defer cancel()
 	if _, err := f.ask(ctx); err != nil {
 		if !f.known {
-			p.log.Warn("the fleet's salt is not known yet; until the store can be reached, new sessions are no part of the experiment and get no lessons (set bandit.salt to do without it)", "error", err)
+			p.log.Warn(
+				"the fleet's salt is not known yet; until the store can be reached, new sessions are no part of the experiment and get no lessons (set bandit.salt to do without it)",
+				"error", err,
+			)
 		}
 		return f, nil //nolint:nilerr // it is asked again; starting must not depend on it
 	}
@@ -172,7 +177,9 @@ func (f *fleet) keep(p *parts) {
 		err = file.Write(f.path, 0o600, b)
 	}
 	if err != nil {
-		p.log.Warn("no copy of the fleet's keys can be kept; the next start needs the store", "error", err)
+		p.log.Warn(
+			"no copy of the fleet's keys can be kept; the next start needs the store", "error", err,
+		)
 	}
 }
 

@@ -22,7 +22,10 @@ const indexLimit = 10 * time.Second
 func (p *parts) reindex(cfg *configs.Config) {
 	ctx, cancel := context.WithTimeout(context.Background(), indexLimit)
 	defer cancel()
-	b := bank.New(bank.Options{Place: bank.Directory(cfg.Lessons), Now: p.Now, Checks: lesson.Checks{Secrets: Secrets}, Counts: p.counts})
+	b := bank.New(bank.Options{
+		Place: bank.Directory(cfg.Lessons), Now: p.Now, Checks: lesson.Checks{Secrets: Secrets},
+		Counts: p.counts,
+	})
 	if err := b.Reindex(ctx); err != nil {
 		p.log.Debug("the index of the lessons could not be written", "error", err)
 	}

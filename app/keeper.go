@@ -19,11 +19,16 @@ type keeper struct {
 }
 
 // Act implements admin.Keeper.
-func (k keeper) Act(ctx context.Context, slug string, seen lesson.Sight, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error) {
+func (k keeper) Act(
+	ctx context.Context, slug string, seen lesson.Sight, a lesson.Action, plan lesson.TrialPlan,
+	by string,
+) (*lesson.Lesson, error) {
 	if strings.ContainsAny(slug, "/\\") {
 		return nil, admin.ErrNoLesson
 	}
-	r, err := k.ChangeLesson(ctx, k.cfg, slug, bank.Decision{Action: a, Plan: plan, By: by, Seen: seen})
+	r, err := k.ChangeLesson(ctx, k.cfg, slug, bank.Decision{
+		Action: a, Plan: plan, By: by, Seen: seen,
+	})
 	if errors.Is(err, bank.ErrNoLesson) {
 		err = admin.ErrNoLesson
 	}
@@ -31,7 +36,9 @@ func (k keeper) Act(ctx context.Context, slug string, seen lesson.Sight, a lesso
 }
 
 // ChangeLesson changes a lesson where it is kept: in a directory, or in the Redis of a fleet.
-func (w *Tools) ChangeLesson(ctx context.Context, cfg *configs.Config, slug string, d bank.Decision) (bank.Result, error) {
+func (w *Tools) ChangeLesson(
+	ctx context.Context, cfg *configs.Config, slug string, d bank.Decision,
+) (bank.Result, error) {
 	b, closeBank, err := w.OpenWriter(cfg)
 	if err != nil {
 		return bank.Result{}, err

@@ -11,7 +11,9 @@ import (
 
 // keys are random values that are made once and kept with the store, so that restarts and replicas
 // share them. known is false while a fleet's cannot be learned.
-func (p *parts) keys(ctx context.Context, cfg *configs.Config, backend Backend) (keys fleetKeys, known bool, err error) {
+func (p *parts) keys(
+	ctx context.Context, cfg *configs.Config, backend Backend,
+) (keys fleetKeys, known bool, err error) {
 	if shared, ok := backend.(sharedStore); ok && IsRedis(cfg.StoreURL()) {
 		f, err := p.agree(ctx, cfg, shared)
 		if err != nil {

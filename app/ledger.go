@@ -60,7 +60,9 @@ func (p *parts) ledgerFault(ctx context.Context, err error) {
 
 // offerLedger proposes the entries that the bank does not have. left says that it took no more for
 // now.
-func (p *parts) offerLedger(ctx context.Context, cfg *configs.Config, text []byte) (left bool, err error) {
+func (p *parts) offerLedger(
+	ctx context.Context, cfg *configs.Config, text []byte,
+) (left bool, err error) {
 	all := ledger.Lessons(text)
 	if len(all) == 0 {
 		return false, nil
@@ -98,7 +100,10 @@ func (p *parts) offerLedger(ctx context.Context, cfg *configs.Config, text []byt
 				p.tookLedger(taken)
 				return true, nil
 			default:
-				p.log.Warn("an entry of the ledger is no lesson", "slug", fresh[i].Lesson.Slug, "fault", r.Err)
+				p.log.Warn(
+					"an entry of the ledger is no lesson", "slug", fresh[i].Lesson.Slug, "fault",
+					r.Err,
+				)
 			}
 		}
 		fresh = fresh[len(results):]

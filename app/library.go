@@ -121,7 +121,9 @@ func newestFirst(now time.Time, days int, look func(since, until time.Time) erro
 }
 
 // Backtest implements admin.Surveyor.
-func (l *library) Backtest(ctx context.Context, tenant string, one *lesson.Lesson) (backtest.Result, error) {
+func (l *library) Backtest(
+	ctx context.Context, tenant string, one *lesson.Lesson,
+) (backtest.Result, error) {
 	e, ok := l.backend.(interface {
 		Walker
 		Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
@@ -137,7 +139,10 @@ func (l *library) Backtest(ctx context.Context, tenant string, one *lesson.Lesso
 				return err
 			}
 			slices.SortStableFunc(xs, func(x, y sample.Exchange) int { return cmp.Or(cmp.Compare(x.Turn, y.Turn), x.At.Compare(y.At)) })
-			run.Add(&backtest.Session{Tenant: r.Tenant, Name: xs[0].SessionName, Exchanges: xs, Told: a.Told, Reward: a.Reward})
+			run.Add(&backtest.Session{
+				Tenant: r.Tenant, Name: xs[0].SessionName, Exchanges: xs, Told: a.Told,
+				Reward: a.Reward,
+			})
 			if run.Sessions() >= backtestMost || l.Now().Sub(now) > backtestTime {
 				return errEnough
 			}

@@ -12,24 +12,35 @@ import (
 
 // StoreOptions are those of every verb that writes the store, but for whom to tell of failures.
 func (w *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Options, error) {
-	optOut, err := sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
+	optOut, err := sample.NewOptOut(
+		cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants,
+	)
 	return store.Options{
 		Now: w.Now, Backend: backend, Fleet: storeFleet(backend),
-		Lookup: cfg.Limits.LookupTimeout, Sessions: cfg.Limits.Sessions, HoldBytes: int64(cfg.Limits.CaptureTotalBytes), SpoolDir: spoolOf(cfg, backend), SpoolBytes: int64(cfg.Limits.SpoolBytes),
-		DeliverEvery: deliverEvery(cfg), Learn: cfg.Learning.Enabled, Personal: cfg.Learning.AnonymizePII,
-		OptOut: optOut, Retention: cfg.Learning.Retention, Sentiment: cfg.Reward.Sentiment,
+		Lookup: cfg.Limits.LookupTimeout, Sessions: cfg.Limits.Sessions,
+		HoldBytes: int64(cfg.Limits.CaptureTotalBytes), SpoolDir: spoolOf(cfg, backend),
+		SpoolBytes:   int64(cfg.Limits.SpoolBytes),
+		DeliverEvery: deliverEvery(cfg), Learn: cfg.Learning.Enabled,
+		Personal: cfg.Learning.AnonymizePII,
+		OptOut:   optOut, Retention: cfg.Learning.Retention, Sentiment: cfg.Reward.Sentiment,
 	}, err
 }
 
 // LearnOptions are those of every verb that learns or reports, but for what is known beside the
 // backend.
 func (w *Tools) LearnOptions(cfg *configs.Config, backend Backend) learn.Options {
-	return learn.Options{Now: w.Now, Backend: backend, Fleet: learnFleet(backend), Reward: Definition(cfg), Samples: cfg.Learning.Enabled}
+	return learn.Options{
+		Now: w.Now, Backend: backend, Fleet: learnFleet(backend), Reward: Definition(cfg),
+		Samples: cfg.Learning.Enabled,
+	}
 }
 
 // Definition is what a reward is.
 func Definition(cfg *configs.Config) feedback.Definition {
-	return feedback.Definition{Tiers: Tiers(cfg.Reward.Tiers), Sentiment: cfg.Reward.Sentiment, CloseAfter: cfg.Reward.CloseAfter}
+	return feedback.Definition{
+		Tiers: Tiers(cfg.Reward.Tiers), Sentiment: cfg.Reward.Sentiment,
+		CloseAfter: cfg.Reward.CloseAfter,
+	}
 }
 
 // spoolOf is where what waits for the store is written down: nowhere, when nothing can be written

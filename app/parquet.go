@@ -66,12 +66,16 @@ type parquetExport struct {
 }
 
 func newParquetExport(out io.Writer) (*parquetExport, error) {
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(parquetPage), zstd.WithZeroFrames(true), zstd.WithEncoderCRC(false))
+	encoder, err := zstd.NewWriter(
+		nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(parquetPage),
+		zstd.WithZeroFrames(true), zstd.WithEncoderCRC(false),
+	)
 	if err != nil {
 		return nil, err
 	}
 	options := []parquet.WriterOption{
-		parquet.Compression(&pageCodec{encoder: encoder}), parquet.PageBufferSize(parquetPage), parquet.CreatedBy("precept", "", ""),
+		parquet.Compression(&pageCodec{encoder: encoder}), parquet.PageBufferSize(parquetPage),
+		parquet.CreatedBy("precept", "", ""),
 	}
 	for _, column := range []string{"session", "input", "output", "feedback", "meta", "state"} {
 		options = append(options, parquet.SkipPageBounds(column)) // nobody looks for texts between two others, and the footer would hold them
@@ -81,9 +85,12 @@ func newParquetExport(out io.Writer) (*parquetExport, error) {
 
 func (p *parquetExport) add(s *session.StoredSample) error {
 	row := ParquetSample{
-		SampleID: s.Sample.ID, Family: s.Family, CreatedAt: s.CreatedAt.UnixMilli(), Tenant: s.Tenant, Agent: s.Agent, Session: s.ID.String(),
-		Model: textOf(s.Meta["model"]), Outcome: textOf(s.Output["outcome"]), Source: s.Feedback.Source, Type: s.Feedback.Type,
-		QualityScore: numberOf(s.Meta["quality_score"]), HumanLabel: textOf(s.Meta["human_feedback_label"]), Turns: int64(numberOf(s.Meta["turns"])),
+		SampleID: s.Sample.ID, Family: s.Family, CreatedAt: s.CreatedAt.UnixMilli(),
+		Tenant: s.Tenant, Agent: s.Agent, Session: s.ID.String(),
+		Model: textOf(s.Meta["model"]), Outcome: textOf(s.Output["outcome"]),
+		Source: s.Feedback.Source, Type: s.Feedback.Type,
+		QualityScore: numberOf(s.Meta["quality_score"]),
+		HumanLabel:   textOf(s.Meta["human_feedback_label"]), Turns: int64(numberOf(s.Meta["turns"])),
 	}
 	if s.Feedback.QualityLabel != "" {
 		row.QualityLabel = &s.Feedback.QualityLabel

@@ -28,13 +28,17 @@ func (s *Server) reload() {
 	}
 	if err := fenced(s.takeOver); err != nil {
 		s.faults.set(err.Error())
-		s.log.Error("the configuration was not taken over, the old one stays in force", "error", err)
+		s.log.Error(
+			"the configuration was not taken over, the old one stays in force", "error", err,
+		)
 	}
 }
 
 // errEmpty is a file that somebody is writing, more likely than a configuration of defaults: that
 // one would send the agents' requests, with their keys, to another upstream.
-var errEmpty = errors.New("the configuration file is empty; write {} if nothing is to be configured")
+var errEmpty = errors.New(
+	"the configuration file is empty; write {} if nothing is to be configured",
+)
 
 // takeOver puts into force what can be followed of the configuration that the file holds now. What
 // was given to some before it failed at others is taken back.
@@ -55,7 +59,10 @@ func (s *Server) takeOver() error {
 	s.faults.set("")
 	s.waiting.set(strings.Join(waiting, " "))
 	if len(waiting) > 0 {
-		s.log.Warn("these keys need a new start; until then they are as they were", "keys", strings.Join(waiting, " "))
+		s.log.Warn(
+			"these keys need a new start; until then they are as they were", "keys",
+			strings.Join(waiting, " "),
+		)
 	}
 	s.log.Info("configuration taken over", "hash", next.Hash())
 	return nil

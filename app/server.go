@@ -83,7 +83,9 @@ type Server struct {
 
 // New makes a server. It starts and opens nothing.
 func New(o Options) *Server {
-	return &Server{Tools: o.Tools, options: o, cfg: o.Config, started: o.Config, log: newLogger(o.Console, o.Config.Log, o.Now)}
+	return &Server{Tools: o.Tools, options: o, cfg: o.Config, started: o.Config, log: newLogger(
+		o.Console, o.Config.Log, o.Now,
+	)}
 }
 
 // Token is the admin token that was generated, "" when the configuration names tokens.
@@ -118,7 +120,9 @@ func (s *Server) Run(ctx context.Context) error {
 
 // serveUntilStopped runs both listeners and the owners, then stops them in the order data, admin,
 // owners.
-func (s *Server) serveUntilStopped(ctx context.Context, dataListener, adminListener net.Listener) error {
+func (s *Server) serveUntilStopped(
+	ctx context.Context, dataListener, adminListener net.Listener,
+) error {
 	stop, again := make(chan os.Signal, 2), make(chan os.Signal, 1) // apart: a flood of SIGHUP must not crowd SIGTERM out
 	if !s.options.Within {
 		signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
@@ -174,7 +178,9 @@ func (s *Server) serveUntilStopped(ctx context.Context, dataListener, adminListe
 
 // untilStopped waits for the reason to stop and reloads meanwhile. The error is the reason when it
 // is a bad one.
-func (s *Server) untilStopped(ctx context.Context, stop, again <-chan os.Signal, changed <-chan struct{}, failed <-chan error) error {
+func (s *Server) untilStopped(
+	ctx context.Context, stop, again <-chan os.Signal, changed <-chan struct{}, failed <-chan error,
+) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -186,7 +192,9 @@ func (s *Server) untilStopped(ctx context.Context, stop, again <-chan os.Signal,
 		case <-again:
 			s.reload()
 		case sig := <-stop:
-			s.log.Info("stopping", "signal", sig.String(), "drain", s.cfg.Limits.DrainTimeout.String())
+			s.log.Info(
+				"stopping", "signal", sig.String(), "drain", s.cfg.Limits.DrainTimeout.String(),
+			)
 			return nil
 		}
 	}

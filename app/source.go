@@ -33,7 +33,10 @@ func (s *Source) Load() (*configs.Config, error) {
 	}
 	b, err := os.ReadFile(s.File)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no configuration file %s; name another with --config or PRECEPT_CONFIG, or have precept init write one", s.File)
+		return nil, fmt.Errorf(
+			"there is no configuration file %s; name another with --config or PRECEPT_CONFIG, or have precept init write one",
+			s.File,
+		)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)

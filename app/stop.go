@@ -20,7 +20,9 @@ func (s *Server) counted(h http.Handler) http.Handler {
 // stopData takes requests for the drain delay, so that balancers see that /readyz says no before
 // they are refused, and then lets streams end for the drain time; a second signal ends both. cut
 // says that some streams did not end.
-func (s *Server) stopData(ctx context.Context, data *http.Server, stop <-chan os.Signal) (cut bool) {
+func (s *Server) stopData(
+	ctx context.Context, data *http.Server, stop <-chan os.Signal,
+) (cut bool) {
 	s.service.drain()
 	hurry := false
 	if delay := s.cfg.Limits.DrainDelay; delay > 0 && ctx.Err() == nil {

@@ -14,7 +14,9 @@ func (p *parts) lessons(b *lesson.Book, problems []lesson.Problem) {
 	old := p.book.Swap(b)
 	p.problems.Store(int64(len(problems)))
 	for i := range problems {
-		p.log.Warn("a lesson file is not in force", "fault", problems[i].Error(), "kept", problems[i].Kept)
+		p.log.Warn(
+			"a lesson file is not in force", "fault", problems[i].Error(), "kept", problems[i].Kept,
+		)
 	}
 	if old == nil || old.Hash() != b.Hash() {
 		p.log.Info("lessons in force", "count", inForce(b, p.quiet.now()), "book", b.Hash())
@@ -37,7 +39,9 @@ func (p *parts) failed(step string, err error) {
 	p.metrics.FailedOpen(step)
 	if away(err) {
 		if p.quiet.allowEvery("store", time.Minute) {
-			p.log.Warn("the store is not available; what it should have waits", "step", step, "error", err)
+			p.log.Warn(
+				"the store is not available; what it should have waits", "step", step, "error", err,
+			)
 		}
 		return
 	}
@@ -56,7 +60,10 @@ func (p *parts) panicked(step string, value any) {
 	if at, ok := value.(store.AtRequest); ok {
 		log, value = log.With("request", at.Request), at.Value
 	}
-	log.Error("a step panicked; requests go on without it", "step", step, "panic", redact.PanicKind(value))
+	log.Error(
+		"a step panicked; requests go on without it", "step", step, "panic",
+		redact.PanicKind(value),
+	)
 }
 
 // limiter lets one line a step through every ten seconds.

@@ -17,7 +17,8 @@ func (p *parts) traces(cfg *configs.Config) error {
 		return err
 	}
 	p.tracer, err = trace.New(trace.Options{
-		Endpoint: cfg.Otel.Endpoint, Headers: headers, Sample: cfg.Otel.Sample, Version: ReadBuild().Version,
+		Endpoint: cfg.Otel.Endpoint, Headers: headers, Sample: cfg.Otel.Sample,
+		Version: ReadBuild().Version,
 		Failed: func(err error) {
 			if p.quiet.allow("trace") {
 				p.log.Warn("traces were not delivered; requests are not affected", "error", err)
@@ -35,7 +36,8 @@ func (p *parts) traces(cfg *configs.Config) error {
 func CountSpans(reg prometheus.Registerer, t *trace.Tracer) {
 	for outcome, count := range map[string]func(*trace.Tracer) int64{"sent": (*trace.Tracer).Sent, "dropped": (*trace.Tracer).Dropped} {
 		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "precept_spans_total", Help: "Spans of sampled turns, by what became of them.", ConstLabels: prometheus.Labels{"outcome": outcome},
+			Name: "precept_spans_total", Help: "Spans of sampled turns, by what became of them.",
+			ConstLabels: prometheus.Labels{"outcome": outcome},
 		}, func() float64 { return float64(count(t)) }))
 	}
 }

@@ -67,7 +67,10 @@ func trials(r session.Row, a session.Applied, as *trial.Assignment) []sample.Tri
 	if as.Excluded || !as.Decided {
 		return nil
 	}
-	base := sample.Trial{Session: r.ID.String(), Tenant: r.Tenant, Tier: a.Tier, Closed: a.Version > 0, At: r.Started.UTC().Format(time.RFC3339)}
+	base := sample.Trial{
+		Session: r.ID.String(), Tenant: r.Tenant, Tier: a.Tier, Closed: a.Version > 0,
+		At: r.Started.UTC().Format(time.RFC3339),
+	}
 	if base.Closed {
 		base.Reward = cmp.Or(as.Reward, feedback.DefaultDefinition)
 	}

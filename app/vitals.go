@@ -41,12 +41,22 @@ func (v *vitals) serves(s *Server) {
 func (v *vitals) health(ctx context.Context) admin.Health {
 	cfg, b, t, learned := v.cfg(), ReadBuild(), &v.store.Tally, &v.learner.Tally
 	h := admin.Health{
-		Figures: v.lessonFigures(), Version: b.Version, Revision: b.Revision, Go: b.Go, PID: os.Getpid(), Started: v.started, Hash: cfg.Hash(), Fault: v.fault(),
-		Spool: admin.Spool{Dir: v.spool, Bytes: v.store.SpoolBytes(), Limit: int64(cfg.Limits.SpoolBytes), Waiting: t.Pending.Load(), Lag: v.store.Lag().Seconds()},
+		Figures: v.lessonFigures(), Version: b.Version, Revision: b.Revision, Go: b.Go,
+		PID: os.Getpid(), Started: v.started, Hash: cfg.Hash(), Fault: v.fault(),
+		Spool: admin.Spool{
+			Dir: v.spool, Bytes: v.store.SpoolBytes(), Limit: int64(cfg.Limits.SpoolBytes),
+			Waiting: t.Pending.Load(), Lag: v.store.Lag().Seconds(),
+		},
 		Since: admin.Since{
-			Exchanges: t.Exchanges.Load(), Samples: learned.Samples.Load(), Closed: learned.Closed.Load(), Told: learned.Told.Load(), OptedOut: t.OptedOut.Load(),
-			Redactions: t.Redactions.Load(), Incomplete: t.Incomplete.Load(), WriteErrors: t.WriteErrors.Load(), InMemory: v.store.Sessions(),
-			Dropped: map[string]int64{"full": t.DroppedFull.Load(), "bad": t.DroppedBad.Load(), "quota": t.DroppedQuota.Load(), "read_only": t.DroppedReadOnly.Load(), "copies_cut": t.CopiesCut.Load()},
+			Exchanges: t.Exchanges.Load(), Samples: learned.Samples.Load(),
+			Closed: learned.Closed.Load(), Told: learned.Told.Load(), OptedOut: t.OptedOut.Load(),
+			Redactions: t.Redactions.Load(), Incomplete: t.Incomplete.Load(),
+			WriteErrors: t.WriteErrors.Load(), InMemory: v.store.Sessions(),
+			Dropped: map[string]int64{
+				"full": t.DroppedFull.Load(), "bad": t.DroppedBad.Load(),
+				"quota": t.DroppedQuota.Load(), "read_only": t.DroppedReadOnly.Load(),
+				"copies_cut": t.CopiesCut.Load(),
+			},
 		},
 	}
 	var err error
@@ -63,7 +73,9 @@ func (v *vitals) look(ctx context.Context) (admin.Account, admin.Stored) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if now := v.Now(); v.at.IsZero() || now.Sub(v.at) >= accountEvery {
-		v.at, v.account, v.stored = now, v.draw(), admin.Stored{Kind: kindOf(v.backend), Notice: v.notice}
+		v.at, v.account, v.stored = now, v.draw(), admin.Stored{
+			Kind: kindOf(v.backend), Notice: v.notice,
+		}
 		v.ask(ctx)
 	}
 	return v.account, v.stored

@@ -50,9 +50,13 @@ type parts struct {
 }
 
 // wireUp puts a service together and starts nothing.
-func (w *Tools) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logger) (*service, error) {
+func (w *Tools) wireUp(
+	ctx context.Context, cfg *configs.Config, log *slog.Logger,
+) (*service, error) {
 	p := &parts{Tools: w, log: log, registry: prometheus.NewRegistry(), quiet: newLimiter(w.Now)}
-	p.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	p.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(
+		collectors.ProcessCollectorOpts{},
+	))
 	p.metrics = proxy.NewMetrics(p.registry)
 	backend, err := p.open(ctx, cfg)
 	if err != nil {
@@ -92,7 +96,10 @@ func (w *Tools) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logge
 func (p *parts) open(ctx context.Context, cfg *configs.Config) (Backend, error) {
 	lock, err := sqlite.Lock(cfg.DataDir)
 	if errors.Is(err, sqlite.ErrReadOnly) && IsRedis(cfg.StoreURL()) {
-		p.log.Warn("the data directory cannot be written; the store is elsewhere, and precept goes on", "error", err)
+		p.log.Warn(
+			"the data directory cannot be written; the store is elsewhere, and precept goes on",
+			"error", err,
+		)
 		return p.openRedis(ctx, cfg)
 	}
 	if errors.Is(err, sqlite.ErrReadOnly) {
@@ -110,8 +117,11 @@ func (p *parts) open(ctx context.Context, cfg *configs.Config) (Backend, error) 
 		}
 		return db, nil
 	}
-	db, err := sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), Now: p.Now, Exclusive: true, MaxFeedback: cfg.Limits.Feedback})
-	if errors.Is(err, sqlite.ErrReadOnly) || errors.Is(err, session.ErrDiskFull) || errors.Is(err, sqlite.ErrDisk) {
+	db, err := sqlite.Open(ctx, sqlite.Options{
+		Path: cfg.StoreURL(), Now: p.Now, Exclusive: true, MaxFeedback: cfg.Limits.Feedback,
+	})
+	if errors.Is(err, sqlite.ErrReadOnly) || errors.Is(err, session.ErrDiskFull) ||
+		errors.Is(err, sqlite.ErrDisk) {
 		p.fromMemory(err)
 		return store.Volatile{}, nil
 	}
@@ -126,7 +136,10 @@ func (p *parts) open(ctx context.Context, cfg *configs.Config) (Backend, error) 
 
 func (p *parts) fromMemory(err error) {
 	p.notice, p.absent = err.Error(), true
-	p.log.Error("precept runs from memory: nothing is kept and nothing is learned until the data directory can be written", "error", err)
+	p.log.Error(
+		"precept runs from memory: nothing is kept and nothing is learned until the data directory can be written",
+		"error", err,
+	)
 	p.metrics.FailedOpen("store")
 }
 
@@ -172,8 +185,10 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend Backend)
 	}
 	p.proxy, err = proxy.New(proxy.Options{
 		Bank: agents, Consulted: consulted, Letters: lettersOf(backend), Tracer: p.tracer,
-		Config: cfg, Store: p.store, Beliefs: p.learner.Beliefs, Book: p.book.Load, Now: p.Now, Rand: p.Random,
-		Salt: keys.Salt, Secret: []byte(keys.Secret), Unsure: !known, Log: p.log, Metrics: p.metrics,
+		Config: cfg, Store: p.store, Beliefs: p.learner.Beliefs, Book: p.book.Load, Now: p.Now,
+		Rand: p.Random,
+		Salt: keys.Salt, Secret: []byte(keys.Secret), Unsure: !known, Log: p.log,
+		Metrics: p.metrics,
 	})
 	return err
 }
@@ -195,7 +210,9 @@ func (p *parts) learn(ctx context.Context, cfg *configs.Config) (err error) {
 
 // configure takes over what a running service can.
 func (p *parts) configure(cfg *configs.Config) error {
-	optOut, err := sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
+	optOut, err := sample.NewOptOut(
+		cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants,
+	)
 	if err != nil {
 		return err
 	}

@@ -82,5 +82,8 @@ func (a *arm) history(t *clock) evidence {
 	for f := range s {
 		s[f] += float64(a.provisional[f])
 	}
-	return evidence{s[iN1] / trial.One, s[iS1] / trial.One, s[iN0] / trial.One, s[iS0] / trial.One, s[iNU] / trial.One, s[iSU] / trial.One}
+	return evidence{
+		s[iN1] / trial.One, s[iS1] / trial.One, s[iN0] / trial.One, s[iS0] / trial.One,
+		s[iNU] / trial.One, s[iSU] / trial.One,
+	}
 }

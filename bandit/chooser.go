@@ -40,7 +40,8 @@ func New() *Chooser { return over(trial.NewCounters()) }
 
 func over(measured *trial.Counters) *Chooser {
 	return &Chooser{
-		measured: measured, arms: map[trial.Arm]*arm{}, slugs: map[string][]trial.Arm{}, cats: map[string]*baseline{}, open: map[string]int64{},
+		measured: measured, arms: map[trial.Arm]*arm{}, slugs: map[string][]trial.Arm{},
+		cats: map[string]*baseline{}, open: map[string]int64{},
 		clock: newClock(1, math.MinInt32, minHalfLife), priors: DefaultPriors(),
 	}
 }
@@ -159,7 +160,8 @@ func (c *Chooser) posterior(k Action, known reading, chooses bool) Posterior {
 	}
 	b := c.priors.update(e, mu0)
 	return Posterior{
-		Mean: b.m, Var: b.v, Match: b.del, Proven: far.Proven, Reached: far.Reached, Probe: b.benched(),
+		Mean: b.m, Var: b.v, Match: b.del, Proven: far.Proven, Reached: far.Reached,
+		Probe:   b.benched(),
 		Leaning: b.leaning(), Trusted: b.trusted(), Settled: far.Settled,
 	}
 }

@@ -69,23 +69,34 @@ func (c Config) Validate() error {
 func (c Config) validateRest() error {
 	var errs []error
 	if c.K < 0 {
-		errs = append(errs, fmt.Errorf("bandit: k is %d: set inject.k to 3, which is usual, or to 0 to inject nothing", c.K))
+		errs = append(errs, fmt.Errorf(
+			"bandit: k is %d: set inject.k to 3, which is usual, or to 0 to inject nothing", c.K,
+		))
 	}
 	if math.IsNaN(c.TokenCost) || math.IsInf(c.TokenCost, 0) || c.TokenCost < 0 {
-		errs = append(errs, fmt.Errorf("bandit: token_cost is %v: set it to 0 or to the reward that one token is worth, e.g. 0.00001", c.TokenCost))
+		errs = append(errs, fmt.Errorf(
+			"bandit: token_cost is %v: set it to 0 or to the reward that one token is worth, e.g. 0.00001",
+			c.TokenCost,
+		))
 	}
 	switch c.Objective {
 	case "", Uplift, Raw, Random, All:
 	default:
-		errs = append(errs, fmt.Errorf("bandit: objective %q is unknown: use uplift, raw, random or all", c.Objective))
+		errs = append(errs, fmt.Errorf(
+			"bandit: objective %q is unknown: use uplift, raw, random or all", c.Objective,
+		))
 	}
 	switch c.Holdout {
 	case "", Prove, Earn, Fixed:
 	default:
-		errs = append(errs, fmt.Errorf("bandit: holdout %q is unknown: use prove, earn or fixed", c.Holdout))
+		errs = append(errs, fmt.Errorf(
+			"bandit: holdout %q is unknown: use prove, earn or fixed", c.Holdout,
+		))
 	}
 	if strings.ContainsRune(c.Salt, 0) {
-		errs = append(errs, errors.New("bandit: salt holds a zero byte, which separates the parts of a coin: use printable text"))
+		errs = append(errs, errors.New(
+			"bandit: salt holds a zero byte, which separates the parts of a coin: use printable text",
+		))
 	}
 	return errors.Join(errs...)
 }
@@ -94,7 +105,10 @@ func (c Config) validateRest() error {
 // name: a coin compared with NaN would silently inject always.
 func probability(name, what string, p, usual float64) error {
 	if math.IsNaN(p) || math.IsInf(p, 0) || p < 0 || p > 1 {
-		return fmt.Errorf("bandit: %s (%s) is %v: set it to a number from 0 to 1 (%v is usual)", name, what, p, usual)
+		return fmt.Errorf(
+			"bandit: %s (%s) is %v: set it to a number from 0 to 1 (%v is usual)", name, what, p,
+			usual,
+		)
 	}
 	return nil
 }

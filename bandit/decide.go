@@ -40,7 +40,9 @@ type considered struct {
 // A control session records its matches and picks nothing. A withheld pick keeps its slot: the
 // caller inserts nothing in its place, because a lesson measured against its substitute is not
 // measured.
-func Decide(cfg Config, b Beliefs, a *trial.Assignment, session string, actions []Action, turn int) []trial.Pick {
+func Decide(
+	cfg Config, b Beliefs, a *trial.Assignment, session string, actions []Action, turn int,
+) []trial.Pick {
 	open(a, cfg, b, session)
 	fresh, forced := match(a, b, actions)
 	if a.Control || len(fresh)+len(forced) == 0 {
@@ -140,12 +142,15 @@ func spent(a *trial.Assignment) int {
 }
 
 // flip flips the holdout coin of each chosen lesson and freezes its offset.
-func flip(a *trial.Assignment, cfg Config, session string, chosen []considered, turn int) []trial.Pick {
+func flip(
+	a *trial.Assignment, cfg Config, session string, chosen []considered, turn int,
+) []trial.Pick {
 	from := len(a.Picks)
 	for i := range chosen {
 		k := &chosen[i]
 		a.Flip(cfg.Salt, session, trial.Pick{
-			Slug: k.Slug, Arm: k.Arm, Eps: cfg.epsilon(k), M: trial.Round(k.Mean), Tokens: k.Tokens, Turn: turn, Trial: cfg.trial(k),
+			Slug: k.Slug, Arm: k.Arm, Eps: cfg.epsilon(k), M: trial.Round(k.Mean), Tokens: k.Tokens,
+			Turn: turn, Trial: cfg.trial(k),
 		})
 	}
 	del, inj := expected(a)
@@ -216,7 +221,9 @@ func (c Config) trial(k *considered) string {
 // NextEpsilon is the chance of being withheld that an action's next picks will have: what more
 // data will cost.
 func (c Config) NextEpsilon(k Action, p Posterior) float64 {
-	return c.epsilon(&considered{Action: k, Posterior: p, probe: p.Probe && c.uplift() && !k.Forced})
+	return c.epsilon(&considered{
+		Action: k, Posterior: p, probe: p.Probe && c.uplift() && !k.Forced,
+	})
 }
 
 // The report centres rewards inside these bounds, which keeps 1 + lambda z away from zero.

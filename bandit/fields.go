@@ -75,7 +75,8 @@ type place struct {
 //
 //nolint:gochecknoglobals // an immutable table, written once here
 var fields = map[string]place{
-	trial.FieldInjected: {ofArm, iN1}, fS1: {ofArm, iS1}, trial.FieldWithheld: {ofArm, iN0}, fS0: {ofArm, iS0},
+	trial.FieldInjected: {ofArm, iN1}, fS1: {ofArm, iS1}, trial.FieldWithheld: {ofArm, iN0},
+	fS0:                 {ofArm, iS0},
 	trial.FieldUnpicked: {ofArm, iNU}, fSU: {ofArm, iSU},
 	fCN: {ofCategory, iCN}, fCS: {ofCategory, iCS},
 	trial.FieldTold: {ofTenant, iTold}, fGraded: {ofTenant, iGraded}, fRes2: {ofTenant, iRes2},

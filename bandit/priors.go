@@ -91,7 +91,10 @@ func (p Priors) update(e evidence, mu0 float64) belief {
 	r0 := (sum + e.s1) / p.Sigma2
 	r1 := mu0/p.T02 + e.s1/p.Sigma2
 	det := a*d - b*b
-	return belief{m: (a*r1 - b*r0) / det, v: a / det, del: (d*r0 - b*r1) / det, delVar: d / det, picks: e.n1 + e.n0}
+	return belief{
+		m: (a*r1 - b*r0) / det, v: a / det, del: (d*r0 - b*r1) / det, delVar: d / det,
+		picks: e.n1 + e.n0,
+	}
 }
 
 // refit is three steps of EM over the arms, with pseudo-counts at the starting values.

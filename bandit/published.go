@@ -56,5 +56,8 @@ func (c *Chooser) without(k trial.Arm) evidence {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return evidence{n0: real64(a.total[iN0]), s0: real64(a.total[iS0]), nu: real64(a.total[iNU]), su: real64(a.total[iSU])}.safe()
+	return evidence{
+		n0: real64(a.total[iN0]), s0: real64(a.total[iS0]), nu: real64(a.total[iNU]),
+		su: real64(a.total[iSU]),
+	}.safe()
 }

@@ -19,7 +19,9 @@ const maxShared = 512
 //
 // An earlier pick of another text of the lesson (it was edited, or is presented otherwise by now)
 // is not given: the arm that the unit has is not what would be inserted.
-func Share(cfg Config, b Beliefs, a *trial.Assignment, unit string, actions []Action, spent int) (given, fresh []trial.Pick) {
+func Share(
+	cfg Config, b Beliefs, a *trial.Assignment, unit string, actions []Action, spent int,
+) (given, fresh []trial.Pick) {
 	open(a, cfg, b, unit)
 	slots := max(0, min(cfg.K, 2*cfg.K-spent))
 	given = again(a, &cfg, actions, slots)

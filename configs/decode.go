@@ -21,7 +21,9 @@ type decoder struct {
 }
 
 func (d *decoder) fault(path string, n ast.Node, value, problem string) {
-	d.faults = append(d.faults, Fault{Key: path, Value: value, Source: d.where(n), Problem: problem})
+	d.faults = append(d.faults, Fault{
+		Key: path, Value: value, Source: d.where(n), Problem: problem,
+	})
 }
 
 // where names the place of a node for people.
@@ -170,7 +172,9 @@ func (d *decoder) commaList(path string, v reflect.Value, tag reflect.StructTag,
 }
 
 // commas reads a, b, c.
-func (d *decoder) commas(path string, v reflect.Value, tag reflect.StructTag, n ast.Node, text string) {
+func (d *decoder) commas(
+	path string, v reflect.Value, tag reflect.StructTag, n ast.Node, text string,
+) {
 	out := reflect.MakeSlice(v.Type(), 0, 1)
 	for part := range strings.SplitSeq(text, ",") {
 		if part = strings.TrimSpace(part); part == "" {
@@ -193,7 +197,9 @@ func (d *decoder) scalar(path string, v reflect.Value, tag reflect.StructTag, n 
 }
 
 // text expands and sets one scalar.
-func (d *decoder) text(path string, v reflect.Value, tag reflect.StructTag, n ast.Node, written string) {
+func (d *decoder) text(
+	path string, v reflect.Value, tag reflect.StructTag, n ast.Node, written string,
+) {
 	shown := written
 	if isSecret(v.Type()) {
 		shown = ""

@@ -50,7 +50,9 @@ func collectDocs(out map[string]doc, prefix string, n ast.Node) {
 	}
 	for it := pairs.MapRange(); it.Next(); {
 		path := join(prefix, it.Key().String())
-		out[path] = doc{usage: comment(it.KeyValue().GetComment()), text: strings.TrimSpace(plain(it.Value()))}
+		out[path] = doc{
+			usage: comment(it.KeyValue().GetComment()), text: strings.TrimSpace(plain(it.Value())),
+		}
 		collectDocs(out, path, it.Value())
 	}
 }

@@ -47,7 +47,9 @@ func (f Faults) Error() string {
 	if len(f) == 1 {
 		noun = "fault"
 	}
-	return fmt.Sprintf("%d %s in the configuration:\n  %s", len(f), noun, strings.Join(lines, "\n  "))
+	return fmt.Sprintf(
+		"%d %s in the configuration:\n  %s", len(f), noun, strings.Join(lines, "\n  "),
+	)
 }
 
 // AsFaults takes the list out of an error of Parse.

@@ -115,7 +115,8 @@ func (d *decoder) outside(c *Config, f field, text string) {
 		d.text(f.path, v, f.tag, nil, text)
 		return
 	}
-	if kind == reflect.Slice && !isSection(f.typ.Elem()) && !strings.HasPrefix(strings.TrimSpace(text), "[") {
+	if kind == reflect.Slice && !isSection(f.typ.Elem()) &&
+		!strings.HasPrefix(strings.TrimSpace(text), "[") {
 		d.commas(f.path, v, f.tag, nil, text)
 		return
 	}
@@ -144,7 +145,10 @@ func (d *decoder) settle(c *Config, env func(string) (string, bool)) {
 		maps.Copy(all, c.Upstreams)
 		all[defaultUpstream] = Upstream{URL: c.Upstream}
 		c.Upstreams = all
-		c.Routes = Routes{Chat: defaultUpstream, Responses: defaultUpstream, Messages: defaultUpstream, Other: defaultUpstream}
+		c.Routes = Routes{
+			Chat: defaultUpstream, Responses: defaultUpstream, Messages: defaultUpstream,
+			Other: defaultUpstream,
+		}
 		return
 	}
 	if named && len(c.Upstreams) == 1 {
@@ -164,7 +168,8 @@ const defaultUpstream = "default"
 // byPath gives each route with its key.
 func (r *Routes) byPath() map[string]*string {
 	return map[string]*string{
-		"routes.chat": &r.Chat, "routes.responses": &r.Responses, "routes.messages": &r.Messages, "routes.other": &r.Other,
+		"routes.chat": &r.Chat, "routes.responses": &r.Responses, "routes.messages": &r.Messages,
+		"routes.other": &r.Other,
 	}
 }
 
@@ -179,7 +184,10 @@ func (c *Config) AllUpstreams() map[string]string {
 
 // Route gives the upstream's name for chat, responses, messages and other.
 func (c *Config) Route() map[string]string {
-	return map[string]string{"chat": c.Routes.Chat, "responses": c.Routes.Responses, "messages": c.Routes.Messages, "other": c.Routes.Other}
+	return map[string]string{
+		"chat": c.Routes.Chat, "responses": c.Routes.Responses, "messages": c.Routes.Messages,
+		"other": c.Routes.Other,
+	}
 }
 
 // StoreURL is where the store is: store.url, or the SQLite file in the data directory.

@@ -27,7 +27,10 @@ func Settings(c *Config) ([]Setting, error) {
 	now, std, docs := reflect.ValueOf(c).Elem(), reflect.ValueOf(Default()).Elem(), readDocs()
 	var out []Setting
 	for _, f := range leaves() {
-		s := Setting{Path: f.path, Changed: changed[f.path], Restart: f.tag.Get("restart") != "", Usage: docs[f.path].usage}
+		s := Setting{
+			Path: f.path, Changed: changed[f.path], Restart: f.tag.Get("restart") != "",
+			Usage: docs[f.path].usage,
+		}
 		var err error
 		if s.Value, err = shown(now.FieldByIndex(f.index)); err != nil {
 			return nil, fmt.Errorf("show %s: %w", f.path, err)

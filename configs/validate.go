@@ -37,7 +37,10 @@ func (v *validator) run() {
 func (v *validator) ledger() {
 	l := &v.config.Ledger
 	if l.Trust == "own" && l.Agent == "" {
-		v.fault("ledger.agent", "", "is empty, and ledger.trust: own is for one agent; name it, or set ledger.trust to quarantined")
+		v.fault(
+			"ledger.agent", "",
+			"is empty, and ledger.trust: own is for one agent; name it, or set ledger.trust to quarantined",
+		)
 	}
 }
 
@@ -48,7 +51,9 @@ func (v *validator) fault(path, value, problem string) {
 			return
 		}
 	}
-	v.faults = append(v.faults, Fault{Key: path, Value: value, Source: v.source(path), Problem: problem})
+	v.faults = append(v.faults, Fault{
+		Key: path, Value: value, Source: v.source(path), Problem: problem,
+	})
 }
 
 // source is where the key, or the nearest key above it, was set.
@@ -69,7 +74,10 @@ func (v *validator) source(path string) string {
 func (v *validator) tenancy() {
 	c := v.config
 	if c.Tenancy == "keys" && len(c.Keys) == 0 {
-		v.fault("keys", "", "is empty, and tenancy is keys: every client would be refused; list at least one")
+		v.fault(
+			"keys", "",
+			"is empty, and tenancy is keys: every client would be refused; list at least one",
+		)
 	}
 	if c.Tenancy != "keys" && len(c.Keys) > 0 {
 		v.fault("keys", "", "is not read while tenancy is "+c.Tenancy+"; set tenancy: keys")
@@ -90,7 +98,9 @@ func (v *validator) key(path string, k *Key, names, hashes map[string]bool) {
 	hash := k.KeySHA256
 	switch raw, err := hex.DecodeString(hash); {
 	case err != nil || len(raw) != 32:
-		v.fault(path+".key_sha256", "", "is no SHA-256 in hex; printf %s \"$KEY\" | sha256sum gives it")
+		v.fault(
+			path+".key_sha256", "", "is no SHA-256 in hex; printf %s \"$KEY\" | sha256sum gives it",
+		)
 	case hashes[hash]:
 		v.fault(path+".key_sha256", "", "is the same as another key's")
 	}
@@ -115,7 +125,10 @@ func (v *validator) places() {
 	if c.Distill.Judge != "rules" {
 		v.httpURL("distill.judge", c.Distill.Judge)
 		if c.Distill.Model == "" {
-			v.fault("distill.model", "", "is missing, and distill.judge is an API: name the model that judges")
+			v.fault(
+				"distill.model", "",
+				"is missing, and distill.judge is an API: name the model that judges",
+			)
 		}
 	}
 }
@@ -142,7 +155,10 @@ func (v *validator) place(path, value string, sqlite bool) {
 		known = append(known, "sqlite", "file")
 	}
 	if !slices.Contains(known, scheme) {
-		v.fault(path, scheme+"://", "is of no kind that precept keeps things in; write a path or redis://host:6379/0")
+		v.fault(
+			path, scheme+"://",
+			"is of no kind that precept keeps things in; write a path or redis://host:6379/0",
+		)
 		return
 	}
 	if strings.HasPrefix(scheme, "redis") {
@@ -162,7 +178,10 @@ func (v *validator) redis(path, scheme, rest string) {
 	hosts := rest[login+1:]
 	if path == "lessons" {
 		if login >= 0 {
-			v.fault(path, scheme+"://", "holds a password, which would be shown; write redis:// alone, which is the Redis of store.url")
+			v.fault(
+				path, scheme+"://",
+				"holds a password, which would be shown; write redis:// alone, which is the Redis of store.url",
+			)
 			return
 		}
 		if rest == "" && scheme == "redis" {
@@ -190,13 +209,19 @@ func (v *validator) patterns() {
 	} {
 		for i, p := range list {
 			if p == "" || !doublestar.ValidatePattern(p) {
-				v.fault(fmt.Sprintf("%s[%d]", path, i), p, "is no pattern; write one such as *.env or secrets/**")
+				v.fault(
+					fmt.Sprintf("%s[%d]", path, i), p,
+					"is no pattern; write one such as *.env or secrets/**",
+				)
 			}
 		}
 	}
 	for i, p := range v.config.Match.System {
 		if _, err := pathpkg.Match(p, ""); p == "" || err != nil {
-			v.fault(fmt.Sprintf("match.system[%d]", i), p, "is no pattern; write true, or an agent's name such as crew-*")
+			v.fault(
+				fmt.Sprintf("match.system[%d]", i), p,
+				"is no pattern; write true, or an agent's name such as crew-*",
+			)
 		}
 	}
 	v.tags()
@@ -206,7 +231,10 @@ func (v *validator) patterns() {
 func (v *validator) tags() {
 	for tag, words := range v.config.Tags {
 		if !isTag(tag) {
-			v.fault("tags."+tag, tag, "is no tag; write lower-case letters, digits and dashes, starting with a letter")
+			v.fault(
+				"tags."+tag, tag,
+				"is no tag; write lower-case letters, digits and dashes, starting with a letter",
+			)
 		}
 		if len(words) == 0 || slices.ContainsFunc(words, func(w string) bool { return strings.TrimSpace(w) == "" }) {
 			v.fault("tags."+tag, "", "has no words, or an empty one")
@@ -225,7 +253,8 @@ func isTag(s string) bool {
 func plainPath(path string) bool {
 	words := strings.Split(path, "/")
 	return words[0] == "" && !slices.ContainsFunc(words[1:], func(w string) bool {
-		return strings.Trim(w, ".") == "" || strings.Trim(strings.ToLower(w), "abcdefghijklmnopqrstuvwxyz0123456789-_.") != ""
+		return strings.Trim(w, ".") == "" ||
+			strings.Trim(strings.ToLower(w), "abcdefghijklmnopqrstuvwxyz0123456789-_.") != ""
 	})
 }
 
@@ -243,7 +272,10 @@ func (v *validator) tokens() {
 	}
 	for i, t := range v.config.Admin.ViewerTokens {
 		if slices.Contains(v.config.Admin.Tokens, t) {
-			v.fault(fmt.Sprintf("admin.viewer_tokens[%d]", i), "", "is one of admin.tokens too, which may do everything; give viewers a token of their own")
+			v.fault(
+				fmt.Sprintf("admin.viewer_tokens[%d]", i), "",
+				"is one of admin.tokens too, which may do everything; give viewers a token of their own",
+			)
 		}
 	}
 }
@@ -259,9 +291,15 @@ func (v *validator) tokensOf(key string, tokens []Secret) {
 		case strings.TrimSpace(t.Reveal()) == "":
 			v.fault(path, "", "is empty; an empty token would open the door to everyone")
 		case !hashed && strings.Contains(strings.ToLower(t.Reveal()), "sha256"):
-			v.fault(path, "", "would be a token in clear; write sha256:<hex>, viewers' under admin.viewer_tokens")
+			v.fault(
+				path, "",
+				"would be a token in clear; write sha256:<hex>, viewers' under admin.viewer_tokens",
+			)
 		case !hashed && len(t) < minToken && !loopback(v.config.Admin.Listen):
-			v.fault(path, "", "is short for a listener that can be reached from outside; take at least "+strconv.Itoa(minToken)+" characters: openssl rand -hex 32")
+			v.fault(
+				path, "",
+				"is short for a listener that can be reached from outside; take at least "+strconv.Itoa(minToken)+" characters: openssl rand -hex 32",
+			)
 		}
 	}
 }
@@ -270,6 +308,9 @@ func (v *validator) tokensOf(key string, tokens []Secret) {
 func (v *validator) experiment() {
 	c := v.config
 	if len(c.Reward.Tiers) == 0 {
-		v.fault("reward.tiers", "", "is empty: no session would ever have a reward; write [user, verifier, implicit]")
+		v.fault(
+			"reward.tiers", "",
+			"is empty: no session would ever have a reward; write [user, verifier, implicit]",
+		)
 	}
 }

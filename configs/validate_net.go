@@ -14,10 +14,16 @@ func (v *validator) addresses() {
 		return
 	}
 	if v.config.Listen == v.config.Admin.Listen && !strings.HasSuffix(v.config.Listen, ":0") {
-		v.fault("admin.listen", v.config.Admin.Listen, "is the data listener's address too; give it a port of its own")
+		v.fault(
+			"admin.listen", v.config.Admin.Listen,
+			"is the data listener's address too; give it a port of its own",
+		)
 	}
 	if !loopback(v.config.Admin.Listen) && len(v.config.Admin.Tokens) == 0 {
-		v.fault("admin.listen", v.config.Admin.Listen, "can be reached from outside and there is no admin token; set PRECEPT_ADMIN_TOKEN (or admin.tokens), or listen on 127.0.0.1")
+		v.fault(
+			"admin.listen", v.config.Admin.Listen,
+			"can be reached from outside and there is no admin token; set PRECEPT_ADMIN_TOKEN (or admin.tokens), or listen on 127.0.0.1",
+		)
 	}
 }
 
@@ -106,7 +112,8 @@ func (v *validator) isSelf(u *url.URL) bool {
 		}
 		ip := net.ParseIP(host)
 		open := host == "" || (ip != nil && ip.IsUnspecified())
-		if strings.EqualFold(host, u.Hostname()) || ((open || loopback(address)) && loopback(net.JoinHostPort(u.Hostname(), port))) {
+		if strings.EqualFold(host, u.Hostname()) ||
+			((open || loopback(address)) && loopback(net.JoinHostPort(u.Hostname(), port))) {
 			return true
 		}
 	}

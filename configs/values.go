@@ -98,7 +98,9 @@ func parseSize(text string) (Size, error) {
 	return Size(n * factor), nil
 }
 
-var errDuration = errors.New("is no time; write a number with its unit, such as 300ms, 10s, 24h or 30d")
+var errDuration = errors.New(
+	"is no time; write a number with its unit, such as 300ms, 10s, 24h or 30d",
+)
 
 // parseDuration reads what time.ParseDuration reads, and whole days.
 func parseDuration(text string) (time.Duration, error) {
@@ -146,7 +148,10 @@ func expand(text string, env func(string) (string, bool)) (string, error) {
 		case hasFallback && value == "":
 			value = fallback
 		case !ok && !hasFallback:
-			return "", fmt.Errorf("names the environment variable %s, which is not set; set it, or write ${%s:-text}", name, name)
+			return "", fmt.Errorf(
+				"names the environment variable %s, which is not set; set it, or write ${%s:-text}",
+				name, name,
+			)
 		}
 		out.WriteString(value)
 		text = text[i+end+1:]

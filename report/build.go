@@ -25,9 +25,11 @@ func Build(in Input) Report {
 		in.Chooser = nobody{}
 	}
 	r := Report{
-		GeneratedAt: in.Now.UTC(), RewardDefinition: in.RewardDefinition, Elsewhere: in.Elsewhere, Objective: cmp.Or(in.Policy.Objective, "uplift"),
-		Holdout: cmp.Or(in.Policy.Holdout, "prove"), ClaimError: claimError, Tenant: in.Tenant, Provisional: in.Provisional,
-		Lessons: []Row{},
+		GeneratedAt: in.Now.UTC(), RewardDefinition: in.RewardDefinition, Elsewhere: in.Elsewhere,
+		Objective: cmp.Or(in.Policy.Objective, "uplift"),
+		Holdout:   cmp.Or(in.Policy.Holdout, "prove"), ClaimError: claimError, Tenant: in.Tenant,
+		Provisional: in.Provisional,
+		Lessons:     []Row{},
 	}
 	if in.Window > 0 {
 		r.Window = span(in.Window)
@@ -104,13 +106,17 @@ func (b *builder) row(l Lesson) Row {
 	s := b.in.Counters.Stats(l.Arm)
 	all := holdout(s)
 	r := Row{
-		Slug: l.Slug, Arm: string(l.Arm), ContentHash: cmp.Or(l.ContentHash, hash(l.Arm)), State: l.State,
-		Matched: s.Matched, Picked: s.Picked, NInjected: int64(s.M1), NWithheld: int64(s.M0), Told: int64(s.M1 + s.M0),
+		Slug: l.Slug, Arm: string(l.Arm), ContentHash: cmp.Or(l.ContentHash, hash(l.Arm)),
+		State:   l.State,
+		Matched: s.Matched, Picked: s.Picked, NInjected: int64(s.M1), NWithheld: int64(s.M0),
+		Told:        int64(s.M1 + s.M0),
 		RefusedWith: s.Refused[1], RefusedWithout: s.Refused[0],
-		MeanInjected: mean(s.Y1, s.M1), MeanWithheld: mean(s.Y0, s.M0), Success: s.Success, Failure: s.Failure,
-		Better: s.Better, Worse: s.Worse, TokensTotal: s.Tokens, Tokens: perInjection(s, l.Tokens),
-		SRM: check(assignment(s.Strata), b.alarm), Reporting: check(reportingLog(s.Strata), b.alarm),
-		EHelps: math.Min(math.Exp(s.LogUp), capE), EHarms: math.Min(math.Exp(s.LogDown), capE),
+		MeanInjected: mean(s.Y1, s.M1), MeanWithheld: mean(s.Y0, s.M0), Success: s.Success,
+		Failure: s.Failure,
+		Better:  s.Better, Worse: s.Worse, TokensTotal: s.Tokens, Tokens: perInjection(s, l.Tokens),
+		SRM:       check(assignment(s.Strata), b.alarm),
+		Reporting: check(reportingLog(s.Strata), b.alarm),
+		EHelps:    math.Min(math.Exp(s.LogUp), capE), EHarms: math.Min(math.Exp(s.LogDown), capE),
 		PerWeek: s.Recent * 7,
 	}
 	r.show(all, tightLesson)

@@ -48,9 +48,11 @@ func (b *builder) explain(r *Row, s trial.Stats) {
 	e.ProofBar = takes(trial.PValue(max(s.LogUp, s.LogDown)), b.proof, b.nextProof)
 	for _, x := range s.Strata {
 		e.Propensities = append(e.Propensities, Propensity{
-			Epsilon: x.Eps, Injected: x.Assigned[1], Withheld: x.Assigned[0], ToldInjected: x.ToldOn(1), ToldWithheld: x.ToldOn(0),
-			MeanInjected: mean(x.Y[1], float64(x.ToldOn(1))), MeanWithheld: mean(x.Y[0], float64(x.ToldOn(0))),
-			EValue: math.Exp(ratio(x.Assigned[0], x.Assigned[0]+x.Assigned[1], x.Eps)),
+			Epsilon: x.Eps, Injected: x.Assigned[1], Withheld: x.Assigned[0],
+			ToldInjected: x.ToldOn(1), ToldWithheld: x.ToldOn(0),
+			MeanInjected: mean(x.Y[1], float64(x.ToldOn(1))),
+			MeanWithheld: mean(x.Y[0], float64(x.ToldOn(0))),
+			EValue:       math.Exp(ratio(x.Assigned[0], x.Assigned[0]+x.Assigned[1], x.Eps)),
 		})
 	}
 	if r.MeanInjected != nil && r.MeanWithheld != nil {
@@ -113,11 +115,20 @@ func (r *Row) explanation() []string {
 			p.Epsilon, p.Injected, p.Withheld, p.ToldInjected, p.ToldWithheld, number(p.MeanInjected), number(p.MeanWithheld), p.EValue))
 	}
 	if e.Mean == nil {
-		out = append(out, fmt.Sprintf("  effect    not shown before 50 told picks, 5 in each arm; there are %.0f with a coin", e.N))
+		out = append(out, fmt.Sprintf(
+			"  effect    not shown before 50 told picks, 5 in each arm; there are %.0f with a coin",
+			e.N,
+		))
 	} else {
 		out = append(out,
-			fmt.Sprintf("  effect    sum z / n = %.4f / %.0f = %+.2f points (plain means differ by %s)", e.SumZ, e.N, 100**e.Mean, points(e.Difference)),
-			fmt.Sprintf("  spread    s2 = sum z^2 / n - effect^2 = %.4f; standard error %.2f points; z score %+.2f", *e.Variance, 100**e.Error, *e.Score),
+			fmt.Sprintf(
+				"  effect    sum z / n = %.4f / %.0f = %+.2f points (plain means differ by %s)",
+				e.SumZ, e.N, 100**e.Mean, points(e.Difference),
+			),
+			fmt.Sprintf(
+				"  spread    s2 = sum z^2 / n - effect^2 = %.4f; standard error %.2f points; z score %+.2f",
+				*e.Variance, 100**e.Error, *e.Score,
+			),
 			fmt.Sprintf("  interval  +-%.2f, whenever you look: [%+.2f, %+.2f]; one planned look would have +-%.2f",
 				100**e.Half, 100*(*e.Mean-*e.Half), 100*(*e.Mean+*e.Half), 100**e.OneLook),
 			fmt.Sprintf("  helps     its p is %.3g, the smallest with %d in each arm %.3g; helps or harms takes p <= %.3g with these lessons", *e.P, trial.ClaimSide, e.Smallest, e.ClaimBar))
@@ -163,7 +174,9 @@ func (r *Row) missing() string {
 	case past(r.State):
 		parts = append(parts, "nothing: no session gets it any more")
 	case r.NeedsPicks > 0 && r.Weeks != nil:
-		parts = append(parts, fmt.Sprintf("about %d more told picks, %s at %.0f a week", r.NeedsPicks, weeks(*r.Weeks), r.pace()))
+		parts = append(parts, fmt.Sprintf(
+			"about %d more told picks, %s at %.0f a week", r.NeedsPicks, weeks(*r.Weeks), r.pace(),
+		))
 	case r.NeedsPicks > 0:
 		parts = append(parts, fmt.Sprintf("about %d more told picks; none come in", r.NeedsPicks))
 	default:

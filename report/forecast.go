@@ -57,9 +57,13 @@ func (g *Goal) check() error {
 	}
 	switch {
 	case g.Picks != 0 && g.Detect != 0:
-		return errors.New("a planned trial has a number of picks, or an effect to detect; ask for one of them")
+		return errors.New(
+			"a planned trial has a number of picks, or an effect to detect; ask for one of them",
+		)
 	case g.Picks < 0 || g.Picks == 0 && !in(g.Detect):
-		return errors.New("a planned trial takes a number of picks such as 800, or an effect to detect such as 0.05")
+		return errors.New(
+			"a planned trial takes a number of picks such as 800, or an effect to detect such as 0.05",
+		)
 	case !in(g.Power) || !in(g.Epsilon):
 		return errors.New("power and epsilon of a trial lie between 0 and 1; 0.8 and 0.5 are usual")
 	}
@@ -78,7 +82,8 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 	// By Benjamini and Hochberg a look faces this level, while the others stay as they are.
 	level := trial.DiscoveryRate * float64(r.Looks.Proven+1) / float64(r.Looks.Planned+1)
 	f := Forecast{
-		Slug: slug, Picks: g.Picks, Epsilon: g.Epsilon, Detect: g.Detect, Power: g.Power, Level: level, Looks: r.Looks.Planned + 1,
+		Slug: slug, Picks: g.Picks, Epsilon: g.Epsilon, Detect: g.Detect, Power: g.Power,
+		Level: level, Looks: r.Looks.Planned + 1,
 		Variance: row.Variance, PerWeek: row.PerWeek, Believed: row.Posterior,
 	}
 	if g.Picks == 0 {
@@ -132,24 +137,47 @@ func (f *Forecast) cost(r *Report, row *Row) {
 // Text tells a person in a few lines.
 func (f *Forecast) Text() []string {
 	out := []string{
-		fmt.Sprintf("A trial of %s: %d told picks, of which %.0f%% are withheld; then one look, and it ends.", f.Slug, f.Picks, 100*f.Epsilon),
-		fmt.Sprintf("It finds an effect of %.1f points with a chance of %.0f%%, tested at %.3g (planned looks, with this one: %d).", 100*f.Detect, 100*f.Power, f.Level, f.Looks),
-		fmt.Sprintf("Its interval will be +-%.1f points; the one that may be looked at always is +-%.1f after as many picks.", 100*f.Width, 100*f.Anytime),
+		fmt.Sprintf(
+			"A trial of %s: %d told picks, of which %.0f%% are withheld; then one look, and it ends.",
+			f.Slug, f.Picks, 100*f.Epsilon,
+		),
+		fmt.Sprintf(
+			"It finds an effect of %.1f points with a chance of %.0f%%, tested at %.3g (planned looks, with this one: %d).",
+			100*f.Detect, 100*f.Power, f.Level, f.Looks,
+		),
+		fmt.Sprintf(
+			"Its interval will be +-%.1f points; the one that may be looked at always is +-%.1f after as many picks.",
+			100*f.Width, 100*f.Anytime,
+		),
 	}
 	days := "no picks come in at present, so nobody can say how long it takes"
 	if f.Days != nil {
-		days = fmt.Sprintf("%.0f days at the present %.0f told picks a week", math.Ceil(*f.Days), f.PerWeek)
+		days = fmt.Sprintf(
+			"%.0f days at the present %.0f told picks a week", math.Ceil(*f.Days), f.PerWeek,
+		)
 	}
-	cost := fmt.Sprintf("withheld from about %.0f of them: that costs the reward of %.1f sessions (%.1f more than without the trial)", f.Withheld, f.Reward, f.Extra)
+	cost := fmt.Sprintf(
+		"withheld from about %.0f of them: that costs the reward of %.1f sessions (%.1f more than without the trial)",
+		f.Withheld, f.Reward, f.Extra,
+	)
 	if f.Believed <= 0 {
-		cost = fmt.Sprintf("given to about %.0f of them: that costs the reward of %.1f sessions", float64(f.Sessions)-f.Withheld, -f.Believed*(float64(f.Sessions)-f.Withheld))
+		cost = fmt.Sprintf(
+			"given to about %.0f of them: that costs the reward of %.1f sessions",
+			float64(f.Sessions)-f.Withheld, -f.Believed*(float64(f.Sessions)-f.Withheld),
+		)
 	}
 	out = append(out,
 		fmt.Sprintf("It takes about %d sessions with a pick: %s.", f.Sessions, days),
-		fmt.Sprintf("The lesson is %s, if its effect is the %+.1f points that the chooser believes.", cost, 100*f.Believed),
+		fmt.Sprintf(
+			"The lesson is %s, if its effect is the %+.1f points that the chooser believes.", cost,
+			100*f.Believed,
+		),
 		fmt.Sprintf("It injects about %d tokens.", f.Tokens))
 	if f.Running != nil {
-		out = append(out, fmt.Sprintf("The trial that runs now (%d of %d picks) ends without a look, and still counts as planned.", f.Running.Told, f.Running.Planned))
+		out = append(out, fmt.Sprintf(
+			"The trial that runs now (%d of %d picks) ends without a look, and still counts as planned.",
+			f.Running.Told, f.Running.Planned,
+		))
 	}
 	return out
 }

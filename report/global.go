@@ -39,11 +39,15 @@ func global(in Input, s trial.Stats, valid bool) Global {
 		}
 		n1, n0, y1, y0 = n1+d.N1, n0+d.N0, y1+d.S1, y0+d.S0
 		if d.N1+d.N0 > 0 || d.Added > 0 || d.Spent != [2]trial.Spending{} {
-			days = append(days, Day{date(d.Day), int64(d.N1), int64(d.N0), mean(d.S1, d.N1), mean(d.S0, d.N0), d.Added, spent(d.Spent[1]), spent(d.Spent[0])})
+			days = append(days, Day{
+				date(d.Day), int64(d.N1), int64(d.N0), mean(d.S1, d.N1), mean(d.S0, d.N0), d.Added,
+				spent(d.Spent[1]), spent(d.Spent[0]),
+			})
 		}
 	}
 	g := Global{
-		NTreated: int64(n1), NControl: int64(n0), MeanTreated: mean(y1, n1), MeanControl: mean(y0, n0), Days: days,
+		NTreated: int64(n1), NControl: int64(n0), MeanTreated: mean(y1, n1),
+		MeanControl: mean(y0, n0), Days: days,
 		RefusedTreated: s.Refused[1], RefusedControl: s.Refused[0], Verdict: Unproven,
 	}
 	shown := all

@@ -55,7 +55,10 @@ type Cell struct {
 
 // NewSurvey begins one.
 func NewSurvey(now time.Time) *Survey {
-	return &Survey{Made: now, Since: now, rewards: map[string]*Rewards{}, cells: map[cellKey]*sums{}, seen: map[trial.Arm]Sight{}}
+	return &Survey{
+		Made: now, Since: now, rewards: map[string]*Rewards{}, cells: map[cellKey]*sums{},
+		seen: map[trial.Arm]Sight{},
+	}
 }
 
 // Saw notes of each text that a session got that the session can show it; the newest one is kept.
@@ -116,7 +119,9 @@ func (s *Survey) weigh(a *trial.Assignment, slug string, r float64, injected boo
 	}
 	agent, rest, _ := strings.Cut(a.Category, "|")
 	model, length, _ := strings.Cut(rest, "|")
-	for _, k := range [...]cellKey{{OfAgent, agent, slug}, {OfModel, model, slug}, {OfLength, length, slug}} {
+	for _, k := range [...]cellKey{{OfAgent, agent, slug}, {OfModel, model, slug}, {
+		OfLength, length, slug,
+	}} {
 		c := s.cells[k]
 		if c == nil {
 			c = &sums{}
@@ -143,14 +148,20 @@ func (s *Survey) Cells(of string) (cells []Cell, looks int) {
 		if k.of != of {
 			continue
 		}
-		x := Cell{Of: of, Value: k.value, Slug: k.slug, Injected: int64(c.n1), Withheld: int64(c.n0), Enough: trial.Enough(c.n, c.n1, c.n0)}
+		x := Cell{
+			Of: of, Value: k.value, Slug: k.slug, Injected: int64(c.n1), Withheld: int64(c.n0),
+			Enough: trial.Enough(c.n, c.n1, c.n0),
+		}
 		if x.Enough {
 			looks++
 		}
 		cells = append(cells, x)
 	}
 	slices.SortFunc(cells, func(x, y Cell) int {
-		return cmp.Or(cmp.Compare(y.Injected+y.Withheld, x.Injected+x.Withheld), strings.Compare(x.Slug, y.Slug), strings.Compare(x.Value, y.Value))
+		return cmp.Or(
+			cmp.Compare(y.Injected+y.Withheld, x.Injected+x.Withheld),
+			strings.Compare(x.Slug, y.Slug), strings.Compare(x.Value, y.Value),
+		)
 	})
 	wide := math.Sqrt2 * math.Erfinv(1-0.05/float64(max(looks, 1)))
 	variances := make([]float64, len(cells))

@@ -41,7 +41,10 @@ func (r Report) Table(w io.Writer, columns int) error {
 	fmt.Fprintln(t.w, strings.Repeat("-", t.columns))
 	rows := slices.Clone(r.Lessons)
 	slices.SortStableFunc(rows, func(x, y Row) int {
-		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(order(y), order(x)), cmp.Compare(x.Slug, y.Slug))
+		return cmp.Or(
+			cmp.Compare(rank(x), rank(y)), cmp.Compare(order(y), order(x)),
+			cmp.Compare(x.Slug, y.Slug),
+		)
 	})
 	for i := range rows {
 		e, lo, hi := rows[i].Effect, rows[i].Lo, rows[i].Hi
@@ -125,7 +128,10 @@ func (t table) row(name, verdict, effect, axis, counts string) {
 	if t.columns == Full {
 		effect = fmt.Sprintf("%-*s %s", effectWidth, effect, axis)
 	}
-	fmt.Fprintf(t.w, "%-*s %-*s %-*s %*s\n", t.nameWidth(), name, verdictWidth, verdict, effectWidth, effect, countWidth, counts)
+	fmt.Fprintf(
+		t.w, "%-*s %-*s %-*s %*s\n", t.nameWidth(), name, verdictWidth, verdict, effectWidth,
+		effect, countWidth, counts,
+	)
 }
 
 func (t table) head(r Report) {
@@ -141,7 +147,10 @@ func (t table) head(r Report) {
 		t.say("Reward: %s", r.RewardDefinition)
 	}
 	for _, e := range r.Elsewhere {
-		t.say("Not in these numbers: %d sessions that closed when the reward was %s", e.Sessions, e.RewardDefinition)
+		t.say(
+			"Not in these numbers: %d sessions that closed when the reward was %s", e.Sessions,
+			e.RewardDefinition,
+		)
 	}
 	if note := objectives()[r.Objective]; note != "" {
 		t.say("Objective: %s, %s", r.Objective, note)
@@ -149,7 +158,9 @@ func (t table) head(r Report) {
 	if note := holdouts()[r.Holdout]; note != "" {
 		t.say("Holdout: %s, %s", r.Holdout, note)
 	}
-	t.say("Points of reward against sessions in which a coin withheld the lesson; 95%%, however often you look.")
+	t.say(
+		"Points of reward against sessions in which a coin withheld the lesson; 95%%, however often you look.",
+	)
 	fmt.Fprintln(t.w)
 	left, right := fmt.Sprintf("-%.0f", t.reach*100), fmt.Sprintf("+%.0f", t.reach*100)
 	axis := left + strings.Repeat(" ", plotWidth/2-len(left)) + "0" + strings.Repeat(" ", plotWidth/2-len(right)) + right
@@ -222,7 +233,10 @@ func (t table) notes(r Row) {
 	if r.Note != "" {
 		notes = append(notes, r.Note)
 	}
-	gone := map[string]string{stateEdited: "an earlier text of this lesson", stateRemoved: "no longer in the bank", stateShown: "the same text, presented in another way"}[r.State]
+	gone := map[string]string{
+		stateEdited: "an earlier text of this lesson", stateRemoved: "no longer in the bank",
+		stateShown: "the same text, presented in another way",
+	}[r.State]
 	if gone != "" {
 		notes = append(notes, gone)
 	}
@@ -243,7 +257,9 @@ func (t table) notes(r Row) {
 		}
 	}
 	if r.RefusedWith+r.RefusedWithout > 0 {
-		notes = append(notes, fmt.Sprintf("the upstream refused %d sessions with it, %d without", r.RefusedWith, r.RefusedWithout))
+		notes = append(notes, fmt.Sprintf(
+			"the upstream refused %d sessions with it, %d without", r.RefusedWith, r.RefusedWithout,
+		))
 	}
 	if r.WorstLo != nil && r.WorstHi != nil {
 		notes = append(notes, "the bounds are the worst and the best case")
@@ -274,7 +290,10 @@ func (t table) notes(r Row) {
 
 // text tells of a planned trial. An early one is shown, and said not to count.
 func (l *Look) text() string {
-	s := fmt.Sprintf("trial of %s: %d of %d picks", l.Began.Format(time.DateOnly), min(l.Told, l.Planned), l.Planned)
+	s := fmt.Sprintf(
+		"trial of %s: %d of %d picks", l.Began.Format(time.DateOnly), min(l.Told, l.Planned),
+		l.Planned,
+	)
 	if l.Effect != nil {
 		s += fmt.Sprintf(", %+.1f [%+.1f, %+.1f]", *l.Effect*100, *l.Lo*100, *l.Hi*100)
 	}
@@ -308,7 +327,8 @@ func (t table) list(notes []string) {
 	var lines []string
 	for _, n := range notes {
 		last := len(lines) - 1
-		if last >= 0 && utf8.RuneCountInString(lines[last])+2+utf8.RuneCountInString(n) <= t.columns-notesIndent {
+		if last >= 0 &&
+			utf8.RuneCountInString(lines[last])+2+utf8.RuneCountInString(n) <= t.columns-notesIndent {
 			lines[last] += "; " + n
 			continue
 		}
@@ -337,18 +357,30 @@ func (r *Row) pace() float64 { return float64(r.NeedsPicks) / max(*r.Weeks, 1e-9
 func (t table) foot(r Report) {
 	fmt.Fprintln(t.w)
 	if !r.SRM.OK {
-		t.say("WARNING: control sessions are not the share they should be (e-value %.3g).", r.SRM.EValue)
+		t.say(
+			"WARNING: control sessions are not the share they should be (e-value %.3g).",
+			r.SRM.EValue,
+		)
 	}
 	if !r.Reporting.OK {
-		t.say("WARNING: sessions with and without lessons do not report alike (e-value %.3g).", r.Reporting.EValue)
+		t.say(
+			"WARNING: sessions with and without lessons do not report alike (e-value %.3g).",
+			r.Reporting.EValue,
+		)
 	}
 	t.say("told: %d of %d treated sessions, %d of %d control sessions",
 		r.Reporting.ToldTreated, r.Reporting.AssignedTreated, r.Reporting.ToldControl, r.Reporting.AssignedControl)
 	if g := r.Global; g.RefusedTreated+g.RefusedControl > 0 {
-		t.say("refused by the upstream, and counted: %d treated sessions, %d control sessions", g.RefusedTreated, g.RefusedControl)
+		t.say(
+			"refused by the upstream, and counted: %d treated sessions, %d control sessions",
+			g.RefusedTreated, g.RefusedControl,
+		)
 	}
 	if r.Looks.Planned > 0 {
-		t.say("Trials: %d looks planned, %d taken; of the rows called \"proven in trial\" one in twenty may be wrong.", r.Looks.Planned, r.Looks.Taken)
+		t.say(
+			"Trials: %d looks planned, %d taken; of the rows called \"proven in trial\" one in twenty may be wrong.",
+			r.Looks.Planned, r.Looks.Taken,
+		)
 	}
 	t.say(`Of the rows called "proven" one in twenty may be wrong, whatever the lessons do; of those called "helps" or "harms" one in ten where a fifth of the lessons help, more where hardly any does. "likely" and "benched" are the chooser's model. See docs/EXPERIMENT.md.`)
 }

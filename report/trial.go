@@ -62,7 +62,9 @@ func (b *builder) looks(rows []Lesson) (map[trial.Arm][]Look, Looks) {
 		}
 	}
 	slices.Sort(ps)
-	sum.Taken, sum.Bar = len(ps), math.Max(0, trial.Discoveries(ps, sum.Planned, trial.DiscoveryRate))
+	sum.Taken, sum.Bar = len(ps), math.Max(0, trial.Discoveries(
+		ps, sum.Planned, trial.DiscoveryRate,
+	))
 	out := map[trial.Arm][]Look{}
 	for i := range all {
 		l := &all[i]

@@ -216,7 +216,9 @@ func why(r *Row) string {
 	if !r.SRM.OK {
 		return fmt.Sprintf("the coins do not fall as promised (e-value %.3g)", r.SRM.EValue)
 	}
-	return fmt.Sprintf("having the lesson changes who reports, or how (e-value %.3g)", r.Reporting.EValue)
+	return fmt.Sprintf(
+		"having the lesson changes who reports, or how (e-value %.3g)", r.Reporting.EValue,
+	)
 }
 
 // verdictIn is how many more picks there must be until there is an effect to show at all, and then,
@@ -225,7 +227,10 @@ func why(r *Row) string {
 func verdictIn(all sums, sigma2, eps float64) int64 {
 	if all.shown() {
 		target := math.Max(material, math.Abs(all.effect()))
-		return max(more(sessionsFor(target, sigma2*spread(eps)), all.n), all.reach(trial.ClaimSide, eps), 1)
+		return max(
+			more(sessionsFor(target, sigma2*spread(eps)), all.n), all.reach(trial.ClaimSide, eps),
+			1,
+		)
 	}
 	return max(more(minPicks, all.n), all.reach(minArm, eps), 1)
 }

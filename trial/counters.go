@@ -26,7 +26,10 @@ type Counters struct {
 
 // NewCounters has no evidence, and does not know what day it is.
 func NewCounters() *Counters {
-	return &Counters{arms: map[Arm]*sums{}, looks: map[string]*planned{}, global: &sums{}, dirty: map[Arm]struct{}{}, day: math.MinInt32}
+	return &Counters{
+		arms: map[Arm]*sums{}, looks: map[string]*planned{}, global: &sums{},
+		dirty: map[Arm]struct{}{}, day: math.MinInt32,
+	}
 }
 
 // Add takes deltas in: of one session, or all that a store holds. Monotone ones among them are

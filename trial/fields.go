@@ -137,16 +137,19 @@ var fields = table() //nolint:gochecknoglobals // an immutable table, written on
 
 func table() map[string]place {
 	t := map[string]place{
-		FieldInjected: {daily, iN1}, FieldWithheld: {daily, iN0}, FieldUnpicked: {daily, iNU}, fN: {daily, iN}, fZ: {daily, iZ}, fZZ: {daily, iZZ}, FieldClosed: {daily, iClosed},
+		FieldInjected: {daily, iN1}, FieldWithheld: {daily, iN0}, FieldUnpicked: {daily, iNU},
+		fN: {daily, iN}, fZ: {daily, iZ}, fZZ: {daily, iZZ}, FieldClosed: {daily, iClosed},
 		fS1: {ofTenant, iS1}, fS0: {ofTenant, iS0}, fAdded: {outlay, iAdded},
 
 		fM1: {overall, iM1}, fY1: {overall, iY1}, fM0: {overall, iM0}, fY0: {overall, iY0},
 		fMatched: {overall, iMatched}, fPicked: {overall, iPicked}, fTokens: {overall, iTokens},
-		fSuccess: {overall, iSuccess}, fFailure: {overall, iFailure}, fBetter: {overall, iBetter}, fWorse: {overall, iWorse},
+		fSuccess: {overall, iSuccess}, fFailure: {overall, iFailure}, fBetter: {overall, iBetter},
+		fWorse:    {overall, iWorse},
 		FieldTold: {overall, iTold}, fSumY: {overall, iSumY},
 
-		fEmaxUp: {maximum, iEmaxUp}, fEmaxDown: {maximum, iEmaxDown}, fProvenAt: {maximum, iProvenAt},
-		fOutUp: {maximum, iOutUp}, fOutDown: {maximum, iOutDown}, fIdleAt: {maximum, iIdleAt},
+		fEmaxUp: {maximum, iEmaxUp}, fEmaxDown: {maximum, iEmaxDown},
+		fProvenAt: {maximum, iProvenAt},
+		fOutUp:    {maximum, iOutUp}, fOutDown: {maximum, iOutDown}, fIdleAt: {maximum, iIdleAt},
 	}
 	for arm := range 2 {
 		b := strconv.Itoa(arm)
@@ -160,7 +163,9 @@ func table() map[string]place {
 		t[fAssigned+b+atRate], t[fRewards+b+atRate] = place{coins, iAssigned + arm}, place{coins, iRewards + arm}
 		for tier := range tiers {
 			by := b + "." + strconv.Itoa(tier) + atRate
-			t[FieldTold+by], t[fHeard+by] = place{coins, iToldBy + tiers*arm + tier}, place{coins, iHeardBy + tiers*arm + tier}
+			t[FieldTold+by], t[fHeard+by] = place{coins, iToldBy + tiers*arm + tier}, place{
+				coins, iHeardBy + tiers*arm + tier,
+			}
 		}
 	}
 	for k := range bets {

@@ -16,7 +16,9 @@ type Progress struct {
 func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p Progress) {
 	if s := c.scope(string(k), false); k != "" && s != nil {
 		s.mu.Lock()
-		p = Progress{Proven: s.maxima[iProvenAt] > 0, Settled: s.settled(), Reached: s.reached(until)}
+		p = Progress{
+			Proven: s.maxima[iProvenAt] > 0, Settled: s.settled(), Reached: s.reached(until),
+		}
 		s.mu.Unlock()
 	}
 	if n := Planned(planned); n > 0 && !p.Reached {

@@ -90,9 +90,12 @@ func (s *sums) stats(day int32) Stats {
 	n := func(i int) int64 { return max(0, whole(s.overall[i])) }
 	most := func(i int) float64 { return math.Max(0, real64(s.maxima[i])) }
 	out := Stats{
-		N: math.Max(0, real64(s.total[iN])), Z: real64(s.total[iZ]), ZZ: math.Max(0, real64(s.total[iZZ])),
-		M1: pos(iM1), Y1: pos(iY1), M0: pos(iM0), Y0: pos(iY0), Matched: n(iMatched), Picked: n(iPicked), Tokens: n(iTokens),
-		Success: n(iSuccess), Failure: n(iFailure), Better: pos(iBetter), Worse: pos(iWorse), Told: n(iTold), SumY: pos(iSumY),
+		N: math.Max(0, real64(s.total[iN])), Z: real64(s.total[iZ]),
+		ZZ: math.Max(0, real64(s.total[iZZ])),
+		M1: pos(iM1), Y1: pos(iY1), M0: pos(iM0), Y0: pos(iY0), Matched: n(iMatched),
+		Picked: n(iPicked), Tokens: n(iTokens),
+		Success: n(iSuccess), Failure: n(iFailure), Better: pos(iBetter), Worse: pos(iWorse),
+		Told: n(iTold), SumY: pos(iSumY),
 		LogUp: most(iEmaxUp), LogDown: most(iEmaxDown), ProvenAt: s.maxima[iProvenAt],
 		OutUp: most(iOutUp), OutDown: most(iOutDown), IdleAt: s.maxima[iIdleAt],
 	}

@@ -62,7 +62,8 @@ func (s *sums) clone() *sums {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return &sums{
-		days: slices.Clone(s.days), total: s.total, outlays: slices.Clone(s.outlays), overall: s.overall, bets: s.bets, maxima: s.maxima,
+		days: slices.Clone(s.days), total: s.total, outlays: slices.Clone(s.outlays),
+		overall: s.overall, bets: s.bets, maxima: s.maxima,
 		strata: slices.Clone(s.strata), any: slices.Clone(s.any),
 	}
 }

@@ -33,7 +33,9 @@ type standing struct {
 
 // stands tells in which state a lesson is now.
 func (w *world) stands(l *lesson.Lesson, asJSON bool) error {
-	return w.reply(asJSON, standing{l.Slug, l.State, l.ContentHash, l.Path}, "%s is %s now", l.Slug, l.State)
+	return w.reply(
+		asJSON, standing{l.Slug, l.State, l.ContentHash, l.Path}, "%s is %s now", l.Slug, l.State,
+	)
 }
 
 func (w *world) action(a lesson.Action, short string) *cobra.Command {
@@ -57,15 +59,22 @@ const forceHelp = "whatever the checks say: you have read the lesson and want it
 
 // change does something to a lesson for whoever is at the command line, and tells what the checks
 // found.
-func (w *world) change(ctx context.Context, cfg *configs.Config, slug string, a lesson.Action, plan lesson.TrialPlan, force bool) (*lesson.Lesson, error) {
-	r, err := w.ChangeLesson(ctx, cfg, slug, bank.Decision{Action: a, Plan: plan, By: w.who(), Force: force})
+func (w *world) change(
+	ctx context.Context, cfg *configs.Config, slug string, a lesson.Action, plan lesson.TrialPlan,
+	force bool,
+) (*lesson.Lesson, error) {
+	r, err := w.ChangeLesson(ctx, cfg, slug, bank.Decision{
+		Action: a, Plan: plan, By: w.who(), Force: force,
+	})
 	printFindings(w.err, r.Findings)
 	var refused *bank.Refused
 	switch {
 	case errors.Is(err, bank.ErrNoLesson):
 		return nil, noLesson(slug)
 	case errors.As(err, &refused):
-		return nil, fmt.Errorf("%s stays as it is; correct it, or read it and say --force:\n%w", slug, err)
+		return nil, fmt.Errorf(
+			"%s stays as it is; correct it, or read it and say --force:\n%w", slug, err,
+		)
 	}
 	return r.Lesson, err
 }

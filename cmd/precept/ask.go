@@ -48,7 +48,9 @@ func (w *world) readAdmin(ctx context.Context, cfg *configs.Config, path string,
 			return err
 		}
 	}
-	return fmt.Errorf("%w: %s; start it with precept serve, or name its --data-dir", errNoServer, cfg.DataDir)
+	return fmt.Errorf(
+		"%w: %s; start it with precept serve, or name its --data-dir", errNoServer, cfg.DataDir,
+	)
 }
 
 // adminClient speaks to an admin listener.
@@ -69,7 +71,9 @@ func (a adminClient) do(ctx context.Context, method, path string, body []byte, r
 }
 
 // request asks something of precept itself, past any proxy of the environment.
-func request(ctx context.Context, method, address, token string, body []byte) (*http.Response, error) {
+func request(
+	ctx context.Context, method, address, token string, body []byte,
+) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -89,13 +93,19 @@ func refusal(server string, res *http.Response) error {
 		return fmt.Errorf("the server at %s refuses the admin token (%s): set PRECEPT_ADMIN_TOKEN to a token that it takes",
 			server, res.Status)
 	case http.StatusTooManyRequests:
-		return fmt.Errorf("the server at %s has had too many wrong tokens (%s): try again in a minute", server, res.Status)
+		return fmt.Errorf(
+			"the server at %s has had too many wrong tokens (%s): try again in a minute", server,
+			res.Status,
+		)
 	}
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 500))
 	if why := gjson.GetBytes(text, "error"); why.Type == gjson.String {
 		text = []byte(why.String())
 	}
-	return &refusedError{res.StatusCode, fmt.Sprintf("the server at %s answers %s: %s", server, res.Status, report.Printable(strings.TrimSpace(string(text))))}
+	return &refusedError{res.StatusCode, fmt.Sprintf(
+		"the server at %s answers %s: %s", server, res.Status,
+		report.Printable(strings.TrimSpace(string(text))),
+	)}
 }
 
 // refusedError is a server's answer that is no answer to the question.

@@ -33,12 +33,18 @@ func (w *world) lessonsBacktest() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backtest SLUG|FILE...",
 		Short: "Tell in which captured sessions lessons would have fired",
-		Long: "Backtest shows the captured sessions to a lesson of the bank, or to a LESSON.md file that is in none: in how many of how many it would have fired, by which words, and what those sessions were worth. " +
-			"The mean reward is of the sessions that were told of; it is no effect of the lesson, which the holdout measures. Targets by role and skill, which a capture does not tell, are taken for met. It works beside a running server.",
+		Long: "Backtest shows the captured sessions to a lesson of the bank, or to a LESSON.md " +
+			"file that is in none: in how many of how many it would have fired, by which words, " +
+			"and what those sessions were worth. " +
+			"The mean reward is of the sessions that were told of; it is no effect of the " +
+			"lesson, which the holdout measures. Targets by role and skill, which a capture " +
+			"does not tell, are taken for met. It works beside a running server.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().StringVar(&f.tenant, "tenant", "", "sessions of this tenant only")
-	c.Flags().StringVar(&f.since, "since", "", "sessions from this time on (2026-01-31, or RFC 3339)")
+	c.Flags().StringVar(
+		&f.since, "since", "", "sessions from this time on (2026-01-31, or RFC 3339)",
+	)
 	addJSON(c, &f.asJSON)
 	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		lessons, err := w.named(c.Context(), cfg, args)
@@ -64,7 +70,9 @@ func (w *world) lessonsBacktest() *cobra.Command {
 }
 
 // named finds lessons by slug in the bank, or by file.
-func (w *world) named(ctx context.Context, cfg *configs.Config, args []string) ([]*lesson.Lesson, error) {
+func (w *world) named(
+	ctx context.Context, cfg *configs.Config, args []string,
+) ([]*lesson.Lesson, error) {
 	var book *lesson.Book
 	var out []*lesson.Lesson
 	for _, arg := range args {
@@ -96,7 +104,10 @@ func (w *world) named(ctx context.Context, cfg *configs.Config, args []string) (
 }
 
 // backtest shows the captured sessions to lessons, one session at a time.
-func (w *world) backtest(ctx context.Context, cfg *configs.Config, lessons []*lesson.Lesson, tenant string, since time.Time) (*backtest.Run, error) {
+func (w *world) backtest(
+	ctx context.Context, cfg *configs.Config, lessons []*lesson.Lesson, tenant string,
+	since time.Time,
+) (*backtest.Run, error) {
 	e, err := w.OpenStored(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -115,7 +126,10 @@ func (w *world) backtest(ctx context.Context, cfg *configs.Config, lessons []*le
 		if err != nil || len(xs) == 0 {
 			return err
 		}
-		s := backtest.Session{Tenant: r.Tenant, Name: xs[0].SessionName, Exchanges: xs, Told: a.Told, Reward: a.Reward}
+		s := backtest.Session{
+			Tenant: r.Tenant, Name: xs[0].SessionName, Exchanges: xs, Told: a.Told,
+			Reward: a.Reward,
+		}
 		slices.SortStableFunc(s.Exchanges, func(x, y sample.Exchange) int { return cmp.Or(cmp.Compare(x.Turn, y.Turn), x.At.Compare(y.At)) })
 		if !s.Told { // not closed yet, or taken in from outside: what was said of it counts all the same
 			entries, err := e.Feedback(ctx, r.Tenant, r.ID)
@@ -132,7 +146,10 @@ func (w *world) backtest(ctx context.Context, cfg *configs.Config, lessons []*le
 }
 
 func (w *world) printBacktest(r backtest.Result) {
-	fmt.Fprintf(w.out, "%s would have fired in %d of %d sessions%s\n", r.Slug, r.Fired, r.Sessions, share(r.Fired, r.Sessions))
+	fmt.Fprintf(
+		w.out, "%s would have fired in %d of %d sessions%s\n", r.Slug, r.Fired, r.Sessions,
+		share(r.Fired, r.Sessions),
+	)
 	for _, word := range r.Words {
 		fmt.Fprintf(w.out, "  %6d  %s\n", word.Sessions, report.Printable(word.Word))
 	}
@@ -145,7 +162,10 @@ func (w *world) printBacktest(r backtest.Result) {
 		}
 		return fmt.Sprintf("%s (of %d told)", strconv.FormatFloat(*m, 'f', 3, 64), n)
 	}
-	fmt.Fprintf(w.out, "  mean reward: there %s, elsewhere %s; this is no effect of the lesson\n", mean(r.Worth.Fired, r.Worth.ToldFired), mean(r.Worth.Rest, r.Worth.ToldRest))
+	fmt.Fprintf(
+		w.out, "  mean reward: there %s, elsewhere %s; this is no effect of the lesson\n",
+		mean(r.Worth.Fired, r.Worth.ToldFired), mean(r.Worth.Rest, r.Worth.ToldRest),
+	)
 	if len(r.Examples) > 0 {
 		fmt.Fprintf(w.out, "  such as %s\n", report.Printable(strings.Join(r.Examples, ", ")))
 	}

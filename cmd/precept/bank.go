@@ -20,7 +20,9 @@ import (
 func (w *world) who() string { return cmp.Or(w.variable("USER"), "operator") }
 
 // readBook reads the configured lessons once, for a verb.
-func (w *world) readBook(ctx context.Context, cfg *configs.Config) (*lesson.Book, []lesson.Problem, error) {
+func (w *world) readBook(
+	ctx context.Context, cfg *configs.Config,
+) (*lesson.Book, []lesson.Problem, error) {
 	place, err := w.OpenBank(cfg, func(string) {})
 	if err != nil {
 		return nil, nil, err
@@ -50,8 +52,10 @@ func (w *world) lessonsPush() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "push DIR [URL]",
 		Short: "Make a directory the lessons of the fleet",
-		Long: "Push checks the lessons of DIR and makes them the whole bank at URL (default: lessons, else store.url, where they are in Redis). " +
-			"Every replica has them in force within two seconds. Lessons with faults are refused, and nothing is changed then.",
+		Long: "Push checks the lessons of DIR and makes them the whole bank at URL (default: " +
+			"lessons, else store.url, where they are in Redis). " +
+			"Every replica has them in force within two seconds. Lessons with faults are " +
+			"refused, and nothing is changed then.",
 		Args: arguments(cobra.RangeArgs(1, 2)),
 	}
 	addJSON(c, &asJSON)
@@ -72,7 +76,10 @@ func (w *world) lessonsPush() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("nothing was pushed: %w", err)
 		}
-		return w.reply(asJSON, pushed{len(texts), append([]lesson.Event{}, changed...)}, "%d lessons pushed: %s", len(texts), tally(changed))
+		return w.reply(
+			asJSON, pushed{len(texts), append([]lesson.Event{}, changed...)},
+			"%d lessons pushed: %s", len(texts), tally(changed),
+		)
 	})
 }
 
@@ -81,8 +88,9 @@ func (w *world) lessonsPull() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pull DIR [URL]",
 		Short: "Write the lessons of the fleet into a directory",
-		Long:  "Pull writes the lessons of the bank at URL (default: lessons, else store.url, where they are in Redis) into DIR. Files that the bank does not have are left alone.",
-		Args:  arguments(cobra.RangeArgs(1, 2)),
+		Long: "Pull writes the lessons of the bank at URL (default: lessons, else store.url, " +
+			"where they are in Redis) into DIR. Files that the bank does not have are left alone.",
+		Args: arguments(cobra.RangeArgs(1, 2)),
 	}
 	addJSON(c, &asJSON)
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
@@ -101,7 +109,9 @@ func (w *world) lessonsPull() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return w.reply(asJSON, map[string]int{"lessons": n}, "%d lessons pulled into %s", n, args[0])
+		return w.reply(
+			asJSON, map[string]int{"lessons": n}, "%d lessons pulled into %s", n, args[0],
+		)
 	})
 }
 
@@ -142,7 +152,9 @@ func tally(events []lesson.Event) string {
 		count[events[i].Action]++
 	}
 	var parts []string
-	for _, p := range []struct{ action, word string }{{"create", "new"}, {"edit", "changed"}, {"remove", "taken out"}} {
+	for _, p := range []struct{ action, word string }{
+		{"create", "new"}, {"edit", "changed"}, {"remove", "taken out"},
+	} {
 		if n := count[p.action]; n > 0 {
 			parts = append(parts, fmt.Sprint(n, " ", p.word))
 		}

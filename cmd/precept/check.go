@@ -25,8 +25,10 @@ func (w *world) check() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Check the configuration and the lessons, all faults at once",
-		Long:  "Check reads the configuration as serve would, with its flags and variables, and the lessons that it names. Exit code 0: serve would start and every lesson can be read; 2: the configuration has faults; 1: a lesson has.",
-		Args:  arguments(cobra.NoArgs),
+		Long: "Check reads the configuration as serve would, with its flags and variables, and " +
+			"the lessons that it names. Exit code 0: serve would start and every lesson can be " +
+			"read; 2: the configuration has faults; 1: a lesson has.",
+		Args: arguments(cobra.NoArgs),
 	}
 	flags := w.addConfigFlags(c)
 	addJSON(c, &asJSON)
@@ -79,7 +81,10 @@ func (w *world) checkLessons(cfg *configs.Config, asJSON bool) error {
 	if asJSON {
 		return w.answer(answer, answer.OK)
 	}
-	fmt.Fprintf(w.out, "configuration %s: ok\nlessons in %s: %d can be read, %d cannot\n", answer.Config, cfg.Lessons, answer.Lessons, len(answer.Broken))
+	fmt.Fprintf(
+		w.out, "configuration %s: ok\nlessons in %s: %d can be read, %d cannot\n", answer.Config,
+		cfg.Lessons, answer.Lessons, len(answer.Broken),
+	)
 	for _, p := range answer.Broken {
 		fmt.Fprintln(w.err, p.Error())
 	}

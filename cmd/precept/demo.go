@@ -44,8 +44,12 @@ func (w *world) demo() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "See precept learn: a fleet of simulated agents against a model with known truth",
-		Long:  "Demo runs a whole precept in one process, on loopback and in a temporary directory: a built-in model, eight lessons whose true effects are known, and a fleet of simulated agents that know nothing of precept but its base URL. It shows what precept finds out beside what is true, and keeps the dashboard up until it is stopped.",
-		Args:  arguments(cobra.NoArgs),
+		Long: "Demo runs a whole precept in one process, on loopback and in a temporary " +
+			"directory: a built-in model, eight lessons whose true effects are known, and a " +
+			"fleet of simulated agents that know nothing of precept but its base URL. It shows " +
+			"what precept finds out beside what is true, and keeps the dashboard up until it is " +
+			"stopped.",
+		Args: arguments(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.circle {
 				return w.runCircle(c.Context(), f)
@@ -53,8 +57,13 @@ func (w *world) demo() *cobra.Command {
 			return w.runDemo(c.Context(), f)
 		},
 	}
-	c.Flags().BoolVar(&f.circle, "circle", false, "see one rule's whole way instead: agents fail, a lesson is distilled, approved, injected, measured")
-	c.Flags().BoolVar(&f.exit, "exit", false, "end after the table instead of keeping the dashboard up")
+	c.Flags().BoolVar(
+		&f.circle, "circle", false,
+		"see one rule's whole way instead: agents fail, a lesson is distilled, approved, injected, measured",
+	)
+	c.Flags().BoolVar(
+		&f.exit, "exit", false, "end after the table instead of keeping the dashboard up",
+	)
 	c.Flags().IntVar(&f.sessions, "sessions", 12_000, "sessions to play")
 	c.Flags().IntVar(&f.agents, "agents", 16, "agents at work at a time")
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the world")
@@ -94,8 +103,10 @@ func onModel(ctx context.Context, name string, f demoFlags, world interface{ Wri
 	}
 	defer stopModel()
 	keys := map[string]string{
-		"listen": "127.0.0.1:0", "admin.listen": f.admin, "upstream": address, "data_dir": filepath.Join(dir, "data"), "lessons": lessons,
-		"reward.close_after": demoClose.String(), "log.level": "error", "limits.drain_timeout": "2s", "bandit.salt": fmt.Sprint(name, "-", f.seed),
+		"listen": "127.0.0.1:0", "admin.listen": f.admin, "upstream": address,
+		"data_dir": filepath.Join(dir, "data"), "lessons": lessons,
+		"reward.close_after": demoClose.String(), "log.level": "error",
+		"limits.drain_timeout": "2s", "bandit.salt": fmt.Sprint(name, "-", f.seed),
 	}
 	maps.Copy(keys, more)
 	cfg, err := configs.Parse(configs.Sources{Flags: keys})
@@ -133,7 +144,9 @@ type stage struct {
 
 // run starts the server, plays the fleet, and keeps the dashboard up.
 func (d *stage) run(ctx context.Context) error {
-	o := app.Options{Tools: d.outside.Tools, Config: d.cfg, Console: d.outside.err, Truth: d.world.Effect}
+	o := app.Options{
+		Tools: d.outside.Tools, Config: d.cfg, Console: d.outside.err, Truth: d.world.Effect,
+	}
 	return onStage(ctx, o, func(ctx context.Context, s *app.Server, data, adminURL string) error {
 		d.server = s
 		err := d.play(ctx, data, adminURL)
@@ -172,7 +185,11 @@ func onStage(ctx context.Context, o app.Options, play func(ctx context.Context, 
 // play runs the fleet and shows how it goes.
 func (d *stage) play(ctx context.Context, data, adminURL string) error {
 	out := d.outside.out
-	fmt.Fprintf(out, "A fleet of %d agents works through %d tickets. They know one thing of precept: OPENAI_BASE_URL=%s/v1\n", d.flags.agents, d.flags.sessions, data)
+	fmt.Fprintf(
+		out,
+		"A fleet of %d agents works through %d tickets. They know one thing of precept: OPENAI_BASE_URL=%s/v1\n",
+		d.flags.agents, d.flags.sessions, data,
+	)
 	fmt.Fprintf(out, "Dashboard: %s\n\n", admin.LoginLink(adminURL, d.server.Token()))
 	transport := &http.Transport{MaxIdleConnsPerHost: d.flags.agents}
 	defer transport.CloseIdleConnections()
@@ -203,7 +220,10 @@ func (d *stage) play(ctx context.Context, data, adminURL string) error {
 	}
 	fmt.Fprintf(out, "\n%s\n", d.model.Score().Summary())
 	if !d.flags.exit {
-		fmt.Fprintf(out, "\nThe dashboard stays up until you stop the demo (Ctrl-C):\n%s\n", admin.LoginLink(adminURL, d.server.Token()))
+		fmt.Fprintf(
+			out, "\nThe dashboard stays up until you stop the demo (Ctrl-C):\n%s\n",
+			admin.LoginLink(adminURL, d.server.Token()),
+		)
 	}
 	return nil
 }
@@ -225,7 +245,9 @@ func (d *stage) watch(ctx context.Context, fleet *demo.Fleet, played <-chan erro
 			return // the last table tells it
 		}
 		done, success := fleet.Done()
-		p.Draw(int(done), d.flags.sessions, success, d.outside.Now().Sub(began), table, fleet.Loops())
+		p.Draw(
+			int(done), d.flags.sessions, success, d.outside.Now().Sub(began), table, fleet.Loops(),
+		)
 	}
 	for {
 		select {

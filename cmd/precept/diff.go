@@ -38,8 +38,12 @@ func (w *world) lessonsDiff() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff OLD [NEW]",
 		Short: "Tell how two banks differ, lesson by lesson, with the checks on what is new",
-		Long: "Diff compares two banks: directories, redis:// addresses, or git:REV, which is the bank's directory at a revision (git:origin/main for a pull request). NEW is the configured bank unless it is given. " +
-			"It tells for each lesson its states, whether its text lost its approval, the lines that differ, and what the checks find. Exit code 1: the checks refuse something new.",
+		Long: "Diff compares two banks: directories, redis:// addresses, or git:REV, which is " +
+			"the bank's directory at a revision (git:origin/main for a pull request). NEW is the " +
+			"configured bank unless it is given. " +
+			"It tells for each lesson its states, whether its text lost its approval, the lines " +
+			"that differ, and what the checks find. Exit code 1: the checks refuse something " +
+			"new.",
 		Args: arguments(cobra.RangeArgs(1, 2)),
 	}
 	addJSON(c, &asJSON)
@@ -102,7 +106,10 @@ func (w *world) bankAt(ctx context.Context, cfg *configs.Config, at string) (*le
 // textsOfRevision asks git for the lessons of a directory at a revision.
 func textsOfRevision(ctx context.Context, dir, rev string) (map[string][]byte, error) {
 	if rev == "" || strings.HasPrefix(rev, "-") || app.IsRedis(dir) {
-		return nil, misuse(fmt.Errorf("git:%s: write a revision, such as git:origin/main; the bank must be a directory in a git repository", rev))
+		return nil, misuse(fmt.Errorf(
+			"git:%s: write a revision, such as git:origin/main; the bank must be a directory in a git repository",
+			rev,
+		))
 	}
 	git := func(args ...string) ([]byte, error) {
 		cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...) //nolint:gosec // the user's own revision, and no shell
@@ -186,10 +193,15 @@ func (w *world) printChange(c *change) {
 		fmt.Fprintf(w.out, "~ %s (%s -> %s)\n", c.Slug, c.From, c.To)
 	}
 	if c.Kind == "changed" && c.Content {
-		fmt.Fprintln(w.out, "  the text or the trigger is another: what was measured of it begins anew")
+		fmt.Fprintln(
+			w.out, "  the text or the trigger is another: what was measured of it begins anew",
+		)
 	}
 	if c.Lost {
-		fmt.Fprintln(w.out, "  its approval was for another text: it is out of force until somebody approves it")
+		fmt.Fprintln(
+			w.out,
+			"  its approval was for another text: it is out of force until somebody approves it",
+		)
 	}
 	for _, f := range c.Findings {
 		fmt.Fprintln(w.out, " ", report.Printable(f.String()))

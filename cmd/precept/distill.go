@@ -37,30 +37,52 @@ func (w *world) distill() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "distill",
 		Short: "Make candidate lessons out of past sessions",
-		Long: "Distill reads the sessions that are new since it last ran, and proposes lessons: by rules (a failed call and what then worked, what people corrected), " +
-			"or by a model behind an OpenAI-compatible API. What it proposes waits for approval (`precept lessons list --state quarantined`), or goes to a trial with distill.gate: auto. " +
-			"It works beside a running server; one distiller works at a tenant at a time. A session is read once for each state of its content. " +
-			"--follow goes on until it is stopped. Exit code 1: the store, the lessons or the judge could not be reached.",
+		Long: "Distill reads the sessions that are new since it last ran, and proposes lessons: " +
+			"by rules (a failed call and what then worked, what people corrected), " +
+			"or by a model behind an OpenAI-compatible API. What it proposes waits for approval " +
+			"(`precept lessons list --state quarantined`), or goes to a trial with " +
+			"distill.gate: auto. " +
+			"It works beside a running server; one distiller works at a tenant at a time. A " +
+			"session is read once for each state of its content. " +
+			"--follow goes on until it is stopped. Exit code 1: the store, the lessons or the " +
+			"judge could not be reached.",
 		Args: arguments(cobra.NoArgs),
 	}
-	shown := append(storeKeys(), "lessons", "distill.gate", "distill.parallel", "distill.max_tokens", "distill.max_cost", "distill.prompts", "distill.api_key", "distill.every")
+	shown := append(
+		storeKeys(), "lessons", "distill.gate", "distill.parallel", "distill.max_tokens",
+		"distill.max_cost", "distill.prompts", "distill.api_key", "distill.every",
+	)
 	flags := w.addConfigFlags(c, shown...)
 	c.Flags().BoolVar(&f.once, "once", false, "read what is new and end (the default)")
-	c.Flags().BoolVar(&f.follow, "follow", false, "do so every distill.every until stopped, for sessions that are closed")
-	c.Flags().StringVar(&f.judge, "judge", "", "rules, or the base URL of an OpenAI-compatible API (distill.judge)")
+	c.Flags().BoolVar(
+		&f.follow, "follow", false,
+		"do so every distill.every until stopped, for sessions that are closed",
+	)
+	c.Flags().StringVar(
+		&f.judge, "judge", "", "rules, or the base URL of an OpenAI-compatible API (distill.judge)",
+	)
 	c.Flags().StringVar(&f.model, "model", "", "the model that judges (distill.model)")
-	c.Flags().StringVar(&f.since, "since", "", "only sessions that began from this time on (2026-01-31, or RFC 3339)")
+	c.Flags().StringVar(
+		&f.since, "since", "",
+		"only sessions that began from this time on (2026-01-31, or RFC 3339)",
+	)
 	c.Flags().StringVar(&f.tenant, "tenant", "", "of this tenant only")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "tell what would be proposed, and write nothing")
 	addJSON(c, &f.asJSON)
-	c.Flags().StringVar(&f.printPrompts, "print-prompts", "", "write the judge's prompts into this directory, to be read and changed (distill.prompts), and end")
+	c.Flags().StringVar(
+		&f.printPrompts, "print-prompts", "",
+		"write the judge's prompts into this directory, to be read and changed (distill.prompts), and end",
+	)
 	c.MarkFlagsMutuallyExclusive("once", "follow")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if f.printPrompts != "" {
 			if err := distill.PrintPrompts(f.printPrompts); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(w.out, "the prompts are in %s; files that were there already are as they were\n", f.printPrompts)
+			_, err := fmt.Fprintf(
+				w.out, "the prompts are in %s; files that were there already are as they were\n",
+				f.printPrompts,
+			)
 			return err
 		}
 		cfg, err := flags.load(w, true)
@@ -84,7 +106,10 @@ func (f *distillFlags) override(cfg *configs.Config) error {
 	case cfg.Distill.Judge == "rules" && f.model != "":
 		return misuse(errors.New("--model is of an API, and --judge says rules; give --judge URL"))
 	case cfg.Distill.Judge != "rules" && !strings.HasPrefix(cfg.Distill.Judge, "http://") && !strings.HasPrefix(cfg.Distill.Judge, "https://"):
-		return misuse(fmt.Errorf("--judge %q is neither rules nor an address; write http://127.0.0.1:11434/v1, say", cfg.Distill.Judge))
+		return misuse(fmt.Errorf(
+			"--judge %q is neither rules nor an address; write http://127.0.0.1:11434/v1, say",
+			cfg.Distill.Judge,
+		))
 	case cfg.Distill.Judge != "rules" && cfg.Distill.Model == "":
 		return misuse(errors.New("--judge names an API; say with --model which model judges"))
 	case f.follow && f.dryRun:
@@ -132,7 +157,10 @@ func (w *world) runDistill(ctx context.Context, cfg *configs.Config, f *distillF
 		return err
 	}
 	if len(sum.Busy) > 0 {
-		return fmt.Errorf("somebody else is distilling %s, and reads what is new there; if that one was killed, its claim ends within two minutes: try again then", report.Printable(strings.Join(sum.Busy, ", ")))
+		return fmt.Errorf(
+			"somebody else is distilling %s, and reads what is new there; if that one was killed, its claim ends within two minutes: try again then",
+			report.Printable(strings.Join(sum.Busy, ", ")),
+		)
 	}
 	return nil
 }
@@ -144,7 +172,10 @@ func (w *world) printDistill(s *distill.Summary, f *distillFlags) error {
 	}
 	for i := range s.Drafts {
 		d := &s.Drafts[i]
-		fmt.Fprintf(w.out, "%-11s %s\n            %s\n", d.State, report.Printable(d.Slug), report.Printable(d.Title))
+		fmt.Fprintf(
+			w.out, "%-11s %s\n            %s\n", d.State, report.Printable(d.Slug),
+			report.Printable(d.Title),
+		)
 		for _, a := range d.Advice {
 			fmt.Fprintf(w.out, "            | %s\n", report.Printable(a))
 		}
@@ -152,7 +183,10 @@ func (w *world) printDistill(s *distill.Summary, f *distillFlags) error {
 			fmt.Fprintf(w.out, "            %s\n", report.Printable(d.Reason))
 		}
 		if d.Contradicts != "" {
-			fmt.Fprintf(w.out, "            says the opposite of %s; both are kept\n", report.Printable(d.Contradicts))
+			fmt.Fprintf(
+				w.out, "            says the opposite of %s; both are kept\n",
+				report.Printable(d.Contradicts),
+			)
 		}
 	}
 	fmt.Fprintf(w.out, "read %d sessions, %d of them new; judged %d, %d could not be; %d candidates: %d proposed, %d merged into lessons that are there, %d refused\n",
@@ -164,13 +198,19 @@ func (w *world) printDistill(s *distill.Summary, f *distillFlags) error {
 		fmt.Fprintf(w.out, "%d opinions on lessons in force\n", s.Opinions)
 	}
 	if s.Tokens > 0 {
-		fmt.Fprintf(w.out, "the judge took %d tokens, %.4f in the prices of the configuration\n", s.Tokens, s.Cost)
+		fmt.Fprintf(
+			w.out, "the judge took %d tokens, %.4f in the prices of the configuration\n", s.Tokens,
+			s.Cost,
+		)
 	}
 	if s.Stopped != "" {
 		fmt.Fprintln(w.out, "stopped early:", s.Stopped)
 	}
 	if s.Proposed > 0 && !f.dryRun {
-		fmt.Fprintln(w.out, "`precept lessons list --state quarantined` lists what waits; `precept lessons approve SLUG` sets one in force")
+		fmt.Fprintln(
+			w.out,
+			"`precept lessons list --state quarantined` lists what waits; `precept lessons approve SLUG` sets one in force",
+		)
 	}
 	return nil
 }
@@ -193,9 +233,13 @@ func (w *world) openDistiller(ctx context.Context, cfg *configs.Config, dryRun b
 		}
 		st, closer = db, db
 	case !exists(cfg.StoreURL()):
-		return nil, nil, fmt.Errorf("%w: %s; name the right --data-dir", sqlite.ErrMissing, cfg.StoreURL())
+		return nil, nil, fmt.Errorf(
+			"%w: %s; name the right --data-dir", sqlite.ErrMissing, cfg.StoreURL(),
+		)
 	default:
-		db, err := sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), ReadOnly: dryRun, Now: w.Now, BusyTimeout: 10 * time.Second})
+		db, err := sqlite.Open(ctx, sqlite.Options{
+			Path: cfg.StoreURL(), ReadOnly: dryRun, Now: w.Now, BusyTimeout: 10 * time.Second,
+		})
 		if err != nil {
 			return nil, nil, err
 		}

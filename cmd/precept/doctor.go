@@ -33,12 +33,15 @@ type diagnosis struct {
 }
 
 // ownMarks is what an operator of a fleet has to know of opt-outs (decision 14).
-const ownMarks = "each replica knows the opt-outs of headers and paths that went by it; keep a session on one " +
+const ownMarks = "each replica knows the opt-outs of headers and paths that went by it; keep a " +
+	"session on one " +
 	"replica by its name, or opt out by key, tenant or agent, which all of them know"
 
 // missing tells an operator of exchanges that the store has lost.
-const missing = "%d exchanges that the store had taken are not there any more, nor in the spool: it was emptied, it lost them " +
-	"in a crash (a Redis that does not write to its disk), or store.url names another one than before; what was forgotten " +
+const missing = "%d exchanges that the store had taken are not there any more, nor in the spool: " +
+	"it was emptied, it lost them " +
+	"in a crash (a Redis that does not write to its disk), or store.url names another one than " +
+	"before; what was forgotten " +
 	"on its way there counts as well"
 
 // setAside is what a step of learning panicked at.
@@ -71,7 +74,9 @@ func (d *diagnosis) losses(ctx context.Context, e app.Evidence) (err error) {
 	d.SetAside.Total = total
 	for i := range list {
 		a := &list[i]
-		d.SetAside.Latest = append(d.SetAside.Latest, asideMark{a.Tenant, a.ID.String(), a.Exchange, a.Step, a.Why, a.At, a.Tries})
+		d.SetAside.Latest = append(d.SetAside.Latest, asideMark{
+			a.Tenant, a.ID.String(), a.Exchange, a.Step, a.Why, a.At, a.Tries,
+		})
 	}
 	return err
 }
@@ -128,7 +133,9 @@ func (w *world) printDiagnosis(d diagnosis, columns int) error {
 	for _, name := range slices.Sorted(maps.Keys(d.Dropped)) {
 		rows = append(rows, []string{"    " + name, n(d.Dropped[name])})
 	}
-	rows = append(rows, []string{"exchanges without a sample", n(d.Unsampled)}, []string{"set aside after a panic", n(int64(d.SetAside.Total))})
+	rows = append(rows,
+		[]string{"exchanges without a sample", n(d.Unsampled)},
+		[]string{"set aside after a panic", n(int64(d.SetAside.Total))})
 	if len(d.Store) > 0 {
 		rows = append(rows, []string{"in the store", ""})
 	}
@@ -153,7 +160,10 @@ func (w *world) printDiagnosis(d diagnosis, columns int) error {
 		say(w.out, columns, "note: %s", d.Note)
 	}
 	if d.Running != nil {
-		say(w.out, columns, "running: pid %d, data %s, admin %s (unless it crashed)", d.Running.PID, d.Running.Data, d.Running.Admin)
+		say(
+			w.out, columns, "running: pid %d, data %s, admin %s (unless it crashed)", d.Running.PID,
+			d.Running.Data, d.Running.Admin,
+		)
 	}
 	return nil
 }

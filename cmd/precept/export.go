@@ -39,20 +39,36 @@ func (w *world) export() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export",
 		Short: "Write what was learned to standard output",
-		Long: "Export writes, as JSON lines: mplp, the learning samples; openai, the conversations in the form of OpenAI's fine-tuning files; " +
-			"preference, pairs of a better and a worse answer; experiment, every draw with its propensity and what came of it, from which the report can be computed again. " +
-			"parquet is the samples as a Parquet file. --stats tells how the chosen samples were rated instead of writing them. It works beside a running server.",
+		Long: "Export writes, as JSON lines: mplp, the learning samples; openai, the " +
+			"conversations in the form of OpenAI's fine-tuning files; " +
+			"preference, pairs of a better and a worse answer; experiment, every draw with its " +
+			"propensity and what came of it, from which the report can be computed again. " +
+			"parquet is the samples as a Parquet file. --stats tells how the chosen samples were " +
+			"rated instead of writing them. It works beside a running server.",
 		Args: arguments(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&f.format, "format", "mplp", strings.Join(exportFormats(), ", "))
 	c.Flags().StringVar(&f.since, "since", "", "from this time on (2026-01-31, or RFC 3339)")
 	c.Flags().StringVar(&f.until, "until", "", "before this time")
 	c.Flags().StringVar(&f.tenant, "tenant", "", "of this tenant only")
-	c.Flags().StringVar(&f.lesson, "lesson", "", "only where this lesson was injected, or drawn (experiment)")
-	c.Flags().StringSliceVar(&f.families, "family", nil, "of these sample families only; of sessions: that gave one (not experiment)")
-	c.Flags().StringSliceVar(&f.quality, "quality", nil, "good, acceptable, poor or unrated only; of sessions: that gave such a sample (not experiment)")
-	c.Flags().StringVarP(&f.output, "output", "o", "", "write to this file instead of standard output")
-	c.Flags().BoolVar(&f.stats, "stats", false, "tell how many samples there are and how they were rated, as JSON")
+	c.Flags().StringVar(
+		&f.lesson, "lesson", "", "only where this lesson was injected, or drawn (experiment)",
+	)
+	c.Flags().StringSliceVar(
+		&f.families, "family", nil,
+		"of these sample families only; of sessions: that gave one (not experiment)",
+	)
+	c.Flags().StringSliceVar(
+		&f.quality, "quality", nil,
+		"good, acceptable, poor or unrated only; of sessions: that gave such a sample (not experiment)",
+	)
+	c.Flags().StringVarP(
+		&f.output, "output", "o", "", "write to this file instead of standard output",
+	)
+	c.Flags().BoolVar(
+		&f.stats, "stats", false,
+		"tell how many samples there are and how they were rated, as JSON",
+	)
 	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		return w.runExport(c.Context(), cfg, &f)
 	})
@@ -64,7 +80,9 @@ func (w *world) runExport(ctx context.Context, cfg *configs.Config, f *exportFla
 		return misuse(err)
 	}
 	if f.format == "parquet" && !f.stats && f.output == "" && isTerminal(w.out) {
-		return misuse(errors.New("a Parquet file is nothing for a terminal; name a file with --output, or redirect"))
+		return misuse(errors.New(
+			"a Parquet file is nothing for a terminal; name a file with --output, or redirect",
+		))
 	}
 	e, err := w.OpenStored(ctx, cfg)
 	if err != nil {
@@ -83,23 +101,36 @@ func (w *world) runExport(ctx context.Context, cfg *configs.Config, f *exportFla
 
 // filter checks the flags.
 func (f *exportFlags) filter() (*sample.Filter, error) {
-	out := &sample.Filter{Quality: f.quality, Families: f.families, Tenant: f.tenant, Lesson: f.lesson}
+	out := &sample.Filter{
+		Quality: f.quality, Families: f.families, Tenant: f.tenant, Lesson: f.lesson,
+	}
 	if !slices.Contains(exportFormats(), f.format) {
-		return nil, fmt.Errorf("there is no format %q; there are %s", f.format, strings.Join(exportFormats(), ", "))
+		return nil, fmt.Errorf("there is no format %q; there are %s", f.format, strings.Join(
+			exportFormats(), ", ",
+		))
 	}
 	for _, q := range f.quality {
 		if !slices.Contains([]string{sample.Good, sample.Acceptable, sample.Poor, "unrated"}, q) {
-			return nil, fmt.Errorf("--quality: there is no %q; there are good, acceptable, poor and unrated", q)
+			return nil, fmt.Errorf(
+				"--quality: there is no %q; there are good, acceptable, poor and unrated", q,
+			)
 		}
 	}
-	families := []string{sample.IntentResolution, sample.DialogResponse, sample.ErrorCorrection, sample.PlanOptimization}
+	families := []string{
+		sample.IntentResolution, sample.DialogResponse, sample.ErrorCorrection,
+		sample.PlanOptimization,
+	}
 	for _, family := range f.families {
 		if !slices.Contains(families, family) {
-			return nil, fmt.Errorf("--family: there is no %q; there are %s", family, strings.Join(families, ", "))
+			return nil, fmt.Errorf(
+				"--family: there is no %q; there are %s", family, strings.Join(families, ", "),
+			)
 		}
 	}
 	if f.format == "experiment" && !f.stats && len(f.families)+len(f.quality) > 0 {
-		return nil, errors.New("a draw has no family and no quality: --family and --quality are not for --format experiment")
+		return nil, errors.New(
+			"a draw has no family and no quality: --family and --quality are not for --format experiment",
+		)
 	}
 	var err error
 	if out.From, err = parseDay("since", f.since); err != nil {
@@ -118,7 +149,9 @@ func parseDay(flag, text string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("--%s: %q is no time; write 2026-01-31 or 2026-01-31T12:00:00Z", flag, text)
+	return time.Time{}, fmt.Errorf(
+		"--%s: %q is no time; write 2026-01-31 or 2026-01-31T12:00:00Z", flag, text,
+	)
 }
 
 // exportOf exports while a person at a terminal sees how far it is.

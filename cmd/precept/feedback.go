@@ -40,8 +40,14 @@ type feedbackFlags struct {
 type dataFlags struct{ url, key string }
 
 func (f *dataFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.url, "url", "", "precept's data listener (PRECEPT_URL, else the running precept of the data directory)")
-	c.Flags().StringVar(&f.key, "key", "", "the API key that the agent uses, where tenants go by keys (PRECEPT_KEY, else OPENAI_API_KEY or ANTHROPIC_API_KEY)")
+	c.Flags().StringVar(
+		&f.url, "url", "",
+		"precept's data listener (PRECEPT_URL, else the running precept of the data directory)",
+	)
+	c.Flags().StringVar(
+		&f.key, "key", "",
+		"the API key that the agent uses, where tenants go by keys (PRECEPT_KEY, else OPENAI_API_KEY or ANTHROPIC_API_KEY)",
+	)
 }
 
 func (w *world) feedback() *cobra.Command {
@@ -49,8 +55,12 @@ func (w *world) feedback() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "feedback --session|--run|--request|--response|--sample ID --score N|--approve|--reject|--correct FILE",
 		Short: "Say what a session or a run was worth, for scripts and CI",
-		Long: "Feedback posts to /v1/feedback of a running precept. A response is named by the id in the model's own answer (chatcmpl-, resp_, msg_); within precept run it is the run (PRECEPT_RUN), or the session that it was given (PRECEPT_SESSION), unless something else is named. " +
-			"--source user is a person's word and outweighs a verifier's (system), which outweighs what the traffic says.",
+		Long: "Feedback posts to /v1/feedback of a running precept. A response is named by the " +
+			"id in the model's own answer (chatcmpl-, resp_, msg_); within precept run it is the " +
+			"run (PRECEPT_RUN), or the session that it was given (PRECEPT_SESSION), unless " +
+			"something else is named. " +
+			"--source user is a person's word and outweighs a verifier's (system), which " +
+			"outweighs what the traffic says.",
 		Args: arguments(cobra.NoArgs),
 	}
 	f.at.add(c)
@@ -63,7 +73,9 @@ func (w *world) feedback() *cobra.Command {
 	s.Float64Var(&f.score, "score", 0, "what it was worth, 0 to 1")
 	s.BoolVar(&f.approve, "approve", false, "it was right")
 	s.BoolVar(&f.reject, "reject", false, "it was wrong")
-	s.StringVar(&f.correct, "correct", "", "a file with what would have been right (- for standard input)")
+	s.StringVar(
+		&f.correct, "correct", "", "a file with what would have been right (- for standard input)",
+	)
 	s.StringVar(&f.comment, "comment", "", "why")
 	s.StringVar(&f.source, "source", "user", "who says so: user or system")
 	s.StringVar(&f.rater, "rater", "", "the person or the program that says so")
@@ -104,7 +116,10 @@ func (w *world) runFeedback(ctx context.Context, cfg *configs.Config, f *feedbac
 func (w *world) feedbackBody(f *feedbackFlags) (map[string]any, error) {
 	body := map[string]any{"source": f.source}
 	targets := 0
-	for key, value := range map[string]string{"session_id": f.session, "run_id": f.run, "request_id": f.request, "response_id": f.response, "sample_id": f.sample} {
+	for key, value := range map[string]string{
+		"session_id": f.session, "run_id": f.run, "request_id": f.request,
+		"response_id": f.response, "sample_id": f.sample,
+	} {
 		if value != "" {
 			body[key] = value
 			targets++
@@ -117,7 +132,10 @@ func (w *world) feedbackBody(f *feedbackFlags) (map[string]any, error) {
 		return nil, errors.New("name one of --session, --run, --request, --response and --sample")
 	}
 	says := 0
-	for kind, said := range map[string]bool{"score": f.scored, "approval": f.approve, "rejection": f.reject, "correction": f.correct != ""} {
+	for kind, said := range map[string]bool{
+		"score": f.scored, "approval": f.approve, "rejection": f.reject,
+		"correction": f.correct != "",
+	} {
 		if said {
 			body["type"] = kind
 			says++
@@ -139,7 +157,9 @@ func (w *world) feedbackBody(f *feedbackFlags) (map[string]any, error) {
 		}
 		body["correction"] = correction
 	}
-	for key, value := range map[string]string{"comment": f.comment, "rater": f.rater, "quality_label": f.label, "id": f.id} {
+	for key, value := range map[string]string{
+		"comment": f.comment, "rater": f.rater, "quality_label": f.label, "id": f.id,
+	} {
 		if value != "" {
 			body[key] = value
 		}
@@ -167,7 +187,9 @@ func (w *world) correction(file string) (any, error) {
 		return nil, fmt.Errorf("--correct: %w", err)
 	}
 	if len(b) > maxCorrection {
-		return nil, fmt.Errorf("--correct: %s has more than 64 KiB; send the part that matters", file)
+		return nil, fmt.Errorf(
+			"--correct: %s has more than 64 KiB; send the part that matters", file,
+		)
 	}
 	if len(bytes.TrimSpace(b)) == 0 {
 		return nil, fmt.Errorf("--correct: %s is empty", file)
@@ -187,7 +209,9 @@ type posted struct {
 }
 
 // postFeedback posts one feedback.
-func (w *world) postFeedback(ctx context.Context, base, key string, body map[string]any) (posted, error) {
+func (w *world) postFeedback(
+	ctx context.Context, base, key string, body map[string]any,
+) (posted, error) {
 	var answer posted
 	b, err := json.Marshal(body)
 	if err != nil {
@@ -205,17 +229,24 @@ func (w *world) postFeedback(ctx context.Context, base, key string, body map[str
 		return answer, fmt.Errorf("precept at %s: %w", base, err)
 	}
 	if res.StatusCode != http.StatusAccepted {
-		return answer, fmt.Errorf("precept at %s answers %s: %s", base, res.Status, report.Printable(gjson.GetBytes(raw, "error.message").String()))
+		return answer, fmt.Errorf(
+			"precept at %s answers %s: %s", base, res.Status,
+			report.Printable(gjson.GetBytes(raw, "error.message").String()),
+		)
 	}
 	return answer, json.Unmarshal(raw, &answer)
 }
 
 // errNotRunning says that there is no precept to speak to.
-var errNotRunning = errors.New("no precept runs on this data directory; start one with precept serve, or name it with --url or --data-dir")
+var errNotRunning = errors.New(
+	"no precept runs on this data directory; start one with precept serve, or name it with --url or --data-dir",
+)
 
 // dataListener finds the data listener: the one that was named, or the running one of the data
 // directory.
-func (w *world) dataListener(ctx context.Context, cfg *configs.Config, at *dataFlags) (string, error) {
+func (w *world) dataListener(
+	ctx context.Context, cfg *configs.Config, at *dataFlags,
+) (string, error) {
 	if base := cmp.Or(at.url, w.variable("PRECEPT_URL")); base != "" {
 		return strings.TrimSuffix(strings.TrimRight(base, "/"), "/v1"), nil
 	}

@@ -33,13 +33,22 @@ func (w *world) forget() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "forget --session NAME [--tenant NAME] | --tenant NAME",
 		Short: "Delete everything that is kept of a session or of a tenant",
-		Long: "Forget deletes the record, the exchanges, the samples, the feedback and the echoes of a session, or of all sessions of a tenant, from the store and from the memory of a running server, and overwrites their place in the files. " +
-			"What a session added to the lessons' counters stays: sums, which name nobody. A session is named as its client named it, as precept named it (the Precept-Session header), or by its id. " +
-			"It asks the running server of the data directory, or works on the store when there is none. Where replicas share a Redis, do it beside each of them: each has a memory and a spool of its own.",
+		Long: "Forget deletes the record, the exchanges, the samples, the feedback and the " +
+			"echoes of a session, or of all sessions of a tenant, from the store and from the " +
+			"memory of a running server, and overwrites their place in the files. " +
+			"What a session added to the lessons' counters stays: sums, which name nobody. A " +
+			"session is named as its client named it, as precept named it (the " +
+			"Precept-Session header), or by its id. " +
+			"It asks the running server of the data directory, or works on the store when there " +
+			"is none. Where replicas share a Redis, do it beside each of them: each has a " +
+			"memory and a spool of its own.",
 		Args: arguments(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&f.session, "session", "", "the session")
-	c.Flags().StringVar(&f.tenant, "tenant", "", "the tenant; alone: everything of it, with --session: whose session it is (default)")
+	c.Flags().StringVar(
+		&f.tenant, "tenant", "",
+		"the tenant; alone: everything of it, with --session: whose session it is (default)",
+	)
 	c.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
 	addJSON(c, &f.asJSON)
 	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
@@ -49,7 +58,9 @@ func (w *world) forget() *cobra.Command {
 
 func (w *world) runForget(ctx context.Context, cfg *configs.Config, f *forgetFlags) error {
 	if f.session == "" && f.tenant == "" {
-		return misuse(errors.New("say what is to be forgotten: --session NAME, or --tenant NAME for everything of a tenant"))
+		return misuse(errors.New(
+			"say what is to be forgotten: --session NAME, or --tenant NAME for everything of a tenant",
+		))
 	}
 	what := "everything of the tenant " + f.tenant
 	if f.session != "" {
@@ -72,7 +83,9 @@ func (w *world) runForget(ctx context.Context, cfg *configs.Config, f *forgetFla
 		return writeJSON(w.out, map[string]int{"forgotten": n})
 	}
 	if n == 0 {
-		_, err = fmt.Fprintf(w.out, "nothing was kept of %s\n", report.Printable(strings.TrimPrefix(what, "everything of ")))
+		_, err = fmt.Fprintf(w.out, "nothing was kept of %s\n", report.Printable(
+			strings.TrimPrefix(what, "everything of "),
+		))
 		return err
 	}
 	_, err = fmt.Fprintf(w.out, "forgotten: %s (%d sessions)\n", report.Printable(what), n)
@@ -96,7 +109,9 @@ func (w *world) sure(f *forgetFlags, what string) error {
 }
 
 // forgetOffline works on the store itself.
-func (w *world) forgetOffline(ctx context.Context, cfg *configs.Config, f *forgetFlags) (n int, err error) {
+func (w *world) forgetOffline(
+	ctx context.Context, cfg *configs.Config, f *forgetFlags,
+) (n int, err error) {
 	s, err := w.openOffline(ctx, cfg, offlineUse{})
 	if err != nil {
 		return 0, err
@@ -110,16 +125,22 @@ func (w *world) forgetOffline(ctx context.Context, cfg *configs.Config, f *forge
 }
 
 // forgetOnline asks the running server, which has more in memory than the store knows.
-func (w *world) forgetOnline(ctx context.Context, cfg *configs.Config, f *forgetFlags) (int, error) {
+func (w *world) forgetOnline(
+	ctx context.Context, cfg *configs.Config, f *forgetFlags,
+) (int, error) {
 	at, err := app.ReadRunFile(cfg.DataDir)
 	if err != nil {
 		return 0, fmt.Errorf("%w, and it does not say where it is reached (%w)", errServed, err)
 	}
 	token, err := w.adminToken(cfg)
 	if err != nil {
-		return 0, fmt.Errorf("a server runs and there is no token for it (%w); set PRECEPT_ADMIN_TOKEN", err)
+		return 0, fmt.Errorf(
+			"a server runs and there is no token for it (%w); set PRECEPT_ADMIN_TOKEN", err,
+		)
 	}
-	body, err := json.Marshal(map[string]any{"tenant": f.tenant, "session": f.session, "all": f.session == ""})
+	body, err := json.Marshal(map[string]any{
+		"tenant": f.tenant, "session": f.session, "all": f.session == "",
+	})
 	if err != nil {
 		return 0, err
 	}

@@ -35,23 +35,35 @@ func (w *world) importVerb() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import FILE...",
 		Short: "Take past transcripts in as samples",
-		Long: "Import reads transcripts in the form of chat completions, responses or messages: one JSON document, an array of them, or JSON lines {source, id, messages} or {source, id, input}; FILE - is standard input. " +
-			"Each becomes a session with its exchanges and samples, redacted and with the opt-outs of the configuration, outside of every experiment. The same transcript twice is there once. " +
-			"No server may run in the data directory meanwhile, unless the store is in Redis. Exit code 1: a transcript could not be read; the others were taken in all the same.",
+		Long: "Import reads transcripts in the form of chat completions, responses or messages: " +
+			"one JSON document, an array of them, or JSON lines {source, id, messages} or " +
+			"{source, id, input}; FILE - is standard input. " +
+			"Each becomes a session with its exchanges and samples, redacted and with the " +
+			"opt-outs of the configuration, outside of every experiment. The same transcript " +
+			"twice is there once. " +
+			"No server may run in the data directory meanwhile, unless the store is in Redis. " +
+			"Exit code 1: a transcript could not be read; the others were taken in all the " +
+			"same.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().StringVar(&f.tenant, "tenant", "default", "the tenant that gets them")
-	c.Flags().StringVar(&f.agent, "agent", "", "the agent that spoke; empty: the transcript's source, or import")
+	c.Flags().StringVar(
+		&f.agent, "agent", "", "the agent that spoke; empty: the transcript's source, or import",
+	)
 	addJSON(c, &f.asJSON)
 	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, files []string) error {
 		s, err := w.openOffline(c.Context(), cfg, offlineUse{create: true, beside: true})
 		if errors.Is(err, errServed) {
-			return fmt.Errorf("%w; import works while no server runs: stop it, import, and start it again", err)
+			return fmt.Errorf(
+				"%w; import works while no server runs: stop it, import, and start it again", err,
+			)
 		}
 		if err != nil {
 			return err
 		}
-		into := &learn.Importer{Now: w.Now, Learn: cfg.Learning.Enabled, Into: s.backend, Cleanse: s.Cleanse}
+		into := &learn.Importer{
+			Now: w.Now, Learn: cfg.Learning.Enabled, Into: s.backend, Cleanse: s.Cleanse,
+		}
 		sum, err := w.importAll(c.Context(), into, &f, files)
 		if err = errors.Join(err, s.stop()); err != nil {
 			return err
@@ -61,7 +73,9 @@ func (w *world) importVerb() *cobra.Command {
 }
 
 // importAll takes files in, one transcript after the other.
-func (w *world) importAll(ctx context.Context, into *learn.Importer, f *importFlags, files []string) (imported, error) {
+func (w *world) importAll(
+	ctx context.Context, into *learn.Importer, f *importFlags, files []string,
+) (imported, error) {
 	sum := imported{Faults: []string{}}
 	watch := w.newProgress("transcripts", 0)
 	defer watch.end()
@@ -121,9 +135,15 @@ func (w *world) printImport(f *importFlags, sum imported) error {
 			return err
 		}
 	} else {
-		fmt.Fprintf(w.out, "%d transcripts: %d exchanges, %d samples, %d of them new\n", sum.Transcripts, sum.Exchanges, sum.Samples, sum.Fresh)
+		fmt.Fprintf(
+			w.out, "%d transcripts: %d exchanges, %d samples, %d of them new\n", sum.Transcripts,
+			sum.Exchanges, sum.Samples, sum.Fresh,
+		)
 		if sum.OptedOut > 0 {
-			fmt.Fprintf(w.out, "%d exchanges were left out, as the opt-outs of the configuration say\n", sum.OptedOut)
+			fmt.Fprintf(
+				w.out, "%d exchanges were left out, as the opt-outs of the configuration say\n",
+				sum.OptedOut,
+			)
 		}
 		for _, fault := range sum.Faults {
 			fmt.Fprintln(w.err, "precept:", report.Printable(fault))

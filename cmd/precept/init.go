@@ -33,15 +33,26 @@ func (w *world) initVerb() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init",
 		Short: "Write a commented configuration, and tell how to point your agents at it",
-		Long: "Init writes precept.yaml and a directory of lessons for the upstreams and agents that it is told of. It never overwrites a file.\n\n" +
+		Long: "Init writes precept.yaml and a directory of lessons for the upstreams and agents " +
+			"that it is told of. It never overwrites a file.\n\n" +
 			"    precept init --upstream https://api.openai.com/v1 --agent codex",
 		Args: arguments(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&b.dir, "dir", ".", "where to write")
-	c.Flags().StringArrayVar(&b.upstreams, "upstream", nil, "an upstream, as one would set OPENAI_BASE_URL; may be given several times (default those of OpenAI and Anthropic)")
-	c.Flags().StringSliceVar(&b.agents, "agent", nil, "an agent that is to use it: "+strings.Join(knownAgents(), ", ")+"; may be given several times, or with commas")
-	c.Flags().BoolVar(&b.starter, "starter", false, "write the starter lessons that come with precept, too")
-	c.Flags().BoolVar(&b.full, "full", false, "write every key with its comment, not only the usual ones")
+	c.Flags().StringArrayVar(
+		&b.upstreams, "upstream", nil,
+		"an upstream, as one would set OPENAI_BASE_URL; may be given several times (default those of OpenAI and Anthropic)",
+	)
+	c.Flags().StringSliceVar(
+		&b.agents, "agent", nil,
+		"an agent that is to use it: "+strings.Join(knownAgents(), ", ")+"; may be given several times, or with commas",
+	)
+	c.Flags().BoolVar(
+		&b.starter, "starter", false, "write the starter lessons that come with precept, too",
+	)
+	c.Flags().BoolVar(
+		&b.full, "full", false, "write every key with its comment, not only the usual ones",
+	)
 	c.RunE = func(*cobra.Command, []string) error { return w.begin(&b) }
 	return c
 }
@@ -50,7 +61,10 @@ func (w *world) initVerb() *cobra.Command {
 func (w *world) begin(b *beginning) error {
 	for _, a := range b.agents {
 		if _, ok := pointingLines()[a]; !ok {
-			return misuse(fmt.Errorf("--agent %s is not known; use one of %s, or none and see README", a, strings.Join(knownAgents(), ", ")))
+			return misuse(fmt.Errorf(
+				"--agent %s is not known; use one of %s, or none and see README", a,
+				strings.Join(knownAgents(), ", "),
+			))
 		}
 	}
 	if len(b.upstreams) == 0 {
@@ -77,12 +91,18 @@ func (w *world) begin(b *beginning) error {
 	}
 	fmt.Fprintf(w.out, "\nStart it:\n    precept serve --config %s\n", file)
 	if len(b.agents) == 0 {
-		fmt.Fprintf(w.out, "\nPoint an agent at it: most read OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s.\n", dataAddress, dataAddress)
+		fmt.Fprintf(
+			w.out,
+			"\nPoint an agent at it: most read OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s.\n",
+			dataAddress, dataAddress,
+		)
 		return nil
 	}
 	fmt.Fprintln(w.out, "\nPoint your agents at it; they keep their own keys:")
 	for _, a := range b.agents {
-		fmt.Fprintf(w.out, "    %-12s %s\n", a, strings.ReplaceAll(pointingLines()[a], "{}", dataAddress))
+		fmt.Fprintf(w.out, "    %-12s %s\n", a, strings.ReplaceAll(
+			pointingLines()[a], "{}", dataAddress,
+		))
 	}
 	return nil
 }
@@ -97,7 +117,10 @@ func (b *beginning) config() (string, error) {
 	for _, raw := range b.upstreams {
 		u, err := url.Parse(raw)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return "", fmt.Errorf("--upstream %q is no http or https URL; write it like https://api.openai.com/v1", raw)
+			return "", fmt.Errorf(
+				"--upstream %q is no http or https URL; write it like https://api.openai.com/v1",
+				raw,
+			)
 		}
 		name := upstreamName(u.Hostname(), names)
 		names[name], first = true, cmp.Or(first, name)
@@ -109,9 +132,12 @@ func (b *beginning) config() (string, error) {
 	messages = cmp.Or(messages, first)
 	if b.full {
 		return strings.NewReplacer(
-			"  openai: {url: https://api.openai.com/v1}\n  anthropic: {url: https://api.anthropic.com}\n", lines,
-			"  chat: openai\n", "  chat: "+first+"\n", "  responses: openai\n", "  responses: "+first+"\n",
-			"  messages: anthropic\n", "  messages: "+messages+"\n", "  other: openai\n", "  other: "+first+"\n",
+			"  openai: {url: https://api.openai.com/v1}\n  anthropic: {url: https://api.anthropic.com}\n",
+			lines,
+			"  chat: openai\n", "  chat: "+first+"\n", "  responses: openai\n",
+			"  responses: "+first+"\n",
+			"  messages: anthropic\n", "  messages: "+messages+"\n", "  other: openai\n",
+			"  other: "+first+"\n",
 		).Replace(configs.Reference()), nil
 	}
 	return fmt.Sprintf(shortConfig, lines, first, first, messages, first), nil
@@ -151,7 +177,9 @@ func (b *beginning) lessons(dir string, w *world) error {
 	if err := create(file, exampleLesson); err != nil {
 		return err
 	}
-	fmt.Fprintln(w.out, "wrote", file, "(an example that says nothing to anybody: it is quarantined)")
+	fmt.Fprintln(
+		w.out, "wrote", file, "(an example that says nothing to anybody: it is quarantined)",
+	)
 	return nil
 }
 
@@ -183,7 +211,9 @@ func (w *world) startWith(dir string) error {
 func create(file, text string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // it is the user's, and holds no secret
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already, and is left as it is; move it away, or use --dir", file)
+		return fmt.Errorf(
+			"%s is there already, and is left as it is; move it away, or use --dir", file,
+		)
 	}
 	if err != nil {
 		return err
@@ -201,8 +231,9 @@ var exampleLesson string
 func pointingLines() map[string]string {
 	const openai = "OPENAI_BASE_URL={}/v1"
 	return map[string]string{
-		"openai-sdk": openai, "openai-agents": openai, "langchain": openai, "pydantic-ai": openai, "smolagents": openai,
-		"claude": "ANTHROPIC_BASE_URL={}", "anthropic-sdk": "ANTHROPIC_BASE_URL={}",
+		"openai-sdk": openai, "openai-agents": openai, "langchain": openai, "pydantic-ai": openai,
+		"smolagents": openai,
+		"claude":     "ANTHROPIC_BASE_URL={}", "anthropic-sdk": "ANTHROPIC_BASE_URL={}",
 		"ai-sdk":      `createOpenAI({baseURL: "{}/v1"})`,
 		"llama-index": "OPENAI_API_BASE={}/v1",
 		"codex":       `openai_base_url = "{}/v1" in ~/.codex/config.toml`,

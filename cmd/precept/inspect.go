@@ -18,8 +18,10 @@ func (w *world) inspect() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "inspect FILE...",
 		Short: "Tell tool errors, loops and feedback in transcripts",
-		Long: "Inspect reads transcripts in the form of chat completions, responses or messages: one JSON document, an array of them, or JSON lines {source, id, messages}. " +
-			"It tells what precept would see in them. FILE - is standard input. Exit code 1: a transcript could not be read; the others are told all the same.",
+		Long: "Inspect reads transcripts in the form of chat completions, responses or messages: " +
+			"one JSON document, an array of them, or JSON lines {source, id, messages}. " +
+			"It tells what precept would see in them. FILE - is standard input. Exit code 1: a " +
+			"transcript could not be read; the others are told all the same.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON lines, one for each finding")

@@ -23,10 +23,14 @@ func (w *world) lessonsArchive() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "archive [SLUG...]",
 		Short: "Put lessons away; their numbers stay",
-		Long:  "Archive moves lessons into _archive, where only --archived finds them. Their slugs stay taken, and what was measured of them stays in the store. `lessons restore` takes one back.",
+		Long: "Archive moves lessons into _archive, where only --archived finds them. Their " +
+			"slugs stay taken, and what was measured of them stays in the store. `lessons " +
+			"restore` takes one back.",
 	}
 	c.Flags().BoolVar(&expired, "expired", false, "all that have expired")
-	c.Flags().BoolVar(&superseded, "superseded", false, "all that are superseded by a lesson in force")
+	c.Flags().BoolVar(
+		&superseded, "superseded", false, "all that are superseded by a lesson in force",
+	)
 	addJSON(c, &asJSON)
 	return w.onBank(c, func(ctx context.Context, b *bank.Bank, slugs []string) error {
 		if len(slugs) == 0 && !expired && !superseded {
@@ -38,7 +42,8 @@ func (w *world) lessonsArchive() *cobra.Command {
 		}
 		for _, l := range book.Lessons() {
 			state, _ := book.StateAt(l.Slug, w.Now())
-			if (expired && state == lesson.Expired || superseded && state == lesson.Superseded) && !slices.Contains(slugs, l.Slug) {
+			if (expired && state == lesson.Expired || superseded && state == lesson.Superseded) &&
+				!slices.Contains(slugs, l.Slug) {
 				slugs = append(slugs, l.Slug)
 			}
 		}
@@ -64,7 +69,8 @@ func (w *world) lessonsRestore() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "restore SLUG", Short: "Take an archived lesson back",
-		Long: "Restore takes a lesson back out of _archive. It is quarantined until it is approved again.",
+		Long: "Restore takes a lesson back out of _archive. It is quarantined until it is " +
+			"approved again.",
 		Args: arguments(cobra.ExactArgs(1)),
 	}
 	addJSON(c, &asJSON)
@@ -107,7 +113,10 @@ func (w *world) lessonsLog() *cobra.Command {
 				}
 			}
 			hash := e.Hash[:min(12, len(e.Hash))]
-			rows = append(rows, []string{e.Time.UTC().Format(time.RFC3339), e.Action, e.Slug, string(e.From), string(e.To), report.Printable(e.By), hash})
+			rows = append(rows, []string{
+				e.Time.UTC().Format(time.RFC3339), e.Action, e.Slug, string(e.From), string(e.To),
+				report.Printable(e.By), hash,
+			})
 		}
 		if asJSON {
 			return nil
@@ -122,15 +131,21 @@ func (w *world) lessonsExport() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export [DIR]",
 		Short: "Write the lessons for others to read",
-		Long: "Export writes the lessons as they are: jsonl, a JSON object a line on standard output; aip11, LESSON.md files in DIR, as the bank has them; " +
+		Long: "Export writes the lessons as they are: jsonl, a JSON object a line on standard " +
+			"output; aip11, LESSON.md files in DIR, as the bank has them; " +
 			"gptme, files of that form in DIR. Lessons of one tenant or agent alone are left out.",
 		Args: arguments(cobra.MaximumNArgs(1)),
 	}
 	c.Flags().StringVar(&format, "format", "jsonl", "jsonl, aip11 or gptme")
-	c.Flags().StringSliceVar(&states, "state", []string{"active", "caution", "trial"}, "lessons in these states")
+	c.Flags().StringSliceVar(
+		&states, "state", []string{"active", "caution", "trial"}, "lessons in these states",
+	)
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		if !slices.Contains([]string{"jsonl", "aip11", "gptme"}, format) || (format == "jsonl") != (len(args) == 0) {
-			return misuse(fmt.Errorf("write --format jsonl, or --format aip11 or gptme and a directory"))
+		if !slices.Contains([]string{"jsonl", "aip11", "gptme"}, format) ||
+			(format == "jsonl") != (len(args) == 0) {
+			return misuse(fmt.Errorf(
+				"write --format jsonl, or --format aip11 or gptme and a directory",
+			))
 		}
 		book, _, err := w.loadBook(c.Context(), cfg)
 		if err != nil {
@@ -157,13 +172,17 @@ func (w *world) lessonsExport() *cobra.Command {
 func (w *world) exportOne(format string, args []string, l *lesson.Lesson, row lessonRow) error {
 	switch format {
 	case "aip11":
-		return file.Write(filepath.Join(args[0], filepath.FromSlash(l.Category), l.Slug+".md"), 0o644, l.Raw)
+		return file.Write(
+			filepath.Join(args[0], filepath.FromSlash(l.Category), l.Slug+".md"), 0o644, l.Raw,
+		)
 	case "gptme":
 		text, err := gptmeText(l)
 		if err != nil {
 			return err
 		}
-		return file.Write(filepath.Join(args[0], filepath.FromSlash(l.Category), l.Slug+".md"), 0o644, text)
+		return file.Write(
+			filepath.Join(args[0], filepath.FromSlash(l.Category), l.Slug+".md"), 0o644, text,
+		)
 	default:
 		return json.NewEncoder(w.out).Encode(struct {
 			lessonRow
@@ -178,7 +197,9 @@ func gptmeText(l *lesson.Lesson) ([]byte, error) {
 	if l.Form == lesson.FormGptme {
 		return l.Raw, nil
 	}
-	keywords, err := json.Marshal(slices.Concat(l.Trigger.Keywords, l.Trigger.ErrorPatterns, l.Trigger.Tags))
+	keywords, err := json.Marshal(slices.Concat(
+		l.Trigger.Keywords, l.Trigger.ErrorPatterns, l.Trigger.Tags,
+	))
 	if err != nil {
 		return nil, err
 	}

@@ -48,8 +48,10 @@ func (w *world) lessons() *cobra.Command {
 
 func (w *world) row(book *lesson.Book, l *lesson.Lesson) lessonRow {
 	r := lessonRow{
-		Slug: l.Slug, Title: l.Title, State: l.State, Outcome: l.Outcome, Confidence: l.Confidence, Category: l.Category,
-		Keywords: l.Trigger.Keywords, Tags: l.Trigger.Tags, ContentHash: l.ContentHash, Path: l.Path,
+		Slug: l.Slug, Title: l.Title, State: l.State, Outcome: l.Outcome, Confidence: l.Confidence,
+		Category: l.Category,
+		Keywords: l.Trigger.Keywords, Tags: l.Trigger.Tags, ContentHash: l.ContentHash,
+		Path:   l.Path,
 		Source: l.Approval.Source, Tenant: l.Scope.Tenant, Agent: l.Scope.Agent,
 	}
 	for _, other := range book.Contradicts(l) {
@@ -68,9 +70,14 @@ func (w *world) row(book *lesson.Book, l *lesson.Lesson) lessonRow {
 }
 
 // loadBook reads the lessons of the configuration.
-func (w *world) loadBook(ctx context.Context, cfg *configs.Config) (*lesson.Book, []lesson.Problem, error) {
+func (w *world) loadBook(
+	ctx context.Context, cfg *configs.Config,
+) (*lesson.Book, []lesson.Problem, error) {
 	if !app.IsRedis(cfg.Lessons) && !isDirectory(cfg.Lessons) {
-		return nil, nil, fmt.Errorf("there is no directory %s; make it and put LESSON.md files into it, or name another with --lessons", cfg.Lessons)
+		return nil, nil, fmt.Errorf(
+			"there is no directory %s; make it and put LESSON.md files into it, or name another with --lessons",
+			cfg.Lessons,
+		)
 	}
 	return w.readBook(ctx, cfg)
 }

@@ -27,8 +27,11 @@ func (w *world) lessonsLint() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lint",
 		Short: "Run every check over the lessons",
-		Long: "Lint runs the checks that a lesson passes before it may speak: form, triggers that are too broad, orders to the model, secrets and personal data, links, expiry. " +
-			"Where sessions were captured, the triggers are tried on them (lessons backtest): one that fires in more than 60% of them is too broad, one that fires in none is dead. Exit code 1: there are errors; warnings alone give 0.",
+		Long: "Lint runs the checks that a lesson passes before it may speak: form, triggers " +
+			"that are too broad, orders to the model, secrets and personal data, links, expiry. " +
+			"Where sessions were captured, the triggers are tried on them (lessons backtest): " +
+			"one that fires in more than 60% of them is too broad, one that fires in none is " +
+			"dead. Exit code 1: there are errors; warnings alone give 0.",
 		Args: arguments(cobra.NoArgs),
 	}
 	addJSON(c, &asJSON)
@@ -70,7 +73,10 @@ func (w *world) printLint(l linted) {
 		fmt.Fprintln(w.out, report.Printable(p.Error()))
 	}
 	printFindings(w.out, l.Findings)
-	fmt.Fprintf(w.out, "%d lessons, %d files that cannot be read, %d findings", l.Lessons, len(l.Broken), len(l.Findings))
+	fmt.Fprintf(
+		w.out, "%d lessons, %d files that cannot be read, %d findings", l.Lessons, len(l.Broken),
+		len(l.Findings),
+	)
 	if l.Sessions > 0 {
 		fmt.Fprintf(w.out, ", tried on %d sessions", l.Sessions)
 	}

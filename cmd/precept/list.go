@@ -29,19 +29,26 @@ func (w *world) lessonsList() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the lessons by slug",
-		Long: "List tells the lessons of the bank with their states; ! marks those that contradict another one, which is listed below. " +
-			"What was put away (lessons archive) is listed with --archived only. The queue of those who approve is --state quarantined.",
+		Long: "List tells the lessons of the bank with their states; ! marks those that " +
+			"contradict another one, which is listed below. " +
+			"What was put away (lessons archive) is listed with --archived only. The queue of " +
+			"those who approve is --state quarantined.",
 		Args: arguments(cobra.NoArgs),
 	}
 	addJSON(c, &f.asJSON)
 	addWide(c, &f.wide)
-	c.Flags().StringSliceVar(&f.states, "state", nil, "lessons in these states only: quarantined, trial, active, ...")
+	c.Flags().StringSliceVar(
+		&f.states, "state", nil, "lessons in these states only: quarantined, trial, active, ...",
+	)
 	c.Flags().BoolVar(&f.expired, "expired", false, "expired lessons only")
 	c.Flags().BoolVar(&f.archived, "archived", false, "what was put away, which nothing else lists")
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		for _, s := range f.states {
 			if !lesson.State(s).Valid() {
-				return misuse(fmt.Errorf("--state: %q is not a state; write quarantined, trial, active, caution, benched, superseded, expired, archived or rejected", s))
+				return misuse(fmt.Errorf(
+					"--state: %q is not a state; write quarantined, trial, active, caution, benched, superseded, expired, archived or rejected",
+					s,
+				))
 			}
 		}
 		return w.list(c.Context(), cfg, &f)
@@ -68,7 +75,10 @@ func (w *world) list(ctx context.Context, cfg *configs.Config, f *listFlags) err
 		if len(r.Conflicts) > 0 {
 			mark = "!"
 		}
-		rows = append(rows, []string{r.Slug, string(r.State) + mark, r.Outcome, strconv.FormatFloat(r.Confidence, 'g', 3, 64), report.Printable(r.Title)})
+		rows = append(rows, []string{
+			r.Slug, string(r.State) + mark, r.Outcome,
+			strconv.FormatFloat(r.Confidence, 'g', 3, 64), report.Printable(r.Title),
+		})
 	}
 	if len(problems) > 0 {
 		fmt.Fprintf(w.err, "%d files have faults: precept lessons lint tells them\n", len(problems))
@@ -82,7 +92,11 @@ func (w *world) list(ctx context.Context, cfg *configs.Config, f *listFlags) err
 	for i := range list {
 		for _, other := range list[i].Conflicts {
 			if list[i].Slug < other { // each pair once
-				say(w.out, w.columns(f.wide), "! %s and %s fire on the same words and claim opposite outcomes; both are kept", list[i].Slug, other)
+				say(
+					w.out, w.columns(f.wide),
+					"! %s and %s fire on the same words and claim opposite outcomes; both are kept",
+					list[i].Slug, other,
+				)
 			}
 		}
 	}
@@ -90,7 +104,9 @@ func (w *world) list(ctx context.Context, cfg *configs.Config, f *listFlags) err
 }
 
 // listed reads the bank, or what is archived in it.
-func (w *world) listed(ctx context.Context, cfg *configs.Config, archived bool) (*lesson.Book, []lesson.Problem, error) {
+func (w *world) listed(
+	ctx context.Context, cfg *configs.Config, archived bool,
+) (*lesson.Book, []lesson.Problem, error) {
 	if !archived {
 		return w.loadBook(ctx, cfg)
 	}
@@ -108,8 +124,12 @@ func (w *world) lessonsShow() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show SLUG",
 		Short: "Print one lesson as its file has it",
-		Long: "Show prints a lesson's file, byte for byte. On standard error it tells what else there is to know: a companion file (knowledge/lessons/SLUG.md, which no model is ever shown), " +
-			"lessons that contradict it, those that supersede it, and what a judge thought became of this text in sessions (see precept distill; the store is read for it when there is one).",
+		Long: "Show prints a lesson's file, byte for byte. On standard error it tells what else " +
+			"there is to know: a companion file (knowledge/lessons/SLUG.md, which no model is " +
+			"ever shown), " +
+			"lessons that contradict it, those that supersede it, and what a judge thought " +
+			"became of this text in sessions (see precept distill; the store is read for it " +
+			"when there is one).",
 		Args: arguments(cobra.ExactArgs(1)),
 	}
 	addJSON(c, &asJSON)
@@ -155,7 +175,10 @@ func companionOf(cfg *configs.Config, slug string) string {
 	name := filepath.Join("knowledge", "lessons", slug+".md")
 	places := []string{name}
 	if !app.IsRedis(cfg.Lessons) {
-		places = []string{filepath.Join(cfg.Lessons, name), filepath.Join(filepath.Dir(filepath.Clean(cfg.Lessons)), name), name}
+		places = []string{
+			filepath.Join(cfg.Lessons, name),
+			filepath.Join(filepath.Dir(filepath.Clean(cfg.Lessons)), name), name,
+		}
 	}
 	for _, path := range places {
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {

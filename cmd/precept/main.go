@@ -49,7 +49,9 @@ func (w *world) variable(names ...string) string {
 func run() int {
 	tuneCollector(os.LookupEnv)
 	log.SetOutput(io.Discard) // net/http prints there what an upstream sent unasked: a model's words, or a key
-	w := &world{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, Tools: app.Tools{Now: time.Now, Random: rand.Reader}}
+	w := &world{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, Tools: app.Tools{
+		Now: time.Now, Random: rand.Reader,
+	}}
 	return w.execute(context.Background(), os.Args[1:])
 }
 
@@ -94,8 +96,9 @@ func misuse(err error) error { return &codedError{code: exitMisuse, err: err} }
 // root puts the verbs together.
 func (w *world) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "precept",
-		Short:         "A reverse proxy in front of LLM APIs that lets unmodified agents learn from experience",
+		Use: "precept",
+		Short: "A reverse proxy in front of LLM APIs that lets unmodified agents learn " +
+			"from experience",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          arguments(cobra.NoArgs),
@@ -105,16 +108,24 @@ func (w *world) root() *cobra.Command {
 	root.SetOut(w.out)
 	root.SetErr(w.err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return misuse(fmt.Errorf("%w; %s`%s --help` lists the flags", plainer(err), meant(c, err), c.CommandPath()))
+		return misuse(fmt.Errorf(
+			"%w; %s`%s --help` lists the flags", plainer(err), meant(c, err), c.CommandPath(),
+		))
 	})
 	w.wrapHelp(root)
 	for _, g := range []struct {
 		title string
 		verbs []*cobra.Command
 	}{
-		{"Run it:", []*cobra.Command{w.initVerb(), w.check(), w.serve(), w.runVerb(), w.readyVerb(), w.demo()}},
-		{"See what happens:", []*cobra.Command{w.report(), w.top(), w.watch(), w.doctor(), w.inspect()}},
-		{"Lessons and feedback:", []*cobra.Command{w.lessons(), w.distill(), w.feedback(), w.record(), w.verify()}},
+		{"Run it:", []*cobra.Command{
+			w.initVerb(), w.check(), w.serve(), w.runVerb(), w.readyVerb(), w.demo(),
+		}},
+		{"See what happens:", []*cobra.Command{
+			w.report(), w.top(), w.watch(), w.doctor(), w.inspect(),
+		}},
+		{"Lessons and feedback:", []*cobra.Command{
+			w.lessons(), w.distill(), w.feedback(), w.record(), w.verify(),
+		}},
 		{"Data:", []*cobra.Command{w.export(), w.importVerb(), w.forget()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})

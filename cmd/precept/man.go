@@ -17,7 +17,8 @@ func (w *world) man() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write manual pages, one for each verb",
-		Long: "Man writes precept.1, precept-serve.1 and so on into a directory, which it makes: what the verbs' help says, in the form of man(1).\n\n" +
+		Long: "Man writes precept.1, precept-serve.1 and so on into a directory, which it makes: " +
+			"what the verbs' help says, in the form of man(1).\n\n" +
 			"    precept man ~/.local/share/man/man1 && man precept-serve",
 		Args: arguments(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -41,7 +42,9 @@ func writePages(root *cobra.Command, dir string) (pages int, err error) {
 	root.InitDefaultCompletionCmd()
 	escapeAll(root)
 	day := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
-	head := &doc.GenManHeader{Title: "PRECEPT", Section: "1", Source: "precept", Manual: "precept", Date: &day}
+	head := &doc.GenManHeader{
+		Title: "PRECEPT", Section: "1", Source: "precept", Manual: "precept", Date: &day,
+	}
 	if err := doc.GenManTree(root, head, dir); err != nil {
 		return 0, err
 	}

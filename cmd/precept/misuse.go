@@ -18,7 +18,9 @@ func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 		if err == nil {
 			return nil
 		}
-		return misuse(fmt.Errorf("%s `%s --help` tells how it is used", wrongArguments(c, args), c.CommandPath()))
+		return misuse(fmt.Errorf(
+			"%s `%s --help` tells how it is used", wrongArguments(c, args), c.CommandPath(),
+		))
 	}
 }
 
@@ -33,7 +35,9 @@ func wrongArguments(c *cobra.Command, args []string) string {
 			names = append(names, verb.Name())
 		}
 		if near := configs.Nearest(args[0], names); near != "" {
-			return fmt.Sprintf("%q is no verb of %s; did you mean %s?", args[0], c.CommandPath(), near)
+			return fmt.Sprintf(
+				"%q is no verb of %s; did you mean %s?", args[0], c.CommandPath(), near,
+			)
 		}
 		return fmt.Sprintf("%q is no verb of %s;", args[0], c.CommandPath())
 	}

@@ -34,7 +34,9 @@ type offlineUse struct {
 // openOffline opens the configured store, and starts it. A store of this machine's own wants the
 // data directory for itself; one in Redis is shared anyway, and then it is the spool beside it that
 // must be nobody else's.
-func (w *world) openOffline(ctx context.Context, cfg *configs.Config, use offlineUse) (*offline, error) {
+func (w *world) openOffline(
+	ctx context.Context, cfg *configs.Config, use offlineUse,
+) (*offline, error) {
 	var be app.Backend
 	var lock io.Closer
 	var err error
@@ -52,7 +54,9 @@ func (w *world) openOffline(ctx context.Context, cfg *configs.Config, use offlin
 	if app.IsRedis(cfg.StoreURL()) {
 		be, err = w.ReachRedis(ctx, cfg)
 	} else {
-		be, err = sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), Now: w.Now, MaxFeedback: cfg.Limits.Feedback})
+		be, err = sqlite.Open(ctx, sqlite.Options{
+			Path: cfg.StoreURL(), Now: w.Now, MaxFeedback: cfg.Limits.Feedback,
+		})
 	}
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
@@ -73,7 +77,9 @@ func exists(path string) bool {
 }
 
 // startOffline runs a store until it is stopped.
-func startOffline(ctx context.Context, be app.Backend, options store.Options, lock io.Closer) (*offline, error) {
+func startOffline(
+	ctx context.Context, be app.Backend, options store.Options, lock io.Closer,
+) (*offline, error) {
 	var mu sync.Mutex
 	var failed error
 	options.Aside = true

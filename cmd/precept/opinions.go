@@ -13,7 +13,9 @@ import (
 // opinionsOf sums what judges said of a lesson's present text, over all tenants that may get it;
 // nil when they said nothing, or when there is no store that can be read: a lesson is shown without
 // one.
-func (w *world) opinionsOf(ctx context.Context, cfg *configs.Config, l *lesson.Lesson) *report.Opinions {
+func (w *world) opinionsOf(
+	ctx context.Context, cfg *configs.Config, l *lesson.Lesson,
+) *report.Opinions {
 	if storeless(cfg) {
 		return nil
 	}

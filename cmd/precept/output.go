@@ -49,7 +49,10 @@ const beneath = 4
 
 // addWide adds --wide.
 func addWide(c *cobra.Command, wide *bool) {
-	c.Flags().BoolVar(wide, "wide", false, "as wide as it is; else it fits the terminal, or 80 columns where there is none")
+	c.Flags().BoolVar(
+		wide, "wide", false,
+		"as wide as it is; else it fits the terminal, or 80 columns where there is none",
+	)
 }
 
 // columns is how wide output for people may be.
@@ -77,7 +80,10 @@ func (w *world) wrapHelp(root *cobra.Command) {
 		c.SetOut(out)
 		text := b.String()
 		for _, flags := range []*pflag.FlagSet{c.LocalFlags(), c.InheritedFlags()} {
-			text = strings.Replace(text, strings.TrimSpace(flags.FlagUsages()), strings.TrimSpace(flags.FlagUsagesWrapped(columns)), 1)
+			text = strings.Replace(
+				text, strings.TrimSpace(flags.FlagUsages()),
+				strings.TrimSpace(flags.FlagUsagesWrapped(columns)), 1,
+			)
 		}
 		fmt.Fprint(out, text)
 		return err
@@ -117,7 +123,9 @@ func table(out io.Writer, rows [][]string, columns int) error {
 		if beside == len(rows[i]) {
 			continue
 		}
-		for _, part := range broken([]rune(strings.Join(rows[i][beside:], "  ")), max(columns-beneath, 1)) {
+		for _, part := range broken(
+			[]rune(strings.Join(rows[i][beside:], "  ")), max(columns-beneath, 1),
+		) {
 			b.WriteString(strings.Repeat(" ", beneath) + part + "\n")
 		}
 	}

@@ -49,7 +49,9 @@ func (p *pointing) base(upstream string) string {
 // point sets the variables that any program may read, and does what the agent wants besides.
 func (p *pointing) point() error {
 	base := p.base("")
-	for _, name := range []string{"OPENAI_BASE_URL", "OPENAI_API_BASE", "COPILOT_PROVIDER_BASE_URL"} {
+	for _, name := range []string{
+		"OPENAI_BASE_URL", "OPENAI_API_BASE", "COPILOT_PROVIDER_BASE_URL",
+	} {
 		p.env[name] = base + "/v1"
 	}
 	p.env["ANTHROPIC_BASE_URL"] = base
@@ -78,7 +80,10 @@ func (p *pointing) point() error {
 	case "cn":
 		return p.continueCLI()
 	case "cline":
-		fmt.Fprintln(p.notes, "precept: cline takes its base URL from its own settings; say `cline auth openai -k KEY -m MODEL -b "+base+"/v1` first")
+		fmt.Fprintln(
+			p.notes,
+			"precept: cline takes its base URL from its own settings; say `cline auth openai -k KEY -m MODEL -b "+base+"/v1` first",
+		)
 	}
 	return nil
 }
@@ -118,7 +123,11 @@ func (p *pointing) own(base string) (upstream string, ok bool) {
 func (p *pointing) redirect(what, base string) (string, bool) {
 	upstream, ok := p.own(base)
 	if !ok {
-		fmt.Fprintf(p.notes, "precept: %s talks to %s, which is no upstream of precept; it is left as it is\n", what, base)
+		fmt.Fprintf(
+			p.notes,
+			"precept: %s talks to %s, which is no upstream of precept; it is left as it is\n", what,
+			base,
+		)
 		return "", false
 	}
 	if strings.HasSuffix(strings.TrimRight(base, "/"), "/v1") {
@@ -140,7 +149,8 @@ func programName(args []string) string {
 			if a == "-c" || a == "-e" || a == "-m" {
 				break
 			}
-			if !strings.HasPrefix(a, "-") && a != "run" && a != "exec" && a != "dlx" && !strings.Contains(a, "=") {
+			if !strings.HasPrefix(a, "-") && a != "run" && a != "exec" && a != "dlx" &&
+				!strings.Contains(a, "=") {
 				if at := strings.LastIndex(a, "@"); at > 0 { // a version
 					a = a[:at]
 				}

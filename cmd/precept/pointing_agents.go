@@ -61,10 +61,16 @@ func (p *pointing) opencode() error {
 		}
 		plain := withoutComments(text)
 		if !gjson.ValidBytes(plain) {
-			fmt.Fprintf(p.notes, "precept: %s cannot be read as JSON; what it says of base URLs is left as it is\n", file)
+			fmt.Fprintf(
+				p.notes,
+				"precept: %s cannot be read as JSON; what it says of base URLs is left as it is\n",
+				file,
+			)
 			continue
 		}
-		p.redirectAll(over, "opencode's provider ", gjson.GetBytes(plain, "provider"), "options.baseURL")
+		p.redirectAll(
+			over, "opencode's provider ", gjson.GetBytes(plain, "provider"), "options.baseURL",
+		)
 	}
 	var err error
 	for name, to := range over {
@@ -130,7 +136,9 @@ func (p *pointing) pi() error {
 }
 
 // redirectAll notes in over where each provider's base URL, if it has one, is to point.
-func (p *pointing) redirectAll(over map[string]string, kind string, providers gjson.Result, path string) {
+func (p *pointing) redirectAll(
+	over map[string]string, kind string, providers gjson.Result, path string,
+) {
 	providers.ForEach(func(name, provider gjson.Result) bool {
 		if base := provider.Get(path).String(); base != "" {
 			delete(over, name.String())

@@ -62,7 +62,10 @@ func (p *progress) show(now time.Time) {
 		share := min(float64(p.done)/float64(p.total), 1)
 		full := int(share * progressWidth)
 		bar := strings.Repeat("=", full) + strings.Repeat(" ", progressWidth-full)
-		line = fmt.Sprintf("%s: [%s] %3.0f%%  %d of %d%s", p.what, bar, 100*share, p.done, max(p.total, p.done), rate)
+		line = fmt.Sprintf(
+			"%s: [%s] %3.0f%%  %d of %d%s", p.what, bar, 100*share, p.done, max(p.total, p.done),
+			rate,
+		)
 	}
 	fmt.Fprintf(p.out, "\r%s%s", line, strings.Repeat(" ", max(p.width-len(line), 0)))
 	p.width = len(line)

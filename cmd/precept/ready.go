@@ -33,7 +33,8 @@ func (w *world) readyVerb() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ready",
 		Short: "Ask whether the running precept takes requests, for health checks and scripts",
-		Long: "Ready asks /readyz of the precept that runs on the data directory, or, where nothing is written there, at the address of listen. " +
+		Long: "Ready asks /readyz of the precept that runs on the data directory, or, where " +
+			"nothing is written there, at the address of listen. " +
 			"Exit code 0: it takes requests; 1: it does not, or nobody answers within two seconds.",
 		Args: arguments(cobra.NoArgs),
 	}
@@ -63,7 +64,9 @@ func askReady(ctx context.Context, cfg *configs.Config) readiness {
 	}
 	defer res.Body.Close() //nolint:errcheck // only read
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 500))
-	r.Ready, r.Says = res.StatusCode == http.StatusOK, report.Printable(strings.TrimSpace(string(text)))
+	r.Ready, r.Says = res.StatusCode == http.StatusOK, report.Printable(
+		strings.TrimSpace(string(text)),
+	)
 	return r
 }
 

@@ -15,11 +15,16 @@ import (
 type ledgerFlags struct{ file string }
 
 func (f *ledgerFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.file, "ledger-file", "", "the ledger (PRECEPT_LEDGER_FILE, else AGENT.md in this folder)")
+	c.Flags().StringVar(
+		&f.file, "ledger-file", "",
+		"the ledger (PRECEPT_LEDGER_FILE, else AGENT.md in this folder)",
+	)
 }
 
 func (f *ledgerFlags) open(w *world) *ledger.Ledger {
-	return &ledger.Ledger{Path: cmp.Or(f.file, w.variable("PRECEPT_LEDGER_FILE"), ledger.FileName), Now: w.Now}
+	return &ledger.Ledger{
+		Path: cmp.Or(f.file, w.variable("PRECEPT_LEDGER_FILE"), ledger.FileName), Now: w.Now,
+	}
 }
 
 func (w *world) record() *cobra.Command {
@@ -30,8 +35,12 @@ func (w *world) record() *cobra.Command {
 		Use:   "record --intent-id ID --type lint|test|static-analysis --file F --error E --cause C --resolution R --rule L",
 		Short: "Append a failure and its lesson to AGENT.md",
 		Long: "Record appends one entry to the section \"" + ledger.Heading + "\" of AGENT.md, which it makes when it is missing; nothing that stands there is touched. " +
-			"The same failure (file and error summary) is recorded once. With --json the entry is read from standard input and the result is written as JSON, both by docs/contracts/record.schema.json. " +
-			"A ledger that cannot be written is no failure of yours: it is tried again after 100 ms, then .orchestration/agent_trace.jsonl holds the entry and the exit code is 0.",
+			"The same failure (file and error summary) is recorded once. With --json the entry " +
+			"is read from standard input and the result is written as JSON, both by " +
+			"docs/contracts/record.schema.json. " +
+			"A ledger that cannot be written is no failure of yours: it is tried again after 100 " +
+			"ms, then .orchestration/agent_trace.jsonl holds the entry and the exit code is " +
+			"0.",
 		Args: arguments(cobra.NoArgs),
 	}
 	at.add(c)
@@ -60,13 +69,19 @@ func (w *world) record() *cobra.Command {
 func (w *world) entry(c *cobra.Command, e *ledger.Entry, asJSON bool) error {
 	if !asJSON {
 		if err := e.Validate(); err != nil {
-			return fmt.Errorf("the entry is not recorded:\n%w\n`precept record --help` lists the flags", err)
+			return fmt.Errorf(
+				"the entry is not recorded:\n%w\n`precept record --help` lists the flags", err,
+			)
 		}
 		return nil
 	}
-	for _, name := range []string{"intent-id", "type", "file", "error", "cause", "resolution", "rule"} {
+	for _, name := range []string{
+		"intent-id", "type", "file", "error", "cause", "resolution", "rule",
+	} {
 		if c.Flags().Changed(name) {
-			return fmt.Errorf("--json reads the whole entry from standard input; leave out --%s, or --json", name)
+			return fmt.Errorf(
+				"--json reads the whole entry from standard input; leave out --%s, or --json", name,
+			)
 		}
 	}
 	got, err := ledger.Decode(w.in)
@@ -77,7 +92,9 @@ func (w *world) entry(c *cobra.Command, e *ledger.Entry, asJSON bool) error {
 	return nil
 }
 
-func (w *world) recordOne(ctx context.Context, l *ledger.Ledger, e ledger.Entry, asJSON bool) error {
+func (w *world) recordOne(
+	ctx context.Context, l *ledger.Ledger, e ledger.Entry, asJSON bool,
+) error {
 	results, untraced, err := l.Record(ctx, e)
 	if err != nil {
 		return misuse(err)

@@ -45,14 +45,21 @@ func (w *world) report() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report",
 		Short: "Tell which lesson helped, by how much and how sure that is",
-		Long:  "Report asks the running server of the data directory, which knows the newest sessions, or reads the store when there is none.",
-		Args:  arguments(cobra.NoArgs),
+		Long: "Report asks the running server of the data directory, which knows the newest " +
+			"sessions, or reads the store when there is none.",
+		Args: arguments(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&f.query.Tenant, "tenant", "default", "the tenant")
-	c.Flags().StringVar(&f.window, "window", "", "only sessions begun within this time (24h, 30d); empty: all")
-	c.Flags().BoolVar(&f.query.Provisional, "provisional", false, "count sessions that have not closed yet")
+	c.Flags().StringVar(
+		&f.window, "window", "", "only sessions begun within this time (24h, 30d); empty: all",
+	)
+	c.Flags().BoolVar(
+		&f.query.Provisional, "provisional", false, "count sessions that have not closed yet",
+	)
 	c.Flags().Func("what-if", "project for another holdout: epsilon=0.1", f.whatIf)
-	c.Flags().StringVar(&f.query.Explain, "explain", "", "tell how the row of this lesson came about")
+	c.Flags().StringVar(
+		&f.query.Explain, "explain", "", "tell how the row of this lesson came about",
+	)
 	addJSON(c, &f.asJSON)
 	addWide(c, &f.wide)
 	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
@@ -89,7 +96,9 @@ func (w *world) explain(r report.Report, f *reportFlags) error {
 
 // findReport asks the running server first: what it has in memory is newer than the store. A server
 // that refuses is told of, and the store is read only where no server answers.
-func (w *world) findReport(ctx context.Context, cfg *configs.Config, f *reportFlags) (report.Report, error) {
+func (w *world) findReport(
+	ctx context.Context, cfg *configs.Config, f *reportFlags,
+) (report.Report, error) {
 	r, err := w.askServer(ctx, cfg, f)
 	if errors.Is(err, errNoServer) {
 		return w.readReport(ctx, cfg, f.query)
@@ -98,9 +107,13 @@ func (w *world) findReport(ctx context.Context, cfg *configs.Config, f *reportFl
 }
 
 // askServer gets the report from the admin listener that run.json names.
-func (w *world) askServer(ctx context.Context, cfg *configs.Config, f *reportFlags) (report.Report, error) {
+func (w *world) askServer(
+	ctx context.Context, cfg *configs.Config, f *reportFlags,
+) (report.Report, error) {
 	var r report.Report
-	q := url.Values{"tenant": {f.query.Tenant}, "window": {f.window}, "provisional": {strconv.FormatBool(f.query.Provisional)}}
+	q := url.Values{"tenant": {f.query.Tenant}, "window": {f.window}, "provisional": {
+		strconv.FormatBool(f.query.Provisional),
+	}}
 	if f.query.Explain != "" {
 		q.Set("explain", f.query.Explain)
 	}
@@ -112,7 +125,9 @@ func (w *world) askServer(ctx context.Context, cfg *configs.Config, f *reportFla
 }
 
 // readReport computes the report from the store.
-func (w *world) readReport(ctx context.Context, cfg *configs.Config, q admin.Query) (report.Report, error) {
+func (w *world) readReport(
+	ctx context.Context, cfg *configs.Config, q admin.Query,
+) (report.Report, error) {
 	db, err := w.OpenStored(ctx, cfg)
 	if err != nil {
 		return report.Report{}, err
@@ -130,7 +145,8 @@ func (w *world) readReport(ctx context.Context, cfg *configs.Config, q admin.Que
 	}
 	in := proxy.Injection(cfg, "")
 	r, err := l.Report(ctx, learn.ReportQuery{
-		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Explain: q.Explain, Book: book,
+		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf,
+		Explain: q.Explain, Book: book,
 		Inject: in, Config: in.Bandit,
 	})
 	if told := app.Annotate(ctx, &r, db, q.Tenant); told != nil && err == nil { // what was measured is told without them

@@ -30,22 +30,40 @@ func (w *world) runVerb() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run [flags] -- AGENT ...",
 		Short: "Run an agent through precept, and tell how it went",
-		Long: "Run starts an unmodified agent whose requests go through precept, in one run: each agent of the command has a session of its own, and what is drawn for one is drawn for all of them. The variables that agents read for a base URL are set for that process alone, and where an agent wants more " +
-			"(codex, opencode, pi, qwen, Continue), its own flags or an edited copy of its settings say it; nothing of yours is changed. The running precept of the data directory is used; where none runs, one is started for as long as the agent runs, and says what it has to say in run.log of the data directory. " +
-			"With --verify a shell command judges the work when the agent has ended, and the verdict is the run's feedback. The exit status is the agent's.",
+		Long: "Run starts an unmodified agent whose requests go through precept, in one run: " +
+			"each agent of the command has a session of its own, and what is drawn for one is " +
+			"drawn for all of them. The variables that agents read for a base URL are set for " +
+			"that process alone, and where an agent wants more " +
+			"(codex, opencode, pi, qwen, Continue), its own flags or an edited copy of its " +
+			"settings say it; nothing of yours is changed. The running precept of the data " +
+			"directory is used; where none runs, one is started for as long as the agent " +
+			"runs, and says what it has to say in run.log of the data directory. " +
+			"With --verify a shell command judges the work when the agent has ended, and the " +
+			"verdict is the run's feedback. The exit status is the agent's.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
 	flags := w.addConfigFlags(c, "data_dir", "upstream", "lessons", "ledger.file")
 	c.Flags().SetInterspersed(false)
 	f.at.add(c)
-	c.Flags().StringVar(&f.verify, "verify", "", "a shell command that succeeds when the agent's work is good")
-	c.Flags().BoolVar(&f.record, "record", false, "record what the verifier complains of in AGENT.md")
-	c.Flags().StringVar(&f.run, "run", "", "the run's name (one is made, unless the session has one)")
-	c.Flags().StringVar(&f.session, "session", "", "one session's name for all that the command asks; its sub-agents are told apart by their tools")
+	c.Flags().StringVar(
+		&f.verify, "verify", "", "a shell command that succeeds when the agent's work is good",
+	)
+	c.Flags().BoolVar(
+		&f.record, "record", false, "record what the verifier complains of in AGENT.md",
+	)
+	c.Flags().StringVar(
+		&f.run, "run", "", "the run's name (one is made, unless the session has one)",
+	)
+	c.Flags().StringVar(
+		&f.session, "session", "",
+		"one session's name for all that the command asks; its sub-agents are told apart by their tools",
+	)
 	c.Flags().StringVar(&f.agent, "agent", "", "the agent's name (the program's)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if f.record && f.verify == "" {
-			return misuse(errors.New("--record records what a verifier complains of; add --verify CMD"))
+			return misuse(errors.New(
+				"--record records what a verifier complains of; add --verify CMD",
+			))
 		}
 		return w.runAgent(c.Context(), flags, &f, args)
 	}
@@ -53,7 +71,9 @@ func (w *world) runVerb() *cobra.Command {
 }
 
 // runAgent finds or starts a precept, runs the agent, and posts what the verifier says.
-func (w *world) runAgent(ctx context.Context, flags *configFlags, f *runFlags, args []string) (err error) {
+func (w *world) runAgent(
+	ctx context.Context, flags *configFlags, f *runFlags, args []string,
+) (err error) {
 	cfg, err := flags.load(w, true)
 	if err != nil {
 		return err
@@ -101,8 +121,13 @@ func (w *world) runAgent(ctx context.Context, flags *configFlags, f *runFlags, a
 }
 
 // pointing says who runs, and where.
-func (w *world) pointing(cfg *configs.Config, f *runFlags, base string, args []string) (*pointing, error) {
-	p := &pointing{cfg: cfg, data: base, args: args, run: f.run, session: f.session, agent: f.agent, env: map[string]string{}, notes: w.err}
+func (w *world) pointing(
+	cfg *configs.Config, f *runFlags, base string, args []string,
+) (*pointing, error) {
+	p := &pointing{
+		cfg: cfg, data: base, args: args, run: f.run, session: f.session, agent: f.agent,
+		env: map[string]string{}, notes: w.err,
+	}
 	for _, pair := range os.Environ() {
 		name, value, _ := strings.Cut(pair, "=")
 		p.env[name] = value
@@ -147,7 +172,9 @@ func (w *world) judge(ctx context.Context, cfg *configs.Config, f *runFlags, p *
 	v.Command = []string{f.verify}
 	body := map[string]any{
 		"source": "system", "type": "score", "score": 0.0, "rater": "precept run",
-		"details": map[string]any{"verifier": f.verify, "exit_code": v.ExitCode, "failures": len(v.Failures)},
+		"details": map[string]any{
+			"verifier": f.verify, "exit_code": v.ExitCode, "failures": len(v.Failures),
+		},
 	}
 	if v.ExitCode == 0 {
 		body["score"] = 1.0
@@ -184,7 +211,9 @@ func (w *world) ownServer(ctx context.Context, flags *configFlags) (base string,
 	if err := os.MkdirAll(own.DataDir, 0o700); err != nil {
 		return "", nil, fmt.Errorf("make the data directory: %w", err)
 	}
-	log, err := os.OpenFile(filepath.Join(own.DataDir, "run.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	log, err := os.OpenFile(
+		filepath.Join(own.DataDir, "run.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600,
+	)
 	if err != nil {
 		return "", nil, err
 	}
@@ -208,7 +237,9 @@ func (w *world) ownServer(ctx context.Context, flags *configFlags) (base string,
 	case err := <-over:
 		cancel()
 		if errors.Is(err, errServed) {
-			err = fmt.Errorf("%w; several runs at once share a precept: start one with precept serve first", err)
+			err = fmt.Errorf(
+				"%w; several runs at once share a precept: start one with precept serve first", err,
+			)
 		}
 		return "", nil, errors.Join(err, log.Close())
 	}

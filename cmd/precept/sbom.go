@@ -70,20 +70,28 @@ func billOf(path string) (b bom, err error) {
 func describeBinary(info *debug.BuildInfo, sum [sha256.Size]byte) bom {
 	id := sum
 	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8: numbers of one's own making
-	app := bomLibrary(&debug.Module{Path: info.Main.Path, Version: cmp.Or(info.Main.Version, "(devel)")})
+	app := bomLibrary(&debug.Module{Path: info.Main.Path, Version: cmp.Or(
+		info.Main.Version, "(devel)",
+	)})
 	app.Type = "application"
 	app.Hashes = []bomHash{{Algorithm: "SHA-256", Content: fmt.Sprintf("%x", sum)}}
 	b := bom{
 		Format: "CycloneDX", Spec: "1.5", Version: 1,
-		Serial:     fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:16]),
-		Components: []bomComponent{bomLibrary(&debug.Module{Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go")})},
+		Serial: fmt.Sprintf(
+			"urn:uuid:%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:16],
+		),
+		Components: []bomComponent{bomLibrary(&debug.Module{
+			Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go"),
+		})},
 	}
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.time":
 			b.Metadata.Timestamp = s.Value
 		case "GOOS", "GOARCH", "CGO_ENABLED", "vcs.revision":
-			app.Properties = append(app.Properties, bomProperty{Name: "go:" + s.Key, Value: s.Value})
+			app.Properties = append(app.Properties, bomProperty{
+				Name: "go:" + s.Key, Value: s.Value,
+			})
 		}
 	}
 	b.Metadata.Component = app

@@ -14,11 +14,15 @@ func (w *world) serve() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the proxy",
-		Long:  "Serve runs the proxy until SIGTERM or SIGINT; it then lets streams end for limits.drain_timeout, a second signal cuts them. SIGHUP, or a change of the file, reads the configuration again; one with faults leaves the old one in force.",
-		Args:  arguments(cobra.NoArgs),
+		Long: "Serve runs the proxy until SIGTERM or SIGINT; it then lets streams end for " +
+			"limits.drain_timeout, a second signal cuts them. SIGHUP, or a change of the file, " +
+			"reads the configuration again; one with faults leaves the old one in force.",
+		Args: arguments(cobra.NoArgs),
 	}
 	flags := w.addConfigFlags(c)
-	show := c.Flags().Bool("print-config", false, "print the configuration in force, without secrets, and end")
+	show := c.Flags().Bool(
+		"print-config", false, "print the configuration in force, without secrets, and end",
+	)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		source := flags.source(w, false)
 		cfg, err := source.Load()
@@ -35,7 +39,9 @@ func (w *world) serve() *cobra.Command {
 
 // newServer makes a server that tells on the console what a person must see.
 func (w *world) newServer(cfg *configs.Config, source *app.Source) *app.Server {
-	return app.New(app.Options{Tools: w.Tools, Config: cfg, Source: source, Console: w.err, Notify: w.notifyManager})
+	return app.New(app.Options{
+		Tools: w.Tools, Config: cfg, Source: source, Console: w.err, Notify: w.notifyManager,
+	})
 }
 
 // stopped gives a stop that cut streams an exit code of its own.

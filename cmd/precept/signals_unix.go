@@ -9,7 +9,10 @@ import (
 
 // passedOn are the signals that a child is told of.
 func passedOn() []os.Signal {
-	return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
+	return []os.Signal{
+		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
+		syscall.SIGUSR2,
+	}
 }
 
 // ofItsOwn says that a signal has the meaning that the child gives it, and is no wish to stop it.

@@ -53,7 +53,8 @@ func (w *world) top() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "top",
 		Short: "Watch a running precept: requests, sessions, lessons and what they gain",
-		Long: "Top asks the server that runs on the data directory every two seconds and shows its sums since its start. Control-C ends it.\n" +
+		Long: "Top asks the server that runs on the data directory every two seconds and shows " +
+			"its sums since its start. Control-C ends it.\n" +
 			"Where standard output is no terminal, or with --once, it tells them once.",
 		Args: arguments(cobra.NoArgs),
 	}
@@ -73,7 +74,9 @@ func (w *world) top() *cobra.Command {
 }
 
 // watchServer tells a reading after the other.
-func (w *world) watchServer(ctx context.Context, cfg *configs.Config, tenant string, every time.Duration, asJSON, once bool) error {
+func (w *world) watchServer(
+	ctx context.Context, cfg *configs.Config, tenant string, every time.Duration, asJSON, once bool,
+) error {
 	var before reading
 	for {
 		now, err := w.read(ctx, cfg, tenant)
@@ -116,9 +119,12 @@ func (w *world) read(ctx context.Context, cfg *configs.Config, tenant string) (r
 		return r, err
 	}
 	for name, into := range map[string]*float64{
-		"precept_requests_total": &r.Requests, "precept_sessions_total": &r.Sessions, "precept_lessons_injected_total": &r.Injected,
-		"precept_lessons_withheld_total": &r.Withheld, "precept_loops_total": &r.Loops, "precept_feedback_total": &r.Feedback,
-		"precept_dropped_total": &r.Dropped, "precept_fail_open_total": &r.FailOpen, "precept_recorder_pending": &r.Pending,
+		"precept_requests_total": &r.Requests, "precept_sessions_total": &r.Sessions,
+		"precept_lessons_injected_total": &r.Injected,
+		"precept_lessons_withheld_total": &r.Withheld, "precept_loops_total": &r.Loops,
+		"precept_feedback_total": &r.Feedback,
+		"precept_dropped_total":  &r.Dropped, "precept_fail_open_total": &r.FailOpen,
+		"precept_recorder_pending": &r.Pending,
 	} {
 		*into = sum(families[name], "", "")
 	}
@@ -170,12 +176,23 @@ func (r *reading) lines(width int) []string {
 	g := &r.Report.Global
 	out := []string{
 		fmt.Sprintf("precept  %s  %.1f requests a second", r.At.Format(time.TimeOnly), r.PerSecond),
-		fmt.Sprintf("requests %.0f (%.0f with 5xx)  sessions %.0f  loops %.0f  feedback %.0f", r.Requests, r.Errors, r.Sessions, r.Loops, r.Feedback),
-		fmt.Sprintf("lessons injected %.0f, withheld %.0f  exchanges stored %.0f, waiting %.0f, dropped %.0f", r.Injected, r.Withheld, r.Stored, r.Pending, r.Dropped),
-		fmt.Sprintf("all lessons: %s points, %d sessions with, %d without", points(g.Effect, g.Lo, g.Hi), g.NTreated, g.NControl),
+		fmt.Sprintf(
+			"requests %.0f (%.0f with 5xx)  sessions %.0f  loops %.0f  feedback %.0f", r.Requests,
+			r.Errors, r.Sessions, r.Loops, r.Feedback,
+		),
+		fmt.Sprintf(
+			"lessons injected %.0f, withheld %.0f  exchanges stored %.0f, waiting %.0f, dropped %.0f",
+			r.Injected, r.Withheld, r.Stored, r.Pending, r.Dropped,
+		),
+		fmt.Sprintf(
+			"all lessons: %s points, %d sessions with, %d without", points(g.Effect, g.Lo, g.Hi),
+			g.NTreated, g.NControl,
+		),
 	}
 	if r.FailOpen > 0 {
-		out = append(out, fmt.Sprintf("steps of learning that failed: %.0f; see the log and precept doctor", r.FailOpen))
+		out = append(out, fmt.Sprintf(
+			"steps of learning that failed: %.0f; see the log and precept doctor", r.FailOpen,
+		))
 	}
 	out = append(append(out, ""), r.lessons(width)...)
 	for i := range out {
@@ -195,16 +212,24 @@ func (r *reading) lessons(width int) []string {
 	verdict, effect := len("VERDICT"), len("EFFECT (POINTS)")
 	for i := range rows {
 		x := &rows[i]
-		verdict, effect = max(verdict, len(x.Verdict)), max(effect, len(points(x.Effect, x.Lo, x.Hi)))
+		verdict, effect = max(verdict, len(x.Verdict)), max(effect, len(
+			points(x.Effect, x.Lo, x.Hi),
+		))
 	}
 	name := max(width-verdict-effect-2*7-8, 12)
 	line := func(slug, word, points, with, without string) string {
-		return fmt.Sprintf("%-*s  %-*s  %-*s  %7s  %7s", name, fit(slug, name), verdict, word, effect, points, with, without)
+		return fmt.Sprintf(
+			"%-*s  %-*s  %-*s  %7s  %7s", name, fit(slug, name), verdict, word, effect, points,
+			with, without,
+		)
 	}
 	out := []string{line("LESSON", "VERDICT", "EFFECT (POINTS)", "WITH", "WITHOUT")}
 	for i := range rows {
 		x := &rows[i]
-		out = append(out, line(x.Slug, string(x.Verdict), points(x.Effect, x.Lo, x.Hi), strconv.FormatInt(x.NInjected, 10), strconv.FormatInt(x.NWithheld, 10)))
+		out = append(out, line(
+			x.Slug, string(x.Verdict), points(x.Effect, x.Lo, x.Hi),
+			strconv.FormatInt(x.NInjected, 10), strconv.FormatInt(x.NWithheld, 10),
+		))
 	}
 	return out
 }

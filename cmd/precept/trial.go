@@ -35,13 +35,19 @@ func (f *trialFlags) check(c *cobra.Command) error {
 	in := func(x float64) bool { return x > 0 && x < 1 }
 	switch {
 	case !in(f.plan.Epsilon) || f.plan.Until != 0 && !in(f.plan.Until):
-		return errors.New("--epsilon and --until-halfwidth lie between 0 and 1; 0.5 and 0.03 are usual")
+		return errors.New(
+			"--epsilon and --until-halfwidth lie between 0 and 1; 0.5 and 0.03 are usual",
+		)
 	case f.goal.Picks < 0 || f.goal.Detect != 0 && !in(f.goal.Detect) || !in(f.goal.Power):
-		return errors.New("--picks is a number such as 800, --detect and --power lie between 0 and 1; 0.05 and 0.8 are usual")
+		return errors.New(
+			"--picks is a number such as 800, --detect and --power lie between 0 and 1; 0.05 and 0.8 are usual",
+		)
 	case f.planned() && f.plan.Until != 0, f.goal.Picks != 0 && f.goal.Detect != 0:
 		return errors.New("a trial ends in one way: give --picks, --detect or --until-halfwidth")
 	case !f.planned() && (f.dryRun || f.asJSON || c.Flags().Changed("power")):
-		return errors.New("--power, --dry-run and --json are of a planned trial: add --picks or --detect")
+		return errors.New(
+			"--power, --dry-run and --json are of a planned trial: add --picks or --detect",
+		)
 	}
 	return nil
 }
@@ -52,16 +58,32 @@ func (w *world) lessonsTrial() *cobra.Command {
 	c := &cobra.Command{
 		Use: string(lesson.StartTrial) + " SLUG", Short: short, Args: arguments(cobra.ExactArgs(1)),
 		Long: short + ". A running precept takes it into force within two seconds.\n\n" +
-			"With --picks or --detect the trial is planned: it ends after so many told picks with one look, whose interval is about 0.65 as wide as the one " +
-			"that may be looked at always. What it costs is told first; on a terminal it then takes --yes to begin.",
+			"With --picks or --detect the trial is planned: it ends after so many told picks " +
+			"with one look, whose interval is about 0.65 as wide as the one " +
+			"that may be looked at always. What it costs is told first; on a terminal it then " +
+			"takes --yes to begin.",
 	}
 	c.Flags().Float64Var(&f.plan.Epsilon, "epsilon", 0.5, "the share of its picks that is withheld")
-	c.Flags().Float64Var(&f.plan.Until, "until-halfwidth", 0, "end the trial when the interval is that narrow: 0.03 is 3 points; 0: when another verb ends it")
-	c.Flags().Int64Var(&f.goal.Picks, "picks", 0, "end the trial after so many told picks, with one planned look")
-	c.Flags().Float64Var(&f.goal.Detect, "detect", 0, "the same, with as many picks as it takes to find an effect of this size: 0.05 is 5 points")
-	c.Flags().Float64Var(&f.goal.Power, "power", 0.8, "the chance with which --detect is to find it")
-	c.Flags().StringVar(&f.tenant, "tenant", "default", "the tenant whose numbers the forecast is of")
-	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "tell what a planned trial costs, and do not begin it")
+	c.Flags().Float64Var(
+		&f.plan.Until, "until-halfwidth", 0,
+		"end the trial when the interval is that narrow: 0.03 is 3 points; 0: when another verb ends it",
+	)
+	c.Flags().Int64Var(
+		&f.goal.Picks, "picks", 0, "end the trial after so many told picks, with one planned look",
+	)
+	c.Flags().Float64Var(
+		&f.goal.Detect, "detect", 0,
+		"the same, with as many picks as it takes to find an effect of this size: 0.05 is 5 points",
+	)
+	c.Flags().Float64Var(
+		&f.goal.Power, "power", 0.8, "the chance with which --detect is to find it",
+	)
+	c.Flags().StringVar(
+		&f.tenant, "tenant", "default", "the tenant whose numbers the forecast is of",
+	)
+	c.Flags().BoolVar(
+		&f.dryRun, "dry-run", false, "tell what a planned trial costs, and do not begin it",
+	)
 	c.Flags().BoolVar(&f.yes, "yes", false, "begin a planned trial on a terminal, too")
 	c.Flags().BoolVar(&f.force, "force", false, forceHelp)
 	c.Flags().BoolVar(&f.asJSON, "json", false, "tell what a planned trial costs as JSON")
@@ -77,13 +99,18 @@ func (w *world) lessonsTrial() *cobra.Command {
 }
 
 // planTrial tells what a planned trial costs, and begins it where it may.
-func (w *world) planTrial(ctx context.Context, cfg *configs.Config, slug string, f *trialFlags) error {
+func (w *world) planTrial(
+	ctx context.Context, cfg *configs.Config, slug string, f *trialFlags,
+) error {
 	r, err := w.findReport(ctx, cfg, &reportFlags{query: admin.Query{Tenant: f.tenant}})
 	if err != nil && storeless(cfg) {
 		if r, err = w.blankReport(ctx, cfg); err != nil {
 			return fmt.Errorf("what the trial costs cannot be told: %w", err)
 		}
-		fmt.Fprintln(w.err, "No numbers can be read yet; the forecast is of a lesson of which nothing is known.")
+		fmt.Fprintln(
+			w.err,
+			"No numbers can be read yet; the forecast is of a lesson of which nothing is known.",
+		)
 	}
 	if err != nil {
 		return fmt.Errorf("what the trial costs cannot be told: %w", err)
@@ -117,7 +144,9 @@ func (w *world) planTrial(ctx context.Context, cfg *configs.Config, slug string,
 }
 
 // beginTrial sets a lesson in trial, and says so where a person reads.
-func (w *world) beginTrial(ctx context.Context, cfg *configs.Config, slug string, f *trialFlags) error {
+func (w *world) beginTrial(
+	ctx context.Context, cfg *configs.Config, slug string, f *trialFlags,
+) error {
 	l, err := w.change(ctx, cfg, slug, lesson.StartTrial, f.plan, f.force)
 	if err != nil || f.asJSON {
 		return err
@@ -137,10 +166,15 @@ func (w *world) blankReport(ctx context.Context, cfg *configs.Config) (report.Re
 		return report.Report{}, err
 	}
 	with := bandit.Config{Epsilon: cfg.Bandit.Epsilon}
-	in := report.Input{Now: w.Now(), Chooser: learn.Chooser(bandit.New(), with), Policy: learn.Policy(with)}
+	in := report.Input{
+		Now: w.Now(), Chooser: learn.Chooser(bandit.New(), with), Policy: learn.Policy(with),
+	}
 	for _, l := range book.Lessons() {
 		shown := inject.Config{}.Present(l, book.Text(l), nil)
-		in.Lessons = append(in.Lessons, report.Lesson{Slug: l.Slug, Arm: shown.Arm, State: string(l.State), Confidence: l.Confidence, Tokens: shown.Tokens})
+		in.Lessons = append(in.Lessons, report.Lesson{
+			Slug: l.Slug, Arm: shown.Arm, State: string(l.State), Confidence: l.Confidence,
+			Tokens: shown.Tokens,
+		})
 	}
 	return report.Build(in), nil
 }

@@ -47,9 +47,14 @@ func (w *world) lessonsTry() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "try [TEXT]",
 		Short: "Tell which lessons a text would match, and why others do not",
-		Long: "Try matches a text as the proxy would match it as the newest words of a user, or, with --tool-error, as the result of a tool call that failed. It tells what is taken out of the text first " +
-			"(reminders, environment blocks, precept's own blocks), which lessons match, by which trigger, and why those do not of which a trigger stands in the text. Which of the matches a session gets is the " +
-			"chooser's matter. The text is TEXT, the content of --file, or standard input. No server is needed.",
+		Long: "Try matches a text as the proxy would match it as the newest words of a user, or, " +
+			"with --tool-error, as the result of a tool call that failed. It tells what is taken " +
+			"out of the text first " +
+			"(reminders, environment blocks, precept's own blocks), which lessons match, by " +
+			"which trigger, and why those do not of which a trigger stands in the text. " +
+			"Which of the matches a session gets is the " +
+			"chooser's matter. The text is TEXT, the content of --file, or standard input. No " +
+			"server is needed.",
 		Args: arguments(cobra.MaximumNArgs(1)),
 	}
 	c.Flags().StringVar(&f.file, "file", "", "read the text from this file; - is standard input")
@@ -58,9 +63,16 @@ func (w *world) lessonsTry() *cobra.Command {
 	c.Flags().StringVar(&f.role, "role", "", "the agent's role")
 	c.Flags().StringVar(&f.skill, "skill", "", "the agent's skill")
 	c.Flags().StringVar(&f.model, "model", "", "the model that the request names")
-	c.Flags().StringSliceVar(&f.tags, "tags", nil, "tags of the request, as in the header Precept-Tags")
-	c.Flags().StringVar(&f.tool, "tool", "", "a tool that the request offers; with --tool-error the one that failed")
-	c.Flags().BoolVar(&f.toolError, "tool-error", false, "the text is the result of a tool call that failed")
+	c.Flags().StringSliceVar(
+		&f.tags, "tags", nil, "tags of the request, as in the header Precept-Tags",
+	)
+	c.Flags().StringVar(
+		&f.tool, "tool", "",
+		"a tool that the request offers; with --tool-error the one that failed",
+	)
+	c.Flags().BoolVar(
+		&f.toolError, "tool-error", false, "the text is the result of a tool call that failed",
+	)
 	addJSON(c, &f.asJSON)
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		text, err := w.tryText(&f, args)
@@ -76,7 +88,10 @@ func (w *world) lessonsTry() *cobra.Command {
 			return writeJSON(w.out, answer)
 		}
 		if len(problems) > 0 {
-			fmt.Fprintf(w.err, "precept: %d files have faults; precept lessons lint tells them\n", len(problems))
+			fmt.Fprintf(
+				w.err, "precept: %d files have faults; precept lessons lint tells them\n",
+				len(problems),
+			)
 		}
 		w.printTried(&answer)
 		return nil
@@ -96,17 +111,27 @@ func (w *world) tryText(f *tryFlags, args []string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("read the text: %w", err)
 	case len(b) > maxTry:
-		return "", fmt.Errorf("the text is longer than %d bytes, which precept would not look at either", maxTry)
+		return "", fmt.Errorf(
+			"the text is longer than %d bytes, which precept would not look at either", maxTry,
+		)
 	case strings.TrimSpace(string(b)) == "":
-		return "", fmt.Errorf("there is no text; give TEXT, --file FILE, or something on standard input")
+		return "", fmt.Errorf(
+			"there is no text; give TEXT, --file FILE, or something on standard input",
+		)
 	}
 	return string(b), nil
 }
 
 // try matches the text.
 func (w *world) try(cfg *configs.Config, book *lesson.Book, f *tryFlags, text string) tried {
-	out := tried{Stripped: []wire.Stripped{}, Tags: []string{}, Matches: []triedLesson{}, Near: []triedLesson{}}
-	q := lesson.Query{Tenant: f.tenant, Agent: f.agent, Role: f.role, Skill: f.skill, Model: f.model, Tags: f.tags, Now: w.Now()}
+	out := tried{
+		Stripped: []wire.Stripped{}, Tags: []string{}, Matches: []triedLesson{},
+		Near: []triedLesson{},
+	}
+	q := lesson.Query{
+		Tenant: f.tenant, Agent: f.agent, Role: f.role, Skill: f.skill, Model: f.model,
+		Tags: f.tags, Now: w.Now(),
+	}
 	if f.tool != "" {
 		q.Tools = []string{f.tool}
 	}
@@ -127,7 +152,9 @@ func (w *world) try(cfg *configs.Config, book *lesson.Book, f *tryFlags, text st
 	lesson.NewTagger(cfg.Tags).Tag(&q)
 	out.Tags = append(out.Tags, q.Tags...)
 	for _, e := range book.Explain(&q) {
-		t := triedLesson{Slug: e.Lesson.Slug, Title: e.Lesson.Title, By: append([]lesson.Cause{}, e.By...)}
+		t := triedLesson{Slug: e.Lesson.Slug, Title: e.Lesson.Title, By: append(
+			[]lesson.Cause{}, e.By...,
+		)}
 		if e.Fires {
 			out.Matches = append(out.Matches, t)
 			continue
@@ -146,20 +173,28 @@ func (w *world) printTried(t *tried) {
 	}
 	switch {
 	case t.Outcome != "" && t.Outcome != string(detect.Error):
-		fmt.Fprintf(w.out, "searched  nothing: precept calls this result %s, and no lesson fires on that\n", t.Outcome)
+		fmt.Fprintf(
+			w.out, "searched  nothing: precept calls this result %s, and no lesson fires on that\n",
+			t.Outcome,
+		)
 	case t.Searched == "":
 		fmt.Fprintln(w.out, "searched  nothing: no words of a person are left")
 	default:
 		fmt.Fprintf(w.out, "searched  %s\n", report.Printable(shorten(t.Searched, most)))
 	}
 	for _, l := range t.Matches {
-		fmt.Fprintf(w.out, "match     %s  %s  (%s)\n", report.Printable(l.Slug), report.Printable(l.Title), report.Printable(causes(l.By)))
+		fmt.Fprintf(
+			w.out, "match     %s  %s  (%s)\n", report.Printable(l.Slug), report.Printable(l.Title),
+			report.Printable(causes(l.By)),
+		)
 	}
 	if len(t.Matches) == 0 {
 		fmt.Fprintln(w.out, "no lesson matches")
 	}
 	for _, l := range t.Near {
-		fmt.Fprintf(w.out, "near      %s  %s\n", report.Printable(l.Slug), report.Printable(l.Title))
+		fmt.Fprintf(
+			w.out, "near      %s  %s\n", report.Printable(l.Slug), report.Printable(l.Title),
+		)
 		if len(l.By) > 0 {
 			fmt.Fprintf(w.out, "          by %s\n", report.Printable(causes(l.By)))
 		}
@@ -172,7 +207,9 @@ func (w *world) printTried(t *tried) {
 func causes(by []lesson.Cause) string {
 	all := make([]string, 0, len(by))
 	for _, c := range by {
-		all = append(all, fmt.Sprintf("%s %q in the %s", strings.ReplaceAll(c.Kind, "_", " "), c.Text, c.Where))
+		all = append(all, fmt.Sprintf(
+			"%s %q in the %s", strings.ReplaceAll(c.Kind, "_", " "), c.Text, c.Where,
+		))
 	}
 	return strings.Join(all, ", ")
 }

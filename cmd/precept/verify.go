@@ -39,8 +39,12 @@ func (w *world) verify() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify [flags] -- COMMAND ...",
 		Short: "Run a linter or a test and record its failures in AGENT.md",
-		Long: "Verify runs a command and passes its output through. When it fails, each distinct failure (go test, go vet, golangci-lint, pytest, ruff, mypy, eslint, jest, vitest, tsc, cargo) becomes an entry of AGENT.md; " +
-			"an output of another form becomes one entry. The exit status is the command's own. With --json the output goes to standard error, and standard output holds the result alone.",
+		Long: "Verify runs a command and passes its output through. When it fails, each distinct " +
+			"failure (go test, go vet, golangci-lint, pytest, ruff, mypy, eslint, jest, vitest, " +
+			"tsc, cargo) becomes an entry of AGENT.md; " +
+			"an output of another form becomes one entry. The exit status is the command's own. " +
+			"With --json the output goes to standard error, and standard output holds the " +
+			"result alone.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().SetInterspersed(false)
@@ -76,7 +80,10 @@ func (w *world) verify() *cobra.Command {
 // verifyCommand runs the command and reads its failures.
 func (w *world) verifyCommand(args []string, aside bool) (*verified, error) {
 	capture := &bothEnds{half: maxOutput / 2}
-	run := child{args: args, in: w.in, out: io.MultiWriter(w.out, capture), err: io.MultiWriter(w.err, capture)}
+	run := child{
+		args: args, in: w.in, out: io.MultiWriter(w.out, capture),
+		err: io.MultiWriter(w.err, capture),
+	}
 	if aside {
 		run.out = run.err
 	}
@@ -84,7 +91,9 @@ func (w *world) verifyCommand(args []string, aside bool) (*verified, error) {
 	if o.broken != nil {
 		return nil, &codedError{code: o.code, err: fmt.Errorf("%w; nothing was verified", o.broken)}
 	}
-	v := &verified{Command: args, ExitCode: o.code, Failures: []ledger.Failure{}, Results: []ledger.Result{}}
+	v := &verified{
+		Command: args, ExitCode: o.code, Failures: []ledger.Failure{}, Results: []ledger.Result{},
+	}
 	if o.code == 0 || o.sent == syscall.SIGINT || o.sent == syscall.SIGTERM { // it was stopped, it did not fail
 		return v, nil
 	}
@@ -98,7 +107,10 @@ func (w *world) verifyCommand(args []string, aside bool) (*verified, error) {
 		v.Failures = []ledger.Failure{ledger.Unread(args, o.code, text)}
 	}
 	if len(v.Failures) > maxFailures {
-		fmt.Fprintf(w.err, "precept: %d distinct failures; the first %d are looked at\n", len(v.Failures), maxFailures)
+		fmt.Fprintf(
+			w.err, "precept: %d distinct failures; the first %d are looked at\n", len(v.Failures),
+			maxFailures,
+		)
 		v.Failures = v.Failures[:maxFailures]
 	}
 	return v, nil
@@ -144,7 +156,10 @@ func (w *world) printVerified(v *verified, dry bool) {
 		}
 	}
 	if fresh+known > 0 {
-		fmt.Fprintf(w.err, "precept: %d failures recorded in %s, %d were there already\n", fresh, v.Results[0].Ledger, known)
+		fmt.Fprintf(
+			w.err, "precept: %d failures recorded in %s, %d were there already\n", fresh,
+			v.Results[0].Ledger, known,
+		)
 	}
 }
 

@@ -15,8 +15,9 @@ func (w *world) version() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "version [--sbom [BINARY]]",
 		Short: "Tell the version of this binary, or what it is made of",
-		Long:  "Version tells the version of this binary. With --sbom it tells the modules that were linked into it, or into another binary of Go, as CycloneDX 1.5 JSON.",
-		Args:  arguments(cobra.MaximumNArgs(1)),
+		Long: "Version tells the version of this binary. With --sbom it tells the modules that " +
+			"were linked into it, or into another binary of Go, as CycloneDX 1.5 JSON.",
+		Args: arguments(cobra.MaximumNArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if bill {
 				return w.printBill(args)
@@ -37,7 +38,9 @@ func (w *world) version() *cobra.Command {
 		},
 	}
 	addJSON(c, &asJSON)
-	c.Flags().BoolVar(&bill, "sbom", false, "the bill of materials of this binary, or of the one that is named")
+	c.Flags().BoolVar(
+		&bill, "sbom", false, "the bill of materials of this binary, or of the one that is named",
+	)
 	return c
 }
 

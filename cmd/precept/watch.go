@@ -31,13 +31,20 @@ func (w *world) watch() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watch SESSION | --latest",
 		Short: "Follow a session: its turns as they come, with what precept inserted and withheld",
-		Long: "Watch asks the server that runs on the data directory for a session and tells each turn when it is over and stored, within some seconds: what was said and called, " +
-			"the blocks that precept inserted, the lessons that a coin withheld, loops, errors and tokens. It ends when the session closes, with its reward; control-C ends it before. " +
-			"A session is named as its client named it, as precept did (the Precept-Session header), or by its id; --latest takes the one that began last. " +
+		Long: "Watch asks the server that runs on the data directory for a session and tells " +
+			"each turn when it is over and stored, within some seconds: what was said and " +
+			"called, " +
+			"the blocks that precept inserted, the lessons that a coin withheld, loops, errors " +
+			"and tokens. It ends when the session closes, with its reward; control-C ends it " +
+			"before. " +
+			"A session is named as its client named it, as precept did (the Precept-Session " +
+			"header), or by its id; --latest takes the one that began last. " +
 			"It uses colours on a terminal, unless NO_COLOR is set.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if (len(args) == 1) == f.latest || len(args) > 1 {
-				return misuse(errors.New("name one session, or say --latest for the newest; the dashboard's Sessions page lists them"))
+				return misuse(errors.New(
+					"name one session, or say --latest for the newest; the dashboard's Sessions page lists them",
+				))
 			}
 			return nil
 		},
@@ -54,7 +61,9 @@ func (w *world) watch() *cobra.Command {
 		}
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt)
 		defer stop()
-		x := &watching{world: w, cfg: cfg, flags: &f, printed: map[string]bool{}, page: w.page(f.full)}
+		x := &watching{
+			world: w, cfg: cfg, flags: &f, printed: map[string]bool{}, page: w.page(f.full),
+		}
 		if len(args) == 1 {
 			x.name = args[0]
 		}
@@ -110,7 +119,9 @@ func (x *watching) look(ctx context.Context) (over bool, err error) {
 			return false, err
 		}
 		if !found {
-			return x.wait("nothing is kept of this session yet: it is unknown, or its first turn is not stored")
+			return x.wait(
+				"nothing is kept of this session yet: it is unknown, or its first turn is not stored",
+			)
 		}
 		if err := x.print(&t); err != nil {
 			return false, err

@@ -62,16 +62,23 @@ func (p page) head(t *store.Transcript) string {
 func (p page) end(t *store.Transcript) string {
 	text := fmt.Sprintf("closed after turn %d: nobody told what it was worth", t.SessionItem.Turns)
 	if r := t.Rewarded; r.Value != nil {
-		text = fmt.Sprintf("closed after turn %d: reward %.2f (%s), from tier %d", t.SessionItem.Turns, *r.Value, t.Verdict, r.Tier)
+		text = fmt.Sprintf(
+			"closed after turn %d: reward %.2f (%s), from tier %d", t.SessionItem.Turns, *r.Value,
+			t.Verdict, r.Tier,
+		)
 	}
 	return strings.Join(p.lines(inkHead, text), "\n")
 }
 
 // turn is one exchange, none of its lines wider than the page.
 func (p page) turn(t *store.TurnItem) []string {
-	facts := []string{fmt.Sprintf("turn %d", t.Turn), t.At.UTC().Format("15:04:05"), fmt.Sprintf("%.1f s", t.LatencyMS/1000)}
+	facts := []string{fmt.Sprintf("turn %d", t.Turn), t.At.UTC().Format("15:04:05"), fmt.Sprintf(
+		"%.1f s", t.LatencyMS/1000,
+	)}
 	if t.Input > 0 {
-		facts = append(facts, fmt.Sprintf("%d tokens in (%d cached), %d out", t.Input, t.Cached, t.Output))
+		facts = append(facts, fmt.Sprintf(
+			"%d tokens in (%d cached), %d out", t.Input, t.Cached, t.Output,
+		))
 	}
 	if t.Outcome != sample.Complete {
 		facts = append(facts, strings.ReplaceAll(t.Outcome, "_", " "))
@@ -81,7 +88,12 @@ func (p page) turn(t *store.TurnItem) []string {
 	}
 	out := append([]string{""}, p.lines(inkHead, "-- "+strings.Join(facts, " | "))...)
 	if t.Hidden {
-		return append(out, p.lines(inkFaint, "this turn names a path that has opted out since; it is not shown")...)
+		return append(
+			out,
+			p.lines(
+				inkFaint, "this turn names a path that has opted out since; it is not shown",
+			)...,
+		)
 	}
 	for i := range t.Entries {
 		out = append(out, p.entry(&t.Entries[i])...)
@@ -96,7 +108,10 @@ func (p page) entry(e *store.Entry) []string {
 		label, i = "PRECEPT +", inkBlock
 	case store.KindWithheld:
 		label, i = "PRECEPT -", inkGhost
-		text = fmt.Sprintf("%s was withheld by a coin (it had a chance of %.2f to be shown)", strings.Join(e.Slugs, ", "), e.Chance)
+		text = fmt.Sprintf(
+			"%s was withheld by a coin (it had a chance of %.2f to be shown)",
+			strings.Join(e.Slugs, ", "), e.Chance,
+		)
 		if e.Why == "control" {
 			text = strings.Join(e.Slugs, ", ") + " matched; this session is a control"
 		}
@@ -125,10 +140,18 @@ func (p page) short(e *store.Entry, text string) string {
 	lines := p.wrap(strings.TrimRight(text, "\n"), p.width-labelWide)
 	if !p.full && len(lines) > most {
 		left := len(lines) - most
-		lines = append(lines[:most:most], p.wrap(fmt.Sprintf("... %d more lines; --full shows them", left), p.width-labelWide)...)
+		lines = append(
+			lines[:most:most],
+			p.wrap(fmt.Sprintf("... %d more lines; --full shows them", left), p.width-labelWide)...,
+		)
 	}
 	if e.Cut > 0 {
-		lines = append(lines, p.wrap(fmt.Sprintf("... %d bytes more; precept export has them", e.Cut), p.width-labelWide)...)
+		lines = append(
+			lines,
+			p.wrap(
+				fmt.Sprintf("... %d bytes more; precept export has them", e.Cut), p.width-labelWide,
+			)...,
+		)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -158,7 +181,9 @@ func (p page) lines(i ink, text string) []string {
 // text would hide, or do to the terminal, is written out.
 func (p page) wrap(text string, columns int) []string {
 	var out []string
-	for line := range strings.SplitSeq(admin.Visible(strings.ReplaceAll(text, "\t", "    ")), "\n") {
+	for line := range strings.SplitSeq(
+		admin.Visible(strings.ReplaceAll(text, "\t", "    ")), "\n",
+	) {
 		out = append(out, broken([]rune(line), columns)...)
 	}
 	return out

@@ -35,20 +35,13 @@ func (w *world) lessonsNew() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "new SLUG",
 		Short: "Write a new lesson into the bank",
-		Long: "New writes a LESSON.md with the fields that you give and runs every check. With --advice it is in force at once, for a person wrote it; without, it is a candidate: " +
+		Long: "New writes a LESSON.md with the fields that you give and runs every check. With " +
+			"--advice it is in force at once, for a person wrote it; without, it is a candidate: " +
 			"write the advice into the file, then `precept lessons approve SLUG`.",
 		Args:    arguments(cobra.ExactArgs(1)),
 		Example: `  precept lessons new pin-the-page --title "Pin the page before clicking" --keyword "load more" --error "stale element" --advice "Read the page id again after every navigation."`,
 	}
-	c.Flags().StringVar(&f.title, "title", "", "what to do or avoid, as an order; empty: made of the slug")
-	c.Flags().StringVar(&f.advice, "advice", "", "what to do (or avoid), in markdown; - reads standard input")
-	c.Flags().StringVar(&f.when, "when", "", "when it applies, in plain words")
-	c.Flags().StringVar(&f.outcome, "outcome", "success", "success, failure or mixed: failure makes it a caution")
-	c.Flags().StringVar(&f.category, "category", "", "the subfolder")
-	c.Flags().StringSliceVar(&f.keywords, "keyword", nil, "a phrase of the user's words or of an error that fires it; may be repeated")
-	c.Flags().StringSliceVar(&f.errors, "error", nil, "a phrase of a tool's error that fires it; may be repeated")
-	c.Flags().StringSliceVar(&f.tags, "tag", nil, "a tag that fires it; may be repeated")
-	c.Flags().StringSliceVar(&f.evidence, "evidence", nil, "KIND:REF, such as run:ci/4711; may be repeated; empty: you, today")
+	f.add(c)
 	addJSON(c, &asJSON)
 	return w.onBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
 		l, err := w.draft(&f, args[0])
@@ -62,7 +55,10 @@ func (w *world) lessonsNew() *cobra.Command {
 		name := path.Join(f.category, l.Slug+".md")
 		if book, _, err := b.List(ctx); err == nil {
 			if old, ok := book.Get(l.Slug); ok {
-				return fmt.Errorf("slug_collision: there is a lesson %s already, in %s; edit it, or choose another slug", l.Slug, old.Path)
+				return fmt.Errorf(
+					"slug_collision: there is a lesson %s already, in %s; edit it, or choose another slug",
+					l.Slug, old.Path,
+				)
 			}
 		}
 		r, err := b.Put(ctx, name, raw, w.who())
@@ -71,22 +67,56 @@ func (w *world) lessonsNew() *cobra.Command {
 			return err
 		}
 		l = r.Lesson
-		return w.reply(asJSON, standing{l.Slug, l.State, l.ContentHash, l.Path}, "%s is %s now: %s", l.Slug, l.State, l.Path)
+		return w.reply(
+			asJSON, standing{l.Slug, l.State, l.ContentHash, l.Path}, "%s is %s now: %s", l.Slug,
+			l.State, l.Path,
+		)
 	})
+}
+
+// add gives a verb the flags of a draft.
+func (f *draftFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(
+		&f.title, "title", "", "what to do or avoid, as an order; empty: made of the slug",
+	)
+	c.Flags().StringVar(
+		&f.advice, "advice", "", "what to do (or avoid), in markdown; - reads standard input",
+	)
+	c.Flags().StringVar(&f.when, "when", "", "when it applies, in plain words")
+	c.Flags().StringVar(
+		&f.outcome, "outcome", "success", "success, failure or mixed: failure makes it a caution",
+	)
+	c.Flags().StringVar(&f.category, "category", "", "the subfolder")
+	c.Flags().StringSliceVar(
+		&f.keywords, "keyword", nil,
+		"a phrase of the user's words or of an error that fires it; may be repeated",
+	)
+	c.Flags().StringSliceVar(
+		&f.errors, "error", nil, "a phrase of a tool's error that fires it; may be repeated",
+	)
+	c.Flags().StringSliceVar(&f.tags, "tag", nil, "a tag that fires it; may be repeated")
+	c.Flags().StringSliceVar(
+		&f.evidence, "evidence", nil,
+		"KIND:REF, such as run:ci/4711; may be repeated; empty: you, today",
+	)
 }
 
 // draft makes the lesson that the flags describe.
 func (w *world) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 	l := &lesson.Lesson{
 		Slug: slug, Title: f.title, Outcome: f.outcome, Confidence: 0.5, State: lesson.Active,
-		Trigger: lesson.Trigger{Description: f.when, Keywords: f.keywords, ErrorPatterns: f.errors, Tags: f.tags},
+		Trigger: lesson.Trigger{
+			Description: f.when, Keywords: f.keywords, ErrorPatterns: f.errors, Tags: f.tags,
+		},
 	}
 	if l.Title == "" {
 		words := strings.ReplaceAll(slug, "-", " ")
 		l.Title = strings.ToUpper(words[:min(1, len(words))]) + words[min(1, len(words)):] + "."
 	}
 	if l.Trigger.Description == "" {
-		l.Trigger.Description = "When this is met: " + strings.Join(slices.Concat(f.keywords, f.errors, f.tags), ", ") + "."
+		l.Trigger.Description = "When this is met: " + strings.Join(
+			slices.Concat(f.keywords, f.errors, f.tags), ", ",
+		) + "."
 	}
 	for _, e := range f.evidence {
 		kind, ref, ok := strings.Cut(e, ":")
@@ -96,7 +126,10 @@ func (w *world) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 		l.Evidence = append(l.Evidence, lesson.Evidence{Kind: kind, Ref: ref})
 	}
 	if len(l.Evidence) == 0 {
-		l.Evidence = []lesson.Evidence{{Kind: "audit", Ref: w.who() + "/" + w.Now().UTC().Format(time.DateOnly), Note: "Written by hand."}}
+		l.Evidence = []lesson.Evidence{{
+			Kind: "audit", Ref: w.who() + "/" + w.Now().UTC().Format(time.DateOnly),
+			Note: "Written by hand.",
+		}}
 	}
 	advice := f.advice
 	if advice == "-" {
@@ -125,11 +158,16 @@ func (w *world) lessonsImport() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import FILE|DIR...",
 		Short: "Take lessons of others into the bank",
-		Long: "Import reads LESSON.md files (AIP-11 or the gptme form), alone or in directories, and runs every check. What others wrote is quarantined: counts and approvals that it claims are dropped, " +
-			"and it is in force when you have read it and approved it. --approve says that you have. Exit code 1: something was refused; the rest was taken in all the same.",
+		Long: "Import reads LESSON.md files (AIP-11 or the gptme form), alone or in directories, " +
+			"and runs every check. What others wrote is quarantined: counts and approvals that " +
+			"it claims are dropped, " +
+			"and it is in force when you have read it and approved it. --approve says that you " +
+			"have. Exit code 1: something was refused; the rest was taken in all the same.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
-	c.Flags().BoolVar(&approve, "approve", false, "set what the checks let pass in force at once, in your name")
+	c.Flags().BoolVar(
+		&approve, "approve", false, "set what the checks let pass in force at once, in your name",
+	)
 	addJSON(c, &asJSON)
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		b, closeBank, err := w.OpenWriterWith(cfg, bank.Limits{AgentHour: math.MaxInt, TenantHour: math.MaxInt, Waiting: math.MaxInt}) // a person's doing
@@ -158,7 +196,9 @@ func (w *world) lessonsImport() *cobra.Command {
 }
 
 // adoptAll proposes foreign texts, and approves what was taken in where that is wanted.
-func (w *world) adoptAll(ctx context.Context, b *bank.Bank, texts map[string][]byte, approve bool) (taken, failed int, err error) {
+func (w *world) adoptAll(
+	ctx context.Context, b *bank.Bank, texts map[string][]byte, approve bool,
+) (taken, failed int, err error) {
 	var proposals []bank.Proposal
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		l, err := adopt(name, texts[name])
@@ -179,7 +219,9 @@ func (w *world) adoptAll(ctx context.Context, b *bank.Bank, texts map[string][]b
 			_, r.Err = b.Act(ctx, r.Lesson.Slug, bank.Decision{Action: lesson.Approve, By: w.who()})
 		}
 		if r.Err != nil {
-			fmt.Fprintln(w.err, report.Printable(fmt.Sprintf("%s: %v", proposals[i].Lesson.Path, r.Err)))
+			fmt.Fprintln(w.err, report.Printable(
+				fmt.Sprintf("%s: %v", proposals[i].Lesson.Path, r.Err),
+			))
 			failed++
 			continue
 		}
@@ -207,7 +249,9 @@ func foreignTexts(args []string) (map[string][]byte, error) {
 			return nil, fmt.Errorf("there is no file %s", arg)
 		}
 		if err == nil && info.Size() > lesson.MaxFile {
-			return nil, fmt.Errorf("%s has %d bytes, more than the %d allowed", arg, info.Size(), lesson.MaxFile)
+			return nil, fmt.Errorf(
+				"%s has %d bytes, more than the %d allowed", arg, info.Size(), lesson.MaxFile,
+			)
 		}
 		raw, err := os.ReadFile(arg)
 		if err != nil {
@@ -226,7 +270,9 @@ func adopt(name string, text []byte) (*lesson.Lesson, error) {
 		return l, err
 	}
 	ref := filepath.ToSlash(name)
-	l.Evidence = []lesson.Evidence{{Kind: "wiki-page", Ref: ref[max(0, len(ref)-200):], Note: "Read from the gptme form."}}
+	l.Evidence = []lesson.Evidence{{
+		Kind: "wiki-page", Ref: ref[max(0, len(ref)-200):], Note: "Read from the gptme form.",
+	}}
 	l.Body = ""
 	if l.Trigger.Description == "" {
 		l.Trigger.Description = l.Title
