@@ -35,6 +35,7 @@ func Run(t *testing.T, open Open) {
 		{"writers at once lose nothing", together},
 		{"a set of texts becomes the whole bank", replace},
 		{"a place refuses what is no longer as it was read", stale},
+		{"a place holds lessons and nothing else", strangers},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := &desk{now: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC), place: open(t)}

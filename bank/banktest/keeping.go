@@ -222,3 +222,21 @@ func stale(t *testing.T, d *desk) {
 		t.Errorf("%v: %d texts", err, len(after.Texts))
 	}
 }
+
+// Of a change with a name that no lesson may have nothing is written.
+func strangers(t *testing.T, d *desk) {
+	t.Helper()
+	for _, name := range []string{"notes.txt", "_index.md", ".hidden.md", "a/../../b.md", "_archive/.hidden.md"} {
+		r, err := d.place.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		edits := []bank.Edit{{Name: "good.md", New: person("good")}, {Name: name, New: person("bad")}}
+		if err := d.place.Commit(t.Context(), bank.Change{Version: r.Version, Edits: edits}); err == nil || errors.Is(err, bank.ErrChanged) {
+			t.Errorf("%s was taken: %v", name, err)
+		}
+		if r, err = d.place.Read(t.Context()); err != nil || len(r.Texts) != 0 {
+			t.Errorf("%s: the place holds %d texts, %v", name, len(r.Texts), err)
+		}
+	}
+}
