@@ -126,7 +126,7 @@ func (p *promises) flags(verb *cobra.Command, text string, fault func(string, ..
 
 // foreign names what documents tell of other programs.
 func foreign(text string) bool {
-	return slices.Contains([]string{"--auth-type openai", "--model openai/MODEL", "/api/chat"}, text)
+	return slices.Contains([]string{"--auth-type openai", "--model openai/MODEL", "--user", "/api/chat"}, text)
 }
 
 // names checks keys, variables, metrics, paths, headers, targets and files.
