@@ -20,7 +20,12 @@ func TestRandom(t *testing.T) {
 		"c:D681PevKs":                     true,
 		"c:chatcmpl-tool-1f0e2d3c4b5a69788796a5b4":  true,
 		"i:msg_01a1fa5b-237d-7350-879e-9faaa3f875f": true,
-		"i:msg_mock": false,
+		"i:msg_mock":      false,
+		"c:aaaaaaaa1":     false, // nine of hexadecimal,
+		"c:zzzzzzzzz1":    true,  // ten of it, if it is that
+		"c:AAAAAAAAZ1":    true,
+		"c:0123456789012": true, // thirteen digits
+		"c:012345678901":  false,
 	} {
 		if got := random(key); got != want {
 			t.Errorf("random(%q) = %v", key, got)

@@ -120,6 +120,8 @@ func TestSummaryKeys(t *testing.T) {
 		{"one long line", long[:len(long)/3], 8, 0},
 		{"each long line with the one before", long, 8, 2},
 		{"a very long line", strings.Repeat("word ", 20), 8, 1},
+		{"one just long enough", strings.Repeat("x", summaryAlone), 8, 1},
+		{"one a byte too short", strings.Repeat("x", summaryAlone-1), 8, 0},
 		{"so many", strings.Repeat(long, 9), 2, 2},
 		{"one beyond what is read", strings.Repeat("\n", summaryBytes) + long, 8, 0},
 	} {

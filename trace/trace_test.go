@@ -321,13 +321,13 @@ func TestAnswers(t *testing.T) {
 func TestBounded(t *testing.T) {
 	c := newCollector(t, nil)
 	tr, stop := running(t, Options{Endpoint: c.URL, Sample: 1})
-	tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Turn{Model: strings.Repeat("ä", 300), Finish: "\xff", Status: 503, Failure: "503"})
+	tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Turn{Model: strings.Repeat("ä", 300), ReplyModel: strings.Repeat("m", mostText), Finish: "\xff", Status: 503, Failure: "503"})
 	stop()
 	if len(c.spans) != 1 {
 		t.Fatalf("%d spans", len(c.spans))
 	}
 	got := attributes(c.spans[0].GetAttributes())
-	if got["gen_ai.request.model"] != strings.Repeat("ä", mostText/2) || got["gen_ai.response.finish_reasons"] != `["\xff"]` {
+	if got["gen_ai.request.model"] != strings.Repeat("ä", mostText/2) || got["gen_ai.response.finish_reasons"] != `["\xff"]` || len(got["gen_ai.response.model"]) != mostText {
 		t.Errorf("%q", got)
 	}
 	if c.spans[0].GetStatus().GetCode() != wire.Status_STATUS_CODE_ERROR || got["error.type"] != "503" {
