@@ -1,0 +1,45 @@
+package admin_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"precept/admin"
+)
+
+// A form shows what was asked for, so that the next question goes on from there; the row of all
+// lessons together stands out, and no other one does.
+func TestPagesShowWhatWasAsked(t *testing.T) {
+	h, err := admin.New(fullOf("word").options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cookie := serve(h, "/login?token=key", nil).Cookies()[0]
+	get := func(target string) string {
+		res := serve(h, target, cookie)
+		defer res.Body.Close()
+		page, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %d, %v", target, res.StatusCode, err)
+		}
+		return string(page)
+	}
+	for asked, box := range map[string]string{
+		"/?provisional=true": `name="provisional" value="true"`, "/lessons?old=1": `name="old" value="1"`, "/sessions?loops=true": `name="loops" value="true"`,
+	} {
+		unasked, _, _ := strings.Cut(asked, "?")
+		if page := get(asked); !strings.Contains(page, box+" checked>") {
+			t.Errorf("%s does not show that it was asked", asked)
+		}
+		if page := get(unasked); !strings.Contains(page, box+">") {
+			t.Errorf("%s is ticked and was not asked", unasked)
+		}
+	}
+	for target, all := range map[string]int{"/": 1, "/lessons": 0, "/breakdown": 0} {
+		if n := strings.Count(get(target), `<tr class="all">`); n != all {
+			t.Errorf("%s has %d rows of all lessons together, not %d", target, n, all)
+		}
+	}
+}
