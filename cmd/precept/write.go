@@ -175,14 +175,18 @@ func (w *world) lessonsImport() *cobra.Command {
 			return err
 		}
 		defer closeBank()
-		texts, err := foreignTexts(args)
+		texts, problems, err := foreignTexts(args)
 		if err != nil {
 			return err
+		}
+		for i := range problems {
+			fmt.Fprintln(w.err, report.Printable(problems[i].Error()))
 		}
 		taken, failed, err := w.adoptAll(c.Context(), b, texts, approve)
 		if err != nil {
 			return err
 		}
+		failed += len(problems)
 		state := "quarantined: read them (lessons list --state quarantined), then approve or reject"
 		if approve {
 			state = "in force"
@@ -230,15 +234,17 @@ func (w *world) adoptAll(
 	return taken, failed, nil
 }
 
-// foreignTexts reads the files that are named, and the lessons of directories that are.
-func foreignTexts(args []string) (map[string][]byte, error) {
-	out := map[string][]byte{}
+// foreignTexts reads the files that are named, and the lessons of directories that are. Problems
+// tell of what stands in a directory and cannot be read.
+func foreignTexts(args []string) (out map[string][]byte, problems []lesson.Problem, err error) {
+	out = map[string][]byte{}
 	for _, arg := range args {
 		if isDirectory(arg) {
-			texts, _, _, err := lesson.ReadDir(arg)
+			texts, _, unread, err := lesson.ReadDir(arg)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
+			problems = append(problems, unread...)
 			for name, text := range texts {
 				out[filepath.Join(arg, name)] = text
 			}
@@ -246,20 +252,20 @@ func foreignTexts(args []string) (map[string][]byte, error) {
 		}
 		info, err := os.Stat(arg)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("there is no file %s", arg)
+			return nil, nil, fmt.Errorf("there is no file %s", arg)
 		}
 		if err == nil && info.Size() > lesson.MaxFile {
-			return nil, fmt.Errorf(
+			return nil, nil, fmt.Errorf(
 				"%s has %d bytes, more than the %d allowed", arg, info.Size(), lesson.MaxFile,
 			)
 		}
 		raw, err := os.ReadFile(arg)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		out[arg] = raw
 	}
-	return out, nil
+	return out, problems, nil
 }
 
 // adopt reads a foreign lesson. One of the gptme form becomes AIP-11: its rule and its pattern are
