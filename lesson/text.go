@@ -1,6 +1,9 @@
 package lesson
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // What is searched of one text: its head and its tail. People paste logs of megabytes; the words
 // stand at the ends.
@@ -59,6 +62,7 @@ func appendText(dst []byte, s string) []byte {
 }
 
 func appendPart(dst []byte, s string) []byte {
+	dst = slices.Grow(dst, len(s))
 	run, at := 0, len(dst) // where the run of base64 characters that goes on begins, in s and in dst
 	for i := 0; i < len(s); {
 		if isBlobByte(s[i]) {
