@@ -18,7 +18,7 @@ func secrets() map[string][]string {
 	list := map[string][]string{
 		"secret": {
 			"DB_PASSWORD=<hunter22>", "jdbc:postgresql://h/db?user=x&password=<hunter22>", "User ID=sa;Password=<P@ssw0rd!>;Encrypt=True", "export SECRET_KEY='<§>'", "SECRET_KEY_BASE=<##>",
-			"//registry.npmjs.org/:_authToken=<#>", "PGPASSWORD=<hunter22> psql", "<password><hunter22></password>", "X-Amz-Signature=<##>", "X-Goog-Signature=<##>", "PRIVATE-TOKEN: <§>", "X-Vault-Token: <§>",
+			"//packages.example.org/:_authToken=<#>", "PGPASSWORD=<hunter22> psql", "<password><hunter22></password>", "X-Amz-Signature=<##>", "X-Goog-Signature=<##>", "PRIVATE-TOKEN: <§>", "X-Vault-Token: <§>",
 			"<do|p_v1_##>", "<do|o_v1_##>", "<lin|_api_§>", "<nt|n_§>", "<fig|d_§>", "<PM|AK-#-#>", "<NR|AK-§>", "<hv|s.§§>", "<hv|b.§§>", "<dp|.pt.§>", "<pu|l-#>", "<gl|c_§>", "<gl|sa_§_#>", "<sn|trys_§§>", "<sn|tryu_#>",
 			"<ruby|gems_#>", "<sq0|atp-§>", "<sq0|csp-§>", "<dap|i#>", "<AGE-SECRET|-KEY-1§>", "<r|8_§>", "<nv|api-§>", "<f|w_§>", "<tv|ly-§>", "<lsv2|_pt_#_#>", "<lsv2|_sk_#_#>", "<ji|na_§>", "<c|sk-§>", "<tg|p_v1_§>", "<pc|sk_§>",
 			"<sb|p_#>", "<sb_|secret_§>", "<vc|p_§>", "<nf|p_§>", "<ph|x_§>", "<cf|ut_§>", "<ts|key-auth-§>", "<ts|key-api-§>", "<CF|PAT-§>", "<ATA|TT3xFfGF0§>", "<ATC|TT3xFfGF0§>", "<sh|pss_#>", "<sh|pca_#>", "<sh|ppa_#>", "<dckr|_oat_§>",
