@@ -98,7 +98,7 @@ func trials(r session.Row, a session.Applied, as *trial.Assignment) []sample.Tri
 	for i := range as.Picks {
 		p, t := &as.Picks[i], base
 		t.Coin, t.Arm, t.Slug, t.Eps, t.Center = "holdout", string(p.Arm), p.Slug, p.Eps, p.C
-		t.Trial = p.Trial
+		t.Trial, t.Turn = p.Trial, p.Turn
 		t.Assigned, t.Propensity = "injected", p.Propensity
 		if !p.Injected {
 			t.Assigned, t.Propensity = "withheld", p.Eps*(1-as.ControlP)

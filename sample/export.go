@@ -97,6 +97,7 @@ type Trial struct {
 	Center     float64  `json:"center"`             // what the session was expected to bring, fixed before the coin: the report takes it off the outcome
 	Outcome    *float64 `json:"outcome"`            // the reward, 0..1; null when nobody told
 	First      *float64 `json:"outcome_at_closing"` // the same as it stood when the session closed: a planned look counts that
+	Turn       int      `json:"turn,omitempty"`     // of a pick: at which turn of its session (of a run: at which of its decisions)
 	Trial      string   `json:"trial,omitempty"`    // of a pick: the planned trial that it belongs to, "its beginning.its picks"
 	Tier       int      `json:"tier,omitempty"`
 	FirstTier  int      `json:"tier_at_closing,omitempty"`   // of outcome_at_closing: the check of who reports counts that

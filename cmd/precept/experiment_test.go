@@ -201,12 +201,14 @@ func TestTheReportCanBeRecomputed(t *testing.T) {
 		With           int64 `json:"n_with"`
 		Without        int64 `json:"n_without"`
 		Effect, Lo, Hi *float64
+		SRM, Reporting float64
 	}
 	if err := json.Unmarshal(out, &again); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	shown := 0
-	same := func(arm string, with, without int64, ours ...*float64) {
+	near := func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*y }
+	same := func(arm string, with, without int64, srm, reporting float64, ours ...*float64) {
 		t.Helper()
 		for _, a := range again {
 			if a.Arm != arm || a.Trial != "" {
@@ -220,6 +222,9 @@ func TestTheReportCanBeRecomputed(t *testing.T) {
 					t.Errorf("%s: %s, the report has %v", arm, out, ours)
 				}
 			}
+			if !near(a.SRM, srm) || !near(a.Reporting, reporting) || srm == 1 || reporting == 1 {
+				t.Errorf("%s: checks %v and %v, the report has %v and %v", arm, a.SRM, a.Reporting, srm, reporting)
+			}
 			if a.Effect != nil {
 				shown++
 			}
@@ -227,9 +232,9 @@ func TestTheReportCanBeRecomputed(t *testing.T) {
 		}
 		t.Errorf("%s is missing: %s", arm, out)
 	}
-	same("", r.Global.NTreated, r.Global.NControl, r.Global.Effect, r.Global.Lo, r.Global.Hi)
+	same("", r.Global.NTreated, r.Global.NControl, r.SRM.EValue, r.Reporting.EValue, r.Global.Effect, r.Global.Lo, r.Global.Hi)
 	for _, l := range r.Lessons {
-		same(string(l.Arm), l.NInjected, l.NWithheld, l.Effect, l.Lo, l.Hi)
+		same(string(l.Arm), l.NInjected, l.NWithheld, l.SRM.EValue, l.Reporting.EValue, l.Effect, l.Lo, l.Hi)
 	}
 	for _, a := range again {
 		if a.Trial != "" && (a.With != look.NInjected || a.Without != look.NWithheld || math.Abs(*a.Effect-*look.Effect) > 1e-12 ||
