@@ -148,11 +148,11 @@ func (s *Server) serveUntilStopped(
 		owners.Go(func() { _ = s.outlive(owned, s.options.Source.watch(changed)) }) // it has no errors
 	}
 
-	door := proxy.NewDoor(dataListener, s.Now)
-	data := s.httpServer(door.Usher(s.counted(s.service.data)))
-	data.ConnState = door.Watch
+	limited := proxy.NewLimitListener(dataListener, s.Now)
+	data := s.httpServer(limited.CloseWhenFull(s.counted(s.service.data)))
+	data.ConnState = limited.Watch
 	adminServer := s.httpServer(s.admin)
-	owners.Go(func() { failed <- serveOn(data, door) })
+	owners.Go(func() { failed <- serveOn(data, limited) })
 	owners.Go(func() { failed <- serveOn(adminServer, adminListener) })
 
 	s.announce(ctx, localURL(dataListener.Addr()), localURL(adminListener.Addr()))

@@ -66,7 +66,7 @@ func (w *Tools) wireUp(
 	if err := p.build(ctx, cfg, backend); err != nil {
 		return nil, errors.Join(err, backend.Close(), p.closeBank(), p.unlock())
 	}
-	p.follow = append(p.follow, p.proxy.Write)
+	p.follow = append(p.follow, p.proxy.ExecuteCommands)
 	if p.tracer != nil {
 		p.follow = append(p.follow, p.tracer.Run)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // errUnasked is a response that was there before its request.
-const errUnasked = oddAnswer("the upstream sent more than it was asked for; its connection was closed")
+const errUnasked = badResponse("the upstream sent more than it was asked for; its connection was closed")
 
 // attempts follows what net/http does for one forwarding.
 type attempts struct {
@@ -73,18 +73,18 @@ func (a *attempts) close() {
 // this: no byte was read since the request was written.
 type upstreamConn struct {
 	net.Conn
-	read readMark
-	road *road
+	read      readMark
+	transport *sharedTransport
 }
 
-// dialer opens the counted connections of a road.
-func (r *road) dialer(d *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
+// dialer opens connections that the transport counts.
+func (r *sharedTransport) dialer(d *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		dialled, err := d.DialContext(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
-		c := &upstreamConn{Conn: dialled, road: r}
+		c := &upstreamConn{Conn: dialled, transport: r}
 		if err := r.opened(c); err != nil {
 			return nil, errors.Join(err, dialled.Close())
 		}
@@ -94,7 +94,7 @@ func (r *road) dialer(d *net.Dialer) func(ctx context.Context, network, address 
 
 // Close implements net.Conn.
 func (c *upstreamConn) Close() error {
-	c.road.closed(c)
+	c.transport.closed(c)
 	return c.Conn.Close()
 }
 

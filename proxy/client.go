@@ -11,9 +11,9 @@ import (
 	"precept/wire"
 )
 
-// lingering is how long a client that is still sending has to read its answer before the connection
-// ends: one that is closed with unread bytes may lose what the client has not read yet.
-const lingering = 500 * time.Millisecond
+// lingerTimeout is how long a client that is still sending has to read its answer before the
+// connection is closed: closing it with unread bytes may lose what the client has not read yet.
+const lingerTimeout = 500 * time.Millisecond
 
 // clientWriter is the way to the client. It bounds how long one write may take, not how long the
 // response may last, and remembers how the request was answered.
@@ -75,7 +75,7 @@ func (w *clientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (w *clientWriter) end() {
 	_ = w.ctl.SetWriteDeadline(time.Time{})
 	if w.body != nil && !w.body.over() {
-		_ = w.ctl.SetReadDeadline(w.now().Add(lingering))
+		_ = w.ctl.SetReadDeadline(w.now().Add(lingerTimeout))
 	}
 }
 

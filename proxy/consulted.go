@@ -166,15 +166,16 @@ func (c *Consulted) save(ctx context.Context) error {
 	return err
 }
 
-// shelf is the bank as it was read last. Reading it takes a while, and an agent may ask as often as
-// it likes; what this server wrote is seen at once, what others write within a second.
-type shelf struct {
+// bookCache holds the bank's lessons as read last, because reading them takes a while and an agent
+// may ask as often as it likes. What this server wrote is seen at once, what others wrote within a
+// second.
+type bookCache struct {
 	mu   sync.Mutex
 	book *lesson.Book
 	at   time.Time
 }
 
-func (s *shelf) read(ctx context.Context, n notebook) (*lesson.Book, error) {
+func (s *bookCache) read(ctx context.Context, n ownLessons) (*lesson.Book, error) {
 	o := &n.p.opts
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,7 +192,7 @@ func (s *shelf) read(ctx context.Context, n notebook) (*lesson.Book, error) {
 	return book, nil
 }
 
-func (s *shelf) clear() {
+func (s *bookCache) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.book = nil

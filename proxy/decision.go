@@ -100,7 +100,7 @@ func (d *decision) splice(f *forwarding) {
 		return
 	}
 	d.out = &payload{data: out}
-	d.p.crowd.add(&d.request, int64(cap(out)))
+	d.p.inFlight.add(&d.request, int64(cap(out)))
 	f.body, f.original = d.out, d.body
 	if f.length >= 0 {
 		f.length = int64(len(out))

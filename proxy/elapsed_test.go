@@ -59,7 +59,7 @@ func TestIdleLimitWhileTheClockIsSet(t *testing.T) {
 		if got := now.Round(0).Sub(first.Round(0)); got != k.waited-k.set {
 			t.Fatalf("%s: the clock on the wall says that %v have passed, want %v", name, got, k.waited-k.set)
 		}
-		w.look()
+		w.checkIdle()
 		if body.shut != k.cut {
 			t.Errorf("%s: cut is %v after %v, with a limit of %v", name, body.shut, k.waited, limit)
 		}
@@ -97,7 +97,7 @@ func TestIdleLimit(t *testing.T) {
 // A turn that waits for no answers, as nearly all do, takes no timer.
 func TestNoAnswersNoTimer(t *testing.T) {
 	tn := &turn{}
-	tn.p, tn.ses, tn.r = &Proxy{scribe: newScribe()}, &store.Session{Record: &session.Record{}}, httptest.NewRequest("POST", chatPath, nil)
+	tn.p, tn.ses, tn.r = &Proxy{commands: newCommandQueue()}, &store.Session{Record: &session.Record{}}, httptest.NewRequest("POST", chatPath, nil)
 	if n := testing.AllocsPerRun(100, func() { tn.mailbox().collect(t.Context()) }); n != 0 {
 		t.Errorf("%v allocations where nothing is waited for", n)
 	}

@@ -28,11 +28,11 @@ const (
 // streams, of events or of unknown length, at once whatever it is told here.
 const flushWithin = 2 * time.Millisecond
 
-// newTransport is the one way to every upstream. Compression is off, because a transport that
-// decodes gzip unasked would change bytes; there is no overall timeout, because a stream may last
-// for hours. The pings notice an HTTP/2 connection that is dead: all requests to an upstream share
-// it.
-func newTransport(header time.Duration, r *road) *http.Transport {
+// newHTTPTransport makes what every upstream is asked through. Compression is off, because a
+// transport that decodes gzip unasked would change bytes; there is no overall timeout, because a
+// stream may last for hours. The pings notice an HTTP/2 connection that is dead: all requests to an
+// upstream share it.
+func newHTTPTransport(header time.Duration, r *sharedTransport) *http.Transport {
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            r.dialer(&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}),
@@ -66,15 +66,15 @@ type forwarding struct {
 	turn     *turn         // which is told of the response, or why there is none
 	came     *http.Request // as the server handed it out: trailers that nobody announced are put there
 
-	road http.RoundTripper
+	transport http.RoundTripper
 	attempts
 }
 
 // serve forwards r. It panics with http.ErrAbortHandler when the upstream's stream is cut, so that
 // the client sees a cut as well.
 func (p *Proxy) serve(w *clientWriter, r *http.Request, f *forwarding) {
-	f.road = f.turn.target.road.use()
-	defer f.turn.target.road.leave()
+	f.transport = f.turn.target.transport.use()
+	defer f.turn.target.transport.leave()
 	whole := false
 	defer func() {
 		if !whole && w.code != 0 { // what came of a reply that was cut is the client's
@@ -199,7 +199,7 @@ func (f *forwarding) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // ask sends the request, and takes no answer that was there before it.
 func (f *forwarding) ask(r *http.Request) (*http.Response, error) {
-	res, err := f.road.RoundTrip(r)
+	res, err := f.transport.RoundTrip(r)
 	if err == nil && f.unasked.Load() {
 		_ = res.Body.Close()
 		return nil, errUnasked
@@ -229,11 +229,11 @@ func (f *forwarding) again(r *http.Request, first *http.Response) *http.Response
 	return second
 }
 
-// watched is a response body under the idle limit: a stream in which nothing comes for too long is
-// cut, and its turn sees every byte before the client does. The limit is the upstream's: while the
-// client keeps us waiting it does not run. The timer is not moved with each of a stream's small
+// limitedBody is a response body under the idle limit: a stream in which nothing comes for too long
+// is cut, and its turn sees every byte before the client does. The limit is the upstream's: while
+// the client keeps us waiting it does not run. The timer is not moved with each of a stream's small
 // reads, which would cost more than they do: when it fires it looks how long the read has lasted.
-type watched struct {
+type limitedBody struct {
 	io.ReadCloser
 	turn  *turn
 	idle  *time.Timer
@@ -242,24 +242,24 @@ type watched struct {
 }
 
 // watch puts a body under the limit.
-func (w *watched) watch(t *turn, body io.ReadCloser, limit time.Duration) {
+func (w *limitedBody) watch(t *turn, body io.ReadCloser, limit time.Duration) {
 	w.ReadCloser, w.turn, w.limit = body, t, limit
 	if body == http.NoBody {
 		return
 	}
 	w.since.Store(1)
-	w.idle = time.AfterFunc(limit, w.look)
+	w.idle = time.AfterFunc(limit, w.checkIdle)
 }
 
-// look ends a read that has lasted for too long.
-func (w *watched) look() {
+// checkIdle ends a read that has lasted for too long.
+func (w *limitedBody) checkIdle() {
 	left := w.limit
 	since := w.since.Load()
 	if since < 0 {
 		return
 	}
 	if since > 0 {
-		left -= w.sofar() - time.Duration(since)
+		left -= w.elapsed() - time.Duration(since)
 	}
 	if left > 0 {
 		w.idle.Reset(left)
@@ -268,12 +268,12 @@ func (w *watched) look() {
 	_ = w.ReadCloser.Close()
 }
 
-// sofar is how long ago the headers came, whatever the clock on the wall was set to since.
-func (w *watched) sofar() time.Duration { return w.turn.p.opts.Now().Sub(w.turn.watch.first) }
+// elapsed is how long ago the headers came, whatever the clock on the wall was set to since.
+func (w *limitedBody) elapsed() time.Duration { return w.turn.p.opts.Now().Sub(w.turn.watch.first) }
 
 // Read implements io.Reader.
-func (w *watched) Read(b []byte) (int, error) {
-	w.since.Store(int64(max(w.sofar(), 1)))
+func (w *limitedBody) Read(b []byte) (int, error) {
+	w.since.Store(int64(max(w.elapsed(), 1)))
 	n, err := w.ReadCloser.Read(b)
 	w.since.Store(0)
 	w.turn.see(b[:n], err)
@@ -284,7 +284,7 @@ func (w *watched) Read(b []byte) (int, error) {
 }
 
 // Close implements io.Closer.
-func (w *watched) Close() error {
+func (w *limitedBody) Close() error {
 	w.since.Store(-1)
 	if w.idle != nil {
 		w.idle.Stop()
@@ -297,7 +297,7 @@ func (w *watched) Close() error {
 func statusOf(err error) (int, string) {
 	var ne net.Error
 	var op *net.OpError
-	var odd oddAnswer
+	var odd badResponse
 	switch {
 	case errors.As(err, &odd):
 		return http.StatusBadGateway, string(odd)
@@ -347,10 +347,10 @@ func untrusted(err error) bool {
 	return errors.Is(err, http.ErrSchemeMismatch) || errors.As(err, &verify) || errors.As(err, &record) || errors.As(err, &alert)
 }
 
-// oddAnswer is an answer that HTTP allows nobody to pass on.
-type oddAnswer string
+// badResponse is a response that a proxy may not pass on.
+type badResponse string
 
-func (e oddAnswer) Error() string { return string(e) }
+func (e badResponse) Error() string { return string(e) }
 
 // discardLog silences ReverseProxy's own lines: what it reports reaches the client and our metrics.
 func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -69,8 +69,8 @@ type written struct {
 	Targets    *[]apiTarget `json:"targets"`
 }
 
-// notebook is one agent's request for its own lessons.
-type notebook struct {
+// ownLessons is one agent's request for its own lessons.
+type ownLessons struct {
 	p     *Proxy
 	set   *settings
 	scope lesson.Scope
@@ -84,17 +84,17 @@ func (p *Proxy) lessonRoutes(e *echo.Echo) {
 		return
 	}
 	for _, g := range []*echo.Group{e.Group(""), e.Group("/p/:said")} {
-		g.GET("/v1/lessons", p.own(notebook.list))
-		g.POST("/v1/lessons", p.own(notebook.create))
-		g.GET("/v1/lessons/:id", p.own(notebook.get))
-		g.PATCH("/v1/lessons/:id", p.own(notebook.update))
-		g.DELETE("/v1/lessons/:id", p.own(notebook.remove))
+		g.GET("/v1/lessons", p.own(ownLessons.list))
+		g.POST("/v1/lessons", p.own(ownLessons.create))
+		g.GET("/v1/lessons/:id", p.own(ownLessons.get))
+		g.PATCH("/v1/lessons/:id", p.own(ownLessons.update))
+		g.DELETE("/v1/lessons/:id", p.own(ownLessons.remove))
 	}
 }
 
 // own finds out whose lessons are asked for: the tenant from the credential, the agent as in every
 // other request.
-func (p *Proxy) own(do func(notebook, echo.Context) error) echo.HandlerFunc {
+func (p *Proxy) own(do func(ownLessons, echo.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
 		set := p.set.Load()
@@ -111,21 +111,21 @@ func (p *Proxy) own(do func(notebook, echo.Context) error) echo.HandlerFunc {
 		if writes && (claim.LearnOff || !set.learns(&who, claim.Agent)) {
 			return refusal(wire.None, http.StatusForbidden, "learning is off for this agent, and nothing of it is kept")
 		}
-		return do(notebook{p, set, lesson.Scope{Tenant: who.tenant, Agent: claim.Agent}, p.log(clientOf(c.Response()))}, c)
+		return do(ownLessons{p, set, lesson.Scope{Tenant: who.tenant, Agent: claim.Agent}, p.log(clientOf(c.Response()))}, c)
 	}
 }
 
 // mine says whether the asker wrote a lesson; another's is as if it were not there.
-func (n notebook) mine(l *lesson.Lesson) bool { return l.Scope == n.scope && l.Approval.Source != "" }
+func (n ownLessons) mine(l *lesson.Lesson) bool { return l.Scope == n.scope && l.Approval.Source != "" }
 
-func (n notebook) find(c echo.Context) (*lesson.Book, *lesson.Lesson, error) {
+func (n ownLessons) find(c echo.Context) (*lesson.Book, *lesson.Lesson, error) {
 	return n.known(c.Request().Context(), c.Param("id"))
 }
 
 // errNoLesson is the answer for a lesson that is not there and for one of somebody else's.
 var errNoLesson = refusal(wire.None, http.StatusNotFound, "there is no such lesson; GET /v1/lessons lists those of this agent")
 
-func (n notebook) get(c echo.Context) error {
+func (n ownLessons) get(c echo.Context) error {
 	book, l, err := n.find(c)
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (n notebook) get(c echo.Context) error {
 }
 
 // view is a lesson as its author sees it.
-func (n notebook) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
+func (n ownLessons) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
 	v := apiLesson{
 		ID: l.Slug, Signature: l.Title, LessonText: lessonText(l), State: l.State, CreatedAt: l.CreatedAt, UpdatedAt: l.UpdatedAt,
 		Keywords: l.Trigger.Keywords,
@@ -154,7 +154,7 @@ func (n notebook) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
 }
 
 // list gives the asker's lessons, the newest-consulted first, a page at a time.
-func (n notebook) list(c echo.Context) error {
+func (n ownLessons) list(c echo.Context) error {
 	limit := pageUsual
 	if text := c.QueryParam("limit"); text != "" {
 		var err error
@@ -181,8 +181,8 @@ func (n notebook) list(c echo.Context) error {
 }
 
 // all are the asker's lessons that hold a text, the newest-consulted first.
-func (n notebook) all(ctx context.Context, q string) ([]apiLesson, error) {
-	book, err := n.p.shelf.read(ctx, n)
+func (n ownLessons) all(ctx context.Context, q string) ([]apiLesson, error) {
+	book, err := n.p.bookCache.read(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +215,7 @@ func matchesText(l *lesson.Lesson, q string) bool {
 	return q == "" || strings.Contains(strings.ToLower(l.Title+"\n"+l.Body), q)
 }
 
-func (n notebook) create(c echo.Context) error {
+func (n ownLessons) create(c echo.Context) error {
 	w, err := readWritten(c)
 	if err != nil {
 		return err
@@ -237,7 +237,7 @@ func (n notebook) create(c echo.Context) error {
 	return n.answer(c, http.StatusCreated, r.Lesson)
 }
 
-func (n notebook) update(c echo.Context) error {
+func (n ownLessons) update(c echo.Context) error {
 	_, old, err := n.find(c)
 	if err != nil {
 		return err
@@ -264,7 +264,7 @@ func (n notebook) update(c echo.Context) error {
 	return n.answer(c, http.StatusOK, r.Lesson)
 }
 
-func (n notebook) remove(c echo.Context) error {
+func (n ownLessons) remove(c echo.Context) error {
 	_, l, err := n.find(c)
 	if err != nil {
 		return err
@@ -272,23 +272,23 @@ func (n notebook) remove(c echo.Context) error {
 	if err := n.p.opts.Bank.Withdraw(c.Request().Context(), l.Slug, n.scope, n.scope.Agent); err != nil {
 		return n.refused(c, err)
 	}
-	n.p.shelf.clear()
+	n.p.bookCache.clear()
 	return c.NoContent(http.StatusNoContent)
 }
 
 // proposal asks for what an agent may ask: that it is kept, and in force for itself where the
 // operator lets agents trust themselves.
-func (n notebook) proposal(l *lesson.Lesson) bank.Proposal {
+func (n ownLessons) proposal(l *lesson.Lesson) bank.Proposal {
 	return bank.Proposal{Lesson: l, Source: "api", By: n.scope.Agent, Scope: n.scope, Own: n.set.cfg.Writ.Trust == "own"}
 }
 
-func (n notebook) answer(c echo.Context, status int, l *lesson.Lesson) error {
-	n.p.shelf.clear()
+func (n ownLessons) answer(c echo.Context, status int, l *lesson.Lesson) error {
+	n.p.bookCache.clear()
 	return c.JSON(status, n.view(lesson.NewBook(nil), l))
 }
 
 // refused turns the bank's words into HTTP.
-func (n notebook) refused(c echo.Context, err error) error {
+func (n ownLessons) refused(c echo.Context, err error) error {
 	if r, ok := errors.AsType[*bank.Refused](err); ok {
 		status := http.StatusUnprocessableEntity
 		if len(r.Faults) > 0 && r.Faults[0].Code == lesson.CodeCollision {

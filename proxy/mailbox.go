@@ -61,7 +61,7 @@ func (m mailbox) owe(request string, some bool) {
 // collect waits for the answers to the reply before this turn, wherever that was given, and puts
 // them into the record. What takes longer is looked for once more in the next turn.
 func (m mailbox) collect(ctx context.Context) {
-	busy := m.p.scribe.errandOf(m.ses.ID)
+	busy := m.p.commands.pendingOf(m.ses.ID)
 	m.ses.Lock()
 	owed := slices.Clone(m.ses.Owed)
 	m.ses.Unlock()

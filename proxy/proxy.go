@@ -51,22 +51,22 @@ type Options struct {
 
 // Proxy is the data listener's handler.
 type Proxy struct {
-	opts     Options
-	pool     pool
-	stdlog   *log.Logger
-	parses   *wire.Memory
-	threads  *session.Threader
-	signs    session.Signs
-	setMu    sync.Mutex        // one configuration after the other
-	keys     fleetKeys         // under setMu
-	roads    map[roadKey]*road // of the configuration in force; under setMu
-	set      atomic.Pointer[settings]
-	draining atomic.Bool
-	copies   atomic.Int64 // bytes of replies held for capture
-	crowd    crowd
-	quotes   *session.Quotes
-	shelf    shelf
-	scribe   *scribe
+	opts       Options
+	pool       pool
+	stdlog     *log.Logger
+	parses     *wire.Memory
+	threads    *session.Threader
+	signs      session.Signs
+	setMu      sync.Mutex                        // one configuration after the other
+	keys       fleetKeys                         // under setMu
+	transports map[transportKey]*sharedTransport // of the configuration in force; under setMu
+	set        atomic.Pointer[settings]
+	draining   atomic.Bool
+	copies     atomic.Int64 // bytes of replies held for capture
+	inFlight   inFlight
+	quotes     *session.Quotes
+	bookCache  bookCache
+	commands   *commandQueue
 }
 
 // settings is one configuration, made ready. It is swapped whole on reload; a request keeps the one
@@ -94,11 +94,11 @@ type fleetKeys struct {
 
 // New makes the data face. It starts nothing.
 func New(o Options) (*Proxy, error) {
-	o.Rand = &ahead{from: bufio.NewReaderSize(o.Rand, 1<<10)}
+	o.Rand = &randomBuffer{from: bufio.NewReaderSize(o.Rand, 1<<10)}
 	p := &Proxy{
 		opts: o, keys: fleetKeys{o.Salt, o.Secret, o.Unsure}, stdlog: discardLog(), parses: wire.NewMemory(), threads: session.NewThreader(session.Options{Entropy: o.entropy}),
-		signs:  session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools},
-		scribe: newScribe(), quotes: session.NewQuotes(),
+		signs:    session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools},
+		commands: newCommandQueue(), quotes: session.NewQuotes(),
 	}
 	return p, p.Configure(o.Config)
 }
@@ -123,7 +123,7 @@ func (p *Proxy) configure(c *configs.Config) error {
 		cfg: c, targets: map[string]*target{}, routes: map[string]*target{}, keys: map[string]*configs.Key{},
 		secret: p.keys.secret, nameless: p.keys.unsure && c.Tenancy == "by-credential", hash: c.Hash(),
 	}
-	roads, err := p.upstreams(s)
+	transports, err := p.upstreams(s)
 	if err != nil {
 		return err
 	}
@@ -146,36 +146,37 @@ func (p *Proxy) configure(c *configs.Config) error {
 		return err
 	}
 	p.set.Store(s)
-	p.turnTo(roads)
+	p.swapTransports(transports)
 	return nil
 }
 
-// upstreams makes the targets of a configuration, on the roads that are there already where it can.
-func (p *Proxy) upstreams(s *settings) (map[roadKey]*road, error) {
-	roads := map[roadKey]*road{}
+// upstreams makes the targets of a configuration, with the transports of the one before where it
+// can.
+func (p *Proxy) upstreams(s *settings) (map[transportKey]*sharedTransport, error) {
+	transports := map[transportKey]*sharedTransport{}
 	for name, u := range s.cfg.AllUpstreams() {
 		t, err := newTarget(name, u)
 		if err != nil {
 			return nil, err
 		}
 		s.targets[name] = t
-		key := roadKey{t.base.Scheme, t.base.Host, s.cfg.Limits.UpstreamHeaderTimeout}
-		if t.road = roads[key]; t.road == nil {
-			if t.road = p.roads[key]; t.road == nil {
-				t.road = newRoad(key.header)
+		key := transportKey{t.base.Scheme, t.base.Host, s.cfg.Limits.UpstreamHeaderTimeout}
+		if t.transport = transports[key]; t.transport == nil {
+			if t.transport = p.transports[key]; t.transport == nil {
+				t.transport = newSharedTransport(key.header)
 			}
-			roads[key] = t.road
+			transports[key] = t.transport
 		}
 	}
-	return roads, nil
+	return transports, nil
 }
 
-// turnTo retires the roads that are needed no more.
-func (p *Proxy) turnTo(roads map[roadKey]*road) {
-	old := p.roads
-	p.roads = roads
+// swapTransports takes new transports into use, and retires those that are not among them.
+func (p *Proxy) swapTransports(transports map[transportKey]*sharedTransport) {
+	old := p.transports
+	p.transports = transports
 	for key, r := range old {
-		if roads[key] != r {
+		if transports[key] != r {
 			r.retire()
 		}
 	}
@@ -278,7 +279,7 @@ func (p *Proxy) Ready() (string, error) {
 func (p *Proxy) Close() {
 	p.setMu.Lock()
 	defer p.setMu.Unlock()
-	p.turnTo(nil)
+	p.swapTransports(nil)
 }
 
 func (p *Proxy) ready(c echo.Context) error {
@@ -289,15 +290,15 @@ func (p *Proxy) ready(c echo.Context) error {
 	return c.String(http.StatusOK, how+"\n")
 }
 
-// ahead reads random bytes before they are needed: asking the system for each id costs more than
-// the id. It is safe for concurrent use.
-type ahead struct {
+// randomBuffer reads random bytes ahead, because asking the system for each id costs more than the
+// id does. It is safe for concurrent use.
+type randomBuffer struct {
 	mu   sync.Mutex
 	from *bufio.Reader
 }
 
 // Read implements io.Reader.
-func (a *ahead) Read(b []byte) (int, error) {
+func (a *randomBuffer) Read(b []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.from.Read(b)

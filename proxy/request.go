@@ -39,7 +39,7 @@ func (q *request) read(f *forwarding) error {
 	b, reason, err := q.takeIn(q.r.Body, q.r.ContentLength)
 	if err != nil {
 		q.p.pool.put(b)
-		q.p.crowd.release(q, 0)
+		q.p.inFlight.release(q, 0)
 		if own := q.w.body.fault(q.dialect); own != nil {
 			return own
 		}
@@ -64,7 +64,7 @@ func (q *request) read(f *forwarding) error {
 func (q *request) takeIn(from io.Reader, size int64) (b []byte, reason string, err error) {
 	short := "size"
 	b, more, err := q.p.pool.readBody(from, size, int64(q.set.cfg.Limits.InspectBytes), func(n int) bool {
-		if q.p.crowd.hold(q, int64(n)) {
+		if q.p.inFlight.hold(q, int64(n)) {
 			return true
 		}
 		short = "busy"
@@ -91,7 +91,7 @@ func (q *request) unpack(encoding string) (reason string) {
 		return ""
 	}
 	q.p.pool.put(b)
-	q.p.crowd.release(q, held)
+	q.p.inFlight.release(q, held)
 	if err != nil {
 		return "encoding"
 	}

@@ -47,10 +47,10 @@ func (p *Proxy) pass(w *clientWriter, r *http.Request) error {
 	if strings.HasSuffix(escaped, "/responses") && isUpgrade(r) {
 		return refusal(wire.Responses, http.StatusUpgradeRequired, "precept speaks HTTP here, not websockets")
 	}
-	if !p.crowd.enter(set.cfg.Limits.Requests) {
-		return turnAway(w, r, shape)
+	if !p.inFlight.enter(set.cfg.Limits.Requests) {
+		return refuseOverLimit(w, r, shape)
 	}
-	defer p.crowd.leave()
+	defer p.inFlight.leave()
 	who, ok := set.identify(r)
 	if !ok {
 		return refusal(shape, http.StatusUnauthorized, "this key is not one of precept's keys; ask who runs precept for one")

@@ -28,12 +28,12 @@ type watch struct {
 	over     bool // the threader knows that the request has ended
 	reply    *wire.Reply
 	overflow bool // the copies of all streams in flight together are too many
-	body     watched
+	body     limitedBody
 }
 
 // response is ReverseProxy's hook: the reply's headers are here.
 func (t *turn) response(res *http.Response) error {
-	if err := strange(res, t.r); err != nil {
+	if err := checkResponse(res, t.r); err != nil {
 		return err
 	}
 	if res.StatusCode == http.StatusNotFound && t.forward != nil {
@@ -57,18 +57,18 @@ func (t *turn) response(res *http.Response) error {
 		t.watch.body.watch(t, res.Body, t.set.cfg.Limits.StreamIdleTimeout)
 		res.Body = &t.watch.body
 	}
-	t.letGo()
+	t.releaseRequest()
 	return nil
 }
 
 // strange says what is wrong with a response that no client can be given: one that switches
 // protocols although nobody asked for it, or with a status that is none.
-func strange(res *http.Response, r *http.Request) error {
+func checkResponse(res *http.Response, r *http.Request) error {
 	switch {
 	case res.StatusCode < 100 || res.StatusCode > 999:
-		return oddAnswer("the upstream answered with a status that is none")
+		return badResponse("the upstream answered with a status that is none")
 	case res.StatusCode == http.StatusSwitchingProtocols && r.Header.Get("Upgrade") == "":
-		return oddAnswer("the upstream switched protocols, which nobody asked for")
+		return badResponse("the upstream switched protocols, which nobody asked for")
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (t *turn) settle() {
 			t.ses.Unlock()
 			t.p.quotes.Answered(t.who.scope(), t.ses.ID, w.reply)
 			t.unit.change(func(u *session.Record) { u.Spend(w.reply.Usage) })
-			t.commanded()
+			t.findCommands()
 		}
 	})
 	t.over()
@@ -189,9 +189,9 @@ func (t *turn) failed(w http.ResponseWriter, r *http.Request, err error) {
 	t.p.fail(own, w, r)
 }
 
-// letGo gives the request's body back, once there is an answer: by now nothing of it will be sent
-// again. What is kept of it is taken out before.
-func (t *turn) letGo() {
+// releaseRequest gives the request's buffers back once there is an answer, when nothing of it will
+// be sent again. It takes out before what is kept of it.
+func (t *turn) releaseRequest() {
 	f := t.forward
 	if f == nil {
 		return
@@ -202,18 +202,18 @@ func (t *turn) letGo() {
 		t.gather()
 	})
 	f.giveBack(&t.p.pool, t.body, t.unpacked, t.out)
-	t.p.crowd.release(&t.request, 0)
+	t.p.inFlight.release(&t.request, 0)
 	t.body, t.unpacked, t.out, t.plain, t.req, f.body, f.original = nil, nil, nil, nil, nil, nil, nil
 	t.plan.Edits, t.results = nil, detect.Results{}
 }
 
 // finish runs when the client has its answer, or is gone. It gives everything back.
 func (t *turn) finish() {
-	t.letGo()
+	t.releaseRequest()
 	if t.watch.reader != nil && !t.watch.settled {
 		t.settle() // a cut reply: what was read of it still went by
 	}
-	t.guard("writ", t.command)
+	t.guard("writ", t.queueCommands)
 	t.guard("record", t.record)
 	t.p.copies.Add(-t.watch.held)
 }

@@ -121,7 +121,7 @@ func TestReloadClosesConnections(t *testing.T) {
 			}
 			old.until(t, 0)
 
-			if err := r.Configure(settingsFor(t, old.URL)); err != nil { // while nobody is on the road
+			if err := r.Configure(settingsFor(t, old.URL)); err != nil { // while nobody is on the transport
 				t.Fatal(err)
 			}
 			next.until(t, 0)
@@ -159,9 +159,9 @@ func TestRetiredRoadServesLatecomers(t *testing.T) {
 		t.Fatal(err)
 	}
 	old = maps.Clone(old)
-	maps.DeleteFunc(old, func(_ string, tgt *target) bool { return !tgt.road.retired }) // the vendors' stay in use
+	maps.DeleteFunc(old, func(_ string, tgt *target) bool { return !tgt.transport.retired }) // the vendors' stay in use
 	if len(old) == 0 {
-		t.Fatal("no road is retired")
+		t.Fatal("no transport is retired")
 	}
 	var all sync.WaitGroup
 	for range 4 {
@@ -174,14 +174,14 @@ func TestRetiredRoadServesLatecomers(t *testing.T) {
 						return
 					}
 					ask.GetBody = nil // as a body that can be sent once
-					res, err := tgt.road.use().RoundTrip(ask)
+					res, err := tgt.transport.use().RoundTrip(ask)
 					if err != nil {
 						t.Error(err)
 					} else {
 						_, _ = io.Copy(io.Discard, res.Body)
 						_ = res.Body.Close()
 					}
-					tgt.road.leave()
+					tgt.transport.leave()
 				}
 			}
 		})
@@ -192,9 +192,9 @@ func TestRetiredRoadServesLatecomers(t *testing.T) {
 
 // transport is that of the one upstream that a rig has.
 func (r *rig) transport() *http.Transport {
-	for key, one := range r.roads {
+	for key, one := range r.transports {
 		if strings.HasPrefix(key.host, "127.0.0.1:") { // beside it stand those of the vendors' own
-			return one.transport
+			return one.current
 		}
 	}
 	return nil

@@ -68,7 +68,7 @@ func TestBodiesAreBoundedTogether(t *testing.T) {
 	}
 	answer()
 	all.Wait()
-	if n := r.crowd.bodies.Load(); n != 0 {
+	if n := r.inFlight.bodies.Load(); n != 0 {
 		t.Errorf("%d bytes are charged when all is over", n)
 	}
 	if got := ask(strings.NewReader(long)); !strings.Contains(got, "- [one]") {
@@ -119,7 +119,7 @@ func TestUnpackedBodiesAreBounded(t *testing.T) {
 	}
 	answer()
 	all.Wait()
-	if n := r.crowd.bodies.Load(); n != 0 {
+	if n := r.inFlight.bodies.Load(); n != 0 {
 		t.Errorf("%d bytes are charged when all is over", n)
 	}
 	if got := ask(beyond); got != beyond {
@@ -154,5 +154,5 @@ func TestTooManyRequests(t *testing.T) {
 	answer()
 	all.Wait()
 	r.chat(t, nil, body)
-	eventually(t, func() bool { return r.crowd.requests.Load() == 0 })
+	eventually(t, func() bool { return r.inFlight.requests.Load() == 0 })
 }

@@ -15,21 +15,20 @@ import (
 // maxListed is how many lessons an answer lists.
 const maxListed = 20
 
-// obey carries out one command of the agent's, and words the answer. It goes through the same door
-// as /v1/lessons.
-func (n notebook) obey(ctx context.Context, c writ.Command, from session.ID) (answer, result string) {
+// execute executes one command of the agent's and words the answer. It may do what /v1/lessons may.
+func (n ownLessons) execute(ctx context.Context, c writ.Command, from session.ID) (answer, result string) {
 	if c.Fault != "" {
 		return writ.Answer(c.Verb, false, c.Fault+"."), "refused"
 	}
 	said, lines, err := n.command(ctx, c, from)
 	if err != nil {
-		said, result = n.excuse(err)
+		said, result = n.explain(err)
 		return writ.Answer(c.Verb, false, said), result
 	}
 	return writ.Answer(c.Verb, true, said, lines...), "done"
 }
 
-func (n notebook) command(ctx context.Context, c writ.Command, from session.ID) (said string, lines []string, err error) {
+func (n ownLessons) command(ctx context.Context, c writ.Command, from session.ID) (said string, lines []string, err error) {
 	switch c.Verb {
 	case writ.List, writ.Search:
 		return n.listed(ctx, c.Words)
@@ -39,7 +38,7 @@ func (n notebook) command(ctx context.Context, c writ.Command, from session.ID) 
 		} else if err := n.p.opts.Bank.Withdraw(ctx, l.Slug, n.scope, n.scope.Agent); err != nil {
 			return "", nil, err
 		}
-		n.p.shelf.clear()
+		n.p.bookCache.clear()
 		return "deleted lesson #" + lesson.Line(c.ID) + ".", nil, nil
 	case writ.Create:
 	}
@@ -49,7 +48,7 @@ func (n notebook) command(ctx context.Context, c writ.Command, from session.ID) 
 
 // record writes a lesson down. The same one again is no second lesson; another text under the same
 // signature takes its place.
-func (n notebook) record(ctx context.Context, c writ.Command, from session.ID) (string, error) {
+func (n ownLessons) record(ctx context.Context, c writ.Command, from session.ID) (string, error) {
 	fresh := &lesson.Lesson{
 		Outcome: "mixed", Confidence: 0.5, Form: lesson.FormAIP11, Evidence: []lesson.Evidence{{Kind: "conversation", Ref: from.String()}},
 	}
@@ -79,7 +78,7 @@ func (n notebook) record(ctx context.Context, c writ.Command, from session.ID) (
 	if err != nil {
 		return "", err
 	}
-	n.p.shelf.clear()
+	n.p.bookCache.clear()
 	if r.Lesson.State == lesson.Quarantined {
 		return done + " lesson #" + r.Lesson.Slug + "; it is in force when a person has approved it.", nil
 	}
@@ -87,8 +86,8 @@ func (n notebook) record(ctx context.Context, c writ.Command, from session.ID) (
 }
 
 // known finds a lesson of the asker's.
-func (n notebook) known(ctx context.Context, slug string) (*lesson.Book, *lesson.Lesson, error) {
-	book, err := n.p.shelf.read(ctx, n)
+func (n ownLessons) known(ctx context.Context, slug string) (*lesson.Book, *lesson.Lesson, error) {
+	book, err := n.p.bookCache.read(ctx, n)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -101,7 +100,7 @@ func (n notebook) known(ctx context.Context, slug string) (*lesson.Book, *lesson
 
 // listed tells the agent's lessons. Of one that nobody has approved its name alone: another session
 // of the agent wrote it, and it may say anything.
-func (n notebook) listed(ctx context.Context, words string) (said string, lines []string, err error) {
+func (n ownLessons) listed(ctx context.Context, words string) (said string, lines []string, err error) {
 	all, err := n.all(ctx, words)
 	if err != nil {
 		return "", nil, err
@@ -127,8 +126,8 @@ func (n notebook) listed(ctx context.Context, words string) (said string, lines 
 	return said + ":", lines, nil
 }
 
-// excuse words for an agent why a command failed.
-func (n notebook) excuse(err error) (said, result string) {
+// explain tells an agent why a command failed.
+func (n ownLessons) explain(err error) (said, result string) {
 	if r, ok := errors.AsType[*bank.Refused](err); ok {
 		return lesson.Line(r.Error()) + ".", "refused"
 	}

@@ -20,8 +20,8 @@ const (
 	writLimit = 10 * time.Second // for one command
 )
 
-// order is a reply with commands.
-type order struct {
+// commandJob is the commands of one reply.
+type commandJob struct {
 	set      *settings
 	scope    lesson.Scope
 	tenant   string
@@ -30,53 +30,53 @@ type order struct {
 	commands []writ.Command
 }
 
-// scribe carries out /lesson commands after the reply that holds them, and leaves the answers in
+// commandQueue executes /lesson commands after the reply that holds them, and puts the answers into
 // the session's record.
-type scribe struct {
-	orders chan order
+type commandQueue struct {
+	jobs chan commandJob
 
 	mu   sync.Mutex
-	busy map[session.ID]*errand
+	busy map[session.ID]*pendingCommands
 }
 
-// errand is what is under way of one session.
-type errand struct {
-	left int
-	over chan struct{} // closed when nothing is left
+// pendingCommands are a session's replies whose commands are not executed yet.
+type pendingCommands struct {
+	replies int
+	done    chan struct{} // closed when there are none left
 }
 
-func newScribe() *scribe {
-	return &scribe{orders: make(chan order, maxWrits), busy: map[session.ID]*errand{}}
+func newCommandQueue() *commandQueue {
+	return &commandQueue{jobs: make(chan commandJob, maxWrits), busy: map[session.ID]*pendingCommands{}}
 }
 
-// begin announces commands of a session before its client can send the next turn.
-func (s *scribe) begin(id session.ID) {
+// begin counts a reply with commands in, before its client can send the next turn.
+func (s *commandQueue) begin(id session.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.busy[id]
 	if e == nil {
-		e = &errand{over: make(chan struct{})}
+		e = &pendingCommands{done: make(chan struct{})}
 		s.busy[id] = e
 	}
-	e.left++
+	e.replies++
 }
 
-// end takes an announcement back.
-func (s *scribe) end(id session.ID) {
+// end counts a reply out.
+func (s *commandQueue) end(id session.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.busy[id]
 	if e == nil {
 		return
 	}
-	if e.left--; e.left == 0 {
-		close(e.over)
+	if e.replies--; e.replies == 0 {
+		close(e.done)
 		delete(s.busy, id)
 	}
 }
 
-// errandOf is what is under way of a session, nil for nothing.
-func (s *scribe) errandOf(id session.ID) *errand {
+// pendingOf is what is pending of a session; nil for nothing.
+func (s *commandQueue) pendingOf(id session.ID) *pendingCommands {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.busy[id]
@@ -84,44 +84,45 @@ func (s *scribe) errandOf(id session.ID) *errand {
 
 // wait lets a turn wait for the answers to the reply before it. What takes longer is answered a
 // turn later.
-func (e *errand) wait(ctx context.Context) {
+func (e *pendingCommands) wait(ctx context.Context) {
 	if e == nil {
 		return
 	}
 	select {
-	case <-e.over:
+	case <-e.done:
 	case <-ctx.Done():
 	}
 }
 
-// commanded looks for commands in a reply, once, before the client has the end of it.
-func (t *turn) commanded() {
+// findCommands looks for commands in a reply before the client has the end of it.
+func (t *turn) findCommands() {
 	rep := t.watch.reply
 	if !t.set.cfg.Writ.Enabled || t.p.opts.Bank == nil || t.side != "" || t.kept == nil || rep == nil || !rep.Complete || t.watch.overflow {
 		return
 	}
 	if t.writs = writ.Parse(rep.Text, rep.Cut); len(t.writs) > 0 {
-		t.p.scribe.begin(t.ses.ID)
+		t.p.commands.begin(t.ses.ID)
 		t.mailbox().owe(t.w.id, true)
 	}
 }
 
-// command hands the commands of a reply over. Nothing is written down of a turn that opted out.
-func (t *turn) command() {
+// queueCommands hands the commands of a reply to the queue. Of a turn that opted out none is
+// executed.
+func (t *turn) queueCommands() {
 	if len(t.writs) == 0 {
 		return
 	}
 	t.complete(t.p.opts.Now())
 	if t.p.opts.Store.OptedOut(t.kept, t.answered) {
-		t.p.scribe.end(t.ses.ID)
+		t.p.commands.end(t.ses.ID)
 		t.mailbox().owe(t.w.id, false)
 		return
 	}
-	o := order{t.set, lesson.Scope{Tenant: t.who.tenant, Agent: t.claim.Agent}, t.who.tenant, t.ses.ID, t.w.id, t.writs}
+	o := commandJob{t.set, lesson.Scope{Tenant: t.who.tenant, Agent: t.claim.Agent}, t.who.tenant, t.ses.ID, t.w.id, t.writs}
 	select {
-	case t.p.scribe.orders <- o:
+	case t.p.commands.jobs <- o:
 	default:
-		t.p.scribe.end(t.ses.ID)
+		t.p.commands.end(t.ses.ID)
 		t.mailbox().owe(t.w.id, false)
 		for _, c := range t.writs {
 			t.p.opts.Metrics.writs.WithLabelValues(string(c.Verb), "dropped").Inc()
@@ -129,17 +130,17 @@ func (t *turn) command() {
 	}
 }
 
-// Write carries out the commands of agents until ctx is done, and then what still waits.
-func (p *Proxy) Write(ctx context.Context) error {
+// ExecuteCommands executes the commands of agents until ctx is done, and then those still queued.
+func (p *Proxy) ExecuteCommands(ctx context.Context) error {
 	for {
 		select {
-		case o := <-p.scribe.orders:
-			p.carryOut(o) //nolint:contextcheck // what was begun is finished, also at a stop; it is bounded by itself
+		case o := <-p.commands.jobs:
+			p.execute(o) //nolint:contextcheck // what was begun is finished, also at a stop; it is bounded by itself
 		case <-ctx.Done():
 			for {
 				select {
-				case o := <-p.scribe.orders:
-					p.carryOut(o) //nolint:contextcheck // as above
+				case o := <-p.commands.jobs:
+					p.execute(o) //nolint:contextcheck // as above
 				default:
 					return nil
 				}
@@ -148,17 +149,17 @@ func (p *Proxy) Write(ctx context.Context) error {
 	}
 }
 
-// carryOut does what one reply asks for.
-func (p *Proxy) carryOut(o order) {
-	defer p.scribe.end(o.session)
-	n := notebook{p, o.set, o.scope, p.logOf(o.request)}
+// execute executes the commands of one reply.
+func (p *Proxy) execute(o commandJob) {
+	defer p.commands.end(o.session)
+	n := ownLessons{p, o.set, o.scope, p.logOf(o.request)}
 	var answers []string
 	for _, c := range o.commands {
 		answer, result := writ.Answer(c.Verb, false, "it could not be carried out; try again later."), "failed"
 		p.guard("writ", func() *slog.Logger { return p.logOf(o.request) }, func() {
 			ctx, cancel := context.WithTimeout(context.Background(), writLimit)
 			defer cancel()
-			answer, result = n.obey(ctx, c, o.session)
+			answer, result = n.execute(ctx, c, o.session)
 		})
 		p.opts.Metrics.writs.WithLabelValues(string(c.Verb), result).Inc()
 		answers = append(answers, answer)
@@ -178,7 +179,7 @@ func (p *Proxy) carryOut(o order) {
 }
 
 // send leaves answers for whichever replica takes the next turn. A store that is away costs them.
-func (p *Proxy) send(o order, answers []string) {
+func (p *Proxy) send(o commandJob, answers []string) {
 	text, err := json.Marshal(answers)
 	ctx, cancel := context.WithTimeout(context.Background(), writLimit)
 	defer cancel()

@@ -24,8 +24,8 @@ func TestDoorShowsTheQuietestOut(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "end")
 	}))
-	door := newDoor(srv.Listener, time.Now, 4, 0)
-	srv.Listener, srv.Config.ConnState = door, door.Watch
+	listener := newLimitListener(srv.Listener, time.Now, 4, 0)
+	srv.Listener, srv.Config.ConnState = listener, listener.Watch
 	srv.Start()
 	t.Cleanup(srv.Close)
 	dial := func(request, more string) (net.Conn, *bufio.Reader) {
@@ -46,11 +46,11 @@ func TestDoorShowsTheQuietestOut(t *testing.T) {
 	}
 	_, busy := dial("/wait", "Connection: close\r\n")
 	_, first := dial("", "") // never says anything
-	eventually(t, func() bool { return quietIn(door) == 1 })
+	eventually(t, func() bool { return quietIn(listener) == 1 })
 	_, second := dial("/once", "")
-	eventually(t, func() bool { return quietIn(door) == 2 })
+	eventually(t, func() bool { return quietIn(listener) == 2 })
 	dial("/once", "")
-	eventually(t, func() bool { return quietIn(door) == 3 })
+	eventually(t, func() bool { return quietIn(listener) == 3 })
 	dial("/once", "") // the fifth
 	if b, err := first.ReadByte(); err == nil {
 		t.Errorf("the quietest stays and says %q", b)
@@ -63,10 +63,10 @@ func TestDoorShowsTheQuietestOut(t *testing.T) {
 	if b, err := io.ReadAll(busy); err != nil || !strings.Contains(string(b), "end") {
 		t.Errorf("the one with a request ended as %q, %v", b, err)
 	}
-	eventually(t, func() bool { return len(door.room) == 3 })
+	eventually(t, func() bool { return len(listener.slots) == 3 })
 }
 
-func quietIn(d *Door) int {
+func quietIn(d *LimitListener) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.idle.Len()
@@ -83,8 +83,8 @@ func TestDoorOpensWhenARequestEnds(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "end")
 	}))
-	door := newDoor(srv.Listener, time.Now, 2, 10*time.Millisecond)
-	srv.Listener, srv.Config.ConnState = door, door.Watch
+	listener := newLimitListener(srv.Listener, time.Now, 2, 10*time.Millisecond)
+	srv.Listener, srv.Config.ConnState = listener, listener.Watch
 	srv.Start()
 	t.Cleanup(srv.Close)
 	ask := func(request string) *bufio.Reader {
@@ -108,7 +108,7 @@ func TestDoorOpensWhenARequestEnds(t *testing.T) {
 	third := ask("/once")
 	close(finish)
 	status(third)
-	if n := len(door.room); n != 2 {
+	if n := len(listener.slots); n != 2 {
 		t.Errorf("%d connections are open, want 2", n)
 	}
 }
@@ -117,12 +117,12 @@ func TestDoorOpensWhenARequestEnds(t *testing.T) {
 // them loses one because its connection had to go.
 func TestDoorCostsNoRequest(t *testing.T) {
 	srv := httptest.NewUnstartedServer(nil)
-	door := newDoor(srv.Listener, time.Now, 8, quietFor)
-	srv.Config.Handler = door.Usher(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	listener := newLimitListener(srv.Listener, time.Now, 8, quietFor)
+	srv.Config.Handler = listener.CloseWhenFull(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(w, "end")
 	}))
-	srv.Listener, srv.Config.ConnState = door, door.Watch
+	srv.Listener, srv.Config.ConnState = listener, listener.Watch
 	srv.Start()
 	t.Cleanup(srv.Close)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 24}}
