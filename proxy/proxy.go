@@ -2,26 +2,19 @@ package proxy
 
 import (
 	"bufio"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io"
 	"log"
 	"log/slog"
-	"net/http"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/labstack/echo/v4"
 
 	"precept/bandit"
 	"precept/configs"
 	"precept/detect"
 	"precept/inject"
 	"precept/lesson"
-	"precept/redact"
 	"precept/sample"
 	"precept/session"
 	"precept/store"
@@ -201,121 +194,9 @@ func (p *Proxy) Experiment() bandit.Config { return p.set.Load().experiment }
 // Presentation is how lessons are presented at present.
 func (p *Proxy) Presentation() inject.Config { return p.set.Load().injector.Config() }
 
-// Handler is the data listener: precept's own paths, and everything else goes to the upstream.
-func (p *Proxy) Handler() http.Handler { return p.front(p.router()) }
-
-func (p *Proxy) router() *echo.Echo {
-	e := echo.New()
-	e.HideBanner, e.HidePort = true, true
-	e.HTTPErrorHandler = p.fault
-	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
-	e.GET("/readyz", p.ready)
-	e.POST("/v1/feedback", p.feedback)
-	p.lessonRoutes(e)
-	e.RouteNotFound("/*", func(c echo.Context) error { return p.pass(c.Response().Writer.(*clientWriter), c.Request()) }) //nolint:errcheck,forcetypeassert // front made it
-	return e
-}
-
-// front stands before echo: it counts every request however it ends, answers for a panic, and
-// refuses CONNECT, whose target is no path that a router knows.
-func (p *Proxy) front(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		w := &clientWriter{
-			ResponseWriter: rw, ctl: http.NewResponseController(rw), limit: p.set.Load().cfg.Limits.ClientWriteTimeout, now: p.opts.Now,
-			old: !r.ProtoAtLeast(1, 1),
-		}
-		defer p.answered(w, r)
-		if p.draining.Load() {
-			rw.Header().Set("Connection", "close") // the next request is another replica's
-		}
-		if r.Method == http.MethodConnect {
-			p.fail(refusal(wire.None, http.StatusMethodNotAllowed, "precept is a reverse proxy and opens no tunnels"), w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// answered is the end of every request. A panic of ours is answered where nothing was, and seen as
-// a cut where something was.
-func (p *Proxy) answered(w *clientWriter, r *http.Request) {
-	v := recover()
-	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
-		p.log(w).Error("a request panicked", "panic", redact.PanicKind(v), "stack", string(debug.Stack()))
-		if w.code == 0 {
-			p.fail(errPanicked, w, r)
-			v = nil
-		} else {
-			p.opts.Metrics.FailedOpen("handler")
-			v = http.ErrAbortHandler
-		}
-	}
-	w.end()
-	p.opts.Metrics.request(w.dialect, w.code)
-	if v != nil {
-		panic(v)
-	}
-}
-
-// errPanicked is what a panic is to the client.
-var errPanicked = errors.New("panicked")
-
-// Drain makes /readyz say no, so that a load balancer looks elsewhere while streams end.
-func (p *Proxy) Drain() { p.draining.Store(true) }
-
-// Ready says in a line how precept does while requests may come, and else why they should not. It
-// does not depend on the store: an agent can work without it.
-func (p *Proxy) Ready() (string, error) {
-	switch {
-	case p.draining.Load():
-		return "", errors.New("draining")
-	case !p.opts.Store.Healthy():
-		return "ok, degraded: the store cannot be written", nil
-	}
-	return "ok", nil
-}
-
 // Close ends the upstream connections, after the server has stopped.
 func (p *Proxy) Close() {
 	p.setMu.Lock()
 	defer p.setMu.Unlock()
 	p.swapTransports(nil)
-}
-
-func (p *Proxy) ready(c echo.Context) error {
-	how, err := p.Ready()
-	if err != nil {
-		return c.String(http.StatusServiceUnavailable, err.Error()+"\n")
-	}
-	return c.String(http.StatusOK, how+"\n")
-}
-
-// randomBuffer reads random bytes ahead, because asking the system for each id costs more than the
-// id does. It is safe for concurrent use.
-type randomBuffer struct {
-	mu   sync.Mutex
-	from *bufio.Reader
-}
-
-// Read implements io.Reader.
-func (a *randomBuffer) Read(b []byte) (int, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.from.Read(b)
-}
-
-// newID mints an id: a prefix and 12 random bytes.
-func (p *Proxy) newID(prefix string) string {
-	b := p.opts.entropy()
-	return prefix + hex.EncodeToString(b[:12])
-}
-
-// entropy is 16 random bytes.
-func (o *Options) entropy() (b [16]byte) {
-	if _, err := io.ReadFull(o.Rand, b[:]); err != nil {
-		// The system's random source does not fail. If it does, the time still tells ids apart.
-		sum := sha256.Sum256([]byte(o.Now().String()))
-		copy(b[:], sum[:])
-	}
-	return b
 }
