@@ -169,8 +169,7 @@ func (t *Threader) likeliest(tied []owner) owner {
 
 // Ranks of a candidate.
 const (
-	rankNone   = iota // it has gone on from here
-	rankBusy          // its newest reply is being continued right now, differently
+	rankNone   = iota // it has gone on from here, or is doing so
 	rankFailed        // its newest reply was continued, and that failed
 	rankFree          // nobody has continued its newest reply
 	rankHeld          // exactly this request is under way in it, and is said to be sent again
@@ -191,8 +190,6 @@ func (t *Threader) best(found []owner, tr *trail) (rank int, best []owner) {
 			r = rankHeld
 		case h.inFlight == 0:
 			r = rankFailed
-		case h.list != tr.r.list:
-			r = rankBusy
 		}
 		if r > rank {
 			rank, best = r, best[:0]

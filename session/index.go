@@ -100,10 +100,6 @@ type owner struct {
 // index maps keys to the sessions in which they went by. It is bounded: the oldest entries are
 // overwritten. 32 bytes an entry, beside the map.
 type index struct {
-	shards [64]indexShard
-}
-
-type indexShard struct {
 	mu   sync.Mutex
 	last map[EchoKey]uint32 // slot + 1 of the key's newest entry
 	ring ring[indexEntry]
@@ -119,15 +115,8 @@ type indexEntry struct {
 const maxOwners = 128
 
 func newIndex(entries int) *index {
-	x := &index{}
-	for i := range x.shards {
-		s := &x.shards[i]
-		s.last, s.ring.most = make(map[EchoKey]uint32), max(1, entries/len(x.shards))
-	}
-	return x
+	return &index{last: make(map[EchoKey]uint32), ring: ring[indexEntry]{most: entries}}
 }
-
-func (x *index) shard(k EchoKey) *indexShard { return &x.shards[k>>58] }
 
 // addAll notes keys, and returns those that were news.
 func (x *index) addAll(keys []EchoKey, o owner) (news []EchoKey) {
@@ -141,11 +130,10 @@ func (x *index) addAll(keys []EchoKey, o owner) (news []EchoKey) {
 
 // add notes that the key went by in the session. It says whether that was news.
 func (x *index) add(k EchoKey, o owner) bool {
-	s := x.shard(k)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	news := true
-	s.walk(k, func(e *indexEntry) bool {
+	x.walk(k, func(e *indexEntry) bool {
 		if e.owner.id != o.id {
 			return true
 		}
@@ -156,21 +144,20 @@ func (x *index) add(k EchoKey, o owner) bool {
 	if !news {
 		return false
 	}
-	slot := uint32(s.ring.next) + 1 //nolint:gosec // there are fewer
-	oldest, full := s.ring.add(indexEntry{key: k, owner: o, older: s.last[k]})
-	if full && s.last[oldest.key] == slot {
-		delete(s.last, oldest.key)
+	slot := uint32(x.ring.next) + 1 //nolint:gosec // there are fewer
+	oldest, full := x.ring.add(indexEntry{key: k, owner: o, older: x.last[k]})
+	if full && x.last[oldest.key] == slot {
+		delete(x.last, oldest.key)
 	}
-	s.last[k] = slot
+	x.last[k] = slot
 	return true
 }
 
 // owners are the sessions of a key, newest first.
 func (x *index) owners(k EchoKey) (list []owner) {
-	s := x.shard(k)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.walk(k, func(e *indexEntry) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.walk(k, func(e *indexEntry) bool {
 		list = append(list, e.owner)
 		return true
 	})
@@ -180,15 +167,15 @@ func (x *index) owners(k EchoKey) (list []owner) {
 // walk visits the entries of a key, newest first, until visit says no. A link that leads to a slot
 // overwritten since is noticed: the slot holds another key, or was written after the entry that
 // links to it.
-func (s *indexShard) walk(k EchoKey, visit func(*indexEntry) bool) {
+func (x *index) walk(k EchoKey, visit func(*indexEntry) bool) {
 	age := -1
-	at := s.last[k]
+	at := x.last[k]
 	for range maxOwners {
 		if at == 0 {
 			return
 		}
-		e := &s.ring.keys[at-1]
-		a := (s.ring.next - int(at) + s.ring.most) % s.ring.most
+		e := &x.ring.keys[at-1]
+		a := (x.ring.next - int(at) + x.ring.most) % x.ring.most
 		if e.key != k || a <= age || !visit(e) {
 			return
 		}

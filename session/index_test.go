@@ -57,9 +57,9 @@ func TestEchoKeyScopes(t *testing.T) {
 func idOf(n int) ID { return ID{byte(n), byte(n >> 8)} }
 
 func TestIndexKeepsTheNewest(t *testing.T) {
-	x := newIndex(64 * 4) // four a shard
+	x := newIndex(4)
 	key := func(n int) EchoKey { return EchoKey(n) + 1 }
-	for n := range 10 { // all in shard 0
+	for n := range 10 {
 		if !x.add(key(n), owner{idOf(n), stampReply}) {
 			t.Fatalf("key %d was known", n)
 		}
@@ -73,13 +73,13 @@ func TestIndexKeepsTheNewest(t *testing.T) {
 			t.Errorf("key %d: %v", n, got)
 		}
 	}
-	if n := len(x.shards[0].last); n != 4 {
-		t.Errorf("%d keys in the map of a shard of 4", n)
+	if n := len(x.last); n != 4 {
+		t.Errorf("%d keys in the map of an index of 4", n)
 	}
 }
 
 func TestIndexSharedKey(t *testing.T) {
-	x := newIndex(64 * 300)
+	x := newIndex(300)
 	for n := range maxOwners + 8 {
 		x.add(7, owner{idOf(n), stampReply})
 	}
@@ -104,7 +104,7 @@ func TestIndexSharedKey(t *testing.T) {
 func TestIndexProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 8).Draw(t, "limit")
-		x := newIndex(limit * 64)
+		x := newIndex(limit)
 		type pair struct {
 			k EchoKey
 			o ID

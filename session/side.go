@@ -1,6 +1,7 @@
 package session
 
 import (
+	"hash/fnv"
 	"slices"
 
 	"precept/wire"
@@ -149,20 +150,14 @@ func (r *Record) handedBack(req *wire.Request) bool {
 // maxToolNames bounds what is kept of a tool list.
 const maxToolNames = 256
 
+// shortNames are sorted hashes of names.
 func shortNames(names []string) []uint32 {
 	out := make([]uint32, 0, min(len(names), maxToolNames))
 	for _, n := range names[:min(len(names), maxToolNames)] {
-		out = append(out, hashName(n))
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(n))
+		out = append(out, h.Sum32())
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-// hashName is hash/fnv's New32a without its copy of the name.
-func hashName(name string) uint32 {
-	h := uint32(2166136261)
-	for i := range len(name) {
-		h = (h ^ uint32(name[i])) * 16777619
-	}
-	return h
 }
