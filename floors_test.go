@@ -64,7 +64,6 @@ func rooms() map[string][]string {
 		"maragu.dev/gomponents":                    {"admin"},
 		"github.com/goccy/go-yaml":                 {"configs", "lesson", "test"},
 		"github.com/bmatcuk/doublestar/v4":         {"configs", "sample"},
-		"github.com/fsnotify/fsnotify":             {"lesson"},
 		"golang.org/x/text":                        {"lesson", "cmd/precept"},
 		"github.com/google/uuid":                   {"sample"},
 		"github.com/prometheus/client_golang":      {"proxy", "app", "test"},

@@ -1,13 +1,18 @@
 package lesson
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -18,89 +23,171 @@ const (
 	maxFiles    = 50_000
 )
 
-// folderOf is the number of the folder that a path lies in, -1 where it lies in none of them.
-func folderOf(rel string, folders []string) int {
-	return slices.IndexFunc(folders, func(f string) bool { return strings.HasPrefix(rel, f+"/") })
-}
-
 // companions is the folder of the long stories behind lessons. They are for people, and no lessons.
 const companions = "knowledge/lessons"
 
-// list finds the lesson files of a directory, by path relative to it. blind names the folders that
-// could not be looked into, and problems what is wrong with each: what was in them stays as it was.
-func list(dir string) (found map[string]*entry, blind []string, problems []Problem, err error) {
-	found = map[string]*entry{}
-	err = walk(dir, "", nil, func(rel string, info fs.FileInfo, err error) error {
-		full := filepath.Join(dir, filepath.FromSlash(rel))
-		if err != nil {
-			blind = append(blind, rel)
-			problems = append(problems, unread(full, CodeInternal, err, false))
-			return nil //nolint:nilerr // it is told as a problem; the other folders are read
-		}
-		if len(found) >= maxFiles {
-			return fmt.Errorf("%s: %w", dir, errTooMany)
-		}
-		found[rel] = &entry{info: info, path: full}
-		return nil
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return found, blind, problems, nil
-	}
-	return found, blind, problems, err
+var (
+	errTooMany = fmt.Errorf("there are more than %d lessons; is it the right directory?", maxFiles)
+	errTooDeep = fmt.Errorf("lies more than %d folders deep; move its lessons up", maxDirDepth)
+)
+
+// Load reads a directory of lessons: each *.md file, subfolders being categories, except what
+// starts with a dot or an underscore. A file that cannot be used is a problem, not an error; the
+// error tells of the directory itself. A directory that does not exist is an empty book.
+func Load(dir string, secrets ...Secrets) (*Book, []Problem, error) {
+	return NewWatcher(dir, nil, secrets...).Load()
 }
 
-var errTooMany = fmt.Errorf("there are more than %d lessons; is it the right directory?", maxFiles)
-
-var errTooDeep = fmt.Errorf("lies more than %d folders deep; move its lessons up", maxDirDepth)
-
-// walk visits lesson files, following links as a Kubernetes volume needs it. above are the folders
-// that it is in: a link that leads back to one of them leads to what is read already. The error it
-// passes to visit is of one entry.
-func walk(dir, rel string, above []fs.FileInfo, visit func(rel string, info fs.FileInfo, err error) error) error {
-	full := filepath.Join(dir, filepath.FromSlash(rel))
-	items, err := os.ReadDir(full)
+// ReadDir reads the texts of a bank directory by name (relative to it, with slashes), without
+// understanding them. Files that cannot be read, or are too large, are problems; a directory that
+// does not exist has no texts. version changes with the files.
+func ReadDir(dir string) (texts map[string][]byte, version string, problems []Problem, err error) {
+	l, err := list(dir)
 	if err != nil {
-		return fmt.Errorf("read the lessons directory: %w", err)
+		return nil, "", nil, err
 	}
-	self, err := os.Stat(full)
+	version = l.version()
+	texts = make(map[string][]byte, len(l.files))
+	for _, name := range slices.Sorted(maps.Keys(l.files)) {
+		raw, err := readFile(l.path(name), l.files[name])
+		if err != nil {
+			l.cannotRead(name, CodeInvalid, err)
+			continue
+		}
+		texts[name] = raw
+	}
+	return texts, version, l.problems, nil
+}
+
+// DirVersion is the version of a directory as ReadDir tells it, without reading the files.
+func DirVersion(dir string) (string, error) {
+	l, err := list(dir)
 	if err != nil {
-		return fmt.Errorf("read the lessons directory: %w", err)
+		return "", err
+	}
+	return l.version(), nil
+}
+
+// readFile reads a regular file of at most MaxFile bytes. Size and kind are looked at first: a file
+// of 100 MB is not read, and opening a named pipe would wait for ever.
+func readFile(path string, info fs.FileInfo) ([]byte, error) {
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("is not a regular file; replace it by one, or rename it to start with _")
+	}
+	if info.Size() > MaxFile {
+		return nil, fmt.Errorf("has %d bytes, more than the %d allowed; move the long part to a companion file", info.Size(), MaxFile)
+	}
+	f, err := os.Open(path) //nolint:gosec // the operator's own directory
+	if err != nil {
+		return nil, fmt.Errorf("cannot be opened; check its permissions: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	raw, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("cannot be read: %w", err)
+	}
+	return raw, nil
+}
+
+// listing is a bank directory as its folders tell of it.
+type listing struct {
+	dir      string
+	files    map[string]fs.FileInfo // lessons, by name relative to dir, with slashes
+	problems []Problem              // folders and links that could not be looked into
+}
+
+// list finds the lesson files of a directory.
+func list(dir string) (*listing, error) {
+	l := &listing{dir: dir, files: map[string]fs.FileInfo{}}
+	if err := l.walk("", nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the lessons: %w", err)
+	}
+	return l, nil
+}
+
+func (l *listing) path(name string) string {
+	return filepath.Join(l.dir, filepath.FromSlash(name))
+}
+
+func (l *listing) cannotRead(name string, code Code, err error) {
+	l.problems = append(l.problems, Problem{
+		Path: l.path(name), Faults: Faults{{Code: code, Message: err.Error()}}, unread: name,
+	})
+}
+
+// walk lists the lessons of a folder and of those in it, following links as a Kubernetes volume
+// needs it. above are the folders that it is in: a link that leads back to one of them leads to
+// what is read already. The error is of the folder itself.
+func (l *listing) walk(folder string, above []fs.FileInfo) error {
+	items, err := os.ReadDir(l.path(folder))
+	if err != nil {
+		return err
+	}
+	self, err := os.Stat(l.path(folder))
+	if err != nil {
+		return err
 	}
 	above = append(slices.Clip(above), self)
 	for _, item := range items {
-		name := item.Name()
-		sub := path.Join(rel, name)
-		if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || sub == companions {
+		name := path.Join(folder, item.Name())
+		if isSkipped(item.Name()) || name == companions {
 			continue
 		}
 		if !item.IsDir() && item.Type()&fs.ModeSymlink == 0 && !isLessonName(name) {
 			continue
 		}
-		info, err := os.Stat(filepath.Join(full, name))
-		switch {
+		switch info, err := os.Stat(l.path(name)); {
 		case errors.Is(err, fs.ErrNotExist): // gone meanwhile, or a dangling link in the middle of a swap
-			continue
 		case err != nil:
-			err = visit(sub, nil, fmt.Errorf("cannot be looked at; mend or remove it: %w", err))
-		case !info.IsDir() && isLessonName(name):
-			err = visit(sub, info, nil)
-		case !info.IsDir() || slices.ContainsFunc(above, func(up fs.FileInfo) bool { return os.SameFile(up, info) }):
-			continue
-		case len(above) > maxDirDepth:
-			err = visit(sub, nil, errTooDeep)
-		default:
-			if err = walk(dir, sub, above, visit); err != nil && !errors.Is(err, errTooMany) {
-				err = visit(sub, nil, fmt.Errorf("cannot be looked into; check its permissions: %w", errors.Unwrap(err)))
-			}
+			l.cannotRead(name, CodeInternal, fmt.Errorf("cannot be looked at; mend or remove it: %w", err))
+		case info.IsDir():
+			l.walkInto(name, info, above)
+		case isLessonName(name):
+			l.files[name] = info
 		}
-		if err != nil {
-			return err
+		if len(l.files) > maxFiles {
+			return errTooMany
 		}
 	}
 	return nil
 }
 
+// walkInto lists the lessons of a folder within another one.
+func (l *listing) walkInto(name string, info fs.FileInfo, above []fs.FileInfo) {
+	switch {
+	case slices.ContainsFunc(above, func(up fs.FileInfo) bool { return os.SameFile(up, info) }):
+	case len(above) > maxDirDepth:
+		l.cannotRead(name, CodeInternal, errTooDeep)
+	default:
+		if err := l.walk(name, above); err != nil && !errors.Is(err, errTooMany) {
+			l.cannotRead(name, CodeInternal, fmt.Errorf("cannot be looked into; check its permissions: %w", err))
+		}
+	}
+}
+
+// isSkipped says whether a file or folder is no part of the bank: precept's own begin with an
+// underscore, those of editors and of git with a dot.
+func isSkipped(name string) bool { return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") }
+
 // isLessonName says whether a file is meant to be a lesson. A README beside them is not.
 func isLessonName(name string) bool {
-	return strings.EqualFold(filepath.Ext(name), ".md") && !strings.EqualFold(name, "README.md")
+	return strings.EqualFold(path.Ext(name), ".md") && !strings.EqualFold(path.Base(name), "README.md")
+}
+
+// version is a hash over the names of the files and all that tells of a change without reading
+// them. The change time is there because cp -p and some network mounts bring back an old
+// modification time.
+func (l *listing) version() string {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(l.files)) {
+		info := l.files[name]
+		hashString(h, name)
+		for _, n := range []int64{info.Size(), info.ModTime().UnixNano(), changeTime(info), int64(info.Mode())} {
+			hashString(h, strconv.FormatInt(n, 10))
+		}
+	}
+	for _, p := range l.problems {
+		hashString(h, p.Error())
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }

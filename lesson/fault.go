@@ -66,12 +66,8 @@ type Problem struct {
 	Kept   bool   `json:"kept"` // the previous good version of the file stays in force
 
 	Quarantined bool `json:"quarantined,omitempty"` // the file can be read, and waits for approval
-}
 
-// unread is the problem of a file or a folder that cannot be read; kept says whether what was read
-// of it before stays.
-func unread(path string, code Code, err error, kept bool) Problem {
-	return Problem{Path: path, Kept: kept, Faults: Faults{{Code: code, Message: err.Error()}}}
+	unread string // the name of the file or folder that could not be read; "" otherwise
 }
 
 // Error tells the file and its faults.

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package lesson
+package lesson_test
 
 import "errors"
 

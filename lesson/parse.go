@@ -14,13 +14,14 @@ const MaxFile = 1 << 20
 // Parse reads one LESSON.md in either form. path gives the gptme form its slug and stands in
 // messages; raw is kept. The error is Faults: everything that is wrong, not only the first.
 func Parse(path string, raw []byte) (*Lesson, error) {
-	l, faults := parse(path, raw)
+	l, faults := parse(path, bytes.Clone(raw))
 	if len(faults) > 0 {
 		return nil, faults
 	}
 	return l, nil
 }
 
+// parse is Parse for whoever leaves the bytes as they are.
 func parse(file string, raw []byte) (*Lesson, Faults) {
 	whole := func(format string, args ...any) (*Lesson, Faults) {
 		return nil, Faults{{Code: CodeInvalid, Message: fmt.Sprintf(format, args...)}}
@@ -55,7 +56,7 @@ func parse(file string, raw []byte) (*Lesson, Faults) {
 	if root.kind != kindMap {
 		return whole("the frontmatter is %s; write key: value lines", root.kind)
 	}
-	l := &Lesson{Path: file, Body: body, Raw: bytes.Clone(raw)}
+	l := &Lesson{Path: file, Body: body, Raw: raw}
 	r := &reader{}
 	switch {
 	case isGptme(&root):

@@ -101,7 +101,7 @@ func TestFilesOfStrangers(t *testing.T) {
 	}
 }
 
-func put(t *testing.T, path, text string) {
+func put(t testing.TB, path, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		t.Fatal(err)

@@ -2,30 +2,52 @@ package lesson
 
 import (
 	"bytes"
+	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
+	"sync"
 )
 
-// Texts is a bank of lessons that come as texts, from a place that is no directory (the Redis of a
-// fleet). It treats them as a loader treats files: a text that cannot be used leaves the last good
-// version of it in force. It is for one goroutine.
+// Secrets names the kinds of secrets in a text.
+type Secrets = func(text string) []string
+
+// Texts is a bank of lessons that come as texts by name: from the files of a directory, or from the
+// Redis of a fleet. A text that cannot be used leaves the last good version of it in force, and one
+// that has not changed is not parsed twice. It is for one goroutine.
 type Texts struct {
-	loader *loader
-	raw    map[string][]byte // as last loaded
+	from     string
+	secrets  []Secrets         // what they find is kept from models until somebody approves that very text
+	entries  map[string]*entry // nil before the first load
+	archived map[string]bool   // slugs of archived lessons
+	unread   []Problem
+
+	book     *Book // of what it holds
+	problems []Problem
+}
+
+// entry is what the bank knows of one text.
+type entry struct {
+	name, path string
+	raw        []byte
+	lesson     *Lesson
+	faults     Faults   // of the newest version; then lesson is the one before, or nil
+	held       []string // kinds of secrets, for which it waits for approval
 }
 
 // NewTexts makes a bank. from stands before a text's name where people are told of it.
 func NewTexts(from string, secrets ...Secrets) *Texts {
-	return &Texts{loader: newLoader(from, secrets...)}
+	return &Texts{from: from, secrets: secrets, book: NewBook(nil)}
 }
 
 // Load takes a new set of texts by name (a path with slashes, ending in .md; its folders are the
-// category). It gives the book, what is wrong with the texts, and whether anything is new.
-func (t *Texts) Load(texts map[string][]byte) (book *Book, problems []Problem, changed bool) {
-	before, first := t.loader.state(), t.raw == nil
+// category). unread is what ReadDir could not read: what is known of that stays. It gives the book,
+// what is wrong with the texts, and whether anything is new. The texts are not to be changed.
+func (t *Texts) Load(texts map[string][]byte, unread ...Problem) (book *Book, problems []Problem, changed bool) {
 	next := make(map[string]*entry, len(texts))
-	raw := make(map[string][]byte, len(texts))
 	archived := map[string]bool{}
+	var fresh []*entry
 	for name, text := range texts {
 		if !IsLessonPath(name) {
 			if old, ok := strings.CutPrefix(name, ArchiveDir+"/"); ok {
@@ -33,27 +55,175 @@ func (t *Texts) Load(texts map[string][]byte) (book *Book, problems []Problem, c
 			}
 			continue
 		}
-		raw[name] = text
-		old := t.loader.files[name]
-		if old != nil && bytes.Equal(t.raw[name], text) {
+		old := t.entries[name]
+		if old != nil && bytes.Equal(old.raw, text) {
 			next[name] = old
 			continue
 		}
-		e := &entry{path: t.loader.dir + "/" + name}
+		e := &entry{name: name, path: t.from + "/" + name, raw: text}
 		if old != nil {
 			e.lesson, e.held = old.lesson, old.held
 		}
-		t.loader.parse(e, name, text)
 		next[name] = e
+		fresh = append(fresh, e)
 	}
-	t.loader.files, t.loader.archived, t.raw = next, archived, raw
+	unread = t.keep(next, unread)
+	t.parseAll(fresh)
+	changed = t.entries == nil || !maps.Equal(t.entries, next) || !maps.Equal(t.archived, archived) ||
+		!slices.EqualFunc(t.unread, unread, func(x, y Problem) bool { return x.Error() == y.Error() })
+	if changed {
+		t.entries, t.archived, t.unread = next, archived, unread
+		t.assemble()
+	}
 	book, problems = t.Current()
-	return book, problems, first || t.loader.state() != before
+	return book, problems, changed
 }
 
 // Current is what Load gave last.
-func (t *Texts) Current() (*Book, []Problem) {
-	return t.loader.assembled()
+func (t *Texts) Current() (*Book, []Problem) { return t.book, slices.Clone(t.problems) }
+
+// keep lets what is known of unread files and folders stay, and says so in the problems.
+func (t *Texts) keep(next map[string]*entry, unread []Problem) []Problem {
+	unread = slices.Clone(unread)
+	for i := range unread {
+		p := &unread[i]
+		for name, e := range t.entries {
+			if next[name] == nil && (name == p.unread || strings.HasPrefix(name, p.unread+"/")) {
+				next[name], p.Kept = e, e.lesson != nil
+			}
+		}
+	}
+	return unread
+}
+
+// parsers is how many texts are parsed at once.
+const parsers = 4
+
+func (t *Texts) parseAll(entries []*entry) {
+	work := make(chan *entry)
+	var wg sync.WaitGroup
+	for range min(parsers, len(entries)) {
+		wg.Go(func() {
+			for e := range work {
+				t.parse(e)
+			}
+		})
+	}
+	for _, e := range entries {
+		work <- e
+	}
+	close(work)
+	wg.Wait()
+}
+
+// parse replaces the entry's lesson by what the text says, or says why it cannot.
+func (t *Texts) parse(e *entry) {
+	defer func() {
+		if v := recover(); v != nil {
+			e.faults = Faults{{Code: CodeInternal, Message: fmt.Sprintf("reading it made precept panic, please report it: %v", v)}}
+		}
+	}()
+	l, faults := parse(e.name, e.raw)
+	if e.faults = faults; l == nil {
+		return
+	}
+	held := t.hold(l)
+	l.Path = e.path
+	if dir := path.Dir(e.name); dir != "." {
+		l.Category = dir
+	}
+	e.lesson, e.held = l, held
+}
+
+// hold quarantines a lesson that would show models a secret, unless somebody approved that very
+// text.
+func (t *Texts) hold(l *Lesson) (kinds []string) {
+	if !l.State.Fires() || l.Approval.ContentHash == l.ContentHash {
+		return nil
+	}
+	for _, find := range t.secrets {
+		kinds = append(kinds, find(l.Title+"\n"+l.Advice)...)
+	}
+	if len(kinds) > 0 {
+		l.State = Quarantined
+	}
+	return kinds
+}
+
+// assemble makes the book out of the entries, and finds what is wrong with each, and what only the
+// whole can tell: two texts with one slug, superseded lessons that are not there, circles.
+func (t *Texts) assemble() {
+	var lessons []*Lesson
+	problems := slices.Clone(t.unread)
+	owner := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(t.entries)) {
+		e := t.entries[name]
+		if len(e.faults) > 0 {
+			p := Problem{Path: e.path, Faults: e.faults, Kept: e.lesson != nil}
+			if e.lesson != nil {
+				p.Slug = e.lesson.Slug
+			}
+			problems = append(problems, p)
+		}
+		if e.lesson == nil {
+			continue
+		}
+		if first, taken := owner[e.lesson.Slug]; taken {
+			problems = append(problems, problem(e.lesson, CodeCollision, "slug",
+				fmt.Sprintf("the slug %q is already taken by %s, which stays in force; give this lesson another slug", e.lesson.Slug, first)))
+			continue
+		}
+		owner[e.lesson.Slug] = e.path
+		if why := e.waits(); why != "" {
+			p := problem(e.lesson, CodeInvalid, "", "is quarantined, for "+why+"; correct it, or read it and approve it with --force")
+			p.Quarantined = true
+			problems = append(problems, p)
+		}
+		lessons = append(lessons, e.lesson)
+	}
+	t.problems = append(problems, links(lessons, t.archived)...)
+	t.book = NewBook(lessons)
+	t.book.archived = t.archived
+}
+
+// waits says why a person's file is not in force, "" where it is, or where a person has decided so.
+func (e *entry) waits() string {
+	switch l := e.lesson; {
+	case l.State != Quarantined || l.Approval.Source != "":
+		return ""
+	case len(e.held) > 0:
+		return "it holds a secret (" + strings.Join(e.held, ", ") + ")"
+	case l.unseen():
+		return "the injection scan finds something in it (precept lessons lint tells what)"
+	}
+	return ""
+}
+
+// links reports supersedes entries that name nothing, and circles. Such a lesson stays in force;
+// its link does nothing.
+func links(lessons []*Lesson, archived map[string]bool) []Problem {
+	var out []Problem
+	known := make(map[string]*Lesson, len(lessons))
+	for _, l := range lessons {
+		known[l.Slug] = l
+	}
+	for _, l := range lessons {
+		for i, old := range l.Supersedes {
+			if known[old] == nil && !archived[old] {
+				out = append(out, problem(l, CodeSupersedes, fmt.Sprintf("supersedes[%d]", i),
+					fmt.Sprintf("there is no lesson %q; correct the slug or remove it", old)))
+			}
+		}
+	}
+	for _, slug := range circles(lessons) {
+		out = append(out, problem(known[slug], CodeInvalid, "supersedes",
+			"the lesson supersedes itself, directly or through others; break the circle"))
+	}
+	return out
+}
+
+func problem(l *Lesson, code Code, field, message string) Problem {
+	return Problem{Path: l.Path, Slug: l.Slug, Faults: Faults{{Code: code, Field: field, Message: message}}}
 }
 
 // IsLessonPath says whether a bank takes a file of that name, relative to it and with slashes, for
@@ -63,13 +233,8 @@ func IsLessonPath(name string) bool {
 	if strings.ContainsAny(name, "\\\x00") {
 		return false
 	}
-	if name != path.Clean(name) || strings.HasPrefix(name, "/") || strings.Count(name, "/") > maxDirDepth || !isLessonName(path.Base(name)) || strings.HasPrefix(name, companions+"/") {
+	if name != path.Clean(name) || strings.HasPrefix(name, "/") || strings.Count(name, "/") > maxDirDepth || !isLessonName(name) || strings.HasPrefix(name, companions+"/") {
 		return false
 	}
-	for part := range strings.SplitSeq(name, "/") {
-		if strings.HasPrefix(part, ".") || strings.HasPrefix(part, "_") {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(strings.Split(name, "/"), isSkipped)
 }

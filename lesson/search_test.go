@@ -1,0 +1,26 @@
+package lesson
+
+import (
+	"slices"
+	"testing"
+)
+
+// Of the patterns of orders hardly any is tried on an ordinary lesson: each costs more than all the
+// rest of reading it.
+func TestOrdinaryLessonsAreHardlySearched(t *testing.T) {
+	tried, all := 0, 0
+	for _, l := range starter(t).Lessons() {
+		plain := plainly(l.Advice)
+		forms := map[string]string{"plain": plain, "bare": unaccented(plain), "squeezed": skeleton(l.Advice)}
+		for i := range orders().orders {
+			o := &orders().orders[i]
+			all++
+			if slices.ContainsFunc(o.forms, func(form string) bool { return o.may(forms[form]) }) {
+				tried++
+			}
+		}
+	}
+	if all < 150 || tried*4 > all {
+		t.Errorf("%d of %d", tried, all)
+	}
+}
