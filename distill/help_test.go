@@ -17,7 +17,6 @@ import (
 	"precept/lesson"
 	"precept/sample"
 	"precept/session"
-	"precept/store/sqlite"
 )
 
 // event is one thing of a made-up session: "user: words", "agent: words", or a call.
@@ -33,22 +32,20 @@ func call(tool, args, result string) event { return event{tool: tool, args: args
 // bench is a store, a bank and a clock to try the distiller with.
 type bench struct {
 	*testing.T
-	store *sqlite.Store
-	dir   string
-	bank  *bank.Bank
-	now   time.Time
-	n     int
+	store interface {
+		distill.Source
+		distill.Notes
+		Write(ctx context.Context, b session.Batch) error
+	}
+	dir  string
+	bank *bank.Bank
+	now  time.Time
+	n    int
 }
 
 func newBench(t *testing.T, limits ...bank.Limits) *bench {
 	t.Helper()
-	b := &bench{T: t, dir: filepath.Join(t.TempDir(), "lessons"), now: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)}
-	var err error
-	b.store, err = sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "p.db"), Now: b.clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = b.store.Close() })
+	b := &bench{T: t, store: newMemory(), dir: filepath.Join(t.TempDir(), "lessons"), now: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)}
 	b.bank = bank.New(bank.Options{Place: bank.Directory(b.dir), Now: b.clock, Limits: append(limits, bank.Limits{})[0], Checks: lesson.Checks{Secrets: func(s string) []string {
 		if strings.Contains(s, "@") && strings.Contains(s, ".example") {
 			return []string{"email"}

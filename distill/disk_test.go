@@ -1,0 +1,49 @@
+package distill_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"precept/distill"
+	"precept/sample"
+	"precept/store/sqlite"
+)
+
+// The other tests keep their sessions in memory. On a store that people have, a run does the same
+// and leaves the same behind, whoever judges and however often it comes.
+func TestOnAStoreOnDisk(t *testing.T) {
+	onDisk := func(b *bench) *bench {
+		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "p.db"), Now: b.clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		b.store = s
+		return b
+	}
+	scene := func(b *bench) (told []any) {
+		put(t, b, "old-advice")
+		answer := routine("success", goodLesson)
+		for _, part := range []string{"first", "second"} {
+			for _, tenant := range []string{"default", "red"} {
+				b.of(tenant, part+tenant, nil, user("Find hotels, "+part), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
+			}
+			b.of("default", "goes on", []sample.Lesson{{Slug: "old-advice", State: "injected"}}, []event{user("Run the benchmark."), agent("It ran."), user("Again, " + part)}[:len(part)-3]...)
+			told = append(told, string(raw(b.distil())), string(raw(b.distil())))
+			s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) { return 200, nil, answer(a) }}
+			for range 2 {
+				sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Tenant = "default" })
+				opinions, failed := distill.ReadOpinions(t.Context(), b.store, "default")
+				told = append(told, string(raw(sum)), err, opinions, failed, len(s.asked))
+			}
+		}
+		for _, l := range b.lessons() {
+			told = append(told, l.Slug, l.Scope, l.Evidence)
+		}
+		return told
+	}
+	have, want := scene(onDisk(newBench(t))), scene(newBench(t))
+	for i := range max(len(have), len(want)) {
+		equal(t, "on disk and in memory", have[i], want[i])
+	}
+}

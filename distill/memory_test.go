@@ -1,0 +1,157 @@
+package distill_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"precept/feedback"
+	"precept/sample"
+	"precept/session"
+)
+
+// memory is a store without a disk: what the distiller reads and notes, behind one lock. before is
+// asked ahead of every step, and ends it with its error.
+type memory struct {
+	before func(step string) error
+
+	mu       sync.Mutex
+	rows     []session.Row // in the order in which they began
+	turns    map[session.ID]map[string]sample.Exchange
+	ratings  map[session.ID][]feedback.Entry
+	marks    map[session.ID][]byte
+	notes    map[string]map[string][]byte // by tenant
+	claimant string
+	until    time.Time
+}
+
+func newMemory() *memory {
+	return &memory{
+		before: func(string) error { return nil }, turns: map[session.ID]map[string]sample.Exchange{}, ratings: map[session.ID][]feedback.Entry{},
+		marks: map[session.ID][]byte{}, notes: map[string]map[string][]byte{},
+	}
+}
+
+// step takes the lock for one step of the store.
+func (m *memory) step(name string, do func()) error {
+	if err := m.before(name); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	do()
+	return nil
+}
+
+func (m *memory) Write(_ context.Context, b session.Batch) error {
+	return m.step("write", func() {
+		for _, r := range b.Rows {
+			if at := slices.IndexFunc(m.rows, func(o session.Row) bool { return o.ID == r.ID }); at >= 0 {
+				m.rows[at] = r
+				continue
+			}
+			m.rows = append(m.rows, r)
+			m.turns[r.ID] = map[string]sample.Exchange{}
+		}
+		for _, x := range b.Exchanges {
+			m.turns[b.Rows[0].ID][x.ID] = x
+		}
+	})
+}
+
+func (m *memory) Tenants(context.Context) (list []string, err error) {
+	err = m.step("tenants", func() {
+		for i := range m.rows {
+			list = append(list, m.rows[i].Tenant)
+		}
+		slices.Sort(list)
+		list = slices.Compact(list)
+	})
+	return list, err
+}
+
+func (m *memory) EachSession(_ context.Context, tenant string, since, _ time.Time, fn func(session.Row, session.Applied) error) error {
+	var rows []session.Row
+	if err := m.step("sessions", func() { rows = slices.Clone(m.rows) }); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r.Tenant != tenant || r.Started.Before(since) {
+			continue
+		}
+		if err := fn(r, session.Applied{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *memory) Exchanges(_ context.Context, _ string, id session.ID) (list []sample.Exchange, err error) {
+	err = m.step("exchanges", func() {
+		for _, name := range slices.Sorted(maps.Keys(m.turns[id])) {
+			list = append(list, m.turns[id][name])
+		}
+	})
+	return list, err
+}
+
+func (m *memory) Feedback(_ context.Context, _ string, id session.ID) (list []feedback.Entry, err error) {
+	err = m.step("feedback", func() { list = m.ratings[id] })
+	return list, err
+}
+
+func (m *memory) Mark(_ context.Context, _ string, id session.ID) (data []byte, err error) {
+	err = m.step("mark", func() { data = slices.Clone(m.marks[id]) })
+	return data, err
+}
+
+func (m *memory) Note(_ context.Context, tenant, key string) (data []byte, err error) {
+	err = m.step("note", func() { data = slices.Clone(m.notes[tenant][key]) })
+	return data, err
+}
+
+func (m *memory) EachNote(_ context.Context, tenant, prefix string, fn func(key string, data []byte) error) error {
+	var notes map[string][]byte
+	if err := m.step("notes", func() { notes = maps.Clone(m.notes[tenant]) }); err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(notes)) {
+		if !strings.HasPrefix(key, prefix) {
+			continue
+		}
+		if err := fn(key, notes[key]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *memory) Jot(_ context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
+	return m.step("jot", func() {
+		maps.Copy(m.marks, marks)
+		if m.notes[tenant] == nil {
+			m.notes[tenant] = map[string][]byte{}
+		}
+		maps.Copy(m.notes[tenant], notes)
+	})
+}
+
+func (m *memory) Claim(_ context.Context, name, owner string, now time.Time, ttl time.Duration) (ok bool, err error) {
+	err = m.step("claim", func() {
+		if ok = m.claimant == "" || m.claimant == name+owner || !m.until.After(now); ok {
+			m.claimant, m.until = name+owner, now.Add(ttl)
+		}
+	})
+	return ok, err
+}
+
+func (m *memory) Unclaim(_ context.Context, name, owner string) error {
+	return m.step("unclaim", func() {
+		if m.claimant == name+owner {
+			m.claimant = ""
+		}
+	})
+}
