@@ -70,28 +70,35 @@ type Run struct {
 	tagger    *lesson.Tagger
 	counts    map[string]*count
 	scattered []scattered
-	sessions  map[string]int // by tenant; all of them under ""
-	told      map[string]*sum
+	seen      map[string]tally // by tenant; all of them under ""
 }
 
-type sum struct {
-	n     int
-	total float64
+// tally counts sessions, and sums up the rewards of those that have one.
+type tally struct {
+	sessions, told int
+	rewards        float64
 }
 
-func (s *sum) mean() *float64 {
-	if s.n == 0 {
+func (t *tally) add(s *Session) {
+	t.sessions++
+	if s.Told {
+		t.told++
+		t.rewards += s.Reward
+	}
+}
+
+func (t *tally) mean() *float64 {
+	if t.told == 0 {
 		return nil
 	}
-	m := s.total / float64(s.n)
+	m := t.rewards / float64(t.told)
 	return &m
 }
 
 // count is what a run has counted for one lesson.
 type count struct {
 	lesson   *lesson.Lesson // with all its targets, in its own state
-	fired    int
-	worth    sum
+	fired    tally
 	words    map[string]int
 	examples []string
 
@@ -102,7 +109,7 @@ type count struct {
 
 // New makes a run over lessons, in whatever state they are. A nil tagger gives no tags.
 func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Run {
-	r := &Run{tagger: tagger, counts: map[string]*count{}, sessions: map[string]int{}, told: map[string]*sum{}}
+	r := &Run{tagger: tagger, counts: map[string]*count{}, seen: map[string]tally{}}
 	bare := make([]*lesson.Lesson, 0, len(lessons))
 	for _, l := range lessons {
 		bare = append(bare, stripped(l))
@@ -119,10 +126,6 @@ func stripped(l *lesson.Lesson) *lesson.Lesson {
 	c := &lesson.Lesson{Slug: l.Slug, State: lesson.Active, Trigger: l.Trigger, Scope: l.Scope}
 	c.Trigger.Targets = nil
 	for _, t := range l.Trigger.Targets {
-		if t.Operator == "" { // any agent, as far as is known
-			c.Trigger.Targets = nil
-			break
-		}
 		c.Trigger.Targets = append(c.Trigger.Targets, lesson.Target{Operator: t.Operator})
 	}
 	return c
@@ -149,16 +152,13 @@ func (r *Run) Add(s *Session) {
 	}
 	r.missed(queries, fired, s.Name)
 	for _, tenant := range []string{"", s.Tenant} {
-		r.sessions[tenant]++
-		if r.told[tenant] == nil {
-			r.told[tenant] = &sum{}
-		}
-		r.told[tenant].add(s)
+		all := r.seen[tenant]
+		all.add(s)
+		r.seen[tenant] = all
 	}
 	for slug, words := range fired {
 		c := r.counts[slug]
-		c.fired++
-		c.worth.add(s)
+		c.fired.add(s)
 		for w := range words {
 			c.words[w]++
 		}
@@ -168,35 +168,24 @@ func (r *Run) Add(s *Session) {
 	}
 }
 
-func (s *sum) add(x *Session) {
-	if x.Told {
-		s.n++
-		s.total += x.Reward
-	}
-}
-
 // Of gives the result of one lesson.
 func (r *Run) Of(slug string) Result {
 	c := r.counts[slug]
 	if c == nil {
 		return Result{Slug: slug}
 	}
+	all := r.seen[c.lesson.Scope.Tenant]
+	rest := tally{told: all.told - c.fired.told, rewards: all.rewards - c.fired.rewards}
 	out := Result{
-		Slug: slug, Sessions: r.sessions[c.lesson.Scope.Tenant], Fired: c.fired, Silent: []string{}, Examples: slices.Clone(c.examples),
+		Slug: slug, Sessions: all.sessions, Fired: c.fired.sessions, Words: byNumber(c.words), Silent: []string{}, Examples: slices.Clone(c.examples),
+		Worth: Worth{c.fired.mean(), c.fired.told, rest.mean(), rest.told}, Near: Near{c.near, byNumber(c.nearWhy), append([]string{}, c.nearExamples...)},
 	}
-	out.Words = byNumber(c.words)
-	out.Near = Near{c.near, byNumber(c.nearWhy), append([]string{}, c.nearExamples...)}
 	t := &c.lesson.Trigger
 	for _, w := range slices.Concat(t.Keywords, t.ErrorPatterns, t.Tags) {
 		if c.words[w] == 0 {
 			out.Silent = append(out.Silent, w)
 		}
 	}
-	rest := sum{}
-	if all := r.told[c.lesson.Scope.Tenant]; all != nil {
-		rest = sum{all.n - c.worth.n, all.total - c.worth.total}
-	}
-	out.Worth = Worth{c.worth.mean(), c.worth.n, rest.mean(), rest.n}
 	return out
 }
 
@@ -220,7 +209,7 @@ func (r *Run) Results() []Result {
 }
 
 // Sessions is how many sessions were added.
-func (r *Run) Sessions() int { return r.sessions[""] }
+func (r *Run) Sessions() int { return r.seen[""].sessions }
 
 // Checks is a hook for lesson.Checks: in how many sessions a lesson matched, and of how many.
 func (r *Run) Checks(l *lesson.Lesson) (fired, sessions int) {

@@ -79,9 +79,17 @@ func TestNearMisses(t *testing.T) {
 	for i := range 100 {
 		text += fmt.Sprint(" ", i)
 	}
-	run.Add(&backtest.Session{Tenant: "default", Name: "x", Exchanges: []sample.Exchange{said("chat", text)}})
-	if r := run.Of("a-b"); r.Near.Sessions != 1 || len(r.Near.Why) > 20 {
-		t.Errorf("%d reasons", len(r.Near.Why))
+	for range 2 {
+		run.Add(&backtest.Session{Tenant: "default", Name: "x", Exchanges: []sample.Exchange{said("chat", text)}})
+	}
+	r = run.Of("a-b")
+	if r.Near.Sessions != 2 || len(r.Near.Why) != 20 {
+		t.Errorf("%d reasons in %d sessions", len(r.Near.Why), r.Near.Sessions)
+	}
+	for _, why := range r.Near.Why {
+		if why.Sessions != 2 {
+			t.Errorf("%+v, which stands in both", why)
+		}
 	}
 }
 

@@ -95,6 +95,39 @@ func TestToolsOfASession(t *testing.T) {
 	}
 }
 
+// The words of a session are those of all its turns, and each counts once.
+func TestWordsOfAllTurns(t *testing.T) {
+	l := keyworded("a-b", "load more", "page id", "never said")
+	run := backtest.New([]*lesson.Lesson{l}, nil)
+	if r := run.Of("a-b"); r.Sessions != 0 || r.Fired != 0 || r.Worth.Rest != nil || len(r.Silent) != 3 {
+		t.Errorf("before there is a session: %+v", r)
+	}
+	run.Add(&backtest.Session{Tenant: "default", Exchanges: []sample.Exchange{said("chat", "load more"), said("chat", "the page id"), said("chat", "load more")}})
+	r := run.Of("a-b")
+	if want := []backtest.Word{{Word: "load more", Sessions: 1}, {Word: "page id", Sessions: 1}}; r.Fired != 1 || !slices.Equal(r.Words, want) || !slices.Equal(r.Silent, []string{"never said"}) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A result is judged by the call that it answers, which may come in the same turn; what succeeded
+// is no error, whatever it holds.
+func TestResultsAndTheirCalls(t *testing.T) {
+	turn := func(name, args, result string) sample.Exchange {
+		call, _ := json.Marshal(map[string]any{"id": "c1", "type": "function", "function": map[string]any{"name": name, "arguments": args}})
+		text, _ := json.Marshal(result)
+		return sample.Exchange{Dialect: "chat", New: []json.RawMessage{
+			json.RawMessage(`{"role":"assistant","content":null,"tool_calls":[` + string(call) + `]}`), json.RawMessage(`{"role":"tool","tool_call_id":"c1","content":` + string(text) + `}`),
+		}}
+	}
+	qs := backtest.Queries([]sample.Exchange{turn("shell", `{"command":"make"}`, "make: *** no rule\nexit code: 2")})
+	if len(qs) != 1 || len(qs[0].Errors) != 1 || qs[0].Errors[0].Tool != "shell" {
+		t.Errorf("a call of the same turn: %+v", qs)
+	}
+	if qs := backtest.Queries([]sample.Exchange{turn("shell", `{"command":"make"}`, "built\nexit code: 0")}); len(qs) != 0 {
+		t.Errorf("what succeeded: %+v", qs)
+	}
+}
+
 // Tags of the configuration make lessons match, and are counted as the lesson's words.
 func TestTags(t *testing.T) {
 	l := &lesson.Lesson{Slug: "a-b", Trigger: lesson.Trigger{Tags: []string{"deploy", "cloud"}}}

@@ -47,7 +47,7 @@ func (r *Run) missed(queries []lesson.Query, fired map[string]map[string]bool, n
 		}
 		said := wordsOf(strings.Join(q.Words, " "))
 		for _, k := range r.scattered {
-			if fired[k.slug] == nil && holdsAll(said, k.words) {
+			if holdsAll(said, k.words) {
 				note(k.slug, fmt.Sprintf("all words of %q stand there, and not as this phrase", k.phrase))
 			}
 		}

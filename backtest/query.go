@@ -23,7 +23,6 @@ func Queries(exchanges []sample.Exchange) []lesson.Query {
 	for i := range exchanges {
 		x := &exchanges[i]
 		if q, ok := query(x, calls); ok {
-			q.Tools = tools
 			out = append(out, q)
 		}
 		for _, c := range x.Reply.Calls {

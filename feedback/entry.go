@@ -71,9 +71,7 @@ func (e *Entry) ContentHash() string {
 		h.Write(n[:])
 		h.Write([]byte(s))
 	}
-	if e.Via != "" {
-		h.Write([]byte(e.Via))
-	}
+	h.Write([]byte(e.Via))
 	h.Write(fmt.Appendf(nil, "%d/%d/%d/%d", e.At.UnixNano(), math.Float64bits(e.Score), e.Tier, e.Turn))
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }

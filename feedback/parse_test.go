@@ -30,6 +30,17 @@ func TestParse(t *testing.T) {
 		{"label beside a type", `{"session_id":"s","type":"approval","quality_label":"good"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1, Label: "good"}}, ""},
 		{"null is absent", `{"session_id":"s","request_id":null,"type":"approval","score":null,"comment":null}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 
+		{"a score beside a type", `{"session_id":"s","type":"approval","score":0.25}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
+		{"a run", `{"run_id":"ci-1","type":"approval"}`, feedback.Post{RunID: "ci-1", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
+		{"words that are empty", `{"session_id":"s","type":"approval","comment":"","rater":""}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
+		{"an empty label", `{"session_id":"s","type":"approval","quality_label":""}`, feedback.Post{}, "quality_label is empty"},
+		{"an empty id", `{"id":"","session_id":"s","type":"approval"}`, feedback.Post{}, "id is empty"},
+		{"the first of two faults", `{"id":7,"session_id":"s","type":"approval","comment":8}`, feedback.Post{}, "id must be"},
+		{"the first of two unknown keys", `{"session_id":"s","zeal":1,"zest":1,"awe":1,"type":"approval"}`, feedback.Post{}, `unknown key "awe"`},
+		{"a long key, in short", `{"` + long + `":1}`, feedback.Post{}, `"` + strings.Repeat("x", 64) + `..."`},
+		{"a key of 64 bytes, whole", `{"` + long[:64] + `":1}`, feedback.Post{}, `"` + long[:64] + `"; known`},
+		{"a long word, cut within a character", `{"session_id":"s","type":"` + strings.Repeat("x", 63) + `é"}`, feedback.Post{}, `"` + strings.Repeat("x", 63) + `..."`},
+
 		{"unknown key", `{"session_id":"s","type":"approval","raiting":5}`, feedback.Post{}, `"raiting"`},
 		{"case matters", `{"Session_ID":"s","type":"approval"}`, feedback.Post{}, `"Session_ID"`},
 		{"no target", `{"type":"approval"}`, feedback.Post{}, "exactly one of"},
@@ -91,10 +102,28 @@ func TestParseBulk(t *testing.T) {
 	if posts[0].SessionID != "a" || posts[4].Score != .5 {
 		t.Errorf("the good ones must stand: %+v", posts)
 	}
-	for _, body := range []string{`[]`, `[{]`, `[` + strings.Repeat("{},", feedback.MaxBulk) + `{}]`} {
-		if _, _, bulk, err := feedback.Parse([]byte(body)); err == nil || !bulk {
+	many := strings.Repeat(`{"session_id":"s","score":1},`, feedback.MaxBulk)
+	for body, fault := range map[string]string{`[]`: "empty", `[{]`: "not JSON", `[` + many + `{}]`: "send at most"} {
+		if _, _, bulk, err := feedback.Parse([]byte(body)); err == nil || !bulk || !strings.Contains(err.Error(), fault) {
 			t.Errorf("%.20s: %v", body, err)
 		}
+	}
+	if posts, _, _, err := feedback.Parse([]byte(`[` + strings.TrimSuffix(many, ",") + `]`)); err != nil || len(posts) != feedback.MaxBulk {
+		t.Errorf("as many as may be: %d posts, %v", len(posts), err)
+	}
+}
+
+// A text, a comment and a JSON value of the greatest size are taken whole; a run's name may be
+// longer than an id; a value is kept without the blanks around its parts.
+func TestParseAtItsBounds(t *testing.T) {
+	id, comment, run := strings.Repeat("i", feedback.MaxID), strings.Repeat("c", feedback.MaxComment), strings.Repeat("r", feedback.MaxID+1)
+	value := `"` + strings.Repeat("v", feedback.MaxJSON-2) + `"`
+	posts, _, _, err := feedback.Parse([]byte(`{"id":"` + id + `","run_id":"` + run + `","score":1,"comment":"` + comment + `","details":` + value + `,"correction": {"a": [1, 2]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := posts[0]; p.ID != id || p.RunID != run || p.Comment != comment || string(p.Details) != value || string(p.Correction) != `{"a":[1,2]}` {
+		t.Errorf("%.200s", fmt.Sprintf("%+v", p))
 	}
 }
 

@@ -1,6 +1,7 @@
 package feedback_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -34,6 +35,9 @@ func TestReward(t *testing.T) {
 		{"an id that moves to another tier", []feedback.Entry{e("a", 1, 1, "", 1), e("a", 2, 3, "", 0)}, nil, feedback.Outcome{0, 3, true}},
 		{"the same thing twice", []feedback.Entry{e("a", 1, 1, "", 1), e("a", 1, 1, "", 1)}, nil, feedback.Outcome{1, 1, true}},
 		{"no tier at all", []feedback.Entry{{ID: "a", Score: 1}}, nil, feedback.Outcome{}},
+		{"at one time, the greater hash", []feedback.Entry{{ID: "a", Tier: 1, Hash: "2"}, {ID: "b", Tier: 1, Hash: "1", Score: 1}}, nil, feedback.Outcome{0, 1, true}},
+		{"at one time, the greater hash again", []feedback.Entry{{ID: "a", Tier: 1, Hash: "1"}, {ID: "b", Tier: 1, Hash: "2", Score: 1}}, nil, feedback.Outcome{1, 1, true}},
+		{"one rater of two members", []feedback.Entry{{ID: "a", Tier: 1, Rater: "ann", Via: "m1"}, {ID: "b", Tier: 1, Rater: "ann", Via: "m2", Score: 1}}, nil, feedback.Outcome{.5, 1, true}},
 	} {
 		if got := feedback.Reward(c.entries, c.tiers); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
@@ -90,11 +94,42 @@ func TestRewardHears(t *testing.T) {
 	})
 }
 
+// Where sums of floating point numbers depend on their order, the reward does not; entries without
+// a tier are heard by nobody, however many there are.
+func TestRewardHasNoOrder(t *testing.T) {
+	var es []feedback.Entry
+	for i := range 12 {
+		es = append(es, feedback.Entry{ID: fmt.Sprint("r", i), Tier: 2, Rater: fmt.Sprint(i), Score: 1 / float64(i+3)}, feedback.Entry{ID: fmt.Sprint("none", i), Score: 1})
+	}
+	want := feedback.Reward(es, nil)
+	for range 100 {
+		if got := feedback.Reward(es, nil); got != want || got.Tier != 2 {
+			t.Fatalf("%+v and %+v", got, want)
+		}
+	}
+}
+
+// The entries that make up a reward are the latest of each rater in the tier that decides.
+func TestDecisive(t *testing.T) {
+	es := []feedback.Entry{
+		{ID: "old", At: at(1), Tier: 2, Rater: "ann"},
+		{ID: "new", At: at(2), Tier: 2, Rater: "ann"},
+		{ID: "bob", At: at(1), Tier: 2, Rater: "bob"},
+		{ID: "implicit", At: at(9), Tier: 3},
+		{ID: "nothing", At: at(9)},
+	}
+	for want, tiers := range map[string][]int{"map[bob:true new:true]": nil, "map[implicit:true]": {3}, "map[]": {1}} {
+		if got := fmt.Sprint(feedback.Decisive(es, tiers)); got != want {
+			t.Errorf("of the tiers %v: %s, want %s", tiers, got, want)
+		}
+	}
+}
+
 func TestImplicit(t *testing.T) {
 	a := feedback.Implicit("s", 3, feedback.TierVerifier, feedback.TypeApproval, "verify:test", at(1))
 	b := feedback.Implicit("s", 3, feedback.TierVerifier, feedback.TypeRejection, "verify:test", at(2))
 	c := feedback.Implicit("s", 4, feedback.TierImplicit, feedback.TypeRejection, "refusal:codex", at(2))
-	if a.ID != b.ID || a.ID == c.ID || a.Score != 1 || b.Score != 0 || a.Source != feedback.SourceSystem || c.Source != feedback.SourceImplicit {
+	if a.Hash != a.ContentHash() || a.ID != b.ID || a.ID == c.ID || a.Score != 1 || b.Score != 0 || a.Source != feedback.SourceSystem || c.Source != feedback.SourceImplicit {
 		t.Errorf("%+v\n%+v\n%+v", a, b, c)
 	}
 	if feedback.Implicit("s/3", 1, 3, "", "", at(1)).ID == feedback.Implicit("s", 3, 3, "", "1", at(1)).ID {
@@ -111,7 +146,7 @@ func TestContentHash(t *testing.T) {
 	for i, change := range []func(*feedback.Entry){
 		func(e *feedback.Entry) { e.ID = "b" }, func(e *feedback.Entry) { e.At = at(2) }, func(e *feedback.Entry) { e.Source = "system" }, func(e *feedback.Entry) { e.Type = "approval" }, func(e *feedback.Entry) { e.Score = .6 }, func(e *feedback.Entry) { e.Tier = 2 },
 		func(e *feedback.Entry) { e.Rater = "r" }, func(e *feedback.Entry) { e.Label = "r" }, func(e *feedback.Entry) { e.Comment = "r" }, func(e *feedback.Entry) { e.Rule = "r" }, func(e *feedback.Entry) { e.Turn = 1 },
-		func(e *feedback.Entry) { e.Details = []byte("1") }, func(e *feedback.Entry) { e.Correction = []byte("1") },
+		func(e *feedback.Entry) { e.Via = "r" }, func(e *feedback.Entry) { e.Details = []byte("1") }, func(e *feedback.Entry) { e.Correction = []byte("1") },
 	} {
 		e := base
 		change(&e)
@@ -120,6 +155,11 @@ func TestContentHash(t *testing.T) {
 		} else {
 			seen[h] = true
 		}
+	}
+	shifted := base
+	shifted.Source, shifted.Type = "users", "core"
+	if seen[shifted.ContentHash()] {
+		t.Error("texts run into each other")
 	}
 	same := base
 	same.Hash, same.At = "x", base.At.UTC()

@@ -40,9 +40,6 @@ func ForMembers(unit string, entries []Entry) (list []Entry) {
 
 // Missing are the entries of a list that a set does not have as they are. The list is used up.
 func Missing(list, set []Entry) []Entry {
-	if len(list) == 0 {
-		return nil
-	}
 	has := make(map[string]string, len(set))
 	for i := range set {
 		has[set[i].ID] = set[i].Hash

@@ -26,14 +26,15 @@ func TestWriteReplaces(t *testing.T) {
 			t.Errorf("%q, %v", got, err)
 		}
 	}
-	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() != 0o640 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
+	for path, mode := range map[string]fs.FileMode{path: 0o640, filepath.Dir(path): 0o750} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s has mode %v, %v", path, info.Mode(), err)
+		}
 	}
 	if err := file.Write(filepath.Join(dir, "private", "key"), 0o600, []byte("k")); err != nil {
 		t.Fatal(err)
 	}
-	if info, err = os.Stat(filepath.Join(dir, "private")); err != nil || info.Mode().Perm() != 0o700 {
+	if info, err := os.Stat(filepath.Join(dir, "private")); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the folder of a private file has mode %v, %v", info.Mode(), err)
 	}
 }
@@ -99,35 +100,4 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 		}
 	}
 	writers.Wait()
-}
-
-func TestLock(t *testing.T) {
-	open := func() *os.File {
-		f, err := os.Open(t.TempDir()) // a folder can be locked, too
-		if err != nil {
-			t.Fatal(err)
-		}
-		return f
-	}
-	first := open()
-	defer first.Close()
-	if err := file.TryLock(first); err != nil {
-		t.Skipf("no locks here: %v", err)
-	}
-	second, err := os.Open(first.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer second.Close()
-	if err := file.TryLock(second); !errors.Is(err, file.ErrHeld) {
-		t.Errorf("a lock that is held: %v", err)
-	}
-	got := make(chan error, 1)
-	go func() { got <- file.Lock(second) }()
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-got; err != nil {
-		t.Errorf("a lock that was given back: %v", err)
-	}
 }

@@ -27,7 +27,7 @@ func own(f *os.File, path string) error {
 	if err != nil {
 		return nil //nolint:nilerr // there is no file yet
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && (int(st.Uid) != os.Getuid() || int(st.Gid) != os.Getgid()) {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		_ = f.Chown(int(st.Uid), int(st.Gid))
 	}
 	return nil

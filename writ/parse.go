@@ -43,9 +43,6 @@ const (
 // more. cut says that the reply is longer than the text: its last line may be half a line, and is
 // left out.
 func Parse(reply string, cut bool) []Command {
-	if !strings.Contains(reply, mark) {
-		return nil
-	}
 	if cut {
 		reply = reply[:strings.LastIndexByte(reply, '\n')+1]
 	}
@@ -103,7 +100,7 @@ func (r *reader) read(said string) Command {
 	verb, words, _ := strings.Cut(said, " ")
 	words = strings.TrimSpace(words)
 	switch {
-	case single && strings.TrimSpace(text) != "":
+	case single:
 		return lesson(signature, text)
 	case verb == string(List) && words == "":
 		return Command{Verb: List}

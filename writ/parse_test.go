@@ -40,10 +40,20 @@ func TestParse(t *testing.T) {
 			"/lesson search " + strings.Repeat("ö", 200) + "\n/lesson search " + strings.Repeat("ö", 201),
 			[]writ.Command{{Verb: writ.Search, Words: strings.Repeat("ö", 200)}, {Verb: writ.Search, Words: strings.Repeat("ö", 200)}},
 		},
-		"a longer end of a fence": {"```\n/lesson a: b\n`````\n/lesson list", []writ.Command{{Verb: writ.List}}},
-		"an indented end of one":  {"```\n    ```\n/lesson a: b", nil},
-		"no fence":                {"``` and ``` in a line\n``\n    ```\n/lesson list", []writ.Command{{Verb: writ.List}}},
-		"nothing":                 {"", nil},
+		"a longer end of a fence":  {"```\n/lesson a: b\n`````\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"an indented end of one":   {"```\n    ```\n/lesson a: b", nil},
+		"no fence":                 {"``` and ``` in a line\n``\n    ```\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"nothing":                  {"", nil},
+		"three blanks before it":   {"   /lesson list", []writ.Command{{Verb: writ.List}}},
+		"a tab behind it":          {"/lesson\tlist", []writ.Command{{Verb: writ.List}}},
+		"blanks before words":      {"/lesson search   page ids", []writ.Command{{Verb: writ.Search, Words: "page ids"}}},
+		"a command in a block":     {"/lesson x\n/lesson list\n/endlesson", []writ.Command{create("x", "/lesson list")}},
+		"a fence and what follows": {"```\n/lesson a: b\n```\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"a fence, three blanks":    {"   ```\n/lesson a: b\n   ```\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"an end of one, a tab":     {"```\n\t```\n/lesson a: b", nil},
+		"a shorter end of one":     {"````\n```\n/lesson a: b", nil},
+		"another kind's end":       {"```\n~~~\n/lesson a: b", nil},
+		"tildes may name code":     {"~~~ `sh`\n/lesson a: b", nil},
 	} {
 		if got := writ.Parse(k.reply, false); !reflect.DeepEqual(got, k.want) {
 			t.Errorf("%s: %+v", name, got)
@@ -58,6 +68,8 @@ func TestParseFaults(t *testing.T) {
 		"long signature": "/lesson " + strings.Repeat("ä", 201) + ": b",
 		"long text":      "/lesson a: " + strings.Repeat("ä", 4097),
 		"no text at all": "/lesson a: \xff",
+		"no words of it": "/lesson \xff: b",
+		"no search":      "/lesson search",
 		"two to delete":  "/lesson delete one two",
 		"none to delete": "/lesson delete",
 		"list of what":   "/lesson list all",
@@ -72,6 +84,9 @@ func TestParseFaults(t *testing.T) {
 	}
 	if got := writ.Parse(strings.Repeat("/lesson list\n", 20), false); len(got) != writ.MaxCommands || got[7].Fault == "" || got[6].Fault != "" {
 		t.Errorf("twenty commands: %+v", got)
+	}
+	if got := writ.Parse("/lesson when a page jumps\nRead the id.", false); !strings.Contains(got[0].Fault, "/endlesson") {
+		t.Errorf("a lesson without an end is told %q", got[0].Fault)
 	}
 	// Of a lesson without an end nothing is taken, and what stands behind it is read.
 	if got := writ.Parse("/lesson is a command\nthat I like.\n/lesson list", false); len(got) != 2 || got[1].Verb != writ.List {
@@ -91,6 +106,9 @@ func TestParseCut(t *testing.T) {
 
 func TestAnswer(t *testing.T) {
 	if got := writ.Answer(writ.Create, true, "recorded lesson #a."); got != "[/lesson create] OK: recorded lesson #a. [END LESSON]\n" {
+		t.Errorf("%q", got)
+	}
+	if got := writ.Answer(writ.Delete, false, "there is no lesson #a"); got != "[/lesson delete] ERROR: there is no lesson #a [END LESSON]\n" {
 		t.Errorf("%q", got)
 	}
 	if got := writ.Join([]string{writ.Answer(writ.List, true, "1 lesson", "#a b")}); got != "[/lesson list] OK: 1 lesson\n#a b\n[END LESSON]\n\n" {
