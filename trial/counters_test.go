@@ -165,3 +165,100 @@ func BenchmarkContribution(b *testing.B) {
 		a.Contribution(1, 1)
 	}
 }
+
+// A rate is over the last four weeks, or over the days since the first one while there are fewer.
+func TestRates(t *testing.T) {
+	for _, c := range []struct {
+		days       []int32 // on which a told pick closed
+		today      int32
+		day, close float64 // told picks of the arm, and closed sessions, per day
+	}{
+		{nil, 500, 0, 0},
+		{[]int32{500}, 500, 1, 1},
+		{[]int32{499, 500, 500, 500}, 500, 2, 2},
+		{[]int32{491, 500}, 500, 0.2, 0.2},
+		{[]int32{473, 500}, 500, 2 / 28.0, 2 / 28.0},
+		{[]int32{472, 500}, 500, 1 / 28.0, 1},             // the first is four weeks old: a rate of closings is of the days that have one
+		{[]int32{400, 490, 500}, 500, 2 / 28.0, 2 / 11.0}, // of the arm, whose days go back further
+		{[]int32{500, 501}, 500, 2, 1},                    // another replica's midnight came first
+	} {
+		k := trial.NewCounters()
+		for _, day := range c.days {
+			a := pickOf(0.5, day%2 == 0, 0.5)
+			a.Day = day
+			k.Add(append(a.Closing(), a.Contribution(1, 1)...))
+		}
+		k.Advance(c.today)
+		if got := k.Stats("a@1").Recent; math.Abs(got-c.day) > 1e-9 {
+			t.Errorf("%+v: %v told picks a day", c, got)
+		}
+		if got := k.ClosedPerDay(c.today); math.Abs(got-c.close) > 1e-9 {
+			t.Errorf("%+v: %v closings a day", c, got)
+		}
+	}
+	for at, want := range map[time.Time]int32{
+		time.Unix(0, 0): 0, time.Unix(86_399, 0): 0, time.Unix(86_400, 0): 1, time.Unix(1e15, 0): math.MaxInt32, time.Unix(-1e15, 0): math.MinInt32 + 1,
+	} {
+		if got := trial.Day(at); got != want {
+			t.Errorf("the day of %v is %d, want %d", at, got, want)
+		}
+	}
+	if never := trial.NewCounters(); never.Stats("a@1").Recent != 0 {
+		t.Error("picks out of nothing")
+	}
+	undated := trial.NewCounters() // nobody said what day it is
+	undated.Add(pickOf(0.5, true, 0.5).Contribution(1, 1))
+	if got := undated.Stats("a@1").Recent; math.Abs(got-1.0/28) > 1e-9 {
+		t.Errorf("%v told picks a day, of a day that nobody knows", got)
+	}
+}
+
+// Counts below zero, of an undoing that came before its doing, read as none.
+func TestNothingIsLessThanNothing(t *testing.T) {
+	c := trial.NewCounters()
+	a := sampleAssignment()
+	for _, ds := range [][]trial.Delta{a.Closing(), a.Contribution(1, 2), a.Spent(trial.Usage{Input: 5, Cached: 3})} {
+		c.Add(trial.Negate(ds))
+	}
+	for _, s := range []trial.Stats{c.Stats("in@1"), c.Global()} {
+		for what, x := range map[string]float64{
+			"n": s.N, "zz": s.ZZ, "m1": s.M1, "y1": s.Y1, "m0": s.M0, "told": float64(s.Told), "rewards": s.SumY, "matched": float64(s.Matched),
+			"picked": float64(s.Picked), "tokens": float64(s.Tokens), "input": s.Spent[1].Input, "better": s.Better, "recent": s.Recent, "assigned": float64(s.Strata[0].Assigned[1]),
+			"told by tier": float64(s.Strata[0].ToldOn(1)), "rewards of a propensity": s.Strata[0].Y[1],
+		} {
+			if x != 0 {
+				t.Errorf("%s is %v", what, x)
+			}
+		}
+	}
+}
+
+// The arms are all that were ever counted, in order; the tenant's own numbers and those of planned
+// trials are none.
+func TestArms(t *testing.T) {
+	c := trial.NewCounters()
+	for _, arm := range []trial.Arm{"b@1", "a@1", "c@2"} {
+		a := harms(pickOf(0.5, true, 0.5), arm)
+		a.Picks[0].Trial = "1.5"
+		c.Add(slices.Concat(a.Closing(), a.Contribution(1, 1), a.Looked("s", 1)))
+	}
+	if got := c.Arms(); !slices.Equal(got, []trial.Arm{"a@1", "b@1", "c@2"}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// How many rewards and closings there are among deltas, net of what is undone.
+func TestToldAndClosed(t *testing.T) {
+	a := sampleAssignment()
+	ds := slices.Concat(a.Closing(), a.Closing(), a.Contribution(1, 1))
+	if trial.Told(ds) != 1 || trial.Closed(ds) != 2 || trial.Told(append(ds, trial.Negate(a.Contribution(1, 1))...)) != 0 {
+		t.Errorf("%d told, %d closed", trial.Told(ds), trial.Closed(ds))
+	}
+	ds = append(ds, trial.Delta{Key: key("a@1", "told", 0), Value: trial.One}, trial.Delta{Key: key("a@1", "closed", 0), Value: trial.One})
+	if trial.Told(ds) != 1 || trial.Closed(ds) != 2 {
+		t.Error("an arm's numbers are not the tenant's")
+	}
+	if got := trial.Together(ds); got < 1 || ds[0].Scope != ds[got-1].Scope || got < len(ds) && ds[got].Scope == ds[0].Scope {
+		t.Errorf("%d deltas of one scope", got)
+	}
+}

@@ -1,8 +1,10 @@
 package trial_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -27,6 +29,7 @@ type unitDraw struct {
 	told    bool
 	y       float64
 	tier    int
+	heard   int // the tier of what was told by the closing; -1: nothing was
 	refused bool
 }
 
@@ -40,6 +43,7 @@ func units(t *rapid.T) []unitDraw {
 		u := unitDraw{
 			day: rapid.Int32Range(100, 104).Draw(t, "day"), control: rapid.IntRange(0, 7).Draw(t, "control") == 0, told: rapid.Bool().Draw(t, "told"),
 			y: rapid.SampledFrom([]float64{0, 0.25, 0.5, 0.75, 1}).Draw(t, "y"), tier: rapid.IntRange(0, 4).Draw(t, "tier"), refused: rapid.IntRange(0, 5).Draw(t, "refused") == 0,
+			heard: rapid.IntRange(-1, 4).Draw(t, "heard"),
 		}
 		for i := range rapid.IntRange(0, 3).Draw(t, "lessons") {
 			l := lessonDraw{arm: trial.Arm(fmt.Sprintf("lesson-%d@1", i)), picked: rapid.Bool().Draw(t, "picked"), turn: rapid.IntRange(1, 2).Draw(t, "turn"), tokens: rapid.IntRange(0, 50).Draw(t, "tokens")}
@@ -54,6 +58,9 @@ func units(t *rapid.T) []unitDraw {
 
 func (u *unitDraw) assignment() *trial.Assignment {
 	a := &trial.Assignment{Decided: true, Control: u.control, ControlP: share, Category: "c", Base: 0.5, C: 0.5, Day: u.day, Refused: u.refused}
+	if u.heard >= 0 {
+		a.First = &trial.AtClosing{Y: u.y, Tier: u.heard}
+	}
 	for _, l := range u.lessons {
 		a.Matched = append(a.Matched, trial.Match{Arm: l.arm})
 		if l.picked {
@@ -92,12 +99,18 @@ func TestStatsOfAnArmAreThoseOfItsSessions(t *testing.T) {
 		for i := range 3 {
 			arm := trial.Arm(fmt.Sprintf("lesson-%d@1", i))
 			var want trial.Stats
+			coins := trial.Stratum{Eps: holdout}
+			days := map[int32]trial.DayStats{}
 			for _, u := range list {
 				for _, l := range u.lessons {
 					if l.arm != arm {
 						continue
 					}
 					want.Matched++
+					if u.told && !l.picked {
+						d := days[u.day] // its match is counted
+						days[u.day] = d
+					}
 					if !l.picked {
 						continue
 					}
@@ -107,6 +120,10 @@ func TestStatsOfAnArmAreThoseOfItsSessions(t *testing.T) {
 						at = 1
 						want.Tokens += int64(l.tokens)
 					}
+					coins.Assigned[at]++
+					if u.heard >= 0 {
+						coins.Heard[at][u.heard%4]++
+					}
 					if u.refused {
 						want.Refused[at]++
 					}
@@ -114,6 +131,8 @@ func TestStatsOfAnArmAreThoseOfItsSessions(t *testing.T) {
 						continue
 					}
 					want.N++
+					coins.Told[at][u.tier%4]++
+					coins.Y[at] += u.y
 					z := -(u.y - 0.5) / holdout
 					if l.injected {
 						z = (u.y - 0.5) / (1 - holdout)
@@ -128,9 +147,16 @@ func TestStatsOfAnArmAreThoseOfItsSessions(t *testing.T) {
 						want.M0, want.Y0 = want.M0+1, want.Y0+u.y
 					}
 					want.Z, want.ZZ = want.Z+z, want.ZZ+z*z
+					d := days[u.day]
+					d.N, d.Z, d.ZZ, d.N1, d.N0 = d.N+1, d.Z+z, d.ZZ+z*z, d.N1+float64(at), d.N0+float64(1-at)
+					days[u.day] = d
 				}
 			}
 			got := c.Stats(arm)
+			if len(got.Strata) > 1 || len(got.Strata) == 1 && got.Strata[0] != coins || len(got.Strata) == 0 && want.Picked > 0 {
+				t.Fatalf("%s: coins %+v, want %+v", arm, got.Strata, coins)
+			}
+			sameDays(t, got.Days, days)
 			if got.Matched != want.Matched || got.Picked != want.Picked || got.Tokens != want.Tokens || got.Refused != want.Refused || got.Success != want.Success || got.Failure != want.Failure {
 				t.Fatalf("%s: %+v, want %+v", arm, got, want)
 			}
@@ -147,6 +173,20 @@ func TestStatsOfAnArmAreThoseOfItsSessions(t *testing.T) {
 	})
 }
 
+// sameDays says that there are those days, in their order, with those sums.
+func sameDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats) {
+	t.Helper()
+	if len(got) != len(want) || !slices.IsSortedFunc(got, func(x, y trial.DayStats) int { return cmp.Compare(x.Day, y.Day) }) {
+		t.Fatalf("days %+v, want %+v", got, want)
+	}
+	for _, d := range got {
+		w := want[d.Day]
+		for _, x := range [][2]float64{{d.N, w.N}, {d.Z, w.Z}, {d.ZZ, w.ZZ}, {d.N1, w.N1}, {d.N0, w.N0}, {d.S1, w.S1}, {d.S0, w.S0}} {
+			near(t, fmt.Sprintf("of %+v, want %+v: one", d, w), x[0], x[1])
+		}
+	}
+}
+
 // The comparison of treated sessions with control ones is over those in which anything matched, and
 // the coins "is anything injected" over the picks of their first turn.
 func TestTheGlobalComparisonIsThatOfTheSessions(t *testing.T) {
@@ -155,8 +195,10 @@ func TestTheGlobalComparisonIsThatOfTheSessions(t *testing.T) {
 		got := counted(list).Global()
 		var told, sum, n, z float64
 		var coins [2]int64
-		var tiers [2][4]int64
-		anything := map[float64][2]int64{}
+		var tiers, heard [2][4]int64
+		var refused [2]int64
+		anything := map[float64]*trial.Stratum{}
+		days := map[int32]trial.DayStats{}
 		for i := range list {
 			u := &list[i]
 			arm := 1
@@ -165,7 +207,15 @@ func TestTheGlobalComparisonIsThatOfTheSessions(t *testing.T) {
 			}
 			if len(u.lessons) > 0 {
 				coins[arm]++
+				if u.heard >= 0 {
+					heard[arm][u.heard%4]++
+				}
 			}
+			if u.refused {
+				refused[arm]++
+			}
+			d := days[u.day] // its closing is counted
+			days[u.day] = d
 			none, some, first := 1.0, 0, 0
 			for _, l := range u.lessons {
 				if l.picked && (first == 0 || l.turn == first) {
@@ -176,10 +226,16 @@ func TestTheGlobalComparisonIsThatOfTheSessions(t *testing.T) {
 					}
 				}
 			}
+			var any *trial.Stratum
 			if first > 0 {
-				x := anything[trial.Round(none)]
-				x[some]++
-				anything[trial.Round(none)] = x
+				if any = anything[trial.Round(none)]; any == nil {
+					any = &trial.Stratum{Eps: trial.Round(none)}
+					anything[any.Eps] = any
+				}
+				any.Assigned[some]++
+				if u.heard >= 0 {
+					any.Heard[some][u.heard%4]++
+				}
 			}
 			if !u.told {
 				continue
@@ -189,19 +245,31 @@ func TestTheGlobalComparisonIsThatOfTheSessions(t *testing.T) {
 				continue
 			}
 			tiers[arm][u.tier%4]++
-			n++
-			if u.control {
-				z -= (u.y - 0.5) / share
-			} else {
-				z += (u.y - 0.5) / (1 - share)
+			if any != nil {
+				any.Told[some][u.tier%4]++
 			}
+			n++
+			one := (u.y - 0.5) / (1 - share)
+			if u.control {
+				one = -(u.y - 0.5) / share
+				d.N0, d.S0 = d.N0+1, d.S0+u.y
+			} else {
+				d.N1, d.S1 = d.N1+1, d.S1+u.y
+			}
+			z += one
+			d.N, d.Z, d.ZZ = d.N+1, d.Z+one, d.ZZ+one*one
+			days[u.day] = d
+		}
+		sameDays(t, got.Days, days)
+		if got.Refused != refused {
+			t.Fatalf("refused %v, want %v", got.Refused, refused)
 		}
 		near(t, "told", float64(got.Told), told)
 		near(t, "rewards", got.SumY, sum)
 		near(t, "n", got.N, n)
 		near(t, "z", got.Z, z)
 		for _, s := range got.Strata {
-			if s.Eps != share || s.Assigned != coins || s.Told != tiers {
+			if s.Eps != share || s.Assigned != coins || s.Told != tiers || s.Heard != heard {
 				t.Fatalf("coins %+v, want %v %v", s, coins, tiers)
 			}
 		}
@@ -212,8 +280,8 @@ func TestTheGlobalComparisonIsThatOfTheSessions(t *testing.T) {
 			t.Fatalf("%+v, want %v", got.Any, anything)
 		}
 		for _, s := range got.Any {
-			if s.Assigned != anything[s.Eps] {
-				t.Fatalf("%v: %v, want %v", s.Eps, s.Assigned, anything[s.Eps])
+			if want := anything[s.Eps]; want == nil || s != *want {
+				t.Fatalf("%+v, want %+v", s, want)
 			}
 		}
 	})

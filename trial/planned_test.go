@@ -4,8 +4,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"precept/trial"
 )
@@ -178,5 +182,173 @@ func TestProgressOfATrialByWidth(t *testing.T) {
 	fresh.Inherit(c)
 	if !fresh.Progress("a@1", 0.1, "", 0).Reached {
 		t.Error("reading the counters anew forgot it")
+	}
+}
+
+// A trial's name tells when it began and how many told picks it is to have; what is no name tells
+// of none.
+func TestTheNameOfATrial(t *testing.T) {
+	for name, want := range map[string]struct{ began, planned int64 }{
+		"900.200": {900, 200}, "0.1": {0, 1}, "1.0": {1, 0}, "": {}, "900": {900, 0}, ".5": {0, 5}, "x.7": {0, 7}, "900.x": {900, 0}, "900.-3": {900, 0}, "900.2.3": {900, 0},
+	} {
+		if got := trial.NewLook("a@1", name); got != (trial.Look{Arm: "a@1", Trial: name, Began: want.began, Planned: want.planned}) {
+			t.Errorf("%q: %+v", name, got)
+		}
+		if got := trial.Planned(name); got != want.planned {
+			t.Errorf("%q has %d picks", name, got)
+		}
+	}
+	for picks, want := range map[int64]string{1: "900.1", 200: "900.200", 0: "", -4: ""} {
+		if got := trial.Name(time.Unix(900, 5), picks); got != want {
+			t.Errorf("%d picks: %q", picks, got)
+		}
+	}
+	if got := trial.Name(time.Unix(-7, 0), 3); got != "0.3" {
+		t.Errorf("before 1970: %q", got)
+	}
+}
+
+// The look is taken with the last of its picks and not before; the numbers of an early one are of
+// what there is. It tells when the last session began that counts, and what comes later with an
+// earlier beginning takes its place.
+func TestTheLookIsTakenWithItsLastPick(t *testing.T) {
+	name := trial.Name(time.Unix(50, 0), 3)
+	c := trial.NewCounters()
+	tell := func(session string, at int64, injected bool, y float64) {
+		a := pickOf(0.2, injected, 0.5)
+		a.At, a.Picks[0].Trial = at, name
+		c.Add(a.Looked(session, y))
+	}
+	want := func(w trial.Look) {
+		t.Helper()
+		w.Arm, w.Trial, w.Began, w.Planned = "a@1", name, 50, 3
+		got := c.Looks()
+		if len(got) != 1 || math.Abs(got[0].Z-w.Z) > 1e-9 || math.Abs(got[0].ZZ-w.ZZ) > 1e-9 {
+			t.Fatalf("%+v, want %+v", got, w)
+		}
+		if got[0].Z, got[0].ZZ = w.Z, w.ZZ; got[0] != w {
+			t.Fatalf("%+v, want %+v", got[0], w)
+		}
+	}
+	with, without := 0.5/0.8, -0.5/0.2
+	tell("bbbbbbbb-1", 100, true, 1)
+	want(trial.Look{Told: 1, At: 100, Z: with, ZZ: with * with, Injected: 1})
+	tell("cccccccc-2", 102, false, 1)
+	want(trial.Look{Told: 2, At: 102, Z: with + without, ZZ: with*with + without*without, Injected: 1, Withheld: 1})
+	tell("dddddddd-3", 103, true, 0)
+	want(trial.Look{Told: 3, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
+	tell("eeeeeeee-4", 104, false, 0) // too late
+	want(trial.Look{Told: 4, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
+	tell("aaaaaaaa-5", 102, false, 0) // counted late: it began with the second, and its name comes before
+	want(trial.Look{Told: 5, Taken: true, At: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
+}
+
+// An entry holds z to the millionth and how the coin fell, whatever they are.
+func TestAnEntryHoldsItsCoin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		eps, injected := rapid.Float64Range(0.001, 0.999).Draw(t, "eps"), rapid.Bool().Draw(t, "injected")
+		y, centre := rapid.Float64Range(-1, 2).Draw(t, "y"), rapid.Float64Range(0, 1).Draw(t, "c")
+		a := pickOf(eps, injected, centre)
+		a.Picks[0].Trial = "7.1"
+		ds := a.Looked(rapid.SampledFrom([]string{"", "s", "a-long-name-of-a-session"}).Draw(t, "session"), y)
+		if len(ds) != 1 || ds[0].Value == 0 || len(ds[0].Field) > len("0.")+8 {
+			t.Fatalf("%v", ds)
+		}
+		c := trial.NewCounters()
+		c.Add(ds)
+		l := c.Looks()[0]
+		z := trial.Round(zOf(min(max(y, 0), 1), centre, eps, injected))
+		if math.Abs(l.Z-z) > 2e-6 || math.Abs(l.ZZ-z*z) > 1e-2 || l.Injected == 1 != injected || l.Withheld == 0 != injected || !l.Taken {
+			t.Fatalf("%+v, z %v", l, z)
+		}
+	})
+}
+
+// Who leaves no entry: sessions that are no part of the experiment, rewards that are no number,
+// picks of no trial or without a coin.
+func TestWhatIsNoEntry(t *testing.T) {
+	a := pickOf(0.5, true, 0.5)
+	if got := a.Looked("s", 1); got != nil {
+		t.Errorf("of no trial: %v", got)
+	}
+	a.Picks = append(a.Picks, trial.Pick{Arm: "sure@1", Trial: "7.1", Injected: true}, trial.Pick{Arm: "never@1", Trial: "7.1", Eps: 1}, trial.Pick{Arm: "b@1", Trial: "7.1", Eps: 0.5})
+	if got := a.Looked("s", 1); len(got) != 1 || got[0].Scope != trial.LookScope("b@1", "7.1") {
+		t.Errorf("%v", got)
+	}
+	if got := a.Looked("s", math.NaN()); got != nil {
+		t.Errorf("no number: %v", got)
+	}
+	a.Excluded = true
+	if got := a.Looked("s", 1); got != nil {
+		t.Errorf("excluded: %v", got)
+	}
+}
+
+// Trials are told in the order in which they began, whatever they are called.
+func TestLooksAreInOrder(t *testing.T) {
+	c := trial.NewCounters()
+	var want []string
+	for _, at := range []struct{ arm, name string }{{"c@1", "8.5"}, {"a@1", "9.10"}, {"b@1", "9.10"}, {"a@1", "9.2"}, {"a@1", "10.1"}} {
+		want = append(want, at.arm+" "+at.name)
+	}
+	for _, i := range []int{3, 0, 4, 2, 1} {
+		arm, name, _ := strings.Cut(want[i], " ")
+		a := harms(pickOf(0.5, i%2 == 0, 0.5), trial.Arm(arm))
+		a.Picks[0].Trial = name
+		c.Add(a.Looked("s", 1))
+	}
+	var got []string
+	for _, l := range c.Looks() {
+		got = append(got, string(l.Arm)+" "+l.Trial)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// No number of picks is asked for what cannot be found, and none that no counter holds.
+func TestPicksForNonsense(t *testing.T) {
+	good := [5]float64{0.05, 0.8, 0.05, 0.5, 0.24} // detect, power, level, epsilon, variance
+	for i, bad := range [][]float64{{0, -0.1}, {0, 1}, {0, 1}, {0, 1}, {0, -1}} {
+		for _, x := range append(bad, math.NaN()) {
+			g := good
+			g[i] = x
+			if n := trial.PicksFor(g[0], g[1], g[2], g[3], g[4]); n != 0 {
+				t.Errorf("%v: %d", g, n)
+			}
+		}
+	}
+	if n := trial.PicksFor(1e-9, 0.8, 0.05, 0.5, 0.24); n != 1e12 {
+		t.Errorf("a billionth of a point takes %d", n)
+	}
+	if one, none := trial.Detects(1, 0.8, 0.05, 0.5, 0.24), trial.Detects(0, 0.8, 0.05, 0.5, 0.24); one != none || math.IsInf(none, 0) {
+		t.Errorf("%v with one, %v with none", one, none)
+	}
+}
+
+// Fewer than fifty told picks end no trial by width, nor does a width of nothing; and it ends with
+// the pick that brings the width, exactly.
+func TestATrialByWidthEndsAtItsWidth(t *testing.T) {
+	for _, until := range []float64{0.9, 0.3, 0.14} {
+		p := &played{Counters: trial.NewCounters()}
+		ended := 0
+		for i := 1; i <= 1000; i++ {
+			p.session(0.5, i%2 == 0, float64(i/2%2), 0.5)
+			_, v := trial.Moments(p.n, p.z, p.zz)
+			want := i >= 50 && trial.HalfWidth(p.n, v, 1000) <= until
+			if got := p.Progress("a@1", until, "", 0).Reached; got != want {
+				t.Fatalf("until %v: after %d picks it has ended: %v", until, i, got)
+			}
+			if p.Progress("a@1", 0, "", 0).Reached || p.Progress("a@1", math.NaN(), "", 0).Reached {
+				t.Fatal("a trial that no width was asked of")
+			}
+			if want && ended == 0 {
+				ended = i
+			}
+		}
+		t.Logf("+-%v after %d picks", until, ended)
+		if ended == 0 || until == 0.9 && ended != 50 {
+			t.Errorf("until %v: it ended after %d picks", until, ended)
+		}
 	}
 }
