@@ -26,8 +26,8 @@ type tally struct {
 
 // small is a bank of twenty lessons in a world where its effects are known: four help by 2 to 12
 // points, four harm by 2 to 10, and the others do nothing. Lessons fire on hard sessions or on easy
-// ones, whatever they do. An outcome is told in four of five sessions, and counts 400 sessions later;
-// until then the chooser alone knows of it.
+// ones, whatever they do. An outcome is told in four of five sessions, and counts 400 sessions
+// later; until then the chooser alone knows of it.
 type small struct {
 	r       *rand.Rand
 	lessons []report.Lesson
@@ -181,7 +181,8 @@ func deviation(all []tally, over, under func(tally) float64) float64 {
 }
 
 // What the holdouts promise, in worlds whose truth is known: Prove finds more of what helps than
-// Earn, Earn gains more than Prove, Fixed gains least, and hardly a lesson is called what it is not.
+// Earn, Earn gains more than Prove, Fixed gains least, and hardly a lesson is called what it is
+// not.
 //
 // The table of docs/EXPERIMENT.md is this test with PRECEPT_WORLDS=120, and with PRECEPT_WORLDS=80
 // and PRECEPT_SESSIONS=40000.
