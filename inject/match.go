@@ -18,7 +18,6 @@ import (
 // Bounds of a session's memory of matches.
 const (
 	maxMatched   = 128
-	maxSearched  = 64 << 10      // bytes of the user's words that are searched, half from either end
 	trialEpsilon = trial.Epsilon // of a lesson on trial
 )
 
@@ -124,7 +123,7 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 				continue
 			}
 			if words := w.Request.Item(i).Words; words != "" {
-				q.Words = append(q.Words, ends(words, maxSearched))
+				q.Words = append(q.Words, words)
 			}
 		}
 	}
@@ -162,14 +161,6 @@ func (w *work) call(id string) wire.Call {
 		return c
 	}
 	return w.rec.Calls[id]
-}
-
-// ends keeps both ends of a long text: a question stands before or after what was pasted.
-func ends(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return s[:most/2] + "\n" + s[len(s)-most/2:]
 }
 
 func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {

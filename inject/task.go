@@ -35,9 +35,7 @@ func (w *work) task(q *lesson.Query, spots map[string]spot) {
 		}
 		spots[""] = at
 	}
-	for _, words := range found {
-		q.Words = append(q.Words, ends(words, maxSearched))
-	}
+	q.Words = append(q.Words, found...)
 }
 
 // wordless says that no person speaks in what is new.

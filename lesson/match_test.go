@@ -80,6 +80,9 @@ func TestPhrases(t *testing.T) {
 		{"äöü", "ÄÖÜ", true},
 		{"naïve", "naïvely", false},
 		{"cafe", "cafe\u0301", false},
+		{"café", "cafe\u0301", true},
+		{"cafe\u0301", "CAFÉ", true},
+		{"한글", "\u1112\u1161\u11ab\u1100\u1173\u11af", true},
 		{"测试", "请运行测试文件", true},
 		{"ไฟล์", "เปิดไฟล์นี้", true},
 		{"привет мир", "Привет,  мир", false},
@@ -90,6 +93,7 @@ func TestPhrases(t *testing.T) {
 		{"abc", base64 + "\nabc", true},
 		{"end", strings.Repeat("x ", maxText) + "the end", true},
 		{"middle", strings.Repeat("x ", halfText) + "middle" + strings.Repeat(" x", halfText), false},
+		{"load more", strings.Repeat("x ", halfText/2-2) + "load" + strings.Repeat("y ", 99) + "more" + strings.Repeat(" x", halfText/2-2), false},
 		{"src/app/main", strings.Repeat("/usr/lib/x", 7) + "/src/app/main", true},
 		{"no", "anything at all, no", false}, // a stop word is never searched
 		{"x", "x y z", false},

@@ -122,12 +122,17 @@ func split(raw []byte) (front, body string, ok bool) {
 	return "", "", false
 }
 
-// Hyphenated is what a slug says in words: the ASCII letters and digits of a text in lower case,
-// hyphens for what is between them, at most so many bytes, a letter first. It is empty where the
-// text has no such letter.
+// latin writes as ASCII the letters of Latin alphabets that are no letter with an accent.
+func latin(text string) string {
+	return strings.NewReplacer("ß", "ss", "æ", "ae", "œ", "oe", "ø", "o", "ł", "l", "đ", "d", "ð", "d", "þ", "th", "ı", "i").Replace(text)
+}
+
+// Hyphenated is what a slug says in words: the letters and digits of a text in lower case and
+// without accents, as far as they are Latin, hyphens for what is between them, at most so many
+// bytes, a letter first. It is empty where the text has no such letter.
 func Hyphenated(text string, most int) string {
 	var b strings.Builder
-	for _, r := range strings.ToLower(text) {
+	for _, r := range latin(strings.ToLower(unaccented(text))) {
 		switch {
 		case r >= 'a' && r <= 'z', r >= '0' && r <= '9' && b.Len() > 0:
 			b.WriteRune(r)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // maxRun is how many word characters a * stands for at most. It bounds the work on one very long
@@ -23,7 +25,7 @@ type phrase struct {
 // readPhrase folds a phrase and takes it apart.
 func readPhrase(s string) phrase {
 	var folded, key, piece []byte
-	for _, r := range s {
+	for _, r := range norm.NFC.String(s) {
 		folded = appendFolded(folded, r)
 	}
 	folded = bytes.TrimSuffix(folded, []byte(" "))

@@ -95,7 +95,7 @@ func TestNames(t *testing.T) {
 		most int
 		want string
 	}{
-		{"Look, twice!", 80, "look-twice"}, {"2 or 3 times", 80, "or-3-times"}, {"--", 80, ""}, {"Überall", 80, "berall"}, {"look twice", 5, "look"}, {"look twice", 6, "look-t"}, {"", 5, ""},
+		{"Look, twice!", 80, "look-twice"}, {"2 or 3 times", 80, "or-3-times"}, {"--", 80, ""}, {"Überall", 80, "uberall"}, {"Große Łódź, ÆSIR d’été", 80, "grosse-lodz-aesir-d-ete"}, {"e\u0301te\u0301", 80, "ete"}, {"Только так", 80, ""}, {"İstanbul_2", 80, "istanbul-2"}, {"look twice", 5, "look"}, {"look twice", 6, "look-t"}, {"", 5, ""},
 	} {
 		if got := lesson.Hyphenated(c.text, c.most); got != c.want {
 			t.Errorf("%q in %d bytes is %q, want %q", c.text, c.most, got, c.want)

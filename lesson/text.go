@@ -3,12 +3,14 @@ package lesson
 import (
 	"slices"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // What is searched of one text: its head and its tail. People paste logs of megabytes; the words
 // stand at the ends.
 const (
-	maxText  = 256 << 10
+	maxText  = 64 << 10
 	halfText = maxText / 2
 )
 
@@ -62,6 +64,7 @@ func appendText(dst []byte, s string) []byte {
 }
 
 func appendPart(dst []byte, s string) []byte {
+	s = norm.NFC.String(s) // a keyboard writes ü as one character, a file name of macOS as two
 	dst = slices.Grow(dst, len(s))
 	run, at := 0, len(dst) // where the run of base64 characters that goes on begins, in s and in dst
 	for i := 0; i < len(s); {
