@@ -114,13 +114,13 @@ type Settlement struct {
 // Aside is the mark of a session, or of one exchange of it, at which a step of ours panicked. A
 // session that is set aside is neither due nor unsettled until it is readmitted.
 type Aside struct {
-	Tenant   string
-	ID       ID
-	Exchange string // "": the session
-	Step     string
-	Why      string
-	At       time.Time
-	Tries    int // how often it was set aside
+	Tenant   string    `json:"-"`
+	ID       ID        `json:"-"`
+	Exchange string    `json:"exchange,omitempty"` // "": the session
+	Step     string    `json:"step"`
+	Why      string    `json:"why"`
+	At       time.Time `json:"at"`
+	Tries    int       `json:"-"` // how often it was set aside
 }
 
 // Unsettled names a closed session of which the counters or the samples do not know all yet:

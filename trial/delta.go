@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -20,6 +21,11 @@ type Key struct {
 type Delta struct {
 	Key
 	Value int64
+}
+
+// Compare is the order in which stores list counters: by scope, field and day.
+func Compare(a, b Delta) int {
+	return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Day, b.Day))
 }
 
 // OfArm says whether a scope is that of an arm: not the tenant's own, and none that begins with a

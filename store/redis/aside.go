@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -18,43 +17,23 @@ import (
 // it was set aside.
 const asideHead = 7
 
-// asideDoc is what stands of a mark in its document.
-type asideDoc struct {
-	Step string    `json:"step"`
-	Why  string    `json:"why"`
-	At   time.Time `json:"at"`
-}
-
 // SetAside marks sessions and exchanges at which a step panicked. A session is neither due nor
 // unsettled from then on, until Readmit lets it in again or a settlement of it goes through.
 func (s *Store) SetAside(ctx context.Context, list []session.Aside) error {
-	byTenant := map[string][]any{}
-	var names []string
+	p, names := newPlan(&s.scripts.aside), []string{}
 	for i := range list {
 		a := &list[i]
-		doc, err := json.Marshal(asideDoc{a.Step, a.Why, a.At.UTC()})
+		doc, err := json.Marshal(a)
 		if err != nil {
 			return fmt.Errorf("redis: set aside: %w: %w", session.ErrInvalid, err)
 		}
-		if byTenant[a.Tenant] == nil {
-			names = append(names, a.Tenant)
-			byTenant[a.Tenant] = []any{"out"}
-		}
-		byTenant[a.Tenant] = append(byTenant[a.Tenant], string(a.ID[:]), a.Exchange, string(doc), score(a.At))
+		p.add(s.base(a.Tenant), "out", string(a.ID[:]), a.Exchange, string(doc), score(a.At))
+		names = append(names, a.Tenant)
 	}
 	if len(names) == 0 {
 		return ctx.Err()
 	}
-	calls := make([]*call, 0, len(names))
-	for _, name := range names {
-		calls = append(calls, &call{script: &s.scripts.aside, base: s.base(name), args: byTenant[name]})
-	}
-	return s.do(ctx, "set aside", func(c goredis.UniversalClient) error {
-		if err := s.register(ctx, c, names...); err != nil {
-			return err
-		}
-		return run(ctx, c, calls)
-	})
+	return s.commit(ctx, "set aside", p, names...)
 }
 
 // Readmit lets those sessions be tried again that were set aside fewer times than most, and those
@@ -64,16 +43,16 @@ func (s *Store) Readmit(ctx context.Context, most int) (n int, err error) {
 		if n, err = s.reopen(ctx, c); err != nil {
 			return err
 		}
-		names, err := s.withAside(ctx, c)
+		names, err := s.tenants(ctx, c)
 		if err != nil {
 			return err
 		}
-		calls := make([]*call, 0, len(names))
+		p := newPlan(&s.scripts.aside)
 		for _, name := range names {
-			calls = append(calls, &call{script: &s.scripts.aside, base: s.base(name), args: []any{"in", strconv.Itoa(most)}})
+			p.add(s.base(name), "in", strconv.Itoa(most))
 		}
-		err = run(ctx, c, calls)
-		for _, k := range calls {
+		err = run(ctx, c, p.calls)
+		for _, k := range p.calls {
 			n += k.number()
 		}
 		return err
@@ -81,40 +60,31 @@ func (s *Store) Readmit(ctx context.Context, most int) (n int, err error) {
 	return n, err
 }
 
-// withAside are the tenants of whom something is set aside.
-func (s *Store) withAside(ctx context.Context, c goredis.UniversalClient) (out []string, err error) {
-	names, err := s.tenants(ctx, c)
-	if err != nil {
-		return nil, err
+// eachAside hands over the marks of each tenant, as they are kept.
+func (s *Store) eachAside(ctx context.Context, c goredis.UniversalClient, names []string, fn func(tenant string, marks map[string]string) error) error {
+	all := func(p goredis.Pipeliner, base string) *goredis.MapStringStringCmd {
+		return p.HGetAll(ctx, base+"aside")
 	}
-	many := func(p goredis.Pipeliner, base string) *goredis.IntCmd { return p.HLen(ctx, base+"aside") }
-	err = ask(ctx, c, s, names, many, func(name string, n *goredis.IntCmd) error {
-		if n.Val() > 0 {
-			out = append(out, name)
-		}
-		return nil
-	})
-	return out, err
+	return ask(ctx, c, s, names, all, func(name string, cmd *goredis.MapStringStringCmd) error { return fn(name, cmd.Val()) })
 }
 
 // Aside lists the marks, the latest first, at most limit of them, and says how many there are.
 func (s *Store) Aside(ctx context.Context, limit int) (list []session.Aside, total int, err error) {
 	err = s.do(ctx, "aside", func(c goredis.UniversalClient) error {
-		names, err := s.withAside(ctx, c)
-		for _, name := range names {
-			var all map[string]string
-			if all, err = c.HGetAll(ctx, s.base(name)+"aside").Result(); err != nil {
-				break
-			}
-			for field, value := range all {
-				a, err := toAside(name, field, value)
+		names, err := s.tenants(ctx, c)
+		if err != nil {
+			return err
+		}
+		return s.eachAside(ctx, c, names, func(tenant string, marks map[string]string) error {
+			for field, value := range marks {
+				a, err := toAside(tenant, field, value)
 				if err != nil {
 					return err
 				}
 				list = append(list, a)
 			}
-		}
-		return err
+			return nil
+		})
 	})
 	slices.SortFunc(list, func(a, b session.Aside) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Exchange, b.Exchange)) })
 	total = len(list)
@@ -126,14 +96,13 @@ func toAside(tenant, field, value string) (session.Aside, error) {
 	if len(field) < size || len(value) < asideHead {
 		return session.Aside{}, fmt.Errorf("%w: a mark is cut", ErrCorrupt)
 	}
-	var doc asideDoc
-	if err := json.Unmarshal([]byte(value[asideHead:]), &doc); err != nil {
-		return session.Aside{}, fmt.Errorf("%w: a mark does not parse: %w", ErrCorrupt, err)
+	var a session.Aside
+	if err := json.Unmarshal([]byte(value[asideHead:]), &a); err != nil {
+		return a, fmt.Errorf("%w: a mark does not parse: %w", ErrCorrupt, err)
 	}
-	tries, _ := strconv.Atoi(value[1:asideHead])
-	return session.Aside{
-		Tenant: tenant, ID: toID(field), Exchange: field[size:], Step: doc.Step, Why: doc.Why, At: doc.At, Tries: tries,
-	}, nil
+	a.Tenant, a.ID, a.Exchange = tenant, toID(field), field[size:]
+	a.Tries, _ = strconv.Atoi(value[1:asideHead])
+	return a, nil
 }
 
 // Unsampled counts the exchanges that no sample knows although their session was settled, or will
@@ -144,27 +113,19 @@ func (s *Store) Unsampled(ctx context.Context) (n int64, err error) {
 		if err != nil {
 			return err
 		}
-		for part := range slices.Chunk(names, 500) {
-			pipe := c.Pipeline()
-			late := make([]*goredis.StringCmd, len(part))
-			marks := make([]*goredis.MapStringStringCmd, len(part))
-			for i, name := range part {
-				late[i] = pipe.HGet(ctx, s.base(name)+"t", "late")
-				marks[i] = pipe.HGetAll(ctx, s.base(name)+"aside")
-			}
-			if err := each(ctx, pipe); err != nil {
-				return err
-			}
-			for i, name := range part {
-				n += integer(late[i].Val())
-				left, err := s.left(ctx, c, name, marks[i].Val())
-				if err != nil {
-					return err
-				}
-				n += left
-			}
+		late := func(p goredis.Pipeliner, base string) *goredis.StringCmd { return p.HGet(ctx, base+"t", "late") }
+		err = ask(ctx, c, s, names, late, func(_ string, cmd *goredis.StringCmd) error {
+			n += integer(cmd.Val())
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		return nil
+		return s.eachAside(ctx, c, names, func(tenant string, marks map[string]string) error {
+			left, err := s.left(ctx, c, tenant, marks)
+			n += left
+			return err
+		})
 	})
 	return n, err
 }

@@ -12,6 +12,8 @@ import (
 )
 
 // Consult adds to how often lessons were consulted, and says when last: one count for all replicas.
+// When its answer is lost, the caller adds the same again. The count is for people, and no effect
+// and no choice rests on it: one that is a little too high is not worth a memory of all calls.
 func (s *Store) Consult(ctx context.Context, met map[string]bank.Consultation) error {
 	if len(met) == 0 {
 		return ctx.Err()
@@ -66,14 +68,9 @@ func (b *Bank) Consultations(ctx context.Context, slugs []string) (map[string]ba
 // Leave keeps a text with a session for whichever replica takes its next turn. It goes with the
 // session, and nothing is left with one that is not there.
 func (s *Store) Leave(ctx context.Context, tenant string, id session.ID, name, text string) error {
-	key := s.sessionKey(tenant, id)
-	return s.do(ctx, "leave", func(c goredis.UniversalClient) error {
-		there, err := c.HExists(ctx, key, "h").Result()
-		if err != nil || !there {
-			return err
-		}
-		return c.HSet(ctx, key, "l:"+name, text).Err()
-	})
+	p := newPlan(&s.scripts.jot)
+	p.add(s.base(tenant), "s", string(id[:]), "l:"+name, text)
+	return s.commit(ctx, "leave", p, tenant)
 }
 
 // Take gives what was left under a name, once.

@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -38,12 +37,8 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 		}
 		return err
 	})
-	slices.SortFunc(list, compareDeltas)
+	slices.SortFunc(list, trial.Compare)
 	return list, err
-}
-
-func compareDeltas(a, b trial.Delta) int {
-	return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Day, b.Day))
 }
 
 func (s *Store) moved(ctx context.Context, c goredis.UniversalClient, tenant string) (string, error) {

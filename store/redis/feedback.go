@@ -2,10 +2,7 @@ package redis
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -18,38 +15,23 @@ import (
 	"precept/session"
 )
 
-// rankSize is what stands before an entry's JSON: seconds (8 bytes), nanoseconds (4) and SHA-256 of
-// the JSON. Of two versions of an entry the one with the greater rank stands, whatever the order of
-// arrival.
-const rankSize = 8 + 4 + sha256.Size
-
-func packEntry(e feedback.Entry) (string, error) {
-	e.At = e.At.UTC().Round(0) // one instant, one text
-	data, err := json.Marshal(e)
+// An entry is kept as its rank and its JSON: scripts compare the ranks.
+func packEntry(e *feedback.Entry) (string, error) {
+	data, err := e.Encode()
 	if err != nil {
 		return "", fmt.Errorf("feedback %q: %w: %w", e.ID, session.ErrInvalid, err)
 	}
-	if len(data) > maxDocument {
-		return "", fmt.Errorf("feedback %q: %w: it has %d bytes, more than %d", e.ID, session.ErrInvalid, len(data), maxDocument)
-	}
-	b := []byte(ordered(e.At.Unix()))
-	b = binary.BigEndian.AppendUint32(b, uint32(e.At.Nanosecond())) //nolint:gosec // below 10^9
-	sum := sha256.Sum256(data)
-	return string(append(append(b, sum[:]...), data...)), nil
+	return string(append(feedback.Rank(e.At, data), data...)), fits("feedback "+e.ID, len(data))
 }
 
 func unpackEntry(v string) (e feedback.Entry, err error) {
-	if len(v) < rankSize {
+	if len(v) < feedback.RankSize {
 		return e, fmt.Errorf("%w: a feedback is cut", ErrCorrupt)
 	}
-	if err := json.Unmarshal([]byte(v[rankSize:]), &e); err != nil {
+	if err := json.Unmarshal([]byte(v[feedback.RankSize:]), &e); err != nil {
 		return e, fmt.Errorf("%w: a feedback does not parse: %w", ErrCorrupt, err)
 	}
 	return e, nil
-}
-
-func sortEntries(list []feedback.Entry) {
-	slices.SortFunc(list, func(a, b feedback.Entry) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
 }
 
 // AddFeedback joins entries to the sets of sessions and says how many changed each set: an entry
@@ -62,7 +44,7 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 	owners := map[*call][]session.ID{}
 	for _, id := range slices.SortedFunc(maps.Keys(entries), func(a, b session.ID) int { return bytes.Compare(a[:], b[:]) }) {
 		for _, e := range entries[id] {
-			v, err := packEntry(e)
+			v, err := packEntry(&e)
 			if err != nil {
 				return nil, fmt.Errorf("redis: add feedback: %w", err)
 			}
@@ -132,6 +114,6 @@ func unpackEntries(values []string) (list []feedback.Entry, err error) {
 		}
 		list = append(list, e)
 	}
-	sortEntries(list)
+	feedback.Sort(list)
 	return list, nil
 }

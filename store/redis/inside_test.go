@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"precept/feedback"
 )
 
 func TestBreaker(t *testing.T) {
@@ -106,7 +108,7 @@ func TestUnpackRefusesGarbage(t *testing.T) {
 			t.Errorf("exchange %q: %v", v, err)
 		}
 	}
-	for _, v := range []string{"", "short", strings.Repeat("x", rankSize) + "{"} {
+	for _, v := range []string{"", "short", strings.Repeat("x", feedback.RankSize) + "{"} {
 		if _, err := unpackEntry(v); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("entry %q: %v", v, err)
 		}

@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -32,7 +31,6 @@ const scanNotes = 500
 
 // EachNote hands over the tenant's notes whose keys begin with prefix, by key.
 func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error {
-	type note struct{ key, data string }
 	found := map[string]string{} // a scan may tell a note twice
 	err := s.do(ctx, "notes", func(c goredis.UniversalClient) error {
 		for cursor := uint64(0); ; {
@@ -53,13 +51,8 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 	if err != nil {
 		return err
 	}
-	list := make([]note, 0, len(found))
-	for k, v := range found {
-		list = append(list, note{k, v})
-	}
-	slices.SortFunc(list, func(a, b note) int { return cmp.Compare(a.key, b.key) })
-	for _, n := range list {
-		if err := errors.Join(ctx.Err(), fn(n.key, []byte(n.data))); err != nil {
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		if err := errors.Join(ctx.Err(), fn(key, []byte(found[key]))); err != nil {
 			return err
 		}
 	}
@@ -76,7 +69,7 @@ func (s *Store) Jot(ctx context.Context, tenant string, marks map[session.ID][]b
 		p.add(base, "n", key, string(notes[key]))
 	}
 	for id, data := range marks {
-		p.add(base, "s", string(id[:]), string(data))
+		p.add(base, "s", string(id[:]), "jot", string(data))
 	}
 	if len(p.calls) == 0 {
 		return ctx.Err()

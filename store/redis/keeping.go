@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"strings"
+	"sync"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -156,27 +157,19 @@ func (s *Store) count(ctx context.Context, c goredis.UniversalClient, base strin
 
 // infos reads a section of INFO from every server that holds data, in no order.
 func (s *Store) infos(ctx context.Context, c goredis.UniversalClient, section string) (list []map[string]string, err error) {
+	var mu sync.Mutex // a Cluster's servers are asked side by side
 	one := func(ctx context.Context, n *goredis.Client) error {
 		text, err := n.Info(ctx, section).Result()
 		if err == nil {
+			mu.Lock()
+			defer mu.Unlock()
 			list = append(list, parseInfo(text))
 		}
 		return err
 	}
 	switch c := c.(type) {
 	case *goredis.ClusterClient:
-		texts := make(chan string, 64)
-		err = c.ForEachMaster(ctx, func(ctx context.Context, n *goredis.Client) error {
-			text, err := n.Info(ctx, section).Result()
-			if err == nil {
-				texts <- text
-			}
-			return err
-		})
-		close(texts)
-		for text := range texts {
-			list = append(list, parseInfo(text))
-		}
+		err = c.ForEachMaster(ctx, one)
 	case *goredis.Client:
 		err = one(ctx, c)
 	}

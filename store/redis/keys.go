@@ -57,15 +57,6 @@ func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }
 // score is a time as a sorted set holds it.
 func score(t time.Time) string { return strconv.FormatInt(micros(t), 10) }
 
-// sessionID reads the hex form that exchanges carry.
-func sessionID(text string) (session.ID, error) {
-	id, ok := session.ParseID(text)
-	if !ok {
-		return id, fmt.Errorf("%w: session %q is not %d hex digits", session.ErrInvalid, text, hex.EncodedLen(len(id)))
-	}
-	return id, nil
-}
-
 func toID(b string) (id session.ID) {
 	copy(id[:], b)
 	return id

@@ -46,7 +46,7 @@ func (s *Store) Maxima(ctx context.Context, tenant string) (list []trial.Delta, 
 		}
 		return nil
 	})
-	slices.SortFunc(list, compareDeltas)
+	slices.SortFunc(list, trial.Compare)
 	return list, err
 }
 

@@ -19,7 +19,7 @@ import (
 // AddFeedback. The exchange may land between the caller's look-up and Park: look the key up once
 // more afterwards.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
-	v, err := packEntry(e)
+	v, err := packEntry(&e)
 	if err != nil {
 		return fmt.Errorf("redis: park: %w", err)
 	}

@@ -52,7 +52,12 @@ func toExchange(v string) (sample.Exchange, error) {
 func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (id session.ID, ok bool, err error) {
 	k := digest(sampleID)
 	v, ok, err := s.value(ctx, "sample", s.base(tenant)+bucket("i", k), k)
-	return toID(string(v)), ok, err
+	if !ok || err != nil {
+		return id, false, err
+	}
+	id = toID(string(v))
+	_, ok, err = s.value(ctx, "sample", s.base(tenant)+"m:"+id.String(), sampleID) // it may have been built anew without it
+	return id, ok, err
 }
 
 // toSample puts a sample together from its stream entry and its document.

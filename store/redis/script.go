@@ -2,11 +2,8 @@ package redis
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // EVALSHA's name of a script, no secret
 	"embed"
-	"encoding/hex"
 	"fmt"
-	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -17,7 +14,10 @@ import (
 var sources embed.FS
 
 // script is one of lua/*.lua, with common.lua in front of it.
-type script struct{ name, text, sha string }
+type script struct {
+	*goredis.Script
+	name string
+}
 
 // scripts are all of them.
 type scripts struct {
@@ -38,9 +38,7 @@ func loadScripts() (s scripts, err error) {
 		if err != nil {
 			return s, err
 		}
-		text := string(head) + string(body)
-		sum := sha1.Sum([]byte(text)) //nolint:gosec // see above
-		*to = script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
+		*to = script{goredis.NewScript(string(head) + string(body)), name}
 	}
 	return s, nil
 }
@@ -50,9 +48,13 @@ type call struct {
 	script *script
 	base   string
 	args   []any
+	items  int
 	bytes  int
 	reply  any
 }
+
+// keys are what a script is told to touch: one key of the tenant, which stands for all of them.
+func (c *call) keys() []string { return []string{c.base + "t"} }
 
 // The bounds of one run, so that no script holds the server up for more than some milliseconds, and
 // of one pipeline.
@@ -68,11 +70,10 @@ type plan struct {
 	script *script
 	calls  []*call
 	open   map[string]*call // the newest call of each base
-	items  map[string]int
 }
 
 func newPlan(s *script) *plan {
-	return &plan{script: s, open: map[string]*call{}, items: map[string]int{}}
+	return &plan{script: s, open: map[string]*call{}}
 }
 
 // add puts an item into the tenant's newest run, or into a new one, and returns that run.
@@ -82,14 +83,14 @@ func (p *plan) add(base string, args ...any) *call {
 		size += len(a.(string)) + 16 //nolint:forcetypeassert // all of ours are
 	}
 	c := p.open[base]
-	if c == nil || p.items[base] >= callItems || c.bytes+size > callBytes && c.bytes > 0 {
+	if c == nil || c.items >= callItems || c.bytes+size > callBytes && c.bytes > 0 {
 		c = &call{script: p.script, base: base}
 		p.calls = append(p.calls, c)
-		p.open[base], p.items[base] = c, 0
+		p.open[base] = c
 	}
 	c.args = append(c.args, args...)
 	c.bytes += size
-	p.items[base]++
+	c.items++
 	return c
 }
 
@@ -119,12 +120,12 @@ func evalSHA(ctx context.Context, c goredis.UniversalClient, calls []*call) (mis
 	pipe := c.Pipeline()
 	cmds := make([]*goredis.Cmd, len(calls))
 	for i, k := range calls {
-		cmds[i] = pipe.EvalSha(ctx, k.script.sha, []string{k.base + "t"}, k.args...)
+		cmds[i] = k.script.EvalSha(ctx, pipe, k.keys(), k.args...)
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	for i, k := range calls {
 		switch err := cmds[i].Err(); {
-		case err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT"):
+		case goredis.HasErrorPrefix(err, "NOSCRIPT"):
 			missing = append(missing, k)
 		case err != nil:
 			return nil, fmt.Errorf("script %s: %w", k.script.name, err)
@@ -137,7 +138,7 @@ func evalSHA(ctx context.Context, c goredis.UniversalClient, calls []*call) (mis
 
 func eval(ctx context.Context, c goredis.UniversalClient, calls []*call) error {
 	for _, k := range calls {
-		reply, err := c.Eval(ctx, k.script.text, []string{k.base + "t"}, k.args...).Result()
+		reply, err := k.script.Eval(ctx, c, k.keys(), k.args...).Result()
 		if err != nil {
 			return fmt.Errorf("script %s: %w", k.script.name, err)
 		}

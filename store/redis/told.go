@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -81,10 +82,9 @@ func (s *Store) told(ctx context.Context, c goredis.UniversalClient, tenant stri
 
 // Settled says which of a tenant's sessions the counters know.
 func (s *Store) Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error) {
-	out := make([]bool, len(ids))
+	out := make([]bool, 0, len(ids))
 	err := s.do(ctx, "settled", func(c goredis.UniversalClient) error {
-		for from := 0; from < len(ids); from += 500 {
-			part := ids[from:min(from+500, len(ids))]
+		for part := range slices.Chunk(ids, 500) {
 			pipe := c.Pipeline()
 			cmds := make([]*goredis.BoolCmd, len(part))
 			for i, id := range part {
@@ -93,8 +93,8 @@ func (s *Store) Settled(ctx context.Context, tenant string, ids []session.ID) ([
 			if err := each(ctx, pipe); err != nil {
 				return err
 			}
-			for i := range part {
-				out[from+i] = cmds[i].Val()
+			for _, cmd := range cmds {
+				out = append(out, cmd.Val())
 			}
 		}
 		return nil

@@ -1,16 +1,13 @@
 package redis
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha1" //nolint:gosec // the digest that Redis' scripts have
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -157,6 +154,10 @@ func (w *writing) base(tenant string) string {
 
 // encode checks everything before anything is sent.
 func (w *writing) encode(b session.Batch) error {
+	docs, err := b.Documents()
+	if err != nil {
+		return err
+	}
 	for i := range b.Rows {
 		if err := w.row(&b.Rows[i]); err != nil {
 			return err
@@ -167,16 +168,24 @@ func (w *writing) encode(b session.Batch) error {
 		w.items = append(w.items, item{base: w.base(e.Tenant), args: []any{"e", string(e.ID[:]), echoBytes(e.Key), ordered(micros(e.At)), score(e.At)}})
 	}
 	for i := range b.Exchanges {
-		if err := w.exchange(&b.Exchanges[i]); err != nil {
-			return fmt.Errorf("exchange %q: %w", b.Exchanges[i].ID, err)
+		if err := w.exchange(&b.Exchanges[i], docs.Sessions[i], packExchange(docs.Exchanges[i])); err != nil {
+			return err
 		}
 	}
 	for i := range b.Samples {
-		if err := w.sample(&b.Samples[i]); err != nil {
-			return fmt.Errorf("sample %q: %w", b.Samples[i].Sample.ID, err)
+		if err := w.sample(&b.Samples[i], string(docs.Samples[i])); err != nil {
+			return err
 		}
 	}
 	w.whole(&b)
+	return nil
+}
+
+// fits refuses what is too large to be sent.
+func fits(what string, bytes int) error {
+	if bytes > maxDocument {
+		return fmt.Errorf("%s: %w: it has %d bytes, more than %d", what, session.ErrInvalid, bytes, maxDocument)
+	}
 	return nil
 }
 
@@ -195,53 +204,27 @@ func (w *writing) whole(b *session.Batch) {
 }
 
 func (w *writing) row(r *session.Row) error {
-	if len(r.Data) > maxDocument {
-		return fmt.Errorf("%w: session %s has %d bytes, more than %d", session.ErrInvalid, r.ID, len(r.Data), maxDocument)
-	}
 	w.items = append(w.items, item{
 		base: w.base(r.Tenant), placed: true,
 		args: []any{"r", string(r.ID[:]), ordered(micros(r.Started)), ordered(micros(r.Seen)), score(r.Seen), bit(r.Closed), bit(r.StandIn), string(r.Data)},
 	})
-	return nil
+	return fits("session "+r.ID.String(), len(r.Data))
 }
 
-func (w *writing) exchange(e *sample.Exchange) error {
-	id, err := sessionID(e.Session)
-	if err != nil {
-		return err
-	}
-	if e.ID == "" {
-		return fmt.Errorf("%w: it has no id", session.ErrInvalid)
-	}
-	doc := packExchange(e)
-	if len(doc) > maxDocument {
-		return fmt.Errorf("%w: it has %d bytes, more than %d", session.ErrInvalid, len(doc), maxDocument)
-	}
+func (w *writing) exchange(e *sample.Exchange, id session.ID, doc string) error {
 	w.items = append(w.items, item{
 		base: w.base(e.Tenant), placed: true,
 		args: []any{"x", string(id[:]), digest(e.ID), score(e.At), doc, ordered(micros(e.At))},
 	})
-	return nil
+	return fits("exchange "+e.ID, len(doc))
 }
 
-func (w *writing) sample(m *session.StoredSample) error {
-	if m.Sample.ID == "" {
-		return fmt.Errorf("%w: it has no id", session.ErrInvalid)
-	}
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(m.Sample); err != nil {
-		return fmt.Errorf("%w: %w", session.ErrInvalid, err)
-	}
-	if buf.Len() > maxDocument {
-		return fmt.Errorf("%w: it has %d bytes, more than %d", session.ErrInvalid, buf.Len(), maxDocument)
-	}
+func (w *writing) sample(m *session.StoredSample, doc string) error {
 	w.items = append(w.items, item{base: w.base(m.Tenant), args: []any{
-		"m", string(m.ID[:]), score(m.CreatedAt), m.Sample.ID, digest(m.Sample.ID), strings.TrimSuffix(buf.String(), "\n"),
+		"m", string(m.ID[:]), score(m.CreatedAt), m.Sample.ID, digest(m.Sample.ID), doc,
 		m.Tenant, m.Agent, m.Family, m.CreatedAt.UTC().Format(time.RFC3339Nano),
 	}})
-	return nil
+	return fits("sample "+m.Sample.ID, len(doc))
 }
 
 func bit(b bool) string {
@@ -253,8 +236,7 @@ func bit(b bool) string {
 
 // An exchange's document: the length of its JSON (4 bytes), the JSON without its new items, and the
 // list of these, byte for byte, or nothing.
-func packExchange(e *sample.Exchange) string {
-	enc := e.Encode()
+func packExchange(enc sample.Encoded) string {
 	b := make([]byte, 4, 4+len(enc.Data)+len(enc.Items))
 	binary.BigEndian.PutUint32(b, uint32(len(enc.Data))) //nolint:gosec // what is longer than maxDocument is refused
 	return string(append(append(b, enc.Data...), enc.Items...))

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"encoding/json"
@@ -11,13 +12,6 @@ import (
 
 // outExchange is what aside.out says of an exchange, which is not tried again.
 const outExchange = 2
-
-// asideDoc is what stands of a mark in its document.
-type asideDoc struct {
-	Exchange string `json:"exchange,omitempty"`
-	Step     string `json:"step"`
-	Why      string `json:"why"`
-}
 
 // SetAside marks sessions and exchanges at which a step panicked. A session is neither due nor
 // unsettled from then on, until Readmit lets it in again or a settlement of it goes through.
@@ -47,7 +41,7 @@ func (t *tx) setAside(a *session.Aside) error {
 	if err != nil {
 		return err
 	}
-	doc, err := json.Marshal(asideDoc{a.Exchange, a.Step, a.Why})
+	doc, err := json.Marshal(a)
 	if err != nil {
 		return fmt.Errorf("%w: %w", session.ErrInvalid, err)
 	}
@@ -96,15 +90,11 @@ func (s *Store) Aside(ctx context.Context, limit int) (list []session.Aside, tot
 		}
 		err = c.query(`SELECT t.name, s.id, a.tries, a.at, a.data FROM aside a JOIN sessions s USING(sid) JOIN tenants t ON t.id = s.tenant
 			ORDER BY a.at DESC, a.k LIMIT ?`, func(row []driver.Value) error {
-			var doc asideDoc
-			if err := decode(row[4], &doc); err != nil {
-				return err
-			}
-			r.list = append(r.list, session.Aside{
-				Tenant: text(row[0]), ID: toID(blob(row[1])), Tries: int(integer(row[2])), At: fromMicros(integer(row[3])),
-				Exchange: doc.Exchange, Step: doc.Step, Why: doc.Why,
-			})
-			return ctx.Err()
+			var a session.Aside
+			err := decode(row[4], &a)
+			a.Tenant, a.ID, a.Tries, a.At = text(row[0]), toID(blob(row[1])), int(integer(row[2])), fromMicros(integer(row[3]))
+			r.list = append(r.list, a)
+			return cmp.Or(err, ctx.Err())
 		}, int64(limit))
 		return r, err
 	})

@@ -157,11 +157,7 @@ func (s *Store) Counters(ctx context.Context, tenant string) ([]trial.Delta, err
 			}
 			return ctx.Err()
 		}, n)
-		slices.SortFunc(list, compareDeltas)
+		slices.SortFunc(list, trial.Compare)
 		return list, err
 	})
-}
-
-func compareDeltas(a, b trial.Delta) int {
-	return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Day, b.Day))
 }

@@ -2,11 +2,8 @@ package sqlite
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"crypto/sha256"
 	"database/sql/driver"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -141,20 +138,14 @@ func (t *tx) supersedes(e feedback.Entry, data []byte, query string, args ...any
 		if err := decode(row[0], &old); err != nil {
 			return err
 		}
-		if c := e.At.Compare(old.At); c != 0 {
-			wins = c > 0
-			return nil
-		}
-		a, b := sha256.Sum256(data), sha256.Sum256(blob(row[0]))
-		wins = bytes.Compare(a[:], b[:]) > 0
+		wins = bytes.Compare(feedback.Rank(e.At, data), feedback.Rank(old.At, blob(row[0]))) > 0
 		return nil
 	}, args...)
 	return found, wins, err
 }
 
 func encodeEntry(e feedback.Entry) ([]byte, error) {
-	e.At = e.At.UTC().Round(0) // one instant, one text
-	data, err := json.Marshal(e)
+	data, err := e.Encode()
 	if err != nil {
 		return nil, fmt.Errorf("feedback %q: %w: %w", e.ID, session.ErrInvalid, err)
 	}
@@ -191,7 +182,7 @@ func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) ([]feed
 			r.list = append(r.list, e)
 			return ctx.Err()
 		}, sid)
-		sortEntries(r.list)
+		feedback.Sort(r.list)
 		return r, err
 	})
 	return r.list, r.heard, err
@@ -209,8 +200,4 @@ func (s *Store) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, 
 			}, int64(limit))
 		return list, err
 	})
-}
-
-func sortEntries(list []feedback.Entry) {
-	slices.SortFunc(list, func(a, b feedback.Entry) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
 }

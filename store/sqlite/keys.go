@@ -3,8 +3,6 @@ package sqlite
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
-	"fmt"
 	"time"
 
 	"precept/session"
@@ -34,17 +32,6 @@ func mix(z uint64) uint64 {
 // Times are kept as microseconds, as a Redis score could hold them too. The zero time survives.
 func micros(t time.Time) int64     { return t.UnixMicro() }
 func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }
-
-// sessionID reads the hex form that exchanges carry.
-func sessionID(text string) (id session.ID, err error) {
-	if len(text) != hex.EncodedLen(len(id)) {
-		return id, fmt.Errorf("%w: session %q is not %d hex digits", session.ErrInvalid, text, hex.EncodedLen(len(id)))
-	}
-	if _, err := hex.Decode(id[:], []byte(text)); err != nil {
-		return id, fmt.Errorf("%w: session %q: %w", session.ErrInvalid, text, err)
-	}
-	return id, nil
-}
 
 // toID reads an id column.
 func toID(b []byte) (id session.ID) {

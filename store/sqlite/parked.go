@@ -134,7 +134,7 @@ func (t *tx) unpark(echo int64) (list []feedback.Entry, err error) {
 		return nil
 	}, echo)
 	t.totals[totalParked] -= int64(len(list))
-	sortEntries(list)
+	feedback.Sort(list)
 	return list, err
 }
 

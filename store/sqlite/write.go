@@ -1,12 +1,9 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
 	"database/sql/driver"
-	"encoding/json"
 	"fmt"
-	"slices"
 
 	"precept/sample"
 	"precept/session"
@@ -18,7 +15,11 @@ import (
 //
 // With session.ErrInvalid, one of its values can never be stored: take it out of the batch.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
-	docs, err := s.encode(b) // before the writer is taken: encoding is half of the work
+	docs, err := b.Documents() // before the writer is taken: encoding is half of the work
+	var as packed
+	if err == nil {
+		as, err = s.pack(&docs)
+	}
 	if err != nil {
 		return fmt.Errorf("sqlite: write: %w", err)
 	}
@@ -35,12 +36,12 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 			return err
 		}
 		for i, e := range b.Exchanges {
-			if err := t.putExchange(e, docs.ids[i], docs.exchanges[i], docs.items[i]); err != nil {
+			if err := t.putExchange(e, docs.Sessions[i], as.exchanges[i], as.items[i]); err != nil {
 				return err
 			}
 		}
 		for i, m := range b.Samples {
-			if err := t.putSample(m, docs.samples[i]); err != nil {
+			if err := t.putSample(m, as.samples[i]); err != nil {
 				return err
 			}
 		}
@@ -97,49 +98,25 @@ func (t *tx) wholeOf(ref session.Ref, keep map[int64]bool) error {
 	return err
 }
 
-// documents are the parts of a batch that are stored as JSON.
-type documents struct {
-	ids                       []session.ID // of the exchanges' sessions
-	exchanges, items, samples [][]byte
-}
+// packed are the documents of exchanges and samples, and the items of exchanges, as they are kept.
+type packed struct{ exchanges, items, samples [][]byte }
 
-func (s *Store) encode(b session.Batch) (d documents, err error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	doc := func(v any) ([]byte, error) {
-		buf.Reset()
-		if err := enc.Encode(v); err != nil {
-			return nil, fmt.Errorf("%w: %w", session.ErrInvalid, err)
+func (s *Store) pack(d *session.Documents) (p packed, err error) {
+	pack := func(list *[][]byte, doc []byte) {
+		var out []byte
+		if err == nil {
+			out, err = s.packer.pack(doc)
 		}
-		return s.packer.pack(slices.Clone(bytes.TrimSuffix(buf.Bytes(), []byte("\n"))))
+		*list = append(*list, out)
 	}
-	d.ids = make([]session.ID, len(b.Exchanges))
-	d.exchanges, d.items, d.samples = make([][]byte, len(b.Exchanges)), make([][]byte, len(b.Exchanges)), make([][]byte, len(b.Samples))
-	for i, e := range b.Exchanges {
-		if d.ids[i], err = sessionID(e.Session); err != nil {
-			return d, fmt.Errorf("exchange %q: %w", e.ID, err)
-		}
-		if e.ID == "" {
-			return d, fmt.Errorf("exchange of turn %d of session %s: %w: it has no id", e.Turn, e.Session, session.ErrInvalid)
-		}
-		enc := e.Encode()
-		if d.exchanges[i], err = s.packer.pack(enc.Data); err == nil {
-			d.items[i], err = s.packer.pack(enc.Items)
-		}
-		if err != nil {
-			return d, fmt.Errorf("exchange %q: %w", e.ID, err)
-		}
+	for _, e := range d.Exchanges {
+		pack(&p.exchanges, e.Data)
+		pack(&p.items, e.Items)
 	}
-	for i, m := range b.Samples {
-		if m.Sample.ID == "" {
-			return d, fmt.Errorf("sample of session %s: %w: it has no id", m.ID, session.ErrInvalid)
-		}
-		if d.samples[i], err = doc(m.Sample); err != nil {
-			return d, fmt.Errorf("sample %q: %w", m.Sample.ID, err)
-		}
+	for _, doc := range d.Samples {
+		pack(&p.samples, doc)
 	}
-	return d, nil
+	return p, err
 }
 
 func (t *tx) putExchange(e sample.Exchange, id session.ID, data, items []byte) error {

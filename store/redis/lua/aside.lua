@@ -1,7 +1,7 @@
 -- Marks of sessions and exchanges at which a step panicked, in the hash 'aside': under the session's id, and behind it the
 -- exchange's where there is one, stands whether it is left alone (1), may be tried again (0) or is an exchange (2), then how
 -- often it was set aside (6 digits), and a document.
-local op, n = arg(), 0
+local n = 0
 local aside = P .. 'aside'
 
 -- where is the place of an open session among those that are due.
@@ -25,9 +25,8 @@ local function out()
   end
 end
 
-if op == 'out' then
-  while more() do out() end
-else
+-- back lets sessions be tried again that were set aside fewer times than most.
+local function back()
   local most, all = tonumber(arg()), call('HGETALL', aside)
   for i = 1, #all, 2 do
     local id, value = all[i], all[i + 1]
@@ -39,6 +38,10 @@ else
       n = n + 1
     end
   end
+end
+
+while more() do
+  if arg() == 'out' then out() else back() end
 end
 done()
 return n

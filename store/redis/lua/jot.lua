@@ -1,14 +1,12 @@
--- Notes of sessions and of the tenant. Each is its kind (s or n), its id or key, and its text; an empty note of the tenant is
--- deleted, and nothing is noted of a session that is not there.
+-- Notes of sessions and of the tenant. One of a session is its id, a field and a text, and nothing is noted of a session that
+-- is not there; one of the tenant is a key and a text, and an empty one is deleted.
 while more() do
-  local kind, name, text = arg(), arg(), arg()
-  if kind == 's' then
-    local s = key('s', name)
-    if call('HEXISTS', s, 'h') == 1 then call('HSET', s, 'jot', text) end
-  elseif text == '' then
-    call('HDEL', P .. 'notes', name)
+  if arg() == 's' then
+    local s, field, text = key('s', arg()), arg(), arg()
+    if call('HEXISTS', s, 'h') == 1 then call('HSET', s, field, text) end
   else
-    call('HSET', P .. 'notes', name, text)
+    local name, text = arg(), arg()
+    if text == '' then call('HDEL', P .. 'notes', name) else call('HSET', P .. 'notes', name, text) end
   end
 end
 return 1

@@ -71,7 +71,8 @@ local function echo()
   end
   if not placed then list[#list + 1] = time .. id end
   local new = table.concat(list, '', 1, math.min(#list, 4))
-  if new ~= old then call('HSET', hash, k, new) end
+  if new == old then return end -- it stands there, or four newer ones do
+  call('HSET', hash, k, new)
   if not known then call('APPEND', key('k', id), 'e' .. k) end
 end
 
