@@ -1,0 +1,229 @@
+package wire_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+	"pgregory.net/rapid"
+
+	"precept/wire"
+)
+
+func parsed(t *testing.T, d wire.Dialect, body string) *wire.Request {
+	t.Helper()
+	r, err := wire.Parse(d, []byte(body))
+	if err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	return r
+}
+
+// What the model made, what a tool gave back and what is not known here: by the type of the item.
+func TestRolesOfResponsesItems(t *testing.T) {
+	for role, kinds := range map[wire.Role]string{
+		wire.RoleTool: "function_call_output custom_tool_call_output local_shell_call_output shell_call_output " +
+			"apply_patch_call_output computer_call_output mcp_call_output",
+		wire.RoleAssistant: "function_call custom_tool_call local_shell_call shell_call apply_patch_call computer_call " +
+			"web_search_call file_search_call image_generation_call code_interpreter_call mcp_call mcp_list_tools " +
+			"mcp_approval_request tool_search_call reasoning compaction item_reference",
+		wire.RoleOther: "mcp_approval_response additional_tools compaction_trigger something_new",
+	} {
+		for kind := range strings.FieldsSeq(kinds) {
+			item := `{"type":"` + kind + `","id":"x","call_id":"c"}`
+			r := parsed(t, wire.Responses, `{"input":[{"role":"user","content":"a"},`+item+`,{"role":"user","content":"b"}]}`)
+			if r.Role(1) != role || (r.New() == 2) != (role == wire.RoleAssistant) {
+				t.Errorf("%s: role %d, what is new begins at %d", kind, r.Role(1), r.New())
+			}
+		}
+	}
+}
+
+// Calls of the Responses API are whole before their item is, and also where the stream is cut
+// behind them; pieces that come after the whole change nothing.
+func TestCallsOfACutStream(t *testing.T) {
+	event := func(kind, rest string) string {
+		return `data: {"type":"` + kind + `","output_index":0` + rest + "}\n\n"
+	}
+	function := event("response.output_item.added", `,"item":{"type":"function_call","id":"fc","call_id":"c1","name":"sh","arguments":""}`)
+	custom := event("response.output_item.added", `,"item":{"type":"custom_tool_call","id":"ct","call_id":"c1","name":"sh","input":""}`)
+	for name, k := range map[string]struct{ stream, want string }{
+		"pieces of arguments": {function + event("response.function_call_arguments.delta", `,"delta":"{\"a\":"`) + event("response.function_call_arguments.delta", `,"delta":"1}"`), `{"a":1}`},
+		"the arguments, whole": {
+			function + event("response.function_call_arguments.delta", `,"delta":"{\"a\""`) + event("response.function_call_arguments.done", `,"arguments":"{\"a\":2}"`),
+			`{"a":2}`,
+		},
+		"pieces of an input":           {custom + event("response.custom_tool_call_input.delta", `,"delta":"ls "`) + event("response.custom_tool_call_input.delta", `,"delta":"-l"`), "ls -l"},
+		"the input, whole":             {custom + event("response.custom_tool_call_input.done", `,"input":"pwd"`), "pwd"},
+		"whole, and no text":           {function + event("response.function_call_arguments.done", `,"arguments":{"a":2}`), ""},
+		"pieces behind the whole item": {function + event("response.output_item.done", `,"item":{"type":"function_call","id":"fc","call_id":"c1","name":"sh","arguments":"{}"}`) + event("response.function_call_arguments.delta", `,"delta":"x"`) + event("response.function_call_arguments.done", `,"arguments":"y"`), "{}"},
+	} {
+		r := wire.NewReplyReader(wire.Responses, -1, 1<<20)
+		_, _ = io.WriteString(r, k.stream)
+		rep := r.Reply()
+		if len(rep.Calls) != 1 || rep.Calls[0] != (wire.Call{ID: "c1", Name: "sh", Args: k.want}) || rep.Complete {
+			t.Errorf("%s: %+v, complete %v", name, rep.Calls, rep.Complete)
+		}
+	}
+}
+
+// The system prompt is instructions or system and the messages that the list begins with, without
+// what precept put there; later ones are none.
+func TestSystemText(t *testing.T) {
+	block := `Lessons from past experience:\n- x\nEnd of lessons.\n`
+	for name, k := range map[string]struct {
+		d          wire.Dialect
+		body, want string
+	}{
+		"none":               {wire.Chat, `{"messages":[{"role":"user","content":"u"}]}`, ""},
+		"chat":               {wire.Chat, `{"messages":[{"role":"system","content":"one"},{"role":"developer","content":[{"type":"text","text":"two"}]},{"role":"user","content":"u"},{"role":"system","content":"late"}]}`, "one\ntwo"},
+		"an empty one first": {wire.Chat, `{"messages":[{"role":"system","content":""},{"role":"system","content":"two"},{"role":"user","content":"u"}]}`, "two"},
+		"instructions":       {wire.Responses, `{"instructions":"one","input":[{"role":"developer","content":"two"},{"role":"user","content":"u"}]}`, "one\ntwo"},
+		"system as parts":    {wire.Messages, `{"system":[{"type":"text","text":"one"},{"type":"text","text":"two"}],"messages":[{"role":"user","content":"u"}]}`, "one\ntwo"},
+		"our own block":      {wire.Messages, `{"system":"one\n` + block + `","messages":[{"role":"user","content":"u"}]}`, "one"},
+	} {
+		if got := parsed(t, k.d, k.body).SystemText(); got != k.want {
+			t.Errorf("%s: %q, want %q", name, got, k.want)
+		}
+	}
+}
+
+// A text as a JSON string is what encoding/json makes of it, whatever its bytes are.
+func TestAppendString(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) + rapid.String().Draw(t, "text")
+		want, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ours, theirs string
+		if err := json.Unmarshal(wire.AppendString(nil, s), &ours); err != nil {
+			t.Fatalf("%q: %v", s, err)
+		}
+		if err := json.Unmarshal(want, &theirs); err != nil || ours != theirs {
+			t.Fatalf("%q: %q, want %q (%v)", s, ours, theirs, err)
+		}
+	})
+}
+
+// Our own errors are JSON in each dialect's shape, whatever is said in them.
+func TestErrorBodies(t *testing.T) {
+	for _, d := range []wire.Dialect{wire.None, wire.Chat, wire.Responses, wire.Messages} {
+		body := wire.ErrorBody(d, 503, "it \"failed\"\n\xff<b>")
+		var got struct {
+			Type  string
+			Error struct{ Type, Message, Code string }
+		}
+		if err := json.Unmarshal(body, &got); err != nil || got.Error.Message != "it \"failed\"\n\uFFFD<b>" || got.Error.Type != "precept_error" {
+			t.Errorf("%s: %s, %v", d, body, err)
+		}
+		if shape := d == wire.Messages; shape != (got.Type == "error") || shape == (got.Error.Code == "service_unavailable") {
+			t.Errorf("%s: %s", d, body)
+		}
+	}
+	if body := wire.ErrorBody(wire.Chat, 418, "x"); !bytes.Contains(body, []byte(`"im_a_teapot"`)) {
+		t.Errorf("%s", body)
+	}
+}
+
+// Each encoding is undone under each of its names; what is cut, or of another one, is an error.
+func TestDecode(t *testing.T) {
+	const text = `{"messages":[]}`
+	pack := func(w io.WriteCloser, b *bytes.Buffer) []byte {
+		_, _ = io.WriteString(w, text)
+		_ = w.Close()
+		return b.Bytes()
+	}
+	var gz, br, zs bytes.Buffer
+	z, err := zstd.NewWriter(&zs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gzipped, brotlied, zstded := pack(gzip.NewWriter(&gz), &gz), pack(brotli.NewWriter(&br), &br), pack(z, &zs)
+	read := func(encoding string, body []byte) string {
+		r, err := wire.Decode(encoding, body)
+		if err != nil {
+			return "no: " + err.Error()
+		}
+		defer func() { _ = r.Close() }()
+		out, err := io.ReadAll(r)
+		if err != nil {
+			return "no: " + err.Error()
+		}
+		return string(out)
+	}
+	for encoding, body := range map[string][]byte{
+		"": []byte(text), "identity": []byte(text), "gzip": gzipped, "x-gzip": gzipped, " GZIP ": gzipped, "br": brotlied, "zstd": zstded,
+	} {
+		if got := read(encoding, body); got != text {
+			t.Errorf("%q: %s", encoding, got)
+		}
+	}
+	for encoding, body := range map[string][]byte{
+		"gzip": gzipped[:len(gzipped)-9], "br": brotlied[:len(brotlied)-2], "zstd": zstded[:len(zstded)-2], "deflate": []byte(text), "gzip, br": gzipped,
+	} {
+		if got := read(encoding, body); !strings.HasPrefix(got, "no: ") {
+			t.Errorf("%q: %s", encoding, got)
+		}
+	}
+}
+
+// A block in front of parts is a part of the kind that stands beside it: some servers know one
+// spelling only.
+func TestKindOfANewPart(t *testing.T) {
+	for name, k := range map[string]struct{ list, want string }{
+		"beside text":           {`[{"type":"text","text":"x"}]`, `[{"type":"text","text":"B"},{"type":"text","text":"x"}]`},
+		"beside input_text":     {`[{"type":"input_text","text":"x"}]`, `[{"type":"input_text","text":"B"},{"type":"input_text","text":"x"}]`},
+		"beside an answer":      {`[{"type":"output_text","text":"x"}]`, `[{"type":"input_text","text":"B"},{"type":"output_text","text":"x"}]`},
+		"before an image, text": {`[{"type":"input_image"},{"type":"text","text":"x"}]`, `[{"type":"text","text":"B"},{"type":"input_image"},{"type":"text","text":"x"}]`},
+		"of two texts":          {`[{"type":"text","text":"x"},{"type":"input_text","text":"y"}]`, `[{"type":"text","text":"B"},{"type":"text","text":"x"},{"type":"input_text","text":"y"}]`},
+		"an image alone":        {`[{"type":"input_image"}]`, `[{"type":"input_text","text":"B"},{"type":"input_image"}]`},
+		"nothing":               {`[ ]`, `[{"type":"input_text","text":"B"} ]`},
+	} {
+		const before, behind = `{"input":[{"type":"function_call_output","call_id":"c","output":`, `}]}`
+		out, err := parsed(t, wire.Responses, before+k.list+behind).Splice(nil, []wire.Edit{{Item: 0, Block: 0, Text: "B"}})
+		if err != nil || string(out) != before+k.want+behind {
+			t.Errorf("%s: %s, %v", name, out, err)
+		}
+	}
+}
+
+// What differs has another hash, also where it is neither words nor calls; what agents write anew
+// has not.
+func TestWhatHashesSee(t *testing.T) {
+	hash := func(item string) uint64 { return parsed(t, wire.Chat, `{"messages":[`+item+`]}`).Hash(0) }
+	user := func(text string) string { return fmt.Sprintf(`{"role":"user","content":%q}`, text) }
+	for name, k := range map[string]struct {
+		a, b string
+		same bool
+	}{
+		"reports without a call":    {user("I updated the files."), user("Format error:\n\n<error>\nx"), false},
+		"one report":                {user("I updated the files."), user("I updated the files.\n"), true},
+		"answers":                   {`{"role":"assistant","content":"a"}`, `{"role":"assistant","content":"b"}`, false},
+		"an answer with spaces":     {`{"role":"assistant","content":"a"}`, `{"role":"assistant","content":" a\n"}`, true},
+		"answers without any words": {`{"role":"assistant","content":null,"x":1}`, `{"role":"assistant","content":null,"x":2}`, false},
+		"images beside words":       {`{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"x"}}]}`, `{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"y"}}]}`, false},
+		"a text as one part":        {`{"role":"user","content":[{"type":"text","text":"a"}]}`, user("a"), true},
+		"two results":               {`{"role":"tool","tool_call_id":"c1","content":"a"}`, `{"role":"tool","tool_call_id":"c2","content":"a"}`, false},
+	} {
+		if got := hash(k.a) == hash(k.b); got != k.same {
+			t.Errorf("%s: same %v", name, got)
+		}
+	}
+	tools := func(names ...string) uint64 {
+		var list []string
+		for _, n := range names {
+			list = append(list, `{"type":"function","function":{"name":"`+n+`"}}`)
+		}
+		return parsed(t, wire.Chat, `{"messages":[`+user("a")+`],"tools":[`+strings.Join(list, ",")+`]}`).ToolsHash
+	}
+	if tools("ab", "c") == tools("a", "bc") || tools("a", "b") != tools("b", "a", "a") || tools("a") == tools("b") {
+		t.Error("tools are not told apart by their names")
+	}
+}
