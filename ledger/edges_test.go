@@ -35,6 +35,8 @@ func TestOutputsThatEndEarly(t *testing.T) {
 		{"go test before the package's end", "--- FAIL: TestTotal (0.00s)\n    cart_test.go:7: got 3", "go test | cart_test.go | TestTotal: got 3"},
 		{"go test at a place", "--- FAIL: TestTotal (0.00s)\n    cart_test.go:7: ", "go test | . | TestTotal: the test failed without a message"},
 		{"a JSON line of go test that is cut", `{"Action":"output","Package":"example.com/shop","Te`, ""},
+		{"JSON of go test before the package's end", `{"Action":"output","Package":"example.com/shop","Test":"TestA","Output":"--- FAIL: TestA (0.00s)\n"}` + "\n" + `{"Action":"output","Package":"example.com/shop","Test":"TestA","Output":"    a_test.go:7: one\n"}`, "go test | a_test.go | TestA: one"},
+		{"JSON of eslint that is cut", `[{"filePath":"/home/dev/shop/a.js","messages":[{"ruleId":"r-1","severity":2,"mess`, ""},
 		{"pytest in a section", "____ test_total ____\n\nE   assert 3 == 4", "pytest | . | test_total: assert 3 == 4"},
 	} {
 		if got := told(c.text); got != c.want {
@@ -74,6 +76,37 @@ func TestWhatBelongsTogether(t *testing.T) {
 		{"a test in a class", "____ TestCart.test_a ____\nE   one\n==== short test summary info ====\nFAILED a.py::TestCart::test_a - o...\n", "pytest | a.py | TestCart::test_a: one"},
 		{"a fixture that fails", "____ ERROR at setup of test_a ____\nE   no database\n==== short test summary info ====\nERROR a.py::test_a - n...\n", "pytest | a.py | test_a: no database"},
 		{"a path outside of the project", "/usr/lib/x.go:3:4: undefined: x\n", "go vet | /usr/lib/x.go | undefined: x"},
+		{"in the order of the output", "--- FAIL: TestA (0.00s)\n    a_test.go:7: one\nFAIL\texample.com/shop\t0.1s\n./b.go:3:4: undefined: x\nF401 `os` imported\n --> c.py:1:8\n", "go test | a_test.go | TestA: one\ngo vet | b.go | undefined: x\nruff | c.py | F401 `os` imported"},
+		{"in the order of the output, the other way", "F401 `os` imported\n --> c.py:1:8\n./b.go:3:4: undefined: x\n--- FAIL: TestA (0.00s)\n    a_test.go:7: one\nFAIL\texample.com/shop\t0.1s\n", "ruff | c.py | F401 `os` imported\ngo vet | b.go | undefined: x\ngo test | a_test.go | TestA: one"},
+		{"a note of a passing test behind a silent one", "--- FAIL: TestA (0.00s)\n--- PASS: TestB (0.00s)\n    b_test.go:8: two\nFAIL\texample.com/shop\t0.1s\n", "go test | . | TestA: the test failed without a message"},
+		{"two frames of ours", "--- FAIL: TestA (0.00s)\npanic: one\n\ngoroutine 1 [running]:\n\t/home/dev/shop/a.go:9 +0x2\n\t/home/dev/shop/b.go:9 +0x2\nFAIL\texample.com/shop\t0.1s\n", "go test | a.go | TestA: panic: one"},
+		{"the last words of a package", "no database\n\nFAIL\nFAIL\texample.com/shop\t0.1s\n", "go test | . | the package failed: no database"},
+		{"JSON that is no event, as last words", `{"level":"fatal","msg":"no database"}` + "\nFAIL\texample.com/shop\t0.1s\n", `go test | . | the package failed: {"level":"fatal","msg":"no database"}`},
+		{"a test that prints what a compiler would", `{"Action":"output","Package":"example.com/shop","Test":"TestA","Output":"a.go:3:4: a note\n"}`, ""},
+		{"a compiler in JSON", `{"ImportPath":"example.com/shop","Action":"build-output","Output":"./a.go:3:4: undefined: x\n"}` + "\n" + `{"ImportPath":"example.com/shop","Action":"build-fail"}`, "go vet | a.go | undefined: x"},
+		{"two packages in JSON, in each other's way", strings.Join([]string{
+			`{"Action":"output","Package":"example.com/shop/a","Output":"=== RUN   TestA\n"}`, `{"Action":"output","Package":"example.com/shop/b","Output":"=== RUN   TestB\n"}`,
+			`{"Action":"output","Package":"example.com/shop/a","Output":"    a_test.go:7: one\n"}`, `{"Action":"output","Package":"example.com/shop/b","Output":"    b_test.go:8: two\n"}`,
+			`{"Action":"output","Package":"example.com/shop/b","Output":"--- FAIL: TestB (0.00s)\n"}`, `{"Action":"output","Package":"example.com/shop/a","Output":"--- FAIL: TestA (0.00s)\n"}`,
+		}, "\n"), "go test | b/b_test.go | TestB: two\ngo test | a/a_test.go | TestA: one"},
+		{"a complaint of eslint in two lines", "a.js\n  3:7  error  one\n    and more of it\n  4:7  error  two  r-2\n", "eslint | a.js | one\neslint | a.js | two (r-2)"},
+		{"a place of JavaScript that says nothing", "a.js:3:4: started\n", ""},
+		{"a rule of Python with a colon", "a.py:3:80: E501: line too long\n", "ruff | a.py | E501 line too long"},
+		{"rustc's short form without a code", "src/main.rs:3:5: error: expected a semicolon\n", "cargo check | src/main.rs | expected a semicolon"},
+		{"a message of mypy, and a tag further down", "a.py:3: error: Bad type in\n    x = 3\nsee also  [misc]\n", "mypy | a.py | Bad type in"},
+		{"a message of mypy, a blank line and a tag", "a.py:3: error: Bad type\n\nsee also  [misc]\n", "mypy | a.py | Bad type"},
+		{"a message that is empty", "a.py:3: error: \u200b\n", ""},
+		{"a place without a rule of ruff", "something\n --> shop/cart.py:1:8\n", ""},
+		{"a rule of ruff without a place", "F401 `os` imported\nmore\n", ""},
+		{"the first of two rules of clippy", "error: never loops\n --> src/main.rs:3:5\n  = note: `#[deny(clippy::never-loop)]` on by default\n  = help: https://rust-lang.github.io/rust-clippy/master/index.html#other\n", "cargo clippy | src/main.rs | never loops (clippy::never_loop)"},
+		{"a rule of clippy behind a blank line", "error: never loops\n --> src/main.rs:3:5\n\n  = note: `#[deny(clippy::never-loop)]`\n", "cargo check | src/main.rs | never loops"},
+		{"a silent test of cargo, and another's words below", "---- a stdout ----\n\nfailures:\n    a\nthread 'x' panicked at src/x.rs:1:1:\nno\n", "cargo test | . | a: the test failed without a message"},
+		{"the first of two panics of a test of cargo", "---- a stdout ----\nthread 'a' panicked at src/x.rs:1:1:\none\n\nthread 'a' panicked at src/y.rs:1:1:\ntwo\n", "cargo test | src/x.rs | a: one"},
+		{"the first of two, before 1.73", "---- a stdout ----\nthread 'a' panicked at 'one', src/x.rs:1:1\nthread 'a' panicked at 'two', src/y.rs:1:1\n", "cargo test | src/x.rs | a: one"},
+		{"a stack behind a panic", "---- a stdout ----\nthread 'a' panicked at src/x.rs:1:1:\none\nstack backtrace:\n   0: core\n", "cargo test | src/x.rs | a: one"},
+		{"pytest's file that failed whole", "FAILED tests/test_cart.py\n", ""},
+		{"two tests of one name in pytest", "____ test_a ____\nE   one\na.py:9: X\n____ test_a ____\nE   two\nb.py:9: X\n==== short test summary info ====\nFAILED a.py::test_a - o...\nFAILED b.py::test_a - t...\n", "pytest | a.py | test_a: one\npytest | b.py | test_a: two"},
+		{"a file that pytest cannot collect", "____ ERROR collecting a.py ____\nE   no module x\n==== short test summary info ====\nERROR a.py\n", "pytest | a.py | no module x"},
 		{"the same twice", "a.go:3:4: undefined: x\na.go:9:4: undefined: x\n", "go vet | a.go | undefined: x"},
 	} {
 		if got := told(c.text); got != c.want {
@@ -107,6 +140,28 @@ func TestWhatAnEntryFollows(t *testing.T) {
 // and its rule, and an empty part is no advice.
 func TestLedgersByHand(t *testing.T) {
 	all := strings.Split(strings.TrimSuffix(bullet, "\n"), "\n")
+	fields := strings.Join(all[1:], "\n")
+	for name, c := range map[string]struct {
+		text string
+		n    int
+	}{
+		"a blank line in it":             {strings.Replace(bullet, "    - **Cause", "\n    - **Cause", 1), 1},
+		"tabs before its parts":          {strings.ReplaceAll(bullet, "    -", "\t-"), 1},
+		"no time":                        {strings.Replace(bullet, "2026-03-04T05:06:07Z", "yesterday", 1), 1},
+		"a box ticked by hand":           {"- [x] by hand\n" + fields, 0},
+		"a box behind it, with parts":    {strings.Join(all[:4], "\n") + "\n- [x] by hand\n" + all[6], 0},
+		"a part that stands there twice": {bullet + "    - **Corrective Rule:** Another rule.\n", 1},
+	} {
+		got := ledger.Entries([]byte("## Lessons Learned\n\n" + c.text))
+		if len(got) != c.n {
+			t.Errorf("%s: %+v", name, got)
+		}
+		for _, e := range got {
+			if e.Entry != entry(1) || e.At.IsZero() != (name == "no time") {
+				t.Errorf("%s: %+v", name, e)
+			}
+		}
+	}
 	without := func(label string) string {
 		return "## Lessons Learned\n\n" + strings.Join(slices.DeleteFunc(slices.Clone(all), func(line string) bool { return strings.Contains(line, label) }), "\n") + "\n"
 	}
@@ -148,6 +203,14 @@ func TestWhatALedgersLessonFiresOn(t *testing.T) {
 		{strings.Repeat("long/", 19) + "ab.go", "too short", strings.Repeat("long/", 19) + "ab.go", ""},
 		{"a/b.go", "E0308 mismatched types, see E0308", "a/b.go", "E0308 mismatched types, see E0308"},
 		{"a/b.go", `expected "a b c" and then some more words`, "a/b.go", "and then some more words"},
+		{"a/b.go", "expected `many words which nobody else has` and then some more", "a/b.go", "and then some more"},
+		{"a/b.go", "expected \"one\" and then `two` and so it goes on", "a/b.go", "and so it goes on"},
+		{"a/b.go", "so it is no 1", "a/b.go", ""},
+		{"a/b.go", "ten letters", "a/b.go", "ten letters"},
+		{"a/b.go", "now nine 4 l", "a/b.go", ""},
+		{"a/b.go", strings.Repeat("nine and ", 10) + "a longer ending", "a/b.go", strings.Repeat("nine and ", 10) + "a longer"},
+		{"a/b.go", strings.Repeat("nine and ", 11) + "z", "a/b.go", strings.Repeat("nine and ", 11) + "z"},
+		{"a/b.go", strings.Repeat("nine and ", 10) + "unforeseeable end", "a/b.go", strings.TrimSpace(strings.Repeat("nine and ", 10))},
 		{"a/b.go", "stop * with another star", "a/b.go", "with another star"},
 		{"a/b.go", "the words before 17 are fewer than the words that stand behind it", "a/b.go", "are fewer than the words that stand behind it"},
 		{"a/b.go", strings.Repeat("word ", 30), "a/b.go", strings.TrimSpace(strings.Repeat("word ", 20))},
@@ -156,7 +219,11 @@ func TestWhatALedgersLessonFiresOn(t *testing.T) {
 		e.File, e.Error = c.file, c.err
 		l := at(t, "")
 		record(t, l, e)
-		for _, got := range ledger.Lessons([]byte(text(t, l))) {
+		list := ledger.Lessons([]byte(text(t, l)))
+		if (len(list) == 1) != (c.keyword+c.pattern != "") {
+			t.Errorf("%s, %s: %d lessons", c.file, c.err, len(list))
+		}
+		for _, got := range list {
 			if k, p := strings.Join(got.Trigger.Keywords, "|"), strings.Join(got.Trigger.ErrorPatterns, "|"); k != c.keyword || p != c.pattern {
 				t.Errorf("%s, %s: keywords %q, patterns %q", c.file, c.err, k, p)
 			}

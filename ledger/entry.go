@@ -78,13 +78,10 @@ func Decode(r io.Reader) (Entry, error) {
 			faults = append(faults, fmt.Errorf("%s stands there twice; remove one", m.key))
 		case json.Unmarshal(m.value, text) != nil || m.value[0] != '"':
 			faults = append(faults, fmt.Errorf("%s is not a string; put it in quotes", m.key))
-			*text = "?"
+			*text = string(m.value) // so that it is not missing, too
 		}
 	}
-	if err := e.Validate(); err != nil {
-		faults = append(faults, err)
-	}
-	return e, errors.Join(faults...)
+	return e, errors.Join(append(faults, e.Validate())...)
 }
 
 // member is one key of a JSON object with its raw value.
@@ -262,8 +259,5 @@ var escapes = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?
 
 // plain takes terminal escape sequences out.
 func plain(s string) string {
-	if !strings.Contains(s, "\x1b") {
-		return s
-	}
 	return escapes.ReplaceAllString(s, "")
 }

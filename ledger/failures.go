@@ -81,10 +81,8 @@ func (r *reading) distinct() []Failure {
 // relative tells a path as the project knows it.
 func (r *reading) relative(path string) string {
 	path = strings.TrimSpace(path)
-	if filepath.IsAbs(path) && r.Dir != "" {
-		if rel, err := filepath.Rel(r.Dir, path); err == nil && !strings.HasPrefix(rel, "..") {
-			path = rel
-		}
+	if rel, err := filepath.Rel(r.Dir, path); err == nil && !strings.HasPrefix(rel, "..") {
+		path = rel
 	}
 	path = strings.TrimPrefix(filepath.ToSlash(path), "./")
 	if path == "" {

@@ -102,10 +102,7 @@ func (l *Ledger) append(ctx context.Context, results []Result) error {
 		return err
 	}
 	s, eol, at := find(text), lineEnd(text), l.Now()
-	there := text[:0]
-	if s.found {
-		there = text[s.start:s.end]
-	}
+	there := text[s.start:s.end]
 	var bullets strings.Builder
 	for i := range results {
 		e := &results[i].Entry

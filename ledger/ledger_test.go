@@ -106,12 +106,19 @@ func TestWhereAnEntryGoes(t *testing.T) {
 		"in a comment": {
 			"<!--\n## Lessons Learned\n-->\n", "<!--\n## Lessons Learned\n-->\n\n" + head + bullet,
 		},
-		"open fence":            {"text\n~~~~ md\nx\n", "text\n~~~~ md\nx\n~~~~\n\n" + head + bullet},
-		"open fence in section": {head + "- old\n```\nx\n", head + "- old\n```\nx\n```\n\n" + bullet},
-		"other case":            {"## LESSONS learned ##\n\n- old\n", "## LESSONS learned ##\n\n- old\n" + bullet},
-		"byte order mark":       {"\ufeff## Lessons Learned\n\n- old\n", "\ufeff## Lessons Learned\n\n- old\n" + bullet},
-		"another level":         {"# Lessons Learned\n\n- old\n", "# Lessons Learned\n\n- old\n\n" + head + bullet},
-		"blank lines at end":    {head + "- old\n\n\n\n", head + "- old\n" + bullet + "\n\n\n"},
+		"open fence":             {"text\n~~~~ md\nx\n", "text\n~~~~ md\nx\n~~~~\n\n" + head + bullet},
+		"open fence in section":  {head + "- old\n```\nx\n", head + "- old\n```\nx\n```\n\n" + bullet},
+		"other case":             {"## LESSONS learned ##\n\n- old\n", "## LESSONS learned ##\n\n- old\n" + bullet},
+		"byte order mark":        {"\ufeff## Lessons Learned\n\n- old\n", "\ufeff## Lessons Learned\n\n- old\n" + bullet},
+		"another level":          {"# Lessons Learned\n\n- old\n", "# Lessons Learned\n\n- old\n\n" + head + bullet},
+		"a comment of one line":  {head + "- old\n<!-- x -->\n## End\n", head + "- old\n<!-- x -->\n\n" + bullet + "## End\n"},
+		"a comment of two lines": {head + "<!-- x\n## No\nend -->\n- old\n## End\n", head + "<!-- x\n## No\nend -->\n- old\n" + bullet + "## End\n"},
+		"open comment":           {"text\n<!-- x\n", "text\n<!-- x\n-->\n\n" + head + bullet},
+		"another section":        {"## Style\n\n- tabs\n", "## Style\n\n- tabs\n\n" + head + bullet},
+		"elsewhere":              {"## Style\n\n" + bullet, "## Style\n\n" + bullet + "\n" + head + bullet},
+		"program text":           {head + "- old\n\n    ```\n## End\n", head + "- old\n\n    ```\n" + bullet + "## End\n"},
+		"one line feed":          {"\n", "\n\n" + head + bullet},
+		"blank lines at end":     {head + "- old\n\n\n\n", head + "- old\n" + bullet + "\n\n\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := at(t, c[0])
@@ -334,6 +341,7 @@ func TestDecode(t *testing.T) {
 		"null":      {strings.Replace(good, `"c"`, `null`, 1), "cause is not a string"},
 		"type":      {strings.Replace(good, `"lint"`, `"LINT"`, 1), "write lint, test or static-analysis"},
 		"long":      {strings.Replace(good, `"do"`, `"`+strings.Repeat("x", 4097)+`"`, 1), "rule has 4097 characters"},
+		"a name":    {strings.Replace(good, `"rule"`, `"rulez"`, 1), "(the fields are intent_id, type, file, error, cause, resolution, rule)"},
 		"truncated": {good[:40], "not one JSON object"},
 	} {
 		if _, err := ledger.Decode(strings.NewReader(c[0])); err == nil || !strings.Contains(err.Error(), c[1]) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -98,8 +97,8 @@ var coded = regexp.MustCompile(`^[(\[]?[A-Z]{1,5}\d{2,5}[)\]]?:?$`) //nolint:goc
 // errorPhrase is the longest run of words of an error that the next such error will have too:
 // without numbers, paths, and what is quoted. One word alone must be a name that nothing else has.
 func errorPhrase(text string) string {
-	var best, run []string
-	quoted := false
+	var run []string
+	best, quoted := "", false
 	for word := range strings.FieldsSeq(strings.TrimSuffix(text, "...")) {
 		if quoted || volatile(word) {
 			quoted = openQuote(word, quoted)
@@ -107,20 +106,18 @@ func errorPhrase(text string) string {
 			continue
 		}
 		run = append(run, word)
-		if len(strings.Join(run, " ")) > maxPattern {
-			run = run[:len(run)-1]
-		} else if len(strings.Join(run, " ")) > len(strings.Join(best, " ")) {
-			best = slices.Clone(run)
+		if phrase := strings.Join(run, " "); len(phrase) <= maxPattern && len(phrase) > len(best) {
+			best = phrase
 		}
 	}
-	phrase := strings.Trim(strings.Join(best, " "), " :;,.-()[]{}=")
+	phrase := strings.Trim(best, " :;,.-()[]{}=")
 	letters := 0
 	for _, r := range phrase {
 		if unicode.IsLetter(r) {
 			letters++
 		}
 	}
-	if letters < 10 || strings.Contains(phrase, "*") {
+	if letters < 10 {
 		return ""
 	}
 	return phrase

@@ -16,9 +16,6 @@ type Dated struct {
 // another form, and an entry that lacks its file, error or rule, is passed over.
 func Entries(text []byte) []Dated {
 	s := find(text)
-	if !s.found {
-		return nil
-	}
 	var out []Dated
 	var open *Dated
 	for raw := range strings.Lines(string(text[s.start:s.end])) {
@@ -34,12 +31,11 @@ func Entries(text []byte) []Dated {
 		}
 		if content != "" && !strings.HasPrefix(content, " ") && !strings.HasPrefix(content, "\t") {
 			open = nil
+		}
+		if open == nil {
 			continue
 		}
-		label, value, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(content), "- **"), ":** ")
-		if open == nil || !ok {
-			continue
-		}
+		label, value, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(content), "- **"), ":** ")
 		for _, f := range open.fields() {
 			if f.label == label && *f.text == "" {
 				*f.text = strings.ReplaceAll(strings.TrimSpace(value), "&lt;!--", "<!--")

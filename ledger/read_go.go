@@ -23,7 +23,7 @@ var (
 
 // goEvent is one line of go test -json.
 type goEvent struct {
-	Action, Package, Test, Output, ImportPath string
+	Action, Package, Output string
 }
 
 // gotest reads the tests that failed, out of the plain form, the verbose one, and JSON. The lines
@@ -39,7 +39,7 @@ func (r *reading) gotest() {
 			continue
 		}
 		r.lines[i] = strings.TrimRight(e.Output, "\n")
-		if e.ImportPath != "" {
+		if e.Action != "output" { // it may be a compiler's
 			continue
 		}
 		p := packages[e.Package]
@@ -47,15 +47,8 @@ func (r *reading) gotest() {
 			p = r.goPackage()
 			packages[e.Package] = p
 		}
-		if e.Test != "" {
-			p.test = e.Test
-		}
-		if e.Action == "output" {
-			p.line(i, r.lines[i])
-		}
-		if e.Test != "" || e.Action == "output" {
-			r.lines[i] = "" // read already, and not a compiler's
-		}
+		p.line(i, r.lines[i])
+		r.lines[i] = "" // read already
 	}
 	plainOne.end(len(r.lines), "", "")
 	for name, p := range packages {
@@ -93,10 +86,8 @@ func (p *goPackage) line(at int, text string) {
 	}
 	if m := goFail.FindStringSubmatch(text); m != nil {
 		p.test = m[1]
-		if _, twice := p.failed[m[1]]; !twice {
-			p.failed[m[1]] = at
-			p.order = append(p.order, m[1])
-		}
+		p.failed[m[1]] = at
+		p.order = append(p.order, m[1])
 		return
 	}
 	if m := goEnd.FindStringSubmatch(text); m != nil {
@@ -112,11 +103,11 @@ func (p *goPackage) line(at int, text string) {
 		if s := goStack.FindStringSubmatch(text); s != nil && !strings.Contains(s[1], "/src/testing/") && !strings.Contains(s[1], "/src/runtime/") {
 			p.stack = s[1]
 		}
-	case m != nil && p.test != "":
+	case m != nil:
 		if _, more := p.said[p.test]; !more { // the first complaint is what the others follow from
 			p.said[p.test] = goSaid{m[1], m[2]}
 		}
-	case p.test != "":
+	default:
 		p.below(strings.TrimSpace(text))
 	}
 	if t := strings.TrimSpace(text); t != "" && t != "FAIL" {
@@ -128,13 +119,12 @@ func (p *goPackage) line(at int, text string) {
 // "Error: Not equal:", and then what was expected and what came.
 func (p *goPackage) below(text string) {
 	said, ok := p.said[p.test]
-	value := strings.HasPrefix(text, "expected:") || strings.HasPrefix(text, "actual")
 	switch {
 	case !ok || text == "" || strings.HasPrefix(text, "Error Trace:"):
 		return
 	case said.text == "":
 		said.text = strings.TrimSpace(strings.TrimPrefix(text, "Error:"))
-	case strings.HasSuffix(said.text, ":"), value && strings.HasPrefix(said.text, "Not equal:"):
+	case strings.HasSuffix(said.text, ":"), strings.HasPrefix(text, "actual") && strings.HasPrefix(said.text, "Not equal:"):
 		said.text += " " + text
 	}
 	p.said[p.test] = said
@@ -174,8 +164,5 @@ func (r *reading) folder(pkg string) string {
 	if pkg == r.Module {
 		return ""
 	}
-	if rel, ok := strings.CutPrefix(pkg, r.Module+"/"); ok && r.Module != "" {
-		return rel
-	}
-	return pkg
+	return strings.TrimPrefix(pkg, r.Module+"/")
 }

@@ -10,7 +10,7 @@ import (
 //
 //nolint:gochecknoglobals // immutable
 var (
-	eslintFile = regexp.MustCompile(`^(\S.*\.(?:[cm]?[jt]sx?|vue|svelte|astro|json|md|html))$`)
+	eslintFile = regexp.MustCompile(`^\S.*\.(?:[cm]?[jt]sx?|vue|svelte|astro|json|md|html)$`)
 	eslintLine = regexp.MustCompile(`^\s+\d+:\d+\s+(error|warning)\s+(.*?)(?:\s{2,}(\S+))?$`)
 	jestFile   = regexp.MustCompile(`^\s*FAIL\s+(?:\S+\s+)?(\S+\.[cm]?[jt]sx?)(?: \([\d.]+ m?s\))?$`)
 	jestTest   = regexp.MustCompile(`^  ● (.+)$`)
@@ -24,22 +24,15 @@ func (r *reading) eslint() {
 	found := map[string][]located{}
 	file := ""
 	for i, text := range r.lines {
-		if strings.HasPrefix(text, `[{"filePath":`) {
-			r.eslintJSON(i, text)
-			continue
-		}
-		if m := eslintFile.FindStringSubmatch(text); m != nil {
-			file = m[1]
-			continue
-		}
 		m := eslintLine.FindStringSubmatch(text)
-		if m == nil {
-			if strings.TrimSpace(text) == "" {
-				file = ""
-			}
-			continue
-		}
-		if file != "" {
+		switch {
+		case strings.HasPrefix(text, `[{"filePath":`):
+			r.eslintJSON(i, text)
+		case strings.TrimSpace(text) == "":
+			file = ""
+		case eslintFile.MatchString(text):
+			file = text
+		case m != nil && file != "":
 			found[m[1]] = append(found[m[1]], located{lint("eslint", file, m[3], m[2]), i})
 		}
 	}
@@ -61,9 +54,7 @@ func (r *reading) eslintJSON(at int, text string) {
 			Message  string
 		}
 	}
-	if json.Unmarshal([]byte(text), &files) != nil {
-		return
-	}
+	_ = json.Unmarshal([]byte(text), &files) // what is cut names nothing
 	for _, f := range files {
 		for _, m := range f.Messages {
 			if m.Severity == 2 {
@@ -116,7 +107,7 @@ func (r *reading) vitest() {
 			waiting = append(waiting, located{Failure{Tool: "vitest", Type: TypeTest, File: m[1], Subject: m[2]}, i})
 			continue
 		}
-		if len(waiting) == 0 || strings.TrimSpace(text) == "" {
+		if strings.TrimSpace(text) == "" {
 			continue
 		}
 		for _, w := range waiting {

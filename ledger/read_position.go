@@ -17,7 +17,7 @@ var (
 	pyRule   = regexp.MustCompile(`^([A-Z]{1,4}\d{2,5}|invalid-syntax):? (?:\[\*\] )?(.+)$`)
 	pyNamed  = regexp.MustCompile(`^(.*\S) \(([a-z][a-z0-9-]*)\)$`)
 	mypyText = regexp.MustCompile(`^error: (.*)$`)
-	mypyCode = regexp.MustCompile(`^(.*\S)\s+\[([a-z][a-z-]*)\]$`)
+	mypyCode = regexp.MustCompile(`\S\s+\[([a-z][a-z-]*)\]$`)
 	unixRule = regexp.MustCompile(`^(.*\S) \[(Error|Warning)(?:/([\w@/-]+))?\]$`)
 	compact  = regexp.MustCompile(`^(\S.*\.[cm]?[jt]sx?|\S.*\.(?:vue|svelte)): line \d+, col \d+, Error - (.+?)(?: \(([\w@/-]+)\))?$`)
 	anyError = regexp.MustCompile(`^(?:fatal )?error(?:\[(\w+)\])?: (.+)$`)
@@ -113,7 +113,7 @@ func (r *reading) pyPlace(i int, file, message string) (Failure, bool) {
 	f := Failure{Tool: "mypy", Type: TypeAnalysis, File: file}
 	f.Error = r.unwrapped(i, strings.TrimRight(m[1], " "))
 	if c := mypyCode.FindStringSubmatch(f.Error); c != nil {
-		f.Error, f.Subject = c[1]+" ["+c[2]+"]", c[2]
+		f.Subject = c[1]
 	}
 	return f, true
 }
@@ -122,20 +122,13 @@ func (r *reading) pyPlace(i int, file, message string) (Failure, bool) {
 // they end with the code.
 func (r *reading) unwrapped(i int, text string) string {
 	joined := text
-	for n := 1; n <= 6 && i+n < len(r.lines); n++ {
-		if mypyCode.MatchString(joined) {
-			return joined
+	for n := i + 1; !mypyCode.MatchString(joined); n++ {
+		if n > i+6 || n >= len(r.lines) || r.lines[n] == "" || strings.HasPrefix(r.lines[n], "    ") || placed.MatchString(r.lines[n]) {
+			return text
 		}
-		next := r.lines[i+n]
-		if next == "" || strings.HasPrefix(next, "    ") || placed.MatchString(next) {
-			break
-		}
-		joined += " " + strings.TrimSpace(next)
+		joined += " " + strings.TrimSpace(r.lines[n])
 	}
-	if mypyCode.MatchString(joined) {
-		return joined
-	}
-	return text
+	return joined
 }
 
 // The long form of ruff: the rule first, the place below it.

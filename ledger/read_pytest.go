@@ -38,12 +38,12 @@ func (r *reading) pytest() {
 		found = true
 		said := ""
 		key := strings.ReplaceAll(m[3], "::", ".")
-		if m[1] == "ERROR" && m[3] == "" {
+		if m[3] == "" {
 			key = "ERROR collecting " + m[2]
 		}
 		for n := range sections {
 			s := &sections[n]
-			if s.name == key || strings.HasPrefix(s.name, "ERROR at ") && strings.HasSuffix(s.name, " of "+key) {
+			if s.name == key || strings.HasSuffix(s.name, " of "+key) {
 				said, s.name = s.message, "" // of two with the same name the second is another file's
 				break
 			}

@@ -21,18 +21,14 @@ type section struct {
 
 // find looks for the section. A heading within a code fence or a comment is none.
 func find(text []byte) section {
-	s := section{end: len(text), last: len(text)}
+	s := section{start: len(text), end: len(text), last: len(text)}
 	closer := "" // of the fence or comment that is open
 	for at := 0; at < len(text); {
 		next := len(text)
 		if i := bytes.IndexByte(text[at:], '\n'); i >= 0 {
 			next = at + i + 1
 		}
-		raw := text[at:next]
-		if at == 0 {
-			raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
-		}
-		content := bytes.TrimRight(raw, " \t\r\n")
+		content := bytes.TrimRight(bytes.TrimPrefix(text[at:next], []byte("\ufeff")), " \t\r\n")
 		plainLine := closer == ""
 		closer = fence(content, closer)
 		switch level, title := lesson.Heading(string(content)); {

@@ -14,16 +14,16 @@ func (f *Failure) Entry(intent string, command []string) Entry {
 	if f.Subject != "" {
 		cause = fmt.Sprintf("Found by %s (%s): %s.", quoted, f.Tool, shortened(line(f.Subject), 200))
 	}
-	what := "editing " + f.File
-	if f.Type == TypeTest {
-		what = "changing what " + f.File + " tests"
-	}
-	if f.File == "." {
-		what = "the last edit"
-	}
 	file := f.File
 	if n := []rune(file); len(n) > maxFile {
 		file = string(n[len(n)-maxFile:])
+	}
+	what := "editing " + file
+	if f.Type == TypeTest {
+		what = "changing what " + file + " tests"
+	}
+	if file == "." {
+		what = "the last edit"
 	}
 	return Entry{
 		IntentID: intent, Type: f.Type, File: file, Error: f.Error, Cause: cause,

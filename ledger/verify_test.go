@@ -56,11 +56,37 @@ func TestEntryOfAFailure(t *testing.T) {
 		if c.advice != "" && (e.Rule != c.advice || e.File != c.file) {
 			t.Errorf("%s: the rule is %q", c.name, e.Rule)
 		}
-		if err := e.Validate(); err != nil && c.file != "" || !strings.HasSuffix(c.failure.File, e.File) {
+		if err := e.Validate(); err != nil || !strings.HasSuffix(c.failure.File, e.File) || !strings.Contains(e.Rule, e.File) && e.File != "." {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if e.Resolution == "" {
 			t.Errorf("%s: nothing stands for a resolution that nobody knows", c.name)
+		}
+	}
+}
+
+// What failed and nobody has mended is a lesson without a word of what mended it; what a tool calls
+// its rule or test is told as what was found.
+func TestLessonOfAFailure(t *testing.T) {
+	for text, subject := range map[string]string{
+		"a.py:3: error: Bad type  [assignment]\n": "assignment", "a.py:3: error: Bad type\n": "", "a.py:3:1: F401 `os` imported\n": "F401", "a.js:3:7: no x [Error/no-undef]\n": "no-undef",
+		"a.ts(3,7): error TS2322: no\n": "TS2322", "a.go:3:4: unchecked error (errcheck)\n": "errcheck", "error[E0425]: no x\n --> a.rs:3:5\n": "E0425", "FAILED a.py::test_a - no\n": "test_a",
+	} {
+		found := ledger.Failures(ledger.Output{Text: text})
+		if len(found) != 1 || found[0].Subject != subject {
+			t.Errorf("%q: %+v", text, found)
+			continue
+		}
+		l := at(t, "")
+		record(t, l, found[0].Entry("INT-7", []string{"make", "check"}))
+		stands, err := os.ReadFile(l.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, made := range ledger.Lessons(stands) {
+			if strings.Contains(made.Advice, "mended") || !strings.Contains(made.Advice, "Why: Found by `make check`") || subject != "" && !strings.Contains(made.Advice, ": "+subject+".") {
+				t.Errorf("%q: the advice is %q", text, made.Advice)
+			}
 		}
 	}
 }
