@@ -179,7 +179,8 @@ func (c *Chooser) Baseline(category string) (n, sum float64) {
 
 // RawCounts are the rewards of the sessions that had the lesson, as successes and failures.
 func (c *Chooser) RawCounts(k trial.Arm) (successes, failures float64) {
-	return c.measured.RawCounts(k)
+	s := c.measured.Stats(k)
+	return s.Y1, max(0, s.M1-s.Y1)
 }
 
 // MeanAt is the posterior mean effect as it would be with only the sessions that started before a

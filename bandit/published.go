@@ -28,8 +28,9 @@ const aloneCaution = 30
 // fires, and good lessons fire in hard ones. Where nothing is ever withheld, what the kind of work
 // lets expect is all there is.
 func (c *Chooser) Published(k trial.Arm) (better, worse float64) {
-	n, better, worse := c.measured.Beyond(k)
-	if !(n > 0) {
+	s := c.measured.Stats(k)
+	n, better, worse := s.M1, s.Better, s.Worse
+	if n == 0 {
 		return 0, 0
 	}
 	looks, tight := n, float64(tightCaution)

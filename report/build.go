@@ -75,7 +75,7 @@ func (b *builder) lessons() []Lesson {
 	out := slices.Clone(b.in.Lessons)
 	listed, slugs, texts := map[trial.Arm]bool{}, map[string]bool{}, map[string]bool{}
 	for _, l := range out {
-		listed[l.Arm], slugs[l.Slug], texts[l.Slug+"@"+hash(l.Arm)] = true, true, true
+		listed[l.Arm], slugs[l.Slug], texts[TextOf(l.Arm)] = true, true, true
 	}
 	for _, k := range b.in.Counters.Arms() {
 		if listed[k] {
@@ -89,7 +89,7 @@ func (b *builder) lessons() []Lesson {
 		switch {
 		case k == trial.LoopArm:
 			l.State = "active"
-		case texts[l.Slug+"@"+hash(k)]:
+		case texts[TextOf(k)]:
 			l.State = stateShown
 		case slugs[l.Slug]:
 			l.State = stateEdited
@@ -119,7 +119,7 @@ func (b *builder) row(l Lesson) Row {
 		EHelps:    math.Min(math.Exp(s.LogUp), capE), EHarms: math.Min(math.Exp(s.LogDown), capE),
 		PerWeek: s.Recent * 7,
 	}
-	r.show(all, tightLesson)
+	r.show(all)
 	p := b.in.Chooser.Believes(l)
 	r.Caution = l.Caution || Caution(l.Outcome, p.Better, p.Worse)
 	r.Posterior = p.Mean
@@ -140,7 +140,7 @@ func (b *builder) row(l Lesson) Row {
 		b.explain(&r, s)
 	}
 	if b.in.Bands {
-		r.Days = bands(s, tightLesson)
+		r.Days = bands(s, trial.TightLesson)
 	}
 	if b.in.Window > 0 {
 		r.window(s, since(b.in))
@@ -189,10 +189,10 @@ func perInjection(s trial.Stats, listed int) int64 {
 }
 
 // show fills in the effect where there is enough to show one.
-func (r *Row) show(s sums, tight float64) {
+func (r *Row) show(s sums) {
 	r.Effect, r.Lo, r.Hi = nil, nil, nil
 	if s.shown() {
-		e, lo, hi := s.interval(tight)
+		e, lo, hi := s.interval(trial.TightLesson)
 		r.Effect, r.Lo, r.Hi = new(e), new(lo), new(hi)
 	}
 }
@@ -230,13 +230,13 @@ func (r *Row) window(s trial.Stats, from int32) {
 	w := windowed(s, from)
 	r.NInjected, r.NWithheld, r.Told = int64(w.n1), int64(w.n0), int64(w.n1+w.n0)
 	r.MeanInjected, r.MeanWithheld, r.LOODelta, r.LOOGap = nil, nil, nil, nil
-	r.show(w, tightLesson)
+	r.show(w)
 }
 
 func windowed(s trial.Stats, from int32) (w sums) {
 	for _, d := range s.Days {
 		if d.Day >= from {
-			w = sums{w.n + d.N, w.z + d.Z, w.zz + d.ZZ, w.n1 + d.N1, w.n0 + d.N0}
+			w.add(&d)
 		}
 	}
 	return w
@@ -249,7 +249,7 @@ func bands(s trial.Stats, tight float64) []Band {
 	var out []Band
 	var t sums
 	for _, d := range s.Days {
-		t = sums{t.n + d.N, t.z + d.Z, t.zz + d.ZZ, t.n1 + d.N1, t.n0 + d.N0}
+		t.add(&d)
 		if t.shown() {
 			e, lo, hi := t.interval(tight)
 			out = append(out, Band{date(d.Day), e, lo, hi})

@@ -113,8 +113,8 @@ func (r *Report) current(slug string) *Row {
 }
 
 func (f *Forecast) cost(r *Report, row *Row) {
-	v, n := f.Variance*spread(f.Epsilon), float64(f.Picks)
-	f.Width, f.Anytime = trial.LookWidth(n, v), trial.HalfWidth(n, v, tightLesson)
+	v, n := f.Variance*trial.Spread(f.Epsilon), float64(f.Picks)
+	f.Width, f.Anytime = trial.LookWidth(n, v), trial.HalfWidth(n, v, trial.TightLesson)
 	share := 1.0 // of the picks that are told of
 	told, assigned := r.Reporting.ToldTreated+r.Reporting.ToldControl, r.Reporting.AssignedTreated+r.Reporting.AssignedControl
 	switch {

@@ -82,7 +82,7 @@ func causal(lo, hi float64) Verdict {
 		return Helps
 	case hi < 0:
 		return Harms
-	case lo >= -material && hi <= material:
+	case lo >= -trial.Material && hi <= trial.Material:
 		return NoEffect
 	}
 	return Unproven

@@ -6,20 +6,18 @@ import (
 	"precept/trial"
 )
 
-const (
-	minPicks = trial.MinPicks
-	minArm   = trial.MinArm
-	material = trial.Material
-
-	// At how many sessions the confidence sequence is tightest. A lesson's question is asked at
-	// about a thousand picks; the control coin falls rarely, so its comparison is read later.
-	tightLesson = trial.TightLesson
-	tightGlobal = 5000
-)
+// tightGlobal is at how many sessions the interval of all lessons together is tightest: the control
+// coin falls rarely, so its comparison is read later than a lesson's (trial.TightLesson).
+const tightGlobal = 5000
 
 // sums is what an interval needs: count, sum and sum of squares of z, and the sessions of both
 // arms.
 type sums struct{ n, z, zz, n1, n0 float64 }
+
+// add takes the sessions of one more day in.
+func (s *sums) add(d *trial.DayStats) {
+	s.n, s.z, s.zz, s.n1, s.n0 = s.n+d.N, s.z+d.Z, s.zz+d.ZZ, s.n1+d.N1, s.n0+d.N0
+}
 
 func (s sums) shown() bool { return trial.Enough(s.n, s.n1, s.n0) }
 
@@ -40,9 +38,9 @@ func (s sums) interval(tight float64) (effect, lo, hi float64) {
 	return effect, effect - h, effect + h
 }
 
-// exclusion is the p-value of the interval: below trial.Alpha it excludes 0.
-func (s sums) exclusion(tight float64) float64 {
-	return trial.Exclusion(s.effect(), s.n, s.variance(), tight)
+// exclusion is the p-value of a lesson's interval: below trial.Alpha it excludes 0.
+func (s sums) exclusion() float64 {
+	return trial.Exclusion(s.effect(), s.n, s.variance(), trial.TightLesson)
 }
 
 // sessionsFor is after how many picks of a lesson the half-width is at most the target.
@@ -51,13 +49,13 @@ func sessionsFor(target, variance float64) float64 {
 	if !(target > 0) {
 		return most
 	}
-	lo, hi := 1.0, float64(minPicks)
-	for hi < most && trial.HalfWidth(hi, variance, tightLesson) > target {
+	lo, hi := 1.0, float64(trial.MinPicks)
+	for hi < most && trial.HalfWidth(hi, variance, trial.TightLesson) > target {
 		lo, hi = hi, hi*2
 	}
 	for hi-lo > 1 {
 		mid := math.Floor((lo + hi) / 2)
-		if trial.HalfWidth(mid, variance, tightLesson) > target {
+		if trial.HalfWidth(mid, variance, trial.TightLesson) > target {
 			lo = mid
 		} else {
 			hi = mid
@@ -65,9 +63,6 @@ func sessionsFor(target, variance float64) float64 {
 	}
 	return math.Min(hi, most)
 }
-
-// spread is by how much the coin inflates the variance of a reward: 1/(1-eps) + 1/eps.
-func spread(eps float64) float64 { return 1/(1-eps) + 1/eps }
 
 // noise is the variance of a reward around its centre: measured, with the coins' part taken out,
 // once there is enough.
@@ -82,7 +77,7 @@ func noise(s sums, strata []trial.Stratum, sigma2 float64) float64 {
 		}
 		k := float64(x.ToldOn(0) + x.ToldOn(1))
 		n += k
-		mult += k * spread(x.Eps)
+		mult += k * trial.Spread(x.Eps)
 	}
 	if n == 0 {
 		return sigma2

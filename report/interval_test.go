@@ -55,7 +55,7 @@ func TestIntervalsStandDailyLooking(t *testing.T) {
 			if !s.shown() || int(s.n)%10 != 0 {
 				return
 			}
-			_, lo, hi := s.interval(tightLesson)
+			_, lo, hi := s.interval(trial.TightLesson)
 			ever = ever || lo > 0 || hi < 0
 			a, b := y1/s.n1, y0/s.n0
 			se := math.Sqrt(a*(1-a)/s.n1 + b*(1-b)/s.n0)
@@ -94,18 +94,18 @@ func TestHalfWidth(t *testing.T) {
 // about 4,500, or 2,900 at 0.5.
 func TestSessionsFor(t *testing.T) {
 	for _, c := range []struct{ target, eps, lo, hi float64 }{{0.10, 0.2, 800, 1600}, {0.05, 0.2, 3800, 6500}, {0.05, 0.5, 2200, 4000}} {
-		n := sessionsFor(c.target, 0.2*spread(c.eps))
+		n := sessionsFor(c.target, 0.2*trial.Spread(c.eps))
 		if n < c.lo || n > c.hi {
 			t.Errorf("%+v: %v picks", c, n)
 		}
-		if trial.HalfWidth(n, 0.2*spread(c.eps), tightLesson) > c.target || trial.HalfWidth(n-1, 0.2*spread(c.eps), tightLesson) <= c.target {
+		if trial.HalfWidth(n, 0.2*trial.Spread(c.eps), trial.TightLesson) > c.target || trial.HalfWidth(n-1, 0.2*trial.Spread(c.eps), trial.TightLesson) <= c.target {
 			t.Errorf("%+v: %v is not the first", c, n)
 		}
 	}
 	if n := sessionsFor(0, 1); n != 1e9 {
 		t.Errorf("never is %v", n)
 	}
-	if n := sessionsFor(10, 1); n > minPicks {
+	if n := sessionsFor(10, 1); n > trial.MinPicks {
 		t.Errorf("an easy target takes %v", n)
 	}
 }

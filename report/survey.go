@@ -110,12 +110,9 @@ func (s *Survey) spread(slug string, y float64, injected bool) {
 
 // weigh adds a centred reward by the chance of its arm to each part that the session belongs to.
 func (s *Survey) weigh(a *trial.Assignment, slug string, r float64, injected bool, eps float64) {
-	if !(eps > 0 && eps < 1) {
+	z, ok := trial.Z(r, injected, eps)
+	if !ok {
 		return
-	}
-	z := -r / eps
-	if injected {
-		z = r / (1 - eps)
 	}
 	agent, rest, _ := strings.Cut(a.Category, "|")
 	model, length, _ := strings.Cut(rest, "|")

@@ -110,7 +110,7 @@ func (l *Look) judge(bar float64) Verdict {
 		return TrialHarms
 	case l.Effect == nil:
 		return Unproven
-	case *l.Lo >= -material && *l.Hi <= material:
+	case *l.Lo >= -trial.Material && *l.Hi <= trial.Material:
 		return NoEffect
 	}
 	return Unproven

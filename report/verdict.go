@@ -53,7 +53,7 @@ func (b *builder) shown(r *Row, s trial.Stats) Verdict {
 	if s.IdleAt > 0 {
 		return NoEffect
 	}
-	if _, lo, hi := all.interval(tightLesson); causal(lo, hi) == NoEffect {
+	if _, lo, hi := all.interval(trial.TightLesson); causal(lo, hi) == NoEffect {
 		return NoEffect
 	}
 	return Unproven
@@ -65,7 +65,7 @@ func (b *builder) shown(r *Row, s trial.Stats) Verdict {
 func out(s trial.Stats) (up, down float64) {
 	up, down = s.OutUp, s.OutDown
 	if all := holdout(s); all.shown() && trial.Claimable(s.M1, s.M0) {
-		far := -math.Log(math.Max(all.exclusion(tightLesson), math.SmallestNonzeroFloat64))
+		far := -math.Log(math.Max(all.exclusion(), math.SmallestNonzeroFloat64))
 		if all.effect() > 0 {
 			up = math.Max(up, far)
 		} else {
@@ -179,8 +179,8 @@ func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, toLook int64) 
 	if w := b.in.WhatIf; w > 0 && w < 1 {
 		r.WhatIf = &WhatIf{
 			Epsilon:      w,
-			HalfWidth:    trial.HalfWidth(math.Max(all.n, minPicks), sigma2*spread(w), tightLesson),
-			Needs3Points: more(sessionsFor(material, sigma2*spread(w)), all.n),
+			HalfWidth:    trial.HalfWidth(math.Max(all.n, trial.MinPicks), sigma2*trial.Spread(w), trial.TightLesson),
+			Needs3Points: more(sessionsFor(trial.Material, sigma2*trial.Spread(w)), all.n),
 		}
 		if open(r.Verdict) {
 			r.WhatIf.NeedsPicks = verdictIn(all, sigma2, w)
@@ -190,7 +190,7 @@ func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, toLook int64) 
 
 // needPicks fills in how many more picks it takes to a verdict.
 func (b *builder) needPicks(r *Row, all sums, toLook int64) {
-	r.Needs3Points = more(sessionsFor(material, r.Variance*spread(r.Epsilon)), all.n)
+	r.Needs3Points = more(sessionsFor(trial.Material, r.Variance*trial.Spread(r.Epsilon)), all.n)
 	if open(r.Verdict) {
 		r.NeedsPicks = verdictIn(all, r.Variance, r.Epsilon)
 		if toLook > 0 {
@@ -226,13 +226,13 @@ func why(r *Row) string {
 // then the answer is "no material effect").
 func verdictIn(all sums, sigma2, eps float64) int64 {
 	if all.shown() {
-		target := math.Max(material, math.Abs(all.effect()))
+		target := math.Max(trial.Material, math.Abs(all.effect()))
 		return max(
-			more(sessionsFor(target, sigma2*spread(eps)), all.n), all.reach(trial.ClaimSide, eps),
+			more(sessionsFor(target, sigma2*trial.Spread(eps)), all.n), all.reach(trial.ClaimSide, eps),
 			1,
 		)
 	}
-	return max(more(minPicks, all.n), all.reach(minArm, eps), 1)
+	return max(more(trial.MinPicks, all.n), all.reach(trial.MinArm, eps), 1)
 }
 
 // reach is how many more picks it takes until each arm has so many.

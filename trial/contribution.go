@@ -124,7 +124,7 @@ func (a *Assignment) global(d *Deltas, y float64, tier int) {
 	if some, p := a.anything(); p > 0 {
 		d.Add("", ofAny+told(some, tier, p), 0, 1)
 	}
-	if z, ok := ipw(y-a.C, treated, a.ControlP); ok {
+	if z, ok := Z(y-a.C, treated, a.ControlP); ok {
 		d.Add("", fN, a.Day, 1)
 		d.Add("", fZ, a.Day, z)
 		d.Add("", fZZ, a.Day, z*z)
@@ -175,7 +175,7 @@ func (a *Assignment) picked(d *Deltas, p *Pick, y float64, tier int) {
 	}
 	d.Add(arm, told(p.Injected, tier, p.Eps), 0, 1)
 	d.Add(arm, rewarded(p.Injected, p.Eps), 0, y)
-	z, ok := ipw(y-p.C, p.Injected, p.Eps)
+	z, ok := Z(y-p.C, p.Injected, p.Eps)
 	if !ok {
 		return
 	}
@@ -189,10 +189,10 @@ func (a *Assignment) picked(d *Deltas, p *Pick, y float64, tier int) {
 	}
 }
 
-// ipw weighs a centred reward by the chance of its arm (inverse probability, Horvitz and Thompson
+// Z weighs a centred reward by the chance of its arm (inverse probability, Horvitz and Thompson
 // 1952), so that its mean is the effect of being injected whatever the centre. Without a coin there
 // is no comparison: ok is false.
-func ipw(r float64, injected bool, eps float64) (z float64, ok bool) {
+func Z(r float64, injected bool, eps float64) (z float64, ok bool) {
 	if !(eps > 0 && eps < 1) {
 		return 0, false
 	}
@@ -201,3 +201,6 @@ func ipw(r float64, injected bool, eps float64) (z float64, ok bool) {
 	}
 	return -r / eps, true
 }
+
+// Spread is by how much the coin inflates the variance of a reward in that of z.
+func Spread(eps float64) float64 { return 1/(1-eps) + 1/eps }

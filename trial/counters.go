@@ -85,19 +85,23 @@ func (c *Counters) scope(name string, create bool) *sums {
 	if name == "" {
 		return c.global
 	}
-	c.mu.RLock()
-	s := c.arms[Arm(name)]
-	c.mu.RUnlock()
-	if s != nil || !create {
-		return s
+	return entryOf(&c.mu, c.arms, Arm(name), create)
+}
+
+// entryOf reads a map that grows only; with create it makes what is missing.
+func entryOf[K comparable, V any](mu *sync.RWMutex, m map[K]*V, key K, create bool) *V {
+	mu.RLock()
+	v := m[key]
+	mu.RUnlock()
+	if v != nil || !create {
+		return v
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s = c.arms[Arm(name)]; s == nil {
-		s = &sums{}
-		c.arms[Arm(name)] = s
+	mu.Lock()
+	defer mu.Unlock()
+	if m[key] == nil {
+		m[key] = new(V)
 	}
-	return s
+	return m[key]
 }
 
 // Arms are all arms ever counted, sorted.

@@ -79,7 +79,7 @@ func (a *Assignment) Looked(session string, y float64) []Delta {
 		if p.Trial == "" {
 			continue
 		}
-		z, ok := ipw(clip(y, 0, 1)-p.C, p.Injected, p.Eps)
+		z, ok := Z(clip(y, 0, 1)-p.C, p.Injected, p.Eps)
 		if !ok {
 			continue
 		}
@@ -108,7 +108,7 @@ func readEntry(d *Delta) (e entry, ok bool) {
 
 // enter adds entries to a planned trial.
 func (c *Counters) enter(scope string, ds []Delta) {
-	t := c.look(scope, true)
+	t := entryOf(&c.mu, c.looks, scope, true)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range ds {
@@ -116,23 +116,6 @@ func (c *Counters) enter(scope string, ds []Delta) {
 			t.list, t.sorted = append(t.list, e), false
 		}
 	}
-}
-
-// look finds the entries of a scope; with create it makes what is missing.
-func (c *Counters) look(scope string, create bool) *planned {
-	c.mu.RLock()
-	t := c.looks[scope]
-	c.mu.RUnlock()
-	if t != nil || !create {
-		return t
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if t = c.looks[scope]; t == nil {
-		t = &planned{}
-		c.looks[scope] = t
-	}
-	return t
 }
 
 // count is how many told picks there are.
@@ -227,7 +210,7 @@ func (c *Counters) Looks() []Look {
 
 // PicksFor is how many told picks a planned trial needs so that, with the given power, its
 // two-sided test at the given level finds an effect of the given size: (z(1-level/2) + z(power))^2
-// V / detect^2, where V = variance (1/(1-epsilon) + 1/epsilon) is that of z (the usual formula for
+// V / detect^2, where V = variance Spread(epsilon) is that of z (the usual formula for
 // the difference of two means with shares 1-epsilon and epsilon; Lachin, Introduction to sample
 // size determination and power analysis for clinical trials, 1981).
 func PicksFor(detect, power, level, epsilon, variance float64) int64 {
@@ -235,12 +218,12 @@ func PicksFor(detect, power, level, epsilon, variance float64) int64 {
 		return 0
 	}
 	k := (Normal(1-level/2) + Normal(power)) / detect
-	return int64(math.Ceil(math.Min(k*k*variance*(1/(1-epsilon)+1/epsilon), 1e12)))
+	return int64(math.Ceil(math.Min(k*k*variance*Spread(epsilon), 1e12)))
 }
 
 // Detects is the other way round: the size of effect that so many told picks find.
 func Detects(picks int64, power, level, epsilon, variance float64) float64 {
-	return (Normal(1-level/2) + Normal(power)) * math.Sqrt(variance*(1/(1-epsilon)+1/epsilon)/float64(max(picks, 1)))
+	return (Normal(1-level/2) + Normal(power)) * math.Sqrt(variance*Spread(epsilon)/float64(max(picks, 1)))
 }
 
 // LookWidth is the half-width of the 95% interval of one planned look: of a number of picks that

@@ -139,27 +139,3 @@ func strata(of Rows[int64, [coinSums]int64]) (out []Stratum) {
 	}
 	return out
 }
-
-// RawCounts are the rewards of the sessions that had the lesson, as successes and failures.
-func (c *Counters) RawCounts(k Arm) (successes, failures float64) {
-	s := c.scope(string(k), false)
-	if s == nil {
-		return 0, 0
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m1, y1 := s.overall[iM1], s.overall[iY1]
-	return math.Max(0, float64(y1)/One), math.Max(0, float64(m1-y1)/One)
-}
-
-// Beyond is what the sessions that had the lesson did above and below what was expected of them,
-// and how many they are.
-func (c *Counters) Beyond(k Arm) (n, better, worse float64) {
-	s := c.scope(string(k), false)
-	if k == "" || s == nil {
-		return 0, 0, 0
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return real64(s.overall[iM1]), real64(s.overall[iBetter]), real64(s.overall[iWorse])
-}
