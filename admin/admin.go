@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"log/slog"
@@ -59,9 +60,9 @@ type Options struct {
 	Health  func(context.Context) Health      // nil: none
 	DataDir string                            // where actions are noted; "": in memory only
 	Mount   func(authorized *echo.Group)      // further routes behind the same door; nil: none
-	Random  io.Reader                         // of session ids and CSRF tokens
+	Random  io.Reader                         // of session ids and CSRF tokens; nil: the system's
 	Now     func() time.Time
-	Log     *slog.Logger
+	Log     *slog.Logger // nil: nothing is logged
 }
 
 // Access is who may come in; it is swapped whole when the configuration changes.
@@ -92,10 +93,19 @@ var ErrNoToken = errors.New("no admin token in force; set PRECEPT_ADMIN_TOKEN or
 
 // New makes the handler of the admin listener.
 func New(o Options) (*Server, error) {
-	s := &Server{options: o, sessions: newSessions(o.Random, o.Now), throttle: newThrottle(o.Now), history: newHistory(), decided: &decisions{at: map[string]time.Time{}}}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	s := &Server{
+		options: o, sessions: newSessions(o.Random, o.Now), throttle: newThrottle(o.Now),
+		history: newHistory(), decided: &decisions{at: map[string]time.Time{}},
+	}
 	s.keep()
 	var err error
-	if s.audit, err = openAudit(o.DataDir); err != nil && o.Log != nil {
+	if s.audit, err = openAudit(o.DataDir); err != nil {
 		o.Log.Error("what was noted of earlier actions cannot be read", "file", AuditFile, "error", err)
 	}
 	if err := s.SetAccess(o.Access); err != nil {

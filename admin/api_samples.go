@@ -2,8 +2,6 @@ package admin
 
 import (
 	"net/http"
-	"slices"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -25,44 +23,36 @@ func qualities() []string {
 func sampleQuery(c echo.Context) (store.SampleQuery, error) {
 	p := params{c: c}
 	q := store.SampleQuery{
-		Filter:  sample.Filter{Tenant: p.tenant(), From: p.time("since"), To: p.time("until"), Lesson: p.text("lesson")},
+		Filter: sample.Filter{
+			Tenant: p.tenant(), From: p.time("since"), To: p.time("until"), Lesson: p.text("lesson"),
+		},
 		Session: p.text("session"), Agent: p.text("agent"), After: p.text("after"), Limit: p.number("limit"),
 	}
-	q.Families = p.many("family", families())
-	q.Quality = p.many("quality", qualities())
+	q.Families, q.Quality = p.many("family", families()), p.many("quality", qualities())
 	return q, p.err
 }
 
-// many reads several words out of a list.
-func (p *params) many(name string, words []string) []string {
-	var out []string
-	for _, t := range p.c.QueryParams()[name] {
-		for w := range strings.SplitSeq(t, ",") {
-			if w = strings.TrimSpace(w); w == "" {
-				continue
-			}
-			if !slices.Contains(words, w) {
-				p.fault(name, "it is one of "+list(words))
-				return nil
-			}
-			out = append(out, w)
-		}
+// browseSamples answers what a request asks of the samples, for the page and for programs alike.
+func (s *Server) browseSamples(c echo.Context) (store.SampleQuery, store.SampleList, error) {
+	q, err := sampleQuery(c)
+	if err != nil {
+		return q, store.SampleList{}, err
 	}
-	return out
+	if s.options.Archive == nil {
+		return q, store.SampleList{}, noArchive()
+	}
+	l, err := s.options.Archive.BrowseSamples(c.Request().Context(), &q)
+	if err != nil {
+		return q, store.SampleList{}, s.archiveError(c, err)
+	}
+	return q, l, nil
 }
 
 // apiSamples answers GET /api/samples.
 func (s *Server) apiSamples(c echo.Context) error {
-	q, err := sampleQuery(c)
+	_, l, err := s.browseSamples(c)
 	if err != nil {
 		return err
-	}
-	if s.options.Archive == nil {
-		return noArchive()
-	}
-	l, err := s.options.Archive.BrowseSamples(c.Request().Context(), &q)
-	if err != nil {
-		return s.archiveError(c, err)
 	}
 	return c.JSON(http.StatusOK, l)
 }
@@ -84,7 +74,8 @@ func (s *Server) apiExport(c echo.Context) error {
 	case p.err != nil:
 		return p.err
 	case e.Format == "experiment" && !ofDraws(&q):
-		return echo.NewHTTPError(http.StatusBadRequest, "draws are chosen by tenant, since, until and lesson: leave family, quality, agent and session out for format=experiment")
+		return echo.NewHTTPError(http.StatusBadRequest, "draws are chosen by tenant, since, until and lesson: "+
+			"leave family, quality, agent and session out for format=experiment")
 	case q.After != "":
 		return echo.NewHTTPError(http.StatusBadRequest, "an export is whole: leave after out")
 	case s.options.Export == nil:
@@ -98,13 +89,12 @@ func (s *Server) apiExport(c echo.Context) error {
 	err = s.options.Export.Export(c.Request().Context(), w, e)
 	switch {
 	case err == nil:
-		return w.begin()
-	case !w.begun:
+		w.begin()
+		return nil
+	case !c.Response().Committed:
 		return s.archiveError(c, err)
 	}
-	if s.options.Log != nil {
-		s.log(c).Error("an export broke off", "error", err)
-	}
+	s.log(c).Error("an export broke off", "error", err)
 	panic(http.ErrAbortHandler)
 }
 
@@ -118,24 +108,19 @@ func ofDraws(q *store.SampleQuery) bool {
 type late struct {
 	c          echo.Context
 	kind, name string
-	begun      bool
 }
 
-func (l *late) begin() error {
-	if l.begun {
-		return nil
+func (l *late) begin() {
+	r := l.c.Response()
+	if r.Committed {
+		return
 	}
-	l.begun = true
-	h := l.c.Response().Header()
-	h.Set(echo.HeaderContentType, l.kind)
-	h.Set(echo.HeaderContentDisposition, `attachment; filename="`+l.name+`"`)
-	l.c.Response().WriteHeader(http.StatusOK)
-	return nil
+	r.Header().Set(echo.HeaderContentType, l.kind)
+	r.Header().Set(echo.HeaderContentDisposition, `attachment; filename="`+l.name+`"`)
+	r.WriteHeader(http.StatusOK)
 }
 
 func (l *late) Write(b []byte) (int, error) {
-	if err := l.begin(); err != nil {
-		return 0, err
-	}
+	l.begin()
 	return l.c.Response().Write(b)
 }

@@ -10,29 +10,35 @@ import (
 	"precept/store"
 )
 
-// sessionQuery reads the filters of a list of sessions.
-func sessionQuery(c echo.Context) (store.SessionQuery, error) {
+// browse answers what a request asks of the sessions, for the page and for programs alike.
+func (s *Server) browse(c echo.Context) (store.SessionQuery, store.SessionList, error) {
 	p := params{c: c}
 	q := store.SessionQuery{
-		Tenant: p.tenant(), Since: p.time("since"), Until: p.time("until"), After: p.text("after"), Limit: p.number("limit"), Session: p.text("session"),
-		Agent: p.text("agent"), Model: p.text("model"), Lesson: p.text("lesson"), Verdict: p.oneOf("verdict", store.Verdicts()), Loops: p.yes("loops"),
-		MinReward: p.share("min_reward"), MaxReward: p.share("max_reward"), Words: p.text("words"), Tool: p.text("tool"), Error: p.text("error"),
+		Tenant: p.tenant(), Since: p.time("since"), Until: p.time("until"),
+		After: p.text("after"), Limit: p.number("limit"), Session: p.text("session"),
+		Agent: p.text("agent"), Model: p.text("model"), Lesson: p.text("lesson"),
+		Verdict: p.oneOf("verdict", store.Verdicts()), Loops: p.yes("loops"),
+		MinReward: p.share("min_reward"), MaxReward: p.share("max_reward"),
+		Words: p.text("words"), Tool: p.text("tool"), Error: p.text("error"),
 	}
-	return q, p.err
+	if p.err != nil {
+		return q, store.SessionList{}, p.err
+	}
+	if s.options.Archive == nil {
+		return q, store.SessionList{}, noArchive()
+	}
+	l, err := s.options.Archive.Browse(c.Request().Context(), q)
+	if err != nil {
+		return q, store.SessionList{}, s.archiveError(c, err)
+	}
+	return q, l, nil
 }
 
 // apiSessions answers GET /api/sessions.
 func (s *Server) apiSessions(c echo.Context) error {
-	q, err := sessionQuery(c)
+	_, l, err := s.browse(c)
 	if err != nil {
 		return err
-	}
-	if s.options.Archive == nil {
-		return noArchive()
-	}
-	l, err := s.options.Archive.Browse(c.Request().Context(), q)
-	if err != nil {
-		return s.archiveError(c, err)
 	}
 	return c.JSON(http.StatusOK, l)
 }
@@ -57,7 +63,7 @@ func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	}
 	t, err := s.options.Archive.Transcript(c.Request().Context(), tenant, param(c, "session"), from)
 	if err != nil {
-		return t, s.archiveError(c, err)
+		return store.Transcript{}, s.archiveError(c, err)
 	}
 	return t, nil
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -113,26 +112,26 @@ func (a *audit) latest() []Noted {
 func (s *Server) audited(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
-		if r.Method == http.MethodGet || r.Method == http.MethodHead || c.Path() == "/logout" {
+		if looks(r) || c.Path() == "/logout" {
 			return next(c)
 		}
 		err := next(c)
-		n := Noted{At: s.options.Now().UTC(), Who: remoteIP(r).String() + ", token, " + holderOf(c).String(), Action: r.Method + " " + c.Path(), Status: c.Response().Status}
+		_, browser := c.Get(sessionKey).(*session)
+		n := Noted{
+			At:     s.options.Now().UTC(),
+			Who:    remoteIP(r).String() + when(browser, ", browser, ", ", token, ") + holderOf(c).String(),
+			Action: r.Method + " " + c.Path(), Status: c.Response().Status,
+		}
 		if slug := param(c, "slug"); slug != "" {
 			n.Detail = slug + " " + c.Param("action")
-		}
-		if _, browser := c.Get(sessionKey).(*session); browser {
-			n.Who = remoteIP(r).String() + ", browser, " + holderOf(c).String()
 		}
 		if detail, ok := c.Get(detailKey).(string); ok {
 			n.Detail = detail
 		}
-		if known, ok := errors.AsType[*echo.HTTPError](err); ok {
-			n.Status = known.Code
-		} else if err != nil {
-			n.Status = http.StatusInternalServerError
+		if err != nil {
+			n.Status, _ = explained(err)
 		}
-		if e := s.audit.note(n); e != nil && s.options.Log != nil {
+		if e := s.audit.note(n); e != nil {
 			s.options.Log.Error("an action could not be noted in the audit", "file", AuditFile, "error", e)
 		}
 		return err

@@ -25,12 +25,18 @@ type series struct {
 	Hi     []*float64 `json:"hi,omitempty"`
 }
 
+// add puts a value with its interval behind those that are there.
+func (s *series) add(value, lo, hi float64) {
+	s.Values, s.Lo, s.Hi = append(s.Values, inPoints(value)), append(s.Lo, inPoints(lo)), append(s.Hi, inPoints(hi))
+}
+
 // marker is a moment worth a line: a planned look.
 type marker struct {
 	At   int64  `json:"at"`
 	Text string `json:"text"`
 }
 
+// json is what chart.js reads; "" with fewer than two days, which are no chart.
 func (c chart) json() string {
 	if len(c.Days) < 2 {
 		return ""
@@ -53,47 +59,40 @@ func unixDay(date string) int64 {
 // inPoints is a value in points.
 func inPoints(x float64) *float64 { return new(x * 100) }
 
-// bandChart is the effect over time with its narrowing band.
-func bandChart(r *report.Row) string {
-	c := chart{Label: "Effect over time", Unit: "points", Series: []series{{Name: "Effect", Colour: "--mark"}}}
-	one := &c.Series[0]
-	for _, d := range r.Days {
+// bandChart is an effect over time with its narrowing band, as it stood at the end of each day.
+func bandChart(label string, days []report.Band, looks []report.Look) string {
+	effect := series{Name: "Effect", Colour: "--mark"}
+	c := chart{Label: label, Unit: "points"}
+	for _, d := range days {
 		c.Days = append(c.Days, unixDay(d.Date))
-		one.Values, one.Lo, one.Hi = append(one.Values, inPoints(d.Effect)), append(one.Lo, inPoints(d.Lo)), append(one.Hi, inPoints(d.Hi))
+		effect.add(d.Effect, d.Lo, d.Hi)
 	}
-	for i := range r.Looks {
-		if l := &r.Looks[i]; l.Taken {
+	c.Series = []series{effect}
+	for i := range looks {
+		if l := &looks[i]; l.Taken {
 			c.Marks = append(c.Marks, marker{l.Last.Unix(), "look"})
 		}
 	}
 	return c.json()
 }
 
-// effectsChart is the effect of all lessons together as it stood at the end of each day.
-func effectsChart(days []report.Band) string {
-	c := chart{Label: "All lessons together", Unit: "points", Series: []series{{Name: "Effect", Colour: "--mark"}}}
-	one := &c.Series[0]
-	for _, d := range days {
-		c.Days = append(c.Days, unixDay(d.Date))
-		one.Values, one.Lo, one.Hi = append(one.Values, inPoints(d.Effect)), append(one.Lo, inPoints(d.Lo)), append(one.Hi, inPoints(d.Hi))
-	}
-	return c.json()
-}
-
 // looksChart is an effect as pages showed it since the server started.
 func looksChart(label string, looks []look) string {
-	c := chart{Label: label, Unit: "points", Local: true, Series: []series{{Name: "Effect", Colour: "--mark"}}}
-	one := &c.Series[0]
+	effect := series{Name: "Effect", Colour: "--mark"}
+	c := chart{Label: label, Unit: "points", Local: true}
 	for _, l := range looks {
 		c.Days = append(c.Days, l.at.Unix())
-		one.Values, one.Lo, one.Hi = append(one.Values, inPoints(l.effect)), append(one.Lo, inPoints(l.lo)), append(one.Hi, inPoints(l.hi))
+		effect.add(l.effect, l.lo, l.hi)
 	}
+	c.Series = []series{effect}
 	return c.json()
 }
 
 // meansChart is the mean reward of both arms, day by day.
 func meansChart(days []report.Day) string {
-	c := chart{Label: "Mean reward", Unit: "points", Series: []series{{Name: "Treated", Colour: "--good"}, {Name: "Control", Colour: "--quiet"}}}
+	c := chart{Label: "Mean reward", Unit: "points", Series: []series{
+		{Name: "Treated", Colour: "--good"}, {Name: "Control", Colour: "--quiet"},
+	}}
 	put := func(s *series, x *float64) {
 		if x != nil {
 			x = inPoints(*x)

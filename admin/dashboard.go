@@ -1,9 +1,10 @@
 package admin
 
 import (
-	"cmp"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -29,17 +30,19 @@ func (s *Server) dashboard() []page {
 		pages = append(pages, page{Name: "Breakdown", Path: "/breakdown", Serve: s.breakdown})
 	}
 	if s.options.Library != nil {
-		pages = append(pages, page{Name: "Queue", Path: "/queue", Serve: s.queuePage, Badge: s.waiting})
+		pages = append(pages, page{Name: "Queue", Path: "/queue", Serve: s.queuePage, Badge: func() int { return len(s.waiting()) }})
 	}
 	if s.options.Archive != nil {
 		pages = append(pages,
-			page{Name: "Sessions", Path: "/sessions", Serve: s.sessionsPage}, page{Path: "/sessions/:session", Serve: s.sessionPage},
+			page{Name: "Sessions", Path: "/sessions", Serve: s.sessionsPage},
+			page{Path: "/sessions/:session", Serve: s.sessionPage},
 			page{Name: "Samples", Path: "/samples", Serve: s.samplesPage})
 	}
 	if s.options.Health != nil {
 		pages = append(pages, page{Name: "Health", Path: "/health", Serve: s.healthPage})
 	}
-	return append(pages, page{Name: "Help", Path: "/help", Serve: s.help}, page{Path: "/help/*", Serve: s.helpPage})
+	return append(pages,
+		page{Name: "Help", Path: "/help", Serve: s.help}, page{Path: "/help/*", Serve: s.helpPage})
 }
 
 // link is an entry of the navigation.
@@ -55,8 +58,8 @@ type shown struct {
 	Head    g.Node             // scripts and style sheets that this page alone has; nil: none
 	Live    bool               // the page keeps itself new
 	Counted counted
-	Problem string // why there is nothing, or not all
-	Status  int    // 0: 200
+	Problem string // why there is not all
+	Err     error  // why there is nothing: it is the page's problem and its status
 }
 
 // frame is what stands around a page, and what it makes its links with.
@@ -75,13 +78,15 @@ type frame struct {
 
 // frame is what stands around a page. A handler asks for it to make links.
 func (s *Server) frame(c echo.Context, v shown) frame {
-	f := frame{shown: v, path: c.Request().URL.EscapedPath(), query: c.QueryParams()}
-	f.Tenant = cmp.Or(f.query.Get("tenant"), "default")
-	return f
+	return frame{shown: v, Tenant: tenantOf(c), path: c.Request().URL.EscapedPath(), query: c.QueryParams()}
 }
 
 // show answers with a page inside the frame.
 func (s *Server) show(c echo.Context, v shown) error {
+	status := http.StatusOK
+	if v.Err != nil {
+		status, v.Problem = explained(v.Err)
+	}
 	f := s.frame(c, v)
 	if one, ok := c.Get(sessionKey).(*session); ok {
 		f.CSRF, f.Notice = one.csrf, s.sessions.notice(one)
@@ -101,10 +106,7 @@ func (s *Server) show(c echo.Context, v shown) error {
 		}
 		f.Nav = append(f.Nav, l)
 	}
-	if v.Status == 0 {
-		v.Status = http.StatusOK
-	}
-	return s.render(c, v.Status, layout(f))
+	return s.render(c, status, layout(f))
 }
 
 // lesson is the page of a lesson.
@@ -130,12 +132,8 @@ func (f frame) Link(path string, query ...string) string {
 // With is this page with another query; an empty value takes a key away. Another order or filter
 // begins with the first rows.
 func (f frame) With(query ...string) string {
-	q := url.Values{}
-	for k, v := range f.query {
-		if k != "page" {
-			q[k] = v
-		}
-	}
+	q := maps.Clone(f.query)
+	q.Del("page")
 	for i := 0; i+1 < len(query); i += 2 {
 		q.Set(query[i], query[i+1])
 		if query[i+1] == "" {
@@ -143,6 +141,11 @@ func (f frame) With(query ...string) string {
 		}
 	}
 	return address(f.path, q)
+}
+
+// asked says that the query names one of some keys.
+func (f frame) asked(keys ...string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool { return f.query.Get(key) != "" })
 }
 
 // param is a part of the address. The router matches addresses as they were sent, so a part of one

@@ -17,17 +17,17 @@
 //
 // # How to add a page
 //
-// A page is a file page_NAME.go with its data and a handler that ends in
+// A page is a file page_NAME.go that reads from the top down: its data, its handler, which ends in
 //
 //	return s.show(c, shown{Title: "Its title", Main: v.html})
 //
-// a file html_NAME.go with that method, which writes the page's own part, and a line in dashboard
-// (dashboard.go), which is its route and its place in the navigation; a page whose data nobody
+// and the method html, which writes the page's own part out of the data; and a line in dashboard
+// (dashboard.go), which is its route and its place in the navigation. A page whose data nobody
 // gives (its field of Options is nil) is left out there. html is given the frame: f.Link("/path")
-// keeps the tenant, f.With("key", "value") is this page with another query. html.go and
-// html_parts.go have the parts that pages share (word, figures, timeOf, pager, sorter). Every
-// number has a unit and a definition: a word with a definition is a term of glossary.go. A form
-// that writes is a POST that holds f.csrf(); its handler answers with seeOther. A script goes to
-// static/ and into the page's Head; after a live page has swapped its main part, document hears
+// keeps the tenant, f.With("key", "value") is this page with another query. html.go, parts.go,
+// fields.go and numbers.go have what pages share (word, figures, timeOf, pager, wordField, points).
+// Every number has a unit and a definition: a word with a definition is a term of glossary.go. A
+// form that writes is a POST that holds f.csrf(); its handler answers with seeOther. A script goes
+// to static/ and into the page's Head; after a live page has swapped its main part, document hears
 // precept:swap, after a change of theme precept:theme.
 package admin

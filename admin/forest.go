@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
 	"precept/report"
 )
 
@@ -21,23 +24,6 @@ const (
 // page, and 0 lies on it.
 type axis struct {
 	lo, hi, step float64
-}
-
-// tick is a mark of the axis.
-type tick struct {
-	At, Text string
-	Zero     bool
-}
-
-// plot is one line of the forest plot.
-type plot struct {
-	Tone, Label     string
-	Ticks           []tick
-	Lo, Hi, At      string
-	CutLow, CutHigh bool // the interval goes on beyond the axis
-	OffLow, OffHigh bool // the effect itself lies beyond it
-	Shown, HasTruth bool
-	Truth           string
 }
 
 // span is what a row takes of the axis.
@@ -56,9 +42,6 @@ func fit(spans []span, truths []float64, zoom float64) axis {
 	}
 	lows, highs := make([]float64, 0, len(spans)), make([]float64, 0, len(spans))
 	for _, s := range spans {
-		if math.IsNaN(s.lo) || math.IsNaN(s.hi) || math.IsNaN(s.effect) {
-			continue
-		}
 		lo, hi = min(lo, s.effect), max(hi, s.effect)
 		lows, highs = append(lows, -s.lo), append(highs, s.hi)
 	}
@@ -104,44 +87,76 @@ func (a axis) at(x float64) string {
 
 func coordinate(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }
 
-// Ticks are the marks of the axis.
-func (a axis) Ticks() []tick {
+// tick is a mark of the axis.
+type tick struct {
+	at   string
+	text string
+	zero bool
+}
+
+// ticks are the marks of the axis.
+func (a axis) ticks() []tick {
 	var out []tick
 	for i := math.Round(a.lo / a.step); i <= math.Round(a.hi/a.step); i++ {
-		x := i * a.step
-		places := 0
-		if a.step < 0.01 {
-			places = 1
+		text := "0"
+		if i != 0 {
+			text = strconv.FormatFloat(i*a.step*100, 'f', when(a.step < 0.01, 1, 0), 64)
+			text = when(i > 0, "+", "") + strings.Replace(text, "-", "−", 1)
 		}
-		text := strings.Replace(strconv.FormatFloat(x*100, 'f', places, 64), "-", "−", 1)
-		if i > 0 {
-			text = "+" + text
-		}
-		if i == 0 {
-			text = "0"
-		}
-		out = append(out, tick{At: a.at(x), Text: text, Zero: i == 0})
+		out = append(out, tick{at: a.at(i * a.step), text: text, zero: i == 0})
 	}
 	return out
 }
 
-// Text says how far the axis reaches.
-func (a axis) Text() string { return points(&a.lo) + " to " + points(&a.hi) + " points" }
+// text says how far the axis reaches.
+func (a axis) text() string { return points(&a.lo) + " to " + points(&a.hi) + " points" }
 
-// plot draws one row.
-func (a axis) plot(ticks []tick, effect, lo, hi, truth *float64) *plot {
-	p := &plot{Ticks: ticks, Tone: tone(lo, hi), Label: "no effect is shown yet"}
+// stroke is a line of a drawing.
+func stroke(class, d string) g.Node { return g.El("path", h.Class(class), g.Attr("d", d)) }
+
+// drawing is one of ours, which label tells to those who do not see it.
+func drawing(class, size, label string, children ...g.Node) g.Node {
+	return h.SVG(
+		h.Class(class), g.Attr("viewBox", "0 0 "+size), h.Role("img"), labelled(label), g.Group(children),
+	)
+}
+
+// scale is what stands above the forest plot.
+func (a axis) scale() g.Node {
+	return drawing("forest", "240 24", "scale in points", g.Map(a.ticks(), func(t tick) g.Node {
+		return g.Group{
+			g.El("text", g.Attr("x", t.at), g.Attr("y", "16"), g.Text(t.text)),
+			stroke("tick", "M"+t.at+" 20v4"),
+		}
+	}))
+}
+
+// plot draws one row: the interval, with a tip where it goes on beyond the axis; the effect, where
+// it lies on it; and the true effect, where that is known.
+func (a axis) plot(effect, lo, hi, truth *float64) g.Node {
+	label := "no effect is shown yet"
+	var marks g.Group
+	for _, t := range a.ticks() {
+		marks = append(marks, stroke(when(t.zero, "zero", "grid"), "M"+t.at+" -80v190"))
+	}
+	below := func(x float64) bool { return x < a.lo-1e-9 }
+	above := func(x float64) bool { return x > a.hi+1e-9 }
 	if effect != nil && lo != nil && hi != nil {
-		p.Shown, p.At, p.Lo, p.Hi = true, a.at(*effect), a.at(*lo), a.at(*hi)
-		p.CutLow, p.CutHigh = *lo < a.lo-1e-9, *hi > a.hi+1e-9
-		p.OffLow, p.OffHigh = *effect < a.lo-1e-9, *effect > a.hi+1e-9
-		p.Label = fmt.Sprintf("effect %s points, from %s to %s", points(effect), points(lo), points(hi))
+		label = fmt.Sprintf("effect %s points, from %s to %s", points(effect), points(lo), points(hi))
+		marks = append(
+			marks,
+			stroke("reach", "M"+a.at(*lo)+" 15H"+a.at(*hi)),
+			g.If(below(*lo), stroke("cut", "M"+a.at(*lo)+" 11l-6 4 6 4z")),
+			g.If(above(*hi), stroke("cut", "M"+a.at(*hi)+" 11l6 4-6 4z")),
+			g.If(!below(*effect) && !above(*effect), g.El(
+				"circle", h.Class("effect"), g.Attr("cx", a.at(*effect)), g.Attr("cy", "15"), g.Attr("r", "4.5"))),
+		)
 	}
 	if truth != nil {
-		p.HasTruth, p.Truth = true, a.at(*truth)
-		p.Label += "; true effect " + points(truth)
+		label += "; true effect " + points(truth)
+		marks = append(marks, stroke("truth", "M"+a.at(*truth)+" 5v20"))
 	}
-	return p
+	return drawing("forest "+tone(lo, hi), "240 30", label, marks)
 }
 
 // spanOf is what a row takes of the axis; ok is false where nothing is shown.
@@ -152,18 +167,13 @@ func spanOf(effect, lo, hi *float64) (s span, ok bool) {
 	return span{*lo, *effect, *hi}, true
 }
 
-// sparkline is the effect over time in a few strokes.
-type sparkline struct {
-	Line, Zero, Label string
-}
-
 const (
 	sparkWidth  = 84.0
 	sparkHeight = 22.0
 )
 
-// spark draws the last days of an effect; nil with fewer than two.
-func spark(days []report.Band) *sparkline {
+// spark draws the last days of an effect in a few strokes; nothing with fewer than two.
+func spark(days []report.Band) g.Node {
 	const most = 60
 	days = days[max(0, len(days)-most):]
 	if len(days) < 2 {
@@ -179,16 +189,39 @@ func spark(days []report.Band) *sparkline {
 	y := func(x float64) string { return coordinate(2 + (hi-x)/(hi-lo)*(sparkHeight-4)) }
 	var b strings.Builder
 	for i, d := range days {
-		fmt.Fprintf(&b, "%s,%s ", coordinate(1+float64(i)/float64(len(days)-1)*(sparkWidth-2)), y(d.Effect))
+		x := 1 + float64(i)/float64(len(days)-1)*(sparkWidth-2)
+		fmt.Fprintf(&b, "%s,%s ", coordinate(x), y(d.Effect))
 	}
 	first, last := days[0], days[len(days)-1]
-	return &sparkline{
-		Line: strings.TrimSpace(b.String()), Zero: y(0),
-		Label: fmt.Sprintf("effect from %s points on %s to %s points on %s", points(&first.Effect), first.Date, points(&last.Effect), last.Date),
-	}
+	label := fmt.Sprintf("effect from %s points on %s to %s points on %s",
+		points(&first.Effect), first.Date, points(&last.Effect), last.Date)
+	return drawing("spark", "84 22", label,
+		stroke("zero", "M0 "+y(0)+"H84"), g.El("polyline", g.Attr("points", strings.TrimSpace(b.String()))))
 }
 
 // byEffect orders rows with an effect before those without, larger first.
 func byEffect(x, y *report.Row) int {
-	return cmp.Or(cmp.Compare(known(y.Effect), known(x.Effect)), cmp.Compare(value(y.Effect), value(x.Effect)), cmp.Compare(y.Told, x.Told), strings.Compare(x.Slug, y.Slug), strings.Compare(x.Arm, y.Arm))
+	return cmp.Or(
+		unknownLast(x, y), cmp.Compare(value(y.Effect), value(x.Effect)), cmp.Compare(y.Told, x.Told),
+		strings.Compare(x.Slug, y.Slug), strings.Compare(x.Arm, y.Arm),
+	)
+}
+
+// unknownLast orders rows with an effect before those without.
+func unknownLast(x, y *report.Row) int {
+	switch {
+	case (x.Effect == nil) == (y.Effect == nil):
+		return 0
+	case x.Effect == nil:
+		return 1
+	default:
+		return -1
+	}
+}
+
+func value(x *float64) float64 {
+	if x == nil {
+		return 0
+	}
+	return *x
 }

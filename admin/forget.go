@@ -29,29 +29,30 @@ const forgetLimit = 64 << 10
 // forget answers POST /api/forget {"tenant","session"} or {"tenant","all":true} with {"forgotten":
 // sessions}.
 func (s *Server) forget(c echo.Context) error {
-	if s.options.Forget == nil {
-		return echo.NewHTTPError(http.StatusServiceUnavailable, "there is nothing to forget yet")
-	}
 	r, err := readForget(c.Request().Body)
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, err.Error())
 	}
-	c.Set(detailKey, "a session deleted")
-	if r.All {
-		c.Set(detailKey, "everything of a tenant deleted")
-	}
-	n, err := s.options.Forget.Forget(c.Request().Context(), r.Tenant, r.Session)
+	c.Set(detailKey, when(r.All, "everything of a tenant deleted", "a session deleted"))
+	n, err := s.erase(c, r.Tenant, r.Session)
 	if err != nil {
-		return s.forgetFailed(c, err)
+		return err
 	}
 	return c.JSON(http.StatusOK, map[string]int{"forgotten": n})
 }
 
-func (s *Server) forgetFailed(c echo.Context, err error) error {
-	if s.options.Log != nil {
-		s.log(c).Error("forgetting failed", "error", err)
+// erase deletes what is kept of a session, or of a tenant.
+func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
+	if s.options.Forget == nil {
+		return 0, echo.NewHTTPError(http.StatusServiceUnavailable, "there is nothing to forget yet")
 	}
-	return echo.NewHTTPError(http.StatusServiceUnavailable, "not everything could be deleted; try again: "+err.Error())
+	n, err := s.options.Forget.Forget(c.Request().Context(), tenant, session)
+	if err != nil {
+		s.log(c).Error("forgetting failed", "error", err)
+		err = echo.NewHTTPError(http.StatusServiceUnavailable,
+			"not everything could be deleted; try again: "+err.Error())
+	}
+	return n, err
 }
 
 func readForget(body io.Reader) (forgetRequest, error) {

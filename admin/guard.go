@@ -30,10 +30,13 @@ const (
 func headers(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		h := c.Response().Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "+
+			"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
-		h.Set("Referrer-Policy", "same-origin") // the login link holds a token; no-referrer would make browsers send our own forms with Origin: null
+		// The login link holds a token; no-referrer would make browsers send our own forms with
+		// Origin: null.
+		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
@@ -132,14 +135,16 @@ func (s *Server) log(c echo.Context) *slog.Logger {
 func (s *Server) refuse(c echo.Context) error {
 	ip := remoteIP(c.Request())
 	f := s.throttle.wrong(ip)
-	if f.log && s.options.Log != nil {
+	if f.log {
 		s.log(c).Warn("admin token refused", "ip", ip.String(), "count", f.count)
 	}
 	if f.retryAfter > 0 {
 		c.Response().Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(f.retryAfter.Seconds()))))
-		return s.askToken(c, echo.NewHTTPError(http.StatusTooManyRequests, "too many wrong tokens"), "Too many wrong tokens came from here. The right one is let in at any time.")
+		return s.askToken(c, echo.NewHTTPError(http.StatusTooManyRequests, "too many wrong tokens"),
+			"Too many wrong tokens came from here. The right one is let in at any time.")
 	}
-	return s.askToken(c, noToken(c), "That is no token of this precept. The command below finds the one that was generated.")
+	return s.askToken(c, noToken(c),
+		"That is no token of this precept. The command below finds the one that was generated.")
 }
 
 // unknown answers who brings nothing: people get the login page, programs a sentence.
@@ -153,7 +158,8 @@ func (s *Server) unknown(c echo.Context) error {
 
 func noToken(c echo.Context) *echo.HTTPError {
 	c.Response().Header().Set("WWW-Authenticate", `Bearer realm="precept admin"`)
-	return echo.NewHTTPError(http.StatusUnauthorized, "wants an admin token: Authorization: Bearer ..., or log in at /login")
+	return echo.NewHTTPError(http.StatusUnauthorized,
+		"wants an admin token: Authorization: Bearer ..., or log in at /login")
 }
 
 // entry is the login page.
@@ -188,7 +194,8 @@ func (s *Server) askToken(c echo.Context, err *echo.HTTPError, said string) erro
 // inside says that an address leads to a page of ours.
 func inside(address string) bool {
 	u, err := url.Parse(address)
-	return err == nil && u.Scheme == "" && u.Host == "" && strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//") && !strings.Contains(address, `\`)
+	return err == nil && u.Scheme == "" && u.Host == "" && strings.HasPrefix(address, "/") &&
+		!strings.HasPrefix(address, "//") && !strings.Contains(address, `\`)
 }
 
 func wantsHTML(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
@@ -198,15 +205,12 @@ func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		one, cookie := c.Get(sessionKey).(*session)
 		r := c.Request()
-		switch r.Method {
-		case http.MethodGet, http.MethodHead:
-			return next(c)
-		}
-		if !cookie {
+		if !cookie || looks(r) {
 			return next(c)
 		}
 		if !ownOrigin(r) {
-			return echo.NewHTTPError(http.StatusForbidden, "the request comes from another site, or a proxy before precept does not hand on its Host")
+			return echo.NewHTTPError(http.StatusForbidden,
+				"the request comes from another site, or a proxy before precept does not hand on its Host")
 		}
 		token := r.Header.Get(csrfHeader)
 		if token == "" {
@@ -218,6 +222,9 @@ func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 		return next(c)
 	}
 }
+
+// looks says that a request changes nothing.
+func looks(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // ownOrigin says that a browser's request comes from our own pages. Programs send neither header.
 func ownOrigin(r *http.Request) bool {
@@ -279,20 +286,19 @@ func (s *Server) fail(err error, c echo.Context) {
 	if c.Response().Committed {
 		return
 	}
-	status, message := http.StatusInternalServerError, "internal error"
-	var known *echo.HTTPError
-	switch {
-	case errors.As(err, &known):
-		status, message = known.Code, fmt.Sprint(known.Message)
-	case s.options.Log != nil:
+	known, ok := errors.AsType[*echo.HTTPError](err)
+	if !ok {
 		s.log(c).Error("admin request failed", "path", c.Path(), "error", err)
+		known = echo.NewHTTPError(http.StatusInternalServerError, "internal error")
 	}
+	status := known.Code
 	if c.Request().Method == http.MethodHead {
 		_ = c.NoContent(status) // nobody is left to tell
 		return
 	}
-	if _, in := c.Get(holderKey).(holder); in && wantsHTML(c.Request()) && !strings.HasPrefix(c.Request().URL.Path, "/api/") {
-		v := shown{Title: "That did not work", Main: failedPage, Status: status, Problem: sentence(echo.NewHTTPError(status, message))}
+	_, in := c.Get(holderKey).(holder)
+	if in && wantsHTML(c.Request()) && !strings.HasPrefix(c.Request().URL.Path, "/api/") {
+		v := shown{Title: "That did not work", Main: failedPage, Err: known}
 		if status == http.StatusNotFound {
 			v.Title = "No such page"
 		}
@@ -300,7 +306,17 @@ func (s *Server) fail(err error, c echo.Context) {
 			return
 		}
 	}
-	_ = c.JSON(status, map[string]string{"error": message})
+	_ = c.JSON(status, map[string]string{"error": fmt.Sprint(known.Message)})
+}
+
+// explained is the status of an error, and what it says to people.
+func explained(err error) (status int, sentence string) {
+	known, ok := errors.AsType[*echo.HTTPError](err)
+	if !ok {
+		return http.StatusInternalServerError, "It failed; the log says why."
+	}
+	text := fmt.Sprint(known.Message)
+	return known.Code, strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):] + "."
 }
 
 // remoteIP is the peer's address as the socket gives it; forwarding headers can be written by

@@ -16,6 +16,7 @@ import (
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 
 	"precept/docs"
 )
@@ -31,7 +32,9 @@ type helpIndex struct{ Guides, Decisions []helpPage }
 
 // guides are the pages of the docs in the order in which a newcomer reads them.
 func guides() []string {
-	return []string{"DASHBOARD", "EXPERIMENT", "LESSONS", "AGENTS", "OPERATIONS", "SAMPLES", "DISTILL", "ARCHITECTURE"}
+	return []string{
+		"DASHBOARD", "EXPERIMENT", "LESSONS", "AGENTS", "OPERATIONS", "SAMPLES", "DISTILL", "ARCHITECTURE",
+	}
 }
 
 // help lists the pages.
@@ -75,6 +78,32 @@ func (s *Server) helpPage(c echo.Context) error {
 	return s.show(c, shown{Title: p.Title, Main: p.html})
 }
 
+func (v *helpIndex) html(frame) g.Node {
+	return g.Group{
+		title("Help", quiet(g.Text("The docs of this version; nothing is loaded from elsewhere."))),
+		helpList(v.Guides, h.Class("guides")),
+		h.P(
+			g.Text("The endpoints for programs are described in "), h.A(h.Href("/api/openapi.yaml"), g.Text("OpenAPI")),
+			g.Text(". Every number of the dashboard has its definition one hover or key away, and a link from there "+
+				"to the part that tells more."),
+		),
+		h.Details(h.Summary(g.Text("Why it is so: the decisions")), helpList(v.Decisions)),
+	}
+}
+
+func helpList(pages []helpPage, attributes ...g.Node) g.Node {
+	return h.Ul(g.Group(attributes), g.Map(pages, func(p helpPage) g.Node {
+		return h.Li(h.A(h.Href("/help/"+p.Name), g.Text(p.Title)))
+	}))
+}
+
+func (p *helpPage) html(frame) g.Node {
+	return g.Group{
+		h.P(h.Class("crumb"), h.A(h.Href("/help"), g.Text("Help"))),
+		h.Article(h.Class("doc"), p.Body),
+	}
+}
+
 // readHelp makes HTML of a page. Raw HTML in it is left out, so that there is no road from a file
 // to a script; links to other pages lead to where those are served, and what is not served is no
 // link.
@@ -87,12 +116,17 @@ func readHelp(name string) (helpPage, error) {
 		return helpPage{}, err
 	}
 	links := &helpLinks{at: path.Dir(name), title: name}
-	md := goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithASTTransformers(util.Prioritized(links, 100))))
+	md := goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(
+		parser.WithAutoHeadingID(), parser.WithASTTransformers(util.Prioritized(links, 100)),
+	))
 	var b bytes.Buffer
 	if err := md.Convert(raw, &b); err != nil {
 		return helpPage{}, fmt.Errorf("read the help page %s: %w", name, err)
 	}
-	html := strings.NewReplacer("<table>", `<div class="scroll" role="region" aria-label="Table" tabindex="0"><table>`, "</table>", "</table></div>", "<pre>", `<pre tabindex="0">`).Replace(b.String())
+	html := strings.NewReplacer(
+		"<table>", `<div class="scroll" role="region" aria-label="Table" tabindex="0"><table>`,
+		"</table>", "</table></div>", "<pre>", `<pre tabindex="0">`,
+	).Replace(b.String())
 	return helpPage{Name: name, Title: links.title, Body: g.Raw(html)}, nil
 }
 
@@ -103,7 +137,7 @@ type helpLinks struct {
 }
 
 // Transform is called by goldmark when a page has been read.
-func (h *helpLinks) Transform(page *ast.Document, reader text.Reader, _ parser.Context) {
+func (l *helpLinks) Transform(page *ast.Document, reader text.Reader, _ parser.Context) {
 	var gone []ast.Node
 	_ = ast.Walk(page, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
@@ -112,15 +146,15 @@ func (h *helpLinks) Transform(page *ast.Document, reader text.Reader, _ parser.C
 		switch n := n.(type) {
 		case *ast.Heading:
 			if n.Level == 1 {
-				h.title = string(n.Lines().Value(reader.Source()))
+				l.title = string(n.Lines().Value(reader.Source()))
 			}
 		case *ast.Link:
-			to, ok := h.served(string(n.Destination))
+			to, ok := l.served(string(n.Destination))
 			if n.Destination = []byte(to); !ok {
 				gone = append(gone, n)
 			}
 		case *ast.Image:
-			to, ok := h.served(string(n.Destination))
+			to, ok := l.served(string(n.Destination))
 			if n.Destination = []byte(to); !ok {
 				gone = append(gone, n)
 			}
@@ -136,12 +170,12 @@ func (h *helpLinks) Transform(page *ast.Document, reader text.Reader, _ parser.C
 }
 
 // served is the address of a link's target; false where it is not served.
-func (h *helpLinks) served(to string) (string, bool) {
+func (l *helpLinks) served(to string) (string, bool) {
 	if strings.HasPrefix(to, "#") || strings.HasPrefix(to, "https://") {
 		return to, true
 	}
 	file, anchor, _ := strings.Cut(to, "#")
-	file = path.Join(h.at, file)
+	file = path.Join(l.at, file)
 	if _, err := fs.Stat(docs.Pages, file); err != nil || !fs.ValidPath(file) {
 		return "", false
 	}
@@ -157,7 +191,8 @@ func helpOf(key string) string {
 	switch key {
 	case "effect", "interval", "injected", "withheld", "told", "truth":
 		return "EXPERIMENT#reading-the-report"
-	case "matched", "picked", "refused", "tokens", "cost", "cached", "input", "spent", "session-input", "session-cost", "over-time":
+	case "matched", "picked", "refused", "tokens", "cost", "cached", "input", "spent", "session-input",
+		"session-cost", "over-time":
 		return "EXPERIMENT#the-other-columns"
 	case "verdict", "proven":
 		return "EXPERIMENT#the-verdicts-in-the-order-in-which-they-are-tried"

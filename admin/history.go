@@ -63,11 +63,8 @@ func (h *history) note(tenant string, r *report.Report, now time.Time) {
 		effect, lo, hi := shownOf(&r.Lessons[i])
 		h.add(historyKey{tenant, r.Lessons[i].Arm}, effect, lo, hi, now)
 	}
-	g := r.Global
-	if g.Verdict == report.Invalid {
-		g.Effect = nil
-	}
-	h.add(historyKey{Tenant: tenant}, g.Effect, g.Lo, g.Hi, now)
+	effect, lo, hi := globalOf(r)
+	h.add(historyKey{Tenant: tenant}, effect, lo, hi, now)
 }
 
 // of are the looks that were noted.

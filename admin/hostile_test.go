@@ -323,3 +323,9 @@ func (s *steady) Read(b []byte) (int, error) {
 type exports struct{}
 
 func (exports) Export(context.Context, io.Writer, admin.Export) error { return nil }
+
+// textOf is the body of an answer.
+func textOf(res *http.Response) string {
+	b, _ := io.ReadAll(res.Body)
+	return string(b)
+}

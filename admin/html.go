@@ -112,8 +112,11 @@ func charts() g.Node {
 	return g.Group{h.Link(h.Rel("stylesheet"), h.Href("/static/uplot.css")), script("uplot.js"), script("chart.js")}
 }
 
-// chartOf is drawn by chart.js out of JSON.
+// chartOf is drawn by chart.js out of JSON; without any there is no chart.
 func chartOf(json, label string) g.Node {
+	if json == "" {
+		return nil
+	}
 	return h.Div(h.Class("chart"), h.Data("chart", json), h.Role("img"), labelled(label))
 }
 

@@ -1,25 +1,25 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
 	"github.com/labstack/echo/v4"
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 
 	"precept/report"
 )
 
 // breakdownView is what lessons do in parts of the sessions.
 type breakdownView struct {
-	By, Name        string
-	Cells           []report.Cell // those of the page that have enough data
-	Axis            axis
-	Looks           int
-	Thin            int // cells with too little data
-	Sessions, Since string
-	Whole           bool
-	Reading         bool // the sessions are being read for the first time
-	Pager           pager
+	by, name string
+	survey   *report.Survey // nil: there is none
+	reading  bool           // the sessions are being read for the first time
+	cells    []report.Cell  // those that have enough data
+	looks    int            // how many cells are looked at
+	thin     int            // how many have too little data
 }
 
 // ways are what the sessions can be parted by.
@@ -48,45 +48,134 @@ func (s *Server) breakdown(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	v := breakdownView{By: report.OfAgent, Name: "Agent"}
+	v := breakdownView{by: report.OfAgent, name: "Agent"}
 	for _, w := range ways() {
 		if c.QueryParam("by") == w.Key {
-			v.By, v.Name = w.Key, w.Name
+			v.by, v.name = w.Key, w.Name
 		}
 	}
 	survey, old, err := s.surveys.get(c.Request().Context(), q.Tenant, patience)
-	if errors.Is(err, errBeingMade) {
-		v.Reading = true
-		return s.show(c, shown{Title: "Breakdown", Main: v.html, Live: true})
+	page := shown{Title: "Breakdown", Main: v.html, Live: old}
+	switch v.reading = errors.Is(err, errBeingMade); {
+	case v.reading:
+	case err != nil:
+		s.log(c).Error("survey failed", "tenant", q.Tenant, "error", err)
+		page.Live, page.Problem = false, "The stored sessions cannot be read right now; the log says why. "+
+			"Requests are not affected."
+	default:
+		v.survey, page.Counted = survey, counted{survey.Made, old}
+		v.count()
 	}
-	if err != nil {
-		if s.options.Log != nil {
-			s.log(c).Error("survey failed", "tenant", q.Tenant, "error", err)
-		}
-		return s.show(c, shown{Title: "Breakdown", Main: v.html, Problem: "The stored sessions cannot be read right now; the log says why. Requests are not affected."})
-	}
-	v.Sessions, v.Since, v.Whole = count(survey.Sessions), survey.Since.UTC().Format(time.DateOnly), survey.Whole
-	v.fill(survey, s.frame(c, shown{}))
-	return s.show(c, shown{Title: "Breakdown", Main: v.html, Live: old, Counted: counted{survey.Made, old}})
+	return s.show(c, page)
 }
 
-// fill lays the cells out that have enough data.
-func (v *breakdownView) fill(survey *report.Survey, f frame) {
-	cells, looks := survey.Cells(v.By)
-	v.Looks = looks
-	var kept []report.Cell
-	for _, x := range cells {
+// count finds the cells that have enough data.
+func (v *breakdownView) count() {
+	all, looks := v.survey.Cells(v.by)
+	v.looks = looks
+	for _, x := range all {
 		if x.Enough {
-			kept = append(kept, x)
+			v.cells = append(v.cells, x)
 		}
 	}
-	v.Thin = len(cells) - len(kept)
-	var from, to int
-	v.Pager, from, to = f.pageOf(len(kept), rowsPerPage)
-	v.Cells = kept[from:to]
-	spans := make([]span, 0, len(v.Cells))
-	for _, x := range v.Cells {
+	v.thin = len(all) - len(v.cells)
+}
+
+func (v *breakdownView) html(f frame) g.Node {
+	return g.Group{
+		title("Breakdown", h.Nav(h.Class("ways"), labelled("Break down by"), g.Map(ways(), func(w zoom) g.Node {
+			return h.A(h.Href(f.Link("/breakdown", "by", w.Key)), g.If(w.Key == v.by, h.Aria("current", "true")), g.Text(w.Name))
+		}))),
+		h.P(h.Class("warning"), g.Textf("Exploratory. The coins are tossed for all sessions together, so an "+
+			"effect in a part of them is a hint to look closer, not a verdict. Effects are drawn towards the mean of "+
+			"their lesson, and intervals are widened for the %d cells that are looked at.", v.looks)),
+		v.list(f),
+	}
+}
+
+func (v *breakdownView) list(f frame) g.Node {
+	switch {
+	case len(v.cells) > 0:
+		p := f.pageOf(len(v.cells), rowsPerPage)
+		return g.Group{scroll(labelled("Effects by "+v.name), v.table(f, v.cells[p.from:p.to])), p.html(f)}
+	case v.reading:
+		return empty("The stored sessions are being read", h.P(g.Text(
+			"It takes some seconds the first time. The table stands here then, by itself.")))
+	case f.Problem != "":
+		return nil
+	default:
+		return v.tooFew()
+	}
+}
+
+// stored is how many sessions were read.
+func (v *breakdownView) stored() (sessions, since string) {
+	return count(v.survey.Sessions), v.survey.Since.UTC().Format(time.DateOnly)
+}
+
+func (v *breakdownView) table(f frame, cells []report.Cell) g.Node {
+	spans := make([]span, 0, len(cells))
+	for _, x := range cells {
 		spans = append(spans, span{x.Lo, x.Shrunken, x.Hi})
 	}
-	v.Axis = fit(spans, nil, 0)
+	axis := fit(spans, nil, 0)
+	unit := func(name string) g.Node { return small(g.Text(name)) }
+	sessions, since := v.stored()
+	return h.Table(
+		h.Class("effects cards"),
+		h.Caption(
+			g.Text("Of "+sessions+" closed sessions with a reward since "+since),
+			g.If(!v.survey.Whole, g.Text(", the newest that could be read in time")), g.Text("."),
+			g.If(v.thin > 0, g.Textf(
+				" Not shown for too little data (under 50 sessions, or under 10 in an arm): %d.", v.thin)),
+		),
+		columns(
+			wordColumn(g.Text(v.name)), wordColumn(g.Text("Lesson")), column(word("exploratory"), unit("points")),
+			column(h.Class("plot"), h.Span(h.Class("hidden-text"), g.Text("Forest plot")), axis.scale()),
+			column(word("corrected"), unit("points")), column(g.Text("As measured"), unit("points")),
+			column(word("injected"), unit("sessions")), column(word("withheld"), unit("sessions")),
+		),
+		h.TBody(g.Map(cells, func(x report.Cell) g.Node { return v.row(f, &x, axis) })),
+	)
+}
+
+// row is one cell: a lesson, or all together, in a part of the sessions.
+func (v *breakdownView) row(f frame, x *report.Cell, axis axis) g.Node {
+	part := cmp.Or(x.Value, "unknown")
+	if v.by == report.OfLength {
+		part = cmp.Or(lengths(x.Value), part)
+	}
+	lesson := h.A(h.Href(f.lesson(x.Slug)), quoted(x.Slug))
+	if x.Slug == "" {
+		lesson = g.Text("all together, against control")
+	}
+	return h.Tr(
+		g.If(x.Slug == "", h.Class("all")),
+		rowHead(h.Class("name"), quoted(part)),
+		h.Td(h.Class("text wrap"), lesson),
+		cell("Shrunken effect, points", h.Class("effect "+tone(&x.Lo, &x.Hi)), g.Text(points(&x.Shrunken))),
+		h.Td(h.Class("plot"), axis.plot(&x.Shrunken, &x.Lo, &x.Hi, nil)),
+		cell("Corrected interval, points", g.Text(points(&x.Lo)+" to "+points(&x.Hi))),
+		cell("As measured, points", g.Text(points(&x.Effect))),
+		cell("Injected, sessions", g.Text(count(x.Injected))),
+		cell("Withheld, sessions", g.Text(count(x.Withheld))),
+	)
+}
+
+// tooFew says how much data it takes, and how much there is.
+func (v *breakdownView) tooFew() g.Node {
+	sessions, since := v.stored()
+	text := "A cell is shown from 50 closed sessions with a reward on, of which at least 10 were injected and " +
+		"10 withheld. " + sessions + " such sessions are stored since " + since
+	if v.thin > 0 {
+		text += ", in " + things(v.thin, "cell") + " still too small"
+	}
+	return empty(
+		"No part of the sessions has enough data yet",
+		h.P(g.Text(text+".")),
+		h.P(
+			g.Text("Agents are told apart by "), h.Code(g.Text("Precept-Agent")), g.Text(", the path form "),
+			h.Code(g.Text("/p/agent=NAME/v1")), g.Text(", or their User-Agent."),
+		),
+	)
 }

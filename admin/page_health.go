@@ -4,19 +4,16 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 )
 
 // healthView is the health page.
-type healthView struct {
-	Health
-	Top     []stat
-	Account []line
-	Since   []line
-	Store   []line
-}
+type healthView struct{ Health }
 
 // line is a figure in a table.
 type line struct {
@@ -26,48 +23,137 @@ type line struct {
 
 // healthPage shows how precept itself does.
 func (s *Server) healthPage(c echo.Context) error {
-	h := s.readHealth(c.Request().Context())
-	v := healthView{Health: h, Top: s.healthFigures(&h), Account: accountOf(&h), Since: sinceOf(&h), Store: storeOf(&h)}
+	v := healthView{s.readHealth(c.Request().Context())}
 	problem := ""
-	if h.Fault != "" {
-		problem = "The configuration was changed and not taken over; the old one is in force: " + h.Fault
+	if v.Fault != "" {
+		problem = "The configuration was changed and not taken over; the old one is in force: " + v.Fault
 	}
 	return s.show(c, shown{Title: "health", Main: v.html, Live: true, Problem: problem})
 }
 
-func (s *Server) healthFigures(h *Health) []stat {
+func (v *healthView) html(frame) g.Node {
+	about := "precept " + v.Version
+	if v.Revision != "" {
+		about += fmt.Sprintf(" (%.12s)", v.Revision)
+	}
+	about += ", " + v.Go + ", process " + strconv.Itoa(v.PID) + ", since "
+	return g.Group{
+		title("Health", quiet(g.Text(about), timeOf(v.Started))),
+		figures(v.top()),
+		v.troubles(),
+		h.Div(
+			h.Class("columns"),
+			h.Section(
+				heading("account", "What became of every exchange"), linesTable("account", accountOf(&v.Account)),
+				quiet(g.Text("Exchanges over the life of the data directory. An exchange is one request and its reply.")),
+			),
+			h.Section(heading("since", "Since this start"), linesTable("since", sinceOf(&v.Since))),
+			h.Section(heading("store", "In the store"), linesTable("store", storeOf(v.Store.Counts))),
+			g.Iff(len(v.Figures) > 0, func() g.Node {
+				return h.Section(heading("more", "Lessons"), figureTable("more", v.Figures))
+			}),
+		),
+		v.configuration(),
+		v.actions(),
+	}
+}
+
+// top are the figures that say most.
+func (v *healthView) top() []stat {
 	dropped := int64(0)
-	for reason, n := range h.Account.Dropped {
+	for reason, n := range v.Account.Dropped {
 		if reason != "opted_out" {
 			dropped += n
 		}
 	}
-	kept := stat{Value: count(h.Account.Stored), Note: "of " + count(h.Account.Admitted) + " admitted"}
-	lost := stat{Value: count(dropped), Note: "in the directory's life", Tone: "good"}
-	if dropped > 0 {
-		lost.Tone = "bad"
+	ill := !v.Store.Healthy || v.Store.Trouble != ""
+	spool, limit := bytesOf(v.Spool.Bytes), "of "+bytesOf(v.Spool.Limit)
+	if v.Spool.Dir == "" {
+		spool, limit = none, "there is none"
 	}
-	lag := stat{Value: fmt.Sprintf("%.1f", h.Spool.Lag), Note: "waiting: " + count(h.Account.Spooled)}
-	if h.Spool.Lag > 60 {
-		lag.Tone = "bad"
+	return []stat{
+		statOf("store-state", when(ill, "failing", "well"), v.Store.Kind, when(ill, "bad", "good")),
+		statOf("exchanges-kept", count(v.Account.Stored), "of "+count(v.Account.Admitted)+" admitted", ""),
+		statOf("exchanges-dropped", count(dropped), "in the directory's life", when(dropped > 0, "bad", "good")),
+		statOf(
+			"store-lag", fmt.Sprintf("%.1f", v.Spool.Lag), "waiting: "+count(v.Account.Spooled),
+			when(v.Spool.Lag > 60, "bad", ""),
+		),
+		statOf("spool", spool, limit, ""),
 	}
-	spool := stat{Value: bytesOf(h.Spool.Bytes), Note: "of " + bytesOf(h.Spool.Limit)}
-	if h.Spool.Dir == "" {
-		spool.Value, spool.Note = none, "there is none"
-	}
-	state := stat{Value: "well", Tone: "good", Note: h.Store.Kind}
-	if !h.Store.Healthy || h.Store.Trouble != "" {
-		state.Value, state.Tone = "failing", "bad"
-	}
-	out := []stat{state, kept, lost, lag, spool}
-	for i, key := range []string{"store-state", "exchanges-kept", "exchanges-dropped", "store-lag", "spool"} {
-		out[i].Term = find(key)
-	}
-	return out
 }
 
-func accountOf(h *Health) []line {
-	a := &h.Account
+// troubles are what a person should look at first.
+func (v *healthView) troubles() g.Node {
+	store, account := &v.Store, &v.Account
+	trouble := func(before, text string) g.Node {
+		return g.If(text != "", h.P(h.Class("problem"), quoted(before+text)))
+	}
+	return g.Group{
+		trouble("The store cannot be read: ", store.Trouble),
+		trouble("", store.Notice),
+		trouble("There is no whole account: ", account.Trouble),
+		g.If(!account.Balanced, h.P(
+			h.Class("problem"), g.Text("The account does not balance: admitted is not stored + spooled + incomplete + dropped. Please report it, with the output of "),
+			h.Code(g.Text("precept doctor --json")), g.Text("."),
+		)),
+	}
+}
+
+// linesTable is a table of figures below the heading that names it.
+func linesTable(heading string, lines []line) g.Node {
+	return h.Table(h.Class("figures"), labelledBy(heading), h.TBody(g.Map(lines, func(l line) g.Node {
+		return h.Tr(rowHead(toned(l.Indent), g.Text(l.Name)), h.Td(toned(l.Tone), g.Text(l.Value)))
+	})))
+}
+
+// configuration lists the keys, those that somebody has set first.
+func (v *healthView) configuration() g.Node {
+	var changed, rest g.Group
+	for _, k := range v.Config {
+		name := h.Th(h.Scope("row"), h.Title(k.Usage), g.Text(k.Path))
+		value := h.Td(h.Class("text wrap"), code(k.Value))
+		if k.Changed {
+			changed = append(changed, h.Tr(h.Class("changed"), name, value, h.Td(h.Class("text wrap quiet"), code(k.Default))))
+		} else {
+			rest = append(rest, h.Tr(name, value))
+		}
+	}
+	return g.Group{
+		heading("config", "Configuration"),
+		quiet(g.Text("Hash "), code(v.Hash), g.Textf(". %d of %d keys are not at their defaults; secrets are hidden.", len(changed), len(v.Config))),
+		scroll(labelledBy("config"), h.Table(
+			h.Class("config"), columns(wordColumn(g.Text("Key")), wordColumn(g.Text("Value")), wordColumn(g.Text("Default"))), h.TBody(changed),
+		)),
+		h.Details(
+			h.Class("rest"), h.Summary(g.Text("The keys that are at their defaults")),
+			scroll(labelled("Keys at their defaults"), h.Table(h.Class("config"), h.TBody(rest))),
+		),
+	}
+}
+
+// actions are what people and programs did here.
+func (v *healthView) actions() g.Node {
+	if len(v.Audit) == 0 {
+		return g.Group{heading("audit", "What was done here"), quiet(g.Text("Nothing yet. Approvals, trials, feedback and deletions are noted here."))}
+	}
+	return g.Group{
+		heading("audit", "What was done here"),
+		scroll(labelledBy("audit"), h.Table(
+			columns(wordColumn(g.Text("When")), wordColumn(g.Text("Who")), wordColumn(g.Text("Action")), wordColumn(g.Text("To what")), column(g.Text("Answer"))),
+			h.TBody(g.Map(v.Audit, func(n Noted) g.Node {
+				return h.Tr(
+					h.Td(h.Class("text"), timeOf(n.At)), h.Td(h.Class("text"), quoted(n.Who)), h.Td(h.Class("text"), code(n.Action)),
+					h.Td(h.Class("text wrap"), quoted(n.Detail)), h.Td(h.Class(when(n.Status >= 400, "bad", "")), g.Textf("%d", n.Status)),
+				)
+			})),
+		)),
+		quiet(g.Text("The newest actions; all of them stand in "), h.Code(g.Text(AuditFile)), g.Text(" of the data directory.")),
+	}
+}
+
+// accountOf is what became of every exchange.
+func accountOf(a *Account) []line {
 	sum := int64(0)
 	for _, n := range a.Dropped {
 		sum += n
@@ -89,8 +175,7 @@ func accountOf(h *Health) []line {
 	return append(out, line{Name: "Stored, and no sample tells of them", Value: count(a.Unsampled)}, aside)
 }
 
-func sinceOf(h *Health) []line {
-	n := &h.Since
+func sinceOf(n *Since) []line {
 	out := []line{
 		{Name: "Exchanges stored", Value: count(n.Exchanges)},
 		{Name: "Samples written", Value: count(n.Samples)},
@@ -113,30 +198,20 @@ func sinceOf(h *Health) []line {
 	return out
 }
 
-func storeOf(h *Health) []line {
+func storeOf(counts map[string]int64) []line {
 	var out []line
-	for _, name := range slices.Sorted(maps.Keys(h.Store.Counts)) {
-		l := line{Name: strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "_", " "), Value: count(h.Store.Counts[name])}
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		l := line{
+			Name:  strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "_", " "),
+			Value: count(counts[name]),
+		}
 		switch name {
 		case "bytes":
-			l.Name, l.Value = "On disk", bytesOf(h.Store.Counts[name])
+			l.Name, l.Value = "On disk", bytesOf(counts[name])
 		case "parked":
 			l.Name = "Feedback that waits for its session"
 		}
 		out = append(out, l)
 	}
 	return out
-}
-
-// bytesOf writes a size with its unit.
-func bytesOf(n int64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	x, i := float64(n), 0
-	for x >= 1024 && i < len(units)-1 {
-		x, i = x/1024, i+1
-	}
-	if i == 0 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", x, units[i])
 }

@@ -7,18 +7,20 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 
 	"precept/report"
 )
 
 // lessonsView is what the page of all lessons shows.
 type lessonsView struct {
-	Filter   lessonsFilter
-	Warnings []string
-	Table    table
-	Pager    pager
-	Total    int // before the filter
-	States   []string
+	filter lessonsFilter
+	report report.Report
+	rows   []*report.Row // what the filter leaves, in order
+	total  int           // before the filter
+	states []string
+	truth  func(string) (float64, bool)
 }
 
 // zoom is a choice of a list: a scale of the forest plot, or a group of verdicts.
@@ -26,18 +28,33 @@ type zoom struct{ Key, Name string }
 
 // zooms are the scales: fitted, everything, or so many points on both sides of 0.
 func zooms() []zoom {
-	return []zoom{{"", "fits the data"}, {"all", "whole intervals"}, {"5", "±5 points"}, {"10", "±10 points"}, {"25", "±25 points"}, {"50", "±50 points"}, {"100", "±100 points"}}
+	return []zoom{
+		{"", "fits the data"},
+		{"all", "whole intervals"},
+		{"5", "±5 points"},
+		{"10", "±10 points"},
+		{"25", "±25 points"},
+		{"50", "±50 points"},
+		{"100", "±100 points"},
+	}
 }
 
 // verdicts are the groups that advise gives.
 func verdicts() []zoom {
-	return []zoom{{"helps", "helps"}, {"harms", "harms"}, {"none", "no material effect"}, {"open", "still open"}, {"invalid", "invalid"}, {"waits", "waits for approval"}}
+	return []zoom{
+		{"helps", "helps"},
+		{"harms", "harms"},
+		{"none", "no material effect"},
+		{"open", "still open"},
+		{"invalid", "invalid"},
+		{"waits", "waits for approval"},
+	}
 }
 
 // lessonsFilter is what the query asks for.
 type lessonsFilter struct {
-	Words, State, Verdict, Zoom, Sort, Window string
-	Old                                       bool
+	Words, State, Verdict, Zoom, Sort string
+	Old                               bool
 }
 
 // lessonsPage shows the lessons: filtered, sorted, a page of them.
@@ -47,18 +64,11 @@ func (s *Server) lessonsPage(c echo.Context) error {
 		return err
 	}
 	r, at, problem := s.readReport(c, q)
-	f := s.frame(c, shown{})
-	v := lessonsView{
-		Filter: lessonsFilter{
-			Words: c.QueryParam("q"), State: c.QueryParam("state"), Verdict: c.QueryParam("verdict"), Zoom: c.QueryParam("zoom"), Sort: c.QueryParam("sort"),
-			Window: c.QueryParam("window"), Old: c.QueryParam("old") != "",
-		},
-		Warnings: doubts(&r),
-	}
-	rows := v.choose(&r)
-	var from, to int
-	v.Pager, from, to = f.pageOf(len(rows), rowsPerPage)
-	v.Table = tableOf(&r, rows[from:to], false, v.Filter.reach(), s.options.Truth, f.lesson)
+	v := lessonsView{report: r, truth: s.options.Truth, filter: lessonsFilter{
+		Words: c.QueryParam("q"), State: c.QueryParam("state"), Verdict: c.QueryParam("verdict"),
+		Zoom: c.QueryParam("zoom"), Sort: c.QueryParam("sort"), Old: c.QueryParam("old") != "",
+	}}
+	v.choose()
 	return s.show(c, shown{Title: "Lessons", Main: v.html, Live: at.Old, Counted: at, Problem: problem})
 }
 
@@ -75,31 +85,37 @@ func (f lessonsFilter) reach() float64 {
 }
 
 // choose filters and sorts.
-func (v *lessonsView) choose(r *report.Report) []*report.Row {
-	words := strings.Fields(strings.ToLower(v.Filter.Words))
-	var out []*report.Row
-	for i := range r.Lessons {
-		l := &r.Lessons[i]
-		old := l.State == "edited" || l.State == "removed" || l.State == "shown otherwise"
-		if old && !v.Filter.Old {
+func (v *lessonsView) choose() {
+	for i := range v.report.Lessons {
+		l := &v.report.Lessons[i]
+		if past(l) && !v.filter.Old {
 			continue
 		}
-		v.Total++
-		if !slices.Contains(v.States, l.State) {
-			v.States = append(v.States, l.State)
+		v.total++
+		if !slices.Contains(v.states, l.State) {
+			v.states = append(v.states, l.State)
 		}
-		if v.Filter.State != "" && l.State != v.Filter.State || v.Filter.Verdict != "" && advise(l).Group != v.Filter.Verdict {
-			continue
+		if v.filter.fits(l) {
+			v.rows = append(v.rows, l)
 		}
-		slug := strings.ToLower(l.Slug)
-		if slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(slug, w) }) {
-			continue
-		}
-		out = append(out, l)
 	}
-	slices.Sort(v.States)
-	slices.SortStableFunc(out, order(v.Filter.Sort))
-	return out
+	slices.Sort(v.states)
+	slices.SortStableFunc(v.rows, order(v.filter.Sort))
+}
+
+// past says that a row is of a text that no session gets any more.
+func past(l *report.Row) bool {
+	return l.State == "edited" || l.State == "removed" || l.State == "shown otherwise"
+}
+
+func (f *lessonsFilter) fits(l *report.Row) bool {
+	slug := strings.ToLower(l.Slug)
+	for word := range strings.FieldsSeq(strings.ToLower(f.Words)) {
+		if !strings.Contains(slug, word) {
+			return false
+		}
+	}
+	return (f.State == "" || l.State == f.State) && (f.Verdict == "" || advise(l).Group == f.Verdict)
 }
 
 // order is how rows are sorted; by effect, the largest first, when the query does not say.
@@ -111,7 +127,9 @@ func order(key string) func(x, y *report.Row) int {
 	case "effect":
 		if !down { // the worst first, and those without an effect at the end all the same
 			return func(x, y *report.Row) int {
-				return cmp.Or(cmp.Compare(known(y.Effect), known(x.Effect)), cmp.Compare(value(x.Effect), value(y.Effect)), strings.Compare(x.Slug, y.Slug))
+				return cmp.Or(
+					unknownLast(x, y), cmp.Compare(value(x.Effect), value(y.Effect)), strings.Compare(x.Slug, y.Slug),
+				)
 			}
 		}
 		return byEffect
@@ -133,4 +151,57 @@ func order(key string) func(x, y *report.Row) int {
 		by = func(x, y *report.Row) int { return up(y, x) }
 	}
 	return func(x, y *report.Row) int { return cmp.Or(by(x, y), byEffect(x, y)) }
+}
+
+func (v *lessonsView) html(f frame) g.Node {
+	return g.Group{
+		title("Lessons", v.form(f)),
+		g.If(f.Problem == "", g.Map(doubts(&v.report), problem)),
+		v.list(f),
+	}
+}
+
+func (v *lessonsView) form(f frame) g.Node {
+	choose := func(name, key, chosen string, first g.Node, choices []zoom) g.Node {
+		return h.Label(g.Text(name+" "), h.Select(
+			h.Name(key), first,
+			g.Map(choices, func(z zoom) g.Node { return option(z.Key, z.Name, z.Key == chosen) }),
+		))
+	}
+	anyOne := option("", "any", false)
+	states := make([]zoom, 0, len(v.states))
+	for _, s := range v.states {
+		states = append(states, zoom{s, s})
+	}
+	return h.Form(
+		h.Method("get"), h.Action("/lessons"), h.Role("search"),
+		hiddenField("tenant", f.Tenant), hiddenField("sort", v.filter.Sort),
+		h.Label(g.Text("Name "), h.Input(
+			h.Type("search"), h.Name("q"), h.Value(v.filter.Words), h.MaxLength("256"), g.Attr("size", "14"),
+		)),
+		choose("Verdict", "verdict", v.filter.Verdict, anyOne, verdicts()),
+		choose("State", "state", v.filter.State, anyOne, states),
+		choose("Scale", "zoom", v.filter.Zoom, nil, zooms()),
+		windowField(f.query.Get("window")),
+		tickField("older texts", "old", "1", v.filter.Old),
+		h.Button(g.Text("Show")),
+	)
+}
+
+func (v *lessonsView) list(f frame) g.Node {
+	switch {
+	case len(v.rows) > 0:
+		p := f.pageOf(len(v.rows), rowsPerPage)
+		t := tableOf(&v.report, v.rows[p.from:p.to], false, v.filter.reach(), v.truth)
+		return g.Group{scroll(labelled("Effects of lessons"), t.html(f, true)), p.html(f)}
+	case v.total > 0:
+		return empty("No lesson fits the filter", h.P(
+			g.Text("There "+plural(v.total, "is", "are")+" "+things(v.total, "lesson")+". "),
+			h.A(h.Href(f.Link("/lessons")), g.Text("Show all of them.")),
+		))
+	case f.Problem != "":
+		return nil
+	default:
+		return noLessons()
+	}
 }

@@ -1,13 +1,12 @@
 package admin
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/labstack/echo/v4"
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 
 	"precept/lesson"
 	"precept/report"
@@ -15,30 +14,21 @@ import (
 
 // overviewView is what the first page shows.
 type overviewView struct {
-	Tenant, Window, Price string
-	Provisional           bool
-	Needs                 []need   // what needs a person
-	Warnings              []string // what makes the table doubtful
-	Notes                 []string // what it leaves out
-	Stats                 []stat
-	Effects, Means        string // JSON for chart.js
-	Days                  []report.Day
-	Bands                 []report.Band
-	Since                 bool // the chart is of what was shown since the start
-	Table                 table
-	Lessons               int // in all; the table holds the first
-	Definition            string
-	Figures               []Figure
-	Configured            Prices
+	query      Query
+	report     report.Report
+	rows       []*report.Row // those with something to tell
+	truth      func(string) (float64, bool)
+	needs      []need
+	since      []look // what was shown since the start, where the counters have no days yet
+	figures    []Figure
+	configured Prices
 }
 
 // need is something that needs a person, with the way there.
-type need struct{ Text, Href, Tone string }
+type need struct{ text, href, tone string }
 
 // overviewRows is how many lessons the first page shows.
 const overviewRows = 25
-
-const week = 7 * 24 * time.Hour
 
 // overview is the first page.
 func (s *Server) overview(c echo.Context) error {
@@ -46,187 +36,191 @@ func (s *Server) overview(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	f := s.frame(c, shown{})
-	v := overviewView{Tenant: q.Tenant, Window: c.QueryParam("window"), Provisional: q.Provisional, Price: c.QueryParam("price")}
+	v := overviewView{query: q, truth: s.options.Truth}
 	if s.options.Prices != nil {
-		v.Configured = s.options.Prices()
+		v.configured = s.options.Prices()
 	}
 	if s.options.Figures != nil {
-		v.Figures = s.options.Figures(c.Request().Context())
+		v.figures = s.options.Figures(c.Request().Context())
 	}
 	r, at, problem := s.readReport(c, q)
-	if problem == "" {
-		v.fill(&r, s, f)
-		if len(v.Table.Rows) > 0 {
-			v.gains(&r)
-		}
-	}
-	v.attention(&r, s, f)
-	return s.show(c, shown{Title: "which lesson helped", Main: v.html, Head: charts(), Live: true, Counted: at, Problem: problem})
-}
-
-// fill lays a report out.
-func (v *overviewView) fill(r *report.Report, s *Server, f frame) {
-	v.Definition, v.Notes = r.RewardDefinition, leftOut(r)
-	if len(r.Lessons) == 0 && r.Global.NTreated+r.Global.NControl == 0 {
-		return
-	}
-	v.Warnings = doubts(r)
-	rows := make([]*report.Row, 0, len(r.Lessons))
+	v.report = r
 	for i := range r.Lessons { // what was put away before anybody got it has nothing to tell
 		if l := &r.Lessons[i]; l.Picked > 0 || lesson.State(l.State).Fires() {
-			rows = append(rows, l)
+			v.rows = append(v.rows, l)
 		}
 	}
-	slices.SortStableFunc(rows, byEffect)
-	v.Lessons = len(rows)
-	v.Table = tableOf(r, rows[:min(len(rows), overviewRows)], true, 0, s.options.Truth, f.lesson)
-	v.Days, v.Bands = r.Global.Days, r.Global.Bands
-	v.Means = meansChart(r.Global.Days)
-	if v.Effects = effectsChart(r.Global.Bands); v.Effects == "" && v.Window == "" && !v.Provisional {
-		v.Effects = looksChart("All lessons together", s.history.of(historyKey{Tenant: v.Tenant}))
-		v.Since = v.Effects != ""
+	slices.SortStableFunc(v.rows, byEffect)
+	if wholeReport(c) {
+		v.since = s.history.of(historyKey{Tenant: q.Tenant})
 	}
-}
-
-// lastWeek adds up the last seven days, or the window where that is shorter.
-func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
-	from := now.Add(-week).UTC().Format(time.DateOnly)
-	for _, d := range days {
-		if d.Date < from {
-			continue
-		}
-		sum.NTreated += d.NTreated
-		sum.TokensAdded += d.TokensAdded
-		sum.Treated.Add(d.Treated)
-		sum.Control.Add(d.Control)
-	}
-	return sum
-}
-
-// gains are the figures on top.
-func (v *overviewView) gains(r *report.Report) {
-	of := func(key, value, note, tone string) stat {
-		return stat{Term: find(key), Value: value, Note: note, Tone: tone}
-	}
-	g, lately := r.Global, lastWeek(r.Global.Days, r.GeneratedAt)
-	if g.Verdict == report.Invalid {
-		g.Effect, g.Lo, g.Hi = nil, nil, nil
-	}
-	gained, note := none, "not enough control sessions yet to say"
-	if g.Effect != nil && g.Lo != nil && g.Hi != nil {
-		n := float64(lately.NTreated)
-		gained = signed(*g.Effect * n)
-		note = fmt.Sprintf("%s to %s, of %s treated", signed(*g.Lo*n), signed(*g.Hi*n), count(lately.NTreated))
-	}
-	helps, harms := 0, 0
-	for i := range r.Lessons {
-		switch r.Lessons[i].Verdict {
-		case report.ProvenHelps, report.TrialHelps:
-			helps++
-		case report.ProvenHarms, report.TrialHarms:
-			harms++
-		default:
-		}
-	}
-	v.Stats = []stat{
-		of("gain", gained, note, tone(g.Lo, g.Hi)),
-		of("together", points(g.Effect), interval(g.Effect, g.Lo, g.Hi), tone(g.Lo, g.Hi)),
-		of("treated", count(g.NTreated), "mean reward "+mean(g.MeanTreated), ""),
-		of("control", count(g.NControl), "mean reward "+mean(g.MeanControl), ""),
-		of("proven", count(helps), fmt.Sprintf("to help; %d proven to harm", harms), ""),
-	}
-	v.costs(&lately, of)
-}
-
-// costs are what lessons took in the week, in tokens and, where prices are known, in money, and
-// whether the provider's prompt cache was kept.
-func (v *overviewView) costs(lately *report.Day, of func(key, value, note, tone string) stat) {
-	price, priced := v.price()
-	note := "admin.price_input puts a price on them"
-	if priced {
-		note = "cost " + money(float64(lately.TokensAdded)*price.Input) + " before any cache"
-	}
-	v.Stats = append(v.Stats, of("spent", count(lately.TokensAdded), note, ""))
-	with, without := lately.Treated, lately.Control
-	if with.Sessions == 0 {
-		return
-	}
-	key, session := "session-input", func(s report.Spent) string { return count(s.Input / s.Sessions) }
-	if priced {
-		key, session = "session-cost", func(s report.Spent) string {
-			return money((float64(s.Input-s.Cached)*price.Input + float64(s.Cached)*price.Cached) / float64(s.Sessions))
-		}
-	}
-	cached := func(s report.Spent) string { return percent(new(float64(s.Cached)/float64(s.Input))) + " cached" }
-	note = "treated, " + cached(with)
-	if without.Sessions > 0 {
-		note += "; control " + session(without) + ", " + cached(without)
-	}
-	v.Stats = append(v.Stats, of(key, session(with), note, ""))
-}
-
-// price reads what a million tokens cost: what the query says goes before the configuration. ok
-// says that it is known.
-func (v *overviewView) price() (p Prices, ok bool) {
-	p = v.Configured
-	if asked, err := strconv.ParseFloat(v.Price, 64); err == nil && asked > 0 && asked < 1e6 {
-		p.Input = asked
-	}
-	p.Cached = min(cmp.Or(p.Cached, p.Input), p.Input)
-	return p, p.Input > 0
-}
-
-// money writes a price of tokens, of which a million are the unit.
-func money(millionth float64) string {
-	x := millionth / 1e6
-	places := 2
-	if x < 1 {
-		places = 4
-	}
-	return strconv.FormatFloat(x, 'f', places, 64)
-}
-
-// signed writes a number of sessions.
-func signed(x float64) string {
-	text := strconv.FormatFloat(x, 'f', 0, 64)
-	switch {
-	case x <= -0.5:
-		return "−" + text[1:]
-	case x >= 0.5:
-		return "+" + text
-	}
-	return "0"
+	v.needs = s.attention(&v, s.frame(c, shown{}))
+	return s.show(c, shown{
+		Title: "which lesson helped", Main: v.html, Head: charts(), Live: true, Counted: at, Problem: problem,
+	})
 }
 
 // attention collects what needs a person, the worst first.
-func (v *overviewView) attention(r *report.Report, s *Server, f frame) {
-	for _, x := range v.Figures {
+func (s *Server) attention(v *overviewView, f frame) (out []need) {
+	for _, x := range v.figures {
 		if x.Bad {
-			v.Needs = append(v.Needs, need{x.Name + ": " + x.Value, "#health", "bad"})
+			out = append(out, need{x.Name + ": " + x.Value, "#health", "bad"})
 		}
 	}
 	invalid, harm := 0, 0
-	for i := range r.Lessons {
-		l := &r.Lessons[i]
-		a := advise(l)
-		inForce := lesson.State(l.State).Fires()
-		if a.Group == "invalid" {
+	for i := range v.report.Lessons {
+		switch l := &v.report.Lessons[i]; advise(l).Group {
+		case "invalid":
 			invalid++
-		}
-		if a.Group == "harms" && inForce {
-			harm++
+		case "harms":
+			if lesson.State(l.State).Fires() {
+				harm++
+			}
 		}
 	}
 	add := func(n int, one, many, href, tone string) {
-		switch {
-		case n == 1:
-			v.Needs = append(v.Needs, need{one, href, tone})
-		case n > 1:
-			v.Needs = append(v.Needs, need{count(n) + " " + many, href, tone})
+		if n > 0 {
+			out = append(out, need{when(n == 1, one, count(n)+" "+many), href, tone})
 		}
 	}
-	add(invalid, "A lesson has numbers that cannot be trusted", "lessons have numbers that cannot be trusted", f.Link("/lessons", "verdict", "invalid"), "bad")
+	add(invalid, "A lesson has numbers that cannot be trusted", "lessons have numbers that cannot be trusted",
+		f.Link("/lessons", "verdict", "invalid"), "bad")
 	add(harm, "A lesson in force harms", "lessons in force harm", f.Link("/lessons", "verdict", "harms"), "bad")
-	add(s.waiting(), "A lesson waits for approval", "lessons wait for approval", f.Link("/queue"), "warn")
+	add(len(s.waiting()), "A lesson waits for approval", "lessons wait for approval", f.Link("/queue"), "warn")
+	return out
+}
+
+// empty says that no session was counted and no lesson is known.
+func (v *overviewView) empty() bool {
+	g := &v.report.Global
+	return len(v.report.Lessons) == 0 && g.NTreated+g.NControl == 0
+}
+
+func (v *overviewView) html(f frame) g.Node {
+	return g.Group{
+		title("Overview", v.form(f)),
+		v.needsYou(f),
+		g.If(!v.empty(), g.Map(doubts(&v.report), problem)),
+		g.Map(v.report.Elsewhere, func(e report.Counted) g.Node {
+			return h.P(h.Class("note"), g.Textf("Not in these numbers: %s that closed when the reward was %s.",
+				things(e.Sessions, "session"), e.RewardDefinition))
+		}),
+		g.Iff(!v.empty(), func() g.Node { return figures(v.gains(f)) }),
+		v.effects(f),
+		v.health(),
+		quiet(
+			g.If(v.report.RewardDefinition != "", g.Text("Reward: "+v.report.RewardDefinition+". ")),
+			g.Text("An effect is measured by withholding the lesson at random; 5 points are 0.05 of reward."),
+		),
+	}
+}
+
+func (v *overviewView) form(f frame) g.Node {
+	price := "none"
+	if v.configured.Input > 0 {
+		price = strconv.FormatFloat(v.configured.Input, 'g', -1, 64)
+	}
+	return h.Form(
+		h.Method("get"), h.Action("/"),
+		h.Label(g.Text("Tenant "), h.Input(
+			h.Name("tenant"), h.Value(f.Tenant), h.MaxLength("256"), g.Attr("size", "10"),
+		)),
+		windowField(f.query.Get("window")),
+		h.Label(
+			h.Title("What a million input tokens cost you, in your currency"), g.Text("Price of 1M tokens "),
+			h.Input(
+				h.Name("price"), h.Value(f.query.Get("price")), g.Attr("inputmode", "decimal"),
+				h.Placeholder(price), g.Attr("size", "4"),
+			),
+		),
+		tickField("with open sessions", "provisional", "true", v.query.Provisional),
+		h.Button(g.Text("Show")),
+	)
+}
+
+// needsYou is what a person should look at.
+func (v *overviewView) needsYou(f frame) g.Node {
+	if len(v.needs) > 0 {
+		return h.Section(
+			h.Class("needs"), labelledBy("needs"), heading("needs", "Needs you"),
+			h.Ul(g.Map(v.needs, func(n need) g.Node {
+				return h.Li(h.Class(n.tone), h.A(h.Href(n.href), g.Text(n.text)))
+			})),
+		)
+	}
+	return g.If(f.Problem == "", h.P(h.Class("rested"), g.Text(
+		"Nothing needs you: no fault, no lesson that harms, none that waits for approval.")))
+}
+
+// effects is the table of lessons, and how their effect went over time.
+func (v *overviewView) effects(f frame) g.Node {
+	if v.empty() {
+		return g.If(f.Problem == "", noLessons())
+	}
+	t := tableOf(&v.report, v.rows[:min(len(v.rows), overviewRows)], true, 0, v.truth)
+	days := v.report.Global.Days
+	return g.Group{
+		heading("effects", "What each lesson does"),
+		scroll(labelledBy("effects"), t.html(f, false)),
+		quiet(
+			g.If(len(v.rows) > overviewRows, g.Textf("The first %d of %d. ", overviewRows, len(v.rows))),
+			h.A(h.Href(f.Link("/lessons")), g.Text("All lessons, to sort and filter")),
+		),
+		heading("time", "Treated against control over time"),
+		v.overTime(),
+		chartOf(meansChart(days),
+			"Mean reward of treated and control sessions by day; the numbers are in the table below"),
+		g.Iff(len(days) > 0, func() g.Node { return meansTable(days) }),
+	}
+}
+
+func (v *overviewView) overTime() g.Node {
+	const label = "Effect of all lessons together in points, with its 95% interval"
+	bands := v.report.Global.Bands
+	if drawn := chartOf(bandChart("All lessons together", bands, nil), label+"; the numbers are in the table below"); drawn != nil {
+		return g.Group{drawn, bandTable(bands)}
+	}
+	if drawn := chartOf(looksChart("All lessons together", v.since), label); drawn != nil {
+		return g.Group{drawn, quiet(g.Text("As this page showed it since the server started. " +
+			"From the second day on it is drawn from the counters, day by day."))}
+	}
+	return quiet(g.Text("The band is drawn as soon as there is an effect to show twice: it takes 50 sessions, " +
+		"of which at least 10 in control."))
+}
+
+func meansTable(days []report.Day) g.Node {
+	return h.Details(
+		h.Summary(g.Text("Mean rewards by day, as a table")),
+		scroll(labelled("Mean rewards by day"), h.Table(
+			h.Class("figures"),
+			columns(
+				wordColumn(g.Text("Day, UTC")), column(g.Text("Treated, points")), column(g.Text("sessions")),
+				column(g.Text("Control, points")), column(g.Text("sessions")),
+			),
+			h.TBody(g.Map(days, func(d report.Day) g.Node {
+				return h.Tr(
+					rowHead(g.Text(d.Date)),
+					h.Td(g.Text(points(d.MeanTreated))), h.Td(g.Textf("%d", d.NTreated)),
+					h.Td(g.Text(points(d.MeanControl))), h.Td(g.Textf("%d", d.NControl)),
+				)
+			})),
+		)),
+	)
+}
+
+// health is what the service says of itself in short.
+func (v *overviewView) health() g.Node {
+	if len(v.figures) == 0 {
+		return nil
+	}
+	return g.Group{heading("health", "Health"), figureTable("health", v.figures)}
+}
+
+// figureTable is a table of figures below the heading that names it.
+func figureTable(heading string, list []Figure) g.Node {
+	return h.Table(h.Class("figures"), labelledBy(heading), h.TBody(g.Map(list, func(x Figure) g.Node {
+		return h.Tr(
+			rowHead(g.Text(x.Name)), h.Td(h.Class(when(x.Bad, "text bad", "text")), quoted(grouped(x.Value))),
+		)
+	})))
 }

@@ -2,12 +2,13 @@ package admin
 
 import (
 	"cmp"
+	"net/url"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/labstack/echo/v4"
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 
 	"precept/backtest"
 	"precept/lesson"
@@ -15,27 +16,19 @@ import (
 
 // queueView is the lessons that wait for a person.
 type queueView struct {
-	Items []queueItem
-	Total int
-	Pager pager
+	items []queueItem // those of the page
+	pager pager
 }
 
 // queueItem is one of them, with what it takes to decide.
 type queueItem struct {
-	Lesson   *lesson.Lesson
-	Title    string
-	Block    string
-	Base     string // what it is compared with; "" a new text
-	Diff     []diffLine
-	Findings []lesson.Finding
-	Trigger  []facet
-	Href     string
-	Backtest *backtest.Result
-	Note     string
+	lesson   *lesson.Lesson
+	block    string
+	base     *lesson.Lesson // what it supersedes; nil: it is new
+	findings []lesson.Finding
+	backtest *backtest.Result
+	note     string // why there is no backtest
 }
-
-// diffLine is a line of a diff: added, cut or kept.
-type diffLine struct{ Mark, Text, Kind string }
 
 // queueRows is how many lessons of the queue a page shows.
 const queueRows = 20
@@ -45,44 +38,17 @@ func waits(l *lesson.Lesson) bool {
 	return l.State == lesson.Candidate || l.State == lesson.Quarantined
 }
 
-// waiting is how many lessons want a decision.
-func (s *Server) waiting() (n int) {
+// waiting are the lessons that want a decision.
+func (s *Server) waiting() (list []*lesson.Lesson) {
 	if s.options.Library == nil {
-		return 0
+		return nil
 	}
 	for _, l := range s.options.Library.Book().Lessons() {
 		if waits(l) && !s.decided.recently(l.Slug, s.options.Now()) {
-			n++
+			list = append(list, l)
 		}
 	}
-	return n
-}
-
-// decisions are the lessons that a person has just decided on: what watches their place needs up to
-// two seconds to see it, and the queue shall not ask twice meanwhile.
-type decisions struct {
-	mu sync.Mutex
-	at map[string]time.Time
-}
-
-const decisionAge = 5 * time.Second
-
-func (d *decisions) add(slug string, now time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for old, at := range d.at {
-		if now.Sub(at) > decisionAge {
-			delete(d.at, old)
-		}
-	}
-	d.at[slug] = now
-}
-
-func (d *decisions) recently(slug string, now time.Time) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	at, ok := d.at[slug]
-	return ok && now.Sub(at) <= decisionAge
+	return list
 }
 
 // queuePage shows what waits, the oldest first.
@@ -91,75 +57,203 @@ func (s *Server) queuePage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	f := s.frame(c, shown{})
-	book := s.options.Library.Book()
-	var list []*lesson.Lesson
-	for _, l := range book.Lessons() {
-		if waits(l) && !s.decided.recently(l.Slug, s.options.Now()) {
-			list = append(list, l)
-		}
-	}
+	list := s.waiting()
 	slices.SortStableFunc(list, func(x, y *lesson.Lesson) int {
 		return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), strings.Compare(x.Slug, y.Slug))
 	})
-	v := queueView{Total: len(list)}
-	var from, to int
-	v.Pager, from, to = f.pageOf(len(list), queueRows)
-	for _, l := range list[from:to] {
-		item := queueItem{
-			Lesson: l, Title: cmp.Or(l.Title, l.Slug), Block: s.options.Library.Block(q.Tenant, l), Findings: s.options.Library.Findings(l), Trigger: facets(l),
-			Href: f.lesson(l.Slug),
+	v := queueView{pager: s.frame(c, shown{}).pageOf(len(list), queueRows)}
+	for _, l := range list[v.pager.from:v.pager.to] {
+		x := queueItem{
+			lesson: l, block: s.options.Library.Block(q.Tenant, l), findings: s.options.Library.Findings(l),
 		}
 		for _, slug := range l.Supersedes {
-			if old, ok := book.Get(slug); ok {
-				item.Base = slug
-				item.Diff = difference(strings.Split(strings.TrimSpace(old.Body), "\n"), strings.Split(strings.TrimSpace(l.Body), "\n"))
+			if old, ok := s.options.Library.Book().Get(slug); ok {
+				x.base = old
 				break
 			}
 		}
-		if c.QueryParam("backtest") == l.Slug && s.options.Survey != nil {
-			b, err := s.options.Survey.Backtest(c.Request().Context(), q.Tenant, l)
-			if item.Backtest = &b; err != nil {
-				item.Backtest, item.Note = nil, "The captured sessions cannot be read: "+err.Error()+"."
-			}
+		if c.QueryParam("backtest") == l.Slug {
+			x.backtest, x.note = s.backtest(c, q.Tenant, l)
 		}
-		v.Items = append(v.Items, item)
+		v.items = append(v.items, x)
 	}
 	return s.show(c, shown{Title: "Queue", Main: v.html, Head: script("queue.js")})
 }
 
-// diffLimit bounds the work for a diff: lessons are short, files need not be.
-const diffLimit = 400
+// backtest is where a lesson would have fired in captured sessions, or why that is not known.
+func (s *Server) backtest(c echo.Context, tenant string, l *lesson.Lesson) (*backtest.Result, string) {
+	if s.options.Survey == nil {
+		return nil, "Sessions are not stored here, so there is nothing to try it on."
+	}
+	b, err := s.options.Survey.Backtest(c.Request().Context(), tenant, l)
+	if err != nil {
+		return nil, "The captured sessions cannot be read: " + err.Error() + "."
+	}
+	return &b, ""
+}
 
-// difference tells by which lines b differs from a: the longest common subsequence is kept.
-func difference(a, b []string) (out []diffLine) {
-	a, b = a[:min(len(a), diffLimit)], b[:min(len(b), diffLimit)]
-	longest := make([][]int, len(a)+1)
-	for i := range longest {
-		longest[i] = make([]int, len(b)+1)
+func (v *queueView) html(f frame) g.Node {
+	if len(v.items) == 0 {
+		return g.Group{title("Queue"), emptyQueue(), queueKeys()}
 	}
-	for i, x := range slices.Backward(a) {
-		for j, y := range slices.Backward(b) {
-			if x == y {
-				longest[i][j] = longest[i+1][j+1] + 1
-				continue
-			}
-			longest[i][j] = max(longest[i+1][j], longest[i][j+1])
-		}
+	return g.Group{
+		title("Queue", quiet(
+			g.Textf("%d to decide. Keys: ", v.pager.total), keys("j", "k"), g.Text(" next and previous, "),
+			keys("a"), g.Text(" approve, "), keys("t"), g.Text(" trial, "),
+			keys("r"), g.Text(" reject, "), keys("b"), g.Text(" backtest, "), keys("o"), g.Text(" open, "),
+			keys("?"), g.Text(" help"),
+		)),
+		g.Map(v.items, func(x queueItem) g.Node { return x.html(f) }),
+		v.pager.html(f),
+		queueKeys(),
 	}
-	i, j := 0, 0
-	for i < len(a) || j < len(b) {
-		switch {
-		case i < len(a) && j < len(b) && a[i] == b[j]:
-			out = append(out, diffLine{" ", a[i], "kept"})
-			i, j = i+1, j+1
-		case j == len(b) || i < len(a) && longest[i+1][j] >= longest[i][j+1]:
-			out = append(out, diffLine{"−", a[i], "cut"})
-			i++
-		default:
-			out = append(out, diffLine{"+", b[j], "added"})
-			j++
-		}
+}
+
+// keys are what to press, drawn as keys.
+func keys(names ...string) g.Node {
+	var out g.Group
+	for i, name := range names {
+		out = append(out, g.If(i > 0, space()), h.Kbd(g.Text(name)))
 	}
 	return out
+}
+
+func emptyQueue() g.Node {
+	return empty(
+		"Nothing waits for you",
+		h.P(
+			g.Text("What agents, the API or "), code("precept distill"),
+			g.Text(" write waits here until somebody approves it ("), code("distill.gate: human"),
+			g.Text("). Files that a person puts into the lessons directory are in force at once."),
+		),
+		h.P(
+			g.Text("To have candidates made out of what goes wrong, set "), code("distill.enabled: true"),
+			g.Text(", or run "), code("precept distill --once"), g.Text("."),
+		),
+	)
+}
+
+// queueKeys is the help that ? opens.
+func queueKeys() g.Node {
+	one := func(does string, names ...string) g.Node {
+		return h.Div(h.Dt(keys(names...)), h.Dd(g.Text(does)))
+	}
+	return h.Div(
+		g.Attr("popover"), h.Class("definition"), h.ID("keys"),
+		h.Strong(g.Text("Keys of the queue")),
+		h.Dl(
+			h.Class("facets"),
+			one("next, previous lesson", "j", "k"),
+			one("approve: in force in this text", "a"),
+			one("put on trial: in force, withheld half of the time", "t"),
+			one("reject: never in force; press twice", "r"),
+			one("try it on captured sessions", "b"),
+			one("open its page", "o"),
+			one("this help, and away with it", "?", "Esc"),
+		),
+	)
+}
+
+func (x *queueItem) html(f frame) g.Node {
+	l := x.lesson
+	about := g.Group{code(l.Slug), g.Text(" · " + string(l.State))}
+	if source := l.Approval.Source; source != "" {
+		about = append(about, g.Text(" · written by "+source))
+	}
+	if agent := l.Scope.Agent; agent != "" {
+		about = append(about, g.Text(" · for the agent "), quoted(agent))
+	}
+	if !l.CreatedAt.IsZero() {
+		about = append(about, g.Text(" · "), timeOf(l.CreatedAt))
+	}
+	name := quoted(cmp.Or(l.Title, l.Slug))
+	return h.Article(
+		h.Class("candidate"), h.TabIndex("-1"), labelledBy("q-"+l.Slug), h.ID(l.Slug),
+		h.H2(h.ID("q-"+l.Slug), h.A(h.Data("key", "o"), h.Href(f.lesson(l.Slug)), h.Dir("auto"), name)),
+		quiet(about),
+		h.Div(h.Class("pair"), x.text(), x.grounds(f)),
+		g.Iff(f.Acts, func() g.Node {
+			return h.Div(
+				h.Class("decide"),
+				x.button(f, lesson.Approve, "Approve", "a", "main"),
+				x.button(f, lesson.StartTrial, "Put on trial", "t", ""),
+				x.button(f, lesson.Reject, "Reject", "r", "danger"),
+			)
+		}),
+	)
+}
+
+// text is what the lesson says, or what changes against the one that it supersedes.
+func (x *queueItem) text() g.Node {
+	if x.base == nil {
+		return h.Div(h.H3(g.Text("What it says")), paper(h.Pre(quoted(x.block))))
+	}
+	return h.Div(
+		h.H3(g.Text("What changes against "), code(x.base.Slug)), paper(diffOf(x.base.Body, x.lesson.Body)),
+	)
+}
+
+// grounds are what a person decides by.
+func (x *queueItem) grounds(f frame) g.Node {
+	checks := h.P(h.Class("good"), g.Text("All checks are clean."))
+	if len(x.findings) > 0 {
+		checks = findingList(x.findings, h.Class("checks"))
+	}
+	return h.Div(
+		h.H3(g.Text("When it fires")), facetList(x.lesson, "It has nothing to fire on."),
+		h.H3(g.Text("Checks")), checks,
+		h.H3(g.Text("Evidence")), evidenceList(x.lesson.Evidence),
+		h.H3(g.Text("Backtest")), x.tried(f),
+	)
+}
+
+func evidenceList(list []lesson.Evidence) g.Node {
+	if len(list) == 0 {
+		return h.P(h.Class("warn"), g.Text("It cites none."))
+	}
+	return h.Ul(h.Class("checks"), g.Map(list, func(e lesson.Evidence) g.Node {
+		note := e.Kind
+		if e.Note != "" {
+			note += ": " + e.Note
+		}
+		return h.Li(code(e.Ref), space(), h.Span(h.Class("quiet"), quoted(note)))
+	}))
+}
+
+// tried is where the lesson would have fired, once somebody asks.
+func (x *queueItem) tried(f frame) g.Node {
+	switch b := x.backtest; {
+	case b != nil:
+		by := g.Group{}
+		for _, w := range b.Words {
+			by = append(by, g.Text(", by "), code(w.Word), g.Textf(" in %d", w.Sessions))
+		}
+		return h.P(firedIn(b), by, g.Text("."))
+	case x.note != "":
+		return h.P(h.Class("warn"), g.Text(x.note))
+	default:
+		slug := x.lesson.Slug
+		href := f.With("backtest", slug) + "#" + url.PathEscape(slug)
+		return h.P(h.A(h.Data("key", "b"), h.Href(href), g.Text("Try it on captured sessions")))
+	}
+}
+
+// firedIn says in how many sessions a lesson would have fired.
+func firedIn(b *backtest.Result) g.Node {
+	return g.Group{
+		g.Text("It would have fired in "), strong(b.Fired), g.Text(" of the "), strong(b.Sessions),
+		g.Text(" newest captured sessions"),
+	}
+}
+
+// button is a form that decides on the lesson.
+func (x *queueItem) button(f frame, a lesson.Action, name, key, class string) g.Node {
+	return h.Form(
+		h.Method("post"), h.Action(actionPath(x.lesson.Slug, string(a))),
+		seen(x.lesson), f.csrf(), hiddenField("back", f.With("backtest", "")),
+		h.Button(
+			h.Data("key", key), toned(class), h.Aria("keyshortcuts", key),
+			g.Text(name+" "), h.Kbd(g.Text(key)), h.Span(h.Class("hidden-text"), g.Text(" "+x.lesson.Slug)),
+		),
+	)
 }

@@ -3,94 +3,111 @@ package admin
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 
 	"precept/store"
 )
 
 // samplesView is the list of samples.
 type samplesView struct {
-	Query     store.SampleQuery
-	Since     string
-	Until     string
-	Families  []choice
-	Qualities []choice
-	Rows      []sampleRow
-	Next      string
-	First     string
-	Looked    int
-	Filtered  bool
-	Exports   []exportLink
+	store.SampleList
+	Query   store.SampleQuery
+	Exports bool // the selection can be written to a file
 }
-
-// sampleRow is a sample, with what its preview shows.
-type sampleRow struct {
-	ID, Href, Agent, Family string
-	At                      time.Time
-	Asked, Answered         string
-	Quality, Source, Tone   string
-	JSON                    string
-}
-
-// exportLink is the selection in one of the formats.
-type exportLink struct{ Format, Href, About string }
 
 // samplesPage lists samples.
 func (s *Server) samplesPage(c echo.Context) error {
-	q, err := sampleQuery(c)
-	v := samplesView{
-		Query: q, Since: c.QueryParam("since"), Until: c.QueryParam("until"), Families: choices(families(), q.Families), Qualities: choices(qualities(), q.Quality),
-	}
-	if err != nil {
-		return s.show(c, shown{Title: "samples", Main: v.html, Status: http.StatusBadRequest, Problem: sentence(err)})
-	}
-	list, err := s.options.Archive.BrowseSamples(c.Request().Context(), &q)
-	if err != nil {
-		err = s.archiveError(c, err)
-		return s.show(c, shown{Title: "samples", Main: v.html, Status: statusOf(err), Problem: sentence(err)})
-	}
-	f := s.frame(c, shown{})
-	for i := range list.Samples {
-		v.Rows = append(v.Rows, sampleOf(&list.Samples[i], f))
-	}
-	v.Looked, v.Filtered = list.Looked, q.Lesson+q.Agent+q.Session+v.Since+v.Until != "" || len(q.Families)+len(q.Quality) > 0
-	if list.Next != "" {
-		v.Next = f.With("after", list.Next)
-	}
-	if q.After != "" {
-		v.First = f.With("after", "")
-	}
-	if s.options.Export != nil {
-		v.Exports = exports(&q, v.Since, v.Until)
-	}
-	return s.show(c, shown{Title: "samples", Main: v.html, Live: q.After == ""})
+	v := samplesView{Exports: s.options.Export != nil}
+	var err error
+	v.Query, v.SampleList, err = s.browseSamples(c)
+	return s.show(c, shown{Title: "samples", Main: v.html, Live: err == nil && v.Query.After == "", Err: err})
 }
 
-func sampleOf(m *store.SampleItem, f frame) sampleRow {
-	r := sampleRow{
-		ID: m.Sample.ID, Href: f.session(m.Session), Agent: m.Agent, Family: strings.ReplaceAll(m.Sample.Family, "_", " "), At: m.Sample.CreatedAt,
-		Quality: m.Sample.Feedback.QualityLabel, Source: m.Sample.Feedback.Source + ", " + m.Sample.Feedback.Type,
-		Asked: gist(m.Sample.Input), Answered: gist(m.Sample.Output),
+// filtered says that something is asked for.
+func (v *samplesView) filtered(f frame) bool {
+	q := &v.Query
+	return q.Lesson+q.Agent+q.Session != "" || f.asked("since", "until") || len(q.Families)+len(q.Quality) > 0
+}
+
+func (v *samplesView) html(f frame) g.Node {
+	about := quiet(g.Text("What sessions left to learn from, as "), word("sample"), g.Text(", newest first."))
+	return g.Group{
+		title("Samples", about),
+		v.filters(f),
+		v.list(f),
+		f.olderPager(v.counts(f), v.Query.After, v.Next),
+		g.Iff(v.Exports && f.Problem == "", func() g.Node { return v.exports(f) }),
 	}
-	if r.Quality == "" {
-		r.Quality, r.Source = store.Unrated, ""
+}
+
+func (v *samplesView) filters(f frame) g.Node {
+	q := &v.Query
+	return h.Form(
+		h.Method("get"), h.Action("/samples"), h.Class("filters"), h.Role("search"),
+		labelled("Filter samples"),
+		choiceField("Family", "family", families(), q.Families...),
+		choiceField("Quality", "quality", qualities(), q.Quality...),
+		wordField("Lesson injected", "lesson", q.Lesson, "10"),
+		wordField("Agent", "agent", q.Agent, "9"),
+		wordField("Session id", "session", q.Session, "9"),
+		dateField("Made from (UTC)", "since", f.query.Get("since"), "2026-01-31"),
+		dateField("before (UTC)", "until", f.query.Get("until"), "2026-02-28"),
+		wordField("Tenant", "tenant", f.Tenant, "7"),
+		showButton(v.filtered(f), f.Link("/samples")),
+	)
+}
+
+func (v *samplesView) list(f frame) g.Node {
+	switch {
+	case len(v.Samples) > 0:
+		return h.Div(h.Class("samples"), g.Map(v.Samples, func(x store.SampleItem) g.Node { return sampleOf(f, &x) }))
+	case f.Problem != "":
+		return nil
+	case v.filtered(f):
+		older := when(v.Next != "", "There are older ones.", "Ask for less.")
+		return empty("No sample here", h.P(g.Textf(
+			"None of the %d samples that were looked at fits. %s", v.Looked, older)))
+	default:
+		return empty("No sample yet", h.P(g.Text(
+			"Samples are made when a session closes: reward.close_after behind its beginning.")))
 	}
-	r.Tone = toneOf(r.Quality)
-	text, err := json.MarshalIndent(&m.Sample, "", "  ")
-	if err != nil {
-		text = []byte("it cannot be shown: " + err.Error())
+}
+
+// sampleOf is a sample: a line that opens to a preview.
+func sampleOf(f frame, x *store.SampleItem) g.Node {
+	answered := h.Span(h.Class("quiet"), g.Text("no words came of it"))
+	if text := gist(x.Sample.Output); text != "" {
+		answered = quoted(text)
 	}
-	r.JSON = string(text)
-	if len(r.JSON) > previewMost {
-		r.JSON = strings.ToValidUTF8(r.JSON[:previewMost], "") + fmt.Sprintf("\n… %d further bytes; an export has them", len(r.JSON)-previewMost)
+	quality, rated := store.Unrated, ""
+	if label := x.Sample.Feedback.QualityLabel; label != "" {
+		quality, rated = label, ", rated by "+x.Sample.Feedback.Source+", "+x.Sample.Feedback.Type
 	}
-	return r
+	return h.Details(
+		h.Class("sample"),
+		h.Summary(
+			h.Span(h.Class("family"), g.Text(strings.ReplaceAll(x.Sample.Family, "_", " "))),
+			h.Span(h.Class("slug "+toneOf(quality)), g.Text(quality)),
+			h.Span(h.Class("asked"), quoted(gist(x.Sample.Input))),
+			h.Span(h.Class("quiet"), timeOf(x.Sample.CreatedAt), g.Text(" · "), quoted(short(x.Agent))),
+		),
+		h.Div(
+			h.Class("preview"),
+			h.P(answered),
+			quiet(
+				g.Text("Sample "), code(x.Sample.ID), g.Text(rated+"; "),
+				h.A(h.Href(f.session(x.Session)), g.Text("its session")),
+			),
+			h.Pre(h.Dir("auto"), h.TabIndex("0"), quoted(preview(x))),
+		),
+	)
 }
 
 // A preview shows so much of a sample, and its line so many characters of its input and output.
@@ -99,11 +116,24 @@ const (
 	gistMost    = 140
 )
 
+// preview is a sample as an export has it, or its beginning.
+func preview(x *store.SampleItem) string {
+	b, err := json.MarshalIndent(&x.Sample, "", "  ")
+	if err != nil {
+		return "it cannot be shown: " + err.Error()
+	}
+	if rest := len(b) - previewMost; rest > 0 {
+		shown := strings.ToValidUTF8(string(b[:previewMost]), "")
+		return shown + fmt.Sprintf("\n… %d further bytes; an export has them", rest)
+	}
+	return string(b)
+}
+
 // gist is the longest text of a document's first floor, on one line: what was asked, or what came
 // of it.
 func gist(doc map[string]any) string {
 	best := ""
-	for _, k := range sortedKeys(doc) {
+	for _, k := range slices.Sorted(maps.Keys(doc)) {
 		if t, ok := doc[k].(string); ok && !strings.HasSuffix(k, "_id") && len(t) > len(best) {
 			best = t
 		}
@@ -115,33 +145,53 @@ func gist(doc map[string]any) string {
 	return string(out)
 }
 
-func sortedKeys(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
+// counts says how many are shown.
+func (v *samplesView) counts(f frame) g.Node {
+	if v.Looked == 0 {
+		return nil
 	}
-	slices.Sort(keys)
-	return keys
+	of := ""
+	if v.filtered(f) {
+		of = fmt.Sprintf(" of %d looked at", v.Looked)
+	}
+	return h.Span(g.Textf("%d shown%s", len(v.Samples), of))
 }
 
-// exports are the links that write the selection.
-func exports(q *store.SampleQuery, since, until string) []exportLink {
+// exports are the links that write the selection to a file.
+func (v *samplesView) exports(f frame) g.Node {
 	about := map[string]string{
-		"mplp": "the samples, as JSON lines", "openai": "conversations, as fine-tuning files have them", "preference": "pairs of a better and a worse answer",
-		"experiment": "every coin and its outcome: anyone can compute the report again", "parquet": "the samples, as a Parquet file",
+		"mplp":       "the samples, as JSON lines",
+		"openai":     "conversations, as fine-tuning files have them",
+		"preference": "pairs of a better and a worse answer",
+		"experiment": "every coin and its outcome: anyone can compute the report again",
+		"parquet":    "the samples, as a Parquet file",
 	}
-	var out []exportLink
-	for _, format := range ExportFormats() {
-		if format == "experiment" && !ofDraws(q) {
-			continue
-		}
-		p := url.Values{"format": {format}, "tenant": {q.Tenant}}
-		for key, value := range map[string]string{"since": since, "until": until, "lesson": q.Lesson, "agent": q.Agent, "session": q.Session, "family": strings.Join(q.Families, ","), "quality": strings.Join(q.Quality, ",")} {
-			if value != "" {
-				p.Set(key, value)
+	return g.Group{
+		heading("export", "Export this selection"),
+		quiet(g.Text("Everything that fits, not this page alone; it is written as it is read.")),
+		h.Ul(h.Class("exports"), g.Map(ExportFormats(), func(format string) g.Node {
+			if format == "experiment" && !ofDraws(&v.Query) {
+				return nil
 			}
-		}
-		out = append(out, exportLink{format, address("/api/export", p), about[format]})
+			return h.Li(
+				h.A(h.Class("button"), h.Href(v.export(f, format)), g.Attr("download"), g.Text(format)), space(),
+				h.Span(h.Class("quiet"), g.Text(about[format])),
+			)
+		})),
 	}
-	return out
+}
+
+// export is the address that writes the selection in a format.
+func (v *samplesView) export(f frame, format string) string {
+	q := &v.Query
+	p := url.Values{"format": {format}, "tenant": {q.Tenant}}
+	for key, value := range map[string]string{
+		"since": f.query.Get("since"), "until": f.query.Get("until"), "lesson": q.Lesson, "agent": q.Agent,
+		"session": q.Session, "family": strings.Join(q.Families, ","), "quality": strings.Join(q.Quality, ","),
+	} {
+		if value != "" {
+			p.Set(key, value)
+		}
+	}
+	return address("/api/export", p)
 }

@@ -1,102 +1,180 @@
 package admin
 
 import (
-	"net/http"
-	"slices"
+	"fmt"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 
-	"precept/feedback"
 	"precept/sample"
 	"precept/store"
 )
 
 // sessionsView is the list of sessions.
 type sessionsView struct {
-	Query    store.SessionQuery
-	Since    string
-	Until    string
-	Verdicts []choice
-	Rows     []sessionRow
-	Next     string // the address of the next page
-	First    string // of the first one, when this is another
-	Looked   int
-	Back     time.Time
-	Filtered bool // something is asked for
-	Searched bool
-}
-
-// choice is an option of a field.
-type choice struct {
-	Value, Name string
-	Chosen      bool
-}
-
-func choices(words, chosen []string) []choice {
-	out := make([]choice, 0, len(words))
-	for _, w := range words {
-		out = append(out, choice{Value: w, Name: strings.ReplaceAll(w, "_", " "), Chosen: slices.Contains(chosen, w)})
-	}
-	return out
-}
-
-// sessionRow is a line of the list.
-type sessionRow struct {
-	store.SessionItem
-	Href, Name, Reward, Tone string
+	store.SessionList
+	Query store.SessionQuery
 }
 
 // sessionsPage lists sessions.
 func (s *Server) sessionsPage(c echo.Context) error {
-	q, err := sessionQuery(c)
-	v := sessionsView{Query: q, Since: c.QueryParam("since"), Until: c.QueryParam("until"), Verdicts: choices(store.Verdicts(), []string{q.Verdict})}
-	if err != nil {
-		return s.show(c, shown{Title: "sessions", Main: v.html, Status: http.StatusBadRequest, Problem: sentence(err)})
-	}
-	list, err := s.options.Archive.Browse(c.Request().Context(), q)
-	if err != nil {
-		err = s.archiveError(c, err)
-		return s.show(c, shown{Title: "sessions", Main: v.html, Status: statusOf(err), Problem: sentence(err)})
-	}
-	v.Looked, v.Searched = list.Looked, q.Words+q.Tool+q.Error != ""
-	v.Filtered = v.Searched || q.Agent+q.Model+q.Lesson+q.Verdict+q.Session+v.Since+v.Until != "" || q.Loops || q.MinReward != nil || q.MaxReward != nil
-	if list.Back != nil {
-		v.Back = *list.Back
-	}
-	f := s.frame(c, shown{})
-	for i := range list.Sessions {
-		v.Rows = append(v.Rows, rowOf(&list.Sessions[i], f))
-	}
-	if list.Next != "" {
-		v.Next = f.With("after", list.Next)
-	}
-	if q.After != "" {
-		v.First = f.With("after", "")
-	}
-	live := q.After == "" && !v.Searched
-	return s.show(c, shown{Title: "sessions", Main: v.html, Live: live})
+	var v sessionsView
+	var err error
+	v.Query, v.SessionList, err = s.browse(c)
+	return s.show(c, shown{
+		Title: "sessions", Main: v.html, Live: err == nil && v.Query.After == "" && !v.searched(), Err: err,
+	})
 }
 
-func rowOf(x *store.SessionItem, f frame) sessionRow {
-	r := sessionRow{SessionItem: *x, Href: f.session(x.ID), Name: nameOf(x), Reward: none}
-	if x.Reward != nil {
-		r.Reward = strconv.FormatFloat(*x.Reward, 'f', 2, 64)
-	}
-	r.Tone = toneOf(x.Verdict)
-	return r
+// searched says that something is looked for in what was said.
+func (v *sessionsView) searched() bool { return v.Query.Words+v.Query.Tool+v.Query.Error != "" }
+
+// filtered says that something is asked for.
+func (v *sessionsView) filtered(f frame) bool {
+	q := &v.Query
+	return v.searched() || q.Agent+q.Model+q.Lesson+q.Verdict+q.Session != "" || f.asked("since", "until") ||
+		q.Loops || q.MinReward != nil || q.MaxReward != nil
 }
 
-// nameOf is the session's name, its id where it has none.
-func nameOf(x *store.SessionItem) string {
-	if strings.TrimSpace(x.Name) == "" {
-		return x.ID
+func (v *sessionsView) html(f frame) g.Node {
+	return g.Group{
+		title("Sessions", h.Form(
+			h.Method("get"), h.Action("/sessions"), h.Class("jump"), h.Role("search"), labelled("Open a session"),
+			hiddenField("tenant", f.Tenant),
+			h.Label(h.For("session"), g.Text("Name or id")),
+			entryOf("session", v.Query.Session, "22"),
+			h.Button(g.Text("Find")),
+		)),
+		v.filters(f),
+		v.list(f),
+		f.olderPager(v.counts(f), v.Query.After, v.Next),
+		quiet(g.Text("What was redacted or opted out is not here: it was never stored.")),
 	}
-	return x.Name
 }
 
+func (v *sessionsView) filters(f frame) g.Node {
+	q := &v.Query
+	return h.Form(
+		h.Method("get"), h.Action("/sessions"), h.Class("filters"), h.Role("search"),
+		labelled("Filter sessions"),
+		g.If(!f.Viewer, g.Group{
+			wordField("Words said", "words", q.Words, "18"),
+			wordField("Tool called", "tool", q.Tool, "10"),
+			wordField("Error text", "error", q.Error, "14"),
+		}),
+		wordField("Agent", "agent", q.Agent, "10"),
+		wordField("Model", "model", q.Model, "12"),
+		wordField("Lesson", "lesson", q.Lesson, "14"),
+		choiceField("Verdict", "verdict", store.Verdicts(), q.Verdict),
+		shareField("Reward from", "min_reward", q.MinReward),
+		shareField("to", "max_reward", q.MaxReward),
+		dateField("Begun from (UTC)", "since", f.query.Get("since"), "2026-01-31"),
+		dateField("before (UTC)", "until", f.query.Get("until"), "2026-02-28"),
+		wordField("Tenant", "tenant", f.Tenant, "9"),
+		tickField("with a loop", "loops", "true", q.Loops),
+		showButton(v.filtered(f), f.Link("/sessions")),
+	)
+}
+
+func (v *sessionsView) list(f frame) g.Node {
+	if len(v.Sessions) == 0 {
+		return g.If(f.Problem == "", v.none(f))
+	}
+	searched := when(v.searched(), "Sessions are read one by one for what was said in them.", "")
+	return scroll(labelled("Sessions"), h.Table(
+		h.Class("list cards"), h.Caption(g.Text("Newest first. "+searched)),
+		columns(
+			wordColumn(g.Text("Session")), wordColumn(g.Text("Begun")), wordColumn(g.Text("Agent")),
+			wordColumn(g.Text("Model")), column(word("turns")), column(word("loops")),
+			wordColumn(word("session-lessons")), column(word("session-reward")),
+			wordColumn(word("session-verdict")),
+		),
+		h.TBody(g.Map(v.Sessions, func(x store.SessionItem) g.Node { return sessionRow(f, &x) })),
+	))
+}
+
+func sessionRow(f frame, x *store.SessionItem) g.Node {
+	name := visible(short(nameOf(x)))
+	return h.Tr(
+		rowHead(
+			h.Class("wrap name"),
+			when(f.Viewer,
+				h.Span(h.Title(name), g.Text(name)), h.A(h.Href(f.session(x.ID)), h.Title(name), g.Text(name))),
+			foundAt(x.Found),
+		),
+		cell("Begun", h.Class("text"), timeOf(x.Started)),
+		cell("Agent", h.Class("text agent"), quoted(short(x.Agent))),
+		cell("Model", h.Class("text agent"), quoted(short(x.Model))),
+		cell("Turns", g.Text(strconv.Itoa(x.Turns))),
+		cell("Loops", g.If(x.Loops > 0, h.Class("warn")), g.Text(strconv.Itoa(x.Loops))),
+		cell("Lessons", h.Class("text wrap slugs"), lessonsOf(x)),
+		cell("Reward", h.Class(toneOf(x.Verdict)), g.Text(reward(x.Reward))),
+		cell("Verdict", h.Class("text "+toneOf(x.Verdict)), g.Text(x.Verdict)),
+	)
+}
+
+// foundAt is where a search hit.
+func foundAt(hit *store.Found) g.Node {
+	if hit == nil {
+		return nil
+	}
+	return h.Span(h.Class("hit"), quoted(fmt.Sprintf("turn %d, %s: %s", hit.Turn, hit.Role, hit.Text)))
+}
+
+// lessonsOf are the lessons that were picked in a session.
+func lessonsOf(x *store.SessionItem) g.Node {
+	return g.Group{
+		g.If(x.Control, h.Span(h.Class("slug control"), g.Text("control"))),
+		g.Map(x.Injected, func(slug string) g.Node { return h.Span(h.Class("slug"), quoted(slug)) }),
+		g.Map(x.Withheld, func(slug string) g.Node {
+			return h.Span(h.Class("slug ghost"), h.Title("withheld by a coin"), quoted(slug))
+		}),
+		g.If(x.Excluded, h.Span(h.Class("quiet"), g.Text("not in the experiment"))),
+	}
+}
+
+// none says why there are no sessions to show.
+func (v *sessionsView) none(f frame) g.Node {
+	switch {
+	case !v.filtered(f):
+		return empty("No session yet", h.P(
+			g.Text("A session appears when its first turn is over and stored, within some seconds. "+
+				"Point an agent at precept's data listener: "),
+			h.Code(g.Text("OPENAI_BASE_URL=http://127.0.0.1:8080/v1")), g.Text("."),
+		))
+	case v.Next != "":
+		return empty("No session here", h.P(
+			g.Textf("None of the %d sessions back to ", v.Looked), v.back(),
+			g.Text(" fits. There are older ones."),
+		))
+	default:
+		return empty("No session here", h.P(g.Textf(
+			"None of %d sessions fits what is asked for. Ask for less, or look at another tenant.", v.Looked)))
+	}
+}
+
+// back is how far the list was looked through.
+func (v *sessionsView) back() g.Node {
+	if v.Back == nil {
+		return g.Text(none)
+	}
+	return timeOf(*v.Back)
+}
+
+// counts says how many are shown.
+func (v *sessionsView) counts(f frame) g.Node {
+	if v.Looked == 0 {
+		return nil
+	}
+	return h.Span(
+		g.Textf("%d shown", len(v.Sessions)),
+		g.If(v.filtered(f), g.Group{g.Textf(" of %d looked at, back to ", v.Looked), v.back()}),
+	)
+}
+
+// toneOf colours what a reward comes to.
 func toneOf(verdict string) string {
 	switch verdict {
 	case sample.Good:
@@ -108,243 +186,10 @@ func toneOf(verdict string) string {
 	}
 }
 
-// sessionView is one session.
-type sessionView struct {
-	store.Transcript
-	Name    string
-	Figures []stat
-	Turned  []turnView
-	Earlier string // the address of the turns before, of those behind
-	Later   string
-	Reward  string
-	Tone    string
-}
-
-// turnView is one exchange.
-type turnView struct {
-	store.TurnItem
-	Facts   []string // model, times, tokens
-	Marks   []string // what is unusual about it
-	Entries []entryView
-}
-
-// entryView is one thing that was said.
-type entryView struct {
-	store.Entry
-	Label  string // who or what it is, in words
-	Class  string // of the block: user, assistant, call, result, block, ghost, error or system
-	Folded bool   // long, or of no interest to most: shown on a click
-	First  string // its beginning, when it is folded
-}
-
-// sessionPage shows a session.
-func (s *Server) sessionPage(c echo.Context) error {
-	t, err := s.transcript(c)
-	if err != nil {
-		return s.show(c, shown{Title: "No such session", Main: failedPage, Status: statusOf(err), Problem: sentence(err)})
+// reward writes a session's reward.
+func reward(x *float64) string {
+	if x == nil {
+		return none
 	}
-	v := sessionView{Transcript: t, Name: nameOf(&t.SessionItem), Reward: none, Tone: toneOf(t.Verdict)}
-	if t.Rewarded.Value != nil {
-		v.Reward = strconv.FormatFloat(*t.Rewarded.Value, 'f', 2, 64)
-	}
-	v.Figures = s.sessionFigures(&v)
-	for i := range t.Said {
-		v.Turned = append(v.Turned, turnOf(&t.Said[i]))
-	}
-	f := s.frame(c, shown{})
-	if t.From > 0 {
-		v.Earlier = f.With("from", strconv.Itoa(max(0, t.From-store.TurnsShown)))
-	}
-	if t.Next < t.Exchanges {
-		v.Later = f.With("from", strconv.Itoa(t.Next))
-	}
-	return s.show(c, shown{Title: "session " + v.Name, Main: v.html, Live: !t.Closed && v.Later == ""})
-}
-
-func (s *Server) sessionFigures(v *sessionView) []stat {
-	reward := stat{Value: v.Reward, Tone: v.Tone, Note: v.Verdict}
-	out := []stat{
-		reward,
-		{Value: count(v.SessionItem.Turns), Note: count(v.Exchanges) + " kept"},
-		{Value: count(v.Loops)},
-		{Value: count(v.Input), Note: count(v.Cached) + " of them cached"},
-		{Value: count(len(v.Injected)), Note: count(len(v.Withheld)) + " withheld"},
-	}
-	if v.Loops > 0 {
-		out[2].Tone = "warn"
-	}
-	for i, key := range []string{"session-reward", "turns", "loops", "input-tokens", "session-lessons"} {
-		out[i].Term = find(key)
-	}
-	return out
-}
-
-func turnOf(t *store.TurnItem) turnView {
-	v := turnView{TurnItem: *t}
-	v.Facts = append(v.Facts, t.Model, strconv.FormatFloat(t.LatencyMS/1000, 'f', 2, 64)+" s")
-	if t.Input > 0 {
-		v.Facts = append(v.Facts, count(t.Input)+" tokens in ("+count(t.Cached)+" cached), "+count(t.Output)+" out")
-	}
-	if t.Outcome != sample.Complete {
-		v.Marks = append(v.Marks, strings.ReplaceAll(t.Outcome, "_", " "))
-	}
-	if t.Status >= 400 {
-		v.Marks = append(v.Marks, "status "+count(t.Status))
-	}
-	if t.Loops > 0 {
-		v.Marks = append(v.Marks, "loop")
-	}
-	if t.Truncated {
-		v.Marks = append(v.Marks, "copy cut at limits.capture_bytes")
-	}
-	if n := redactions(t.Redacted); n != "" {
-		v.Marks = append(v.Marks, n)
-	}
-	for i := range t.Entries {
-		v.Entries = append(v.Entries, entryOf(&t.Entries[i]))
-	}
-	return v
-}
-
-func redactions(kinds map[string]int) string {
-	n := 0
-	for _, k := range kinds {
-		n += k
-	}
-	if n == 0 {
-		return ""
-	}
-	return count(n) + " redacted"
-}
-
-// foldFrom is how long a text is shown whole, in bytes.
-const foldFrom = 1200
-
-func entryOf(e *store.Entry) entryView {
-	v := entryView{Entry: *e, Class: e.Kind, Label: e.Kind}
-	switch e.Kind {
-	case store.KindBlock:
-		v.Label, v.Text = "inserted by precept", strings.TrimRight(e.Text, "\n")
-		if e.Loop {
-			v.Label = "loop warning, inserted by precept"
-		}
-	case store.KindWithheld:
-		v.Class, v.Label = "ghost", "withheld by a coin"
-		if e.Why == "control" {
-			v.Label = "not shown: this session is a control"
-		}
-	case sample.EventCall:
-		v.Label = "call of " + e.Tool
-	case sample.SaidResult:
-		v.Label = "answer of " + e.Tool
-		if e.Tool == "" {
-			v.Label = "answer of a tool"
-		}
-		if e.Outcome == "error" {
-			v.Class, v.Label = "result error", v.Label+": failed"
-		} else if e.Outcome != "" && e.Outcome != "ok" {
-			v.Label += ": " + e.Outcome
-		}
-	case store.KindError:
-		v.Label = "error of the upstream"
-	case sample.SaidSystem:
-		v.Folded = true
-	}
-	if len(e.Text) > foldFrom {
-		v.Folded = true
-	}
-	if v.Folded {
-		v.First = firstLine(e.Text)
-	}
-	return v
-}
-
-// firstLine is the beginning of a text, for its fold.
-func firstLine(text string) string {
-	text = strings.TrimSpace(text)
-	if i := strings.IndexByte(text, '\n'); i >= 0 {
-		text = text[:i]
-	}
-	r := []rune(text)
-	if len(r) > 90 {
-		return string(r[:90]) + "…"
-	}
-	return string(r)
-}
-
-// rateSession takes a person's word on a session from its page.
-func (s *Server) rateSession(c echo.Context) error {
-	id := param(c, "session")
-	kind := c.FormValue("type")
-	p := feedback.Post{SessionID: id, Entry: feedback.Entry{Source: feedback.SourceUser, Tier: feedback.TierUser, Type: kind, Score: feedback.ScoreOf(kind), Rater: "dashboard", Comment: strings.TrimSpace(c.FormValue("comment"))}}
-	if kind != feedback.TypeApproval && kind != feedback.TypeRejection {
-		return echo.NewHTTPError(http.StatusBadRequest, "type is approval or rejection")
-	}
-	if len(p.Comment) > 4096 {
-		return echo.NewHTTPError(http.StatusBadRequest, "the comment is longer than 4096 bytes")
-	}
-	c.Set(detailKey, kind+" of session "+idOnly(id))
-	done, err := s.rate(c, tenantOf(c), p)
-	if err != nil {
-		return err
-	}
-	notice := "Your word is kept; the session's reward follows it."
-	if done.Status == store.Ignored {
-		notice = "Nothing of this session may be kept, so your word was not kept either."
-	}
-	return s.seeOther(c, frame{query: c.QueryParams()}.session(id), notice)
-}
-
-// forgetSession deletes a session from its page. The person says so twice: by the button, and by
-// the box beside it.
-func (s *Server) forgetSession(c echo.Context) error {
-	id := param(c, "session")
-	f := frame{query: c.QueryParams()}
-	if c.FormValue("sure") != "yes" {
-		return s.seeOther(c, f.session(id), "Nothing was deleted: tick the box beside the button first.")
-	}
-	if s.options.Forget == nil {
-		return echo.NewHTTPError(http.StatusServiceUnavailable, "there is nothing to forget yet")
-	}
-	c.Set(detailKey, "session "+idOnly(id)+" deleted")
-	n, err := s.options.Forget.Forget(c.Request().Context(), tenantOf(c), id)
-	if err != nil {
-		return s.forgetFailed(c, err)
-	}
-	notice := "The session is deleted: its record, turns, samples and feedback."
-	if n == 0 {
-		notice = "Nothing was kept of this session."
-	}
-	return s.seeOther(c, f.Link("/sessions"), notice)
-}
-
-// idOnly is an id for the audit; a name that a client gave is none.
-func idOnly(text string) string {
-	if len(text) == 32 && strings.Trim(text, "0123456789abcdef") == "" {
-		return text
-	}
-	return "(by name)"
-}
-
-func tenantOf(c echo.Context) string {
-	if t := c.QueryParam("tenant"); t != "" {
-		return t
-	}
-	return "default"
-}
-
-// sentence is what an error says to people; statusOf is its status.
-func sentence(err error) string {
-	if known, ok := err.(*echo.HTTPError); ok { //nolint:errorlint // made here, never wrapped
-		text, _ := known.Message.(string)
-		return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):] + "."
-	}
-	return "It failed; the log says why."
-}
-
-func statusOf(err error) int {
-	if known, ok := err.(*echo.HTTPError); ok { //nolint:errorlint // made here, never wrapped
-		return known.Code
-	}
-	return http.StatusInternalServerError
+	return strconv.FormatFloat(*x, 'f', 2, 64)
 }

@@ -149,12 +149,12 @@ func TestQueue(t *testing.T) {
 func TestDifference(t *testing.T) {
 	write := func(lines []diffLine) (out string) {
 		for _, l := range lines {
-			out += l.Mark + l.Text + "/"
+			out += l.mark + l.text + "/"
 		}
 		return out
 	}
 	for _, c := range [][3]string{{"a b c", "a x c", " a/−b/+x/ c/"}, {"", "a", "−/+a/"}, {"a", "a", " a/"}, {"a b", "b", "−a/ b/"}} {
-		if got := write(difference(strings.Split(c[0], " "), strings.Split(c[1], " "))); got != c[2] {
+		if got := write(difference(strings.ReplaceAll(c[0], " ", "\n"), strings.ReplaceAll(c[1], " ", "\n"))); got != c[2] {
 			t.Errorf("%q to %q: %q, want %q", c[0], c[1], got, c[2])
 		}
 	}

@@ -61,7 +61,8 @@ func (s *Server) Owners() []func(context.Context) error {
 func (s *Server) keep() {
 	s.reports = newStock(s.options.Now,
 		func(ctx context.Context, k reportKey) (report.Report, error) {
-			r, err := s.options.Report.Report(ctx, Query{Tenant: k.Tenant, Window: k.Window, Provisional: k.Provisional, Bands: true})
+			q := Query{Tenant: k.Tenant, Window: k.Window, Provisional: k.Provisional, Bands: true}
+			r, err := s.options.Report.Report(ctx, q)
 			if err == nil && k.Window == 0 && !k.Provisional {
 				s.history.note(k.Tenant, &r, s.options.Now())
 			}
@@ -91,42 +92,28 @@ func (s *Server) readReport(c echo.Context, q Query) (r report.Report, of counte
 	}
 	r, old, err := s.reports.get(c.Request().Context(), reportKey{q.Tenant, q.Window, q.Provisional}, 0)
 	if err != nil {
-		if s.options.Log != nil {
-			s.log(c).Error("report failed", "tenant", q.Tenant, "error", err)
-		}
-		return r, of, "The report cannot be read right now; the log says why. Requests are not affected."
+		s.log(c).Error("report failed", "tenant", q.Tenant, "error", err)
+		return report.Report{}, of, "The report cannot be read right now; the log says why. Requests are not affected."
 	}
 	return r, counted{r.GeneratedAt, old}, ""
 }
 
 // query reads tenant, window, provisional, what_if and explain.
 func query(c echo.Context) (Query, error) {
-	q := Query{Tenant: c.QueryParam("tenant")}
-	if q.Tenant == "" {
-		q.Tenant = "default"
+	p := params{c: c}
+	q := Query{
+		Tenant: p.tenant(), Provisional: p.yes("provisional"), Explain: p.text("explain"),
 	}
-	if len(q.Tenant) > 256 {
-		return q, echo.NewHTTPError(http.StatusBadRequest, "tenant is longer than 256 bytes")
-	}
-	window, err := ParseWindow(c.QueryParam("window"))
-	if err != nil {
-		return q, echo.NewHTTPError(http.StatusBadRequest, "window: "+err.Error())
-	}
-	q.Window = window
-	if q.Explain = c.QueryParam("explain"); len(q.Explain) > 256 {
-		return q, echo.NewHTTPError(http.StatusBadRequest, "explain is longer than 256 bytes")
-	}
-	if text := c.QueryParam("provisional"); text != "" {
-		if q.Provisional, err = strconv.ParseBool(text); err != nil {
-			return q, echo.NewHTTPError(http.StatusBadRequest, "provisional is true or false")
-		}
+	var err error
+	if q.Window, err = ParseWindow(c.QueryParam("window")); err != nil {
+		p.fault("window", err.Error())
 	}
 	if text := c.QueryParam("what_if"); text != "" {
 		if q.WhatIf, err = strconv.ParseFloat(text, 64); err != nil || !(q.WhatIf > 0 && q.WhatIf < 1) {
-			return q, echo.NewHTTPError(http.StatusBadRequest, "what_if is an epsilon between 0 and 1")
+			p.fault("what_if", "it is an epsilon between 0 and 1")
 		}
 	}
-	return q, nil
+	return q, p.err
 }
 
 // ParseWindow reads the window of a report: 24h or 30d; nothing (and all) is all that there is, 0.

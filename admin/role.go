@@ -63,8 +63,10 @@ func searches(q url.Values) bool { return q.Get("words")+q.Get("tool")+q.Get("er
 
 // The sentences that a viewer is refused with.
 const (
-	noActing  = "this token is a viewer's: it can look, and change nothing; take an operator's token (admin.tokens)"
-	noContent = "this token is a viewer's: it can look at lessons and figures, not at what was said; take an operator's token (admin.tokens)"
+	noActing = "this token is a viewer's: it can look, and change nothing; " +
+		"take an operator's token (admin.tokens)"
+	noContent = "this token is a viewer's: it can look at lessons and figures, not at what was said; " +
+		"take an operator's token (admin.tokens)"
 )
 
 // permit refuses what a viewer may not do. It stands behind the audit, so that an attempt is noted.
@@ -73,9 +75,7 @@ func (s *Server) permit(next echo.HandlerFunc) echo.HandlerFunc {
 		if holderOf(c).role == operator || c.Path() == "/logout" {
 			return next(c)
 		}
-		switch c.Request().Method {
-		case http.MethodGet, http.MethodHead:
-		default:
+		if !looks(c.Request()) {
 			return echo.NewHTTPError(http.StatusForbidden, noActing)
 		}
 		if viewable(c.Path()) && !searches(c.QueryParams()) {
@@ -83,7 +83,7 @@ func (s *Server) permit(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		refused := echo.NewHTTPError(http.StatusForbidden, noContent)
 		if wantsHTML(c.Request()) {
-			return s.show(c, shown{Title: "for operators", Main: refusedPage, Status: refused.Code, Problem: sentence(refused)})
+			return s.show(c, shown{Title: "for operators", Main: refusedPage, Err: refused})
 		}
 		return refused
 	}

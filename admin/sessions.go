@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -114,9 +113,6 @@ func (s *session) vouches(csrf string) bool {
 
 // randomHex is 32 random bytes.
 func randomHex(random io.Reader) (string, error) {
-	if random == nil {
-		random = rand.Reader
-	}
 	var b [32]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
 		return "", fmt.Errorf("read random bytes: %w", err)

@@ -2,14 +2,10 @@ package admin
 
 import (
 	"html"
-	"math"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"precept/report"
 )
@@ -113,70 +109,6 @@ func TestEscaping(t *testing.T) {
 		if json := body(t, f.do(t, "GET", "/api/report", bearer(token))); strings.Contains(json, "<") {
 			t.Errorf("%s: JSON holds a bare <", text)
 		}
-	}
-}
-
-// Whatever the numbers, the plot stays inside its picture.
-func TestPlotStaysInside(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		r := report.Report{}
-		var rows []*report.Row
-		for range rapid.IntRange(0, 4).Draw(t, "rows") {
-			effect := rapid.Float64Range(-1, 1).Draw(t, "effect")
-			half := rapid.Float64Range(0, 3).Draw(t, "half")
-			rows = append(rows, &report.Row{Effect: new(effect), Lo: new(effect - half), Hi: new(effect + half)})
-		}
-		zoom := rapid.SampledFrom([]float64{0, -1, 5, 100}).Draw(t, "zoom")
-		a := tableOf(&r, rows, false, zoom, nil, func(string) string { return "" }).Axis
-		if a.lo > 0 || a.hi < 0 || a.hi-a.lo <= 0 || len(a.Ticks()) < 3 || len(a.Ticks()) > 12 {
-			t.Fatalf("%+v, %d ticks", a, len(a.Ticks()))
-		}
-		for _, l := range rows {
-			p := a.plot(nil, l.Effect, l.Lo, l.Hi, new(rapid.Float64Range(-9, 9).Draw(t, "truth")))
-			lo, at, hi := number(t, p.Lo), number(t, p.At), number(t, p.Hi)
-			if lo > at || at > hi || lo < 0 || hi > plotWidth || number(t, p.Truth) < 0 || number(t, p.Truth) > plotWidth {
-				t.Fatalf("%+v", p)
-			}
-			if zoom <= 0 && (p.OffLow || p.OffHigh) {
-				t.Fatalf("an effect of %v lies beyond %+v", *l.Effect, a)
-			}
-		}
-	})
-}
-
-func number(t *rapid.T, s string) float64 {
-	x, err := strconv.ParseFloat(s, 64)
-	if err != nil || math.IsNaN(x) {
-		t.Fatalf("%q is no number", s)
-	}
-	return x
-}
-
-// One lesson with hardly any data does not press the others to a point: the scale fits the most,
-// and says what it cuts.
-func TestScaleFits(t *testing.T) {
-	var rows []*report.Row
-	for i := range 19 {
-		e := 0.01 * float64(i%5)
-		rows = append(rows, &report.Row{Effect: new(e), Lo: new(e - 0.03), Hi: new(e + 0.03)})
-	}
-	rows = append(rows, &report.Row{Effect: new(0.02), Lo: new(-0.9), Hi: new(0.9)})
-	link := func(string) string { return "" }
-	fitted := tableOf(&report.Report{}, rows, false, 0, nil, link)
-	if a := fitted.Axis; a.lo < -0.1 || a.hi > 0.1 {
-		t.Errorf("the scale is %s", a.Text())
-	}
-	if p := fitted.Rows[19].Plot; !p.CutLow || !p.CutHigh || p.OffLow || p.OffHigh {
-		t.Errorf("the wide interval: %+v", p)
-	}
-	if whole := tableOf(&report.Report{}, rows, false, -1, nil, link); whole.Axis.hi < 0.9 || whole.Rows[19].Plot.CutHigh {
-		t.Errorf("whole intervals: %s", whole.Axis.Text())
-	}
-	if zoomed := tableOf(&report.Report{}, rows, false, 1, nil, link); zoomed.Axis.hi != 0.01 || !zoomed.Rows[4].Plot.OffHigh {
-		t.Errorf("zoomed: %s", zoomed.Axis.Text())
-	}
-	if far := tableOf(&report.Report{}, rows[:1], false, 0, func(string) (float64, bool) { return 0.3, true }, link); far.Axis.hi < 0.3 {
-		t.Errorf("the true effect does not fit: %s", far.Axis.Text())
 	}
 }
 

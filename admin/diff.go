@@ -1,0 +1,59 @@
+package admin
+
+import (
+	"slices"
+	"strings"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+)
+
+// diffLimit bounds the work for a diff, in lines: lessons are short, files need not be.
+const diffLimit = 400
+
+// diffLine is a line of a diff: added, cut or kept.
+type diffLine struct{ mark, text, kind string }
+
+// difference tells by which lines b differs from a: the longest common subsequence is kept.
+func difference(a, b string) (out []diffLine) {
+	lines := func(text string) []string {
+		all := strings.Split(strings.TrimSpace(text), "\n")
+		return all[:min(len(all), diffLimit)]
+	}
+	old, now := lines(a), lines(b)
+	longest := make([][]int, len(old)+1)
+	for i := range longest {
+		longest[i] = make([]int, len(now)+1)
+	}
+	for i, x := range slices.Backward(old) {
+		for j, y := range slices.Backward(now) {
+			if x == y {
+				longest[i][j] = longest[i+1][j+1] + 1
+				continue
+			}
+			longest[i][j] = max(longest[i+1][j], longest[i][j+1])
+		}
+	}
+	i, j := 0, 0
+	for i < len(old) || j < len(now) {
+		switch {
+		case i < len(old) && j < len(now) && old[i] == now[j]:
+			out = append(out, diffLine{" ", old[i], "kept"})
+			i, j = i+1, j+1
+		case j == len(now) || i < len(old) && longest[i+1][j] >= longest[i][j+1]:
+			out = append(out, diffLine{"−", old[i], "cut"})
+			i++
+		default:
+			out = append(out, diffLine{"+", now[j], "added"})
+			j++
+		}
+	}
+	return out
+}
+
+// diffOf shows by which lines b differs from a.
+func diffOf(a, b string) g.Node {
+	return h.Pre(h.Class("diff"), g.Map(difference(a, b), func(l diffLine) g.Node {
+		return h.Span(h.Class(l.kind), g.Text(l.mark+" "), quoted(l.text), g.Text("\n"))
+	}))
+}

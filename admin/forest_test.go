@@ -1,0 +1,137 @@
+package admin_test
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"precept/admin"
+	"precept/report"
+)
+
+// drawn is a row of a forest plot, as its page draws it; what is not drawn is NaN.
+type drawn struct {
+	lo, at, hi, truth float64
+	cutLow, cutHigh   bool
+}
+
+// plots reads the forest plots of a page of lessons, and how many marks their axis has.
+func plots(
+	t interface {
+		Fatalf(format string, args ...any)
+	}, rows []report.Row, truth func(string) (float64, bool), target string,
+) (out []drawn, ticks int) {
+	f := fullOf("word")
+	f.report.Lessons, f.report.Global.Bands = rows, nil
+	o := f.options()
+	o.Truth = truth
+	h, err := admin.New(o)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	page := textOf(serve(h, target, serve(h, "/login?token=key", nil).Cookies()[0]))
+	number := func(text, pattern string) float64 {
+		m := regexp.MustCompile(pattern).FindStringSubmatch(text)
+		if m == nil {
+			return math.NaN()
+		}
+		x, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			t.Fatalf("%q is no number: %v", m[1], err)
+		}
+		return x
+	}
+	_, table, _ := strings.Cut(page, "<tbody>")
+	for _, svg := range regexp.MustCompile(`<svg class="forest .*?</svg>`).FindAllString(table, -1) {
+		out = append(out, drawn{
+			lo: number(svg, `class="reach" d="M([^ ]+) `), hi: number(svg, `class="reach" d="M[^ ]+ 15H([^"]+)"`),
+			at: number(svg, `cx="([^"]+)"`), truth: number(svg, `class="truth" d="M([^ ]+) `),
+			cutLow: strings.Contains(svg, "11l-6 4 6 4z"), cutHigh: strings.Contains(svg, "11l6 4-6 4z"),
+		})
+	}
+	return out, strings.Count(page, `class="tick"`)
+}
+
+func rowOf(n int, effect, lo, hi float64) report.Row {
+	slug := fmt.Sprintf("l-%02d", n)
+	return report.Row{
+		Slug: slug, Arm: slug + "@1", State: "active", Verdict: report.Unproven, Picked: 1,
+		Effect: new(effect), Lo: new(lo), Hi: new(hi),
+	}
+}
+
+// Whatever the numbers, the plot stays inside its picture, in the order of the numbers.
+func TestPlotStaysInside(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var rows []report.Row
+		for i := range rapid.IntRange(1, 4).Draw(t, "rows") {
+			effect := rapid.Float64Range(-1, 1).Draw(t, "effect")
+			half := rapid.Float64Range(0, 3).Draw(t, "half")
+			rows = append(rows, rowOf(i, effect, effect-half, effect+half))
+		}
+		scale := rapid.SampledFrom([]string{"", "all", "5", "100"}).Draw(t, "scale")
+		far := rapid.Float64Range(-9, 9).Draw(t, "truth")
+		truth := func(string) (float64, bool) { return far, true }
+		got, ticks := plots(t, rows, truth, "/lessons?zoom="+scale)
+		if len(got) != len(rows) || ticks < 3 || ticks > 12 {
+			t.Fatalf("%d rows of %d, %d ticks", len(got), len(rows), ticks)
+		}
+		for _, p := range got {
+			if p.lo > p.hi || p.lo < 0 || p.hi > 240 || p.truth < 0 || p.truth > 240 || p.at < p.lo || p.at > p.hi {
+				t.Fatalf("%+v", p)
+			}
+			if scale != "5" && math.IsNaN(p.at) {
+				t.Fatalf("an effect lies beyond its axis: %+v", p)
+			}
+		}
+	})
+}
+
+// One lesson with hardly any data does not press the others to a point: the scale fits the most,
+// and says what it cuts.
+func TestScaleFits(t *testing.T) {
+	var rows []report.Row
+	for i := range 19 {
+		e := 0.01 * float64(i%5)
+		rows = append(rows, rowOf(i, e, e-0.03, e+0.03))
+	}
+	rows = append(rows, rowOf(19, 0.02, -0.9, 0.9))
+	at := func(scale string) (usual, wide drawn) {
+		got, _ := plots(t, rows, nil, "/lessons?sort=name&zoom="+scale)
+		return got[4], got[19]
+	}
+	usual, wide := at("")
+	if usual.hi-usual.lo < 60 || usual.cutLow || usual.cutHigh || !wide.cutLow || !wide.cutHigh || math.IsNaN(wide.at) {
+		t.Errorf("fitted: %+v, %+v", usual, wide)
+	}
+	if usual, wide = at("all"); usual.hi-usual.lo > 20 || wide.cutLow || wide.cutHigh {
+		t.Errorf("whole intervals: %+v, %+v", usual, wide)
+	}
+	if usual, _ = at("1"); !math.IsNaN(usual.at) || usual.cutLow || !usual.cutHigh {
+		t.Errorf("an effect of 4 points on a scale of 1: %+v", usual)
+	}
+	for _, scale := range []string{"101", "0.5", "-1", "NaN", "wide"} {
+		if usual, wide = at(scale); usual.hi-usual.lo < 60 || !wide.cutLow {
+			t.Errorf("a scale of %s is taken: %+v, %+v", scale, usual, wide)
+		}
+	}
+	truth := func(string) (float64, bool) { return 0.3, true }
+	if got, _ := plots(t, rows[:1], truth, "/lessons"); got[0].truth < got[0].hi || got[0].truth > 230 {
+		t.Errorf("the true effect does not fit: %+v", got[0])
+	}
+}
+
+// Numbers that cannot be trusted are not drawn, and bend no axis.
+func TestInvalidIsNotDrawn(t *testing.T) {
+	sound, broken := rowOf(0, 0.02, 0, 0.04), rowOf(1, 0.9, 0.8, 1)
+	broken.Verdict = report.Invalid
+	got, _ := plots(t, []report.Row{sound, broken}, nil, "/lessons?sort=name")
+	if !math.IsNaN(got[1].lo) || !math.IsNaN(got[1].at) || got[0].hi < 150 {
+		t.Errorf("%+v", got)
+	}
+}

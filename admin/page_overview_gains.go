@@ -1,0 +1,98 @@
+package admin
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"time"
+
+	"precept/report"
+)
+
+const week = 7 * 24 * time.Hour
+
+// lastWeek adds up the last seven days, or the window where that is shorter.
+func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
+	from := now.Add(-week).UTC().Format(time.DateOnly)
+	for _, d := range days {
+		if d.Date < from {
+			continue
+		}
+		sum.NTreated += d.NTreated
+		sum.TokensAdded += d.TokensAdded
+		sum.Treated.Add(d.Treated)
+		sum.Control.Add(d.Control)
+	}
+	return sum
+}
+
+// gains are the figures on top of the overview.
+func (v *overviewView) gains(f frame) []stat {
+	r := &v.report
+	lately := lastWeek(r.Global.Days, r.GeneratedAt)
+	effect, lo, hi := globalOf(r)
+	gained, note := none, "not enough control sessions yet to say"
+	if effect != nil && lo != nil && hi != nil {
+		n := float64(lately.NTreated)
+		gained = signed(*effect * n)
+		note = fmt.Sprintf("%s to %s, of %s treated", signed(*lo*n), signed(*hi*n), count(lately.NTreated))
+	}
+	helps, harms := 0, 0
+	for i := range r.Lessons {
+		switch r.Lessons[i].Verdict {
+		case report.ProvenHelps, report.TrialHelps:
+			helps++
+		case report.ProvenHarms, report.TrialHarms:
+			harms++
+		default:
+		}
+	}
+	out := []stat{
+		statOf("gain", gained, note, tone(lo, hi)),
+		statOf("together", points(effect), interval(effect, lo, hi), tone(lo, hi)),
+		statOf("treated", count(r.Global.NTreated), "mean reward "+mean(r.Global.MeanTreated), ""),
+		statOf("control", count(r.Global.NControl), "mean reward "+mean(r.Global.MeanControl), ""),
+		statOf("proven", count(helps), fmt.Sprintf("to help; %d proven to harm", harms), ""),
+	}
+	return append(out, costs(&lately, v.price(f.query.Get("price")))...)
+}
+
+// costs are what lessons took in the week, in tokens and, where prices are known, in money, and
+// whether the provider's prompt cache was kept.
+func costs(lately *report.Day, price Prices) []stat {
+	priced := price.Input > 0
+	note := "admin.price_input puts a price on them"
+	if priced {
+		note = "cost " + money(float64(lately.TokensAdded)*price.Input) + " before any cache"
+	}
+	out := []stat{statOf("spent", count(lately.TokensAdded), note, "")}
+	with, without := lately.Treated, lately.Control
+	if with.Sessions == 0 {
+		return out
+	}
+	key, session := "session-input", func(s report.Spent) string { return count(s.Input / s.Sessions) }
+	if priced {
+		key, session = "session-cost", func(s report.Spent) string {
+			all := float64(s.Input-s.Cached)*price.Input + float64(s.Cached)*price.Cached
+			return money(all / float64(s.Sessions))
+		}
+	}
+	cached := func(s report.Spent) string {
+		return percent(float64(s.Cached)/max(1, float64(s.Input))) + " cached"
+	}
+	note = "treated, " + cached(with)
+	if without.Sessions > 0 {
+		note += "; control " + session(without) + ", " + cached(without)
+	}
+	return append(out, statOf(key, session(with), note, ""))
+}
+
+// price is what a million tokens cost: what the query asks for goes before the configuration.
+func (v *overviewView) price(asked string) Prices {
+	p := v.configured
+	if x, err := strconv.ParseFloat(asked, 64); err == nil && x > 0 && x < 1e6 {
+		p.Input = x
+	}
+	p.Cached = min(cmp.Or(p.Cached, p.Input), p.Input)
+	return p
+}
