@@ -231,7 +231,6 @@ func TestTheBeginningOfWhatOptedOutGoesAtTheNextStart(t *testing.T) {
 	r.record()
 	x.Reply.Calls = []sample.Call{{ID: "c", Name: "read", Args: `{"path":"/src/.env"}`}}
 	r.over(x, begun)
-	r.admitQueued()
 	r.spoolUp(r.clk.now(), false) // its end is put down, and nothing is handed on
 	same(t, "it is still there", len(r.spooled("zanzibar")) > 0, true)
 	r = r.again(nil)

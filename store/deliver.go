@@ -267,7 +267,6 @@ func (d *delivery) lag() {
 
 // hurry hands over what came, at once.
 func (d *delivery) hurry(ctx context.Context) {
-	d.rec.admitQueued()
 	d.rec.mu.Lock()
 	d.rec.putAt = time.Time{}
 	d.rec.mu.Unlock()

@@ -156,7 +156,6 @@ func TestForgettingHoldsNothingUp(t *testing.T) {
 		}
 		r.recorder.mu.Unlock()
 		r.offer("s", 3+len(r.be.asked()))
-		r.admitQueued()
 		r.spoolUp(r.clk.now(), false)
 	}
 	if n, err := r.chores(func() (int, error) { return r.ForgetSession(r.ctx(), us, secretWord) }); n != 1 || err != nil {

@@ -45,10 +45,20 @@ type recorder struct {
 }
 
 // spoolUp puts what is new into the spool: what a crash may cost is what came since the last time.
+// It does so in pieces. An exchange is copied when it is redacted, encoded and written, and of many
+// that end at once, as when their clients are cut off, the copies would be most of the memory.
 func (r *recorder) spoolUp(now time.Time, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.collect(now, all)
+	for more := true; more; {
+		more = r.admitSome()
+		r.collect(now, all)
+		r.putDown(now)
+	}
+}
+
+// putDown puts down what was admitted, unless that failed a moment ago. The caller has mu.
+func (r *recorder) putDown(now time.Time) {
 	if now.Before(r.putAt) || r.passing > 0 {
 		return
 	}

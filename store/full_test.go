@@ -155,7 +155,6 @@ func TestBackendOnAFullDisk(t *testing.T) {
 	r.spoolUp(r.clk.now(), false)
 	x := exchange(us, "s", 22, r.clk.now())
 	r.Offer(Turn{Exchange: x, Size: 8 << 10})
-	r.admitQueued()
 	r.spoolUp(r.clk.now(), false)
 	now, _ := r.spool.End()
 	same(t, "written meanwhile", now, at)

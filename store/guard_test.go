@@ -69,7 +69,6 @@ func TestReadingBackPanics(t *testing.T) {
 	r.be.failNext("write", 1000, errDown)
 	for turn := 1; turn <= 5; turn++ {
 		r.offer("s", turn)
-		r.admitQueued()
 		r.flush(r.ctx())
 	}
 	p := &poison{step: "read back", exchange: exchange(us, "s", 3, time.Time{}).ID}
@@ -94,7 +93,7 @@ func TestPuttingDownPanics(t *testing.T) {
 	for turn := 1; turn <= 3; turn++ {
 		r.offer("s", turn)
 	}
-	r.admitQueued()
+	r.admitSome()
 	broken := r.recorder.next.exchanges[1].ID
 	p.exchange = broken
 	r.sortOut()

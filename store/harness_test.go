@@ -269,7 +269,6 @@ func (r *rig) again(change func(o *Options)) *rig {
 
 // record takes the queue in and writes it: what the recorder does on its short tick.
 func (r *rig) record() {
-	r.admitQueued()
 	r.flush(r.ctx())
 }
 

@@ -113,3 +113,17 @@ func (q *inbox) Offer(t Turn) bool {
 	}
 	return true
 }
+
+// piece takes the first turns of the queue, up to the one with which they hold pieceBytes. The rest
+// of the queue goes into spare. The caller has mu.
+func (q *inbox) piece(spare []Turn) []Turn {
+	n, held := 0, int64(0)
+	for n < len(q.queue) && held < pieceBytes {
+		held += q.queue[n].Size
+		n++
+	}
+	turns, rest := q.queue[:n], q.queue[n:]
+	q.queue = append(spare, rest...)
+	clear(rest)
+	return turns
+}

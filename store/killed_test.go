@@ -57,7 +57,6 @@ func TestKilledAtEachStep(t *testing.T) {
 		begun := r.Begin(x)
 		gone := r.Begin(exchange(us, "gone", round, r.clk.now()))
 		r.offer("s", 2*round+1)
-		step(r.admitQueued)
 		step(func() { r.spoolUp(r.clk.now(), false) })
 		r.Offer(Turn{Exchange: x, Begun: begun, Size: 10})
 		r.Abandon(gone)

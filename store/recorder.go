@@ -2,6 +2,8 @@ package store
 
 import (
 	"time"
+
+	"precept/sample"
 )
 
 const (
@@ -11,16 +13,16 @@ const (
 	flushAt    = 500         // exchanges
 	queueLen   = 8192
 	writeLimit = 10 * time.Second // one attempt to write a batch
+	pieceBytes = 4 << 20          // of exchanges that are put down at once
 )
 
-// admitQueued admits what was offered. Turns wait in a list, not in a channel: a recorder that is
-// woken for each of them costs the request more than the offer itself.
-func (r *recorder) admitQueued() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// admitSome admits what was offered, so much of it as is put down at once, and says whether there
+// is more. Turns wait in a list, not in a channel: a recorder that is woken for each of them costs
+// the request more than the offer itself. The caller has mu.
+func (r *recorder) admitSome() (more bool) {
 	r.in.mu.Lock()
-	turns, gone, open := r.in.queue, r.in.lost, r.in.open
-	r.in.queue, r.in.lost, r.in.open = r.spare[:0], nil, r.openSpare[:0]
+	turns, gone, open := r.in.piece(r.spare[:0]), r.in.lost, r.in.open
+	r.in.lost, r.in.open, more = nil, r.openSpare[:0], len(r.in.queue) > 0
 	r.in.mu.Unlock()
 	for i := range turns {
 		r.admit(turns[i])
@@ -37,6 +39,7 @@ func (r *recorder) admitQueued() {
 	}
 	clear(open)
 	r.openSpare = open
+	return more
 }
 
 // admit redacts a turn's exchange and puts it into the next parcel. Nothing unredacted leaves this
@@ -71,6 +74,7 @@ func (r *recorder) admit(t Turn) {
 	}
 	r.out.redact(r.redactor, x)
 	x.Seal() // once, for the spool and the backend: here, because what panics in it costs this exchange
+	x.New, x.Reply = nil, sample.Reply{}
 	signals := r.implicit(x, t.Signals)
 	r.next.signals = append(r.next.signals, signals...)
 	r.next.exchanges = append(r.next.exchanges, *x)

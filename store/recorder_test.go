@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"precept/sample"
 	"precept/session"
+	"precept/store/spool"
 	"precept/store/sqlite"
 	"precept/trial"
 )
@@ -261,6 +263,41 @@ func TestAnInvalidExchangeBesideAForgottenOne(t *testing.T) {
 	same(t, "written", r.Tally.Exchanges.Load(), 1)
 	same(t, "dropped", r.Tally.DroppedBad.Load(), 1)
 	same(t, "account", r.account(true), "3 = 2 + 0 + 0 + 1 bad")
+}
+
+// What ends all at once is put down in pieces, so that the copies that this makes are not as large
+// as all of it. Each turn is there once, and none is taken for one that is still under way.
+func TestABurstIsPutDownInPieces(t *testing.T) {
+	t.Parallel()
+	const n, each = 10, pieceBytes / 3
+	r := newRig(t, func(o *Options) { o.HoldBytes = n * each })
+	for turn := 1; turn <= n; turn++ {
+		x := exchange(us, "s", turn, r.clk.now())
+		r.Offer(Turn{Exchange: x, Begun: r.Begin(x), Size: each})
+	}
+	r.record()
+	same(t, "stored", r.exchanges(sessionOf("s")), n)
+	same(t, "account", r.account(true), "10 = 10 + 0 + 0")
+	v, err := spool.Look(filepath.Join(r.dir, "spool"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pieces []int
+	exchanges := 0
+	_, err = v.Next(spool.Place{Segment: 1}, v.End, func(rec spool.Record) (spool.Step, error) {
+		switch rec.Kind {
+		case recordExchange:
+			exchanges++
+		case spool.KindEnd:
+			pieces, exchanges = append(pieces, exchanges), 0
+		}
+		return spool.More, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameList(t, "exchanges written at once", pieces, []int{4, 4, 2}) // up to the one that fills a piece
+	r.idle()
 }
 
 func TestIncompleteIsCounted(t *testing.T) {

@@ -27,10 +27,7 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-s.inbox.full:
 		case <-tick.C:
 		}
-		s.guard.Step("record", func() {
-			s.recorder.admitQueued()
-			s.recorder.spoolUp(s.opts.Now(), ctx.Err() != nil)
-		})
+		s.guard.Step("record", func() { s.recorder.spoolUp(s.opts.Now(), ctx.Err() != nil) })
 	}
 	delivery.Wait()
 	return s.guard.Err("stop", func() (err error) { //nolint:contextcheck // the context has ended; the drain is bounded by itself
@@ -79,7 +76,6 @@ func (s *Store) Still(f func()) {
 func (s *Store) Deliver(ctx context.Context) {
 	s.guard.Step("deliver", func() {
 		s.Still(func() {
-			s.admitQueued()
 			s.deliverAt = time.Time{}
 			s.flush(ctx)
 		})
