@@ -289,6 +289,29 @@ func TestFull(t *testing.T) {
 	}
 }
 
+// Keys that hold something else than precept put there are told as damage, not as an outage: asking
+// again would not help.
+func TestForeignKeys(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := open(t, server.URL())
+	if err := s.Write(t.Context(), batch(1)); err != nil {
+		t.Fatal(err)
+	}
+	keys, _ := server.Must(t, "KEYS", "*").([]any)
+	for _, k := range keys {
+		key, _ := k.(string)
+		server.Must(t, "DEL", key)
+		server.Must(t, "LPUSH", key, "x")
+	}
+	_, err := s.Exchanges(t.Context(), "default", sid(1))
+	_, _, rowErr := s.Session(t.Context(), "default", sid(1))
+	for what, err := range map[string]error{"Write": s.Write(t.Context(), batch(1)), "Session": rowErr, "Exchanges": err} {
+		if !errors.Is(err, redis.ErrCorrupt) || errors.Is(err, session.ErrUnavailable) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 func TestReadOnly(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := faulty(t, server.URL())

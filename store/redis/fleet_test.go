@@ -193,4 +193,14 @@ func TestStandsOfAFleet(t *testing.T) {
 	if again := stand(); again != after {
 		t.Errorf("nothing is new: %+v, then %+v", after, again)
 	}
+	step := session.Settlement{Tenant: "default", ID: sid(1)}
+	for _, taken := range []bool{true, false} {
+		if ok, err := one.Settle(ctx, []session.Settlement{step}); err != nil || ok[0] != taken {
+			t.Fatalf("settled: %v, %v", ok, err)
+		}
+		if now := stand(); (now.Counters != after.Counters) != taken {
+			t.Errorf("a step was taken (%v): %+v, then %+v", taken, after, now)
+		}
+		after = stand()
+	}
 }

@@ -112,6 +112,45 @@ func TestEchoRuns(t *testing.T) {
 	checkModel(t, s, model{}, keys)
 }
 
+// What a run of several blocks holds of other sessions is found as before when one session's
+// echoes were taken out of it: at once, and when the store was opened anew. Other runs stay.
+func TestRunsKeepWhatIsNotForgotten(t *testing.T) {
+	const sessions, each = 10, 300
+	path := filepath.Join(t.TempDir(), "precept.db")
+	s, err := Open(t.Context(), Options{Path: path, EchoLog: sessions * each / 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, keys := model{}, []session.EchoKey{}
+	for n := range sessions {
+		var b session.Batch
+		for i := range each {
+			k := session.EchoKey(n*each + i)
+			keys, m[k] = append(keys, k), map[int]int{n + 1: 1}
+			b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: k, ID: testID(n + 1), At: time.Unix(int64(n+1), 0)})
+		}
+		if err := s.Write(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(s.echoes.Load().runs); n != 2 {
+		t.Fatalf("%d runs: the test proves nothing", n)
+	}
+	for _, n := range []int{sessions, sessions - 1, sessions - 2} { // all of the second run
+		if ok, err := s.Forget(t.Context(), "default", testID(n)); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		for i := range each {
+			m[session.EchoKey((n-1)*each+i)] = nil
+		}
+		checkModel(t, s, m, keys)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	checkModel(t, openTest(t, path), m, keys)
+}
+
 func TestRunsAreBounded(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	err := s.update(t.Context(), "test", func(x *tx) error {

@@ -148,6 +148,24 @@ func TestReadOnlyBesideAWriter(t *testing.T) {
 	}
 }
 
+// Who only reads cannot bring an older store up to date, and is told who can.
+func TestReadOnlyOfAnOlderStore(t *testing.T) {
+	path := dbPath(t)
+	s := open(t, sqlite.Options{Path: path})
+	write(t, s, batch(1))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db := raw(t, path)
+	if _, err := db.ExecContext(t.Context(), "PRAGMA user_version = 1"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true})
+	if err == nil || !strings.Contains(err.Error(), "start precept serve once") {
+		t.Errorf("have %v", err)
+	}
+}
+
 func TestDirectoryLock(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := start(t, "lock", dir)

@@ -38,6 +38,22 @@ func TestGarbageIsSetAside(t *testing.T) {
 	}
 }
 
+// A file of no bytes is one that was made and not written yet, as after a crash at the first start.
+func TestEmptyFileIsAFreshStore(t *testing.T) {
+	path := dbPath(t)
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, sqlite.Options{Path: path, Now: now})
+	if n := s.Notice(); n != "" {
+		t.Errorf("notice %q", n)
+	}
+	write(t, s, batch(1))
+	if !has(t, s, 1) {
+		t.Error("what was written is not there")
+	}
+}
+
 func TestDamagedBodyIsSetAside(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path})

@@ -98,11 +98,14 @@ func whole(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{stored(us, 1, 1), stored(us, 1, 2), stored(us, 2, 3), stored(them, 1, 4)}})
 	write(t, s, session.Batch{
 		Samples: []session.StoredSample{stored(us, 1, 2), stored(us, 1, 5)},
-		Whole:   []session.Ref{{Tenant: us, ID: id(1)}, {Tenant: us, ID: id(9)}},
+		Whole:   []session.Ref{{Tenant: us, ID: id(1)}, {Tenant: us, ID: id(9)}, {Tenant: them, ID: id(2)}},
 	})
 	equal(t, "ours", walkSamples(t, s, us, time.Time{}, time.Time{}), []session.StoredSample{stored(us, 1, 2), stored(us, 2, 3), stored(us, 1, 5)})
 	equal(t, "theirs", len(walkSamples(t, s, them, time.Time{}, time.Time{})), 1)
 	equal(t, "count", stats(t, s)["samples"], int64(4))
+	if _, ok, err := s.SampleSession(t.Context(), us, "sample-default-1"); ok || err != nil {
+		t.Errorf("a sample that was built before: %v, %v", ok, err)
+	}
 }
 
 func leftAlone(t tester, s Store) {
@@ -130,11 +133,16 @@ func leftAlone(t tester, s Store) {
 }
 
 func leftUnsettled(t tester, s Store) {
-	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}})
-	settle(t, s, step(us, 1, 0))
+	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}, Exchanges: []sample.Exchange{exchange(us, 1, 1)}})
+	first := step(us, 1, 0)
+	_, n, err := s.Heard(t.Context(), us, id(1))
+	must(t, err)
+	first.Heard = n
+	settle(t, s, first)
 	add(t, s, us, 1, entry("a", 1, 1))
 	must(t, s.SetAside(t.Context(), []session.Aside{mark("")}))
 	equal(t, "left alone", len(unsettled(t, s)), 0)
+	equal(t, "its exchange has a sample", unsampled(t, s), int64(0))
 	equal(t, "readmitted", got[int](t)(s.Readmit(t.Context(), 3)), 1)
 	equal(t, "to be settled", len(unsettled(t, s)), 1)
 }

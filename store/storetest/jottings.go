@@ -35,12 +35,14 @@ func jottingCases() map[string]func(tester, Store) {
 			equal(t, "all", notes(t, s, us, ""), []string{"apart|x=3", "case=0", "case|a=1", "case|b=2"})
 			equal(t, "one", string(got[[]byte](t)(s.Note(t.Context(), us, "case|b"))), "2")
 			jot(t, s, us, nil, map[string]string{"case|b": ""})
+			jot(t, s, them, nil, map[string]string{"case|b": "theirs"})
+			jot(t, s, us, nil, map[string]string{"case|b": ""})
 			if data, err := s.Note(t.Context(), us, "case|b"); data != nil || err != nil {
 				t.Errorf("deleted: %q, %v", data, err)
 			}
 			got[int](t)(s.ForgetTenant(t.Context(), us))
 			equal(t, "forgotten", len(notes(t, s, us, "")), 0)
-			equal(t, "the other tenant's", notes(t, s, them, ""), []string{"case|a=theirs"})
+			equal(t, "the other tenant's", notes(t, s, them, ""), []string{"case|a=theirs", "case|b=theirs"})
 		},
 		"many notes": func(t tester, s Store) {
 			want := make([]string, 0, 700)

@@ -46,6 +46,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	}
 	t.Run("settle/any order, the same counters", func(t *testing.T) { rapid.Check(t, anyOrder(open(t))) })
 	t.Run("feedback/any order, the same set", func(t *testing.T) { rapid.Check(t, anySet(open(t))) })
+	t.Run("keeping/any history, counted as it is", func(t *testing.T) { rapid.Check(t, anyHistory(open(t))) })
 	t.Run("sessions/any order, the same row", func(t *testing.T) { rapid.Check(t, anyRow(open(t))) })
 }
 

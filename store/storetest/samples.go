@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 	"time"
 
@@ -88,6 +89,16 @@ func sampleCases() map[string]func(tester, Store) {
 				}
 			}
 			equal(t, "exchanges", len(exchanges(t, s, us, 1)), 0)
+		},
+		"what cannot be encoded is refused, whole": func(t tester, s Store) {
+			bad := stored(us, 1, 1)
+			bad.Sample.Meta["q"] = math.NaN()
+			err := s.Write(t.Context(), session.Batch{Rows: []session.Row{row(us, 1, 1)}, Samples: []session.StoredSample{stored(us, 1, 2), bad}})
+			if !errors.Is(err, session.ErrInvalid) {
+				t.Errorf("have %v", err)
+			}
+			noSession(t, s, us, 1)
+			equal(t, "samples", stats(t, s)["samples"], int64(0))
 		},
 		"walks see all, in the order of writing": walkAll,
 		"walks by tenant and time":               walkFilters,

@@ -126,6 +126,7 @@ func dueOrder(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 3, 9), row(us, 1, 2), row(them, 2, 2), row(us, 4, 4)}})
 	equal(t, "before 4", due(t, s, at(4), session.Row{}, 10), []session.Row{row(us, 1, 2), row(them, 2, 2), row(us, 3, 9)})
 	equal(t, "before 1", len(due(t, s, at(1), session.Row{}, 10)), 0)
+	equal(t, "none asked for", len(due(t, s, at(4), session.Row{}, 0)), 0)
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 50)}})
 	equal(t, "seen again", due(t, s, at(2), session.Row{}, 10), []session.Row{row(us, 1, 50)})
 }

@@ -1,0 +1,130 @@
+package storetest
+
+import (
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/feedback"
+	"precept/sample"
+	"precept/session"
+)
+
+// life is what happens to the sessions of one tenant, drawn by rapid.
+type life struct {
+	tester
+	s     Store
+	lives int // before this one: a sample's id is the store's own
+}
+
+// anyHistory: whatever happens to sessions and in whatever order, the running totals are what a
+// walk counts, an open session is due unless it was set aside, and a tenant that is forgotten
+// leaves nothing.
+func anyHistory(s Store) func(*rapid.T) {
+	lives := 0
+	return func(rt *rapid.T) {
+		lives++
+		l := life{rt, s, lives}
+		steps := map[string]func(n, k int){
+			"row": func(n, k int) {
+				r := row(us, n, k)
+				r.Closed, r.StandIn = k == 0, k == 1
+				write(l, s, session.Batch{Rows: []session.Row{r}})
+			},
+			"exchange": func(n, k int) { write(l, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, n, k)}}) },
+			"samples":  l.sampled,
+			"echo":     func(n, k int) { write(l, s, session.Batch{Echoes: []session.Echo{echo(us, session.EchoKey(k), n, k)}}) },
+			"feedback": func(n, k int) { add(l, s, us, n, entry("f", k, 1), entry("g", 1, 0)) },
+			"settle":   func(n, _ int) { l.settle(n) },
+			"aside": func(n, _ int) {
+				must(l, s.SetAside(l.Context(), []session.Aside{{Tenant: us, ID: id(n), Step: "step", At: at(n)}}))
+			},
+			"readmit": func(_, k int) { got[int](l)(s.Readmit(l.Context(), k)) },
+			"forget":  func(n, _ int) { got[bool](l)(s.Forget(l.Context(), us, id(n))) },
+			"retain":  func(_, k int) { got[int](l)(s.Retain(l.Context(), at(k))) },
+		}
+		names := []string{"row", "exchange", "samples", "echo", "feedback", "settle", "aside", "readmit", "forget", "retain"}
+		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
+			steps[rapid.SampledFrom(names).Draw(rt, "step")](rapid.IntRange(1, 3).Draw(rt, "session"), rapid.IntRange(0, 4).Draw(rt, "k"))
+			if rt.Failed() {
+				return
+			}
+		}
+		l.counted()
+		got[int](l)(s.ForgetTenant(l.Context(), us))
+		l.nothingLeft()
+	}
+}
+
+// sampled builds the samples of a session anew.
+func (l life) sampled(n, k int) {
+	b := session.Batch{Whole: []session.Ref{{Tenant: us, ID: id(n)}}}
+	for i := range k {
+		b.Samples = append(b.Samples, stored(us, n, l.lives*100+n*10+i))
+	}
+	write(l, l.s, b)
+}
+
+// settle takes the session's next step, of all that was said of it.
+func (l life) settle(n int) {
+	next := step(us, n, applied(l, l.s, us, n).Version, delta("a@1", "n", 0, 1))
+	_, heard, err := l.s.Heard(l.Context(), us, id(n))
+	must(l, err)
+	next.Heard = heard
+	equal(l, "taken", settle(l, l.s, next), []bool{true})
+}
+
+func (l life) counted() {
+	have, open := map[string]int64{}, map[session.ID]bool{}
+	must(l, l.s.EachSession(l.Context(), us, time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
+		have["sessions"]++
+		if open[r.ID] = !r.Closed; open[r.ID] && a.Version > 0 {
+			l.Errorf("session %x is settled and open", r.ID)
+		}
+		return nil
+	}))
+	for n := 1; n <= 3; n++ {
+		have["exchanges"] += int64(len(exchanges(l, l.s, us, n)))
+		have["feedback"] += int64(len(entries(l, l.s, us, n)))
+	}
+	have["samples"] = int64(len(walkSamples(l, l.s, us, time.Time{}, time.Time{})))
+	st := stats(l, l.s)
+	for name, n := range have {
+		equal(l, name, st[name], n)
+	}
+	marks, _, err := l.s.Aside(l.Context(), 10)
+	must(l, err)
+	for _, m := range marks {
+		delete(open, m.ID)
+	}
+	for _, r := range due(l, l.s, at(100), session.Row{}, 10) {
+		if r.Closed {
+			l.Errorf("%x is due and closed", r.ID)
+		}
+		delete(open, r.ID)
+	}
+	for n, is := range open {
+		if is {
+			l.Errorf("%x is open, and neither due nor set aside", n)
+		}
+	}
+	if n := unsampled(l, l.s); n < 0 || n > have["exchanges"] {
+		l.Errorf("%d of %d exchanges are without a sample", n, have["exchanges"])
+	}
+}
+
+func (l life) nothingLeft() {
+	st := stats(l, l.s)
+	for _, name := range []string{"sessions", "exchanges", "samples", "feedback"} {
+		equal(l, name+" left", st[name], int64(0))
+	}
+	marks(l, l.s)
+	equal(l, "due", len(due(l, l.s, at(100), session.Row{}, 10)), 0)
+	equal(l, "unsettled", len(unsettled(l, l.s)), 0)
+	equal(l, "unsampled", unsampled(l, l.s), int64(0))
+	for n := 1; n <= 3; n++ {
+		equal(l, "entries", entries(l, l.s, us, n), []feedback.Entry(nil))
+		equal(l, "applied", applied(l, l.s, us, n), session.Applied{})
+	}
+	equal(l, "echoes", len(echoes(l, l.s, us, 0, 1, 2, 3, 4)), 0)
+}
