@@ -92,7 +92,9 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 		}
 		return w.cite(ctx, d, old)
 	}
-	if against := w.book.Contradicts(l); len(against) > 0 {
+	approved := l.Clone() // only what is in force contradicts anything
+	approved.State = lesson.Active
+	if against := w.book.Contradicts(approved); len(against) > 0 {
 		d.Contradicts = against[0].Slug
 		w.sum.Contradictions++
 	}
@@ -142,14 +144,17 @@ func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 	}
 	w.sum.Merged++
 	w.sum.MergedInto = append(w.sum.MergedInto, old.Slug)
-	if len(fresh) == 0 || w.o.DryRun || old.Form != lesson.FormAIP11 && len(old.Raw) > 0 {
+	if w.o.DryRun || old.Form != lesson.FormAIP11 && len(old.Raw) > 0 {
 		return nil
 	}
 	refs, err := w.sightings(ctx, old.Slug, d.Refs)
 	if err != nil {
 		return err
 	}
-	l, err := w.o.Bank.Cite(ctx, old.Slug, fresh, "distill:"+w.judgeName())
+	l := old
+	if len(fresh) > 0 { // otherwise a run that was cut off may have cited them, and gone no further
+		l, err = w.o.Bank.Cite(ctx, old.Slug, fresh, "distill:"+w.judgeName())
+	}
 	switch {
 	case errors.Is(err, bank.ErrNoLesson): // it went in between
 		return nil

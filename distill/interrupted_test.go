@@ -1,0 +1,183 @@
+package distill_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bank"
+	"precept/distill"
+	"precept/lesson"
+)
+
+// spoken is a judge of a test's own: it answers by what the user said first.
+type spoken map[string]distill.Judgement
+
+func (spoken) Name() string { return "spoken" }
+
+func (j spoken) Judge(_ context.Context, s *distill.Session, _ []*lesson.Lesson) (distill.Judgement, error) {
+	for _, e := range s.Content.Events() {
+		if said, ok := j[e.Text]; ok {
+			return said, nil
+		}
+	}
+	return distill.Judgement{}, nil
+}
+
+// drafted is a draft of a lesson with these keywords.
+func drafted(slug string, keywords ...string) distill.Draft {
+	return distill.Draft{
+		Slug: slug, Title: "Take care of " + strings.ReplaceAll(slug, "-", " ") + ".", Applies: "It is done.", Advice: []string{"Do it with care."}, Keywords: keywords, Outcome: "mixed",
+	}
+}
+
+// mortal is a bank whose process may die before any of its writes.
+type mortal struct {
+	distill.Bank
+	before func(step string) error
+}
+
+func (m mortal) Propose(ctx context.Context, p bank.Proposal) (bank.Result, error) {
+	if err := m.before("propose"); err != nil {
+		return bank.Result{}, err
+	}
+	return m.Bank.Propose(ctx, p)
+}
+
+func (m mortal) Act(ctx context.Context, slug string, d bank.Decision) (bank.Result, error) {
+	if err := m.before("act"); err != nil {
+		return bank.Result{}, err
+	}
+	return m.Bank.Act(ctx, slug, d)
+}
+
+func (m mortal) Cite(ctx context.Context, slug string, e []lesson.Evidence, by string) (*lesson.Lesson, error) {
+	if err := m.before("cite"); err != nil {
+		return nil, err
+	}
+	return m.Bank.Cite(ctx, slug, e, by)
+}
+
+var errDead = errors.New("the process is dead")
+
+// A process that dies at any step of a run leaves what the next run makes whole: the same lessons,
+// in the same states, with the same evidence, and nothing that is read a third time.
+func TestKilledAtEachStep(t *testing.T) {
+	judge := spoken{
+		"Find hotels, one.":   {Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache"), drafted("pin-the-page", "page moves")}, Opinions: distill.Opinions{"old-advice": "followed"}},
+		"Sleep here, two.":    {Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache")}, Opinions: distill.Opinions{"old-advice": "ignored"}},
+		"Whence I am, three.": {Drafts: []distill.Draft{drafted("name-the-region", "which region")}},
+	}
+	for name, of := range map[string]distill.Judge{"rules": nil, "judge": judge} {
+		t.Run(name, func(t *testing.T) {
+			// die counts steps and fails from the one at which the process dies; 0: it lives.
+			run := func(b *bench, owner string, dies int) (steps int, err error) {
+				store := b.store.(*memory)
+				step := func(string) error {
+					if steps++; dies > 0 && steps >= dies {
+						return errDead
+					}
+					return nil
+				}
+				store.before = step
+				defer func() { store.before = func(string) error { return nil } }()
+				_, err = b.try(t.Context(), func(o *distill.Options) {
+					o.Judge, o.Auto, o.Owner, o.Bank = of, true, owner, mortal{b.bank, step}
+				})
+				return steps, err
+			}
+			scene := func() *bench {
+				b := newBench(t)
+				put(t, b, "old-advice")
+				for i, task := range []string{"Find hotels, one.", "Sleep here, two.", "Whence I am, three."} {
+					events := []event{user(task), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`)}
+					if i == 2 {
+						events = []event{user(task), call("book_room", `{"day":"Thursday"}`, `{"error":"day must be an ISO date"}`), call("book_room", `{"day":"2031-05-08"}`, `{"ok":true}`)}
+					}
+					b.of("default", fmt.Sprint("s", i), injected("old-advice"), events...)
+				}
+				return b
+			}
+			left := func(b *bench) (out []string) {
+				for _, l := range b.lessons() {
+					out = append(out, fmt.Sprint(l.Slug, " ", l.State, " ", l.Evidence))
+				}
+				slices.Sort(out)
+				said, err := distill.ReadOpinions(t.Context(), b.store, "default")
+				if err != nil {
+					t.Fatal(err)
+				}
+				return append(out, fmt.Sprint(said))
+			}
+			whole := scene()
+			steps, err := run(whole, "one", 0)
+			if err != nil || steps < 10 {
+				t.Fatal(steps, err)
+			}
+			want := left(whole)
+			if all := fmt.Sprint(want); !strings.Contains(all, string(lesson.Trial)) || !strings.Contains(all, string(lesson.Quarantined)) {
+				t.Fatalf("the scene shows too little: %s", all)
+			}
+			for dies := 1; dies <= steps; dies++ {
+				b := scene()
+				if _, err := run(b, "one", dies); !errors.Is(err, errDead) {
+					t.Fatalf("step %d: %v", dies, err)
+				}
+				if dies > 2 && dies < steps { // it has claimed the tenant, and nobody gave it back
+					if sum := b.distil(func(o *distill.Options) { o.Judge, o.Owner = of, "two" }); len(sum.Busy) != 1 || sum.Read != 0 {
+						t.Errorf("step %d: the dead one's claim: %+v", dies, sum)
+					}
+				}
+				b.now = b.now.Add(3 * time.Minute)
+				if _, err := run(b, "two", 0); err != nil {
+					t.Fatalf("after step %d: %v", dies, err)
+				}
+				equal(t, fmt.Sprint("left after step ", dies), left(b), want)
+				if sum := b.distil(func(o *distill.Options) { o.Judge, o.Auto = of, true }); sum.Unchanged != 3 || sum.Candidates != 0 {
+					t.Errorf("after step %d a third run does %+v", dies, sum)
+				}
+			}
+		})
+	}
+}
+
+// Whoever was silent for too long has lost the tenant to another one, and writes nothing more.
+func TestAClaimThatWasLost(t *testing.T) {
+	b := newBench(t)
+	b.session("one", user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
+	store := b.store.(*memory)
+	store.before = func(step string) error {
+		if step == "exchanges" { // reading took three minutes, and another one came meanwhile
+			store.claimant, store.until = "distill:defaultanother", b.now.Add(time.Hour)
+		}
+		return nil
+	}
+	_, err := b.try(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "another one took over") || len(b.slugs()) != 0 || len(store.marks) != 0 || store.claimant != "distill:defaultanother" {
+		t.Errorf("%v, %v, %d marks, claimed by %s", err, b.slugs(), len(store.marks), store.claimant)
+	}
+}
+
+// A long walk is written down as it goes, so that little is read again after a crash.
+func TestALongWalkIsWrittenDown(t *testing.T) {
+	b := newBench(t)
+	for i := range 150 {
+		b.session(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)))
+	}
+	store := b.store.(*memory)
+	var noted []int
+	store.before = func(step string) error {
+		if step == "jot" {
+			noted = append(noted, len(store.marks))
+		}
+		return nil
+	}
+	sum := b.distil()
+	if equal(t, "marks before each write", noted, []int{0, 64, 128}); sum.Judged != 150 || len(store.marks) != 150 {
+		t.Errorf("%+v, %d marks", sum, len(store.marks))
+	}
+}

@@ -1,0 +1,233 @@
+package distill_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bank"
+	"precept/distill"
+	"precept/lesson"
+	"precept/sample"
+)
+
+// injected says that lessons were in force in a session.
+func injected(slugs ...string) (list []sample.Lesson) {
+	for _, s := range slugs {
+		list = append(list, sample.Lesson{Slug: s, State: "injected"})
+	}
+	return list
+}
+
+// learns has a judge propose drafts, each in a session of its own, one run after the other.
+func learns(b *bench, drafts []distill.Draft, change ...func(*distill.Options)) (sums []distill.Summary) {
+	b.Helper()
+	for i, d := range drafts {
+		task := fmt.Sprint("Task number ", i)
+		b.session(fmt.Sprint("draft ", i), user(task))
+		sums = append(sums, b.distil(append(change, func(o *distill.Options) { o.Judge = spoken{task: {Drafts: []distill.Draft{d}}} })...))
+	}
+	return sums
+}
+
+// What says the same by its name and by what it fires on is one lesson; what only sounds alike, or
+// only fires alike, is two.
+func TestDuplicates(t *testing.T) {
+	with := func(d distill.Draft, change func(d *distill.Draft)) distill.Draft { change(&d); return d }
+	first := drafted("warm-the-disk-cache-before-measure-twice", "cold cache", "disk is slow", "bench begins")
+	for _, c := range []struct {
+		name   string
+		second distill.Draft
+		merged bool
+	}{
+		{"the same name", drafted("warm-the-disk-cache-before-measure-twice", "another thing"), true},
+		{"half of the triggers, and three words of seven", drafted("warm-disk-cache-before-lunch-today", "cold cache", "lunch is near"), true},
+		{"half of the triggers, and one word", drafted("warm-soup-needs-salt-now", "cold cache", "lunch is near"), false},
+		{"all triggers, and another name", drafted("name-the-region", "cold cache", "disk is slow", "bench begins"), false},
+		{"a third of the triggers, and three words of seven", drafted("warm-disk-cache-before-lunch-today", "cold cache", "lunch is near", "noon has come"), false},
+		{"three words of five, and one trigger of three", drafted("warm-disk-cache", "cold cache", "lunch is near", "noon has come"), true},
+		{"three words of five, and no trigger", drafted("warm-disk-cache", "lunch is near"), false},
+		{"two words of five, and one trigger of three", drafted("warm-disk", "cold cache", "lunch is near", "noon has come"), false},
+		{"triggers in other letters and blanks", drafted("warm-disk-cache-before-lunch-today", "Cold  Cache", "lunch is near"), true},
+		{"words that every name has", drafted("use-the-lunch-before-and-after", "cold cache", "disk is slow"), false},
+		{"the opposite outcome", with(drafted("warm-disk-cache", "cold cache", "disk is slow"), func(d *distill.Draft) { d.Outcome = "success" }), false},
+		{"one word and the same tool", with(drafted("warm-soup-needs-salt-now", "cold cache"), func(d *distill.Draft) { d.Tools = []string{"run_bench"} }), true},
+		{"no word and the same tool", with(drafted("name-that-region", "cold cache"), func(d *distill.Draft) { d.Tools = []string{"run_bench"} }), false},
+	} {
+		b := newBench(t)
+		one := with(first, func(d *distill.Draft) { d.Tools = c.second.Tools })
+		sum := learns(b, []distill.Draft{one, c.second})[1]
+		if merged := sum.Merged == 1 && sum.Proposed == 0; merged != c.merged || sum.Merged+sum.Proposed != 1 {
+			t.Errorf("%s: %+v, %v", c.name, sum, b.slugs())
+		}
+		if c.merged {
+			equal(t, c.name+": merged into", sum.MergedInto, []string{first.Slug})
+			if n := len(b.lesson(first.Slug).Evidence); n != 2 {
+				t.Errorf("%s: the evidence is %d sessions", c.name, n)
+			}
+		}
+	}
+}
+
+// A draft that claims the opposite of a lesson in force, on the same words, is proposed, and what
+// it contradicts is told.
+func TestContradictions(t *testing.T) {
+	for _, inForce := range []bool{false, true} {
+		b := newBench(t)
+		one, two := drafted("warm-the-cache", "cold cache"), drafted("never-touch-it", "cold cache")
+		one.Outcome, two.Outcome = "success", "failure"
+		sum := learns(b, []distill.Draft{one})[0]
+		equal(t, "of the first", sum.Contradictions, 0)
+		want := ""
+		if inForce {
+			if _, err := b.bank.Act(t.Context(), one.Slug, bank.Decision{Action: lesson.Approve, By: "me", Force: true}); err != nil {
+				t.Fatal(err)
+			}
+			want = one.Slug
+		}
+		b.session("two", user("The second."))
+		sum = b.distil(func(o *distill.Options) { o.Judge = spoken{"The second.": {Drafts: []distill.Draft{two}}} })
+		if sum.Proposed != 1 || sum.Drafts[0].Contradicts != want || (sum.Contradictions == 1) != inForce {
+			t.Errorf("the first in force: %t: %+v", inForce, sum)
+		}
+	}
+}
+
+// What people put away is not proposed again, in whatever way they did, unless it was another
+// tenant's; what is only out of force for now gets the evidence.
+func TestPutAway(t *testing.T) {
+	again := "it was put away before"
+	act := func(a lesson.Action) func(ctx context.Context, b *bank.Bank, slug string) error {
+		return func(ctx context.Context, b *bank.Bank, slug string) error {
+			_, err := b.Act(ctx, slug, bank.Decision{Action: a, By: "me", Force: true})
+			return err
+		}
+	}
+	for name, c := range map[string]struct {
+		do      func(ctx context.Context, b *bank.Bank, slug string) error
+		refused string
+	}{
+		"rejected": {act(lesson.Reject), "it was rejected before"},
+		"retired":  {act(lesson.Retire), again},
+		"archived": {func(ctx context.Context, b *bank.Bank, slug string) error { return b.Archive(ctx, slug, "me") }, again},
+		"approved": {act(lesson.Approve), ""},
+	} {
+		b := newBench(t)
+		d := drafted("warm-the-cache", "cold cache")
+		learns(b, []distill.Draft{d})
+		if err := c.do(t.Context(), b.bank, d.Slug); err != nil {
+			t.Fatal(name, err)
+		}
+		log := b.log()
+		b.session("again", user("Once more."))
+		sum := b.distil(func(o *distill.Options) { o.Judge = spoken{"Once more.": {Drafts: []distill.Draft{d}}} })
+		if c.refused == "" {
+			if equal(t, name, []int{sum.Merged, len(b.lesson(d.Slug).Evidence)}, []int{1, 2}); len(sum.Refused) > 0 {
+				t.Errorf("%s: %v", name, sum.Refused)
+			}
+			continue
+		}
+		equal(t, name, sum.Refused, map[string]int{c.refused: 1})
+		if sum.Drafts[0].State != "refused" || sum.Drafts[0].Reason != c.refused || b.log() != log {
+			t.Errorf("%s: %+v", name, sum.Drafts)
+		}
+		b.of("red", "theirs", nil, user("Once more."))
+		sum = b.distil(func(o *distill.Options) {
+			o.Judge, o.Tenant = spoken{"Once more.": {Drafts: []distill.Draft{d}}}, "red"
+		})
+		equal(t, name+", by another tenant", []int{sum.Proposed, len(sum.Refused)}, []int{1, 0})
+	}
+}
+
+// Two sightings start a trial where they do not hang on each other, and where nobody has decided.
+func TestIndependentSightings(t *testing.T) {
+	type seen struct {
+		agent, task, run string
+		day              int
+	}
+	for name, c := range map[string]struct {
+		one, two seen
+		trial    bool
+	}{
+		"the same task, agent and day":   {seen{"a", "Find it.", "", 0}, seen{"a", "Find it.", "", 0}, false},
+		"the same task by another agent": {seen{"a", "Find it.", "", 0}, seen{"b", "Find it.", "", 0}, false},
+		"the same task on another day":   {seen{"a", "Find it.", "", 0}, seen{"a", "Find it.", "", 1}, false},
+		"another task":                   {seen{"a", "Find it.", "", 0}, seen{"a", "Lose it.", "", 0}, true},
+		"another task of the same run":   {seen{"a", "Find it.", "ci-1", 0}, seen{"b", "Lose it.", "ci-1", 1}, false},
+		"another task of another run":    {seen{"a", "Find it.", "ci-1", 0}, seen{"a", "Lose it.", "ci-2", 0}, true},
+		"no task, by the same agent":     {seen{"a", "", "", 0}, seen{"a", "Lose it.", "", 0}, false},
+		"no task, by another agent":      {seen{"a", "", "", 0}, seen{"b", "Lose it.", "", 0}, true},
+		"no task, on another day":        {seen{"a", "", "", 0}, seen{"a", "Lose it.", "", 1}, true},
+		"a task that differs late in its words": {
+			seen{"a", strings.Repeat("so and so ", 6) + "find it", "", 0}, seen{"a", strings.Repeat("So  and so ", 6) + "lose it", "", 0}, false,
+		},
+	} {
+		b := newBench(t)
+		for i, s := range []seen{c.one, c.two} {
+			now := b.now
+			b.now = b.now.Add(time.Duration(s.day) * 24 * time.Hour)
+			b.agent, b.run = s.agent, s.run
+			events := []event{call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`)}
+			if s.task != "" {
+				events = append([]event{user(s.task)}, events...)
+			}
+			b.session(fmt.Sprint("s", i), events...)
+			b.now = now
+		}
+		b.distil(func(o *distill.Options) { o.Auto = true })
+		if state := b.lessons()[0].State; state == lesson.Trial != c.trial {
+			t.Errorf("%s: %s", name, state)
+		}
+	}
+
+	b := newBench(t)
+	pair := []distill.Draft{drafted("warm-the-cache", "cold cache"), drafted("warm-the-cache", "cold cache"), drafted("warm-the-cache", "cold cache")}
+	auto := func(o *distill.Options) { o.Auto = true }
+	learns(b, pair[:1], auto)
+	for _, a := range []lesson.Action{lesson.Approve, lesson.Pause} {
+		if _, err := b.bank.Act(t.Context(), "warm-the-cache", bank.Decision{Action: a, By: "me", Force: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	paused := b.lesson("warm-the-cache").State
+	learns(b, pair, auto)
+	equal(t, "what a person paused", b.lesson("warm-the-cache").State, paused)
+}
+
+// A trigger that fires on many other errors is none: what only it would fire is not proposed.
+func TestTriggersThatStray(t *testing.T) {
+	for others, want := range map[int]string{3: "[run-make-with-offline]", 4: "[]"} {
+		b := newBench(t)
+		const says = "the layout engine is missing, nothing was written"
+		b.session("one", user("Draw it."), ran("make graph", says, 2), ran("make graph --offline", "ok", 0))
+		for i, program := range []string{"bazel", "cmake", "ninja", "meson"}[:others] {
+			b.session(fmt.Sprint("other ", i), user(fmt.Sprint("Draw it with ", i)), ran(program+" graph", says, 2))
+		}
+		b.distil()
+		if got := fmt.Sprint(b.slugs()); got != want {
+			t.Errorf("beside %d others: %s, want %s", others, got, want)
+		}
+	}
+}
+
+// A dry run tells what would become of drafts, of each other, too, and writes nothing; a summary
+// lists as much as a person may read.
+func TestDryRunOfManyDrafts(t *testing.T) {
+	b := newBench(t)
+	learns(b, []distill.Draft{drafted("warm-the-cache", "cold cache")})
+	b.session("many", user("All of it."))
+	store := b.store.(*memory)
+	marks, log := len(store.marks), b.log()
+	said := distill.Judgement{Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache")}}
+	for i := range 600 {
+		said.Drafts = append(said.Drafts, drafted(fmt.Sprintf("thing%d-comes-first%d", i, i), fmt.Sprint("thing number ", i)))
+	}
+	said.Drafts = append(said.Drafts, said.Drafts[5])
+	sum := b.distil(func(o *distill.Options) { o.DryRun, o.Judge = true, spoken{"All of it.": said} })
+	equal(t, "summary", []int{sum.Candidates, sum.Proposed, sum.Merged, len(sum.Drafts)}, []int{602, 600, 2, 500})
+	if len(b.slugs()) != 1 || len(b.lesson("warm-the-cache").Evidence) != 1 || len(store.marks) != marks || b.log() != log {
+		t.Errorf("a dry run wrote something: %v", b.slugs())
+	}
+}
