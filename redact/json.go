@@ -8,7 +8,8 @@ import "bytes"
 // result is written over dst[:0], which must not overlap raw.
 func (r *Redactor) JSON(dst, raw []byte) []byte {
 	w := splicer{dst: dst[:0], src: raw}
-	var key []byte // the key whose value comes next
+	var key []byte    // the key whose value comes next
+	var pair keyClass // of the name that the member right before gives
 	for i := 0; i < len(raw); {
 		q := bytes.IndexByte(raw[i:], '"')
 		if q < 0 {
@@ -17,6 +18,9 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 		}
 		r.numbersIn(&w, i, i+q, key)
 		start := i + q + 1
+		if len(bytes.Trim(raw[i:start-1], ":, \t\r\n")) > 0 {
+			pair = noClass
+		}
 		end := stringEnd(raw, start)
 		i = end + 1
 		if colon := skipSpace(raw, i); at(raw, colon) == ':' {
@@ -31,6 +35,12 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 		class := noClass
 		if key != nil {
 			class = classOfKey(key)
+		}
+		if bytes.EqualFold(key, []byte("value")) && !prose(pair, raw[start:end]) {
+			class = pair
+		}
+		if pair = noClass; namesAnother(key) {
+			pair = classOfKey(raw[start:end])
 		}
 		r.stringIn(&w, start, end, class)
 		key = nil

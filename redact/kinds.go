@@ -263,6 +263,7 @@ func others(t *[kindCount]rule) {
 			{name: "name:", bytes: ":", prev: named, next: func(b byte) bool { return b != ':' && b != '=' && b != '/' }, check: (*matcher).assignment},
 			{name: "<name>", bytes: ">", prev: mayEndName, next: isKeyByte, check: (*matcher).assignment},
 			{name: "name=", bytes: "=", prev: named, next: func(b byte) bool { return b != '=' }, check: (*matcher).assignment},
+			{name: "name, value", bytes: "vV", prev: edge, next: in("aA"), check: (*matcher).pair},
 			flag,
 		},
 		prefixes: append(allOf(prefix{class: alnumByte, least: 32}, "xai-", "pplx-", "gsk_"), furtherPrefixes()...),
@@ -287,6 +288,7 @@ func secretExamples() []example {
 		{"DB_PASSWORD=hunter2 run", "DB_PASSWORD=[REDACTED:secret:1] run"},
 		{"  password: hunter2\n", "  password: [REDACTED:secret:1]\n"},
 		{"<password>hunter22</password>", "<password>[REDACTED:secret:1]</password>"},
+		{`{"name": "DB_PASSWORD", "value": "hunter2"}`, `{"name": "DB_PASSWORD", "value": "[REDACTED:secret:1]"}`},
 		{"mysql --password hunter2 -u x", "mysql --password [REDACTED:secret:1] -u x"},
 		{`{"password":"hun\"ter2","x":1}`, `{"password":"[REDACTED:secret:1]","x":1}`},
 		{

@@ -31,7 +31,7 @@ func TestRedactingIsLinear(t *testing.T) {
 	for _, piece := range []string{
 		"sk-", "sk-ant-", "ghp_", "xoxb-", "xapp-", "hvs.", "dp.pt.", "AIza", "dapi", "SG.", "AKIA", "AC", "Q~", "a1Q~", "eyJ", "eyJa.", "eyJhbGciOi.", "eyJhbGciO.\\n", "eyJ.\n  ",
 		"LS0t", "LS0tLS1CRUdJTi", "-----BEGIN ", "-----BEGIN PRIVATE KEY-----", "-----END ", "--", "--password ", "--user a:b ", "-u a:", "-u ", "Bearer ", "basic ", "authorization: a ",
-		"cookie: a=b;", "cookie:a=", "auth=a", "password:", "password=\\\"", "token", "<token>", "pwd1=", "=", ":", "a:b@", "x@tcp(", "a:@unix(", "://", "http://a:", "https://hooks.slack.com/services/",
+		"cookie: a=b;", "cookie:a=", "auth=a", "password:", "password=\\\"", "token", "<token>", "pwd1=", "name: pwd value", "\"name\":\"pwd\",\"value\":", "value: ", "=", ":", "a:b@", "x@tcp(", "a:@unix(", "://", "http://a:", "https://hooks.slack.com/services/",
 		"a@", "a@b.", "%40", "a%40b", "@", "1:", "::", "a::b", "f:", "1.", "12.34.", "1.2.3.4.", "0/", "tel 0/", "+1 ", "(", "(415) ", "phone ", "4111 ", "4111", "078-05-", "de89", "DE89 ", "GB82 WEST ",
 		"[REDACTED:", "[REDACTED:a:1", "\\", "\\\\", "\\u0040", "\\\"", "\\n", "_-.", " ", "\n", "é", "\xff", "7", "A1", "a1B2-",
 	} {

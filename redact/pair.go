@@ -1,0 +1,71 @@
+package redact
+
+import "bytes"
+
+// Environments, headers and forms are lists of pairs: a name, and beside it what it stands for.
+// {"name": "DB_PASSWORD", "value": "..."}, <add key="DbPassword" value="..."/>.
+
+// pair looks at the word value at i, with a telling name right before it.
+func (m *matcher) pair(i int) hit {
+	s := m.s
+	p := i + len("value")
+	if !startsFold(s, i, "value") {
+		return hit{}
+	}
+	keyed := isQuote(at(s, p))
+	if keyed {
+		p++
+	}
+	p = skipSpace(s, p)
+	if c := at(s, p); c != ':' && c != '=' {
+		return hit{}
+	}
+	class := m.nameBefore(i)
+	p = skipSpace(s, p+1)
+	h := hit{}
+	switch {
+	case !class.isSecret():
+	case class == headerClass:
+		h = m.header(p, keyed)
+	default:
+		h = m.value(p, class, keyed)
+	}
+	if h.kind != none && prose(class, s[h.start:h.end]) {
+		return hit{}
+	}
+	return h
+}
+
+// around is what stands around a name: blanks, and the quotes of each depth of escaping.
+const around = " \t\"'`\x10\x11\x12\x13"
+
+// nameBefore is the class of the name that stands before the member at i, behind name or key.
+func (m *matcher) nameBefore(i int) keyClass {
+	const farthest = 160
+	s := m.s[max(m.last, i-farthest):i]
+	s = bytes.TrimRight(s, around+",;\r\n")
+	end := len(s)
+	for end > 0 && (classOf[s[end-1]]&tokenByte != 0 || s[end-1] == '.') {
+		end--
+	}
+	name := s[end:]
+	s = bytes.TrimRight(s[:end], around)
+	if len(s) == 0 || s[len(s)-1] != ':' && s[len(s)-1] != '=' {
+		return noClass
+	}
+	if !namesAnother(bytes.TrimRight(s[:len(s)-1], around)) {
+		return noClass
+	}
+	return classOfKey(name)
+}
+
+// namesAnother says whether a member of that name gives a name: name, key, headerName.
+func namesAnother(key []byte) bool {
+	n := len(key)
+	return startsFold(key, n-len("name"), "name") || startsFold(key, n-len("key"), "key")
+}
+
+// prose says whether the value of a password is rather a text about it.
+func prose(class keyClass, value []byte) bool {
+	return class == passwordClass && bytes.IndexByte(value, ' ') >= 0
+}
