@@ -1,0 +1,109 @@
+package admin
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Every route that there is, asked in every way in which nobody may ask: it is closed, says so with
+// the headers of all answers, and nothing was done.
+func TestEveryDoor(t *testing.T) {
+	f, keeper, id := withRoles(t)
+	cookie, csrf := f.browser(t)
+	open := []string{"/healthz", "/readyz", "/login", "/static/:name"} // without any token
+	fill := strings.NewReplacer(":slug", "helpful", ":session", id, ":action", "approve", ":profile", "heap", ":name", "style.css", "/help/*", "/help/DASHBOARD", "/*", "/nothing-here")
+	ask := func(method, path string, status int, who string, change func(*http.Request)) {
+		t.Helper()
+		res := f.do(t, method, path, change)
+		h := res.Header
+		if res.StatusCode != status {
+			t.Errorf("%s %s, %s: %d, want %d", method, path, who, res.StatusCode, status)
+		}
+		if h.Get("Cache-Control") != "no-store" || !strings.HasPrefix(h.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self'") ||
+			h.Get("X-Content-Type-Options") != "nosniff" || h.Get("X-Frame-Options") != "DENY" || h.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s %s, %s: headers %v", method, path, who, h)
+		}
+		if got := h.Get("WWW-Authenticate") != ""; got != (status == http.StatusUnauthorized) {
+			t.Errorf("%s %s, %s: it asks for a token: %v", method, path, who, got)
+		}
+		if text := body(t, res); status >= 400 && !strings.HasPrefix(text, `{"error":"`) {
+			t.Errorf("%s %s, %s: says %.100s", method, path, who, text)
+		}
+	}
+	routes := 0
+	for _, r := range f.echo.Routes() {
+		if strings.Contains(r.Method, "route") || strings.HasSuffix(r.Path, "/trace") || strings.HasSuffix(r.Path, "/profile") {
+			continue
+		}
+		routes++
+		path, probe := fill.Replace(r.Path), r.Path == "/healthz" || r.Path == "/readyz"
+		if probe {
+			ask(r.Method, path, http.StatusOK, "a foreign host", func(r *http.Request) { r.Host = "evil.example" })
+		} else {
+			ask(r.Method, path, http.StatusForbidden, "a foreign host", func(r *http.Request) { bearer(token)(r); r.Host = "evil.example" })
+		}
+		if slices.Contains(open, r.Path) {
+			continue
+		}
+		ask(r.Method, path, http.StatusUnauthorized, "nobody", nil)
+		ask(r.Method, path, http.StatusUnauthorized, "an old cookie", func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName, Value: strings.Repeat("0", 64)}) })
+		if r.Method == http.MethodGet {
+			continue
+		}
+		ask(r.Method, path, http.StatusForbidden, "no CSRF token", func(r *http.Request) { r.AddCookie(cookie) })
+		for _, origin := range []string{"http://evil.example", "null", "https://127.0.0.1:9"} {
+			ask(r.Method, path, http.StatusForbidden, "from "+origin, func(r *http.Request) {
+				r.AddCookie(cookie)
+				r.Header.Set(csrfHeader, csrf)
+				r.Header.Set("Origin", origin)
+			})
+		}
+	}
+	if routes < 30 || keeper.asked != "" {
+		t.Errorf("%d routes, asked %q", routes, keeper.asked)
+	}
+	get(t, f, "/sessions/"+id, http.StatusOK) // nothing was deleted
+}
+
+// A person's word, and a deletion, say what came of them on the next page.
+func TestFormsSayWhatCame(t *testing.T) {
+	f, _, id := withRoles(t)
+	cookie, csrf := f.browser(t)
+	post := func(path string, values url.Values) (status int, notice string) {
+		t.Helper()
+		values.Set(csrfField, csrf)
+		res := f.do(t, "POST", path, form(cookie, values))
+		if res.StatusCode != http.StatusSeeOther {
+			return res.StatusCode, body(t, res)
+		}
+		page := body(t, f.do(t, "GET", "/health", form(cookie, nil)))
+		_, notice, _ = strings.Cut(page, `<p class="notice" role="status">`)
+		notice, _, _ = strings.Cut(notice, "</p>")
+		return res.StatusCode, notice
+	}
+	at := "/sessions/" + id
+	for name, c := range map[string]struct {
+		path   string
+		values url.Values
+		status int
+		says   string
+	}{
+		"a word":            {at + "/rate", url.Values{"type": {"rejection"}}, 303, "Your word is kept"},
+		"too long":          {at + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4097)}}, 400, "longer than 4096 bytes"},
+		"just long":         {at + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4096)}}, 303, "Your word is kept"},
+		"unsure":            {at + "/forget", url.Values{}, 303, "Nothing was deleted"},
+		"nobody's":          {"/sessions/" + strings.Repeat("0", 32) + "/forget", url.Values{"sure": {"yes"}}, 303, "Nothing was kept of this session."},
+		"a lesson":          {"/lessons/helpful/pause", url.Values{}, 303, "helpful is trial now."},
+		"an unknown action": {"/lessons/helpful/eat", url.Values{}, 404, "No such page"},
+	} {
+		if status, got := post(c.path, c.values); status != c.status || !strings.Contains(got, c.says) {
+			t.Errorf("%s: %d %q", name, status, got)
+		}
+	}
+	if _, got := post(at+"/forget", url.Values{"sure": {"yes"}}); got != "The session is deleted: its record, turns, samples and feedback." {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,112 @@
+package admin_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/admin"
+	"precept/configs"
+	"precept/sample"
+	"precept/store"
+)
+
+// A sample is a line with its gist, which opens to what an export has of it.
+func TestSamplesList(t *testing.T) {
+	for name, c := range map[string]struct {
+		target string
+		change func(*store.SampleList)
+		says   []string
+	}{
+		"plain": {"/samples", func(*store.SampleList) {}, []string{
+			`<span class="family">error correction</span><span class="slug ">unrated</span><span class="asked">what was asked</span>`,
+			"no words came of it", "!rated by", `href="/sessions/s-1">its session`, "<span>1 shown</span>", "!Clear", "!Newest</a>", "!Older</a>",
+			`<option value="">any</option>`, `<option value="error_correction">error correction</option>`, "!further bytes",
+			`href="/api/export?format=mplp&tenant=default"`, `href="/api/export?format=experiment&tenant=default"`,
+		}},
+		"rated": {"/samples", func(l *store.SampleList) {
+			f := &l.Samples[0].Sample.Feedback
+			f.QualityLabel, f.Source, f.Type = sample.Poor, "user", "rejection"
+		}, []string{`<span class="slug bad">poor</span>`, ", rated by user, rejection; "}},
+		"answered": {"/samples", func(l *store.SampleList) {
+			l.Samples[0].Sample.Output = map[string]any{"a": "short", "b": strings.Repeat("w ", 100), "z_id": strings.Repeat("i", 300), "n": 7}
+		}, []string{"<p>" + strings.Repeat("w ", 70) + "…</p>", "!no words came"}},
+		"long": {"/samples", func(l *store.SampleList) {
+			l.Samples[0].Sample.Output = map[string]any{"a_id": strings.Repeat("é", 20000)}
+		}, []string{"further bytes; an export has them</pre>", "!�"}},
+		"filtered": {"/samples?quality=good&family=error_correction,dialog_response&agent=x&since=2026-01-01", func(*store.SampleList) {}, []string{
+			"1 shown of 7 looked at", `<a href="/samples">Clear</a>`, `<option value="good" selected>`, `value="2026-01-01"`, `<option value="error_correction" selected>`,
+			`href="/api/export?agent=x&family=error_correction%2Cdialog_response&format=openai&quality=good&since=2026-01-01&tenant=default"`, "!format=experiment",
+		}},
+		"of a lesson": {"/samples?lesson=l&until=2026-02-01", func(*store.SampleList) {}, []string{
+			`href="/api/export?format=experiment&lesson=l&tenant=default&until=2026-02-01"`, ">Clear</a>",
+		}},
+		"older":  {"/samples?agent=x", func(l *store.SampleList) { l.Next = "n1" }, []string{`href="/samples?after=n1&agent=x" rel="next">Older</a>`}},
+		"behind": {"/samples?agent=x&after=n1", func(*store.SampleList) {}, []string{`href="/samples?agent=x">Newest</a>`}},
+		"none":   {"/samples", func(l *store.SampleList) { *l = store.SampleList{} }, []string{"No sample yet", "!No sample here", "!shown"}},
+		"none fits": {"/samples?agent=x", func(l *store.SampleList) { l.Samples = nil }, []string{
+			"None of the 7 samples that were looked at fits. Ask for less.", "!There are older", "!No sample yet",
+		}},
+		"none so far": {"/samples?agent=x", func(l *store.SampleList) { l.Samples, l.Next = nil, "n" }, []string{"There are older ones.", "!Ask for less"}},
+	} {
+		page := onPage(t, c.target, func(f *full, _ *admin.Options) {
+			f.samples = store.SampleList{Looked: 7, Samples: []store.SampleItem{{Session: "s-1", Agent: "coder", Sample: sample.Sample{
+				ID: "x", Family: sample.ErrorCorrection, Input: map[string]any{"text": "what\n\twas  asked", "no": "a"},
+			}}}}
+			c.change(&f.samples)
+		})
+		holds(t, name, page, c.says...)
+	}
+	if page := onPage(t, "/samples", func(_ *full, o *admin.Options) { o.Export = nil }); strings.Contains(page, "Export this selection") {
+		t.Error("an export is offered that is not there")
+	}
+}
+
+// Health colours what a person should look at, and nothing else.
+func TestHealthTones(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*admin.Health)
+		says   []string
+	}{
+		"well": {func(*admin.Health) {}, []string{
+			`<div class="good"><dt>`, `<span class="value">well</span>`, "<small>sqlite</small>", "!class=\"bad\"", "!problem", "!class=\"warn\"", "!>Lessons</h2>",
+			"precept v1, go1, process 7, since <time", "of 12 345 admitted", `<th scope="row" class="indent more">opted out</th><td>4</td>`,
+			`<th scope="row">On disk</th><td>1.0 MiB</td>`, `<th scope="row">Feedback that waits for its session</th><td>2</td>`,
+			`<th scope="row">Late samples</th><td>3</td>`, "Nothing yet. Approvals", "1 of 2 keys are not at their defaults",
+			`<tr class="changed"><th scope="row" title="how often">bandit.epsilon</th><td class="text wrap"><code>0.25</code></td><td class="text wrap quiet"><code>0.1</code>`,
+			`<span class="value">0.4</span>`, "<small>of 1023 B</small>",
+		}},
+		"revision": {func(h *admin.Health) { h.Revision = "0123456789abcdef" }, []string{"precept v1 (0123456789ab), go1"}},
+		"ill":      {func(h *admin.Health) { h.Store.Healthy = false }, []string{`<div class="bad">`, ">failing<"}},
+		"unread":   {func(h *admin.Health) { h.Store.Trouble = "no disk" }, []string{`<div class="bad">`, ">failing<", `<p class="problem">The store cannot be read: no disk</p>`}},
+		"notice":   {func(h *admin.Health) { h.Store.Notice = "it lost some" }, []string{`<p class="problem">it lost some</p>`, ">well<"}},
+		"account":  {func(h *admin.Health) { h.Account.Trouble = "no answer" }, []string{"There is no whole account: no answer"}},
+		"unequal":  {func(h *admin.Health) { h.Account.Balanced = false }, []string{"The account does not balance"}},
+		"lost":     {func(h *admin.Health) { h.Account.Dropped["full"] = 3 }, []string{`<div class="bad">`, `<span class="value">3</span> <span class="unit">exchanges`, `<td>7</td>`}},
+		"one lost": {func(h *admin.Health) { h.Account.Dropped["full"] = 1 }, []string{`<span class="value">1</span> <span class="unit">exchange</span>`}},
+		"lag":      {func(h *admin.Health) { h.Spool.Lag = 60.5 }, []string{`<div class="bad">`, ">60.5<"}},
+		"some lag": {func(h *admin.Health) { h.Spool.Lag = 60 }, []string{`!class="bad"`}},
+		"no spool": {func(h *admin.Health) { h.Spool = admin.Spool{} }, []string{"there is none", `<span class="value">–</span>`}},
+		"aside":    {func(h *admin.Health) { h.Account.SetAside = 1 }, []string{`Set aside after a panic</th><td class="bad">1</td>`}},
+		"failed":   {func(h *admin.Health) { h.Since.WriteErrors = 2 }, []string{`Failed writes to the store</th><td class="warn">2</td>`}},
+		"dropped":  {func(h *admin.Health) { h.Since.Dropped = map[string]int64{"queue_full": 2, "none": 0} }, []string{`Dropped: queue full</th><td class="bad">2</td>`, "!Dropped: none"}},
+		"figures": {func(h *admin.Health) {
+			h.Figures = []admin.Figure{{Name: "Lessons", Value: "12345"}, {Name: "Files", Value: "one is bad", Bad: true}}
+		}, []string{`>Lessons</h2>`, `<td class="text">12 345</td>`, `<td class="text bad">one is bad</td>`}},
+		"fault": {func(h *admin.Health) { h.Fault = "line 3" }, []string{"the old one is in force: line 3"}},
+	} {
+		page := onPage(t, "/health", func(_ *full, o *admin.Options) {
+			o.Health = func(context.Context) admin.Health {
+				h := admin.Health{Version: "v1", Go: "go1", PID: 7, Started: time.Unix(1e9, 0)}
+				h.Account.Admitted, h.Account.Balanced, h.Account.Dropped = 12345, true, map[string]int64{"opted_out": 4}
+				h.Store = admin.Stored{Kind: "sqlite", Healthy: true, Counts: map[string]int64{"bytes": 1 << 20, "parked": 2, "late_samples": 3}}
+				h.Spool = admin.Spool{Dir: "d", Limit: 1023, Lag: 0.4}
+				h.Config = []configs.Setting{{Path: "bandit.epsilon", Value: "0.25", Default: "0.1", Usage: "how often", Changed: true}, {Path: "listen", Value: "x", Default: "x"}}
+				c.change(&h)
+				return h
+			}
+		})
+		holds(t, name, page, c.says...)
+	}
+}

@@ -1,0 +1,215 @@
+package admin_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"precept/admin"
+	"precept/feedback"
+	"precept/sample"
+	"precept/store"
+)
+
+// sessionWith is the page of a session of one turn, which change has set up.
+func sessionWith(t *testing.T, change func(*store.Transcript)) string {
+	t.Helper()
+	return onPage(t, "/sessions/s-1", func(f *full, _ *admin.Options) {
+		f.one = store.Transcript{
+			SessionItem: store.SessionItem{ID: "s-1", Agent: "coder", Model: "gpt", Closed: true, Turns: 1},
+			Exchanges:   1, Next: 1,
+			Said: []store.TurnItem{{Turn: 1, Model: "gpt", Status: 200, Outcome: sample.Complete, LatencyMS: 1250}},
+		}
+		change(&f.one)
+	})
+}
+
+// A turn is marked with what most turns do not have, and with nothing else.
+func TestTurnsAreMarked(t *testing.T) {
+	const mark = `<span class="mark">`
+	if page := sessionWith(t, func(*store.Transcript) {}); strings.Contains(page, mark) || strings.Contains(page, "tokens in") {
+		t.Errorf("a plain turn has a mark, or tokens that nobody told:\n%s", page)
+	}
+	for want, change := range map[string]func(*store.TurnItem){
+		mark + "client gone</span>":                      func(x *store.TurnItem) { x.Outcome = "client_gone" },
+		mark + "status 400</span>":                       func(x *store.TurnItem) { x.Status = 400 },
+		mark + "loop</span>":                             func(x *store.TurnItem) { x.Loops = 2 },
+		mark + "copy cut at limits.capture_bytes</span>": func(x *store.TurnItem) { x.Truncated = true },
+		mark + "5 redacted</span>":                       func(x *store.TurnItem) { x.Redacted = map[string]int{"email": 2, "card": 3} },
+		"It is not shown.":                               func(x *store.TurnItem) { x.Hidden = true },
+		" · 12 345 tokens in (7 cached), 9 out":          func(x *store.TurnItem) { x.Input, x.Cached, x.Output = 12345, 7, 9 },
+		" · gpt · 1.25 s</span>":                         func(*store.TurnItem) {},
+	} {
+		holds(t, want, sessionWith(t, func(s *store.Transcript) { change(&s.Said[0]) }), want)
+	}
+}
+
+// Who or what said something is told in words, and in the class that colours it.
+func TestEntriesSayWhose(t *testing.T) {
+	long := strings.Repeat("x", 1200)
+	for want, e := range map[string]store.Entry{
+		`"said user"><div class="who">user</div><pre dir="auto">hello</pre></div>`: {Kind: "user", Text: "hello"},
+		`"said assistant"><div class="who">assistant</div></div>`:                  {Kind: "assistant"},
+		`"said call"><div class="who">call of bash</div>`:                          {Kind: sample.EventCall, Tool: "bash"},
+		`"said result"><div class="who">answer of bash</div>`:                      {Kind: sample.SaidResult, Tool: "bash", Outcome: "ok"},
+		`"said result"><div class="who">answer of a tool</div>`:                    {Kind: sample.SaidResult},
+		`"said result"><div class="who">answer of bash: pending</div>`:             {Kind: sample.SaidResult, Tool: "bash", Outcome: "pending"},
+		`"said result error"><div class="who">answer of bash: failed <span class="quiet">(seen by exit_code)</span></div>`: {
+			Kind: sample.SaidResult, Tool: "bash", Outcome: "error", Rule: "exit_code",
+		},
+		`"said error"><div class="who">error of the upstream</div>`: {Kind: store.KindError, Text: "busy"},
+		`"said block"><div class="who">inserted by precept <span class="slug">look</span></div><pre dir="auto">- look</pre>`: {
+			Kind: store.KindBlock, Text: "- look\n\n", Slugs: []string{"look"},
+		},
+		`"said block"><div class="who">loop warning, inserted by precept</div>`: {Kind: store.KindBlock, Loop: true},
+		`<span class="quiet">inserted anew after the agent`:                     {Kind: store.KindBlock, Again: true},
+		`"said ghost"><div class="who">withheld by a coin <span class="quiet">it had a chance of 0.75 to be shown</span></div>`: {
+			Kind: store.KindWithheld, Chance: 0.75, Why: "withheld",
+		},
+		`"said ghost"><div class="who">not shown: this session is a control</div>`: {Kind: store.KindWithheld, Why: "control"},
+		`<p class="quiet">5 further bytes are not shown; an export has them.</p>`:  {Kind: "user", Text: "a", Cut: 5},
+		`<details><summary>Be careful.</summary><pre dir="auto">Be careful.` + "\n" + `Ask.</pre>`: {
+			Kind: sample.SaidSystem, Text: "Be careful.\nAsk.",
+		},
+		`<pre dir="auto">` + long + `</pre></div>`:                              {Kind: "user", Text: long},
+		`<details><summary>` + long[:90] + `…</summary><pre dir="auto">` + long: {Kind: "user", Text: long + "x"},
+	} {
+		page := sessionWith(t, func(s *store.Transcript) { s.Said[0].Entries = []store.Entry{e} })
+		holds(t, e.Kind, page, want)
+		if folded := strings.Contains(want, "<summary>"); strings.Contains(page, "<summary>") != folded {
+			t.Errorf("%s, folded: %v", e.Kind, !folded)
+		}
+		if e.Cut == 0 && strings.Contains(page, "further bytes") || e.Rule == "" && strings.Contains(page, "seen by") ||
+			!e.Again && strings.Contains(page, "anew") || e.Chance == 0 && strings.Contains(page, "chance of") {
+			t.Errorf("%s says what is not so:\n%s", e.Kind, page)
+		}
+	}
+}
+
+// What the session is, and what it was worth, is told in its notices and beside its turns.
+func TestSessionTellsWhatItIs(t *testing.T) {
+	told := func(s *store.Transcript) *store.Rewarded {
+		s.Verdict, s.Rewarded.Value, s.Rewarded.Tier, s.Rewarded.Definition = sample.Good, new(0.875), 4, "user"
+		return &s.Rewarded
+	}
+	source := func(s *store.Transcript, change func(*store.SourceItem)) {
+		x := store.SourceItem{Entry: feedback.Entry{Type: "score", Score: 0.5, Source: "user", At: time.Unix(1e9, 0)}}
+		change(&x)
+		told(s).Sources = []store.SourceItem{x}
+	}
+	for name, c := range map[string]struct {
+		change func(*store.Transcript)
+		says   []string
+	}{
+		"plain": {func(*store.Transcript) {}, []string{
+			"!is a control", "!no part of the experiment", "!refused this session", "!opted out", "!; open", "!Earlier turns",
+			"!Later turns", "nobody has told", `<strong class="">–</strong>`, "No lesson was picked in it.", "<h1>s-1</h1>", "1</span> <span class=\"unit\">turn</span>",
+			"!sources", `name="sure"`, `value="approval"`, "!No turn is stored",
+		}},
+		"named":    {func(s *store.Transcript) { s.Name = "ci-42" }, []string{"<h1>ci-42</h1>"}},
+		"blank":    {func(s *store.Transcript) { s.Name = " \t" }, []string{"<h1>s-1</h1>"}},
+		"control":  {func(s *store.Transcript) { s.Control = true }, []string{"is a control"}},
+		"excluded": {func(s *store.Transcript) { s.Excluded = true }, []string{"no part of the experiment"}},
+		"refused":  {func(s *store.Transcript) { s.Refused = true }, []string{"refused this session"}},
+		"opted":    {func(s *store.Transcript) { s.OptedOut = []int{2, 3} }, []string{"2 of its turns opted out"}},
+		"opted 1":  {func(s *store.Transcript) { s.OptedOut = []int{2} }, []string{"1 of its turns opted out"}},
+		"open":     {func(s *store.Transcript) { s.Closed = false; told(s) }, []string{"; open", "; counted when the session closes"}},
+		"empty":    {func(s *store.Transcript) { s.Said = nil }, []string{"No turn is stored here yet"}},
+		"before":   {func(s *store.Transcript) { s.From = store.TurnsShown + 7 }, []string{`?from=7" rel="prev">Earlier turns`}},
+		"begins":   {func(s *store.Transcript) { s.From = 3 }, []string{`?from=0" rel="prev">Earlier turns`}},
+		"behind":   {func(s *store.Transcript) { s.Exchanges = 9 }, []string{`?from=1" rel="next">Later turns`, "9 kept"}},
+		"told": {func(s *store.Transcript) { told(s) }, []string{
+			`<strong class="good">0.88</strong>`, "from tier 4, by user<", "!counted", `<div class="good">`,
+		}},
+		"counted": {func(s *store.Transcript) { told(s).Counted = new(0.875) }, []string{"by user; counted<"}},
+		"poor":    {func(s *store.Transcript) { told(s); s.Verdict = sample.Poor }, []string{`<strong class="bad">`}},
+		"loops":   {func(s *store.Transcript) { s.Loops = 1 }, []string{`<div class="warn"><dt>`, `1</span> <span class="unit">loop</span>`}},
+		"source": {func(s *store.Transcript) { source(s, func(*store.SourceItem) {}) }, []string{
+			"<li><strong>score</strong> 0.50 by user, <time", "!rule", "!, turn 0", "!decides", "!<q>",
+		}},
+		"decides": {func(s *store.Transcript) { source(s, func(x *store.SourceItem) { x.Decides = true }) }, []string{
+			`<li class="decides">`, `<span class="slug">decides</span>`,
+		}},
+		"who": {func(s *store.Transcript) {
+			source(s, func(x *store.SourceItem) { x.Rater, x.Rule, x.Turn, x.Comment = "kim", "praise", 3, "fine" })
+		}, []string{" 0.50 by user (kim), rule praise, turn 3, ", "<q>fine</q>"}},
+		"coins": {func(s *store.Transcript) {
+			s.Picks = []store.PickItem{{Slug: "a", Injected: true, Propensity: 0.9, Turn: 2}, {Slug: "b", Propensity: 0.5, Turn: 4}}
+		}, []string{
+			`>a</a></th><td class="text">injected</td><td>0.90</td><td>2</td>`,
+			`>b</a></th><td class="text"><span class="quiet">withheld</span></td><td>0.50</td><td>4</td>`,
+		}},
+	} {
+		holds(t, name, sessionWith(t, c.change), c.says...)
+	}
+}
+
+// Every line of the list says what its session is.
+func TestSessionsList(t *testing.T) {
+	list := func(target string, change func(*store.SessionList)) string {
+		return onPage(t, target, func(f *full, _ *admin.Options) {
+			f.list = store.SessionList{Looked: 7, Back: new(time.Unix(1e9, 0)), Sessions: []store.SessionItem{{
+				ID: "s-1", Agent: strings.Repeat("a", 49), Turns: 2, Verdict: "unrated",
+			}}}
+			change(&f.list)
+		})
+	}
+	none := func(l *store.SessionList) { l.Sessions = nil }
+	for name, c := range map[string]struct {
+		target string
+		change func(*store.SessionList)
+		says   []string
+	}{
+		"plain": {"/sessions", func(*store.SessionList) {}, []string{
+			`href="/sessions/s-1"`, strings.Repeat("a", 48) + "…<", `<td data-label="Loops">0</td>`, `<td data-label="Reward" class="">–</td>`,
+			"!in the experiment", "!control<", "!hit", "<span>1 shown</span>", "!Newest</a>", "!Older</a>", "!Clear", "!read one by one",
+		}},
+		"a loop":   {"/sessions", func(l *store.SessionList) { l.Sessions[0].Loops = 1 }, []string{`<td data-label="Loops" class="warn">1</td>`}},
+		"good":     {"/sessions", func(l *store.SessionList) { l.Sessions[0].Verdict, l.Sessions[0].Reward = sample.Good, new(1.0) }, []string{`class="good">1.00</td>`, `class="text good">good</td>`}},
+		"poor":     {"/sessions", func(l *store.SessionList) { l.Sessions[0].Verdict = sample.Poor }, []string{`class="text bad">poor</td>`}},
+		"control":  {"/sessions", func(l *store.SessionList) { l.Sessions[0].Control = true }, []string{`<span class="slug control">control</span>`}},
+		"excluded": {"/sessions", func(l *store.SessionList) { l.Sessions[0].Excluded = true }, []string{"not in the experiment"}},
+		"lessons": {"/sessions", func(l *store.SessionList) {
+			l.Sessions[0].Injected, l.Sessions[0].Withheld = []string{"a"}, []string{"b"}
+		}, []string{
+			`<span class="slug">a</span>`, `<span class="slug ghost" title="withheld by a coin">b</span>`,
+		}},
+		"found": {"/sessions?words=x", func(l *store.SessionList) { l.Sessions[0].Found = &store.Found{Turn: 3, Role: "user", Text: "a x"} }, []string{
+			`<span class="hit">turn 3, user: a x</span>`, "read one by one",
+		}},
+		"filtered":  {"/sessions?agent=x", func(*store.SessionList) {}, []string{"1 shown of 7 looked at, back to <time", `<a href="/sessions">Clear</a>`}},
+		"by loops":  {"/sessions?loops=true", func(*store.SessionList) {}, []string{">Clear</a>"}},
+		"by reward": {"/sessions?min_reward=0", func(*store.SessionList) {}, []string{">Clear</a>", `value="0"`}},
+		"up to":     {"/sessions?max_reward=0.5", func(*store.SessionList) {}, []string{">Clear</a>", `value="0.5"`}},
+		"since":     {"/sessions?since=2026-01-01", func(*store.SessionList) {}, []string{">Clear</a>", `value="2026-01-01"`}},
+		"by tool":   {"/sessions?tool=bash", func(*store.SessionList) {}, []string{">Clear</a>", "read one by one"}},
+		"older":     {"/sessions?agent=x", func(l *store.SessionList) { l.Next = "n1" }, []string{`href="/sessions?after=n1&agent=x" rel="next">Older</a>`}},
+		"behind":    {"/sessions?agent=x&after=n1", func(*store.SessionList) {}, []string{`href="/sessions?agent=x">Newest</a>`}},
+		"none":      {"/sessions", none, []string{"No session yet", "!No session here"}},
+		"none fits": {"/sessions?agent=x", none, []string{"None of 7 sessions fits what is asked for. Ask for less", "!No session yet"}},
+		"none so far": {"/sessions?agent=x", func(l *store.SessionList) { none(l); l.Next = "n" }, []string{
+			"None of the 7 sessions back to <time", "There are older ones.",
+		}},
+		"empty store": {"/sessions?agent=x", func(l *store.SessionList) { *l = store.SessionList{} }, []string{"None of 0 sessions fits", "!shown"}},
+	} {
+		holds(t, name, list(c.target, c.change), c.says...)
+	}
+}
+
+// A page that goes on by itself is one that shows the newest.
+func TestLivePages(t *testing.T) {
+	for target, live := range map[string]bool{
+		"/": true, "/sessions": true, "/sessions?agent=x": true, "/sessions?words=x": false, "/sessions?after=x": false,
+		"/samples": true, "/samples?after=x": false, "/health": true, "/lessons": false, "/queue": false, "/help": false,
+	} {
+		f := fullOf("word")
+		h, err := admin.New(f.options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := textOf(serve(h, target, serve(h, "/login?token=key", nil).Cookies()[0]))
+		if got := strings.Contains(page, `id="refresh"`) && strings.Contains(page, `id="stale"`); got != live {
+			t.Errorf("%s is live: %v", target, got)
+		}
+	}
+}

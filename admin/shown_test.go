@@ -1,0 +1,45 @@
+package admin_test
+
+import (
+	"html"
+	"net/http"
+	"strings"
+	"testing"
+
+	"precept/admin"
+)
+
+// onPage is the main part of a page as an operator in a browser gets it, out of data that change
+// has set up.
+func onPage(t *testing.T, target string, change func(*full, *admin.Options)) string {
+	t.Helper()
+	f := fullOf("word")
+	o := f.options()
+	if change != nil {
+		change(f, &o)
+	}
+	h, err := admin.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := serve(h, target, serve(h, "/login?token=key", nil).Cookies()[0])
+	_, main, _ := strings.Cut(textOf(res), "<main")
+	main, _, _ = strings.Cut(main, "</main>")
+	if res.StatusCode != http.StatusOK || main == "" {
+		t.Fatalf("%s: %d", target, res.StatusCode)
+	}
+	return strings.ReplaceAll(html.UnescapeString(main), "\u202f", " ")
+}
+
+// holds looks for what a page has to say, and for what it must not; that begins with a !.
+func holds(t *testing.T, what, page string, wanted ...string) {
+	t.Helper()
+	for _, want := range wanted {
+		text, not := strings.CutPrefix(want, "!")
+		if strings.Contains(page, text) == not {
+			t.Errorf("%s: %q is missing or too much in\n%s", what, want, page)
+		}
+	}
+}
+
+func indexOf(page, text string) int { return strings.Index(page, text) }
