@@ -67,7 +67,7 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 			if err := c.o.Wait(ctx, c.spread(pause)); err != nil {
 				return used, err
 			}
-			pause = min(2*pause, time.Minute)
+			pause = max(firstPause, min(2*pause, time.Minute))
 		}
 		plain := c.plain.Load()
 		text, u, err := c.once(ctx, plain, system, user, name, schema)

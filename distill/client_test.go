@@ -1,0 +1,204 @@
+package distill_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/distill"
+)
+
+// reply is what a judge's server answers once.
+type reply struct {
+	status int
+	header string // a header's name and value, parted by a colon
+	body   string
+}
+
+// server answers request after request, the last reply for ever, and keeps what it was sent.
+type server struct {
+	replies []reply
+	headers []http.Header
+	bodies  []string
+}
+
+func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	s.headers, s.bodies = append(s.headers, r.Header), append(s.bodies, string(body))
+	a := s.replies[min(len(s.bodies), len(s.replies))-1]
+	res := &http.Response{StatusCode: a.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(a.body)), Request: r}
+	if name, value, ok := strings.Cut(a.header, ": "); ok {
+		res.Header.Set(name, value)
+	}
+	return res, nil
+}
+
+// asks has a model judge a run that says nothing.
+func (s *server) asks(ctx context.Context, t *testing.T, change func(o *distill.ClientOptions)) (got distill.Judgement, waits []time.Duration, err error) {
+	t.Helper()
+	prompts, err := distill.LoadPrompts("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := distill.ClientOptions{
+		URL: "http://judge.example/v1/", Model: "m", HTTP: &http.Client{Transport: s}, Now: func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) },
+		Wait: func(ctx context.Context, d time.Duration) error { waits = append(waits, d); return ctx.Err() },
+	}
+	if change != nil {
+		change(&o)
+	}
+	got, err = distill.NewModel(o, prompts).Judge(ctx, &distill.Session{ID: "s"}, nil)
+	return got, waits, err
+}
+
+var skip = reply{200, "", says(`{"outcome":"skip","reason":"r"}`)} //nolint:gochecknoglobals // immutable
+
+// How patiently a server is asked: what may pass is waited for, as long as it says and within
+// bounds; what will not pass is told at once.
+func TestHowOftenAJudgeIsAsked(t *testing.T) {
+	after := func(status int, value string) reply { return reply{status, "Retry-After: " + value, "slow down"} }
+	for name, c := range map[string]struct {
+		replies []reply
+		waits   string
+		fails   string // what the error says
+	}{
+		"at once":                        {[]reply{skip}, "[]", ""},
+		"a server that is down":          {[]reply{{500, "", "away"}}, "[1s 2s 4s 8s]", "the judge answers 500: away"},
+		"a server that comes back":       {[]reply{{503, "", ""}, {502, "", ""}, skip}, "[1s 2s]", ""},
+		"too slow, and a conflict":       {[]reply{{408, "", ""}, {409, "", ""}, skip}, "[1s 2s]", ""},
+		"not there":                      {[]reply{{404, "", "no model m"}}, "[]", "no model m; check distill.judge"},
+		"forbidden":                      {[]reply{{403, "", ""}, skip}, "[]", "answers 403"},
+		"a success without a body":       {[]reply{{204, "", ""}, skip}, "[]", "answers 204"},
+		"seconds":                        {[]reply{after(429, "7"), skip}, "[7s]", ""},
+		"half a second":                  {[]reply{after(503, "0.5"), skip}, "[500ms]", ""},
+		"a date":                         {[]reply{after(429, "Tue, 06 May 2031 07:09:39 GMT"), skip}, "[1m30s]", ""},
+		"a date that is over":            {[]reply{after(429, "Tue, 06 May 2031 07:00:00 GMT"), skip}, "[1s]", ""},
+		"hours":                          {[]reply{after(429, "7200"), {500, "", ""}, skip}, "[5m0s 1m0s]", ""},
+		"years":                          {[]reply{after(429, "1e9"), skip}, "[1s]", ""},
+		"less than nothing":              {[]reply{after(429, "-7"), skip}, "[1s]", ""},
+		"no number":                      {[]reply{after(429, "soon"), skip}, "[1s]", ""},
+		"nothing that can be used":       {[]reply{{200, "", says("hm")}}, "[1s]", "no JSON object"},
+		"braces the wrong way":           {[]reply{{200, "", says("} {")}}, "[1s]", "no JSON object"},
+		"another type":                   {[]reply{{200, "", says(`{"outcome":7}`)}}, "[1s]", "cannot be used"},
+		"a redirect":                     {[]reply{{307, "Location: http://other.example/", ""}, skip}, "[]", `redirects to "http://other.example/"`},
+		"a redirect to nowhere":          {[]reply{{304, "", "hm"}, skip}, "[]", "answers 304: hm"},
+		"a place where something is":     {[]reply{{404, "Location: http://other.example/", "hm"}, skip}, "[]", "answers 404: hm"},
+		"no structured output":           {[]reply{{422, "", "what is response_format"}, skip}, "[0s]", ""},
+		"no structured output at all":    {[]reply{{400, "", "bad"}, {400, "", "worse"}, skip}, "[0s]", "worse"},
+		"down, and no structured output": {[]reply{{400, "", ""}, {500, "", ""}}, "[0s 1s 2s 4s]", "answers 500"},
+		"a long error":                   {[]reply{{404, "", strings.Repeat("so  long ", 100)}}, "[]", strings.Repeat("so long ", 37) + "so …"},
+	} {
+		s := &server{replies: c.replies}
+		_, waits, err := s.asks(t.Context(), t, nil)
+		if equal(t, name+": waits", waits, c.waits); (err != nil) != (c.fails != "") || err != nil && !strings.Contains(err.Error(), c.fails) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if want := len(waits) + 1; len(s.bodies) != want {
+			t.Errorf("%s: asked %d times, want %d", name, len(s.bodies), want)
+		}
+	}
+}
+
+// What goes out: JSON to the place that was named, with the key where there is one; where the
+// server knows no structured output, the schema stands in the prompt, from then on.
+func TestWhatAJudgeIsSent(t *testing.T) {
+	s := &server{replies: []reply{{400, "", "bad"}, {200, "", says(`{"outcome":"success","reason":"r"}`)}, {200, "", says(noLessons)}}}
+	if _, _, err := s.asks(t.Context(), t, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i, structured := range []bool{true, false, false} {
+		var body struct {
+			Format   json.RawMessage `json:"response_format"`
+			Messages []struct{ Role, Content string }
+		}
+		if err := json.Unmarshal([]byte(s.bodies[i]), &body); err != nil || (len(body.Format) > 0) != structured || strings.Contains(body.Messages[0].Content, `"additionalProperties":false`) == structured {
+			t.Errorf("request %d, %v:\n%s", i, err, s.bodies[i])
+		}
+		if h := s.headers[i]; h.Get("Content-Type") != "application/json" || h["Authorization"] != nil {
+			t.Errorf("request %d: %v", i, h)
+		}
+	}
+	s = &server{replies: []reply{skip}}
+	if _, _, err := s.asks(t.Context(), t, func(o *distill.ClientOptions) { o.Key = "k-1" }); err != nil || s.headers[0].Get("Authorization") != "Bearer k-1" {
+		t.Errorf("%v, %v", s.headers, err)
+	}
+}
+
+// Replicas that wait for the same server do not come back at the same moment.
+func TestWaitsAreSpread(t *testing.T) {
+	seen := map[time.Duration]bool{}
+	for seed := range uint64(20) {
+		s := &server{replies: []reply{{400, "", ""}, {500, "", ""}, skip}}
+		_, waits, err := s.asks(t.Context(), t, func(o *distill.ClientOptions) {
+			o.Random = rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test that can be repeated
+		})
+		if err != nil || len(waits) != 2 || waits[0] != 0 || waits[1] > time.Minute+15*time.Second {
+			t.Fatal(waits, err)
+		}
+		seen[waits[1]] = true
+	}
+	if len(seen) < 10 {
+		t.Errorf("of twenty waits %d differ", len(seen))
+	}
+}
+
+// An answer is used up to its bound, and not where the server says that it is none; what it took
+// counts, also where the server does not tell.
+func TestWhatAnswersTake(t *testing.T) {
+	wrapped := func(finish, refusal, usage string, pad int) string {
+		return fmt.Sprintf(`{"choices":[{"finish_reason":%q,"message":{"content":"{\"outcome\":\"skip\"}","refusal":%q}}],"usage":{%s}}`, finish, refusal, usage) + strings.Repeat(" ", pad)
+	}
+	size := len(wrapped("stop", "", "", 0))
+	for name, c := range map[string]struct {
+		body, fails   string
+		input, output int64 // 0: estimated
+	}{
+		"told":                  {wrapped("stop", "", `"prompt_tokens":7,"completion_tokens":3`, 0), "", 7, 3},
+		"not told":              {wrapped("stop", "", "", 0), "", 0, 4},
+		"told in part":          {wrapped("stop", "", `"prompt_tokens":7`, 0), "", 7, 4},
+		"more than there is":    {wrapped("stop", "", `"prompt_tokens":9000000000000,"completion_tokens":3`, 0), "", 1 << 32, 3},
+		"as long as may be":     {wrapped("stop", "", "", 1<<20-size), "", 0, 4},
+		"too long":              {wrapped("stop", "", "", 1<<20-size+1), "longer than 1048576 bytes", 0, 0},
+		"cut":                   {wrapped("length", "", "", 0), "cut (length)", 0, 0},
+		"cut by a filter":       {wrapped("content_filter", "", "", 0), "cut (content_filter)", 0, 0},
+		"refused, and answered": {wrapped("stop", "I will not", "", 0), "refused", 0, 0},
+		"no chat completion":    {"[]", "no chat completion", 0, 0},
+		"without a choice":      {`{"choices":[]}`, "no choices", 0, 0},
+	} {
+		s := &server{replies: []reply{{200, "", c.body}}}
+		got, _, err := s.asks(t.Context(), t, nil)
+		if c.fails != "" {
+			if !errors.Is(err, distill.ErrUnusable) || !strings.Contains(err.Error(), c.fails) || got.Usage.Input == 0 {
+				t.Errorf("%s: %v, %+v", name, err, got.Usage)
+			}
+			continue
+		}
+		input := c.input
+		if input == 0 {
+			input = int64(len(s.bodies[0]) / 4)
+		}
+		if want := (distill.Usage{Input: input, Output: c.output}); err != nil || got.Usage != want {
+			t.Errorf("%s: %+v, want %+v, %v", name, got.Usage, want, err)
+		}
+	}
+}
+
+// Who stops the run does not wait for a server that is down.
+func TestAskingEndsWithTheRun(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := &server{replies: []reply{{500, "", ""}}}
+	if _, waits, err := s.asks(ctx, t, nil); !errors.Is(err, context.Canceled) || len(waits) > 1 || len(s.bodies) > 1 {
+		t.Errorf("%v, asked %d times, waits %v", err, len(s.bodies), waits)
+	}
+}

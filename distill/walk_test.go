@@ -1,0 +1,186 @@
+package distill_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bank"
+	"precept/distill"
+	"precept/feedback"
+	"precept/lesson"
+	"precept/sample"
+	"precept/session"
+)
+
+// counting is a judge that counts the sessions that it was given, and finds nothing in any.
+type counting struct{ ids []string }
+
+func (*counting) Name() string { return "counting" }
+
+func (c *counting) Judge(_ context.Context, s *distill.Session, inForce []*lesson.Lesson) (distill.Judgement, error) {
+	c.ids = append(c.ids, fmt.Sprint(strings.TrimRight(string(unhex(s.ID)), " "), " of ", s.Agent, " with ", len(inForce)))
+	return distill.Judgement{Usage: distill.Usage{Input: 10, Output: 5}}, nil
+}
+
+func unhex(s string) (out []byte) {
+	_, _ = fmt.Sscanf(s, "%x", &out)
+	return out
+}
+
+// Which sessions a run reads: those that are there since a day, are closed where only such count,
+// hold something, and have changed.
+func TestWhichSessionsAreRead(t *testing.T) {
+	b := newBench(t)
+	put(t, b, "old-advice")
+	b.agent = "writer"
+	b.of("default", "one", append(injected("old-advice", "old-advice", "gone"), sample.Lesson{Slug: "another", State: "withheld"}), user("Task one."))
+	b.session("two", user("Task two."))
+	var open, empty session.ID
+	copy(open[:], "open            ")
+	copy(empty[:], "empty           ")
+	for id, closed := range map[session.ID]bool{open: false, empty: true} {
+		if err := b.store.Write(t.Context(), session.Batch{Rows: []session.Row{{Tenant: "default", ID: id, Started: b.now, Seen: b.now, Closed: closed}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.now = b.now.Add(48 * time.Hour)
+	b.session("late", user("Task three."))
+	run := func(change func(o *distill.Options)) (string, distill.Summary, int) {
+		judge, read := &counting{}, 0
+		sum := b.distil(func(o *distill.Options) { o.Judge, o.Progress = judge, func(n int) { read += n } }, change)
+		return strings.Join(judge.ids, ", "), sum, read
+	}
+	ids, sum, read := run(func(o *distill.Options) { o.DryRun, o.Since = true, b.now.Add(-time.Hour) })
+	equal(t, "since an hour", []any{ids, sum.Read, read}, []any{"late of writer with 0", 1, 1})
+	ids, sum, read = run(func(o *distill.Options) { o.Settled = true })
+	equal(t, "closed ones", []any{ids, sum.Read, sum.Judged, read}, []any{"one of writer with 1, two of writer with 0, late of writer with 0", 4, 3, 4})
+	ids, sum, read = run(func(*distill.Options) {})
+	equal(t, "again", []any{ids, sum.Read, sum.Unchanged, read}, []any{"", 5, 3, 5})
+
+	b.session("two", user("Task two.")) // it was seen again, and nothing came
+	ids, sum, _ = run(func(*distill.Options) {})
+	equal(t, "nothing new", []any{ids, sum.Unchanged}, []any{"", 3})
+	store := b.store.(*memory)
+	var two session.ID
+	copy(two[:], "two             ")
+	store.ratings[two] = []feedback.Entry{{ID: "f", At: b.now, Source: "user", Type: "score", Score: 1}}
+	b.session("two", user("Task two."))
+	ids, _, _ = run(func(*distill.Options) {})
+	equal(t, "rated", ids, "two of writer with 0")
+	store.ratings[two][0].Score = 0
+	b.session("two", user("Task two."))
+	ids, _, _ = run(func(*distill.Options) {})
+	equal(t, "rated otherwise", ids, "two of writer with 0")
+	equal(t, "another judge", b.distil().Judged, 3)
+
+	for id := range store.marks {
+		store.marks[id] = []byte(`{"counting":`)
+	}
+	store.notes["default"]["case|x"], store.notes["default"]["opinion|x"] = []byte(`{`), []byte(`{`)
+	ids, _, _ = run(func(*distill.Options) {})
+	equal(t, "with notes that nobody understands", ids, "one of writer with 1, two of writer with 0, late of writer with 0")
+}
+
+// What a run may take ends it, over all tenants; what one answer took is counted before the next is
+// asked for.
+func TestCapsEndARun(t *testing.T) {
+	for name, c := range map[string]struct {
+		budget distill.Budget
+		judged int
+		says   string
+	}{
+		"no cap":              {distill.Budget{PerInput: 1e6, PerOut: 1e6}, 6, ""},
+		"tokens":              {distill.Budget{Tokens: 31}, 3, "distill.max_tokens"},
+		"tokens, just enough": {distill.Budget{Tokens: 30}, 2, "distill.max_tokens"},
+		"cost":                {distill.Budget{Cost: 20, PerInput: 1e6}, 2, "distill.max_cost"},
+		"cost of both":        {distill.Budget{Cost: 20, PerInput: 1e6, PerOut: 2e6}, 1, "distill.max_cost"},
+		"enough for all":      {distill.Budget{Tokens: 91, Cost: 61, PerInput: 1e6}, 6, ""},
+	} {
+		b := newBench(t)
+		for i := range 6 {
+			b.of([]string{"blue", "red"}[i/3], fmt.Sprint("s", i), nil, user(fmt.Sprint("Task ", i)))
+		}
+		sum := b.distil(func(o *distill.Options) { o.Judge, o.Budget = &counting{}, c.budget })
+		if sum.Judged != c.judged || !strings.HasPrefix(sum.Stopped, c.says) || (sum.Stopped == "") != (c.says == "") || sum.Tokens != int64(15*c.judged) {
+			t.Errorf("%s: %+v", name, sum)
+		}
+	}
+}
+
+// A session that goes on adds to what it has met only what is new: one that met a failure twice,
+// and is read three times, is no three sessions.
+func TestASessionCountsOnce(t *testing.T) {
+	failing := func(n int) event {
+		return call("change_order", fmt.Sprintf(`{"order_id":"W%d"}`, n), `{"error":"a delivered order cannot be changed again"}`)
+	}
+	b := newBench(t)
+	events := []event{user("Change it."), failing(1), failing(1)}
+	for i := range 4 {
+		b.session("one", events...)
+		b.distil()
+		events = append(events, user(fmt.Sprint("And more, ", i)))
+	}
+	equal(t, "of one session", b.slugs(), []string(nil))
+	b.session("two", user("Another order."), failing(2), failing(2))
+	b.distil()
+	if got := b.slugs(); len(got) != 1 || len(b.lessons()[0].Evidence) != 2 {
+		t.Errorf("of two sessions: %v", got)
+	}
+}
+
+// frail is a bank that panics at one lesson.
+type frail struct{ distill.Bank }
+
+func (f frail) Propose(ctx context.Context, p bank.Proposal) (bank.Result, error) {
+	if p.Lesson.Slug == "break-the-bank" {
+		panic("a defect")
+	}
+	return f.Bank.Propose(ctx, p)
+}
+
+// What goes wrong with what a judge says of one session is that session's alone; where a judge
+// breaks down now and then, the run goes on.
+func TestOneSessionsFault(t *testing.T) {
+	b := newBench(t)
+	judge := spoken{"Task 1": {Drafts: []distill.Draft{drafted("break-the-bank", "some bank")}}, "Task 2": {Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache")}}}
+	for i := range 4 {
+		b.session(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)))
+	}
+	var told []string
+	sum := b.distil(func(o *distill.Options) {
+		o.Judge, o.Bank, o.Failed = judge, frail{b.bank}, func(_ string, err error) { told = append(told, err.Error()) }
+	})
+	equal(t, "failed, judged", []int{sum.Failed, sum.Proposed, len(told)}, []int{1, 1, 1})
+	equal(t, "lessons", b.slugs(), []string{"warm-the-cache"})
+
+	for pattern, fails := range map[string]bool{"!!.!!.!!": false, "...!!!..": true, "!.!.!.!.": false, ".!!": false, "!!": true} {
+		b := newBench(t)
+		for i := range len(pattern) {
+			b.session(fmt.Sprint("s", i), user("Task "+fmt.Sprint(i)))
+		}
+		sum, err := b.try(t.Context(), func(o *distill.Options) { o.Judge = &moody{pattern: pattern} })
+		if (err != nil) != fails || !fails && sum.Failed != strings.Count(pattern, "!") {
+			t.Errorf("%s: %+v, %v", pattern, sum, err)
+		}
+	}
+}
+
+// moody is a judge that is too slow where its pattern says so.
+type moody struct {
+	pattern string
+	asked   int
+}
+
+func (*moody) Name() string { return "moody" }
+
+func (m *moody) Judge(context.Context, *distill.Session, []*lesson.Lesson) (distill.Judgement, error) {
+	m.asked++
+	if m.pattern[m.asked-1] == '!' {
+		return distill.Judgement{}, errors.Join(errors.New("too slow"), context.DeadlineExceeded)
+	}
+	return distill.Judgement{}, nil
+}
