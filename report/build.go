@@ -53,7 +53,7 @@ func Build(in Input) Report {
 type builder struct {
 	in     Input
 	global trial.Stats
-	proof  float64 // the largest p that is a discovery
+	proof  float64 // up to which p evidence is a discovery
 	claim  float64 // the same of the intervals that exclude 0 and prove nothing
 	sigma2 float64
 

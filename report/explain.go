@@ -69,8 +69,8 @@ func (b *builder) explain(r *Row, s trial.Stats) {
 	r.Explain = e
 }
 
-// takes is the p that it takes of a row: of one that has it the largest that any row got by with,
-// of another the one at which it would be one more.
+// takes is the p that it takes of a row: of one that has it the bar, of another the p at which it
+// would be one more.
 func takes(p, bar, next float64) float64 {
 	if p <= bar {
 		return bar
@@ -131,7 +131,10 @@ func (r *Row) explanation() []string {
 			),
 			fmt.Sprintf("  interval  +-%.2f, whenever you look: [%+.2f, %+.2f]; one planned look would have +-%.2f",
 				100**e.Half, 100*(*e.Mean-*e.Half), 100*(*e.Mean+*e.Half), 100**e.OneLook),
-			fmt.Sprintf("  helps     its p is %.3g, the smallest with %d in each arm %.3g; helps or harms takes p <= %.3g with these lessons", *e.P, trial.ClaimSide, e.Smallest, e.ClaimBar))
+			fmt.Sprintf(
+				"  claim     p is %.3g (smallest so far, with %d in each arm, %.3g); helps or harms takes p <= %.3g with these lessons",
+				*e.P, trial.ClaimSide, e.Smallest, e.ClaimBar,
+			))
 	}
 	out = append(out,
 		fmt.Sprintf("  evidence  E+ %.3g, E- %.3g (p %.3g and %.3g); proven takes p <= %.3g with these lessons",

@@ -16,7 +16,7 @@ type Looks struct {
 	Taken   int     `json:"taken"`
 	Proven  int     `json:"proven"`
 	Level   float64 `json:"level"` // of the list
-	Bar     float64 `json:"bar"`   // the largest p that passes (Benjamini and Hochberg over all planned looks); 0: none does
+	Bar     float64 `json:"bar"`   // up to which p a look passes (Benjamini and Hochberg over all planned looks); 0: none does
 }
 
 // Look is a planned trial of a row. Taken, it stands at the first Planned told picks in the order

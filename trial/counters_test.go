@@ -83,12 +83,13 @@ func TestDiscoveries(t *testing.T) {
 		want  float64
 	}{
 		{nil, 10, -1},
-		{[]float64{0.04}, 1, 0.04},
+		{[]float64{0.04}, 1, 0.05},
+		{[]float64{0.05}, 1, 0.05},
 		{[]float64{0.04}, 2, -1},
-		{[]float64{0.02}, 2, 0.02},
-		{[]float64{0.001, 0.009, 0.04}, 10, 0.009}, // 0.005, 0.010, 0.015
-		{[]float64{0.006, 0.009}, 10, 0.009},       // the first fails alone and is carried by the second
-		{[]float64{0.01}, 0, 0.01},
+		{[]float64{0.02}, 2, 0.025},
+		{[]float64{0.001, 0.009, 0.04}, 10, 0.01}, // 0.005, 0.010, 0.015
+		{[]float64{0.006, 0.009}, 10, 0.01},       // the first fails alone and is carried by the second
+		{[]float64{0.01}, 0, 0.05},
 	} {
 		if got := trial.Discoveries(k.p, k.tests, 0.05); got != k.want {
 			t.Errorf("%v of %d: %v, want %v", k.p, k.tests, got, k.want)

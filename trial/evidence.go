@@ -32,12 +32,12 @@ func logE(w []int64) float64 {
 // PValue turns a running maximum, as a logarithm, into a p-value.
 func PValue(logEmax float64) float64 { return math.Exp(-math.Max(0, logEmax)) }
 
-// Discoveries is the Benjamini-Hochberg procedure at level q on p-values: the largest p that is
-// still a discovery, or -1. tests is the size of the family, which may be larger than len(p) when
+// Discoveries is the Benjamini-Hochberg procedure at level q on p-values: those up to it are
+// discoveries; -1: none is. tests is the size of the family, which may be larger than len(p) when
 // the rest are 1. p must be sorted.
 func Discoveries(p []float64, tests int, q float64) float64 {
 	if k := discoveries(p, tests, q); k > 0 {
-		return p[k-1]
+		return q * float64(k) / float64(max(tests, 1))
 	}
 	return -1
 }

@@ -145,7 +145,7 @@ func TestTheBarOfAProof(t *testing.T) {
 		found := 0
 		for i, p := range ps {
 			if p <= 0.05*float64(i+1)/float64(tests) {
-				want, found = p, i+1
+				want, found = 0.05*float64(i+1)/float64(tests), i+1
 			}
 		}
 		bar, next := c.Proof()

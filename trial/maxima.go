@@ -93,8 +93,8 @@ func (s *sums) bank(out []Delta, k Arm, now time.Time) []Delta {
 	return s.raise(out, k, fProvenAt, max(now.Unix(), 1))
 }
 
-// Proof is the largest p-value that counts as a discovery over all arms ever tested, in both
-// directions, -1 when none does, and the one at which one more would count.
+// Proof is up to which p-value evidence is a discovery over all arms ever tested, in both
+// directions, -1 when none is, and the p-value at which one more would be one.
 func (c *Counters) Proof() (bar, next float64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
