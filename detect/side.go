@@ -14,7 +14,7 @@ func Side(req *wire.Request) string {
 	first := min(req.Len(), 3)
 	for i := range first {
 		if req.Role(i) == wire.RoleSystem {
-			system = req.Opening(i)
+			system = req.Item(i).Text
 			break
 		}
 	}

@@ -158,14 +158,8 @@ func chars(b []byte, v span) []byte {
 	return plain(v.inner().of(b))
 }
 
-// text is chars as a string. Most texts are unescaped without a buffer of their own.
-func text(b []byte, v span) string {
-	var room [2 << 10]byte
-	if kindAt(b, v) == '"' && v.end-v.start <= len(room) && bytes.IndexByte(b[v.start:v.end], '\\') >= 0 {
-		return string(appendPlain(room[:0], v.inner().of(b)))
-	}
-	return string(chars(b, v))
-}
+// text is chars as a string.
+func text(b []byte, v span) string { return string(chars(b, v)) }
 
 // appendPlain appends the unescaped raw to dst. A surrogate without its half becomes U+FFFD; bytes
 // that are no UTF-8 stay.

@@ -9,8 +9,7 @@ import (
 
 // hashWords hashes a list of strings, each with its end.
 func hashWords(list []string) uint64 {
-	var d xxhash.Digest
-	d.Reset()
+	d := xxhash.New()
 	for _, s := range list {
 		_, _ = d.WriteString(s)
 		_, _ = d.Write([]byte{0})
@@ -22,8 +21,7 @@ func hashWords(list []string) uint64 {
 // because one client always writes a text with the same escapes, and unescaping 30 KB on every turn
 // would cost more than the whole scan.
 func (r *Request) systemHash(system span) uint64 {
-	var d xxhash.Digest
-	d.Reset()
+	d := xxhash.New()
 	b := r.Body
 	add := func(v span) {
 		for _, p := range contentParts(b, v) {
@@ -64,8 +62,7 @@ func (r *Request) Hash(i int) uint64 {
 
 func (r *Request) hash(i int) uint64 {
 	it := r.Item(i)
-	var d xxhash.Digest
-	d.Reset()
+	d := xxhash.New()
 	put := func(tag byte, s string) {
 		_, _ = d.Write([]byte{0, tag})
 		_, _ = d.WriteString(s)
@@ -90,7 +87,7 @@ func (r *Request) hash(i int) uint64 {
 		put('u', "")
 	case RoleAssistant, RoleSystem:
 		put('0'+byte(it.Role), "")
-		r.hashSaid(it, &d, put)
+		r.hashSaid(it, d, put)
 	case RoleOther:
 		_, _ = d.Write(word(hashValue(r.Body, r.at(i))))
 	}

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 )
@@ -67,36 +66,6 @@ func (r *Request) Item(i int) *Item {
 		r.items[i] = it
 	}
 	return r.items[i]
-}
-
-// opening is how much of a text Opening reads at most, in bytes of the body.
-const opening = 4 << 10
-
-// Opening is how the text of item i begins: of a long one a piece. A system prompt of many pages
-// need not be unescaped in every turn for who looks at its first lines.
-func (r *Request) Opening(i int) string {
-	content := member(r.Body, r.at(i), "content")
-	if r.Dialect != Chat || r.Role(i) != RoleSystem || kindAt(r.Body, content) != '"' {
-		return r.Item(i).Text
-	}
-	raw := content.inner().of(r.Body)
-	return string(plain(raw[:wholeEnd(raw, opening)]))
-}
-
-// wholeEnd is the end of what stands in n bytes of the inside of a string literal, and of the
-// escape that begins in them.
-func wholeEnd(raw []byte, n int) int {
-	i := 0
-	for i < min(n, len(raw)) {
-		next := bytes.IndexByte(raw[i:min(n, len(raw))], '\\')
-		if next < 0 {
-			return min(n, len(raw))
-		}
-		if i += next + 2; raw[i-1] == 'u' {
-			i += 4
-		}
-	}
-	return i
 }
 
 func (r *Request) decode(it *Item, at span) {

@@ -3,7 +3,6 @@ package wire
 import (
 	"fmt"
 	"reflect"
-	"strings"
 	"testing"
 )
 
@@ -182,29 +181,5 @@ func TestCallOf(t *testing.T) {
 		if c, ok := r.CallOf(id); c.Name != want || ok != (want != "") {
 			t.Errorf("CallOf(%q) = %+v, %v", id, c, ok)
 		}
-	}
-}
-
-// What is read of a long system prompt ends between two characters, wherever that falls.
-func TestOpening(t *testing.T) {
-	for pad := range 16 {
-		for _, tail := range []string{`\n`, `\\`, `\u00e9`, `\"`, `y`} {
-			text := strings.Repeat("x", opening-pad) + strings.Repeat(tail, 16)
-			r, err := Parse(Chat, []byte(`{"messages":[{"role":"system","content":"`+text+`"},{"role":"user","content":"`+text+`"}]}`))
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, whole := r.Opening(0), r.Item(0).Text
-			if !strings.HasPrefix(whole, got) || len(got) < opening-pad || len(got) == len(whole) && pad < 10 {
-				t.Errorf("%d before %s: %d bytes of %d", pad, tail, len(got), len(whole))
-			}
-			if r.Opening(1) != whole {
-				t.Error("a user's words are cut")
-			}
-		}
-	}
-	r, err := Parse(Chat, []byte(`{"messages":[{"role":"system","content":"a\tb"},{"role":"system","content":[{"type":"text","text":"c"}]}]}`))
-	if err != nil || r.Opening(0) != "a\tb" || r.Opening(1) != "c" {
-		t.Errorf("%q, %q, %v", r.Opening(0), r.Opening(1), err)
 	}
 }

@@ -138,7 +138,7 @@ func grouped(edits []Edit) []group {
 		if e.Text == "" {
 			continue
 		}
-		i := slices.IndexFunc(groups, func(g group) bool { return g.item == e.Item && (g.block == e.Block || e.Item == System) })
+		i := slices.IndexFunc(groups, func(g group) bool { return g.item == e.Item && g.block == e.Block })
 		if i < 0 {
 			i = len(groups)
 			groups = append(groups, group{item: e.Item, block: e.Block})

@@ -49,14 +49,11 @@ func (r *Request) isNamed(i int) bool {
 // callKey identifies a call by what it asks for. A reply without ids has nothing else in common
 // with the request behind it. The arguments may come back with other spaces.
 func callKey(c *Call) string {
-	var d xxhash.Digest
-	d.Reset()
-	_, _ = d.WriteString(c.Name)
 	sum := uint64(0)
 	if args := []byte(c.Args); len(args) > 0 && args[0] == '{' && valid(args) {
 		sum = hashValue(args, span{0, len(args)})
 	} else {
 		sum = xxhash.Sum64String(strings.TrimSpace(c.Args))
 	}
-	return hex16(mix(d.Sum64(), sum))
+	return hex16(mix(xxhash.Sum64String(c.Name), sum))
 }

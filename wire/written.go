@@ -20,8 +20,7 @@ func hex16(n uint64) string { return strconv.FormatUint(n, 16) }
 
 // writtenID names a call that stands in a text by what it asked for and what came of it.
 func writtenID(c *Call, text string) string {
-	var d xxhash.Digest
-	d.Reset()
+	d := xxhash.New()
 	for _, s := range [...]string{c.Name, c.Args, text} {
 		_, _ = d.WriteString(s)
 		_, _ = d.Write([]byte{0})
@@ -114,7 +113,7 @@ func (r *Request) saidAt(i int) string {
 
 // readWrittenCalls fills the calls that stand in the model's text, where their results are known.
 func (r *Request) readWrittenCalls(it *Item) {
-	if len(it.Calls) > 0 || !asking(it.Text) && !(r.withoutTools() && strings.Contains(it.Text, "{")) {
+	if len(it.Calls) > 0 {
 		return
 	}
 	for i := it.Index + 1; i < min(it.Index+1+maxApart, len(r.list)); i++ {
@@ -131,10 +130,4 @@ func (r *Request) readWrittenCalls(it *Item) {
 			return
 		}
 	}
-}
-
-// asking says whether a text may hold a call at all.
-func asking(text string) bool {
-	return strings.Contains(text, "```") || strings.Contains(text, "<code>") || strings.Contains(text, "Calling tools:\n") || strings.Contains(text, "Action") || strings.Contains(text, askOpen) ||
-		strings.Contains(text, "</")
 }

@@ -109,13 +109,8 @@ func withoutRules(s string) string {
 // noted says whether an agent reports in the user's place what it did of its own accord: no call
 // asked for it.
 func noted(s string) bool {
-	switch {
-	case s == "" || s[0] != 'I' && s[0] != 'F' && s[0] != 'H':
-		return false
-	case s == "I updated the files.":
-		return true
-	}
-	return strings.HasPrefix(s, "Format error:\n\n<error>\n") || strings.HasPrefix(s, "I have *added these files to the chat*")
+	return s == "I updated the files." || strings.HasPrefix(s, "Format error:\n\n<error>\n") ||
+		strings.HasPrefix(s, "I have *added these files to the chat*")
 }
 
 // commandArgs is a command as the arguments of a call.
