@@ -200,10 +200,11 @@ func (s *shelf) archive(old *lesson.Lesson, action, by string) (Change, error) {
 func (b *Bank) Restore(ctx context.Context, slug, by string) (l *lesson.Lesson, err error) {
 	err = b.change(ctx, func(s *shelf) (Change, error) {
 		for name, text := range s.texts {
-			if len(name) <= len(Archive) || name[:len(Archive)] != Archive || path.Base(name) != slug+".md" {
+			back, archived := strings.CutPrefix(name, Archive)
+			if !archived || path.Base(name) != slug+".md" {
 				continue
 			}
-			old, err := lesson.Parse(s.where+"/"+name[len(Archive):], text)
+			old, err := lesson.Parse(s.where+"/"+back, text)
 			if err != nil {
 				return Change{}, refusal(err)
 			}
@@ -214,7 +215,7 @@ func (b *Bank) Restore(ctx context.Context, slug, by string) (l *lesson.Lesson, 
 				return Change{}, refusal(err)
 			}
 			e := s.event(l, lesson.Event{Action: "restore", By: by, From: old.State, To: l.State})
-			return Change{Edits: []Edit{{Name: name[len(Archive):], New: l.Raw}, {Name: name, Old: text}}, Log: []lesson.Event{e}}, nil
+			return Change{Edits: []Edit{{Name: back, New: l.Raw}, {Name: name, Old: text}}, Log: []lesson.Event{e}}, nil
 		}
 		return Change{}, ErrNoLesson
 	})

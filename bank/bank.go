@@ -71,11 +71,11 @@ type Bank struct {
 // New makes a bank without touching its place.
 func New(o Options) *Bank {
 	o.Limits = o.Limits.orUsual()
-	texts := lesson.NewTexts(o.Place.Where())
+	var secrets []lesson.Secrets
 	if o.Keys != nil {
-		texts = lesson.NewTexts(o.Place.Where(), o.Keys)
+		secrets = append(secrets, o.Keys)
 	}
-	return &Bank{o: o, texts: texts}
+	return &Bank{o: o, texts: lesson.NewTexts(o.Place.Where(), secrets...)}
 }
 
 // List reads the lessons: those in force and those that are not, without archived ones.

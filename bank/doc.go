@@ -5,8 +5,8 @@
 //
 // What a program writes goes through Propose: the checks run, counts and confidence that its author
 // claims are not believed, a state or an approval that it claims is dropped, and the lesson is
-// quarantined until a person approves that very text (Act), unless the proposal asks for a trial
-// and has earned it (Proposal.Trial), or is the agent's own and for itself alone (Proposal.Own).
+// quarantined until a person approves that very text (Act), unless it is the agent's own and for
+// itself alone (Proposal.Own).
 // Revise edits such a lesson and quarantines it again. Cite adds evidence to any lesson. Withdraw
 // takes back what its own scope proposed. Put writes a person's text. Act, Archive and Restore
 // change a state. All of them, in one step, regenerate the index and append to the audit log; List,

@@ -116,7 +116,7 @@ func (b *Bank) admit(s *shelf, p *Proposal) Result {
 		l.State, l.Approval.By = lesson.Active, "writ.trust: own"
 		l.Approval.ContentHash, l.Approval.At = l.Hash(), s.now
 	}
-	l, err = s.written(l)
+	l, err = written(l)
 	return Result{Lesson: l, Findings: findings, Err: err}
 }
 
@@ -154,11 +154,11 @@ func (s *shelf) draft(p *Proposal) (*lesson.Lesson, error) {
 	if !IsName(s.name(l)) {
 		return nil, refuse(lesson.CodeInternal, "", "%q is no source", p.Source)
 	}
-	return s.written(l)
+	return written(l)
 }
 
 // written gives a lesson its bytes and reads them back.
-func (s *shelf) written(l *lesson.Lesson) (*lesson.Lesson, error) {
+func written(l *lesson.Lesson) (*lesson.Lesson, error) {
 	out, err := lesson.Edit(l, func(*lesson.Lesson) {})
 	if err != nil {
 		return nil, refusal(err)
