@@ -70,3 +70,19 @@ func between(lines string) []string {
 	}
 	return nil
 }
+
+// Keys in quotes of either kind are keys: what stands behind them is edited, and they stay.
+func TestEditsBehindQuotedKeys(t *testing.T) {
+	for _, quote := range []string{`"`, "'"} {
+		key := quote + "outcome" + quote
+		l, err := lesson.Parse("the-edited.md", []byte(written("the-edited", "outcome:", key+":")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := lesson.Edit(l, func(l *lesson.Lesson) { l.Title, l.Confidence = "Look twice", 0.25 })
+		want := written("the-edited", "outcome:", key+":", "Check the page before clicking", "Look twice", "---\n\n", "confidence: 0.25\n---\n\n")
+		if err != nil || string(got.Raw) != want {
+			t.Errorf("%s: %v\n%s\nwant\n%s", key, err, got.Raw, want)
+		}
+	}
+}

@@ -50,20 +50,20 @@ func parse(file string, raw []byte) (*Lesson, Faults) {
 		return whole("the frontmatter holds a carriage return without a line feed; save the file with plain line ends")
 	}
 	root, faults := readYAML(front)
-	if len(faults) > 0 {
+	gptme := isGptme(&root)
+	switch {
+	case root.kind == kindMap && !gptme && isForeign(&root): // before its faults: they are none of ours
+		return whole("this is no lesson: it has neither schema: %s nor the gptme form's match; `precept lessons new` writes one, and a file that starts with _ is left alone", Schema)
+	case len(faults) > 0:
 		return nil, faults
-	}
-	if root.kind != kindMap {
+	case root.kind != kindMap:
 		return whole("the frontmatter is %s; write key: value lines", root.kind)
 	}
 	l := &Lesson{Path: file, Body: body, Raw: raw}
 	r := &reader{}
-	switch {
-	case isGptme(&root):
+	if gptme {
 		r.gptme(l, &root)
-	case isForeign(&root):
-		return whole("this is no lesson: it has neither schema: %s nor the gptme form's match; `precept lessons new` writes one, and a file that starts with _ is left alone", Schema)
-	default:
+	} else {
 		r.aip11(l, &root)
 	}
 	if len(r.faults) > 0 {
