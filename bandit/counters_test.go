@@ -66,27 +66,6 @@ func TestBenchOfTheSeasoned(t *testing.T) {
 	}
 }
 
-// The posterior is the minimum of the penalised squares; solved here by hand on other numbers.
-func TestPosteriorSolvesTheNormalEquations(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.Float64Range(0, 5000)
-		s := rapid.Float64Range(-0.5, 0.5)
-		e := evidence{n1: n.Draw(t, "n1"), n0: n.Draw(t, "n0"), nu: n.Draw(t, "nu")}
-		e.s1, e.s0, e.su = e.n1*s.Draw(t, "r1"), e.n0*s.Draw(t, "r0"), e.nu*s.Draw(t, "ru")
-		p := DefaultPriors()
-		b := p.update(e, 0.02)
-		// d/d(del) and d/d(m) of the log posterior are 0.
-		gDel := -b.del/p.W2 + (e.s0+e.su-(e.n0+e.nu)*b.del)/p.Sigma2 + (e.s1-e.n1*(b.del+b.m))/p.Sigma2
-		gM := -(b.m-0.02)/p.T02 + (e.s1-e.n1*(b.del+b.m))/p.Sigma2
-		if math.Abs(gDel) > 1e-6 || math.Abs(gM) > 1e-6 {
-			t.Fatalf("not at the maximum: %v %v", gDel, gM)
-		}
-		if !(b.v > 0 && b.v <= p.T02+1e-15 && b.delVar > 0 && b.delVar <= p.W2+1e-15) {
-			t.Fatalf("variances %v %v", b.v, b.delVar)
-		}
-	})
-}
-
 // An undoing may arrive before its doing: counts below zero must neither be believed nor divide by
 // anything.
 func TestNegativeCountsAreSafe(t *testing.T) {

@@ -1,0 +1,274 @@
+package bandit_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/bandit"
+	"precept/trial"
+)
+
+// seen is what the counters say of one arm, in plain numbers.
+type seen struct{ n1, s1, n0, s0, nu, su float64 }
+
+// tell adds it to a chooser, on a day.
+func (e seen) tell(c *bandit.Chooser, arm string, day int32) {
+	for field, v := range map[string]float64{"n1": e.n1, "s1": e.s1, "n0": e.n0, "s0": e.s0, "nu": e.nu, "su": e.su} {
+		c.Add([]trial.Delta{delta(arm, field, day, trial.Fixed(v))})
+	}
+}
+
+// solve is the posterior of the model by the formulas of the specification: a session in which the
+// lesson matched has residual del, one that had it del + effect.
+func (e seen) solve(p bandit.Priors, mu0 float64) (mean, variance, del, delVar float64) {
+	a := 1/p.W2 + (e.n0+e.nu+e.n1)/p.Sigma2
+	b := e.n1 / p.Sigma2
+	d := 1/p.T02 + e.n1/p.Sigma2
+	r0, r1 := (e.s0+e.su+e.s1)/p.Sigma2, mu0/p.T02+e.s1/p.Sigma2
+	det := a*d - b*b
+	return (a*r1 - b*r0) / det, a / det, (d*r0 - b*r1) / det, d / det
+}
+
+func anySeen(t *rapid.T) seen {
+	n, r := rapid.Float64Range(0, 300), rapid.Float64Range(-0.3, 0.3)
+	e := seen{
+		n1: trial.Round(n.Draw(t, "n1")),
+		n0: trial.Round(n.Draw(t, "n0")),
+		nu: trial.Round(n.Draw(t, "nu")),
+	}
+	e.s1, e.s0, e.su = trial.Round(
+		e.n1*r.Draw(t, "r1"),
+	), trial.Round(
+		e.n0*r.Draw(t, "r0"),
+	), trial.Round(
+		e.nu*r.Draw(t, "ru"),
+	)
+	return e
+}
+
+func same(t *rapid.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 1e-9+1e-6*math.Abs(want) {
+		t.Fatalf("%s is %v, want %v", what, got, want)
+	}
+}
+
+// What is believed is the posterior of the model, and what it is made of where some counts are
+// below zero (an undoing came before its doing) is the others alone.
+func TestPosteriorOfTheModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := anySeen(t)
+		told, want := e, e
+		for _, pair := range [][4]*float64{{&told.n1, &told.s1, &want.n1, &want.s1}, {&told.n0, &told.s0, &want.n0, &want.s0}, {&told.nu, &told.su, &want.nu, &want.su}} {
+			if rapid.IntRange(0, 2).Draw(t, "undone") == 0 {
+				*pair[0], *pair[2], *pair[3] = -*pair[0], 0, 0
+			}
+		}
+		c := bandit.New()
+		told.tell(c, "a@1", 0)
+		p := c.Posterior(lesson("a"))
+		mean, variance, del, _ := want.solve(bandit.DefaultPriors(), 0.01)
+		same(t, "the mean", p.Mean, mean)
+		same(t, "the variance", p.Var, variance)
+		same(t, "the match", p.Match, del)
+		if enough := want.n1+want.n0 >= 200; p.Probe != (enough && mean < 0 || !enough && mean < -0.25*math.Sqrt(variance)) {
+			t.Fatalf("benched: %v, mean %v of variance %v", p.Probe, mean, variance)
+		}
+	})
+}
+
+// A refit is three steps of EM over the lessons that were injected five times, with ten more at the
+// starting values, and bounds.
+func TestRefitIsThreeStepsOfEM(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := bandit.New()
+		var all []seen
+		for i := range rapid.IntRange(0, 6).Draw(t, "lessons") {
+			e := anySeen(t)
+			e.tell(c, fmt.Sprintf("l%d@1", i), 0)
+			if e.n1 >= 5 {
+				all = append(all, e)
+			}
+		}
+		want := bandit.DefaultPriors()
+		k := float64(len(all)) + 10
+		for range 3 {
+			mu0 := 10 * 0.01
+			for _, e := range all {
+				mean, _, _, _ := e.solve(want, want.Mu0)
+				mu0 += mean
+			}
+			mu0 = max(0.01, mu0/k)
+			t02, w2 := 10*0.0016, 10*0.01
+			for _, e := range all {
+				mean, variance, del, delVar := e.solve(want, want.Mu0)
+				t02, w2 = t02+(mean-mu0)*(mean-mu0)+variance, w2+del*del+delVar
+			}
+			want.Mu0, want.T02, want.W2 = mu0, max(0.0002, t02/k), max(0.0005, w2/k)
+		}
+		got := c.Refit()
+		same(t, "mu0", got.Mu0, want.Mu0)
+		same(t, "t02", got.T02, want.T02)
+		same(t, "w2", got.W2, want.W2)
+		if got.Version != 1 || c.Priors().Version != 0 {
+			t.Fatalf("version %d, %d in force", got.Version, c.Priors().Version)
+		}
+	})
+}
+
+// What was believed before a day is what a chooser believes on it that knows only of the days
+// before: each counts by its age.
+func TestMeanAtKnowsTheDaysBefore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		whole, before := bandit.New(), bandit.New()
+		at := rapid.Int32Range(100, 140).Draw(t, "day")
+		for day := int32(100); day <= 140; day += 10 {
+			e := anySeen(t)
+			e.n1, e.s1 = e.n1/50, e.s1/50 // too few for a turn, which shows between days
+			e.tell(whole, "a@1", day)
+			if day < at {
+				e.tell(before, "a@1", day)
+			}
+		}
+		whole.Advance(140, 20)
+		before.Advance(at, 20)
+		same(t, "the mean", whole.MeanAt(lesson("a"), at), before.Counted(lesson("a")).Mean)
+		if got := whole.Clone().MeanAt(lesson("a"), at); got != whole.MeanAt(lesson("a"), at) {
+			t.Fatalf("a copy believed %v", got)
+		}
+		if got, want := whole.Clone().
+			Counted(lesson("a")),
+			whole.Counted(
+				lesson("a"),
+			); got != want {
+			t.Fatalf("a copy believes %+v, want %+v", got, want)
+		}
+	})
+	if got := bandit.New().MeanAt(lesson("a"), 100); got != 0.01 {
+		t.Errorf("of a lesson that nobody met: %v", got)
+	}
+}
+
+// Counters that are read anew know what their process knew: what open sessions told of lessons, of
+// kinds of work and of planned trials.
+func TestInheritTakesOverWhatIsOpen(t *testing.T) {
+	c := bandit.New()
+	a := &trial.Assignment{
+		Decided:  true,
+		Category: "x",
+		Base:     0.5,
+		Day:      3,
+		Matched:  []trial.Match{{Arm: "a@1"}},
+		Picks: []trial.Pick{
+			{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: true, Off: 0.5, C: 0.5, Trial: "7.2"},
+		},
+	}
+	one, two := c.AddProvisional(a, 1, 1), c.AddProvisional(a, 1, 1)
+	k := lesson("a")
+	k.Epsilon, k.Trial = 0.5, "7.2"
+	if p := c.Posterior(k); !p.Reached || !one.Told() {
+		t.Fatalf("two of two picks are told of: %+v", p)
+	}
+	again := bandit.New()
+	again.Inherit(c)
+	n, sum := again.Baseline("x")
+	if got, want := again.Posterior(k), c.Posterior(k); got != want || n != 2 || sum != 2 {
+		t.Errorf("%+v, want %+v; %v sessions of the kind with %v", got, want, n, sum)
+	}
+	again.DropProvisional(one)
+	if p := again.Posterior(k); p.Reached {
+		t.Errorf("one of two is left: %+v", p)
+	}
+	again.DropProvisional(two)
+	fresh := bandit.New()
+	if got, want := again.Posterior(k), fresh.Posterior(k); got != want {
+		t.Errorf("nothing is open: %+v, want %+v", got, want)
+	}
+}
+
+// Maxima turns the day as well, and what others found is raised.
+func TestMaximaTurnsTheDay(t *testing.T) {
+	c := bandit.New()
+	seen{n1: 100, s1: 20}.tell(c, "a@1", 100)
+	fresh := c.Posterior(lesson("a")).Mean
+	c.Maxima(time.Unix(2100*86_400, 0))
+	if got := c.Posterior(lesson("a")).Mean; got >= fresh-0.005 {
+		t.Errorf("after 2,000 days: %v, was %v", got, fresh)
+	}
+	c.Raise([]trial.Delta{delta("a@1", "emax+", 0, trial.Fixed(4))})
+	if got := c.Measured().Stats("a@1").LogUp; got != 4 {
+		t.Errorf("evidence of %v", got)
+	}
+}
+
+// A session of a unit gets no more than there is room for, and of a lesson that the unit has, what
+// the unit has: withheld ones take their room, too.
+func TestShareGivesWhatFits(t *testing.T) {
+	decided := func() *trial.Assignment {
+		return &trial.Assignment{
+			Decided: true,
+			Matched: []trial.Match{{Arm: "a@1"}, {Arm: "b@1"}, {Arm: "c@1"}},
+			Picks: []trial.Pick{
+				{
+					Slug:     "a",
+					Arm:      "a@1",
+					Eps:      0.5,
+					Injected: true,
+					Turn:     1,
+				},
+				{Slug: "b", Arm: "b@1", Eps: 0.5, Turn: 1},
+				{Slug: "c", Arm: "c@1", Eps: 0.5, Injected: true, Turn: 2},
+				{Slug: "loop-warning", Arm: trial.LoopArm, Eps: 0.5, Injected: true, Turn: 3},
+			},
+		}
+	}
+	actions := lessons("c", "b", "a")
+	for i := range actions {
+		actions[i].Size = 100
+	}
+	warning := bandit.Action{Slug: "loop-warning", Arm: trial.LoopArm, Forced: true, Size: 1000}
+	for name, c := range map[string]struct {
+		k, room, spent int
+		more           []bandit.Action
+		want           []string
+	}{
+		"all":                   {3, 0, 0, nil, []string{"a", "b", "c"}},
+		"two slots":             {2, 0, 0, nil, []string{"a", "b"}},
+		"two slots left of six": {3, 0, 4, nil, []string{"a", "b"}},
+		"none left":             {3, 0, 6, nil, nil},
+		"none but the warning":  {3, 0, 7, []bandit.Action{warning}, []string{"loop-warning"}},
+		"room for two":          {3, 200, 0, nil, []string{"a", "b"}},
+		"room for nearly two":   {3, 199, 0, nil, []string{"a"}},
+		"room for none":         {3, bandit.NoRoom, 0, nil, nil},
+	} {
+		given, fresh := bandit.Share(
+			bandit.Config{K: c.k, Room: c.room},
+			even{},
+			decided(),
+			"u",
+			append(actions, c.more...),
+			c.spent,
+		)
+		if got := slugs(given); fmt.Sprint(got) != fmt.Sprint(c.want) || len(fresh) != 0 {
+			t.Errorf("%s: %v and new %v, want %v", name, got, slugs(fresh), c.want)
+		}
+	}
+	// A later decision has a later turn, and its picks take the slots that are left.
+	a := decided()
+	given, fresh := bandit.Share(
+		bandit.Config{K: 3},
+		even{believe{"d": {Mean: 0.1}, "e": {Mean: 0.05}}},
+		a,
+		"u",
+		lessons("a", "c", "d", "e"),
+		0,
+	)
+	if len(given) != 2 || len(fresh) != 1 || fresh[0].Slug != "d" || fresh[0].Turn != 4 ||
+		len(a.Matched) != 5 {
+		t.Errorf("%v given, %+v new, %d matched", slugs(given), fresh, len(a.Matched))
+	}
+}
