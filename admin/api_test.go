@@ -1,0 +1,204 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+
+	"precept/admin"
+	"precept/feedback"
+	"precept/session"
+	"precept/store"
+)
+
+// ask is what a program with a token gets.
+func ask(h http.Handler, method, target, body string) *http.Response {
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	r.Host = "127.0.0.1:8081"
+	r.Header.Set("Authorization", "Bearer key")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+// writer exports so many bytes.
+type writer int
+
+func (n writer) Export(_ context.Context, w io.Writer, _ admin.Export) error {
+	for range n {
+		if _, err := io.WriteString(w, "x"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An export is a file with a name and a type of its own, also one that holds nothing.
+func TestExportIsAFile(t *testing.T) {
+	for n := range 3 {
+		f := fullOf("word")
+		o := f.options()
+		o.Export = writer(n)
+		h, err := admin.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for format, want := range map[string][2]string{
+			"": {"application/x-ndjson", "precept-mplp.jsonl"}, "openai": {"application/x-ndjson", "precept-openai.jsonl"},
+			"experiment": {"application/x-ndjson", "precept-experiment.jsonl"}, "parquet": {"application/vnd.apache.parquet", "precept.parquet"},
+		} {
+			res := ask(h, "GET", "/api/export?format="+format, "")
+			if got := textOf(res); res.StatusCode != http.StatusOK || got != strings.Repeat("x", n) {
+				t.Errorf("%q: %d %q", format, res.StatusCode, got)
+			}
+			head := [2]string{res.Header.Get("Content-Type"), res.Header.Get("Content-Disposition")}
+			if head != [2]string{want[0], `attachment; filename="` + want[1] + `"`} {
+				t.Errorf("%q: %q", format, head)
+			}
+		}
+	}
+}
+
+// faulty is a store whose every answer is one error.
+type faulty struct {
+	*full
+	err error
+}
+
+func (f faulty) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
+	return f.list, f.err
+}
+
+func (f faulty) Transcript(context.Context, string, string, int) (store.Transcript, error) {
+	return f.one, f.err
+}
+
+func (f faulty) Block(context.Context, string, string, string) (string, error) { return "", f.err }
+
+func (f faulty) BrowseSamples(context.Context, *store.SampleQuery) (store.SampleList, error) {
+	return f.samples, f.err
+}
+
+func (f faulty) Rate(context.Context, string, feedback.Post) (store.Posted, error) {
+	return store.Posted{}, f.err
+}
+
+// What a store answers is told to programs and people in the same words and with the same status,
+// and nothing of its list is shown.
+func TestStoreFaults(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		status int
+		says   string
+	}{
+		{fmt.Errorf("read it: %w", session.ErrPlace), 400, "this is no place in the list"},
+		{fmt.Errorf("read it: %w", store.ErrNoSession), 404, "nothing is kept of this session"},
+		{errors.New("disk canary"), 503, "the store cannot be read right now"},
+	} {
+		f := fullOf("word")
+		o := f.options()
+		o.Archive, o.Rate = faulty{f, c.err}, faulty{f, c.err}
+		h, err := admin.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cookie := serve(h, "/login?token=key", nil).Cookies()[0]
+		for _, at := range []string{"/sessions", "/sessions/word", "/samples"} {
+			res := ask(h, "GET", "/api"+at, "")
+			if text := textOf(res); res.StatusCode != c.status || !strings.Contains(text, c.says) || strings.Contains(text, "canary") {
+				t.Errorf("/api%s, %v: %d %s", at, c.err, res.StatusCode, text)
+			}
+			res = serve(h, at, cookie)
+			_, main, _ := strings.Cut(textOf(res), "<main")
+			if res.StatusCode != c.status || !strings.Contains(main, c.says[1:]) || strings.Contains(main, "canary") ||
+				strings.Contains(main, `<div class="scroll`) || strings.Contains(main, `<div class="samples`) {
+				t.Errorf("%s, %v: %d %s", at, c.err, res.StatusCode, main)
+			}
+		}
+		res := ask(h, "POST", "/api/feedback", `{"session_id":"x","source":"user","type":"approval"}`)
+		if res.StatusCode != c.status {
+			t.Errorf("a feedback, %v: %d", c.err, res.StatusCode)
+		}
+	}
+}
+
+// A feedback may have 1 MiB, and not a byte more.
+func TestFeedbackIsBounded(t *testing.T) {
+	f := fullOf("word")
+	o := f.options()
+	o.Rate = faulty{f, nil}
+	h, err := admin.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const entry = `{"session_id":"x","source":"user","type":"approval"}`
+	for size, want := range map[int]int{len(entry): 202, 1 << 20: 202, 1<<20 + 1: 413} {
+		if res := ask(h, "POST", "/api/feedback", entry+strings.Repeat(" ", size-len(entry))); res.StatusCode != want {
+			t.Errorf("%d bytes: %d, want %d", size, res.StatusCode, want)
+		}
+	}
+	if res := ask(h, "POST", "/api/feedback?tenant="+strings.Repeat("t", 257), entry); res.StatusCode != 400 {
+		t.Errorf("a tenant of 257 bytes: %d", res.StatusCode)
+	}
+}
+
+// What a query says is checked where it is bounded, and a fault names its key.
+func TestQueriesAreChecked(t *testing.T) {
+	h, err := admin.New(fullOf("word").options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		at, key string
+		good    []string
+		bad     []string
+	}{
+		{"/api/report", "tenant", []string{"", strings.Repeat("t", 256)}, []string{strings.Repeat("t", 257)}},
+		{"/api/report", "window", []string{"", "all", "0h", "24h", "0d", "65535d"}, []string{"-1h", "65536d", "d", "1w", "1.5d"}},
+		{"/api/report", "provisional", []string{"", "true", "0"}, []string{"yes", "2"}},
+		{"/api/report", "what_if", []string{"", "0.01", "0.99"}, []string{"0", "1", "-0.1", "NaN", "x"}},
+		{"/api/report", "explain", []string{"", "slug"}, []string{strings.Repeat("s", 257)}},
+		{"/api/sessions", "limit", []string{"", "0", "5"}, []string{"-1", "1.5", "x", "99999999999999999999"}},
+		{"/api/sessions", "min_reward", []string{"", "0", "1", "0.5"}, []string{"-0.01", "1.01", "NaN", "x"}},
+		{"/api/sessions", "loops", []string{"", "1", "false"}, []string{"maybe"}},
+		{"/api/sessions", "since", []string{"", "2026-01-31", "2026-01-31T12:00", "2026-01-31T12:00:00Z"}, []string{"2026-13-01", "31.1.2026"}},
+		{"/api/sessions", "verdict", []string{"", "good"}, []string{"Good", "any"}},
+		{"/api/samples", "quality", []string{"", "good", "good,poor", " good , ,poor"}, []string{"best", "good,best"}},
+		{"/api/samples", "family", []string{"", "error_correction"}, []string{"errors"}},
+		{"/api/export", "format", []string{"", "openai"}, []string{"csv"}},
+	} {
+		for status, values := range map[int][]string{200: c.good, 400: c.bad} {
+			for _, v := range values {
+				res := ask(h, "GET", c.at+"?"+c.key+"="+strings.ReplaceAll(v, " ", "+"), "")
+				if text := textOf(res); res.StatusCode != status || status == 400 && !strings.HasPrefix(text, `{"error":"`+c.key+": ") {
+					t.Errorf("%s of %.30q at %s: %d %.200s", c.key, v, c.at, res.StatusCode, text)
+				}
+			}
+		}
+	}
+}
+
+// What is mounted besides stands behind the same door.
+func TestMounted(t *testing.T) {
+	o := fullOf("word").options()
+	o.Mount = func(g *echo.Group) {
+		g.GET("/more", func(c echo.Context) error { return c.String(http.StatusOK, "more") })
+	}
+	h, err := admin.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res := ask(h, "GET", "/more", ""); textOf(res) != "more" {
+		t.Errorf("with a token: %d", res.StatusCode)
+	}
+	if res := serve(h, "/more", nil); res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without one: %d", res.StatusCode)
+	}
+}
