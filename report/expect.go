@@ -47,7 +47,7 @@ const maxWeeks = 520
 func (b *builder) sooner(r *Row, s trial.Stats) (out []string) {
 	if r.Trial != running {
 		if part := b.inTrial(r, s); part > 0 {
-			out = append(out, trialTakes(part, r))
+			out = append(out, "a trial, in "+weeks(*r.Weeks*part))
 		}
 	}
 	if r.Picked > 0 && float64(r.Told) < worthSaying*float64(r.Picked) {
@@ -64,8 +64,8 @@ func (b *builder) sooner(r *Row, s trial.Stats) (out []string) {
 	return out
 }
 
-// inTrial is which part of the time it would take with half of the picks withheld and a pick at
-// each match. 0: nothing is known of it, or little would be gained.
+// inTrial is which part of the row's weeks it would take with half of the picks withheld and a pick
+// at each match. 0: nothing is known of it, or little would be gained.
 func (b *builder) inTrial(r *Row, s trial.Stats) float64 {
 	rate := b.rate(r)
 	if r.Matched == 0 || r.Picked == 0 || rate <= 0 {
@@ -86,11 +86,4 @@ func (b *builder) rate(r *Row) float64 {
 		return math.Min(r.PerWeek, b.in.Policy.ProbeShare*r.PerWeek*float64(r.Matched)/float64(r.Picked))
 	}
 	return r.PerWeek
-}
-
-func trialTakes(part float64, r *Row) string {
-	if r.Weeks == nil {
-		return fmt.Sprintf("a trial, in %.0f%% of the time", math.Max(1, 100*part))
-	}
-	return "a trial, in " + weeks(*r.Weeks*part)
 }

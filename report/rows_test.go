@@ -65,8 +65,7 @@ func TestSooner(t *testing.T) {
 			)
 		}
 	}
-	// Where nothing comes in, a share of the time is all that can be said; and who matched and was
-	// never picked is no reason to say anything.
+	// Where nothing comes in, nobody can say how long a trial takes.
 	old := bandit.New()
 	put(old, "a", arm{eps: 0.05, n1: 475, n0: 25, y1: 0.55, y0: 0.5, day: today() - 60})
 	r := only(
