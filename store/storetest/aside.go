@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"time"
 
 	"precept/sample"
@@ -15,6 +16,21 @@ func asideCases() map[string]func(tester, Store) {
 		"a session that is set aside is left alone":                leftAlone,
 		"a settled session that is set aside is left alone":        leftUnsettled,
 		"an exchange that is set aside is told":                    exchangeAside,
+		"marks are told from the latest on": func(t tester, s Store) {
+			var list []session.Aside
+			for n := range 3 {
+				m := mark(fmt.Sprint("x", n))
+				m.At = at([]int{2, 9, 5}[n])
+				list = append(list, m)
+			}
+			list[1].Tenant = them
+			must(t, s.SetAside(t.Context(), list))
+			have, total, err := s.Aside(t.Context(), 2)
+			must(t, err)
+			list[1].Tries, list[2].Tries = 1, 1
+			equal(t, "marks", have, list[1:])
+			equal(t, "how many marks", total, 3)
+		},
 		"what is forgotten leaves no mark": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}, Exchanges: []sample.Exchange{exchange(us, 1, 1)}})
 			settle(t, s, step(us, 1, 0))
@@ -121,6 +137,7 @@ func leftAlone(t tester, s Store) {
 	equal(t, "it is served all the same", sessionOf(t, s, us, 1), row(us, 1, 9))
 	equal(t, "readmitted", got[int](t)(s.Readmit(t.Context(), 2)), 1)
 	equal(t, "due again", len(due(t, s, at(60), session.Row{}, 10)), 2)
+	equal(t, "its sample is to come", unsampled(t, s), int64(0))
 	must(t, s.SetAside(t.Context(), []session.Aside{mark("")}))
 	second := mark("")
 	second.Tries = 2

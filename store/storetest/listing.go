@@ -105,9 +105,12 @@ func listingCases() map[string]func(tester, Store) {
 		"a page is bounded, whatever is asked for": func(t tester, s Store) {
 			var b session.Batch
 			for n := range 600 {
-				b.Rows = append(b.Rows, row(us, n, n))
+				b.Rows, b.Samples = append(b.Rows, row(us, n, n)), append(b.Samples, stored(us, n, n))
 			}
 			write(t, s, b)
+			old := session.Stretch{Since: at(1), Until: at(4), Most: 10} // behind all the others
+			equal(t, "the oldest", ids(newest(t, s, us, old).List), []int{3, 2, 1})
+			equal(t, "their samples", sampleIDs(newestSamples(t, s, old).List), []string{"sample-default-3", "sample-default-2", "sample-default-1"})
 			total, pages, of := 0, 0, session.Stretch{Most: 1 << 30}
 			for more := true; more; pages++ {
 				p := newest(t, s, us, of)

@@ -32,6 +32,8 @@ func modelCases() map[string]func(tester, Store) {
 				equal(t, c.data, got[bool](t)(s.PutPriors(t.Context(), us, c.from, []byte(c.data))), c.ok)
 			}
 			priors(t, s, us, 3, "")
+			equal(t, "the next", got[bool](t)(s.PutPriors(t.Context(), us, 3, []byte("f\x00ur"))), true)
+			priors(t, s, us, 4, "f\x00ur")
 			priors(t, s, them, 0, "")
 		},
 		"the first to set a shared value wins": func(t tester, s Store) {

@@ -42,6 +42,19 @@ func sessionCases() map[string]func(tester, Store) {
 		"a context that is over": sessionContext,
 		"an empty batch is fine": func(t tester, s Store) { write(t, s, session.Batch{}); noSession(t, s, us, 1) },
 		"names of tenants, any":  oddTenants,
+		"the row of a run beside others": func(t tester, s Store) {
+			run := row(us, 2, 2)
+			run.Unit = true
+			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1), run, row(them, 3, 3)}})
+			run.Unit = false // a row does not come back with it
+			for _, want := range []session.Row{row(us, 1, 1), run} {
+				have, ok, err := s.Session(t.Context(), us, want.ID)
+				must(t, err)
+				equal(t, "there", ok, true)
+				equal(t, "row", have, want)
+			}
+			equal(t, "theirs", sessionOf(t, s, them, 3), row(them, 3, 3))
+		},
 		"one batch, one row twice": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 2), row(us, 1, 3), row(us, 1, 1)}})
 			equal(t, "row", sessionOf(t, s, us, 1), row(us, 1, 3))
