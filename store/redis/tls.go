@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 )
 
@@ -30,16 +29,13 @@ func (y *secrecy) set(name, value string) bool {
 	return ok
 }
 
-// config is what the client needs of it, nil where there is no TLS. host is the server's, "" where
-// there are several: each must then prove to be the one that was asked.
-func (y *secrecy) config(host string) (*tls.Config, error) {
+// config is what the client needs of it, nil where there is no TLS. Without a name of its own each
+// server must prove to be the one that was asked.
+func (y *secrecy) config() (*tls.Config, error) {
 	if !y.on {
 		return nil, nil //nolint:nilnil // the client's own way to say it
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: y.skipVerify, ServerName: y.serverName} //nolint:gosec // where the operator says so
-	if c.ServerName == "" && host != "" {
-		c.ServerName, _, _ = net.SplitHostPort(host)
-	}
 	if y.caFile != "" {
 		pem, err := os.ReadFile(y.caFile)
 		if err != nil {

@@ -163,12 +163,8 @@ func (a *address) places(list []string) error {
 	if len(a.hosts) > 1 && !a.cluster && a.master == "" {
 		return fmt.Errorf("%w: several hosts are a Cluster (cluster=true) or a Sentinel group (master=NAME)", ErrURL)
 	}
-	host := ""
-	if !a.cluster && a.master == "" {
-		host = a.hosts[0]
-	}
 	var err error
-	a.tls, err = a.secrecy.config(host)
+	a.tls, err = a.secrecy.config()
 	return err
 }
 

@@ -21,9 +21,6 @@ func (s *Store) SetAside(ctx context.Context, list []session.Aside) error {
 	}
 	return s.update(ctx, "set aside", func(t *tx) error {
 		for i := range list {
-			if err := t.alive(); err != nil {
-				return err
-			}
 			if err := t.setAside(&list[i]); err != nil {
 				return err
 			}

@@ -162,6 +162,15 @@ func (c *conn) number(query string, args ...any) (n int64, err error) {
 	return n, err
 }
 
+// value runs a query for one blob: nil when there is no row, and never nil for one that is empty.
+func (c *conn) value(query string, args ...any) (v []byte, err error) {
+	_, err = c.one(query, func(row []driver.Value) error {
+		v = append([]byte{}, blob(row[0])...)
+		return nil
+	}, args...)
+	return v, err
+}
+
 // inserted says whether an INSERT with ON CONFLICT DO NOTHING made a row, or an UPDATE changed one.
 func inserted(r driver.Result, err error) (bool, error) {
 	if err != nil {

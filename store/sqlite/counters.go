@@ -67,9 +67,6 @@ func (s *sums) store(t *tx) error {
 		return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.scope, b.scope), cmp.Compare(a.day, b.day))
 	})
 	for _, k := range keys {
-		if err := t.alive(); err != nil {
-			return err
-		}
 		if err := t.addRow(k, *s.rows[k]); err != nil {
 			return err
 		}
@@ -78,11 +75,7 @@ func (s *sums) store(t *tx) error {
 }
 
 func (t *tx) addRow(k rowKey, cells []cell) error {
-	var old []byte
-	found, err := t.one("SELECT v FROM counters WHERE tenant = ? AND scope = ? AND day = ?", func(row []driver.Value) error {
-		old = blob(row[0])
-		return nil
-	}, k.tenant, k.scope, int64(k.day))
+	old, err := t.value("SELECT v FROM counters WHERE tenant = ? AND scope = ? AND day = ?", k.tenant, k.scope, int64(k.day))
 	if err != nil {
 		return err
 	}
@@ -92,9 +85,9 @@ func (t *tx) addRow(k rowKey, cells []cell) error {
 	}
 	v := packCells(cells)
 	switch {
-	case found && len(v) == 0: // an undone session leaves nothing behind
+	case old != nil && len(v) == 0: // an undone session leaves nothing behind
 		_, err = t.exec("DELETE FROM counters WHERE tenant = ? AND scope = ? AND day = ?", k.tenant, k.scope, int64(k.day))
-	case found:
+	case old != nil:
 		_, err = t.exec("UPDATE counters SET v = ? WHERE tenant = ? AND scope = ? AND day = ?", v, k.tenant, k.scope, int64(k.day))
 	case len(v) > 0:
 		_, err = t.exec("INSERT INTO counters(tenant, scope, day, v) VALUES(?, ?, ?, ?)", k.tenant, k.scope, int64(k.day), v)
@@ -136,11 +129,7 @@ func eachCell(b []byte, fn func(cell)) error {
 // Counters lists a tenant's counters, sorted by scope, field and day; counters that are zero are
 // left out.
 func (s *Store) Counters(ctx context.Context, tenant string) ([]trial.Delta, error) {
-	return read(ctx, s, func(c *conn) (list []trial.Delta, err error) {
-		n, err := s.tenant(c, tenant)
-		if err != nil || n == 0 {
-			return nil, err
-		}
+	return readOf(ctx, s, tenant, func(c *conn, n int64) (list []trial.Delta, err error) {
 		names := map[string]string{} // a few dozen names stand in every row
 		err = c.query("SELECT scope, day, v FROM counters WHERE tenant = ? ORDER BY scope, day", func(row []driver.Value) error {
 			scope, day := text(row[0]), int32(integer(row[1]))

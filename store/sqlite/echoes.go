@@ -126,9 +126,6 @@ func (t *tx) putEchoes(list []session.Echo) error {
 	}
 	batch := make([]entry, 0, len(list))
 	for _, e := range list {
-		if err := t.alive(); err != nil {
-			return err
-		}
 		tenant, err := t.tenant(e.Tenant)
 		if err != nil {
 			return err

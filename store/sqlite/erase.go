@@ -51,11 +51,7 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
 	gone := map[int64]bool{}
 	for after := []byte{}; ; {
-		victims, err := read(ctx, s, func(c *conn) (list []victim, err error) {
-			n, err := s.tenant(c, tenant)
-			if err != nil || n == 0 {
-				return nil, err
-			}
+		victims, err := readOf(ctx, s, tenant, func(c *conn, n int64) (list []victim, err error) {
 			// Through the index alone: the rows of all other tenants would have to be read
 			// otherwise.
 			err = c.query("SELECT sid, id FROM sessions INDEXED BY sessions_id WHERE id > ? AND tenant = ? ORDER BY id LIMIT ?",
@@ -78,7 +74,7 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 					return err
 				}
 			}
-			return t.alive()
+			return nil
 		})
 		if err != nil {
 			return len(gone), err

@@ -59,9 +59,6 @@ func summed(added map[session.ID]int, left session.Crowded, err error) (map[sess
 func (t *tx) addEntries(k sessionKey, list []feedback.Entry, left *session.Crowded) (changed int, err error) {
 	var has *room
 	for _, e := range list {
-		if err := t.alive(); err != nil {
-			return changed, err
-		}
 		sid, err := t.sid(k, e.At)
 		if err == nil && has == nil {
 			has, err = t.room(sid)
@@ -165,11 +162,7 @@ func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) ([]feed
 		list  []feedback.Entry
 		heard int64
 	}
-	r, err := read(ctx, s, func(c *conn) (r result, err error) {
-		sid, err := s.existing(c, tenant, id)
-		if err != nil || sid == 0 {
-			return r, err
-		}
+	r, err := readSession(ctx, s, tenant, id, func(c *conn, sid int64) (r result, err error) {
 		// First, so that what comes in between is not taken for heard.
 		if r.heard, err = c.number("SELECT n FROM unsettled WHERE sid = ?", sid); err != nil {
 			return r, err

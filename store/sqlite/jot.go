@@ -15,31 +15,15 @@ import (
 
 // Mark reads what was noted of a session, nil when nothing was.
 func (s *Store) Mark(ctx context.Context, tenant string, id session.ID) ([]byte, error) {
-	return read(ctx, s, func(c *conn) (data []byte, err error) {
-		n, err := s.tenant(c, tenant)
-		if err != nil || n == 0 {
-			return nil, err
-		}
-		_, err = c.one("SELECT m.data FROM marks m JOIN sessions s ON s.sid = m.sid WHERE s.id = ? AND s.tenant = ?", func(row []driver.Value) error {
-			data = append([]byte{}, blob(row[0])...)
-			return nil
-		}, id[:], n)
-		return data, err
+	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) ([]byte, error) {
+		return c.value("SELECT data FROM marks WHERE sid = ?", sid)
 	})
 }
 
 // Note reads a note of a tenant, nil when there is none.
 func (s *Store) Note(ctx context.Context, tenant, key string) ([]byte, error) {
-	return read(ctx, s, func(c *conn) (data []byte, err error) {
-		n, err := s.tenant(c, tenant)
-		if err != nil || n == 0 {
-			return nil, err
-		}
-		_, err = c.one("SELECT data FROM notes WHERE tenant = ? AND key = ?", func(row []driver.Value) error {
-			data = append([]byte{}, blob(row[0])...)
-			return nil
-		}, n, key)
-		return data, err
+	return readOf(ctx, s, tenant, func(c *conn, n int64) ([]byte, error) {
+		return c.value("SELECT data FROM notes WHERE tenant = ? AND key = ?", n, key)
 	})
 }
 
@@ -50,14 +34,9 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 		data []byte
 	}
 	for after, more := prefix, true; more; {
-		list, err := read(ctx, s, func(c *conn) (list []note, err error) {
-			n, err := s.tenant(c, tenant)
-			if err != nil || n == 0 {
-				return nil, err
-			}
+		list, err := readOf(ctx, s, tenant, func(c *conn, n int64) (list []note, err error) {
 			err = c.query("SELECT key, data FROM notes WHERE tenant = ? AND key >= ? ORDER BY key LIMIT ?", func(row []driver.Value) error {
-				k, _ := row[0].(string)
-				list = append(list, note{k, append([]byte{}, blob(row[1])...)})
+				list = append(list, note{text(row[0]), blob(row[1])})
 				return ctx.Err()
 			}, n, after, int64(pageRows))
 			return list, err

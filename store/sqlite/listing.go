@@ -70,11 +70,7 @@ func listed[T any](ctx context.Context, s *Store, tenant string, of session.Stre
 		return none, err
 	}
 	most := min(max(of.Most, 1), pageRows)
-	return read(ctx, s, func(c *conn) (p session.Page[T], err error) {
-		n, err := s.tenant(c, tenant)
-		if err != nil || n == 0 {
-			return p, err
-		}
+	return readOf(ctx, s, tenant, func(c *conn, n int64) (p session.Page[T], err error) {
 		from, to := (&span{since: of.Since, until: of.Until}).bounds()
 		size := 0
 		err = c.query(query, func(row []driver.Value) error {

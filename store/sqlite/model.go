@@ -19,9 +19,6 @@ func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) 
 			return err
 		}
 		for _, m := range maxima {
-			if err := t.alive(); err != nil {
-				return err
-			}
 			_, err := t.exec(`INSERT INTO maxima(tenant, scope, field, day, value) VALUES(?, ?, ?, ?, ?)
 				ON CONFLICT DO UPDATE SET value = excluded.value WHERE excluded.value > value`,
 				n, m.Scope, m.Field, int64(m.Day), m.Value)
@@ -35,11 +32,7 @@ func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) 
 
 // Maxima lists what Raise has set, sorted by scope, field and day.
 func (s *Store) Maxima(ctx context.Context, tenant string) ([]trial.Delta, error) {
-	return read(ctx, s, func(c *conn) (list []trial.Delta, err error) {
-		n, err := s.tenant(c, tenant)
-		if err != nil || n == 0 {
-			return nil, err
-		}
+	return readOf(ctx, s, tenant, func(c *conn, n int64) (list []trial.Delta, err error) {
 		err = c.query("SELECT scope, field, day, value FROM maxima WHERE tenant = ? ORDER BY scope, field, day",
 			func(row []driver.Value) error {
 				k := trial.Key{Scope: text(row[0]), Field: text(row[1]), Day: int32(integer(row[2]))}
@@ -57,11 +50,7 @@ type versioned struct {
 
 // Priors is what the replica that refits them published last; version 0 when none did.
 func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data []byte, err error) {
-	v, err := read(ctx, s, func(c *conn) (v versioned, err error) {
-		n, err := s.tenant(c, tenant)
-		if err != nil || n == 0 {
-			return v, err
-		}
+	v, err := readOf(ctx, s, tenant, func(c *conn, n int64) (v versioned, err error) {
 		_, err = c.one("SELECT version, data FROM priors WHERE tenant = ?", func(row []driver.Value) error {
 			v = versioned{integer(row[0]), blob(row[1])}
 			return nil
@@ -91,15 +80,11 @@ func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data [
 	return ok && err == nil, err
 }
 
+const metaByKey = "SELECT value FROM meta WHERE key = ?"
+
 // Meta reads one of the program's own values.
 func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, err error) {
-	v, err := read(ctx, s, func(c *conn) (v []byte, err error) {
-		_, err = c.one("SELECT value FROM meta WHERE key = ?", func(row []driver.Value) error {
-			v = append([]byte{}, blob(row[0])...) // an empty value is not a missing one
-			return nil
-		}, key)
-		return v, err
-	})
+	v, err := read(ctx, s, func(c *conn) ([]byte, error) { return c.value(metaByKey, key) })
 	return v, v != nil, err
 }
 
@@ -114,10 +99,7 @@ func (s *Store) InitMeta(ctx context.Context, key string, value []byte) ([]byte,
 		if _, err := t.exec("INSERT INTO meta(key, value) VALUES(?, ?) ON CONFLICT DO NOTHING", key, append([]byte{}, value...)); err != nil {
 			return err
 		}
-		_, err := t.one("SELECT value FROM meta WHERE key = ?", func(row []driver.Value) error {
-			stands = append([]byte{}, blob(row[0])...)
-			return nil
-		}, key)
+		stands, err = t.value(metaByKey, key)
 		return err
 	})
 	return stands, err

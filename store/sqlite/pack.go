@@ -95,10 +95,10 @@ func (p *packer) pack(doc []byte) ([]byte, error) {
 // unpack undoes pack: JSON begins with a bracket, a frame with its magic number (RFC 8878).
 func (p *packer) unpack(doc []byte) ([]byte, error) {
 	if len(doc) > 0 && doc[0] == packS2 {
-		return p.unpackS2(doc[1:])
+		return unpackS2(doc[1:], packBetter, p.small().Decode)
 	}
 	if len(doc) > 0 && doc[0] == packS2Long {
-		return unpackLong(doc[1:])
+		return unpackS2(doc[1:], packedMost, s2.Decode)
 	}
 	if !bytes.HasPrefix(doc, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
 		return doc, nil
@@ -113,29 +113,14 @@ func (p *packer) unpack(doc []byte) ([]byte, error) {
 	return out, nil
 }
 
-func unpackLong(doc []byte) ([]byte, error) {
+// unpackS2 decodes what s2 made, if it is not longer than most.
+func unpackS2(doc []byte, most int, decode func(room, doc []byte) ([]byte, error)) (out []byte, err error) {
 	n, err := s2.DecodedLen(doc)
-	if err == nil && n > packedMost {
+	if err == nil && n > most {
 		err = s2.ErrTooLarge
 	}
-	var out []byte
 	if err == nil {
-		out, err = s2.Decode(nil, doc)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: a document in it cannot be unpacked: %w", ErrCorrupt, err)
-	}
-	return out, nil
-}
-
-func (p *packer) unpackS2(doc []byte) ([]byte, error) {
-	n, err := s2.DecodedLen(doc)
-	if err == nil && n > packBetter {
-		err = s2.ErrTooLarge
-	}
-	var out []byte
-	if err == nil {
-		out, err = p.small().Decode(make([]byte, n), doc)
+		out, err = decode(make([]byte, n), doc)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: a document in it cannot be unpacked: %w", ErrCorrupt, err)

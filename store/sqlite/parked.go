@@ -100,11 +100,7 @@ func (s *Store) Join(ctx context.Context, tenant string, owners map[session.Echo
 
 // waiting tells for which of the keys feedback waits.
 func (s *Store) waiting(ctx context.Context, tenant string, keys []session.EchoKey) ([]session.EchoKey, error) {
-	return read(ctx, s, func(c *conn) (waiting []session.EchoKey, err error) {
-		n, err := s.tenant(c, tenant)
-		if err != nil || n == 0 {
-			return nil, err
-		}
+	return readOf(ctx, s, tenant, func(c *conn, n int64) (waiting []session.EchoKey, err error) {
 		if some, err := c.number("SELECT 1 FROM parked LIMIT 1"); err != nil || some == 0 {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -239,8 +240,14 @@ func (s *Store) writer(ctx context.Context) (*conn, error) {
 	}
 }
 
-// alive is asked between statements: a caller that gave up shall not keep others waiting.
-func (t *tx) alive() error { return t.ctx.Err() }
+// exec runs a statement of the transaction, while anybody waits for it: a caller that gave up shall
+// not keep others waiting.
+func (t *tx) exec(query string, args ...any) (driver.Result, error) {
+	if err := t.ctx.Err(); err != nil {
+		return nil, err
+	}
+	return t.conn.exec(query, args...)
+}
 
 // retry repeats fn while another process holds the lock, until BusyTimeout or the context ends.
 func (s *Store) retry(ctx context.Context, fn func() error) error {

@@ -25,11 +25,7 @@ const (
 
 // Exchanges lists what is kept of a session, by turn, then as it came in.
 func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
-	return read(ctx, s, func(c *conn) (list []sample.Exchange, err error) {
-		sid, err := s.existing(c, tenant, id)
-		if err != nil || sid == 0 {
-			return nil, err
-		}
+	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) (list []sample.Exchange, err error) {
 		// Not ordered by SQLite: sorting would carry every document through its sorter.
 		rids := map[string]int64{}
 		err = c.query("SELECT rid, data, items FROM exchanges WHERE sid = ?", func(row []driver.Value) error {
@@ -166,11 +162,7 @@ func (p *page[T]) add(row []driver.Value, scan scanner[T]) error {
 
 // SampleSession finds the session that a sample belongs to.
 func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error) {
-	ids, err := read(ctx, s, func(c *conn) (ids []session.ID, err error) {
-		n, err := s.tenant(c, tenant)
-		if err != nil || n == 0 {
-			return nil, err
-		}
+	ids, err := readOf(ctx, s, tenant, func(c *conn, n int64) (ids []session.ID, err error) {
 		err = c.query("SELECT s.id FROM samples m JOIN sessions s ON s.sid = m.sid WHERE m.k = ? AND m.tenant = ? ORDER BY m.rid LIMIT 1",
 			func(row []driver.Value) error {
 				ids = append(ids, toID(blob(row[0])))

@@ -36,11 +36,7 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (sess
 	if !s.heard.may(id) {
 		return session.Row{}, false, ctx.Err()
 	}
-	rows, err := read(ctx, s, func(c *conn) (rows []session.Row, err error) {
-		n, err := s.tenant(c, tenant)
-		if err != nil || n == 0 {
-			return nil, err
-		}
+	rows, err := readOf(ctx, s, tenant, func(c *conn, n int64) (rows []session.Row, err error) {
 		err = c.query("SELECT "+rowColumns+" FROM sessions s WHERE id = ? AND tenant = ? AND data IS NOT NULL",
 			func(row []driver.Value) error {
 				rows = append(rows, toRow(tenant, row))
@@ -113,13 +109,15 @@ func (t *tx) named(k sessionKey, at time.Time) (*named, error) {
 	return n, nil
 }
 
-// existing finds a session for reading; 0 is one that was never heard of.
-func (s *Store) existing(c *conn, tenant string, id session.ID) (int64, error) {
-	n, err := s.tenant(c, tenant)
-	if err != nil || n == 0 {
-		return 0, err
-	}
-	return c.number("SELECT sid FROM sessions WHERE id = ? AND tenant = ?", id[:], n)
+// readSession is read for what hangs on a session; one that was never heard of has nothing.
+func readSession[T any](ctx context.Context, s *Store, tenant string, id session.ID, fn func(c *conn, sid int64) (T, error)) (T, error) {
+	return readOf(ctx, s, tenant, func(c *conn, n int64) (v T, err error) {
+		sid, err := c.number("SELECT sid FROM sessions WHERE id = ? AND tenant = ?", id[:], n)
+		if err != nil || sid == 0 {
+			return v, err
+		}
+		return fn(c, sid)
+	})
 }
 
 // marks are how a row's flags are kept.

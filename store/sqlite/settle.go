@@ -21,11 +21,7 @@ func toApplied(row []driver.Value) session.Applied {
 
 // Applied is what the counters hold for a session; the zero Applied when it was never settled.
 func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error) {
-	return read(ctx, s, func(c *conn) (a session.Applied, err error) {
-		sid, err := s.existing(c, tenant, id)
-		if err != nil || sid == 0 {
-			return a, err
-		}
+	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) (a session.Applied, err error) {
 		return applied(c, sid)
 	})
 }
@@ -53,9 +49,6 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 	err := s.update(ctx, "settle", func(t *tx) error {
 		sum := sums{rows: map[rowKey]*[]cell{}}
 		for i, step := range steps {
-			if err := t.alive(); err != nil {
-				return err
-			}
 			tenant, err := t.tenant(step.Tenant)
 			if err != nil {
 				return err

@@ -51,6 +51,17 @@ func (s *Store) tenant(c *conn, name string) (int64, error) {
 	return id, err
 }
 
+// readOf is read for what a tenant has; one that is not there has nothing.
+func readOf[T any](ctx context.Context, s *Store, tenant string, fn func(c *conn, n int64) (T, error)) (T, error) {
+	return read(ctx, s, func(c *conn) (v T, err error) {
+		n, err := s.tenant(c, tenant)
+		if err != nil || n == 0 {
+			return v, err
+		}
+		return fn(c, n)
+	})
+}
+
 // tenant finds or makes a tenant's number. A new one reaches the cache when the transaction is
 // committed, not before: after a rollback its number could become another's.
 func (t *tx) tenant(name string) (int64, error) {

@@ -25,9 +25,6 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	}
 	return s.update(ctx, "write", func(t *tx) error {
 		for _, r := range b.Rows {
-			if err := t.alive(); err != nil {
-				return err
-			}
 			if err := t.put(r); err != nil {
 				return err
 			}
@@ -120,9 +117,6 @@ func (s *Store) pack(d *session.Documents) (p packed, err error) {
 }
 
 func (t *tx) putExchange(e sample.Exchange, id session.ID, data, items []byte) error {
-	if err := t.alive(); err != nil {
-		return err
-	}
 	tenant, err := t.tenant(e.Tenant)
 	if err != nil {
 		return err
@@ -147,7 +141,7 @@ func (t *tx) await(of *named) (err error) {
 	switch of.state {
 	case stateNamed:
 		of.state = stateOpen
-		_, err = t.exec("UPDATE sessions SET state = ? WHERE sid = ? AND state = ?", int64(stateOpen), of.sid, int64(stateNamed))
+		_, err = t.exec("UPDATE sessions SET state = ? WHERE sid = ?", int64(stateOpen), of.sid)
 	case stateClosed:
 		if !of.asked {
 			n, err := t.number("SELECT 1 FROM settled WHERE sid = ?", of.sid)
@@ -164,9 +158,6 @@ func (t *tx) await(of *named) (err error) {
 }
 
 func (t *tx) putSample(m session.StoredSample, data []byte) error {
-	if err := t.alive(); err != nil {
-		return err
-	}
 	tenant, err := t.tenant(m.Tenant)
 	if err != nil {
 		return err
