@@ -11,17 +11,17 @@ import (
 	"precept/session"
 )
 
-// mark is a place in a list: the time and the row number of the last entry that was handed out.
-type mark struct{ at, rid int64 }
+// place is where a list goes on: the time and the row number of the last entry that was handed out.
+type place struct{ at, rid int64 }
 
-func (m mark) String() string {
-	return strconv.FormatInt(m.at, 36) + "." + strconv.FormatInt(m.rid, 36)
+func (p place) String() string {
+	return strconv.FormatInt(p.at, 36) + "." + strconv.FormatInt(p.rid, 36)
 }
 
-// markOf reads a place; "" is the top of the list.
-func markOf(text string) (m mark, err error) {
+// placeOf reads a place; "" is the top of the list.
+func placeOf(text string) (m place, err error) {
 	if text == "" {
-		return mark{math.MaxInt64, math.MaxInt64}, nil
+		return place{math.MaxInt64, math.MaxInt64}, nil
 	}
 	at, rid, ok := strings.Cut(text, ".")
 	if m.at, err = strconv.ParseInt(at, 36, 64); err == nil {
@@ -65,7 +65,7 @@ func (s *Store) NewestSamples(ctx context.Context, tenant string, of session.Str
 // entries weigh much.
 func listed[T any](ctx context.Context, s *Store, tenant string, of session.Stretch, query string, scan scanner[T]) (session.Page[T], error) {
 	var none session.Page[T]
-	after, err := markOf(of.After)
+	after, err := placeOf(of.After)
 	if err != nil {
 		return none, err
 	}
@@ -80,7 +80,7 @@ func listed[T any](ctx context.Context, s *Store, tenant string, of session.Stre
 			}
 			p.List = append(p.List, v)
 			if size += bytes; len(p.List) == most || size >= pageBytes {
-				p.Next = mark{integer(row[0]), integer(row[1])}.String()
+				p.Next = place{integer(row[0]), integer(row[1])}.String()
 				return errStop
 			}
 			return ctx.Err()

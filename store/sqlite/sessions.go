@@ -120,8 +120,8 @@ func readSession[T any](ctx context.Context, s *Store, tenant string, id session
 	})
 }
 
-// marks are how a row's flags are kept.
-func marks(r *session.Row) (state, standIn int64) {
+// flags are how a row's flags are kept.
+func flags(r *session.Row) (state, standIn int64) {
 	state = stateOpen
 	if r.Closed {
 		state = stateClosed
@@ -147,7 +147,7 @@ func (t *tx) put(r session.Row) error {
 	t.s.heard.add(r.ID)
 	k := sessionKey{tenant, r.ID}
 	started, seen := micros(r.Started), micros(r.Seen)
-	state, standIn := marks(&r)
+	state, standIn := flags(&r)
 	var old struct {
 		sid, started, seen, state, standIn int64
 		empty                              bool
