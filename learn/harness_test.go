@@ -153,6 +153,13 @@ func (f *faulty) Unsettled(ctx context.Context, limit int) ([]session.Unsettled,
 	return f.backend.Unsettled(ctx, limit)
 }
 
+func (f *faulty) Unsampled(ctx context.Context) (int64, error) {
+	if err := f.call("unsampled"); err != nil {
+		return 0, err
+	}
+	return f.backend.Unsampled(ctx)
+}
+
 func (f *faulty) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	if err := f.call("join"); err != nil {
 		return nil, err

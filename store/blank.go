@@ -48,7 +48,7 @@ func (d *delivery) blankOut() {
 	})
 	if err != nil {
 		d.rec.scrub = true // the whole segment goes, as soon as it can
-		d.failedTo(err)
+		d.failedTo("spool", err)
 	}
 }
 

@@ -82,7 +82,7 @@ func (d *delivery) handDown(ctx context.Context, now time.Time) {
 		d.err = d.guard.Err("secure", func() error { return d.keep(wctx, now, failed) })
 	}
 	if d.err != nil && !errors.Is(d.err, ErrVolatile) {
-		d.failedTo(d.err)
+		d.failedTo(stepOf(d.err), d.err)
 		d.retryAt = now.Add(retryAfter)
 	}
 }

@@ -68,7 +68,7 @@ func (r *recorder) putDown(now time.Time) {
 	}
 	if r.putErr != nil {
 		r.state.unspooled.Store(true)
-		r.failedTo(r.putErr)
+		r.failedTo("spool", r.putErr)
 		r.putAt = now.Add(retryAfter)
 	}
 }

@@ -20,7 +20,7 @@ func (d *delivery) handOver(ctx context.Context, p *parcel) error {
 				err = d.sift(ctx, session.Batch{Exchanges: stubs})
 			}
 			if err != nil {
-				return err
+				return &stepError{"write", err}
 			}
 		}
 	}
@@ -75,12 +75,12 @@ type stepError struct {
 func (e *stepError) Error() string { return e.err.Error() }
 func (e *stepError) Unwrap() error { return e.err }
 
-// stepOf names the step that failed.
+// stepOf names the step of a delivery that failed.
 func stepOf(err error) string {
 	if e, ok := errors.AsType[*stepError](err); ok {
 		return e.step
 	}
-	return "spool"
+	return "deliver"
 }
 
 // sift writes a batch in which something can never be stored: everything by itself, and drops what

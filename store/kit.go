@@ -43,10 +43,10 @@ func (k *kit) inTheDark() bool {
 	return k.state.blind.Load() || k.live.blind.Load() > k.state.delivered.Load()
 }
 
-// failedTo tells of a failed write. What it held is kept for the next one.
-func (k *kit) failedTo(err error) {
+// failedTo tells of a failed write, and at which step. What it held is kept for the next one.
+func (k *kit) failedTo(step string, err error) {
 	k.tally.WriteErrors.Add(1)
-	k.opts.Failed(stepOf(err), err)
+	k.opts.Failed(step, err)
 }
 
 // Known says who a session is, and whether the tenant has it.

@@ -443,3 +443,27 @@ func TestABrokenSpoolIsBounded(t *testing.T) {
 	same(t, "books", r.account(true), "301 = 11 + 0 + 0 + 290 full")
 	r.idle()
 }
+
+// A failure is told by the step at which it was met: of the spool only what the spool could not do.
+func TestFailuresAreToldByTheirStep(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	told := func(what string, want ...string) {
+		t.Helper()
+		r.clk.add(syncEvery)
+		r.record()
+		sameList(t, what, r.failed(), want)
+	}
+	r.offer("s", 1)
+	r.be.failNext("sync", 1, errDown)
+	told("the backend does not sync", "sync")
+	r.offer("s", 2)
+	r.be.failNext("write", 1, errDown)
+	told("nor write", "write")
+	told("afterwards")
+	r.Begin(exchange(us, "s", 3, r.clk.now()))
+	r.record()
+	r = r.again(func(o *Options) { o.Backend.(*faulty).failNext("write", 1, errDown) })
+	told("nor take what was under way at the crash", "write")
+	told("afterwards")
+}

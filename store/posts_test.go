@@ -296,3 +296,33 @@ func TestTheTrafficIsHeardLater(t *testing.T) {
 	sameList(t, "failures", r.failed(), []string{"implicit", "implicit"})
 	same(t, "reward", r.reward(id), 1)
 }
+
+// The keys that wait are bounded by number, in each place where they wait. Beyond that feedback on
+// one is parked until it is in the backend; and what has left makes room.
+func TestWaitingKeysAreBounded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.begin(us, "s", picked(true))
+	r.record()
+	gone := session.ID{1}
+	full := make([]session.Echo, maxEchoes)
+	for i := range full {
+		full[i] = session.Echo{Tenant: us, Key: session.EchoKey(i + 1), ID: gone, At: r.clk.now()}
+	}
+	held := session.EchoKey(maxEchoes + 1)
+	hold := func() { r.Hold("late", session.Echo{Tenant: us, Key: held, ID: id, At: r.clk.now()}) }
+	r.Hold("early", full...)
+	hold()
+	same(t, "beside those that are held", r.post(us, held, score("a", 1, 1)).Status, Parked)
+	r.waiting.forget(func(k session.Echo) bool { return k.ID == gone })
+	hold()
+	same(t, "when those are forgotten", r.post(us, held, score("b", 1, 1)).Status, Joined)
+
+	r.be.failNext("write", 1_000, errDown)
+	r.Note(full...)
+	r.spoolUp(r.clk.now(), false)
+	moving := held + 1
+	r.note(moving, id)
+	r.spoolUp(r.clk.now(), false)
+	same(t, "behind those on their way", r.post(us, moving, score("c", 1, 1)).Status, Parked)
+}

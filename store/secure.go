@@ -36,7 +36,7 @@ func (d *delivery) secure(ctx context.Context, now time.Time) error {
 	}
 	if d.books.At != d.synced {
 		if err := d.be.Sync(ctx); err != nil {
-			return err
+			return &stepError{"sync", err}
 		}
 		d.synced = d.books.At
 		d.marks = append(d.marks, mark{now, d.books.clone()})
@@ -82,10 +82,11 @@ func (d *delivery) keepCursor(now time.Time) error {
 	if err == nil {
 		err = d.rec.spool.Keep(c)
 	}
-	if err == nil {
-		d.cursorAt, d.safeAt = now.Add(cursorEvery), c.Safe.At
+	if err != nil {
+		return &stepError{"spool", err}
 	}
-	return err
+	d.cursorAt, d.safeAt = now.Add(cursorEvery), c.Safe.At
+	return nil
 }
 
 // checkpoint is that of this moment. The caller has mu.

@@ -1,0 +1,92 @@
+package learn
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/session"
+)
+
+// calls counts how often the backend was asked for something since the last time.
+func (r *rig) calls(op string) (n int) {
+	for _, asked := range r.be.asked() {
+		if asked == op {
+			n++
+		}
+	}
+	return n
+}
+
+// However many sessions cannot be closed, those behind them are.
+func TestThoseBehindABatchThatIsSetAsideClose(t *testing.T) {
+	t.Parallel()
+	last := sessionOf("last")
+	r := newRig(t, func(o *options) {
+		o.Before = func(step string, id session.ID, _ string) {
+			if step == "close" && id != last {
+				panic("poison")
+			}
+		}
+	})
+	for i := range closeBatch {
+		r.begin(us, fmt.Sprint("s", i), picked(true))
+	}
+	r.clk.add(time.Second)
+	r.begin(us, "last", picked(true))
+	r.age()
+	same(t, "closed", r.applied(last).Version, 1)
+	same(t, "closed in all", r.Learner.Tally.Closed.Load(), 1)
+	same(t, "set aside", r.Store.Tally.SetAside.Load(), closeBatch)
+}
+
+// What a step of the very last correction panics at is written down, too.
+func TestAPanicAtTheStopLeavesItsMark(t *testing.T) {
+	t.Parallel()
+	p := &poison{step: "correct", id: sessionOf("s")}
+	r := newRig(t, func(o *options) { o.Before = p.before })
+	id := r.played("s", picked(true))
+	r.age()
+	r.tell(us, id, score("late", 1, 1))
+	if err := r.drain(); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "met", p.met.Load(), 1)
+	if m := r.marks(); len(m) != 1 || m[0].ID != id || m[0].Step != "correct" {
+		t.Errorf("marks: %+v", m)
+	}
+}
+
+// What no sample knows is counted every few seconds, not at each look for what is to be closed.
+func TestTheUnsampledAreCountedSeldom(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.played("s", picked(true))
+	for _, want := range []int{1, 0, 1, 0} {
+		r.closeDue(r.ctx())
+		same(t, "counted", r.calls("unsampled"), want)
+		r.clk.add(unsampledEvery / 2)
+	}
+}
+
+// A reward that is first told of by the closing itself is one of those after which the priors are
+// fitted anew.
+func TestClosingsBringNewPriors(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.Beliefs(us)
+	r.beliefs.tenants[us].rewards = bandit.RefitEvery - 2
+	for i, fitted := range []bool{false, true, false} {
+		id := r.begin(us, fmt.Sprint("s", i), picked(true))
+		r.Deliver(r.ctx())
+		r.tell(us, id, score("a", 1, 1))
+		r.clk.add(closeAge + time.Second)
+		r.Deliver(r.ctx())
+		r.be.asked()
+		r.closeDue(r.ctx())
+		same(t, "closed", r.applied(id).Told, true)
+		same(t, "priors are written", slices.Contains(r.be.asked(), "priors"), fitted)
+	}
+}
