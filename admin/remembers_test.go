@@ -1,0 +1,104 @@
+package admin
+
+import (
+	"html"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/report"
+)
+
+// What a person has decided on is not asked for again while its file may be as it was, and is asked
+// for again when the decision did not come through.
+func TestQueueForgetsDecisions(t *testing.T) {
+	f, _, _ := withLessons(t, nil)
+	cookie, csrf := f.browser(t)
+	shown := func() (ids string) {
+		page := body(t, f.do(t, "GET", "/queue", bearer(token)))
+		for _, id := range []string{"newer", "waiting"} {
+			if strings.Contains(page, `id="`+id+`"`) {
+				ids += id + " "
+			}
+		}
+		return ids
+	}
+	f.do(t, "POST", "/lessons/waiting/reject", func(r *http.Request) { r.AddCookie(cookie); r.Header.Set(csrfHeader, csrf) })
+	for _, c := range []struct {
+		after time.Duration
+		want  string
+	}{{0, "newer "}, {5 * time.Second, "newer "}, {time.Millisecond, "newer waiting "}} {
+		f.now = f.now.Add(c.after)
+		if got := shown(); got != c.want {
+			t.Errorf("%s later: %q, want %q", c.after, got, c.want)
+		}
+	}
+}
+
+// The navigation says where one is, and nowhere else.
+func TestNavigationSaysWhere(t *testing.T) {
+	f, _, _ := withRoles(t)
+	for at, want := range map[string]string{
+		"/": "Overview", "/lessons": "Lessons", "/lessons/helpful": "Lessons", "/sessions": "Sessions", "/help/DASHBOARD": "Help", "/queue": "Queue",
+	} {
+		_, nav, _ := strings.Cut(body(t, f.do(t, "GET", at, bearer(token))), `<nav aria-label="Pages">`)
+		nav, _, _ = strings.Cut(nav, "</nav>")
+		_, here, _ := strings.Cut(nav, `aria-current="page">`)
+		if strings.Count(nav, "aria-current") != 1 || !strings.HasPrefix(here, want) {
+			t.Errorf("%s: %s", at, nav)
+		}
+	}
+}
+
+// A chart of what was shown since the start holds what was shown, when it was.
+func TestLooksAreDrawn(t *testing.T) {
+	f := newFixture(t, nil)
+	g := &f.reports.report.Global
+	g.Lo, g.Hi, g.Verdict = new(0.05), new(0.15), report.Helps
+	for i := range f.reports.report.Lessons {
+		f.reports.report.Lessons[i].Arm = "an arm of its own"
+	}
+	for _, effect := range []float64{0.125, 0.25} {
+		g.Effect = new(effect)
+		f.do(t, "GET", "/", bearer(token))
+		f.now = f.now.Add(time.Minute)
+	}
+	page := html.UnescapeString(body(t, f.do(t, "GET", "/?window=", bearer(token))))
+	const want = `"days":[1777636800,1777636860,1777636920],"local":true,"series":[{"name":"Effect","colour":"--mark","values":[12.5,25,25],"lo":[5,5,5],"hi":[15,15,15]}]`
+	if !strings.Contains(page, want) {
+		_, chart, _ := strings.Cut(page, "data-chart=")
+		t.Errorf("the chart: %.400s", chart)
+	}
+}
+
+// The scale has its 0, the true effect is told to those who do not see it, and so is a sparkline.
+func TestDrawingsAreLabelled(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Truth = func(string) (float64, bool) { return 0.05, true } })
+	f.reports.report.Lessons = []report.Row{{
+		Slug: "one", State: "active", Effect: new(0.002), Lo: new(-0.004), Hi: new(0.004), Verdict: report.Unproven,
+		Days: []report.Band{{Date: "2026-04-01", Effect: -0.01}, {Date: "2026-04-02", Effect: 0.002}},
+	}}
+	page := body(t, f.do(t, "GET", "/lessons?zoom=1", bearer(token)))
+	for _, want := range []string{
+		">−1.0</text>", ">−0.5</text>", ">0</text>", ">+0.5</text>", ">+1.0</text>", "from −0.4 to +0.4; true effect +5.0",
+		"effect from −1.0 points on 2026-04-01 to +0.2 points on 2026-04-02", `points="1.0,20.0 83.0,2.0"`, "M0 5.0H84", "Forest plot, −1.0 to +1.0 points",
+	} {
+		if !strings.Contains(html.UnescapeString(page), want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	if n := strings.Count(page, `<path class="zero" d="M120.0`); n != 1 {
+		t.Errorf("%d lines at 0", n)
+	}
+}
+
+// Whoever logs out keeps no cookie.
+func TestLogoutTakesTheCookie(t *testing.T) {
+	f := newFixture(t, nil)
+	cookie, csrf := f.browser(t)
+	res := f.do(t, "POST", "/logout", func(r *http.Request) { r.AddCookie(cookie); r.Header.Set(csrfHeader, csrf) })
+	if c := res.Cookies(); len(c) != 1 || c[0].Value != "" || c[0].MaxAge >= 0 || res.Header.Get("Location") != "/login" {
+		t.Errorf("%v, to %q", c, res.Header.Get("Location"))
+	}
+}
