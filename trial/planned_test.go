@@ -105,6 +105,9 @@ func TestPicksFor(t *testing.T) {
 	if p := trial.LookP(0.1, 400, 1); math.Abs(p-0.0455) > 1e-4 { // two standard errors
 		t.Errorf("p %v", p)
 	}
+	if p := trial.LookP(-0.1, 400, 4); math.Abs(p-0.3173) > 1e-4 { // one, below
+		t.Errorf("p %v", p)
+	}
 }
 
 // With the planned picks, the planned look finds what it was to find as often as was said; and what

@@ -70,6 +70,7 @@ func TestWhenThereIsEnough(t *testing.T) {
 	}{
 		{49, 44, 5, false, false},
 		{50, 45, 5, true, false},
+		{50, 5, 45, true, false},
 		{50, 46, 4, false, false},
 		{50, 4, 46, false, false},
 		{99, 50, 49, true, false},
