@@ -78,7 +78,7 @@ type Server struct {
 	faults   note                           // what was wrong at the last reload
 	waiting  note                           // the keys that differ from what is in force until there is a new start
 	shown    atomic.Pointer[configs.Config] // cfg, for whoever looks
-	inFlight sync.WaitGroup                 // requests on the data listener
+	requests inFlight
 }
 
 // New makes a server. It starts and opens nothing.

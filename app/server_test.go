@@ -173,21 +173,11 @@ func TestStopCutsStreams(t *testing.T) {
 	}))
 	defer model.Close()
 	l := starts(t, flags(t, map[string]string{"upstream": model.URL + "/v1", "limits.drain_timeout": "50ms"}))
-	transport := &http.Transport{}
-	defer transport.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, l.data+"/v1/chat/completions", strings.NewReader(`{"messages":[]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := transport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
+	stream := l.opens()
 	if err := l.ends(); !errors.Is(err, app.ErrCut) {
 		t.Errorf("it ends with %v", err)
 	}
-	if _, err := io.ReadAll(res.Body); err == nil {
+	if _, err := io.ReadAll(stream); err == nil {
 		t.Error("the client saw a clean end")
 	}
 }

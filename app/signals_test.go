@@ -2,7 +2,10 @@ package app_test
 
 import (
 	"errors"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,9 +31,15 @@ func signalled(t *testing.T, s os.Signal) {
 }
 
 // Between a signal and the end of the drain delay a server says that it wants no more, and answers
-// all the same who comes. A second signal ends the delay.
+// all the same who comes. A second signal ends the delay; it cuts nothing where nothing is asked, such
+// as on a connection that somebody opened ahead of time.
 func TestDrainDelay(t *testing.T) {
 	l := starts(t, flags(t, map[string]string{"upstream": model(t), "limits.drain_delay": "1h"}), alone)
+	ahead, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(l.data, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ahead.Close() }()
 	signalled(t, syscall.SIGTERM)
 	eventually(t, "/readyz that says no", func() bool { return get(t, l.data+"/readyz", "") == http.StatusServiceUnavailable })
 	if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`); status != http.StatusOK {
@@ -40,10 +49,72 @@ func TestDrainDelay(t *testing.T) {
 		t.Error("it is not healthy while it drains")
 	}
 	signalled(t, syscall.SIGTERM)
-	if err := <-l.over; err != nil && !errors.Is(err, app.ErrCut) { // a connection of ours may have been closing
+	if err := <-l.over; err != nil {
 		t.Error(err)
 	}
 	l.stop()
+}
+
+// While a stream is given time to end, the admin listener says that no more is taken, and the data
+// listener takes no connection. The stream ends whole; a second signal cuts it.
+func TestDrain(t *testing.T) {
+	for _, hurried := range []bool{false, true} {
+		end := make(chan struct{})
+		upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, "data: {}\n\n")
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-end:
+				_, _ = io.WriteString(w, "data: [DONE]\n\n")
+			case <-r.Context().Done():
+			}
+		}))
+		l := starts(t, flags(t, map[string]string{
+			"upstream": upstream.URL + "/v1", "limits.drain_timeout": "1h", "admin.tokens": "[token]",
+		}), alone)
+		stream := l.opens()
+		signalled(t, syscall.SIGTERM)
+		eventually(t, "/readyz of the admin listener that says no", func() bool {
+			return get(t, l.admin+"/readyz", "") == http.StatusServiceUnavailable
+		})
+		eventually(t, "a closed port", func() bool {
+			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(l.data, "http://"))
+			if err == nil {
+				_ = c.Close()
+			}
+			return err != nil
+		})
+		if hurried {
+			signalled(t, syscall.SIGINT)
+		} else {
+			close(end)
+		}
+		body, err := io.ReadAll(stream)
+		if whole := err == nil && strings.HasSuffix(string(body), "[DONE]\n\n"); whole == hurried {
+			t.Errorf("hurried %v: the stream is %q, %v", hurried, body, err)
+		}
+		if err := <-l.over; errors.Is(err, app.ErrCut) != hurried || !hurried && err != nil {
+			t.Errorf("hurried %v: it ends with %v", hurried, err)
+		}
+		l.stop()
+		upstream.Close()
+	}
+}
+
+// opens begins a stream through the server, and gives its body once the first bytes are there.
+func (l *life) opens() io.Reader {
+	l.t.Helper()
+	transport := &http.Transport{}
+	req, err := http.NewRequestWithContext(l.t.Context(), http.MethodPost, l.data+"/v1/chat/completions", strings.NewReader(`{"messages":[]}`))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { _ = res.Body.Close(); transport.CloseIdleConnections() })
+	return res.Body
 }
 
 // A reload takes the file over whole or not at all: what is wrong in it is told in the log and by

@@ -4,15 +4,25 @@ import (
 	"context"
 	"net/http"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// counted keeps account of the requests in flight: closing a server does not wait for its handlers,
-// and what they have to tell the recorder must be told before it goes.
+// inFlight counts the requests on the data listener: closing a server does not wait for its
+// handlers, and what they have to tell the recorder must be told before it goes.
+type inFlight struct {
+	sync.WaitGroup
+	n atomic.Int64
+}
+
+// counted keeps account of the requests in flight.
 func (s *Server) counted(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.inFlight.Add(1)
-		defer s.inFlight.Done()
+		s.requests.Add(1)
+		s.requests.n.Add(1)
+		defer s.requests.Done()
+		defer s.requests.n.Add(-1)
 		h.ServeHTTP(w, r)
 	})
 }
@@ -24,34 +34,26 @@ func (s *Server) stopData(
 	ctx context.Context, data *http.Server, stop <-chan os.Signal,
 ) (cut bool) {
 	s.service.drain()
-	hurry := false
-	if delay := s.cfg.Limits.DrainDelay; delay > 0 && ctx.Err() == nil {
-		timer := time.NewTimer(delay)
-		defer timer.Stop()
+	patient, hurry := context.WithCancel(context.WithoutCancel(ctx))
+	var lookout sync.WaitGroup
+	lookout.Go(func() {
 		select {
-		case <-timer.C:
 		case <-stop:
-			hurry = true
+			hurry()
+		case <-patient.Done():
 		}
+	})
+	if ctx.Err() == nil {
+		_ = Pause(patient, s.cfg.Limits.DrainDelay) // a second signal ends it
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Limits.DrainTimeout)
-	defer cancel()
-	if hurry {
-		cancel()
+	draining, end := context.WithTimeout(patient, s.cfg.Limits.DrainTimeout)
+	defer end()
+	if data.Shutdown(draining) != nil {
+		cut = s.requests.n.Load() > 0 // else connections were open on which nothing was asked
+		_ = data.Close()              // what it would say is that connections were open
 	}
-	done := make(chan error, 1)
-	go func() { done <- data.Shutdown(ctx) }()
-	for waiting := true; waiting; {
-		select {
-		case err := <-done:
-			cut, waiting = err != nil, false
-		case <-stop:
-			cancel() // Shutdown returns with an error
-		}
-	}
-	if cut {
-		_ = data.Close() // what it would say is that connections were open
-	}
+	hurry()
+	lookout.Wait()
 	s.waitInFlight()
 	return cut
 }
@@ -60,7 +62,7 @@ func (s *Server) stopData(
 func (s *Server) waitInFlight() {
 	over := make(chan struct{})
 	go func() {
-		s.inFlight.Wait()
+		s.requests.Wait()
 		close(over)
 	}()
 	timer := time.NewTimer(CutWait)
