@@ -43,7 +43,7 @@ func (w *world) importVerb() *cobra.Command {
 			"twice is there once. " +
 			"No server may run in the data directory meanwhile, unless the store is in Redis. " +
 			"Exit code 1: a transcript could not be read; the others were taken in all the " +
-			"same.",
+			"same. Of a file that cannot be opened nothing is taken in, nor of those beside it.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().StringVar(&f.tenant, "tenant", "default", "the tenant that gets them")
@@ -52,6 +52,13 @@ func (w *world) importVerb() *cobra.Command {
 	)
 	addJSON(c, &f.asJSON)
 	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, files []string) error {
+		for _, file := range files { // no store is made for a name that was mistyped
+			in, err := w.open(file)
+			if err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+			_ = in.Close() // it is read later
+		}
 		s, err := w.openOffline(c.Context(), cfg, offlineUse{create: true, beside: true})
 		if errors.Is(err, errServed) {
 			return fmt.Errorf(

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -78,6 +79,9 @@ func (w *world) runAgent(
 	if err != nil {
 		return err
 	}
+	if _, err := exec.LookPath(args[0]); err != nil { // no server need be started for it
+		return cannotRun(notStarted(err), err)
+	}
 	base, err := w.dataListener(ctx, cfg, &f.at)
 	if errors.Is(err, errNotRunning) {
 		var stop func() error
@@ -109,7 +113,7 @@ func (w *world) runAgent(
 	agent := child{args: p.args, env: environment(p.env), in: w.in, out: w.out, err: w.err}
 	o := agent.run()
 	if o.broken != nil {
-		return &codedError{code: o.code, err: fmt.Errorf("the agent cannot be run: %w", o.broken)}
+		return cannotRun(o.code, o.broken)
 	}
 	if o.sent == 0 || ofItsOwn(o.sent) { // whoever stops an agent does not ask how it went
 		w.judge(ctx, cfg, f, p)
@@ -118,6 +122,10 @@ func (w *world) runAgent(
 		return &codedError{code: o.code}
 	}
 	return nil
+}
+
+func cannotRun(code int, err error) error {
+	return &codedError{code: code, err: fmt.Errorf("the agent cannot be run: %w", err)}
 }
 
 // pointing says who runs, and where.
