@@ -31,8 +31,8 @@ func signalled(t *testing.T, s os.Signal) {
 }
 
 // Between a signal and the end of the drain delay a server says that it wants no more, and answers
-// all the same who comes. A second signal ends the delay; it cuts nothing where nothing is asked, such
-// as on a connection that somebody opened ahead of time.
+// all the same who comes. A second signal ends the delay; it cuts nothing where nothing is asked,
+// such as on a connection that somebody opened ahead of time.
 func TestDrainDelay(t *testing.T) {
 	l := starts(t, flags(t, map[string]string{"upstream": model(t), "limits.drain_delay": "1h"}), alone)
 	ahead, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(l.data, "http://"))

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -34,8 +36,11 @@ func inForce(b *lesson.Book, now time.Time) (n int) {
 }
 
 // failed tells of a step that went wrong beside the requests, a line for each step every ten
-// seconds at most.
+// seconds at most. One that a stop interrupts has not failed: the next start takes it up.
 func (p *parts) failed(step string, err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
 	p.metrics.FailedOpen(step)
 	if away(err) {
 		if p.quiet.allowEvery("store", time.Minute) {

@@ -147,7 +147,7 @@ func (w *world) backtest(
 
 func (w *world) printBacktest(r backtest.Result) {
 	fmt.Fprintf(
-		w.out, "%s would have fired in %d of %d sessions%s\n", r.Slug, r.Fired, r.Sessions,
+		w.out, "%s would have fired in %d of %s%s\n", r.Slug, r.Fired, amount(r.Sessions, "session"),
 		share(r.Fired, r.Sessions),
 	)
 	for _, word := range r.Words {
@@ -170,7 +170,7 @@ func (w *world) printBacktest(r backtest.Result) {
 		fmt.Fprintf(w.out, "  such as %s\n", report.Printable(strings.Join(r.Examples, ", ")))
 	}
 	if r.Near.Sessions > 0 {
-		fmt.Fprintf(w.out, "  near misses in %d others:\n", r.Near.Sessions)
+		fmt.Fprintf(w.out, "  near misses in %s:\n", amount(r.Near.Sessions, "other"))
 	}
 	for _, why := range r.Near.Why {
 		fmt.Fprintf(w.out, "  %6d  %s\n", why.Sessions, report.Printable(why.Word))

@@ -78,7 +78,7 @@ func (w *world) lessonsPush() *cobra.Command {
 		}
 		return w.reply(
 			asJSON, pushed{len(texts), append([]lesson.Event{}, changed...)},
-			"%d lessons pushed: %s", len(texts), tally(changed),
+			"%s pushed: %s", amount(len(texts), "lesson"), tally(changed),
 		)
 	})
 }
@@ -110,7 +110,7 @@ func (w *world) lessonsPull() *cobra.Command {
 			return err
 		}
 		return w.reply(
-			asJSON, map[string]int{"lessons": n}, "%d lessons pulled into %s", n, args[0],
+			asJSON, map[string]int{"lessons": n}, "%s pulled into %s", amount(n, "lesson"), args[0],
 		)
 	})
 }
@@ -140,7 +140,7 @@ func (w *world) readTexts(dir string) (map[string][]byte, error) {
 		fmt.Fprintln(w.err, report.Printable(problems[i].Error()))
 	}
 	if err == nil && len(problems) > 0 {
-		err = fmt.Errorf("%d lessons cannot be read", len(problems))
+		err = fmt.Errorf("%s cannot be read", amount(len(problems), "lesson"))
 	}
 	return texts, err
 }

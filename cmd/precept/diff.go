@@ -67,7 +67,7 @@ func (w *world) lessonsDiff() *cobra.Command {
 		for i := range changes {
 			w.printChange(&changes[i])
 		}
-		fmt.Fprintf(w.out, "%d lessons differ\n", len(changes))
+		fmt.Fprintf(w.out, "differences in %s\n", amount(len(changes), "lesson"))
 		return exit(ok)
 	})
 }

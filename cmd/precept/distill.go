@@ -189,17 +189,17 @@ func (w *world) printDistill(s *distill.Summary, f *distillFlags) error {
 			)
 		}
 	}
-	fmt.Fprintf(w.out, "read %d sessions, %d of them new; judged %d, %d could not be; %d candidates: %d proposed, %d merged into lessons that are there, %d refused\n",
-		s.Read, s.Read-s.Unchanged, s.Judged, s.Failed, s.Candidates, s.Proposed, s.Merged, app.Total(s.Refused))
+	fmt.Fprintf(w.out, "read %s, %d of them new; judged %d, %d could not be; %s: %d proposed, %d merged into lessons that are there, %d refused\n",
+		amount(s.Read, "session"), s.Read-s.Unchanged, s.Judged, s.Failed, amount(s.Candidates, "candidate"), s.Proposed, s.Merged, app.Total(s.Refused))
 	for _, why := range slices.Sorted(maps.Keys(s.Refused)) {
 		fmt.Fprintf(w.out, "  refused %d: %s\n", s.Refused[why], report.Printable(why))
 	}
 	if s.Opinions > 0 {
-		fmt.Fprintf(w.out, "%d opinions on lessons in force\n", s.Opinions)
+		fmt.Fprintf(w.out, "%s on lessons in force\n", amount(s.Opinions, "opinion"))
 	}
 	if s.Tokens > 0 {
 		fmt.Fprintf(
-			w.out, "the judge took %d tokens, %.4f in the prices of the configuration\n", s.Tokens,
+			w.out, "the judge took %s, %.4f in the prices of the configuration\n", amount(s.Tokens, "token"),
 			s.Cost,
 		)
 	}

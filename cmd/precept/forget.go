@@ -88,7 +88,7 @@ func (w *world) runForget(ctx context.Context, cfg *configs.Config, f *forgetFla
 		))
 		return err
 	}
-	_, err = fmt.Fprintf(w.out, "forgotten: %s (%d sessions)\n", report.Printable(what), n)
+	_, err = fmt.Fprintf(w.out, "forgotten: %s (%s)\n", report.Printable(what), amount(n, "session"))
 	return err
 }
 

@@ -143,13 +143,13 @@ func (w *world) printImport(f *importFlags, sum imported) error {
 		}
 	} else {
 		fmt.Fprintf(
-			w.out, "%d transcripts: %d exchanges, %d samples, %d of them new\n", sum.Transcripts,
-			sum.Exchanges, sum.Samples, sum.Fresh,
+			w.out, "%s: %s, %s, %d of them new\n", amount(sum.Transcripts, "transcript"),
+			amount(sum.Exchanges, "exchange"), amount(sum.Samples, "sample"), sum.Fresh,
 		)
 		if sum.OptedOut > 0 {
 			fmt.Fprintf(
-				w.out, "%d exchanges were left out, as the opt-outs of the configuration say\n",
-				sum.OptedOut,
+				w.out, "left out, as the opt-outs of the configuration say: %s\n",
+				amount(sum.OptedOut, "exchange"),
 			)
 		}
 		for _, fault := range sum.Faults {

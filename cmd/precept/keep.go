@@ -163,7 +163,7 @@ func (w *world) lessonsExport() *cobra.Command {
 			}
 		}
 		if format != "jsonl" {
-			fmt.Fprintf(w.out, "%d lessons written into %s\n", n, args[0])
+			fmt.Fprintf(w.out, "%s written into %s\n", amount(n, "lesson"), args[0])
 		}
 		return nil
 	})

@@ -67,6 +67,13 @@ func (w *world) lessonsLint() *cobra.Command {
 	})
 }
 
+// warnOfFaults tells of lesson files that are not in force, where a verb goes on without them.
+func (w *world) warnOfFaults(files int) {
+	fmt.Fprintf(
+		w.err, "precept: faults in %s; precept lessons lint tells them\n", amount(files, "file"),
+	)
+}
+
 // printLint prints findings for people, a line each.
 func (w *world) printLint(l linted) {
 	for _, p := range l.Broken {
@@ -74,11 +81,11 @@ func (w *world) printLint(l linted) {
 	}
 	printFindings(w.out, l.Findings)
 	fmt.Fprintf(
-		w.out, "%d lessons, %d files that cannot be read, %d findings", l.Lessons, len(l.Broken),
-		len(l.Findings),
+		w.out, "%s, %s that cannot be read, %s", amount(l.Lessons, "lesson"),
+		amount(len(l.Broken), "file"), amount(len(l.Findings), "finding"),
 	)
 	if l.Sessions > 0 {
-		fmt.Fprintf(w.out, ", tried on %d sessions", l.Sessions)
+		fmt.Fprintf(w.out, ", tried on %s", amount(l.Sessions, "session"))
 	}
 	fmt.Fprintln(w.out)
 }

@@ -81,7 +81,7 @@ func (w *world) list(ctx context.Context, cfg *configs.Config, f *listFlags) err
 		})
 	}
 	if len(problems) > 0 {
-		fmt.Fprintf(w.err, "%d files have faults: precept lessons lint tells them\n", len(problems))
+		w.warnOfFaults(len(problems))
 	}
 	if f.asJSON {
 		return writeJSON(w.out, list)

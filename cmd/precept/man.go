@@ -26,7 +26,7 @@ func (w *world) man() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(w.out, "%d pages in %s\n", n, args[0])
+			_, err = fmt.Fprintf(w.out, "%s in %s\n", amount(n, "page"), args[0])
 			return err
 		},
 	}

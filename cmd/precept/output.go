@@ -36,6 +36,14 @@ func (w *world) reply(asJSON bool, v any, format string, args ...any) error {
 	return err
 }
 
+// amount is a number of things: 1 lesson, 2 lessons.
+func amount[N int | int64](n N, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprint(n, " ", thing)
+}
+
 // addJSON adds --json.
 func addJSON(c *cobra.Command, asJSON *bool) {
 	c.Flags().BoolVar(asJSON, "json", false, "answer as JSON")

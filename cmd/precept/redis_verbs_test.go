@@ -83,7 +83,7 @@ func TestLessonsInRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	dir := lessonDir(t)
-	if out := mustVerb(t, "lessons", "push", dir, server.URL()); !strings.Contains(out, "1 lessons pushed: 1 new") {
+	if out := mustVerb(t, "lessons", "push", dir, server.URL()); !strings.Contains(out, "1 lesson pushed: 1 new") {
 		t.Error(out)
 	}
 	if out := mustVerb(t, "lessons", "push", dir, server.URL(), "--json"); !strings.Contains(out, `"lessons": 1`) || !strings.Contains(out, `"changes": []`) {

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"os"
+	"os/exec"
+	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -18,6 +21,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 		Setup: func(e *testscript.Env) error {
 			// A shell that points its agents at some API must not change what the scripts see.
 			e.Setenv("OPENAI_BASE_URL", "")
@@ -25,4 +29,20 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 	})
+}
+
+// exits runs a command that must end with a status: exits 2 precept serve --no-such-flag.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS COMMAND...")
+	}
+	err, status := ts.Exec(args[1], args[2:]...), 0
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+		status = ended.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if strconv.Itoa(status) != args[0] {
+		ts.Fatalf("%v ends with %d, not %s", args[1:], status, args[0])
+	}
 }

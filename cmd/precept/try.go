@@ -88,10 +88,7 @@ func (w *world) lessonsTry() *cobra.Command {
 			return writeJSON(w.out, answer)
 		}
 		if len(problems) > 0 {
-			fmt.Fprintf(
-				w.err, "precept: %d files have faults; precept lessons lint tells them\n",
-				len(problems),
-			)
+			w.warnOfFaults(len(problems))
 		}
 		w.printTried(&answer)
 		return nil

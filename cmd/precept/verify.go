@@ -157,7 +157,7 @@ func (w *world) printVerified(v *verified, dry bool) {
 	}
 	if fresh+known > 0 {
 		fmt.Fprintf(
-			w.err, "precept: %d failures recorded in %s, %d were there already\n", fresh,
+			w.err, "precept: %s recorded in %s, %d were there already\n", amount(fresh, "failure"),
 			v.Results[0].Ledger, known,
 		)
 	}

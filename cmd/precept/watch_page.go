@@ -77,7 +77,7 @@ func (p page) turn(t *store.TurnItem) []string {
 	)}
 	if t.Input > 0 {
 		facts = append(facts, fmt.Sprintf(
-			"%d tokens in (%d cached), %d out", t.Input, t.Cached, t.Output,
+			"%s in (%d cached), %d out", amount(t.Input, "token"), t.Cached, t.Output,
 		))
 	}
 	if t.Outcome != sample.Complete {
@@ -149,7 +149,7 @@ func (p page) short(e *store.Entry, text string) string {
 		lines = append(
 			lines,
 			p.wrap(
-				fmt.Sprintf("... %d bytes more; precept export has them", e.Cut), p.width-labelWide,
+				fmt.Sprintf("... %s more; precept export has them", amount(e.Cut, "byte")), p.width-labelWide,
 			)...,
 		)
 	}

@@ -192,7 +192,7 @@ func (w *world) lessonsImport() *cobra.Command {
 			state = "in force"
 		}
 		counts := map[string]int{"taken": taken, "refused": failed}
-		if err := w.reply(asJSON, counts, "%d lessons taken in, %s; %d refused", taken, state, failed); err != nil {
+		if err := w.reply(asJSON, counts, "%s taken in, %s; %d refused", amount(taken, "lesson"), state, failed); err != nil {
 			return err
 		}
 		return exit(failed == 0)
