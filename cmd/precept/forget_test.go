@@ -42,7 +42,7 @@ func TestForgetEverywhere(t *testing.T) {
 	}
 
 	out, complaints, code := verb(t, "", "forget", "--session", "a-"+first, "--yes", "--data-dir", dir)
-	if code != 0 || !strings.Contains(out, "(1 sessions)") {
+	if code != 0 || !strings.Contains(out, "(1 session)") {
 		t.Fatalf("beside the server: %d %s%s", code, out, complaints)
 	}
 	if found := where(files(t, dir), first); len(found) > 0 {

@@ -74,7 +74,7 @@ func TestForgetInRedis(t *testing.T) {
 		}
 	}
 
-	if out := forget("--session", "a-"+first, "--data-dir", dir); !strings.Contains(out, "(1 sessions)") {
+	if out := forget("--session", "a-"+first, "--data-dir", dir); !strings.Contains(out, "(1 session)") {
 		t.Errorf("beside the server: %s", out)
 	}
 	gone(first)
@@ -82,7 +82,7 @@ func TestForgetInRedis(t *testing.T) {
 	if code := p.exit(); code != 0 {
 		t.Fatalf("exit %d\n%s", code, p.log.String())
 	}
-	if out := forget("--session", "a-"+second, "--data-dir", dir); !strings.Contains(out, "(1 sessions)") {
+	if out := forget("--session", "a-"+second, "--data-dir", dir); !strings.Contains(out, "(1 session)") {
 		t.Errorf("without a server: %s", out)
 	}
 	gone(second)
@@ -90,7 +90,7 @@ func TestForgetInRedis(t *testing.T) {
 	if len(where(dump(t, server), third)) == 0 {
 		t.Error("the third session is gone, too")
 	}
-	if out := forget("--tenant", "default", "--data-dir", elsewhere); !strings.Contains(out, "(1 sessions)") {
+	if out := forget("--tenant", "default", "--data-dir", elsewhere); !strings.Contains(out, "(1 session)") {
 		t.Errorf("from another machine: %s", out)
 	}
 	if found := where(dump(t, server), third); len(found) > 0 {

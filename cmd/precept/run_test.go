@@ -83,7 +83,7 @@ func TestRun(t *testing.T) {
 			if !strings.Contains(last.raw, "[check-the-target]") {
 				t.Error("no lesson reached the model:", last.raw)
 			}
-			if !strings.Contains(said, "the verifier failed; session ci-42") || !strings.Contains(said, "1 failures recorded") {
+			if !strings.Contains(said, "the verifier failed; session ci-42") || !strings.Contains(said, "1 failure recorded") {
 				t.Error(said)
 			}
 			if b, _ := os.ReadFile(filepath.Join(dir, "AGENT.md")); !strings.Contains(string(b), "F401 unused thing") || !strings.Contains(string(b), "**Intent ID:** ci-42") {
