@@ -360,3 +360,61 @@ func TestWritersOfOneLog(t *testing.T) {
 		t.Errorf("%d writers are in the log", len(next))
 	}
 }
+
+// What cannot be looked into any more keeps what was read there: of the very file or folder, and
+// only where there was a version that could be used.
+func TestOnlyWhatCannotBeReadIsKept(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
+	put(t, in("web/a.md"), written("a-one"))
+	put(t, in("website.md"), written("b-two"))
+	put(t, in("bad/c.md"), "no lesson")
+	w := lesson.NewWatcher(dir, nil)
+	if book, problems, err := w.Load(); err != nil || book.Len() != 2 || len(problems) != 1 {
+		t.Fatalf("%v %v", err, problems)
+	}
+	for _, folder := range []string{"web", "bad"} {
+		must(t, os.RemoveAll(in(folder)))
+		link(t, folder, in(folder)) // to itself
+	}
+	must(t, os.Remove(in("website.md")))
+	book, problems, err := w.Load()
+	if _, kept := book.Get("a-one"); err != nil || book.Len() != 1 || !kept {
+		t.Fatalf("%v, %d lessons, %v", err, book.Len(), problems)
+	}
+	kept := map[string]bool{}
+	for _, p := range problems {
+		kept[filepath.Base(p.Path)] = kept[filepath.Base(p.Path)] || p.Kept
+	}
+	if !kept["web"] || kept["bad"] {
+		t.Errorf("kept: %v, told %v", kept, problems)
+	}
+}
+
+// A planned trial has enough picks on either side of its coin, and not too many; it ends in one way.
+func TestPlans(t *testing.T) {
+	for _, c := range []struct {
+		plan lesson.TrialPlan
+		fine bool
+	}{
+		{lesson.TrialPlan{}, true},
+		{lesson.TrialPlan{Epsilon: 0.999, Until: 0.001}, true},
+		{lesson.TrialPlan{Epsilon: 1}, false},
+		{lesson.TrialPlan{Epsilon: -0.1}, false},
+		{lesson.TrialPlan{Until: 1}, false},
+		{lesson.TrialPlan{Picks: 50}, true},
+		{lesson.TrialPlan{Picks: 49}, false},
+		{lesson.TrialPlan{Picks: -1}, false},
+		{lesson.TrialPlan{Epsilon: 0.125, Picks: 160}, true}, // twenty on the rarer side
+		{lesson.TrialPlan{Epsilon: 0.125, Picks: 159}, false},
+		{lesson.TrialPlan{Epsilon: 0.875, Picks: 160}, true},
+		{lesson.TrialPlan{Epsilon: 0.875, Picks: 159}, false},
+		{lesson.TrialPlan{Picks: 100_000}, true},
+		{lesson.TrialPlan{Picks: 100_001}, false},
+		{lesson.TrialPlan{Picks: 800, Until: 0.03}, false},
+	} {
+		if err := c.plan.Validate(); (err == nil) != c.fine {
+			t.Errorf("%+v: %v", c.plan, err)
+		}
+	}
+}
