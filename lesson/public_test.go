@@ -391,7 +391,7 @@ func TestOnlyWhatCannotBeReadIsKept(t *testing.T) {
 	}
 }
 
-// A planned trial has enough picks on either side of its coin, and not too many; it ends in one way.
+// A planned trial has enough picks on either side of its coin, not too many, and one way to end.
 func TestPlans(t *testing.T) {
 	for _, c := range []struct {
 		plan lesson.TrialPlan

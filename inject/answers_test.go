@@ -1,0 +1,92 @@
+package inject_test
+
+import (
+	"strings"
+	"testing"
+
+	"precept/bandit"
+	"precept/inject"
+	"precept/lesson"
+	"precept/wire"
+	"precept/writ"
+)
+
+// turnsOf are the user's first message and then a tool result of one conversation, in three
+// dialects.
+func turnsOf(d wire.Dialect) (words, result string) {
+	switch d {
+	case wire.Messages:
+		return `{"model":"m","messages":[{"role":"user","content":"deploy it"}]}`,
+			`{"model":"m","messages":[{"role":"user","content":"deploy it"},{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"sh","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":"done"}]}]}`
+	case wire.Responses:
+		return `{"model":"m","input":[{"role":"user","content":"deploy it"}]}`,
+			`{"model":"m","input":[{"role":"user","content":"deploy it"},{"type":"function_call","call_id":"c1","name":"sh","arguments":"{}"},{"type":"function_call_output","call_id":"c1","output":"done"}]}`
+	default:
+		return `{"model":"m","messages":[{"role":"user","content":"deploy it"}]}`,
+			`{"model":"m","messages":[{"role":"user","content":"deploy it"},{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"sh","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"done"}]}`
+	}
+}
+
+// quoted is a text as it stands in a JSON string.
+func quoted(s string) string {
+	return strings.NewReplacer("\n", `\n`, `"`, `\"`).Replace(s)
+}
+
+// The word that there are commands, and what became of a command, are told once, each at the top of
+// what is new in its turn; from then on they stand there.
+func TestAnswersAreToldOnce(t *testing.T) {
+	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
+		h := newHop("s", inject.Advice)
+		h.injector = inject.New(inject.Config{Writ: true, Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}})
+		words, result := turnsOf(d)
+		first := h.pass(t, lesson.NewBook(nil), d, words)
+		if strings.Count(first, quoted(writ.Advertisement)+"deploy it") != 1 {
+			t.Errorf("%s: the commands are not told before the words:\n%s", d, first)
+		}
+		h.rec.Answers = []string{"[one answer]\n", "[another]\n"}
+		again := h.pass(t, lesson.NewBook(nil), d, words) // the same turn once more: nothing new can hold them
+		if again != first || len(h.rec.Answers) != 2 {
+			t.Errorf("%s: a repeated turn is\n%s\nand was\n%s", d, again, first)
+		}
+		second := h.pass(t, lesson.NewBook(nil), d, result)
+		if strings.Count(second, quoted(writ.Advertisement)+"deploy it") != 1 || strings.Count(second, quoted("[one answer]\n[another]\n\n")+"done") != 1 || len(h.rec.Answers) > 0 {
+			t.Errorf("%s: the answers are not told before the result:\n%s", d, second)
+		}
+		if third := h.pass(t, lesson.NewBook(nil), d, result); third != second {
+			t.Errorf("%s: the turn once more is\n%s\nand was\n%s", d, third, second)
+		}
+	}
+}
+
+// A task that a program has put into the system prompt is searched where the operator names the
+// agent, and nowhere else; the block stands at what is new.
+func TestTasksInTheSystemPrompt(t *testing.T) {
+	const body = `{"model":"m","messages":[{"role":"system","content":"You deploy it."},{"role":"user","content":"begin"}]}`
+	for pattern, searched := range map[string]bool{"": false, "*": true, "coder": true, "CO*": true, "code?": true, "writer": false, "[": false} {
+		h := newHop("s", inject.Advice)
+		h.injector = inject.New(inject.Config{System: []string{pattern}, Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}})
+		got := h.pass(t, chainBook("ask-first"), wire.Chat, body)
+		if searched != strings.Contains(got, `"content":"Lessons from past experience:`) || !strings.Contains(got, `begin"}]}`) {
+			t.Errorf("%q: %s", pattern, got)
+		}
+		if searched == (got == body) {
+			t.Errorf("%q: %s", pattern, got)
+		}
+	}
+}
+
+// What is presented tells how many tokens it takes about: a quarter of the bytes of its lines.
+func TestTokensOfALesson(t *testing.T) {
+	l := &lesson.Lesson{Slug: "ask-first", Title: "Ask first", Advice: strings.Repeat("Ask whoever knows. ", 60), State: lesson.Active}
+	text := l.Text()
+	for _, budget := range []int{0, 300, 100} {
+		cfg := inject.Config{BudgetBytes: budget}
+		block := cfg.Block(l, &text, nil)
+		if shown, bytes := cfg.Present(l, &text, nil), len(inject.Part(block, "ask-first")); block != "" && shown.Tokens != (bytes+3)/4 {
+			t.Errorf("a budget of %d: %d tokens of %d bytes", budget, shown.Tokens, bytes)
+		}
+		if fits := budget != 100; fits != (block != "") || budget > 0 && len(block) > budget {
+			t.Errorf("a budget of %d gives %d bytes", budget, len(block))
+		}
+	}
+}
