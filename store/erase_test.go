@@ -232,3 +232,19 @@ func TestRetention(t *testing.T) {
 	same(t, "shortened while it runs", r.exchanges(young), 0)
 	sameList(t, "failures", r.failed(), nil)
 }
+
+// What was forgotten is not looked at again; what stands beside it is.
+func TestForgottenSessionsAreNotLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	ids := []session.ID{r.begin(us, "gone", picked(true)), r.begin(us, "kept", picked(true))}
+	r.record()
+	for _, id := range ids {
+		r.Touch(us, id)
+		r.Touch("other", id)
+	}
+	r.eraseHere(&session.Erasure{Tenant: us, IDs: ids[:1], At: r.clk.now()})
+	touched := r.Touched()
+	same(t, "the forgotten one", touched[session.Ref{Tenant: us, ID: ids[0]}], false)
+	same(t, "left", len(touched), 3)
+}

@@ -300,6 +300,32 @@ func TestABurstIsPutDownInPieces(t *testing.T) {
 	r.idle()
 }
 
+// The backend is left alone for its time, but for what is many or much.
+func TestWhatIsMuchDoesNotWait(t *testing.T) {
+	t.Parallel()
+	for what, size := range map[string]struct {
+		turns int
+		bytes int64
+		now   bool
+	}{
+		"little": {2, 100, false},
+		"many":   {4 * flushAt, 1, true},
+		"much":   {2, tailBytes / 2, true},
+	} {
+		r := newRig(t, func(o *Options) { o.DeliverEvery, o.HoldBytes = time.Hour, 2*tailBytes })
+		r.offer("first", 1) // from now on it is left alone
+		r.record()
+		for turn := 1; turn <= size.turns; turn++ {
+			r.Offer(Turn{Exchange: exchange(us, "s", turn, r.clk.now()), Size: size.bytes})
+		}
+		r.record()
+		same(t, what+": delivered", r.exchanges(sessionOf("s")) == size.turns, size.now)
+		r.clk.add(time.Hour)
+		r.record()
+		same(t, what+": in its time", r.exchanges(sessionOf("s")), size.turns)
+	}
+}
+
 func TestIncompleteIsCounted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
