@@ -73,7 +73,6 @@ func (w *world) distill() *cobra.Command {
 		&f.printPrompts, "print-prompts", "",
 		"write the judge's prompts into this directory, to be read and changed (distill.prompts), and end",
 	)
-	c.MarkFlagsMutuallyExclusive("once", "follow")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if f.printPrompts != "" {
 			if err := distill.PrintPrompts(f.printPrompts); err != nil {
@@ -112,6 +111,8 @@ func (f *distillFlags) override(cfg *configs.Config) error {
 		))
 	case cfg.Distill.Judge != "rules" && cfg.Distill.Model == "":
 		return misuse(errors.New("--judge names an API; say with --model which model judges"))
+	case f.follow && f.once:
+		return misuse(errors.New("--once reads once and --follow for ever; leave one of them out"))
 	case f.follow && f.dryRun:
 		return misuse(errors.New("--dry-run reads once; leave --follow out"))
 	}
