@@ -184,8 +184,8 @@ func deviation(all []tally, over, under func(tally) float64) float64 {
 // Earn, Earn gains more than Prove, Fixed gains least, and hardly a lesson is called what it is
 // not.
 //
-// The table of docs/EXPERIMENT.md is this test with PRECEPT_WORLDS=120, and with PRECEPT_WORLDS=80
-// and PRECEPT_SESSIONS=40000.
+// The table of docs/EXPERIMENT.md is this test with WORLDS=120, and with WORLDS=80
+// and SESSIONS=40000.
 func TestHoldoutsKeepTheirPromises(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays 180,000 sessions")
@@ -196,7 +196,7 @@ func TestHoldoutsKeepTheirPromises(t *testing.T) {
 		}
 		return usual
 	}
-	worlds, sessions := number("PRECEPT_WORLDS", 6), number("PRECEPT_SESSIONS", 10_000)
+	worlds, sessions := number("WORLDS", 6), number("SESSIONS", 10_000)
 	got := map[bandit.Holdout]tally{}
 	for _, rule := range []bandit.Holdout{bandit.Prove, bandit.Earn, bandit.Fixed} {
 		all, x := played(rule, worlds, sessions)
