@@ -258,12 +258,13 @@ func others(t *[kindCount]rule) {
 		{name: "@tcp", bytes: "@", prev: func(b byte) bool { return b > ' ' }, next: in("tu"), check: (*matcher).dataSource},
 	}}
 	t[secret] = rule{
-		name: "secret", what: "the value of a telling name, and the keys of some forty other vendors, by their prefixes", examples: secretExamples(),
+		name: "secret", what: "the value of a telling name or of a program's password flag, and the keys of some forty other vendors, by their prefixes", examples: secretExamples(),
 		anchors: []anchor{
 			{name: "name:", bytes: ":", prev: named, next: func(b byte) bool { return b != ':' && b != '=' && b != '/' }, check: (*matcher).assignment},
 			{name: "<name>", bytes: ">", prev: mayEndName, next: isKeyByte, check: (*matcher).assignment},
 			{name: "name=", bytes: "=", prev: named, next: func(b byte) bool { return b != '=' }, check: (*matcher).assignment},
 			{name: "name, value", bytes: "vV", prev: edge, next: in("aA"), check: (*matcher).pair},
+			{name: "-p, -a", bytes: "-", prev: func(b byte) bool { return b == ' ' }, next: in("pa"), check: (*matcher).passwordFlag},
 			flag,
 		},
 		prefixes: append(allOf(prefix{class: alnumByte, least: 32}, "xai-", "pplx-", "gsk_"), furtherPrefixes()...),
@@ -290,6 +291,12 @@ func secretExamples() []example {
 		{"<password>hunter22</password>", "<password>[REDACTED:secret:1]</password>"},
 		{`{"name": "DB_PASSWORD", "value": "hunter2"}`, `{"name": "DB_PASSWORD", "value": "[REDACTED:secret:1]"}`},
 		{"mysql --password hunter2 -u x", "mysql --password [REDACTED:secret:1] -u x"},
+		{`{"cmd":"mysqldump -u root -phunter22 shop"}`, `{"cmd":"mysqldump -u root -p[REDACTED:secret:1] shop"}`},
+		{"sshpass -p 'hunter22' ssh bob@host", "sshpass -p '[REDACTED:secret:1]' ssh bob@host"},
+		{"redis-cli -h cache -a hunter22 ping", "redis-cli -h cache -a [REDACTED:secret:1] ping"},
+		{"docker login -u bob -p hunter22 host", "docker login -u bob -p [REDACTED:secret:1] host"},
+		{"mysql -u root -p shop && mkdir -p work/dir2", ""},
+		{"cd mysql; cp -p hunter22 there", ""},
 		{`{"password":"hun\"ter2","x":1}`, `{"password":"[REDACTED:secret:1]","x":1}`},
 		{
 			"gsk" + "_" + alnum36 + " xai" + "-" + alnum36 + " shpat" + "_" + hex32,
