@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+
+	"precept/wire"
 )
 
 // Encoded is an exchange in the form in which it is kept.
@@ -85,8 +87,8 @@ func splitItems(b []byte) []json.RawMessage {
 	if b == nil {
 		return nil
 	}
-	var items []json.RawMessage
-	if err := json.Unmarshal(b, &items); err != nil {
+	items, ok := wire.Elements[json.RawMessage](bytes.Clone(b))
+	if !ok {
 		text, _ := json.Marshal(string(b)) // a string always encodes
 		return []json.RawMessage{text}
 	}

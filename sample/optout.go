@@ -83,35 +83,16 @@ func (o *OptOut) Named(x *Exchange) bool {
 	if len(o.paths) == 0 {
 		return false
 	}
-	for i := range x.Reply.Calls {
-		if o.Hits(x.Reply.Calls[i].Args) {
-			return true
-		}
-	}
-	for _, item := range x.New {
-		if !mayCall(item) || !o.possible(item) {
-			continue
-		}
-		if o.hitsItem(item) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(x.Reply.Calls, func(c Call) bool { return o.Hits(c.Args) }) || slices.ContainsFunc(x.New, o.hitsItem)
 }
 
 // hitsItem looks at the calls of a list item. What cannot be read is looked at whole.
-func (o *OptOut) hitsItem(item []byte) bool {
+func (o *OptOut) hitsItem(item json.RawMessage) bool {
 	calls, ok := wire.CallsIn(item)
 	if !ok {
 		return o.Hits(string(item))
 	}
 	return slices.ContainsFunc(calls, func(call []byte) bool { return o.Hits(string(call)) })
-}
-
-// mayCall dismisses the items that hold no call without decoding them: files that were read are
-// long.
-func mayCall(item []byte) bool {
-	return bytes.Contains(item, []byte("call")) || bytes.Contains(item, []byte("tool_use")) || bytes.Contains(item, []byte(`\u`))
 }
 
 // possible dismisses most arguments without decoding them: written files are long. An escape such

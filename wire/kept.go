@@ -76,6 +76,25 @@ func appendBody(dst []byte, d Dialect, list []byte) []byte {
 	return append(append(dst, list...), '}')
 }
 
+// Elements cuts a JSON array into its elements, which are parts of it. ok is false for what is no
+// array.
+func Elements[T ~[]byte](array []byte) (list []T, ok bool) {
+	s := scanner{b: array}
+	i := s.blank(0)
+	if i == len(array) || array[i] != '[' {
+		return nil, false
+	}
+	i, more := s.open(i, ']', 1)
+	for more {
+		from := i
+		if i = s.value(i, 1); i > 0 {
+			list = append(list, array[from:i])
+		}
+		i, more = s.next(i, ']')
+	}
+	return list, i > 0 && s.blank(i) == len(array)
+}
+
 // CallsIn gives the JSON of the calls in an item of a list, of whichever dialect: also of kinds of
 // calls that are not read elsewhere, because what they name may have to be known all the same. ok
 // is false for what is no item.

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -143,4 +144,26 @@ func TestCallsInTakesWhatever(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A list is cut as encoding/json cuts it.
+func TestElementsAreThoseOfTheArray(t *testing.T) {
+	pieces := []string{`{"a" : 1.0}`, `{`, `]`, `[`, `"`, `,`, `"x"`, ` `, `null`, `[[],7]`, "\n"}
+	rapid.Check(t, func(t *rapid.T) {
+		array := "[" + strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 8).Draw(t, "array"), rapid.SampledFrom([]string{"", ","}).Draw(t, "between")) + "]"
+		var want []json.RawMessage
+		err := json.Unmarshal([]byte(array), &want)
+		got, ok := Elements[json.RawMessage]([]byte(array))
+		if ok != (err == nil) {
+			t.Fatalf("%s: %v, %v", array, ok, err)
+		}
+		if ok && !slices.EqualFunc(got, want, func(x, y json.RawMessage) bool { return string(x) == string(y) }) {
+			t.Fatalf("%s is cut into %q", array, got)
+		}
+	})
+	for _, none := range []string{"", " ", "null", "{}", "7", "[1", "[1] 2"} {
+		if _, ok := Elements[[]byte]([]byte(none)); ok {
+			t.Errorf("%q is an array", none)
+		}
+	}
 }
