@@ -1,12 +1,5 @@
 package bandit
 
-import (
-	"errors"
-	"fmt"
-	"math"
-	"strings"
-)
-
 // Objective is how lessons are chosen.
 type Objective string
 
@@ -30,7 +23,7 @@ const (
 	Fixed Holdout = "fixed" // for ever
 )
 
-// Config is what an operator sets.
+// Config is what an operator sets; package configs has judged it.
 type Config struct {
 	K         int       // picks per decision; 2K over a session
 	Epsilon   float64   // holdout propensity (0.20)
@@ -56,59 +49,3 @@ const (
 
 // uplift says that lessons are chosen by what they change.
 func (c Config) uplift() bool { return c.Objective == "" || c.Objective == Uplift }
-
-// Validate reports every fault of the configuration at once; each says what to write instead.
-func (c Config) Validate() error {
-	return errors.Join(
-		probability("epsilon", "share of picks withheld", c.Epsilon, 0.2),
-		probability("control", "share of sessions without lessons", c.Control, 0.05),
-		c.validateRest(),
-	)
-}
-
-func (c Config) validateRest() error {
-	var errs []error
-	if c.K < 0 {
-		errs = append(errs, fmt.Errorf(
-			"bandit: k is %d: set inject.k to 3, which is usual, or to 0 to inject nothing", c.K,
-		))
-	}
-	if math.IsNaN(c.TokenCost) || math.IsInf(c.TokenCost, 0) || c.TokenCost < 0 {
-		errs = append(errs, fmt.Errorf(
-			"bandit: token_cost is %v: set it to 0 or to the reward that one token is worth, e.g. 0.00001",
-			c.TokenCost,
-		))
-	}
-	switch c.Objective {
-	case "", Uplift, Raw, Random, All:
-	default:
-		errs = append(errs, fmt.Errorf(
-			"bandit: objective %q is unknown: use uplift, raw, random or all", c.Objective,
-		))
-	}
-	switch c.Holdout {
-	case "", Prove, Earn, Fixed:
-	default:
-		errs = append(errs, fmt.Errorf(
-			"bandit: holdout %q is unknown: use prove, earn or fixed", c.Holdout,
-		))
-	}
-	if strings.ContainsRune(c.Salt, 0) {
-		errs = append(errs, errors.New(
-			"bandit: salt holds a zero byte, which separates the parts of a coin: use printable text",
-		))
-	}
-	return errors.Join(errs...)
-}
-
-// probability refuses what is no probability. NaN fails every comparison, so it is asked for by
-// name: a coin compared with NaN would silently inject always.
-func probability(name, what string, p, usual float64) error {
-	if math.IsNaN(p) || math.IsInf(p, 0) || p < 0 || p > 1 {
-		return fmt.Errorf(
-			"bandit: %s (%s) is %v: set it to a number from 0 to 1 (%v is usual)", name, what, p,
-			usual,
-		)
-	}
-	return nil
-}

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bufio"
-	"errors"
 	"io"
 	"log"
 	"log/slog"
@@ -131,7 +130,7 @@ func (p *Proxy) configure(c *configs.Config) error {
 		salt, s.excluded = p.keys.salt, p.keys.unsure
 	}
 	in := Injection(c, salt)
-	if err := errors.Join(in.Validate(), in.Bandit.Validate()); err != nil {
+	if err := in.Validate(); err != nil {
 		return err
 	}
 	s.injector, s.experiment = inject.New(in), in.Bandit
