@@ -15,68 +15,49 @@ import (
 const maxCanon = 256 << 10
 
 // canonicalArgs is a call's arguments in a form in which equal calls are equal: keys sorted, white
-// space gone, descriptions that the model writes anew each time dropped. words are values that
-// every spelling of these arguments holds literally: what does not contain them is another call.
-func canonicalArgs(args string) (canon string, words []string) {
-	return wording().canonicalArgs(args)
-}
-
-func (p *phrases) canonicalArgs(args string) (canon string, words []string) {
+// space gone, descriptions that the model writes anew each time dropped. Numbers stay as they are
+// spelled: 1 and 1.0 are different calls.
+func (p *phrases) canonicalArgs(args string) string {
 	trimmed := strings.TrimSpace(args)
 	if trimmed == "" {
-		return "{}", nil
+		return "{}"
 	}
 	if len(trimmed) > maxCanon {
-		return trimmed, longest(nil, trimmed[:maxCanon])
+		return trimmed
 	}
 	dec := json.NewDecoder(strings.NewReader(trimmed))
 	dec.UseNumber()
 	var v any
 	if err := dec.Decode(&v); err != nil || dec.More() {
-		flat := strings.Join(strings.Fields(trimmed), " ")
-		return flat, longest(nil, flat)
+		return oneSpace(trimmed)
 	}
-	c := canoniser{known: p}
-	out, err := json.Marshal(c.value(v, true))
+	if top, ok := v.(map[string]any); ok && p.hasWork(maps.Keys(top)) {
+		maps.DeleteFunc(top, func(k string, _ any) bool { return p.describes(k) })
+	}
+	out, err := json.Marshal(p.canonical(v))
 	if err != nil { // what was decoded always encodes
-		return trimmed, nil
+		return trimmed
 	}
-	return string(out), append(c.numbers, c.words...)
+	return string(out)
 }
 
-// canoniser makes values canonical in place, and collects words on the way.
-type canoniser struct {
-	known   *phrases
-	words   []string
-	numbers []string // kept as they are spelled: 1 and 1.0 are different calls
-}
-
-func (c *canoniser) value(v any, top bool) any {
+// canonical makes a value canonical in place.
+func (p *phrases) canonical(v any) any {
 	switch x := v.(type) {
 	case map[string]any:
-		if top && c.known.hasWork(maps.Keys(x)) {
-			maps.DeleteFunc(x, func(k string, _ any) bool { return c.known.describes(k) })
-		}
 		for k, e := range x {
 			cmd, ok := e.(string)
-			if ok && c.known.isKey("command", k) && !strings.ContainsAny(cmd, "'\"`\\\n") {
+			if ok && p.isKey("command", k) && !strings.ContainsAny(cmd, "'\"`\\\n") {
 				e = oneSpace(cmd)
 			}
-			x[k] = c.value(e, false)
+			x[k] = p.canonical(e)
 		}
 	case []any:
 		for i := range x {
-			x[i] = c.value(x[i], false)
+			x[i] = p.canonical(x[i])
 		}
 	case string:
-		s := strings.TrimSpace(x)
-		if c.words = longest(c.words, s); len(s) < len(x) {
-			return s
-		}
-	case json.Number:
-		if len(c.numbers) < 3 && len(x) > 1 {
-			c.numbers = append(c.numbers, x.String())
-		}
+		return strings.TrimSpace(x)
 	}
 	return v
 }
@@ -93,6 +74,9 @@ func (p *phrases) hasWork(keys iter.Seq[string]) bool {
 	}
 	return false
 }
+
+// oneSpace folds white space.
+func oneSpace(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // longest keeps the three longest runs of plain letters and digits: they stand in every JSON
 // spelling of the text as they are, whatever a serialiser escapes.
@@ -132,12 +116,16 @@ func keepLongest(have []string, w string) []string {
 	return have
 }
 
-// literals are such words without the canonical form, which costs much more and is hardly ever
-// needed: few calls were made before.
+// literals are values that every spelling of the arguments holds literally: what does not contain
+// them is another call. The canonical form costs much more and is hardly ever needed: few calls
+// were made before.
 func (c *toolCall) literals(args string) []string {
-	if c.args.kind != laxObject {
-		_, words := canonicalArgs(args)
-		return words
+	switch c.args.kind {
+	case laxObject:
+	case laxArray:
+		return c.args.literals(nil)
+	default: // it was not read
+		return longest(nil, cutText(args, maxCanon))
 	}
 	drop, words := c.known.hasWork(slices.Values(c.args.keys)), make([]string, 0, 3)
 	for i, k := range c.args.keys {
@@ -165,11 +153,11 @@ func (v laxValue) literals(have []string) []string {
 }
 
 // callKey is the identity of a call: its tool and canonical arguments.
-func callKey(tool, canon string) uint64 {
+func callKey(tool, args string) uint64 {
 	var d xxhash.Digest
 	d.Reset()
 	_, _ = d.WriteString(tool)
 	_, _ = d.Write([]byte{0})
-	_, _ = d.WriteString(canon)
+	_, _ = d.WriteString(wording().canonicalArgs(args))
 	return d.Sum64()
 }

@@ -15,17 +15,11 @@ const (
 	deltaSize    = 8 + 8 + 2 + 2 + 2 // key, sum, code, batch, flags
 )
 
-// The flags of a step that is carried.
-const (
-	deltaPerson = 1 << iota
-	deltaReopens
-	deltaError
-	deltaSkipped // pending or refused
-	deltaChanging
-	deltaRepeats
-	deltaSilent
-	deltaWarned
-)
+// flags are what is carried of a step in one bit each, the lowest first; skipped is pending or
+// refused.
+func (s *step) flags(failed, skipped *bool) [8]*bool {
+	return [...]*bool{&s.person, &s.reopens, failed, skipped, &s.changing, &s.repeats, &s.silent, &s.warned}
+}
 
 // LoopsDelta is Loops for requests that do not hold their history: state is what the last call
 // returned (nil at first), next what to keep. A retry must be given the state of its first attempt.
@@ -59,29 +53,23 @@ func writeDelta(steps []*step) []byte {
 	out := make([]byte, 1, 1+len(steps)*deltaSize)
 	out[0] = deltaVersion
 	for _, s := range steps {
-		var flags uint16
-		set := func(yes bool, flag uint16) {
-			if yes {
-				flags |= flag
-			}
-		}
+		var v Judgement
 		var key, sum uint64
-		var code int
-		set(s.person, deltaPerson)
-		set(s.person && s.opens(), deltaReopens)
-		set(s.warned, deltaWarned)
-		if !s.person {
-			v := s.outcome()
-			key, sum, code = s.identity(), s.result(), v.Code
-			set(v.Outcome == Error, deltaError)
-			set(v.Outcome == Pending || v.Outcome == Refusal, deltaSkipped)
-			set(s.changing, deltaChanging)
-			set(s.repeats, deltaRepeats)
-			set(s.silent, deltaSilent)
+		if s.person {
+			s.opens()
+		} else {
+			v, key, sum = s.outcome(), s.identity(), s.result()
+		}
+		failed, skipped := v.Outcome == Error, v.Outcome == Pending || v.Outcome == Refusal
+		var flags uint16
+		for i, flag := range s.flags(&failed, &skipped) {
+			if *flag {
+				flags |= 1 << i
+			}
 		}
 		out = binary.LittleEndian.AppendUint64(out, key)
 		out = binary.LittleEndian.AppendUint64(out, sum)
-		out = binary.LittleEndian.AppendUint16(out, uint16(code))    //nolint:gosec // small
+		out = binary.LittleEndian.AppendUint16(out, uint16(v.Code))  //nolint:gosec // small
 		out = binary.LittleEndian.AppendUint16(out, uint16(s.batch)) //nolint:gosec // see LoopsDelta
 		out = binary.LittleEndian.AppendUint16(out, flags)
 	}
@@ -95,24 +83,23 @@ func readDelta(state []byte) []*step {
 	}
 	var steps []*step
 	for b := state[1:]; len(b) > 0; b = b[deltaSize:] {
-		flags := binary.LittleEndian.Uint16(b[20:])
 		s := &step{
 			key: binary.LittleEndian.Uint64(b), keyed: true,
 			sum: binary.LittleEndian.Uint64(b[8:]), summed: true,
-			batch:  int(binary.LittleEndian.Uint16(b[18:])),
-			person: flags&deltaPerson != 0, heard: true, reopens: flags&deltaReopens != 0,
-			changing: flags&deltaChanging != 0, repeats: flags&deltaRepeats != 0,
-			silent: flags&deltaSilent != 0, warned: flags&deltaWarned != 0,
-			looked: true, judged: true,
+			batch: int(binary.LittleEndian.Uint16(b[18:])),
+			heard: true, looked: true, judged: true,
 			judgement: Judgement{
 				Outcome: OK,
 				Code:    int(int16(binary.LittleEndian.Uint16(b[16:]))), //nolint:gosec // as written
 			},
 		}
-		switch {
-		case flags&deltaError != 0:
+		var failed, skipped bool
+		for i, flag := range s.flags(&failed, &skipped) {
+			*flag = binary.LittleEndian.Uint16(b[20:])&(1<<i) != 0
+		}
+		if failed {
 			s.judgement.Outcome = Error
-		case flags&deltaSkipped != 0:
+		} else if skipped {
 			s.judgement.Outcome = Refusal
 		}
 		steps = append(steps, s)

@@ -10,14 +10,10 @@ import (
 // fields of the object itself and of the places where APIs wrap their answer. Fields of the data
 // inside are data. said is false when the structure settles nothing.
 func envelope(v laxValue, call *toolCall, depth int) (judgement Judgement, said bool) {
-	switch v.kind {
-	case laxObject:
-		return objectJudgement(v, call, depth)
-	case laxArray:
+	if v.kind == laxArray {
 		return arrayJudgement(v, call, depth)
-	case laxNone, laxString, laxNumber, laxBool:
 	}
-	return Judgement{}, false
+	return objectJudgement(v, call, depth)
 }
 
 func arrayJudgement(v laxValue, call *toolCall, depth int) (Judgement, bool) {
@@ -150,16 +146,9 @@ func (p *phrases) errorField(v laxValue) string {
 
 // saysNo: the field of an object is false. A 0 among many fields may be a number of things.
 func saysNo(field, object laxValue) bool {
-	switch field.kind {
-	case laxBool:
-		return !field.yes
-	case laxString:
-		return strings.EqualFold(field.raw, "false")
-	case laxNumber:
-		return field.num == 0 && len(object.keys) <= 4
-	case laxNone, laxObject, laxArray:
-	}
-	return false
+	return field.kind == laxBool && !field.yes ||
+		field.kind == laxString && strings.EqualFold(field.raw, "false") ||
+		field.kind == laxNumber && field.num == 0 && len(object.keys) <= 4
 }
 
 // statusField: {"status":404,"title":...}, {"statusCode":"500"}, {"status":"error"}.

@@ -39,10 +39,13 @@ func (p *phrases) unframe(text string) shellResult {
 	return r
 }
 
-func (r *shellResult) set(num string) {
-	if n, err := strconv.Atoi(strings.TrimSpace(num)); err == nil {
+// set takes the exit code, if it is a number.
+func (r *shellResult) set(num string) bool {
+	n, err := strconv.Atoi(strings.TrimSpace(num))
+	if err == nil {
 		r.code, r.coded = n, true
 	}
+	return err == nil
 }
 
 // head reads the lines of a frame before the output. It stops at the first line that is not one of
@@ -56,7 +59,7 @@ func (r *shellResult) head() {
 		case hasPrefixOf(t, r.known.lists["frame-head"]):
 		case t == "Script failed":
 			r.set("1")
-		case r.known.framedCode(t, r):
+		case r.framedCode(t):
 		case strings.HasPrefix(t, "Output:") || strings.HasPrefix(t, "Code output:"):
 			_, out, _ := strings.Cut(line, "utput:")
 			r.body = out
@@ -87,7 +90,7 @@ func (r *shellResult) tags(text string) bool {
 		if !ok {
 			continue
 		}
-		if r.set(inner); !r.coded {
+		if !r.set(inner) {
 			continue
 		}
 		var printed []string
@@ -104,55 +107,26 @@ func (r *shellResult) tags(text string) bool {
 	return false
 }
 
-// framedCode reads a line that is nothing but an exit code.
-func (p *phrases) framedCode(t string, r *shellResult) bool {
-	code, ok := p.codeLine(t)
-	if ok {
-		r.code, r.coded = code, true
-	}
-	return ok
-}
-
-// codeLine reads the code of a line that is nothing but that: "Exit code: 1", "[EXIT_CODE=2]",
+// framedCode reads a line that is nothing but an exit code: "Exit code: 1", "[EXIT_CODE=2]",
 // "Process exited with code 3 (killed)".
-func (p *phrases) codeLine(t string) (code int, ok bool) {
+func (r *shellResult) framedCode(t string) bool {
 	if len(t) < 4 || len(t) > 80 {
-		return 0, false
+		return false
 	}
 	bare := strings.Trim(t, "[]<>().*#= ")
 	bare, _, _ = strings.Cut(bare, " (")
-	at := len(bare)
-	for at > 0 && isDigit(bare[at-1]) {
-		at--
+	says := strings.TrimRight(bare, "0123456789")
+	if len(says) == len(bare) || len(bare)-len(says) > 10 {
+		return false
 	}
-	if at == len(bare) || len(bare)-at > 10 {
-		return 0, false
-	}
-	if at > 0 && bare[at-1] == '-' {
-		at--
-	}
-	var key [40]byte
-	n := 0
-	for _, c := range []byte(bare[:at]) {
-		switch {
-		case c >= 'A' && c <= 'Z':
-			c += 'a' - 'A'
-		case strings.IndexByte(" _-:=", c) >= 0:
-			continue
-		case c < 'a' || c > 'z':
-			return 0, false
+	says = strings.TrimSuffix(says, "-")
+	key := strings.Map(func(c rune) rune {
+		if strings.ContainsRune(" _-:=", c) {
+			return -1
 		}
-		if n == len(key) {
-			return 0, false
-		}
-		key[n] = c
-		n++
-	}
-	if !p.saysCode(string(key[:n]), strings.IndexByte("[<(", t[0]) >= 0) {
-		return 0, false
-	}
-	code, err := strconv.Atoi(bare[at:])
-	return code, err == nil
+		return c
+	}, strings.ToLower(says))
+	return r.known.saysCode(key, strings.IndexByte("[<(", t[0]) >= 0) && r.set(bare[len(says):])
 }
 
 // saysCode: the letters before a number say that it is how a command ended. Scripts say "exit 1"
@@ -186,27 +160,16 @@ func (r *shellResult) tail() {
 // tailLine reads one line of a frame's end.
 func (r *shellResult) tailLine(t string) bool {
 	switch {
-	case t == "", hasPrefixOf(t, r.known.lists["frame-tail"]), r.known.framedCode(t, r):
+	case t == "", hasPrefixOf(t, r.known.lists["frame-tail"]), r.framedCode(t):
 		return true
 	}
 	bare := strings.Trim(t, "[]<>.")
 	if strings.HasPrefix(bare, "shellId: ") { // copilot: the shell's number counts up
 		if _, num, ok := strings.Cut(bare, "completed with exit code "); ok {
-			return r.setIf(num)
+			return r.set(num)
 		}
 	}
 	return false
-}
-
-func (r *shellResult) setIf(num string) bool {
-	before := r.coded
-	r.coded = false
-	r.set(num)
-	if !r.coded {
-		r.coded = before
-		return false
-	}
-	return true
 }
 
 // leadingCode reads the forms in which a failed call's first line tells the code in the middle of a

@@ -9,8 +9,6 @@ type Signal struct {
 	Feeling   Feeling // approval, correction, rejection
 	Tier      int     // 2 a verifier's outcome, 3 implicit
 	Rule      string  // which rule read it
-	Index     int     // of the item
-	CallID    string  // of the tool result, "" for words
 	Sentiment bool    // read from a person's words: a reward only where the operator asks
 }
 
@@ -40,7 +38,6 @@ func (r *Results) Signals(req *wire.Request, mem func(callID string) (wire.Call,
 		for _, res := range it.Results {
 			s, ok := r.signal(req, res, mem)
 			if ok && !r.automatic(req, i, s.Rule, res.Text) {
-				s.Index = i
 				out = append(out, s)
 			}
 		}
@@ -51,9 +48,7 @@ func (r *Results) Signals(req *wire.Request, mem func(callID string) (wire.Call,
 		if turn.Feeling == Neutral || turn.Feeling == Thanks && !turn.Interrupt {
 			continue
 		}
-		out = append(out, Signal{
-			Feeling: turn.Feeling, Tier: tierImplicit, Rule: turn.Rule, Index: i, Sentiment: !turn.Interrupt,
-		})
+		out = append(out, Signal{turn.Feeling, tierImplicit, turn.Rule, !turn.Interrupt})
 	}
 	return out
 }
@@ -69,14 +64,13 @@ func (r *Results) signal(
 	j := r.of(made.Name, made.Args, res.Text, res.IsError)
 	v := j.outcome()
 	if v.Outcome == Refusal {
-		s := Signal{Feeling: Rejection, Tier: tierImplicit, Rule: v.Rule, CallID: res.CallID}
-		return s, v.By == Person
+		return Signal{Feeling: Rejection, Tier: tierImplicit, Rule: v.Rule}, v.By == Person
 	}
 	kind, passed, ok := verification(j.look(), v, res.Text)
 	if !ok {
 		return Signal{}, false
 	}
-	s := Signal{Feeling: Rejection, Tier: tierVerifier, Rule: "verify:" + kind, CallID: res.CallID}
+	s := Signal{Feeling: Rejection, Tier: tierVerifier, Rule: "verify:" + kind}
 	if passed {
 		s.Feeling = Approval
 	}

@@ -26,8 +26,7 @@ const (
 type toolCall struct {
 	known   *phrases
 	kind    kind
-	name    string
-	words   []string // of the name
+	words   []string // of its name
 	args    laxValue
 	command string       // the command or code that it runs
 	shell   shellCommand // of command, where it is a shell's
@@ -38,7 +37,7 @@ const maxCommand = 4096
 
 // lookAt finds out what a call is for.
 func (p *phrases) lookAt(name, args string) toolCall {
-	c := toolCall{known: p, shell: shellCommand{known: p}, name: name, words: nameWords(name)}
+	c := toolCall{known: p, shell: shellCommand{known: p}, words: nameWords(name)}
 	c.args, _ = parseLax(args)
 	if c.args.kind == laxNone && args != "" && !strings.HasPrefix(args, "{") {
 		c.command = args // a custom tool's input

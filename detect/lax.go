@@ -60,19 +60,10 @@ func (v laxValue) get(names ...string) (laxValue, bool) {
 
 // empty says that a value carries nothing: null, "", {}, [], false, 0.
 func (v laxValue) empty() bool {
-	switch v.kind {
-	case laxString:
+	if v.kind == laxString {
 		return strings.TrimSpace(v.raw) == ""
-	case laxNumber:
-		return v.num == 0
-	case laxBool:
-		return !v.yes
-	case laxObject, laxArray:
-		return len(v.vals) == 0
-	case laxNone:
-		return true
 	}
-	return true
+	return v.num == 0 && !v.yes && len(v.vals) == 0
 }
 
 // parseLax reads the object or array that text begins with. ok is false when text is neither, or

@@ -20,10 +20,10 @@ func (p *phrases) failLine(t string) (string, weight) {
 	if len(t) < 4 || len(t) > 2000 {
 		return "", nothing
 	}
-	if rule := cmp.Or(p.strong.of(t), testsFailed(t), buildFailed(t), toolFailed(t)); rule != "" {
+	if rule := cmp.Or(p.strong.rule(t), testsFailed(t), buildFailed(t), toolFailed(t)); rule != "" {
 		return rule, strong
 	}
-	if rule := cmp.Or(p.weak.of(t), p.errorReported(t), errorAtPlace(t)); rule != "" {
+	if rule := cmp.Or(p.weak.rule(t), p.errorReported(t), errorAtPlace(t)); rule != "" {
 		return rule, weak
 	}
 	return "", nothing

@@ -13,7 +13,6 @@ type Loop struct {
 	CallID string // of the call whose result is to be warned of
 	Tool   string
 	Args   string // as sent
-	Count  int    // how many times the call came back alike, this one included
 	Rule   string // "failed-again", "same-again", "cycle"
 }
 
@@ -66,8 +65,7 @@ func (s *step) look() *toolCall {
 
 func (s *step) identity() uint64 {
 	if !s.keyed {
-		canon, _ := canonicalArgs(s.args)
-		s.key, s.keyed = callKey(s.tool, canon), true
+		s.key, s.keyed = callKey(s.tool, s.args), true
 	}
 	return s.key
 }
@@ -108,7 +106,7 @@ func judge(steps func(int) *step) (Loop, bool) {
 		return Loop{}, false
 	}
 	count, warned := streak(steps)
-	loop := Loop{Index: now.item, CallID: now.callID, Tool: now.tool, Args: now.args, Count: count}
+	loop := Loop{Index: now.item, CallID: now.callID, Tool: now.tool, Args: now.args}
 	switch {
 	case warned:
 		return Loop{}, false
@@ -278,11 +276,6 @@ func (c *toolCall) writesFixes() bool {
 		}
 	}
 	return false
-}
-
-// personStep makes the step of a person's turn.
-func personStep(item int, words string) *step {
-	return &step{item: item, person: true, words: words}
 }
 
 // speaks says whether item i is a turn of a person: words of a user that no agent wrote.

@@ -87,10 +87,7 @@ func (p *phrases) outputFails(body string) (string, bool) {
 			lines = append(lines, t)
 		}
 	}
-	if len(lines) == 0 {
-		return "", false
-	}
-	if looksLikeCode(lines) {
+	if len(lines) == 0 || looksLikeCode(lines) {
 		return "", false
 	}
 	done := false
@@ -100,8 +97,8 @@ func (p *phrases) outputFails(body string) (string, bool) {
 	if rule, bad := p.statement(lines[0]); bad && !done && rule != "no-such" {
 		return rule, true
 	}
-	if rule, bad := nodeDied(lines); bad {
-		return rule, true
+	if nodeDied(lines) {
+		return "node", true
 	}
 	if tracebackEnds(body) {
 		return "traceback", true
@@ -146,13 +143,10 @@ func tracebackEnds(body string) bool {
 
 // nodeDied: node prints the stack and, last of all, its own version when an exception ends the
 // program.
-func nodeDied(lines []string) (string, bool) {
-	for _, t := range lines[max(len(lines)-8, 0):] {
-		if strings.HasPrefix(t, "Node.js v") && len(t) < 24 {
-			return "node", true
-		}
-	}
-	return "", false
+func nodeDied(lines []string) bool {
+	return slices.ContainsFunc(lines[max(len(lines)-8, 0):], func(t string) bool {
+		return strings.HasPrefix(t, "Node.js v") && len(t) < 24
+	})
 }
 
 // looksLikeCode: a diff or numbered source lines; whatever they say, they say it of a program.

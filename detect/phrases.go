@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"slices"
@@ -39,11 +40,11 @@ type phrases struct {
 	unable, invalid, command      prefixes
 	errorLine, shell              prefixes
 	missing                       prefixes // without the blank that all of them begin with
-	strong, weak                  ruled
+	strong, weak                  prefixes
 
 	refusals    []refusalWording
-	synthetic   []syntheticWording
-	says, roles []sideText // of agents' housekeeping
+	synthetic   []meaning // texts in the user's role that an agent wrote begin so
+	says, roles []meaning // of agents' housekeeping
 }
 
 // is says whether the word stands in a list.
@@ -57,47 +58,30 @@ func (p *phrases) areKeys(list string, keys []string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return !p.isKey(list, k) })
 }
 
-// syntheticWording begins a text in the user's role that an agent wrote.
-type syntheticWording struct{ rule, text string }
+// meaning is a phrase with what it says: the rule that it speaks for, or a kind of request.
+type meaning struct{ rule, text string }
 
 // prefixes are phrases by their first byte, which tells most of them apart.
-type prefixes [256][]string
+type prefixes [256][]meaning
 
-func (p *prefixes) add(phrase string) { p[phrase[0]] = append(p[phrase[0]], phrase) }
-
-// of are the phrases that s, which is not empty, may begin with.
-func (p *prefixes) of(s string) []string { return p[s[0]] }
-
-// opens says whether s begins with one of the phrases.
-func (p *prefixes) opens(s string) bool {
-	for _, phrase := range p.of(s) {
-		if strings.HasPrefix(s, phrase) {
-			return true
-		}
-	}
-	return false
+func (p *prefixes) add(phrase, rule string) {
+	p[phrase[0]] = append(p[phrase[0]], meaning{rule, phrase})
 }
 
-// ruled are prefixes by their first byte, each with the rule that it speaks for.
-type ruled [256][]ruledPrefix
+// of are the phrases that s, which is not empty, may begin with.
+func (p *prefixes) of(s string) []meaning { return p[s[0]] }
 
-type ruledPrefix struct{ rule, text string }
+// opens says whether s begins with one of the phrases.
+func (p *prefixes) opens(s string) bool { return p.rule(s) != "" }
 
-// of is the rule of the first prefix that s begins with, "" when there is none.
-func (r *ruled) of(s string) string {
-	if s == "" {
-		return ""
-	}
-	for _, p := range r[s[0]] {
-		if strings.HasPrefix(s, p.text) {
-			return p.rule
+// rule is that of the first phrase with which s, which is not empty, begins; "" when there is none.
+func (p *prefixes) rule(s string) string {
+	for _, m := range p.of(s) {
+		if strings.HasPrefix(s, m.text) {
+			return m.rule
 		}
 	}
 	return ""
-}
-
-func (r *ruled) add(phrase, rule string) {
-	r[phrase[0]] = append(r[phrase[0]], ruledPrefix{rule, phrase})
 }
 
 // listed is a line of a list.
@@ -133,9 +117,12 @@ func readList(file, text string) ([]listed, error) {
 		if len(fields) != 4 || slices.Contains(fields, "") {
 			return nil, fmt.Errorf("%s: want class, language, phrase and case, between tabs", at)
 		}
-		phrase, err := phraseOf(fields[2])
-		if err != nil {
-			return nil, fmt.Errorf("%s: the phrase: %w", at, err)
+		phrase := fields[2]
+		if phrase[0] == '"' {
+			var err error
+			if phrase, err = strconv.Unquote(phrase); err != nil {
+				return nil, fmt.Errorf("%s: the phrase: %w", at, err)
+			}
 		}
 		out = append(out, listed{fields[0], phrase, unescape.Replace(fields[3]), at})
 	}
@@ -148,7 +135,7 @@ func compile(list []listed) *phrases {
 	prefixed := map[string]*prefixes{
 		"error": &p.errors, "error-ends": &p.errorEnds, "error-alone": &p.errorAlone,
 		"unable": &p.unable, "invalid": &p.invalid, "command": &p.command, "missing": &p.missing,
-		"error-line": &p.errorLine, "shell": &p.shell,
+		"error-line": &p.errorLine, "shell": &p.shell, "fails": &p.strong, "reports": &p.weak,
 	}
 	for _, l := range list {
 		class, more, _ := strings.Cut(l.class, " ")
@@ -157,21 +144,17 @@ func compile(list []listed) *phrases {
 			by, rule, _ := strings.Cut(more, " ")
 			p.refusals = append(p.refusals, refusalWording{l.phrase, Refuser(by), rule})
 		case "synthetic":
-			p.synthetic = append(p.synthetic, syntheticWording{more, l.phrase})
+			p.synthetic = append(p.synthetic, meaning{more, l.phrase})
 		case "side-says":
-			p.says = append(p.says, sideText{more, l.phrase})
+			p.says = append(p.says, meaning{more, l.phrase})
 		case "side-is":
-			p.roles = append(p.roles, sideText{more, l.phrase})
-		case "fails":
-			p.strong.add(l.phrase, more)
-		case "reports":
-			p.weak.add(l.phrase, more)
+			p.roles = append(p.roles, meaning{more, l.phrase})
 		case "error-word":
-			p.errors.add(l.phrase)
-			p.errorLine.add(l.phrase)
+			p.errors.add(l.phrase, class)
+			p.errorLine.add(l.phrase, class)
 		default:
 			if to := prefixed[class]; to != nil {
-				to.add(strings.TrimPrefix(l.phrase, " "))
+				to.add(strings.TrimPrefix(l.phrase, " "), cmp.Or(more, class))
 				continue
 			}
 			p.lists[l.class] = append(p.lists[l.class], l.phrase)
@@ -182,12 +165,4 @@ func compile(list []listed) *phrases {
 		}
 	}
 	return p
-}
-
-// phraseOf undoes the quotes of a phrase.
-func phraseOf(field string) (string, error) {
-	if strings.HasPrefix(field, `"`) {
-		return strconv.Unquote(field)
-	}
-	return field, nil
 }

@@ -105,7 +105,8 @@ func knows(p *phrases, class, phrase, text string) string {
 		args, _ := json.Marshal(map[string]string{"command": text})
 		return tell("bash", string(args), result)
 	case kind == "key" || kind == "runs-on" || kind == "no-error":
-		canon, words := p.canonicalArgs(text)
+		call := p.lookAt("read_it", text)
+		canon, words := p.canonicalArgs(text), call.literals(text)
 		return fmt.Sprint(canon, words, p.signatureText(text), tell("read_it", text, text), tell("run_command", text, text),
 			tell("read_it", `{"path":"a.go"}`, text))
 	}

@@ -144,16 +144,16 @@ func TestSignalsAreThoseOfEveryDialect(t *testing.T) {
 		{
 			"a test fails, a person corrects", "go test ./...",
 			"--- FAIL: TestTotal (0.00s)\nFAIL\tshop\t0.1s\nFAIL",
-			"no, use the other helper instead", "rejection 2 verify:test c1; correction 3 no-but ",
+			"no, use the other helper instead", "rejection 2 verify:test; correction 3 no-but",
 		},
 		{
 			"a test passes, a person is glad", "go test ./...", "ok  \tshop\t0.1s",
-			"perfect, that works", "approval 2 verify:test c1; approval 3 praise ",
+			"perfect, that works", "approval 2 verify:test; approval 3 praise",
 		},
 		{
 			"a person refuses", "rm -r build",
 			"The user doesn't want to proceed with this tool use.", "now the tests",
-			"rejection 3 refusal:claude c1",
+			"rejection 3 refusal:claude",
 		},
 		{"thanks are no feedback", "ls", "a.go", "thanks", ""},
 		{
@@ -164,7 +164,7 @@ func TestSignalsAreThoseOfEveryDialect(t *testing.T) {
 		for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 			var out []string
 			for _, s := range new(detect.Results).Signals(request(t, d, c.command, c.result, c.words), nil) {
-				out = append(out, fmt.Sprintf("%s %d %s %s", s.Feeling, s.Tier, s.Rule, s.CallID))
+				out = append(out, fmt.Sprintf("%s %d %s", s.Feeling, s.Tier, s.Rule))
 			}
 			if got := strings.Join(out, "; "); got != c.want {
 				t.Errorf("%s, %s: %q, want %q", c.name, d, got, c.want)

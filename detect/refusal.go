@@ -114,13 +114,9 @@ func (p *phrases) refusalLine(line string) (Refuser, string, bool) {
 	}
 	for i := range p.refusals {
 		w := &p.refusals[i]
-		if !opens(line, w.text) {
-			continue
+		if strings.HasPrefix(line, w.text) && (w.rule != "claude-policy" || strings.Contains(line, "denied")) {
+			return w.by, w.rule, true
 		}
-		if w.rule == "claude-policy" && !strings.Contains(line, "denied") {
-			continue
-		}
-		return w.by, w.rule, true
 	}
 	return NoRefuser, "", false
 }

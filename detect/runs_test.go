@@ -138,7 +138,7 @@ func TestManyCallsAtOnceAreKnownAgain(t *testing.T) {
 		t.Errorf("%d loops, want %d", len(loops), 3*each)
 	}
 	for _, l := range loops {
-		if strings.Contains(l.Args, "make y") || l.Rule != "failed-again" || l.Count != 2 {
+		if strings.Contains(l.Args, "make y") || l.Rule != "failed-again" {
 			t.Errorf("%+v", l)
 		}
 	}

@@ -10,7 +10,6 @@ type shellCommand struct {
 	known    *phrases
 	readOnly bool   // every part only looks
 	masked   bool   // the exit status is not that of what matters: a pipe, "|| true", "; echo"
-	filtered bool   // a pipe ends in a filter: an empty or short output says little
 	waits    bool   // sleeps or waits: made to be repeated
 	last     string // the program whose exit status the shell returns
 	parts    []shellPart
@@ -20,7 +19,6 @@ type shellCommand struct {
 type shellPart struct {
 	prog string
 	args []string
-	pipe bool // its input is the part before
 }
 
 // analyseShell splits a command at the shell's operators outside quotes. A here-document ends the
@@ -33,8 +31,7 @@ func (p *phrases) analyseShell(cmd string) shellCommand {
 		if prog == "" {
 			continue
 		}
-		piped := i > 0 && ops[i-1] == "|"
-		c.parts = append(c.parts, shellPart{prog: prog, args: args, pipe: piped})
+		c.parts = append(c.parts, shellPart{prog: prog, args: args})
 		if !p.looksOnly(prog, args) {
 			c.readOnly = false
 		}
@@ -42,12 +39,14 @@ func (p *phrases) analyseShell(cmd string) shellCommand {
 			c.waits = true
 		}
 		c.last = prog
-		if piped && p.is("program filters", prog) {
-			c.filtered, c.masked = true, true
+		if i == 0 {
+			continue
 		}
-		behind := i > 0 && (ops[i-1] == "||" || ops[i-1] == ";")
-		if behind && hasAny([]string{prog}, "true", "echo", ":", "exit") {
-			c.masked = true
+		switch ops[i-1] {
+		case "|":
+			c.masked = c.masked || p.is("program filters", prog)
+		case "||", ";":
+			c.masked = c.masked || slices.Contains([]string{"true", "echo", ":", "exit"}, prog)
 		}
 	}
 	if writes || len(c.parts) == 0 {
@@ -192,10 +191,5 @@ func hasAny(args []string, want ...string) bool {
 }
 
 func hasPrefix(args []string, prefix string) bool {
-	for _, a := range args {
-		if strings.HasPrefix(a, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, prefix) })
 }

@@ -67,9 +67,6 @@ func (p *phrases) sideWording(lastUserText, systemText string, tools int) string
 	return ""
 }
 
-// sideText is a wording, and what kind of request has it.
-type sideText struct{ kind, text string }
-
 // knownHead is how much of a system prompt is read for the known sentences, in bytes.
 const knownHead = 600
 
@@ -77,16 +74,16 @@ const knownHead = 600
 // housekeepers are asked to be.
 func (p *phrases) known(user, system string) (string, bool) {
 	head := strings.TrimSpace(cutText(system, knownHead))
-	first := slices.IndexFunc(p.says, func(w sideText) bool { return foldedPrefix(head, w.text) })
+	first := slices.IndexFunc(p.says, func(m meaning) bool { return foldedPrefix(head, m.text) })
 	if first < 0 {
 		first = len(p.says)
 	}
 	if first = firstBegun(user, p.says[:first]); first < len(p.says) {
-		return p.says[first].kind, true
+		return p.says[first].rule, true
 	}
 	for i := range p.roles {
 		if foldedPrefix(head, p.roles[i].text) {
-			return p.roles[i].kind, true
+			return p.roles[i].rule, true
 		}
 	}
 	return "", false
@@ -117,7 +114,7 @@ func foldedPrefix(s, low string) bool {
 
 // firstBegun is the first of the list that stands at the start of a line of text, len(list) when
 // none does. One walk over the lines is cheaper than a search for each wording.
-func firstBegun(text string, list []sideText) int {
+func firstBegun(text string, list []meaning) int {
 	first := len(list)
 	for line := range strings.SplitSeq(text, "\n") {
 		for ; line != ""; line = line[1:] {

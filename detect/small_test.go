@@ -201,7 +201,7 @@ func TestEveryPieceIsRead(t *testing.T) {
 		args := rapid.SampledFrom([]string{piece, `{"command":"make"}`, `{}`, ""}).Draw(t, "args")
 		read := func() string {
 			kind, passed, ok := detect.Verification(tool, args, piece)
-			canon, _ := detect.CanonicalArgs(args)
+			canon := detect.CanonicalArgs(args)
 			return fmt.Sprint(detect.Classify(tool, args, piece, 0), detect.Classify(tool, args, piece, 1), detect.Signature(piece), detect.Headline(piece),
 				detect.ReadTurn(piece, piece, text), kind, passed, ok, detect.CallKey(tool, args), canon)
 		}

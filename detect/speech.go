@@ -1,9 +1,8 @@
 package detect
 
 import (
+	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // speech is what a person said, lower-cased and with white space folded. It knows which triples of
@@ -44,45 +43,10 @@ func (s *speech) mayHold(p string) bool {
 
 // phrase: one of the phrases stands in the text on word boundaries.
 func (s *speech) phrase(phrases ...string) bool {
-	for _, p := range phrases {
-		if s.mayHold(p) && phrase(s.text, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(phrases, func(p string) bool { return s.mayHold(p) && phrase(s.text, p) })
 }
 
 // hasWord: one of the words stands in the text, wherever.
 func (s *speech) hasWord(words ...string) bool {
-	for _, w := range words {
-		if s.mayHold(w) && strings.Contains(s.text, w) {
-			return true
-		}
-	}
-	return false
-}
-
-// oneSpace is strings.Join(strings.Fields(s), " ") without the list of words.
-func oneSpace(s string) string {
-	b := make([]byte, 0, len(s))
-	word := -1 // where the one began that goes on
-	for i := 0; i < len(s); {
-		c, size := s[i], 1
-		space := c == ' ' || c >= '\t' && c <= '\r'
-		if c >= utf8.RuneSelf {
-			var r rune
-			r, size = utf8.DecodeRuneInString(s[i:])
-			space = unicode.IsSpace(r)
-		}
-		if !space && word < 0 {
-			word = i
-		} else if space && word >= 0 {
-			b, word = append(append(b, s[word:i]...), ' '), -1
-		}
-		i += size
-	}
-	if word >= 0 {
-		return string(append(b, s[word:]...))
-	}
-	return string(b[:max(0, len(b)-1)]) // less the space behind the last word
+	return slices.ContainsFunc(words, func(w string) bool { return s.mayHold(w) && strings.Contains(s.text, w) })
 }

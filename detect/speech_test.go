@@ -39,13 +39,3 @@ func TestSpeechRulesOut(t *testing.T) {
 		}
 	}
 }
-
-func TestOneSpace(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		parts := rapid.SliceOf(rapid.SampledFrom([]string{" ", "\t", "\n", "\v", "\f", "\r", "\u00a0", "\u0085", "\u2003", "\u3000", "\x1f", "\x85", "\xa0", "\xff", "a", "é", "word", "\ufeff"}))
-		s := strings.Join(parts.Draw(t, "parts"), "")
-		if got, want := oneSpace(s), strings.Join(strings.Fields(s), " "); got != want {
-			t.Errorf("%q: %q, want %q", s, got, want)
-		}
-	})
-}

@@ -1,6 +1,9 @@
 package detect
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // statement says whether a text, taken as a whole, is the message of something that went wrong: it
 // begins as such messages begin, or it is one short sentence that ends as they end. The first line
@@ -35,25 +38,20 @@ func (p *phrases) statement(text string) (string, bool) {
 	return "", false
 }
 
-// opens is strings.HasPrefix of a p that is not empty, for long lists of them: the first byte tells
-// most of them apart.
-func opens(s, p string) bool {
-	return len(s) >= len(p) && s[0] == p[0] && s[:len(p)] == p
-}
-
 // startsError: words that no content begins with. Where content may ("Forbidden Planet is a film"),
 // the text must be short, or the words must end there.
 func (p *phrases) startsError(low string, short bool) bool {
 	if p.errors.opens(low) {
 		return true
 	}
-	for _, w := range p.errorEnds.of(low) {
-		if strings.HasPrefix(low, w) && (endsThere(low[len(w):]) || short && !letterAt(low, len(w))) {
+	for _, m := range p.errorEnds.of(low) {
+		rest, ok := strings.CutPrefix(low, m.text)
+		if ok && (endsThere(rest) || short && !letterAt(rest, 0)) {
 			return true
 		}
 	}
-	for _, w := range p.errorAlone.of(low) {
-		if strings.HasPrefix(low, w) && endsThere(low[len(w):]) {
+	for _, m := range p.errorAlone.of(low) {
+		if rest, ok := strings.CutPrefix(low, m.text); ok && endsThere(rest) {
 			return true
 		}
 	}
@@ -74,7 +72,7 @@ func (p *phrases) startsError(low string, short bool) bool {
 func none(low string) bool {
 	word, rest, ok := strings.Cut(low, ": ")
 	count, _, _ := strings.Cut(rest, ",")
-	return ok && !strings.Contains(word, " ") && hasAny([]string{count}, "0", "none", "null", "[]")
+	return ok && !strings.Contains(word, " ") && slices.Contains([]string{"0", "none", "null", "[]"}, count)
 }
 
 // endsThere: nothing follows, or a sign that ends the words.
@@ -83,9 +81,9 @@ func endsThere(rest string) bool { return rest == "" || strings.IndexByte(":.!([
 // startsUnable: "Could not find [x]", "Failed to open y": a verb follows in lower case. Titles that
 // begin alike are written with a capital ("Failed States").
 func (p *phrases) startsUnable(low, first string) bool {
-	for _, w := range p.unable.of(low) {
-		if strings.HasPrefix(low, w) && len(first) > len(w) {
-			c := first[len(w)]
+	for _, m := range p.unable.of(low) {
+		if strings.HasPrefix(low, m.text) && len(first) > len(m.text) {
+			c := first[len(m.text)]
 			return c >= 'a' && c <= 'z' || c == '\'' || c == '"' || c == '`' || c == '['
 		}
 	}
@@ -115,12 +113,9 @@ func (p *phrases) endsUnable(low string) bool {
 
 // missingAt: the text goes on with words that say so. A sentence may end in place of a full stop.
 func (p *phrases) missingAt(text string) bool {
-	for _, w := range p.missing.of(text) {
-		if strings.HasPrefix(text, w) || w[len(w)-1] == '.' && text == w[:len(w)-1] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.missing.of(text), func(m meaning) bool {
+		return strings.HasPrefix(text, m.text) || text+"." == m.text
+	})
 }
 
 // httpLine: a status of 400 and above where clients put it.
@@ -156,12 +151,7 @@ func failStatus(s string) bool {
 }
 
 func hasWord(s string, words ...string) bool {
-	for _, w := range words {
-		if strings.Contains(s, w) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(s, w) })
 }
 
 // complaint says whether the message field of an API's answer complains. Such an answer holds

@@ -117,15 +117,7 @@ func clock(w string, digits int, before string) bool {
 	return true
 }
 
-func hexOnly(w string) bool {
-	for i := range len(w) {
-		c := w[i]
-		if !isDigit(c) && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
-			return false
-		}
-	}
-	return true
-}
+func hexOnly(w string) bool { return strings.Trim(w, "0123456789abcdefABCDEF") == "" }
 
 // durationWord: 971ms, 0.12s, 1m30s.
 func durationWord(w string) bool {

@@ -1,6 +1,9 @@
 package detect
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Feeling is what a person's turn says of the answer before it.
 type Feeling string
@@ -18,7 +21,6 @@ const (
 type Turn struct {
 	Feeling   Feeling
 	Rule      string // which rule spoke
-	Synthetic bool   // no person wrote it: an agent speaks in the user's role
 	Interrupt bool   // a person broke the answer off; the harness says so; no words were read
 }
 
@@ -34,10 +36,10 @@ func (p *phrases) readTurn(text, words, previous string) Turn {
 		return Turn{Feeling: Rejection, Rule: rule, Interrupt: true}
 	}
 	if words == "" {
-		return Turn{Feeling: Neutral, Rule: "no-words", Synthetic: true}
+		return Turn{Feeling: Neutral, Rule: "no-words"}
 	}
 	if rule, ok := p.begunByAgent(words); ok {
-		return Turn{Feeling: Neutral, Rule: rule, Synthetic: true}
+		return Turn{Feeling: Neutral, Rule: rule}
 	}
 	if previous == "" {
 		return Turn{Feeling: Neutral, Rule: "task"}
@@ -229,12 +231,9 @@ func (p *phrases) opener(low string) string {
 
 // startsWord: s begins with one of the phrases, and the phrase ends there.
 func startsWord(s string, phrases ...string) bool {
-	for _, p := range phrases {
-		if strings.HasPrefix(s, p) && (len(s) == len(p) || !letterAt(s, len(p))) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(phrases, func(p string) bool {
+		return strings.HasPrefix(s, p) && (len(s) == len(p) || !letterAt(s, len(p)))
+	})
 }
 
 // letterAt: the byte continues a word. Bytes of other scripts count as letters, so that "да" is not

@@ -68,7 +68,7 @@ func TestReadTurn(t *testing.T) {
 		{"Actually, I changed my mind about the colour.", done, detect.Neutral},
 		{"add a test for the error case", done, detect.Neutral},
 	} {
-		if got := detect.ReadTurn(c.words, c.words, c.previous); got.Feeling != c.want || got.Synthetic || got.Interrupt {
+		if got := detect.ReadTurn(c.words, c.words, c.previous); got.Feeling != c.want || got.Interrupt {
 			t.Errorf("%q after %q: got %+v, want %s", c.words, c.previous, got, c.want)
 		}
 	}
@@ -76,7 +76,7 @@ func TestReadTurn(t *testing.T) {
 
 func TestReadTurnOfHarnesses(t *testing.T) {
 	for _, text := range []string{"<turn_aborted>\nThe user interrupted the previous turn on purpose.\n</turn_aborted>", "[Request interrupted by user]", "[Request interrupted by user for tool use]"} {
-		if got := detect.ReadTurn(text, "", "x"); got.Feeling != detect.Rejection || !got.Interrupt || got.Synthetic {
+		if got := detect.ReadTurn(text, "", "x"); got.Feeling != detect.Rejection || !got.Interrupt {
 			t.Errorf("%q: %+v", text, got)
 		}
 	}
@@ -85,11 +85,12 @@ func TestReadTurnOfHarnesses(t *testing.T) {
 		"The connection dropped mid-response. Resume directly where you stopped.", "Another language model started to solve this problem and produced a summary",
 		"This session is being continued from a previous conversation that ran out of context. No, that's wrong.",
 	} {
-		if got := detect.ReadTurn(words, words, "x"); got.Feeling != detect.Neutral || !got.Synthetic {
+		rule, synthetic := detect.Synthetic(words)
+		if got := detect.ReadTurn(words, words, "x"); got.Feeling != detect.Neutral || !synthetic || got.Rule != rule {
 			t.Errorf("%q: %+v, want a synthetic turn", words, got)
 		}
 	}
-	if got := detect.ReadTurn("<system-reminder>no, wrong</system-reminder>", "", "x"); got.Feeling != detect.Neutral || !got.Synthetic {
+	if got := detect.ReadTurn("<system-reminder>no, wrong</system-reminder>", "", "x"); got.Feeling != detect.Neutral || got.Rule != "no-words" {
 		t.Errorf("a message without words of a person: %+v", got)
 	}
 }
@@ -103,7 +104,7 @@ func TestReadTurnTotal(t *testing.T) {
 		default:
 			t.Fatalf("%+v", got)
 		}
-		if got.Synthetic && got.Feeling != detect.Neutral {
+		if _, synthetic := detect.Synthetic(words); synthetic && got.Feeling != detect.Neutral {
 			t.Fatalf("nobody spoke, and yet %+v", got)
 		}
 	})
@@ -113,7 +114,7 @@ func TestSignals(t *testing.T) {
 	msgs := chat([]did{bash("make", "x"), bash("npm test", "npm error code 1")})
 	msgs = append(msgs, obj{"role": "user", "content": "no, that's wrong"})
 	got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": msgs}), nil)
-	if len(got) != 2 || got[0].Rule != "verify:test" || got[0].Tier != 2 || got[0].Feeling != detect.Rejection || got[0].CallID != "c1" ||
+	if len(got) != 2 || got[0].Rule != "verify:test" || got[0].Tier != 2 || got[0].Feeling != detect.Rejection ||
 		!got[1].Sentiment || got[1].Tier != 3 || got[1].Feeling != detect.Rejection {
 		t.Errorf("%+v", got)
 	}

@@ -146,7 +146,7 @@ func (w *walker) readItem(i int) {
 		return
 	}
 	if words, ok := speaks(w.req, i); ok {
-		w.steps = append(w.steps, personStep(i, words))
+		w.steps = append(w.steps, &step{item: i, person: true, words: words})
 	}
 	results := w.req.Item(i).Results
 	for _, r := range slices.Backward(results) {
@@ -166,7 +166,6 @@ func (w *walker) readItem(i int) {
 func (w *walker) resolve(steps []*step, calls map[string]wire.Call, order []wire.Call) {
 	n := 0
 	for _, s := range slices.Backward(steps) {
-
 		if s.person {
 			continue
 		}
@@ -209,10 +208,7 @@ func (w *walker) seenBefore(s *step) bool {
 			continue
 		}
 		for _, c := range w.req.Item(i).Calls {
-			if c.Name != s.tool {
-				continue
-			}
-			if other, _ := canonicalArgs(c.Args); callKey(c.Name, other) == s.identity() {
+			if c.Name == s.tool && callKey(c.Name, c.Args) == s.identity() {
 				return true
 			}
 		}

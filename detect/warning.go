@@ -9,16 +9,15 @@ import (
 // warningArgs is how much of the arguments a warning names, in bytes.
 const warningArgs = 300
 
-// Warning is the block that tells the model of a loop. It depends on the call and the count alone,
+// Warning is the block that tells the model of a loop. It depends on the call and the rule alone,
 // so that it is the same on every replica and every day; what it quotes of the call cannot end the
 // block or begin another one.
 func Warning(l Loop) string {
-	canon, _ := canonicalArgs(l.Args)
 	var b strings.Builder
 	b.WriteString("[LOOP DETECTED] The call ")
 	b.WriteString(lesson.Quoted(l.Tool, 80))
 	b.WriteString(" ")
-	b.WriteString(lesson.Quoted(canon, warningArgs))
+	b.WriteString(lesson.Quoted(wording().canonicalArgs(l.Args), warningArgs))
 	if l.Rule == "failed-again" {
 		b.WriteString(" has failed before in the same way, and nothing has changed since.\n")
 	} else {
