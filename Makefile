@@ -64,8 +64,8 @@ chaos: ## The whole program killed, starved and damaged, for minutes (make test 
 bench: ## Benchmarks, for benchstat (BENCH=regexp COUNT=n)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
 
-demo: ## Everything in one process against a built-in upstream
-	$(GO) run ./cmd/precept demo
+demo: build ## Everything in one process against a built-in upstream
+	bin/precept demo
 
 release: ## Archives for six targets, checksums, bills of materials, into dist; one target built twice
 	GO="$(GO)" tools/release.sh

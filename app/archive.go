@@ -25,25 +25,14 @@ func (p *parts) Rate(ctx context.Context, tenant string, f feedback.Post) (store
 
 // Export implements admin.Exporter, with the store that the server has open.
 func (p *parts) Export(ctx context.Context, w io.Writer, e admin.Export) error {
-	open, ok := p.backend.(walkedStore)
+	open, ok := p.backend.(Evidence)
 	if !ok {
 		return store.ErrVolatile
 	}
 	filter := e.Filter
 	x := &ExportJob{
-		Evidence: unclosed{open}, Filter: &filter, Agent: e.Agent, Session: e.Session, Out: w,
+		Evidence: open, Filter: &filter, Agent: e.Agent, Session: e.Session, Out: w,
 		hides: p.archive.Hides,
 	}
 	return x.Write(ctx, e.Format)
 }
-
-// walkedStore is a store that can be exported.
-type walkedStore interface {
-	Walker
-	bench
-}
-
-// unclosed is a store that is somebody else's to close.
-type unclosed struct{ walkedStore }
-
-func (unclosed) Close() error { return nil }

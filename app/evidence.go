@@ -17,29 +17,20 @@ import (
 	"precept/store"
 	"precept/store/redis"
 	"precept/store/sqlite"
-	"precept/trial"
 )
 
 // Evidence is a store, read beside whoever writes it.
 type Evidence interface {
 	Walker
-	bench
-	Close() error
+	losses
+	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
+	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
 // Walker goes through what is kept, oldest first.
 type Walker interface {
 	EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
 	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
-}
-
-// bench looks single things up.
-type bench interface {
-	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
-	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
-	Counters(ctx context.Context, tenant string) ([]trial.Delta, error)
-	Meta(ctx context.Context, key string) (value []byte, ok bool, err error)
-	losses
 }
 
 // losses tells what became of what was stored.
@@ -52,32 +43,42 @@ type losses interface {
 // IsRedis says whether a store's address is one of Redis.
 func IsRedis(url string) bool { return strings.HasPrefix(url, "redis") && strings.Contains(url, "://") }
 
-// storedEvidence is a store that a verb reads.
-type storedEvidence interface {
-	Evidence
-	Backend
-}
-
 // Backend is what stands behind a precept: for what is kept, and for what is learned from it.
 type Backend interface {
 	store.Backend
 	learn.Backend
 }
 
-// OpenStored opens the configured store for reading.
-func (w *Tools) OpenStored(ctx context.Context, cfg *configs.Config) (storedEvidence, error) {
-	if !IsRedis(cfg.StoreURL()) {
-		db, err := sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), ReadOnly: true, Now: w.Now})
-		if err != nil {
-			return nil, err
-		}
-		return db, nil
-	}
-	return w.ReachRedis(ctx, cfg)
+// Stored is the store that is configured, opened for a verb. Who opens it closes it.
+type Stored interface {
+	Evidence
+	Backend
+	DistillStore
 }
 
-// ReachRedis opens the configured Redis for a verb, which cannot do without it.
-func (w *Tools) ReachRedis(ctx context.Context, cfg *configs.Config) (*redis.Store, error) {
+// OpenStored opens the configured store for reading.
+func (w *Tools) OpenStored(ctx context.Context, cfg *configs.Config) (Stored, error) {
+	return w.OpenStore(ctx, cfg, sqlite.Options{ReadOnly: true})
+}
+
+// OpenStore opens the configured store. The options are of one of this machine's own; path, clock
+// and limits are the configuration's.
+func (w *Tools) OpenStore(
+	ctx context.Context, cfg *configs.Config, o sqlite.Options,
+) (Stored, error) {
+	if IsRedis(cfg.StoreURL()) {
+		return w.reachRedis(ctx, cfg)
+	}
+	o.Path, o.Now, o.MaxFeedback = cfg.StoreURL(), w.Now, cfg.Limits.Feedback
+	db, err := sqlite.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
+}
+
+// reachRedis opens the configured Redis for a verb, which cannot do without it.
+func (w *Tools) reachRedis(ctx context.Context, cfg *configs.Config) (Stored, error) {
 	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: w.Now, MaxFeedback: cfg.Limits.Feedback, Log: func(string) {}})
 	if err != nil {
 		return nil, fmt.Errorf("store.url: %w", err)
@@ -89,9 +90,6 @@ func (w *Tools) ReachRedis(ctx context.Context, cfg *configs.Config) (*redis.Sto
 	}
 	return db, nil
 }
-
-// CloseEvidence ends reading; nothing was written that could be lost.
-func CloseEvidence(e Evidence) { _ = e.Close() }
 
 // SpoolDir is where the spool lies.
 func SpoolDir(cfg *configs.Config) string { return filepath.Join(cfg.DataDir, "spool") }

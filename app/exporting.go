@@ -40,7 +40,7 @@ func (x *ExportJob) Write(ctx context.Context, format string) error {
 	case "mplp":
 		err = x.Samples(ctx, func(s *session.StoredSample) error { return lines.MPLP(&s.Sample) })
 	case "experiment":
-		err = exportTrials(ctx, x.counted(), lines, x.Filter)
+		err = x.trials(ctx, lines)
 	case "preference":
 		err = x.sessions(ctx, lines.Preferences)
 	default:
@@ -94,22 +94,6 @@ func (x *ExportJob) sessions(ctx context.Context, write func(*sample.Session) er
 			return nil
 		}
 		return write(&s)
-	})
-}
-
-// counted is the evidence, with a person watching how far it is walked through.
-func (x *ExportJob) counted() Evidence { return countedEvidence{x.Evidence, x.look} }
-
-type countedEvidence struct {
-	Evidence
-	look func()
-}
-
-// EachSession implements walker.
-func (c countedEvidence) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
-	return c.Evidence.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
-		c.look()
-		return fn(r, a)
 	})
 }
 

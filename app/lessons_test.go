@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"precept/app"
 	"precept/bank"
 	"precept/bank/banktest"
 	"precept/ledger"
@@ -182,7 +181,7 @@ func TestGarbageIsSetAside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer app.CloseEvidence(db)
+	defer db.Close() //nolint:errcheck // only read
 	if n, err := db.Stats(t.Context()); err != nil || n["exchanges"] != 1 {
 		t.Errorf("the fresh one: %v %v", n, err)
 	}

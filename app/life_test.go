@@ -159,7 +159,7 @@ func written(t *testing.T, cfg *configs.Config, format string, change func(*app.
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer app.CloseEvidence(e)
+	defer e.Close() //nolint:errcheck // only read
 	var out bytes.Buffer
 	seen := 0
 	x := &app.ExportJob{Evidence: e, Filter: &sample.Filter{}, Out: &out, Seen: func() { seen++ }}

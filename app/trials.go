@@ -13,11 +13,12 @@ import (
 	"precept/trial"
 )
 
-// exportTrials writes one line for every coin: of a session in which a lesson matched, whether it
-// was control; of a pick, whether it was withheld; and for a control session every lesson that
-// matched.
-func exportTrials(ctx context.Context, e Evidence, x *sample.Exporter, f *sample.Filter) error {
-	return e.EachSession(ctx, f.Tenant, f.From, f.To, func(r session.Row, a session.Applied) error {
+// trials writes one line for every coin: of a session in which a lesson matched, whether it was
+// control; of a pick, whether it was withheld; and for a control session every lesson that matched.
+func (x *ExportJob) trials(ctx context.Context, lines *sample.Exporter) error {
+	f := x.Filter
+	return x.EachSession(ctx, f.Tenant, f.From, f.To, func(r session.Row, a session.Applied) error {
+		x.look()
 		as, err := assignmentOf(r, a)
 		if err != nil {
 			return err
@@ -28,7 +29,7 @@ func exportTrials(ctx context.Context, e Evidence, x *sample.Exporter, f *sample
 			if f.Lesson != "" && t.Slug != f.Lesson {
 				continue
 			}
-			if err := x.Experiment(&t); err != nil {
+			if err := lines.Experiment(&t); err != nil {
 				return err
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,11 +46,11 @@ func (w *world) lessonsBacktest() *cobra.Command {
 	)
 	addJSON(c, &f.asJSON)
 	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		lessons, err := w.named(c.Context(), cfg, args)
+		since, err := parseDay("since", f.since)
 		if err != nil {
 			return err
 		}
-		since, err := parseDay("since", f.since)
+		lessons, err := w.named(c.Context(), cfg, args)
 		if err != nil {
 			return err
 		}
@@ -77,7 +76,7 @@ func (w *world) named(
 	var out []*lesson.Lesson
 	for _, arg := range args {
 		if strings.HasSuffix(arg, ".md") {
-			raw, err := os.ReadFile(arg)
+			raw, err := w.readText(arg, lesson.MaxFile)
 			if err != nil {
 				return nil, err
 			}
@@ -112,7 +111,7 @@ func (w *world) backtest(
 	if err != nil {
 		return nil, err
 	}
-	defer app.CloseEvidence(e)
+	defer e.Close() //nolint:errcheck // only read
 	st, err := e.Stats(ctx)
 	if err != nil {
 		return nil, err

@@ -288,3 +288,8 @@ func statusAs(t *testing.T, url, host, token string) int {
 	_ = res.Body.Close()
 	return res.StatusCode
 }
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -67,7 +67,11 @@ func (w *world) lessonsDiff() *cobra.Command {
 		for i := range changes {
 			w.printChange(&changes[i])
 		}
-		fmt.Fprintf(w.out, "differences in %s\n", amount(len(changes), "lesson"))
+		if len(changes) == 0 {
+			fmt.Fprintln(w.out, "the lessons do not differ")
+		} else {
+			fmt.Fprintf(w.out, "differences in %s\n", amount(len(changes), "lesson"))
+		}
 		return exit(ok)
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os/signal"
 	"slices"
@@ -125,7 +124,7 @@ func (w *world) runDistill(ctx context.Context, cfg *configs.Config, f *distillF
 	}
 	since, err := parseDay("since", f.since)
 	if err != nil {
-		return misuse(err)
+		return err
 	}
 	d, closeStore, err := w.openDistiller(ctx, cfg, f.dryRun)
 	if err != nil {
@@ -190,6 +189,10 @@ func (w *world) printDistill(s *distill.Summary, f *distillFlags) error {
 			)
 		}
 	}
+	if s.Read == s.Unchanged {
+		_, err := fmt.Fprintf(w.out, "read %s, none of them new\n", amount(s.Read, "session"))
+		return err
+	}
 	fmt.Fprintf(w.out, "read %s, %d of them new; judged %d, %d could not be; %s: %d proposed, %d merged into lessons that are there, %d refused\n",
 		amount(s.Read, "session"), s.Read-s.Unchanged, s.Judged, s.Failed, amount(s.Candidates, "candidate"), s.Proposed, s.Merged, app.Total(s.Refused))
 	for _, why := range slices.Sorted(maps.Keys(s.Refused)) {
@@ -224,39 +227,24 @@ func stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
 // openDistiller opens the configured store and lessons for a verb. It works beside a running
 // server: what it writes are notes of its own, which nobody else writes.
 func (w *world) openDistiller(ctx context.Context, cfg *configs.Config, dryRun bool) (*app.Distiller, func(), error) {
-	var st app.DistillStore
-	var closer io.Closer
-	switch {
-	case app.IsRedis(cfg.StoreURL()):
-		db, err := w.ReachRedis(ctx, cfg)
-		if err != nil {
-			return nil, nil, err
-		}
-		st, closer = db, db
-	case !exists(cfg.StoreURL()):
-		return nil, nil, fmt.Errorf(
-			"%w: %s; name the right --data-dir", sqlite.ErrMissing, cfg.StoreURL(),
-		)
-	default:
-		db, err := sqlite.Open(ctx, sqlite.Options{
-			Path: cfg.StoreURL(), ReadOnly: dryRun, Now: w.Now, BusyTimeout: 10 * time.Second,
-		})
-		if err != nil {
-			return nil, nil, err
-		}
-		st, closer = db, db
+	if err := missingStore(cfg); err != nil {
+		return nil, nil, err
+	}
+	st, err := w.OpenStore(ctx, cfg, sqlite.Options{ReadOnly: dryRun, BusyTimeout: 10 * time.Second})
+	if err != nil {
+		return nil, nil, err
 	}
 	place, closeBank, err := w.OpenPlace(cfg, func(string) {})
 	if err != nil {
-		return nil, nil, errors.Join(err, closer.Close())
+		return nil, nil, errors.Join(err, st.Close())
 	}
 	d, err := w.NewDistiller(cfg, st, place) //nolint:contextcheck // a check has no context; the look-up is bounded
 	if err != nil {
 		closeBank()
-		return nil, nil, errors.Join(err, closer.Close())
+		return nil, nil, errors.Join(err, st.Close())
 	}
 	return d, func() {
 		closeBank()
-		_ = closer.Close() // what was noted is noted
+		_ = st.Close() // what was noted is noted
 	}, nil
 }

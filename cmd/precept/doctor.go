@@ -178,7 +178,7 @@ func (w *world) balance(ctx context.Context, cfg *configs.Config) (diagnosis, er
 	}
 	e, err := w.OpenStored(ctx, cfg)
 	if err == nil {
-		defer app.CloseEvidence(e)
+		defer e.Close() //nolint:errcheck // only read
 		if d.Store, err = e.Stats(ctx); err == nil {
 			d.Missing = max(0, d.Stored-d.Store["exchanges_ever"])
 			err = d.losses(ctx, e)

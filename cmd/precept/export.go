@@ -88,7 +88,7 @@ func (w *world) runExport(ctx context.Context, cfg *configs.Config, f *exportFla
 	if err != nil {
 		return err
 	}
-	defer app.CloseEvidence(e)
+	defer e.Close() //nolint:errcheck // only read
 	x := &app.ExportJob{Evidence: e, Filter: filter, Out: w.out}
 	if f.output == "" {
 		return w.exportOf(ctx, x, f)
@@ -140,6 +140,7 @@ func (f *exportFlags) filter() (*sample.Filter, error) {
 	return out, err
 }
 
+// parseDay reads the time that a flag names, the zero time where it names none.
 func parseDay(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -149,9 +150,9 @@ func parseDay(flag, text string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf(
+	return time.Time{}, misuse(fmt.Errorf(
 		"--%s: %q is no time; write 2026-01-31 or 2026-01-31T12:00:00Z", flag, text,
-	)
+	))
 }
 
 // exportOf exports while a person at a terminal sees how far it is.

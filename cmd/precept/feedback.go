@@ -93,6 +93,11 @@ func (w *world) runFeedback(ctx context.Context, cfg *configs.Config, f *feedbac
 	if err != nil {
 		return misuse(err)
 	}
+	if f.correct != "" {
+		if body["correction"], err = w.correction(f.correct); err != nil {
+			return fmt.Errorf("--correct: %w", err)
+		}
+	}
 	base, err := w.dataListener(ctx, cfg, &f.at)
 	if err != nil {
 		return err
@@ -150,13 +155,6 @@ func (w *world) feedbackBody(f *feedbackFlags) (map[string]any, error) {
 		}
 		body["score"] = f.score
 	}
-	if f.correct != "" {
-		correction, err := w.correction(f.correct)
-		if err != nil {
-			return nil, err
-		}
-		body["correction"] = correction
-	}
 	for key, value := range map[string]string{
 		"comment": f.comment, "rater": f.rater, "quality_label": f.label, "id": f.id,
 	} {
@@ -183,18 +181,12 @@ func (w *world) withinRun(body map[string]any) (targets int) {
 // correction reads what would have been right: a JSON value as it is, anything else as text.
 func (w *world) correction(file string) (any, error) {
 	b, err := w.readText(file, maxCorrection)
-	if err != nil {
-		return nil, fmt.Errorf("--correct: %w", err)
-	}
-	if len(b) > maxCorrection {
-		return nil, fmt.Errorf(
-			"--correct: %s has more than 64 KiB; send the part that matters", file,
-		)
-	}
-	if len(bytes.TrimSpace(b)) == 0 {
-		return nil, fmt.Errorf("--correct: %s is empty", file)
-	}
-	if json.Valid(b) {
+	switch {
+	case err != nil:
+		return nil, err
+	case len(bytes.TrimSpace(b)) == 0:
+		return nil, fmt.Errorf("%s is empty", file)
+	case json.Valid(b):
 		return json.RawMessage(b), nil
 	}
 	return strings.ToValidUTF8(string(b), "\ufffd"), nil

@@ -69,6 +69,9 @@ func (w *world) runForget(ctx context.Context, cfg *configs.Config, f *forgetFla
 		}
 		what = "the session " + f.session + " of the tenant " + f.tenant
 	}
+	if err := missingStore(cfg); err != nil {
+		return err
+	}
 	if err := w.sure(f, report.Printable(what)); err != nil {
 		return err
 	}

@@ -142,10 +142,14 @@ func (w *world) printImport(f *importFlags, sum imported) error {
 			return err
 		}
 	} else {
-		fmt.Fprintf(
-			w.out, "%s: %s, %s, %d of them new\n", amount(sum.Transcripts, "transcript"),
-			amount(sum.Exchanges, "exchange"), amount(sum.Samples, "sample"), sum.Fresh,
-		)
+		if sum.Transcripts == 0 {
+			fmt.Fprintln(w.out, "no transcript was taken in")
+		} else {
+			fmt.Fprintf(
+				w.out, "%s: %s, %s, %d of them new\n", amount(sum.Transcripts, "transcript"),
+				amount(sum.Exchanges, "exchange"), amount(sum.Samples, "sample"), sum.Fresh,
+			)
+		}
 		if sum.OptedOut > 0 {
 			fmt.Fprintf(
 				w.out, "left out, as the opt-outs of the configuration say: %s\n",

@@ -61,15 +61,18 @@ func (w *world) open(file string) (io.ReadCloser, error) {
 	return in, err
 }
 
-// readText reads a file, of which one byte more than may be tells that it is too long; - is
-// standard input.
+// readText reads a file of at most so many bytes; - is standard input.
 func (w *world) readText(file string, most int64) ([]byte, error) {
 	in, err := w.open(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	defer in.Close() //nolint:errcheck // only read
-	return io.ReadAll(io.LimitReader(in, most+1))
+	text, err := io.ReadAll(io.LimitReader(in, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%s has more than the %d bytes allowed", file, most)
+	}
+	return text, err
 }
 
 // printFinding prints a finding for people: where, what, and which rule said so.

@@ -118,8 +118,12 @@ func (w *world) lessonsLog() *cobra.Command {
 				report.Printable(e.By), hash,
 			})
 		}
-		if asJSON {
+		switch {
+		case asJSON:
 			return nil
+		case len(rows) == 1:
+			_, err := fmt.Fprintln(w.out, "nothing of it was logged")
+			return err
 		}
 		return table(w.out, rows, w.columns(wide))
 	})
@@ -162,7 +166,11 @@ func (w *world) lessonsExport() *cobra.Command {
 				return err
 			}
 		}
-		if format != "jsonl" {
+		switch {
+		case format == "jsonl":
+		case n == 0:
+			fmt.Fprintln(w.out, "there are no such lessons; nothing was written")
+		default:
 			fmt.Fprintf(w.out, "%s written into %s\n", amount(n, "lesson"), args[0])
 		}
 		return nil

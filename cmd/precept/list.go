@@ -86,6 +86,10 @@ func (w *world) list(ctx context.Context, cfg *configs.Config, f *listFlags) err
 	if f.asJSON {
 		return writeJSON(w.out, list)
 	}
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(w.out, "there are no such lessons")
+		return err
+	}
 	if err := table(w.out, rows, w.columns(f.wide)); err != nil {
 		return err
 	}

@@ -37,27 +37,18 @@ type offlineUse struct {
 func (w *world) openOffline(
 	ctx context.Context, cfg *configs.Config, use offlineUse,
 ) (*offline, error) {
-	var be app.Backend
-	var lock io.Closer
-	var err error
+	var lock io.Closer = io.NopCloser(nil)
 	claimed := !app.IsRedis(cfg.StoreURL()) || !use.beside && isDirectory(cfg.DataDir)
-	if path := cfg.StoreURL(); !app.IsRedis(path) && !use.create && !exists(path) {
-		return nil, fmt.Errorf("%w: %s; name the right --data-dir", sqlite.ErrMissing, path)
+	if err := missingStore(cfg); err != nil && !use.create {
+		return nil, err
 	}
 	if claimed {
+		var err error
 		if lock, err = sqlite.Lock(cfg.DataDir); err != nil {
 			return nil, err
 		}
-	} else {
-		lock = io.NopCloser(nil)
 	}
-	if app.IsRedis(cfg.StoreURL()) {
-		be, err = w.ReachRedis(ctx, cfg)
-	} else {
-		be, err = sqlite.Open(ctx, sqlite.Options{
-			Path: cfg.StoreURL(), Now: w.Now, MaxFeedback: cfg.Limits.Feedback,
-		})
-	}
+	be, err := w.OpenStore(ctx, cfg, sqlite.Options{})
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -71,9 +62,18 @@ func (w *world) openOffline(
 	return startOffline(ctx, be, options, lock)
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
+// storeless says that nothing was ever kept here.
+func storeless(cfg *configs.Config) bool {
+	_, err := os.Stat(cfg.StoreURL())
+	return err != nil && !app.IsRedis(cfg.StoreURL())
+}
+
+// missingStore is the error of a verb that needs what was kept, where nothing ever was.
+func missingStore(cfg *configs.Config) error {
+	if storeless(cfg) {
+		return fmt.Errorf("%w: %s; name the right --data-dir", sqlite.ErrMissing, cfg.StoreURL())
+	}
+	return nil
 }
 
 // startOffline runs a store until it is stopped.

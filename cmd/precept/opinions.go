@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 
-	"precept/app"
 	"precept/configs"
 	"precept/distill"
 	"precept/lesson"
@@ -23,10 +22,9 @@ func (w *world) opinionsOf(
 	if err != nil {
 		return nil
 	}
-	defer app.CloseEvidence(db)
-	notes, ok := db.(distill.NoteReader)
+	defer db.Close() //nolint:errcheck // only read
 	tenants, err := db.Tenants(ctx)
-	if !ok || err != nil {
+	if err != nil {
 		return nil
 	}
 	var sum report.Opinions
@@ -34,7 +32,7 @@ func (w *world) opinionsOf(
 		if l.Scope.Tenant != "" && l.Scope.Tenant != tenant {
 			continue
 		}
-		opinions, err := distill.ReadOpinions(ctx, notes, tenant)
+		opinions, err := distill.ReadOpinions(ctx, db, tenant)
 		if err != nil {
 			return nil
 		}

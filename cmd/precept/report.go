@@ -46,7 +46,14 @@ func (w *world) report() *cobra.Command {
 		Use:   "report",
 		Short: "Tell which lesson helped, by how much and how sure that is",
 		Long: "Report asks the running server of the data directory, which knows the newest " +
-			"sessions, or reads the store when there is none.",
+			"sessions, or reads the store when there is none.\n\n" +
+			"verdict: what the interval allows to be said; docs/EXPERIMENT.md lists them. " +
+			"effect: what the lesson adds to a session's reward, in points of 100, with the 95% " +
+			"interval that holds however often you look. It is drawn " +
+			"beside it where there is room. with/out: the sessions that got the lesson, and " +
+			"those in which a coin withheld it; of the first row, those that can get lessons, " +
+			"and the control sessions. ! and indented lines are what must be known of a row; " +
+			"--explain tells how one came about.",
 		Args: arguments(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&f.query.Tenant, "tenant", "default", "the tenant")

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"precept/admin"
-	"precept/app"
 	"precept/bandit"
 	"precept/configs"
 	"precept/inject"
@@ -152,11 +151,6 @@ func (w *world) beginTrial(
 		return err
 	}
 	return w.stands(l, false)
-}
-
-// storeless says that nothing was ever kept here.
-func storeless(cfg *configs.Config) bool {
-	return !app.IsRedis(cfg.StoreURL()) && !exists(cfg.StoreURL())
 }
 
 // blankReport is that of lessons which nobody has measured.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -98,7 +99,7 @@ func (w *world) lessonsTry() *cobra.Command {
 // tryText is the text that was given.
 func (w *world) tryText(f *tryFlags, args []string) (string, error) {
 	if len(args) > 0 && f.file != "" {
-		return "", fmt.Errorf("give the text or --file, not both")
+		return "", misuse(errors.New("give the text or --file, not both"))
 	}
 	if len(args) > 0 && args[0] != "-" {
 		return args[0], nil
@@ -107,12 +108,8 @@ func (w *world) tryText(f *tryFlags, args []string) (string, error) {
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("read the text: %w", err)
-	case len(b) > maxTry:
-		return "", fmt.Errorf(
-			"the text is longer than %d bytes, which precept would not look at either", maxTry,
-		)
 	case strings.TrimSpace(string(b)) == "":
-		return "", fmt.Errorf(
+		return "", errors.New(
 			"there is no text; give TEXT, --file FILE, or something on standard input",
 		)
 	}

@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"math"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -46,7 +43,7 @@ func (w *world) lessonsNew() *cobra.Command {
 	return w.onBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
 		l, err := w.draft(&f, args[0])
 		if err != nil {
-			return misuse(err)
+			return err
 		}
 		raw, err := lesson.Format(l)
 		if err != nil {
@@ -121,7 +118,7 @@ func (w *world) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 	for _, e := range f.evidence {
 		kind, ref, ok := strings.Cut(e, ":")
 		if !ok {
-			return nil, fmt.Errorf("--evidence %q: write KIND:REF, such as run:ci/4711", e)
+			return nil, misuse(fmt.Errorf("--evidence %q: write KIND:REF, such as run:ci/4711", e))
 		}
 		l.Evidence = append(l.Evidence, lesson.Evidence{Kind: kind, Ref: ref})
 	}
@@ -175,7 +172,7 @@ func (w *world) lessonsImport() *cobra.Command {
 			return err
 		}
 		defer closeBank()
-		texts, problems, err := foreignTexts(args)
+		texts, problems, err := w.foreignTexts(args)
 		if err != nil {
 			return err
 		}
@@ -187,12 +184,15 @@ func (w *world) lessonsImport() *cobra.Command {
 			return err
 		}
 		failed += len(problems)
-		state := "quarantined: read them (lessons list --state quarantined), then approve or reject"
-		if approve {
-			state = "in force"
+		state := ""
+		switch {
+		case approve && taken > 0:
+			state = ", in force"
+		case taken > 0:
+			state = ", quarantined: read them (lessons list --state quarantined), then approve or reject"
 		}
 		counts := map[string]int{"taken": taken, "refused": failed}
-		if err := w.reply(asJSON, counts, "%s taken in, %s; %d refused", amount(taken, "lesson"), state, failed); err != nil {
+		if err := w.reply(asJSON, counts, "%s taken in%s; %d refused", amount(taken, "lesson"), state, failed); err != nil {
 			return err
 		}
 		return exit(failed == 0)
@@ -236,7 +236,7 @@ func (w *world) adoptAll(
 
 // foreignTexts reads the files that are named, and the lessons of directories that are. Problems
 // tell of what stands in a directory and cannot be read.
-func foreignTexts(args []string) (out map[string][]byte, problems []lesson.Problem, err error) {
+func (w *world) foreignTexts(args []string) (out map[string][]byte, problems []lesson.Problem, err error) {
 	out = map[string][]byte{}
 	for _, arg := range args {
 		if isDirectory(arg) {
@@ -250,20 +250,9 @@ func foreignTexts(args []string) (out map[string][]byte, problems []lesson.Probl
 			}
 			continue
 		}
-		info, err := os.Stat(arg)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, fmt.Errorf("there is no file %s", arg)
-		}
-		if err == nil && info.Size() > lesson.MaxFile {
-			return nil, nil, fmt.Errorf(
-				"%s has %d bytes, more than the %d allowed", arg, info.Size(), lesson.MaxFile,
-			)
-		}
-		raw, err := os.ReadFile(arg)
-		if err != nil {
+		if out[arg], err = w.readText(arg, lesson.MaxFile); err != nil {
 			return nil, nil, err
 		}
-		out[arg] = raw
 	}
 	return out, problems, nil
 }
