@@ -5,47 +5,23 @@ import (
 
 	"precept/configs"
 	"precept/proxy"
-	"precept/store/redis"
 )
 
-// agentLessons is what /v1/lessons and /lesson need: the bank, open for as long as precept runs,
-// and the counts of consultations.
-func (p *parts) agentLessons(cfg *configs.Config, backend any) (
-	proxy.Bank, *proxy.Consulted, error,
-) {
-	b, closeBank, err := p.OpenWriter(cfg)
-	if err != nil {
-		return nil, nil, err
+// consulted counts how often agents' lessons were consulted. Replicas count together in the store
+// that they share, else in the Redis of the lessons.
+func (p *parts) consulted(cfg *configs.Config, backend any) *proxy.Consulted {
+	tally := shared[proxy.Tally](backend)
+	if tally == nil && p.bank != nil {
+		tally = p.bank
 	}
-	p.closeAgents = closeBank
 	file := filepath.Join(cfg.DataDir, "consulted.json")
 	if p.notice != "" {
 		file = ""
 	}
-	consulted, err := proxy.NewConsulted(file, p.tally(backend), p.Now)
+	consulted, err := proxy.NewConsulted(file, tally, p.Now)
 	if err != nil {
 		p.log.Warn("the counts of consulted lessons begin anew", "error", err)
 	}
-	p.follow = append(p.follow, consulted.Run)
-	return b, consulted, nil
-}
-
-// tally is where replicas count consultations together: the store that they share, else the Redis
-// of the lessons; nil where neither is there.
-func (p *parts) tally(backend any) proxy.Tally {
-	switch db, ok := backend.(*redis.Store); {
-	case ok:
-		return db
-	case p.bank != nil:
-		return p.bank
-	}
-	return nil
-}
-
-// lettersOf is where answers wait for the next turn at another replica; nil where there is none.
-func lettersOf(backend any) proxy.Letters {
-	if db, ok := backend.(*redis.Store); ok {
-		return db
-	}
-	return nil
+	p.owners = append(p.owners, consulted.Run)
+	return consulted
 }

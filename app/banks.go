@@ -73,47 +73,58 @@ func (w *Tools) Writer(place bank.Place, limits bank.Limits) *bank.Bank {
 // openLessons takes the configured lessons into force and makes what watches them. A bank that is
 // away is no reason not to start: the lessons come when it does.
 func (p *parts) openLessons(ctx context.Context, cfg *configs.Config) error {
-	place, err := p.OpenBank(cfg, p.redisLine)
-	if err != nil {
+	var err error
+	if p.bank, err = p.OpenBank(cfg, p.redisLine); err != nil {
 		return err
 	}
-	if place == nil {
-		watcher := lesson.NewWatcher(cfg.Lessons, func(b *lesson.Book, problems []lesson.Problem) { //nolint:contextcheck // a watcher's news has no context; it is bounded by itself
-			p.lessons(b, problems)
-			p.reindex(cfg)
-		}, Keys)
-		watcher.Panicked = p.panicked
-		book, problems, err := watcher.Load()
-		if err != nil {
-			p.log.Warn(
-				"lessons cannot be read; nothing is injected until they can", "dir", cfg.Lessons,
-				"error", err,
-			)
-			book = lesson.NewBook(nil)
-		}
-		p.lessons(book, problems)
-		if _, err := os.Stat(cfg.Lessons); errors.Is(err, fs.ErrNotExist) {
-			p.log.Warn(
-				"there is no such directory of lessons; they come into force when it appears",
-				"lessons", cfg.Lessons,
-			)
-		}
-		p.follow = append(p.follow, watcher.Run)
-		return nil
+	if p.bank != nil {
+		p.place = p.bank
+		p.watchBank(ctx)
+	} else {
+		p.place = bank.Directory(cfg.Lessons)
+		p.watchDirectory(cfg)
 	}
-	p.bank = place
+	p.writer = p.Writer(p.place, bank.Limits{})
+	return nil
+}
+
+// watchDirectory takes the lessons of a directory into force, now and whenever it has changed.
+func (p *parts) watchDirectory(cfg *configs.Config) {
+	watcher := lesson.NewWatcher(cfg.Lessons, func(b *lesson.Book, problems []lesson.Problem) {
+		p.lessons(b, problems)
+		p.reindex(cfg)
+	}, Keys)
+	watcher.Panicked = p.panicked
+	p.lessonsOf(watcher.Load())
+	if _, err := os.Stat(cfg.Lessons); errors.Is(err, fs.ErrNotExist) {
+		p.log.Warn(
+			"there is no such directory of lessons; they come into force when it appears",
+			"lessons", cfg.Lessons,
+		)
+	}
+	p.owners = append(p.owners, watcher.Run)
+}
+
+// watchBank does so with the lessons of a fleet.
+func (p *parts) watchBank(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, reachLimit)
 	defer cancel()
-	texts, _, err := place.Texts(ctx)
-	if err != nil {
-		p.log.Warn("lessons cannot be read; nothing is injected until they can", "error", err)
-	}
-	book, problems, _ := lesson.NewTexts("redis", Keys).Load(texts)
-	p.lessons(book, problems)
-	watcher := place.Watch(p.lessons, Keys)
+	p.lessonsOf(p.Writer(p.bank, bank.Limits{}).List(ctx))
+	watcher := p.bank.Watch(p.lessons, Keys)
 	watcher.Panicked = p.panicked
-	p.follow = append(p.follow, watcher.Run)
-	return nil
+	p.owners = append(p.owners, watcher.Run)
+}
+
+// lessonsOf takes the first reading into force, or none where it failed.
+func (p *parts) lessonsOf(b *lesson.Book, problems []lesson.Problem, err error) {
+	if err != nil {
+		p.log.Warn(
+			"lessons cannot be read; nothing is injected until they can", "lessons", p.cfg.Lessons,
+			"error", err,
+		)
+		b = lesson.NewBook(nil)
+	}
+	p.lessons(b, problems)
 }
 
 // Keys names the kinds of secrets in a text, without what is only personal: whom to ask may be what

@@ -147,18 +147,13 @@ func (w *Tools) newJudge(cfg *configs.Config, seed [8]byte) (distill.Judge, erro
 
 // distils adds the distiller to the service's owners.
 func (p *parts) distils(cfg *configs.Config, st DistillStore) error {
-	place, closePlace, err := p.OpenPlace(cfg, p.redisLine)
-	if err != nil {
-		return err
-	}
-	d, err := p.NewDistiller(cfg, st, place)
+	d, err := p.NewDistiller(cfg, st, p.place)
 	if err != nil {
 		return err
 	}
 	d.Options.Settled = true
 	d.Options.Failed = func(session string, err error) { p.failed("distill", fmt.Errorf("session %s: %w", session, err)) }
-	p.follow = append(p.follow, func(ctx context.Context) error {
-		defer closePlace()
+	p.owners = append(p.owners, func(ctx context.Context) error {
 		if Pause(ctx, min(cfg.Distill.Every, 10*time.Second)) != nil { // it was stopped
 			return nil
 		}

@@ -6,6 +6,8 @@ import (
 	"net"
 	"path/filepath"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"precept/admin"
 	"precept/configs"
 )
@@ -35,7 +37,7 @@ func (s *Server) openAdmin(l net.Listener) error {
 		}
 	}
 	s.shown.Store(s.cfg)
-	s.service.vitals.serves(s)
+	p, vitals := s.parts, &vitals{parts: s.parts, server: s, started: s.Now().UTC()}
 	notes := s.cfg.DataDir
 	if s.options.Within {
 		notes = ""
@@ -43,11 +45,10 @@ func (s *Server) openAdmin(l net.Listener) error {
 	var err error
 	s.admin, err = admin.New(admin.Options{
 		Access: s.access(s.cfg), Base: s.cfg.Admin.BasePath, Listen: l.Addr().String(),
-		Report: s.service.report, Forget: s.service.forget, Keep: s.service.keep,
-		Library: s.service.library, Survey: s.service.library, Figures: s.adminFigures,
-		Ready: s.service.ready, Truth: s.options.Truth, Metrics: s.service.metrics,
-		Archive: s.service.archive, Rate: s.service.rate, Export: s.service.export,
-		Health: s.service.vitals.health, Prices: s.prices, DataDir: notes,
+		Report: p, Forget: p, Keep: p, Library: p, Survey: p, Archive: p.archive, Rate: p, Export: p,
+		Figures: s.adminFigures, Ready: p.proxy.Ready, Truth: s.options.Truth,
+		Metrics: promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), // which alone holds exemplars
+		Health:  vitals.health, Prices: s.prices, DataDir: notes,
 		Random: s.Random, Now: s.Now, Log: s.log.Logger,
 	})
 	return err
@@ -74,8 +75,8 @@ func (s *Server) access(cfg *configs.Config) admin.Access {
 	return a
 }
 
-// adminFigures is the service's health and, when there is one, the fault of the last reload.
-func (s *Server) adminFigures(ctx context.Context) []admin.Figure {
+// adminFigures is the health of the parts and, when there is one, the fault of the last reload.
+func (s *Server) adminFigures(context.Context) []admin.Figure {
 	var out []admin.Figure
 	if fault := s.faults.get(); fault != "" {
 		out = append(out, admin.Figure{
@@ -87,8 +88,5 @@ func (s *Server) adminFigures(ctx context.Context) []admin.Figure {
 			Name: "Configuration", Value: "needs a new start: " + waiting, Bad: true,
 		})
 	}
-	if s.service.figures != nil {
-		out = append(out, s.service.figures(ctx)...)
-	}
-	return out
+	return append(out, s.parts.figures()...)
 }

@@ -26,8 +26,8 @@ func (p *parts) Report(ctx context.Context, q admin.Query) (report.Report, error
 	return r, nil
 }
 
-// figures is the health of the service, for the dashboard.
-func (p *parts) figures(context.Context) []admin.Figure {
+// figures is the health of the parts, for the dashboard.
+func (p *parts) figures() []admin.Figure {
 	t := &p.store.Tally
 	out := append(p.lessonFigures(), []admin.Figure{
 		{Name: "Sessions in memory", Value: strconv.Itoa(p.store.Sessions())},

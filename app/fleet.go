@@ -15,9 +15,7 @@ import (
 
 	"precept/configs"
 	"precept/file"
-	"precept/learn"
 	"precept/session"
-	"precept/store"
 	"precept/store/redis"
 )
 
@@ -74,20 +72,12 @@ func (p *parts) openRedis(ctx context.Context, cfg *configs.Config) (Backend, er
 	return db, nil
 }
 
-// storeFleet and learnFleet are the backend where replicas share it, nil where it is this process'
-// own.
-func storeFleet(backend any) store.Fleet {
+// shared is the backend in the role T where replicas share it, nil where it is this process' own.
+func shared[T any](backend any) (role T) {
 	if db, ok := backend.(*redis.Store); ok {
-		return db
+		role, _ = any(db).(T)
 	}
-	return nil
-}
-
-func learnFleet(backend any) learn.Fleet {
-	if db, ok := backend.(*redis.Store); ok {
-		return db
-	}
-	return nil
+	return role
 }
 
 // agree finds the keys: the store's, else those of the copy, else none that may be relied on.

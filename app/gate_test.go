@@ -153,15 +153,11 @@ func (g *gate) play(l *lesson.Lesson, with, without int) {
 // open puts the service together.
 func (g *gate) open() (*parts, *Distiller) {
 	g.Helper()
-	service, err := g.w.wireUp(g.Context(), g.cfg, slog.New(slog.DiscardHandler))
+	p, err := g.w.wireUp(g.Context(), g.cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		g.Fatal(err)
 	}
-	g.Cleanup(func() { _ = service.close() })
-	p, ok := service.report.(*parts)
-	if !ok {
-		g.Fatalf("%T", service.report)
-	}
+	g.Cleanup(func() { _ = p.close() })
 	place, done, err := g.w.OpenPlace(g.cfg, func(string) {})
 	if err != nil {
 		g.Fatal(err)

@@ -19,7 +19,7 @@ func (p *parts) keys(
 		if err != nil {
 			return keys, false, err
 		}
-		p.follow = append(p.follow, f.follow(p))
+		p.owners = append(p.owners, f.follow(p))
 		return f.keys, f.known, nil
 	}
 	if keys.Salt, err = p.secret(ctx, backend, "salt"); err == nil {

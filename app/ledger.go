@@ -38,9 +38,12 @@ func (p *parts) followLedger(cfg *configs.Config) func(context.Context) error {
 				p.failed("ledger", err)
 			case first || sum != last || !again.IsZero() && p.Now().After(again):
 				last, again = sum, time.Time{}
-				if left, err := p.offerLedger(ctx, cfg, text); err != nil || left {
+				left, err := p.offerLedger(ctx, cfg, text)
+				if err != nil && ctx.Err() == nil {
+					p.failed("ledger", err)
+				}
+				if err != nil || left {
 					again = p.Now().Add(ledgerAgain)
-					p.ledgerFault(ctx, err)
 				}
 			}
 			select {
@@ -49,12 +52,6 @@ func (p *parts) followLedger(cfg *configs.Config) func(context.Context) error {
 			case <-ticker.C:
 			}
 		}
-	}
-}
-
-func (p *parts) ledgerFault(ctx context.Context, err error) {
-	if err != nil && ctx.Err() == nil {
-		p.failed("ledger", err)
 	}
 }
 
@@ -87,6 +84,11 @@ func (p *parts) offerLedger(
 		})
 	}
 	taken := 0
+	defer func() {
+		if taken > 0 {
+			p.log.Info("entries of the ledger became lessons", "count", taken)
+		}
+	}()
 	for len(fresh) > 0 && ctx.Err() == nil {
 		results, err := b.ProposeAll(ctx, fresh[:min(len(fresh), ledgerBatch)])
 		if err != nil {
@@ -97,7 +99,6 @@ func (p *parts) offerLedger(
 			case r.Err == nil:
 				taken++
 			case errors.Is(r.Err, bank.ErrTooMany):
-				p.tookLedger(taken)
 				return true, nil
 			default:
 				p.log.Warn(
@@ -108,12 +109,5 @@ func (p *parts) offerLedger(
 		}
 		fresh = fresh[len(results):]
 	}
-	p.tookLedger(taken)
 	return false, nil
-}
-
-func (p *parts) tookLedger(n int) {
-	if n > 0 {
-		p.log.Info("entries of the ledger became lessons", "count", n)
-	}
 }

@@ -194,7 +194,12 @@ func TestChangeLesson(t *testing.T) {
 	cfg := loaded(t, flags(t, map[string]string{"lessons": lessons}))
 	tools := outside()
 	change := func(slug string, a lesson.Action) (bank.Result, error) {
-		return tools.ChangeLesson(context.Background(), cfg, slug, bank.Decision{Action: a, By: "ann"})
+		b, closeBank, err := tools.OpenWriter(cfg)
+		if err != nil {
+			return bank.Result{}, err
+		}
+		defer closeBank()
+		return b.Act(context.Background(), slug, bank.Decision{Action: a, By: "ann"})
 	}
 	if _, err := change("nobody", lesson.Approve); err != bank.ErrNoLesson { //nolint:errorlint // as it is
 		t.Errorf("a lesson that is not there: %v", err)

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
+	"precept/admin"
 	"precept/backtest"
-	"precept/configs"
+	"precept/bank"
 	"precept/lesson"
 	"precept/report"
 	"precept/sample"
@@ -24,43 +26,25 @@ const (
 	backtestMost   = 2000
 )
 
-// library is the dashboard's way to the lessons and to what is stored of sessions.
-type library struct {
-	*parts
-	cfg    *configs.Config
-	checks lesson.Checks
-}
-
-func newLibrary(p *parts, cfg *configs.Config) *library {
-	return &library{parts: p, cfg: cfg, checks: lesson.Checks{Secrets: Secrets}}
-}
-
 // Book implements admin.Library.
-func (l *library) Book() *lesson.Book { return l.book.Load() }
+func (p *parts) Book() *lesson.Book { return p.book.Load() }
 
 // Block implements admin.Library.
-func (l *library) Block(tenant string, one *lesson.Lesson) string {
-	return l.proxy.Presentation().Block(one, l.book.Load().Text(one), l.learner.Beliefs(tenant))
+func (p *parts) Block(tenant string, one *lesson.Lesson) string {
+	return p.proxy.Presentation().Block(one, p.book.Load().Text(one), p.learner.Beliefs(tenant))
 }
 
 // Findings implements admin.Library.
-func (l *library) Findings(one *lesson.Lesson) []lesson.Finding {
-	c := l.checks
-	c.Now = l.Now()
-	book := l.book.Load()
+func (p *parts) Findings(one *lesson.Lesson) []lesson.Finding {
+	c, book := lesson.Checks{Secrets: Secrets, Now: p.Now()}, p.book.Load()
 	return append(c.Lesson(one, book), c.Notes(one)...)
 }
 
 // Log implements admin.Library.
-func (l *library) Log(ctx context.Context, n int) ([]lesson.Event, error) {
-	b, closeBank, err := l.OpenWriter(l.cfg)
-	if err != nil {
-		return nil, err
-	}
-	defer closeBank()
+func (p *parts) Log(ctx context.Context, n int) ([]lesson.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, reachLimit)
 	defer cancel()
-	return b.Log(ctx, n)
+	return p.writer.Log(ctx, n)
 }
 
 // errEnough ends a walk that has seen enough.
@@ -68,9 +52,9 @@ var errEnough = errors.New("enough was seen")
 
 // Survey implements admin.Surveyor: days are looked at from the newest on, until there is no time
 // or enough sessions.
-func (l *library) Survey(ctx context.Context, tenant string) (*report.Survey, error) {
-	now := l.Now()
-	w, ok := l.backend.(Walker)
+func (p *parts) Survey(ctx context.Context, tenant string) (*report.Survey, error) {
+	now := p.Now()
+	w, ok := p.backend.(Walker)
 	if !ok {
 		return nil, errors.New("nothing is stored")
 	}
@@ -88,7 +72,7 @@ func (l *library) Survey(ctx context.Context, tenant string) (*report.Survey, er
 			}
 			s.Add(as, a.Reward)
 			s.Saw(as, r.ID.String(), r.Started)
-			if s.Sessions >= surveySessions || l.Now().Sub(now) > surveyTime {
+			if s.Sessions >= surveySessions || p.Now().Sub(now) > surveyTime {
 				return errEnough
 			}
 			return nil
@@ -121,17 +105,17 @@ func newestFirst(now time.Time, days int, look func(since, until time.Time) erro
 }
 
 // Backtest implements admin.Surveyor.
-func (l *library) Backtest(
+func (p *parts) Backtest(
 	ctx context.Context, tenant string, one *lesson.Lesson,
 ) (backtest.Result, error) {
-	e, ok := l.backend.(interface {
+	e, ok := p.backend.(interface {
 		Walker
 		Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 	})
 	if !ok {
 		return backtest.Result{}, errors.New("nothing is stored")
 	}
-	run, now := backtest.New([]*lesson.Lesson{one}, l.proxy.Presentation().Tags), l.Now()
+	run, now := backtest.New([]*lesson.Lesson{one}, p.proxy.Presentation().Tags), p.Now()
 	err := newestFirst(now, surveyDays, func(since, until time.Time) error {
 		return e.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
 			xs, err := e.Exchanges(ctx, r.Tenant, r.ID)
@@ -143,7 +127,7 @@ func (l *library) Backtest(
 				Tenant: r.Tenant, Name: xs[0].SessionName, Exchanges: xs, Told: a.Told,
 				Reward: a.Reward,
 			})
-			if run.Sessions() >= backtestMost || l.Now().Sub(now) > backtestTime {
+			if run.Sessions() >= backtestMost || p.Now().Sub(now) > backtestTime {
 				return errEnough
 			}
 			return nil
@@ -153,4 +137,21 @@ func (l *library) Backtest(
 		return backtest.Result{}, err
 	}
 	return run.Results()[0], nil
+}
+
+// Act implements admin.Keeper.
+func (p *parts) Act(
+	ctx context.Context, slug string, seen lesson.Sight, a lesson.Action, plan lesson.TrialPlan,
+	by string,
+) (*lesson.Lesson, error) {
+	if strings.ContainsAny(slug, "/\\") {
+		return nil, admin.ErrNoLesson
+	}
+	ctx, cancel := context.WithTimeout(ctx, BankLimit)
+	defer cancel()
+	r, err := p.writer.Act(ctx, slug, bank.Decision{Action: a, Plan: plan, By: by, Seen: seen})
+	if errors.Is(err, bank.ErrNoLesson) {
+		err = admin.ErrNoLesson
+	}
+	return r.Lesson, err
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"slices"
 	"time"
 
 	"precept/configs"
@@ -16,7 +17,7 @@ func (w *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Option
 		cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants,
 	)
 	return store.Options{
-		Now: w.Now, Backend: backend, Fleet: storeFleet(backend),
+		Now: w.Now, Backend: backend, Fleet: shared[store.Fleet](backend),
 		Lookup: cfg.Limits.LookupTimeout, Sessions: cfg.Limits.Sessions,
 		HoldBytes: int64(cfg.Limits.CaptureTotalBytes), SpoolDir: spoolOf(cfg, backend),
 		SpoolBytes:   int64(cfg.Limits.SpoolBytes),
@@ -30,7 +31,7 @@ func (w *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Option
 // backend.
 func (w *Tools) LearnOptions(cfg *configs.Config, backend Backend) learn.Options {
 	return learn.Options{
-		Now: w.Now, Backend: backend, Fleet: learnFleet(backend), Reward: Definition(cfg),
+		Now: w.Now, Backend: backend, Fleet: shared[learn.Fleet](backend), Reward: Definition(cfg),
 		Samples: cfg.Learning.Enabled,
 	}
 }
@@ -62,17 +63,9 @@ func deliverEvery(cfg *configs.Config) time.Duration {
 }
 
 // Tiers turns the configuration's words into feedback's numbers.
-func Tiers(words []string) []int {
-	var out []int
+func Tiers(words []string) (out []int) {
 	for _, w := range words {
-		switch w {
-		case "user":
-			out = append(out, 1)
-		case "verifier":
-			out = append(out, 2)
-		case "implicit":
-			out = append(out, 3)
-		}
+		out = append(out, 1+slices.Index([]string{"user", "verifier", "implicit"}, w))
 	}
 	return out
 }

@@ -18,12 +18,7 @@ func (s *Server) outlive(ctx context.Context, owner func(context.Context) error)
 		if !panicked || ctx.Err() != nil {
 			return err
 		}
-		timer := time.NewTimer(ownerRest)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-		case <-timer.C:
-		}
+		_ = Pause(ctx, ownerRest) // it ends with ctx
 	}
 }
 

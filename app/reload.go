@@ -80,7 +80,7 @@ func fenced(step func() error) (err error) {
 
 // give gives a configuration to everyone who can follow it.
 func (s *Server) give(next *configs.Config) error {
-	if err := s.service.reload(next); err != nil {
+	if err := s.parts.configure(next); err != nil {
 		return err
 	}
 	s.log.setLevel(next.Log.Level)

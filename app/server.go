@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"slices"
@@ -29,26 +28,6 @@ const (
 	idleConn = 120 * time.Second
 )
 
-// service is a precept that has been put together (wireUp) and not been started.
-type service struct {
-	data    http.Handler
-	owners  []func(context.Context) error // the goroutines: each runs until its context ends, and writes down what it holds
-	reload  func(*configs.Config) error   // takes over what a running server can
-	drain   func()                        // makes /readyz say no
-	close   func() error                  // after the owners have returned
-	report  admin.Reporter
-	forget  admin.Forgetter
-	keep    admin.Keeper
-	library *library
-	archive admin.Archive
-	rate    admin.Rater
-	export  admin.Exporter
-	vitals  *vitals
-	figures func(context.Context) []admin.Figure
-	ready   func() (string, error)
-	metrics http.Handler
-}
-
 // Options are what a server is made of.
 type Options struct {
 	Tools
@@ -70,7 +49,7 @@ type Server struct {
 	cfg     *configs.Config // in force; of the goroutine of Run only
 	log     *logger
 
-	service  *service
+	parts    *parts // put together by wireUp
 	admin    *admin.Server
 	token    string                         // generated, "" when the configuration names tokens
 	first    bool                           // the token was made in this run: people are told where things are
@@ -93,7 +72,7 @@ func (s *Server) Token() string { return s.token }
 
 // Report is what the running server has found out.
 func (s *Server) Report(ctx context.Context, q admin.Query) (report.Report, error) {
-	return s.service.report.Report(ctx, q)
+	return s.parts.Report(ctx, q)
 }
 
 // Run serves until ctx ends or, unless it serves within another program, a signal stops it. It
@@ -109,11 +88,11 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	}
 	defer closeQuietly(adminListener)
-	if s.service, err = s.Tools.wireUp(ctx, s.cfg, s.log.Logger); err != nil {
+	if s.parts, err = s.Tools.wireUp(ctx, s.cfg, s.log.Logger); err != nil {
 		return err
 	}
 	if err := s.openAdmin(adminListener); err != nil {
-		return errors.Join(err, s.service.close())
+		return errors.Join(err, s.parts.close())
 	}
 	return s.serveUntilStopped(ctx, data, adminListener)
 }
@@ -134,7 +113,7 @@ func (s *Server) serveUntilStopped(
 	owned, stopOwners := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopOwners()
 	var owners sync.WaitGroup
-	all := slices.Concat(s.service.owners, s.admin.Owners())
+	all := slices.Concat(s.parts.owners, s.admin.Owners())
 	failed := make(chan error, len(all)+2)
 	for _, owner := range all {
 		owners.Go(func() {
@@ -149,7 +128,7 @@ func (s *Server) serveUntilStopped(
 	}
 
 	limited := proxy.NewLimitListener(dataListener, s.Now)
-	data := s.httpServer(limited.CloseWhenFull(s.counted(s.service.data)))
+	data := s.httpServer(limited.CloseWhenFull(s.counted(s.parts.proxy.Handler())))
 	data.ConnState = limited.Watch
 	adminServer := s.httpServer(s.admin)
 	owners.Go(func() { failed <- serveOn(data, limited) })
@@ -168,7 +147,7 @@ func (s *Server) serveUntilStopped(
 	err = errors.Join(err, adminServer.Close())
 	stopOwners()
 	owners.Wait()
-	err = errors.Join(err, s.service.close())
+	err = errors.Join(err, s.parts.close())
 	s.log.Info("precept stopped", "cut", cut)
 	if err == nil && cut {
 		return ErrCut

@@ -33,7 +33,7 @@ func (s *Server) counted(h http.Handler) http.Handler {
 func (s *Server) stopData(
 	ctx context.Context, data *http.Server, stop <-chan os.Signal,
 ) (cut bool) {
-	s.service.drain()
+	s.parts.proxy.Drain()
 	patient, hurry := context.WithCancel(context.WithoutCancel(ctx))
 	var lookout sync.WaitGroup
 	lookout.Go(func() {

@@ -22,9 +22,8 @@ const (
 // vitals is what the health page is made of.
 type vitals struct {
 	*parts
+	server  *Server
 	started time.Time
-	cfg     func() *configs.Config
-	fault   func() string
 
 	mu      sync.Mutex
 	at      time.Time
@@ -32,17 +31,12 @@ type vitals struct {
 	stored  admin.Stored
 }
 
-// serves tells of which server it is.
-func (v *vitals) serves(s *Server) {
-	v.started, v.cfg, v.fault = s.Now().UTC(), s.shown.Load, s.faults.get
-}
-
 // health implements admin.Options.Health.
 func (v *vitals) health(ctx context.Context) admin.Health {
-	cfg, b, t, learned := v.cfg(), ReadBuild(), &v.store.Tally, &v.learner.Tally
+	cfg, b, t, learned := v.server.shown.Load(), ReadBuild(), &v.store.Tally, &v.learner.Tally
 	h := admin.Health{
 		Figures: v.lessonFigures(), Version: b.Version, Revision: b.Revision, Go: b.Go,
-		PID: os.Getpid(), Started: v.started, Hash: cfg.Hash(), Fault: v.fault(),
+		PID: os.Getpid(), Started: v.started, Hash: cfg.Hash(), Fault: v.server.faults.get(),
 		Spool: admin.Spool{
 			Dir: v.spool, Bytes: v.store.SpoolBytes(), Limit: int64(cfg.Limits.SpoolBytes),
 			Waiting: t.Pending.Load(), Lag: v.store.Lag().Seconds(),

@@ -10,8 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"precept/bank"
 	"precept/configs"
 	"precept/learn"
 	"precept/lesson"
@@ -24,9 +24,10 @@ import (
 	"precept/trace"
 )
 
-// parts is what a service is put together from.
+// parts is a precept that has been put together and not been started.
 type parts struct {
 	*Tools
+	cfg      *configs.Config // of the start
 	log      *slog.Logger
 	registry *prometheus.Registry
 	metrics  *proxy.Metrics
@@ -43,17 +44,17 @@ type parts struct {
 	notice   string // why precept runs from memory, "" when it does not
 	absent   bool   // the store could not be used at the start
 	quiet    *limiter
-	follow   []func(context.Context) error // owners beside the recorder
+	owners   []func(context.Context) error // the goroutines: each runs until its context ends, and writes down what it holds
 	bank     *redis.Bank                   // the fleet's lessons; nil when they lie in a directory
-
-	closeAgents func() // the bank that agents write to
+	place    bank.Place                    // where the lessons lie
+	writer   *bank.Bank                    // by which they are changed
 }
 
-// wireUp puts a service together and starts nothing.
-func (w *Tools) wireUp(
-	ctx context.Context, cfg *configs.Config, log *slog.Logger,
-) (*service, error) {
-	p := &parts{Tools: w, log: log, registry: prometheus.NewRegistry(), quiet: newLimiter(w.Now)}
+// wireUp puts a precept together and starts nothing.
+func (w *Tools) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logger) (*parts, error) {
+	p := &parts{
+		Tools: w, cfg: cfg, log: log, registry: prometheus.NewRegistry(), quiet: newLimiter(w.Now),
+	}
 	p.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(
 		collectors.ProcessCollectorOpts{},
 	))
@@ -66,28 +67,11 @@ func (w *Tools) wireUp(
 	if err := p.build(ctx, cfg, backend); err != nil {
 		return nil, errors.Join(err, backend.Close(), p.closeBank(), p.unlock())
 	}
-	p.follow = append(p.follow, p.proxy.ExecuteCommands)
+	p.owners = append(p.owners, p.proxy.ExecuteCommands, p.store.Run)
 	if p.tracer != nil {
-		p.follow = append(p.follow, p.tracer.Run)
+		p.owners = append(p.owners, p.tracer.Run)
 	}
-	return &service{
-		data:    p.proxy.Handler(), //nolint:contextcheck // each request brings its own
-		owners:  append(p.follow, p.store.Run),
-		reload:  p.configure,
-		forget:  p,
-		keep:    keeper{p.Tools, cfg},
-		library: newLibrary(p, cfg),
-		drain:   p.proxy.Drain,
-		ready:   p.proxy.Ready,
-		close:   p.close,
-		report:  p,
-		archive: p.archive,
-		rate:    p,
-		export:  p,
-		vitals:  &vitals{parts: p},
-		figures: p.figures,
-		metrics: promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), // which alone holds exemplars
-	}, nil
+	return p, nil
 }
 
 // open claims the data directory and opens the store in it. A directory that cannot be written, on
@@ -169,7 +153,7 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend Backend)
 		return err
 	}
 	if cfg.Ledger.File != "" {
-		p.follow = append(p.follow, p.followLedger(cfg))
+		p.owners = append(p.owners, p.followLedger(cfg))
 	}
 	if st, ok := backend.(DistillStore); ok && cfg.Distill.Enabled {
 		if err := p.distils(cfg, st); err != nil { //nolint:contextcheck // a check has no context; the look-up is bounded
@@ -179,12 +163,8 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend Backend)
 	if err := p.traces(cfg); err != nil {
 		return err
 	}
-	agents, consulted, err := p.agentLessons(cfg, backend)
-	if err != nil {
-		return err
-	}
 	p.proxy, err = proxy.New(proxy.Options{
-		Bank: agents, Consulted: consulted, Letters: lettersOf(backend), Tracer: p.tracer,
+		Bank: p.writer, Consulted: p.consulted(cfg, backend), Letters: shared[proxy.Letters](backend), Tracer: p.tracer,
 		Config: cfg, Store: p.store, Beliefs: p.learner.Beliefs, Book: p.book.Load, Now: p.Now,
 		Rand: p.Random,
 		Salt: keys.Salt, Secret: []byte(keys.Secret), Unsure: !known, Log: p.log,
@@ -202,7 +182,7 @@ func (p *parts) learn(ctx context.Context, cfg *configs.Config) (err error) {
 		return fmt.Errorf("load what was learned: %w", err)
 	}
 	proxy.WatchLearning(p.registry, &p.learner.Tally)
-	p.follow = append(p.follow,
+	p.owners = append(p.owners,
 		func(ctx context.Context) error { return p.learner.Follow(ctx, learn.FollowEvery) },
 		func(ctx context.Context) error { return p.learner.Run(ctx, p.store.Drained()) })
 	return nil
@@ -240,9 +220,6 @@ func (p *parts) close() error {
 }
 
 func (p *parts) closeBank() error {
-	if p.closeAgents != nil {
-		p.closeAgents()
-	}
 	if p.bank == nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"precept/app"
 	"precept/bank"
 	"precept/configs"
 	"precept/lesson"
@@ -63,9 +64,14 @@ func (w *world) change(
 	ctx context.Context, cfg *configs.Config, slug string, a lesson.Action, plan lesson.TrialPlan,
 	force bool,
 ) (*lesson.Lesson, error) {
-	r, err := w.ChangeLesson(ctx, cfg, slug, bank.Decision{
-		Action: a, Plan: plan, By: w.who(), Force: force,
-	})
+	b, closeBank, err := w.OpenWriter(cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer closeBank()
+	ctx, cancel := context.WithTimeout(ctx, app.BankLimit)
+	defer cancel()
+	r, err := b.Act(ctx, slug, bank.Decision{Action: a, Plan: plan, By: w.who(), Force: force})
 	printFindings(w.err, r.Findings)
 	var refused *bank.Refused
 	switch {

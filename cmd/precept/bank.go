@@ -23,22 +23,14 @@ func (w *world) who() string { return cmp.Or(w.variable("USER"), "operator") }
 func (w *world) readBook(
 	ctx context.Context, cfg *configs.Config,
 ) (*lesson.Book, []lesson.Problem, error) {
-	place, err := w.OpenBank(cfg, func(string) {})
+	b, closeBank, err := w.OpenWriter(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	if place == nil {
-		return lesson.Load(cfg.Lessons, app.Keys)
-	}
-	defer place.Close() //nolint:errcheck // it was only read
+	defer closeBank()
 	ctx, cancel := context.WithTimeout(ctx, app.BankLimit)
 	defer cancel()
-	texts, _, err := place.Texts(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	book, problems, _ := lesson.NewTexts("redis", app.Keys).Load(texts)
-	return book, problems, nil
+	return b.List(ctx)
 }
 
 // pushed is the answer of lessons push --json.
