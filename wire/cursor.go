@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"iter"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -17,17 +18,15 @@ func members(b []byte, v span) iter.Seq2[[]byte, span] {
 		if kindAt(b, v) != '{' {
 			return
 		}
-		i := blankEnd(b, v.start+1)
-		for b[i] != '}' {
-			name := span{i + 1, quoteEnd(b, i+1) - 1}
-			i = blankEnd(b, blankEnd(b, name.end+1)+1)
-			v := span{i, valueEnd(b, i)}
-			if !yield(plain(name.of(b)), v) {
+		s := scanner{b: b}
+		i, more := s.open(v.start, '}', 1)
+		for more {
+			name, from := s.key(i)
+			member := span{from, valueEnd(b, from)}
+			if !yield(plain(name.of(b)), member) {
 				return
 			}
-			if i = blankEnd(b, v.end); b[i] == ',' {
-				i = blankEnd(b, i+1)
-			}
+			i, more = s.next(member.end, '}')
 		}
 	}
 }
@@ -38,15 +37,14 @@ func elements(b []byte, v span) iter.Seq[span] {
 		if kindAt(b, v) != '[' {
 			return
 		}
-		i := blankEnd(b, v.start+1)
-		for b[i] != ']' {
-			v := span{i, valueEnd(b, i)}
-			if !yield(v) {
+		s := scanner{b: b}
+		i, more := s.open(v.start, ']', 1)
+		for more {
+			element := span{i, valueEnd(b, i)}
+			if !yield(element) {
 				return
 			}
-			if i = blankEnd(b, v.end); b[i] == ',' {
-				i = blankEnd(b, i+1)
-			}
+			i, more = s.next(element.end, ']')
 		}
 	}
 }
@@ -87,13 +85,6 @@ func kindAt(b []byte, v span) byte {
 		return 0
 	}
 	return b[v.start]
-}
-
-func blankEnd(b []byte, i int) int {
-	for b[i] <= ' ' {
-		i++
-	}
-	return i
 }
 
 // quoteEnd returns the offset behind the quote that closes the string whose text begins at i.
@@ -173,7 +164,10 @@ func appendPlain(dst, raw []byte) []byte {
 		c := raw[n+1]
 		raw = raw[n+2:]
 		if c != 'u' {
-			dst = append(dst, unescaped(c))
+			if n := strings.IndexByte("ntrbf", c); n >= 0 {
+				c = "\n\t\r\b\f"[n]
+			}
+			dst = append(dst, c)
 			continue
 		}
 		r := hex4(raw)
@@ -189,20 +183,4 @@ func appendPlain(dst, raw []byte) []byte {
 		}
 		dst = utf8.AppendRune(dst, r)
 	}
-}
-
-func unescaped(c byte) byte {
-	switch c {
-	case 'n':
-		return '\n'
-	case 't':
-		return '\t'
-	case 'r':
-		return '\r'
-	case 'b':
-		return '\b'
-	case 'f':
-		return '\f'
-	}
-	return c
 }

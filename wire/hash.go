@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"encoding/binary"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -148,34 +149,31 @@ func hashValue(b []byte, v span) uint64 {
 // hashAt hashes the value at i and says where it ends, in one pass: a walk over each level of its
 // own would read the innermost bytes as often as they are nested.
 func hashAt(b []byte, i int) (sum uint64, end int) {
+	s := scanner{b: b}
+	var value uint64
 	switch b[i] {
 	case '{':
-		for i = blankEnd(b, i+1); b[i] != '}'; {
-			name := span{i + 1, quoteEnd(b, i+1) - 1}
-			i = blankEnd(b, blankEnd(b, name.end+1)+1)
+		i, more := s.open(i, '}', 1)
+		for more {
+			name, from := s.key(i)
 			if key := plain(name.of(b)); volatile(string(key)) {
-				i = valueEnd(b, i)
+				i = valueEnd(b, from)
 			} else {
-				var value uint64
-				value, i = hashAt(b, i)
+				value, i = hashAt(b, from)
 				sum += mix(xxhash.Sum64(key), value)
 			}
-			if i = blankEnd(b, i); b[i] == ',' {
-				i = blankEnd(b, i+1)
-			}
+			i, more = s.next(i, '}')
 		}
-		return mix('{', sum), i + 1
+		return mix('{', sum), i
 	case '[':
 		sum = '['
-		for i = blankEnd(b, i+1); b[i] != ']'; {
-			var value uint64
+		i, more := s.open(i, ']', 1)
+		for more {
 			value, i = hashAt(b, i)
 			sum = mix(sum, value)
-			if i = blankEnd(b, i); b[i] == ',' {
-				i = blankEnd(b, i+1)
-			}
+			i, more = s.next(i, ']')
 		}
-		return sum, i + 1
+		return sum, i
 	}
 	// Strings are hashed as they are written: an image of 5 MB is not unescaped for this.
 	end = valueEnd(b, i)
@@ -198,6 +196,4 @@ func mix(a, b uint64) uint64 {
 	return a ^ a>>33
 }
 
-func word(n uint64) []byte {
-	return []byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24), byte(n >> 32), byte(n >> 40), byte(n >> 48), byte(n >> 56)}
-}
+func word(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"math/bits"
 )
 
@@ -70,17 +71,9 @@ func escapeEnd(b []byte, i int) int {
 
 // hex4 reads four hexadecimal digits; -1 when they are not.
 func hex4(b []byte) rune {
-	var r rune
-	for _, c := range b[:4] {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			return -1
-		}
-		r = r<<4 | rune(c)
+	var n [2]byte
+	if _, err := hex.Decode(n[:], b[:4]); err != nil {
+		return -1
 	}
-	return r
+	return rune(binary.BigEndian.Uint16(n[:]))
 }

@@ -87,7 +87,7 @@ func (r *Request) inserted(g group) (span, bool) {
 			return cut, true
 		}
 		// Into an empty array the part went without a comma.
-		if cut.end--; p.form == firstPart && r.holds(cut, text[:len(text)-1]) && r.Body[blankEnd(r.Body, cut.end)] == ']' {
+		if cut.end--; p.form == firstPart && r.holds(cut, text[:len(text)-1]) && bytes.TrimLeft(r.Body[cut.end:], " \t\r\n")[0] == ']' {
 			return cut, true
 		}
 		cut = span{cut.start + 1, cut.end + 1}
