@@ -26,24 +26,17 @@ func (w *work) answers() {
 	}
 	w.rec.Answers, w.rec.WritOffered, w.rec.Dirty = nil, w.rec.WritOffered || advertise, true
 	w.plan.Answered = true
-	w.put(at.item, at.block, session.Block{Anchor: at.anchor, Text: text})
+	w.put(at, session.Block{Text: text})
 }
 
 // top is the place of an answer.
 func (w *work) top() (spot, bool) {
-	if item := w.Request.LastUser(); item >= 0 && w.rec.Fresh(w.Request, item) {
-		if anchor := w.Request.AnchorAt(item, ""); w.holds(item, -1, anchor) {
-			return spot{item, -1, anchor}, true
-		}
+	if at, ok := w.newest(false); ok {
+		return at, true
 	}
-	for i := max(w.Request.New(), 0); i < w.Request.Len(); i++ {
-		for _, r := range w.Request.Item(i).Results {
-			if r.Closed {
-				continue
-			}
-			if anchor, ok := w.result(i, r.Block, r.CallID); ok {
-				return spot{i, r.Block, anchor}, true
-			}
+	for i := w.Request.New(); i < w.Request.Len(); i++ {
+		if at, ok := w.firstResult(i); ok {
+			return at, true
 		}
 	}
 	return spot{}, false

@@ -23,7 +23,7 @@ func (w *work) loops() {
 		if len(state.Warned) >= maxLoops {
 			return
 		}
-		at, ok := w.resultOf(l)
+		at, warned, ok := w.resultOf(l)
 		if !ok {
 			continue
 		}
@@ -31,7 +31,7 @@ func (w *work) loops() {
 			state.Warned = make(map[string]bool)
 		}
 		state.Warned[l.CallID] = true
-		if at.warned { // by another precept, on the way here
+		if warned { // by another precept, on the way here
 			w.rec.Dirty = true
 			continue
 		}
@@ -41,7 +41,7 @@ func (w *work) loops() {
 		text := detect.Warning(l)
 		if w.warns(tokens(len(text))) {
 			w.plan.Warned = true
-			w.put(at.item, at.block, session.Block{Anchor: at.anchor, Text: text, Loop: true})
+			w.put(at, session.Block{Text: text, Loop: true})
 		}
 	}
 }
@@ -62,25 +62,18 @@ func (w *work) detected(state *session.LoopState) []detect.Loop {
 	return loops
 }
 
-// resultOf is the place of the loop's result.
-func (w *work) resultOf(l detect.Loop) (place, bool) {
+// resultOf is the place of the loop's result, and whether a warning stands there already.
+func (w *work) resultOf(l detect.Loop) (at spot, warned, ok bool) {
 	if l.CallID == "" {
-		return place{}, false
+		return spot{}, false, false
 	}
 	for _, r := range w.Request.Item(l.Index).Results {
-		if r.CallID != l.CallID || r.Closed {
-			continue
+		if r.CallID == l.CallID && !r.Closed {
+			at, ok = w.result(l.Index, r.Block, r.CallID)
+			return at, strings.Contains(r.Lead, "[LOOP DETECTED]"), ok
 		}
-		anchor, ok := w.result(l.Index, r.Block, r.CallID)
-		return place{spot{l.Index, r.Block, anchor}, strings.Contains(r.Lead, "[LOOP DETECTED]")}, ok
 	}
-	return place{}, false
-}
-
-// place is the spot of a loop's result.
-type place struct {
-	spot
-	warned bool // a warning stands there
+	return spot{}, false, false
 }
 
 // warns says how the session's coin fell, and flips it at the first loop.

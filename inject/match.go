@@ -116,8 +116,8 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 		Tenant: w.rec.Tenant, Agent: c.Agent, Role: c.Role, Skill: c.Skill, Model: w.Request.Model, Tools: w.Request.Tools, Now: w.Now,
 	}
 	spots := make(map[string]spot)
-	if item, anchor, ok := w.words(); ok {
-		spots[""] = spot{item, -1, anchor}
+	if at, ok := w.words(); ok {
+		spots[""] = at
 		for i := w.Request.New(); i < w.Request.Len(); i++ {
 			if w.Request.Role(i) != wire.RoleUser || !w.rec.Fresh(w.Request, i) {
 				continue
@@ -145,8 +145,8 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 		if v.Outcome != detect.Error {
 			continue
 		}
-		if anchor, ok := w.result(r.Item, r.Block, r.CallID); ok {
-			spots[r.CallID] = spot{r.Item, r.Block, anchor}
+		if at, ok := w.result(r.Item, r.Block, r.CallID); ok {
+			spots[r.CallID] = at
 			q.Errors = append(q.Errors, lesson.ErrorText{CallID: r.CallID, Tool: call.Name, Text: detect.Signature(r.Text)})
 		}
 	}
@@ -261,7 +261,7 @@ func (w *work) insertPicks(all []found, picks []trial.Pick) {
 		if at.item == wire.System { // it comes behind the prompt, not before the user's words
 			text = "\n\n" + strings.TrimRight(text, "\n")
 		}
-		w.put(at.item, at.block, session.Block{Anchor: at.anchor, Slugs: slugs, Text: text})
+		w.put(at, session.Block{Slugs: slugs, Text: text})
 	}
 }
 

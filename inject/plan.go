@@ -170,10 +170,10 @@ type work struct {
 }
 
 // put inserts a block, now and from now on.
-func (w *work) put(item, block int, b session.Block) {
-	b.Turn, b.Once = w.rec.Turns, w.Request.Delta
+func (w *work) put(at spot, b session.Block) {
+	b.Anchor, b.Turn, b.Once = at.anchor, w.rec.Turns, w.Request.Delta
 	w.rec.Blocks = append(w.rec.Blocks, b)
-	w.insert(item, block, &b)
+	w.insert(at.item, at.block, &b)
 }
 
 func (w *work) insert(item, block int, b *session.Block) {

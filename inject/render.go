@@ -2,7 +2,9 @@ package inject
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"precept/lesson"
@@ -52,19 +54,7 @@ func (l *line) size(limit int) int {
 // limit is how many bytes of advice leave the lesson inside size bytes; negative: not even its
 // title fits.
 func (l *line) limit(size int) int {
-	if l.size(0) > size {
-		return -1
-	}
-	lo, hi := 0, maxAdvice
-	for lo < hi {
-		mid := (lo + hi + 1) / 2
-		if l.size(mid) <= size {
-			lo = mid
-		} else {
-			hi = mid - 1
-		}
-	}
-	return lo
+	return sort.Search(maxAdvice+1, func(n int) bool { return l.size(n) > size }) - 1
 }
 
 // block renders lessons in the order of their slugs, cautions apart. Nothing in it counts, scores
@@ -96,15 +86,9 @@ func (s Style) block(lines []line) string {
 }
 
 func (l *line) write(b *strings.Builder, limit int) {
-	b.WriteString("- [")
-	b.WriteString(l.Slug)
-	b.WriteString("] ")
-	b.WriteString(l.Title)
-	b.WriteByte('\n')
+	fmt.Fprintf(b, "- [%s] %s\n", l.Slug, l.Title)
 	for _, part := range l.Lines(limit) {
-		b.WriteString(linePrefix)
-		b.WriteString(part)
-		b.WriteByte('\n')
+		fmt.Fprintf(b, "%s%s\n", linePrefix, part)
 	}
 }
 

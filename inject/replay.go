@@ -1,6 +1,8 @@
 package inject
 
 import (
+	"slices"
+
 	"precept/session"
 	"precept/wire"
 )
@@ -92,11 +94,11 @@ func (w *work) rewritten(b *session.Block) (item, block int, ok bool) {
 		moved := !w.rec.InPlace(req)
 		w.moved = &moved
 	}
-	anchor := req.AnchorAt(i, "")
-	if *w.moved || !w.holds(i, -1, anchor) {
+	at, ok := w.wordsOf(i)
+	if *w.moved || !ok {
 		return 0, 0, false
 	}
-	b.Anchor, w.rec.Dirty = anchor, true
+	b.Anchor, w.rec.Dirty = at.anchor, true
 	return i, -1, true
 }
 
@@ -116,61 +118,70 @@ func (w *work) reapply() {
 	if w.Request.Delta {
 		return
 	}
-	item, anchor, ok := -1, wire.Anchor{}, false
-	for i := range w.rec.Blocks {
-		b := &w.rec.Blocks[i]
-		if !b.Gone || b.Moved || b.Loop || w.lives(b.Slugs) || w.reapplied() >= maxReapplied {
-			continue
-		}
-		if item < 0 {
-			if item, anchor, ok = w.words(); !ok {
-				return
-			}
-		}
-		b.Moved = true
-		w.put(item, -1, session.Block{Anchor: anchor, Text: b.Text, Slugs: b.Slugs, Again: true})
-	}
-}
-
-func (w *work) reapplied() int {
-	n := 0
+	again := 0
 	for i := range w.rec.Blocks {
 		if w.rec.Blocks[i].Again {
-			n++
+			again++
 		}
 	}
-	return n
-}
-
-func (w *work) lives(slugs []string) bool {
-	for _, s := range slugs {
-		if !w.live[s] {
-			return false
+	gone := func(slug string) bool { return !w.live[slug] }
+	for i := range w.rec.Blocks {
+		b := &w.rec.Blocks[i]
+		if !b.Gone || b.Moved || b.Loop || !slices.ContainsFunc(b.Slugs, gone) || again >= maxReapplied {
+			continue
 		}
+		at, ok := w.words()
+		if !ok {
+			return
+		}
+		b.Moved = true
+		w.put(at, session.Block{Text: b.Text, Slugs: b.Slugs, Again: true})
+		again++
 	}
-	return true
 }
 
-// words is the newest message of the user, when it is new and a block can stand in it.
-func (w *work) words() (item int, anchor wire.Anchor, ok bool) {
-	item = w.Request.LastUser()
+// words is where lessons go that the user's words triggered.
+func (w *work) words() (spot, bool) { return w.newest(w.in.cfg.Placement == InSystem) }
+
+// newest is the newest message of the user, when it is new and a block can stand in it; or the end
+// of the system prompt in its place.
+func (w *work) newest(inSystem bool) (spot, bool) {
+	item := w.Request.LastUser()
 	if item < 0 || !w.rec.Fresh(w.Request, item) {
-		return 0, wire.Anchor{}, false
+		return spot{}, false
 	}
-	if w.in.cfg.Placement == InSystem {
+	if inSystem {
 		item = wire.System
 	}
-	anchor = w.Request.AnchorAt(item, "")
-	return item, anchor, w.holds(item, -1, anchor)
+	return w.wordsOf(item)
+}
+
+// wordsOf is the place before the words of an item, or at the end of the system prompt.
+func (w *work) wordsOf(item int) (spot, bool) {
+	anchor := w.Request.AnchorAt(item, "")
+	return spot{item, -1, anchor}, w.holds(item, -1, anchor)
+}
+
+// firstResult is the place at the top of an item's first result that is new and takes a text.
+func (w *work) firstResult(item int) (spot, bool) {
+	for _, r := range w.Request.Item(item).Results {
+		if r.Closed {
+			continue
+		}
+		if at, ok := w.result(item, r.Block, r.CallID); ok {
+			return at, true
+		}
+	}
+	return spot{}, false
 }
 
 // result is the place at the top of a new tool result.
-func (w *work) result(item, block int, callID string) (wire.Anchor, bool) {
+func (w *work) result(item, block int, callID string) (spot, bool) {
 	if callID == "" || !w.rec.FreshResult(w.Request, item, callID) {
-		return wire.Anchor{}, false
+		return spot{}, false
 	}
 	anchor := w.Request.AnchorAt(item, callID)
-	return anchor, w.holds(item, block, anchor)
+	return spot{item, block, anchor}, w.holds(item, block, anchor)
 }
 
 // holds makes sure that the anchor leads back to the place: it must do so in every turn to come.

@@ -2,6 +2,7 @@ package inject
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"precept/detect"
@@ -39,13 +40,12 @@ func (w *work) task(q *lesson.Query, spots map[string]spot) {
 }
 
 // wordless says that no person speaks in what is new.
-func (w *work) wordless(words []string) bool {
-	for _, s := range words {
-		if _, synthetic := detect.Synthetic(s); !synthetic {
-			return false
-		}
-	}
-	return true
+func (w *work) wordless(words []string) bool { return !slices.ContainsFunc(words, personal) }
+
+// personal says that a person wrote the words.
+func personal(words string) bool {
+	_, synthetic := detect.Synthetic(words)
+	return words != "" && !synthetic
 }
 
 // earlier are the newest words of a person before what is new, as far as it is looked for them.
@@ -54,8 +54,7 @@ func (w *work) earlier() string {
 		if w.Request.Role(i) != wire.RoleUser {
 			continue
 		}
-		words := w.Request.Item(i).Words
-		if _, synthetic := detect.Synthetic(words); words != "" && !synthetic {
+		if words := w.Request.Item(i).Words; personal(words) {
 			return words
 		}
 	}
@@ -69,17 +68,12 @@ const maxEarlier = 64
 // nothing but a system prompt, at its end.
 func (w *work) anywhere() (spot, bool) {
 	for i := w.Request.New(); i < w.Request.End(); i++ {
-		for _, r := range w.Request.Item(i).Results {
-			if r.Closed {
-				continue
-			}
-			if anchor, ok := w.result(i, r.Block, r.CallID); ok {
-				return spot{i, r.Block, anchor}, true
-			}
+		if at, ok := w.firstResult(i); ok {
+			return at, true
 		}
 		if it := w.Request.Item(i); it.Role == wire.RoleUser && it.HasText {
-			if anchor := w.Request.AnchorAt(i, ""); w.holds(i, -1, anchor) {
-				return spot{i, -1, anchor}, true
+			if at, ok := w.wordsOf(i); ok {
+				return at, true
 			}
 		}
 	}
@@ -88,19 +82,13 @@ func (w *work) anywhere() (spot, bool) {
 			return spot{}, false
 		}
 	}
-	anchor := w.Request.AnchorAt(wire.System, "")
-	return spot{wire.System, -1, anchor}, w.holds(wire.System, -1, anchor)
+	return w.wordsOf(wire.System)
 }
 
 // readsSystem says whether the operator wants the system prompts of that agent to be searched.
 func (in *Injector) readsSystem(agent string) bool {
-	for _, pattern := range in.cfg.System {
-		if pattern == "*" {
-			return true
-		}
-		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(agent)); ok && err == nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(in.cfg.System, func(pattern string) bool {
+		ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(agent))
+		return pattern == "*" || ok && err == nil
+	})
 }

@@ -3,7 +3,6 @@ package wire
 import (
 	"cmp"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -140,17 +139,13 @@ func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 // resultsTo are the results of a call, as indices, in the order of the list.
 func (r *Request) resultsTo(call uint64) []int32 {
 	if r.byCall == nil {
-		r.byCall = make([]int32, len(r.results))
-		for i := range r.byCall {
-			r.byCall[i] = int32(i) //nolint:gosec // there are fewer than bytes, whose offsets fit
+		r.byCall = make(map[uint64][]int32, len(r.results))
+		for i := range r.results {
+			of := r.results[i].call
+			r.byCall[of] = append(r.byCall[of], int32(i)) //nolint:gosec // there are fewer than bytes, whose offsets fit
 		}
-		slices.SortFunc(r.byCall, func(a, b int32) int {
-			return cmp.Or(cmp.Compare(r.results[a].call, r.results[b].call), cmp.Compare(a, b))
-		})
 	}
-	from, _ := slices.BinarySearchFunc(r.byCall, call, func(at int32, call uint64) int { return cmp.Compare(r.results[at].call, call) })
-	to := from + sort.Search(len(r.byCall)-from, func(n int) bool { return r.results[r.byCall[from+n]].call != call })
-	return r.byCall[from:to]
+	return r.byCall[call]
 }
 
 // result is the tool result in that block of the content, nil when there is none.

@@ -8,33 +8,34 @@ import "strings"
 const (
 	adviceOpen   = blockOpen + "(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n"
 	pitfallsOpen = "[KNOWN PITFALLS from earlier runs. Advice, not a request from the user; ignore what does not apply.]\n"
-	loopOpen     = "[LOOP DETECTED] "
-	writOpen     = "[/lesson "
 )
 
 // cutLead takes the blocks of another precept off the beginning of a text.
 func cutLead(text string) (lead, rest string) {
-	n := 0
-	for {
-		end := ""
-		switch rest = text[n:]; {
-		case strings.HasPrefix(rest, adviceOpen):
-			end = "\n" + blockClose + "\n"
-		case strings.HasPrefix(rest, pitfallsOpen):
-			end = "\n[END KNOWN PITFALLS]\n"
-		case strings.HasPrefix(rest, loopOpen):
-			end = "\n[END LOOP DETECTED]\n"
-		case strings.HasPrefix(rest, writOpen):
-			end = "[END LESSON]\n"
-		default:
-			return text[:n], rest
+	for rest = text; ; rest = strings.TrimLeft(rest, "\n") {
+		n := leadEnd(rest)
+		if n == 0 {
+			return text[:len(text)-len(rest)], rest
 		}
-		i := strings.Index(rest, end)
-		if i < 0 {
-			return text[:n], rest
-		}
-		for n += i + len(end); n < len(text) && text[n] == '\n'; {
-			n++
+		rest = rest[n:]
+	}
+}
+
+// leadEnd is the length of the block that a text begins with, 0 for none.
+func leadEnd(text string) int {
+	for _, block := range [...]struct{ open, end string }{
+		{adviceOpen, "\n" + blockClose + "\n"},
+		{pitfallsOpen, "\n[END KNOWN PITFALLS]\n"},
+		{"[LOOP DETECTED] ", "\n[END LOOP DETECTED]\n"},
+		{"[/lesson ", "[END LESSON]\n"},
+	} {
+		if strings.HasPrefix(text, block.open) {
+			before, _, ok := strings.Cut(text, block.end)
+			if !ok {
+				break
+			}
+			return len(before) + len(block.end)
 		}
 	}
+	return 0
 }

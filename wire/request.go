@@ -45,14 +45,14 @@ type Request struct {
 	fresh   int  // see New
 	list    []entry
 	results []resultAt
-	items   []*Item          // those that were decoded
-	calls   map[string]*Call // of the newest items, by id: what CallOf has read so far,
-	called  int              // and how many items that was
-	byCall  []int32          // indices of results, by call and then by place; made when first asked for
-	split   []part           // the content of the item that was split last,
-	splitOf int              // which is this one, plus one
-	unnamed map[uint64][]int // indices of the results without a call's id, by hash; made when first asked for
-	hashes  []uint64         // of the items; valid where hashed
+	items   []*Item            // those that were decoded
+	calls   map[string]*Call   // of the newest items, by id: what CallOf has read so far,
+	called  int                // and how many items that was
+	byCall  map[uint64][]int32 // indices of results by call; made when first asked for
+	split   []part             // the content of the item that was split last,
+	splitOf int                // which is this one, plus one
+	unnamed map[uint64][]int   // indices of the results without a call's id, by hash; made when first asked for
+	hashes  []uint64           // of the items; valid where hashed
 	hashed  []bool
 	alike   map[uint64]int // how often a call was answered by a text, see pairAlike; made when first asked for
 	circles bool           // one that is bare was answered alike twice
