@@ -1,6 +1,10 @@
 package bandit
 
-import "precept/trial"
+import (
+	"slices"
+
+	"precept/trial"
+)
 
 // Action is what the chooser may do: give the session a lesson whose trigger fired.
 type Action struct {
@@ -19,11 +23,6 @@ type Action struct {
 // known says whether a lesson was matched (or, forced, picked) before. It compares slugs: a lesson
 // edited in the middle of a session keeps the text and the coin that the session began with.
 func known(a *trial.Assignment, slug string) bool {
-	for i := range a.Matched {
-		if a.Matched[i].Arm.Slug() == slug {
-			return true
-		}
-	}
-	_, ok := a.Pick(slug)
-	return ok
+	_, picked := a.Pick(slug)
+	return picked || slices.ContainsFunc(a.Matched, func(m trial.Match) bool { return m.Arm.Slug() == slug })
 }

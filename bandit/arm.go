@@ -1,6 +1,7 @@
 package bandit
 
 import (
+	"math"
 	"slices"
 	"sync"
 
@@ -63,16 +64,7 @@ func (a *arm) counted(t *clock) evidence {
 // history is the evidence as the sessions' records have it: by age, and where the lesson turned,
 // hardly what lies before.
 func (a *arm) history(t *clock) evidence {
-	var s [ofAnArm]float64
-	for i := range a.buckets {
-		w := t.weight(a.buckets[i].Key)
-		if w == 0 {
-			continue
-		}
-		for f := range s {
-			s[f] += w * float64(a.buckets[i].V[f])
-		}
-	}
+	s := a.weighed(t, math.MaxInt32)
 	if at, turned := a.turn(); turned {
 		gone := a.before(&at, t)
 		for f := range s {
@@ -82,8 +74,19 @@ func (a *arm) history(t *clock) evidence {
 	for f := range s {
 		s[f] += float64(a.provisional[f])
 	}
-	return evidence{
-		s[iN1] / trial.One, s[iS1] / trial.One, s[iN0] / trial.One, s[iS0] / trial.One,
-		s[iNU] / trial.One, s[iSU] / trial.One,
+	return evidenceOf(s)
+}
+
+// weighed sums the buckets before a day, each by its age.
+func (a *arm) weighed(t *clock, before int32) (s [ofAnArm]float64) {
+	for i := range a.buckets {
+		if a.buckets[i].Key >= before {
+			break
+		}
+		w := t.weight(a.buckets[i].Key)
+		for f := range s {
+			s[f] += w * float64(a.buckets[i].V[f])
+		}
 	}
+	return s
 }

@@ -196,17 +196,8 @@ func (c *Chooser) MeanAt(k Action, day int32) float64 {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	t := newClock(0, day, c.clock.halfLife)
-	var s [ofAnArm]float64
-	for _, b := range a.buckets {
-		if b.Key >= day {
-			break
-		}
-		for f := range s {
-			s[f] += t.weight(b.Key) * real64(b.V[f])
-		}
-	}
-	return c.priors.update(evidence{s[iN1], s[iS1], s[iN0], s[iS0], s[iNU], s[iSU]}, mu0).m
+	s := a.weighed(newClock(0, day, c.clock.halfLife), day)
+	return c.priors.update(evidenceOf(s), mu0).m
 }
 
 // Clone copies the counters, so that a provisional report can add sessions that are still open;

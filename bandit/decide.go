@@ -99,7 +99,7 @@ func match(a *trial.Assignment, b Beliefs, actions []Action) (fresh, forced []co
 		}
 		k := considered{Action: c, Posterior: b.Posterior(c)}
 		if c.Forced {
-			if !holds(forced, c.Slug) {
+			if !slices.ContainsFunc(forced, func(f considered) bool { return f.Slug == c.Slug }) {
 				forced = append(forced, k)
 			}
 			continue
@@ -119,15 +119,6 @@ func match(a *trial.Assignment, b Beliefs, actions []Action) (fresh, forced []co
 		a.C = trial.Round(clip(a.Base+del, clipLo, clipHi))
 	}
 	return fresh, forced
-}
-
-func holds(ks []considered, slug string) bool {
-	for i := range ks {
-		if ks[i].Slug == slug {
-			return true
-		}
-	}
-	return false
 }
 
 // spent counts the picks that used up the session's 2K.

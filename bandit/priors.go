@@ -1,6 +1,10 @@
 package bandit
 
-import "math"
+import (
+	"math"
+
+	"precept/trial"
+)
 
 // RefitEvery is after how many rewards one replica, holding a lock, should call Chooser.Refit and
 // publish the result.
@@ -62,6 +66,13 @@ func (p Priors) mean(confidence float64) float64 {
 
 // evidence is the chooser's view of an arm: discounted counts and sums of residuals.
 type evidence struct{ n1, s1, n0, s0, nu, su float64 }
+
+func evidenceOf(s [ofAnArm]float64) evidence {
+	for f := range s {
+		s[f] /= trial.One
+	}
+	return evidence{s[iN1], s[iS1], s[iN0], s[iS0], s[iNU], s[iSU]}
+}
 
 // safe drops what undoings that arrived before their doings leave behind: a negative count is no
 // evidence at all.

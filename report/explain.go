@@ -112,7 +112,7 @@ func (r *Row) explanation() []string {
 	}
 	for _, p := range e.Propensities {
 		out = append(out, fmt.Sprintf("  at %-6.3g %d injected, %d withheld; told %d and %d; mean reward %s and %s; e %.3g",
-			p.Epsilon, p.Injected, p.Withheld, p.ToldInjected, p.ToldWithheld, number(p.MeanInjected), number(p.MeanWithheld), p.EValue))
+			p.Epsilon, p.Injected, p.Withheld, p.ToldInjected, p.ToldWithheld, number("%.3f", p.MeanInjected, 1), number("%.3f", p.MeanWithheld, 1), p.EValue))
 	}
 	if e.Mean == nil {
 		out = append(out, fmt.Sprintf(
@@ -123,7 +123,7 @@ func (r *Row) explanation() []string {
 		out = append(out,
 			fmt.Sprintf(
 				"  effect    sum z / n = %.4f / %.0f = %+.2f points (plain means differ by %s)",
-				e.SumZ, e.N, 100**e.Mean, points(e.Difference),
+				e.SumZ, e.N, 100**e.Mean, number("%+.2f", e.Difference, 100),
 			),
 			fmt.Sprintf(
 				"  spread    s2 = sum z^2 / n - effect^2 = %.4f; standard error %.2f points; z score %+.2f",
@@ -194,16 +194,10 @@ func (r *Row) missing() string {
 	return strings.Join(parts, "; ")
 }
 
-func number(x *float64) string {
+// number writes a number that may be none, in so many units.
+func number(format string, x *float64, units float64) string {
 	if x == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%.3f", *x)
-}
-
-func points(x *float64) string {
-	if x == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%+.2f", 100**x)
+	return fmt.Sprintf(format, *x*units)
 }

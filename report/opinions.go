@@ -19,20 +19,12 @@ type Opinions struct {
 // Add counts an opinion n times; what is no opinion counts nothing. A number does not fall below 0:
 // somebody may have lost what is taken back.
 func (o *Opinions) Add(said string, n int64) {
-	var of *int64
-	switch said {
-	case "followed":
-		of = &o.Followed
-	case "ignored":
-		of = &o.Ignored
-	case "irrelevant":
-		of = &o.Irrelevant
-	case "contradicted":
-		of = &o.Contradicted
-	default:
-		return
+	of, ok := map[string]*int64{
+		"followed": &o.Followed, "ignored": &o.Ignored, "irrelevant": &o.Irrelevant, "contradicted": &o.Contradicted,
+	}[said]
+	if ok {
+		*of = max(0, *of+n)
 	}
-	*of = max(0, *of+n)
 }
 
 // Merge adds the opinions of another tenant.

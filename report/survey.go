@@ -46,11 +46,11 @@ type cellKey struct{ of, value, slug string }
 // Cell is the effect of a lesson in a part of the sessions. Slug "" is all lessons together,
 // against control.
 type Cell struct {
-	Of, Value, Slug      string
-	Injected, Withheld   int64
-	Effect, Lo, Hi       float64 // as measured; the interval is widened for the number of cells that are looked at
-	Shrunken             float64 // drawn towards the mean of the lesson's cells, by how much they differ beyond chance
-	ExcludesZero, Enough bool    // Enough: there is enough data to show the rest
+	Value, Slug        string
+	Injected, Withheld int64
+	Effect, Lo, Hi     float64 // as measured; the interval is widened for the number of cells that are looked at
+	Shrunken           float64 // drawn towards the mean of the lesson's cells, by how much they differ beyond chance
+	Enough             bool    // there is enough data to show the rest
 }
 
 // NewSurvey begins one.
@@ -116,9 +116,7 @@ func (s *Survey) weigh(a *trial.Assignment, slug string, r float64, injected boo
 	}
 	agent, rest, _ := strings.Cut(a.Category, "|")
 	model, length, _ := strings.Cut(rest, "|")
-	for _, k := range [...]cellKey{{OfAgent, agent, slug}, {OfModel, model, slug}, {
-		OfLength, length, slug,
-	}} {
+	for _, k := range [...]cellKey{{OfAgent, agent, slug}, {OfModel, model, slug}, {OfLength, length, slug}} {
 		c := s.cells[k]
 		if c == nil {
 			c = &sums{}
@@ -146,7 +144,7 @@ func (s *Survey) Cells(of string) (cells []Cell, looks int) {
 			continue
 		}
 		x := Cell{
-			Of: of, Value: k.value, Slug: k.slug, Injected: int64(c.n1), Withheld: int64(c.n0),
+			Value: k.value, Slug: k.slug, Injected: int64(c.n1), Withheld: int64(c.n0),
 			Enough: trial.Enough(c.n, c.n1, c.n0),
 		}
 		if x.Enough {
@@ -171,7 +169,6 @@ func (s *Survey) Cells(of string) (cells []Cell, looks int) {
 		x.Effect, variances[i] = c.effect(), c.variance()/c.n
 		h := wide * math.Sqrt(variances[i])
 		x.Lo, x.Hi = x.Effect-h, x.Effect+h
-		x.ExcludesZero = x.Lo > 0 || x.Hi < 0
 		bySlug[x.Slug] = append(bySlug[x.Slug], i)
 	}
 	for _, list := range bySlug {

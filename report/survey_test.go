@@ -46,7 +46,7 @@ func TestSurvey(t *testing.T) {
 			if c.Lo > want || c.Hi < want {
 				missed++ // of 40 intervals at 97.5% one is to be expected
 			}
-			if math.Abs(c.Effect-want) > 0.12 || c.ExcludesZero != (c.Lo > 0 || c.Hi < 0) || want > 0 && !c.ExcludesZero {
+			if math.Abs(c.Effect-want) > 0.12 || want > 0 && c.Lo <= 0 {
 				t.Errorf("%+v, true %v", c, want)
 			}
 			if other := 0.3 - want; math.Abs(c.Shrunken-other) > math.Abs(c.Effect-other) {
@@ -91,7 +91,7 @@ func TestSurveyIsCorrected(t *testing.T) {
 		}
 		cells, _ := s.Cells(report.OfModel)
 		for _, c := range cells {
-			if c.ExcludesZero {
+			if c.Lo > 0 || c.Hi < 0 {
 				wrong++
 				break
 			}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -41,9 +42,6 @@ type Claim struct {
 	Space    Space
 	Method   Method
 	Previous string // previous_response_id
-
-	Path     string // the escaped path without the /p/ segment
-	Upstream string // a name out of the path form; the caller checks that it is configured
 }
 
 // Bounds of what a header may put into memory.
@@ -55,20 +53,18 @@ const (
 // Identify reads who is speaking. path is the escaped path as requested; req is nil for a request
 // that is only passed on.
 func Identify(h http.Header, path string, req *wire.Request) Claim {
-	form, rest, _ := ParsePath(path)
+	form, _, _ := ParsePath(path)
 	product := product(h.Get("User-Agent"))
 	c := Claim{
-		Agent:     first(Bounded(h.Get("Precept-Agent")), form.Agent, product, DefaultAgent),
-		Role:      first(Bounded(h.Get("Precept-Role")), form.Role),
-		Skill:     first(Bounded(h.Get("Precept-Skill")), form.Skill),
+		Agent:     cmp.Or(Bounded(h.Get("Precept-Agent")), form.Agent, product, DefaultAgent),
+		Role:      cmp.Or(Bounded(h.Get("Precept-Role")), form.Role),
+		Skill:     cmp.Or(Bounded(h.Get("Precept-Skill")), form.Skill),
 		Product:   strings.ToLower(product),
 		Tags:      tags(h.Values("Precept-Tags")),
 		InjectOff: off(h.Get("Precept-Inject")),
 		LearnOff:  off(h.Get("Precept-Learn")),
 		Retry:     retried(h.Get("X-Stainless-Retry-Count")),
-		Path:      rest,
-		Upstream:  form.Upstream,
-		Run:       first(Bounded(h.Get("Precept-Run")), form.Run),
+		Run:       cmp.Or(Bounded(h.Get("Precept-Run")), form.Run),
 	}
 	if req != nil {
 		c.Previous = Bounded(req.Hints.PreviousID)
@@ -91,10 +87,9 @@ func (c *Claim) loose() bool {
 			}
 		}
 		return true
-	case SpaceRun, SpaceName, SpaceClaude, SpaceCodexSession, SpaceCodexThread, SpaceXSession, SpaceUnderscore, SpaceAffinity, SpaceHelicone,
-		SpaceLiteLLM, SpaceAgent, SpaceUserID:
+	default:
+		return false
 	}
-	return false
 }
 
 // Named says that the claimed name is one of a conversation, as far as names can be believed.
@@ -164,15 +159,9 @@ func agentHeader(h http.Header, product string) (string, Space) {
 
 // product is the first product name of a User-Agent: "codex_exec/0.169.0 (...)" is codex_exec.
 func product(ua string) string {
-	end := 0
-	for end < min(len(ua), maxTagLen) && inProduct(ua[end]) {
-		end++
-	}
-	return strings.Clone(ua[:end]) // a session must not hold the header that it was cut out of
-}
-
-func inProduct(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.'
+	ua = ua[:min(len(ua), maxTagLen)]
+	rest := strings.TrimLeft(ua, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+	return strings.Clone(ua[:len(ua)-len(rest)]) // a session must not hold the header that it was cut out of
 }
 
 // tags splits comma lists, bounded, without repetitions.
@@ -206,14 +195,4 @@ func off(v string) bool {
 // retried reads the retry count that the common client libraries send.
 func retried(v string) bool {
 	return v != "" && v != "0" && strings.Trim(v, "0123456789") == ""
-}
-
-// first is the first text that is not empty.
-func first(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }

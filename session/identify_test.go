@@ -129,7 +129,7 @@ func TestIdentifyRest(t *testing.T) {
 	got := Identify(h, "/p/role=x,upstream=y/v1/messages", nil)
 	want := Claim{
 		Agent: "Pi", Role: "reviewer", Skill: "go", Product: "pi", Tags: []string{"a", "b", "d"},
-		InjectOff: true, LearnOff: true, Retry: true, Path: "/v1/messages", Upstream: "y",
+		InjectOff: true, LearnOff: true, Retry: true,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

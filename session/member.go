@@ -1,9 +1,6 @@
 package session
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // memberStep is how many members are looked for in one step.
 const memberStep = 256
@@ -16,12 +13,11 @@ type Member struct {
 	Members int
 	Name    string
 	Run     string // its name, of a run's own row
-	Started time.Time
 }
 
 // Member says who the session is. Lock the record.
 func (r *Record) Member() Member {
-	m := Member{ID: r.ID, Seat: r.Seat, Members: r.Members, Name: r.Name, Started: r.Started}
+	m := Member{ID: r.ID, Seat: r.Seat, Members: r.Members, Name: r.Name}
 	m.Unit, _ = r.UnitID()
 	if r.IsRun {
 		m.Name, m.Run = "", r.Name

@@ -134,16 +134,4 @@ func Bounded(name string) string {
 }
 
 // clean says that s is valid UTF-8 without control characters.
-func clean(s string) bool {
-	ascii := true
-	for i := range len(s) {
-		if s[i] < 0x20 || s[i] == 0x7f {
-			return false
-		}
-		ascii = ascii && s[i] < utf8.RuneSelf
-	}
-	if ascii {
-		return true
-	}
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
-}
+func clean(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl) }

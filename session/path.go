@@ -40,27 +40,13 @@ func ParsePath(path string) (PathForm, string, bool) {
 
 // set takes one pair; of two with the same key the first holds.
 func (f *PathForm) set(key, value string) bool {
-	var field *string
-	switch strings.ToLower(unescape(key)) {
-	case "agent":
-		field = &f.Agent
-	case "run":
-		field = &f.Run
-	case "session":
-		field = &f.Session
-	case "role":
-		field = &f.Role
-	case "skill":
-		field = &f.Skill
-	case "upstream":
-		field = &f.Upstream
-	default:
-		return false
-	}
-	if *field == "" {
+	field, ok := map[string]*string{
+		"agent": &f.Agent, "run": &f.Run, "session": &f.Session, "role": &f.Role, "skill": &f.Skill, "upstream": &f.Upstream,
+	}[strings.ToLower(unescape(key))]
+	if ok && *field == "" {
 		*field = strings.Clone(Bounded(unescape(value))) // a session must not hold the path that it was cut out of
 	}
-	return true
+	return ok
 }
 
 // unescape decodes %xx; what cannot be decoded is taken literally.

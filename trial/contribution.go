@@ -26,10 +26,10 @@ func (a *Assignment) Closing() []Delta {
 	var d Deltas
 	d.Add("", FieldClosed, a.Day, 1)
 	if a.Enters() {
-		d.Add("", assigned(!a.Control, a.ControlP), 0, 1)
+		d.Add("", ofCoin(fAssigned, !a.Control, a.ControlP), 0, 1)
 	}
 	if some, p := a.anything(); p > 0 {
-		d.Add("", ofAny+assigned(some, p), 0, 1)
+		d.Add("", ofAny+ofCoin(fAssigned, some, p), 0, 1)
 	}
 	a.refusals(&d)
 	a.listen(&d)
@@ -43,7 +43,7 @@ func (a *Assignment) Closing() []Delta {
 			d.Add(string(p.Arm), fMatched, 0, 1)
 		}
 		d.Add(string(p.Arm), fPicked, 0, 1)
-		d.Add(string(p.Arm), assigned(p.Injected, p.Eps), 0, 1)
+		d.Add(string(p.Arm), ofCoin(fAssigned, p.Injected, p.Eps), 0, 1)
 		if p.Injected {
 			d.Add(string(p.Arm), fTokens, 0, float64(p.Tokens))
 			added += p.Tokens
@@ -61,14 +61,14 @@ func (a *Assignment) listen(d *Deltas) {
 		return
 	}
 	if a.Enters() {
-		d.Add("", heard(!a.Control, a.First.Tier, a.ControlP), 0, 1)
+		d.Add("", ofTier(fHeard, !a.Control, a.First.Tier, a.ControlP), 0, 1)
 	}
 	if some, p := a.anything(); p > 0 {
-		d.Add("", ofAny+heard(some, a.First.Tier, p), 0, 1)
+		d.Add("", ofAny+ofTier(fHeard, some, a.First.Tier, p), 0, 1)
 	}
 	for i := range a.Picks {
 		p := &a.Picks[i]
-		d.Add(string(p.Arm), heard(p.Injected, a.First.Tier, p.Eps), 0, 1)
+		d.Add(string(p.Arm), ofTier(fHeard, p.Injected, a.First.Tier, p.Eps), 0, 1)
 	}
 }
 
@@ -120,9 +120,9 @@ func (a *Assignment) global(d *Deltas, y float64, tier int) {
 	}
 	d.Add("", n, a.Day, 1)
 	d.Add("", s, a.Day, y)
-	d.Add("", told(treated, tier, a.ControlP), 0, 1)
+	d.Add("", ofTier(FieldTold, treated, tier, a.ControlP), 0, 1)
 	if some, p := a.anything(); p > 0 {
-		d.Add("", ofAny+told(some, tier, p), 0, 1)
+		d.Add("", ofAny+ofTier(FieldTold, some, tier, p), 0, 1)
 	}
 	if z, ok := Z(y-a.C, treated, a.ControlP); ok {
 		d.Add("", fN, a.Day, 1)
@@ -173,8 +173,8 @@ func (a *Assignment) picked(d *Deltas, p *Pick, y float64, tier int) {
 		d.Add(arm, fM0, 0, 1)
 		d.Add(arm, fY0, 0, y)
 	}
-	d.Add(arm, told(p.Injected, tier, p.Eps), 0, 1)
-	d.Add(arm, rewarded(p.Injected, p.Eps), 0, y)
+	d.Add(arm, ofTier(FieldTold, p.Injected, tier, p.Eps), 0, 1)
+	d.Add(arm, ofCoin(fRewards, p.Injected, p.Eps), 0, y)
 	z, ok := Z(y-p.C, p.Injected, p.Eps)
 	if !ok {
 		return

@@ -50,7 +50,7 @@ const (
 // the tier of the reward as well. The propensity follows, in millionths: "told1.2@200000".
 const (
 	fAssigned = "a"     // closed sessions
-	fHeard    = "heard" // sessions with a reward at their closing
+	fHeard    = "heard" // sessions with a reward at their closing: what the checks read, which must not move afterwards
 	fRewards  = "y"     // sums of rewards
 	atRate    = "@"
 )
@@ -177,8 +177,8 @@ func table() map[string]place {
 // find looks a counter's name up. eps is the propensity of a coin, in millionths; anything says
 // that it is one of those of ofAny.
 func find(name string) (at place, eps int64, anything, ok bool) {
-	plain, rate, ofCoin := strings.Cut(name, atRate)
-	if !ofCoin {
+	plain, rate, flipped := strings.Cut(name, atRate)
+	if !flipped {
 		at, ok = fields[name]
 		return at, 0, false, ok
 	}
@@ -200,26 +200,18 @@ func bit(injected bool) string {
 	return "0"
 }
 
-// assigned and told name the counters of one stratum: sessions assigned to an arm at one
-// propensity, and of those the rewarded ones by tier. Shares of different propensities must not be
-// pooled: that would be Simpson's paradox.
-func assigned(injected bool, eps float64) string {
-	return fAssigned + bit(injected) + atRate + strconv.FormatInt(Fixed(eps), 10)
+// ofCoin names a counter of one stratum: of one arm, at one propensity. Shares of different
+// propensities must not be pooled: that would be Simpson's paradox.
+func ofCoin(field string, injected bool, eps float64) string {
+	return field + bit(injected) + atRate + strconv.FormatInt(Fixed(eps), 10)
 }
 
-func told(injected bool, tier int, eps float64) string {
-	return FieldTold + bit(injected) + "." + strconv.Itoa(tierOf(tier)) + atRate + strconv.FormatInt(Fixed(eps), 10)
-}
-
-// heard is told as it was when the session closed: what the checks read, which must not move
-// afterwards.
-func heard(injected bool, tier int, eps float64) string {
-	return fHeard + bit(injected) + "." + strconv.Itoa(tierOf(tier)) + atRate + strconv.FormatInt(Fixed(eps), 10)
-}
-
-// rewarded names the sum of the rewards of one stratum.
-func rewarded(injected bool, eps float64) string {
-	return fRewards + bit(injected) + atRate + strconv.FormatInt(Fixed(eps), 10)
+// ofTier names a counter of one stratum that is kept by tier.
+func ofTier(field string, injected bool, tier int, eps float64) string {
+	if tier < 1 || tier >= tiers {
+		tier = 0
+	}
+	return field + bit(injected) + "." + strconv.Itoa(tier) + atRate + strconv.FormatInt(Fixed(eps), 10)
 }
 
 // ofAny marks the counters of the coins "is anything of what was picked injected": they stand
@@ -229,10 +221,3 @@ const ofAny = "any."
 // tiers is how many sources of reward there are: user, verifier, implicit. Tier 0 holds what names
 // none of them.
 const tiers = 4
-
-func tierOf(tier int) int {
-	if tier < 1 || tier >= tiers {
-		return 0
-	}
-	return tier
-}
