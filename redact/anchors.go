@@ -23,11 +23,11 @@ type prefix struct {
 
 // table is the kinds, made ready for the scan: a bit for each anchor.
 type table struct {
-	self, prev, next [256]uint32
-	checks           [32]func(m *matcher, i int) hit
+	self, prev, next [256]uint64
+	checks           [64]func(m *matcher, i int) hit
 	prefixes         [256][]prefix // by the byte before their last
-	personal         uint32        // anchors of personal data alone
-	vendors          uint32
+	personal         uint64        // anchors of personal data alone
+	vendors          uint64
 }
 
 //nolint:gochecknoglobals // written once here, read only
@@ -36,7 +36,7 @@ var standard = compile(kindTable())
 // compile gives each anchor its bit. Where two share a byte, the earlier kind is asked first.
 func compile(kinds [kindCount]rule) *table {
 	t := &table{}
-	bit := map[string]uint32{}
+	bit := map[string]uint64{}
 	add := func(a anchor, personal bool) {
 		b, known := bit[a.name]
 		if !known {
@@ -63,6 +63,7 @@ func compile(kinds [kindCount]rule) *table {
 		}
 	}
 	add(anchor{name: "a placeholder", bytes: Placeholder[:1], prev: anything, next: in(Placeholder[1:2]), check: (*matcher).skipPlaceholder}, false)
+	add(anchor{name: "a sign in other clothes", bytes: "%\xc2\xe2\xe3\xef", prev: anything, next: in("234567\x80\xa0\xbc\xbd"), check: (*matcher).spelled}, false)
 	for k, row := range kinds {
 		for _, a := range row.anchors {
 			add(a, row.personal)

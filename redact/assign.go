@@ -2,6 +2,7 @@ package redact
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -84,13 +85,13 @@ var telling = func() (t endings) {
 		names string // the first that fits counts; = stands before a whole name
 	}{
 		{noClass, "=pass bypass compass"},
-		{passwordClass, "password passwd pwd pass passphrase passcode passwort"},
+		{passwordClass, "password passwd pwd pass passphrase passcode passwort senha contrasena wachtwoord motdepasse psk requirepass masterauth =pw"},
 		{awsClass, "secretaccesskey awssecretkey awssessiontoken"},
 		{azureClass, "accountkey sharedaccesskey subscriptionkey azureapikey azureopenaikey azurekey =sig"},
 		{basicClass, "=auth basicauth"},
 		{headerClass, "authorization cookie"},
 		{secretClass, "credential credentials secret token apikey accesskey secretkey privatekey"},
-		{secretClass, "authkey encryptionkey signingkey masterkey sessionkey secretkeybase amzsignature googsignature"},
+		{secretClass, "authkey encryptionkey signingkey masterkey sessionkey secretkeybase signature"},
 		{ssnClass, "socialsecurity socialsecuritynumber =ssn userssn customerssn"},
 		{phoneClass, "phone mobile phonenumber mobilenumber contactnumber =tel =cell =fax =msisdn"},
 	} {
@@ -125,7 +126,7 @@ func secretEnd(a, b byte) bool { return telling.secret[b|0x20]>>((a|0x20)-'a')&1
 func mayEndName(b byte) bool { return telling.of[b|0x20] != nil || isDigit(b) }
 
 // assignment looks at a : or = with a telling name to its left: password=..., "api_key": "...",
-// secret := "..."; or at the > of <password>.
+// secret := "..."; or at the > of <password>, or the ( of setPassword("...").
 func (m *matcher) assignment(i int) hit {
 	s := m.s
 	p := i + 1
@@ -138,10 +139,16 @@ func (m *matcher) assignment(i int) hit {
 		p++
 	}
 	end := i
-	for end > m.last && i-end < 5 && (s[end-1] == ' ' || s[end-1] == ':' || s[end-1] == '=' || s[end-1] == '!' || s[end-1] == ']' || isQuote(s[end-1])) {
+	for end > m.last && i-end < widest && (s[end-1] == ' ' || s[end-1] == ':' || s[end-1] == '=' || s[end-1] == '!' || s[end-1] == ']' || s[end-1] == '*' || isQuote(s[end-1])) {
 		end--
 	}
-	if end == m.last || !mayEndName(s[end-1]) {
+	if end == m.last {
+		return hit{}
+	}
+	if s[end-1] >= 0x80 && foreignPassword(s[m.last:end]) {
+		return m.assigned(i, p, passwordClass, shape{keyed: end < i && isQuote(s[end])})
+	}
+	if !mayEndName(s[end-1]) {
 		return hit{}
 	}
 	keyed := end < i && isQuote(s[end]) && s[i] == ':'
@@ -156,20 +163,85 @@ func (m *matcher) assignment(i int) hit {
 	for start > m.last && end-start < 40 && (classOf[s[start-1]]&tokenByte != 0 || s[start-1] == '.') {
 		start--
 	}
-	class := classOfWord(s[start:end])
+	name := s[start:end]
+	class := classOfWord(name)
 	if keyed {
-		class = classOfKey(s[start:end])
+		class = classOfKey(name)
 	}
-	if !class.isSecret() || s[i] == '>' && (start == 0 || s[start-1] != '<') {
+	if !class.isSecret() || s[i] == '>' && (start == 0 || s[start-1] != '<') || s[i] == '(' && !gives(name) {
 		return hit{}
 	}
-	for p < len(s) && p-i < 6 && (s[p] == ' ' || s[p] == '\t') {
-		p++
-	}
+	// A shell and XML have no variables where these stand: a plain word is a password.
+	literal := s[i] == '>' || end == i && !slices.ContainsFunc(name, isLower) &&
+		(s[i] == '=' && (at(s, p) > ' ' || isQuote(at(s, p))) || s[i] == ':' && bytes.IndexByte(name, '_') >= 0)
+	return m.assigned(i, p, class, shape{keyed: keyed, literal: literal})
+}
+
+// assigned reads the value of a name at p, behind the sign at i, or on the next line.
+func (m *matcher) assigned(i, p int, class keyClass, sh shape) hit {
+	s := m.s
+	p = skipMarks(s, p)
 	if class == headerClass {
-		return m.header(p, keyed)
+		return m.header(p, sh.keyed)
 	}
-	return m.value(p, class, keyed)
+	if s[i] != ':' {
+		return m.value(p, class, sh)
+	}
+	if block := p; at(s, block) == '|' || at(s, block) == '>' { // a text block of YAML
+		if block++; at(s, block) == '-' || at(s, block) == '+' {
+			block++
+		}
+		p = max(p, skipSpace(s[:min(len(s), block+1)], block))
+	}
+	if c := at(s, p-1); c != '\n' && at(s, p) != '\n' && at(s, p) != '\r' {
+		return m.value(p, class, sh)
+	}
+	p = skipSpace(s[:min(len(s), p+widest)], p)
+	h := m.value(p, class, sh)
+	if c := at(s, h.end); h.kind == none || !isQuote(c) && (c > ' ' || c == ' ') || bytes.ContainsAny(s[h.start:h.end], "=:") {
+		return hit{} // more than a value stands on that line
+	}
+	return h
+}
+
+// widest is how many blanks may stand between a name and its value: tables are aligned.
+const widest = 48
+
+// skipMarks steps over blanks, and over what makes the text behind them bold or coloured.
+func skipMarks(s []byte, p int) int {
+	from := p
+	for p < len(s) && p-from < widest {
+		switch {
+		case s[p] == ' ' || s[p] == '\t':
+			p++
+		case startsWith(s, p, "**") && at(s, p+2) != '*':
+			p += 2
+		case startsWith(s, p, "\x1b["):
+			for p += 2; at(s, p) == ';' || isDigit(at(s, p)); p++ {
+			}
+			p++
+		default:
+			return p
+		}
+	}
+	return p
+}
+
+// gives says whether a function of that name is given a secret, as setPassword is; getPassword is
+// given something else.
+func gives(name []byte) bool {
+	call := name[bytes.LastIndexByte(name, '.')+1:]
+	return startsFold(call, 0, "set") || startsFold(call, 0, "with") || len(call) < len(name) && startsFold(call, 0, "pass")
+}
+
+// foreignPassword says whether a text ends in the word for a password in an alphabet of its own.
+func foreignPassword(s []byte) bool {
+	for _, word := range [...]string{"пароль", "Пароль", "密码", "密碼", "口令", "パスワード", "비밀번호"} {
+		if bytes.HasSuffix(s, []byte(word)) {
+			return true
+		}
+	}
+	return false
 }
 
 // named says whether the word that ends in digits at end may be a name with a number behind it, as
@@ -192,7 +264,7 @@ func (m *matcher) named(end int) bool {
 }
 
 // value reads the value at p: quoted, or up to a delimiter.
-func (m *matcher) value(p int, class keyClass, keyed bool) hit {
+func (m *matcher) value(p int, class keyClass, sh shape) hit {
 	const longest = 1024
 	s := m.s
 	if p >= len(s) {
@@ -204,9 +276,10 @@ func (m *matcher) value(p int, class keyClass, keyed bool) hit {
 			area = area[:line]
 		}
 		if end := bytes.IndexByte(area, q); end >= 0 {
-			return m.judge(p+1, p+1+end, class, shape{quoted: true, keyed: keyed})
+			sh.quoted = true
+			return m.judge(p+1, p+1+end, class, sh)
 		}
-		if keyed && p+1+len(area) == len(s) { // the capture was cut inside the value
+		if sh.keyed && p+1+len(area) == len(s) { // the capture was cut inside the value
 			if h := m.judge(p+1, len(s), class, shape{quoted: true, keyed: true}); h.kind != none {
 				return h
 			}
@@ -225,7 +298,7 @@ func (m *matcher) value(p int, class keyClass, keyed bool) hit {
 	for end > p && (s[end-1] == '.' || s[end-1] == ':') {
 		end--
 	}
-	return m.judge(p, end, class, shape{keyed: keyed})
+	return m.judge(p, end, class, sh)
 }
 
 func endsValue(c byte) bool {

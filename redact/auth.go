@@ -13,22 +13,26 @@ func (m *matcher) jwt(i int) hit {
 		return hit{}
 	}
 	end := span(m.s, start, tokenByte)
-	if end-start < least || at(m.s, end) != '.' {
+	if end-start < least || at(m.s, lineBreak(m.s, end)) != '.' {
 		return hit{}
 	}
-	for dots := 0; ; {
-		next := end
-		if at(m.s, end) == '.' {
+	for dots, wrapped := 0, false; ; {
+		next := lineBreak(m.s, end)
+		broken, dot := next > end, at(m.s, next) == '.'
+		if dot {
 			dots++
-			next++
-		}
-		if dots < 2 || next > end {
-			next = lineBreak(m.s, next)
+			after := lineBreak(m.s, next+1)
+			broken, next = broken || after > next+1, after
 		}
 		stop := span(m.s, next, tokenByte)
-		if stop == next || next > end+1 && stop-next < least {
+		if stop == next || broken && stop-next < least {
 			break
 		}
+		// Behind a signature that stands on one line comes other text.
+		if broken && !dot && dots >= 2 && !(wrapped && mixed(m.s[next:stop]) && at(m.s, stop) != ' ') {
+			break
+		}
+		wrapped = wrapped || broken
 		end = stop
 	}
 	if end-start < 4*least {
@@ -63,17 +67,17 @@ func (m *matcher) dashes(i int) hit {
 	}
 	word := i + 2
 	end := span(m.s, word, tokenByte)
-	if end == word || at(m.s, end) != ' ' || m.s[word] == '-' {
+	if sign := at(m.s, end); end == word || sign != ' ' && sign != '=' || m.s[word] == '-' {
 		return hit{}
 	}
-	if string(m.s[word:end]) == "user" {
+	if name := m.s[word:end]; string(name) == "user" || string(name) == "proxy-user" {
 		return m.userPassword(end + 1)
 	}
 	class := classOfWord(m.s[word:end])
-	if !class.isSecret() {
+	if !class.isSecret() || m.s[end] == '=' { // which is looked at itself
 		return hit{}
 	}
-	return m.value(end+1, class, false)
+	return m.value(end+1, class, shape{})
 }
 
 // pem matches a private key from its BEGIN to its END, or to the end of its base64 where the END is
@@ -98,7 +102,7 @@ func (m *matcher) pem(start int) hit {
 		return hit{start, end, privateKey}
 	}
 	end := body
-	for end < len(m.s) && (classOf[m.s[end]]&base64Byte != 0 || m.s[end] == '\n' || m.s[end] == '\r' || m.s[end] == ' ') {
+	for end < len(m.s) && (classOf[m.s[end]]&base64Byte != 0 || m.s[end] <= ' ') {
 		end++
 	}
 	if end-body < shortest {

@@ -8,8 +8,9 @@ import "bytes"
 // result is written over dst[:0], which must not overlap raw.
 func (r *Redactor) JSON(dst, raw []byte) []byte {
 	w := splicer{dst: dst[:0], src: raw}
-	var key []byte    // the key whose value comes next
-	var pair keyClass // of the name that the member right before gives
+	var key []byte     // the key whose value comes next
+	var pair keyClass  // of the name that the member right before gives
+	var first keyClass // of the first text in a list
 	for i := 0; i < len(raw); {
 		q := bytes.IndexByte(raw[i:], '"')
 		if q < 0 {
@@ -18,7 +19,8 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 		}
 		r.numbersIn(&w, i, i+q, key)
 		start := i + q + 1
-		if len(bytes.Trim(raw[i:start-1], ":, \t\r\n")) > 0 {
+		gap := bytes.Trim(raw[i:start-1], ": \t\r\n")
+		if len(bytes.Trim(gap, ",")) > 0 {
 			pair = noClass
 		}
 		end := stringEnd(raw, start)
@@ -38,6 +40,13 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 		}
 		if bytes.EqualFold(key, []byte("value")) && !prose(pair, raw[start:end]) {
 			class = pair
+		}
+		// ["X-Api-Key", "..."]: two texts, the first of which tells of the second.
+		if first.isSecret() && string(gap) == "," && at(raw, skipSpace(raw, i)) == ']' && (first != passwordClass || isPassword(raw[start:end], shape{quoted: true})) {
+			class = first
+		}
+		if first = noClass; key == nil && bytes.HasSuffix(gap, []byte("[")) {
+			first = classOfKey(raw[start:end])
 		}
 		if pair = noClass; namesAnother(key) {
 			pair = classOfKey(raw[start:end])

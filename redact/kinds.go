@@ -85,7 +85,6 @@ func personalData(t *[kindCount]rule) {
 	isHex := func(b byte) bool { return classOf[b]&hexByte != 0 }
 	t[email] = rule{name: "email", what: "an address with a domain", personal: true, anchors: []anchor{
 		{name: "@", bytes: "@", prev: local, next: func(b byte) bool { return isAlnum(b) || b >= 0x80 }, check: (*matcher).email},
-		{name: "%40", bytes: "%", prev: local, next: in("4"), check: (*matcher).escapedEmail},
 	}, examples: emailExamples()}
 	t[phone] = rule{name: "phone", what: "a number with `+`, in North American shape, or behind a word that says so", personal: true, anchors: []anchor{
 		{name: "+", bytes: "+", prev: edge, next: in(digits[1:]), check: (*matcher).phone},
@@ -225,7 +224,7 @@ func authority() anchor {
 
 func others(t *[kindCount]rule) {
 	named := func(b byte) bool {
-		return mayEndName(b) || isQuote(b) || b == ' ' || b == ':' || b == '=' || b == '!' || b == ']'
+		return mayEndName(b) || isQuote(b) || b == ' ' || b == ':' || b == '=' || b == '!' || b == ']' || b == '*' || b >= 0x80
 	}
 	flag := anchor{name: "dashes", bytes: "-", prev: func(b byte) bool { return edge(b) && b != '-' }, next: in("-"), check: (*matcher).dashes}
 	t[jwt] = rule{name: "jwt", what: "`eyJ` and three or five dotted parts", examples: []example{
@@ -255,7 +254,7 @@ func others(t *[kindCount]rule) {
 	}, anchors: []anchor{
 		authority(), flag,
 		{name: "-u", bytes: "-", prev: edge, next: in("u"), check: (*matcher).userFlag},
-		{name: "@tcp", bytes: "@", prev: func(b byte) bool { return b > ' ' }, next: in("tu"), check: (*matcher).dataSource},
+		{name: "@tcp", bytes: "@", prev: func(b byte) bool { return b > ' ' }, next: func(b byte) bool { return isAlnum(b) || b == '/' }, check: (*matcher).dataSource},
 	}}
 	t[secret] = rule{
 		name: "secret", what: "the value of a telling name or of a program's password flag, and the keys of some forty other vendors, by their prefixes", examples: secretExamples(),
@@ -263,8 +262,14 @@ func others(t *[kindCount]rule) {
 			{name: "name:", bytes: ":", prev: named, next: func(b byte) bool { return b != ':' && b != '=' && b != '/' }, check: (*matcher).assignment},
 			{name: "<name>", bytes: ">", prev: mayEndName, next: isKeyByte, check: (*matcher).assignment},
 			{name: "name=", bytes: "=", prev: named, next: func(b byte) bool { return b != '=' }, check: (*matcher).assignment},
+			{name: "name(", bytes: "(", prev: mayEndName, next: isQuote, check: (*matcher).assignment},
+			{name: "[name, value]", bytes: ",", prev: isQuote, next: func(b byte) bool { return b <= ' ' || isQuote(b) }, check: (*matcher).listed},
+			{name: "old -> new", bytes: ">", prev: in("-"), next: in(" "), check: (*matcher).replaced},
+			{name: "password", bytes: "sS", prev: in("sS"), next: in("wWpP_kK "), check: (*matcher).said},
+			{name: "identified by", bytes: "yY", prev: in("bB"), next: in(" "), check: (*matcher).identified},
+			{name: "host:port", bytes: ":", prev: isAlnum, next: in(digits + "*"), check: (*matcher).passFile},
 			{name: "name, value", bytes: "vV", prev: edge, next: in("aA"), check: (*matcher).pair},
-			{name: "-p, -a", bytes: "-", prev: func(b byte) bool { return b == ' ' }, next: in("pa"), check: (*matcher).passwordFlag},
+			{name: "-p, -a", bytes: "-", prev: func(b byte) bool { return b == ' ' }, next: in("paPwkSsd"), check: (*matcher).passwordFlag},
 			flag,
 		},
 		prefixes: append(allOf(prefix{class: alnumByte, least: 32}, "xai-", "pplx-", "gsk_"), furtherPrefixes()...),
@@ -297,6 +302,13 @@ func secretExamples() []example {
 		{"docker login -u bob -p hunter22 host", "docker login -u bob -p [REDACTED:secret:1] host"},
 		{"mysql -u root -p shop && mkdir -p work/dir2", ""},
 		{"cd mysql; cp -p hunter22 there", ""},
+		{`setPassword("hunter22") getPassword("hunter22")`, `setPassword("[REDACTED:secret:1]") getPassword("hunter22")`},
+		{`[["X-Api-Key", "` + alnum36 + `"]]`, `[["X-Api-Key", "[REDACTED:secret:1]"]]`},
+		{`~ password = "hunter21" -> "hunter22"`, `~ password = "[REDACTED:secret:1]" -> "[REDACTED:secret:2]"`},
+		{"hunter22 is the password", "[REDACTED:secret:1] is the password"},
+		{"CREATE USER bob IDENTIFIED BY 'hunter22'", "CREATE USER bob IDENTIFIED BY '[REDACTED:secret:1]'"},
+		{"db.example:5432:shop:bob:hunter22", "db.example:5432:shop:bob:[REDACTED:secret:1]"},
+		{"?q=password%3Dhunter22%26x", "?q=password%3D[REDACTED:secret:1]%26x"},
 		{`{"password":"hun\"ter2","x":1}`, `{"password":"[REDACTED:secret:1]","x":1}`},
 		{
 			"gsk" + "_" + alnum36 + " xai" + "-" + alnum36 + " shpat" + "_" + hex32,

@@ -5,19 +5,8 @@ import (
 	"net/netip"
 )
 
-// email matches an address around an @.
-func (m *matcher) email(i int) hit { return m.address(i, 1) }
-
-// escapedEmail matches an address around the %40 that stands for its @ in a URL.
-func (m *matcher) escapedEmail(i int) hit {
-	if !startsWith(m.s, i, "%40") {
-		return hit{}
-	}
-	return m.address(i, len("%40"))
-}
-
-// address matches an address around the width bytes at i.
-func (m *matcher) address(i, width int) hit {
+// email matches an address around the @ at i.
+func (m *matcher) email(i int) hit {
 	s := m.s
 	start := i
 	for start > m.last && i-start < 64 && classOf[s[start-1]]&localByte != 0 {
@@ -29,7 +18,7 @@ func (m *matcher) address(i, width int) hit {
 	if start == i {
 		return hit{}
 	}
-	from := i + width
+	from := i + 1
 	end, label, dots := from, from, 0
 	for ; end < len(s) && end-from < 253; end++ {
 		c := s[end]

@@ -113,7 +113,7 @@ func (m *matcher) card(i, end int) hit {
 		}
 		return hit{i, end, card}
 	}
-	if run != 4 || (at(s, end) != ' ' && at(s, end) != '-') {
+	if c := at(s, end); run != 4 || c != ' ' && c != '-' && c != '.' {
 		return hit{}
 	}
 	g := readGroups(s, i)
@@ -238,7 +238,7 @@ func (m *matcher) iban(i int) hit {
 	n, end := 0, i
 	for end < len(s) && n < want {
 		c := s[end]
-		if (c == ' ' || c == '-') && n > 0 && n%4 == 0 && end+1 < len(s) {
+		if (c == ' ' || c == '-' || c == '.') && n > 0 && n%4 == 0 && end+1 < len(s) {
 			end++
 			c = s[end]
 		}

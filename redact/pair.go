@@ -28,7 +28,7 @@ func (m *matcher) pair(i int) hit {
 	case class == headerClass:
 		h = m.header(p, keyed)
 	default:
-		h = m.value(p, class, keyed)
+		h = m.value(p, class, shape{keyed: keyed})
 	}
 	if h.kind != none && prose(class, s[h.start:h.end]) {
 		return hit{}
@@ -48,15 +48,30 @@ func (m *matcher) nameBefore(i int) keyClass {
 	for end > 0 && (classOf[s[end-1]]&tokenByte != 0 || s[end-1] == '.') {
 		end--
 	}
-	name := s[end:]
-	s = bytes.TrimRight(s[:end], around)
-	if len(s) == 0 || s[len(s)-1] != ':' && s[len(s)-1] != '=' {
+	name, before := s[end:], bytes.TrimRight(s[:end], around)
+	if n := len(before) - 1; n >= 0 && (before[n] == ':' || before[n] == '=') && namesAnother(bytes.TrimRight(before[:n], around)) {
+		return classOfKey(name)
+	}
+	return holder(s)
+}
+
+// holder is the class of the name whose object is open at the end of s, as the value of
+// {"password":{"type":"string","value":"..."}} is in the output of Terraform.
+func holder(s []byte) keyClass {
+	open := bytes.LastIndexByte(s, '{')
+	if open < 0 || bytes.IndexByte(s[open:], '}') >= 0 {
 		return noClass
 	}
-	if !namesAnother(bytes.TrimRight(s[:len(s)-1], around)) {
+	s = bytes.TrimRight(s[:open], around+"\r\n")
+	if len(s) == 0 || s[len(s)-1] != ':' {
 		return noClass
 	}
-	return classOfKey(name)
+	s = bytes.TrimRight(s[:len(s)-1], around)
+	start := len(s)
+	for start > 0 && (classOf[s[start-1]]&tokenByte != 0 || s[start-1] == '.') {
+		start--
+	}
+	return classOfKey(s[start:])
 }
 
 // namesAnother says whether a member of that name gives a name: name, key, headerName.

@@ -17,6 +17,7 @@ import (
 func secrets() map[string][]string {
 	list := map[string][]string{
 		"secret": {
+			"password:\n<hunter22>\n", "the password is <hunter22>", "<hunter22> is the password", `["X-Api-Key","<§>"]`, "db.example:5432:shop:bob:<hunter22>",
 			"DB_PASSWORD=<hunter22>", "jdbc:postgresql://h/db?user=x&password=<hunter22>", "User ID=sa;Password=<P@ssw0rd!>;Encrypt=True", "export SECRET_KEY='<§>'", "SECRET_KEY_BASE=<##>",
 			"//packages.example.org/:_authToken=<#>", "PGPASSWORD=<hunter22> psql", "<password><hunter22></password>", "X-Amz-Signature=<##>", "X-Goog-Signature=<##>", "PRIVATE-TOKEN: <§>", "X-Vault-Token: <§>",
 			"<do|p_v1_##>", "<do|o_v1_##>", "<lin|_api_§>", "<nt|n_§>", "<fig|d_§>", "<PM|AK-#-#>", "<NR|AK-§>", "<hv|s.§§>", "<hv|b.§§>", "<dp|.pt.§>", "<pu|l-#>", "<gl|c_§>", "<gl|sa_§_#>", "<sn|trys_§§>", "<sn|tryu_#>",
@@ -41,6 +42,7 @@ func secrets() map[string][]string {
 			"> <-----BEGIN PRIVATE KEY-----\n> *\n> -----END PRIVATE KEY----->", "+<-----BEGIN EC PRIVATE KEY-----\n+*\n+-----END EC PRIVATE KEY----->", "<-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: x\n\n*\n-----END PGP PRIVATE KEY BLOCK----->",
 		},
 		"email": {"<bøb@exämple.com>", "<用户@例子.公司>", "mailto:<bob@example.com>?subject=x"},
+		"card":  {"pay <4111.1111.1111.1111>", "pay <4111\u00a01111\u00a01111\u00a01111>"},
 		"phone": {
 			"<+49 (0)30 901820>", "<+33 6 12 34 56 78>", "tel: <030/901820>", "Tel.: <030-901820>", "phone: <06 12 34 56 78>", "phone <06.12.34.56.78>", "mobile <07700 900123>", "<+81-3-1234-5678>", "<+86 138 0013 8000>", "<+91 98765 43210>",
 			"<+55 (11) 91234-5678>", "<+7 (495) 123-45-67>", "<+61 2 1234 5678>", "<+972-50-123-4567>", "Telefon: <030 901820>", "Handy: <0171 1234567>", "téléphone: <01 23 45 67 89>", "teléfono <91 123 45 67>", "whatsapp <0171/1234567>",

@@ -24,7 +24,7 @@ const maxRemembered = 1 << 16
 // A Redactor is not safe for concurrent use.
 type Redactor struct {
 	m       matcher
-	levels  [maxLevels]level
+	levels  [maxLevels + maxFolds]level
 	bufs    [2][]byte
 	ints    []byte
 	seed    maphash.Seed
@@ -100,6 +100,11 @@ func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 			depth++
 		}
 		hits := r.m.run(deep, class)
+		for folds := 0; len(hits) == 0 && r.m.disguise && folds < maxFolds && r.levels[depth].fold(deep); folds++ {
+			deep = r.levels[depth].buf
+			depth++
+			hits = r.m.run(deep, class)
+		}
 		if len(hits) == 0 {
 			return s, found
 		}
@@ -150,7 +155,7 @@ func (r *Redactor) number(k kind, value []byte) int {
 			if !isDigit(b) { // the same number, differently grouped
 				continue
 			}
-		case k == iban && (b == ' ' || b == '-'):
+		case k == iban && !isAlnum(b):
 			continue
 		case k == email || k == iban:
 			b = lower(b)

@@ -19,13 +19,14 @@ type matcher struct {
 	last     int // matches may not reach back before it
 	class    keyClass
 	personal bool
+	disguise bool // a sign was seen that is spelled in another way; see level.fold
 	hits     []hit
 }
 
 // run returns the hits in s; class is that of the JSON key, if any, under which s stands. The
 // result is valid until the next run.
 func (m *matcher) run(s []byte, class keyClass) []hit {
-	m.s, m.last, m.class, m.hits = s, 0, class, m.hits[:0]
+	m.s, m.last, m.class, m.disguise, m.hits = s, 0, class, false, m.hits[:0]
 	if class.isSecret() {
 		h := m.judge(0, len(s), class, shape{quoted: true, keyed: true})
 		if class == headerClass {
@@ -36,7 +37,7 @@ func (m *matcher) run(s []byte, class keyClass) []hit {
 			return m.hits
 		}
 	}
-	t, want := m.t, ^uint32(0)
+	t, want := m.t, ^uint64(0)
 	if !m.personal {
 		want = ^t.personal
 	}
@@ -66,9 +67,9 @@ func (m *matcher) run(s []byte, class keyClass) []hit {
 }
 
 // look asks the checks of the anchors at i, one after the other.
-func (m *matcher) look(i int, wanted uint32) (h hit) {
+func (m *matcher) look(i int, wanted uint64) (h hit) {
 	for ; wanted != 0; wanted &= wanted - 1 {
-		if h = m.t.checks[bits.TrailingZeros32(wanted)](m, i); h.kind != none {
+		if h = m.t.checks[bits.TrailingZeros64(wanted)](m, i); h.kind != none {
 			return h
 		}
 	}

@@ -10,6 +10,10 @@ import (
 // inside it, a document inside those, and one to spare.
 const maxLevels = 4
 
+// maxFolds is how often a text is read again for signs in other spellings: a URL in the query of a
+// URL.
+const maxFolds = 2
+
 // quoteMark plus the depth stands for an escaped quote in unescaped text. Quotes of different
 // depths must differ: in {"password":"a\"b"} the value ends at a quote of the depth at which it
 // began.
@@ -80,6 +84,66 @@ func (l *level) unescape(s []byte, depth byte) bool {
 	return len(l.units) > 0
 }
 
+// fold writes the signs that URLs and typesetting spell in another way as ASCII has them: %3D, the
+// blanks and hyphens at which no line breaks, the wide forms of East Asia. It reports whether there
+// was one.
+func (l *level) fold(s []byte) bool {
+	l.buf, l.units = l.buf[:0], l.units[:0]
+	for i := 0; i < len(s); {
+		c, w := s[i], 1
+		switch {
+		case c == '%':
+			c, w = unpercent(s, i)
+		case c >= 0x80:
+			c, w = typeset(s, i)
+		}
+		if w > 1 {
+			l.units = append(l.units, unit{out: int32(len(l.buf)), raw: int32(i), n: 1, w: uint8(w)}) //nolint:gosec // as in unescape
+		}
+		l.buf = append(l.buf, c)
+		i += w
+	}
+	return len(l.units) > 0
+}
+
+// unpercent is the printable sign that stands at i as %XX, and how long it is; else the byte there.
+func unpercent(s []byte, i int) (c byte, w int) {
+	high, low := at(s, i+1), at(s, i+2)
+	if classOf[high]&classOf[low]&hexByte == 0 {
+		return s[i], 1
+	}
+	if c = hexValue(high)<<4 | hexValue(low); c < ' ' && c != '\n' || c > '~' {
+		return s[i], 1
+	}
+	return c, 3
+}
+
+// typeset is the sign of ASCII that is meant by the UTF-8 at i, and how long that is; else the byte
+// there.
+func typeset(s []byte, i int) (c byte, w int) {
+	second, third := at(s, i+1), at(s, i+2)
+	switch {
+	case s[i] == 0xc2 && second == 0xa0: // no-break space
+		return ' ', 2
+	case s[i] == 0xe2 && second == 0x80 && (third <= 0x8a && third >= 0x80 || third == 0xaf), // U+2000 to U+200A, U+202F
+		s[i] == 0xe3 && second == 0x80 && third == 0x80: // ideographic space
+		return ' ', 3
+	case s[i] == 0xe2 && second == 0x80 && third >= 0x90 && third <= 0x93: // hyphens and dashes
+		return '-', 3
+	case s[i] == 0xef && second == 0xbc && third > 0x80: // U+FF01 to U+FF3F
+		return third - 0x60, 3
+	case s[i] == 0xef && second == 0xbd && third >= 0x80 && third <= 0x9e: // U+FF40 to U+FF5E
+		return third - 0x20, 3
+	}
+	return s[i], 1
+}
+
+// spelled notes that the text has a sign that fold may write in another way.
+func (m *matcher) spelled(int) hit {
+	m.disguise = true
+	return hit{}
+}
+
 // find returns the last unit that begins at or before p.
 func (l *level) find(p int) (unit, bool) {
 	i := sort.Search(len(l.units), func(i int) bool { return int(l.units[i].out) > p })
@@ -125,14 +189,17 @@ func hex4(s []byte, i int) (r rune, ok bool) {
 		return 0, false
 	}
 	for _, c := range s[i : i+4] {
-		switch {
-		case isDigit(c):
-			r = r<<4 | rune(c-'0')
-		case classOf[c]&hexByte != 0:
-			r = r<<4 | rune(lower(c)-'a'+10)
-		default:
+		if classOf[c]&hexByte == 0 {
 			return 0, false
 		}
+		r = r<<4 | rune(hexValue(c))
 	}
 	return r, true
+}
+
+func hexValue(c byte) byte {
+	if isDigit(c) {
+		return c - '0'
+	}
+	return lower(c) - 'a' + 10
 }

@@ -11,16 +11,8 @@ func (m *matcher) url(i int) hit {
 		return hit{}
 	}
 	start := i + len("://")
-	if startsWith(s, start, "hooks.slack.com/services/") {
-		p := start + len("hooks.slack.com/services/")
-		end := p
-		for end < len(s) && (isAlnum(s[end]) || s[end] == '/') {
-			end++
-		}
-		if end-p >= 20 {
-			return hit{p, end, slackToken}
-		}
-		return hit{}
+	if h := m.webhook(start); h.kind != none {
+		return h
 	}
 	colon, sign, end := -1, -1, start
 scan:
@@ -43,12 +35,45 @@ scan:
 	return hit{start, sign, urlCredentials}
 }
 
-// userFlag matches user:password behind -u.
-func (m *matcher) userFlag(i int) hit {
-	if !startsWith(m.s, i, "-u ") {
-		return hit{}
+// webhooks are the addresses of which the rest is a key.
+//
+//nolint:gochecknoglobals // read only
+var webhooks = []struct {
+	host string
+	kind kind
+}{
+	{"hooks.slack.com/services/", slackToken},
+	{"discord.com/api/webhooks/", secret},
+	{"discordapp.com/api/webhooks/", secret},
+	{"api.telegram.org/bot", secret},
+}
+
+// webhook matches the rest of an address of a webhook, whose host begins at start.
+func (m *matcher) webhook(start int) hit {
+	const least = 20
+	for _, w := range webhooks {
+		if !startsWith(m.s, start, w.host) {
+			continue
+		}
+		p := start + len(w.host)
+		end := p
+		for end < len(m.s) && (classOf[m.s[end]]&tokenByte != 0 || m.s[end] == '/' || m.s[end] == ':') {
+			end++
+		}
+		if end-p >= least {
+			return hit{p, end, w.kind}
+		}
 	}
-	return m.userPassword(i + len("-u "))
+	return hit{}
+}
+
+// userFlag matches user:password behind -u, also where no blank is between.
+func (m *matcher) userFlag(i int) hit {
+	p := i + len("-u")
+	if at(m.s, p) == ' ' {
+		p++
+	}
+	return m.userPassword(p)
 }
 
 // userPassword matches user:password in the word at p.
@@ -71,11 +96,12 @@ func (m *matcher) userPassword(p int) hit {
 	return hit{p, end, urlCredentials}
 }
 
-// dataSource matches user:password before the @tcp( or @unix( at i, as drivers of MySQL have it.
+// dataSource matches user:password before the @tcp( or @unix( at i, as drivers of MySQL have it,
+// and Oracle's user/password before its @.
 func (m *matcher) dataSource(i int) hit {
 	const longest = 128
 	if !startsWith(m.s, i, "@tcp(") && !startsWith(m.s, i, "@unix(") {
-		return hit{}
+		return m.oracle(i)
 	}
 	start := i
 	for start > m.last && i-start < longest && m.s[start-1] > ' ' && !isQuote(m.s[start-1]) && m.s[start-1] != '=' {
@@ -88,13 +114,31 @@ func (m *matcher) dataSource(i int) hit {
 	return hit{start, i, urlCredentials}
 }
 
+// oracle matches user/password before the @ at i, in jdbc:oracle:thin:user/password@ and behind
+// sqlplus.
+func (m *matcher) oracle(i int) hit {
+	const longest = 64
+	start := i
+	for start > m.last && i-start < longest && m.s[start-1] > ' ' && m.s[start-1] != ':' && !isQuote(m.s[start-1]) {
+		start--
+	}
+	slash := bytes.IndexByte(m.s[start:i], '/')
+	before := m.s[max(m.last, start-longest):start]
+	if slash < 1 || !bytes.HasSuffix(before, []byte("sqlplus ")) && !bytes.Contains(before, []byte("jdbc:oracle:")) || !bareword(m.s[start+slash+1:i]) {
+		return hit{}
+	}
+	return hit{start, i, urlCredentials}
+}
+
 // bareword reports whether a password is meant as one, not as a variable to be filled in.
 func bareword(v []byte) bool {
 	if len(v) == 0 {
 		return false
 	}
 	switch v[0] {
-	case '$', '{', '%', '<', '*':
+	case '$': // $ecret99! is no variable
+		return bytes.ContainsAny(v, "!@#%^&*") && mixed(v)
+	case '{', '%', '<', '*':
 		return v[0] == '%' && len(v) > 2 && classOf[v[1]]&hexByte != 0 && classOf[v[2]]&hexByte != 0
 	}
 	return true

@@ -6,6 +6,8 @@ import "bytes"
 type shape struct {
 	quoted bool
 	keyed  bool // its key was quoted too, as in JSON: data, not code
+	// literal says that it stands where no variable can.
+	literal bool
 }
 
 // judge decides whether the value s[start:end] of a telling name is a secret.
@@ -71,6 +73,9 @@ func isPassword(v []byte, sh shape) bool {
 	}
 	if sh.quoted && (v[0] == '+' || v[0] == ',' || v[0] == ')') { // the quote closed a text: "PWD=" + dir + "x"
 		return false
+	}
+	if sh.literal && letters >= 6 && dots == 0 {
+		return !isPlainWord(v)
 	}
 	if sh.quoted {
 		return digits > 0 || symbols > 0 || hyphens >= 3

@@ -30,10 +30,13 @@ func TestValuesOfSecrets(t *testing.T) {
 		"token:<TE-TE-TE-TOK.com>",
 		"password:<@ost.e>",
 		"111 111DB_PASSWORD12:<hunter22>",
-		"PASSWORD=2xyst:",          // too short without its colon
-		"PASSWORD=",                // nothing
-		"PASSWORD=       hunter22", // a gap is none of one space
-		"PASSWORD=utextz",          // a word without a digit or a sign
+		"PASSWORD=2xyst:",            // too short without its colon
+		"PASSWORD=",                  // nothing
+		"PASSWORD=       <hunter22>", // settings are aligned
+		"PASSWORD=<utextz>",          // no variable stands here in a shell
+		"password=utextz",            // but in code
+		"PASSWORD = utextz",
+		"PASSWORD="+strings.Repeat(" ", 60)+"hunter22",
 		"PASSWORD=u/rapz",
 		"password:{",
 		`password="ying"`,
@@ -59,7 +62,7 @@ func TestValuesOfSecrets(t *testing.T) {
 		"password = : <unter2>",
 		"passwd]:\"<hunter2>\"", // config["passwd"]
 		"Authorization:<etelephonde89ho9>",
-		"password: : : : unter2", // too far from its name
+		"password: : : : <unter2>", // too far from its name
 		"PASSWOR_D=unter2",
 		"--PASSWOR_D=un4_e5",
 		"--password- unter2",

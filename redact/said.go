@@ -1,0 +1,222 @@
+package redact
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Secrets that stand beside their names without a sign between: in lists, in commands and files
+// that part words by blanks, and in what people say.
+
+// listed looks at the comma of ["X-Api-Key", "..."] and setenv("DB_PASSWORD", "..."): two texts in
+// brackets of their own, the first of which tells of the second.
+func (m *matcher) listed(i int) hit {
+	s := m.s
+	quote, end := s[i-1], i-1
+	start := end
+	for start > m.last && end-start < 40 && (classOf[s[start-1]]&tokenByte != 0 || s[start-1] == '.') {
+		start--
+	}
+	if end < 1 || !mayEndName(s[end-1]) || start < 2 || s[start-1] != quote {
+		return hit{}
+	}
+	open := bytes.TrimRight(s[max(0, start-widest):start-1], " \t\r\n")
+	if len(open) == 0 || !strings.ContainsRune("[({", rune(open[len(open)-1])) {
+		return hit{}
+	}
+	class := classOfKey(s[start:end])
+	p := skipSpace(s[:min(len(s), i+widest)], i+1)
+	if !class.isSecret() || at(s, p) != quote {
+		return hit{}
+	}
+	h := hit{}
+	if class == headerClass {
+		h = m.header(p, false)
+	} else {
+		h = m.value(p, class, shape{})
+	}
+	if last := skipSpace(s[:min(len(s), h.end+widest)], h.end+1); h.kind == none || last < len(s) && !strings.ContainsRune("])}", rune(s[last])) {
+		return hit{}
+	}
+	return h
+}
+
+// replaced looks at the new value behind the arrow of password = "old" -> "new", as plans of
+// Terraform have it.
+func (m *matcher) replaced(i int) hit {
+	if m.last == 0 || i-m.last != len(`" -`) || !isQuote(m.s[m.last]) || m.s[i-2] != ' ' {
+		return hit{}
+	}
+	return m.value(i+2, passwordClass, shape{keyed: true})
+}
+
+// identified looks at the password of SQL's IDENTIFIED BY.
+func (m *matcher) identified(i int) hit {
+	const farthest = 64
+	q := at(m.s, i+2)
+	if !isQuote(q) || q == '`' || !bytes.Contains(bytes.ToLower(m.s[max(m.last, i-farthest):i]), []byte("identified ")) {
+		return hit{}
+	}
+	return m.value(i+2, passwordClass, shape{keyed: true})
+}
+
+// passFile looks at the password in a line of .pgpass: host:port:database:user:password.
+func (m *matcher) passFile(i int) hit {
+	const longest, shortPort = 256, 4
+	s := m.s
+	port := span(s, i+1, digitByte)
+	if port-i <= shortPort && at(s, port) != '*' || at(s, port) == ':' && isDigit(at(s, port+1)) {
+		return hit{}
+	}
+	start := i
+	for start > m.last && i-start < 64 && (classOf[s[start-1]]&tokenByte != 0 || s[start-1] == '.') {
+		start--
+	}
+	end := i
+	for end < len(s) && end-start < longest && s[end] > ' ' && !isQuote(s[end]) {
+		end++
+	}
+	if start > 0 && s[start-1] > ' ' && !isQuote(s[start-1]) || at(s, port) == '*' && port > i+1 || bytes.ContainsAny(s[i:end], ",;(") {
+		return hit{}
+	}
+	p := i + 1
+	for range 3 { // behind the port, the database and the user
+		colon := bytes.IndexByte(s[p:end], ':')
+		if colon < 0 {
+			return hit{}
+		}
+		p += colon + 1
+	}
+	return m.judge(p, end, passwordClass, shape{})
+}
+
+// said looks at a name that ends in a word with ss (password, passphrase, access_key) and has no
+// sign behind it.
+func (m *matcher) said(i int) hit {
+	const longest = 40
+	s := m.s
+	start := i
+	for start > m.last && i-start < longest && (classOf[s[start-1]]&tokenByte != 0 || s[start-1] == '.') {
+		start--
+	}
+	end := span(s[:min(len(s), i+longest)], i, tokenByte)
+	if end >= len(s) && bytes.IndexByte(s[max(m.last, start-longest):start], ' ') < 0 {
+		return hit{}
+	}
+	name := s[start:end]
+	class := classOfWord(name)
+	if !class.isSecret() || len(name) < len("password") {
+		return hit{}
+	}
+	if class != passwordClass {
+		if at(s, end) != ' ' {
+			return hit{}
+		}
+		return m.value(cell(s, end), class, shape{})
+	}
+	if h := m.saidBefore(start, end); h.kind != none {
+		return h
+	}
+	p := m.saidAt(start, end)
+	if p == 0 {
+		return hit{}
+	}
+	h := m.value(p, class, shape{})
+	if h.kind == none || technical(s[h.start:h.end]) {
+		return hit{}
+	}
+	return h
+}
+
+// cell is where the next word, or the next cell of a table, begins.
+func cell(s []byte, p int) int {
+	p = skipMarks(s, p)
+	if at(s, p) == '|' {
+		p = skipMarks(s, p+1)
+	}
+	return p
+}
+
+// saidAt is where a password may stand behind the name s[start:end]: quoted as in SQL, behind "is",
+// in a table, or right behind it where settings are so. It is 0 where none may.
+func (m *matcher) saidAt(start, end int) int {
+	const farthest = 40
+	s := m.s
+	p := cell(s, end)
+	if p == end || p >= len(s) {
+		return 0
+	}
+	if isQuote(s[p]) || bytes.IndexByte(s[end:p], '|') >= 0 {
+		return p
+	}
+	rest, _, _ := bytes.Cut(s[end:min(len(s), end+farthest)], []byte("\n"))
+	if bytes.HasPrefix(rest, []byte(" to ")) {
+		return end + len(" to ")
+	}
+	for _, link := range [...]string{" is: ", " is ", " lautet: ", " lautet "} {
+		if at := bytes.Index(rest, []byte(link)); at >= 0 && bytes.IndexByte(rest[:at], '.') < 0 {
+			return end + at + len(link)
+		}
+	}
+	line := s[bytes.LastIndexByte(s[max(m.last, start-farthest):start], '\n')+1+max(m.last, start-farthest) : start]
+	stop := p
+	for stop < len(s) && s[stop] > ' ' {
+		stop++
+	}
+	alone := len(bytes.TrimSpace(line)) == 0 && (stop == len(s) || s[stop] == '\n' || s[stop] == '\r')
+	if alone || bytes.IndexAny(s[start:end], "_.") >= 0 || bytes.HasSuffix(s[start:end], []byte("requirepass")) || bytes.Contains(line, []byte("login ")) {
+		return p
+	}
+	return 0
+}
+
+// saidBefore matches the word before "is the password" and "as my password".
+func (m *matcher) saidBefore(start, end int) hit {
+	const farthest = 40
+	s := m.s
+	if at(s, end) == ' ' {
+		next, _, _ := bytes.Cut(s[end+1:min(len(s), end+8)], []byte(" "))
+		switch string(next) {
+		case "for", "to", "of", "on", "in", "and", "there", "here":
+		default:
+			return hit{}
+		}
+	} else if isAlnum(at(s, end)) {
+		return hit{}
+	}
+	before := s[max(m.last, start-farthest):start]
+	for _, link := range [...]string{" is the ", " is my ", " is our ", " is your ", " as the ", " as my ", " as "} {
+		at := bytes.LastIndex(before, []byte(link))
+		if at < 0 || bytes.IndexAny(before[at+1:], ".\n") >= 0 {
+			continue
+		}
+		stop := max(m.last, start-farthest) + at
+		for stop > m.last && isQuote(s[stop-1]) {
+			stop--
+		}
+		from := stop
+		for from > m.last && stop-from < farthest && s[from-1] > ' ' && !isQuote(s[from-1]) {
+			from--
+		}
+		if h := m.judge(from, stop, passwordClass, shape{}); h.kind != none && !technical(s[from:stop]) {
+			return h
+		}
+	}
+	return hit{}
+}
+
+// technical knows the words of letters and digits that stand beside "password" and are none: of
+// algorithms, types, sizes.
+func technical(v []byte) bool {
+	const known = " base sha md argon pbkdf utf aes rsa ed oauth oidc varchar char int uint float string text x http https tls rfc v step line section page version bcrypt scrypt "
+	letters := bytes.IndexAny(v, digits)
+	if letters < 0 {
+		return false
+	}
+	if letters == 0 { // 8-character, 12chars
+		rest := bytes.TrimLeft(v, digits)
+		return len(bytes.Trim(rest, "-abcdefghijklmnopqrstuvwxyz")) == 0
+	}
+	word := bytes.ToLower(bytes.TrimRight(v[:letters], "-_("))
+	return len(word) == 0 || strings.Contains(known, " "+string(word)+" ")
+}
