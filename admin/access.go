@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/labstack/echo/v4"
 )
 
 // access is an Access, digested.
@@ -17,17 +19,6 @@ type access struct {
 	hosts         map[string]bool // lower case, without port
 	anyIP         bool            // the listener listens on every address: each IP literal may be ours
 	publicMetrics bool
-}
-
-// SetAccess puts another Access in force, for requests that begin from now on. Browsers that logged
-// in with a token that is gone are logged out. An error leaves the old one in force.
-func (s *Server) SetAccess(a Access) error {
-	digested, err := digest(a, s.options.Listen)
-	if err != nil {
-		return err
-	}
-	s.access.Store(digested)
-	return nil
 }
 
 func digest(a Access, listen string) (*access, error) {
@@ -112,4 +103,41 @@ func hostName(host string) string {
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	return strings.TrimSuffix(strings.ToLower(host), ".")
+}
+
+// role says what a token may do.
+type role int
+
+const (
+	operator role = iota // everything
+	viewer               // looks at lessons and figures; acts on nothing, and reads nothing that was said
+)
+
+// String is the role as the audit and the pages write it.
+func (r role) String() string {
+	if r == viewer {
+		return "viewer"
+	}
+	return "operator"
+}
+
+const holderKey = "holder" // of the echo context: the holder whose token opened the door
+
+// holder is whoever has a token: its digest, and what it may do.
+type holder struct {
+	sum  [sha256.Size]byte
+	role role
+}
+
+// String names a holder without giving the token away: the role, and the beginning of the digest,
+// which is what `printf %s "$TOKEN" | sha256sum` prints.
+func (h holder) String() string { return h.role.String() + " " + hex.EncodeToString(h.sum[:4]) }
+
+// holderOf is whose token vouches for a request. Without one (metrics that are public) it is a
+// viewer's.
+func holderOf(c echo.Context) holder {
+	if h, ok := c.Get(holderKey).(holder); ok {
+		return h
+	}
+	return holder{role: viewer}
 }

@@ -16,7 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"precept/backtest"
+	"precept/feedback"
+	"precept/lesson"
 	"precept/report"
+	"precept/store"
 )
 
 const token = "correct-horse-battery-staple"
@@ -46,6 +50,11 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	f := &fixture{reports: &fakeReports{report: sampleReport()}, log: &bytes.Buffer{}, now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
 	o := Options{
 		Access: Access{Tokens: []string{token}}, Listen: "127.0.0.1:8081", Report: f.reports,
+		Library: bareLibrary{}, Survey: bare{}, Keep: &fakeKeeper{}, Archive: bareArchive{}, Rate: bare{}, Forget: &fakeForgetter{}, Export: &fakeExport{},
+		Figures: func(context.Context) []Figure { return nil },
+		Health:  func(context.Context) Health { return Health{} },
+		Prices:  func() Prices { return Prices{} },
+		Ready:   func() (string, error) { return "ok", nil },
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "precept_requests_total 7\n") }),
 		Random:  rand.Reader, Now: func() time.Time { return f.now },
 		Log: slog.New(slog.NewTextHandler(f.log, nil)),
@@ -59,6 +68,51 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	}
 	f.Server = s
 	return f
+}
+
+// bare has nothing: no lesson, no session, no sample.
+type bare struct{}
+
+func (bare) Book() *lesson.Book { return lesson.NewBook(nil) }
+
+func (bare) Log(context.Context, int) ([]lesson.Event, error) { return nil, nil }
+
+func (bare) Findings(*lesson.Lesson) []lesson.Finding { return nil }
+
+func (bare) Survey(context.Context, string) (*report.Survey, error) {
+	return report.NewSurvey(time.Unix(1e9, 0)), nil
+}
+
+func (bare) Backtest(context.Context, string, *lesson.Lesson) (backtest.Result, error) {
+	return backtest.Result{}, nil
+}
+
+func (bare) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
+	return store.SessionList{}, nil
+}
+
+func (bare) Transcript(context.Context, string, string, int) (store.Transcript, error) {
+	return store.Transcript{}, store.ErrNoSession
+}
+
+func (bare) BrowseSamples(context.Context, *store.SampleQuery) (store.SampleList, error) {
+	return store.SampleList{}, nil
+}
+
+func (bare) Rate(context.Context, string, feedback.Post) (store.Posted, error) {
+	return store.Posted{}, store.ErrNoSession
+}
+
+// bareLibrary and bareArchive tell lessons, and what sessions got of them, apart.
+type (
+	bareLibrary struct{ bare }
+	bareArchive struct{ bare }
+)
+
+func (bareLibrary) Block(string, *lesson.Lesson) string { return "" }
+
+func (bareArchive) Block(context.Context, string, string, string) (string, error) {
+	return "", store.ErrNoSession
 }
 
 func sampleReport() report.Report {

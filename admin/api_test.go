@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/labstack/echo/v4"
-
 	"precept/admin"
 	"precept/feedback"
 	"precept/session"
@@ -182,23 +180,5 @@ func TestQueriesAreChecked(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// What is mounted besides stands behind the same door.
-func TestMounted(t *testing.T) {
-	o := fullOf("word").options()
-	o.Mount = func(g *echo.Group) {
-		g.GET("/more", func(c echo.Context) error { return c.String(http.StatusOK, "more") })
-	}
-	h, err := admin.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if res := ask(h, "GET", "/more", ""); textOf(res) != "more" {
-		t.Errorf("with a token: %d", res.StatusCode)
-	}
-	if res := serve(h, "/more", nil); res.StatusCode != http.StatusUnauthorized {
-		t.Errorf("without one: %d", res.StatusCode)
 	}
 }

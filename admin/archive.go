@@ -3,55 +3,101 @@ package admin
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 
 	"precept/feedback"
+	"precept/sample"
 	names "precept/session"
 	"precept/store"
 )
 
-// Archive is what is kept of sessions and samples. Each question looks at a bounded part of it.
-type Archive interface {
-	Browse(ctx context.Context, q store.SessionQuery) (store.SessionList, error)
-	Transcript(ctx context.Context, tenant, name string, from int) (store.Transcript, error)
-	Block(ctx context.Context, tenant, name, slug string) (string, error)
-	BrowseSamples(ctx context.Context, q *store.SampleQuery) (store.SampleList, error)
+// browse answers what a request asks of the sessions, for the page and for programs alike.
+func (s *Server) browse(c echo.Context) (store.SessionQuery, store.SessionList, error) {
+	p := params{c: c}
+	q := store.SessionQuery{
+		Tenant: p.tenant(), Since: p.time("since"), Until: p.time("until"),
+		After: p.text("after"), Limit: p.number("limit"), Session: p.text("session"),
+		Agent: p.text("agent"), Model: p.text("model"), Lesson: p.text("lesson"),
+		Verdict: p.oneOf("verdict", store.Verdicts()), Loops: p.yes("loops"),
+		MinReward: p.share("min_reward"), MaxReward: p.share("max_reward"),
+		Words: p.text("words"), Tool: p.text("tool"), Error: p.text("error"),
+	}
+	if p.err != nil {
+		return q, store.SessionList{}, p.err
+	}
+	l, err := s.options.Archive.Browse(c.Request().Context(), q)
+	return q, l, storeFault(err)
 }
 
-// Rater takes a feedback in, whoever's session it is.
-type Rater interface {
-	Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error)
+func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
+	p := params{c: c}
+	tenant, from := p.tenant(), p.number("from")
+	if p.err != nil {
+		return store.Transcript{}, p.err
+	}
+	t, err := s.options.Archive.Transcript(c.Request().Context(), tenant, param(c, "session"), from)
+	return t, storeFault(err)
 }
 
-// Export says what an export holds.
-type Export struct {
-	Format string // one of ExportFormats
-	store.SampleQuery
+// families and qualities are what samples can be chosen by.
+func families() []string {
+	return []string{sample.IntentResolution, sample.DialogResponse, sample.ErrorCorrection, sample.PlanOptimization}
 }
 
-// ExportFormats are those of precept export.
-func ExportFormats() []string {
-	return []string{"mplp", "openai", "preference", "experiment", "parquet"}
+func qualities() []string {
+	return []string{sample.Good, sample.Acceptable, sample.Poor, store.Unrated}
 }
 
-// Exporter writes a selection of what was learned.
-type Exporter interface {
-	Export(ctx context.Context, w io.Writer, e Export) error
+// sampleQuery reads the filters of a list of samples.
+func sampleQuery(p *params) *store.SampleQuery {
+	q := &store.SampleQuery{
+		Filter: sample.Filter{
+			Tenant: p.tenant(), From: p.time("since"), To: p.time("until"), Lesson: p.text("lesson"),
+		},
+		Session: p.text("session"), Agent: p.text("agent"), After: p.text("after"), Limit: p.number("limit"),
+	}
+	q.Families, q.Quality = p.many("family", families()), p.many("quality", qualities())
+	return q
 }
 
-// noArchive is the answer where nothing is kept.
-func noArchive() error {
-	return echo.NewHTTPError(http.StatusServiceUnavailable,
-		"nothing is kept here: precept runs without a store")
+// ofDraws says that a selection of samples can be one of draws as well.
+func ofDraws(q *store.SampleQuery) bool {
+	return len(q.Families)+len(q.Quality) == 0 && q.Agent+q.Session == ""
 }
 
-// archiveError tells a failed question in the words of the person who asked it.
-func (s *Server) archiveError(c echo.Context, err error) error {
+// browseSamples answers what a request asks of the samples.
+func (s *Server) browseSamples(c echo.Context) (*store.SampleQuery, store.SampleList, error) {
+	p := params{c: c}
+	q := sampleQuery(&p)
+	if p.err != nil {
+		return q, store.SampleList{}, p.err
+	}
+	l, err := s.options.Archive.BrowseSamples(c.Request().Context(), q)
+	return q, l, storeFault(err)
+}
+
+// rate takes a checked feedback in.
+func (s *Server) rate(c echo.Context, tenant string, p feedback.Post) (store.Posted, error) {
+	done, err := s.options.Rate.Rate(c.Request().Context(), tenant, p)
+	return done, storeFault(err)
+}
+
+// erase deletes what is kept of a session, or of a tenant.
+func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
+	n, err := s.options.Forget.Forget(c.Request().Context(), tenant, session)
+	if err != nil {
+		err = echo.NewHTTPError(http.StatusServiceUnavailable,
+			"not everything could be deleted; try again: "+err.Error()).SetInternal(err)
+	}
+	return n, err
+}
+
+// storeFault tells a failed question to the store in the words of the person who asked it.
+func storeFault(err error) error {
 	switch {
-	case errors.Is(err, context.Canceled):
+	case err == nil, errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, names.ErrPlace):
 		return echo.NewHTTPError(http.StatusBadRequest,
@@ -63,7 +109,6 @@ func (s *Server) archiveError(c echo.Context, err error) error {
 	if advice, ok := store.NoRoom(err); ok {
 		return echo.NewHTTPError(http.StatusTooManyRequests, advice)
 	}
-	s.log(c).Error("the store could not be read for the dashboard", "error", err)
 	return echo.NewHTTPError(http.StatusServiceUnavailable, "the store cannot be read right now; "+
-		"requests are not affected. Try again, and see the log if it stays so")
+		"requests are not affected. Try again, and see the log if it stays so").SetInternal(err)
 }

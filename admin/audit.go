@@ -11,8 +11,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/labstack/echo/v4"
 )
 
 // AuditFile is where in the data directory every action of an admin is noted, a line of JSON each.
@@ -106,34 +104,4 @@ func (a *audit) latest() []Noted {
 	out := append([]Noted{}, a.list[max(0, len(a.list)-auditShown):]...)
 	slices.Reverse(out)
 	return out
-}
-
-// audited notes every request that may change something, once it is answered.
-func (s *Server) audited(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		r := c.Request()
-		if looks(r) || c.Path() == "/logout" {
-			return next(c)
-		}
-		err := next(c)
-		_, browser := c.Get(sessionKey).(*session)
-		n := Noted{
-			At:     s.options.Now().UTC(),
-			Who:    remoteIP(r).String() + when(browser, ", browser, ", ", token, ") + holderOf(c).String(),
-			Action: r.Method + " " + c.Path(), Status: c.Response().Status,
-		}
-		if slug := param(c, "slug"); slug != "" {
-			n.Detail = slug + " " + c.Param("action")
-		}
-		if detail, ok := c.Get(detailKey).(string); ok {
-			n.Detail = detail
-		}
-		if err != nil {
-			n.Status, _ = explained(err)
-		}
-		if e := s.audit.note(n); e != nil {
-			s.options.Log.Error("an action could not be noted in the audit", "file", AuditFile, "error", e)
-		}
-		return err
-	}
 }

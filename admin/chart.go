@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"time"
 
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
 	"precept/report"
 )
 
@@ -25,27 +28,25 @@ type series struct {
 	Hi     []*float64 `json:"hi,omitempty"`
 }
 
-// add puts a value with its interval behind those that are there.
-func (s *series) add(value, lo, hi float64) {
-	s.Values, s.Lo, s.Hi = append(s.Values, inPoints(value)), append(s.Lo, inPoints(lo)), append(s.Hi, inPoints(hi))
-}
-
 // marker is a moment worth a line: a planned look.
 type marker struct {
 	At   int64  `json:"at"`
 	Text string `json:"text"`
 }
 
-// json is what chart.js reads; "" with fewer than two days, which are no chart.
-func (c chart) json() string {
-	if len(c.Days) < 2 {
-		return ""
-	}
+// charts is what a page with charts loads.
+func charts() g.Node {
+	return g.Group{h.Link(h.Rel("stylesheet"), h.Href("/static/uplot.css")), script("uplot.js"), script("chart.js")}
+}
+
+// node is where the chart is drawn, named to those who do not see it; fewer than two days are no
+// chart.
+func (c chart) node(name string) g.Node {
 	b, err := json.Marshal(c)
-	if err != nil { // there is nothing in it that cannot be written
-		return ""
+	if err != nil || len(c.Days) < 2 { // there is nothing in it that cannot be written
+		return nil
 	}
-	return string(b)
+	return h.Div(h.Class("chart"), h.Data("chart", string(b)), h.Role("img"), labelled(name))
 }
 
 func unixDay(date string) int64 {
@@ -57,52 +58,77 @@ func unixDay(date string) int64 {
 }
 
 // inPoints is a value in points.
-func inPoints(x float64) *float64 { return new(x * 100) }
-
-// bandChart is an effect over time with its narrowing band, as it stood at the end of each day.
-func bandChart(label string, days []report.Band, looks []report.Look) string {
-	effect := series{Name: "Effect", Colour: "--mark"}
-	c := chart{Label: label, Unit: "points"}
-	for _, d := range days {
-		c.Days = append(c.Days, unixDay(d.Date))
-		effect.add(d.Effect, d.Lo, d.Hi)
+func inPoints(x *float64) *float64 {
+	if x == nil {
+		return nil
 	}
-	c.Series = []series{effect}
-	for i := range looks {
-		if l := &looks[i]; l.Taken {
+	return new(*x * 100)
+}
+
+// effectChart is an effect over time with its narrowing band.
+func effectChart(label string, looks []look) chart {
+	c, s := chart{Label: label, Unit: "points"}, series{Name: "Effect", Colour: "--mark"}
+	for _, l := range looks {
+		c.Days = append(c.Days, l.at.Unix())
+		s.Values, s.Lo, s.Hi = append(s.Values, inPoints(&l.size)), append(s.Lo, inPoints(&l.lo)), append(s.Hi, inPoints(&l.hi))
+	}
+	c.Series = []series{s}
+	return c
+}
+
+// effectOverTime is the effect at the end of each day with planned looks, and as a table; before
+// there are two days, as pages had it since the server started. It is nil before there are two of
+// either.
+func effectOverTime(label, name string, days []report.Band, planned []report.Look, since []look) g.Node {
+	ends := make([]look, len(days))
+	for i, d := range days {
+		ends[i] = look{time.Unix(unixDay(d.Date), 0), effect{d.Effect, d.Lo, d.Hi}}
+	}
+	c := effectChart(label, ends)
+	for i := range planned {
+		if l := &planned[i]; l.Taken {
 			c.Marks = append(c.Marks, marker{l.Last.Unix(), "look"})
 		}
 	}
-	return c.json()
+	if drawn := c.node(name + "; the numbers are in the table below"); drawn != nil {
+		return g.Group{drawn, folded("The same as a table", grid(
+			labelled("Effect over time"), columns(words("Day, UTC"), numbers("Effect, points", "from", "to")),
+			g.Map(days, func(b report.Band) g.Node {
+				return h.Tr(rowHead(g.Text(b.Date)), numberCells(points(&b.Effect), points(&b.Lo), points(&b.Hi)))
+			}),
+		))}
+	}
+	c = effectChart(label, since)
+	c.Local = true
+	drawn := c.node(name)
+	if drawn == nil {
+		return nil
+	}
+	return g.Group{drawn, quiet(g.Text("As the dashboard showed it since the server started. From the second day on " +
+		"it is drawn from the counters, day by day."))}
 }
 
-// looksChart is an effect as pages showed it since the server started.
-func looksChart(label string, looks []look) string {
-	effect := series{Name: "Effect", Colour: "--mark"}
-	c := chart{Label: label, Unit: "points", Local: true}
-	for _, l := range looks {
-		c.Days = append(c.Days, l.at.Unix())
-		effect.add(l.effect, l.lo, l.hi)
+// meansOverTime is the mean reward of both arms, day by day, and as a table.
+func meansOverTime(days []report.Day) g.Node {
+	if len(days) == 0 {
+		return nil
 	}
-	c.Series = []series{effect}
-	return c.json()
-}
-
-// meansChart is the mean reward of both arms, day by day.
-func meansChart(days []report.Day) string {
-	c := chart{Label: "Mean reward", Unit: "points", Series: []series{
-		{Name: "Treated", Colour: "--good"}, {Name: "Control", Colour: "--quiet"},
-	}}
-	put := func(s *series, x *float64) {
-		if x != nil {
-			x = inPoints(*x)
-		}
-		s.Values = append(s.Values, x)
-	}
+	c := chart{Label: "Mean reward", Unit: "points"}
+	with, without := series{Name: "Treated", Colour: "--good"}, series{Name: "Control", Colour: "--quiet"}
 	for _, d := range days {
 		c.Days = append(c.Days, unixDay(d.Date))
-		put(&c.Series[0], d.MeanTreated)
-		put(&c.Series[1], d.MeanControl)
+		with.Values, without.Values = append(with.Values, inPoints(d.MeanTreated)), append(without.Values, inPoints(d.MeanControl))
 	}
-	return c.json()
+	c.Series = []series{with, without}
+	return g.Group{
+		c.node("Mean reward of treated and control sessions by day; the numbers are in the table below"),
+		folded("Mean rewards by day, as a table", grid(
+			labelled("Mean rewards by day"),
+			columns(words("Day, UTC"), numbers("Treated, points", "sessions", "Control, points", "sessions")),
+			g.Map(days, func(d report.Day) g.Node {
+				return h.Tr(rowHead(g.Text(d.Date)), numberCells(
+					points(d.MeanTreated), count(d.NTreated), points(d.MeanControl), count(d.NControl)))
+			}),
+		)),
+	}
 }

@@ -17,7 +17,7 @@ type diffLine struct{ mark, text, kind string }
 // difference tells by which lines b differs from a: the longest common subsequence is kept.
 func difference(a, b string) (out []diffLine) {
 	lines := func(text string) []string {
-		all := strings.Split(strings.TrimSpace(text), "\n")
+		all := strings.Split(strings.TrimSpace(bounded(text, textMost)), "\n")
 		return all[:min(len(all), diffLimit)]
 	}
 	old, now := lines(a), lines(b)

@@ -13,7 +13,7 @@
 // text or as the value of an attribute, which gomponents escapes (g.Text, h.Value), and what others
 // said goes through quoted, which names what would hide. g.Raw is for the docs that are compiled in
 // alone. gomponents takes any address: an href, src or action is made by the frame (Link, With,
-// lesson, session) or by actionPath, out of a path of ours with its parts escaped.
+// lesson, session) out of a path of ours with its parts escaped.
 //
 // # How to add a page
 //
@@ -22,12 +22,16 @@
 //	return s.show(c, shown{Title: "Its title", Main: v.html})
 //
 // and the method html, which writes the page's own part out of the data; and a line in dashboard
-// (dashboard.go), which is its route and its place in the navigation. A page whose data nobody
-// gives (its field of Options is nil) is left out there. html is given the frame: f.Link("/path")
-// keeps the tenant, f.With("key", "value") is this page with another query. html.go, parts.go,
-// fields.go and numbers.go have what pages share (word, figures, timeOf, pager, wordField, points).
-// Every number has a unit and a definition: a word with a definition is a term of glossary.go. A
-// form that writes is a POST that holds f.csrf(); its handler answers with seeOther. A script goes
-// to static/ and into the page's Head; after a live page has swapped its main part, document hears
+// (routes.go), which is its route and its place in the navigation. Parts of a page take what they
+// show and know nothing of the page: lesson_*.go and session_*.go have those of the two largest.
+// What the page asks of the store is asked in archive.go, for the page and for /api alike; what
+// fails is returned, and faults.go answers it. html is given the frame: f.Link("/path") keeps the
+// tenant, f.With("key", "value") is this page with another query.
+//
+// nodes.go has the pieces of which pages are made (title, section, grid, timeOf), forms.go those of
+// a filter, text.go writes numbers (count, points), frame.go cuts a list into pages. Every number
+// has a unit and a definition: a word with a definition is a term of glossary.go. A form that
+// writes is a POST that holds f.csrf(); its handler answers with seeOther. A script goes to static/
+// and into the page's Head; after a live page has swapped its main part, document hears
 // precept:swap, after a change of theme precept:theme.
 package admin

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -26,13 +25,10 @@ type axis struct {
 	lo, hi, step float64
 }
 
-// span is what a row takes of the axis.
-type span struct{ lo, effect, hi float64 }
-
 // fit finds the axis that shows all effects, and the intervals of most: the widest, of lessons with
 // little data, would press all others to a point, and are cut at its ends. zoom is its reach on
 // both sides of 0 in points; 0: fitted, negative: all that there is.
-func fit(spans []span, truths []float64, zoom float64) axis {
+func fit(effects []*effect, truths []float64, zoom float64) axis {
 	if zoom > 0 {
 		return rounded(-zoom/100, zoom/100)
 	}
@@ -40,10 +36,12 @@ func fit(spans []span, truths []float64, zoom float64) axis {
 	for _, x := range truths {
 		lo, hi = min(lo, x), max(hi, x)
 	}
-	lows, highs := make([]float64, 0, len(spans)), make([]float64, 0, len(spans))
-	for _, s := range spans {
-		lo, hi = min(lo, s.effect), max(hi, s.effect)
-		lows, highs = append(lows, -s.lo), append(highs, s.hi)
+	var lows, highs []float64
+	for _, e := range effects {
+		if e != nil {
+			lo, hi = min(lo, e.size), max(hi, e.size)
+			lows, highs = append(lows, -e.lo), append(highs, e.hi)
+		}
 	}
 	if zoom < 0 {
 		return rounded(min(lo, -quantile(lows, 1)), max(hi, quantile(highs, 1)))
@@ -87,23 +85,10 @@ func (a axis) at(x float64) string {
 
 func coordinate(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }
 
-// tick is a mark of the axis.
-type tick struct {
-	at   string
-	text string
-	zero bool
-}
-
-// ticks are the marks of the axis.
-func (a axis) ticks() []tick {
-	var out []tick
+// ticks are the effects at which the axis has a mark.
+func (a axis) ticks() (out []float64) {
 	for i := math.Round(a.lo / a.step); i <= math.Round(a.hi/a.step); i++ {
-		text := "0"
-		if i != 0 {
-			text = strconv.FormatFloat(i*a.step*100, 'f', when(a.step < 0.01, 1, 0), 64)
-			text = when(i > 0, "+", "") + strings.Replace(text, "-", "−", 1)
-		}
-		out = append(out, tick{at: a.at(i * a.step), text: text, zero: i == 0})
+		out = append(out, i*a.step)
 	}
 	return out
 }
@@ -123,48 +108,43 @@ func drawing(class, size, label string, children ...g.Node) g.Node {
 
 // scale is what stands above the forest plot.
 func (a axis) scale() g.Node {
-	return drawing("forest", "240 24", "scale in points", g.Map(a.ticks(), func(t tick) g.Node {
+	return drawing("forest", "240 24", "scale in points", g.Map(a.ticks(), func(x float64) g.Node {
+		text := "0"
+		if x != 0 {
+			text = withSign(x*100, when(a.step < 0.01, 1, 0))
+		}
 		return g.Group{
-			g.El("text", g.Attr("x", t.at), g.Attr("y", "16"), g.Text(t.text)),
-			stroke("tick", "M"+t.at+" 20v4"),
+			g.El("text", g.Attr("x", a.at(x)), g.Attr("y", "16"), g.Text(text)),
+			stroke("tick", "M"+a.at(x)+" 20v4"),
 		}
 	}))
 }
 
 // plot draws one row: the interval, with a tip where it goes on beyond the axis; the effect, where
 // it lies on it; and the true effect, where that is known.
-func (a axis) plot(effect, lo, hi, truth *float64) g.Node {
+func (a axis) plot(e *effect, truth *float64) g.Node {
 	label := "no effect is shown yet"
-	var marks g.Group
-	for _, t := range a.ticks() {
-		marks = append(marks, stroke(when(t.zero, "zero", "grid"), "M"+t.at+" -80v190"))
-	}
+	marks := g.Map(a.ticks(), func(x float64) g.Node {
+		return stroke(when(x == 0, "zero", "grid"), "M"+a.at(x)+" -80v190")
+	})
 	below := func(x float64) bool { return x < a.lo-1e-9 }
 	above := func(x float64) bool { return x > a.hi+1e-9 }
-	if effect != nil && lo != nil && hi != nil {
-		label = fmt.Sprintf("effect %s points, from %s to %s", points(effect), points(lo), points(hi))
+	if e != nil {
+		label = fmt.Sprintf("effect %s points, from %s to %s", points(&e.size), points(&e.lo), points(&e.hi))
 		marks = append(
 			marks,
-			stroke("reach", "M"+a.at(*lo)+" 15H"+a.at(*hi)),
-			g.If(below(*lo), stroke("cut", "M"+a.at(*lo)+" 11l-6 4 6 4z")),
-			g.If(above(*hi), stroke("cut", "M"+a.at(*hi)+" 11l6 4-6 4z")),
-			g.If(!below(*effect) && !above(*effect), g.El(
-				"circle", h.Class("effect"), g.Attr("cx", a.at(*effect)), g.Attr("cy", "15"), g.Attr("r", "4.5"))),
+			stroke("reach", "M"+a.at(e.lo)+" 15H"+a.at(e.hi)),
+			g.If(below(e.lo), stroke("cut", "M"+a.at(e.lo)+" 11l-6 4 6 4z")),
+			g.If(above(e.hi), stroke("cut", "M"+a.at(e.hi)+" 11l6 4-6 4z")),
+			g.If(!below(e.size) && !above(e.size), g.El(
+				"circle", h.Class("effect"), g.Attr("cx", a.at(e.size)), g.Attr("cy", "15"), g.Attr("r", "4.5"))),
 		)
 	}
 	if truth != nil {
 		label += "; true effect " + points(truth)
 		marks = append(marks, stroke("truth", "M"+a.at(*truth)+" 5v20"))
 	}
-	return drawing("forest "+tone(lo, hi), "240 30", label, marks)
-}
-
-// spanOf is what a row takes of the axis; ok is false where nothing is shown.
-func spanOf(effect, lo, hi *float64) (s span, ok bool) {
-	if effect == nil || lo == nil || hi == nil {
-		return s, false
-	}
-	return span{*lo, *effect, *hi}, true
+	return drawing("forest "+e.tone(), "240 30", label, marks)
 }
 
 const (
@@ -199,29 +179,11 @@ func spark(days []report.Band) g.Node {
 		stroke("zero", "M0 "+y(0)+"H84"), g.El("polyline", g.Attr("points", strings.TrimSpace(b.String()))))
 }
 
-// byEffect orders rows with an effect before those without, larger first.
-func byEffect(x, y *report.Row) int {
-	return cmp.Or(
-		unknownLast(x, y), cmp.Compare(value(y.Effect), value(x.Effect)), cmp.Compare(y.Told, x.Told),
-		strings.Compare(x.Slug, y.Slug), strings.Compare(x.Arm, y.Arm),
-	)
+// head is the column of the plot, which name tells to those who do not see it.
+func (a axis) head(name string) g.Node {
+	return column(h.Class("plot"), h.Span(h.Class("hidden-text"), g.Text(name)), a.scale())
 }
 
-// unknownLast orders rows with an effect before those without.
-func unknownLast(x, y *report.Row) int {
-	switch {
-	case (x.Effect == nil) == (y.Effect == nil):
-		return 0
-	case x.Effect == nil:
-		return 1
-	default:
-		return -1
-	}
-}
-
-func value(x *float64) float64 {
-	if x == nil {
-		return 0
-	}
-	return *x
+func (a axis) cell(e *effect, truth *float64) g.Node {
+	return h.Td(h.Class("plot"), a.plot(e, truth))
 }

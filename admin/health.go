@@ -1,11 +1,7 @@
 package admin
 
 import (
-	"context"
-	"net/http"
 	"time"
-
-	"github.com/labstack/echo/v4"
 
 	"precept/configs"
 	"precept/store"
@@ -69,18 +65,4 @@ type Since struct {
 	WriteErrors int64            `json:"write_errors"`
 	Dropped     map[string]int64 `json:"dropped"` // by reason
 	InMemory    int              `json:"sessions_in_memory"`
-}
-
-// apiHealth answers GET /api/health.
-func (s *Server) apiHealth(c echo.Context) error {
-	if s.options.Health == nil {
-		return echo.NewHTTPError(http.StatusServiceUnavailable, "there is no account of this server")
-	}
-	return c.JSON(http.StatusOK, s.readHealth(c.Request().Context()))
-}
-
-func (s *Server) readHealth(ctx context.Context) Health {
-	h := s.options.Health(ctx)
-	h.Audit = s.audit.latest()
-	return h
 }

@@ -185,36 +185,3 @@ func (l *helpLinks) served(to string) (string, bool) {
 	}
 	return file, true
 }
-
-// helpOf is the part of the docs that tells more of a word of the glossary.
-func helpOf(key string) string {
-	switch key {
-	case "effect", "interval", "injected", "withheld", "told", "truth":
-		return "EXPERIMENT#reading-the-report"
-	case "matched", "picked", "refused", "tokens", "cost", "cached", "input", "spent", "session-input",
-		"session-cost", "over-time":
-		return "EXPERIMENT#the-other-columns"
-	case "verdict", "proven":
-		return "EXPERIMENT#the-verdicts-in-the-order-in-which-they-are-tried"
-	case "p-helps":
-		return "EXPERIMENT#what-the-chooser-gains-meanwhile"
-	case "needs":
-		return "EXPERIMENT#how-much-data-it-takes"
-	case "propensity":
-		return "EXPERIMENT#how-long-a-lesson-is-withheld"
-	case "gain", "together", "treated", "control":
-		return "EXPERIMENT#what-is-randomised"
-	case "exploratory", "corrected":
-		return "DASHBOARD#breakdown"
-	case "state":
-		return "LESSONS#the-gate"
-	case "reward", "session-reward":
-		return "SAMPLES#feedback"
-	case "session-verdict", "session-lessons", "turns", "loops", "input-tokens":
-		return "DASHBOARD#sessions"
-	case "sample":
-		return "SAMPLES#which-samples-a-session-gives"
-	default:
-		return "DASHBOARD#health"
-	}
-}

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
 	"precept/report"
 )
 
@@ -21,10 +19,10 @@ type history struct {
 // historyKey names what the looks are of: an arm, or with "" all lessons of a tenant together.
 type historyKey struct{ Tenant, Arm string }
 
-// look is what was shown at a moment.
+// look is an effect as it stood at a moment.
 type look struct {
-	at             time.Time
-	effect, lo, hi float64
+	at time.Time
+	effect
 }
 
 const (
@@ -37,34 +35,26 @@ func newHistory() *history { return &history{seen: map[historyKey][]look{}} }
 
 // add keeps what is shown, when there is something; when there is no more room, every second look
 // goes.
-func (h *history) add(key historyKey, effect, lo, hi *float64, now time.Time) []look {
+func (h *history) add(key historyKey, e *effect, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	looks := h.seen[key]
-	if effect != nil && lo != nil && hi != nil && (len(looks) == 0 || now.Sub(looks[len(looks)-1].at) >= historyEvery) {
-		if len(looks) >= historyLooks {
-			kept := looks[:0]
-			for i := 0; i < len(looks); i += 2 {
-				kept = append(kept, looks[i])
-			}
-			looks = kept
-		}
-		if _, known := h.seen[key]; known || len(h.seen) < historyKeys {
-			looks = append(looks, look{now, *effect, *lo, *hi})
-			h.seen[key] = looks
-		}
+	looks, known := h.seen[key]
+	if e == nil || !known && len(h.seen) >= historyKeys || known && now.Sub(looks[len(looks)-1].at) < historyEvery {
+		return
 	}
-	return append([]look(nil), looks...)
+	if len(looks) >= historyLooks {
+		i := 0
+		looks = slices.DeleteFunc(looks, func(look) bool { i++; return i%2 == 0 })
+	}
+	h.seen[key] = append(looks, look{now, *e})
 }
 
 // note keeps what a report of all closed sessions shows, of every lesson and of all together.
 func (h *history) note(tenant string, r *report.Report, now time.Time) {
 	for i := range r.Lessons {
-		effect, lo, hi := shownOf(&r.Lessons[i])
-		h.add(historyKey{tenant, r.Lessons[i].Arm}, effect, lo, hi, now)
+		h.add(historyKey{tenant, r.Lessons[i].Arm}, shownOf(&r.Lessons[i]), now)
 	}
-	effect, lo, hi := globalOf(r)
-	h.add(historyKey{Tenant: tenant}, effect, lo, hi, now)
+	h.add(historyKey{Tenant: tenant}, globalOf(&r.Global), now)
 }
 
 // of are the looks that were noted.
@@ -72,10 +62,4 @@ func (h *history) of(key historyKey) []look {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.seen[key])
-}
-
-// wholeReport says that a request asks for all closed sessions: looks at other selections belong on
-// no common chart.
-func wholeReport(c echo.Context) bool {
-	return c.QueryParam("window") == "" && c.QueryParam("provisional") == ""
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -18,6 +19,7 @@ import (
 
 	"precept/admin"
 	"precept/backtest"
+	"precept/feedback"
 	"precept/lesson"
 	"precept/report"
 	"precept/store"
@@ -256,7 +258,10 @@ func (f *full) options() admin.Options {
 		Figures: func(context.Context) []admin.Figure { return f.figures },
 		Health:  func(context.Context) admin.Health { return f.health },
 		Truth:   func(string) (float64, bool) { return 0.1, true },
-		Random:  &steady{}, Now: func() time.Time { return f.generated },
+		Prices:  func() admin.Prices { return admin.Prices{} },
+		Ready:   func() (string, error) { return "ok", nil },
+		Rate:    f, Forget: f, Metrics: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler),
+		Random: &steady{}, Now: func() time.Time { return f.generated },
 	}
 }
 
@@ -309,6 +314,12 @@ func (f *full) BrowseSamples(context.Context, *store.SampleQuery) (store.SampleL
 func (f *full) Act(context.Context, string, lesson.Sight, lesson.Action, lesson.TrialPlan, string) (*lesson.Lesson, error) {
 	return nil, admin.ErrNoLesson
 }
+
+func (f *full) Rate(context.Context, string, feedback.Post) (store.Posted, error) {
+	return store.Posted{}, f.err()
+}
+
+func (f *full) Forget(context.Context, string, string) (int, error) { return 0, f.err() }
 
 // steady is a random source of which every answer is another one, the same in each run.
 type steady struct{ n uint64 }

@@ -1,9 +1,41 @@
 package admin
 
 import (
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 )
+
+// show answers with a page inside the frame.
+func (s *Server) show(c echo.Context, v shown) error {
+	status := http.StatusOK
+	if v.Err != nil {
+		known := s.explain(c, v.Err)
+		status, v.Problem = known.Code, sentence(known)
+	}
+	f := frameOf(c)
+	f.shown, f.Viewer = v, holderOf(c).role == viewer
+	if one, ok := c.Get(sessionKey).(*session); ok {
+		f.CSRF, f.Notice, f.Acts = one.csrf, s.sessions.notice(one), !f.Viewer
+	}
+	for _, p := range s.pages {
+		if p.Name == "" || f.Viewer && !viewable(p.Path) {
+			continue
+		}
+		l := link{Name: p.Name, Href: f.Link(p.Path)}
+		l.Here = f.path == p.Path || p.Path != "/" && strings.HasPrefix(f.path, p.Path+"/")
+		if p.Badge != nil {
+			if n := p.Badge(); n > 0 {
+				l.Badge = count(n)
+			}
+		}
+		f.Nav = append(f.Nav, l)
+	}
+	return s.render(c, status, layout(f))
+}
 
 // layout is a whole page: its main part, and what stands around it.
 func layout(f frame) g.Node {
@@ -16,7 +48,10 @@ func layout(f frame) g.Node {
 			g.If(f.Notice != "", h.P(h.Class("notice"), h.Role("status"), g.Text(f.Notice))),
 			g.If(f.Problem != "", problem(f.Problem)),
 			f.Main(f),
-			countedAt(f.Counted),
+			g.If(!f.Counted.At.IsZero(), quiet(
+				g.Text("Counted at "), timeOf(f.Counted.At), g.Text("."),
+				g.If(f.Counted.Old, g.Text(" Newer figures are being counted, and stand here in a moment.")),
+			)),
 		),
 		g.Map(glossary(), definition),
 	)
@@ -40,11 +75,6 @@ func document(title string, head g.Node, body ...g.Node) g.Node {
 	))
 }
 
-// problem says why there is nothing to see, or not all.
-func problem(text string) g.Node {
-	return h.P(h.Class("problem"), h.Role("alert"), g.Text(text))
-}
-
 // top is the head of a page: the way to the others, and switches.
 func top(f frame) g.Node {
 	return h.Header(
@@ -58,69 +88,13 @@ func top(f frame) g.Node {
 		}))),
 		h.Div(
 			h.Class("tools"),
-			g.If(f.Live, h.Label(h.Class("check"), h.Input(h.Type("checkbox"), h.ID("refresh"), h.Checked()), g.Text(" Live"))),
-			themes(),
+			g.If(f.Live, tick("Live", h.ID("refresh"), h.Checked())),
+			h.Select( // shown by page.js: without scripts it would switch nothing
+				h.ID("theme"), labelled("Theme"), h.Title("Theme: as the system has it, light or dark"), g.Attr("hidden"),
+				option(choice{"auto", "Auto"}, false), option(choice{"light", "Light"}, false), option(choice{"dark", "Dark"}, false),
+			),
 			g.If(f.Viewer, h.Span(h.Class("quiet"), h.Title("This token looks, and changes nothing"), g.Text("viewer"))),
 			g.If(f.CSRF != "", h.Form(h.Method("post"), h.Action("/logout"), f.csrf(), h.Button(g.Text("Log out")))),
-		),
-	)
-}
-
-func icon(size string) g.Node {
-	return h.Img(h.Src("/static/icon.svg"), h.Alt(""), h.Width(size), h.Height(size))
-}
-
-// themes is shown by page.js: without scripts it would switch nothing.
-func themes() g.Node {
-	return h.Select(
-		h.ID("theme"), labelled("Theme"), h.Title("Theme: as the system has it, light or dark"), g.Attr("hidden"),
-		option("auto", "Auto", false), option("light", "Light", false), option("dark", "Dark", false),
-	)
-}
-
-// csrf is the field that lets a form write.
-func (f frame) csrf() g.Node { return hiddenField(csrfField, f.CSRF) }
-
-func countedAt(c counted) g.Node {
-	if c.At.IsZero() {
-		return nil
-	}
-	return quiet(
-		g.Text("Counted at "), timeOf(c.At), g.Text("."),
-		g.If(c.Old, g.Text(" Newer figures are being counted, and stand here in a moment.")),
-	)
-}
-
-// definition is what opens at a word of the glossary.
-func definition(t term) g.Node {
-	return h.Div(
-		g.Attr("popover"), h.Class("definition"), h.ID("def-"+t.Key),
-		h.Strong(g.Text(t.Name)),
-		g.If(t.Unit != "", g.Group{space(), h.Span(h.Class("unit"), g.Text("in "+t.Unit))}),
-		h.P(g.Text(t.Text+" "), h.A(h.Href("/help/"+t.More()), g.Text("More"))),
-	)
-}
-
-// loginPage asks for a token.
-func loginPage(e entry) g.Node {
-	return document("precept: log in", g.If(e.Again, h.Meta(g.Attr("http-equiv", "refresh"), h.Content("0"))),
-		h.Main(
-			h.Class("login"),
-			h.H1(icon("28"), g.Text("precept")),
-			g.If(e.Said != "", problem(e.Said)),
-			h.Form(
-				h.Method("post"), h.Action("/login"),
-				g.If(e.Next != "", hiddenField("next", e.Next)),
-				h.Input(h.Name("username"), h.Value("admin"), h.AutoComplete("username"), g.Attr("hidden"), h.ReadOnly()),
-				h.Label(h.For("token"), g.Text("Admin token")),
-				h.Input(h.ID("token"), h.Name("token"), h.Type("password"), h.AutoComplete("current-password"), h.Required(), h.AutoFocus()),
-				h.Button(h.Class("main"), g.Text("Log in")),
-			),
-			quiet(
-				g.Text("The token was shown at the first start. It lies in the data directory, unless the configuration ("), h.Code(g.Text("admin.tokens")),
-				g.Text(") or "), h.Code(g.Text("PRECEPT_ADMIN_TOKEN")), g.Text(" names one:"),
-			),
-			h.Pre(g.Text("cat ./data/admin-token")),
 		),
 	)
 }
@@ -130,13 +104,5 @@ func failedPage(f frame) g.Node {
 	return g.Group{
 		title(f.Title),
 		h.P(g.Text("Go back, or choose a page above; "), h.A(h.Href("/help"), g.Text("Help")), g.Text(" has the docs of this version.")),
-	}
-}
-
-// refusedPage is for a viewer who asks for what only operators read.
-func refusedPage(frame) g.Node {
-	return g.Group{
-		title("For operators"),
-		h.P(g.Text("A viewer sees what lessons do, the queue, the list of sessions and precept's health. What was said in a session, its samples and exports are an operator's.")),
 	}
 }

@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -14,17 +15,16 @@ import (
 
 // breakdownView is what lessons do in parts of the sessions.
 type breakdownView struct {
-	by, name string
-	survey   *report.Survey // nil: there is none
-	reading  bool           // the sessions are being read for the first time
-	cells    []report.Cell  // those that have enough data
-	looks    int            // how many cells are looked at
-	thin     int            // how many have too little data
+	by      choice
+	survey  *report.Survey // nil: there is none
+	reading bool           // the sessions are being read for the first time
+	cells   []report.Cell  // those that have enough data
+	thin    int            // how many have too little data
 }
 
 // ways are what the sessions can be parted by.
-func ways() []zoom {
-	return []zoom{{report.OfAgent, "Agent"}, {report.OfModel, "Model"}, {report.OfLength, "Length of the task"}}
+func ways() []choice {
+	return []choice{{report.OfAgent, "Agent"}, {report.OfModel, "Model"}, {report.OfLength, "Length of the task"}}
 }
 
 // lengths are the words for the bands of the first message's length.
@@ -48,11 +48,9 @@ func (s *Server) breakdown(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	v := breakdownView{by: report.OfAgent, name: "Agent"}
-	for _, w := range ways() {
-		if c.QueryParam("by") == w.Key {
-			v.by, v.name = w.Key, w.Name
-		}
+	v := breakdownView{by: ways()[0]}
+	if i := slices.IndexFunc(ways(), func(w choice) bool { return w.Key == c.QueryParam("by") }); i > 0 {
+		v.by = ways()[i]
 	}
 	survey, old, err := s.surveys.get(c.Request().Context(), q.Tenant, patience)
 	page := shown{Title: "Breakdown", Main: v.html, Live: old}
@@ -64,31 +62,18 @@ func (s *Server) breakdown(c echo.Context) error {
 			"Requests are not affected."
 	default:
 		v.survey, page.Counted = survey, counted{survey.Made, old}
-		v.count()
+		all, _ := survey.Cells(v.by.Key)
+		v.cells = slices.DeleteFunc(slices.Clone(all), func(x report.Cell) bool { return !x.Enough })
+		v.thin = len(all) - len(v.cells)
 	}
 	return s.show(c, page)
 }
 
-// count finds the cells that have enough data.
-func (v *breakdownView) count() {
-	all, looks := v.survey.Cells(v.by)
-	v.looks = looks
-	for _, x := range all {
-		if x.Enough {
-			v.cells = append(v.cells, x)
-		}
-	}
-	v.thin = len(all) - len(v.cells)
-}
-
 func (v *breakdownView) html(f frame) g.Node {
 	return g.Group{
-		title("Breakdown", h.Nav(h.Class("ways"), labelled("Break down by"), g.Map(ways(), func(w zoom) g.Node {
-			return h.A(h.Href(f.Link("/breakdown", "by", w.Key)), g.If(w.Key == v.by, h.Aria("current", "true")), g.Text(w.Name))
+		title("Breakdown", h.Nav(h.Class("ways"), labelled("Break down by"), g.Map(ways(), func(w choice) g.Node {
+			return h.A(h.Href(f.Link("/breakdown", "by", w.Key)), g.If(w == v.by, h.Aria("current", "true")), g.Text(w.Name))
 		}))),
-		h.P(h.Class("warning"), g.Textf("Exploratory. The coins are tossed for all sessions together, so an "+
-			"effect in a part of them is a hint to look closer, not a verdict. Effects are drawn towards the mean of "+
-			"their lesson, and intervals are widened for the %d cells that are looked at.", v.looks)),
 		v.list(f),
 	}
 }
@@ -97,14 +82,17 @@ func (v *breakdownView) list(f frame) g.Node {
 	switch {
 	case len(v.cells) > 0:
 		p := f.pageOf(len(v.cells), rowsPerPage)
-		return g.Group{scroll(labelled("Effects by "+v.name), v.table(f, v.cells[p.from:p.to])), p.html(f)}
+		return g.Group{
+			h.P(h.Class("warning"), g.Textf("Exploratory. The coins are tossed for all sessions together, so an "+
+				"effect in a part of them is a hint to look closer, not a verdict. Effects are drawn towards the mean of "+
+				"their lesson, and intervals are widened for the %d cells that are looked at.", len(v.cells))),
+			scroll(labelled("Effects by "+v.by.Name), v.table(f, v.cells[p.from:p.to])), p.html(f),
+		}
 	case v.reading:
 		return empty("The stored sessions are being read", h.P(g.Text(
 			"It takes some seconds the first time. The table stands here then, by itself.")))
-	case f.Problem != "":
-		return nil
 	default:
-		return v.tooFew()
+		return g.Iff(f.Problem == "", v.tooFew)
 	}
 }
 
@@ -114,13 +102,17 @@ func (v *breakdownView) stored() (sessions, since string) {
 }
 
 func (v *breakdownView) table(f frame, cells []report.Cell) g.Node {
-	spans := make([]span, 0, len(cells))
-	for _, x := range cells {
-		spans = append(spans, span{x.Lo, x.Shrunken, x.Hi})
+	effects := make([]*effect, len(cells))
+	for i, x := range cells {
+		effects[i] = &effect{x.Shrunken, x.Lo, x.Hi}
 	}
-	axis := fit(spans, nil, 0)
+	axis := fit(effects, nil, 0)
 	unit := func(name string) g.Node { return small(g.Text(name)) }
 	sessions, since := v.stored()
+	rows := make(g.Group, len(cells))
+	for i := range cells {
+		rows[i] = v.row(f, &cells[i], axis, effects[i])
+	}
 	return h.Table(
 		h.Class("effects cards"),
 		h.Caption(
@@ -130,20 +122,19 @@ func (v *breakdownView) table(f frame, cells []report.Cell) g.Node {
 				" Not shown for too little data (under 50 sessions, or under 10 in an arm): %d.", v.thin)),
 		),
 		columns(
-			wordColumn(g.Text(v.name)), wordColumn(g.Text("Lesson")), column(word("exploratory"), unit("points")),
-			column(h.Class("plot"), h.Span(h.Class("hidden-text"), g.Text("Forest plot")), axis.scale()),
-			column(word("corrected"), unit("points")), column(g.Text("As measured"), unit("points")),
+			words(v.by.Name, "Lesson"), column(word("exploratory"), unit("points")),
+			axis.head("Forest plot"), column(word("corrected"), unit("points")), column(g.Text("As measured"), unit("points")),
 			column(word("injected"), unit("sessions")), column(word("withheld"), unit("sessions")),
 		),
-		h.TBody(g.Map(cells, func(x report.Cell) g.Node { return v.row(f, &x, axis) })),
+		h.TBody(rows),
 	)
 }
 
 // row is one cell: a lesson, or all together, in a part of the sessions.
-func (v *breakdownView) row(f frame, x *report.Cell, axis axis) g.Node {
+func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Node {
 	part := cmp.Or(x.Value, "unknown")
-	if v.by == report.OfLength {
-		part = cmp.Or(lengths(x.Value), part)
+	if v.by.Key == report.OfLength {
+		part = lengths(part)
 	}
 	lesson := h.A(h.Href(f.lesson(x.Slug)), quoted(x.Slug))
 	if x.Slug == "" {
@@ -153,9 +144,9 @@ func (v *breakdownView) row(f frame, x *report.Cell, axis axis) g.Node {
 		g.If(x.Slug == "", h.Class("all")),
 		rowHead(h.Class("name"), quoted(part)),
 		h.Td(h.Class("text wrap"), lesson),
-		cell("Shrunken effect, points", h.Class("effect "+tone(&x.Lo, &x.Hi)), g.Text(points(&x.Shrunken))),
-		h.Td(h.Class("plot"), axis.plot(&x.Shrunken, &x.Lo, &x.Hi, nil)),
-		cell("Corrected interval, points", g.Text(points(&x.Lo)+" to "+points(&x.Hi))),
+		cell("Shrunken effect, points", h.Class("effect "+e.tone()), g.Text(e.points())),
+		axis.cell(e, nil),
+		cell("Corrected interval, points", g.Text(e.interval())),
 		cell("As measured, points", g.Text(points(&x.Effect))),
 		cell("Injected, sessions", g.Text(count(x.Injected))),
 		cell("Withheld, sessions", g.Text(count(x.Withheld))),
@@ -174,8 +165,8 @@ func (v *breakdownView) tooFew() g.Node {
 		"No part of the sessions has enough data yet",
 		h.P(g.Text(text+".")),
 		h.P(
-			g.Text("Agents are told apart by "), h.Code(g.Text("Precept-Agent")), g.Text(", the path form "),
-			h.Code(g.Text("/p/agent=NAME/v1")), g.Text(", or their User-Agent."),
+			g.Text("Agents are told apart by "), code("Precept-Agent"), g.Text(", the path form "),
+			code("/p/agent=NAME/v1"), g.Text(", or their User-Agent."),
 		),
 	)
 }

@@ -143,7 +143,6 @@ func TestLessonTells(t *testing.T) {
 		"quarantine": {func(w *world) { w.lesson.State = lesson.Quarantined }, []string{">Approve<", ">Put on trial<", ">Reject<"}},
 		"benched":    {func(w *world) { w.lesson.State = lesson.Benched }, []string{">Put on trial<", ">Pause<", ">Retire<", "!>Approve<"}},
 		"rejected":   {func(w *world) { w.lesson.State = lesson.Rejected }, []string{">Approve<", "!>Retire<", "!>Pause<"}},
-		"unkept":     {func(w *world) { w.o.Keep = nil }, []string{"!What you can do"}},
 		"note":       {func(w *world) { w.row.Note = "as if" }, []string{"(as if)"}},
 		"said note":  {func(w *world) { w.row.Verdict, w.row.Note = report.Invalid, "the coins are off" }, []string{"Do not trust its numbers: the coins are off.", "!(the coins are off)"}},
 		"needs":      {func(w *world) { w.row.Told, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12 357", "It needs 12 345 more picks"}},
@@ -168,7 +167,6 @@ func TestLessonTells(t *testing.T) {
 		"unmeasured": {func(w *world) { w.report.Lessons = nil }, []string{"Nothing was measured yet.", "!class=\"stats\"", "!What it costs", ": active", "Its title"}},
 		"removed":    {func(w *world) { w.book = lesson.NewBook(nil); w.row.State = "removed" }, []string{"<h1>word</h1>", ": removed", "!As the model sees it", "What it costs"}},
 		"no budget":  {func(w *world) { w.o.Library = blockless{w.full} }, []string{"It does not fit into inject.budget_bytes"}},
-		"unstored":   {func(w *world) { w.o.Survey = nil }, []string{"Sessions are not stored here, so the spread"}},
 		"unread":     {func(w *world) { w.o.Survey = unread{} }, []string{"The stored sessions cannot be read: no disk."}},
 		"unpicked":   {func(w *world) { w.survey = report.NewSurvey(w.generated) }, []string{"None of the stored sessions", "They were read at <time"}},
 		"rewards": {func(*world) {}, []string{
@@ -254,8 +252,7 @@ func TestQueueTells(t *testing.T) {
 		"tried": {"/queue?backtest=late", func(f *full, _ *lesson.Lesson, _ *admin.Options) {
 			f.backtest = backtest.Result{Fired: 2, Sessions: 9, Words: []backtest.Word{{Word: "w", Sessions: 2}}}
 		}, []string{"<strong>2</strong> of the <strong>9</strong> newest captured sessions, by <code>w</code> in 2."}},
-		"unread":   {"/queue?backtest=late", func(_ *full, _ *lesson.Lesson, o *admin.Options) { o.Survey = unread{} }, []string{"The captured sessions cannot be read: no disk."}},
-		"unstored": {"/queue?backtest=late", func(_ *full, _ *lesson.Lesson, o *admin.Options) { o.Survey = nil }, []string{"Sessions are not stored here, so there is nothing to try it on."}},
+		"unread": {"/queue?backtest=late", func(_ *full, _ *lesson.Lesson, o *admin.Options) { o.Survey = unread{} }, []string{"The captured sessions cannot be read: no disk."}},
 		"many": {"/queue?page=2", func(f *full, _ *lesson.Lesson, _ *admin.Options) {
 			var all []*lesson.Lesson
 			for i := range 21 {

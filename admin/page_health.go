@@ -21,9 +21,16 @@ type line struct {
 	Indent            string // the class of a line below another: indent, or more below that
 }
 
+// health is how precept itself does, for the page and for programs alike.
+func (s *Server) health(c echo.Context) Health {
+	h := s.options.Health(c.Request().Context())
+	h.Audit = s.audit.latest()
+	return h
+}
+
 // healthPage shows how precept itself does.
 func (s *Server) healthPage(c echo.Context) error {
-	v := healthView{s.readHealth(c.Request().Context())}
+	v := healthView{s.health(c)}
 	problem := ""
 	if v.Fault != "" {
 		problem = "The configuration was changed and not taken over; the old one is in force: " + v.Fault
@@ -49,23 +56,17 @@ func (v *healthView) html(frame) g.Node {
 			),
 			h.Section(heading("since", "Since this start"), linesTable("since", sinceOf(&v.Since))),
 			h.Section(heading("store", "In the store"), linesTable("store", storeOf(v.Store.Counts))),
-			g.Iff(len(v.Figures) > 0, func() g.Node {
-				return h.Section(heading("more", "Lessons"), figureTable("more", v.Figures))
-			}),
+			g.If(len(v.Figures) > 0, h.Section(heading("more", "Lessons"), figureTable("more", v.Figures))),
 		),
 		v.configuration(),
+		heading("audit", "What was done here"),
 		v.actions(),
 	}
 }
 
 // top are the figures that say most.
 func (v *healthView) top() []stat {
-	dropped := int64(0)
-	for reason, n := range v.Account.Dropped {
-		if reason != "opted_out" {
-			dropped += n
-		}
-	}
+	lost := sum(v.Account.Dropped) - v.Account.Dropped["opted_out"]
 	ill := !v.Store.Healthy || v.Store.Trouble != ""
 	spool, limit := bytesOf(v.Spool.Bytes), "of "+bytesOf(v.Spool.Limit)
 	if v.Spool.Dir == "" {
@@ -74,7 +75,7 @@ func (v *healthView) top() []stat {
 	return []stat{
 		statOf("store-state", when(ill, "failing", "well"), v.Store.Kind, when(ill, "bad", "good")),
 		statOf("exchanges-kept", count(v.Account.Stored), "of "+count(v.Account.Admitted)+" admitted", ""),
-		statOf("exchanges-dropped", count(dropped), "in the directory's life", when(dropped > 0, "bad", "good")),
+		statOf("exchanges-dropped", count(lost), "in the directory's life", when(lost > 0, "bad", "good")),
 		statOf(
 			"store-lag", fmt.Sprintf("%.1f", v.Spool.Lag), "waiting: "+count(v.Account.Spooled),
 			when(v.Spool.Lag > 60, "bad", ""),
@@ -95,7 +96,7 @@ func (v *healthView) troubles() g.Node {
 		trouble("There is no whole account: ", account.Trouble),
 		g.If(!account.Balanced, h.P(
 			h.Class("problem"), g.Text("The account does not balance: admitted is not stored + spooled + incomplete + dropped. Please report it, with the output of "),
-			h.Code(g.Text("precept doctor --json")), g.Text("."),
+			code("precept doctor --json"), g.Text("."),
 		)),
 	}
 }
@@ -103,15 +104,27 @@ func (v *healthView) troubles() g.Node {
 // linesTable is a table of figures below the heading that names it.
 func linesTable(heading string, lines []line) g.Node {
 	return h.Table(h.Class("figures"), labelledBy(heading), h.TBody(g.Map(lines, func(l line) g.Node {
-		return h.Tr(rowHead(toned(l.Indent), g.Text(l.Name)), h.Td(toned(l.Tone), g.Text(l.Value)))
+		return h.Tr(rowHead(toned(l.Indent), g.Text(l.Name)), h.Td(toned(l.Tone), quoted(l.Value)))
 	})))
+}
+
+// figureTable is the same of what the service says of itself.
+func figureTable(heading string, list []Figure) g.Node {
+	lines := make([]line, len(list))
+	for i, x := range list {
+		lines[i] = line{Name: x.Name, Value: x.Value, Tone: when(x.Bad, "text bad", "text")}
+		if n, err := strconv.ParseInt(x.Value, 10, 64); err == nil {
+			lines[i].Value, lines[i].Tone = count(n), when(x.Bad, "bad", "")
+		}
+	}
+	return linesTable(heading, lines)
 }
 
 // configuration lists the keys, those that somebody has set first.
 func (v *healthView) configuration() g.Node {
 	var changed, rest g.Group
 	for _, k := range v.Config {
-		name := h.Th(h.Scope("row"), h.Title(k.Usage), g.Text(k.Path))
+		name := rowHead(h.Title(k.Usage), g.Text(k.Path))
 		value := h.Td(h.Class("text wrap"), code(k.Value))
 		if k.Changed {
 			changed = append(changed, h.Tr(h.Class("changed"), name, value, h.Td(h.Class("text wrap quiet"), code(k.Default))))
@@ -119,60 +132,49 @@ func (v *healthView) configuration() g.Node {
 			rest = append(rest, h.Tr(name, value))
 		}
 	}
+	table := func(rows ...g.Node) g.Node { return h.Table(h.Class("config"), g.Group(rows)) }
 	return g.Group{
 		heading("config", "Configuration"),
 		quiet(g.Text("Hash "), code(v.Hash), g.Textf(". %d of %d keys are not at their defaults; secrets are hidden.", len(changed), len(v.Config))),
-		scroll(labelledBy("config"), h.Table(
-			h.Class("config"), columns(wordColumn(g.Text("Key")), wordColumn(g.Text("Value")), wordColumn(g.Text("Default"))), h.TBody(changed),
-		)),
-		h.Details(
-			h.Class("rest"), h.Summary(g.Text("The keys that are at their defaults")),
-			scroll(labelled("Keys at their defaults"), h.Table(h.Class("config"), h.TBody(rest))),
-		),
+		scroll(labelledBy("config"), table(columns(words("Key", "Value", "Default")), h.TBody(changed))),
+		folded("The keys that are at their defaults", scroll(labelled("Keys at their defaults"), table(h.TBody(rest)))),
 	}
 }
 
 // actions are what people and programs did here.
 func (v *healthView) actions() g.Node {
 	if len(v.Audit) == 0 {
-		return g.Group{heading("audit", "What was done here"), quiet(g.Text("Nothing yet. Approvals, trials, feedback and deletions are noted here."))}
+		return quiet(g.Text("Nothing yet. Approvals, trials, feedback and deletions are noted here."))
 	}
 	return g.Group{
-		heading("audit", "What was done here"),
 		scroll(labelledBy("audit"), h.Table(
-			columns(wordColumn(g.Text("When")), wordColumn(g.Text("Who")), wordColumn(g.Text("Action")), wordColumn(g.Text("To what")), column(g.Text("Answer"))),
+			columns(words("When", "Who", "Action", "To what"), numbers("Answer")),
 			h.TBody(g.Map(v.Audit, func(n Noted) g.Node {
 				return h.Tr(
-					h.Td(h.Class("text"), timeOf(n.At)), h.Td(h.Class("text"), quoted(n.Who)), h.Td(h.Class("text"), code(n.Action)),
-					h.Td(h.Class("text wrap"), quoted(n.Detail)), h.Td(h.Class(when(n.Status >= 400, "bad", "")), g.Textf("%d", n.Status)),
+					wordCells(timeOf(n.At), quoted(n.Who), code(n.Action)), h.Td(h.Class("text wrap"), quoted(n.Detail)),
+					h.Td(h.Class(when(n.Status >= 400, "bad", "")), g.Text(strconv.Itoa(n.Status))),
 				)
 			})),
 		)),
-		quiet(g.Text("The newest actions; all of them stand in "), h.Code(g.Text(AuditFile)), g.Text(" of the data directory.")),
+		quiet(g.Text("The newest actions; all of them stand in "), code(AuditFile), g.Text(" of the data directory.")),
 	}
 }
 
 // accountOf is what became of every exchange.
 func accountOf(a *Account) []line {
-	sum := int64(0)
-	for _, n := range a.Dropped {
-		sum += n
-	}
 	out := []line{
 		{Name: "Admitted", Value: count(a.Admitted)},
 		{Name: "Stored", Value: count(a.Stored), Indent: "indent"},
 		{Name: "In the spool, or under way", Value: count(a.Spooled), Indent: "indent"},
 		{Name: "Under way when precept died", Value: count(a.Incomplete), Indent: "indent"},
-		{Name: "Dropped", Value: count(sum), Indent: "indent"},
+		{Name: "Dropped", Value: count(sum(a.Dropped)), Indent: "indent"},
 	}
 	for _, reason := range slices.Sorted(maps.Keys(a.Dropped)) {
 		out = append(out, line{Name: strings.ReplaceAll(reason, "_", " "), Value: count(a.Dropped[reason]), Indent: "indent more"})
 	}
-	aside := line{Name: "Set aside after a panic", Value: count(a.SetAside)}
-	if a.SetAside > 0 {
-		aside.Tone = "bad"
-	}
-	return append(out, line{Name: "Stored, and no sample tells of them", Value: count(a.Unsampled)}, aside)
+	return append(out,
+		line{Name: "Stored, and no sample tells of them", Value: count(a.Unsampled)},
+		line{Name: "Set aside after a panic", Value: count(a.SetAside), Tone: when(a.SetAside > 0, "bad", "")})
 }
 
 func sinceOf(n *Since) []line {
@@ -184,11 +186,8 @@ func sinceOf(n *Since) []line {
 		{Name: "Exchanges that opted out", Value: count(n.OptedOut)},
 		{Name: "Texts redacted", Value: count(n.Redactions)},
 		{Name: "Replies cut, aborted or failed", Value: count(n.Incomplete)},
-		{Name: "Failed writes to the store", Value: count(n.WriteErrors)},
+		{Name: "Failed writes to the store", Value: count(n.WriteErrors), Tone: when(n.WriteErrors > 0, "warn", "")},
 		{Name: "Sessions in memory", Value: count(n.InMemory)},
-	}
-	if n.WriteErrors > 0 {
-		out[7].Tone = "warn"
 	}
 	for _, reason := range slices.Sorted(maps.Keys(n.Dropped)) {
 		if d := n.Dropped[reason]; d > 0 {
@@ -198,8 +197,7 @@ func sinceOf(n *Since) []line {
 	return out
 }
 
-func storeOf(counts map[string]int64) []line {
-	var out []line
+func storeOf(counts map[string]int64) (out []line) {
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		l := line{
 			Name:  strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "_", " "),

@@ -3,6 +3,8 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -24,7 +26,6 @@ type lessonView struct {
 	block    string         // as the model sees it
 	findings []lesson.Finding
 	events   []lesson.Event
-	actions  []action
 	older    []oldText
 	stored   stored
 	tried    tried
@@ -35,68 +36,59 @@ const eventsRead = 2000
 
 // lessonPage shows one lesson.
 func (s *Server) lessonPage(c echo.Context) error {
-	q, err := query(c)
+	r, err := s.readReport(c)
 	if err != nil {
 		return err
 	}
-	r, at, problem := s.readReport(c, q)
+	ctx, tenant := c.Request().Context(), r.key.Tenant
 	v := lessonView{slug: param(c, "slug")}
-	var rows []*report.Row
-	for i := range r.Lessons {
-		if r.Lessons[i].Slug == v.slug {
-			rows = append(rows, &r.Lessons[i])
-		}
-	}
-	v.read(c.Request().Context(), s, q.Tenant)
-	if v.lesson == nil && len(rows) == 0 && problem == "" {
+	v.read(ctx, &s.options, tenant)
+	v.measured(r.Lessons)
+	if v.lesson == nil && v.row == nil && r.problem == "" {
 		return s.show(c, shown{Title: "No such lesson", Main: failedPage, Err: echo.NewHTTPError(http.StatusNotFound,
 			"there is no lesson of this name, and nothing was measured of one")})
 	}
-	v.measured(rows)
 	if v.row != nil {
-		v.true = actual(v.row, s.options.Truth)
-		if wholeReport(c) {
-			v.since = s.history.of(historyKey{q.Tenant, v.row.Arm})
-		}
+		v.true, v.since = truths(s.options.Truth).of(v.slug), r.since(v.row.Arm)
 	}
-	v.readStored(c, s, q.Tenant)
+	v.stored.survey, v.stored.old, v.stored.err = s.surveys.get(ctx, tenant, patience)
+	if v.stored.survey != nil {
+		recall(ctx, s.options.Archive, v.stored.survey, tenant, v.older)
+	}
+	if c.QueryParam("backtest") != "" && v.lesson != nil {
+		v.tried = tryOn(ctx, s.options.Survey, tenant, v.lesson)
+	}
 	return s.show(c, shown{
-		Title: v.title(), Main: v.html, Head: charts(), Live: at.Old || v.stored.old, Counted: at, Problem: problem,
+		Title: v.title(), Main: v.html, Head: charts(), Live: r.of.Old || v.stored.old, Counted: r.of, Problem: r.problem,
 	})
 }
 
 // read fills in what the bank says.
-func (v *lessonView) read(ctx context.Context, s *Server, tenant string) {
-	lib := s.options.Library
-	if lib == nil {
-		return
-	}
-	if events, err := lib.Log(ctx, eventsRead); err == nil {
+func (v *lessonView) read(ctx context.Context, o *Options, tenant string) {
+	if events, err := o.Library.Log(ctx, eventsRead); err == nil {
 		v.events = slices.DeleteFunc(slices.Clone(events), func(e lesson.Event) bool { return e.Slug != v.slug })
 		slices.Reverse(v.events)
 	}
-	l, ok := lib.Book().Get(v.slug)
-	if !ok {
-		return
-	}
-	v.lesson, v.block, v.findings = l, lib.Block(tenant, l), lib.Findings(l)
-	if s.options.Keep != nil {
-		v.actions = actionsOf(l.State)
+	if l, ok := o.Library.Book().Get(v.slug); ok {
+		v.lesson, v.block, v.findings = l, o.Library.Block(tenant, l), o.Library.Findings(l)
 	}
 }
 
 // measured finds the row of the text that is in the bank now, and keeps the others as older texts.
-func (v *lessonView) measured(rows []*report.Row) {
-	for _, r := range rows {
-		if v.row == nil && !past(r) {
+func (v *lessonView) measured(rows []report.Row) {
+	var last *report.Row
+	for i := range rows {
+		r := &rows[i]
+		if r.Slug != v.slug {
+			continue
+		}
+		if last = r; v.row == nil && !past(r) {
 			v.row = r
 			continue
 		}
 		v.older = append(v.older, oldText{row: r})
 	}
-	if v.row == nil && len(rows) > 0 {
-		v.row = rows[len(rows)-1]
-	}
+	v.row = cmp.Or(v.row, last)
 }
 
 func (v *lessonView) title() string {
@@ -110,18 +102,18 @@ func (v *lessonView) html(f frame) g.Node {
 	return g.Group{
 		h.P(h.Class("crumb"), h.A(h.Href(f.Link("/lessons")), g.Text("Lessons"))),
 		title(v.title(), v.about()),
-		g.Iff(v.row != nil, func() g.Node { return g.Group{v.verdict(), figures(v.figures())} }),
-		v.forms(f),
-		section("time", "Effect over time", v.overTime(), g.Iff(v.row != nil, func() g.Node { return looksTable(v.row.Looks) })),
+		g.Iff(v.row != nil, func() g.Node { return g.Group{verdictLine(v.row), figures(lessonFigures(v.row, v.true))} }),
+		g.Iff(v.lesson != nil && f.Acts, func() g.Node { return actionForms(f, v.lesson) }),
+		section("time", "Effect over time", lessonOverTime(v.row, v.true, v.since)),
 		g.Iff(v.lesson != nil, func() g.Node { return g.Group{v.texts(), v.trigger(f)} }),
-		section("rewards", "Rewards with it and without it", v.rewards()),
+		section("rewards", "Rewards with it and without it", v.stored.rewards(v.slug)),
 		g.Iff(v.row != nil && v.row.LOODelta != nil, func() g.Node {
 			return section("gap", "What observation alone would say", h.P(g.Text(gap(v.row))))
 		}),
-		section("opinion", "Opinion of the judge, beside the measurement", v.opinions()),
-		g.Iff(v.row != nil, func() g.Node { return section("cost", "What it costs", figures(v.costs())) }),
-		g.Iff(len(v.findings) > 0, func() g.Node { return section("checks", "Checks", findingList(v.findings)) }),
-		section("history", "History", v.olderTexts(f), v.log()),
+		section("opinion", "Opinion of the judge, beside the measurement", opinions(v.row)),
+		g.Iff(v.row != nil, func() g.Node { return section("cost", "What it costs", figures(lessonCosts(v.row))) }),
+		g.If(len(v.findings) > 0, section("checks", "Checks", findingList(v.findings))),
+		section("history", "History", olderTexts(f, v.older, v.slug, v.block), eventsTable(v.events)),
 	}
 }
 
@@ -144,21 +136,6 @@ func (v *lessonView) about() g.Node {
 	return quiet(line)
 }
 
-func (v *lessonView) verdict() g.Node {
-	a := advise(v.row)
-	if a.Words == "" {
-		return nil
-	}
-	note := v.row.Note
-	if v.row.Widened() || saysNote(v.row.Verdict) {
-		note = ""
-	}
-	return h.P(
-		h.Class("verdict-line"), h.Strong(h.Class(a.Tone), g.Text(a.Words+".")), g.Text(" "+a.Next),
-		g.If(note != "", g.Group{space(), h.Span(h.Class("quiet"), g.Text("("+note+")"))}),
-	)
-}
-
 // texts are the lesson as it was written, and as the model sees it.
 func (v *lessonView) texts() g.Node {
 	block := warning("It does not fit into inject.budget_bytes, so no session gets it. Shorten it, or raise the budget.")
@@ -176,29 +153,77 @@ func (v *lessonView) texts() g.Node {
 	)
 }
 
-// paper is what a text of a lesson stands on.
-func paper(text g.Node) g.Node { return h.Div(h.Class("paper"), text) }
-
 func (v *lessonView) trigger(f frame) g.Node {
 	description := v.lesson.Trigger.Description
 	return section(
 		"trigger", "When it fires",
 		g.If(description != "", h.P(h.Dir("auto"), quoted(description))),
 		facetList(v.lesson, "It has no words, tags or errors to fire on."),
-		v.tried.html(f),
+		v.tried.whole(f),
 	)
 }
 
-func (v *lessonView) opinions() g.Node {
-	if v.row == nil || v.row.Opinions == nil {
-		return quiet(
-			g.Text("No judge has said anything of it. "), h.Code(g.Text("precept distill")),
-			g.Text(" asks one for sessions in which lessons were in force; its opinion would stand here, "+
-				"and in no number above."),
+// actionForms are what the person may do, each a form that says what it does.
+func actionForms(f frame, l *lesson.Lesson) g.Node {
+	return section("actions", "What you can do", h.Div(h.Class("actions"), g.Map(actionsOf(l.State), func(a action) g.Node {
+		does := "does-" + string(a.key)
+		return f.decision(
+			l, a.key, f.lesson(l.Slug),
+			h.Button(g.If(a.danger, h.Class("danger")), h.Aria("describedby", does), g.Text(a.name)),
+			h.P(h.ID(does), g.Text(a.effect)),
 		)
+	})))
+}
+
+// action is what a person may do, with what happens then.
+type action struct {
+	key          lesson.Action
+	name, effect string
+	danger       bool
+}
+
+// actionsOf are what a person may do with a lesson in a state.
+func actionsOf(state lesson.State) (out []action) {
+	approve := action{lesson.Approve, "Approve", "It is in force in the text above from the next turn on: " +
+		"sessions whose words fire its trigger may get it, and a coin keeps withholding it from some, " +
+		"so that it stays measured.", false}
+	trial := action{lesson.StartTrial, "Put on trial", "It is in force, and withheld from half of the " +
+		"sessions that pick it, so that the verdict comes as soon as it can.", false}
+	pause := action{lesson.Pause, "Pause", "No new session gets it until it is approved again. " +
+		"Sessions that already have its block keep it, so that their history stays the same.", false}
+	retire := action{lesson.Retire, "Retire", "It is out of force for good. Its file and its numbers stay.", true}
+	reject := action{lesson.Reject, "Reject", "It is refused for good, and never speaks. Its file stays, " +
+		"so that it is not proposed again.", true}
+	switch state {
+	case lesson.Candidate, lesson.Quarantined:
+		return []action{approve, trial, reject}
+	case lesson.Trial:
+		return []action{approve, pause, retire}
+	case lesson.Active, lesson.Caution, lesson.Benched:
+		return []action{trial, pause, retire}
+	default:
+		return []action{approve}
 	}
-	o := v.row.Opinions
-	return h.P(g.Textf("In the sessions that it read, the judge found the lesson followed %d %s, ignored %d, "+
-		"irrelevant %d, contradicted %d. This is an opinion; no number above holds it.",
-		o.Followed, plural(o.Followed, "time", "times"), o.Ignored, o.Irrelevant, o.Contradicted))
+}
+
+// actOnPage answers a form: POST /lessons/{slug}/{action}. It leads back with a sentence, also when
+// nothing was done.
+func (s *Server) actOnPage(c echo.Context) error {
+	a, slug := lesson.Action(c.Param("action")), param(c, "slug")
+	if !a.Valid() {
+		return echo.ErrNotFound
+	}
+	back := cmp.Or(c.FormValue("back"), frame{}.lesson(slug))
+	seen := lesson.Sight{Hash: c.FormValue("text"), State: lesson.State(c.FormValue("state"))}
+	l, err := s.options.Keep.Act(c.Request().Context(), slug, seen, a, lesson.TrialPlan{}, holderOf(c).String())
+	if err != nil {
+		c.Set(detailKey, slug+" "+string(a)+": not done")
+		if errors.Is(err, ErrNoLesson) {
+			return s.seeOther(c, back, slug+" is no lesson any more; somebody was faster.")
+		}
+		return s.seeOther(c, back, slug+" stays as it is: "+err.Error())
+	}
+	s.decided.add(slug, s.options.Now())
+	return s.seeOther(c, back, fmt.Sprintf(
+		"%s is %s now. It is in the audit log, and takes effect within two seconds.", l.Slug, l.State))
 }

@@ -79,7 +79,7 @@ func TestLessonsPage(t *testing.T) {
 		"?sort=name&page=9999":                   "a-lesson-with-a-name-of-some-length-1999",
 		"?verdict=harms&sort=name":               "a-lesson-with-a-name-of-some-length-0002",
 		"?state=edited&old=1":                    "a-lesson-with-a-name-of-some-length-0004",
-		"?sort=effect":                           "a-lesson-with-a-name-of-some-length-0000",
+		"?sort=effect":                           "a-lesson-with-a-name-of-some-length-1968",
 		"?sort=nonsense&page=x&zoom=<b>&state=":  "a-lesson-with-a-name-of-some-length-1967",
 		"?sort=name&verdict=open&q=length-000&x": "a-lesson-with-a-name-of-some-length-0001",
 	} {

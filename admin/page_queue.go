@@ -10,7 +10,6 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
-	"precept/backtest"
 	"precept/lesson"
 )
 
@@ -26,25 +25,17 @@ type queueItem struct {
 	block    string
 	base     *lesson.Lesson // what it supersedes; nil: it is new
 	findings []lesson.Finding
-	backtest *backtest.Result
-	note     string // why there is no backtest
+	tried    tried
 }
 
 // queueRows is how many lessons of the queue a page shows.
 const queueRows = 20
 
-// waits says that a lesson wants a decision.
-func waits(l *lesson.Lesson) bool {
-	return l.State == lesson.Candidate || l.State == lesson.Quarantined
-}
-
 // waiting are the lessons that want a decision.
 func (s *Server) waiting() (list []*lesson.Lesson) {
-	if s.options.Library == nil {
-		return nil
-	}
 	for _, l := range s.options.Library.Book().Lessons() {
-		if waits(l) && !s.decided.recently(l.Slug, s.options.Now()) {
+		waits := l.State == lesson.Candidate || l.State == lesson.Quarantined
+		if waits && !s.decided.recently(l.Slug, s.options.Now()) {
 			list = append(list, l)
 		}
 	}
@@ -57,39 +48,25 @@ func (s *Server) queuePage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	list := s.waiting()
+	list, library := s.waiting(), s.options.Library
 	slices.SortStableFunc(list, func(x, y *lesson.Lesson) int {
 		return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), strings.Compare(x.Slug, y.Slug))
 	})
-	v := queueView{pager: s.frame(c, shown{}).pageOf(len(list), queueRows)}
+	v := queueView{pager: frameOf(c).pageOf(len(list), queueRows)}
 	for _, l := range list[v.pager.from:v.pager.to] {
-		x := queueItem{
-			lesson: l, block: s.options.Library.Block(q.Tenant, l), findings: s.options.Library.Findings(l),
-		}
+		x := queueItem{lesson: l, block: library.Block(q.Tenant, l), findings: library.Findings(l)}
 		for _, slug := range l.Supersedes {
-			if old, ok := s.options.Library.Book().Get(slug); ok {
+			if old, ok := library.Book().Get(slug); ok {
 				x.base = old
 				break
 			}
 		}
 		if c.QueryParam("backtest") == l.Slug {
-			x.backtest, x.note = s.backtest(c, q.Tenant, l)
+			x.tried = tryOn(c.Request().Context(), s.options.Survey, q.Tenant, l)
 		}
 		v.items = append(v.items, x)
 	}
 	return s.show(c, shown{Title: "Queue", Main: v.html, Head: script("queue.js")})
-}
-
-// backtest is where a lesson would have fired in captured sessions, or why that is not known.
-func (s *Server) backtest(c echo.Context, tenant string, l *lesson.Lesson) (*backtest.Result, string) {
-	if s.options.Survey == nil {
-		return nil, "Sessions are not stored here, so there is nothing to try it on."
-	}
-	b, err := s.options.Survey.Backtest(c.Request().Context(), tenant, l)
-	if err != nil {
-		return nil, "The captured sessions cannot be read: " + err.Error() + "."
-	}
-	return &b, ""
 }
 
 func (v *queueView) html(f frame) g.Node {
@@ -107,15 +84,6 @@ func (v *queueView) html(f frame) g.Node {
 		v.pager.html(f),
 		queueKeys(),
 	}
-}
-
-// keys are what to press, drawn as keys.
-func keys(names ...string) g.Node {
-	var out g.Group
-	for i, name := range names {
-		out = append(out, g.If(i > 0, space()), h.Kbd(g.Text(name)))
-	}
-	return out
 }
 
 func emptyQueue() g.Node {
@@ -166,20 +134,18 @@ func (x *queueItem) html(f frame) g.Node {
 	if !l.CreatedAt.IsZero() {
 		about = append(about, g.Text(" · "), timeOf(l.CreatedAt))
 	}
-	name := quoted(cmp.Or(l.Title, l.Slug))
+	name := quoted(cut(cmp.Or(l.Title, l.Slug), 200))
 	return h.Article(
 		h.Class("candidate"), h.TabIndex("-1"), labelledBy("q-"+l.Slug), h.ID(l.Slug),
 		h.H2(h.ID("q-"+l.Slug), h.A(h.Data("key", "o"), h.Href(f.lesson(l.Slug)), h.Dir("auto"), name)),
 		quiet(about),
 		h.Div(h.Class("pair"), x.text(), x.grounds(f)),
-		g.Iff(f.Acts, func() g.Node {
-			return h.Div(
-				h.Class("decide"),
-				x.button(f, lesson.Approve, "Approve", "a", "main"),
-				x.button(f, lesson.StartTrial, "Put on trial", "t", ""),
-				x.button(f, lesson.Reject, "Reject", "r", "danger"),
-			)
-		}),
+		g.If(f.Acts, h.Div(
+			h.Class("decide"),
+			x.button(f, lesson.Approve, "Approve", "a", "main"),
+			x.button(f, lesson.StartTrial, "Put on trial", "t", ""),
+			x.button(f, lesson.Reject, "Reject", "r", "danger"),
+		)),
 	)
 }
 
@@ -197,13 +163,14 @@ func (x *queueItem) text() g.Node {
 func (x *queueItem) grounds(f frame) g.Node {
 	checks := h.P(h.Class("good"), g.Text("All checks are clean."))
 	if len(x.findings) > 0 {
-		checks = findingList(x.findings, h.Class("checks"))
+		checks = findingList(x.findings)
 	}
+	slug := x.lesson.Slug
 	return h.Div(
 		h.H3(g.Text("When it fires")), facetList(x.lesson, "It has nothing to fire on."),
 		h.H3(g.Text("Checks")), checks,
 		h.H3(g.Text("Evidence")), evidenceList(x.lesson.Evidence),
-		h.H3(g.Text("Backtest")), x.tried(f),
+		h.H3(g.Text("Backtest")), x.tried.short(f.With("backtest", slug)+"#"+url.PathEscape(slug)),
 	)
 }
 
@@ -211,7 +178,7 @@ func evidenceList(list []lesson.Evidence) g.Node {
 	if len(list) == 0 {
 		return h.P(h.Class("warn"), g.Text("It cites none."))
 	}
-	return h.Ul(h.Class("checks"), g.Map(list, func(e lesson.Evidence) g.Node {
+	return h.Ul(h.Class("checks"), some(list, h.Li, func(e lesson.Evidence) g.Node {
 		note := e.Kind
 		if e.Note != "" {
 			note += ": " + e.Note
@@ -220,40 +187,10 @@ func evidenceList(list []lesson.Evidence) g.Node {
 	}))
 }
 
-// tried is where the lesson would have fired, once somebody asks.
-func (x *queueItem) tried(f frame) g.Node {
-	switch b := x.backtest; {
-	case b != nil:
-		by := g.Group{}
-		for _, w := range b.Words {
-			by = append(by, g.Text(", by "), code(w.Word), g.Textf(" in %d", w.Sessions))
-		}
-		return h.P(firedIn(b), by, g.Text("."))
-	case x.note != "":
-		return h.P(h.Class("warn"), g.Text(x.note))
-	default:
-		slug := x.lesson.Slug
-		href := f.With("backtest", slug) + "#" + url.PathEscape(slug)
-		return h.P(h.A(h.Data("key", "b"), h.Href(href), g.Text("Try it on captured sessions")))
-	}
-}
-
-// firedIn says in how many sessions a lesson would have fired.
-func firedIn(b *backtest.Result) g.Node {
-	return g.Group{
-		g.Text("It would have fired in "), strong(b.Fired), g.Text(" of the "), strong(b.Sessions),
-		g.Text(" newest captured sessions"),
-	}
-}
-
 // button is a form that decides on the lesson.
 func (x *queueItem) button(f frame, a lesson.Action, name, key, class string) g.Node {
-	return h.Form(
-		h.Method("post"), h.Action(actionPath(x.lesson.Slug, string(a))),
-		seen(x.lesson), f.csrf(), hiddenField("back", f.With("backtest", "")),
-		h.Button(
-			h.Data("key", key), toned(class), h.Aria("keyshortcuts", key),
-			g.Text(name+" "), h.Kbd(g.Text(key)), h.Span(h.Class("hidden-text"), g.Text(" "+x.lesson.Slug)),
-		),
-	)
+	return f.decision(x.lesson, a, f.With("backtest", ""), h.Button(
+		h.Data("key", key), toned(class), h.Aria("keyshortcuts", key),
+		g.Text(name+" "), h.Kbd(g.Text(key)), h.Span(h.Class("hidden-text"), g.Text(" "+x.lesson.Slug)),
+	))
 }

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -18,59 +17,45 @@ import (
 // samplesView is the list of samples.
 type samplesView struct {
 	store.SampleList
-	Query   store.SampleQuery
-	Exports bool // the selection can be written to a file
+	query *store.SampleQuery
 }
 
 // samplesPage lists samples.
 func (s *Server) samplesPage(c echo.Context) error {
-	v := samplesView{Exports: s.options.Export != nil}
-	var err error
-	v.Query, v.SampleList, err = s.browseSamples(c)
-	return s.show(c, shown{Title: "samples", Main: v.html, Live: err == nil && v.Query.After == "", Err: err})
-}
-
-// filtered says that something is asked for.
-func (v *samplesView) filtered(f frame) bool {
-	q := &v.Query
-	return q.Lesson+q.Agent+q.Session != "" || f.asked("since", "until") || len(q.Families)+len(q.Quality) > 0
+	q, l, err := s.browseSamples(c)
+	v := samplesView{l, q}
+	return s.show(c, shown{Title: "samples", Main: v.html, Live: err == nil && q.After == "", Err: err})
 }
 
 func (v *samplesView) html(f frame) g.Node {
-	about := quiet(g.Text("What sessions left to learn from, as "), word("sample"), g.Text(", newest first."))
+	q := v.query
+	clear := f.clear("family", "quality", "lesson", "agent", "session", "since", "until")
 	return g.Group{
-		title("Samples", about),
-		v.filters(f),
-		v.list(f),
-		f.olderPager(v.counts(f), v.Query.After, v.Next),
-		g.Iff(v.Exports && f.Problem == "", func() g.Node { return v.exports(f) }),
+		title("Samples", quiet(g.Text("What sessions left to learn from, as "), word("sample"), g.Text(", newest first."))),
+		filters(
+			"/samples", "Filter samples", clear,
+			choiceField("Family", "family", anyOf(families()...), q.Families...),
+			choiceField("Quality", "quality", anyOf(qualities()...), q.Quality...),
+			wordField("Lesson injected", "lesson", q.Lesson, "10"),
+			wordField("Agent", "agent", q.Agent, "9"),
+			wordField("Session id", "session", q.Session, "9"),
+			dateField("Made from (UTC)", "since", f.query.Get("since"), "2026-01-31"),
+			dateField("before (UTC)", "until", f.query.Get("until"), "2026-02-28"),
+			wordField("Tenant", "tenant", f.Tenant, "7"),
+		),
+		g.Iff(f.Problem == "", func() g.Node { return v.list(f, clear != "") }),
+		f.olderPager(g.If(v.Looked > 0, h.Span(
+			g.Textf("%d shown", len(v.Samples)), g.If(clear != "", g.Textf(" of %d looked at", v.Looked)),
+		)), q.After, v.Next),
+		g.Iff(f.Problem == "", func() g.Node { return v.exports(f) }),
 	}
 }
 
-func (v *samplesView) filters(f frame) g.Node {
-	q := &v.Query
-	return h.Form(
-		h.Method("get"), h.Action("/samples"), h.Class("filters"), h.Role("search"),
-		labelled("Filter samples"),
-		choiceField("Family", "family", families(), q.Families...),
-		choiceField("Quality", "quality", qualities(), q.Quality...),
-		wordField("Lesson injected", "lesson", q.Lesson, "10"),
-		wordField("Agent", "agent", q.Agent, "9"),
-		wordField("Session id", "session", q.Session, "9"),
-		dateField("Made from (UTC)", "since", f.query.Get("since"), "2026-01-31"),
-		dateField("before (UTC)", "until", f.query.Get("until"), "2026-02-28"),
-		wordField("Tenant", "tenant", f.Tenant, "7"),
-		showButton(v.filtered(f), f.Link("/samples")),
-	)
-}
-
-func (v *samplesView) list(f frame) g.Node {
+func (v *samplesView) list(f frame, filtered bool) g.Node {
 	switch {
 	case len(v.Samples) > 0:
 		return h.Div(h.Class("samples"), g.Map(v.Samples, func(x store.SampleItem) g.Node { return sampleOf(f, &x) }))
-	case f.Problem != "":
-		return nil
-	case v.filtered(f):
+	case filtered:
 		older := when(v.Next != "", "There are older ones.", "Ask for less.")
 		return empty("No sample here", h.P(g.Textf(
 			"None of the %d samples that were looked at fits. %s", v.Looked, older)))
@@ -122,11 +107,7 @@ func preview(x *store.SampleItem) string {
 	if err != nil {
 		return "it cannot be shown: " + err.Error()
 	}
-	if rest := len(b) - previewMost; rest > 0 {
-		shown := strings.ToValidUTF8(string(b[:previewMost]), "")
-		return shown + fmt.Sprintf("\n… %d further bytes; an export has them", rest)
-	}
-	return string(b)
+	return bounded(string(b), previewMost)
 }
 
 // gist is the longest text of a document's first floor, on one line: what was asked, or what came
@@ -138,23 +119,7 @@ func gist(doc map[string]any) string {
 			best = t
 		}
 	}
-	out := []rune(strings.Join(strings.Fields(best), " "))
-	if len(out) > gistMost {
-		return string(out[:gistMost]) + "…"
-	}
-	return string(out)
-}
-
-// counts says how many are shown.
-func (v *samplesView) counts(f frame) g.Node {
-	if v.Looked == 0 {
-		return nil
-	}
-	of := ""
-	if v.filtered(f) {
-		of = fmt.Sprintf(" of %d looked at", v.Looked)
-	}
-	return h.Span(g.Textf("%d shown%s", len(v.Samples), of))
+	return cut(strings.Join(strings.Fields(best), " "), gistMost)
 }
 
 // exports are the links that write the selection to a file.
@@ -166,11 +131,11 @@ func (v *samplesView) exports(f frame) g.Node {
 		"experiment": "every coin and its outcome: anyone can compute the report again",
 		"parquet":    "the samples, as a Parquet file",
 	}
-	return g.Group{
-		heading("export", "Export this selection"),
+	return section(
+		"export", "Export this selection",
 		quiet(g.Text("Everything that fits, not this page alone; it is written as it is read.")),
 		h.Ul(h.Class("exports"), g.Map(ExportFormats(), func(format string) g.Node {
-			if format == "experiment" && !ofDraws(&v.Query) {
+			if format == "experiment" && !ofDraws(v.query) {
 				return nil
 			}
 			return h.Li(
@@ -178,12 +143,12 @@ func (v *samplesView) exports(f frame) g.Node {
 				h.Span(h.Class("quiet"), g.Text(about[format])),
 			)
 		})),
-	}
+	)
 }
 
 // export is the address that writes the selection in a format.
 func (v *samplesView) export(f frame, format string) string {
-	q := &v.Query
+	q := v.query
 	p := url.Values{"format": {format}, "tenant": {q.Tenant}}
 	for key, value := range map[string]string{
 		"since": f.query.Get("since"), "until": f.query.Get("until"), "lesson": q.Lesson, "agent": q.Agent,

@@ -1,8 +1,7 @@
 package admin
 
 import (
-	"cmp"
-	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -10,7 +9,7 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
-	"precept/sample"
+	"precept/feedback"
 	"precept/store"
 )
 
@@ -29,14 +28,6 @@ func (s *Server) sessionPage(c echo.Context) error {
 	})
 }
 
-// nameOf is the session's name, its id where it has none.
-func nameOf(x *store.SessionItem) string {
-	if strings.TrimSpace(x.Name) == "" {
-		return x.ID
-	}
-	return x.Name
-}
-
 // goesOn says that there are turns behind those that are shown.
 func (v *sessionView) goesOn() bool { return v.Next < v.Exchanges }
 
@@ -47,30 +38,36 @@ func (v *sessionView) html(f frame) g.Node {
 			quoted(short(v.Agent)+", "+short(v.Model)+", "+v.Dialect+"; begun "), timeOf(v.Started),
 			g.Text(", last seen "), timeOf(v.Seen), g.If(!v.Closed, g.Text("; open")),
 		)),
-		figures(v.figures()),
+		figures([]stat{
+			statOf("session-reward", fixed(v.Rewarded.Value, 2), v.Verdict, toneOf(v.Verdict)),
+			statOf("turns", count(v.SessionItem.Turns), count(v.Exchanges)+" kept", ""),
+			statOf("loops", count(v.Loops), "", when(v.Loops > 0, "warn", "")),
+			statOf("input-tokens", count(v.Input), count(v.Cached)+" of them cached", ""),
+			statOf("session-lessons", count(len(v.Injected)), count(len(v.Withheld))+" withheld", ""),
+		}),
+		v.notices(),
+		h.Div(
+			h.Class("split"),
+			v.turns(f),
+			h.Aside(
+				labelled("About this session"), rewardOf(&v.Transcript), g.If(f.Acts, rateForm(f, v.ID)),
+				coins(f, v.Picks), aboutSession(&v.SessionItem), g.If(f.Acts, forgetForm(f, v.ID)),
+			),
+		),
+	}
+}
+
+// notices say what the session is that most are not.
+func (v *sessionView) notices() g.Node {
+	return g.Group{
 		g.If(v.Control, h.P(h.Class("notice"), g.Text("This session is a control: a coin decided at "+
 			"its beginning that it gets no lesson."))),
 		g.If(v.Excluded, warning("This session is no part of the experiment: its record could not be "+
 			"read in time.")),
 		g.If(v.Refused, warning("The upstream refused this session's changed request; its later "+
 			"requests went out unchanged.")),
-		g.If(len(v.OptedOut) > 0, warning(fmt.Sprintf(
-			"%d of its turns opted out: nothing of them was kept.", len(v.OptedOut)))),
-		h.Div(
-			h.Class("split"),
-			v.turns(f),
-			h.Aside(labelled("About this session"), v.rewarded(), v.rate(f), v.coins(f), v.about(), v.forget(f)),
-		),
-	}
-}
-
-func (v *sessionView) figures() []stat {
-	return []stat{
-		statOf("session-reward", reward(v.Rewarded.Value), v.Verdict, toneOf(v.Verdict)),
-		statOf("turns", count(v.SessionItem.Turns), count(v.Exchanges)+" kept", ""),
-		statOf("loops", count(v.Loops), "", when(v.Loops > 0, "warn", "")),
-		statOf("input-tokens", count(v.Input), count(v.Cached)+" of them cached", ""),
-		statOf("session-lessons", count(len(v.Injected)), count(len(v.Withheld))+" withheld", ""),
+		g.If(len(v.OptedOut) > 0, warning(count(len(v.OptedOut))+
+			" of its turns opted out: nothing of them was kept.")),
 	}
 }
 
@@ -83,119 +80,59 @@ func (v *sessionView) turns(f frame) g.Node {
 	to := func(from int, rel, text string) g.Node {
 		return h.P(h.A(h.Href(f.With("from", strconv.Itoa(from))), h.Rel(rel), g.Text(text)))
 	}
-	return h.Section(
-		h.Class("turns"), labelledBy("turns"), heading("turns", "What was said"),
+	return section(
+		"turns", "What was said",
 		g.If(v.From > 0, to(max(0, v.From-store.TurnsShown), "prev", "Earlier turns")),
 		turns,
 		g.If(v.goesOn(), to(v.Next, "next", "Later turns")),
 	)
 }
 
-// turn is one exchange.
-func turn(t *store.TurnItem) g.Node {
-	name := fmt.Sprintf("Turn %d", t.Turn)
-	facts := " · " + t.Model + " · " + strconv.FormatFloat(t.LatencyMS/1000, 'f', 2, 64) + " s"
-	if t.Input > 0 {
-		facts += " · " + count(t.Input) + " tokens in (" + count(t.Cached) + " cached), " + count(t.Output) + " out"
+// rateSession takes a person's word on a session from its page.
+func (s *Server) rateSession(c echo.Context) error {
+	id, kind := param(c, "session"), c.FormValue("type")
+	p := feedback.Post{SessionID: id, Entry: feedback.Entry{
+		Source: feedback.SourceUser, Tier: feedback.TierUser, Type: kind, Score: feedback.ScoreOf(kind),
+		Rater: "dashboard", Comment: strings.TrimSpace(c.FormValue("comment")),
+	}}
+	if kind != feedback.TypeApproval && kind != feedback.TypeRejection {
+		return echo.NewHTTPError(http.StatusBadRequest, "type is approval or rejection")
 	}
-	return h.Article(
-		h.Class("turn"), labelled(name),
-		h.Header(
-			h.H3(g.Text(name)),
-			h.Span(h.Class("quiet"), fineTime(t.At), quoted(facts)),
-			g.Map(unusual(t), func(mark string) g.Node { return h.Span(h.Class("mark"), g.Text(mark)) }),
-		),
-		g.If(t.Hidden, warning("This turn names a path that has opted out since it was kept. It is not shown.")),
-		g.Map(t.Entries, func(e store.Entry) g.Node { return entryNode(&e) }),
-	)
+	if len(p.Comment) > 4096 {
+		return echo.NewHTTPError(http.StatusBadRequest, "the comment is longer than 4096 bytes")
+	}
+	c.Set(detailKey, kind+" of session "+idOnly(id))
+	done, err := s.rate(c, tenantOf(c), p)
+	if err != nil {
+		return err
+	}
+	notice := "Your word is kept; the session's reward follows it."
+	if done.Status == store.Ignored {
+		notice = "Nothing of this session may be kept, so your word was not kept either."
+	}
+	return s.seeOther(c, frameOf(c).session(id), notice)
 }
 
-// unusual is what a turn has that most have not.
-func unusual(t *store.TurnItem) (marks []string) {
-	if t.Outcome != sample.Complete {
-		marks = append(marks, strings.ReplaceAll(t.Outcome, "_", " "))
+// forgetSession deletes a session from its page. The person says so twice: by the button, and by
+// the box beside it.
+func (s *Server) forgetSession(c echo.Context) error {
+	id, f := param(c, "session"), frameOf(c)
+	if c.FormValue("sure") != "yes" {
+		return s.seeOther(c, f.session(id), "Nothing was deleted: tick the box beside the button first.")
 	}
-	if t.Status >= 400 {
-		marks = append(marks, "status "+count(t.Status))
+	c.Set(detailKey, "session "+idOnly(id)+" deleted")
+	n, err := s.erase(c, tenantOf(c), id)
+	if err != nil {
+		return err
 	}
-	if t.Loops > 0 {
-		marks = append(marks, "loop")
-	}
-	if t.Truncated {
-		marks = append(marks, "copy cut at limits.capture_bytes")
-	}
-	redacted := 0
-	for _, n := range t.Redacted {
-		redacted += n
-	}
-	if redacted > 0 {
-		marks = append(marks, count(redacted)+" redacted")
-	}
-	return marks
+	return s.seeOther(c, f.Link("/sessions"), when(n == 0, "Nothing was kept of this session.",
+		"The session is deleted: its record, turns, samples and feedback."))
 }
 
-// entryNode is one thing that was said.
-func entryNode(e *store.Entry) g.Node {
-	class, label := whose(e)
-	text := e.Text
-	if e.Kind == store.KindBlock {
-		text = strings.TrimRight(text, "\n")
+// idOnly is an id for the audit; a name that a client gave is none.
+func idOnly(text string) string {
+	if len(text) == 32 && strings.Trim(text, "0123456789abcdef") == "" {
+		return text
 	}
-	words := g.If(text != "", prose(text))
-	if folded := e.Kind == sample.SaidSystem || len(e.Text) > foldFrom; folded {
-		words = h.Details(h.Summary(quoted(firstLine(e.Text))), prose(text))
-	}
-	aside := func(text string) g.Node { return g.Group{space(), h.Span(h.Class("quiet"), quoted(text))} }
-	return h.Div(
-		h.Class("said "+class),
-		h.Div(
-			h.Class("who"), quoted(label),
-			g.Map(e.Slugs, func(slug string) g.Node { return g.Group{space(), h.Span(h.Class("slug"), quoted(slug))} }),
-			g.If(e.Again, aside("inserted anew after the agent had shortened its history")),
-			g.If(e.Chance != 0, aside(fmt.Sprintf("it had a chance of %.2f to be shown", e.Chance))),
-			g.If(e.Rule != "", aside("(seen by "+e.Rule+")")),
-		),
-		words,
-		g.If(e.Cut > 0, quiet(g.Textf("%d further bytes are not shown; an export has them.", e.Cut))),
-	)
-}
-
-// whose says in words who or what said something, and the class of its block.
-func whose(e *store.Entry) (class, label string) {
-	switch e.Kind {
-	case store.KindBlock:
-		return e.Kind, when(e.Loop, "loop warning, inserted by precept", "inserted by precept")
-	case store.KindWithheld:
-		control := "not shown: this session is a control"
-		return "ghost", when(e.Why == "control", control, "withheld by a coin")
-	case sample.EventCall:
-		return e.Kind, "call of " + e.Tool
-	case sample.SaidResult:
-		label = "answer of " + cmp.Or(e.Tool, "a tool")
-		switch e.Outcome {
-		case "", "ok":
-			return e.Kind, label
-		case "error":
-			return "result error", label + ": failed"
-		default:
-			return e.Kind, label + ": " + e.Outcome
-		}
-	case store.KindError:
-		return e.Kind, "error of the upstream"
-	default:
-		return e.Kind, e.Kind
-	}
-}
-
-// foldFrom is how long a text is shown whole, in bytes.
-const foldFrom = 1200
-
-// firstLine is the beginning of a text, for its fold.
-func firstLine(text string) string {
-	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
-	r := []rune(text)
-	if len(r) > 90 {
-		return string(r[:90]) + "…"
-	}
-	return string(r)
+	return "(by name)"
 }

@@ -77,7 +77,7 @@ func TestHistory(t *testing.T) {
 		f.now = f.now.Add(time.Minute)
 		f.do(t, "GET", "/", bearer(token))
 	}
-	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "As this page showed it since the server started") {
+	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "As the dashboard showed it since the server started") {
 		t.Error("there is no chart")
 	}
 	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); !strings.Contains(page, "As the dashboard showed it since the server started") {
@@ -87,12 +87,12 @@ func TestHistory(t *testing.T) {
 		t.Error("looks at everything are drawn for a window")
 	}
 	h, now := newHistory(), time.Unix(1e9, 0)
-	var looks []look
 	for i := range 5000 {
 		now = now.Add(time.Duration(1+i%3) * time.Second)
-		looks = h.add(historyKey{Tenant: "a"}, g.Effect, g.Lo, g.Hi, now)
-		h.add(historyKey{"a", fmt.Sprint(i)}, g.Effect, g.Lo, g.Hi, now)
+		h.add(historyKey{Tenant: "a"}, globalOf(g), now)
+		h.add(historyKey{"a", fmt.Sprint(i)}, globalOf(g), now)
 	}
+	looks := h.of(historyKey{Tenant: "a"})
 	if len(looks) > historyLooks || len(looks) < historyLooks/4 || len(h.seen) > historyKeys {
 		t.Errorf("%d looks, %d keys", len(looks), len(h.seen))
 	}

@@ -2,7 +2,9 @@ package admin
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,16 +25,22 @@ func (p *params) fault(name, text string) {
 	}
 }
 
-// longest is the most that a parameter may have, in bytes.
-const longest = 256
+// read is a parameter as parse understands it; one that is not given is the zero value.
+func read[T any](p *params, name, wanted string, parse func(string) (T, bool)) (value T) {
+	text := p.c.QueryParam(name)
+	if text == "" {
+		return value
+	}
+	got, ok := parse(text)
+	if !ok {
+		p.fault(name, wanted)
+		return value
+	}
+	return got
+}
 
 func (p *params) text(name string) string {
-	t := p.c.QueryParam(name)
-	if len(t) > longest {
-		p.fault(name, "it is longer than 256 bytes")
-		return ""
-	}
-	return t
+	return read(p, name, "it is longer than 256 bytes", func(t string) (string, bool) { return t, len(t) <= 256 })
 }
 
 func (p *params) tenant() string { return cmp.Or(p.text("tenant"), "default") }
@@ -41,73 +49,45 @@ func (p *params) tenant() string { return cmp.Or(p.text("tenant"), "default") }
 func tenantOf(c echo.Context) string { return cmp.Or(c.QueryParam("tenant"), "default") }
 
 func (p *params) number(name string) int {
-	t := p.c.QueryParam(name)
-	if t == "" {
-		return 0
-	}
-	n, err := strconv.Atoi(t)
-	if err != nil || n < 0 {
-		p.fault(name, "it is a whole number, 0 or more")
-	}
-	return n
+	return read(p, name, "it is a whole number, 0 or more", func(t string) (int, bool) {
+		n, err := strconv.Atoi(t)
+		return n, err == nil && n >= 0
+	})
 }
 
 func (p *params) share(name string) *float64 {
-	t := p.c.QueryParam(name)
-	if t == "" {
-		return nil
-	}
-	x, err := strconv.ParseFloat(t, 64)
-	if err != nil || !(x >= 0 && x <= 1) {
-		p.fault(name, "it is a number from 0 to 1")
-		return nil
-	}
-	return &x
+	return read(p, name, "it is a number from 0 to 1", func(t string) (*float64, bool) {
+		x, err := strconv.ParseFloat(t, 64)
+		return &x, err == nil && x >= 0 && x <= 1
+	})
 }
 
 func (p *params) yes(name string) bool {
-	t := p.c.QueryParam(name)
-	if t == "" {
-		return false
-	}
-	b, err := strconv.ParseBool(t)
-	if err != nil {
-		p.fault(name, "it is true or false")
-	}
-	return b
+	return read(p, name, "it is true or false", func(t string) (bool, bool) {
+		b, err := strconv.ParseBool(t)
+		return b, err == nil
+	})
 }
 
 // time reads a day, a day with minutes as a browser's field has it (UTC), or RFC 3339.
 func (p *params) time(name string) time.Time {
-	t := p.c.QueryParam(name)
-	if t == "" {
-		return time.Time{}
-	}
-	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", time.RFC3339} {
-		if at, err := time.Parse(layout, t); err == nil {
-			return at
+	return read(p, name, "it is a time such as 2026-01-31 or 2026-01-31T12:00:00Z", func(t string) (time.Time, bool) {
+		for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", time.RFC3339} {
+			if at, err := time.Parse(layout, t); err == nil {
+				return at, true
+			}
 		}
-	}
-	p.fault(name, "it is a time such as 2026-01-31 or 2026-01-31T12:00:00Z")
-	return time.Time{}
+		return time.Time{}, false
+	})
 }
 
 // oneOf reads a word out of a list.
 func (p *params) oneOf(name string, words []string) string {
-	t := p.c.QueryParam(name)
-	if t == "" {
-		return ""
-	}
-	if slices.Contains(words, t) {
-		return t
-	}
-	p.fault(name, "it is one of "+list(words))
-	return ""
+	return read(p, name, "it is one of "+list(words), func(t string) (string, bool) { return t, slices.Contains(words, t) })
 }
 
-// many reads several words out of a list.
-func (p *params) many(name string, words []string) []string {
-	var out []string
+// many reads several words out of a list: given several times, or with commas.
+func (p *params) many(name string, words []string) (out []string) {
 	for _, t := range p.c.QueryParams()[name] {
 		for w := range strings.SplitSeq(t, ",") {
 			if w = strings.TrimSpace(w); w == "" {
@@ -127,3 +107,60 @@ func list(words []string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
+
+// query reads tenant, window, provisional, what_if and explain.
+func query(c echo.Context) (Query, error) {
+	p := params{c: c}
+	q := Query{
+		Tenant: p.tenant(), Provisional: p.yes("provisional"), Explain: p.text("explain"),
+		WhatIf: read(&p, "what_if", "it is an epsilon between 0 and 1", func(t string) (float64, bool) {
+			x, err := strconv.ParseFloat(t, 64)
+			return x, err == nil && x > 0 && x < 1
+		}),
+	}
+	var err error
+	if q.Window, err = ParseWindow(c.QueryParam("window")); err != nil {
+		p.fault("window", err.Error())
+	}
+	return q, p.err
+}
+
+// ParseWindow reads the window of a report: 24h or 30d; nothing (and all) is all that there is, 0.
+func ParseWindow(text string) (time.Duration, error) {
+	bad := fmt.Errorf("%.40q is no time: write one such as 24h or 30d", text)
+	if text == "" || text == "all" {
+		return 0, nil
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		if err != nil {
+			return 0, bad
+		}
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, bad
+	}
+	return d, nil
+}
+
+// param is a part of the address. The router matches addresses as they were sent, so a part of one
+// that needs escaping, such as a name with a slash, is still escaped.
+func param(c echo.Context, name string) string {
+	sent := c.Param(name)
+	if c.Request().URL.RawPath == "" {
+		return sent
+	}
+	plain, err := url.PathUnescape(sent)
+	if err != nil {
+		return sent
+	}
+	return plain
+}
+
+// looks says that a request changes nothing.
+func looks(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
+// wantsHTML says that a person asks, by a browser.
+func wantsHTML(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }

@@ -1,50 +1,12 @@
 package admin
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
-	"net/url"
 
 	"github.com/labstack/echo/v4"
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 )
-
-// role says what a token may do.
-type role int
-
-const (
-	operator role = iota // everything
-	viewer               // looks at lessons and figures; acts on nothing, and reads nothing that was said
-)
-
-// String is the role as the audit and the pages write it.
-func (r role) String() string {
-	if r == viewer {
-		return "viewer"
-	}
-	return "operator"
-}
-
-const holderKey = "holder" // of the echo context: the holder whose token opened the door
-
-// holder is whoever has a token: its digest, and what it may do.
-type holder struct {
-	sum  [sha256.Size]byte
-	role role
-}
-
-// String names a holder without giving the token away: the role, and the beginning of the digest,
-// which is what `printf %s "$TOKEN" | sha256sum` prints.
-func (h holder) String() string { return h.role.String() + " " + hex.EncodeToString(h.sum[:4]) }
-
-// holderOf is whose token vouches for a request. Without one (metrics that are public) it is a
-// viewer's.
-func holderOf(c echo.Context) holder {
-	if h, ok := c.Get(holderKey).(holder); ok {
-		return h
-	}
-	return holder{role: viewer}
-}
 
 // viewable says that a viewer may read a route. A route that is not listed here is an operator's:
 // conversations, samples, exports and profiles hold what people and models said.
@@ -57,10 +19,6 @@ func viewable(path string) bool {
 	return false
 }
 
-// searches says that a query looks into what was said: its answer would quote it, or give it away
-// word by word.
-func searches(q url.Values) bool { return q.Get("words")+q.Get("tool")+q.Get("error") != "" }
-
 // The sentences that a viewer is refused with.
 const (
 	noActing = "this token is a viewer's: it can look, and change nothing; " +
@@ -70,6 +28,8 @@ const (
 )
 
 // permit refuses what a viewer may not do. It stands behind the audit, so that an attempt is noted.
+// A search is refused on any route: its answer would quote what was said, or give it away word by
+// word.
 func (s *Server) permit(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if holderOf(c).role == operator || c.Path() == "/logout" {
@@ -78,7 +38,7 @@ func (s *Server) permit(next echo.HandlerFunc) echo.HandlerFunc {
 		if !looks(c.Request()) {
 			return echo.NewHTTPError(http.StatusForbidden, noActing)
 		}
-		if viewable(c.Path()) && !searches(c.QueryParams()) {
+		if viewable(c.Path()) && c.QueryParam("words")+c.QueryParam("tool")+c.QueryParam("error") == "" {
 			return next(c)
 		}
 		refused := echo.NewHTTPError(http.StatusForbidden, noContent)
@@ -86,5 +46,13 @@ func (s *Server) permit(next echo.HandlerFunc) echo.HandlerFunc {
 			return s.show(c, shown{Title: "for operators", Main: refusedPage, Err: refused})
 		}
 		return refused
+	}
+}
+
+// refusedPage is for a viewer who asks for what only operators read.
+func refusedPage(frame) g.Node {
+	return g.Group{
+		title("For operators"),
+		h.P(g.Text("A viewer sees what lessons do, the queue, the list of sessions and precept's health. What was said in a session, its samples and exports are an operator's.")),
 	}
 }

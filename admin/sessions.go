@@ -11,6 +11,13 @@ import (
 )
 
 const (
+	cookieName = "precept_session"
+	sessionKey = "session" // of the echo context: the *session when a cookie opened the door
+	csrfHeader = "X-CSRF-Token"
+	csrfField  = "csrf_token"
+)
+
+const (
 	sessionAge  = 12 * time.Hour
 	maxSessions = 1000
 )

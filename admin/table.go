@@ -1,8 +1,11 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
@@ -10,74 +13,47 @@ import (
 	"precept/report"
 )
 
+// truths knows the demo's true effects; elsewhere it is nil.
+type truths func(slug string) (float64, bool)
+
+// of is the true effect of a lesson; nil where it is not known.
+func (t truths) of(slug string) *float64 {
+	if t != nil {
+		if x, ok := t(slug); ok {
+			return &x
+		}
+	}
+	return nil
+}
+
 // table is an effect table with its forest plot: rows of a report on one axis.
 type table struct {
-	report *report.Report
-	rows   []*report.Row
-	all    bool                         // the row of all lessons together is first
-	truth  func(string) (float64, bool) // demo: true effects are known; else nil
-	axis   axis
+	report   *report.Report
+	rows     []*report.Row
+	all      bool // the row of all lessons together is first
+	truth    truths
+	axis     axis
+	refusals bool // the upstream refused some of the sessions: they have a column then
 }
 
 // tableOf lays rows out in the order in which they come. zoom is the reach of the axis, as fit
 // takes it.
-func tableOf(
-	r *report.Report, rows []*report.Row, all bool, zoom float64, truth func(string) (float64, bool),
-) table {
+func tableOf(r *report.Report, rows []*report.Row, all bool, zoom float64, truth truths) table {
 	t := table{report: r, rows: rows, all: all, truth: truth}
-	var spans []span
-	var truths []float64
-	if s, ok := spanOf(globalOf(r)); ok && all {
-		spans = append(spans, s)
+	var effects []*effect
+	var known []float64
+	if all {
+		effects = append(effects, globalOf(&r.Global))
 	}
 	for _, l := range rows {
-		if s, ok := spanOf(shownOf(l)); ok {
-			spans = append(spans, s)
-		}
-		if x := actual(l, truth); x != nil {
-			truths = append(truths, *x)
+		effects = append(effects, shownOf(l))
+		t.refusals = t.refusals || l.RefusedWith+l.RefusedWithout > 0
+		if x := truth.of(l.Slug); x != nil {
+			known = append(known, *x)
 		}
 	}
-	t.axis = fit(spans, truths, zoom)
+	t.axis = fit(effects, known, zoom)
 	return t
-}
-
-// shownOf is the effect that may be read: an invalid row has none.
-func shownOf(l *report.Row) (effect, lo, hi *float64) {
-	if l.Verdict == report.Invalid {
-		return nil, nil, nil
-	}
-	return l.Effect, l.Lo, l.Hi
-}
-
-// globalOf is the same of all lessons together.
-func globalOf(r *report.Report) (effect, lo, hi *float64) {
-	if r.Global.Verdict == report.Invalid {
-		return nil, nil, nil
-	}
-	return r.Global.Effect, r.Global.Lo, r.Global.Hi
-}
-
-// actual is the true effect of a lesson, where it is known.
-func actual(l *report.Row, truth func(string) (float64, bool)) *float64 {
-	if truth == nil {
-		return nil
-	}
-	x, ok := truth(l.Slug)
-	if !ok {
-		return nil
-	}
-	return &x
-}
-
-// refusals says that the upstream refused some of the sessions: they have a column then.
-func (t *table) refusals() bool {
-	for _, l := range t.rows {
-		if l.RefusedWith+l.RefusedWithout > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // html is the table. With sorts its heads sort the page.
@@ -87,24 +63,20 @@ func (t *table) html(f frame, sorts bool) g.Node {
 	if t.report.Provisional {
 		caption += " Sessions that have not closed are counted: provisional."
 	}
-	refusals := t.refusals()
 	return h.Table(
 		h.Class("effects cards"),
 		h.Caption(g.Text(caption)),
-		columns(t.heads(f, sorts, refusals)...),
+		columns(t.heads(f, sorts)...),
 		h.TBody(
-			g.Iff(t.all, func() g.Node { return t.together(refusals) }),
-			g.Map(t.rows, func(l *report.Row) g.Node { return t.lesson(f, l, refusals) }),
+			g.If(t.all, t.together()),
+			g.Map(t.rows, func(l *report.Row) g.Node { return t.lesson(f, l) }),
 		),
 	)
 }
 
-func (t *table) heads(f frame, sorts, refusals bool) []g.Node {
+func (t *table) heads(f frame, sorts bool) []g.Node {
 	by := func(key, name string, down bool) g.Node {
-		if !sorts {
-			return nil
-		}
-		return g.Group{space(), f.sorter(key, name, "", down)}
+		return g.Iff(sorts, func() g.Node { return g.Group{space(), f.sorter(key, name, "", down)} })
 	}
 	name := g.Text("Lesson")
 	if sorts {
@@ -115,83 +87,66 @@ func (t *table) heads(f frame, sorts, refusals bool) []g.Node {
 		wordColumn(word("verdict"), g.Text(", and what to do"), by("verdict", "verdict", false)),
 		column(word("effect"), by("effect", "effect", true), small(g.Text("points, "), word("interval"))),
 		g.If(t.truth != nil, column(word("truth"), small(g.Text("points")))),
-		column(
-			h.Class("plot"), h.Span(h.Class("hidden-text"), g.Text("Forest plot, "+t.axis.text())),
-			t.axis.scale(),
-		),
+		t.axis.head("Forest plot, " + t.axis.text()),
 		column(word("injected"), by("told", "told sessions", true), small(word("withheld"), g.Text(", sessions"))),
 		wordColumn(word("over-time"), small(word("needs"), by("needs", "missing picks", true))),
-		g.If(refusals, column(word("refused"), small(g.Text("with / without")))),
+		g.If(t.refusals, column(word("refused"), small(g.Text("with / without")))),
 		column(word("tokens"), by("tokens", "tokens", true)),
 	}
 }
 
 // cells are what all rows have.
 type cells struct {
-	class                string
-	name, verdict        g.Node
-	effect, lo, hi, true *float64
-	tone                 string
-	injected, withheld   string
-	overTime             g.Node
-	refused              [2]int64 // with and without
-	tokens               string
+	name, verdict      g.Node
+	effect             *effect
+	true               *float64
+	tone               string
+	injected, withheld string
+	overTime           g.Node
+	refused            [2]int64 // with and without
+	tokens             string
 }
 
-func (t *table) row(c *cells, refusals bool) g.Node {
+func (t *table) row(c *cells, attributes ...g.Node) g.Node {
 	return h.Tr(
-		g.If(c.class != "", h.Class(c.class)),
-		c.name,
-		c.verdict,
+		g.Group(attributes), rowHead(h.Class("name"), c.name), c.verdict,
 		cell(
 			"Effect, points", h.Class("effect "+c.tone),
-			g.Text(points(c.effect)), small(g.Text(interval(c.effect, c.lo, c.hi))),
+			g.Text(c.effect.points()), small(g.Text(c.effect.interval())),
 		),
 		g.If(t.truth != nil, cell("True effect, points", g.Text(points(c.true)))),
-		h.Td(h.Class("plot"), t.axis.plot(c.effect, c.lo, c.hi, c.true)),
+		t.axis.cell(c.effect, c.true),
 		cell("Injected, withheld", g.Text(c.injected), small(g.Text(c.withheld))),
 		cell("Over time, progress", h.Class("text over"), c.overTime),
-		g.If(refusals, cell("Refused with / without", g.Text(count(c.refused[0])+" / "+count(c.refused[1])))),
+		g.If(t.refusals, cell("Refused with / without", g.Text(count(c.refused[0])+" / "+count(c.refused[1])))),
 		cell("Tokens", g.Text(c.tokens)),
 	)
 }
 
 // together is the row of all lessons together.
-func (t *table) together(refusals bool) g.Node {
+func (t *table) together() g.Node {
 	r := &t.report.Global
-	c := cells{
-		class: "all", name: rowHead(h.Class("name"), g.Text("all lessons together")),
-		injected: count(r.NTreated), withheld: count(r.NControl) + " control", tokens: none,
-		refused: [2]int64{r.RefusedTreated, r.RefusedControl},
-	}
-	c.effect, c.lo, c.hi = globalOf(t.report)
-	c.tone = tone(c.lo, c.hi)
-	c.verdict = verdictCell(string(r.Verdict), c.tone, "Sessions that may get lessons against those that may get none.")
-	return t.row(&c, refusals)
+	e := globalOf(r)
+	return t.row(&cells{
+		name: g.Text("all lessons together"), effect: e, tone: e.tone(),
+		verdict:  verdictCell(string(r.Verdict), e.tone(), "Sessions that may get lessons against those that may get none."),
+		injected: count(r.NTreated), withheld: count(r.NControl) + " control",
+		refused: [2]int64{r.RefusedTreated, r.RefusedControl}, tokens: none,
+	}, h.Class("all"))
 }
 
-func (t *table) lesson(f frame, l *report.Row, refusals bool) g.Node {
+func (t *table) lesson(f frame, l *report.Row) g.Node {
 	a := advise(l)
-	c := cells{
-		name: rowHead(
-			h.Class("name"), h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug)),
-			g.If(l.State != "", small(g.Text(l.State))),
-		),
-		verdict: verdictCell(a.Words, a.Tone, a.Next), tone: a.Tone, true: actual(l, t.truth),
+	return t.row(&cells{
+		name:    g.Group{h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug)), g.If(l.State != "", small(g.Text(l.State)))},
+		verdict: verdictCell(a.Words, a.Tone, a.Next), tone: a.Tone, effect: shownOf(l), true: t.truth.of(l.Slug),
 		injected: count(l.NInjected), withheld: count(l.NWithheld), overTime: overTime(l),
 		refused: [2]int64{l.RefusedWith, l.RefusedWithout}, tokens: count(l.Tokens),
-	}
-	c.effect, c.lo, c.hi = shownOf(l)
-	return t.row(&c, refusals)
+	})
 }
 
 func verdictCell(words, tone, next string) g.Node {
 	return h.Td(h.Class("text wrap verdict"), h.Strong(h.Class(tone), g.Text(words)), small(g.Text(next)))
-}
-
-// cell is a cell of a table that becomes cards on a narrow screen, where label stands before it.
-func cell(label string, children ...g.Node) g.Node {
-	return h.Td(h.Data("label", label), g.Group(children))
 }
 
 // overTime is how the effect went, and how far its verdict is.
@@ -210,6 +165,36 @@ func overTime(l *report.Row) g.Node {
 	return g.Group{spark(l.Days), progress}
 }
 
+// order is how rows are sorted; by effect, the largest first, when the query does not say. Those
+// without an effect stand at the end either way.
+func order(key string) func(x, y *report.Row) int {
+	key, down := strings.CutPrefix(key, "-")
+	effects := func(x, y *report.Row) int {
+		if x.Effect == nil || y.Effect == nil {
+			return cmp.Compare(when(x.Effect == nil, 1, 0), when(y.Effect == nil, 1, 0))
+		}
+		return cmp.Compare(*x.Effect, *y.Effect) * when(key == "effect" && !down, 1, -1)
+	}
+	by, known := map[string]func(x, y *report.Row) int{
+		"name":    func(x, y *report.Row) int { return strings.Compare(x.Slug, y.Slug) },
+		"verdict": func(x, y *report.Row) int { return strings.Compare(advise(x).Group, advise(y).Group) },
+		"told":    func(x, y *report.Row) int { return cmp.Compare(x.Told, y.Told) },
+		"needs":   func(x, y *report.Row) int { return cmp.Compare(x.NeedsPicks, y.NeedsPicks) },
+		"tokens":  func(x, y *report.Row) int { return cmp.Compare(x.Tokens, y.Tokens) },
+		"helps":   func(x, y *report.Row) int { return cmp.Compare(x.PHelps, y.PHelps) },
+	}[key]
+	return func(x, y *report.Row) int {
+		first := 0
+		if known {
+			first = by(x, y) * when(down, -1, 1)
+		}
+		return cmp.Or(first, effects(x, y), cmp.Compare(y.Told, x.Told), strings.Compare(x.Slug, y.Slug), strings.Compare(x.Arm, y.Arm))
+	}
+}
+
+// byEffect sorts rows, the largest effect first.
+func byEffect(rows []*report.Row) { slices.SortStableFunc(rows, order("")) }
+
 // doubts are what makes a report's effects doubtful.
 func doubts(r *report.Report) (out []string) {
 	if !r.SRM.OK {
@@ -221,4 +206,31 @@ func doubts(r *report.Report) (out []string) {
 			"effects below may come from who reports.")
 	}
 	return out
+}
+
+// noLessons teaches who has none.
+func noLessons() g.Node {
+	return empty(
+		"No lesson has matched yet",
+		h.P(g.Text("A lesson is a LESSON.md file that says when it applies and what to do then. "+
+			"There are three ways to get the first:")),
+		h.Ul(
+			h.Li(
+				g.Text("Write one: "), code("precept lessons new"),
+				g.Text(" puts a file into the lessons directory, and it is in force within two seconds."),
+			),
+			h.Li(
+				g.Text("Take a set that others wrote: "), code("precept lessons import"),
+				g.Text(", or the starter lessons of "), code("precept init"), g.Text("."),
+			),
+			h.Li(
+				g.Text("Point an agent at precept's data listener and let "), code("precept distill"),
+				g.Text(" make some out of what goes wrong; they wait in the queue."),
+			),
+		),
+		h.P(
+			g.Text("Numbers appear when sessions in which a lesson matched have closed. To see how that looks now, run "),
+			code("precept demo"), g.Text("."),
+		),
+	)
 }

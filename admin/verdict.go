@@ -11,15 +11,19 @@ import (
 type advice struct {
 	Words, Next, Tone string
 	Group             string // of the filter: helps, harms, none, open, invalid, waits
+	Notes             bool   // it tells already what the report notes of the verdict
 }
 
 // advise says what a row means, and what a person should do about it.
 func advise(l *report.Row) advice {
 	a := judged(l)
 	a.Words = string(l.Verdict)
+	if l.Widened() && l.Trial != "running" {
+		a.Next += " An earlier look left 0 out, and that stays; it is withheld less since, so the interval is wider."
+	}
 	switch l.State {
 	case "candidate", "quarantined":
-		return advice{"waits for approval", "Read it, then approve or reject it in the queue.", "warn", "waits"}
+		return advice{Words: "waits for approval", Next: "Read it, then approve or reject it in the queue.", Tone: "warn", Group: "waits"}
 	case "edited", "shown otherwise":
 		a.Next = "Nothing: no session gets this text any more; its numbers stay."
 	case "removed", "archived", "rejected", "expired", "superseded":
@@ -27,9 +31,6 @@ func advise(l *report.Row) advice {
 	}
 	if l.Trial == "running" {
 		a.Next = "Wait: its trial runs. " + a.Next
-	}
-	if l.Widened() && a.Next == judged(l).Next {
-		a.Next += " An earlier look left 0 out, and that stays; it is withheld less since, so the interval is wider."
 	}
 	if l.Retire != "" {
 		a.Next = "Think of retiring it: " + l.Retire + "."
@@ -45,35 +46,25 @@ func judged(l *report.Row) advice {
 	case report.TrialHelps:
 		return advice{Next: "Approve it, so that it is withheld less.", Tone: "good", Group: "helps"}
 	case report.Helps:
-		return advice{Next: "Keep it; of rows called so one in ten may be wrong.", Tone: "good", Group: "helps"}
+		return advice{Next: "Keep it; of rows called so one in ten may be wrong.", Tone: "good", Group: "helps", Notes: true}
 	case report.ProvenHarms, report.TrialHarms:
 		return advice{Next: "Retire it, or rewrite it: a new text is measured anew.", Tone: "bad", Group: "harms"}
 	case report.Harms:
-		return advice{Next: "Pause it and read it; of rows called so one in ten may be wrong.", Tone: "bad", Group: "harms"}
+		return advice{Next: "Pause it and read it; of rows called so one in ten may be wrong.", Tone: "bad", Group: "harms", Notes: true}
 	case report.NoEffect:
 		return advice{Next: "Retire it to save its tokens, or sharpen its trigger.", Group: "none"}
 	case report.LikelyHelps:
-		return advice{Next: "Wait: the model expects it, the coins do not prove it. " + missing(l), Group: "open"}
+		return advice{Next: "Wait: the model expects it, the coins do not prove it. " + missing(l), Group: "open", Notes: true}
 	case report.LikelyHarms:
-		return advice{Next: "Read it; the model expects harm, the coins do not prove it. " + missing(l), Tone: "warn", Group: "open"}
+		return advice{Next: "Read it; the model expects harm, the coins do not prove it. " + missing(l), Tone: "warn", Group: "open", Notes: true}
 	case report.Benched:
-		return advice{Next: "Read it: the chooser expects harm, and only probes it. Retire it, or rewrite it.", Tone: "warn", Group: "open"}
+		return advice{Next: "Read it: the chooser expects harm, and only probes it. Retire it, or rewrite it.", Tone: "warn", Group: "open", Notes: true}
 	case report.Invalid:
-		return advice{Next: "Do not trust its numbers: " + l.Note + ". Look at Health.", Tone: "bad", Group: "invalid"}
+		return advice{Next: "Do not trust its numbers: " + l.Note + ". Look at Health.", Tone: "bad", Group: "invalid", Notes: true}
 	case report.Unproven:
 		return advice{Next: "Wait. " + missing(l), Group: "open"}
 	default:
 		return advice{Group: "open"}
-	}
-}
-
-// saysNote says that the advice on a verdict tells already what the report notes of it.
-func saysNote(v report.Verdict) bool {
-	switch v {
-	case report.Helps, report.Harms, report.LikelyHelps, report.LikelyHarms, report.Benched, report.Invalid:
-		return true
-	default:
-		return false
 	}
 }
 

@@ -31,7 +31,7 @@ func TestAdviceOnEveryVerdict(t *testing.T) {
 		if got.Next != c.next || got.Tone != c.tone || got.Group != c.group || got.Words != string(verdict) {
 			t.Errorf("%s: %+v", verdict, got)
 		}
-		if told := saysNote(verdict); told != slices.Contains([]report.Verdict{
+		if told := got.Notes; told != slices.Contains([]report.Verdict{
 			report.Helps, report.Harms, report.LikelyHelps, report.LikelyHarms, report.Benched, report.Invalid,
 		}, verdict) {
 			t.Errorf("%s says its note: %v", verdict, told)

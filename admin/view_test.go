@@ -49,7 +49,7 @@ func TestPageOfADemo(t *testing.T) {
 func TestPageNotes(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.Elsewhere = []report.Counted{{RewardDefinition: "user>verifier@1h0m0s", Sessions: 1204}}
-	const want = `<p class="note">Not in these numbers: 1204 sessions that closed when the reward was user>verifier@1h0m0s.</p>`
+	const want = `<p class="warning">Not in these numbers: 1204 sessions that closed when the reward was user>verifier@1h0m0s.</p>`
 	if page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token)))); !strings.Contains(page, want) {
 		t.Error("the table leaves out what it does not say")
 	}
@@ -74,13 +74,6 @@ func TestEmptyPages(t *testing.T) {
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "No lesson has matched yet") {
 		t.Error("a newcomer is not told what to do")
 	}
-	f = newFixture(t, func(o *Options) { o.Report = nil })
-	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "There is no report yet") {
-		t.Error("no report")
-	}
-	if res := f.do(t, "GET", "/api/report", bearer(token)); res.StatusCode != 503 {
-		t.Errorf("/api/report without one: %d", res.StatusCode)
-	}
 }
 
 // R105: what agents, clients and files wrote is text, wherever it is shown.
@@ -96,7 +89,6 @@ func TestEscaping(t *testing.T) {
 		f.reports.report.RewardDefinition = text
 		f.reports.report.Lessons[0].Slug = text
 		f.reports.report.Lessons[1].Verdict = report.Verdict(text)
-		f.options.Figures = nil
 		page := body(t, f.do(t, "GET", "/?tenant="+strings.NewReplacer("<", "%3C", ">", "%3E", `"`, "%22", " ", "+", ";", "%3B", "{", "%7B", "}", "%7D").Replace(text), bearer(token)))
 		for _, found := range tag.FindAllString(page, -1) {
 			if !slices.Contains(own, found) {

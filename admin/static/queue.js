@@ -3,12 +3,12 @@
 const articles = [...document.querySelectorAll("article.candidate")];
 let at = Math.max(0, articles.findIndex((a) => "#" + a.id === location.hash)), armed = null;
 
-function select(i) {
+function select(i, scrolls = true) {
   if (!articles.length) return;
   at = Math.min(Math.max(i, 0), articles.length - 1);
   articles.forEach((a, n) => n === at ? a.setAttribute("aria-current", "true") : a.removeAttribute("aria-current"));
   articles[at].focus({ preventScroll: true });
-  articles[at].scrollIntoView({ block: "start" });
+  if (scrolls) articles[at].scrollIntoView({ block: "start" });
 }
 
 function press(key) {
@@ -29,7 +29,7 @@ document.addEventListener("submit", (e) => {
 });
 
 document.addEventListener("keydown", (e) => {
-  if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, select, textarea")) return;
+  if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, select")) return;
   if (e.key === "?") document.getElementById("keys").togglePopover();
   else if (e.key === "j") select(at + 1);
   else if (e.key === "k") select(at - 1);
@@ -37,4 +37,4 @@ document.addEventListener("keydown", (e) => {
   else return;
   e.preventDefault();
 });
-select(at);
+select(at, location.hash !== ""); // whoever comes for the queue sees the head of its page

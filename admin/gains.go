@@ -26,16 +26,15 @@ func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 	return sum
 }
 
-// gains are the figures on top of the overview.
-func (v *overviewView) gains(f frame) []stat {
-	r := &v.report
+// gains are the figures on top of the overview: what lessons did, and what they cost.
+func gains(r *report.Report, price Prices) []stat {
 	lately := lastWeek(r.Global.Days, r.GeneratedAt)
-	effect, lo, hi := globalOf(r)
+	e := globalOf(&r.Global)
 	gained, note := none, "not enough control sessions yet to say"
-	if effect != nil && lo != nil && hi != nil {
+	if e != nil {
 		n := float64(lately.NTreated)
-		gained = signed(*effect * n)
-		note = fmt.Sprintf("%s to %s, of %s treated", signed(*lo*n), signed(*hi*n), count(lately.NTreated))
+		gained = signed(e.size * n)
+		note = fmt.Sprintf("%s to %s, of %s treated", signed(e.lo*n), signed(e.hi*n), count(lately.NTreated))
 	}
 	helps, harms := 0, 0
 	for i := range r.Lessons {
@@ -47,35 +46,33 @@ func (v *overviewView) gains(f frame) []stat {
 		default:
 		}
 	}
-	out := []stat{
-		statOf("gain", gained, note, tone(lo, hi)),
-		statOf("together", points(effect), interval(effect, lo, hi), tone(lo, hi)),
-		statOf("treated", count(r.Global.NTreated), "mean reward "+mean(r.Global.MeanTreated), ""),
-		statOf("control", count(r.Global.NControl), "mean reward "+mean(r.Global.MeanControl), ""),
-		statOf("proven", count(helps), fmt.Sprintf("to help; %d proven to harm", harms), ""),
-	}
-	return append(out, costs(&lately, v.price(f.query.Get("price")))...)
+	return append(
+		[]stat{
+			statOf("gain", gained, note, e.tone()),
+			statOf("together", e.points(), e.interval(), e.tone()),
+			statOf("treated", count(r.Global.NTreated), "mean reward "+fixed(r.Global.MeanTreated, 3), ""),
+			statOf("control", count(r.Global.NControl), "mean reward "+fixed(r.Global.MeanControl, 3), ""),
+			statOf("proven", count(helps), fmt.Sprintf("to help; %d proven to harm", harms), ""),
+		},
+		costs(&lately, price)...)
 }
 
 // costs are what lessons took in the week, in tokens and, where prices are known, in money, and
 // whether the provider's prompt cache was kept.
 func costs(lately *report.Day, price Prices) []stat {
-	priced := price.Input > 0
-	note := "admin.price_input puts a price on them"
-	if priced {
-		note = "cost " + money(float64(lately.TokensAdded)*price.Input) + " before any cache"
+	key, note := "session-input", "admin.price_input puts a price on them"
+	session := func(s report.Spent) string { return count(s.Input / s.Sessions) }
+	if price.Input > 0 {
+		key, note = "session-cost", "cost "+money(float64(lately.TokensAdded)*price.Input)+" before any cache"
+		session = func(s report.Spent) string {
+			all := float64(s.Input-s.Cached)*price.Input + float64(s.Cached)*price.Cached
+			return money(all / float64(s.Sessions))
+		}
 	}
 	out := []stat{statOf("spent", count(lately.TokensAdded), note, "")}
 	with, without := lately.Treated, lately.Control
 	if with.Sessions == 0 {
 		return out
-	}
-	key, session := "session-input", func(s report.Spent) string { return count(s.Input / s.Sessions) }
-	if priced {
-		key, session = "session-cost", func(s report.Spent) string {
-			all := float64(s.Input-s.Cached)*price.Input + float64(s.Cached)*price.Cached
-			return money(all / float64(s.Sessions))
-		}
 	}
 	cached := func(s report.Spent) string {
 		return percent(float64(s.Cached)/max(1, float64(s.Input))) + " cached"
@@ -87,9 +84,8 @@ func costs(lately *report.Day, price Prices) []stat {
 	return append(out, statOf(key, session(with), note, ""))
 }
 
-// price is what a million tokens cost: what the query asks for goes before the configuration.
-func (v *overviewView) price(asked string) Prices {
-	p := v.configured
+// priced is what a million tokens cost: what the query asks for goes before the configuration.
+func priced(p Prices, asked string) Prices {
 	if x, err := strconv.ParseFloat(asked, 64); err == nil && x > 0 && x < 1e6 {
 		p.Input = x
 	}

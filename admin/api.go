@@ -1,0 +1,114 @@
+package admin
+
+import (
+	_ "embed" // the description
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+)
+
+// description is the OpenAPI document of both listeners. Tests hold it to the routes and to the
+// answers.
+//
+//go:embed openapi.yaml
+var description []byte //nolint:gochecknoglobals // embedded, never written
+
+// describe answers GET /api/openapi.yaml.
+func describe(c echo.Context) error {
+	return c.Blob(http.StatusOK, "application/yaml", description)
+}
+
+// answer is JSON for programs, or why there is none.
+func answer(c echo.Context, value any, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, value)
+}
+
+// apiReport answers GET /api/report with a report of its own.
+func (s *Server) apiReport(c echo.Context) error {
+	q, err := query(c)
+	if err != nil {
+		return err
+	}
+	r, err := s.options.Report.Report(c.Request().Context(), q)
+	return answer(c, r, err)
+}
+
+// apiSessions answers GET /api/sessions.
+func (s *Server) apiSessions(c echo.Context) error {
+	_, l, err := s.browse(c)
+	return answer(c, l, err)
+}
+
+// apiSession answers GET /api/sessions/{session}.
+func (s *Server) apiSession(c echo.Context) error {
+	t, err := s.transcript(c)
+	return answer(c, t, err)
+}
+
+// apiSamples answers GET /api/samples.
+func (s *Server) apiSamples(c echo.Context) error {
+	_, l, err := s.browseSamples(c)
+	return answer(c, l, err)
+}
+
+// apiHealth answers GET /api/health.
+func (s *Server) apiHealth(c echo.Context) error { return answer(c, s.health(c), nil) }
+
+// apiExport answers GET /api/export with a file: the selection of the samples' page, or the
+// sessions that gave it. It is written as it is read; a store that fails in its middle ends the
+// connection, so that half a file is not taken for a whole one.
+func (s *Server) apiExport(c echo.Context) error {
+	p := params{c: c}
+	q := sampleQuery(&p)
+	e := Export{Format: p.oneOf("format", ExportFormats()), SampleQuery: *q}
+	if e.Format == "" {
+		e.Format = "mplp"
+	}
+	switch {
+	case p.err != nil:
+		return p.err
+	case e.Format == "experiment" && !ofDraws(q):
+		return echo.NewHTTPError(http.StatusBadRequest, "draws are chosen by tenant, since, until and lesson: "+
+			"leave family, quality, agent and session out for format=experiment")
+	case q.After != "":
+		return echo.NewHTTPError(http.StatusBadRequest, "an export is whole: leave after out")
+	}
+	kind, name := "application/x-ndjson", "precept-"+e.Format+".jsonl"
+	if e.Format == "parquet" {
+		kind, name = "application/vnd.apache.parquet", "precept.parquet"
+	}
+	w := &late{c.Response(), kind, name}
+	switch err := s.options.Export.Export(c.Request().Context(), w, e); {
+	case err == nil:
+		w.begin()
+		return nil
+	case !c.Response().Committed:
+		return storeFault(err)
+	default:
+		s.log(c).Error("an export broke off", "error", err)
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// late sends the head of an answer with its first byte: until then a failure can still be told as
+// one.
+type late struct {
+	*echo.Response
+	kind, name string
+}
+
+func (l *late) begin() {
+	if !l.Committed {
+		l.Header().Set(echo.HeaderContentType, l.kind)
+		l.Header().Set(echo.HeaderContentDisposition, `attachment; filename="`+l.name+`"`)
+		l.WriteHeader(http.StatusOK)
+	}
+}
+
+func (l *late) Write(b []byte) (int, error) {
+	l.begin()
+	return l.Response.Write(b)
+}

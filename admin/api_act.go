@@ -1,0 +1,171 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"precept/feedback"
+	"precept/lesson"
+	"precept/report"
+	"precept/store"
+)
+
+// How much a program may send, in bytes.
+const (
+	actLimit      = 4 << 10
+	forgetLimit   = 64 << 10
+	feedbackLimit = 1 << 20
+)
+
+// decode reads a body of JSON without members that are not known. It may be of any type, as curl
+// calls a body a form; a form of a browser's holds its CSRF token, and has been read by checkWrite.
+func decode(c echo.Context, limit int64, into any) error {
+	d := json.NewDecoder(io.LimitReader(c.Request().Body, limit))
+	d.DisallowUnknownFields()
+	return d.Decode(into)
+}
+
+func badRequest(text string) error { return echo.NewHTTPError(http.StatusBadRequest, text) }
+
+// trialBody is what a trial may say. With picks or detect it is planned; dry_run tells what it
+// would cost, and begins nothing.
+type trialBody struct {
+	Epsilon float64 `json:"epsilon"`
+	Until   float64 `json:"until_halfwidth"`
+	Picks   int64   `json:"picks"`
+	Detect  float64 `json:"detect"`
+	Power   float64 `json:"power"`
+	DryRun  bool    `json:"dry_run"`
+}
+
+const trialForm = `the body is empty, or of a trial {"epsilon":0.5,"until_halfwidth":0.03} or {"epsilon":0.5,"picks":800} or ` +
+	`{"epsilon":0.5,"detect":0.05,"power":0.8}, each with "dry_run":true if you like`
+
+// apiAct answers POST /api/lessons/{slug}/{approve|reject|trial|pause|retire}.
+func (s *Server) apiAct(c echo.Context) error {
+	a := lesson.Action(c.Param("action"))
+	if !a.Valid() {
+		return echo.ErrNotFound
+	}
+	var b trialBody
+	if err := decode(c, actLimit, &b); err != nil && !errors.Is(err, io.EOF) {
+		return badRequest(trialForm)
+	}
+	if b != (trialBody{}) && a != lesson.StartTrial {
+		return badRequest("a body is of a trial only")
+	}
+	p := lesson.TrialPlan{Epsilon: b.Epsilon, Until: b.Until, Picks: b.Picks}
+	cost, err := s.forecast(c, &b)
+	if err != nil {
+		return err
+	}
+	done := map[string]any{}
+	if cost != nil {
+		p.Picks, done["forecast"] = cost.Picks, cost
+	}
+	if err := p.Validate(); err != nil {
+		return badRequest(err.Error())
+	}
+	if b.DryRun {
+		return answer(c, done, nil)
+	}
+	l, err := s.options.Keep.Act(c.Request().Context(), param(c, "slug"), lesson.Sight{}, a, p, holderOf(c).String())
+	switch {
+	case errors.Is(err, ErrNoLesson):
+		return echo.NewHTTPError(http.StatusNotFound, err.Error())
+	case err != nil:
+		return echo.NewHTTPError(http.StatusConflict, "the lesson stays as it is: "+err.Error())
+	}
+	done["slug"], done["state"], done["content_hash"] = l.Slug, l.State, l.ContentHash
+	return answer(c, done, nil)
+}
+
+// forecast is what a planned trial costs; nil for one that is not planned.
+func (s *Server) forecast(c echo.Context, b *trialBody) (*report.Forecast, error) {
+	if b.Picks == 0 && b.Detect == 0 {
+		if b.Power != 0 || b.DryRun {
+			return nil, badRequest("power and dry_run are of a planned trial: add picks or detect")
+		}
+		return nil, nil
+	}
+	q, err := query(c)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.options.Report.Report(c.Request().Context(), Query{Tenant: q.Tenant})
+	if err != nil {
+		return nil, err
+	}
+	cost, err := r.Forecast(param(c, "slug"), report.Goal{Picks: b.Picks, Detect: b.Detect, Power: b.Power, Epsilon: b.Epsilon})
+	switch {
+	case errors.Is(err, report.ErrNoLesson):
+		return nil, echo.NewHTTPError(http.StatusNotFound, err.Error())
+	case err != nil:
+		return nil, badRequest(err.Error())
+	}
+	return &cost, nil
+}
+
+// apiForget answers POST /api/forget {"tenant","session"} or {"tenant","all":true} with
+// {"forgotten": sessions}. Exactly one of session and all is given: a tenant is not forgotten
+// because somebody left a field out.
+func (s *Server) apiForget(c echo.Context) error {
+	var r struct {
+		Tenant  string `json:"tenant"`
+		Session string `json:"session"`
+		All     bool   `json:"all"`
+	}
+	switch err := decode(c, forgetLimit, &r); {
+	case err != nil:
+		return badRequest(`the body is {"tenant":"...","session":"..."} or {"tenant":"...","all":true}`)
+	case (r.Session != "") == r.All:
+		return badRequest("name a session, or say all: true for everything of the tenant")
+	case r.All && r.Tenant == "":
+		return badRequest("name the tenant of which everything is to be forgotten")
+	case r.Tenant == "":
+		r.Tenant = "default"
+	}
+	c.Set(detailKey, when(r.All, "everything of a tenant deleted", "a session deleted"))
+	n, err := s.erase(c, r.Tenant, r.Session)
+	return answer(c, map[string]int{"forgotten": n}, err)
+}
+
+// apiFeedback answers POST /api/feedback: one entry in the form of the data listener's
+// /v1/feedback, for the tenant of the query.
+func (s *Server) apiFeedback(c echo.Context) error {
+	p := params{c: c}
+	tenant := p.tenant()
+	if p.err != nil {
+		return p.err
+	}
+	body, err := io.ReadAll(io.LimitReader(c.Request().Body, feedbackLimit+1))
+	if err != nil {
+		return err
+	}
+	if len(body) > feedbackLimit {
+		return echo.NewHTTPError(http.StatusRequestEntityTooLarge, "a feedback may have 1 MiB here")
+	}
+	posts, errs, bulk, err := feedback.Parse(body)
+	switch {
+	case err != nil:
+		return badRequest(err.Error())
+	case bulk:
+		return badRequest("one feedback at a time; the data listener's /v1/feedback takes many")
+	case errs[0] != nil:
+		return badRequest(errs[0].Error())
+	}
+	done, err := s.rate(c, tenant, posts[0])
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusAccepted, struct {
+		ID      string       `json:"id"`
+		Session string       `json:"session_id,omitempty"`
+		Run     string       `json:"run_id,omitempty"`
+		Status  store.Status `json:"status"`
+	}{done.ID, done.Session, done.Run, done.Status})
+}

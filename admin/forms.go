@@ -1,0 +1,90 @@
+package admin
+
+import (
+	"slices"
+	"strings"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+)
+
+// filters is a form that asks for a page with another query; clear leads to the page without one,
+// "" where nothing is asked for.
+func filters(action, name, clear string, fields ...g.Node) g.Node {
+	return h.Form(
+		h.Method("get"), h.Action(action), h.Class("filters"), h.Role("search"), labelled(name), g.Group(fields),
+		h.Div(
+			h.Class("field"), h.Button(h.Class("main"), g.Text("Show")),
+			g.If(clear != "", g.Group{space(), h.A(h.Href(clear), g.Text("Clear"))}),
+		),
+	)
+}
+
+// field is a field of a filter with its label.
+func field(label, name string, input g.Node) g.Node {
+	return h.Div(h.Class("field"), h.Label(h.For(name), g.Text(label)), input)
+}
+
+// entry is where something is written; more may say what it looks like.
+func entry(name, value, size string, more ...g.Node) g.Node {
+	return h.Input(
+		h.ID(name), h.Name(name), h.Value(visible(value)), h.MaxLength("256"), g.Attr("size", size), g.Group(more),
+	)
+}
+
+func wordField(label, name, value, size string, more ...g.Node) g.Node {
+	return field(label, name, entry(name, value, size, more...))
+}
+
+func dateField(label, name, value, example string) g.Node {
+	return wordField(label, name, value, "11", h.Placeholder(example))
+}
+
+// choice is one of a list: what the query says, and its words.
+type choice struct{ Key, Name string }
+
+// anyOf are the choices of a filter: the words, or none of them.
+func anyOf(words ...string) []choice {
+	out := []choice{{"", "any"}}
+	for _, w := range words {
+		out = append(out, choice{w, strings.ReplaceAll(w, "_", " ")})
+	}
+	return out
+}
+
+func choiceField(label, name string, choices []choice, chosen ...string) g.Node {
+	return field(label, name, h.Select(h.ID(name), h.Name(name), g.Map(choices, func(c choice) g.Node {
+		return option(c, slices.Contains(chosen, c.Key))
+	})))
+}
+
+func option(c choice, chosen bool) g.Node {
+	return h.Option(h.Value(c.Key), g.If(chosen, h.Selected()), quoted(c.Name))
+}
+
+// tickField is a box that asks for something.
+func tickField(label, name, value string, ticked bool) g.Node {
+	return tick(label, h.Name(name), h.Value(value), g.If(ticked, h.Checked()))
+}
+
+// tick is a box with its words beside it.
+func tick(label string, attributes ...g.Node) g.Node {
+	return h.Label(
+		h.Class("check"), h.Input(h.Type("checkbox"), g.Group(attributes)), g.Text(" "+label),
+	)
+}
+
+// windowField is a field for the window of a report, with the usual ones to choose from.
+func windowField(value string) g.Node {
+	return g.Group{
+		wordField("Window", "window", value, "5", h.Placeholder("all"), h.List("windows")),
+		h.DataList(
+			h.ID("windows"), h.Option(h.Value("24h")), h.Option(h.Value("7d")), h.Option(h.Value("30d")),
+		),
+	}
+}
+
+// hiddenField is a field of a form that nobody sees.
+func hiddenField(name, value string) g.Node {
+	return h.Input(h.Type("hidden"), h.Name(name), h.Value(value))
+}

@@ -1,0 +1,140 @@
+package admin
+
+import (
+	"fmt"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"precept/report"
+)
+
+// verdictLine is what may be said of a text, and what to do.
+func verdictLine(r *report.Row) g.Node {
+	a := advise(r)
+	note := ""
+	if !r.Widened() && !a.Notes && r.Note != "" {
+		note = "(" + r.Note + ")"
+	}
+	return g.If(a.Words != "", h.P(
+		h.Class("verdict-line"), h.Strong(h.Class(a.Tone), g.Text(a.Words+".")), g.Text(" "+a.Next),
+		g.If(note != "", g.Group{space(), h.Span(h.Class("quiet"), g.Text(note))}),
+	))
+}
+
+// lessonFigures are what the report says of a text.
+func lessonFigures(r *report.Row, truth *float64) []stat {
+	e := shownOf(r)
+	out := []stat{
+		statOf("effect", e.points(), e.interval(), advise(r).Tone),
+		statOf("injected", count(r.NInjected), "mean reward "+fixed(r.MeanInjected, 3), ""),
+		statOf("withheld", count(r.NWithheld), "mean reward "+fixed(r.MeanWithheld, 3), ""),
+		statOf("matched", count(r.Matched), count(r.Picked)+" of them picked", ""),
+		statOf("p-helps", chance(r.PHelps), "a model, no proof", ""),
+	}
+	if truth != nil {
+		out = append(out, statOf("truth", points(truth), "this is the demo", ""))
+	}
+	if r.NeedsPicks > 0 {
+		out = append(out, statOf("needs", count(r.Told)+" of "+count(r.Told+r.NeedsPicks), missing(r), ""))
+	}
+	return out
+}
+
+// lessonCosts are what a text takes of tokens and of the provider's prompt cache.
+func lessonCosts(r *report.Row) []stat {
+	out := []stat{
+		statOf("tokens", count(r.Tokens), count(r.TokensTotal)+" in all", ""),
+		statOf("cost", points(&r.Cost), "of one injection, at bandit.token_cost", ""),
+	}
+	if r.CachedWith != nil {
+		note := "of the input tokens of sessions with it"
+		if r.CachedChange != nil {
+			note += ", " + points(r.CachedChange) + " points by it"
+		}
+		out = append(out, statOf("cached", percent(*r.CachedWith), note, ""))
+	}
+	if r.InputWith != nil && r.InputWithout != nil {
+		out = append(out, statOf("input", fixed(r.InputWith, 0), fixed(r.InputWithout, 0)+" where it was withheld", ""))
+	}
+	return out
+}
+
+// lessonOverTime is the effect as it went: a band as soon as there are two days or two looks, else
+// the effect of now; and the planned looks.
+func lessonOverTime(r *report.Row, truth *float64, since []look) g.Node {
+	if r == nil {
+		return quiet(g.Text("Nothing was measured yet."))
+	}
+	days := r.Days
+	if r.Verdict == report.Invalid {
+		days = nil
+	}
+	drawn := effectOverTime("Effect over time",
+		"Effect in points at the end of each day, with its 95% interval, which narrows as sessions come in", days, r.Looks, since)
+	switch e := shownOf(r); {
+	case drawn != nil:
+	case e == nil:
+		drawn = quiet(g.Text("There is no effect to show yet: it takes 50 sessions with a reward, of which at least " +
+			"10 were withheld."))
+	default:
+		var known []float64
+		if truth != nil {
+			known = append(known, *truth)
+		}
+		axis := fit([]*effect{e}, known, -1)
+		drawn = g.Group{
+			h.Div(h.Class("lone"), axis.scale(), axis.plot(e, truth)),
+			quiet(g.Text("The band over time is drawn from the second day on that has an effect to show.")),
+		}
+	}
+	return g.Group{drawn, g.If(len(r.Looks) > 0, looksTable(r.Looks))}
+}
+
+func looksTable(looks []report.Look) g.Node {
+	return g.Group{
+		h.H3(g.Text("Planned looks")),
+		grid(
+			labelled("Planned looks"),
+			columns(words("Began"), numbers("Told of planned picks", "Effect, points"), words("Verdict")),
+			g.Map(looks, func(l report.Look) g.Node {
+				return h.Tr(
+					wordCells(timeOf(l.Began)), numberCells(fmt.Sprintf("%d of %d", l.Told, l.Planned), points(l.Effect)),
+					wordCells(g.Text(when(l.Taken, string(l.Verdict), "not taken yet"))),
+				)
+			}),
+		),
+	}
+}
+
+// gap explains by how much observation alone would have been wrong.
+func gap(r *report.Row) string {
+	const why = "a lesson fires where tasks are harder or easier than elsewhere"
+	text := fmt.Sprintf("Sessions that had the lesson ended %s points away from all others.", points(r.LOODelta))
+	if r.LOOGap == nil {
+		return text + " That is no effect: where a lesson fires, tasks are harder or easier than elsewhere. " +
+			"Only the coin tells what the lesson adds."
+	}
+	text += fmt.Sprintf(" The coin's answer is %s points, so that observation alone is off by %s",
+		points(r.Effect), points(r.LOOGap))
+	if r.Lo != nil && r.Hi != nil && *r.Lo <= *r.LOODelta && *r.LOODelta <= *r.Hi {
+		return text + ", which lies within the interval: here it would not have misled you much. " +
+			"Of another lesson it may, because " + why + "."
+	}
+	return text + ": it would have misled you, because " + why + "."
+}
+
+// opinions are what a judge thinks of a text.
+func opinions(r *report.Row) g.Node {
+	if r == nil || r.Opinions == nil {
+		return quiet(
+			g.Text("No judge has said anything of it. "), code("precept distill"),
+			g.Text(" asks one for sessions in which lessons were in force; its opinion would stand here, "+
+				"and in no number above."),
+		)
+	}
+	o := r.Opinions
+	return h.P(g.Textf("In the sessions that it read, the judge found the lesson followed %d %s, ignored %d, "+
+		"irrelevant %d, contradicted %d. This is an opinion; no number above holds it.",
+		o.Followed, plural(o.Followed, "time", "times"), o.Ignored, o.Irrelevant, o.Contradicted))
+}

@@ -1,0 +1,158 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"precept/backtest"
+	"precept/lesson"
+	"precept/report"
+)
+
+// stored is what single sessions tell.
+type stored struct {
+	survey *report.Survey // nil: they were not read
+	old    bool           // they are being read, and the page is worth another look in a moment
+	err    error
+}
+
+// rewards are the rewards of both arms of a lesson, in tenths.
+func (x *stored) rewards(slug string) g.Node {
+	switch {
+	case errors.Is(x.err, errBeingMade):
+		return quiet(g.Text("The stored sessions are being read; the spread of their rewards stands here in a moment."))
+	case x.err != nil:
+		return quiet(g.Text("The stored sessions cannot be read: " + x.err.Error() + "."))
+	}
+	read := g.Group{
+		g.Text(" They were read at "), timeOf(x.survey.Made),
+		g.Text(when(x.old, "; newer ones are being read, and stand here in a moment.", ".")),
+	}
+	arms := x.survey.Rewards(slug)
+	if arms == nil {
+		return quiet(g.Text("None of the stored sessions that closed with a reward picked this lesson."), read)
+	}
+	return g.Group{
+		quiet(
+			g.Text("Share of the sessions of each arm, by "), word("reward"), g.Text(". Of "+count(x.survey.Sessions)+
+				" stored sessions since "+x.survey.Since.UTC().Format(time.DateOnly)+", all texts of the lesson together."),
+			read,
+		),
+		grid(
+			labelled("Rewards of both arms"),
+			columns(words("Reward", "Injected and withheld"), numbers("Injected, sessions", "Withheld, sessions")), tenths(arms),
+		),
+	}
+}
+
+// tenths are the rows of both arms, as shares, so that arms of different sizes can be compared.
+func tenths(arms *report.Rewards) g.Node {
+	share := func(arm [10]int64, i int) float64 {
+		total := int64(0)
+		for _, n := range arm {
+			total += n
+		}
+		return float64(arm[i]) / max(1, float64(total))
+	}
+	bar := func(class, y string, share float64) g.Node {
+		const most = 200 // of the width of the drawing
+		return g.El("rect", h.Class(class), g.Attr("x", "0"), g.Attr("y", y), h.Width(coordinate(share*most)), h.Height("7"))
+	}
+	number := func(share float64, n int64) g.Node {
+		return h.Td(g.Text(percent(share)+" "), small(g.Text(count(n))))
+	}
+	var out g.Group
+	for i := range arms.Injected {
+		with, without := share(arms.Injected, i), share(arms.Withheld, i)
+		out = append(out, h.Tr(
+			rowHead(g.Textf("%.1f to %.1f", float64(i)/10, float64(i+1)/10)),
+			wordCells(h.SVG(
+				h.Class("bars"), g.Attr("viewBox", "0 0 200 18"), h.Aria("hidden", "true"),
+				bar("with", "1", with), bar("without", "10", without),
+			)),
+			number(with, arms.Injected[i]), number(without, arms.Withheld[i]),
+		))
+	}
+	return out
+}
+
+// tried is where a lesson would have fired in captured sessions, once somebody asks.
+type tried struct {
+	result *backtest.Result // nil: nobody asked, or note says why not
+	note   string
+}
+
+func tryOn(ctx context.Context, survey Surveyor, tenant string, l *lesson.Lesson) tried {
+	b, err := survey.Backtest(ctx, tenant, l)
+	if err != nil {
+		return tried{note: "The captured sessions cannot be read: " + err.Error() + "."}
+	}
+	return tried{result: &b}
+}
+
+// short is the answer in a sentence, or the way to it.
+func (x *tried) short(href string) g.Node {
+	switch b := x.result; {
+	case b != nil:
+		by := some(b.Words, h.Span, func(w backtest.Word) g.Node {
+			return g.Group{g.Text(", by "), code(w.Word), g.Text(" in " + count(w.Sessions))}
+		})
+		return h.P(firedIn(b), by, g.Text("."))
+	case x.note != "":
+		return warning(x.note)
+	default:
+		return h.P(h.A(h.Class("button"), h.Data("key", "b"), h.Href(href), g.Text("Try it on captured sessions")))
+	}
+}
+
+// whole is the answer with its words, and with where it came near.
+func (x *tried) whole(f frame) g.Node {
+	b := x.result
+	if b == nil {
+		return x.short(f.With("backtest", "1") + "#trigger")
+	}
+	fired := slices.Clone(b.Words)
+	for _, w := range b.Silent {
+		fired = append(fired, backtest.Word{Word: w})
+	}
+	near := quiet(g.Text("In no other one it came near: nowhere did a trigger stand that something kept from firing, " +
+		"or all words of one of its phrases apart."))
+	if n := b.Near.Sessions; n > 0 {
+		near = g.Group{
+			h.P(
+				g.Text("In "), h.Strong(g.Text(count(n))),
+				g.Text(plural(n, " other", " others")+" it came near, and would not have fired:"),
+			),
+			wordsTable("What kept it from firing", "Why not", b.Near.Why),
+			examples(f, b.Near.Examples),
+		}
+	}
+	return g.Group{h.P(firedIn(b), g.Text(".")), wordsTable("Words that fired", "Words", fired), examples(f, b.Examples), near}
+}
+
+// firedIn says in how many sessions a lesson would have fired.
+func firedIn(b *backtest.Result) g.Node {
+	return g.Group{
+		g.Text("It would have fired in "), h.Strong(g.Text(count(b.Fired))), g.Text(" of the "), h.Strong(g.Text(count(b.Sessions))),
+		g.Text(" newest captured sessions"),
+	}
+}
+
+// wordsTable counts sessions by word.
+func wordsTable(name, head string, list []backtest.Word) g.Node {
+	return grid(labelled(name), columns(words(head), numbers("Sessions")), some(list, lastRow, func(w backtest.Word) g.Node {
+		return h.Tr(rowHead(quoted(w.Word)), numberCells(count(w.Sessions)))
+	}))
+}
+
+// examples lead to some sessions.
+func examples(f frame, names []string) g.Node {
+	return g.If(len(names) > 0, quiet(g.Text("Such as "), g.Map(names, func(name string) g.Node {
+		return g.Group{h.A(h.Href(f.Link("/sessions", "session", name)), code(name)), space()}
+	})))
+}

@@ -1,0 +1,169 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"precept/inject"
+	"precept/lesson"
+	"precept/report"
+)
+
+// oldText is an older text of the lesson, or the same presented in another way, with what was
+// measured of it.
+type oldText struct {
+	row   *report.Row
+	sight report.Sight // a session that got it
+	text  string       // what the model saw of it there; "" when no stored session tells
+}
+
+// textsShown is how many older texts are looked up in stored sessions: those that were seen last.
+const textsShown = 10
+
+// recall fills in what the older texts said. The bank keeps the text of now alone; what was shown
+// stands in the sessions that got it, for as long as they are kept.
+func recall(ctx context.Context, archive Archive, survey *report.Survey, tenant string, older []oldText) {
+	for i := range older {
+		older[i].sight, _ = survey.Seen(older[i].row.Arm)
+	}
+	slices.SortStableFunc(older, func(a, b oldText) int {
+		return cmp.Or(b.sight.Began.Compare(a.sight.Began), strings.Compare(a.row.Arm, b.row.Arm))
+	})
+	for i := range older[:min(len(older), textsShown)] {
+		one := &older[i]
+		if one.sight.Session == "" {
+			continue
+		}
+		block, err := archive.Block(ctx, tenant, one.sight.Session, one.row.Slug)
+		if err != nil {
+			continue // forgotten meanwhile: the page says that no stored session tells it
+		}
+		one.text = inject.Part(block, one.row.Slug)
+	}
+}
+
+// olderTexts are what was measured of older texts, and what they said.
+func olderTexts(f frame, older []oldText, slug, block string) g.Node {
+	if len(older) == 0 {
+		return nil
+	}
+	now := inject.Part(block, slug)
+	return g.Group{
+		quiet(g.Text("Older texts, and other presentations: each was an arm of its own.")),
+		grid(
+			labelled("Older texts"),
+			columns(words("Text", "State", "Verdict"), numbers("Effect, points", "95% interval", "Told, sessions")),
+			some(older, lastRow, func(o oldText) g.Node {
+				e := shownOf(o.row)
+				return h.Tr(
+					rowHead(code(o.row.Arm)), wordCells(g.Text(o.row.State), g.Text(string(o.row.Verdict))),
+					numberCells(e.points(), e.interval(), count(o.row.Told)),
+				)
+			}),
+		),
+		g.Map(older[:min(len(older), textsShown)], func(o oldText) g.Node { return o.html(f, now) }),
+	}
+}
+
+// html is the text as a session got it, with what has changed since.
+func (o oldText) html(f frame, now string) g.Node {
+	summary := h.Summary(g.Text("The text of "), code(o.row.Arm))
+	if o.text == "" {
+		return h.Details(summary, quiet(g.Text("No stored session tells it: those that got it are gone, "+
+			"have not closed with a reward, or share their coins with a run.")))
+	}
+	text, marks := prose(o.text), ""
+	if now != "" {
+		text = diffOf(o.text, now)
+		marks = " Lines marked − are gone, lines marked + are new in the text of now."
+	}
+	return h.Details(
+		summary,
+		quiet(
+			g.Text("As the session "),
+			h.A(h.Href(f.session(o.sight.Session)), h.Code(g.Textf("%.12s", o.sight.Session))),
+			g.Text(" got it, which began "), timeOf(o.sight.Began), g.Text("."+marks),
+		),
+		paper(text),
+	)
+}
+
+// eventsTable is what was done with the lesson.
+func eventsTable(events []lesson.Event) g.Node {
+	if len(events) == 0 {
+		return quiet(g.Text("Nobody has acted on it: a file that a person put into the directory is in force " +
+			"without approval, and is not logged."))
+	}
+	return g.Group{
+		quiet(g.Text("Audit log, newest first.")),
+		grid(
+			labelled("Audit log"), columns(words("When", "What", "By", "From", "To", "Text")),
+			some(events, lastRow, func(e lesson.Event) g.Node {
+				by := e.By
+				if e.Agent != "" {
+					by += " (agent " + e.Agent + ")"
+				}
+				return h.Tr(
+					wordCells(timeOf(e.Time)), rowHead(g.Text(e.Action)),
+					wordCells(quoted(by), g.Text(string(e.From)), g.Text(string(e.To)), h.Code(g.Textf("%.12s", e.Hash))),
+				)
+			}),
+		),
+	}
+}
+
+// facetList is what a lesson fires on: the fields of its trigger that say something.
+func facetList(l *lesson.Lesson, never string) g.Node {
+	one := func(name string, values ...g.Node) g.Node {
+		return h.Div(h.Dt(g.Text(name)), h.Dd(values...))
+	}
+	t := &l.Trigger
+	var out g.Group
+	for _, f := range []struct {
+		name   string
+		values []string
+	}{
+		{"fires on the words", t.Keywords},
+		{"or on the tags", t.Tags},
+		{"or on errors like", t.ErrorPatterns},
+		{"not on", t.NotKeywords},
+		{"only with the tools", t.Tools},
+		{"only for the models", t.Models},
+		{"only for", targets(t.Targets)},
+	} {
+		if len(f.values) > 0 {
+			value := func(v string) g.Node { return g.Group{code(v), space()} }
+			out = append(out, one(f.name, some(f.values, h.Span, value)))
+		}
+	}
+	if out == nil {
+		out = g.Group{one("never", g.Text(never))}
+	}
+	return h.Dl(h.Class("facets"), out)
+}
+
+// targets are whom a lesson is for, in words.
+func targets(list []lesson.Target) (out []string) {
+	for _, t := range list {
+		var parts []string
+		for _, p := range [][2]string{{"agent", t.Operator}, {"role", t.Role}, {"skill", t.Skill}} {
+			if p[1] != "" {
+				parts = append(parts, p[0]+" "+p[1])
+			}
+		}
+		out = append(out, strings.Join(parts, " and "))
+	}
+	return out
+}
+
+// findingList is what the checks say of a lesson.
+func findingList(list []lesson.Finding) g.Node {
+	return h.Ul(h.Class("checks"), some(list, h.Li, func(f lesson.Finding) g.Node {
+		return h.Li(h.Class(when(f.Severity == lesson.Error, "bad", "warn")), g.Text(f.String()))
+	}))
+}

@@ -1,0 +1,88 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"precept/report"
+)
+
+// reportKey names the reports that pages are made of.
+type reportKey struct {
+	Tenant      string
+	Window      time.Duration
+	Provisional bool
+}
+
+// whole says that all closed sessions are in it: looks at other selections belong on no common
+// chart.
+func (k reportKey) whole() bool { return k.Window == 0 && !k.Provisional }
+
+// Owners are the goroutines that make what pages show: each runs until its context ends. Without
+// them a page makes its own.
+func (s *Server) Owners() []func(context.Context) error {
+	return []func(context.Context) error{
+		func(ctx context.Context) error { return s.reports.run(ctx, reportKey{Tenant: "default"}) },
+		func(ctx context.Context) error { return s.surveys.run(ctx, "default") },
+	}
+}
+
+// keep sets up what pages show and what does not follow each request. A report is made at most a
+// tenth of the time, so that a small one is never old; the first page of the morning finds one of
+// the last minute. A survey walks the store, and takes at most a hundredth of the time.
+func (s *Server) keep() {
+	s.reports = newStock(s.options.Now,
+		func(ctx context.Context, k reportKey) (report.Report, error) {
+			q := Query{Tenant: k.Tenant, Window: k.Window, Provisional: k.Provisional, Bands: true}
+			r, err := s.options.Report.Report(ctx, q)
+			if err == nil && k.whole() {
+				s.history.note(k.Tenant, &r, s.options.Now())
+			}
+			return r, err
+		},
+		func(took time.Duration) time.Duration { return min(10*took, time.Minute) },
+		func(took time.Duration) time.Duration { return max(100*took, 10*time.Second) })
+	s.surveys = newStock(s.options.Now, s.options.Survey.Survey,
+		func(took time.Duration) time.Duration { return min(100*took, 5*time.Minute) },
+		func(time.Duration) time.Duration { return 0 })
+}
+
+// counted says when a page's figures were counted.
+type counted struct {
+	At  time.Time
+	Old bool // newer ones are being counted
+}
+
+// reported is the report that a page is made of. Pages share it: it is only read.
+type reported struct {
+	report.Report
+	key     reportKey
+	of      counted
+	problem string // why there is none, in a sentence for the page
+	since   func(arm string) []look
+}
+
+// readReport is the report that a request for a page asks for.
+func (s *Server) readReport(c echo.Context) (reported, error) {
+	q, err := query(c)
+	if err != nil {
+		return reported{}, err
+	}
+	x := reported{key: reportKey{q.Tenant, q.Window, q.Provisional}}
+	x.since = func(arm string) []look {
+		if !x.key.whole() {
+			return nil
+		}
+		return s.history.of(historyKey{q.Tenant, arm})
+	}
+	r, old, err := s.reports.get(c.Request().Context(), x.key, 0)
+	if err != nil {
+		s.log(c).Error("report failed", "tenant", q.Tenant, "error", err)
+		x.problem = "The report cannot be read right now; the log says why. Requests are not affected."
+		return x, nil
+	}
+	x.Report, x.of = r, counted{r.GeneratedAt, old}
+	return x, nil
+}

@@ -1,0 +1,93 @@
+package admin
+
+import (
+	"net/http"
+	"net/http/pprof" //nolint:gosec // its init touches the default mux only, which nobody here serves
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// New makes the handler of the admin listener.
+func New(o Options) (*Server, error) {
+	s := &Server{
+		options: o, echo: echo.New(), sessions: newSessions(o.Random, o.Now), throttle: newThrottle(o.Now),
+		history: newHistory(), decided: &decisions{at: map[string]time.Time{}},
+	}
+	if err := s.SetAccess(o.Access); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.audit, err = openAudit(o.DataDir); err != nil {
+		o.Log.Error("what was noted of earlier actions cannot be read", "file", AuditFile, "error", err)
+	}
+	s.keep()
+	s.pages = s.dashboard()
+	s.echo.HideBanner, s.echo.HidePort = true, true
+	s.echo.HTTPErrorHandler = s.fail
+	s.echo.Pre(s.recover, headers, s.unbase, s.checkHost)
+	s.open(s.echo)
+	s.locked(s.echo.Group("", s.authorize, s.audited, s.checkWrite, s.permit))
+	return s, nil
+}
+
+// dashboard lists the pages in the order of the navigation.
+func (s *Server) dashboard() []page {
+	return []page{
+		{Name: "Overview", Path: "/", Serve: s.overview},
+		{Name: "Lessons", Path: "/lessons", Serve: s.lessonsPage},
+		{Path: "/lessons/:slug", Serve: s.lessonPage},
+		{Name: "Breakdown", Path: "/breakdown", Serve: s.breakdown},
+		{Name: "Queue", Path: "/queue", Serve: s.queuePage, Badge: func() int { return len(s.waiting()) }},
+		{Name: "Sessions", Path: "/sessions", Serve: s.sessionsPage},
+		{Path: "/sessions/:session", Serve: s.sessionPage},
+		{Name: "Samples", Path: "/samples", Serve: s.samplesPage},
+		{Name: "Health", Path: "/health", Serve: s.healthPage},
+		{Name: "Help", Path: "/help", Serve: s.help},
+		{Path: "/help/*", Serve: s.helpPage},
+	}
+}
+
+// open registers what needs no token. A probe is told what the data listener tells it.
+func (s *Server) open(e *echo.Echo) {
+	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
+	e.GET("/readyz", func(c echo.Context) error {
+		how, err := s.options.Ready()
+		if err != nil {
+			return c.String(http.StatusServiceUnavailable, err.Error()+"\n")
+		}
+		return c.String(http.StatusOK, how+"\n")
+	})
+	e.GET("/login", s.login)
+	e.POST("/login", s.login)
+	e.GET("/static/:name", static)
+}
+
+// locked registers what needs one.
+func (s *Server) locked(g *echo.Group) {
+	for _, p := range s.pages {
+		g.GET(p.Path, p.Serve)
+	}
+	g.POST("/logout", s.logout)
+	g.POST("/lessons/:slug/:action", s.actOnPage)
+	g.POST("/sessions/:session/rate", s.rateSession)
+	g.POST("/sessions/:session/forget", s.forgetSession)
+	g.GET("/api/openapi.yaml", describe)
+	g.GET("/api/report", s.apiReport)
+	g.GET("/api/sessions", s.apiSessions)
+	g.GET("/api/sessions/:session", s.apiSession)
+	g.GET("/api/samples", s.apiSamples)
+	g.GET("/api/export", s.apiExport)
+	g.GET("/api/health", s.apiHealth)
+	g.POST("/api/feedback", s.apiFeedback)
+	g.POST("/api/forget", s.apiForget)
+	g.POST("/api/lessons/:slug/:action", s.apiAct)
+	g.GET("/metrics", echo.WrapHandler(s.options.Metrics))
+	for path, serve := range map[string]http.HandlerFunc{
+		"": pprof.Index, ":profile": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile,
+		"symbol": pprof.Symbol, "trace": pprof.Trace,
+	} {
+		g.GET("/debug/pprof/"+path, echo.WrapHandler(serve))
+	}
+	g.RouteNotFound("/*", func(echo.Context) error { return echo.ErrNotFound })
+}

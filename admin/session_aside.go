@@ -1,0 +1,108 @@
+package admin
+
+import (
+	"fmt"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"precept/feedback"
+	"precept/store"
+)
+
+// rewardOf is what the session was worth, and who said so.
+func rewardOf(t *store.Transcript) g.Node {
+	from, r := "nobody has told", &t.Rewarded
+	if r.Value != nil {
+		from = fmt.Sprintf("from tier %d, by %s", r.Tier, r.Definition)
+		if r.Counted != nil {
+			from += "; counted"
+		} else if !t.Closed {
+			from += "; counted when the session closes"
+		}
+	}
+	return section(
+		"reward", "Reward",
+		h.P(
+			h.Strong(h.Class(toneOf(t.Verdict)), g.Text(fixed(r.Value, 2))), space(),
+			h.Span(h.Class("quiet"), quoted(from)),
+		),
+		g.If(len(r.Sources) > 0, h.Ul(h.Class("sources"), some(r.Sources, h.Li, sourceItem))),
+	)
+}
+
+// sourceItem is what somebody or something told of the session.
+func sourceItem(x store.SourceItem) g.Node {
+	told := fmt.Sprintf(" %.2f by %s", x.Score, x.Source)
+	if x.Rater != "" {
+		told += " (" + x.Rater + ")"
+	}
+	if x.Rule != "" {
+		told += ", rule " + x.Rule
+	}
+	if x.Turn != 0 {
+		told += fmt.Sprintf(", turn %d", x.Turn)
+	}
+	return h.Li(
+		g.If(x.Decides, h.Class("decides")),
+		h.Strong(g.Text(x.Type)), quoted(told+", "), timeOf(x.At),
+		g.If(x.Decides, g.Group{space(), h.Span(h.Class("slug"), g.Text("decides"))}),
+		g.If(x.Comment != "", g.Group{h.Br(), h.Q(quoted(x.Comment))}),
+	)
+}
+
+// rateForm is the form for a person's word.
+func rateForm(f frame, id string) g.Node {
+	button := func(kind, text string) g.Node {
+		return h.Button(h.Name("type"), h.Value(kind), g.Text(text))
+	}
+	return section("rate", "Your word", h.Form(
+		h.Method("post"), h.Action(f.session(id, "rate")), h.Class("rate"), f.csrf(),
+		h.Label(h.For("comment"), g.Text("Comment")),
+		h.Input(h.ID("comment"), h.Name("comment"), h.MaxLength("4096")),
+		h.Span(
+			h.Class("buttons"),
+			button(feedback.TypeApproval, "It was right"), button(feedback.TypeRejection, "It was wrong"),
+		),
+	))
+}
+
+// coins are the lessons that were picked, and how their coins fell.
+func coins(f frame, picks []store.PickItem) g.Node {
+	if len(picks) == 0 {
+		return section("coins", "Its coins", quiet(g.Text("No lesson was picked in it.")))
+	}
+	return section("coins", "Its coins", scroll(labelledBy("coins"), h.Table(
+		columns(words("Lesson", "Fell"), column(word("propensity")), numbers("Turn")),
+		h.TBody(some(picks, lastRow, func(p store.PickItem) g.Node {
+			fell := when(p.Injected, g.Text("injected"), h.Span(h.Class("quiet"), g.Text("withheld")))
+			return h.Tr(
+				rowHead(h.Class("wrap"), h.A(h.Href(f.lesson(p.Slug)), quoted(p.Slug))),
+				wordCells(fell), numberCells(fixed(&p.Propensity, 2), count(p.Turn)),
+			)
+		})),
+	)))
+}
+
+func aboutSession(x *store.SessionItem) g.Node {
+	one := func(name string, value g.Node) g.Node { return g.Group{h.Dt(g.Text(name)), h.Dd(value)} }
+	return section("about", "About it", h.Dl(
+		h.Class("about"),
+		one("Id", code(x.ID)), one("Recognised by", quoted(x.Method)), one("Tenant", quoted(x.Tenant)),
+		one("Follow it", code("precept watch "+x.ID)),
+	))
+}
+
+// forgetForm is the form that deletes the session.
+func forgetForm(f frame, id string) g.Node {
+	return section(
+		"delete", "Delete",
+		quiet(g.Text("Its record, turns, samples and feedback are deleted here and in memory. What it added to "+
+			"the lessons' counts stays: sums, which name nobody. It cannot be undone.")),
+		h.Form(
+			h.Method("post"), h.Action(f.session(id, "forget")), f.csrf(),
+			tick("I am sure", h.Name("sure"), h.Value("yes"), h.Required()),
+			h.Button(h.Class("danger"), g.Text("Delete this session")),
+		),
+	)
+}

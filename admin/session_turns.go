@@ -1,0 +1,114 @@
+package admin
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"precept/sample"
+	"precept/store"
+)
+
+// turn is one exchange.
+func turn(t *store.TurnItem) g.Node {
+	name := fmt.Sprintf("Turn %d", t.Turn)
+	facts := " · " + short(t.Model) + " · " + fixed(new(t.LatencyMS/1000), 2) + " s"
+	if t.Input > 0 {
+		facts += " · " + count(t.Input) + " tokens in (" + count(t.Cached) + " cached), " + count(t.Output) + " out"
+	}
+	return h.Article(
+		h.Class("turn"), labelled(name),
+		h.Header(
+			h.H3(g.Text(name)),
+			h.Span(h.Class("quiet"), timeOf(t.At, g.Attr("data-fine")), quoted(facts)),
+			g.Map(unusual(t), func(mark string) g.Node { return h.Span(h.Class("mark"), g.Text(mark)) }),
+		),
+		g.If(t.Hidden, warning("This turn names a path that has opted out since it was kept. It is not shown.")),
+		g.Map(t.Entries, func(e store.Entry) g.Node { return entryNode(&e) }),
+	)
+}
+
+// unusual is what a turn has that most have not.
+func unusual(t *store.TurnItem) (marks []string) {
+	if t.Outcome != sample.Complete {
+		marks = append(marks, strings.ReplaceAll(t.Outcome, "_", " "))
+	}
+	if t.Status >= 400 {
+		marks = append(marks, "status "+count(t.Status))
+	}
+	if t.Loops > 0 {
+		marks = append(marks, "loop")
+	}
+	if t.Truncated {
+		marks = append(marks, "copy cut at limits.capture_bytes")
+	}
+	if redacted := sum(t.Redacted); redacted > 0 {
+		marks = append(marks, count(redacted)+" redacted")
+	}
+	return marks
+}
+
+// entryNode is one thing that was said.
+func entryNode(e *store.Entry) g.Node {
+	class, label := whose(e)
+	text := e.Text
+	if e.Kind == store.KindBlock {
+		text = strings.TrimRight(text, "\n")
+	}
+	words := g.If(text != "", prose(text))
+	if folded := e.Kind == sample.SaidSystem || len(e.Text) > foldFrom; folded {
+		words = h.Details(h.Summary(quoted(firstLine(e.Text))), prose(text))
+	}
+	aside := func(text string) g.Node { return g.Group{space(), h.Span(h.Class("quiet"), quoted(text))} }
+	return h.Div(
+		h.Class("said "+class),
+		h.Div(
+			h.Class("who"), quoted(label),
+			some(e.Slugs, h.Span, func(slug string) g.Node { return g.Group{space(), h.Span(h.Class("slug"), quoted(slug))} }),
+			g.If(e.Again, aside("inserted anew after the agent had shortened its history")),
+			g.If(e.Chance != 0, aside(fmt.Sprintf("it had a chance of %.2f to be shown", e.Chance))),
+			g.If(e.Rule != "", aside("(seen by "+e.Rule+")")),
+		),
+		words,
+		g.If(e.Cut > 0, quiet(g.Textf("%d further bytes are not shown; an export has them.", e.Cut))),
+	)
+}
+
+// whose says in words who or what said something, and the class of its block.
+func whose(e *store.Entry) (class, label string) {
+	switch e.Kind {
+	case store.KindBlock:
+		return e.Kind, when(e.Loop, "loop warning, inserted by precept", "inserted by precept")
+	case store.KindWithheld:
+		control := "not shown: this session is a control"
+		return "ghost", when(e.Why == "control", control, "withheld by a coin")
+	case sample.EventCall:
+		return e.Kind, "call of " + e.Tool
+	case sample.SaidResult:
+		label = "answer of " + cmp.Or(e.Tool, "a tool")
+		switch e.Outcome {
+		case "", "ok":
+			return e.Kind, label
+		case "error":
+			return "result error", label + ": failed"
+		default:
+			return e.Kind, label + ": " + e.Outcome
+		}
+	case store.KindError:
+		return e.Kind, "error of the upstream"
+	default:
+		return e.Kind, e.Kind
+	}
+}
+
+// foldFrom is how long a text is shown whole, in bytes.
+const foldFrom = 1200
+
+// firstLine is the beginning of a text, for its fold.
+func firstLine(text string) string {
+	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+	return cut(text, 90)
+}

@@ -1,0 +1,96 @@
+package admin_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/admin"
+	"precept/backtest"
+	"precept/configs"
+	"precept/lesson"
+	"precept/report"
+	"precept/sample"
+	"precept/store"
+)
+
+// pageMost is what a page may weigh, whatever there is.
+const pageMost = 1 << 20
+
+// Whatever somebody has made of it, 10,000 lessons or texts of a MiB, a page is of a size that a
+// browser shows at once, and says what it leaves out.
+func TestPagesAreBounded(t *testing.T) {
+	huge := strings.Repeat("lorem ipsum ", 1<<20/12)
+	long := strings.Repeat("x", 1<<20)
+	lessons := func(state lesson.State) func(*full, *admin.Options) {
+		return func(f *full, _ *admin.Options) {
+			var all []*lesson.Lesson
+			f.report.Lessons = nil
+			for i := range 10_000 {
+				slug := fmt.Sprintf("l-%05d", i)
+				all = append(all, &lesson.Lesson{Slug: slug, State: state})
+				row := report.Row{Slug: slug, Arm: slug, State: string(state), Verdict: report.Unproven, Picked: 1, Effect: new(0.1), Lo: new(0.0), Hi: new(0.2)}
+				for range 60 {
+					row.Days = append(row.Days, report.Band{Date: "2026-04-01", Effect: 0.1})
+				}
+				f.report.Lessons = append(f.report.Lessons, row)
+			}
+			f.book, f.findings = lesson.NewBook(all), nil
+		}
+	}
+	wordy := func(f *full, _ *admin.Options) {
+		l := &lesson.Lesson{Slug: "word", Title: long, Body: huge, State: lesson.Candidate}
+		l.Trigger.Description = long
+		for i := range 5000 {
+			l.Trigger.Keywords = append(l.Trigger.Keywords, fmt.Sprint("a keyword of some length ", i))
+			l.Evidence = append(l.Evidence, lesson.Evidence{Ref: fmt.Sprint("s-", i), Note: "it went wrong"})
+			f.findings = append(f.findings, lesson.Finding{Message: fmt.Sprint("something is not right at ", i)})
+			f.events = append(f.events, lesson.Event{Slug: "word", Action: "edit", By: fmt.Sprint("agent ", i)})
+			f.report.Lessons = append(f.report.Lessons, report.Row{Slug: "word", Arm: fmt.Sprint("word@", i), State: "edited"})
+			f.backtest.Words = append(f.backtest.Words, backtest.Word{Word: fmt.Sprint("word ", i), Sessions: i})
+		}
+		f.book = lesson.NewBook([]*lesson.Lesson{l})
+	}
+	said := func(f *full, _ *admin.Options) {
+		f.one.Name, f.one.Agent, f.one.Model, f.one.Said = long, long, long, nil
+		for i := range store.TurnsShown {
+			f.one.Said = append(f.one.Said, store.TurnItem{Turn: i, Model: long, Entries: []store.Entry{{Kind: "user", Text: "hello"}}})
+		}
+		for i := range 5000 {
+			f.one.Picks = append(f.one.Picks, store.PickItem{Slug: fmt.Sprint("l-", i)})
+			f.one.Rewarded.Sources = append(f.one.Rewarded.Sources, store.SourceItem{})
+			f.one.Injected = append(f.one.Injected, fmt.Sprint("l-", i))
+		}
+	}
+	listed := func(f *full, _ *admin.Options) {
+		f.list.Sessions, f.samples.Samples = nil, nil
+		for range store.DefaultRows {
+			x := store.SessionItem{ID: "s-1", Name: long, Agent: long, Model: long}
+			for i := range 500 {
+				x.Injected = append(x.Injected, fmt.Sprintf("a-lesson-of-some-length-%d", i))
+			}
+			f.list.Sessions = append(f.list.Sessions, x)
+			f.samples.Samples = append(f.samples.Samples, store.SampleItem{Agent: long, Sample: sample.Sample{
+				ID: "x", Input: map[string]any{"text": huge}, Output: map[string]any{"text": huge},
+			}})
+		}
+	}
+	ill := func(f *full, _ *admin.Options) {
+		f.health.Fault, f.health.Store.Trouble, f.health.Started = long, long, time.Unix(1e9, 0)
+		f.health.Config = []configs.Setting{{Path: "key", Value: long, Default: "x", Changed: true}}
+		f.figures = []admin.Figure{{Name: "Store", Value: long, Bad: true}}
+	}
+	for name, c := range map[string]struct {
+		target string
+		change func(*full, *admin.Options)
+	}{
+		"overview": {"/", lessons(lesson.Active)}, "ill overview": {"/", ill}, "lessons": {"/lessons", lessons(lesson.Active)},
+		"queue": {"/queue", lessons(lesson.Candidate)}, "wordy queue": {"/queue?backtest=word", wordy}, "lesson": {"/lessons/word?backtest=1", wordy},
+		"session": {"/sessions/s-1", said}, "sessions": {"/sessions", listed}, "samples": {"/samples", listed}, "health": {"/health", ill},
+	} {
+		if page := onPage(t, c.target, c.change); len(page) > pageMost {
+			t.Errorf("%s: a page of %d KiB", name, len(page)>>10)
+		}
+	}
+}

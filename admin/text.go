@@ -1,0 +1,174 @@
+package admin
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// when is one thing or another.
+func when[T any](condition bool, then, otherwise T) T {
+	if condition {
+		return then
+	}
+	return otherwise
+}
+
+// none stands where there is nothing to show yet.
+const none = "–"
+
+// count writes a number of things, in groups of three digits from five digits on.
+func count[N int | int64](n N) string {
+	text := strconv.FormatInt(int64(n), 10)
+	if len(text) < 5 {
+		return text
+	}
+	var b strings.Builder
+	for i, r := range text {
+		if left := len(text) - i; i > 0 && left%3 == 0 && text[i-1] != '-' {
+			b.WriteRune('\u202f') // a thin space that does not break
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// sum adds up counts.
+func sum[N int | int64](counts map[string]N) (n N) {
+	for _, x := range counts {
+		n += x
+	}
+	return n
+}
+
+// plural is the word for one thing or for several.
+func plural[N int | int64](n N, one, several string) string { return when(n == 1, one, several) }
+
+// things writes a number of things with their name: 1 lesson, 2 lessons.
+func things[N int | int64](n N, name string) string {
+	return count(n) + " " + plural(n, name, name+"s")
+}
+
+// chance writes a probability. Nothing is certain, however it would be rounded.
+func chance(p float64) string {
+	switch {
+	case p < 0.005:
+		return "< 1%"
+	case p > 0.995:
+		return "> 99%"
+	}
+	return percent(p)
+}
+
+func percent(x float64) string { return strconv.FormatFloat(x*100, 'f', 0, 64) + "%" }
+
+// money writes a price of tokens, of which a million are the unit.
+func money(millionth float64) string {
+	x := millionth / 1e6
+	return strconv.FormatFloat(x, 'f', when(x < 1, 4, 2), 64)
+}
+
+// bytesOf writes a size with its unit.
+func bytesOf(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	x, i := float64(n), 0
+	for x >= 1024 && i < len(units)-1 {
+		x, i = x/1024, i+1
+	}
+	if i == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", x, units[i])
+}
+
+// fixed writes a number with so many digits behind the point.
+func fixed(x *float64, digits int) string {
+	if x == nil {
+		return none
+	}
+	return strconv.FormatFloat(*x, 'f', digits, 64)
+}
+
+// points writes an effect in points of reward: 0.05 is +5.0.
+func points(x *float64) string {
+	if x == nil {
+		return none
+	}
+	return withSign(*x*100, 1)
+}
+
+// signed writes a number of sessions.
+func signed(x float64) string {
+	if text := withSign(x, 0); text != "+0" {
+		return text
+	}
+	return "0"
+}
+
+func withSign(x float64, digits int) string {
+	text := fmt.Sprintf("%+.*f", digits, x)
+	if strings.Trim(text, "-0.") == "" {
+		text = "+" + text[1:]
+	}
+	return strings.Replace(text, "-", "−", 1)
+}
+
+// visible shows what a text would hide: characters that turn the writing round, that take no room,
+// or that move a terminal's cursor become names in angle quotes. What stands between them is what
+// was stored.
+func visible(text string) string {
+	if strings.IndexFunc(text, hides) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\x1b':
+			b.WriteString("‹ESC›")
+		case hides(r):
+			fmt.Fprintf(&b, "‹U+%04X›", r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// textMost is how much of one text a page shows, in bytes.
+const textMost = 64 << 10
+
+// bounded is the beginning of a text, of so many bytes, and how many more there are.
+func bounded(text string, most int) string {
+	rest := len(text) - most
+	if rest <= 0 {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + fmt.Sprintf("\n… %d further bytes", rest)
+}
+
+// short is a name that has its place in a line: agents and models can be called anything.
+func short(text string) string { return cut(text, 48) }
+
+// cut is the beginning of a text, of so many characters at most.
+func cut(text string, most int) string {
+	if r := []rune(text); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return text
+}
+
+// Visible is the same for a terminal.
+func Visible(text string) string { return visible(strings.ToValidUTF8(text, "\uFFFD")) }
+
+// hides says that a character is not seen, or changes what is seen of others. Joiners stay: emoji
+// and Indic scripts are made with them.
+func hides(r rune) bool {
+	switch r {
+	case '\n', '\t', '\u200d', '\u200c':
+		return false
+	case '\u2028', '\u2029', '\ufeff', '\u00ad', '\u034f', '\u115f', '\u1160', '\u3164', '\uffa0':
+		return true
+	}
+	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r >= 0xE0000 && r <= 0xE0FFF
+}
