@@ -1,74 +1,42 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"maps"
 	"slices"
-	"sync/atomic"
 
 	"precept/session"
 )
 
 // Echoes come several a turn and are hardly ever asked for: the threads in use stand in memory
-// elsewhere, and here is only what a restart must not lose. As rows of a B-tree with random keys
-// they would cost fifteen times as much (docs/decisions/0032-echoes.md). So they are appended to
-// a log, one row a batch; when the log has grown to Options.EchoLog, it is sorted into a run of
-// blocks that is never changed again. Memory holds the log's entries, and of each run a Bloom
-// filter and the first key of each block.
-//
-// Runs are dropped when they are too old (Retain) or too many: of the oldest four million echoes
-// the next ones are forgotten. Entries name sessions by number, and numbers are never used again,
-// so that the echoes of a session that was forgotten lead nowhere from that moment on.
-const maxRuns = 128
+// elsewhere, and here is only what a restart must not lose. Their keys are hashes, so that in one
+// large B-tree each would change a page of its own, on the disk and in the log. The primary key of
+// the table therefore begins with a generation: what is written lands in the newest one, which fits
+// into the cache, and a look-up asks all of them (docs/decisions/0032-echoes.md).
+const (
+	echoesPerKey   = 4
+	generationSize = 64 << 10 // echoes, about 1.7 MiB
+	generations    = 64       // the oldest is deleted to make room for another one
+)
 
-// echoes is what memory holds. It is never changed: readers go on with the one they have.
-type echoes struct {
-	log  [][]entry // each folded; sizes fall by halves at least, so that there are few
-	size int       // entries in the log
-	runs []*run    // oldest first
-}
+// generation is the one that is written to. It belongs to whoever has the writing connection.
+type generation struct{ number, size int64 }
 
-// echoBook is the one in force. The writer replaces it after its transaction was committed.
-type echoBook struct{ atomic.Pointer[echoes] }
-
-// with adds a batch to the log's entries, merging it with smaller ones.
-func (e *echoes) with(batch []entry) *echoes {
-	log := slices.Clone(e.log)
-	for n := len(log); n > 0 && len(log[n-1]) < 2*len(batch); n = len(log) {
-		batch = fold(slices.Concat(log[n-1], batch))
-		log = log[:n-1]
-	}
-	size := len(batch)
-	for _, l := range log {
-		size += len(l)
-	}
-	return &echoes{log: append(log, batch), size: size, runs: e.runs}
-}
-
-func loadEchoes(c *conn) (*echoes, error) {
-	e := &echoes{}
-	var err error
-	if e.runs, err = loadRuns(c); err != nil {
-		return nil, err
-	}
-	list, err := readLog(c)
-	if err != nil || len(list) == 0 {
-		return e, err
-	}
-	return e.with(list), nil
-}
-
-func readLog(c *conn) (list []entry, err error) {
-	err = c.query("SELECT v FROM echo_log ORDER BY rid", func(row []driver.Value) (err error) {
-		list, err = unpackEntries(list, blob(row[0]))
-		return err
+// newestGeneration finds the one that the last run wrote to.
+func newestGeneration(c *conn) (g generation, err error) {
+	_, err = c.one("SELECT gen, count(*) FROM echoes WHERE gen = (SELECT max(gen) FROM echoes) GROUP BY gen", func(row []driver.Value) error {
+		g = generation{integer(row[0]), integer(row[1])}
+		return nil
 	})
-	return fold(list), err
+	return g, err
 }
 
 // FindEcho finds the sessions that the keys went by in, newest first, at most four a key. Keys
-// without any are left out. A store that was opened for reading knows the echoes of the moment when
-// it was opened.
+// without any are left out.
 func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	return read(ctx, s, func(c *conn) (map[session.EchoKey][]session.ID, error) {
 		found := map[session.EchoKey][]session.ID{}
@@ -76,54 +44,36 @@ func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.Echo
 		if err != nil || n == 0 {
 			return found, err
 		}
-		book := s.echoes.Load()
+		asked := make(map[int64]session.EchoKey, len(keys))
 		for _, k := range keys {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			ids, err := book.find(c, n, echoKey(n, k))
-			if err != nil {
-				return nil, err
-			}
-			if len(ids) > 0 {
-				found[k] = ids
-			}
+			asked[echoKey(n, k)] = k
 		}
-		return found, nil
+		list, err := json.Marshal(slices.Collect(maps.Keys(asked)))
+		if err != nil {
+			return nil, err
+		}
+		err = c.query(`WITH RECURSIVE g(gen) AS (SELECT min(gen) FROM echoes
+			  UNION ALL SELECT (SELECT min(gen) FROM echoes WHERE gen > g.gen) FROM g WHERE gen IS NOT NULL)
+			SELECT e.k, s.id FROM g CROSS JOIN json_each(?) j CROSS JOIN echoes e ON e.gen = g.gen AND e.k = j.value
+			CROSS JOIN sessions s USING(sid) WHERE s.tenant = ? ORDER BY e.at DESC, e.sid DESC`, func(row []driver.Value) error {
+			k, id := asked[integer(row[0])], toID(blob(row[1]))
+			if ids := found[k]; len(ids) < echoesPerKey && !slices.Contains(ids, id) {
+				found[k] = append(ids, id)
+			}
+			return ctx.Err()
+		}, string(list), n)
+		return found, err
 	})
 }
 
-func (e *echoes) find(c *conn, tenant, key int64) (ids []session.ID, err error) {
-	var list []entry
-	for _, l := range e.log {
-		list = append(list, withKey(l, key)...)
-	}
-	for _, r := range e.runs {
-		if list, err = r.find(c, key, list); err != nil {
-			return nil, err
-		}
-	}
-	newestFirst(list)
-	for i, e := range list {
-		if slices.ContainsFunc(list[:i], func(o entry) bool { return o.sid == e.sid }) {
-			continue
-		}
-		_, err := c.one("SELECT id FROM sessions WHERE sid = ? AND tenant = ?", func(row []driver.Value) error {
-			ids = append(ids, toID(blob(row[0])))
-			return nil
-		}, e.sid, tenant)
-		if err != nil || len(ids) == echoesPerKey {
-			return ids, err
-		}
-	}
-	return ids, nil
-}
+const putEcho = "INSERT INTO echoes(gen, k, sid, at) VALUES(?, ?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at WHERE excluded.at > at"
 
-// putEchoes appends a batch to the log, and sorts the log into a run when it is long enough.
+// putEchoes writes a batch into the newest generation, and begins another one when it is full.
 func (t *tx) putEchoes(list []session.Echo) error {
 	if len(list) == 0 {
 		return nil
 	}
+	type entry struct{ key, sid, at int64 }
 	batch := make([]entry, 0, len(list))
 	for _, e := range list {
 		tenant, err := t.tenant(e.Tenant)
@@ -134,65 +84,83 @@ func (t *tx) putEchoes(list []session.Echo) error {
 		if err != nil {
 			return err
 		}
-		batch = append(batch, entry{echoKey(tenant, e.Key), micros(e.At), sid})
+		batch = append(batch, entry{echoKey(tenant, e.Key), sid, micros(e.At)})
 	}
-	batch = fold(batch)
-	if _, err := t.exec("INSERT INTO echo_log(v) VALUES(?)", packEntries(batch)); err != nil {
+	slices.SortFunc(batch, func(a, b entry) int { return cmp.Compare(a.key, b.key) }) // neighbours lie on one page
+	g := t.s.newest
+	for _, e := range batch {
+		if _, err := t.exec(putEcho, g.number, e.key, e.sid, e.at); err != nil {
+			return err
+		}
+	}
+	if g.size += int64(len(batch)); g.size >= generationSize {
+		if err := t.fold(g.number); err != nil {
+			return err
+		}
+		g = generation{number: g.number + 1}
+	}
+	t.done = append(t.done, func() { t.s.newest = g })
+	return nil
+}
+
+// fold leaves in a full generation what FindEcho may tell of it, so that a key that goes by in
+// every session takes no more room than others, and lets go of the generation that is too old.
+func (t *tx) fold(gen int64) error {
+	_, err := t.exec(`DELETE FROM echoes WHERE gen = ?1 AND (k, sid) IN (SELECT k, sid FROM
+		(SELECT k, sid, row_number() OVER (PARTITION BY k ORDER BY at DESC, sid DESC) AS place FROM echoes WHERE gen = ?1) WHERE place > ?2)`,
+		gen, int64(echoesPerKey))
+	if err == nil {
+		_, err = t.exec("DELETE FROM echoes WHERE gen <= ?", gen-generations)
+	}
+	return err
+}
+
+// dropOldEchoes deletes the generations, the oldest first, that hold nothing from after the given
+// time.
+func (s *Store) dropOldEchoes(ctx context.Context, before int64) error {
+	return s.eachGeneration(ctx, "retain echoes", func(t *tx, gen int64) error {
+		n, err := t.number("SELECT 1 FROM echoes WHERE gen = ? AND at >= ? LIMIT 1", gen, before)
+		if err == nil && n != 0 {
+			err = errStop
+		}
+		if err == nil {
+			_, err = t.exec("DELETE FROM echoes WHERE gen = ?", gen)
+		}
+		return err
+	})
+}
+
+// dropEchoes deletes the echoes of forgotten sessions. They lead nowhere already, since a session's
+// number is never used again; but what was forgotten shall not be recognisable either.
+func (s *Store) dropEchoes(ctx context.Context, gone []int64) error {
+	list, err := json.Marshal(gone)
+	if err != nil || len(gone) == 0 {
 		return err
 	}
-	book := t.s.echoes.Load().with(batch)
-	if book.size >= t.s.opt.EchoLog {
-		var err error
-		if book, err = t.sortLog(book.runs); err != nil {
-			return err
-		}
-	}
-	t.done = append(t.done, func() { t.s.echoes.Store(book) })
-	return nil
+	return s.eachGeneration(ctx, "forget echoes", func(t *tx, gen int64) error {
+		_, err := t.exec("DELETE FROM echoes WHERE gen = ? AND sid IN (SELECT value FROM json_each(?))", gen, string(list))
+		return err
+	})
 }
 
-// sortLog makes a run of the log.
-func (t *tx) sortLog(runs []*run) (*echoes, error) {
-	list, err := readLog(t.conn)
-	if err != nil {
-		return nil, err
-	}
-	id, err := t.number("SELECT coalesce(max(run), 0) + 1 FROM echo_runs")
-	if err != nil {
-		return nil, err
-	}
-	r := newRun(id, list)
-	if err := r.store(t.conn, list); err != nil {
-		return nil, err
-	}
-	if _, err := t.exec("DELETE FROM echo_log"); err != nil {
-		return nil, err
-	}
-	runs = append(slices.Clone(runs), r)
-	for len(runs) > maxRuns {
-		if err := dropRun(t.conn, runs[0].id); err != nil {
-			return nil, err
+// eachGeneration runs fn for each generation, the oldest first, in a transaction of its own: the
+// recorder gets its turn in between. errStop ends it.
+func (s *Store) eachGeneration(ctx context.Context, op string, fn func(t *tx, gen int64) error) error {
+	for last := int64(-1); ; {
+		var gen int64
+		err := s.update(ctx, op, func(t *tx) (err error) {
+			gen, err = t.number("SELECT coalesce(min(gen), -1) FROM echoes WHERE gen > ?", last)
+			if err == nil && gen >= 0 {
+				err = fn(t, gen)
+			}
+			return err
+		})
+		if gen < 0 || errors.Is(err, errStop) {
+			return nil
 		}
-		runs = runs[1:]
-	}
-	return &echoes{runs: runs}, nil
-}
-
-// dropOldEchoes drops the runs whose newest echo is from before the given time.
-func (t *tx) dropOldEchoes(before int64) error {
-	book := t.s.echoes.Load()
-	kept := make([]*run, 0, len(book.runs))
-	for _, r := range book.runs {
-		if r.newest >= before {
-			kept = append(kept, r)
-			continue
-		}
-		if err := dropRun(t.conn, r.id); err != nil {
+		if err != nil {
 			return err
 		}
+		last = gen
 	}
-	if len(kept) < len(book.runs) {
-		t.done = append(t.done, func() { t.s.echoes.Store(&echoes{log: book.log, size: book.size, runs: kept}) })
-	}
-	return nil
 }

@@ -1,8 +1,9 @@
 package sqlite
 
 import (
+	"cmp"
 	"encoding/binary"
-	"fmt"
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
@@ -10,14 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"precept/session"
 )
 
 func openTest(t *testing.T, path string) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), Options{Path: path, EchoLog: 3000})
+	s, err := Open(t.Context(), Options{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,15 +53,30 @@ func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 	}
 }
 
-// Echoes by the ten thousand, over several runs, the log and a reopening: the answers are those of
-// a plain map.
-func TestEchoRuns(t *testing.T) {
+// overflow lets the next batch of echoes fill its generation.
+func overflow(s *Store) { s.newest.size = generationSize }
+
+// echoRowsOf counts the rows of echoes of which a condition holds.
+func echoRowsOf(t *testing.T, s *Store, where string, args ...any) int64 {
+	t.Helper()
+	n, err := read(t.Context(), s, func(c *conn) (int64, error) {
+		return c.number("SELECT count(*) FROM echoes WHERE "+where, args...)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Echoes by the ten thousand, over several generations and a reopening: the answers are those of a
+// plain map.
+func TestEchoGenerations(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
 	rng := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // a test repeats itself
 	m, at := model{}, 0
 	start := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
-	for range 40 {
+	for round := range 40 {
 		var b session.Batch
 		for range 300 {
 			at++
@@ -83,44 +97,49 @@ func TestEchoRuns(t *testing.T) {
 			m[k][n] = max(m[k][n], when)
 			b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: k, ID: testID(n), At: start.Add(time.Duration(when) * time.Millisecond)})
 		}
+		if round%9 == 8 {
+			overflow(s)
+		}
 		if err := s.Write(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
-	}
-	book := s.echoes.Load()
-	if len(book.runs) < 2 || len(book.log) == 0 || len(book.log) > 16 {
-		t.Fatalf("%d runs, %d parts of the log: the test proves nothing", len(book.runs), len(book.log))
 	}
 	keys := []session.EchoKey{1 << 50, 1 << 51}
 	for range 200 {
 		keys = append(keys, session.EchoKey(rng.IntN(3_100)))
 	}
 	checkModel(t, s, m, keys)
+	newest := s.newest
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s = openTest(t, path)
 	checkModel(t, s, m, keys)
+	if s.newest.number != newest.number || s.newest.number != 4 || s.newest.size == 0 {
+		t.Errorf("it goes on with %+v, and had come to %+v", s.newest, newest)
+	}
 
-	// Too old, they go: runs whole, the log when it is sorted.
+	if _, err := s.Retain(t.Context(), start.Add(time.Duration(at)*time.Millisecond/2)); err != nil {
+		t.Fatal(err)
+	}
+	if old, young := echoRowsOf(t, s, "gen < 1"), echoRowsOf(t, s, "gen > 2"); old != 0 || young == 0 {
+		t.Errorf("%d echoes of the oldest generation are left, %d of the newest ones", old, young)
+	}
 	if _, err := s.Retain(t.Context(), start.Add(1000*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(s.echoes.Load().runs); n != 0 {
-		t.Errorf("%d runs are left", n)
+	if n := echoRowsOf(t, s, "true"); n != 0 {
+		t.Errorf("%d echoes are left", n)
 	}
 	checkModel(t, s, model{}, keys)
 }
 
-// What a run of several blocks holds of other sessions is found as before when one session's
-// echoes were taken out of it: at once, and when the store was opened anew. Other runs stay.
-func TestRunsKeepWhatIsNotForgotten(t *testing.T) {
+// What a generation holds of other sessions is found as before when one session's echoes were taken
+// out of it: at once, and when the store was opened anew.
+func TestGenerationsKeepWhatIsNotForgotten(t *testing.T) {
 	const sessions, each = 10, 300
 	path := filepath.Join(t.TempDir(), "precept.db")
-	s, err := Open(t.Context(), Options{Path: path, EchoLog: sessions * each / 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := openTest(t, path)
 	m, keys := model{}, []session.EchoKey{}
 	for n := range sessions {
 		var b session.Batch
@@ -129,14 +148,14 @@ func TestRunsKeepWhatIsNotForgotten(t *testing.T) {
 			keys, m[k] = append(keys, k), map[int]int{n + 1: 1}
 			b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: k, ID: testID(n + 1), At: time.Unix(int64(n+1), 0)})
 		}
+		if n == sessions/2 {
+			overflow(s)
+		}
 		if err := s.Write(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := len(s.echoes.Load().runs); n != 2 {
-		t.Fatalf("%d runs: the test proves nothing", n)
-	}
-	for _, n := range []int{sessions, sessions - 1, sessions - 2} { // all of the second run
+	for _, n := range []int{1, 2, sessions} {
 		if ok, err := s.Forget(t.Context(), "default", testID(n)); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
@@ -145,122 +164,60 @@ func TestRunsKeepWhatIsNotForgotten(t *testing.T) {
 		}
 		checkModel(t, s, m, keys)
 	}
+	if n := echoRowsOf(t, s, "true"); n != (sessions-3)*each {
+		t.Errorf("%d echoes are left, want %d", n, (sessions-3)*each)
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	checkModel(t, openTest(t, path), m, keys)
 }
 
-func TestRunsAreBounded(t *testing.T) {
+// The oldest generation goes when there are too many, and a full one keeps of a key that goes by
+// in every session the newest four.
+func TestEchoesAreBounded(t *testing.T) {
+	const everywhere = 1 << 50
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
-	err := s.update(t.Context(), "test", func(x *tx) error {
-		var runs []*run
-		for range maxRuns + 5 {
-			if _, err := x.exec("INSERT INTO echo_log(v) VALUES(?)", packEntries([]entry{{1, 2, 3}})); err != nil {
-				return err
-			}
-			book, err := x.sortLog(runs)
-			if err != nil {
-				return err
-			}
-			runs = book.runs
+	for n := range generations + 5 {
+		var b session.Batch
+		for i := range 6 {
+			b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: everywhere, ID: testID(6*n + i), At: time.Unix(int64(6*n+i), 0)})
 		}
-		if len(runs) != maxRuns {
-			t.Errorf("%d runs", len(runs))
+		b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: session.EchoKey(n), ID: testID(6 * n), At: time.Unix(int64(6*n), 0)})
+		overflow(s)
+		if err := s.Write(t.Context(), b); err != nil {
+			t.Fatal(err)
 		}
-		for _, table := range []string{"echo_runs", "echo_blocks"} {
-			if n, err := x.number("SELECT count(*) FROM " + table); err != nil || n != maxRuns {
-				t.Errorf("%s: %d, %v", table, n, err)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	}
+	if n := echoRowsOf(t, s, "true"); n != generations*(echoesPerKey+1) {
+		t.Errorf("%d echoes, want %d", n, generations*(echoesPerKey+1))
+	}
+	last := generations + 4
+	found, err := s.FindEcho(t.Context(), "default", []session.EchoKey{4, 5, everywhere})
+	want := []session.ID{testID(6*last + 5), testID(6*last + 4), testID(6*last + 3), testID(6*last + 2)}
+	if err != nil || found[4] != nil || len(found[5]) != 1 || !slices.Equal(found[everywhere], want) {
+		t.Errorf("found %v, %v", found, err)
 	}
 }
 
-func TestFold(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		list := rapid.SliceOf(rapid.Custom(func(t *rapid.T) entry {
-			return entry{rapid.Int64Range(-3, 3).Draw(t, "key"), rapid.Int64Range(0, 9).Draw(t, "at"), rapid.Int64Range(1, 7).Draw(t, "sid")}
-		})).Draw(t, "list")
-		folded := fold(slices.Clone(list))
-		if !slices.IsSortedFunc(folded, compareEntries) {
-			t.Fatalf("not sorted: %v", folded)
-		}
-		latest := map[[2]int64]int64{} // of key and session
-		for _, e := range list {
-			k := [2]int64{e.key, e.sid}
-			if at, ok := latest[k]; !ok || e.at > at {
-				latest[k] = e.at
-			}
-		}
-		for key := int64(-3); key <= 3; key++ {
-			have := withKey(folded, key)
-			var times []int64
-			for k, at := range latest {
-				if k[0] == key {
-					times = append(times, at)
-				}
-			}
-			slices.SortFunc(times, func(a, b int64) int { return int(b - a) })
-			times = times[:min(len(times), echoesPerKey)]
-			if len(have) != len(times) {
-				t.Fatalf("key %d: %v, want times %v", key, have, times)
-			}
-			for i, e := range have {
-				if e.at != times[i] || latest[[2]int64{key, e.sid}] != e.at {
-					t.Fatalf("key %d: %v, want times %v", key, have, times)
-				}
-			}
-		}
-		if again, err := unpackEntries(nil, packEntries(folded)); err != nil || !slices.Equal(again, folded) {
-			t.Fatalf("unpacked: %v, %v", again, err)
-		}
-	})
-}
-
-// A run finds each of its keys wherever the block borders fall, and reads few blocks for keys that
-// it has not.
-func TestRun(t *testing.T) {
-	for _, n := range []int{0, 1, 2, blockEntries - 1, blockEntries, blockEntries + 1, 3*blockEntries + 7} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
-			var list []entry
-			for i := range n {
-				list = append(list, entry{int64(mix(uint64(i / 3))), int64(i), int64(i)})
-			}
-			list = fold(list)
-			err := s.update(t.Context(), "test", func(x *tx) error {
-				r := newRun(1, list)
-				if err := r.store(x.conn, list); err != nil {
-					return err
-				}
-				for i := range n {
-					key := int64(mix(uint64(i / 3)))
-					if have, err := r.find(x.conn, key, nil); err != nil || !slices.Equal(have, withKey(list, key)) {
-						t.Fatalf("key %d: %v, %v, want %v", i/3, have, err, withKey(list, key))
-					}
-				}
-				vain := 0
-				for i := range 10_000 {
-					if n > 0 && r.bloom.has(int64(mix(uint64(1_000_000+i)))) {
-						vain++
-					}
-				}
-				if n > 100 && vain > 100 {
-					t.Errorf("the filter lets %d of 10,000 unknown keys through", vain)
-				}
-				loaded, err := loadRuns(x.conn)
-				if err == nil && (len(loaded) != 1 || !slices.Equal(loaded[0].fences, r.fences) || !slices.Equal(loaded[0].bloom, r.bloom) || loaded[0].newest != r.newest) {
-					t.Errorf("loaded %+v, want %+v", loaded, r)
-				}
-				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-		})
+// A batch that is taken back takes its generation back: what comes next is written and found.
+func TestRefusedEchoesLeaveTheGenerationAlone(t *testing.T) {
+	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	overflow(s)
+	stop := errors.New("stop")
+	one := session.Echo{Tenant: "default", Key: 1, ID: testID(1), At: time.Unix(1, 0)}
+	err := s.update(t.Context(), "test", func(x *tx) error { return cmp.Or(x.putEchoes([]session.Echo{one}), stop) })
+	if !errors.Is(err, stop) {
+		t.Fatal(err)
+	}
+	if s.newest.number != 0 {
+		t.Errorf("generation %d begins with what was taken back", s.newest.number)
+	}
+	if err := s.Write(t.Context(), session.Batch{Echoes: []session.Echo{one}}); err != nil {
+		t.Fatal(err)
+	}
+	checkModel(t, s, model{1: {1: 1}}, []session.EchoKey{1})
+	if s.newest.number != 1 {
+		t.Errorf("generation %d, and the first one is full", s.newest.number)
 	}
 }

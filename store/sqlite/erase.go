@@ -39,7 +39,7 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 	if err != nil || sid == 0 {
 		return false, err
 	}
-	if err := s.dropEchoes(ctx, map[int64]bool{sid: true}); err != nil {
+	if err := s.dropEchoes(ctx, []int64{sid}); err != nil {
 		return true, err
 	}
 	return true, s.checkpoint(ctx, true)
@@ -49,7 +49,7 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 // waits for its exchanges. It says how many sessions there were. The tenant's name and its counters
 // stay. When it ends with an error, what was not deleted yet is still there: call it again.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
-	gone := map[int64]bool{}
+	var gone []int64
 	for after := []byte{}; ; {
 		victims, err := readOf(ctx, s, tenant, func(c *conn, n int64) (list []victim, err error) {
 			// Through the index alone: the rows of all other tenants would have to be read
@@ -80,7 +80,7 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 			return len(gone), err
 		}
 		for _, v := range victims {
-			gone[v.sid] = true
+			gone = append(gone, v.sid)
 		}
 	}
 	if err := s.dropParked(ctx, tenant); err != nil {

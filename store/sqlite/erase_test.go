@@ -74,60 +74,49 @@ func echoBytes(t *testing.T, s *Store, tenant string, n int) []byte {
 	if !ok {
 		t.Fatalf("the tenant %q has no number", tenant)
 	}
-	return binary.LittleEndian.AppendUint64(nil, uint64(echoKey(id, session.EchoKey(n))))
+	return binary.BigEndian.AppendUint64(nil, uint64(echoKey(id, session.EchoKey(n))))
 }
 
 func TestForgottenTenantIsGoneFromTheFiles(t *testing.T) {
 	const sessions = 70 // more than one step takes
-	for name, echoLog := range map[string]int{"echoes in the log": 0, "echoes in runs": 16} {
-		t.Run(name, func(t *testing.T) {
-			s, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "precept.db"), EchoLog: echoLog})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = s.Close() })
-			for n := range sessions {
-				fill(t, s, "gone", n+1)
-			}
-			const stays = 200
-			if err := s.Write(t.Context(), session.Batch{
-				Rows:   []session.Row{{Tenant: "stays", ID: testID(stays), Data: []byte("{}")}},
-				Echoes: []session.Echo{{Tenant: "stays", Key: stays, ID: testID(stays)}},
-			}); err != nil {
-				t.Fatal(err)
-			}
-			for _, needle := range [][]byte{[]byte(canary), echoBytes(t, s, "gone", 7)} {
-				if onDisk(t, s, needle) == 0 {
-					t.Fatalf("%q is not there before it is forgotten: this test finds nothing", needle)
-				}
-			}
-			if n, err := s.ForgetTenant(t.Context(), "gone"); n != sessions || err != nil {
-				t.Fatalf("forgot %d, %v", n, err)
-			}
-			if n := onDisk(t, s, []byte(canary)); n != 0 {
-				t.Errorf("the canary is still there %d times", n)
-			}
-			all := allFiles(t, s)
-			for n := range sessions {
-				if c := bytes.Count(all, echoBytes(t, s, "gone", n+1)); c != 0 {
-					t.Errorf("echo %d is still there %d times", n+1, c)
-				}
-			}
-			found, err := s.FindEcho(t.Context(), "stays", []session.EchoKey{stays})
-			if err != nil || len(found[stays]) != 1 {
-				t.Errorf("the other tenant's echo: %v, %v", found, err)
-			}
-		})
+	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	for n := range sessions {
+		fill(t, s, "gone", n+1)
+	}
+	const stays = 200
+	if err := s.Write(t.Context(), session.Batch{
+		Rows:   []session.Row{{Tenant: "stays", ID: testID(stays), Data: []byte("{}")}},
+		Echoes: []session.Echo{{Tenant: "stays", Key: stays, ID: testID(stays)}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, needle := range [][]byte{[]byte(canary), echoBytes(t, s, "gone", 7)} {
+		if onDisk(t, s, needle) == 0 {
+			t.Fatalf("%q is not there before it is forgotten: this test finds nothing", needle)
+		}
+	}
+	if n, err := s.ForgetTenant(t.Context(), "gone"); n != sessions || err != nil {
+		t.Fatalf("forgot %d, %v", n, err)
+	}
+	if n := onDisk(t, s, []byte(canary)); n != 0 {
+		t.Errorf("the canary is still there %d times", n)
+	}
+	all := allFiles(t, s)
+	for n := range sessions {
+		if c := bytes.Count(all, echoBytes(t, s, "gone", n+1)); c != 0 {
+			t.Errorf("echo %d is still there %d times", n+1, c)
+		}
+	}
+	found, err := s.FindEcho(t.Context(), "stays", []session.EchoKey{stays})
+	if err != nil || len(found[stays]) != 1 {
+		t.Errorf("the other tenant's echo: %v, %v", found, err)
 	}
 }
 
 // One session among many of its tenant, in memory and after the store was opened again.
 func TestForgottenSessionIsGoneFromTheFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
-	s, err := Open(t.Context(), Options{Path: path, EchoLog: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := openTest(t, path)
 	for n := range 30 {
 		at := time.Unix(int64(n), 0)
 		err := s.Write(t.Context(), session.Batch{

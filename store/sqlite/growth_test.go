@@ -21,7 +21,7 @@ import (
 // room after ten times as many of them.
 func TestGoneSessionsLeaveNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
-	s := open(t, sqlite.Options{Path: path, EchoLog: 64})
+	s := open(t, sqlite.Options{Path: path})
 	start := time.Date(2031, 5, 6, 0, 0, 0, 0, time.UTC)
 	const each = 40
 	round := func(n int) {
@@ -79,12 +79,12 @@ func live(t *testing.T, s *sqlite.Store, n int, now time.Time) {
 	must(s.Write(ctx, session.Batch{Exchanges: []sample.Exchange{{ID: "late" + sid.String(), Tenant: "default", Session: sid.String(), Turn: 2, At: now}}}))
 }
 
-// rowsOf counts the rows of every table but the log of echoes, which is sorted when it is long.
+// rowsOf counts the rows of every table.
 func rowsOf(t *testing.T, path string) map[string]int64 {
 	t.Helper()
 	db, counts := raw(t, path), map[string]int64{}
 	names := ""
-	err := db.QueryRowContext(t.Context(), "SELECT group_concat(name) FROM sqlite_schema WHERE type = 'table' AND name <> 'echo_log'").Scan(&names)
+	err := db.QueryRowContext(t.Context(), "SELECT group_concat(name) FROM sqlite_schema WHERE type = 'table'").Scan(&names)
 	for name := range strings.SplitSeq(names, ",") {
 		var n int64
 		if err == nil {

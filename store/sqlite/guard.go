@@ -40,7 +40,7 @@ func checkMagic(f *os.File) error {
 // at the start.
 func probe(c *conn) error {
 	for _, table := range []string{
-		"tenants", "sessions", "echo_log", "echo_runs", "echo_blocks", "exchanges", "samples", "feedback", "parked", "settled",
+		"tenants", "sessions", "echoes", "exchanges", "samples", "feedback", "parked", "settled",
 		"counters", "maxima", "priors", "meta", "totals", "unsettled", "aside", "parked_of",
 	} {
 		if _, err := c.number("SELECT count(*) FROM (SELECT 1 FROM " + table + " LIMIT 10)"); err != nil {

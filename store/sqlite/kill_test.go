@@ -40,7 +40,7 @@ func burst(dir, from string) error {
 		return err
 	}
 	defer l.Close() //nolint:errcheck // the process is killed
-	s, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(dir, "precept.db"), EchoLog: 600})
+	s, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(dir, "precept.db")})
 	if err != nil {
 		return err
 	}

@@ -39,9 +39,6 @@ type Options struct {
 	// MaxFeedback bounds a session's set of feedback, and what waits for one key
 	// (session.MostFeedback).
 	MaxFeedback int
-	// EchoLog is how many echoes are gathered before they are sorted, at 24 bytes of memory each
-	// (32,768).
-	EchoLog int
 }
 
 // Store is the embedded store. It is safe for concurrent use.
@@ -57,7 +54,7 @@ type Store struct {
 	closed  chan struct{}
 	once    sync.Once // of Close
 	tenants tenantNames
-	echoes  echoBook
+	newest  generation // of echoes
 	packer  packer
 	heard   *heard // nil: every session may be there
 }
@@ -114,9 +111,6 @@ func defaults(o Options) Options {
 	}
 	if o.MaxFeedback <= 0 {
 		o.MaxFeedback = session.MostFeedback
-	}
-	if o.EchoLog <= 0 {
-		o.EchoLog = 32 << 10
 	}
 	return o
 }
@@ -182,9 +176,8 @@ func (s *Store) begin(c *conn) error {
 	if err := probe(c); err != nil {
 		return err
 	}
-	book, err := loadEchoes(c)
-	s.echoes.Store(book)
-	if err == nil && s.opt.Exclusive {
+	var err error
+	if s.newest, err = newestGeneration(c); err == nil && s.opt.Exclusive {
 		s.heard, err = loadHeard(c)
 	}
 	return err
@@ -199,17 +192,10 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 	}
 	try := func(dsn string) (*Store, error) {
 		s := newStore(o, dsn)
-		book, err := read(ctx, s, func(c *conn) (*echoes, error) {
-			v, err := version(c)
-			if err == nil && v < schemaVersion {
-				err = fmt.Errorf("schema %d is older than this release's %d: start precept serve once to upgrade it", v, schemaVersion)
-			}
-			if err != nil {
-				return nil, err
-			}
-			return loadEchoes(c)
-		})
-		s.echoes.Store(book)
+		v, err := read(ctx, s, version)
+		if err == nil && v < schemaVersion {
+			err = fmt.Errorf("schema %d is older than this release's %d: start precept serve once to upgrade it", v, schemaVersion)
+		}
 		return s, err
 	}
 	s, err := try(readerDSN(o.Path, "ro"))

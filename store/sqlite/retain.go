@@ -14,7 +14,7 @@ const youngInARow = 4096
 // Retain deletes the sessions that were last seen before the given time, and says how many. It
 // works in steps of some milliseconds and looks at the context between them: with a context that
 // ends soon it does at least one step and returns the context's error when there is more to do. The
-// echoes of what it deletes lead nowhere at once, and are gone with their run.
+// echoes of what it deletes lead nowhere at once, and are gone with their generation.
 func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error) {
 	whole := context.WithoutCancel(ctx)
 	for last := int64(0); ; {
@@ -34,8 +34,7 @@ func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error)
 			break
 		}
 	}
-	err = s.update(whole, "retain", func(t *tx) error { return t.dropOldEchoes(micros(before)) })
-	if err != nil || n == 0 {
+	if err = s.dropOldEchoes(whole, micros(before)); err != nil || n == 0 {
 		return n, err
 	}
 	return n, s.checkpoint(whole, false)

@@ -1,16 +1,23 @@
 package sqlite
 
-import "fmt"
+import (
+	"cmp"
+	"database/sql/driver"
+	"encoding/binary"
+	"fmt"
+)
 
 const (
 	// applicationID marks the file as ours ("prcp"), so that a wrong path never makes us write into
 	// another's database.
 	applicationID = 0x70726370
 	// schemaVersion is what this release writes; see migrations.
-	schemaVersion = 8
+	schemaVersion = 9
 	// lateVersion is the first schema that notes which exchanges came after their session was
 	// settled; reopenVersion the first that has looked for those.
 	lateVersion, reopenVersion = 4, 6
+	// echoVersion is the first schema whose echoes are rows.
+	echoVersion = 9
 )
 
 // migrations returns the steps from each schema version to the next. A released step is never
@@ -39,7 +46,7 @@ CREATE TABLE sessions(sid INTEGER PRIMARY KEY AUTOINCREMENT, tenant INTEGER NOT 
 CREATE UNIQUE INDEX sessions_id ON sessions(id, tenant);
 CREATE INDEX sessions_open ON sessions(started, id) WHERE state = 1;
 
--- Appended to, one row a batch; sorted into a run when it has grown (see echoes.go).
+-- Of echoes, 24 bytes each: until schema 9.
 CREATE TABLE echo_log(rid INTEGER PRIMARY KEY, v BLOB NOT NULL);
 CREATE TABLE echo_runs(run INTEGER PRIMARY KEY, newest INTEGER NOT NULL, fences BLOB NOT NULL, bloom BLOB NOT NULL);
 CREATE TABLE echo_blocks(id INTEGER PRIMARY KEY, v BLOB NOT NULL);
@@ -90,7 +97,7 @@ CREATE INDEX aside_sid ON aside(sid);
 -- What the distiller has made of a session, and what it keeps of a tenant.
 CREATE TABLE marks(sid INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE notes(tenant INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY(tenant, key)) WITHOUT ROWID;
-`, reopen, newest, parkedOf}
+`, reopen, newest, parkedOf, echoRows}
 }
 
 // reopen makes those sessions due again, with their exchanges, that a release before called closed
@@ -131,6 +138,30 @@ CREATE TRIGGER parked_out AFTER DELETE ON parked BEGIN
 END;
 `
 
+// echoRows is the table of echoes (see echoes.go); what was in the tables before it is moved by
+// moveEchoes.
+const echoRows = `
+CREATE TABLE echoes(gen INTEGER NOT NULL, k INTEGER NOT NULL, sid INTEGER NOT NULL, at INTEGER NOT NULL,
+  PRIMARY KEY(gen, k, sid)) WITHOUT ROWID;
+`
+
+// moveEchoes takes the echoes of a release before out of its tables: up to 128 sorted runs, two of
+// which become a generation, and a log of what came after them. An echo was its key, its time and
+// its session's number there.
+func moveEchoes(c *conn) error {
+	err := c.query(`SELECT run / 2, v FROM (SELECT id >> 20 AS run, id, v FROM echo_blocks
+		UNION ALL SELECT (SELECT coalesce(max(run), 0) + 1 FROM echo_runs), rid, v FROM echo_log) ORDER BY run, id`, func(row []driver.Value) error {
+		for b := blob(row[1]); len(b) >= 24; b = b[24:] {
+			word := func(at int) int64 { return int64(binary.LittleEndian.Uint64(b[at:])) }
+			if _, err := c.exec(putEcho, integer(row[0]), word(0), word(16), word(8)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return cmp.Or(err, c.script("DROP TABLE echo_log; DROP TABLE echo_runs; DROP TABLE echo_blocks"))
+}
+
 // version reads whose file it is and what schema it has. A fresh file has neither.
 func version(c *conn) (int, error) {
 	app, err := c.number("PRAGMA application_id")
@@ -165,9 +196,14 @@ func migrate(c *conn) error {
 		if 0 < from && from < lateVersion && from+i+1 == reopenVersion {
 			step += late
 		}
-		script := fmt.Sprintf("BEGIN IMMEDIATE;\n%s\nPRAGMA application_id = %d;\nPRAGMA user_version = %d;\nCOMMIT;",
-			step, applicationID, from+i+1)
-		if err := c.script(script); err != nil {
+		err := c.script("BEGIN IMMEDIATE;\n" + step)
+		if err == nil && from+i+1 == echoVersion {
+			err = moveEchoes(c)
+		}
+		if err == nil {
+			err = c.script(fmt.Sprintf("PRAGMA application_id = %d;\nPRAGMA user_version = %d;\nCOMMIT;", applicationID, from+i+1))
+		}
+		if err != nil {
 			_ = c.script("ROLLBACK") // fails when there is nothing to roll back
 			return fmt.Errorf("migrate schema %d to %d: %w", from+i, from+i+1, err)
 		}

@@ -1,9 +1,12 @@
 package sqlite
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +19,10 @@ import (
 // undo is what takes a store from each schema back to the one before it.
 func undo() map[int][]string {
 	return map[int][]string{
+		9: {
+			"DROP TABLE echoes", "CREATE TABLE echo_log(rid INTEGER PRIMARY KEY, v BLOB)",
+			"CREATE TABLE echo_runs(run INTEGER PRIMARY KEY)", "CREATE TABLE echo_blocks(id INTEGER PRIMARY KEY, v BLOB)",
+		},
 		8: {"DROP TRIGGER parked_in", "DROP TRIGGER parked_out", "DROP TABLE parked_of"},
 		7: {"DROP INDEX sessions_newest", "DROP INDEX samples_newest"},
 		5: {"DROP TABLE marks", "DROP TABLE notes"},
@@ -54,6 +61,8 @@ func at(t *testing.T, path string, schema int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Two blocks of a run, and a log with a later time of one echo of it.
+	blocks := [3]string{oldEchoes(1, 20, 1, 2, 20, 1), oldEchoes(3, 20, 1), oldEchoes(3, 40, 1, 4, 40, 1, 4, 30, 1)}
 	script := strings.Join(migrations()[:schema], "\n") + fmt.Sprintf(`
 		PRAGMA application_id = %d; PRAGMA user_version = %d;
 		INSERT INTO tenants VALUES(1, 't');
@@ -69,11 +78,26 @@ func at(t *testing.T, path string, schema int) {
 		INSERT INTO maxima VALUES(1, 'arm', 'max', 7, 5);
 		INSERT INTO priors VALUES(1, 4, CAST('{}' AS BLOB));
 		INSERT INTO meta VALUES('salt', x'0102');
-		INSERT INTO totals VALUES('sessions', 1), ('exchanges', 1), ('samples', 1), ('feedback', 1), ('parked', 1);`,
-		applicationID, schema, key("x"), key("m"), key("f"), echoKey(1, 9), key("p"))
+		INSERT INTO totals VALUES('sessions', 1), ('exchanges', 1), ('samples', 1), ('feedback', 1), ('parked', 1);
+		INSERT INTO echo_runs VALUES(7, 20, x'', x'');
+		INSERT INTO echo_blocks VALUES(7 << 20, x'%x'), ((7 << 20) + 1, x'%x');
+		INSERT INTO echo_log(v) VALUES(x'%x');`,
+		applicationID, schema, key("x"), key("m"), key("f"), echoKey(1, 9), key("p"), blocks[0], blocks[1], blocks[2])
 	if err := errors.Join(c.script(script), c.close()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// oldEchoes are echoes as schema 8 kept them: keys of tenant 1, times and sessions.
+func oldEchoes(keysTimesSessions ...int64) string {
+	var b []byte
+	for i, n := range keysTimesSessions {
+		if i%3 == 0 {
+			n = echoKey(1, session.EchoKey(n))
+		}
+		b = binary.LittleEndian.AppendUint64(b, uint64(n))
+	}
+	return string(b)
 }
 
 // A store of any earlier schema keeps all that is in it, and takes what is new.
@@ -94,6 +118,10 @@ func TestMigrationsKeepWhatIsThere(t *testing.T) {
 		report("session", ok && string(row.Data) == `{"turns":3}` && !row.StandIn && row.Seen.UnixMicro() == 2000, row, err)
 		ex, err := s.Exchanges(ctx, "t", id)
 		report("exchanges", len(ex) == 1 && ex[0].ID == "x", ex, err)
+		found, err := s.FindEcho(ctx, "t", []session.EchoKey{1, 2, 3, 4, 5})
+		report("echoes", maps.EqualFunc(found, map[session.EchoKey][]session.ID{1: {id}, 2: {id}, 3: {id}, 4: {id}}, slices.Equal), found, err)
+		report("when they went by", echoRowsOf(t, s, "gen = 3 AND at = 20") == 3 && echoRowsOf(t, s, "gen = 4 AND at = 40") == 2, nil, nil)
+		report("where it goes on", s.newest == generation{4, 2}, s.newest, nil)
 		of, ok, err := s.SampleSession(ctx, "t", "m")
 		report("sample", ok && of == id, of, err)
 		a, err := s.Applied(ctx, "t", id)
