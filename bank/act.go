@@ -25,7 +25,7 @@ type Decision struct {
 // Act does to a lesson what was decided. Setting it in force runs the checks once more, and what
 // they refuse stays out.
 func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err error) {
-	err = b.change(ctx, func(s *shelf) (Change, error) {
+	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		old, _, err := s.get(slug)
 		if err == nil {
 			err = d.Seen.Check(old)
@@ -54,7 +54,7 @@ func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err 
 }
 
 // superseded tells which lessons are out of force now because this one is in it.
-func (s *shelf) superseded(l *lesson.Lesson, by string) []lesson.Event {
+func (s *snapshot) superseded(l *lesson.Lesson, by string) []lesson.Event {
 	if !l.State.Fires() {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (s *shelf) superseded(l *lesson.Lesson, by string) []lesson.Event {
 // Revise gives a program's lesson another text, in its own scope. It is quarantined again, or,
 // being the agent's own, in force for that agent. Slug, source and time of creation stay.
 func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, err error) {
-	err = b.change(ctx, func(s *shelf) (Change, error) {
+	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		old, name, err := s.owned(slug, p.Scope)
 		if err != nil {
 			return Change{}, err
@@ -108,7 +108,7 @@ func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, e
 }
 
 // owned finds a lesson that a program wrote in that scope. Another's is as if it were not there.
-func (s *shelf) owned(slug string, scope lesson.Scope) (*lesson.Lesson, string, error) {
+func (s *snapshot) owned(slug string, scope lesson.Scope) (*lesson.Lesson, string, error) {
 	l, name, err := s.get(slug)
 	if err == nil && (l.Approval.Source == "" || l.Scope != scope) {
 		err = ErrNoLesson
@@ -116,8 +116,8 @@ func (s *shelf) owned(slug string, scope lesson.Scope) (*lesson.Lesson, string, 
 	return l, name, err
 }
 
-// without is the shelf without one text.
-func (s *shelf) without(name string) *shelf {
+// without is the snapshot without one text.
+func (s *snapshot) without(name string) *snapshot {
 	rest := *s
 	rest.book = s.book.With(slices.DeleteFunc(s.book.Lessons(), func(l *lesson.Lesson) bool { return s.name(l) == name }))
 	return &rest
@@ -126,7 +126,7 @@ func (s *shelf) without(name string) *shelf {
 // Cite adds evidence to a lesson: the same error again is no new lesson. What stands there already
 // is not written twice, and the lesson's state is not touched.
 func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence, by string) (l *lesson.Lesson, err error) {
-	err = b.change(ctx, func(s *shelf) (Change, error) {
+	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		old, _, err := s.get(slug)
 		if err != nil {
 			return Change{}, err
@@ -158,7 +158,7 @@ const maxEvidence = 50
 
 // Withdraw takes back a lesson that a program wrote in that scope: it is archived.
 func (b *Bank) Withdraw(ctx context.Context, slug string, scope lesson.Scope, by string) error {
-	return b.change(ctx, func(s *shelf) (Change, error) {
+	return b.change(ctx, func(s *snapshot) (Change, error) {
 		old, _, err := s.owned(slug, scope)
 		if err != nil {
 			return Change{}, err
@@ -170,7 +170,7 @@ func (b *Bank) Withdraw(ctx context.Context, slug string, scope lesson.Scope, by
 // Archive puts a lesson away: it is read no more, unless archived lessons are asked for. Its
 // numbers stay in the store.
 func (b *Bank) Archive(ctx context.Context, slug, by string) error {
-	return b.change(ctx, func(s *shelf) (Change, error) {
+	return b.change(ctx, func(s *snapshot) (Change, error) {
 		old, _, err := s.get(slug)
 		if err != nil {
 			return Change{}, err
@@ -179,7 +179,7 @@ func (b *Bank) Archive(ctx context.Context, slug, by string) error {
 	})
 }
 
-func (s *shelf) archive(old *lesson.Lesson, action, by string) (Change, error) {
+func (s *snapshot) archive(old *lesson.Lesson, action, by string) (Change, error) {
 	l, err := lesson.Act(old, lesson.Retire, lesson.TrialPlan{}, by, s.now)
 	if err != nil {
 		return Change{}, refusal(err)
@@ -198,7 +198,7 @@ func (s *shelf) archive(old *lesson.Lesson, action, by string) (Change, error) {
 
 // Restore takes an archived lesson back. It is quarantined until it is approved again.
 func (b *Bank) Restore(ctx context.Context, slug, by string) (l *lesson.Lesson, err error) {
-	err = b.change(ctx, func(s *shelf) (Change, error) {
+	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		for name, text := range s.texts {
 			back, archived := strings.CutPrefix(name, Archive)
 			if !archived || path.Base(name) != slug+".md" {
@@ -225,7 +225,7 @@ func (b *Bank) Restore(ctx context.Context, slug, by string) (l *lesson.Lesson, 
 // Put writes a person's text under a name, whatever was there. The checks run as they do for a
 // person's file.
 func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r Result, err error) {
-	err = b.change(ctx, func(s *shelf) (Change, error) {
+	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		l, err := lesson.Parse(s.where+"/"+name, text)
 		if err != nil {
 			return Change{}, refusal(err)
@@ -254,7 +254,7 @@ func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r 
 	return r, err
 }
 
-func (b *Bank) checks(s *shelf) lesson.Checks {
+func (b *Bank) checks(s *snapshot) lesson.Checks {
 	c := b.o.Checks
 	c.Now = s.now
 	return c
@@ -269,7 +269,7 @@ func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) 
 	if len(texts) > maxLessons {
 		return nil, nil, refuse(lesson.CodeInvalid, "", "there are %d lessons, more than %d; is it the right directory?", len(texts), maxLessons)
 	}
-	err = b.change(ctx, func(s *shelf) (Change, error) {
+	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		next := *s
 		var problems []lesson.Problem
 		next.book, problems, _ = lesson.NewTexts(s.where).Load(withArchive(texts, s.texts))
@@ -291,7 +291,7 @@ func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) 
 // left alone. It tells how many lessons in force there were. They were checked where they come
 // from.
 func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (n int, err error) {
-	err = b.change(ctx, func(s *shelf) (Change, error) {
+	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		next := *s
 		all := maps.Clone(s.texts)
 		maps.Copy(all, texts)
@@ -332,8 +332,8 @@ func named(problems []lesson.Problem) (out lesson.Faults) {
 	return out
 }
 
-// toward is the change from one shelf to another.
-func (s *shelf) toward(next *shelf, texts map[string][]byte, by string) (c Change) {
+// toward is the change from one snapshot to another.
+func (s *snapshot) toward(next *snapshot, texts map[string][]byte, by string) (c Change) {
 	for name, text := range texts {
 		if old, there := s.texts[name]; !there || !bytes.Equal(old, text) {
 			c.Edits = append(c.Edits, Edit{Name: name, Old: old, New: text})

@@ -108,8 +108,8 @@ func (b *Bank) Archived(ctx context.Context) ([]*lesson.Lesson, []lesson.Problem
 // Log gives the newest n events of the audit log, oldest first.
 func (b *Bank) Log(ctx context.Context, n int) ([]lesson.Event, error) { return b.o.Place.Tail(ctx, n) }
 
-// shelf is the bank as it was read for one change.
-type shelf struct {
+// snapshot is the bank as it was read for one change.
+type snapshot struct {
 	now      time.Time
 	where    string
 	texts    map[string][]byte // archived ones too
@@ -118,20 +118,20 @@ type shelf struct {
 	version  string
 }
 
-func (b *Bank) read(ctx context.Context) (*shelf, error) {
+func (b *Bank) read(ctx context.Context) (*snapshot, error) {
 	r, err := b.o.Place.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	book, more, _ := b.texts.Load(r.Texts)
-	return &shelf{b.o.Now().UTC(), b.o.Place.Where(), r.Texts, book, append(r.Problems, more...), r.Version}, nil
+	return &snapshot{b.o.Now().UTC(), b.o.Place.Where(), r.Texts, book, append(r.Problems, more...), r.Version}, nil
 }
 
 // name is the name of a lesson's text.
-func (s *shelf) name(l *lesson.Lesson) string { return strings.TrimPrefix(l.Path, s.where+"/") }
+func (s *snapshot) name(l *lesson.Lesson) string { return strings.TrimPrefix(l.Path, s.where+"/") }
 
 // get finds a lesson and its name.
-func (s *shelf) get(slug string) (*lesson.Lesson, string, error) {
+func (s *snapshot) get(slug string) (*lesson.Lesson, string, error) {
 	l, ok := s.book.Get(slug)
 	if !ok {
 		return nil, "", ErrNoLesson
@@ -140,7 +140,7 @@ func (s *shelf) get(slug string) (*lesson.Lesson, string, error) {
 }
 
 // replace is the change that gives a lesson another text.
-func (s *shelf) replace(old, l *lesson.Lesson, e lesson.Event) Change {
+func (s *snapshot) replace(old, l *lesson.Lesson, e lesson.Event) Change {
 	name := s.name(old)
 	from, _ := s.book.StateAt(old.Slug, s.now)
 	e.From, e.To = from, l.State
@@ -148,7 +148,7 @@ func (s *shelf) replace(old, l *lesson.Lesson, e lesson.Event) Change {
 }
 
 // event fills in what every event says.
-func (s *shelf) event(l *lesson.Lesson, e lesson.Event) lesson.Event {
+func (s *snapshot) event(l *lesson.Lesson, e lesson.Event) lesson.Event {
 	e.Time, e.Slug, e.Hash = s.now, l.Slug, l.ContentHash
 	e.Source, e.Tenant, e.Agent = l.Approval.Source, l.Scope.Tenant, l.Scope.Agent
 	return e
@@ -159,7 +159,7 @@ const tries = 16
 
 // change reads the bank, asks what is to be done, and does it; again, when the bank has changed in
 // between.
-func (b *Bank) change(ctx context.Context, what func(*shelf) (Change, error)) error {
+func (b *Bank) change(ctx context.Context, what func(*snapshot) (Change, error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for range tries {
@@ -182,7 +182,7 @@ func (b *Bank) change(ctx context.Context, what func(*shelf) (Change, error)) er
 }
 
 // index makes what writes the index of the bank as it is after the edits.
-func (b *Bank) index(s *shelf, edits []Edit) func([]byte) []byte {
+func (b *Bank) index(s *snapshot, edits []Edit) func([]byte) []byte {
 	texts := maps.Clone(s.texts)
 	for _, e := range edits {
 		if texts[e.Name] = e.New; e.New == nil {
@@ -211,7 +211,7 @@ func (b *Bank) Reindex(ctx context.Context) error {
 }
 
 // taken says whether a slug is used, be it by an archived lesson.
-func (s *shelf) taken(slug string) bool {
+func (s *snapshot) taken(slug string) bool {
 	_, ok := s.book.Get(slug)
 	return ok || s.book.Archived(slug)
 }

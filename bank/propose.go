@@ -47,7 +47,7 @@ func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
 // ProposeAll writes many lessons in one step. Each has its own result; the error is the place's,
 // and nothing was written then.
 func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []Result, err error) {
-	err = b.change(ctx, func(s *shelf) (Change, error) {
+	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		q, err := b.quota(ctx, s)
 		if err != nil {
 			return Change{}, err
@@ -75,7 +75,7 @@ func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []
 
 // proposed is the event of a proposal. Of a refused one nothing is noted but who, and why: its text
 // may be anything.
-func (s *shelf) proposed(p *Proposal, r *Result) lesson.Event {
+func (s *snapshot) proposed(p *Proposal, r *Result) lesson.Event {
 	e := lesson.Event{Time: s.now, Action: "propose", By: p.By, Source: p.Source, Tenant: p.Scope.Tenant, Agent: p.Scope.Agent}
 	if r.Err == nil {
 		e.To = r.Lesson.State
@@ -94,13 +94,13 @@ func (s *shelf) proposed(p *Proposal, r *Result) lesson.Event {
 }
 
 // add lets the proposals that follow see this one.
-func (s *shelf) add(l *lesson.Lesson) {
+func (s *snapshot) add(l *lesson.Lesson) {
 	s.texts[s.name(l)] = l.Raw
 	s.book = s.book.With(append(s.book.Lessons(), l))
 }
 
 // admit makes the lesson that is written for a proposal.
-func (b *Bank) admit(s *shelf, p *Proposal) Result {
+func (b *Bank) admit(s *snapshot, p *Proposal) Result {
 	l, err := s.draft(p)
 	if err != nil {
 		return Result{Err: err}
@@ -121,7 +121,7 @@ func (b *Bank) admit(s *shelf, p *Proposal) Result {
 }
 
 // draft is the proposed lesson without anything that its author may not say.
-func (s *shelf) draft(p *Proposal) (*lesson.Lesson, error) {
+func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	if p.Source == "" || (p.Own && p.Scope.Agent == "") {
 		return nil, refuse(lesson.CodeInternal, "", "a proposal names its source, and its own agent where it is for that one")
 	}
@@ -175,7 +175,7 @@ func refusal(err error) error {
 }
 
 // judge runs the checks.
-func (b *Bank) judge(s *shelf, l *lesson.Lesson) ([]lesson.Finding, error) {
+func (b *Bank) judge(s *snapshot, l *lesson.Lesson) ([]lesson.Finding, error) {
 	findings := b.checks(s).Lesson(l, s.book)
 	if l.ExpiredAt(s.now) {
 		return findings, refuse(lesson.CodeExpired, "expires_at", "the lesson expired at %s; set another date", l.ExpiresAt.Format(time.RFC3339))

@@ -21,7 +21,7 @@ const newest = 4000
 
 // quota counts what programs wrote lately. It is read from the log, so that it holds for all
 // replicas of a fleet.
-func (b *Bank) quota(ctx context.Context, s *shelf) (*quota, error) {
+func (b *Bank) quota(ctx context.Context, s *snapshot) (*quota, error) {
 	q := &quota{b.o.Limits, map[lesson.Scope]int{}, map[string]int{}, map[string]int{}}
 	events, err := b.o.Place.Tail(ctx, newest)
 	if err != nil {

@@ -153,12 +153,12 @@ func (c *Circle) Play(ctx context.Context, base string, client *http.Client, age
 	f := &Fleet{BaseURL: base, Client: client}
 	from := c.played
 	c.played += sessions
-	return crowd(ctx, agents, from+1, c.played, func(ctx context.Context, n int) error { return c.book(ctx, f, n) })
+	return inParallel(ctx, agents, from+1, c.played, func(ctx context.Context, n int) error { return c.book(ctx, f, n) })
 }
 
 // book is one session: an agent's conversation, and its user's feedback.
 func (c *Circle) book(ctx context.Context, f *Fleet, n int) error {
-	list := []message{{Role: "system", Content: "You book rooms."}, {Role: "user", Content: fmt.Sprintf("%s, for meeting number %d please.", errand(n), n)}}
+	list := []message{{Role: "system", Content: "You book rooms."}, {Role: "user", Content: fmt.Sprintf("%s, for meeting number %d please.", wording(n), n)}}
 	for range 4 {
 		id, m, err := f.chat(ctx, "circle", list, "book_room")
 		if errors.Is(err, syscall.ECONNRESET) { // as the clients of agents do
@@ -176,8 +176,8 @@ func (c *Circle) book(ctx context.Context, f *Fleet, n int) error {
 	return fmt.Errorf("demo: booking %d does not end", n)
 }
 
-// errand is the user's request, in one of four wordings.
-func errand(n int) string {
+// wording is the user's request, in one of four wordings.
+func wording(n int) string {
 	return [...]string{"Book a room on the second floor", "I need a place for six people on floor two", "Could you reserve something upstairs", "Find us a meeting room, one floor up"}[n%4]
 }
 

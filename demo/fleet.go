@@ -31,7 +31,7 @@ func (f *Fleet) Done() (done, success int64) { return f.done.Load(), f.success.L
 
 // Run works through the tickets. It returns the first error, or ctx's.
 func (f *Fleet) Run(ctx context.Context) error {
-	return crowd(ctx, f.Agents, 1, f.Sessions, func(ctx context.Context, n int) error {
+	return inParallel(ctx, f.Agents, 1, f.Sessions, func(ctx context.Context, n int) error {
 		err := f.work(ctx, n)
 		if n%loopEvery == loopEvery/2 {
 			err = errors.Join(err, f.insist(ctx, n))
@@ -40,9 +40,9 @@ func (f *Fleet) Run(ctx context.Context) error {
 	})
 }
 
-// crowd has agents do the pieces of work of the numbers from one to another; an agent does one
+// inParallel has agents do the pieces of work of the numbers from one to another; an agent does one
 // piece at a time. It returns the first error, or ctx's.
-func crowd(ctx context.Context, agents, from, to int, work func(ctx context.Context, n int) error) error {
+func inParallel(ctx context.Context, agents, from, to int, work func(ctx context.Context, n int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	next := make(chan int)

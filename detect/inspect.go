@@ -96,8 +96,8 @@ type reading struct {
 	more   int // faults that are not among them
 }
 
-// faultsTold is how many faults of a file are reported one by one: a wrong file has one a line.
-const faultsTold = 10
+// maxFaults is how many faults of a file are reported one by one: a wrong file has one a line.
+const maxFaults = 10
 
 // next reads the next value; io.EOF says that there is none.
 func (i *reading) next() error {
@@ -170,7 +170,7 @@ func (i *reading) give(rec wire.Recording, err error) error {
 	if u, ok := errors.AsType[*wire.Uninspected](err); ok && u.Reason == "invalid_json" {
 		return err
 	}
-	if len(i.faults) == faultsTold {
+	if len(i.faults) == maxFaults {
 		i.more++
 		return nil
 	}

@@ -104,7 +104,7 @@ func (p *phrases) failureTexts(v laxValue, depth int) []string {
 	}
 	for i, k := range v.keys {
 		val := v.vals[i]
-		if p.isKey("told", k) {
+		if p.isKey("failure-text", k) {
 			out = append(out, p.stringsOf(val, depth)...)
 		}
 	}

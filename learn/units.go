@@ -43,7 +43,7 @@ func (u *units) exchange(ctx context.Context, rec *session.Record) error {
 	if err != nil {
 		return err
 	}
-	if list := feedback.Missing(feedback.ForUnit(of.ID.String(), of.Seat, own), said); len(list) > 0 {
+	if list := feedback.Missing(feedback.ForUnit(of.ID.String(), of.MemberNo, own), said); len(list) > 0 {
 		if err := u.touches.Tell(ctx, rec.Tenant, map[session.ID][]feedback.Entry{of.Unit: list}); err != nil {
 			return err
 		}

@@ -64,7 +64,7 @@ func (d *decision) decide() {
 		Request: d.req, Claim: d.claim, Book: d.book, Beliefs: d.p.opts.Beliefs(d.who.tenant), Results: &d.results, Now: now,
 		Unit: d.unit.record(),
 	})
-	d.unit.change(func(u *session.Record) { u.Met(now) })
+	d.unit.change(func(u *session.Record) { u.CountTurn(now) })
 	d.p.quotes.Asked(d.who.scope(), rec.ID, d.req, now)
 	d.turn, d.base = rec.Turns, rec.ItemsBefore
 	d.await(rec)

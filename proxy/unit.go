@@ -60,7 +60,7 @@ func (f *finder) enlist(rec *session.Record) {
 		return
 	}
 	rec.Unit, rec.RunName = f.unit.ID.String(), f.unit.Name
-	f.p.opts.Store.Enlist(f.unit.Session, rec)
+	f.p.opts.Store.AddMember(f.unit.Session, rec)
 }
 
 // leave gives a session back that is pinned to find another one's unit, unless it is that.
@@ -130,8 +130,8 @@ func (f *finder) noteMember() {
 	if f.unit.Session == nil {
 		return
 	}
-	if seat := f.ses.Seat; seat > 0 {
-		f.note(f.ses.ID, session.SeatKey(f.who.tenant, f.unit.ID, seat))
+	if number := f.ses.MemberNo; seat > 0 {
+		f.note(f.ses.ID, session.MemberKey(f.who.tenant, f.unit.ID, number))
 	}
 	if f.unit.IsRun {
 		f.note(f.unit.ID, session.RunEcho(f.who.tenant, f.unit.Name))

@@ -77,7 +77,7 @@ func (r *Record) Adopt(n *Record) {
 	r.HasTools, r.SystemHash, r.ToolsHash, r.ToolNames = n.HasTools, n.SystemHash, n.ToolsHash, n.ToolNames
 	r.ToollessAgents, r.FormerAgents = n.ToollessAgents, n.FormerAgents
 	r.Matched, r.Blocks, r.BlockBytes = n.Matched, n.Blocks, n.BlockBytes
-	r.Unit, r.RunName, r.Seat, r.IsRun, r.Spent, r.FirstWords = n.Unit, n.RunName, n.Seat, n.IsRun, n.Spent, n.FirstWords
+	r.Unit, r.RunName, r.MemberNo, r.IsRun, r.Spent, r.FirstWords = n.Unit, n.RunName, n.MemberNo, n.IsRun, n.Spent, n.FirstWords
 	r.Loops, r.Calls, r.CallOrder, r.Used = n.Loops, n.Calls, n.CallOrder, n.Used
 	r.NoLearn, r.Refused, r.Closed, r.OptedOut, r.StandIn = n.NoLearn, n.Refused, r.Closed || n.Closed, n.OptedOut, n.StandIn
 	r.Answers, r.Owed, r.WritOffered = n.Answers, n.Owed, n.WritOffered

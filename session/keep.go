@@ -32,11 +32,11 @@ const (
 	FeedbackBytes = 16 << 20
 )
 
-// Crowded says how many new entries of a call found their session's set full. They are not kept;
-// all others of the call are.
-type Crowded int
+// FeedbackFull says how many new entries of a call found their session's set full. They are not
+// kept; all others of the call are.
+type FeedbackFull int
 
-func (n Crowded) Error() string { return fmt.Sprintf("no room for %d feedback entries", int(n)) }
+func (n FeedbackFull) Error() string { return fmt.Sprintf("no room for %d feedback entries", int(n)) }
 
 // EchoKey is what a thing that went by (a call id, an item id, an assistant text, a reply id) is
 // looked up by: the first 8 bytes of SHA-256 over tenant, credential and the key's text.

@@ -19,8 +19,8 @@ func TestWhatIsToBeWritten(t *testing.T) {
 		"a request":          func(r *session.Record) { r.Begin(one, begun) },
 		"what was new in it": func(r *session.Record) { r.Mark(one) },
 		"its reply":          func(r *session.Record) { r.Done(&wire.Reply{}) },
-		"a member":           func(r *session.Record) { r.Enlist(recordOf("member")) },
-		"a member's turn":    func(r *session.Record) { r.Met(begun) },
+		"a member":           func(r *session.Record) { r.AddMember(recordOf("member")) },
+		"a member's turn":    func(r *session.Record) { r.CountTurn(begun) },
 		"what that cost":     func(r *session.Record) { r.Spend(wire.Usage{}) },
 	} {
 		r := recordOf("s")

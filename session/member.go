@@ -7,17 +7,17 @@ const memberStep = 256
 
 // Member is who a session is, for feedback.
 type Member struct {
-	ID      ID
-	Unit    ID // none: its own
-	Seat    int
-	Members int
-	Name    string
-	Run     string // its name, of a run's own row
+	ID       ID
+	Unit     ID // none: its own
+	MemberNo int
+	Members  int
+	Name     string
+	Run      string // its name, of a run's own row
 }
 
 // Member says who the session is. Lock the record.
 func (r *Record) Member() Member {
-	m := Member{ID: r.ID, Seat: r.Seat, Members: r.Members, Name: r.Name}
+	m := Member{ID: r.ID, MemberNo: r.MemberNo, Members: r.Members, Name: r.Name}
 	m.Unit, _ = r.UnitID()
 	if r.IsRun {
 		m.Name, m.Run = "", r.Name
@@ -35,7 +35,7 @@ func EachMember(ctx context.Context, in Finder, tenant string, of *Member, use f
 	for from := 1; from <= of.Members; from += memberStep {
 		keys := make([]EchoKey, 0, memberStep)
 		for seat := from; seat < from+memberStep && seat <= of.Members; seat++ {
-			keys = append(keys, SeatKey(tenant, of.ID, seat))
+			keys = append(keys, MemberKey(tenant, of.ID, seat))
 		}
 		found, err := in.FindEcho(ctx, tenant, keys)
 		if err != nil {

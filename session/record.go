@@ -72,7 +72,7 @@ type Record struct {
 	// whose sub-agent it is. Its own Assignment then stays empty, and counts nothing.
 	Unit       string `json:"unit,omitempty"` // the unit's ID, as text
 	RunName    string `json:"rn,omitempty"`   // the unit's name
-	Seat       int    `json:"seat,omitempty"` // its number among the unit's members, from 1
+	MemberNo   int    `json:"seat,omitempty"` // its number among the unit's members, from 1
 	Members    int    `json:"mem,omitempty"`  // of a unit: how many sessions draw through it
 	IsRun      bool   `json:"isrun,omitempty"`
 	Spent      int    `json:"sp,omitempty"` // picks that this session has had, withheld ones among them

@@ -28,15 +28,15 @@ func (r *Record) UnitID() (ID, bool) {
 // Shared says that other sessions draw through the record. Lock it.
 func (r *Record) Shared() bool { return r.IsRun || r.Members > 0 }
 
-// Enlist makes the session of rec a member. Lock the unit's record; rec's is nobody else's yet.
-func (r *Record) Enlist(rec *Record) {
+// AddMember makes the session of rec a member. Lock the unit's record; rec's is nobody else's yet.
+func (r *Record) AddMember(rec *Record) {
 	r.Members++
 	r.Dirty = true
-	rec.Seat = r.Members
+	rec.MemberNo = r.Members
 }
 
-// Met counts a turn of a member. Lock the record.
-func (r *Record) Met(now time.Time) {
+// CountTurn counts a turn of a member. Lock the record.
+func (r *Record) CountTurn(now time.Time) {
 	if now = now.UTC(); now.After(r.Seen) {
 		r.Seen = now
 	}
@@ -53,8 +53,8 @@ func (r *Record) Spend(u wire.Usage) {
 	r.Dirty = true
 }
 
-// SeatKey is the key under which the member of that number is found.
-func SeatKey(tenant string, unit ID, seat int) EchoKey {
+// MemberKey is the key under which the member of that number is found.
+func MemberKey(tenant string, unit ID, seat int) EchoKey {
 	return EchoKeyOf(tenant, 0, fmt.Sprintf("m:%s/%d", unit, seat))
 }
 

@@ -20,21 +20,21 @@ func runOf(name string, at time.Time) *session.Record {
 // through counts its members alone.
 func TestUnitCounts(t *testing.T) {
 	run, one, two := runOf("ci-1", begun), recordOf("one"), recordOf("two")
-	run.Enlist(one)
-	run.Enlist(two)
-	run.Met(begun.Add(time.Minute))
-	run.Met(begun)
+	run.AddMember(one)
+	run.AddMember(two)
+	run.CountTurn(begun.Add(time.Minute))
+	run.CountTurn(begun)
 	run.Spend(wire.Usage{Input: 10, Cached: 4})
 	run.Spend(wire.Usage{Input: -1, Cached: -1}) // not said
-	if one.Seat != 1 || two.Seat != 2 || run.Members != 2 || run.Turns != 2 || !run.Seen.Equal(begun.Add(time.Minute)) || run.Used != (trial.Usage{Input: 10, Cached: 4}) {
-		t.Errorf("%+v, seats %d and %d", run.Member(), one.Seat, two.Seat)
+	if one.MemberNo != 1 || two.MemberNo != 2 || run.Members != 2 || run.Turns != 2 || !run.Seen.Equal(begun.Add(time.Minute)) || run.Used != (trial.Usage{Input: 10, Cached: 4}) {
+		t.Errorf("%+v, seats %d and %d", run.Member(), one.MemberNo, two.MemberNo)
 	}
 	above := recordOf("above")
 	if above.Shared() {
 		t.Error("a session alone is shared")
 	}
-	above.Enlist(one)
-	above.Met(begun)
+	above.AddMember(one)
+	above.CountTurn(begun)
 	if !above.Shared() || above.Turns != 0 {
 		t.Errorf("shared %v, %d turns: a member's turn is none of the session's own", above.Shared(), above.Turns)
 	}
@@ -45,7 +45,7 @@ func TestUnitCounts(t *testing.T) {
 	if _, ok := two.UnitID(); ok {
 		t.Error("a session of its own has a unit")
 	}
-	if m := one.Member(); m.Unit != above.ID || m.Seat != 1 || m.Name != "one" || m.Run != "" {
+	if m := one.Member(); m.Unit != above.ID || m.MemberNo != 1 || m.Name != "one" || m.Run != "" {
 		t.Errorf("%+v", m)
 	}
 	if m := run.Member(); m.Run != "ci-1" || m.Name != "" || m.Members != 2 {
@@ -121,7 +121,7 @@ func TestEachMember(t *testing.T) {
 	want := 0
 	for seat := 1; seat <= members; seat++ {
 		if seat <= 256 || seat > 512 {
-			f.known[session.SeatKey("default", unit, seat)] = []session.ID{session.KeyOf("default", session.SpaceName, strconv.Itoa(seat))}
+			f.known[session.MemberKey("default", unit, seat)] = []session.ID{session.KeyOf("default", session.SpaceName, strconv.Itoa(seat))}
 			want++
 		}
 	}

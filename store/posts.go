@@ -198,7 +198,7 @@ func (f *poster) tell(ctx context.Context, tenant string, entries map[session.ID
 
 // NoRoom says what a poster can do about feedback for which there was no room.
 func NoRoom(err error) (advice string, ok bool) {
-	if _, full := errors.AsType[session.Crowded](err); full {
+	if _, full := errors.AsType[session.FeedbackFull](err); full {
 		return "this session or run has as much feedback as is kept of one (limits.feedback); to correct one of them, post its id again", true
 	}
 	if errors.Is(err, session.ErrParkingFull) {
@@ -209,7 +209,7 @@ func NoRoom(err error) (advice string, ok bool) {
 
 // roomy takes a full set for no failure, and counts what it had no room for.
 func (f *poster) roomy(err error) error {
-	if n, ok := errors.AsType[session.Crowded](err); ok {
+	if n, ok := errors.AsType[session.FeedbackFull](err); ok {
 		f.tally.FeedbackLeft.Add(int64(n))
 		return nil
 	}

@@ -65,7 +65,7 @@ func TestAFullSetIsNotLookedAtAgain(t *testing.T) {
 	same(t, "nobody waits for an answer", r.Tell(r.ctx(), us, map[session.ID][]feedback.Entry{id: list}), nil)
 	same(t, "touched by news", len(r.Touched()), 1)
 	same(t, "left out", r.Tally.FeedbackLeft.Load(), 2)
-	if _, err := r.Post(r.ctx(), us, nil, replyKey, score("more", 1, .7)); !errors.Is(err, session.Crowded(1)) {
+	if _, err := r.Post(r.ctx(), us, nil, replyKey, score("more", 1, .7)); !errors.Is(err, session.FeedbackFull(1)) {
 		t.Errorf("a full set: %v", err)
 	}
 	same(t, "touched by what changed nothing", len(r.Touched()), 0)

@@ -79,12 +79,12 @@ func (s *Store) Rejoin(ctx context.Context, unit *Session) {
 	unit.Join(rec)
 }
 
-// Enlist makes the session of rec a member of the unit. The caller holds it pinned, and rec is
+// AddMember makes the session of rec a member of the unit. The caller holds it pinned, and rec is
 // nobody else's yet.
-func (s *Store) Enlist(unit *Session, rec *session.Record) {
+func (s *Store) AddMember(unit *Session, rec *session.Record) {
 	unit.Lock()
 	defer unit.Unlock()
-	unit.Enlist(rec)
+	unit.AddMember(rec)
 }
 
 // Recall makes a record that is about to be added one in which turns opted out, where the fleet has

@@ -19,7 +19,7 @@ func (f *poster) passToUnits(ctx context.Context, tenant string, entries map[ses
 		if err != nil || !ok || of.Unit == (session.ID{}) {
 			continue
 		}
-		if list := feedback.ForUnit(of.ID.String(), of.Seat, entries[id]); len(list) > 0 {
+		if list := feedback.ForUnit(of.ID.String(), of.MemberNo, entries[id]); len(list) > 0 {
 			entries[of.Unit] = append(entries[of.Unit], list...)
 		}
 	}
@@ -35,7 +35,7 @@ func (f *poster) passToUnit(ctx context.Context, tenant string, id session.ID) e
 	if err != nil {
 		return err
 	}
-	list := feedback.ForUnit(of.ID.String(), of.Seat, entries)
+	list := feedback.ForUnit(of.ID.String(), of.MemberNo, entries)
 	if len(list) == 0 {
 		return nil
 	}

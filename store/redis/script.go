@@ -167,13 +167,13 @@ func (c *call) numbers() []int {
 // tally adds up the numbers that each owner's calls answered; a negative one counts what found no
 // room.
 func (p *plan) tally(of map[*call][]session.ID, sums map[session.ID]int) error {
-	var left session.Crowded
+	var left session.FeedbackFull
 	for _, c := range p.calls {
 		for i, n := range c.numbers() {
 			if n > 0 {
 				sums[of[c][i]] += n
 			} else {
-				left -= session.Crowded(n)
+				left -= session.FeedbackFull(n)
 			}
 		}
 	}

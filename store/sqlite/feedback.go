@@ -17,14 +17,14 @@ import (
 // each set: an entry with a new id, or a later version of one that is there. Sessions whose set
 // stayed as it was are left out. Of two versions the later At stands, of the same time the one
 // whose JSON has the greater hash, so that every order of arrival ends in the same set. What a full
-// set has no room for is told with session.Crowded.
+// set has no room for is told with session.FeedbackFull.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	added := map[session.ID]int{}
 	if len(entries) == 0 {
 		return added, nil
 	}
 	ids := slices.SortedFunc(maps.Keys(entries), func(a, b session.ID) int { return bytes.Compare(a[:], b[:]) })
-	var left session.Crowded
+	var left session.FeedbackFull
 	err := s.update(ctx, "add feedback", func(t *tx) error {
 		n, err := t.tenant(tenant)
 		if err != nil {
@@ -45,7 +45,7 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 }
 
 // summed is what a call tells that has changed sets, and left something out.
-func summed(added map[session.ID]int, left session.Crowded, err error) (map[session.ID]int, error) {
+func summed(added map[session.ID]int, left session.FeedbackFull, err error) (map[session.ID]int, error) {
 	switch {
 	case err != nil:
 		return nil, err
@@ -56,7 +56,7 @@ func summed(added map[session.ID]int, left session.Crowded, err error) (map[sess
 	}
 }
 
-func (t *tx) addEntries(k sessionKey, list []feedback.Entry, left *session.Crowded) (changed int, err error) {
+func (t *tx) addEntries(k sessionKey, list []feedback.Entry, left *session.FeedbackFull) (changed int, err error) {
 	var has *room
 	for _, e := range list {
 		sid, err := t.sid(k, e.At)
@@ -67,7 +67,7 @@ func (t *tx) addEntries(k sessionKey, list []feedback.Entry, left *session.Crowd
 			return changed, err
 		}
 		ok, err := t.addEntry(sid, e, has)
-		if _, full := errors.AsType[session.Crowded](err); full {
+		if _, full := errors.AsType[session.FeedbackFull](err); full {
 			*left++
 			continue
 		}
@@ -123,7 +123,7 @@ func (t *tx) addEntry(sid int64, e feedback.Entry, has *room) (bool, error) {
 	changed, err := inserted(t.exec("UPDATE feedback SET data = ? WHERE sid = ? AND k = ? AND (length(data) >= ? OR ? > 0)",
 		data, sid, key(e.ID), int64(len(data)), has.bytes))
 	if err == nil && !changed {
-		err = session.Crowded(1)
+		err = session.FeedbackFull(1)
 	}
 	return changed, err
 }

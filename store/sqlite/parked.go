@@ -74,7 +74,7 @@ func (s *Store) Join(ctx context.Context, tenant string, owners map[session.Echo
 	if err != nil || len(keys) == 0 {
 		return added, err
 	}
-	var left session.Crowded
+	var left session.FeedbackFull
 	err = s.update(ctx, "join feedback", func(t *tx) error {
 		n, err := t.tenant(tenant)
 		if err != nil {

@@ -79,7 +79,7 @@ func RunBank(t *testing.T, open OpenBank) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &watched{}
-			writer, run1 := open(t, w.take)
+			writer, run1 := open(t, w.receive)
 			w.BankWriter = writer
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
@@ -138,7 +138,7 @@ type watched struct {
 	problems []lesson.Problem
 }
 
-func (w *watched) take(b *lesson.Book, p []lesson.Problem) {
+func (w *watched) receive(b *lesson.Book, p []lesson.Problem) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.book, w.problems = b, p

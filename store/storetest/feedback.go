@@ -84,7 +84,7 @@ func feedbackCases() map[string]func(tester, Store) {
 			m := said(1, entry("new", 1, 1), entry("one more", 1, 0), entry("e5", 5, 1), entry("e7", 9000, 0))
 			m[id(2)] = []feedback.Entry{entry("b", 1, 1)}
 			added, err := s.AddFeedback(t.Context(), us, m)
-			equal(t, "what found no room", err, error(session.Crowded(1)))
+			equal(t, "what found no room", err, error(session.FeedbackFull(1)))
 			equal(t, "the rest", added, map[session.ID]int{id(1): 2, id(2): 1})
 			equal(t, "known ids", add(t, s, us, 1, entry("e5", 5, 1)), 0)
 			equal(t, "corrected", add(t, s, us, 1, entry("e5", 9001, 0)), 1)
@@ -107,7 +107,7 @@ func feedbackCases() map[string]func(tester, Store) {
 			equal(t, "almost", add(t, s, us, 1, list...), len(list))
 			equal(t, "the last one", add(t, s, us, 1, large("last", 1, size)), 1)
 			for _, e := range []feedback.Entry{entry("new", 1, 1), large("e0", 9, size+1)} {
-				if _, err := s.AddFeedback(t.Context(), us, said(1, e)); !errors.Is(err, session.Crowded(1)) {
+				if _, err := s.AddFeedback(t.Context(), us, said(1, e)); !errors.Is(err, session.FeedbackFull(1)) {
 					t.Errorf("%s: %v", e.ID, err)
 				}
 			}
@@ -201,7 +201,7 @@ func parkingCases() map[string]func(tester, Store) {
 			park(t, s, us, 8, entry("new", 1, 1))
 			add(t, s, us, 1, entry("own", 1, 1))
 			added, err := s.Join(t.Context(), us, map[session.EchoKey]session.ID{7: id(1), 8: id(2)})
-			equal(t, "what found no room", err, error(session.Crowded(1)))
+			equal(t, "what found no room", err, error(session.FeedbackFull(1)))
 			equal(t, "joined", added, map[session.ID]int{id(1): session.MostFeedback - 1, id(2): 1})
 			equal(t, "still waiting", stats(t, s)["parked"], int64(0))
 		},
