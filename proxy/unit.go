@@ -130,7 +130,7 @@ func (f *finder) noteMember() {
 	if f.unit.Session == nil {
 		return
 	}
-	if number := f.ses.MemberNo; seat > 0 {
+	if number := f.ses.MemberNo; number > 0 {
 		f.note(f.ses.ID, session.MemberKey(f.who.tenant, f.unit.ID, number))
 	}
 	if f.unit.IsRun {
