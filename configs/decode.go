@@ -145,8 +145,17 @@ func (d *decoder) mapping(path string, v reflect.Value, tag reflect.StructTag, n
 // list, which is how flags and variables give one.
 func (d *decoder) list(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	seq, ok := n.(*ast.SequenceNode)
-	if !ok {
-		d.commaList(path, v, tag, n)
+	text, scalar := scalarText(n)
+	switch {
+	case ok:
+	case isSection(v.Type().Elem()):
+		d.fault(path, n, "", "is no list; write - {name: ..., ...} below it")
+		return
+	case !scalar:
+		d.fault(path, n, "", "is no list; write [a, b]")
+		return
+	default:
+		d.commas(path, v, tag, n, text)
 		return
 	}
 	out := reflect.MakeSlice(v.Type(), 0, len(seq.Values))
@@ -156,19 +165,6 @@ func (d *decoder) list(path string, v reflect.Value, tag reflect.StructTag, n as
 		out = reflect.Append(out, elem)
 	}
 	v.Set(out)
-}
-
-func (d *decoder) commaList(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
-	if isSection(v.Type().Elem()) {
-		d.fault(path, n, "", "is no list; write - {name: ..., ...} below it")
-		return
-	}
-	text, ok := scalarText(n)
-	if !ok {
-		d.fault(path, n, "", "is no list; write [a, b]")
-		return
-	}
-	d.commas(path, v, tag, n, text)
 }
 
 // commas reads a, b, c.

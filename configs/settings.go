@@ -24,12 +24,12 @@ func Settings(c *Config) ([]Setting, error) {
 	for _, path := range Changed(c) {
 		changed[path] = true
 	}
-	now, std, docs := reflect.ValueOf(c).Elem(), reflect.ValueOf(Default()).Elem(), readDocs()
+	now, std := reflect.ValueOf(c).Elem(), reflect.ValueOf(Default()).Elem()
+	names := Names()
 	var out []Setting
-	for _, f := range leaves() {
+	for i, f := range leaves() {
 		s := Setting{
-			Path: f.path, Changed: changed[f.path], Restart: f.tag.Get("restart") != "",
-			Usage: docs[f.path].usage,
+			Path: f.path, Changed: changed[f.path], Restart: names[i].Restart, Usage: names[i].Usage,
 		}
 		var err error
 		if s.Value, err = shown(now.FieldByIndex(f.index)); err != nil {

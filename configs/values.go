@@ -36,44 +36,23 @@ func (s Secret) GoString() string { return strconv.Quote(s.String()) }
 // MarshalText hides the text in JSON and in slog.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// MarshalYAML hides the text in YAML.
-func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
-
 // String writes a size in the largest unit that divides it: 8MiB.
 func (s Size) String() string {
-	for _, u := range sizeUnits() {
-		if s != 0 && int64(s)%u.bytes == 0 && u.binary {
-			return strconv.FormatInt(int64(s)/u.bytes, 10) + u.name
-		}
+	n, units := int64(s), []string{"", "KiB", "MiB", "GiB", "TiB"}
+	for ; len(units) > 1 && n != 0 && n%1024 == 0; units = units[1:] {
+		n /= 1024
 	}
-	return strconv.FormatInt(int64(s), 10)
+	return strconv.FormatInt(n, 10) + units[0]
 }
 
 // MarshalText writes a size as String does.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// MarshalYAML writes a size as String does.
-func (s Size) MarshalYAML() (any, error) { return s.String(), nil }
-
-type sizeUnit struct {
-	name   string
-	bytes  int64
-	binary bool // MiB rather than MB
-}
-
-// sizeUnits are tried in this order: a longer name before one that it ends with.
-func sizeUnits() []sizeUnit {
-	return []sizeUnit{
-		{"TiB", 1 << 40, true},
-		{"GiB", 1 << 30, true},
-		{"MiB", 1 << 20, true},
-		{"KiB", 1 << 10, true},
-		{"TB", 1e12, false},
-		{"GB", 1e9, false},
-		{"MB", 1e6, false},
-		{"KB", 1e3, false},
-		{"kB", 1e3, false},
-		{"B", 1, false},
+// sizeUnits are the bytes of each unit that a size may be written in.
+func sizeUnits() map[string]int64 {
+	return map[string]int64{
+		"": 1, "B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
+		"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
 	}
 }
 
@@ -81,15 +60,10 @@ var errSize = errors.New("is no size; write a number of bytes, or 64KiB, 8MiB, 1
 
 // parseSize reads 8MiB, 8 MiB, 8MB or 8388608.
 func parseSize(text string) (Size, error) {
-	number, factor := strings.TrimSpace(text), int64(1)
-	for _, u := range sizeUnits() {
-		if rest, ok := strings.CutSuffix(number, u.name); ok {
-			number, factor = strings.TrimSpace(rest), u.bytes
-			break
-		}
-	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n < 0 {
+	number := strings.TrimRight(strings.TrimSpace(text), "kKMGTiB")
+	factor, ok := sizeUnits()[strings.TrimSpace(text)[len(number):]]
+	n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+	if !ok || err != nil || n < 0 {
 		return 0, errSize
 	}
 	if n > math.MaxInt64/factor {
