@@ -12,7 +12,6 @@ import (
 	"precept/bank"
 	"precept/configs"
 	"precept/lesson"
-	"precept/report"
 	"precept/store/redis"
 )
 
@@ -128,9 +127,7 @@ func (w *world) readTexts(dir string) (map[string][]byte, error) {
 		return nil, fmt.Errorf("there is no directory %s", dir)
 	}
 	texts, _, problems, err := lesson.ReadDir(dir)
-	for i := range problems {
-		fmt.Fprintln(w.err, report.Printable(problems[i].Error()))
-	}
+	w.printProblems(problems)
 	if err == nil && len(problems) > 0 {
 		err = fmt.Errorf("%s cannot be read", amount(len(problems), "lesson"))
 	}

@@ -53,17 +53,9 @@ type circle struct {
 // run starts the server, plays, and keeps the dashboard up.
 func (c *circle) run(ctx context.Context) error {
 	o := app.Options{Tools: c.outside.Tools, Config: c.cfg, Console: c.outside.err}
-	return onStage(ctx, o, func(ctx context.Context, s *app.Server, data, adminURL string) error {
+	return onStage(ctx, o, c.flags, c.outside.out, func(ctx context.Context, s *app.Server, data, adminURL string) error {
 		c.server, c.admin = s, adminURL
-		err := c.show(ctx, data+"/v1")
-		if err == nil && !c.flags.exit {
-			fmt.Fprintf(
-				c.outside.out, "\nThe dashboard stays up until you stop the demo (Ctrl-C):\n%s\n",
-				admin.LoginLink(c.admin, c.server.Token()),
-			)
-			<-ctx.Done()
-		}
-		return err
+		return c.show(ctx, data+"/v1")
 	})
 }
 

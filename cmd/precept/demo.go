@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -147,18 +148,15 @@ func (d *stage) run(ctx context.Context) error {
 	o := app.Options{
 		Tools: d.outside.Tools, Config: d.cfg, Console: d.outside.err, Truth: d.world.Effect,
 	}
-	return onStage(ctx, o, func(ctx context.Context, s *app.Server, data, adminURL string) error {
+	return onStage(ctx, o, d.flags, d.outside.out, func(ctx context.Context, s *app.Server, data, adminURL string) error {
 		d.server = s
-		err := d.play(ctx, data, adminURL)
-		if err == nil && !d.flags.exit {
-			<-ctx.Done()
-		}
-		return err
+		return d.play(ctx, data, adminURL)
 	})
 }
 
-// onStage runs a server for as long as what is played on it goes on.
-func onStage(ctx context.Context, o app.Options, play func(ctx context.Context, s *app.Server, data, adminURL string) error) error {
+// onStage runs a server for as long as what is played on it goes on, and keeps its dashboard up
+// after it, unless --exit says not to.
+func onStage(ctx context.Context, o app.Options, f demoFlags, out io.Writer, play func(ctx context.Context, s *app.Server, data, adminURL string) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	addresses := make(chan [2]string, 1)
@@ -174,7 +172,15 @@ func onStage(ctx context.Context, o app.Options, play func(ctx context.Context, 
 	case err := <-failed:
 		return err
 	case at := <-addresses:
-		if played = play(ctx, server, at[0], at[1]); ctx.Err() != nil {
+		played = play(ctx, server, at[0], at[1])
+		if played == nil && !f.exit {
+			fmt.Fprintf(
+				out, "\nThe dashboard stays up until you stop the demo (Ctrl-C):\n%s\n",
+				admin.LoginLink(at[1], server.Token()),
+			)
+			<-ctx.Done()
+		}
+		if ctx.Err() != nil {
 			played = nil // it was stopped
 		}
 	}
@@ -219,12 +225,6 @@ func (d *stage) play(ctx context.Context, data, adminURL string) error {
 		return err
 	}
 	fmt.Fprintf(out, "\n%s\n", d.model.Score().Summary())
-	if !d.flags.exit {
-		fmt.Fprintf(
-			out, "\nThe dashboard stays up until you stop the demo (Ctrl-C):\n%s\n",
-			admin.LoginLink(adminURL, d.server.Token()),
-		)
-	}
 	return nil
 }
 

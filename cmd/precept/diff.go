@@ -14,11 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"precept/app"
-	"precept/bank"
 	"precept/configs"
 	"precept/lesson"
 	"precept/report"
-	"precept/store/redis"
 )
 
 // change is one lesson that differs between two banks.
@@ -78,32 +76,26 @@ func (w *world) lessonsDiff() *cobra.Command {
 
 // bankAt reads the bank that an argument names.
 func (w *world) bankAt(ctx context.Context, cfg *configs.Config, at string) (*lesson.Book, error) {
+	if app.IsRedis(at) {
+		other := *cfg
+		other.Lessons = at
+		book, problems, err := w.readBook(ctx, &other)
+		w.printProblems(problems)
+		return book, err
+	}
 	rev, isGit := strings.CutPrefix(at, "git:")
 	var texts map[string][]byte
 	var err error
-	switch {
-	case isGit:
+	if isGit {
 		texts, err = textsOfRevision(ctx, cfg.Lessons, rev)
-	case app.IsRedis(at):
-		other := *cfg
-		other.Lessons = at
-		var place *redis.Bank
-		if place, err = w.OpenBank(&other, func(string) {}); err == nil {
-			defer place.Close() //nolint:errcheck // it was only read
-			var r bank.Reading
-			r, err = place.Read(ctx)
-			texts = r.Texts
-		}
-	default:
+	} else {
 		texts, err = w.readTexts(at)
 	}
 	if err != nil {
 		return nil, err
 	}
 	book, problems, _ := lesson.NewTexts(at).Load(texts)
-	for i := range problems {
-		fmt.Fprintln(w.err, report.Printable(problems[i].Error()))
-	}
+	w.printProblems(problems)
 	return book, nil
 }
 

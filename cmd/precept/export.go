@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"precept/admin"
 	"precept/app"
 	"precept/configs"
 	"precept/file"
@@ -30,10 +31,6 @@ type exportFlags struct {
 	stats        bool
 }
 
-func exportFormats() []string {
-	return []string{"mplp", "openai", "preference", "experiment", "parquet"}
-}
-
 func (w *world) export() *cobra.Command {
 	var f exportFlags
 	c := &cobra.Command{
@@ -47,7 +44,7 @@ func (w *world) export() *cobra.Command {
 			"rated instead of writing them. It works beside a running server.",
 		Args: arguments(cobra.NoArgs),
 	}
-	c.Flags().StringVar(&f.format, "format", "mplp", strings.Join(exportFormats(), ", "))
+	c.Flags().StringVar(&f.format, "format", "mplp", strings.Join(admin.ExportFormats(), ", "))
 	c.Flags().StringVar(&f.since, "since", "", "from this time on (2026-01-31, or RFC 3339)")
 	c.Flags().StringVar(&f.until, "until", "", "before this time")
 	c.Flags().StringVar(&f.tenant, "tenant", "", "of this tenant only")
@@ -104,9 +101,9 @@ func (f *exportFlags) filter() (*sample.Filter, error) {
 	out := &sample.Filter{
 		Quality: f.quality, Families: f.families, Tenant: f.tenant, Lesson: f.lesson,
 	}
-	if !slices.Contains(exportFormats(), f.format) {
+	if !slices.Contains(admin.ExportFormats(), f.format) {
 		return nil, fmt.Errorf("there is no format %q; there are %s", f.format, strings.Join(
-			exportFormats(), ", ",
+			admin.ExportFormats(), ", ",
 		))
 	}
 	for _, q := range f.quality {

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/term"
 
 	"precept/admin"
+	"precept/app"
 	"precept/configs"
 	"precept/report"
 )
@@ -63,45 +64,44 @@ func (w *world) top() *cobra.Command {
 	c.Flags().StringVar(&tenant, "tenant", "default", "the tenant whose lessons are shown")
 	c.Flags().DurationVar(&every, "every", 2*time.Second, "how often")
 	return w.configured(c, []string{"data_dir", "admin.tokens"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
-		if every < 100*time.Millisecond {
-			return misuse(errors.New("--every is at least 100ms; 2s is usual"))
-		}
-		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt)
-		defer stop()
 		_, _, live := w.screen()
-		return w.watchServer(ctx, cfg, tenant, every, asJSON, once || !live && !asJSON)
+		once = once || !live && !asJSON
+		var before reading
+		return repeat(c.Context(), every, func(ctx context.Context) (over bool, err error) {
+			now, err := w.read(ctx, cfg, tenant)
+			if err != nil {
+				return false, err
+			}
+			if s := now.At.Sub(before.At).Seconds(); !before.At.IsZero() && s > 0 {
+				now.PerSecond = math.Max(0, now.Requests-before.Requests) / s
+			}
+			before = now
+			if asJSON {
+				return once, writeLine(w.out, now)
+			}
+			return once, w.draw(&now, once)
+		})
 	})
 }
 
-// watchServer tells a reading after the other.
-func (w *world) watchServer(
-	ctx context.Context, cfg *configs.Config, tenant string, every time.Duration, asJSON, once bool,
+// repeat looks every so often until it is over, fails, or somebody has seen enough (control-C).
+func repeat(
+	ctx context.Context, every time.Duration, look func(context.Context) (over bool, err error),
 ) error {
-	var before reading
+	if every < 100*time.Millisecond {
+		return misuse(errors.New("--every is at least 100ms; some seconds are usual"))
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
 	for {
-		now, err := w.read(ctx, cfg, tenant)
+		over, err := look(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // somebody has seen enough
-		case err != nil:
+		case over || err != nil:
 			return err
-		}
-		if s := now.At.Sub(before.At).Seconds(); !before.At.IsZero() && s > 0 {
-			now.PerSecond = math.Max(0, now.Requests-before.Requests) / s
-		}
-		before = now
-		if asJSON {
-			err = writeLine(w.out, now)
-		} else {
-			err = w.draw(&now, once)
-		}
-		if err != nil || once {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(every):
+		case app.Pause(ctx, every) != nil:
+			return nil //nolint:nilerr // as above
 		}
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
-	"os/signal"
 	"strings"
 	"time"
 
@@ -56,22 +54,13 @@ func (w *world) watch() *cobra.Command {
 	c.Flags().StringVar(&f.tenant, "tenant", "default", "whose session it is")
 	c.Flags().DurationVar(&f.every, "every", time.Second, "how often to ask")
 	return w.configured(c, []string{"data_dir", "admin.tokens"}, func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		if f.every < 100*time.Millisecond {
-			return misuse(errors.New("--every is at least 100ms; 1s is usual"))
-		}
-		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt)
-		defer stop()
 		x := &watching{
 			world: w, cfg: cfg, flags: &f, printed: map[string]bool{}, page: w.page(f.full),
 		}
 		if len(args) == 1 {
 			x.name = args[0]
 		}
-		err := x.run(ctx)
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // somebody has seen enough
-		}
-		return err
+		return repeat(c.Context(), f.every, x.look)
 	})
 }
 
@@ -86,20 +75,6 @@ type watching struct {
 	printed map[string]bool // exchanges that were printed
 	begun   bool            // its head was printed
 	waits   bool            // that it is waited for was printed
-}
-
-func (x *watching) run(ctx context.Context) error {
-	for {
-		over, err := x.look(ctx)
-		if err != nil || over {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(x.flags.every):
-		}
-	}
 }
 
 // look asks once and tells what is new. It is over when the session is closed and told, or when

@@ -143,6 +143,13 @@ func (w *world) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 	return l, nil
 }
 
+// printProblems tells what keeps lesson files from being read, a line each.
+func (w *world) printProblems(problems []lesson.Problem) {
+	for i := range problems {
+		fmt.Fprintln(w.err, report.Printable(problems[i].Error()))
+	}
+}
+
 // printFindings prints what checks found, a line each.
 func printFindings(out io.Writer, findings []lesson.Finding) {
 	for _, f := range findings {
@@ -176,9 +183,7 @@ func (w *world) lessonsImport() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		for i := range problems {
-			fmt.Fprintln(w.err, report.Printable(problems[i].Error()))
-		}
+		w.printProblems(problems)
 		taken, failed, err := w.adoptAll(c.Context(), b, texts, approve)
 		if err != nil {
 			return err
