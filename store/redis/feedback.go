@@ -36,8 +36,8 @@ func unpackEntry(v string) (e feedback.Entry, err error) {
 
 // AddFeedback joins entries to the sets of sessions and says how many changed each set: an entry
 // with a new id, or a later version of one that is there. Sessions whose set stayed as it was are
-// left out. Every order of arrival ends in the same set. What a full set has no room for is told
-// with session.FeedbackFull. When it fails otherwise, some entries may have been added; do it again.
+// left out. Every order of arrival ends in the same set. session.FeedbackFull tells what a full set
+// has no room for. When it fails otherwise, some entries may have been added; do it again.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	p := newPlan(&s.scripts.feedback)
 	base := s.base(tenant)
