@@ -15,7 +15,7 @@ type anchor struct {
 // scan stops at its last two bytes, so they should be rare in other texts.
 type prefix struct {
 	text, then string // then is more that must follow, and counts among the least bytes
-	class      uint8
+	class      uint16
 	least      int
 	digit      bool // a digit must be among them
 	kind       kind // filled in by compile

@@ -159,10 +159,7 @@ func (m *matcher) assignment(i int) hit {
 	} else if end < 2 || !secretEnd(s[end-2], s[end-1]) {
 		return hit{}
 	}
-	start := end
-	for start > m.last && end-start < 40 && (classOf[s[start-1]]&tokenByte != 0 || s[start-1] == '.') {
-		start--
-	}
+	start := m.back(end, longestName, nameByte)
 	name := s[start:end]
 	class := classOfWord(name)
 	if keyed {
@@ -203,6 +200,9 @@ func (m *matcher) assigned(i, p int, class keyClass, sh shape) hit {
 	}
 	return h
 }
+
+// longestName bounds the names that are read.
+const longestName = 40
 
 // widest is how many blanks may stand between a name and its value: tables are aligned.
 const widest = 48

@@ -2,18 +2,20 @@ package redact
 
 // Classes of bytes, as bits of classOf.
 const (
-	alnumByte uint8 = 1 << iota
+	alnumByte uint16 = 1 << iota
 	digitByte
 	hexByte
 	tokenByte  // [A-Za-z0-9_-]
 	base64Byte // [A-Za-z0-9+/=]
 	localByte  // local part of an e-mail address
 	upperByte
+	nameByte // of names such as app.DB_PASSWORD: tokenByte and the dot
+	wordByte // neither a blank nor a quote
 )
 
 //nolint:gochecknoglobals // written once here, read only
-var classOf = func() (t [256]uint8) {
-	set := func(s string, class uint8) {
+var classOf = func() (t [256]uint16) {
+	set := func(s string, class uint16) {
 		for i := range len(s) {
 			t[s[i]] |= class
 		}
@@ -23,12 +25,18 @@ var classOf = func() (t [256]uint8) {
 	set(alnum, alnumByte|tokenByte|base64Byte|localByte)
 	set(digits, digitByte)
 	set(digits+"abcdefABCDEF", hexByte)
+	set(alnum+"_-.", nameByte)
 	set("_-", tokenByte)
 	set("+/=", base64Byte)
 	set("._%+-'", localByte)
 	set(uppers, upperByte)
-	for b := 0x80; b <= 0xff; b++ {
-		t[b] |= localByte
+	for b := range 0x100 {
+		if b >= 0x80 {
+			t[b] |= localByte
+		}
+		if b > ' ' && !isQuote(byte(b)) {
+			t[b] |= wordByte
+		}
 	}
 	return t
 }()
@@ -53,11 +61,26 @@ func upper(b byte) byte {
 }
 
 // span returns the end of the run of bytes of the class that starts at i.
-func span(s []byte, i int, class uint8) int {
+func span(s []byte, i int, class uint16) int {
 	for i < len(s) && classOf[s[i]]&class != 0 {
 		i++
 	}
 	return i
+}
+
+// back returns where the run of bytes of the class begins that ends at end: at most longest before
+// it, and behind the last match.
+func (m *matcher) back(end, longest int, class uint16) int {
+	start := end
+	for start > m.last && end-start < longest && classOf[m.s[start-1]]&class != 0 {
+		start--
+	}
+	return start
+}
+
+// ahead is span within the longest bytes from i.
+func ahead(s []byte, i, longest int, class uint16) int {
+	return span(s[:min(len(s), i+longest)], i, class)
 }
 
 // startsWith reports whether s has p at i.

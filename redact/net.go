@@ -8,10 +8,7 @@ import (
 // email matches an address around the @ at i.
 func (m *matcher) email(i int) hit {
 	s := m.s
-	start := i
-	for start > m.last && i-start < 64 && classOf[s[start-1]]&localByte != 0 {
-		start--
-	}
+	start := m.back(i, 64, localByte)
 	for start < i && !isAlnum(s[start]) && s[start] < 0x80 && s[start] != '_' {
 		start++
 	}
@@ -135,10 +132,7 @@ func (m *matcher) ipv6(i int) hit {
 	if !double && (i == 0 || classOf[s[i-1]]&hexByte == 0 || classOf[at(s, i+1)]&hexByte == 0) {
 		return hit{}
 	}
-	start := i
-	for start > m.last && i-start < 5 && classOf[s[start-1]]&hexByte != 0 {
-		start--
-	}
+	start := m.back(i, 5, hexByte)
 	if i-start > 4 || !bounded(s, start) || (start > 0 && (s[start-1] == ':' || s[start-1] == '.' || s[start-1] == '_')) {
 		return hit{}
 	}

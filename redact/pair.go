@@ -44,11 +44,8 @@ func (m *matcher) nameBefore(i int) keyClass {
 	const farthest = 160
 	s := m.s[max(m.last, i-farthest):i]
 	s = bytes.TrimRight(s, around+",;\r\n")
-	end := len(s)
-	for end > 0 && (classOf[s[end-1]]&tokenByte != 0 || s[end-1] == '.') {
-		end--
-	}
-	name, before := s[end:], bytes.TrimRight(s[:end], around)
+	name := lastName(s)
+	before := bytes.TrimRight(s[:len(s)-len(name)], around)
 	if n := len(before) - 1; n >= 0 && (before[n] == ':' || before[n] == '=') && namesAnother(bytes.TrimRight(before[:n], around)) {
 		return classOfKey(name)
 	}
@@ -66,12 +63,12 @@ func holder(s []byte) keyClass {
 	if len(s) == 0 || s[len(s)-1] != ':' {
 		return noClass
 	}
-	s = bytes.TrimRight(s[:len(s)-1], around)
-	start := len(s)
-	for start > 0 && (classOf[s[start-1]]&tokenByte != 0 || s[start-1] == '.') {
-		start--
-	}
-	return classOfKey(s[start:])
+	return classOfKey(lastName(bytes.TrimRight(s[:len(s)-1], around)))
+}
+
+// lastName is the name in which a text ends.
+func lastName(s []byte) []byte {
+	return s[bytes.LastIndexFunc(s, func(r rune) bool { return r >= 0x80 || classOf[byte(r)]&nameByte == 0 })+1:]
 }
 
 // namesAnother says whether a member of that name gives a name: name, key, headerName.

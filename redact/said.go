@@ -13,10 +13,7 @@ import (
 func (m *matcher) listed(i int) hit {
 	s := m.s
 	quote, end := s[i-1], i-1
-	start := end
-	for start > m.last && end-start < 40 && (classOf[s[start-1]]&tokenByte != 0 || s[start-1] == '.') {
-		start--
-	}
+	start := m.back(end, longestName, nameByte)
 	if end < 1 || !mayEndName(s[end-1]) || start < 2 || s[start-1] != quote {
 		return hit{}
 	}
@@ -68,14 +65,7 @@ func (m *matcher) passFile(i int) hit {
 	if port-i <= shortPort && at(s, port) != '*' || at(s, port) == ':' && isDigit(at(s, port+1)) {
 		return hit{}
 	}
-	start := i
-	for start > m.last && i-start < 64 && (classOf[s[start-1]]&tokenByte != 0 || s[start-1] == '.') {
-		start--
-	}
-	end := i
-	for end < len(s) && end-start < longest && s[end] > ' ' && !isQuote(s[end]) {
-		end++
-	}
+	start, end := m.back(i, longest, nameByte), ahead(s, i, longest, wordByte)
 	if start > 0 && s[start-1] > ' ' && !isQuote(s[start-1]) || at(s, port) == '*' && port > i+1 || bytes.ContainsAny(s[i:end], ",;(") {
 		return hit{}
 	}
@@ -93,14 +83,9 @@ func (m *matcher) passFile(i int) hit {
 // said looks at a name that ends in a word with ss (password, passphrase, access_key) and has no
 // sign behind it.
 func (m *matcher) said(i int) hit {
-	const longest = 40
 	s := m.s
-	start := i
-	for start > m.last && i-start < longest && (classOf[s[start-1]]&tokenByte != 0 || s[start-1] == '.') {
-		start--
-	}
-	end := span(s[:min(len(s), i+longest)], i, tokenByte)
-	if end >= len(s) && bytes.IndexByte(s[max(m.last, start-longest):start], ' ') < 0 {
+	start, end := m.back(i, longestName, nameByte), ahead(s, i, longestName, tokenByte)
+	if end >= len(s) && bytes.IndexByte(s[max(m.last, start-longestName):start], ' ') < 0 {
 		return hit{}
 	}
 	name := s[start:end]
@@ -194,10 +179,7 @@ func (m *matcher) saidBefore(start, end int) hit {
 		for stop > m.last && isQuote(s[stop-1]) {
 			stop--
 		}
-		from := stop
-		for from > m.last && stop-from < farthest && s[from-1] > ' ' && !isQuote(s[from-1]) {
-			from--
-		}
+		from := m.back(stop, farthest, wordByte)
 		if h := m.judge(from, stop, passwordClass, shape{}); h.kind != none && !technical(s[from:stop]) {
 			return h
 		}

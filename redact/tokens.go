@@ -5,7 +5,7 @@ import "slices"
 // token matches a vendor's key: a prefix of the given length at start, then at least least bytes of
 // the class. Where the text itself ends inside the key (a capture that was cut) half of it is
 // enough.
-func (m *matcher) token(start, prefix int, class uint8, least int, k kind) hit {
+func (m *matcher) token(start, prefix int, class uint16, least int, k kind) hit {
 	if start < m.last || !bounded(m.s, start) {
 		return hit{}
 	}

@@ -82,10 +82,7 @@ func (m *matcher) userPassword(p int) hit {
 	if p < len(m.s) && isQuote(m.s[p]) {
 		p++
 	}
-	end := p
-	for end < len(m.s) && end-p < longest && m.s[end] > ' ' && !isQuote(m.s[end]) {
-		end++
-	}
+	end := ahead(m.s, p, longest, wordByte)
 	colon := bytes.IndexByte(m.s[p:end], ':')
 	if colon < 1 || p < m.last || bytes.Contains(m.s[p:end], []byte(Placeholder)) {
 		return hit{}
@@ -97,34 +94,23 @@ func (m *matcher) userPassword(p int) hit {
 }
 
 // dataSource matches user:password before the @tcp( or @unix( at i, as drivers of MySQL have it,
-// and Oracle's user/password before its @.
+// and Oracle's user/password before its @, in a URL of JDBC or behind sqlplus.
 func (m *matcher) dataSource(i int) hit {
 	const longest = 128
-	if !startsWith(m.s, i, "@tcp(") && !startsWith(m.s, i, "@unix(") {
-		return m.oracle(i)
-	}
-	start := i
-	for start > m.last && i-start < longest && m.s[start-1] > ' ' && !isQuote(m.s[start-1]) && m.s[start-1] != '=' {
-		start--
-	}
-	colon := bytes.IndexByte(m.s[start:i], ':')
-	if colon < 1 || !bareword(m.s[start+colon+1:i]) {
+	start := m.back(i, longest, wordByte)
+	start += bytes.LastIndexByte(m.s[start:i], '=') + 1
+	sign := byte(':')
+	switch oracle := bytes.LastIndex(m.s[start:i], []byte("jdbc:oracle:")); {
+	case startsWith(m.s, i, "@tcp(") || startsWith(m.s, i, "@unix("):
+	case oracle >= 0:
+		start, sign = start+bytes.LastIndexByte(m.s[start:i], ':')+1, '/'
+	case bytes.HasSuffix(m.s[m.last:start], []byte("sqlplus ")):
+		sign = '/'
+	default:
 		return hit{}
 	}
-	return hit{start, i, urlCredentials}
-}
-
-// oracle matches user/password before the @ at i, in jdbc:oracle:thin:user/password@ and behind
-// sqlplus.
-func (m *matcher) oracle(i int) hit {
-	const longest = 64
-	start := i
-	for start > m.last && i-start < longest && m.s[start-1] > ' ' && m.s[start-1] != ':' && !isQuote(m.s[start-1]) {
-		start--
-	}
-	slash := bytes.IndexByte(m.s[start:i], '/')
-	before := m.s[max(m.last, start-longest):start]
-	if slash < 1 || !bytes.HasSuffix(before, []byte("sqlplus ")) && !bytes.Contains(before, []byte("jdbc:oracle:")) || !bareword(m.s[start+slash+1:i]) {
+	between := bytes.IndexByte(m.s[start:i], sign)
+	if between < 1 || !bareword(m.s[start+between+1:i]) {
 		return hit{}
 	}
 	return hit{start, i, urlCredentials}

@@ -101,7 +101,7 @@ func isRandom(v []byte) bool {
 	}
 	var seen [256]bool
 	distinct, changes := 0, 0
-	prev := uint8(0)
+	prev := uint16(0)
 	for _, c := range v {
 		if c <= ' ' || c >= 0x7f || c == '(' || c == '{' || c == '<' || c == '[' {
 			return false
