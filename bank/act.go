@@ -192,7 +192,7 @@ func (s *snapshot) archive(old *lesson.Lesson, action, by string) (Change, error
 	if _, there := s.texts[to]; there {
 		return Change{}, refuse(lesson.CodeCollision, "slug", "an archived lesson is named %s already; rename one", to)
 	}
-	c.Edits = []Edit{{Name: to, New: l.Raw}, {Name: from.Name, Old: from.Old}}
+	c.Edits = []Edit{{Name: to, New: []byte(l.Raw)}, {Name: from.Name, Old: from.Old}}
 	return c, nil
 }
 
@@ -215,7 +215,7 @@ func (b *Bank) Restore(ctx context.Context, slug, by string) (l *lesson.Lesson, 
 				return Change{}, refusal(err)
 			}
 			e := s.event(l, lesson.Event{Action: "restore", By: by, From: old.State, To: l.State})
-			return Change{Edits: []Edit{{Name: back, New: l.Raw}, {Name: name, Old: text}}, Log: []lesson.Event{e}}, nil
+			return Change{Edits: []Edit{{Name: back, New: []byte(l.Raw)}, {Name: name, Old: text}}, Log: []lesson.Event{e}}, nil
 		}
 		return Change{}, ErrNoLesson
 	})
@@ -350,7 +350,7 @@ func (s *snapshot) toward(next *snapshot, texts map[string][]byte, by string) (c
 		switch {
 		case !was:
 			c.Log = append(c.Log, s.event(l, lesson.Event{Action: "create", By: by, To: l.State}))
-		case !bytes.Equal(old.Raw, l.Raw):
+		case old.Raw != l.Raw:
 			c.Log = append(c.Log, s.event(l, lesson.Event{Action: "edit", By: by, From: old.State, To: l.State}))
 		}
 	}

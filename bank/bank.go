@@ -144,7 +144,7 @@ func (s *snapshot) replace(old, l *lesson.Lesson, e lesson.Event) Change {
 	name := s.name(old)
 	from, _ := s.book.StateAt(old.Slug, s.now)
 	e.From, e.To = from, l.State
-	return Change{Edits: []Edit{{Name: name, Old: s.texts[name], New: l.Raw}}, Log: []lesson.Event{s.event(l, e)}}
+	return Change{Edits: []Edit{{Name: name, Old: s.texts[name], New: []byte(l.Raw)}}, Log: []lesson.Event{s.event(l, e)}}
 }
 
 // event fills in what every event says.

@@ -64,7 +64,7 @@ func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []
 			c.Log = append(c.Log, s.proposed(p, r))
 			if r.Err == nil {
 				q.waits(r.Lesson)
-				c.Edits = append(c.Edits, Edit{Name: s.name(r.Lesson), New: r.Lesson.Raw})
+				c.Edits = append(c.Edits, Edit{Name: s.name(r.Lesson), New: []byte(r.Lesson.Raw)})
 				s.add(r.Lesson)
 			}
 		}
@@ -95,7 +95,7 @@ func (s *snapshot) proposed(p *Proposal, r *Result) lesson.Event {
 
 // add lets the proposals that follow see this one.
 func (s *snapshot) add(l *lesson.Lesson) {
-	s.texts[s.name(l)] = l.Raw
+	s.texts[s.name(l)] = []byte(l.Raw)
 	s.book = s.book.With(append(s.book.Lessons(), l))
 }
 
@@ -137,7 +137,7 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 		return nil, refuse(lesson.CodeConfidence, "confidence", "%v is not from 0 to 1; write 0.5 if you do not know", in.Confidence)
 	}
 	l := in.Clone()
-	l.Form, l.Raw, l.Category = lesson.FormAIP11, nil, p.Source
+	l.Form, l.Raw, l.Category = lesson.FormAIP11, "", p.Source
 	l.State, l.Plan, l.Approval = lesson.Quarantined, lesson.TrialPlan{}, lesson.Approval{Source: p.Source}
 	l.SuccessCount, l.FailureCount, l.Confidence = 0, 0, min(in.Confidence, maxConfidence)
 	l.Scope, l.CreatedAt, l.UpdatedAt = p.Scope, s.now, s.now

@@ -5,9 +5,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -42,26 +42,24 @@ func Load(dir string, secrets ...Secrets) (*Book, []Problem, error) {
 // understanding them. Files that cannot be read, or are too large, are problems; a directory that
 // does not exist has no texts. version changes with the files.
 func ReadDir(dir string) (texts map[string][]byte, version string, problems []Problem, err error) {
-	l, err := list(dir)
+	texts = map[string][]byte{}
+	l, err := list(dir, func(l *listing, name string, info fs.FileInfo) {
+		raw, err := readFile(l.path(name), info)
+		if err != nil {
+			l.problems = append(l.problems, l.unread(name, CodeInvalid, err))
+			return
+		}
+		texts[name] = raw
+	})
 	if err != nil {
 		return nil, "", nil, err
 	}
-	version = l.version()
-	texts = make(map[string][]byte, len(l.files))
-	for _, name := range slices.Sorted(maps.Keys(l.files)) {
-		raw, err := readFile(l.path(name), l.files[name])
-		if err != nil {
-			l.cannotRead(name, CodeInvalid, err)
-			continue
-		}
-		texts[name] = raw
-	}
-	return texts, version, l.problems, nil
+	return texts, l.version(), l.problems, nil
 }
 
 // DirVersion is the version of a directory as ReadDir tells it, without reading the files.
 func DirVersion(dir string) (string, error) {
-	l, err := list(dir)
+	l, err := list(dir, func(*listing, string, fs.FileInfo) {})
 	if err != nil {
 		return "", err
 	}
@@ -89,16 +87,20 @@ func readFile(path string, info fs.FileInfo) ([]byte, error) {
 	return raw, nil
 }
 
-// listing is a bank directory as its folders tell of it.
+// listing is one walk through a bank directory.
 type listing struct {
 	dir      string
-	files    map[string]fs.FileInfo // lessons, by name relative to dir, with slashes
-	problems []Problem              // folders and links that could not be looked into
+	visit    func(l *listing, name string, info fs.FileInfo) // of each lesson; names are relative to dir, with slashes
+	files    int
+	seen     hash.Hash // of all that tells of a change without reading the files
+	row      []byte    // of one file, for seen
+	problems []Problem // folders and links that could not be looked into
 }
 
-// list finds the lesson files of a directory.
-func list(dir string) (*listing, error) {
-	l := &listing{dir: dir, files: map[string]fs.FileInfo{}}
+// list visits the lesson files of a directory. It looks at them every second, so it leaves as
+// little behind as it can.
+func list(dir string, visit func(*listing, string, fs.FileInfo)) (*listing, error) {
+	l := &listing{dir: dir, visit: visit, seen: sha256.New()}
 	if err := l.walk("", nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the lessons: %w", err)
 	}
@@ -109,11 +111,31 @@ func (l *listing) path(name string) string {
 	return filepath.Join(l.dir, filepath.FromSlash(name))
 }
 
-func (l *listing) cannotRead(name string, code Code, err error) {
-	l.problems = append(l.problems, Problem{
-		Path: l.path(name), Faults: Faults{{Code: code, Message: err.Error()}}, unread: name,
-	})
+func (l *listing) unread(name string, code Code, err error) Problem {
+	return Problem{Path: l.path(name), Faults: Faults{{Code: code, Message: err.Error()}}, unread: name}
 }
+
+// cannotLook notes a folder or link that could not be looked into.
+func (l *listing) cannotLook(name string, err error) {
+	p := l.unread(name, CodeInternal, err)
+	l.problems = append(l.problems, p)
+	hashString(l.seen, p.Error())
+}
+
+// file notes a lesson. The change time counts because cp -p and some network mounts bring back an
+// old modification time.
+func (l *listing) file(name string, info fs.FileInfo) {
+	l.files++
+	l.row = strconv.AppendQuote(l.row[:0], name)
+	for _, n := range [...]int64{info.Size(), info.ModTime().UnixNano(), changeTime(info), int64(info.Mode())} {
+		l.row = strconv.AppendInt(append(l.row, ' '), n, 10)
+	}
+	l.seen.Write(l.row)
+	l.visit(l, name, info)
+}
+
+// version is a hash over the names of the files and what was seen of them.
+func (l *listing) version() string { return hex.EncodeToString(l.seen.Sum(nil)) }
 
 // walk lists the lessons of a folder and of those in it, following links as a Kubernetes volume
 // needs it. above are the folders that it is in: a link that leads back to one of them leads to
@@ -139,13 +161,13 @@ func (l *listing) walk(folder string, above []fs.FileInfo) error {
 		switch info, err := os.Stat(l.path(name)); {
 		case errors.Is(err, fs.ErrNotExist): // gone meanwhile, or a dangling link in the middle of a swap
 		case err != nil:
-			l.cannotRead(name, CodeInternal, fmt.Errorf("cannot be looked at; mend or remove it: %w", err))
+			l.cannotLook(name, fmt.Errorf("cannot be looked at; mend or remove it: %w", err))
 		case info.IsDir():
 			l.walkInto(name, info, above)
 		case isLessonName(name):
-			l.files[name] = info
+			l.file(name, info)
 		}
-		if len(l.files) > maxFiles {
+		if l.files > maxFiles {
 			return errTooMany
 		}
 	}
@@ -157,10 +179,10 @@ func (l *listing) walkInto(name string, info fs.FileInfo, above []fs.FileInfo) {
 	switch {
 	case slices.ContainsFunc(above, func(up fs.FileInfo) bool { return os.SameFile(up, info) }):
 	case len(above) > maxDirDepth:
-		l.cannotRead(name, CodeInternal, errTooDeep)
+		l.cannotLook(name, errTooDeep)
 	default:
 		if err := l.walk(name, above); err != nil && !errors.Is(err, errTooMany) {
-			l.cannotRead(name, CodeInternal, fmt.Errorf("cannot be looked into; check its permissions: %w", err))
+			l.cannotLook(name, fmt.Errorf("cannot be looked into; check its permissions: %w", err))
 		}
 	}
 }
@@ -172,22 +194,4 @@ func isSkipped(name string) bool { return strings.HasPrefix(name, ".") || string
 // isLessonName says whether a file is meant to be a lesson. A README beside them is not.
 func isLessonName(name string) bool {
 	return strings.EqualFold(path.Ext(name), ".md") && !strings.EqualFold(path.Base(name), "README.md")
-}
-
-// version is a hash over the names of the files and all that tells of a change without reading
-// them. The change time is there because cp -p and some network mounts bring back an old
-// modification time.
-func (l *listing) version() string {
-	h := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(l.files)) {
-		info := l.files[name]
-		hashString(h, name)
-		for _, n := range []int64{info.Size(), info.ModTime().UnixNano(), changeTime(info), int64(info.Mode())} {
-			hashString(h, strconv.FormatInt(n, 10))
-		}
-	}
-	for _, p := range l.problems {
-		hashString(h, p.Error())
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }

@@ -15,7 +15,7 @@ func apply(head string, f field) (string, error) {
 	if strings.Contains(head, "\r\n") {
 		eol = "\r\n"
 	}
-	front, _, ok := split([]byte(head))
+	front, _, ok := split(head)
 	if !ok {
 		return "", fmt.Errorf("edit %s: there is no frontmatter", strings.Join(f.path, "."))
 	}

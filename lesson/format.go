@@ -1,7 +1,6 @@
 package lesson
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,9 +26,9 @@ func Format(l *Lesson) ([]byte, error) {
 	}
 	edits := diff(orig, l)
 	if len(edits) == 0 && orig.Body == l.Body {
-		return bytes.Clone(l.Raw), nil
+		return []byte(l.Raw), nil
 	}
-	head := string(l.Raw[:len(l.Raw)-len(orig.Body)])
+	head := strings.TrimSuffix(l.Raw, orig.Body)
 	for _, e := range edits {
 		var err error
 		if head, err = apply(head, e); err != nil {
@@ -38,14 +37,14 @@ func Format(l *Lesson) ([]byte, error) {
 	}
 	// An approval that is renewed wakes the state in the file, which a lesson that was quarantined
 	// meanwhile does not want.
-	if got, faults := parse(l.Path, []byte(head+l.Body)); len(faults) == 0 && got.State != l.State && got.State != Quarantined {
+	if got, faults := parse(l.Path, head+l.Body); len(faults) == 0 && got.State != l.State && got.State != Quarantined {
 		var err error
 		if head, err = apply(head, field{path: []string{"metadata", "precept", "state"}, val: stateNode(l)}); err != nil {
 			return nil, err
 		}
 	}
-	out := []byte(head + l.Body)
-	return out, verify(l, out, orig.State.Fires())
+	out := head + l.Body
+	return []byte(out), verify(l, out, orig.State.Fires())
 }
 
 // expressible refuses an edit of a field that the gptme form does not have; title and description
@@ -89,7 +88,7 @@ func (l *Lesson) Clone() *Lesson {
 	for _, list := range []*[]string{&t.Tags, &t.Keywords, &t.NotKeywords, &t.Tools, &t.ErrorPatterns, &t.Models, &c.Supersedes} {
 		*list = slices.Clone(*list)
 	}
-	t.Targets, c.Evidence, c.Raw = slices.Clone(t.Targets), slices.Clone(c.Evidence), slices.Clone(c.Raw)
+	t.Targets, c.Evidence = slices.Clone(t.Targets), slices.Clone(c.Evidence)
 	return &c
 }
 
@@ -105,15 +104,15 @@ func formatNew(l *Lesson) ([]byte, error) {
 	if body == "" && l.Advice != "" {
 		body = "\n## What to do (or avoid)\n\n" + strings.TrimRight(l.Advice, "\n") + "\n"
 	}
-	out := []byte("---\nschema: " + Schema + "\n" + strings.Join(renderMap(&front, 0), "\n") + "\n---\n" + body)
+	out := "---\nschema: " + Schema + "\n" + strings.Join(renderMap(&front, 0), "\n") + "\n---\n" + body
 	c := l.Clone()
 	c.Form, c.Body = FormAIP11, body
-	return out, verify(c, out, false)
+	return []byte(out), verify(c, out, false)
 }
 
 // verify reads a written file back and compares. A lesson that was in force may lose that by an
 // edit of the text that was approved; setting it in force without approving the text is a mistake.
-func verify(l *Lesson, raw []byte, inForce bool) error {
+func verify(l *Lesson, raw string, inForce bool) error {
 	got, faults := parse(l.Path, raw)
 	if len(faults) > 0 {
 		return faults

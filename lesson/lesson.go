@@ -109,7 +109,7 @@ type Lesson struct {
 	Path                       string    // where it was read
 	Category                   string    // the subfolder
 	ContentHash                string    // hex SHA-256 over what the model would see and the trigger
-	Raw                        []byte    // the file, byte for byte
+	Raw                        string    // the file, byte for byte
 	Form                       Form
 }
 

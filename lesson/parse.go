@@ -1,7 +1,6 @@
 package lesson
 
 import (
-	"bytes"
 	"fmt"
 	"path"
 	"strings"
@@ -12,32 +11,32 @@ import (
 const MaxFile = 1 << 20
 
 // Parse reads one LESSON.md in either form. path gives the gptme form its slug and stands in
-// messages; raw is kept. The error is Faults: everything that is wrong, not only the first.
+// messages. The error is Faults: everything that is wrong, not only the first.
 func Parse(path string, raw []byte) (*Lesson, error) {
-	l, faults := parse(path, bytes.Clone(raw))
+	l, faults := parse(path, string(raw))
 	if len(faults) > 0 {
 		return nil, faults
 	}
 	return l, nil
 }
 
-// parse is Parse for whoever leaves the bytes as they are.
-func parse(file string, raw []byte) (*Lesson, Faults) {
+// parse is Parse of a text. The lesson holds it once: body and advice are parts of it.
+func parse(file, raw string) (*Lesson, Faults) {
 	whole := func(format string, args ...any) (*Lesson, Faults) {
 		return nil, Faults{{Code: CodeInvalid, Message: fmt.Sprintf(format, args...)}}
 	}
 	if len(raw) > MaxFile {
 		return whole("the file has %d bytes, more than the %d allowed; move the long part to a companion file", len(raw), MaxFile)
 	}
-	if !utf8.Valid(raw) {
+	if !utf8.ValidString(raw) {
 		return whole("the file is not valid UTF-8; save it as UTF-8")
 	}
-	if bytes.IndexByte(raw, 0) >= 0 {
+	if strings.IndexByte(raw, 0) >= 0 {
 		return whole("the file holds a NUL byte; remove it")
 	}
 	front, body, ok := split(raw)
 	switch {
-	case !ok && bytes.HasPrefix(bytes.TrimPrefix(raw, []byte("\ufeff")), []byte("---")):
+	case !ok && strings.HasPrefix(strings.TrimPrefix(raw, "\ufeff"), "---"):
 		return whole("the frontmatter has no end; write a line --- behind its fields")
 	case !ok:
 		return whole("there is no frontmatter; start the file with a line ---, the fields, and another line ---, or, if it is no lesson, rename it to start with _")
@@ -102,8 +101,8 @@ func (l *Lesson) stale() bool {
 
 // split cuts a file into frontmatter and body. The frontmatter excludes both --- lines, the body
 // starts after the second.
-func split(raw []byte) (front, body string, ok bool) {
-	s := strings.TrimPrefix(string(raw), "\ufeff")
+func split(raw string) (front, body string, ok bool) {
+	s := strings.TrimPrefix(raw, "\ufeff")
 	first, rest, found := strings.Cut(s, "\n")
 	if !found || strings.TrimRight(first, " \t\r") != "---" {
 		return "", "", false

@@ -9,9 +9,12 @@ import (
 
 // clean makes lines out of a text that somebody else wrote, so that nothing in them is hidden and
 // nothing reads as a role, a chat template or one of our own delimiters. The caller's fixed line
-// prefix does the rest.
+// prefix does the rest. Lines in which nothing is changed are parts of s, and no copies.
 func clean(s string) []string {
-	s = visible(stripANSI(strings.NewReplacer("\r\n", "\n", "\r", "\n", "\t", "    ").Replace(s)))
+	for _, plain := range [...][2]string{{"\r\n", "\n"}, {"\r", "\n"}, {"\t", "    "}} {
+		s = strings.ReplaceAll(s, plain[0], plain[1])
+	}
+	s = visible(stripANSI(s))
 	s = neutralize(stripComments(s))
 	lines := strings.Split(s, "\n")
 	kept := lines[:0]

@@ -27,7 +27,7 @@ func compileSchema(tb testing.TB) *jsonschema.Schema {
 // asJSON is the frontmatter of a file as JSON values.
 func asJSON(tb testing.TB, raw string) any {
 	tb.Helper()
-	front, _, ok := split([]byte(raw))
+	front, _, ok := split(raw)
 	if !ok {
 		tb.Fatal("no frontmatter")
 	}

@@ -3,11 +3,12 @@ package lesson
 import "strings"
 
 // section returns the text under the first heading that is wanted, up to the next heading of the
-// same or a higher level. A heading inside a code fence is code.
+// same or a higher level; where no line ends in a carriage return, it is a part of the body and no
+// copy of it. A heading inside a code fence is code.
 func section(body string, wanted func(string) bool) string {
-	var out []string
-	level, fence := 0, ""
+	level, start, at, fence := 0, len(body), 0, ""
 	for line := range strings.Lines(body) {
+		next := at + len(line)
 		line = strings.TrimRight(line, "\r\n")
 		fence = Fence(fence, line)
 		if n, text := Heading(line); n > 0 && fence == "" {
@@ -15,15 +16,12 @@ func section(body string, wanted func(string) bool) string {
 				break
 			}
 			if level == 0 && wanted(text) {
-				level = n
-				continue
+				level, start = n, next
 			}
 		}
-		if level > 0 {
-			out = append(out, line)
-		}
+		at = next
 	}
-	return strings.Trim(strings.Join(out, "\n"), "\n")
+	return strings.Trim(strings.ReplaceAll(body[start:at], "\r\n", "\n"), "\r\n")
 }
 
 // Fence follows code fences: it returns the marker of the fence that is open behind a line, ""

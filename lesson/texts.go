@@ -1,7 +1,6 @@
 package lesson
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"path"
@@ -30,7 +29,7 @@ type Texts struct {
 // entry is what the bank knows of one text.
 type entry struct {
 	name, path string
-	raw        []byte
+	raw        string
 	lesson     *Lesson
 	faults     Faults   // of the newest version; then lesson is the one before, or nil
 	held       []string // kinds of secrets, for which it waits for approval
@@ -43,7 +42,7 @@ func NewTexts(from string, secrets ...Secrets) *Texts {
 
 // Load takes a new set of texts by name (a path with slashes, ending in .md; its folders are the
 // category). unread is what ReadDir could not read: what is known of that stays. It gives the book,
-// what is wrong with the texts, and whether anything is new. The texts are not to be changed.
+// what is wrong with the texts, and whether anything is new.
 func (t *Texts) Load(texts map[string][]byte, unread ...Problem) (book *Book, problems []Problem, changed bool) {
 	next := make(map[string]*entry, len(texts))
 	archived := map[string]bool{}
@@ -56,11 +55,11 @@ func (t *Texts) Load(texts map[string][]byte, unread ...Problem) (book *Book, pr
 			continue
 		}
 		old := t.entries[name]
-		if old != nil && bytes.Equal(old.raw, text) {
+		if old != nil && old.raw == string(text) {
 			next[name] = old
 			continue
 		}
-		e := &entry{name: name, path: t.from + "/" + name, raw: text}
+		e := &entry{name: name, path: t.from + "/" + name, raw: string(text)}
 		if old != nil {
 			e.lesson, e.held = old.lesson, old.held
 		}

@@ -2,6 +2,7 @@ package lesson
 
 import (
 	"context"
+	"io/fs"
 	"path/filepath"
 	"time"
 )
@@ -137,11 +138,9 @@ func (w *Watcher) read() (book *Book, problems []Problem, changed bool, err erro
 		return book, problems, w.fault != fault, err
 	}
 	w.version, w.fault = version, "" // at once: what makes the rest panic is not read for ever
-	if archive, err := list(filepath.Join(w.dir, ArchiveDir)); err == nil {
-		for name := range archive.files {
-			texts[ArchiveDir+"/"+name] = nil // others may refer to it; nobody reads it
-		}
-	}
+	_, _ = list(filepath.Join(w.dir, ArchiveDir), func(_ *listing, name string, _ fs.FileInfo) {
+		texts[ArchiveDir+"/"+name] = nil // others may refer to it; nobody reads it
+	})
 	book, problems, changed = w.texts.Load(texts, unread...)
 	return book, problems, changed || fault != "", nil
 }

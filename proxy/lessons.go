@@ -376,7 +376,7 @@ func (w *written) onto(l *lesson.Lesson) (*lesson.Lesson, error) {
 			l.Trigger.Targets = append(l.Trigger.Targets, lesson.Target(t))
 		}
 	}
-	l.Raw, l.Trigger.Description = nil, "An agent's own lesson: "+l.Title
+	l.Raw, l.Trigger.Description = "", "An agent's own lesson: "+l.Title
 	l.Advice, l.Body = strings.TrimSpace(*w.LessonText), adviceHead+*w.LessonText+"\n"
 	return l, nil
 }

@@ -148,7 +148,7 @@ func (w *world) differences(old, next *lesson.Book) (out []change, ok bool) {
 		a, was := old.Get(slug)
 		b, is := next.Get(slug)
 		c := change{Slug: slug, Kind: "changed", Findings: []lesson.Finding{}}
-		var from, to []byte
+		var from, to string
 		if was {
 			from = a.Raw
 			c.From, _ = old.StateAt(slug, w.Now())
@@ -157,7 +157,7 @@ func (w *world) differences(old, next *lesson.Book) (out []change, ok bool) {
 			to = b.Raw
 			c.To, _ = next.StateAt(slug, w.Now())
 		}
-		if bytes.Equal(from, to) && c.From == c.To {
+		if from == to && c.From == c.To {
 			continue
 		}
 		switch {
@@ -173,7 +173,7 @@ func (w *world) differences(old, next *lesson.Book) (out []change, ok bool) {
 			c.Findings = append(c.Findings, checks.Lesson(b, next)...)
 			ok = ok && lesson.Refusal(c.Findings) == nil
 		}
-		c.Diff = string(diff.Diff("old/"+slug, from, "new/"+slug, to))
+		c.Diff = string(diff.Diff("old/"+slug, []byte(from), "new/"+slug, []byte(to)))
 		out = append(out, c)
 	}
 	return out, ok

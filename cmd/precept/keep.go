@@ -181,7 +181,7 @@ func (w *world) exportOne(format string, args []string, l *lesson.Lesson, row le
 	switch format {
 	case "aip11":
 		return file.Write(
-			filepath.Join(args[0], filepath.FromSlash(l.Category), l.Slug+".md"), 0o644, l.Raw,
+			filepath.Join(args[0], filepath.FromSlash(l.Category), l.Slug+".md"), 0o644, []byte(l.Raw),
 		)
 	case "gptme":
 		text, err := gptmeText(l)
@@ -196,14 +196,14 @@ func (w *world) exportOne(format string, args []string, l *lesson.Lesson, row le
 			lessonRow
 			Advice string `json:"advice"`
 			Text   string `json:"text"`
-		}{row, l.Advice, string(l.Raw)})
+		}{row, l.Advice, l.Raw})
 	}
 }
 
 // gptmeText is a lesson in the gptme form, read back before it is believed.
 func gptmeText(l *lesson.Lesson) ([]byte, error) {
 	if l.Form == lesson.FormGptme {
-		return l.Raw, nil
+		return []byte(l.Raw), nil
 	}
 	keywords, err := json.Marshal(slices.Concat(
 		l.Trigger.Keywords, l.Trigger.ErrorPatterns, l.Trigger.Tags,

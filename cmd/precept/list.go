@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -168,7 +169,7 @@ func (w *world) lessonsShow() *cobra.Command {
 		if opinions != nil {
 			fmt.Fprintln(w.err, opinions)
 		}
-		_, err = w.out.Write(l.Raw)
+		_, err = io.WriteString(w.out, l.Raw)
 		return err
 	})
 }
