@@ -44,6 +44,31 @@ func TestCommandLines(t *testing.T) {
 	})
 }
 
+// What runs a command, where its output goes and how it is installed make no difference to what is
+// learned; an option that may be somebody's own is not told.
+func TestWhatStandsAroundCommands(t *testing.T) {
+	const layout = ": the layout engine is missing, nothing was written"
+	lacks := func(what string) string { return "error: the " + what + " was not found for this command" }
+	learned(t, []taught{
+		{"timed", "run-dotnet-build-with-offline", []event{ran("time dotnet build", lacks("registry index"), 101), ran("time dotnet build --offline", "ok", 0)}},
+		{"kept going", "run-yarn-build-with-offline", []event{ran("nohup yarn build", lacks("base image"), 101), ran("yarn build --offline", "ok", 0)}},
+		{"as another group", "run-docker-build-with-offline", []event{ran("sudo -g W77812 docker build", lacks("chart version"), 101), ran("docker build --offline", "ok", 0)}},
+		{"with its output elsewhere", "run-flutter-build-with-offline", []event{ran("flutter build > W77812.log 2>&1", lacks("compiler"), 101), ran("flutter build --offline 2> W77812.log", "ok", 0)}},
+		{"only its output elsewhere", "", []event{ran("bundle exec", lacks("network"), 101), ran("bundle exec 1> W77812.log", "ok", 0)}},
+		{"an escaped blank", "run-composer-update-with-offline", []event{ran(`cd W77812\ x; composer update`, lacks("namespace"), 101), ran(`cd "W77812 x" && composer update --offline`, "ok", 0)}},
+		{"installed by python", "install-with-python3-m-pip-install-for-tox", []event{ran("tox", "tox"+layout, 2), ran("python3 -m pip install W77812", "ok", 0), ran("tox", "ok", 0)}},
+		{"python that installs nothing", "", []event{ran("nox", "nox"+layout, 2), ran("python3 -m venv install", "ok", 0), ran("nox", "ok", 0)}},
+		{"installed by uv", "install-with-uv-pip-for-pytest", []event{ran("pytest", "pytest"+layout, 2), ran("uv pip install W77812", "ok", 0), ran("pytest", "ok", 0)}},
+		{"uv that installs nothing", "", []event{ran("mypy", "mypy"+layout, 2), ran("uv tree", "ok", 0), ran("mypy", "ok", 0)}},
+		{"a runner that is named to", "use-pnpm-tsc-instead-of-tsc", []event{ran("tsc", lacks("database"), 1), ran("pnpm tsc", "ok", 0)}},
+		{"a program that runs nothing", "", []event{ran("eslint", lacks("module"), 1), ran("git eslint", "ok", 0)}},
+		{"an option with a digit", "", []event{ran("helm lint", lacks("certificate"), 1), ran("helm lint --w77812", "ok", 0)}},
+		{"a very long option", "", []event{ran("podman build", lacks("schema"), 1), ran("podman build --"+strings.Repeat("a", 32), "ok", 0)}},
+		{"an option with two words behind it", "", []event{ran("mix build", lacks("cluster"), 1), ran("mix build --repo W77812 x", "ok", 0)}},
+		{"a long option with its value apart", "run-gh-build-with-registry", []event{ran("gh build", lacks("template"), 1), ran("gh build --registry W77812", "ok", 0)}},
+	})
+}
+
 // Whatever stands in sessions, a lesson holds no word of theirs that is not public: no value, no
 // name, no path, no word of an error that is in no vocabulary. And whatever its parts, it is a
 // lesson: it has a title, an advice and a trigger, and passes the checks.
