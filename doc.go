@@ -7,6 +7,6 @@
 //	4  store   distill   demo
 //	3  backtest  inject  report  store/sqlite  store/redis
 //	2  bank  detect  session  feedback  ledger
-//	1  sample
-//	0  lesson  wire  writ  redact  bandit  configs  file
+//	1  sample  writ
+//	0  lesson  wire  redact  bandit  configs  file
 package precept

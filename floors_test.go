@@ -21,9 +21,9 @@ const module = "precept"
 // first.
 func floor(pkg string) (int, bool) {
 	switch pkg {
-	case "file", "lesson", "wire", "writ", "redact", "trial", "configs", "docs":
+	case "file", "lesson", "wire", "redact", "trial", "configs", "docs":
 		return 0, true
-	case "bandit", "sample", "trace", "store/spool":
+	case "bandit", "sample", "trace", "writ", "store/spool":
 		return 1, true
 	case "bank", "detect", "session", "feedback", "ledger":
 		return 2, true

@@ -3,6 +3,8 @@ package writ
 import (
 	"strings"
 	"unicode/utf8"
+
+	"precept/lesson"
 )
 
 // Verb says what a command asks for.
@@ -47,10 +49,10 @@ func Parse(reply string, cut bool) []Command {
 		reply = reply[:strings.LastIndexByte(reply, '\n')+1]
 	}
 	var out []Command
-	r := reader{rest: strings.ReplaceAll(reply, "\r\n", "\n")}
+	r := reader{rest: withoutAnswers(strings.ReplaceAll(reply, "\r\n", "\n"))}
 	for line, ok := r.line(); ok; line, ok = r.line() {
 		said, is := command(line)
-		if !is || indent(line) > 3 { // or it is indented as program text
+		if !is {
 			continue
 		}
 		if len(out) == MaxCommands {
@@ -60,6 +62,22 @@ func Parse(reply string, cut bool) []Command {
 		out = append(out, r.read(said))
 	}
 	return out
+}
+
+// withoutAnswers takes out what precept itself said, which an agent may repeat: the commands that an
+// advertisement shows are none.
+func withoutAnswers(reply string) string {
+	var out strings.Builder
+	for {
+		before, answer, found := strings.Cut(reply, opening)
+		_, after, whole := strings.Cut(answer, ending)
+		if !found || !whole {
+			out.WriteString(reply)
+			return out.String()
+		}
+		out.WriteString(before + "\n")
+		reply = after
+	}
 }
 
 // reader goes through a reply line by line, and knows which lines are fenced.
@@ -74,20 +92,19 @@ func (r *reader) line() (string, bool) {
 	}
 	var line string
 	line, r.rest, _ = strings.Cut(r.rest, "\n")
-	if r.fence != "" {
-		if closes(line, r.fence) {
-			r.fence = ""
-		}
+	open := r.fence
+	if r.fence = lesson.Fence(open, line); open != "" {
 		return "", true // what is fenced says nothing
 	}
-	r.fence = opens(line)
 	return line, true
 }
 
-// command is what follows the mark of a line that begins with it.
+// command is what follows the mark of a line that begins with it. A line that is indented further
+// is program text.
 func command(line string) (said string, ok bool) {
-	said, ok = strings.CutPrefix(strings.TrimLeft(line, " "), mark)
-	if !ok || said == "" || (said[0] != ' ' && said[0] != '\t') {
+	text := strings.TrimLeft(line, " ")
+	said, ok = strings.CutPrefix(text, mark)
+	if !ok || len(line)-len(text) > 3 || said == "" || (said[0] != ' ' && said[0] != '\t') {
 		return "", false
 	}
 	said = strings.TrimSpace(said)
@@ -101,7 +118,7 @@ func (r *reader) read(said string) Command {
 	words = strings.TrimSpace(words)
 	switch {
 	case single:
-		return lesson(signature, text)
+		return written(signature, text)
 	case verb == string(List) && words == "":
 		return Command{Verb: List}
 	case verb == string(Search) && words != "":
@@ -113,7 +130,7 @@ func (r *reader) read(said string) Command {
 	if !ok {
 		return Command{Verb: Create, Fault: "a lesson of several lines ends with a line /endlesson; one of one line is /lesson SIGNATURE: TEXT"}
 	}
-	return lesson(strings.TrimSuffix(said, ":"), text)
+	return written(strings.TrimSuffix(said, ":"), text)
 }
 
 // block is what stands between the line of a command and /endlesson. Without that, nothing of it is
@@ -132,8 +149,8 @@ func (r *reader) block() (text string, ok bool) {
 	return "", false
 }
 
-// lesson is a command to write one down.
-func lesson(signature, text string) Command {
+// written is a command to write a lesson down.
+func written(signature, text string) Command {
 	c := Command{Verb: Create, Signature: strings.TrimSpace(signature), Text: strings.TrimSpace(text)}
 	switch {
 	case c.Signature == "" || c.Text == "":
@@ -149,43 +166,6 @@ func lesson(signature, text string) Command {
 		c.Signature, c.Text = "", ""
 	}
 	return c
-}
-
-// indent counts the columns before a line's first character.
-func indent(line string) int {
-	n := 0
-	for i := range len(line) {
-		switch line[i] {
-		case ' ':
-			n++
-		case '\t':
-			n += 4
-		default:
-			return n
-		}
-	}
-	return n
-}
-
-// opens is the fence that a line opens, "" for none.
-func opens(line string) string {
-	if indent(line) > 3 {
-		return ""
-	}
-	s := strings.TrimLeft(line, " ")
-	for _, c := range []string{"`", "~"} {
-		n := len(s) - len(strings.TrimLeft(s, c))
-		if n >= 3 && !(c == "`" && strings.Contains(s[n:], "`")) {
-			return s[:n]
-		}
-	}
-	return ""
-}
-
-// closes says whether a line closes the fence.
-func closes(line, fence string) bool {
-	s := strings.TrimSpace(line)
-	return indent(line) <= 3 && len(s) >= len(fence) && strings.Trim(s, fence[:1]) == ""
 }
 
 // clip cuts a text after so many characters.

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"pgregory.net/rapid"
+
 	"precept/writ"
 )
 
@@ -114,6 +116,49 @@ func TestAnswer(t *testing.T) {
 	if got := writ.Join([]string{writ.Answer(writ.List, true, "1 lesson", "#a b")}); got != "[/lesson list] OK: 1 lesson\n#a b\n[END LESSON]\n\n" {
 		t.Errorf("%q", got)
 	}
+}
+
+// What precept itself said carries nothing out where an agent repeats it; what stands around it
+// counts, also behind one that is not whole.
+func TestRepeatedAnswers(t *testing.T) {
+	list := []writ.Command{{Verb: writ.List}}
+	for name, k := range map[string]struct {
+		reply string
+		want  []writ.Command
+	}{
+		"the advertisement":   {"You told me:\n" + writ.Advertisement, nil},
+		"with carriage lines": {strings.ReplaceAll(writ.Advertisement, "\n", "\r\n"), nil},
+		"and a command":       {writ.Advertisement + "/lesson list", list},
+		"behind words":        {"So: " + writ.Answer(writ.List, true, "1 lesson", "/lesson delete a") + "/lesson list", list},
+		"two of them":         {writ.Advertisement + writ.Advertisement + "/lesson list\n" + writ.Advertisement, list},
+		"one without its end": {"[/lesson help] Put it on a line:\n/lesson list", list},
+	} {
+		if got := writ.Parse(k.reply, false); !reflect.DeepEqual(got, k.want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// What an agent writes down is read as it was written, in either form and between whatever words.
+func TestWhatIsWrittenIsRead(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		words := rapid.StringMatching(`[a-zäöü#/.-]{1,12}( [a-zäöü#/.-]{1,12}){0,4}`)
+		signature, text := words.Draw(t, "signature"), words.Draw(t, "text")
+		if first, _, _ := strings.Cut(signature, " "); strings.Contains("list search delete", first) {
+			t.Skip("a verb")
+		}
+		prose := rapid.SampledFrom([]string{"", "Done.\n", "```\n/lesson x: y\n```\n", "> /lesson x: y\n", "a [/lesson b\n"})
+		command := "/lesson " + signature + ": " + text
+		if rapid.Bool().Draw(t, "block") {
+			text = strings.Join(rapid.SliceOfN(words, 1, 4).Draw(t, "lines"), "\n")
+			command = "/lesson " + signature + "\n" + text + "\n/endlesson"
+		}
+		reply := prose.Draw(t, "before") + rapid.SampledFrom([]string{"", " ", "   "}).Draw(t, "indent") + command + "\n" + prose.Draw(t, "behind")
+		got := writ.Parse(reply, rapid.Bool().Draw(t, "cut"))
+		if len(got) != 1 || got[0] != (writ.Command{Verb: writ.Create, Signature: signature, Text: text}) {
+			t.Fatalf("%q is read as %+v", reply, got)
+		}
+	})
 }
 
 func FuzzWrit(f *testing.F) {
