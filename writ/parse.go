@@ -64,8 +64,8 @@ func Parse(reply string, cut bool) []Command {
 	return out
 }
 
-// withoutAnswers takes out what precept itself said, which an agent may repeat: the commands that an
-// advertisement shows are none.
+// withoutAnswers takes out what precept itself said, which an agent may repeat: the commands that
+// an advertisement shows are none.
 func withoutAnswers(reply string) string {
 	var out strings.Builder
 	for {
