@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -17,11 +18,7 @@ const decisionAge = 5 * time.Second
 func (d *decisions) add(slug string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for old, at := range d.at {
-		if now.Sub(at) > decisionAge {
-			delete(d.at, old)
-		}
-	}
+	maps.DeleteFunc(d.at, func(_ string, at time.Time) bool { return now.Sub(at) > decisionAge })
 	d.at[slug] = now
 }
 

@@ -6,27 +6,17 @@ import "precept/report"
 // is nil.
 type effect struct{ size, lo, hi float64 }
 
-func effectOf(at, lo, hi *float64) *effect {
-	if at == nil || lo == nil || hi == nil {
-		return nil
-	}
-	return &effect{*at, *lo, *hi}
-}
-
 // shownOf is the effect of a row that may be read: an invalid row has none.
 func shownOf(l *report.Row) *effect {
-	if l.Verdict == report.Invalid {
+	if l.Verdict == report.Invalid || l.Effect == nil || l.Lo == nil || l.Hi == nil {
 		return nil
 	}
-	return effectOf(l.Effect, l.Lo, l.Hi)
+	return &effect{*l.Effect, *l.Lo, *l.Hi}
 }
 
 // globalOf is the same of all lessons together.
 func globalOf(g *report.Global) *effect {
-	if g.Verdict == report.Invalid {
-		return nil
-	}
-	return effectOf(g.Effect, g.Lo, g.Hi)
+	return shownOf(&report.Row{Verdict: g.Verdict, Effect: g.Effect, Lo: g.Lo, Hi: g.Hi})
 }
 
 func (e *effect) points() string {

@@ -67,13 +67,8 @@ func rounded(lo, hi float64) axis {
 		lo, hi = min(lo, -0.01), max(hi, 0.01)
 	}
 	steps := []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5}
-	step := steps[len(steps)-1]
-	for _, s := range steps {
-		if math.Ceil(hi/s-1e-9)-math.Floor(lo/s+1e-9) <= 6 {
-			step = s
-			break
-		}
-	}
+	i := slices.IndexFunc(steps, func(s float64) bool { return math.Ceil(hi/s-1e-9)-math.Floor(lo/s+1e-9) <= 6 })
+	step := steps[i] // 2 is the most that there is, and 4 steps of the largest
 	return axis{math.Floor(lo/step+1e-9) * step, math.Ceil(hi/step-1e-9) * step, step}
 }
 

@@ -139,24 +139,25 @@ type helpLinks struct {
 // Transform is called by goldmark when a page has been read.
 func (l *helpLinks) Transform(page *ast.Document, reader text.Reader, _ parser.Context) {
 	var gone []ast.Node
-	_ = ast.Walk(page, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if !entering {
-			return ast.WalkContinue, nil
+	lead := func(n ast.Node, to *[]byte) {
+		served, ok := l.served(string(*to))
+		if *to = []byte(served); !ok {
+			gone = append(gone, n)
 		}
+	}
+	_ = ast.Walk(page, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		switch n := n.(type) {
 		case *ast.Heading:
 			if n.Level == 1 {
 				l.title = string(n.Lines().Value(reader.Source()))
 			}
 		case *ast.Link:
-			to, ok := l.served(string(n.Destination))
-			if n.Destination = []byte(to); !ok {
-				gone = append(gone, n)
+			if entering {
+				lead(n, &n.Destination)
 			}
 		case *ast.Image:
-			to, ok := l.served(string(n.Destination))
-			if n.Destination = []byte(to); !ok {
-				gone = append(gone, n)
+			if entering {
+				lead(n, &n.Destination)
 			}
 		}
 		return ast.WalkContinue, nil

@@ -28,18 +28,10 @@ func ways() []choice {
 }
 
 // lengths are the words for the bands of the first message's length.
-func lengths(band string) string {
-	switch band {
-	case "s":
-		return "under 100 bytes"
-	case "m":
-		return "100 to 500 bytes"
-	case "l":
-		return "500 to 4,000 bytes"
-	case "xl":
-		return "4,000 bytes and more"
+func lengths() map[string]string {
+	return map[string]string{
+		"s": "under 100 bytes", "m": "100 to 500 bytes", "l": "500 to 4,000 bytes", "xl": "4,000 bytes and more",
 	}
-	return band
 }
 
 // breakdown shows effects by agent, model or length of the task.
@@ -134,7 +126,7 @@ func (v *breakdownView) table(f frame, cells []report.Cell) g.Node {
 func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Node {
 	part := cmp.Or(x.Value, "unknown")
 	if v.by.Key == report.OfLength {
-		part = lengths(part)
+		part = cmp.Or(lengths()[part], part)
 	}
 	lesson := h.A(h.Href(f.lesson(x.Slug)), quoted(x.Slug))
 	if x.Slug == "" {

@@ -74,12 +74,7 @@ func (v *queueView) html(f frame) g.Node {
 		return g.Group{title("Queue"), emptyQueue(), queueKeys()}
 	}
 	return g.Group{
-		title("Queue", quiet(
-			g.Textf("%d to decide. Keys: ", v.pager.total), keys("j", "k"), g.Text(" next and previous, "),
-			keys("a"), g.Text(" approve, "), keys("t"), g.Text(" trial, "),
-			keys("r"), g.Text(" reject, "), keys("b"), g.Text(" backtest, "), keys("o"), g.Text(" open, "),
-			keys("?"), g.Text(" help"),
-		)),
+		title("Queue", quiet(g.Textf("%d to decide. ", v.pager.total), keys("?"), g.Text(" tells the keys."))),
 		g.Map(v.items, func(x queueItem) g.Node { return x.html(f) }),
 		v.pager.html(f),
 		queueKeys(),

@@ -3,6 +3,7 @@ package admin
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	g "maragu.dev/gomponents"
@@ -31,6 +32,7 @@ func (s *Server) sessionsPage(c echo.Context) error {
 func (v *sessionsView) html(f frame) g.Node {
 	clear := f.clear("words", "tool", "error", "agent", "model", "lesson", "verdict", "session", "since", "until",
 		"loops", "min_reward", "max_reward")
+	back := timeOf(when(v.Back == nil, &time.Time{}, v.Back).UTC()) // how far the list was looked through
 	return g.Group{
 		title("Sessions", h.Form(
 			h.Method("get"), h.Action("/sessions"), h.Class("jump"), h.Role("search"), labelled("Open a session"),
@@ -38,10 +40,10 @@ func (v *sessionsView) html(f frame) g.Node {
 			h.Label(h.For("session"), g.Text("Name or id")), entry("session", v.query.Session, "22"), h.Button(g.Text("Find")),
 		)),
 		v.filters(f, clear),
-		g.Iff(f.Problem == "", func() g.Node { return v.list(f, clear != "") }),
+		g.Iff(f.Problem == "", func() g.Node { return v.list(f, clear != "", back) }),
 		f.olderPager(g.If(v.Looked > 0, h.Span(
 			g.Textf("%d shown", len(v.Sessions)),
-			g.If(clear != "", g.Group{g.Textf(" of %d looked at, back to ", v.Looked), v.back()}),
+			g.If(clear != "", g.Group{g.Textf(" of %d looked at, back to ", v.Looked), back}),
 		)), v.query.After, v.Next),
 		quiet(g.Text("What was redacted or opted out is not here: it was never stored.")),
 	}
@@ -74,7 +76,7 @@ func (v *sessionsView) filters(f frame, clear string) g.Node {
 }
 
 // list is the sessions, or why there are none to show.
-func (v *sessionsView) list(f frame, filtered bool) g.Node {
+func (v *sessionsView) list(f frame, filtered bool, back g.Node) g.Node {
 	switch {
 	case len(v.Sessions) > 0:
 		searched := when(v.searched, "Sessions are read one by one for what was said in them.", "")
@@ -94,7 +96,7 @@ func (v *sessionsView) list(f frame, filtered bool) g.Node {
 		))
 	case v.Next != "":
 		return empty("No session here", h.P(
-			g.Textf("None of the %d sessions back to ", v.Looked), v.back(),
+			g.Textf("None of the %d sessions back to ", v.Looked), back,
 			g.Text(" fits. There are older ones."),
 		))
 	default:
@@ -110,7 +112,9 @@ func sessionRow(f frame, x *store.SessionItem) g.Node {
 			h.Class("wrap name"),
 			when(f.Viewer,
 				h.Span(h.Title(name), g.Text(name)), h.A(h.Href(f.session(x.ID)), h.Title(name), g.Text(name))),
-			foundAt(x.Found),
+			g.Iff(x.Found != nil, func() g.Node {
+				return h.Span(h.Class("hit"), quoted(fmt.Sprintf("turn %d, %s: %s", x.Found.Turn, x.Found.Role, x.Found.Text)))
+			}),
 		),
 		cell("Begun", h.Class("text"), timeOf(x.Started)),
 		cell("Agent", h.Class("text agent"), quoted(short(x.Agent))),
@@ -131,14 +135,6 @@ func nameOf(x *store.SessionItem) string {
 	return x.Name
 }
 
-// foundAt is where a search hit.
-func foundAt(hit *store.Found) g.Node {
-	if hit == nil {
-		return nil
-	}
-	return h.Span(h.Class("hit"), quoted(fmt.Sprintf("turn %d, %s: %s", hit.Turn, hit.Role, hit.Text)))
-}
-
 // lessonsOf are the lessons that were picked in a session.
 func lessonsOf(x *store.SessionItem) g.Node {
 	return g.Group{
@@ -149,14 +145,6 @@ func lessonsOf(x *store.SessionItem) g.Node {
 		}),
 		g.If(x.Excluded, h.Span(h.Class("quiet"), g.Text("not in the experiment"))),
 	}
-}
-
-// back is how far the list was looked through.
-func (v *sessionsView) back() g.Node {
-	if v.Back == nil {
-		return g.Text(none)
-	}
-	return timeOf(*v.Back)
 }
 
 // toneOf colours what a reward comes to.

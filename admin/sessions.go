@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -63,20 +65,12 @@ func (s *sessions) begin(token [sha256.Size]byte) (string, error) {
 
 // makeRoom drops what is over and, when all are alive, the one that ends first.
 func (s *sessions) makeRoom() {
-	var oldest [sha256.Size]byte
-	var until time.Time
 	now := s.now()
-	for id, one := range s.byID {
-		if now.After(one.until) {
-			delete(s.byID, id)
-			continue
-		}
-		if until.IsZero() || one.until.Before(until) {
-			oldest, until = id, one.until
-		}
-	}
+	maps.DeleteFunc(s.byID, func(_ [sha256.Size]byte, one *session) bool { return now.After(one.until) })
 	if len(s.byID) >= maxSessions {
-		delete(s.byID, oldest)
+		delete(s.byID, slices.MinFunc(slices.Collect(maps.Keys(s.byID)), func(a, b [sha256.Size]byte) int {
+			return s.byID[a].until.Compare(s.byID[b].until)
+		}))
 	}
 }
 

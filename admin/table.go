@@ -68,8 +68,8 @@ func (t *table) html(f frame, sorts bool) g.Node {
 		h.Caption(g.Text(caption)),
 		columns(t.heads(f, sorts)...),
 		h.TBody(
-			g.If(t.all, t.together()),
-			g.Map(t.rows, func(l *report.Row) g.Node { return t.lesson(f, l) }),
+			g.If(t.all, t.row(f, together(&t.report.Global), true)),
+			g.Map(t.rows, func(l *report.Row) g.Node { return t.row(f, l, false) }),
 		),
 	)
 }
@@ -95,58 +95,35 @@ func (t *table) heads(f frame, sorts bool) []g.Node {
 	}
 }
 
-// cells are what all rows have.
-type cells struct {
-	name, verdict      g.Node
-	effect             *effect
-	true               *float64
-	tone               string
-	injected, withheld string
-	overTime           g.Node
-	refused            [2]int64 // with and without
-	tokens             string
-}
-
-func (t *table) row(c *cells, attributes ...g.Node) g.Node {
+// row is a lesson's, or with all that of all lessons together.
+func (t *table) row(f frame, l *report.Row, all bool) g.Node {
+	a, e, truth := advise(l), shownOf(l), t.truth.of(l.Slug)
+	name := g.Group{h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug)), g.If(l.State != "", small(g.Text(l.State)))}
+	withheld, went, tokens := count(l.NWithheld), overTime(l), count(l.Tokens)
+	if all {
+		a = advice{Words: string(l.Verdict), Next: "Sessions that may get lessons against those that may get none.", Tone: e.tone()}
+		name, withheld, went, tokens = g.Group{g.Text("all lessons together")}, withheld+" control", nil, none
+	}
 	return h.Tr(
-		g.Group(attributes), rowHead(h.Class("name"), c.name), c.verdict,
-		cell(
-			"Effect, points", h.Class("effect "+c.tone),
-			g.Text(c.effect.points()), small(g.Text(c.effect.interval())),
-		),
-		g.If(t.truth != nil, cell("True effect, points", g.Text(points(c.true)))),
-		t.axis.cell(c.effect, c.true),
-		cell("Injected, withheld", g.Text(c.injected), small(g.Text(c.withheld))),
-		cell("Over time, progress", h.Class("text over"), c.overTime),
-		g.If(t.refusals, cell("Refused with / without", g.Text(count(c.refused[0])+" / "+count(c.refused[1])))),
-		cell("Tokens", g.Text(c.tokens)),
+		g.If(all, h.Class("all")),
+		rowHead(h.Class("name"), name),
+		h.Td(h.Class("text wrap verdict"), h.Strong(h.Class(a.Tone), g.Text(a.Words)), small(g.Text(a.Next))),
+		cell("Effect, points", h.Class("effect "+a.Tone), g.Text(e.points()), small(g.Text(e.interval()))),
+		g.If(t.truth != nil, cell("True effect, points", g.Text(points(truth)))),
+		t.axis.cell(e, truth),
+		cell("Injected, withheld", g.Text(count(l.NInjected)), small(g.Text(withheld))),
+		cell("Over time, progress", h.Class("text over"), went),
+		g.If(t.refusals, cell("Refused with / without", g.Text(count(l.RefusedWith)+" / "+count(l.RefusedWithout)))),
+		cell("Tokens", g.Text(tokens)),
 	)
 }
 
-// together is the row of all lessons together.
-func (t *table) together() g.Node {
-	r := &t.report.Global
-	e := globalOf(r)
-	return t.row(&cells{
-		name: g.Text("all lessons together"), effect: e, tone: e.tone(),
-		verdict:  verdictCell(string(r.Verdict), e.tone(), "Sessions that may get lessons against those that may get none."),
-		injected: count(r.NTreated), withheld: count(r.NControl) + " control",
-		refused: [2]int64{r.RefusedTreated, r.RefusedControl}, tokens: none,
-	}, h.Class("all"))
-}
-
-func (t *table) lesson(f frame, l *report.Row) g.Node {
-	a := advise(l)
-	return t.row(&cells{
-		name:    g.Group{h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug)), g.If(l.State != "", small(g.Text(l.State)))},
-		verdict: verdictCell(a.Words, a.Tone, a.Next), tone: a.Tone, effect: shownOf(l), true: t.truth.of(l.Slug),
-		injected: count(l.NInjected), withheld: count(l.NWithheld), overTime: overTime(l),
-		refused: [2]int64{l.RefusedWith, l.RefusedWithout}, tokens: count(l.Tokens),
-	})
-}
-
-func verdictCell(words, tone, next string) g.Node {
-	return h.Td(h.Class("text wrap verdict"), h.Strong(h.Class(tone), g.Text(words)), small(g.Text(next)))
+// together is all lessons together as a row.
+func together(r *report.Global) *report.Row {
+	return &report.Row{
+		Verdict: r.Verdict, Effect: r.Effect, Lo: r.Lo, Hi: r.Hi, NInjected: r.NTreated, NWithheld: r.NControl,
+		RefusedWith: r.RefusedTreated, RefusedWithout: r.RefusedControl,
+	}
 }
 
 // overTime is how the effect went, and how far its verdict is.
