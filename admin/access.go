@@ -141,3 +141,14 @@ func holderOf(c echo.Context) holder {
 	}
 	return holder{role: viewer}
 }
+
+// viewable says that a viewer may read a route. A route that is not listed here is an operator's:
+// conversations, samples, exports and profiles hold what people and models said.
+func viewable(path string) bool {
+	switch path {
+	case "/", "/lessons", "/lessons/:slug", "/breakdown", "/queue", "/sessions", "/health", "/help", "/help/*",
+		"/api/openapi.yaml", "/api/report", "/api/sessions", "/api/health", "/metrics", "/*":
+		return true
+	}
+	return false
+}

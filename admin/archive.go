@@ -94,6 +94,13 @@ func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	return n, err
 }
 
+// health is how precept itself does, for the page and for programs alike.
+func (s *Server) health(c echo.Context) Health {
+	h := s.options.Health(c.Request().Context())
+	h.Audit = s.audit.latest()
+	return h
+}
+
 // storeFault tells a failed question to the store in the words of the person who asked it.
 func storeFault(err error) error {
 	switch {

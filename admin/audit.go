@@ -2,7 +2,6 @@ package admin
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"time"
 )
 
 // AuditFile is where in the data directory every action of an admin is noted, a line of JSON each.
@@ -21,16 +19,6 @@ const (
 	auditRead  = 256 << 10 // of the file's end, at a start
 	detailKey  = "audit"   // of the echo context: what an action did, in words
 )
-
-// Noted is one action. What it was done to is named by slug or by id: a session that was forgotten
-// must not live on by the name that its client gave it.
-type Noted struct {
-	At     time.Time `json:"at"`
-	Who    string    `json:"who"` // the address, and whether a browser's session or a program's token vouched for it
-	Action string    `json:"action"`
-	Detail string    `json:"detail,omitempty"`
-	Status int       `json:"status"` // of the answer: what failed is noted as well
-}
 
 // audit notes what was done. Where the file cannot be written, the newest are kept in memory, and
 // the log says so.
@@ -85,16 +73,11 @@ func (a *audit) note(n Noted) error {
 	if a.path == "" {
 		return nil
 	}
-	var b bytes.Buffer
-	if err := json.NewEncoder(&b).Encode(n); err != nil {
-		return err
-	}
 	f, err := os.OpenFile(a.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(b.Bytes())
-	return errors.Join(err, f.Close())
+	return errors.Join(json.NewEncoder(f).Encode(n), f.Close())
 }
 
 // latest are the newest actions, the newest first.

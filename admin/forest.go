@@ -13,6 +13,49 @@ import (
 	"precept/report"
 )
 
+// effect is what was measured, with its 95% interval, in units of reward. One that may not be shown
+// is nil.
+type effect struct{ size, lo, hi float64 }
+
+// shownOf is the effect of a row that may be read: an invalid row has none.
+func shownOf(l *report.Row) *effect {
+	if l.Verdict == report.Invalid || l.Effect == nil || l.Lo == nil || l.Hi == nil {
+		return nil
+	}
+	return &effect{*l.Effect, *l.Lo, *l.Hi}
+}
+
+// globalOf is the same of all lessons together.
+func globalOf(g *report.Global) *effect {
+	return shownOf(&report.Row{Verdict: g.Verdict, Effect: g.Effect, Lo: g.Lo, Hi: g.Hi})
+}
+
+func (e *effect) points() string {
+	if e == nil {
+		return none
+	}
+	return points(&e.size)
+}
+
+func (e *effect) interval() string {
+	if e == nil {
+		return "not enough data"
+	}
+	return points(&e.lo) + " to " + points(&e.hi)
+}
+
+// tone colours an interval that excludes nothing-at-all.
+func (e *effect) tone() string {
+	switch {
+	case e != nil && e.lo > 0:
+		return "good"
+	case e != nil && e.hi < 0:
+		return "bad"
+	default:
+		return ""
+	}
+}
+
 // The forest plot: numbers of the SVG's own units, so that no style attribute is needed.
 const (
 	plotWidth  = 240.0
@@ -72,8 +115,8 @@ func rounded(lo, hi float64) axis {
 	return axis{math.Floor(lo/step+1e-9) * step, math.Ceil(hi/step-1e-9) * step, step}
 }
 
-// at is the place of an effect; what lies beyond the axis is drawn at its end.
-func (a axis) at(x float64) string {
+// place is where the drawing has of an effect; what lies beyond the axis is drawn at its end.
+func (a axis) place(x float64) string {
 	shown := max(a.lo, min(a.hi, x))
 	return coordinate(plotMargin + (shown-a.lo)/(a.hi-a.lo)*(plotWidth-2*plotMargin))
 }
@@ -109,8 +152,8 @@ func (a axis) scale() g.Node {
 			text = withSign(x*100, when(a.step < 0.01, 1, 0))
 		}
 		return g.Group{
-			g.El("text", g.Attr("x", a.at(x)), g.Attr("y", "16"), g.Text(text)),
-			stroke("tick", "M"+a.at(x)+" 20v4"),
+			g.El("text", g.Attr("x", a.place(x)), g.Attr("y", "16"), g.Text(text)),
+			stroke("tick", "M"+a.place(x)+" 20v4"),
 		}
 	}))
 }
@@ -120,7 +163,7 @@ func (a axis) scale() g.Node {
 func (a axis) plot(e *effect, truth *float64) g.Node {
 	label := "no effect is shown yet"
 	marks := g.Map(a.ticks(), func(x float64) g.Node {
-		return stroke(when(x == 0, "zero", "grid"), "M"+a.at(x)+" -80v190")
+		return stroke(when(x == 0, "zero", "grid"), "M"+a.place(x)+" -80v190")
 	})
 	below := func(x float64) bool { return x < a.lo-1e-9 }
 	above := func(x float64) bool { return x > a.hi+1e-9 }
@@ -128,16 +171,16 @@ func (a axis) plot(e *effect, truth *float64) g.Node {
 		label = fmt.Sprintf("effect %s points, from %s to %s", points(&e.size), points(&e.lo), points(&e.hi))
 		marks = append(
 			marks,
-			stroke("reach", "M"+a.at(e.lo)+" 15H"+a.at(e.hi)),
-			g.If(below(e.lo), stroke("cut", "M"+a.at(e.lo)+" 11l-6 4 6 4z")),
-			g.If(above(e.hi), stroke("cut", "M"+a.at(e.hi)+" 11l6 4-6 4z")),
+			stroke("reach", "M"+a.place(e.lo)+" 15H"+a.place(e.hi)),
+			g.If(below(e.lo), stroke("cut", "M"+a.place(e.lo)+" 11l-6 4 6 4z")),
+			g.If(above(e.hi), stroke("cut", "M"+a.place(e.hi)+" 11l6 4-6 4z")),
 			g.If(!below(e.size) && !above(e.size), g.El(
-				"circle", h.Class("effect"), g.Attr("cx", a.at(e.size)), g.Attr("cy", "15"), g.Attr("r", "4.5"))),
+				"circle", h.Class("effect"), g.Attr("cx", a.place(e.size)), g.Attr("cy", "15"), g.Attr("r", "4.5"))),
 		)
 	}
 	if truth != nil {
 		label += "; true effect " + points(truth)
-		marks = append(marks, stroke("truth", "M"+a.at(*truth)+" 5v20"))
+		marks = append(marks, stroke("truth", "M"+a.place(*truth)+" 5v20"))
 	}
 	return drawing("forest "+e.tone(), "240 30", label, marks)
 }

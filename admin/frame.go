@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	g "maragu.dev/gomponents"
@@ -23,6 +24,12 @@ type shown struct {
 	Counted counted
 	Problem string // why there is not all
 	Err     error  // why there is nothing: it is the page's problem and its status
+}
+
+// counted says when a page's figures were counted.
+type counted struct {
+	At  time.Time
+	Old bool // newer ones are being counted
 }
 
 // frame is what stands around a page, and what it makes its links and forms with.
@@ -106,14 +113,14 @@ func (f frame) clear(keys ...string) string {
 	return ""
 }
 
-// csrf is the field that lets a form write.
-func (f frame) csrf() g.Node { return hiddenField(csrfField, f.CSRF) }
+// csrfInput is the field that lets a form write.
+func (f frame) csrfInput() g.Node { return hiddenField(csrfField, f.CSRF) }
 
 // decision is a form that acts on a lesson in the text and the state that the person saw, and leads
 // back.
 func (f frame) decision(l *lesson.Lesson, a lesson.Action, back string, children ...g.Node) g.Node {
 	return h.Form(
-		h.Method("post"), h.Action(f.lesson(l.Slug, string(a))), f.csrf(),
+		h.Method("post"), h.Action(f.lesson(l.Slug, string(a))), f.csrfInput(),
 		hiddenField("text", l.ContentHash), hiddenField("state", string(l.State)), hiddenField("back", back),
 		g.Group(children),
 	)

@@ -65,9 +65,9 @@ func glossary() []term {
 	}
 }
 
-// find is a word of the glossary; without a definition where there is none, which the tests of the
+// termOf is a word of the glossary; without a definition where there is none, which the tests of the
 // pages look for.
-func find(key string) term {
+func termOf(key string) term {
 	terms := glossary()
 	i := slices.IndexFunc(terms, func(t term) bool { return t.Key == key })
 	if i < 0 {
@@ -77,7 +77,7 @@ func find(key string) term {
 }
 
 // word is a word of the glossary, its definition one hover, tap or key away.
-func word(key string) g.Node { return wordOf(find(key)) }
+func word(key string) g.Node { return wordOf(termOf(key)) }
 
 func wordOf(t term) g.Node {
 	return h.Button(
@@ -103,7 +103,7 @@ type stat struct {
 	tone  string // good, bad, warn or nothing
 }
 
-func statOf(key, value, note, tone string) stat { return stat{find(key), value, note, tone} }
+func statOf(key, value, note, tone string) stat { return stat{termOf(key), value, note, tone} }
 
 // unit is what the value counts: one session, two sessions.
 func (s stat) unit() string {

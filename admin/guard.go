@@ -180,3 +180,54 @@ func (s *Server) audited(next echo.HandlerFunc) echo.HandlerFunc {
 		return err
 	}
 }
+
+// The sentences that a viewer is refused with.
+const (
+	noActing = "this token is a viewer's: it can look, and change nothing; " +
+		"take an operator's token (admin.tokens)"
+	noContent = "this token is a viewer's: it can look at lessons and figures, not at what was said; " +
+		"take an operator's token (admin.tokens)"
+)
+
+// permit refuses what a viewer may not do. It stands behind the audit, so that an attempt is noted.
+// A search is refused on any route: its answer would quote what was said, or give it away word by
+// word.
+func (s *Server) permit(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if holderOf(c).role == operator || c.Path() == "/logout" {
+			return next(c)
+		}
+		if !looks(c.Request()) {
+			return echo.NewHTTPError(http.StatusForbidden, noActing)
+		}
+		if viewable(c.Path()) && c.QueryParam("words")+c.QueryParam("tool")+c.QueryParam("error") == "" {
+			return next(c)
+		}
+		refused := echo.NewHTTPError(http.StatusForbidden, noContent)
+		if wantsHTML(c.Request()) {
+			return s.show(c, shown{Title: "for operators", Main: refusedPage, Err: refused})
+		}
+		return refused
+	}
+}
+
+// fail answers what a handler returned. A person who is logged in gets it on a page, with the way
+// to the others.
+func (s *Server) fail(err error, c echo.Context) {
+	if c.Response().Committed {
+		return
+	}
+	k := s.explain(c, err)
+	if c.Request().Method == http.MethodHead {
+		_ = c.NoContent(k.Code) // nobody is left to tell
+		return
+	}
+	_, in := c.Get(holderKey).(holder)
+	if in && wantsHTML(c.Request()) && !strings.HasPrefix(c.Request().URL.Path, "/api/") {
+		what := when(k.Code == http.StatusNotFound, "No such page", "That did not work")
+		if s.show(c, shown{Title: what, Main: failedPage, Err: k}) == nil {
+			return
+		}
+	}
+	_ = c.JSON(k.Code, map[string]string{"error": fmt.Sprint(k.Message)})
+}

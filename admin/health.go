@@ -66,3 +66,13 @@ type Since struct {
 	Dropped     map[string]int64 `json:"dropped"` // by reason
 	InMemory    int              `json:"sessions_in_memory"`
 }
+
+// Noted is one action. What it was done to is named by slug or by id: a session that was forgotten
+// must not live on by the name that its client gave it.
+type Noted struct {
+	At     time.Time `json:"at"`
+	Who    string    `json:"who"` // the address, and whether a browser's session or a program's token vouched for it
+	Action string    `json:"action"`
+	Detail string    `json:"detail,omitempty"`
+	Status int       `json:"status"` // of the answer: what failed is noted as well
+}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -18,6 +19,17 @@ type history struct {
 
 // historyKey names what the looks are of: an arm, or with "" all lessons of a tenant together.
 type historyKey struct{ Tenant, Arm string }
+
+// reportKey names the reports that pages are made of.
+type reportKey struct {
+	Tenant      string
+	Window      time.Duration
+	Provisional bool
+}
+
+// whole says that all closed sessions are in it: looks at other selections belong on no common
+// chart.
+func (k reportKey) whole() bool { return k.Window == 0 && !k.Provisional }
 
 // look is an effect as it stood at a moment.
 type look struct {
@@ -62,4 +74,27 @@ func (h *history) of(key historyKey) []look {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.seen[key])
+}
+
+// decisions are the lessons that a person has just decided on: what watches their place needs up to
+// two seconds to see it, and the queue shall not ask twice meanwhile.
+type decisions struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+const decisionAge = 5 * time.Second
+
+func (d *decisions) add(slug string, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.at, func(_ string, at time.Time) bool { return now.Sub(at) > decisionAge })
+	d.at[slug] = now
+}
+
+func (d *decisions) recently(slug string, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	at, ok := d.at[slug]
+	return ok && now.Sub(at) <= decisionAge
 }

@@ -94,7 +94,7 @@ func top(f frame) g.Node {
 				option(choice{"auto", "Auto"}, false), option(choice{"light", "Light"}, false), option(choice{"dark", "Dark"}, false),
 			),
 			g.If(f.Viewer, h.Span(h.Class("quiet"), h.Title("This token looks, and changes nothing"), g.Text("viewer"))),
-			g.If(f.CSRF != "", h.Form(h.Method("post"), h.Action("/logout"), f.csrf(), h.Button(g.Text("Log out")))),
+			g.If(f.CSRF != "", h.Form(h.Method("post"), h.Action("/logout"), f.csrfInput(), h.Button(g.Text("Log out")))),
 		),
 	)
 }
@@ -104,5 +104,13 @@ func failedPage(f frame) g.Node {
 	return g.Group{
 		title(f.Title),
 		h.P(g.Text("Go back, or choose a page above; "), h.A(h.Href("/help"), g.Text("Help")), g.Text(" has the docs of this version.")),
+	}
+}
+
+// refusedPage is for a viewer who asks for what only operators read.
+func refusedPage(frame) g.Node {
+	return g.Group{
+		title("For operators"),
+		h.P(g.Text("A viewer sees what lessons do, the queue, the list of sessions and precept's health. What was said in a session, its samples and exports are an operator's.")),
 	}
 }

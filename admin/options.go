@@ -20,6 +20,7 @@ type Options struct {
 	Access  Access
 	Base    string // the path below which a proxy before it shows it, such as /precept; "": none
 	Listen  string // the listener's own host:port
+	Data    string // where agents reach the data listener
 	Report  Reporter
 	Library Library
 	Survey  Surveyor

@@ -21,13 +21,6 @@ type line struct {
 	Indent            string // the class of a line below another: indent, or more below that
 }
 
-// health is how precept itself does, for the page and for programs alike.
-func (s *Server) health(c echo.Context) Health {
-	h := s.options.Health(c.Request().Context())
-	h.Audit = s.audit.latest()
-	return h
-}
-
 // healthPage shows how precept itself does.
 func (s *Server) healthPage(c echo.Context) error {
 	v := healthView{s.health(c)}

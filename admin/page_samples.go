@@ -148,14 +148,10 @@ func (v *samplesView) exports(f frame) g.Node {
 
 // export is the address that writes the selection in a format.
 func (v *samplesView) export(f frame, format string) string {
-	q := v.query
-	p := url.Values{"format": {format}, "tenant": {q.Tenant}}
-	for key, value := range map[string]string{
-		"since": f.query.Get("since"), "until": f.query.Get("until"), "lesson": q.Lesson, "agent": q.Agent,
-		"session": q.Session, "family": strings.Join(q.Families, ","), "quality": strings.Join(q.Quality, ","),
-	} {
-		if value != "" {
-			p.Set(key, value)
+	p := url.Values{"format": {format}, "tenant": {v.query.Tenant}}
+	for _, key := range []string{"since", "until", "lesson", "agent", "session", "family", "quality"} {
+		if asked := strings.Join(f.query[key], ","); asked != "" {
+			p.Set(key, asked)
 		}
 	}
 	return address("/api/export", p)

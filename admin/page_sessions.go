@@ -2,14 +2,12 @@ package admin
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
-	"precept/sample"
 	"precept/store"
 )
 
@@ -17,13 +15,14 @@ import (
 type sessionsView struct {
 	store.SessionList
 	query    store.SessionQuery
-	searched bool // something is looked for in what was said
+	searched bool   // something is looked for in what was said
+	data     string // where agents reach precept
 }
 
 // sessionsPage lists sessions.
 func (s *Server) sessionsPage(c echo.Context) error {
 	q, l, err := s.browse(c)
-	v := sessionsView{l, q, q.Words+q.Tool+q.Error != ""}
+	v := sessionsView{l, q, q.Words+q.Tool+q.Error != "", s.options.Data}
 	return s.show(c, shown{
 		Title: "sessions", Main: v.html, Live: err == nil && q.After == "" && !v.searched, Err: err,
 	})
@@ -92,7 +91,7 @@ func (v *sessionsView) list(f frame, filtered bool, back g.Node) g.Node {
 		return empty("No session yet", h.P(
 			g.Text("A session appears when its first turn is over and stored, within some seconds. "+
 				"Point an agent at precept's data listener: "),
-			code("OPENAI_BASE_URL=http://127.0.0.1:8080/v1"), g.Text("."),
+			code("OPENAI_BASE_URL="+v.data+"/v1"), g.Text("."),
 		))
 	case v.Next != "":
 		return empty("No session here", h.P(
@@ -127,14 +126,6 @@ func sessionRow(f frame, x *store.SessionItem) g.Node {
 	)
 }
 
-// nameOf is the session's name, its id where it has none.
-func nameOf(x *store.SessionItem) string {
-	if strings.TrimSpace(x.Name) == "" {
-		return x.ID
-	}
-	return x.Name
-}
-
 // lessonsOf are the lessons that were picked in a session.
 func lessonsOf(x *store.SessionItem) g.Node {
 	return g.Group{
@@ -144,17 +135,5 @@ func lessonsOf(x *store.SessionItem) g.Node {
 			return h.Span(h.Class("slug ghost"), h.Title("withheld by a coin"), quoted(slug))
 		}),
 		g.If(x.Excluded, h.Span(h.Class("quiet"), g.Text("not in the experiment"))),
-	}
-}
-
-// toneOf colours what a reward comes to.
-func toneOf(verdict string) string {
-	switch verdict {
-	case sample.Good:
-		return "good"
-	case sample.Poor:
-		return "bad"
-	default:
-		return ""
 	}
 }

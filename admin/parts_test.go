@@ -207,7 +207,7 @@ func TestGap(t *testing.T) {
 
 // One thing is no plural.
 func TestUnits(t *testing.T) {
-	loops := find("loops")
+	loops := termOf("loops")
 	if one, two := (stat{term: loops, value: "1"}).unit(), (stat{term: loops, value: "2"}).unit(); one != "loop" || two != "loops" {
 		t.Error(one, two)
 	}

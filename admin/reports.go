@@ -9,17 +9,6 @@ import (
 	"precept/report"
 )
 
-// reportKey names the reports that pages are made of.
-type reportKey struct {
-	Tenant      string
-	Window      time.Duration
-	Provisional bool
-}
-
-// whole says that all closed sessions are in it: looks at other selections belong on no common
-// chart.
-func (k reportKey) whole() bool { return k.Window == 0 && !k.Provisional }
-
 // Owners are the goroutines that make what pages show: each runs until its context ends. Without
 // them a page makes its own.
 func (s *Server) Owners() []func(context.Context) error {
@@ -47,12 +36,6 @@ func (s *Server) keep() {
 	s.surveys = newStock(s.options.Now, s.options.Survey.Survey,
 		func(took time.Duration) time.Duration { return min(100*took, 5*time.Minute) },
 		func(time.Duration) time.Duration { return 0 })
-}
-
-// counted says when a page's figures were counted.
-type counted struct {
-	At  time.Time
-	Old bool // newer ones are being counted
 }
 
 // reported is the report that a page is made of. Pages share it: it is only read.

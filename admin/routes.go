@@ -1,12 +1,16 @@
 package admin
 
 import (
+	"embed"
 	"net/http"
 	"net/http/pprof" //nolint:gosec // its init touches the default mux only, which nobody here serves
 	"time"
 
 	"github.com/labstack/echo/v4"
 )
+
+//go:embed static
+var files embed.FS
 
 // New makes the handler of the admin listener.
 func New(o Options) (*Server, error) {
@@ -60,7 +64,9 @@ func (s *Server) open(e *echo.Echo) {
 	})
 	e.GET("/login", s.login)
 	e.POST("/login", s.login)
-	e.GET("/static/:name", static)
+	e.GET("/static/:name", func(c echo.Context) error {
+		return echo.StaticFileHandler("static/"+c.Param("name"), files)(c)
+	})
 }
 
 // locked registers what needs one.

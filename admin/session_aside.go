@@ -57,7 +57,7 @@ func rateForm(f frame, id string) g.Node {
 		return h.Button(h.Name("type"), h.Value(kind), g.Text(text))
 	}
 	return section("rate", "Your word", h.Form(
-		h.Method("post"), h.Action(f.session(id, "rate")), h.Class("rate"), f.csrf(),
+		h.Method("post"), h.Action(f.session(id, "rate")), h.Class("rate"), f.csrfInput(),
 		h.Label(h.For("comment"), g.Text("Comment")),
 		h.Input(h.ID("comment"), h.Name("comment"), h.MaxLength("4096")),
 		h.Span(
@@ -100,7 +100,7 @@ func forgetForm(f frame, id string) g.Node {
 		quiet(g.Text("Its record, turns, samples and feedback are deleted here and in memory. What it added to "+
 			"the lessons' counts stays: sums, which name nobody. It cannot be undone.")),
 		h.Form(
-			h.Method("post"), h.Action(f.session(id, "forget")), f.csrf(),
+			h.Method("post"), h.Action(f.session(id, "forget")), f.csrfInput(),
 			tick("I am sure", h.Name("sure"), h.Value("yes"), h.Required()),
 			h.Button(h.Class("danger"), g.Text("Delete this session")),
 		),

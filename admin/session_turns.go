@@ -112,3 +112,23 @@ func firstLine(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 	return cut(text, 90)
 }
+
+// nameOf is the session's name, its id where it has none.
+func nameOf(x *store.SessionItem) string {
+	if strings.TrimSpace(x.Name) == "" {
+		return x.ID
+	}
+	return x.Name
+}
+
+// toneOf colours what a reward comes to.
+func toneOf(verdict string) string {
+	switch verdict {
+	case sample.Good:
+		return "good"
+	case sample.Poor:
+		return "bad"
+	default:
+		return ""
+	}
+}

@@ -65,15 +65,9 @@ func (k *stock[K, V]) get(ctx context.Context, key K, first time.Duration) (v V,
 	if done == nil {
 		return was.value, false, was.err
 	}
-	limit := patience
-	if !was.there {
-		limit = first
-	}
 	var over <-chan time.Time
-	if limit > 0 {
-		timer := time.NewTimer(limit)
-		defer timer.Stop()
-		over = timer.C
+	if limit := when(was.there, patience, first); limit > 0 {
+		over = time.After(limit)
 	}
 	select {
 	case <-done:

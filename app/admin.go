@@ -13,7 +13,7 @@ import (
 )
 
 // openAdmin makes the admin face, with a token of its own when the configuration names none.
-func (s *Server) openAdmin(l net.Listener) error {
+func (s *Server) openAdmin(data, l net.Listener) error {
 	base := localURL(l.Addr())
 	if len(s.cfg.Admin.Tokens) == 0 {
 		token, fresh, err := admin.EnsureToken(s.cfg.DataDir, s.Random)
@@ -44,7 +44,7 @@ func (s *Server) openAdmin(l net.Listener) error {
 	}
 	var err error
 	s.admin, err = admin.New(admin.Options{
-		Access: s.access(s.cfg), Base: s.cfg.Admin.BasePath, Listen: l.Addr().String(),
+		Access: s.access(s.cfg), Base: s.cfg.Admin.BasePath, Listen: l.Addr().String(), Data: localURL(data.Addr()),
 		Report: p, Forget: p, Keep: p, Library: p, Survey: p, Archive: p.archive, Rate: p, Export: p,
 		Figures: s.adminFigures, Ready: p.proxy.Ready, Truth: s.options.Truth,
 		Metrics: promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), // which alone holds exemplars

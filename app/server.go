@@ -91,7 +91,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.parts, err = s.Tools.wireUp(ctx, s.cfg, s.log.Logger); err != nil {
 		return err
 	}
-	if err := s.openAdmin(adminListener); err != nil {
+	if err := s.openAdmin(data, adminListener); err != nil {
 		return errors.Join(err, s.parts.close())
 	}
 	return s.serveUntilStopped(ctx, data, adminListener)
