@@ -31,7 +31,7 @@
 // nodes.go has the pieces of which pages are made (title, section, grid, timeOf), forms.go those of
 // a filter, text.go writes numbers (count, points), frame.go cuts a list into pages. Every number
 // has a unit and a definition: a word with a definition is a term of glossary.go. A form that
-// writes is a POST that holds f.csrfInput(); its handler answers with seeOther. A script goes to static/
-// and into the page's Head; after a live page has swapped its main part, document hears
+// writes is a POST that holds f.csrfInput(); its handler answers with seeOther. A script goes to
+// static/ and into the page's Head; after a live page has swapped its main part, document hears
 // precept:swap, after a change of theme precept:theme.
 package admin

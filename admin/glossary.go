@@ -65,8 +65,8 @@ func glossary() []term {
 	}
 }
 
-// termOf is a word of the glossary; without a definition where there is none, which the tests of the
-// pages look for.
+// termOf is a word of the glossary; without a definition where there is none, which the tests of
+// the pages look for.
 func termOf(key string) term {
 	terms := glossary()
 	i := slices.IndexFunc(terms, func(t term) bool { return t.Key == key })
