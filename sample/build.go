@@ -73,7 +73,7 @@ func (h *history) intent() Sample {
 // after its samples were built: one that talked first and used tools later keeps the numbers that
 // its parts had before it did.
 func (h *history) number(part int) int {
-	if len(h.steps) > 0 && h.steps[0].turn < h.second() {
+	if len(h.steps) > 0 && h.steps[0].Turn < h.second() {
 		return part - 1
 	}
 	return part
@@ -167,8 +167,8 @@ func (h *history) answer(of []*Exchange) string {
 }
 
 func (h *history) failures() (n int) {
-	for i := range h.steps {
-		if h.steps[i].failed {
+	for _, s := range h.steps {
+		if s.failed {
 			n++
 		}
 	}

@@ -24,27 +24,25 @@ const openFailures = 64
 // ones are counted.
 func (h *history) corrections() []Sample {
 	var out []Sample
-	var open []*step
-	for i := range h.steps {
-		s := &h.steps[i]
-		if !s.answered {
+	var open []*Event
+	for _, s := range h.steps {
+		if !s.Answered {
 			continue
 		}
 		if s.failed {
 			open = append(open[max(0, len(open)-openFailures+1):], s)
 			continue
 		}
-		var failed *step
+		var failed *Event
 		attempts := 0
 		rest := open[:0:0]
 		for _, f := range open {
 			switch {
-			case f.Name == s.Name && f.Args == s.Args: // the world changed, not the call
-			case f.Name == s.Name && sameAim(f.Args, s.Args):
+			case f.Call.Name != s.Call.Name || !sameAim(f.Call.Args, s.Call.Args):
+				rest = append(rest, f)
+			case f.Call.Args != s.Call.Args: // else the world changed, not the call
 				failed = f
 				attempts++
-			default:
-				rest = append(rest, f)
 			}
 		}
 		open = rest
@@ -55,19 +53,19 @@ func (h *history) corrections() []Sample {
 	return out
 }
 
-func (h *history) correction(n int, failed, worked *step, attempts int) Sample {
-	of := h.between(failed.turn, worked.turn)
-	f, label := h.rate(failed.turn, worked.turn, false)
+func (h *history) correction(n int, failed, worked *Event, attempts int) Sample {
+	of := h.between(failed.Turn, worked.Turn)
+	f, label := h.rate(failed.Turn, worked.Turn, false)
 	if f.QualityLabel == "" && !worked.edited {
 		f = executedUnchanged()
 	}
 	s := h.sample(ErrorCorrection, n, of, f, label)
-	s.Input["tool"] = failed.Name
-	s.Input["failed_call"] = map[string]any{"name": failed.Name, "arguments": cut(failed.Args, textBytes)}
-	s.Input["error"] = cmp.Or(cut(failed.text, summaryBytes), noText)
+	s.Input["tool"] = failed.Call.Name
+	s.Input["failed_call"] = map[string]any{"name": failed.Call.Name, "arguments": cut(failed.Call.Args, textBytes)}
+	s.Input["error"] = cmp.Or(cut(failed.Text, summaryBytes), noText)
 	s.Input["attempts"] = attempts
-	s.Output["corrected_call"] = map[string]any{"name": worked.Name, "arguments": cut(worked.Args, textBytes)}
-	s.Output["result_summary"] = cmp.Or(cut(worked.text, summaryBytes), noText)
+	s.Output["corrected_call"] = map[string]any{"name": worked.Call.Name, "arguments": cut(worked.Call.Args, textBytes)}
+	s.Output["result_summary"] = cmp.Or(cut(worked.Text, summaryBytes), noText)
 	return s
 }
 
@@ -166,7 +164,7 @@ func (h *history) repeated() []map[string]any {
 	var all []*entry
 	at := map[string]*entry{}
 	for _, s := range h.steps {
-		key := s.Name + "\x00" + s.Args
+		key := s.Call.Name + "\x00" + s.Call.Args
 		if e := at[key]; e != nil {
 			e.count++
 			continue

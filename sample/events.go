@@ -1,7 +1,5 @@
 package sample
 
-import "precept/wire"
-
 // Event is one thing that happened in a session: somebody's words, or a tool call with its answer.
 type Event struct {
 	Turn     int
@@ -10,6 +8,9 @@ type Event struct {
 	Call     Call   // of a call
 	Answered bool   // of a call: Text is its answer
 	IsError  int8   // of a call: +1 the wire says error, -1 it says none, 0 it does not say
+
+	failed bool // of an answered call: its answer is an error
+	edited bool // of a call: it came back in the history with other arguments: somebody changed it before it was carried out
 }
 
 // The roles of an Event. What system messages say is no event: it is the operator's, not
@@ -23,40 +24,4 @@ const (
 // Events lists what happened in a session in its order, each call once, whatever dialect it was
 // spoken in. Of a user's turn it gives the person's own words, without the blocks that agents put
 // around them.
-func (s *Session) Events() []Event {
-	h := s.lay()
-	var out []Event
-	at := map[string]int{} // the newest call of an id
-	call := func(c Call, turn int) {
-		if i, seen := at[c.ID]; seen && c.ID != "" && !(out[i].Answered && out[i].Turn != turn && !sameArgs(c.Args, out[i].Call.Args)) {
-			return
-		}
-		at[c.ID] = len(out)
-		out = append(out, Event{Turn: turn, Role: EventCall, Call: c})
-	}
-	for i, e := range h.kept {
-		for _, m := range h.items[i] {
-			if m.Role == wire.RoleAssistant && m.Text != "" && i == 0 {
-				out = append(out, Event{Turn: e.Turn, Role: EventAssistant, Text: m.Text})
-			}
-			for _, c := range m.Calls {
-				call(Call(c), e.Turn)
-			}
-			for _, r := range m.Results {
-				if k, ok := at[r.CallID]; ok && !out[k].Answered {
-					out[k].Answered, out[k].Text, out[k].IsError = true, r.Text, r.IsError
-				}
-			}
-			if m.Words != "" {
-				out = append(out, Event{Turn: e.Turn, Role: EventUser, Text: m.Words})
-			}
-		}
-		if e.Reply.Text != "" {
-			out = append(out, Event{Turn: e.Turn, Role: EventAssistant, Text: e.Reply.Text})
-		}
-		for _, c := range e.calls() {
-			call(c, e.Turn)
-		}
-	}
-	return out
-}
+func (s *Session) Events() []Event { return s.lay().events }

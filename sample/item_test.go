@@ -214,3 +214,25 @@ func TestEventsOfAConversationThatHadBegun(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " | "), want)
 	}
 }
+
+// A second result for an answered call changes nothing, whatever it says; of calls without ids the
+// newest is the one that is answered.
+func TestACallIsAnsweredOnce(t *testing.T) {
+	for id, want := range map[string]string{
+		"c": `user:go | run({"x":1})=fine`,
+		"":  `user:go | run({"x":1}) | run({"x":1})=fine`,
+	} {
+		c := newScript()
+		call := `{"type":"tool_use","id":"` + id + `","name":"run","input":{"x":1}}`
+		result := func(text string) string { return `{"type":"tool_result","tool_use_id":"` + id + `","content":"` + text + `"}` }
+		c.turn(sample.Reply{Text: ""}, say("user", "go"), `{"role":"assistant","content":[`+call+`,`+call+`]}`,
+			`{"role":"user","content":[`+result("fine")+`,`+result("error: no")+`]}`).Dialect = "messages"
+		c.s.Failing = failing
+		if got := followed(&c.s); got != want {
+			t.Errorf("id %q: %s", id, got)
+		}
+		if got := sample.Build(c.s); got[0].Output["failed_calls"] != 0 {
+			t.Errorf("id %q: %v", id, got[0].Output)
+		}
+	}
+}

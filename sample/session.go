@@ -35,16 +35,6 @@ type Rating struct {
 	Turn       int // the turn it speaks of; 0: the session
 }
 
-// step is a tool call with its answer.
-type step struct {
-	Call
-	turn     int
-	answered bool
-	failed   bool
-	edited   bool // it came back in the history with other arguments: somebody changed it before it was carried out
-	text     string
-}
-
 // part is one user turn: the exchange that brought a person's words, and those in which the agent
 // worked on them.
 type part struct {
@@ -55,17 +45,18 @@ type part struct {
 // history is a session laid out for the builders.
 type history struct {
 	*Session
-	kept  []*Exchange    // what counts, in order
-	items [][]*wire.Item // the new items of each
-	parts []part
-	steps []step
-	open  map[string][]int // steps without an answer, by the id of their call
-	loops int
+	kept   []*Exchange    // what counts, in order
+	items  [][]*wire.Item // the new items of each
+	parts  []part
+	events []Event
+	newest map[string]int // the newest call of an id, among the events
+	steps  []*Event       // the calls
+	loops  int
 }
 
 // lay orders the exchanges, leaves out attempts that a retry repaired, and follows the calls.
 func (s *Session) lay() *history {
-	h := &history{Session: s}
+	h := &history{Session: s, newest: map[string]int{}}
 	all := make([]*Exchange, len(s.Exchanges))
 	for i := range s.Exchanges {
 		all[i] = &s.Exchanges[i]
@@ -81,6 +72,11 @@ func (s *Session) lay() *history {
 			continue
 		}
 		h.add(e)
+	}
+	for i := range h.events {
+		if h.events[i].Role == EventCall {
+			h.steps = append(h.steps, &h.events[i])
+		}
 	}
 	return h
 }
@@ -105,13 +101,18 @@ func (h *history) add(e *Exchange) {
 	}
 	items := e.items(before)
 	for _, it := range items {
+		if it.Role == wire.RoleAssistant && before == nil { // later ones give back what replies said
+			h.say(EventAssistant, it.Text, e.Turn)
+		}
 		for _, c := range it.Calls {
 			h.call(Call(c), e.Turn)
 		}
 		for i := range it.Results {
 			h.result(&it.Results[i])
 		}
+		h.say(EventUser, it.Words, e.Turn)
 	}
+	h.say(EventAssistant, e.Reply.Text, e.Turn)
 	for _, c := range e.calls() {
 		h.call(c, e.Turn)
 	}
@@ -126,41 +127,37 @@ func (h *history) add(e *Exchange) {
 	h.loops += e.Loops
 }
 
-// call notes a call once: it is seen in the reply and again in the history that the agent sends
-// back.
-func (h *history) call(c Call, turn int) {
-	if c.ID != "" {
-		for i := len(h.steps) - 1; i >= max(0, len(h.steps)-64); i-- {
-			s := &h.steps[i]
-			if s.ID == c.ID && s.answered && s.turn != turn && !sameArgs(c.Args, s.Args) {
-				break // the id is used again
-			}
-			if s.ID == c.ID {
-				s.edited = s.edited || c.Name != s.Name || !sameArgs(c.Args, s.Args)
-				return
-			}
-		}
+func (h *history) say(role, text string, turn int) {
+	if text != "" {
+		h.events = append(h.events, Event{Turn: turn, Role: role, Text: text})
 	}
-	if h.open == nil {
-		h.open = map[string][]int{}
-	}
-	h.open[c.ID] = append(h.open[c.ID], len(h.steps))
-	h.steps = append(h.steps, step{Call: c, turn: turn})
 }
 
-// result answers the latest call of its id that has no answer yet.
+// call notes a call once: it is seen in the reply and again in the history that the agent sends
+// back. An id that comes with other arguments after its answer is used again.
+func (h *history) call(c Call, turn int) {
+	if i, seen := h.newest[c.ID]; seen && c.ID != "" {
+		s := &h.events[i]
+		same := sameArgs(c.Args, s.Call.Args)
+		if !s.Answered || s.Turn == turn || same {
+			s.edited = s.edited || !same || c.Name != s.Call.Name
+			return
+		}
+	}
+	h.newest[c.ID] = len(h.events)
+	h.events = append(h.events, Event{Turn: turn, Role: EventCall, Call: c})
+}
+
+// result answers the newest call of its id, once.
 func (h *history) result(r *wire.Result) {
-	open := h.open[r.CallID]
-	if len(open) == 0 {
+	i, ok := h.newest[r.CallID]
+	if !ok || h.events[i].Answered {
 		return
 	}
-	h.open[r.CallID] = open[:len(open)-1]
-	s := &h.steps[open[len(open)-1]]
-	s.answered, s.text = true, r.Text
-	if h.Failing != nil {
-		s.failed = h.Failing(s.Name, s.Args, r.Text, r.IsError)
-	} else {
-		s.failed = r.IsError > 0
+	s := &h.events[i]
+	s.Answered, s.Text, s.IsError = true, r.Text, r.IsError
+	if s.failed = r.IsError > 0; h.Failing != nil {
+		s.failed = h.Failing(s.Call.Name, s.Call.Args, r.Text, r.IsError)
 	}
 }
 
