@@ -224,7 +224,9 @@ func TestACallIsAnsweredOnce(t *testing.T) {
 	} {
 		c := newScript()
 		call := `{"type":"tool_use","id":"` + id + `","name":"run","input":{"x":1}}`
-		result := func(text string) string { return `{"type":"tool_result","tool_use_id":"` + id + `","content":"` + text + `"}` }
+		result := func(text string) string {
+			return `{"type":"tool_result","tool_use_id":"` + id + `","content":"` + text + `"}`
+		}
 		c.turn(sample.Reply{Text: ""}, say("user", "go"), `{"role":"assistant","content":[`+call+`,`+call+`]}`,
 			`{"role":"user","content":[`+result("fine")+`,`+result("error: no")+`]}`).Dialect = "messages"
 		c.s.Failing = failing
