@@ -60,9 +60,6 @@ func (c *Chooser) Add(ds []trial.Delta) {
 	}
 }
 
-// Raise merges maxima that others found.
-func (c *Chooser) Raise(maxima []trial.Delta) { c.measured.Raise(maxima) }
-
 // Maxima says what day it is, and returns the running maxima that rose (trial.Counters.Maxima): a
 // recorder that calls it after each batch needs no clock work of its own.
 func (c *Chooser) Maxima(now time.Time) []trial.Delta {

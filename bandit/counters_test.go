@@ -305,7 +305,7 @@ func TestConcurrentUse(t *testing.T) {
 		for i := range 50 {
 			c.Maxima(time.Unix(int64(i)*86_400, 0))
 			c.SetPriors(c.Refit())
-			c.Raise([]trial.Delta{delta("a@1", "emax+", 0, int64(i))})
+			c.Measured().Raise([]trial.Delta{delta("a@1", "emax+", 0, int64(i))})
 		}
 	})
 	wg.Go(func() {

@@ -199,7 +199,7 @@ func TestMaximaTurnsTheDay(t *testing.T) {
 	if got := c.Posterior(lesson("a")).Mean; got >= fresh-0.005 {
 		t.Errorf("after 2,000 days: %v, was %v", got, fresh)
 	}
-	c.Raise([]trial.Delta{delta("a@1", "emax+", 0, trial.Fixed(4))})
+	c.Measured().Raise([]trial.Delta{delta("a@1", "emax+", 0, trial.Fixed(4))})
 	if got := c.Measured().Stats("a@1").LogUp; got != 4 {
 		t.Errorf("evidence of %v", got)
 	}

@@ -55,7 +55,7 @@ func (b *beliefs) read(ctx context.Context, name string) (*tenant, error) {
 	deltas, t.elsewhere = apart(b.reward, deltas)
 	t.counters.Add(deltas)
 	maxima, _ = apart(b.reward, maxima)
-	t.counters.Raise(maxima)
+	t.counters.Measured().Raise(maxima)
 	return t, b.adopt(ctx, name, t)
 }
 

@@ -22,17 +22,33 @@ type head struct {
 // heads remembers a bounded number of sessions, and of those without a name how they began; the
 // oldest is forgotten.
 type heads struct {
-	of     map[ID]*head
-	ring   ring[ID]
-	starts map[startKey][]start
-	began  ring[startKey]
+	recent[ID, *head]
+
+	starts recent[startKey, []start]
 }
 
 func newHeads(n int) heads {
-	return heads{
-		of: make(map[ID]*head), ring: ring[ID]{most: n},
-		starts: make(map[startKey][]start), began: ring[startKey]{most: min(n, 8192)},
+	return heads{newRecent[ID, *head](n), newRecent[startKey, []start](min(n, 8192))}
+}
+
+// recent is a map of the newest keys, so many at most.
+type recent[K comparable, V any] struct {
+	of   map[K]V
+	ring ring[K]
+}
+
+func newRecent[K comparable, V any](most int) recent[K, V] {
+	return recent[K, V]{map[K]V{}, ring[K]{most: most}}
+}
+
+// put sets the value of a key; the oldest one makes room for a new one.
+func (r *recent[K, V]) put(k K, v V) {
+	if _, known := r.of[k]; !known {
+		if oldest, full := r.ring.add(k); full {
+			delete(r.of, oldest)
+		}
 	}
+	r.of[k] = v
 }
 
 // ring holds the newest entries, so many at most.
@@ -56,15 +72,10 @@ func (r *ring[K]) add(k K) (oldest K, full bool) {
 func (h *heads) get(id ID) *head { return h.of[id] }
 
 func (h *heads) make(id ID) *head {
-	if x := h.of[id]; x != nil {
-		return x
+	if h.of[id] == nil {
+		h.put(id, &head{})
 	}
-	if oldest, full := h.ring.add(id); full {
-		delete(h.of, oldest)
-	}
-	x := &head{}
-	h.of[id] = x
-	return x
+	return h.of[id]
 }
 
 // goOn notes that the request continues the session's newest reply.
@@ -131,7 +142,7 @@ func (h *heads) first(k startKey, s start) *head {
 // way: its end may not have been noticed yet.
 func (h *heads) again(k startKey, retry bool, now time.Time) (found start, known, sure bool) {
 	waiting := 0
-	for _, s := range h.starts[k] {
+	for _, s := range h.starts.of[k] {
 		x := h.first(k, s)
 		switch {
 		case x == nil || now.Sub(x.at) > againWithin:
@@ -148,17 +159,11 @@ func (h *heads) again(k startKey, retry bool, now time.Time) (found start, known
 
 // begin notes a session that began with such a request. Those that are past it make room.
 func (h *heads) begin(k startKey, s start, now time.Time) {
-	twins := h.starts[k]
-	if len(twins) == 0 {
-		if oldest, full := h.began.add(k); full {
-			delete(h.starts, oldest)
-		}
-	}
-	twins = slices.DeleteFunc(twins, func(t start) bool {
+	twins := slices.DeleteFunc(h.starts.of[k], func(t start) bool {
 		x := h.first(k, t)
 		return x == nil || x.inFlight == 0 && now.Sub(x.at) > againWithin
 	})
-	h.starts[k] = push(twins, s, maxOwners)
+	h.starts.put(k, push(twins, s, maxOwners))
 }
 
 // push appends to a list of so many entries; the oldest one makes room.

@@ -1,6 +1,9 @@
 package session
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // memberStep is how many members are looked for in one step.
 const memberStep = 256
@@ -32,11 +35,11 @@ type Finder interface {
 
 // EachMember goes through a unit's members, some at a time.
 func EachMember(ctx context.Context, in Finder, tenant string, of *Member, use func(ids []ID) error) error {
-	for from := 1; from <= of.Members; from += memberStep {
-		keys := make([]EchoKey, 0, memberStep)
-		for seat := from; seat < from+memberStep && seat <= of.Members; seat++ {
-			keys = append(keys, MemberKey(tenant, of.ID, seat))
-		}
+	all := make([]EchoKey, of.Members)
+	for i := range all {
+		all[i] = MemberKey(tenant, of.ID, i+1)
+	}
+	for keys := range slices.Chunk(all, memberStep) {
 		found, err := in.FindEcho(ctx, tenant, keys)
 		if err != nil {
 			return err
@@ -45,11 +48,10 @@ func EachMember(ctx context.Context, in Finder, tenant string, of *Member, use f
 		for _, key := range keys {
 			ids = append(ids, found[key]...)
 		}
-		if len(ids) == 0 {
-			continue
-		}
-		if err := use(ids); err != nil {
-			return err
+		if len(ids) > 0 {
+			if err := use(ids); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -17,9 +17,9 @@ import (
 // (docs/decisions/0010-side-calls-of-frameworks.md). It is bounded, forgets, and is safe for
 // concurrent use.
 type Quotes struct {
-	mu   sync.Mutex
-	of   map[Scope]*talk
-	ring ring[Scope]
+	recent[Scope, *talk]
+
+	mu sync.Mutex
 }
 
 // The bounds of Quotes: conversations are remembered by scope, for as long as a pause may last.
@@ -81,7 +81,7 @@ type part struct {
 
 // NewQuotes makes an empty one.
 func NewQuotes() *Quotes {
-	return &Quotes{of: map[Scope]*talk{}, ring: ring[Scope]{most: quoteScopes}}
+	return &Quotes{recent: newRecent[Scope, *talk](quoteScopes)}
 }
 
 // Asked takes note of a turn of a session. Of a conversation that is known only the items are
@@ -179,14 +179,10 @@ func (q *Quotes) About(sc Scope, req *wire.Request, now time.Time) (about ID, ok
 // find gives the place of a conversation; the one that was used longest ago makes room. Lock it.
 func (q *Quotes) find(sc Scope, id ID, tooled bool) *quoted {
 	sc = sc.whose()
-	t := q.of[sc]
-	if t == nil {
-		if oldest, full := q.ring.add(sc); full {
-			delete(q.of, oldest)
-		}
-		t = &talk{}
-		q.of[sc] = t
+	if q.of[sc] == nil {
+		q.put(sc, &talk{})
 	}
+	t := q.of[sc]
 	x := t.get(id)
 	if x == nil {
 		x = &quoted{id: id, tooled: tooled}

@@ -38,7 +38,7 @@ func NewThreader(o Options) *Threader {
 		index:       newIndex(o.Echoes),
 		entropy:     o.Entropy,
 		heads:       newHeads(o.Sessions),
-		transcripts: newTranscripts(),
+		transcripts: &transcripts{recent: newRecent[transcriptKey, []*transcript](transcriptKeys)},
 	}
 }
 

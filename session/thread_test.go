@@ -499,7 +499,7 @@ func TestThreadIsBounded(t *testing.T) {
 	if n := len(w.th.heads.of); n > 100 {
 		t.Errorf("%d heads", n)
 	}
-	if n := len(w.th.heads.starts); n > 100 {
+	if n := len(w.th.heads.starts.of); n > 100 {
 		t.Errorf("%d starts", n)
 	}
 	if n := len(w.th.index.last); n > 640 {

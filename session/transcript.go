@@ -54,13 +54,9 @@ type transcriptKey struct {
 
 // transcripts are conversations of which every request is one message.
 type transcripts struct {
-	mu   sync.Mutex
-	of   map[transcriptKey][]*transcript
-	ring ring[transcriptKey]
-}
+	recent[transcriptKey, []*transcript]
 
-func newTranscripts() *transcripts {
-	return &transcripts{of: make(map[transcriptKey][]*transcript), ring: ring[transcriptKey]{most: transcriptKeys}}
+	mu sync.Mutex
 }
 
 // onlyText is the text of a request that is one message and offers no tools, "" for another one.
@@ -212,17 +208,12 @@ func (s *transcripts) begin(r *Resolved, req *wire.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	alike := s.of[r.transcript]
-	if len(alike) == 0 {
-		if oldest, full := s.ring.add(r.transcript); full {
-			delete(s.of, oldest)
-		}
-	}
 	if slices.ContainsFunc(alike, func(x *transcript) bool { return x.id == r.ID }) {
 		return // the same words, sent again
 	}
 	x := &transcript{id: r.ID}
 	x.ask(text, r.list)
-	s.of[r.transcript] = push(alike, x, transcriptAlike)
+	s.put(r.transcript, push(alike, x, transcriptAlike))
 }
 
 // answered notes how the answer to a conversation's newest text begins.

@@ -138,14 +138,12 @@ func (a *Assignment) Merge(b *Assignment, first bool) {
 func unionOf(first, second *Assignment) (matched []Match, picks []Pick) {
 	matched, picks = slices.Clone(first.Matched), slices.Clone(first.Picks)
 	for _, m := range second.Matched {
-		same := func(x Match) bool { return x.Arm.Slug() == m.Arm.Slug() }
-		if !slices.ContainsFunc(matched, same) {
+		if !slices.ContainsFunc(matched, func(x Match) bool { return x.Arm.Slug() == m.Arm.Slug() }) {
 			matched = append(matched, m)
 		}
 	}
 	for _, p := range second.Picks {
-		same := func(x Pick) bool { return x.Slug == p.Slug }
-		if !slices.ContainsFunc(picks, same) {
+		if _, ok := first.Pick(p.Slug); !ok {
 			picks = append(picks, p)
 		}
 	}

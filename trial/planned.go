@@ -39,14 +39,7 @@ func Name(started time.Time, picks int64) string {
 }
 
 // Planned reads the number of picks out of a trial's name; 0 for what is no name.
-func Planned(name string) int64 {
-	_, text, _ := strings.Cut(name, ".")
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 {
-		return 0
-	}
-	return n
-}
+func Planned(name string) int64 { return NewLook("", name).Planned }
 
 // entry is one told pick of a planned trial.
 type entry struct {
@@ -95,15 +88,9 @@ func (a *Assignment) Looked(session string, y float64) []Delta {
 
 // readEntry is the other way round.
 func readEntry(d *Delta) (e entry, ok bool) {
-	at, tie, ok := strings.Cut(d.Field, ".")
-	e.at, e.tie = 0, tie
-	n, err := strconv.ParseInt(at, 10, 64)
-	if !ok || err != nil || d.Value == 0 {
-		return e, false
-	}
-	e.at, e.injected = n, d.Value&1 == 1
-	e.z = (d.Value - 2 - d.Value&1) / 4
-	return e, true
+	began, tie, ok := strings.Cut(d.Field, ".")
+	at, err := strconv.ParseInt(began, 10, 64)
+	return entry{at, tie, (d.Value - 2 - d.Value&1) / 4, d.Value&1 == 1}, ok && err == nil && d.Value != 0
 }
 
 // enter adds entries to a planned trial.
@@ -152,12 +139,15 @@ type Look struct {
 
 // NewLook is that of a trial of which nobody has told yet.
 func NewLook(k Arm, name string) Look {
-	text, _, _ := strings.Cut(name, ".")
-	began, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		began = 0
+	out := Look{Arm: k, Trial: name}
+	began, picks, _ := strings.Cut(name, ".")
+	if n, err := strconv.ParseInt(began, 10, 64); err == nil {
+		out.Began = n
 	}
-	return Look{Arm: k, Trial: name, Began: began, Planned: Planned(name)}
+	if n, err := strconv.ParseInt(picks, 10, 64); err == nil {
+		out.Planned = max(n, 0)
+	}
+	return out
 }
 
 // look is the look at the trial, over the entries that are there so far.
