@@ -145,7 +145,7 @@ func newTurns() turns {
 func (w turns) work(t testing.TB, d wire.Dialect, body []byte) {
 	t.Helper()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	memory, threads := wire.NewMemory(), session.NewThreader(session.Options{Entropy: func() [16]byte { return [16]byte{1} }})
+	memory, threads := wire.NewMemory(), session.NewThreader(func() [16]byte { return [16]byte{1} })
 	scope, claim := session.Scope{Tenant: "default"}, session.Claim{Agent: "coder"}
 	var rec *session.Record
 	for range 2 {

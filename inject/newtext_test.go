@@ -47,7 +47,7 @@ func BenchmarkNewText(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				th := session.NewThreader(session.Options{Entropy: func() [16]byte { return [16]byte{1} }})
+				th := session.NewThreader(func() [16]byte { return [16]byte{1} })
 				found := th.Resolve(session.Scope{Tenant: "d"}, session.Claim{Agent: "c"}, req, now, nil)
 				rec := session.NewRecord("d", session.Claim{Agent: "c"}, found, now)
 				rec.Side(req, session.Claim{}, session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools})

@@ -88,7 +88,7 @@ type fleetKeys struct {
 func New(o Options) (*Proxy, error) {
 	o.Rand = &randomBuffer{from: bufio.NewReaderSize(o.Rand, 1<<10)}
 	p := &Proxy{
-		opts: o, keys: fleetKeys{o.Salt, o.Secret, o.Unsure}, stdlog: discardLog(), parses: wire.NewMemory(), threads: session.NewThreader(session.Options{Entropy: o.entropy}),
+		opts: o, keys: fleetKeys{o.Salt, o.Secret, o.Unsure}, stdlog: discardLog(), parses: wire.NewMemory(), threads: session.NewThreader(o.entropy),
 		signs:    session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools},
 		commands: newCommandQueue(), quotes: session.NewQuotes(),
 	}

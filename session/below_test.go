@@ -13,11 +13,11 @@ import (
 // threader is one with counted names.
 func threader() *session.Threader {
 	n := uint64(0)
-	return session.NewThreader(session.Options{Entropy: func() (e [16]byte) {
+	return session.NewThreader(func() (e [16]byte) {
 		n++
 		binary.BigEndian.PutUint64(e[8:], n)
 		return e
-	}})
+	})
 }
 
 func claimOf(t *testing.T, req *wire.Request, headers ...string) session.Claim {

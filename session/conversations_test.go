@@ -103,7 +103,7 @@ func (o *office) pick(fits func(x *talk) bool) *talk {
 func TestEachConversationIsOneSession(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := &office{T: t, now: begun, stored: map[session.EchoKey][]session.ID{}}
-		o.th = session.NewThreader(session.Options{Entropy: o.entropy})
+		o.th = session.NewThreader(o.entropy)
 		began := func(x *talk) bool { return x.replies > 0 && x.open == nil }
 		goesOn := func(x *talk, what string) {
 			if x == nil {
@@ -162,7 +162,7 @@ func TestEachConversationIsOneSession(t *testing.T) {
 				if rapid.IntRange(0, 3).Draw(t, "really") > 0 {
 					return
 				}
-				o.th = session.NewThreader(session.Options{Entropy: o.entropy})
+				o.th = session.NewThreader(o.entropy)
 				o.talks = slices.DeleteFunc(o.talks, func(x *talk) bool { return x.open != nil })
 			},
 		})

@@ -29,11 +29,11 @@ func newDesk(t *testing.T) *desk {
 
 // anew starts precept again: what was in memory is gone, but not the store.
 func (d *desk) anew() {
-	d.th = session.NewThreader(session.Options{Entropy: func() (e [16]byte) {
+	d.th = session.NewThreader(func() (e [16]byte) {
 		d.names++
 		binary.BigEndian.PutUint64(e[8:], d.names)
 		return e
-	}})
+	})
 }
 
 func (d *desk) look(keys []session.EchoKey) map[session.EchoKey][]session.ID {

@@ -8,13 +8,6 @@ import (
 	"precept/wire"
 )
 
-// Options of a Threader.
-type Options struct {
-	Echoes   int             // how many keys are remembered; 400,000 when 0
-	Sessions int             // of how many sessions it is known how far they are; 65,536 when 0
-	Entropy  func() [16]byte // for the names of new sessions
-}
-
 // Threader finds the session of a request. It is bounded, safe for concurrent use, and does no I/O
 // of its own.
 type Threader struct {
@@ -26,18 +19,15 @@ type Threader struct {
 	heads heads
 }
 
-// NewThreader makes an empty one.
-func NewThreader(o Options) *Threader {
-	if o.Echoes <= 0 {
-		o.Echoes = 400_000
-	}
-	if o.Sessions <= 0 {
-		o.Sessions = 65_536
-	}
+// NewThreader makes an empty one. entropy names new sessions.
+func NewThreader(entropy func() [16]byte) *Threader { return newThreader(entropy, 400_000, 65_536) }
+
+// newThreader makes one that remembers so many keys, and of so many sessions how far they are.
+func newThreader(entropy func() [16]byte, echoes, sessions int) *Threader {
 	return &Threader{
-		index:       newIndex(o.Echoes),
-		entropy:     o.Entropy,
-		heads:       newHeads(o.Sessions),
+		index:       newIndex(echoes),
+		entropy:     entropy,
+		heads:       newHeads(sessions),
 		transcripts: &transcripts{recent: newRecent[transcriptKey, []*transcript](transcriptKeys)},
 	}
 }

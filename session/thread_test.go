@@ -26,7 +26,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, sc: Scope{Tenant: "default", Credential: 1}, now: noon}
-	w.th = NewThreader(Options{Entropy: w.entropy})
+	w.th = NewThreader(w.entropy)
 	return w
 }
 
@@ -492,7 +492,7 @@ func TestThreadWithoutBody(t *testing.T) {
 
 func TestThreadIsBounded(t *testing.T) {
 	w := &world{t: t, sc: Scope{Tenant: "x"}, now: noon}
-	w.th = NewThreader(Options{Echoes: 640, Sessions: 100, Entropy: w.entropy})
+	w.th = newThreader(w.entropy, 640, 100)
 	for i := range 2000 {
 		w.ask(chat(t, user(fmt.Sprint("task ", i))), calls(fmt.Sprintf("toolu_01A09q90qw90lq9178%04d", i)))
 	}
@@ -508,7 +508,7 @@ func TestThreadIsBounded(t *testing.T) {
 }
 
 func TestThreadConcurrent(t *testing.T) {
-	th := NewThreader(Options{Echoes: 1000, Sessions: 50, Entropy: func() [16]byte { return [16]byte{1} }})
+	th := newThreader(func() [16]byte { return [16]byte{1} }, 1000, 50)
 	done := make(chan bool)
 	for g := range 8 {
 		go func() {
@@ -530,11 +530,11 @@ func TestThreadConcurrent(t *testing.T) {
 
 func BenchmarkResolve(b *testing.B) {
 	var n uint64
-	th := NewThreader(Options{Entropy: func() (e [16]byte) {
+	th := NewThreader(func() (e [16]byte) {
 		n++
 		binary.BigEndian.PutUint64(e[:], n)
 		return e
-	}})
+	})
 	sc := Scope{Tenant: "default", Credential: 1}
 	history := []obj{{"role": "system", "content": "You build."}, user("build it")}
 	req := chat(b, history...)

@@ -24,7 +24,7 @@ func (a *Assignment) Closing() []Delta {
 		return nil
 	}
 	var d Deltas
-	d.Add("", FieldClosed, a.Day, 1)
+	d.Add("", fClosed, a.Day, 1)
 	if a.Enters() {
 		d.Add("", ofCoin(fAssigned, !a.Control, a.ControlP), 0, 1)
 	}

@@ -56,7 +56,7 @@ func Negate(ds []Delta) []Delta {
 func Told(ds []Delta) int { return int(count(ds, FieldTold)) }
 
 // Closed counts the sessions that were closed in deltas.
-func Closed(ds []Delta) int64 { return count(ds, FieldClosed) }
+func Closed(ds []Delta) int64 { return count(ds, fClosed) }
 
 // count adds up one of the tenant's own counters.
 func count(ds []Delta, field string) (n int64) {

@@ -7,11 +7,10 @@ import (
 
 // The fields that the chooser reads as well. The dated ones live under the day of their session.
 const (
-	FieldInjected = "n1"     // dated: sessions with the lesson, or treated
-	FieldWithheld = "n0"     // dated: sessions without it, or control
-	FieldUnpicked = "nu"     // dated: sessions in which it matched and was not picked, or control
-	FieldTold     = "told"   // global: sessions with a reward
-	FieldClosed   = "closed" // global, dated: sessions closed
+	FieldInjected = "n1"   // dated: sessions with the lesson, or treated
+	FieldWithheld = "n0"   // dated: sessions without it, or control
+	FieldUnpicked = "nu"   // dated: sessions in which it matched and was not picked, or control
+	FieldTold     = "told" // global: sessions with a reward
 )
 
 // The other fields. Dated are n, z, zz, and s1 and s0.
@@ -24,6 +23,7 @@ const (
 	fMatched   = "matched"  // closed sessions in which the lesson matched
 	fPicked    = "picked"   // and was picked
 	fTokens    = "tokens"   // tokens injected
+	fClosed    = "closed"   // global, dated: sessions closed
 	fAdded     = "added"    // global, dated: the same, of all lessons together
 	fBilled    = "billed"   // global, dated, followed by 0 or 1: spent of the control and of the treated sessions
 	fRead      = "read"     // global, dated: their input
@@ -138,7 +138,7 @@ var fields = table() //nolint:gochecknoglobals // an immutable table, written on
 func table() map[string]place {
 	t := map[string]place{
 		FieldInjected: {daily, iN1}, FieldWithheld: {daily, iN0}, FieldUnpicked: {daily, iNU},
-		fN: {daily, iN}, fZ: {daily, iZ}, fZZ: {daily, iZZ}, FieldClosed: {daily, iClosed},
+		fN: {daily, iN}, fZ: {daily, iZ}, fZZ: {daily, iZZ}, fClosed: {daily, iClosed},
 		fS1: {ofTenant, iS1}, fS0: {ofTenant, iS0}, fAdded: {outlay, iAdded},
 
 		fM1: {overall, iM1}, fY1: {overall, iY1}, fM0: {overall, iM0}, fY0: {overall, iY0},
