@@ -24,7 +24,7 @@ type access struct {
 func digest(a Access, listen string) (*access, error) {
 	out := &access{publicMetrics: a.PublicMetrics, hosts: map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true}}
 	if len(a.Tokens) == 0 {
-		return nil, ErrNoToken
+		return nil, errNoToken
 	}
 	for i, t := range append(slices.Clone(a.Viewers), a.Tokens...) { // find takes the last: an operator's token stays one
 		sum, err := digestToken(t)
@@ -56,7 +56,7 @@ func digestToken(t string) (sum [sha256.Size]byte, err error) {
 	text, hashed := strings.CutPrefix(t, "sha256:")
 	if !hashed {
 		if strings.TrimSpace(t) == "" {
-			return sum, fmt.Errorf("an admin token is empty: %w", ErrNoToken)
+			return sum, fmt.Errorf("an admin token is empty: %w", errNoToken)
 		}
 		return sha256.Sum256([]byte(t)), nil
 	}

@@ -260,7 +260,7 @@ func TestPublicMetrics(t *testing.T) {
 // R100: there is no server without a token.
 func TestNoTokenNoServer(t *testing.T) {
 	for name, tokens := range map[string][]string{"none": nil, "empty": {""}, "blank": {" \n"}, "one of two empty": {"x", ""}} {
-		if _, err := New(Options{Access: Access{Tokens: tokens}, Now: time.Now}); !errors.Is(err, ErrNoToken) {
+		if _, err := New(Options{Access: Access{Tokens: tokens}, Now: time.Now}); !errors.Is(err, errNoToken) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// AuditFile is where in the data directory every action of an admin is noted, a line of JSON each.
-const AuditFile = "audit.jsonl"
+// auditFile is where in the data directory every action of an admin is noted, a line of JSON each.
+const auditFile = "audit.jsonl"
 
 const (
 	auditShown = 50
@@ -34,7 +34,7 @@ func openAudit(dir string) (*audit, error) {
 	if dir == "" {
 		return a, nil
 	}
-	a.path = filepath.Join(dir, AuditFile)
+	a.path = filepath.Join(dir, auditFile)
 	f, err := os.Open(a.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return a, nil

@@ -175,7 +175,7 @@ func (s *Server) audited(next echo.HandlerFunc) echo.HandlerFunc {
 			n.Status = known(err).Code
 		}
 		if e := s.audit.note(n); e != nil {
-			s.options.Log.Error("an action could not be noted in the audit", "file", AuditFile, "error", e)
+			s.options.Log.Error("an action could not be noted in the audit", "file", auditFile, "error", e)
 		}
 		return err
 	}

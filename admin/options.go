@@ -49,9 +49,9 @@ type Access struct {
 	PublicMetrics bool     // /metrics without a token
 }
 
-// ErrNoToken is returned for an Access that would leave the door without a lock, or with one that
+// errNoToken is returned for an Access that would leave the door without a lock, or with one that
 // anybody opens.
-var ErrNoToken = errors.New("no admin token in force; set PRECEPT_ADMIN_TOKEN or admin.tokens")
+var errNoToken = errors.New("no admin token in force; set PRECEPT_ADMIN_TOKEN or admin.tokens")
 
 // Query says which report is asked for.
 type Query struct {

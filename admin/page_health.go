@@ -149,7 +149,7 @@ func (v *healthView) actions() g.Node {
 				)
 			})),
 		)),
-		quiet(g.Text("The newest actions; all of them stand in "), code(AuditFile), g.Text(" of the data directory.")),
+		quiet(g.Text("The newest actions; all of them stand in "), code(auditFile), g.Text(" of the data directory.")),
 	}
 }
 

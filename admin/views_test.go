@@ -203,7 +203,7 @@ func TestActionsOnASession(t *testing.T) {
 // noted looks at the audit: in the file, on the page, and after a new start.
 func noted(t *testing.T, f *fixture, dir, id string) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(dir, AuditFile))
+	b, err := os.ReadFile(filepath.Join(dir, auditFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func noted(t *testing.T, f *fixture, dir, id string) {
 	if strings.Contains(string(b), "tale") {
 		t.Error("the audit holds the name of a forgotten session")
 	}
-	if info, err := os.Stat(filepath.Join(dir, AuditFile)); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(filepath.Join(dir, auditFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	if page := get(t, f, "/health", http.StatusOK); !strings.Contains(page, "POST /sessions/:session/forget") {

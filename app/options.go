@@ -31,13 +31,13 @@ func (w *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Option
 // backend.
 func (w *Tools) LearnOptions(cfg *configs.Config, backend Backend) learn.Options {
 	return learn.Options{
-		Now: w.Now, Backend: backend, Fleet: shared[learn.Fleet](backend), Reward: Definition(cfg),
+		Now: w.Now, Backend: backend, Fleet: shared[learn.Fleet](backend), Reward: rewardDefinition(cfg),
 		Samples: cfg.Learning.Enabled,
 	}
 }
 
-// Definition is what a reward is.
-func Definition(cfg *configs.Config) feedback.Definition {
+// rewardDefinition is what a reward is.
+func rewardDefinition(cfg *configs.Config) feedback.Definition {
 	return feedback.Definition{
 		Tiers: Tiers(cfg.Reward.Tiers), Sentiment: cfg.Reward.Sentiment,
 		CloseAfter: cfg.Reward.CloseAfter,

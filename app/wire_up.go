@@ -144,7 +144,7 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend Backend)
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)
 	}
-	p.archive = p.store.Archive(Definition(cfg))
+	p.archive = p.store.Archive(rewardDefinition(cfg))
 	proxy.WatchStore(p.registry, p.store)
 	if err := p.learn(ctx, cfg); err != nil {
 		return err

@@ -48,8 +48,8 @@ func (s *Session) run() string {
 	return ""
 }
 
-// Hash identifies what a session holds: it changes when turns are added.
-func (s *Session) Hash() string {
+// hash identifies what a session holds: it changes when turns are added.
+func (s *Session) hash() string {
 	h := sha256.New()
 	for i := range s.Content.Exchanges {
 		x := &s.Content.Exchanges[i]

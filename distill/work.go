@@ -97,7 +97,7 @@ func (w *work) row(ctx context.Context, r session.Row) error {
 	if err != nil {
 		return err
 	}
-	hash := s.Hash()
+	hash := s.hash()
 	if len(s.Content.Exchanges) == 0 {
 		return nil
 	}

@@ -34,9 +34,9 @@ const (
 
 // The quality labels of the MPLP invariants.
 const (
-	LabelGood       = "good"
-	LabelAcceptable = "acceptable"
-	LabelPoor       = "poor"
+	labelGood       = "good"
+	labelAcceptable = "acceptable"
+	labelPoor       = "poor"
 )
 
 // Entry is one feedback of a session, as stored. Tier is fixed when it is taken in: 1 user, 2
@@ -152,9 +152,9 @@ func ScoreOf(kind string) float64 {
 // scoreOfLabel is the reward that a quality label stands for when no type was given.
 func scoreOfLabel(label string) float64 {
 	switch label {
-	case LabelGood:
+	case labelGood:
 		return 1
-	case LabelAcceptable:
+	case labelAcceptable:
 		return 0.5
 	}
 	return 0

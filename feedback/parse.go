@@ -81,7 +81,7 @@ func parseOne(raw []byte) (Post, error) {
 	p.RunID = f.text("run_id", MaxJSON) // as long as its client named the run
 	p.ResponseID, p.SampleID = f.text("response_id", MaxID), f.text("sample_id", MaxID)
 	p.Source, p.Type = f.oneOf("source", SourceUser, SourceSystem), f.oneOf("type", TypeApproval, TypeRejection, TypeCorrection, TypeScore)
-	p.Label = f.oneOf("quality_label", LabelGood, LabelAcceptable, LabelPoor)
+	p.Label = f.oneOf("quality_label", labelGood, labelAcceptable, labelPoor)
 	p.Comment, p.Rater = f.text("comment", MaxComment), f.text("rater", MaxID)
 	p.Correction, p.Details = f.json("correction"), f.json("details")
 	score, scored := f.score()

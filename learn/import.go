@@ -20,8 +20,8 @@ import (
 // byImport is the method of sessions that were never spoken through precept.
 const byImport session.Method = "import"
 
-// ErrNotLearning says that nothing may be kept.
-var ErrNotLearning = errors.New("learning.enabled is false: nothing is kept; switch it on to take transcripts in")
+// errNotLearning says that nothing may be kept.
+var errNotLearning = errors.New("learning.enabled is false: nothing is kept; switch it on to take transcripts in")
 
 // Imported is what became of a transcript.
 type Imported struct {
@@ -52,7 +52,7 @@ type Importer struct {
 func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Transcript, at time.Time) (Imported, error) {
 	var out Imported
 	if !m.Learn {
-		return out, ErrNotLearning
+		return out, errNotLearning
 	}
 	name := strings.Trim(t.Source+"/"+t.ID, "/")
 	id := importID(tenant, name, t.Request)

@@ -95,7 +95,7 @@ func TestImport(t *testing.T) {
 	same(t, "counters: nothing was drawn", r.counters(us), none)
 
 	r2 := newRig(t, func(o *options) { o.Learn = false })
-	if _, err := r2.importer().Import(r2.ctx(), us, "coder", transcriptOf(t, pastHead+`]}`), at); !errors.Is(err, ErrNotLearning) {
+	if _, err := r2.importer().Import(r2.ctx(), us, "coder", transcriptOf(t, pastHead+`]}`), at); !errors.Is(err, errNotLearning) {
 		t.Errorf("where nothing is learned: %v", err)
 	}
 	o, err := sample.NewOptOut(nil, []string{"quiet*"}, []string{"acme"})

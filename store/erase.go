@@ -66,7 +66,7 @@ func (x *eraser) SetRetention(age time.Duration) { x.retention.Store(int64(age))
 // It needs Run.
 func (x *eraser) ForgetSession(ctx context.Context, tenant, name string) (int, error) {
 	return x.chore(ctx, func(ctx context.Context) (int, error) {
-		ids, err := Named(ctx, x.be, tenant, name)
+		ids, err := idsNamed(ctx, x.be, tenant, name)
 		if err != nil {
 			return 0, err
 		}
@@ -109,9 +109,9 @@ func (x *eraser) ForgetTenant(ctx context.Context, tenant string) (int, error) {
 	})
 }
 
-// Named lists the sessions that a name may mean: by any kind of name, by id, and by what was noted
+// idsNamed lists the sessions that a name may mean: by any kind of name, by id, and by what was noted
 // under it.
-func Named(ctx context.Context, be session.Finder, tenant, name string) ([]session.ID, error) {
+func idsNamed(ctx context.Context, be session.Finder, tenant, name string) ([]session.ID, error) {
 	ids := append(session.Candidates(tenant, name), session.RunKey(tenant, name))
 	key := session.EchoKeyOf(tenant, 0, "s:"+name)
 	noted, err := be.FindEcho(ctx, tenant, []session.EchoKey{key})

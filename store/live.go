@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// DefaultSessions is how many sessions are kept in memory.
-	DefaultSessions = 20_000
+	// defaultSessions is how many sessions are kept in memory.
+	defaultSessions = 20_000
 	idleAfter       = 10 * time.Minute
 	// overFull is how much more than the limit there may be while the backend does not take what
 	// would have to be let go.

@@ -14,16 +14,16 @@ import (
 	"precept/store/spool"
 )
 
-// DefaultLookup bounds the one question to the backend that a request may wait for.
-const DefaultLookup = 45 * time.Millisecond
+// defaultLookup bounds the one question to the backend that a request may wait for.
+const defaultLookup = 45 * time.Millisecond
 
 // Options are what the store is made of. Every field is required unless it says otherwise.
 type Options struct {
 	Now        func() time.Time
 	Backend    Backend
 	Fleet      Fleet         // the same backend where replicas share it; nil: it is this process' own
-	Lookup     time.Duration // how long a request may wait for the backend; 0: DefaultLookup
-	Sessions   int           // how many are kept in memory; 0: DefaultSessions
+	Lookup     time.Duration // how long a request may wait for the backend; 0: defaultLookup
+	Sessions   int           // how many are kept in memory; 0: defaultSessions
 	HoldBytes  int64         // of exchanges in memory (limits.capture_total_bytes)
 	SpoolDir   string        // "": without a spool, what waits for the backend waits in memory alone
 	Secret     []byte        // names the marks of sessions that opted out; none: they are not known after a restart
@@ -74,10 +74,10 @@ type Store struct {
 // Open reads what the last run left in the spool. It starts nothing.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Lookup == 0 {
-		o.Lookup = DefaultLookup
+		o.Lookup = defaultLookup
 	}
 	if o.Sessions <= 0 {
-		o.Sessions = DefaultSessions
+		o.Sessions = defaultSessions
 	}
 	s := assemble(&o)
 	s.state.healthy(!o.Absent)

@@ -152,7 +152,7 @@ func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string,
 
 // find reads the row of the session that a name means.
 func (a *Archive) find(ctx context.Context, tenant, name string) (session.Listed, *session.Record, error) {
-	ids, err := Named(ctx, a.be, tenant, name)
+	ids, err := idsNamed(ctx, a.be, tenant, name)
 	if err != nil {
 		return session.Listed{}, nil, err
 	}

@@ -48,7 +48,6 @@ type Options struct {
 type Store struct {
 	opt     Options
 	client  goredis.UniversalClient
-	cluster bool
 	prefix  string
 	scripts scripts
 
@@ -77,7 +76,7 @@ func Open(o Options) (*Store, error) {
 		o.Timeout = ioTimeout
 	}
 	s := &Store{
-		opt: o, prefix: a.prefix, cluster: a.cluster, closed: make(chan struct{}),
+		opt: o, prefix: a.prefix, closed: make(chan struct{}),
 		slow: breaker{period: retryEvery}, quick: breaker{period: lookupEvery, most: 2},
 	}
 	if s.scripts, err = loadScripts(); err != nil {
