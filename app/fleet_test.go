@@ -79,8 +79,13 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if lines := written(t, loaded(t, other), "experiment", nil); len(lines) == 0 {
-		t.Error("a verb finds no draws in Redis")
+	db, err := tools.OpenStored(t.Context(), loaded(t, other))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // only read
+	if n, err := db.Stats(t.Context()); err != nil || n["sessions"] < 2 {
+		t.Errorf("a verb finds %v in Redis: %v", n, err)
 	}
 }
 
