@@ -89,9 +89,9 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	}
 }
 
-// A replica starts without its Redis: it serves, says that it is degraded, and gives no lesson whose
-// coin another replica would flip otherwise. When Redis comes the keys are agreed on; from then on
-// a copy lets it start, and teach, without.
+// A replica starts without its Redis: it serves, says that it is degraded, and gives no lesson
+// whose coin another replica would flip otherwise. When Redis comes the keys are agreed on; from
+// then on a copy lets it start, and teach, without.
 func TestRedisIsAwayAtTheStart(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
