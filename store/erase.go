@@ -109,8 +109,8 @@ func (x *eraser) ForgetTenant(ctx context.Context, tenant string) (int, error) {
 	})
 }
 
-// idsNamed lists the sessions that a name may mean: by any kind of name, by id, and by what was noted
-// under it.
+// idsNamed lists the sessions that a name may mean: by any kind of name, by id, and by what was
+// noted under it.
 func idsNamed(ctx context.Context, be session.Finder, tenant, name string) ([]session.ID, error) {
 	ids := append(session.Candidates(tenant, name), session.RunKey(tenant, name))
 	key := session.EchoKeyOf(tenant, 0, "s:"+name)
