@@ -36,12 +36,12 @@ func bankURL(cfg *configs.Config) (string, error) {
 }
 
 // OpenBank opens the fleet's lessons; nil when they lie in a directory.
-func (w *Tools) OpenBank(cfg *configs.Config, log func(string)) (*redis.Bank, error) {
+func (w *Tools) OpenBank(cfg *configs.Config) (*redis.Bank, error) {
 	url, err := bankURL(cfg)
 	if url == "" || err != nil {
 		return nil, err
 	}
-	b, err := redis.OpenBank(redis.Options{URL: url, Now: w.Now, Log: log})
+	b, err := redis.OpenBank(redis.Options{URL: url, Now: w.Now})
 	if err != nil {
 		return nil, fmt.Errorf("lessons: %w", err)
 	}
@@ -55,7 +55,7 @@ func (w *Tools) OpenWriter(cfg *configs.Config) (b *bank.Bank, closeBank func(),
 
 // OpenWriterWith is the same with other limits on what may be written.
 func (w *Tools) OpenWriterWith(cfg *configs.Config, limits bank.Limits) (b *bank.Bank, closeBank func(), err error) {
-	place, closeBank, err := w.OpenPlace(cfg, func(string) {})
+	place, closeBank, err := w.OpenPlace(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -74,7 +74,7 @@ func (w *Tools) Writer(place bank.Place, limits bank.Limits) *bank.Bank {
 // away is no reason not to start: the lessons come when it does.
 func (p *parts) openLessons(ctx context.Context, cfg *configs.Config) error {
 	var err error
-	if p.bank, err = p.OpenBank(cfg, p.redisLine); err != nil {
+	if p.bank, err = p.OpenBank(cfg); err != nil {
 		return err
 	}
 	if p.bank != nil {

@@ -72,8 +72,8 @@ func Pause(ctx context.Context, d time.Duration) error {
 }
 
 // OpenPlace opens where the lessons lie.
-func (w *Tools) OpenPlace(cfg *configs.Config, log func(string)) (bank.Place, func(), error) {
-	place, err := w.OpenBank(cfg, log)
+func (w *Tools) OpenPlace(cfg *configs.Config) (bank.Place, func(), error) {
+	place, err := w.OpenBank(cfg)
 	switch {
 	case err != nil:
 		return nil, nil, err

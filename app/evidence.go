@@ -79,7 +79,7 @@ func (w *Tools) OpenStore(
 
 // reachRedis opens the configured Redis for a verb, which cannot do without it.
 func (w *Tools) reachRedis(ctx context.Context, cfg *configs.Config) (Stored, error) {
-	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: w.Now, MaxFeedback: cfg.Limits.Feedback, Log: func(string) {}})
+	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: w.Now, MaxFeedback: cfg.Limits.Feedback})
 	if err != nil {
 		return nil, fmt.Errorf("store.url: %w", err)
 	}

@@ -54,7 +54,6 @@ type fleet struct {
 func (p *parts) openRedis(ctx context.Context, cfg *configs.Config) (Backend, error) {
 	db, err := redis.Open(redis.Options{
 		URL: cfg.StoreURL(), Now: p.Now, MaxFeedback: cfg.Limits.Feedback,
-		Log: p.redisLine,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("store.url: %w", err)

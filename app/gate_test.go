@@ -158,7 +158,7 @@ func (g *gate) open() (*parts, *Distiller) {
 		g.Fatal(err)
 	}
 	g.Cleanup(func() { _ = p.close() })
-	place, done, err := g.w.OpenPlace(g.cfg, func(string) {})
+	place, done, err := g.w.OpenPlace(g.cfg)
 	if err != nil {
 		g.Fatal(err)
 	}

@@ -94,6 +94,3 @@ func (l *limiter) allowEvery(step string, every time.Duration) bool {
 	l.last[step] = now
 	return true
 }
-
-// redisLine tells what the client of Redis says of itself.
-func (p *parts) redisLine(line string) { p.log.Debug("redis client", "line", line) }

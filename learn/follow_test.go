@@ -56,7 +56,7 @@ func (e elsewhere) Settled(ctx context.Context, tenant string, ids []session.ID)
 func inRedis(t *testing.T, server *storetest.Redis, spool string) func(o *options) {
 	t.Helper()
 	return func(o *options) {
-		db, err := redis.Open(redis.Options{URL: server.URL(), Now: time.Now, Log: func(string) {}})
+		db, err := redis.Open(redis.Options{URL: server.URL(), Now: time.Now})
 		if err != nil {
 			t.Fatal(err)
 		}

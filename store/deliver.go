@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -64,7 +65,6 @@ func (d *delivery) flush(ctx context.Context) {
 // put down meanwhile.
 func (d *delivery) handDown(ctx context.Context, now time.Time) {
 	defer d.lag()
-	d.blankOut()
 	if now.Before(d.retryAt) {
 		return
 	}
@@ -183,7 +183,9 @@ func (d *delivery) catchUp(ctx context.Context, now time.Time) (done bool, err e
 		if err != nil {
 			return false, err
 		}
-		d.scrubFor(&p)
+		if slices.ContainsFunc(p.voids, func(v void) bool { return v.Reason == droppedOptOut }) {
+			d.scrubSpool() // a run that was killed did not come to it
+		}
 		if err := d.handOver(ctx, &p); err != nil {
 			return false, err
 		}

@@ -38,7 +38,6 @@ type recorder struct {
 	lagging   bool        // between books.At and from, it is in the spool alone
 	from      spool.Place // where ready begins, while lagging
 	fromFlush int64       // the flush that put down what stands before from
-	blank     []*Begun    // of which nothing shall stay in the spool, not even that they began
 	scrub     bool        // what stands in the spool shall not stay there for longer than it must
 	full      bool        // the same, at once: there is no room for more
 	passing   int         // exchanges on their way past the spool, which is left alone meanwhile
@@ -194,21 +193,16 @@ func (r *recorder) leave() {
 }
 
 // appender is how a parcel is appended to the spool.
-type appender func(n int64, fill func(b []byte) []byte) (from, end spool.Place, err error)
+type appender func(n int64, fill func(b []byte) []byte) (end spool.Place, err error)
 
 // putSpool writes the next parcel into the spool.
 func (r *recorder) putSpool(put appender) error {
 	p := &r.next
-	from, end, err := put(p.admitted, p.append)
-	if err != nil {
-		return err
+	end, err := put(p.admitted, p.append)
+	if err == nil {
+		p.end = end
 	}
-	p.end = end
-	for i, t := range r.fresh {
-		t.at = from
-		t.at.Offset += int64(p.begun[i].at)
-	}
-	return nil
+	return err
 }
 
 // overQuota drops the newest exchanges, booked: what is older waits for its turn. The books and

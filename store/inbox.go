@@ -6,7 +6,6 @@ import (
 
 	"precept/detect"
 	"precept/sample"
-	"precept/store/spool"
 )
 
 // Turn is what the proxy hands over when a request is over. The recorder owns it from then on.
@@ -22,8 +21,7 @@ type Turn struct {
 // tells that it was there.
 type Begun struct {
 	x    *sample.Exchange
-	put  bool        // in the spool; the recorder's, as what follows
-	at   spool.Place // where
+	put  bool        // in the spool; the recorder's
 	over atomic.Bool // offered, or given up
 }
 

@@ -41,7 +41,7 @@ func copied(t *testing.T, dir string) string {
 // balance before and after.
 func TestKilledAtEachStep(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.Aside = true })
+	r := newRig(t, nil)
 	var left []string
 	crash := func() { left = append(left, copied(t, r.dir)) }
 	r.be.hook = func(string) { crash() }

@@ -38,8 +38,6 @@ type parcel struct {
 type stub struct {
 	ID  string          `json:"id"`
 	Doc json.RawMessage `json:"doc,omitempty"` // of sample.Exchange; none when it was forgotten
-
-	at int // its record, in what was written with it
 }
 
 // void is the end of a turn of which nothing is kept.
@@ -141,9 +139,7 @@ func (p *parcel) append(b []byte) []byte {
 		b = record(b, recordRun, func(b []byte) []byte { return b })
 	}
 	for i := range p.begun {
-		s := &p.begun[i]
-		s.at = len(b)
-		b = appendDoc(b, recordBegun, s)
+		b = appendDoc(b, recordBegun, &p.begun[i])
 	}
 	for i := range p.rows {
 		b = record(b, recordRow, func(b []byte) []byte { return appendRow(b, &p.rows[i]) })

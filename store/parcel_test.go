@@ -97,7 +97,7 @@ func TestParcelsComeBack(t *testing.T) {
 		}
 		defer func() { _ = log.Close() }()
 		log.Skip(total)
-		_, end, err := log.Append(p.admitted, p.append)
+		end, err := log.Append(p.admitted, p.append)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -227,7 +227,7 @@ func recordsOf(t testing.TB, p *parcel) (list []spool.Record) {
 		t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	_, end, err := log.Append(p.admitted, p.append)
+	end, err := log.Append(p.admitted, p.append)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func (e elsewhere) OptOutOf(ctx context.Context, id session.ID) (session.OptOutM
 func inRedis(t *testing.T, server *storetest.Redis, spool string) func(o *Options) {
 	t.Helper()
 	return func(o *Options) {
-		db, err := redis.Open(redis.Options{URL: server.URL(), Now: time.Now, Log: func(string) {}})
+		db, err := redis.Open(redis.Options{URL: server.URL(), Now: time.Now})
 		if err != nil {
 			t.Fatal(err)
 		}

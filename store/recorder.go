@@ -50,7 +50,7 @@ func (r *recorder) admit(t Turn) {
 		r.state.held.Add(-t.Size)
 		r.next.over(t.Begun, reason)
 		if reason == droppedOptOut && t.Begun != nil && t.Begun.put {
-			r.blank = append(r.blank, t.Begun) // nor its beginning
+			r.scrub = true // nor shall its beginning stay in the spool
 		}
 	}
 	defer func() {

@@ -54,9 +54,7 @@ func (s *Store) runDelivery(ctx context.Context) {
 			s.guard.Step("opt out", func() { s.optouts.keepMarks(ctx) })
 			s.guard.Step("sweep", func() { s.live.sweep(s.opts.Now(), s.state.delivered.Load()) })
 		case <-tidy.C:
-			if !s.opts.Aside {
-				s.guard.Step("retain", func() { s.Still(func() { s.eraser.retain(ctx) }) })
-			}
+			s.guard.Step("retain", func() { s.Still(func() { s.eraser.retain(ctx) }) })
 		}
 	}
 }

@@ -71,6 +71,13 @@ func (d *delivery) tidySpool(due bool) bool {
 	return true
 }
 
+// scrubSpool sees to it that what stands in the spool goes as soon as it is delivered.
+func (d *delivery) scrubSpool() {
+	d.rec.mu.Lock()
+	defer d.rec.mu.Unlock()
+	d.rec.scrub = true
+}
+
 // keepCursor keeps how far delivery came, and lets go of what is safe.
 func (d *delivery) keepCursor(now time.Time) error {
 	if d.rec.spool == nil || now.Before(d.cursorAt) && !d.last {

@@ -41,7 +41,7 @@ func BenchmarkPutDown(b *testing.B) {
 	p := flushed(1)
 	b.ReportAllocs()
 	for b.Loop() {
-		_, end, err := log.Append(20, p.append)
+		end, err := log.Append(20, p.append)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func BenchmarkReadBack(b *testing.B) {
 			log := openLog(b)
 			for range 200 {
 				p := flushed(1)
-				if _, _, err := log.Append(20, p.append); err != nil {
+				if _, err := log.Append(20, p.append); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -36,7 +36,6 @@ type Options struct {
 	OptOut       *sample.OptOut               // nil: nobody opted out
 	Sentiment    bool                         // the user's words count as an implicit signal
 	Retention    time.Duration                // how long a session is kept after it was last seen; 0: for ever
-	Aside        bool                         // a verb's: it deletes nothing for its age
 	Absent       bool                         // the backend could not be used a moment ago
 	Failed       func(step string, err error) // told of every failure; it must not block
 	Panicked     func(step string, value any)

@@ -114,7 +114,7 @@ func (w *world) argumentBank(cfg *configs.Config, args []string) (*redis.Bank, e
 	case !app.IsRedis(cfg.Lessons):
 		cfg.Lessons = "redis://"
 	}
-	place, err := w.OpenBank(cfg, func(string) {})
+	place, err := w.OpenBank(cfg)
 	if place == nil && err == nil {
 		err = fmt.Errorf("%s is no bank in Redis; write redis://host:6379/0", args[1])
 	}

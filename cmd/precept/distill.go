@@ -234,7 +234,7 @@ func (w *world) openDistiller(ctx context.Context, cfg *configs.Config, dryRun b
 	if err != nil {
 		return nil, nil, err
 	}
-	place, closeBank, err := w.OpenPlace(cfg, func(string) {})
+	place, closeBank, err := w.OpenPlace(cfg)
 	if err != nil {
 		return nil, nil, errors.Join(err, st.Close())
 	}

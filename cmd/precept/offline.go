@@ -82,7 +82,7 @@ func startOffline(
 ) (*offline, error) {
 	var mu sync.Mutex
 	var failed error
-	options.Aside = true
+	options.Retention = 0 // what is too old is the server's business
 	options.Failed = func(step string, err error) {
 		mu.Lock()
 		defer mu.Unlock()

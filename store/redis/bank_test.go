@@ -17,7 +17,7 @@ import (
 
 func openBank(t *testing.T, url string) *redis.Bank {
 	t.Helper()
-	b, err := redis.OpenBank(redis.Options{URL: url, Now: time.Now, Log: func(string) {}, Timeout: quick})
+	b, err := redis.OpenBank(redis.Options{URL: url, Now: time.Now, Timeout: quick})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,6 @@
 // Hazards. Redis answers before it has written to disk: with appendfsync everysec, a crash takes
 // back the last second, and a failover what had not been replicated. Epoch changes then; who keeps
 // his own copy (a write-ahead spool) replays it. A Redis that evicts keys loses sessions and
-// counters at random: maxmemory-policy must be noeviction. The client's logger is one for the whole
-// process (see Options.Log).
+// counters at random: maxmemory-policy must be noeviction. The client library's logger, one for the
+// whole process, is switched off.
 package redis

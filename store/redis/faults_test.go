@@ -36,7 +36,7 @@ func hasty(t *testing.T, url string) *redis.Store {
 
 func bounded(t *testing.T, url string, limit time.Duration) *redis.Store {
 	t.Helper()
-	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Log: func(string) {}, Timeout: limit})
+	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Timeout: limit})
 	if err != nil {
 		t.Fatal(err)
 	}

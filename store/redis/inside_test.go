@@ -2,7 +2,6 @@ package redis
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -46,23 +45,6 @@ func TestBreaker(t *testing.T) {
 		if !b.allow(now) {
 			t.Error("a probe that got through does not close it")
 		}
-	}
-}
-
-func TestThrottle(t *testing.T) {
-	now := time.Unix(1000, 0)
-	var lines []string
-	th := &throttle{now: func() time.Time { return now }, log: func(l string) { lines = append(lines, l) }}
-	for i := range 500 {
-		th.say(fmt.Sprint("line ", i))
-	}
-	if len(lines) != linesPerMinute {
-		t.Errorf("%d lines in a minute", len(lines))
-	}
-	now = now.Add(time.Minute)
-	th.say("next")
-	if last := lines[len(lines)-1]; len(lines) != linesPerMinute+1 || !strings.Contains(last, "490 lines") {
-		t.Errorf("%d lines, the last %q", len(lines), last)
 	}
 }
 

@@ -31,9 +31,6 @@ type Options struct {
 	URL string // see ParseURL
 	// Now drives the breaker. Nothing else here has a clock.
 	Now func() time.Time
-	// Log takes what the client library says of its connections, ten lines a minute at most. The
-	// library has one logger for the process: the Log that was given last gets the lines.
-	Log func(line string)
 	// Timeout bounds one exchange of a command and its answer with the server (3 s).
 	Timeout time.Duration
 	// MaxParked bounds the early feedback of one tenant that waits, in entries (100,000).
@@ -81,9 +78,6 @@ func Open(o Options) (*Store, error) {
 	}
 	if s.scripts, err = loadScripts(); err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
-	}
-	if o.Log != nil {
-		logTo(o.Now, o.Log)
 	}
 	s.client = connect(a, o.Timeout, s.known.clear)
 	return s, nil

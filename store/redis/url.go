@@ -11,6 +11,7 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
@@ -186,5 +187,6 @@ func connect(a address, timeout time.Duration, fresh func()) goredis.UniversalCl
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
+	logging.Disable() // the library writes a line for each failed dial; what failed is our caller's to tell
 	return goredis.NewUniversalClient(o)
 }

@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -65,65 +64,5 @@ func (l *Log) dropHalves() error {
 			err = errors.Join(err, e)
 		}
 	}
-	return err
-}
-
-// Overwrite puts other payloads into records of a kind at the given places: what must not stay
-// there. with is given the old payload and returns the new one, which must not be longer and is
-// filled up with spaces; nil leaves the record as it is. A record that is gone is left alone.
-func (l *Log) Overwrite(kind byte, at []Place, with func(payload []byte) []byte) error {
-	bySegment := map[uint64][]int64{}
-	for _, p := range at {
-		bySegment[p.Segment] = append(bySegment[p.Segment], p.Offset)
-	}
-	var errs []error
-	for seg, offsets := range bySegment {
-		if err := overwriteIn(segment{n: seg}.path(l.dir), kind, offsets, with); err != nil {
-			errs = append(errs, fmt.Errorf("overwrite records of the spool: %w", err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func overwriteIn(path string, kind byte, offsets []int64, with func([]byte) []byte) (err error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it was read, and deleted
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	for _, at := range offsets {
-		if err := overwriteAt(f, kind, at, with); err != nil {
-			return err
-		}
-	}
-	return datasync(f)
-}
-
-func overwriteAt(f *os.File, kind byte, at int64, with func([]byte) []byte) error {
-	head := make([]byte, frameHead)
-	if _, err := f.ReadAt(head, at); err != nil {
-		return err
-	}
-	_, _, size, err := readFrame(head)
-	if err != nil && !errors.Is(err, errShort) {
-		return nil //nolint:nilerr // its place was given back meanwhile
-	}
-	old := make([]byte, size)
-	if _, err := f.ReadAt(old, at); err != nil {
-		return err
-	}
-	k, payload, _, err := readFrame(old)
-	if err != nil || k != kind {
-		return nil //nolint:nilerr // the same
-	}
-	text := with(payload)
-	if text == nil || len(text) > len(payload) {
-		return nil
-	}
-	text = append(text, bytes.Repeat([]byte{' '}, len(payload)-len(text))...)
-	_, err = f.WriteAt(AppendRecord(nil, kind, func(b []byte) []byte { return append(b, text...) }), at)
 	return err
 }

@@ -86,15 +86,15 @@ func fill(kind byte, payloads ...string) func(b []byte) []byte {
 	}
 }
 
-// write appends records, each of which takes a sequence number.
-func (l *log) write(payloads ...string) (from, end spool.Place) {
+// write appends records, each of which takes a sequence number, and returns the place behind them.
+func (l *log) write(payloads ...string) (end spool.Place) {
 	l.t.Helper()
-	from, end, err := l.Append(int64(len(payloads)), fill('E', payloads...))
+	end, err := l.Append(int64(len(payloads)), fill('E', payloads...))
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	l.put = append(l.put, payloads...)
-	return from, end
+	return end
 }
 
 // read is what a reader finds between a checkpoint and the end.

@@ -47,7 +47,7 @@ type Options struct {
 	Count func(kind byte, payload []byte) int64
 }
 
-// Log is a write-ahead log. It is safe for concurrent use; Keep, Overwrite and what deletes belong
+// Log is a write-ahead log. It is safe for concurrent use; Keep and what deletes belong
 // to one goroutine.
 type Log struct {
 	dir   string
@@ -133,59 +133,57 @@ func (l *Log) tryOut() error {
 }
 
 // Append writes the records that fill appends to a buffer, which take n sequence numbers, all or
-// nothing, and waits until they are on the disk. It returns the places where they begin and end.
-func (l *Log) Append(n int64, fill func(b []byte) []byte) (from, end Place, err error) {
+// nothing, and waits until they are on the disk. It returns the place behind them.
+func (l *Log) Append(n int64, fill func(b []byte) []byte) (end Place, err error) {
 	return l.append(l.quota, n, fill)
 }
 
 // AppendOver is Append for what must be kept although the quota is reached: it may go a segment
 // beyond it.
-func (l *Log) AppendOver(n int64, fill func(b []byte) []byte) (from, end Place, err error) {
+func (l *Log) AppendOver(n int64, fill func(b []byte) []byte) (end Place, err error) {
 	return l.append(l.quota+l.most, n, fill)
 }
 
-func (l *Log) append(quota, n int64, fill func(b []byte) []byte) (from, end Place, err error) {
+func (l *Log) append(quota, n int64, fill func(b []byte) []byte) (end Place, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := appendEnd(fill(l.buf[:0]), l.seq+n)
 	if l.buf = b; cap(b) > bufferBytes {
 		l.buf = nil
 	}
-	from, err = l.write(b, quota)
-	if err == nil {
+	if err = l.write(b, quota); err == nil {
 		l.seq += n
 	}
-	return from, l.end, err
+	return l.end, err
 }
 
-// write appends bytes behind the last ones, all or nothing, and returns where they begin.
-func (l *Log) write(b []byte, quota int64) (from Place, err error) {
+// write appends bytes behind the last ones, all or nothing.
+func (l *Log) write(b []byte, quota int64) error {
 	// The last of the disk's room is the reader's: it can drain the log, and nothing else can.
 	if err := l.stow(); Full(err) {
-		return l.end, l.failed(err)
+		return l.failed(err)
 	}
 	if l.bytes+int64(len(b)) > quota {
-		return l.end, ErrQuota
+		return ErrQuota
 	}
 	if l.f == nil || l.fresh || l.end.Offset+int64(len(b)) > l.most {
 		if err := l.begin(); err != nil {
-			return l.end, l.failed(err)
+			return l.failed(err)
 		}
 	}
-	from = l.end
-	_, err = l.f.WriteAt(b, from.Offset)
+	_, err := l.f.WriteAt(b, l.end.Offset)
 	if err == nil {
 		err = datasync(l.f)
 	}
 	if err != nil {
-		if e := l.f.Truncate(from.Offset); e != nil {
+		if e := l.f.Truncate(l.end.Offset); e != nil {
 			l.fresh = true // the reader will find half a record there
 		}
-		return from, l.failed(err)
+		return l.failed(err)
 	}
 	l.end.Offset += int64(len(b))
 	l.bytes += int64(len(b))
-	return from, nil
+	return nil
 }
 
 func (l *Log) failed(err error) error { return fmt.Errorf("write the spool: %w", err) }

@@ -21,10 +21,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestAppend(t *testing.T) {
 	t.Parallel()
 	l := open(t, t.TempDir())
-	from, end := l.write("one", "two")
-	same(t, "begins", l.start.Delivered.At.Before(from), true)
-	again, last := l.write("three")
-	same(t, "behind the one before", again, end)
+	end := l.write("one", "two")
+	same(t, "behind where it began", l.start.Delivered.At.Before(end), true)
+	last := l.write("three")
+	same(t, "behind the one before", end.Before(last), true)
 	at, seq := l.End()
 	same(t, "the end", fmt.Sprint(at, seq), fmt.Sprint(last, 3))
 	got := l.read()
@@ -42,7 +42,7 @@ func TestAWriterThatPanics(t *testing.T) {
 	l.write("one")
 	func() {
 		defer func() { _ = recover() }()
-		_, _, _ = l.Append(1, func([]byte) []byte { panic("bug") })
+		_, _ = l.Append(1, func([]byte) []byte { panic("bug") })
 	}()
 	l.write("two")
 	sameList(t, "read back", l.read().payloads, []string{"one", "two"})
@@ -57,7 +57,7 @@ func TestWritersBesideAReader(t *testing.T) {
 	for range writers {
 		writing.Go(func() {
 			for i := range each {
-				if _, _, err := l.Append(2, fill('E', "a", fmt.Sprint("b", i))); err != nil {
+				if _, err := l.Append(2, fill('E', "a", fmt.Sprint("b", i))); err != nil {
 					t.Error(err)
 				}
 			}
@@ -88,7 +88,7 @@ func TestSegments(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	l := open(t, dir, func(o *spool.Options) { o.Segment = 150 })
-	_, first := l.write("a")
+	first := l.write("a")
 	same(t, "grown", l.Grown(), false)
 	l.write(strings.Repeat("b", 100))
 	same(t, "segments", len(segments(t, dir)), 2)
@@ -126,11 +126,11 @@ func TestQuota(t *testing.T) {
 	before, seq := l.End()
 	size := l.Bytes()
 	long := strings.Repeat("b", 200)
-	_, _, err := l.Append(1, fill('E', long))
+	_, err := l.Append(1, fill('E', long))
 	same(t, "refused", errors.Is(err, spool.ErrQuota), true)
 	end, after := l.End()
 	same(t, "and nothing has changed", fmt.Sprint(end, after, l.Bytes()), fmt.Sprint(before, seq, size))
-	_, _, err = l.AppendOver(1, fill('E', long))
+	_, err = l.AppendOver(1, fill('E', long))
 	same(t, "a segment beyond it", err, nil)
 	sameList(t, "read back", l.read().payloads, []string{"a", long})
 	same(t, "grown", l.Grown(), true)
@@ -180,35 +180,6 @@ func TestANewerLogIsRefused(t *testing.T) {
 			t.Errorf("%s was touched: %q, %v", name, b, err)
 		}
 	}
-}
-
-// What must not stay is written over, as far as it is still there.
-func TestOverwrite(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	l := open(t, dir)
-	one, two := l.write("secret one")
-	_, three := l.write("secret two")
-	l.write("three", "four")
-	gone, err := l.Leave()
-	must(t, err)
-	places := []spool.Place{one, two, three, {Segment: one.Segment, Offset: two.Offset + 1}, {Segment: 99}, gone}
-	err = l.Overwrite('E', places, func(p []byte) []byte {
-		switch string(p) {
-		case "secret one":
-			return []byte("-")
-		case "secret two":
-			return bytes.Repeat([]byte("x"), 11) // too long
-		}
-		return nil
-	})
-	must(t, err)
-	want := []string{"-         ", "secret two", "three", "four"}
-	sameList(t, "read back", l.read().payloads, want)
-	same(t, "another kind", l.Overwrite('K', []spool.Place{two}, func([]byte) []byte { return []byte("y") }), nil)
-	sameList(t, "left alone", l.read().payloads, want)
-	b, err := os.ReadFile(segments(t, dir)[0])
-	same(t, "in the file", fmt.Sprint(bytes.Contains(b, []byte("secret one")), err), "false <nil>")
 }
 
 // A look changes nothing, and tells when a segment that it counts on was deleted.

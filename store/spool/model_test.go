@@ -65,7 +65,7 @@ func TestALogIsItsRecords(t *testing.T) {
 				for range rapid.IntRange(1, 4).Draw(rt, "records") {
 					texts = append(texts, strings.Repeat(fmt.Sprint(len(w.records), " "), rapid.IntRange(0, 60).Draw(rt, "size")))
 				}
-				_, end := w.l.write(texts...)
+				end := w.l.write(texts...)
 				w.records, w.seq = append(w.records, texts...), w.seq+int64(len(texts))
 				w.ends, w.after[w.seq] = append(w.ends, spool.Ack{At: end, Seq: w.seq}), len(w.records)
 			},
@@ -131,13 +131,13 @@ func TestTheQuotaIsExact(t *testing.T) {
 	for over, want := range map[int64]error{0: nil, 1: spool.ErrQuota} {
 		l := open(both - over)
 		l.write("a")
-		_, _, err := l.Append(1, fill('E', "b"))
+		_, err := l.Append(1, fill('E', "b"))
 		same(t, "up to the quota", err, want)
 		l = open(both - segment - over)
-		_, _, err = l.AppendOver(1, fill('E', "a"))
+		_, err = l.AppendOver(1, fill('E', "a"))
 		must(t, err)
 		same(t, "bytes", l.Bytes(), first)
-		_, _, err = l.AppendOver(1, fill('E', "b"))
+		_, err = l.AppendOver(1, fill('E', "b"))
 		same(t, "up to a segment beyond it", err, want)
 	}
 }
