@@ -140,22 +140,10 @@ func shortHash(parts ...string) string {
 // ScoreOf is the reward that a type stands for: approval 1, correction 0.5, rejection 0. A score
 // stands for itself; for it and for unknown types ScoreOf says 0.
 func ScoreOf(kind string) float64 {
-	switch kind {
-	case TypeApproval:
-		return 1
-	case TypeCorrection:
-		return 0.5
-	}
-	return 0
+	return map[string]float64{TypeApproval: 1, TypeCorrection: 0.5}[kind]
 }
 
 // scoreOfLabel is the reward that a quality label stands for when no type was given.
 func scoreOfLabel(label string) float64 {
-	switch label {
-	case labelGood:
-		return 1
-	case labelAcceptable:
-		return 0.5
-	}
-	return 0
+	return map[string]float64{labelGood: 1, labelAcceptable: 0.5}[label]
 }
