@@ -105,3 +105,44 @@ func TestWhatToDoInstead(t *testing.T) {
 		}
 	}
 }
+
+// Repairs at the edge of what is believed: each stands beside one that differs in one thing, and
+// teaches something else or nothing.
+func TestNearRepairs(t *testing.T) {
+	learned(t, []taught{
+		{"another look-up of the same things", "use-find-order-by-name-when-find-order-by-id-fails", []event{
+			refused("find_order_by_id", `{"id":"W77812"}`, "an order cannot be found by the id of an item"), took("find_order_by_name", `{"name":"Ada"}`),
+		}},
+		{"a look-up of other things", "", []event{
+			refused("find_ticket", `{"id":"W77812"}`, "a ticket cannot be found by the id of a seat"), took("find_person", `{"name":"Ada"}`),
+		}},
+		{"a call without arguments", "call-open-shift-before-print-rota", []event{
+			refused("print_rota", `{}`, "the rota cannot be printed while the shift is not open"), took("open_shift", `{"shop":"W77812"}`), took("print_rota", `{}`),
+		}},
+		{"two parameters that are required", "give-height-and-width-to-crop-photo", []event{
+			refused("crop_photo", `{"photo":"W77812"}`, "missing required parameter width"), took("crop_photo", `{"photo":"W77812","width":3,"height":4}`),
+		}},
+		{"two parameters of which none is asked for", "", []event{
+			refused("mirror_photo", `{"photo":"W77812"}`, "missing required parameter photo"), took("mirror_photo", `{"photo":"W77812","width":3,"height":4}`),
+		}},
+		{"two parameters that are named, not asked for", "", []event{
+			refused("turn_photo", `{"photo":"W77812"}`, "the angle is not valid for this photo"), took("turn_photo", `{"photo":"W77812","angle":3,"height":4}`),
+		}},
+		{"a parameter less that the error does not name", "", []event{
+			refused("close_ticket", `{"ticket":"W77812","mood":"sad"}`, "the ticket cannot be closed with this value"), took("close_ticket", `{"ticket":"W77812"}`),
+		}},
+		{"a sign and one letter", "", []event{
+			refused("draw_line", `{"from":"a"}`, "from is not in the expected form"), took("draw_line", `{"from":"#a"}`),
+		}},
+		{"a list that became another one", "", []event{
+			refused("get_quotes", `{"codes":["EUR","USD","CHF"]}`, "too many codes were given at once"), took("get_quotes", `{"codes":["SEK","NOK"]}`),
+		}},
+		{"what should be", "give-start-to-book-shift-as-its-error-describes", []event{
+			refused("book_shift", `{"start":"tomorrow"}`, "start should be an ISO 8601 timestamp with offset"), took("book_shift", `{"start":"2031-05-07T15:00:00+02:00"}`),
+		}},
+		{"dates with other signs", "", []event{
+			refused("book_break", `{"on":"1 May 2031"}`, "on is not in the expected form"), took("book_break", `{"on":"2031-05/01"}`),
+		}},
+		{"two words of a command's output", "", []event{ran("pulumi up", "fatal: not found", 1), ran("pulumi up --refresh", "ok", 0)}},
+	})
+}
