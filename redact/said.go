@@ -149,7 +149,7 @@ func (m *matcher) saidAt(start, end int) int {
 		stop++
 	}
 	alone := len(bytes.TrimSpace(line)) == 0 && (stop == len(s) || s[stop] == '\n' || s[stop] == '\r')
-	if alone || bytes.IndexAny(s[start:end], "_.") >= 0 || bytes.HasSuffix(s[start:end], []byte("requirepass")) || bytes.Contains(line, []byte("login ")) {
+	if alone || bytes.ContainsAny(s[start:end], "_.") || bytes.HasSuffix(s[start:end], []byte("requirepass")) || bytes.Contains(line, []byte("login ")) {
 		return p
 	}
 	return 0
@@ -172,7 +172,7 @@ func (m *matcher) saidBefore(start, end int) hit {
 	before := s[max(m.last, start-farthest):start]
 	for _, link := range [...]string{" is the ", " is my ", " is our ", " is your ", " as the ", " as my ", " as "} {
 		at := bytes.LastIndex(before, []byte(link))
-		if at < 0 || bytes.IndexAny(before[at+1:], ".\n") >= 0 {
+		if at < 0 || bytes.ContainsAny(before[at+1:], ".\n") {
 			continue
 		}
 		stop := max(m.last, start-farthest) + at
