@@ -52,10 +52,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	status, header, text := s.answer(n, a)
 	if status == 0 { // never
-		select {
-		case <-r.Context().Done():
-		case <-time.After(5 * time.Second):
-		}
+		<-r.Context().Done()
 		return
 	}
 	for k, v := range header {

@@ -349,33 +349,3 @@ func TestDecode(t *testing.T) {
 		}
 	}
 }
-
-// A ledger of 5 MB is no burden: what an entry costs grows with the file, not with its square.
-func TestFiveMegabytes(t *testing.T) {
-	if testing.Short() || raced {
-		t.Skip("writes 5 MB a few times, and measures it")
-	}
-	best := func(size int) time.Duration {
-		var b strings.Builder
-		b.WriteString("# Agent\n\n## Lessons Learned\n\n")
-		for n := 0; b.Len() < size; n++ {
-			b.WriteString(strings.Replace(bullet, "the sum is 1\n", fmt.Sprintf("the sum is -%d\n", n), 1))
-		}
-		l, least := at(t, b.String()), time.Hour
-		for n := range 3 {
-			began := time.Now()
-			record(t, l, entry(n))
-			least = min(least, time.Since(began))
-		}
-		return least
-	}
-	const times, allowed = 4, 8
-	var small, large time.Duration
-	for range 6 {
-		small, large = best(5<<20/times), best(5<<20)
-		if large <= allowed*small+5*time.Millisecond {
-			return
-		}
-	}
-	t.Errorf("an entry takes %v in 5 MB, %v in a quarter of it", large, small)
-}

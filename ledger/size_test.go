@@ -1,0 +1,54 @@
+//go:build !race && linux
+
+package ledger_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// worked is how long this thread has worked, however busy the machine is with other things.
+func worked(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_THREAD, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// A ledger of 5 MB is no burden: what an entry costs grows with the file, not with its square.
+func TestFiveMegabytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 5 MB a few times, and measures it")
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	best := func(size int) time.Duration {
+		var b strings.Builder
+		b.WriteString("# Agent\n\n## Lessons Learned\n\n")
+		for n := 0; b.Len() < size; n++ {
+			b.WriteString(strings.Replace(bullet, "the sum is 1\n", fmt.Sprintf("the sum is -%d\n", n), 1))
+		}
+		l, least := at(t, b.String()), time.Hour
+		for n := range 3 {
+			began := worked(t)
+			record(t, l, entry(n))
+			least = min(least, worked(t)-began)
+		}
+		return least
+	}
+	const times, allowed = 4, 8
+	var small, large time.Duration
+	for range 6 {
+		small, large = best(5<<20/times), best(5<<20)
+		if large <= allowed*small+5*time.Millisecond {
+			return
+		}
+	}
+	t.Errorf("an entry takes %v in 5 MB, %v in a quarter of it", large, small)
+}
