@@ -62,7 +62,7 @@ func (b *tab) findings(t *testing.T, script, rules string) (out []string) {
 	b.js(t, `(() => { delete window.found; axe.run(`+rules+`).then(r => window.found = JSON.stringify(r.violations.filter(v => v.impact === "serious" || v.impact === "critical")
 		.map(v => v.id + ": " + v.nodes.slice(0, 4).map(n => n.html.slice(0, 160) + " " + n.any.concat(n.all).map(c => c.message).join("; ").slice(0, 200)).join(" | "))),
 		e => window.found = JSON.stringify(["axe failed: " + e])); return 0 })()`)
-	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](`window.found !== undefined`, chromedp.WithPollingTimeout(time.Minute))); err != nil {
+	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](`window.found !== undefined`, chromedp.WithPollingTimeout(0))); err != nil {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal([]byte(b.js(t, "window.found")), &out); err != nil {

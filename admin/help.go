@@ -97,7 +97,7 @@ func readHelp(raw []byte, dir string) (g.Node, error) {
 	}
 	return g.Raw(strings.NewReplacer(
 		"<table>", `<div class="scroll" role="region" aria-label="Table" tabindex="0"><table>`,
-		"</table>", "</table></div>", "<pre>", `<pre tabindex="0">`,
+		"</table>", "</table></div>", "<th>", `<th scope="col">`, "<pre>", `<pre tabindex="0">`,
 	).Replace(b.String())), nil
 }
 

@@ -31,7 +31,7 @@ func TestPagesAreBounded(t *testing.T) {
 				slug := fmt.Sprintf("l-%05d", i)
 				all = append(all, &lesson.Lesson{Slug: slug, State: state})
 				row := report.Row{Slug: slug, Arm: slug, State: string(state), Verdict: report.Unproven, Picked: 1, Effect: new(0.1), Lo: new(0.0), Hi: new(0.2)}
-				for range 60 {
+				for range 2 {
 					row.Days = append(row.Days, report.Band{Date: "2026-04-01", Effect: 0.1})
 				}
 				f.report.Lessons = append(f.report.Lessons, row)
@@ -84,13 +84,18 @@ func TestPagesAreBounded(t *testing.T) {
 	for name, c := range map[string]struct {
 		target string
 		change func(*full, *admin.Options)
+		says   string
 	}{
-		"overview": {"/", lessons(lesson.Active)}, "ill overview": {"/", ill}, "lessons": {"/lessons", lessons(lesson.Active)},
-		"queue": {"/queue", lessons(lesson.Candidate)}, "wordy queue": {"/queue?backtest=word", wordy}, "lesson": {"/lessons/word?backtest=1", wordy},
-		"session": {"/sessions/s-1", said}, "sessions": {"/sessions", listed}, "samples": {"/samples", listed}, "health": {"/health", ill},
+		"overview": {"/", lessons(lesson.Active), "The first 25 of 10000."}, "ill overview": {"/", ill, "xxx…</a>"},
+		"lessons": {"/lessons", lessons(lesson.Active), "1 to 100 of 10000"}, "queue": {"/queue", lessons(lesson.Candidate), "1 to 20 of 10000"},
+		"wordy queue": {"/queue?backtest=word", wordy, "and 4900 more"}, "lesson": {"/lessons/word?backtest=1", wordy, "and 4900 more"},
+		"session": {"/sessions/s-1", said, "and 4902 more"}, "sessions": {"/sessions", listed, "and 400 more"},
+		"samples": {"/samples", listed, "further bytes</pre>"}, "health": {"/health", ill, "further bytes</code>"},
 	} {
-		if page := onPage(t, c.target, c.change); len(page) > pageMost {
+		page := onPage(t, c.target, c.change)
+		if len(page) > pageMost {
 			t.Errorf("%s: a page of %d KiB", name, len(page)>>10)
 		}
+		holds(t, name, page[:min(len(page), pageMost)], c.says)
 	}
 }

@@ -1,0 +1,138 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"precept/report"
+	"precept/store"
+)
+
+// A cause is for the log, under the name that the answer has; the answer says what a person can do,
+// as JSON to programs and on a page to people.
+func TestCausesAreLogged(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Forget = &fakeForgetter{err: errors.New("disk canary")} })
+	cookie, csrf := f.browser(t)
+	for _, accept := range []string{"*/*", "text/html"} {
+		f.log.Reset()
+		res := f.do(t, "POST", "/sessions/abc/forget", func(r *http.Request) {
+			r.AddCookie(cookie)
+			r.Header.Set("Accept", accept)
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.Body = io.NopCloser(strings.NewReader("sure=yes&csrf_token=" + csrf))
+		})
+		text, id := body(t, res), res.Header.Get("Precept-Request-Id")
+		if res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "not everything could be deleted") && !strings.Contains(text, "Not everything could be deleted") {
+			t.Errorf("%s: %d %s", accept, res.StatusCode, text)
+		}
+		if page := strings.Contains(text, `<nav aria-label="Pages">`); page != (accept == "text/html") {
+			t.Errorf("%s: a page: %v", accept, page)
+		}
+		if log := f.log.String(); strings.Count(log, "disk canary") != 1 || id == "" || !strings.Contains(log, "request="+id) {
+			t.Errorf("%s: request %q, log %s", accept, id, log)
+		}
+	}
+}
+
+// What the caller did wrong is no line in the log.
+func TestFaultsOfCallersAreNotLogged(t *testing.T) {
+	f := newFixture(t, nil)
+	for target, status := range map[string]int{
+		"/nowhere": 404, "/api/report?window=soon": 400, "/api/sessions/nobody": 404, "/lessons/nobody": 404, "/static/none": 404,
+	} {
+		if res := f.do(t, "GET", target, bearer(token)); res.StatusCode != status {
+			t.Errorf("%s: %d, want %d", target, res.StatusCode, status)
+		}
+	}
+	if f.log.Len() > 0 {
+		t.Errorf("the log: %s", f.log)
+	}
+}
+
+// broken makes no survey and no report.
+type broken struct{ bareArchive }
+
+func (broken) Report(context.Context, Query) (report.Report, error) {
+	return report.Report{}, errors.New("report canary")
+}
+
+func (broken) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
+	return store.SessionList{}, errors.New("browse canary")
+}
+
+// A page with nothing to show because of a fault says so once, and logs why once.
+func TestPagesLogTheirFaults(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Report, o.Archive = broken{}, broken{} })
+	for target, c := range map[string]struct {
+		status int
+		cause  string
+	}{"/": {200, "report canary"}, "/lessons": {200, "report canary"}, "/sessions": {503, "browse canary"}, "/api/sessions": {503, "browse canary"}, "/api/report": {500, "report canary"}} {
+		f.log.Reset()
+		res := f.do(t, "GET", target, bearer(token))
+		if text := body(t, res); res.StatusCode != c.status || strings.Contains(text, "canary") {
+			t.Errorf("%s: %d %.300s", target, res.StatusCode, text)
+		}
+		if n := strings.Count(f.log.String(), c.cause); n != 1 {
+			t.Errorf("%s: the log tells it %d times: %s", target, n, f.log)
+		}
+	}
+}
+
+// A HEAD has the status of its GET, and no body.
+func TestHeadHasNoBody(t *testing.T) {
+	f := newFixture(t, nil)
+	for _, target := range []string{"/nowhere", "/api/nothing"} {
+		res := f.do(t, "HEAD", target, bearer(token))
+		if text := body(t, res); res.StatusCode != http.StatusNotFound || text != "" {
+			t.Errorf("%s: %d %q", target, res.StatusCode, text)
+		}
+	}
+}
+
+// The audit goes on where it ended: lines that are cut or foreign are passed over, the newest are
+// kept, and a file that cannot be read is told and stops nothing.
+func TestAuditGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	var b strings.Builder
+	b.WriteString("cut line\"}\n{}\nnot JSON\n")
+	for range 5000 {
+		b.WriteString(`{"at":"2026-05-01T11:00:00Z","who":"127.0.0.1, token, operator 00000000","action":"POST /old","status":200}` + "\n")
+	}
+	path := filepath.Join(dir, AuditFile)
+	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(t, func(o *Options) { o.DataDir = dir })
+	f.do(t, "POST", "/api/lessons/word/pause", bearer(token))
+	latest := f.audit.latest()
+	if len(latest) != auditShown || latest[0].Detail != "word pause" || latest[1].Action != "POST /old" {
+		t.Errorf("%d are kept, the newest %+v, %+v", len(latest), latest[0], latest[1])
+	}
+	for range 3 * auditShown {
+		f.do(t, "POST", "/api/lessons/word/retire", bearer(token))
+	}
+	if latest = f.audit.latest(); len(latest) != auditShown || latest[auditShown-1].Detail != "word retire" || len(f.audit.list) > 2*auditShown {
+		t.Errorf("%d are kept, %d held", len(latest), len(f.audit.list))
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || strings.Count(string(text), "\n") != 3+5000+1+3*auditShown {
+		t.Errorf("%v, %d lines", err, strings.Count(string(text), "\n"))
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f = newFixture(t, func(o *Options) { o.DataDir = dir })
+	res := f.do(t, "POST", "/api/lessons/word/pause", bearer(token))
+	if res.StatusCode != http.StatusOK || len(f.audit.latest()) != 1 || strings.Count(f.log.String(), "level=ERROR") != 2 {
+		t.Errorf("%d, %d kept, log %s", res.StatusCode, len(f.audit.latest()), f.log)
+	}
+}

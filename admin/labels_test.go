@@ -1,0 +1,267 @@
+package admin_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"precept/admin"
+)
+
+// attr is an attribute of an element; "" where it has none.
+func attr(n *html.Node, key string) string {
+	for _, a := range n.Attr {
+		if a.Key == key {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+// wordsOf is what an element says.
+func wordsOf(n *html.Node) string {
+	var b strings.Builder
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode {
+			b.WriteString(d.Data)
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// elements are those of a page, in order.
+func elements(t *testing.T, res *http.Response) (out []*html.Node) {
+	t.Helper()
+	defer res.Body.Close()
+	root, err := html.Parse(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range root.Descendants() {
+		if n.Type == html.ElementNode {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// barriers are what keeps a person who does not see the page from using it.
+func barriers(page []*html.Node) (out []string) {
+	ids, labels := map[string]bool{}, map[string]bool{}
+	for _, n := range page {
+		if id := attr(n, "id"); id != "" {
+			if ids[id] {
+				out = append(out, "two elements are called "+id)
+			}
+			ids[id] = true
+		}
+		if n.Data == "label" {
+			labels[attr(n, "for")] = true
+		}
+	}
+	level, firsts := 0, 0
+	for _, n := range page {
+		for _, key := range []string{"aria-labelledby", "aria-describedby", "for", "popovertarget", "list"} {
+			if to := attr(n, key); to != "" && !ids[to] {
+				out = append(out, fmt.Sprintf("%s of <%s> leads to %q, which is not there", key, n.Data, to))
+			}
+		}
+		named := attr(n, "aria-label") != "" || attr(n, "aria-labelledby") != "" || wordsOf(n) != ""
+		switch n.Data {
+		case "h1", "h2", "h3":
+			deep := int(n.Data[1] - '0')
+			if deep > level+1 {
+				out = append(out, fmt.Sprintf("%s %q follows a heading of level %d", n.Data, wordsOf(n), level))
+			}
+			level = deep
+			if deep == 1 {
+				firsts++
+			}
+		case "input", "select":
+			inLabel := n.Parent.Data == "label"
+			if kind := attr(n, "type"); kind != "hidden" && !slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "hidden" }) &&
+				!inLabel && !labels[attr(n, "id")] && attr(n, "aria-label") == "" {
+				out = append(out, fmt.Sprintf("the field %q has no label", attr(n, "name")))
+			}
+		case "a", "button", "summary":
+			if !named {
+				out = append(out, fmt.Sprintf("a <%s> says nothing", n.Data))
+			}
+		case "img":
+			if !slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "alt" }) {
+				out = append(out, "a picture has no words")
+			}
+		case "th":
+			if attr(n, "scope") == "" {
+				out = append(out, fmt.Sprintf("the head %q says not of what", wordsOf(n)))
+			}
+		case "nav", "aside", "section":
+			if attr(n, "aria-label") == "" && attr(n, "aria-labelledby") == "" && attr(n, "class") != "pair" && attr(n, "class") != "" {
+				out = append(out, fmt.Sprintf("a <%s class=%q> has no name", n.Data, attr(n, "class")))
+			}
+		case "svg":
+			if attr(n, "aria-hidden") == "" && (attr(n, "role") != "img" || !named) {
+				out = append(out, "a drawing has no words")
+			}
+		}
+		if role := attr(n, "role"); (role == "region" || role == "search") && !named {
+			out = append(out, "a "+role+" has no name")
+		}
+		if attr(n, "role") == "region" && attr(n, "tabindex") != "0" {
+			out = append(out, "keys do not reach the region "+attr(n, "aria-label"))
+		}
+		if at := attr(n, "tabindex"); at != "" && at != "0" && at != "-1" {
+			out = append(out, "a tabindex of "+at+" breaks the order of the page")
+		}
+	}
+	if firsts != 1 {
+		out = append(out, fmt.Sprintf("%d headings of the first level", firsts))
+	}
+	return out
+}
+
+// every is a page of each kind.
+func every() []string {
+	return []string{
+		"/", "/lessons", "/lessons?sort=-told", "/lessons/word?backtest=1", "/breakdown", "/queue", "/queue?backtest=word-b", "/sessions",
+		"/sessions?words=x", "/sessions/s-1", "/samples", "/health", "/help", "/help/DASHBOARD", "/nowhere",
+	}
+}
+
+// Every page can be read and used by those who do not see it, when it has something to show, when
+// it has nothing, and when the store is away.
+func TestPagesHaveNoBarriers(t *testing.T) {
+	for name, change := range map[string]func(*full){
+		"full":  func(*full) {},
+		"fails": func(f *full) { f.fail = true },
+		"empty": func(f *full) {
+			*f = full{word: f.word, generated: f.generated, book: f.book.With(nil), survey: fullOf("word").survey}
+		},
+	} {
+		f := fullOf("word")
+		change(f)
+		h, err := admin.New(f.options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cookie := serve(h, "/login?token=key", nil).Cookies()[0]
+		for _, at := range every() {
+			for _, bad := range barriers(elements(t, serve(h, at, cookie))) {
+				t.Errorf("%s, %s: %s", name, at, bad)
+			}
+		}
+		for _, bad := range barriers(elements(t, serve(h, "/lessons", nil))) {
+			t.Errorf("the login page: %s", bad)
+		}
+	}
+}
+
+// What the test above looks for, it finds.
+func TestBarriersAreFound(t *testing.T) {
+	for text, want := range map[string]string{
+		`<h1>a</h1><h3>b</h3>`:                                    "follows a heading of level 1",
+		`<h2>a</h2>`:                                              "0 headings of the first level",
+		`<h1>a</h1><input name="x">`:                              `the field "x" has no label`,
+		`<h1>a</h1><select name="y"></select>`:                    `the field "y" has no label`,
+		`<h1>a</h1><button></button>`:                             "a <button> says nothing",
+		`<h1>a</h1><a href="/"><img alt=""></a>`:                  "a <a> says nothing",
+		`<h1>a</h1><img src="/x">`:                                "a picture has no words",
+		`<h1>a</h1><table><tr><th>x</th></tr></table>`:            "says not of what",
+		`<h1>a</h1><label for="nobody">x</label>`:                 `leads to "nobody"`,
+		`<h1 id="a">a</h1><p id="a">b</p>`:                        "two elements are called a",
+		`<h1>a</h1><svg></svg>`:                                   "a drawing has no words",
+		`<h1>a</h1><div role="region" aria-label="x"></div>`:      "keys do not reach",
+		`<h1>a</h1><p tabindex="3">x</p>`:                         "breaks the order",
+		`<h1>a</h1><nav class="pager">x</nav>`:                    "has no name",
+		`<h1>a</h1><form role="search"></form>`:                   "a search has no name",
+		`<h1>a</h1><label for="z">z</label><input id="z">`:        "",
+		`<h1>a</h1><label>z <input></label><input type=hidden>`:   "",
+		`<h1>a</h1><h2>b</h2><h3>c</h3><h2>d</h2><p>text</p>`:     "",
+		`<h1>a</h1><svg role="img" aria-label="a plot"></svg>`:    "",
+		`<h1>a</h1><svg aria-hidden="true"></svg><img alt="">`:    "",
+		`<h1>a</h1><select name="y" aria-label="Theme"></select>`: "",
+	} {
+		root, err := html.Parse(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var page []*html.Node
+		for n := range root.Descendants() {
+			if n.Type == html.ElementNode {
+				page = append(page, n)
+			}
+		}
+		got := strings.Join(barriers(page), "; ")
+		if (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A filter shows what was asked for, and how to ask for nothing again; without a question there is
+// nothing to clear.
+func TestFiltersShowAndClear(t *testing.T) {
+	h, err := admin.New(fullOf("word").options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cookie := serve(h, "/login?token=key", nil).Cookies()[0]
+	read := func(at string) (fields map[string]string, clear string) {
+		fields = map[string]string{}
+		for _, n := range elements(t, serve(h, at, cookie)) {
+			switch {
+			case n.Data == "input" && attr(n, "type") == "checkbox":
+				if slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "checked" }) {
+					fields[attr(n, "name")] = attr(n, "value")
+				}
+			case n.Data == "input":
+				fields[attr(n, "name")] = attr(n, "value")
+			case n.Data == "option" && slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "selected" }):
+				fields[attr(n.Parent, "name")] = attr(n, "value")
+			case n.Data == "a" && wordsOf(n) == "Clear":
+				clear = attr(n, "href")
+			}
+		}
+		return fields, clear
+	}
+	for path, asked := range map[string]map[string]string{
+		"/":        {"window": "7d", "price": "3", "provisional": "true"},
+		"/lessons": {"q": "two words", "verdict": "helps", "zoom": "25", "window": "24h", "old": "1", "state": "word"},
+		"/sessions": {
+			"words": "flaky", "tool": "bash", "error": "exit", "agent": "coder", "model": "gpt", "lesson": "l", "verdict": "good",
+			"min_reward": "0.25", "max_reward": "1", "since": "2026-01-01", "until": "2026-02-01", "loops": "true", "session": "ci-42",
+		},
+		"/samples": {
+			"family": "error_correction", "quality": "poor", "lesson": "l", "agent": "coder", "session": "s-1", "since": "2026-01-01", "until": "2026-02-01",
+		},
+	} {
+		if _, clear := read(path); clear != "" {
+			t.Errorf("%s: nothing was asked for, and %q clears it", path, clear)
+		}
+		if _, clear := read(path + "?tenant=acme"); clear != "" {
+			t.Errorf("%s: a tenant is no filter, and %q clears it", path, clear)
+		}
+		for key, value := range asked {
+			fields, clear := read(path + "?tenant=acme&" + key + "=" + strings.ReplaceAll(value, " ", "+"))
+			if fields[key] != value {
+				t.Errorf("%s: %s is shown as %q, asked was %q", path, key, fields[key], value)
+			}
+			if fields["tenant"] != "acme" || clear != path+"?tenant=acme" {
+				t.Errorf("%s: asked for %s, the tenant is %q and %q clears it", path, key, fields["tenant"], clear)
+			}
+		}
+	}
+}
+
+// Who has no session yet is told where to send agents to: the address of this precept.
+func TestNoSessionNamesTheAddress(t *testing.T) {
+	page := onPage(t, "/sessions", func(f *full, o *admin.Options) {
+		o.Data = "http://10.0.0.7:9999"
+		f.list.Sessions, f.list.Looked = nil, 0
+	})
+	holds(t, "nothing yet", page, "No session yet", "<code>OPENAI_BASE_URL=http://10.0.0.7:9999/v1</code>")
+}

@@ -1,0 +1,85 @@
+package admin
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+// Numbers are written one way everywhere.
+func TestNumbers(t *testing.T) {
+	for got, want := range map[string]string{
+		points(nil): none, points(new(0.05)): "+5.0", points(new(-0.05)): "−5.0", points(new(0.0)): "+0.0", points(new(-0.0004)): "+0.0", points(new(1.0)): "+100.0",
+		signed(0): "0", signed(0.4): "0", signed(-0.4): "0", signed(12.6): "+13", signed(-12.6): "−13",
+		count(9999): "9999", count(10000): "10\u202f000", count(-12345): "-12\u202f345", count(1234567): "1\u202f234\u202f567", count(-123): "-123",
+		things(1, "lesson"): "1 lesson", things(0, "lesson"): "0 lessons", things(20000, "cell"): "20\u202f000 cells",
+		fixed(nil, 2): none + "", fixed(new(0.125), 3): "0.125", fixed(new(1.0), 2): "1.00", fixed(new(1200.4), 0): "1200",
+		percent(0.255): "26%", percent(0): "0%", money(2_500_000): "2.50", money(2_500): "0.0025", money(999_999): "1.0000", money(1_000_000): "1.00",
+		bytesOf(0): "0 B", bytesOf(1023): "1023 B", bytesOf(1024): "1.0 KiB", bytesOf(1 << 20): "1.0 MiB", bytesOf(3 << 29): "1.5 GiB", bytesOf(1 << 50): "1024.0 TiB",
+		cut("abc", 3): "abc", cut("abcd", 3): "abc…", cut("äöüß", 3): "äöü…", cut("", 3): "",
+		bounded("abc", 3): "abc", bounded("abcd", 3): "abc\n… 1 further bytes", bounded("aé", 2): "a\n… 1 further bytes",
+		list([]string{"a", "b"}): "a or b", list([]string{"a", "b", "c"}): "a, b or c",
+		strconv.FormatInt(sum(map[string]int64{"a": 2, "b": 3}), 10): "5", strconv.Itoa(sum[int](nil)): "0",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Grouping digits loses none, and no group but the first has fewer than three.
+func TestCountKeepsDigits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Int64().Draw(t, "n")
+		text := count(n)
+		if strings.ReplaceAll(text, "\u202f", "") != strconv.FormatInt(n, 10) {
+			t.Fatalf("%d is written %q", n, text)
+		}
+		for i, group := range strings.Split(strings.TrimPrefix(text, "-"), "\u202f") {
+			if i > 0 && len(group) != 3 || group == "" {
+				t.Fatalf("%d is written %q", n, text)
+			}
+		}
+	})
+}
+
+// The beginning of a text is one: not a byte more than was asked for, never half a character, and
+// with what is left out it is the whole.
+func TestBoundedIsABeginning(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text, most := rapid.String().Draw(t, "text"), rapid.IntRange(0, 40).Draw(t, "most")
+		got, rest, left := strings.Cut(bounded(text, most), "\n… ")
+		if len(text) <= most {
+			if bounded(text, most) != text {
+				t.Fatalf("%q becomes %q", text, got)
+			}
+			return
+		}
+		if !strings.HasSuffix(bounded(text, most), " further bytes") || !utf8.ValidString(bounded(text, most)) {
+			t.Fatalf("%q becomes %q", text, bounded(text, most))
+		}
+		if left && !strings.Contains(text, "\n… ") && (len(got) > most || !strings.HasPrefix(text, got) || rest != strconv.Itoa(len(text)-most)+" further bytes") {
+			t.Fatalf("%q becomes %q and %q", text, got, rest)
+		}
+	})
+}
+
+// What a page shows of a text hides nothing, and shows what was plain as it was.
+func TestVisibleHidesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.String().Draw(t, "text")
+		shown := visible(text)
+		if strings.IndexFunc(shown, hides) >= 0 {
+			t.Fatalf("%q is shown as %q", text, shown)
+		}
+		if strings.IndexFunc(text, hides) < 0 && shown != text {
+			t.Fatalf("%q is shown as %q", text, shown)
+		}
+		if visible(shown) != shown {
+			t.Fatalf("%q is named twice: %q", shown, visible(shown))
+		}
+	})
+}
