@@ -3,11 +3,11 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
+	"time"
 )
 
 // errUnasked is a response that was there before its request.
@@ -30,13 +30,13 @@ func (a *attempts) follow(r *http.Request) *http.Request {
 			a.open.Add(1)
 			c := connUnder(i.Conn)
 			if c != nil {
-				c.read.asked()
+				c.asked.Store(-1)
 			}
 			a.conn.Store(c)
 		},
 		WroteRequest: func(httptrace.WroteRequestInfo) { a.close() },
 		GotFirstResponseByte: func() {
-			if c := a.conn.Load(); c != nil && !c.read.since() {
+			if c := a.conn.Load(); c != nil && !c.answers() {
 				a.unasked.Store(true)
 				_ = c.Close()
 			}
@@ -73,29 +73,18 @@ func (a *attempts) close() {
 // this: no byte was read since the request was written.
 type upstreamConn struct {
 	net.Conn
-	read      readMark
-	transport *sharedTransport
+	read  atomic.Int64 // bytes
+	asked atomic.Int64 // read when the request began to be written, -1 before
 }
 
-// dialer opens connections that the transport counts.
-func (r *sharedTransport) dialer(d *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		dialled, err := d.DialContext(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		c := &upstreamConn{Conn: dialled, transport: r}
-		if err := r.opened(c); err != nil {
-			return nil, errors.Join(err, dialled.Close())
-		}
-		return c, nil
+// dial opens a connection that is counted.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	d := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	c, err := d.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
 	}
-}
-
-// Close implements net.Conn.
-func (c *upstreamConn) Close() error {
-	c.transport.closed(c)
-	return c.Conn.Close()
+	return &upstreamConn{Conn: c}, nil
 }
 
 // connUnder finds the counted connection; nil for HTTP/2, whose frames say which request they
@@ -114,31 +103,18 @@ func connUnder(c net.Conn) *upstreamConn {
 // Read implements net.Conn.
 func (c *upstreamConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	c.read.bytes.Add(int64(n))
+	c.read.Add(int64(n))
 	return n, err
 }
 
 // Write implements net.Conn.
 func (c *upstreamConn) Write(b []byte) (int, error) {
-	c.read.wrote()
+	c.asked.CompareAndSwap(-1, c.read.Load())
 	return c.Conn.Write(b)
 }
 
-// readMark knows whether something was read since a request was written.
-type readMark struct {
-	bytes atomic.Int64
-	mark  atomic.Int64 // bytes when the request began to be written, -1 before
-}
-
-func (m *readMark) asked() { m.mark.Store(-1) }
-
-func (m *readMark) wrote() {
-	if m.mark.Load() < 0 {
-		m.mark.CompareAndSwap(-1, m.bytes.Load())
-	}
-}
-
-func (m *readMark) since() bool {
-	mark := m.mark.Load()
-	return mark >= 0 && m.bytes.Load() > mark
+// answers says that something was read since the request was written.
+func (c *upstreamConn) answers() bool {
+	asked := c.asked.Load()
+	return asked >= 0 && c.read.Load() > asked
 }

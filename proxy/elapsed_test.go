@@ -8,64 +8,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"unsafe"
 
 	"precept/session"
 	"precept/store"
 )
-
-// setBack is a time that was read from a clock on the wall which somebody had set by d: what has
-// passed since any other time is what it was. The package time has no other way to make one.
-func setBack(at time.Time, d time.Duration) time.Time {
-	(*struct {
-		wall uint64 // a bit, 33 bits of seconds, 30 of nanoseconds
-		ext  int64  // the reading that is never set
-		loc  *time.Location
-	})(unsafe.Pointer(&at)).wall -= uint64(d/time.Second) << 30
-	return at
-}
-
-// toldShut is a reply's body that knows that it was closed.
-type toldShut struct {
-	io.Reader
-	shut bool
-}
-
-func (b *toldShut) Close() error { b.shut = true; return nil }
-
-// The clock on the wall is set by an hour while a read waits: the stream is neither cut, nor kept
-// open for an hour more.
-func TestIdleLimitWhileTheClockIsSet(t *testing.T) {
-	const limit = time.Minute
-	for name, k := range map[string]struct {
-		set, waited time.Duration
-		cut         bool
-	}{
-		"set ahead":                       {-time.Hour, limit / 2, false},
-		"set back":                        {time.Hour, limit / 2, false},
-		"set back, and nothing has come":  {time.Hour, 2 * limit, true},
-		"set ahead, and nothing has come": {-time.Hour, 2 * limit, true},
-	} {
-		first := time.Now()
-		now := first
-		body := &toldShut{Reader: strings.NewReader("a piece")}
-		tn := &turn{}
-		tn.p = &Proxy{opts: Options{Now: func() time.Time { return now }}}
-		tn.watch.first = first
-		w := &tn.watch.body
-		w.watch(tn, body, limit)
-		w.since.Store(1) // a read has begun with the headers
-		now = setBack(first.Add(k.waited), k.set)
-		if got := now.Round(0).Sub(first.Round(0)); got != k.waited-k.set {
-			t.Fatalf("%s: the clock on the wall says that %v have passed, want %v", name, got, k.waited-k.set)
-		}
-		w.checkIdle()
-		if body.shut != k.cut {
-			t.Errorf("%s: cut is %v after %v, with a limit of %v", name, body.shut, k.waited, limit)
-		}
-		_ = w.Close()
-	}
-}
 
 // What comes, be it a comment, keeps a stream open; when nothing has come for the limit it is cut.
 func TestIdleLimit(t *testing.T) {
@@ -75,7 +21,7 @@ func TestIdleLimit(t *testing.T) {
 		tn := &turn{}
 		tn.p = &Proxy{opts: Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)}}
 		tn.w, tn.target, tn.r = &clientWriter{id: "req_1"}, &target{}, httptest.NewRequest("POST", chatPath, nil)
-		tn.watch.first = time.Now()
+		begun := time.Now()
 		w := &tn.watch.body
 		w.watch(tn, from, limit)
 		go func() {
@@ -88,7 +34,7 @@ func TestIdleLimit(t *testing.T) {
 		if err == nil || strings.Count(string(got), ": keep-alive") != pieces {
 			t.Errorf("ended with %v after %q", err, got)
 		}
-		if cut, want := time.Since(tn.watch.first), pieces*(limit-time.Second)+limit; cut != want {
+		if cut, want := time.Since(begun), pieces*(limit-time.Second)+limit; cut != want {
 			t.Errorf("cut after %v, want %v", cut, want)
 		}
 	})

@@ -5,14 +5,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"log"
 	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
@@ -32,10 +30,10 @@ const flushWithin = 2 * time.Millisecond
 // transport that decodes gzip unasked would change bytes; there is no overall timeout, because a
 // stream may last for hours. The pings notice an HTTP/2 connection that is dead: all requests to an
 // upstream share it.
-func newHTTPTransport(header time.Duration, r *sharedTransport) *http.Transport {
+func newTransport(header time.Duration) *http.Transport {
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            r.dialer(&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}),
+		DialContext:            dial,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(256)},
 		TLSHandshakeTimeout:    10 * time.Second,
 		ResponseHeaderTimeout:  header,
@@ -66,15 +64,13 @@ type forwarding struct {
 	turn     *turn         // which is told of the response, or why there is none
 	came     *http.Request // as the server handed it out: trailers that nobody announced are put there
 
-	transport http.RoundTripper
 	attempts
 }
 
 // serve forwards r. It panics with http.ErrAbortHandler when the upstream's stream is cut, so that
 // the client sees a cut as well.
 func (p *Proxy) serve(w *clientWriter, r *http.Request, f *forwarding) {
-	f.transport = f.turn.target.transport.use()
-	defer f.turn.target.transport.leave()
+	defer p.leave(f.turn.target.transport)
 	whole := false
 	defer func() {
 		if !whole && w.code != 0 { // what came of a reply that was cut is the client's
@@ -199,7 +195,7 @@ func (f *forwarding) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // ask sends the request, and takes no answer that was there before it.
 func (f *forwarding) ask(r *http.Request) (*http.Response, error) {
-	res, err := f.transport.RoundTrip(r)
+	res, err := f.turn.target.transport.RoundTrip(r)
 	if err == nil && f.unasked.Load() {
 		_ = res.Body.Close()
 		return nil, errUnasked
@@ -231,51 +227,26 @@ func (f *forwarding) again(r *http.Request, first *http.Response) *http.Response
 
 // limitedBody is a response body under the idle limit: a stream in which nothing comes for too long
 // is cut, and its turn sees every byte before the client does. The limit is the upstream's: while
-// the client keeps us waiting it does not run. The timer is not moved with each of a stream's small
-// reads, which would cost more than they do: when it fires it looks how long the read has lasted.
+// the client keeps us waiting it does not run.
 type limitedBody struct {
 	io.ReadCloser
 	turn  *turn
-	idle  *time.Timer
 	limit time.Duration
-	since atomic.Int64 // when the read that is under way began, in nanoseconds since the headers; 0: none is, -1: none will be
+	idle  *time.Timer // closes the body; it runs during a read
 }
 
 // watch puts a body under the limit.
 func (w *limitedBody) watch(t *turn, body io.ReadCloser, limit time.Duration) {
 	w.ReadCloser, w.turn, w.limit = body, t, limit
-	if body == http.NoBody {
-		return
-	}
-	w.since.Store(1)
-	w.idle = time.AfterFunc(limit, w.checkIdle)
+	w.idle = time.AfterFunc(limit, func() { _ = body.Close() })
+	w.idle.Stop()
 }
-
-// checkIdle ends a read that has lasted for too long.
-func (w *limitedBody) checkIdle() {
-	left := w.limit
-	since := w.since.Load()
-	if since < 0 {
-		return
-	}
-	if since > 0 {
-		left -= w.elapsed() - time.Duration(since)
-	}
-	if left > 0 {
-		w.idle.Reset(left)
-		return
-	}
-	_ = w.ReadCloser.Close()
-}
-
-// elapsed is how long ago the headers came, whatever the clock on the wall was set to since.
-func (w *limitedBody) elapsed() time.Duration { return w.turn.p.opts.Now().Sub(w.turn.watch.first) }
 
 // Read implements io.Reader.
 func (w *limitedBody) Read(b []byte) (int, error) {
-	w.since.Store(int64(max(w.elapsed(), 1)))
+	w.idle.Reset(w.limit)
 	n, err := w.ReadCloser.Read(b)
-	w.since.Store(0)
+	w.idle.Stop()
 	w.turn.see(b[:n], err)
 	if err != nil && !errors.Is(err, io.EOF) {
 		w.turn.broke(err)
@@ -285,10 +256,7 @@ func (w *limitedBody) Read(b []byte) (int, error) {
 
 // Close implements io.Closer.
 func (w *limitedBody) Close() error {
-	w.since.Store(-1)
-	if w.idle != nil {
-		w.idle.Stop()
-	}
+	w.idle.Stop()
 	return w.ReadCloser.Close()
 }
 
@@ -351,6 +319,3 @@ func untrusted(err error) bool {
 type badResponse string
 
 func (e badResponse) Error() string { return string(e) }
-
-// discardLog silences ReverseProxy's own lines: what it reports reaches the client and our metrics.
-func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -1,26 +1,10 @@
 package proxy
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
-	"sync"
 )
-
-// randomBuffer reads random bytes ahead, because asking the system for each id costs more than the
-// id does. It is safe for concurrent use.
-type randomBuffer struct {
-	mu   sync.Mutex
-	from *bufio.Reader
-}
-
-// Read implements io.Reader.
-func (a *randomBuffer) Read(b []byte) (int, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.from.Read(b)
-}
 
 // newID mints an id: a prefix and 12 random bytes.
 func (p *Proxy) newID(prefix string) string {

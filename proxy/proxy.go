@@ -1,10 +1,10 @@
 package proxy
 
 import (
-	"bufio"
 	"io"
 	"log"
 	"log/slog"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,22 +43,21 @@ type Options struct {
 
 // Proxy is the data listener's handler.
 type Proxy struct {
-	opts       Options
-	pool       pool
-	stdlog     *log.Logger
-	parses     *wire.Memory
-	threads    *session.Threader
-	signs      session.Signs
-	setMu      sync.Mutex                        // one configuration after the other
-	keys       fleetKeys                         // under setMu
-	transports map[transportKey]*sharedTransport // of the configuration in force; under setMu
-	set        atomic.Pointer[settings]
-	draining   atomic.Bool
-	copies     atomic.Int64 // bytes of replies held for capture
-	inFlight   inFlight
-	quotes     *session.Quotes
-	bookCache  bookCache
-	commands   *commandQueue
+	opts      Options
+	pool      pool
+	stdlog    *log.Logger
+	parses    *wire.Memory
+	threads   *session.Threader
+	signs     session.Signs
+	setMu     sync.Mutex // one configuration after the other
+	keys      fleetKeys  // under setMu
+	set       atomic.Pointer[settings]
+	draining  atomic.Bool
+	copies    atomic.Int64 // bytes of replies held for capture
+	inFlight  inFlight
+	quotes    *session.Quotes
+	bookCache bookCache
+	commands  *commandQueue
 }
 
 // settings is one configuration, made ready. It is swapped whole on reload; a request keeps the one
@@ -67,6 +66,7 @@ type settings struct {
 	optOut     *sample.OptOut
 	experiment bandit.Config // how lessons are chosen
 	cfg        *configs.Config
+	transports map[transportKey]*http.Transport
 	targets    map[string]*target
 	routes     map[string]*target // by dialect name and "other"
 	injector   *inject.Injector
@@ -86,9 +86,8 @@ type fleetKeys struct {
 
 // New makes the data face. It starts nothing.
 func New(o Options) (*Proxy, error) {
-	o.Rand = &randomBuffer{from: bufio.NewReaderSize(o.Rand, 1<<10)}
 	p := &Proxy{
-		opts: o, keys: fleetKeys{o.Salt, o.Secret, o.Unsure}, stdlog: discardLog(), parses: wire.NewMemory(), threads: session.NewThreader(o.entropy),
+		opts: o, keys: fleetKeys{o.Salt, o.Secret, o.Unsure}, stdlog: log.New(io.Discard, "", 0), parses: wire.NewMemory(), threads: session.NewThreader(o.entropy),
 		signs:    session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools},
 		commands: newCommandQueue(), quotes: session.NewQuotes(),
 	}
@@ -112,11 +111,10 @@ func (p *Proxy) Rekey(salt string, secret []byte) error {
 
 func (p *Proxy) configure(c *configs.Config) error {
 	s := &settings{
-		cfg: c, targets: map[string]*target{}, routes: map[string]*target{}, keys: map[string]*configs.Key{},
+		cfg: c, transports: map[transportKey]*http.Transport{}, targets: map[string]*target{}, routes: map[string]*target{}, keys: map[string]*configs.Key{},
 		secret: p.keys.secret, nameless: p.keys.unsure && c.Tenancy == "by-credential", hash: c.Hash(),
 	}
-	transports, err := p.upstreams(s)
-	if err != nil {
+	if err := p.upstreams(s); err != nil {
 		return err
 	}
 	for what, name := range c.Route() {
@@ -134,44 +132,56 @@ func (p *Proxy) configure(c *configs.Config) error {
 		return err
 	}
 	s.injector, s.experiment = inject.New(in), in.Bandit
+	var err error
 	if s.optOut, err = sample.NewOptOut(nil, c.Learning.OptOutAgents, c.Learning.OptOutTenants); err != nil {
 		return err
 	}
-	p.set.Store(s)
-	p.swapTransports(transports)
+	if old := p.set.Swap(s); old != nil {
+		for _, t := range old.transports {
+			p.leave(t)
+		}
+	}
 	return nil
+}
+
+// transportKey says which upstreams share their connections: those on one host, under one limit.
+type transportKey struct {
+	scheme, host string
+	header       time.Duration // limits.upstream_header_timeout, which a transport holds for all of its requests
 }
 
 // upstreams makes the targets of a configuration, with the transports of the one before where it
 // can.
-func (p *Proxy) upstreams(s *settings) (map[transportKey]*sharedTransport, error) {
-	transports := map[transportKey]*sharedTransport{}
+func (p *Proxy) upstreams(s *settings) error {
+	old := p.set.Load()
 	for name, u := range s.cfg.AllUpstreams() {
 		t, err := newTarget(name, u)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		s.targets[name] = t
 		key := transportKey{t.base.Scheme, t.base.Host, s.cfg.Limits.UpstreamHeaderTimeout}
-		if t.transport = transports[key]; t.transport == nil {
-			if t.transport = p.transports[key]; t.transport == nil {
-				t.transport = newSharedTransport(key.header)
-			}
-			transports[key] = t.transport
+		if s.transports[key] == nil && old != nil {
+			s.transports[key] = old.transports[key]
 		}
+		if s.transports[key] == nil {
+			s.transports[key] = newTransport(key.header)
+		}
+		t.transport = s.transports[key]
 	}
-	return transports, nil
+	return nil
 }
 
-// swapTransports takes new transports into use, and retires those that are not among them.
-func (p *Proxy) swapTransports(transports map[transportKey]*sharedTransport) {
-	old := p.transports
-	p.transports = transports
-	for key, r := range old {
-		if transports[key] != r {
-			r.retire()
+// leave is done when a request is over, and when another configuration has come into force: a
+// transport that this one does not need keeps no idle connection. What is still on one is followed
+// by this; a connection that is just being given back goes when it has been idle for its time.
+func (p *Proxy) leave(t *http.Transport) {
+	for _, needed := range p.set.Load().transports {
+		if t == needed {
+			return
 		}
 	}
+	t.CloseIdleConnections()
 }
 
 // Injection is what a configuration says of choosing and presenting lessons.
@@ -195,7 +205,7 @@ func (p *Proxy) Presentation() inject.Config { return p.set.Load().injector.Conf
 
 // Close ends the upstream connections, after the server has stopped.
 func (p *Proxy) Close() {
-	p.setMu.Lock()
-	defer p.setMu.Unlock()
-	p.swapTransports(nil)
+	for _, t := range p.set.Load().transports {
+		t.CloseIdleConnections()
+	}
 }

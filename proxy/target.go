@@ -17,7 +17,7 @@ type target struct {
 	base      *url.URL
 	path      string // escaped path of base without a trailing slash
 	versioned bool   // path holds a version segment (/v1, /v1beta/openai)
-	transport *sharedTransport
+	transport *http.Transport
 
 	unknown sync.Once // it was told that the upstream does not know a path
 }
