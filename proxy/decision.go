@@ -37,7 +37,7 @@ func (d *decision) prepare(f *forwarding) {
 	if !d.guard("decide", d.decide) {
 		d.plan = inject.Plan{}
 	}
-	d.p.opts.Metrics.phase(phaseDecide, d.p.opts.Now().Sub(begin), d.span.TraceID())
+	d.p.opts.Metrics.phase("decide", d.p.opts.Now().Sub(begin), d.span.TraceID())
 	if len(d.plan.Edits) == 0 {
 		return
 	}
@@ -106,7 +106,7 @@ func (d *decision) splice(f *forwarding) {
 		f.length = int64(len(out))
 	}
 	f.decoded = d.unpacked != nil
-	d.p.opts.Metrics.phase(phaseSplice, d.p.opts.Now().Sub(begin), d.span.TraceID())
+	d.p.opts.Metrics.phase("splice", d.p.opts.Now().Sub(begin), d.span.TraceID())
 }
 
 // rejected notes that the upstream took the original where it had refused ours.

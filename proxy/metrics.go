@@ -1,10 +1,11 @@
 package proxy
 
 import (
-	"sync/atomic"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"precept/feedback"
 	"precept/session"
@@ -16,8 +17,7 @@ import (
 // text.
 type Metrics struct {
 	requests    *prometheus.CounterVec
-	served      [wire.Messages + 1][6]atomic.Pointer[prometheus.Counter] // of requests, by dialect and class, once they were asked for
-	phases      [phaseCount]prometheus.Observer
+	phases      *prometheus.HistogramVec
 	matched     prometheus.Counter
 	picked      prometheus.Counter
 	injected    prometheus.Counter
@@ -31,44 +31,26 @@ type Metrics struct {
 	rejected    prometheus.Counter
 	side        *prometheus.CounterVec
 	writs       *prometheus.CounterVec
-	tokens      [tokenKinds]prometheus.Counter
-	operations  [wire.Messages + 1]operation
+	tokens      *prometheus.CounterVec
+	duration    *prometheus.HistogramVec
+	usage       *prometheus.HistogramVec
 }
-
-// operation is what the GenAI conventions measure of a dialect.
-type operation struct {
-	duration prometheus.Observer
-	usage    [2]prometheus.Observer // input, output
-}
-
-// The kinds of tokens, in the order of the label's words.
-const (
-	inputTokens = iota
-	outputTokens
-	cachedTokens
-	tokenKinds
-)
 
 // NewMetrics registers the data face's metrics.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
+	auto := promauto.With(reg)
 	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-		reg.MustRegister(c)
-		return c
+		return auto.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-		reg.MustRegister(c)
-		return c
+		return auto.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	hist := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
-		reg.MustRegister(h)
-		return h
+		return auto.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 	}
-	overhead := hist("precept_overhead_seconds", "Time that precept itself took, by phase.", prometheus.ExponentialBuckets(1e-6, 4, 10), "phase")
 	m := &Metrics{
 		requests:    vec("precept_requests_total", "Requests by dialect and status class.", "dialect", "code"),
+		phases:      hist("precept_overhead_seconds", "Time that precept itself took, by phase.", prometheus.ExponentialBuckets(1e-6, 4, 10), "phase"),
 		matched:     counter("precept_lessons_matched_total", "Lessons whose trigger fired, once a session."),
 		picked:      counter("precept_lessons_picked_total", "Lessons that the chooser picked."),
 		injected:    counter("precept_lessons_injected_total", "Picked lessons that were injected."),
@@ -82,29 +64,15 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		rejected:    counter("precept_injection_rejected_total", "Changed requests that the upstream rejected and took in their original form."),
 		side:        vec("precept_side_requests_total", "Requests that are not the conversation itself (titles, summaries).", "reason"),
 		writs:       vec("precept_writs_total", "The /lesson commands of agents, by what became of them.", "command", "result"),
+		tokens:      vec("precept_upstream_tokens_total", "Tokens as the upstream reports them.", "type"),
+		duration: hist("gen_ai_client_operation_duration_seconds", "Duration of an upstream operation.",
+			[]float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92},
+			"gen_ai_operation_name", "gen_ai_system"),
+		usage: hist("gen_ai_client_token_usage", "Tokens of an upstream operation.",
+			[]float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864},
+			"gen_ai_operation_name", "gen_ai_system", "gen_ai_token_type"),
 	}
 	m.startAtZero()
-	for p := range phaseCount {
-		m.phases[p] = overhead.WithLabelValues(p.String())
-	}
-	tokens := vec("precept_upstream_tokens_total", "Tokens as the upstream reports them.", "type")
-	duration := hist("gen_ai_client_operation_duration_seconds", "Duration of an upstream operation.",
-		[]float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92},
-		"gen_ai_operation_name", "gen_ai_system")
-	usage := hist("gen_ai_client_token_usage", "Tokens of an upstream operation.",
-		[]float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864},
-		"gen_ai_operation_name", "gen_ai_system", "gen_ai_token_type")
-	for kind, word := range [tokenKinds]string{"input", "output", "cached"} {
-		m.tokens[kind] = tokens.WithLabelValues(word)
-	}
-	for _, d := range [...]wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
-		m.operations[d] = operation{
-			duration: duration.WithLabelValues("chat", vendor(d)),
-			usage: [2]prometheus.Observer{
-				usage.WithLabelValues("chat", vendor(d), "input"), usage.WithLabelValues("chat", vendor(d), "output"),
-			},
-		}
-	}
 	return m
 }
 
@@ -132,6 +100,17 @@ func (m *Metrics) startAtZero() {
 			m.feedback.WithLabelValues(source, kind, string(store.Joined))
 		}
 	}
+	for _, phase := range [...]string{"read", "decide", "splice"} {
+		m.phases.WithLabelValues(phase)
+	}
+	for _, kind := range [...]string{"input", "output", "cached"} {
+		m.tokens.WithLabelValues(kind)
+	}
+	for _, v := range [...]string{vendor(wire.Chat), vendor(wire.Messages)} {
+		m.duration.WithLabelValues("chat", v)
+		m.usage.WithLabelValues("chat", v, "input")
+		m.usage.WithLabelValues("chat", v, "output")
+	}
 	for d := wire.None; d <= wire.Messages; d++ {
 		for _, code := range [...]int{200, 400, 500} {
 			m.requests.WithLabelValues(d.String(), class(code))
@@ -141,72 +120,44 @@ func (m *Metrics) startAtZero() {
 
 // operation observes an answer of an upstream; rep is nil where nobody read it.
 func (m *Metrics) operation(d wire.Dialect, took time.Duration, rep *wire.Reply) {
-	o := &m.operations[d]
-	o.duration.Observe(took.Seconds())
+	m.duration.WithLabelValues("chat", vendor(d)).Observe(took.Seconds())
 	if rep == nil {
 		return
 	}
-	for kind, n := range [tokenKinds]int{rep.Usage.Input, rep.Usage.Output, rep.Usage.Cached} {
+	for kind, n := range map[string]int{"input": rep.Usage.Input, "output": rep.Usage.Output, "cached": rep.Usage.Cached} {
 		if n <= 0 { // -1: not told
 			continue
 		}
-		m.tokens[kind].Add(float64(n))
-		if kind < len(o.usage) {
-			o.usage[kind].Observe(float64(n))
+		m.tokens.WithLabelValues(kind).Add(float64(n))
+		if kind != "cached" { // which the conventions do not have
+			m.usage.WithLabelValues("chat", vendor(d), kind).Observe(float64(n))
 		}
 	}
 }
-
-// phase is a part of precept's own work on a request.
-type phase int
-
-// The phases.
-const (
-	phaseRead phase = iota
-	phaseDecide
-	phaseSplice
-	phaseCount
-)
-
-func (p phase) String() string { return [...]string{"read", "decide", "splice"}[p] }
 
 // FailedOpen counts a step that failed without the request noticing.
 func (m *Metrics) FailedOpen(step string) { m.failOpen.WithLabelValues(step).Inc() }
 
-// phase observes how long a phase took; of a turn whose trace is sampled with the trace as an
-// exemplar.
-func (m *Metrics) phase(p phase, d time.Duration, trace string) {
-	if e, ok := m.phases[p].(prometheus.ExemplarObserver); ok && trace != "" {
+// phase observes how long a part of precept's own work on a request took: read, decide or splice.
+// Of a turn whose trace is sampled the trace is an exemplar.
+func (m *Metrics) phase(name string, d time.Duration, trace string) {
+	o := m.phases.WithLabelValues(name)
+	if e, ok := o.(prometheus.ExemplarObserver); ok && trace != "" {
 		e.ObserveWithExemplar(d.Seconds(), prometheus.Labels{"trace_id": trace})
 		return
 	}
-	m.phases[p].Observe(d.Seconds())
+	o.Observe(d.Seconds())
 }
 
-// request counts a request that is over. Its counter is kept: finding it by its labels takes longer
-// than counting.
+// request counts a request that is over.
 func (m *Metrics) request(d wire.Dialect, code int) {
-	slot := &m.served[d][min(max(code/100, 0), 5)]
-	c := slot.Load()
-	if c == nil {
-		found := m.requests.WithLabelValues(d.String(), class(code))
-		c = &found
-		slot.Store(c)
-	}
-	(*c).Inc()
+	m.requests.WithLabelValues(d.String(), class(code)).Inc()
 }
 
 // class folds a status into 2xx, 3xx, 4xx, 5xx.
 func class(code int) string {
-	switch {
-	case code >= 500:
-		return "5xx"
-	case code >= 400:
-		return "4xx"
-	case code >= 300:
-		return "3xx"
-	case code >= 200:
-		return "2xx"
+	if code < 200 {
+		return "none"
 	}
-	return "none"
+	return strconv.Itoa(min(code/100, 5)) + "xx"
 }

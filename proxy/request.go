@@ -55,7 +55,7 @@ func (q *request) read(f *forwarding) error {
 	if len(f.came.Trailer) > 0 {
 		f.length = -1
 	}
-	q.p.opts.Metrics.phase(phaseRead, q.p.opts.Now().Sub(q.started), q.span.TraceID())
+	q.p.opts.Metrics.phase("read", q.p.opts.Now().Sub(q.started), q.span.TraceID())
 	return nil
 }
 

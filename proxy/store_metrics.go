@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"precept/learn"
 	"precept/store"
@@ -28,7 +29,7 @@ func WatchStore(reg prometheus.Registerer, s *store.Store) {
 	count("precept_feedback_left_out_total", "Feedback that was read in the traffic, passed on or parked, and found limits.feedback reached.", nil, &t.FeedbackLeft)
 	count("precept_redactions_total", "Secrets and personal data taken out of exchanges.", nil, &t.Redactions)
 	gauge := func(name, help string, f func() float64) {
-		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
+		promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f)
 	}
 	gauge("precept_recorder_pending", "Exchanges in memory that wait for the store.", func() float64 { return float64(t.Pending.Load()) })
 	gauge("precept_sessions_live", "Sessions in memory.", func() float64 { return float64(s.Sessions()) })
@@ -48,15 +49,15 @@ func WatchLearning(reg prometheus.Registerer, t *learn.Tally) {
 	count(samples, samplesHelp, prometheus.Labels{"outcome": "sample_stored"}, &t.Samples)
 	count("precept_sessions_closed_total", "Sessions that reached the closing age.", nil, &t.Closed)
 	count("precept_rewards_total", "Rewards applied to the counters, corrections included.", nil, &t.Told)
-	reg.MustRegister(prometheus.NewGaugeFunc(
+	promauto.With(reg).NewGaugeFunc(
 		prometheus.GaugeOpts{Name: "precept_unsampled_exchanges", Help: "Exchanges of closed sessions that stand in no sample yet."},
-		func() float64 { return float64(t.Unsampled.Load()) }))
+		func() float64 { return float64(t.Unsampled.Load()) })
 }
 
 // counters registers a counter that is counted elsewhere.
 func counters(reg prometheus.Registerer) func(name, help string, labels prometheus.Labels, v *atomic.Int64) {
 	return func(name, help string, labels prometheus.Labels, v *atomic.Int64) {
-		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels},
-			func() float64 { return float64(v.Load()) }))
+		promauto.With(reg).NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels},
+			func() float64 { return float64(v.Load()) })
 	}
 }
