@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"precept/wire"
 )
 
@@ -71,11 +73,14 @@ func (w *clientWriter) WriteHeader(code int) {
 func (w *clientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // end is for when the answer is complete: what the server itself has to add goes through, and
-// nobody waits for long for the rest of a body that nobody wants.
+// nobody waits for long for the rest of a body that nobody wants. The deadline is set when that
+// time is up: the server takes away one that is set before, where the transport still reads, and
+// then reads the rest of a short body for as long as that takes. The connection ends with this
+// answer, so no other request meets the deadline.
 func (w *clientWriter) end() {
 	_ = w.ctl.SetWriteDeadline(time.Time{})
 	if w.body != nil && !w.body.over() {
-		_ = w.ctl.SetReadDeadline(w.now().Add(lingerTimeout))
+		time.AfterFunc(lingerTimeout, func() { _ = w.ctl.SetReadDeadline(time.Unix(1, 0)) })
 	}
 }
 
@@ -102,6 +107,23 @@ func (w *clientWriter) receive(r *http.Request, most int64) *http.Request {
 	// Otherwise the server would wait for up to 256 KiB of the body before it sends an answer.
 	_ = w.ctl.EnableFullDuplex()
 	return own
+}
+
+// bodyOf reads the body of a request to precept's own API.
+func bodyOf(c echo.Context, most int64, tooLong string) ([]byte, error) {
+	w := clientOf(c.Response())
+	body, err := io.ReadAll(w.receive(c.Request(), most).Body)
+	if err == nil {
+		return body, nil
+	}
+	own := w.body.fault(wire.None)
+	switch {
+	case own == nil:
+		return nil, err
+	case own.status == http.StatusRequestEntityTooLarge:
+		own.message = tooLong
+	}
+	return nil, own
 }
 
 // Read implements io.Reader.

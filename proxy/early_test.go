@@ -26,7 +26,6 @@ func dial(t *testing.T, base string) *sender {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	return &sender{c, bufio.NewReader(c)}
 }
 

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"io"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -36,15 +35,8 @@ func (p *Proxy) feedback(c echo.Context) error {
 	if set.nameless {
 		return refusal(wire.None, http.StatusServiceUnavailable, "precept has not reached its store yet; try again")
 	}
-	w := c.Response().Writer.(*clientWriter) //nolint:errcheck,forcetypeassert // front made it
-	body, err := io.ReadAll(w.receive(r, feedbackLimit).Body)
+	body, err := bodyOf(c, feedbackLimit, "a feedback body may have 8 MiB; send fewer entries at once")
 	if err != nil {
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return refusal(wire.None, http.StatusRequestEntityTooLarge, "a feedback body may have 8 MiB; send fewer entries at once")
-		}
-		if own := w.body.fault(wire.None); own != nil {
-			return own
-		}
 		return err
 	}
 	posts, errs, bulk, err := feedback.Parse(body)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -319,15 +318,8 @@ func ref(r *http.Request) string {
 
 func readWritten(c echo.Context) (written, error) {
 	var w written
-	from := c.Response().Writer.(*clientWriter) //nolint:errcheck,forcetypeassert // front made it
-	body, err := io.ReadAll(from.receive(c.Request(), lessonLimit).Body)
+	body, err := bodyOf(c, lessonLimit, "the body of a lesson may have 256 KiB")
 	if err != nil {
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return w, refusal(wire.None, http.StatusRequestEntityTooLarge, "the body of a lesson may have 256 KiB")
-		}
-		if own := from.body.fault(wire.None); own != nil {
-			return w, own
-		}
 		return w, err
 	}
 	if !utf8.Valid(body) || json.Unmarshal(body, &w) != nil {

@@ -22,7 +22,7 @@ func (p *Proxy) router() *echo.Echo {
 	e.GET("/readyz", p.ready)
 	e.POST("/v1/feedback", p.feedback)
 	p.lessonRoutes(e)
-	e.RouteNotFound("/*", func(c echo.Context) error { return p.pass(c.Response().Writer.(*clientWriter), c.Request()) }) //nolint:errcheck,forcetypeassert // front made it
+	e.RouteNotFound("/*", func(c echo.Context) error { return p.pass(clientOf(c.Response()), c.Request()) })
 	return e
 }
 
