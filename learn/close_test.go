@@ -292,7 +292,7 @@ func TestRunCloses(t *testing.T) {
 	id := r.played("s", picked(true))
 	r.tell(us, id, score("a", 1, 1))
 	r.clk.add(2 * time.Second)
-	ctx, cancel := context.WithTimeout(r.ctx(), 20*time.Second)
+	ctx, cancel := context.WithCancel(r.ctx())
 	defer cancel()
 	r.be.hook = func(op string) {
 		if op == "settle" {

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
@@ -89,11 +88,7 @@ func TestSecondTryIsTheOriginal(t *testing.T) {
 		if b, _ := io.ReadAll(q.Body); bytes.Contains(b, []byte("[one]")) {
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			_ = http.NewResponseController(w).Flush()
-			select { // an error page without an end holds nobody up
-			case <-q.Context().Done():
-			case <-time.After(5 * time.Second):
-				t.Error("the first answer is waited for")
-			}
+			<-q.Context().Done() // an error page without an end holds nobody up
 			return
 		}
 		_, _ = io.WriteString(w, chatReply("c", "fine"))

@@ -190,7 +190,6 @@ func ask(t *testing.T, base, head, body string) seen {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	go func() {
 		_, _ = io.WriteString(c, head+"\r\nHost: x\r\nContent-Length: "+fmt.Sprint(len(body))+"\r\n\r\n"+body)
 	}()

@@ -13,7 +13,6 @@ import (
 	"net/textproto"
 	"strings"
 	"testing"
-	"time"
 )
 
 // What nobody asked precept to touch arrives as it was sent.
@@ -329,11 +328,7 @@ func TestClientLeaves(t *testing.T) {
 		}()
 		<-started
 		cancel()
-		select {
-		case <-gone:
-		case <-time.After(5 * time.Second):
-			t.Errorf("begun=%v: the upstream was not told", begun)
-		}
+		<-gone // the upstream is told, before its first byte and after
 	}
 }
 
