@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -114,7 +115,7 @@ func (g *Guard) Before(step string, id session.ID, exchange string) {
 // SetAside notes the mark of a session or an exchange.
 func (g *Guard) SetAside(step string, of session.Ref, exchange string, why any) {
 	g.o.Count.Add(1)
-	text := fmt.Sprint(why)
+	text, _, _ := strings.Cut(fmt.Sprint(why), "\n") // behind it stands at most a stack
 	text = g.clean(text[:min(len(text), whyBytes)])
 	g.mu.Lock()
 	defer g.mu.Unlock()

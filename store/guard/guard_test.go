@@ -148,6 +148,12 @@ func TestWhyIsClean(t *testing.T) {
 			return nil
 		}})
 	}
+	g := newGuard(nil)
+	g.SetAside("read", of("a"), "", "it broke\ngoroutine 1 [running]:\n/home/of/somebody.go:7")
+	g.Keep(t.Context(), &book{say: func(a session.Aside) error {
+		equal(t, "without its stack", a.Why, "it broke")
+		return nil
+	}})
 }
 
 // A mark that cannot be written takes no other one with it: neither where writing it panics, nor
