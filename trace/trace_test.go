@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	common "go.opentelemetry.io/proto/otlp/common/v1"
@@ -268,10 +267,6 @@ func TestNoCollector(t *testing.T) {
 // A collector that is busy is asked again; one that refuses is not; what it takes in part is
 // counted in part.
 func TestAnswers(t *testing.T) {
-	var inner []byte
-	inner = protowire.AppendVarint(protowire.AppendTag(inner, 1, protowire.VarintType), 2)
-	inner = protowire.AppendString(protowire.AppendTag(inner, 2, protowire.BytesType), "too old")
-	partly := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), inner)
 	for _, tc := range []struct {
 		name          string
 		answer        func(n int, w http.ResponseWriter)
@@ -293,7 +288,7 @@ func TestAnswers(t *testing.T) {
 			w.Header().Set("Location", "http://127.0.0.1:1/")
 			w.WriteHeader(http.StatusTemporaryRedirect)
 		}},
-		{name: "in part", requests: 1, sent: 1, dropped: 2, told: "rejected 2 spans: too old", answer: func(_ int, w http.ResponseWriter) { _, _ = w.Write(partly) }},
+		{name: "in part", requests: 1, sent: 1, dropped: 2, told: "rejected 2 spans: too old", answer: func(_ int, w http.ResponseWriter) { _, _ = w.Write(partly(2, "too old")) }},
 		{name: "no message", requests: 1, sent: 3, answer: func(_ int, w http.ResponseWriter) { _, _ = w.Write([]byte("fine")) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -1,0 +1,198 @@
+package trace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"pgregory.net/rapid"
+)
+
+// asked is a collector in the place of the network: it notes when it was asked, and answers.
+type asked struct {
+	at     []time.Duration // since the first time
+	begun  time.Time
+	answer func(n int) (*http.Response, error) // n counts from 1
+}
+
+// RoundTrip implements http.RoundTripper.
+func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	if a.begun.IsZero() {
+		a.begun = time.Now()
+	}
+	a.at = append(a.at, time.Since(a.begun))
+	return a.answer(len(a.at))
+}
+
+func answers(code int, header http.Header, body io.Reader) (*http.Response, error) {
+	return &http.Response{StatusCode: code, Status: http.StatusText(code), Header: header, Body: io.NopCloser(body)}, nil
+}
+
+// over makes a client whose collector answers so.
+func over(t *testing.T, answer func(n int) (*http.Response, error)) (*client, *asked) {
+	t.Helper()
+	c, err := newClient("http://collector:4318", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &asked{answer: answer}
+	c.http.Transport = a
+	t.Cleanup(c.close)
+	return c, a
+}
+
+// A batch is tried four times in all, each pause twice the one before, or as long as the collector
+// asks for where that is longer. What will not be over in a while is tried once.
+func TestWhenABatchIsTriedAgain(t *testing.T) {
+	const s = time.Second
+	for name, k := range map[string]struct {
+		answer func(n int) (*http.Response, error)
+		at     []time.Duration
+		err    string
+	}{
+		"away": {
+			func(int) (*http.Response, error) { return nil, errors.New("no route") },
+			[]time.Duration{0, s, 3 * s, 7 * s}, "no route",
+		},
+		"busy, and asks for more time": {
+			func(n int) (*http.Response, error) {
+				return answers([]int{429, 503, 200}[n-1], http.Header{"Retry-After": {"5"}}, strings.NewReader(""))
+			},
+			[]time.Duration{0, 5 * s, 10 * s}, "",
+		},
+		"busy, and asks for less": {
+			func(n int) (*http.Response, error) {
+				return answers([]int{502, 504, 200}[n-1], http.Header{"Retry-After": {"-3"}}, strings.NewReader(""))
+			},
+			[]time.Duration{0, s, 3 * s}, "",
+		},
+		"names a day to come back": {
+			func(n int) (*http.Response, error) {
+				return answers([]int{503, 200}[n-1], http.Header{"Retry-After": {"Fri, 31 Dec 2999 23:59:59 GMT"}}, strings.NewReader(""))
+			},
+			[]time.Duration{0, s}, "",
+		},
+		"refuses": {
+			func(int) (*http.Response, error) { return answers(400, nil, strings.NewReader("no")) },
+			[]time.Duration{0}, "Bad Request; check otel.endpoint and otel.headers",
+		},
+		"took it, and its words are cut": {
+			func(int) (*http.Response, error) {
+				return answers(200, nil, io.MultiReader(strings.NewReader("\x0a"), cutShort{}))
+			},
+			[]time.Duration{0}, "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, a := over(t, k.answer)
+				err := c.UploadTraces(t.Context(), nil)
+				if !slices.Equal(a.at, k.at) || (err == nil) != (k.err == "") || err != nil && !strings.Contains(err.Error(), k.err) {
+					t.Errorf("asked at %v, want %v: %v, want %q", a.at, k.at, err, k.err)
+				}
+			})
+		})
+	}
+}
+
+// cutShort is the end of an answer whose connection broke.
+type cutShort struct{}
+
+func (cutShort) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// Whoever waits to try again is let go when precept stops, when the batch's time is up, and when
+// nothing may be sent any more.
+func TestAStopEndsTheWait(t *testing.T) {
+	for name, end := range map[string]func(c *client, cancel func()){
+		"hurried": func(c *client, _ func()) { c.hurry() },
+		"cut":     func(c *client, _ func()) { c.cut() },
+		"late":    func(_ *client, cancel func()) { cancel() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, a := over(t, func(int) (*http.Response, error) {
+					return answers(503, http.Header{"Retry-After": {"86400"}}, strings.NewReader(""))
+				})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				done := make(chan error, 1)
+				go func() { done <- c.UploadTraces(ctx, nil) }()
+				synctest.Wait()
+				begun := time.Now()
+				end(c, cancel)
+				if err := <-done; err == nil || !time.Now().Equal(begun) || len(a.at) != 1 {
+					t.Errorf("asked %d times, it took %v more: %v", len(a.at), time.Since(begun), err)
+				}
+			})
+		})
+	}
+}
+
+// partly is an answer that says how many spans were rejected, and why.
+func partly(spans uint64, why string) []byte {
+	inner := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), spans)
+	inner = protowire.AppendString(protowire.AppendTag(inner, 2, protowire.BytesType), why)
+	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), inner)
+}
+
+// Of a collector's answer nothing is believed that is not said: fields of a later version are
+// passed over, and what is cut, or is no message, rejects nothing.
+func TestWhatAnAnswerRejects(t *testing.T) {
+	later := protowire.AppendFixed64(protowire.AppendTag(nil, 9, protowire.Fixed64Type), 7)
+	later = protowire.AppendString(protowire.AppendTag(later, 8, protowire.BytesType), "news")
+	for name, k := range map[string]struct {
+		answer []byte
+		want   string
+	}{
+		"empty":              {nil, ""},
+		"two":                {partly(2, "too old"), "the collector rejected 2 spans: too old"},
+		"none, with a hint":  {partly(0, "slow down"), ""},
+		"fewer than none":    {partly(1<<64-1, "?"), ""},
+		"of a later version": {append(bytes.Clone(later), partly(1, "x")...), "the collector rejected 1 spans: x"},
+		"cut":                {partly(2, "too old")[:4], ""},
+		"no message":         {[]byte("<html>"), ""},
+		"long":               {partly(1, strings.Repeat("y", 9000)), "the collector rejected 1 spans: " + strings.Repeat("y", mostMessage)},
+	} {
+		got := ""
+		if err := partial(k.answer); err != nil {
+			got = err.Error()
+		}
+		if got != k.want {
+			t.Errorf("%s: %q, want %q", name, got, k.want)
+		}
+	}
+}
+
+// No answer makes the reader of it panic, or reject less than nothing.
+func TestAnyAnswerIsRead(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		answer := rapid.SliceOfN(rapid.Byte(), 0, 64).Draw(t, "answer")
+		if r, ok := errors.AsType[*rejection](partial(answer)); ok && r.spans <= 0 {
+			t.Fatalf("%d spans were rejected", r.spans)
+		}
+	})
+}
+
+// Any text of a client's is at most so long, is UTF-8, and begins as the client's did.
+func TestAnyTextIsBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[aä€😀]{250,300}`)).Draw(t, "text")
+		got := bounded(text)
+		if len(got) > mostText || !utf8.ValidString(got) || !strings.HasPrefix(text, got) {
+			t.Fatalf("%q became %q", text, got)
+		}
+		if len(text)-len(got) > 0 && len(got) <= mostText-utf8.UTFMax {
+			t.Fatalf("%d bytes were cut to %d", len(text), len(got))
+		}
+	})
+}
