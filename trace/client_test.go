@@ -62,35 +62,41 @@ func TestWhenABatchIsTriedAgain(t *testing.T) {
 	}{
 		"away": {
 			func(int) (*http.Response, error) { return nil, errors.New("no route") },
-			[]time.Duration{0, s, 3 * s, 7 * s}, "no route",
+			[]time.Duration{0, s, 3 * s, 7 * s},
+			"no route",
 		},
 		"busy, and asks for more time": {
 			func(n int) (*http.Response, error) {
 				return answers([]int{429, 503, 200}[n-1], http.Header{"Retry-After": {"5"}}, strings.NewReader(""))
 			},
-			[]time.Duration{0, 5 * s, 10 * s}, "",
+			[]time.Duration{0, 5 * s, 10 * s},
+			"",
 		},
 		"busy, and asks for less": {
 			func(n int) (*http.Response, error) {
 				return answers([]int{502, 504, 200}[n-1], http.Header{"Retry-After": {"-3"}}, strings.NewReader(""))
 			},
-			[]time.Duration{0, s, 3 * s}, "",
+			[]time.Duration{0, s, 3 * s},
+			"",
 		},
 		"names a day to come back": {
 			func(n int) (*http.Response, error) {
 				return answers([]int{503, 200}[n-1], http.Header{"Retry-After": {"Fri, 31 Dec 2999 23:59:59 GMT"}}, strings.NewReader(""))
 			},
-			[]time.Duration{0, s}, "",
+			[]time.Duration{0, s},
+			"",
 		},
 		"refuses": {
 			func(int) (*http.Response, error) { return answers(400, nil, strings.NewReader("no")) },
-			[]time.Duration{0}, "Bad Request; check otel.endpoint and otel.headers",
+			[]time.Duration{0},
+			"Bad Request; check otel.endpoint and otel.headers",
 		},
 		"took it, and its words are cut": {
 			func(int) (*http.Response, error) {
 				return answers(200, nil, io.MultiReader(strings.NewReader("\x0a"), cutShort{}))
 			},
-			[]time.Duration{0}, "",
+			[]time.Duration{0},
+			"",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
