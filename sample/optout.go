@@ -62,12 +62,7 @@ func (o *OptOut) Tenant(name string) bool { return matchesAny(o.tenants, name) }
 
 func matchesAny(globs []string, name string) bool {
 	name = strings.ToLower(name)
-	for _, g := range globs {
-		if doublestar.MatchUnvalidated(g, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(globs, func(g string) bool { return doublestar.MatchUnvalidated(g, name) })
 }
 
 // Hits reports whether a tool's arguments name a path that opted out: JSON strings at any depth
@@ -115,12 +110,7 @@ func (o *OptOut) hits(text string, depth int) bool {
 		}
 	}
 	flat := strings.ToLower(strings.ReplaceAll(text, `\`, "/"))
-	for _, p := range o.paths {
-		if strings.Contains(flat, p.literal) && p.inText(flat) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(o.paths, func(p pathPattern) bool { return strings.Contains(flat, p.literal) && p.inText(flat) })
 }
 
 func (o *OptOut) hitsValue(v any, depth int) bool {
@@ -128,11 +118,7 @@ func (o *OptOut) hitsValue(v any, depth int) bool {
 	case string:
 		return o.hits(v, depth)
 	case []any:
-		for _, e := range v {
-			if o.hitsValue(e, depth) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(v, func(e any) bool { return o.hitsValue(e, depth) })
 	case map[string]any:
 		for k, e := range v {
 			if o.hits(k, depth) || o.hitsValue(e, depth) {
@@ -149,14 +135,11 @@ func (p pathPattern) inText(flat string) bool {
 	if len(flat) <= longestPath && p.match(flat) {
 		return true
 	}
-	for w := range strings.FieldsFuncSeq(flat, isBlank) {
-		if p.mayMatch(w) && p.match(w) {
-			return true
-		}
-	}
-	for w := range strings.FieldsFuncSeq(flat, isShellBreak) {
-		if p.mayMatch(w) && p.match(w) {
-			return true
+	for _, isBreak := range [...]func(rune) bool{isBlank, isShellBreak} {
+		for w := range strings.FieldsFuncSeq(flat, isBreak) {
+			if p.mayMatch(w) && p.match(w) {
+				return true
+			}
 		}
 	}
 	return false

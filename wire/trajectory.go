@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,50 +24,35 @@ type stepField struct {
 // stepFields cuts a trajectory at its heads: [[ ## observation_3 ## ]] on a line of its own.
 func stepFields(done string) []stepField {
 	var fields []stepField
-	value := 0 // where the value of the last field begins
+	begin := 0 // of the value of the last field
+	ends := func(at int) {
+		if n := len(fields); n > 0 {
+			fields[n-1].value = strings.TrimSpace(done[begin:at])
+		}
+	}
 	for at := 0; at < len(done); {
 		line, _, _ := strings.Cut(done[at:], "\n")
-		next := at + len(line) + 1
-		name, ok := strings.CutPrefix(line, fieldMark)
-		name, closed := strings.CutSuffix(name, " ## ]]")
-		kind, number, _ := cutLast(name, '_')
-		if ok = ok && closed && isStepField(kind, number); ok || next > len(done) {
-			if n := len(fields); n > 0 {
-				end := at
-				if !ok {
-					end = len(done)
-				}
-				fields[n-1].value = strings.TrimSpace(done[value:end])
-			}
-		}
-		if ok {
-			fields, value = append(fields, stepField{kind: kind, number: number}), min(next, len(done))
+		next := min(at+len(line)+1, len(done))
+		if kind, number, ok := stepHead(line); ok {
+			ends(at)
+			fields, begin = append(fields, stepField{kind: kind, number: number}), next
 		}
 		at = next
 	}
-	if n := len(fields); n > 0 && fields[n-1].value == "" {
-		fields[n-1].value = strings.TrimSpace(done[value:])
-	}
+	ends(len(done))
 	return fields
 }
 
-func cutLast(s string, sep byte) (before, after string, ok bool) {
-	i := strings.LastIndexByte(s, sep)
-	if i < 0 {
-		return s, "", false
+// stepHead reads the head of a field, observation_3 in [[ ## observation_3 ## ]].
+func stepHead(line string) (kind, number string, ok bool) {
+	name, ok := strings.CutPrefix(line, fieldMark)
+	name, closed := strings.CutSuffix(name, " ## ]]")
+	i := strings.LastIndexByte(name, '_')
+	kind, number = name[:max(i, 0)], name[i+1:]
+	if !ok || !closed || number == "" || len(number) > 9 || strings.Trim(number, "0123456789") != "" {
+		return "", "", false
 	}
-	return s[:i], s[i+1:], true
-}
-
-func isStepField(kind, number string) bool {
-	if number == "" || len(number) > 9 || strings.Trim(number, "0123456789") != "" {
-		return false
-	}
-	switch kind {
-	case "thought", "tool_name", "tool_args", "observation":
-		return true
-	}
-	return false
+	return kind, number, slices.Contains([]string{"thought", "tool_name", "tool_args", "observation"}, kind)
 }
 
 // trajectory cuts the message of dspy's ReAct: the fields that were asked with, and what has
