@@ -266,22 +266,17 @@ func (w *work) insertPicks(all []found, picks []trial.Pick) {
 }
 
 func pickOf(picks []trial.Pick, slug string) (trial.Pick, bool) {
-	for i := range picks {
-		if picks[i].Slug == slug {
-			return picks[i], true
-		}
+	i := slices.IndexFunc(picks, func(p trial.Pick) bool { return p.Slug == slug })
+	if i < 0 {
+		return trial.Pick{}, false
 	}
-	return trial.Pick{}, false
-}
-
-func (w *work) control() (yes bool) {
-	w.drawn(func(u *session.Record) { yes = u.Assignment.Control })
-	return yes
+	return picks[i], true
 }
 
 // report says of each lesson that matched now what became of it.
 func (w *work) report(all []found, picks []trial.Pick) {
-	control := w.control()
+	control := false
+	w.drawn(func(u *session.Record) { control = u.Assignment.Control })
 	for i := range all {
 		c := &all[i].action
 		l := sample.Lesson{Slug: c.Slug, Arm: string(c.Arm), State: "matched"}

@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -189,10 +190,7 @@ func (w *work) insert(item, block int, b *session.Block) {
 // finish says what came of it.
 func (w *work) finish() {
 	p := w.plan
-	for s := range w.live {
-		p.Present = append(p.Present, s)
-	}
-	slices.Sort(p.Present)
+	p.Present = slices.Sorted(maps.Keys(w.live))
 	if len(p.Edits) > 0 {
 		return
 	}

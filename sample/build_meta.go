@@ -2,6 +2,7 @@ package sample
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/google/uuid"
@@ -40,12 +41,7 @@ func lessonsOf(of []*Exchange) []Lesson {
 			}
 		}
 	}
-	out := make([]Lesson, 0, len(best))
-	for _, l := range best {
-		out = append(out, l)
-	}
-	slices.SortFunc(out, func(a, b Lesson) int { return cmp.Compare(a.Slug, b.Slug) })
-	return out
+	return slices.SortedFunc(maps.Values(best), func(a, b Lesson) int { return cmp.Compare(a.Slug, b.Slug) })
 }
 
 // strength orders what can happen to a lesson: matched alone, -1, says the least.

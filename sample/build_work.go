@@ -71,13 +71,7 @@ func (h *history) correction(n int, failed, worked *Event, attempts int) Sample 
 
 // between returns the exchanges of the turns from..to.
 func (h *history) between(from, to int) []*Exchange {
-	var of []*Exchange
-	for _, e := range h.kept {
-		if e.Turn >= from && e.Turn <= to {
-			of = append(of, e)
-		}
-	}
-	return of
+	return slices.DeleteFunc(slices.Clone(h.kept), func(e *Exchange) bool { return e.Turn < from || e.Turn > to })
 }
 
 // sameAim reports whether two argument texts go after the same thing: a third of their words in

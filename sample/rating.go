@@ -3,6 +3,7 @@ package sample
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 )
 
 // Scores from which a rating without a label counts as good, and as acceptable.
@@ -120,10 +121,8 @@ func qualityScore(f Feedback, of []*Exchange) float64 {
 	case Failed:
 		return 0
 	}
-	for _, e := range of {
-		if e.Loops > 0 {
-			return q - 0.1
-		}
+	if slices.ContainsFunc(of, func(e *Exchange) bool { return e.Loops > 0 }) {
+		q -= 0.1
 	}
 	return q
 }

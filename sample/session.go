@@ -2,6 +2,7 @@ package sample
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -62,10 +63,7 @@ func (s *Session) lay() *history {
 		all[i] = &s.Exchanges[i]
 	}
 	slices.SortStableFunc(all, func(a, b *Exchange) int {
-		if a.Turn != b.Turn {
-			return a.Turn - b.Turn
-		}
-		return a.At.Compare(b.At)
+		return cmp.Or(a.Turn-b.Turn, a.At.Compare(b.At))
 	})
 	for i, e := range all {
 		if e.Outcome != Complete && slices.ContainsFunc(all[i+1:], func(later *Exchange) bool { return repairs(later, e) }) {
@@ -83,15 +81,8 @@ func (s *Session) lay() *history {
 
 // repairs reports whether later is a retry of e: the same turn, the same new items.
 func repairs(later, e *Exchange) bool {
-	if later.Turn != e.Turn || later.NewFrom != e.NewFrom || len(later.New) != len(e.New) {
-		return false
-	}
-	for i := range e.New {
-		if !bytes.Equal(e.New[i], later.New[i]) {
-			return false
-		}
-	}
-	return true
+	return later.Turn == e.Turn && later.NewFrom == e.NewFrom &&
+		slices.EqualFunc(later.New, e.New, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 }
 
 func (h *history) add(e *Exchange) {
