@@ -112,7 +112,11 @@ func (b *bench) distil(change ...func(*distill.Options)) distill.Summary {
 }
 
 func (b *bench) try(ctx context.Context, change ...func(*distill.Options)) (distill.Summary, error) {
-	o := distill.Options{Source: b.store, Notes: b.store, Bank: b.bank, Now: b.clock, Owner: "test"}
+	o := distill.Options{Source: b.store, Notes: b.store, Bank: b.bank, Now: b.clock, Owner: "test", Failed: func(name string, err error) {
+		if strings.HasPrefix(err.Error(), "panic: ") { // the distiller goes on, and the test must tell
+			b.Errorf("reading %s: %v", name, err)
+		}
+	}}
 	for _, c := range change {
 		c(&o)
 	}

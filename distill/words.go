@@ -153,7 +153,7 @@ func display(tokens []string, phrase string) string {
 		}
 	}
 	text = strings.Trim(text, " ….,:;([{\"'`")
-	for _, lead := range []string{"Error: ", "error: ", "ERROR: ", "Error. "} {
+	for _, lead := range []string{"Error: ", "error: ", "ERROR: "} {
 		text = strings.TrimPrefix(text, lead)
 	}
 	return strings.TrimLeft(text, " …") + cut
