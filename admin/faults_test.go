@@ -104,7 +104,7 @@ func TestAuditGoesOn(t *testing.T) {
 	for range 5000 {
 		b.WriteString(`{"at":"2026-05-01T11:00:00Z","who":"127.0.0.1, token, operator 00000000","action":"POST /old","status":200}` + "\n")
 	}
-	path := filepath.Join(dir, AuditFile)
+	path := filepath.Join(dir, auditFile)
 	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
