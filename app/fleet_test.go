@@ -49,7 +49,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 		t.Error("a lesson came from a bank that is empty")
 	}
 	tools := outside()
-	place, err := tools.OpenBank(loaded(t, one), func(string) {})
+	place, err := tools.OpenBank(loaded(t, one))
 	if err != nil {
 		t.Fatal(err)
 	}

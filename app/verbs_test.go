@@ -36,7 +36,7 @@ func TestWhereTheLessonsLie(t *testing.T) {
 		cfg := configs.Default()
 		cfg.Lessons, cfg.Store.URL = c.lessons, configs.Secret(c.store)
 		tools := outside()
-		place, done, err := tools.OpenPlace(cfg, func(string) {})
+		place, done, err := tools.OpenPlace(cfg)
 		if c.fault != "" {
 			if err == nil || !strings.Contains(err.Error(), c.fault) {
 				t.Errorf("%+v: %v", c, err)
