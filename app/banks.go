@@ -82,7 +82,7 @@ func (p *parts) openLessons(ctx context.Context, cfg *configs.Config) error {
 		p.watchBank(ctx)
 	} else {
 		p.place = bank.Directory(cfg.Lessons)
-		p.watchDirectory(cfg)
+		p.watchDirectory(cfg) //nolint:contextcheck // a watcher's news has no context; it is bounded by itself
 	}
 	p.writer = p.Writer(p.place, bank.Limits{})
 	return nil

@@ -15,11 +15,14 @@ import (
 	"precept/store/storetest"
 )
 
-// keysOf is the copy of the fleet's keys that a server keeps in its data directory.
-func keysOf(t *testing.T, source *app.Source) (keys struct {
+// fleetKeys are what fleet.json holds.
+type fleetKeys struct {
 	Store, Salt string
 	Secret      string `json:"tenant_secret"`
-}) {
+}
+
+// keysOf is the copy of the fleet's keys that a server keeps in its data directory.
+func keysOf(t *testing.T, source *app.Source) (keys fleetKeys) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(loaded(t, source).DataDir, "fleet.json"))
 	if err == nil {

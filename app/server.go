@@ -128,7 +128,7 @@ func (s *Server) serveUntilStopped(
 	}
 
 	limited := proxy.NewLimitListener(dataListener, s.Now)
-	data := s.httpServer(limited.CloseWhenFull(s.counted(s.parts.proxy.Handler())))
+	data := s.httpServer(limited.CloseWhenFull(s.counted(s.parts.proxy.Handler()))) //nolint:contextcheck // each request brings its own
 	data.ConnState = limited.Watch
 	adminServer := s.httpServer(s.admin)
 	owners.Go(func() { failed <- serveOn(data, limited) })
