@@ -155,7 +155,7 @@ func (p *parts) distils(cfg *configs.Config, st DistillStore) error {
 	d.Options.Failed = func(session string, err error) { p.failed("distill", fmt.Errorf("session %s: %w", session, err)) }
 	p.owners = append(p.owners, func(ctx context.Context) error {
 		if Pause(ctx, min(cfg.Distill.Every, 10*time.Second)) != nil { // it was stopped
-			return nil
+			return nil //nolint:nilerr // a stop is no failure
 		}
 		return d.Follow(ctx, cfg.Distill.Every, func(s distill.Summary, err error) {
 			if ended := p.endTrials(ctx, d); ended != nil {
