@@ -1,6 +1,7 @@
 package bank
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,13 +42,7 @@ type Limits struct {
 }
 
 func (l Limits) orUsual() Limits {
-	or := func(n, usual int) int {
-		if n > 0 {
-			return n
-		}
-		return usual
-	}
-	return Limits{or(l.AgentHour, 60), or(l.TenantHour, 300), or(l.Waiting, 500)}
+	return Limits{cmp.Or(l.AgentHour, 60), cmp.Or(l.TenantHour, 300), cmp.Or(l.Waiting, 500)}
 }
 
 // Options are what a bank is made of.

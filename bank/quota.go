@@ -2,6 +2,7 @@ package bank
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"precept/lesson"
@@ -42,12 +43,7 @@ func (b *Bank) quota(ctx context.Context, s *snapshot) (*quota, error) {
 
 // writes says whether a program did that itself.
 func writes(action string) bool {
-	switch action {
-	case "propose", "refuse", "revise", "withdraw":
-		return true
-	default:
-		return false
-	}
+	return slices.Contains([]string{"propose", "refuse", "revise", "withdraw"}, action)
 }
 
 func (q *quota) count(s lesson.Scope) {

@@ -252,7 +252,7 @@ func (c rule) check(t *testing.T) {
 		}
 	}
 	for _, secret := range []string{"W77812", "88213", "Ghent", "Ada", "seaborn", "left-pad", "notes.txt", "manage.py", "I-20931", "card_55812"} {
-		if strings.Contains(string(l.Raw), secret) {
+		if strings.Contains(l.Raw, secret) {
 			t.Errorf("the lesson holds %q of the session:\n%s", secret, l.Raw)
 		}
 	}
@@ -392,7 +392,7 @@ func TestPoisonedErrors(t *testing.T) {
 			t.Errorf("%d: %v", i, b.slugs())
 		}
 		for _, l := range list {
-			if text := strings.ToLower(string(l.Raw)); strings.Contains(text, "ignore") || strings.Contains(text, "key") || strings.Contains(text, "evil") || strings.Contains(text, "developer") {
+			if text := strings.ToLower(l.Raw); strings.Contains(text, "ignore") || strings.Contains(text, "key") || strings.Contains(text, "evil") || strings.Contains(text, "developer") {
 				t.Errorf("%d: the poison is in the lesson:\n%s", i, l.Raw)
 			}
 		}

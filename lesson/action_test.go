@@ -50,11 +50,11 @@ func TestAct(t *testing.T) {
 		if l.State.Fires() && (l.Approval.By != "kim" || l.Approval.ContentHash != hash || !l.Approval.At.Equal(at)) {
 			t.Errorf("%s: approval %+v", c.action, l.Approval)
 		}
-		if !strings.Contains(string(l.Raw), "# a comment that stays") {
+		if !strings.Contains(l.Raw, "# a comment that stays") {
 			t.Errorf("%s rewrote the file:\n%s", c.action, l.Raw)
 		}
 	}
-	if strings.Contains(string(l.Raw), "trial_") {
+	if strings.Contains(l.Raw, "trial_") {
 		t.Errorf("the plan of a trial that is over stays:\n%s", l.Raw)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"precept/lesson"
 	"precept/store/storetest"
@@ -38,6 +39,8 @@ func TestDirectoryIsABank(t *testing.T) {
 	storetest.RunBank(t, func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (storetest.BankWriter, func(context.Context) error) {
 		t.Helper()
 		dir := t.TempDir()
-		return files{dir}, lesson.NewWatcher(dir, onBook).Run
+		w := lesson.NewWatcher(dir, onBook)
+		w.Poll, w.Debounce = 10*time.Millisecond, time.Millisecond
+		return files{dir}, w.Run
 	})
 }

@@ -77,7 +77,7 @@ func TestEditsInAnyOrder(t *testing.T) {
 					rt.Fatalf("%s: %q is gone\n%s", c.name, keep, got.Raw)
 				}
 			}
-			if strings.Contains(string(l.Raw), "\r\n") && strings.Contains(strings.ReplaceAll(string(got.Raw[:len(got.Raw)-len(got.Body)]), "\r\n", ""), "\n") {
+			if strings.Contains(l.Raw, "\r\n") && strings.Contains(strings.ReplaceAll(got.Raw[:len(got.Raw)-len(got.Body)], "\r\n", ""), "\n") {
 				rt.Fatalf("%s: line ends are mixed\n%q", c.name, got.Raw)
 			}
 			l = got
@@ -112,7 +112,7 @@ func TestEditAndBack(t *testing.T) {
 			t.Errorf("gone %q, fresh %q", gone, fresh)
 		}
 	}
-	if l.State != Active || string(l.Raw) != sample {
+	if l.State != Active || l.Raw != sample {
 		t.Error("an edit changed the lesson that it started from")
 	}
 }

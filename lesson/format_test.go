@@ -167,7 +167,7 @@ func TestFormatFlowMetadataKeepsWhatIsNotOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"id: 9007199254740993", "ok: true", "state: benched"} {
-		if !strings.Contains(string(l.Raw), want) {
+		if !strings.Contains(l.Raw, want) {
 			t.Errorf("%q is gone:\n%s", want, l.Raw)
 		}
 	}

@@ -117,27 +117,18 @@ func TestLoadRefusesWhatIsNoFileOfLessonSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
-	done := make(chan []string, 1)
-	go func() {
-		b, problems, err := lesson.Load(dir)
-		if err != nil || b.Len() != 1 {
-			t.Errorf("%v %v", b, err)
+	b, problems, err := lesson.Load(dir) // to open the pipe would hang
+	if err != nil || b.Len() != 1 {
+		t.Errorf("%v %v", b, err)
+	}
+	var files []string
+	for _, p := range problems {
+		if filepath.Dir(p.Path) == dir {
+			files = append(files, filepath.Base(p.Path))
 		}
-		var files []string
-		for _, p := range problems {
-			if filepath.Dir(p.Path) == dir {
-				files = append(files, filepath.Base(p.Path))
-			}
-		}
-		done <- files
-	}()
-	select {
-	case files := <-done:
-		if !slices.Equal(files, []string{"huge.md", "pipe.md"}) {
-			t.Errorf("told of %q", files)
-		}
-	case <-time.After(5 * time.Second):
-		t.Fatal("the load hangs")
+	}
+	if !slices.Equal(files, []string{"huge.md", "pipe.md"}) {
+		t.Errorf("told of %q", files)
 	}
 }
 

@@ -10,15 +10,11 @@ func renderPair(key string, v *node, indent int) []string {
 	pad := strings.Repeat(" ", indent)
 	head := pad + quote(key) + ":"
 	switch {
-	case v.kind == kindMap && len(v.keys) == 0:
-		return []string{head + " {}"}
-	case v.kind == kindMap:
+	case len(v.keys) > 0:
 		return append([]string{head}, renderMap(v, indent+2)...)
-	case v.kind == kindList && len(v.list) == 0:
-		return []string{head + " []"}
 	case v.kind == kindList && inline(v):
 		return []string{head + " [" + strings.Join(scalars(v.list), ", ") + "]"}
-	case v.kind == kindList:
+	case len(v.list) > 0:
 		return append([]string{head}, renderItems(v.list, indent+2)...)
 	default:
 		return []string{head + " " + scalar(v)}
@@ -39,22 +35,12 @@ func renderItems(items []node, indent int) []string {
 	var out []string
 	for i := range items {
 		item := &items[i]
-		switch {
-		case item.kind == kindMap && len(item.keys) > 0:
-			lines := renderMap(item, indent+2)
-			lines[0] = pad + "- " + lines[0][indent+2:]
-			out = append(out, lines...)
-		case item.kind == kindMap:
-			out = append(out, pad+"- {}")
-		case item.kind == kindList && len(item.list) > 0:
-			lines := renderItems(item.list, indent+2)
-			lines[0] = pad + "- " + lines[0][indent+2:]
-			out = append(out, lines...)
-		case item.kind == kindList:
-			out = append(out, pad+"- []")
-		default:
-			out = append(out, pad+"- "+scalar(item))
+		lines := append(renderMap(item, indent+2), renderItems(item.list, indent+2)...)
+		if len(lines) == 0 {
+			lines = []string{pad + "  " + scalar(item)}
 		}
+		lines[0] = pad + "- " + lines[0][indent+2:]
+		out = append(out, lines...)
 	}
 	return out
 }
@@ -80,8 +66,13 @@ func scalars(items []node) []string {
 	return parts
 }
 
+// scalar writes a value that has no lines of its own.
 func scalar(v *node) string {
 	switch v.kind {
+	case kindMap:
+		return "{}"
+	case kindList:
+		return "[]"
 	case kindBool:
 		return strconv.FormatBool(v.num != 0)
 	case kindNumber:

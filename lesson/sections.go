@@ -1,27 +1,47 @@
 package lesson
 
-import "strings"
+import (
+	"iter"
+	"strings"
+)
 
 // section returns the text under the first heading that is wanted, up to the next heading of the
-// same or a higher level; where no line ends in a carriage return, it is a part of the body and no
-// copy of it. A heading inside a code fence is code.
+// same or a higher level. Where no line ends in a carriage return, it is a part of the body and no
+// copy of it.
 func section(body string, wanted func(string) bool) string {
-	level, start, at, fence := 0, len(body), 0, ""
-	for line := range strings.Lines(body) {
-		next := at + len(line)
-		line = strings.TrimRight(line, "\r\n")
-		fence = Fence(fence, line)
-		if n, text := Heading(line); n > 0 && fence == "" {
-			if level > 0 && n <= level {
-				break
-			}
-			if level == 0 && wanted(text) {
-				level, start = n, next
+	level, start, end := 0, len(body), len(body)
+	for h := range headings(body) {
+		if level > 0 && h.level <= level {
+			end = h.start
+			break
+		}
+		if level == 0 && wanted(h.text) {
+			level, start = h.level, h.end
+		}
+	}
+	return strings.Trim(strings.ReplaceAll(body[start:end], "\r\n", "\n"), "\r\n")
+}
+
+// heading is a heading with the place of its line in the text.
+type heading struct {
+	level, start, end int
+	text              string
+}
+
+// headings goes through the headings that stand outside of code fences.
+func headings(body string) iter.Seq[heading] {
+	return func(yield func(heading) bool) {
+		at, fence := 0, ""
+		for line := range strings.Lines(body) {
+			h := heading{start: at, end: at + len(line)}
+			at = h.end
+			line = strings.TrimRight(line, "\r\n")
+			fence = Fence(fence, line)
+			if h.level, h.text = Heading(line); h.level > 0 && fence == "" && !yield(h) {
+				return
 			}
 		}
-		at = next
 	}
-	return strings.Trim(strings.ReplaceAll(body[start:at], "\r\n", "\n"), "\r\n")
 }
 
 // Fence follows code fences: it returns the marker of the fence that is open behind a line, ""
@@ -82,12 +102,9 @@ func isAdviceHeading(s string) bool {
 
 // firstTitle is the text of the first heading of level one.
 func firstTitle(body string) string {
-	fence := ""
-	for line := range strings.Lines(body) {
-		line = strings.TrimRight(line, "\r\n")
-		fence = Fence(fence, line)
-		if n, text := Heading(line); n == 1 && fence == "" {
-			return text
+	for h := range headings(body) {
+		if h.level == 1 {
+			return h.text
 		}
 	}
 	return ""

@@ -98,10 +98,10 @@ func TestStarterLessonsFire(t *testing.T) {
 func TestStarterLessonsFollowTheSchema(t *testing.T) {
 	schema := compileSchema(t)
 	for _, l := range starter(t).Lessons() {
-		if err := schema.Validate(asJSON(t, string(l.Raw))); err != nil {
+		if err := schema.Validate(asJSON(t, l.Raw)); err != nil {
 			t.Errorf("%s: %v", l.Slug, err)
 		}
-		if back, err := Format(l); err != nil || string(back) != string(l.Raw) {
+		if back, err := Format(l); err != nil || string(back) != l.Raw {
 			t.Errorf("%s: does not round trip: %v", l.Slug, err)
 		}
 	}

@@ -24,8 +24,8 @@ const (
 // misses only a change within the granularity of the file system's clock, so it reads the files
 // again at the polls after a change.
 type Watcher struct {
-	Poll     time.Duration // how often the directory is looked at; 0: a second
-	Debounce time.Duration // how long a change must rest before it is read; 0: 100 ms
+	Poll     time.Duration // how often the directory is looked at: each second
+	Debounce time.Duration // how long a change must rest before it is read: 100 ms
 	// Panicked is told of a panic in a look; nil: nobody. What was in force stays, and the watcher
 	// goes on.
 	Panicked func(step string, value any)
@@ -61,12 +61,6 @@ func (w *Watcher) Load() (*Book, []Problem, error) {
 // returns nil then; there is no other way for it to end, because a directory that cannot be read
 // today may be readable in a second.
 func (w *Watcher) Run(ctx context.Context) error {
-	if w.Poll <= 0 {
-		w.Poll = defaultPoll
-	}
-	if w.Debounce <= 0 {
-		w.Debounce = defaultDebounce
-	}
 	ticker := time.NewTicker(w.Poll)
 	defer ticker.Stop()
 	for {

@@ -261,7 +261,7 @@ func TestWatcherDoesNotReadHalfAFile(t *testing.T) {
 			time.Sleep(80 * time.Millisecond)
 		}
 		u := await(t, updates, "Two")
-		if l, _ := u.book.Get("one-a"); string(l.Raw) != whole {
+		if l, _ := u.book.Get("one-a"); l.Raw != whole {
 			t.Errorf("a partial file was read: %q", l.Raw)
 		}
 	})
@@ -317,7 +317,6 @@ func TestWatcherGoesOnFromWhatWasLoaded(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			books := make(chan *lesson.Book, 10)
 			w := lesson.NewWatcher(dir, func(b *lesson.Book, _ []lesson.Problem) { books <- b })
-			w.Poll, w.Debounce = 0, 0
 			book, problems, err := w.Load()
 			if err != nil || len(problems) > 0 || book.Len() != 1 {
 				t.Fatalf("load: %v %v", problems, err)

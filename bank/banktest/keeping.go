@@ -89,7 +89,7 @@ func put(t *testing.T, d *desk) {
 	text := person("one")
 	for _, c := range []struct{ name, event string }{{"one.md", "create one >active"}, {"one.md", "edit one active>active"}} {
 		text = append(text, "\nA comment below.\n"...)
-		if r, err := d.Put(t.Context(), c.name, text, "ann"); err != nil || string(r.Lesson.Raw) != string(text) {
+		if r, err := d.Put(t.Context(), c.name, text, "ann"); err != nil || r.Lesson.Raw != string(text) {
 			t.Fatal(err)
 		}
 		if got := d.events(t); got[len(got)-1] != c.event {

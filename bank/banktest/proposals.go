@@ -66,7 +66,7 @@ func claims(t *testing.T, d *desk) {
 		l.Scope != (lesson.Scope{Tenant: "acme", Agent: "coder"}) || l.Approval != (lesson.Approval{Source: "api"}) {
 		t.Errorf("%+v", l)
 	}
-	if strings.Contains(string(l.Raw), "9999") || strings.Contains(string(l.Raw), "root") {
+	if strings.Contains(l.Raw, "9999") || strings.Contains(l.Raw, "root") {
 		t.Errorf("the claims stay in the file:\n%s", l.Raw)
 	}
 }

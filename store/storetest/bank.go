@@ -49,13 +49,13 @@ func RunBank(t *testing.T, open OpenBank) {
 			before, _ := w.last().Get("aaa")
 			w.Put(t, "a.md", "---\nname: [\n---\n")
 			w.await(t, "the fault", func(b *lesson.Book, p []lesson.Problem) bool { return len(p) == 1 && p[0].Kept && p[0].Slug == "aaa" })
-			if after, ok := w.last().Get("aaa"); !ok || string(after.Raw) != string(before.Raw) {
+			if after, ok := w.last().Get("aaa"); !ok || after.Raw != before.Raw {
 				t.Error("the good version is not in force")
 			}
 			w.Put(t, "a.md", text("aaa", "two"))
 			w.await(t, "the repaired one", func(b *lesson.Book, p []lesson.Problem) bool {
 				l, ok := b.Get("aaa")
-				return ok && len(p) == 0 && strings.Contains(string(l.Raw), "two")
+				return ok && len(p) == 0 && strings.Contains(l.Raw, "two")
 			})
 		},
 		"a lesson that was never good is told": func(t *testing.T, w *watched) {
