@@ -65,15 +65,11 @@ func (r *reader) trigger(l *Lesson, n *node) {
 	for i := range items {
 		t.Targets = append(t.Targets, r.target(fmt.Sprintf("trigger.targets[%d]", i), &items[i]))
 	}
-	m := r.mapping("trigger", n, "metadata", false)
-	if m == nil {
-		return
-	}
-	const prefix = "trigger.metadata.precept"
-	own := r.mapping("trigger.metadata", m, "precept", false)
+	own := r.own("trigger", n)
 	if own == nil {
 		return
 	}
+	const prefix = "trigger.metadata.precept"
 	r.known(prefix, own, "keywords", "not_keywords", "tools", "error_patterns", "models")
 	list := func(key string) []string {
 		return r.texts(prefix, own, key, maxPhrases, maxPhrase, notBlank, "a phrase")
@@ -132,16 +128,19 @@ func evidenceKinds() []string {
 	return []string{"run", "conversation", "work-item", "audit", "wiki-page"}
 }
 
-func (r *reader) metadata(l *Lesson, n *node) {
-	if m := r.mapping("", n, "metadata", false); m != nil {
-		if own := r.mapping("metadata", m, "precept", false); own != nil {
-			r.own(l, own)
-		}
+// own gets metadata.precept of a mapping, nil where there is none.
+func (r *reader) own(prefix string, n *node) *node {
+	if m := r.mapping(prefix, n, "metadata", false); m != nil {
+		return r.mapping(join(prefix, "metadata"), m, "precept", false)
 	}
+	return nil
 }
 
-// own reads metadata.precept: the state and what it was approved for.
-func (r *reader) own(l *Lesson, n *node) {
+// metadata reads metadata.precept: the state and what it was approved for.
+func (r *reader) metadata(l *Lesson, n *node) {
+	if n = r.own("", n); n == nil {
+		return
+	}
 	const prefix = "metadata.precept"
 	r.known(prefix, n, "state", "content_hash", "approved_by", "approved_at", "source", "tenant", "agent", "created_at",
 		"updated_at", "trial_epsilon", "trial_until_halfwidth", "trial_picks", "trial_started")

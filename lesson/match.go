@@ -9,19 +9,10 @@ import (
 type signs struct {
 	touched       bool
 	words, vetoed bool
-	offers        answer // whether a tool of the lesson is among the request's
-	asked         int32  // 1 + index of the newest error text whose tool was looked at
-	err           int32  // 1 + index of the newest error text that triggered it
+	looked, found bool  // whether a tool of the lesson was looked for among the request's, and is there
+	asked         int32 // 1 + index of the newest error text whose tool was looked at
+	err           int32 // 1 + index of the newest error text that triggered it
 }
-
-// answer is what a question gave that one match asks at most once.
-type answer uint8
-
-const (
-	unasked answer = iota
-	yes
-	no
-)
 
 // mostWork bounds what one match may cost, in phrases that are met and places that are tried around
 // them: some milliseconds. Text that a client chose, against phrases with a * of which none fits,
@@ -156,13 +147,10 @@ func (u *compiled) offered(m *signs, q *Query, failing string) bool {
 	if len(tools) == 0 || failing != "" && anyTool(tools, []string{failing}) {
 		return true
 	}
-	if m.offers == unasked {
-		m.offers = no
-		if anyTool(tools, q.Tools[:min(len(q.Tools), maxTools)]) {
-			m.offers = yes
-		}
+	if !m.looked {
+		m.looked, m.found = true, anyTool(tools, q.Tools[:min(len(q.Tools), maxTools)])
 	}
-	return m.offers == yes
+	return m.found
 }
 
 func anyTool(patterns, names []string) bool {

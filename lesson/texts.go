@@ -99,19 +99,15 @@ func (t *Texts) keep(next map[string]*entry, unread []Problem) []Problem {
 const parsers = 4
 
 func (t *Texts) parseAll(entries []*entry) {
-	work := make(chan *entry)
+	slots := make(chan struct{}, parsers)
 	var wg sync.WaitGroup
-	for range min(parsers, len(entries)) {
+	for _, e := range entries {
+		slots <- struct{}{}
 		wg.Go(func() {
-			for e := range work {
-				t.parse(e)
-			}
+			t.parse(e)
+			<-slots
 		})
 	}
-	for _, e := range entries {
-		work <- e
-	}
-	close(work)
 	wg.Wait()
 }
 
