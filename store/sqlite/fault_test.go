@@ -123,7 +123,7 @@ func TestWritersQueueUnderTheirContexts(t *testing.T) {
 
 func TestReadOnlyBesideAWriter(t *testing.T) {
 	path := dbPath(t)
-	if _, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true}); !errors.Is(err, sqlite.ErrMissing) {
+	if _, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true}); !errors.Is(err, sqlite.ErrMissing) || strings.Count(err.Error(), path) != 1 {
 		t.Errorf("nothing there: %v", err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -133,10 +133,11 @@ func TestReadOnlyBesideAWriter(t *testing.T) {
 	write(t, w, session.Batch{Rows: batch(1).Rows, Echoes: []session.Echo{{Tenant: "default", Key: 7, ID: benchID(1), At: benchStart()}}})
 	r := open(t, sqlite.Options{Path: path, ReadOnly: true})
 	write(t, w, batch(2))
+	write(t, w, session.Batch{Echoes: []session.Echo{{Tenant: "default", Key: 8, ID: benchID(1), At: benchStart()}}})
 	if !has(t, r, 1) || !has(t, r, 2) {
 		t.Error("the reader does not see what was written")
 	}
-	if found, err := r.FindEcho(t.Context(), "default", []session.EchoKey{7}); err != nil || len(found[7]) != 1 {
+	if found, err := r.FindEcho(t.Context(), "default", []session.EchoKey{7, 8}); err != nil || len(found[7]) != 1 || len(found[8]) != 1 {
 		t.Errorf("echo: %v, %v", found, err)
 	}
 	for name, err := range map[string]error{

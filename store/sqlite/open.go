@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -185,6 +186,9 @@ func (s *Store) begin(c *conn) error {
 
 func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 	if _, err := os.Stat(o.Path); err != nil {
+		if e, ok := errors.AsType[*fs.PathError](err); ok {
+			err = e.Err // the path is told already
+		}
 		return nil, fmt.Errorf("sqlite: open %s: %w: precept serve makes it, or name the right --data-dir (%w)", o.Path, ErrMissing, err)
 	}
 	if err := checkHeader(o.Path); err != nil {

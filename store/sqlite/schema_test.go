@@ -148,6 +148,38 @@ func TestMigrationsKeepWhatIsThere(t *testing.T) {
 	}
 }
 
+// A migration that fails leaves the store as it was, at the schema before it; the next start does
+// it, and loses nothing.
+func TestAMigrationIsWholeOrNothing(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "precept.db")
+	at(t, path, echoVersion-1)
+	script := func(text string) {
+		t.Helper()
+		c, err := connect(t.Context(), writerDSN(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := version(c)
+		if err = errors.Join(err, c.script(text), c.close()); err != nil || v != echoVersion-1 {
+			t.Fatalf("schema %d, %v", v, err)
+		}
+	}
+	// The last table to be moved cannot be deleted: two of the three are gone by then.
+	script("ALTER TABLE echo_blocks RENAME TO kept; CREATE VIEW echo_blocks AS SELECT id, v FROM kept")
+	for range 2 {
+		if s, err := Open(t.Context(), Options{Path: path}); err == nil || !strings.Contains(err.Error(), "migrate schema 8 to 9") {
+			t.Fatalf("opened: %v, %v", s, err)
+		}
+	}
+	script("DROP VIEW echo_blocks; ALTER TABLE kept RENAME TO echo_blocks")
+	s := openTest(t, path)
+	found, err := s.FindEcho(t.Context(), "t", []session.EchoKey{1, 2, 3, 4})
+	if err != nil || len(found) != 4 {
+		t.Errorf("found %v, %v", found, err)
+	}
+}
+
 // closedAt fills a store: a session that was settled, one that an earlier release only called
 // closed, and one that was taken in.
 func closedAt(t *testing.T, s *Store, noon time.Time) (settled, lost, taken session.ID) {
