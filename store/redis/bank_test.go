@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"precept/bank"
 	"precept/lesson"
 	"precept/session"
 	"precept/store/redis"
@@ -28,16 +29,25 @@ func openBank(t *testing.T, url string) *redis.Bank {
 // pushed is a bank that another process writes to.
 type pushed struct{ *redis.Bank }
 
+// put sets one text of the bank, whatever it was; nil deletes it.
+func put(ctx context.Context, b *redis.Bank, name string, text []byte) error {
+	r, err := b.Read(ctx)
+	if err != nil {
+		return err
+	}
+	return b.Commit(ctx, bank.Change{Version: r.Version, Edits: []bank.Edit{{Name: name, Old: r.Texts[name], New: text}}})
+}
+
 func (p pushed) Put(t *testing.T, name, text string) {
 	t.Helper()
-	if err := p.Bank.Put(t.Context(), name, []byte(text)); err != nil {
+	if err := put(t.Context(), p.Bank, name, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (p pushed) Delete(t *testing.T, name string) {
 	t.Helper()
-	if err := p.Bank.Delete(t.Context(), name); err != nil {
+	if err := put(t.Context(), p.Bank, name, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -103,7 +113,7 @@ func TestBankTells(t *testing.T) {
 		}
 		return nil
 	})
-	if err := openBank(t, server.URL()).Put(t.Context(), "a.md", []byte(good)); err != nil {
+	if err := put(t.Context(), openBank(t, server.URL()), "a.md", []byte(good)); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -124,11 +134,11 @@ func TestBankOutlivesRedis(t *testing.T) {
 		problems []lesson.Problem
 	}
 	var last atomic.Pointer[told]
-	bank := openBank(t, server.URL())
-	if err := bank.Put(t.Context(), "a.md", []byte(good)); err != nil {
+	b := openBank(t, server.URL())
+	if err := put(t.Context(), b, "a.md", []byte(good)); err != nil {
 		t.Fatal(err)
 	}
-	w := bank.Watch(func(b *lesson.Book, p []lesson.Problem) { last.Store(&told{b, p}) })
+	w := b.Watch(func(b *lesson.Book, p []lesson.Problem) { last.Store(&told{b, p}) })
 	w.Poll = 20 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -156,26 +166,26 @@ func TestBankOutlivesRedis(t *testing.T) {
 	}
 	await("a Redis that is empty", 1, "lost the lessons")
 	eventually(t, "push", func() error {
-		return errors.Join(bank.Put(t.Context(), "a.md", []byte(good)), bank.Put(t.Context(), "b.md", []byte(strings.ReplaceAll(good, "look-first", "look-second"))))
+		return errors.Join(put(t.Context(), b, "a.md", []byte(good)), put(t.Context(), b, "b.md", []byte(strings.ReplaceAll(good, "look-first", "look-second"))))
 	})
 	await("the lessons pushed again", 2, "")
-	if err := errors.Join(bank.Delete(t.Context(), "a.md"), bank.Delete(t.Context(), "b.md")); err != nil {
+	if err := errors.Join(put(t.Context(), b, "a.md", nil), put(t.Context(), b, "b.md", nil)); err != nil {
 		t.Fatal(err)
 	}
 	await("a bank that was emptied", 0, "")
 }
 
 func TestBankRefuses(t *testing.T) {
-	bank := openBank(t, storetest.StartRedis(t).URL())
+	b := openBank(t, storetest.StartRedis(t).URL())
 	for _, name := range []string{"", "a.txt", "README.md", "../a.md", "/a.md", "_a.md", "x/.b/a.md", "a//b.md", strings.Repeat("d/", 20) + "a.md"} {
-		if err := bank.Put(t.Context(), name, []byte(good)); !errors.Is(err, session.ErrInvalid) {
+		if err := put(t.Context(), b, name, []byte(good)); !errors.Is(err, session.ErrInvalid) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if err := bank.Put(t.Context(), "a.md", make([]byte, lesson.MaxFile+1)); !errors.Is(err, session.ErrInvalid) {
+	if err := put(t.Context(), b, "a.md", make([]byte, lesson.MaxFile+1)); !errors.Is(err, session.ErrInvalid) {
 		t.Errorf("too long: %v", err)
 	}
-	texts, version, err := bank.Texts(t.Context())
+	texts, version, err := b.Texts(t.Context())
 	if len(texts) != 0 || version != "" || err != nil {
 		t.Errorf("%d texts, version %q, %v", len(texts), version, err)
 	}

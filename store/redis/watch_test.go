@@ -16,9 +16,9 @@ import (
 // watcher goes on, and the next set comes into force.
 func TestWatcherOutlivesAPanic(t *testing.T) {
 	server := storetest.StartRedis(t)
-	bank := openBank(t, server.URL())
+	b := openBank(t, server.URL())
 	var panics, taken atomic.Int64
-	w := bank.Watch(func(b *lesson.Book, _ []lesson.Problem) {
+	w := b.Watch(func(b *lesson.Book, _ []lesson.Problem) {
 		if b.Len() == 1 {
 			panic("one lesson")
 		}
@@ -40,7 +40,7 @@ func TestWatcherOutlivesAPanic(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := bank.Put(t.Context(), "a.md", []byte(good)); err != nil {
+	if err := put(t.Context(), b, "a.md", []byte(good)); err != nil {
 		t.Fatal(err)
 	}
 	await := func(what string, ok func() bool) {
@@ -53,7 +53,7 @@ func TestWatcherOutlivesAPanic(t *testing.T) {
 		})
 	}
 	await("the panic", func() bool { return panics.Load() == 1 })
-	if err := bank.Put(t.Context(), "b.md", []byte(strings.ReplaceAll(good, "look-first", "look-second"))); err != nil {
+	if err := put(t.Context(), b, "b.md", []byte(strings.ReplaceAll(good, "look-first", "look-second"))); err != nil {
 		t.Fatal(err)
 	}
 	await("the next set", func() bool { return taken.Load() == 2 })
