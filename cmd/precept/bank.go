@@ -57,6 +57,10 @@ func (w *world) lessonsPush() *cobra.Command {
 		}
 		defer place.Close() //nolint:errcheck // everything was answered
 		texts, err := w.readTexts(args[0])
+		if err == nil && len(texts) == 0 { // a wrong directory is likelier than a bank that shall be empty
+			err = fmt.Errorf("%s holds no lessons, so nothing was pushed; to empty the bank, "+
+				"take each lesson out of it with: precept lessons archive SLUG", args[0])
+		}
 		if err != nil {
 			return err
 		}

@@ -133,6 +133,12 @@ func TestLessonsInRedis(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, err1, err2)
 		}
 	}
+	if _, err := runVerb(t, "lessons", "push", t.TempDir(), server.URL()); err == nil || !strings.Contains(err.Error(), "holds no lessons") {
+		t.Errorf("an empty directory took the fleet's lessons away: %v", err)
+	}
+	if out := mustVerb(t, "lessons", "pull", t.TempDir(), server.URL()); strings.HasPrefix(out, "0 ") {
+		t.Errorf("after a push of nothing: %s", out)
+	}
 	if _, err := runVerb(t, "lessons", "push", dir); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {
 		t.Errorf("no address: %v", err)
 	}
