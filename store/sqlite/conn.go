@@ -14,10 +14,11 @@ import (
 // the pool sees to that.
 //
 // It speaks to the driver without database/sql, whose locks and per-call connection search cost as
-// much as a small statement itself, and it writes without a context: the driver would start a
-// goroutine for each statement. Contexts are looked at between statements and rows instead, which
-// are short. A read may come upon a page that the disk takes long to give: it is interrupted when
-// its context ends, so that the connection is free for the next one.
+// much as a small statement itself (docs/decisions/0032-echoes.md), and it writes without a
+// context: the driver would start a goroutine for each statement. Contexts are looked at between
+// statements and rows instead, which are short. A read may come upon a page that the disk takes
+// long to give: it is interrupted when its context ends, so that the connection is free for the
+// next one.
 type conn struct {
 	c     driver.Conn
 	stmts map[string]*stmt
