@@ -155,15 +155,20 @@ func (s *Server) serveUntilStopped(
 	return err
 }
 
-// untilStopped waits for the reason to stop and reloads meanwhile. The error is the reason when it
-// is a bad one.
+// untilStopped waits for the reason to stop; meanwhile it reloads, and gives back the memory of an
+// idle server. The error is the reason when it is a bad one.
 func (s *Server) untilStopped(
 	ctx context.Context, stop, again <-chan os.Signal, changed <-chan struct{}, failed <-chan error,
 ) error {
+	look := time.NewTicker(idleEvery)
+	defer look.Stop()
+	rest := idle{allocated()}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-look.C:
+			rest.look()
 		case err := <-failed:
 			return err
 		case <-changed:
