@@ -212,7 +212,7 @@ func TestFeedbackVerb(t *testing.T) {
 		{"--session a", 2, ""},
 		{"--session a --approve --reject", 2, ""},
 		{"--session a --score 1.5", 2, ""},
-		{"--session a --correct " + filepath.Join(dir, "nowhere"), 2, ""},
+		{"--session a --correct " + filepath.Join(dir, "nowhere"), 1, ""},
 		{"--session a --approve --source robot", 1, ""},
 	} {
 		code, out, said := runIn(t, dir, nil, append([]string{"feedback", "--data-dir", dir}, strings.Fields(c.args)...)...)
