@@ -102,9 +102,9 @@ type Fleet interface {
 	// Moved says of each tenant how far its counters, and what open sessions told, have come, by
 	// whomever.
 	Moved(ctx context.Context) (map[string]session.Stand, error)
-	// Told lists open sessions with all feedback that they got, in the order in which they last got
+	// OpenFeedback lists open sessions with all feedback that they got, in the order in which they last got
 	// some, behind a place in it.
-	Told(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, said [][]feedback.Entry, last int64, err error)
+	OpenFeedback(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, said [][]feedback.Entry, last int64, err error)
 	// Settled says which sessions the counters know.
 	Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error)
 }

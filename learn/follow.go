@@ -85,7 +85,7 @@ func (f *follower) listen(ctx context.Context, name string, latest int64) error 
 		if from == latest {
 			return nil
 		}
-		rows, said, last, err := f.fleet.Told(ctx, name, from, toldBatch)
+		rows, said, last, err := f.fleet.OpenFeedback(ctx, name, from, toldBatch)
 		if err != nil {
 			return err
 		}

@@ -44,8 +44,8 @@ func (e elsewhere) Moved(ctx context.Context) (map[string]session.Stand, error) 
 	return e.redis.Moved(ctx)
 }
 
-func (e elsewhere) Told(ctx context.Context, tenant string, after int64, limit int) ([]session.Row, [][]feedback.Entry, int64, error) {
-	return e.redis.Told(ctx, tenant, after, limit)
+func (e elsewhere) OpenFeedback(ctx context.Context, tenant string, after int64, limit int) ([]session.Row, [][]feedback.Entry, int64, error) {
+	return e.redis.OpenFeedback(ctx, tenant, after, limit)
 }
 
 func (e elsewhere) Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error) {

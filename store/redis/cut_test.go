@@ -135,8 +135,8 @@ func views() []deed {
 		}),
 		read("feedback", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.Heard(ctx, ours, sid(1))) }),
 		read("unsettled", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Unsettled(ctx, 10)) }),
-		read("told", func(ctx context.Context, s *redis.Store) (any, error) {
-			rows, said, _, err := s.Told(ctx, ours, 0, 10)
+		read("feedback of open sessions", func(ctx context.Context, s *redis.Store) (any, error) {
+			rows, said, _, err := s.OpenFeedback(ctx, ours, 0, 10)
 			return []any{rows, said}, err
 		}),
 		read("settled", func(ctx context.Context, s *redis.Store) (any, error) {

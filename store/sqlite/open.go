@@ -57,7 +57,7 @@ type Store struct {
 	tenants tenantNames
 	newest  generation // of echoes
 	packer  packer
-	heard   *heard // nil: every session may be there
+	bloom   *bloom // nil: every session may be there
 }
 
 // Open opens the store at o.Path, makes it when there is none, and brings an older schema up to
@@ -179,7 +179,7 @@ func (s *Store) begin(c *conn) error {
 	}
 	var err error
 	if s.newest, err = newestGeneration(c); err == nil && s.opt.Exclusive {
-		s.heard, err = loadHeard(c)
+		s.bloom, err = loadBloom(c)
 	}
 	return err
 }

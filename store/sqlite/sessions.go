@@ -33,7 +33,7 @@ func toRow(tenant string, row []driver.Value) session.Row {
 
 // Session finds one session's row.
 func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
-	if !s.heard.may(id) {
+	if !s.bloom.may(id) {
 		return session.Row{}, false, ctx.Err()
 	}
 	rows, err := readOf(ctx, s, tenant, func(c *conn, n int64) (rows []session.Row, err error) {
@@ -144,7 +144,7 @@ func (t *tx) put(r session.Row) error {
 	if data == nil {
 		data = []byte{} // NULL is a session without a row
 	}
-	t.s.heard.add(r.ID)
+	t.s.bloom.add(r.ID)
 	k := sessionKey{tenant, r.ID}
 	started, seen := micros(r.Started), micros(r.Seen)
 	state, standIn := flags(&r)

@@ -8,26 +8,26 @@ import (
 	"precept/session"
 )
 
-// heard remembers which sessions may be in the file, so that the first request of a new one need
+// bloom remembers which sessions may be in the file, so that the first request of a new one need
 // not ask. It is a Bloom filter: it may say yes for one that is not there, never no for one that
 // is.
-type heard struct {
-	bits [heardBits / 64]atomic.Uint64
+type bloom struct {
+	bits [bloomBits / 64]atomic.Uint64
 }
 
 const (
-	heardBits = 1 << 22 // 512 KiB; of 400,000 sessions it takes one in fifty for known
-	heardMost = 400_000 // a file with more of them at its opening is asked each time
+	bloomBits = 1 << 22 // 512 KiB; of 400,000 sessions it takes one in fifty for known
+	bloomMost = 400_000 // a file with more of them at its opening is asked each time
 )
 
 // places are four bits out of an id, which is a hash.
 func places(id session.ID) [4]uint32 {
-	const mask = heardBits - 1
+	const mask = bloomBits - 1
 	a, b := binary.LittleEndian.Uint64(id[:8]), binary.LittleEndian.Uint64(id[8:])
 	return [4]uint32{uint32(a & mask), uint32(a >> 32 & mask), uint32(b & mask), uint32(b >> 32 & mask)}
 }
 
-func (h *heard) add(id session.ID) {
+func (h *bloom) add(id session.ID) {
 	if h == nil {
 		return
 	}
@@ -37,7 +37,7 @@ func (h *heard) add(id session.ID) {
 }
 
 // may says whether the session may be in the file.
-func (h *heard) may(id session.ID) bool {
+func (h *bloom) may(id session.ID) bool {
 	if h == nil {
 		return true
 	}
@@ -49,13 +49,13 @@ func (h *heard) may(id session.ID) bool {
 	return true
 }
 
-// loadHeard reads the ids of a file that nobody else writes, nil of one with too many.
-func loadHeard(c *conn) (*heard, error) {
+// loadBloom reads the ids of a file that nobody else writes, nil of one with too many.
+func loadBloom(c *conn) (*bloom, error) {
 	n, err := c.number("SELECT n FROM totals WHERE name = '" + totalSessions + "'")
-	if err != nil || n > heardMost {
+	if err != nil || n > bloomMost {
 		return nil, err
 	}
-	h := &heard{}
+	h := &bloom{}
 	err = c.query("SELECT id FROM sessions", func(row []driver.Value) error {
 		h.add(toID(blob(row[0])))
 		return nil

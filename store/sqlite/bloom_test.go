@@ -8,14 +8,14 @@ import (
 	"precept/session"
 )
 
-func TestHeard(t *testing.T) {
+func TestBloom(t *testing.T) {
 	t.Parallel()
-	var none *heard
+	var none *bloom
 	none.add(testID(1))
 	if !none.may(testID(1)) {
 		t.Error("without a memory everything may be there")
 	}
-	h := &heard{}
+	h := &bloom{}
 	const known, unknown = 2000, 2000
 	for n := range known {
 		h.add(session.KeyOf("t", session.SpaceName, string(rune(n))))
@@ -44,8 +44,8 @@ func TestHeardComesFromTheFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.heard.may(one) != (round == 1) || s.heard.may(two) {
-			t.Errorf("round %d: 1 %v, 2 %v", round, s.heard.may(one), s.heard.may(two))
+		if s.bloom.may(one) != (round == 1) || s.bloom.may(two) {
+			t.Errorf("round %d: 1 %v, 2 %v", round, s.bloom.may(one), s.bloom.may(two))
 		}
 		if _, found, err := s.Session(t.Context(), "t", one); err != nil || found != (round == 1) {
 			t.Errorf("round %d: found %v %v", round, found, err)

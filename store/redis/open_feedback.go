@@ -11,27 +11,27 @@ import (
 	"precept/session"
 )
 
-// Told lists open sessions of a tenant that got feedback, the one that got some longest ago first,
+// OpenFeedback lists open sessions of a tenant that got feedback, the one that got some longest ago first,
 // at most limit of them, beginning behind a place in that order: 0, or the place that the previous
 // call returned. Beside each session stands all that was said of it.
-func (s *Store) Told(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, said [][]feedback.Entry, last int64, err error) {
-	err = s.do(ctx, "told", func(c goredis.UniversalClient) error {
+func (s *Store) OpenFeedback(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, said [][]feedback.Entry, last int64, err error) {
+	err = s.do(ctx, "feedback of open sessions", func(c goredis.UniversalClient) error {
 		key := s.base(tenant) + "told"
 		last = after
 		pipe := c.Pipeline()
 		latest := pipe.HGet(ctx, s.base(tenant)+"t", "told")
-		page := pipe.ZRangeByScoreWithScores(ctx, key, toldBehind(after, limit))
+		page := pipe.ZRangeByScoreWithScores(ctx, key, openBehind(after, limit))
 		if err := each(ctx, pipe); err != nil {
 			return err
 		}
 		list := page.Val()
 		if integer(latest.Val()) < after { // the server has lost data, and counts from further down
 			last = 0
-			if list, err = c.ZRangeByScoreWithScores(ctx, key, toldBehind(0, limit)).Result(); err != nil {
+			if list, err = c.ZRangeByScoreWithScores(ctx, key, openBehind(0, limit)).Result(); err != nil {
 				return err
 			}
 		}
-		rows, said, err = s.told(ctx, c, tenant, list)
+		rows, said, err = s.openFeedback(ctx, c, tenant, list)
 		switch {
 		case err != nil:
 		case len(list) < limit: // what lies between is gone again
@@ -44,14 +44,14 @@ func (s *Store) Told(ctx context.Context, tenant string, after int64, limit int)
 	return rows, said, last, err
 }
 
-func toldBehind(after int64, limit int) *goredis.ZRangeBy {
+func openBehind(after int64, limit int) *goredis.ZRangeBy {
 	return &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(after, 10), Max: "+inf", Count: int64(limit)}
 }
 
-// told reads what the listed sessions are, and what was said of them. Left out are those that have
+// openFeedback reads what the listed sessions are, and what was said of them. Left out are those that have
 // no row, and those whose feedback cannot be read: their closing tells of it, and the others must
 // not wait for it.
-func (s *Store) told(ctx context.Context, c goredis.UniversalClient, tenant string, list []goredis.Z) (rows []session.Row, said [][]feedback.Entry, err error) {
+func (s *Store) openFeedback(ctx context.Context, c goredis.UniversalClient, tenant string, list []goredis.Z) (rows []session.Row, said [][]feedback.Entry, err error) {
 	ids := make([]session.ID, len(list))
 	heads := make([]*goredis.SliceCmd, len(list))
 	values := make([]*goredis.StringSliceCmd, len(list))

@@ -20,10 +20,10 @@ func say(t *testing.T, s *redis.Store, n int, name string, score float64) {
 	}
 }
 
-// told reads a page as "session: feedback ..." lines, and the place behind it.
-func told(t *testing.T, s *redis.Store, after int64, limit int) (string, int64) {
+// openFeedback reads a page as "session: feedback ..." lines, and the place behind it.
+func openFeedback(t *testing.T, s *redis.Store, after int64, limit int) (string, int64) {
 	t.Helper()
-	rows, said, last, err := s.Told(t.Context(), "default", after, limit)
+	rows, said, last, err := s.OpenFeedback(t.Context(), "default", after, limit)
 	if err != nil || len(rows) != len(said) {
 		t.Fatal(len(rows), len(said), err)
 	}
@@ -45,7 +45,7 @@ func told(t *testing.T, s *redis.Store, after int64, limit int) (string, int64) 
 
 // What open sessions are told of can be read in the order of arrival, from where one was; what
 // closes or is forgotten leaves.
-func TestTold(t *testing.T) {
+func TestOpenFeedback(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	for n := range 4 {
@@ -55,7 +55,7 @@ func TestTold(t *testing.T) {
 	}
 	check := func(what string, after int64, limit int, want string) int64 {
 		t.Helper()
-		have, last := told(t, s, after, limit)
+		have, last := openFeedback(t, s, after, limit)
 		if have != want {
 			t.Errorf("%s: have %q, want %q", what, have, want)
 		}
