@@ -102,8 +102,8 @@ type Fleet interface {
 	// Moved says of each tenant how far its counters, and what open sessions told, have come, by
 	// whomever.
 	Moved(ctx context.Context) (map[string]session.Stand, error)
-	// OpenFeedback lists open sessions with all feedback that they got, in the order in which they last got
-	// some, behind a place in it.
+	// OpenFeedback lists open sessions with all feedback that they got, in the order in which they
+	// last got some, behind a place in it.
 	OpenFeedback(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, said [][]feedback.Entry, last int64, err error)
 	// Settled says which sessions the counters know.
 	Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error)

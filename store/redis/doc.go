@@ -4,9 +4,9 @@
 //
 // Contract: the groups of methods that store/storetest declares, and holds this package to, like
 // store/sqlite. Beside them stands what only a fleet needs: Ping (can it be reached), Epoch (may
-// data have been lost), Moved, OpenFeedback and Settled (what others have counted and heard), Announce and
-// Erasures (what is forgotten), KeepOptOuts and OptOutOf, Leave and Take (a text for whoever serves
-// the next turn), Consult, and Bank (the lessons of a fleet).
+// data have been lost), Moved, OpenFeedback and Settled (what others have counted and heard),
+// Announce and Erasures (what is forgotten), KeepOptOuts and OptOutOf, Leave and Take (a text for
+// whoever serves the next turn), Consult, and Bank (the lessons of a fleet).
 //
 // All that belongs to a tenant lies in one slot, <prefix>:{<tag>}:..., so that each script is
 // atomic there; what belongs to nobody lies in <prefix>:{precept}:.... A call that touches several

@@ -11,9 +11,9 @@ import (
 	"precept/session"
 )
 
-// OpenFeedback lists open sessions of a tenant that got feedback, the one that got some longest ago first,
-// at most limit of them, beginning behind a place in that order: 0, or the place that the previous
-// call returned. Beside each session stands all that was said of it.
+// OpenFeedback lists open sessions of a tenant that got feedback, the one that got some longest ago
+// first, at most limit of them, beginning behind a place in that order: 0, or the place that the
+// previous call returned. Beside each session stands all that was said of it.
 func (s *Store) OpenFeedback(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, said [][]feedback.Entry, last int64, err error) {
 	err = s.do(ctx, "feedback of open sessions", func(c goredis.UniversalClient) error {
 		key := s.base(tenant) + "told"
@@ -48,9 +48,9 @@ func openBehind(after int64, limit int) *goredis.ZRangeBy {
 	return &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(after, 10), Max: "+inf", Count: int64(limit)}
 }
 
-// openFeedback reads what the listed sessions are, and what was said of them. Left out are those that have
-// no row, and those whose feedback cannot be read: their closing tells of it, and the others must
-// not wait for it.
+// openFeedback reads what the listed sessions are, and what was said of them. Left out are those
+// that have no row, and those whose feedback cannot be read: their closing tells of it, and the
+// others must not wait for it.
 func (s *Store) openFeedback(ctx context.Context, c goredis.UniversalClient, tenant string, list []goredis.Z) (rows []session.Row, said [][]feedback.Entry, err error) {
 	ids := make([]session.ID, len(list))
 	heads := make([]*goredis.SliceCmd, len(list))
