@@ -210,7 +210,7 @@ func someHealth(t *testing.T, now time.Time) Health {
 	if h.Config, err = configs.Settings(c); err != nil {
 		t.Fatal(err)
 	}
-	h.Account = Account{Books: store.Books{Admitted: 12, Stored: 8, Spooled: 1, Incomplete: 1, Dropped: map[string]int64{"full": 1, "opted_out": 1}}, Balanced: true}
+	h.Account = Account{Account: store.Account{Admitted: 12, Stored: 8, Spooled: 1, Incomplete: 1, Dropped: map[string]int64{"full": 1, "opted_out": 1}}, Balanced: true}
 	h.Store = Stored{Kind: "sqlite", Healthy: true, Counts: map[string]int64{"sessions": 4, "bytes": 1 << 20}}
 	h.Spool, h.Since = Spool{Dir: "d", Bytes: 1 << 20, Limit: 1 << 30, Lag: 0.4}, Since{Exchanges: 8, Dropped: map[string]int64{"full": 1}}
 	return h

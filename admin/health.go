@@ -28,7 +28,7 @@ type Health struct {
 
 // Account is what became of every exchange: Admitted = Stored + Spooled + Incomplete + Dropped.
 type Account struct {
-	store.Books
+	store.Account
 	Balanced  bool   `json:"balanced"`
 	Unsampled int64  `json:"unsampled"`       // stored, of closed sessions, and no sample tells of them
 	SetAside  int    `json:"set_aside"`       // sessions and exchanges at which a step panicked

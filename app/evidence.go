@@ -36,7 +36,7 @@ type Walker interface {
 // losses tells what became of what was stored.
 type losses interface {
 	Stats(ctx context.Context) (map[string]int64, error)
-	Aside(ctx context.Context, limit int) (list []session.Aside, total int, err error)
+	DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error)
 	Unsampled(ctx context.Context) (int64, error)
 }
 

@@ -87,12 +87,12 @@ func (v *vitals) draw() admin.Account {
 		a.Trouble = "the spool holds more than 256 MiB, which would have to be read; precept doctor does it"
 		return a
 	}
-	books, err := store.ReadBooks(v.spool, true)
+	books, err := store.ReadAccount(v.spool, true)
 	if err != nil {
 		a.Trouble = err.Error()
 		return a
 	}
-	a.Books = books
+	a.Account = books
 	sum := books.Stored + books.Spooled + books.Incomplete
 	for _, n := range books.Dropped {
 		sum += n
@@ -114,7 +114,7 @@ func (v *vitals) ask(ctx context.Context) {
 		v.account.Unsampled, err = open.Unsampled(ctx)
 	}
 	if err == nil {
-		_, v.account.SetAside, err = open.Aside(ctx, 1)
+		_, v.account.SetAside, err = open.DeadLetters(ctx, 1)
 	}
 	if err != nil {
 		v.stored.Trouble = err.Error()

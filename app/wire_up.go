@@ -164,7 +164,7 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend Backend)
 		return err
 	}
 	p.proxy, err = proxy.New(proxy.Options{
-		Bank: p.writer, Consulted: p.consulted(cfg, backend), Letters: shared[proxy.Letters](backend), Tracer: p.tracer,
+		Bank: p.writer, Consulted: p.consulted(cfg, backend), Pending: shared[proxy.PendingTexts](backend), Tracer: p.tracer,
 		Config: cfg, Store: p.store, Beliefs: p.learner.Beliefs, Book: p.book.Load, Now: p.Now,
 		Rand: p.Random,
 		Salt: keys.Salt, Secret: []byte(keys.Secret), Unsure: !known, Log: p.log,

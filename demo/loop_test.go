@@ -43,7 +43,7 @@ func TestInsist(t *testing.T) {
 }
 
 func TestNews(t *testing.T) {
-	var n News
+	var n Milestones
 	rows := someTable()
 	first := n.Of(1500, rows, Loops{Caught: 2, Calls: 3})
 	for i, want := range []string{

@@ -20,11 +20,11 @@ type Row struct {
 
 // Progress draws the fleet's progress: in place on a terminal, else a line now and then.
 type Progress struct {
-	Out      io.Writer
-	Terminal bool
-	Columns  int // of the terminal; 0: narrow
-	drawn    int
-	news     News
+	Out        io.Writer
+	Terminal   bool
+	Columns    int // of the terminal; 0: narrow
+	drawn      int
+	milestones Milestones
 }
 
 // Draw shows how far the fleet is.
@@ -33,7 +33,7 @@ func (p *Progress) Draw(done, total int, success int64, elapsed time.Duration, t
 	rate := float64(done) / max(elapsed.Seconds(), .001)
 	head := fmt.Sprintf("%s %d of %d sessions, %.0f a second, %.1f%% succeeded", bar(share, 20), done, total, rate,
 		100*float64(success)/float64(max(done, 1)))
-	news := p.news.Of(done, t, loops)
+	news := p.milestones.Of(done, t, loops)
 	if !p.Terminal {
 		_, _ = fmt.Fprintln(p.Out, strings.Join(append([]string{head}, foldAll(news, narrowTable-2)...), "\n  "))
 		return

@@ -143,7 +143,7 @@ func TestFollowingPanics(t *testing.T) {
 	same(t, "tried", p.met.Load(), 1)
 	same(t, "counted", b.Store.Tally.SetAside.Load(), 1)
 	b.Guard().Keep(b.ctx(), b.be)
-	marks, _, err := m.redis.Aside(t.Context(), 10)
+	marks, _, err := m.redis.DeadLetters(t.Context(), 10)
 	if err != nil || len(marks) != 1 || marks[0].ID != bad || marks[0].Step != "follow" {
 		t.Errorf("marks: %+v, %v", marks, err)
 	}

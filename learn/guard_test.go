@@ -60,11 +60,11 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func (r *rig) marks() []session.Aside {
+func (r *rig) marks() []session.DeadLetter {
 	r.t.Helper()
 	list, _, err := r.be.backend.(interface {
-		Aside(ctx context.Context, limit int) ([]session.Aside, int, error)
-	}).Aside(r.ctx(), 10)
+		DeadLetters(ctx context.Context, limit int) ([]session.DeadLetter, int, error)
+	}).DeadLetters(r.ctx(), 10)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ type explosive struct {
 	backend
 	what  string
 	id    session.ID
-	marks []session.Aside
+	marks []session.DeadLetter
 }
 
 func (e *explosive) at(what string, id session.ID) {
@@ -247,7 +247,7 @@ func (e *explosive) Applied(ctx context.Context, tenant string, id session.ID) (
 	return e.backend.Applied(ctx, tenant, id)
 }
 
-func (e *explosive) SetAside(ctx context.Context, list []session.Aside) error {
+func (e *explosive) SetAside(ctx context.Context, list []session.DeadLetter) error {
 	e.marks = append(e.marks, list...)
 	return e.backend.SetAside(ctx, list)
 }

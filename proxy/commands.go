@@ -164,7 +164,7 @@ func (p *Proxy) execute(o commandJob) {
 		p.opts.Metrics.writs.WithLabelValues(string(c.Verb), result).Inc()
 		answers = append(answers, answer)
 	}
-	if p.opts.Letters != nil {
+	if p.opts.Pending != nil {
 		p.send(o, answers)
 		return
 	}
@@ -183,7 +183,7 @@ func (p *Proxy) send(o commandJob, answers []string) {
 	text, err := json.Marshal(answers)
 	ctx, cancel := context.WithTimeout(context.Background(), writLimit)
 	defer cancel()
-	if err = errors.Join(err, p.opts.Letters.Leave(ctx, o.tenant, o.session, o.request, string(text))); err != nil {
+	if err = errors.Join(err, p.opts.Pending.Leave(ctx, o.tenant, o.session, o.request, string(text))); err != nil {
 		p.opts.Metrics.FailedOpen("writ")
 		p.logOf(o.request).Warn("the answers to an agent's commands could not be kept; the agent is not told", "error", err)
 	}

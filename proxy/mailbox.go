@@ -19,8 +19,8 @@ const (
 	lookAgain  = 8 * time.Millisecond  // how soon one that has not come is looked for again
 )
 
-// Letters keeps texts with a session for whichever replica takes its next turn.
-type Letters interface {
+// PendingTexts keeps texts with a session for whichever replica takes its next turn.
+type PendingTexts interface {
 	Leave(ctx context.Context, tenant string, id session.ID, name, text string) error
 	// Take gives what was left under a name, once.
 	Take(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error)
@@ -45,7 +45,7 @@ func deliver(rec *session.Record, answers []string) {
 // owe notes that the answers to a request's reply will come through the store, or that none will
 // after all.
 func (m mailbox) owe(request string, some bool) {
-	if m.p.opts.Letters == nil {
+	if m.p.opts.Pending == nil {
 		return
 	}
 	m.ses.Lock()
@@ -71,7 +71,7 @@ func (m mailbox) collect(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, writPause)
 	defer cancel()
 	busy.wait(ctx)
-	if m.p.opts.Letters == nil {
+	if m.p.opts.Pending == nil {
 		return
 	}
 	for _, request := range owed {
@@ -96,7 +96,7 @@ const lateMark = "-"
 func (m mailbox) letter(ctx context.Context, request string) (text, late string) {
 	name, again := strings.CutPrefix(request, lateMark)
 	for {
-		text, ok, err := m.p.opts.Letters.Take(ctx, m.tenant, m.ses.ID, name)
+		text, ok, err := m.p.opts.Pending.Take(ctx, m.tenant, m.ses.ID, name)
 		switch {
 		case ok:
 			return text, ""

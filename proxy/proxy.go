@@ -36,9 +36,9 @@ type Options struct {
 	Metrics *Metrics
 	Tracer  *trace.Tracer // nil: no traces
 
-	Bank      Bank       // the lessons that agents write for themselves; nil: /v1/lessons is the upstream's
-	Consulted *Consulted // how often each was met
-	Letters   Letters    // what waits for the next turn of a session, at whichever replica; nil: there is one
+	Bank      Bank         // the lessons that agents write for themselves; nil: /v1/lessons is the upstream's
+	Consulted *Consulted   // how often each was met
+	Pending   PendingTexts // what waits for the next turn of a session, at whichever replica; nil: there is one
 }
 
 // Proxy is the data listener's handler.

@@ -111,9 +111,9 @@ type Settlement struct {
 	Heard  int64
 }
 
-// Aside is the mark of a session, or of one exchange of it, at which a step of ours panicked. A
-// session that is set aside is neither due nor unsettled until it is readmitted.
-type Aside struct {
+// DeadLetter is the mark of a session, or of one exchange of it, at which a step of ours panicked.
+// A session that is set aside is neither due nor unsettled until it is readmitted.
+type DeadLetter struct {
 	Tenant   string    `json:"-"`
 	ID       ID        `json:"-"`
 	Exchange string    `json:"exchange,omitempty"` // "": the session

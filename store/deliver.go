@@ -33,10 +33,10 @@ type delivery struct {
 
 	handing sync.Mutex
 
-	tail        parcel // taken up, and not delivered
-	books, safe ledger
-	marks       []mark
-	epoch       string
+	tail            batch // taken up, and not delivered
+	delivered, safe progress
+	marks           []mark
+	epoch           string
 
 	err       error     // of the last attempt
 	retryAt   time.Time // after a failed one
@@ -177,9 +177,9 @@ func (d *delivery) catchUp(ctx context.Context, now time.Time) (done bool, err e
 			return false, nil
 		}
 		d.state.held.Add(-d.tail.held) // it is read back with the rest
-		d.tail = parcel{}
+		d.tail = batch{}
 		r := reader{from: d.rec.spool.Reader(), most: most, guard: d.guard}
-		p, err := r.next(d.books.At, from)
+		p, err := r.next(d.delivered.At, from)
 		if err != nil {
 			return false, err
 		}
@@ -196,7 +196,7 @@ func (d *delivery) catchUp(ctx context.Context, now time.Time) (done bool, err e
 func (d *delivery) backlog() (from spool.Place, lagging bool) {
 	d.rec.mu.Lock()
 	defer d.rec.mu.Unlock()
-	if d.rec.lagging && !d.books.At.Before(d.rec.from) {
+	if d.rec.lagging && !d.delivered.At.Before(d.rec.from) {
 		d.rec.lagging = false
 		d.state.lagging.Store(false)
 		d.state.blind.Store(false)
@@ -218,7 +218,7 @@ func (d *delivery) makeRoom(err error) {
 		defer d.rec.mu.Unlock()
 		if !d.rec.lagging {
 			d.tail.merge(&d.rec.ready)
-			d.rec.ready, d.tail = d.tail, parcel{}
+			d.rec.ready, d.tail = d.tail, batch{}
 			d.rec.leave()
 		}
 	}
@@ -239,7 +239,7 @@ func (d *delivery) watchEpoch(ctx context.Context, now time.Time) error {
 	if d.epoch != "" && epoch != d.epoch {
 		d.rec.mu.Lock()
 		d.state.held.Add(-d.tail.held - d.rec.ready.held)
-		d.books, d.marks, d.synced, d.tail, d.rec.ready = d.safe.clone(), nil, spool.Place{}, parcel{}, parcel{}
+		d.delivered, d.marks, d.synced, d.tail, d.rec.ready = d.safe.clone(), nil, spool.Place{}, batch{}, batch{}
 		d.rec.from, _ = d.rec.spool.End()
 		d.rec.lagging, d.rec.fromFlush = true, d.rec.flushes
 		d.state.lagging.Store(true)
@@ -258,7 +258,7 @@ func (d *delivery) lag() {
 	n := int64(len(d.rec.next.exchanges) + d.rec.passing)
 	if d.rec.spool != nil && d.rec.lagging {
 		_, seq := d.rec.spool.End()
-		n += max(seq-d.books.Admitted-int64(len(d.books.Open)), 0)
+		n += max(seq-d.delivered.Admitted-int64(len(d.delivered.Open)), 0)
 	} else {
 		n += int64(len(d.rec.ready.exchanges) + len(d.tail.exchanges))
 	}

@@ -30,12 +30,12 @@ type recorder struct {
 	openSpare []*Begun // and the list of turns that began
 	open      []*Begun // turns that were under way at the last flush
 	fresh     []*Begun // those whose beginning is in next
-	next      parcel   // admitted, and not in the spool yet
+	next      batch    // admitted, and not in the spool yet
 	flushes   int64
 	putErr    error       // of the last attempt to put it down
 	putAt     time.Time   // after a failed one
-	ready     parcel      // put down, and not taken up by the delivery; empty while lagging
-	lagging   bool        // between books.At and from, it is in the spool alone
+	ready     batch       // put down, and not taken up by the delivery; empty while lagging
+	lagging   bool        // between delivered.At and from, it is in the spool alone
 	from      spool.Place // where ready begins, while lagging
 	fromFlush int64       // the flush that put down what stands before from
 	scrub     bool        // what stands in the spool shall not stay there for longer than it must
@@ -188,14 +188,14 @@ func (r *recorder) put() error {
 // as it comes, and the spool has it anyway.
 func (r *recorder) leave() {
 	r.state.held.Add(-r.ready.held)
-	r.lagging, r.from, r.fromFlush, r.ready = true, r.ready.end, r.ready.flush, parcel{}
+	r.lagging, r.from, r.fromFlush, r.ready = true, r.ready.end, r.ready.flush, batch{}
 	r.state.lagging.Store(true)
 }
 
-// appender is how a parcel is appended to the spool.
+// appender is how a batch is appended to the spool.
 type appender func(n int64, fill func(b []byte) []byte) (end spool.Place, err error)
 
-// putSpool writes the next parcel into the spool.
+// putSpool writes the next batch into the spool.
 func (r *recorder) putSpool(put appender) error {
 	p := &r.next
 	end, err := put(p.admitted, p.append)

@@ -51,11 +51,11 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func (r *rig) marks() []session.Aside {
+func (r *rig) marks() []session.DeadLetter {
 	r.t.Helper()
 	list, _, err := r.be.backend.(interface {
-		Aside(ctx context.Context, limit int) ([]session.Aside, int, error)
-	}).Aside(r.ctx(), 10)
+		DeadLetters(ctx context.Context, limit int) ([]session.DeadLetter, int, error)
+	}).DeadLetters(r.ctx(), 10)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestReadingBackPanics(t *testing.T) {
 	r.record()
 	same(t, "stored", r.exchanges(sessionOf("s")), 4)
 	same(t, "met", p.met.Load(), 1)
-	books, err := ReadBooks(r.opts.SpoolDir, true)
+	books, err := ReadAccount(r.opts.SpoolDir, true)
 	if err != nil {
 		t.Fatal(err)
 	}

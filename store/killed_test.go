@@ -37,7 +37,7 @@ func copied(t *testing.T, dir string) string {
 }
 
 // Whenever the program is killed, between any two steps of the recorder, of the delivery and of the
-// backend: what is in the books then is in the store once after the next start, and the books
+// backend: what is in the account then is in the store once after the next start, and the books
 // balance before and after.
 func TestKilledAtEachStep(t *testing.T) {
 	t.Parallel()
@@ -73,7 +73,7 @@ func TestKilledAtEachStep(t *testing.T) {
 	t.Logf("%d crashes", len(left))
 	last := int64(0)
 	for i, dir := range left {
-		was, err := ReadBooks(filepath.Join(dir, "spool"), false)
+		was, err := ReadAccount(filepath.Join(dir, "spool"), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestKilledAtEachStep(t *testing.T) {
 		last = was.Admitted
 		next := openRig(t, dir, r.clk, nil)
 		next.record()
-		have, err := ReadBooks(filepath.Join(dir, "spool"), true)
+		have, err := ReadAccount(filepath.Join(dir, "spool"), true)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,7 +40,7 @@ func TestASlowBackendDoesNotHoldUpTheSpool(t *testing.T) {
 			r.offer(name, 1)
 			eventually(t, "spooled while the backend hangs", func() bool { return len(r.spooled(name)) > 0 })
 		}
-		same(t, "in the books", r.account(true), "4 = 0 + 4 + 0")
+		same(t, "in the account", r.account(true), "4 = 0 + 4 + 0")
 		close(hang)
 		stop()
 		if err := <-ended; err != nil {

@@ -46,21 +46,21 @@ func (d *delivery) pass(ctx context.Context) error {
 		d.rec.putErr = nil
 	}
 	// Who went back to an earlier place would find turns there that began, and no end of them.
-	d.safe, d.marks, d.synced = d.books.clone(), nil, d.books.At
+	d.safe, d.marks, d.synced = d.delivered.clone(), nil, d.delivered.At
 	d.rec.spool.Skip(p.admitted)
 	d.cursorAt = time.Time{}
 	return nil
 }
 
 // unput takes what waits to be put into the spool.
-func (d *delivery) unput() (p parcel, ok bool) {
+func (d *delivery) unput() (p batch, ok bool) {
 	d.rec.mu.Lock()
 	defer d.rec.mu.Unlock()
 	if d.rec.lagging || !d.tail.empty() || !d.rec.ready.empty() || d.rec.next.empty() {
 		return p, false
 	}
-	p, d.rec.next = d.rec.next, parcel{}
-	p.end = d.books.At
+	p, d.rec.next = d.rec.next, batch{}
+	p.end = d.delivered.At
 	d.rec.passing = max(len(p.exchanges), 1)
 	return p, true
 }

@@ -55,7 +55,7 @@ func inRedis(t *testing.T, server *storetest.Redis, spool string) func(o *Option
 }
 
 // A full disk stops nothing where the backend is elsewhere: what the spool has no room for goes
-// there directly, and is in the books. When both are gone, what comes waits in memory, within its
+// there directly, and is in the account. When both are gone, what comes waits in memory, within its
 // bound. When there is room again, the spool goes on.
 func TestPassingAFullDisk(t *testing.T) {
 	t.Parallel()
@@ -83,7 +83,7 @@ func TestPassingAFullDisk(t *testing.T) {
 		if err := r.keepCursor(r.clk.now()); err != nil {
 			t.Fatal(err)
 		}
-		b, err := ReadBooks(spool, running)
+		b, err := ReadAccount(spool, running)
 		want := fmt.Sprintf("%d = %d + 0 + 0, %d", offered, offered-refused, refused)
 		have := fmt.Sprintf("%d = %d + %d + %d, %d", b.Admitted, b.Stored, b.Spooled, b.Incomplete, b.Dropped[droppedFull])
 		if err != nil || have != want {

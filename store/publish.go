@@ -95,14 +95,14 @@ func (b *publisher) PublishOptOut(ses *Session, waited time.Duration) {
 	if !b.Shared() || b.state.down.Load() || b.overdue.Load() > mostOverdue {
 		return
 	}
-	batch := session.Batch{}
+	w := session.Batch{}
 	if row, ok := b.out.row(b.out.newRedactor(), ses); ok {
-		batch.Rows = []session.Row{row}
+		w.Rows = []session.Row{row}
 	}
 	b.soon(ses.Name, waited, func(ctx context.Context) error {
-		if len(batch.Rows) == 0 {
+		if len(w.Rows) == 0 {
 			return b.out.announceOptOuts(ctx)
 		}
-		return b.be.Write(ctx, batch)
+		return b.be.Write(ctx, w)
 	})
 }

@@ -42,7 +42,7 @@ func (r *recorder) admitSome() (more bool) {
 	return more
 }
 
-// admit redacts a turn's exchange and puts it into the next parcel. Nothing unredacted leaves this
+// admit redacts a turn's exchange and puts it into the next batch. Nothing unredacted leaves this
 // function.
 func (r *recorder) admit(t Turn) {
 	gone := func(reason string) {

@@ -30,7 +30,7 @@ const (
 
 // admittedBy is how many exchanges a record admits: their number is the spool's sequence number.
 func admittedBy(kind byte, payload []byte) int64 {
-	var p parcel
+	var p batch
 	if p.count(spool.Record{Kind: kind, Payload: payload}) != nil {
 		return 0 // whoever reads it back sets it aside
 	}

@@ -11,25 +11,25 @@ const (
 	startBytes  = 1 << 17 // the same while a start waits for it
 )
 
-// reader reads parcels back from a spool.
+// reader reads batches back from a spool.
 type reader struct {
 	from    spool.Reader
 	account bool // draw up the account only
-	most    int  // bytes of a parcel
+	most    int  // bytes of a batch
 
 	guard *guard.Guard // nil: none
 }
 
-// next reads the next parcel from a place on, up to the place until. It never crosses the beginning
-// of a segment or of a run, so that the books can be drawn up there, and it ends behind something
+// next reads the next batch from a place on, up to the place until. It never crosses the beginning
+// of a segment or of a run, so that the account can be drawn up there, and it ends behind something
 // that was written at once, where that can be seen.
-func (r *reader) next(from, until spool.Place) (p parcel, err error) {
+func (r *reader) next(from, until spool.Place) (p batch, err error) {
 	size := 0
 	p.end, err = r.from.Next(from, until, func(rec spool.Record) (spool.Step, error) {
 		var err error
 		switch {
 		case rec.Kind == recordRun && !p.empty():
-			return spool.Later, nil // it begins the next parcel
+			return spool.Later, nil // it begins the next batch
 		case rec.Kind == recordRun:
 			p.crashed = true
 		case r.account:

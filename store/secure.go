@@ -17,10 +17,10 @@ const (
 // lose what it acknowledged in its last seconds.
 const safeAge = 15 * time.Second
 
-// mark is a ledger that the backend had synced at a time.
+// mark is a progress that the backend had synced at a time.
 type mark struct {
-	at     time.Time
-	ledger ledger
+	at       time.Time
+	progress progress
 }
 
 // secure finds out what of the delivered is safe, from time to time. When the disk is full it does
@@ -34,15 +34,15 @@ func (d *delivery) secure(ctx context.Context, now time.Time) error {
 	if d.Shared() {
 		age = safeAge
 	}
-	if d.books.At != d.synced {
+	if d.delivered.At != d.synced {
 		if err := d.be.Sync(ctx); err != nil {
 			return &stepError{"sync", err}
 		}
-		d.synced = d.books.At
-		d.marks = append(d.marks, mark{now, d.books.clone()})
+		d.synced = d.delivered.At
+		d.marks = append(d.marks, mark{now, d.delivered.clone()})
 	}
 	for len(d.marks) > 0 && now.Sub(d.marks[0].at) >= age {
-		d.safe, d.marks = d.marks[0].ledger, d.marks[1:]
+		d.safe, d.marks = d.marks[0].progress, d.marks[1:]
 	}
 	return nil
 }
@@ -56,11 +56,11 @@ func (d *delivery) tidySpool(due bool) bool {
 		return false
 	}
 	end, _ := d.rec.spool.End()
-	drained := !d.rec.lagging && d.rec.ready.empty() && d.tail.empty() && d.books.At == end
+	drained := !d.rec.lagging && d.rec.ready.empty() && d.tail.empty() && d.delivered.At == end
 	switch {
 	case drained && (d.rec.scrub || d.rec.full || d.rec.spool.Grown()):
 		if at, err := d.rec.spool.Leave(); err == nil {
-			d.books.At, d.rec.scrub = at, false
+			d.delivered.At, d.rec.scrub = at, false
 		}
 	case d.rec.scrub:
 		d.rec.spool.Rotate() // of what comes now, nothing stands beside it
@@ -99,7 +99,7 @@ func (d *delivery) keepCursor(now time.Time) error {
 // checkpoint is that of this moment. The caller has mu.
 func (d *delivery) checkpoint() (c spool.Checkpoint, err error) {
 	c.Epoch = d.epoch
-	if c.Delivered, err = d.books.ack(); err == nil {
+	if c.Delivered, err = d.delivered.ack(); err == nil {
 		c.Safe, err = d.safe.ack()
 	}
 	return c, err
@@ -119,15 +119,15 @@ func (d *delivery) purge(ctx context.Context) error {
 		if err := d.handOver(ctx, &d.tail); err != nil {
 			return err
 		}
-		d.tail = parcel{}
+		d.tail = batch{}
 	}
 	if err := d.be.Sync(ctx); err != nil {
 		return err
 	}
 	d.rec.mu.Lock()
-	d.books.At, d.rec.scrub = at, false
-	d.books.Open = forgetStubs(d.books.Open, d.tombs.cover)
-	d.safe, d.marks = d.books.clone(), nil
+	d.delivered.At, d.rec.scrub = at, false
+	d.delivered.Open = forgetStubs(d.delivered.Open, d.tombs.cover)
+	d.safe, d.marks = d.delivered.clone(), nil
 	c, err := d.checkpoint()
 	d.rec.mu.Unlock()
 	if err == nil {
@@ -148,7 +148,7 @@ func (d *delivery) turnOver() (at spool.Place, err error) {
 		return at, errBacklog
 	}
 	d.tail.merge(&d.rec.ready)
-	d.rec.ready = parcel{}
+	d.rec.ready = batch{}
 	return d.rec.spool.Leave()
 }
 

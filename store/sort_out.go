@@ -11,13 +11,13 @@ import (
 func (r *recorder) sortOut() {
 	p := &r.next
 	before := len(p.rows) + len(p.echoes) + len(p.exchanges) + len(p.signals)
-	p.rows = sound(r, p.rows, func(one []session.Row) parcel { return parcel{rows: one} })
-	p.echoes = sound(r, p.echoes, func(one []session.Echo) parcel { return parcel{echoes: one} })
-	p.signals = sound(r, p.signals, func(one []signal) parcel { return parcel{signals: one} })
+	p.rows = sound(r, p.rows, func(one []session.Row) batch { return batch{rows: one} })
+	p.echoes = sound(r, p.echoes, func(one []session.Echo) batch { return batch{echoes: one} })
+	p.signals = sound(r, p.signals, func(one []signal) batch { return batch{signals: one} })
 	bad := map[string]bool{}
 	for i := range p.exchanges {
 		x := &p.exchanges[i]
-		if !r.guard.On("spool", refOf(x), x.ID, func() { (&parcel{exchanges: p.exchanges[i : i+1]}).append(nil) }) {
+		if !r.guard.On("spool", refOf(x), x.ID, func() { (&batch{exchanges: p.exchanges[i : i+1]}).append(nil) }) {
 			bad[x.ID] = true
 		}
 	}
@@ -31,7 +31,7 @@ func (r *recorder) sortOut() {
 }
 
 // giveUp drops some of the exchanges, booked, and says how many.
-func (p *parcel) giveUp(reason string, of func(*sample.Exchange) bool) (n int64) {
+func (p *batch) giveUp(reason string, of func(*sample.Exchange) bool) (n int64) {
 	kept, ended, begun := p.exchanges[:0:0], p.ended[:0:0], 0
 	for i := range p.exchanges {
 		x := &p.exchanges[i]
@@ -59,7 +59,7 @@ func (p *parcel) giveUp(reason string, of func(*sample.Exchange) bool) (n int64)
 }
 
 // sound are those of a list that can be put down without a panic.
-func sound[T any](r *recorder, list []T, of func(one []T) parcel) []T {
+func sound[T any](r *recorder, list []T, of func(one []T) batch) []T {
 	out := list[:0:0]
 	for i := range list {
 		if r.guard.Step("spool", func() { p := of(list[i : i+1]); p.append(nil) }) {

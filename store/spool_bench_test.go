@@ -9,8 +9,8 @@ import (
 )
 
 // flushed is what one flush has to put down: twenty turns of 2 KiB.
-func flushed(n int) parcel {
-	var p parcel
+func flushed(n int) batch {
+	var p batch
 	for i := range 20 {
 		x := exchange(us, fmt.Sprint("s", i), n, when)
 		x.Reply.Text = strings.Repeat("The shed is painted. ", 100)

@@ -153,8 +153,8 @@ func (s *Store) openSpool(ctx context.Context) error {
 	}
 	end, _ := log.End()
 	s.recorder.spool, s.inbox.stubs, s.delivery.epoch, s.recorder.from = log, true, c.Epoch, end
-	s.delivery.books, s.delivery.safe = ledgerOf(c.Delivered), ledgerOf(c.Safe)
-	s.recorder.next.crashed, s.recorder.lagging = true, s.delivery.books.At.Before(end)
+	s.delivery.delivered, s.delivery.safe = progressOf(c.Delivered), progressOf(c.Safe)
+	s.recorder.next.crashed, s.recorder.lagging = true, s.delivery.delivered.At.Before(end)
 	s.state.lagging.Store(s.recorder.lagging)
 	s.state.blind.Store(s.recorder.lagging)
 	s.delivery.handDown(ctx, s.opts.Now())

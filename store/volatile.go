@@ -128,7 +128,7 @@ func (Volatile) Retain(context.Context, time.Time) (int, error) { return 0, nil 
 func (Volatile) PurgeParked(context.Context, time.Time) (int, error) { return 0, nil }
 
 // SetAside keeps nothing, and there is nobody who could be told.
-func (Volatile) SetAside(context.Context, []session.Aside) error { return nil }
+func (Volatile) SetAside(context.Context, []session.DeadLetter) error { return nil }
 
 // Readmit has nothing to readmit.
 func (Volatile) Readmit(context.Context, int) (int, error) { return 0, nil }

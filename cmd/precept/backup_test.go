@@ -106,7 +106,7 @@ func TestBackupAndRestore(t *testing.T) {
 	say(p, "afterwards")
 	p.eventually("what comes after", func() bool { return strings.Count(read("export"), "\n") == 31 })
 	if d := doctor(t, dir); d.Dropped["damaged"] != 0 {
-		t.Errorf("%+v", d.Books)
+		t.Errorf("%+v", d.Account)
 	}
 	p.stops()
 }

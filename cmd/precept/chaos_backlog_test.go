@@ -68,7 +68,7 @@ func TestChaosBacklog(t *testing.T) {
 	d := doctor(t, dir)
 	looked := time.Since(from)
 	if d.Spooled+d.Dropped["full"] < int64(n) || d.Stored != 0 {
-		t.Fatalf("%+v", d.Books)
+		t.Fatalf("%+v", d.Account)
 	}
 	p, took := ready(dir)
 	from = time.Now()
@@ -82,6 +82,6 @@ func TestChaosBacklog(t *testing.T) {
 	t.Logf("%d exchanges: ready after %v (an empty directory: %v), drained %v later; the account took %v", n, took, first, time.Since(from), looked)
 	p.stops()
 	if after := doctor(t, dir); after.Stored != d.Spooled || after.Admitted != d.Admitted {
-		t.Errorf("before %+v, after %+v", d.Books, after.Books)
+		t.Errorf("before %+v, after %+v", d.Account, after.Account)
 	}
 }

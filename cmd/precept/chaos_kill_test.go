@@ -52,9 +52,9 @@ func TestChaosKill(t *testing.T) {
 		t.Errorf("stored twice: %v", list)
 	}
 	if n := int64(len(have)); n != d.Stored+d.Incomplete {
-		t.Errorf("%d exchanges are in the store; the books say %+v", n, d.Books)
+		t.Errorf("%d exchanges are in the store; the books say %+v", n, d.Account)
 	}
-	t.Logf("%d answered, %+v", len(sure), d.Books)
+	t.Logf("%d answered, %+v", len(sure), d.Account)
 }
 
 // R089: kill -9 in the middle of streams leaves a stub of each, and nothing that is half.
@@ -71,12 +71,12 @@ func TestChaosStubs(t *testing.T) {
 	p.kills()
 	all.Wait()
 	if d := doctor(t, dir); d.Incomplete != streams || d.Admitted != streams {
-		t.Errorf("after the kill: %+v", d.Books)
+		t.Errorf("after the kill: %+v", d.Account)
 	}
 	for range 2 { // a second start tells of nothing anew
 		p = begins(t, dir, model.URL)
 		if d := p.drained(dir); d.Incomplete != streams || d.Admitted != streams {
-			t.Errorf("after a start: %+v", d.Books)
+			t.Errorf("after a start: %+v", d.Account)
 		}
 		p.kills()
 	}
@@ -150,15 +150,15 @@ func TestChaosBitRot(t *testing.T) {
 	p.stops()
 	lost := d.Dropped["damaged"]
 	if d.Admitted != answered || lost == 0 || lost > answered*9/10 || d.Stored+d.Incomplete != answered-lost {
-		t.Errorf("%d answered, %+v", answered, d.Books)
+		t.Errorf("%d answered, %+v", answered, d.Account)
 	}
 	if have := inFile(t, dir); int64(len(have)) != d.Stored+d.Incomplete {
-		t.Errorf("%d in the store, %+v", len(have), d.Books)
+		t.Errorf("%d in the store, %+v", len(have), d.Account)
 	}
 	if aside, err := os.ReadDir(filepath.Join(dir, "spool", "quarantine")); err != nil || len(aside) == 0 {
 		t.Errorf("nothing is in quarantine: %v", err)
 	}
-	t.Logf("%d answered, %+v", answered, d.Books)
+	t.Logf("%d answered, %+v", answered, d.Account)
 }
 
 // refusing is an address where everybody is turned away.

@@ -36,13 +36,13 @@ func whole(t *testing.T, p *process, dir, url string, l *load) {
 	have := inRedis(t, url)
 	once(t, "through Redis", l.endedBefore(time.Now()), have)
 	if d.Admitted != int64(n) || d.Stored != int64(n) || len(have) != n || len(twice(have)) > 0 {
-		t.Errorf("%d answered, %d in the store, %v of them twice, %+v", n, len(have), twice(have), d.Books)
+		t.Errorf("%d answered, %d in the store, %v of them twice, %+v", n, len(have), twice(have), d.Account)
 	}
 	if p.loud() > 10 {
 		t.Errorf("%d lines:\n%s", p.loud(), p.log.String())
 	}
 	p.stops()
-	t.Logf("%d answered, %+v", n, d.Books)
+	t.Logf("%d answered, %+v", n, d.Account)
 }
 
 // R071: Redis is frozen.

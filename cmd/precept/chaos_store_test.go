@@ -64,7 +64,7 @@ func TestChaosLocked(t *testing.T) {
 	p.stops()
 	once(t, "locked", l.endedBefore(time.Now()), inFile(t, dir))
 	if d.Admitted < int64(n) || d.Stored != d.Admitted {
-		t.Errorf("%d answered, %+v", n, d.Books)
+		t.Errorf("%d answered, %+v", n, d.Account)
 	}
 	if p.loud() > 10 {
 		t.Errorf("%d lines:\n%s", p.loud(), p.log.String())
@@ -142,7 +142,7 @@ func TestChaosReadOnly(t *testing.T) {
 		t.Errorf("the log says:\n%s", p.log.String())
 	}
 	if d := doctor(t, dir); d.Stored != int64(n) || d.Admitted != int64(n) {
-		t.Errorf("%d answered before, %+v", n, d.Books)
+		t.Errorf("%d answered before, %+v", n, d.Account)
 	}
 	p.stops()
 	disk.ReadOnly(t, false)
@@ -150,7 +150,7 @@ func TestChaosReadOnly(t *testing.T) {
 	n += run(p).all()
 	p.stops()
 	if d := doctor(t, dir); d.Stored != int64(n) || d.Admitted != int64(n) {
-		t.Errorf("%d answered while it could be written, %+v", n, d.Books)
+		t.Errorf("%d answered while it could be written, %+v", n, d.Account)
 	}
 }
 
@@ -186,12 +186,12 @@ func TestChaosFullDisk(t *testing.T) {
 		dropped += n
 	}
 	if d.Stored+dropped != int64(n) {
-		t.Errorf("%d answered, %+v", n, d.Books)
+		t.Errorf("%d answered, %+v", n, d.Account)
 	}
 	if have := inFile(t, dir); int64(len(have)) != d.Stored || len(twice(have)) > 0 {
-		t.Errorf("%d in the store, %+v", len(have), d.Books)
+		t.Errorf("%d in the store, %+v", len(have), d.Account)
 	}
-	t.Logf("full until request %d of %d, %+v", full, n, d.Books)
+	t.Logf("full until request %d of %d, %+v", full, n, d.Account)
 }
 
 // A start on a full disk, with a store there and without one: precept serves from memory and says
@@ -228,7 +228,7 @@ func TestChaosStartsOnAFullDisk(t *testing.T) {
 	full(dir)
 	p = begins(t, dir, model.URL)
 	if d := p.drained(dir); d.Stored != int64(n) || d.Admitted != int64(n) {
-		t.Errorf("%d answered with a store, %+v", n, d.Books)
+		t.Errorf("%d answered with a store, %+v", n, d.Account)
 	}
 	p.stops()
 }
@@ -257,7 +257,7 @@ func TestChaosStop(t *testing.T) {
 	}
 	d := doctor(t, dir)
 	if d.Stored != streams || d.Admitted != streams {
-		t.Errorf("%+v", d.Books)
+		t.Errorf("%+v", d.Account)
 	}
 	for id, list := range inFile(t, dir) {
 		if len(list) != 1 || list[0].Outcome != "complete" || list[0].Reply.Text == "" {
@@ -280,7 +280,7 @@ func TestChaosStop(t *testing.T) {
 	have := inFile(t, dir)
 	once(t, "stopped", l.endedBefore(time.Now()), have)
 	if d := doctor(t, dir); d.Spooled != 0 || d.Stored != d.Admitted || int64(len(have)) != d.Stored {
-		t.Errorf("%d in the store, %+v", len(have), d.Books)
+		t.Errorf("%d in the store, %+v", len(have), d.Account)
 	}
 }
 
@@ -300,7 +300,7 @@ func TestChaosStopCuts(t *testing.T) {
 	d := doctor(t, dir)
 	have := inFile(t, dir)
 	if d.Admitted != 1 || d.Stored != 1 || len(have) != 1 {
-		t.Errorf("%d in the store, %+v", len(have), d.Books)
+		t.Errorf("%d in the store, %+v", len(have), d.Account)
 	}
 	for _, list := range have {
 		if list[0].Outcome == "complete" {

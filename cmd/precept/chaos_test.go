@@ -199,7 +199,7 @@ func (p *process) kills() time.Time {
 
 // ended is how many turns are in the books of a directory whose end is, too.
 func ended(dir string) int64 {
-	b, err := store.ReadBooks(filepath.Join(dir, "spool"), false)
+	b, err := store.ReadAccount(filepath.Join(dir, "spool"), false)
 	if err != nil {
 		return 0
 	}

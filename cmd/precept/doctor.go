@@ -19,7 +19,7 @@ import (
 // diagnosis is the answer of doctor --json: what became of every exchange over the data directory's
 // life. The identity is admitted = stored + spooled + incomplete + dropped.
 type diagnosis struct {
-	store.Books
+	store.Account
 	// Unsampled counts the exchanges that the store has, and of which no sample tells although
 	// their session was closed.
 	Unsampled int64            `json:"unsampled"`
@@ -70,7 +70,7 @@ func (d *diagnosis) losses(ctx context.Context, e app.Evidence) (err error) {
 	if d.Unsampled, err = e.Unsampled(ctx); err != nil {
 		return err
 	}
-	list, total, err := e.Aside(ctx, asideShown)
+	list, total, err := e.DeadLetters(ctx, asideShown)
 	d.SetAside.Total = total
 	for i := range list {
 		a := &list[i]
@@ -173,7 +173,7 @@ func (w *world) printDiagnosis(d diagnosis, columns int) error {
 func (w *world) balance(ctx context.Context, cfg *configs.Config) (diagnosis, error) {
 	d := diagnosis{}
 	var err error
-	if d.Books, err = store.ReadBooks(app.SpoolDir(cfg), app.IsLocked(cfg.DataDir)); err != nil {
+	if d.Account, err = store.ReadAccount(app.SpoolDir(cfg), app.IsLocked(cfg.DataDir)); err != nil {
 		return d, err
 	}
 	e, err := w.OpenStored(ctx, cfg)

@@ -133,13 +133,13 @@ func TestForgetInAFleet(t *testing.T) {
 	forget(late)
 	forget(late + "-again")
 	p := start(dirs[1])
-	p.eventually("the backlog to be drained", func() bool { b := doctor(t, dirs[1]).Books; return b.Spooled == 0 && b.Incomplete == 1 })
+	p.eventually("the backlog to be drained", func() bool { b := doctor(t, dirs[1]).Account; return b.Spooled == 0 && b.Incomplete == 1 })
 	p.eventually("it to be forgotten", func() bool { return len(found(late)) == 0 })
 	if len(where(dump(t, server), other)) == 0 {
 		t.Error("another session is gone, too")
 	}
 	if d := doctor(t, dirs[1]); d.Admitted != d.Stored+d.Spooled+d.Incomplete || d.Spooled != 0 {
-		t.Errorf("%+v", d.Books)
+		t.Errorf("%+v", d.Account)
 	}
 }
 

@@ -50,7 +50,7 @@ type Options struct {
 
 // Marks is where what is set aside is written down.
 type Marks interface {
-	SetAside(ctx context.Context, list []session.Aside) error
+	SetAside(ctx context.Context, list []session.DeadLetter) error
 	Readmit(ctx context.Context, most int) (int, error)
 }
 
@@ -61,7 +61,7 @@ type Guard struct {
 
 	mu      sync.Mutex
 	known   map[session.Ref]bool // sessions that are not tried any more in this run
-	waiting []session.Aside      // that are not written down yet
+	waiting []session.DeadLetter // that are not written down yet
 }
 
 // New makes a guard.
@@ -123,7 +123,7 @@ func (g *Guard) SetAside(step string, of session.Ref, exchange string, why any) 
 		g.known[of] = true
 	}
 	if len(g.waiting) < most {
-		g.waiting = append(g.waiting, session.Aside{
+		g.waiting = append(g.waiting, session.DeadLetter{
 			Tenant: of.Tenant, ID: of.ID, Exchange: exchange, Step: step, Why: text, At: g.o.Now(),
 		})
 	}
@@ -160,7 +160,7 @@ func (g *Guard) Keep(ctx context.Context, in Marks) {
 
 // keep returns the marks that are to be tried again. Where one of them can never be written, each
 // is written by itself, and the one to blame is told and let go of.
-func (g *Guard) keep(ctx context.Context, in Marks, list []session.Aside) (left []session.Aside) {
+func (g *Guard) keep(ctx context.Context, in Marks, list []session.DeadLetter) (left []session.DeadLetter) {
 	err := g.Err("set aside", func() error { return in.SetAside(ctx, list) })
 	if err == nil {
 		return nil

@@ -16,14 +16,14 @@ import (
 
 // book is where marks are written down; what it says of each decides whether that goes well.
 type book struct {
-	say      func(a session.Aside) error // nil: all is well
+	say      func(a session.DeadLetter) error // nil: all is well
 	written  []string
 	asked    int
 	readmits int
 	err      error // of Readmit
 }
 
-func (b *book) SetAside(_ context.Context, list []session.Aside) error {
+func (b *book) SetAside(_ context.Context, list []session.DeadLetter) error {
 	b.asked++
 	for _, a := range list {
 		if b.say != nil {
@@ -107,8 +107,8 @@ func TestWhatIsSetAside(t *testing.T) {
 			}
 		}
 	})
-	var list []session.Aside
-	keep := &book{say: func(a session.Aside) error { list = append(list, a); return nil }}
+	var list []session.DeadLetter
+	keep := &book{say: func(a session.DeadLetter) error { list = append(list, a); return nil }}
 	equal(t, "well", g.On("close", of("a"), "", func() {}), true)
 	equal(t, "an exchange", g.On("write", of("b"), "x1", func() { panic("p") }), false)
 	equal(t, "a session", g.On("close", of("c"), "", func() { panic("q") }), false)
@@ -120,7 +120,7 @@ func TestWhatIsSetAside(t *testing.T) {
 	equal(t, "counted", g.count.Load(), 3)
 	equal(t, "told", g.panicked, []string{"write: p", "close: q", "early: before"})
 	g.Keep(t.Context(), keep)
-	equal(t, "marks", list, []session.Aside{
+	equal(t, "marks", list, []session.DeadLetter{
 		{Tenant: "b", ID: session.ID{1}, Exchange: "x1", Step: "write", Why: "p", At: at()},
 		{Tenant: "c", ID: session.ID{1}, Step: "close", Why: "q", At: at()},
 		{Tenant: "d", ID: session.ID{1}, Step: "early", Why: "before", At: at()},
@@ -143,14 +143,14 @@ func TestWhyIsClean(t *testing.T) {
 	} {
 		g := newGuard(func(o *guard.Options) { o.Clean = c.clean })
 		g.SetAside("step", of("a"), "", strings.Repeat("x", 9000))
-		g.Keep(t.Context(), &book{say: func(a session.Aside) error {
+		g.Keep(t.Context(), &book{say: func(a session.DeadLetter) error {
 			equal(t, name, a.Why, c.want)
 			return nil
 		}})
 	}
 	g := newGuard(nil)
 	g.SetAside("read", of("a"), "", "it broke\ngoroutine 1 [running]:\n/home/of/somebody.go:7")
-	g.Keep(t.Context(), &book{say: func(a session.Aside) error {
+	g.Keep(t.Context(), &book{say: func(a session.DeadLetter) error {
 		equal(t, "without its stack", a.Why, "it broke")
 		return nil
 	}})
@@ -165,7 +165,7 @@ func TestOneBadMark(t *testing.T) {
 		"refused": func() error { return session.ErrInvalid },
 	} {
 		g := newGuard(nil)
-		keep := &book{say: func(a session.Aside) error {
+		keep := &book{say: func(a session.DeadLetter) error {
 			if a.Tenant == "b" {
 				return bad()
 			}
@@ -190,7 +190,7 @@ func TestMarksWait(t *testing.T) {
 	t.Parallel()
 	g := newGuard(nil)
 	keep := &book{}
-	keep.say = func(a session.Aside) error {
+	keep.say = func(a session.DeadLetter) error {
 		if a.Tenant == "a" && keep.asked == 1 {
 			g.SetAside("close", of("c"), "", "meanwhile")
 			return session.ErrUnavailable
@@ -217,7 +217,7 @@ func TestBounded(t *testing.T) {
 	equal(t, "counted", g.count.Load(), most+50)
 	equal(t, "the last that is left alone", g.IsAside(of(fmt.Sprint(most-1))), true)
 	equal(t, "one more", g.IsAside(of(fmt.Sprint(most))), false)
-	keep := &book{say: func(session.Aside) error { return session.ErrUnavailable }}
+	keep := &book{say: func(session.DeadLetter) error { return session.ErrUnavailable }}
 	g.Keep(t.Context(), keep)
 	for n := range 10 {
 		g.SetAside("close", of(fmt.Sprint("late", n)), "", "why")

@@ -105,7 +105,7 @@ func changes() []deed {
 			return err
 		}),
 		act("set aside", func(ctx context.Context, s *redis.Store) error {
-			return s.SetAside(ctx, []session.Aside{{Tenant: "other", ID: sid(2), Step: "close", Why: "panic", At: then(4)}})
+			return s.SetAside(ctx, []session.DeadLetter{{Tenant: "other", ID: sid(2), Step: "close", Why: "panic", At: then(4)}})
 		}),
 		act("jot", func(ctx context.Context, s *redis.Store) error {
 			return s.Jot(ctx, ours, map[session.ID][]byte{sid(1): []byte("m")}, map[string][]byte{"n": []byte("1")})
@@ -176,8 +176,8 @@ func views() []deed {
 			return ids(p.List, func(m session.StoredSample) string { return m.Sample.ID }), err
 		}),
 		read("aside", func(ctx context.Context, s *redis.Store) (any, error) {
-			list, _, err := s.Aside(ctx, 10)
-			return ids(list, func(a session.Aside) string { return a.Tenant + a.Step }), err
+			list, _, err := s.DeadLetters(ctx, 10)
+			return ids(list, func(a session.DeadLetter) string { return a.Tenant + a.Step }), err
 		}),
 		read("unsampled", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Unsampled(ctx)) }),
 		read("stats", func(ctx context.Context, s *redis.Store) (any, error) {

@@ -76,7 +76,7 @@ func live(t *testing.T, s *redis.Store, n int, now time.Time) {
 	must(s.Leave(ctx, "default", sid, "report", "text"))
 	must(s.Jot(ctx, "default", map[session.ID][]byte{sid: []byte("mark")}, nil))
 	must(s.KeepOptOuts(ctx, map[session.ID]session.OptOutMark{sid: {Turns: 1, Items: 2}}))
-	must(s.SetAside(ctx, []session.Aside{{Tenant: "default", ID: sid, At: now}, {Tenant: "default", ID: sid, Exchange: "x", At: now}}))
+	must(s.SetAside(ctx, []session.DeadLetter{{Tenant: "default", ID: sid, At: now}, {Tenant: "default", ID: sid, Exchange: "x", At: now}}))
 	_, err = s.Settle(ctx, []session.Settlement{{Tenant: "default", ID: sid, Deltas: []trial.Delta{{Key: trial.Key{Scope: "a@1", Field: "n"}, Value: 1}}}})
 	must(err)
 	// What comes late, of a session that is settled or was never there.

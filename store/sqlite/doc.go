@@ -11,7 +11,7 @@
 //	          own values
 //	samples   Exchanges, SampleSession, EachSample, EachSession (walks of bounded memory)
 //	lists     Newest, NewestSamples, by pages
-//	aside     SetAside, Readmit, Aside, Unsampled (what a step panicked at)
+//	aside     SetAside, Readmit, DeadLetters, Unsampled (what a step panicked at)
 //	jottings  Mark, Note, EachNote, Jot, Claim, Unclaim (the distiller's own)
 //	keeping   Forget, ForgetTenant, Retain, Stats, Sync, Close
 //

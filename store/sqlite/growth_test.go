@@ -72,7 +72,7 @@ func live(t *testing.T, s *sqlite.Store, n int, now time.Time) {
 	_, err := s.Join(ctx, "default", map[session.EchoKey]session.ID{echo: sid})
 	must(err)
 	must(s.Jot(ctx, "default", map[session.ID][]byte{sid: []byte("mark")}, nil))
-	must(s.SetAside(ctx, []session.Aside{{Tenant: "default", ID: sid, At: now}, {Tenant: "default", ID: sid, Exchange: "x", At: now}}))
+	must(s.SetAside(ctx, []session.DeadLetter{{Tenant: "default", ID: sid, At: now}, {Tenant: "default", ID: sid, Exchange: "x", At: now}}))
 	_, err = s.Settle(ctx, []session.Settlement{{Tenant: "default", ID: sid, Deltas: []trial.Delta{{Key: trial.Key{Scope: "a@1", Field: "n"}, Value: 1}}}})
 	must(err)
 	// What comes late, of a session that is settled.

@@ -37,7 +37,7 @@ func anyHistory(s Store) func(*rapid.T) {
 			"feedback": func(n, k int) { add(l, s, us, n, entry("f", k, 1), entry("g", 1, 0)) },
 			"settle":   func(n, _ int) { l.settle(n) },
 			"aside": func(n, _ int) {
-				must(l, s.SetAside(l.Context(), []session.Aside{{Tenant: us, ID: id(n), Step: "step", At: at(n)}}))
+				must(l, s.SetAside(l.Context(), []session.DeadLetter{{Tenant: us, ID: id(n), Step: "step", At: at(n)}}))
 			},
 			"readmit": func(_, k int) { got[int](l)(s.Readmit(l.Context(), k)) },
 			"forget":  func(n, _ int) { got[bool](l)(s.Forget(l.Context(), us, id(n))) },
@@ -92,7 +92,7 @@ func (l life) counted() {
 	for name, n := range have {
 		equal(l, name, st[name], n)
 	}
-	marks, _, err := l.s.Aside(l.Context(), 10)
+	marks, _, err := l.s.DeadLetters(l.Context(), 10)
 	must(l, err)
 	for _, m := range marks {
 		delete(open, m.ID)

@@ -69,11 +69,11 @@ type Listings interface {
 	NewestSamples(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.StoredSample], error)
 }
 
-// Asides is what a step panicked at, and what no sample knows.
-type Asides interface {
-	SetAside(ctx context.Context, list []session.Aside) error
+// DeadLetters is what a step panicked at, and what no sample knows.
+type DeadLetters interface {
+	SetAside(ctx context.Context, list []session.DeadLetter) error
 	Readmit(ctx context.Context, most int) (int, error)
-	Aside(ctx context.Context, limit int) (list []session.Aside, total int, err error)
+	DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error)
 	Unsampled(ctx context.Context) (int64, error)
 }
 
@@ -119,5 +119,5 @@ type Store interface {
 	Jottings
 	Metas
 	Keeping
-	Asides
+	DeadLetters
 }

@@ -10,9 +10,9 @@ import (
 	"precept/store/spool"
 )
 
-// parcel is what goes to the backend in one piece: what one flush put down, or a stretch of the
+// batch is what goes to the backend in one piece: what one flush put down, or a stretch of the
 // spool that was read back.
-type parcel struct {
+type batch struct {
 	crashed   bool // it begins a run of the program: whatever was under way before it never ended
 	rows      []session.Row
 	echoes    []session.Echo
@@ -23,7 +23,7 @@ type parcel struct {
 	voids     []void   // begun ones that are over and of which nothing is kept
 	dropped   map[string]int64
 	counted   int64       // exchanges of which only the account is drawn up
-	admitted  int64       // exchanges that entered the books here
+	admitted  int64       // exchanges that entered the account here
 	held      int64       // bytes in memory
 	end       spool.Place // behind it in the spool
 	flush     int64       // number of the flush that made it; 0: it was read back
@@ -46,13 +46,13 @@ type void struct {
 	Reason string `json:"reason"`
 }
 
-func (p *parcel) empty() bool {
+func (p *batch) empty() bool {
 	return !p.crashed && len(p.rows)+len(p.echoes)+len(p.exchanges)+len(p.signals)+len(p.begun)+len(p.ended)+len(p.voids)+len(p.dropped) == 0 &&
 		p.counted == 0
 }
 
 // drop counts exchanges that are given up before they were put down.
-func (p *parcel) drop(reason string, n int64) {
+func (p *batch) drop(reason string, n int64) {
 	if n <= 0 {
 		return
 	}
@@ -64,7 +64,7 @@ func (p *parcel) drop(reason string, n int64) {
 }
 
 // over books the end of a turn of which nothing is kept.
-func (p *parcel) over(b *Begun, reason string) {
+func (p *batch) over(b *Begun, reason string) {
 	if b != nil && b.put {
 		p.voids = append(p.voids, void{b.x.ID, reason})
 	} else {
@@ -72,11 +72,11 @@ func (p *parcel) over(b *Begun, reason string) {
 	}
 }
 
-// reset empties the parcel, for what comes next. Its room is used again, where it is not of an
+// reset empties the batch, for what comes next. Its room is used again, where it is not of an
 // outage: what is merged and handed over many times a second would be most of the garbage.
-func (p *parcel) reset() {
+func (p *batch) reset() {
 	if cap(p.exchanges) > 8*flushAt {
-		*p = parcel{}
+		*p = batch{}
 		return
 	}
 	clear(p.rows)
@@ -84,13 +84,13 @@ func (p *parcel) reset() {
 	clear(p.exchanges)
 	clear(p.signals)
 	clear(p.begun)
-	*p = parcel{rows: p.rows[:0], echoes: p.echoes[:0], exchanges: p.exchanges[:0], signals: p.signals[:0], begun: p.begun[:0], ended: p.ended[:0]}
+	*p = batch{rows: p.rows[:0], echoes: p.echoes[:0], exchanges: p.exchanges[:0], signals: p.signals[:0], begun: p.begun[:0], ended: p.ended[:0]}
 }
 
-// merge appends copies of what the next parcel holds. What it is appended to must not begin a run
+// merge appends copies of what the next batch holds. What it is appended to must not begin a run
 // in its middle.
-func (p *parcel) merge(q *parcel) {
-	p.crashed = p.crashed || q.crashed // a run's first parcel meets none before it
+func (p *batch) merge(q *batch) {
+	p.crashed = p.crashed || q.crashed // a run's first batch meets none before it
 	p.rows = append(p.rows, q.rows...)
 	p.echoes = append(p.echoes, q.echoes...)
 	p.exchanges = append(p.exchanges, q.exchanges...)
@@ -125,9 +125,9 @@ func newestRows(rows []session.Row) []session.Row {
 	return out
 }
 
-// append writes the parcel's records. What begins comes before what ends: a reader may stop between
+// append writes the batch's records. What begins comes before what ends: a reader may stop between
 // any two of them.
-func (p *parcel) append(b []byte) []byte {
+func (p *batch) append(b []byte) []byte {
 	size := 0
 	for i := range p.exchanges {
 		enc := p.exchanges[i].Seal()
@@ -171,7 +171,7 @@ func (p *parcel) append(b []byte) []byte {
 
 // add books one record that was read back. An error says that the record is not what its checksum
 // promises.
-func (p *parcel) add(rec spool.Record) error {
+func (p *batch) add(rec spool.Record) error {
 	payload := rec.Payload
 	switch rec.Kind {
 	case recordExchange:
@@ -210,7 +210,7 @@ func (p *parcel) add(rec spool.Record) error {
 }
 
 // count adds what a record says to the account, without keeping what it holds.
-func (p *parcel) count(rec spool.Record) error {
+func (p *batch) count(rec spool.Record) error {
 	payload := rec.Payload
 	switch rec.Kind {
 	case recordExchange:
@@ -248,7 +248,7 @@ func (p *parcel) count(rec spool.Record) error {
 }
 
 // entered books the end of a turn whose exchange is kept.
-func (p *parcel) entered(begun bool, id string) {
+func (p *batch) entered(begun bool, id string) {
 	if begun {
 		p.ended = append(p.ended, id)
 	} else {
@@ -257,7 +257,7 @@ func (p *parcel) entered(begun bool, id string) {
 }
 
 // setTotal notes how many were admitted in the spool's life when it had come this far.
-func (p *parcel) setTotal(total int64) { p.hasTotal, p.total, p.upTo = true, total, p.admitted }
+func (p *batch) setTotal(total int64) { p.hasTotal, p.total, p.upTo = true, total, p.admitted }
 
 // forgetStubs takes the content of stubs out where of says so; their account stays.
 func forgetStubs(list []stub, of func(tenant, id string, at time.Time) bool) []stub {

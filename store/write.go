@@ -9,11 +9,11 @@ import (
 	"precept/store/guard"
 )
 
-// handOver gives a parcel to the backend, and books it.
-func (d *delivery) handOver(ctx context.Context, p *parcel) error {
+// handOver gives a batch to the backend, and books it.
+func (d *delivery) handOver(ctx context.Context, p *batch) error {
 	var stubs []sample.Exchange
 	if p.crashed {
-		stubs = d.tombs.left(session.Batch{Exchanges: d.books.stubs()}).Exchanges
+		stubs = d.tombs.left(session.Batch{Exchanges: d.delivered.stubs()}).Exchanges
 		if len(stubs) > 0 {
 			err := d.guard.Err("write", func() error { return d.be.Write(ctx, session.Batch{Exchanges: stubs}) })
 			if guard.Poisoned(err) {
@@ -37,14 +37,14 @@ func (d *delivery) handOver(ctx context.Context, p *parcel) error {
 		return err
 	}
 	d.tally.Incomplete.Add(int64(len(stubs)))
-	d.books.advance(p)
+	d.delivered.advance(p)
 	d.account(p)
 	return nil
 }
 
-// write puts a parcel down in the backend: the sessions and what was said in them, then what the
+// write puts a batch down in the backend: the sessions and what was said in them, then what the
 // traffic said of them, then what waited for it.
-func (d *delivery) write(ctx context.Context, p *parcel) error {
+func (d *delivery) write(ctx context.Context, p *batch) error {
 	w := d.tombs.left(session.Batch{Rows: newestRows(p.rows), Echoes: p.echoes, Exchanges: p.exchanges})
 	p.counted += int64(len(p.exchanges) - len(w.Exchanges)) // what was forgotten stays in the account
 	p.exchanges = w.Exchanges
@@ -141,12 +141,12 @@ func (d *delivery) alone(ctx context.Context, of session.Ref, exchange string, b
 // refused marks an exchange that the backend can never take.
 const refused = "refused"
 
-// account books a parcel that the backend has.
-func (d *delivery) account(p *parcel) {
+// account books a batch that the backend has.
+func (d *delivery) account(p *batch) {
 	for i := range p.exchanges {
 		switch p.exchanges[i].Outcome {
 		case refused:
-			d.books.refuse()
+			d.delivered.refuse()
 			d.tally.DroppedBad.Add(1)
 			continue
 		case sample.Complete:

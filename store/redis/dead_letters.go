@@ -19,7 +19,7 @@ const asideHead = 7
 
 // SetAside marks sessions and exchanges at which a step panicked. A session is neither due nor
 // unsettled from then on, until Readmit lets it in again or a settlement of it goes through.
-func (s *Store) SetAside(ctx context.Context, list []session.Aside) error {
+func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 	p, names := newPlan(&s.scripts.aside), []string{}
 	for i := range list {
 		a := &list[i]
@@ -68,8 +68,9 @@ func (s *Store) eachAside(ctx context.Context, c goredis.UniversalClient, names 
 	return ask(ctx, c, s, names, all, func(name string, cmd *goredis.MapStringStringCmd) error { return fn(name, cmd.Val()) })
 }
 
-// Aside lists the marks, the latest first, at most limit of them, and says how many there are.
-func (s *Store) Aside(ctx context.Context, limit int) (list []session.Aside, total int, err error) {
+// DeadLetters lists what is set aside, the latest first, at most limit of them, and says how many
+// there are.
+func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error) {
 	err = s.do(ctx, "aside", func(c goredis.UniversalClient) error {
 		names, err := s.tenants(ctx, c)
 		if err != nil {
@@ -86,17 +87,19 @@ func (s *Store) Aside(ctx context.Context, limit int) (list []session.Aside, tot
 			return nil
 		})
 	})
-	slices.SortFunc(list, func(a, b session.Aside) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Exchange, b.Exchange)) })
+	slices.SortFunc(list, func(a, b session.DeadLetter) int {
+		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Exchange, b.Exchange))
+	})
 	total = len(list)
 	return list[:min(limit, total)], total, err
 }
 
-func toAside(tenant, field, value string) (session.Aside, error) {
+func toAside(tenant, field, value string) (session.DeadLetter, error) {
 	const size = len(session.ID{})
 	if len(field) < size || len(value) < asideHead {
-		return session.Aside{}, fmt.Errorf("%w: a mark is cut", ErrCorrupt)
+		return session.DeadLetter{}, fmt.Errorf("%w: a mark is cut", ErrCorrupt)
 	}
-	var a session.Aside
+	var a session.DeadLetter
 	if err := json.Unmarshal([]byte(value[asideHead:]), &a); err != nil {
 		return a, fmt.Errorf("%w: a mark does not parse: %w", ErrCorrupt, err)
 	}

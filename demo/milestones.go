@@ -5,13 +5,13 @@ import "fmt"
 // narrow is how wide the interval of an effect may be for a line about it.
 const narrow = 0.5
 
-// News finds what in a run of the demo is worth a line of its own, and tells it once.
-type News struct {
+// Milestones finds what in a run of the demo is worth a line of its own, and tells it once.
+type Milestones struct {
 	seen map[string]bool
 }
 
 // Of gives the lines about what is new since the last call.
-func (n *News) Of(done int, t Table, loops Loops) (lines []string) {
+func (n *Milestones) Of(done int, t Table, loops Loops) (lines []string) {
 	add := func(key, format string, args ...any) {
 		if n.seen == nil {
 			n.seen = map[string]bool{}

@@ -21,9 +21,9 @@ const (
 	droppedOptOut   = "opted_out" // a call of its reply named a path of which nothing may be kept
 )
 
-// Books is the account of a data directory's life, in exchanges: Admitted = Stored + Spooled +
+// Account is the account of a data directory's life, in exchanges: Admitted = Stored + Spooled +
 // Incomplete + Dropped. An exchange is admitted when it, its beginning or its loss is on the disk.
-type Books struct {
+type Account struct {
 	Admitted   int64            `json:"admitted"`
 	Stored     int64            `json:"stored"`
 	Spooled    int64            `json:"spooled"`    // on the disk, and not in the store yet
@@ -31,9 +31,9 @@ type Books struct {
 	Dropped    map[string]int64 `json:"dropped"`
 }
 
-// ledger is the account as of a place in the spool: Admitted = Stored + Incomplete + Dropped +
+// progress is the account as of a place in the spool: Admitted = Stored + Incomplete + Dropped +
 // len(Open).
-type ledger struct {
+type progress struct {
 	At       spool.Place `json:"-"`
 	Admitted int64       `json:"-"` // the spool's sequence number
 	// Guessed says that the account before the spool's first segment is not known: what was
@@ -45,30 +45,31 @@ type ledger struct {
 	Open       []stub           `json:"open,omitempty"` // turns that were under way
 }
 
-// ack is the ledger as the spool's checkpoint keeps it.
-func (l *ledger) ack() (spool.Ack, error) {
+// ack is the progress as the spool's checkpoint keeps it.
+func (l *progress) ack() (spool.Ack, error) {
 	note, err := json.Marshal(l)
 	return spool.Ack{At: l.At, Seq: l.Admitted, Guessed: l.Guessed, Note: note}, err
 }
 
-// ledgerOf reads what ack made. Where there is nothing to read, what was admitted counts as stored.
-func ledgerOf(a spool.Ack) (l ledger) {
+// progressOf reads what ack made. Where there is nothing to read, what was admitted counts as
+// stored.
+func progressOf(a spool.Ack) (l progress) {
 	if a.Note == nil || json.Unmarshal(a.Note, &l) != nil {
-		l = ledger{Stored: a.Seq}
+		l = progress{Stored: a.Seq}
 		a.Guessed = true
 	}
 	l.At, l.Admitted, l.Guessed = a.At, a.Seq, a.Guessed
 	return l
 }
 
-func (l *ledger) clone() ledger {
+func (l *progress) clone() progress {
 	c := *l
 	c.Dropped, c.Open = maps.Clone(l.Dropped), slices.Clone(l.Open)
 	return c
 }
 
-// advance books a parcel that is in the backend.
-func (l *ledger) advance(p *parcel) {
+// advance books a batch that is in the backend.
+func (l *progress) advance(p *batch) {
 	if p.crashed {
 		l.Incomplete += int64(len(l.Open))
 		l.Open = nil
@@ -91,7 +92,7 @@ func (l *ledger) advance(p *parcel) {
 
 // close ends what was under way. One that ends without having begun was admitted all the same: its
 // beginning was damaged.
-func (l *ledger) close(p *parcel) {
+func (l *progress) close(p *batch) {
 	gone := len(p.ended) + len(p.voids)
 	if gone == 0 {
 		return
@@ -108,7 +109,7 @@ func (l *ledger) close(p *parcel) {
 	l.Admitted += int64(max(gone-(before-len(l.Open)), 0))
 }
 
-func (l *ledger) drop(reason string, n int64) {
+func (l *progress) drop(reason string, n int64) {
 	if l.Dropped == nil {
 		l.Dropped = map[string]int64{}
 	}
@@ -116,13 +117,13 @@ func (l *ledger) drop(reason string, n int64) {
 }
 
 // refuse takes an exchange back that was booked as stored: the backend can never take it.
-func (l *ledger) refuse() {
+func (l *progress) refuse() {
 	l.Stored--
 	l.drop(droppedBad, 1)
 }
 
 // reconcile books what the spool told to have admitted up to here, and does not hold.
-func (l *ledger) reconcile(admitted int64) {
+func (l *progress) reconcile(admitted int64) {
 	switch n := admitted - l.Admitted; {
 	case n > 0:
 		l.drop(droppedDamaged, n)
@@ -135,7 +136,7 @@ func (l *ledger) reconcile(admitted int64) {
 }
 
 // stubs are the exchanges of the turns that were under way when the program died.
-func (l *ledger) stubs() []sample.Exchange {
+func (l *progress) stubs() []sample.Exchange {
 	var out []sample.Exchange
 	for i := range l.Open {
 		var x sample.Exchange
@@ -146,17 +147,17 @@ func (l *ledger) stubs() []sample.Exchange {
 	return out
 }
 
-// ReadBooks draws up the account of a data directory's spool, without changing a byte of it.
+// ReadAccount draws up the account of a data directory's spool, without changing a byte of it.
 // running says that a precept is writing to it: what is under way there is not lost. Without a
 // spool there is no account.
-func ReadBooks(dir string, running bool) (books Books, err error) {
+func ReadAccount(dir string, running bool) (books Account, err error) {
 	for range 10 { // a running precept may take a segment away while it is read
 		var v spool.View
 		if v, err = spool.Look(dir); err == nil {
-			books, err = readBooks(&v, running)
+			books, err = readAccount(&v, running)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return Books{Dropped: map[string]int64{}}, nil
+			return Account{Dropped: map[string]int64{}}, nil
 		}
 		if err != nil || !running || !v.Outdated() {
 			break
@@ -165,9 +166,9 @@ func ReadBooks(dir string, running bool) (books Books, err error) {
 	return books, err
 }
 
-func readBooks(v *spool.View, running bool) (Books, error) {
-	books := Books{Dropped: map[string]int64{}}
-	l := ledgerOf(v.Delivered)
+func readAccount(v *spool.View, running bool) (Account, error) {
+	books := Account{Dropped: map[string]int64{}}
+	l := progressOf(v.Delivered)
 	stored := l.Stored
 	r := reader{from: v.Reader, account: true, most: replayBytes}
 	for l.At.Before(v.End) {

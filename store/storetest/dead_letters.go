@@ -17,7 +17,7 @@ func asideCases() map[string]func(tester, Store) {
 		"a settled session that is set aside is left alone":        leftUnsettled,
 		"an exchange that is set aside is told":                    exchangeAside,
 		"marks are told from the latest on": func(t tester, s Store) {
-			var list []session.Aside
+			var list []session.DeadLetter
 			for n := range 3 {
 				m := mark(fmt.Sprint("x", n))
 				m.At = at([]int{2, 9, 5}[n])
@@ -25,7 +25,7 @@ func asideCases() map[string]func(tester, Store) {
 			}
 			list[1].Tenant = them
 			must(t, s.SetAside(t.Context(), list))
-			have, total, err := s.Aside(t.Context(), 2)
+			have, total, err := s.DeadLetters(t.Context(), 2)
 			must(t, err)
 			list[1].Tries, list[2].Tries = 1, 1
 			equal(t, "marks", have, list[1:])
@@ -35,7 +35,7 @@ func asideCases() map[string]func(tester, Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}, Exchanges: []sample.Exchange{exchange(us, 1, 1)}})
 			settle(t, s, step(us, 1, 0))
 			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 2)}})
-			must(t, s.SetAside(t.Context(), []session.Aside{mark(""), mark("x")}))
+			must(t, s.SetAside(t.Context(), []session.DeadLetter{mark(""), mark("x")}))
 			got[bool](t)(s.Forget(t.Context(), us, id(1)))
 			marks(t, s)
 			equal(t, "unsampled", unsampled(t, s), int64(0))
@@ -43,14 +43,14 @@ func asideCases() map[string]func(tester, Store) {
 	}
 }
 
-func mark(exchange string) session.Aside {
-	return session.Aside{Tenant: us, ID: id(1), Exchange: exchange, Step: "samples", Why: "index out of range <7>", At: at(1)}
+func mark(exchange string) session.DeadLetter {
+	return session.DeadLetter{Tenant: us, ID: id(1), Exchange: exchange, Step: "samples", Why: "index out of range <7>", At: at(1)}
 }
 
 // marks compares all marks.
-func marks(t tester, s Store, want ...session.Aside) {
+func marks(t tester, s Store, want ...session.DeadLetter) {
 	t.Helper()
-	list, total, err := s.Aside(t.Context(), 10)
+	list, total, err := s.DeadLetters(t.Context(), 10)
 	must(t, err)
 	equal(t, "how many marks", total, len(want))
 	if len(want) > 0 {
@@ -126,7 +126,7 @@ func whole(t tester, s Store) {
 
 func leftAlone(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1), row(us, 2, 2)}, Exchanges: []sample.Exchange{exchange(us, 1, 1)}})
-	must(t, s.SetAside(t.Context(), []session.Aside{mark("")}))
+	must(t, s.SetAside(t.Context(), []session.DeadLetter{mark("")}))
 	first := mark("")
 	first.Tries = 1
 	marks(t, s, first)
@@ -138,7 +138,7 @@ func leftAlone(t tester, s Store) {
 	equal(t, "readmitted", got[int](t)(s.Readmit(t.Context(), 2)), 1)
 	equal(t, "due again", len(due(t, s, at(60), session.Row{}, 10)), 2)
 	equal(t, "its sample is to come", unsampled(t, s), int64(0))
-	must(t, s.SetAside(t.Context(), []session.Aside{mark("")}))
+	must(t, s.SetAside(t.Context(), []session.DeadLetter{mark("")}))
 	second := mark("")
 	second.Tries = 2
 	marks(t, s, second)
@@ -157,7 +157,7 @@ func leftUnsettled(t tester, s Store) {
 	first.Heard = n
 	settle(t, s, first)
 	add(t, s, us, 1, entry("a", 1, 1))
-	must(t, s.SetAside(t.Context(), []session.Aside{mark("")}))
+	must(t, s.SetAside(t.Context(), []session.DeadLetter{mark("")}))
 	equal(t, "left alone", len(unsettled(t, s)), 0)
 	equal(t, "its exchange has a sample", unsampled(t, s), int64(0))
 	equal(t, "readmitted", got[int](t)(s.Readmit(t.Context(), 3)), 1)
@@ -166,7 +166,7 @@ func leftUnsettled(t tester, s Store) {
 
 func exchangeAside(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}})
-	must(t, s.SetAside(t.Context(), []session.Aside{mark("x-1")}))
+	must(t, s.SetAside(t.Context(), []session.DeadLetter{mark("x-1")}))
 	one := mark("x-1")
 	one.Tries = 1
 	marks(t, s, one)

@@ -24,9 +24,9 @@ import (
 )
 
 // books draws up the account of the rig's directory, which balances.
-func (r *rig) books(running bool) Books {
+func (r *rig) books(running bool) Account {
 	r.t.Helper()
-	b, err := ReadBooks(filepath.Join(r.dir, "spool"), running)
+	b, err := ReadAccount(filepath.Join(r.dir, "spool"), running)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func (r *rig) books(running bool) Books {
 		sum += n
 	}
 	if sum != b.Admitted {
-		r.t.Errorf("the books do not balance: %+v", b)
+		r.t.Errorf("the account do not balance: %+v", b)
 	}
 	return b
 }
@@ -140,7 +140,7 @@ func TestACrashLeavesStubs(t *testing.T) {
 	}
 }
 
-// However a turn ends, it is in the books once.
+// However a turn ends, it is in the account once.
 func TestEveryEndIsBooked(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -297,7 +297,7 @@ func TestManyTurnsAtOnce(t *testing.T) {
 }
 
 // sum is what an account must come to.
-func (l *ledger) sum() int64 {
+func (l *progress) sum() int64 {
 	n := l.Stored + l.Incomplete + int64(len(l.Open))
 	for _, d := range l.Dropped {
 		n += d
@@ -310,10 +310,10 @@ func (l *ledger) sum() int64 {
 func TestTheBooksBalance(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		var l ledger
+		var l progress
 		total, last := int64(0), int64(0)
-		for range rapid.IntRange(1, 40).Draw(rt, "parcels") {
-			p := parcel{crashed: rapid.IntRange(0, 9).Draw(rt, "crash") == 0}
+		for range rapid.IntRange(1, 40).Draw(rt, "batches") {
+			p := batch{crashed: rapid.IntRange(0, 9).Draw(rt, "crash") == 0}
 			for range rapid.IntRange(0, 5).Draw(rt, "records") {
 				id := fmt.Sprint(rapid.IntRange(0, 20).Draw(rt, "id"))
 				lost := rapid.IntRange(0, 3).Draw(rt, "lost") == 0
@@ -367,7 +367,7 @@ func TestTheBooksBalance(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		if back := ledgerOf(ack); fmt.Sprint(back) != fmt.Sprint(l) {
+		if back := progressOf(ack); fmt.Sprint(back) != fmt.Sprint(l) {
 			rt.Fatalf("read back: %+v, was %+v", back, l)
 		}
 	})
@@ -386,7 +386,7 @@ func TestBooksBesideAWriter(t *testing.T) {
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for last := int64(0); ; {
-			books, err := ReadBooks(dir, true)
+			books, err := ReadAccount(dir, true)
 			if err != nil {
 				t.Error(err)
 				return
@@ -403,11 +403,11 @@ func TestBooksBesideAWriter(t *testing.T) {
 			}
 		}
 	})
-	var l ledger
+	var l progress
 	for range 60 {
 		for range 3 {
 			log.Rotate()
-			p := parcel{exchanges: []sample.Exchange{*exchange(us, "a", 1, when)}, admitted: 1}
+			p := batch{exchanges: []sample.Exchange{*exchange(us, "a", 1, when)}, admitted: 1}
 			if _, err := log.Append(1, p.append); err != nil {
 				t.Fatal(err)
 			}

@@ -17,8 +17,8 @@ import (
 	"precept/store/spool"
 )
 
-// text is what the records of a parcel hold, to compare it.
-func (p *parcel) text() string {
+// text is what the records of a batch hold, to compare it.
+func (p *batch) text() string {
 	docs := make([]string, len(p.exchanges))
 	for i := range p.exchanges {
 		docs[i] = string(p.exchanges[i].Encode().Data)
@@ -31,8 +31,8 @@ func (p *parcel) text() string {
 
 var when = time.Date(2032, 4, 5, 6, 7, 8, 123456000, time.UTC) //nolint:gochecknoglobals // a constant but for its type
 
-// drawParcel makes a parcel of every kind of record.
-func drawParcel(rt *rapid.T) parcel {
+// drawBatch makes a batch of every kind of record.
+func drawBatch(rt *rapid.T) batch {
 	text := rapid.StringN(0, 12, -1)
 	id := rapid.Custom(func(rt *rapid.T) (id session.ID) {
 		copy(id[:], rapid.SliceOfN(rapid.Byte(), len(id), len(id)).Draw(rt, "id"))
@@ -42,7 +42,7 @@ func drawParcel(rt *rapid.T) parcel {
 		return when.Add(time.Duration(rapid.Int64Range(-1e9, 1e9).Draw(rt, "seconds")) * time.Second)
 	})
 	few := func(what string) int { return rapid.IntRange(0, 3).Draw(rt, what) }
-	p := parcel{crashed: rapid.Bool().Draw(rt, "crashed")}
+	p := batch{crashed: rapid.Bool().Draw(rt, "crashed")}
 	for range few("rows") {
 		p.rows = append(p.rows, session.Row{
 			Tenant: text.Draw(rt, "tenant"), ID: id.Draw(rt, "row"), Started: at.Draw(rt, "started"), Seen: at.Draw(rt, "seen"),
@@ -80,12 +80,12 @@ func drawParcel(rt *rapid.T) parcel {
 	return p
 }
 
-// Whatever a parcel holds, it comes back from the disk as it was.
-func TestParcelsComeBack(t *testing.T) {
+// Whatever a batch holds, it comes back from the disk as it was.
+func TestBatchsComeBack(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
-		p := drawParcel(rt)
+		p := drawBatch(rt)
 		total := rapid.Int64Range(0, 1e12).Draw(rt, "total")
 		dir, err := os.MkdirTemp(dir, "")
 		if err != nil {
@@ -118,7 +118,7 @@ func TestParcelsComeBack(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		var kept, only ledger
+		var kept, only progress
 		kept.advance(&got)
 		only.advance(&counted)
 		if have, want := fmt.Sprint(only), fmt.Sprint(kept); have != want {
@@ -127,13 +127,13 @@ func TestParcelsComeBack(t *testing.T) {
 	})
 }
 
-// Parcels that were merged say what they said one after the other.
-func TestMergedParcels(t *testing.T) {
+// Batchs that were merged say what they said one after the other.
+func TestMergedBatchs(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		list := rapid.SliceOfN(rapid.Custom(drawParcel), 1, 4).Draw(rt, "parcels")
-		var single, merged ledger
-		var all, used parcel // one whose room is used again for each of them
+		list := rapid.SliceOfN(rapid.Custom(drawBatch), 1, 4).Draw(rt, "batches")
+		var single, merged progress
+		var all, used batch // one whose room is used again for each of them
 		for i := range list {
 			list[i].crashed = list[i].crashed && i == 0
 			list[i].end, list[i].flush, list[i].held = spool.Place{Segment: 1, Offset: int64(i + 1)}, int64(i+1), int64(i)
@@ -175,7 +175,7 @@ func TestNewestRows(t *testing.T) {
 // that it was right.
 func FuzzTake(f *testing.F) {
 	x := exchange(us, "s", 1, when)
-	p := parcel{
+	p := batch{
 		exchanges: []sample.Exchange{*x}, rows: []session.Row{{Tenant: us, Data: []byte("row")}}, echoes: []session.Echo{{Tenant: us, Key: 7}},
 		begun: []stub{{ID: x.ID, Doc: x.Encode().Data}}, voids: []void{{"id", "why"}}, dropped: map[string]int64{"why": 1},
 		signals: []signal{{session.Ref{Tenant: us, ID: session.ID{1}}, feedback.Entry{ID: "a"}}},
@@ -185,7 +185,7 @@ func FuzzTake(f *testing.F) {
 	}
 	f.Add(byte(recordEchoes), []byte("\x01a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
 	f.Fuzz(func(t *testing.T, kind byte, payload []byte) {
-		var kept, counted parcel
+		var kept, counted batch
 		if err := kept.add(spool.Record{Kind: kind, Payload: payload}); err != nil {
 			if !kept.empty() || kept.admitted != 0 {
 				t.Fatalf("refused, and half of it is there: %s", kept.text())
@@ -195,7 +195,7 @@ func FuzzTake(f *testing.F) {
 		if err := counted.count(spool.Record{Kind: kind, Payload: payload}); err != nil {
 			t.Fatalf("taken, and not counted: %v", err)
 		}
-		var a, b ledger
+		var a, b progress
 		a.advance(&kept)
 		b.advance(&counted)
 		if fmt.Sprint(a) != fmt.Sprint(b) {
@@ -207,7 +207,7 @@ func FuzzTake(f *testing.F) {
 			return // of JSON that others encode
 		}
 		text := kept.text()
-		var again parcel
+		var again batch
 		for _, rec := range recordsOf(t, &kept) {
 			if err := again.add(rec); err != nil {
 				t.Fatal(err)
@@ -219,8 +219,8 @@ func FuzzTake(f *testing.F) {
 	})
 }
 
-// recordsOf are a parcel's records as a spool gives them back, but for its own.
-func recordsOf(t testing.TB, p *parcel) (list []spool.Record) {
+// recordsOf are a batch's records as a spool gives them back, but for its own.
+func recordsOf(t testing.TB, p *batch) (list []spool.Record) {
 	t.Helper()
 	log, c, err := spool.Open(t.TempDir(), spool.Options{Quota: 1 << 30, Now: when, Count: admittedBy})
 	if err != nil {
@@ -244,8 +244,8 @@ func recordsOf(t testing.TB, p *parcel) (list []spool.Record) {
 }
 
 // A burst of long conversations is written into one buffer, not into ever larger ones.
-func TestAParcelTakesOneBuffer(t *testing.T) {
-	var p parcel
+func TestABatchTakesOneBuffer(t *testing.T) {
+	var p batch
 	for i := range 16 {
 		item := json.RawMessage(`"` + strings.Repeat("x", 100<<10) + `"`)
 		p.exchanges = append(p.exchanges, sample.Exchange{ID: fmt.Sprint(i), New: []json.RawMessage{item}})

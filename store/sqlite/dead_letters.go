@@ -15,7 +15,7 @@ const outExchange = 2
 
 // SetAside marks sessions and exchanges at which a step panicked. A session is neither due nor
 // unsettled from then on, until Readmit lets it in again or a settlement of it goes through.
-func (s *Store) SetAside(ctx context.Context, list []session.Aside) error {
+func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -29,7 +29,7 @@ func (s *Store) SetAside(ctx context.Context, list []session.Aside) error {
 	})
 }
 
-func (t *tx) setAside(a *session.Aside) error {
+func (t *tx) setAside(a *session.DeadLetter) error {
 	tenant, err := t.tenant(a.Tenant)
 	if err != nil {
 		return err
@@ -75,10 +75,11 @@ func (s *Store) Readmit(ctx context.Context, most int) (n int, err error) {
 	return n, err
 }
 
-// Aside lists the marks, the latest first, at most limit of them, and says how many there are.
-func (s *Store) Aside(ctx context.Context, limit int) (list []session.Aside, total int, err error) {
+// DeadLetters lists what is set aside, the latest first, at most limit of them, and says how many
+// there are.
+func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error) {
 	type result struct {
-		list  []session.Aside
+		list  []session.DeadLetter
 		total int64
 	}
 	r, err := read(ctx, s, func(c *conn) (r result, err error) {
@@ -87,7 +88,7 @@ func (s *Store) Aside(ctx context.Context, limit int) (list []session.Aside, tot
 		}
 		err = c.query(`SELECT t.name, s.id, a.tries, a.at, a.data FROM aside a JOIN sessions s USING(sid) JOIN tenants t ON t.id = s.tenant
 			ORDER BY a.at DESC, a.k LIMIT ?`, func(row []driver.Value) error {
-			var a session.Aside
+			var a session.DeadLetter
 			err := decode(row[4], &a)
 			a.Tenant, a.ID, a.Tries, a.At = text(row[0]), toID(blob(row[1])), int(integer(row[2])), fromMicros(integer(row[3]))
 			r.list = append(r.list, a)
