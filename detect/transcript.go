@@ -10,11 +10,11 @@ func inspectList(req *wire.Request, emit func(Finding) error) error {
 	}
 	w.visits = maxVisits + visitsAStep*len(w.steps)
 	t := transcript{req: req, emit: emit, steps: w.steps}
-	first := map[uint64]int{} // the batch in which a call was answered first, by its rough key
+	first := map[uint64]int{} // the batch in which a call was answered first
 	t.loops = w.judgeNew(len(w.steps), len(w.steps), func(s *step) bool {
-		batch, ok := first[s.rough()]
+		batch, ok := first[s.identity()]
 		if !ok {
-			batch, first[s.rough()] = s.batch, s.batch
+			batch, first[s.identity()] = s.batch, s.batch
 		}
 		return s.own || batch != s.batch
 	})
@@ -87,10 +87,4 @@ func said(it *wire.Item, previous string) string {
 		return " "
 	}
 	return previous
-}
-
-// rough is the step's rough key.
-func (s *step) rough() uint64 {
-	call := s.look()
-	return roughKeyOf(s.tool, s.args, call.args)
 }

@@ -85,7 +85,7 @@ type walker struct {
 	batch  int
 	visits int             // that are left, over all steps that are judged
 	tries  int             // of seenBefore
-	before map[uint64]bool // rough keys of the calls before first, once there were too many tries
+	before map[uint64]bool // the calls before first, once there were too many tries
 	warned map[string]bool
 	mem    func(string) (wire.Call, bool)
 }
@@ -225,11 +225,11 @@ func (w *walker) indexed(s *step) bool {
 				continue
 			}
 			for _, c := range w.req.Item(i).Calls {
-				w.before[roughKey(c.Name, c.Args)] = true
+				w.before[callKey(c.Name, c.Args)] = true
 			}
 		}
 	}
-	return w.before[roughKey(s.tool, s.args)]
+	return w.before[s.identity()]
 }
 
 // needle is a word that is looked for by the byte of it that stands least often in what agents
