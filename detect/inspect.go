@@ -1,11 +1,6 @@
 package detect
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 
 	"precept/wire"
@@ -30,12 +25,6 @@ const (
 	KindUser   = "user"
 )
 
-// Transcript is a conversation that was read from a file.
-type Transcript struct {
-	Source, ID string
-	Request    *wire.Request // its list, as the last request of the conversation
-}
-
 // Inspect reads transcripts, as Read does, and emits what it finds in them, in the order of the
 // lists.
 func Inspect(r io.Reader, emit func(Finding) error) error {
@@ -47,142 +36,78 @@ func Inspect(r io.Reader, emit func(Finding) error) error {
 	})
 }
 
-// Read reads transcripts: JSON lines, one JSON object, an array of them or a bare list of messages.
-// One transcript at a time is held in memory. A transcript that is not to be read does not stop the
-// others; the error names the first of them and counts the rest. An error of each stops at once.
-func Read(r io.Reader, each func(Transcript) error) error {
-	in := bufio.NewReaderSize(r, 256<<10)
-	first, err := firstByte(in)
-	if errors.Is(err, io.EOF) {
-		return errors.New("there is nothing in it: the input is empty")
+// inspectList emits what is found in one list, read as a proxy would have seen it grow. What was
+// judged stays judged, so a list costs what it is long.
+func inspectList(req *wire.Request, emit func(Finding) error) error {
+	w := &walker{req: req, fresh: req.Len(), next: req.Len()}
+	for w.fill() {
 	}
-	if err != nil {
-		return fmt.Errorf("read transcripts: %w", err)
-	}
-	i := reading{each: each, in: json.NewDecoder(in)}
-	if first == '[' {
-		err = i.array()
-	} else {
-		err = i.lines()
-	}
-	if i.more > 0 {
-		i.faults = append(i.faults, fmt.Errorf("%d more transcripts cannot be read", i.more))
-	}
-	return errors.Join(append(i.faults, err)...)
-}
-
-// firstByte is the first byte that is no white space, behind a byte order mark; it is not taken.
-func firstByte(in *bufio.Reader) (byte, error) {
-	if bom, err := in.Peek(3); err == nil && bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
-		_, _ = in.Discard(3)
-	}
-	for {
-		b, err := in.ReadByte()
-		if err != nil {
-			return 0, err
+	w.visits = maxVisits + visitsAStep*len(w.steps)
+	t := transcript{req: req, emit: emit, steps: w.steps}
+	first := map[uint64]int{} // the batch in which a call was answered first
+	t.loops = w.judgeNew(len(w.steps), len(w.steps), func(s *step) bool {
+		batch, ok := first[s.identity()]
+		if !ok {
+			batch, first[s.identity()] = s.batch, s.batch
 		}
-		if b != ' ' && b != '\t' && b != '\r' && b != '\n' {
-			return b, in.UnreadByte()
-		}
-	}
-}
-
-type reading struct {
-	each   func(Transcript) error
-	in     *json.Decoder
-	raw    json.RawMessage // of the value that was read last
-	n      int             // transcripts read
-	faults []error
-	more   int // faults that are not among them
-}
-
-// maxFaults is how many faults of a file are reported one by one: a wrong file has one a line.
-const maxFaults = 10
-
-// next reads the next value; io.EOF says that there is none.
-func (i *reading) next() error {
-	err := i.in.Decode(&i.raw)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("it ends in the middle")
-	}
-	return err
-}
-
-func (i *reading) lines() error {
-	for {
-		err := i.next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("transcript %d is not JSON: %w", i.n+1, err)
-		}
-		if err := i.give(wire.ReadRecording(i.raw)); err != nil {
+		return s.own || batch != s.batch
+	})
+	for i := range req.Len() {
+		if err := t.item(i); err != nil {
 			return err
 		}
 	}
-}
-
-// array reads an array: of transcripts one by one, of messages as one transcript.
-func (i *reading) array() error {
-	_, _ = i.in.Token() // the bracket, which was seen
-	list := []byte(`{"messages":[`)
-	bare := 0 // elements that are messages
-	for n := 0; i.in.More(); n++ {
-		if err := i.next(); err != nil {
-			return fmt.Errorf("element %d of the array is not JSON: %w", n, err)
-		}
-		if bare == 0 {
-			rec, err := wire.ReadRecording(i.raw)
-			if !errors.Is(err, wire.ErrNoRecording) {
-				if err := i.give(rec, err); err != nil {
-					return err
-				}
-				continue
-			}
-		}
-		if bare++; bare > 1 {
-			list = append(list, ',')
-		}
-		list = append(list, i.raw...)
-	}
-	if _, err := i.in.Token(); err != nil {
-		return fmt.Errorf("the array does not end: %w", err)
-	}
-	if bare == 0 {
-		return nil
-	}
-	return i.give(wire.ReadRecording(append(list, "]}"...)))
-}
-
-// give hands one transcript over. What is no JSON at all ends the reading: nobody knows where the
-// next one begins.
-func (i *reading) give(rec wire.Recording, err error) error {
-	i.n++
-	if err == nil {
-		return i.each(Transcript{name(rec.Source), name(rec.ID), rec.Request})
-	}
-	if len(rec.ID) > 0 {
-		err = fmt.Errorf("transcript %d (%s): %w", i.n, name(rec.ID), err)
-	} else {
-		err = fmt.Errorf("transcript %d: %w", i.n, err)
-	}
-	if u, ok := errors.AsType[*wire.Uninspected](err); ok && u.Reason == "invalid_json" {
-		return err
-	}
-	if len(i.faults) == maxFaults {
-		i.more++
-		return nil
-	}
-	i.faults = append(i.faults, err)
 	return nil
 }
 
-// name is a JSON string's content; another value stands for itself.
-func name(raw []byte) string {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return s
+// visitsAStep is how many steps may be looked back at for each that there is, on the average: the
+// work grows with the list, not with its square.
+const visitsAStep = 64
+
+// transcript is a list of which all is known, while it is told item by item.
+type transcript struct {
+	req   *wire.Request
+	emit  func(Finding) error
+	steps []*step // those that are not told yet, newest first
+	loops []Loop  // those that are not told yet, oldest first
+	said  string  // the agent's newest text
+}
+
+// item emits what is found in an item: its results, its loops, what a person says.
+func (t *transcript) item(i int) error {
+	if t.req.Role(i) == wire.RoleAssistant {
+		t.said = said(t.req.Item(i), t.said)
 	}
-	return string(raw)
+	for ; len(t.steps) > 0 && t.steps[len(t.steps)-1].item == i; t.steps = t.steps[:len(t.steps)-1] {
+		s := t.steps[len(t.steps)-1]
+		if s.person {
+			continue
+		}
+		v := s.outcome()
+		if err := t.emit(Finding{
+			Index: i, Kind: KindResult, Label: string(v.Outcome), Rule: v.Rule, Tool: s.tool,
+		}); err != nil {
+			return err
+		}
+	}
+	for ; len(t.loops) > 0 && t.loops[0].Index == i; t.loops = t.loops[1:] {
+		l := t.loops[0]
+		if err := t.emit(Finding{Index: i, Kind: KindLoop, Rule: l.Rule, Tool: l.Tool}); err != nil {
+			return err
+		}
+	}
+	return t.user(i)
+}
+
+// user reads what a person says in an item.
+func (t *transcript) user(i int) error {
+	if t.req.Role(i) != wire.RoleUser {
+		return nil
+	}
+	it := t.req.Item(i)
+	if it.Alike() || it.Words == "" && (it.Text == "" || len(it.Results) > 0) {
+		return nil
+	}
+	turn := ReadTurn(it.Text, it.Words, t.said)
+	return t.emit(Finding{Index: i, Kind: KindUser, Label: string(turn.Feeling), Rule: turn.Rule})
 }

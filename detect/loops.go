@@ -1,7 +1,6 @@
 package detect
 
 import (
-	"slices"
 	"strings"
 
 	"precept/wire"
@@ -24,75 +23,6 @@ const (
 	againSuccess = 5
 )
 
-// step is one answered call, or a person's turn, judged as far as it was asked for.
-type step struct {
-	item   int
-	batch  int // one for the calls of one answer: they were made without knowing each other's results
-	callID string
-	tool   string
-	args   string
-	text   string
-	beside uint64 // a hash of what stands beside the text, in the result or behind it
-	flag   int8
-	person bool   // a person speaks
-	words  string // the person's
-
-	key, sum          uint64
-	keyed, summed     bool
-	judged, looked    bool
-	judgement         Judgement
-	about             *judged
-	changing, repeats bool // set by look: may change the world; made to be repeated
-	silent            bool // a shell's command that did not say whether it went well
-	heard, reopens    bool // person: the words were read; they say that something is different now
-	warned            bool
-	written, own      bool // see wire.Result
-	unasked           bool // the model did not ask for it: an agent ran a test of its own accord
-}
-
-func (s *step) look() *toolCall {
-	if s.about == nil {
-		s.about = (*Results)(nil).of(s.tool, s.args, s.text, s.flag)
-	}
-	call := s.about.look()
-	if !s.looked {
-		s.looked = true
-		s.changing = call.mayChange()
-		s.repeats = call.kind == kindPlan || call.kind == kindWait
-	}
-	return call
-}
-
-func (s *step) identity() uint64 {
-	if !s.keyed {
-		s.key, s.keyed = callKey(s.tool, s.args), true
-	}
-	return s.key
-}
-
-func (s *step) outcome() Judgement {
-	if !s.judged {
-		s.judged = true
-		call := s.look()
-		s.judgement = s.about.outcome()
-		acts := len(call.shell.parts) > 0 && !call.shell.readOnly
-		if s.judgement.Outcome == OK && !s.judgement.Sure && acts {
-			// A test, lint or build that prints something says how it went, even where its exit
-			// code is lost.
-			s.silent = call.verifies() == "" || wording().unframe(s.text).empty
-		}
-		s.repeats = s.repeats || s.judgement.Outcome == OK && wording().goesOn(s.text)
-	}
-	return s.judgement
-}
-
-func (s *step) result() uint64 {
-	if !s.summed {
-		s.sum, s.summed = resultSum(s.text)^s.beside, true
-	}
-	return s.sum
-}
-
 // judge decides whether the newest step, steps(0), is a loop. steps(i) is the i-th step back, nil
 // before the first.
 func judge(steps func(int) *step) (Loop, bool) {
@@ -100,7 +30,6 @@ func judge(steps func(int) *step) (Loop, bool) {
 	if now == nil {
 		return Loop{}, false
 	}
-	now.look()
 	v := now.outcome()
 	if now.repeats || v.Outcome == Pending || v.Outcome == Refusal {
 		return Loop{}, false
@@ -139,8 +68,7 @@ func streak(steps func(int) *step) (count int, warned bool) {
 			}
 			crossed = true
 		case s.identity() != now.identity():
-			s.look()
-			if s.changing && s.outcome().Outcome == OK {
+			if s.look(); s.changing && s.outcome().Outcome == OK {
 				return count, warned
 			}
 			adjacent = adjacent && s.repeats
@@ -188,13 +116,6 @@ func goesRound(steps func(int) *step, n int) bool {
 	return last[0].identity() != last[1].identity()
 }
 
-// goesNowhere: the step is no part of a circle: it may have changed the world, or is made to be
-// repeated, or was not carried out.
-func (s *step) goesNowhere() bool {
-	v := s.outcome()
-	return s.repeats || s.changing || v.Outcome == Pending || v.Outcome == Refusal
-}
-
 // staysClosed: a person's turn between two failures does not reopen the case. It does for
 // everything that works on the person's own machine, where the person may have repaired it, and
 // whenever the words say so. But an API that refused a call by its rules refuses the same call
@@ -205,14 +126,6 @@ func staysClosed(now, person *step) bool {
 		!wording().passing(v, now.text)
 }
 
-// opens: the person says that something is different now.
-func (s *step) opens() bool {
-	if !s.heard {
-		s.heard, s.reopens = true, wording().reopening(s.words)
-	}
-	return s.reopens
-}
-
 // passing: a failure that may pass by itself.
 func (p *phrases) passing(v Judgement, text string) bool {
 	if v.Code == 408 || v.Code == 425 || v.Code == 429 || v.Code >= 500 {
@@ -221,104 +134,52 @@ func (p *phrases) passing(v Judgement, text string) bool {
 	return hasWord(strings.ToLower(cutText(text, 400)), p.lists["passing"]...)
 }
 
-// goesOn: a short result tells of something that is not done yet, and is asked for again until it
-// is.
-func (p *phrases) goesOn(text string) bool {
-	const short, lines = 200, 3
-	text = strings.TrimSpace(text)
-	return len(text) <= short && strings.Count(text, "\n") < lines &&
-		phrase(strings.ToLower(text), p.lists["goes-on"]...)
+// judgeNew judges the first n of the steps, the oldest of them first, and says which of them are
+// loops, at most so many. Only a call that may have been made before is held against all others.
+func (w *walker) judgeNew(n, most int, madeBefore func(*step) bool) []Loop {
+	type answered struct {
+		batch      int
+		tool, args string
+	}
+	var loops []Loop
+	var found map[answered]bool // the same call twice in one answer is one loop
+	for i := n - 1; i >= 0 && len(loops) < most; i-- {
+		s := w.steps[i]
+		if s.person || s.unasked || s.tool == "" || !madeBefore(s) {
+			continue
+		}
+		loop, ok := judge(func(back int) *step { return w.at(i + back) })
+		call := answered{s.batch, s.tool, s.args}
+		if !ok || found[call] {
+			continue
+		}
+		if found == nil {
+			found = map[answered]bool{}
+		}
+		found[call], s.warned = true, true
+		loops = append(loops, loop)
+	}
+	return loops
 }
 
-// reopening: the person says that something has changed, or wants it tried again.
-func (p *phrases) reopening(words string) bool {
-	return phrase(fold(cutText(words, 1000)), p.lists["reopens"]...)
-}
-
-// mayChange: the call, if it went well, may have changed what other calls see.
-func (c *toolCall) mayChange() bool {
-	switch c.kind {
-	case kindEdit:
-		return true
-	case kindExec:
-		if c.shell.readOnly {
-			return false
-		}
-		if k := c.verifies(); k == "test" || k == "lint" {
-			return c.writesFixes()
-		}
-		return true
-	case kindRead, kindSearch, kindPlan, kindWait:
-		return false
-	case kindWeb:
-		return c.named("gesture")
-	case kindOther:
-		// What gets, lists or searches changes nothing, what updates, books or sends does. Of a
-		// name that says neither it is assumed that nothing changed: a call that fails in the same
-		// way again after it shows that nothing did.
-		return len(c.words) > 0 && !c.known.is("verb looks", c.words[0]) &&
-			slices.ContainsFunc(c.words, func(w string) bool { return c.known.is("verb changes", w) })
+// Loops finds the loops among the tool results that are new in the request, for requests that hold
+// their whole history. warned names the call ids that were warned of in this session (or would have
+// been, had the coin not withheld it); mem knows the calls of replies that went by, for results
+// whose call is not in the list.
+//
+// It is cheap for the many turns that repeat nothing: the history is searched for the call's own
+// words in the raw bytes, and only what holds them is decoded.
+func (r *Results) Loops(
+	req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool),
+) []Loop {
+	from, to := req.New(), req.End()
+	if from >= to || !holdsResults(req, from, to) {
+		return nil
 	}
-	return false
-}
-
-// writesFixes: a test or lint command with something beside it that writes: "eslint --fix", "gofmt
-// -w . && go test".
-func (c *toolCall) writesFixes() bool {
-	for _, part := range c.shell.parts {
-		if hasPrefix(part.args, "--fix") || hasPrefix(part.args, "--write") ||
-			hasAny(part.args, "-w", "-u", "--update", "--updateSnapshot") {
-			return true
-		}
-		k := c.known.verifier(part.prog, part.args)
-		if k == "" && !c.known.looksOnly(part.prog, part.args) || k == "build" {
-			return true
-		}
-	}
-	return false
-}
-
-// speaks says whether item i is a turn of a person: words of a user that no agent wrote.
-func speaks(req *wire.Request, i int) (string, bool) {
-	if req.Role(i) != wire.RoleUser {
-		return "", false
-	}
-	it := req.Item(i)
-	words := it.Words
-	if words == "" || it.Alike() {
-		return "", false
-	}
-	if _, synthetic := Synthetic(words); synthetic {
-		return "", false
-	}
-	return words, true
-}
-
-// Bounds of what an agent puts before a result to say that it is one.
-const (
-	maxLabel      = 80
-	maxLabelLines = 3
-)
-
-// unlabelled is the text of a result. One of an unknown form may begin with a label ("Command make
-// returned:"), behind which a failure speaks.
-func unlabelled(r wire.Result) string {
-	if !r.Alike {
-		return r.Text
-	}
-	rest := r.Text
-	for range maxLabelLines {
-		if Classify("", "", rest, 0).Outcome == Error {
-			return rest
-		}
-		line, below, _ := strings.Cut(rest, "\n")
-		if len(line) > maxLabel {
-			break
-		}
-		if _, behind, ok := strings.Cut(line, ": "); ok && Classify("", "", behind, 0).Outcome == Error {
-			return rest[len(line)-len(behind):]
-		}
-		rest = below
-	}
-	return r.Text
+	w := &walker{req: req, res: r, fresh: from, next: to, visits: maxVisits, warned: warned, mem: mem}
+	w.fill()
+	w.first = w.next
+	return w.judgeNew(len(w.steps), maxLoops, func(s *step) bool {
+		return s.item >= from && !warned[s.callID] && w.seenBefore(s)
+	})
 }

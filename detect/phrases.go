@@ -166,3 +166,11 @@ func compile(list []listed) *phrases {
 	}
 	return p
 }
+
+// refusalWording is one harness's sentence. It must stand at the start of the result, or of one of
+// its first lines.
+type refusalWording struct {
+	text string // lower case
+	by   Refuser
+	rule string
+}

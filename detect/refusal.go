@@ -1,30 +1,8 @@
 package detect
 
 import (
-	"slices"
 	"strings"
-
-	"precept/wire"
 )
-
-// Refuser says who refused a call.
-type Refuser string
-
-// The refusers. Only a person's refusal is feedback.
-const (
-	NoRefuser Refuser = ""
-	Person    Refuser = "person"   // somebody at the keyboard said no, or interrupted
-	Policy    Refuser = "policy"   // a rule that was set before
-	Headless  Refuser = "headless" // nobody there to ask
-)
-
-// refusalWording is one harness's sentence. It must stand at the start of the result, or of one of
-// its first lines.
-type refusalWording struct {
-	text string // lower case
-	by   Refuser
-	rule string
-}
 
 // refusalLead is how far into a result its wording may begin: behind a wrapper or the header of a
 // shell's result.
@@ -47,42 +25,6 @@ func (p *phrases) readRefusal(text string) (Refuser, string, bool) {
 		}
 	}
 	return NoRefuser, "", false
-}
-
-// automatic says whether a refusal in a person's words was given by a harness with nobody there.
-// opencode's run refuses whatever it would have to ask for, in the words of a person who does; it
-// gives itself away by what it does not offer (the tool that puts questions to a person) and by the
-// quotes that it puts around its prompt. Words of a person's own are a person's.
-func (r *Results) automatic(req *wire.Request, item int, rule, text string) bool {
-	low := strings.ToLower(cutText(text, refusalLead))
-	if rule != "refusal:opencode" || strings.Contains(low, "with the following feedback") {
-		return false
-	}
-	if slices.Contains(req.Tools, "todowrite") && !slices.Contains(req.Tools, "question") {
-		return true
-	}
-	return r.asker.quoted(req, item)
-}
-
-// person remembers who spoke last before an item; items are asked for in their order.
-type person struct {
-	to     int // items before it were looked at
-	quotes bool
-}
-
-// quoted says whether the newest words of a user before the item stand in quotes.
-func (p *person) quoted(req *wire.Request, item int) bool {
-	for i := item - 1; i >= p.to; i-- {
-		if req.Role(i) != wire.RoleUser {
-			continue
-		}
-		if it := req.Item(i); it.Words != "" {
-			p.quotes = strings.Contains(it.Text, `"`+it.Words+`"`)
-			break
-		}
-	}
-	p.to = max(p.to, item)
-	return p.quotes
 }
 
 // brokenOff recognises the marks that harnesses put behind the output of a command that a person
@@ -146,12 +88,4 @@ func (p *phrases) readPending(text string) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// cutText is the first n bytes.
-func cutText(s string, n int) string {
-	if len(s) > n {
-		return s[:n]
-	}
-	return s
 }

@@ -60,27 +60,3 @@ func jsString(text string) (string, bool) {
 	}
 	return "", false
 }
-
-// script reads what a program's commands gave back: lines that are each a result with its exit
-// code. The last one that failed speaks for all.
-func (r *shellResult) script() {
-	var printed []string
-	for line := range strings.Lines(strings.TrimSpace(r.body)) {
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
-		v, ok := parseLax(line)
-		code, coded := v.get("exit_code")
-		output, has := v.get("output")
-		if !ok || !coded || !has || code.kind != laxNumber || output.kind != laxString {
-			return
-		}
-		if !r.coded || code.num != 0 {
-			r.code, r.coded = int(code.num), true
-		}
-		printed = append(printed, output.text())
-	}
-	if len(printed) > 0 {
-		r.body = strings.Join(printed, "\n")
-	}
-}

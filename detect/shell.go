@@ -180,16 +180,3 @@ func gitArgs(args []string) []string {
 	}
 	return args
 }
-
-func hasAny(args []string, want ...string) bool {
-	for _, a := range args {
-		if slices.Contains(want, a) {
-			return true
-		}
-	}
-	return false
-}
-
-func hasPrefix(args []string, prefix string) bool {
-	return slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, prefix) })
-}

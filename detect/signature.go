@@ -2,7 +2,6 @@ package detect
 
 import (
 	"strings"
-	"unicode/utf8"
 )
 
 // maxSignature bounds a signature, in bytes; maxSignatureLines in lines. A result of so few lines
@@ -172,15 +171,4 @@ func joinLines(lines []string) string {
 		b.WriteString(l)
 	}
 	return b.String()
-}
-
-// cutRunes is the first n bytes, less a rune that would be cut.
-func cutRunes(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }

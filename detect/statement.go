@@ -150,10 +150,6 @@ func failStatus(s string) bool {
 		(len(s) == 3 || !isDigit(s[3]) && s[3] != '.')
 }
 
-func hasWord(s string, words ...string) bool {
-	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(s, w) })
-}
-
 // complaint says whether the message field of an API's answer complains. Such an answer holds
 // nothing but the message, so weaker words suffice than in free text.
 func (p *phrases) complains(message string) bool {

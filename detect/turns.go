@@ -1,7 +1,6 @@
 package detect
 
 import (
-	"slices"
 	"strings"
 )
 
@@ -204,15 +203,6 @@ func (p *phrases) ownWords(words string) (own string, pasted bool) {
 	return strings.TrimSpace(strings.ReplaceAll(b.String(), "###STOP###", "")), pasted
 }
 
-// fold lower-cases, folds white space and typographic apostrophes.
-func fold(s string) string {
-	s = strings.ToLower(s)
-	if strings.Contains(s, "\xe2\x80") { // with which all four of them begin
-		s = strings.NewReplacer("’", "'", "‘", "'", "“", `"`, "”", `"`).Replace(s)
-	}
-	return oneSpace(s)
-}
-
 // opener is the text without the sounds that people begin with.
 func (p *phrases) opener(low string) string {
 	for {
@@ -227,38 +217,6 @@ func (p *phrases) opener(low string) string {
 		}
 		low = trimmed
 	}
-}
-
-// startsWord: s begins with one of the phrases, and the phrase ends there.
-func startsWord(s string, phrases ...string) bool {
-	return slices.ContainsFunc(phrases, func(p string) bool {
-		return strings.HasPrefix(s, p) && (len(s) == len(p) || !letterAt(s, len(p)))
-	})
-}
-
-// letterAt: the byte continues a word. Bytes of other scripts count as letters, so that "да" is not
-// the start of "дай".
-func letterAt(s string, i int) bool {
-	c := s[i]
-	return c >= 'a' && c <= 'z' || isDigit(c) || c == '\'' || c == '_' || c >= 0x80
-}
-
-// phrase: one of the phrases stands in s on word boundaries.
-func phrase(s string, phrases ...string) bool {
-	for _, p := range phrases {
-		for from := 0; ; {
-			i := strings.Index(s[from:], p)
-			if i < 0 {
-				break
-			}
-			i += from
-			if (i == 0 || !letterAt(s, i-1)) && (i+len(p) == len(s) || !letterAt(s, i+len(p))) {
-				return true
-			}
-			from = i + 1
-		}
-	}
-	return false
 }
 
 func (p *phrases) asks(previous string) bool {

@@ -75,9 +75,6 @@ func (p *phrases) hasWork(keys iter.Seq[string]) bool {
 	return false
 }
 
-// oneSpace folds white space.
-func oneSpace(s string) string { return strings.Join(strings.Fields(s), " ") }
-
 // longest keeps the three longest runs of plain letters and digits: they stand in every JSON
 // spelling of the text as they are, whatever a serialiser escapes.
 func longest(have []string, s string) []string {

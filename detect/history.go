@@ -8,63 +8,6 @@ import (
 	"precept/wire"
 )
 
-// Loops finds the loops among the tool results that are new in the request, for requests that hold
-// their whole history. warned names the call ids that were warned of in this session (or would have
-// been, had the coin not withheld it); mem knows the calls of replies that went by, for results
-// whose call is not in the list.
-//
-// It is cheap for the many turns that repeat nothing: the history is searched for the call's own
-// words in the raw bytes, and only what holds them is decoded.
-func (r *Results) Loops(
-	req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool),
-) []Loop {
-	from, to := req.New(), req.End()
-	if from >= to || !holdsResults(req, from, to) {
-		return nil
-	}
-	w := &walker{req: req, res: r, fresh: from, next: to, visits: maxVisits, warned: warned, mem: mem}
-	w.fill()
-	w.first = w.next
-	return w.judgeNew(len(w.steps), maxLoops, func(s *step) bool {
-		return s.item >= from && !warned[s.callID] && w.seenBefore(s)
-	})
-}
-
-// judgeNew judges the first n of the steps, the oldest of them first, and says which of them are
-// loops, at most so many. Only a call that may have been made before is held against all others.
-func (w *walker) judgeNew(n, most int, madeBefore func(*step) bool) []Loop {
-	type answered struct {
-		batch      int
-		tool, args string
-	}
-	var loops []Loop
-	var found map[answered]bool // the same call twice in one answer is one loop
-	for i := n - 1; i >= 0 && len(loops) < most; i-- {
-		s := w.steps[i]
-		if s.person || s.unasked || s.tool == "" || !madeBefore(s) {
-			continue
-		}
-		loop, ok := judge(func(back int) *step { return w.at(i + back) })
-		call := answered{s.batch, s.tool, s.args}
-		if !ok || found[call] {
-			continue
-		}
-		if found == nil {
-			found = map[answered]bool{}
-		}
-		found[call], s.warned = true, true
-		loops = append(loops, loop)
-	}
-	return loops
-}
-
-// Bounds of the search in one request, which a client can make as large as it likes.
-const (
-	maxLoops  = 64      // loops reported
-	maxVisits = 1 << 18 // steps looked back at, over all results that are judged
-	maxTries  = 8       // results for which the history's bytes are searched; then an index is made
-)
-
 func holdsResults(req *wire.Request, from, to int) bool {
 	for i := from; i < to; i++ {
 		if r := req.Role(i); (r == wire.RoleTool || r == wire.RoleUser) && len(req.Item(i).Results) > 0 {
@@ -126,9 +69,7 @@ func (w *walker) fill() bool {
 		w.next--
 		made := w.req.Item(w.next).Calls
 		for _, c := range made {
-			if c.ID != "" {
-				calls[c.ID] = c
-			}
+			calls[c.ID] = c
 		}
 		for _, c := range slices.Backward(made) {
 			order = append(order, c)
@@ -154,15 +95,16 @@ func (w *walker) readItem(i int) {
 			w.batch++
 		}
 		w.steps = append(w.steps, &step{
-			item: i, batch: w.batch, callID: r.CallID, text: unlabelled(r), beside: r.Beside,
-			flag: r.IsError, written: r.Written, own: r.Own, unasked: r.Own && r.Block < 0,
+			judgedCall: &judgedCall{callResult: callResult{text: unlabelled(r), flag: r.IsError}},
+			item:       i, batch: w.batch, callID: r.CallID, beside: r.Beside,
+			written: r.Written, own: r.Own, unasked: r.Own && r.Block < 0,
 			warned: r.CallID != "" && w.warned[r.CallID],
 		})
 	}
 }
 
-// resolve finds the calls of results: by id in the answer before them, in the rest of the list, in
-// the session's memory; by position where a harness sends no ids.
+// resolve finds the calls of results: by id in the answer before them, or wherever else; by position
+// where a harness sends no ids.
 func (w *walker) resolve(steps []*step, calls map[string]wire.Call, order []wire.Call) {
 	n := 0
 	for _, s := range slices.Backward(steps) {
@@ -170,23 +112,32 @@ func (w *walker) resolve(steps []*step, calls map[string]wire.Call, order []wire
 			continue
 		}
 		call, ok := calls[s.callID]
-		if !ok && s.callID == "" && n < len(order) {
-			call, ok = order[n], true
-		}
-		if !ok && s.callID != "" {
-			call, ok = w.req.CallOf(s.callID)
-		}
-		if !ok && s.callID != "" && w.mem != nil {
-			call, ok = w.mem(s.callID)
+		switch {
+		case s.callID == "":
+			if ok = n < len(order); ok {
+				call = order[n]
+			}
+		case !ok:
+			call, ok = callOf(w.req, s.callID, w.mem)
 		}
 		n++
-		if ok {
-			s.tool, s.args = call.Name, call.Args
-			if s.item >= w.fresh {
-				s.about = w.res.of(s.tool, s.args, s.text, s.flag)
-			}
+		if !ok {
+			continue
+		}
+		s.tool, s.args = call.Name, call.Args
+		if s.item >= w.fresh {
+			s.judgedCall = w.res.of(s.callResult)
 		}
 	}
+}
+
+// callOf finds a call in the list, or else in the session's memory, which may be nil.
+func callOf(req *wire.Request, id string, mem func(string) (wire.Call, bool)) (wire.Call, bool) {
+	call, ok := req.CallOf(id)
+	if !ok && mem != nil {
+		return mem(id)
+	}
+	return call, ok
 }
 
 // seenBefore looks for the step's call in the history before its batch, without decoding what
@@ -280,3 +231,55 @@ func (n needle) in(raw []byte) bool {
 	}
 	return len(n.word) == 0
 }
+
+// speaks says whether item i is a turn of a person: words of a user that no agent wrote.
+func speaks(req *wire.Request, i int) (string, bool) {
+	if req.Role(i) != wire.RoleUser {
+		return "", false
+	}
+	it := req.Item(i)
+	words := it.Words
+	if words == "" || it.Alike() {
+		return "", false
+	}
+	if _, synthetic := Synthetic(words); synthetic {
+		return "", false
+	}
+	return words, true
+}
+
+// Bounds of what an agent puts before a result to say that it is one.
+const (
+	maxLabel      = 80
+	maxLabelLines = 3
+)
+
+// unlabelled is the text of a result. One of an unknown form may begin with a label ("Command make
+// returned:"), behind which a failure speaks.
+func unlabelled(r wire.Result) string {
+	if !r.Alike {
+		return r.Text
+	}
+	rest := r.Text
+	for range maxLabelLines {
+		if Classify("", "", rest, 0).Outcome == Error {
+			return rest
+		}
+		line, below, _ := strings.Cut(rest, "\n")
+		if len(line) > maxLabel {
+			break
+		}
+		if _, behind, ok := strings.Cut(line, ": "); ok && Classify("", "", behind, 0).Outcome == Error {
+			return rest[len(line)-len(behind):]
+		}
+		rest = below
+	}
+	return r.Text
+}
+
+// Bounds of the search in one request, which a client can make as large as it likes.
+const (
+	maxLoops  = 64      // loops reported
+	maxVisits = 1 << 18 // steps looked back at, over all results that are judged
+	maxTries  = 8       // results for which the history's bytes are searched; then an index is made
+)

@@ -199,3 +199,95 @@ func tagged(text, open, end string) (string, bool) {
 	inner, _, ok := strings.Cut(rest, end)
 	return inner, ok
 }
+
+// unwrapText takes off what wrappers put around a result: a transcript's heading, an assignment ("#
+// var_3 = \"...\""), reminders that harnesses append.
+func unwrapText(text string) string {
+	text = strings.TrimSpace(text)
+	text = strings.TrimSpace(strings.TrimPrefix(text, "OBSERVATION:"))
+	text = withoutPrompt(text)
+	if i := strings.Index(text, "<system-reminder>"); i >= 0 {
+		if end := strings.LastIndex(text, "</system-reminder>"); end > i && len(text)-end < 64 {
+			text = strings.TrimSpace(text[:i])
+		}
+	}
+	if inner, ok := assigned(text); ok {
+		return strings.TrimSpace(inner)
+	}
+	if i := strings.Index(text, "}\n\n["); i > 0 && text[0] == '{' && strings.HasSuffix(text, "]") {
+		return text[:i+1] // a harness's own note behind its envelope
+	}
+	return strings.TrimSpace(escapedLines(text))
+}
+
+// escapedLines undoes the escapes of a sentence, or of several lines, that a framework hands on as
+// JSON writes it: as a string, with its quotes or without.
+func escapedLines(text string) string {
+	if strings.Contains(text, "\n") {
+		return text
+	}
+	if n := len(text); n > 1 && text[0] == '"' && text[n-1] == '"' {
+		inner := text[1 : n-1]
+		sentence := strings.Contains(inner, " ") && !strings.Contains(inner, `"`)
+		if sentence || strings.Contains(inner, `\n`) { // one word is a value: "failed"
+			return laxUnescape(inner)
+		}
+	}
+	if strings.Count(text, `\n`) < 2 || text[0] == '{' || text[0] == '[' {
+		return text
+	}
+	return laxUnescape(text)
+}
+
+// withoutPrompt takes off the prompt that SWE-agent's shell prints after every result, whatever the
+// tool.
+func withoutPrompt(text string) string {
+	rest, ok := strings.CutSuffix(text, "bash-$")
+	if !ok {
+		return text
+	}
+	if i := strings.LastIndex(rest, "(Open file:"); i >= 0 && strings.Count(rest[i:], "\n") <= 3 {
+		rest = rest[:i]
+	}
+	return strings.TrimSpace(rest)
+}
+
+// assigned reads `# name = "value"`, the echo of harnesses that keep results in variables.
+func assigned(text string) (string, bool) {
+	rest, ok := strings.CutPrefix(text, "# ")
+	if !ok {
+		return "", false
+	}
+	name, value, ok := strings.Cut(rest, " = ")
+	if !ok || name == "" || len(name) > 40 || strings.ContainsAny(name, " \n") {
+		return "", false
+	}
+	if len(value) > 1 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0] {
+		return laxUnescape(value[1 : len(value)-1]), true
+	}
+	return value, true
+}
+
+// script reads what a program's commands gave back: lines that are each a result with its exit
+// code. The last one that failed speaks for all.
+func (r *shellResult) script() {
+	var printed []string
+	for line := range strings.Lines(strings.TrimSpace(r.body)) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		v, ok := parseLax(line)
+		code, coded := v.get("exit_code")
+		output, has := v.get("output")
+		if !ok || !coded || !has || code.kind != laxNumber || output.kind != laxString {
+			return
+		}
+		if !r.coded || code.num != 0 {
+			r.code, r.coded = int(code.num), true
+		}
+		printed = append(printed, output.text())
+	}
+	if len(printed) > 0 {
+		r.body = strings.Join(printed, "\n")
+	}
+}

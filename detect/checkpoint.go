@@ -87,11 +87,11 @@ func readDelta(state []byte) []*step {
 			key: binary.LittleEndian.Uint64(b), keyed: true,
 			sum: binary.LittleEndian.Uint64(b[8:]), summed: true,
 			batch: int(binary.LittleEndian.Uint16(b[18:])),
-			heard: true, looked: true, judged: true,
-			judgement: Judgement{
+			heard: true, placed: true, weighed: true,
+			judgedCall: &judgedCall{looked: true, ruled: true, judgement: Judgement{
 				Outcome: OK,
 				Code:    int(int16(binary.LittleEndian.Uint16(b[16:]))), //nolint:gosec // as written
-			},
+			}},
 		}
 		var failed, skipped bool
 		for i, flag := range s.flags(&failed, &skipped) {

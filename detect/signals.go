@@ -1,6 +1,9 @@
 package detect
 
 import (
+	"slices"
+	"strings"
+
 	"precept/wire"
 )
 
@@ -57,11 +60,8 @@ func (r *Results) Signals(req *wire.Request, mem func(callID string) (wire.Call,
 func (r *Results) signal(
 	req *wire.Request, res wire.Result, mem func(string) (wire.Call, bool),
 ) (Signal, bool) {
-	made, ok := req.CallOf(res.CallID)
-	if !ok && mem != nil {
-		made, _ = mem(res.CallID)
-	}
-	j := r.of(made.Name, made.Args, res.Text, res.IsError)
+	made, _ := callOf(req, res.CallID, mem)
+	j := r.of(callResult{made.Name, made.Args, res.Text, res.IsError})
 	v := j.outcome()
 	if v.Outcome == Refusal {
 		return Signal{Feeling: Rejection, Tier: tierImplicit, Rule: v.Rule}, v.By == Person
@@ -75,4 +75,30 @@ func (r *Results) signal(
 		s.Feeling = Approval
 	}
 	return s, true
+}
+
+// automatic says whether a refusal in a person's words was given by a harness with nobody there.
+// opencode's run refuses whatever it would have to ask for, in the words of a person who does; it
+// gives itself away by what it does not offer (the tool that puts questions to a person) and by the
+// quotes that it puts around its prompt. Words of a person's own are a person's.
+func (r *Results) automatic(req *wire.Request, item int, rule, text string) bool {
+	low := strings.ToLower(cutText(text, refusalLead))
+	if rule != "refusal:opencode" || strings.Contains(low, "with the following feedback") {
+		return false
+	}
+	if slices.Contains(req.Tools, "todowrite") && !slices.Contains(req.Tools, "question") {
+		return true
+	}
+	return r.asker.quoted(req, item)
+}
+
+// said is the agent's newest text; an agent that only called tools has answered too.
+func said(it *wire.Item, previous string) string {
+	if it.Text != "" {
+		return it.Text
+	}
+	if previous == "" {
+		return " "
+	}
+	return previous
 }
