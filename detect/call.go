@@ -27,7 +27,7 @@ type toolCall struct {
 	known   *phrases
 	kind    kind
 	words   []string // of its name
-	args    laxValue
+	args    lenientValue
 	command string       // the command or code that it runs
 	shell   shellCommand // of command, where it is a shell's
 }
@@ -38,8 +38,8 @@ const maxCommand = 4096
 // lookAt finds out what a call is for.
 func (p *phrases) lookAt(name, args string) toolCall {
 	c := toolCall{known: p, shell: shellCommand{known: p}, words: nameWords(name)}
-	c.args, _ = parseLax(args)
-	if c.args.kind == laxNone && args != "" && !strings.HasPrefix(args, "{") {
+	c.args, _ = parseLenient(args)
+	if c.args.kind == noValue && args != "" && !strings.HasPrefix(args, "{") {
 		c.command = args // a custom tool's input
 		if commands := scripted(args); commands != "" {
 			c.command = commands
@@ -67,7 +67,7 @@ func (p *phrases) lookAt(name, args string) toolCall {
 func (c *toolCall) kindOf() kind {
 	command, _ := c.args.get("command")
 	switch {
-	case c.has("editor") && command.kind == laxString: // str_replace_editor
+	case c.has("editor") && command.kind == stringValue: // str_replace_editor
 		if command.raw == "view" {
 			return kindRead
 		}
@@ -121,12 +121,12 @@ func (c *toolCall) commandText() string {
 	if !ok {
 		return ""
 	}
-	if v.kind == laxString {
+	if v.kind == stringValue {
 		return v.text()
 	}
 	parts := make([]string, 0, len(v.vals))
 	for _, e := range v.vals {
-		if e.kind == laxObject {
+		if e.kind == objectValue {
 			e, _ = e.get("command", "cmd")
 		}
 		parts = append(parts, e.text())

@@ -7,12 +7,12 @@ import (
 	"precept/wire"
 )
 
-// Requests that continue a conversation which the provider keeps hold only what is new. The
-// detector then carries the last answered calls itself: a few bytes each, in the session's record.
+// Requests that continue a conversation which the provider keeps hold only what is new. The last
+// answered calls then stand in a checkpoint, a few bytes each, in the session's record.
 const (
-	deltaVersion = 1
-	deltaSteps   = 64
-	deltaSize    = 8 + 8 + 2 + 2 + 2 // key, sum, code, batch, flags
+	checkpointVersion = 1
+	checkpointSteps   = 64
+	checkpointSize    = 8 + 8 + 2 + 2 + 2 // key, sum, code, batch, flags
 )
 
 // flags are what is carried of a step in one bit each, the lowest first; skipped is pending or
@@ -21,37 +21,37 @@ func (s *step) flags(failed, skipped *bool) [8]*bool {
 	return [...]*bool{&s.person, &s.reopens, failed, skipped, &s.changing, &s.repeats, &s.silent, &s.warned}
 }
 
-// LoopsDelta is Loops for requests that do not hold their history: state is what the last call
-// returned (nil at first), next what to keep. A retry must be given the state of its first attempt.
-// mem knows the calls of the replies.
-func LoopsDelta(
-	state []byte, req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool),
+// LoopsSince is Loops for requests that do not hold their history: checkpoint is what the last call
+// returned (nil at first), next what to keep. A retry must be given that of its first attempt. mem
+// knows the calls of the replies.
+func LoopsSince(
+	checkpoint []byte, req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool),
 ) (loops []Loop, next []byte) {
-	old := readDelta(state)
-	w := &walker{req: req, next: req.Len(), visits: maxVisits, warned: warned, mem: mem}
-	for w.fill() {
+	old := readCheckpoint(checkpoint)
+	h := &history{req: req, next: req.Len(), visits: maxVisits, warned: warned, mem: mem}
+	for h.fill() {
 	}
 	batch := uint16(1)
 	if len(old) > 0 {
 		batch = uint16(old[0].batch) + 1 //nolint:gosec // wraps around, and only neighbours are compared
 	}
-	w.steps = slices.DeleteFunc(w.steps, func(s *step) bool { return !s.person && s.tool == "" })
-	for _, s := range w.steps {
+	h.steps = slices.DeleteFunc(h.steps, func(s *step) bool { return !s.person && s.tool == "" })
+	for _, s := range h.steps {
 		s.batch = int(batch)
 	}
-	fresh := len(w.steps)
-	w.steps = append(w.steps, old...)
-	loops = w.judgeNew(fresh, maxLoops, func(s *step) bool { return !warned[s.callID] })
-	return loops, writeDelta(w.steps)
+	fresh := len(h.steps)
+	h.steps = append(h.steps, old...)
+	loops = h.judgeNew(fresh, maxLoops, func(s *step) bool { return !warned[s.callID] })
+	return loops, writeCheckpoint(h.steps)
 }
 
-// writeDelta keeps the newest steps, newest first.
-func writeDelta(steps []*step) []byte {
-	if len(steps) > deltaSteps {
-		steps = steps[:deltaSteps]
+// writeCheckpoint keeps the newest steps, newest first.
+func writeCheckpoint(steps []*step) []byte {
+	if len(steps) > checkpointSteps {
+		steps = steps[:checkpointSteps]
 	}
-	out := make([]byte, 1, 1+len(steps)*deltaSize)
-	out[0] = deltaVersion
+	out := make([]byte, 1, 1+len(steps)*checkpointSize)
+	out[0] = checkpointVersion
 	for _, s := range steps {
 		var v Judgement
 		var key, sum uint64
@@ -70,19 +70,19 @@ func writeDelta(steps []*step) []byte {
 		out = binary.LittleEndian.AppendUint64(out, key)
 		out = binary.LittleEndian.AppendUint64(out, sum)
 		out = binary.LittleEndian.AppendUint16(out, uint16(v.Code))  //nolint:gosec // small
-		out = binary.LittleEndian.AppendUint16(out, uint16(s.batch)) //nolint:gosec // see LoopsDelta
+		out = binary.LittleEndian.AppendUint16(out, uint16(s.batch)) //nolint:gosec // see LoopsSince
 		out = binary.LittleEndian.AppendUint16(out, flags)
 	}
 	return out
 }
 
-// readDelta reads what writeDelta wrote; anything else is no memory at all.
-func readDelta(state []byte) []*step {
-	if len(state) < 1 || state[0] != deltaVersion || (len(state)-1)%deltaSize != 0 {
+// readCheckpoint reads what writeCheckpoint wrote; anything else is no memory at all.
+func readCheckpoint(state []byte) []*step {
+	if len(state) < 1 || state[0] != checkpointVersion || (len(state)-1)%checkpointSize != 0 {
 		return nil
 	}
 	var steps []*step
-	for b := state[1:]; len(b) > 0; b = b[deltaSize:] {
+	for b := state[1:]; len(b) > 0; b = b[checkpointSize:] {
 		s := &step{
 			key: binary.LittleEndian.Uint64(b), keyed: true,
 			sum: binary.LittleEndian.Uint64(b[8:]), summed: true,
@@ -103,7 +103,7 @@ func readDelta(state []byte) []*step {
 			s.judgement.Outcome = Refusal
 		}
 		steps = append(steps, s)
-		if len(steps) == deltaSteps {
+		if len(steps) == checkpointSteps {
 			break
 		}
 	}

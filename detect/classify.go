@@ -55,7 +55,7 @@ func flagged(call *toolCall, text string) Judgement {
 			return exitJudgement(r, call)
 		}
 	}
-	if v, ok := parseLax(text); ok {
+	if v, ok := parseLenient(text); ok {
 		if judgement, said := envelope(v, call, 0); said && judgement.Outcome != OK {
 			return judgement
 		}
@@ -75,7 +75,7 @@ func classifyText(text string, call *toolCall, depth int) Judgement {
 		}
 	}
 	if text[0] == '{' || text[0] == '[' {
-		if v, ok := parseLax(text); ok && call.structured(v) {
+		if v, ok := parseLenient(text); ok && call.structured(v) {
 			if judgement, said := envelope(v, call, depth); said {
 				return judgement
 			}
@@ -121,8 +121,8 @@ func (c *toolCall) quotes(text string) bool {
 
 // structured: the JSON is the result's own, not the content of a file or the output of a program
 // that prints one.
-func (c *toolCall) structured(v laxValue) bool {
-	if v.kind == laxArray && (c.readsFile() || c.kind == kindExec) {
+func (c *toolCall) structured(v lenientValue) bool {
+	if v.kind == arrayValue && (c.readsFile() || c.kind == kindExec) {
 		if len(v.vals) == 0 {
 			return false
 		}

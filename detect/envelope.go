@@ -9,14 +9,14 @@ import (
 // envelope judges a result that is JSON (or a Python literal): success, error, exit code and status
 // fields of the object itself and of the places where APIs wrap their answer. Fields of the data
 // inside are data. said is false when the structure settles nothing.
-func envelope(v laxValue, call *toolCall, depth int) (judgement Judgement, said bool) {
-	if v.kind == laxArray {
+func envelope(v lenientValue, call *toolCall, depth int) (judgement Judgement, said bool) {
+	if v.kind == arrayValue {
 		return arrayJudgement(v, call, depth)
 	}
 	return objectJudgement(v, call, depth)
 }
 
-func arrayJudgement(v laxValue, call *toolCall, depth int) (Judgement, bool) {
+func arrayJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	var texts []string
 	ran := 0
 	for _, e := range v.vals {
@@ -26,7 +26,7 @@ func arrayJudgement(v laxValue, call *toolCall, depth int) (Judgement, bool) {
 			}
 		}
 		ok, has := e.get("success")
-		if _, query := e.get("query", "command", "result"); has && query && ok.kind == laxBool {
+		if _, query := e.get("query", "command", "result"); has && query && ok.kind == boolValue {
 			ran++
 			if !ok.yes {
 				if judgement, said := objectJudgement(e, call, depth+1); said {
@@ -44,7 +44,7 @@ func arrayJudgement(v laxValue, call *toolCall, depth int) (Judgement, bool) {
 	return Judgement{}, false
 }
 
-func objectJudgement(v laxValue, call *toolCall, depth int) (Judgement, bool) {
+func objectJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	known := call.known
 	if depth > 3 {
 		return Judgement{}, false
@@ -70,16 +70,16 @@ func objectJudgement(v laxValue, call *toolCall, depth int) (Judgement, bool) {
 	if judgement, ok := wrapped(v, call, depth); ok {
 		return judgement, true
 	}
-	if ok, has := v.get("success", "ok"); has && ok.kind == laxBool && ok.yes {
+	if ok, has := v.get("success", "ok"); has && ok.kind == boolValue && ok.yes {
 		return Judgement{Outcome: OK, Rule: "json:success", Sure: true}, true
 	}
 	return Judgement{}, false
 }
 
 // refusedInside: a harness's refusal as the error of an envelope.
-func (p *phrases) refusedInside(v laxValue) (Refuser, string, bool) {
+func (p *phrases) refusedInside(v lenientValue) (Refuser, string, bool) {
 	for _, k := range []string{"error", "message", "result", "output"} {
-		if e, ok := v.get(k); ok && e.kind == laxString {
+		if e, ok := v.get(k); ok && e.kind == stringValue {
 			if by, rule, ok := p.readRefusal(e.text()); ok {
 				return by, rule, true
 			}
@@ -89,7 +89,7 @@ func (p *phrases) refusedInside(v laxValue) (Refuser, string, bool) {
 }
 
 // exitField: {"stdout":...,"exit_code":3}, {"output":...,"metadata":{"exit_code":1}}.
-func exitField(v laxValue, call *toolCall) (Judgement, bool) {
+func exitField(v lenientValue, call *toolCall) (Judgement, bool) {
 	code, ok := v.get(call.known.lists["key exit"]...)
 	if !ok {
 		if meta, has := v.get("metadata", "meta"); has {
@@ -102,7 +102,7 @@ func exitField(v laxValue, call *toolCall) (Judgement, bool) {
 	}
 	var printed []string
 	for _, k := range []string{"stdout", "output", "stderr"} {
-		if s, ok := v.get(k); ok && s.kind == laxString {
+		if s, ok := v.get(k); ok && s.kind == stringValue {
 			printed = append(printed, s.text())
 		}
 	}
@@ -112,24 +112,24 @@ func exitField(v laxValue, call *toolCall) (Judgement, bool) {
 
 // errorField is the rule by which a field says that it went wrong: success:false, isError, a filled
 // error field.
-func (p *phrases) errorField(v laxValue) string {
-	if e, ok := v.get("isError", "is_error"); ok && e.kind == laxBool && e.yes {
+func (p *phrases) errorField(v lenientValue) string {
+	if e, ok := v.get("isError", "is_error"); ok && e.kind == boolValue && e.yes {
 		return "json:is-error"
 	}
 	if s, ok := v.get("success", "ok", "succeeded"); ok && saysNo(s, v) {
 		return "json:success"
 	}
 	e, ok := v.get(p.lists["key error"]...)
-	if ok && !e.empty() && !(e.kind == laxString && p.is("no-error", strings.ToLower(e.raw))) {
+	if ok && !e.empty() && !(e.kind == stringValue && p.is("no-error", strings.ToLower(e.raw))) {
 		return "json:error"
 	}
-	if e, ok := v.get(p.lists["key error-code"]...); ok && e.kind == laxNumber && e.num != 0 {
+	if e, ok := v.get(p.lists["key error-code"]...); ok && e.kind == numberValue && e.num != 0 {
 		return "json:error"
 	}
-	if e, _ := v.get("errorMessages", "error_messages"); e.kind == laxArray && !e.empty() { // Jira
+	if e, _ := v.get("errorMessages", "error_messages"); e.kind == arrayValue && !e.empty() { // Jira
 		return "json:errors"
 	}
-	if e, _ := v.get("detail"); e.kind == laxArray && !e.empty() && len(v.keys) == 1 { // FastAPI
+	if e, _ := v.get("detail"); e.kind == arrayValue && !e.empty() && len(v.keys) == 1 { // FastAPI
 		if _, where := e.vals[0].get("loc"); where {
 			return "json:errors"
 		}
@@ -138,22 +138,22 @@ func (p *phrases) errorField(v laxValue) string {
 	_, verdict := v.get("valid", "is_valid", "isvalid")
 	data, _ := v.get("data", "result")
 	e, ok = v.get("errors")
-	if ok && !verdict && data.empty() && e.kind >= laxString && e.kind != laxNumber && !e.empty() {
+	if ok && !verdict && data.empty() && e.kind >= stringValue && e.kind != numberValue && !e.empty() {
 		return "json:errors"
 	}
 	return ""
 }
 
 // saysNo: the field of an object is false. A 0 among many fields may be a number of things.
-func saysNo(field, object laxValue) bool {
-	return field.kind == laxBool && !field.yes ||
-		field.kind == laxString && strings.EqualFold(field.raw, "false") ||
-		field.kind == laxNumber && field.num == 0 && len(object.keys) <= 4
+func saysNo(field, object lenientValue) bool {
+	return field.kind == boolValue && !field.yes ||
+		field.kind == stringValue && strings.EqualFold(field.raw, "false") ||
+		field.kind == numberValue && field.num == 0 && len(object.keys) <= 4
 }
 
 // statusField: {"status":404,"title":...}, {"statusCode":"500"}, {"status":"error"}.
-func (p *phrases) statusField(v laxValue) (Judgement, bool) {
-	if s, ok := v.get("status", "result"); ok && s.kind == laxString {
+func (p *phrases) statusField(v lenientValue) (Judgement, bool) {
+	if s, ok := v.get("status", "result"); ok && s.kind == stringValue {
 		switch strings.ToLower(s.raw) {
 		case "error":
 			return Judgement{Outcome: Error, Rule: "json:status"}, true
@@ -180,7 +180,7 @@ func (p *phrases) statusField(v laxValue) (Judgement, bool) {
 
 // goesOnField: a task that goes on. An order that is "pending" is data: only a task's own id makes
 // it a task.
-func (p *phrases) goesOnField(v laxValue) bool {
+func (p *phrases) goesOnField(v lenientValue) bool {
 	s, _ := v.get("status", "state")
 	_, task := v.get(p.lists["key task"]...)
 	return task && len(v.keys) <= 8 && p.is("runs-on", strings.ToLower(s.raw))
@@ -188,15 +188,15 @@ func (p *phrases) goesOnField(v laxValue) bool {
 
 // onlyComplains: an answer that holds nothing but a complaint: {"message":"Not Found"},
 // {"detail":"..."}.
-func (p *phrases) onlyComplains(v laxValue) bool {
-	if done, _ := v.get("success", "ok"); len(v.keys) > 5 || done.kind == laxBool {
+func (p *phrases) onlyComplains(v lenientValue) bool {
+	if done, _ := v.get("success", "ok"); len(v.keys) > 5 || done.kind == boolValue {
 		return false
 	}
 	said := ""
 	for i, k := range v.keys {
 		switch {
 		case p.isKey("message", k):
-			if v.vals[i].kind == laxString && len(v.vals[i].raw) > len(said) {
+			if v.vals[i].kind == stringValue && len(v.vals[i].raw) > len(said) {
 				said = v.vals[i].text()
 			}
 		case !p.isKey("beside-message", k):
@@ -207,16 +207,16 @@ func (p *phrases) onlyComplains(v laxValue) bool {
 }
 
 // wrapped looks into the places where envelopes carry the answer.
-func wrapped(v laxValue, call *toolCall, depth int) (Judgement, bool) {
+func wrapped(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	for _, k := range call.known.lists["key answer"] {
 		inner, ok := v.get(k)
 		switch {
 		case !ok:
-		case inner.kind == laxObject || inner.kind == laxArray:
+		case inner.kind == objectValue || inner.kind == arrayValue:
 			if judgement, said := envelope(inner, call, depth+1); said {
 				return judgement, true
 			}
-		case inner.kind != laxString || len(v.keys) > 4 || !call.known.carries(v, k):
+		case inner.kind != stringValue || len(v.keys) > 4 || !call.known.carries(v, k):
 		case strings.TrimSpace(inner.text()) != "":
 			judgement := classifyText(inner.text(), call, depth+1)
 			return judgement, judgement.Outcome != OK || judgement.Sure
@@ -231,7 +231,7 @@ func wrapped(v laxValue, call *toolCall, depth int) (Judgement, bool) {
 
 // carries: what the field holds is the answer, and no part of a thing that was asked for, such as
 // the body of an issue or the content of a file: nothing stands beside it but how it went.
-func (p *phrases) carries(v laxValue, field string) bool {
+func (p *phrases) carries(v lenientValue, field string) bool {
 	if field != "body" && field != "content" && field != "text" {
 		return true
 	}

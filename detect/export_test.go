@@ -3,9 +3,9 @@ package detect
 // What tests of the public face need to know of the inside: bounds, the identity of calls and
 // results, and the outcome of a run by itself.
 const (
-	DeltaSize    = deltaSize
-	DeltaSteps   = deltaSteps
-	MaxSignature = maxSignature
+	CheckpointSize  = checkpointSize
+	CheckpointSteps = checkpointSteps
+	MaxSignature    = maxSignature
 )
 
 var (

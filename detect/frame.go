@@ -230,13 +230,13 @@ func escapedLines(text string) string {
 		inner := text[1 : n-1]
 		sentence := strings.Contains(inner, " ") && !strings.Contains(inner, `"`)
 		if sentence || strings.Contains(inner, `\n`) { // one word is a value: "failed"
-			return laxUnescape(inner)
+			return unescape(inner)
 		}
 	}
 	if strings.Count(text, `\n`) < 2 || text[0] == '{' || text[0] == '[' {
 		return text
 	}
-	return laxUnescape(text)
+	return unescape(text)
 }
 
 // withoutPrompt takes off the prompt that SWE-agent's shell prints after every result, whatever the
@@ -263,7 +263,7 @@ func assigned(text string) (string, bool) {
 		return "", false
 	}
 	if len(value) > 1 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0] {
-		return laxUnescape(value[1 : len(value)-1]), true
+		return unescape(value[1 : len(value)-1]), true
 	}
 	return value, true
 }
@@ -276,10 +276,10 @@ func (r *shellResult) script() {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		v, ok := parseLax(line)
+		v, ok := parseLenient(line)
 		code, coded := v.get("exit_code")
 		output, has := v.get("output")
-		if !ok || !coded || !has || code.kind != laxNumber || output.kind != laxString {
+		if !ok || !coded || !has || code.kind != numberValue || output.kind != stringValue {
 			return
 		}
 		if !r.coded || code.num != 0 {

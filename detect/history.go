@@ -8,17 +8,8 @@ import (
 	"precept/wire"
 )
 
-func holdsResults(req *wire.Request, from, to int) bool {
-	for i := from; i < to; i++ {
-		if r := req.Role(i); (r == wire.RoleTool || r == wire.RoleUser) && len(req.Item(i).Results) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// walker reads a history backwards, a batch at a time, as far as it is asked to.
-type walker struct {
+// history reads a conversation backwards, a batch at a time, as far as it is asked to.
+type history struct {
 	req    *wire.Request
 	res    *Results
 	fresh  int     // items from here on are new: they are judged by others, too
@@ -34,40 +25,40 @@ type walker struct {
 }
 
 // at is the i-th step back, nil before the first, and when enough of them were looked at.
-func (w *walker) at(i int) *step {
-	if w.visits--; w.visits < 0 {
+func (h *history) at(i int) *step {
+	if h.visits--; h.visits < 0 {
 		return nil
 	}
-	for i >= len(w.steps) {
-		if !w.fill() {
+	for i >= len(h.steps) {
+		if !h.fill() {
 			return nil
 		}
 	}
-	return w.steps[i]
+	return h.steps[i]
 }
 
 // fill reads the next batch back: results and words, then the answer of the model that made the
 // calls. It says false at the start of the list.
-func (w *walker) fill() bool {
-	if w.next <= 0 {
+func (h *history) fill() bool {
+	if h.next <= 0 {
 		return false
 	}
-	w.batch++
-	first, beside := len(w.steps), uint64(0)
-	for w.next > 0 && w.req.Role(w.next-1) != wire.RoleAssistant {
-		w.next--
-		w.readItem(w.next)
-		beside = beside*31 + w.req.Beside(w.next)
+	h.batch++
+	first, beside := len(h.steps), uint64(0)
+	for h.next > 0 && h.req.Role(h.next-1) != wire.RoleAssistant {
+		h.next--
+		h.readItem(h.next)
+		beside = beside*31 + h.req.Beside(h.next)
 	}
 	// Agents put what a result cannot hold into a message behind it.
-	for _, s := range w.steps[first:] {
+	for _, s := range h.steps[first:] {
 		s.beside += beside
 	}
 	calls := map[string]wire.Call{}
 	var order []wire.Call
-	for w.next > 0 && w.req.Role(w.next-1) == wire.RoleAssistant {
-		w.next--
-		made := w.req.Item(w.next).Calls
+	for h.next > 0 && h.req.Role(h.next-1) == wire.RoleAssistant {
+		h.next--
+		made := h.req.Item(h.next).Calls
 		for _, c := range made {
 			calls[c.ID] = c
 		}
@@ -76,36 +67,36 @@ func (w *walker) fill() bool {
 		}
 	}
 	slices.Reverse(order)
-	w.resolve(w.steps[first:], calls, order)
+	h.resolve(h.steps[first:], calls, order)
 	return true
 }
 
 // readItem appends the steps of one item, newest first.
-func (w *walker) readItem(i int) {
-	role := w.req.Role(i)
+func (h *history) readItem(i int) {
+	role := h.req.Role(i)
 	if role != wire.RoleUser && role != wire.RoleTool {
 		return
 	}
-	if words, ok := speaks(w.req, i); ok {
-		w.steps = append(w.steps, &step{item: i, person: true, words: words})
+	if words, ok := speaks(h.req, i); ok {
+		h.steps = append(h.steps, &step{item: i, person: true, words: words})
 	}
-	results := w.req.Item(i).Results
+	results := h.req.Item(i).Results
 	for _, r := range slices.Backward(results) {
 		if r.Own { // its call was made when the results before it were known
-			w.batch++
+			h.batch++
 		}
-		w.steps = append(w.steps, &step{
+		h.steps = append(h.steps, &step{
 			judgedCall: &judgedCall{callResult: callResult{text: unlabelled(r), flag: r.IsError}},
-			item:       i, batch: w.batch, callID: r.CallID, beside: r.Beside,
+			item:       i, batch: h.batch, callID: r.CallID, beside: r.Beside,
 			written: r.Written, own: r.Own, unasked: r.Own && r.Block < 0,
-			warned: r.CallID != "" && w.warned[r.CallID],
+			warned: r.CallID != "" && h.warned[r.CallID],
 		})
 	}
 }
 
 // resolve finds the calls of results: by id in the answer before them, or wherever else; by position
 // where a harness sends no ids.
-func (w *walker) resolve(steps []*step, calls map[string]wire.Call, order []wire.Call) {
+func (h *history) resolve(steps []*step, calls map[string]wire.Call, order []wire.Call) {
 	n := 0
 	for _, s := range slices.Backward(steps) {
 		if s.person {
@@ -118,15 +109,15 @@ func (w *walker) resolve(steps []*step, calls map[string]wire.Call, order []wire
 				call = order[n]
 			}
 		case !ok:
-			call, ok = callOf(w.req, s.callID, w.mem)
+			call, ok = callOf(h.req, s.callID, h.mem)
 		}
 		n++
 		if !ok {
 			continue
 		}
 		s.tool, s.args = call.Name, call.Args
-		if s.item >= w.fresh {
-			s.judgedCall = w.res.of(s.callResult)
+		if s.item >= h.fresh {
+			s.judgedCall = h.res.of(s.callResult)
 		}
 	}
 }
@@ -142,23 +133,23 @@ func callOf(req *wire.Request, id string, mem func(string) (wire.Call, bool)) (w
 
 // seenBefore looks for the step's call in the history before its batch, without decoding what
 // cannot hold it.
-func (w *walker) seenBefore(s *step) bool {
+func (h *history) seenBefore(s *step) bool {
 	if s.own {
 		return true
 	}
-	if w.tries++; w.tries > maxTries {
-		return w.indexed(s)
+	if h.tries++; h.tries > maxTries {
+		return h.indexed(s)
 	}
 	words := s.look().literals(s.args)
 	if !s.written { // else its name is ours
 		words = append(words, s.tool)
 	}
 	needles := needlesOf(words)
-	for i := w.first - 1; i >= 0; i-- {
-		if w.req.Role(i) != wire.RoleAssistant || !holds(w.req.Raw(i), needles) {
+	for i := h.first - 1; i >= 0; i-- {
+		if h.req.Role(i) != wire.RoleAssistant || !holds(h.req.Raw(i), needles) {
 			continue
 		}
-		for _, c := range w.req.Item(i).Calls {
+		for _, c := range h.req.Item(i).Calls {
 			if c.Name == s.tool && callKey(c.Name, c.Args) == s.identity() {
 				return true
 			}
@@ -168,19 +159,19 @@ func (w *walker) seenBefore(s *step) bool {
 }
 
 // indexed is seenBefore for an answer of many calls: the history is read once for all of them.
-func (w *walker) indexed(s *step) bool {
-	if w.before == nil {
-		w.before = make(map[uint64]bool)
-		for i := range w.first {
-			if w.req.Role(i) != wire.RoleAssistant {
+func (h *history) indexed(s *step) bool {
+	if h.before == nil {
+		h.before = make(map[uint64]bool)
+		for i := range h.first {
+			if h.req.Role(i) != wire.RoleAssistant {
 				continue
 			}
-			for _, c := range w.req.Item(i).Calls {
-				w.before[callKey(c.Name, c.Args)] = true
+			for _, c := range h.req.Item(i).Calls {
+				h.before[callKey(c.Name, c.Args)] = true
 			}
 		}
 	}
-	return w.before[s.identity()]
+	return h.before[s.identity()]
 }
 
 // needle is a word that is looked for by the byte of it that stands least often in what agents

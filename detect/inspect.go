@@ -39,13 +39,13 @@ func Inspect(r io.Reader, emit func(Finding) error) error {
 // inspectList emits what is found in one list, read as a proxy would have seen it grow. What was
 // judged stays judged, so a list costs what it is long.
 func inspectList(req *wire.Request, emit func(Finding) error) error {
-	w := &walker{req: req, fresh: req.Len(), next: req.Len()}
-	for w.fill() {
+	h := &history{req: req, fresh: req.Len(), next: req.Len()}
+	for h.fill() {
 	}
-	w.visits = maxVisits + visitsAStep*len(w.steps)
-	t := transcript{req: req, emit: emit, steps: w.steps}
+	h.visits = maxVisits + visitsAStep*len(h.steps)
+	t := transcript{req: req, emit: emit, steps: h.steps}
 	first := map[uint64]int{} // the batch in which a call was answered first
-	t.loops = w.judgeNew(len(w.steps), len(w.steps), func(s *step) bool {
+	t.loops = h.judgeNew(len(h.steps), len(h.steps), func(s *step) bool {
 		batch, ok := first[s.identity()]
 		if !ok {
 			batch, first[s.identity()] = s.batch, s.batch

@@ -11,43 +11,43 @@ import (
 // in the middle. One tolerant reader takes all three. It keeps little: strings are slices of the
 // text, arrays keep their first elements.
 const (
-	laxDepth    = 6       // deeper values are skipped, not kept
-	laxNesting  = 200     // nested deeper, a text is not read at all: the reader is recursive
-	laxElements = 16      // of an array
-	laxBytes    = 1 << 20 // of a text; what lies behind is not read
+	maxDepth    = 6       // deeper values are skipped, not kept
+	maxNesting  = 200     // nested deeper, a text is not read at all: the reader is recursive
+	maxElements = 16      // of an array
+	maxLenient  = 1 << 20 // of a text; what lies behind is not read
 )
 
-type laxKind uint8
+type valueKind uint8
 
 const (
-	laxNone laxKind = iota // null, None, or a value that was skipped
-	laxString
-	laxNumber
-	laxBool
-	laxObject
-	laxArray
+	noValue valueKind = iota // null, None, or a value that was skipped
+	stringValue
+	numberValue
+	boolValue
+	objectValue
+	arrayValue
 )
 
-// laxValue is one value. A string is kept as it stands in the text, quotes off, escapes on.
-type laxValue struct {
-	kind laxKind
+// lenientValue is one value. A string is kept as it stands in the text, quotes off, escapes on.
+type lenientValue struct {
+	kind valueKind
 	raw  string
 	num  float64
 	yes  bool
 	keys []string
-	vals []laxValue
+	vals []lenientValue
 }
 
 // text is the string's content, escapes resolved.
-func (v laxValue) text() string {
-	if v.kind != laxString || !strings.Contains(v.raw, `\`) {
+func (v lenientValue) text() string {
+	if v.kind != stringValue || !strings.Contains(v.raw, `\`) {
 		return v.raw
 	}
-	return laxUnescape(v.raw)
+	return unescape(v.raw)
 }
 
 // get finds a key of an object without regard to case.
-func (v laxValue) get(names ...string) (laxValue, bool) {
+func (v lenientValue) get(names ...string) (lenientValue, bool) {
 	for _, name := range names {
 		for i, k := range v.keys {
 			if strings.EqualFold(k, name) {
@@ -55,58 +55,58 @@ func (v laxValue) get(names ...string) (laxValue, bool) {
 			}
 		}
 	}
-	return laxValue{}, false
+	return lenientValue{}, false
 }
 
 // empty says that a value carries nothing: null, "", {}, [], false, 0.
-func (v laxValue) empty() bool {
-	if v.kind == laxString {
+func (v lenientValue) empty() bool {
+	if v.kind == stringValue {
 		return strings.TrimSpace(v.raw) == ""
 	}
 	return v.num == 0 && !v.yes && len(v.vals) == 0
 }
 
-// parseLax reads the object or array that text begins with. ok is false when text is neither, or
+// parseLenient reads the object or array that text begins with. ok is false when text is neither, or
 // when it is not followed by the text's end (prose that merely starts with a bracket); a text cut
 // off in the middle is read as far as it goes.
-func parseLax(text string) (laxValue, bool) {
+func parseLenient(text string) (lenientValue, bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || (text[0] != '{' && text[0] != '[') {
-		return laxValue{}, false
+		return lenientValue{}, false
 	}
-	if len(text) > laxBytes {
-		text = text[:laxBytes]
+	if len(text) > maxLenient {
+		text = text[:maxLenient]
 	}
-	p := laxParser{s: text}
+	p := lenientParser{s: text}
 	v := p.value(0)
 	if p.bad {
-		return laxValue{}, false
+		return lenientValue{}, false
 	}
 	p.space()
 	return v, p.i >= len(p.s)
 }
 
-type laxParser struct {
+type lenientParser struct {
 	s    string
 	i    int
 	drop int  // above 0: what is read is not kept
 	bad  bool // not such a text at all; the text's end is not bad
 }
 
-func (p *laxParser) space() {
+func (p *lenientParser) space() {
 	for p.i < len(p.s) && strings.IndexByte(" \n\t\r", p.s[p.i]) >= 0 {
 		p.i++
 	}
 }
 
-func (p *laxParser) value(depth int) laxValue {
+func (p *lenientParser) value(depth int) lenientValue {
 	p.space()
 	if p.i >= len(p.s) {
-		return laxValue{}
+		return lenientValue{}
 	}
-	if depth > laxNesting {
+	if depth > maxNesting {
 		p.bad = true
-		return laxValue{}
+		return lenientValue{}
 	}
 	switch c := p.s[p.i]; c {
 	case '{':
@@ -114,14 +114,14 @@ func (p *laxParser) value(depth int) laxValue {
 	case '[', '(':
 		return p.array(depth)
 	case '"', '\'':
-		return laxValue{kind: laxString, raw: p.str()}
+		return lenientValue{kind: stringValue, raw: p.str()}
 	default:
 		return p.word()
 	}
 }
 
-func (p *laxParser) object(depth int) laxValue {
-	v := laxValue{kind: laxObject}
+func (p *lenientParser) object(depth int) lenientValue {
+	v := lenientValue{kind: objectValue}
 	p.i++
 	for !p.bad {
 		p.space()
@@ -148,9 +148,9 @@ func (p *laxParser) object(depth int) laxValue {
 		}
 		p.i++
 		val := p.value(depth + 1)
-		if depth < laxDepth && p.drop == 0 {
+		if depth < maxDepth && p.drop == 0 {
 			if v.keys == nil { // most arguments have no more
-				v.keys, v.vals = make([]string, 0, 4), make([]laxValue, 0, 4)
+				v.keys, v.vals = make([]string, 0, 4), make([]lenientValue, 0, 4)
 			}
 			v.keys, v.vals = append(v.keys, key), append(v.vals, val)
 		}
@@ -158,8 +158,8 @@ func (p *laxParser) object(depth int) laxValue {
 	return v
 }
 
-func (p *laxParser) array(depth int) laxValue {
-	v := laxValue{kind: laxArray}
+func (p *lenientParser) array(depth int) lenientValue {
+	v := lenientValue{kind: arrayValue}
 	p.i++
 	for !p.bad {
 		p.space()
@@ -174,7 +174,7 @@ func (p *laxParser) array(depth int) laxValue {
 			p.i++
 			continue
 		}
-		if depth >= laxDepth || len(v.vals) >= laxElements {
+		if depth >= maxDepth || len(v.vals) >= maxElements {
 			p.drop++
 			p.value(depth + 1)
 			p.drop--
@@ -189,7 +189,7 @@ func (p *laxParser) array(depth int) laxValue {
 
 // str reads a quoted string and returns what stands between the quotes; an unclosed one runs to the
 // end.
-func (p *laxParser) str() string {
+func (p *lenientParser) str() string {
 	q := p.s[p.i]
 	start := p.i + 1
 	for j, end := start, -1; j < len(p.s); {
@@ -214,7 +214,7 @@ func (p *laxParser) str() string {
 	return p.s[start:]
 }
 
-func (p *laxParser) word() laxValue {
+func (p *lenientParser) word() lenientValue {
 	start := p.i
 	for p.i < len(p.s) && strings.IndexByte(",]})\n\t :", p.s[p.i]) < 0 {
 		p.i++
@@ -222,22 +222,22 @@ func (p *laxParser) word() laxValue {
 	w := p.s[start:p.i]
 	switch w {
 	case "true", "True":
-		return laxValue{kind: laxBool, yes: true, raw: w}
+		return lenientValue{kind: boolValue, yes: true, raw: w}
 	case "false", "False":
-		return laxValue{kind: laxBool, raw: w}
+		return lenientValue{kind: boolValue, raw: w}
 	case "null", "None", "nan", "NaN", "undefined":
-		return laxValue{}
+		return lenientValue{}
 	}
 	if n, err := strconv.ParseFloat(w, 64); err == nil {
-		return laxValue{kind: laxNumber, num: n, raw: w}
+		return lenientValue{kind: numberValue, num: n, raw: w}
 	}
 	p.bad = !p.cut()
-	return laxValue{}
+	return lenientValue{}
 }
 
 // cut says that the reader stands where the text was shortened ("...", "[...]", "<truncated>"):
 // what follows the mark is not to be read, and what was read before it is good.
-func (p *laxParser) cut() bool {
+func (p *lenientParser) cut() bool {
 	from := max(p.i-8, 0)
 	near := p.s[from:min(p.i+24, len(p.s))]
 	if hasWord(near, "...", "…", "truncated") || p.i >= len(p.s) {
@@ -247,9 +247,9 @@ func (p *laxParser) cut() bool {
 	return false
 }
 
-// laxUnescape resolves the escapes of JSON and Python; of one that it does not know only the
+// unescape resolves the escapes of JSON and Python; of one that it does not know only the
 // backslash goes.
-func laxUnescape(s string) string {
+func unescape(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
 	for {

@@ -136,7 +136,7 @@ func (p *phrases) passing(v Judgement, text string) bool {
 
 // judgeNew judges the first n of the steps, the oldest of them first, and says which of them are
 // loops, at most so many. Only a call that may have been made before is held against all others.
-func (w *walker) judgeNew(n, most int, madeBefore func(*step) bool) []Loop {
+func (h *history) judgeNew(n, most int, madeBefore func(*step) bool) []Loop {
 	type answered struct {
 		batch      int
 		tool, args string
@@ -144,11 +144,11 @@ func (w *walker) judgeNew(n, most int, madeBefore func(*step) bool) []Loop {
 	var loops []Loop
 	var found map[answered]bool // the same call twice in one answer is one loop
 	for i := n - 1; i >= 0 && len(loops) < most; i-- {
-		s := w.steps[i]
+		s := h.steps[i]
 		if s.person || s.unasked || s.tool == "" || !madeBefore(s) {
 			continue
 		}
-		loop, ok := judge(func(back int) *step { return w.at(i + back) })
+		loop, ok := judge(func(back int) *step { return h.at(i + back) })
 		call := answered{s.batch, s.tool, s.args}
 		if !ok || found[call] {
 			continue
@@ -172,14 +172,11 @@ func (w *walker) judgeNew(n, most int, madeBefore func(*step) bool) []Loop {
 func (r *Results) Loops(
 	req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool),
 ) []Loop {
-	from, to := req.New(), req.End()
-	if from >= to || !holdsResults(req, from, to) {
-		return nil
-	}
-	w := &walker{req: req, res: r, fresh: from, next: to, visits: maxVisits, warned: warned, mem: mem}
-	w.fill()
-	w.first = w.next
-	return w.judgeNew(len(w.steps), maxLoops, func(s *step) bool {
-		return s.item >= from && !warned[s.callID] && w.seenBefore(s)
+	from := req.New()
+	h := &history{req: req, res: r, fresh: from, next: req.End(), visits: maxVisits, warned: warned, mem: mem}
+	h.fill()
+	h.first = h.next
+	return h.judgeNew(len(h.steps), maxLoops, func(s *step) bool {
+		return s.item >= from && !warned[s.callID] && h.seenBefore(s)
 	})
 }

@@ -94,7 +94,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-func TestLax(t *testing.T) {
+func TestLenient(t *testing.T) {
 	for _, c := range []struct {
 		in string
 		ok bool
@@ -112,11 +112,11 @@ func TestLax(t *testing.T) {
 		{``, false},
 		{strings.Repeat("[", 1<<20), false},
 	} {
-		if _, ok := parseLax(c.in); ok != c.ok {
+		if _, ok := parseLenient(c.in); ok != c.ok {
 			t.Errorf("%.40q: ok %v, want %v", c.in, ok, c.ok)
 		}
 	}
-	v, _ := parseLax(`{'msg': "it\'s \u00e9\x41\n \ud83d\ude00 \ud83d \/ \q\u12", "n": -1.5e3, 'deep': [[[[[[[[1]]]]]]]]}`)
+	v, _ := parseLenient(`{'msg': "it\'s \u00e9\x41\n \ud83d\ude00 \ud83d \/ \q\u12", "n": -1.5e3, 'deep': [[[[[[[[1]]]]]]]]}`)
 	if s, _ := v.get("MSG"); s.text() != "it's éA\n 😀 \ufffd / qu12" {
 		t.Errorf("%q", s.text())
 	}
@@ -125,15 +125,15 @@ func TestLax(t *testing.T) {
 	}
 }
 
-// TestLaxReadsJSON: what encoding/json writes, the tolerant reader reads alike, at the top.
-func TestLaxReadsJSON(t *testing.T) {
+// TestLenientReadsJSON: what encoding/json writes, the tolerant reader reads alike, at the top.
+func TestLenientReadsJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := rapid.MapOf(rapid.StringMatching(`[a-z]{1,8}`), rapid.String()).Draw(t, "m")
 		b, err := json.Marshal(m)
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, ok := parseLax(string(b))
+		v, ok := parseLenient(string(b))
 		if !ok || len(v.keys) != len(m) {
 			t.Fatalf("%s: ok %v, %d keys", b, ok, len(v.keys))
 		}
@@ -146,13 +146,13 @@ func TestLaxReadsJSON(t *testing.T) {
 	})
 }
 
-func FuzzLax(f *testing.F) {
+func FuzzLenient(f *testing.F) {
 	for _, s := range []string{`{"a":[1,{"b":'c'}]}`, `{'a': ...`, `[[[[`, `{"\u00`, `("a",)`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		v, ok := parseLax(s)
-		if ok && v.kind != laxObject && v.kind != laxArray {
+		v, ok := parseLenient(s)
+		if ok && v.kind != objectValue && v.kind != arrayValue {
 			t.Fatalf("%q: kind %d", s, v.kind)
 		}
 		_ = v.text()

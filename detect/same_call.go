@@ -118,8 +118,8 @@ func keepLongest(have []string, w string) []string {
 // were made before.
 func (c *toolCall) literals(args string) []string {
 	switch c.args.kind {
-	case laxObject:
-	case laxArray:
+	case objectValue:
+	case arrayValue:
 		return c.args.literals(nil)
 	default: // it was not read
 		return longest(nil, cutText(args, maxCanon))
@@ -133,15 +133,15 @@ func (c *toolCall) literals(args string) []string {
 	return words
 }
 
-func (v laxValue) literals(have []string) []string {
+func (v lenientValue) literals(have []string) []string {
 	switch v.kind {
-	case laxString:
+	case stringValue:
 		return longest(have, v.text())
-	case laxNumber: // a number is kept as it is spelled
+	case numberValue: // a number is kept as it is spelled
 		if len(v.raw) > 1 {
 			return keepLongest(have, v.raw)
 		}
-	case laxNone, laxBool, laxObject, laxArray:
+	case noValue, boolValue, objectValue, arrayValue:
 	}
 	for i := range v.vals {
 		have = v.vals[i].literals(have)

@@ -96,20 +96,20 @@ func TestLoopsAnyForm(t *testing.T) {
 		if got := play(t, wire.Responses, story); !slices.Equal(got, want) {
 			rt.Fatalf("responses warned of %v, chat of %v", got, want)
 		}
-		if got := playDelta(t, story); !slices.Equal(got, want) {
+		if got := playSince(t, story); !slices.Equal(got, want) {
 			rt.Fatalf("deltas warned of %v, whole histories of %v", got, want)
 		}
 	})
 }
 
-func TestDeltaStateIsRobust(t *testing.T) {
+func TestACheckpointMayBeAnything(t *testing.T) {
 	req := parse(t, wire.Responses, obj{"previous_response_id": "r", "input": []any{obj{"type": "function_call_output", "call_id": "x", "output": "boom"}}})
 	for _, state := range [][]byte{nil, {}, {9}, {1, 2, 3}, []byte(strings.Repeat("\x01", 500))} {
-		loops, next := detect.LoopsDelta(state, req, nil, nil)
+		loops, next := detect.LoopsSince(state, req, nil, nil)
 		if len(loops) != 0 {
 			t.Errorf("%v: loops out of nothing: %v", state, loops)
 		}
-		if again, _ := detect.LoopsDelta(next, req, nil, nil); len(again) != 0 {
+		if again, _ := detect.LoopsSince(next, req, nil, nil); len(again) != 0 {
 			t.Errorf("a result whose call is unknown is no loop: %v", again)
 		}
 	}

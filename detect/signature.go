@@ -84,10 +84,10 @@ func size(lines []string) int {
 // signatureText opens the frames and envelopes that carry the words of a failure.
 func (p *phrases) signatureText(text string) string {
 	text = unwrapText(text)
-	v, ok := parseLax(text)
+	v, ok := parseLenient(text)
 	if !ok {
 		text = p.unframe(text).body
-		v, ok = parseLax(text)
+		v, ok = parseLenient(text)
 	}
 	if parts := p.failureTexts(v, 0); ok && len(parts) > 0 {
 		return strings.Join(parts, "\n")
@@ -96,7 +96,7 @@ func (p *phrases) signatureText(text string) string {
 }
 
 // failureTexts collects the strings in which an envelope says what went wrong.
-func (p *phrases) failureTexts(v laxValue, depth int) []string {
+func (p *phrases) failureTexts(v lenientValue, depth int) []string {
 	var out []string
 	if depth > 3 {
 		return nil
@@ -107,7 +107,7 @@ func (p *phrases) failureTexts(v laxValue, depth int) []string {
 			out = append(out, p.stringsOf(val, depth)...)
 		}
 	}
-	if v.kind == laxArray {
+	if v.kind == arrayValue {
 		for _, e := range v.vals {
 			out = append(out, p.failureTexts(e, depth+1)...)
 		}
@@ -115,11 +115,11 @@ func (p *phrases) failureTexts(v laxValue, depth int) []string {
 	return out
 }
 
-func (p *phrases) stringsOf(v laxValue, depth int) []string {
+func (p *phrases) stringsOf(v lenientValue, depth int) []string {
 	switch v.kind {
-	case laxString:
+	case stringValue:
 		t := strings.TrimSpace(v.text())
-		if inner, ok := parseLax(t); ok {
+		if inner, ok := parseLenient(t); ok {
 			if parts := p.failureTexts(inner, depth+1); len(parts) > 0 {
 				return parts
 			}
@@ -128,9 +128,9 @@ func (p *phrases) stringsOf(v laxValue, depth int) []string {
 			return nil
 		}
 		return []string{t}
-	case laxObject, laxArray:
+	case objectValue, arrayValue:
 		return p.failureTexts(v, depth+1)
-	case laxNone, laxNumber, laxBool:
+	case noValue, numberValue, boolValue:
 	}
 	return nil
 }

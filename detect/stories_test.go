@@ -188,8 +188,8 @@ func stories(t *rapid.T) []did {
 	return story
 }
 
-// playDelta replays a story whose history the provider keeps: requests hold only what is new.
-func playDelta(tb testing.TB, story []did) []int {
+// playSince replays a story whose history the provider keeps: requests hold only what is new.
+func playSince(tb testing.TB, story []did) []int {
 	tb.Helper()
 	warned, calls := map[string]bool{}, map[string]wire.Call{}
 	mem := func(id string) (wire.Call, bool) { c, ok := calls[id]; return c, ok }
@@ -204,18 +204,18 @@ func playDelta(tb testing.TB, story []did) []int {
 		id := fmt.Sprintf("c%d", i)
 		if len(pending) > 0 { // the person's turn comes before the answer that calls
 			req := parse(tb, wire.Responses, obj{"previous_response_id": "r", "input": pending})
-			_, state = detect.LoopsDelta(state, req, warned, mem)
+			_, state = detect.LoopsSince(state, req, warned, mem)
 			pending = nil
 		}
 		calls[id] = wire.Call{ID: id, Name: d.tool, Args: d.args}
 		req := parse(tb, wire.Responses, obj{"previous_response_id": "r", "input": []any{obj{"type": "function_call_output", "call_id": id, "output": d.result}}})
 		var loops []detect.Loop
-		loops, state = detect.LoopsDelta(state, req, warned, mem)
+		loops, state = detect.LoopsSince(state, req, warned, mem)
 		for _, l := range loops {
 			warned[l.CallID] = true
 			out = append(out, i)
 		}
-		if len(state) > 1+detect.DeltaSteps*detect.DeltaSize {
+		if len(state) > 1+detect.CheckpointSteps*detect.CheckpointSize {
 			tb.Fatalf("a state of %d bytes", len(state))
 		}
 	}

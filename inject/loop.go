@@ -57,7 +57,7 @@ func (w *work) detected(state *session.LoopState) []detect.Loop {
 		state.Delta = nil
 		return w.Results.Loops(w.Request, state.Warned, mem)
 	}
-	loops, next := detect.LoopsDelta(state.Delta, w.Request, state.Warned, mem)
+	loops, next := detect.LoopsSince(state.Delta, w.Request, state.Warned, mem)
 	state.Delta, w.rec.Dirty = next, true
 	return loops
 }
