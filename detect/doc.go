@@ -3,10 +3,10 @@
 // agent's own housekeeping.
 //
 // A result goes through this until it is an error (classify.go): what is its call for (call.go,
-// shell.go)? Did somebody refuse it, or does it go on (refusal.go)? What do the wire's flag, a frame
-// around it with an exit code (frame.go), the fields of an answer (envelope.go) say? Only then is
-// text read: as one message (statement.go), a page (page.go), or the output of a program
-// (output.go), line by line (lines.go).
+// shell.go)? Did somebody refuse it, or does it go on (refusal.go)? What do the wire's flag, the
+// exit code of a frame (frame.go), the fields of an answer (envelope.go) say? Only then is text
+// read: as one message (statement.go), a page (page.go), or a program's output (output.go), line by
+// line (lines.go).
 //
 // A call goes through this until it is a loop (loops.go): the conversation is read backwards, step
 // by step (history.go, step.go), for the same call (same_call.go) with the same result

@@ -94,8 +94,8 @@ func (h *history) readItem(i int) {
 	}
 }
 
-// resolve finds the calls of results: by id in the answer before them, or wherever else; by position
-// where a harness sends no ids.
+// resolve finds the calls of results: by id in the answer before them, or wherever else; by their
+// position where a harness sends no ids.
 func (h *history) resolve(steps []*step, calls map[string]wire.Call, order []wire.Call) {
 	n := 0
 	for _, s := range slices.Backward(steps) {

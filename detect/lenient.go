@@ -66,9 +66,9 @@ func (v lenientValue) empty() bool {
 	return v.num == 0 && !v.yes && len(v.vals) == 0
 }
 
-// parseLenient reads the object or array that text begins with. ok is false when text is neither, or
-// when it is not followed by the text's end (prose that merely starts with a bracket); a text cut
-// off in the middle is read as far as it goes.
+// parseLenient reads the object or array that text begins with. ok is false when text is neither,
+// or when it is not followed by the text's end (prose that merely starts with a bracket); a text
+// cut off in the middle is read as far as it goes.
 func parseLenient(text string) (lenientValue, bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || (text[0] != '{' && text[0] != '[') {
