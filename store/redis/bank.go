@@ -32,7 +32,7 @@ func (b *Bank) Close() error { return b.s.Close() }
 // Texts reads all lessons, with the version of the set: how often it was changed, "" when nobody
 // ever put a lesson there.
 func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version string, err error) {
-	err = b.s.do(ctx, "lessons", func(c goredis.UniversalClient) error {
+	err = b.s.do(ctx, "lessons", func(c client) error {
 		// One transaction, so that the version is the texts' own.
 		pipe := c.TxPipeline()
 		all, v := pipe.HGetAll(ctx, b.s.shared("lessons")), pipe.Get(ctx, b.s.shared("lessons-version"))
@@ -49,12 +49,8 @@ func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version stri
 }
 
 // Version is that of the set.
-func (b *Bank) Version(ctx context.Context) (version string, err error) {
-	err = b.s.do(ctx, "lessons", func(c goredis.UniversalClient) error {
-		version, err = c.Get(ctx, b.s.shared("lessons-version")).Result()
-		return err
-	})
-	return version, err
+func (b *Bank) Version(ctx context.Context) (string, error) {
+	return ask(ctx, b.s, "lessons", func(c client) (string, error) { return c.Get(ctx, b.s.shared("lessons-version")).Result() })
 }
 
 // lessonFits refuses what no replica would take.
@@ -70,10 +66,9 @@ func lessonFits(name string, text []byte) error {
 
 // change runs the script and gives its answer: the new version, "noted", or "changed".
 func (b *Bank) change(ctx context.Context, args []any) (string, error) {
-	k := &call{script: &b.s.scripts.lessons, base: b.s.shared(""), args: args}
-	err := b.s.do(ctx, "push lessons", func(c goredis.UniversalClient) error { return run(ctx, c, []*call{k}) })
-	reply, _ := k.reply.(string)
-	return reply, err
+	return ask(ctx, b.s, "push lessons", func(c client) (string, error) {
+		return b.s.script(ctx, c, "lessons", b.s.shared(""), args...).Text()
+	})
 }
 
 func (b *Bank) channel() string { return b.s.shared("lessons") }

@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"precept/bank"
 	"precept/session"
 )
@@ -18,7 +16,7 @@ func (s *Store) Consult(ctx context.Context, met map[string]bank.Consultation) e
 	if len(met) == 0 {
 		return ctx.Err()
 	}
-	return s.do(ctx, "consult", func(c goredis.UniversalClient) error {
+	return s.do(ctx, "consult", func(c client) error {
 		pipe := c.Pipeline()
 		for slug, m := range met {
 			pipe.HIncrBy(ctx, s.shared("consulted"), slug, m.Count)
@@ -34,7 +32,7 @@ func (s *Store) Consultations(ctx context.Context, slugs []string) (map[string]b
 	if len(slugs) == 0 {
 		return out, ctx.Err()
 	}
-	err := s.do(ctx, "consultations", func(c goredis.UniversalClient) error {
+	err := s.do(ctx, "consultations", func(c client) error {
 		pipe := c.Pipeline()
 		counts, last := pipe.HMGet(ctx, s.shared("consulted"), slugs...), pipe.HMGet(ctx, s.shared("consulted-last"), slugs...)
 		if err := each(ctx, pipe); err != nil {
@@ -68,7 +66,7 @@ func (b *Bank) Consultations(ctx context.Context, slugs []string) (map[string]ba
 // Leave keeps a text with a session for whichever replica takes its next turn. It goes with the
 // session, and nothing is left with one that is not there.
 func (s *Store) Leave(ctx context.Context, tenant string, id session.ID, name, text string) error {
-	p := newPlan(&s.scripts.jot)
+	p := newPlan("jot")
 	p.add(s.base(tenant), "s", string(id[:]), "l:"+name, text)
 	return s.commit(ctx, "leave", p, tenant)
 }
@@ -76,7 +74,7 @@ func (s *Store) Leave(ctx context.Context, tenant string, id session.ID, name, t
 // Take gives what was left under a name, once.
 func (s *Store) Take(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error) {
 	key := s.sessionKey(tenant, id)
-	err = s.look(ctx, "take", func(c goredis.UniversalClient) error {
+	err = s.look(ctx, "take", func(c client) error {
 		pipe := c.TxPipeline()
 		got := pipe.HGet(ctx, key, "l:"+name)
 		pipe.HDel(ctx, key, "l:"+name)

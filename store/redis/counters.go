@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -20,7 +21,7 @@ const counterReads = 4
 // meanwhile; on a Redis where that never rests, the last sessions may be counted in some rows and
 // not yet in others.
 func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta, err error) {
-	err = s.do(ctx, "counters", func(c goredis.UniversalClient) error {
+	err = s.do(ctx, "counters", func(c client) error {
 		before, err := s.moved(ctx, c, tenant)
 		for range counterReads {
 			if err != nil {
@@ -41,7 +42,7 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 	return list, err
 }
 
-func (s *Store) moved(ctx context.Context, c goredis.UniversalClient, tenant string) (string, error) {
+func (s *Store) moved(ctx context.Context, c client, tenant string) (string, error) {
 	v, err := c.HGet(ctx, s.base(tenant)+"t", "moved").Result()
 	if absent(err) {
 		return "", nil
@@ -53,7 +54,7 @@ func (s *Store) moved(ctx context.Context, c goredis.UniversalClient, tenant str
 // whomever: who has read them need not read them again while that stands.
 func (s *Store) Moved(ctx context.Context) (map[string]session.Stand, error) {
 	out := map[string]session.Stand{}
-	err := s.do(ctx, "moved", func(c goredis.UniversalClient) error {
+	err := s.do(ctx, "moved", func(c client) error {
 		names, err := s.tenants(ctx, c)
 		if err != nil {
 			return err
@@ -61,7 +62,7 @@ func (s *Store) Moved(ctx context.Context) (map[string]session.Stand, error) {
 		stand := func(p goredis.Pipeliner, base string) *goredis.SliceCmd {
 			return p.HMGet(ctx, base+"t", "moved", "told")
 		}
-		return ask(ctx, c, s, names, stand, func(name string, cmd *goredis.SliceCmd) error {
+		return askEach(ctx, c, s, names, stand, func(name string, cmd *goredis.SliceCmd) error {
 			var stand session.Stand
 			if v := cmd.Val(); len(v) == 2 {
 				stand.Counters, _ = v[0].(string)
@@ -74,24 +75,17 @@ func (s *Store) Moved(ctx context.Context) (map[string]session.Stand, error) {
 	return out, err
 }
 
-func (s *Store) counters(ctx context.Context, c goredis.UniversalClient, tenant string) (list []trial.Delta, err error) {
+func (s *Store) counters(ctx context.Context, c client, tenant string) (list []trial.Delta, err error) {
 	base := s.base(tenant)
 	index, err := c.HGetAll(ctx, base+"counters").Result()
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]string, 0, len(index))
-	for k := range index {
-		rows = append(rows, k)
-	}
+	rows := slices.Collect(maps.Keys(index))
 	names := map[string]string{} // a few dozen names stand in every row
 	for part := range slices.Chunk(rows, 200) {
-		pipe := c.Pipeline()
-		cmds := make([]*goredis.MapStringStringCmd, len(part))
-		for i, k := range part {
-			cmds[i] = pipe.HGetAll(ctx, base+"c:"+k)
-		}
-		if err := each(ctx, pipe); err != nil {
+		cmds, err := piped(ctx, c, part, func(p goredis.Pipeliner, k string) *goredis.MapStringStringCmd { return p.HGetAll(ctx, base+"c:"+k) })
+		if err != nil {
 			return nil, err
 		}
 		for i, k := range part {

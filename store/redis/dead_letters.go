@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -20,7 +21,7 @@ const asideHead = 7
 // SetAside marks sessions and exchanges at which a step panicked. A session is neither due nor
 // unsettled from then on, until Readmit lets it in again or a settlement of it goes through.
 func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
-	p, names := newPlan(&s.scripts.aside), []string{}
+	p, names := newPlan("aside"), []string{}
 	for i := range list {
 		a := &list[i]
 		doc, err := json.Marshal(a)
@@ -30,30 +31,20 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 		p.add(s.base(a.Tenant), "out", string(a.ID[:]), a.Exchange, string(doc), score(a.At))
 		names = append(names, a.Tenant)
 	}
-	if len(names) == 0 {
-		return ctx.Err()
-	}
 	return s.commit(ctx, "set aside", p, names...)
 }
 
 // Readmit lets those sessions be tried again that were set aside fewer times than most, and those
 // that a release before closed without settling them. It says how many they are.
 func (s *Store) Readmit(ctx context.Context, most int) (n int, err error) {
-	err = s.do(ctx, "readmit", func(c goredis.UniversalClient) error {
-		if n, err = s.reopen(ctx, c); err != nil {
-			return err
-		}
+	err = s.do(ctx, "readmit", func(c client) error {
 		names, err := s.tenants(ctx, c)
-		if err != nil {
-			return err
-		}
-		p := newPlan(&s.scripts.aside)
 		for _, name := range names {
-			p.add(s.base(name), "in", strconv.Itoa(most))
-		}
-		err = run(ctx, c, p.calls)
-		for _, k := range p.calls {
-			n += k.number()
+			opened, oerr := s.reopen(ctx, c, name)
+			let, lerr := s.script(ctx, c, "aside", s.base(name), "in", most).Int()
+			if n, err = n+opened+let, cmp.Or(err, oerr, lerr); err != nil {
+				break
+			}
 		}
 		return err
 	})
@@ -61,17 +52,17 @@ func (s *Store) Readmit(ctx context.Context, most int) (n int, err error) {
 }
 
 // eachAside hands over the marks of each tenant, as they are kept.
-func (s *Store) eachAside(ctx context.Context, c goredis.UniversalClient, names []string, fn func(tenant string, marks map[string]string) error) error {
+func (s *Store) eachAside(ctx context.Context, c client, names []string, fn func(tenant string, marks map[string]string) error) error {
 	all := func(p goredis.Pipeliner, base string) *goredis.MapStringStringCmd {
 		return p.HGetAll(ctx, base+"aside")
 	}
-	return ask(ctx, c, s, names, all, func(name string, cmd *goredis.MapStringStringCmd) error { return fn(name, cmd.Val()) })
+	return askEach(ctx, c, s, names, all, func(name string, cmd *goredis.MapStringStringCmd) error { return fn(name, cmd.Val()) })
 }
 
 // DeadLetters lists what is set aside, the latest first, at most limit of them, and says how many
 // there are.
 func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error) {
-	err = s.do(ctx, "aside", func(c goredis.UniversalClient) error {
+	err = s.do(ctx, "aside", func(c client) error {
 		names, err := s.tenants(ctx, c)
 		if err != nil {
 			return err
@@ -111,13 +102,13 @@ func toAside(tenant, field, value string) (session.DeadLetter, error) {
 // Unsampled counts the exchanges that no sample knows although their session was settled, or will
 // not be because it was set aside.
 func (s *Store) Unsampled(ctx context.Context) (n int64, err error) {
-	err = s.do(ctx, "unsampled", func(c goredis.UniversalClient) error {
+	err = s.do(ctx, "unsampled", func(c client) error {
 		names, err := s.tenants(ctx, c)
 		if err != nil {
 			return err
 		}
 		late := func(p goredis.Pipeliner, base string) *goredis.StringCmd { return p.HGet(ctx, base+"t", "late") }
-		err = ask(ctx, c, s, names, late, func(_ string, cmd *goredis.StringCmd) error {
+		err = askEach(ctx, c, s, names, late, func(_ string, cmd *goredis.StringCmd) error {
 			n += integer(cmd.Val())
 			return nil
 		})
@@ -134,24 +125,26 @@ func (s *Store) Unsampled(ctx context.Context) (n int64, err error) {
 }
 
 // left counts the exchanges of open sessions that are left alone.
-func (s *Store) left(ctx context.Context, c goredis.UniversalClient, tenant string, marks map[string]string) (n int64, err error) {
+func (s *Store) left(ctx context.Context, c client, tenant string, marks map[string]string) (n int64, err error) {
+	var alone []session.ID
 	for field, value := range marks {
-		if len(value) == 0 || value[0] != '1' {
-			continue
+		if strings.HasPrefix(value, "1") {
+			alone = append(alone, toID(field))
 		}
-		id := toID(field)
-		settled, err := c.HExists(ctx, s.sessionKey(tenant, id), "a").Result()
-		if err != nil {
-			return n, err
-		}
-		if settled {
-			continue
-		}
-		k, err := c.HLen(ctx, s.base(tenant)+"x:"+id.String()).Result()
-		if err != nil {
-			return n, err
-		}
-		n += k
 	}
-	return n, nil
+	settled, err := piped(ctx, c, alone, func(p goredis.Pipeliner, id session.ID) *goredis.BoolCmd {
+		return p.HExists(ctx, s.sessionKey(tenant, id), "a")
+	})
+	if err != nil {
+		return 0, err
+	}
+	exchanges, err := piped(ctx, c, alone, func(p goredis.Pipeliner, id session.ID) *goredis.IntCmd {
+		return p.HLen(ctx, s.base(tenant)+"x:"+id.String())
+	})
+	for i := range exchanges {
+		if !settled[i].Val() {
+			n += exchanges[i].Val()
+		}
+	}
+	return n, err
 }

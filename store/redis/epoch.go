@@ -7,38 +7,28 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	goredis "github.com/redis/go-redis/v9"
 )
 
 // Epoch names the life that the data is in. It changes when some of it may have been lost: a server
 // was restarted or replaced by its replica, or the data was flushed. Who keeps his own copy of what
 // he wrote lately writes it again then.
-func (s *Store) Epoch(ctx context.Context) (epoch string, err error) {
-	err = s.do(ctx, "epoch", func(c goredis.UniversalClient) error {
+func (s *Store) Epoch(ctx context.Context) (string, error) {
+	epoch, err := ask(ctx, s, "epoch", func(c client) (string, error) {
 		now, err := c.Time(ctx).Result()
 		if err != nil {
-			return err
+			return "", err
 		}
 		// The first to look at an empty Redis marks it, by the server's own clock.
 		key := s.shared("epoch")
 		if err := c.SetNX(ctx, key, strconv.FormatInt(now.UnixNano(), 36), 0).Err(); err != nil {
-			return err
+			return "", err
 		}
 		mark, err := c.Get(ctx, key).Result()
 		if err != nil {
-			return err
+			return "", err
 		}
-		infos, err := s.infos(ctx, c, "server")
-		if err != nil {
-			return err
-		}
-		runs := make([]string, len(infos))
-		for i, info := range infos {
-			runs[i] = info["run_id"]
-		}
-		epoch = joinEpoch(mark, runs)
-		return nil
+		runs, err := s.infos(ctx, c, "server", "run_id")
+		return joinEpoch(mark, runs), err
 	})
 	if err == nil {
 		if old := s.epoch.Swap(&epoch); old != nil && *old != epoch {

@@ -24,7 +24,7 @@ func (s *Store) Announce(ctx context.Context, e session.Erasure) (place string, 
 	for i := range e.IDs {
 		ids.Write(e.IDs[i][:])
 	}
-	err = s.do(ctx, "announce", func(c goredis.UniversalClient) (err error) {
+	err = s.do(ctx, "announce", func(c client) (err error) {
 		place, err = c.XAdd(ctx, &goredis.XAddArgs{
 			Stream: s.shared("erasures"), MinID: strconv.FormatInt(e.At.Add(-erasureAge).UnixMilli(), 10), Approx: true,
 			Values: []any{"t", e.Tenant, "i", ids.String(), "at", micros(e.At)},
@@ -45,7 +45,7 @@ func (s *Store) Erasures(ctx context.Context, after string) (list []session.Eras
 		}
 		from = ms + "-" + strconv.FormatUint(n+1, 10)
 	}
-	err = s.do(ctx, "erasures", func(c goredis.UniversalClient) error {
+	err = s.do(ctx, "erasures", func(c client) error {
 		entries, err := c.XRangeN(ctx, s.shared("erasures"), from, "+", most).Result()
 		for _, m := range entries {
 			list = append(list, erasure(m))

@@ -39,27 +39,39 @@ func unpackEntry(v string) (e feedback.Entry, err error) {
 // left out. Every order of arrival ends in the same set. session.FeedbackFull tells what a full set
 // has no room for. When it fails otherwise, some entries may have been added; do it again.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
-	p := newPlan(&s.scripts.feedback)
-	base := s.base(tenant)
-	owners := map[*call][]session.ID{}
+	p, base := newPlan("feedback"), s.base(tenant)
+	var of []session.ID
 	for _, id := range slices.SortedFunc(maps.Keys(entries), func(a, b session.ID) int { return bytes.Compare(a[:], b[:]) }) {
 		for _, e := range entries[id] {
 			v, err := packEntry(&e)
 			if err != nil {
 				return nil, fmt.Errorf("redis: add feedback: %w", err)
 			}
-			c := p.add(base, string(id[:]), score(e.At), digest(e.ID), v, strconv.Itoa(s.opt.MaxFeedback))
-			owners[c] = append(owners[c], id)
+			p.add(base, string(id[:]), score(e.At), digest(e.ID), v, strconv.Itoa(s.opt.MaxFeedback))
+			of = append(of, id)
 		}
-	}
-	added := map[session.ID]int{}
-	if len(p.calls) == 0 {
-		return added, ctx.Err()
 	}
 	if err := s.commit(ctx, "add feedback", p, tenant); err != nil {
 		return nil, err
 	}
-	return added, p.tally(owners, added)
+	return tally(p, of)
+}
+
+// tally adds up how many entries changed each session's set; numbers below 0 count what found no
+// room.
+func tally(p *plan, of []session.ID) (map[session.ID]int, error) {
+	added, left := map[session.ID]int{}, session.FeedbackFull(0)
+	for i, n := range p.answers() {
+		if n > 0 {
+			added[of[i]] += int(n)
+		} else {
+			left -= session.FeedbackFull(n)
+		}
+	}
+	if left > 0 {
+		return added, left
+	}
+	return added, nil
 }
 
 // Feedback lists a session's set by time, then id.
@@ -71,7 +83,7 @@ func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 // Heard is Feedback, with what a settlement that is made of it says of it
 // (session.Settlement.Heard).
 func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) (list []feedback.Entry, heard int64, err error) {
-	err = s.do(ctx, "feedback", func(c goredis.UniversalClient) error {
+	err = s.do(ctx, "feedback", func(c client) error {
 		pipe := c.Pipeline()
 		n := pipe.HGet(ctx, s.sessionKey(tenant, id), "n") // first: what comes in between is not taken for heard
 		values := pipe.HVals(ctx, s.base(tenant)+"f:"+id.String())
@@ -88,7 +100,7 @@ func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) (list [
 // Unsettled lists closed sessions to which feedback or exchanges came since they were settled, at
 // most limit of each tenant, in no order.
 func (s *Store) Unsettled(ctx context.Context, limit int) (list []session.Unsettled, err error) {
-	err = s.do(ctx, "unsettled", func(c goredis.UniversalClient) error {
+	err = s.do(ctx, "unsettled", func(c client) error {
 		names, err := s.tenants(ctx, c)
 		if err != nil {
 			return err
@@ -96,7 +108,7 @@ func (s *Store) Unsettled(ctx context.Context, limit int) (list []session.Unsett
 		some := func(p goredis.Pipeliner, base string) *goredis.StringSliceCmd {
 			return p.SRandMemberN(ctx, base+"unsettled", int64(limit))
 		}
-		return ask(ctx, c, s, names, some, func(name string, ids *goredis.StringSliceCmd) error {
+		return askEach(ctx, c, s, names, some, func(name string, ids *goredis.StringSliceCmd) error {
 			for _, id := range ids.Val() {
 				list = append(list, session.Unsettled{Tenant: name, ID: toID(id)})
 			}

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"precept/session"
 )
 
@@ -32,21 +30,14 @@ const scanNotes = 500
 // EachNote hands over the tenant's notes whose keys begin with prefix, by key.
 func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error {
 	found := map[string]string{} // a scan may tell a note twice
-	err := s.do(ctx, "notes", func(c goredis.UniversalClient) error {
-		for cursor := uint64(0); ; {
-			page, next, err := c.HScan(ctx, s.base(tenant)+"notes", cursor, "", scanNotes).Result()
-			if err != nil {
-				return err
-			}
-			for i := 0; i+1 < len(page); i += 2 {
-				if strings.HasPrefix(page[i], prefix) {
-					found[page[i]] = page[i+1]
-				}
-			}
-			if cursor = next; cursor == 0 {
-				return nil
+	err := s.do(ctx, "notes", func(c client) error {
+		it := c.HScan(ctx, s.base(tenant)+"notes", 0, "", scanNotes).Iterator()
+		for it.Next(ctx) {
+			if key := it.Val(); it.Next(ctx) && strings.HasPrefix(key, prefix) {
+				found[key] = it.Val()
 			}
 		}
+		return it.Err()
 	})
 	if err != nil {
 		return err
@@ -63,16 +54,12 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 // (any more); a note of the tenant without data is deleted. It is one step as long as it holds no
 // more than a script may (200 notes, 1 MiB).
 func (s *Store) Jot(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
-	p := newPlan(&s.scripts.jot)
-	base := s.base(tenant)
+	p, base := newPlan("jot"), s.base(tenant)
 	for _, key := range slices.Sorted(maps.Keys(notes)) {
 		p.add(base, "n", key, string(notes[key]))
 	}
 	for id, data := range marks {
 		p.add(base, "s", string(id[:]), "jot", string(data))
-	}
-	if len(p.calls) == 0 {
-		return ctx.Err()
 	}
 	return s.commit(ctx, "jot", p, tenant)
 }
@@ -92,9 +79,7 @@ func (s *Store) Unclaim(ctx context.Context, name, owner string) error {
 }
 
 func (s *Store) lock(ctx context.Context, args ...any) (int, error) {
-	k := &call{script: &s.scripts.lock, base: s.shared(""), args: args}
-	err := s.do(ctx, "lock", func(c goredis.UniversalClient) error { return run(ctx, c, []*call{k}) })
-	return k.number(), err
+	return ask(ctx, s, "lock", func(c client) (int, error) { return s.script(ctx, c, "lock", s.shared(""), args...).Int() })
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }

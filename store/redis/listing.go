@@ -1,13 +1,11 @@
 package redis
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -22,95 +20,51 @@ const (
 
 // Newest lists a tenant's sessions in the order in which they were first written, the latest first.
 // Of sessions that are out of the stretch's time only the head is read.
-func (s *Store) Newest(ctx context.Context, tenant string, of session.Stretch) (p session.Page[session.Listed], err error) {
-	l := newList(of)
-	max := "+inf"
-	if of.After != "" {
-		n, err := strconv.ParseInt(of.After, 10, 64)
+func (s *Store) Newest(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.Listed], error) {
+	return newest(ctx, s, "list sessions", of, 1, s.listed, func(c client, before string) ([]ref, error) {
+		by := &goredis.ZRangeBy{Min: "-inf", Max: cmp.Or(before, "+inf"), Count: listedBatch}
+		list, err := c.ZRevRangeByScoreWithScores(ctx, s.base(tenant)+"order", by).Result()
 		if err != nil {
-			return p, fmt.Errorf("redis: %w", session.ErrPlace)
+			return nil, err
 		}
-		max = "(" + strconv.FormatInt(n, 10)
-	}
-	err = s.do(ctx, "list sessions", func(c goredis.UniversalClient) error {
-		for !l.done() {
-			part, err := c.ZRevRangeByScoreWithScores(ctx, s.base(tenant)+"order", &goredis.ZRangeBy{Min: "-inf", Max: max, Count: listedBatch}).Result()
-			if err != nil {
-				return err
-			}
-			refs := make([]ref, len(part))
-			for i, z := range part {
-				id, _ := z.Member.(string)
-				refs[i] = ref{tenant: tenant, place: place{major: int64(z.Score)}, id: toID(id)}
-			}
-			if err := s.heads(ctx, c, refs); err != nil {
-				return err
-			}
-			l.add(refs, len(part) < listedBatch)
-			if len(part) > 0 {
-				max = "(" + strconv.FormatInt(int64(part[len(part)-1].Score), 10)
-			}
-		}
-		list, err := s.loadBoth(ctx, c, l.chosen)
-		for i := range list {
-			p.List = append(p.List, session.Listed{Row: list[i].row, Applied: list[i].applied})
-		}
-		return err
+		return s.sessionRefs(ctx, c, tenant, list)
 	})
-	if l.more {
-		p.Next = strconv.FormatInt(l.last.major, 10)
-	}
-	return p, err
-}
-
-// heads reads when each of the sessions began.
-func (s *Store) heads(ctx context.Context, c goredis.UniversalClient, refs []ref) error {
-	pipe := c.Pipeline()
-	cmds := make([]*goredis.StringCmd, len(refs))
-	for i, r := range refs {
-		cmds[i] = pipe.HGet(ctx, s.sessionKey(r.tenant, r.id), "h")
-	}
-	if len(refs) == 0 {
-		return nil
-	}
-	if err := each(ctx, pipe); err != nil {
-		return err
-	}
-	for i := range cmds {
-		refs[i].at = math.MinInt64 // gone meanwhile
-		if h := cmds[i].Val(); len(h) == 17 {
-			refs[i].at = fromOrdered(h[:8])
-		}
-	}
-	return nil
 }
 
 // NewestSamples lists a tenant's samples likewise.
-func (s *Store) NewestSamples(ctx context.Context, tenant string, of session.Stretch) (p session.Page[session.StoredSample], err error) {
-	l := newList(of)
-	max := "+"
+func (s *Store) NewestSamples(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.StoredSample], error) {
+	return newest(ctx, s, "list samples", of, 2, s.sampleDocs, func(c client, before string) ([]ref, error) {
+		entries, err := c.XRevRangeN(ctx, s.base(tenant)+"samples", cmp.Or(before, "+"), "-", listedBatch).Result()
+		return sampleRefs(tenant, entries), err
+	})
+}
+
+// newest reads a page of a list whose places have so many numbers. The references that stand before
+// a place ("": all) are asked for until there are enough of them, and then what they refer to.
+func newest[T any](ctx context.Context, s *Store, op string, of session.Stretch, numbers int,
+	load func(ctx context.Context, c client, refs []ref) ([]T, error), refsBefore func(c client, before string) ([]ref, error),
+) (p session.Page[T], err error) {
+	before := ""
 	if of.After != "" {
-		major, minor, ok := strings.Cut(of.After, "-")
-		_, err1 := strconv.ParseInt(major, 10, 64)
-		_, err2 := strconv.ParseInt(minor, 10, 64)
-		if !ok || errors.Join(err1, err2) != nil {
-			return p, fmt.Errorf("redis: %w", session.ErrPlace)
+		parts := strings.Split(of.After, "-")
+		for _, part := range parts {
+			if _, err := strconv.ParseUint(part, 10, 63); err != nil || len(parts) != numbers {
+				return p, fmt.Errorf("redis: %w", session.ErrPlace)
+			}
 		}
-		max = "(" + of.After
+		before = "(" + of.After
 	}
-	err = s.do(ctx, "list samples", func(c goredis.UniversalClient) error {
+	l := newList(of)
+	err = s.do(ctx, op, func(c client) error {
 		for !l.done() {
-			entries, err := c.XRevRangeN(ctx, s.base(tenant)+"samples", max, "-", listedBatch).Result()
+			refs, err := refsBefore(c, before)
 			if err != nil {
 				return err
 			}
-			refs := streamRefs(tenant, entries)
 			l.add(refs, len(refs) < listedBatch)
-			if len(refs) > 0 {
-				max = "(" + refs[len(refs)-1].place.String()
-			}
+			before = "(" + l.last.String()
 		}
-		p.List, err = s.sampleDocs(ctx, c, l.chosen)
+		p.List, err = load(ctx, c, l.chosen)
 		return err
 	})
 	if l.more {
@@ -131,14 +85,8 @@ type list struct {
 }
 
 func newList(of session.Stretch) *list {
-	l := &list{from: math.MinInt64 + 1, to: math.MaxInt64, most: min(max(of.Most, 1), pageRefs), more: true}
-	bound := func(t time.Time, n *int64) {
-		if !t.IsZero() {
-			*n = micros(t)
-		}
-	}
-	bound(of.Since, &l.from)
-	bound(of.Until, &l.to)
+	l := &list{most: min(max(of.Most, 1), pageRefs), more: true}
+	l.from, l.to = bounds(of.Since, of.Until)
 	return l
 }
 

@@ -7,18 +7,13 @@ import (
 	"strconv"
 	"strings"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"precept/trial"
 )
 
 // Raise sets each maximum of a tenant to the given value where that is greater. It can be repeated
 // and reordered at will.
 func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) error {
-	if len(maxima) == 0 {
-		return ctx.Err()
-	}
-	p := newPlan(&s.scripts.raise)
+	p := newPlan("raise")
 	for _, m := range maxima {
 		p.add(s.base(tenant), rowName(m.Scope, m.Day)+"\x00"+m.Field, ordered(m.Value))
 	}
@@ -27,52 +22,45 @@ func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) 
 
 // Maxima lists what Raise has set, sorted by scope, field and day.
 func (s *Store) Maxima(ctx context.Context, tenant string) (list []trial.Delta, err error) {
-	err = s.do(ctx, "maxima", func(c goredis.UniversalClient) error {
-		m, err := c.HGetAll(ctx, s.base(tenant)+"maxima").Result()
-		if err != nil {
-			return err
-		}
-		for name, v := range m {
-			i := strings.LastIndexByte(name, 0)
-			if i < 0 || len(v) != 8 {
-				return fmt.Errorf("%w: the maximum %q", ErrCorrupt, name)
-			}
-			k, err := fromRowName(name[:i])
-			if err != nil {
-				return err
-			}
-			k.Field = name[i+1:]
-			list = append(list, trial.Delta{Key: k, Value: fromOrdered(v)})
-		}
-		return nil
+	all, err := ask(ctx, s, "maxima", func(c client) (map[string]string, error) {
+		return c.HGetAll(ctx, s.base(tenant)+"maxima").Result()
 	})
+	for name, v := range all {
+		i := strings.LastIndexByte(name, 0)
+		if i < 0 || len(v) != 8 {
+			return nil, fmt.Errorf("redis: %w: the maximum %q", ErrCorrupt, name)
+		}
+		k, err := fromRowName(name[:i])
+		if err != nil {
+			return nil, fmt.Errorf("redis: maxima: %w", err)
+		}
+		k.Field = name[i+1:]
+		list = append(list, trial.Delta{Key: k, Value: fromOrdered(v)})
+	}
 	slices.SortFunc(list, trial.Compare)
 	return list, err
 }
 
 // Priors is what the replica that refits them published last; version 0 when none did.
 func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data []byte, err error) {
-	err = s.do(ctx, "priors", func(c goredis.UniversalClient) error {
-		v, err := c.HMGet(ctx, s.base(tenant)+"priors", "v", "d").Result()
-		if err != nil || len(v) != 2 || v[0] == nil {
-			return err
-		}
-		if version, err = strconv.ParseInt(fmt.Sprint(v[0]), 10, 64); err != nil {
-			return fmt.Errorf("%w: the version of the priors is %q", ErrCorrupt, v[0])
-		}
-		text, _ := v[1].(string)
-		data = []byte(text)
-		return nil
-	})
-	return version, data, err
+	v, err := ask(ctx, s, "priors", func(c client) ([]any, error) { return c.HMGet(ctx, s.base(tenant)+"priors", "v", "d").Result() })
+	if err != nil || len(v) != 2 || v[0] == nil {
+		return 0, nil, err
+	}
+	if version, err = strconv.ParseInt(fmt.Sprint(v[0]), 10, 64); err != nil {
+		return 0, nil, fmt.Errorf("redis: %w: the version of the priors is %q", ErrCorrupt, v[0])
+	}
+	text, _ := v[1].(string)
+	return version, []byte(text), nil
 }
 
 // PutPriors publishes priors as version from+1, if from is still the version in force.
 func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (ok bool, err error) {
-	p := newPlan(&s.scripts.priors)
-	k := p.add(s.base(tenant), strconv.FormatInt(from, 10), strconv.FormatInt(from+1, 10), string(data))
-	err = s.commit(ctx, "put priors", p, tenant)
-	return err == nil && k.number() == 1, err
+	err = s.change(ctx, "put priors", []string{tenant}, func(c client) error {
+		ok, err = s.script(ctx, c, "priors", s.base(tenant), from, from+1, data).Bool()
+		return err
+	})
+	return err == nil && ok, err
 }
 
 // Meta reads one of the program's own values.
@@ -82,7 +70,7 @@ func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, er
 
 // value reads a field of a hash.
 func (s *Store) value(ctx context.Context, op, key, field string) (value []byte, ok bool, err error) {
-	err = s.do(ctx, op, func(c goredis.UniversalClient) error {
+	err = s.do(ctx, op, func(c client) error {
 		text, err := c.HGet(ctx, key, field).Result()
 		if err == nil {
 			value, ok = []byte(text), true
@@ -94,14 +82,11 @@ func (s *Store) value(ctx context.Context, op, key, field string) (value []byte,
 
 // InitMeta sets a value that all replicas must share (the coins' salt) unless one was faster, and
 // returns what stands.
-func (s *Store) InitMeta(ctx context.Context, key string, value []byte) (stands []byte, err error) {
-	err = s.do(ctx, "init meta", func(c goredis.UniversalClient) error {
-		if err := c.HSetNX(ctx, s.shared("values"), key, string(value)).Err(); err != nil {
-			return err
+func (s *Store) InitMeta(ctx context.Context, key string, value []byte) ([]byte, error) {
+	return ask(ctx, s, "init meta", func(c client) ([]byte, error) {
+		if err := c.HSetNX(ctx, s.shared("values"), key, value).Err(); err != nil {
+			return nil, err
 		}
-		text, err := c.HGet(ctx, s.shared("values"), key).Result()
-		stands = []byte(text)
-		return err
+		return c.HGet(ctx, s.shared("values"), key).Bytes()
 	})
-	return stands, err
 }

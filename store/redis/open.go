@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,9 +45,9 @@ type Options struct {
 // Redis.
 type Store struct {
 	opt     Options
-	client  goredis.UniversalClient
+	client  client
 	prefix  string
-	scripts scripts
+	scripts map[string]*goredis.Script // by the names of their files
 
 	slow  breaker // of what the recorder does
 	quick breaker // of what a request waits for
@@ -57,21 +58,18 @@ type Store struct {
 	epoch  atomic.Pointer[string] // as told last
 }
 
+// client is one server, a Sentinel group or a Cluster.
+type client = goredis.UniversalClient
+
 // Open makes a store. It does not ask Redis for anything: use Ping to learn whether it is there.
 func Open(o Options) (*Store, error) {
 	a, err := parseURL(o.URL)
 	if err != nil {
 		return nil, err
 	}
-	if o.MaxParked <= 0 {
-		o.MaxParked = 100_000
-	}
-	if o.MaxFeedback <= 0 {
-		o.MaxFeedback = session.MostFeedback
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = ioTimeout
-	}
+	o.MaxParked = cmp.Or(o.MaxParked, 100_000)
+	o.MaxFeedback = cmp.Or(o.MaxFeedback, session.MostFeedback)
+	o.Timeout = cmp.Or(o.Timeout, ioTimeout)
 	s := &Store{
 		opt: o, prefix: a.prefix, closed: make(chan struct{}),
 		slow: breaker{period: retryEvery}, quick: breaker{period: lookupEvery, most: 2},
@@ -79,7 +77,7 @@ func Open(o Options) (*Store, error) {
 	if s.scripts, err = loadScripts(); err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
-	s.client = connect(a, o.Timeout, s.known.clear)
+	s.client = a.connect(o.Timeout, s.known.clear)
 	return s, nil
 }
 
@@ -95,72 +93,60 @@ func (s *Store) Close() error {
 
 // Ping asks whether Redis is there and takes us, once, whatever the breaker says.
 func (s *Store) Ping(ctx context.Context) error {
-	err := explain(ctx, s.client.Ping(ctx).Err())
-	s.note(ctx, err)
-	if err != nil {
-		return fmt.Errorf("redis: %w", err)
-	}
-	return nil
+	return s.ended("ping", &s.slow, explain(ctx, s.client.Ping(ctx).Err()))
 }
 
 // do runs an operation of the recorder, of a verb or of a dashboard: something that may take a
 // moment.
-func (s *Store) do(ctx context.Context, op string, fn func(c goredis.UniversalClient) error) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	if !s.slow.allow(s.opt.Now()) {
-		return fmt.Errorf("redis: %s: %w (asked again every %v)", op, ErrDown, retryEvery)
-	}
-	err := explain(ctx, fn(s.client))
-	s.note(ctx, err)
-	if err != nil && !absent(err) {
-		return fmt.Errorf("redis: %s: %w", op, err)
-	}
-	return nil
-}
-
-// note tells the breakers how a call ended. When Redis answers the recorder, look-ups may go out
-// again, too.
-func (s *Store) note(ctx context.Context, err error) {
-	switch {
-	case errors.Is(err, context.DeadlineExceeded) || unreachable(err):
-		s.slow.note(s.opt.Now(), true)
-	case ctx.Err() != nil: // the caller left; that says nothing of Redis
-	default:
-		s.slow.note(s.opt.Now(), false)
-		s.quick.note(s.opt.Now(), false)
-	}
+func (s *Store) do(ctx context.Context, op string, fn func(c client) error) error {
+	return s.through(ctx, op, &s.slow, fn)
 }
 
 // look runs a look-up that a request waits for.
-func (s *Store) look(ctx context.Context, op string, fn func(c goredis.UniversalClient) error) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	now := s.opt.Now()
-	if s.slow.open(now) || !s.quick.allow(now) {
-		return fmt.Errorf("redis: %s: %w (asked again every %v)", op, ErrDown, lookupEvery)
-	}
-	err := explain(ctx, fn(s.client))
-	switch {
-	case errors.Is(err, context.Canceled): // the client left
-	case errors.Is(err, context.DeadlineExceeded) || unreachable(err):
-		s.quick.note(s.opt.Now(), true)
-	default:
-		s.quick.note(s.opt.Now(), false)
-	}
-	if err != nil && !absent(err) {
-		return fmt.Errorf("redis: %s: %w", op, err)
-	}
-	return nil
+func (s *Store) look(ctx context.Context, op string, fn func(c client) error) error {
+	return s.through(ctx, op, &s.quick, fn)
 }
 
-func (s *Store) usable(ctx context.Context) error {
+// ask is do for what has one answer, which is the zero one where Redis says that there is no such
+// thing.
+func ask[T any](ctx context.Context, s *Store, op string, fn func(c client) (T, error)) (answer T, err error) {
+	err = s.do(ctx, op, func(c client) error {
+		answer, err = fn(c)
+		return err
+	})
+	return answer, err
+}
+
+// through runs an operation behind a breaker. Look-ups do not go out either while the recorder's is
+// open.
+func (s *Store) through(ctx context.Context, op string, b *breaker, fn func(c client) error) error {
 	select {
 	case <-s.closed:
 		return fmt.Errorf("redis: %w", ErrClosed)
 	default:
-		return ctx.Err()
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	now := s.opt.Now()
+	if b == &s.quick && s.slow.open(now) || !b.allow(now) {
+		return fmt.Errorf("redis: %s: %w (asked again every %v)", op, ErrDown, b.period)
+	}
+	return s.ended(op, b, explain(ctx, fn(s.client)))
+}
+
+// ended tells the breaker how a call ended, and the caller, too. When Redis answers the recorder,
+// look-ups may go out again as well.
+func (s *Store) ended(op string, b *breaker, err error) error {
+	failed := errors.Is(err, context.DeadlineExceeded) || unreachable(err)
+	if !errors.Is(err, context.Canceled) { // the caller left; that says nothing of Redis
+		b.note(s.opt.Now(), failed)
+		if b == &s.slow && !failed {
+			s.quick.note(s.opt.Now(), false)
+		}
+	}
+	if err == nil || absent(err) {
+		return nil
+	}
+	return fmt.Errorf("redis: %s: %w", op, err)
 }

@@ -15,7 +15,7 @@ import (
 // first, at most limit of them, beginning behind a place in that order: 0, or the place that the
 // previous call returned. Beside each session stands all that was said of it.
 func (s *Store) OpenFeedback(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, said [][]feedback.Entry, last int64, err error) {
-	err = s.do(ctx, "feedback of open sessions", func(c goredis.UniversalClient) error {
+	err = s.do(ctx, "feedback of open sessions", func(c client) error {
 		key := s.base(tenant) + "told"
 		last = after
 		pipe := c.Pipeline()
@@ -51,7 +51,7 @@ func openBehind(after int64, limit int) *goredis.ZRangeBy {
 // openFeedback reads what the listed sessions are, and what was said of them. Left out are those
 // that have no row, and those whose feedback cannot be read: their closing tells of it, and the
 // others must not wait for it.
-func (s *Store) openFeedback(ctx context.Context, c goredis.UniversalClient, tenant string, list []goredis.Z) (rows []session.Row, said [][]feedback.Entry, err error) {
+func (s *Store) openFeedback(ctx context.Context, c client, tenant string, list []goredis.Z) (rows []session.Row, said [][]feedback.Entry, err error) {
 	ids := make([]session.ID, len(list))
 	heads := make([]*goredis.SliceCmd, len(list))
 	values := make([]*goredis.StringSliceCmd, len(list))
@@ -83,14 +83,12 @@ func (s *Store) openFeedback(ctx context.Context, c goredis.UniversalClient, ten
 // Settled says which of a tenant's sessions the counters know.
 func (s *Store) Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error) {
 	out := make([]bool, 0, len(ids))
-	err := s.do(ctx, "settled", func(c goredis.UniversalClient) error {
+	err := s.do(ctx, "settled", func(c client) error {
 		for part := range slices.Chunk(ids, 500) {
-			pipe := c.Pipeline()
-			cmds := make([]*goredis.BoolCmd, len(part))
-			for i, id := range part {
-				cmds[i] = pipe.HExists(ctx, s.sessionKey(tenant, id), "a")
-			}
-			if err := each(ctx, pipe); err != nil {
+			cmds, err := piped(ctx, c, part, func(p goredis.Pipeliner, id session.ID) *goredis.BoolCmd {
+				return p.HExists(ctx, s.sessionKey(tenant, id), "a")
+			})
+			if err != nil {
 				return err
 			}
 			for _, cmd := range cmds {

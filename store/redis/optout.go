@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"precept/session"
 )
 
@@ -24,20 +22,16 @@ func optOutName(id session.ID) string {
 // KeepOptOuts keeps marks of sessions that opted out, so that every replica knows them. Of two
 // marks of one session the one of more items stands: a late one hides no less than another.
 func (s *Store) KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
-	p := newPlan(&s.scripts.optout)
-	base := s.shared("")
+	p, base := newPlan("optout"), s.shared("")
 	for id, m := range marks {
 		p.add(base, optOutName(id), strconv.Itoa(m.Turns), strconv.Itoa(m.Items), millis(optOutFor))
 	}
-	if len(p.calls) == 0 {
-		return ctx.Err()
-	}
-	return s.do(ctx, "opt out", func(c goredis.UniversalClient) error { return run(ctx, c, p.calls) })
+	return s.commit(ctx, "opt out", p)
 }
 
 // OptOutOf finds the mark of a session.
 func (s *Store) OptOutOf(ctx context.Context, id session.ID) (m session.OptOutMark, ok bool, err error) {
-	err = s.look(ctx, "opt out", func(c goredis.UniversalClient) error {
+	err = s.look(ctx, "opt out", func(c client) error {
 		text, err := c.Get(ctx, s.shared(fmt.Sprintf("optout:%x", optOutName(id)))).Result()
 		if err != nil {
 			return err

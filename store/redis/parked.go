@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"precept/feedback"
 	"precept/session"
 )
@@ -23,41 +21,42 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 	if err != nil {
 		return fmt.Errorf("redis: park: %w", err)
 	}
-	p := newPlan(&s.scripts.park)
-	k := echoBytes(key)
-	run1 := p.add(s.base(tenant), strconv.Itoa(s.opt.MaxParked), strconv.Itoa(s.opt.MaxFeedback), k, hex.EncodeToString([]byte(k)), digest(e.ID), score(e.At), v)
-	if err := s.commit(ctx, "park", p, tenant); err != nil || run1.number() > 0 {
+	k, n := echoBytes(key), 0
+	err = s.change(ctx, "park", []string{tenant}, func(c client) error {
+		n, err = s.script(ctx, c, "park", s.base(tenant), s.opt.MaxParked, s.opt.MaxFeedback, k, hex.EncodeToString([]byte(k)), digest(e.ID), score(e.At), v).Int()
 		return err
+	})
+	if err == nil && n == 0 {
+		err = fmt.Errorf("redis: park: %w", session.ErrParkingFull)
 	}
-	return fmt.Errorf("redis: park: %w", session.ErrParkingFull)
+	return err
 }
 
 // Join moves what waits for the keys to the sessions that have them, each key in one step. It tells
 // how many entries changed each session's set, as AddFeedback does.
 func (s *Store) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
-	added := map[session.ID]int{}
 	if len(owners) == 0 {
-		return added, ctx.Err()
+		return map[session.ID]int{}, ctx.Err()
 	}
-	base := s.base(tenant)
-	p := newPlan(&s.scripts.join)
-	of := map[*call][]session.ID{}
-	err := s.do(ctx, "join feedback", func(c goredis.UniversalClient) error {
+	p, base := newPlan("join"), s.base(tenant)
+	var of []session.ID
+	for _, k := range slices.Sorted(maps.Keys(owners)) {
+		b, id := echoBytes(k), owners[k]
+		p.add(base, b, hex.EncodeToString([]byte(b)), string(id[:]), strconv.Itoa(s.opt.MaxFeedback))
+		of = append(of, id)
+	}
+	err := s.do(ctx, "join feedback", func(c client) error {
 		waiting, err := c.ZCard(ctx, base+"parked").Result()
 		if err != nil || waiting == 0 {
+			p.calls = nil // which is nearly always so
 			return err
 		}
-		for _, k := range slices.Sorted(maps.Keys(owners)) {
-			b, id := echoBytes(k), owners[k]
-			one := p.add(base, b, hex.EncodeToString([]byte(b)), string(id[:]), strconv.Itoa(s.opt.MaxFeedback))
-			of[one] = append(of[one], id)
-		}
-		return run(ctx, c, p.calls)
+		return s.run(ctx, c, p)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return added, p.tally(of, added)
+	return tally(p, of)
 }
 
 // PurgeParked gives up on feedback from before the given time and says on how much.
@@ -78,15 +77,13 @@ func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err e
 
 // purge gives up on a tenant's feedback up to a bound, in steps.
 func (s *Store) purge(ctx context.Context, tenant, bound string) (n int, err error) {
-	for gone := callItems; gone == callItems; {
-		p := newPlan(&s.scripts.purge)
-		one := p.add(s.base(tenant), bound, strconv.Itoa(callItems))
-		err := s.do(ctx, "purge parked feedback", func(c goredis.UniversalClient) error { return run(ctx, c, p.calls) })
+	for gone := callItems; gone == callItems; n += gone {
+		gone, err = ask(ctx, s, "purge parked feedback", func(c client) (int, error) {
+			return s.script(ctx, c, "purge", s.base(tenant), bound, callItems).Int()
+		})
 		if err != nil {
 			return n, err
 		}
-		gone = one.number()
-		n += gone
 	}
 	return n, nil
 }

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"precept/bank"
 	"precept/lesson"
 )
@@ -76,7 +74,7 @@ func (b *Bank) index(ctx context.Context) (index string, err error) {
 // Tail implements bank.Place.
 func (b *Bank) Tail(ctx context.Context, n int) (events []lesson.Event, err error) {
 	var lines []string
-	err = b.s.do(ctx, "lessons", func(c goredis.UniversalClient) error {
+	err = b.s.do(ctx, "lessons", func(c client) error {
 		lines, err = c.LRange(ctx, b.s.shared("lessons-log"), int64(-n), -1).Result()
 		return err
 	})

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"precept/sample"
 	"precept/session"
 )
@@ -20,7 +18,7 @@ const placeSize = 16
 // Exchanges lists what is kept of a session, by turn, then as it came in.
 func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) (list []sample.Exchange, err error) {
 	places := map[string]string{}
-	err = s.do(ctx, "exchanges", func(c goredis.UniversalClient) error {
+	err = s.do(ctx, "exchanges", func(c client) error {
 		values, err := c.HVals(ctx, s.base(tenant)+"x:"+id.String()).Result()
 		if err != nil {
 			return err

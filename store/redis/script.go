@@ -3,61 +3,54 @@ package redis
 import (
 	"context"
 	"embed"
-	"fmt"
+	"iter"
+	"path"
+	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
-
-	"precept/session"
 )
 
 //go:embed lua/*.lua
 var sources embed.FS
 
-// script is one of lua/*.lua, with common.lua in front of it.
-type script struct {
-	*goredis.Script
-	name string
-}
-
-// scripts are all of them.
-type scripts struct {
-	write, settle, feedback, park, join, purge, forget, raise, priors, lock, lessons, aside, jot, reopen, optout script
-}
-
-func loadScripts() (s scripts, err error) {
+// loadScripts reads lua/*.lua, each with common.lua in front of it.
+func loadScripts() (map[string]*goredis.Script, error) {
 	head, err := sources.ReadFile("lua/common.lua")
 	if err != nil {
-		return s, err
+		return nil, err
 	}
-	for name, to := range map[string]*script{
-		"write": &s.write, "settle": &s.settle, "feedback": &s.feedback, "park": &s.park, "join": &s.join,
-		"purge": &s.purge, "forget": &s.forget, "raise": &s.raise, "priors": &s.priors, "lock": &s.lock, "lessons": &s.lessons, "aside": &s.aside,
-		"jot": &s.jot, "reopen": &s.reopen, "optout": &s.optout,
-	} {
-		body, err := sources.ReadFile("lua/" + name + ".lua")
-		if err != nil {
-			return s, err
+	files, err := sources.ReadDir("lua")
+	scripts := map[string]*goredis.Script{}
+	for _, f := range files {
+		var body []byte
+		if body, err = sources.ReadFile(path.Join("lua", f.Name())); err != nil {
+			break
 		}
-		*to = script{goredis.NewScript(string(head) + string(body)), name}
+		scripts[strings.TrimSuffix(f.Name(), ".lua")] = goredis.NewScript(string(head) + string(body))
 	}
-	return s, nil
+	return scripts, err
 }
 
-// call is one run of a script for one tenant.
-type call struct {
-	script *script
-	base   string
-	args   []any
-	items  int
-	bytes  int
-	reply  any
+// keys are what a script is told to touch: one key, which stands for all of them in its slot.
+func keys(base string) []string { return []string{base + "t"} }
+
+// script runs a script once. It goes out by its digest, and whole where the server does not know
+// it: a restart or SCRIPT FLUSH makes it forget them all.
+func (s *Store) script(ctx context.Context, c client, name, base string, args ...any) *goredis.Cmd {
+	return s.scripts[name].Run(ctx, c, keys(base), args...)
 }
 
-// keys are what a script is told to touch: one key of the tenant, which stands for all of them.
-func (c *call) keys() []string { return []string{c.base + "t"} }
+// anys are texts as arguments of a command.
+func anys(texts []string) []any {
+	out := make([]any, len(texts))
+	for i, text := range texts {
+		out[i] = text
+	}
+	return out
+}
 
-// The bounds of one run, so that no script holds the server up for more than some milliseconds, and
-// of one pipeline.
+// The bounds of one run of a script, so that none holds the server up for more than some
+// milliseconds, and of one pipeline.
 const (
 	callItems = 200
 	callBytes = 1 << 20
@@ -65,130 +58,104 @@ const (
 	pipeBytes = 4 << 20
 )
 
-// plan collects the runs of one script, cutting them to size. A cut never falls inside of an item.
+// plan is a list of items for one script, of any tenants, cut into runs.
 type plan struct {
-	script *script
+	script string
+	items  int
 	calls  []*call
 	open   map[string]*call // the newest call of each base
 }
 
-func newPlan(s *script) *plan {
-	return &plan{script: s, open: map[string]*call{}}
+// call is one run of a script for one tenant.
+type call struct {
+	base  string
+	args  []any
+	items []int // which of the plan's it holds
+	bytes int
+	reply *goredis.Cmd
 }
 
-// add puts an item into the tenant's newest run, or into a new one, and returns that run.
-func (p *plan) add(base string, args ...any) *call {
+func newPlan(script string) *plan { return &plan{script: script, open: map[string]*call{}} }
+
+// add puts an item into the tenant's newest run, or into a new one: a run has no part of an item.
+func (p *plan) add(base string, args ...any) {
 	size := 0
 	for _, a := range args {
 		size += len(a.(string)) + 16 //nolint:forcetypeassert // all of ours are
 	}
 	c := p.open[base]
-	if c == nil || c.items >= callItems || c.bytes+size > callBytes && c.bytes > 0 {
-		c = &call{script: p.script, base: base}
+	if c == nil || len(c.items) >= callItems || c.bytes+size > callBytes && c.bytes > 0 {
+		c = &call{base: base}
 		p.calls = append(p.calls, c)
 		p.open[base] = c
 	}
 	c.args = append(c.args, args...)
+	c.items = append(c.items, p.items)
 	c.bytes += size
-	c.items++
-	return c
+	p.items++
 }
 
-// run runs the calls in pipelines, in order.
-func run(ctx context.Context, c goredis.UniversalClient, calls []*call) error {
-	for len(calls) > 0 {
+// answers are the integers that the script said of the items, each with its item's number. What it
+// said behind those of its last item has the number -1.
+func (p *plan) answers() iter.Seq2[int, int64] {
+	return func(yield func(int, int64) bool) {
+		for _, k := range p.calls {
+			list, _ := k.reply.Int64Slice()
+			for i, n := range list {
+				item := -1
+				if i < len(k.items) {
+					item = k.items[i]
+				}
+				if !yield(item, n) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// run runs a plan in pipelines, in order: many runs cost one round trip, which Script.Run cannot
+// do. Those that the server did not know by their digest go out again, whole.
+func (s *Store) run(ctx context.Context, c client, p *plan) error {
+	script := s.scripts[p.script]
+	for calls := p.calls; len(calls) > 0; {
 		n, bytes := 0, 0
 		for n < len(calls) && n < pipeCalls && (n == 0 || bytes+calls[n].bytes <= pipeBytes) {
 			bytes += calls[n].bytes
 			n++
 		}
-		missing, err := evalSHA(ctx, c, calls[:n])
-		if err != nil {
-			return err
+		pipe := c.Pipeline()
+		for _, k := range calls[:n] {
+			k.reply = script.EvalSha(ctx, pipe, keys(k.base), k.args...)
 		}
-		if err := eval(ctx, c, missing); err != nil {
-			return err
+		_, _ = pipe.Exec(ctx) // each command has its own error
+		for _, k := range calls[:n] {
+			if goredis.HasErrorPrefix(k.reply.Err(), "NOSCRIPT") {
+				k.reply = script.Eval(ctx, c, keys(k.base), k.args...)
+			}
+			if err := k.reply.Err(); err != nil {
+				return err
+			}
 		}
 		calls = calls[n:]
 	}
 	return nil
 }
 
-// evalSHA runs the calls by the names of their scripts, and tells which of them the server did not
-// know: a restart or SCRIPT FLUSH makes it forget them all.
-func evalSHA(ctx context.Context, c goredis.UniversalClient, calls []*call) (missing []*call, err error) {
-	pipe := c.Pipeline()
-	cmds := make([]*goredis.Cmd, len(calls))
-	for i, k := range calls {
-		cmds[i] = k.script.EvalSha(ctx, pipe, k.keys(), k.args...)
-	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
-	for i, k := range calls {
-		switch err := cmds[i].Err(); {
-		case goredis.HasErrorPrefix(err, "NOSCRIPT"):
-			missing = append(missing, k)
-		case err != nil:
-			return nil, fmt.Errorf("script %s: %w", k.script.name, err)
-		default:
-			k.reply = cmds[i].Val()
-		}
-	}
-	return missing, nil
-}
-
-func eval(ctx context.Context, c goredis.UniversalClient, calls []*call) error {
-	for _, k := range calls {
-		reply, err := k.script.Eval(ctx, c, k.keys(), k.args...).Result()
-		if err != nil {
-			return fmt.Errorf("script %s: %w", k.script.name, err)
-		}
-		k.reply = reply
-	}
-	return nil
-}
-
-// number reads a script's integer.
-func (c *call) number() int {
-	n, _ := c.reply.(int64)
-	return int(n)
-}
-
-// numbers reads a script's list of integers.
-func (c *call) numbers() []int {
-	list, _ := c.reply.([]any)
-	out := make([]int, len(list))
-	for i := range list {
-		n, _ := list[i].(int64)
-		out[i] = int(n)
-	}
-	return out
-}
-
-// tally adds up the numbers that each owner's calls answered; a negative one counts what found no
-// room.
-func (p *plan) tally(of map[*call][]session.ID, sums map[session.ID]int) error {
-	var left session.FeedbackFull
-	for _, c := range p.calls {
-		for i, n := range c.numbers() {
-			if n > 0 {
-				sums[of[c][i]] += n
-			} else {
-				left -= session.FeedbackFull(n)
-			}
-		}
-	}
-	if left > 0 {
-		return left
-	}
-	return nil
-}
-
-// commit runs the calls of a plan, whose tenants are known to everybody before.
-func (s *Store) commit(ctx context.Context, op string, p *plan, tenants ...string) error {
-	return s.do(ctx, op, func(c goredis.UniversalClient) error {
+// change runs what changes something of tenants, who are known to everybody before.
+func (s *Store) change(ctx context.Context, op string, tenants []string, fn func(c client) error) error {
+	return s.do(ctx, op, func(c client) error {
 		if err := s.register(ctx, c, tenants...); err != nil {
 			return err
 		}
-		return run(ctx, c, p.calls)
+		return fn(c)
 	})
+}
+
+// commit runs a plan that changes something of tenants.
+func (s *Store) commit(ctx context.Context, op string, p *plan, tenants ...string) error {
+	if p.items == 0 {
+		return ctx.Err()
+	}
+	return s.change(ctx, op, tenants, func(c client) error { return s.run(ctx, c, p) })
 }

@@ -34,7 +34,7 @@ func (s *Store) sessionKey(tenant string, id session.ID) string {
 
 // Session finds one session's row.
 func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (r session.Row, ok bool, err error) {
-	err = s.look(ctx, "session", func(c goredis.UniversalClient) error {
+	err = s.look(ctx, "session", func(c client) error {
 		v, err := c.HMGet(ctx, s.sessionKey(tenant, id), "h", "d", "i").Result()
 		r, ok = toRow(tenant, id, v)
 		return err
@@ -50,31 +50,41 @@ func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.Echo
 		return found, ctx.Err()
 	}
 	base := s.base(tenant)
-	err := s.look(ctx, "echoes", func(c goredis.UniversalClient) error {
-		pipe := c.Pipeline()
-		cmds := make([]*goredis.StringCmd, len(keys))
-		for i, k := range keys {
-			b := echoBytes(k)
-			cmds[i] = pipe.HGet(ctx, base+bucket("e", b), b)
-		}
-		if err := each(ctx, pipe); err != nil {
-			return err
-		}
-		for i, k := range keys {
+	err := s.look(ctx, "echoes", func(c client) error {
+		values, err := piped(ctx, c, keys, func(p goredis.Pipeliner, k session.EchoKey) *goredis.StringCmd {
+			return p.HGet(ctx, base+bucket("e", echoBytes(k)), echoBytes(k))
+		})
+		for i := range values {
 			var ids []session.ID
-			for v := cmds[i].Val(); len(v) >= 24; v = v[24:] {
+			for v := values[i].Val(); len(v) >= 24; v = v[24:] {
 				ids = append(ids, toID(v[8:24]))
 			}
 			if len(ids) > 0 {
-				found[k] = ids
+				found[keys[i]] = ids
 			}
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return found, nil
+}
+
+// piped asks Redis something of each of the things, in one round trip.
+func piped[T any, C goredis.Cmder](ctx context.Context, c client, of []T, question func(p goredis.Pipeliner, thing T) C) ([]C, error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	pipe := c.Pipeline()
+	answers := make([]C, len(of))
+	for i, thing := range of {
+		answers[i] = question(pipe, thing)
+	}
+	if err := each(ctx, pipe); err != nil {
+		return nil, err
+	}
+	return answers, nil
 }
 
 // each runs a pipeline of reads; what is not there is no error.
@@ -113,7 +123,7 @@ func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.
 		// Of the same session another tenant's may come next.
 		from = "[" + ordered(micros(after.Started)) + string(after.ID[:])
 	}
-	err = s.do(ctx, "due", func(c goredis.UniversalClient) error {
+	err = s.do(ctx, "due", func(c client) error {
 		names, err := s.tenants(ctx, c)
 		if err != nil {
 			return err
@@ -139,11 +149,11 @@ func compareWhere(a, b where) int {
 }
 
 // open lists open sessions of the tenants.
-func (s *Store) open(ctx context.Context, c goredis.UniversalClient, names []string, by goredis.ZRangeBy) (list []where, err error) {
+func (s *Store) open(ctx context.Context, c client, names []string, by goredis.ZRangeBy) (list []where, err error) {
 	due := func(p goredis.Pipeliner, base string) *goredis.StringSliceCmd {
 		return p.ZRangeByLex(ctx, base+"due", &by)
 	}
-	err = ask(ctx, c, s, names, due, func(name string, cmd *goredis.StringSliceCmd) error {
+	err = askEach(ctx, c, s, names, due, func(name string, cmd *goredis.StringSliceCmd) error {
 		for _, m := range cmd.Val() {
 			if len(m) == 24 {
 				list = append(list, where{name, toID(m[8:]), fromOrdered(m[:8])})
@@ -156,18 +166,16 @@ func (s *Store) open(ctx context.Context, c goredis.UniversalClient, names []str
 }
 
 // rows reads the sessions' rows, in order; those that have none any more are left out.
-func (s *Store) rows(ctx context.Context, c goredis.UniversalClient, list []where) (rows []session.Row, err error) {
+func (s *Store) rows(ctx context.Context, c client, list []where) (rows []session.Row, err error) {
 	for part := range slices.Chunk(list, 100) {
-		pipe := c.Pipeline()
-		cmds := make([]*goredis.SliceCmd, len(part))
-		for i, w := range part {
-			cmds[i] = pipe.HMGet(ctx, s.sessionKey(w.tenant, w.id), "h", "d", "i", "w")
-		}
-		if err := each(ctx, pipe); err != nil {
+		values, err := piped(ctx, c, part, func(p goredis.Pipeliner, w where) *goredis.SliceCmd {
+			return p.HMGet(ctx, s.sessionKey(w.tenant, w.id), "h", "d", "i", "w")
+		})
+		if err != nil {
 			return nil, err
 		}
 		for i, w := range part {
-			v := cmds[i].Val()
+			v := values[i].Val()
 			r, ok := toRow(w.tenant, w.id, v)
 			if !ok && w.started != 0 && len(v) > 3 && v[3] != nil { // it has exchanges, and its row never came
 				r, ok = session.Row{Tenant: w.tenant, ID: w.id, Started: fromMicros(w.started), Seen: fromMicros(w.started)}, true

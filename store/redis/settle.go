@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -54,29 +56,17 @@ func toApplied(text string) (a session.Applied, err error) {
 // all of them again.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	taken := make([]bool, len(steps))
-	if len(steps) == 0 {
-		return taken, ctx.Err()
-	}
-	p := newPlan(&s.scripts.settle)
-	tenants := make([]string, 0, 1)
-	seen := map[string]bool{}
-	owners := map[*call][]int{} // which steps a run holds
+	p := newPlan("settle")
+	tenants := map[string]bool{}
 	for i := range steps {
-		st := &steps[i]
-		if !seen[st.Tenant] {
-			seen[st.Tenant] = true
-			tenants = append(tenants, st.Tenant)
-		}
-		c := p.add(s.base(st.Tenant), stepArgs(st)...)
-		owners[c] = append(owners[c], i)
+		tenants[steps[i].Tenant] = true
+		p.add(s.base(steps[i].Tenant), stepArgs(&steps[i])...)
 	}
-	if err := s.commit(ctx, "settle", p, tenants...); err != nil {
+	if err := s.commit(ctx, "settle", p, slices.Collect(maps.Keys(tenants))...); err != nil {
 		return nil, err
 	}
-	for c, list := range owners {
-		for i, n := range c.numbers() {
-			taken[list[i]] = n == 1
-		}
+	for i, n := range p.answers() {
+		taken[i] = n == 1
 	}
 	return taken, nil
 }
@@ -84,25 +74,20 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 // stepArgs are a step as settle.lua reads it. The deltas of one counter row stand together.
 func stepArgs(st *session.Settlement) []any {
 	args := []any{string(st.ID[:]), strconv.FormatInt(st.From, 10), strconv.FormatInt(st.From+1, 10), packApplied(st.To), strconv.FormatInt(st.Heard, 10)}
-	type row struct {
-		scope string
-		day   int32
-	}
-	var order []row
-	sums := map[row]map[string]int64{}
+	var order []string
+	sums := map[string]map[string]int64{}
 	for _, d := range st.Deltas {
-		r := row{d.Scope, d.Day}
-		if sums[r] == nil {
-			sums[r] = map[string]int64{}
-			order = append(order, r)
+		name := rowName(d.Scope, d.Day)
+		if sums[name] == nil {
+			sums[name] = map[string]int64{}
+			order = append(order, name)
 		}
-		sums[r][d.Field] += d.Value
+		sums[name][d.Field] += d.Value
 	}
 	args = append(args, strconv.Itoa(len(order)))
-	for _, r := range order {
-		name := rowName(r.scope, r.day)
-		args = append(args, hex.EncodeToString([]byte(digest(name))), name, strconv.Itoa(len(sums[r])))
-		for field, v := range sums[r] {
+	for _, name := range order {
+		args = append(args, hex.EncodeToString([]byte(digest(name))), name, strconv.Itoa(len(sums[name])))
+		for field, v := range sums[name] {
 			args = append(args, field, strconv.FormatInt(v, 10))
 		}
 	}

@@ -24,7 +24,7 @@ func (r *registered) clear() {
 	r.m = nil
 }
 
-func (r *registered) missing(names []string) (out []any) {
+func (r *registered) missing(names []string) (out []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, n := range names {
@@ -35,25 +35,25 @@ func (r *registered) missing(names []string) (out []any) {
 	return out
 }
 
-func (r *registered) add(names []any) {
+func (r *registered) add(names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.m == nil || len(r.m)+len(names) > maxNames {
 		r.m = map[string]bool{}
 	}
 	for _, n := range names {
-		r.m[n.(string)] = true //nolint:forcetypeassert // from missing
+		r.m[n] = true
 	}
 }
 
 // register lists tenants before anything is stored for them: a crash in between leaves a tenant
 // without data, never data that nobody finds.
-func (s *Store) register(ctx context.Context, c goredis.UniversalClient, names ...string) error {
+func (s *Store) register(ctx context.Context, c client, names ...string) error {
 	missing := s.known.missing(names)
 	if len(missing) == 0 {
 		return nil
 	}
-	if err := c.SAdd(ctx, s.shared("tenants"), missing...).Err(); err != nil {
+	if err := c.SAdd(ctx, s.shared("tenants"), anys(missing)...).Err(); err != nil {
 		return err
 	}
 	s.known.add(missing)
@@ -61,37 +61,29 @@ func (s *Store) register(ctx context.Context, c goredis.UniversalClient, names .
 }
 
 // Tenants lists every tenant that anything was ever stored for, in byte order.
-func (s *Store) Tenants(ctx context.Context) (names []string, err error) {
-	err = s.do(ctx, "tenants", func(c goredis.UniversalClient) error {
-		names, err = s.tenants(ctx, c)
-		return err
-	})
-	return names, err
+func (s *Store) Tenants(ctx context.Context) ([]string, error) {
+	return ask(ctx, s, "tenants", func(c client) ([]string, error) { return s.tenants(ctx, c) })
 }
 
-func (s *Store) tenants(ctx context.Context, c goredis.UniversalClient) ([]string, error) {
+func (s *Store) tenants(ctx context.Context, c client) ([]string, error) {
 	names, err := c.SMembers(ctx, s.shared("tenants")).Result()
 	slices.Sort(names)
 	return names, err
 }
 
 // some is the tenant, or all of them for "".
-func (s *Store) some(ctx context.Context, c goredis.UniversalClient, tenant string) ([]string, error) {
+func (s *Store) some(ctx context.Context, c client, tenant string) ([]string, error) {
 	if tenant != "" {
 		return []string{tenant}, nil
 	}
 	return s.tenants(ctx, c)
 }
 
-// ask asks something of each tenant, many in one round, and hands on what each answers.
-func ask[C goredis.Cmder](ctx context.Context, c goredis.UniversalClient, s *Store, names []string, question func(p goredis.Pipeliner, base string) C, answer func(name string, cmd C) error) error {
+// askEach asks something of each tenant, many in one round, and hands on what each answers.
+func askEach[C goredis.Cmder](ctx context.Context, c client, s *Store, names []string, question func(p goredis.Pipeliner, base string) C, answer func(name string, cmd C) error) error {
 	for part := range slices.Chunk(names, 500) {
-		pipe := c.Pipeline()
-		cmds := make([]C, len(part))
-		for i, name := range part {
-			cmds[i] = question(pipe, s.base(name))
-		}
-		if err := each(ctx, pipe); err != nil {
+		cmds, err := piped(ctx, c, part, func(p goredis.Pipeliner, name string) C { return question(p, s.base(name)) })
+		if err != nil {
 			return err
 		}
 		for i, name := range part {

@@ -18,17 +18,6 @@ type secrecy struct {
 	keyFile    string
 }
 
-// set reads one parameter, and says whether it is one of these. Naming a file means TLS.
-func (y *secrecy) set(name, value string) bool {
-	to, ok := map[string]*string{
-		"server_name": &y.serverName, "ca_file": &y.caFile, "cert_file": &y.certFile, "key_file": &y.keyFile,
-	}[name]
-	if ok {
-		*to, y.on = value, true
-	}
-	return ok
-}
-
 // config is what the client needs of it, nil where there is no TLS. Without a name of its own each
 // server must prove to be the one that was asked.
 func (y *secrecy) config() (*tls.Config, error) {

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net"
 	"net/url"
@@ -17,16 +16,9 @@ import (
 
 // address is where Redis is, as a URL says it.
 type address struct {
-	hosts            []string // host:port
-	user, password   string
-	db               int
-	tls              *tls.Config
-	cluster          bool
-	master           string // of a Sentinel group
-	sentinelUser     string
-	sentinelPassword string
-	prefix           string // of all keys
-	secrecy          secrecy
+	goredis.UniversalOptions
+	prefix  string // of all keys
+	secrecy secrecy
 }
 
 // The forms of an address:
@@ -56,7 +48,7 @@ func parseURL(text string) (a address, err error) {
 	}
 	hosts, db, _ := strings.Cut(rest, "/")
 	if db = strings.Trim(db, "/"); db != "" {
-		if a.db, err = strconv.Atoi(db); err != nil || a.db < 0 {
+		if a.DB, err = strconv.Atoi(db); err != nil || a.DB < 0 {
 			return a, fmt.Errorf("%w: the database behind the host is a number, such as /0", ErrURL)
 		}
 	}
@@ -65,6 +57,7 @@ func parseURL(text string) (a address, err error) {
 		return a, fmt.Errorf("%w: what stands behind the question mark cannot be read", ErrURL)
 	}
 	list := append(strings.Split(hosts, ","), values["addr"]...)
+	delete(values, "addr")
 	if err := a.options(scheme, values); err != nil {
 		return a, err
 	}
@@ -75,8 +68,8 @@ func parseURL(text string) (a address, err error) {
 func (a *address) login(text string) error {
 	user, password, _ := strings.Cut(text, ":")
 	var err error
-	if a.user, err = url.PathUnescape(user); err == nil {
-		a.password, err = url.PathUnescape(password)
+	if a.Username, err = url.PathUnescape(user); err == nil {
+		a.Password, err = url.PathUnescape(password)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: user or password hold a %% that begins no escape; write it as %%25", ErrURL)
@@ -94,29 +87,28 @@ func (a *address) options(scheme string, values url.Values) error {
 	default:
 		return fmt.Errorf("%w: it begins with redis://, rediss:// or redis-sentinel://", ErrURL)
 	}
+	texts := map[string]*string{
+		"prefix": &a.prefix, "master": &a.MasterName, "master_name": &a.MasterName,
+		"sentinel_user": &a.SentinelUsername, "sentinel_password": &a.SentinelPassword,
+		"server_name": &a.secrecy.serverName, "ca_file": &a.secrecy.caFile, "cert_file": &a.secrecy.certFile, "key_file": &a.secrecy.keyFile,
+	}
+	flags := map[string]*bool{"cluster": &a.IsClusterMode, "tls": &a.secrecy.on, "skip_verify": &a.secrecy.skipVerify}
 	for name, list := range values {
 		v := list[len(list)-1]
-		switch name {
-		case "addr": // read already
-		case "prefix":
-			a.prefix = v
-		case "master", "master_name":
-			a.master = v
-		case "sentinel_user":
-			a.sentinelUser = v
-		case "sentinel_password":
-			a.sentinelPassword = v
-		case "cluster", "tls", "skip_verify":
+		if text, ok := texts[name]; ok {
+			*text = v
+		} else if flag, ok := flags[name]; ok {
 			on, err := strconv.ParseBool(v)
 			if err != nil {
 				return fmt.Errorf("%w: %s is true or false", ErrURL, name)
 			}
-			*map[string]*bool{"cluster": &a.cluster, "tls": &a.secrecy.on, "skip_verify": &a.secrecy.skipVerify}[name] = on
-		default:
-			if !a.secrecy.set(name, v) {
-				return fmt.Errorf("%w: there is no parameter %q", ErrURL, name)
-			}
+			*flag = on
+		} else {
+			return fmt.Errorf("%w: there is no parameter %q", ErrURL, name)
 		}
+	}
+	for _, name := range []string{"server_name", "ca_file", "cert_file", "key_file"} { // naming one means TLS, whatever else is said
+		a.secrecy.on = a.secrecy.on || values.Has(name)
 	}
 	return a.check(scheme)
 }
@@ -126,11 +118,11 @@ func (a *address) check(scheme string) error {
 	switch {
 	case a.prefix == "" || strings.ContainsAny(a.prefix, "{}*?[] \t\r\n"):
 		return fmt.Errorf("%w: the prefix is a word", ErrURL)
-	case scheme == "redis-sentinel" && a.master == "":
+	case scheme == "redis-sentinel" && a.MasterName == "":
 		return fmt.Errorf("%w: a Sentinel address names its group, as master=NAME", ErrURL)
-	case a.cluster && a.master != "":
+	case a.IsClusterMode && a.MasterName != "":
 		return fmt.Errorf("%w: it is either a Cluster or a Sentinel group", ErrURL)
-	case a.cluster && a.db != 0:
+	case a.IsClusterMode && a.DB != 0:
 		return fmt.Errorf("%w: a Cluster has database 0 only", ErrURL)
 	}
 	return nil
@@ -139,7 +131,7 @@ func (a *address) check(scheme string) error {
 // places reads the hosts, and what TLS has to know of them.
 func (a *address) places(list []string) error {
 	port := "6379"
-	if a.master != "" {
+	if a.MasterName != "" {
 		port = "26379"
 	}
 	for _, h := range list {
@@ -156,37 +148,34 @@ func (a *address) places(list []string) error {
 		if _, err := strconv.ParseUint(p, 10, 16); err != nil {
 			return fmt.Errorf("%w: a port is a number", ErrURL)
 		}
-		a.hosts = append(a.hosts, net.JoinHostPort(host, p))
+		a.Addrs = append(a.Addrs, net.JoinHostPort(host, p))
 	}
-	if len(a.hosts) == 0 {
+	if len(a.Addrs) == 0 {
 		return fmt.Errorf("%w: it names no host", ErrURL)
 	}
-	if len(a.hosts) > 1 && !a.cluster && a.master == "" {
+	if len(a.Addrs) > 1 && !a.IsClusterMode && a.MasterName == "" {
 		return fmt.Errorf("%w: several hosts are a Cluster (cluster=true) or a Sentinel group (master=NAME)", ErrURL)
 	}
 	var err error
-	a.tls, err = a.secrecy.config()
+	a.TLSConfig, err = a.secrecy.config()
 	return err
 }
 
 // connect makes a client. Every bound is explicit: the library's own defaults make a call wait ten
 // seconds for a server that has frozen. fresh is told of every new connection.
-func connect(a address, timeout time.Duration, fresh func()) goredis.UniversalClient {
-	o := &goredis.UniversalOptions{
-		Addrs: a.hosts, DB: a.db, Username: a.user, Password: a.password, TLSConfig: a.tls,
-		MasterName: a.master, SentinelUsername: a.sentinelUser, SentinelPassword: a.sentinelPassword, IsClusterMode: a.cluster,
-		OnConnect: func(context.Context, *goredis.Conn) error { fresh(); return nil },
+func (a *address) connect(timeout time.Duration, fresh func()) client {
+	o := a.UniversalOptions
+	o.OnConnect = func(context.Context, *goredis.Conn) error { fresh(); return nil }
 
-		DialTimeout: dialTimeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: poolTimeout,
-		ContextTimeoutEnabled: true,
-		MaxRetries:            -1, // the recorder repeats, with its own patience
-		DialerRetries:         1,
-		PoolSize:              poolSize, PipelinePoolSize: -1, ConnMaxIdleTime: connIdle,
-		MaxRedirects: 3,
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = dialTimeout, timeout, timeout, poolTimeout
+	o.ContextTimeoutEnabled = true
+	o.MaxRetries = -1 // the recorder repeats, with its own patience
+	o.DialerRetries = 1
+	o.PoolSize, o.PipelinePoolSize, o.ConnMaxIdleTime = poolSize, -1, connIdle
+	o.MaxRedirects = 3
 
-		DisableIdentity:          true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}
+	o.DisableIdentity = true
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	logging.Disable() // the library writes a line for each failed dial; what failed is our caller's to tell
-	return goredis.NewUniversalClient(o)
+	return goredis.NewUniversalClient(&o)
 }

@@ -22,7 +22,7 @@ func TestParseURL(t *testing.T) {
 		"rediss://a?master_name=m&skip_verify=1": "[a:26379] db 0 user  password  cluster false master m prefix precept tls true",
 	} {
 		a, err := parseURL(text)
-		have := fmt.Sprintf("%v db %d user %s password %s cluster %v master %s prefix %s tls %v", a.hosts, a.db, a.user, a.password, a.cluster, a.master, a.prefix, a.tls != nil)
+		have := fmt.Sprintf("%v db %d user %s password %s cluster %v master %s prefix %s tls %v", a.Addrs, a.DB, a.Username, a.Password, a.IsClusterMode, a.MasterName, a.prefix, a.TLSConfig != nil)
 		if err != nil || have != want {
 			t.Errorf("%s: %v\nhave %s\nwant %s", text, err, have, want)
 		}
@@ -53,7 +53,7 @@ func FuzzParseURL(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(a.hosts) == 0 || a.prefix == "" || a.db < 0 {
+		if len(a.Addrs) == 0 || a.prefix == "" || a.DB < 0 {
 			t.Errorf("%q was taken as %+v", text, a)
 		}
 	})

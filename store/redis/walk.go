@@ -21,11 +21,20 @@ const (
 	pageDocs = 16
 )
 
-// place is where something stands in the order of writing.
+// place is where something stands in the order of writing: a session by one number, a sample by the
+// two of its stream's entry.
 type place struct{ major, minor int64 }
 
+// top is the place before all others.
+func top() place { return place{-1, -1} }
+
+// String is the place as Redis and those who turn pages write it.
 func (p place) String() string {
-	return strconv.FormatInt(p.major, 10) + "-" + strconv.FormatInt(p.minor, 10)
+	text := strconv.FormatInt(p.major, 10)
+	if p.minor >= 0 {
+		text += "-" + strconv.FormatInt(p.minor, 10)
+	}
+	return text
 }
 
 func comparePlaces(a, b place) int {
@@ -45,8 +54,8 @@ type ref struct {
 type walker[T any] struct {
 	s    *Store
 	op   string
-	list func(ctx context.Context, c goredis.UniversalClient, tenant string, after place) ([]ref, error)
-	load func(ctx context.Context, c goredis.UniversalClient, refs []ref) ([]T, error) // what is gone is left out
+	list func(ctx context.Context, c client, tenant string, after place) ([]ref, error)
+	load func(ctx context.Context, c client, refs []ref) ([]T, error) // what is gone is left out
 }
 
 // cursor is a walk within one tenant.
@@ -59,18 +68,12 @@ type cursor struct {
 
 // walk merges the tenants' lists by place, oldest first.
 func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.Time, fn func(T) error) error {
-	from, to := int64(math.MinInt64), int64(math.MaxInt64)
-	if !since.IsZero() {
-		from = micros(since)
-	}
-	if !until.IsZero() {
-		to = micros(until)
-	}
+	from, to := bounds(since, until)
 	var cursors []*cursor
-	err := w.s.do(ctx, w.op, func(c goredis.UniversalClient) error {
+	err := w.s.do(ctx, w.op, func(c client) error {
 		names, err := w.s.some(ctx, c, tenant)
 		for _, name := range names {
-			cursors = append(cursors, &cursor{tenant: name, last: place{-1, 0}})
+			cursors = append(cursors, &cursor{tenant: name, last: top()})
 		}
 		return err
 	})
@@ -96,7 +99,7 @@ func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.T
 // page reads the next documents.
 func (w *walker[T]) page(ctx context.Context, cursors []*cursor, from, to int64) (page []T, more bool, err error) {
 	var refs []ref
-	err = w.s.do(ctx, w.op, func(c goredis.UniversalClient) error {
+	err = w.s.do(ctx, w.op, func(c client) error {
 		for more = true; more && len(refs) < pageDocs; {
 			r, ok, err := w.next(ctx, c, cursors)
 			if err != nil {
@@ -116,7 +119,7 @@ func (w *walker[T]) page(ctx context.Context, cursors []*cursor, from, to int64)
 }
 
 // next takes the oldest reference of all tenants. Those that have no more are asked no more.
-func (w *walker[T]) next(ctx context.Context, c goredis.UniversalClient, cursors []*cursor) (ref, bool, error) {
+func (w *walker[T]) next(ctx context.Context, c client, cursors []*cursor) (ref, bool, error) {
 	var first *cursor
 	for _, k := range cursors {
 		if len(k.refs) == 0 && !k.ended {
@@ -140,133 +143,120 @@ func (w *walker[T]) next(ctx context.Context, c goredis.UniversalClient, cursors
 	return r, true, nil
 }
 
-// stream lists the entries of a tenant's stream of samples behind a place.
-func (s *Store) stream(ctx context.Context, c goredis.UniversalClient, tenant string, after place) ([]ref, error) {
-	from := "-"
-	if after.major >= 0 {
-		from = "(" + after.String()
+// bounds are times as they are kept: from <= when < to. What is gone meanwhile has the least of all
+// numbers, and is never between them.
+func bounds(since, until time.Time) (from, to int64) {
+	from, to = gone+1, math.MaxInt64
+	if !since.IsZero() {
+		from = micros(since)
 	}
-	entries, err := c.XRangeN(ctx, s.base(tenant)+"samples", from, "+", pageRefs).Result()
-	return streamRefs(tenant, entries), err
+	if !until.IsZero() {
+		to = micros(until)
+	}
+	return from, to
 }
 
-func streamRefs(tenant string, entries []goredis.XMessage) []ref {
-	refs := make([]ref, len(entries))
-	for i, e := range entries {
-		major, minor, _ := strings.Cut(e.ID, "-")
-		p := place{integer(major), integer(minor)}
-		refs[i] = ref{tenant: tenant, place: p, at: integer(e.Values["at"]), fields: e.Values}
-	}
-	return refs
-}
+const gone = math.MinInt64
 
 // EachSample walks over the samples of a tenant ("" for all) with since <= CreatedAt < until (zero:
 // no bound), in the order in which they were first written. What is written meanwhile may be seen.
 // An error of fn ends the walk and is returned.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	w := walker[session.StoredSample]{
-		s: s, op: "walk over samples",
-		list: func(ctx context.Context, c goredis.UniversalClient, tenant string, after place) ([]ref, error) {
-			return s.stream(ctx, c, tenant, after)
+		s: s, op: "walk over samples", load: s.sampleDocs,
+		list: func(ctx context.Context, c client, tenant string, after place) ([]ref, error) {
+			from := "-"
+			if after != top() {
+				from = "(" + after.String()
+			}
+			entries, err := c.XRangeN(ctx, s.base(tenant)+"samples", from, "+", pageRefs).Result()
+			return sampleRefs(tenant, entries), err
 		},
-		load: s.sampleDocs,
 	}
 	return w.walk(ctx, tenant, since, until, fn)
 }
 
+// sampleRefs are the entries of a tenant's stream of samples.
+func sampleRefs(tenant string, entries []goredis.XMessage) []ref {
+	refs := make([]ref, len(entries))
+	for i, e := range entries {
+		major, minor, _ := strings.Cut(e.ID, "-")
+		refs[i] = ref{tenant: tenant, place: place{integer(major), integer(minor)}, at: integer(e.Values["at"]), fields: e.Values}
+	}
+	return refs
+}
+
 // sampleDocs reads the samples of references.
-func (s *Store) sampleDocs(ctx context.Context, c goredis.UniversalClient, refs []ref) (list []session.StoredSample, err error) {
-	docs, err := docs(ctx, c, refs, func(r ref) (key, field string) {
+func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []session.StoredSample, err error) {
+	docs, err := piped(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.StringCmd {
 		id, _ := r.fields["session"].(string)
 		name, _ := r.fields["sample_id"].(string)
-		return s.base(r.tenant) + "m:" + id, name
+		return p.HGet(ctx, s.base(r.tenant)+"m:"+id, name)
 	})
 	for i, d := range docs {
-		if d == "" || err != nil {
+		if d.Val() == "" || err != nil {
 			continue
 		}
 		var m session.StoredSample
-		if m, err = toSample(refs[i].fields, d); err == nil {
+		if m, err = toSample(refs[i].fields, d.Val()); err == nil {
 			list = append(list, m)
 		}
 	}
 	return list, err
 }
 
-// docs reads one field of a hash for each reference; "" is one that is gone.
-func docs(ctx context.Context, c goredis.UniversalClient, refs []ref, where func(ref) (key, field string)) ([]string, error) {
-	pipe := c.Pipeline()
-	cmds := make([]*goredis.StringCmd, len(refs))
-	for i, r := range refs {
-		key, field := where(r)
-		cmds[i] = pipe.HGet(ctx, key, field)
-	}
-	if err := each(ctx, pipe); err != nil {
-		return nil, err
-	}
-	out := make([]string, len(refs))
-	for i := range cmds {
-		out[i] = cmds[i].Val()
-	}
-	return out, nil
-}
-
-// both is a session with what the counters hold for it.
-type both struct {
-	row     session.Row
-	applied session.Applied
-}
-
 // EachSession walks over the sessions likewise, by their start, each with what the counters hold
 // for it.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
-	w := walker[both]{
-		s: s, op: "walk over sessions",
-		list: func(ctx context.Context, c goredis.UniversalClient, tenant string, after place) ([]ref, error) {
-			list, err := c.ZRangeByScoreWithScores(ctx, s.base(tenant)+"order", &goredis.ZRangeBy{
-				Min: "(" + strconv.FormatInt(after.major, 10), Max: "+inf", Count: pageRefs,
-			}).Result()
-			refs := make([]ref, len(list))
-			for i, z := range list {
-				id, _ := z.Member.(string)
-				refs[i] = ref{tenant: tenant, place: place{major: int64(z.Score)}, id: toID(id)}
+	w := walker[session.Listed]{
+		s: s, op: "walk over sessions", load: s.listed,
+		list: func(ctx context.Context, c client, tenant string, after place) ([]ref, error) {
+			list, err := c.ZRangeByScoreWithScores(ctx, s.base(tenant)+"order", &goredis.ZRangeBy{Min: "(" + after.String(), Max: "+inf", Count: pageRefs}).Result()
+			if err != nil {
+				return nil, err
 			}
-			return refs, err
+			return s.sessionRefs(ctx, c, tenant, list)
 		},
-		load: s.loadBoth,
 	}
-	inside := func(b both) bool {
-		return (since.IsZero() || !b.row.Started.Before(since)) && (until.IsZero() || b.row.Started.Before(until))
-	}
-	return w.walk(ctx, tenant, time.Time{}, time.Time{}, func(b both) error {
-		if !inside(b) {
-			return nil
-		}
-		return fn(b.row, b.applied)
-	})
+	return w.walk(ctx, tenant, since, until, func(l session.Listed) error { return fn(l.Row, l.Applied) })
 }
 
-func (s *Store) loadBoth(ctx context.Context, c goredis.UniversalClient, refs []ref) (list []both, err error) {
-	pipe := c.Pipeline()
-	cmds := make([]*goredis.SliceCmd, len(refs))
-	for i, r := range refs {
-		cmds[i] = pipe.HMGet(ctx, s.sessionKey(r.tenant, r.id), "h", "d", "i", "a")
+// sessionRefs are entries of the order of a tenant's sessions, each with its session's start, for
+// which only the head of the session is read.
+func (s *Store) sessionRefs(ctx context.Context, c client, tenant string, list []goredis.Z) ([]ref, error) {
+	refs := make([]ref, len(list))
+	for i, z := range list {
+		id, _ := z.Member.(string)
+		refs[i] = ref{tenant: tenant, place: place{int64(z.Score), -1}, at: gone, id: toID(id)}
 	}
-	if err := each(ctx, pipe); err != nil {
-		return nil, err
+	heads, err := piped(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.StringCmd {
+		return p.HGet(ctx, s.sessionKey(r.tenant, r.id), "h")
+	})
+	for i := range heads {
+		if h := heads[i].Val(); len(h) == 17 {
+			refs[i].at = fromOrdered(h[:8])
+		}
 	}
-	for i, r := range refs {
-		v := cmds[i].Val()
-		row, ok := toRow(r.tenant, r.id, v)
+	return refs, err
+}
+
+// listed reads the sessions of references.
+func (s *Store) listed(ctx context.Context, c client, refs []ref) (list []session.Listed, err error) {
+	values, err := piped(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.SliceCmd {
+		return p.HMGet(ctx, s.sessionKey(r.tenant, r.id), "h", "d", "i", "a")
+	})
+	for i, r := range refs[:len(values)] {
+		row, ok := toRow(r.tenant, r.id, values[i].Val())
 		if !ok {
 			continue
 		}
-		b := both{row: row}
-		if text, ok := v[3].(string); ok {
-			a, e := toApplied(text)
-			b.applied, err = a, errors.Join(err, e)
+		l := session.Listed{Row: row}
+		if text, ok := values[i].Val()[3].(string); ok {
+			var bad error
+			l.Applied, bad = toApplied(text)
+			err = errors.Join(err, bad)
 		}
-		list = append(list, b)
+		list = append(list, l)
 	}
 	return list, err
 }

@@ -6,11 +6,10 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
-
-	goredis "github.com/redis/go-redis/v9"
 
 	"precept/sample"
 	"precept/session"
@@ -28,9 +27,9 @@ const maxDocument = 64 << 20
 // With session.ErrInvalid nothing was stored, and one of the values can never be: take it out of
 // the batch.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
-	w := &writing{s: s, plan: newPlan(&s.scripts.write), tenants: map[string]string{}}
 	b, units := apart(b)
-	if err := w.encode(b); err != nil {
+	w := &writing{s: s, bases: map[string]string{}}
+	if err := w.encode(&b); err != nil {
 		return fmt.Errorf("redis: write: %w", err)
 	}
 	for i := range units {
@@ -41,24 +40,20 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	if len(w.items) == 0 {
 		return ctx.Err()
 	}
-	return s.do(ctx, "write", func(c goredis.UniversalClient) error {
-		if err := s.register(ctx, c, w.names...); err != nil {
-			return err
-		}
+	return s.change(ctx, "write", slices.Collect(maps.Keys(w.bases)), func(c client) error {
 		// The order of writing is one for all tenants.
 		end, err := c.IncrBy(ctx, s.shared("seq"), int64(len(w.items))).Result()
 		if err != nil {
 			return err
 		}
-		next := end - int64(len(w.items))
-		for _, it := range w.items {
-			next++
+		p := newPlan("write")
+		for i, it := range w.items {
 			if it.placed {
-				it.args = append(it.args, strconv.FormatInt(next, 10))
+				it.args = append(it.args, strconv.FormatInt(end-int64(len(w.items)-i-1), 10))
 			}
-			w.plan.add(it.base, it.args...)
+			p.add(it.base, it.args...)
 		}
-		return run(ctx, c, w.plan.calls)
+		return s.run(ctx, c, p)
 	})
 }
 
@@ -85,10 +80,7 @@ const unitTries = 32
 // writeUnit writes the row of a unit for which several replicas may draw at once: what stands there
 // is merged with it, and if another one writes meanwhile, that is merged, too.
 func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
-	return s.do(ctx, "write unit", func(c goredis.UniversalClient) error {
-		if err := s.register(ctx, c, r.Tenant); err != nil {
-			return err
-		}
+	return s.change(ctx, "write unit", []string{r.Tenant}, func(c client) error {
 		for range unitTries {
 			if done, err := s.tryUnit(ctx, c, r); done || err != nil {
 				return err
@@ -99,7 +91,7 @@ func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
 }
 
 // tryUnit does so once, and says whether nobody came in between.
-func (s *Store) tryUnit(ctx context.Context, c goredis.UniversalClient, r session.Row) (done bool, err error) {
+func (s *Store) tryUnit(ctx context.Context, c client, r session.Row) (done bool, err error) {
 	v, err := c.HMGet(ctx, s.sessionKey(r.Tenant, r.ID), "h", "d", "i").Result()
 	if err != nil {
 		return false, err
@@ -112,27 +104,23 @@ func (s *Store) tryUnit(ctx context.Context, c goredis.UniversalClient, r sessio
 			r = both
 		}
 	}
-	w := &writing{s: s, plan: newPlan(&s.scripts.write), tenants: map[string]string{}}
-	if err := w.row(&r); err != nil {
+	args, err := rowArgs(&r)
+	if err != nil {
 		return false, err
 	}
 	place, err := c.Incr(ctx, s.shared("seq")).Result()
 	if err != nil {
 		return false, err
 	}
-	args := append([]any{"u", was}, w.items[0].args[1:]...)
-	k := w.plan.add(w.items[0].base, append(args, strconv.FormatInt(place, 10))...)
-	err = run(ctx, c, w.plan.calls)
-	return k.number() == 1, err
+	args = append(append([]any{"u", was}, args...), place)
+	return s.script(ctx, c, "write", s.base(r.Tenant), args...).Bool()
 }
 
 // writing is a batch on its way.
 type writing struct {
-	s       *Store
-	plan    *plan
-	items   []item
-	tenants map[string]string // to their keys' base
-	names   []string
+	s     *Store
+	items []item
+	bases map[string]string // what the keys of each tenant begin with
 }
 
 // item is one operation of write.lua; a placed one ends with its place in the order of writing.
@@ -142,43 +130,55 @@ type item struct {
 	placed bool
 }
 
-func (w *writing) base(tenant string) string {
-	b, ok := w.tenants[tenant]
-	if !ok {
-		b = w.s.base(tenant)
-		w.tenants[tenant] = b
-		w.names = append(w.names, tenant)
+func (w *writing) add(tenant string, placed bool, args ...any) {
+	if w.bases[tenant] == "" {
+		w.bases[tenant] = w.s.base(tenant)
 	}
-	return b
+	w.items = append(w.items, item{w.bases[tenant], args, placed})
 }
 
 // encode checks everything before anything is sent.
-func (w *writing) encode(b session.Batch) error {
+func (w *writing) encode(b *session.Batch) error {
 	docs, err := b.Documents()
 	if err != nil {
 		return err
 	}
 	for i := range b.Rows {
-		if err := w.row(&b.Rows[i]); err != nil {
+		r := &b.Rows[i]
+		args, err := rowArgs(r)
+		if err != nil {
 			return err
 		}
+		w.add(r.Tenant, true, append([]any{"r"}, args...)...)
 	}
 	for i := range b.Echoes {
 		e := &b.Echoes[i]
-		w.items = append(w.items, item{base: w.base(e.Tenant), args: []any{"e", string(e.ID[:]), echoBytes(e.Key), ordered(micros(e.At)), score(e.At)}})
+		w.add(e.Tenant, false, "e", string(e.ID[:]), echoBytes(e.Key), ordered(micros(e.At)), score(e.At))
 	}
 	for i := range b.Exchanges {
-		if err := w.exchange(&b.Exchanges[i], docs.Sessions[i], packExchange(docs.Exchanges[i])); err != nil {
+		e, id, doc := &b.Exchanges[i], docs.Sessions[i], packExchange(docs.Exchanges[i])
+		if err := fits("exchange "+e.ID, len(doc)); err != nil {
 			return err
 		}
+		w.add(e.Tenant, true, "x", string(id[:]), digest(e.ID), score(e.At), doc, ordered(micros(e.At)))
 	}
 	for i := range b.Samples {
-		if err := w.sample(&b.Samples[i], string(docs.Samples[i])); err != nil {
+		m, doc := &b.Samples[i], string(docs.Samples[i])
+		if err := fits("sample "+m.Sample.ID, len(doc)); err != nil {
 			return err
 		}
+		w.add(m.Tenant, false, "m", string(m.ID[:]), score(m.CreatedAt), m.Sample.ID, digest(m.Sample.ID), doc,
+			m.Tenant, m.Agent, m.Family, m.CreatedAt.UTC().Format(time.RFC3339Nano))
 	}
-	w.whole(&b)
+	w.whole(b)
 	return nil
+}
+
+// rowArgs are a row as write.lua reads it, but for its place.
+func rowArgs(r *session.Row) ([]any, error) {
+	return []any{
+		string(r.ID[:]), ordered(micros(r.Started)), ordered(micros(r.Seen)), score(r.Seen), bit(r.Closed), bit(r.StandIn), string(r.Data),
+	}, fits("session "+r.ID.String(), len(r.Data))
 }
 
 // fits refuses what is too large to be sent.
@@ -198,33 +198,8 @@ func (w *writing) whole(b *session.Batch) {
 		names[ref] = append(names[ref], m.Sample.ID)
 	}
 	for _, ref := range b.Whole {
-		args := append([]any{"w", string(ref.ID[:]), strconv.Itoa(len(names[ref]))}, names[ref]...)
-		w.items = append(w.items, item{base: w.base(ref.Tenant), args: args})
+		w.add(ref.Tenant, false, append([]any{"w", string(ref.ID[:]), strconv.Itoa(len(names[ref]))}, names[ref]...)...)
 	}
-}
-
-func (w *writing) row(r *session.Row) error {
-	w.items = append(w.items, item{
-		base: w.base(r.Tenant), placed: true,
-		args: []any{"r", string(r.ID[:]), ordered(micros(r.Started)), ordered(micros(r.Seen)), score(r.Seen), bit(r.Closed), bit(r.StandIn), string(r.Data)},
-	})
-	return fits("session "+r.ID.String(), len(r.Data))
-}
-
-func (w *writing) exchange(e *sample.Exchange, id session.ID, doc string) error {
-	w.items = append(w.items, item{
-		base: w.base(e.Tenant), placed: true,
-		args: []any{"x", string(id[:]), digest(e.ID), score(e.At), doc, ordered(micros(e.At))},
-	})
-	return fits("exchange "+e.ID, len(doc))
-}
-
-func (w *writing) sample(m *session.StoredSample, doc string) error {
-	w.items = append(w.items, item{base: w.base(m.Tenant), args: []any{
-		"m", string(m.ID[:]), score(m.CreatedAt), m.Sample.ID, digest(m.Sample.ID), doc,
-		m.Tenant, m.Agent, m.Family, m.CreatedAt.UTC().Format(time.RFC3339Nano),
-	}})
-	return fits("sample "+m.Sample.ID, len(doc))
 }
 
 func bit(b bool) string {
