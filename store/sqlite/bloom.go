@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"database/sql/driver"
 	"encoding/binary"
 	"sync/atomic"
 
@@ -50,15 +49,15 @@ func (h *bloom) may(id session.ID) bool {
 }
 
 // loadBloom reads the ids of a file that nobody else writes, nil of one with too many.
-func loadBloom(c *conn) (*bloom, error) {
-	n, err := c.number("SELECT n FROM totals WHERE name = '" + totalSessions + "'")
-	if err != nil || n > bloomMost {
-		return nil, err
+func loadBloom(c *conn) *bloom {
+	if c.number("SELECT n FROM totals WHERE name = '"+totalSessions+"'") > bloomMost {
+		return nil
 	}
 	h := &bloom{}
-	err = c.query("SELECT id FROM sessions", func(row []driver.Value) error {
-		h.add(toID(blob(row[0])))
-		return nil
-	})
-	return h, err
+	for r := range c.rows("SELECT id FROM sessions") {
+		var id session.ID
+		r.scan(&id)
+		h.add(id)
+	}
+	return h
 }

@@ -3,9 +3,9 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql/driver"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 
 	"precept/trial"
@@ -58,41 +58,34 @@ func addCell(cells []cell, c cell) []cell {
 }
 
 // store adds the sums to the tables, in key order for the sake of the B-tree.
-func (s *sums) store(t *tx) error {
-	keys := make([]rowKey, 0, len(s.rows))
-	for k := range s.rows {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b rowKey) int {
+func (s *sums) store(t *tx) {
+	keys := slices.SortedFunc(maps.Keys(s.rows), func(a, b rowKey) int {
 		return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.scope, b.scope), cmp.Compare(a.day, b.day))
 	})
 	for _, k := range keys {
-		if err := t.addRow(k, *s.rows[k]); err != nil {
-			return err
-		}
+		t.addRow(k, *s.rows[k])
 	}
-	return nil
 }
 
-func (t *tx) addRow(k rowKey, cells []cell) error {
-	old, err := t.value("SELECT v FROM counters WHERE tenant = ? AND scope = ? AND day = ?", k.tenant, k.scope, int64(k.day))
-	if err != nil {
-		return err
-	}
-	err = eachCell(old, func(c cell) { cells = addCell(cells, c) })
-	if err != nil {
-		return fmt.Errorf("counters of %q: %w", k.scope, err)
-	}
+func (t *tx) addRow(k rowKey, cells []cell) {
+	old := t.value("SELECT v FROM counters WHERE tenant = ? AND scope = ? AND day = ?", k.tenant, k.scope, k.day)
+	t.cells(k.scope, old, func(c cell) { cells = addCell(cells, c) })
 	v := packCells(cells)
 	switch {
 	case old != nil && len(v) == 0: // an undone session leaves nothing behind
-		_, err = t.exec("DELETE FROM counters WHERE tenant = ? AND scope = ? AND day = ?", k.tenant, k.scope, int64(k.day))
+		t.exec("DELETE FROM counters WHERE tenant = ? AND scope = ? AND day = ?", k.tenant, k.scope, k.day)
 	case old != nil:
-		_, err = t.exec("UPDATE counters SET v = ? WHERE tenant = ? AND scope = ? AND day = ?", v, k.tenant, k.scope, int64(k.day))
+		t.exec("UPDATE counters SET v = ? WHERE tenant = ? AND scope = ? AND day = ?", v, k.tenant, k.scope, k.day)
 	case len(v) > 0:
-		_, err = t.exec("INSERT INTO counters(tenant, scope, day, v) VALUES(?, ?, ?, ?)", k.tenant, k.scope, int64(k.day), v)
+		t.exec("INSERT INTO counters(tenant, scope, day, v) VALUES(?, ?, ?, ?)", k.tenant, k.scope, k.day, v)
 	}
-	return err
+}
+
+// cells reads a row of counters.
+func (c *conn) cells(scope string, v []byte, fn func(cell)) {
+	if err := eachCell(v, fn); err != nil {
+		c.fail(fmt.Errorf("counters of %q: %w", scope, err))
+	}
 }
 
 func packCells(cells []cell) []byte {
@@ -129,24 +122,23 @@ func eachCell(b []byte, fn func(cell)) error {
 // Counters lists a tenant's counters, sorted by scope, field and day; counters that are zero are
 // left out.
 func (s *Store) Counters(ctx context.Context, tenant string) ([]trial.Delta, error) {
-	return readOf(ctx, s, tenant, func(c *conn, n int64) (list []trial.Delta, err error) {
+	return readOf(ctx, s, tenant, func(c *conn, n int64) (list []trial.Delta) {
 		names := map[string]string{} // a few dozen names stand in every row
-		err = c.query("SELECT scope, day, v FROM counters WHERE tenant = ? ORDER BY scope, day", func(row []driver.Value) error {
-			scope, day := text(row[0]), int32(integer(row[1]))
-			err := eachCell(blob(row[2]), func(c cell) {
-				name, ok := names[c.field]
+		for r := range c.rows("SELECT scope, day, v FROM counters WHERE tenant = ? ORDER BY scope, day", n) {
+			var k trial.Key
+			var v []byte
+			r.scan(&k.Scope, &k.Day, &v)
+			c.cells(k.Scope, v, func(of cell) {
+				name, ok := names[of.field]
 				if !ok {
-					name = c.field
+					name = of.field
 					names[name] = name
 				}
-				list = append(list, trial.Delta{Key: trial.Key{Scope: scope, Field: name, Day: day}, Value: c.value})
+				k.Field = name
+				list = append(list, trial.Delta{Key: k, Value: of.value})
 			})
-			if err != nil {
-				return fmt.Errorf("counters of %q: %w", scope, err)
-			}
-			return ctx.Err()
-		}, n)
+		}
 		slices.SortFunc(list, trial.Compare)
-		return list, err
+		return list
 	})
 }

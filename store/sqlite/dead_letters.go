@@ -1,9 +1,7 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
-	"database/sql/driver"
 	"encoding/json"
 	"fmt"
 
@@ -19,58 +17,38 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 	if len(list) == 0 {
 		return nil
 	}
-	return s.update(ctx, "set aside", func(t *tx) error {
+	return s.update(ctx, "set aside", func(t *tx) {
 		for i := range list {
-			if err := t.setAside(&list[i]); err != nil {
-				return err
-			}
+			t.setAside(&list[i])
 		}
-		return nil
 	})
 }
 
-func (t *tx) setAside(a *session.DeadLetter) error {
-	tenant, err := t.tenant(a.Tenant)
-	if err != nil {
-		return err
-	}
-	sid, err := t.sid(sessionKey{tenant, a.ID}, a.At)
-	if err != nil {
-		return err
-	}
+func (t *tx) setAside(a *session.DeadLetter) {
 	doc, err := json.Marshal(a)
 	if err != nil {
-		return fmt.Errorf("%w: %w", session.ErrInvalid, err)
+		t.fail(fmt.Errorf("%w: %w", session.ErrInvalid, err))
 	}
-	out := int64(1)
+	tenant := t.tenant(a.Tenant)
+	sid := t.named(sessionKey{tenant, a.ID}, a.At).sid
+	out := 1
 	if a.Exchange != "" {
 		out = outExchange
 	}
-	_, err = t.exec(`INSERT INTO aside(k, sid, out, tries, at, data) VALUES(?, ?, ?, 1, ?, ?)
+	t.exec(`INSERT INTO aside(k, sid, out, tries, at, data) VALUES(?, ?, ?, 1, ?, ?)
 		ON CONFLICT(k) DO UPDATE SET out = excluded.out, tries = tries + 1, at = excluded.at, data = excluded.data`,
-		key(fmt.Sprintf("%d/%s/%s", tenant, a.ID, a.Exchange)), sid, out, micros(a.At), doc)
-	if err == nil && out != outExchange {
-		_, err = t.exec("UPDATE sessions SET state = ? WHERE sid = ? AND state < ?", int64(stateAside), sid, int64(stateClosed))
+		key(fmt.Sprintf("%d/%s/%s", tenant, a.ID, a.Exchange)), sid, out, a.At, doc)
+	if out != outExchange {
+		t.exec("UPDATE sessions SET state = ? WHERE sid = ? AND state < ?", stateAside, sid, stateClosed)
 	}
-	return err
 }
 
 // Readmit lets those sessions be tried again that were set aside fewer times than most, and says
 // how many they are.
 func (s *Store) Readmit(ctx context.Context, most int) (n int, err error) {
-	err = s.update(ctx, "readmit", func(t *tx) error {
-		_, err := t.exec("UPDATE sessions SET state = ? WHERE state = ? AND sid IN (SELECT sid FROM aside WHERE out = 1 AND tries < ?)",
-			int64(stateOpen), int64(stateAside), int64(most))
-		if err != nil {
-			return err
-		}
-		r, err := t.exec("UPDATE aside SET out = 0 WHERE out = 1 AND tries < ?", int64(most))
-		if err != nil {
-			return err
-		}
-		gone, err := r.RowsAffected()
-		n = int(gone)
-		return err
+	err = s.update(ctx, "readmit", func(t *tx) {
+		t.exec("UPDATE sessions SET state = ? WHERE state = ? AND sid IN (SELECT sid FROM aside WHERE out = 1 AND tries < ?)", stateOpen, stateAside, most)
+		n = int(t.exec("UPDATE aside SET out = 0 WHERE out = 1 AND tries < ?", most))
 	})
 	return n, err
 }
@@ -80,35 +58,28 @@ func (s *Store) Readmit(ctx context.Context, most int) (n int, err error) {
 func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error) {
 	type result struct {
 		list  []session.DeadLetter
-		total int64
+		total int
 	}
-	r, err := read(ctx, s, func(c *conn) (r result, err error) {
-		if r.total, err = c.number("SELECT count(*) FROM aside"); err != nil || r.total == 0 {
-			return r, err
-		}
-		err = c.query(`SELECT t.name, s.id, a.tries, a.at, a.data FROM aside a JOIN sessions s USING(sid) JOIN tenants t ON t.id = s.tenant
-			ORDER BY a.at DESC, a.k LIMIT ?`, func(row []driver.Value) error {
+	r, err := read(ctx, s, func(c *conn) (of result) {
+		of.total = int(c.number("SELECT count(*) FROM aside"))
+		for r := range c.rows(`SELECT a.data, t.name, s.id, a.tries, a.at FROM aside a JOIN sessions s USING(sid) JOIN tenants t ON t.id = s.tenant
+			ORDER BY a.at DESC, a.k LIMIT ?`, limit) {
 			var a session.DeadLetter
-			err := decode(row[4], &a)
-			a.Tenant, a.ID, a.Tries, a.At = text(row[0]), toID(blob(row[1])), int(integer(row[2])), fromMicros(integer(row[3]))
-			r.list = append(r.list, a)
-			return cmp.Or(err, ctx.Err())
-		}, int64(limit))
-		return r, err
+			c.decode(as[[]byte](r[0]), &a)
+			r[1:].scan(&a.Tenant, &a.ID, &a.Tries, &a.At)
+			of.list = append(of.list, a)
+		}
+		return of
 	})
-	return r.list, int(r.total), err
+	return r.list, r.total, err
 }
 
 // Unsampled counts the exchanges that no sample knows although their session was settled, or will
 // not be because it was set aside.
 func (s *Store) Unsampled(ctx context.Context) (int64, error) {
-	return read(ctx, s, func(c *conn) (n int64, err error) {
-		late, err := c.number("SELECT sum(x) FROM unsettled u WHERE EXISTS (SELECT 1 FROM settled WHERE sid = u.sid)")
-		if err != nil {
-			return 0, err
-		}
-		out, err := c.number(`SELECT count(*) FROM exchanges WHERE sid IN
+	return read(ctx, s, func(c *conn) int64 {
+		late := c.number("SELECT sum(x) FROM unsettled u WHERE EXISTS (SELECT 1 FROM settled WHERE sid = u.sid)")
+		return late + c.number(`SELECT count(*) FROM exchanges WHERE sid IN
 			(SELECT a.sid FROM aside a WHERE a.out = 1 AND NOT EXISTS (SELECT 1 FROM settled WHERE sid = a.sid))`)
-		return late + out, err
 	})
 }

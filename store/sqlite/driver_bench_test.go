@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"path/filepath"
 	"testing"
 )
@@ -42,23 +41,20 @@ func byDriver(b *testing.B, dsn string) func(int64, []byte) error {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = c.close() })
-	if err := c.script(benchSchema); err != nil {
+	if err := c.do(b.Context(), func() { c.script(benchSchema) }); err != nil {
 		b.Fatal(err)
 	}
 	return func(at int64, v []byte) error {
-		if _, err := c.exec("BEGIN IMMEDIATE"); err != nil {
-			return err
-		}
-		for id := range int64(100) {
-			if _, err := c.exec(benchPut, id, v, at); err != nil {
-				return err
+		return c.do(b.Context(), func() {
+			c.exec("BEGIN IMMEDIATE")
+			for id := range int64(100) {
+				var got []byte
+				var then int64
+				c.exec(benchPut, id, v, at)
+				c.row(benchGet, id).scan(&got, &then)
 			}
-			if _, err := c.one(benchGet, func([]driver.Value) error { return nil }, id); err != nil {
-				return err
-			}
-		}
-		_, err := c.exec("COMMIT")
-		return err
+			c.exec("COMMIT")
+		})
 	}
 }
 

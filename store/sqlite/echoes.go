@@ -3,11 +3,10 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql/driver"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"precept/session"
 )
@@ -27,140 +26,119 @@ const (
 type generation struct{ number, size int64 }
 
 // newestGeneration finds the one that the last run wrote to.
-func newestGeneration(c *conn) (g generation, err error) {
-	_, err = c.one("SELECT gen, count(*) FROM echoes WHERE gen = (SELECT max(gen) FROM echoes) GROUP BY gen", func(row []driver.Value) error {
-		g = generation{integer(row[0]), integer(row[1])}
-		return nil
-	})
-	return g, err
+func newestGeneration(c *conn) (g generation) {
+	c.row("SELECT gen, count(*) FROM echoes WHERE gen = (SELECT max(gen) FROM echoes) GROUP BY gen").scan(&g.number, &g.size)
+	return g
 }
 
 // FindEcho finds the sessions that the keys went by in, newest first, at most four a key. Keys
 // without any are left out.
 func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
-	return read(ctx, s, func(c *conn) (map[session.EchoKey][]session.ID, error) {
+	return read(ctx, s, func(c *conn) map[session.EchoKey][]session.ID {
 		found := map[session.EchoKey][]session.ID{}
-		n, err := s.tenant(c, tenant)
-		if err != nil || n == 0 {
-			return found, err
+		n := s.tenant(c, tenant)
+		if n == 0 {
+			return found
 		}
 		asked := make(map[int64]session.EchoKey, len(keys))
 		for _, k := range keys {
 			asked[echoKey(n, k)] = k
 		}
-		list, err := json.Marshal(slices.Collect(maps.Keys(asked)))
-		if err != nil {
-			return nil, err
-		}
-		err = c.query(`WITH RECURSIVE g(gen) AS (SELECT min(gen) FROM echoes
+		for r := range c.rows(`WITH RECURSIVE g(gen) AS (SELECT min(gen) FROM echoes
 			  UNION ALL SELECT (SELECT min(gen) FROM echoes WHERE gen > g.gen) FROM g WHERE gen IS NOT NULL)
 			SELECT e.k, s.id FROM g CROSS JOIN json_each(?) j CROSS JOIN echoes e ON e.gen = g.gen AND e.k = j.value
-			CROSS JOIN sessions s USING(sid) WHERE s.tenant = ? ORDER BY e.at DESC, e.sid DESC`, func(row []driver.Value) error {
-			k, id := asked[integer(row[0])], toID(blob(row[1]))
+			CROSS JOIN sessions s USING(sid) WHERE s.tenant = ? ORDER BY e.at DESC, e.sid DESC`, jsonOf(slices.Collect(maps.Keys(asked))), n) {
+			var place int64
+			var id session.ID
+			r.scan(&place, &id)
+			k := asked[place]
 			if ids := found[k]; len(ids) < echoesPerKey && !slices.Contains(ids, id) {
 				found[k] = append(ids, id)
 			}
-			return ctx.Err()
-		}, string(list), n)
-		return found, err
+		}
+		return found
 	})
+}
+
+// jsonOf is a list of numbers for json_each.
+func jsonOf(list []int64) string {
+	b, _ := json.Marshal(list) // numbers have no error
+	return string(b)
 }
 
 const putEcho = "INSERT INTO echoes(gen, k, sid, at) VALUES(?, ?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at WHERE excluded.at > at"
 
 // putEchoes writes a batch into the newest generation, and begins another one when it is full.
-func (t *tx) putEchoes(list []session.Echo) error {
+func (t *tx) putEchoes(list []session.Echo) {
 	if len(list) == 0 {
-		return nil
+		return
 	}
 	type entry struct{ key, sid, at int64 }
 	batch := make([]entry, 0, len(list))
 	for _, e := range list {
-		tenant, err := t.tenant(e.Tenant)
-		if err != nil {
-			return err
-		}
-		sid, err := t.sid(sessionKey{tenant, e.ID}, e.At)
-		if err != nil {
-			return err
-		}
+		tenant := t.tenant(e.Tenant)
+		sid := t.named(sessionKey{tenant, e.ID}, e.At).sid
 		batch = append(batch, entry{echoKey(tenant, e.Key), sid, micros(e.At)})
 	}
 	slices.SortFunc(batch, func(a, b entry) int { return cmp.Compare(a.key, b.key) }) // neighbours lie on one page
 	g := t.s.newest
 	for _, e := range batch {
-		if _, err := t.exec(putEcho, g.number, e.key, e.sid, e.at); err != nil {
-			return err
-		}
+		t.exec(putEcho, g.number, e.key, e.sid, e.at)
 	}
 	if g.size += int64(len(batch)); g.size >= generationSize {
-		if err := t.fold(g.number); err != nil {
-			return err
-		}
+		t.fold(g.number)
 		g = generation{number: g.number + 1}
 	}
 	t.done = append(t.done, func() { t.s.newest = g })
-	return nil
 }
 
 // fold leaves in a full generation what FindEcho may tell of it, so that a key that goes by in
 // every session takes no more room than others, and lets go of the generation that is too old.
-func (t *tx) fold(gen int64) error {
-	_, err := t.exec(`DELETE FROM echoes WHERE gen = ?1 AND (k, sid) IN (SELECT k, sid FROM
+func (t *tx) fold(gen int64) {
+	t.exec(`DELETE FROM echoes WHERE gen = ?1 AND (k, sid) IN (SELECT k, sid FROM
 		(SELECT k, sid, row_number() OVER (PARTITION BY k ORDER BY at DESC, sid DESC) AS place FROM echoes WHERE gen = ?1) WHERE place > ?2)`,
-		gen, int64(echoesPerKey))
-	if err == nil {
-		_, err = t.exec("DELETE FROM echoes WHERE gen <= ?", gen-generations)
-	}
-	return err
+		gen, echoesPerKey)
+	t.exec("DELETE FROM echoes WHERE gen <= ?", gen-generations)
 }
 
 // dropOldEchoes deletes the generations, the oldest first, that hold nothing from after the given
 // time.
-func (s *Store) dropOldEchoes(ctx context.Context, before int64) error {
-	return s.eachGeneration(ctx, "retain echoes", func(t *tx, gen int64) error {
-		n, err := t.number("SELECT 1 FROM echoes WHERE gen = ? AND at >= ? LIMIT 1", gen, before)
-		if err == nil && n != 0 {
-			err = errStop
+func (s *Store) dropOldEchoes(ctx context.Context, before time.Time) error {
+	return s.eachGeneration(ctx, "retain echoes", func(t *tx, gen int64) bool {
+		if t.number("SELECT 1 FROM echoes WHERE gen = ? AND at >= ? LIMIT 1", gen, before) != 0 {
+			return false
 		}
-		if err == nil {
-			_, err = t.exec("DELETE FROM echoes WHERE gen = ?", gen)
-		}
-		return err
+		t.exec("DELETE FROM echoes WHERE gen = ?", gen)
+		return true
 	})
 }
 
 // dropEchoes deletes the echoes of forgotten sessions. They lead nowhere already, since a session's
 // number is never used again; but what was forgotten shall not be recognisable either.
 func (s *Store) dropEchoes(ctx context.Context, gone []int64) error {
-	list, err := json.Marshal(gone)
-	if err != nil || len(gone) == 0 {
-		return err
+	if len(gone) == 0 {
+		return nil
 	}
-	return s.eachGeneration(ctx, "forget echoes", func(t *tx, gen int64) error {
-		_, err := t.exec("DELETE FROM echoes WHERE gen = ? AND sid IN (SELECT value FROM json_each(?))", gen, string(list))
-		return err
+	list := jsonOf(gone)
+	return s.eachGeneration(ctx, "forget echoes", func(t *tx, gen int64) bool {
+		t.exec("DELETE FROM echoes WHERE gen = ? AND sid IN (SELECT value FROM json_each(?))", gen, list)
+		return true
 	})
 }
 
-// eachGeneration runs fn for each generation, the oldest first, in a transaction of its own: the
-// recorder gets its turn in between. errStop ends it.
-func (s *Store) eachGeneration(ctx context.Context, op string, fn func(t *tx, gen int64) error) error {
-	for last := int64(-1); ; {
+// eachGeneration runs fn for each generation, the oldest first, until it says no, in a transaction
+// of its own: the recorder gets its turn in between.
+func (s *Store) eachGeneration(ctx context.Context, op string, fn func(t *tx, gen int64) bool) error {
+	for last, more := int64(-1), true; more; {
 		var gen int64
-		err := s.update(ctx, op, func(t *tx) (err error) {
-			gen, err = t.number("SELECT coalesce(min(gen), -1) FROM echoes WHERE gen > ?", last)
-			if err == nil && gen >= 0 {
-				err = fn(t, gen)
-			}
-			return err
+		err := s.update(ctx, op, func(t *tx) {
+			gen = t.number("SELECT coalesce(min(gen), -1) FROM echoes WHERE gen > ?", last)
+			more = gen >= 0 && fn(t, gen)
 		})
-		if gen < 0 || errors.Is(err, errStop) {
-			return nil
-		}
 		if err != nil {
 			return err
 		}
 		last = gen
 	}
+	return nil
 }

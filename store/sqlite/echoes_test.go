@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"maps"
@@ -59,7 +58,7 @@ func overflow(s *Store) { s.newest.size = generationSize }
 // echoRowsOf counts the rows of echoes of which a condition holds.
 func echoRowsOf(t *testing.T, s *Store, where string, args ...any) int64 {
 	t.Helper()
-	n, err := read(t.Context(), s, func(c *conn) (int64, error) {
+	n, err := read(t.Context(), s, func(c *conn) int64 {
 		return c.number("SELECT count(*) FROM echoes WHERE "+where, args...)
 	})
 	if err != nil {
@@ -206,7 +205,10 @@ func TestRefusedEchoesLeaveTheGenerationAlone(t *testing.T) {
 	overflow(s)
 	stop := errors.New("stop")
 	one := session.Echo{Tenant: "default", Key: 1, ID: testID(1), At: time.Unix(1, 0)}
-	err := s.update(t.Context(), "test", func(x *tx) error { return cmp.Or(x.putEchoes([]session.Echo{one}), stop) })
+	err := s.update(t.Context(), "test", func(x *tx) {
+		x.putEchoes([]session.Echo{one})
+		x.fail(stop)
+	})
 	if !errors.Is(err, stop) {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
 
 	"precept/session"
@@ -26,15 +25,10 @@ type victim struct {
 // checkpoint).
 func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool, error) {
 	var sid int64
-	err := s.update(ctx, "forget", func(t *tx) error {
-		n, err := t.known(tenant)
-		if err != nil || n == 0 {
-			return err
+	err := s.update(ctx, "forget", func(t *tx) {
+		if sid = t.session(t.known(tenant), id); sid != 0 {
+			t.drop(sid)
 		}
-		if sid, err = t.number("SELECT sid FROM sessions WHERE id = ? AND tenant = ?", id[:], n); err != nil || sid == 0 {
-			return err
-		}
-		return t.drop(sid)
 	})
 	if err != nil || sid == 0 {
 		return false, err
@@ -51,15 +45,15 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
 	var gone []int64
 	for after := []byte{}; ; {
-		victims, err := readOf(ctx, s, tenant, func(c *conn, n int64) (list []victim, err error) {
+		victims, err := readOf(ctx, s, tenant, func(c *conn, n int64) (list []victim) {
 			// Through the index alone: the rows of all other tenants would have to be read
 			// otherwise.
-			err = c.query("SELECT sid, id FROM sessions INDEXED BY sessions_id WHERE id > ? AND tenant = ? ORDER BY id LIMIT ?",
-				func(row []driver.Value) error {
-					list = append(list, victim{integer(row[0]), toID(blob(row[1]))})
-					return ctx.Err()
-				}, after, n, int64(eraseChunk))
-			return list, err
+			for r := range c.rows("SELECT sid, id FROM sessions INDEXED BY sessions_id WHERE id > ? AND tenant = ? ORDER BY id LIMIT ?", after, n, eraseChunk) {
+				var v victim
+				r.scan(&v.sid, &v.id)
+				list = append(list, v)
+			}
+			return list
 		})
 		if err != nil {
 			return len(gone), err
@@ -68,13 +62,10 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 			break
 		}
 		after = victims[len(victims)-1].id[:]
-		err = s.update(ctx, "forget a tenant", func(t *tx) error {
+		err = s.update(ctx, "forget a tenant", func(t *tx) {
 			for _, v := range victims {
-				if err := t.drop(v.sid); err != nil {
-					return err
-				}
+				t.drop(v.sid)
 			}
-			return nil
 		})
 		if err != nil {
 			return len(gone), err
@@ -95,53 +86,24 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 // dropParked deletes the tenant's notes and what waits for its exchanges; and what was parked
 // before it was noted for whom.
 func (s *Store) dropParked(ctx context.Context, tenant string) error {
-	return s.update(ctx, "forget parked feedback", func(t *tx) error {
-		n, err := t.known(tenant)
-		if err != nil || n == 0 {
-			return err
+	return s.update(ctx, "forget parked feedback", func(t *tx) {
+		if n := t.known(tenant); n != 0 {
+			t.exec("DELETE FROM notes WHERE tenant = ?", n)
+			t.totals[totalParked] -= t.exec("DELETE FROM parked WHERE tenant IN (?, 0)", n)
 		}
-		if _, err := t.exec("DELETE FROM notes WHERE tenant = ?", n); err != nil {
-			return err
-		}
-		r, err := t.exec("DELETE FROM parked WHERE tenant IN (?, 0)", n)
-		if err != nil {
-			return err
-		}
-		gone, err := r.RowsAffected()
-		t.totals[totalParked] -= gone
-		return err
 	})
 }
 
-func (t *tx) drop(sid int64) error {
-	had, err := t.number("SELECT data IS NOT NULL FROM sessions WHERE sid = ?", sid)
-	if err != nil {
-		return err
-	}
-	t.totals[totalSessions] -= had
-	for _, d := range []struct{ query, total string }{
-		{"DELETE FROM exchanges WHERE sid = ?", totalExchanges},
-		{"DELETE FROM samples WHERE sid = ?", totalSamples},
-		{"DELETE FROM feedback WHERE sid = ?", totalFeedback},
-		{"DELETE FROM settled WHERE sid = ?", ""},
-		{"DELETE FROM unsettled WHERE sid = ?", ""},
-		{"DELETE FROM aside WHERE sid = ?", ""},
-		{"DELETE FROM marks WHERE sid = ?", ""},
-		{"DELETE FROM sessions WHERE sid = ?", ""},
-	} {
-		r, err := t.exec(d.query, sid)
-		if err != nil {
-			return err
-		}
-		n, err := r.RowsAffected()
-		if err != nil {
-			return err
-		}
-		if d.total != "" {
-			t.totals[d.total] -= n
-		}
-	}
-	return nil
+func (t *tx) drop(sid int64) {
+	t.totals[totalSessions] -= t.number("SELECT data IS NOT NULL FROM sessions WHERE sid = ?", sid)
+	t.totals[totalExchanges] -= t.exec("DELETE FROM exchanges WHERE sid = ?", sid)
+	t.totals[totalSamples] -= t.exec("DELETE FROM samples WHERE sid = ?", sid)
+	t.totals[totalFeedback] -= t.exec("DELETE FROM feedback WHERE sid = ?", sid)
+	t.exec("DELETE FROM settled WHERE sid = ?", sid)
+	t.exec("DELETE FROM unsettled WHERE sid = ?", sid)
+	t.exec("DELETE FROM aside WHERE sid = ?", sid)
+	t.exec("DELETE FROM marks WHERE sid = ?", sid)
+	t.exec("DELETE FROM sessions WHERE sid = ?", sid)
 }
 
 // checkpoint folds the WAL into the file and cuts it off. A reader that stands in the way is waited
@@ -156,11 +118,11 @@ func (s *Store) checkpoint(ctx context.Context, wait bool) error {
 		return err
 	}
 	fold := func() error {
-		busy, err := c.number("PRAGMA wal_checkpoint(TRUNCATE)")
-		if err == nil && busy != 0 {
-			err = errReading
-		}
-		return err
+		return c.do(ctx, func() {
+			if busy := c.number("PRAGMA wal_checkpoint(TRUNCATE)"); busy != 0 {
+				c.fail(errReading)
+			}
+		})
 	}
 	if wait {
 		err = s.retry(ctx, fold)

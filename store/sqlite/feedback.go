@@ -3,8 +3,6 @@ package sqlite
 import (
 	"bytes"
 	"context"
-	"database/sql/driver"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,21 +23,13 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 	}
 	ids := slices.SortedFunc(maps.Keys(entries), func(a, b session.ID) int { return bytes.Compare(a[:], b[:]) })
 	var left session.FeedbackFull
-	err := s.update(ctx, "add feedback", func(t *tx) error {
-		n, err := t.tenant(tenant)
-		if err != nil {
-			return err
-		}
+	err := s.update(ctx, "add feedback", func(t *tx) {
+		clear(added)
+		left = 0
+		n := t.tenant(tenant)
 		for _, id := range ids {
-			changed, err := t.addEntries(sessionKey{n, id}, entries[id], &left)
-			if err != nil {
-				return err
-			}
-			if changed > 0 {
-				added[id] = changed
-			}
+			t.addEntries(sessionKey{n, id}, entries[id], added, &left)
 		}
-		return nil
 	})
 	return summed(added, left, err)
 }
@@ -56,97 +46,79 @@ func summed(added map[session.ID]int, left session.FeedbackFull, err error) (map
 	}
 }
 
-func (t *tx) addEntries(k sessionKey, list []feedback.Entry, left *session.FeedbackFull) (changed int, err error) {
-	var has *room
+// addEntries joins entries to a session's set: how many changed it is counted in added, what the
+// set has no room for in left.
+func (t *tx) addEntries(k sessionKey, list []feedback.Entry, added map[session.ID]int, left *session.FeedbackFull) {
+	if len(list) == 0 {
+		return
+	}
+	sid := t.named(k, list[0].At).sid
+	has := t.room(sid)
 	for _, e := range list {
-		sid, err := t.sid(k, e.At)
-		if err == nil && has == nil {
-			has, err = t.room(sid)
-		}
-		if err != nil {
-			return changed, err
-		}
-		ok, err := t.addEntry(sid, e, has)
-		if _, full := errors.AsType[session.FeedbackFull](err); full {
+		switch t.addEntry(sid, e, &has) {
+		case unchanged:
+		case noRoom:
 			*left++
-			continue
-		}
-		if err != nil {
-			return changed, err
-		}
-		if !ok {
-			continue
-		}
-		changed++
-		if _, err := t.exec("INSERT INTO unsettled(sid, n) VALUES(?, 1) ON CONFLICT(sid) DO UPDATE SET n = n + 1", sid); err != nil {
-			return changed, err
+		case changed:
+			added[k.id]++
+			t.exec("INSERT INTO unsettled(sid, n) VALUES(?, 1) ON CONFLICT(sid) DO UPDATE SET n = n + 1", sid)
 		}
 	}
-	return changed, nil
 }
 
 // room is what a set may still take.
 type room struct{ entries, bytes int64 }
 
-func (t *tx) room(sid int64) (*room, error) {
-	has := &room{int64(t.s.opt.MaxFeedback), session.FeedbackBytes}
-	_, err := t.one("SELECT count(*), coalesce(sum(length(data)), 0) FROM feedback WHERE sid = ?", func(row []driver.Value) error {
-		has.entries -= integer(row[0])
-		has.bytes -= integer(row[1])
-		return nil
-	}, sid)
-	return has, err
+func (t *tx) room(sid int64) room {
+	var entries, bytes int64
+	t.row("SELECT count(*), sum(length(data)) FROM feedback WHERE sid = ?", sid).scan(&entries, &bytes)
+	return room{int64(t.s.opt.MaxFeedback) - entries, session.FeedbackBytes - bytes}
 }
 
-func (t *tx) addEntry(sid int64, e feedback.Entry, has *room) (bool, error) {
-	data, err := encodeEntry(e)
-	if err != nil {
-		return false, err
+// change is what an entry did to a set.
+type change int
+
+const (
+	unchanged change = iota
+	changed
+	noRoom
+)
+
+func (t *tx) addEntry(sid int64, e feedback.Entry, has *room) change {
+	data, k := t.encode(e), key(e.ID)
+	if has.entries > 0 && has.bytes > 0 &&
+		t.exec("INSERT INTO feedback(sid, k, data) VALUES(?, ?, ?) ON CONFLICT DO NOTHING", sid, k, data) == 1 {
+		has.entries--
+		has.bytes -= int64(len(data))
+		t.totals[totalFeedback]++
+		return changed
 	}
-	if has.entries > 0 && has.bytes > 0 {
-		fresh, err := inserted(t.exec("INSERT INTO feedback(sid, k, data) VALUES(?, ?, ?) ON CONFLICT DO NOTHING", sid, key(e.ID), data))
-		if err != nil {
-			return false, err
-		}
-		if fresh {
-			has.entries--
-			has.bytes -= int64(len(data))
-			t.totals[totalFeedback]++
-			return true, nil
-		}
+	old := t.value("SELECT data FROM feedback WHERE sid = ? AND k = ?", sid, k)
+	switch {
+	case old == nil:
+		return noRoom
+	case !t.supersedes(e, data, old):
+		return unchanged
+	case len(data) > len(old) && has.bytes <= 0:
+		return noRoom
 	}
-	found, wins, err := t.supersedes(e, data, "SELECT data FROM feedback WHERE sid = ? AND k = ?", sid, key(e.ID))
-	if err != nil || found && !wins {
-		return false, err
-	}
-	// Where the set is full there may be none to change, and a longer version does not fit.
-	changed, err := inserted(t.exec("UPDATE feedback SET data = ? WHERE sid = ? AND k = ? AND (length(data) >= ? OR ? > 0)",
-		data, sid, key(e.ID), int64(len(data)), has.bytes))
-	if err == nil && !changed {
-		err = session.FeedbackFull(1)
-	}
-	return changed, err
+	t.exec("UPDATE feedback SET data = ? WHERE sid = ? AND k = ?", data, sid, k)
+	return changed
 }
 
-// supersedes compares a new version of an entry with the one that query finds, if it does.
-func (t *tx) supersedes(e feedback.Entry, data []byte, query string, args ...any) (found, wins bool, err error) {
-	found, err = t.one(query, func(row []driver.Value) error {
-		var old feedback.Entry
-		if err := decode(row[0], &old); err != nil {
-			return err
-		}
-		wins = bytes.Compare(feedback.Rank(e.At, data), feedback.Rank(old.At, blob(row[0]))) > 0
-		return nil
-	}, args...)
-	return found, wins, err
+// supersedes says whether a version of an entry stands before the one that is there.
+func (t *tx) supersedes(e feedback.Entry, data, old []byte) bool {
+	var was feedback.Entry
+	t.decode(old, &was)
+	return bytes.Compare(feedback.Rank(e.At, data), feedback.Rank(was.At, old)) > 0
 }
 
-func encodeEntry(e feedback.Entry) ([]byte, error) {
+func (t *tx) encode(e feedback.Entry) []byte {
 	data, err := e.Encode()
 	if err != nil {
-		return nil, fmt.Errorf("feedback %q: %w: %w", e.ID, session.ErrInvalid, err)
+		t.fail(fmt.Errorf("feedback %q: %w: %w", e.ID, session.ErrInvalid, err))
 	}
-	return data, nil
+	return data
 }
 
 // Feedback lists a session's set by time, then id.
@@ -162,35 +134,36 @@ func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) ([]feed
 		list  []feedback.Entry
 		heard int64
 	}
-	r, err := readSession(ctx, s, tenant, id, func(c *conn, sid int64) (r result, err error) {
+	r, err := readSession(ctx, s, tenant, id, func(c *conn, sid int64) (r result) {
 		// First, so that what comes in between is not taken for heard.
-		if r.heard, err = c.number("SELECT n FROM unsettled WHERE sid = ?", sid); err != nil {
-			return r, err
-		}
-		err = c.query("SELECT data FROM feedback WHERE sid = ?", func(row []driver.Value) error {
-			var e feedback.Entry
-			if err := decode(row[0], &e); err != nil {
-				return err
-			}
-			r.list = append(r.list, e)
-			return ctx.Err()
-		}, sid)
-		feedback.Sort(r.list)
-		return r, err
+		r.heard = c.number("SELECT n FROM unsettled WHERE sid = ?", sid)
+		r.list = c.entries("SELECT data FROM feedback WHERE sid = ?", sid)
+		return r
 	})
 	return r.list, r.heard, err
+}
+
+// entries are those that a query finds, by time, then id.
+func (c *conn) entries(query string, args ...any) (list []feedback.Entry) {
+	for r := range c.rows(query, args...) {
+		var e feedback.Entry
+		c.decode(as[[]byte](r[0]), &e)
+		list = append(list, e)
+	}
+	feedback.Sort(list)
+	return list
 }
 
 // Unsettled lists closed sessions to which feedback or exchanges came since they were settled, at
 // most limit of them.
 func (s *Store) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error) {
-	return read(ctx, s, func(c *conn) (list []session.Unsettled, err error) {
-		err = c.query(`SELECT t.name, s.id FROM unsettled u CROSS JOIN settled USING(sid) JOIN sessions s USING(sid) JOIN tenants t ON t.id = s.tenant
-			WHERE NOT EXISTS (SELECT 1 FROM aside a WHERE a.sid = u.sid AND a.out = 1) LIMIT ?`,
-			func(row []driver.Value) error {
-				list = append(list, session.Unsettled{Tenant: text(row[0]), ID: toID(blob(row[1]))})
-				return ctx.Err()
-			}, int64(limit))
-		return list, err
+	return read(ctx, s, func(c *conn) (list []session.Unsettled) {
+		for r := range c.rows(`SELECT t.name, s.id FROM unsettled u CROSS JOIN settled USING(sid) JOIN sessions s USING(sid) JOIN tenants t ON t.id = s.tenant
+			WHERE NOT EXISTS (SELECT 1 FROM aside a WHERE a.sid = u.sid AND a.out = 1) LIMIT ?`, limit) {
+			var u session.Unsettled
+			r.scan(&u.Tenant, &u.ID)
+			list = append(list, u)
+		}
+		return list
 	})
 }

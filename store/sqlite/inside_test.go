@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql/driver"
 	"errors"
 	"math"
 	"path/filepath"
@@ -94,7 +93,7 @@ func TestFull(t *testing.T) {
 		t.Helper()
 		c := <-s.write
 		defer func() { s.write <- c }()
-		if _, err := c.number("PRAGMA max_page_count = " + pages); err != nil {
+		if err := c.do(t.Context(), func() { c.number("PRAGMA max_page_count = " + pages) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -134,11 +133,9 @@ func TestFull(t *testing.T) {
 func TestRolledBackTenant(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	stop := errors.New("stop")
-	err := s.update(t.Context(), "test", func(x *tx) error {
-		if _, err := x.tenant("ghost"); err != nil {
-			return err
-		}
-		return stop
+	err := s.update(t.Context(), "test", func(x *tx) {
+		x.tenant("ghost")
+		x.fail(stop)
 	})
 	if !errors.Is(err, stop) {
 		t.Fatal(err)
@@ -162,8 +159,8 @@ func TestPanicRollsBack(t *testing.T) {
 				t.Error("no panic came through")
 			}
 		}()
-		_ = s.update(t.Context(), "test", func(x *tx) error {
-			_, _ = x.exec("INSERT INTO meta(key, value) VALUES('k', x'00')")
+		_ = s.update(t.Context(), "test", func(x *tx) {
+			x.exec("INSERT INTO meta(key, value) VALUES('k', x'00')")
 			panic("bug")
 		})
 	}()
@@ -182,10 +179,10 @@ func TestReadReturnsInTime(t *testing.T) {
 	hang, ran := make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 	defer cancel()
-	_, err := read(ctx, s, func(*conn) (int, error) {
+	_, err := read(ctx, s, func(*conn) int {
 		close(ran)
 		<-hang
-		return 1, nil
+		return 1
 	})
 	<-ran
 	if !errors.Is(err, context.DeadlineExceeded) {
@@ -213,26 +210,22 @@ func TestReadersAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	_, err = read(t.Context(), s, func(*conn) (int, error) {
+	second, err := read(t.Context(), s, func(*conn) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 		defer cancel()
 		_, err := s.Stats(ctx)
-		return 0, err
+		return err
 	})
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a second reader of one: %v", err)
+	if err != nil || !errors.Is(second, context.DeadlineExceeded) {
+		t.Errorf("a second reader of one: %v, %v", second, err)
 	}
 }
 
 // A document that does not parse is told as damage of that store, and names what to look for.
 func TestDamagedDocument(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
-	err := s.update(t.Context(), "test", func(x *tx) error {
-		tenant, err := x.tenant("t")
-		if err != nil {
-			return err
-		}
-		return x.putExchange(sample.Exchange{ID: "e", Tenant: "t", At: fromMicros(tenant)}, testID(1), []byte("{"), nil)
+	err := s.update(t.Context(), "test", func(x *tx) {
+		x.putExchange(sample.Exchange{ID: "e", Tenant: "t", At: fromMicros(1)}, testID(1), []byte("{"), nil)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -247,36 +240,37 @@ func TestCode(t *testing.T) {
 		t.Errorf("%v has code %d", err, code(err))
 	}
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
-	err := s.update(t.Context(), "test", func(x *tx) error { _, err := x.exec("no sql"); return err })
+	err := s.update(t.Context(), "test", func(x *tx) { x.exec("no sql") })
 	if err == nil || !strings.Contains(err.Error(), "sqlite: test: ") {
 		t.Errorf("error %v", err)
 	}
 }
 
-// A read that takes too long gives its connection back, the only one there is: SQLite is
-// interrupted, rows that nobody waits for are not read on, and where neither helps another
-// connection takes its place.
+// A read that takes too long gives its connection back: SQLite is interrupted, rows that nobody
+// waits for are not read on, and where neither helps there is another connection for the next one.
 func TestSlowReadGivesItsConnectionBack(t *testing.T) {
 	const count = `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c WHERE n < 1000000000000)`
 	hang := make(chan struct{})
-	for name, fn := range map[string]func(*conn) (int, error){
-		"before the first row": func(c *conn) (int, error) {
-			return 0, c.query(count+` SELECT max(n) FROM c`, func([]driver.Value) error { return nil })
-		},
-		"rows without end": func(c *conn) (int, error) {
-			return 0, c.query(count+` SELECT n FROM c`, func([]driver.Value) error { return nil })
-		},
-		"before a later row": func(c *conn) (int, error) { // the driver does not interrupt it: it is left alone
-			return 0, c.query(count+` SELECT n FROM c WHERE n = 1 OR n > 2000000`, func([]driver.Value) error { return nil })
-		},
-		"a disk that does not answer": func(*conn) (int, error) { <-hang; return 0, nil },
+	rows := func(query string) func(*conn) int {
+		return func(c *conn) (n int) {
+			for range c.rows(count + query) {
+				n++
+			}
+			return n
+		}
+	}
+	for name, fn := range map[string]func(*conn) int{
+		"before the first row":        rows(` SELECT max(n) FROM c`),
+		"rows without end":            rows(` SELECT n FROM c`),
+		"before a later row":          rows(` SELECT n FROM c WHERE n = 1 OR n > 2000000`), // the driver does not interrupt it
+		"a disk that does not answer": func(*conn) int { <-hang; return 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "precept.db"), Readers: 1})
+			s, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "precept.db"), Readers: 2})
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 2 {
+			for range 3 {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 				if _, err = read(ctx, s, fn); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("error %v", err)

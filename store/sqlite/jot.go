@@ -2,11 +2,8 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,14 +12,14 @@ import (
 
 // Mark reads what was noted of a session, nil when nothing was.
 func (s *Store) Mark(ctx context.Context, tenant string, id session.ID) ([]byte, error) {
-	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) ([]byte, error) {
+	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) []byte {
 		return c.value("SELECT data FROM marks WHERE sid = ?", sid)
 	})
 }
 
 // Note reads a note of a tenant, nil when there is none.
 func (s *Store) Note(ctx context.Context, tenant, key string) ([]byte, error) {
-	return readOf(ctx, s, tenant, func(c *conn, n int64) ([]byte, error) {
+	return readOf(ctx, s, tenant, func(c *conn, n int64) []byte {
 		return c.value("SELECT data FROM notes WHERE tenant = ? AND key = ?", n, key)
 	})
 }
@@ -34,12 +31,13 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 		data []byte
 	}
 	for after, more := prefix, true; more; {
-		list, err := readOf(ctx, s, tenant, func(c *conn, n int64) (list []note, err error) {
-			err = c.query("SELECT key, data FROM notes WHERE tenant = ? AND key >= ? ORDER BY key LIMIT ?", func(row []driver.Value) error {
-				list = append(list, note{text(row[0]), blob(row[1])})
-				return ctx.Err()
-			}, n, after, int64(pageRows))
-			return list, err
+		list, err := readOf(ctx, s, tenant, func(c *conn, n int64) (list []note) {
+			for r := range c.rows("SELECT key, data FROM notes WHERE tenant = ? AND key >= ? ORDER BY key LIMIT ?", n, after, pageRows) {
+				var v note
+				r.scan(&v.key, &v.data)
+				list = append(list, v)
+			}
+			return list
 		})
 		if err != nil {
 			return err
@@ -61,28 +59,18 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 // Jot writes notes of sessions and of the tenant, in one step. Nothing is noted of a session that
 // is not there (any more); a note of the tenant without data is deleted.
 func (s *Store) Jot(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
-	return s.update(ctx, "jot", func(t *tx) error {
-		n, err := t.tenant(tenant)
-		if err != nil {
-			return err
-		}
+	return s.update(ctx, "jot", func(t *tx) {
+		n := t.tenant(tenant)
 		for id, data := range marks {
-			if _, err := t.exec("INSERT OR REPLACE INTO marks(sid, data) SELECT sid, ? FROM sessions WHERE id = ? AND tenant = ? AND data IS NOT NULL",
-				append([]byte{}, data...), id[:], n); err != nil {
-				return err
-			}
+			t.exec("INSERT OR REPLACE INTO marks(sid, data) SELECT sid, ? FROM sessions WHERE id = ? AND tenant = ? AND data IS NOT NULL", notNull(data), id, n)
 		}
-		for _, key := range slices.Sorted(maps.Keys(notes)) {
-			if data := notes[key]; data == nil {
-				_, err = t.exec("DELETE FROM notes WHERE tenant = ? AND key = ?", n, key)
+		for key, data := range notes {
+			if data == nil {
+				t.exec("DELETE FROM notes WHERE tenant = ? AND key = ?", n, key)
 			} else {
-				_, err = t.exec("INSERT OR REPLACE INTO notes(tenant, key, data) VALUES(?, ?, ?)", n, key, data)
-			}
-			if err != nil {
-				return err
+				t.exec("INSERT OR REPLACE INTO notes(tenant, key, data) VALUES(?, ?, ?)", n, key, data)
 			}
 		}
-		return nil
 	})
 }
 
@@ -96,29 +84,23 @@ type claim struct {
 // has it. It is false while somebody else has it. owner is unique among processes.
 func (s *Store) Claim(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (ok bool, err error) {
 	key := "claim:" + name
-	err = s.update(ctx, "claim", func(t *tx) error {
+	data, err := json.Marshal(claim{owner, now.Add(ttl)})
+	if err != nil {
+		return false, fmt.Errorf("sqlite: claim %s: %w", name, err)
+	}
+	err = s.update(ctx, "claim", func(t *tx) {
 		var held claim
-		_, err := t.one("SELECT value FROM meta WHERE key = ?", func(row []driver.Value) error {
-			_ = json.Unmarshal(blob(row[0]), &held) // what cannot be read is nobody's
-			return nil
-		}, key)
-		if ok = err == nil && (held.Owner == owner || !held.Until.After(now)); !ok {
-			return err
+		_ = json.Unmarshal(t.value(metaByKey, key), &held) // what cannot be read is nobody's
+		if ok = held.Owner == owner || !held.Until.After(now); ok {
+			t.exec("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", key, data)
 		}
-		data, err := json.Marshal(claim{owner, now.Add(ttl)})
-		if err != nil {
-			return fmt.Errorf("claim %s: %w", name, err)
-		}
-		_, err = t.exec("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", key, data)
-		return err
 	})
 	return ok && err == nil, err
 }
 
 // Unclaim gives the right back, if the owner still has it.
 func (s *Store) Unclaim(ctx context.Context, name, owner string) error {
-	return s.update(ctx, "unclaim", func(t *tx) error {
-		_, err := t.exec("DELETE FROM meta WHERE key = ? AND json_extract(value, '$.owner') = ?", "claim:"+name, owner)
-		return err
+	return s.update(ctx, "unclaim", func(t *tx) {
+		t.exec("DELETE FROM meta WHERE key = ? AND json_extract(value, '$.owner') = ?", "claim:"+name, owner)
 	})
 }

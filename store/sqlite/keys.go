@@ -32,9 +32,3 @@ func mix(z uint64) uint64 {
 // Times are kept as microseconds, as a Redis score could hold them too. The zero time survives.
 func micros(t time.Time) int64     { return t.UnixMicro() }
 func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }
-
-// toID reads an id column.
-func toID(b []byte) (id session.ID) {
-	copy(id[:], b)
-	return id
-}

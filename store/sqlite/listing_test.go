@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"database/sql/driver"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -59,23 +58,13 @@ func crowdStart() time.Time { return time.Unix(1_900_000_000, 0) }
 // crowd fills a store with sessions of one tenant, a second apart, and one of another.
 func crowd(t *testing.T, s *Store, n int) {
 	t.Helper()
-	err := s.update(t.Context(), "test", func(x *tx) error {
-		many, err := x.tenant("many")
-		if err != nil {
-			return err
-		}
-		few, err := x.tenant("few")
-		if err != nil {
-			return err
-		}
+	err := s.update(t.Context(), "test", func(x *tx) {
+		many, few := x.tenant("many"), x.tenant("few")
 		insert := fmt.Sprintf(`INSERT INTO sessions(tenant, started, seen, state, id, data)
 			WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ? - 1)
 			SELECT ?, %d + i * 1000000, %d + i * 1000000, 2, randomblob(16), '{"agent":"coder","turns":3}' FROM n`, micros(crowdStart()), micros(crowdStart()))
-		if _, err = x.exec(insert, int64(n), many); err != nil {
-			return err
-		}
-		_, err = x.exec("INSERT INTO sessions(tenant, started, seen, state, id, data) VALUES(?, 0, 0, 2, randomblob(16), '{}')", few)
-		return err
+		x.exec(insert, n, many)
+		x.exec("INSERT INTO sessions(tenant, started, seen, state, id, data) VALUES(?, 0, 0, 2, randomblob(16), '{}')", few)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -84,12 +73,11 @@ func crowd(t *testing.T, s *Store, n int) {
 
 func planOf(t *testing.T, s *Store, query string) string {
 	t.Helper()
-	plan, err := read(t.Context(), s, func(c *conn) (out string, err error) {
-		err = c.query("EXPLAIN QUERY PLAN "+query, func(row []driver.Value) error {
-			out += text(row[3]) + "; "
-			return nil
-		})
-		return out, err
+	plan, err := read(t.Context(), s, func(c *conn) (out string) {
+		for r := range c.rows("EXPLAIN QUERY PLAN " + query) {
+			out += as[string](r[3]) + "; "
+		}
+		return out
 	})
 	if err != nil {
 		t.Fatal(err)

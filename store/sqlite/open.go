@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
@@ -31,8 +30,8 @@ type Options struct {
 	// BusyTimeout bounds the wait for a lock that another process holds (2 s). A context may bound
 	// it further.
 	BusyTimeout time.Duration
-	// Readers is the number of connections that read beside the writer (4). They are opened when
-	// first needed.
+	// Readers bounds the connections that read beside the writer (8). They are opened when those
+	// that are open are in use. Of these, some may wait for a disk that does not answer.
 	Readers int
 	// MaxParked bounds the early feedback of one tenant that waits, in entries (100,000). For all
 	// tenants together there are twice as many places.
@@ -50,8 +49,8 @@ type Store struct {
 	guard  *guard // nil when read-only
 
 	write   chan *conn    // holds the one writing connection while nobody writes
-	readers chan *conn    // holds the idle reading connections; nil stands for one that is not open yet
-	strays  chan struct{} // one for each connection that was replaced while it was read from
+	readers chan struct{} // one for each read that may begin
+	idle    chan *conn    // reading connections that nobody reads from
 	closed  chan struct{}
 	once    sync.Once // of Close
 	tenants tenantNames
@@ -105,7 +104,7 @@ func defaults(o Options) Options {
 		o.BusyTimeout = 2 * time.Second
 	}
 	if o.Readers <= 0 {
-		o.Readers = 4
+		o.Readers = 8
 	}
 	if o.MaxParked <= 0 {
 		o.MaxParked = 100_000
@@ -131,7 +130,7 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 		if c, err = connect(ctx, writerDSN(o.Path)); err != nil {
 			return err
 		}
-		if err = s.begin(c); err != nil {
+		if err = c.do(ctx, func() { s.begin(c) }); err != nil {
 			err = errors.Join(err, c.close())
 		}
 		return err
@@ -164,24 +163,19 @@ func (s *Store) identify(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		_, err = version(c)
+		err = c.do(ctx, func() { version(c) })
 		return errors.Join(err, c.close())
 	})
 }
 
 // begin brings a new connection's file up to date and reads what memory holds of it.
-func (s *Store) begin(c *conn) error {
-	if err := migrate(c); err != nil {
-		return err
+func (s *Store) begin(c *conn) {
+	migrate(c)
+	probe(c)
+	s.newest = newestGeneration(c)
+	if s.opt.Exclusive {
+		s.bloom = loadBloom(c)
 	}
-	if err := probe(c); err != nil {
-		return err
-	}
-	var err error
-	if s.newest, err = newestGeneration(c); err == nil && s.opt.Exclusive {
-		s.bloom, err = loadBloom(c)
-	}
-	return err
 }
 
 func openReadOnly(ctx context.Context, o Options) (*Store, error) {
@@ -216,9 +210,12 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 }
 
 func newStore(o Options, dsn string) *Store {
-	s := &Store{opt: o, dsn: dsn, write: make(chan *conn, 1), readers: make(chan *conn, o.Readers), strays: make(chan struct{}, o.Readers), closed: make(chan struct{})}
+	s := &Store{
+		opt: o, dsn: dsn, write: make(chan *conn, 1), closed: make(chan struct{}),
+		readers: make(chan struct{}, o.Readers), idle: make(chan *conn, o.Readers),
+	}
 	for range o.Readers {
-		s.readers <- nil
+		s.readers <- struct{}{}
 	}
 	return s
 }
@@ -256,7 +253,7 @@ func readerDSN(path, mode string) string {
 }
 
 func fileURI(path, mode string) string {
-	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "mode=" + mode + "&_busy_timeout=" + strconv.Itoa(0) +
-		"&_pragma=temp_store(MEMORY)&_pragma=trusted_schema(0)&_dqs=0&_defensive=1&_error_rc=1"}
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "mode=" + mode +
+		"&_busy_timeout=0&_pragma=temp_store(MEMORY)&_pragma=trusted_schema(0)&_dqs=0&_defensive=1&_error_rc=1"}
 	return u.String()
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"time"
 )
 
@@ -34,7 +33,7 @@ func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error)
 			break
 		}
 	}
-	if err = s.dropOldEchoes(whole, micros(before)); err != nil || n == 0 {
+	if err = s.dropOldEchoes(whole, before); err != nil || n == 0 {
 		return n, err
 	}
 	return n, s.checkpoint(whole, false)
@@ -49,29 +48,30 @@ type candidates struct {
 }
 
 func (s *Store) retainable(ctx context.Context, after int64, before time.Time) (candidates, error) {
-	return read(ctx, s, func(c *conn) (p candidates, err error) {
-		p.end = true
-		err = c.query("SELECT sid, id, started, seen FROM sessions WHERE sid > ? ORDER BY sid", func(row []driver.Value) error {
-			p.last = integer(row[0])
+	return read(ctx, s, func(c *conn) (p candidates) {
+		for r := range c.rows("SELECT sid, id, started, seen FROM sessions WHERE sid > ? ORDER BY sid", after) {
+			var v victim
+			var started, seen int64
+			r.scan(&v.sid, &v.id, &started, &seen)
+			p.last = v.sid
 			switch {
-			case integer(row[3]) < micros(before):
-				p.list = append(p.list, victim{p.last, toID(blob(row[1]))})
+			case seen < micros(before):
+				p.list = append(p.list, v)
 				p.young = 0
-			case integer(row[2]) < micros(before): // old, and still in use
+			case started < micros(before): // old, and still in use
 				p.young = 0
 			default:
 				p.young++
 			}
 			if p.young == youngInARow {
-				return errStop
+				break
 			}
 			if len(p.list) == eraseChunk {
-				p.end = false
-				return errStop
+				return p
 			}
-			return nil
-		}, after)
-		return p, err
+		}
+		p.end = true
+		return p
 	})
 }
 
@@ -80,21 +80,14 @@ func (s *Store) retainStep(ctx context.Context, list []victim, before time.Time)
 	if len(list) == 0 {
 		return 0, nil
 	}
-	err = s.update(ctx, "retain", func(t *tx) error {
+	err = s.update(ctx, "retain", func(t *tx) {
+		gone = 0
 		for _, v := range list {
-			still, err := t.number("SELECT 1 FROM sessions WHERE sid = ? AND id = ? AND seen < ?", v.sid, v.id[:], micros(before))
-			if err != nil {
-				return err
+			if t.number("SELECT 1 FROM sessions WHERE sid = ? AND id = ? AND seen < ?", v.sid, v.id, before) != 0 {
+				t.drop(v.sid)
+				gone++
 			}
-			if still == 0 {
-				continue
-			}
-			if err := t.drop(v.sid); err != nil {
-				return err
-			}
-			gone++
 		}
-		return nil
 	})
 	if err != nil {
 		return 0, err

@@ -1,8 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
-	"database/sql/driver"
 	"encoding/binary"
 	"fmt"
 )
@@ -148,65 +146,49 @@ CREATE TABLE echoes(gen INTEGER NOT NULL, k INTEGER NOT NULL, sid INTEGER NOT NU
 // moveEchoes takes the echoes of a release before out of its tables: up to 128 sorted runs, two of
 // which become a generation, and a log of what came after them. An echo was its key, its time and
 // its session's number there.
-func moveEchoes(c *conn) error {
-	err := c.query(`SELECT run / 2, v FROM (SELECT id >> 20 AS run, id, v FROM echo_blocks
-		UNION ALL SELECT (SELECT coalesce(max(run), 0) + 1 FROM echo_runs), rid, v FROM echo_log) ORDER BY run, id`, func(row []driver.Value) error {
-		for b := blob(row[1]); len(b) >= 24; b = b[24:] {
+func moveEchoes(c *conn) {
+	for r := range c.rows(`SELECT run / 2, v FROM (SELECT id >> 20 AS run, id, v FROM echo_blocks
+		UNION ALL SELECT (SELECT coalesce(max(run), 0) + 1 FROM echo_runs), rid, v FROM echo_log) ORDER BY run, id`) {
+		var gen int64
+		var echoes []byte
+		r.scan(&gen, &echoes)
+		for b := echoes; len(b) >= 24; b = b[24:] {
 			word := func(at int) int64 { return int64(binary.LittleEndian.Uint64(b[at:])) }
-			if _, err := c.exec(putEcho, integer(row[0]), word(0), word(16), word(8)); err != nil {
-				return err
-			}
+			c.exec(putEcho, gen, word(0), word(16), word(8))
 		}
-		return nil
-	})
-	return cmp.Or(err, c.script("DROP TABLE echo_log; DROP TABLE echo_runs; DROP TABLE echo_blocks"))
+	}
+	c.script("DROP TABLE echo_log; DROP TABLE echo_runs; DROP TABLE echo_blocks")
 }
 
 // version reads whose file it is and what schema it has. A fresh file has neither.
-func version(c *conn) (int, error) {
-	app, err := c.number("PRAGMA application_id")
-	if err != nil {
-		return 0, err
-	}
-	v, err := c.number("PRAGMA user_version")
-	if err != nil {
-		return 0, err
-	}
-	tables, err := c.number("SELECT count(*) FROM sqlite_schema")
-	if err != nil {
-		return 0, err
-	}
+func version(c *conn) int {
+	app, v := c.number("PRAGMA application_id"), c.number("PRAGMA user_version")
+	tables := c.number("SELECT count(*) FROM sqlite_schema")
 	switch {
 	case app != applicationID && (app != 0 || v != 0 || tables != 0):
-		return 0, fmt.Errorf("%w (application id %#x): choose another file with store.url", ErrForeign, app)
+		c.fail(fmt.Errorf("%w (application id %#x): choose another file with store.url", ErrForeign, app))
 	case v > schemaVersion:
-		return 0, fmt.Errorf("%w (schema %d, this one knows %d): upgrade precept, or start from a copy made before the upgrade",
-			ErrNewer, v, schemaVersion)
+		c.fail(fmt.Errorf("%w (schema %d, this one knows %d): upgrade precept, or start from a copy made before the upgrade",
+			ErrNewer, v, schemaVersion))
 	}
-	return int(v), nil
+	return int(v)
 }
 
 // migrate brings the schema up to date, each step with its version number in one transaction.
-func migrate(c *conn) error {
-	from, err := version(c)
-	if err != nil {
-		return err
-	}
-	for i, step := range migrations()[from:] {
-		if 0 < from && from < lateVersion && from+i+1 == reopenVersion {
-			step += late
+func migrate(c *conn) {
+	from := version(c)
+	for v := from + 1; v <= schemaVersion && c.alive(); v++ {
+		c.script("BEGIN IMMEDIATE;\n" + migrations()[v-1])
+		if v == reopenVersion && 0 < from && from < lateVersion {
+			c.script(late)
 		}
-		err := c.script("BEGIN IMMEDIATE;\n" + step)
-		if err == nil && from+i+1 == echoVersion {
-			err = moveEchoes(c)
+		if v == echoVersion {
+			moveEchoes(c)
 		}
-		if err == nil {
-			err = c.script(fmt.Sprintf("PRAGMA application_id = %d;\nPRAGMA user_version = %d;\nCOMMIT;", applicationID, from+i+1))
-		}
-		if err != nil {
-			_ = c.script("ROLLBACK") // fails when there is nothing to roll back
-			return fmt.Errorf("migrate schema %d to %d: %w", from+i, from+i+1, err)
+		c.script(fmt.Sprintf("PRAGMA application_id = %d;\nPRAGMA user_version = %d;\nCOMMIT;", applicationID, v))
+		if c.err != nil {
+			c.err = fmt.Errorf("migrate schema %d to %d: %w", v-1, v, c.err)
+			_ = c.rollback() // fails when there is nothing to roll back
 		}
 	}
-	return nil
 }

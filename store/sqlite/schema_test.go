@@ -35,16 +35,13 @@ func undo() map[int][]string {
 // older takes a store back to an earlier schema, and closes it.
 func older(t *testing.T, s *Store, schema int) {
 	t.Helper()
-	err := s.update(t.Context(), "test", func(x *tx) error {
+	err := s.update(t.Context(), "test", func(x *tx) {
 		for v := schemaVersion; v > schema; v-- {
 			for _, stmt := range undo()[v] {
-				if _, err := x.exec(stmt); err != nil {
-					return err
-				}
+				x.exec(stmt)
 			}
 		}
-		_, err := x.exec(fmt.Sprint("PRAGMA user_version = ", schema))
-		return err
+		x.exec(fmt.Sprint("PRAGMA user_version = ", schema))
 	})
 	if err == nil {
 		err = s.Close()
@@ -83,7 +80,7 @@ func at(t *testing.T, path string, schema int) {
 		INSERT INTO echo_blocks VALUES(7 << 20, x'%x'), ((7 << 20) + 1, x'%x');
 		INSERT INTO echo_log(v) VALUES(x'%x');`,
 		applicationID, schema, key("x"), key("m"), key("f"), echoKey(1, 9), key("p"), blocks[0], blocks[1], blocks[2])
-	if err := errors.Join(c.script(script), c.close()); err != nil {
+	if err := errors.Join(c.do(t.Context(), func() { c.script(script) }), c.close()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -160,8 +157,12 @@ func TestAMigrationIsWholeOrNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, err := version(c)
-		if err = errors.Join(err, c.script(text), c.close()); err != nil || v != echoVersion-1 {
+		v := 0
+		err = c.do(t.Context(), func() {
+			v = version(c)
+			c.script(text)
+		})
+		if err = errors.Join(err, c.close()); err != nil || v != echoVersion-1 {
 			t.Fatalf("schema %d, %v", v, err)
 		}
 	}

@@ -2,36 +2,24 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
-	"math"
 
 	"precept/session"
 )
 
 const appliedColumns = "version, told, reward, tier, frozen"
 
-// toApplied reads appliedColumns; all of them are NULL for a session that was never settled.
-func toApplied(row []driver.Value) session.Applied {
-	return session.Applied{
-		Version: integer(row[0]), Told: integer(row[1]) != 0,
-		Reward: math.Float64frombits(uint64(integer(row[2]))),
-		Tier:   int(integer(row[3])), Frozen: blob(row[4]),
-	}
+// appliedDest is where appliedColumns are read into; all of them are NULL for a session that was
+// never settled.
+func appliedDest(a *session.Applied) []any {
+	return []any{&a.Version, &a.Told, &a.Reward, &a.Tier, &a.Frozen}
 }
 
 // Applied is what the counters hold for a session; the zero Applied when it was never settled.
 func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error) {
-	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) (a session.Applied, err error) {
-		return applied(c, sid)
+	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) (a session.Applied) {
+		c.row("SELECT "+appliedColumns+" FROM settled WHERE sid = ?", sid).scan(appliedDest(&a)...)
+		return a
 	})
-}
-
-func applied(c *conn, sid int64) (a session.Applied, err error) {
-	_, err = c.one("SELECT "+appliedColumns+" FROM settled WHERE sid = ?", func(row []driver.Value) error {
-		a = toApplied(row)
-		return nil
-	}, sid)
-	return a, err
 }
 
 // Settle takes each step whose session still has version From: its deltas go into the counters and
@@ -46,21 +34,15 @@ func applied(c *conn, sid int64) (a session.Applied, err error) {
 // had not heard.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	taken := make([]bool, len(steps))
-	err := s.update(ctx, "settle", func(t *tx) error {
+	err := s.update(ctx, "settle", func(t *tx) {
 		sum := sums{rows: map[rowKey]*[]cell{}}
 		for i, step := range steps {
-			tenant, err := t.tenant(step.Tenant)
-			if err != nil {
-				return err
-			}
-			if taken[i], err = t.step(tenant, step); err != nil {
-				return err
-			}
-			if taken[i] {
+			tenant := t.tenant(step.Tenant)
+			if taken[i] = t.step(tenant, step); taken[i] {
 				sum.add(tenant, step.Deltas)
 			}
 		}
-		return sum.store(t)
+		sum.store(t)
 	})
 	if err != nil {
 		return nil, err
@@ -69,33 +51,18 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 }
 
 // step stores one step's Applied, if the version is still the one it was computed from.
-func (t *tx) step(tenant int64, step session.Settlement) (bool, error) {
-	sid, err := t.sid(sessionKey{tenant, step.ID}, fromMicros(0))
-	if err != nil {
-		return false, err
+func (t *tx) step(tenant int64, step session.Settlement) bool {
+	sid := t.named(sessionKey{tenant, step.ID}, fromMicros(0)).sid
+	if t.number("SELECT version FROM settled WHERE sid = ?", sid) != step.From {
+		return false
 	}
-	version, err := t.number("SELECT version FROM settled WHERE sid = ?", sid)
-	if err != nil || version != step.From {
-		return false, err
+	to := step.To
+	t.exec("INSERT OR REPLACE INTO settled(sid, "+appliedColumns+") VALUES(?, ?, ?, ?, ?, ?)",
+		sid, step.From+1, to.Told, to.Reward, to.Tier, notNull(to.Frozen))
+	if step.From == 0 {
+		t.exec("UPDATE sessions SET state = ?1 WHERE sid = ?2 AND state <> ?1", stateClosed, sid)
 	}
-	to, told := step.To, int64(0)
-	if to.Told {
-		told = 1
-	}
-	frozen := to.Frozen
-	if frozen == nil {
-		frozen = []byte{}
-	}
-	_, err = t.exec("INSERT OR REPLACE INTO settled(sid, "+appliedColumns+") VALUES(?, ?, ?, ?, ?, ?)",
-		sid, step.From+1, told, int64(math.Float64bits(to.Reward)), int64(to.Tier), frozen)
-	if err == nil && step.From == 0 {
-		_, err = t.exec("UPDATE sessions SET state = ? WHERE sid = ? AND state <> ?", int64(stateClosed), sid, int64(stateClosed))
-	}
-	if err == nil { // it went well this time
-		_, err = t.exec("DELETE FROM aside WHERE sid = ? AND out < ?", sid, int64(outExchange))
-	}
-	if err == nil {
-		_, err = t.exec("DELETE FROM unsettled WHERE sid = ? AND n = ?", sid, step.Heard)
-	}
-	return err == nil, err
+	t.exec("DELETE FROM aside WHERE sid = ? AND out < ?", sid, outExchange) // it went well this time
+	t.exec("DELETE FROM unsettled WHERE sid = ? AND n = ?", sid, step.Heard)
+	return true
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,33 +21,30 @@ const (
 )
 
 // addTotals writes the running totals that the transaction has changed.
-func (t *tx) addTotals() error {
+func (t *tx) addTotals() {
 	for name, n := range t.totals {
-		if n == 0 {
-			continue
-		}
-		_, err := t.exec("INSERT INTO totals(name, n) VALUES(?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n", name, n)
-		if err != nil {
-			return err
+		if n != 0 {
+			t.exec("INSERT INTO totals(name, n) VALUES(?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n", name, n)
 		}
 	}
-	return nil
 }
 
 // Stats counts what is stored: sessions, exchanges, samples, feedback and parked as they are now,
 // exchanges_ever and samples_ever over the store's life, whatever was deleted since; bytes is what
 // the files take on disk.
 func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
-	m, err := read(ctx, s, func(c *conn) (map[string]int64, error) {
+	m, err := read(ctx, s, func(c *conn) map[string]int64 {
 		m := map[string]int64{
 			totalSessions: 0, totalExchanges: 0, totalExchangesEver: 0, totalSamples: 0, totalSamplesEver: 0,
 			totalFeedback: 0, totalParked: 0,
 		}
-		err := c.query("SELECT name, n FROM totals", func(row []driver.Value) error {
-			m[text(row[0])] = integer(row[1])
-			return nil
-		})
-		return m, err
+		for r := range c.rows("SELECT name, n FROM totals") {
+			var name string
+			var n int64
+			r.scan(&name, &n)
+			m[name] = n
+		}
+		return m
 	})
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"maps"
 	"sync"
 )
@@ -40,65 +39,55 @@ func (n *tenantNames) add(m map[string]int64) {
 const tenantByName = "SELECT id FROM tenants WHERE name = ?"
 
 // tenant finds a tenant's number for reading; 0 is a tenant that has nothing.
-func (s *Store) tenant(c *conn, name string) (int64, error) {
+func (s *Store) tenant(c *conn, name string) int64 {
 	if id, ok := s.tenants.get(name); ok {
-		return id, nil
+		return id
 	}
-	id, err := c.number(tenantByName, name)
-	if err == nil && id != 0 {
+	id := c.number(tenantByName, name)
+	if id != 0 {
 		s.tenants.add(map[string]int64{name: id})
 	}
-	return id, err
+	return id
 }
 
 // readOf is read for what a tenant has; one that is not there has nothing.
-func readOf[T any](ctx context.Context, s *Store, tenant string, fn func(c *conn, n int64) (T, error)) (T, error) {
-	return read(ctx, s, func(c *conn) (v T, err error) {
-		n, err := s.tenant(c, tenant)
-		if err != nil || n == 0 {
-			return v, err
+func readOf[T any](ctx context.Context, s *Store, tenant string, fn func(c *conn, n int64) T) (T, error) {
+	return read(ctx, s, func(c *conn) (v T) {
+		if n := s.tenant(c, tenant); n != 0 {
+			v = fn(c, n)
 		}
-		return fn(c, n)
+		return v
 	})
 }
 
 // tenant finds or makes a tenant's number. A new one reaches the cache when the transaction is
 // committed, not before: after a rollback its number could become another's.
-func (t *tx) tenant(name string) (int64, error) {
-	if id, ok := t.s.tenants.get(name); ok {
-		return id, nil
+func (t *tx) tenant(name string) int64 {
+	id, ok := t.tenants[name]
+	if ok {
+		return id
 	}
-	if id, ok := t.tenants[name]; ok {
-		return id, nil
+	if id = t.known(name); id == 0 {
+		id = t.insert("INSERT INTO tenants(name) VALUES(?)", name)
 	}
-	id, err := t.number(tenantByName, name)
-	if err == nil && id == 0 {
-		var r driver.Result
-		if r, err = t.exec("INSERT INTO tenants(name) VALUES(?)", name); err == nil {
-			id, err = r.LastInsertId()
-		}
-	}
-	if err == nil {
-		t.tenants[name] = id
-	}
-	return id, err
+	t.tenants[name] = id
+	return id
 }
 
 // known finds a tenant's number without making one; 0 is a tenant that has nothing.
-func (t *tx) known(name string) (int64, error) {
+func (t *tx) known(name string) int64 {
 	if id, ok := t.s.tenants.get(name); ok {
-		return id, nil
+		return id
 	}
 	return t.number(tenantByName, name)
 }
 
 // Tenants lists every tenant that anything was ever stored for, in byte order.
 func (s *Store) Tenants(ctx context.Context) ([]string, error) {
-	return read(ctx, s, func(c *conn) (names []string, err error) {
-		err = c.query("SELECT name FROM tenants ORDER BY name", func(row []driver.Value) error {
-			names = append(names, text(row[0]))
-			return ctx.Err()
-		})
-		return names, err
+	return read(ctx, s, func(c *conn) (names []string) {
+		for r := range c.rows("SELECT name FROM tenants ORDER BY name") {
+			names = append(names, as[string](r[0]))
+		}
+		return names
 	})
 }
