@@ -115,13 +115,16 @@ func (p *parts) open(ctx context.Context, cfg *configs.Config) (Backend, error) 
 	if notice := db.Notice(); notice != "" {
 		p.log.Error("the store was damaged", "notice", notice)
 	}
+	if from, to := db.Upgraded(); from < to {
+		p.log.Info("the store was upgraded: an older release does not open it any more", "from_schema", from, "to_schema", to)
+	}
 	return db, nil
 }
 
 func (p *parts) fromMemory(err error) {
 	p.notice, p.absent = err.Error(), true
 	p.log.Error(
-		"precept runs from memory: nothing is kept and nothing is learned until the data directory can be written",
+		"precept runs from memory: nothing is kept and nothing is learned until it is started with a data directory that can be written",
 		"error", err,
 	)
 	p.metrics.FailedOpen("store")

@@ -37,6 +37,22 @@ func TestWhatIsToBeWritten(t *testing.T) {
 	}
 }
 
+// Of two rows of a session a store keeps the one that was seen later: where the clock is set back,
+// a turn is still later than the one before.
+func TestTheClockIsSetBack(t *testing.T) {
+	r := recordOf("s")
+	for i, at := range []time.Time{begun, begun.Add(-24 * time.Hour), begun.Add(-23 * time.Hour), begun.Add(time.Hour)} {
+		before := r.Seen
+		r.Begin(ask(t, words(strings.Repeat("more ", i+1))), at)
+		if i > 0 && !r.Seen.After(before) {
+			t.Errorf("turn %d was seen at %v, the one before at %v", i+1, r.Seen, before)
+		}
+	}
+	if want := begun.Add(time.Hour); !r.Seen.Equal(want) {
+		t.Errorf("seen at %v, and the clock says %v", r.Seen, want)
+	}
+}
+
 // What the upstream reports of a turn is added up; what it does not say counts as nothing. Of the
 // replies the newest alone is known by what it says.
 func TestReplies(t *testing.T) {

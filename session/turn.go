@@ -22,7 +22,10 @@ const (
 // Begin counts a main request. On a retry nothing is new: the same draw, no new sample, no new
 // loop. Lock the record.
 func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
-	r.Seen, r.Dirty = now.UTC(), true
+	if now = now.UTC(); now.Before(r.Seen) { // the clock was set back: of two rows a store keeps the one that was seen later
+		now = r.Seen.Add(time.Microsecond)
+	}
+	r.Seen, r.Dirty = now, true
 	if req.Model != "" {
 		r.Model = req.Model
 	}

@@ -126,6 +126,39 @@ func TestReplacedWhileInUse(t *testing.T) {
 	}
 }
 
+// A directory in the file's place, which a container runtime makes of a mount without a source, is
+// nobody's garbage: it stays where it is.
+func TestADirectoryIsLeftAlone(t *testing.T) {
+	path := dbPath(t)
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
+	if !errors.Is(err, sqlite.ErrForeign) {
+		t.Errorf("opened: %v", err)
+	}
+	wantText(t, err, path, "choose a file")
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		t.Errorf("it is gone: %v", err)
+	}
+}
+
+// Who only reads sets nothing aside, and is told who does.
+func TestReadingGarbage(t *testing.T) {
+	path, garbage := dbPath(t), []byte("not a database")
+	if err := os.WriteFile(path, garbage, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true})
+	if !errors.Is(err, sqlite.ErrCorrupt) {
+		t.Errorf("opened: %v", err)
+	}
+	wantText(t, err, path, "put a copy in its place", "start precept serve")
+	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, garbage) {
+		t.Errorf("it was touched: %v", err)
+	}
+}
+
 func TestForeignAndNewerAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		name, stmt string

@@ -22,7 +22,11 @@ func checkHeader(path string) error {
 		return fmt.Errorf("%w: %w", ErrReadOnly, err)
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	if info, err := f.Stat(); err != nil || info.Size() == 0 {
+	info, err := f.Stat()
+	switch {
+	case err == nil && info.IsDir():
+		return fmt.Errorf("%w: it is a directory: choose a file with store.url", ErrForeign)
+	case err != nil || info.Size() == 0:
 		return err
 	}
 	return checkMagic(f)
@@ -78,7 +82,7 @@ func prepareDir(path string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("sqlite: %w", explain(fmt.Errorf("%w: %s: %w", ErrReadOnly, dir, err)))
+		return fmt.Errorf("%w: %w", ErrReadOnly, err)
 	}
 	return nil
 }

@@ -18,12 +18,12 @@ import (
 // it.
 func Lock(dir string) (io.Closer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("lock %s: %w", dir, explain(fmt.Errorf("%w: %w", ErrReadOnly, err)))
+		return nil, fmt.Errorf("lock %s: %w", dir, explain(fmt.Errorf("%w: %w", ErrReadOnly, err), false))
 	}
 	path := filepath.Join(dir, "lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("lock %s: %w", dir, explain(fmt.Errorf("%w: %w", ErrReadOnly, err)))
+		return nil, fmt.Errorf("lock %s: %w", dir, explain(fmt.Errorf("%w: %w", ErrReadOnly, err), false))
 	}
 	// flock belongs to the open file, so it also tells two stores in one process apart, and a crash
 	// leaves no stale lock.

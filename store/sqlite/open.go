@@ -46,6 +46,7 @@ type Store struct {
 	opt    Options
 	dsn    string
 	notice string
+	was    int    // the schema before the opening
 	guard  *guard // nil when read-only
 
 	write   chan *conn    // holds the one writing connection while nobody writes
@@ -75,29 +76,37 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	// OFD locks survive the closing of another descriptor of the same file in this process; POSIX
 	// locks would vanish. Where the system has none, the driver goes on with POSIX locks.
 	_, _ = sqlite.OFDLocking(true)
+	var s *Store
 	if o.ReadOnly {
-		return openReadOnly(ctx, o)
+		s, err = openReadOnly(ctx, o)
+	} else if s, err = openWriter(ctx, o); errors.Is(err, ErrCorrupt) {
+		s, err = beginAnew(ctx, o, err)
 	}
-	if err := prepareDir(o.Path); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: open %s: %w", o.Path, explain(classify(err), o.ReadOnly))
+	}
+	return s, nil
+}
+
+// beginAnew sets a damaged file aside and makes a fresh one.
+func beginAnew(ctx context.Context, o Options, damage error) (*Store, error) {
+	aside, err := setAside(o.Path, o.Now())
+	if err != nil {
+		return nil, fmt.Errorf("%w; it could not be set aside: %w", damage, err)
 	}
 	s, err := openWriter(ctx, o)
-	if !errors.Is(err, ErrCorrupt) {
-		return s, err
+	if err == nil {
+		s.notice = fmt.Sprintf("%s: %v; it was set aside as %s and an empty store was begun", o.Path, damage, filepath.Base(aside))
 	}
-	aside, e := setAside(o.Path, o.Now())
-	if e != nil {
-		return nil, fmt.Errorf("sqlite: %s: %w; it could not be set aside: %w", o.Path, err, e)
-	}
-	if s, e = openWriter(ctx, o); e != nil {
-		return nil, e
-	}
-	s.notice = fmt.Sprintf("%s: %v; it was set aside as %s and an empty store was begun", o.Path, err, filepath.Base(aside))
-	return s, nil
+	return s, err
 }
 
 // Notice is what the operator must be told of the opening, "" when all was well.
 func (s *Store) Notice() string { return s.notice }
+
+// Upgraded says from which schema the opening brought the store to which one; to the same where
+// there was nothing to do. An older release does not open what was upgraded.
+func (s *Store) Upgraded() (from, to int) { return s.was, schemaVersion }
 
 func defaults(o Options) Options {
 	if o.BusyTimeout <= 0 {
@@ -116,6 +125,9 @@ func defaults(o Options) Options {
 }
 
 func openWriter(ctx context.Context, o Options) (*Store, error) {
+	if err := prepareDir(o.Path); err != nil {
+		return nil, err
+	}
 	// SQLite would apply a left-over WAL to whatever stands in the file, so garbage is looked for
 	// before it is asked.
 	if err := checkHeader(o.Path); err != nil {
@@ -123,7 +135,7 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := newStore(o, readerDSN(o.Path, "rw"))
 	if err := s.identify(ctx); err != nil {
-		return nil, fmt.Errorf("sqlite: open %s: %w", o.Path, explain(classify(err)))
+		return nil, classify(err)
 	}
 	var c *conn
 	err := s.retry(ctx, func() (err error) {
@@ -136,10 +148,10 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("sqlite: open %s: %w", o.Path, explain(classify(err)))
+		return nil, classify(err)
 	}
 	if s.guard, err = newGuard(o.Path); err != nil {
-		return nil, errors.Join(fmt.Errorf("sqlite: open %s: %w", o.Path, err), c.close())
+		return nil, errors.Join(err, c.close())
 	}
 	s.write <- c
 	return s, nil
@@ -170,7 +182,7 @@ func (s *Store) identify(ctx context.Context) error {
 
 // begin brings a new connection's file up to date and reads what memory holds of it.
 func (s *Store) begin(c *conn) {
-	migrate(c)
+	s.was = migrate(c)
 	probe(c)
 	s.newest = newestGeneration(c)
 	if s.opt.Exclusive {
@@ -183,10 +195,10 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 		if e, ok := errors.AsType[*fs.PathError](err); ok {
 			err = e.Err // the path is told already
 		}
-		return nil, fmt.Errorf("sqlite: open %s: %w: precept serve makes it, or name the right --data-dir (%w)", o.Path, ErrMissing, err)
+		return nil, fmt.Errorf("%w: precept serve makes it, or name the right --data-dir (%w)", ErrMissing, err)
 	}
 	if err := checkHeader(o.Path); err != nil {
-		return nil, fmt.Errorf("sqlite: open %s: %w", o.Path, err)
+		return nil, err
 	}
 	try := func(dsn string) (*Store, error) {
 		s := newStore(o, dsn)
@@ -194,19 +206,18 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 		if err == nil && v < schemaVersion {
 			err = fmt.Errorf("schema %d is older than this release's %d: start precept serve once to upgrade it", v, schemaVersion)
 		}
-		return s, err
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		return s, nil
 	}
 	s, err := try(readerDSN(o.Path, "ro"))
 	if _, wal := os.Stat(o.Path + "-wal"); err != nil && errors.Is(wal, os.ErrNotExist) {
 		// A closed store in a directory where the WAL's index cannot be made: nobody writes, so it
 		// can be read as it is.
-		_ = s.Close()
-		s, err = try(readerDSN(o.Path, "ro") + "&immutable=1")
+		return try(readerDSN(o.Path, "ro") + "&immutable=1")
 	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("sqlite: open %s: %w", o.Path, err), s.Close())
-	}
-	return s, nil
+	return s, err
 }
 
 func newStore(o Options, dsn string) *Store {
@@ -221,12 +232,16 @@ func newStore(o Options, dsn string) *Store {
 }
 
 // explain adds what to do to the errors that an operator meets at the start.
-func explain(err error) error {
+func explain(err error, readOnly bool) error {
 	switch {
-	case errors.Is(err, ErrReadOnly):
+	case errors.Is(err, ErrReadOnly) && !readOnly:
 		return fmt.Errorf("%w: make it writable for the user that runs precept, or name another with --data-dir", err)
+	case errors.Is(err, session.ErrDiskFull):
+		return fmt.Errorf("%w: make room for it", err)
 	case errors.Is(err, ErrBusy):
 		return fmt.Errorf("%w: close the program that has it open", err)
+	case errors.Is(err, ErrCorrupt) && readOnly:
+		return fmt.Errorf("%w: put a copy in its place, or start precept serve, which sets it aside and begins an empty one", err)
 	}
 	return err
 }

@@ -174,9 +174,10 @@ func version(c *conn) int {
 	return int(v)
 }
 
-// migrate brings the schema up to date, each step with its version number in one transaction.
-func migrate(c *conn) {
-	from := version(c)
+// migrate brings the schema up to date, each step with its version number in one transaction, and
+// says which one it found. A fresh file has nothing to bring up.
+func migrate(c *conn) (from int) {
+	from = version(c)
 	for v := from + 1; v <= schemaVersion && c.alive(); v++ {
 		c.script("BEGIN IMMEDIATE;\n" + migrations()[v-1])
 		if v == reopenVersion && 0 < from && from < lateVersion {
@@ -191,4 +192,8 @@ func migrate(c *conn) {
 			_ = c.rollback() // fails when there is nothing to roll back
 		}
 	}
+	if from == 0 {
+		return schemaVersion
+	}
+	return from
 }

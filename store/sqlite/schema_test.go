@@ -111,6 +111,8 @@ func TestMigrationsKeepWhatIsThere(t *testing.T) {
 			}
 		}
 		ctx := t.Context()
+		from, to := s.Upgraded()
+		report("which schema it was", from == schema && to == schemaVersion, from, nil)
 		row, ok, err := s.Session(ctx, "t", id)
 		report("session", ok && string(row.Data) == `{"turns":3}` && !row.StandIn && row.Seen.UnixMicro() == 2000, row, err)
 		ex, err := s.Exchanges(ctx, "t", id)
