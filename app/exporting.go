@@ -38,7 +38,7 @@ func (x *ExportJob) Write(ctx context.Context, format string) error {
 	lines := sample.NewExporter(x.Out)
 	switch format {
 	case "mplp":
-		err = x.Samples(ctx, func(s *session.StoredSample) error { return lines.MPLP(&s.Sample) })
+		err = x.Samples(ctx, func(s *session.StoredSample) error { return lines.Line(&s.Sample) })
 	case "experiment":
 		err = x.trials(ctx, lines)
 	case "preference":

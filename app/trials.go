@@ -29,7 +29,7 @@ func (x *ExportJob) trials(ctx context.Context, lines *sample.Exporter) error {
 			if f.Lesson != "" && t.Slug != f.Lesson {
 				continue
 			}
-			if err := lines.Experiment(&t); err != nil {
+			if err := lines.Line(&t); err != nil {
 				return err
 			}
 		}

@@ -2,6 +2,8 @@ package feedback
 
 import (
 	"cmp"
+	"iter"
+	"maps"
 	"slices"
 )
 
@@ -36,28 +38,26 @@ func Decisive(entries []Entry, tiers []int) map[string]bool {
 
 // decisive is the highest tier present, 0 for none, and the latest entry of each rater in it.
 func decisive(entries []Entry, tiers []int) (top int, byRater map[string]Entry) {
-	byID := make(map[string]Entry, len(entries))
-	for _, e := range entries {
-		if have, ok := byID[e.ID]; !ok || later(e, have) {
-			byID[e.ID] = e
-		}
-	}
+	byID := latest(slices.Values(entries), func(e *Entry) string { return e.ID })
 	for _, e := range byID {
 		if e.Tier > 0 && (len(tiers) == 0 || slices.Contains(tiers, e.Tier)) && (top == 0 || e.Tier < top) {
 			top = e.Tier
 		}
 	}
-	byRater = map[string]Entry{}
-	for _, e := range byID {
-		if top == 0 || e.Tier != top {
-			continue
-		}
-		rater := e.Rater + "\x00" + e.Via
-		if have, ok := byRater[rater]; !ok || later(e, have) {
-			byRater[rater] = e
+	maps.DeleteFunc(byID, func(_ string, e Entry) bool { return top == 0 || e.Tier != top })
+	return top, latest(maps.Values(byID), func(e *Entry) string { return e.Rater + "\x00" + e.Via })
+}
+
+// latest keeps of the entries with one key the latest.
+func latest(entries iter.Seq[Entry], key func(*Entry) string) map[string]Entry {
+	out := map[string]Entry{}
+	for e := range entries {
+		k := key(&e)
+		if have, ok := out[k]; !ok || later(e, have) {
+			out[k] = e
 		}
 	}
-	return top, byRater
+	return out
 }
 
 // later orders entries by time, then by content: two that are equal in both say the same.

@@ -25,10 +25,10 @@ type beliefs struct {
 	// mu is held while counters are moved in the backend and in memory, and while memory is made
 	// anew from the backend: a reward of ours is then in both or in neither. It is locked before
 	// tenantsMu.
-	mu       sync.Mutex
-	early    map[session.Ref]foreseen
-	moved    map[string]string // of each tenant that others count for, how far its counters were read
-	followed map[string]int64  // and how far the chooser has listened to its open sessions
+	mu          sync.Mutex
+	provisional map[session.Ref]openReward
+	moved       map[string]string // of each tenant that others count for, how far its counters were read
+	followed    map[string]int64  // and how far the chooser has listened to its open sessions
 
 	tenantsMu sync.RWMutex
 	tenants   map[string]*tenant
@@ -37,7 +37,7 @@ type beliefs struct {
 }
 
 func newBeliefs(with tools, reward string, be numbers) *beliefs {
-	return &beliefs{tools: with, reward: reward, be: be, early: map[session.Ref]foreseen{}, moved: map[string]string{}, followed: map[string]int64{}, tenants: map[string]*tenant{}}
+	return &beliefs{tools: with, reward: reward, be: be, provisional: map[session.Ref]openReward{}, moved: map[string]string{}, followed: map[string]int64{}, tenants: map[string]*tenant{}}
 }
 
 // read makes what the chooser believes of a tenant's lessons out of the backend alone.
@@ -52,9 +52,9 @@ func (b *beliefs) read(ctx context.Context, name string) (*tenant, error) {
 	}
 	t := &tenant{counters: bandit.New()}
 	t.counters.Today(b.now())
-	deltas, t.elsewhere = apart(b.reward, deltas)
+	deltas, t.elsewhere = ofDefinition(b.reward, deltas)
 	t.counters.Add(deltas)
-	maxima, _ = apart(b.reward, maxima)
+	maxima, _ = ofDefinition(b.reward, maxima)
 	t.counters.Measured().Raise(maxima)
 	return t, b.adopt(ctx, name, t)
 }
@@ -73,8 +73,8 @@ func (b *beliefs) adopt(ctx context.Context, name string, t *tenant) error {
 	return nil
 }
 
-// move takes a step that moves counters in the backend, and follows it in memory: what was foreseen
-// of the sessions is taken back, and the deltas of each tenant are added.
+// move takes a step that moves counters in the backend, and follows it in memory: what the
+// sessions told provisionally is taken back, and the deltas of each tenant are added.
 func (b *beliefs) move(ctx context.Context, step func() (of []session.Ref, deltas map[string][]trial.Delta, err error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,7 +83,7 @@ func (b *beliefs) move(ctx context.Context, step func() (of []session.Ref, delta
 		return err
 	}
 	for _, at := range of {
-		b.unforesee(at)
+		b.dropProvisional(at)
 	}
 	for name, deltas := range byTenant {
 		b.guard.Step("learn", func() { b.learned(ctx, name, deltas) })
@@ -166,8 +166,8 @@ func (b *beliefs) loadAll(ctx context.Context) error {
 }
 
 // follow makes a tenant anew out of what all replicas have counted, unless it stands there already.
-// settled says which sessions the counters know by now, because another replica closed them: what
-// was foreseen of those is taken back.
+// settled says which sessions the counters know by now, because another replica closed them: the
+// provisional rewards of those are taken back.
 func (b *beliefs) follow(ctx context.Context, name, stand string, settled func(ids []session.ID) ([]bool, error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -190,7 +190,7 @@ func (b *beliefs) follow(ctx context.Context, name, stand string, settled func(i
 	}
 	for i, id := range ids {
 		if known[i] {
-			b.unforesee(session.Ref{Tenant: name, ID: id})
+			b.dropProvisional(session.Ref{Tenant: name, ID: id})
 		}
 	}
 	return nil
@@ -210,50 +210,50 @@ func (b *beliefs) listened(name string, last int64) {
 	b.followed[name] = last
 }
 
-// earlyLimit bounds the open sessions that the chooser learns from; what is beyond them is learned
+// mostProvisional bounds the open sessions that the chooser learns from; what is beyond them is learned
 // when it closes.
-const earlyLimit = 50_000
+const mostProvisional = 50_000
 
-// foreseen is what an open session has told so far, for the chooser and for nobody else
+// openReward is the provisional reward of an open session, for the chooser and for nobody else
 // (bandit.Chooser.AddProvisional).
-type foreseen struct {
+type openReward struct {
 	provisional bandit.Provisional
 	due         time.Time // when the session closes
 }
 
-// foresee puts a session's reward of this moment in the place of the one before.
-func (b *beliefs) foresee(rec *session.Record, out feedback.Outcome, due time.Time) {
+// setProvisional puts a session's reward of this moment in the place of the one before.
+func (b *beliefs) setProvisional(rec *session.Record, out feedback.Outcome, due time.Time) {
 	at := session.Ref{Tenant: rec.Tenant, ID: rec.ID}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.unforesee(at)
-	if !out.OK || len(b.early) >= earlyLimit {
+	b.dropProvisional(at)
+	if !out.OK || len(b.provisional) >= mostProvisional {
 		return
 	}
 	reward := b.of(rec.Tenant).AddProvisional(&rec.Assignment, out.Reward, out.Tier)
-	b.early[at] = foreseen{reward, due}
+	b.provisional[at] = openReward{reward, due}
 	if reward.Told() {
 		b.tenant(rec.Tenant).rewards++
 	}
 }
 
-// unforesee takes back what an open session told. The caller has mu.
-func (b *beliefs) unforesee(at session.Ref) {
-	f, ok := b.early[at]
+// dropProvisional takes back what an open session told. The caller has mu.
+func (b *beliefs) dropProvisional(at session.Ref) {
+	f, ok := b.provisional[at]
 	if !ok {
 		return
 	}
-	delete(b.early, at)
+	delete(b.provisional, at)
 	b.of(at.Tenant).DropProvisional(f.provisional)
 	if f.provisional.Told() {
 		b.tenant(at.Tenant).rewards--
 	}
 }
 
-// dueBy are a tenant's sessions of which something was foreseen and that were to close by then. The
-// caller has mu.
+// dueBy are a tenant's sessions that have a provisional reward and were to close by then. The caller
+// has mu.
 func (b *beliefs) dueBy(name string, when time.Time) (ids []session.ID) {
-	for at, f := range b.early {
+	for at, f := range b.provisional {
 		if at.Tenant == name && !f.due.After(when) {
 			ids = append(ids, at.ID)
 		}
@@ -261,13 +261,13 @@ func (b *beliefs) dueBy(name string, when time.Time) (ids []session.ID) {
 	return ids
 }
 
-// expire takes back what was foreseen of sessions that were to close before.
+// expire takes back the provisional rewards of sessions that were to close before.
 func (b *beliefs) expire(before time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for at, f := range b.early {
+	for at, f := range b.provisional {
 		if f.due.Before(before) {
-			b.unforesee(at)
+			b.dropProvisional(at)
 		}
 	}
 }

@@ -147,26 +147,31 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 	if rec.Assignment.Reward = c.name; c.name == defaultReward {
 		rec.Assignment.Reward = ""
 	}
-	atClosing(&rec.Assignment, out)
+	deltas := atClosing(rec, out)
 	frozen, err := json.Marshal(&rec.Assignment)
 	if err != nil {
 		c.failed("encode", err)
 		return nil
 	}
 	st := &settling{reward: c.name, entries: entries}
-	st.Tenant, st.ID, st.Heard = row.Tenant, row.ID, heard
+	st.Tenant, st.ID, st.Heard, st.Deltas = row.Tenant, row.ID, heard, deltas
 	st.To = session.Applied{Version: 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
-	st.Deltas = append(rec.Assignment.Closing(), rec.Assignment.Spent(rec.Used)...)
 	if out.OK {
-		st.Deltas = append(st.Deltas, bandit.Contribution(&rec.Assignment, out.Reward, out.Tier)...)
 		st.Deltas = append(st.Deltas, rec.Assignment.Looked(row.ID.String(), out.Reward)...)
 	}
 	return st
 }
 
-// atClosing freezes what was told of a session by its closing.
-func atClosing(a *trial.Assignment, out feedback.Outcome) {
+// atClosing freezes in a session's assignment what was told of it, and is what the session adds to
+// the counters.
+func atClosing(rec *session.Record, out feedback.Outcome) []trial.Delta {
+	a := &rec.Assignment
 	if a.First = nil; out.OK {
 		a.First = &trial.AtClosing{Y: out.Reward, Tier: out.Tier}
 	}
+	deltas := append(a.Closing(), a.Spent(rec.Used)...)
+	if out.OK {
+		deltas = append(deltas, bandit.Contribution(a, out.Reward, out.Tier)...)
+	}
+	return deltas
 }

@@ -94,7 +94,7 @@ func (c *closer) correct(ctx context.Context, at session.Ref) *settling {
 		return again(err)
 	}
 	if old.Version == 0 { // still open: it is counted when it closes
-		c.open.foresee(ctx, at)
+		c.open.learn(ctx, at)
 		return nil
 	}
 	entries, heard, err := c.be.Heard(ctx, at.Tenant, at.ID)

@@ -31,9 +31,9 @@ func under(reward string, ds []trial.Delta) []trial.Delta {
 	return out
 }
 
-// apart keeps the deltas of one definition, with the scopes that they have in memory, and counts
+// ofDefinition keeps the deltas of one definition, with the scopes that they have in memory, and counts
 // the sessions that closed under each of the others.
-func apart(reward string, ds []trial.Delta) (own []trial.Delta, closed map[string]int64) {
+func ofDefinition(reward string, ds []trial.Delta) (own []trial.Delta, closed map[string]int64) {
 	others := map[string][]trial.Delta{}
 	for _, d := range ds {
 		of := defaultReward

@@ -91,7 +91,7 @@ func (f *follower) listen(ctx context.Context, name string, latest int64) error 
 		}
 		for i := range rows {
 			if !rows[i].Closed {
-				f.guard.On("follow", session.Ref{Tenant: name, ID: rows[i].ID}, "", func() { f.open.foreseeSaid(&rows[i], said[i]) })
+				f.guard.On("follow", session.Ref{Tenant: name, ID: rows[i].ID}, "", func() { f.open.tell(f.open.record(&rows[i]), said[i]) })
 			}
 		}
 		f.beliefs.listened(name, last)

@@ -398,7 +398,7 @@ func (r *rig) counter(scope, field string) float64 {
 		r.t.Fatal(err)
 	}
 	sum := 0.0
-	list, _ = apart(r.Learner.reward, list)
+	list, _ = ofDefinition(r.Learner.reward, list)
 	for _, d := range list {
 		if d.Scope == scope && d.Field == field {
 			sum += float64(d.Value) / trial.One

@@ -77,7 +77,7 @@ func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 		return out, err
 	}
 	b := session.Batch{Rows: []session.Row{row}, Exchanges: kept}
-	for _, one := range sample.Build(closed(tenant, id, kept, nil)) {
+	for _, one := range sample.Build(sampleSession(tenant, id, kept, nil)) {
 		_, known, err := m.Into.SampleSession(ctx, tenant, one.ID)
 		if err != nil {
 			return out, err

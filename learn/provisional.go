@@ -9,9 +9,9 @@ import (
 	"precept/session"
 )
 
-// earlyGrace is how long after its closing age an open session is still taken for open: then
+// closingGrace is how long after its closing age an open session is still taken for open: then
 // another replica has closed it.
-const earlyGrace = 5 * time.Second
+const closingGrace = 5 * time.Second
 
 // provisional is how the chooser learns from an open session's feedback at once. It is the rewards
 // of the last closing age, and where there is little history that is much of it.
@@ -27,59 +27,58 @@ type provisional struct {
 	recalled bool        // all of them
 }
 
-// foresee lets the chooser learn what an open session has told.
-func (p *provisional) foresee(ctx context.Context, at session.Ref) {
+// learn lets the chooser learn what an open session has told.
+func (p *provisional) learn(ctx context.Context, at session.Ref) {
 	rec := p.memory.InUse(at)
 	if rec == nil {
 		row, ok, err := p.be.Session(ctx, at.Tenant, at.ID)
 		if err != nil || !ok || row.Closed {
 			return // closing will see it
 		}
-		p.foreseeRow(ctx, &row)
-		return
+		rec = p.record(&row)
 	}
-	entries, err := p.be.Feedback(ctx, at.Tenant, at.ID)
-	if err != nil {
-		p.failed("early", err)
-		return
-	}
-	p.tell(rec, entries)
+	p.learnFrom(ctx, rec)
 }
 
-// foreseeRow does so for a session that is not in memory.
-func (p *provisional) foreseeRow(ctx context.Context, row *session.Row) {
-	entries, err := p.be.Feedback(ctx, row.Tenant, row.ID)
-	if err != nil {
-		p.failed("early", err)
-		return
-	}
-	p.foreseeSaid(row, entries)
-}
-
-// foreseeSaid does so with what was said of it.
-func (p *provisional) foreseeSaid(row *session.Row, entries []feedback.Entry) {
+// record is what is known of a session of which there is a row; nil for one that does not decode,
+// which closing tells of.
+func (p *provisional) record(row *session.Row) *session.Record {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
-		return // closing tells of it
+		return nil
 	}
 	here := p.memory.InUse(session.Ref{Tenant: row.Tenant, ID: row.ID})
 	if here != nil && here.Turns >= rec.Turns { // else it has gone on at another replica
-		rec = here
+		return here
+	}
+	return rec
+}
+
+func (p *provisional) learnFrom(ctx context.Context, rec *session.Record) {
+	if rec == nil {
+		return
+	}
+	entries, err := p.be.Feedback(ctx, rec.Tenant, rec.ID)
+	if err != nil {
+		p.failed("early", err)
+		return
 	}
 	p.tell(rec, entries)
 }
 
 func (p *provisional) tell(rec *session.Record, entries []feedback.Entry) {
-	if rec.Unit != "" { // its unit was told as well
+	if rec == nil || rec.Unit != "" { // its unit was told as well
 		return
 	}
 	out := feedback.Reward(inTime(entries, rec.Started, p.reward.CloseAfter), p.reward.Tiers)
-	p.beliefs.foresee(rec, out, rec.Started.Add(p.reward.CloseAfter))
+	p.beliefs.setProvisional(rec, out, rec.Started.Add(p.reward.CloseAfter))
 }
 
 // expire takes back what was told of sessions that must have been closed elsewhere. tick is how
 // often sessions are closed.
-func (p *provisional) expire(tick time.Duration) { p.beliefs.expire(p.now().Add(-earlyGrace - 2*tick)) }
+func (p *provisional) expire(tick time.Duration) {
+	p.beliefs.expire(p.now().Add(-closingGrace - 2*tick))
+}
 
 // recall learns from the sessions that an earlier run left open, a bounded step a call.
 func (p *provisional) recall(ctx context.Context) {
@@ -95,7 +94,7 @@ func (p *provisional) recall(ctx context.Context) {
 	}
 	for i := range rows {
 		p.guard.On("recall", session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}, "", func() {
-			p.foreseeRow(ctx, &rows[i])
+			p.learnFrom(ctx, p.record(&rows[i]))
 		})
 	}
 	if len(rows) == closeBatch {

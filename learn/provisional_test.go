@@ -34,7 +34,7 @@ func TestTheChooserKnowsEarly(t *testing.T) {
 		t.Fatalf("it was a failure: %v, was %v", down, prior)
 	}
 	r.age()
-	same(t, "open sessions", len(r.beliefs.early), 0)
+	same(t, "open sessions", len(r.beliefs.provisional), 0)
 	closed := mean()
 	again := openRig(t, r.dir, r.clk, nil)
 	if fresh := again.Beliefs(us).Posterior(looked).Mean; fresh != closed {
@@ -60,10 +60,10 @@ func TestEarlySurvivesARestartAndAnotherReplica(t *testing.T) {
 	}
 	same(t, "recalled", again.open.recalled, true)
 	r.age() // the other one closes it
-	same(t, "open sessions there", len(again.beliefs.early), 1)
+	same(t, "open sessions there", len(again.beliefs.provisional), 1)
 	r.clk.add(time.Minute)
 	again.closeDue(again.ctx())
-	same(t, "open sessions", len(again.beliefs.early), 0)
+	same(t, "open sessions", len(again.beliefs.provisional), 0)
 }
 
 // Replicas on one Redis believe the same of an open session, whichever of them was told, and count
@@ -113,7 +113,7 @@ func TestReplicasLearnEarlyFromEachOther(t *testing.T) {
 	a.age()
 	b.clk.add(closeAge + time.Second)
 	follow(b)
-	same(t, "open sessions", len(b.beliefs.early), 0)
+	same(t, "open sessions", len(b.beliefs.provisional), 0)
 	alike("after the closing")
 	sameList(t, "failures", append(a.failed(), b.failed()...), nil)
 }

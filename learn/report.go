@@ -48,7 +48,7 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 	}
 	return report.Build(report.Input{
 		Now: l.now(), Tenant: q.Tenant, RewardDefinition: l.reward, Elsewhere: counted(l.beliefs.elsewhere(q.Tenant)), Counters: c.Measured(), Chooser: Chooser(c, q.Config), Policy: Policy(q.Config),
-		Lessons: listed(&q, c, l.now()), Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands, Explain: q.Explain,
+		Lessons: lessonsOf(&q, c, l.now()), Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands, Explain: q.Explain,
 	}), nil
 }
 
@@ -89,16 +89,11 @@ func (l *Learner) wouldAdd(ctx context.Context, row *session.Row) []trial.Delta 
 		return nil
 	}
 	out := feedback.Reward(inTime(entries, row.Started, l.open.reward.CloseAfter), l.open.reward.Tiers)
-	atClosing(&rec.Assignment, out)
-	deltas := append(rec.Assignment.Closing(), rec.Assignment.Spent(rec.Used)...)
-	if out.OK {
-		deltas = append(deltas, bandit.Contribution(&rec.Assignment, out.Reward, out.Tier)...)
-	}
-	return deltas
+	return atClosing(rec, out)
 }
 
-// listed are the lessons of a book as the report knows them.
-func listed(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson {
+// lessonsOf are the lessons of a book as the report knows them.
+func lessonsOf(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson {
 	book := q.Book
 	if book == nil {
 		return nil

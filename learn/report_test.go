@@ -178,7 +178,7 @@ func TestReportListsLessons(t *testing.T) {
 		{Slug: "new-way", Title: "New.", State: lesson.Active, ContentHash: "bbbbbbbbbbbbbbbb", Supersedes: []string{"gone", "old-way"}},
 		{Slug: "too-late", Title: "Late.", ContentHash: "cccccccccccccccc", ExpiresAt: r.clk.now()},
 	})
-	got := listed(&ReportQuery{Book: book}, bandit.New(), r.clk.now())
+	got := lessonsOf(&ReportQuery{Book: book}, bandit.New(), r.clk.now())
 	var slugs []string
 	for _, l := range got {
 		slugs = append(slugs, l.Slug)
@@ -187,7 +187,7 @@ func TestReportListsLessons(t *testing.T) {
 		same(t, l.Slug+" has a parent", l.Parent != "", l.Slug == "new-way" || l.Slug == "candidate")
 	}
 	sameList(t, "lessons", slugs, []string{"candidate", "new-way", "old-way", "too-late"})
-	same(t, "no book", len(listed(&ReportQuery{}, bandit.New(), r.clk.now())), 0)
+	same(t, "no book", len(lessonsOf(&ReportQuery{}, bandit.New(), r.clk.now())), 0)
 	var rows []string
 	for _, l := range r.reported(ReportQuery{Book: book}).Lessons {
 		rows = append(rows, l.Slug)

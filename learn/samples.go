@@ -59,7 +59,7 @@ func (s *samples) build(ctx context.Context, b *session.Batch, st *settling) err
 	if err != nil || len(ex) == 0 {
 		return err
 	}
-	for _, sm := range sample.Build(closed(st.Tenant, st.ID, ex, st.entries)) {
+	for _, sm := range sample.Build(sampleSession(st.Tenant, st.ID, ex, st.entries)) {
 		b.Samples = append(b.Samples, session.StoredSample{Tenant: st.Tenant, Agent: ex[0].Agent, ID: st.ID, Sample: sm})
 	}
 	b.Whole = append(b.Whole, st.ref())
@@ -93,8 +93,8 @@ func (s *samples) sift(ctx context.Context, work []*settling) (left []*settling,
 	return left, true
 }
 
-// closed is a session as the builder of samples wants it.
-func closed(tenant string, id session.ID, ex []sample.Exchange, entries []feedback.Entry) sample.Session {
+// sampleSession is a session as the builder of samples wants it.
+func sampleSession(tenant string, id session.ID, ex []sample.Exchange, entries []feedback.Entry) sample.Session {
 	out := sample.Session{
 		Tenant: tenant, Agent: ex[0].Agent, Name: ex[0].SessionName, ID: id.String(), Exchanges: ex, Failing: failing,
 	}

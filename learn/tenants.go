@@ -132,9 +132,9 @@ func (b *beliefs) drop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	gone := b.oldest()
-	for at := range b.early {
+	for at := range b.provisional {
 		if gone[at.Tenant] {
-			delete(b.early, at)
+			delete(b.provisional, at)
 		}
 	}
 	for name := range gone {

@@ -9,12 +9,11 @@ import (
 )
 
 // Exporter writes JSON lines, one document a line, as they come: it holds no more than one
-// document. After an error every later call returns that error. Close it with Flush.
+// document. Where writing failed, every later line and Flush, which ends the export, fail as well.
 type Exporter struct {
 	w     *bufio.Writer
 	enc   *json.Encoder
 	lines int
-	err   error
 }
 
 // NewExporter makes an exporter to w.
@@ -27,28 +26,20 @@ func NewExporter(w io.Writer) *Exporter {
 
 // Flush writes out what is buffered.
 func (x *Exporter) Flush() error {
-	if x.err == nil {
-		if err := x.w.Flush(); err != nil {
-			x.err = fmt.Errorf("writing the export: %w", err)
-		}
+	if err := x.w.Flush(); err != nil {
+		return fmt.Errorf("writing the export: %w", err)
 	}
-	return x.err
-}
-
-func (x *Exporter) line(v any) error {
-	if x.err != nil {
-		return x.err
-	}
-	if err := x.enc.Encode(v); err != nil {
-		x.err = fmt.Errorf("writing line %d of the export: %w", x.lines+1, err)
-		return x.err
-	}
-	x.lines++
 	return nil
 }
 
-// MPLP writes a sample.
-func (x *Exporter) MPLP(s *Sample) error { return x.line(s) }
+// Line writes a Sample, a Trial, or whatever else is a document of its own.
+func (x *Exporter) Line(v any) error {
+	x.lines++
+	if err := x.enc.Encode(v); err != nil {
+		return fmt.Errorf("writing line %d of the export: %w", x.lines, err)
+	}
+	return nil
+}
 
 // Chat writes the session as one line of OpenAI's fine-tuning format, tool calls included. A
 // session without an answer of the model is no example of anything and gives no line.
@@ -56,10 +47,10 @@ func (x *Exporter) Chat(s *Session) error {
 	messages := s.Conversation()
 	for i, message := range slices.Backward(messages) {
 		if message.Role == "assistant" {
-			return x.line(map[string]any{"messages": messages[:i+1]})
+			return x.Line(map[string]any{"messages": messages[:i+1]})
 		}
 	}
-	return x.err
+	return nil
 }
 
 // Preference is one line of a preference export: the better and the worse answer to the same
@@ -75,11 +66,11 @@ type Preference struct {
 // Preferences writes the pairs that the session's feedback allows; see Session.Preferences.
 func (x *Exporter) Preferences(s *Session) error {
 	for _, p := range s.Preferences() {
-		if err := x.line(p); err != nil {
+		if err := x.Line(p); err != nil {
 			return err
 		}
 	}
-	return x.err
+	return nil
 }
 
 // Trial is one line of the experiment export: a coin, how it fell, how likely that was, and what
@@ -105,6 +96,3 @@ type Trial struct {
 	Reward     string   `json:"reward_definition,omitempty"` // under which it closed: the report counts one definition
 	At         string   `json:"at,omitempty"`                // RFC 3339
 }
-
-// Experiment writes a row that the caller prepared.
-func (x *Exporter) Experiment(t *Trial) error { return x.line(t) }

@@ -38,7 +38,7 @@ func TestExportGolden(t *testing.T) {
 	}{
 		{"mplp", func(x *sample.Exporter) error {
 			for _, s := range sample.Build(c.s) {
-				if err := x.MPLP(&s); err != nil {
+				if err := x.Line(&s); err != nil {
 					return err
 				}
 			}
@@ -47,10 +47,10 @@ func TestExportGolden(t *testing.T) {
 		{"openai", func(x *sample.Exporter) error { return x.Chat(&c.s) }, 1},
 		{"preference", func(x *sample.Exporter) error { return x.Preferences(&c.s) }, 1},
 		{"experiment", func(x *sample.Exporter) error {
-			if err := x.Experiment(&sample.Trial{Session: "s", Coin: "holdout", Arm: "npm@1", Slug: "npm", Assigned: "withheld", Propensity: 0.19, Eps: 0.2, Center: 0.5, Closed: true}); err != nil {
+			if err := x.Line(&sample.Trial{Session: "s", Coin: "holdout", Arm: "npm@1", Slug: "npm", Assigned: "withheld", Propensity: 0.19, Eps: 0.2, Center: 0.5, Closed: true}); err != nil {
 				return err
 			}
-			return x.Experiment(&sample.Trial{Session: "s", Coin: "holdout", Arm: "b@1", Slug: "b", Assigned: "injected", Propensity: 0.76, Eps: 0.2, Center: 0.45, Outcome: &reward, Tier: 1, Closed: true, At: "2026-01-02T03:04:05Z"})
+			return x.Line(&sample.Trial{Session: "s", Coin: "holdout", Arm: "b@1", Slug: "b", Assigned: "injected", Propensity: 0.76, Eps: 0.2, Center: 0.45, Outcome: &reward, Tier: 1, Closed: true, At: "2026-01-02T03:04:05Z"})
 		}, 2},
 	}
 	for _, tt := range tests {
@@ -197,7 +197,7 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("disk full
 func TestExporterKeepsItsError(t *testing.T) {
 	x := sample.NewExporter(brokenWriter{})
 	big := &sample.Sample{Input: map[string]any{"x": strings.Repeat("y", 1<<17)}}
-	if err := x.MPLP(big); err == nil || !strings.Contains(err.Error(), "line 1 of the export: disk full") {
+	if err := x.Line(big); err == nil || !strings.Contains(err.Error(), "line 1 of the export: disk full") {
 		t.Errorf("first error %v", err)
 	}
 	if err := x.Chat(&exported().s); err == nil {

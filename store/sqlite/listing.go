@@ -18,18 +18,18 @@ func (p place) String() string {
 }
 
 // placeOf reads a place; "" is the top of the list.
-func placeOf(text string) (m place, err error) {
+func placeOf(text string) (p place, err error) {
 	if text == "" {
 		return place{math.MaxInt64, math.MaxInt64}, nil
 	}
 	at, rid, ok := strings.Cut(text, ".")
-	if m.at, err = strconv.ParseInt(at, 36, 64); err == nil {
-		m.rid, err = strconv.ParseInt(rid, 36, 64)
+	if p.at, err = strconv.ParseInt(at, 36, 64); err == nil {
+		p.rid, err = strconv.ParseInt(rid, 36, 64)
 	}
 	if !ok || err != nil {
-		return m, fmt.Errorf("sqlite: %w", session.ErrPlace)
+		return p, fmt.Errorf("sqlite: %w", session.ErrPlace)
 	}
-	return m, nil
+	return p, nil
 }
 
 // Newest lists a tenant's sessions by their start, the latest first. It asks the index for them:

@@ -33,13 +33,13 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 		for i, m := range b.Samples {
 			t.putSample(m, as.samples[i])
 		}
-		t.whole(b)
+		t.dropStale(b)
 	})
 }
 
-// whole deletes what was built before of the sessions in b.Whole, and is not among the batch's
-// samples.
-func (t *tx) whole(b session.Batch) {
+// dropStale deletes the samples that were built before of the sessions in b.Whole, and are not built
+// again in the batch.
+func (t *tx) dropStale(b session.Batch) {
 	if len(b.Whole) == 0 {
 		return
 	}

@@ -1,0 +1,148 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/session"
+)
+
+// What follows a statement that failed does nothing and reads nothing; nothing of the transaction
+// is stored, and the next one goes its way.
+func TestTheFirstErrorEndsATransaction(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	const put = "INSERT INTO meta(key, value) VALUES(?, x'01')"
+	rows := 0
+	err := s.update(t.Context(), "test", func(x *tx) {
+		if x.exec(put, "a") != 1 || x.number("SELECT count(*) FROM meta") != 1 {
+			t.Error("what comes before the error is done")
+		}
+		x.exec("no sql")
+		x.script("INSERT INTO meta(key, value) VALUES('b', x'01')")
+		for range x.rows("SELECT 1") {
+			rows++
+		}
+		if x.exec(put, "c") != 0 || x.insert(put, "d") != 0 || x.number("SELECT 1") != 0 || x.value("SELECT x'01'") != nil || rows != 0 {
+			t.Error("something was done or read after the error")
+		}
+		x.fail(errors.New("a later one"))
+	})
+	if err == nil || !strings.Contains(err.Error(), `"no"`) {
+		t.Errorf("the error is not the first one: %v", err)
+	}
+	err = s.update(t.Context(), "test", func(x *tx) {
+		if n := x.number("SELECT count(*) FROM meta"); n != 0 {
+			t.Errorf("%d values were stored", n)
+		}
+		x.exec(put, "e")
+	})
+	if _, ok, e := s.Meta(t.Context(), "e"); err != nil || !ok || e != nil {
+		t.Errorf("the next one: %v, %v, %v", err, ok, e)
+	}
+}
+
+// Who gives up is not kept waiting: the rest of his transaction is not carried out, and nothing of
+// it is stored.
+func TestAContextEndsATransaction(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	ctx, cancel := context.WithCancel(t.Context())
+	err := s.update(ctx, "test", func(x *tx) {
+		x.exec("INSERT INTO meta(key, value) VALUES('a', x'01')")
+		cancel()
+		if x.number("SELECT 1") != 0 {
+			t.Error("it is read on")
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	if _, ok, err := s.Meta(t.Context(), "a"); ok || err != nil {
+		t.Errorf("half of it was stored: %v, %v", ok, err)
+	}
+}
+
+// What is done on a full disk is done once more when the log was folded in, and counts as once.
+func TestAFullDiskIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	tries := 0
+	err := s.update(t.Context(), "test", func(x *tx) {
+		x.totals[totalSamples]++
+		if tries++; tries == 1 {
+			x.fail(session.ErrDiskFull)
+		}
+	})
+	if st, e := s.Stats(t.Context()); err != nil || e != nil || tries != 2 || st[totalSamples] != 1 {
+		t.Errorf("tried %d times: %v, %v, %v", tries, err, st, e)
+	}
+}
+
+// Every kind of value comes back as it was bound: times to the microsecond, floats bit by bit.
+func TestValuesComeBack(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	rapid.Check(t, func(rt *rapid.T) {
+		type values struct {
+			n    int64
+			i    int
+			day  int32
+			yes  bool
+			f    uint64 // its bits: nothing equals NaN
+			at   time.Time
+			word string
+			blob string
+			id   session.ID
+		}
+		in := values{
+			rapid.Int64().Draw(rt, "n"), rapid.Int().Draw(rt, "i"), rapid.Int32().Draw(rt, "day"), rapid.Bool().Draw(rt, "yes"),
+			rapid.SampledFrom([]uint64{0, 1 << 63, math.Float64bits(math.NaN()), math.Float64bits(math.Inf(-1)), math.Float64bits(0.1)}).Draw(rt, "f"),
+			time.UnixMicro(rapid.Int64Range(-1<<50, 1<<50).Draw(rt, "at")).UTC(),
+			rapid.StringN(0, 9, -1).Draw(rt, "word"), string(rapid.SliceOfN(rapid.Byte(), 0, 9).Draw(rt, "blob")), session.ID{byte(rapid.Byte().Draw(rt, "id"))},
+		}
+		out, err := read(t.Context(), s, func(c *conn) (v values) {
+			var f float64
+			var blob []byte
+			c.row("SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?", in.n, in.i, in.day, in.yes, math.Float64frombits(in.f), in.at, in.word, []byte(in.blob), in.id).
+				scan(&v.n, &v.i, &v.day, &v.yes, &f, &v.at, &v.word, &blob, &v.id)
+			v.f, v.blob = math.Float64bits(f), string(blob)
+			return v
+		})
+		if err != nil || out != in {
+			rt.Fatalf("%+v comes back as %+v, %v", in, out, err)
+		}
+	})
+}
+
+// No row, a NULL and an empty blob are told apart where it matters.
+func TestNothingIsRead(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	_, err := read(t.Context(), s, func(c *conn) (none int) {
+		n := int64(7)
+		if c.row("SELECT 1 WHERE false").scan(&n) || n != 7 {
+			t.Errorf("a row that is not there reads %d", n)
+		}
+		if n := c.number("SELECT NULL"); n != 0 {
+			t.Errorf("NULL reads %d", n)
+		}
+		if v := c.value("SELECT 1 WHERE false"); v != nil {
+			t.Errorf("no blob reads %v", v)
+		}
+		if v := c.value("SELECT x''"); v == nil {
+			t.Error("an empty blob reads as none")
+		}
+		return none
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
