@@ -1,4 +1,4 @@
-package learn
+package learn_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/bandit"
+	"precept/learn"
 	"precept/session"
 )
 
@@ -31,7 +31,7 @@ func TestThoseBehindABatchThatIsSetAsideClose(t *testing.T) {
 			}
 		}
 	})
-	for i := range closeBatch {
+	for i := range learn.CloseBatch {
 		r.begin(us, fmt.Sprint("s", i), picked(true))
 	}
 	r.clk.add(time.Second)
@@ -39,7 +39,7 @@ func TestThoseBehindABatchThatIsSetAsideClose(t *testing.T) {
 	r.age()
 	same(t, "closed", r.applied(last).Version, 1)
 	same(t, "closed in all", r.Learner.Tally.Closed.Load(), 1)
-	same(t, "set aside", r.Store.Tally.SetAside.Load(), closeBatch)
+	same(t, "set aside", r.Store.Tally.SetAside.Load(), learn.CloseBatch)
 }
 
 // What a step of the very last correction panics at is written down, too.
@@ -67,7 +67,7 @@ func TestTheUnsampledAreCountedSeldom(t *testing.T) {
 	for _, want := range []int{1, 0, 1, 0} {
 		r.closeDue(r.ctx())
 		same(t, "counted", r.calls("unsampled"), want)
-		r.clk.add(unsampledEvery / 2)
+		r.clk.add(learn.UnsampledEvery / 2)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestClosingsBringNewPriors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.Beliefs(us)
-	r.beliefs.tenants[us].rewards = bandit.RefitEvery - 2
+	r.RefitAfter(us, 2)
 	for i, fitted := range []bool{false, true, false} {
 		id := r.begin(us, fmt.Sprint("s", i), picked(true))
 		r.Deliver(r.ctx())

@@ -210,8 +210,8 @@ func (b *beliefs) listened(name string, last int64) {
 	b.followed[name] = last
 }
 
-// mostProvisional bounds the open sessions that the chooser learns from; what is beyond them is learned
-// when it closes.
+// mostProvisional bounds the open sessions that the chooser learns from; what is beyond them is
+// learned when it closes.
 const mostProvisional = 50_000
 
 // openReward is the provisional reward of an open session, for the chooser and for nobody else
@@ -250,8 +250,8 @@ func (b *beliefs) dropProvisional(at session.Ref) {
 	}
 }
 
-// dueBy are a tenant's sessions that have a provisional reward and were to close by then. The caller
-// has mu.
+// dueBy are a tenant's sessions that have a provisional reward and were to close by then. The
+// caller has mu.
 func (b *beliefs) dueBy(name string, when time.Time) (ids []session.ID) {
 	for at, f := range b.provisional {
 		if at.Tenant == name && !f.due.After(when) {

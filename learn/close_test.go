@@ -1,4 +1,4 @@
-package learn
+package learn_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"precept/feedback"
+	"precept/learn"
 	"precept/sample"
 	"precept/session"
 	"precept/store"
@@ -50,7 +51,7 @@ func TestClosesAtAFixedAge(t *testing.T) {
 func TestClosesManyAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Learn = false })
-	const n = closeBatch + 30
+	const n = learn.CloseBatch + 30
 	for i := range n {
 		r.begin(us, "s"+string(rune('a'+i%26))+strings.Repeat("x", i/26), picked(i%5 > 0))
 	}
@@ -187,7 +188,7 @@ func TestTiersThatCount(t *testing.T) {
 	if a := r.applied(id); a.Told || a.Version != 1 {
 		t.Errorf("a tier that does not count was counted: %+v", a)
 	}
-	same(t, "definition", r.Learner.reward, "verifier@1h0m0s")
+	same(t, "definition", r.Definition(), "verifier@1h0m0s")
 }
 
 func TestExcludedContributesNothing(t *testing.T) {
@@ -314,8 +315,7 @@ func TestCloseTick(t *testing.T) {
 	for _, c := range []struct{ age, want time.Duration }{
 		{time.Millisecond, 100 * time.Millisecond}, {5 * time.Second, 500 * time.Millisecond}, {24 * time.Hour, 10 * time.Second},
 	} {
-		closer := &closer{reward: feedback.Definition{CloseAfter: c.age}}
-		same(t, c.age.String(), closer.tick(), c.want)
+		same(t, c.age.String(), learn.CloseTick(c.age), c.want)
 	}
 }
 
@@ -326,7 +326,7 @@ func TestAnotherReplicaWasFirst(t *testing.T) {
 	id := r.played("s", picked(true))
 	r.tell(us, id, score("a", 1, 1))
 	a := picked(false)
-	a.Reward = r.Learner.reward
+	a.Reward = r.Definition()
 	frozen, _ := json.Marshal(a)
 	r.be.hook = func(op string) {
 		if op != "settle" {
@@ -334,7 +334,7 @@ func TestAnotherReplicaWasFirst(t *testing.T) {
 		}
 		r.be.hook = nil
 		done, err := r.be.backend.Settle(r.ctx(), []session.Settlement{{
-			Tenant: us, ID: id, To: session.Applied{Version: 1, Frozen: frozen}, Deltas: under(a.Reward, a.Closing()),
+			Tenant: us, ID: id, To: session.Applied{Version: 1, Frozen: frozen}, Deltas: learn.Under(a.Reward, a.Closing()),
 		}})
 		if err != nil || !done[0] {
 			t.Errorf("the other replica: %v %v", done, err)

@@ -31,10 +31,11 @@ func under(reward string, ds []trial.Delta) []trial.Delta {
 	return out
 }
 
-// ofDefinition keeps the deltas of one definition, with the scopes that they have in memory, and counts
-// the sessions that closed under each of the others.
+// ofDefinition keeps the deltas of one definition, with the scopes that they have in memory, and
+// counts the sessions that closed under each of the others.
 func ofDefinition(reward string, ds []trial.Delta) (own []trial.Delta, closed map[string]int64) {
 	others := map[string][]trial.Delta{}
+	closed = map[string]int64{}
 	for _, d := range ds {
 		of := defaultReward
 		if rest, marked := strings.CutPrefix(d.Scope, rewardMark); marked {
@@ -49,9 +50,6 @@ func ofDefinition(reward string, ds []trial.Delta) (own []trial.Delta, closed ma
 	}
 	for of, list := range others {
 		if n := trial.Closed(list); n > 0 {
-			if closed == nil {
-				closed = map[string]int64{}
-			}
 			closed[of] = n
 		}
 	}

@@ -1,4 +1,4 @@
-package learn
+package learn_test
 
 import (
 	"path/filepath"
@@ -7,6 +7,7 @@ import (
 
 	"precept/bandit"
 	"precept/feedback"
+	"precept/learn"
 	"precept/report"
 	"precept/store/storetest"
 )
@@ -30,7 +31,7 @@ func TestCountersBelongToADefinition(t *testing.T) {
 			}
 			heard := func(r *rig) (told int64) {
 				t.Helper()
-				rep, err := r.Report(r.ctx(), ReportQuery{Tenant: us})
+				rep, err := r.Report(r.ctx(), learn.ReportQuery{Tenant: us})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -38,7 +39,7 @@ func TestCountersBelongToADefinition(t *testing.T) {
 			}
 			elsewhere := func(r *rig, want ...report.Counted) {
 				t.Helper()
-				rep, err := r.Report(r.ctx(), ReportQuery{Tenant: us})
+				rep, err := r.Report(r.ctx(), learn.ReportQuery{Tenant: us})
 				if err != nil {
 					t.Fatal(err)
 				}

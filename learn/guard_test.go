@@ -1,4 +1,4 @@
-package learn
+package learn_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"precept/detect"
 	"precept/feedback"
+	"precept/learn"
 	"precept/sample"
 	"precept/session"
 	"precept/store"
@@ -126,7 +127,7 @@ func TestAPanicCostsItsItem(t *testing.T) {
 					for turn := 1; turn <= 2; turn++ {
 						x := exchange(us, name, turn, r.clk.now())
 						begun := r.Begin(x)
-						time.Sleep(2 * correctEvery) // it is under way at a flush
+						time.Sleep(2 * learn.CorrectEvery) // it is under way at a flush
 						r.Offer(store.Turn{Exchange: x, Begun: begun, Size: 10})
 					}
 					eventually(t, "stored "+name, func() bool { return r.exchanges(id) >= 1 })
@@ -135,7 +136,7 @@ func TestAPanicCostsItsItem(t *testing.T) {
 				r.clk.add(2 * time.Second)
 				eventually(t, "the good one is closed", func() bool { return r.applied(good).Told && len(r.samplesOf(good)) > 0 })
 				eventually(t, "the step was taken", func() bool { return p.met.Load() > 0 && len(r.marks()) > 0 })
-				time.Sleep(3 * correctEvery)
+				time.Sleep(3 * learn.CorrectEvery)
 				stop()
 				same(t, "exchanges of the bad one", r.exchanges(bad), c.stored)
 				same(t, "tried", p.met.Load(), 1)
@@ -318,7 +319,7 @@ func TestForgottenWhileItCloses(t *testing.T) {
 		case err := <-forgotten:
 			t.Errorf("it was forgotten in the middle: %v", err)
 			forgotten <- err
-		case <-time.After(10 * correctEvery):
+		case <-time.After(10 * learn.CorrectEvery):
 		}
 	}
 	r.clk.add(closeAge + time.Second)

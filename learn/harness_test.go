@@ -1,4 +1,4 @@
-package learn
+package learn_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"precept/feedback"
+	"precept/learn"
 	"precept/sample"
 	"precept/session"
 	"precept/store"
@@ -53,7 +54,7 @@ func (c *clock) add(d time.Duration) {
 // backend is what stands behind a store and a learner.
 type backend interface {
 	store.Backend
-	Backend
+	learn.Backend
 }
 
 // faulty is a backend that writes down what it is asked, and fails when it is told to.
@@ -198,7 +199,7 @@ func (f *faulty) PutPriors(ctx context.Context, tenant string, from int64, data 
 // rig is a learner beside a store over a real database, with their steps in the hands of the test.
 type rig struct {
 	*store.Store
-	*Learner
+	*learn.Learner
 	t    testing.TB
 	dir  string
 	be   *faulty
@@ -243,14 +244,14 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *options)) *rig
 	if r.Store, err = store.Open(t.Context(), o.Options); err != nil {
 		t.Fatal(err)
 	}
-	with := Options{
+	with := learn.Options{
 		Now: o.Now, Backend: o.Backend.(backend), Memory: r.Store, Recorder: r.Store, Touches: r.Store, Guard: r.Guard(),
 		Reward: o.Reward, Samples: o.Learn, Failed: o.Failed,
 	}
 	if o.Fleet != nil {
-		with.Fleet = o.Fleet.(Fleet)
+		with.Fleet = o.Fleet.(learn.Fleet)
 	}
-	if r.Learner, err = Open(t.Context(), with); err != nil {
+	if r.Learner, err = learn.Open(t.Context(), with); err != nil {
 		t.Fatal(err)
 	}
 	r.opts = o
@@ -298,9 +299,9 @@ func (r *rig) record() {
 	r.resettle(r.ctx())
 }
 
-func (r *rig) resettle(ctx context.Context) { r.closer.resettle(ctx) }
+func (r *rig) resettle(ctx context.Context) { r.Correct(ctx) }
 
-func (r *rig) closeDue(ctx context.Context) { r.closer.closeDue(ctx) }
+func (r *rig) closeDue(ctx context.Context) { r.CloseDue(ctx) }
 
 // age lets time pass until everything so far is due, and closes it: the long tick.
 func (r *rig) age() {
@@ -398,8 +399,7 @@ func (r *rig) counter(scope, field string) float64 {
 		r.t.Fatal(err)
 	}
 	sum := 0.0
-	list, _ = ofDefinition(r.Learner.reward, list)
-	for _, d := range list {
+	for _, d := range learn.Own(r.Definition(), list) {
 		if d.Scope == scope && d.Field == field {
 			sum += float64(d.Value) / trial.One
 		}

@@ -1,4 +1,4 @@
-package learn
+package learn_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"precept/detect"
+	"precept/learn"
 	"precept/sample"
 	"precept/session"
 )
@@ -25,8 +26,8 @@ func transcriptOf(t *testing.T, text string) detect.Transcript {
 	return out
 }
 
-func (r *rig) importer() *Importer {
-	return &Importer{Now: r.clk.now, Learn: r.opts.Learn, Into: r.be, Cleanse: r.Cleanse}
+func (r *rig) importer() *learn.Importer {
+	return &learn.Importer{Now: r.clk.now, Learn: r.opts.Learn, Into: r.be, Cleanse: r.Cleanse}
 }
 
 // onDisk is all that stands in a directory's files.
@@ -66,7 +67,7 @@ func TestImport(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	at := time.Unix(1_700_000_000, 0)
-	take := func(tenant, text string) Imported {
+	take := func(tenant, text string) learn.Imported {
 		t.Helper()
 		got, err := r.importer().Import(r.ctx(), tenant, "coder", transcriptOf(t, text), at)
 		if err != nil {
@@ -74,17 +75,17 @@ func TestImport(t *testing.T) {
 		}
 		return got
 	}
-	same(t, "first", take(us, pastHead+`]}`), Imported{Exchanges: 1, Samples: 1, Fresh: 1})
+	same(t, "first", take(us, pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1, Fresh: 1})
 	before := r.allSamples()
 	r.clk.add(time.Hour)
-	same(t, "again", take(us, pastHead+`]}`), Imported{Exchanges: 1, Samples: 1})
+	same(t, "again", take(us, pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1})
 	for id, s := range r.allSamples() {
 		if !s.CreatedAt.Equal(before[id].CreatedAt) || !s.CreatedAt.Equal(at) {
 			t.Errorf("%s was made at %v, before at %v", id, s.CreatedAt, before[id].CreatedAt)
 		}
 	}
-	same(t, "longer", take(us, pastHead+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), Imported{Exchanges: 2, Samples: 2, Fresh: 1})
-	same(t, "of another tenant", take("acme", pastHead+`]}`), Imported{Exchanges: 1, Samples: 1, Fresh: 1})
+	same(t, "longer", take(us, pastHead+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.Imported{Exchanges: 2, Samples: 2, Fresh: 1})
+	same(t, "of another tenant", take("acme", pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1, Fresh: 1})
 	same(t, "without a name", take(us, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`).Fresh, 1)
 	same(t, "without a name, beginning alike", take(us, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}`).Fresh, 1)
 	same(t, "samples", len(r.allSamples()), 5)
@@ -95,7 +96,7 @@ func TestImport(t *testing.T) {
 	same(t, "counters: nothing was drawn", r.counters(us), none)
 
 	r2 := newRig(t, func(o *options) { o.Learn = false })
-	if _, err := r2.importer().Import(r2.ctx(), us, "coder", transcriptOf(t, pastHead+`]}`), at); !errors.Is(err, errNotLearning) {
+	if _, err := r2.importer().Import(r2.ctx(), us, "coder", transcriptOf(t, pastHead+`]}`), at); !errors.Is(err, learn.ErrNotLearning()) {
 		t.Errorf("where nothing is learned: %v", err)
 	}
 	o, err := sample.NewOptOut(nil, []string{"quiet*"}, []string{"acme"})
@@ -104,7 +105,7 @@ func TestImport(t *testing.T) {
 	}
 	r3 := newRig(t, func(opts *options) { opts.OptOut = o })
 	for _, who := range [][2]string{{"acme", "coder"}, {us, "quiet-1"}} {
-		if got, err := r3.importer().Import(r3.ctx(), who[0], who[1], transcriptOf(t, pastHead+`]}`), at); err != nil || got != (Imported{OptedOut: 1}) {
+		if got, err := r3.importer().Import(r3.ctx(), who[0], who[1], transcriptOf(t, pastHead+`]}`), at); err != nil || got != (learn.Imported{OptedOut: 1}) {
 			t.Errorf("%v: %+v, %v", who, got, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package learn
+package learn_test
 
 import (
 	"slices"

@@ -63,7 +63,8 @@ type tools struct {
 	failed func(step string, err error)
 }
 
-// Open loads what the chooser needs. It starts nothing.
+// Open loads the counters of every tenant. It starts nothing. A backend that replicas share is no
+// reason not to start while it is away: lessons are chosen from the priors until Follow finds it.
 func Open(ctx context.Context, o Options) (*Learner, error) {
 	if o.Memory == nil {
 		o.Memory = nobody{}
@@ -79,16 +80,10 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 		reward: o.Reward, name: l.reward,
 		samples: &samples{tools: with, be: o.Backend, keep: o.Samples, written: &l.Tally.Samples},
 	}
-	return l, l.load(ctx)
-}
-
-// load reads the counters of every tenant, at start. A shared backend that is away is no reason not
-// to start: lessons are chosen from the priors until Follow finds it.
-func (l *Learner) load(ctx context.Context) error {
-	if l.follower.fleet != nil {
-		return l.follower.start(ctx)
+	if o.Fleet != nil {
+		return l, l.follower.start(ctx)
 	}
-	return l.beliefs.loadAll(ctx)
+	return l, l.beliefs.loadAll(ctx)
 }
 
 // Beliefs is what the chooser believes of a tenant's lessons. It never asks the backend: a tenant

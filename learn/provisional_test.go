@@ -1,4 +1,4 @@
-package learn
+package learn_test
 
 import (
 	"math"
@@ -34,7 +34,7 @@ func TestTheChooserKnowsEarly(t *testing.T) {
 		t.Fatalf("it was a failure: %v, was %v", down, prior)
 	}
 	r.age()
-	same(t, "open sessions", len(r.beliefs.provisional), 0)
+	same(t, "open sessions", r.OpenRewards(), 0)
 	closed := mean()
 	again := openRig(t, r.dir, r.clk, nil)
 	if fresh := again.Beliefs(us).Posterior(looked).Mean; fresh != closed {
@@ -58,12 +58,12 @@ func TestEarlySurvivesARestartAndAnotherReplica(t *testing.T) {
 	if got := again.Beliefs(us).Posterior(looked); got != want {
 		t.Errorf("after a restart %+v, was %+v", got, want)
 	}
-	same(t, "recalled", again.open.recalled, true)
+	same(t, "recalled", again.Recalled(), true)
 	r.age() // the other one closes it
-	same(t, "open sessions there", len(again.beliefs.provisional), 1)
+	same(t, "open sessions there", again.OpenRewards(), 1)
 	r.clk.add(time.Minute)
 	again.closeDue(again.ctx())
-	same(t, "open sessions", len(again.beliefs.provisional), 0)
+	same(t, "open sessions", again.OpenRewards(), 0)
 }
 
 // Replicas on one Redis believe the same of an open session, whichever of them was told, and count
@@ -78,7 +78,7 @@ func TestReplicasLearnEarlyFromEachOther(t *testing.T) {
 	a, b := open(), open()
 	follow := func(r *rig) {
 		t.Helper()
-		if err := r.follower.refresh(r.ctx()); err != nil {
+		if err := r.Learner.Refresh(r.ctx()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -113,7 +113,7 @@ func TestReplicasLearnEarlyFromEachOther(t *testing.T) {
 	a.age()
 	b.clk.add(closeAge + time.Second)
 	follow(b)
-	same(t, "open sessions", len(b.beliefs.provisional), 0)
+	same(t, "open sessions", b.OpenRewards(), 0)
 	alike("after the closing")
 	sameList(t, "failures", append(a.failed(), b.failed()...), nil)
 }

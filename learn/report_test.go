@@ -1,4 +1,4 @@
-package learn
+package learn_test
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"precept/bandit"
+	"precept/learn"
 	"precept/lesson"
 	"precept/report"
 	"precept/session"
@@ -32,11 +33,11 @@ func (r *rig) season(from, n int) {
 func (r *rig) refit(from, n int) {
 	r.t.Helper()
 	r.Beliefs(us)
-	r.beliefs.tenants[us].rewards = bandit.RefitEvery - n
+	r.RefitAfter(us, n)
 	r.season(from, n)
 }
 
-func (r *rig) reported(q ReportQuery) report.Report {
+func (r *rig) reported(q learn.ReportQuery) report.Report {
 	r.t.Helper()
 	q.Tenant = us
 	rep, err := r.Report(r.ctx(), q)
@@ -60,7 +61,7 @@ func TestRestartReportsTheSame(t *testing.T) {
 	unlearned := func(o *options) { o.Learn = false }
 	r := newRig(t, unlearned)
 	r.refit(0, 60)
-	before, priors := asText(t, r.reported(ReportQuery{Bands: true})), r.Beliefs(us).Priors()
+	before, priors := asText(t, r.reported(learn.ReportQuery{Bands: true})), r.Beliefs(us).Priors()
 	if len(before) < 500 || priors.Version == 0 {
 		t.Fatalf("too little to compare: %s, priors %+v", before, priors)
 	}
@@ -70,12 +71,12 @@ func TestRestartReportsTheSame(t *testing.T) {
 	counted := r.Beliefs(us).Counted(looked)
 	for range 2 {
 		r = r.again(unlearned)
-		same(t, "report", asText(t, r.reported(ReportQuery{Bands: true})), before)
+		same(t, "report", asText(t, r.reported(learn.ReportQuery{Bands: true})), before)
 		same(t, "priors", r.Beliefs(us).Priors(), priors)
 		same(t, "posterior", r.Beliefs(us).Counted(looked), counted)
 		same(t, "what the chooser believes", r.Beliefs(us).Posterior(looked), counted)
 	}
-	same(t, "definition", r.reported(ReportQuery{}).RewardDefinition, "user>verifier>implicit@1h0m0s")
+	same(t, "definition", r.reported(learn.ReportQuery{}).RewardDefinition, "user>verifier>implicit@1h0m0s")
 	r.refit(1000, 30) // and it goes on from where it was
 	same(t, "the next priors", r.Beliefs(us).Priors().Version, priors.Version+1)
 	sameList(t, "failures", r.failed(), nil)
@@ -151,20 +152,20 @@ func TestProvisionalReport(t *testing.T) {
 		}
 		return report.Row{}
 	}
-	same(t, "matched, without open sessions", row(r.reported(ReportQuery{})).Matched, 0)
-	rep := r.reported(ReportQuery{Provisional: true})
+	same(t, "matched, without open sessions", row(r.reported(learn.ReportQuery{})).Matched, 0)
+	rep := r.reported(learn.ReportQuery{Provisional: true})
 	same(t, "marked", rep.Provisional, true)
 	same(t, "matched", row(rep).Matched, 2)
 	same(t, "told", row(rep).Told, 1)
 	counts := func(l report.Row) string { return fmt.Sprint(l.Matched, l.Picked, l.NInjected, l.NWithheld, l.Told) }
 	provisional := counts(row(rep))
-	same(t, "matched, looked at again", row(r.reported(ReportQuery{Provisional: true})).Matched, 2)
-	same(t, "matched, without open sessions, afterwards", row(r.reported(ReportQuery{})).Matched, 0)
+	same(t, "matched, looked at again", row(r.reported(learn.ReportQuery{Provisional: true})).Matched, 2)
+	same(t, "matched, without open sessions, afterwards", row(r.reported(learn.ReportQuery{})).Matched, 0)
 	r.age()
-	same(t, "what came of it", counts(row(r.reported(ReportQuery{}))), provisional)
-	same(t, "with nothing open any more", counts(row(r.reported(ReportQuery{Provisional: true}))), provisional)
+	same(t, "what came of it", counts(row(r.reported(learn.ReportQuery{}))), provisional)
+	same(t, "with nothing open any more", counts(row(r.reported(learn.ReportQuery{Provisional: true}))), provisional)
 	r.be.failNext("due", 1, errDown)
-	if _, err := r.Report(r.ctx(), ReportQuery{Tenant: us, Provisional: true}); err == nil {
+	if _, err := r.Report(r.ctx(), learn.ReportQuery{Tenant: us, Provisional: true}); err == nil {
 		t.Error("half a report was given")
 	}
 }
@@ -178,7 +179,7 @@ func TestReportListsLessons(t *testing.T) {
 		{Slug: "new-way", Title: "New.", State: lesson.Active, ContentHash: "bbbbbbbbbbbbbbbb", Supersedes: []string{"gone", "old-way"}},
 		{Slug: "too-late", Title: "Late.", ContentHash: "cccccccccccccccc", ExpiresAt: r.clk.now()},
 	})
-	got := lessonsOf(&ReportQuery{Book: book}, bandit.New(), r.clk.now())
+	got := learn.LessonsOf(&learn.ReportQuery{Book: book}, bandit.New(), r.clk.now())
 	var slugs []string
 	for _, l := range got {
 		slugs = append(slugs, l.Slug)
@@ -187,9 +188,9 @@ func TestReportListsLessons(t *testing.T) {
 		same(t, l.Slug+" has a parent", l.Parent != "", l.Slug == "new-way" || l.Slug == "candidate")
 	}
 	sameList(t, "lessons", slugs, []string{"candidate", "new-way", "old-way", "too-late"})
-	same(t, "no book", len(lessonsOf(&ReportQuery{}, bandit.New(), r.clk.now())), 0)
+	same(t, "no book", len(learn.LessonsOf(&learn.ReportQuery{}, bandit.New(), r.clk.now())), 0)
 	var rows []string
-	for _, l := range r.reported(ReportQuery{Book: book}).Lessons {
+	for _, l := range r.reported(learn.ReportQuery{Book: book}).Lessons {
 		rows = append(rows, l.Slug)
 	}
 	slices.Sort(rows)

@@ -3,6 +3,7 @@ package learn
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -146,11 +147,9 @@ func (b *beliefs) drop() {
 func (b *beliefs) oldest() map[string]bool {
 	b.tenantsMu.Lock()
 	defer b.tenantsMu.Unlock()
-	names := make([]string, 0, len(b.tenants))
-	for name := range b.tenants {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(x, y string) int { return cmp.Compare(b.tenants[x].used.Load(), b.tenants[y].used.Load()) })
+	names := slices.SortedFunc(maps.Keys(b.tenants), func(x, y string) int {
+		return cmp.Compare(b.tenants[x].used.Load(), b.tenants[y].used.Load())
+	})
 	gone := map[string]bool{}
 	for _, name := range names[:max(len(names)-tenantsMost*9/10, 0)] { // some at a time: this looks at all of them
 		gone[name] = true

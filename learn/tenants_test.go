@@ -1,8 +1,10 @@
-package learn
+package learn_test
 
 import (
 	"fmt"
 	"testing"
+
+	"precept/learn"
 )
 
 // A tenant for each credential, and twenty thousand of them: memory holds the latest used. One that
@@ -18,19 +20,19 @@ func TestTenantsAreBoundedByNumber(t *testing.T) {
 	for i := range 20_000 {
 		r.Beliefs(fmt.Sprint("tenant", i))
 		if i%1000 == 0 {
-			r.beliefs.tidy(r.ctx())
+			r.Tidy(r.ctx())
 		}
 	}
-	r.beliefs.tidy(r.ctx())
-	if n := len(r.beliefs.tenants); n > tenantsMost {
+	r.Tidy(r.ctx())
+	if n := r.TenantsInMemory(); n > learn.TenantsMost {
 		t.Errorf("%d tenants in memory", n)
 	}
-	if r.beliefs.tenant(us) != nil {
+	if held, _ := r.Holds(us); held {
 		t.Fatal("the first one is still there")
 	}
 	r.Beliefs(us)
-	for r.beliefs.tenant(us) != nil && !r.beliefs.tenant(us).read {
-		r.beliefs.tidy(r.ctx())
+	for held, read := r.Holds(us); held && !read; held, read = r.Holds(us) {
+		r.Tidy(r.ctx())
 	}
 	same(t, "what was learned", learned(), before)
 }

@@ -122,7 +122,8 @@ type tx struct {
 }
 
 // update runs fn in one write transaction: all of it is stored, or nothing. fn ends it by fail. On
-// a full disk the space that the WAL holds may be all that is missing: fn is run a second time then.
+// a full disk the space that the WAL holds may be all that is missing: then fn is run a second
+// time.
 func (s *Store) update(ctx context.Context, op string, fn func(*tx)) error {
 	err := classify(s.transact(ctx, fn))
 	if errors.Is(err, session.ErrDiskFull) && s.checkpoint(ctx, false) == nil {

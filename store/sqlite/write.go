@@ -37,8 +37,8 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	})
 }
 
-// dropStale deletes the samples that were built before of the sessions in b.Whole, and are not built
-// again in the batch.
+// dropStale deletes the samples that were built before of the sessions in b.Whole, and are not
+// built again in the batch.
 func (t *tx) dropStale(b session.Batch) {
 	if len(b.Whole) == 0 {
 		return
