@@ -149,6 +149,20 @@ func TestReadOnlyBesideAWriter(t *testing.T) {
 	}
 }
 
+// A program that died while the clock was a day ahead does not keep its work from others for a day.
+func TestAClaimOfAClockThatWasSetBack(t *testing.T) {
+	s, now := open(t, sqlite.Options{}), benchStart()
+	for _, c := range []struct {
+		owner string
+		at    time.Time
+		want  bool
+	}{{"dead", now.Add(24 * time.Hour), true}, {"next", now, true}, {"late", now.Add(time.Second), false}, {"late", now.Add(time.Minute), true}} {
+		if ok, err := s.Claim(t.Context(), "work", c.owner, c.at, time.Minute); ok != c.want || err != nil {
+			t.Errorf("%s at %v: %v, %v", c.owner, c.at, ok, err)
+		}
+	}
+}
+
 // Who only reads cannot bring an older store up to date, and is told who can.
 func TestReadOnlyOfAnOlderStore(t *testing.T) {
 	path := dbPath(t)

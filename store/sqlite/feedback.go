@@ -17,50 +17,53 @@ import (
 // whose JSON has the greater hash, so that every order of arrival ends in the same set. What a full
 // set has no room for is told with session.FeedbackFull.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
-	added := map[session.ID]int{}
 	if len(entries) == 0 {
-		return added, nil
+		return map[session.ID]int{}, nil
 	}
 	ids := slices.SortedFunc(maps.Keys(entries), func(a, b session.ID) int { return bytes.Compare(a[:], b[:]) })
-	var left session.FeedbackFull
+	var to joined
 	err := s.update(ctx, "add feedback", func(t *tx) {
-		clear(added)
-		left = 0
+		to = joined{changed: map[session.ID]int{}}
 		n := t.tenant(tenant)
 		for _, id := range ids {
-			t.addEntries(sessionKey{n, id}, entries[id], added, &left)
+			t.addEntries(sessionKey{n, id}, entries[id], &to)
 		}
 	})
-	return summed(added, left, err)
+	return to.result(err)
 }
 
-// summed is what a call tells that has changed sets, and left something out.
-func summed(added map[session.ID]int, left session.FeedbackFull, err error) (map[session.ID]int, error) {
+// joined is what a call did to sets: how many entries changed each, and for how many there was no
+// room.
+type joined struct {
+	changed map[session.ID]int
+	left    session.FeedbackFull
+}
+
+func (j *joined) result(err error) (map[session.ID]int, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case left > 0:
-		return added, left
+	case j.left > 0:
+		return j.changed, j.left
 	default:
-		return added, nil
+		return j.changed, nil
 	}
 }
 
-// addEntries joins entries to a session's set: how many changed it is counted in added, what the
-// set has no room for in left.
-func (t *tx) addEntries(k sessionKey, list []feedback.Entry, added map[session.ID]int, left *session.FeedbackFull) {
+// addEntries joins entries to a session's set.
+func (t *tx) addEntries(k sessionKey, list []feedback.Entry, to *joined) {
 	if len(list) == 0 {
 		return
 	}
 	sid := t.named(k, list[0].At).sid
 	has := t.room(sid)
 	for _, e := range list {
-		switch t.addEntry(sid, e, &has) {
-		case unchanged:
-		case noRoom:
-			*left++
-		case changed:
-			added[k.id]++
+		changed, full := t.addEntry(sid, e, &has)
+		if full {
+			to.left++
+		}
+		if changed {
+			to.changed[k.id]++
 			t.exec("INSERT INTO unsettled(sid, n) VALUES(?, 1) ON CONFLICT(sid) DO UPDATE SET n = n + 1", sid)
 		}
 	}
@@ -75,35 +78,27 @@ func (t *tx) room(sid int64) room {
 	return room{int64(t.s.opt.MaxFeedback) - entries, session.FeedbackBytes - bytes}
 }
 
-// change is what an entry did to a set.
-type change int
-
-const (
-	unchanged change = iota
-	changed
-	noRoom
-)
-
-func (t *tx) addEntry(sid int64, e feedback.Entry, has *room) change {
+// addEntry says whether the entry changed the set, or found it full.
+func (t *tx) addEntry(sid int64, e feedback.Entry, has *room) (changed, full bool) {
 	data, k := t.encode(e), key(e.ID)
 	if has.entries > 0 && has.bytes > 0 &&
 		t.exec("INSERT INTO feedback(sid, k, data) VALUES(?, ?, ?) ON CONFLICT DO NOTHING", sid, k, data) == 1 {
 		has.entries--
 		has.bytes -= int64(len(data))
 		t.totals[totalFeedback]++
-		return changed
+		return true, false
 	}
 	old := t.value("SELECT data FROM feedback WHERE sid = ? AND k = ?", sid, k)
 	switch {
 	case old == nil:
-		return noRoom
+		return false, true
 	case !t.supersedes(e, data, old):
-		return unchanged
+		return false, false
 	case len(data) > len(old) && has.bytes <= 0:
-		return noRoom
+		return false, true
 	}
 	t.exec("UPDATE feedback SET data = ? WHERE sid = ? AND k = ?", data, sid, k)
-	return changed
+	return true, false
 }
 
 // supersedes says whether a version of an entry stands before the one that is there.

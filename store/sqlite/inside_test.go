@@ -7,6 +7,7 @@ import (
 	"math"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -205,19 +206,28 @@ func TestReadReturnsInTime(t *testing.T) {
 }
 
 func TestReadersAreBounded(t *testing.T) {
-	s, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "precept.db"), Readers: 1})
-	if err != nil {
-		t.Fatal(err)
+	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	hang, reading := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	for range maxReaders {
+		all.Go(func() {
+			_, _ = read(t.Context(), s, func(*conn) int {
+				reading <- struct{}{}
+				<-hang
+				return 0
+			})
+		})
+		<-reading
 	}
-	t.Cleanup(func() { _ = s.Close() })
-	second, err := read(t.Context(), s, func(*conn) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-		defer cancel()
-		_, err := s.Stats(ctx)
-		return err
-	})
-	if err != nil || !errors.Is(second, context.DeadlineExceeded) {
-		t.Errorf("a second reader of one: %v, %v", second, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+	defer cancel()
+	if _, err := s.Stats(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("one reader more: %v", err)
+	}
+	close(hang)
+	all.Wait()
+	if _, err := s.Stats(t.Context()); err != nil {
+		t.Errorf("when they are done: %v", err)
 	}
 }
 
@@ -266,13 +276,10 @@ func TestSlowReadGivesItsConnectionBack(t *testing.T) {
 		"a disk that does not answer": func(*conn) int { <-hang; return 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "precept.db"), Readers: 2})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for range 3 {
+			s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+			for range maxReaders + 1 {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-				if _, err = read(ctx, s, fn); !errors.Is(err, context.DeadlineExceeded) {
+				if _, err := read(ctx, s, fn); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("error %v", err)
 				}
 				cancel()

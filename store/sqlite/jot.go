@@ -91,7 +91,8 @@ func (s *Store) Claim(ctx context.Context, name, owner string, now time.Time, tt
 	err = s.update(ctx, "claim", func(t *tx) {
 		var held claim
 		_ = json.Unmarshal(t.value(metaByKey, key), &held) // what cannot be read is nobody's
-		if ok = held.Owner == owner || !held.Until.After(now); ok {
+		// One that is to last longer than this one would was made before the clock was set back.
+		if ok = held.Owner == owner || !held.Until.After(now) || held.Until.After(now.Add(ttl)); ok {
 			t.exec("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", key, data)
 		}
 	})

@@ -30,9 +30,6 @@ type Options struct {
 	// BusyTimeout bounds the wait for a lock that another process holds (2 s). A context may bound
 	// it further.
 	BusyTimeout time.Duration
-	// Readers bounds the connections that read beside the writer (8). They are opened when those
-	// that are open are in use. Of these, some may wait for a disk that does not answer.
-	Readers int
 	// MaxParked bounds the early feedback of one tenant that waits, in entries (100,000). For all
 	// tenants together there are twice as many places.
 	MaxParked int
@@ -111,9 +108,6 @@ func (s *Store) Upgraded() (from, to int) { return s.was, schemaVersion }
 func defaults(o Options) Options {
 	if o.BusyTimeout <= 0 {
 		o.BusyTimeout = 2 * time.Second
-	}
-	if o.Readers <= 0 {
-		o.Readers = 8
 	}
 	if o.MaxParked <= 0 {
 		o.MaxParked = 100_000
@@ -223,9 +217,9 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 func newStore(o Options, dsn string) *Store {
 	s := &Store{
 		opt: o, dsn: dsn, write: make(chan *conn, 1), closed: make(chan struct{}),
-		readers: make(chan struct{}, o.Readers), idle: make(chan *conn, o.Readers),
+		readers: make(chan struct{}, maxReaders), idle: make(chan *conn, maxReaders),
 	}
-	for range o.Readers {
+	for range maxReaders {
 		s.readers <- struct{}{}
 	}
 	return s

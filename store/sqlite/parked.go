@@ -49,23 +49,21 @@ func (t *tx) parkingFull(tenant, echo int64) bool {
 // Join moves what waits for the keys to the sessions that have them, in one transaction: nothing is
 // lost between the two. It tells how many entries changed each session's set, as AddFeedback does.
 func (s *Store) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
-	added := map[session.ID]int{}
 	keys, err := s.waiting(ctx, tenant, slices.Sorted(maps.Keys(owners)))
 	if err != nil || len(keys) == 0 {
-		return added, err
+		return map[session.ID]int{}, err
 	}
-	var left session.FeedbackFull
+	var to joined
 	err = s.update(ctx, "join feedback", func(t *tx) {
-		clear(added)
-		left = 0
+		to = joined{changed: map[session.ID]int{}}
 		n := t.tenant(tenant)
 		for _, k := range keys {
 			list := t.entries("DELETE FROM parked WHERE echo = ? RETURNING data", echoKey(n, k))
 			t.totals[totalParked] -= int64(len(list))
-			t.addEntries(sessionKey{n, owners[k]}, list, added, &left)
+			t.addEntries(sessionKey{n, owners[k]}, list, &to)
 		}
 	})
-	return summed(added, left, err)
+	return to.result(err)
 }
 
 // waiting tells for which of the keys feedback waits.

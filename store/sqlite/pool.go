@@ -11,6 +11,10 @@ import (
 	"precept/session"
 )
 
+// maxReaders bounds the connections that read beside the writer. They are opened when those that
+// are open are in use; some may wait for a disk that does not answer.
+const maxReaders = 8
+
 // read runs fn on a reading connection. It returns when ctx ends even if the disk does not answer:
 // fn is interrupted then, ends on its own, and its result is thrown away, which is why it may not
 // touch anything but what it returns. SQLite is not interrupted while it looks for a later row,
@@ -206,7 +210,7 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) close() error {
-	for range s.opt.Readers { // each read has ended
+	for range maxReaders { // each read has ended
 		<-s.readers
 	}
 	close(s.idle)
