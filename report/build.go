@@ -131,6 +131,7 @@ func (b *builder) row(l Lesson) Row {
 	r.Next = r.next()
 	r.Verdict = b.verdict(&r, s, p)
 	b.need(&r, s, all, p, r.lookIn(l))
+	r.Note = r.note(s)
 	b.expect(&r, s)
 	if r.Verdict == Invalid {
 		r.WorstLo, r.WorstHi = worstCase(s.Strata)

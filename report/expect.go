@@ -15,6 +15,71 @@ type Outlook struct {
 	Sooner        []string `json:"sooner,omitempty"`           // what would bring it sooner
 }
 
+// need fills in how much data is missing, and what another holdout would change. toLook is how many
+// told picks are left until the look of its trial, 0 if none is planned.
+func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, toLook int64) {
+	sigma2 := noise(all, s.Strata, b.sigma2)
+	r.Epsilon, r.Variance = p.Epsilon, sigma2
+	if r.Epsilon > 0 && r.Epsilon < 1 {
+		b.needPicks(r, all, toLook)
+	}
+	if w := b.in.WhatIf; w > 0 && w < 1 {
+		r.WhatIf = &WhatIf{
+			Epsilon:      w,
+			HalfWidth:    trial.HalfWidth(math.Max(all.n, trial.MinPicks), sigma2*trial.Spread(w), trial.TightLesson),
+			Needs3Points: more(sessionsFor(trial.Material, sigma2*trial.Spread(w)), all.n),
+		}
+		if open(r.Verdict) {
+			r.WhatIf.NeedsPicks = verdictIn(all, sigma2, w)
+		}
+	}
+}
+
+// needPicks fills in how many more picks it takes to a verdict.
+func (b *builder) needPicks(r *Row, all sums, toLook int64) {
+	r.Needs3Points = more(sessionsFor(trial.Material, r.Variance*trial.Spread(r.Epsilon)), all.n)
+	if open(r.Verdict) {
+		r.NeedsPicks = verdictIn(all, r.Variance, r.Epsilon)
+		if toLook > 0 {
+			r.NeedsPicks = min(r.NeedsPicks, toLook)
+		}
+	}
+	if rate := b.rate(r); r.NeedsPicks > 0 && rate > 0 {
+		r.Weeks = new(float64(r.NeedsPicks) / rate)
+	}
+}
+
+// open says that a verdict of the holdout is still to come.
+func open(v Verdict) bool {
+	switch v {
+	case LikelyHelps, LikelyHarms, Benched, Unproven:
+		return true
+	default:
+		return false
+	}
+}
+
+// verdictIn is how many more picks there must be until there is an effect to show at all, and then,
+// until the interval is as narrow as the effect now seen is far from 0 (no narrower than 3 points:
+// then the answer is "no material effect").
+func verdictIn(all sums, sigma2, eps float64) int64 {
+	if all.shown() {
+		target := math.Max(trial.Material, math.Abs(all.effect()))
+		return max(
+			more(sessionsFor(target, sigma2*trial.Spread(eps)), all.n), all.reach(trial.ClaimSide, eps),
+			1,
+		)
+	}
+	return max(more(trial.MinPicks, all.n), all.reach(trial.MinArm, eps), 1)
+}
+
+// reach is how many more picks it takes until each arm has so many.
+func (s sums) reach(arm, eps float64) int64 {
+	return int64(math.Ceil(math.Max(0, math.Max((arm-s.n1)/(1-eps), (arm-s.n0)/eps))))
+}
+
+func more(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, wanted-have))) }
+
 // What would bring a verdict sooner is worth saying where it saves at least a quarter of the time.
 const worthSaying = 0.75
 

@@ -132,84 +132,46 @@ func (r *Row) Widened() bool {
 	}
 }
 
-// need fills in how much data is missing, and what another holdout would change. toLook is how many
-// told picks are left until the look of its trial, 0 if none is planned.
-func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, toLook int64) {
-	eps := p.Epsilon
-	sigma2 := noise(all, s.Strata, b.sigma2)
-	r.Epsilon, r.Variance = eps, sigma2
-	if eps <= 0 || eps >= 1 {
-		r.Note = "nothing is withheld: without a holdout no effect can be measured"
-		if eps >= 1 {
-			r.Note = "everything is withheld: without injections no effect can be measured"
-		}
-	} else {
-		b.needPicks(r, all, toLook)
-	}
+// note says of a verdict what it does not say itself.
+func (r *Row) note(s trial.Stats) string {
 	switch r.Verdict {
-	case Helps, Harms:
-		r.Note = "one such row in ten may be wrong"
-		if r.Widened() {
-			r.Note += "; its interval has excluded 0, and is wider now that it is withheld less"
-		}
+	case Invalid:
+		return why(r)
 	case ProvenHelps, ProvenHarms:
 		if r.Widened() {
-			r.Note = "an earlier look proved it, which stays; its interval is wider now that it is withheld less"
-		}
-	case LikelyHelps, LikelyHarms:
-		r.Note = "by the chooser's model, not by the holdout"
-	case Benched:
-		r.Note = "the chooser expects harm and only probes it"
-		if r.Trial == running {
-			r.Note = "the chooser expects harm; its trial goes on"
+			return "an earlier look proved it, which stays; its interval is wider now that it is withheld less"
 		}
 	case TrialHelps, TrialHarms:
-		r.Note = "by one planned look; of such rows one in twenty may be wrong"
-	case Invalid:
-		r.Note = why(r)
+		return "by one planned look; of such rows one in twenty may be wrong"
+	case Helps, Harms:
+		if r.Widened() {
+			return "one such row in ten may be wrong; its interval has excluded 0, and is wider now that it is withheld less"
+		}
+		return "one such row in ten may be wrong"
+	case LikelyHelps, LikelyHarms:
+		return "by the chooser's model, not by the holdout"
+	case Benched:
+		if r.Trial == running {
+			return "the chooser expects harm; its trial goes on"
+		}
+		return "the chooser expects harm and only probes it"
 	case Unproven:
-		if r.Lo != nil && (*r.Lo > 0 || *r.Hi < 0) {
-			r.Note = "the interval excludes 0, but with so many lessons some do by chance"
-			if !trial.Claimable(s.M1, s.M0) {
-				r.Note = "the interval excludes 0, but it takes 50 told sessions in each arm to call it so"
-			}
+		if r.Lo == nil || *r.Lo <= 0 && *r.Hi >= 0 {
+			break
 		}
-	default: // speaks for itself
-	}
-	if w := b.in.WhatIf; w > 0 && w < 1 {
-		r.WhatIf = &WhatIf{
-			Epsilon:      w,
-			HalfWidth:    trial.HalfWidth(math.Max(all.n, trial.MinPicks), sigma2*trial.Spread(w), trial.TightLesson),
-			Needs3Points: more(sessionsFor(trial.Material, sigma2*trial.Spread(w)), all.n),
+		if !trial.Claimable(s.M1, s.M0) {
+			return "the interval excludes 0, but it takes 50 told sessions in each arm to call it so"
 		}
-		if open(r.Verdict) {
-			r.WhatIf.NeedsPicks = verdictIn(all, sigma2, w)
-		}
+		return "the interval excludes 0, but with so many lessons some do by chance"
+	case NoEffect: // speaks for itself
 	}
-}
-
-// needPicks fills in how many more picks it takes to a verdict.
-func (b *builder) needPicks(r *Row, all sums, toLook int64) {
-	r.Needs3Points = more(sessionsFor(trial.Material, r.Variance*trial.Spread(r.Epsilon)), all.n)
-	if open(r.Verdict) {
-		r.NeedsPicks = verdictIn(all, r.Variance, r.Epsilon)
-		if toLook > 0 {
-			r.NeedsPicks = min(r.NeedsPicks, toLook)
-		}
+	switch {
+	case r.Epsilon <= 0:
+		return "nothing is withheld: without a holdout no effect can be measured"
+	case r.Epsilon >= 1:
+		return "everything is withheld: without injections no effect can be measured"
 	}
-	if rate := b.rate(r); r.NeedsPicks > 0 && rate > 0 {
-		r.Weeks = new(float64(r.NeedsPicks) / rate)
-	}
-}
-
-// open says that a verdict of the holdout is still to come.
-func open(v Verdict) bool {
-	switch v {
-	case LikelyHelps, LikelyHarms, Benched, Unproven:
-		return true
-	default:
-		return false
-	}
+	return ""
 }
 
 func why(r *Row) string {
@@ -220,27 +182,6 @@ func why(r *Row) string {
 		"having the lesson changes who reports, or how (e-value %.3g)", r.Reporting.EValue,
 	)
 }
-
-// verdictIn is how many more picks there must be until there is an effect to show at all, and then,
-// until the interval is as narrow as the effect now seen is far from 0 (no narrower than 3 points:
-// then the answer is "no material effect").
-func verdictIn(all sums, sigma2, eps float64) int64 {
-	if all.shown() {
-		target := math.Max(trial.Material, math.Abs(all.effect()))
-		return max(
-			more(sessionsFor(target, sigma2*trial.Spread(eps)), all.n), all.reach(trial.ClaimSide, eps),
-			1,
-		)
-	}
-	return max(more(trial.MinPicks, all.n), all.reach(trial.MinArm, eps), 1)
-}
-
-// reach is how many more picks it takes until each arm has so many.
-func (s sums) reach(arm, eps float64) int64 {
-	return int64(math.Ceil(math.Max(0, math.Max((arm-s.n1)/(1-eps), (arm-s.n0)/eps))))
-}
-
-func more(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, wanted-have))) }
 
 const (
 	retireBenchedDays = 60
