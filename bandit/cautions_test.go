@@ -1,6 +1,6 @@
 //go:build !race
 
-package bandit
+package bandit_test
 
 import (
 	"testing"

@@ -1,16 +1,16 @@
-package bandit
+package bandit_test
 
 import (
-	"fmt"
 	"math"
 	"testing"
 
+	"precept/bandit"
 	"precept/trial"
 )
 
 // season adds n told injections and n/4 withheld ones of arm a on a day, whose residuals average to
 // level and 0.
-func season(c *Chooser, day int32, n int, level float64) {
+func season(c *bandit.Chooser, day int32, n int, level float64) {
 	for i := range n {
 		y := float64(i/4%2) - 0.5
 		c.Add([]trial.Delta{delta("a@1", "n1", day, trial.One), delta("a@1", "s1", day, trial.Fixed(level+y))})
@@ -23,7 +23,7 @@ func season(c *Chooser, day int32, n int, level float64) {
 // A lesson that turns is given up after a few hundred sessions, within one day, however much it had
 // to its credit; one that does not turn keeps its credit.
 func TestATurnIsSeenWithinADay(t *testing.T) {
-	c := New()
+	c := bandit.New()
 	c.Advance(10, 30)
 	k := lesson("a")
 	season(c, 10, 2000, 0.1)
@@ -52,7 +52,7 @@ func TestATurnIsSeenBetweenDays(t *testing.T) {
 		days = append(days, delta("a@1", "n1", d, 100*trial.One), delta("a@1", "s1", d, 100*level),
 			delta("a@1", "n0", d, 25*trial.One))
 	}
-	c := New()
+	c := bandit.New()
 	c.Advance(19, 1000)
 	c.Add(days)
 	if p := c.Posterior(lesson("a")); p.Mean > 0 {
@@ -62,7 +62,7 @@ func TestATurnIsSeenBetweenDays(t *testing.T) {
 		t.Errorf("the report does not see it: %+v", p)
 	}
 	// three days out of thirty that are a little worse are no turn
-	c = New()
+	c = bandit.New()
 	c.Advance(19, 1000)
 	for i := range days {
 		if days[i].Field == "s1" && days[i].Day >= 17 {
@@ -77,23 +77,23 @@ func TestATurnIsSeenBetweenDays(t *testing.T) {
 
 // What is remembered of an arm's history is bounded, and covers all of it.
 func TestMarksAreBounded(t *testing.T) {
-	c := New()
+	c := bandit.New()
 	for i := range 20_000 {
 		c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), trial.One), delta("a@1", "s1", int32(i/3000), 1)})
 		if i%97 == 0 { // and what is taken back does not upset it
 			c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), -trial.One), delta("a@1", "s1", int32(i/3000), -1)})
 		}
 	}
-	m := c.arms["a@1"].marks
-	if len(m.list) > maxMarks || len(m.list) < maxMarks/2 {
-		t.Fatal(len(m.list))
+	injected, days := c.Standings("a@1")
+	if len(injected) > bandit.MaxMarks || len(injected) < bandit.MaxMarks/2 {
+		t.Fatal(len(injected))
 	}
-	for i := 1; i < len(m.list); i++ {
-		if m.list[i].v[iN1] <= m.list[i-1].v[iN1] || m.list[i].day < m.list[i-1].day {
-			t.Fatalf("standing %d: %s", i, fmt.Sprint(m.list))
+	for i := 1; i < len(injected); i++ {
+		if injected[i] <= injected[i-1] || days[i] < days[i-1] {
+			t.Fatalf("standing %d: %v, %v", i, injected, days)
 		}
 	}
-	if last := m.list[len(m.list)-1].v[iN1]; last < 17_000*trial.One {
-		t.Errorf("the last standing is of %d sessions", last/trial.One)
+	if last := injected[len(injected)-1]; last < 17_000 {
+		t.Errorf("the last standing is of %v sessions", last)
 	}
 }
