@@ -33,15 +33,13 @@ func (p *phrases) classify(call *toolCall, text string, isError int8) Judgement 
 
 // refused says who did not let the call happen, NoRefuser when nobody did.
 func refused(call *toolCall, text string) (Refuser, string) {
-	if by, rule, ok := call.known.readRefusal(text); ok && !call.readsFile() {
+	if call.readsFile() {
+		return NoRefuser, ""
+	}
+	if by, rule := call.known.readRefusal(text); by != NoRefuser || call.kind != kindExec {
 		return by, rule
 	}
-	if call.kind == kindExec {
-		if by, rule, ok := call.known.brokenOff(text); ok {
-			return by, rule
-		}
-	}
-	return NoRefuser, ""
+	return call.known.brokenOff(text)
 }
 
 // readsFile: what came back is somebody's file, whatever it says.
@@ -51,7 +49,7 @@ func (c *toolCall) readsFile() bool { return c.kind == kindRead || c.kind == kin
 // "nothing found" by their exit code.
 func flagged(call *toolCall, text string) Judgement {
 	if call.kind == kindExec {
-		if r := call.known.unframe(text); r.coded && r.code != 0 {
+		if r := call.known.unframe(text); r.code != 0 {
 			return exitJudgement(r, call)
 		}
 	}
@@ -70,7 +68,7 @@ func classifyText(text string, call *toolCall, depth int) Judgement {
 		return Judgement{Outcome: OK}
 	}
 	if depth > 0 {
-		if by, rule, ok := call.known.readRefusal(text); ok && !call.readsFile() {
+		if by, rule := refused(call, text); by != NoRefuser {
 			return Judgement{Outcome: Refusal, Rule: "refusal:" + rule, By: by}
 		}
 	}
@@ -101,14 +99,14 @@ func classifyText(text string, call *toolCall, depth int) Judgement {
 		}
 		return Judgement{Outcome: OK}
 	case kindWeb, kindOther:
-		return call.known.otherJudgement(text, call.kind == kindWeb)
+		return otherJudgement(text, call)
 	}
 	return Judgement{Outcome: OK}
 }
 
 // quotes: the first line holds what was searched for, so it is a match and no message.
 func (c *toolCall) quotes(text string) bool {
-	pattern, ok := c.args.get("pattern", "query", "regex", "search")
+	pattern, _ := c.args.get("pattern", "query", "regex", "search")
 	first, _, _ := strings.Cut(text, "\n")
 	words := longest(nil, pattern.text())
 	for _, w := range words {
@@ -116,7 +114,7 @@ func (c *toolCall) quotes(text string) bool {
 			return false
 		}
 	}
-	return ok && len(words) > 0
+	return len(words) > 0
 }
 
 // structured: the JSON is the result's own, not the content of a file or the output of a program
@@ -141,7 +139,7 @@ func execJudgement(text string, call *toolCall) Judgement {
 	r := call.known.unframe(text)
 	if !r.coded {
 		first, _, _ := strings.Cut(r.body, "\n")
-		if code, ok := call.known.leadingCode(first); ok && len(first) < 300 && code != 0 {
+		if code := call.known.leadingCode(first); len(first) < 300 && code != 0 {
 			if _, bad := call.known.statement(first); bad {
 				return Judgement{Outcome: Error, Rule: "exit-code", Code: code}
 			}
@@ -154,9 +152,9 @@ func execJudgement(text string, call *toolCall) Judgement {
 // one, the output does.
 func exitJudgement(r shellResult, call *toolCall) Judgement {
 	switch {
-	case r.coded && r.code == 1 && r.empty && call.known.is("program quiet", call.shell.last):
+	case r.code == 1 && r.empty && call.known.is("program quiet", call.shell.last):
 		return Judgement{Outcome: OK, Rule: "nothing-found", Code: 1, Sure: true}
-	case r.coded && r.code != 0:
+	case r.code != 0:
 		return Judgement{Outcome: Error, Rule: "exit-code", Code: r.code}
 	case r.empty:
 		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.coded && !call.shell.masked}
@@ -209,7 +207,7 @@ func codeRule(r shellResult) string {
 // readJudgement: content is content; only a result that is nothing but a message failed.
 func (p *phrases) readJudgement(text string) Judgement {
 	if len(text) > 600 || strings.Count(text, "\n") > 5 {
-		if len(text) < 4000 && strings.HasPrefix(text, "<tool_use_error>") {
+		if strings.HasPrefix(text, "<tool_use_error>") {
 			return Judgement{Outcome: Error, Rule: "text:error-first"}
 		}
 		return Judgement{Outcome: OK}
@@ -244,17 +242,10 @@ func (p *phrases) editJudgement(text string) Judgement {
 
 // otherJudgement judges a domain's own tool, an API, a page: its first words, a page's title, an
 // error told on a line of its own.
-func (p *phrases) otherJudgement(text string, page bool) Judgement {
+func otherJudgement(text string, call *toolCall) Judgement {
+	p := call.known
 	if r := p.unframe(text); r.coded {
-		switch {
-		case r.code != 0:
-			return Judgement{Outcome: Error, Rule: "exit-code", Code: r.code}
-		default:
-			if rule, bad := p.statement(r.body); bad && rule != "no-such" && rule != "invalid" {
-				return Judgement{Outcome: Error, Rule: "soft:" + rule}
-			}
-			return Judgement{Outcome: OK, Rule: "exit-code", Sure: true}
-		}
+		return exitJudgement(r, call)
 	}
 	if rule, bad := p.statement(text); bad {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
@@ -262,7 +253,8 @@ func (p *phrases) otherJudgement(text string, page bool) Judgement {
 	if strings.HasPrefix(text, "Traceback (most recent call last)") {
 		return Judgement{Outcome: Error, Rule: "text:traceback"}
 	}
-	if rule, bad := p.pageFails(text, page || strings.HasPrefix(text, "Address: ")); bad {
+	page := call.kind == kindWeb || strings.HasPrefix(text, "Address: ")
+	if rule, bad := p.pageFails(text, page); bad {
 		return Judgement{Outcome: Error, Rule: "page:" + rule}
 	}
 	if p.allComplain(text) {

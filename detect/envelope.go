@@ -21,12 +21,11 @@ func arrayJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool)
 	ran := 0
 	for _, e := range v.vals {
 		if kind, ok := e.get("type"); ok && kind.raw == "text" {
-			if t, ok := e.get("text"); ok {
-				texts = append(texts, t.text())
-			}
+			t, _ := e.get("text")
+			texts = append(texts, t.text())
 		}
-		ok, has := e.get("success")
-		if _, query := e.get("query", "command", "result"); has && query && ok.kind == boolValue {
+		ok, _ := e.get("success")
+		if _, query := e.get("query", "command", "result"); query && ok.kind == boolValue {
 			ran++
 			if !ok.yes {
 				if judgement, said := objectJudgement(e, call, depth+1); said {
@@ -49,7 +48,7 @@ func objectJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool
 	if depth > 3 {
 		return Judgement{}, false
 	}
-	if by, rule, ok := known.refusedInside(v); ok {
+	if by, rule := known.refusedInside(v); by != NoRefuser {
 		return Judgement{Outcome: Refusal, Rule: "refusal:" + rule, By: by}, true
 	}
 	if judgement, ok := exitField(v, call); ok {
@@ -77,15 +76,15 @@ func objectJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool
 }
 
 // refusedInside: a harness's refusal as the error of an envelope.
-func (p *phrases) refusedInside(v lenientValue) (Refuser, string, bool) {
+func (p *phrases) refusedInside(v lenientValue) (by Refuser, rule string) {
 	for _, k := range []string{"error", "message", "result", "output"} {
-		if e, ok := v.get(k); ok && e.kind == stringValue {
-			if by, rule, ok := p.readRefusal(e.text()); ok {
-				return by, rule, true
+		if e, _ := v.get(k); e.kind == stringValue {
+			if by, rule := p.readRefusal(e.text()); by != NoRefuser {
+				return by, rule
 			}
 		}
 	}
-	return NoRefuser, "", false
+	return NoRefuser, ""
 }
 
 // exitField: {"stdout":...,"exit_code":3}, {"output":...,"metadata":{"exit_code":1}}.
@@ -102,7 +101,7 @@ func exitField(v lenientValue, call *toolCall) (Judgement, bool) {
 	}
 	var printed []string
 	for _, k := range []string{"stdout", "output", "stderr"} {
-		if s, ok := v.get(k); ok && s.kind == stringValue {
+		if s, _ := v.get(k); s.kind == stringValue {
 			printed = append(printed, s.text())
 		}
 	}
@@ -113,23 +112,23 @@ func exitField(v lenientValue, call *toolCall) (Judgement, bool) {
 // errorField is the rule by which a field says that it went wrong: success:false, isError, a filled
 // error field.
 func (p *phrases) errorField(v lenientValue) string {
-	if e, ok := v.get("isError", "is_error"); ok && e.kind == boolValue && e.yes {
+	if e, _ := v.get("isError", "is_error"); e.yes {
 		return "json:is-error"
 	}
-	if s, ok := v.get("success", "ok", "succeeded"); ok && saysNo(s, v) {
+	if s, _ := v.get("success", "ok", "succeeded"); saysNo(s, v) {
 		return "json:success"
 	}
-	e, ok := v.get(p.lists["key error"]...)
-	if ok && !e.empty() && !(e.kind == stringValue && p.is("no-error", strings.ToLower(e.raw))) {
+	e, _ := v.get(p.lists["key error"]...)
+	if !e.empty() && !p.is("no-error", strings.ToLower(e.raw)) {
 		return "json:error"
 	}
-	if e, ok := v.get(p.lists["key error-code"]...); ok && e.kind == numberValue && e.num != 0 {
+	if e, _ := v.get(p.lists["key error-code"]...); e.num != 0 {
 		return "json:error"
 	}
-	if e, _ := v.get("errorMessages", "error_messages"); e.kind == arrayValue && !e.empty() { // Jira
+	if e, _ := v.get("errorMessages", "error_messages"); len(e.vals) > 0 { // Jira
 		return "json:errors"
 	}
-	if e, _ := v.get("detail"); e.kind == arrayValue && !e.empty() && len(v.keys) == 1 { // FastAPI
+	if e, _ := v.get("detail"); len(e.vals) > 0 && len(v.keys) == 1 { // FastAPI
 		if _, where := e.vals[0].get("loc"); where {
 			return "json:errors"
 		}
@@ -137,8 +136,8 @@ func (p *phrases) errorField(v lenientValue) string {
 	// What was validated has errors, not the call; GraphQL answers in part.
 	_, verdict := v.get("valid", "is_valid", "isvalid")
 	data, _ := v.get("data", "result")
-	e, ok = v.get("errors")
-	if ok && !verdict && data.empty() && e.kind >= stringValue && e.kind != numberValue && !e.empty() {
+	e, _ = v.get("errors")
+	if !verdict && data.empty() && e.kind != numberValue && !e.empty() {
 		return "json:errors"
 	}
 	return ""
@@ -146,24 +145,21 @@ func (p *phrases) errorField(v lenientValue) string {
 
 // saysNo: the field of an object is false. A 0 among many fields may be a number of things.
 func saysNo(field, object lenientValue) bool {
-	return field.kind == boolValue && !field.yes ||
-		field.kind == stringValue && strings.EqualFold(field.raw, "false") ||
+	return strings.EqualFold(field.raw, "false") ||
 		field.kind == numberValue && field.num == 0 && len(object.keys) <= 4
 }
 
 // statusField: {"status":404,"title":...}, {"statusCode":"500"}, {"status":"error"}.
 func (p *phrases) statusField(v lenientValue) (Judgement, bool) {
-	if s, ok := v.get("status", "result"); ok && s.kind == stringValue {
-		switch strings.ToLower(s.raw) {
-		case "error":
+	switch s, _ := v.get("status", "result"); strings.ToLower(s.raw) {
+	case "error":
+		return Judgement{Outcome: Error, Rule: "json:status"}, true
+	case "fail", "failed", "failure":
+		// The status of a thing that was asked for is data; a status beside a reason is the call's
+		// own.
+		_, reasoned := v.get("message", "reason", "error", "msg", "detail")
+		if reasoned && len(v.keys) <= 6 || len(v.keys) <= 2 {
 			return Judgement{Outcome: Error, Rule: "json:status"}, true
-		case "fail", "failed", "failure":
-			// The status of a thing that was asked for is data; a status beside a reason is the
-			// call's own.
-			_, reasoned := v.get("message", "reason", "error", "msg", "detail")
-			if reasoned && len(v.keys) <= 6 || len(v.keys) <= 2 {
-				return Judgement{Outcome: Error, Rule: "json:status"}, true
-			}
 		}
 	}
 	if _, reasoned := v.get(p.lists["key reason"]...); !reasoned {
@@ -171,7 +167,7 @@ func (p *phrases) statusField(v lenientValue) (Judgement, bool) {
 	}
 	for _, k := range p.lists["key status"] {
 		s, _ := v.get(k)
-		if n, err := strconv.Atoi(s.raw); err == nil && len(s.raw) == 3 && failStatus(s.raw) {
+		if n, err := strconv.Atoi(s.raw); err == nil && failStatus(s.raw) {
 			return Judgement{Outcome: Error, Rule: "json:http", Code: n}, true
 		}
 	}
@@ -196,7 +192,7 @@ func (p *phrases) onlyComplains(v lenientValue) bool {
 	for i, k := range v.keys {
 		switch {
 		case p.isKey("message", k):
-			if v.vals[i].kind == stringValue && len(v.vals[i].raw) > len(said) {
+			if len(v.vals[i].raw) > len(said) {
 				said = v.vals[i].text()
 			}
 		case !p.isKey("beside-message", k):
@@ -209,9 +205,8 @@ func (p *phrases) onlyComplains(v lenientValue) bool {
 // wrapped looks into the places where envelopes carry the answer.
 func wrapped(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	for _, k := range call.known.lists["key answer"] {
-		inner, ok := v.get(k)
+		inner, _ := v.get(k)
 		switch {
-		case !ok:
 		case inner.kind == objectValue || inner.kind == arrayValue:
 			if judgement, said := envelope(inner, call, depth+1); said {
 				return judgement, true

@@ -71,10 +71,6 @@ func (r *shellResult) head() {
 			r.body = rest
 			return
 		}
-		if !more {
-			r.body = ""
-			return
-		}
 		rest = after
 	}
 	r.body = rest
@@ -82,15 +78,8 @@ func (r *shellResult) head() {
 
 // tags reads the code and the output from tags around them.
 func (r *shellResult) tags(text string) bool {
-	if strings.IndexByte(text, '<') < 0 {
-		return false
-	}
 	for _, name := range []string{"returncode", "exit_code", "exitcode", "exit_status"} {
-		inner, ok := tagged(text, "<"+name+">", "</"+name+">")
-		if !ok {
-			continue
-		}
-		if !r.set(inner) {
+		if inner, _ := tagged(text, "<"+name+">", "</"+name+">"); !r.set(inner) {
 			continue
 		}
 		var printed []string
@@ -116,9 +105,7 @@ func (r *shellResult) framedCode(t string) bool {
 	bare := strings.Trim(t, "[]<>().*#= ")
 	bare, _, _ = strings.Cut(bare, " (")
 	says := strings.TrimRight(bare, "0123456789")
-	if len(says) == len(bare) || len(bare)-len(says) > 10 {
-		return false
-	}
+	number := bare[len(says):]
 	says = strings.TrimSuffix(says, "-")
 	key := strings.Map(func(c rune) rune {
 		if strings.ContainsRune(" _-:=", c) {
@@ -126,7 +113,7 @@ func (r *shellResult) framedCode(t string) bool {
 		}
 		return c
 	}, strings.ToLower(says))
-	return r.known.saysCode(key, strings.IndexByte("[<(", t[0]) >= 0) && r.set(bare[len(says):])
+	return r.known.saysCode(key, strings.IndexByte("[<(", t[0]) >= 0) && r.set(number)
 }
 
 // saysCode: the letters before a number say that it is how a command ended. Scripts say "exit 1"
@@ -150,17 +137,13 @@ func (r *shellResult) tail() {
 			break
 		}
 		rest = strings.TrimRight(rest[:start], " \t\r\n")
-		if start == 0 {
-			break
-		}
 	}
 	r.body = rest
 }
 
 // tailLine reads one line of a frame's end.
 func (r *shellResult) tailLine(t string) bool {
-	switch {
-	case t == "", hasPrefixOf(t, r.known.lists["frame-tail"]), r.framedCode(t):
+	if hasPrefixOf(t, r.known.lists["frame-tail"]) || r.framedCode(t) {
 		return true
 	}
 	bare := strings.Trim(t, "[]<>.")
@@ -173,22 +156,16 @@ func (r *shellResult) tailLine(t string) bool {
 }
 
 // leadingCode reads the forms in which a failed call's first line tells the code in the middle of a
-// sentence.
-func (p *phrases) leadingCode(first string) (int, bool) {
+// sentence; 0: it tells none.
+func (p *phrases) leadingCode(first string) int {
 	for _, form := range p.lists["code-in-line"] {
-		_, rest, ok := strings.Cut(first, form)
-		if !ok {
-			continue
-		}
-		end := 0
-		for end < len(rest) && (rest[end] >= '0' && rest[end] <= '9' || end == 0 && rest[end] == '-') {
-			end++
-		}
+		_, rest, _ := strings.Cut(first, form)
+		end := len(rest) - len(strings.TrimLeft(rest, "-0123456789"))
 		if n, err := strconv.Atoi(rest[:end]); err == nil {
-			return n, true
+			return n
 		}
 	}
-	return 0, false
+	return 0
 }
 
 func tagged(text, open, end string) (string, bool) {
@@ -259,7 +236,7 @@ func assigned(text string) (string, bool) {
 		return "", false
 	}
 	name, value, ok := strings.Cut(rest, " = ")
-	if !ok || name == "" || len(name) > 40 || strings.ContainsAny(name, " \n") {
+	if !ok || strings.ContainsAny(name, " \n") {
 		return "", false
 	}
 	if len(value) > 1 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0] {

@@ -260,7 +260,7 @@ func unlabelled(r wire.Result) string {
 		if len(line) > maxLabel {
 			break
 		}
-		if _, behind, ok := strings.Cut(line, ": "); ok && Classify("", "", behind, 0).Outcome == Error {
+		if _, behind, _ := strings.Cut(line, ": "); Classify("", "", behind, 0).Outcome == Error {
 			return rest[len(line)-len(behind):]
 		}
 		rest = below

@@ -41,9 +41,7 @@ func testsFailed(t string) string {
 		t[0] == '=' && pytestFails(t),
 		pytestEnds(t) && counts(t, " failed", " error"):
 		return "pytest"
-	case strings.HasPrefix(t, "Test") && strings.Contains(t, ":") && counts(t, " failed") &&
-		(strings.HasPrefix(t, "Tests:") || strings.HasPrefix(t, "Test Suites:")),
-		strings.HasPrefix(t, "Test Files") && counts(t, " failed"):
+	case hasPrefixOf(t, []string{"Tests:", "Test Suites:", "Test Files"}) && counts(t, " failed"):
 		return "jest"
 	case strings.HasPrefix(t, "tests finished: ") && counts(t, " failed", " exceptions"),
 		isDigit(t[0]) && failureCount(t):
@@ -67,7 +65,7 @@ func buildFailed(t string) string {
 			return "compiler"
 		case strings.HasPrefix(t, "Found ") && counts(t, " error"):
 			return "linter"
-		case strings.HasPrefix(t, "✖ ") && hasWord(t, "problem") && counts(t, " error"):
+		case strings.HasPrefix(t, "✖ ") && counts(t, " error"):
 			return "eslint"
 		case strings.HasPrefix(t, "webpack ") && hasWord(t, " compiled with ") && counts(t, " error"):
 			return "build"
@@ -76,8 +74,6 @@ func buildFailed(t string) string {
 		}
 	}
 	switch {
-	case strings.HasPrefix(t, "> Task :") && strings.HasSuffix(t, " FAILED"): // gradle
-		return "build"
 	case strings.HasPrefix(t, "^") && strings.Contains(t, "^ SC"): // shellcheck, below the line
 		return "linter"
 	case strings.HasSuffix(t, "[build failed]"), strings.HasSuffix(t, "[setup failed]"):
@@ -113,8 +109,7 @@ func (p *phrases) errorReported(t string) string {
 	switch {
 	case p.errorLine.opens(strings.ToLower(cutText(t, 24))):
 		return "error-line"
-	case exceptionLine(t),
-		t[0] == '[' && strings.HasSuffix(t, "]") && exceptionLine(t[1:len(t)-1]),           // Symfony
+	case exceptionLine(strings.Trim(t, "[]")), // Symfony puts it in brackets
 		strings.HasPrefix(t, "** (") && exceptionLine(strings.Replace(t[4:], ")", ":", 1)), // Elixir
 		strings.HasPrefix(t, "thread '") && strings.Contains(t, "panicked at"):
 		return "exception"
@@ -137,8 +132,7 @@ func errorAtPlace(t string) string {
 	rest := t[len(file):]
 	switch {
 	case file == "":
-	case strings.HasSuffix(file, ".rb") && strings.Contains(rest, ":in ") &&
-		(strings.HasSuffix(t, "Error)") || strings.HasSuffix(t, "(RuntimeError)")):
+	case strings.HasSuffix(file, ".rb") && strings.HasSuffix(t, "Error)"):
 		return "exception" // "rows.rb:3:in 'f': undefined method (NoMethodError)"
 	case strings.HasSuffix(file, ".py") && strings.HasPrefix(rest, ": error: "):
 		return "command" // as Python's argument parser says it
@@ -203,7 +197,7 @@ func mysqlError(t string) bool {
 		return false
 	}
 	code, state, ok := strings.Cut(rest, " (")
-	return ok && len(code) == 4 && isNumber(code) && len(state) > 6 && state[5] == ')'
+	return ok && isNumber(code) && len(state) > 5 && state[5] == ')'
 }
 
 // codedError: "error NU1101: ...", "MSBUILD : error MSB1003: ...": a code of letters and a number

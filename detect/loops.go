@@ -92,8 +92,7 @@ func alike(now, s *step, adjacent bool) bool {
 	if now.result() == s.result() {
 		return true
 	}
-	return a.Outcome == Error && adjacent && a.Code != 0 && a.Code == b.Code &&
-		(a.Rule == b.Rule || b.Rule == "")
+	return a.Outcome == Error && adjacent && a.Code != 0 && a.Code == b.Code
 }
 
 // cycle: the last steps are a few and the same again, A B A B or A B C A B C, each with the result

@@ -46,9 +46,9 @@ func (p *phrases) outputFails(body string) (string, bool) {
 			return rule, true
 		case w == weak && !done && (i >= len(lines)-lastWords || i == 0 && rule == "command"):
 			return rule, true
-		case w == weak && rule == "shell":
+		case rule == "shell":
 			complaints++
-		case w == weak && rule == "go-build" && i > 0 && strings.HasPrefix(lines[i-1], "# "):
+		case rule == "go-build" && i > 0 && strings.HasPrefix(lines[i-1], "# "):
 			return rule, true
 		}
 	}
@@ -121,11 +121,8 @@ func (p *phrases) soundsDone(body string) bool {
 	body = strings.TrimRight(body, " \r\n\t")
 	for range lastWords {
 		start := strings.LastIndexByte(body, '\n') + 1
-		if t := plain(body[start:]); len(t) > 1 && p.doneLine(t) {
+		if p.doneLine(plain(body[start:])) {
 			return true
-		}
-		if start == 0 {
-			return false
 		}
 		body = strings.TrimRight(body[:start], " \r\n\t")
 	}
@@ -194,13 +191,10 @@ func (c *shellCommand) ownError(body string) bool {
 
 // ownComplaint: "name: " and words that tell a failure.
 func (p *phrases) ownComplaint(t string) bool {
-	name, rest, ok := strings.Cut(cutText(t, 300), ": ")
+	name, rest, _ := strings.Cut(cutText(t, 300), ": ")
 	name = strings.TrimSuffix(name, " ") // PowerShell
-	if !ok || len(name) > 24 || strings.ContainsAny(name, " \t") {
-		return false
-	}
-	if p.is("program shell", name) {
-		return false // it goes on with the next line
+	if len(name) > 24 || strings.ContainsAny(name, " \t") || p.is("program shell", name) {
+		return false // a shell's goes on with the next line
 	}
 	words := strings.Fields(strings.ToLower(rest))
 	for i, w := range words {

@@ -20,7 +20,7 @@ func hears(p *phrases, class, phrase, text string) string {
 	kind, _, _ := strings.Cut(class, " ")
 	switch kind {
 	case "refusal":
-		by, rule, _ := p.refusalLine(strings.ToLower(text))
+		by, rule := p.refusalLine(strings.ToLower(text))
 		return fmt.Sprint(by, " ", rule)
 	case "error", "error-word", "error-ends", "error-alone", "unable", "invalid", "missing":
 		rule, _ := p.statement(text)
@@ -49,7 +49,7 @@ func hears(p *phrases, class, phrase, text string) string {
 		rule, _ := p.statement(text)
 		return rule
 	case "refusal-behind":
-		by, _, _ := p.refusalLine(text)
+		by, _ := p.refusalLine(text)
 		return string(by)
 	case "pasted":
 		own, pasted := p.ownWords(text)

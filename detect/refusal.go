@@ -9,7 +9,7 @@ import (
 const refusalLead = 400
 
 // readRefusal recognises the known wordings in the first lines of a result.
-func (p *phrases) readRefusal(text string) (Refuser, string, bool) {
+func (p *phrases) readRefusal(text string) (by Refuser, rule string) {
 	head := strings.ToLower(cutText(text, refusalLead))
 	n := 0
 	for line := range strings.SplitSeq(head, "\n") {
@@ -20,26 +20,31 @@ func (p *phrases) readRefusal(text string) (Refuser, string, bool) {
 		if n++; n > 4 {
 			break
 		}
-		if by, rule, ok := p.refusalLine(line); ok {
-			return by, rule, true
+		if by, rule := p.refusalLine(line); by != NoRefuser {
+			return by, rule
 		}
 	}
-	return NoRefuser, "", false
+	return NoRefuser, ""
 }
 
 // brokenOff recognises the marks that harnesses put behind the output of a command that a person
 // broke off.
-func (p *phrases) brokenOff(text string) (Refuser, string, bool) {
+func (p *phrases) brokenOff(text string) (by Refuser, rule string) {
 	text = strings.TrimRight(text, " \t\r\n")
 	last := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
 	if len(last) > 120 {
-		return NoRefuser, "", false
+		return NoRefuser, ""
 	}
-	by, rule, ok := p.refusalLine(strings.ToLower(last))
-	return by, rule, ok && strings.HasSuffix(rule, "interrupt")
+	by, rule = p.refusalLine(strings.ToLower(last))
+	if !strings.HasSuffix(rule, "interrupt") {
+		return NoRefuser, ""
+	}
+	return by, rule
 }
 
-func (p *phrases) refusalLine(line string) (Refuser, string, bool) {
+// refusalLine says who refused the call in the words of a line, which is in lower case; NoRefuser:
+// nobody.
+func (p *phrases) refusalLine(line string) (by Refuser, rule string) {
 	for _, lead := range p.lists["refusal-behind"] {
 		line = strings.TrimPrefix(line, lead)
 	}
@@ -47,20 +52,19 @@ func (p *phrases) refusalLine(line string) (Refuser, string, bool) {
 	case strings.HasPrefix(line, `this "`) && strings.Contains(line, "was denied by permission rule"),
 		strings.HasPrefix(line, `tool "`) && strings.Contains(line, "denied by permission rule"),
 		strings.HasPrefix(line, "tool execution") && strings.Contains(line, "denied by policy"):
-		return Policy, "policy", true
+		return Policy, "policy"
 	case strings.HasPrefix(line, `tool "`) && strings.Contains(line, "requires approval in a tty"),
 		strings.HasPrefix(line, `tool "`) && strings.Contains(line, "requires user approval"),
-		strings.HasPrefix(line, "tool ") && hasWord(line, "approval") &&
-			hasWord(line, "non-interactive mode"):
-		return Headless, "headless", true
+		strings.HasPrefix(line, "tool ") && strings.Contains(line, "non-interactive mode"):
+		return Headless, "headless"
 	}
 	for i := range p.refusals {
 		w := &p.refusals[i]
 		if strings.HasPrefix(line, w.text) && (w.rule != "claude-policy" || strings.Contains(line, "denied")) {
-			return w.by, w.rule, true
+			return w.by, w.rule
 		}
 	}
-	return NoRefuser, "", false
+	return NoRefuser, ""
 }
 
 // readPending recognises results that say "not finished yet": a command that was moved to the
