@@ -68,6 +68,7 @@ func TestSameCall(t *testing.T) {
 		{"done in 3 seconds", "done in 41 seconds", true},
 		{"visited 5 seconds ago", "visited 61 seconds ago", true},
 		{"/tmp/tmpab12cd34/x.py line 3", "/tmp/tmpzz99yy88/x.py line 3", true},
+		{"127.0.0.1:45231 refused it", "127.0.0.1:39112 refused it", true},
 		{"line 3: x", "line 4: x", false},
 		{"3 failed", "4 failed", false},
 		{"(node:31579) Warning: x", "(node:72903) Warning: x", true},
