@@ -143,6 +143,19 @@ func TestAProofStays(t *testing.T) {
 	}
 }
 
+// That a lesson does nothing that matters stays, too, when its interval widens.
+func TestNoEffectStays(t *testing.T) {
+	c := bandit.New()
+	put(c, "a", arm{eps: 0.5, n1: 10_000, n0: 10_000, y1: 0.5, y0: 0.5})
+	if r := only(t, c); r.Verdict != report.NoEffect {
+		t.Fatalf("%s [%v %v]", r.Verdict, *r.Lo, *r.Hi)
+	}
+	put(c, "a", arm{eps: 0.05, n1: 19_000, n0: 1_000, y1: 0.5, y0: 0.5})
+	if r := only(t, c); r.Verdict != report.NoEffect || *r.Lo > -trial.Material {
+		t.Errorf("later: %s [%v %v]", r.Verdict, *r.Lo, *r.Hi)
+	}
+}
+
 // An interval that excludes 0 is no proof when many lessons were tested: the correction makes the
 // difference.
 func TestHelpsIsNotProven(t *testing.T) {

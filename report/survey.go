@@ -197,9 +197,6 @@ func shrink(cells []Cell, variances []float64, list []int) {
 	}
 	for _, i := range list {
 		keep := between / (between + variances[i])
-		if len(list) == 1 {
-			keep = 1
-		}
 		cells[i].Shrunken = keep*cells[i].Effect + (1-keep)*mean
 	}
 }

@@ -48,8 +48,11 @@ func TestTable(t *testing.T) {
 	what := fleet()
 	what.WhatIf, what.Window, what.Provisional = 0.5, 14*24*3600e9, true
 	what.Elsewhere = []report.Counted{{"user>verifier@1h0m0s", 1204}}
-	for name, in := range map[string]report.Input{"table.txt": fleet(), "table-what-if.txt": what, "table-empty.txt": {Now: noon}} {
-		got := text(t, report.Build(in))
+	for name, r := range map[string]report.Report{
+		"table.txt": report.Build(fleet()), "table-what-if.txt": report.Build(what),
+		"table-empty.txt": report.Build(report.Input{Now: noon}), "table-alarms.txt": alarming(),
+	} {
+		got := text(t, r)
 		file := filepath.Join("testdata", name)
 		if *update {
 			if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
@@ -64,6 +67,38 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s differs (go test -update writes it anew):\n%s", name, got)
 		}
 	}
+}
+
+// alarming is a report in which everything is wrong that may be, with trials in all of their states.
+func alarming() report.Report {
+	r := report.Build(fleet())
+	r.Global.Verdict, r.Global.RefusedTreated, r.Global.RefusedControl = report.Invalid, 7, 2
+	r.SRM, r.Reporting.OK, r.Reporting.EValue = report.SRM{EValue: 12345}, false, 67890
+	r.Looks = report.Looks{Planned: 4, Taken: 2, Proven: 1}
+	e, lo, hi, p := 0.12, 0.05, 0.19, 0.004
+	look := report.Look{Began: noon, Planned: 400, Told: 400}
+	early, young, taken, thin := look, look, look, look
+	early.Told, early.Effect, early.Lo, early.Hi = 399, &e, &lo, &hi
+	young.Told = 12
+	taken.Taken, taken.Effect, taken.Lo, taken.Hi, taken.P = true, &e, &lo, &hi, &p
+	thin.Taken = true
+	weeks := func(x float64) *float64 { return &x }
+	for i := range r.Lessons {
+		switch row := &r.Lessons[i]; row.Slug {
+		case "quote-the-path":
+			row.Looks, row.Trial, row.Next = []report.Look{thin, taken}, "ended", "it stays in force"
+			row.RefusedWith, row.RefusedWithout = 3, 1
+		case "brand-new":
+			row.Looks, row.Trial, row.State = []report.Look{young}, "running", "shown otherwise"
+		case "rebase-before-push":
+			row.Looks, row.Trial = []report.Look{early}, "reached"
+		case "read-it-twice":
+			row.Weeks = weeks(1.4)
+		case "say-please":
+			row.Weeks, row.NeedsPicks = weeks(521), 9
+		}
+	}
+	return r
 }
 
 // On a terminal of 80 columns nothing is wider, but a name; the plot is left out, and no number.
