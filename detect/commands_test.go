@@ -179,6 +179,12 @@ func TestExitCodesOfHarnesses(t *testing.T) {
 		"tags of its own": {
 			"<exit_code>%d</exit_code>\n<stdout>\nstep 1\n</stdout>\n<stderr></stderr>", true,
 		},
+		"tags of a third": {
+			"<exitcode>%d</exitcode>\n<output>step 1</output>", true,
+		},
+		"tags of a fourth": {
+			"<exit_status>%d</exit_status>\n<stderr>step 1</stderr>", true,
+		},
 		"exit between brackets":    {"step 1\n[exit %d]", true},
 		"a script that is read":    {"#!/bin/sh\nstep 1\nexit %d", false},
 		"a comment":                {"step 1\n# exit %d", false},
@@ -336,6 +342,33 @@ func TestVerificationBehindAPipe(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%q, %q: %q, want %q", c.command, c.text, got, c.want)
+		}
+	}
+}
+
+// What harnesses put around a result is taken off before it is read, and what only looks so stays.
+func TestWrappersOfResults(t *testing.T) {
+	reminder := "<system-reminder>read it</system-reminder>"
+	for text, want := range map[string]detect.Outcome{
+		`# var_3 = "Error: no such row"`:                                detect.Error,
+		`# var_3 = 'Error: no such row'`:                                detect.Error,
+		`# var_3 = Error: no such row`:                                  detect.Error,
+		`# var 3 = "Error: no such row"`:                                detect.OK,
+		`var_3 = "Error: no such row"`:                                  detect.OK,
+		`# Error: no such row`:                                          detect.OK,
+		`"Error: no such row"`:                                          detect.Error,
+		`"Error: \"row\""`:                                              detect.OK, // words that are quoted
+		`{"error":"no such row"}` + "\n" + reminder:                     detect.Error,
+		`{"error":"no such row"} ` + reminder + strings.Repeat(".", 70): detect.OK,
+		`{"error":"no such row"}` + "\n\n[2 rows are hidden]":           detect.Error,
+		`{"error":"no such row"}` + "\n\n(2 rows are hidden)":           detect.OK,
+		"<returncode>0</returncode>\n<output>Error: no row</output>":    detect.Error,
+		"<exit_code>0</exit_code>\n<stdout>Error: no row</stdout>":      detect.Error,
+		"<exit_code>0</exit_code>\n<stderr>Error: no row</stderr>":      detect.Error,
+		"<exit_code>0</exit_code>\n<stdout>all rows</stdout>":           detect.OK,
+	} {
+		if got := detect.Classify("rows", "{}", text, 0); got.Outcome != want {
+			t.Errorf("%s: %s by %q, want %s", text, got.Outcome, got.Rule, want)
 		}
 	}
 }

@@ -26,9 +26,7 @@ const frameLines = 12
 // command's own output is not an exit code.
 func (p *phrases) unframe(text string) shellResult {
 	r := shellResult{known: p, body: text}
-	if r.tags(text) {
-		// mini-SWE-agent and others
-	} else {
+	if !r.tags(text) { // of mini-SWE-agent and others
 		if r.head(); strings.HasPrefix(text, scriptFrame) {
 			r.script()
 		}
