@@ -20,7 +20,8 @@ func CanonicalArgs(args string) string { return wording().canonicalArgs(args) }
 func Verification(tool, args, text string) (kind string, passed, ok bool) {
 	p := wording()
 	call := p.lookAt(tool, args)
-	return verification(&call, p.classify(&call, text, 0), text)
+	kind, passed = verification(&call, p.classify(&call, text, 0), text)
+	return kind, passed, kind != ""
 }
 
 // Holds says whether all of the words stand in raw.

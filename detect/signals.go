@@ -66,8 +66,8 @@ func (r *Results) signal(
 	if v.Outcome == Refusal {
 		return Signal{Feeling: Rejection, Tier: tierImplicit, Rule: v.Rule}, v.By == Person
 	}
-	kind, passed, ok := verification(j.look(), v, res.Text)
-	if !ok {
+	kind, passed := verification(j.look(), v, res.Text)
+	if kind == "" {
 		return Signal{}, false
 	}
 	s := Signal{Feeling: Rejection, Tier: tierVerifier, Rule: "verify:" + kind}

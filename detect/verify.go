@@ -5,33 +5,25 @@ import (
 	"strings"
 )
 
-// verification reads the outcome of a test, lint or build run: kind is "test", "lint" or "build".
-// ok is false when the call is no such run, when the run did not come about (no such command,
-// refused, still running), or when a pipe hides how it ended.
-func verification(call *toolCall, v Judgement, text string) (kind string, passed, ok bool) {
+// verification reads the outcome of a test, lint or build run: kind is "test", "lint" or "build". It
+// is "" when the call is no such run, when the run did not come about (no such command, refused,
+// still running), or when a pipe hides how it ended.
+func verification(call *toolCall, v Judgement, text string) (kind string, passed bool) {
 	kind = call.verifies()
-	if kind == "" || v.Outcome == Pending || v.Outcome == Refusal || notRun(v.Code) {
-		return "", false, false
+	// With these exit codes a shell says that a command could not be run, or was killed.
+	notRun := slices.Contains([]int{126, 127, 130, 137, 143}, v.Code)
+	if kind == "" || v.Outcome == Pending || v.Outcome == Refusal || notRun {
+		return "", false
 	}
-	if v.Outcome == Error {
-		r := call.known.unframe(text)
-		if v.Rule == "text:shell" || call.known.allComplain(r.body) ||
-			strings.HasPrefix(strings.ToLower(r.body), "command timed out") {
-			return "", false, false
-		}
-		return kind, false, true
+	body := call.known.unframe(text).body
+	switch {
+	case v.Outcome == Error && (v.Rule == "text:shell" || call.known.allComplain(body) ||
+		strings.HasPrefix(strings.ToLower(body), "command timed out")):
+		return "", false
+	case v.Outcome == OK && call.shell.masked && !v.Sure && !call.known.soundsDone(body):
+		return "", false
 	}
-	if call.shell.masked && !v.Sure {
-		if r := call.known.unframe(text); r.empty || !call.known.soundsDone(r.body) {
-			return "", false, false
-		}
-	}
-	return kind, true, true
-}
-
-// notRun: with these exit codes a shell says that a command could not be run, or was killed.
-func notRun(code int) bool {
-	return code == 126 || code == 127 || code == 130 || code == 137 || code == 143
+	return kind, v.Outcome == OK
 }
 
 // verifies is what a call verifies, "" when nothing. The last part that verifies names it: in
