@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -78,37 +79,16 @@ func (p *phrases) hasWork(keys iter.Seq[string]) bool {
 // longest keeps the three longest runs of plain letters and digits: they stand in every JSON
 // spelling of the text as they are, whatever a serialiser escapes.
 func longest(have []string, s string) []string {
-	start := -1
-	for i := 0; i <= len(s); i++ {
-		if i < len(s) && (isLetter(s[i]) || isDigit(s[i]) || s[i] == '_' || s[i] == '.' || s[i] == '-') {
-			if start < 0 {
-				start = i
-			}
+	plain := func(r rune) bool {
+		return r < utf8.RuneSelf && (isWordByte(byte(r)) || r == '_' || r == '.' || r == '-')
+	}
+	for word := range strings.FieldsFuncSeq(s, func(r rune) bool { return !plain(r) }) {
+		if len(word) < 3 || len(have) == 3 && len(word) <= len(have[2]) || slices.Contains(have, word) {
 			continue
 		}
-		if start >= 0 && i-start >= 3 {
-			have = keepLongest(have, s[start:i])
-		}
-		start = -1
-	}
-	return have
-}
-
-func keepLongest(have []string, w string) []string {
-	if slices.Contains(have, w) {
-		return have
-	}
-	if len(have) < 3 {
-		return append(have, w)
-	}
-	least := 0
-	for i := range have {
-		if len(have[i]) < len(have[least]) {
-			least = i
-		}
-	}
-	if len(w) > len(have[least]) {
-		have[least] = w
+		have = append(have, word)
+		slices.SortStableFunc(have, func(a, b string) int { return len(b) - len(a) })
+		have = have[:min(3, len(have))]
 	}
 	return have
 }
@@ -138,9 +118,7 @@ func (v lenientValue) literals(have []string) []string {
 	case stringValue:
 		return longest(have, v.text())
 	case numberValue: // a number is kept as it is spelled
-		if len(v.raw) > 1 {
-			return keepLongest(have, v.raw)
-		}
+		return longest(have, v.raw)
 	case noValue, boolValue, objectValue, arrayValue:
 	}
 	for i := range v.vals {

@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -57,8 +58,6 @@ func (p *phrases) verifier(prog string, args []string) string {
 		return kind
 	}
 	switch {
-	case p.is("program wraps", prog):
-		return p.wrappedVerifier(args)
 	case p.is("program scripts", prog):
 		return p.scriptVerifier(args)
 	case p.is("program goals", prog):
@@ -88,18 +87,8 @@ func (p *phrases) moduleVerifier(args []string) string {
 	return ""
 }
 
-// wrappedVerifier looks behind npx, poetry run, uv run.
-func (p *phrases) wrappedVerifier(args []string) string {
-	for i, a := range args {
-		if strings.HasPrefix(a, "-") || a == "run" || a == "exec" {
-			continue
-		}
-		return p.verifier(a, args[i+1:])
-	}
-	return ""
-}
-
-// scriptVerifier reads a package manager's script.
+// scriptVerifier looks behind npm run, npx, poetry run, uv run: at a script by its name, or at the
+// program that is run.
 func (p *phrases) scriptVerifier(args []string) string {
 	for i, a := range args {
 		if strings.HasPrefix(a, "-") || hasAny([]string{a}, "run", "run-script", "exec", "workspace") {
@@ -108,10 +97,7 @@ func (p *phrases) scriptVerifier(args []string) string {
 		if i > 0 && args[i-1] == "workspace" { // its name
 			continue
 		}
-		if k := p.goalKind(a); k != "" {
-			return k
-		}
-		return p.verifier(a, args[i+1:])
+		return cmp.Or(p.verifier(a, args[i+1:]), p.goalKind(a))
 	}
 	return ""
 }
