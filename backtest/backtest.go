@@ -12,6 +12,7 @@ package backtest
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 
 	"precept/lesson"
@@ -91,20 +92,34 @@ func (t *tally) mean() *float64 {
 	if t.told == 0 {
 		return nil
 	}
-	m := t.rewards / float64(t.told)
-	return &m
+	return new(t.rewards / float64(t.told))
 }
 
-// count is what a run has counted for one lesson.
-type count struct {
-	lesson   *lesson.Lesson // with all its targets, in its own state
-	fired    tally
+// found are sessions of one kind, with what was found in them.
+type found struct {
+	tally
 	words    map[string]int
 	examples []string
+}
 
-	near         int
-	nearWhy      map[string]int
-	nearExamples []string
+// add takes a session in; of what is found new words are counted while there are fewer than most.
+func (f *found) add(s *Session, words map[string]bool, most int) {
+	f.tally.add(s)
+	for w := range words {
+		if _, known := f.words[w]; known || len(f.words) < most {
+			f.words[w]++
+		}
+	}
+	if len(f.examples) < maxExamples {
+		f.examples = append(f.examples, s.Name)
+	}
+}
+
+// count is what a run has counted for one lesson: where it would have matched, by which words, and
+// where it missed, and why.
+type count struct {
+	lesson      *lesson.Lesson // with all its targets, in its own state
+	fired, near found
 }
 
 // New makes a run over lessons, in whatever state they are. A nil tagger gives no tags.
@@ -114,7 +129,7 @@ func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Run {
 	for _, l := range lessons {
 		bare = append(bare, stripped(l))
 		r.scattered = append(r.scattered, scatteredOf(l)...)
-		r.counts[l.Slug] = &count{lesson: l, words: map[string]int{}, nearWhy: map[string]int{}}
+		r.counts[l.Slug] = &count{l, found{words: map[string]int{}}, found{words: map[string]int{}}}
 	}
 	r.book = lesson.NewBook(bare)
 	return r
@@ -150,21 +165,14 @@ func (r *Run) Add(s *Session) {
 			}
 		}
 	}
-	r.missed(queries, fired, s.Name)
+	r.missed(queries, fired, s)
 	for _, tenant := range []string{"", s.Tenant} {
 		all := r.seen[tenant]
 		all.add(s)
 		r.seen[tenant] = all
 	}
 	for slug, words := range fired {
-		c := r.counts[slug]
-		c.fired.add(s)
-		for w := range words {
-			c.words[w]++
-		}
-		if len(c.examples) < maxExamples {
-			c.examples = append(c.examples, s.Name)
-		}
+		r.counts[slug].fired.add(s, words, math.MaxInt)
 	}
 }
 
@@ -177,12 +185,14 @@ func (r *Run) Of(slug string) Result {
 	all := r.seen[c.lesson.Scope.Tenant]
 	rest := tally{told: all.told - c.fired.told, rewards: all.rewards - c.fired.rewards}
 	out := Result{
-		Slug: slug, Sessions: all.sessions, Fired: c.fired.sessions, Words: byNumber(c.words), Silent: []string{}, Examples: slices.Clone(c.examples),
-		Worth: Worth{c.fired.mean(), c.fired.told, rest.mean(), rest.told}, Near: Near{c.near, byNumber(c.nearWhy), append([]string{}, c.nearExamples...)},
+		Slug: slug, Sessions: all.sessions, Silent: []string{},
+		Fired: c.fired.sessions, Words: byNumber(c.fired.words), Examples: slices.Clone(c.fired.examples),
+		Worth: Worth{c.fired.mean(), c.fired.told, rest.mean(), rest.told},
+		Near:  Near{c.near.sessions, byNumber(c.near.words), append([]string{}, c.near.examples...)},
 	}
 	t := &c.lesson.Trigger
 	for _, w := range slices.Concat(t.Keywords, t.ErrorPatterns, t.Tags) {
-		if c.words[w] == 0 {
+		if c.fired.words[w] == 0 {
 			out.Silent = append(out.Silent, w)
 		}
 	}

@@ -3,9 +3,12 @@ package backtest_test
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"precept/backtest"
 	"precept/lesson"
@@ -190,4 +193,43 @@ func TestResults(t *testing.T) {
 			t.Errorf("%s: rewards %+v", list[i].Slug, w)
 		}
 	}
+}
+
+// The result depends on the lessons and the sessions alone: in any order they give the same counts,
+// and what one lesson matches does not depend on the others that are tried.
+func TestTheOrderOfSessionsDoesNotMatter(t *testing.T) {
+	phrases := []string{"load more", "more to load", "load more, as a dry run", "nothing of it", "list the rows"}
+	rapid.Check(t, func(t *rapid.T) {
+		words := rapid.SliceOfN(rapid.SampledFrom(phrases), 0, 9).Draw(t, "words") // fewer than are named as examples
+		var sessions []*backtest.Session
+		for i, w := range words {
+			sessions = append(sessions, &backtest.Session{
+				Tenant: rapid.SampledFrom([]string{"default", "acme"}).Draw(t, "tenant"), Name: fmt.Sprint(i),
+				Exchanges: []sample.Exchange{said("chat", w)},
+				Told:      rapid.Bool().Draw(t, "told"), Reward: float64(rapid.IntRange(0, 4).Draw(t, "reward")) / 4,
+			})
+		}
+		paged, listed := keyworded("a-b", "load more"), keyworded("c-d", "rows", "list")
+		paged.Trigger.NotKeywords = []string{"dry run"}
+		listed.Scope = lesson.Scope{Tenant: "acme"}
+		results := func(order []*backtest.Session, lessons ...*lesson.Lesson) []backtest.Result {
+			run := backtest.New(lessons, nil)
+			for _, s := range order {
+				run.Add(s)
+			}
+			out := run.Results()
+			for i := range out {
+				slices.Sort(out[i].Examples)
+				slices.Sort(out[i].Near.Examples)
+			}
+			return out
+		}
+		want := results(sessions, paged, listed)
+		if got := results(rapid.Permutation(sessions).Draw(t, "order"), listed, paged); !reflect.DeepEqual(got, want) {
+			t.Fatalf("in another order: %+v, want %+v", got, want)
+		}
+		if alone := results(sessions, listed); !reflect.DeepEqual(alone, want[1:]) {
+			t.Fatalf("alone: %+v, want %+v", alone, want[1:])
+		}
+	})
 }

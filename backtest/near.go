@@ -30,7 +30,7 @@ func scatteredOf(l *lesson.Lesson) (out []scattered) {
 
 // missed counts a session for the lessons that match none of its queries although a trigger stands
 // there that something keeps from firing, or all words of a keyword do, and not as this phrase.
-func (r *Run) missed(queries []lesson.Query, fired map[string]map[string]bool, name string) {
+func (r *Run) missed(queries []lesson.Query, fired map[string]map[string]bool, s *Session) {
 	near := map[string]map[string]bool{}
 	note := func(slug, why string) {
 		if near[slug] == nil {
@@ -53,18 +53,8 @@ func (r *Run) missed(queries []lesson.Query, fired map[string]map[string]bool, n
 		}
 	}
 	for slug, whys := range near {
-		if fired[slug] != nil {
-			continue
-		}
-		c := r.counts[slug]
-		c.near++
-		for why := range whys {
-			if _, known := c.nearWhy[why]; known || len(c.nearWhy) < nearMost {
-				c.nearWhy[why]++
-			}
-		}
-		if len(c.nearExamples) < maxExamples {
-			c.nearExamples = append(c.nearExamples, name)
+		if fired[slug] == nil {
+			r.counts[slug].near.add(s, whys, nearMost)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package backtest
 
 import (
-	"bytes"
 	"encoding/json"
 
 	"precept/detect"
@@ -40,7 +39,8 @@ func Queries(exchanges []sample.Exchange) []lesson.Query {
 // read.
 func query(x *sample.Exchange, calls map[string]wire.Call) (lesson.Query, bool) {
 	q := lesson.Query{Agent: x.Agent, Model: x.Model}
-	req, err := wire.Parse(dialect(x.Dialect), body(x))
+	d := wire.DialectNamed(x.Dialect)
+	req, err := wire.Parse(d, body(d, x))
 	if err != nil {
 		return q, false
 	}
@@ -66,33 +66,21 @@ func ends(s string) string {
 	return s[:maxWords/2] + "\n" + s[len(s)-maxWords/2:]
 }
 
-func dialect(name string) wire.Dialect {
-	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
-		if d.String() == name {
-			return d
-		}
-	}
-	return wire.None
-}
-
 // body makes a request out of the messages that were new in an exchange.
-func body(x *sample.Exchange) []byte {
+func body(d wire.Dialect, x *sample.Exchange) []byte {
 	key := "messages"
-	if dialect(x.Dialect) == wire.Responses {
+	if d == wire.Responses {
 		key = "input"
 	}
-	var b bytes.Buffer
-	b.WriteString(`{"` + key + `":[`)
-	n := 0
+	items := []json.RawMessage{}
 	for _, item := range x.New {
-		if !json.Valid(item) {
-			continue // cut by the capture's limit
+		if json.Valid(item) { // else it was cut by the capture's limit
+			items = append(items, item)
 		}
-		if n++; n > 1 {
-			b.WriteByte(',')
-		}
-		b.Write(item)
 	}
-	b.WriteString("]}")
-	return b.Bytes()
+	out, err := json.Marshal(map[string][]json.RawMessage{key: items})
+	if err != nil { // what is valid always encodes
+		return nil
+	}
+	return out
 }

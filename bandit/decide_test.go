@@ -207,6 +207,19 @@ func TestProbeTakesOneSlotAndOneLesson(t *testing.T) {
 	}
 }
 
+// A benched lesson is tried out of the probe budget alone: no lucky draw lets it in, also where
+// nothing else has matched.
+func TestALuckyDrawIsNoWayOffTheBench(t *testing.T) {
+	b := believe{"a": {Mean: -0.011, Var: 0.04 * 0.04, Probe: true}}
+	tried := 0
+	for i := range 5_000 {
+		tried += len(bandit.Decide(bandit.Config{K: 3}, b, &trial.Assignment{}, name(i), lessons("a"), 1))
+	}
+	if tried < 60 || tried > 150 {
+		t.Errorf("tried in %d of 5,000 sessions, want 2 in 100", tried)
+	}
+}
+
 func TestWithheldSlotsStayEmptyAndTwoKIsTheMost(t *testing.T) {
 	b := believe{}
 	var cs []bandit.Action
