@@ -166,7 +166,7 @@ func (r *Run) Add(s *Session) {
 		}
 	}
 	r.missed(queries, fired, s)
-	for _, tenant := range []string{"", s.Tenant} {
+	for _, tenant := range slices.Compact([]string{"", s.Tenant}) {
 		all := r.seen[tenant]
 		all.add(s)
 		r.seen[tenant] = all

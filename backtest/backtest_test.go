@@ -135,3 +135,25 @@ func TestRunHoldsCounts(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// What cannot be read of a session is passed over, and the rest of it is searched all the same.
+func TestWhatCannotBeReadIsPassedOver(t *testing.T) {
+	cut := said("chat", "load more")
+	cut.New = append([]json.RawMessage{json.RawMessage(`{"role":"user","content":"it was cut he`)}, cut.New...)
+	for name, c := range map[string]struct {
+		exchange sample.Exchange
+		want     int
+	}{
+		"a dialect of another version": {said("telegraph", "load more"), 0},
+		"no messages":                  {sample.Exchange{Dialect: "chat", Agent: "coder"}, 0},
+		"an item that was cut":         {cut, 1},
+		"input of another dialect":     {said("responses", "load more"), 1},
+	} {
+		l := keyworded("a-b", "load more")
+		run := backtest.New([]*lesson.Lesson{l}, nil)
+		run.Add(&backtest.Session{Name: "s", Exchanges: []sample.Exchange{c.exchange}})
+		if got := run.Of("a-b"); got.Fired != c.want || got.Sessions != 1 {
+			t.Errorf("%s: matched in %d of %d sessions, want %d", name, got.Fired, got.Sessions, c.want)
+		}
+	}
+}

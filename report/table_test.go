@@ -69,7 +69,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// alarming is a report in which everything is wrong that may be, with trials in all of their states.
+// alarming is a report in which everything is wrong that may be, with trials in all of their
+// states.
 func alarming() report.Report {
 	r := report.Build(fleet())
 	r.Global.Verdict, r.Global.RefusedTreated, r.Global.RefusedControl = report.Invalid, 7, 2
