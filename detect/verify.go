@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// verification reads the outcome of a test, lint or build run: kind is "test", "lint" or "build". It
-// is "" when the call is no such run, when the run did not come about (no such command, refused,
+// verification reads the outcome of a test, lint or build run: kind is "test", "lint" or "build".
+// It is "" when the call is no such run, when the run did not come about (no such command, refused,
 // still running), or when a pipe hides how it ended.
 func verification(call *toolCall, v Judgement, text string) (kind string, passed bool) {
 	kind = call.verifies()
