@@ -25,7 +25,7 @@ type prefix struct {
 type table struct {
 	self, prev, next [256]uint64
 	checks           [64]func(m *matcher, i int) hit
-	prefixes         [256][]prefix // by the byte before their last
+	prefixes         [256][]prefix // by tail
 	personal         uint64        // anchors of personal data alone
 	vendors          uint64
 }
@@ -76,11 +76,15 @@ func compile(kinds [kindCount]rule) *table {
 			}
 			add(anchor{name: "a prefix up to " + string(sign), bytes: string(sign), prev: in(string(before)), next: next, check: (*matcher).prefixed, vendors: true}, false)
 			p.kind = kind(k)
-			t.prefixes[before] = append(t.prefixes[before], p)
+			at := tail([]byte(p.text), len(p.text)-1)
+			t.prefixes[at] = append(t.prefixes[at], p)
 		}
 	}
 	return t
 }
+
+// tail is where the prefixes stand in a table that end at i as s does: most texts have none there.
+func tail(s []byte, i int) byte { return s[i] ^ s[i-1]<<2 ^ s[i-2]<<4 ^ s[i-2]>>4 }
 
 func anything(byte) bool { return true }
 

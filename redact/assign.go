@@ -51,7 +51,7 @@ func classOfWord(w []byte) keyClass {
 	for len(w) > 2 && isDigit(w[len(w)-1]) { // PASSWORD2
 		w = w[:len(w)-1]
 	}
-	if len(w) < 3 || !mayEndName(w[len(w)-1]) {
+	if len(w) < 2 || !mayEndName(w[len(w)-1]) {
 		return noClass
 	}
 	var buf [longest]byte
@@ -85,7 +85,7 @@ var telling = func() (t endings) {
 		names string // the first that fits counts; = stands before a whole name
 	}{
 		{noClass, "=pass bypass compass"},
-		{passwordClass, "password passwd pwd pass passphrase passcode passwort senha contrasena wachtwoord motdepasse psk requirepass masterauth =pw"},
+		{passwordClass, "password passwd pwd pass passphrase passcode passwort senha contrasena wachtwoord motdepasse =passe psk requirepass masterauth =pw"},
 		{awsClass, "secretaccesskey awssecretkey awssessiontoken"},
 		{azureClass, "accountkey sharedaccesskey subscriptionkey azureapikey azureopenaikey azurekey =sig"},
 		{basicClass, "=auth basicauth"},
@@ -145,7 +145,7 @@ func (m *matcher) assignment(i int) hit {
 	if end == m.last {
 		return hit{}
 	}
-	if s[end-1] >= 0x80 && foreignPassword(s[m.last:end]) {
+	if (s[end-1] >= 0x80 || end-1 > m.last && s[end-2] >= 0x80) && foreignPassword(s[m.last:end]) {
 		return m.assigned(i, p, passwordClass, shape{keyed: end < i && isQuote(s[end])})
 	}
 	if !mayEndName(s[end-1]) {
@@ -164,6 +164,9 @@ func (m *matcher) assignment(i int) hit {
 	class := classOfWord(name)
 	if keyed {
 		class = classOfKey(name)
+	}
+	if string(name) == "key" && start > 0 && (s[start-1] == '?' || s[start-1] == '&') { // of a URL
+		class = secretClass
 	}
 	if !class.isSecret() || s[i] == '>' && (start == 0 || s[start-1] != '<') || s[i] == '(' && !gives(name) {
 		return hit{}
@@ -234,9 +237,9 @@ func gives(name []byte) bool {
 	return startsFold(call, 0, "set") || startsFold(call, 0, "with") || len(call) < len(name) && startsFold(call, 0, "pass")
 }
 
-// foreignPassword says whether a text ends in the word for a password in an alphabet of its own.
+// foreignPassword says whether a text ends in the word for a password in letters beyond ASCII.
 func foreignPassword(s []byte) bool {
-	for _, word := range [...]string{"пароль", "Пароль", "密码", "密碼", "口令", "パスワード", "비밀번호"} {
+	for _, word := range [...]string{"пароль", "Пароль", "密码", "密碼", "口令", "パスワード", "비밀번호", "contraseña", "Contraseña"} {
 		if bytes.HasSuffix(s, []byte(word)) {
 			return true
 		}

@@ -101,11 +101,33 @@ func (m *matcher) pem(start int) hit {
 		}
 		return hit{start, end, privateKey}
 	}
-	end := body
-	for end < len(m.s) && (classOf[m.s[end]]&base64Byte != 0 || m.s[end] <= ' ') {
-		end++
-	}
+	end := base64Lines(m.s, body)
 	if end-body < shortest {
+		return hit{}
+	}
+	return hit{start, end, privateKey}
+}
+
+// base64Lines is where the lines of base64 end that begin at p.
+func base64Lines(s []byte, p int) int {
+	for p < len(s) && (classOf[s[p]]&base64Byte != 0 || s[p] <= ' ') {
+		p++
+	}
+	return p
+}
+
+// putty matches the private lines in a key file of PuTTY.
+func (m *matcher) putty(i int) hit {
+	const header, shortest = "Private-Lines: ", 32
+	if !startsWith(m.s, i-len("Private-"), header) {
+		return hit{}
+	}
+	start := skipSpace(m.s, span(m.s, i-len("Private-")+len(header), digitByte))
+	end := base64Lines(m.s, start)
+	if rest := m.s[start:end]; end < len(m.s) { // where the name of the next line begins
+		end = start + max(0, bytes.LastIndexByte(rest, '\n'))
+	}
+	if end-start < shortest {
 		return hit{}
 	}
 	return hit{start, end, privateKey}

@@ -9,8 +9,9 @@ const (
 	base64Byte // [A-Za-z0-9+/=]
 	localByte  // local part of an e-mail address
 	upperByte
-	nameByte // of names such as app.DB_PASSWORD: tokenByte and the dot
-	wordByte // neither a blank nor a quote
+	nameByte  // of names such as app.DB_PASSWORD: tokenByte and the dot
+	wordByte  // neither a blank nor a quote
+	cryptByte // of what crypt(3) makes of a password
 )
 
 //nolint:gochecknoglobals // written once here, read only
@@ -27,6 +28,7 @@ var classOf = func() (t [256]uint16) {
 	set(digits+"abcdefABCDEF", hexByte)
 	set(alnum+"_-.", nameByte)
 	set("_-", tokenByte)
+	set(alnum+"./$=,+", cryptByte)
 	set("+/=", base64Byte)
 	set("._%+-'", localByte)
 	set(uppers, upperByte)

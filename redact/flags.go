@@ -30,16 +30,11 @@ var shortFlags = []shortFlag{
 }
 
 // passwordFlag matches the password behind a flag of one letter, if its program stands before it in
-// the same command, behind a flag whose name tells of it, and what is piped into sudo -S.
+// the same command, or behind a flag whose name tells of it.
 func (m *matcher) passwordFlag(i int) hit {
-	const farthest = 96
 	letter, p := m.s[i+1], i+2
 	attached := at(m.s, p) > ' '
-	before := m.s[max(m.last, i-farthest):i]
-	if letter == 'S' && bytes.HasSuffix(before, []byte("| sudo ")) {
-		return m.piped(i - len("| sudo "))
-	}
-	before = before[bytes.LastIndexAny(before, "\n;|&")+1:]
+	before := m.command(i)
 	for _, f := range shortFlags {
 		if f.letter != letter || attached && !f.attached || !attached && !f.apart || !bytes.Contains(before, []byte(f.program)) {
 			continue
@@ -53,13 +48,30 @@ func (m *matcher) passwordFlag(i int) hit {
 	return hit{}
 }
 
-// piped matches what echo writes into the pipe at p.
-func (m *matcher) piped(p int) hit {
-	const farthest = 64
-	from := max(m.last, p-farthest)
-	echo := bytes.LastIndex(m.s[from:p], []byte("echo "))
+// command is the text before i that belongs to the same command.
+func (m *matcher) command(i int) []byte {
+	const farthest = 96
+	before := m.s[max(m.last, i-farthest):i]
+	return before[bytes.LastIndexAny(before, "\n;|&")+1:]
+}
+
+// piped matches what echo writes into the pipe at i, if the program behind it reads a password
+// there; chpasswd reads the user's name before it.
+func (m *matcher) piped(i int) hit {
+	users := startsWith(m.s, i, "| chpasswd")
+	if !users && !startsWith(m.s, i, "| sudo -S") && !startsWith(m.s, i, "| docker login") && !startsWith(m.s, i, "| podman login") {
+		return hit{}
+	}
+	line := m.command(i)
+	echo := bytes.LastIndex(line, []byte("echo "))
 	if echo < 0 {
 		return hit{}
 	}
-	return m.value(from+echo+len("echo "), passwordClass, shape{literal: true})
+	p := i - len(line) + echo + len("echo ")
+	if users {
+		colon := bytes.IndexByte(m.s[p:i], ':')
+		end := p + colon + 1 + len(bytes.TrimRight(m.s[p+colon+1:i], " \"'"))
+		return m.judge(p+colon+1, end, passwordClass, shape{literal: true})
+	}
+	return m.value(p, passwordClass, shape{literal: true})
 }

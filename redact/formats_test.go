@@ -157,6 +157,26 @@ func formats() []string {
 		"password=«abc#defgh1»",
 		`password="«ab;cdefg1»"`,
 		"password=«pässwörd1»",
+		"machine h login bob password «correcthorse»",
+		"machine h\n  login bob\n  password «correcthorse»\n",
+		"curl -u admin:«correcthorse» https://h/",
+		"curl -s --user admin:«correcthorse» https://h/",
+		"AUTH «hunter22»\n",
+		"127.0.0.1:6379> AUTH bob «hunter22»",
+		"root:«$6$saltsalt$§»:19000:0:99999:7:::",
+		"bob:«$apr1$saltsalt$a1B2c3D4e5F6g7H8i9J0»",
+		"bob:«$2y$10$a1B2c3D4e5F6g7H8i9J0k1L2m»",
+		"PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nPrivate-Lines: 1\n«*»\nPrivate-MAC: 1",
+		"ALTER USER app WITH PASSWORD '«correcthorse»'",
+		"<key>Password</key>\n\t<string>«hunter22»</string>",
+		`<input type="password" name="pw" value="«hunter22»">`,
+		"mot de passe : «hunter22»",
+		"Contraseña: «hunter22»",
+		"la contraseña = «hunter22»",
+		"https://maps.example/api?key=«§»",
+		"https://maps.example/api?a=1&key=«§»&b=2",
+		"PW=«hunter22»; mysql -p$PW",
+		`{"db_password":{"sensitive":true,"type":"string","value":"«hunter22»"}}`,
 	}
 }
 
@@ -164,9 +184,9 @@ func formats() []string {
 // other texts hold at such a place.
 func beyond() []string {
 	return []string{
-		`connect(password="correcthorse")`, "password: correcthorse", "machine h login bob password correcthorse", "curl -u admin:correcthorse https://h/",
-		"user,password\nbob,hunter22\n", "| user | password |\n|---|---|\n| bob | hunter22 |", "api_key=abc123def456", "https://maps.example/api?key=aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5",
-		"https://app.example/cb?code=aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5", "token=abcdefghijklmnopqrstuvwxyz", "PIN: 4821", "AUTH hunter22", "htpasswd -b file bob hunter22", "bob at example dot com",
+		`connect(password="correcthorse")`, "password: correcthorse",
+		"user,password\nbob,hunter22\n", "| user | password |\n|---|---|\n| bob | hunter22 |", "api_key=abc123def456",
+		"https://app.example/cb?code=aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5", "token=abcdefghijklmnopqrstuvwxyz", "PIN: 4821", "htpasswd -b file bob hunter22", "bob at example dot com",
 	}
 }
 

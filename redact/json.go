@@ -11,6 +11,7 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 	var key []byte     // the key whose value comes next
 	var pair keyClass  // of the name that the member right before gives
 	var first keyClass // of the first text in a list
+	var held keyClass  // of the name whose object is open
 	for i := 0; i < len(raw); {
 		q := bytes.IndexByte(raw[i:], '"')
 		if q < 0 {
@@ -23,13 +24,16 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 		if len(bytes.Trim(gap, ",")) > 0 {
 			pair = noClass
 		}
+		if bytes.IndexByte(gap, '}') >= 0 {
+			held = noClass
+		}
 		end := stringEnd(raw, start)
 		i = end + 1
 		if colon := skipSpace(raw, i); at(raw, colon) == ':' {
 			key = raw[start:end]
 			i = colon + 1
 			if next := skipSpace(raw, i); at(raw, next) == '{' || at(raw, next) == '[' {
-				key = nil // the key speaks of a container, not of the strings in it
+				held, key = classOfKey(key), nil // the key speaks of a container, not of the strings in it
 			}
 			r.stringIn(&w, start, end, noClass)
 			continue
@@ -38,8 +42,8 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 		if key != nil {
 			class = classOfKey(key)
 		}
-		if bytes.EqualFold(key, []byte("value")) && !prose(pair, raw[start:end]) {
-			class = pair
+		if tells := max(pair, held); bytes.EqualFold(key, []byte("value")) && !prose(tells, raw[start:end]) {
+			class = tells
 		}
 		// ["X-Api-Key", "..."]: two texts, the first of which tells of the second.
 		if first.isSecret() && string(gap) == "," && at(raw, skipSpace(raw, i)) == ']' && (first != passwordClass || isPassword(raw[start:end], shape{quoted: true})) {

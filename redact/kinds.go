@@ -1,6 +1,9 @@
 package redact
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Placeholder opens every placeholder; text that holds it is never matched across.
 const Placeholder = "[REDACTED:"
@@ -230,12 +233,18 @@ func others(t *[kindCount]rule) {
 	t[jwt] = rule{name: "jwt", what: "`eyJ` and three or five dotted parts", examples: []example{
 		{"eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJ" + "zdWIiOiIxMjM0NTY3ODkwIn0." + alnum36, "[REDACTED:jwt:1]"},
 	}, anchors: []anchor{{name: "eyJ", bytes: "J", prev: in("y"), next: isKeyByte, check: (*matcher).jwt, vendors: true}}}
-	t[privateKey] = rule{name: "private_key", what: "a PEM block with a body; the base64 of one", examples: []example{
+	t[privateKey] = rule{name: "private_key", what: "a PEM block with a body, the base64 of one, the private lines of PuTTY", examples: []example{
 		{"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nabc=\n-----END PRIVATE KEY-----\n", "[REDACTED:private_key:1]\n"},
 		{"client-key-data: LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1JSUV2UUlCQURBTg==", "client-key-data: [REDACTED:private_key:1]"},
 		{"certificate: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUV2UUlCQURBTg==", ""},
+		{"Private-Lines: 1\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcw\nPrivate-MAC: 0a1b", "Private-Lines: 1\n[REDACTED:private_key:1]\nPrivate-MAC: 0a1b"},
+		{"Private-Lines: 1\nPrivate-MAC: 0a1b", ""},
 		{`strings.Contains(s, "-----BEGIN PRIVATE KEY-----")`, ""},
-	}, anchors: []anchor{flag, {name: "LS0t", bytes: "L", prev: edge, next: in("S"), check: (*matcher).wrappedPEM}}}
+	}, anchors: []anchor{
+		flag,
+		{name: "LS0t", bytes: "L", prev: edge, next: in("S"), check: (*matcher).wrappedPEM},
+		{name: "Private-Lines", bytes: "L", prev: in("-"), next: in("i"), check: (*matcher).putty},
+	}}
 	t[authorization] = rule{name: "authorization", what: "what stands behind Bearer, or behind Basic or `auth` if it decodes to `user:password`; other random words of an Authorization or Cookie header", examples: []example{
 		{"Authorization: Bearer abcdef0123456789", "Authorization: Bearer [REDACTED:authorization:1]"},
 		{"authorization: basic dXNlcjpwYXNzd29yZA==", "authorization: basic [REDACTED:authorization:1]"},
@@ -250,14 +259,15 @@ func others(t *[kindCount]rule) {
 		{"curl -u admin:hunter22 https://host", "curl -u [REDACTED:url_credentials:1] https://host"},
 		{"app:hunter22@tcp(db:3306)/x", "[REDACTED:url_credentials:1]@tcp(db:3306)/x"},
 		{"postgres://app:${PW}@db/x", ""},
-		{"docker run -u 1000:1000 x", ""},
+		{"curl -u admin:correcthorse h", "curl -u [REDACTED:url_credentials:1] h"},
+		{"docker run -u 1000:1000 x; su -u bob:correcthorse", ""},
 	}, anchors: []anchor{
 		authority(), flag,
 		{name: "-u", bytes: "-", prev: edge, next: in("u"), check: (*matcher).userFlag},
 		{name: "@tcp", bytes: "@", prev: func(b byte) bool { return b > ' ' }, next: func(b byte) bool { return isAlnum(b) || b == '/' }, check: (*matcher).dataSource},
 	}}
 	t[secret] = rule{
-		name: "secret", what: "the value of a telling name or of a program's password flag, and the keys of some forty other vendors, by their prefixes", examples: secretExamples(),
+		name: "secret", what: "the value of a telling name or of a program's password flag, and, by their prefixes, the keys of some forty other vendors and what crypt(3) makes of a password", examples: secretExamples(),
 		anchors: []anchor{
 			{name: "name:", bytes: ":", prev: named, next: func(b byte) bool { return b != ':' && b != '=' && b != '/' }, check: (*matcher).assignment},
 			{name: "<name>", bytes: ">", prev: mayEndName, next: isKeyByte, check: (*matcher).assignment},
@@ -269,23 +279,29 @@ func others(t *[kindCount]rule) {
 			{name: "identified by", bytes: "yY", prev: in("bB"), next: in(" "), check: (*matcher).identified},
 			{name: "host:port", bytes: ":", prev: isAlnum, next: in(digits + "*"), check: (*matcher).passFile},
 			{name: "name, value", bytes: "vV", prev: edge, next: in("aA"), check: (*matcher).pair},
-			{name: "-p, -a", bytes: "-", prev: func(b byte) bool { return b == ' ' }, next: in("paPwkSsd"), check: (*matcher).passwordFlag},
+			{name: "-p, -a", bytes: "-", prev: in(" "), next: in("paPwksd"), check: (*matcher).passwordFlag},
+			{name: "| chpasswd", bytes: "|", prev: in(" "), next: in(" "), check: (*matcher).piped},
+			{name: "AUTH", bytes: "H", prev: in("T"), next: in(" "), check: (*matcher).redisAuth},
+			{name: "<string>", bytes: ">", prev: in("g"), next: isKeyByte, check: (*matcher).property},
 			flag,
 		},
 		prefixes: append(allOf(prefix{class: alnumByte, least: 32}, "xai-", "pplx-", "gsk_"), furtherPrefixes()...),
 	}
 }
 
-// furtherPrefixes are those of vendors whose keys are no kinds of their own. Each is followed by
-// letters and digits, some by dashes and underscores as well.
+// furtherPrefixes are those of vendors whose keys are no kinds of their own, and of passwords as
+// /etc/shadow and htpasswd hold them. Each is followed by letters and digits, some by dashes and
+// underscores as well.
 func furtherPrefixes() []prefix {
 	const plain = "shpat_ shpca_ shppa_ shpss_ dop_v1_ doo_v1_ dor_v1_ lin_api_ ntn_ figd_ NRAK- sntryu_ rubygems_ pul- " +
 		"r8_ fw_ tvly- csk- tgp_v1_ sbp_ vcp_ nfp_ phx_ cfut_ jina_ AGE-SECRET-KEY-"
 	const dashed = "dckr_pat_ dckr_oat_ PMAK- glc_ glsa_ sntrys_ sq0atp- sq0csp- nvapi- lsv2_pt_ lsv2_sk_ pcsk_ sb_secret_ " +
 		"tskey-auth- tskey-api- CFPAT- hvs. hvb. dp.pt. dp.st. ATATT3 ATCTT3"
-	return append(append(allOf(prefix{class: alnumByte, least: 20, digit: true}, strings.Fields(plain)...),
-		allOf(prefix{class: tokenByte, least: 20, digit: true}, strings.Fields(dashed)...)...),
-		prefix{text: "dapi", class: alnumByte, least: 32, digit: true})
+	const crypted = "$apr1$ $2a$ $2b$ $2y$ $5$ $6$ $y$ $argon2id$"
+	return slices.Concat(allOf(prefix{class: alnumByte, least: 20, digit: true}, strings.Fields(plain)...),
+		allOf(prefix{class: tokenByte, least: 20, digit: true}, strings.Fields(dashed)...),
+		allOf(prefix{class: cryptByte, least: 24, digit: true}, strings.Fields(crypted)...),
+		[]prefix{{text: "dapi", class: alnumByte, least: 32, digit: true}})
 }
 
 func secretExamples() []example {
@@ -297,6 +313,11 @@ func secretExamples() []example {
 		{`{"name": "DB_PASSWORD", "value": "hunter2"}`, `{"name": "DB_PASSWORD", "value": "[REDACTED:secret:1]"}`},
 		{"mysql --password hunter2 -u x", "mysql --password [REDACTED:secret:1] -u x"},
 		{`{"cmd":"mysqldump -u root -phunter22 shop"}`, `{"cmd":"mysqldump -u root -p[REDACTED:secret:1] shop"}`},
+		{"echo hunter22 | docker login --password-stdin", "echo [REDACTED:secret:1] | docker login --password-stdin"},
+		{"echo 'root:hunter22' | chpasswd", "echo 'root:[REDACTED:secret:1]' | chpasswd"},
+		{"> AUTH hunter22\nAUTH default hunter22\n", "> AUTH [REDACTED:secret:1]\nAUTH default [REDACTED:secret:1]\n"},
+		{"root:$6$saltsalt$" + alnum36 + ":19000:0", "root:[REDACTED:secret:1]:19000:0"},
+		{"<key>Password</key>\n<string>hunter22</string>", "<key>Password</key>\n<string>[REDACTED:secret:1]</string>"},
 		{"sshpass -p 'hunter22' ssh bob@host", "sshpass -p '[REDACTED:secret:1]' ssh bob@host"},
 		{"redis-cli -h cache -a hunter22 ping", "redis-cli -h cache -a [REDACTED:secret:1] ping"},
 		{"docker login -u bob -p hunter22 host", "docker login -u bob -p [REDACTED:secret:1] host"},

@@ -36,6 +36,21 @@ func (m *matcher) pair(i int) hit {
 	return h
 }
 
+// property looks at the > of <string>, behind <key>Password</key> in a property list.
+func (m *matcher) property(i int) hit {
+	const farthest = 96
+	before, found := bytes.CutSuffix(m.s[max(m.last, i-farthest):i], []byte("<string"))
+	before, follows := bytes.CutSuffix(bytes.TrimRight(before, " \t\r\n"), []byte("</key>"))
+	if !found || !follows {
+		return hit{}
+	}
+	class := classOfKey(before[bytes.LastIndexByte(before, '>')+1:])
+	if !class.isSecret() {
+		return hit{}
+	}
+	return m.value(i+1, class, shape{literal: true})
+}
+
 // around is what stands around a name: blanks, and the quotes of each depth of escaping.
 const around = " \t\"'`\x10\x11\x12\x13"
 

@@ -106,11 +106,45 @@ func (m *matcher) said(i int) hit {
 	if p == 0 {
 		return hit{}
 	}
-	h := m.value(p, class, shape{})
+	// SQL and .netrc have no variables where these stand: a plain word is a password.
+	literal := string(name) == "PASSWORD" && isQuote(s[p]) || m.netrc(start)
+	h := m.value(p, class, shape{literal: literal})
 	if h.kind == none || technical(s[h.start:h.end]) {
 		return hit{}
 	}
 	return h
+}
+
+// netrc says whether the text before the name at start is that of .netrc: machine, a host, login, a
+// user.
+func (m *matcher) netrc(start int) bool {
+	const farthest = 160
+	before := bytes.Fields(m.s[max(m.last, start-farthest):start])
+	n := len(before)
+	return n >= 4 && bytes.HasSuffix(before[n-4], []byte("machine")) && string(before[n-2]) == "login"
+}
+
+// redisAuth looks at the H of AUTH, a command of Redis, at the beginning of a line or behind its
+// prompt: the last word of the line is the password.
+func (m *matcher) redisAuth(i int) hit {
+	const longest = 128
+	s := m.s
+	start := i - len("AUT")
+	if start < m.last || !startsWith(s, start, "AUTH ") {
+		return hit{}
+	}
+	if start > 0 && s[start-1] != '\n' && !isQuote(s[start-1]) && (start == 1 || s[start-2] != '>') {
+		return hit{}
+	}
+	p := i + len("H ")
+	end := ahead(s, p, longest, wordByte)
+	if at(s, end) == ' ' { // behind the user's name
+		p, end = end+1, ahead(s, end+1, longest, wordByte)
+	}
+	if c := at(s, end); c == ' ' || c == '\t' {
+		return hit{}
+	}
+	return m.judge(p, end, passwordClass, shape{})
 }
 
 // cell is where the next word, or the next cell of a table, begins.
@@ -149,7 +183,7 @@ func (m *matcher) saidAt(start, end int) int {
 		stop++
 	}
 	alone := len(bytes.TrimSpace(line)) == 0 && (stop == len(s) || s[stop] == '\n' || s[stop] == '\r')
-	if alone || bytes.ContainsAny(s[start:end], "_.") || bytes.HasSuffix(s[start:end], []byte("requirepass")) || bytes.Contains(line, []byte("login ")) {
+	if alone || bytes.ContainsAny(s[start:end], "_.") || bytes.HasSuffix(s[start:end], []byte("requirepass")) || m.netrc(start) {
 		return p
 	}
 	return 0

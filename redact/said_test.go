@@ -21,7 +21,10 @@ func TestSecretsBesideTheirNames(t *testing.T) {
 		"PR1234 is the password reset", "argon2id is the password", "utf8mb4 as the password", "line12 is the password", "it is the password", "password v2.1.3", "password sha256", "password hunter22 and more",
 		"hunter22 is. The password", "hunter22 is the\npassword", "the password. It is hunter22", "compass is the hunter22", "password policy hunter22x",
 		// files and commands
-		"machine h login bob password <hunter22>", "login bob\n  password <hunter22>\n", "ENV DB_PASSWORD <hunter22>", "requirepass <hunter22>", "DB_PASSWORD:        <hunter22>", "| Password | <hunter22> |",
+		"machine h login bob password <hunter22>", "the machine has a login form password correcthorse", "ALTER USER bob PASSWORD 'required'", "the password 'correcthorse'",
+		"echo <hunter22> | docker login -u bob", "echo 'root:<hunter22>' | chpasswd", "echo root:<correcthorse> | chpasswd", "echo root | chpasswd", "cat hunter22 | chpasswd", "echo hunter22 | docker ps", "the AUTH hunter22", "AUTH LOGIN", "AUTH of hunter22 and more", "s/x/$5$6/", "cost $6$ and a word",
+		"araña: hunter22", "passe partout: hunter22", "https://h/x?key=short1", "key="+key, "x?monkey="+key, "npw=hunter22", "&key="+key[:12],
+		"login bob\n  password <hunter22>\n", "login bob password hunter22", "ENV DB_PASSWORD <hunter22>", "requirepass <hunter22>", "DB_PASSWORD:        <hunter22>", "| Password | <hunter22> |",
 		"ALTER USER bob WITH ENCRYPTED PASSWORD '<hunter22>'", "IDENTIFIED WITH x BY '<hunter22>'", "identified by `hunter22`", "sorted by 'hunter22'", "aws configure set aws_access_key <"+key+">", "user_access_key of bob",
 		"db.example:5432:*:bob:<hunter22>", "localhost:*:shop:bob:<hunter22>", "main.go:123:shop:bob:hunter22", "db:5432:shop:hunter22", "db:5432:1:bob:hunter22", "a:db:5432:shop:bob:hunter22", "fd00:1234:b:c:cafe1", "db:5*:a:b:hunter22",
 		"echo <hunter22> | sudo -S ls", "echo '<correcthorse>' | sudo -S ls", "sudo -S ls hunter22", "keytool -storepass <hunter22>", "ls -password-file hunter22",
@@ -40,7 +43,7 @@ func TestSecretsBesideTheirNames(t *testing.T) {
 		"password=<$ecret99!>", "password=$SECRET99", "password=$secret!",
 		"https://discord.com/api/webhooks/<123456789012345678/"+key+">", "https://api.telegram.org/bot<123456789:"+key+">", "https://discord.com/api/webhooks/123",
 	)
-	hold(t, "url_credentials", "sqlplus <scott/hunter22>@//db/x", "jdbc:oracle:thin:<scott/hunter22>@db:1521", "user/hunter22@x.1", "sqlplus scott@db", "curl -u<admin:hunter22> x", "curl --user=<admin:hunter22> x", "curl --proxy-user <a:hunter22> x")
+	hold(t, "url_credentials", "sqlplus <scott/hunter22>@//db/x", "jdbc:oracle:thin:<scott/hunter22>@db:1521", "user/hunter22@x.1", "sqlplus scott@db", "curl -u <admin:correcthorse> x", "curl --user <admin:correcthorse> x", "curl -u user:password x", "curl -u admin:$PW x", "curl x; su -u bob:correcthorse", "curl -u<admin:hunter22> x", "curl --user=<admin:hunter22> x", "curl --proxy-user <a:hunter22> x")
 	hold(t, "authorization", `("Cookie", "sid=<`+key+`>")`, `["Authorization","Token <`+key+`>"]`, `["Authorization","none"]`)
 	hold(t, "jwt", "<eyJhbGciOiJIUzI1NiJ9\n.eyJzdWIiOiIxMjM0NTY3ODkwIn0\n."+key+">", "<eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIx\nMjM0NTY3ODkwIn0.aB3dE5fG7hI9jK1\n1M3nO5pQ7rS9>\n")
 	hold(t, "private_key", "  1\t<-----BEGIN RSA PRIVATE KEY-----\n  2\tMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj\n  3\tAgEA>")
@@ -55,6 +58,9 @@ func TestPairsInBodies(t *testing.T) {
 		`["DB_PASSWORD","hunter22"]`:                            `["DB_PASSWORD","[REDACTED:secret:1]"]`,
 		`["Cookie","a=b; sid=` + key + `"]`:                     `["Cookie","a=b; sid=[REDACTED:authorization:1]"]`,
 		`{"required":["password","username"]}`:                  "",
+		`{"db_password":{"type":"string","value":"hunter22"}}`:  `{"db_password":{"type":"string","value":"[REDACTED:secret:1]"}}`,
+		`{"password":{"a":{}},"value":"hunter22"}`:              "",
+		`{"password":{"value":"read about it here at length"}}`: "",
 		`["password","hunter22","x"]`:                           "",
 		`["id","password","hunter22"]`:                          "",
 		`{"password":[],"x":["hunter22"]}`:                      "",

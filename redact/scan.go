@@ -37,33 +37,40 @@ func (m *matcher) run(s []byte, class keyClass) []hit {
 			return m.hits
 		}
 	}
-	t, want := m.t, ^uint64(0)
+	want := ^uint64(0)
 	if !m.personal {
-		want = ^t.personal
+		want = ^m.t.personal
 	}
-	for i := 0; i < len(s); {
-		found := t.self[s[i]]
-		if found == 0 {
-			i++
-			continue
-		}
-		if i > 0 {
-			found &= t.prev[s[i-1]]
-		} else {
-			found &= t.prev[0]
-		}
-		if found &= t.next[at(s, i+1)] & want; found == 0 {
-			i++
-			continue
-		}
+	for i, found := m.t.scan(s, 0, want); i < len(s); {
 		h := m.look(i, found)
 		if h.kind != none {
 			m.hits = append(m.hits, h)
 			m.last = h.end
 		}
-		i = max(h.end, i+1)
+		i, found = m.t.scan(s, max(h.end, i+1), want)
 	}
 	return m.hits
+}
+
+// scan returns the first place from i on where one of the wanted anchors may hang, and which; len(s)
+// where none does. It asks all three tables for every byte: a branch between them would be
+// mispredicted at every other letter.
+func (t *table) scan(s []byte, i int, want uint64) (place int, found uint64) {
+	if i >= len(s) {
+		return len(s), 0
+	}
+	before, here := byte(0), s[i]
+	if i > 0 {
+		before = s[i-1]
+	}
+	for _, after := range s[i+1:] {
+		if found = t.self[here] & t.prev[before] & t.next[after] & want; found != 0 {
+			return i, found
+		}
+		before, here = here, after
+		i++
+	}
+	return i, t.self[here] & t.prev[before] & t.next[0] & want
 }
 
 // look asks the checks of the anchors at i, one after the other.

@@ -22,10 +22,10 @@ func (m *matcher) token(start, prefix int, class uint16, least int, k kind) hit 
 // prefixed matches the vendors' prefixes that end at i.
 func (m *matcher) prefixed(i int) hit {
 	const farthest = 64 // a digit comes sooner
-	if i == 0 {
+	if i < 2 {
 		return hit{}
 	}
-	for _, p := range m.t.prefixes[m.s[i-1]] {
+	for _, p := range m.t.prefixes[tail(m.s, i)] {
 		start := i + 1 - len(p.text)
 		if !startsWith(m.s, start, p.text) || !startsWith(m.s, i+1, p.then) {
 			continue

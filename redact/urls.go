@@ -87,7 +87,8 @@ func (m *matcher) userPassword(p int) hit {
 	if colon < 1 || p < m.last || bytes.Contains(m.s[p:end], []byte(Placeholder)) {
 		return hit{}
 	}
-	if v := m.s[p+colon+1 : end]; !bareword(v) || !isPassword(v, shape{}) {
+	curl := bytes.Contains(m.command(p), []byte("curl "))
+	if v := m.s[p+colon+1 : end]; !bareword(v) || !isPassword(v, shape{literal: curl}) {
 		return hit{}
 	}
 	return hit{p, end, urlCredentials}
