@@ -52,9 +52,9 @@ func (m *matcher) run(s []byte, class keyClass) []hit {
 	return m.hits
 }
 
-// scan returns the first place from i on where one of the wanted anchors may hang, and which; len(s)
-// where none does. It asks all three tables for every byte: a branch between them would be
-// mispredicted at every other letter.
+// scan returns the first place from i on where one of the wanted anchors may hang, and which. It
+// asks all three tables for every byte: a branch between them would be mispredicted at every other
+// letter.
 func (t *table) scan(s []byte, i int, want uint64) (place int, found uint64) {
 	if i >= len(s) {
 		return len(s), 0
