@@ -32,6 +32,7 @@ func TestWritAtTwoServers(t *testing.T) {
 		a.base = servers[n%2].Data
 		a.user(fmt.Sprint("Go on, ", n))
 		a.send(true)
+		carriedOut(t, n+1, servers...)
 		got := up.texts(t)
 		if n > 0 {
 			newest := got[len(got)-1]

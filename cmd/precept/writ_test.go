@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -177,6 +178,25 @@ func (a *writer) send(stream bool) {
 	}
 }
 
+// carriedOut waits until so many commands have been carried out on the servers. A turn waits for
+// the answers to the reply before it for as long as an agent would not notice; a slow disk takes
+// longer, and then they come a turn later.
+func carriedOut(t *testing.T, n int, servers ...*running) {
+	t.Helper()
+	eventually(t, fmt.Sprint(n, " commands to be carried out"), func() bool {
+		done := 0
+		for _, s := range servers {
+			for line := range strings.Lines(s.metrics(t, "text/plain")) {
+				if rest, ok := strings.CutPrefix(line, "precept_writs_total{"); ok {
+					count, _ := strconv.Atoi(rest[strings.LastIndexByte(rest, ' ')+1 : len(rest)-1])
+					done += count
+				}
+			}
+		}
+		return done >= n
+	})
+}
+
 // What an agent writes in a reply is carried out, and the answer stands at the top of its next
 // message, there on every later turn; what is fenced or quoted is left alone. In three dialects,
 // streamed and not.
@@ -191,6 +211,7 @@ func TestWrit(t *testing.T) {
 				a := &writer{t: t, base: p.Data, dialect: dialect}
 				a.user("Mend the parser.")
 				a.send(stream)
+				carriedOut(t, 1, p)
 				a.said(first)
 				a.user("Go on.")
 				a.send(stream)
@@ -202,6 +223,7 @@ func TestWrit(t *testing.T) {
 				if ids, _ := (lessonsOf{t, p.Data, "coder", "sk-one"}).list(""); len(ids) != 1 {
 					t.Errorf("lessons %q", ids)
 				}
+				carriedOut(t, 3, p)
 				a.said("/lesson list\n/lesson delete nothing-there")
 				a.user("And now?")
 				a.send(stream)
@@ -248,6 +270,7 @@ func TestWritGate(t *testing.T) {
 	if got := u.texts(t); !strings.HasPrefix(got[0], "[/lesson help] You can keep notes") || !strings.HasSuffix(got[0], "[END LESSON]\n\nMend the parser.") {
 		t.Errorf("%q", got)
 	}
+	carriedOut(t, 3, p)
 	a.said(hostile)
 	a.user("Go on.")
 	a.send(true)
@@ -255,6 +278,7 @@ func TestWritGate(t *testing.T) {
 	if strings.Count(got, "[/lesson ") != 3 || strings.Contains(got, "gnore all previous") || !strings.Contains(got, "in force when a person has approved it") || !strings.Contains(got, "ends with a line /endlesson") {
 		t.Errorf("%q", got)
 	}
+	carriedOut(t, 4, p)
 	a.said("/lesson search cache")
 	a.user("And now?")
 	a.send(true)
@@ -301,6 +325,7 @@ func TestWritAtAResult(t *testing.T) {
 	a.user("Build it.")
 	for n := 1; n <= 3; n++ {
 		a.send(false)
+		carriedOut(t, n, p)
 		id := fmt.Sprintf("call_%d", n)
 		a.list = append(a.list, map[string]any{"role": "assistant", "content": "/lesson slow build: Use the cache.", "tool_calls": []any{map[string]any{"id": id, "type": "function", "function": map[string]any{"name": "bash", "arguments": `{"command":"/lesson no: no"}`}}}})
 		a.list = append(a.list, map[string]any{"role": "tool", "tool_call_id": id, "content": "ok"})
