@@ -127,27 +127,20 @@ func has(there []byte, e *Entry) bool {
 
 // target follows links to the file that is to be written, which need not be there yet.
 func target(path string) (string, error) {
-	for range 40 {
-		info, err := os.Lstat(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return path, nil
-		}
-		if err != nil {
-			return "", err
-		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			return path, nil
-		}
-		to, err := os.Readlink(path)
-		if err != nil {
-			return "", err
-		}
-		if !filepath.IsAbs(to) {
-			to = filepath.Join(filepath.Dir(path), to)
-		}
-		path = to
+	to, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		return to, nil
 	}
-	return "", fmt.Errorf("%s leads round in a circle of links", path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("follow %s: %w", path, err)
+	}
+	if to, err = os.Readlink(path); err != nil {
+		return path, nil //nolint:nilerr // nothing is there
+	}
+	if !filepath.IsAbs(to) {
+		to = filepath.Join(filepath.Dir(path), to)
+	}
+	return target(to)
 }
 
 // replace writes a file in one step, with the mode that it has: a reader sees the old bytes or the
