@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"time"
@@ -91,7 +90,7 @@ func (w *Tools) NewDistiller(
 	if _, err := io.ReadFull(w.Random, id[:]); err != nil {
 		return nil, fmt.Errorf("name the distiller: %w", err)
 	}
-	judge, err := w.newJudge(cfg, id)
+	judge, err := w.newJudge(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +129,7 @@ func resolves(st DistillStore, e lesson.Evidence) bool {
 }
 
 // newJudge makes the configured judge, nil for the rules.
-func (w *Tools) newJudge(cfg *configs.Config, seed [8]byte) (distill.Judge, error) {
+func (w *Tools) newJudge(cfg *configs.Config) (distill.Judge, error) {
 	if cfg.Distill.Judge == "rules" {
 		return nil, nil //nolint:nilnil // no judge: the rules
 	}
@@ -141,7 +140,7 @@ func (w *Tools) newJudge(cfg *configs.Config, seed [8]byte) (distill.Judge, erro
 	return distill.NewModel(distill.ClientOptions{
 		URL: cfg.Distill.Judge, Model: cfg.Distill.Model, Key: cfg.Distill.APIKey.Reveal(),
 		HTTP: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}},
-		Now:  w.Now, Wait: Pause, Random: rand.New(rand.NewPCG(uint64(seed[0]), uint64(seed[1])<<8|uint64(seed[2]))), //nolint:gosec // it spreads retries
+		Now:  w.Now, Wait: Pause,
 	}, prompts), nil
 }
 

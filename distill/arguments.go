@@ -16,19 +16,8 @@ type arguments struct {
 
 func parseArguments(raw string) arguments {
 	a := arguments{raw: strings.TrimSpace(raw)}
-	if strings.HasPrefix(a.raw, "{") {
-		_ = json.Unmarshal([]byte(a.raw), &a.object) // what is no JSON stays a text
-	}
+	_ = json.Unmarshal([]byte(a.raw), &a.object) // what is no object stays a text
 	return a
-}
-
-func (a *arguments) text(keys ...string) (string, bool) {
-	for _, k := range keys {
-		if s, ok := a.object[k].(string); ok {
-			return s, true
-		}
-	}
-	return "", false
 }
 
 // difference is how one call's arguments differ from another one's.
@@ -110,17 +99,11 @@ func (a *arguments) values() []string {
 	return out
 }
 
-// shared counts the telling values that two calls have in common.
-func shared(a, b *arguments) int {
+// share says whether two calls have a telling value in common.
+func share(a, b *arguments) bool {
 	have := map[string]bool{}
 	for _, v := range a.values() {
 		have[v] = true
 	}
-	n := 0
-	for _, v := range b.values() {
-		if have[v] {
-			n, have[v] = n+1, false
-		}
-	}
-	return n
+	return slices.ContainsFunc(b.values(), func(v string) bool { return have[v] })
 }

@@ -47,15 +47,25 @@ func addRefs(list []Ref, more []Ref) []Ref {
 // sighting is one kind of failure as one session met it.
 type sighting struct {
 	Case
-	fixes []Fix
-	times int
-	seen  string // the error's signature, to try triggers on; it is never written down
+	seen string // the error's signature, to try triggers on; it is never written down
+}
+
+// sight begins a sighting of a kind of failure.
+func (r *reading) sight(c Case, seen string) *sighting {
+	c.Sessions, c.Refs = 1, []Ref{r.ref}
+	return &sighting{c, seen}
+}
+
+// helped notes a fix, once.
+func (m *sighting) helped(f Fix) {
+	if !slices.ContainsFunc(m.Fixes, func(h Helped) bool { return h.Fix == f }) {
+		m.Fixes = append(m.Fixes, Helped{Fix: f, Sessions: 1, Refs: m.Refs})
+	}
 }
 
 // failures reads the failed calls of a session into cases, one for each kind.
 func (r *reading) failures() []*sighting {
-	byKey := map[string]*sighting{}
-	var order []*sighting
+	var met []*sighting
 	for i := range r.steps {
 		s := &r.steps[i]
 		if !s.failed() {
@@ -65,32 +75,26 @@ func (r *reading) failures() []*sighting {
 		if !ok {
 			continue
 		}
-		m := byKey[c.Key]
-		if m == nil {
-			m = &sighting{Case: c, seen: detect.Signature(s.text)}
-			byKey[c.Key] = m
-			order = append(order, m)
+		at := slices.IndexFunc(met, func(m *sighting) bool { return m.Key == c.Key })
+		if at < 0 {
+			at, met = len(met), append(met, r.sight(c, detect.Signature(s.text)))
 		}
-		m.times++
-		if f, ok := r.repair(i); ok && !slices.Contains(m.fixes, f) {
-			m.fixes = append(m.fixes, f)
-		} else if !ok && c.Known != "" && r.worksLater(i) {
+		m := met[at]
+		m.Most++
+		f, ok := r.repair(i)
+		if ok {
+			m.helped(f)
+		}
+		if ok && f.Kind != fixCheck || !ok && c.Known != "" && r.worksLater(i) {
 			m.Mended = 1
 		}
 	}
-	for _, m := range order {
-		m.Sessions, m.Refs, m.Most = 1, []Ref{r.ref}, m.times
-		for _, f := range m.fixes {
-			m.Fixes = append(m.Fixes, Helped{Fix: f, Sessions: 1, Refs: []Ref{r.ref}})
-			if f.Kind != fixCheck {
-				m.Mended = 1
-			}
-		}
-		if m.Mended == 0 && m.times > 1 {
+	for _, m := range met {
+		if m.Mended == 0 && m.Most > 1 {
 			m.Stubborn = 1
 		}
 	}
-	return order
+	return met
 }
 
 // worksLater says whether a call of the same tool worked soon after the failure.
@@ -116,7 +120,7 @@ func caseOf(s *step) (c Case, ok bool) {
 	c = Case{Tool: s.tool, Show: m.show, Phrases: []string{m.phrase}}
 	if s.shell != nil {
 		b := s.blamed()
-		if b == nil || !isProgram(b.program) {
+		if !isProgram(b.program) {
 			return c, false
 		}
 		shell, rest, _ := strings.Cut(m.phrase, ": ")

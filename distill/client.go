@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -19,20 +17,17 @@ import (
 // ClientOptions say where the judge's API is and how patiently it is asked. URL, Model, HTTP, Now
 // and Wait are required.
 type ClientOptions struct {
-	URL     string // as one would set OPENAI_BASE_URL
-	Model   string
-	Key     string
-	HTTP    *http.Client
-	Now     func() time.Time
-	Wait    func(ctx context.Context, d time.Duration) error // time.Sleep, with an end
-	Random  *rand.Rand                                       // spreads the retries of replicas; nil: they are not spread
-	Timeout time.Duration                                    // of one request; 0: two minutes
+	URL   string // as one would set OPENAI_BASE_URL
+	Model string
+	Key   string
+	HTTP  *http.Client // without a Timeout, two minutes hold for one request
+	Now   func() time.Time
+	Wait  func(ctx context.Context, d time.Duration) error // time.Sleep, with an end
 }
 
 // client asks an OpenAI-compatible API for JSON of a schema.
 type client struct {
 	o     ClientOptions
-	dice  sync.Mutex  // of Random
 	plain atomic.Bool // the server knows no response_format: the schema stands in the prompt
 }
 
@@ -96,13 +91,10 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 	return used, last
 }
 
+// spread makes a wait up to a quarter longer, so that replicas that were refused at the same moment
+// do not come back at the same moment: their clocks differ in what is below a second.
 func (c *client) spread(d time.Duration) time.Duration {
-	if c.o.Random == nil || d == 0 {
-		return d
-	}
-	c.dice.Lock()
-	defer c.dice.Unlock()
-	return d + time.Duration(c.o.Random.Int64N(int64(d)/4+1))
+	return d + time.Duration(float64(d)/4*float64(c.o.Now().Nanosecond())/float64(time.Second))
 }
 
 // chatReply is what is read of a chat completion.
@@ -122,12 +114,6 @@ type chatReply struct {
 
 // once sends one request.
 func (c *client) once(ctx context.Context, plain bool, system, user, name string, schema any) (string, Usage, error) {
-	timeout := c.o.Timeout
-	if timeout <= 0 {
-		timeout = 2 * time.Minute
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	body := map[string]any{"model": c.o.Model, "temperature": 0}
 	if plain {
 		text, err := json.Marshal(schema)

@@ -37,52 +37,49 @@ type group struct {
 // words is not said.
 func drafts(cases []*Case) []Draft {
 	slices.SortFunc(cases, func(a, b *Case) int { return cmp.Or(b.Sessions-a.Sessions, cmp.Compare(a.Key, b.Key)) })
-	groups := map[string]*group{}
-	var order []string
 	var out []Draft
-	bySlug := map[string]*Draft{}
-	for _, c := range cases {
-		if c.Known != "" {
-			if d, ok := knownDraft(c); ok {
-				out = append(out, d)
-			}
-			continue
-		}
-		fix, refs, n, ok := conclude(c)
-		if !ok || suspicious(c) {
-			continue
-		}
-		key := c.Tool + "|" + fix.Kind + "|" + fix.Param + "|" + fix.Other + "|" + fix.How
-		switch fix.Kind { // of these one lesson speaks of several tools
-		case fixFirst, fixStop:
-			key = fix.Kind + "|" + fix.Other + "|" + strings.ToLower(c.Phrases[0])
-		case fixCheck:
-			key = fix.Kind + "|" + fix.Other
-		}
-		g := groups[key]
-		if g == nil {
-			g = &group{fix: fix}
-			groups[key] = g
-			order = append(order, key)
-		}
-		g.cases, g.seen = append(g.cases, c), g.seen+n
-		g.refs = addRefs(g.refs, refs)
-	}
-	for _, key := range order {
-		if d, ok := groups[key].draft(); ok {
+	bySlug := map[string]int{} // where in out
+	add := func(d Draft, ok bool) {
+		at, same := bySlug[d.Slug]
+		switch {
+		case !ok:
+		case same:
+			out[at].merge(&d)
+		default:
+			bySlug[d.Slug] = len(out)
 			out = append(out, d)
 		}
 	}
-	kept := out[:0]
-	for i := range out {
-		if same := bySlug[out[i].Slug]; same != nil {
-			same.merge(&out[i])
+	groups := map[string]*group{}
+	var order []*group
+	for _, c := range cases {
+		if c.Known != "" {
+			add(knownDraft(c))
 			continue
 		}
-		kept = append(kept, out[i])
-		bySlug[out[i].Slug] = &kept[len(kept)-1]
+		h, ok := c.lesson()
+		if !ok || suspicious(c) {
+			continue
+		}
+		key := c.Tool + "|" + h.key()
+		switch h.Kind { // of these one lesson speaks of several tools
+		case fixFirst, fixStop:
+			key = h.Kind + "|" + h.Other + "|" + strings.ToLower(c.Phrases[0])
+		case fixCheck:
+			key = h.Kind + "|" + h.Other
+		}
+		g := groups[key]
+		if g == nil {
+			g = &group{fix: h.Fix}
+			groups[key], order = g, append(order, g)
+		}
+		g.cases, g.seen = append(g.cases, c), g.seen+h.Sessions
+		g.refs = addRefs(g.refs, h.Refs)
 	}
-	return kept
+	for _, g := range order {
+		add(g.draft())
+	}
+	return out
 }
 
 // known says whether the draft tells of a known failure.
@@ -101,18 +98,17 @@ func suspicious(c *Case) bool {
 	return len(lesson.Suspicious(l)) > 0
 }
 
-// conclude decides what a case teaches, if anything.
-func conclude(c *Case) (f Fix, refs []Ref, sessions int, ok bool) {
+// lesson is what a case teaches, if anything, and the sessions that show it.
+func (c *Case) lesson() (Helped, bool) {
 	best, found := c.best()
 	switch {
 	case c.Show != "" && listed("vague").spell(c.Show): // it says no more than that there was an error
-		return f, nil, 0, false
+		return Helped{}, false
 	case found && 4*best.Sessions >= c.Sessions: // what helped once and failed to help often is chance
-		return best.Fix, best.Refs, best.Sessions, true
-	case c.permanent() && (c.Stubborn >= 2 || c.Stubborn >= 1 && c.Most >= 3) && 2*c.Mended <= c.Sessions:
-		return Fix{Kind: fixStop}, c.Refs, c.Sessions, true
+		return best, true
 	}
-	return f, nil, 0, false
+	stuck := c.permanent() && (c.Stubborn >= 2 || c.Stubborn >= 1 && c.Most >= 3) && 2*c.Mended <= c.Sessions
+	return Helped{Fix{Kind: fixStop}, c.Sessions, c.Refs}, stuck
 }
 
 // plausible says whether a fix may be the reason why things went well afterwards.

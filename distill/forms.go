@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -57,7 +58,7 @@ func formOf(from, to any) string {
 	return textForm(a, b)
 }
 
-// textForm names the form of a text.
+// textForm names the form of a text b that stands in place of a.
 func textForm(a, b string) string {
 	switch {
 	case strings.HasPrefix(b, "/") && !strings.HasPrefix(a, "/") && strings.HasSuffix(b, strings.TrimLeft(a, "./")) && len(a) > 2:
@@ -70,13 +71,13 @@ func textForm(a, b string) string {
 		return "a date in the form YYYY-MM-DD"
 	case len(a) > 3 && b == strings.Trim(a, `"'`):
 		return "a value without quotes"
-	case len(a) > 3 && a != b && b == strings.ReplaceAll(a, " ", ""):
+	case len(a) > 3 && b == strings.ReplaceAll(a, " ", ""):
 		return "a value without spaces"
 	case len(b) > 2 && (b[0] == '#' || b[0] == '@' || b[0] == '$') && b[1:] == a:
 		return leading + b[:1]
-	case a != b && len(a) > 3 && b == strings.ToLower(a):
+	case len(a) > 3 && b == strings.ToLower(a):
 		return "lower case"
-	case a != b && len(a) > 1 && len(a) < 8 && b == strings.ToUpper(a):
+	case len(a) > 1 && len(a) < 8 && b == strings.ToUpper(a):
 		return "upper case"
 	}
 	return ""
@@ -87,22 +88,15 @@ func isNumber(s string) bool {
 }
 
 func isDay(s string) bool {
-	return len(s) == 10 && s[4] == '-' && s[7] == '-' && isNumber(s[:4]) && isNumber(s[5:7]) && isNumber(s[8:])
+	_, err := time.Parse(time.DateOnly, s)
+	return err == nil
 }
 
 // subset says whether every word of a stands in b, and b has more.
 func subset(a, b string) bool {
 	have := strings.Fields(strings.ToLower(b))
 	words := strings.Fields(strings.ToLower(a))
-	if len(words) == 0 || len(words) >= len(have) || len(have) > 20 {
-		return false
-	}
-	for _, w := range words {
-		if !slices.Contains(have, w) {
-			return false
-		}
-	}
-	return true
+	return len(words) > 0 && len(words) < len(have) && len(have) <= 20 && common(words, have) == len(words)
 }
 
 // fewer says whether a list became shorter, or a list in a text did.

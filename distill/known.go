@@ -35,39 +35,17 @@ var knownFailures = sync.OnceValue(func() []known { return embedded[[]known](kno
 func recognise(s *step) *known {
 	low, program := strings.ToLower(s.text), ""
 	if s.shell != nil {
-		if c := s.shell.main(); c != nil {
-			program = path.Base(c.program)
-		}
+		program = path.Base(s.shell.main().program)
 	}
-next:
 	for _, k := range knownFailures() {
 		if p := k.Programs; len(p) > 0 && !slices.Contains(p, program) {
 			continue
 		}
-		for _, w := range k.Holds {
-			if !holds(low, w) {
-				continue next
-			}
+		if !slices.ContainsFunc(k.Holds, func(w string) bool { return !holds(low, w, false) }) {
+			return &k
 		}
-		return &k
 	}
 	return nil
-}
-
-// holds says whether a text has a phrase that does not begin within a word: a corporate limit is no
-// rate limit.
-func holds(text, phrase string) bool {
-	for from := 0; ; {
-		at := strings.Index(text[from:], phrase)
-		if at < 0 {
-			return false
-		}
-		from += at
-		if !wordAt(phrase, 0) || !wordAt(text, from-1) {
-			return true
-		}
-		from++
-	}
 }
 
 // maxSilent bounds the results that are taken for a failure although nothing but their words says

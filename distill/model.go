@@ -1,12 +1,14 @@
 package distill
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"precept/lesson"
 	"precept/sample"
@@ -21,6 +23,7 @@ type model struct {
 // NewModel makes a judge that asks a model.
 func NewModel(o ClientOptions, p Prompts) Judge {
 	at := *o.HTTP // sessions go to the place that was named, and to no other one that it names
+	at.Timeout = cmp.Or(at.Timeout, 2*time.Minute)
 	at.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	o.HTTP = &at
 	return &model{client: &client{o: o}, prompts: p}

@@ -99,8 +99,10 @@ func judged(t *testing.T, b *bench, s *scripted, change ...func(*distill.Options
 		t.Fatal(err)
 	}
 	var waits []time.Duration
+	patient := *server.Client()
+	patient.Timeout = 300 * time.Millisecond
 	judge := distill.NewModel(distill.ClientOptions{
-		URL: server.URL + "/v1", Model: "m", Key: "k-123", HTTP: server.Client(), Now: b.clock, Timeout: 300 * time.Millisecond,
+		URL: server.URL + "/v1", Model: "m", Key: "k-123", HTTP: &patient, Now: b.clock,
 		Wait: func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil },
 	}, prompts)
 	sum, err := b.try(t.Context(), append([]func(*distill.Options){func(o *distill.Options) { o.Judge = judge }}, change...)...)

@@ -20,19 +20,17 @@ const (
 func (r *reading) taught() []*sighting {
 	var out []*sighting
 	add := func(c Case, f Fix) {
-		if slices.ContainsFunc(out, func(m *sighting) bool { return m.Key == c.Key && slices.Contains(m.fixes, f) }) {
-			return
-		}
-		c.Sessions, c.Refs, c.Most = 1, []Ref{r.ref}, 1
-		c.Fixes = []Helped{{Fix: f, Sessions: 1, Refs: []Ref{r.ref}}}
-		out = append(out, &sighting{Case: c, fixes: []Fix{f}, times: 1})
+		m := r.sight(c, "")
+		m.Most = 1
+		m.helped(f)
+		out = append(out, m)
 	}
 	for i := range r.steps {
 		s := &r.steps[i]
 		if s.verdict.Outcome != detect.Refusal || s.verdict.By != detect.Person || s.shell == nil {
 			continue
 		}
-		if c := s.shell.main(); c != nil && isProgram(c.program) && c.subcommand() != "" {
+		if c := s.shell.main(); isProgram(c.program) && c.subcommand() != "" {
 			name := c.daringName()
 			f := Fix{Kind: fixRefused, Param: name, Other: r.accepted(i, name)}
 			add(Case{Key: "refused|" + name, Tool: c.program, Shell: true, Phrases: []string{name}}, f)
@@ -73,7 +71,7 @@ func (r *reading) accepted(i int, refused string) string {
 	program, _, _ := strings.Cut(refused, " ")
 	for j := i + 1; j < len(r.steps) && j <= i+3; j++ {
 		if t := &r.steps[j]; t.shell != nil && t.worked() {
-			if c := t.shell.main(); c != nil && c.program == program && c.daringName() != refused && c.subcommand() != "" && !listed("looking")[c.subcommand()] {
+			if c := t.shell.main(); c.program == program && c.daringName() != refused && c.subcommand() != "" && !listed("looking")[c.subcommand()] {
 				return c.daringName()
 			}
 		}
@@ -180,7 +178,7 @@ func (s *step) command() *command {
 	if s.shell == nil {
 		return nil
 	}
-	if c := s.shell.main(); c != nil && isProgram(c.program) {
+	if c := s.shell.main(); isProgram(c.program) {
 		return c
 	}
 	return nil

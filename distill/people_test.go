@@ -43,6 +43,30 @@ func TestWhatPeopleTeach(t *testing.T) {
 		}},
 		{"somebody's own program", "", []event{declined("w77812-deploy --all"), ran("w77812-deploy", "ok", 0)}},
 		{"a program without a subcommand", "", []event{declined("rm -rf build"), ran("rm build/a", "ok", 0)}},
+		{"never the one", "use-bun-instead-of-npx", []event{
+			ran("npx tsc", "ok", 0), user("We go by bun for that, never npx."), ran("bun tsc", "ok", 0),
+		}},
+		{"the one instead of the other", "use-podman-instead-of-docker", []event{
+			ran("docker build .", "ok", 0), user("Take podman instead of docker."), ran("podman build .", "ok", 0),
+		}},
+		{"a program that did not work either", "", []event{
+			ran("mvn package", "ok", 0), user("No, not mvn, take gradle."), ran("gradle package", "error", 1),
+		}},
+		{"a program of which nobody speaks", "", []event{
+			ran("conda list", "ok", 0), user("No, that is wrong."), ran("poetry show", "ok", 0),
+		}},
+		{"a target that was not named", "", []event{
+			ran("yarn build", "ok", 0), user("please use make test"), ran("make build", "ok", 0),
+		}},
+		{"an option that was there before", "", []event{
+			ran("ruff check --fix .", "ok", 0), user("No, that is wrong, I want --fix there."), ran("ruff check --fix src", "ok", 0),
+		}},
+		{"an option of which nobody speaks", "", []event{
+			ran("go test ./...", "ok", 0), user("No, that is wrong."), ran("go test -race ./...", "ok", 0),
+		}},
+		{"a tool that is no command, refused", "", []event{
+			call("send_mail", `{"to":"W77812"}`, "The user doesn't want to proceed with this tool use. The tool use was rejected."), ran("git status", "ok", 0),
+		}},
 		{"words at the very beginning", "", []event{user("Not npm, please."), ran("pnpm install", "ok", 0)}},
 	})
 }

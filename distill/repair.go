@@ -36,6 +36,9 @@ type Fix struct {
 	How   string `json:"how,omitempty"`   // the form
 }
 
+// key tells the fix from others.
+func (f *Fix) key() string { return f.Kind + "|" + f.Param + "|" + f.Other + "|" + f.How }
+
 // twoNames stands between the names of two parameters.
 const twoNames = "` and `"
 
@@ -64,7 +67,7 @@ func (r *reading) repair(i int) (Fix, bool) {
 		case !t.worked() || toolDoes(t.tool, "thinks"):
 		case t.tool == s.tool:
 			return r.changed(s, t, looked, i, j)
-		case t.shell == nil && !toolDoes(t.tool, "looks") && (shared(&s.args, &t.args) > 0) && !toolDoes(t.tool, "gives"):
+		case t.shell == nil && !toolDoes(t.tool, "looks") && share(&s.args, &t.args) && !toolDoes(t.tool, "gives"):
 			return Fix{Kind: fixTool, Other: t.tool}, true
 		case toolDoes(t.tool, "looks") && toolDoes(s.tool, "looks") && stem(s.tool, t.tool) >= 2:
 			return Fix{Kind: fixTool, Other: t.tool}, true
@@ -73,7 +76,7 @@ func (r *reading) repair(i int) (Fix, bool) {
 		}
 	}
 	for _, j := range looked {
-		if t := &r.steps[j]; !toolDoes(s.tool, "looks") && t.shell == nil && shared(&s.args, &t.args) > 0 {
+		if t := &r.steps[j]; !toolDoes(s.tool, "looks") && t.shell == nil && share(&s.args, &t.args) {
 			return Fix{Kind: fixCheck, Other: t.tool}, true
 		}
 	}
@@ -89,7 +92,7 @@ func (r *reading) again(i, j int) (Fix, bool) {
 		if !t.worked() || t.shell != nil || toolDoes(t.tool, "thinks") || t.tool == r.steps[i].tool {
 			continue
 		}
-		if shared(&r.steps[i].args, &t.args) > 0 || len(r.steps[i].args.object) == 0 {
+		if share(&r.steps[i].args, &t.args) || len(r.steps[i].args.object) == 0 {
 			return Fix{Kind: fixFirst, Other: t.tool}, true
 		}
 		between = added(between, t.tool)
@@ -244,19 +247,23 @@ func newParts(from, to string) []string {
 }
 
 // namesParameter says whether an error names a parameter, as a word of its own.
-func namesParameter(told, name string) bool {
-	name = strings.ToLower(name)
-	for rest, at := told, 0; ; {
-		i := strings.Index(rest[at:], name)
-		if i < 0 {
+func namesParameter(told, name string) bool { return holds(told, strings.ToLower(name), true) }
+
+// holds says whether a text has a phrase that does not begin within a word: a corporate limit is no
+// rate limit. A whole one does not end within a word either.
+func holds(text, phrase string, whole bool) bool {
+	for from := 0; from < len(text); from++ { // a phrase may be empty: a parameter may have any name
+		at := strings.Index(text[from:], phrase)
+		if at < 0 {
 			return false
 		}
-		at += i
-		if !wordAt(rest, at-1) && !wordAt(rest, at+len(name)) {
+		from += at
+		end := from + len(phrase)
+		if !(wordAt(text, from-1) && (whole || wordAt(phrase, 0))) && !(whole && wordAt(text, end)) {
 			return true
 		}
-		at += len(name)
 	}
+	return false
 }
 
 func wordAt(s string, i int) bool {

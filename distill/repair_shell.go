@@ -9,9 +9,6 @@ import (
 func (r *reading) repairShell(i int) (Fix, bool) {
 	s := &r.steps[i]
 	broken := s.blamed()
-	if broken == nil {
-		return Fix{}, false
-	}
 	installed, hint := "", ""
 	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
 		t := &r.steps[j]

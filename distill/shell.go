@@ -19,34 +19,33 @@ type command struct {
 // maxLine bounds the command lines that are looked at, in bytes; longer ones carry files.
 const maxLine = 2000
 
-// shellOf reads a tool call as a command line; nil when it is none.
+// shellOf reads a tool call as a command line; nil when it is none, or runs nothing.
 func shellOf(s *step) *shellCall {
-	line, ok := s.args.text("command", "cmd")
-	if list, isList := firstOf(s.args.object, "command", "cmd").([]any); !ok && isList {
+	given := s.args.object["command"]
+	if given == nil {
+		given = s.args.object["cmd"]
+	}
+	line := ""
+	switch given := given.(type) {
+	case string:
+		line = given
+	case []any:
 		var words []string
-		for _, w := range list {
-			t, _ := w.(string)
-			words = append(words, t)
+		for _, w := range given {
+			words = append(words, plainText(w))
 		}
 		if len(words) > 2 && strings.HasSuffix(words[0], "sh") && strings.HasPrefix(words[1], "-") {
 			words = words[2:]
 		}
-		line, ok = strings.Join(words, " "), true
+		line = strings.Join(words, " ")
 	}
 	name := strings.ToLower(s.tool)
-	named := strings.Contains(name, "bash") || strings.Contains(name, "shell") || strings.Contains(name, "exec") || strings.Contains(name, "terminal") ||
-		strings.Contains(name, "command") || name == "run"
-	if _, edits := s.args.object["path"]; !ok || !named || edits || strings.Contains(name, "edit") || len(line) > maxLine {
+	named := name == "run" || slices.ContainsFunc([]string{"bash", "shell", "exec", "terminal", "command"}, func(word string) bool { return strings.Contains(name, word) })
+	if _, edits := s.args.object["path"]; !named || edits || strings.Contains(name, "edit") || len(line) > maxLine {
 		return nil
 	}
-	return parseShell(line)
-}
-
-func firstOf(m map[string]any, keys ...string) any {
-	for _, k := range keys {
-		if v, ok := m[k]; ok {
-			return v
-		}
+	if c := parseShell(line); len(c.commands) > 0 {
+		return c
 	}
 	return nil
 }
@@ -219,7 +218,7 @@ func (c *command) flags() (flags, rest []string) {
 	return flags, rest
 }
 
-// main is the command that the line is about: the last one that is not only there to show or to go
+// main is the command that the line is about: the first one that is not only there to show or to go
 // somewhere.
 func (s *shellCall) main() *command {
 	for i := range s.commands {
@@ -228,10 +227,7 @@ func (s *shellCall) main() *command {
 			return c
 		}
 	}
-	if n := len(s.commands); n > 0 {
-		return &s.commands[n-1]
-	}
-	return nil
+	return &s.commands[len(s.commands)-1]
 }
 
 // values are the values of options, which are the session's; the other words of a command line are

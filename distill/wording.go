@@ -63,7 +63,7 @@ func (g *group) variant() string {
 		return "sign"
 	case f.Kind == fixOffered && listed("bounds").within(show):
 		return "bounds"
-	case f.Kind == fixAdded && strings.Contains(f.Param, twoNames):
+	case strings.Contains(f.Param, twoNames):
 		return "two"
 	case f.Kind == fixCheck && len(g.tools()) == 1:
 		return "one tool"
@@ -123,13 +123,16 @@ func (g *group) draft() (Draft, bool) {
 	return g.finish(d)
 }
 
+// maxPatterns bounds what fires one lesson.
+const maxPatterns = 12
+
 // finish adds what fires the lesson. A phrase that would fire on many other errors is no trigger
 // without its tool.
 func (g *group) finish(d Draft) (Draft, bool) {
 	for _, c := range g.cases {
 		for _, p := range c.Phrases {
-			if !slices.Contains(d.Errors, p) && len(d.Errors) < 12 && !(c.Shell && listed("bland").spell(p)) {
-				d.Errors = append(d.Errors, p)
+			if len(d.Errors) < maxPatterns && !(c.Shell && listed("bland").spell(p)) {
+				d.Errors = added(d.Errors, p)
 			}
 		}
 	}

@@ -179,7 +179,7 @@ func (w *work) note(c *Case, m *mark) {
 	first := m.adds(c.Key)
 	fixes := c.Fixes[:0:0]
 	for _, h := range c.Fixes {
-		if m.adds(c.Key + "|" + h.Kind + "|" + h.Param + "|" + h.Other + "|" + h.How) {
+		if m.adds(c.Key + "|" + h.key()) {
 			fixes = append(fixes, h)
 		}
 	}

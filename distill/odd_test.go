@@ -1,0 +1,60 @@
+package distill_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"precept/distill"
+)
+
+// What a session may hold, in whatever order: calls of tools and commands that fail, work, are
+// refused or say nothing, arguments of every shape, and people who correct.
+func oddEvents() []event {
+	refused := "The user doesn't want to proceed with this tool use. The tool use was rejected"
+	return []event{
+		user("Test it."), user("No, use pnpm instead of npm."), user("No! Use --workspace with npm run, please use make test"), user("never that, rather use"), user(""),
+		call("get_order", `{"id":"W77812"}`, `{"error":"order not found for this customer"}`), call("get_order", `{"id":7}`, `{"error":"id must be a string"}`),
+		call("get_order", `{"":1,"id":"W77812"}`, `{"error":"limit must be between 1 and 9"}`), call("get_order", `{"":5,"id":"W77812"}`, `{"ok":true}`),
+		call("get_order", `["W77812"]`, "ok"), call("get_order", `not JSON`, "Error: the arguments are invalid"), call("", `{}`, "Error: this tool does not exist"),
+		call("find_orders", `{"ids":[1,[2,{"a":null}]],"deep":{"a":{"b":{"c":{"d":{"e":1}}}}}}`, "Error: too many ids were given at once"),
+		call("send_mail", `{"to":"ada"}`, refused), call("bash", `{"command":"git push --force"}`, refused), call("bash", `{"command":"git"}`, refused),
+		call("bash", `{"command":""}`, "error: the command must not be empty"), call("bash", `{"command":"A=1"}`, "bash: error: the variable is read-only"), call("bash", `{"command":[]}`, "error: the command is missing in this request"),
+		call("bash", `{"command":[1,null]}`, "error: the command is not valid"), call("bash", `{"command":"'"}`, "bash: unexpected end of file while looking for a quote"),
+		call("bash", `{"command":"npm run test"}`, "npm error: the script is missing in this package"), call("bash", `{"command":"pnpm run test"}`, "12 passed"), call("bash", `{"command":"make test"}`, "12 passed"),
+		call("bash", `{"command":"npm run test --workspace"}`, "12 passed"), call("bash", `{"command":"python3 -m"}`, "error: the argument is missing in this command"), call("bash", `{"command":"uv"}`, "12 passed"),
+		call("bash", `{"command":"cd x"}`, "bash: cd: x: no such file or directory"), call("bash", `{"command":"sudo -u"}`, "sudo: error: the argument is missing in this command"), call("bash", `{"command":"> "}`, "error: the command is missing in this request"),
+	}
+}
+
+// No session is too odd to be read: whatever it holds, nothing of it is a fault of the distiller's,
+// and reading it ends.
+func TestOddSessionsAreRead(t *testing.T) {
+	const sessions = 400
+	events, dice := oddEvents(), rand.New(rand.NewPCG(7, 7))
+	b := newBench(t)
+	for n := range sessions {
+		list := []event{user("Begin.")}
+		for range 2 + dice.IntN(12) {
+			list = append(list, events[dice.IntN(len(events))])
+		}
+		b.session(fmt.Sprint("odd", n), list...)
+	}
+	sum := b.distil(func(o *distill.Options) {
+		o.DryRun, o.Failed = true, func(name string, err error) { t.Errorf("%s: %v", name, err) }
+	})
+	if sum.Judged != sessions || sum.Failed != 0 {
+		t.Errorf("%d read, %d failed", sum.Judged, sum.Failed)
+	}
+}
+
+// A parameter may have any name, also none.
+func TestAParameterWithoutAName(t *testing.T) {
+	b := newBench(t)
+	b.session("one", user("Show the rates."),
+		call("get_rates", `{"":500}`, `{"error":"limit must be between 1 and 100"}`),
+		call("get_rates", `{"":100}`, `{"rates":[1,2]}`))
+	if sum := b.distil(); sum.Judged != 1 || sum.Failed != 0 {
+		t.Errorf("%+v", sum)
+	}
+}
