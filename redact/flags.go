@@ -69,9 +69,8 @@ func (m *matcher) piped(i int) hit {
 	}
 	p := i - len(line) + echo + len("echo ")
 	if users {
-		colon := bytes.IndexByte(m.s[p:i], ':')
-		end := p + colon + 1 + len(bytes.TrimRight(m.s[p+colon+1:i], " \"'"))
-		return m.judge(p+colon+1, end, passwordClass, shape{literal: true})
+		end := p + len(bytes.TrimRight(m.s[p:i], around))
+		return m.judge(p+bytes.IndexByte(m.s[p:end], ':')+1, end, passwordClass, shape{literal: true})
 	}
 	return m.value(p, passwordClass, shape{literal: true})
 }
