@@ -15,7 +15,7 @@ func oddEvents() []event {
 	return []event{
 		user("Test it."), user("No, use pnpm instead of npm."), user("No! Use --workspace with npm run, please use make test"), user("never that, rather use"), user(""),
 		call("get_order", `{"id":"W77812"}`, `{"error":"order not found for this customer"}`), call("get_order", `{"id":7}`, `{"error":"id must be a string"}`),
-		call("get_order", `{"":1,"id":"W77812"}`, `{"error":"limit must be between 1 and 9"}`), call("get_order", `{"":5,"id":"W77812"}`, `{"ok":true}`),
+		call("get_order", `{"":1,"id":"W77812"}`, "Error: limit must be between 1 and 9"), call("get_order", `{"":5,"id":"W77812"}`, `{"ok":true}`),
 		call("get_order", `["W77812"]`, "ok"), call("get_order", `not JSON`, "Error: the arguments are invalid"), call("", `{}`, "Error: this tool does not exist"),
 		call("find_orders", `{"ids":[1,[2,{"a":null}]],"deep":{"a":{"b":{"c":{"d":{"e":1}}}}}}`, "Error: too many ids were given at once"),
 		call("send_mail", `{"to":"ada"}`, refused), call("bash", `{"command":"git push --force"}`, refused), call("bash", `{"command":"git"}`, refused),
@@ -52,7 +52,7 @@ func TestOddSessionsAreRead(t *testing.T) {
 func TestAParameterWithoutAName(t *testing.T) {
 	b := newBench(t)
 	b.session("one", user("Show the rates."),
-		call("get_rates", `{"":500}`, `{"error":"limit must be between 1 and 100"}`),
+		call("get_rates", `{"":500}`, "Error: limit must be between 1 and 100"),
 		call("get_rates", `{"":100}`, `{"rates":[1,2]}`))
 	if sum := b.distil(); sum.Judged != 1 || sum.Failed != 0 {
 		t.Errorf("%+v", sum)
