@@ -152,26 +152,26 @@ func TestNearRepairs(t *testing.T) {
 // worked and not for the one that failed.
 func TestFormsThatAreNone(t *testing.T) {
 	for _, c := range []struct{ what, form, failed, worked string }{
-		{"a number in words", "a-whole-number", `"five"`, `"5"`},
+		{"a number in words", "as-a-whole-number", `"five"`, `"5"`},
 		{"another number", "", `"500"`, `"100"`},
-		{"a day in words", "a-date-in-the-form-yyyy-mm-dd", `"May 5th"`, `"2031-05-05"`},
+		{"a day in words", "as-a-date-in-the-form-yyyy-mm-dd", `"May 5th"`, `"2031-05-05"`},
 		{"another day", "", `"2031-05-06"`, `"2031-06-06"`},
 		{"no day", "", `"May 5th"`, `"2031-55-05"`},
-		{"a scheme", "a-url-with-its-scheme", `"quay.example"`, `"https://quay.example"`},
+		{"a scheme", "as-a-url-with-its-scheme", `"quay.example"`, `"https://quay.example"`},
 		{"another address", "", `"quay.example"`, `"https://pier.example"`},
-		{"a sign in front", "a-value-with-its-leading", `"quay"`, `"#quay"`},
+		{"a sign in front", "with-its-leading-sign", `"quay"`, `"#quay"`},
 		{"a letter in front", "", `"quay"`, `"xquay"`},
-		{"small letters", "lower-case", `"Quay"`, `"quay"`},
-		{"capitals", "upper-case", `"quay"`, `"QUAY"`},
+		{"small letters", "as-lower-case", `"Quay"`, `"quay"`},
+		{"capitals", "as-upper-case", `"quay"`, `"QUAY"`},
 		{"capitals of a long name", "", `"northern quay"`, `"NORTHERN QUAY"`},
-		{"a list in a list", "a-list-of-lists", `["a","b"]`, `[["a","b"]]`},
+		{"a list in a list", "as-a-list-of-lists", `["a","b"]`, `[["a","b"]]`},
 		{"two lists in a list", "", `["a","b"]`, `[["a","b"],["c"]]`},
-		{"quotes", "a-value-without-quotes", `"'quay'"`, `"quay"`},
-		{"blanks", "a-value-without-spaces", `"north quay"`, `"northquay"`},
+		{"quotes", "as-a-value-without-quotes", `"'quay'"`, `"quay"`},
+		{"blanks", "as-a-value-without-spaces", `"north quay"`, `"northquay"`},
 	} {
 		slug := ""
 		if c.form != "" {
-			slug = "give-field-as-" + c.form + "-to-set-order"
+			slug = "give-field-" + c.form + "-to-set-order"
 		}
 		learned(t, []taught{{c.what, slug, []event{
 			refused("set_order", `{"field":`+c.failed+`,"on":"W77812"}`, "the value of this field is not valid for the account"),

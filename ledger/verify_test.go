@@ -167,7 +167,7 @@ func TestRecordsAllOrNothing(t *testing.T) {
 // What a ledger's path leads to is a file that may be written, or the entry is not recorded.
 func TestWhatIsNoLedger(t *testing.T) {
 	for name, spoil := range map[string]func(l *ledger.Ledger) error{
-		"round in a circle": func(l *ledger.Ledger) error {
+		"too many links": func(l *ledger.Ledger) error {
 			return errors.Join(os.Symlink(l.Path+".b", l.Path), os.Symlink(l.Path, l.Path+".b"))
 		},
 		"read-only":      func(l *ledger.Ledger) error { return os.WriteFile(l.Path, []byte("x\n"), 0o400) },
