@@ -133,32 +133,20 @@ func firstWords(words string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// blockEnds are the first and the last line of what precept itself inserts, which is no experience
-// of the session. The proxy keeps it out of exchanges; a transcript that was recorded beyond it may
-// hold it.
-func blockEnds() [][2]string {
-	return [][2]string{
+// withoutBlocks takes out of a text what precept itself inserted, which is no experience of the
+// session. The proxy keeps it out of exchanges; a transcript that was recorded beyond it may hold it.
+func withoutBlocks(text string) string {
+	for _, ends := range [][2]string{
 		{"Lessons from past experience:\n", "\nEnd of lessons."},
 		{"[KNOWN PITFALLS", "[END KNOWN PITFALLS]"},
 		{"[LOOP DETECTED]", "[END LOOP DETECTED]"},
 		{"[/lesson ", "[END LESSON]"},
-	}
-}
-
-// withoutBlocks takes our own blocks out of a text.
-func withoutBlocks(text string) string {
-	for _, b := range blockEnds() {
-		for {
-			from := strings.Index(text, b[0])
-			if from < 0 {
-				break
+	} {
+		for before, rest, found := strings.Cut(text, ends[0]); found; before, rest, found = strings.Cut(text, ends[0]) {
+			text = before // of a block without its end all is ours
+			if _, after, whole := strings.Cut(rest, ends[1]); whole {
+				text = strings.TrimSpace(before + after)
 			}
-			length := strings.Index(text[from:], b[1])
-			if length < 0 {
-				text = text[:from]
-				break
-			}
-			text = strings.TrimSpace(text[:from] + text[from+length+len(b[1]):])
 		}
 	}
 	return text

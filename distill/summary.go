@@ -32,14 +32,16 @@ const maxDrafts = 500
 
 func (s *Summary) add(d *Draft, state string) {
 	s.Proposed++
-	if len(s.Drafts) < maxDrafts {
-		s.Drafts = append(s.Drafts, Drafted{Draft: *d, State: state})
-	}
+	s.list(Drafted{Draft: *d, State: state})
 }
 
 func (s *Summary) refuse(d *Draft, why string) {
 	s.Refused[why]++
+	s.list(Drafted{Draft: *d, State: "refused", Reason: why})
+}
+
+func (s *Summary) list(d Drafted) {
 	if len(s.Drafts) < maxDrafts {
-		s.Drafts = append(s.Drafts, Drafted{Draft: *d, State: "refused", Reason: why})
+		s.Drafts = append(s.Drafts, d)
 	}
 }

@@ -100,7 +100,7 @@ func (g *group) draft() (Draft, bool) {
 		Title: say(cmp.Or(special.Title, usual.Title)), Advice: []string{say(cmp.Or(special.Advice, usual.Advice))},
 		Slug: slugOf(name(cmp.Or(special.Slug, usual.Slug))),
 	}
-	d.Applies = code(c.Tool) + " answers " + says + "."
+	d.Applies = either(quoted[:min(4, len(quoted))]) + " answers " + says + "."
 	switch f.Kind {
 	case fixFlags, fixProgram, fixInstall, fixHint, fixEnv:
 		d.Tools, d.Applies = nil, "The command "+code(c.Tool)+" fails with "+says+"."
@@ -110,11 +110,6 @@ func (g *group) draft() (Draft, bool) {
 			d.Keywords = added(d.Keywords, slices.DeleteFunc(slices.Clone(c.Phrases), func(k string) bool { return len(k) <= 2 })...)
 		}
 		return d, d.Slug != "" && len(d.Keywords) > 0
-	case fixForm, fixOffered, fixNarrow, fixFewer, fixWanted, fixAdded, fixRemoved:
-	default:
-		d.Applies = either(quoted[:min(4, len(quoted))]) + " answers " + says + "."
-	}
-	switch f.Kind {
 	case fixCheck, fixFirst:
 		d.Title = shorten(d.Title, 190)
 	case fixStop:
@@ -143,14 +138,14 @@ func (g *group) finish(d Draft) (Draft, bool) {
 	return d, len(d.Title) <= 200 && d.Slug != ""
 }
 
-// slugOf makes a slug of a text: the letters and digits of at most 80 bytes, whole words.
+// slugOf makes a slug of a text: the letters and digits of at most 72 bytes, whole words.
 func slugOf(text string) string {
+	const longest, shortest = 72, 8
 	s := lesson.Hyphenated(text, len(text))
-	for len(s) > 72 {
-		at := strings.LastIndexByte(s, '-')
-		if at < 8 {
-			s = s[:72]
-			break
+	if len(s) > longest {
+		at := strings.LastIndexByte(s[:longest+1], '-')
+		if at < shortest {
+			at = longest
 		}
 		s = s[:at]
 	}
