@@ -32,6 +32,7 @@ func TestLessons(t *testing.T) {
 		{"main.go", "declared and not used: x", "", "declared and not used: x"},
 		{"index.ts", "x = 3", "", ""},
 		{".", "connect ECONNREFUSED 127.0.0.1:5432", "", "connect ECONNREFUSED"},
+		{"a/b.go", "the registry of this project answered slowly `x` again and again", "a/b.go", "the registry of this project answered slowly"},
 		{"a/main.go", "cannot find module `left pad` in the cache of this machine", "a/main.go", "in the cache of this machine"},
 	} {
 		e := entry(1)

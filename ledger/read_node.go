@@ -88,7 +88,6 @@ func (r *reading) jestMessage(from int) string {
 		switch {
 		case jestTest.MatchString(text), jestFile.MatchString(text), strings.HasPrefix(t, "at "), strings.Contains(t, " | "):
 			return message
-		case t == "":
 		case message == "":
 			message = t
 		case jestValue.MatchString(t):

@@ -89,11 +89,11 @@ func (s *section) added(text []byte, bullets, eol string) (at int, insert string
 	if at > 0 && text[at-1] != '\n' {
 		b.WriteString(eol)
 	}
-	if s.open != "" && s.end == len(text) { // otherwise the entry would be part of somebody's example
+	if s.open != "" { // otherwise the entry would be part of somebody's example
 		b.WriteString(s.open + eol)
 	}
 	switch {
-	case !s.found && len(bytes.TrimPrefix(text, []byte("\ufeff"))) == 0:
+	case len(bytes.TrimPrefix(text, []byte("\ufeff"))) == 0:
 		b.WriteString(Heading + eol + eol)
 	case !s.found:
 		b.WriteString(eol + Heading + eol + eol)
