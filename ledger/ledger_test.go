@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -295,6 +296,20 @@ func TestRetries(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 	})
+}
+
+// A link may say from the root where the ledger is to be, and through other links.
+func TestALinkFromTheRoot(t *testing.T) {
+	l, place := at(t, ""), filepath.Join(t.TempDir(), "AGENTS.md")
+	if err := errors.Join(os.Symlink(l.Path+".link", l.Path), os.Symlink(place, l.Path+".link")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // first to what is not there yet
+		record(t, l, entry(1))
+	}
+	if b, err := os.ReadFile(place); err != nil || strings.Count(string(b), "Error Summary") != 1 {
+		t.Fatalf("%v %s", err, b)
+	}
 }
 
 func TestModeAndLinks(t *testing.T) {
