@@ -76,6 +76,7 @@ func kindTable() [kindCount]rule {
 	personalData(&t)
 	vendors(&t)
 	moreVendors(&t)
+	headers(&t)
 	others(&t)
 	return t
 }
@@ -225,11 +226,12 @@ func authority() anchor {
 	return anchor{name: "://", bytes: ":", prev: isAlnum, next: in("/"), check: (*matcher).url}
 }
 
-func others(t *[kindCount]rule) {
-	named := func(b byte) bool {
-		return mayEndName(b) || isQuote(b) || b == ' ' || b == ':' || b == '=' || b == '!' || b == ']' || b == '*' || b >= 0x80
-	}
-	flag := anchor{name: "dashes", bytes: "-", prev: func(b byte) bool { return edge(b) && b != '-' }, next: in("-"), check: (*matcher).dashes}
+// dashed is what begins with two dashes: a flag, or a PEM block.
+func dashed() anchor {
+	return anchor{name: "dashes", bytes: "-", prev: func(b byte) bool { return edge(b) && b != '-' }, next: in("-"), check: (*matcher).dashes}
+}
+
+func headers(t *[kindCount]rule) {
 	t[jwt] = rule{name: "jwt", what: "`eyJ` and three or five dotted parts", examples: []example{
 		{"eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJ" + "zdWIiOiIxMjM0NTY3ODkwIn0." + alnum36, "[REDACTED:jwt:1]"},
 	}, anchors: []anchor{{name: "eyJ", bytes: "J", prev: in("y"), next: isKeyByte, check: (*matcher).jwt, vendors: true}}}
@@ -241,7 +243,7 @@ func others(t *[kindCount]rule) {
 		{"Private-Lines: 1\nPrivate-MAC: 0a1b", ""},
 		{`strings.Contains(s, "-----BEGIN PRIVATE KEY-----")`, ""},
 	}, anchors: []anchor{
-		flag,
+		dashed(),
 		{name: "LS0t", bytes: "L", prev: edge, next: in("S"), check: (*matcher).wrappedPEM},
 		{name: "Private-Lines", bytes: "L", prev: in("-"), next: in("i"), check: (*matcher).putty},
 	}}
@@ -253,6 +255,12 @@ func others(t *[kindCount]rule) {
 		{"Authorization: Bearer $TOKEN", ""},
 		{"Basic authentication is", ""},
 	}, anchors: []anchor{{name: "Bearer", bytes: "Bb", prev: edge, next: in("eEaA"), check: (*matcher).scheme}}}
+}
+
+func others(t *[kindCount]rule) {
+	named := func(b byte) bool {
+		return mayEndName(b) || isQuote(b) || b == ' ' || b == ':' || b == '=' || b == '!' || b == ']' || b == '*' || b >= 0x80
+	}
 	t[urlCredentials] = rule{name: "url_credentials", what: "`user:password`, or a random user, before the host; `user:password` behind `-u` or `--user`", examples: []example{
 		{"postgres://app:s3cr3t@db:5432/x", "postgres://[REDACTED:url_credentials:1]@db:5432/x"},
 		{"https://a1B2c3D4e5F6g7H8@host/x https://bob@host/x", "https://[REDACTED:url_credentials:1]@host/x https://bob@host/x"},
@@ -262,7 +270,7 @@ func others(t *[kindCount]rule) {
 		{"curl -u admin:correcthorse h", "curl -u [REDACTED:url_credentials:1] h"},
 		{"docker run -u 1000:1000 x; su -u bob:correcthorse", ""},
 	}, anchors: []anchor{
-		authority(), flag,
+		authority(), dashed(),
 		{name: "-u", bytes: "-", prev: edge, next: in("u"), check: (*matcher).userFlag},
 		{name: "@tcp", bytes: "@", prev: func(b byte) bool { return b > ' ' }, next: func(b byte) bool { return isAlnum(b) || b == '/' }, check: (*matcher).dataSource},
 	}}
@@ -283,7 +291,7 @@ func others(t *[kindCount]rule) {
 			{name: "| chpasswd", bytes: "|", prev: in(" "), next: in(" "), check: (*matcher).piped},
 			{name: "AUTH", bytes: "H", prev: in("T"), next: in(" "), check: (*matcher).redisAuth},
 			{name: "<string>", bytes: ">", prev: in("g"), next: isKeyByte, check: (*matcher).property},
-			flag,
+			dashed(),
 		},
 		prefixes: append(allOf(prefix{class: alnumByte, least: 32}, "xai-", "pplx-", "gsk_"), furtherPrefixes()...),
 	}
