@@ -134,7 +134,8 @@ func firstWords(words string) string {
 }
 
 // withoutBlocks takes out of a text what precept itself inserted, which is no experience of the
-// session. The proxy keeps it out of exchanges; a transcript that was recorded beyond it may hold it.
+// session. The proxy keeps it out of exchanges; a transcript that was recorded beyond it may hold
+// it.
 func withoutBlocks(text string) string {
 	for _, ends := range [][2]string{
 		{"Lessons from past experience:\n", "\nEnd of lessons."},
