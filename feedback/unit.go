@@ -17,10 +17,10 @@ import "slices"
 // which there may be thousands.
 const mostSignals, mostShared = 1024, 32
 
-// ForUnit are a member's own entries as its unit counts them. seat is the member's number.
-func ForUnit(member string, seat int, entries []Entry) (list []Entry) {
+// ForUnit are a member's own entries as its unit counts them. number is the member's in its unit.
+func ForUnit(member string, number int, entries []Entry) (list []Entry) {
 	for i := range entries {
-		if e := &entries[i]; e.Via == "" && (e.Rule == "" || seat <= mostSignals) {
+		if e := &entries[i]; e.Via == "" && (e.Rule == "" || number <= mostSignals) {
 			list = append(list, e.OfMember(member))
 		}
 	}

@@ -132,7 +132,7 @@ func (c *closer) inGrace(row *session.Row) bool {
 func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 	rec := c.memory.Newest(row)
 	if rec.Unit != "" {
-		if err := c.units.exchange(ctx, rec); err != nil {
+		if err := c.units.share(ctx, rec); err != nil {
 			c.failed("close", err)
 			return nil
 		}

@@ -26,9 +26,9 @@ type units struct {
 // begin forgets what units were told: it is read anew.
 func (u *units) begin() { u.said = map[session.Ref][]feedback.Entry{} }
 
-// exchange is done when a member closes: its unit hears what it was told, in case it has not, and
-// it hears what was said of the unit.
-func (u *units) exchange(ctx context.Context, rec *session.Record) error {
+// share is done when a member closes: its unit hears what it was told, in case it has not, and it
+// hears what was said of the unit.
+func (u *units) share(ctx context.Context, rec *session.Record) error {
 	of := rec.Member()
 	at := session.Ref{Tenant: rec.Tenant, ID: of.Unit}
 	said, ok := u.said[at]

@@ -94,6 +94,18 @@ func (r *Rating) label() string {
 	}
 }
 
+// LabelOf is the quality label that a score from 0 to 1 stands for.
+func LabelOf(score float64) string {
+	switch {
+	case score >= goodFrom:
+		return Good
+	case score >= acceptableFrom:
+		return Acceptable
+	default:
+		return Poor
+	}
+}
+
 // human is the label of MPLP's meta: only a person approves or rejects.
 func (r *Rating) human() string {
 	switch {

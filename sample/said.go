@@ -101,15 +101,3 @@ func isUnread(it *wire.Item) bool {
 	}
 	return it.Text == "" && len(it.Calls) == 0 && len(it.Results) == 0
 }
-
-// LabelOf is the quality label that a score from 0 to 1 stands for.
-func LabelOf(score float64) string {
-	switch {
-	case score >= goodFrom:
-		return Good
-	case score >= acceptableFrom:
-		return Acceptable
-	default:
-		return Poor
-	}
-}
