@@ -189,6 +189,8 @@ func (s *Store) retry(ctx context.Context, fn func() error) error {
 		case <-time.After(wait):
 			waited += wait
 		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
 			return fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
 		}
 	}
