@@ -1,14 +1,16 @@
-package sample
+package sample_test
 
 import (
 	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
+
+	"precept/sample"
 )
 
 func TestSealKeepsTheFirstForm(t *testing.T) {
-	x := Exchange{ID: "a", New: []json.RawMessage{[]byte("{ }")}, Outcome: Complete}
+	x := sample.Exchange{ID: "a", New: []json.RawMessage{[]byte("{ }")}, Outcome: sample.Complete}
 	first := x.Seal()
 	x.ID = "b"
 	if again := x.Encode(); string(again.Data) != string(first.Data) || string(again.Items) != "[{ }]" {
@@ -26,7 +28,7 @@ func FuzzItems(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		items := []json.RawMessage{a, b}
 		back := func() []json.RawMessage {
-			x := Exchange{New: items}
+			x := sample.Exchange{New: items}
 			got, err := x.Encode().Decode()
 			if err != nil {
 				t.Fatal(err)

@@ -1,4 +1,4 @@
-package sample
+package sample_test
 
 import (
 	"encoding/json"
@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"precept/sample"
 )
 
-func optOut(t testing.TB, paths ...string) *OptOut {
+func optOut(t testing.TB, paths ...string) *sample.OptOut {
 	t.Helper()
-	o, err := NewOptOut(paths, []string{"ci-*"}, []string{"Acme"})
+	o, err := sample.NewOptOut(paths, []string{"ci-*"}, []string{"Acme"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +108,7 @@ func TestOptOutNames(t *testing.T) {
 	if !o.Agent("CI-42") || o.Agent("coder") || !o.Tenant("acme") || o.Tenant("acme2") {
 		t.Error("agent or tenant globs")
 	}
-	var zero OptOut
+	var zero sample.OptOut
 	if zero.Agent("x") || zero.Tenant("x") || zero.Hits(".env") {
 		t.Error("the zero value must let everything pass")
 	}
@@ -114,10 +116,10 @@ func TestOptOutNames(t *testing.T) {
 
 func TestOptOutRefusesBrokenGlobs(t *testing.T) {
 	for _, bad := range []string{"", "[a", "{a"} {
-		if _, err := NewOptOut([]string{bad}, nil, nil); err == nil || !strings.Contains(err.Error(), "opt_out_patterns") {
+		if _, err := sample.NewOptOut([]string{bad}, nil, nil); err == nil || !strings.Contains(err.Error(), "opt_out_patterns") {
 			t.Errorf("%q: %v", bad, err)
 		}
-		if _, err := NewOptOut(nil, []string{bad}, nil); err == nil || !strings.Contains(err.Error(), "opt_out_agents") {
+		if _, err := sample.NewOptOut(nil, []string{bad}, nil); err == nil || !strings.Contains(err.Error(), "opt_out_agents") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
@@ -137,14 +139,14 @@ func FuzzOptOut(f *testing.F) {
 // Every kind of call that a history holds, and nothing that only talks of the path.
 func TestOptOutNamed(t *testing.T) {
 	o := optOut(t, "*.env")
-	item := func(s string) Exchange {
-		return Exchange{New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"hi"}`), json.RawMessage(s)}}
+	item := func(s string) sample.Exchange {
+		return sample.Exchange{New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"hi"}`), json.RawMessage(s)}}
 	}
 	for name, c := range map[string]struct {
-		x    Exchange
+		x    sample.Exchange
 		want bool
 	}{
-		"a reply's call":      {Exchange{Reply: Reply{Calls: []Call{{Args: `{"path":"a.go"}`}, {Args: `{"path":"config/.env"}`}}}}, true},
+		"a reply's call":      {sample.Exchange{Reply: sample.Reply{Calls: []sample.Call{{Args: `{"path":"a.go"}`}, {Args: `{"path":"config/.env"}`}}}}, true},
 		"chat":                {item(`{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"read","arguments":"{\"path\":\"C:\\\\x\\\\.ENV\"}"}}]}`), true},
 		"chat, old":           {item(`{"role":"assistant","function_call":{"name":"read","arguments":"{\"path\":\"./.env.\"}"}}`), true},
 		"chat, custom":        {item(`{"role":"assistant","tool_calls":[{"id":"1","custom":{"name":"sh","input":"cat x/.env"}}]}`), true},
@@ -160,8 +162,8 @@ func TestOptOutNamed(t *testing.T) {
 		"another file":        {item(`{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"read","arguments":"{\"path\":\"env.go\"}"}}]}`), false},
 		"words of a person":   {item(`{"role":"user","content":"call me when .env is there"}`), false},
 		"words of an answer":  {item(`{"role":"assistant","content":"I call cat .env now."}`), false},
-		"nothing at all":      {Exchange{}, false},
-		"what is no document": {Exchange{New: []json.RawMessage{json.RawMessage(`{"tool_calls": cat .env`)}}, true},
+		"nothing at all":      {sample.Exchange{}, false},
+		"what is no document": {sample.Exchange{New: []json.RawMessage{json.RawMessage(`{"tool_calls": cat .env`)}}, true},
 	} {
 		if got := o.Named(&c.x); got != c.want {
 			t.Errorf("%s: %v", name, got)
@@ -175,7 +177,7 @@ func TestOptOutNamed(t *testing.T) {
 // What is dismissed without being taken apart holds no pattern's text, in whatever case it is
 // written.
 func TestOptOutDismisses(t *testing.T) {
-	o, err := NewOptOut([]string{"*.env", "id_rsa*", "**/.ssh/**", "secrets/**", "*.kiß", "*.key"}, nil, nil)
+	o, err := sample.NewOptOut([]string{"*.env", "id_rsa*", "**/.ssh/**", "secrets/**", "*.kiß", "*.key"}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,10 +185,10 @@ func TestOptOutDismisses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		args := strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 0, 12).Draw(t, "args"), "")
 		want := false
-		for _, p := range o.paths {
-			want = want || strings.Contains(strings.ToLower(args), p.literal)
+		for _, literal := range sample.Literals(o) {
+			want = want || strings.Contains(strings.ToLower(args), literal)
 		}
-		if got := o.possible([]byte(args)); got != want {
+		if got := sample.Possible(o, args); got != want {
 			t.Errorf("%q: %v, want %v", args, got, want)
 		}
 	})
