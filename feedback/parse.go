@@ -2,6 +2,7 @@ package feedback
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,7 +81,7 @@ func parseOne(raw []byte) (Post, error) {
 	p.SessionID, p.RequestID = f.text("session_id", MaxID), f.text("request_id", MaxID)
 	p.RunID = f.text("run_id", MaxJSON) // as long as its client named the run
 	p.ResponseID, p.SampleID = f.text("response_id", MaxID), f.text("sample_id", MaxID)
-	p.Source, p.Type = f.oneOf("source", SourceUser, SourceSystem), f.oneOf("type", TypeApproval, TypeRejection, TypeCorrection, TypeScore)
+	p.Source, p.Type = cmp.Or(f.oneOf("source", SourceUser, SourceSystem), SourceUser), f.oneOf("type", TypeApproval, TypeRejection, TypeCorrection, TypeScore)
 	p.Label = f.oneOf("quality_label", labelGood, labelAcceptable, labelPoor)
 	p.Comment, p.Rater = f.text("comment", MaxComment), f.text("rater", MaxID)
 	p.Correction, p.Details = f.json("correction"), f.json("details")
@@ -95,9 +96,6 @@ func parseOne(raw []byte) (Post, error) {
 		return Post{}, err
 	}
 	p.Tier = TierUser
-	if p.Source == "" {
-		p.Source = SourceUser
-	}
 	if p.Source == SourceSystem {
 		p.Tier = TierVerifier
 	}

@@ -167,9 +167,6 @@ func (h *history) rated(r *Rating) int {
 
 // correctionMessage reads a correction: a text, or a message, or whatever JSON it is.
 func correctionMessage(raw json.RawMessage) []ChatMessage {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil
-	}
 	var m struct {
 		Content json.RawMessage `json:"content"`
 	}
