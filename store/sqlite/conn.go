@@ -32,6 +32,7 @@ type conn struct {
 	stmts      map[string]*stmt
 	interrupts bool            // a query is interrupted when ctx ends
 	ctx        context.Context // of do
+	until      context.Context // of a query: ctx, or never
 	never      context.Context // without an end
 	err        error           // what ended do's statements
 }
@@ -67,7 +68,7 @@ func connect(ctx context.Context, dsn string) (*conn, error) {
 		return nil, errors.Join(errors.New("sqlite: the driver cannot execute"), d.Close())
 	}
 	never := context.WithoutCancel(ctx)
-	return &conn{driverConn: c, stmts: map[string]*stmt{}, ctx: never, never: never}, nil
+	return &conn{driverConn: c, stmts: map[string]*stmt{}, ctx: never, until: never, never: never}, nil
 }
 
 func (c *conn) close() error {
@@ -81,7 +82,10 @@ func (c *conn) close() error {
 // do runs fn, and returns what ended its statements.
 func (c *conn) do(ctx context.Context, fn func()) error {
 	c.ctx, c.err = ctx, nil
-	defer func() { c.ctx = c.never }()
+	if c.interrupts {
+		c.until = ctx
+	}
+	defer func() { c.ctx, c.until = c.never, c.never }()
 	fn()
 	return c.err
 }
@@ -188,11 +192,7 @@ func (c *conn) each(query string, args []any, yield func(row) bool) {
 	if s == nil {
 		return
 	}
-	ctx := c.never
-	if c.interrupts {
-		ctx = c.ctx
-	}
-	rows, err := s.QueryContext(ctx, s.args)
+	rows, err := s.QueryContext(c.until, s.args)
 	clear(s.args)
 	if err != nil {
 		c.fail(err)
