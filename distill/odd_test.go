@@ -3,6 +3,8 @@ package distill_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"precept/distill"
@@ -56,5 +58,32 @@ func TestAParameterWithoutAName(t *testing.T) {
 		call("get_rates", `{"":100}`, `{"rates":[1,2]}`))
 	if sum := b.distil(); sum.Judged != 1 || sum.Failed != 0 {
 		t.Errorf("%+v", sum)
+	}
+}
+
+// A known failure that a session met once, and that nothing mended, teaches nothing yet. The second
+// time does, the second session, and a call of the same tool that worked.
+func TestAKnownFailureOnce(t *testing.T) {
+	const slug = "look-at-the-body-before-parsing-json"
+	met := call("run_query", `{"sql":"W77812"}`, "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)")
+	not, worked := call("run_query", `{"sql":"other"}`, "Error: no"), call("run_query", `{"sql":"another"}`, "12 rows")
+	for name, c := range map[string]struct {
+		one, two []event
+		slug     string
+	}{
+		"once":              {[]event{met}, nil, ""},
+		"once, and no luck": {[]event{met, not}, nil, ""},
+		"twice":             {[]event{met, met}, nil, slug},
+		"mended":            {[]event{met, not, worked}, nil, slug},
+		"mended too late":   {slices.Concat([]event{met}, slices.Repeat([]event{not}, 10), []event{worked}), nil, ""},
+		"two sessions":      {[]event{met}, []event{met}, slug},
+	} {
+		b := newBench(t)
+		b.session("one", append([]event{user("Show the sums.")}, c.one...)...)
+		if c.two != nil {
+			b.session("two", append([]event{user("Draw the totals of May.")}, c.two...)...)
+		}
+		b.distil()
+		equal(t, name, strings.Join(b.slugs(), " "), c.slug)
 	}
 }
