@@ -11,8 +11,8 @@ type hit struct {
 
 // matcher finds what is to be redacted in unescaped text. It goes through the text once and stops
 // only at bytes on which a match can hang (the @ of an address, the _ of ghp_, the = of an
-// assignment), so that ordinary text costs one table look-up a byte. What it finds does not overlap
-// and comes in order.
+// assignment), so that ordinary text costs three look-ups in tables a byte. What it finds does not
+// overlap and comes in order.
 type matcher struct {
 	t        *table
 	s        []byte
