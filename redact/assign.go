@@ -138,10 +138,7 @@ func (m *matcher) assignment(i int) hit {
 	case s[i] == '=' && at(s, p) == '>':
 		p++
 	}
-	end := i
-	for end > m.last && i-end < widest && (s[end-1] == ' ' || s[end-1] == ':' || s[end-1] == '=' || s[end-1] == '!' || s[end-1] == ']' || s[end-1] == '*' || isQuote(s[end-1])) {
-		end--
-	}
+	end := m.back(i, widest, signByte)
 	if end == m.last {
 		return hit{}
 	}
@@ -165,7 +162,7 @@ func (m *matcher) assignment(i int) hit {
 	if keyed {
 		class = classOfKey(name)
 	}
-	if string(name) == "key" && start > 0 && (s[start-1] == '?' || s[start-1] == '&') { // of a URL
+	if string(name) == "key" && start > 0 && strings.IndexByte("?&", s[start-1]) >= 0 { // of a URL
 		class = secretClass
 	}
 	if !class.isSecret() || s[i] == '>' && (start == 0 || s[start-1] != '<') || s[i] == '(' && !gives(name) {

@@ -12,6 +12,7 @@ const (
 	nameByte  // of names such as app.DB_PASSWORD: tokenByte and the dot
 	wordByte  // neither a blank nor a quote
 	cryptByte // of what crypt(3) makes of a password
+	signByte  // quotes, brackets, blanks and signs between a name and the sign before its value
 )
 
 //nolint:gochecknoglobals // written once here, read only
@@ -32,11 +33,14 @@ var classOf = func() (t [256]uint16) {
 	set("+/=", base64Byte)
 	set("._%+-'", localByte)
 	set(uppers, upperByte)
+	set(" :=!]*", signByte)
 	for b := range 0x100 {
 		if b >= 0x80 {
 			t[b] |= localByte
 		}
-		if b > ' ' && !isQuote(byte(b)) {
+		if isQuote(byte(b)) {
+			t[b] |= signByte
+		} else if b > ' ' {
 			t[b] |= wordByte
 		}
 	}
