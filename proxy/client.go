@@ -165,3 +165,17 @@ func (b *clientBody) fault(d wire.Dialect) *problem {
 
 // tooLarge says that a request body exceeds limits.body_bytes.
 const tooLarge = "the request body exceeds limits.body_bytes; raise it, or send less"
+
+// clientOf finds the way to the client below what stands before it.
+func clientOf(w http.ResponseWriter) *clientWriter {
+	for {
+		switch v := w.(type) {
+		case *clientWriter:
+			return v
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = v.Unwrap()
+		default:
+			return &clientWriter{}
+		}
+	}
+}

@@ -35,10 +35,10 @@ func (n ownLessons) command(ctx context.Context, c writ.Command, from session.ID
 	case writ.Delete:
 		if _, l, err := n.known(ctx, c.ID); err != nil {
 			return "", nil, err
-		} else if err := n.p.opts.Bank.Withdraw(ctx, l.Slug, n.scope, n.scope.Agent); err != nil {
+		} else if err := n.opts.Bank.Withdraw(ctx, l.Slug, n.scope, n.scope.Agent); err != nil {
 			return "", nil, err
 		}
-		n.p.bookCache.clear()
+		n.cache.clear()
 		return "deleted lesson #" + lesson.Line(c.ID) + ".", nil, nil
 	case writ.Create:
 	}
@@ -70,32 +70,19 @@ func (n ownLessons) record(ctx context.Context, c writ.Command, from session.ID)
 	p.Source = "writ"
 	r, done := bank.Result{}, "recorded"
 	if old == nil {
-		r, err = n.p.opts.Bank.Propose(ctx, p)
+		r, err = n.opts.Bank.Propose(ctx, p)
 	} else {
 		done = "rewrote"
-		r, err = n.p.opts.Bank.Revise(ctx, old.Slug, p)
+		r, err = n.opts.Bank.Revise(ctx, old.Slug, p)
 	}
 	if err != nil {
 		return "", err
 	}
-	n.p.bookCache.clear()
+	n.cache.clear()
 	if r.Lesson.State == lesson.Quarantined {
 		return done + " lesson #" + r.Lesson.Slug + "; it is in force when a person has approved it.", nil
 	}
 	return done + " lesson #" + r.Lesson.Slug + "; it is in force for you.", nil
-}
-
-// known finds a lesson of the asker's.
-func (n ownLessons) known(ctx context.Context, slug string) (*lesson.Book, *lesson.Lesson, error) {
-	book, err := n.p.bookCache.read(ctx, n)
-	if err != nil {
-		return nil, nil, err
-	}
-	l, ok := book.Get(slug)
-	if !ok || !n.mine(l) {
-		return nil, nil, errNoLesson
-	}
-	return book, l, nil
 }
 
 // listed tells the agent's lessons. Of one that nobody has approved its name alone: another session
@@ -137,7 +124,7 @@ func (n ownLessons) explain(err error) (said, result string) {
 	case errors.Is(err, bank.ErrTooMany):
 		return "you have written down too many lessons for now; delete some, or wait until they are looked at.", "refused"
 	}
-	n.p.opts.Metrics.FailedOpen("writ")
+	n.opts.Metrics.FailedOpen("writ")
 	n.log.Warn("a lesson of an agent could not be written; it was told to try again", "error", err)
 	return "the lessons cannot be written just now; try again later.", "failed"
 }

@@ -5,15 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"net/http"
 	"os"
 	"sync"
 	"time"
 
 	"precept/bank"
 	"precept/file"
-	"precept/lesson"
-	"precept/wire"
 )
 
 // The bounds of what is remembered of consultations.
@@ -21,7 +18,6 @@ const (
 	maxConsulted  = 50_000
 	saveConsulted = 2 * time.Second
 	tallyLimit    = 2 * time.Second // for one word with the tally
-	shelfFresh    = time.Second
 )
 
 // Tally keeps consultations where replicas share it.
@@ -164,36 +160,4 @@ func (c *Consulted) save(ctx context.Context) error {
 		}
 	}
 	return err
-}
-
-// bookCache holds the bank's lessons as read last, because reading them takes a while and an agent
-// may ask as often as it likes. What this server wrote is seen at once, what others wrote within a
-// second.
-type bookCache struct {
-	mu   sync.Mutex
-	book *lesson.Book
-	at   time.Time
-}
-
-func (s *bookCache) read(ctx context.Context, n ownLessons) (*lesson.Book, error) {
-	o := &n.p.opts
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.book != nil && o.Now().Sub(s.at) < shelfFresh {
-		return s.book, nil
-	}
-	book, _, err := o.Bank.List(ctx)
-	if err != nil {
-		o.Metrics.FailedOpen("lessons")
-		n.log.Warn("the lessons could not be read for an agent; it was told to try again", "error", err)
-		return nil, refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be read just now; try again")
-	}
-	s.book, s.at = book, o.Now()
-	return book, nil
-}
-
-func (s *bookCache) clear() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.book = nil
 }

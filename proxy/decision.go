@@ -10,16 +10,17 @@ import (
 // decision is what is inserted into a request.
 type decision struct {
 	sender
+	pending *pendingReplies
 	book    *lesson.Book
 	results detect.Results // what was judged of the tool results, by whoever asked first
 	plan    inject.Plan
-	out     *payload // what goes to the upstream, where something is inserted
-	turn    int      // number of the turn in its session
+	spliced *payload // what goes to the upstream, where something is inserted
+	number  int      // of the turn in its session
 	base    int      // items of the list that an earlier turn has shown
 }
 
 // prepare decides what goes out. Whatever fails in it, the client's bytes go out.
-func (d *decision) prepare(f *forwarding) {
+func (d *decision) prepare() {
 	if d.body.tail != nil {
 		return
 	}
@@ -27,7 +28,7 @@ func (d *decision) prepare(f *forwarding) {
 		d.uninspected("tenant_unknown")
 		return
 	}
-	begin := d.p.opts.Now()
+	begin := d.opts.Now()
 	if !d.guard("parse", d.parse) || d.req == nil || d.left() {
 		return
 	}
@@ -37,12 +38,12 @@ func (d *decision) prepare(f *forwarding) {
 	if !d.guard("decide", d.decide) {
 		d.plan = inject.Plan{}
 	}
-	d.p.opts.Metrics.phase("decide", d.p.opts.Now().Sub(begin), d.span.TraceID())
+	d.opts.Metrics.phase("decide", d.opts.Now().Sub(begin), d.span.TraceID())
 	if len(d.plan.Edits) == 0 {
 		return
 	}
-	if !d.guard("splice", func() { d.splice(f) }) {
-		f.body, f.length, f.decoded, f.original = d.body, int64(len(d.body.data)), false, nil
+	if !d.guard("splice", d.splice) {
+		d.out.body, d.out.length, d.out.decoded, d.out.original = d.body, int64(len(d.body.data)), false, nil
 	}
 }
 
@@ -50,7 +51,7 @@ func (d *decision) prepare(f *forwarding) {
 // that is matched is bounded, and so is the history that is looked at.
 func (d *decision) decide() {
 	d.mailbox().collect(d.r.Context())
-	now := d.p.opts.Now()
+	now := d.opts.Now()
 	rec := d.ses.Record
 	rec.Lock()
 	defer rec.Unlock()
@@ -61,16 +62,16 @@ func (d *decision) decide() {
 		return
 	}
 	d.plan = d.set.injector.Plan(rec, inject.Turn{
-		Request: d.req, Claim: d.claim, Book: d.book, Beliefs: d.p.opts.Beliefs(d.who.tenant), Results: &d.results, Now: now,
+		Request: d.req, Claim: d.claim, Book: d.book, Beliefs: d.opts.Beliefs(d.who.tenant), Results: &d.results, Now: now,
 		Unit: d.unit.record(),
 	})
 	d.unit.change(func(u *session.Record) { u.CountTurn(now) })
-	d.p.quotes.Asked(d.who.scope(), rec.ID, d.req, now)
-	d.turn, d.base = rec.Turns, rec.ItemsBefore
+	d.quotes.Asked(d.who.scope(), rec.ID, d.req, now)
+	d.number, d.base = rec.Turns, rec.ItemsBefore
 	d.await(rec)
 	d.skip = d.plan.Skip
-	d.p.opts.Consulted.note(d.plan.Matched)
-	m := d.p.opts.Metrics
+	d.opts.Consulted.note(d.plan.Matched)
+	m := d.opts.Metrics
 	if d.plan.Spent {
 		m.FailedOpen("match")
 	}
@@ -86,34 +87,47 @@ func (d *decision) decide() {
 	m.loops.Add(float64(d.plan.Loops))
 }
 
+// mailbox is where the session finds the answers to its commands.
+func (d *decision) mailbox() mailbox { return mailbox{d.opts, d.pending, d.who.tenant, d.ses} }
+
 // splice makes the body that goes out.
-func (d *decision) splice(f *forwarding) {
-	begin := d.p.opts.Now()
+func (d *decision) splice() {
+	begin := d.opts.Now()
 	room := len(d.plain) + 1024
 	for i := range d.plan.Edits {
 		room += 2 * len(d.plan.Edits[i].Text)
 	}
-	out, err := d.req.Splice(d.p.pool.get(room), d.plan.Edits)
+	out, err := d.req.Splice(d.pool.get(room), d.plan.Edits)
 	if err != nil {
 		d.skip = "splice"
-		d.p.opts.Metrics.FailedOpen("splice")
+		d.opts.Metrics.FailedOpen("splice")
 		return
 	}
-	d.out = &payload{data: out}
-	d.p.inFlight.add(&d.request, int64(cap(out)))
-	f.body, f.original = d.out, d.body
-	if f.length >= 0 {
-		f.length = int64(len(out))
+	d.spliced = &payload{data: out}
+	d.charge.add(cap(out))
+	d.out.body, d.out.original, d.out.decoded = d.spliced, d.body, d.unpacked != nil
+	if d.out.length >= 0 {
+		d.out.length = int64(len(out))
 	}
-	f.decoded = d.unpacked != nil
-	d.p.opts.Metrics.phase("splice", d.p.opts.Now().Sub(begin), d.span.TraceID())
+	d.opts.Metrics.phase("splice", d.opts.Now().Sub(begin), d.span.TraceID())
 }
 
 // rejected notes that the upstream took the original where it had refused ours.
 func (d *decision) rejected() {
-	d.p.opts.Metrics.rejected.Inc()
+	d.opts.Metrics.rejected.Inc()
 	d.ses.Lock()
 	defer d.ses.Unlock()
 	d.set.injector.Refused(d.ses.Record)
 	d.unit.change(func(u *session.Record) { u.Assignment.Refused, u.Dirty = true, true })
+}
+
+// await notes, when a turn begins, whether anything of it may be kept: no, or not known before the
+// recorder has looked for paths that opted out. The caller has the record's lock.
+func (d *decision) await(rec *session.Record) {
+	if d.learn {
+		rec.Await(d.number)
+	} else {
+		rec.Judged(d.number, true)
+		rec.Asked = rec.Asked || d.claim.LearnOff
+	}
 }

@@ -19,11 +19,12 @@ func TestIdleLimit(t *testing.T) {
 		const limit, pieces = time.Minute, 6
 		from, to := io.Pipe()
 		tn := &turn{}
-		tn.p = &Proxy{opts: Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)}}
+		tn.opts = &Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 		tn.w, tn.target, tn.r = &clientWriter{id: "req_1"}, &target{}, httptest.NewRequest("POST", chatPath, nil)
 		begun := time.Now()
-		w := &tn.watch.body
-		w.watch(tn, from, limit)
+		f := &forwarding{request: &tn.request, observer: tn}
+		w := &f.reply
+		w.limit(f, from, limit)
 		go func() {
 			for range pieces {
 				time.Sleep(limit - time.Second)
@@ -43,7 +44,7 @@ func TestIdleLimit(t *testing.T) {
 // A turn that waits for no answers, as nearly all do, takes no timer.
 func TestNoAnswersNoTimer(t *testing.T) {
 	tn := &turn{}
-	tn.p, tn.ses, tn.r = &Proxy{commands: newCommandQueue()}, &store.Session{Record: &session.Record{}}, httptest.NewRequest("POST", chatPath, nil)
+	tn.pending, tn.ses, tn.r = &pendingReplies{}, &store.Session{Record: &session.Record{}}, httptest.NewRequest("POST", chatPath, nil)
 	if n := testing.AllocsPerRun(100, func() { tn.mailbox().collect(t.Context()) }); n != 0 {
 		t.Errorf("%v allocations where nothing is waited for", n)
 	}

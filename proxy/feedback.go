@@ -14,8 +14,8 @@ import (
 // feedbackLimit bounds one body of POST /v1/feedback, which may hold many entries.
 const feedbackLimit = 8 << 20
 
-// answer is what a client gets for one feedback.
-type answer struct {
+// rated is what a client gets for one feedback.
+type rated struct {
 	ID      string `json:"id,omitempty"`
 	Session string `json:"session_id,omitempty"`
 	Run     string `json:"run_id,omitempty"`
@@ -26,14 +26,10 @@ type answer struct {
 
 // feedback takes one entry, or an array of them; a bad entry refuses itself alone.
 func (p *Proxy) feedback(c echo.Context) error {
-	r := c.Request()
 	set := p.set.Load()
-	who, ok := set.identify(r)
-	if !ok {
-		return refusal(wire.None, http.StatusUnauthorized, "this key is not one of precept's keys; ask who runs precept for one")
-	}
-	if set.nameless {
-		return refusal(wire.None, http.StatusServiceUnavailable, "precept has not reached its store yet; try again")
+	who, err := set.asker(c.Request())
+	if err != nil {
+		return err
 	}
 	body, err := bodyOf(c, feedbackLimit, "a feedback body may have 8 MiB; send fewer entries at once")
 	if err != nil {
@@ -43,10 +39,10 @@ func (p *Proxy) feedback(c echo.Context) error {
 	if err != nil {
 		return refusal(wire.None, http.StatusBadRequest, err.Error())
 	}
-	answers := make([]answer, len(posts))
+	answers := make([]rated, len(posts))
 	for i := range posts {
 		if errs[i] != nil {
-			answers[i] = answer{Status: "refused", Error: errs[i].Error(), code: http.StatusBadRequest}
+			answers[i] = rated{Status: "refused", Error: errs[i].Error(), code: http.StatusBadRequest}
 			continue
 		}
 		answers[i] = p.post(c, who, posts[i])
@@ -61,33 +57,33 @@ func (p *Proxy) feedback(c echo.Context) error {
 }
 
 // post takes one checked entry in.
-func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) answer {
-	f = f.Received(p.opts.Now(), func() string { return p.newID("fb_") })
+func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) rated {
+	f = f.Received(p.opts.Now(), func() string { return p.opts.newID("fb_") })
 	m := p.opts.Metrics
 	if !p.set.Load().heard(c.Request(), &who) {
 		m.feedback.WithLabelValues(f.Source, f.Type, string(store.Ignored)).Inc()
-		return answer{ID: f.ID, Status: string(store.Ignored)}
+		return rated{ID: f.ID, Status: string(store.Ignored)}
 	}
 	done, err := p.opts.Store.Rate(c.Request().Context(), who.tenant, f)
 	if err != nil {
 		return p.lost(c, f, err)
 	}
 	m.feedback.WithLabelValues(f.Source, f.Type, string(done.Status)).Inc()
-	return answer{ID: f.ID, Session: done.Session, Run: done.Run, Status: string(done.Status)}
+	return rated{ID: f.ID, Session: done.Session, Run: done.Run, Status: string(done.Status)}
 }
 
 // lost answers for an entry that could not be taken in.
-func (p *Proxy) lost(c echo.Context, f feedback.Post, err error) answer {
+func (p *Proxy) lost(c echo.Context, f feedback.Post, err error) rated {
 	count := func(status string) { p.opts.Metrics.feedback.WithLabelValues(f.Source, f.Type, status).Inc() }
 	if advice, ok := store.NoRoom(err); ok {
 		count("full")
-		return answer{ID: f.ID, Status: "refused", code: http.StatusTooManyRequests, Error: advice}
+		return rated{ID: f.ID, Status: "refused", code: http.StatusTooManyRequests, Error: advice}
 	}
 	count("refused")
 	if errors.Is(err, store.ErrNoSession) {
-		return answer{ID: f.ID, Status: "refused", code: http.StatusNotFound, Error: "no such sample_id; samples are made when a session closes"}
+		return rated{ID: f.ID, Status: "refused", code: http.StatusNotFound, Error: "no such sample_id; samples are made when a session closes"}
 	}
 	p.opts.Metrics.FailedOpen("feedback")
-	p.log(clientOf(c.Response())).Warn("a feedback could not be stored; the client was told to try again", "error", err)
-	return answer{ID: f.ID, Status: "refused", code: http.StatusServiceUnavailable, Error: "the store cannot be written just now; post it again"}
+	p.opts.log(clientOf(c.Response())).Warn("a feedback could not be stored; the client was told to try again", "error", err)
+	return rated{ID: f.ID, Status: "refused", code: http.StatusServiceUnavailable, Error: "the store cannot be written just now; post it again"}
 }

@@ -1,16 +1,13 @@
 package proxy
 
 import (
-	"time"
-
 	"precept/session"
 	"precept/store"
 )
 
 // finder finds whose turn a request is, and pins the session. It lives as long as that takes.
 type finder struct {
-	*sender
-	now   time.Time
+	drawing
 	asked bool // the store was asked which sessions own what the request sends back
 	late  bool // it could not say in time whether the session is known
 }
@@ -21,10 +18,10 @@ func (s *sender) identify() {
 	s.who.claims(&s.claim)
 	s.learn = !s.claim.LearnOff && s.set.learns(&s.who, s.claim.Agent)
 	s.claim.Agent = s.set.cleanName(s.claim.Agent)
-	f := &finder{sender: s, now: s.p.opts.Now()}
+	f := &finder{drawing: drawing{s, s.opts.Now()}}
 	defer func() { f.leave(s.above) }()
 	f.find()
-	s.waited = s.p.opts.Now().Sub(f.now)
+	s.waited = s.opts.Now().Sub(f.now)
 	if s.ses == nil {
 		f.open()
 	} else {
@@ -40,7 +37,7 @@ func (s *sender) identify() {
 func (f *finder) find() {
 	scope := f.who.scope()
 	scope.Run = f.claim.Run
-	f.found = f.p.threads.Resolve(scope, f.claim, f.req, f.now, f.lookUp)
+	f.found = f.threads.Resolve(scope, f.claim, f.req, f.now, f.lookUp)
 	f.pin()
 	f.apart()
 	if f.below() {
@@ -51,12 +48,12 @@ func (f *finder) find() {
 // lookUp asks the store for the sessions that own keys.
 func (f *finder) lookUp(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 	f.asked = true
-	return f.p.opts.Store.Echoes(f.r.Context(), f.who.tenant, keys)
+	return f.opts.Store.Echoes(f.r.Context(), f.who.tenant, keys)
 }
 
 // pin holds the session that was found, where it is known.
 func (f *finder) pin() {
-	st := f.p.opts.Store
+	st := f.opts.Store
 	f.late = false
 	if f.ses = st.Resident(f.found.ID); f.ses != nil {
 		f.catchUp()
@@ -70,7 +67,7 @@ func (f *finder) pin() {
 // because what it sends back did not go by here, or because there is more of it than this replica
 // answered. So it does with one that was begun while nobody could say whether there is one.
 func (f *finder) catchUp() {
-	st := f.p.opts.Store
+	st := f.opts.Store
 	if f.ses.Unsure() {
 		st.Refresh(f.r.Context(), f.ses)
 		return
@@ -102,9 +99,9 @@ func (f *finder) apart() {
 			return
 		}
 	}
-	f.p.opts.Store.Release(f.ses, store.Unchanged)
+	f.opts.Store.Release(f.ses, store.Unchanged)
 	f.ses, f.moved = nil, false
-	f.found = f.p.threads.Apart(f.found, f.claim, f.now)
+	f.found = f.threads.Apart(f.found, f.claim, f.now)
 }
 
 // inAnotherRun says that the session that was found is one of another run than the request says.
@@ -120,14 +117,14 @@ func (f *finder) below() bool {
 		return false
 	}
 	f.ses.Lock()
-	reason, side := f.ses.Side(f.req, f.claim, f.p.signs)
+	reason, side := f.ses.Side(f.req, f.claim, f.signs)
 	tools := side && reason == session.SideTools
 	first := tools && !f.req.Delta && !f.ses.Shows(f.req)
 	f.ses.Unlock()
 	if !tools || !first && !f.req.Delta { // what shows the conversation is a memory keeper's
 		return false
 	}
-	sub, ok := f.p.threads.Below(f.found, f.claim, first, f.now, f.lookUp)
+	sub, ok := f.threads.Below(f.found, f.claim, first, f.now, f.lookUp)
 	if !ok {
 		return false
 	}
@@ -141,27 +138,27 @@ func (f *finder) open() {
 	rec := session.NewRecord(s.who.tenant, s.claim, s.found, f.now)
 	if f.unwanted(rec) { // of a conversation that is not known: no session begins with it
 		s.found.Echoes, s.found.Name = nil, rec.Name
-		s.p.threads.Ended(s.found, true, f.now)
+		s.threads.Ended(s.found, true, f.now)
 		return
 	}
 	s.isNew = true
 	rec.Assignment.Excluded = f.late || s.set.excluded
 	switch {
 	case f.late:
-		s.p.opts.Metrics.excluded.WithLabelValues(excludedLate).Inc()
+		s.opts.Metrics.excluded.WithLabelValues(excludedLate).Inc()
 	case s.set.excluded:
-		s.p.opts.Metrics.excluded.WithLabelValues(excludedKeys).Inc()
+		s.opts.Metrics.excluded.WithLabelValues(excludedKeys).Inc()
 	}
 	rec.StandIn = f.late
 	rec.NoLearn = !s.learn
 	f.enlist(rec)
 	if !s.found.New && !s.req.Delta {
-		s.p.opts.Store.Recall(s.r.Context(), rec, s.req.New(), f.late)
+		s.opts.Store.Recall(s.r.Context(), rec, s.req.New(), f.late)
 	}
-	s.ses = s.p.opts.Store.Add(rec)
+	s.ses = s.opts.Store.Add(rec)
 	s.note(s.ses.ID, session.EchoKeyOf(s.who.tenant, 0, "s:"+s.ses.Name))
 	f.noteMember()
-	s.p.opts.Metrics.sessions.WithLabelValues(string(s.found.Method)).Inc()
+	s.opts.Metrics.sessions.WithLabelValues(string(s.found.Method)).Inc()
 }
 
 // unwanted says that the request is beside a conversation, where it would begin one: its words are
@@ -169,23 +166,16 @@ func (f *finder) open() {
 func (f *finder) unwanted(rec *session.Record) bool {
 	m := f.found.Method
 	if !f.late && (f.found.Loose || m == session.ByNew || m == session.ByEcho) { // it has no name of its own
-		f.about, f.quotes = f.p.quotes.About(f.who.scope(), f.req, f.now)
+		f.about, f.showing = f.quotes.About(f.who.scope(), f.req, f.now)
 	}
 	if f.found.New && f.beside(rec) {
 		return true
 	}
-	if f.quotes {
+	if f.showing {
 		f.aside(session.SideQuotes)
 	}
-	return f.quotes
+	return f.showing
 }
-
-// Why a session is no part of the experiment.
-const (
-	excludedTwin = "twin"   // its history is equal to another one's byte for byte
-	excludedLate = "late"   // the store did not say in time what was decided before
-	excludedKeys = "secret" // the coins would fall otherwise on another replica
-)
 
 // doubt leaves the sessions out of the experiment that nothing tells apart: the request may be any
 // one's, so the draws of one may have gone to another. They keep what they have and get what others
@@ -194,7 +184,7 @@ const (
 // same.
 func (f *finder) doubt() {
 	for _, id := range f.found.Doubt {
-		ses := f.p.opts.Store.Resident(id)
+		ses := f.opts.Store.Resident(id)
 		if ses == nil {
 			continue
 		}
@@ -203,9 +193,16 @@ func (f *finder) doubt() {
 		if unnamed := ses.Method == session.ByNew || ses.Method == session.ByEcho; unnamed && ses.Unit == "" && !ses.Closed && !ses.Assignment.Excluded {
 			ses.Assignment.Excluded, ses.Doubted, ses.Dirty = true, true, true
 			changed = store.Decided
-			f.p.opts.Metrics.excluded.WithLabelValues(excludedTwin).Inc()
+			f.opts.Metrics.excluded.WithLabelValues(excludedTwin).Inc()
 		}
 		ses.Unlock()
-		f.p.opts.Store.Release(ses, changed)
+		f.opts.Store.Release(ses, changed)
 	}
+}
+
+// optedOut says that a turn of the session did: its past has keys of that, which nobody keeps.
+func (f *finder) optedOut() bool {
+	f.ses.Lock()
+	defer f.ses.Unlock()
+	return len(f.ses.OptedOut) > 0
 }

@@ -8,13 +8,14 @@ import (
 	"precept/wire"
 )
 
-// inFlight counts what all requests under way take together. Both of its limits are numbers and not
-// times, so that a machine that is slow for a moment changes nothing (decision 11). Beyond the
-// limit of bytes a body is passed on unread, which costs its lessons; beyond that of requests, one
-// is refused.
+// inFlight counts what all requests under way take together. Its limits are numbers and not times,
+// so that a machine that is slow for a moment changes nothing (decision 11). Beyond the limit of
+// bytes a body is passed on unread, which costs its lessons; beyond that of requests, one is
+// refused.
 type inFlight struct {
 	requests atomic.Int64
 	bodies   atomic.Int64 // bytes of their bodies in memory
+	copies   atomic.Int64 // bytes of replies held for capture
 }
 
 // tooMany says that a request is one too many.
@@ -44,24 +45,31 @@ func (c *inFlight) enter(most int) bool {
 
 func (c *inFlight) leave() { c.requests.Add(-1) }
 
-// hold charges a request for n more bytes of its body, unless that exceeds the limit.
-func (c *inFlight) hold(q *request, n int64) bool {
-	if c.bodies.Add(n) > int64(q.set.cfg.Limits.InspectTotalBytes) {
-		c.bodies.Add(-n)
+// charge is what one request holds of the bytes that all bodies may take.
+type charge struct {
+	all  *atomic.Int64
+	most int64
+	held int64
+}
+
+// hold charges n more bytes, unless that exceeds the limit.
+func (c *charge) hold(n int) bool {
+	if c.all.Add(int64(n)) > c.most {
+		c.all.Add(int64(-n))
 		return false
 	}
-	q.holds += n
+	c.held += int64(n)
 	return true
 }
 
-// add charges a request for n bytes that are in memory already, over the limit if need be.
-func (c *inFlight) add(q *request, n int64) {
-	c.bodies.Add(n)
-	q.holds += n
+// add charges n bytes that are in memory already, over the limit if need be.
+func (c *charge) add(n int) {
+	c.all.Add(int64(n))
+	c.held += int64(n)
 }
 
-// release lowers a request's charge to what it still holds.
-func (c *inFlight) release(q *request, held int64) {
-	c.bodies.Add(held - q.holds)
-	q.holds = held
+// release lowers the charge to what is still held.
+func (c *charge) release(held int64) {
+	c.all.Add(held - c.held)
+	c.held = held
 }

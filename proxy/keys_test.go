@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"precept/session"
+	"precept/wire"
 )
 
 // sum is how a key is listed.
@@ -160,10 +161,10 @@ func TestRolesOfAKey(t *testing.T) {
 				t.Fatal(err)
 			}
 			req.Header = bearer(key, "Precept-Role", role)
-			who, ok := r.set.Load().identify(req)
+			who, err := r.set.Load().identify(req, wire.None)
 			c := session.Identify(req.Header, chatPath, nil)
 			who.claims(&c)
-			if !ok || c.Role != role2 {
+			if err != nil || c.Role != role2 {
 				t.Errorf("%s as %s speaks for %q", key, role, c.Role)
 			}
 		}

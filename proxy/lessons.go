@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -30,14 +31,6 @@ const (
 	pageUsual     = 50
 	pageMost      = 200
 )
-
-// Bank is where the lessons of agents are kept: the one that everything else writes to.
-type Bank interface {
-	List(ctx context.Context) (*lesson.Book, []lesson.Problem, error)
-	Propose(ctx context.Context, p bank.Proposal) (bank.Result, error)
-	Revise(ctx context.Context, slug string, p bank.Proposal) (bank.Result, error)
-	Withdraw(ctx context.Context, slug string, scope lesson.Scope, by string) error
-}
 
 // apiLesson is a lesson as /v1/lessons speaks of it.
 type apiLesson struct {
@@ -68,68 +61,81 @@ type written struct {
 	Targets    *[]apiTarget `json:"targets"`
 }
 
-// ownLessons is one agent's request for its own lessons.
+// agentLessons are the lessons that agents write for themselves.
+type agentLessons struct {
+	opts  *Options
+	cache bookCache
+}
+
+// ownLessons is one agent's request for its own.
 type ownLessons struct {
-	p     *Proxy
+	*agentLessons
 	set   *settings
 	scope lesson.Scope
 	log   *slog.Logger
 }
 
-// lessonRoutes are the paths of /v1/lessons, also behind a path form, for agents that can set
-// nothing but a base URL.
-func (p *Proxy) lessonRoutes(e *echo.Echo) {
-	if p.opts.Bank == nil {
-		return
-	}
-	for _, g := range []*echo.Group{e.Group(""), e.Group("/p/:said")} {
-		g.GET("/v1/lessons", p.own(ownLessons.list))
-		g.POST("/v1/lessons", p.own(ownLessons.create))
-		g.GET("/v1/lessons/:id", p.own(ownLessons.get))
-		g.PATCH("/v1/lessons/:id", p.own(ownLessons.update))
-		g.DELETE("/v1/lessons/:id", p.own(ownLessons.remove))
-	}
-}
-
-// own finds out whose lessons are asked for: the tenant from the credential, the agent as in every
-// other request.
-func (p *Proxy) own(do func(ownLessons, echo.Context) error) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		r := c.Request()
-		set := p.set.Load()
-		who, ok := set.identify(r)
-		if !ok {
-			return refusal(wire.None, http.StatusUnauthorized, "this key is not one of precept's keys; ask who runs precept for one")
-		}
-		if set.nameless {
-			return refusal(wire.None, http.StatusServiceUnavailable, "precept has not reached its store yet; try again")
-		}
-		claim := session.Identify(r.Header, r.URL.EscapedPath(), nil)
-		who.claims(&claim)
-		writes := r.Method == http.MethodPost || r.Method == http.MethodPatch
-		if writes && (claim.LearnOff || !set.learns(&who, claim.Agent)) {
-			return refusal(wire.None, http.StatusForbidden, "learning is off for this agent, and nothing of it is kept")
-		}
-		return do(ownLessons{p, set, lesson.Scope{Tenant: who.tenant, Agent: claim.Agent}, p.log(clientOf(c.Response()))}, c)
-	}
-}
-
 // mine says whether the asker wrote a lesson; another's is as if it were not there.
 func (n ownLessons) mine(l *lesson.Lesson) bool { return l.Scope == n.scope && l.Approval.Source != "" }
 
-func (n ownLessons) find(c echo.Context) (*lesson.Book, *lesson.Lesson, error) {
-	return n.known(c.Request().Context(), c.Param("id"))
+// known finds a lesson of the asker's.
+func (n ownLessons) known(ctx context.Context, slug string) (*lesson.Book, *lesson.Lesson, error) {
+	book, err := n.book(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, ok := book.Get(slug)
+	if !ok || !n.mine(l) {
+		return nil, nil, errNoLesson
+	}
+	return book, l, nil
 }
 
 // errNoLesson is the answer for a lesson that is not there and for one of somebody else's.
 var errNoLesson = refusal(wire.None, http.StatusNotFound, "there is no such lesson; GET /v1/lessons lists those of this agent")
 
+// bookCache holds the bank's lessons as read last, because reading them takes a while and an agent
+// may ask as often as it likes. What this server wrote is seen at once, what others wrote within a
+// second.
+type bookCache struct {
+	mu   sync.Mutex
+	last *lesson.Book
+	at   time.Time
+}
+
+// bookFresh is how long lessons that were read are not read again.
+const bookFresh = time.Second
+
+// book is the bank's lessons.
+func (n ownLessons) book(ctx context.Context) (*lesson.Book, error) {
+	c := &n.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last != nil && n.opts.Now().Sub(c.at) < bookFresh {
+		return c.last, nil
+	}
+	book, _, err := n.opts.Bank.List(ctx)
+	if err != nil {
+		n.opts.Metrics.FailedOpen("lessons")
+		n.log.Warn("the lessons could not be read for an agent; it was told to try again", "error", err)
+		return nil, refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be read just now; try again")
+	}
+	c.last, c.at = book, n.opts.Now()
+	return book, nil
+}
+
+func (c *bookCache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = nil
+}
+
 func (n ownLessons) get(c echo.Context) error {
-	book, l, err := n.find(c)
+	book, l, err := n.known(c.Request().Context(), c.Param("id"))
 	if err != nil {
 		return err
 	}
-	n.p.opts.Consulted.learn(c.Request().Context(), []string{l.Slug})
+	n.opts.Consulted.learn(c.Request().Context(), []string{l.Slug})
 	return c.JSON(http.StatusOK, n.view(book, l))
 }
 
@@ -139,11 +145,11 @@ func (n ownLessons) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
 		ID: l.Slug, Signature: l.Title, LessonText: lessonText(l), State: l.State, CreatedAt: l.CreatedAt, UpdatedAt: l.UpdatedAt,
 		Keywords: l.Trigger.Keywords,
 	}
-	if state, ok := book.StateAt(l.Slug, n.p.opts.Now()); ok {
+	if state, ok := book.StateAt(l.Slug, n.opts.Now()); ok {
 		v.State = state
 	}
 	var seen time.Time
-	if v.HitCount, seen = n.p.opts.Consulted.of(l.Slug); !seen.IsZero() {
+	if v.HitCount, seen = n.opts.Consulted.of(l.Slug); !seen.IsZero() {
 		v.LastSeenAt = &seen
 	}
 	for _, t := range l.Trigger.Targets {
@@ -181,7 +187,7 @@ func (n ownLessons) list(c echo.Context) error {
 
 // all are the asker's lessons that hold a text, the newest-consulted first.
 func (n ownLessons) all(ctx context.Context, q string) ([]apiLesson, error) {
-	book, err := n.p.bookCache.read(ctx, n)
+	book, err := n.book(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +198,7 @@ func (n ownLessons) all(ctx context.Context, q string) ([]apiLesson, error) {
 			found, slugs = append(found, l), append(slugs, l.Slug)
 		}
 	}
-	n.p.opts.Consulted.learn(ctx, slugs)
+	n.opts.Consulted.learn(ctx, slugs)
 	all := make([]apiLesson, 0, len(found))
 	for _, l := range found {
 		all = append(all, n.view(book, l))
@@ -229,7 +235,7 @@ func (n ownLessons) create(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := n.p.opts.Bank.Propose(c.Request().Context(), n.proposal(l))
+	r, err := n.opts.Bank.Propose(c.Request().Context(), n.proposal(l))
 	if err != nil {
 		return n.refused(c, err)
 	}
@@ -237,7 +243,7 @@ func (n ownLessons) create(c echo.Context) error {
 }
 
 func (n ownLessons) update(c echo.Context) error {
-	_, old, err := n.find(c)
+	_, old, err := n.known(c.Request().Context(), c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -256,7 +262,7 @@ func (n ownLessons) update(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := n.p.opts.Bank.Revise(c.Request().Context(), old.Slug, n.proposal(l))
+	r, err := n.opts.Bank.Revise(c.Request().Context(), old.Slug, n.proposal(l))
 	if err != nil {
 		return n.refused(c, err)
 	}
@@ -264,14 +270,14 @@ func (n ownLessons) update(c echo.Context) error {
 }
 
 func (n ownLessons) remove(c echo.Context) error {
-	_, l, err := n.find(c)
+	_, l, err := n.known(c.Request().Context(), c.Param("id"))
 	if err != nil {
 		return err
 	}
-	if err := n.p.opts.Bank.Withdraw(c.Request().Context(), l.Slug, n.scope, n.scope.Agent); err != nil {
+	if err := n.opts.Bank.Withdraw(c.Request().Context(), l.Slug, n.scope, n.scope.Agent); err != nil {
 		return n.refused(c, err)
 	}
-	n.p.bookCache.clear()
+	n.cache.clear()
 	return c.NoContent(http.StatusNoContent)
 }
 
@@ -282,7 +288,7 @@ func (n ownLessons) proposal(l *lesson.Lesson) bank.Proposal {
 }
 
 func (n ownLessons) answer(c echo.Context, status int, l *lesson.Lesson) error {
-	n.p.bookCache.clear()
+	n.cache.clear()
 	return c.JSON(status, n.view(lesson.NewBook(nil), l))
 }
 
@@ -302,9 +308,8 @@ func (n ownLessons) refused(c echo.Context, err error) error {
 		c.Response().Header().Set("Retry-After", "600")
 		return refusal(wire.None, http.StatusTooManyRequests, err.Error())
 	}
-	n.p.opts.Metrics.FailedOpen("lessons")
+	n.opts.Metrics.FailedOpen("lessons")
 	n.log.Warn("a lesson of an agent could not be written; the client was told to try again", "error", err)
-	c.Response().Header().Set("Retry-After", "5")
 	return refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be written just now; try again")
 }
 

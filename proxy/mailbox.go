@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"precept/session"
@@ -19,21 +20,13 @@ const (
 	lookAgain  = 8 * time.Millisecond  // how soon one that has not come is looked for again
 )
 
-// PendingTexts keeps texts with a session for whichever replica takes its next turn.
-type PendingTexts interface {
-	Leave(ctx context.Context, tenant string, id session.ID, name, text string) error
-	// Take gives what was left under a name, once.
-	Take(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error)
-}
-
 // mailbox is where a session finds the answers to its commands.
 type mailbox struct {
-	p      *Proxy
-	tenant string
-	ses    *store.Session
+	opts    *Options
+	pending *pendingReplies
+	tenant  string
+	ses     *store.Session
 }
-
-func (s *sender) mailbox() mailbox { return mailbox{s.p, s.who.tenant, s.ses} }
 
 // deliver puts answers into the record, for the session's next turn. Lock the record.
 func deliver(rec *session.Record, answers []string) {
@@ -45,7 +38,7 @@ func deliver(rec *session.Record, answers []string) {
 // owe notes that the answers to a request's reply will come through the store, or that none will
 // after all.
 func (m mailbox) owe(request string, some bool) {
-	if m.p.opts.Pending == nil {
+	if m.opts.Pending == nil {
 		return
 	}
 	m.ses.Lock()
@@ -61,7 +54,7 @@ func (m mailbox) owe(request string, some bool) {
 // collect waits for the answers to the reply before this turn, wherever that was given, and puts
 // them into the record. What takes longer is looked for once more in the next turn.
 func (m mailbox) collect(ctx context.Context) {
-	busy := m.p.commands.pendingOf(m.ses.ID)
+	busy := m.pending.of(m.ses.ID)
 	m.ses.Lock()
 	owed := slices.Clone(m.ses.Owed)
 	m.ses.Unlock()
@@ -70,8 +63,13 @@ func (m mailbox) collect(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, writPause)
 	defer cancel()
-	busy.wait(ctx)
-	if m.p.opts.Pending == nil {
+	if busy != nil {
+		select {
+		case <-busy.done:
+		case <-ctx.Done(): // what takes longer is answered a turn later
+		}
+	}
+	if m.opts.Pending == nil {
 		return
 	}
 	for _, request := range owed {
@@ -96,12 +94,12 @@ const lateMark = "-"
 func (m mailbox) letter(ctx context.Context, request string) (text, late string) {
 	name, again := strings.CutPrefix(request, lateMark)
 	for {
-		text, ok, err := m.p.opts.Pending.Take(ctx, m.tenant, m.ses.ID, name)
+		text, ok, err := m.opts.Pending.Take(ctx, m.tenant, m.ses.ID, name)
 		switch {
 		case ok:
 			return text, ""
 		case err != nil && ctx.Err() == nil:
-			m.p.opts.Metrics.FailedOpen("writ")
+			m.opts.Metrics.FailedOpen("writ")
 			return "", lateMark + name
 		case again:
 			return "", ""
@@ -112,4 +110,49 @@ func (m mailbox) letter(ctx context.Context, request string) (text, late string)
 		case <-time.After(lookAgain):
 		}
 	}
+}
+
+// pendingReplies are the replies whose commands are not executed yet, by session.
+type pendingReplies struct {
+	mu   sync.Mutex
+	busy map[session.ID]*pendingCommands
+}
+
+// pendingCommands are one session's.
+type pendingCommands struct {
+	replies int
+	done    chan struct{} // closed when there are none left
+}
+
+// begin counts a reply with commands in, before its client can send the next turn.
+func (s *pendingReplies) begin(id session.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.busy[id]
+	if e == nil {
+		e = &pendingCommands{done: make(chan struct{})}
+		s.busy[id] = e
+	}
+	e.replies++
+}
+
+// end counts a reply out.
+func (s *pendingReplies) end(id session.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.busy[id]
+	if e == nil {
+		return
+	}
+	if e.replies--; e.replies == 0 {
+		close(e.done)
+		delete(s.busy, id)
+	}
+}
+
+// of is what is pending of a session; nil for nothing.
+func (s *pendingReplies) of(id session.ID) *pendingCommands {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.busy[id]
 }

@@ -53,7 +53,7 @@ func TestCapturedTextIsBoundedTogether(t *testing.T) {
 	for range streams {
 		<-began
 	}
-	if n := r.copies.Load(); n > total || n == 0 {
+	if n := r.inFlight.copies.Load(); n > total || n == 0 {
 		t.Errorf("%d bytes are charged, the limit is %d", n, total)
 	}
 	close(next)
@@ -66,7 +66,7 @@ func TestCapturedTextIsBoundedTogether(t *testing.T) {
 	if n := r.opts.Store.Tally.CopiesCut.Load(); n == 0 || n == streams || r.opts.Store.Tally.Incomplete.Load() != 0 {
 		t.Errorf("%d copies were dropped of %d, %d incomplete", n, streams, r.opts.Store.Tally.Incomplete.Load())
 	}
-	if n := r.copies.Load(); n != 0 {
+	if n := r.inFlight.copies.Load(); n != 0 {
 		t.Errorf("%d bytes are charged when all is over", n)
 	}
 }

@@ -161,3 +161,13 @@ func class(code int) string {
 	}
 	return strconv.Itoa(min(code/100, 5)) + "xx"
 }
+
+// vendor is whose API a dialect is. Who answers may be another one that speaks it.
+func vendor(d wire.Dialect) string {
+	if d == wire.Messages {
+		return "anthropic"
+	}
+	return "openai"
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -4,33 +4,47 @@ import (
 	"encoding/json"
 	"time"
 
+	"precept/detect"
 	"precept/sample"
 	"precept/store"
 )
 
+// exchange is a turn as it is kept.
+type exchange struct {
+	watch
+	kept      *sample.Exchange // nil for nothing
+	begun     *store.Begun
+	size      int64           // bytes of what is kept
+	gathered  bool            // kept, signals and answers hold what the request says
+	completed bool            // kept holds what became of it
+	signals   []detect.Signal // what the traffic says of the session
+	answers   []string        // arguments of the calls that the request's results answer
+	offered   bool            // the recorder judges the turn
+}
+
 // record hands what is worth keeping to the recorder, and gives the session back. It copies only
 // what is new in the turn.
-func (t *turn) record() {
+func (t *exchange) record() {
 	if t.ses == nil {
 		if t.unit.Session != nil {
-			t.p.opts.Store.Release(t.unit.Session, store.Unchanged)
+			t.opts.Store.Release(t.unit.Session, store.Unchanged)
 		}
 		return
 	}
-	defer t.p.opts.Store.Abandon(t.begun) // nothing to do when it was offered
-	now := t.p.opts.Now()
+	defer t.opts.Store.Abandon(t.begun) // nothing to do when it was offered
+	now := t.opts.Now()
 	t.over()
 	main := t.side == ""
 	changed := store.Unchanged
 	defer func() { // also when what follows panics
 		t.unoffered()
-		t.p.opts.Store.Release(t.ses, changed)
+		t.opts.Store.Release(t.ses, changed)
 		if t.unit.Session != nil {
-			t.p.opts.Store.Release(t.unit.Session, changed)
+			t.opts.Store.Release(t.unit.Session, changed)
 		}
 	}()
 	if !t.learn {
-		t.p.opts.Store.Tally.OptedOut.Add(1)
+		t.opts.Store.Tally.OptedOut.Add(1)
 		if main {
 			changed = store.Counted // a row that there is learns that this turn opted out
 		}
@@ -46,76 +60,54 @@ func (t *turn) record() {
 		return
 	}
 	t.complete(now)
-	t.offer(store.Turn{
-		Exchange: t.kept, Begun: t.begun, Size: t.size, Signals: t.signals, Answered: t.answered,
-	})
+	t.offer()
 }
 
 // decided says that the turn decided something which later turns have to keep to.
-func (d *decision) decided() bool {
-	return d.isNew || len(d.plan.Picks)+len(d.plan.Matched)+d.plan.Loops > 0 || d.plan.Answered
-}
-
-// publish lets other replicas know what was decided, before the client has the whole answer; and
-// how far a session has come that goes from one to the other, or that the turn opted out. One that
-// stays is written in its own time.
-func (t *turn) publish() {
-	if !t.p.opts.Store.Shared() {
-		return
-	}
-	if t.claim.LearnOff && t.ses != nil && t.side == "" {
-		t.guard("publish", func() { t.p.opts.Store.PublishOptOut(t.ses, t.waited) })
-		return
-	}
-	if t.kept == nil || !t.gathered || !t.learn || !t.decided() && !t.moved && len(t.writs) == 0 {
-		return
-	}
-	t.guard("publish", func() {
-		t.complete(t.p.opts.Now())
-		t.p.opts.Store.Publish(t.ses, t.unit.Session, t.kept, t.answered, t.waited)
-	})
+func (t *exchange) decided() bool {
+	return t.isNew || len(t.plan.Picks)+len(t.plan.Matched)+t.plan.Loops > 0 || t.plan.Answered
 }
 
 // begin admits the turn, before its request goes out.
-func (t *turn) begin() {
+func (t *exchange) begin() {
 	if t.ses == nil || t.side != "" || !t.learn || t.set.cfg.Limits.CaptureBytes <= 0 {
 		return
 	}
-	id, err := sample.NewID(t.p.opts.Rand)
+	id, err := sample.NewID(t.opts.Rand)
 	if err != nil {
 		return
 	}
 	t.kept = &sample.Exchange{
 		ID: id, Tenant: t.who.tenant, Agent: t.claim.Agent, Session: t.ses.ID.String(), SessionName: t.ses.Name, Run: t.ses.RunName,
-		RequestID: t.w.id, Turn: t.turn, At: t.started.UTC(), Dialect: t.dialect.String(), Model: t.req.Model,
+		RequestID: t.w.id, Turn: t.number, At: t.started.UTC(), Dialect: t.dialect.String(), Model: t.req.Model,
 		Loops: t.plan.Loops, Book: t.book.Hash(), Config: t.set.hash, Lessons: t.plan.Lessons,
 	}
-	t.begun = t.p.opts.Store.Begin(t.kept)
+	t.begun = t.opts.Store.Begin(t.kept)
 }
 
 // gather takes what is kept of the request out of its buffer, which is about to be given back.
-func (t *turn) gather() {
+func (t *exchange) gather() {
 	if t.kept == nil {
 		return
 	}
 	t.size = int64(t.newItems(t.kept))
-	t.signals, t.answered = t.results.Signals(t.req, t.remembered), t.arguments()
+	t.signals, t.answers = t.results.Signals(t.req, t.remembered), t.arguments()
 	t.gathered = true
 }
 
 // complete adds what became of the turn, once.
-func (t *turn) complete(now time.Time) {
+func (t *exchange) complete(now time.Time) {
 	if t.completed {
 		return
 	}
 	t.completed = true
 	x := t.kept
-	x.Status, x.Outcome, x.LatencyMS = t.watch.status, t.outcome(), ms(now.Sub(t.started))
-	if !t.watch.first.IsZero() {
-		x.FirstMS = ms(t.watch.first.Sub(t.started))
+	x.Status, x.Outcome, x.LatencyMS = t.status, t.outcome(), ms(now.Sub(t.started))
+	if !t.first.IsZero() {
+		x.FirstMS = ms(t.first.Sub(t.started))
 	}
 	size := 0
-	if rep := t.watch.reply; rep != nil {
+	if rep := t.reply; rep != nil {
 		x.Reply = sample.Reply{
 			ID: rep.ID, Text: rep.Text, Finish: rep.Finish, Error: rep.Error,
 			InputTokens: max(rep.Usage.Input, 0), CachedTokens: max(rep.Usage.Cached, 0), OutputTokens: max(rep.Usage.Output, 0),
@@ -130,25 +122,50 @@ func (t *turn) complete(now time.Time) {
 		}
 		x.Truncated = x.Truncated || rep.Cut
 	}
-	x.Truncated = x.Truncated || t.watch.overflow
+	x.Truncated = x.Truncated || t.overflow
 	t.size = max(t.size+int64(size), 1)
 }
 
+// offer hands the turn to the recorder. One for which there is no room is judged all the same: the
+// session's row depends on it.
+func (t *exchange) offer() {
+	t.offered = true
+	if !t.opts.Store.Offer(store.Turn{Exchange: t.kept, Begun: t.begun, Size: t.size, Signals: t.signals, Answered: t.answers}) {
+		_ = t.opts.Store.OptedOut(t.kept, t.answers)
+	}
+}
+
+// unoffered settles what the recorder will not judge: a request beside the conversation, one that
+// is not captured, and one with which something went wrong, of which nothing is kept to be safe.
+func (t *exchange) unoffered() {
+	if !t.learn || t.offered {
+		return
+	}
+	main, captured := t.side == "", t.set.cfg.Limits.CaptureBytes > 0
+	t.ses.Lock()
+	keep := main && !captured || !main && len(t.ses.OptedOut) == 0
+	if main {
+		t.ses.Judged(t.number, !keep)
+	}
+	t.ses.Unlock()
+	t.opts.Store.LetGo(t.w.id, keep)
+}
+
 // newItems copies the items that no earlier turn has shown, up to capture_limit.
-func (d *decision) newItems(x *sample.Exchange) (size int) {
-	from := d.base
-	if d.turn <= 1 {
+func (t *exchange) newItems(x *sample.Exchange) (size int) {
+	from := t.base
+	if t.number <= 1 {
 		from = 0
-	} else if n := d.req.New(); n < from && d.req.End() == d.req.Len() { // the history was cut or rewritten: what follows the last reply is new
+	} else if n := t.req.New(); n < from && t.req.End() == t.req.Len() { // the history was cut or rewritten: what follows the last reply is new
 		from = n
 	}
-	if d.req.Delta || from > d.req.Len() {
+	if t.req.Delta || from > t.req.Len() {
 		from = 0
 	}
-	x.NewFrom, x.Given = from, max(d.req.New()-from, 0)
-	limit, end := int(d.set.cfg.Learning.CaptureLimit), from
-	for ; end < d.req.Len(); end++ {
-		n := len(d.req.Raw(end))
+	x.NewFrom, x.Given = from, max(t.req.New()-from, 0)
+	limit, end := int(t.set.cfg.Learning.CaptureLimit), from
+	for ; end < t.req.Len(); end++ {
+		n := len(t.req.Raw(end))
 		if size+n > limit {
 			x.Truncated = true
 			break
@@ -160,11 +177,9 @@ func (d *decision) newItems(x *sample.Exchange) (size int) {
 	}
 	x.New = make([]json.RawMessage, 0, end-from)
 	for room := make([]byte, 0, size); from < end; from++ {
-		b := d.req.Raw(from)
+		b := t.req.Raw(from)
 		room = append(room, b...)
 		x.New = append(x.New, json.RawMessage(room[len(room)-len(b):len(room):len(room)]))
 	}
 	return size
 }
-
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -3,7 +3,9 @@ package proxy
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -14,8 +16,12 @@ import (
 // request is what a client asks, and where that goes: all that is known before anybody looks who
 // speaks.
 type request struct {
-	p       *Proxy
-	set     *settings
+	opts     *Options
+	set      *settings
+	pool     *pool
+	parses   *wire.Memory
+	inFlight *inFlight
+
 	w       *clientWriter // whose id is the Precept-Request-Id
 	r       *http.Request
 	target  *target
@@ -23,39 +29,52 @@ type request struct {
 	dialect wire.Dialect
 	started time.Time
 	span    *trace.Span // nil: not sampled
+	out     outgoing
 
 	body     *payload // as the client sent it
 	plain    []byte   // the same, decoded where it was compressed
 	unpacked *payload // which holds it then
-	holds    int64    // bytes of both, charged to inspect_total_bytes
+	charge   charge   // of both
 	req      *wire.Request
 	model    string // as asked for; req is given back when the reply begins
 	skip     string // why nothing was inserted, for Precept-Skip
 }
 
+// outgoing is what goes to the upstream.
+type outgoing struct {
+	url      *url.URL
+	came     *http.Request // as the server handed it out: trailers that nobody announced are put there
+	identity bool          // ask the upstream for an unencoded reply
+	body     *payload      // nil: the client's body is streamed as it is
+	length   int64         // of body; -1 when the client announced trailers
+	decoded  bool          // body is no longer in the client's Content-Encoding
+	original *payload      // what to send again if the upstream rejects body; nil: nothing was changed
+}
+
 // read takes the body in, bounded by what is inspected; what is longer is streamed on from where
 // reading stopped.
-func (q *request) read(f *forwarding) error {
+func (q *request) read() error {
+	q.charge = charge{all: &q.inFlight.bodies, most: int64(q.set.cfg.Limits.InspectTotalBytes)}
 	b, reason, err := q.takeIn(q.r.Body, q.r.ContentLength)
 	if err != nil {
-		q.p.pool.put(b)
-		q.p.inFlight.release(q, 0)
+		q.pool.put(b)
+		q.charge.release(0)
 		if own := q.w.body.fault(q.dialect); own != nil {
 			return own
 		}
 		return err
 	}
 	q.body = &payload{data: b}
-	f.body, f.length = q.body, int64(len(b))
+	q.out.body, q.out.length = q.body, int64(len(b))
 	if reason != "" {
 		q.body.tail = q.r.Body
-		f.length = q.r.ContentLength
+		q.out.length = q.r.ContentLength
 		q.uninspected(reason)
 	}
-	if len(f.came.Trailer) > 0 {
-		f.length = -1
+	if len(q.out.came.Trailer) > 0 {
+		q.out.length = -1
 	}
-	q.p.opts.Metrics.phase("read", q.p.opts.Now().Sub(q.started), q.span.TraceID())
+	q.opts.Metrics.phase("read", q.opts.Now().Sub(q.started), q.span.TraceID())
 	return nil
 }
 
@@ -63,8 +82,8 @@ func (q *request) read(f *forwarding) error {
 // more; "" where there is none.
 func (q *request) takeIn(from io.Reader, size int64) (b []byte, reason string, err error) {
 	short := "size"
-	b, more, err := q.p.pool.readBody(from, size, int64(q.set.cfg.Limits.InspectBytes), func(n int) bool {
-		if q.p.inFlight.hold(q, int64(n)) {
+	b, more, err := q.pool.readBody(from, size, int64(q.set.cfg.Limits.InspectBytes), func(n int) bool {
+		if q.charge.hold(n) {
 			return true
 		}
 		short = "busy"
@@ -84,14 +103,14 @@ func (q *request) unpack(encoding string) (reason string) {
 		return "encoding"
 	}
 	defer func() { _ = from.Close() }()
-	held := q.holds
+	held := q.charge.held
 	b, reason, err := q.takeIn(from, -1)
 	if err == nil && reason == "" {
 		q.plain, q.unpacked = b, &payload{data: b}
 		return ""
 	}
-	q.p.pool.put(b)
-	q.p.inFlight.release(q, held)
+	q.pool.put(b)
+	q.charge.release(held)
 	if err != nil {
 		return "encoding"
 	}
@@ -100,11 +119,17 @@ func (q *request) unpack(encoding string) (reason string) {
 
 func (q *request) uninspected(reason string) {
 	q.skip = reason
-	q.p.opts.Metrics.uninspected.WithLabelValues(reason).Inc()
+	q.opts.Metrics.uninspected.WithLabelValues(reason).Inc()
 }
 
 // left says whether the client has gone: then nobody needs what is still to be done.
 func (q *request) left() bool { return q.r.Context().Err() != nil }
+
+// guard runs one step of learning for the request, which goes on without it where it panics.
+func (q *request) guard(step string, f func()) (ok bool) { return q.opts.guard(step, q.log, f) }
+
+// log is for what is told of the request.
+func (q *request) log() *slog.Logger { return q.opts.log(q.w) }
 
 // parse reads the body, of a compressed one a bounded copy.
 func (q *request) parse() {
@@ -115,7 +140,7 @@ func (q *request) parse() {
 			return
 		}
 	}
-	req, err := q.p.parses.Parse(q.who.scope().Credential, q.dialect, q.plain, q.set.cfg.Limits.Items)
+	req, err := q.parses.Parse(q.who.scope().Credential, q.dialect, q.plain, q.set.cfg.Limits.Items)
 	var u *wire.Uninspected
 	switch {
 	case errors.As(err, &u):

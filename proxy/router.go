@@ -7,7 +7,9 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"precept/lesson"
 	"precept/redact"
+	"precept/session"
 	"precept/wire"
 )
 
@@ -26,6 +28,40 @@ func (p *Proxy) router() *echo.Echo {
 	return e
 }
 
+// lessonRoutes are the paths of /v1/lessons, also behind a path form, for agents that can set
+// nothing but a base URL.
+func (p *Proxy) lessonRoutes(e *echo.Echo) {
+	if p.opts.Bank == nil {
+		return
+	}
+	for _, g := range []*echo.Group{e.Group(""), e.Group("/p/:said")} {
+		g.GET("/v1/lessons", p.own(ownLessons.list))
+		g.POST("/v1/lessons", p.own(ownLessons.create))
+		g.GET("/v1/lessons/:id", p.own(ownLessons.get))
+		g.PATCH("/v1/lessons/:id", p.own(ownLessons.update))
+		g.DELETE("/v1/lessons/:id", p.own(ownLessons.remove))
+	}
+}
+
+// own finds out whose lessons are asked for: the tenant from the credential, the agent as in every
+// other request.
+func (p *Proxy) own(do func(ownLessons, echo.Context) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r, set := c.Request(), p.set.Load()
+		who, err := set.asker(r)
+		if err != nil {
+			return err
+		}
+		claim := session.Identify(r.Header, r.URL.EscapedPath(), nil)
+		who.claims(&claim)
+		writes := r.Method == http.MethodPost || r.Method == http.MethodPatch
+		if writes && (claim.LearnOff || !set.learns(&who, claim.Agent)) {
+			return refusal(wire.None, http.StatusForbidden, "learning is off for this agent, and nothing of it is kept")
+		}
+		return do(ownLessons{&p.lessons, set, lesson.Scope{Tenant: who.tenant, Agent: claim.Agent}, p.opts.log(clientOf(c.Response()))}, c)
+	}
+}
+
 // front stands before echo: it counts every request however it ends, answers for a panic, and
 // refuses CONNECT, whose target is no path that a router knows.
 func (p *Proxy) front(next http.Handler) http.Handler {
@@ -39,7 +75,7 @@ func (p *Proxy) front(next http.Handler) http.Handler {
 			rw.Header().Set("Connection", "close") // the next request is another replica's
 		}
 		if r.Method == http.MethodConnect {
-			p.fail(refusal(wire.None, http.StatusMethodNotAllowed, "precept is a reverse proxy and opens no tunnels"), w, r)
+			refusal(wire.None, http.StatusMethodNotAllowed, "precept is a reverse proxy and opens no tunnels").write(w)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -51,7 +87,7 @@ func (p *Proxy) front(next http.Handler) http.Handler {
 func (p *Proxy) answered(w *clientWriter, r *http.Request) {
 	v := recover()
 	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
-		p.log(w).Error("a request panicked", "panic", redact.PanicKind(v), "stack", string(debug.Stack()))
+		p.opts.log(w).Error("a request panicked", "panic", redact.PanicKind(v), "stack", string(debug.Stack()))
 		if w.code == 0 {
 			p.fail(errPanicked, w, r)
 			v = nil
@@ -65,6 +101,29 @@ func (p *Proxy) answered(w *clientWriter, r *http.Request) {
 	if v != nil {
 		panic(v)
 	}
+}
+
+// fault is the one place where errors become HTTP.
+func (p *Proxy) fault(err error, c echo.Context) {
+	if !c.Response().Committed {
+		p.fail(err, c.Response(), c.Request())
+	}
+}
+
+// fail answers a request that came to an error.
+func (p *Proxy) fail(err error, w http.ResponseWriter, r *http.Request) {
+	var own *problem
+	var he *echo.HTTPError
+	switch {
+	case errors.As(err, &own):
+	case errors.As(err, &he):
+		own = refusal(spoken(r), he.Code, http.StatusText(he.Code))
+	default:
+		p.opts.Metrics.FailedOpen("handler")
+		p.opts.log(clientOf(w)).Error("a request failed in precept itself", "error", err)
+		own = refusal(spoken(r), http.StatusServiceUnavailable, "precept could not handle the request; try again")
+	}
+	own.write(w)
 }
 
 // errPanicked is what a panic is to the client.

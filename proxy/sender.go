@@ -9,23 +9,62 @@ import (
 	"precept/wire"
 )
 
+// speakers know who has spoken, and how to tell who speaks.
+type speakers struct {
+	threads *session.Threader
+	quotes  *session.Quotes
+	signs   session.Signs
+}
+
+// Why a session is no part of the experiment.
+const (
+	excludedTwin = "twin"   // its history is equal to another one's byte for byte
+	excludedLate = "late"   // the store did not say in time what was decided before
+	excludedKeys = "secret" // the coins would fall otherwise on another replica
+)
+
 // sender is whose turn it is: what the client claims, the session that was found (by finder), and
 // what that draws through.
 type sender struct {
 	request
-	claim  session.Claim
-	learn  bool // something of the turn may be kept
-	found  session.Resolved
-	ses    *store.Session
-	unit   unit
-	above  *store.Session // the named session whose sub-agent speaks
-	isNew  bool
-	waited time.Duration  // for the store, to learn whose turn it is
-	moved  bool           // the session was at another replica before, as far as can be told
-	side   string         // why the request is beside the conversation; "" for one of it
-	about  session.ID     // which session a side call that belongs to none is about,
-	quotes bool           // where it shows one
-	early  []session.Echo // keys that went by before the request had its id
+	*speakers
+	claim   session.Claim
+	learn   bool // something of the turn may be kept
+	found   session.Resolved
+	ses     *store.Session
+	unit    unit
+	above   *store.Session // the named session whose sub-agent speaks
+	isNew   bool
+	waited  time.Duration  // for the store, to learn whose turn it is
+	moved   bool           // the session was at another replica before, as far as can be told
+	side    string         // why the request is beside the conversation; "" for one of it
+	about   session.ID     // which session a side call that belongs to none is about,
+	showing bool           // where it shows one
+	early   []session.Echo // keys that went by before the request had its id
+}
+
+// unit is the record that a session draws through, where it is not its own: that of the run that it
+// belongs to, or that of the session whose sub-agent it is, which has the same name or was started
+// by a tool call. It stays pinned as long as the request holds the session, and is locked inside of
+// the session's lock.
+type unit struct{ *store.Session }
+
+// record is nil where there is no unit.
+func (u unit) record() *session.Record {
+	if u.Session == nil {
+		return nil
+	}
+	return u.Record
+}
+
+// change does something with the unit, where there is one.
+func (u unit) change(do func(u *session.Record)) {
+	if u.Session == nil {
+		return
+	}
+	u.Lock()
+	defer u.Unlock()
+	do(u.Record)
 }
 
 // name mints the request's id. It holds the session's, so that feedback by request id needs no
@@ -34,9 +73,9 @@ func (s *sender) name() {
 	switch {
 	case s.w.id != "": // the log has told of it already
 	case s.ses == nil:
-		s.w.id = s.p.newID("req_")
+		s.w.id = s.opts.newID("req_")
 	default:
-		random := s.p.opts.entropy()
+		random := s.opts.entropy()
 		s.w.id = "req_" + hex.EncodeToString(append(s.ses.ID[:], random[:8]...))
 	}
 	s.hold()
@@ -48,7 +87,7 @@ func (s *sender) note(id session.ID, keys ...session.EchoKey) {
 	if !s.learn || len(keys) == 0 {
 		return
 	}
-	now := s.p.opts.Now()
+	now := s.opts.Now()
 	for _, k := range keys {
 		s.early = append(s.early, session.Echo{Tenant: s.who.tenant, Key: k, ID: id, At: now})
 	}
@@ -60,7 +99,7 @@ func (s *sender) hold() {
 	if s.w.id == "" || len(s.early) == 0 {
 		return
 	}
-	s.p.opts.Store.Hold(s.w.id, s.early...)
+	s.opts.Store.Hold(s.w.id, s.early...)
 	s.early = nil
 }
 
@@ -73,7 +112,7 @@ func (s *sender) echoed() bool {
 
 // beside says whether the request is none of the conversation, and notes why.
 func (s *sender) beside(rec *session.Record) bool {
-	reason, side := rec.Side(s.req, s.claim, s.p.signs)
+	reason, side := rec.Side(s.req, s.claim, s.signs)
 	if side {
 		s.aside(reason)
 	}
@@ -82,7 +121,7 @@ func (s *sender) beside(rec *session.Record) bool {
 
 func (s *sender) aside(reason string) {
 	s.side, s.skip = reason, "side:"+reason
-	s.p.opts.Metrics.side.WithLabelValues(reason).Inc()
+	s.opts.Metrics.side.WithLabelValues(reason).Inc()
 }
 
 // sessionName is what feedback may call the session. One is made up for a request that is beside a

@@ -164,14 +164,3 @@ func family(path string, h http.Header) wire.Dialect {
 		return d
 	}
 }
-
-// target picks the upstream: the path form's, among the configured names, else that of the family.
-func (s *settings) target(d wire.Dialect, named string) *target {
-	if named != "" {
-		return s.targets[named]
-	}
-	if d == wire.None {
-		return s.routes["other"]
-	}
-	return s.routes[d.String()]
-}

@@ -148,7 +148,7 @@ func TestByCredential(t *testing.T) {
 func postAs(t *testing.T, r *rig, h http.Header, by string) string {
 	t.Helper()
 	res, b := r.send(t, "POST", "/v1/feedback", h, `{`+by+`,"source":"user","type":"approval"}`)
-	var a answer
+	var a rated
 	if err := json.Unmarshal(b, &a); err != nil || res.StatusCode != http.StatusAccepted {
 		t.Fatalf("feedback: %d %s", res.StatusCode, b)
 	}

@@ -11,7 +11,9 @@ import (
 	"strings"
 
 	"precept/configs"
+	"precept/redact"
 	"precept/session"
+	"precept/wire"
 )
 
 // identity is who pays for a request: it comes from the credential alone, never from a name that a
@@ -41,8 +43,8 @@ func credentialOf(r *http.Request) string {
 	return ""
 }
 
-// identify tells the tenant. ok is false for a key that is not listed (tenancy keys).
-func (s *settings) identify(r *http.Request) (identity, bool) {
+// identify tells the tenant. A key that is not listed (tenancy keys) is refused in the shape d.
+func (s *settings) identify(r *http.Request, d wire.Dialect) (identity, error) {
 	c := credentialOf(r)
 	id := identity{tenant: "default"}
 	if c != "" {
@@ -58,11 +60,20 @@ func (s *settings) identify(r *http.Request) (identity, bool) {
 	case "keys":
 		id.key = s.keys[hex.EncodeToString(id.credential[:])]
 		if id.key == nil || c == "" {
-			return id, false
+			return id, refusal(d, http.StatusUnauthorized, "this key is not one of precept's keys; ask who runs precept for one")
 		}
 		id.tenant = id.key.Tenant
 	}
-	return id, true
+	return id, nil
+}
+
+// asker tells the tenant of a request to precept's own API.
+func (s *settings) asker(r *http.Request) (identity, error) {
+	who, err := s.identify(r, wire.None)
+	if err == nil && s.nameless {
+		err = refusal(wire.None, http.StatusServiceUnavailable, "precept has not reached its store yet; try again")
+	}
+	return who, err
 }
 
 // scope is inside what this client's conversations are recognised.
@@ -124,4 +135,19 @@ func (s *settings) learns(id *identity, agent string) bool {
 		return false
 	}
 	return !s.optOut.Tenant(id.tenant) && !s.optOut.Agent(agent)
+}
+
+// heard says whether feedback of a client may be kept: not where nothing of its traffic may.
+func (s *settings) heard(r *http.Request, who *identity) bool {
+	return !session.Identify(r.Header, "", nil).LearnOff && s.learns(who, "")
+}
+
+// cleanName takes out of an agent's name what must not reach a disk: it stands in records, counters
+// and samples. Most names are too short for a key and have no @.
+func (s *settings) cleanName(agent string) string {
+	const shortestKey = 16
+	if len(agent) < shortestKey && !strings.Contains(agent, "@") {
+		return agent
+	}
+	return redact.New(s.cfg.Learning.AnonymizePII).Text(agent)
 }

@@ -1,88 +1,156 @@
 package proxy
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strings"
 
 	"precept/detect"
-	"precept/sample"
 	"precept/session"
-	"precept/store"
-	"precept/wire"
 	"precept/writ"
 )
 
 // turn is one request on a rewritten path and its reply. It belongs to the goroutine that serves
 // the request. Its parts stand on each other, and none knows of those above: request reads what was
-// asked, sender says whose turn it is (a finder has found that), decision says what is inserted.
-// The turn itself watches the reply, and keeps what is worth keeping. A forwarding sends the
-// request.
+// asked, sender says whose turn it is (a finder has found that), decision says what is inserted,
+// watch sees the reply, exchange is what is kept. The turn itself observes the forwarding.
 type turn struct {
-	decision
-	forward *forwarding // nil for what is passed on, and when the request's body was given back
-	watch   watch
-
-	kept      *sample.Exchange // what is kept of the turn, nil for nothing
-	begun     *store.Begun
-	size      int64           // bytes of what is kept
-	gathered  bool            // kept, signals and answered hold what the request says
-	completed bool            // kept holds what became of it
-	signals   []detect.Signal // what the traffic says of the session
-	answered  []string        // arguments of the calls that the request's results answer
-	writs     []writ.Command  // what the reply asks precept to do
-	offered   bool            // the recorder judges the turn
+	exchange
+	forward  *forwarding // nil when the request's buffers were given back
+	commands *commandQueue
+	writs    []writ.Command // what the reply asks precept to do
 }
 
-// pass is the whole data face but for precept's own paths.
-func (p *Proxy) pass(w *clientWriter, r *http.Request) error {
-	set := p.set.Load()
-	form, escaped, _ := session.ParsePath(r.URL.EscapedPath())
-	dialect, shape := wire.None, family(escaped, r.Header)
-	if d := wire.DialectOf(escaped); r.Method == http.MethodPost && d == shape { // a thread's messages are none of the API's
-		dialect = d
-		w.dialect = d
+// response implements observer.
+func (t *turn) response(res *http.Response) {
+	if t.ses != nil || t.side != "" {
+		res.Header.Set("Precept-Session", t.sessionName())
 	}
-	came := r
-	r = w.receive(r, int64(set.cfg.Limits.BodyBytes))
-	if strings.HasSuffix(escaped, "/responses") && isUpgrade(r) {
-		return refusal(wire.Responses, http.StatusUpgradeRequired, "precept speaks HTTP here, not websockets")
+	if t.out.identity && t.set.cfg.DebugHeaders {
+		t.debug(res.Header)
 	}
-	if !p.inFlight.enter(set.cfg.Limits.Requests) {
-		return refuseOverLimit(w, r, shape)
+	t.answered(res.StatusCode, res.ContentLength)
+	t.releaseRequest()
+}
+
+// debug tells a session's arm, for those who asked for it.
+func (t *turn) debug(h http.Header) {
+	h.Set("Precept-Lessons", strings.Join(t.plan.Injected, ","))
+	h.Set("Precept-Withheld", strings.Join(t.plan.Withheld, ","))
+	if t.skip != "" {
+		h.Set("Precept-Skip", t.skip)
 	}
-	defer p.inFlight.leave()
-	who, ok := set.identify(r)
-	if !ok {
-		return refusal(shape, http.StatusUnauthorized, "this key is not one of precept's keys; ask who runs precept for one")
+}
+
+// see implements observer. An agent may answer the last piece before we run again, and its next
+// request must find what it echoes.
+func (t *turn) see(b []byte, err error) {
+	if t.take(b, err) {
+		t.settle()
+		t.publish()
 	}
-	tgt := set.target(shape, form.Upstream)
-	if tgt == nil {
-		return refusal(shape, http.StatusBadGateway, "the path names an upstream that is not configured; take one of upstreams in the configuration")
+}
+
+// settle indexes what the reply said, once.
+func (t *turn) settle() {
+	if t.settled {
+		return
 	}
-	if r.ContentLength > int64(set.cfg.Limits.BodyBytes) {
-		return refusal(shape, http.StatusRequestEntityTooLarge, tooLarge)
-	}
-	t := &turn{}
-	t.request = request{p: p, set: set, target: tgt, w: w, r: r, who: who, dialect: dialect, started: p.opts.Now()}
-	t.book = p.opts.Book()
-	f := &forwarding{turn: t, url: tgt.resolve(escaped, r.URL.RawQuery, r.URL.ForceQuery), identity: dialect != wire.None, came: came}
-	if dialect != wire.None {
-		t.span = p.opts.Tracer.Begin(r.Context(), r.Header, t.started)
-		defer t.observe()
-		if err := t.read(f); err != nil {
-			return err
+	t.settled = true
+	t.guard("settle", func() {
+		t.reply = t.reader.Reply()
+		if t.ses == nil {
+			t.quotes.AnsweredBeside(t.who.scope(), t.about, t.reply, t.opts.Now())
+			t.threads.Summed(t.found, t.about, t.reply)
+			return
 		}
-		defer t.finish()
-		t.forward = f
-		t.prepare(f)
-		t.name()
-		t.guard("begin", t.begin)
-	}
-	p.serve(w, r, f)
-	return nil
+		keys := t.threads.Replied(t.found, t.reply, t.side == "")
+		if t.echoed() {
+			t.note(t.ses.ID, keys...)
+		}
+		if t.side != "" {
+			return
+		}
+		if t.reply.ID != "" {
+			t.note(t.ses.ID, session.EchoKeyOf(t.who.tenant, 0, "r:"+t.reply.ID))
+		}
+		if t.status < 300 {
+			t.ses.Lock()
+			t.ses.Done(t.reply)
+			t.ses.Unlock()
+			t.quotes.Answered(t.who.scope(), t.ses.ID, t.reply)
+			t.unit.change(func(u *session.Record) { u.Spend(t.reply.Usage) })
+			t.writs = t.commands.find(&t.exchange)
+		}
+	})
+	t.over()
 }
 
-// isUpgrade says that a client wants a websocket.
-func isUpgrade(r *http.Request) bool {
-	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+// publish lets other replicas know what was decided, before the client has the whole answer; and
+// how far a session has come that goes from one to the other, or that the turn opted out. One that
+// stays is written in its own time.
+func (t *turn) publish() {
+	if !t.opts.Store.Shared() {
+		return
+	}
+	if t.claim.LearnOff && t.ses != nil && t.side == "" {
+		t.guard("publish", func() { t.opts.Store.PublishOptOut(t.ses, t.waited) })
+		return
+	}
+	if t.kept == nil || !t.gathered || !t.learn || !t.decided() && !t.moved && len(t.writs) == 0 {
+		return
+	}
+	t.guard("publish", func() {
+		t.complete(t.opts.Now())
+		t.opts.Store.Publish(t.ses, t.unit.Session, t.kept, t.answers, t.waited)
+	})
+}
+
+// failed implements observer.
+func (t *turn) failed(w http.ResponseWriter, r *http.Request, err error) {
+	own := t.w.body.fault(spoken(t.r)) // a read that fails cancels the request as well
+	if own == nil {
+		if errors.Is(r.Context().Err(), context.Canceled) {
+			panic(http.ErrAbortHandler) // the client is gone; there is nobody to answer
+		}
+		code, text := statusOf(err)
+		own = refusal(spoken(t.r), code, text)
+		t.log().Debug("the upstream gave no answer", "upstream", t.target.name, "status", code, "why", text)
+	}
+	t.status = own.status
+	t.over()
+	if t.ses != nil || t.side != "" {
+		w.Header().Set("Precept-Session", t.sessionName())
+	}
+	own.write(w)
+}
+
+// releaseRequest gives the request's buffers back once there is an answer, when nothing of it will
+// be sent again. It takes out before what is kept of it.
+func (t *turn) releaseRequest() {
+	f := t.forward
+	if f == nil {
+		return
+	}
+	t.forward = nil
+	t.guard("gather", func() {
+		defer t.found.LetGo()
+		t.gather()
+	})
+	f.giveBack(t.pool, t.body, t.unpacked, t.spliced)
+	t.charge.release(0)
+	t.body, t.unpacked, t.spliced, t.plain, t.req, t.out.body, t.out.original = nil, nil, nil, nil, nil, nil, nil
+	t.plan.Edits, t.results = nil, detect.Results{}
+}
+
+// finish runs when the client has its answer, or is gone. It gives everything back.
+func (t *turn) finish() {
+	t.releaseRequest()
+	if t.reader != nil && !t.settled {
+		t.settle() // a cut reply: what was read of it still went by
+	}
+	t.guard("writ", func() { t.commands.put(&t.exchange, t.writs) })
+	t.guard("record", t.record)
+	t.inFlight.copies.Add(-t.copied)
 }

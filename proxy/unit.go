@@ -1,36 +1,20 @@
 package proxy
 
 import (
+	"time"
+
 	"precept/session"
 	"precept/store"
 )
 
-// unit is the record that a session draws through, where it is not its own: that of the run that it
-// belongs to, or that of the session whose sub-agent it is, which has the same name or was started
-// by a tool call. It stays pinned as long as the request holds the session, and is locked inside of
-// the session's lock.
-type unit struct{ *store.Session }
-
-// record is nil where there is no unit.
-func (u unit) record() *session.Record {
-	if u.Session == nil {
-		return nil
-	}
-	return u.Record
-}
-
-// change does something with the unit, where there is one.
-func (u unit) change(do func(u *session.Record)) {
-	if u.Session == nil {
-		return
-	}
-	u.Lock()
-	defer u.Unlock()
-	do(u.Record)
+// drawing finds what a session draws through, while it is found itself.
+type drawing struct {
+	*sender
+	now time.Time
 }
 
 // join pins the unit of a session that is known.
-func (f *finder) join() {
+func (f *drawing) join() {
 	id, ok := f.ses.UnitID()
 	switch {
 	case !ok:
@@ -42,7 +26,7 @@ func (f *finder) join() {
 }
 
 // enlist makes a new session a member of what it belongs to.
-func (f *finder) enlist(rec *session.Record) {
+func (f *drawing) enlist(rec *session.Record) {
 	above := f.above
 	if above == nil {
 		above = f.caller(rec)
@@ -60,24 +44,24 @@ func (f *finder) enlist(rec *session.Record) {
 		return
 	}
 	rec.Unit, rec.RunName = f.unit.ID.String(), f.unit.Name
-	f.p.opts.Store.AddMember(f.unit.Session, rec)
+	f.opts.Store.AddMember(f.unit.Session, rec)
 }
 
 // leave gives a session back that is pinned to find another one's unit, unless it is that.
-func (f *finder) leave(above *store.Session) {
+func (f *drawing) leave(above *store.Session) {
 	if above != nil && above != f.unit.Session {
-		f.p.opts.Store.Release(above, store.Unchanged)
+		f.opts.Store.Release(above, store.Unchanged)
 	}
 }
 
 // caller pins the session whose tool call started the conversation that begins: what is drawn for
 // one of them would reach the other. nil where there is none, or where it cannot be told which;
 // then the new one is no part of the experiment.
-func (f *finder) caller(rec *session.Record) *store.Session {
+func (f *drawing) caller(rec *session.Record) *store.Session {
 	if f.claim.Run != "" {
 		return nil
 	}
-	id, ok, sure := f.p.quotes.Caller(f.who.scope(), f.req, f.now)
+	id, ok, sure := f.quotes.Caller(f.who.scope(), f.req, f.now)
 	if !ok {
 		return nil
 	}
@@ -86,14 +70,14 @@ func (f *finder) caller(rec *session.Record) *store.Session {
 	}
 	if !rec.Assignment.Excluded {
 		rec.Assignment.Excluded, rec.Doubted = true, true
-		f.p.opts.Metrics.excluded.WithLabelValues(excludedTwin).Inc()
+		f.opts.Metrics.excluded.WithLabelValues(excludedTwin).Inc()
 	}
 	return nil
 }
 
 // learning pins a session of which something may be kept.
-func (f *finder) learning(id session.ID) *store.Session {
-	above := f.p.opts.Store.Resident(id)
+func (f *drawing) learning(id session.ID) *store.Session {
+	above := f.opts.Store.Resident(id)
 	if above == nil {
 		return nil
 	}
@@ -101,7 +85,7 @@ func (f *finder) learning(id session.ID) *store.Session {
 	silent := above.NoLearn || len(above.OptedOut) > 0
 	above.Unlock()
 	if silent {
-		f.p.opts.Store.Release(above, store.Unchanged)
+		f.opts.Store.Release(above, store.Unchanged)
 		return nil
 	}
 	return above
@@ -109,8 +93,8 @@ func (f *finder) learning(id session.ID) *store.Session {
 
 // pinUnit holds a unit's record. One that cannot be looked up in time is no part of the experiment;
 // one that is gone begins anew.
-func (f *finder) pinUnit(id session.ID, name string) {
-	st := f.p.opts.Store
+func (f *drawing) pinUnit(id session.ID, name string) {
+	st := f.opts.Store
 	if f.unit.Session = st.Resident(id); f.unit.Session != nil {
 		st.Rejoin(f.r.Context(), f.unit.Session)
 		return
@@ -126,7 +110,7 @@ func (f *finder) pinUnit(id session.ID, name string) {
 }
 
 // noteMember keeps the keys under which the unit finds its members, and feedback finds the run.
-func (f *finder) noteMember() {
+func (f *drawing) noteMember() {
 	if f.unit.Session == nil {
 		return
 	}
