@@ -1,9 +1,6 @@
 package inject
 
 import (
-	"errors"
-	"fmt"
-
 	"precept/bandit"
 	"precept/lesson"
 )
@@ -40,22 +37,3 @@ type Config struct {
 
 // defaultBudget is the budget of a block in bytes.
 const defaultBudget = 2 << 10
-
-// Validate reports every fault; each says what to write instead.
-func (c Config) Validate() error {
-	var errs []error
-	switch c.Style {
-	case "", Advice, Pitfalls:
-	default:
-		errs = append(errs, fmt.Errorf("inject.style is %q: use advice or pitfalls", c.Style))
-	}
-	switch c.Placement {
-	case "", InMessage, InSystem:
-	default:
-		errs = append(errs, fmt.Errorf("inject.placement is %q: use message or system", c.Placement))
-	}
-	if c.BudgetBytes < 0 {
-		errs = append(errs, fmt.Errorf("inject.budget_bytes is %d: use at least 256, 2KiB is usual", c.BudgetBytes))
-	}
-	return errors.Join(errs...)
-}

@@ -40,7 +40,6 @@ func (w *work) loops() {
 		w.plan.Loops++
 		text := detect.Warning(l)
 		if w.warns(tokens(len(text))) {
-			w.plan.Warned = true
 			w.put(at, session.Block{Text: text, Loop: true})
 		}
 	}

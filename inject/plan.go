@@ -1,7 +1,6 @@
 package inject
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -19,7 +18,7 @@ type Injector struct {
 	cfg Config
 }
 
-// New makes one. Call Config.Validate first: New takes what it is given.
+// New makes one. What configs accepts fits.
 func New(cfg Config) *Injector {
 	if cfg.BudgetBytes <= 0 {
 		cfg.BudgetBytes = defaultBudget
@@ -54,12 +53,10 @@ type Plan struct {
 	Matched  []string        // slugs that matched for the first time in the session
 	Injected []string        // picked now and inserted
 	Withheld []string        // picked now and held back
-	Present  []string        // every lesson that stands in the request after splicing, sorted
 	Lessons  []sample.Lesson // what happened to the lessons that matched now, for the exchange
 	Picks    []trial.Pick    // the new picks, with their coins
 	Loops    int             // loops found now: warned of, or held back
 	Spent    bool            // matching was given up, because it would have cost too much
-	Warned   bool            // a new loop warning is inserted
 	Answered bool            // an answer to /lesson commands is inserted now, or the word that there are such commands
 }
 
@@ -189,12 +186,9 @@ func (w *work) insert(item, block int, b *session.Block) {
 
 // finish says what came of it.
 func (w *work) finish() {
-	p := w.plan
-	p.Present = slices.Sorted(maps.Keys(w.live))
-	if len(p.Edits) > 0 {
-		return
+	if len(w.plan.Edits) == 0 {
+		w.drawn(func(u *session.Record) { w.plan.Skip = w.absence(u) })
 	}
-	w.drawn(func(u *session.Record) { p.Skip = w.absence(u) })
 }
 
 // absence says why nothing stands in the request, of a session that draws through u.

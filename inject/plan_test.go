@@ -13,6 +13,20 @@ import (
 	"precept/wire"
 )
 
+// present are the lessons that a plan inserts, old and new, in order.
+func present(p *Plan) (slugs []string) {
+	for _, e := range p.Edits {
+		for line := range strings.Lines(e.Text) {
+			if rest, ok := strings.CutPrefix(line, "- ["); ok {
+				slug, _, _ := strings.Cut(rest, "]")
+				slugs = append(slugs, slug)
+			}
+		}
+	}
+	slices.Sort(slugs)
+	return slices.Compact(slugs)
+}
+
 func TestBlockBeforeTheWords(t *testing.T) {
 	want := adviceHead + "- [deploy] About deploy.\n  | Ask first.\n" + adviceEnd
 	for _, form := range forms() {
@@ -20,7 +34,7 @@ func TestBlockBeforeTheWords(t *testing.T) {
 			r := newRun(t, form, certain(), book(teach("deploy", "deploy", "Ask first.")), "s")
 			r.a.user("please deploy it", false)
 			p := r.send()
-			if !slices.Equal(p.Injected, []string{"deploy"}) || !slices.Equal(p.Present, p.Injected) || p.Skip != "" || len(p.Edits) != 1 {
+			if !slices.Equal(p.Injected, []string{"deploy"}) || !slices.Equal(present(&p), p.Injected) || p.Skip != "" || len(p.Edits) != 1 {
 				t.Fatalf("%+v", p)
 			}
 			if got := p.Edits[0]; got.Text != want || got.Block != -1 {
@@ -40,7 +54,7 @@ func TestFiresOnceASession(t *testing.T) {
 	r.replied()
 	r.a.says("ok")
 	r.a.user("deploy again", false)
-	if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 1 || !slices.Equal(p.Present, []string{"deploy"}) {
+	if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 1 || !slices.Equal(present(&p), []string{"deploy"}) {
 		t.Errorf("%+v", p)
 	}
 }
@@ -320,7 +334,7 @@ func TestCompactionBringsLessonsBack(t *testing.T) {
 	r.send()
 	r.replied()
 	r.callOnce("make", "omega", true)
-	if p := r.send(); !slices.Equal(p.Present, []string{"a", "b"}) {
+	if p := r.send(); !slices.Equal(present(&p), []string{"a", "b"}) {
 		t.Fatalf("%+v", p)
 	}
 	r.replied()
@@ -330,7 +344,7 @@ func TestCompactionBringsLessonsBack(t *testing.T) {
 	r.a.says("A summary.")
 	r.a.user("Go on.", false)
 	p := r.send()
-	if !slices.Equal(p.Present, []string{"a", "b"}) || len(p.Edits) != 2 || len(p.Picks) != 0 {
+	if !slices.Equal(present(&p), []string{"a", "b"}) || len(p.Edits) != 2 || len(p.Picks) != 0 {
 		t.Fatalf("%+v", p)
 	}
 	for _, e := range p.Edits {
@@ -383,7 +397,7 @@ func TestDeltaInsertsOnce(t *testing.T) {
 	r.rec.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "call_1", Name: "bash", Args: `{"command":"make"}`}}})
 	fails := delta(`[{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}]`)
 	for _, want := range []session.TurnKind{session.NewTurn, session.Retry} {
-		if p = r.plan(fails); p.Kind != want || len(p.Edits) != 1 || !slices.Equal(p.Present, []string{"b"}) {
+		if p = r.plan(fails); p.Kind != want || len(p.Edits) != 1 || !slices.Equal(present(&p), []string{"b"}) {
 			t.Fatalf("%+v", p)
 		}
 		r.restart()
@@ -402,7 +416,7 @@ func TestDeltaInsertsOnce(t *testing.T) {
 	p = r.plan([]byte(`{"model":"m","input":[{"role":"user","content":"please deploy"},
 		{"type":"function_call","call_id":"call_1","name":"bash","arguments":"{}"},
 		{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}, {"role":"user","content":"go on"}]}`))
-	if !slices.Equal(p.Present, []string{"a", "b"}) {
+	if !slices.Equal(present(&p), []string{"a", "b"}) {
 		t.Fatalf("%+v", p)
 	}
 }
@@ -439,18 +453,6 @@ func TestTrialAndParent(t *testing.T) {
 	c := w.action(l, w.present(l).Arm)
 	if c.Epsilon != trialEpsilon || c.Parent != w.present(old).Arm || c.Arm.Slug() != "new" {
 		t.Errorf("%+v", c)
-	}
-}
-
-func TestConfigValidate(t *testing.T) {
-	if err := certain().Validate(); err != nil {
-		t.Error(err)
-	}
-	err := Config{Style: "loud", Placement: "tail", BudgetBytes: -1}.Validate()
-	for _, word := range []string{"inject.style", "inject.placement", "inject.budget_bytes"} {
-		if err == nil || !strings.Contains(err.Error(), word) {
-			t.Errorf("%q is not in %v", word, err)
-		}
 	}
 }
 

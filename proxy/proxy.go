@@ -81,7 +81,7 @@ func (p *Proxy) configure(c *configs.Config) error {
 func (p *Proxy) ExecuteCommands(ctx context.Context) error { return p.commands.run(ctx) }
 
 // Experiment is what the report has to know of how lessons are chosen.
-func (p *Proxy) Experiment() bandit.Config { return p.set.Load().experiment }
+func (p *Proxy) Experiment() bandit.Config { return p.set.Load().injector.Config().Bandit }
 
 // Presentation is how lessons are presented at present.
 func (p *Proxy) Presentation() inject.Config { return p.set.Load().injector.Config() }

@@ -87,12 +87,12 @@ func (p *Proxy) front(next http.Handler) http.Handler {
 func (p *Proxy) answered(w *clientWriter, r *http.Request) {
 	v := recover()
 	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+		p.opts.Metrics.FailedOpen("handler")
 		p.opts.log(w).Error("a request panicked", "panic", redact.PanicKind(v), "stack", string(debug.Stack()))
 		if w.code == 0 {
-			p.fail(errPanicked, w, r)
+			unable(r).write(w)
 			v = nil
 		} else {
-			p.opts.Metrics.FailedOpen("handler")
 			v = http.ErrAbortHandler
 		}
 	}
@@ -103,15 +103,12 @@ func (p *Proxy) answered(w *clientWriter, r *http.Request) {
 	}
 }
 
-// fault is the one place where errors become HTTP.
+// fault is where errors become HTTP.
 func (p *Proxy) fault(err error, c echo.Context) {
-	if !c.Response().Committed {
-		p.fail(err, c.Response(), c.Request())
+	w, r := c.Response(), c.Request()
+	if w.Committed {
+		return
 	}
-}
-
-// fail answers a request that came to an error.
-func (p *Proxy) fail(err error, w http.ResponseWriter, r *http.Request) {
 	var own *problem
 	var he *echo.HTTPError
 	switch {
@@ -121,13 +118,15 @@ func (p *Proxy) fail(err error, w http.ResponseWriter, r *http.Request) {
 	default:
 		p.opts.Metrics.FailedOpen("handler")
 		p.opts.log(clientOf(w)).Error("a request failed in precept itself", "error", err)
-		own = refusal(spoken(r), http.StatusServiceUnavailable, "precept could not handle the request; try again")
+		own = unable(r)
 	}
 	own.write(w)
 }
 
-// errPanicked is what a panic is to the client.
-var errPanicked = errors.New("panicked")
+// unable is what a client gets where the fault is ours.
+func unable(r *http.Request) *problem {
+	return refusal(spoken(r), http.StatusServiceUnavailable, "precept could not handle the request; try again")
+}
 
 // Drain makes /readyz say no, so that a load balancer looks elsewhere while streams end.
 func (p *Proxy) Drain() { p.draining.Store(true) }

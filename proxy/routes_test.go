@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -224,7 +223,7 @@ func TestOwnErrorsByDialect(t *testing.T) {
 		checkShape(t, path, b)
 		w := httptest.NewRecorder()
 		req := httptest.NewRequestWithContext(t.Context(), "POST", "/p/agent=x"+path, nil)
-		silent.fail(errors.New("a fault of ours"), w, req)
+		unable(req).write(w)
 		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 			t.Errorf("%s failed: %d %v", path, w.Code, w.Header())
 		}

@@ -16,7 +16,6 @@ import (
 // it started with.
 type settings struct {
 	optOut     *sample.OptOut
-	experiment bandit.Config // how lessons are chosen
 	cfg        *configs.Config
 	transports map[transportKey]*http.Transport
 	targets    map[string]*target
@@ -55,8 +54,7 @@ func newSettings(c *configs.Config, fleet fleetKeys, old *settings) (*settings, 
 	if salt == "" {
 		salt, s.excluded = fleet.salt, fleet.unsure
 	}
-	in := Injection(c, salt)
-	s.injector, s.experiment = inject.New(in), in.Bandit
+	s.injector = inject.New(Injection(c, salt))
 	var err error
 	s.optOut, err = sample.NewOptOut(nil, c.Learning.OptOutAgents, c.Learning.OptOutTenants)
 	return s, err
