@@ -153,6 +153,26 @@ func TestReloadAppliesHeaderTimeout(t *testing.T) {
 	}
 }
 
+// An upstream that takes the connection and never speaks TLS is none that was slow to answer: the
+// configuration may name https where http is spoken.
+func TestSilentHandshake(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRig(t, up, "", nil, nil)
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = mute.Close() })
+	if err := r.Configure(settingsFor(t, "https://"+mute.Addr().String(), "limits.upstream_header_timeout", "1h")); err != nil {
+		t.Fatal(err)
+	}
+	r.transport().TLSHandshakeTimeout = time.Millisecond
+	res, text := r.send(t, http.MethodPost, chatPath, nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`)
+	if res.StatusCode != http.StatusGatewayTimeout || !strings.Contains(string(text), "TLS handshake") {
+		t.Errorf("%d %s", res.StatusCode, text)
+	}
+}
+
 // transport is that of the one upstream that a rig has.
 func (r *rig) transport() *http.Transport {
 	for key, one := range r.set.Load().transports {

@@ -29,6 +29,8 @@ func statusOf(err error) (int, string) {
 		return http.StatusBadGateway, string(odd)
 	case errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
 		return http.StatusBadGateway, "the upstream could not be reached; check upstreams in the configuration and that it is up"
+	case strings.HasSuffix(err.Error(), "TLS handshake timeout"): // net/http keeps the type to itself
+		return http.StatusGatewayTimeout, "the upstream was reached, and did not finish the TLS handshake; check that upstreams names https or http as it speaks"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout():
 		return http.StatusGatewayTimeout, "the upstream did not answer within limits.upstream_header_timeout"
 	case untrusted(err):
