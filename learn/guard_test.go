@@ -168,7 +168,7 @@ func TestAPanicOfTheBackendCostsItsItem(t *testing.T) {
 			})
 			for _, name := range []string{"bad", "good"} {
 				id := r.begin(us, name, picked(true))
-				r.Note(session.Echo{Tenant: us, Key: session.EchoKeyOf(us, 0, name), ID: id, At: r.clk.now()})
+				r.Note(session.Echo{Tenant: us, Key: session.EchoKeyOf(us, name), ID: id, At: r.clk.now()})
 				r.Offer(store.Turn{Exchange: exchange(us, name, 1, r.clk.now()), Size: 10, Signals: []detect.Signal{{Tier: 3, Feeling: detect.Approval, Rule: "r"}}})
 			}
 			r.record()
@@ -177,7 +177,7 @@ func TestAPanicOfTheBackendCostsItsItem(t *testing.T) {
 			if !r.applied(good).Told || len(r.samplesOf(good)) != 1 {
 				t.Errorf("the good one: %+v, %d samples", r.applied(good), len(r.samplesOf(good)))
 			}
-			if ids := r.Echoes(r.ctx(), us, []session.EchoKey{session.EchoKeyOf(us, 0, "good")}); len(ids) != 1 {
+			if ids := r.Echoes(r.ctx(), us, []session.EchoKey{session.EchoKeyOf(us, "good")}); len(ids) != 1 {
 				t.Error("the good one's echo is not there")
 			}
 			if what == "exchange" {

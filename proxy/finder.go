@@ -156,7 +156,7 @@ func (f *finder) open() {
 		s.opts.Store.Recall(s.r.Context(), rec, s.req.New(), f.late)
 	}
 	s.ses = s.opts.Store.Add(rec)
-	s.note(s.ses.ID, session.EchoKeyOf(s.who.tenant, 0, "s:"+s.ses.Name))
+	s.note(s.ses.ID, session.EchoKeyOf(s.who.tenant, "s:"+s.ses.Name))
 	f.noteMember()
 	s.opts.Metrics.sessions.WithLabelValues(string(s.found.Method)).Inc()
 }

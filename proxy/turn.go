@@ -73,7 +73,7 @@ func (t *turn) settle() {
 			return
 		}
 		if t.reply.ID != "" {
-			t.note(t.ses.ID, session.EchoKeyOf(t.who.tenant, 0, "r:"+t.reply.ID))
+			t.note(t.ses.ID, session.EchoKeyOf(t.who.tenant, "r:"+t.reply.ID))
 		}
 		if t.status < 300 {
 			t.ses.Lock()

@@ -45,19 +45,6 @@ func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Looku
 	return false
 }
 
-// join takes the request for one of a session that is known. The caller of Resolve puts the stored
-// name in its place when it has the record.
-func (t *Threader) join(r *Resolved, id ID) {
-	r.ID, r.Name = id, ""
-	t.goOn(r)
-}
-
-func (t *Threader) goOn(r *Resolved) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.heads.goOn(r)
-}
-
 // candidates are the sessions that own a key and that the request may go on with. Of a key that
 // says little it must be one alone, whose newest reply nobody has continued yet.
 func (t *Threader) candidates(tr *trail, k trailKey) []owner {
@@ -68,7 +55,7 @@ func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	found = slices.DeleteFunc(found, func(o owner) bool { return !t.believed(o, tr.req) })
+	found = slices.DeleteFunc(found, func(o owner) bool { return !t.believed(o, tr.r.req) })
 	if k.unique {
 		rank, best := t.best(found, tr)
 		if rank < rankFailed || len(best) > 1 {

@@ -38,7 +38,7 @@ func TestEchoKeyScopes(t *testing.T) {
 	for _, tenant := range []string{"a", "b"} {
 		for _, cred := range []uint64{0, 1} {
 			for _, key := range []string{"c:x", "c:y"} {
-				keys[EchoKeyOf(tenant, cred, key)] = true
+				keys[echoKey(Scope{Tenant: tenant, Credential: cred}, key, 0)] = true
 			}
 		}
 	}

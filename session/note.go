@@ -54,14 +54,6 @@ func (t *Threader) noteDetails(r *Resolved, req *wire.Request) {
 	}
 }
 
-// spoke says whether a reply of the session went by here.
-func (t *Threader) spoke(id ID) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	h := t.heads.get(id)
-	return h != nil && h.replies > 0
-}
-
 // Replied notes a reply, and returns the keys to be stored. Call it before the last byte of the
 // reply goes to the client: the next request may be here before this one has returned. main is
 // false for a side request's reply, which says nothing of how far the session is.

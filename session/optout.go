@@ -44,24 +44,6 @@ func (r *Record) Visible() bool {
 	return r.Turns == 0
 }
 
-// leaveOut takes out of a row what follows from turns that are hidden: hashes of what was said,
-// text whose place in the conversation is a hash, calls and results. What stays are numbers, and
-// what was drawn.
-func (r *Record) leaveOut(row *storedRecord) {
-	if r.Hidden(r.Turns) {
-		row.LastTurn = LastTurn{}
-	}
-	if r.Hidden(r.Turns) || len(r.OptedOut) > 0 {
-		row.ListHash, row.Loops, row.Calls, row.CallOrder = 0, LoopState{}, nil, nil
-	}
-	if r.Hidden(1) {
-		row.FirstWords = 0
-	}
-	if len(r.OptedOut)+len(r.Unjudged) > 0 {
-		row.Blocks = slices.DeleteFunc(slices.Clone(row.Blocks), func(b Block) bool { return r.Hidden(b.Turn) })
-	}
-}
-
 func bounded(turns []int) []int { return turns[max(0, len(turns)-maxHidden):] }
 
 // OptOutMark is what stays of a session all of whose turns opted out: how many there were, and how

@@ -58,30 +58,6 @@ func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason string, side 
 	return "", false
 }
 
-// answers says whether something new in the request is the result of a call that the session's
-// newest reply made: then it goes on with the session, whatever its tools and its system text are
-// now. A memory keeper answers calls of its own alone.
-func (r *Record) answers(req *wire.Request) bool {
-	if len(r.Calls) == 0 {
-		return false
-	}
-	for i := max(req.New(), 0); i < req.Len(); i++ {
-		for _, res := range req.Item(i).Results {
-			if _, ok := r.Calls[res.CallID]; ok {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// GoesOn says whether a request beside the conversation shows it, under the system text of an agent
-// that worked on it: what was inserted in it stands in such a request as well. Lock the record.
-func (r *Record) GoesOn(req *wire.Request) bool {
-	known := req.SystemHash == r.SystemHash || slices.Contains(r.FormerAgents, req.SystemHash)
-	return known && !req.Delta && r.continues(req)
-}
-
 // sameAgent says that other tools are offered and yet the agent is the same one: the conversation
 // goes on under the same system text, with the tools of this step; or a server of tools came up
 // late, and there are more of them. A memory keeper or a sub-agent has its own system text.
@@ -91,16 +67,6 @@ func (r *Record) sameAgent(req *wire.Request) bool {
 	dropped := slices.ContainsFunc(r.ToolNames, func(n uint32) bool { return !among(names, n) })
 	more := len(r.ToolNames) > 0 && !dropped
 	return system && goesOn || more && (system || goesOn)
-}
-
-// continues says whether the new part of the request before stands in this one.
-func (r *Record) continues(req *wire.Request) bool {
-	for i, k := range r.LastTurn.Items {
-		if at := r.LastTurn.From + i; at >= req.Len() || itemKey(req, at) != k {
-			return false
-		}
-	}
-	return len(r.LastTurn.Items) > 0
 }
 
 // maxAgents is how many agents may have worked on a conversation, of those without tools and of
@@ -160,4 +126,14 @@ func shortNames(names []string) []uint32 {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// share says whether two sorted lists of names share one.
+func share(a, b []uint32) bool {
+	return slices.ContainsFunc(a, func(n uint32) bool { return among(b, n) })
+}
+
+func among(sorted []uint32, n uint32) bool {
+	_, ok := slices.BinarySearch(sorted, n)
+	return ok
 }

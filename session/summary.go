@@ -1,7 +1,6 @@
 package session
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -61,57 +60,9 @@ func summaryShown(sc Scope, req *wire.Request) []EchoKey {
 	return summaryKeys(sc, it.Words, summaryAsked)
 }
 
-// noticed says whether the first words of the user carry an agent's own note that the history
-// behind them was cut: cline cuts it without asking any model, and leaves nothing else of it.
-func noticed(req *wire.Request) bool {
-	it, ok := opening(req)
-	if !ok {
-		return false
-	}
-	_, note, ok := strings.Cut(it.Text, "<SYSTEM_NOTICE>")
-	return ok && strings.Contains(note, "context was compacted")
-}
-
 // beginning is the key under which a session is known by its first words; ok is false where they
 // are not shown.
 func beginning(sc Scope, req *wire.Request) (key EchoKey, ok bool) {
 	words := firstWords(req)
 	return echoKey(sc, "w:"+strconv.FormatUint(words, 16)+sc.Run, 0), words != 0
-}
-
-// shortened finds the session whose history the agent has cut: it began with the same words. Of
-// several that did, it is the one whose newest request came to nothing; where that does not tell
-// either, the list is a session of its own.
-func (t *Threader) shortened(r *Resolved, req *wire.Request, look Lookup) bool {
-	if !noticed(req) {
-		return false
-	}
-	key, ok := beginning(r.scope, req)
-	if !ok {
-		return false
-	}
-	var ids []ID
-	for _, o := range t.index.owners(key) {
-		ids = append(ids, o.id)
-	}
-	if len(ids) == 0 && look != nil {
-		ids = look([]EchoKey{key})[key]
-	}
-	if len(ids) > 1 {
-		ids = slices.DeleteFunc(ids, func(id ID) bool { return !t.failed(id) })
-	}
-	if len(ids) != 1 {
-		return false
-	}
-	r.Method = ByEcho
-	t.join(r, ids[0])
-	return true
-}
-
-// failed says whether the session's newest request is over without a reply.
-func (t *Threader) failed(id ID) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	h := t.heads.get(id)
-	return h != nil && h.continued && h.inFlight == 0
 }

@@ -2,62 +2,12 @@ package session
 
 import (
 	"encoding/hex"
-	"sync"
+	"slices"
+	"strings"
 	"time"
 
 	"precept/wire"
 )
-
-// Threader finds the session of a request. It is bounded, safe for concurrent use, and does no I/O
-// of its own.
-type Threader struct {
-	index       *index
-	transcripts *transcripts
-	entropy     func() [16]byte
-
-	mu    sync.Mutex // guards heads; the others have their own locks and are never asked under mu
-	heads heads
-}
-
-// NewThreader makes an empty one. entropy names new sessions.
-func NewThreader(entropy func() [16]byte) *Threader { return newThreader(entropy, 400_000, 65_536) }
-
-// newThreader makes one that remembers so many keys, and of so many sessions how far they are.
-func newThreader(entropy func() [16]byte, echoes, sessions int) *Threader {
-	return &Threader{
-		index:       newIndex(echoes),
-		entropy:     entropy,
-		heads:       newHeads(sessions),
-		transcripts: &transcripts{recent: newRecent[transcriptKey, []*transcript](transcriptKeys)},
-	}
-}
-
-// Resolved is the session of a request. Hand it back to Replied and Ended.
-type Resolved struct {
-	ID     ID
-	Name   string // the client's own where it gave one, else ours
-	Method Method
-	New    bool      // a name of ours was just made: nothing is stored under it
-	Loose  bool      // the name may stand for other conversations, too: compare with what is stored under it (Record.Shares)
-	Echoes []EchoKey // keys of this request that were not known of the session: to be stored for other replicas
-	Doubt  []ID      // sessions of which this may be any, itself among them: their histories are equal byte for byte
-
-	scope        Scope
-	at           time.Time
-	req          *wire.Request // until LetGo
-	context      uint64        // what the conversation is about, once known
-	knowsContext bool          // context is known
-	weak         bool          // it was found by what comes again in every run
-	list         uint64        // hash of the request's list,
-	items        int           // how many items that has,
-	last         uint64        // and what the last one is
-	transcript   transcriptKey // where it stands, when the request is one message that grows
-	prefill      string        // what the client has begun of the answer
-}
-
-// Lookup asks the store which sessions own the keys, newest first. It is called at most once a
-// request, without any lock held, and only when memory knows none of them. It may be nil.
-type Lookup func(keys []EchoKey) map[EchoKey][]ID
 
 // Resolve finds the session of a request, in the order: the name it claims, the reply that it
 // continues, what it echoes, a first request that is being sent again; else the session is new.
@@ -80,7 +30,7 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	case c.Session != "" && !loose:
 		r.named(c)
 		t.goOn(&r)
-	case t.follow(&r, &trail{r: &r, claim: c, req: req}, look):
+	case t.follow(&r, &trail{r: &r, claim: c}, look):
 	case loose && t.fits(&r, c, req):
 	case t.shortened(&r, req, look):
 	case t.grown(&r, req):
@@ -90,33 +40,6 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	}
 	r.Echoes = t.note(&r, req)
 	return r
-}
-
-// key is the key of one thing in this conversation. What the conversation is about is looked up
-// only for things that come again in every run.
-func (r *Resolved) key(k string) EchoKey {
-	if !repeats(k) {
-		return echoKey(r.scope, k, 0)
-	}
-	return echoKey(r.scope, k, r.about())
-}
-
-// about is a hash of what the conversation is about.
-func (r *Resolved) about() uint64 {
-	if !r.knowsContext && r.req != nil {
-		r.context, r.knowsContext = r.scope.about(r.req), true
-	}
-	return r.context
-}
-
-// LetGo takes out of the request what Replied may ask for. Its bytes are not read any more.
-func (r *Resolved) LetGo() {
-	r.about()
-	r.req = nil
-}
-
-func (r *Resolved) named(c Claim) {
-	r.ID, r.Name, r.Method = r.scope.idOf(c.Space, c.Session), c.Session, c.Method
 }
 
 // fits names the session by a name that may stand for a whole application, where the request goes
@@ -179,7 +102,7 @@ func (t *Threader) Below(parent Resolved, c Claim, first bool, now time.Time, lo
 	r = Resolved{scope: parent.scope, at: now, req: req, list: parent.list, items: parent.items, last: parent.last}
 	r.scope.Run = parent.ID.String()
 	switch {
-	case t.follow(&r, &trail{r: &r, claim: c, req: req, except: parent.ID}, look):
+	case t.follow(&r, &trail{r: &r, claim: c, except: parent.ID}, look):
 	case first:
 		t.begin(&r, c)
 	default:
@@ -190,73 +113,62 @@ func (t *Threader) Below(parent Resolved, c Claim, first bool, now time.Time, lo
 	return r, true
 }
 
-// Bounds of the work on one request.
-const (
-	maxTrail = 32 // echoes looked at, newest first
-	maxLook  = 96 // items looked at for them
-	maxBack  = 8  // items before the new part in which something unknown is looked for
-	maxFront = 16 // items looked at for the first words
-	maxWords = 512
-)
-
-// opening is the first thing that the user says in a request that shows its beginning.
-func opening(req *wire.Request) (it *wire.Item, ok bool) {
-	if req.Delta {
-		return it, false
-	}
-	for i := range min(req.Len(), maxFront) {
-		if req.Role(i) != wire.RoleUser { // the system prompt may be long
-			continue
-		}
-		if it = req.Item(i); it.Words != "" {
-			return it, true
-		}
-	}
-	return it, false
-}
-
-// firstWords is a hash of it: what a conversation is about. It is 0 where there is none.
-func firstWords(req *wire.Request) uint64 {
+// noticed says whether the first words of the user carry an agent's own note that the history
+// behind them was cut: cline cuts it without asking any model, and leaves nothing else of it.
+func noticed(req *wire.Request) bool {
 	it, ok := opening(req)
 	if !ok {
-		return 0
+		return false
 	}
-	// The ends and the length are enough; a pasted book need not be hashed in every turn.
-	w := it.Words
-	h := addText(noText, w[:min(len(w), maxWords)])
-	return addText(h, w[max(0, len(w)-maxWords):]) + uint64(len(w))
+	_, note, ok := strings.Cut(it.Text, "<SYSTEM_NOTICE>")
+	return ok && strings.Contains(note, "context was compacted")
 }
 
-// about is what a conversation is about, in whose run.
-func (sc Scope) about(req *wire.Request) uint64 {
-	words := firstWords(req)
-	if sc.Run == "" {
-		return words
+// shortened finds the session whose history the agent has cut: it began with the same words. Of
+// several that did, it is the one whose newest request came to nothing; where that does not tell
+// either, the list is a session of its own.
+func (t *Threader) shortened(r *Resolved, req *wire.Request, look Lookup) bool {
+	if !noticed(req) {
+		return false
 	}
-	return addText(words^noText, sc.Run)
+	key, ok := beginning(r.scope, req)
+	if !ok {
+		return false
+	}
+	var ids []ID
+	for _, o := range t.index.owners(key) {
+		ids = append(ids, o.id)
+	}
+	if len(ids) == 0 && look != nil {
+		ids = look([]EchoKey{key})[key]
+	}
+	if len(ids) > 1 {
+		ids = slices.DeleteFunc(ids, func(id ID) bool { return !t.failed(id) })
+	}
+	if len(ids) != 1 {
+		return false
+	}
+	r.Method = ByEcho
+	t.join(r, ids[0])
+	return true
 }
 
-// Ended says that the request is over, with a complete reply or without. Call it once for every
-// Resolve.
-func (t *Threader) Ended(r Resolved, complete bool, now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	h := t.heads.get(r.ID)
-	if h == nil {
-		return
+// grown finds the conversation that the request's one message goes on with, and notes how far it
+// is. Where several fit that are equal, it may be any of them.
+func (t *Threader) grown(r *Resolved, req *wire.Request) bool {
+	text := onlyText(req)
+	if text == "" {
+		return false
 	}
-	h.at, h.answered = now, h.answered || complete
-	if h.list == r.list && h.inFlight > 0 {
-		h.inFlight--
+	r.transcript = r.transcriptKey(req.SystemHash, text)
+	ids := t.transcripts.goOn(r, text)
+	if len(ids) == 0 {
+		return false
 	}
-}
-
-// advance counts a complete reply.
-func (t *Threader) advance(r *Resolved) stamp {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	h := t.heads.make(r.ID)
-	h.replies++
-	h.continued, h.answered = false, true
-	return h.replies &^ stampKind
+	if len(ids) > 1 {
+		r.Doubt = ids
+	}
+	r.Method = ByEcho
+	t.join(r, ids[0])
+	return true
 }

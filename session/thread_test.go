@@ -438,7 +438,7 @@ func TestThreadAsksTheStoreOnce(t *testing.T) {
 		if len(keys) == 0 || len(keys) > maxTrail+4 {
 			t.Errorf("%d keys asked for", len(keys))
 		}
-		return map[EchoKey][]ID{EchoKeyOf("default", 1, "c:"+id): {a.ID}}
+		return map[EchoKey][]ID{echoKey(Scope{Tenant: "default", Credential: 1}, "c:"+id, 0): {a.ID}}
 	}
 	b := elsewhere.th.Resolve(w.sc, Claim{}, next, w.now, look)
 	w.same("found in the store", a, b)

@@ -11,7 +11,6 @@ import (
 type trail struct {
 	r      *Resolved
 	claim  Claim
-	req    *wire.Request
 	except ID // whose request it is not: what a request shows is noted under its name before this is known
 }
 
@@ -31,8 +30,8 @@ func (t *trail) keys(yield func(trailKey) bool) {
 	}
 	if t.claim.Space != SpaceConversation { // else the provider keeps the history: only a reply id is stronger
 		given := 0
-		for i := t.req.Len() - 1; i >= t.oldest() && given < maxTrail; i-- {
-			echoes := t.req.Echo(i)
+		for i := t.r.req.Len() - 1; i >= t.oldest() && given < maxTrail; i-- {
+			echoes := t.r.req.Echo(i)
 			for _, k := range echoes[:min(len(echoes), maxTrail)] { // one answer may hold thousands of calls
 				given++
 				if !yield(trailKey{EchoKey: t.r.key(k), method: ByEcho, weak: repeats(k)}) {
@@ -40,7 +39,7 @@ func (t *trail) keys(yield func(trailKey) bool) {
 				}
 			}
 		}
-		for _, k := range summaryShown(sc, t.req) {
+		for _, k := range summaryShown(sc, t.r.req) {
 			if !yield(trailKey{EchoKey: k, method: ByEcho}) {
 				return
 			}
@@ -54,7 +53,7 @@ func (t *trail) keys(yield func(trailKey) bool) {
 }
 
 // oldest is the first item that is looked at.
-func (t *trail) oldest() int { return max(0, t.req.Len()-maxLook) }
+func (t *trail) oldest() int { return max(0, t.r.req.Len()-maxLook) }
 
 // behind gives the keys that stand behind one of them.
 func (t *trail) behind(k EchoKey) (older []EchoKey) {
@@ -76,14 +75,14 @@ const longAnswer = 64
 // write its first message anew in every turn (retrieved documents, a plan made before), and give
 // ids of its own to calls that had none.
 func (t *trail) answer() []EchoKey {
-	if t.req.Delta {
+	if t.r.req.Delta {
 		return nil
 	}
-	for i := t.req.End() - 1; i >= max(t.oldest(), t.req.New()-maxBack); i-- {
-		if t.req.Role(i) != wire.RoleAssistant {
+	for i := t.r.req.End() - 1; i >= max(t.oldest(), t.r.req.New()-maxBack); i-- {
+		if t.r.req.Role(i) != wire.RoleAssistant {
 			continue
 		}
-		it := t.req.Item(i)
+		it := t.r.req.Item(i)
 		if keys := answerKeys(t.r.scope, it.Text, it.Calls); len(keys) > 0 {
 			return keys
 		}
@@ -111,17 +110,14 @@ func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
 // it could belong to. An agent may word them anew, so they are asked only where several sessions
 // are left.
 func (t *trail) details() (keys []EchoKey) {
-	for i := t.req.Len() - 1; i >= t.oldest() && len(keys) < maxTrail; i-- {
-		it := t.req.Item(i)
+	for i := t.r.req.Len() - 1; i >= t.oldest() && len(keys) < maxTrail; i-- {
+		it := t.r.req.Item(i)
 		for c := range it.Calls[:min(len(it.Calls), maxTrail)] {
 			keys = append(keys, t.r.detail("d:"+wire.EchoCall(&it.Calls[c])))
 		}
-		if i < t.req.New() && (it.Role == wire.RoleUser || it.Role == wire.RoleTool) {
-			keys = append(keys, t.r.detail("h:"+strconv.FormatUint(t.req.Hash(i), 16)))
+		if i < t.r.req.New() && (it.Role == wire.RoleUser || it.Role == wire.RoleTool) {
+			keys = append(keys, t.r.detail("h:"+strconv.FormatUint(t.r.req.Hash(i), 16)))
 		}
 	}
 	return keys
 }
-
-// detail is the key of such a thing.
-func (r *Resolved) detail(what string) EchoKey { return echoKey(r.scope, what, r.about()) }

@@ -46,31 +46,11 @@ const (
 	compareRoom     = 8 << 20 // bytes that are compared for a request, beside its own text
 )
 
-// transcriptKey is what the texts of a conversation have in common.
-type transcriptKey struct {
-	scope        Scope
-	system, head uint64
-}
-
 // transcripts are conversations of which every request is one message.
 type transcripts struct {
 	recent[transcriptKey, []*transcript]
 
 	mu sync.Mutex
-}
-
-// onlyText is the text of a request that is one message and offers no tools, "" for another one.
-func onlyText(req *wire.Request) string {
-	last := req.Len() - 1
-	if req.Delta || len(req.Tools) > 0 || last < 0 || last >= maxFront || req.Role(last) != wire.RoleUser {
-		return ""
-	}
-	for i := range last {
-		if req.Role(i) != wire.RoleSystem {
-			return ""
-		}
-	}
-	return strings.TrimSpace(req.Item(last).Text)
 }
 
 func (r *Resolved) transcriptKey(system uint64, text string) transcriptKey {
@@ -90,26 +70,6 @@ func seamsOf(text string) (seams [transcriptSeams]seam) {
 		}
 	}
 	return seams
-}
-
-// grown finds the conversation that the request's one message goes on with, and notes how far it
-// is. Where several fit that are equal, it may be any of them.
-func (t *Threader) grown(r *Resolved, req *wire.Request) bool {
-	text := onlyText(req)
-	if text == "" {
-		return false
-	}
-	r.transcript = r.transcriptKey(req.SystemHash, text)
-	ids := t.transcripts.goOn(r, text)
-	if len(ids) == 0 {
-		return false
-	}
-	if len(ids) > 1 {
-		r.Doubt = ids
-	}
-	r.Method = ByEcho
-	t.join(r, ids[0])
-	return true
 }
 
 // goOn gives the conversations that the text may be of, and takes it for the first one's.

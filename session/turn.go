@@ -181,30 +181,3 @@ func (r *Record) Mark(req *wire.Request) {
 	}
 	r.Dirty = true
 }
-
-// itemKey tells items of a new part apart: results by the call they answer, the rest by content.
-func itemKey(req *wire.Request, i int) uint64 {
-	it := req.Item(i)
-	if len(it.Results) == 0 || it.Words != "" || wire.Unnamed(it.Results[0].CallID) {
-		return req.Hash(i)
-	}
-	var sum uint64
-	for _, res := range it.Results {
-		sum = sum*31 + hashText(res.CallID)
-	}
-	return sum
-}
-
-// hashText is FNV-1a: it is kept in records, so it must be the same in every process.
-func hashText(s string) uint64 { return addText(noText, s) }
-
-// noText is the hash of nothing, addText goes on from h with s. It is hash/fnv's New64a without its
-// copy of every string.
-const noText uint64 = 14695981039346656037
-
-func addText(h uint64, s string) uint64 {
-	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * 1099511628211
-	}
-	return h
-}

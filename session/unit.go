@@ -55,76 +55,8 @@ func (r *Record) Spend(u wire.Usage) {
 
 // MemberKey is the key under which the member of that number is found.
 func MemberKey(tenant string, unit ID, seat int) EchoKey {
-	return EchoKeyOf(tenant, 0, fmt.Sprintf("m:%s/%d", unit, seat))
+	return EchoKeyOf(tenant, fmt.Sprintf("m:%s/%d", unit, seat))
 }
 
 // RunEcho is the key under which feedback on a run waits for it.
-func RunEcho(tenant, name string) EchoKey { return EchoKeyOf(tenant, 0, "u:"+Bounded(name)) }
-
-// merge takes over what was drawn at another replica. Lock the record.
-func (r *Record) merge(n *Record) {
-	r.Assignment.Merge(&n.Assignment, r.before(n))
-	r.Members = max(r.Members, n.Members)
-}
-
-// before says whose beginning stands: the earlier one's.
-func (r *Record) before(n *Record) bool {
-	if !r.Started.Equal(n.Started) {
-		return r.Started.Before(n.Started)
-	}
-	return r.Assignment.Category <= n.Assignment.Category
-}
-
-// Join takes over what another replica knows of a unit. Each of them may have gone on: nothing of
-// either is lost. Lock the record.
-func (r *Record) Join(n *Record) {
-	if !r.IsRun { // a conversation has one newest state
-		if n.Turns > r.Turns || n.Turns == r.Turns && n.Seen.After(r.Seen) {
-			r.Adopt(n)
-			return
-		}
-		r.merge(n)
-		return
-	}
-	r.merge(n)
-	if n.Started.Before(r.Started) {
-		r.Started, r.Agent = n.Started, n.Agent
-	}
-	if n.Seen.After(r.Seen) {
-		r.Seen = n.Seen
-	}
-	r.Turns = max(r.Turns, n.Turns)
-	if n.Used.Input > r.Used.Input {
-		r.Used = n.Used
-	}
-	r.Closed, r.Kept = r.Closed || n.Closed, true
-}
-
-// Merged is what stands where a unit's row is written over another one that this replica may not
-// have seen.
-func Merged(old, row Row) (Row, error) {
-	was, err := Decode(old.ID, old.Data)
-	if err != nil {
-		return row, err
-	}
-	rec, err := Decode(row.ID, row.Data)
-	if err != nil {
-		return row, err
-	}
-	switch {
-	case old.StandIn && !row.StandIn:
-		return row, nil
-	case row.StandIn && !old.StandIn:
-		return old, nil
-	}
-	rec.Join(was)
-	if rec.Seen.Before(old.Seen) {
-		rec.Seen = old.Seen
-	}
-	data, err := rec.Encode()
-	if err != nil {
-		return row, err
-	}
-	row.Started, row.Seen, row.Closed, row.Data = rec.Started, rec.Seen, row.Closed || old.Closed, data
-	return row, nil
-}
+func RunEcho(tenant, name string) EchoKey { return EchoKeyOf(tenant, "u:"+Bounded(name)) }

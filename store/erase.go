@@ -113,7 +113,7 @@ func (x *eraser) ForgetTenant(ctx context.Context, tenant string) (int, error) {
 // noted under it.
 func idsNamed(ctx context.Context, be session.Finder, tenant, name string) ([]session.ID, error) {
 	ids := append(session.Candidates(tenant, name), session.RunKey(tenant, name))
-	key := session.EchoKeyOf(tenant, 0, "s:"+name)
+	key := session.EchoKeyOf(tenant, "s:"+name)
 	noted, err := be.FindEcho(ctx, tenant, []session.EchoKey{key})
 	if err != nil {
 		return nil, err

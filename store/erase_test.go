@@ -36,7 +36,7 @@ func (r *rig) spoken(tenant, name string) session.ID {
 	x := exchange(tenant, name, 1, r.clk.now())
 	x.Reply.Text = "It is in " + secretWord + "."
 	r.Offer(Turn{Exchange: x, Size: 100})
-	r.Note(session.Echo{Tenant: tenant, Key: session.EchoKeyOf(tenant, 0, "r:"+name), ID: id, At: r.clk.now()})
+	r.Note(session.Echo{Tenant: tenant, Key: session.EchoKeyOf(tenant, "r:"+name), ID: id, At: r.clk.now()})
 	r.record()
 	e := score("f", 1, 1)
 	e.Comment = "Not " + secretWord
@@ -214,7 +214,7 @@ func TestRetention(t *testing.T) {
 	same(t, "exchanges of the old one", r.exchanges(old), 0)
 	same(t, "of the young one", r.exchanges(young), 1)
 	same(t, "counted", r.Tally.Retired.Load(), 1)
-	if got, err := r.be.FindEcho(r.ctx(), us, []session.EchoKey{session.EchoKeyOf(us, 0, "r:old")}); err != nil || len(got) != 0 {
+	if got, err := r.be.FindEcho(r.ctx(), us, []session.EchoKey{session.EchoKeyOf(us, "r:old")}); err != nil || len(got) != 0 {
 		t.Errorf("echoes of the old one: %v, %v", got, err)
 	}
 	waiting, err := r.be.PurgeParked(r.ctx(), r.clk.now())

@@ -51,7 +51,7 @@ func (f *poster) Rate(ctx context.Context, tenant string, p feedback.Post) (Post
 	switch {
 	case p.SessionID != "":
 		ids = session.Candidates(tenant, p.SessionID)
-		key = session.EchoKeyOf(tenant, 0, "s:"+p.SessionID)
+		key = session.EchoKeyOf(tenant, "s:"+p.SessionID)
 		otherwise = []session.ID{session.RunKey(tenant, p.SessionID)}
 		if id, ok := session.ParseID(p.SessionID); ok { // the dashboard names it so
 			otherwise = append(otherwise, id)
@@ -60,12 +60,12 @@ func (f *poster) Rate(ctx context.Context, tenant string, p feedback.Post) (Post
 		ids = []session.ID{session.RunKey(tenant, p.RunID)}
 		key = session.RunEcho(tenant, p.RunID)
 	case p.RequestID != "":
-		key = session.EchoKeyOf(tenant, 0, "q:"+p.RequestID)
+		key = session.EchoKeyOf(tenant, "q:"+p.RequestID)
 		if id, ok := session.OfRequest(p.RequestID); ok {
 			ids = []session.ID{id}
 		}
 	case p.ResponseID != "":
-		key = session.EchoKeyOf(tenant, 0, "r:"+p.ResponseID)
+		key = session.EchoKeyOf(tenant, "r:"+p.ResponseID)
 	default:
 		id, ok, err := f.ofSample(ctx, tenant, p.SampleID)
 		if err == nil && !ok {

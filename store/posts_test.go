@@ -219,7 +219,7 @@ func TestRate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
-	r.note(session.EchoKeyOf(us, 0, "r:resp_1"), id)
+	r.note(session.EchoKeyOf(us, "r:resp_1"), id)
 	r.age()
 	list, err := r.be.NewestSamples(r.ctx(), us, session.Stretch{Most: 10})
 	if err != nil || len(list.List) != 1 {

@@ -40,7 +40,7 @@ func (w *look) read(req *wire.Request) {
 // and what was answered there; of a conversation without tools, and in a request that has tools of
 // its own, it must show them as a dialogue. What wants JSON and has no tools judges or sorts by one
 // of the two.
-func (w *look) about(x *quoted) bool {
+func (w *look) about(x *fingerprint) bool {
 	asked, said := false, false
 	for _, s := range w.texts {
 		a, inA := earliest(x.asked[:], s.text, 0)
@@ -131,14 +131,4 @@ func label(text string, at int) string {
 		}
 	}
 	return b.String()
-}
-
-// share says whether two sorted lists of names share one.
-func share(a, b []uint32) bool {
-	return slices.ContainsFunc(a, func(n uint32) bool { return among(b, n) })
-}
-
-func among(sorted []uint32, n uint32) bool {
-	_, ok := slices.BinarySearch(sorted, n)
-	return ok
 }

@@ -1,10 +1,6 @@
 package session
 
-import (
-	"slices"
-
-	"precept/wire"
-)
+import "precept/wire"
 
 // Elsewhere says that the conversation seems to have gone on without this record: another replica
 // served turns of it. Then more than one answer stands behind the list that was seen last, or an
@@ -24,43 +20,6 @@ func (r *Record) Elsewhere(req *wire.Request) bool {
 		}
 	}
 	return answers > 1 || answers == 1 && !r.Replied
-}
-
-// Shares says whether the request goes on with what the record holds. Lock the record.
-func (r *Record) Shares(req *wire.Request) bool {
-	if r.Turns == 0 || req.Delta || len(r.LastTurn.Items) == 0 || r.ListHash == req.ListHash {
-		return true
-	}
-	for i := req.Len() - 1; i >= max(0, req.Len()-maxLook); i-- {
-		if slices.Contains(r.LastTurn.Items, itemKey(req, i)) && req.Role(i) != wire.RoleSystem {
-			return true
-		}
-	}
-	return false
-}
-
-// Begins says whether the request begins a conversation with the words that the record's began
-// with, which were answered: under a name that may stand for several it is another one. Lock the
-// record.
-func (r *Record) Begins(req *wire.Request) bool {
-	return r.Turns > 0 && r.Replied && r.ListHash == req.ListHash
-}
-
-// Shows says whether a request with other tools shows something of the conversation, as a memory
-// keeper's does. A sub-agent's does not. Lock the record.
-func (r *Record) Shows(req *wire.Request) bool {
-	if r.Shares(req) {
-		return true
-	}
-	if r.FirstWords == 0 || firstWords(req) != r.FirstWords {
-		return false
-	}
-	for i := range min(req.Len(), maxLook) {
-		if req.Role(i) == wire.RoleAssistant {
-			return true
-		}
-	}
-	return false
 }
 
 // Adopt takes over what another replica has made of the session since. What is this process' own
@@ -83,4 +42,72 @@ func (r *Record) Adopt(n *Record) {
 	r.Answers, r.Owed, r.WritOffered = n.Answers, n.Owed, n.WritOffered
 	r.Doubted = r.Doubted || n.Doubted
 	r.Assignment.Excluded = r.Assignment.Excluded || r.Doubted
+}
+
+// merge takes over what was drawn at another replica. Lock the record.
+func (r *Record) merge(n *Record) {
+	r.Assignment.Merge(&n.Assignment, r.before(n))
+	r.Members = max(r.Members, n.Members)
+}
+
+// before says whose beginning stands: the earlier one's.
+func (r *Record) before(n *Record) bool {
+	if !r.Started.Equal(n.Started) {
+		return r.Started.Before(n.Started)
+	}
+	return r.Assignment.Category <= n.Assignment.Category
+}
+
+// Join takes over what another replica knows of a unit. Each of them may have gone on: nothing of
+// either is lost. Lock the record.
+func (r *Record) Join(n *Record) {
+	if !r.IsRun { // a conversation has one newest state
+		if n.Turns > r.Turns || n.Turns == r.Turns && n.Seen.After(r.Seen) {
+			r.Adopt(n)
+			return
+		}
+		r.merge(n)
+		return
+	}
+	r.merge(n)
+	if n.Started.Before(r.Started) {
+		r.Started, r.Agent = n.Started, n.Agent
+	}
+	if n.Seen.After(r.Seen) {
+		r.Seen = n.Seen
+	}
+	r.Turns = max(r.Turns, n.Turns)
+	if n.Used.Input > r.Used.Input {
+		r.Used = n.Used
+	}
+	r.Closed, r.Kept = r.Closed || n.Closed, true
+}
+
+// Merged is what stands where a unit's row is written over another one that this replica may not
+// have seen.
+func Merged(old, row Row) (Row, error) {
+	was, err := Decode(old.ID, old.Data)
+	if err != nil {
+		return row, err
+	}
+	rec, err := Decode(row.ID, row.Data)
+	if err != nil {
+		return row, err
+	}
+	switch {
+	case old.StandIn && !row.StandIn:
+		return row, nil
+	case row.StandIn && !old.StandIn:
+		return old, nil
+	}
+	rec.Join(was)
+	if rec.Seen.Before(old.Seen) {
+		rec.Seen = old.Seen
+	}
+	data, err := rec.Encode()
+	if err != nil {
+		return row, err
+	}
+	row.Started, row.Seen, row.Closed, row.Data = rec.Started, rec.Seen, row.Closed || old.Closed, data
+	return row, nil
 }

@@ -38,10 +38,6 @@ type FeedbackFull int
 
 func (n FeedbackFull) Error() string { return fmt.Sprintf("no room for %d feedback entries", int(n)) }
 
-// EchoKey is what a thing that went by (a call id, an item id, an assistant text, a reply id) is
-// looked up by: the first 8 bytes of SHA-256 over tenant, credential and the key's text.
-type EchoKey uint64
-
 // Row is a session as stored: Data is the record's JSON. StandIn marks one that was made while
 // nobody could say whether there is another one of the session: whatever the order in which they
 // are written, that one stands.
@@ -142,4 +138,27 @@ type Erasure struct {
 	Tenant string
 	IDs    []ID // none: all that the tenant had
 	At     time.Time
+}
+
+// ErrPlace means that a place in a list is none that the store gave.
+var ErrPlace = errors.New("this place in the list is unknown; begin at its top")
+
+// Stretch says which part of a list, newest first, is asked for.
+type Stretch struct {
+	Since, Until time.Time // Since <= when < Until; zero: no bound
+	After        string    // Page.Next of the page before; "": from the newest on
+	Most         int       // how many entries
+}
+
+// Page is a part of a list, newest first. A store looks at a bounded number of entries for a page:
+// one may be empty, and there may be more all the same.
+type Page[T any] struct {
+	List []T
+	Next string // where the list goes on; "": it has ended
+}
+
+// Listed is a session as lists show it: its row, and what the counters hold for it.
+type Listed struct {
+	Row
+	Applied Applied
 }
