@@ -85,8 +85,10 @@ func (m *Metrics) startAtZero() {
 		m.uninspected.WithLabelValues(reason)
 	}
 	for _, step := range [...]string{
-		"begin", "capture", "decide", "feedback", "gather", "handler", "identify", "lessons", "lookup", "match",
-		"parse", "publish", "record", "settle", "splice", "store", "writ",
+		"begin", "capture", "close", "correct", "count", "decide", "decode", "deliver", "distill", "early", "encode", "feedback",
+		"follow", "gather", "handler", "health", "identify", "implicit", "learn", "ledger", "lessons", "load", "lookup", "match",
+		"opinions", "opt out", "parse", "pick up", "publish", "raise", "readmit", "recall", "record", "redact", "refit", "retain",
+		"samples", "set aside", "settle", "splice", "spool", "stop", "store", "sweep", "trace", "trials", "writ", "write",
 	} {
 		m.failOpen.WithLabelValues(step)
 	}

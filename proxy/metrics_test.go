@@ -1,10 +1,16 @@
 package proxy
 
 import (
+	"cmp"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 )
 
@@ -30,6 +36,35 @@ func TestSeriesBeginAtZero(t *testing.T) {
 		if there[name] == 0 {
 			t.Errorf("%s is not there before it happens", name)
 		}
+	}
+}
+
+// So is every step whose fault is counted, in whichever package it is taken.
+func TestStepsBeginAtZero(t *testing.T) {
+	m := NewMetrics(prometheus.NewRegistry())
+	before := testutil.CollectAndCount(m.failOpen)
+	named := regexp.MustCompile(`\b(?:guard|[fF]ailed|FailedOpen|[pP]anicked|Step)\("([a-z ]+)"`)
+	found := 0
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil, d.IsDir() && (d.Name() == "admin" || d.Name() == ".cache"): // its steps are those of number fields
+			return cmp.Or(err, filepath.SkipDir)
+		case d.IsDir(), filepath.Ext(path) != ".go", strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for _, step := range named.FindAllStringSubmatch(string(text), -1) {
+			found++
+			m.FailedOpen(step[1])
+			if n := testutil.CollectAndCount(m.failOpen); n != before {
+				t.Errorf("%s: the step %q is not there before it fails", path, step[1])
+				before = n
+			}
+		}
+		return err
+	})
+	if err != nil || found < 50 {
+		t.Errorf("%d steps were found: %v", found, err)
 	}
 }
 
