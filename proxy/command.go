@@ -33,13 +33,7 @@ func (n ownLessons) command(ctx context.Context, c writ.Command, from session.ID
 	case writ.List, writ.Search:
 		return n.listed(ctx, c.Words)
 	case writ.Delete:
-		if _, l, err := n.known(ctx, c.ID); err != nil {
-			return "", nil, err
-		} else if err := n.opts.Bank.Withdraw(ctx, l.Slug, n.scope, n.scope.Agent); err != nil {
-			return "", nil, err
-		}
-		n.cache.clear()
-		return "deleted lesson #" + lesson.Line(c.ID) + ".", nil, nil
+		return "deleted lesson #" + lesson.Line(c.ID) + ".", nil, n.withdraw(ctx, c.ID)
 	case writ.Create:
 	}
 	said, err = n.record(ctx, c, from)
@@ -49,9 +43,7 @@ func (n ownLessons) command(ctx context.Context, c writ.Command, from session.ID
 // record writes a lesson down. The same one again is no second lesson; another text under the same
 // signature takes its place.
 func (n ownLessons) record(ctx context.Context, c writ.Command, from session.ID) (string, error) {
-	fresh := &lesson.Lesson{
-		Outcome: "mixed", Confidence: 0.5, Form: lesson.FormAIP11, Evidence: []lesson.Evidence{{Kind: "conversation", Ref: from.String()}},
-	}
+	base, done := blank(from.String()), "recorded"
 	_, old, err := n.known(ctx, bank.Slug(c.Signature, n.scope))
 	if err != nil && !errors.Is(err, errNoLesson) {
 		return "", err
@@ -60,29 +52,21 @@ func (n ownLessons) record(ctx context.Context, c writ.Command, from session.ID)
 		if lessonText(old) == c.Text {
 			return "lesson #" + old.Slug + " says so already.", nil
 		}
-		fresh = old.Clone()
+		base, done = old.Clone(), "rewrote"
 	}
-	l, err := (&written{Signature: &c.Signature, LessonText: &c.Text}).onto(fresh)
+	l, err := (&written{Signature: &c.Signature, LessonText: &c.Text}).onto(base)
 	if err != nil {
 		return "", err
 	}
 	p := n.proposal(l)
 	p.Source = "writ"
-	r, done := bank.Result{}, "recorded"
-	if old == nil {
-		r, err = n.opts.Bank.Propose(ctx, p)
-	} else {
-		done = "rewrote"
-		r, err = n.opts.Bank.Revise(ctx, old.Slug, p)
-	}
-	if err != nil {
+	if l, err = n.write(ctx, p, old); err != nil {
 		return "", err
 	}
-	n.cache.clear()
-	if r.Lesson.State == lesson.Quarantined {
-		return done + " lesson #" + r.Lesson.Slug + "; it is in force when a person has approved it.", nil
+	if l.State == lesson.Quarantined {
+		return done + " lesson #" + l.Slug + "; it is in force when a person has approved it.", nil
 	}
-	return done + " lesson #" + r.Lesson.Slug + "; it is in force for you.", nil
+	return done + " lesson #" + l.Slug + "; it is in force for you.", nil
 }
 
 // listed tells the agent's lessons. Of one that nobody has approved its name alone: another session

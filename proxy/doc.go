@@ -9,8 +9,9 @@
 // One turn, in the order of the files: router (which handler), pass (the way of a request), request
 // (its body read and parsed), finder, unit and sender (whose it is), decision (what is inserted),
 // forward and attempt (the way to the upstream and back), watch (what is seen of the reply), record
-// (what is kept), observe (what is measured); turn ties what comes back to them. Each part stands on
-// the one before and is given what it needs; settings is the configuration that a turn began with.
+// (what is kept), observe (what is measured); turn ties what comes back to them. Each part stands
+// on the one before and is given what it needs; settings is the configuration that a turn began
+// with.
 // Beside it: lessons, command, commands and mailbox are what agents write down for themselves,
 // feedback is POST /v1/feedback.
 //

@@ -23,13 +23,11 @@ import (
 	"precept/writ"
 )
 
-// The bounds of what an agent writes down for itself, in characters, and of a body and a page.
+// The bounds of a body, and of a page in lessons.
 const (
-	maxSignature  = writ.MaxSignature
-	maxLessonText = writ.MaxText
-	lessonLimit   = 256 << 10
-	pageUsual     = 50
-	pageMost      = 200
+	lessonLimit = 256 << 10
+	pageUsual   = 50
+	pageMost    = 200
 )
 
 // apiLesson is a lesson as /v1/lessons speaks of it.
@@ -228,18 +226,14 @@ func (n ownLessons) create(c echo.Context) error {
 	if w.Signature == nil || w.LessonText == nil {
 		return refusal(wire.None, http.StatusUnprocessableEntity, "signature and lesson_text are needed")
 	}
-	l, err := w.onto(&lesson.Lesson{
-		Outcome: "mixed", Confidence: 0.5, Form: lesson.FormAIP11,
-		Evidence: []lesson.Evidence{{Kind: "conversation", Ref: ref(c.Request())}},
-	})
+	l, err := w.onto(blank(ref(c.Request())))
 	if err != nil {
 		return err
 	}
-	r, err := n.opts.Bank.Propose(c.Request().Context(), n.proposal(l))
-	if err != nil {
+	if l, err = n.write(c.Request().Context(), n.proposal(l), nil); err != nil {
 		return n.refused(c, err)
 	}
-	return n.answer(c, http.StatusCreated, r.Lesson)
+	return c.JSON(http.StatusCreated, n.view(lesson.NewBook(nil), l))
 }
 
 func (n ownLessons) update(c echo.Context) error {
@@ -262,22 +256,16 @@ func (n ownLessons) update(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := n.opts.Bank.Revise(c.Request().Context(), old.Slug, n.proposal(l))
-	if err != nil {
+	if l, err = n.write(c.Request().Context(), n.proposal(l), old); err != nil {
 		return n.refused(c, err)
 	}
-	return n.answer(c, http.StatusOK, r.Lesson)
+	return c.JSON(http.StatusOK, n.view(lesson.NewBook(nil), l))
 }
 
 func (n ownLessons) remove(c echo.Context) error {
-	_, l, err := n.known(c.Request().Context(), c.Param("id"))
-	if err != nil {
-		return err
-	}
-	if err := n.opts.Bank.Withdraw(c.Request().Context(), l.Slug, n.scope, n.scope.Agent); err != nil {
+	if err := n.withdraw(c.Request().Context(), c.Param("id")); err != nil {
 		return n.refused(c, err)
 	}
-	n.cache.clear()
 	return c.NoContent(http.StatusNoContent)
 }
 
@@ -287,13 +275,47 @@ func (n ownLessons) proposal(l *lesson.Lesson) bank.Proposal {
 	return bank.Proposal{Lesson: l, Source: "api", By: n.scope.Agent, Scope: n.scope, Own: n.set.cfg.Writ.Trust == "own"}
 }
 
-func (n ownLessons) answer(c echo.Context, status int, l *lesson.Lesson) error {
+// blank is a lesson of which nothing is written yet.
+func blank(conversation string) *lesson.Lesson {
+	return &lesson.Lesson{
+		Outcome: "mixed", Confidence: 0.5, Form: lesson.FormAIP11, Evidence: []lesson.Evidence{{Kind: "conversation", Ref: conversation}},
+	}
+}
+
+// write hands a lesson to the bank, in the place of the old one where there is one, and gives what
+// came of it.
+func (n ownLessons) write(ctx context.Context, p bank.Proposal, old *lesson.Lesson) (*lesson.Lesson, error) {
+	var r bank.Result
+	var err error
+	if old == nil {
+		r, err = n.opts.Bank.Propose(ctx, p)
+	} else {
+		r, err = n.opts.Bank.Revise(ctx, old.Slug, p)
+	}
+	if err != nil {
+		return nil, err
+	}
 	n.cache.clear()
-	return c.JSON(status, n.view(lesson.NewBook(nil), l))
+	return r.Lesson, nil
+}
+
+// withdraw takes a lesson of the asker's out of the bank.
+func (n ownLessons) withdraw(ctx context.Context, slug string) error {
+	_, l, err := n.known(ctx, slug)
+	if err == nil {
+		err = n.opts.Bank.Withdraw(ctx, l.Slug, n.scope, n.scope.Agent)
+	}
+	if err == nil {
+		n.cache.clear()
+	}
+	return err
 }
 
 // refused turns the bank's words into HTTP.
 func (n ownLessons) refused(c echo.Context, err error) error {
+	if own, ok := errors.AsType[*problem](err); ok {
+		return own
+	}
 	if r, ok := errors.AsType[*bank.Refused](err); ok {
 		status := http.StatusUnprocessableEntity
 		if len(r.Faults) > 0 && r.Faults[0].Code == lesson.CodeCollision {
@@ -355,7 +377,7 @@ func (w *written) onto(l *lesson.Lesson) (*lesson.Lesson, error) {
 		}
 		return nil
 	}
-	if err := errors.Join(bounded("signature", w.Signature, maxSignature), bounded("lesson_text", w.LessonText, maxLessonText)); err != nil {
+	if err := errors.Join(bounded("signature", w.Signature, writ.MaxSignature), bounded("lesson_text", w.LessonText, writ.MaxText)); err != nil {
 		return nil, err
 	}
 	if w.Signature != nil {

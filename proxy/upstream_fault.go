@@ -43,7 +43,8 @@ func statusOf(err error) (int, string) {
 	return http.StatusBadGateway, "the upstream was reached, and what it answered is not HTTP as it should be"
 }
 
-// brokenBy says why a reply broke off. The error may quote what the upstream sent: its kind is told.
+// brokenBy says why a reply broke off. The error may quote what the upstream sent: its kind is
+// told.
 func brokenBy(err error, left bool) string {
 	var op *net.OpError
 	switch {

@@ -24,8 +24,8 @@ func (sc Scope) whose() Scope {
 	return sc
 }
 
-// EchoKeyOf is the key of what a tenant's clients may name whatever credential they have: a session,
-// a request, a reply.
+// EchoKeyOf is the key of what a tenant's clients may name whatever credential they have: a
+// session, a request, a reply.
 func EchoKeyOf(tenant, key string) EchoKey {
 	return echoKey(Scope{Tenant: tenant}, key, 0)
 }

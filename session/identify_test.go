@@ -1,4 +1,4 @@
-package session
+package session_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"precept/session"
 	"precept/wire"
 )
 
@@ -31,25 +32,25 @@ func TestIdentifySession(t *testing.T) {
 	// Each case has everything that is weaker than what it is about.
 	type want struct {
 		name   string
-		space  Space
-		method Method
+		space  session.Space
+		method session.Method
 	}
 	order := []want{
-		{"p", SpaceName, ByHeader},
-		{"q", SpaceName, ByPath},
-		{"cc", SpaceClaude, ByAgent},
-		{"si", SpaceCodexSession, ByAgent},
-		{"ti", SpaceCodexThread, ByAgent},
-		{"xs", SpaceXSession, ByAgent},
-		{"us", SpaceUnderscore, ByAgent},
-		{"xa", SpaceAffinity, ByAgent},
-		{"he", SpaceHelicone, ByAgent},
-		{"li", SpaceLiteLLM, ByAgent},
-		{"as", SpaceAgent, ByAgent},
-		{"m", SpaceMetadata, ByBody},
-		{"u", SpaceUserID, ByBody},
-		{"k", SpaceCacheKey, ByBody},
-		{"c", SpaceConversation, ByBody},
+		{"p", session.SpaceName, session.ByHeader},
+		{"q", session.SpaceName, session.ByPath},
+		{"cc", session.SpaceClaude, session.ByAgent},
+		{"si", session.SpaceCodexSession, session.ByAgent},
+		{"ti", session.SpaceCodexThread, session.ByAgent},
+		{"xs", session.SpaceXSession, session.ByAgent},
+		{"us", session.SpaceUnderscore, session.ByAgent},
+		{"xa", session.SpaceAffinity, session.ByAgent},
+		{"he", session.SpaceHelicone, session.ByAgent},
+		{"li", session.SpaceLiteLLM, session.ByAgent},
+		{"as", session.SpaceAgent, session.ByAgent},
+		{"m", session.SpaceMetadata, session.ByBody},
+		{"u", session.SpaceUserID, session.ByBody},
+		{"k", session.SpaceCacheKey, session.ByBody},
+		{"c", session.SpaceConversation, session.ByBody},
 		{"", "", ""},
 	}
 	for i, w := range order {
@@ -79,7 +80,7 @@ func TestIdentifySession(t *testing.T) {
 			if i <= 14 {
 				hints.Conversation = all.Conversation
 			}
-			c := Identify(h, path, hinted(hints))
+			c := session.Identify(h, path, hinted(hints))
 			if c.Session != w.name || c.Space != w.space || c.Method != w.method {
 				t.Errorf("got %q by %s (%s), want %q by %s (%s)", c.Session, c.Space, c.Method, w.name, w.space, w.method)
 			}
@@ -94,7 +95,7 @@ func TestIdentifyCodexHeadersOnlyOfCodex(t *testing.T) {
 	for ua, want := range map[string]string{
 		"codex_exec/0.169.0": "s", "codex-tui/1 (x)": "s", "curl/8": "", "": "", "mycodex/1": "",
 	} {
-		c := Identify(headers("User-Agent", ua, "Session-Id", "s", "Thread-Id", "t"), "/v1/responses", nil)
+		c := session.Identify(headers("User-Agent", ua, "Session-Id", "s", "Thread-Id", "t"), "/v1/responses", nil)
 		if c.Session != want {
 			t.Errorf("User-Agent %q: session %q, want %q", ua, c.Session, want)
 		}
@@ -116,7 +117,7 @@ func TestIdentifyAgent(t *testing.T) {
 		{"header before path", "/p/agent=coder/v1", headers("Precept-Agent", "lead"), "lead"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := Identify(c.h, c.path, nil).Agent; got != c.want {
+			if got := session.Identify(c.h, c.path, nil).Agent; got != c.want {
 				t.Errorf("agent %q, want %q", got, c.want)
 			}
 		})
@@ -126,15 +127,15 @@ func TestIdentifyAgent(t *testing.T) {
 func TestIdentifyRest(t *testing.T) {
 	h := headers("Precept-Role", "reviewer", "Precept-Skill", "go", "Precept-Tags", "a, b,,A", "Precept-Tags", "c\x01,d",
 		"Precept-Inject", "Off", "Precept-Learn", "off", "X-Stainless-Retry-Count", "2", "User-Agent", "Pi/1")
-	got := Identify(h, "/p/role=x,upstream=y/v1/messages", nil)
-	want := Claim{
+	got := session.Identify(h, "/p/role=x,upstream=y/v1/messages", nil)
+	want := session.Claim{
 		Agent: "Pi", Role: "reviewer", Skill: "go", Product: "pi", Tags: []string{"a", "b", "d"},
 		InjectOff: true, LearnOff: true, Retry: true,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	c := Identify(headers("Precept-Inject", "on", "Precept-Learn", "maybe", "X-Stainless-Retry-Count", "0"), "/v1", nil)
+	c := session.Identify(headers("Precept-Inject", "on", "Precept-Learn", "maybe", "X-Stainless-Retry-Count", "0"), "/v1", nil)
 	if c.InjectOff || c.LearnOff || c.Retry {
 		t.Errorf("switched by words that say no such thing: %+v", c)
 	}
@@ -145,7 +146,8 @@ func TestTagsAreBounded(t *testing.T) {
 	for i := range 1000 {
 		lines = append(lines, fmt.Sprintf("t%d", i))
 	}
-	if got := tags(lines); len(got) != maxTags || !slices.Equal(got, lines[:maxTags]) {
+	const most = 32
+	if got := session.Identify(http.Header{"Precept-Tags": lines}, "/v1", nil).Tags; len(got) != most || !slices.Equal(got, lines[:most]) {
 		t.Errorf("%d tags", len(got))
 	}
 }
@@ -155,7 +157,7 @@ func BenchmarkIdentify(b *testing.B) {
 	req := hinted(wire.Hints{PromptCacheKey: "ses_0123456789abcdef"})
 	b.ReportAllocs()
 	for b.Loop() {
-		c := Identify(h, "/v1/chat/completions", req)
-		KeyOf("default", c.Space, c.Session)
+		c := session.Identify(h, "/v1/chat/completions", req)
+		session.KeyOf("default", c.Space, c.Session)
 	}
 }

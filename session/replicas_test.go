@@ -1,4 +1,4 @@
-package session
+package session_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"precept/session"
 	"precept/wire"
 )
 
@@ -53,7 +54,7 @@ func TestElsewhere(t *testing.T) {
 		{"the history was compacted", "uatat", true, "su", true},
 		{"a new session", "", false, "u", false},
 	} {
-		r := &Record{}
+		r := &session.Record{}
 		if c.seen != "" {
 			seen := chatOf(t, c.seen)
 			r.Begin(seen, time.Unix(1, 0))
@@ -68,7 +69,7 @@ func TestElsewhere(t *testing.T) {
 
 // Adopt must know every field: one that it forgets would be lost when a session moves.
 func TestAdoptTakesAll(t *testing.T) {
-	from, to := &Record{}, &Record{}
+	from, to := &session.Record{}, &session.Record{}
 	fill(reflect.ValueOf(from).Elem())
 	to.Adopt(from)
 	a, _ := json.Marshal(from)
