@@ -24,8 +24,6 @@ type observer interface {
 	see(b []byte, err error)
 	// failed answers the client when the upstream gave no answer.
 	failed(w http.ResponseWriter, r *http.Request, err error)
-	// rejected says that the upstream took the original where it had refused what was inserted.
-	rejected()
 }
 
 // forwarding is one request on its way. It is the RoundTripper of its own ReverseProxy.
@@ -34,7 +32,8 @@ type forwarding struct {
 	observer observer
 	unlogged *log.Logger
 	reply    limitedBody
-	piece    int // how much of the reply is read at once
+	piece    int  // how much of the reply is read at once
+	rejected bool // the upstream took the original where it had refused what was inserted
 
 	attempts
 }
@@ -201,7 +200,7 @@ func (f *forwarding) again(r *http.Request, first *http.Response) *http.Response
 	}
 	_ = first.Body.Close()       // unread: its end may never come
 	if second.StatusCode < 300 { // the bytes were at fault, not the request
-		f.observer.rejected()
+		f.rejected = true
 	}
 	return second
 }

@@ -8,8 +8,7 @@ import (
 	"precept/wire"
 )
 
-// pass is the whole data face but for precept's own paths: a request is read, its session found,
-// what is inserted decided; it is forwarded, and what came of it recorded.
+// pass is the whole data face but for precept's own paths.
 func (p *Proxy) pass(w *clientWriter, r *http.Request) error {
 	set := p.set.Load()
 	form, escaped, _ := session.ParsePath(r.URL.EscapedPath())
@@ -47,11 +46,17 @@ func (p *Proxy) pass(w *clientWriter, r *http.Request) error {
 	t.speakers, t.pending, t.book = &p.speakers, &p.commands.pending, p.opts.Book()
 	f := &forwarding{request: &t.request, observer: t, unlogged: p.unlogged}
 	defer func() { p.set.Load().leave(tgt.transport) }()
-	if dialect == wire.None {
-		f.serve()
-		return nil
+	if dialect != wire.None {
+		return t.run(f)
 	}
-	t.span = p.opts.Tracer.Begin(r.Context(), r.Header, t.started)
+	f.serve()
+	return nil
+}
+
+// run is the whole turn: it is read, its session found and what is inserted decided; it is
+// forwarded, and what came of it recorded.
+func (t *turn) run(f *forwarding) error {
+	t.span = t.opts.Tracer.Begin(t.r.Context(), t.r.Header, t.started)
 	defer t.observe()
 	if err := t.read(); err != nil {
 		return err

@@ -24,6 +24,9 @@ type turn struct {
 
 // response implements observer.
 func (t *turn) response(res *http.Response) {
+	if t.forward != nil && t.forward.rejected {
+		t.rejected()
+	}
 	if t.ses != nil || t.side != "" {
 		res.Header.Set("Precept-Session", t.sessionName())
 	}
