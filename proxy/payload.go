@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math/bits"
 	"sync"
 )
 
@@ -21,11 +22,8 @@ type pool struct {
 
 // get returns an empty buffer with at least n bytes of room.
 func (p *pool) get(n int) []byte {
-	c := minClass
-	for c < maxClass && 1<<c < n {
-		c++
-	}
-	if 1<<c < n {
+	c := max(bits.Len(uint(max(n-1, 0))), minClass)
+	if c > maxClass {
 		return make([]byte, 0, n)
 	}
 	if b, ok := p.classes[c-minClass].Get().(*[]byte); ok {
@@ -36,11 +34,8 @@ func (p *pool) get(n int) []byte {
 
 // put gives a buffer back.
 func (p *pool) put(b []byte) {
-	c := minClass
-	for c < maxClass && 1<<(c+1) <= cap(b) {
-		c++
-	}
-	if cap(b) < 1<<minClass || cap(b) > 1<<maxClass {
+	c := bits.Len(uint(cap(b))) - 1
+	if c < minClass || cap(b) > 1<<maxClass {
 		return
 	}
 	b = b[:0]

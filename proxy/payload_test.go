@@ -1,0 +1,24 @@
+package proxy
+
+import "testing"
+
+// A buffer of the pool has the room that is asked for, whatever was put there before, and not many
+// times as much: a small request pins no large buffer.
+func TestPoolRoom(t *testing.T) {
+	var p pool
+	p.put(nil)
+	for _, n := range []int{1, 4095, 4096, 4097, 6000, 8191, 8192, 1<<20 - 1, 1 << 20, 1<<20 + 1, 1<<24 - 1, 1 << 24, 1<<24 + 1} {
+		p.put(make([]byte, 0, n))
+	}
+	for _, n := range []int{0, 1, 4096, 4097, 8192, 8193, 1 << 20, 1<<20 + 1, 1 << 24, 1<<24 + 1} {
+		for range 3 {
+			b := p.get(n)
+			if len(b) != 0 || cap(b) < n {
+				t.Errorf("asked for %d, got %d of %d", n, len(b), cap(b))
+			}
+			if cap(b) > 4*max(n, 4096) {
+				t.Errorf("asked for %d, got room for %d", n, cap(b))
+			}
+		}
+	}
+}
