@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"encoding/json"
@@ -38,8 +38,8 @@ func TestSubAgentsOfAToolCall(t *testing.T) {
 		res, _ := r.send(t, "POST", chatPath, h, k.body())
 		name := res.Header.Get("Precept-Session")
 		for _, id := range session.Candidates("default", name) {
-			if held := r.opts.Store.Resident(id); held != nil {
-				defer r.opts.Store.Release(held, 0)
+			if held := r.Parts().Store.Resident(id); held != nil {
+				defer r.Parts().Store.Release(held, 0)
 				return held.Record, res.Header.Get("Precept-Lessons") + "/" + res.Header.Get("Precept-Withheld")
 			}
 		}

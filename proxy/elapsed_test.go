@@ -20,7 +20,7 @@ func TestIdleLimit(t *testing.T) {
 		from, to := io.Pipe()
 		tn := &turn{}
 		tn.opts = &Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)}
-		tn.w, tn.target, tn.r = &clientWriter{id: "req_1"}, &target{}, httptest.NewRequest("POST", chatPath, nil)
+		tn.w, tn.target, tn.r = &clientWriter{id: "req_1"}, &target{}, httptest.NewRequest("POST", "/v1/chat/completions", nil)
 		begun := time.Now()
 		f := &forwarding{request: &tn.request, observer: tn}
 		w := &f.reply
@@ -44,7 +44,7 @@ func TestIdleLimit(t *testing.T) {
 // A turn that waits for no answers, as nearly all do, takes no timer.
 func TestNoAnswersNoTimer(t *testing.T) {
 	tn := &turn{}
-	tn.pending, tn.ses, tn.r = &pendingReplies{}, &store.Session{Record: &session.Record{}}, httptest.NewRequest("POST", chatPath, nil)
+	tn.pending, tn.ses, tn.r = &pendingReplies{}, &store.Session{Record: &session.Record{}}, httptest.NewRequest("POST", "/v1/chat/completions", nil)
 	if n := testing.AllocsPerRun(100, func() { tn.mailbox().collect(t.Context()) }); n != 0 {
 		t.Errorf("%v allocations where nothing is waited for", n)
 	}

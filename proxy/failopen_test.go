@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"context"
@@ -48,11 +48,11 @@ func TestHangingStore(t *testing.T) {
 		h := http.Header{"Precept-Session": {fmt.Sprint("hangs-", i/2)}}
 		r.chat(t, h, `{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":"fine"},{"role":"user","content":"and now?"}]}`)
 	}
-	if n := r.opts.Store.Tally.Exchanges.Load(); n != 0 {
+	if n := r.Parts().Store.Tally.Exchanges.Load(); n != 0 {
 		t.Errorf("%d exchanges were written into a store that takes nothing", n)
 	}
 	close(gate)
-	eventually(t, func() bool { return r.opts.Store.Tally.Exchanges.Load() == 20 && r.opts.Store.Healthy() })
+	eventually(t, func() bool { return r.Parts().Store.Tally.Exchanges.Load() == 20 && r.Parts().Store.Healthy() })
 }
 
 // failing is a backend of which nothing works.
@@ -83,7 +83,7 @@ func TestBrokenStore(t *testing.T) {
 	if res, body := r.send(t, "GET", "/readyz", nil, ""); res.StatusCode != 200 {
 		t.Errorf("ready depends on the store: %d %s", res.StatusCode, body)
 	}
-	eventually(t, func() bool { return !r.opts.Store.Healthy() })
+	eventually(t, func() bool { return !r.Parts().Store.Healthy() })
 	if res, body := r.send(t, "POST", "/v1/feedback", nil, `{"session_id":"nobody","source":"user","type":"approval"}`); res.StatusCode != 503 || res.Header.Get("Retry-After") == "" {
 		t.Errorf("feedback that cannot be kept: %d %s", res.StatusCode, body)
 	}
@@ -99,19 +99,19 @@ func TestVolatileStore(t *testing.T) {
 	if got := string(up.last(t).body); strings.Count(got, "[one]") != 1 {
 		t.Errorf("the block was not replayed from memory: %s", got)
 	}
-	eventually(t, func() bool { return r.opts.Store.Tally.DroppedReadOnly.Load() == 2 })
+	eventually(t, func() bool { return r.Parts().Store.Tally.DroppedReadOnly.Load() == 2 })
 }
 
 // A panic in a step of ours is counted, and the client's bytes go through.
 func TestPanickingStep(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
-	r.set.Load().injector = nil
+	r.BreakDeciding()
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha)
 	if got := string(up.last(t).body); got != alpha {
 		t.Errorf("the upstream got %s", got)
 	}
-	if n := testutil.ToFloat64(r.opts.Metrics.failOpen.WithLabelValues("decide")); n != 1 {
+	if n := testutil.ToFloat64(r.Parts().Metrics.Series("fail_open").WithLabelValues("decide")); n != 1 {
 		t.Errorf("counted %v times", n)
 	}
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha) // the session is not locked for ever

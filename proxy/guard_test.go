@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 // A panic of precept's own is answered, and seen as a cut where an answer has begun.
 func TestAPanicIsAnswered(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, nil)
-	srv := httptest.NewUnstartedServer(r.front(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+	srv := httptest.NewUnstartedServer(r.Front(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/late" {
 			_, _ = io.WriteString(w, "half")
 			_ = http.NewResponseController(w).Flush()
@@ -39,7 +39,7 @@ func TestAPanicIsAnswered(t *testing.T) {
 			t.Errorf("%s: %d %q %v", path, res.StatusCode, b, err)
 		}
 	}
-	if n := testutil.ToFloat64(r.opts.Metrics.failOpen.WithLabelValues("handler")); n != 2 {
+	if n := testutil.ToFloat64(r.Parts().Metrics.Series("fail_open").WithLabelValues("handler")); n != 2 {
 		t.Errorf("%v panics counted", n)
 	}
 }
@@ -66,14 +66,14 @@ func TestEveryRequestIsCounted(t *testing.T) {
 		{"POST", "/v1/messages", strings.Repeat("x", 2000), "messages", "4xx"},
 		{"DELETE", "/v1/responses", "", "none", "2xx"},
 	} {
-		counter := r.opts.Metrics.requests.WithLabelValues(k.dialect, k.class)
+		counter := r.Parts().Metrics.Series("requests").WithLabelValues(k.dialect, k.class)
 		before := testutil.ToFloat64(counter)
 		r.send(t, k.method, k.path, nil, k.body)
 		eventually(t, func() bool { return testutil.ToFloat64(counter) == before+1 })
 		sum := 0.0
 		for _, d := range []string{"none", "chat", "responses", "messages"} {
 			for _, c := range []string{"none", "2xx", "3xx", "4xx", "5xx"} {
-				sum += testutil.ToFloat64(r.opts.Metrics.requests.WithLabelValues(d, c))
+				sum += testutil.ToFloat64(r.Parts().Metrics.Series("requests").WithLabelValues(d, c))
 			}
 		}
 		if sum != float64(i+1) {
@@ -119,8 +119,8 @@ func TestSecondTryIsTheOriginal(t *testing.T) {
 func TestLogLinesNameTheRequest(t *testing.T) {
 	var log bytes.Buffer
 	r := newRig(t, newUpstream(t, nil), "", bookOf(t, "one: alpha"), certain())
-	r.opts.Log = slog.New(slog.NewTextHandler(&log, nil))
-	r.set.Load().injector = nil
+	r.Parts().Log = slog.New(slog.NewTextHandler(&log, nil))
+	r.BreakDeciding()
 	res, _ := r.send(t, http.MethodPost, chatPath, nil, alpha)
 	id := res.Header.Get("Precept-Request-Id")
 	if !strings.HasPrefix(id, "req_") || !strings.Contains(log.String(), "request="+id) {

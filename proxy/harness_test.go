@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"bytes"
@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"precept/proxy"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
@@ -110,7 +112,7 @@ func chatReply(id, text string) string {
 
 // rig is a data face before an upstream, with a real store behind it.
 type rig struct {
-	*Proxy
+	*proxy.Proxy
 	url  string
 	dir  string // of its data
 	up   *upstream
@@ -175,10 +177,10 @@ func newRigOn(t *testing.T, up *upstream, db backend, book *lesson.Book, flags m
 	if book == nil {
 		book = lesson.NewBook(nil)
 	}
-	p, err := New(Options{
+	p, err := proxy.New(proxy.Options{
 		Config: cfg, Store: st, Beliefs: learner.Beliefs, Book: func() *lesson.Book { return book }, Now: time.Now, Rand: rand.Reader,
 		Salt: "test", Secret: []byte("secret"), Log: slog.New(slog.NewTextHandler(testLog{t}, nil)),
-		Metrics: NewMetrics(prometheus.NewRegistry()),
+		Metrics: proxy.NewMetrics(prometheus.NewRegistry()),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -269,3 +271,8 @@ func bookOf(t *testing.T, lessons ...string) *lesson.Book {
 	}
 	return lesson.NewBook(all)
 }
+
+// What all requests together take at present.
+func (r *rig) underWay() int64 { n, _, _ := r.UnderWay(); return n }
+func (r *rig) held() int64     { _, n, _ := r.UnderWay(); return n }
+func (r *rig) copied() int64   { _, _, n := r.UnderWay(); return n }

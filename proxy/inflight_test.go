@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"compress/gzip"
@@ -63,12 +63,12 @@ func TestBodiesAreBoundedTogether(t *testing.T) {
 			t.Errorf("beyond the bound %d bytes became %d", len(long), len(got))
 		}
 	}
-	if n := testutil.ToFloat64(r.opts.Metrics.uninspected.WithLabelValues("busy")); n != 2 {
+	if n := testutil.ToFloat64(r.Parts().Metrics.Series("uninspected").WithLabelValues("busy")); n != 2 {
 		t.Errorf("%v were counted", n)
 	}
 	answer()
 	all.Wait()
-	if n := r.inFlight.bodies.Load(); n != 0 {
+	if n := r.held(); n != 0 {
 		t.Errorf("%d bytes are charged when all is over", n)
 	}
 	if got := ask(strings.NewReader(long)); !strings.Contains(got, "- [one]") {
@@ -113,20 +113,20 @@ func TestUnpackedBodiesAreBounded(t *testing.T) {
 		t.Error("a body for which there is no room was changed")
 	}
 	for reason, want := range map[string]float64{"size": 0, "busy": 2} {
-		if n := testutil.ToFloat64(r.opts.Metrics.uninspected.WithLabelValues(reason)); n != want {
+		if n := testutil.ToFloat64(r.Parts().Metrics.Series("uninspected").WithLabelValues(reason)); n != want {
 			t.Errorf("%v were counted as %s, want %v", n, reason, want)
 		}
 	}
 	answer()
 	all.Wait()
-	if n := r.inFlight.bodies.Load(); n != 0 {
+	if n := r.held(); n != 0 {
 		t.Errorf("%d bytes are charged when all is over", n)
 	}
 	if got := ask(beyond); got != beyond {
 		t.Error("a body beyond limits.inspect_bytes was changed")
 	}
 	all.Wait()
-	if n := testutil.ToFloat64(r.opts.Metrics.uninspected.WithLabelValues("size")); n != 1 {
+	if n := testutil.ToFloat64(r.Parts().Metrics.Series("uninspected").WithLabelValues("size")); n != 1 {
 		t.Errorf("%v were counted as too large, want 1", n)
 	}
 }
@@ -154,5 +154,5 @@ func TestTooManyRequests(t *testing.T) {
 	answer()
 	all.Wait()
 	r.chat(t, nil, body)
-	eventually(t, func() bool { return r.inFlight.requests.Load() == 0 })
+	eventually(t, func() bool { return r.underWay() == 0 })
 }

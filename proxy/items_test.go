@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"fmt"
@@ -45,7 +45,7 @@ func TestItemsBeyondTheLimitPassUnread(t *testing.T) {
 			t.Errorf("%s: sent on unchanged %t, lessons %q", name, same, res.Header.Get("Precept-Lessons"))
 		}
 	}
-	if n := testutil.ToFloat64(r.opts.Metrics.uninspected.WithLabelValues("items")); n != 9 {
+	if n := testutil.ToFloat64(r.Parts().Metrics.Series("uninspected").WithLabelValues("items")); n != 9 {
 		t.Errorf("%v bodies counted", n)
 	}
 }

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"crypto/sha256"
@@ -8,9 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"precept/session"
-	"precept/wire"
 )
 
 // sum is how a key is listed.
@@ -161,9 +158,7 @@ func TestRolesOfAKey(t *testing.T) {
 				t.Fatal(err)
 			}
 			req.Header = bearer(key, "Precept-Role", role)
-			who, err := r.set.Load().identify(req, wire.None)
-			c := session.Identify(req.Header, chatPath, nil)
-			who.claims(&c)
+			c, err := r.Speaks(req)
 			if err != nil || c.Role != role2 {
 				t.Errorf("%s as %s speaks for %q", key, role, c.Role)
 			}

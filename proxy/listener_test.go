@@ -148,3 +148,13 @@ func TestDoorCostsNoRequest(t *testing.T) {
 		t.Errorf("%d of 480 requests failed", n)
 	}
 }
+
+// eventually waits for what another goroutine does.
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it did not happen within a minute")
+		}
+	}
+}

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"bufio"
@@ -53,7 +53,7 @@ func TestCapturedTextIsBoundedTogether(t *testing.T) {
 	for range streams {
 		<-began
 	}
-	if n := r.inFlight.copies.Load(); n > total || n == 0 {
+	if n := r.copied(); n > total || n == 0 {
 		t.Errorf("%d bytes are charged, the limit is %d", n, total)
 	}
 	close(next)
@@ -62,11 +62,11 @@ func TestCapturedTextIsBoundedTogether(t *testing.T) {
 			t.Error(s)
 		}
 	}
-	eventually(t, func() bool { return r.opts.Store.Tally.Exchanges.Load() == streams })
-	if n := r.opts.Store.Tally.CopiesCut.Load(); n == 0 || n == streams || r.opts.Store.Tally.Incomplete.Load() != 0 {
-		t.Errorf("%d copies were dropped of %d, %d incomplete", n, streams, r.opts.Store.Tally.Incomplete.Load())
+	eventually(t, func() bool { return r.Parts().Store.Tally.Exchanges.Load() == streams })
+	if n := r.Parts().Store.Tally.CopiesCut.Load(); n == 0 || n == streams || r.Parts().Store.Tally.Incomplete.Load() != 0 {
+		t.Errorf("%d copies were dropped of %d, %d incomplete", n, streams, r.Parts().Store.Tally.Incomplete.Load())
 	}
-	if n := r.inFlight.copies.Load(); n != 0 {
+	if n := r.copied(); n != 0 {
 		t.Errorf("%d bytes are charged when all is over", n)
 	}
 }

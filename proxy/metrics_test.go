@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"cmp"
@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"precept/proxy"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
@@ -17,7 +19,7 @@ import (
 // What alerts look at is there before it happens: a series that begins at one has not grown.
 func TestSeriesBeginAtZero(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	NewMetrics(reg)
+	proxy.NewMetrics(reg)
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -41,8 +43,8 @@ func TestSeriesBeginAtZero(t *testing.T) {
 
 // So is every step whose fault is counted, in whichever package it is taken.
 func TestStepsBeginAtZero(t *testing.T) {
-	m := NewMetrics(prometheus.NewRegistry())
-	before := testutil.CollectAndCount(m.failOpen)
+	m := proxy.NewMetrics(prometheus.NewRegistry())
+	before := testutil.CollectAndCount(m.Series("fail_open"))
 	named := regexp.MustCompile(`\b(?:guard|[fF]ailed|FailedOpen|[pP]anicked|Step)\("([a-z ]+)"`)
 	found := 0
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -56,7 +58,7 @@ func TestStepsBeginAtZero(t *testing.T) {
 		for _, step := range named.FindAllStringSubmatch(string(text), -1) {
 			found++
 			m.FailedOpen(step[1])
-			if n := testutil.CollectAndCount(m.failOpen); n != before {
+			if n := testutil.CollectAndCount(m.Series("fail_open")); n != before {
 				t.Errorf("%s: the step %q is not there before it fails", path, step[1])
 				before = n
 			}

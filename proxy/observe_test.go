@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"precept/proxy"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -52,7 +54,7 @@ func traced(t *testing.T, r *rig, sample float64) func() []*otlp.Span {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.opts.Tracer = tr
+	r.Parts().Tracer = tr
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = tr.Run(ctx) })
@@ -196,7 +198,7 @@ func TestSpanOfAFailure(t *testing.T) {
 func TestOperationMetrics(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, certain())
 	reg := prometheus.NewRegistry()
-	r.opts.Metrics = NewMetrics(reg)
+	r.Parts().Metrics = proxy.NewMetrics(reg)
 	spans := traced(t, r, 0)
 	body := `{"model":"m","messages":[{"role":"user","content":"x"}]}`
 	r.chat(t, nil, body)

@@ -1,10 +1,12 @@
-package proxy
+package proxy_test
 
 import (
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"precept/proxy"
 
 	"github.com/goccy/go-yaml"
 )
@@ -32,8 +34,8 @@ func TestOpenAPIRoutes(t *testing.T) {
 		}
 	}
 	r := newRig(t, newUpstream(t, nil), "", nil, nil)
-	r.opts.Bank = struct{ Bank }{} // nobody asks it
-	for _, route := range r.router().Routes() {
+	r.Parts().Bank = struct{ proxy.Bank }{} // nobody asks it
+	for _, route := range r.Routes() {
 		path := strings.TrimPrefix(route.Path, "/p/:said") // the same, behind a path form
 		if path != "/*" {
 			there = append(there, route.Method+" "+strings.ReplaceAll(path, ":id", "{id}"))

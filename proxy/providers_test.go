@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"io"
@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"precept/proxy"
 )
 
 // provider is one that speaks one of the three APIs: what is set as the upstream, what agents ask
@@ -113,11 +115,11 @@ func TestDoubledPaths(t *testing.T) {
 		{"https://a/v1", "/v1/v1", "/v1/v1"},
 		{"https://a/v1", "/v1/files/responses/responses/content", "/v1/files/responses/responses/content"},
 	} {
-		tg, err := newTarget("x", c.upstream)
+		tg, err := proxy.NewTarget("x", c.upstream)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := tg.resolve(c.ask, "", false).EscapedPath(); got != c.want {
+		if got := tg.Resolve(c.ask, "", false).EscapedPath(); got != c.want {
 			t.Errorf("%s and %s: %s, want %s", c.upstream, c.ask, got, c.want)
 		}
 	}
@@ -126,12 +128,12 @@ func TestDoubledPaths(t *testing.T) {
 // A provider that does not know a path is told of once, with what to mend.
 func TestUnknownPathIsTold(t *testing.T) {
 	var log strings.Builder
-	tg, err := newTarget("x", "https://a/inference")
+	tg, err := proxy.NewTarget("x", "https://a/inference")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		tg.warnUnknown(func() *slog.Logger { return slog.New(slog.NewTextHandler(&log, nil)) }, "/v1/chat/completions", "/inference/v1/chat/completions")
+		tg.WarnUnknown(func() *slog.Logger { return slog.New(slog.NewTextHandler(&log, nil)) }, "/v1/chat/completions", "/inference/v1/chat/completions")
 	}
 	if n := strings.Count(log.String(), "mend the agent's base URL"); n != 1 || !strings.Contains(log.String(), "sent=/inference/v1/chat/completions") {
 		t.Errorf("told %d times: %s", n, &log)

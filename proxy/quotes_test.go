@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"encoding/json"
@@ -108,10 +108,10 @@ func TestSideCallsOfFrameworks(t *testing.T) {
 					t.Errorf("skip %q: %s", res.Header.Get("Precept-Skip"), got)
 				}
 			}
-			if n := testutil.ToFloat64(r.opts.Metrics.side.WithLabelValues("quotes")); n != 2 {
+			if n := testutil.ToFloat64(r.Parts().Metrics.Series("side").WithLabelValues("quotes")); n != 2 {
 				t.Errorf("%v are counted", n)
 			}
-			if n := testutil.ToFloat64(r.opts.Metrics.sessions.WithLabelValues("new")); n != 1 {
+			if n := testutil.ToFloat64(r.Parts().Metrics.Series("sessions").WithLabelValues("new")); n != 1 {
 				t.Errorf("%v sessions of one", n)
 			}
 		})

@@ -172,8 +172,8 @@ func certificates(t *testing.T) []tls.Certificate {
 	return srv.TLS.Certificates
 }
 
-// seen is a reply as a client sees it.
-type seen struct {
+// clientSaw is an answer as a client sees it.
+type clientSaw struct {
 	interim []string
 	status  int
 	header  string
@@ -183,7 +183,7 @@ type seen struct {
 }
 
 // ask sends one request on a connection of its own and reads all that comes.
-func ask(t *testing.T, base, head, body string) seen {
+func ask(t *testing.T, base, head, body string) clientSaw {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 	if err != nil {
@@ -196,7 +196,7 @@ func ask(t *testing.T, base, head, body string) seen {
 	return readReply(bufio.NewReader(c), strings.Fields(head)[0])
 }
 
-func readReply(br *bufio.Reader, method string) (s seen) {
+func readReply(br *bufio.Reader, method string) (s clientSaw) {
 	for {
 		res, err := http.ReadResponse(br, &http.Request{Method: method})
 		if err != nil {

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"bufio"
@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"precept/proxy"
 
 	"precept/wire"
 )
@@ -223,7 +225,7 @@ func TestOwnErrorsByDialect(t *testing.T) {
 		checkShape(t, path, b)
 		w := httptest.NewRecorder()
 		req := httptest.NewRequestWithContext(t.Context(), "POST", "/p/agent=x"+path, nil)
-		unable(req).write(w)
+		proxy.Unable(w, req)
 		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 			t.Errorf("%s failed: %d %v", path, w.Code, w.Header())
 		}
@@ -242,13 +244,13 @@ func TestFamily(t *testing.T) {
 		"/v1/threads/t/messages": wire.None, "/v1/threads/t/messages/m": wire.None, "/v1/models": wire.None, "/": wire.None, "": wire.None, "/v1/xmessages": wire.None,
 		chatPath: wire.Chat, "/responses": wire.Responses, "/v1/responses/resp_1/input_items": wire.Responses, chatPath + "/chatcmpl-1": wire.Chat,
 	} {
-		if got := family(path, nil); got != want {
+		if got := proxy.Family(path, nil); got != want {
 			t.Errorf("family(%q) = %s, want %s", path, got, want)
 		}
 	}
 	h := http.Header{"Anthropic-Version": {"2023-06-01"}}
 	for path, want := range map[string]wire.Dialect{"/v1/models": wire.Messages, "/v1/files": wire.Messages, chatPath: wire.Chat, "/v1/responses": wire.Responses, "/v1/responses/r": wire.Messages} {
-		if got := family(path, h); got != want {
+		if got := proxy.Family(path, h); got != want {
 			t.Errorf("with anthropic-version family(%q) = %s, want %s", path, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"encoding/json"
@@ -49,11 +49,11 @@ func unitOf(t *testing.T, r *rig, id session.ID, members int) *session.Record {
 	t.Helper()
 	var rec *session.Record
 	eventually(t, func() bool {
-		if ses := r.opts.Store.Resident(id); ses != nil {
+		if ses := r.Parts().Store.Resident(id); ses != nil {
 			ses.Lock()
 			data, _ := ses.Encode()
 			ses.Unlock()
-			r.opts.Store.Release(ses, 0)
+			r.Parts().Store.Release(ses, 0)
 			rec, _ = session.Decode(id, data)
 		}
 		return rec != nil && rec.Members == members
@@ -145,9 +145,9 @@ func TestHostileNamesOfRuns(t *testing.T) {
 			h["Precept-Run"] = []string{c.header}
 		}
 		before := 0
-		if ses := r.opts.Store.Resident(session.RunKey("default", c.name)); ses != nil {
+		if ses := r.Parts().Store.Resident(session.RunKey("default", c.name)); ses != nil {
 			before = ses.Members
-			r.opts.Store.Release(ses, 0)
+			r.Parts().Store.Release(ses, 0)
 		}
 		res, _ := r.send(t, "POST", c.path+chatPath, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %d"}]}`, i))
 		if res.StatusCode != http.StatusOK || res.Header.Get("X-Evil") != "" {
@@ -174,7 +174,7 @@ func TestHostileNamesOfRuns(t *testing.T) {
 			t.Errorf("%d: feedback on it: %s %s", i, res.Status, answer)
 		}
 	}
-	if ses := r.opts.Store.Resident(session.RunKey("other", "x")); ses != nil {
+	if ses := r.Parts().Store.Resident(session.RunKey("other", "x")); ses != nil {
 		t.Error("a run of one tenant is known in another one")
 	}
 }
@@ -250,11 +250,11 @@ func TestOptOutWithinARun(t *testing.T) {
 	r.stop()
 	r = newRig(t, up, dir, bookOf(t, "one: alpha"), certain())
 	row := func(run string) *session.Record {
-		ses, _ := r.opts.Store.Acquire(t.Context(), "default", session.RunKey("default", run))
+		ses, _ := r.Parts().Store.Acquire(t.Context(), "default", session.RunKey("default", run))
 		if ses == nil {
 			return nil
 		}
-		defer r.opts.Store.Release(ses, 0)
+		defer r.Parts().Store.Release(ses, 0)
 		return ses.Record
 	}
 	if rec := row("silent-canary-1"); rec != nil {

@@ -30,7 +30,7 @@ func told(_ int, c net.Conn, r *http.Request) bool {
 }
 
 // exchange writes bytes on a connection of its own, and reads one answer.
-func exchange(t *testing.T, base, method, bytes string) seen {
+func exchange(t *testing.T, base, method, bytes string) clientSaw {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 	if err != nil {

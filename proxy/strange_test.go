@@ -98,7 +98,7 @@ func TestStrangeUpstreams(t *testing.T) {
 					}
 					for range 2 {
 						up.settled(t)
-						compare(t, fmt.Sprint(what, " secure=", secure), k.want, ask(t, ours, head, body), func() seen { return ask(t, theirs, head, body) })
+						compare(t, fmt.Sprint(what, " secure=", secure), k.want, ask(t, ours, head, body), func() clientSaw { return ask(t, theirs, head, body) })
 					}
 				}
 			}
@@ -107,7 +107,7 @@ func TestStrangeUpstreams(t *testing.T) {
 }
 
 // compare holds what precept's client saw against what is wanted.
-func compare(t *testing.T, what, want string, got seen, theirs func() seen) {
+func compare(t *testing.T, what, want string, got clientSaw, theirs func() clientSaw) {
 	t.Helper()
 	if want != "" {
 		if s := fmt.Sprint(got.status, " ", got.body); got.end != "whole" || !strings.HasPrefix(s, want) || strings.Contains(got.header, "Content-Type") && got.status == 200 {
@@ -182,7 +182,7 @@ func TestStrangeUpstreamsHTTP2(t *testing.T) {
 				if strings.HasPrefix(head, "GET") {
 					body = ""
 				}
-				compare(t, head, "", ask(t, ours, head, body), func() seen { return ask(t, theirs, head, body) })
+				compare(t, head, "", ask(t, ours, head, body), func() clientSaw { return ask(t, theirs, head, body) })
 			}
 			if proto.Load() != "HTTP/2.0" {
 				t.Errorf("asked over %v", proto.Load())

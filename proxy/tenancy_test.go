@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"encoding/json"
@@ -148,7 +148,7 @@ func TestByCredential(t *testing.T) {
 func postAs(t *testing.T, r *rig, h http.Header, by string) string {
 	t.Helper()
 	res, b := r.send(t, "POST", "/v1/feedback", h, `{`+by+`,"source":"user","type":"approval"}`)
-	var a rated
+	var a struct{ Status string }
 	if err := json.Unmarshal(b, &a); err != nil || res.StatusCode != http.StatusAccepted {
 		t.Fatalf("feedback: %d %s", res.StatusCode, b)
 	}

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"bufio"
@@ -13,6 +13,8 @@ import (
 	"net/textproto"
 	"strings"
 	"testing"
+
+	"precept/proxy"
 )
 
 // What nobody asked precept to touch arrives as it was sent.
@@ -484,16 +486,16 @@ func TestResolve(t *testing.T) {
 		{"http://h:1", "/", "http://h:1/"},
 		{"http://h:1/v1", "/v1", "http://h:1/v1"},
 	} {
-		tg, err := newTarget("x", c.base)
+		tg, err := proxy.NewTarget("x", c.base)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := tg.resolve(c.path, "", false).String(); got != c.want {
+		if got := tg.Resolve(c.path, "", false).String(); got != c.want {
 			t.Errorf("%s + %s = %s, want %s", c.base, c.path, got, c.want)
 		}
 	}
 	for _, bad := range []string{"", "api.openai.com", "ftp://x/v1", "http://", "http://a b"} {
-		if _, err := newTarget("x", bad); err == nil {
+		if _, err := proxy.NewTarget("x", bad); err == nil {
 			t.Errorf("%q passed", bad)
 		}
 	}

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"bytes"
@@ -117,17 +117,17 @@ func TestSideOfNoSession(t *testing.T) {
 			t.Errorf("%s: %q %s", system, res.Header.Get("Precept-Skip"), got)
 		}
 	}
-	if n := total(r.opts.Metrics.sessions); n != 0 {
+	if n := total(r.Parts().Metrics.Series("sessions")); n != 0 {
 		t.Errorf("%v sessions", n)
 	}
-	if failed := total(r.opts.Metrics.failOpen); failed != 0 {
+	if failed := total(r.Parts().Metrics.Series("fail_open")); failed != 0 {
 		t.Errorf("%v steps failed", failed)
 	}
 	s := newSpeaker("chat", "do alpha")
 	if _, _, list := s.say(t, r, bearer("k")); strings.Count(list, "[one]") != 1 {
 		t.Errorf("the first turn: %s", list)
 	}
-	if n := total(r.opts.Metrics.sessions); n != 1 {
+	if n := total(r.Parts().Metrics.Series("sessions")); n != 1 {
 		t.Errorf("%v sessions with one conversation", n)
 	}
 }

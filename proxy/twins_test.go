@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"fmt"
@@ -100,14 +100,14 @@ func TestFiftyTwinsAtOnce(t *testing.T) {
 			if len(distinct) != n || lessons != 3*n || loops != n {
 				t.Errorf("%d sessions, %d lessons, %d warnings", len(distinct), lessons, loops)
 			}
-			m := r.opts.Metrics
-			if got := testutil.ToFloat64(m.sessions.WithLabelValues("new")); got != n {
+			m := r.Parts().Metrics
+			if got := testutil.ToFloat64(m.Series("sessions").WithLabelValues("new")); got != n {
 				t.Errorf("%v sessions counted", got)
 			}
-			if got := testutil.ToFloat64(m.injected); got != 2*n {
+			if got := testutil.ToFloat64(m.Injected()); got != 2*n {
 				t.Errorf("%v injections counted", got)
 			}
-			if got := testutil.ToFloat64(m.excluded.WithLabelValues(excludedTwin)); got != c.excluded {
+			if got := testutil.ToFloat64(m.Series("excluded").WithLabelValues("twin")); got != c.excluded {
 				t.Errorf("%v sessions left out of the experiment, not %v", got, c.excluded)
 			}
 		})
@@ -148,7 +148,7 @@ func TestBranchesOfOnePrefix(t *testing.T) {
 			t.Fatalf("not one block: %s", s.body)
 		}
 	}
-	if got := testutil.ToFloat64(r.opts.Metrics.sessions.WithLabelValues("new")); got != 1 {
+	if got := testutil.ToFloat64(r.Parts().Metrics.Series("sessions").WithLabelValues("new")); got != 1 {
 		t.Errorf("%v sessions counted", got)
 	}
 }
