@@ -29,7 +29,7 @@ func (p *problem) write(w http.ResponseWriter) {
 		h.Set("Retry-After", "1")
 	}
 	w.WriteHeader(p.status)
-	_, _ = w.Write(wire.ErrorBody(p.dialect, p.status, p.message))
+	_, _ = w.Write(wire.ErrorBody(p.dialect, p.status, p.message)) //nolint:gosec // JSON, and its Content-Type says so
 }
 
 // spoken is the dialect in which the client of a request reads errors.
