@@ -16,7 +16,7 @@ type arm struct {
 	total   [ofAnArm]int64
 
 	provisional [ofAnArm]int64 // what open sessions have told so far
-	marks       marks          // how the evidence stood earlier
+	snapshots   snapshots      // how the evidence stood earlier
 
 	stamp uint64   // the clock that seen was computed for; 0: stale
 	seen  evidence // discounted
@@ -33,7 +33,7 @@ func (a *arm) add(ds []trial.Delta) {
 			a.stamp = 0
 		}
 	}
-	a.mark()
+	a.remember()
 }
 
 // clone copies what was counted; what only this process knows is left out.
@@ -46,7 +46,7 @@ func (a *arm) clone() *arm {
 // discounted is the evidence as of a clock; it is computed once a day and after each change. The
 // buckets are added in the order of days, so that two replicas with the same counters believe the
 // same to the last bit; but for what open sessions told one of them, and for the moment at which
-// each saw a turn.
+// each saw a change point.
 func (a *arm) discounted(t *clock) evidence {
 	if a.stamp != t.stamp {
 		a.seen = a.history(t)
@@ -55,20 +55,20 @@ func (a *arm) discounted(t *clock) evidence {
 	return a.seen
 }
 
-// counted is the evidence of the counters alone: without what open sessions told, and with no turn
-// but those that show between days.
+// counted is the evidence of the counters alone: without what open sessions told, and with no
+// change point but those that show between days.
 func (a *arm) counted(t *clock) evidence {
 	return (&arm{buckets: a.buckets, total: a.total}).history(t)
 }
 
-// history is the evidence as the sessions' records have it: by age, and where the lesson turned,
+// history is the evidence as the sessions' records have it: by age, and where the lesson changed,
 // hardly what lies before.
 func (a *arm) history(t *clock) evidence {
 	s := a.weighed(t, math.MaxInt32)
-	if at, turned := a.turn(); turned {
+	if at, changed := a.changePoint(); changed {
 		gone := a.before(&at, t)
 		for f := range s {
-			s[f] -= (1 - turnKeep) * gone[f]
+			s[f] -= (1 - changeKeep) * gone[f]
 		}
 	}
 	for f := range s {

@@ -52,8 +52,8 @@ func hadA(expected float64) *trial.Assignment {
 	}
 }
 
-// A standing counts what open sessions have told.
-func TestStandings(t *testing.T) {
+// A snapshot counts what open sessions have told.
+func TestSnapshots(t *testing.T) {
 	c := bandit.New()
 	a := hadA(0.5)
 	season(c, 3, 40, 0.1)
@@ -61,7 +61,7 @@ func TestStandings(t *testing.T) {
 		c.AddProvisional(a, 1, 1)
 	}
 	c.Add([]trial.Delta{delta("a@1", "n1", 3, 0)})
-	if injected, _ := c.Standings("a@1"); len(injected) != 1 || injected[0] != 60 {
+	if injected, _ := c.Snapshots("a@1"); len(injected) != 1 || injected[0] != 60 {
 		t.Errorf("%v", injected)
 	}
 }

@@ -132,7 +132,7 @@ func (c *Chooser) Posterior(k Action) Posterior { return c.posterior(k, (*arm).d
 
 // Counted is what the counters alone make one believe: the same on every replica, after a restart,
 // and whatever the order in which rewards were told. The chooser's own belief knows more: what open
-// sessions told, and a turn within a day.
+// sessions told, and a change point within a day.
 func (c *Chooser) Counted(k Action) Posterior { return c.posterior(k, (*arm).counted, false) }
 
 // reading is one of the two ways to read an arm's evidence.

@@ -12,8 +12,8 @@ type Posterior struct {
 	Match     float64 // del: what the match itself says of the session
 	Leaning   bool    // it is believed to help, by more than a standard deviation; Earn halves its holdout
 	Trusted   bool    // the same after 200 picks by more than 1.7; Earn makes its holdout 0.05
-	Proven    bool    // banked: E+ once reached 20; Earn makes its holdout 0.05 whatever lessons are chosen by
-	Settled   bool    // banked: its interval once lay above 0, or within what matters; Prove makes its holdout 0.05
+	Proven    bool    // E+ once reached 20; Earn makes its holdout 0.05 whatever lessons are chosen by
+	Settled   bool    // its interval once lay above 0, or within what matters; Prove makes its holdout 0.05
 	Reached   bool    // its trial has come to the width that was asked for
 	Probe     bool    // benched: expected to harm, only the probe budget tries it
 }

@@ -9,8 +9,8 @@
 // The contract: Decide is a pure function of the configuration, the beliefs, the assignment so far,
 // and coins of salt, session and slug. What a told session adds (Contribution) is a pure function
 // of its Assignment and of the reward. Beliefs follow from integer sums; they are the same on every
-// replica and after a restart, but for what open sessions have told (AddProvisional) and for a turn
-// within a day.
+// replica and after a restart, but for what open sessions have told (AddProvisional) and for a
+// change point within a day.
 //
 // The hazard: a Chooser owns the trial's counters that it reads, and adds to both. Deltas that are
 // added to one alone leave a belief without its evidence.

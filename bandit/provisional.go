@@ -79,14 +79,14 @@ func (c *Chooser) Inherit(from *Chooser) {
 	defer from.mu.RUnlock()
 	for k, old := range from.arms {
 		old.mu.Lock()
-		early, known := old.provisional, marks{slices.Clone(old.marks.list), old.marks.every}
+		early, known := old.provisional, snapshots{slices.Clone(old.snapshots.list), old.snapshots.every}
 		old.mu.Unlock()
 		if early == ([ofAnArm]int64{}) && len(known.list) == 0 {
 			continue
 		}
 		a := c.arm(k, true)
 		a.mu.Lock()
-		a.provisional, a.marks, a.stamp = early, known, 0
+		a.provisional, a.snapshots, a.stamp = early, known, 0
 		a.mu.Unlock()
 	}
 	c.mu.Lock()

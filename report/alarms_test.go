@@ -27,10 +27,10 @@ func TestAlarmsOfAList(t *testing.T) {
 			at = append(at[:0], 0, 0)
 			for l := range strata {
 				reports(r, strata[l], perDay, 1, [2]float64{0.5, 0.5}, list%3)
-				at = append(at, assignment(strata[l]), reportingLog(strata[l]))
+				at = append(at, coinsLog(strata[l]), reportingLog(strata[l]))
 			}
 			loudest = max(loudest, slices.Max(at))
-			loud = loud || slices.Max(at) >= math.Log(bar(at))
+			loud = loud || slices.Max(at) >= math.Log(alarmLevel(at))
 		}
 		if loud {
 			alarms++
@@ -49,6 +49,6 @@ func TestAlarmsOfAList(t *testing.T) {
 		}
 		return false
 	}
-	share(t, "in a list of 200: .25 withheld instead of .20, 3,000 picks", 200, 0.8, func() bool { return find(1.25, [2]float64{0.5, 0.5}, assignment) })
+	share(t, "in a list of 200: .25 withheld instead of .20, 3,000 picks", 200, 0.8, func() bool { return find(1.25, [2]float64{0.5, 0.5}, coinsLog) })
 	share(t, "in a list of 200: 60% told with, 40% without, 3,000 picks", 200, 0.95, func() bool { return find(1, [2]float64{0.4, 0.6}, reportingLog) })
 }

@@ -38,8 +38,8 @@ func Build(in Input) Report {
 	b := builder{in: in, global: g, sigma2: in.Chooser.Sigma2()}
 	b.proof, b.nextProof = in.Counters.Proof()
 	rows := b.lessons()
-	b.alarm = b.bar(rows)
-	r.SRM, r.Reporting = check(assignment(g.Strata), b.alarm), reporting(g, b.alarm)
+	b.alarm = b.alarmLevel(rows)
+	r.SRM, r.Reporting = check(coinsLog(g.Strata), b.alarm), reporting(g, b.alarm)
 	r.Global = global(in, g, r.SRM.OK && r.Reporting.OK)
 	b.claim, b.nextClaim = b.claims(rows)
 	b.trials, r.Looks = b.looks(rows)
@@ -114,7 +114,7 @@ func (b *builder) row(l Lesson) Row {
 		MeanInjected: mean(s.Y1, s.M1), MeanWithheld: mean(s.Y0, s.M0), Success: s.Success,
 		Failure: s.Failure,
 		Better:  s.Better, Worse: s.Worse, TokensTotal: s.Tokens, Tokens: perInjection(s, l.Tokens),
-		SRM:       check(assignment(s.Strata), b.alarm),
+		SRM:       check(coinsLog(s.Strata), b.alarm),
 		Reporting: check(reportingLog(s.Strata), b.alarm),
 		EHelps:    math.Min(math.Exp(s.LogUp), capE), EHarms: math.Min(math.Exp(s.LogDown), capE),
 		PerWeek: s.Recent * 7,
@@ -149,16 +149,16 @@ func (b *builder) row(l Lesson) Row {
 	return r
 }
 
-// bar is the alarm of all checks that have coins to look at: two of each lesson, and two of all
-// sessions.
-func (b *builder) bar(rows []Lesson) float64 {
-	logEs := []float64{assignment(b.global.Strata), anyoneTells(b.global)}
+// alarmLevel is the alarm of all checks that have coins to look at: two of each lesson, and two of
+// all sessions.
+func (b *builder) alarmLevel(rows []Lesson) float64 {
+	logEs := []float64{coinsLog(b.global.Strata), allReportingLog(b.global)}
 	for _, l := range rows {
 		if s := b.in.Counters.Stats(l.Arm); len(s.Strata) > 0 {
-			logEs = append(logEs, assignment(s.Strata), reportingLog(s.Strata))
+			logEs = append(logEs, coinsLog(s.Strata), reportingLog(s.Strata))
 		}
 	}
-	return bar(logEs)
+	return alarmLevel(logEs)
 }
 
 // hash is the arm's part of the content hash.

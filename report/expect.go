@@ -29,7 +29,7 @@ func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, toLook int64) 
 			HalfWidth:    trial.HalfWidth(math.Max(all.n, trial.MinPicks), sigma2*trial.Spread(w), trial.TightLesson),
 			Needs3Points: more(sessionsFor(trial.Material, sigma2*trial.Spread(w)), all.n),
 		}
-		if open(r.Verdict) {
+		if undecided(r.Verdict) {
 			r.WhatIf.NeedsPicks = verdictIn(all, sigma2, w)
 		}
 	}
@@ -38,7 +38,7 @@ func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, toLook int64) 
 // needPicks fills in how many more picks it takes to a verdict.
 func (b *builder) needPicks(r *Row, all sums, toLook int64) {
 	r.Needs3Points = more(sessionsFor(trial.Material, r.Variance*trial.Spread(r.Epsilon)), all.n)
-	if open(r.Verdict) {
+	if undecided(r.Verdict) {
 		r.NeedsPicks = verdictIn(all, r.Variance, r.Epsilon)
 		if toLook > 0 {
 			r.NeedsPicks = min(r.NeedsPicks, toLook)
@@ -49,8 +49,8 @@ func (b *builder) needPicks(r *Row, all sums, toLook int64) {
 	}
 }
 
-// open says that a verdict of the holdout is still to come.
-func open(v Verdict) bool {
+// undecided says that a verdict of the holdout is still to come.
+func undecided(v Verdict) bool {
 	switch v {
 	case LikelyHelps, LikelyHarms, Benched, Unproven:
 		return true

@@ -64,7 +64,7 @@ func (b *builder) explain(r *Row, s trial.Stats) {
 		e.Mean, e.Variance, e.Error, e.Score = new(all.effect()), new(v), new(err), new(all.effect()/err)
 		e.Half, e.OneLook, e.P = new(trial.HalfWidth(all.n, v, trial.TightLesson)), new(trial.LookWidth(all.n, v)), new(all.exclusion())
 	}
-	e.Smallest = math.Exp(-math.Max(out(s)))
+	e.Smallest = math.Exp(-math.Max(excluded(s)))
 	e.ClaimBar = takes(e.Smallest, b.claim, b.nextClaim)
 	r.Explain = e
 }

@@ -6,16 +6,16 @@ import (
 	"precept/trial"
 )
 
-// anyoneTells is the logarithm of the e-value against "having lessons does not change who reports".
-// Few sessions are control, and it would take twice as many until they alone show it; so the
-// sessions are asked as well in which the coins withheld all that was picked.
-func anyoneTells(g trial.Stats) float64 {
-	return together(reportingLog(g.Strata), anybody(sound(g.Any)))
+// allReportingLog is the logarithm of the e-value against "having lessons does not change who
+// reports". Few sessions are control, and it would take twice as many until they alone show it; so
+// the sessions are asked as well in which the coins withheld all that was picked.
+func allReportingLog(g trial.Stats) float64 {
+	return combine(reportingLog(g.Strata), reportingProduct(soundCoins(g.Any)))
 }
 
 // reporting tells of that check, and how many reported.
 func reporting(g trial.Stats, bar float64) Reporting {
-	t := check(anyoneTells(g), bar)
+	t := check(allReportingLog(g), bar)
 	r := Reporting{EValue: t.EValue, Alarm: t.Alarm, OK: t.OK}
 	for _, s := range g.Strata {
 		r.ToldTreated += s.ToldOn(1)

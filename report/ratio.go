@@ -49,20 +49,20 @@ func logBeta(a, b float64) float64 {
 	return x + y - z
 }
 
-// together is the logarithm of one e-value made of several, each of coins of its own: the mean over
+// combine is the logarithm of one e-value made of several, each of coins of its own: the mean over
 // all choices of some of them of the products of those. With n of them it is the product of (1 +
 // e)/2. Evidence in one of them is halved by each other one at most, evidence in several
 // multiplies, and one that has no data yet changes nothing. (The largest of several e-values is
 // none: the more there are, the larger it gets by chance.)
-func together(logEs ...float64) (logE float64) {
+func combine(logEs ...float64) (logE float64) {
 	for _, l := range logEs {
-		logE += mean2(0, l)
+		logE += meanLog(0, l)
 	}
 	return logE
 }
 
-// mean2 is the logarithm of the mean of two e-values.
-func mean2(a, b float64) float64 {
+// meanLog is the logarithm of the mean of two e-values.
+func meanLog(a, b float64) float64 {
 	top := max(a, b)
 	return top + math.Log((math.Exp(a-top)+math.Exp(b-top))/2)
 }
@@ -76,14 +76,14 @@ func check(logE, bar float64) SRM {
 	return SRM{EValue: e, Alarm: bar, OK: e < bar}
 }
 
-// assignment is the logarithm of the e-value against the coins, each propensity by itself: pooling
+// coinsLog is the logarithm of the e-value against the coins, each propensity by itself: pooling
 // propensities would see a mismatch where their mix changed.
-func assignment(strata []trial.Stratum) float64 {
+func coinsLog(strata []trial.Stratum) float64 {
 	logEs := make([]float64, 0, len(strata))
 	for _, s := range strata {
 		logEs = append(logEs, ratio(s.Assigned[0], s.Assigned[0]+s.Assigned[1], s.Eps))
 	}
-	return together(logEs...)
+	return combine(logEs...)
 }
 
 // reportingLog is the logarithm of the e-value against "having the lesson changes neither who
@@ -102,9 +102,9 @@ func reportingLog(strata []trial.Stratum) float64 {
 		for tier := range s.Heard[0] {
 			tiers = append(tiers, ratio(s.Heard[0][tier], s.Heard[0][tier]+s.Heard[1][tier], s.Eps))
 		}
-		logEs = append(logEs, mean2(together(told, mute), together(tiers...)))
+		logEs = append(logEs, meanLog(combine(told, mute), combine(tiers...)))
 	}
-	return together(logEs...)
+	return combine(logEs...)
 }
 
 // whoReports are the logarithms of the e-values against "the coin falls as promised" among the told
@@ -115,10 +115,10 @@ func whoReports(s trial.Stratum) (told, mute float64) {
 	return ratio(told0, told0+told1, s.Eps), ratio(mute0, mute0+mute1, s.Eps)
 }
 
-// anybody is the same over many strata at once, as one product: given who reported, the coins are
-// independent of each other, also those of one session, and a cause that lies in reporting shows in
-// all of them.
-func anybody(strata []trial.Stratum) (logE float64) {
+// reportingProduct is the same over many strata at once, as one product: given who reported, the
+// coins are independent of each other, also those of one session, and a cause that lies in
+// reporting shows in all of them.
+func reportingProduct(strata []trial.Stratum) (logE float64) {
 	for _, s := range strata {
 		if s.Eps > 0 && s.Eps < 1 {
 			told, mute := whoReports(s)
@@ -128,19 +128,19 @@ func anybody(strata []trial.Stratum) (logE float64) {
 	return logE
 }
 
-// sound are the strata whose coins fall as promised: where a lesson's do not, that lesson is
+// soundCoins are the strata whose coins fall as promised: where a lesson's do not, that lesson is
 // invalid, and not the reporting of all sessions.
-func sound(strata []trial.Stratum) []trial.Stratum {
+func soundCoins(strata []trial.Stratum) []trial.Stratum {
 	return slices.DeleteFunc(slices.Clone(strata), func(s trial.Stratum) bool {
-		return assignment([]trial.Stratum{s}) >= math.Log(alarm)
+		return coinsLog([]trial.Stratum{s}) >= math.Log(alarm)
 	})
 }
 
-// bar is from which e-value on a check is an alarm, over all checks that have any coin to look at:
-// e-BH at alarmRate (Wang and Ramdas, False discovery rate control with e-values, 2022), and never
-// below the alarm of a single one. In a sound experiment the mean of all e-values is one, too, so
-// the chance that there is ever an alarm at all is at most alarmRate.
-func bar(logEs []float64) float64 {
+// alarmLevel is from which e-value on a check is an alarm, over all checks that have any coin to
+// look at: e-BH at alarmRate (Wang and Ramdas, False discovery rate control with e-values, 2022),
+// and never below the alarm of a single one. In a sound experiment the mean of all e-values is one,
+// too, so the chance that there is ever an alarm at all is at most alarmRate.
+func alarmLevel(logEs []float64) float64 {
 	es := slices.Clone(logEs)
 	slices.SortFunc(es, func(a, b float64) int { return cmp.Compare(b, a) })
 	m := float64(max(len(es), 1))

@@ -32,7 +32,7 @@ func coins(r *rand.Rand, n int, eps, p, told1, told0 float64, look func(s trial.
 // The bars of a short list, and of one of 200 lessons of which one is broken.
 var alone, bar200 = math.Log(alarm), math.Log(402 / alarmRate) //nolint:gochecknoglobals // numbers
 
-func srmFails(s trial.Stratum) bool     { return assignment([]trial.Stratum{s}) >= alone }
+func srmFails(s trial.Stratum) bool     { return coinsLog([]trial.Stratum{s}) >= alone }
 func tellingFails(s trial.Stratum) bool { return reportingLog([]trial.Stratum{s}) >= alone }
 
 func share(t *testing.T, what string, runs int, atLeast float64, run func() bool) {
@@ -95,7 +95,7 @@ func tellers(r *rand.Rand, n int, withOne, without float64) bool {
 			count(&g.Strata[0], 1)
 			count(&g.Any[picks-1], injected)
 		}
-		if i%20 == 19 && anyoneTells(g) >= alone {
+		if i%20 == 19 && allReportingLog(g) >= alone {
 			return true
 		}
 	}
@@ -146,19 +146,19 @@ func TestTierSharesAreChecked(t *testing.T) {
 // Pooled over propensities these coins look broken; each propensity by itself is sound.
 func TestPropensitiesAreNotPooled(t *testing.T) {
 	strata := []trial.Stratum{{Eps: 0.05, Assigned: [2]int64{50, 950}}, {Eps: 0.5, Assigned: [2]int64{500, 500}}}
-	if got := check(assignment(strata), alarm); !got.OK || got.EValue > 1 {
+	if got := check(coinsLog(strata), alarm); !got.OK || got.EValue > 1 {
 		t.Errorf("%+v", got)
 	}
-	if got := check(assignment([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}), alarm); got.OK {
+	if got := check(coinsLog([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}), alarm); got.OK {
 		t.Error("the pooled counts are sound: this test tests nothing")
 	}
-	if got := check(assignment(append(strata, trial.Stratum{Eps: 0, Assigned: [2]int64{1, 10}})), alarm); got.OK {
+	if got := check(coinsLog(append(strata, trial.Stratum{Eps: 0, Assigned: [2]int64{1, 10}})), alarm); got.OK {
 		t.Errorf("withheld with a chance of 0: %+v", got)
 	}
-	if got := check(assignment(append(strata, trial.Stratum{Eps: 1, Assigned: [2]int64{10, 0}})), alarm); !got.OK {
+	if got := check(coinsLog(append(strata, trial.Stratum{Eps: 1, Assigned: [2]int64{10, 0}})), alarm); !got.OK {
 		t.Errorf("everything withheld with a chance of 1: %+v", got)
 	}
-	if got := check(assignment(nil), alarm); !got.OK || got.EValue != 1 {
+	if got := check(coinsLog(nil), alarm); !got.OK || got.EValue != 1 {
 		t.Errorf("no coin was flipped: %+v", got)
 	}
 }

@@ -42,7 +42,7 @@ func (b *builder) shown(r *Row, s trial.Stats) Verdict {
 		return v
 	}
 	all := holdout(s)
-	up, down := out(s)
+	up, down := excluded(s)
 	switch bar := -math.Log(b.claim); {
 	case b.claim <= 0, up >= bar && down >= bar: // both: it has turned, and what it was says nothing of what it is
 	case up >= bar && all.effect() > 0:
@@ -59,10 +59,10 @@ func (b *builder) shown(r *Row, s trial.Stats) Verdict {
 	return Unproven
 }
 
-// out is how far above and below 0 the row's interval is, or ever was, as logarithms of 1/p. What
-// was reached stays, because the interval holds at all times at once: a claim that was made may
-// stand.
-func out(s trial.Stats) (up, down float64) {
+// excluded is how far above and below 0 the row's interval is, or ever was, as logarithms of 1/p.
+// What was reached stays, because the interval holds at all times at once: a claim that was made
+// may stand.
+func excluded(s trial.Stats) (up, down float64) {
 	up, down = s.OutUp, s.OutDown
 	if all := holdout(s); all.shown() && trial.Claimable(s.M1, s.M0) {
 		far := -math.Log(math.Max(all.exclusion(), math.SmallestNonzeroFloat64))
@@ -104,7 +104,7 @@ func (b *builder) claims(rows []Lesson) (bar, next float64) {
 	for _, l := range rows {
 		s := b.in.Counters.Stats(l.Arm)
 		if holdout(s).shown() && trial.Claimable(s.M1, s.M0) && b.proven(s) == Unproven {
-			up, down := out(s)
+			up, down := excluded(s)
 			ps = append(ps, math.Exp(-math.Max(up, down)))
 		}
 	}

@@ -41,7 +41,7 @@ func (s *sums) rise(out []Delta, k Arm, now time.Time) []Delta {
 	defer s.mu.Unlock()
 	out = s.raise(out, k, fEmaxUp, Fixed(logE(s.up())))
 	out = s.raise(out, k, fEmaxDown, Fixed(logE(s.down())))
-	return s.settle(s.bank(out, k, now), k, now)
+	return s.markSettled(s.markProven(out, k, now), k, now)
 }
 
 // raise raises a maximum; the caller holds mu.
@@ -54,11 +54,11 @@ func (s *sums) raise(out []Delta, k Arm, field string, v int64) []Delta {
 	return append(out, Delta{Key{Scope: string(k), Field: field}, v})
 }
 
-// settle keeps how far from 0 the arm's own interval has ever been, and marks an arm whose interval
-// lay within what matters. Both stay, as the mark of bank does, for the same reason: the smaller
-// holdout that follows widens the interval again. They may, because the interval holds at all times
-// at once. The caller holds mu.
-func (s *sums) settle(out []Delta, k Arm, now time.Time) []Delta {
+// markSettled keeps how far from 0 the arm's own interval has ever been, and marks an arm whose
+// interval lay within what matters. Both stay, as the mark of markProven does, for the same reason:
+// the smaller holdout that follows widens the interval again. They may, because the interval holds
+// at all times at once. The caller holds mu.
+func (s *sums) markSettled(out []Delta, k Arm, now time.Time) []Delta {
 	n := real64(s.total[iN])
 	injected, withheld := real64(s.overall[iM1]), real64(s.overall[iM0])
 	if !Enough(n, injected, withheld) {
@@ -78,16 +78,16 @@ func (s *sums) settle(out []Delta, k Arm, now time.Time) []Delta {
 	return out
 }
 
-// bankedAt is the evidence at which a lesson counts as proven for its holdout: p = 1/20, for this
+// provenAt is the evidence at which a lesson counts as proven for its holdout: p = 1/20, for this
 // lesson by itself. The report's "proven" asks for more, because it corrects for all lessons;
 // waiting for that would cost the agents one fifth of a good lesson for many sessions, and it is no
 // claim that anybody reads.
-const bankedAt = 20
+const provenAt = 20
 
-// bank marks an arm whose holdout may shrink from now on; the caller holds mu. The mark stays: the
-// smaller holdout widens the interval again, and that must not take the proof back.
-func (s *sums) bank(out []Delta, k Arm, now time.Time) []Delta {
-	if s.maxima[iProvenAt] != 0 || real64(s.maxima[iEmaxUp]) < math.Log(bankedAt) {
+// markProven marks an arm whose holdout may shrink from now on; the caller holds mu. The mark
+// stays: the smaller holdout widens the interval again, and that must not take the proof back.
+func (s *sums) markProven(out []Delta, k Arm, now time.Time) []Delta {
+	if s.maxima[iProvenAt] != 0 || real64(s.maxima[iEmaxUp]) < math.Log(provenAt) {
 		return out
 	}
 	return s.raise(out, k, fProvenAt, max(now.Unix(), 1))

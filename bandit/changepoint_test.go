@@ -22,7 +22,7 @@ func season(c *bandit.Chooser, day int32, n int, level float64) {
 
 // A lesson that turns is given up after a few hundred sessions, within one day, however much it had
 // to its credit; one that does not turn keeps its credit.
-func TestATurnIsSeenWithinADay(t *testing.T) {
+func TestAChangeIsSeenWithinADay(t *testing.T) {
 	c := bandit.New()
 	c.Advance(10, 30)
 	k := lesson("a")
@@ -42,7 +42,7 @@ func TestATurnIsSeenWithinADay(t *testing.T) {
 }
 
 // After a restart the ends of days are what is left to compare.
-func TestATurnIsSeenBetweenDays(t *testing.T) {
+func TestAChangeIsSeenBetweenDays(t *testing.T) {
 	var days []trial.Delta
 	for d := range int32(20) {
 		level := int64(trial.One / 10)
@@ -76,7 +76,7 @@ func TestATurnIsSeenBetweenDays(t *testing.T) {
 }
 
 // What is remembered of an arm's history is bounded, and covers all of it.
-func TestMarksAreBounded(t *testing.T) {
+func TestSnapshotsAreBounded(t *testing.T) {
 	c := bandit.New()
 	for i := range 20_000 {
 		c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), trial.One), delta("a@1", "s1", int32(i/3000), 1)})
@@ -84,16 +84,16 @@ func TestMarksAreBounded(t *testing.T) {
 			c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), -trial.One), delta("a@1", "s1", int32(i/3000), -1)})
 		}
 	}
-	injected, days := c.Standings("a@1")
-	if len(injected) > bandit.MaxMarks || len(injected) < bandit.MaxMarks/2 {
+	injected, days := c.Snapshots("a@1")
+	if len(injected) > bandit.MaxSnapshots || len(injected) < bandit.MaxSnapshots/2 {
 		t.Fatal(len(injected))
 	}
 	for i := 1; i < len(injected); i++ {
 		if injected[i] <= injected[i-1] || days[i] < days[i-1] {
-			t.Fatalf("standing %d: %v, %v", i, injected, days)
+			t.Fatalf("snapshot %d: %v, %v", i, injected, days)
 		}
 	}
 	if last := injected[len(injected)-1]; last < 17_000 {
-		t.Errorf("the last standing is of %v sessions", last)
+		t.Errorf("the last snapshot is of %v sessions", last)
 	}
 }

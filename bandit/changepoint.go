@@ -1,0 +1,111 @@
+package bandit
+
+import (
+	"math"
+
+	"precept/trial"
+)
+
+// The world changes: a new model, another code base, and a lesson that helped harms. The discount
+// by days forgets that in weeks; a chooser that looks notices much sooner, because the sessions
+// that have the lesson begin to go otherwise than they went. Such a change point is looked for
+// between any two parts of an arm's history, and what lies before it hardly counts from then on. It
+// is a matter of the chooser alone: the report keeps every session, and says since when in its
+// windows.
+const (
+	changeSpread   = 3.5  // standard errors; all arms are looked at all the time
+	changeShift    = 0.04 // in units of reward: smaller ones are the offsets settling
+	changeSessions = 30   // on each side
+	changeKeep     = 0.05 // of the evidence before it
+)
+
+// How densely an arm's history is remembered: a snapshot every 50 told injections, and half as many
+// each time the list is full. Snapshots are of this process; after a restart the ends of days are
+// left.
+const (
+	snapshotEvery = 50 * trial.One
+	maxSnapshots  = 32
+)
+
+// snapshot is how the evidence stood at a moment, with what open sessions had told.
+type snapshot struct {
+	day int32 // the newest bucket then
+	v   [ofAnArm]int64
+}
+
+type snapshots struct {
+	list  []snapshot
+	every int64
+}
+
+// remember keeps how the evidence stands, now and then. The caller holds mu.
+func (a *arm) remember() {
+	n, m := a.total[iN1]+a.provisional[iN1], &a.snapshots
+	if m.every == 0 {
+		m.every = snapshotEvery
+	}
+	if k := len(m.list); (k > 0 && n < m.list[k-1].v[iN1]+m.every) || n < m.every || len(a.buckets) == 0 {
+		return
+	}
+	if len(m.list) == maxSnapshots {
+		for i := range maxSnapshots / 2 {
+			m.list[i] = m.list[2*i+1]
+		}
+		m.list, m.every = m.list[:maxSnapshots/2], 2*m.every
+	}
+	s := snapshot{day: a.buckets[len(a.buckets)-1].Key}
+	for f := range s.v {
+		s.v[f] = a.total[f] + a.provisional[f]
+	}
+	m.list = append(m.list, s)
+}
+
+// changePoint finds the moment at which the sessions with the lesson changed most, if they did. The
+// caller holds mu.
+func (a *arm) changePoint() (at snapshot, found bool) {
+	n, s := float64(a.total[iN1]+a.provisional[iN1])/trial.One, float64(a.total[iS1]+a.provisional[iS1])/trial.One
+	best := changeSpread
+	try := func(t *snapshot) {
+		on, os := real64(t.v[iN1]), real64(t.v[iS1])
+		if on < changeSessions || n-on < changeSessions {
+			return
+		}
+		shift := math.Abs((s-os)/(n-on) - os/on)
+		if z := shift / math.Sqrt(startSigma2*(1/on+1/(n-on))); shift > changeShift && z > best {
+			best, at, found = z, *t, true
+		}
+	}
+	var sum snapshot
+	for i := 0; i < len(a.buckets)-1; i++ {
+		sum.day = a.buckets[i].Key
+		for f := range sum.v {
+			sum.v[f] += a.buckets[i].V[f]
+		}
+		try(&sum)
+	}
+	for i := range a.snapshots.list {
+		try(&a.snapshots.list[i])
+	}
+	return at, found
+}
+
+// before is the discounted sums of what lies before a change point.
+func (a *arm) before(at *snapshot, t *clock) (s [ofAnArm]float64) {
+	rest := at.v
+	for i := range a.buckets {
+		b := &a.buckets[i]
+		if b.Key > at.day {
+			break
+		}
+		w := t.weight(b.Key)
+		for f := range s {
+			part := b.V[f]
+			if b.Key == at.day {
+				part = rest[f] // of the last day only what was there
+			}
+			rest[f] -= part
+			s[f] += w * float64(part)
+		}
+	}
+	return s
+}
