@@ -15,14 +15,6 @@ const (
 	maxHalfLife      = 1000
 )
 
-// halfLifeFor turns a tenant's sessions per day into the half-life of its evidence, in days.
-func halfLifeFor(sessionsPerDay float64) float64 {
-	if !(sessionsPerDay > 0) {
-		return maxHalfLife
-	}
-	return clip(halfLifeSessions/sessionsPerDay, minHalfLife, maxHalfLife)
-}
-
 // Advance says what day it is (days since 1970) and how fast evidence ages. Beliefs of a day are
 // the same at any hour.
 func (c *Chooser) Advance(day int32, halfLifeDays float64) {
@@ -40,7 +32,7 @@ func (c *Chooser) Today(now time.Time) {
 	same := c.clock.day == day
 	c.mu.RUnlock()
 	if !same {
-		c.Advance(day, halfLifeFor(c.measured.ClosedPerDay(day)))
+		c.Advance(day, halfLifeSessions/c.measured.ClosedPerDay(day)) // within the bounds of a clock
 	}
 }
 

@@ -207,6 +207,27 @@ func TestProbeTakesOneSlotAndOneLesson(t *testing.T) {
 	}
 }
 
+// moved are beliefs whose baseline is another one.
+type moved struct{ believe }
+
+func (moved) Baseline(string) (float64, float64) { return 1000, 10 }
+
+// What is expected of a session is frozen at its first decision, whatever has been learned by the
+// next one: the offsets of its later picks rest on the same baseline.
+func TestTheBaselineIsFrozen(t *testing.T) {
+	b := believe{"a": {Mean: 0.1}, "b": {Mean: 0.1}}
+	a := trial.Assignment{Category: "x"}
+	bandit.Decide(certain(), b, &a, "s", lessons("a"), 1)
+	base := a.Base
+	later := bandit.Decide(certain(), moved{b}, &a, "s", lessons("b"), 2)
+	if a.Base != base || base != trial.Round(70.0/100) {
+		t.Errorf("the baseline is %v, was %v", a.Base, base)
+	}
+	if len(later) != 1 || math.Abs(later[0].Off-(base+0.1)) > 1e-6 {
+		t.Errorf("%+v, want an offset of %v", later, base+0.1)
+	}
+}
+
 // A benched lesson is tried out of the probe budget alone: no lucky draw lets it in, also where
 // nothing else has matched.
 func TestALuckyDrawIsNoWayOffTheBench(t *testing.T) {
