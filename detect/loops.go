@@ -31,7 +31,7 @@ func judge(steps func(int) *step) (Loop, bool) {
 		return Loop{}, false
 	}
 	v := now.outcome()
-	if now.repeats || v.Outcome == Pending || v.Outcome == Refusal {
+	if now.repeats {
 		return Loop{}, false
 	}
 	count, warned := streak(steps)

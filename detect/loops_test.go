@@ -1,6 +1,7 @@
 package detect_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,13 @@ func TestLoops(t *testing.T) {
 	}
 	book := func(r string) did { return call("book_room", `{"room":12,"day":"2025-03-01"}`, r) }
 	taken := book("Error: room 12 is taken")
+	status := func(code int) did { return book(fmt.Sprintf(`{"status":%d,"message":"no room"}`, code)) }
+	alike := func(p string) did { return call("read", jsonArgs("path", p), "the same line") }
+	const (
+		goesOn  = "Process running with session ID 7"
+		refused = "The user doesn't want to proceed with this tool use. The tool use was rejected."
+		done    = "all well\n\nCommand exited with code 0"
+	)
 	for _, c := range []struct {
 		name  string
 		story []did
@@ -243,6 +251,36 @@ func TestLoops(t *testing.T) {
 			},
 			nil,
 		},
+		{"as often, in two answers", rounds(2, read("a"), with(read("a")), with(read("a"))), nil},
+		{"goes on between", []did{fails("make"), bash("make", goesOn), fails("make")}, []int{2}},
+		{"refused between", []did{fails("make"), bash("make", refused), fails("make")}, []int{2}},
+		{"goes on, and on", rounds(6, bash("make", goesOn)), nil},
+		{"refused, and refused", rounds(6, bash("make", refused)), nil},
+		{"A, edited, A, edited", rounds(2, read("a"), edit(true)), nil},
+		{"A, planned, A, planned", rounds(2, read("a"), call("todowrite", `{"todos":[]}`, "ok")), nil},
+		{"A, goes on, A, goes on", rounds(2, read("a"), bash("make", goesOn)), nil},
+		{"A, refused, A, refused", rounds(2, read("a"), bash("make", refused)), nil},
+		{"B A B", []did{read("b"), read("a"), read("b")}, nil},
+		{"A B C B, alike to read", []did{alike("a"), alike("b"), alike("c"), alike("b")}, nil},
+		{
+			"A B A B, of which A is another one",
+			[]did{read("a"), read("b"), call("read", jsonArgs("path", "a"), "line 2 of a"), read("b")}, nil,
+		},
+		{"waits", rounds(6, call("wait", `{"seconds":3}`, "waited")), nil},
+		{"plans", rounds(6, call("todowrite", `{"todos":[]}`, "ok")), nil},
+		{
+			"a test that writes fixes is a reason",
+			[]did{fails("npm test"), bash("prettier --write . && npm test", done), fails("npm test")}, nil,
+		},
+		{
+			"a build beside a test is a reason",
+			[]did{fails("go test"), bash("go build ./... && go test ./...", done), fails("go test")}, nil,
+		},
+		{"no such room, a person between", []did{status(404), say("and now?"), status(404)}, []int{2}},
+		{"too long, a person between", []did{status(408), say("and now?"), status(408)}, nil},
+		{"too early, a person between", []did{status(425), say("and now?"), status(425)}, nil},
+		{"too many, a person between", []did{status(429), say("and now?"), status(429)}, nil},
+		{"it is down, a person between", []did{status(500), say("and now?"), status(500)}, nil},
 		{"works, then fails", []did{bash("t", "ok\n<exit code 0>"), fails("t")}, nil},
 		{"fails, works, fails", []did{fails("t"), bash("t", "all well"), fails("t")}, nil},
 		{
