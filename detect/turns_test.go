@@ -1,6 +1,7 @@
 package detect_test
 
 import (
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -53,6 +54,21 @@ func TestReadTurn(t *testing.T) {
 		{"Thank you so much", done, detect.Thanks},
 		{"obrigado", done, detect.Thanks},
 		{"danke schön", done, detect.Thanks},
+		{"yes, can you also sort the items of it by name then?", offer, detect.Approval},
+		{"yes, can you also sort the items of it by name then?", done, detect.Neutral},
+		{"yes " + strings.Repeat("and the list of it ", 9), offer, detect.Approval},
+		{"yes " + strings.Repeat("and the list of it ", 9), done, detect.Neutral},
+		{"yes, a little shorter", offer, detect.Correction},
+		{"yes, but use the other helper instead", offer, detect.Correction},
+		{"yes, thanks", offer, detect.Approval},
+		{"yes, thanks", done, detect.Thanks},
+		{"ok, is it done?", done, detect.Neutral},
+		{"ok, move it with all that belongs to it", offer, detect.Approval},
+		{"ok, move it with all that belongs to it, and then sort the whole list again", offer, detect.Neutral},
+		{"ok, use the other helper instead of this one for the items", done, detect.Correction},
+		{"```\nit doesn't work\n```", done, detect.Neutral}, // code
+		{"> that's wrong\nhm", done, detect.Neutral},        // a quotation
+		{"at wrong (cart.go:3)\nhm", done, detect.Neutral},  // a frame of a stack
 		{"continue", done, detect.Neutral},
 		{
 			"Sure, my name is Ann Lee and my zip code is 12345.",
