@@ -61,7 +61,10 @@ func TestContribution(t *testing.T) {
 		{"in@1", "w-3", 0, math.Log(1 - 0.02*z)},
 		{"in@1", "w+6", 0, math.Log(1 + 0.16*z)},
 
+		{"in@1", "nu", 20000, 0}, // it was picked
+
 		{"out@1", "n0", 20000, 1},
+		{"out@1", "nu", 20000, 0},
 		{"out@1", "m0", 0, 1},
 		{"out@1", "y0", 0, 1},
 		{"out@1", "success", 0, 0},
@@ -229,4 +232,22 @@ func TestTheCentreCancels(t *testing.T) {
 			t.Fatalf("%v, want %v", got, with-without)
 		}
 	})
+}
+
+// Whether anything of what was picked is injected is asked of the lessons that matched: a warning of
+// a loop, which came before them, is none of them.
+func TestAWarningIsNoneOfTheFirstPicks(t *testing.T) {
+	a := trial.Assignment{
+		Decided: true, Looped: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "out@1"}},
+		Picks: []trial.Pick{
+			{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Eps: 0.5, Injected: true, Turn: 1},
+			{Slug: "out", Arm: "out@1", Eps: 0.2, Turn: 2},
+		},
+	}
+	ds := a.Closing()
+	for field, want := range map[string]float64{"any.a0@200000": 1, "any.a1@100000": 0, "any.a0@100000": 0} {
+		if got := of(ds, "", field, 0); got != want {
+			t.Errorf("%s is %v, want %v", field, got, want)
+		}
+	}
 }

@@ -28,9 +28,7 @@ func (c *Counters) Maxima(now time.Time) []Delta {
 	slices.Sort(changed)
 	var out []Delta
 	for _, k := range changed {
-		if s := c.scope(string(k), false); s != nil {
-			out = s.rise(out, k, now)
-		}
+		out = c.scope(string(k), true).rise(out, k, now)
 	}
 	return out
 }
