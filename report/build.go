@@ -4,17 +4,9 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"precept/trial"
 )
-
-// past says that no session gets a lesson in this state any more.
-func past(state string) bool {
-	return state == stateEdited || state == stateRemoved || state == stateShown
-}
 
 // Build makes the report. Rows are ordered by slug, then content hash.
 func Build(in Input) Report {
@@ -48,27 +40,6 @@ func Build(in Input) Report {
 	}
 	return r
 }
-
-// builder holds what all rows share.
-type builder struct {
-	in     Input
-	global trial.Stats
-	proof  float64 // up to which p evidence is a discovery
-	claim  float64 // the same of the intervals that exclude 0 and prove nothing
-	sigma2 float64
-
-	nextProof, nextClaim float64 // at which p one more would be a discovery
-
-	trials map[trial.Arm][]Look
-	alarm  float64 // the e-value from which a check fails
-}
-
-// States that no lesson of the bank has.
-const (
-	stateEdited  = "edited"          // an older text of a listed lesson
-	stateRemoved = "removed"         // no longer in the bank
-	stateShown   = "shown otherwise" // the text of a listed lesson, presented in another way than now
-)
 
 // lessons are the listed ones, and the arms that were tested but are listed no more.
 func (b *builder) lessons() []Lesson {
@@ -161,23 +132,6 @@ func (b *builder) alarmLevel(rows []Lesson) float64 {
 	return alarmLevel(logEs)
 }
 
-// hash is the arm's part of the content hash.
-func hash(k trial.Arm) string {
-	slug := k.Slug()
-	if len(slug) == len(k) {
-		return ""
-	}
-	text, _, _ := strings.Cut(string(k[len(slug)+1:]), ".") // without how it is presented
-	return text
-}
-
-func mean(sum, n float64) *float64 {
-	if n <= 0 {
-		return nil
-	}
-	return new(sum / n)
-}
-
 func perInjection(s trial.Stats, listed int) int64 {
 	var n int64
 	for _, x := range s.Strata {
@@ -232,40 +186,4 @@ func (r *Row) window(s trial.Stats, from int32) {
 	r.NInjected, r.NWithheld, r.Told = int64(w.n1), int64(w.n0), int64(w.n1+w.n0)
 	r.MeanInjected, r.MeanWithheld, r.LOODelta, r.LOOGap = nil, nil, nil, nil
 	r.show(w)
-}
-
-func windowed(s trial.Stats, from int32) (w sums) {
-	for _, d := range s.Days {
-		if d.Day >= from {
-			w.add(&d)
-		}
-	}
-	return w
-}
-
-func since(in Input) int32 { return trial.Day(in.Now.Add(-in.Window)) }
-
-// bands is the effect as it stood at the end of each day, from the first that may be shown.
-func bands(s trial.Stats, tight float64) []Band {
-	var out []Band
-	var t sums
-	for _, d := range s.Days {
-		t.add(&d)
-		if t.shown() {
-			e, lo, hi := t.interval(tight)
-			out = append(out, Band{date(d.Day), e, lo, hi})
-		}
-	}
-	return out
-}
-
-func date(day int32) string { return time.Unix(int64(day)*86_400, 0).UTC().Format(time.DateOnly) }
-
-// span writes a window in days where it is some.
-func span(d time.Duration) string {
-	const day = 24 * time.Hour
-	if d%day == 0 {
-		return strconv.FormatInt(int64(d/day), 10) + "d"
-	}
-	return d.String()
 }

@@ -8,13 +8,6 @@ import (
 	"precept/trial"
 )
 
-// Outlook is when a row's verdict is to be expected.
-type Outlook struct {
-	Expected      string   `json:"verdict_expected,omitempty"` // the day on which needs_picks have come in
-	NeedsSessions int64    `json:"needs_sessions,omitempty"`   // told sessions of the tenant until then
-	Sooner        []string `json:"sooner,omitempty"`           // what would bring it sooner
-}
-
 // need fills in how much data is missing, and what another holdout would change. toLook is how many
 // told picks are left until the look of its trial, 0 if none is planned.
 func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, toLook int64) {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -9,38 +10,6 @@ import (
 
 	"precept/trial"
 )
-
-// Explanation is how a row came about: each number that its verdict rests on, so that it can be
-// worked out by hand.
-type Explanation struct {
-	Propensities []Propensity `json:"propensities"`
-	N            float64      `json:"n"`       // told picks for which a coin was flipped
-	SumZ         float64      `json:"sum_z"`   // z = (y - c) (A/(1-eps) - (1-A)/eps)
-	SumZZ        float64      `json:"sum_zz"`  //
-	Mean         *float64     `json:"mean_z"`  // sum_z / n: the effect
-	Variance     *float64     `json:"s2"`      // sum_zz / n - effect^2
-	Error        *float64     `json:"error"`   // standard error: sqrt(s2 / n)
-	Score        *float64     `json:"z_score"` // effect / error
-	Half         *float64     `json:"half"`    // of the interval that may be looked at always
-	OneLook      *float64     `json:"one_look"`
-	P            *float64     `json:"p"`               // at which level that interval would exclude 0
-	Smallest     float64      `json:"p_smallest"`      // of all such levels so far, with enough told picks in each arm for a claim; 1: none
-	ProofBar     float64      `json:"proof_bar"`       // at which p it is sure to be proven
-	ClaimBar     float64      `json:"claim_bar"`       // the same of helps and harms
-	Difference   *float64     `json:"mean_difference"` // of the plain means: injected less withheld
-}
-
-// Propensity is one chance of being withheld, with the sessions drawn at it.
-type Propensity struct {
-	Epsilon      float64  `json:"epsilon"`
-	Injected     int64    `json:"injected"` // closed
-	Withheld     int64    `json:"withheld"`
-	ToldInjected int64    `json:"told_injected"`
-	ToldWithheld int64    `json:"told_withheld"`
-	MeanInjected *float64 `json:"mean_injected"`
-	MeanWithheld *float64 `json:"mean_withheld"`
-	EValue       float64  `json:"e_value"` // of these coins alone
-}
 
 // explain collects what a row is made of.
 func (b *builder) explain(r *Row, s trial.Stats) {
@@ -201,3 +170,6 @@ func number(format string, x *float64, units float64) string {
 	}
 	return fmt.Sprintf(format, *x*units)
 }
+
+// ErrNoLesson says that the report has no row of a lesson.
+var ErrNoLesson = errors.New("the report has no lesson")

@@ -41,9 +41,6 @@ type Forecast struct {
 	Running  *Look    `json:"running,omitempty"`
 }
 
-// ErrNoLesson says that the report has no row of a lesson.
-var ErrNoLesson = errors.New("the report has no lesson")
-
 const usualPower = 0.8
 
 // check refuses a goal that is none.

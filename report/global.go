@@ -74,16 +74,3 @@ func global(in Input, s trial.Stats, valid bool) Global {
 func spent(s trial.Spending) Spent {
 	return Spent{s.Sessions, int64(math.Round(s.Input)), int64(math.Round(s.Cached))}
 }
-
-// causal is what an interval alone says.
-func causal(lo, hi float64) Verdict {
-	switch {
-	case lo > 0:
-		return Helps
-	case hi < 0:
-		return Harms
-	case lo >= -trial.Material && hi <= trial.Material:
-		return NoEffect
-	}
-	return Unproven
-}

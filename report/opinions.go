@@ -6,16 +6,6 @@ import (
 	"precept/trial"
 )
 
-// Opinions is what judges thought became of a lesson in the sessions in which it was in force,
-// summed. It is nobody's measurement: a report is built without it, and Annotate puts it beside the
-// finished rows.
-type Opinions struct {
-	Followed     int64 `json:"followed"`
-	Ignored      int64 `json:"ignored"`
-	Irrelevant   int64 `json:"irrelevant"`
-	Contradicted int64 `json:"contradicted"`
-}
-
 // Add counts an opinion n times; what is no opinion counts nothing. A number does not fall below 0:
 // somebody may have lost what is taken back.
 func (o *Opinions) Add(said string, n int64) {
@@ -41,9 +31,6 @@ func (o *Opinions) String() string {
 	return fmt.Sprintf("opinion of the judge, not measured: followed %d, ignored %d, irrelevant %d, contradicted %d",
 		o.Followed, o.Ignored, o.Irrelevant, o.Contradicted)
 }
-
-// TextOf names the text of an arm, SLUG@HASH, however it was presented: opinions are of texts.
-func TextOf(arm trial.Arm) string { return arm.Slug() + "@" + hash(arm) }
 
 // Annotate puts opinions, by TextOf, beside the rows. It changes nothing else in the report.
 func (r *Report) Annotate(opinions map[string]Opinions) {

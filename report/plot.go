@@ -6,41 +6,46 @@ import (
 	"strings"
 )
 
+// axis is how far from 0 a table shows effects, to either side.
+type axis float64
+
+const plotWidth = 21 // odd: 0 stands in the middle
+
 // plot draws an interval on the axis: "---o---", with the zero line showing and arrows where it
 // runs off.
-func (t table) plot(effect, lo, hi *float64) string {
+func (a axis) plot(effect, lo, hi *float64) string {
 	cells := []byte(strings.Repeat(" ", plotWidth))
 	cells[plotWidth/2] = '|'
 	if effect == nil || lo == nil || hi == nil {
 		return string(cells)
 	}
-	a, b := t.cell(*lo), t.cell(*hi)
-	for i := a; i <= b; i++ {
+	first, last := a.cell(*lo), a.cell(*hi)
+	for i := first; i <= last; i++ {
 		if cells[i] == ' ' {
 			cells[i] = '-'
 		}
 	}
-	if *lo < -t.reach {
-		cells[a] = '<'
+	if *lo < -float64(a) {
+		cells[first] = '<'
 	}
-	if *hi > t.reach {
-		cells[b] = '>'
+	if *hi > float64(a) {
+		cells[last] = '>'
 	}
-	cells[t.cell(*effect)] = 'o'
+	cells[a.cell(*effect)] = 'o'
 	return string(cells)
 }
 
-func (t table) cell(x float64) int {
+func (a axis) cell(x float64) int {
 	half := float64(plotWidth / 2)
 	if math.IsNaN(x) {
 		return plotWidth / 2
 	}
-	return int(math.Round(half + math.Max(-1, math.Min(1, x/t.reach))*half))
+	return int(math.Round(half + math.Max(-1, math.Min(1, x/float64(a)))*half))
 }
 
 // reach is an axis that holds most of the rows; a few wide young ones may run off it, so that the
 // settled ones can be read.
-func (r Report) reach() float64 {
+func (r Report) reach() axis {
 	var ends []float64
 	see := func(lo, hi *float64) {
 		if lo != nil && hi != nil {
@@ -58,7 +63,7 @@ func (r Report) reach() float64 {
 	typical := ends[len(ends)*3/5]
 	for _, step := range []float64{0.05, 0.1, 0.2, 0.3, 0.5} {
 		if typical <= step {
-			return step
+			return axis(step)
 		}
 	}
 	return 1

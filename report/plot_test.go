@@ -3,7 +3,7 @@ package report
 import "testing"
 
 func TestPlot(t *testing.T) {
-	a := table{reach: 0.1}
+	a := axis(0.1)
 	for _, c := range []struct {
 		e, lo, hi float64
 		want      string

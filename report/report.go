@@ -1,8 +1,6 @@
 package report
 
 import (
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"precept/trial"
@@ -187,98 +185,82 @@ type WhatIf struct {
 	Needs3Points int64   `json:"needs_3_points"` // more picks until the half-width is 3 points
 }
 
-// Input is what a report is made of.
-type Input struct {
-	Now              time.Time
-	Tenant           string
-	RewardDefinition string
-	Elsewhere        []Counted
-	Counters         *trial.Counters // nil reads as empty; for a provisional report a Clone to which open sessions were added
-	Chooser          Chooser         // nil: nobody chooses
-	Policy           Policy
-	Lessons          []Lesson      // in force or not; arms in the counters that are not listed get a row when they were tested
-	Window           time.Duration // effects of sessions that started in it; 0 all
-	Provisional      bool
-	WhatIf           float64 // an epsilon between 0 and 1 to project for; 0 none
-	Bands            bool    // with the effect over time
-	Explain          string  // a slug whose rows are to say how they came about; "" none
+// Outlook is when a row's verdict is to be expected.
+type Outlook struct {
+	Expected      string   `json:"verdict_expected,omitempty"` // the day on which needs_picks have come in
+	NeedsSessions int64    `json:"needs_sessions,omitempty"`   // told sessions of the tenant until then
+	Sooner        []string `json:"sooner,omitempty"`           // what would bring it sooner
 }
 
-// Policy is how lessons are chosen when the report is made.
-type Policy struct {
-	Objective string // "" is uplift
-	Holdout   string // "" is prove
-	Control   float64
-	TokenCost float64 // of one token, in units of reward
-	// ProbeShare is the share of the sessions in which a lesson is tried that is expected to harm.
-	ProbeShare float64
+// Explanation is how a row came about: each number that its verdict rests on, so that it can be
+// worked out by hand.
+type Explanation struct {
+	Propensities []Propensity `json:"propensities"`
+	N            float64      `json:"n"`       // told picks for which a coin was flipped
+	SumZ         float64      `json:"sum_z"`   // z = (y - c) (A/(1-eps) - (1-A)/eps)
+	SumZZ        float64      `json:"sum_zz"`  //
+	Mean         *float64     `json:"mean_z"`  // sum_z / n: the effect
+	Variance     *float64     `json:"s2"`      // sum_zz / n - effect^2
+	Error        *float64     `json:"error"`   // standard error: sqrt(s2 / n)
+	Score        *float64     `json:"z_score"` // effect / error
+	Half         *float64     `json:"half"`    // of the interval that may be looked at always
+	OneLook      *float64     `json:"one_look"`
+	P            *float64     `json:"p"`               // at which level that interval would exclude 0
+	Smallest     float64      `json:"p_smallest"`      // of all such levels so far, with enough told picks in each arm for a claim; 1: none
+	ProofBar     float64      `json:"proof_bar"`       // at which p it is sure to be proven
+	ClaimBar     float64      `json:"claim_bar"`       // the same of helps and harms
+	Difference   *float64     `json:"mean_difference"` // of the plain means: injected less withheld
 }
 
-// Lesson is what the report needs to know of a lesson.
-type Lesson struct {
-	Slug        string
-	Arm         trial.Arm
-	ContentHash string // "" takes the arm's
-	State       string
-	Outcome     string // success | failure | mixed
-	Caution     bool   // it is presented as one
-	Confidence  float64
-	Tokens      int
-	Epsilon     float64   // of a trial; 0 by rule
-	Until       float64   // the half-width at which the trial ends; 0: not by width
-	Trial       string    // the name of a planned trial (trial.Name); "" none
-	Parent      trial.Arm // the arm it is heir of; "" none
-	Expired     bool
-	Superseded  bool
+// Propensity is one chance of being withheld, with the sessions drawn at it.
+type Propensity struct {
+	Epsilon      float64  `json:"epsilon"`
+	Injected     int64    `json:"injected"` // closed
+	Withheld     int64    `json:"withheld"`
+	ToldInjected int64    `json:"told_injected"`
+	ToldWithheld int64    `json:"told_withheld"`
+	MeanInjected *float64 `json:"mean_injected"`
+	MeanWithheld *float64 `json:"mean_withheld"`
+	EValue       float64  `json:"e_value"` // of these coins alone
 }
 
-// Unshown bounds are written as -1 and 1: the widest that an effect on a reward between 0 and 1 can
-// have, and true of every lesson. A null would do for people, but a client that decodes numbers
-// reads null as 0, and 0..0 claims to know exactly that there is no effect. The effect itself stays
-// null: there is no harmless number for it.
-const unshownLo, unshownHi = -1.0, 1.0
-
-// MarshalJSON writes bounds that may not be shown as -1 and 1.
-func (r Row) MarshalJSON() ([]byte, error) {
-	type plain Row
-	r.Lo, r.Hi = written(r.Lo, r.Hi)
-	return json.Marshal(plain(r))
+// Opinions is what judges thought became of a lesson in the sessions in which it was in force,
+// summed. It is nobody's measurement: a report is built without it, and Annotate puts it beside the
+// finished rows.
+type Opinions struct {
+	Followed     int64 `json:"followed"`
+	Ignored      int64 `json:"ignored"`
+	Irrelevant   int64 `json:"irrelevant"`
+	Contradicted int64 `json:"contradicted"`
 }
 
-// MarshalJSON writes bounds that may not be shown as -1 and 1.
-func (g Global) MarshalJSON() ([]byte, error) {
-	type plain Global
-	g.Lo, g.Hi = written(g.Lo, g.Hi)
-	return json.Marshal(plain(g))
+// Looks says how many planned looks stand behind the word "proven in trial". Each of them is a test
+// of its own, so the level is one of the whole list: of the rows called so at most one in twenty
+// may be wrong.
+type Looks struct {
+	Planned int     `json:"planned"` // trials with a number of picks that was set beforehand, also those that run or were given up
+	Taken   int     `json:"taken"`
+	Proven  int     `json:"proven"`
+	Level   float64 `json:"level"` // of the list
+	Bar     float64 `json:"bar"`   // up to which p a look passes (Benjamini and Hochberg over all planned looks); 0: none does
 }
 
-func written(lo, hi *float64) (l, h *float64) {
-	if lo == nil || hi == nil {
-		return new(unshownLo), new(unshownHi)
-	}
-	return lo, hi
-}
-
-// UnmarshalJSON reads what MarshalJSON wrote: bounds without an effect are none.
-func (r *Row) UnmarshalJSON(b []byte) error {
-	type plain Row
-	if err := json.Unmarshal(b, (*plain)(r)); err != nil {
-		return fmt.Errorf("read a row of the report: %w", err)
-	}
-	if r.Effect == nil {
-		r.Lo, r.Hi = nil, nil
-	}
-	return nil
-}
-
-// UnmarshalJSON reads what MarshalJSON wrote: bounds without an effect are none.
-func (g *Global) UnmarshalJSON(b []byte) error {
-	type plain Global
-	if err := json.Unmarshal(b, (*plain)(g)); err != nil {
-		return fmt.Errorf("read the report's row of all lessons: %w", err)
-	}
-	if g.Effect == nil {
-		g.Lo, g.Hi = nil, nil
-	}
-	return nil
+// Look is a planned trial of a row. Taken, it stands at the first Planned told picks in the order
+// in which their sessions began, and stays. Not taken, its numbers are of the picks so far, and
+// count for nothing.
+type Look struct {
+	Began     time.Time `json:"began"`
+	Planned   int64     `json:"planned"` // told picks
+	Told      int64     `json:"told"`    // so far, of closed sessions
+	Taken     bool      `json:"taken"`
+	Last      time.Time `json:"last,omitzero"` // when the last session that counts began
+	NInjected int64     `json:"n_injected"`    // of the picks that count
+	NWithheld int64     `json:"n_withheld"`
+	Effect    *float64  `json:"effect"`
+	Lo        *float64  `json:"lo"` // 95%, for one look at a number of picks that was set beforehand
+	Hi        *float64  `json:"hi"`
+	P         *float64  `json:"p"` // two-sided; null until the look is taken
+	Verdict   Verdict   `json:"verdict,omitempty"`
+	arm       trial.Arm
+	name      string // of its trial
 }

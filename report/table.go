@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 )
 
@@ -17,7 +15,6 @@ import (
 const (
 	verdictWidth = 22
 	effectWidth  = 21
-	plotWidth    = 21 // odd: 0 stands in the middle
 	countWidth   = 9
 
 	Narrow = 80  // columns: the least that a table is written for
@@ -86,7 +83,7 @@ func order(r Row) float64 {
 // table writes lines on one axis.
 type table struct {
 	w       io.Writer // a bufio.Writer: it remembers its first error
-	reach   float64
+	reach   axis
 	columns int
 }
 
@@ -95,23 +92,6 @@ func (t table) say(format string, args ...any) {
 	for _, line := range wrap(fmt.Sprintf(format, args...), t.columns) {
 		fmt.Fprintln(t.w, line)
 	}
-}
-
-// wrap breaks a text at its blanks into lines of at most so many columns. A word that is longer has
-// a line of its own.
-func wrap(text string, columns int) (lines []string) {
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > columns {
-			lines = append(lines, line)
-			line = ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	return append(lines, line)
 }
 
 // nameWidth is what the other columns leave.
@@ -201,17 +181,7 @@ func (t table) line(name string, v Verdict, effect, lo, hi *float64, with, witho
 	default:
 		numbers = fmt.Sprintf("  ?   [%+5.1f, %+5.1f]", *lo*100, *hi*100)
 	}
-	t.row(name, string(v), numbers, t.plot(effect, lo, hi), short(with)+"/"+short(without))
-}
-
-// Printable keeps what others named from steering a terminal: control characters become spaces.
-func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !strconv.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, s)
+	t.row(name, string(v), numbers, t.reach.plot(effect, lo, hi), short(with)+"/"+short(without))
 }
 
 // short writes a count in at most four characters.
@@ -288,37 +258,6 @@ func (t table) notes(r Row) {
 	t.list(notes)
 }
 
-// text tells of a planned trial. An early one is shown, and said not to count.
-func (l *Look) text() string {
-	s := fmt.Sprintf(
-		"trial of %s: %d of %d picks", l.Began.Format(time.DateOnly), min(l.Told, l.Planned),
-		l.Planned,
-	)
-	if l.Effect != nil {
-		s += fmt.Sprintf(", %+.1f [%+.1f, %+.1f]", *l.Effect*100, *l.Lo*100, *l.Hi*100)
-	}
-	switch {
-	case !l.Taken && l.Effect != nil:
-		return s + ", which does not count before the last"
-	case !l.Taken:
-		return s
-	case l.Effect == nil:
-		return s + ", too few on one side of the coin"
-	}
-	return s + ", one look (p " + fmt.Sprintf("%.2g", *l.P) + ")"
-}
-
-func (w *WhatIf) text() string {
-	s := fmt.Sprintf("at epsilon %g: +-%.1f with as many picks", w.Epsilon, w.HalfWidth*100)
-	if w.NeedsPicks > 0 {
-		s += fmt.Sprintf(", needs %d more", w.NeedsPicks)
-	}
-	if w.Needs3Points > 0 {
-		s += fmt.Sprintf(", %d for +-3", w.Needs3Points)
-	}
-	return s
-}
-
 // notesIndent stands before a note.
 const notesIndent = 4
 
@@ -338,21 +277,6 @@ func (t table) list(notes []string) {
 		fmt.Fprintf(t.w, "%*s%s\n", notesIndent, "", line)
 	}
 }
-
-func weeks(x float64) string {
-	switch {
-	case x < 1:
-		return "under a week"
-	case x < 1.5:
-		return "a week"
-	case x > 520:
-		return "over ten years"
-	}
-	return fmt.Sprintf("%.0f weeks", x)
-}
-
-// pace is at how many told picks a week the row's verdict comes, where there is a week to tell.
-func (r *Row) pace() float64 { return float64(r.NeedsPicks) / max(*r.Weeks, 1e-9) }
 
 func (t table) foot(r Report) {
 	fmt.Fprintln(t.w)

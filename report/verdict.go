@@ -85,8 +85,6 @@ func (b *builder) proven(s trial.Stats) Verdict {
 	return Unproven
 }
 
-func holdout(s trial.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.M1, s.M0} }
-
 // claimRate is the nominal level at which rows are called "helps" or "harms". The sequence is wide,
 // because it holds at all times: at this level one such row in sixteen was wrong after 10,000
 // sessions, and one in ten after 40,000, where a fifth of the lessons help (docs/decisions/0044).
@@ -221,4 +219,17 @@ func (b *builder) benchedSince(l Lesson) bool {
 		}
 	}
 	return true
+}
+
+// causal is what an interval alone says.
+func causal(lo, hi float64) Verdict {
+	switch {
+	case lo > 0:
+		return Helps
+	case hi < 0:
+		return Harms
+	case lo >= -trial.Material && hi <= trial.Material:
+		return NoEffect
+	}
+	return Unproven
 }

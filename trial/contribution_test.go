@@ -234,8 +234,8 @@ func TestTheCentreCancels(t *testing.T) {
 	})
 }
 
-// Whether anything of what was picked is injected is asked of the lessons that matched: a warning of
-// a loop, which came before them, is none of them.
+// Whether anything of what was picked is injected is asked of the lessons that matched: a warning
+// of a loop, which came before them, is none of them.
 func TestAWarningIsNoneOfTheFirstPicks(t *testing.T) {
 	a := trial.Assignment{
 		Decided: true, Looped: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "out@1"}},

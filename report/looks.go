@@ -8,37 +8,6 @@ import (
 	"precept/trial"
 )
 
-// Looks says how many planned looks stand behind the word "proven in trial". Each of them is a test
-// of its own, so the level is one of the whole list: of the rows called so at most one in twenty
-// may be wrong.
-type Looks struct {
-	Planned int     `json:"planned"` // trials with a number of picks that was set beforehand, also those that run or were given up
-	Taken   int     `json:"taken"`
-	Proven  int     `json:"proven"`
-	Level   float64 `json:"level"` // of the list
-	Bar     float64 `json:"bar"`   // up to which p a look passes (Benjamini and Hochberg over all planned looks); 0: none does
-}
-
-// Look is a planned trial of a row. Taken, it stands at the first Planned told picks in the order
-// in which their sessions began, and stays. Not taken, its numbers are of the picks so far, and
-// count for nothing.
-type Look struct {
-	Began     time.Time `json:"began"`
-	Planned   int64     `json:"planned"` // told picks
-	Told      int64     `json:"told"`    // so far, of closed sessions
-	Taken     bool      `json:"taken"`
-	Last      time.Time `json:"last,omitzero"` // when the last session that counts began
-	NInjected int64     `json:"n_injected"`    // of the picks that count
-	NWithheld int64     `json:"n_withheld"`
-	Effect    *float64  `json:"effect"`
-	Lo        *float64  `json:"lo"` // 95%, for one look at a number of picks that was set beforehand
-	Hi        *float64  `json:"hi"`
-	P         *float64  `json:"p"` // two-sided; null until the look is taken
-	Verdict   Verdict   `json:"verdict,omitempty"`
-	arm       trial.Arm
-	name      string // of its trial
-}
-
 // looks are all planned trials, those of the listed lessons that nobody told of yet among them,
 // with their verdicts.
 func (b *builder) looks(rows []Lesson) (map[trial.Arm][]Look, Looks) {
@@ -115,9 +84,6 @@ func (l *Look) judge(bar float64) Verdict {
 	}
 	return Unproven
 }
-
-// running is the trial of a lesson that goes on.
-const running = "running"
 
 // lookIn is how many told picks are left until the look of the lesson's trial; 0: none is planned.
 func (r *Row) lookIn(l Lesson) int64 {

@@ -1,0 +1,57 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Unshown bounds are written as -1 and 1: the widest that an effect on a reward between 0 and 1 can
+// have, and true of every lesson. A null would do for people, but a client that decodes numbers
+// reads null as 0, and 0..0 claims to know exactly that there is no effect. The effect itself stays
+// null: there is no harmless number for it.
+const unshownLo, unshownHi = -1.0, 1.0
+
+// MarshalJSON writes bounds that may not be shown as -1 and 1.
+func (r Row) MarshalJSON() ([]byte, error) {
+	type plain Row
+	r.Lo, r.Hi = written(r.Lo, r.Hi)
+	return json.Marshal(plain(r))
+}
+
+// MarshalJSON writes bounds that may not be shown as -1 and 1.
+func (g Global) MarshalJSON() ([]byte, error) {
+	type plain Global
+	g.Lo, g.Hi = written(g.Lo, g.Hi)
+	return json.Marshal(plain(g))
+}
+
+func written(lo, hi *float64) (l, h *float64) {
+	if lo == nil || hi == nil {
+		return new(unshownLo), new(unshownHi)
+	}
+	return lo, hi
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote: bounds without an effect are none.
+func (r *Row) UnmarshalJSON(b []byte) error {
+	type plain Row
+	if err := json.Unmarshal(b, (*plain)(r)); err != nil {
+		return fmt.Errorf("read a row of the report: %w", err)
+	}
+	if r.Effect == nil {
+		r.Lo, r.Hi = nil, nil
+	}
+	return nil
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote: bounds without an effect are none.
+func (g *Global) UnmarshalJSON(b []byte) error {
+	type plain Global
+	if err := json.Unmarshal(b, (*plain)(g)); err != nil {
+		return fmt.Errorf("read the report's row of all lessons: %w", err)
+	}
+	if g.Effect == nil {
+		g.Lo, g.Hi = nil, nil
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+func weeks(x float64) string {
+	switch {
+	case x < 1:
+		return "under a week"
+	case x < 1.5:
+		return "a week"
+	case x > 520:
+		return "over ten years"
+	}
+	return fmt.Sprintf("%.0f weeks", x)
+}
+
+// Printable keeps what others named from steering a terminal: control characters become spaces.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !strconv.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// wrap breaks a text at its blanks into lines of at most so many columns. A word that is longer has
+// a line of its own.
+func wrap(text string, columns int) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > columns {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
+// pace is at how many told picks a week the row's verdict comes, where there is a week to tell.
+func (r *Row) pace() float64 { return float64(r.NeedsPicks) / max(*r.Weeks, 1e-9) }
+
+// text tells of a planned trial. An early one is shown, and said not to count.
+func (l *Look) text() string {
+	s := fmt.Sprintf(
+		"trial of %s: %d of %d picks", l.Began.Format(time.DateOnly), min(l.Told, l.Planned),
+		l.Planned,
+	)
+	if l.Effect != nil {
+		s += fmt.Sprintf(", %+.1f [%+.1f, %+.1f]", *l.Effect*100, *l.Lo*100, *l.Hi*100)
+	}
+	switch {
+	case !l.Taken && l.Effect != nil:
+		return s + ", which does not count before the last"
+	case !l.Taken:
+		return s
+	case l.Effect == nil:
+		return s + ", too few on one side of the coin"
+	}
+	return s + ", one look (p " + fmt.Sprintf("%.2g", *l.P) + ")"
+}
+
+func (w *WhatIf) text() string {
+	s := fmt.Sprintf("at epsilon %g: +-%.1f with as many picks", w.Epsilon, w.HalfWidth*100)
+	if w.NeedsPicks > 0 {
+		s += fmt.Sprintf(", needs %d more", w.NeedsPicks)
+	}
+	if w.Needs3Points > 0 {
+		s += fmt.Sprintf(", %d for +-3", w.Needs3Points)
+	}
+	return s
+}
