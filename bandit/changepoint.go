@@ -27,17 +27,6 @@ const (
 	maxSnapshots  = 32
 )
 
-// snapshot is how the evidence stood at a moment, with what open sessions had told.
-type snapshot struct {
-	day int32 // the newest bucket then
-	v   [ofAnArm]int64
-}
-
-type snapshots struct {
-	list  []snapshot
-	every int64
-}
-
 // remember keeps how the evidence stands, now and then. The caller holds mu.
 func (a *arm) remember() {
 	n, m := a.total[iN1]+a.provisional[iN1], &a.snapshots

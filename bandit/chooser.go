@@ -127,76 +127,6 @@ func (c *Chooser) category(scope string) *baseline {
 	return b
 }
 
-// Posterior is what the chooser believes of an action's arm, today.
-func (c *Chooser) Posterior(k Action) Posterior { return c.posterior(k, (*arm).discounted, true) }
-
-// Counted is what the counters alone make one believe: the same on every replica, after a restart,
-// and whatever the order in which rewards were told. The chooser's own belief knows more: what open
-// sessions told, and a change point within a day.
-func (c *Chooser) Counted(k Action) Posterior { return c.posterior(k, (*arm).counted, false) }
-
-// reading is one of the two ways to read an arm's evidence.
-type reading func(*arm, *clock) evidence
-
-func (c *Chooser) posterior(k Action, known reading, chooses bool) Posterior {
-	var open int64
-	if chooses && k.Trial != "" {
-		c.mu.RLock()
-		open = c.open[trial.LookScope(k.Arm, k.Trial)]
-		c.mu.RUnlock()
-	}
-	far := c.measured.Progress(k.Arm, k.Until, k.Trial, open)
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	mu0 := c.prior(k, known)
-	var e evidence
-	if a := c.arms[k.Arm]; a != nil {
-		a.mu.Lock()
-		e = known(a, c.clock)
-		a.mu.Unlock()
-	}
-	b := c.priors.update(e, mu0)
-	return Posterior{
-		Mean: b.m, Var: b.v, Match: b.del, Proven: far.Proven, Reached: far.Reached,
-		Probe:   b.benched(),
-		Leaning: b.leaning(), Trusted: b.trusted(), Settled: far.Settled,
-	}
-}
-
-// Baseline is the sessions of a category and the sum of their rewards less what lessons explain.
-func (c *Chooser) Baseline(category string) (n, sum float64) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	b := c.cats[categoryScope(category)]
-	if b == nil {
-		return 0, 0
-	}
-	return real64(b.v[iCN] + b.provisional[iCN]), real64(b.v[iCS] + b.provisional[iCS])
-}
-
-// RawCounts are the rewards of the sessions that had the lesson, as successes and failures.
-func (c *Chooser) RawCounts(k trial.Arm) (successes, failures float64) {
-	s := c.measured.Stats(k)
-	return s.Y1, max(0, s.M1-s.Y1)
-}
-
-// MeanAt is the posterior mean effect as it would be with only the sessions that started before a
-// day: whether a lesson has been without promise for long is read off the buckets, so that nobody
-// has to keep a diary.
-func (c *Chooser) MeanAt(k Action, day int32) float64 {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	mu0 := c.prior(k, (*arm).counted)
-	a := c.arms[k.Arm]
-	if a == nil {
-		return mu0
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	s := a.weighed(newClock(0, day, c.clock.halfLife), day)
-	return c.priors.update(evidenceOf(s), mu0).m
-}
-
 // Clone copies the counters, so that a provisional report can add sessions that are still open;
 // what only the chooser knows is left out.
 func (c *Chooser) Clone() *Chooser {
@@ -214,4 +144,23 @@ func (c *Chooser) Clone() *Chooser {
 	return out
 }
 
-func real64(v int64) float64 { return float64(v) / trial.One }
+// Advance says what day it is (days since 1970) and how fast evidence ages. Beliefs of a day are
+// the same at any hour.
+func (c *Chooser) Advance(day int32, halfLifeDays float64) {
+	c.measured.Advance(day)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clock = newClock(c.clock.stamp+1, day, halfLifeDays)
+}
+
+// Today advances to the day of a moment, with the half-life that the sessions closed in the last
+// four weeks call for. It does nothing while the day stays the same.
+func (c *Chooser) Today(now time.Time) {
+	day := trial.Day(now)
+	c.mu.RLock()
+	same := c.clock.day == day
+	c.mu.RUnlock()
+	if !same {
+		c.Advance(day, halfLifeSessions/c.measured.ClosedPerDay(day)) // within the bounds of a clock
+	}
+}

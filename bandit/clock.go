@@ -2,9 +2,6 @@ package bandit
 
 import (
 	"math"
-	"time"
-
-	"precept/trial"
 )
 
 // The half-life of evidence: 30,000 sessions of the tenant, in days. Without a discount half of the
@@ -14,27 +11,6 @@ const (
 	minHalfLife      = 7
 	maxHalfLife      = 1000
 )
-
-// Advance says what day it is (days since 1970) and how fast evidence ages. Beliefs of a day are
-// the same at any hour.
-func (c *Chooser) Advance(day int32, halfLifeDays float64) {
-	c.measured.Advance(day)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.clock = newClock(c.clock.stamp+1, day, halfLifeDays)
-}
-
-// Today advances to the day of a moment, with the half-life that the sessions closed in the last
-// four weeks call for. It does nothing while the day stays the same.
-func (c *Chooser) Today(now time.Time) {
-	day := trial.Day(now)
-	c.mu.RLock()
-	same := c.clock.day == day
-	c.mu.RUnlock()
-	if !same {
-		c.Advance(day, halfLifeSessions/c.measured.ClosedPerDay(day)) // within the bounds of a clock
-	}
-}
 
 // clock is a day with its discount. It is replaced, never changed.
 type clock struct {

@@ -6,33 +6,6 @@ import (
 	"precept/trial"
 )
 
-// Posterior is what the chooser believes of an arm.
-type Posterior struct {
-	Mean, Var float64 // effect
-	Match     float64 // del: what the match itself says of the session
-	Leaning   bool    // it is believed to help, by more than a standard deviation; Earn halves its holdout
-	Trusted   bool    // the same after 200 picks by more than 1.7; Earn makes its holdout 0.05
-	Proven    bool    // E+ once reached 20; Earn makes its holdout 0.05 whatever lessons are chosen by
-	Settled   bool    // its interval once lay above 0, or within what matters; Prove makes its holdout 0.05
-	Reached   bool    // its trial has come to the width that was asked for
-	Probe     bool    // benched: expected to harm, only the probe budget tries it
-}
-
-// Beliefs is what Decide reads: posteriors from discounted counters and the baseline of a category.
-type Beliefs interface {
-	Posterior(c Action) Posterior
-	Baseline(category string) (n, sum float64) // cn, cs in sessions and reward
-	RawCounts(a trial.Arm) (successes, failures float64)
-}
-
-// considered is an action on its way to being picked.
-type considered struct {
-	Action
-	Posterior
-	score float64
-	probe bool // picked out of the probe budget
-}
-
 // Decide does what is to be decided at one turn, and returns the picks that are new: injected and
 // withheld ones, in the order in which they were ranked. It may be called at every turn with
 // whatever matched; what was decided before stays.
@@ -196,9 +169,6 @@ func (c Config) held(p *Posterior) float64 {
 	}
 	return c.Epsilon
 }
-
-// onTrial says that the operator wants data of the lesson, and has not got them all.
-func (k *considered) onTrial() bool { return k.Epsilon > 0 && !k.Reached }
 
 // trial is the planned trial that a pick belongs to. Certain injection belongs to none: its coin is
 // not the trial's.

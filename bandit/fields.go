@@ -87,3 +87,5 @@ func find(d *trial.Delta) (at place, ok bool) {
 	at = fields[d.Field]
 	return at, at.of != nobody && at.of == ownerOf(d.Scope)
 }
+
+func real64(v int64) float64 { return float64(v) / trial.One }

@@ -1,6 +1,8 @@
 package trial
 
 import (
+	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -149,4 +151,34 @@ func (c *Counters) Inherit(from *Counters) {
 		s.narrowest = narrowest
 		s.mu.Unlock()
 	}
+}
+
+// enter adds entries to a planned trial.
+func (c *Counters) enter(scope string, ds []Delta) {
+	t := entryOf(&c.mu, c.looks, scope, true)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range ds {
+		if e, ok := readEntry(&ds[i]); ok {
+			t.list, t.sorted = append(t.list, e), false
+		}
+	}
+}
+
+// Looks are all planned trials of which a session has told, in the order in which they began.
+func (c *Counters) Looks() []Look {
+	c.mu.RLock()
+	scopes := maps.Clone(c.looks)
+	c.mu.RUnlock()
+	out := make([]Look, 0, len(scopes))
+	for scope, t := range scopes {
+		arm, name, ok := strings.Cut(scope[len(lookMark):], "#")
+		if l := t.look(Arm(arm), name); ok && l.Told > 0 {
+			out = append(out, l)
+		}
+	}
+	slices.SortFunc(out, func(x, y Look) int {
+		return cmp.Or(cmp.Compare(x.Began, y.Began), cmp.Compare(x.Trial, y.Trial), cmp.Compare(x.Arm, y.Arm))
+	})
+	return out
 }

@@ -17,9 +17,6 @@ func (c *Counters) Advance(day int32) {
 	c.day = day
 }
 
-// rateWindow is over how many days a rate is taken.
-const rateWindow = 28
-
 // ClosedPerDay is how many of the tenant's sessions closed in a day, over the weeks before one.
 func (c *Counters) ClosedPerDay(day int32) float64 {
 	g := c.global

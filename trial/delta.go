@@ -52,22 +52,6 @@ func Negate(ds []Delta) []Delta {
 	return out
 }
 
-// Told counts the rewards in deltas: what is compared with RefitEvery.
-func Told(ds []Delta) int { return int(count(ds, FieldTold)) }
-
-// Closed counts the sessions that were closed in deltas.
-func Closed(ds []Delta) int64 { return count(ds, fClosed) }
-
-// count adds up one of the tenant's own counters.
-func count(ds []Delta, field string) (n int64) {
-	for _, d := range ds {
-		if d.Scope == "" && d.Field == field {
-			n += d.Value
-		}
-	}
-	return n / One
-}
-
 // Round rounds to what the counters can hold. Frozen numbers are rounded once, so that a record
 // reads the same after a round trip through any encoding, and short records stay short.
 func Round(x float64) float64 {
@@ -78,3 +62,7 @@ func Round(x float64) float64 {
 }
 
 func clip(x, lo, hi float64) float64 { return math.Max(lo, math.Min(hi, x)) }
+
+func real64(v int64) float64 { return float64(v) / One }
+
+func whole(v int64) int64 { return v / One }

@@ -221,3 +221,19 @@ const ofAny = "any."
 // tiers is how many sources of reward there are: user, verifier, implicit. Tier 0 holds what names
 // none of them.
 const tiers = 4
+
+// Told counts the rewards in deltas: what is compared with RefitEvery.
+func Told(ds []Delta) int { return int(count(ds, FieldTold)) }
+
+// Closed counts the sessions that were closed in deltas.
+func Closed(ds []Delta) int64 { return count(ds, fClosed) }
+
+// count adds up one of the tenant's own counters.
+func count(ds []Delta, field string) (n int64) {
+	for _, d := range ds {
+		if d.Scope == "" && d.Field == field {
+			n += d.Value
+		}
+	}
+	return n / One
+}

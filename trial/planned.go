@@ -3,7 +3,6 @@ package trial
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -93,18 +92,6 @@ func readEntry(d *Delta) (e entry, ok bool) {
 	return entry{at, tie, (d.Value - 2 - d.Value&1) / 4, d.Value&1 == 1}, ok && err == nil && d.Value != 0
 }
 
-// enter adds entries to a planned trial.
-func (c *Counters) enter(scope string, ds []Delta) {
-	t := entryOf(&c.mu, c.looks, scope, true)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for i := range ds {
-		if e, ok := readEntry(&ds[i]); ok {
-			t.list, t.sorted = append(t.list, e), false
-		}
-	}
-}
-
 // count is how many told picks there are.
 func (t *planned) count() int64 {
 	if t == nil {
@@ -178,24 +165,6 @@ func (t *planned) sort() {
 		slices.SortFunc(t.list, func(x, y entry) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.tie, y.tie)) })
 		t.sorted = true
 	}
-}
-
-// Looks are all planned trials of which a session has told, in the order in which they began.
-func (c *Counters) Looks() []Look {
-	c.mu.RLock()
-	scopes := maps.Clone(c.looks)
-	c.mu.RUnlock()
-	out := make([]Look, 0, len(scopes))
-	for scope, t := range scopes {
-		arm, name, ok := strings.Cut(scope[len(lookMark):], "#")
-		if l := t.look(Arm(arm), name); ok && l.Told > 0 {
-			out = append(out, l)
-		}
-	}
-	slices.SortFunc(out, func(x, y Look) int {
-		return cmp.Or(cmp.Compare(x.Began, y.Began), cmp.Compare(x.Trial, y.Trial), cmp.Compare(x.Arm, y.Arm))
-	})
-	return out
 }
 
 // PicksFor is how many told picks a planned trial needs so that, with the given power, its

@@ -79,9 +79,6 @@ func (c *Counters) today() int32 {
 	return c.day
 }
 
-func real64(v int64) float64 { return float64(v) / One }
-func whole(v int64) int64    { return v / One }
-
 // stats copies a scope out. Counts below zero (an undoing that came before its doing) read as zero.
 func (s *sums) stats(day int32) Stats {
 	s.mu.Lock()
@@ -139,3 +136,6 @@ func strata(of Rows[int64, [coinSums]int64]) (out []Stratum) {
 	}
 	return out
 }
+
+// rateWindow is over how many days a rate is taken.
+const rateWindow = 28
