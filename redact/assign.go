@@ -145,17 +145,12 @@ func (m *matcher) assignment(i int) hit {
 	if (s[end-1] >= 0x80 || end-1 > m.last && s[end-2] >= 0x80) && foreignPassword(s[m.last:end]) {
 		return m.assigned(i, p, passwordClass, shape{keyed: end < i && isQuote(s[end])})
 	}
-	if !mayEndName(s[end-1]) {
+	// PASSWORD2 is a name with a number behind it; most are numbers, or number a line or a thing.
+	stem := m.back(end, longestName, digitByte)
+	if stem < 2 || !secretEnd(s[stem-2], s[stem-1]) {
 		return hit{}
 	}
 	keyed := end < i && isQuote(s[end]) && s[i] == ':'
-	if isDigit(s[end-1]) {
-		if !m.named(end) {
-			return hit{}
-		}
-	} else if end < 2 || !secretEnd(s[end-2], s[end-1]) {
-		return hit{}
-	}
 	start := m.back(end, longestName, nameByte)
 	name := s[start:end]
 	class := classOfWord(name)
@@ -242,25 +237,6 @@ func foreignPassword(s []byte) bool {
 		}
 	}
 	return false
-}
-
-// named says whether the word that ends in digits at end may be a name with a number behind it, as
-// PASSWORD2 is; most are numbers, and what numbers a line or a thing: 17:, p3:, t1718000000:.
-func (m *matcher) named(end int) bool {
-	const shortest = 3 // see classOfWord
-	n := end
-	for n > m.last && end-n < 40 && isDigit(m.s[n-1]) {
-		n--
-	}
-	if n-m.last < shortest || end-n > 40-shortest {
-		return false
-	}
-	for _, c := range m.s[n-shortest : n] {
-		if classOf[c]&tokenByte == 0 && c != '.' {
-			return false
-		}
-	}
-	return true
 }
 
 // value reads the value at p: quoted, or up to a delimiter.
