@@ -49,7 +49,6 @@ func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err 
 		c.Log = append(c.Log, s.superseded(r.Lesson, d.By)...)
 		return c, nil
 	})
-	r.Err = err
 	return r, err
 }
 
@@ -103,7 +102,6 @@ func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, e
 		}
 		return s.replace(old, raw, lesson.Event{Action: "revise", By: p.By}), nil
 	})
-	r.Err = err
 	return r, err
 }
 
@@ -158,42 +156,35 @@ const maxEvidence = 50
 
 // Withdraw takes back a lesson that a program wrote in that scope: it is archived.
 func (b *Bank) Withdraw(ctx context.Context, slug string, scope lesson.Scope, by string) error {
-	return b.change(ctx, func(s *snapshot) (Change, error) {
-		old, _, err := s.owned(slug, scope)
-		if err != nil {
-			return Change{}, err
-		}
-		return s.archive(old, "withdraw", by)
-	})
+	return b.archive(ctx, "withdraw", by, func(s *snapshot) (*lesson.Lesson, string, error) { return s.owned(slug, scope) })
 }
 
 // Archive puts a lesson away: it is read no more, unless archived lessons are asked for. Its
 // numbers stay in the store.
 func (b *Bank) Archive(ctx context.Context, slug, by string) error {
+	return b.archive(ctx, "archive", by, func(s *snapshot) (*lesson.Lesson, string, error) { return s.get(slug) })
+}
+
+func (b *Bank) archive(ctx context.Context, action, by string, find func(*snapshot) (*lesson.Lesson, string, error)) error {
 	return b.change(ctx, func(s *snapshot) (Change, error) {
-		old, _, err := s.get(slug)
+		old, name, err := find(s)
 		if err != nil {
 			return Change{}, err
 		}
-		return s.archive(old, "archive", by)
+		l, err := lesson.Act(old, lesson.Retire, lesson.TrialPlan{}, by, s.now)
+		if err != nil {
+			return Change{}, refusal(err)
+		}
+		// The slug is the name: a later lesson of another file name must not take an archived one's
+		// place.
+		to := Archive + path.Join(path.Dir(name), l.Slug+".md")
+		if _, there := s.texts[to]; there {
+			return Change{}, refuse(lesson.CodeCollision, "slug", "an archived lesson is named %s already; rename one", to)
+		}
+		c := s.replace(old, l, lesson.Event{Action: action, By: by})
+		c.Edits = []Edit{{Name: to, New: []byte(l.Raw)}, {Name: name, Old: s.texts[name]}}
+		return c, nil
 	})
-}
-
-func (s *snapshot) archive(old *lesson.Lesson, action, by string) (Change, error) {
-	l, err := lesson.Act(old, lesson.Retire, lesson.TrialPlan{}, by, s.now)
-	if err != nil {
-		return Change{}, refusal(err)
-	}
-	c := s.replace(old, l, lesson.Event{Action: action, By: by})
-	from := c.Edits[0]
-	// The slug is the name: a later lesson of another file name must not take an archived one's
-	// place.
-	to := Archive + path.Join(path.Dir(from.Name), l.Slug+".md")
-	if _, there := s.texts[to]; there {
-		return Change{}, refuse(lesson.CodeCollision, "slug", "an archived lesson is named %s already; rename one", to)
-	}
-	c.Edits = []Edit{{Name: to, New: []byte(l.Raw)}, {Name: from.Name, Old: from.Old}}
-	return c, nil
 }
 
 // Restore takes an archived lesson back. It is quarantined until it is approved again.
@@ -250,7 +241,6 @@ func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r 
 		}
 		return Change{Edits: []Edit{{Name: name, Old: s.texts[name], New: text}}, Log: []lesson.Event{s.event(l, e)}}, nil
 	})
-	r.Err = err
 	return r, err
 }
 
