@@ -1,0 +1,70 @@
+package storetest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"precept/feedback"
+	"precept/sample"
+	"precept/session"
+	"precept/trial"
+)
+
+// RunGrowth holds a backend to leaving nothing of sessions that are past every retention. After ten
+// rounds of them there are the same things as after the first one, none of which has grown: size
+// says how large each is. also does to a session what only this backend knows.
+func RunGrowth(t *testing.T, s Store, also func(id session.ID, now time.Time), size func() map[string]int64) {
+	t.Helper()
+	const each, digits = 40, 64 // what totals may grow by
+	long := at(60 * 1000)
+	round := func(n int) {
+		for i := range each {
+			live(t, s, n*each+i, at(60*n))
+			also(hashed(n*each+i), at(60*n))
+		}
+		if gone := got[int](t)(s.Retain(t.Context(), long)); gone < each {
+			t.Fatalf("%d sessions are gone", gone)
+		}
+		got[int](t)(s.PurgeParked(t.Context(), long))
+	}
+	round(0)
+	few := size()
+	for n := range 9 {
+		round(n + 1)
+	}
+	many := size()
+	equal(t, "what there is", slices.Sorted(maps.Keys(many)), slices.Sorted(maps.Keys(few)))
+	for name, n := range many {
+		if n > few[name]*3/2+digits {
+			t.Errorf("after ten times as many sessions %s has %d, and had %d", name, n, few[name])
+		}
+	}
+}
+
+// hashed is a session's id as it is in life: a hash.
+func hashed(n int) session.ID { return session.KeyOf(us, session.SpaceName, fmt.Sprint(n)) }
+
+// live is a session with something of every kind, from its first turn to its settlement and what
+// comes behind it.
+func live(t tester, s Store, n int, now time.Time) {
+	t.Helper()
+	ctx, sid := t.Context(), hashed(n)
+	key := session.EchoKey(n) * 0x9e3779b97f4a7c15
+	write(t, s, session.Batch{
+		Rows:      []session.Row{{Tenant: us, ID: sid, Started: now, Seen: now, Data: []byte("{}")}},
+		Echoes:    []session.Echo{{Tenant: us, Key: key, ID: sid, At: now}, {Tenant: us, Key: 7, ID: sid, At: now}},
+		Exchanges: []sample.Exchange{{ID: sid.String(), Tenant: us, Session: sid.String(), Turn: 1, At: now}},
+		Samples:   []session.StoredSample{{Tenant: us, ID: sid, Sample: sample.Sample{ID: "s" + sid.String(), CreatedAt: now}}},
+	})
+	said := feedback.Entry{ID: "f", At: now, Type: feedback.TypeScore}
+	must(t, s.Park(ctx, us, key, said))
+	must(t, s.Park(ctx, us, key+1, said)) // nobody comes for it
+	got[map[session.ID]int](t)(s.Join(ctx, us, map[session.EchoKey]session.ID{key: sid}))
+	must(t, s.Jot(ctx, us, map[session.ID][]byte{sid: []byte("mark")}, nil))
+	must(t, s.SetAside(ctx, []session.DeadLetter{{Tenant: us, ID: sid, At: now}, {Tenant: us, ID: sid, Exchange: "x", At: now}}))
+	settle(t, s, session.Settlement{Tenant: us, ID: sid, Deltas: []trial.Delta{delta("a@1", "n", 0, 1)}})
+	write(t, s, session.Batch{Exchanges: []sample.Exchange{{ID: "late" + sid.String(), Tenant: us, Session: sid.String(), Turn: 2, At: now}}})
+}
