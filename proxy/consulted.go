@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"sync"
@@ -22,7 +23,8 @@ const (
 
 // Tally keeps consultations where replicas share it.
 type Tally interface {
-	Consult(ctx context.Context, met map[string]bank.Consultation) error
+	// Consult counts a batch, once however often it is told under that name.
+	Consult(ctx context.Context, batch string, met map[string]bank.Consultation) error
 	Consultations(ctx context.Context, slugs []string) (map[string]bank.Consultation, error)
 }
 
@@ -32,19 +34,22 @@ type Consulted struct {
 	file  string
 	tally Tally
 	now   func() time.Time
+	begun int64 // when, in nanoseconds: what the batches of each replica are told apart by
 
 	syncMu sync.Mutex // one exchange with the tally at a time; taken before mu
 
 	mu    sync.Mutex
 	by    map[string]bank.Consultation // all that is known of
 	fresh map[string]bank.Consultation // what the tally has not been told
+	sent  map[string]bank.Consultation // what it was told, and has not answered; syncMu guards it, too
+	batch int                          // the number of what was sent last
 	dirty bool
 }
 
 // NewConsulted counts with a tally, or where that is nil on from what was counted before; file is
 // where it is kept, "" for nowhere. What cannot be read begins anew.
 func NewConsulted(file string, tally Tally, now func() time.Time) (*Consulted, error) {
-	c := &Consulted{file: file, tally: tally, now: now, by: map[string]bank.Consultation{}, fresh: map[string]bank.Consultation{}}
+	c := &Consulted{file: file, tally: tally, now: now, begun: now().UnixNano(), by: map[string]bank.Consultation{}, fresh: map[string]bank.Consultation{}}
 	if file == "" || tally != nil {
 		return c, nil
 	}
@@ -107,7 +112,7 @@ func (c *Consulted) learn(ctx context.Context, slugs []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for slug, x := range all {
-		c.by[slug] = x.Add(c.fresh[slug])
+		c.by[slug] = x.Add(c.sent[slug]).Add(c.fresh[slug])
 	}
 }
 
@@ -118,7 +123,11 @@ func (c *Consulted) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			_ = c.save(context.WithoutCancel(ctx)) // a count that is lost at a stop is no reason to stop badly
+			// A count that is lost at a stop is no reason to stop badly. What the tally has not
+			// answered goes first, and then the rest.
+			for range 2 {
+				_ = c.save(context.WithoutCancel(ctx))
+			}
 			return nil
 		case <-ticker.C:
 			_ = c.save(ctx) // it is tried again
@@ -134,30 +143,31 @@ func (c *Consulted) save(ctx context.Context) error {
 		c.mu.Unlock()
 		return nil
 	}
-	told := c.fresh
 	var text []byte
 	var err error
-	if c.tally == nil {
+	switch {
+	case c.tally == nil:
 		text, err = json.Marshal(c.by)
+	case c.sent == nil:
+		c.sent, c.fresh = c.fresh, map[string]bank.Consultation{}
+		c.batch++
 	}
-	c.fresh, c.dirty = map[string]bank.Consultation{}, false
+	c.dirty = false
 	c.mu.Unlock()
 	switch {
 	case err != nil:
 	case c.tally != nil:
 		ctx, cancel := context.WithTimeout(ctx, tallyLimit)
 		defer cancel()
-		err = c.tally.Consult(ctx, told)
+		err = c.tally.Consult(ctx, fmt.Sprintf("%x-%d", c.begun, c.batch), c.sent)
 	default:
 		err = file.Write(c.file, 0o644, text)
 	}
-	if err != nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.dirty = true
-		for slug, x := range told {
-			c.fresh[slug] = c.fresh[slug].Add(x)
-		}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.sent = nil
 	}
+	c.dirty = c.dirty || err != nil || len(c.fresh) > 0
 	return err
 }

@@ -10,20 +10,14 @@ import (
 )
 
 // Consult adds to how often lessons were consulted, and says when last: one count for all replicas.
-// When its answer is lost, the caller adds the same again. The count is for people, and no effect
-// and no choice rests on it: one that is a little too high is not worth a memory of all calls.
-func (s *Store) Consult(ctx context.Context, met map[string]bank.Consultation) error {
-	if len(met) == 0 {
-		return ctx.Err()
+// A caller who got no answer tells the same batch again under the same name, and it counts once, if
+// that is within an hour.
+func (s *Store) Consult(ctx context.Context, batch string, met map[string]bank.Consultation) error {
+	args := []any{batch}
+	for slug, m := range met {
+		args = append(args, slug, m.Count, m.Last.UnixMicro())
 	}
-	return s.do(ctx, "consult", func(c client) error {
-		pipe := c.Pipeline()
-		for slug, m := range met {
-			pipe.HIncrBy(ctx, s.shared("consulted"), slug, m.Count)
-			pipe.HSet(ctx, s.shared("consulted-last"), slug, m.Last.UnixMicro())
-		}
-		return each(ctx, pipe)
-	})
+	return s.do(ctx, "consult", func(c client) error { return s.script(ctx, c, "consult", s.shared(""), args...).Err() })
 }
 
 // Consultations reads the counts of lessons. Those that nobody consulted are left out.
@@ -54,8 +48,8 @@ func (s *Store) Consultations(ctx context.Context, slugs []string) (map[string]b
 }
 
 // Consult is the store's, for lessons that lie in a Redis of their own.
-func (b *Bank) Consult(ctx context.Context, met map[string]bank.Consultation) error {
-	return b.s.Consult(ctx, met)
+func (b *Bank) Consult(ctx context.Context, batch string, met map[string]bank.Consultation) error {
+	return b.s.Consult(ctx, batch, met)
 }
 
 // Consultations is the store's.

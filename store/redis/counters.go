@@ -54,23 +54,17 @@ func (s *Store) moved(ctx context.Context, c client, tenant string) (string, err
 // whomever: who has read them need not read them again while that stands.
 func (s *Store) Moved(ctx context.Context) (map[string]session.Stand, error) {
 	out := map[string]session.Stand{}
-	err := s.do(ctx, "moved", func(c client) error {
-		names, err := s.tenants(ctx, c)
-		if err != nil {
-			return err
+	stand := func(p goredis.Pipeliner, base string) *goredis.SliceCmd {
+		return p.HMGet(ctx, base+"t", "moved", "told")
+	}
+	err := askAll(ctx, s, "moved", stand, func(name string, cmd *goredis.SliceCmd) error {
+		var stand session.Stand
+		if v := cmd.Val(); len(v) == 2 {
+			stand.Counters, _ = v[0].(string)
+			stand.Told = integer(v[1])
 		}
-		stand := func(p goredis.Pipeliner, base string) *goredis.SliceCmd {
-			return p.HMGet(ctx, base+"t", "moved", "told")
-		}
-		return askEach(ctx, c, s, names, stand, func(name string, cmd *goredis.SliceCmd) error {
-			var stand session.Stand
-			if v := cmd.Val(); len(v) == 2 {
-				stand.Counters, _ = v[0].(string)
-				stand.Told = integer(v[1])
-			}
-			out[name] = stand
-			return nil
-		})
+		out[name] = stand
+		return nil
 	})
 	return out, err
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"precept/bank"
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
@@ -114,6 +115,9 @@ func changes() []deed {
 			return s.KeepOptOuts(ctx, map[session.ID]session.OptOutMark{sid(5): {Turns: 2, Items: 3}})
 		}),
 		act("leave", func(ctx context.Context, s *redis.Store) error { return s.Leave(ctx, ours, sid(1), "name", "text") }),
+		act("consult", func(ctx context.Context, s *redis.Store) error {
+			return s.Consult(ctx, "batch", map[string]bank.Consultation{"a": {Count: 2, Last: then(1)}, "b": {Count: 3, Last: then(2)}})
+		}),
 		act("forget", func(ctx context.Context, s *redis.Store) error { _, err := s.Forget(ctx, ours, sid(3)); return err }),
 		act("purge", func(ctx context.Context, s *redis.Store) error { _, err := s.PurgeParked(ctx, then(9)); return err }),
 		act("readmit", func(ctx context.Context, s *redis.Store) error { _, err := s.Readmit(ctx, 3); return err }),
@@ -196,6 +200,9 @@ func views() []deed {
 		read("moved", func(ctx context.Context, s *redis.Store) (any, error) {
 			m, err := s.Moved(ctx)
 			return m[ours].Counters, err
+		}),
+		read("consultations", func(ctx context.Context, s *redis.Store) (any, error) {
+			return two(s.Consultations(ctx, []string{"a", "b"}))
 		}),
 		read("epoch", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Epoch(ctx)) }),
 	}
@@ -325,7 +332,7 @@ func TestHarmAtEachCommandOfAChange(t *testing.T) {
 func TestHarmAtEachCommandOfALook(t *testing.T) {
 	open, b := shaky(t)
 	s := open("looks")
-	for _, d := range changes()[:12] {
+	for _, d := range changes()[:13] {
 		if _, err := d.do(t.Context(), s); err != nil {
 			t.Fatal(d.name, err)
 		}

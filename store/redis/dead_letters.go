@@ -51,32 +51,28 @@ func (s *Store) Readmit(ctx context.Context, most int) (n int, err error) {
 	return n, err
 }
 
-// eachAside hands over the marks of each tenant, as they are kept.
-func (s *Store) eachAside(ctx context.Context, c client, names []string, fn func(tenant string, marks map[string]string) error) error {
+// eachAside hands over all marks, as they are kept.
+func (s *Store) eachAside(ctx context.Context, op string, fn func(tenant, field, value string) error) error {
 	all := func(p goredis.Pipeliner, base string) *goredis.MapStringStringCmd {
 		return p.HGetAll(ctx, base+"aside")
 	}
-	return askEach(ctx, c, s, names, all, func(name string, cmd *goredis.MapStringStringCmd) error { return fn(name, cmd.Val()) })
+	return askAll(ctx, s, op, all, func(name string, marks *goredis.MapStringStringCmd) error {
+		for field, value := range marks.Val() {
+			if err := fn(name, field, value); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // DeadLetters lists what is set aside, the latest first, at most limit of them, and says how many
 // there are.
 func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error) {
-	err = s.do(ctx, "aside", func(c client) error {
-		names, err := s.tenants(ctx, c)
-		if err != nil {
-			return err
-		}
-		return s.eachAside(ctx, c, names, func(tenant string, marks map[string]string) error {
-			for field, value := range marks {
-				a, err := toAside(tenant, field, value)
-				if err != nil {
-					return err
-				}
-				list = append(list, a)
-			}
-			return nil
-		})
+	err = s.eachAside(ctx, "aside", func(tenant, field, value string) error {
+		a, err := toAside(tenant, field, value)
+		list = append(list, a)
+		return err
 	})
 	slices.SortFunc(list, func(a, b session.DeadLetter) int {
 		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Exchange, b.Exchange))
@@ -102,44 +98,38 @@ func toAside(tenant, field, value string) (session.DeadLetter, error) {
 // Unsampled counts the exchanges that no sample knows although their session was settled, or will
 // not be because it was set aside.
 func (s *Store) Unsampled(ctx context.Context) (n int64, err error) {
-	err = s.do(ctx, "unsampled", func(c client) error {
-		names, err := s.tenants(ctx, c)
-		if err != nil {
-			return err
-		}
-		late := func(p goredis.Pipeliner, base string) *goredis.StringCmd { return p.HGet(ctx, base+"t", "late") }
-		err = askEach(ctx, c, s, names, late, func(_ string, cmd *goredis.StringCmd) error {
-			n += integer(cmd.Val())
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		return s.eachAside(ctx, c, names, func(tenant string, marks map[string]string) error {
-			left, err := s.left(ctx, c, tenant, marks)
-			n += left
-			return err
-		})
-	})
-	return n, err
-}
-
-// left counts the exchanges of open sessions that are left alone.
-func (s *Store) left(ctx context.Context, c client, tenant string, marks map[string]string) (n int64, err error) {
-	var alone []session.ID
-	for field, value := range marks {
-		if strings.HasPrefix(value, "1") {
-			alone = append(alone, toID(field))
-		}
-	}
-	settled, err := piped(ctx, c, alone, func(p goredis.Pipeliner, id session.ID) *goredis.BoolCmd {
-		return p.HExists(ctx, s.sessionKey(tenant, id), "a")
+	late := func(p goredis.Pipeliner, base string) *goredis.StringCmd { return p.HGet(ctx, base+"t", "late") }
+	err = askAll(ctx, s, "unsampled", late, func(_ string, cmd *goredis.StringCmd) error {
+		n += integer(cmd.Val())
+		return nil
 	})
 	if err != nil {
 		return 0, err
 	}
-	exchanges, err := piped(ctx, c, alone, func(p goredis.Pipeliner, id session.ID) *goredis.IntCmd {
-		return p.HLen(ctx, s.base(tenant)+"x:"+id.String())
+	var alone []where
+	err = s.eachAside(ctx, "unsampled", func(tenant, field, value string) error {
+		if strings.HasPrefix(value, "1") {
+			alone = append(alone, where{tenant: tenant, id: toID(field)})
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	left, err := ask(ctx, s, "unsampled", func(c client) (int64, error) { return s.unsettledExchanges(ctx, c, alone) })
+	return n + left, err
+}
+
+// unsettledExchanges counts the exchanges of those of the sessions that were never settled.
+func (s *Store) unsettledExchanges(ctx context.Context, c client, of []where) (n int64, err error) {
+	settled, err := piped(ctx, c, of, func(p goredis.Pipeliner, w where) *goredis.BoolCmd {
+		return p.HExists(ctx, s.sessionKey(w.tenant, w.id), "a")
+	})
+	if err != nil {
+		return 0, err
+	}
+	exchanges, err := piped(ctx, c, of, func(p goredis.Pipeliner, w where) *goredis.IntCmd {
+		return p.HLen(ctx, s.base(w.tenant)+"x:"+w.id.String())
 	})
 	for i := range exchanges {
 		if !settled[i].Val() {

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -24,34 +23,27 @@ func (s *Store) Announce(ctx context.Context, e session.Erasure) (place string, 
 	for i := range e.IDs {
 		ids.Write(e.IDs[i][:])
 	}
-	err = s.do(ctx, "announce", func(c client) (err error) {
-		place, err = c.XAdd(ctx, &goredis.XAddArgs{
+	return ask(ctx, s, "announce", func(c client) (string, error) {
+		return c.XAdd(ctx, &goredis.XAddArgs{
 			Stream: s.shared("erasures"), MinID: strconv.FormatInt(e.At.Add(-erasureAge).UnixMilli(), 10), Approx: true,
 			Values: []any{"t", e.Tenant, "i", ids.String(), "at", micros(e.At)},
 		}).Result()
-		return err
 	})
-	return place, err
 }
 
 // Erasures lists some announcements that follow a place, "" for all that are known.
 func (s *Store) Erasures(ctx context.Context, after string) (list []session.Erasure, err error) {
 	const most = 200
 	from := "-"
-	if ms, seq, ok := strings.Cut(after, "-"); ok {
-		n, err := strconv.ParseUint(seq, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("redis: erasures: %q is no place: %w", after, err)
-		}
-		from = ms + "-" + strconv.FormatUint(n+1, 10)
+	if after != "" {
+		from = "(" + after
 	}
-	err = s.do(ctx, "erasures", func(c client) error {
-		entries, err := c.XRangeN(ctx, s.shared("erasures"), from, "+", most).Result()
-		for _, m := range entries {
-			list = append(list, erasure(m))
-		}
-		return err
+	entries, err := ask(ctx, s, "erasures", func(c client) ([]goredis.XMessage, error) {
+		return c.XRangeN(ctx, s.shared("erasures"), from, "+", most).Result()
 	})
+	for _, m := range entries {
+		list = append(list, erasure(m))
+	}
 	return list, err
 }
 

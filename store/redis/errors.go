@@ -96,6 +96,8 @@ func explainReply(err error, text string) error {
 		kind = ErrFull
 	case has("ERR max number of clients"):
 		kind = ErrDown
+	case strings.Contains(text, "non local key"): // a slot is on its way to another node
+		kind = ErrBusy
 	case has("READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "BUSY", "NOREPLICAS", "MISCONF", "UNBLOCKED"):
 		kind = ErrBusy
 	case has("WRONGTYPE"):

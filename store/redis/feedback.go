@@ -100,20 +100,14 @@ func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) (list [
 // Unsettled lists closed sessions to which feedback or exchanges came since they were settled, at
 // most limit of each tenant, in no order.
 func (s *Store) Unsettled(ctx context.Context, limit int) (list []session.Unsettled, err error) {
-	err = s.do(ctx, "unsettled", func(c client) error {
-		names, err := s.tenants(ctx, c)
-		if err != nil {
-			return err
+	some := func(p goredis.Pipeliner, base string) *goredis.StringSliceCmd {
+		return p.SRandMemberN(ctx, base+"unsettled", int64(limit))
+	}
+	err = askAll(ctx, s, "unsettled", some, func(name string, ids *goredis.StringSliceCmd) error {
+		for _, id := range ids.Val() {
+			list = append(list, session.Unsettled{Tenant: name, ID: toID(id)})
 		}
-		some := func(p goredis.Pipeliner, base string) *goredis.StringSliceCmd {
-			return p.SRandMemberN(ctx, base+"unsettled", int64(limit))
-		}
-		return askEach(ctx, c, s, names, some, func(name string, ids *goredis.StringSliceCmd) error {
-			for _, id := range ids.Val() {
-				list = append(list, session.Unsettled{Tenant: name, ID: toID(id)})
-			}
-			return nil
-		})
+		return nil
 	})
 	return list, err
 }

@@ -142,16 +142,24 @@ func TestTextsLeftForAFleet(t *testing.T) {
 	take("a session that was forgotten", 1, "answer", "")
 }
 
-// Consultations of all replicas add up; lessons that nobody consulted are left out.
+// Consultations of all replicas add up, each batch once, whoever tells it again and with whatever
+// in it; lessons that nobody consulted are left out.
 func TestConsultationsOfAFleet(t *testing.T) {
 	one, other, _ := replicas(t)
 	ctx := t.Context()
-	for i, s := range []*redis.Store{one, other, one} {
-		if err := s.Consult(ctx, map[string]bank.Consultation{"a": {Count: int64(i + 1), Last: then(i)}}); err != nil {
+	for i, told := range []struct {
+		s     *redis.Store
+		batch string
+		count int64
+	}{{one, "1", 1}, {other, "2", 2}, {one, "3", 3}, {one, "3", 3}, {other, "2", 90}} {
+		if err := told.s.Consult(ctx, told.batch, map[string]bank.Consultation{"a": {Count: told.count, Last: then(i % 3)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := other.Consult(ctx, nil); err != nil {
+	if err := one.Consult(ctx, "4", map[string]bank.Consultation{"a": {Last: then(0)}}); err != nil { // from before
+		t.Fatal(err)
+	}
+	if err := other.Consult(ctx, "5", nil); err != nil {
 		t.Errorf("nothing: %v", err)
 	}
 	got, err := other.Consultations(ctx, []string{"a", "b"})

@@ -92,49 +92,36 @@ func (s *Store) sweep(ctx context.Context, op string, names []string, before str
 // exchanges_ever and samples_ever over the store's life, whatever was deleted since; bytes is what
 // the servers use in memory, for all that is in them.
 func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
-	m := map[string]int64{"sessions": 0, "parked": 0, "bytes": 0}
-	for _, name := range totalNames() {
-		m[name] = 0
-	}
-	err := s.do(ctx, "stats", func(c client) error {
-		names, err := s.tenants(ctx, c)
-		if err != nil {
-			return err
+	names := []string{"exchanges", "exchanges_ever", "samples", "samples_ever", "feedback"}
+	m := map[string]int64{}
+	totals := func(p goredis.Pipeliner, base string) *goredis.SliceCmd { return p.HMGet(ctx, base+"t", names...) }
+	err := askAll(ctx, s, "stats", totals, func(_ string, cmd *goredis.SliceCmd) error {
+		for i, v := range cmd.Val() {
+			m[names[i]] += integer(v)
 		}
-		for _, name := range names {
-			if err := s.count(ctx, c, s.base(name), m); err != nil {
-				return err
-			}
-		}
-		used, err := s.infos(ctx, c, "memory", "used_memory")
-		for _, bytes := range used {
-			m["bytes"] += integer(bytes)
-		}
-		return err
+		return nil
 	})
+	for name, key := range map[string]string{"sessions": "order", "parked": "parked"} {
+		if err != nil {
+			break
+		}
+		size := func(p goredis.Pipeliner, base string) *goredis.IntCmd { return p.ZCard(ctx, base+key) }
+		err = askAll(ctx, s, "stats", size, func(_ string, cmd *goredis.IntCmd) error {
+			m[name] += cmd.Val()
+			return nil
+		})
+	}
 	if err != nil {
 		return nil, err
 	}
-	return m, nil
-}
-
-func totalNames() []string {
-	return []string{"exchanges", "exchanges_ever", "samples", "samples_ever", "feedback"}
-}
-
-func (s *Store) count(ctx context.Context, c client, base string, m map[string]int64) error {
-	pipe := c.Pipeline()
-	totals := pipe.HMGet(ctx, base+"t", totalNames()...)
-	sessions, parked := pipe.ZCard(ctx, base+"order"), pipe.ZCard(ctx, base+"parked")
-	if err := each(ctx, pipe); err != nil {
-		return err
+	used, err := ask(ctx, s, "stats", func(c client) ([]string, error) { return s.infos(ctx, c, "memory", "used_memory") })
+	for _, name := range append(names, "sessions", "parked", "bytes") { // those that nothing was counted of, too
+		m[name] += 0
 	}
-	for i, name := range totalNames() {
-		m[name] += integer(totals.Val()[i])
+	for _, bytes := range used {
+		m["bytes"] += integer(bytes)
 	}
-	m["sessions"] += sessions.Val()
-	m["parked"] += parked.Val()
-	return nil
+	return m, err
 }
 
 // infos reads a field of INFO from every server that holds data, in no order.

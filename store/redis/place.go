@@ -73,10 +73,8 @@ func (b *Bank) index(ctx context.Context) (index string, err error) {
 
 // Tail implements bank.Place.
 func (b *Bank) Tail(ctx context.Context, n int) (events []lesson.Event, err error) {
-	var lines []string
-	err = b.s.do(ctx, "lessons", func(c client) error {
-		lines, err = c.LRange(ctx, b.s.shared("lessons-log"), int64(-n), -1).Result()
-		return err
+	lines, err := ask(ctx, b.s, "lessons", func(c client) ([]string, error) {
+		return c.LRange(ctx, b.s.shared("lessons-log"), int64(-n), -1).Result()
 	})
 	for _, line := range lines {
 		var e lesson.Event

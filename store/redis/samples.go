@@ -17,25 +17,16 @@ const placeSize = 16
 
 // Exchanges lists what is kept of a session, by turn, then as it came in.
 func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) (list []sample.Exchange, err error) {
-	places := map[string]string{}
-	err = s.do(ctx, "exchanges", func(c client) error {
-		values, err := c.HVals(ctx, s.base(tenant)+"x:"+id.String()).Result()
+	values, err := ask(ctx, s, "exchanges", func(c client) ([]string, error) { return c.HVals(ctx, s.base(tenant)+"x:"+id.String()).Result() })
+	slices.Sort(values) // each begins with its place
+	for _, v := range values {
+		e, err := toExchange(v)
 		if err != nil {
-			return err
+			return nil, fmt.Errorf("redis: exchanges: %w", err)
 		}
-		for _, v := range values {
-			e, err := toExchange(v)
-			if err != nil {
-				return err
-			}
-			places[e.ID] = v[:placeSize]
-			list = append(list, e)
-		}
-		return nil
-	})
-	slices.SortFunc(list, func(a, b sample.Exchange) int {
-		return cmp.Or(cmp.Compare(a.Turn, b.Turn), cmp.Compare(places[a.ID], places[b.ID]))
-	})
+		list = append(list, e)
+	}
+	slices.SortStableFunc(list, func(a, b sample.Exchange) int { return cmp.Compare(a.Turn, b.Turn) })
 	return list, err
 }
 

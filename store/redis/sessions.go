@@ -115,32 +115,20 @@ type where struct {
 // tenant), at most limit of them, beginning behind after: the last row of the previous call, or the
 // zero Row.
 func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) (rows []session.Row, err error) {
-	if limit <= 0 {
-		return nil, ctx.Err()
+	last := where{after.Tenant, after.ID, micros(after.Started)}
+	// Sessions that closed meanwhile, or that Redis has lost, leave room for the next ones: a short
+	// list is the end of all.
+	for more := true; more && err == nil && len(rows) < limit; {
+		var list []where
+		var page []session.Row
+		room := limit - len(rows)
+		if list, err = s.openBehind(ctx, last, startedBefore, room); err == nil && len(list) > 0 {
+			page, err = ask(ctx, s, "due", func(c client) ([]session.Row, error) { return s.rows(ctx, c, list) })
+			rows = append(rows, slices.DeleteFunc(page, func(r session.Row) bool { return r.Closed })...)
+			last = list[len(list)-1]
+		}
+		more = len(list) == room
 	}
-	from := "-"
-	if after.ID != (session.ID{}) || after.Tenant != "" || !after.Started.IsZero() {
-		// Of the same session another tenant's may come next.
-		from = "[" + ordered(micros(after.Started)) + string(after.ID[:])
-	}
-	err = s.do(ctx, "due", func(c client) error {
-		names, err := s.tenants(ctx, c)
-		if err != nil {
-			return err
-		}
-		list, err := s.open(ctx, c, names, goredis.ZRangeBy{Min: from, Max: "(" + ordered(micros(startedBefore)), Count: int64(limit) + 1})
-		if err != nil {
-			return err
-		}
-		if from != "-" {
-			last := where{after.Tenant, after.ID, micros(after.Started)}
-			list = slices.DeleteFunc(list, func(w where) bool { return compareWhere(w, last) <= 0 })
-		}
-		list = list[:min(len(list), limit)]
-		rows, err = s.rows(ctx, c, list)
-		rows = slices.DeleteFunc(rows, func(r session.Row) bool { return r.Closed }) // meanwhile
-		return err
-	})
 	return rows, err
 }
 
@@ -148,21 +136,26 @@ func compareWhere(a, b where) int {
 	return cmp.Or(cmp.Compare(a.started, b.started), bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.tenant, b.tenant))
 }
 
-// open lists open sessions of the tenants.
-func (s *Store) open(ctx context.Context, c client, names []string, by goredis.ZRangeBy) (list []where, err error) {
+// openBehind lists open sessions of the tenants that started before a time, behind one of them.
+func (s *Store) openBehind(ctx context.Context, last where, startedBefore time.Time, limit int) (list []where, err error) {
+	// It begins at the last one itself: of the same session another tenant's may come next.
+	by := &goredis.ZRangeBy{Min: "[" + ordered(last.started) + string(last.id[:]), Max: "(" + ordered(micros(startedBefore)), Count: int64(limit) + 1}
 	due := func(p goredis.Pipeliner, base string) *goredis.StringSliceCmd {
-		return p.ZRangeByLex(ctx, base+"due", &by)
+		return p.ZRangeByLex(ctx, base+"due", by)
 	}
-	err = askEach(ctx, c, s, names, due, func(name string, cmd *goredis.StringSliceCmd) error {
+	err = askAll(ctx, s, "due", due, func(name string, cmd *goredis.StringSliceCmd) error {
 		for _, m := range cmd.Val() {
-			if len(m) == 24 {
-				list = append(list, where{name, toID(m[8:]), fromOrdered(m[:8])})
+			if len(m) != 24 {
+				continue
+			}
+			if w := (where{name, toID(m[8:]), fromOrdered(m[:8])}); compareWhere(w, last) > 0 {
+				list = append(list, w)
 			}
 		}
 		return nil
 	})
 	slices.SortFunc(list, compareWhere)
-	return list, err
+	return list[:min(len(list), limit)], err
 }
 
 // rows reads the sessions' rows, in order; those that have none any more are left out.

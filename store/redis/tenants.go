@@ -79,18 +79,24 @@ func (s *Store) some(ctx context.Context, c client, tenant string) ([]string, er
 	return s.tenants(ctx, c)
 }
 
-// askEach asks something of each tenant, many in one round, and hands on what each answers.
-func askEach[C goredis.Cmder](ctx context.Context, c client, s *Store, names []string, question func(p goredis.Pipeliner, base string) C, answer func(name string, cmd C) error) error {
-	for part := range slices.Chunk(names, 500) {
-		cmds, err := piped(ctx, c, part, func(p goredis.Pipeliner, name string) C { return question(p, s.base(name)) })
+// askAll asks something of each tenant, many in one round, and hands on what each answers.
+func askAll[C goredis.Cmder](ctx context.Context, s *Store, op string, question func(p goredis.Pipeliner, base string) C, answer func(name string, cmd C) error) error {
+	return s.do(ctx, op, func(c client) error {
+		names, err := s.tenants(ctx, c)
 		if err != nil {
 			return err
 		}
-		for i, name := range part {
-			if err := answer(name, cmds[i]); err != nil {
+		for part := range slices.Chunk(names, 500) {
+			cmds, err := piped(ctx, c, part, func(p goredis.Pipeliner, name string) C { return question(p, s.base(name)) })
+			if err != nil {
 				return err
 			}
+			for i, name := range part {
+				if err := answer(name, cmds[i]); err != nil {
+					return err
+				}
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }

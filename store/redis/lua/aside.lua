@@ -1,6 +1,8 @@
--- Marks of sessions and exchanges at which a step panicked, in the hash 'aside': under the session's id, and behind it the
--- exchange's where there is one, stands whether it is left alone (1), may be tried again (0) or is an exchange (2), then how
--- often it was set aside (6 digits), and a document.
+-- Sets sessions and exchanges aside at which a step panicked, and lets sessions be tried again. Marks stand in the hash 'aside'
+-- under the session's id, and behind it the exchange's where there is one: whether it is left alone (1), may be tried again (0)
+-- or is an exchange (2), how often it was set aside (6 digits), and a document.
+-- ARGV, any number of: 'out', session, exchange ('': the session itself), document, score; or 'in' and the number of tries at
+-- which a session stays out. Answers how many were let in.
 local n = 0
 local aside = P .. 'aside'
 

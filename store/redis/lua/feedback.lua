@@ -1,4 +1,5 @@
--- Entries of sessions; the answer says of each what entry says.
+-- Adds feedback to the sets of sessions.
+-- ARGV, any number of: session, score, id (8 bytes), value, the most entries of a set. Answers of each what entry() says.
 local changed = {}
 while more() do
   local id, score, k, value, most = arg(), arg(), arg(), arg(), arg()

@@ -1,4 +1,6 @@
--- Deletes sessions wherever they stand, unless they were seen at or after a time ('': whenever). Answers how many.
+-- Deletes sessions wherever they stand: row, exchanges, samples, feedback, marks, echoes and the index of samples.
+-- ARGV: a time, at or after which a session was not seen if it is to go ('': whenever); then any number of sessions. Answers how
+-- many are gone.
 local before, gone = arg(), 0
 local function drop(id)
   local score = call('ZSCORE', P .. 'seen', id)

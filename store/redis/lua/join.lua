@@ -1,5 +1,6 @@
--- Moves what waits for keys to their sessions. Answers per key how many entries changed the session's set, and behind the
--- last one, as a number below 0, how many found no room.
+-- Moves the feedback that waits for keys to the sessions that have them.
+-- ARGV, any number of: key (8 bytes), the same in hex, session, the most entries of a set. Answers of each key how many entries
+-- changed the session's set, and behind the last one, as a number below 0, how many found no room.
 local out, left = {}, 0
 while more() do
   local k, name, id, most = arg(), arg(), arg(), arg()

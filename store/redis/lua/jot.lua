@@ -1,5 +1,6 @@
--- Notes of sessions and of the tenant. One of a session is its id, a field and a text, and nothing is noted of a session that
--- is not there; one of the tenant is a key and a text, and an empty one is deleted.
+-- Notes something of sessions or of the tenant. Nothing is noted of a session that is not there; a note of the tenant without a
+-- text is deleted.
+-- ARGV, any number of: 's', session, field, text; or 'n', name, text.
 while more() do
   if arg() == 's' then
     local s, field, text = key('s', arg()), arg(), arg()

@@ -1,4 +1,7 @@
--- Changes the fleet's lessons: sets and deletes texts, all of it or nothing, counts the change, notes it and tells whoever listens.
+-- Changes the fleet's lessons, all of it or nothing: sets and deletes texts, appends to the log, counts the change and tells
+-- whoever listens.
+-- ARGV: the channel; then what must hold: 'at', version; 'was', name, text; 'not', name; then what is done: 'set', name, text;
+-- 'del', name; 'log', event. Answers 'changed' where something does not hold, 'noted' where no text changed, else the version.
 local lessons, channel = P .. 'lessons', arg()
 local changed = false
 while more() do

@@ -1,4 +1,6 @@
--- Claims: a lock's value is a number, of which nobody asks any more, a blank and its owner.
+-- Claims the right to work at something for a time, or gives it back. The value is a number, of which nobody asks any more, a
+-- blank and the owner.
+-- ARGV: 'take', name, owner, milliseconds; or 'free', name, owner. Answers 1, and 0 where somebody else has it.
 local op, lock, owner = arg(), P .. 'lock:' .. arg(), arg()
 local held = call('GET', lock)
 local mine = held and string.match(held, '^%d+ (.*)$') == owner

@@ -1,4 +1,5 @@
--- Marks of sessions that opted out. Each is its name, its turns, its items and how long it is kept; the one of more items stands.
+-- Keeps marks of sessions that opted out; of two of one session the one of more items stands.
+-- ARGV, any number of: the mark's name (16 bytes), turns, items, for how many milliseconds it is kept.
 while more() do
   local mark = P .. 'optout:' .. string.format(digits, string.byte(arg(), 1, 16))
   local turns, items, ttl = arg(), arg(), arg()

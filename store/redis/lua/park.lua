@@ -1,4 +1,6 @@
--- One entry that waits for a key that has not gone by yet. 0: too many wait.
+-- Keeps feedback for a key that has not gone by yet.
+-- ARGV: the most entries that wait of a tenant, the most of one key, key (8 bytes), the same in hex, id (8 bytes), score, value.
+-- Answers 1, and 0 where too many wait.
 local most, here, k, name, id, score, value = tonumber(arg()), tonumber(arg()), arg(), arg(), arg(), arg(), arg()
 local p = P .. 'p:' .. name
 local old = call('HGET', p, id)

@@ -1,4 +1,5 @@
--- Gives up on some of the entries with a time up to a bound, as ZRANGEBYSCORE has it. Answers how many.
+-- Gives up on some of the feedback that waits.
+-- ARGV: the time up to which, as ZRANGEBYSCORE has it; how many at most. Answers how many went.
 local before, most, n = arg(), arg(), 0
 for _, member in ipairs(call('ZRANGEBYSCORE', P .. 'parked', '-inf', before, 'LIMIT', 0, most)) do
   local p = P .. 'p:' .. string.format(string.rep('%02x', 8), string.byte(member, 1, 8))

@@ -1,4 +1,5 @@
--- Sets maxima where the given value (8 bytes, ordered) is greater.
+-- Sets maxima where the given value is greater.
+-- ARGV, any number of: name, value (8 bytes that compare like the number).
 while more() do
   local field, value = arg(), arg()
   local old = call('HGET', P .. 'maxima', field)

@@ -1,5 +1,6 @@
--- Sessions that a release before called closed although they were never settled, because the program or the store failed in
--- between. They are open again, and due. What was taken in from elsewhere is closed and counts nowhere.
+-- Makes sessions due again that a release before called closed although they were never settled, because the program or the
+-- store failed in between. What was taken in from elsewhere is closed and counts nowhere.
+-- ARGV: any number of sessions. Answers how many are open again.
 local n = 0
 while more() do
   local id = arg()

@@ -1,5 +1,8 @@
--- Steps, in order: a step is taken when the session's version is still the one it was computed from. Then its deltas go into
--- the counters. A counter row is the hash of one scope and day; 'counters' says which there are.
+-- Takes steps, in order: a step is taken when the session's version is still the one it was computed from. Then its deltas go
+-- into the counters. A counter row is the hash of one scope and day; 'counters' says which there are.
+-- ARGV, any number of: session, version before, version after, what it was settled with, how much it had heard, the number of
+-- rows; and of each row its digest, its name, the number of deltas; and of each delta field and value. Answers of each step 1
+-- where it was taken, else 0.
 local taken, any = {}, false
 local function step()
   local id, from, to, applied, heard, groups = arg(), arg(), arg(), arg(), arg(), tonumber(arg())

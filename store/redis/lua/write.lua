@@ -1,4 +1,6 @@
--- Rows, echoes, exchanges and samples, in any number and order. Everything may be repeated.
+-- Writes rows, echoes, exchanges and samples, in any number and order. Everything may be repeated.
+-- ARGV, any number of: a letter for the kind, and what the function of that kind reads. Answers 0 where a unit's row was not
+-- written because it was not the expected one, else 1.
 
 -- A session's head is begun (8 bytes), seen (8) and closed (1); 'd' is its data, 'a' what it was settled with; 'i' is there for a
 -- stand-in, which yields to any row that is none.

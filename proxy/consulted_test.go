@@ -1,0 +1,77 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"testing"
+	"time"
+
+	"precept/bank"
+)
+
+// deafTally counts each batch once, and may take one without an answer.
+type deafTally struct {
+	deaf    bool
+	batches map[string]map[string]bank.Consultation
+}
+
+func (d *deafTally) Consult(_ context.Context, batch string, met map[string]bank.Consultation) error {
+	if d.batches[batch] == nil {
+		d.batches[batch] = maps.Clone(met)
+	}
+	if d.deaf {
+		return errors.New("the connection was reset")
+	}
+	return nil
+}
+
+func (d *deafTally) Consultations(_ context.Context, slugs []string) (map[string]bank.Consultation, error) {
+	out := map[string]bank.Consultation{}
+	for _, met := range d.batches {
+		for _, slug := range slugs {
+			out[slug] = out[slug].Add(met[slug])
+		}
+	}
+	return out, nil
+}
+
+// A batch whose answer is lost is told again under its name, without what came meanwhile: nothing
+// counts twice, and nothing is lost. Another replica's batches have other names.
+func TestLostAnswersOfATallyCountOnce(t *testing.T) {
+	now := time.Date(2032, 3, 4, 12, 0, 0, 0, time.UTC)
+	tally := &deafTally{batches: map[string]map[string]bank.Consultation{}}
+	open := func(begun time.Time) *Consulted {
+		c, err := NewConsulted("", tally, func() time.Time { return begun })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	one, other := open(now), open(now.Add(time.Nanosecond))
+	one.note([]string{"a", "b"})
+	tally.deaf = true
+	if err := one.save(t.Context()); err == nil {
+		t.Fatal("a lost answer is no answer")
+	}
+	one.note([]string{"a"})
+	tally.deaf = false
+	for range 3 { // what was sent, what came meanwhile, nothing
+		if err := one.save(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other.note([]string{"a"})
+	if err := other.save(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(tally.batches) != 3 {
+		t.Errorf("batches %v", tally.batches)
+	}
+	one.learn(t.Context(), []string{"a", "b"})
+	for slug, want := range map[string]int64{"a": 3, "b": 1} {
+		if n, _ := one.of(slug); n != want {
+			t.Errorf("%s was consulted %d times, want %d", slug, n, want)
+		}
+	}
+}

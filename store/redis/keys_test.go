@@ -1,0 +1,234 @@
+package redis_test
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bank"
+	"precept/session"
+	"precept/store/redis"
+	"precept/store/storetest"
+)
+
+// lived is a store after every change there is, in two tenants.
+func lived(t *testing.T, s *redis.Store) {
+	t.Helper()
+	for _, d := range changes() {
+		if strings.HasPrefix(d.name, "forget") || d.name == "purge" || d.name == "retain" {
+			continue
+		}
+		if _, err := d.do(t.Context(), s); err != nil {
+			t.Fatal(d.name, err)
+		}
+	}
+	if ok, err := s.Claim(t.Context(), "distill", "one", time.Time{}, time.Minute); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if _, err := s.Epoch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Announce(t.Context(), session.Erasure{Tenant: ours, At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keysOf are the server's keys, sorted.
+func keysOf(t *testing.T, server *storetest.Redis, pattern string) (names []string) {
+	t.Helper()
+	list, _ := server.Must(t, "KEYS", pattern).([]any)
+	for _, k := range list {
+		names = append(names, fmt.Sprint(k))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Every key begins with the prefix and a tag in braces, which is the tenant's hash or the word
+// precept, and none of them names a tenant. Keys that end by themselves are marks of opt-outs,
+// claims and names of batches; nothing else is ever lost by time.
+func TestShapesOfKeys(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := open(t, server.URL()+"?prefix=team-a")
+	lived(t, s)
+	shape := regexp.MustCompile(`^team-a:\{([0-9a-f]{16}|precept)\}:[-a-z:0-9]+$`)
+	ends := regexp.MustCompile(`^team-a:\{precept\}:(optout:[0-9a-f]{32}|lock:claim:distill|consult:batch)$`)
+	tags := map[string]bool{}
+	most := map[string]time.Duration{"optout": 30 * 24 * time.Hour, "lock": time.Minute, "consult": time.Hour}
+	for _, key := range keysOf(t, server, "*") {
+		found := shape.FindStringSubmatch(key)
+		if found == nil || strings.Contains(key, "default") || strings.Contains(key, "other") {
+			t.Errorf("the key %q", key)
+			continue
+		}
+		tags[found[1]] = true
+		ttl, _ := server.Must(t, "PTTL", key).(int64)
+		if (ttl >= 0) != ends.MatchString(key) {
+			t.Errorf("%s ends in %d ms", key, ttl)
+		}
+		if kind := strings.Split(key, ":")[2]; ttl >= 0 {
+			if left := time.Duration(ttl) * time.Millisecond; left > most[kind] || left < most[kind]-5*time.Minute {
+				t.Errorf("%s ends in %v, of %v", key, left, most[kind])
+			}
+			delete(most, kind)
+		}
+	}
+	if len(tags) != 3 { // two tenants' and nobody's
+		t.Errorf("tags %v", tags)
+	}
+	if len(most) > 0 {
+		t.Errorf("there is none of %v", most)
+	}
+}
+
+// Stores of other prefixes on one server are as if they were alone.
+func TestPrefixesDoNotMeet(t *testing.T) {
+	server := storetest.StartRedis(t)
+	one, other := open(t, server.URL()+"?prefix=one"), open(t, server.URL()+"?prefix=other")
+	empty := seen(t, other)
+	lived(t, one)
+	if have := seen(t, other); have != empty {
+		t.Errorf("an empty store shows%s", differing(have, empty))
+	}
+	full := seen(t, one)
+	for _, tenant := range []string{ours, "other"} {
+		if n, err := other.ForgetTenant(t.Context(), tenant); n != 0 || err != nil {
+			t.Errorf("%d sessions forgotten, %v", n, err)
+		}
+	}
+	if have := seen(t, one); have != full {
+		t.Errorf("what the other one forgot:%s", differing(have, full))
+	}
+}
+
+// A user of Redis who may touch one tenant's keys and nobody's can do everything for that tenant:
+// no call for one tenant reads or writes a key of another one, inside of scripts either.
+func TestACallTouchesItsTenantOnly(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := open(t, server.URL())
+	lived(t, s)
+	row, ok, err := s.Session(t.Context(), ours, sid(1))
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	own := keysOf(t, server, "*:s:"+row.ID.String())
+	if len(own) != 1 {
+		t.Fatalf("the session lies in %q", own)
+	}
+	tag, _, _ := strings.Cut(own[0], "}")
+	server.Must(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~" + tag + "}:*", "~precept:{precept}:*", "&*"}, permissions()...)...)
+	app := faulty(t, "redis://app:secret@"+server.Addr)
+	all := []string{
+		"write", "set aside", "readmit", "retain", "purge", "forget tenant", // of both tenants, by their nature or in these tests
+		"due", "unsettled", "all samples", "all sessions", "aside", "unsampled", "stats", "moved",
+	}
+	for _, d := range append(changes(), views()...) {
+		_, err := d.do(t.Context(), app)
+		if several := slices.Contains(all, d.name); err != nil && !several {
+			t.Errorf("%s: %v", d.name, err)
+		} else if err != nil && !errors.Is(err, redis.ErrACL) {
+			t.Errorf("%s, which is of several tenants: %v", d.name, err)
+		}
+	}
+	if err := app.Write(t.Context(), batch(7)); err != nil {
+		t.Errorf("a write for the tenant: %v", err)
+	}
+	other := batch(8)
+	other.Rows[0].Tenant, other.Exchanges = "other", nil
+	if err := app.Write(t.Context(), other); !errors.Is(err, redis.ErrACL) {
+		t.Errorf("a write for another one: %v", err)
+	}
+}
+
+// A tenant's name may be anything, also what would be a pattern, another tag or a key of ours.
+func TestNamesOfTenantsAreHashed(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := open(t, server.URL())
+	names := []string{"", "a}b", "{x}", "{precept}", "a\x00b", "a:b", "a*", "../..", strings.Repeat("x", 1<<16)}
+	for i, name := range names {
+		b := batch(i)
+		b.Rows[0].Tenant, b.Exchanges = name, nil
+		if err := s.Write(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tag := regexp.MustCompile(`^precept:\{([0-9a-f]{16}|precept)\}:[a-z0-9:]+$`)
+	tags := map[string]bool{}
+	for _, key := range keysOf(t, server, "*") {
+		found := tag.FindStringSubmatch(key)
+		if found == nil {
+			t.Fatalf("the key %.80q", key)
+		}
+		tags[found[1]] = true
+	}
+	if len(tags) != len(names)+1 {
+		t.Errorf("%d tags for %d tenants", len(tags), len(names))
+	}
+	slices.Sort(names)
+	if have, err := s.Tenants(t.Context()); err != nil || !slices.Equal(have, names) {
+		t.Errorf("tenants %.200q, %v", have, err)
+	}
+}
+
+// A claim ends by itself when its owner does not come back, by the server's clock.
+func TestAClaimEnds(t *testing.T) {
+	server := storetest.StartRedis(t)
+	one, other := open(t, server.URL()), open(t, server.URL())
+	claim := func(s *redis.Store, owner string, ttl time.Duration) bool {
+		t.Helper()
+		ok, err := s.Claim(t.Context(), "work", owner, time.Time{}, ttl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	if !claim(one, "one", time.Hour) || claim(other, "other", time.Hour) {
+		t.Fatal("the first one has it, and nobody else")
+	}
+	if !claim(one, "one", time.Millisecond) { // from now on
+		t.Fatal("its owner may have it for shorter")
+	}
+	eventually(t, "the end of the claim", func() error {
+		if !claim(other, "other", time.Hour) {
+			return errors.New("it is taken still")
+		}
+		return nil
+	})
+	if claim(one, "one", time.Hour) {
+		t.Error("who came back late has it as well")
+	}
+	if err := one.Unclaim(t.Context(), "work", "one"); err != nil {
+		t.Error(err)
+	}
+	if claim(one, "one", time.Hour) {
+		t.Error("who does not have it gave it back")
+	}
+}
+
+// The lessons of a fleet have a version that never comes back, also when Redis has lost the count.
+func TestVersionsOfABankDiffer(t *testing.T) {
+	server := storetest.StartRedis(t)
+	b := openBank(t, server.URL())
+	given := map[string]bool{}
+	for range 3 {
+		for _, text := range []string{good, strings.Replace(good, "Look first.", "Look twice.", 1)} {
+			if err := put(t.Context(), b, "a.md", []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+			v, err := b.Version(t.Context())
+			if err != nil || given[v] || v == "" {
+				t.Errorf("the version %q, %v", v, err)
+			}
+			given[v] = true
+		}
+		server.Must(t, "FLUSHALL")
+	}
+	stale := bank.Change{Version: "1-1", Edits: []bank.Edit{{Name: "a.md", New: []byte(good)}}}
+	if err := b.Commit(t.Context(), stale); !errors.Is(err, bank.ErrChanged) {
+		t.Errorf("a change of what is lost: %v", err)
+	}
+}

@@ -1,0 +1,139 @@
+package redis_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"precept/session"
+	"precept/store/redis"
+	"precept/store/storetest"
+	"precept/trial"
+)
+
+// childURL is set in the environment of a process that closes sessions for its parent's test.
+const childURL = "PRECEPT_TEST_REDIS_URL"
+
+// closeAll closes whatever is due, page by page, until nothing is, and counts what it closed
+// itself.
+func closeAll(t *testing.T, s *redis.Store) (taken int) {
+	t.Helper()
+	for {
+		rows, err := s.Due(t.Context(), then(1<<20), session.Row{}, 50)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(rows) == 0 {
+			return taken
+		}
+		var steps []session.Settlement
+		for _, r := range rows {
+			deltas := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: 1}, {Key: trial.Key{Scope: r.Tenant, Field: "sum"}, Value: 10}}
+			steps = append(steps, session.Settlement{Tenant: r.Tenant, ID: r.ID, Deltas: deltas})
+		}
+		done, err := s.Settle(t.Context(), steps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ok := range done {
+			if ok {
+				taken++
+			}
+		}
+	}
+}
+
+// TestClosesForItsParent is the child of the test below, and nothing where it has no parent.
+func TestClosesForItsParent(t *testing.T) {
+	url := os.Getenv(childURL)
+	if url == "" {
+		t.Skip("it is run by TestProcessesCloseEachSessionOnce")
+	}
+	fmt.Printf("closed=%d\n", closeAll(t, open(t, url)))
+}
+
+// Three processes close the same thousand sessions of two tenants at once. Each session is counted
+// once, by whomever.
+func TestProcessesCloseEachSessionOnce(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := open(t, server.URL())
+	const sessions = 1000
+	var b session.Batch
+	for n := range sessions {
+		tenant := []string{ours, "other"}[n%2]
+		b.Rows = append(b.Rows, session.Row{Tenant: tenant, ID: sid(n), Started: then(n / 7), Seen: then(n / 7), Data: []byte("{}")})
+	}
+	if err := s.Write(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	var outs [3]bytes.Buffer
+	var children [3]*exec.Cmd
+	for i := range children {
+		children[i] = exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestClosesForItsParent$", "-test.v")
+		children[i].Env = append(os.Environ(), childURL+"="+server.URL())
+		children[i].Stdout, children[i].Stderr = &outs[i], &outs[i]
+		if err := children[i].Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	total := 0
+	for i, child := range children {
+		err := child.Wait()
+		_, text, _ := strings.Cut(outs[i].String(), "closed=")
+		text, _, _ = strings.Cut(text, "\n")
+		n, bad := strconv.Atoi(text)
+		if err != nil || bad != nil {
+			t.Fatalf("child %d: %v\n%s", i, err, &outs[i])
+		}
+		total += n
+	}
+	if total != sessions {
+		t.Errorf("%d sessions were closed, want %d", total, sessions)
+	}
+	for _, tenant := range []string{ours, "other"} {
+		have, err := s.Counters(t.Context(), tenant)
+		want := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: sessions / 2}, {Key: trial.Key{Scope: tenant, Field: "sum"}, Value: sessions / 2 * 10}}
+		if err != nil || !slices.Equal(have, want) {
+			t.Errorf("the counters of %s: %v, %v, want %v", tenant, have, err, want)
+		}
+	}
+}
+
+// A process that dies in the middle of closing leaves nothing half counted: whoever comes next
+// closes the rest.
+func TestAProcessDiesWhileItCloses(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := open(t, server.URL())
+	const sessions = 2000
+	var b session.Batch
+	for n := range sessions {
+		b.Rows = append(b.Rows, session.Row{Tenant: ours, ID: sid(n), Started: then(n), Seen: then(n), Data: []byte("{}")})
+	}
+	if err := s.Write(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestClosesForItsParent$")
+	child.Env = append(os.Environ(), childURL+"="+server.URL())
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its first step", func() error {
+		if have, err := s.Counters(t.Context(), ours); err != nil || len(have) == 0 {
+			return fmt.Errorf("nothing is counted, %w", err)
+		}
+		return nil
+	})
+	_ = child.Process.Kill()
+	_ = child.Wait()
+	closeAll(t, s)
+	have, err := s.Counters(t.Context(), ours)
+	want := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: sessions}, {Key: trial.Key{Scope: ours, Field: "sum"}, Value: sessions * 10}}
+	if err != nil || !slices.Equal(have, want) {
+		t.Errorf("counted %v, %v, want %v", have, err, want)
+	}
+}

@@ -1,0 +1,232 @@
+package redis_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/session"
+	"precept/store/redis"
+	"precept/store/storetest"
+	"precept/trial"
+)
+
+// many are so many maxima: more than one run of a script takes.
+func many(n int) (list []trial.Delta) {
+	for i := range n {
+		list = append(list, trial.Delta{Key: trial.Key{Scope: fmt.Sprint("arm", i), Field: "max"}, Value: int64(i + 1)})
+	}
+	return list
+}
+
+// All runs of a script go out in one round trip: this server answers none of them before it has
+// them all.
+func TestRunsGoOutTogether(t *testing.T) {
+	const runs = 3
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		in, waiting := bufio.NewReader(c), 0
+		for {
+			name, _, err := readCommand(in)
+			if err != nil {
+				return
+			}
+			switch name {
+			case "HELLO":
+				_, _ = c.Write([]byte("-ERR unknown command 'HELLO'\r\n"))
+			case "EVALSHA":
+				if waiting++; waiting == runs {
+					_, _ = c.Write([]byte(strings.Repeat(":1\r\n", runs)))
+				}
+			default:
+				_, _ = c.Write([]byte(":1\r\n"))
+			}
+		}
+	}()
+	s := faulty(t, "redis://"+l.Addr().String())
+	if err := s.Raise(t.Context(), ours, many(200*runs)); err != nil {
+		t.Errorf("it waits for an answer in between: %v", err)
+	}
+	_ = s.Close()
+	_ = l.Close()
+	<-done
+}
+
+// A server that forgot its scripts gets each run once more, whole, and none twice; the next ones go
+// by their digest again.
+func TestForgottenScriptsAreSentOnce(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := open(t, server.URL())
+	sent := func() (digests, texts int) {
+		t.Helper()
+		stop := server.Monitor(t)
+		if err := s.Raise(t.Context(), ours, many(450)); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range stop() {
+			digests += strings.Count(strings.ToLower(line), `] "evalsha"`)
+			texts += strings.Count(strings.ToLower(line), `] "eval"`)
+		}
+		return digests, texts
+	}
+	for i, want := range [][2]int{{3, 3}, {3, 0}, {3, 3}} {
+		if i == 2 {
+			server.Must(t, "SCRIPT", "FLUSH")
+		}
+		if digests, texts := sent(); [2]int{digests, texts} != want {
+			t.Errorf("round %d: %d by their digest and %d whole, want %v", i, digests, texts, want)
+		}
+	}
+	list, err := s.Maxima(t.Context(), ours)
+	if err != nil || len(list) != 450 {
+		t.Errorf("%d maxima, %v", len(list), err)
+	}
+}
+
+// A script of somebody else that does not end keeps Redis from everything: that is for a time.
+func TestBusy(t *testing.T) {
+	server := storetest.StartRedis(t, "--lua-time-limit", "5")
+	s := faulty(t, server.URL())
+	if err := s.Write(t.Context(), batch(0)); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = server.Do("EVAL", "while true do end", "0")
+	}()
+	defer func() { <-ended }()
+	err := becomes(t, "write", redis.ErrBusy, func() error { return s.Write(t.Context(), batch(1)) })
+	if !strings.Contains(err.Error(), "BUSY") {
+		t.Errorf("Redis' own words are not told: %v", err)
+	}
+	_, _, err = s.Session(t.Context(), ours, sid(0))
+	unavailable(t, "a look-up", err, redis.ErrBusy)
+	server.Must(t, "SCRIPT", "KILL")
+	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) })
+	stored(t, s, 2)
+}
+
+// A value that the server takes from nobody (proto-max-bulk-len) fails for itself: it is told, and
+// what comes after it is stored.
+func TestTooLargeForTheServer(t *testing.T) {
+	server := storetest.StartRedis(t, "--proto-max-bulk-len", "1mb")
+	s := faulty(t, server.URL())
+	large := batch(1)
+	large.Rows[0].Data = make([]byte, 2<<20)
+	if err := s.Write(t.Context(), large); err == nil {
+		t.Error("it was taken")
+	}
+	eventually(t, "the next one", func() error { return s.Write(t.Context(), batch(2)) })
+	if _, ok, err := s.Session(t.Context(), ours, sid(2)); !ok || err != nil {
+		t.Errorf("the next one: %v, %v", ok, err)
+	}
+	if _, ok, err := s.Session(t.Context(), ours, sid(1)); ok || err != nil {
+		t.Errorf("the large one: %v, %v", ok, err)
+	}
+}
+
+// What no server takes is refused before anything is sent, and names what it is.
+func TestTooLargeForAnyServer(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := faulty(t, server.URL())
+	row := batch(1)
+	row.Rows[0].Data = make([]byte, 64<<20+1)
+	if err := s.Write(t.Context(), row); !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), sid(1).String()) {
+		t.Errorf("have %v", err)
+	}
+	if keys := keysOf(t, server, "*"); len(keys) > 0 {
+		t.Errorf("something was stored: %q", keys)
+	}
+}
+
+// A Redis that evicts keys at random may have lost the row of an open session. It keeps none of the
+// others from being closed, it can be forgotten, and written again it is whole.
+func TestEvictedSessions(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := open(t, server.URL())
+	for n := range 6 {
+		if err := s.Write(t.Context(), batch(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 3 { // the oldest ones
+		for _, key := range keysOf(t, server, "*:s:"+sid(n).String()) {
+			server.Must(t, "DEL", key)
+		}
+	}
+	due := func(after session.Row, limit int, want ...int) session.Row {
+		t.Helper()
+		list, err := s.Due(t.Context(), then(60), after, limit)
+		var have, wanted []string
+		for _, r := range list {
+			have = append(have, r.ID.String())
+		}
+		for _, n := range want {
+			wanted = append(wanted, sid(n).String())
+		}
+		if err != nil || fmt.Sprint(have) != fmt.Sprint(wanted) {
+			t.Fatalf("due are %v, %v, want %v", have, err, wanted)
+		}
+		return list[len(list)-1]
+	}
+	last := due(session.Row{}, 2, 3, 4)
+	due(last, 2, 5)
+	due(session.Row{}, 100, 3, 4, 5)
+	if list, err := s.Newest(t.Context(), ours, session.Stretch{Most: 10}); err != nil || len(list.List) != 3 {
+		t.Errorf("%d are listed, %v", len(list.List), err)
+	}
+	if ok, err := s.Forget(t.Context(), ours, sid(0)); !ok || err != nil {
+		t.Errorf("forgotten: %v, %v", ok, err)
+	}
+	if err := s.Write(t.Context(), batch(1)); err != nil {
+		t.Fatal(err)
+	}
+	due(session.Row{}, 100, 1, 3, 4, 5)
+	taken, err := s.Settle(t.Context(), []session.Settlement{{Tenant: ours, ID: sid(1)}, {Tenant: ours, ID: sid(2)}})
+	if err != nil || !taken[0] || !taken[1] {
+		t.Errorf("settled: %v, %v", taken, err)
+	}
+	due(session.Row{}, 100, 3, 4, 5)
+}
+
+// A caller who leaves says nothing of Redis: the next ones go out all the same.
+func TestACallerWhoLeaves(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := bounded(t, server.URL(), 2*time.Second) // for as long a frozen server is waited for, whoever leaves
+	if err := s.Write(t.Context(), batch(1)); err != nil {
+		t.Fatal(err)
+	}
+	server.Freeze(t)
+	ctx, leave := context.WithCancel(t.Context())
+	time.AfterFunc(time.Millisecond, leave)
+	for range 5 {
+		_, _, err := s.Session(ctx, ours, sid(1))
+		written := s.Write(ctx, batch(2))
+		if !errors.Is(err, context.Canceled) || !errors.Is(written, context.Canceled) {
+			t.Errorf("the caller left: %v, %v", err, written)
+		}
+	}
+	server.Thaw(t)
+	if _, ok, err := s.Session(t.Context(), ours, sid(1)); !ok || err != nil {
+		t.Errorf("the next look-up: %v, %v", ok, err)
+	}
+	if err := s.Write(t.Context(), batch(2)); err != nil {
+		t.Errorf("the next write: %v", err)
+	}
+}
