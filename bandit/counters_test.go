@@ -55,7 +55,9 @@ func TestBenchOfTheSeasoned(t *testing.T) {
 		injected, withheld, unpicked, mean float64
 		want                               bool
 	}{
-		{160, 39, 900, -0.001, false}, {160, 40, 0, -0.001, true}, {160, 40, 0, 0.001, false},
+		{160, 39, 900, -0.001, false},
+		{160, 40, 0, -0.001, true},
+		{160, 40, 0, 0.001, false},
 		{20, 5, 900, -0.02, true},
 	} {
 		e := seen{n1: x.injected, n0: x.withheld, nu: x.unpicked}

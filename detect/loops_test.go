@@ -264,17 +264,20 @@ func TestLoops(t *testing.T) {
 		{"A B C B, alike to read", []did{alike("a"), alike("b"), alike("c"), alike("b")}, nil},
 		{
 			"A B A B, of which A is another one",
-			[]did{read("a"), read("b"), call("read", jsonArgs("path", "a"), "line 2 of a"), read("b")}, nil,
+			[]did{read("a"), read("b"), call("read", jsonArgs("path", "a"), "line 2 of a"), read("b")},
+			nil,
 		},
 		{"waits", rounds(6, call("wait", `{"seconds":3}`, "waited")), nil},
 		{"plans", rounds(6, call("todowrite", `{"todos":[]}`, "ok")), nil},
 		{
 			"a test that writes fixes is a reason",
-			[]did{fails("npm test"), bash("prettier --write . && npm test", done), fails("npm test")}, nil,
+			[]did{fails("npm test"), bash("prettier --write . && npm test", done), fails("npm test")},
+			nil,
 		},
 		{
 			"a build beside a test is a reason",
-			[]did{fails("go test"), bash("go build ./... && go test ./...", done), fails("go test")}, nil,
+			[]did{fails("go test"), bash("go build ./... && go test ./...", done), fails("go test")},
+			nil,
 		},
 		{"no such room, a person between", []did{status(404), say("and now?"), status(404)}, []int{2}},
 		{"too long, a person between", []did{status(408), say("and now?"), status(408)}, nil},
