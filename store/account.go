@@ -6,23 +6,14 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"time"
 
 	"precept/sample"
 	"precept/store/spool"
 )
 
-// The reasons why exchanges are dropped.
-const (
-	droppedFull     = "full"      // the queue or the memory for waiting exchanges was full
-	droppedBad      = "bad"       // it could not be encoded, or the store can never take it
-	droppedReadOnly = "read_only" // precept ran from memory
-	droppedQuota    = "quota"     // the spool had reached limits.spool_bytes
-	droppedDamaged  = "damaged"   // the spool was damaged where it stood
-	droppedOptOut   = "opted_out" // a call of its reply named a path of which nothing may be kept
-)
-
-// Account is the account of a data directory's life, in exchanges: Admitted = Stored + Spooled +
-// Incomplete + Dropped. An exchange is admitted when it, its beginning or its loss is on the disk.
+// Account says what became of the exchanges of a data directory's life: Admitted = Stored + Spooled
+// + Incomplete + Dropped. An exchange is admitted when it, its beginning or its loss is on the disk.
 type Account struct {
 	Admitted   int64            `json:"admitted"`
 	Stored     int64            `json:"stored"`
@@ -31,32 +22,42 @@ type Account struct {
 	Dropped    map[string]int64 `json:"dropped"`
 }
 
-// progress is the account as of a place in the spool: Admitted = Stored + Incomplete + Dropped +
-// len(Open).
+// progress is how far the spool was handed over, and what became of the exchanges up to there.
+// Admitted is the spool's sequence number; the exceptions are counted, and all others are stored.
 type progress struct {
 	At       spool.Place `json:"-"`
-	Admitted int64       `json:"-"` // the spool's sequence number
-	// Guessed says that the account before the spool's first segment is not known: what was
-	// admitted then counts as stored.
+	Admitted int64       `json:"-"`
+	// Guessed says that there was no checkpoint: what was admitted before the first segment counts
+	// as stored.
 	Guessed    bool             `json:"-"`
-	Stored     int64            `json:"stored"`
 	Incomplete int64            `json:"incomplete"`
 	Dropped    map[string]int64 `json:"dropped,omitempty"`
-	Open       []stub           `json:"open,omitempty"` // turns that were under way
+	Open       []stub           `json:"open,omitempty"` // turns that are under way
+}
+
+// stored is how many exchanges the backend has.
+func (l *progress) stored() int64 {
+	n := l.Admitted - l.Incomplete - int64(len(l.Open))
+	for _, dropped := range l.Dropped {
+		n -= dropped
+	}
+	return n
 }
 
 // ack is the progress as the spool's checkpoint keeps it.
 func (l *progress) ack() (spool.Ack, error) {
-	note, err := json.Marshal(l)
+	note, err := json.Marshal(struct {
+		Stored int64 `json:"stored"` // a release before this one reads it
+		*progress
+	}{l.stored(), l})
 	return spool.Ack{At: l.At, Seq: l.Admitted, Guessed: l.Guessed, Note: note}, err
 }
 
-// progressOf reads what ack made. Where there is nothing to read, what was admitted counts as
+// progressOf reads what ack made. Where there is nothing to read, all that was admitted counts as
 // stored.
 func progressOf(a spool.Ack) (l progress) {
 	if a.Note == nil || json.Unmarshal(a.Note, &l) != nil {
-		l = progress{Stored: a.Seq}
-		a.Guessed = true
+		l, a.Guessed = progress{}, true
 	}
 	l.At, l.Admitted, l.Guessed = a.At, a.Seq, a.Guessed
 	return l
@@ -68,45 +69,40 @@ func (l *progress) clone() progress {
 	return c
 }
 
-// advance books a batch that is in the backend.
-func (l *progress) advance(p *batch) {
-	if p.crashed {
+// advance goes on behind a batch that is in the backend.
+func (l *progress) advance(b *batch) {
+	if b.crashed {
 		l.Incomplete += int64(len(l.Open))
 		l.Open = nil
 	}
-	l.Open = append(l.Open, p.begun...)
-	l.close(p)
-	l.Admitted += p.admitted
-	l.Stored += int64(len(p.exchanges)) + p.counted
-	for reason, n := range p.dropped {
+	l.Open = append(l.Open, b.begun...)
+	l.Admitted += b.admitted() + l.end(b)
+	for reason, n := range b.dropped {
 		l.drop(reason, n)
 	}
-	for i := range p.voids {
-		l.drop(p.voids[i].Reason, 1)
+	for i := range b.voids {
+		l.drop(b.voids[i].Reason, 1)
 	}
-	if p.hasTotal {
-		l.reconcile(p.total + p.admitted - p.upTo)
+	if b.numbered {
+		l.reconcile(b.before + b.admitted())
 	}
-	l.At = p.end
+	l.At = b.end
 }
 
-// close ends what was under way. One that ends without having begun was admitted all the same: its
-// beginning was damaged.
-func (l *progress) close(p *batch) {
-	gone := len(p.ended) + len(p.voids)
+// end ends what was under way. It says how many turns end without having begun: the record of their
+// beginning was damaged, and they are admitted now.
+func (l *progress) end(b *batch) (unknown int64) {
+	gone := len(b.ended) + len(b.voids)
 	if gone == 0 {
-		return
+		return 0
 	}
-	ended := make(map[string]bool, gone)
-	for _, id := range p.ended {
-		ended[id] = true
-	}
-	for i := range p.voids {
-		ended[p.voids[i].ID] = true
+	void := make(map[string]bool, len(b.voids))
+	for i := range b.voids {
+		void[b.voids[i].ID] = true
 	}
 	before := len(l.Open)
-	l.Open = slices.DeleteFunc(l.Open, func(s stub) bool { return ended[s.ID] })
-	l.Admitted += int64(max(gone-(before-len(l.Open)), 0))
+	l.Open = slices.DeleteFunc(l.Open, func(s stub) bool { return b.ended[s.ID] || void[s.ID] })
+	return int64(max(gone-(before-len(l.Open)), 0))
 }
 
 func (l *progress) drop(reason string, n int64) {
@@ -116,22 +112,15 @@ func (l *progress) drop(reason string, n int64) {
 	l.Dropped[reason] += n
 }
 
-// refuse takes an exchange back that was booked as stored: the backend can never take it.
-func (l *progress) refuse() {
-	l.Stored--
-	l.drop(droppedBad, 1)
-}
-
-// reconcile books what the spool told to have admitted up to here, and does not hold.
+// reconcile believes the spool's own number of what it has admitted up to here. What is missing
+// from its records was damaged.
 func (l *progress) reconcile(admitted int64) {
 	switch n := admitted - l.Admitted; {
 	case n > 0:
 		l.drop(droppedDamaged, n)
 		l.Admitted = admitted
 	case n < 0 && l.Guessed: // what ended here had begun before the first segment, and is no other one
-		n = max(n, -l.Stored)
-		l.Stored += n
-		l.Admitted += n
+		l.Admitted += max(n, -l.stored())
 	}
 }
 
@@ -139,22 +128,30 @@ func (l *progress) reconcile(admitted int64) {
 func (l *progress) stubs() []sample.Exchange {
 	var out []sample.Exchange
 	for i := range l.Open {
-		var x sample.Exchange
-		if len(l.Open[i].Doc) > 0 && json.Unmarshal(l.Open[i].Doc, &x) == nil {
+		if x, ok := l.Open[i].exchange(); ok {
 			out = append(out, x)
 		}
 	}
 	return out
 }
 
+// forget takes the content out of the stubs that of names; their account stays.
+func (l *progress) forget(of func(tenant, id string, at time.Time) bool) {
+	for i := range l.Open {
+		if x, ok := l.Open[i].exchange(); !ok || of(x.Tenant, x.Session, x.At) {
+			l.Open[i].Doc = nil
+		}
+	}
+}
+
 // ReadAccount draws up the account of a data directory's spool, without changing a byte of it.
 // running says that a precept is writing to it: what is under way there is not lost. Without a
 // spool there is no account.
-func ReadAccount(dir string, running bool) (books Account, err error) {
+func ReadAccount(dir string, running bool) (a Account, err error) {
 	for range 10 { // a running precept may take a segment away while it is read
 		var v spool.View
 		if v, err = spool.Look(dir); err == nil {
-			books, err = readAccount(&v, running)
+			a, err = readAccount(&v, running)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return Account{Dropped: map[string]int64{}}, nil
@@ -163,30 +160,30 @@ func ReadAccount(dir string, running bool) (books Account, err error) {
 			break
 		}
 	}
-	return books, err
+	return a, err
 }
 
 func readAccount(v *spool.View, running bool) (Account, error) {
-	books := Account{Dropped: map[string]int64{}}
+	a := Account{Dropped: map[string]int64{}}
 	l := progressOf(v.Delivered)
-	stored := l.Stored
+	stored := l.stored()
 	r := reader{from: v.Reader, account: true, most: replayBytes}
 	for l.At.Before(v.End) {
-		p, err := r.next(l.At, v.End)
+		b, err := r.next(l.At, v.End)
 		if err != nil {
-			return books, err
+			return a, err
 		}
-		l.advance(&p)
+		l.advance(&b)
 	}
 	if !running {
 		l.reconcile(max(v.Seq, l.Admitted))
 	}
-	maps.Copy(books.Dropped, l.Dropped)
-	books.Admitted, books.Stored, books.Spooled, books.Incomplete = l.Admitted, stored, l.Stored-stored, l.Incomplete
+	maps.Copy(a.Dropped, l.Dropped)
+	a.Admitted, a.Stored, a.Spooled, a.Incomplete = l.Admitted, stored, l.stored()-stored, l.Incomplete
 	if open := int64(len(l.Open)); running {
-		books.Spooled += open
+		a.Spooled += open
 	} else {
-		books.Incomplete += open
+		a.Incomplete += open
 	}
-	return books, nil
+	return a, nil
 }

@@ -1,9 +1,7 @@
 package store
 
 import (
-	"encoding/json"
 	"slices"
-	"time"
 
 	"precept/sample"
 	"precept/session"
@@ -19,92 +17,108 @@ type batch struct {
 	exchanges []sample.Exchange
 	signals   []signal
 	begun     []stub
-	ended     []string // exchanges of the begun ones, in the order of exchanges
-	voids     []void   // begun ones that are over and of which nothing is kept
+	ended     map[string]bool // ids of exchanges whose beginning is in an earlier batch
+	voids     []void          // turns whose beginning is, and of which nothing is kept
 	dropped   map[string]int64
-	counted   int64       // exchanges of which only the account is drawn up
-	admitted  int64       // exchanges that entered the account here
+	counted   int64       // exchanges that it only counts
 	held      int64       // bytes in memory
 	end       spool.Place // behind it in the spool
 	flush     int64       // number of the flush that made it; 0: it was read back
 
-	// hasTotal says that one of its records holds how many were admitted in the spool's life:
-	// total, and here up to that record.
-	hasTotal    bool
-	total, upTo int64
+	// numbered says that one of its records told the spool's sequence number. By that the spool had
+	// admitted so many exchanges before this batch.
+	numbered bool
+	before   int64
 }
 
-// stub is a turn that is under way: an exchange of which only the beginning is known.
-type stub struct {
-	ID  string          `json:"id"`
-	Doc json.RawMessage `json:"doc,omitempty"` // of sample.Exchange; none when it was forgotten
-}
-
-// void is the end of a turn of which nothing is kept.
-type void struct {
-	ID     string `json:"id"`
-	Reason string `json:"reason"`
-}
-
-func (p *batch) empty() bool {
-	return !p.crashed && len(p.rows)+len(p.echoes)+len(p.exchanges)+len(p.signals)+len(p.begun)+len(p.ended)+len(p.voids)+len(p.dropped) == 0 &&
-		p.counted == 0
-}
-
-// drop counts exchanges that are given up before they were put down.
-func (p *batch) drop(reason string, n int64) {
-	if n <= 0 {
-		return
+// admitted is how many exchanges enter the account with this batch, and how many sequence numbers
+// it takes in the spool.
+func (b *batch) admitted() int64 {
+	n := int64(len(b.begun)+len(b.exchanges)-len(b.ended)) + b.counted
+	for _, dropped := range b.dropped {
+		n += dropped
 	}
-	if p.dropped == nil {
-		p.dropped = map[string]int64{}
-	}
-	p.dropped[reason] += n
-	p.admitted += n
+	return n
 }
 
-// over books the end of a turn of which nothing is kept.
-func (p *batch) over(b *Begun, reason string) {
-	if b != nil && b.put {
-		p.voids = append(p.voids, void{b.x.ID, reason})
+// empty says that there is nothing to put down.
+func (b *batch) empty() bool {
+	return !b.crashed && len(b.rows)+len(b.echoes)+len(b.exchanges)+len(b.signals)+len(b.begun)+len(b.voids)+len(b.dropped) == 0 &&
+		b.counted == 0
+}
+
+// drop counts exchanges that are given up before anything of them was put down.
+func (b *batch) drop(reason string, n int64) {
+	if b.dropped == nil {
+		b.dropped = map[string]int64{}
+	}
+	b.dropped[reason] += n
+}
+
+// over ends a turn of which nothing is kept.
+func (b *batch) over(t *Begun, reason string) {
+	if t != nil && t.put {
+		b.voids = append(b.voids, void{t.x.ID, reason})
 	} else {
-		p.drop(reason, 1)
+		b.drop(reason, 1)
 	}
+}
+
+// giveUp drops some of the exchanges, and says how many.
+func (b *batch) giveUp(reason string, of func(*sample.Exchange) bool) (n int64) {
+	kept := b.exchanges[:0:0]
+	for i := range b.exchanges {
+		x := &b.exchanges[i]
+		switch {
+		case !of(x):
+			kept = append(kept, *x)
+			continue
+		case b.ended[x.ID]:
+			delete(b.ended, x.ID)
+			b.voids = append(b.voids, void{x.ID, reason})
+		default:
+			b.drop(reason, 1)
+		}
+		n++
+	}
+	b.exchanges = kept
+	return n
 }
 
 // reset empties the batch, for what comes next. Its room is used again, where it is not of an
 // outage: what is merged and handed over many times a second would be most of the garbage.
-func (p *batch) reset() {
-	if cap(p.exchanges) > 8*flushAt {
-		*p = batch{}
+func (b *batch) reset() {
+	if cap(b.exchanges) > 8*flushAt {
+		*b = batch{}
 		return
 	}
-	clear(p.rows)
-	clear(p.echoes)
-	clear(p.exchanges)
-	clear(p.signals)
-	clear(p.begun)
-	*p = batch{rows: p.rows[:0], echoes: p.echoes[:0], exchanges: p.exchanges[:0], signals: p.signals[:0], begun: p.begun[:0], ended: p.ended[:0]}
+	clear(b.rows)
+	clear(b.echoes)
+	clear(b.exchanges)
+	clear(b.signals)
+	clear(b.begun)
+	clear(b.ended)
+	*b = batch{rows: b.rows[:0], echoes: b.echoes[:0], exchanges: b.exchanges[:0], signals: b.signals[:0], begun: b.begun[:0], ended: b.ended}
 }
 
 // merge appends copies of what the next batch holds. What it is appended to must not begin a run
 // in its middle.
-func (p *batch) merge(q *batch) {
-	p.crashed = p.crashed || q.crashed // a run's first batch meets none before it
-	p.rows = append(p.rows, q.rows...)
-	p.echoes = append(p.echoes, q.echoes...)
-	p.exchanges = append(p.exchanges, q.exchanges...)
-	p.signals = append(p.signals, q.signals...)
-	p.begun = append(p.begun, q.begun...)
-	p.ended = append(p.ended, q.ended...)
-	p.voids = append(p.voids, q.voids...)
-	admitted := p.admitted + q.admitted
-	for reason, n := range q.dropped {
-		p.drop(reason, n)
+func (b *batch) merge(next *batch) {
+	b.crashed = b.crashed || next.crashed // a run's first batch meets none before it
+	b.rows = append(b.rows, next.rows...)
+	b.echoes = append(b.echoes, next.echoes...)
+	b.exchanges = append(b.exchanges, next.exchanges...)
+	b.signals = append(b.signals, next.signals...)
+	b.begun = append(b.begun, next.begun...)
+	for id := range next.ended {
+		b.finish(id)
 	}
-	p.admitted = admitted
-	p.held += q.held
-	p.end, p.flush = q.end, q.flush
+	b.voids = append(b.voids, next.voids...)
+	for reason, n := range next.dropped {
+		b.drop(reason, n)
+	}
+	b.held += next.held
+	b.end, b.flush = next.end, next.flush
 }
 
 // newestRows leaves out the rows that a later one of the same session replaces.
@@ -127,51 +141,46 @@ func newestRows(rows []session.Row) []session.Row {
 
 // append writes the batch's records. What begins comes before what ends: a reader may stop between
 // any two of them.
-func (p *batch) append(b []byte) []byte {
+func (b *batch) append(buf []byte) []byte {
 	size := 0
-	for i := range p.exchanges {
-		enc := p.exchanges[i].Seal()
+	for i := range b.exchanges {
+		enc := b.exchanges[i].Seal()
 		size += len(enc.Data) + len(enc.Items)
 	}
-	b = slices.Grow(b, size+size/16+64) // and the rest
+	buf = slices.Grow(buf, size+size/16+64) // and the rest
 	record := spool.AppendRecord
-	if p.crashed {
-		b = record(b, recordRun, func(b []byte) []byte { return b })
+	if b.crashed {
+		buf = record(buf, recordRun, func(buf []byte) []byte { return buf })
 	}
-	for i := range p.begun {
-		b = appendDoc(b, recordBegun, &p.begun[i])
+	for i := range b.begun {
+		buf = appendDoc(buf, recordBegun, &b.begun[i])
 	}
-	for i := range p.rows {
-		b = record(b, recordRow, func(b []byte) []byte { return appendRow(b, &p.rows[i]) })
+	for i := range b.rows {
+		buf = record(buf, recordRow, func(buf []byte) []byte { return appendRow(buf, &b.rows[i]) })
 	}
-	if len(p.echoes) > 0 {
-		b = record(b, recordEchoes, func(b []byte) []byte { return appendEchoes(b, p.echoes) })
+	if len(b.echoes) > 0 {
+		buf = record(buf, recordEchoes, func(buf []byte) []byte { return appendEchoes(buf, b.echoes) })
 	}
-	ended := 0
-	for i := range p.exchanges {
-		x, begun := &p.exchanges[i], false
-		if ended < len(p.ended) && p.ended[ended] == x.ID {
-			begun = true
-			ended++
-		}
-		b = record(b, recordExchange, func(b []byte) []byte { return appendExchange(b, x, begun) })
+	for i := range b.exchanges {
+		x := &b.exchanges[i]
+		buf = record(buf, recordExchange, func(buf []byte) []byte { return appendExchange(buf, x, b.ended[x.ID]) })
 	}
-	for i := range p.signals {
-		g := &p.signals[i]
-		b = appendDoc(b, recordSignal, storedSignal{g.Tenant, g.ID.String(), g.entry})
+	for i := range b.signals {
+		g := &b.signals[i]
+		buf = appendDoc(buf, recordSignal, storedSignal{g.Tenant, g.ID.String(), g.entry})
 	}
-	for i := range p.voids {
-		b = appendDoc(b, recordVoid, p.voids[i])
+	for i := range b.voids {
+		buf = appendDoc(buf, recordVoid, b.voids[i])
 	}
-	if len(p.dropped) > 0 {
-		b = appendDoc(b, recordDropped, p.dropped)
+	if len(b.dropped) > 0 {
+		buf = appendDoc(buf, recordDropped, b.dropped)
 	}
-	return b
+	return buf
 }
 
-// add books one record that was read back. An error says that the record is not what its checksum
+// add takes in one record that was read back. An error says that the record is not what its checksum
 // promises.
-func (p *batch) add(rec spool.Record) error {
+func (b *batch) add(rec spool.Record) error {
 	payload := rec.Payload
 	switch rec.Kind {
 	case recordExchange:
@@ -183,34 +192,36 @@ func (p *batch) add(rec spool.Record) error {
 		if err != nil {
 			return err
 		}
-		p.exchanges = append(p.exchanges, x)
-		p.entered(begun, x.ID)
+		b.exchanges = append(b.exchanges, x)
+		if begun {
+			b.finish(x.ID)
+		}
 	case recordRow:
 		r, err := readRow(payload)
 		if err != nil {
 			return err
 		}
-		p.rows = append(p.rows, r)
+		b.rows = append(b.rows, r)
 	case recordEchoes:
 		list, err := readEchoes(payload)
 		if err != nil {
 			return err
 		}
-		p.echoes = append(p.echoes, list...)
+		b.echoes = append(b.echoes, list...)
 	case recordSignal:
 		sg, err := readSignal(payload)
 		if err != nil {
 			return err
 		}
-		p.signals = append(p.signals, sg)
+		b.signals = append(b.signals, sg)
 	default:
-		return p.count(rec)
+		return b.count(rec)
 	}
 	return nil
 }
 
 // count adds what a record says to the account, without keeping what it holds.
-func (p *batch) count(rec spool.Record) error {
+func (b *batch) count(rec spool.Record) error {
 	payload := rec.Payload
 	switch rec.Kind {
 	case recordExchange:
@@ -218,55 +229,52 @@ func (p *batch) count(rec spool.Record) error {
 		if err != nil {
 			return err
 		}
-		p.counted++
-		p.entered(begun, string(id))
+		b.counted++
+		if begun {
+			b.finish(string(id))
+		}
 	case recordBegun:
 		s, err := readDoc[stub](payload)
 		if err != nil {
 			return err
 		}
-		p.begun = append(p.begun, s)
-		p.admitted++
+		b.begun = append(b.begun, s)
 	case recordVoid:
 		v, err := readDoc[void](payload)
 		if err != nil {
 			return err
 		}
-		p.voids = append(p.voids, v)
+		b.voids = append(b.voids, v)
 	case recordDropped:
 		d, err := readDoc[map[string]int64](payload)
 		if err != nil {
 			return err
 		}
 		for reason, n := range d {
-			p.drop(reason, n)
+			b.drop(reason, n)
 		}
 	case spool.KindHead, spool.KindEnd:
-		p.setTotal(rec.Seq)
+		b.number(rec.Seq)
 	}
 	return nil // also of kinds that a later release may add
 }
 
-// entered books the end of a turn whose exchange is kept.
-func (p *batch) entered(begun bool, id string) {
-	if begun {
-		p.ended = append(p.ended, id)
-	} else {
-		p.admitted++
+// finish notes that an exchange was begun in an earlier batch.
+func (b *batch) finish(id string) {
+	if b.ended == nil {
+		b.ended = map[string]bool{}
 	}
+	b.ended[id] = true
 }
 
-// setTotal notes how many were admitted in the spool's life when it had come this far.
-func (p *batch) setTotal(total int64) { p.hasTotal, p.total, p.upTo = true, total, p.admitted }
+// number notes the sequence number that the spool had come to with what the batch holds so far.
+func (b *batch) number(seq int64) { b.numbered, b.before = true, seq-b.admitted() }
 
-// forgetStubs takes the content of stubs out where of says so; their account stays.
-func forgetStubs(list []stub, of func(tenant, id string, at time.Time) bool) []stub {
-	list = slices.Clone(list)
-	for i := range list {
-		var x sample.Exchange
-		if len(list[i].Doc) > 0 && (json.Unmarshal(list[i].Doc, &x) != nil || of(x.Tenant, x.Session, x.At)) {
-			list[i].Doc = nil
-		}
+// admittedBy is how many exchanges a record admits: their number is the spool's sequence number.
+func admittedBy(kind byte, payload []byte) int64 {
+	var b batch
+	if b.count(spool.Record{Kind: kind, Payload: payload}) != nil {
+		return 0 // whoever reads it back sets it aside
 	}
-	return list
+	return b.admitted()
 }

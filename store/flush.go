@@ -112,7 +112,6 @@ func (r *recorder) begin() {
 		}
 		if !t.put && !r.tombs.cover(t.x.Tenant, t.x.Session, t.x.At) && !r.guard.On("begin", refOf(t.x), t.x.ID, func() {
 			r.next.begun = append(r.next.begun, r.stub(t.x))
-			r.next.admitted++
 			t.put = true
 			r.fresh = append(r.fresh, t)
 		}) {
@@ -130,7 +129,6 @@ func (r *recorder) unbegin() {
 	for _, t := range r.fresh {
 		t.put = false
 	}
-	r.next.admitted -= int64(len(r.next.begun))
 	r.next.begun = nil
 	r.written()
 }
@@ -198,7 +196,7 @@ type appender func(n int64, fill func(b []byte) []byte) (end spool.Place, err er
 // putSpool writes the next batch into the spool.
 func (r *recorder) putSpool(put appender) error {
 	p := &r.next
-	end, err := put(p.admitted, p.append)
+	end, err := put(p.admitted(), p.append)
 	if err == nil {
 		p.end = end
 	}

@@ -47,7 +47,7 @@ func (d *delivery) pass(ctx context.Context) error {
 	}
 	// Who went back to an earlier place would find turns there that began, and no end of them.
 	d.safe, d.marks, d.synced = d.delivered.clone(), nil, d.delivered.At
-	d.rec.spool.Skip(p.admitted)
+	d.rec.spool.Skip(p.admitted())
 	d.cursorAt = time.Time{}
 	return nil
 }

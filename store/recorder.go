@@ -80,8 +80,6 @@ func (r *recorder) admit(t Turn) {
 	r.next.exchanges = append(r.next.exchanges, *x)
 	r.next.held += t.Size
 	if t.Begun != nil && t.Begun.put {
-		r.next.ended = append(r.next.ended, x.ID)
-	} else {
-		r.next.admitted++
+		r.next.finish(x.ID)
 	}
 }

@@ -14,9 +14,7 @@ import (
 	"precept/store/spool"
 )
 
-// What stands in the records of the spool.
-
-// The kinds of records, beside the spool's own.
+// The kinds of records in the spool, beside its own.
 const (
 	recordRun      = 'O' // a process began to write; what was under way before it never ended
 	recordBegun    = 'B' // a turn is under way: the stub of its exchange, JSON
@@ -28,13 +26,21 @@ const (
 	recordDropped  = 'D' // exchanges dropped since the last such record, by reason: JSON
 )
 
-// admittedBy is how many exchanges a record admits: their number is the spool's sequence number.
-func admittedBy(kind byte, payload []byte) int64 {
-	var p batch
-	if p.count(spool.Record{Kind: kind, Payload: payload}) != nil {
-		return 0 // whoever reads it back sets it aside
-	}
-	return p.admitted
+// stub is a turn that is under way: an exchange of which only the beginning is known.
+type stub struct {
+	ID  string          `json:"id"`
+	Doc json.RawMessage `json:"doc,omitempty"` // of sample.Exchange; none when it was forgotten
+}
+
+// exchange is what a stub tells of its turn; ok is false when that was forgotten.
+func (s *stub) exchange() (x sample.Exchange, ok bool) {
+	return x, len(s.Doc) > 0 && json.Unmarshal(s.Doc, &x) == nil
+}
+
+// void is the end of a turn of which nothing is kept.
+type void struct {
+	ID     string `json:"id"`
+	Reason string `json:"reason"`
 }
 
 type storedSignal struct {

@@ -126,7 +126,7 @@ func (d *delivery) purge(ctx context.Context) error {
 	}
 	d.rec.mu.Lock()
 	d.delivered.At, d.rec.scrub = at, false
-	d.delivered.Open = forgetStubs(d.delivered.Open, d.tombs.cover)
+	d.delivered.forget(d.tombs.cover)
 	d.safe, d.marks = d.delivered.clone(), nil
 	c, err := d.checkpoint()
 	d.rec.mu.Unlock()

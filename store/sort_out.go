@@ -30,34 +30,6 @@ func (r *recorder) sortOut() {
 	r.tally.DroppedBad.Add(p.giveUp(droppedBad, func(x *sample.Exchange) bool { return bad[x.ID] }))
 }
 
-// giveUp drops some of the exchanges, booked, and says how many.
-func (p *batch) giveUp(reason string, of func(*sample.Exchange) bool) (n int64) {
-	kept, ended, begun := p.exchanges[:0:0], p.ended[:0:0], 0
-	for i := range p.exchanges {
-		x := &p.exchanges[i]
-		had := begun < len(p.ended) && p.ended[begun] == x.ID
-		if had {
-			begun++
-		}
-		switch {
-		case !of(x):
-			kept = append(kept, *x)
-			if had {
-				ended = append(ended, x.ID)
-			}
-			continue
-		case had:
-			p.voids = append(p.voids, void{x.ID, reason})
-		default:
-			p.admitted--
-			p.drop(reason, 1)
-		}
-		n++
-	}
-	p.exchanges, p.ended = kept, ended
-	return n
-}
-
 // sound are those of a list that can be put down without a panic.
 func sound[T any](r *recorder, list []T, of func(one []T) batch) []T {
 	out := list[:0:0]

@@ -15,7 +15,6 @@ func flushed(n int) batch {
 		x := exchange(us, fmt.Sprint("s", i), n, when)
 		x.Reply.Text = strings.Repeat("The shed is painted. ", 100)
 		p.exchanges = append(p.exchanges, *x)
-		p.admitted++
 	}
 	return p
 }

@@ -19,3 +19,13 @@ type Tally struct {
 	Retired         atomic.Int64 // sessions deleted because they were older than the retention
 	SetAside        atomic.Int64 // sessions and exchanges at which a step of an owner panicked
 }
+
+// The reasons why exchanges are dropped.
+const (
+	droppedFull     = "full"      // the queue or the memory for waiting exchanges was full
+	droppedBad      = "bad"       // it could not be encoded, or the store can never take it
+	droppedReadOnly = "read_only" // precept ran from memory
+	droppedQuota    = "quota"     // the spool had reached limits.spool_bytes
+	droppedDamaged  = "damaged"   // the spool was damaged where it stood
+	droppedOptOut   = "opted_out" // a call of its reply named a path of which nothing may be kept
+)

@@ -146,7 +146,7 @@ func (d *delivery) account(p *batch) {
 	for i := range p.exchanges {
 		switch p.exchanges[i].Outcome {
 		case refused:
-			d.delivered.refuse()
+			d.delivered.drop(droppedBad, 1)
 			d.tally.DroppedBad.Add(1)
 			continue
 		case sample.Complete:
