@@ -44,7 +44,7 @@ func (r *rig) books(running bool) Account {
 func (r *rig) account(running bool) string {
 	r.t.Helper()
 	r.clk.add(cursorEvery) // the cursor may be as old
-	if err := r.keepCursor(r.clk.now()); err != nil {
+	if err := r.delivery.keep(r.journal.spool, r.clk.now()); err != nil {
 		r.t.Fatal(err)
 	}
 	b := r.books(running)
@@ -235,7 +235,7 @@ func TestTheBeginningOfWhatOptedOutGoesAtTheNextStart(t *testing.T) {
 	r.record()
 	x.Reply.Calls = []sample.Call{{ID: "c", Name: "read", Args: `{"path":"/src/.env"}`}}
 	r.over(x, begun)
-	r.spoolUp(r.clk.now(), false) // its end is put down, and nothing is handed on
+	r.recorder.record(r.clk.now(), false) // its end is put down, and nothing is handed on
 	same(t, "it is still there", len(r.spooled("zanzibar")) > 0, true)
 	r = r.again(nil)
 	r.record()

@@ -5,11 +5,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"precept/feedback"
-	"precept/redact"
 	"precept/sample"
 	"precept/session"
 )
@@ -84,29 +81,12 @@ type SessionItem struct {
 	Found    *Found    `json:"found,omitempty"` // of a search: where
 }
 
-// Found is where a search hit.
-type Found struct {
-	Turn int    `json:"turn"`
-	Role string `json:"role"`
-	Text string `json:"text"` // around the hit
-}
-
 // SessionList is the answer to a SessionQuery.
 type SessionList struct {
 	Sessions []SessionItem `json:"sessions"`
 	Next     string        `json:"next,omitempty"` // asks for what comes behind; there may be more although this page is short
 	Looked   int           `json:"looked_at"`      // how many sessions were looked at for it
 	Back     *time.Time    `json:"back_to"`        // the start of the oldest of them
-}
-
-// Archive shows what is kept: sessions in a list, one of them as a person reads it, samples. It
-// reads what is stored, and shows nothing of who has opted out since.
-type Archive struct {
-	now      func() time.Time
-	be       archived
-	reward   feedback.Definition // as it is in force
-	optOut   *atomic.Pointer[sample.OptOut]
-	redactor func() *redact.Redactor
 }
 
 // Browse lists sessions. It reads what is stored: what was redacted or opted out is not there to be
@@ -172,7 +152,7 @@ func (b *browsing) look(ctx context.Context, list []session.Listed) (left int, e
 		item, ok := b.a.item(l)
 		if ok = ok && b.q.wants(&item); ok && b.q.searches() {
 			b.reads++
-			if item.Found, ok, err = b.a.search(ctx, b.q, l); err != nil {
+			if item.Found, ok, err = b.a.search(ctx, l, newHunt(b.q.Words, b.q.Tool, b.q.Error)); err != nil {
 				return 0, err
 			}
 		}
@@ -240,12 +220,6 @@ func (a *Archive) item(l *session.Listed) (x SessionItem, ok bool) {
 		return x, false
 	}
 	return itemOf(l, rec), true
-}
-
-// Hides says that an agent or a tenant has opted out since: what was kept before is shown no more.
-func (a *Archive) Hides(tenant, agent string) bool {
-	o := a.optOut.Load()
-	return o != nil && (o.Tenant(tenant) || o.Agent(agent))
 }
 
 func itemOf(l *session.Listed, rec *session.Record) SessionItem {

@@ -7,116 +7,54 @@ import (
 	"sync"
 	"time"
 
+	"precept/sample"
 	"precept/session"
-	"precept/store/spool"
+	"precept/store/guard"
 )
 
 const (
 	epochEvery = time.Second
-	retryAfter = time.Second
 	startLimit = 20 * time.Millisecond  // what a start may wait for what the last run left behind
 	roundLimit = 150 * time.Millisecond // of reading back, before the delivery looks after other things
 	stopLimit  = 3 * time.Second        // what a stop may wait for a backlog: it lies in the spool
 	tailBytes  = 2 << 20                // of exchanges, beyond which the backend is not left alone any longer
-	manyRows   = 10 * flushAt           // sessions in waiting
 )
+
+// epochs is a backend of a fleet. The epoch changes when it has lost something that it had taken.
+type epochs interface {
+	Epoch(ctx context.Context) (string, error)
+}
 
 // delivery hands to the backend what is put down, and knows how far that came. It belongs to
 // whoever has handing: one at a time hands over, forgets or closes.
 type delivery struct {
-	kit
-	rec   *recorder
-	posts *poster
-	tombs *tombstones
-	// elsewhere looks what other replicas have forgotten; nothing is handed over before that.
-	elsewhere func(ctx context.Context, now time.Time) error
+	checkpoints
+	journal *journal
+	writer  *writer
+	fleet   epochs // nil: the backend is this process' own
+	guard   *guard.Guard
+	tally   *Tally
+	state   *state
+	hold    int64         // bytes of exchanges in memory, at most
+	every   time.Duration // how long the backend may be left alone
+	now     func() time.Time
+	failed  func(step string, err error)
+	// before is called before anything is handed over, caughtUp when nothing of an earlier time is
+	// left in the spool: what other replicas have forgotten must not be written anew.
+	before   func(ctx context.Context, now time.Time) error
+	caughtUp func(ctx context.Context) error
 
 	handing sync.Mutex
 
-	tail            batch // taken up, and not delivered
-	delivered, safe progress
-	marks           []mark
-	epoch           string
-
+	tail      batch     // taken up, and not delivered
 	err       error     // of the last attempt
 	retryAt   time.Time // after a failed one
 	deliverAt time.Time
 	epochAt   time.Time
-	syncAt    time.Time
-	cursorAt  time.Time
 
-	synced spool.Place // of the last sync
-	safeAt spool.Place // of the last checkpoint
-
-	forgotten bool // the spool holds what was forgotten elsewhere
-	started   bool // Open has returned
-	volatile  bool // the backend keeps nothing
-	last      bool // the program stops: nothing waits any longer
-}
-
-// flush puts what is new into the spool, and hands what is due to the backend.
-func (d *delivery) flush(ctx context.Context) {
-	now := d.opts.Now()
-	d.rec.spoolUp(now, ctx.Err() != nil || d.last)
-	d.handDown(ctx, now)
-}
-
-// handDown hands what is due to the backend. A failure of it leaves the spool alone: what is new is
-// put down meanwhile.
-func (d *delivery) handDown(ctx context.Context, now time.Time) {
-	defer d.lag()
-	if now.Before(d.retryAt) {
-		return
-	}
-	// A stop must not tear a write that is under way: it is bounded by itself.
-	wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
-	defer cancel()
-	d.err = d.guard.Err("deliver", func() error {
-		if err := d.deliver(wctx, now); err != nil || d.last {
-			return err
-		}
-		return d.passBy(wctx)
-	})
-	d.giveWay(now)
-	if failed := d.err; d.started { // a start does not wait for the disk
-		d.err = d.guard.Err("secure", func() error { return d.keep(wctx, now, failed) })
-	}
-	if d.err != nil && !errors.Is(d.err, ErrVolatile) {
-		d.failedTo(stepOf(d.err), d.err)
-		d.retryAt = now.Add(retryAfter)
-	}
-}
-
-// giveWay leaves what room there is on a full disk to the backend: what it takes can leave the
-// spool, and nothing else makes more. Meanwhile what comes waits in memory, within its bound.
-func (d *delivery) giveWay(now time.Time) {
-	if d.rec.spool == nil || !errors.Is(d.err, session.ErrDiskFull) {
-		return
-	}
-	d.rec.mu.Lock()
-	defer d.rec.mu.Unlock()
-	d.rec.full, d.rec.putAt = true, now.Add(2*retryAfter)
-	d.rec.spool.DropBallast()
-}
-
-// keep secures what was delivered, and keeps how far that came, whatever failed before.
-func (d *delivery) keep(ctx context.Context, now time.Time, failed error) error {
-	tight := d.rec.spool != nil && errors.Is(failed, session.ErrDiskFull)
-	if failed == nil || tight {
-		failed = errors.Join(failed, d.secure(ctx, now))
-	}
-	if failed != nil {
-		d.state.healthy(false)
-	} else if d.tail.empty() && !d.volatile { // also after an outage in which nothing came
-		d.state.healthy(true)
-	}
-	if err := d.keepCursor(now); failed == nil {
-		failed = err
-	}
-	if tight {
-		d.rec.spool.Hollow(d.safeAt)
-	}
-	return failed
+	started  bool // Open has returned
+	volatile bool // the backend keeps nothing
+	last     bool // the program stops: nothing waits any longer
 }
 
 // deliver hands over what is due. What fails is tried again, whole: every step of it may be
@@ -125,16 +63,18 @@ func (d *delivery) deliver(ctx context.Context, now time.Time) error {
 	if err := d.watchEpoch(ctx, now); err != nil {
 		return err
 	}
-	if err := d.elsewhere(ctx, now); err != nil {
+	if err := d.before(ctx, now); err != nil {
 		return err
 	}
 	if done, err := d.catchUp(ctx, now); err != nil || !done {
 		return err
 	}
-	if err := d.purgeForgotten(ctx); err != nil {
-		return err
+	if d.started {
+		if err := d.caughtUp(ctx); err != nil {
+			return err
+		}
 	}
-	d.mergeReady()
+	d.journal.take(&d.tail)
 	due := d.last || !now.Before(d.deliverAt) || len(d.tail.exchanges) >= 4*flushAt || d.tail.held >= tailBytes
 	if !due || d.tail.empty() {
 		return nil
@@ -144,18 +84,8 @@ func (d *delivery) deliver(ctx context.Context, now time.Time) error {
 		return err
 	}
 	d.tail.reset()
-	d.deliverAt = now.Add(d.opts.DeliverEvery)
+	d.deliverAt = now.Add(d.every)
 	return nil
-}
-
-// mergeReady takes what is put down from the goroutine that does it.
-func (d *delivery) mergeReady() {
-	d.rec.mu.Lock()
-	defer d.rec.mu.Unlock()
-	if !d.rec.ready.empty() {
-		d.tail.merge(&d.rec.ready)
-		d.rec.ready.reset()
-	}
 }
 
 // catchUp hands over what is in the spool alone, for as long as this may take. It says whether
@@ -169,118 +99,120 @@ func (d *delivery) catchUp(ctx context.Context, now time.Time) (done bool, err e
 		limit, most = startLimit, startBytes
 	}
 	for {
-		from, lagging := d.backlog()
+		from, lagging := d.journal.backlog(d.delivered.At)
 		if !lagging {
 			return true, nil
 		}
-		if d.opts.Now().Sub(now) > limit {
+		if d.now().Sub(now) > limit {
 			return false, nil
 		}
 		d.state.held.Add(-d.tail.held) // it is read back with the rest
 		d.tail = batch{}
-		r := reader{from: d.rec.spool.Reader(), most: most, guard: d.guard}
-		p, err := r.next(d.delivered.At, from)
+		r := reader{from: d.journal.spool.Reader(), most: most, guard: d.guard}
+		b, err := r.next(d.delivered.At, from)
 		if err != nil {
 			return false, err
 		}
-		if slices.ContainsFunc(p.voids, func(v void) bool { return v.Reason == droppedOptOut }) {
-			d.scrubSpool() // a run that was killed did not come to it
+		if slices.ContainsFunc(b.voids, func(v void) bool { return v.Reason == droppedOptOut }) {
+			d.journal.setScrub(true) // a run that was killed did not come to it
 		}
-		if err := d.handOver(ctx, &p); err != nil {
+		if err := d.handOver(ctx, &b); err != nil {
 			return false, err
 		}
 	}
 }
 
-// backlog says up to where what is put down must be read back, if it must.
-func (d *delivery) backlog() (from spool.Place, lagging bool) {
-	d.rec.mu.Lock()
-	defer d.rec.mu.Unlock()
-	if d.rec.lagging && !d.delivered.At.Before(d.rec.from) {
-		d.rec.lagging = false
-		d.state.lagging.Store(false)
-		d.state.blind.Store(false)
-		d.state.delivered.Store(d.rec.fromFlush)
-	}
-	return d.rec.from, d.rec.lagging
-}
-
-// makeRoom lets go of what the backend does not take and the spool holds anyway, before it crowds
-// out what comes in.
+// makeRoom lets go of what the backend does not take and the spool holds anyway.
 func (d *delivery) makeRoom(err error) {
 	switch {
-	case d.rec.spool == nil:
+	case d.journal.spool == nil:
 		d.tail.rows = newestRows(d.tail.rows)
 		d.tail.echoes = d.tail.echoes[max(0, len(d.tail.echoes)-maxEchoes):]
-	case errors.Is(err, context.Canceled), d.tail.held < d.opts.HoldBytes/4 && len(d.tail.rows) < manyRows:
+	case errors.Is(err, context.Canceled), d.tail.held < d.hold/4 && len(d.tail.rows) < manyRows:
 	default:
-		d.rec.mu.Lock()
-		defer d.rec.mu.Unlock()
-		if !d.rec.lagging {
-			d.tail.merge(&d.rec.ready)
-			d.rec.ready, d.tail = d.tail, batch{}
-			d.rec.leave()
-		}
+		d.journal.putBack(&d.tail)
 	}
 }
 
 // watchEpoch looks whether the backend has lost what it had taken, and goes back to where it was
 // safe.
 func (d *delivery) watchEpoch(ctx context.Context, now time.Time) error {
-	be := d.opts.Fleet
-	if be == nil || d.rec.spool == nil || now.Before(d.epochAt) {
+	if d.fleet == nil || d.journal.spool == nil || now.Before(d.epochAt) {
 		return nil
 	}
-	epoch, err := be.Epoch(ctx)
+	epoch, err := d.fleet.Epoch(ctx)
 	if err != nil {
 		return err
 	}
 	d.epochAt = now.Add(epochEvery)
 	if d.epoch != "" && epoch != d.epoch {
-		d.rec.mu.Lock()
-		d.state.held.Add(-d.tail.held - d.rec.ready.held)
-		d.delivered, d.marks, d.synced, d.tail, d.rec.ready = d.safe.clone(), nil, spool.Place{}, batch{}, batch{}
-		d.rec.from, _ = d.rec.spool.End()
-		d.rec.lagging, d.rec.fromFlush = true, d.rec.flushes
-		d.state.lagging.Store(true)
-		d.state.blind.Store(true)
-		d.rec.mu.Unlock()
+		d.state.held.Add(-d.tail.held)
+		d.tail = batch{}
+		d.rewind()
+		d.journal.readAgain()
 	}
 	d.epoch = epoch
 	return nil
 }
 
-// lag tells what still waits.
-func (d *delivery) lag() {
-	d.rec.mu.Lock()
-	defer d.rec.mu.Unlock()
-	d.oldest(d.opts.Now())
-	n := int64(len(d.rec.next.exchanges) + d.rec.passing)
-	if d.rec.spool != nil && d.rec.lagging {
-		_, seq := d.rec.spool.End()
-		n += max(seq-d.delivered.Admitted-int64(len(d.delivered.Open)), 0)
-	} else {
-		n += int64(len(d.rec.ready.exchanges) + len(d.tail.exchanges))
+// handOver gives a batch to the backend, and advances behind it. A batch that begins a run of the
+// program ends what was under way in the one before: the backend gets the stubs of that.
+func (d *delivery) handOver(ctx context.Context, b *batch) error {
+	stubs := 0
+	if b.crashed {
+		left := d.writer.tombs.left(session.Batch{Exchanges: d.delivered.stubs()})
+		if err := d.writer.put(ctx, left); err != nil {
+			return &stepError{"write", err}
+		}
+		stubs = len(left.Exchanges)
 	}
-	d.rec.in.mu.Lock()
-	defer d.rec.in.mu.Unlock()
-	d.tally.Pending.Store(n + int64(len(d.rec.in.queue)))
+	err := d.writer.write(ctx, b)
+	if errors.Is(err, ErrVolatile) { // nobody else knows the sessions: they stay within reach
+		d.tally.DroppedReadOnly.Add(int64(len(b.exchanges)))
+		d.state.held.Add(-b.held)
+		d.state.delivered.Store(b.flush)
+		d.volatile = true
+		d.state.healthy(false)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	d.tally.Incomplete.Add(int64(stubs))
+	d.advance(b)
+	return nil
 }
 
-// hurry hands over what came, at once.
-func (d *delivery) hurry(ctx context.Context) {
-	d.rec.mu.Lock()
-	d.rec.putAt = time.Time{}
-	d.rec.mu.Unlock()
-	d.retryAt, d.deliverAt = time.Time{}, time.Time{}
-	d.flush(ctx)
+// advance goes on behind a batch that the backend has.
+func (d *delivery) advance(b *batch) {
+	d.delivered.advance(b)
+	for i := range b.exchanges {
+		switch b.exchanges[i].Outcome {
+		case refused:
+			d.delivered.drop(droppedBad, 1)
+			d.tally.DroppedBad.Add(1)
+			continue
+		case sample.Complete:
+		default:
+			d.tally.Incomplete.Add(1)
+		}
+		d.tally.Exchanges.Add(1)
+	}
+	d.state.held.Add(-b.held)
+	if b.flush > 0 {
+		d.state.delivered.Store(b.flush)
+	}
+	d.state.healthy(true)
 }
 
-// unwritten counts the exchanges that stand in memory alone.
-func (d *delivery) unwritten() int {
-	n := len(d.rec.next.exchanges)
-	if d.rec.spool == nil {
-		n += len(d.rec.ready.exchanges) + len(d.tail.exchanges)
+// behind says why not everything is where it can be deleted.
+func (d *delivery) behind() error {
+	putErr, lagging := d.journal.trouble()
+	switch {
+	case errors.Is(d.err, ErrVolatile):
+		return nil
+	case putErr == nil && d.err == nil && lagging:
+		return errBacklog
 	}
-	return n
+	return errors.Join(putErr, d.err)
 }

@@ -15,7 +15,12 @@
 // Who reads of a session what must not change meanwhile does so in Still: nothing is handed over or
 // forgotten then.
 //
-// Lock order: delivery.handing before recorder.mu before a session.Record before the list of live
+// In reading order: inbox.go, waiting.go (what requests leave), recorder.go (what comes in),
+// journal.go (the way through the spool), deliver.go, write.go, checkpoints.go (to the backend),
+// round.go, run.go (who calls whom, and when); posts.go and feedback.go (what is said of sessions);
+// erase.go (what is forgotten); archive.go (what is shown).
+//
+// Lock order: delivery.handing before journal.mu before a session.Record before the list of live
 // sessions; what guards the inbox, what waits, what is touched and the tombstones is a leaf. A
-// backend is called under the first, and under the second when something is forgotten.
+// backend is called under the first alone.
 package store

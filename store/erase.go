@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"precept/session"
+	"precept/store/guard"
 )
 
 const (
@@ -23,15 +24,39 @@ const (
 // yet.
 var errUnwritten = errors.New("the store cannot be written just now; try again when it can")
 
+// deleter is a backend that deletes: one session, a tenant's, and what is too old.
+type deleter interface {
+	Forget(ctx context.Context, tenant string, id session.ID) (bool, error)
+	ForgetTenant(ctx context.Context, tenant string) (sessions int, err error)
+	Retain(ctx context.Context, before time.Time) (int, error)
+	PurgeParked(ctx context.Context, before time.Time) (int, error)
+	session.Finder
+}
+
+// announcer is where the replicas of a fleet tell each other what is forgotten.
+type announcer interface {
+	// Announce tells the others, and where in their list that stands.
+	Announce(ctx context.Context, e session.Erasure) (place string, err error)
+	// Erasures lists what was announced behind a place.
+	Erasures(ctx context.Context, after string) ([]session.Erasure, error)
+}
+
 // eraser deletes: what somebody wants forgotten, here or at another replica, and what is too old.
 // It works in the delivery's goroutine, with nothing handed over meanwhile.
 type eraser struct {
-	kit
-	rec     *recorder
-	deliver *delivery
-	waiting *waiting
-	touched *touched
-	tombs   *tombstones
+	be       deleter
+	fleet    announcer // nil: the backend is this process' own
+	sessions *sessions
+	waiting  *waiting
+	touched  *touched
+	tombs    *tombstones
+	journal  *journal
+	delivery *delivery
+	guard    *guard.Guard
+	tally    *Tally
+	now      func() time.Time
+	failed   func(step string, err error)
+	hurry    func(ctx context.Context) // hands over what came, at once
 
 	retention atomic.Int64 // nanoseconds; 0 keeps everything
 	chores    chan chore
@@ -40,6 +65,7 @@ type eraser struct {
 	elsewhere time.Time // when to look for what other replicas have forgotten
 	followed  string    // the last announcement of another replica that was followed
 	announced []string  // our own
+	leftovers bool      // the spool holds what was forgotten elsewhere
 }
 
 // chore is work for the eraser, which nothing of the recorder's may meet half done.
@@ -77,7 +103,7 @@ func (x *eraser) ForgetSession(ctx context.Context, tenant, name string) (int, e
 			}
 			ids = append(ids, members...)
 		}
-		e := session.Erasure{Tenant: tenant, IDs: ids, At: x.opts.Now()}
+		e := session.Erasure{Tenant: tenant, IDs: ids, At: x.now()}
 		if err := x.announce(ctx, e); err != nil {
 			return 0, err
 		}
@@ -99,7 +125,7 @@ func (x *eraser) ForgetSession(ctx context.Context, tenant, name string) (int, e
 // ForgetTenant deletes all sessions of a tenant likewise, and says how many there were.
 func (x *eraser) ForgetTenant(ctx context.Context, tenant string) (int, error) {
 	return x.chore(ctx, func(ctx context.Context) (int, error) {
-		e := session.Erasure{Tenant: tenant, At: x.opts.Now()}
+		e := session.Erasure{Tenant: tenant, At: x.now()}
 		if err := x.announce(ctx, e); err != nil {
 			return 0, err
 		}
@@ -109,26 +135,9 @@ func (x *eraser) ForgetTenant(ctx context.Context, tenant string) (int, error) {
 	})
 }
 
-// idsNamed lists the sessions that a name may mean: by any kind of name, by id, and by what was
-// noted under it.
-func idsNamed(ctx context.Context, be session.Finder, tenant, name string) ([]session.ID, error) {
-	ids := append(session.Candidates(tenant, name), session.RunKey(tenant, name))
-	key := session.EchoKeyOf(tenant, "s:"+name)
-	noted, err := be.FindEcho(ctx, tenant, []session.EchoKey{key})
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range noted[key] {
-		if !slices.Contains(ids, id) {
-			ids = append(ids, id)
-		}
-	}
-	return ids, nil
-}
-
 // membersOf are the sessions that draw through a session.
 func (x *eraser) membersOf(ctx context.Context, tenant string, id session.ID) (all []session.ID, err error) {
-	of, ok, err := x.Known(ctx, tenant, id)
+	of, ok, err := x.sessions.Known(ctx, tenant, id)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -156,13 +165,13 @@ func (x *eraser) chore(ctx context.Context, run func(ctx context.Context) (int, 
 func (x *eraser) do(ctx context.Context, c chore) {
 	r := choreResult{}
 	r.err = x.guard.Err("forget", func() (err error) {
-		x.deliver.hurry(ctx)
-		if err := x.deliver.behind(); err != nil {
+		x.hurry(ctx)
+		if err := x.delivery.behind(); err != nil {
 			return fmt.Errorf("%w (%w)", errUnwritten, err)
 		}
 		ctx := context.WithoutCancel(ctx) // half of it would be worse than a stop that waits
 		r.n, err = c.run(ctx)
-		return errors.Join(err, x.deliver.purge(ctx))
+		return errors.Join(err, x.delivery.purge(ctx))
 	})
 	c.done <- r
 }
@@ -171,20 +180,20 @@ func (x *eraser) do(ctx context.Context, c chore) {
 // how many sessions were in use.
 func (x *eraser) eraseHere(e *session.Erasure) (found map[session.ID]bool, n int) {
 	of := func(id session.ID) bool { return len(e.IDs) == 0 || slices.Contains(e.IDs, id) }
-	x.rec.mu.Lock()
-	defer x.rec.mu.Unlock()
+	x.journal.mu.Lock()
+	defer x.journal.mu.Unlock()
 	x.tombs.put(e)
 	found = map[session.ID]bool{}
 	if len(e.IDs) == 0 {
-		n = x.live.forgetTenant(e.Tenant)
+		n = x.sessions.live.forgetTenant(e.Tenant)
 	}
 	for _, id := range e.IDs {
-		if x.live.forget(e.Tenant, id) {
+		if x.sessions.live.forget(e.Tenant, id) {
 			found[id] = true
 			n++
 		}
 	}
-	x.rec.forget(e.Tenant, of)
+	x.journal.forget(e.Tenant, of)
 	x.waiting.forget(func(k session.Echo) bool { return k.Tenant == e.Tenant && of(k.ID) })
 	x.touched.forget(e.Tenant, of)
 	return found, n
@@ -193,10 +202,10 @@ func (x *eraser) eraseHere(e *session.Erasure) (found map[session.ID]bool, n int
 // announce tells the other replicas, before anything is deleted: one that does not know could write
 // it again.
 func (x *eraser) announce(ctx context.Context, e session.Erasure) error {
-	if !x.Shared() {
+	if x.fleet == nil {
 		return nil
 	}
-	place, err := x.opts.Fleet.Announce(ctx, e)
+	place, err := x.fleet.Announce(ctx, e)
 	if err == nil {
 		x.announced = append(x.announced, place)
 	}
@@ -206,11 +215,11 @@ func (x *eraser) announce(ctx context.Context, e session.Erasure) error {
 // watch looks what other replicas have forgotten. It runs before anything is delivered: what a
 // spool kept while this replica was away may be of a session that was forgotten since.
 func (x *eraser) watch(ctx context.Context, now time.Time) error {
-	if !x.Shared() || now.Before(x.elsewhere) {
+	if x.fleet == nil || now.Before(x.elsewhere) {
 		return nil
 	}
 	for {
-		list, err := x.opts.Fleet.Erasures(ctx, x.followed)
+		list, err := x.fleet.Erasures(ctx, x.followed)
 		if err != nil {
 			return err
 		}
@@ -235,7 +244,7 @@ func (x *eraser) watch(ctx context.Context, now time.Time) error {
 // deleted again.
 func (x *eraser) follow(ctx context.Context, e *session.Erasure, now time.Time) error {
 	x.eraseHere(e)
-	x.deliver.forgotten = true
+	x.leftovers = true
 	if now.Sub(e.At) > lateErasure {
 		return nil
 	}
@@ -251,9 +260,23 @@ func (x *eraser) follow(ctx context.Context, e *session.Erasure, now time.Time) 
 	return nil
 }
 
+// purgeLeftovers empties the spool's files of what was forgotten elsewhere, as soon as what stands
+// in them is delivered.
+func (x *eraser) purgeLeftovers(ctx context.Context) error {
+	if !x.leftovers {
+		return nil
+	}
+	err := x.delivery.purge(ctx)
+	if errors.Is(err, errBacklog) {
+		return nil // later
+	}
+	x.leftovers = err != nil
+	return err
+}
+
 // retain deletes what was last seen too long ago, a bounded step a call.
 func (x *eraser) retain(ctx context.Context) {
-	now, age := x.opts.Now(), time.Duration(x.retention.Load())
+	now, age := x.now(), time.Duration(x.retention.Load())
 	if now.Before(x.next) {
 		return
 	}
@@ -266,18 +289,18 @@ func (x *eraser) retain(ctx context.Context) {
 		err := x.guard.Err("retain", func() (err error) { n, err = x.be.Retain(step, now.Add(-age)); return err })
 		cancel()
 		x.tally.Retired.Add(int64(n))
-		x.rec.outlive(n > 0, now.Add(-age))
+		x.journal.outlive(n > 0, now.Add(-age))
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
 			pause = time.Second // there is more
 		case err != nil && ctx.Err() == nil:
-			x.opts.Failed("retain", err)
+			x.failed("retain", err)
 		}
 	}
 	x.next = now.Add(pause)
 	err := x.guard.Err("retain", func() error { _, err := x.be.PurgeParked(ctx, now.Add(-parked)); return err })
 	if err != nil && ctx.Err() == nil {
-		x.opts.Failed("retain", err)
+		x.failed("retain", err)
 	}
 	x.tombs.tidy(now)
 	x.waiting.expire(now.Add(-forgottenIn))

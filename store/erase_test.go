@@ -150,13 +150,13 @@ func TestForgettingHoldsNothingUp(t *testing.T) {
 		if op != "write" && op != "sync" {
 			return
 		}
-		if !r.recorder.mu.TryLock() {
+		if !r.journal.mu.TryLock() {
 			t.Errorf("the recorder waits for the backend's %s", op)
 			return
 		}
-		r.recorder.mu.Unlock()
+		r.journal.mu.Unlock()
 		r.offer("s", 3+len(r.be.asked()))
-		r.spoolUp(r.clk.now(), false)
+		r.recorder.record(r.clk.now(), false)
 	}
 	if n, err := r.chores(func() (int, error) { return r.ForgetSession(r.ctx(), us, secretWord) }); n != 1 || err != nil {
 		t.Fatalf("forgot %d, %v", n, err)

@@ -152,10 +152,10 @@ func TestBackendOnAFullDisk(t *testing.T) {
 	}
 	at, _ := r.spool.End()
 	same(t, "written before", end.Before(at), true)
-	r.spoolUp(r.clk.now(), false)
+	r.recorder.record(r.clk.now(), false)
 	x := exchange(us, "s", 22, r.clk.now())
 	r.Offer(Turn{Exchange: x, Size: 8 << 10})
-	r.spoolUp(r.clk.now(), false)
+	r.recorder.record(r.clk.now(), false)
 	now, _ := r.spool.End()
 	same(t, "written meanwhile", now, at)
 	r.clk.add(3 * time.Second)

@@ -94,7 +94,7 @@ func TestPuttingDownPanics(t *testing.T) {
 		r.offer("s", turn)
 	}
 	r.admitSome()
-	broken := r.recorder.next.exchanges[1].ID
+	broken := r.journal.next.exchanges[1].ID
 	p.exchange = broken
 	r.sortOut()
 	p.exchange = "none"

@@ -8,6 +8,12 @@ import (
 	"precept/sample"
 )
 
+const (
+	queueLen   = 8192    // turns
+	flushAt    = 500     // turns that make a batch: the recorder does not wait for its tick
+	pieceBytes = 4 << 20 // of exchanges that are put down at once
+)
+
 // Turn is what the proxy hands over when a request is over. The recorder owns it from then on.
 type Turn struct {
 	Exchange *sample.Exchange
@@ -27,7 +33,9 @@ type Begun struct {
 
 // inbox is where requests leave their turns. Nothing in it blocks.
 type inbox struct {
-	kit
+	tally *Tally
+	state *state
+	hold  int64         // bytes of exchanges in memory, at most
 	stubs bool          // what begins is put down, too
 	full  chan struct{} // there is enough for a batch
 
@@ -84,7 +92,7 @@ type lost struct {
 // Offer hands a turn over. It never blocks: a full queue, or too many bytes in waiting, drops the
 // turn, counted.
 func (q *inbox) Offer(t Turn) bool {
-	if q.state.held.Load()+t.Size > q.opts.HoldBytes {
+	if q.state.held.Load()+t.Size > q.hold {
 		q.tally.DroppedFull.Add(1)
 		q.giveUp(t.Begun, droppedFull)
 		return false
@@ -124,4 +132,10 @@ func (q *inbox) piece(spare []Turn) []Turn {
 	q.queue = append(spare, rest...)
 	clear(rest)
 	return turns
+}
+
+// AtRequest is the value of a panic at what one request left behind.
+type AtRequest struct {
+	Request string // its id
+	Value   any
 }

@@ -57,14 +57,14 @@ func TestKilledAtEachStep(t *testing.T) {
 		begun := r.Begin(x)
 		gone := r.Begin(exchange(us, "gone", round, r.clk.now()))
 		r.offer("s", 2*round+1)
-		step(func() { r.spoolUp(r.clk.now(), false) })
+		step(func() { r.recorder.record(r.clk.now(), false) })
 		r.Offer(Turn{Exchange: x, Begun: begun, Size: 10})
 		r.Abandon(gone)
 		r.note(session.EchoKey(round), sessionOf("s"))
 		if round == 3 {
 			r.be.failNext("write", 2, errDown)
 		}
-		step(func() { r.handDown(r.ctx(), r.clk.now()) })
+		step(func() { r.handDown(r.ctx()) })
 		step(r.record)
 		r.clk.add(syncEvery)
 		step(r.record)

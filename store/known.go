@@ -1,46 +1,22 @@
 package store
 
 import (
-	"precept/sample"
 	"precept/session"
 )
 
 // What is known here of sessions before the backend knows it, for whoever learns from them.
 
-// Undelivered are the sessions of which something is on its way to the backend: they close when it
-// is there. ok is false while that cannot be told: something stands in the spool alone, or the
-// backend does not take it. Call it in Still.
-func (s *Store) Undelivered() (out map[session.Ref]bool, ok bool) {
-	if s.state.lagging.Load() || s.err != nil {
-		return nil, false
-	}
-	out = map[session.Ref]bool{}
-	s.recorder.mu.Lock()
-	for _, list := range [][]sample.Exchange{s.recorder.next.exchanges, s.ready.exchanges, s.tail.exchanges} {
-		for i := range list {
-			out[refOf(&list[i])] = true
-		}
-	}
-	s.recorder.mu.Unlock()
-	s.inbox.mu.Lock()
-	defer s.inbox.mu.Unlock()
-	for i := range s.inbox.queue {
-		out[refOf(s.inbox.queue[i].Exchange)] = true
-	}
-	return out, true
-}
-
 // Newest is the record of a session that closes. One in memory is newer than its row, unless
 // another replica has served the session since. Of a session of which only exchanges came to the
 // backend it is one in which nothing was decided.
-func (s *Store) Newest(row *session.Row) *session.Record {
+func (s *sessions) Newest(row *session.Row) *session.Record {
 	rec := &session.Record{ID: row.ID, Tenant: row.Tenant}
 	if len(row.Data) > 0 {
 		stored, err := session.Decode(row.ID, row.Data)
 		if err == nil {
 			rec = stored
 		} else { // closed with nothing to count, rather than looked at for ever
-			s.opts.Failed("decode", err)
+			s.failed("decode", err)
 		}
 	}
 	ses := s.live.peek(row.ID)
@@ -72,7 +48,7 @@ func mustEncode(r *session.Record) []byte {
 
 // InUse is what is known here of who a session belongs to and what it was assigned, nil when it
 // is not in memory.
-func (s *Store) InUse(of session.Ref) *session.Record {
+func (s *sessions) InUse(of session.Ref) *session.Record {
 	ses := s.live.peek(of.ID)
 	if ses == nil {
 		return nil

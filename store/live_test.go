@@ -13,7 +13,7 @@ import (
 
 // sweepAll lets every idle session go.
 func (r *rig) sweepAll() {
-	r.live.sweep(r.clk.now(), 1<<62)
+	r.sessions.live.sweep(r.clk.now(), 1<<62)
 }
 
 // lookups counts the questions to the backend for sessions.
@@ -133,7 +133,7 @@ func TestSweep(t *testing.T) {
 	r.sweepAll()
 	r.lookups()
 	for name, want := range map[string]bool{"idle": false, "pinned": true, "fresh": true, "dirty": true} {
-		same(t, name, r.live.has(ids[name]), want)
+		same(t, name, r.sessions.live.has(ids[name]), want)
 	}
 	ses, _ := r.Acquire(r.ctx(), us, ids["idle"]) // and back, out of the database
 	if ses == nil {
@@ -145,10 +145,10 @@ func TestSweep(t *testing.T) {
 	r.Release(ses, Decided)
 	r.clk.add(idleAfter + time.Second)
 	r.sweepAll()
-	same(t, "what is not written stays", r.live.has(ids["idle"]), true)
+	same(t, "what is not written stays", r.sessions.live.has(ids["idle"]), true)
 	r.record()
 	r.sweepAll()
-	same(t, "the written one goes", r.live.has(ids["idle"]), false)
+	same(t, "the written one goes", r.sessions.live.has(ids["idle"]), false)
 	same(t, "turns after the second rest", r.turnsOf(ids["idle"]), 5)
 	same(t, "questions", r.lookups(), 2)
 }
@@ -175,7 +175,7 @@ func TestSweepKeepsCounts(t *testing.T) {
 	r.Release(r.Resident(id), Counted)
 	r.clk.add(idleAfter + time.Second)
 	r.sweepAll()
-	same(t, "in memory", r.live.has(id), true)
+	same(t, "in memory", r.sessions.live.has(id), true)
 }
 
 // Memory holds so many sessions and no more, those that were used last; one that was let go is
@@ -193,9 +193,9 @@ func TestSessionsAreBoundedByNumber(t *testing.T) {
 			t.Fatalf("%d sessions in memory after %d", n, i)
 		}
 	}
-	same(t, "the one in use", r.live.has(first), true)
-	same(t, "one that was let go", r.live.has(sessionOf("s0")), false)
-	same(t, "a late one", r.live.has(sessionOf(fmt.Sprint("s", 10*limit-1))), true)
+	same(t, "the one in use", r.sessions.live.has(first), true)
+	same(t, "one that was let go", r.sessions.live.has(sessionOf("s0")), false)
+	same(t, "a late one", r.sessions.live.has(sessionOf(fmt.Sprint("s", 10*limit-1))), true)
 	r.lookups()
 	same(t, "turns of one that returns", r.turnsOf(sessionOf("s0")), 1)
 	same(t, "questions", r.lookups(), 1)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -16,9 +17,11 @@ import (
 
 // optouts know what may be kept of sessions, and take secrets and personal data out of it.
 type optouts struct {
-	kit
+	live    *live
 	waiting *waiting
 	marks   *optOutMarks
+	tally   *Tally
+	failed  func(step string, err error)
 
 	rules    atomic.Pointer[sample.OptOut] // nil: nobody opted out
 	personal atomic.Bool                   // personal data is redacted besides secrets
@@ -108,4 +111,11 @@ func (o *optouts) keepUnit(ses *Session) {
 	}
 	unit.mute.Store(false)
 	o.waiting.again(unit)
+}
+
+// keepMarks writes the marks down. Where that fails they are tried again.
+func (o *optouts) keepMarks(ctx context.Context) {
+	if err := errors.Join(o.marks.keep(), o.marks.announce(ctx)); err != nil {
+		o.failed("opt out", err)
+	}
 }

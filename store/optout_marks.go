@@ -21,6 +21,10 @@ import (
 // memory, one mark stays: how many turns there were and how long their list was, under a name that
 // nobody can find without the store's secret (docs/decisions/0014-marks-of-opt-outs.md).
 
+// Another replica that gets the next turn of such a session, with all that was said before in it,
+// would take it for the first: in a fleet the mark stands in the shared backend as well, before the
+// client has the end of its answer. Only a session with a name can be found by another replica.
+
 const (
 	marksFile = "optouts"
 	markSize  = 16      // bytes of a mark: its name (8), turns (4), items (4)
@@ -30,11 +34,18 @@ const (
 // optOutMark is what a mark tells.
 type optOutMark struct{ turns, items uint32 }
 
+// optOutKeeper is where a fleet keeps the marks, for a time; of two of one session the one of more
+// items.
+type optOutKeeper interface {
+	KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error
+}
+
 // optOutMarks are the marks. They are written by the delivery, and read by requests that begin a
 // session.
 type optOutMarks struct {
 	path   string // "": there are none
 	secret []byte
+	fleet  optOutKeeper // nil: the backend is this process' own
 
 	mu    sync.Mutex
 	of    map[uint64]optOutMark
@@ -46,8 +57,8 @@ type optOutMarks struct {
 
 // openMarks reads the marks of a directory, and writes them anew where many of them stand there
 // more than once.
-func openMarks(dir string, secret []byte) (*optOutMarks, error) {
-	h := &optOutMarks{of: map[uint64]optOutMark{}, secret: secret, unannounced: map[session.ID]session.OptOutMark{}}
+func openMarks(dir string, secret []byte, fleet optOutKeeper) (*optOutMarks, error) {
+	h := &optOutMarks{of: map[uint64]optOutMark{}, secret: secret, fleet: fleet, unannounced: map[session.ID]session.OptOutMark{}}
 	if dir == "" || len(secret) == 0 {
 		return h, nil
 	}
@@ -156,9 +167,33 @@ func (h *optOutMarks) keep() error {
 	return nil
 }
 
-// keepMarks writes the marks down. Where that fails they are tried again.
-func (o *optouts) keepMarks(ctx context.Context) {
-	if err := errors.Join(o.marks.keep(), o.announceOptOuts(ctx)); err != nil {
-		o.opts.Failed("opt out", err)
+// announceLater puts a session's mark among those that the fleet does not know yet.
+func (h *optOutMarks) announceLater(id session.ID, m session.OptOutMark) {
+	if h.fleet == nil {
+		return
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if old, ok := h.unannounced[id]; len(h.unannounced) < mostMarks && (!ok || old.Items < m.Items) {
+		h.unannounced[id] = m
+	}
+}
+
+// announce tells the fleet what it does not know yet. What fails is told again.
+func (h *optOutMarks) announce(ctx context.Context) error {
+	h.mu.Lock()
+	marks := h.unannounced
+	if len(marks) == 0 {
+		h.mu.Unlock()
+		return nil
+	}
+	h.unannounced = map[session.ID]session.OptOutMark{}
+	h.mu.Unlock()
+	err := h.fleet.KeepOptOuts(ctx, marks)
+	if err != nil {
+		for id, m := range marks {
+			h.announceLater(id, m)
+		}
+	}
+	return err
 }

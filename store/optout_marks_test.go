@@ -16,7 +16,7 @@ func TestMarksOfOptOuts(t *testing.T) {
 	dir := t.TempDir()
 	open := func(secret string) *optOutMarks {
 		t.Helper()
-		h, err := openMarks(dir, []byte(secret))
+		h, err := openMarks(dir, []byte(secret), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -175,7 +175,7 @@ func TestSilentSessionIsNotThere(t *testing.T) {
 		t.Errorf("tenants %v, %v", names, err)
 	}
 	r.clk.add(idleAfter + time.Minute)
-	r.live.sweep(r.clk.now(), 1<<62)
+	r.sessions.live.sweep(r.clk.now(), 1<<62)
 	again := r.Resident(c.id)
 	if again == nil || !again.Hidden(2) {
 		t.Error("after a while nobody knows that its turns opted out")

@@ -433,7 +433,7 @@ func TestABrokenSpoolIsBounded(t *testing.T) {
 		r.Offer(Turn{Exchange: x, Begun: b, Size: 100})
 	}
 	r.record()
-	p := &r.recorder.next
+	p := &r.journal.next
 	same(t, "exchanges", len(p.exchanges), 10)
 	same(t, "beginnings and ends", len(p.begun)+len(p.voids)+len(p.ended), 0)
 	same(t, "rows", len(p.rows) <= 2*flushAt, true)

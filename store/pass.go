@@ -11,13 +11,10 @@ import (
 // that capture goes on. What it takes is in no spool, and cannot be written again if the backend
 // loses it.
 func (d *delivery) passBy(ctx context.Context) error {
-	if d.rec.spool == nil || !d.Shared() {
+	if d.journal.spool == nil || d.fleet == nil {
 		return nil
 	}
-	d.rec.mu.Lock()
-	stuck := spool.Full(d.rec.putErr)
-	d.rec.mu.Unlock()
-	if !stuck {
+	if err, _ := d.journal.trouble(); !spool.Full(err) {
 		return nil
 	}
 	return d.pass(ctx)
@@ -25,42 +22,22 @@ func (d *delivery) passBy(ctx context.Context) error {
 
 // pass hands to the backend what the spool could not take, when all that is in the spool is there
 // already. Meanwhile nothing is put into the spool: what stands there must not overtake it in the
-// books.
+// account.
 func (d *delivery) pass(ctx context.Context) error {
-	p, ok := d.unput()
+	if !d.tail.empty() {
+		return nil
+	}
+	b, ok := d.journal.unput()
 	if !ok {
 		return nil
 	}
-	err := d.handOver(ctx, &p)
-	d.rec.mu.Lock()
-	defer d.rec.mu.Unlock()
-	d.rec.passing = 0
+	b.end = d.delivered.At
+	err := d.handOver(ctx, &b)
+	d.journal.passed(&b, err)
 	if err != nil {
-		flush := max(p.flush, d.rec.next.flush)
-		p.merge(&d.rec.next)
-		p.flush = flush
-		d.rec.next = p
 		return err
 	}
-	if d.rec.next.empty() {
-		d.rec.putErr = nil
-	}
-	// Who went back to an earlier place would find turns there that began, and no end of them.
-	d.safe, d.marks, d.synced = d.delivered.clone(), nil, d.delivered.At
-	d.rec.spool.Skip(p.admitted())
-	d.cursorAt = time.Time{}
+	d.settle() // who went back to an earlier place would find turns there that began, and no end of them
+	d.keepAt = time.Time{}
 	return nil
-}
-
-// unput takes what waits to be put into the spool.
-func (d *delivery) unput() (p batch, ok bool) {
-	d.rec.mu.Lock()
-	defer d.rec.mu.Unlock()
-	if d.rec.lagging || !d.tail.empty() || !d.rec.ready.empty() || d.rec.next.empty() {
-		return p, false
-	}
-	p, d.rec.next = d.rec.next, batch{}
-	p.end = d.delivered.At
-	d.rec.passing = max(len(p.exchanges), 1)
-	return p, true
 }

@@ -80,7 +80,7 @@ func TestPassingAFullDisk(t *testing.T) {
 	account := func(when string, running bool) {
 		t.Helper()
 		r.clk.add(cursorEvery)
-		if err := r.keepCursor(r.clk.now()); err != nil {
+		if err := r.delivery.keep(r.journal.spool, r.clk.now()); err != nil {
 			t.Fatal(err)
 		}
 		b, err := ReadAccount(spool, running)

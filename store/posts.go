@@ -7,7 +7,6 @@ import (
 
 	"precept/feedback"
 	"precept/session"
-	"precept/store/guard"
 )
 
 // postLimit bounds one feedback's way into the backend, postAgain is how soon one that is away is
@@ -17,12 +16,21 @@ const (
 	postAgain = 100 * time.Millisecond
 )
 
-// poster takes in what is said of sessions: by whoever posts it, and by the traffic.
+// parking is where a backend keeps feedback until what it speaks of lands, and finds what it names.
+type parking interface {
+	Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
+	FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error)
+	SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
+}
+
+// poster takes in what people and programs post of sessions.
 type poster struct {
-	kit
-	out     *optouts
-	waiting *waiting
-	touched *touched
+	be       parking
+	sessions *sessions
+	feedback *feedbackWriter
+	out      *optouts
+	waiting  *waiting
+	state    *state
 }
 
 // Status says what became of a feedback.
@@ -104,10 +112,10 @@ func (f *poster) Post(ctx context.Context, tenant string, candidates []session.I
 
 func (f *poster) post(ctx context.Context, tenant string, candidates []session.ID, park session.EchoKey, e feedback.Entry, otherwise []session.ID) (Posted, error) {
 	for _, id := range candidates {
-		if len(candidates) > 1 && !f.live.has(id) {
+		if len(candidates) > 1 && !f.sessions.live.has(id) {
 			continue // one of many things that a name may mean: past memory, the key below knows
 		}
-		of, ok, err := f.Known(ctx, tenant, id)
+		of, ok, err := f.sessions.Known(ctx, tenant, id)
 		if err != nil {
 			return Posted{}, err
 		}
@@ -119,7 +127,7 @@ func (f *poster) post(ctx context.Context, tenant string, candidates []session.I
 		return p, err
 	}
 	for _, id := range otherwise {
-		if of, ok, err := f.Known(ctx, tenant, id); ok || err != nil {
+		if of, ok, err := f.sessions.Known(ctx, tenant, id); ok || err != nil {
 			if err != nil {
 				return Posted{}, err
 			}
@@ -150,7 +158,7 @@ func (f *poster) joinByKey(ctx context.Context, tenant string, key session.EchoK
 		ids = found[key]
 	}
 	for _, id := range ids {
-		of, ok, err := f.Known(ctx, tenant, id)
+		of, ok, err := f.sessions.Known(ctx, tenant, id)
 		if err != nil {
 			return Posted{}, false, err
 		}
@@ -170,30 +178,13 @@ func (f *poster) join(ctx context.Context, tenant string, of session.Member, e f
 		return p, nil
 	}
 	// One after the other: what is refused here must not count for the unit.
-	if err := f.tell(ctx, tenant, map[session.ID][]feedback.Entry{of.ID: {e}}); err != nil {
+	if err := f.feedback.tell(ctx, tenant, map[session.ID][]feedback.Entry{of.ID: {e}}); err != nil {
 		return Posted{}, err
 	}
 	if of.Unit == (session.ID{}) {
 		return p, nil
 	}
-	return p, f.Tell(ctx, tenant, map[session.ID][]feedback.Entry{of.Unit: {e.OfMember(of.ID.String())}})
-}
-
-// Tell adds to sessions what is said of them, and counts what their sets have no room for.
-func (f *poster) Tell(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
-	return f.roomy(f.tell(ctx, tenant, entries))
-}
-
-// tell is Tell for who can be told that a set is full. The rewards of the sessions that heard
-// something new are looked at again.
-func (f *poster) tell(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
-	added, err := f.be.AddFeedback(ctx, tenant, entries)
-	for id := range entries {
-		if added == nil || added[id] > 0 { // nobody knows what came of it, or it is news
-			f.touched.Touch(tenant, id)
-		}
-	}
-	return err
+	return p, f.feedback.Tell(ctx, tenant, map[session.ID][]feedback.Entry{of.Unit: {e.OfMember(of.ID.String())}})
 }
 
 // NoRoom says what a poster can do about feedback for which there was no room.
@@ -205,61 +196,6 @@ func NoRoom(err error) (advice string, ok bool) {
 		return "too much feedback waits for sessions and replies that have not gone by; post it again when they have", true
 	}
 	return "", false
-}
-
-// roomy takes a full set for no failure, and counts what it had no room for.
-func (f *poster) roomy(err error) error {
-	if n, ok := errors.AsType[session.FeedbackFull](err); ok {
-		f.tally.FeedbackLeft.Add(int64(n))
-		return nil
-	}
-	return err
-}
-
-// unpark joins what waited for replies that have landed. It asks each time: what waits may have
-// been parked by an earlier run or another replica.
-func (f *poster) unpark(ctx context.Context, landed []session.Echo) error {
-	byTenant := map[string]map[session.EchoKey]session.ID{}
-	for i := range landed {
-		e := &landed[i]
-		if byTenant[e.Tenant] == nil {
-			byTenant[e.Tenant] = map[session.EchoKey]session.ID{}
-		}
-		if _, seen := byTenant[e.Tenant][e.Key]; !seen {
-			byTenant[e.Tenant][e.Key] = e.ID
-		}
-	}
-	for tenant, owners := range byTenant {
-		if err := f.joinAll(ctx, tenant, owners); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// joinAll joins what waits for some keys; a key at which that panics is left out, and what waits
-// for it waits on.
-func (f *poster) joinAll(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) error {
-	var joined map[session.ID]int
-	err := f.guard.Err("unpark", func() (err error) { joined, err = f.be.Join(ctx, tenant, owners); return f.roomy(err) })
-	if errors.Is(err, guard.ErrPanicked) && len(owners) > 1 {
-		for key, id := range owners {
-			if err := f.joinAll(ctx, tenant, map[session.EchoKey]session.ID{key: id}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if errors.Is(err, guard.ErrPanicked) {
-		return nil
-	}
-	for id := range joined {
-		f.touched.Touch(tenant, id)
-		if err == nil {
-			err = f.passToUnit(ctx, tenant, id)
-		}
-	}
-	return err
 }
 
 // ofSample finds the session of a sample.

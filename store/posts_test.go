@@ -83,12 +83,12 @@ func TestFeedbackFindsAKeyOnItsWay(t *testing.T) {
 	r.LetGo("req", true)
 	same(t, "waiting", r.post(us, replyKey, score("a", 2, .7)), joined)
 	for range 3 {
-		r.spoolUp(r.clk.now(), false)
+		r.recorder.record(r.clk.now(), false)
 		same(t, "in the spool", r.post(us, replyKey, score("a", 3, .7)), joined)
 	}
 	r.record()
 	same(t, "in the backend", r.post(us, replyKey, score("a", 4, .7)), joined)
-	r.spoolUp(r.clk.now(), false)
+	r.recorder.record(r.clk.now(), false)
 	same(t, "keys on their way", r.moving.n+len(r.moving.flushes), 0)
 }
 
@@ -320,9 +320,9 @@ func TestWaitingKeysAreBounded(t *testing.T) {
 
 	r.be.failNext("write", 1_000, errDown)
 	r.Note(full...)
-	r.spoolUp(r.clk.now(), false)
+	r.recorder.record(r.clk.now(), false)
 	moving := held + 1
 	r.note(moving, id)
-	r.spoolUp(r.clk.now(), false)
+	r.recorder.record(r.clk.now(), false)
 	same(t, "behind those on their way", r.post(us, moving, score("c", 1, 1)).Status, Parked)
 }

@@ -18,12 +18,20 @@ const (
 
 // publisher tells other replicas of a session before the client has the whole answer.
 type publisher struct {
-	kit
-	out     *optouts
-	waiting *waiting
+	be       batchWriter // nil: the backend is this process' own
+	out      *optouts
+	waiting  *waiting
+	state    *state
+	failed   func(step string, err error)
+	panicked func(step string, value any)
 
 	writes  sync.WaitGroup
 	overdue atomic.Int64 // sessions that were to be published and are not yet
+}
+
+// publishes says that others are to be told, and can be.
+func (b *publisher) publishes() bool {
+	return b.be != nil && !b.state.down.Load() && b.overdue.Load() <= mostOverdue
 }
 
 // Publish lets the other replicas find a session in which something was decided, before the client
@@ -32,7 +40,7 @@ type publisher struct {
 // written. What fails comes with the next batch as ever. waited is what the request has waited for
 // the backend before. On a backend that is this process' own there is nothing to do.
 func (b *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []string, waited time.Duration) {
-	if !b.Shared() || b.state.down.Load() || b.overdue.Load() > mostOverdue {
+	if !b.publishes() {
 		return
 	}
 	keys := b.waiting.heldOf(x.RequestID)
@@ -63,13 +71,13 @@ func (b *publisher) soon(request string, waited time.Duration, write func(ctx co
 		defer close(there)
 		defer func() {
 			if r := recover(); r != nil {
-				b.opts.Panicked("publish", AtRequest{request, r})
+				b.panicked("publish", AtRequest{request, r})
 			}
 		}()
 		ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 		defer cancel()
 		if err := write(ctx); err != nil {
-			b.opts.Failed("publish", err)
+			b.failed("publish", err)
 		}
 	})
 	limit := waitLimit - waited
@@ -92,7 +100,7 @@ func (b *publisher) soon(request string, waited time.Duration, write func(ctx co
 // PublishOptOut lets the other replicas know that the newest turn of a session opted out, before
 // the client has the whole answer. waited is what the request has waited for the backend before.
 func (b *publisher) PublishOptOut(ses *Session, waited time.Duration) {
-	if !b.Shared() || b.state.down.Load() || b.overdue.Load() > mostOverdue {
+	if !b.publishes() {
 		return
 	}
 	w := session.Batch{}
@@ -101,7 +109,7 @@ func (b *publisher) PublishOptOut(ses *Session, waited time.Duration) {
 	}
 	b.soon(ses.Name, waited, func(ctx context.Context) error {
 		if len(w.Rows) == 0 {
-			return b.out.announceOptOuts(ctx)
+			return b.out.marks.announce(ctx)
 		}
 		return b.be.Write(ctx, w)
 	})

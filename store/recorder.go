@@ -3,22 +3,53 @@ package store
 import (
 	"time"
 
+	"precept/redact"
 	"precept/sample"
+	"precept/session"
+	"precept/store/guard"
 )
 
-const (
-	flushEvery = 50 * time.Millisecond
-	laterEvery = time.Second
-	tidyEvery  = time.Second // how often it is asked whether something is too old
-	flushAt    = 500         // exchanges
-	queueLen   = 8192
-	writeLimit = 10 * time.Second // one attempt to write a batch
-	pieceBytes = 4 << 20          // of exchanges that are put down at once
-)
+// recorder takes in what requests leave, and puts it into the journal without what must not be
+// kept. Its own fields are guarded by the journal's lock.
+type recorder struct {
+	in        *inbox
+	waiting   *waiting
+	out       *optouts
+	tombs     *tombstones
+	journal   *journal
+	guard     *guard.Guard
+	tally     *Tally
+	state     *state
+	panicked  func(step string, value any)
+	sentiment bool // the user's words count as a signal
+
+	redactor  *redact.Redactor // made fresh for each exchange
+	spare     []Turn           // the list that the queue swaps with
+	openSpare []*Begun         // and the list of turns that began
+	open      []*Begun         // turns that were under way at the last flush
+	fresh     []*Begun         // those whose beginning is in the journal's next batch
+}
+
+// record puts what is new into the spool: what a crash may cost is what came since the last time.
+// It does so in pieces. An exchange is copied when it is redacted, encoded and written, and of many
+// that end at once, as when their clients are cut off, the copies would be most of the memory.
+func (r *recorder) record(now time.Time, all bool) {
+	r.journal.mu.Lock()
+	defer r.journal.mu.Unlock()
+	for more := true; more; {
+		more = r.admitSome()
+		r.collect(now, all)
+		if r.journal.waits(now) {
+			continue
+		}
+		r.begin()
+		r.begun(r.journal.putDown(now))
+	}
+}
 
 // admitSome admits what was offered, so much of it as is put down at once, and says whether there
 // is more. Turns wait in a list, not in a channel: a recorder that is woken for each of them costs
-// the request more than the offer itself. The caller has mu.
+// the request more than the offer itself. The caller has the journal's lock.
 func (r *recorder) admitSome() (more bool) {
 	r.in.mu.Lock()
 	turns, gone, open := r.in.piece(r.spare[:0]), r.in.lost, r.in.open
@@ -30,7 +61,7 @@ func (r *recorder) admitSome() (more bool) {
 	}
 	r.spare = turns
 	for _, l := range gone {
-		r.next.over(l.begun, l.reason)
+		r.journal.next.over(l.begun, l.reason)
 	}
 	for _, t := range open {
 		if !t.over.Load() {
@@ -48,9 +79,9 @@ func (r *recorder) admit(t Turn) {
 	gone := func(reason string) {
 		r.tally.Pending.Add(-1)
 		r.state.held.Add(-t.Size)
-		r.next.over(t.Begun, reason)
+		r.journal.next.over(t.Begun, reason)
 		if reason == droppedOptOut && t.Begun != nil && t.Begun.put {
-			r.scrub = true // nor shall its beginning stay in the spool
+			r.journal.scrub = true // nor shall its beginning stay in the spool
 		}
 	}
 	defer func() {
@@ -62,7 +93,7 @@ func (r *recorder) admit(t Turn) {
 				at.Request = x.RequestID
 				r.guard.SetAside("record", refOf(x), x.ID, value)
 			}
-			r.opts.Panicked("record", at)
+			r.panicked("record", at)
 		}
 	}()
 	x := t.Exchange
@@ -75,11 +106,86 @@ func (r *recorder) admit(t Turn) {
 	r.out.redact(r.redactor, x)
 	x.Seal() // once, for the spool and the backend: here, because what panics in it costs this exchange
 	x.New, x.Reply = nil, sample.Reply{}
-	signals := r.implicit(x, t.Signals)
-	r.next.signals = append(r.next.signals, signals...)
-	r.next.exchanges = append(r.next.exchanges, *x)
-	r.next.held += t.Size
+	signals := signalsOf(x, t.Signals, r.sentiment)
+	r.journal.next.signals = append(r.journal.next.signals, signals...)
+	r.journal.next.exchanges = append(r.journal.next.exchanges, *x)
+	r.journal.next.held += t.Size
 	if t.Begun != nil && t.Begun.put {
-		r.next.finish(x.ID)
+		r.journal.next.finish(x.ID)
 	}
+}
+
+// collect makes the rows of the sessions that changed, and takes what went by.
+func (r *recorder) collect(now time.Time, all bool) {
+	r.journal.flushes++
+	dirty, echoes := r.waiting.drain(now, all, r.journal.flushes, r.state.delivered.Load())
+	for _, ses := range dirty {
+		ses.dirty.Store(false)
+		r.guard.On("encode", session.Ref{Tenant: ses.Tenant, ID: ses.ID}, "", func() {
+			if row, ok := r.out.row(r.redactor, ses); ok {
+				r.journal.next.rows = append(r.journal.next.rows, row)
+				ses.put.Store(r.journal.flushes)
+			}
+		})
+	}
+	if len(r.journal.next.rows) > flushAt {
+		r.journal.next.rows = newestRows(r.journal.next.rows)
+	}
+	if len(r.journal.next.echoes)+len(echoes) <= maxEchoes {
+		r.journal.next.echoes = append(r.journal.next.echoes, echoes...)
+	}
+	r.journal.next.flush = r.journal.flushes
+}
+
+// SetPersonal says from now on whether personal data is redacted besides secrets. It may be called
+// at any time.
+func (r *recorder) SetPersonal(on bool) {
+	r.journal.mu.Lock()
+	defer r.journal.mu.Unlock()
+	r.out.personal.Store(on)
+	r.redactor = r.out.newRedactor()
+}
+
+// begin adds what is known of the turns that are under way.
+func (r *recorder) begin() {
+	if !r.in.stubs {
+		return
+	}
+	still := r.open[:0]
+	for _, t := range r.open {
+		if t.over.Load() {
+			continue // its end is in the queue, or was taken
+		}
+		if !t.put && !r.tombs.cover(t.x.Tenant, t.x.Session, t.x.At) && !r.guard.On("begin", refOf(t.x), t.x.ID, func() {
+			r.journal.next.begun = append(r.journal.next.begun, r.stub(t.x))
+			t.put = true
+			r.fresh = append(r.fresh, t)
+		}) {
+			continue // its end is admitted, when it comes
+		}
+		still = append(still, t)
+	}
+	clear(r.open[len(still):])
+	r.open = still
+}
+
+// begun says whether what begin added is in the spool. If not, it is added again, where it is under
+// way then.
+func (r *recorder) begun(written bool) {
+	for _, t := range r.fresh {
+		t.put = written
+	}
+	clear(r.fresh)
+	r.fresh = r.fresh[:0]
+}
+
+// stub is what is put down of a turn that is under way.
+func (r *recorder) stub(x *sample.Exchange) stub {
+	out := r.redactor
+	out.Fresh()
+	head := sample.Exchange{
+		ID: x.ID, Tenant: x.Tenant, Agent: x.Agent, Session: x.Session, SessionName: out.Text(x.SessionName), Run: out.Text(x.Run), RequestID: x.RequestID,
+		Turn: x.Turn, At: x.At, Dialect: x.Dialect, Model: x.Model, Outcome: sample.Incomplete, Lessons: x.Lessons, Book: x.Book, Config: x.Config,
+	}
+	return stub{ID: x.ID, Doc: head.Encode().Data}
 }

@@ -205,3 +205,9 @@ func readEchoes(b []byte) (list []session.Echo, err error) {
 	}
 	return list, nil
 }
+
+// refOf names the session of an exchange.
+func refOf(x *sample.Exchange) session.Ref {
+	id, _ := session.ParseID(x.Session)
+	return session.Ref{Tenant: x.Tenant, ID: id}
+}

@@ -73,7 +73,9 @@ func (o *optouts) row(r *redact.Redactor, ses *Session) (session.Row, bool) {
 		return session.Row{}, false
 	}
 	silent := ses.Silent()
-	o.optOutOf(ses.Record)
+	if m, ok := ses.OptOutMark(); ok && ses.Asked && ses.Method != session.ByNew && ses.Method != session.ByEcho {
+		o.marks.announceLater(ses.ID, m)
+	}
 	ses.mute.Store(silent && !(ses.Asked && o.marks.add(ses.ID, ses.Turns, ses.Items)))
 	if silent || !ses.Visible() {
 		return session.Row{}, false
@@ -87,7 +89,7 @@ func (o *optouts) row(r *redact.Redactor, ses *Session) (session.Row, bool) {
 		return r.Text(text), true
 	})
 	if err != nil {
-		o.opts.Failed("encode", err)
+		o.failed("encode", err)
 		return session.Row{}, false
 	}
 	row.Closed = false // a settlement closes a session, nothing else: a row that says so before it would never be looked at again

@@ -113,8 +113,8 @@ func (r *rig) readBack(id session.ID) []byte {
 // Equal texts of a session stay equal, so that what follows from them does.
 func TestRedactionKeepsFeedbackTheSame(t *testing.T) {
 	t.Parallel()
-	s := assemble(&Options{})
-	s.SetPersonal(true)
+	s := &optouts{}
+	s.personal.Store(true)
 	e := score("a", 1, .5)
 	e.Comment, e.Rater = "ask amy@example.com", "amy@example.com"
 	e = s.cleanEntry(e)
@@ -122,7 +122,7 @@ func TestRedactionKeepsFeedbackTheSame(t *testing.T) {
 	same(t, "hash", e.Hash, e.ContentHash())
 	again := s.cleanEntry(e)
 	same(t, "cleaned twice", again.Hash, e.Hash)
-	s.SetPersonal(false)
+	s.personal.Store(false)
 	e = s.cleanEntry(feedback.Entry{Comment: "ask amy@example.com"})
 	same(t, "where it is not asked for", e.Comment, "ask amy@example.com")
 }

@@ -146,7 +146,7 @@ func TestVolatile(t *testing.T) {
 	}
 	// Idle for long, it is found again: nobody else knows it.
 	r.clk.add(24 * time.Hour)
-	r.live.sweep(r.clk.now(), 1<<62)
+	r.sessions.live.sweep(r.clk.now(), 1<<62)
 	same(t, "in use", r.Sessions(), 1)
 	same(t, "turns", r.turnsOf(id), 1)
 	if err := r.Backend().Close(); err != nil {
@@ -155,7 +155,7 @@ func TestVolatile(t *testing.T) {
 }
 
 // Backend is what the store asks.
-func (r *rig) Backend() Backend { return r.Store.be }
+func (r *rig) Backend() Backend { return r.opts.Backend }
 
 func TestVolatileTakesNothing(t *testing.T) {
 	t.Parallel()

@@ -23,19 +23,19 @@ type reader struct {
 // next reads the next batch from a place on, up to the place until. It never crosses the beginning
 // of a segment or of a run, so that the account can be drawn up there, and it ends behind something
 // that was written at once, where that can be seen.
-func (r *reader) next(from, until spool.Place) (p batch, err error) {
+func (r *reader) next(from, until spool.Place) (b batch, err error) {
 	size := 0
-	p.end, err = r.from.Next(from, until, func(rec spool.Record) (spool.Step, error) {
+	b.end, err = r.from.Next(from, until, func(rec spool.Record) (spool.Step, error) {
 		var err error
 		switch {
-		case rec.Kind == recordRun && !p.empty():
+		case rec.Kind == recordRun && !b.empty():
 			return spool.Later, nil // it begins the next batch
 		case rec.Kind == recordRun:
-			p.crashed = true
+			b.crashed = true
 		case r.account:
-			err = r.reading(rec, p.count)
+			err = r.reading(rec, b.count)
 		default:
-			err = r.reading(rec, p.add)
+			err = r.reading(rec, b.add)
 		}
 		size += len(rec.Payload)
 		if size >= r.most && rec.Kind == spool.KindEnd || size >= 4*r.most {
@@ -43,7 +43,7 @@ func (r *reader) next(from, until spool.Place) (p batch, err error) {
 		}
 		return spool.More, err
 	})
-	return p, err
+	return b, err
 }
 
 // reading runs what reads one record: one that makes it panic is damaged, like one that cannot be

@@ -8,6 +8,11 @@ import (
 	"time"
 )
 
+const (
+	flushEvery = 50 * time.Millisecond
+	tidyEvery  = time.Second // how often it is asked whether something is too old
+)
+
 // Run is the recorder: a goroutine that puts what comes into the spool, and one that hands it to
 // the backend. It returns when ctx is done and everything in memory is written, or could not be. A
 // panic in one of their steps costs the step, and what it was taken at is set aside (store/guard).
@@ -27,7 +32,7 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-s.inbox.full:
 		case <-tick.C:
 		}
-		s.guard.Step("record", func() { s.recorder.spoolUp(s.opts.Now(), ctx.Err() != nil) })
+		s.guard.Step("record", func() { s.recorder.record(s.opts.Now(), ctx.Err() != nil) })
 	}
 	delivery.Wait()
 	return s.guard.Err("stop", func() (err error) { //nolint:contextcheck // the context has ended; the drain is bounded by itself
@@ -49,51 +54,63 @@ func (s *Store) runDelivery(ctx context.Context) {
 		case c := <-s.eraser.chores:
 			s.Still(func() { s.eraser.do(ctx, c) })
 		case <-tick.C:
-			s.guard.Step("deliver", func() { s.Still(func() { s.delivery.handDown(ctx, s.opts.Now()) }) })
-			s.guard.Keep(ctx, s.be)
+			s.guard.Step("deliver", func() { s.Still(func() { s.handDown(ctx) }) })
+			s.guard.Keep(ctx, s.opts.Backend)
 			s.guard.Step("opt out", func() { s.optouts.keepMarks(ctx) })
-			s.guard.Step("sweep", func() { s.live.sweep(s.opts.Now(), s.state.delivered.Load()) })
+			s.guard.Step("sweep", func() { s.sessions.live.sweep(s.opts.Now(), s.state.delivered.Load()) })
 		case <-tidy.C:
 			s.guard.Step("retain", func() { s.Still(func() { s.eraser.retain(ctx) }) })
 		}
 	}
 }
 
-// Drained is closed when Run has written what could be written.
-func (s *Store) Drained() <-chan struct{} { return s.drained }
-
-// Still runs f while nothing is handed over, nothing is forgotten and nothing is closed: what f
-// reads of a session stays as it is until f returns.
-func (s *Store) Still(f func()) {
-	s.delivery.handing.Lock()
-	defer s.delivery.handing.Unlock()
-	f()
-}
-
 // Deliver hands over what came, at once.
 func (s *Store) Deliver(ctx context.Context) {
 	s.guard.Step("deliver", func() {
 		s.Still(func() {
-			s.deliverAt = time.Time{}
+			s.delivery.deliverAt = time.Time{}
 			s.flush(ctx)
 		})
 	})
+}
+
+// flush puts what is new into the spool, and hands what is due to the backend.
+func (s *Store) flush(ctx context.Context) {
+	s.recorder.record(s.opts.Now(), ctx.Err() != nil || s.delivery.last)
+	s.handDown(ctx)
+}
+
+// handDown hands what is due to the backend, and looks what still waits.
+func (s *Store) handDown(ctx context.Context) {
+	s.delivery.handDown(ctx, s.opts.Now())
+	s.look()
+}
+
+// hurry hands over what came, at once, also to a backend that failed a moment ago.
+func (s *Store) hurry(ctx context.Context) {
+	s.journal.mu.Lock()
+	s.journal.putAt = time.Time{}
+	s.journal.mu.Unlock()
+	s.delivery.retryAt, s.delivery.deliverAt = time.Time{}, time.Time{}
+	s.flush(ctx)
 }
 
 // drain empties the queue and writes what is left, with one bounded attempt.
 func (s *Store) drain() error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 	defer cancel()
-	r, d := s.recorder, s.delivery
+	d := s.delivery
 	d.last = true
-	d.hurry(ctx)
-	if r.putErr != nil {
+	s.hurry(ctx)
+	putErr, _ := s.journal.trouble()
+	if putErr != nil {
 		d.err = errors.Join(d.err, d.pass(ctx))
+		putErr, _ = s.journal.trouble()
 	}
-	s.guard.Keep(ctx, s.be)
+	s.guard.Keep(ctx, s.opts.Backend)
 	s.keepMarks(ctx)
-	if n := d.unwritten(); n > 0 {
-		s.opts.Failed("stop", fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(r.putErr, d.err)))
+	if n := s.unwritten(); n > 0 {
+		s.opts.Failed("stop", fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(putErr, d.err)))
 	}
-	return errors.Join(r.putErr, d.err, d.shut())
+	return errors.Join(putErr, d.err, d.shut())
 }

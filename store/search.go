@@ -13,15 +13,20 @@ import (
 // around is how much of a text is shown before and behind a hit, in bytes.
 const around = 80
 
+// Found is where a search hit.
+type Found struct {
+	Turn int    `json:"turn"`
+	Role string `json:"role"`
+	Text string `json:"text"` // around the hit
+}
+
 // search reads a session for what is searched. Of several things that are searched, all must be in
 // it; what is shown is the hit of the first.
-func (a *Archive) search(ctx context.Context, q *SessionQuery, l *session.Listed) (*Found, bool, error) {
+func (a *Archive) search(ctx context.Context, l *session.Listed, h hunt) (*Found, bool, error) {
 	ex, err := a.be.Exchanges(ctx, l.Tenant, l.ID)
 	if err != nil {
 		return nil, false, err
 	}
-	words, tool, failure := strings.ToLower(q.Words), strings.ToLower(q.Tool), strings.ToLower(q.Error)
-	h := hunt{words: target{text: words}, tool: target{text: tool}, failure: target{text: failure}}
 	r := sample.NewReading()
 	for i := range ex {
 		e := &ex[i]
@@ -47,14 +52,13 @@ func (a *Archive) search(ctx context.Context, q *SessionQuery, l *session.Listed
 	return found, true, nil
 }
 
-// veiledNow says that an exchange names a path that is opted out by now.
-func (a *Archive) veiledNow(e *sample.Exchange) bool {
-	o := a.optOut.Load()
-	return o != nil && o.Named(e)
-}
-
 // hunt is what is searched in a session, each with its first hit.
 type hunt struct{ words, tool, failure target }
+
+func newHunt(words, tool, failure string) hunt {
+	of := func(text string) target { return target{text: strings.ToLower(text)} }
+	return hunt{words: of(words), tool: of(tool), failure: of(failure)}
+}
 
 type target struct {
 	text  string // lower case

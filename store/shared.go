@@ -13,22 +13,16 @@ func (s *Session) Unsure() bool { return s.unsure.Load() }
 // Refresh reads a session anew that has gone on elsewhere, within Options.Lookup. When the backend
 // does not answer in time, what is in memory has to do. What stood in for a session gives way to
 // it; as a turn of it had to do without its lessons, it is no part of the experiment any more.
-func (s *Store) Refresh(ctx context.Context, ses *Session) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Lookup)
+func (s *sessions) Refresh(ctx context.Context, ses *Session) {
+	ctx, cancel := context.WithTimeout(ctx, s.lookup)
 	defer cancel()
-	row, ok, err := s.be.Session(ctx, ses.Tenant, ses.ID)
+	rec, _, err := s.stored(ctx, ses.Tenant, ses.ID)
 	if err != nil {
-		s.opts.Failed("lookup", err)
 		return
 	}
-	if !ok {
+	if rec == nil {
 		ses.unsure.Store(s.inTheDark())
 		s.recallAgain(ctx, ses)
-		return
-	}
-	rec, err := session.Decode(ses.ID, row.Data)
-	if err != nil {
-		s.opts.Failed("decode", err)
 		return
 	}
 	ses.Lock()
@@ -47,27 +41,19 @@ func (s *Store) Refresh(ctx context.Context, ses *Session) {
 // Rejoin reads a unit anew where other replicas may draw for it as well: what one of them has
 // decided holds here, too. When the backend does not answer in time, what is in memory has to do;
 // the coins are the same.
-func (s *Store) Rejoin(ctx context.Context, unit *Session) {
+func (s *sessions) Rejoin(ctx context.Context, unit *Session) {
 	if !s.Shared() && !unit.Unsure() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Lookup)
-	defer cancel()
-	row, ok, err := s.be.Session(ctx, unit.Tenant, unit.ID)
+	rec, closed, err := s.stored(ctx, unit.Tenant, unit.ID)
 	if err != nil {
-		s.opts.Failed("lookup", err)
 		return
 	}
-	if !ok {
+	if rec == nil {
 		unit.unsure.Store(unit.unsure.Load() && s.inTheDark())
 		return
 	}
-	rec, err := session.Decode(unit.ID, row.Data)
-	if err != nil {
-		s.opts.Failed("decode", err)
-		return
-	}
-	rec.Closed = rec.Closed || row.Closed
+	rec.Closed = rec.Closed || closed
 	unit.Lock()
 	defer unit.Unlock()
 	unit.unsure.Store(false)
@@ -81,7 +67,7 @@ func (s *Store) Rejoin(ctx context.Context, unit *Session) {
 
 // AddMember makes the session of rec a member of the unit. The caller holds it pinned, and rec is
 // nobody else's yet.
-func (s *Store) AddMember(unit *Session, rec *session.Record) {
+func (s *sessions) AddMember(unit *Session, rec *session.Record) {
 	unit.Lock()
 	defer unit.Unlock()
 	unit.AddMember(rec)
@@ -90,7 +76,7 @@ func (s *Store) AddMember(unit *Session, rec *session.Record) {
 // Recall makes a record that is about to be added one in which turns opted out, where the fleet has
 // a mark of them. Where nobody can say whether it has, because the backend was not (late) or is not
 // to be asked in time, what stood in the list before, its first items, is kept out as well.
-func (s *Store) Recall(ctx context.Context, rec *session.Record, items int, late bool) {
+func (s *sessions) Recall(ctx context.Context, rec *session.Record, items int, late bool) {
 	if !s.Shared() || items <= 0 {
 		return
 	}
@@ -99,12 +85,12 @@ func (s *Store) Recall(ctx context.Context, rec *session.Record, items int, late
 		rec.Hide(doubt)
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Lookup)
+	ctx, cancel := context.WithTimeout(ctx, s.lookup)
 	defer cancel()
-	m, ok, err := s.opts.Fleet.OptOutOf(ctx, rec.ID)
+	m, ok, err := s.fleet.OptOutOf(ctx, rec.ID)
 	switch {
 	case err != nil:
-		s.opts.Failed("lookup", err)
+		s.failed("lookup", err)
 		rec.Hide(doubt)
 	case ok:
 		rec.Hide(m)
@@ -114,16 +100,16 @@ func (s *Store) Recall(ctx context.Context, rec *session.Record, items int, late
 
 // recallAgain is the same for a session that is in memory, opted out so far, and may have gone on
 // at another replica.
-func (s *Store) recallAgain(ctx context.Context, ses *Session) {
+func (s *sessions) recallAgain(ctx context.Context, ses *Session) {
 	ses.Lock()
 	silent := ses.Silent()
 	ses.Unlock()
 	if !silent || !s.Shared() {
 		return
 	}
-	m, ok, err := s.opts.Fleet.OptOutOf(ctx, ses.ID)
+	m, ok, err := s.fleet.OptOutOf(ctx, ses.ID)
 	if err != nil {
-		s.opts.Failed("lookup", err)
+		s.failed("lookup", err)
 		return
 	}
 	if ok {

@@ -2,10 +2,8 @@ package store
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"precept/feedback"
 	"precept/sample"
@@ -18,12 +16,8 @@ import (
 const (
 	TurnsShown = 100
 
-	maxText  = 32 << 10
 	maxShown = 2 << 20
 )
-
-// ErrNoSession means that nothing is kept of a session, or that it is not to be shown.
-var ErrNoSession = errors.New("nothing is kept of this session")
 
 // Transcript is a session as a person reads it.
 type Transcript struct {
@@ -86,30 +80,6 @@ type TurnItem struct {
 	Entries   []Entry         `json:"entries"`
 }
 
-// Entry is one thing of an exchange: in the order in which the model read it, then what it
-// answered.
-type Entry struct {
-	Kind    string   `json:"kind"`              // system, user, assistant, call, result, other, block, withheld or error
-	Text    string   `json:"text,omitempty"`    // of a call, its arguments
-	Cut     int      `json:"cut,omitempty"`     // so many bytes of the text are left out
-	Tool    string   `json:"tool,omitempty"`    // of a call or a result
-	CallID  string   `json:"call_id,omitempty"` //
-	Outcome string   `json:"outcome,omitempty"` // of a result: ok, error, pending or refusal
-	Rule    string   `json:"rule,omitempty"`    // by which that was seen
-	Slugs   []string `json:"slugs,omitempty"`   // of a block, or of what was withheld
-	Loop    bool     `json:"loop,omitempty"`    // a loop warning
-	Again   bool     `json:"again,omitempty"`   // inserted anew: the agent had compacted its history
-	Chance  float64  `json:"chance,omitempty"`  // of what was withheld: the chance that it was inserted
-	Why     string   `json:"why,omitempty"`     // of what was withheld: withheld (by its coin) or control (by the session's)
-}
-
-// The kinds of an Entry beside the roles of what was said.
-const (
-	KindBlock    = "block"
-	KindWithheld = "withheld"
-	KindError    = "error"
-)
-
 // Transcript reads one session, from an exchange on: its name is the client's, ours, or its id.
 // Like Browse it reads what is stored.
 func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int) (Transcript, error) {
@@ -148,30 +118,6 @@ func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string,
 		}
 	}
 	return "", nil
-}
-
-// find reads the row of the session that a name means.
-func (a *Archive) find(ctx context.Context, tenant, name string) (session.Listed, *session.Record, error) {
-	ids, err := idsNamed(ctx, a.be, tenant, name)
-	if err != nil {
-		return session.Listed{}, nil, err
-	}
-	for _, id := range ids {
-		row, ok, err := a.be.Session(ctx, tenant, id)
-		if err != nil {
-			return session.Listed{}, nil, err
-		}
-		if !ok {
-			continue
-		}
-		rec, err := session.Decode(id, row.Data)
-		if err != nil {
-			return session.Listed{}, nil, err
-		}
-		applied, err := a.be.Applied(ctx, tenant, id)
-		return session.Listed{Row: row, Applied: applied}, rec, err
-	}
-	return session.Listed{}, nil, ErrNoSession
 }
 
 func (a *Archive) rewarded(l *session.Listed, entries []feedback.Entry) Rewarded {
@@ -235,16 +181,4 @@ func (a *Archive) turnItem(e *sample.Exchange) TurnItem {
 		Choices: e.Reply.Choices, Loops: e.Loops, Lessons: append([]sample.Lesson{}, e.Lessons...), Redacted: e.Redacted, Truncated: e.Truncated,
 		Hidden: a.veiledNow(e), Entries: []Entry{},
 	}
-}
-
-// cut shortens a text that is too long for a page, at the end of a character.
-func (e *Entry) cut() {
-	if len(e.Text) <= maxText {
-		return
-	}
-	n := maxText
-	for n > 0 && !utf8.RuneStart(e.Text[n]) {
-		n--
-	}
-	e.Cut, e.Text = len(e.Text)-n, e.Text[:n]
 }

@@ -12,6 +12,9 @@ import (
 // this process alone.
 const maxEchoes = 200_000
 
+// laterEvery is how often the rows of sessions are written of which only turns and times changed.
+const laterEvery = time.Second
+
 // waiting is what requests leave of sessions until the recorder takes it: which records changed,
 // and the keys that went by.
 type waiting struct {

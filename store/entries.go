@@ -2,6 +2,7 @@ package store
 
 import (
 	"slices"
+	"unicode/utf8"
 
 	"precept/detect"
 	"precept/redact"
@@ -10,6 +11,45 @@ import (
 	"precept/trial"
 	"precept/wire"
 )
+
+// Entry is one thing of an exchange: in the order in which the model read it, then what it
+// answered.
+type Entry struct {
+	Kind    string   `json:"kind"`              // system, user, assistant, call, result, other, block, withheld or error
+	Text    string   `json:"text,omitempty"`    // of a call, its arguments
+	Cut     int      `json:"cut,omitempty"`     // so many bytes of the text are left out
+	Tool    string   `json:"tool,omitempty"`    // of a call or a result
+	CallID  string   `json:"call_id,omitempty"` //
+	Outcome string   `json:"outcome,omitempty"` // of a result: ok, error, pending or refusal
+	Rule    string   `json:"rule,omitempty"`    // by which that was seen
+	Slugs   []string `json:"slugs,omitempty"`   // of a block, or of what was withheld
+	Loop    bool     `json:"loop,omitempty"`    // a loop warning
+	Again   bool     `json:"again,omitempty"`   // inserted anew: the agent had compacted its history
+	Chance  float64  `json:"chance,omitempty"`  // of what was withheld: the chance that it was inserted
+	Why     string   `json:"why,omitempty"`     // of what was withheld: withheld (by its coin) or control (by the session's)
+}
+
+// The kinds of an Entry beside the roles of what was said.
+const (
+	KindBlock    = "block"
+	KindWithheld = "withheld"
+	KindError    = "error"
+)
+
+// maxText is how much of one text is shown, in bytes.
+const maxText = 32 << 10
+
+// cut shortens a text that is too long for a page, at the end of a character.
+func (e *Entry) cut() {
+	if len(e.Text) <= maxText {
+		return
+	}
+	n := maxText
+	for n > 0 && !utf8.RuneStart(e.Text[n]) {
+		n--
+	}
+	e.Cut, e.Text = len(e.Text)-n, e.Text[:n]
+}
 
 // entriesOf makes entries of what was said.
 func entriesOf(list []sample.Said) []Entry {
