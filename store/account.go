@@ -13,7 +13,8 @@ import (
 )
 
 // Account says what became of the exchanges of a data directory's life: Admitted = Stored + Spooled
-// + Incomplete + Dropped. An exchange is admitted when it, its beginning or its loss is on the disk.
+// + Incomplete + Dropped. An exchange is admitted when it, its beginning or its loss is on the
+// disk.
 type Account struct {
 	Admitted   int64            `json:"admitted"`
 	Stored     int64            `json:"stored"`

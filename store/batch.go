@@ -178,8 +178,8 @@ func (b *batch) append(buf []byte) []byte {
 	return buf
 }
 
-// add takes in one record that was read back. An error says that the record is not what its checksum
-// promises.
+// add takes in one record that was read back. An error says that the record is not what its
+// checksum promises.
 func (b *batch) add(rec spool.Record) error {
 	payload := rec.Payload
 	switch rec.Kind {

@@ -18,8 +18,8 @@ const (
 )
 
 // journal is the way from the recorder to the delivery: next is what is admitted and stands nowhere
-// yet, ready what is in the spool and is not taken up by the delivery. While the delivery lags, what
-// is put down is left to be read back from the spool.
+// yet, ready what is in the spool and is not taken up by the delivery. While the delivery lags,
+// what is put down is left to be read back from the spool.
 type journal struct {
 	spool  *spool.Log // nil without one
 	guard  *guard.Guard
@@ -280,7 +280,9 @@ func (j *journal) turnOver(to *batch) (at spool.Place, err error) {
 	return j.spool.Leave()
 }
 
-// unput takes what waits to be put into the spool, when nothing is on its way behind it.
+// unput takes what waits to be put into the spool, when nothing else is on its way. It ends behind
+// all that stands in the spool: that may be a segment that was begun for it, whose head tells a
+// number without it.
 func (j *journal) unput() (b batch, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -288,6 +290,7 @@ func (j *journal) unput() (b batch, ok bool) {
 		return b, false
 	}
 	b, j.next = j.next, batch{}
+	b.end, _ = j.spool.End()
 	j.passing = max(len(b.exchanges), 1)
 	return b, true
 }

@@ -31,7 +31,6 @@ func (d *delivery) pass(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	b.end = d.delivered.At
 	err := d.handOver(ctx, &b)
 	d.journal.passed(&b, err)
 	if err != nil {

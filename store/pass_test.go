@@ -155,3 +155,37 @@ func TestNothingPassesToTheSameDisk(t *testing.T) {
 	r.record()
 	same(t, "stored then", r.exchanges(sessionOf("s")), 1)
 }
+
+// At a stop, what a full spool has no room for goes to the backend directly. The spool may have
+// begun a segment for it before there was no room: the account is right all the same.
+func TestAStopPassesAFullSpool(t *testing.T) {
+	t.Parallel()
+	disk := storetest.SmallDisk(t, 4<<20)
+	r := newRig(t, func(o *Options) { o.SpoolDir = filepath.Join(disk.Dir, "spool") })
+	play := func(from, to int) {
+		for turn := from; turn <= to; turn++ {
+			x := exchange(us, "s", turn, r.clk.now())
+			x.Reply.Text = strings.Repeat("The shed is painted. ", 200)
+			if !r.Offer(Turn{Exchange: x, Size: 4 << 10}) {
+				t.Fatal("refused")
+			}
+		}
+		r.record()
+		r.clk.add(2 * retryAfter)
+	}
+	play(1, 3)
+	disk.Fill(t, 0)
+	for turn := 4; turn <= 40; turn += 12 { // the first time the segment before is let go of, and makes room for a head
+		play(turn, turn+11)
+	}
+	same(t, "healthy", r.Healthy(), false)
+	if err := r.drain(); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "stored", r.exchanges(sessionOf("s")), 51)
+	b, err := ReadAccount(r.opts.SpoolDir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "account", fmt.Sprintf("%d = %d + %d + %d %v", b.Admitted, b.Stored, b.Spooled, b.Incomplete, b.Dropped), "51 = 51 + 0 + 0 map[]")
+}

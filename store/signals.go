@@ -15,9 +15,9 @@ type signal struct {
 	entry feedback.Entry
 }
 
-// signalsOf makes feedback of what the traffic said of an exchange's session: the outcome of a test,
-// lint or build run (tier 2), refusals and interrupts (tier 3), and where sentiment counts, what the
-// user's words sound like.
+// signalsOf makes feedback of what the traffic said of an exchange's session: the outcome of a
+// test, lint or build run (tier 2), refusals and interrupts (tier 3), and where sentiment counts,
+// what the user's words sound like.
 func signalsOf(x *sample.Exchange, signals []detect.Signal, sentiment bool) []signal {
 	id, ok := session.ParseID(x.Session)
 	if !ok {

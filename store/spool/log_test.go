@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -225,4 +226,74 @@ func TestAcks(t *testing.T) {
 		must(t, err, json.Unmarshal(again, &x), json.Unmarshal(b, &y))
 		same(t, "the note", fmt.Sprint(x), fmt.Sprint(y))
 	}
+}
+
+// What is written after Rotate stands in a segment of its own: the one before can go by itself.
+func TestRotate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l := open(t, dir)
+	first := l.write("a")
+	l.Rotate()
+	same(t, "nothing is begun before it is needed", len(segments(t, dir)), 1)
+	second := l.write("b")
+	same(t, "segments", len(segments(t, dir)), 2)
+	same(t, "the next one", second.Segment, first.Segment+1)
+	third := l.write("c")
+	same(t, "and it is gone on with", third.Segment, second.Segment)
+	sameList(t, "read back", l.read().payloads, []string{"a", "b", "c"})
+	at := spool.Ack{At: spool.Place{Segment: second.Segment}, Seq: 1}
+	size := l.Bytes()
+	must(t, l.Keep(spool.Checkpoint{Delivered: at, Safe: at}))
+	same(t, "the first is gone", len(segments(t, dir)), 1)
+	same(t, "bytes", l.Bytes() < size && l.Bytes() > 0, true)
+	l.start.Delivered = at
+	sameList(t, "read back then", l.read().payloads, []string{"b", "c"})
+}
+
+// A segment stays while a crash could make it needed, however far the log was read.
+func TestWhatIsNotSafeStays(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l := open(t, dir)
+	var places []spool.Place
+	for _, text := range []string{"a", "b", "c"} {
+		places = append(places, l.write(text))
+		l.Rotate()
+	}
+	ack := func(n int64) spool.Ack { return spool.Ack{At: places[n-1], Seq: n} }
+	must(t, l.Keep(spool.Checkpoint{Epoch: "e", Delivered: ack(3), Safe: ack(1)}))
+	same(t, "segments", len(segments(t, dir)), 3)
+	must(t, l.Close())
+	l = open(t, dir)
+	same(t, "it goes on where it was read to", l.start.Delivered.At, places[2])
+	same(t, "or where it was safe", l.start.Safe.At, places[0])
+	same(t, "epoch", l.start.Epoch, "e")
+	_, seq := l.End()
+	same(t, "sequence number", seq, 3)
+	l.start.Delivered = l.start.Safe
+	sameList(t, "read again", l.read().payloads, []string{"b", "c"})
+}
+
+// What was set aside for a person is kept for a time.
+func TestTidyAside(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l := open(t, dir)
+	l.TidyAside(when) // nothing was set aside yet
+	quarantine := filepath.Join(dir, "quarantine")
+	must(t, os.Mkdir(quarantine, 0o700))
+	for name, at := range map[string]time.Time{"old.bin": when.Add(-time.Hour), "new.bin": when.Add(time.Hour)} {
+		path := filepath.Join(quarantine, name)
+		must(t, os.WriteFile(path, []byte("x"), 0o600), os.Chtimes(path, at, at))
+	}
+	l.TidyAside(when)
+	left, err := os.ReadDir(quarantine)
+	must(t, err)
+	if len(left) != 1 || left[0].Name() != "new.bin" {
+		t.Errorf("%v", left)
+	}
+	must(t, l.DropAside())
+	_, err = os.Stat(quarantine)
+	same(t, "all of it", errors.Is(err, os.ErrNotExist), true)
 }
