@@ -176,7 +176,7 @@ func (j *journal) outlive(deleted bool, before time.Time) {
 	j.mu.Lock()
 	j.scrub = j.scrub || deleted
 	j.mu.Unlock()
-	j.spool.TidyAside(before)
+	j.spool.TidyQuarantine(before)
 }
 
 // take moves what is put down to the end of a batch.

@@ -65,11 +65,11 @@ func (o *optouts) judged(ses *Session, x *sample.Exchange, out bool) {
 
 // unheard says whether nothing of a session may be kept, feedback on it neither. What is not judged
 // yet is waited for, a moment.
-func (o *optouts) unheard(ctx context.Context, tenant string, id session.ID) (name string, yes bool) {
+func (o *optouts) unheard(ctx context.Context, tenant string, id session.ID) bool {
 	const step, most = 5 * time.Millisecond, 40
 	ses := o.live.peek(id)
 	if ses == nil {
-		return "", false
+		return false
 	}
 	defer ses.pins.Add(-1)
 	look := func() (silent, open bool) {
@@ -87,7 +87,7 @@ func (o *optouts) unheard(ctx context.Context, tenant string, id session.ID) (na
 		}
 		silent, open = look()
 	}
-	return ses.Name, silent
+	return silent
 }
 
 // keepUnit notes that something of the session's run may be kept, so that the run has a row. The

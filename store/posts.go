@@ -173,7 +173,7 @@ func (f *poster) joinByKey(ctx context.Context, tenant string, key session.EchoK
 // join adds a feedback to a session, and lets its reward be looked at again.
 func (f *poster) join(ctx context.Context, tenant string, of session.Member, e feedback.Entry) (Posted, error) {
 	p := Posted{Session: of.Name, Run: of.Run, Status: Joined}
-	if _, silent := f.out.unheard(ctx, tenant, of.ID); silent {
+	if f.out.unheard(ctx, tenant, of.ID) {
 		p.Status = Ignored
 		return p, nil
 	}

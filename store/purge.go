@@ -28,5 +28,5 @@ func (d *delivery) purge(ctx context.Context) error {
 	if err := d.keep(d.journal.spool, d.now()); err != nil {
 		return err
 	}
-	return d.journal.spool.DropAside()
+	return d.journal.spool.EmptyQuarantine()
 }

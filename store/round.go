@@ -56,7 +56,7 @@ func (d *delivery) secure(ctx context.Context, now time.Time, failed error, tigh
 		}
 	}
 	if tight {
-		d.journal.spool.Hollow(d.safeAt)
+		d.journal.spool.PunchHole(d.safeAt)
 	}
 	return failed
 }

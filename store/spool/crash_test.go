@@ -140,7 +140,7 @@ func TestWhatHappensToSegments(t *testing.T) {
 				same(t, "lost", got.lost, lost-tc.unknown)
 			}
 			same(t, "something is set aside", aside(dir) > 0, tc.aside)
-			must(t, again.DropAside())
+			must(t, again.EmptyQuarantine())
 			same(t, "and taken away", aside(dir), 0)
 		})
 	}
@@ -230,7 +230,7 @@ func TestCheckpoints(t *testing.T) {
 			}
 			_, err = os.Stat(damaged)
 			same(t, "set aside", err == nil, tc.damaged)
-			must(t, again.DropAside())
+			must(t, again.EmptyQuarantine())
 			if _, err = os.Stat(damaged); err == nil {
 				t.Error("what was set aside is still there")
 			}
@@ -272,7 +272,7 @@ func TestAFullDisk(t *testing.T) {
 	v, err := spool.Look(dir)
 	must(t, err)
 	same(t, "kept in its own blocks", v.Epoch, "kept")
-	l.Hollow(at)
+	l.PunchHole(at)
 	disk.Free(t)
 	l.write("c")
 	sameList(t, "read back", l.read().payloads, []string{"a", "c"})

@@ -5,12 +5,12 @@ import (
 	"syscall"
 )
 
-const punchHole = 0x01 | 0x02 // FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
+const keepSizeAndPunch = 0x01 | 0x02 // FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 
-// hollow gives back what the segment of a place takes before it, but for its head. It is for a full
-// disk, where the segment cannot be left: that would take a new one. Where a file system cannot do
-// it, nothing changes.
-func hollow(dir string, until Place) {
+// punchHole gives back what the segment of a place takes before it, but for its head. It is for a
+// full disk, where the segment cannot be left: that would take a new one. Where a file system cannot
+// do it, nothing changes.
+func punchHole(dir string, until Place) {
 	if until.Offset <= cursorBlock {
 		return
 	}
@@ -19,7 +19,7 @@ func hollow(dir string, until Place) {
 		return
 	}
 	defer f.Close() //nolint:errcheck // nothing was written to it
-	_ = syscall.Fallocate(int(f.Fd()), punchHole, cursorBlock, until.Offset-cursorBlock)
+	_ = syscall.Fallocate(int(f.Fd()), keepSizeAndPunch, cursorBlock, until.Offset-cursorBlock)
 }
 
 // datasync waits until what was written to a file is on the disk.

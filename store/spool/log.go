@@ -104,7 +104,7 @@ func Open(dir string, o Options) (*Log, Checkpoint, error) {
 	if err := l.tryOut(); err != nil {
 		return nil, Checkpoint{}, errors.Join(err, l.Close())
 	}
-	_ = l.stow() // tried again before each write
+	_ = l.makeBallast() // tried again before each write
 	return l, Checkpoint{Epoch: c.Epoch, Delivered: from, Safe: c.Safe}, nil
 }
 
@@ -160,7 +160,7 @@ func (l *Log) append(quota, n int64, fill func(b []byte) []byte) (end Place, err
 // write appends bytes behind the last ones, all or nothing.
 func (l *Log) write(b []byte, quota int64) error {
 	// The last of the disk's room is the reader's: it can drain the log, and nothing else can.
-	if err := l.stow(); Full(err) {
+	if err := l.makeBallast(); Full(err) {
 		return l.failed(err)
 	}
 	if l.bytes+int64(len(b)) > quota {
@@ -291,8 +291,8 @@ func (l *Log) close() error {
 // Full says that an error means a full disk.
 func Full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// stow makes the ballast, when there is none.
-func (l *Log) stow() error {
+// makeBallast makes the ballast, when there is none.
+func (l *Log) makeBallast() error {
 	if l.ballast {
 		return nil
 	}
@@ -315,6 +315,6 @@ func (l *Log) DropBallast() {
 	}
 }
 
-// Hollow gives back, on a full disk, what the segment of a place takes before it, where the system
+// PunchHole gives back, on a full disk, what the segment of a place takes before it, where the system
 // can do that.
-func (l *Log) Hollow(until Place) { hollow(l.dir, until) }
+func (l *Log) PunchHole(until Place) { punchHole(l.dir, until) }

@@ -276,24 +276,24 @@ func TestWhatIsNotSafeStays(t *testing.T) {
 }
 
 // What was set aside for a person is kept for a time.
-func TestTidyAside(t *testing.T) {
+func TestTidyQuarantine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	l := open(t, dir)
-	l.TidyAside(when) // nothing was set aside yet
+	l.TidyQuarantine(when) // nothing was set aside yet
 	quarantine := filepath.Join(dir, "quarantine")
 	must(t, os.Mkdir(quarantine, 0o700))
 	for name, at := range map[string]time.Time{"old.bin": when.Add(-time.Hour), "new.bin": when.Add(time.Hour)} {
 		path := filepath.Join(quarantine, name)
 		must(t, os.WriteFile(path, []byte("x"), 0o600), os.Chtimes(path, at, at))
 	}
-	l.TidyAside(when)
+	l.TidyQuarantine(when)
 	left, err := os.ReadDir(quarantine)
 	must(t, err)
 	if len(left) != 1 || left[0].Name() != "new.bin" {
 		t.Errorf("%v", left)
 	}
-	must(t, l.DropAside())
+	must(t, l.EmptyQuarantine())
 	_, err = os.Stat(quarantine)
 	same(t, "all of it", errors.Is(err, os.ErrNotExist), true)
 }

@@ -55,13 +55,13 @@ func (r Reader) Next(from, until Place, take func(Record) (Step, error)) (Place,
 		stop = info.Size()
 	}
 	t := stretch{Reader: r, f: f, end: from, fn: take}
-	at, torn, err := scan(f, from.Offset, stop, t.record, t.aside)
+	at, torn, err := scan(f, from.Offset, stop, t.record, t.quarantine)
 	if err != nil {
 		return t.end, err
 	}
 	if t.foreign {
 		if !r.look {
-			moveAside(r.Dir, segment{n: from.Segment}.path(r.Dir))
+			quarantineSegment(r.Dir, segment{n: from.Segment}.path(r.Dir))
 		}
 		return r.skip(t.end, until)
 	}
@@ -69,7 +69,7 @@ func (r Reader) Next(from, until Place, take func(Record) (Step, error)) (Place,
 		return t.end, nil
 	}
 	if torn {
-		t.aside(at, stop)
+		t.quarantine(at, stop)
 	}
 	if from.Segment < until.Segment { // through with it, whatever stands behind the last record
 		return r.skip(t.end, until)
@@ -108,7 +108,7 @@ func (t *stretch) record(kind byte, payload []byte, end int64) (more bool, err e
 		step, err = t.fn(Record{Kind: kind, Payload: payload})
 	}
 	if err != nil {
-		t.aside(end-int64(len(payload)), end)
+		t.quarantine(end-int64(len(payload)), end)
 	}
 	if step == Later {
 		t.paused = true
@@ -119,10 +119,10 @@ func (t *stretch) record(kind byte, payload []byte, end int64) (more bool, err e
 	return !t.paused, nil
 }
 
-// aside copies a damaged stretch to where a person can look at it.
-func (t *stretch) aside(from, to int64) {
+// quarantine copies a damaged stretch to where a person can look at it.
+func (t *stretch) quarantine(from, to int64) {
 	if !t.look {
-		setAside(t.Dir, t.f, t.end.Segment, from, to)
+		quarantine(t.Dir, t.f, t.end.Segment, from, to)
 	}
 }
 

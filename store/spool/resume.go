@@ -85,7 +85,7 @@ func (l *Log) goOn(f *os.File, seg segment, at int64, torn bool) error {
 		l.end = Place{Segment: seg.n + 1}
 		return f.Close()
 	case torn: // what a crash cut short was never acknowledged
-		setAside(l.dir, f, seg.n, at, seg.size)
+		quarantine(l.dir, f, seg.n, at, seg.size)
 		if err := f.Truncate(at); err != nil {
 			return errors.Join(fmt.Errorf("cut the spool behind its last record: %w", err), f.Close())
 		}

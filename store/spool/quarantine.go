@@ -10,32 +10,32 @@ import (
 )
 
 const (
-	asideBytes    = 8 << 20 // of a damaged stretch are kept for a person to look at
-	quarantineDir = "quarantine"
+	quarantineBytes = 8 << 20 // of a damaged stretch are kept for a person to look at
+	quarantineDir   = "quarantine"
 )
 
-// setAside copies a damaged stretch of a segment.
-func setAside(dir string, f *os.File, seg uint64, from, to int64) {
-	aside := filepath.Join(dir, quarantineDir)
-	if os.MkdirAll(aside, 0o700) != nil {
+// quarantine copies a damaged stretch of a segment.
+func quarantine(dir string, f *os.File, seg uint64, from, to int64) {
+	place := filepath.Join(dir, quarantineDir)
+	if os.MkdirAll(place, 0o700) != nil {
 		return
 	}
-	b := make([]byte, min(to-from, asideBytes))
+	b := make([]byte, min(to-from, quarantineBytes))
 	n, _ := f.ReadAt(b, from)
 	name := fmt.Sprintf("%016d-%d.bin", seg, from)
-	_ = os.WriteFile(filepath.Join(aside, name), b[:n], 0o600) // a copy for a person, no more
+	_ = os.WriteFile(filepath.Join(place, name), b[:n], 0o600) // a copy for a person, no more
 }
 
-// moveAside takes a segment away that is none of ours.
-func moveAside(dir, path string) {
-	aside := filepath.Join(dir, quarantineDir)
-	if os.MkdirAll(aside, 0o700) == nil {
-		_ = os.Rename(path, filepath.Join(aside, filepath.Base(path))) // what stays is read again, and does no harm
+// quarantineSegment takes a segment away that is none of ours.
+func quarantineSegment(dir, path string) {
+	place := filepath.Join(dir, quarantineDir)
+	if os.MkdirAll(place, 0o700) == nil {
+		_ = os.Rename(path, filepath.Join(place, filepath.Base(path))) // what stays is read again, and does no harm
 	}
 }
 
-// TidyAside deletes what was set aside before a time.
-func (l *Log) TidyAside(before time.Time) {
+// TidyQuarantine deletes what was set aside before a time.
+func (l *Log) TidyQuarantine(before time.Time) {
 	entries, err := os.ReadDir(filepath.Join(l.dir, quarantineDir))
 	if err != nil {
 		return
@@ -47,8 +47,8 @@ func (l *Log) TidyAside(before time.Time) {
 	}
 }
 
-// DropAside deletes everything that was set aside, a damaged checkpoint among it.
-func (l *Log) DropAside() error {
+// EmptyQuarantine deletes everything that was set aside, a damaged checkpoint among it.
+func (l *Log) EmptyQuarantine() error {
 	err := os.Remove(filepath.Join(l.dir, damagedCursor))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
