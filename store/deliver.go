@@ -207,7 +207,7 @@ func (d *delivery) advance(b *batch) {
 
 // behind says why not everything is where it can be deleted.
 func (d *delivery) behind() error {
-	putErr, lagging := d.journal.trouble()
+	lagging, putErr := d.journal.trouble()
 	switch {
 	case errors.Is(d.err, ErrVolatile):
 		return nil

@@ -313,11 +313,12 @@ func (j *journal) passed(b *batch, err error) {
 	j.spool.Skip(b.admitted())
 }
 
-// trouble is why what waits is not in the spool.
-func (j *journal) trouble() (putErr error, lagging bool) {
+// trouble says whether what is put down is still to be read back, and why what waits is not in the
+// spool.
+func (j *journal) trouble() (lagging bool, putErr error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.putErr, j.lagging
+	return j.lagging, j.putErr
 }
 
 // errBacklog says that something of an earlier time is still on its way to the backend.

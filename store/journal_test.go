@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -102,7 +103,7 @@ func TestAJournalLeavesABacklogToTheSpool(t *testing.T) {
 	same(t, "lagging then", lagging, true)
 	same(t, "held", j.state.held.Load(), 0)
 	same(t, "to be read back", j.readBack(t, at), "abc")
-	if _, err := j.turnOver(&batch{}); err != errBacklog { //nolint:errorlint // it is returned as it is
+	if _, err := j.turnOver(&batch{}); !errors.Is(err, errBacklog) {
 		t.Errorf("turned over: %v", err)
 	}
 	j.arrive("d")

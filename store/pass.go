@@ -11,10 +11,10 @@ import (
 // that capture goes on. What it takes is in no spool, and cannot be written again if the backend
 // loses it.
 func (d *delivery) passBy(ctx context.Context) error {
-	if d.journal.spool == nil || d.fleet == nil {
+	if d.fleet == nil || d.journal.spool == nil {
 		return nil
 	}
-	if err, _ := d.journal.trouble(); !spool.Full(err) {
+	if _, err := d.journal.trouble(); !spool.Full(err) {
 		return nil
 	}
 	return d.pass(ctx)
@@ -24,7 +24,7 @@ func (d *delivery) passBy(ctx context.Context) error {
 // already. Meanwhile nothing is put into the spool: what stands there must not overtake it in the
 // account.
 func (d *delivery) pass(ctx context.Context) error {
-	if !d.tail.empty() {
+	if d.journal.spool == nil || !d.tail.empty() {
 		return nil
 	}
 	b, ok := d.journal.unput()

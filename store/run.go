@@ -102,10 +102,10 @@ func (s *Store) drain() error {
 	d := s.delivery
 	d.last = true
 	s.hurry(ctx)
-	putErr, _ := s.journal.trouble()
+	_, putErr := s.journal.trouble()
 	if putErr != nil {
 		d.err = errors.Join(d.err, d.pass(ctx))
-		putErr, _ = s.journal.trouble()
+		_, putErr = s.journal.trouble()
 	}
 	s.guard.Keep(ctx, s.opts.Backend)
 	s.keepMarks(ctx)
