@@ -8,8 +8,8 @@ import (
 const keepSizeAndPunch = 0x01 | 0x02 // FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 
 // punchHole gives back what the segment of a place takes before it, but for its head. It is for a
-// full disk, where the segment cannot be left: that would take a new one. Where a file system cannot
-// do it, nothing changes.
+// full disk, where the segment cannot be left: that would take a new one. Where a file system
+// cannot do it, nothing changes.
 func punchHole(dir string, until Place) {
 	if until.Offset <= cursorBlock {
 		return

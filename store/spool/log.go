@@ -315,6 +315,6 @@ func (l *Log) DropBallast() {
 	}
 }
 
-// PunchHole gives back, on a full disk, what the segment of a place takes before it, where the system
-// can do that.
+// PunchHole gives back, on a full disk, what the segment of a place takes before it, where the
+// system can do that.
 func (l *Log) PunchHole(until Place) { punchHole(l.dir, until) }
