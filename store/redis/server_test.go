@@ -230,3 +230,26 @@ func TestACallerWhoLeaves(t *testing.T) {
 		t.Errorf("the next write: %v", err)
 	}
 }
+
+// Nor does it close the breaker: a probe whose caller leaves has found nothing out.
+func TestACallerWhoLeavesAProbe(t *testing.T) {
+	server := storetest.StartRedis(t)
+	now := time.Now()
+	s, err := redis.Open(redis.Options{URL: server.URL(), Now: func() time.Time { return now }, Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	server.Freeze(t)
+	defer server.Thaw(t)
+	unavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrDown)
+	now = now.Add(2 * time.Second)
+	ctx, leave := context.WithCancel(t.Context())
+	time.AfterFunc(time.Millisecond, leave)
+	if err := s.Write(ctx, batch(1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("the probe: %v", err)
+	}
+	if err := s.Write(t.Context(), batch(1)); !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "asked again every") {
+		t.Errorf("the next one goes out: %v", err)
+	}
+}

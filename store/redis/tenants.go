@@ -71,14 +71,6 @@ func (s *Store) tenants(ctx context.Context, c client) ([]string, error) {
 	return names, err
 }
 
-// some is the tenant, or all of them for "".
-func (s *Store) some(ctx context.Context, c client, tenant string) ([]string, error) {
-	if tenant != "" {
-		return []string{tenant}, nil
-	}
-	return s.tenants(ctx, c)
-}
-
 // askAll asks something of each tenant, many in one round, and hands on what each answers.
 func askAll[C goredis.Cmder](ctx context.Context, s *Store, op string, question func(p goredis.Pipeliner, base string) C, answer func(name string, cmd C) error) error {
 	return s.do(ctx, op, func(c client) error {

@@ -69,16 +69,16 @@ type cursor struct {
 // walk merges the tenants' lists by place, oldest first.
 func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.Time, fn func(T) error) error {
 	from, to := bounds(since, until)
-	var cursors []*cursor
-	err := w.s.do(ctx, w.op, func(c client) error {
-		names, err := w.s.some(ctx, c, tenant)
-		for _, name := range names {
-			cursors = append(cursors, &cursor{tenant: name, last: top()})
+	names := []string{tenant}
+	if tenant == "" {
+		var err error
+		if names, err = w.s.Tenants(ctx); err != nil {
+			return err
 		}
-		return err
-	})
-	if err != nil {
-		return err
+	}
+	cursors := make([]*cursor, len(names))
+	for i, name := range names {
+		cursors[i] = &cursor{tenant: name, last: top()}
 	}
 	for {
 		page, more, err := w.page(ctx, cursors, from, to)
