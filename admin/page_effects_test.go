@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"testing"
 	"time"
 
@@ -234,7 +235,7 @@ func TestQueueTells(t *testing.T) {
 	}{
 		"plain": {"/queue", plain, []string{
 			"2 to decide", "All checks are clean.", "It cites none.", "It has nothing to fire on.", ">Late</a>", ">early</a>", "!written by", "!for the agent", "!>on</a>", "!What changes",
-			`href="/queue?backtest=late#late"`, "1 to 2 of 2", `<kbd>j</kbd> <kbd>k</kbd>`,
+			`href="/queue?backtest=late#candidate-late"`, "1 to 2 of 2", `<kbd>j</kbd> <kbd>k</kbd>`,
 		}},
 		"about": {"/queue", func(_ *full, l *lesson.Lesson, _ *admin.Options) {
 			l.Approval.Source, l.Scope.Agent = "distill", "coder"
@@ -259,14 +260,31 @@ func TestQueueTells(t *testing.T) {
 				all = append(all, &lesson.Lesson{Slug: fmt.Sprintf("c-%02d", i), State: lesson.Candidate})
 			}
 			f.book = lesson.NewBook(all)
-		}, []string{"21 to 21 of 21", `id="c-20"`, "!id=\"c-19\"", `href="/queue?page=1" rel="prev"`, "!rel=\"next\""}},
+		}, []string{"21 to 21 of 21", `id="candidate-c-20"`, "!id=\"candidate-c-19\"", `href="/queue?page=1" rel="prev"`, "!rel=\"next\""}},
 		"beyond": {"/queue?page=9", plain, []string{"1 to 2 of 2"}},
 		"none":   {"/queue", func(f *full, _ *lesson.Lesson, _ *admin.Options) { f.book = lesson.NewBook(nil) }, []string{"Nothing waits for you", "!to decide"}},
 	} {
 		holds(t, name, queue(c.target, c.change), c.says...)
 	}
 	page := queue("/queue", plain)
-	if early, late := indexOf(page, `id="early"`), indexOf(page, `id="late"`); early > late {
+	if early, late := indexOf(page, `id="candidate-early"`), indexOf(page, `id="candidate-late"`); early > late {
 		t.Error("the newest stands first")
+	}
+	page = queue("/queue", func(f *full, _ *lesson.Lesson, _ *admin.Options) {
+		var all []*lesson.Lesson
+		for _, slug := range []string{"main", "keys", "theme", "title-keys", "def-effect", "refresh"} {
+			all = append(all, &lesson.Lesson{Slug: slug, State: lesson.Candidate})
+		}
+		f.book = lesson.NewBook(all)
+	})
+	ids := map[string]bool{}
+	for _, m := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if ids[m[1]] {
+			t.Errorf("two places of the page are called %s", m[1])
+		}
+		ids[m[1]] = true
+	}
+	if len(ids) < 12 {
+		t.Errorf("the page has the ids %v", ids)
 	}
 }

@@ -173,7 +173,7 @@ func accountOf(a *Account) []line {
 func sinceOf(n *Since) []line {
 	out := []line{
 		{Name: "Exchanges stored", Value: count(n.Exchanges)},
-		{Name: "Samples written", Value: count(n.Samples)},
+		{Name: "Samples written, also anew", Value: count(n.Samples)},
 		{Name: "Sessions closed", Value: count(n.Closed)},
 		{Name: "of them with a reward", Value: count(n.Told), Indent: "indent"},
 		{Name: "Exchanges that opted out", Value: count(n.OptedOut)},

@@ -131,8 +131,8 @@ func (x *queueItem) html(f frame) g.Node {
 	}
 	name := quoted(cut(cmp.Or(l.Title, l.Slug), 200))
 	return h.Article(
-		h.Class("candidate"), h.TabIndex("-1"), labelledBy("q-"+l.Slug), h.ID(l.Slug),
-		h.H2(h.ID("q-"+l.Slug), h.A(h.Data("key", "o"), h.Href(f.lesson(l.Slug)), h.Dir("auto"), name)),
+		h.Class("candidate"), h.TabIndex("-1"), labelledBy("title-"+l.Slug), h.ID(placeOf(l.Slug)),
+		h.H2(h.ID("title-"+l.Slug), h.A(h.Data("key", "o"), h.Href(f.lesson(l.Slug)), h.Dir("auto"), name)),
 		quiet(about),
 		h.Div(h.Class("pair"), x.text(), x.grounds(f)),
 		g.If(f.Acts, h.Div(
@@ -165,7 +165,7 @@ func (x *queueItem) grounds(f frame) g.Node {
 		h.H3(g.Text("When it fires")), facetList(x.lesson, "It has nothing to fire on."),
 		h.H3(g.Text("Checks")), checks,
 		h.H3(g.Text("Evidence")), evidenceList(x.lesson.Evidence),
-		h.H3(g.Text("Backtest")), x.tried.short(f.With("backtest", slug)+"#"+url.PathEscape(slug)),
+		h.H3(g.Text("Backtest")), x.tried.short(f.With("backtest", slug)+"#"+url.PathEscape(placeOf(slug))),
 	)
 }
 
@@ -181,6 +181,10 @@ func evidenceList(list []lesson.Evidence) g.Node {
 		return h.Li(code(e.Ref), space(), h.Span(h.Class("quiet"), quoted(note)))
 	}))
 }
+
+// placeOf is the id of a lesson's place on the page. It begins with words that no id of the frame
+// begins with, for a lesson can be called anything.
+func placeOf(slug string) string { return "candidate-" + slug }
 
 // button is a form that decides on the lesson.
 func (x *queueItem) button(f frame, a lesson.Action, name, key, class string) g.Node {

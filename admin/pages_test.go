@@ -137,7 +137,7 @@ func TestQueue(t *testing.T) {
 			t.Errorf("the page has no %q", want)
 		}
 	}
-	if strings.Contains(page, `id="helpful"`) {
+	if strings.Contains(page, `id="candidate-helpful"`) {
 		t.Error("a lesson in force waits")
 	}
 	empty := newFixture(t, func(o *Options) { o.Library = &fakeLibrary{book: libraryOf(t).book.With(nil)} })
@@ -173,7 +173,7 @@ func TestBrowserQueue(t *testing.T) {
 	}
 	b.do(t, chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent("j"))
 	second := b.js(t, `document.querySelector("article[aria-current]").id + document.activeElement.id`)
-	if second != "waitingwaiting" {
+	if second != "candidate-waitingcandidate-waiting" {
 		t.Errorf("j leads to %s", second)
 	}
 	b.do(t, chromedp.KeyEvent("r"))
@@ -184,10 +184,10 @@ func TestBrowserQueue(t *testing.T) {
 	if !strings.HasPrefix(keeper.asked, "waiting reject 0 0 operator ") {
 		t.Errorf("asked %q", keeper.asked)
 	}
-	if got := b.js(t, `[...document.querySelectorAll("article")].map(a => a.id).join()`); got != "newer" {
+	if got := b.js(t, `[...document.querySelectorAll("article")].map(a => a.id).join()`); got != "candidate-newer" {
 		t.Errorf("it asks again: %s", got)
 	}
-	if got := b.js(t, "location.hash"); got != "#newer" {
+	if got := b.js(t, "location.hash"); got != "#candidate-newer" {
 		t.Errorf("the next to decide is %s", got)
 	}
 	b.do(t, chromedp.WaitVisible(chromedp.CSS("article[aria-current]")), chromedp.KeyEvent("a"), chromedp.WaitVisible(chromedp.CSS(".empty")))

@@ -18,7 +18,7 @@ func TestQueueForgetsDecisions(t *testing.T) {
 	shown := func() (ids string) {
 		page := body(t, f.do(t, "GET", "/queue", bearer(token)))
 		for _, id := range []string{"newer", "waiting"} {
-			if strings.Contains(page, `id="`+id+`"`) {
+			if strings.Contains(page, `id="candidate-`+id+`"`) {
 				ids += id + " "
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"precept/file"
 )
@@ -28,7 +29,7 @@ func EnsureToken(dataDir string, random io.Reader) (token string, fresh bool, er
 			return token, false, tighten(path)
 		}
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 		return "", false, fmt.Errorf("read the admin token: %w; make it readable, or remove it to get a new one", err)
 	}
 	if token, err = randomHex(random); err != nil {

@@ -64,8 +64,12 @@ func (w *Tools) OpenWriterWith(cfg *configs.Config, limits bank.Limits) (b *bank
 
 // Writer is the rules for a place, with the hooks that the checks have everywhere.
 func (w *Tools) Writer(place bank.Place, limits bank.Limits) *bank.Bank {
+	return w.bankAt(place, limits, nil)
+}
+
+func (w *Tools) bankAt(place bank.Place, limits bank.Limits, counts func(slug string) lesson.Counts) *bank.Bank {
 	return bank.New(bank.Options{
-		Place: place, Now: w.Now, Limits: limits, Keys: Keys,
+		Place: place, Now: w.Now, Limits: limits, Keys: Keys, Counts: counts,
 		Checks: lesson.Checks{Secrets: Secrets},
 	})
 }
@@ -84,7 +88,7 @@ func (p *parts) openLessons(ctx context.Context, cfg *configs.Config) error {
 		p.place = bank.Directory(cfg.Lessons)
 		p.watchDirectory(cfg) //nolint:contextcheck // a watcher's news has no context; it is bounded by itself
 	}
-	p.writer = p.Writer(p.place, bank.Limits{})
+	p.writer = p.bankAt(p.place, bank.Limits{}, p.counts)
 	return nil
 }
 
@@ -92,7 +96,7 @@ func (p *parts) openLessons(ctx context.Context, cfg *configs.Config) error {
 func (p *parts) watchDirectory(cfg *configs.Config) {
 	watcher := lesson.NewWatcher(cfg.Lessons, func(b *lesson.Book, problems []lesson.Problem) {
 		p.lessons(b, problems)
-		p.reindex(cfg)
+		p.reindex()
 	}, Keys)
 	watcher.Panicked = p.panicked
 	p.lessonsOf(watcher.Load())

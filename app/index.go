@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"precept/bandit"
-	"precept/bank"
-	"precept/configs"
 	"precept/lesson"
 	"precept/trial"
 )
@@ -19,14 +17,10 @@ const indexLimit = 10 * time.Second
 // reindex writes the index of a directory of lessons anew when somebody has changed the lessons by
 // hand, with what was counted of them. A directory that cannot be written has no index, and works
 // without.
-func (p *parts) reindex(cfg *configs.Config) {
+func (p *parts) reindex() {
 	ctx, cancel := context.WithTimeout(context.Background(), indexLimit)
 	defer cancel()
-	b := bank.New(bank.Options{
-		Place: bank.Directory(cfg.Lessons), Now: p.Now, Checks: lesson.Checks{Secrets: Secrets},
-		Counts: p.counts,
-	})
-	if err := b.Reindex(ctx); err != nil {
+	if err := p.writer.Reindex(ctx); err != nil {
 		p.log.Debug("the index of the lessons could not be written", "error", err)
 	}
 }

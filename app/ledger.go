@@ -64,12 +64,7 @@ func (p *parts) offerLedger(
 	if len(all) == 0 {
 		return false, nil
 	}
-	b, closeBank, err := p.OpenWriter(cfg)
-	if err != nil {
-		return false, err
-	}
-	defer closeBank()
-	book, _, err := b.List(ctx)
+	book, _, err := p.writer.List(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -90,7 +85,7 @@ func (p *parts) offerLedger(
 		}
 	}()
 	for len(fresh) > 0 && ctx.Err() == nil {
-		results, err := b.ProposeAll(ctx, fresh[:min(len(fresh), ledgerBatch)])
+		results, err := p.writer.ProposeAll(ctx, fresh[:min(len(fresh), ledgerBatch)])
 		if err != nil {
 			return true, err
 		}

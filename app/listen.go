@@ -9,7 +9,8 @@ import (
 	"net/http"
 )
 
-func listen(ctx context.Context, key, address string) (net.Listener, error) {
+// listenTCP is how ports are opened where nobody says otherwise.
+func listenTCP(ctx context.Context, key, address string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {

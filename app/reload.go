@@ -72,7 +72,7 @@ func (s *Server) takeOver() error {
 func fenced(step func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("it made precept panic, please report it: %v", v)
+			err = fmt.Errorf("precept panicked, please report it: %v", v)
 		}
 	}()
 	return step()

@@ -37,6 +37,8 @@ type Options struct {
 	Truth   func(slug string) (float64, bool)             // the demo's; nil elsewhere
 	Ready   func(data, admin string)                      // told once, when both listeners accept; nil: the log tells it
 	Notify  func(ctx context.Context, state string) error // tells a service manager; nil: nobody asks
+	// Listen opens a port for a key of the configuration; nil is TCP.
+	Listen func(ctx context.Context, key, address string) (net.Listener, error)
 	// Within says that the server serves others in the same process: it hears no signals and leaves
 	// no run.json behind.
 	Within bool
@@ -78,6 +80,10 @@ func (s *Server) Report(ctx context.Context, q admin.Query) (report.Report, erro
 // Run serves until ctx ends or, unless it serves within another program, a signal stops it. It
 // opens the listeners first: a port that is taken is told before anything else is touched.
 func (s *Server) Run(ctx context.Context) error {
+	listen := s.options.Listen
+	if listen == nil {
+		listen = listenTCP
+	}
 	data, err := listen(ctx, "listen", s.cfg.Listen)
 	if err != nil {
 		return err

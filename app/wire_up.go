@@ -64,7 +64,7 @@ func (w *Tools) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logge
 		return nil, err
 	}
 	p.backend = backend
-	if err := p.build(ctx, cfg, backend); err != nil {
+	if err := fenced(func() error { return p.build(ctx, cfg, backend) }); err != nil {
 		return nil, errors.Join(err, backend.Close(), p.closeBank(), p.unlock())
 	}
 	p.owners = append(p.owners, p.proxy.ExecuteCommands, p.store.Run)
