@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -25,6 +26,59 @@ func TestLocksAreTold(t *testing.T) {
 	told := regexp.MustCompile("`([a-z0-9_/]+\\.[A-Za-z]+\\.[A-Za-z]+)`").
 		FindAllStringSubmatch(section(t, "Locks"), -1)
 	compare(t, "is a lock", locks(t), told)
+}
+
+// Files, directories and exported names of ours that the page names are there.
+func TestNamesAreTold(t *testing.T) {
+	page := textOf(t, "docs/ARCHITECTURE.md")
+	for _, m := range regexp.MustCompile("`([a-z0-9_]+/[a-z0-9_/.-]*|[a-z0-9_/]+\\.(?:go|tsv|txt))`").FindAllStringSubmatch(page, -1) {
+		if _, err := os.Stat(m[1]); err != nil && !strings.HasPrefix(m[1], "/") {
+			t.Errorf("docs/ARCHITECTURE.md names %s, which is not there", m[1])
+		}
+	}
+	have, packages := exported(t)
+	for _, m := range regexp.MustCompile("`([a-z0-9_/]+)(\\.[A-Z]\\w*(?:\\.[A-Z]\\w*)?)`").FindAllStringSubmatch(page, -1) {
+		if packages[m[1]] && !have[m[1]+m[2]] {
+			t.Errorf("docs/ARCHITECTURE.md names %s%s, which is not there", m[1], m[2])
+		}
+	}
+}
+
+// exported are the names that the packages declare, as package.Name and package.Type.Method, and
+// the packages.
+func exported(t *testing.T) (names, packages map[string]bool) {
+	t.Helper()
+	names, packages = map[string]bool{}, map[string]bool{}
+	eachFile(t, func(name string, file *ast.File) {
+		dir := path.Dir(name)
+		packages[dir] = true
+		for _, d := range file.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				of := dir + "."
+				if d.Recv != nil {
+					kind := d.Recv.List[0].Type
+					if pointer, ok := kind.(*ast.StarExpr); ok {
+						kind = pointer.X
+					}
+					if id, ok := kind.(*ast.Ident); ok {
+						of += id.Name + "."
+					}
+				}
+				names[of+d.Name.Name] = true
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					if spec, ok := s.(*ast.TypeSpec); ok {
+						names[dir+"."+spec.Name.Name] = true
+					}
+				}
+			}
+		}
+	})
+	for lock := range locks(t) { // one that a type has without a name
+		names[lock] = true
+	}
+	return names, packages
 }
 
 // The table of libraries names each, with the rooms that floors_test.go gives it.

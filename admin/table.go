@@ -158,7 +158,6 @@ func order(key string) func(x, y *report.Row) int {
 		"told":    func(x, y *report.Row) int { return cmp.Compare(x.Told, y.Told) },
 		"needs":   func(x, y *report.Row) int { return cmp.Compare(x.NeedsPicks, y.NeedsPicks) },
 		"tokens":  func(x, y *report.Row) int { return cmp.Compare(x.Tokens, y.Tokens) },
-		"helps":   func(x, y *report.Row) int { return cmp.Compare(x.PHelps, y.PHelps) },
 	}[key]
 	return func(x, y *report.Row) int {
 		first := 0

@@ -15,8 +15,8 @@ import (
 	"precept/app"
 )
 
-// port is a listener in memory: nobody waits for the network on it, so that time goes on in a bubble
-// while nobody speaks.
+// port is a listener in memory: nobody waits for the network on it, so that the time of a bubble
+// goes on while nobody speaks.
 type port struct {
 	address net.TCPAddr
 	taken   chan net.Conn

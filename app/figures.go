@@ -49,7 +49,7 @@ func (p *parts) figures() []admin.Figure {
 
 func (p *parts) lessonFigures() []admin.Figure {
 	return []admin.Figure{
-		{Name: "Lessons in force", Value: strconv.Itoa(inForce(p.book.Load(), p.quiet.now()))},
+		{Name: "Lessons in force", Value: strconv.Itoa(inForce(p.book.Load(), p.Now()))},
 		{
 			Name: "Lesson files with faults", Value: strconv.FormatInt(p.problems.Load(), 10),
 			Bad: p.problems.Load() > 0,

@@ -15,7 +15,6 @@ import (
 
 	"precept/configs"
 	"precept/file"
-	"precept/session"
 	"precept/store/redis"
 )
 
@@ -26,9 +25,8 @@ const (
 	fleetFile  = "fleet.json"
 )
 
-// sharedStore is what precept needs of a store for a fleet beside what every backend does.
-type sharedStore interface {
-	Backend
+// metaKeeper keeps a value under a name, unless one stands there, and gives the one that stands.
+type metaKeeper interface {
 	InitMeta(ctx context.Context, key string, value []byte) ([]byte, error)
 }
 
@@ -43,7 +41,7 @@ type fleetKeys struct {
 
 // fleet agrees with the other replicas on the keys.
 type fleet struct {
-	be    sharedStore
+	be    metaKeeper
 	path  string // of the copy; "" where none can be kept
 	keys  fleetKeys
 	known bool // keys are the fleet's
@@ -80,7 +78,7 @@ func shared[T any](backend any) (role T) {
 }
 
 // agree finds the keys: the store's, else those of the copy, else none that may be relied on.
-func (p *parts) agree(ctx context.Context, cfg *configs.Config, be sharedStore) (*fleet, error) {
+func (p *parts) agree(ctx context.Context, cfg *configs.Config, be metaKeeper) (*fleet, error) {
 	f := &fleet{be: be, path: filepath.Join(cfg.DataDir, fleetFile)}
 	sum := sha256.Sum256([]byte(cfg.StoreURL()))
 	place := hex.EncodeToString(sum[:8])
@@ -182,6 +180,3 @@ func readFleetFile(path string) (k fleetKeys, err error) {
 	}
 	return k, nil
 }
-
-// away says that a failure is the store's own: it is told once a minute, whichever step met it.
-func away(err error) bool { return errors.Is(err, session.ErrUnavailable) }

@@ -6,9 +6,7 @@ import (
 	"math"
 	"time"
 
-	"precept/bandit"
 	"precept/lesson"
-	"precept/trial"
 )
 
 // indexLimit is how long writing the index may take.
@@ -33,11 +31,6 @@ func (p *parts) counts(slug string) lesson.Counts {
 		return lesson.Counts{}
 	}
 	text, counters := l.Text(), p.learner.Beliefs(cmp.Or(l.Scope.Tenant, "default"))
-	arm := p.proxy.Presentation().Present(l, &text, counters).Arm
-	return rounded(counters, arm)
-}
-
-func rounded(c *bandit.Chooser, arm trial.Arm) lesson.Counts {
-	good, bad := c.RawCounts(arm)
+	good, bad := counters.RawCounts(p.proxy.Presentation().Present(l, &text, counters).Arm)
 	return lesson.Counts{Success: int(math.Round(good)), Failure: int(math.Round(bad))}
 }

@@ -14,16 +14,17 @@ import (
 func (p *parts) keys(
 	ctx context.Context, cfg *configs.Config, backend Backend,
 ) (keys fleetKeys, known bool, err error) {
-	if shared, ok := backend.(sharedStore); ok && IsRedis(cfg.StoreURL()) {
-		f, err := p.agree(ctx, cfg, shared)
+	keeper, keeps := backend.(metaKeeper)
+	if keeps && IsRedis(cfg.StoreURL()) {
+		f, err := p.agree(ctx, cfg, keeper)
 		if err != nil {
 			return keys, false, err
 		}
 		p.owners = append(p.owners, f.follow(p))
 		return f.keys, f.known, nil
 	}
-	if keys.Salt, err = p.secret(ctx, backend, "salt"); err == nil {
-		keys.Secret, err = p.secret(ctx, backend, "tenant-secret")
+	if keys.Salt, err = p.secret(ctx, keeper, "salt"); err == nil {
+		keys.Secret, err = p.secret(ctx, keeper, "tenant-secret")
 	}
 	return keys, true, err
 }
@@ -37,17 +38,11 @@ func (p *parts) freshKey() (string, error) {
 	return hex.EncodeToString(b[:]), nil
 }
 
-// secret is a random value that is kept in the store.
-func (p *parts) secret(ctx context.Context, backend Backend, name string) (string, error) {
+// secret is a random value that is kept in the store; where there is none, it holds until the stop.
+func (p *parts) secret(ctx context.Context, keeper metaKeeper, name string) (string, error) {
 	fresh, err := p.freshKey()
-	if err != nil {
-		return "", err
-	}
-	keeper, ok := backend.(interface {
-		InitMeta(ctx context.Context, key string, value []byte) ([]byte, error)
-	})
-	if !ok {
-		return fresh, nil
+	if err != nil || keeper == nil {
+		return fresh, err
 	}
 	kept, err := keeper.InitMeta(ctx, name, []byte(fresh))
 	if err != nil {

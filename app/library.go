@@ -108,25 +108,18 @@ func newestFirst(now time.Time, days int, look func(since, until time.Time) erro
 func (p *parts) Backtest(
 	ctx context.Context, tenant string, one *lesson.Lesson,
 ) (backtest.Result, error) {
-	e, ok := p.backend.(interface {
-		Walker
-		Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
-	})
+	e, ok := p.backend.(Evidence)
 	if !ok {
 		return backtest.Result{}, errors.New("nothing is stored")
 	}
 	run, now := backtest.New([]*lesson.Lesson{one}, p.proxy.Presentation().Tags), p.Now()
 	err := newestFirst(now, surveyDays, func(since, until time.Time) error {
 		return e.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
-			xs, err := e.Exchanges(ctx, r.Tenant, r.ID)
-			if err != nil || len(xs) == 0 {
+			s, err := Captured(ctx, e, r, a)
+			if err != nil || s == nil {
 				return err
 			}
-			slices.SortStableFunc(xs, func(x, y sample.Exchange) int { return cmp.Or(cmp.Compare(x.Turn, y.Turn), x.At.Compare(y.At)) })
-			run.Add(&backtest.Session{
-				Tenant: r.Tenant, Name: xs[0].SessionName, Exchanges: xs, Told: a.Told,
-				Reward: a.Reward,
-			})
+			run.Add(s)
 			if run.Sessions() >= backtestMost || p.Now().Sub(now) > backtestTime {
 				return errEnough
 			}
@@ -137,6 +130,18 @@ func (p *parts) Backtest(
 		return backtest.Result{}, err
 	}
 	return run.Results()[0], nil
+}
+
+// Captured is a session as a backtest wants it; nil of one of which no exchange is kept.
+func Captured(ctx context.Context, e Evidence, r session.Row, a session.Applied) (*backtest.Session, error) {
+	xs, err := e.Exchanges(ctx, r.Tenant, r.ID)
+	if err != nil || len(xs) == 0 {
+		return nil, err
+	}
+	slices.SortStableFunc(xs, func(x, y sample.Exchange) int { return cmp.Or(cmp.Compare(x.Turn, y.Turn), x.At.Compare(y.At)) })
+	return &backtest.Session{
+		Tenant: r.Tenant, Name: xs[0].SessionName, Exchanges: xs, Told: a.Told, Reward: a.Reward,
+	}, nil
 }
 
 // Act implements admin.Keeper.

@@ -72,17 +72,17 @@ func TestEverythingIsStarted(t *testing.T) {
 	}
 	everywhere := map[string]int{
 		nameOf((*store.Store).Run): 1, nameOf((*learn.Learner).Run): 1,
-		nameOf((*proxy.Consulted).Run): 1, nameOf((*proxy.Proxy).ExecuteCommands): 1, "precept/admin.(*stock[...]).run": 2,
+		nameOf((*proxy.Consulted).Run): 1, nameOf((*proxy.Proxy).ExecuteCommands): 1, "admin.(*stock[...]).run": 2,
 	}
 	running(t, source, everywhere)
 	running(t, source, map[string]int{
-		nameOf((*lesson.Watcher).Run): 1, nameOf((*trace.Tracer).Run): 1, "precept/app.(*parts).followLedger": 1,
-		"precept/app.(*parts).distils": 1, "precept/app.(*Source).watch": 1,
+		nameOf((*lesson.Watcher).Run): 1, nameOf((*trace.Tracer).Run): 1, ".followLedger.": 1, ".distils.": 1,
+		"(*Source).watch.": 1,
 	})
 	t.Run("a fleet's", func(t *testing.T) {
 		of := storetest.StartRedis(t).URL()
 		running(t, flags(t, map[string]string{"store.url": of, "lessons": "redis://", "admin.tokens": "[token]"}), map[string]int{
-			nameOf((*redis.Watcher).Run): 1, nameOf((*learn.Learner).Follow): 1, "precept/app.(*fleet).follow": 1,
+			nameOf((*redis.Watcher).Run): 1, nameOf((*learn.Learner).Follow): 1, "(*fleet).follow.": 1,
 		})
 	})
 }
@@ -96,7 +96,7 @@ func running(t *testing.T, source *app.Source, functions map[string]int) {
 			_, stacks := send(t, http.MethodGet, l.admin+"/debug/pprof/goroutine?debug=2", map[string]string{"Authorization": "Bearer token"}, "")
 			with := 0
 			for stack := range strings.SplitSeq(stacks, "\n\n") {
-				if strings.Contains(stack, "\n"+name) {
+				if strings.Contains(stack, name) {
 					with++
 				}
 			}
@@ -170,8 +170,8 @@ func TestConsultationsAreWrittenDown(t *testing.T) {
 	}
 }
 
-// A start that panics is one that fails: the panic is told in a line, and what was opened is closed,
-// so that the next start finds the directory free.
+// A start that panics is one that fails: the panic is told in a line, and what was opened is
+// closed, so that the next start finds the directory free.
 func TestAStartThatPanics(t *testing.T) {
 	source := flags(t, map[string]string{"admin.tokens": "[token]"})
 	cfg := loaded(t, source)

@@ -8,6 +8,7 @@ import (
 
 	"precept/lesson"
 	"precept/redact"
+	"precept/session"
 	"precept/store"
 )
 
@@ -21,7 +22,7 @@ func (p *parts) lessons(b *lesson.Book, problems []lesson.Problem) {
 		)
 	}
 	if old == nil || old.Hash() != b.Hash() {
-		p.log.Info("lessons in force", "count", inForce(b, p.quiet.now()), "book", b.Hash())
+		p.log.Info("lessons in force", "count", inForce(b, p.Now()), "book", b.Hash())
 	}
 }
 
@@ -36,13 +37,14 @@ func inForce(b *lesson.Book, now time.Time) (n int) {
 }
 
 // failed tells of a step that went wrong beside the requests, a line for each step every ten
-// seconds at most. One that a stop interrupts has not failed: the next start takes it up.
+// seconds at most; of a store that is away a line a minute, whichever step met it. One that a stop
+// interrupts has not failed: the next start takes it up.
 func (p *parts) failed(step string, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
 	p.metrics.FailedOpen(step)
-	if away(err) {
+	if errors.Is(err, session.ErrUnavailable) {
 		if p.quiet.allowEvery("store", time.Minute) {
 			p.log.Warn(
 				"the store is not available; what it should have waits", "step", step, "error", err,

@@ -23,7 +23,7 @@ type Fleet struct {
 
 	done    atomic.Int64
 	success atomic.Int64
-	loops   struct{ caught, missed, calls atomic.Int64 }
+	loops   struct{ caught, calls atomic.Int64 }
 }
 
 // Done is the number of tickets that are over, and how many of them succeeded.

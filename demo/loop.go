@@ -16,16 +16,9 @@ const (
 	loopError = "Exit code 2\nmake: *** No rule to make target 'build'.  Stop."
 )
 
-// Loops counts the agents that insisted: those that a warning stopped, and those that gave up.
-type Loops struct {
-	Caught, Missed int64
-	Calls          int64 // how many calls the first caught one had made
-}
-
-// Loops counts the agents that insisted so far.
-func (f *Fleet) Loops() Loops {
-	return Loops{f.loops.caught.Load(), f.loops.missed.Load(), f.loops.calls.Load()}
-}
+// Loops is how many agents that insisted a warning has stopped, and how many calls the first of
+// them had made.
+func (f *Fleet) Loops() (caught, calls int64) { return f.loops.caught.Load(), f.loops.calls.Load() }
 
 // insist is the session of such an agent.
 func (f *Fleet) insist(ctx context.Context, n int) error {
@@ -42,8 +35,6 @@ func (f *Fleet) insist(ctx context.Context, n int) error {
 			if succeeded(m) {
 				f.loops.calls.CompareAndSwap(0, calls)
 				f.loops.caught.Add(1)
-			} else {
-				f.loops.missed.Add(1)
 			}
 			return f.rate(ctx, id, succeeded(m))
 		}

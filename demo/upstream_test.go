@@ -2,7 +2,6 @@ package demo
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -62,8 +61,8 @@ func TestUpstreamAnswers(t *testing.T) {
 			if !strings.HasPrefix(c.text, "Step done") && text != c.text {
 				t.Errorf("%q, want %q", text, c.text)
 			}
-			if s := u.Score(); s.Sessions != 0 {
-				t.Errorf("%d sessions were counted", s.Sessions)
+			if s := u.Score(); s != (Score{}) {
+				t.Errorf("a session was counted: %+v", s)
 			}
 		})
 	}
@@ -128,17 +127,8 @@ func TestUpstreamSucceedsAsTheTruthSays(t *testing.T) {
 				t.Errorf("%v successes, %v expected", success, expected)
 			}
 			s := u.Score()
-			if s.Sessions != n || math.Abs(s.With-expected/n) > 1e-9 || s.Best < s.None {
+			if math.Abs(s.With-expected/n) > 1e-9 || s.Best < s.None {
 				t.Errorf("score %+v, want %v", s, expected/n)
-			}
-			for _, l := range w.Truths {
-				want := 0
-				if strings.Contains(fmt.Sprint(slugs), l.Slug) {
-					want = n
-				}
-				if got := s.InjectedInSession[l.Slug]; got != want {
-					t.Errorf("%s reached %d sessions, want %d", l.Slug, got, want)
-				}
 			}
 		})
 	}

@@ -30,15 +30,10 @@ const maxAnswer = 64 << 20
 // errNoServer says that no server runs on the data directory, or that none answers there.
 var errNoServer = errors.New("no server runs on this data directory")
 
-// askAdmin gets a JSON answer from the admin listener of the server that run.json names. The error
-// is errNoServer where nobody answers; everything else is the server's own word, which reading the
+// askAdmin gets an answer from the admin listener of the server that run.json names. The error is
+// errNoServer where nobody answers; everything else is the server's own word, which reading the
 // store instead would only hide.
-func (w *world) askAdmin(ctx context.Context, cfg *configs.Config, path string, into any) error {
-	return w.readAdmin(ctx, cfg, path, func(r io.Reader) error { return json.NewDecoder(r).Decode(into) })
-}
-
-// readAdmin is askAdmin for an answer of any form.
-func (w *world) readAdmin(ctx context.Context, cfg *configs.Config, path string, read func(io.Reader) error) error {
+func (w *world) askAdmin(ctx context.Context, cfg *configs.Config, path string, read func(io.Reader) error) error {
 	at, err := app.ReadRunFile(cfg.DataDir)
 	if err == nil {
 		token, _ := w.adminToken(cfg) // a server that is asked without one says that it wants one
@@ -51,6 +46,11 @@ func (w *world) readAdmin(ctx context.Context, cfg *configs.Config, path string,
 	return fmt.Errorf(
 		"%w: %s; start it with precept serve, or name its --data-dir", errNoServer, cfg.DataDir,
 	)
+}
+
+// document reads an answer of JSON.
+func document(into any) func(io.Reader) error {
+	return func(r io.Reader) error { return json.NewDecoder(r).Decode(into) }
 }
 
 // adminClient speaks to an admin listener.

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +15,6 @@ import (
 	"precept/feedback"
 	"precept/lesson"
 	"precept/report"
-	"precept/sample"
 	"precept/session"
 )
 
@@ -121,15 +118,10 @@ func (w *world) backtest(
 	run := backtest.New(lessons, lesson.NewTagger(cfg.Tags))
 	err = e.EachSession(ctx, tenant, since, time.Time{}, func(r session.Row, a session.Applied) error {
 		watch.add(1)
-		xs, err := e.Exchanges(ctx, r.Tenant, r.ID)
-		if err != nil || len(xs) == 0 {
+		s, err := app.Captured(ctx, e, r, a)
+		if err != nil || s == nil {
 			return err
 		}
-		s := backtest.Session{
-			Tenant: r.Tenant, Name: xs[0].SessionName, Exchanges: xs, Told: a.Told,
-			Reward: a.Reward,
-		}
-		slices.SortStableFunc(s.Exchanges, func(x, y sample.Exchange) int { return cmp.Or(cmp.Compare(x.Turn, y.Turn), x.At.Compare(y.At)) })
 		if !s.Told { // not closed yet, or taken in from outside: what was said of it counts all the same
 			entries, err := e.Feedback(ctx, r.Tenant, r.ID)
 			if err != nil {
@@ -138,7 +130,7 @@ func (w *world) backtest(
 			out := feedback.Reward(entries, app.Tiers(cfg.Reward.Tiers))
 			s.Told, s.Reward = out.OK, out.Reward
 		}
-		run.Add(&s)
+		run.Add(s)
 		return nil
 	})
 	return run, err

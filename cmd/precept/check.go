@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +20,7 @@ type checked struct {
 }
 
 func (w *world) check() *cobra.Command {
-	var asJSON, print bool
+	var asJSON bool
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Check the configuration and the lessons, all faults at once",
@@ -32,7 +31,6 @@ func (w *world) check() *cobra.Command {
 	}
 	flags := w.addConfigFlags(c)
 	addJSON(c, &asJSON)
-	c.Flags().BoolVar(&print, "print", false, "print the configuration in force, without secrets")
 	c.RunE = func(*cobra.Command, []string) error {
 		cfg, err := flags.load(w, false)
 		if faults, ok := configFaults(err); ok && asJSON {
@@ -44,27 +42,9 @@ func (w *world) check() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if print {
-			return w.printConfig(cfg)
-		}
 		return w.checkLessons(cfg, asJSON)
 	}
 	return c
-}
-
-// printConfig prints the configuration in force, without secrets, and which keys of it are not at
-// their defaults.
-func (w *world) printConfig(cfg *configs.Config) error {
-	text, err := cfg.Effective()
-	if err != nil {
-		return err
-	}
-	changed := "none"
-	if keys := configs.Changed(cfg); len(keys) > 0 {
-		changed = strings.Join(keys, " ")
-	}
-	_, err = fmt.Fprintf(w.out, "%s# not at their defaults: %s\n", text, changed)
-	return err
 }
 
 // checkLessons reads the bank and answers.

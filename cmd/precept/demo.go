@@ -19,6 +19,7 @@ import (
 	"precept/app"
 	"precept/configs"
 	"precept/demo"
+	"precept/report"
 )
 
 // How the demo is drawn, and how long its sessions stay open.
@@ -216,38 +217,38 @@ func (d *stage) play(ctx context.Context, data, adminURL string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	table, err := d.table(ctx)
+	r, err := d.found(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nWhat is true, and what precept found out (points of success):\n\n")
-	if err := table.Write(out, d.outside.columns(false)); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "\n%s\n", d.model.Score().Summary())
-	return nil
+	p := demoPage{columns: d.outside.columns(), truths: d.world.Truths}
+	_, err = fmt.Fprintf(
+		out, "\nWhat is true, and what precept found out (points of success):\n\n%s\n%s\n", p.table(r.Lessons),
+		d.model.Score().Summary(),
+	)
+	return err
 }
 
 // watch draws the progress until the fleet is done.
 func (d *stage) watch(ctx context.Context, fleet *demo.Fleet, played <-chan error) error {
 	columns, _, live := d.outside.screen()
-	p := &demo.Progress{Out: d.outside.out, Terminal: live, Columns: columns}
+	p := &demoPage{out: d.outside.out, live: live, columns: columns, truths: d.world.Truths, told: map[string]bool{}}
 	every := demoDrawPlain
-	if p.Terminal {
+	if live {
 		every = demoDraw
 	}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	began := d.outside.Now()
 	draw := func() {
-		table, err := d.table(ctx)
+		r, err := d.found(ctx)
 		if err != nil {
 			return // the last table tells it
 		}
-		done, success := fleet.Done()
-		p.Draw(
-			int(done), d.flags.sessions, success, d.outside.Now().Sub(began), table, fleet.Loops(),
-		)
+		s := soFar{total: int64(d.flags.sessions), elapsed: d.outside.Now().Sub(began)}
+		s.done, s.success = fleet.Done()
+		s.loops, s.calls = fleet.Loops()
+		p.draw(s, r.Lessons)
 	}
 	for {
 		select {
@@ -260,20 +261,7 @@ func (d *stage) watch(ctx context.Context, fleet *demo.Fleet, played <-chan erro
 	}
 }
 
-// table puts the report's rows beside the truth.
-func (d *stage) table(ctx context.Context) (demo.Table, error) {
-	rep, err := d.server.Report(ctx, admin.Query{Tenant: "default"})
-	if err != nil {
-		return demo.Table{}, err
-	}
-	t := demo.Table{World: d.world, Rows: map[string]demo.Row{}}
-	for i := range rep.Lessons {
-		l := &rep.Lessons[i]
-		row := demo.Row{Injected: l.NInjected, Withheld: l.NWithheld, Verdict: string(l.Verdict)}
-		if l.Effect != nil && l.Lo != nil && l.Hi != nil {
-			row.Effect, row.Lo, row.Hi, row.Known = *l.Effect, *l.Lo, *l.Hi, true
-		}
-		t.Rows[l.Slug] = row
-	}
-	return t, nil
+// found is what precept has found out.
+func (d *stage) found(ctx context.Context) (report.Report, error) {
+	return d.server.Report(ctx, admin.Query{Tenant: "default"})
 }

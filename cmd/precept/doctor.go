@@ -82,14 +82,13 @@ func (d *diagnosis) losses(ctx context.Context, e app.Evidence) (err error) {
 }
 
 func (w *world) doctor() *cobra.Command {
-	var asJSON, wide bool
+	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Tell what became of every exchange, and what the store holds",
 		Args:  arguments(cobra.NoArgs),
 	}
 	addJSON(c, &asJSON)
-	addWide(c, &wide)
 	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		d, err := w.diagnose(c.Context(), cfg)
 		if err != nil {
@@ -98,7 +97,7 @@ func (w *world) doctor() *cobra.Command {
 		if asJSON {
 			return writeJSON(w.out, d)
 		}
-		return w.printDiagnosis(d, w.columns(wide))
+		return w.printDiagnosis(d, w.columns())
 	})
 }
 

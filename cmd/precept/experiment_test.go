@@ -246,12 +246,12 @@ func TestTheReportCanBeRecomputed(t *testing.T) {
 		t.Errorf("%d rows of %d show an effect", shown, len(again))
 	}
 
-	explained := string(verb("report", "--wide", "--explain", "look-at-apples", "--lessons", lessons))
+	explained := string(verb("report", "--explain", "look-at-apples", "--lessons", lessons))
 	if !strings.Contains(explained, "sum z / n") || !strings.Contains(explained, "one look") || !strings.Contains(explained, "missing") {
 		t.Errorf("the row is not explained:\n%s", explained)
 	}
 	var rows []report.Row
-	if err := json.Unmarshal(verb("report", "--wide", "--explain", "look-at-apples", "--json", "--lessons", lessons), &rows); err != nil || len(rows) != 1 || rows[0].Explain == nil ||
+	if err := json.Unmarshal(verb("report", "--explain", "look-at-apples", "--json", "--lessons", lessons), &rows); err != nil || len(rows) != 1 || rows[0].Explain == nil ||
 		math.Abs(*rows[0].Explain.Mean-*r.Lessons[0].Effect) > 1e-9 {
 		t.Errorf("%v, %+v", err, rows)
 	}

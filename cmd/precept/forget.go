@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -152,7 +151,7 @@ func (w *world) forgetOnline(
 	var answer struct {
 		Forgotten int `json:"forgotten"`
 	}
-	err = adminClient{at.Admin, token}.do(ctx, http.MethodPost, "/api/forget", body, func(r io.Reader) error { return json.NewDecoder(r).Decode(&answer) })
+	err = adminClient{at.Admin, token}.do(ctx, http.MethodPost, "/api/forget", body, document(&answer))
 	if err != nil {
 		return 0, fmt.Errorf("ask the running server: %w", err)
 	}

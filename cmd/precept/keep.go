@@ -83,21 +83,18 @@ func (w *world) lessonsRestore() *cobra.Command {
 	})
 }
 
+// eventsRead is how many of the newest events log looks at.
+const eventsRead = 1000
+
 func (w *world) lessonsLog() *cobra.Command {
-	var n int
-	var asJSON, wide bool
+	var asJSON bool
 	c := &cobra.Command{
 		Use: "log [SLUG]", Short: "Tell who did what to the lessons, oldest first",
 		Args: arguments(cobra.MaximumNArgs(1)),
 	}
-	c.Flags().IntVarP(&n, "number", "n", 1000, "at most so many of the newest events are looked at")
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON lines")
-	addWide(c, &wide)
 	return w.onBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
-		if n <= 0 {
-			return misuse(fmt.Errorf("--number is at least 1"))
-		}
-		events, err := b.Log(ctx, n)
+		events, err := b.Log(ctx, eventsRead)
 		if err != nil {
 			return err
 		}
@@ -125,7 +122,7 @@ func (w *world) lessonsLog() *cobra.Command {
 			_, err := fmt.Fprintln(w.out, "nothing of it was logged")
 			return err
 		}
-		return table(w.out, rows, w.columns(wide))
+		return table(w.out, rows, w.columns())
 	})
 }
 

@@ -22,7 +22,6 @@ import (
 type listFlags struct {
 	states                    []string
 	expired, archived, asJSON bool
-	wide                      bool
 }
 
 func (w *world) lessonsList() *cobra.Command {
@@ -37,7 +36,6 @@ func (w *world) lessonsList() *cobra.Command {
 		Args: arguments(cobra.NoArgs),
 	}
 	addJSON(c, &f.asJSON)
-	addWide(c, &f.wide)
 	c.Flags().StringSliceVar(
 		&f.states, "state", nil, "lessons in these states only: quarantined, trial, active, ...",
 	)
@@ -91,14 +89,14 @@ func (w *world) list(ctx context.Context, cfg *configs.Config, f *listFlags) err
 		_, err := fmt.Fprintln(w.out, "there are no such lessons")
 		return err
 	}
-	if err := table(w.out, rows, w.columns(f.wide)); err != nil {
+	if err := table(w.out, rows, w.columns()); err != nil {
 		return err
 	}
 	for i := range list {
 		for _, other := range list[i].Conflicts {
 			if list[i].Slug < other { // each pair once
 				say(
-					w.out, w.columns(f.wide),
+					w.out, w.columns(),
 					"! %s and %s fire on the same words and claim opposite outcomes; both are kept",
 					list[i].Slug, other,
 				)

@@ -69,8 +69,6 @@ func plainer(err error) error {
 	switch kind := flag.Value.Type(); {
 	case kind == "bool":
 		return fmt.Errorf("--%s: %q is neither true nor false", flag.Name, wrong.GetValue())
-	case kind == "duration":
-		return fmt.Errorf("--%s: %q is no time; write one such as 2s", flag.Name, wrong.GetValue())
 	case kind == "float64" && number:
 		return fmt.Errorf("--%s: %q is no number", flag.Name, wrong.GetValue())
 	case number:

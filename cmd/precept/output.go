@@ -49,25 +49,11 @@ func addJSON(c *cobra.Command, asJSON *bool) {
 	c.Flags().BoolVar(asJSON, "json", false, "answer as JSON")
 }
 
-// unbounded is the width of output that --wide asks for.
-const unbounded = 1 << 20
-
 // beneath is how far a last column is indented that found no room beside the others.
 const beneath = 4
 
-// addWide adds --wide.
-func addWide(c *cobra.Command, wide *bool) {
-	c.Flags().BoolVar(
-		wide, "wide", false,
-		"as wide as it is; else it fits the terminal, or 80 columns where there is none",
-	)
-}
-
 // columns is how wide output for people may be.
-func (w *world) columns(wide bool) int {
-	if wide {
-		return unbounded
-	}
+func (w *world) columns() int {
 	width, _, _ := w.screen()
 	return width
 }
@@ -162,14 +148,18 @@ func align(rows [][]string, beside int) []string {
 	return out
 }
 
-// say writes a sentence; its further lines are indented.
+// say writes a sentence.
 func say(out io.Writer, columns int, format string, args ...any) {
-	for i, line := range broken([]rune(fmt.Sprintf(format, args...)), max(columns-beneath, 1)) {
-		if i > 0 {
-			line = strings.Repeat(" ", beneath) + line
-		}
-		fmt.Fprintln(out, line)
+	fmt.Fprintln(out, strings.Join(folded(fmt.Sprintf(format, args...), columns), "\n"))
+}
+
+// folded is a sentence on as many lines as it needs; its further lines are indented.
+func folded(text string, columns int) []string {
+	lines := broken([]rune(text), max(columns-beneath, 1))
+	for i := range lines[1:] {
+		lines[i+1] = strings.Repeat(" ", beneath) + lines[i+1]
 	}
+	return lines
 }
 
 // wideness is how many columns of a terminal a text takes.

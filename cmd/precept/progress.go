@@ -7,10 +7,8 @@ import (
 	"time"
 )
 
-const (
-	progressEvery = 200 * time.Millisecond
-	progressWidth = 24 // of the bar, in characters
-)
+// progressEvery is how often a person is told how far it is.
+const progressEvery = 200 * time.Millisecond
 
 // progress tells a person how far a long piece of work is, on one line that is written over. A nil
 // progress tells nobody: where no terminal is, nobody watches.
@@ -60,13 +58,18 @@ func (p *progress) show(now time.Time) {
 	line := fmt.Sprintf("%s: %d%s", p.what, p.done, rate)
 	if p.total > 0 {
 		share := min(float64(p.done)/float64(p.total), 1)
-		full := int(share * progressWidth)
-		bar := strings.Repeat("=", full) + strings.Repeat(" ", progressWidth-full)
 		line = fmt.Sprintf(
-			"%s: [%s] %3.0f%%  %d of %d%s", p.what, bar, 100*share, p.done, max(p.total, p.done),
-			rate,
+			"%s: [%s] %3.0f%%  %d of %d%s", p.what, bar(share), 100*share, p.done,
+			max(p.total, p.done), rate,
 		)
 	}
 	fmt.Fprintf(p.out, "\r%s%s", line, strings.Repeat(" ", max(p.width-len(line), 0)))
 	p.width = len(line)
+}
+
+// bar draws how much of something is done.
+func bar(share float64) string {
+	const width = 24
+	full := int(min(share, 1) * width)
+	return strings.Repeat("=", full) + strings.Repeat(" ", width-full)
 }

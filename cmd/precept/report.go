@@ -26,7 +26,6 @@ type reportFlags struct {
 	query  admin.Query
 	window string
 	asJSON bool
-	wide   bool
 }
 
 // whatIf reads epsilon=NUMBER.
@@ -68,7 +67,6 @@ func (w *world) report() *cobra.Command {
 		&f.query.Explain, "explain", "", "tell how the row of this lesson came about",
 	)
 	addJSON(c, &f.asJSON)
-	addWide(c, &f.wide)
 	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		var err error
 		if f.query.Window, err = admin.ParseWindow(f.window); err != nil {
@@ -84,7 +82,7 @@ func (w *world) report() *cobra.Command {
 		if f.asJSON {
 			return writeJSON(w.out, r)
 		}
-		return r.Table(w.out, w.columns(f.wide))
+		return r.Table(w.out, w.columns())
 	})
 }
 
@@ -98,7 +96,7 @@ func (w *world) explain(r report.Report, f *reportFlags) error {
 	if f.asJSON {
 		return writeJSON(w.out, r.Lessons)
 	}
-	return r.Explain(w.out, slug, w.columns(f.wide))
+	return r.Explain(w.out, slug, w.columns())
 }
 
 // findReport asks the running server first: what it has in memory is newer than the store. A server
@@ -127,7 +125,7 @@ func (w *world) askServer(
 	if f.query.WhatIf > 0 {
 		q.Set("what_if", strconv.FormatFloat(f.query.WhatIf, 'g', -1, 64))
 	}
-	err := w.askAdmin(ctx, cfg, "/api/report?"+q.Encode(), &r)
+	err := w.askAdmin(ctx, cfg, "/api/report?"+q.Encode(), document(&r))
 	return r, err
 }
 

@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -35,6 +37,21 @@ func (w *world) serve() *cobra.Command {
 		return stopped(w.newServer(cfg, source).Run(c.Context()))
 	}
 	return c
+}
+
+// printConfig prints the configuration in force, without secrets, and which keys of it are not at
+// their defaults.
+func (w *world) printConfig(cfg *configs.Config) error {
+	text, err := cfg.Effective()
+	if err != nil {
+		return err
+	}
+	changed := "none"
+	if keys := configs.Changed(cfg); len(keys) > 0 {
+		changed = strings.Join(keys, " ")
+	}
+	_, err = fmt.Fprintf(w.out, "%s# not at their defaults: %s\n", text, changed)
+	return err
 }
 
 // newServer makes a server that tells on the console what a person must see.

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -50,7 +49,6 @@ type reading struct {
 func (w *world) top() *cobra.Command {
 	var once, asJSON bool
 	var tenant string
-	var every time.Duration
 	c := &cobra.Command{
 		Use:   "top",
 		Short: "Watch a running precept: requests, sessions, lessons and what they gain",
@@ -62,12 +60,11 @@ func (w *world) top() *cobra.Command {
 	c.Flags().BoolVar(&once, "once", false, "tell it once")
 	c.Flags().BoolVar(&asJSON, "json", false, "a line of JSON each time")
 	c.Flags().StringVar(&tenant, "tenant", "default", "the tenant whose lessons are shown")
-	c.Flags().DurationVar(&every, "every", 2*time.Second, "how often")
 	return w.configured(c, []string{"data_dir", "admin.tokens"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		_, _, live := w.screen()
 		once = once || !live && !asJSON
 		var before reading
-		return repeat(c.Context(), every, func(ctx context.Context) (over bool, err error) {
+		return repeat(c.Context(), 2*time.Second, func(ctx context.Context) (over bool, err error) {
 			now, err := w.read(ctx, cfg, tenant)
 			if err != nil {
 				return false, err
@@ -88,9 +85,6 @@ func (w *world) top() *cobra.Command {
 func repeat(
 	ctx context.Context, every time.Duration, look func(context.Context) (over bool, err error),
 ) error {
-	if every < 100*time.Millisecond {
-		return misuse(errors.New("--every is at least 100ms; some seconds are usual"))
-	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	for {
@@ -110,7 +104,7 @@ func repeat(
 func (w *world) read(ctx context.Context, cfg *configs.Config, tenant string) (reading, error) {
 	r := reading{At: w.Now()}
 	var families map[string]*dto.MetricFamily
-	err := w.readAdmin(ctx, cfg, "/metrics", func(in io.Reader) (err error) {
+	err := w.askAdmin(ctx, cfg, "/metrics", func(in io.Reader) (err error) {
 		p := expfmt.NewTextParser(names.UTF8Validation)
 		families, err = p.TextToMetricFamilies(in)
 		return err
@@ -209,27 +203,21 @@ func (r *reading) lessons(width int) []string {
 	}
 	rows := slices.Clone(r.Report.Lessons)
 	slices.SortStableFunc(rows, func(a, b report.Row) int { return cmp.Or(cmp.Compare(b.Told, a.Told), cmp.Compare(a.Slug, b.Slug)) })
-	verdict, effect := len("VERDICT"), len("EFFECT (POINTS)")
+	slugs, rest := []string{"LESSON"}, [][]string{{"VERDICT", "EFFECT (POINTS)", "WITH", "WITHOUT"}}
 	for i := range rows {
 		x := &rows[i]
-		verdict, effect = max(verdict, len(x.Verdict)), max(effect, len(
-			points(x.Effect, x.Lo, x.Hi),
-		))
-	}
-	name := max(width-verdict-effect-2*7-8, 12)
-	line := func(slug, word, points, with, without string) string {
-		return fmt.Sprintf(
-			"%-*s  %-*s  %-*s  %7s  %7s", name, fit(slug, name), verdict, word, effect, points,
-			with, without,
-		)
-	}
-	out := []string{line("LESSON", "VERDICT", "EFFECT (POINTS)", "WITH", "WITHOUT")}
-	for i := range rows {
-		x := &rows[i]
-		out = append(out, line(
-			x.Slug, string(x.Verdict), points(x.Effect, x.Lo, x.Hi),
+		slugs, rest = append(slugs, x.Slug), append(rest, []string{
+			string(x.Verdict), points(x.Effect, x.Lo, x.Hi),
 			strconv.FormatInt(x.NInjected, 10), strconv.FormatInt(x.NWithheld, 10),
-		))
+		})
+	}
+	out, widest := align(rest, len(rest[0])), 0
+	for _, line := range out {
+		widest = max(widest, wideness(line))
+	}
+	name := max(width-widest-2, 12)
+	for i, line := range out {
+		out[i] = fmt.Sprintf("%-*s  %s", name, fit(slugs[i], name), line)
 	}
 	return out
 }

@@ -19,8 +19,7 @@ import (
 type watchFlags struct {
 	tenant       string
 	latest, once bool
-	full, asJSON bool
-	every        time.Duration
+	asJSON       bool
 }
 
 // watch shows a session's turns as they come.
@@ -49,18 +48,16 @@ func (w *world) watch() *cobra.Command {
 	}
 	c.Flags().BoolVar(&f.latest, "latest", false, "the session that began last")
 	c.Flags().BoolVar(&f.once, "once", false, "tell what there is, and end")
-	c.Flags().BoolVar(&f.full, "full", false, "every text whole, instead of its first lines")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "a line of JSON for each turn")
 	c.Flags().StringVar(&f.tenant, "tenant", "default", "whose session it is")
-	c.Flags().DurationVar(&f.every, "every", time.Second, "how often to ask")
 	return w.configured(c, []string{"data_dir", "admin.tokens"}, func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		x := &watching{
-			world: w, cfg: cfg, flags: &f, printed: map[string]bool{}, page: w.page(f.full),
+			world: w, cfg: cfg, flags: &f, printed: map[string]bool{}, page: w.page(),
 		}
 		if len(args) == 1 {
 			x.name = args[0]
 		}
-		return repeat(c.Context(), f.every, x.look)
+		return repeat(c.Context(), time.Second, x.look)
 	})
 }
 
@@ -127,7 +124,7 @@ func (x *watching) wait(why string) (over bool, err error) {
 func (x *watching) newest(ctx context.Context) error {
 	var l store.SessionList
 	q := url.Values{"tenant": {x.flags.tenant}, "limit": {"1"}}
-	err := x.askAdmin(ctx, x.cfg, "/api/sessions?"+q.Encode(), &l)
+	err := x.askAdmin(ctx, x.cfg, "/api/sessions?"+q.Encode(), document(&l))
 	if len(l.Sessions) > 0 {
 		x.name = l.Sessions[0].ID
 	}
@@ -139,7 +136,7 @@ func (x *watching) newest(ctx context.Context) error {
 func (x *watching) ask(ctx context.Context) (t store.Transcript, found bool, err error) {
 	const back = 5
 	q := url.Values{"tenant": {x.flags.tenant}, "from": {fmt.Sprint(max(0, x.next-back))}}
-	err = x.askAdmin(ctx, x.cfg, "/api/sessions/"+url.PathEscape(x.name)+"?"+q.Encode(), &t)
+	err = x.askAdmin(ctx, x.cfg, "/api/sessions/"+url.PathEscape(x.name)+"?"+q.Encode(), document(&t))
 	var refused *refusedError
 	if errors.As(err, &refused) && refused.status == http.StatusNotFound {
 		return t, false, nil

@@ -16,18 +16,17 @@ import (
 type page struct {
 	width  int
 	colour bool
-	full   bool
 }
 
-// shownLines is how much of a text is told where not all of it is asked for.
+// shownLines is how much of a text is told.
 const shownLines = 12
 
 // page is the terminal's: NO_COLOR, and what is no terminal, gets none.
-func (w *world) page(full bool) page {
+func (w *world) page() page {
 	columns, _, live := w.screen()
 	none, _ := w.env("NO_COLOR")
 	term, _ := w.env("TERM")
-	return page{width: columns, colour: live && none == "" && term != "dumb", full: full}
+	return page{width: columns, colour: live && none == "" && term != "dumb"}
 }
 
 // ink is a colour of ANSI's, by what it is for.
@@ -138,11 +137,11 @@ func (p page) short(e *store.Entry, text string) string {
 		most = 1
 	}
 	lines := p.wrap(strings.TrimRight(text, "\n"), p.width-labelWide)
-	if !p.full && len(lines) > most {
+	if len(lines) > most {
 		left := len(lines) - most
 		lines = append(
 			lines[:most:most],
-			p.wrap(fmt.Sprintf("... %d more lines; --full shows them", left), p.width-labelWide)...,
+			p.wrap(fmt.Sprintf("... %d more lines; the dashboard shows them", left), p.width-labelWide)...,
 		)
 	}
 	if e.Cut > 0 {
