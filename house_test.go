@@ -9,6 +9,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -31,12 +32,12 @@ func TestLocksAreTold(t *testing.T) {
 // Files, directories and exported names of ours that the page names are there.
 func TestNamesAreTold(t *testing.T) {
 	page := textOf(t, "docs/ARCHITECTURE.md")
-	for _, m := range regexp.MustCompile("`([a-z0-9_]+/[a-z0-9_/.-]*|[a-z0-9_/]+\\.(?:go|tsv|txt))`").FindAllStringSubmatch(page, -1) {
-		if _, err := os.Stat(m[1]); err != nil && !strings.HasPrefix(m[1], "/") {
+	have, packages := exported(t)
+	for _, m := range regexp.MustCompile("`([a-z0-9_]+(?:/[a-z0-9_]+)+(?:\\.[a-z]+)?)`").FindAllStringSubmatch(page, -1) {
+		if _, err := os.Stat(m[1]); err != nil && !have[m[1]] {
 			t.Errorf("docs/ARCHITECTURE.md names %s, which is not there", m[1])
 		}
 	}
-	have, packages := exported(t)
 	for _, m := range regexp.MustCompile("`([a-z0-9_/]+)(\\.[A-Z]\\w*(?:\\.[A-Z]\\w*)?)`").FindAllStringSubmatch(page, -1) {
 		if packages[m[1]] && !have[m[1]+m[2]] {
 			t.Errorf("docs/ARCHITECTURE.md names %s%s, which is not there", m[1], m[2])
@@ -79,6 +80,35 @@ func exported(t *testing.T) (names, packages map[string]bool) {
 		names[lock] = true
 	}
 	return names, packages
+}
+
+// README's picture of the house has every package of the program on its floor.
+func TestFloorsAreTold(t *testing.T) {
+	_, picture, ok := strings.Cut(textOf(t, "README.md"), "<summary>Nine floors</summary>")
+	picture, _, whole := strings.Cut(picture, "</details>")
+	if !ok || !whole {
+		t.Fatal("README.md has no picture of nine floors")
+	}
+	drawn, at := map[string]int{}, 0
+	for line := range strings.Lines(picture) {
+		if !strings.HasPrefix(line, "    ") {
+			continue
+		}
+		for _, word := range strings.Fields(line[:min(len(line), 54)]) {
+			if n, err := strconv.Atoi(word); err == nil {
+				at = n
+				continue
+			}
+			drawn[word] = at
+		}
+	}
+	_, packages := exported(t)
+	for _, pkg := range slices.Sorted(maps.Keys(packages)) {
+		want, ok := floor(pkg)
+		if have, found := drawn[pkg]; ok && pkg != "docs" && (!found || have != want) {
+			t.Errorf("README.md does not draw %s on floor %d", pkg, want)
+		}
+	}
 }
 
 // The table of libraries names each, with the rooms that floors_test.go gives it.

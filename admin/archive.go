@@ -41,12 +41,13 @@ func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	return t, storeFault(err)
 }
 
-// families and qualities are what samples can be chosen by.
-func families() []string {
+// Families are those of samples.
+func Families() []string {
 	return []string{sample.IntentResolution, sample.DialogResponse, sample.ErrorCorrection, sample.PlanOptimization}
 }
 
-func qualities() []string {
+// Qualities are how a sample may have been rated.
+func Qualities() []string {
 	return []string{sample.Good, sample.Acceptable, sample.Poor, store.Unrated}
 }
 
@@ -58,7 +59,7 @@ func sampleQuery(p *params) *store.SampleQuery {
 		},
 		Session: p.text("session"), Agent: p.text("agent"), After: p.text("after"), Limit: p.number("limit"),
 	}
-	q.Families, q.Quality = p.many("family", families()), p.many("quality", qualities())
+	q.Families, q.Quality = p.many("family", Families()), p.many("quality", Qualities())
 	return q
 }
 

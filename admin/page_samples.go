@@ -34,8 +34,8 @@ func (v *samplesView) html(f frame) g.Node {
 		title("Samples", quiet(g.Text("What sessions left to learn from, as "), word("sample"), g.Text(", newest first."))),
 		filters(
 			"/samples", "Filter samples", clear,
-			choiceField("Family", "family", anyOf(families()...), q.Families...),
-			choiceField("Quality", "quality", anyOf(qualities()...), q.Quality...),
+			choiceField("Family", "family", anyOf(Families()...), q.Families...),
+			choiceField("Quality", "quality", anyOf(Qualities()...), q.Quality...),
 			wordField("Lesson injected", "lesson", q.Lesson, "10"),
 			wordField("Agent", "agent", q.Agent, "9"),
 			wordField("Session id", "session", q.Session, "9"),

@@ -36,7 +36,7 @@ func (w *world) runCircle(ctx context.Context, f demoFlags) error {
 	}
 	return onModel(ctx, "circle", f, play, play, more, func(cfg *configs.Config) error {
 		c := &circle{flags: f, play: play, outside: w, cfg: cfg}
-		return c.run(ctx)
+		return onStage(ctx, app.Options{Tools: w.Tools, Config: cfg, Console: w.err}, f, w.out, c.show)
 	})
 }
 
@@ -50,17 +50,10 @@ type circle struct {
 	admin   string
 }
 
-// run starts the server, plays, and keeps the dashboard up.
-func (c *circle) run(ctx context.Context) error {
-	o := app.Options{Tools: c.outside.Tools, Config: c.cfg, Console: c.outside.err}
-	return onStage(ctx, o, c.flags, c.outside.out, func(ctx context.Context, s *app.Server, data, adminURL string) error {
-		c.server, c.admin = s, adminURL
-		return c.show(ctx, data+"/v1")
-	})
-}
-
-// show plays the circle, step by step.
-func (c *circle) show(ctx context.Context, base string) error {
+// show plays the circle on a server, step by step.
+func (c *circle) show(ctx context.Context, on *app.Server, data, adminURL string) error {
+	c.server, c.admin = on, adminURL
+	base := data + "/v1"
 	transport := &http.Transport{MaxIdleConnsPerHost: c.flags.agents}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}

@@ -81,8 +81,9 @@ func (w *world) runDemo(ctx context.Context, f demoFlags) error {
 	play := demo.NewWorld(f.seed)
 	model := demo.NewUpstream(play)
 	return onModel(ctx, "demo", f, play, model, nil, func(cfg *configs.Config) error {
-		stage := &stage{outside: w, cfg: cfg, flags: f, world: play, model: model}
-		return stage.run(ctx)
+		d := &stage{outside: w, flags: f, world: play, model: model}
+		o := app.Options{Tools: w.Tools, Config: cfg, Console: w.err, Truth: play.Effect}
+		return onStage(ctx, o, f, w.out, d.play)
 	})
 }
 
@@ -137,22 +138,10 @@ func serveModel(ctx context.Context, h http.Handler) (stop func(), address strin
 // stage is a demo at work.
 type stage struct {
 	outside *world
-	cfg     *configs.Config
 	server  *app.Server
 	flags   demoFlags
 	world   *demo.World
 	model   *demo.Upstream
-}
-
-// run starts the server, plays the fleet, and keeps the dashboard up.
-func (d *stage) run(ctx context.Context) error {
-	o := app.Options{
-		Tools: d.outside.Tools, Config: d.cfg, Console: d.outside.err, Truth: d.world.Effect,
-	}
-	return onStage(ctx, o, d.flags, d.outside.out, func(ctx context.Context, s *app.Server, data, adminURL string) error {
-		d.server = s
-		return d.play(ctx, data, adminURL)
-	})
 }
 
 // onStage runs a server for as long as what is played on it goes on, and keeps its dashboard up
@@ -189,8 +178,9 @@ func onStage(ctx context.Context, o app.Options, f demoFlags, out io.Writer, pla
 	return errors.Join(played, <-failed)
 }
 
-// play runs the fleet and shows how it goes.
-func (d *stage) play(ctx context.Context, data, adminURL string) error {
+// play runs the fleet on a server, and shows how it goes.
+func (d *stage) play(ctx context.Context, on *app.Server, data, adminURL string) error {
+	d.server = on
 	out := d.outside.out
 	fmt.Fprintf(
 		out,
@@ -212,10 +202,8 @@ func (d *stage) play(ctx context.Context, data, adminURL string) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case <-time.After(demoSettle):
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := app.Pause(ctx, demoSettle); err != nil {
+		return err
 	}
 	r, err := d.found(ctx)
 	if err != nil {

@@ -106,22 +106,18 @@ func (f *exportFlags) filter() (*sample.Filter, error) {
 			admin.ExportFormats(), ", ",
 		))
 	}
-	for _, q := range f.quality {
-		if !slices.Contains([]string{sample.Good, sample.Acceptable, sample.Poor, "unrated"}, q) {
-			return nil, fmt.Errorf(
-				"--quality: there is no %q; there are good, acceptable, poor and unrated", q,
-			)
-		}
-	}
-	families := []string{
-		sample.IntentResolution, sample.DialogResponse, sample.ErrorCorrection,
-		sample.PlanOptimization,
-	}
-	for _, family := range f.families {
-		if !slices.Contains(families, family) {
-			return nil, fmt.Errorf(
-				"--family: there is no %q; there are %s", family, strings.Join(families, ", "),
-			)
+	for _, x := range []struct {
+		flag          string
+		chosen, known []string
+	}{
+		{"quality", f.quality, admin.Qualities()}, {"family", f.families, admin.Families()},
+	} {
+		for _, word := range x.chosen {
+			if !slices.Contains(x.known, word) {
+				return nil, fmt.Errorf(
+					"--%s: there is no %q; there are %s", x.flag, word, strings.Join(x.known, ", "),
+				)
+			}
 		}
 	}
 	if f.format == "experiment" && !f.stats && len(f.families)+len(f.quality) > 0 {
