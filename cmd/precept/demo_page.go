@@ -19,7 +19,7 @@ type demoPage struct {
 	columns int
 	truths  []demo.Truth
 	drawn   int             // lines that the next drawing takes the place of
-	told    map[string]bool // news that were told
+	told    map[string]bool // milestones that were told
 }
 
 // soFar is how far the fleet is.
@@ -33,23 +33,23 @@ type soFar struct {
 func (p *demoPage) draw(s soFar, rows []report.Row) {
 	head := fmt.Sprintf("[%s] %d of %d sessions, %.0f a second, %.1f%% succeeded", bar(float64(s.done)/float64(max(s.total, 1))),
 		s.done, s.total, float64(s.done)/max(s.elapsed.Seconds(), .001), 100*float64(s.success)/float64(max(s.done, 1)))
-	var news []string
-	for _, line := range p.news(s, rows) {
-		news = append(news, folded(line, p.columns-2)...)
+	var lines []string
+	for _, line := range p.milestones(s, rows) {
+		lines = append(lines, folded(line, p.columns-2)...)
 	}
 	if !p.live {
-		_, _ = fmt.Fprintln(p.out, strings.Join(append([]string{head}, news...), "\n  "))
+		_, _ = fmt.Fprintln(p.out, strings.Join(append([]string{head}, lines...), "\n  "))
 		return
 	}
 	var b strings.Builder
 	if p.drawn > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", p.drawn)
 	}
-	if len(news) > 0 {
-		b.WriteString(strings.Join(news, "\n") + "\n\n")
+	if len(lines) > 0 {
+		b.WriteString(strings.Join(lines, "\n") + "\n\n")
 	}
 	text := head + "\n\n" + p.table(rows)
-	p.drawn = strings.Count(text, "\n") // the news stay
+	p.drawn = strings.Count(text, "\n") // the milestones stay
 	_, _ = io.WriteString(p.out, b.String()+text)
 }
 
@@ -99,8 +99,8 @@ func known(r *report.Row) bool { return r.Effect != nil && r.Lo != nil && r.Hi !
 // point writes a reward difference in points: 0.05 is +5.0.
 func point(x float64) string { return fmt.Sprintf("%+.1f", 100*x) }
 
-// news finds what is worth a line of its own, and tells it once.
-func (p *demoPage) news(s soFar, rows []report.Row) (lines []string) {
+// milestones finds what is worth a line of its own, and tells it once.
+func (p *demoPage) milestones(s soFar, rows []report.Row) (lines []string) {
 	const narrow = 0.5 // how wide the interval of a first effect may be
 	add := func(key, format string, args ...any) {
 		if !p.told[key] {

@@ -63,9 +63,9 @@ func TestDemoTable(t *testing.T) {
 }
 
 // What is new is told once.
-func TestDemoNews(t *testing.T) {
+func TestDemoMilestones(t *testing.T) {
 	p := pageOf(nil, false, 80)
-	first := p.news(soFar{done: 1500, loops: 2, calls: 3}, someRows())
+	first := p.milestones(soFar{done: 1500, loops: 2, calls: 3}, someRows())
 	for i, want := range []string{
 		"after 1500 sessions: a loop is caught: 3 equal calls failed alike",
 		"after 1500 sessions: a first effect: reproduce-before-fixing +20.5 points (+11.0 to +29.5)",
@@ -76,11 +76,11 @@ func TestDemoNews(t *testing.T) {
 			t.Errorf("line %d of %q, want %q", i, first, want)
 		}
 	}
-	if again := p.news(soFar{done: 1600, loops: 9, calls: 3}, someRows()); len(first) != 4 || len(again) != 0 {
+	if again := p.milestones(soFar{done: 1600, loops: 9, calls: 3}, someRows()); len(first) != 4 || len(again) != 0 {
 		t.Errorf("%d lines, and then once more %q", len(first), again)
 	}
 	rows := append(someRows(), report.Row{Slug: "run-the-full-suite", Verdict: report.Benched})
-	if more := p.news(soFar{done: 1700}, rows); len(more) != 1 || !strings.Contains(more[0], "run-the-full-suite is benched") {
+	if more := p.milestones(soFar{done: 1700}, rows); len(more) != 1 || !strings.Contains(more[0], "run-the-full-suite is benched") {
 		t.Errorf("%q", more)
 	}
 }
@@ -106,7 +106,7 @@ func TestDemoLines(t *testing.T) {
 	}
 }
 
-// On a terminal each drawing takes the place of the one before; the news stay above.
+// On a terminal each drawing takes the place of the one before; the milestones stay above.
 func TestDemoOnATerminal(t *testing.T) {
 	var b strings.Builder
 	p := pageOf(&b, true, 100)
