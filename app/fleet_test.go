@@ -162,3 +162,40 @@ func TestKeysStayWithTheirStore(t *testing.T) {
 		t.Errorf("%+v were taken along: %+v", before, after)
 	}
 }
+
+// A bank in Redis that is away at the start keeps nobody from starting: the log says so, and the
+// lessons are in force when the bank comes back.
+func TestTheBankIsAwayAtTheStart(t *testing.T) {
+	server := storetest.StartRedis(t)
+	m := hears(t)
+	source := flags(t, certain(map[string]string{"upstream": m.URL + "/v1", "lessons": server.URL()}))
+	tools := outside()
+	place, err := tools.OpenBank(loaded(t, source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lessons := t.TempDir()
+	banktest.WriteLesson(t, lessons, "look-first", "targets")
+	if _, findings, err := tools.Writer(place, bank.Limits{}).Replace(t.Context(), map[string][]byte{"look-first.md": []byte(lessonText(t, lessons))}, "ann"); err != nil {
+		t.Fatal(findings, err)
+	}
+	if err := place.Close(); err != nil {
+		t.Fatal(err)
+	}
+	server.Kill()
+	l := starts(t, source)
+	if !l.console.says("lessons cannot be read; nothing is injected until they can") {
+		t.Error("the log does not say that there are no lessons")
+	}
+	taught := func() bool { return m.got(l, "coder", "build the targets", "End of lessons.") }
+	if taught() {
+		t.Error("a lesson came from a bank that is away")
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the lesson", taught)
+	if err := l.ends(); err != nil {
+		t.Error(err)
+	}
+}
