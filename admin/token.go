@@ -1,15 +1,12 @@
 package admin
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"precept/file"
 )
@@ -19,8 +16,8 @@ const TokenFile = "admin-token"
 
 // EnsureToken reads the admin token that precept made for itself, or makes one: 32 random bytes in
 // a file that only its owner can read. fresh says that it was made just now, which is when its
-// login link is shown. When the file cannot be written the token still holds for this run, and the
-// error says why it will be another one at the next start.
+// login link is shown. When the file cannot be written, or nobody can say whether there is one, the
+// token still holds for this run, and the error says why it will be another one at the next start.
 func EnsureToken(dataDir string, random io.Reader) (token string, fresh bool, err error) {
 	path := filepath.Join(dataDir, TokenFile)
 	b, err := os.ReadFile(path)
@@ -29,7 +26,7 @@ func EnsureToken(dataDir string, random io.Reader) (token string, fresh bool, er
 			return token, false, tighten(path)
 		}
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+	if _, missing := os.Stat(path); err != nil && missing == nil {
 		return "", false, fmt.Errorf("read the admin token: %w; make it readable, or remove it to get a new one", err)
 	}
 	if token, err = randomHex(random); err != nil {
