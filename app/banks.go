@@ -48,30 +48,23 @@ func (w *Tools) OpenBank(cfg *configs.Config) (*redis.Bank, error) {
 	return b, nil
 }
 
-// OpenWriter opens the configured lessons for writing.
-func (w *Tools) OpenWriter(cfg *configs.Config) (b *bank.Bank, closeBank func(), err error) {
-	return w.OpenWriterWith(cfg, bank.Limits{})
-}
-
-// OpenWriterWith is the same with other limits on what may be written.
-func (w *Tools) OpenWriterWith(cfg *configs.Config, limits bank.Limits) (b *bank.Bank, closeBank func(), err error) {
+// OpenWriter opens the configured lessons for writing. See Writer.
+func (w *Tools) OpenWriter(cfg *configs.Config, change ...func(*bank.Options)) (b *bank.Bank, closeBank func(), err error) {
 	place, closeBank, err := w.OpenPlace(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	return w.Writer(place, limits), closeBank, nil
+	return w.Writer(place, change...), closeBank, nil
 }
 
-// Writer is the rules for a place, with the hooks that the checks have everywhere.
-func (w *Tools) Writer(place bank.Place, limits bank.Limits) *bank.Bank {
-	return w.bankAt(place, limits, nil)
-}
-
-func (w *Tools) bankAt(place bank.Place, limits bank.Limits, counts func(slug string) lesson.Counts) *bank.Bank {
-	return bank.New(bank.Options{
-		Place: place, Now: w.Now, Limits: limits, Keys: Keys, Counts: counts,
-		Checks: lesson.Checks{Secrets: Secrets},
-	})
+// Writer is the rules for a place, with the hooks that the checks have everywhere, and with what
+// this writer has of its own.
+func (w *Tools) Writer(place bank.Place, change ...func(*bank.Options)) *bank.Bank {
+	o := bank.Options{Place: place, Now: w.Now, Keys: Keys, Checks: lesson.Checks{Secrets: Secrets}}
+	for _, c := range change {
+		c(&o)
+	}
+	return bank.New(o)
 }
 
 // openLessons takes the configured lessons into force and makes what watches them. A bank that is
@@ -88,7 +81,7 @@ func (p *parts) openLessons(ctx context.Context, cfg *configs.Config) error {
 		p.place = bank.Directory(cfg.Lessons)
 		p.watchDirectory(cfg) //nolint:contextcheck // a watcher's news has no context; it is bounded by itself
 	}
-	p.writer = p.bankAt(p.place, bank.Limits{}, p.counts)
+	p.writer = p.Writer(p.place, func(o *bank.Options) { o.Counts = p.counts })
 	return nil
 }
 
@@ -113,7 +106,7 @@ func (p *parts) watchDirectory(cfg *configs.Config) {
 func (p *parts) watchBank(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, reachLimit)
 	defer cancel()
-	p.lessonsOf(p.Writer(p.bank, bank.Limits{}).List(ctx))
+	p.lessonsOf(p.Writer(p.bank).List(ctx))
 	watcher := p.bank.Watch(p.lessons, Keys)
 	watcher.Panicked = p.panicked
 	p.owners = append(p.owners, watcher.Run)

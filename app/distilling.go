@@ -98,9 +98,7 @@ func (w *Tools) NewDistiller(
 	return &Distiller{distill.Options{
 		Source: st, Notes: st, Judge: judge, Auto: cfg.Distill.Gate == "auto",
 		Parallel: cfg.Distill.Parallel, Now: w.Now, Owner: hex.EncodeToString(id[:]),
-		Bank: bank.New(bank.Options{Place: place, Now: w.Now, Checks: lesson.Checks{
-			Secrets: Secrets, Resolve: resolve,
-		}}),
+		Bank: w.Writer(place, func(o *bank.Options) { o.Checks.Resolve = resolve }),
 		Budget: distill.Budget{
 			Tokens: int64(cfg.Distill.MaxTokens), Cost: cfg.Distill.MaxCost,
 			PerInput: cfg.Distill.PriceInput, PerOut: cfg.Distill.PriceOutput,

@@ -10,7 +10,6 @@ import (
 
 	"precept/admin"
 	"precept/app"
-	"precept/bank"
 	"precept/bank/banktest"
 	"precept/store/storetest"
 )
@@ -63,7 +62,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, findings, err := tools.Writer(place, bank.Limits{}).Replace(t.Context(), map[string][]byte{"look-first.md": text}, "ann"); err != nil {
+	if _, findings, err := tools.Writer(place).Replace(t.Context(), map[string][]byte{"look-first.md": text}, "ann"); err != nil {
 		t.Fatal(findings, err)
 	}
 	for _, l := range []*life{first, second} {
@@ -176,7 +175,7 @@ func TestTheBankIsAwayAtTheStart(t *testing.T) {
 	}
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	if _, findings, err := tools.Writer(place, bank.Limits{}).Replace(t.Context(), map[string][]byte{"look-first.md": []byte(lessonText(t, lessons))}, "ann"); err != nil {
+	if _, findings, err := tools.Writer(place).Replace(t.Context(), map[string][]byte{"look-first.md": []byte(lessonText(t, lessons))}, "ann"); err != nil {
 		t.Fatal(findings, err)
 	}
 	if err := place.Close(); err != nil {

@@ -60,7 +60,7 @@ func TestTheRulesOfABank(t *testing.T) {
 	cfg := loaded(t, flags(t, nil))
 	banktest.WriteLesson(t, cfg.Lessons, "look-first", "targets")
 	tools := outside()
-	b, done, err := tools.OpenWriterWith(cfg, bank.Limits{AgentHour: 1})
+	b, done, err := tools.OpenWriter(cfg, func(o *bank.Options) { o.Limits.AgentHour = 1 })
 	if err != nil {
 		t.Fatal(err)
 	}

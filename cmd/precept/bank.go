@@ -66,7 +66,7 @@ func (w *world) lessonsPush() *cobra.Command {
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), app.BankLimit)
 		defer cancel()
-		changed, findings, err := w.Writer(place, bank.Limits{}).Replace(ctx, texts, w.who())
+		changed, findings, err := w.Writer(place).Replace(ctx, texts, w.who())
 		printFindings(w.err, findings)
 		if err != nil {
 			return fmt.Errorf("nothing was pushed: %w", err)
@@ -100,7 +100,7 @@ func (w *world) lessonsPull() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		n, err := w.Writer(bank.Directory(args[0]), bank.Limits{}).CopyIn(ctx, r.Texts, w.who())
+		n, err := w.Writer(bank.Directory(args[0])).CopyIn(ctx, r.Texts, w.who())
 		if err != nil {
 			return err
 		}

@@ -174,7 +174,9 @@ func (w *world) lessonsImport() *cobra.Command {
 	)
 	addJSON(c, &asJSON)
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		b, closeBank, err := w.OpenWriterWith(cfg, bank.Limits{AgentHour: math.MaxInt, TenantHour: math.MaxInt, Waiting: math.MaxInt}) // a person's doing
+		b, closeBank, err := w.OpenWriter(cfg, func(o *bank.Options) { // a person's doing knows no limits
+			o.Limits = bank.Limits{AgentHour: math.MaxInt, TenantHour: math.MaxInt, Waiting: math.MaxInt}
+		})
 		if err != nil {
 			return err
 		}
