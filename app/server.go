@@ -37,7 +37,8 @@ type Options struct {
 	Truth   func(slug string) (float64, bool)             // the demo's; nil elsewhere
 	Ready   func(data, admin string)                      // told once, when both listeners accept; nil: the log tells it
 	Notify  func(ctx context.Context, state string) error // tells a service manager; nil: nobody asks
-	// Listen opens a port for a key of the configuration; nil is TCP.
+	// Listen opens a port for a key of the configuration; nil is TCP. With ports in memory a whole
+	// server lives in a bubble of testing/synctest, where an hour takes no time.
 	Listen func(ctx context.Context, key, address string) (net.Listener, error)
 	// Within says that the server serves others in the same process: it hears no signals and leaves
 	// no run.json behind.
