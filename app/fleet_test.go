@@ -163,25 +163,12 @@ func TestKeysStayWithTheirStore(t *testing.T) {
 }
 
 // A bank in Redis that is away at the start keeps nobody from starting: the log says so, and the
-// lessons are in force when the bank comes back.
+// lessons that it has when it comes back are in force.
 func TestTheBankIsAwayAtTheStart(t *testing.T) {
 	server := storetest.StartRedis(t)
+	server.Kill()
 	m := hears(t)
 	source := flags(t, certain(map[string]string{"upstream": m.URL + "/v1", "lessons": server.URL()}))
-	tools := outside()
-	place, err := tools.OpenBank(loaded(t, source))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lessons := t.TempDir()
-	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	if _, findings, err := tools.Writer(place).Replace(t.Context(), map[string][]byte{"look-first.md": []byte(lessonText(t, lessons))}, "ann"); err != nil {
-		t.Fatal(findings, err)
-	}
-	if err := place.Close(); err != nil {
-		t.Fatal(err)
-	}
-	server.Kill()
 	l := starts(t, source)
 	if !l.console.says("lessons cannot be read; nothing is injected until they can") {
 		t.Error("the log does not say that there are no lessons")
@@ -192,6 +179,17 @@ func TestTheBankIsAwayAtTheStart(t *testing.T) {
 	}
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
+	}
+	tools := outside()
+	place, err := tools.OpenBank(loaded(t, source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer place.Close() //nolint:errcheck // what it was told stands
+	lessons := t.TempDir()
+	banktest.WriteLesson(t, lessons, "look-first", "targets")
+	if _, findings, err := tools.Writer(place).Replace(t.Context(), map[string][]byte{"look-first.md": []byte(lessonText(t, lessons))}, "ann"); err != nil {
+		t.Fatal(findings, err)
 	}
 	eventually(t, "the lesson", taught)
 	if err := l.ends(); err != nil {
