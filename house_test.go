@@ -94,7 +94,7 @@ func TestFloorsAreTold(t *testing.T) {
 		if !strings.HasPrefix(line, "    ") {
 			continue
 		}
-		for _, word := range strings.Fields(line[:min(len(line), 54)]) {
+		for word := range strings.FieldsSeq(line[:min(len(line), 54)]) {
 			if n, err := strconv.Atoi(word); err == nil {
 				at = n
 				continue

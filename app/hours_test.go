@@ -135,6 +135,7 @@ func TestRetentionByReload(t *testing.T) {
 func TestTheDistillerReadsClosedSessions(t *testing.T) {
 	lessons := t.TempDir()
 	proposed := func(t *testing.T) (states []lesson.State) {
+		t.Helper()
 		book, _, err := lesson.Load(lessons)
 		if err != nil {
 			t.Fatal(err)
