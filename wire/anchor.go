@@ -66,14 +66,12 @@ func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 
 // open is where text goes in item i: before the words, or at the top of its result.
 func (r *Request) open(i, part int) (item, block int, ok bool) {
-	it := r.Item(i)
-	if part > 0 {
-		return i, part - 1, slices.ContainsFunc(it.Results, func(res Result) bool { return res.Block == part-1 })
+	block = part - 1
+	if results := r.Item(i).Results; r.list[i].role == RoleTool && len(results) > 0 && part == 0 {
+		block = results[0].Block
 	}
-	if it.Role == RoleTool && len(it.Results) > 0 {
-		return i, it.Results[0].Block, !it.Results[0].Closed
-	}
-	return i, -1, it.HasText
+	_, ok = r.placeOf(i, block)
+	return i, block, ok
 }
 
 // stands says whether item i is what the anchor names, but for its Nth.
@@ -130,7 +128,8 @@ func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 	for _, at := range same[min(max(a.Nth, 0), len(same)):] { // more than one only where two ids have the same hash
 		res := &r.results[at]
 		if found := r.Item(int(res.item)).result(int(res.block)); found != nil && found.CallID == a.CallID {
-			return int(res.item), found.Block, !found.Closed
+			_, ok = r.placeOf(int(res.item), found.Block)
+			return int(res.item), found.Block, ok
 		}
 	}
 	return 0, 0, false

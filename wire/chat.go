@@ -21,7 +21,7 @@ func (r *Request) decodeChat(it *Item, at span) {
 		} else if callID.empty() {
 			callID = name
 		}
-		res := Result{CallID: text(b, callID), Beside: hashBeside(b, parts), Closed: !takesText(b, content)}
+		res := Result{CallID: text(b, callID), Beside: hashBeside(b, parts)}
 		if res.CallID == "" {
 			res.CallID = unnamed(r.base + it.Index)
 		}
@@ -81,17 +81,4 @@ func callWith(b []byte, v span, with string) Call {
 	var name, args span
 	locate(b, v, field{"name", &name}, field{with, &args})
 	return Call{Name: text(b, name), Args: text(b, args)}
-}
-
-// chatPlace finds where text goes in a message.
-func chatPlace(b []byte, role Role, at span) (place, bool) {
-	content := member(b, at, "content")
-	switch role {
-	case RoleUser:
-		return wordsPlace(b, contentParts(b, content), Chat)
-	case RoleTool:
-		return resultPlace(b, content, Chat)
-	case RoleSystem, RoleAssistant, RoleOther:
-	}
-	return place{}, false
 }

@@ -135,6 +135,12 @@ func (g gen) body() (Dialect, string) {
 	return d, g.space() + g.object(g.member(d.listKey(), list), system, `"model":"m"`, `"seed":123456789012345678901234567890`, `"x":1E400`) + g.space()
 }
 
+// takes says whether text can be put into a result of item i.
+func (r *Request) takes(i int, res Result) bool {
+	_, ok := r.placeOf(i, res.Block)
+	return ok
+}
+
 // edits draws texts for some of the places that a request has.
 func (g gen) edits(r *Request, text *rapid.Generator[string]) []Edit {
 	var edits []Edit
@@ -146,7 +152,7 @@ func (g gen) edits(r *Request, text *rapid.Generator[string]) []Edit {
 			}
 		}
 		for _, res := range it.Results {
-			if !res.Closed && g.pick(2) == 0 {
+			if r.takes(i, res) && g.pick(2) == 0 {
 				edits = append(edits, Edit{i, res.Block, text.Draw(g.T, "text")})
 			}
 		}

@@ -42,7 +42,7 @@ func (r *Request) systemHash(system span) uint64 {
 		if r.list[i].role != RoleSystem {
 			break
 		}
-		add(member(b, r.at(i), "content"))
+		add(r.content(i))
 	}
 	return d.Sum64()
 }
@@ -115,11 +115,7 @@ func (r *Request) hashSaid(it *Item, d *xxhash.Digest, put func(byte, string)) {
 
 // otherParts hashes the parts of a user item that are neither text nor tool results: images, files.
 func (r *Request) otherParts(i int) uint64 {
-	at := r.at(i)
-	if r.Body[at.start] != '{' {
-		return 0
-	}
-	return hashBeside(r.Body, contentParts(r.Body, member(r.Body, at, "content")))
+	return hashBeside(r.Body, r.parts(i))
 }
 
 // Beside hashes what item i holds beside text and tool results, 0 for nothing.

@@ -24,7 +24,7 @@ func places(r *wire.Request) []wire.Edit {
 			out = append(out, wire.Edit{Item: i, Block: -1})
 		}
 		for _, res := range it.Results {
-			if !res.Closed && !res.Alike && (!res.Written || res.Own) {
+			if takes(r, i, res) && !res.Alike && (!res.Written || res.Own) {
 				out = append(out, wire.Edit{Item: i, Block: res.Block})
 			}
 		}
@@ -33,6 +33,12 @@ func places(r *wire.Request) []wire.Edit {
 		out = append(out, wire.Edit{Item: wire.System, Block: -1})
 	}
 	return out
+}
+
+// takes says whether text can be put into a result of item i.
+func takes(r *wire.Request, i int, res wire.Result) bool {
+	_, err := r.Splice(nil, []wire.Edit{{Item: i, Block: res.Block, Text: "x"}})
+	return err == nil
 }
 
 // escaped is a text inside of a JSON string.

@@ -23,7 +23,6 @@ type Result struct {
 	Own     bool   // and its call stands in the same item
 	Alike   bool   // it is one because the list goes round in circles: it stands in Words as well
 	Beside  uint64 // a hash of what it holds beside text: images, files; 0 for nothing
-	Closed  bool   // no text can be put into it (a computer's screenshot, a null content): Find does not find it
 }
 
 // Item is one entry of messages or input, decoded.

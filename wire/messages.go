@@ -48,8 +48,6 @@ func blockResults(b []byte, parts []part) []Result {
 		inner := contentParts(b, content)
 		res.Lead, res.Text = cutLead(joinText(b, inner))
 		res.Beside = hashBeside(b, inner)
-		_, open := blockPlace(b, p.at)
-		res.Closed = !open
 		out = append(out, res)
 	}
 	return out
@@ -63,26 +61,6 @@ func errorMark(kind byte) int8 {
 		return -1
 	}
 	return 0
-}
-
-// messagesPlace finds where text goes in message i: block < 0 the user's words, else that
-// tool_result block.
-func (r *Request) messagesPlace(i, block int) (place, bool) {
-	if role := r.list[i].role; role != RoleUser && role != RoleTool {
-		return place{}, false
-	}
-	b := r.Body
-	if r.splitOf != i+1 { // one message may hold thousands of results, and many texts may go there
-		r.split, r.splitOf = contentParts(b, member(b, r.at(i), "content")), i+1
-	}
-	parts := r.split
-	if block < 0 {
-		return wordsPlace(b, parts, Messages)
-	}
-	if block >= len(parts) || parts[block].kind != resultPart {
-		return place{}, false
-	}
-	return blockPlace(b, parts[block].at)
 }
 
 // blockPlace is the place at the top of a tool_result's content; one that has none gets a member of

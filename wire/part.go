@@ -38,6 +38,23 @@ func contentParts(b []byte, v span) []part {
 	return nil
 }
 
+// content is where the content of item i stands; of a string in the place of a list, that string.
+func (r *Request) content(i int) span {
+	if at := r.at(i); r.Body[at.start] != '{' {
+		return at
+	}
+	return member(r.Body, r.at(i), "content")
+}
+
+// parts splits the content of item i. The last one that was split is kept: one message may hold
+// thousands of results, and many texts may go there.
+func (r *Request) parts(i int) []part {
+	if r.splitOf != i+1 {
+		r.split, r.splitOf = contentParts(r.Body, r.content(i)), i+1
+	}
+	return r.split
+}
+
 func partAt(b []byte, e span) part {
 	p := part{at: e}
 	var txt, kind span

@@ -88,8 +88,6 @@ func (r *Request) decodeResponses(it *Item, at span) {
 		if kindAt(b, f.output) == '[' && kind != "shell_call_output" {
 			res.Beside = hashBeside(b, contentParts(b, f.output))
 		}
-		_, open := outputPlace(b, kind, f.output)
-		res.Closed = !open
 		it.Results = []Result{res}
 	case RoleAssistant, RoleSystem:
 		it.Text = saidText(b, contentParts(b, f.content))
@@ -166,20 +164,4 @@ func shellText(b []byte, v span) string {
 		}
 	}
 	return strings.Join(lines, "\n")
-}
-
-// responsesPlace finds where text goes in an item.
-func responsesPlace(b []byte, role Role, at span) (place, bool) {
-	if b[at.start] == '"' {
-		return wordsPlace(b, contentParts(b, at), Responses)
-	}
-	f := respItemAt(b, at)
-	switch role {
-	case RoleUser:
-		return wordsPlace(b, contentParts(b, f.content), Responses)
-	case RoleTool:
-		return outputPlace(b, text(b, f.kind), f.output)
-	case RoleSystem, RoleAssistant, RoleOther:
-	}
-	return place{}, false
 }

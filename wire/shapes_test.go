@@ -26,7 +26,7 @@ func shape(r *wire.Request) string {
 		}
 		for _, res := range it.Results {
 			s += fmt.Sprintf(" %s=%q", res.CallID, res.Text)
-			if res.Closed {
+			if !takes(r, i, res) {
 				s += "!"
 			}
 			if res.IsError != 0 {

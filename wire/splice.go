@@ -1,9 +1,9 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"sort"
 )
 
 // Edit puts Text at one anchor: before the user's own words, or at the top of that tool result's
@@ -80,12 +80,6 @@ func resultPlace(b []byte, content span, d Dialect) (place, bool) {
 	return place{}, false
 }
 
-// takesText says whether resultPlace has a place in the content.
-func takesText(b []byte, content span) bool {
-	kind := kindAt(b, content)
-	return kind == '"' || kind == '['
-}
-
 // partType is the type of a new part beside one of type typ: some servers know one spelling only.
 func partType(typ string, d Dialect) string {
 	if typ == "text" || typ == "input_text" {
@@ -95,7 +89,7 @@ func partType(typ string, d Dialect) string {
 }
 
 // placeOf finds the place of an edit. ok is false for a newMember, too, where precept has made one
-// before.
+// before, and for a result that takes no text (a computer's screenshot, a null content).
 func (r *Request) placeOf(item, block int) (place, bool) {
 	if item == System {
 		return r.systemPlace()
@@ -103,72 +97,72 @@ func (r *Request) placeOf(item, block int) (place, bool) {
 	if item < 0 || item >= len(r.list) {
 		return place{}, false
 	}
-	role, at := r.list[item].role, r.at(item)
-	if role == RoleUser && block >= 0 {
+	switch role := r.list[item].role; {
+	case role == RoleUser && block < 0:
+		return wordsPlace(r.Body, r.parts(item), r.Dialect)
+	case role == RoleUser:
 		if p, ok := r.writtenPlace(item, block); ok || r.Dialect != Messages {
 			return p, ok
 		}
-	}
-	if r.Dialect != Messages && (block < 0) != (role == RoleUser) {
+	case role != RoleTool || block < 0:
 		return place{}, false
 	}
 	switch r.Dialect {
 	case Chat:
-		return chatPlace(r.Body, role, at)
+		return resultPlace(r.Body, r.content(item), Chat)
 	case Responses:
-		return responsesPlace(r.Body, role, at)
+		f := respItemAt(r.Body, r.at(item))
+		return outputPlace(r.Body, text(r.Body, f.kind), f.output)
 	case Messages:
-		return r.messagesPlace(item, block)
+		if parts := r.parts(item); block < len(parts) && parts[block].kind == resultPart {
+			return blockPlace(r.Body, parts[block].at)
+		}
 	case None:
 	}
 	return place{}, false
 }
 
-// group is the texts that go to one place.
-type group struct {
+// spot is a place and the texts that go there.
+type spot struct {
 	item, block int
-	texts       []string
+	place
+	texts []string
 }
 
-// grouped collects the edits by place, each place's texts in the order given; empty texts are
-// dropped.
-func grouped(edits []Edit) []group {
-	var groups []group
+// spots finds the places of the edits, in the order of the body; empty texts are dropped.
+func (r *Request) spots(edits []Edit) ([]spot, error) {
+	spots := make([]spot, 0, len(edits))
 	for _, e := range edits {
 		if e.Text == "" {
 			continue
 		}
-		i := slices.IndexFunc(groups, func(g group) bool { return g.item == e.Item && g.block == e.Block })
+		i := slices.IndexFunc(spots, func(s spot) bool { return s.item == e.Item && s.block == e.Block })
 		if i < 0 {
-			i = len(groups)
-			groups = append(groups, group{item: e.Item, block: e.Block})
+			p, ok := r.placeOf(e.Item, e.Block)
+			if !ok {
+				return nil, fmt.Errorf("splice: no place for text in item %d, block %d of %s", e.Item, e.Block, r.Dialect)
+			}
+			i = len(spots)
+			spots = append(spots, spot{item: e.Item, block: e.Block, place: p})
 		}
-		groups[i].texts = append(groups[i].texts, e.Text)
+		spots[i].texts = append(spots[i].texts, e.Text)
 	}
-	return groups
+	slices.SortStableFunc(spots, func(a, b spot) int { return cmp.Compare(a.at, b.at) })
+	return spots, nil
 }
 
 // Splice appends the body with the edits applied to dst, which must not overlap Body. Texts for one
 // place stand in the order given. When an edit has no place, dst comes back as it was, with an
 // error.
 func (r *Request) Splice(dst []byte, edits []Edit) ([]byte, error) {
-	groups := grouped(edits)
-	type spot struct {
-		place
-		texts []string
+	spots, err := r.spots(edits)
+	if err != nil {
+		return dst, err
 	}
-	spots, size := make([]spot, 0, len(groups)), len(r.Body)
-	for _, g := range groups {
-		p, ok := r.placeOf(g.item, g.block)
-		if !ok {
-			return dst, fmt.Errorf("splice: no place for text in item %d, block %d of %s", g.item, g.block, r.Dialect)
-		}
-		for _, t := range g.texts {
-			size += len(t) + len(t)/16 + 48
-		}
-		spots = append(spots, spot{p, g.texts})
+	size := len(r.Body)
+	for _, e := range edits {
+		size += len(e.Text) + len(e.Text)/16 + 48
 	}
-	sort.SliceStable(spots, func(i, j int) bool { return spots[i].at < spots[j].at })
 	dst = slices.Grow(dst, size)
 	from := 0
 	for _, s := range spots {

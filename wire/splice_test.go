@@ -179,8 +179,8 @@ func TestSpliceRefuses(t *testing.T) {
 			}
 			if it := c.item; it == 0 {
 				for _, res := range r.Item(0).Results {
-					if res.Block == c.block && !res.Closed {
-						t.Error("the result is not marked closed")
+					if _, _, ok := r.Find(r.AnchorAt(0, res.CallID)); ok && res.Block == c.block {
+						t.Error("the result is found where no text can be put")
 					}
 				}
 				if c.block < 0 && r.Item(0).HasText {
@@ -289,7 +289,7 @@ func FuzzSplice(f *testing.F) {
 				edits = append(edits, Edit{i, -1, one}, Edit{i, -1, two})
 			}
 			for _, res := range it.Results {
-				if !res.Closed {
+				if r.takes(i, res) {
 					edits = append(edits, Edit{i, res.Block, two})
 				}
 			}

@@ -10,36 +10,42 @@ import (
 func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
 	// A system message that was made counts as an item: without it the indices of the others are
 	// right again. And what stands before the words hides results that are read out of them.
-	var steps [3][]group
-	for _, g := range grouped(edits) {
+	var steps [3][]spot
+	for _, e := range edits {
+		step := &steps[2]
 		switch {
-		case g.item == System:
-			steps[0] = append(steps[0], g)
-		case g.block < 0:
-			steps[1] = append(steps[1], g)
-		default:
-			steps[2] = append(steps[2], g)
+		case e.Text == "":
+			continue
+		case e.Item == System:
+			step = &steps[0]
+		case e.Block < 0:
+			step = &steps[1]
 		}
+		i := slices.IndexFunc(*step, func(s spot) bool { return s.item == e.Item && s.block == e.Block })
+		if i < 0 {
+			i, *step = len(*step), append(*step, spot{item: e.Item, block: e.Block})
+		}
+		(*step)[i].texts = append((*step)[i].texts, e.Text)
 	}
-	for _, groups := range steps {
+	for _, spots := range steps {
 		var err error
-		if body, err = strip(d, body, groups); err != nil {
+		if body, err = strip(d, body, spots); err != nil {
 			return nil, err
 		}
 	}
 	return body, nil
 }
 
-func strip(d Dialect, body []byte, groups []group) ([]byte, error) {
-	if len(groups) == 0 {
+func strip(d Dialect, body []byte, spots []spot) ([]byte, error) {
+	if len(spots) == 0 {
 		return bytes.Clone(body), nil
 	}
 	r, err := Parse(d, body)
 	if err != nil {
 		return nil, fmt.Errorf("strip: %w", err)
 	}
-	cuts := make([]span, 0, len(groups))
-	for _, g := range groups {
+	cuts := make([]span, 0, len(spots))
+	for _, g := range spots {
 		cut, ok := r.inserted(g)
 		if !ok {
 			return nil, fmt.Errorf("strip: the text is not in item %d, block %d of %s", g.item, g.block, d)
@@ -55,10 +61,10 @@ func strip(d Dialect, body []byte, groups []group) ([]byte, error) {
 	return append(out, body[from:]...), nil
 }
 
-// places are where a group of edits may have put its text. The words may have been looked for in
+// places are where the edits of a place may have put its text. The words may have been looked for in
 // vain when the text was put in, and the text itself may read like words: then it stands before
 // another text part.
-func (r *Request) places(g group) []place {
+func (r *Request) places(g spot) []place {
 	p, ok := r.placeOf(g.item, g.block)
 	if !ok && p.form != newMember {
 		return nil
@@ -67,7 +73,7 @@ func (r *Request) places(g group) []place {
 	if p.form != beforePart {
 		return out
 	}
-	for _, t := range contentParts(r.Body, member(r.Body, r.at(g.item), "content")) {
+	for _, t := range r.parts(g.item) {
 		if t.kind == textPart {
 			out = append(out, place{at: t.at.start, form: beforePart, typ: partType(t.typ, r.Dialect)})
 		}
@@ -75,8 +81,8 @@ func (r *Request) places(g group) []place {
 	return out
 }
 
-// inserted finds the bytes that a group of edits put into the body.
-func (r *Request) inserted(g group) (span, bool) {
+// inserted finds the bytes that the edits of a place put into the body.
+func (r *Request) inserted(g spot) (span, bool) {
 	for _, p := range r.places(g) {
 		text := p.appendTo(nil, g.texts)
 		cut := span{p.at, p.at + len(text)}

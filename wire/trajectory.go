@@ -129,11 +129,7 @@ func replyStep(text string) (key string, ok bool) {
 
 // writtenPlace is the place at the top of a result that stands in the words of item i.
 func (r *Request) writtenPlace(i, n int) (place, bool) {
-	at := r.at(i)
-	if r.Body[at.start] == '{' {
-		at = member(r.Body, at, "content")
-	}
-	parts := contentParts(r.Body, at)
+	parts := r.parts(i)
 	if len(parts) == 0 || parts[0].kind != textPart {
 		return place{}, false
 	}

@@ -108,7 +108,7 @@ func (r *Request) saidAt(i int) string {
 	if it := r.items[i]; it != nil {
 		return it.Text
 	}
-	return joinText(r.Body, contentParts(r.Body, member(r.Body, r.at(i), "content")))
+	return joinText(r.Body, r.parts(i))
 }
 
 // readWrittenCalls fills the calls that stand in the model's text, where their results are known.
