@@ -3,7 +3,6 @@ package wire
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -167,8 +166,8 @@ func (r *Request) Echo(i int) []string {
 			keys = appendCall(keys, &it.Calls[n])
 		}
 	}
-	if n := len(it.Calls); n > 0 && it.Role == RoleUser && it.thought != "" {
-		keys = append(keys, stepKey(it.thought, &it.Calls[n-1]))
+	if n := len(it.steps); n > 0 && it.steps[n-1].thought != "" {
+		keys = append(keys, stepKey(it.steps[n-1].thought, &it.steps[n-1].call))
 	}
 	for _, res := range it.Results {
 		keys = appendKey(keys, "c:", wireID(res.CallID))
@@ -178,7 +177,7 @@ func (r *Request) Echo(i int) []string {
 		keys = appendKey(keys, "i:", id)
 	}
 	if it.Role == RoleAssistant && (len(it.Calls) == 0 || it.Calls[0].IsWritten()) {
-		keys = appendKey(keys, "t:", textKey(it.Text))
+		keys = appendKey(keys, "t:", EchoText(it.Text))
 		keys = appendWritten(keys, it.Text)
 	}
 	return keys
@@ -201,17 +200,11 @@ func appendWritten(keys []string, text string) []string {
 	return keys
 }
 
-// EchoText is the key of an assistant's text: the same in a reply and in the requests behind it.
-func EchoText(text string) string { return textKey(text) }
-
-// EchoCall is the key of a call by what it asks for, as EchoText is.
-func EchoCall(c *Call) string { return callKey(c) }
-
 // appendCall appends the key of a call: its id, or what it asks for where it has none, which counts
 // as little as a text.
 func appendCall(keys []string, c *Call) []string {
 	if c.ID == "" || Unnamed(c.ID) {
-		return append(keys, "t:"+callKey(c))
+		return append(keys, "t:"+EchoCall(c))
 	}
 	return append(keys, "c:"+c.ID)
 }
@@ -227,20 +220,21 @@ func appendKey(keys []string, prefix, id string) []string {
 // not hold it.
 const endOfCode = "</code>"
 
-// textKey is the hash of an assistant's text, "" for an empty one. Agents trim what they keep, and
-// what one of them writes behind it is not the model's.
-func textKey(text string) string {
+// EchoText is the key of an assistant's text, "" for an empty one: the same in a reply and in the
+// requests behind it. Agents trim what they keep, and what one of them writes behind it is not the
+// model's.
+func EchoText(text string) string {
 	if head, _, ok := strings.Cut(text, "\n"+writtenCalls); ok {
 		text = head
 	}
 	if head, _, ok := strings.Cut(text, askOpen); ok { // Qwen-Agent writes the calls anew
 		if c, ok := tagCall(text); ok {
-			text = strings.TrimSpace(head) + " " + callKey(&c)
+			text = strings.TrimSpace(head) + " " + EchoCall(&c)
 		}
 	}
 	text = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), endOfCode))
 	if text == "" {
 		return ""
 	}
-	return strconv.FormatUint(xxhash.Sum64String(text), 16)
+	return hex16(xxhash.Sum64String(text))
 }

@@ -42,7 +42,7 @@ type Item struct {
 
 	wrote   Call   // user: the call that a written result answers,
 	wroteAt int    // and the item that holds it
-	thought string // user: before the newest call of a trajectory
+	steps   []step // user: those of a message that grows
 }
 
 // ItemResult is a tool result with the index of the item that holds it.

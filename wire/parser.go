@@ -29,7 +29,7 @@ type ahead struct {
 
 // places are the top-level members that precept reads; the span of an absent one is empty.
 type places struct {
-	list, model, stream, generate, metadata, cacheKey, previous, conversation, system, format, choice span
+	list, model, generate, metadata, cacheKey, previous, conversation, system, format, choice span
 }
 
 // body scans the whole body and returns where it ends, or bad.
@@ -88,8 +88,6 @@ func (p *parser) note(name []byte, v span) {
 	switch string(name) {
 	case "model":
 		p.at.model = v
-	case "stream":
-		p.at.stream = v
 	case "generate":
 		p.at.generate = v
 	case "metadata":

@@ -194,7 +194,7 @@ func (r *ReplyReader) Reply() *Reply {
 		said := s.said()
 		if r.dialect == Chat && s.index < textSlot {
 			if len(rep.others) < maxOthers {
-				rep.others = appendKey(rep.others, "t:", textKey(said))
+				rep.others = appendKey(rep.others, "t:", EchoText(said))
 			}
 			continue
 		}

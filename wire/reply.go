@@ -96,7 +96,7 @@ func EchoReply(rep *Reply, begun string) []string {
 	if begun == "" || len(rep.Calls) > 0 || rep.Cut {
 		return rep.echoes
 	}
-	return appendKey(slices.Clip(rep.echoes), "t:", textKey(begun+rep.said()[0]))
+	return appendKey(slices.Clip(rep.echoes), "t:", EchoText(begun+rep.said()[0]))
 }
 
 // keys are those of the reply alone.
@@ -111,13 +111,13 @@ func (rep *Reply) keys() []string {
 	if len(rep.Calls) == 0 && !rep.Cut {
 		texts := rep.said()
 		for _, t := range texts {
-			keys = appendKey(keys, "t:", textKey(t))
+			keys = appendKey(keys, "t:", EchoText(t))
 			if at := strings.LastIndex(t, endOfThought); at >= 0 { // many clients leave the thoughts out
-				keys = appendKey(keys, "t:", textKey(t[at+len(endOfThought):]))
+				keys = appendKey(keys, "t:", EchoText(t[at+len(endOfThought):]))
 			}
 		}
 		if len(texts) > 1 { // the Messages API has them in one item
-			keys = appendKey(keys, "t:", textKey(rep.Text))
+			keys = appendKey(keys, "t:", EchoText(rep.Text))
 		}
 		if key, ok := replyStep(texts[0]); ok {
 			keys = append(keys, key)

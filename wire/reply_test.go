@@ -290,7 +290,7 @@ data: [DONE]
 		t.Errorf("the first choice: %+v", rep)
 	}
 	keys := EchoReply(rep, "")
-	for _, want := range []string{"t:" + textKey("one"), "t:" + textKey("three"), "c:call_b1", "r:chatcmpl-1"} {
+	for _, want := range []string{"t:" + EchoText("one"), "t:" + EchoText("three"), "c:call_b1", "r:chatcmpl-1"} {
 		if !slices.Contains(keys, want) {
 			t.Errorf("%s is not among %q", want, keys)
 		}

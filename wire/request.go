@@ -25,7 +25,6 @@ type Request struct {
 	Dialect Dialect
 	Body    []byte
 	Model   string
-	Stream  bool
 	NoRun   bool // codex's warm-up, generate:false
 	Compact bool // responses: the list ends with a compaction_trigger, the reply is the conversation made short
 	Hints   Hints
@@ -135,7 +134,6 @@ func (p *parser) repeated() bool {
 func (r *Request) fill(at *places, tools []span, known *known) {
 	b := r.Body
 	r.Model = short(b, at.model)
-	r.Stream = kindAt(b, at.stream) == 't'
 	r.NoRun = kindAt(b, at.generate) == 'f'
 	r.Hints = r.hints(at)
 	r.Delta = r.Dialect == Responses && (r.Hints.PreviousID != "" || r.Hints.Conversation != "")

@@ -73,8 +73,8 @@ func TestParseReadsTheTopLevel(t *testing.T) {
 		"metadata":{"session_id":"s","user_id":"{\"device_id\":\"d\",\"session_id\":\"u\"}"},"previous_response_id":"resp_1",
 		"conversation":{"id":"conv_1"},"tools":[{"type":"web_search"},{"type":"function","name":"b"},
 		{"type":"namespace","name":"ns","tools":[{"type":"function","name":"a"}]},{"type":"custom","name":"patch"},7]}`)
-	if r.Model != "m1" || !r.Stream || !r.NoRun || !r.Delta {
-		t.Errorf("model %q stream %v norun %v delta %v", r.Model, r.Stream, r.NoRun, r.Delta)
+	if r.Model != "m1" || !r.NoRun || !r.Delta {
+		t.Errorf("model %q norun %v delta %v", r.Model, r.NoRun, r.Delta)
 	}
 	if want := (Hints{"s", "u", "k", "resp_1", "conv_1"}); r.Hints != want {
 		t.Errorf("hints %+v", r.Hints)
@@ -129,7 +129,7 @@ func TestParseSeesCompaction(t *testing.T) {
 func TestParseIgnoresOddTypes(t *testing.T) {
 	r := must(t, Chat, `{"model":7,"stream":"true","generate":0,"metadata":[],"tools":{"a":1},"previous_response_id":"x",
 		"prompt_cache_key":null,"conversation":3,"system":5,"functions":[{"name":"old"}],"messages":[{"role":"user","content":"a"}]}`)
-	if r.Model != "" || r.Stream || r.NoRun || r.Delta || r.Hints != (Hints{PreviousID: "x"}) {
+	if r.Model != "" || r.NoRun || r.Delta || r.Hints != (Hints{PreviousID: "x"}) {
 		t.Errorf("%+v", r)
 	}
 	if !reflect.DeepEqual(r.Tools, []string{"old"}) {

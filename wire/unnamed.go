@@ -46,9 +46,9 @@ func (r *Request) isNamed(i int) bool {
 	return len(results) > 0 && (r.Dialect != Chat || results[0].call != xxhash.Sum64(nil))
 }
 
-// callKey identifies a call by what it asks for. A reply without ids has nothing else in common
+// EchoCall is the key of a call by what it asks for. A reply without ids has nothing else in common
 // with the request behind it. The arguments may come back with other spaces.
-func callKey(c *Call) string {
+func EchoCall(c *Call) string {
 	sum := uint64(0)
 	if args := []byte(c.Args); len(args) > 0 && args[0] == '{' && valid(args) {
 		sum = hashValue(args, span{0, len(args)})

@@ -3,8 +3,6 @@ package wire
 import (
 	"strconv"
 	"strings"
-
-	"github.com/cespare/xxhash/v2"
 )
 
 // Some agents speak with their model in plain text: an answer holds the call, and the message
@@ -20,12 +18,7 @@ func hex16(n uint64) string { return strconv.FormatUint(n, 16) }
 
 // writtenID names a call that stands in a text by what it asked for and what came of it.
 func writtenID(c *Call, text string) string {
-	d := xxhash.New()
-	for _, s := range [...]string{c.Name, c.Args, text} {
-		_, _ = d.WriteString(s)
-		_, _ = d.Write([]byte{0})
-	}
-	return writtenMark + hex16(d.Sum64())
+	return writtenMark + hex16(hashWords([]string{c.Name, c.Args, text}))
 }
 
 const writtenMark = unnamedMark + "w"
@@ -40,15 +33,16 @@ func (r *Request) readWritten(it *Item) {
 		return
 	}
 	if strings.HasPrefix(it.Text, fieldMark) {
-		r.readTrajectory(it)
+		_, steps, _ := trajectory(it.Text)
+		it.did(steps)
+		return
+	}
+	if _, steps, ok := scratchpad(it.Text); ok && r.withoutTools() {
+		it.did(steps)
 		return
 	}
 	lead, rest := cutLead(it.Text)
 	rest = strings.TrimSpace(rest)
-	if _, steps, ok := scratchpad(rest); ok && r.withoutTools() {
-		r.readScratchpad(it, steps)
-		return
-	}
 	rep, ok := readReport(rest)
 	if !ok {
 		if c, ok := r.answeredAlike(it, rest); ok {
@@ -64,7 +58,7 @@ func (r *Request) readWritten(it *Item) {
 	switch {
 	case rep.call != nil:
 		c, from = *rep.call, it.Index
-	case rep.asks != asksNothing:
+	case rep.find != nil:
 		c, from = r.askedBefore(it.Index, &rep)
 	}
 	res.Own = from == it.Index
@@ -89,7 +83,7 @@ func (it *Item) answers(c Call, from int, res Result) {
 func (r *Request) askedBefore(i int, rep *report) (Call, int) {
 	for j := i - 1; j >= max(0, i-maxApart); j-- {
 		if r.list[j].role == RoleAssistant {
-			if c, ok := rep.asks.find(r.saidAt(j)); ok {
+			if c, ok := rep.find(r.saidAt(j)); ok {
 				return c, j
 			}
 			if !rep.apart {

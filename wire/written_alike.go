@@ -68,7 +68,7 @@ func alikeKey(c *Call, text string) uint64 {
 			kept = append(kept, b)
 		}
 	}
-	return mix(xxhash.Sum64String(callKey(c)), xxhash.Sum64(kept))
+	return mix(xxhash.Sum64String(EchoCall(c)), xxhash.Sum64(kept))
 }
 
 // anyCall reads the call in an answer, in whichever form. bare says that it is one that only a

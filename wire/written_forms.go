@@ -1,28 +1,16 @@
 package wire
 
-import (
-	"strings"
-)
+import "strings"
 
 // report is what the text of a user's message says about a call.
 type report struct {
 	text   string
 	failed bool
-	call   *Call // it names the call itself
-	asks   asks  // else it answers an answer of this form
-	apart  bool  // which need not be the one right before it
+	apart  bool // the answer that it answers need not be the one right before it
+
+	call *Call                                 // it names the call itself;
+	find func(answer string) (c Call, ok bool) // or reads it in that answer; nil: nobody asked for it
 }
-
-// asks is how an agent writes its calls.
-type asks uint8
-
-const (
-	asksNothing asks = iota
-	asksAction       // smolagents, ReAct
-	asksShell        // mini-swe-agent, AutoGen, Open Interpreter
-	asksEdit         // aider
-	asksTag          // Qwen-Agent and whoever follows Hermes, OpenHands, Cline and Roo
-)
 
 // readReport reads the text of a user's message, without precept's own blocks.
 func readReport(s string) (report, bool) {
@@ -34,7 +22,7 @@ func readReport(s string) (report, bool) {
 	case s[0] == 'O' || s[0] == 'E' || s[0] == 'C' || s[0] == 'e':
 		return actionReport(s)
 	case missedEdits(s):
-		return report{text: withoutRules(s), failed: true, asks: asksEdit, apart: true}, true
+		return report{text: withoutRules(s), failed: true, find: editCall, apart: true}, true
 	case strings.HasPrefix(s, lintHead):
 		return report{text: withoutRules(s), failed: true}, true
 	case strings.HasPrefix(s, ranHead):
@@ -63,27 +51,27 @@ const (
 func actionReport(s string) (report, bool) {
 	for _, head := range [...]string{"Observation:", "OBSERVATION:"} {
 		if rest, ok := strings.CutPrefix(s, head); ok {
-			return report{text: strings.TrimSpace(rest), asks: asksAction}, true
+			return report{text: strings.TrimSpace(rest), find: actionCall}, true
 		}
 	}
 	if rest, ok := strings.CutPrefix(s, "Observation "); ok { // they are counted
 		if n, rest, ok := strings.Cut(rest, ":"); ok && n != "" && len(n) < 4 && strings.Trim(n, "0123456789") == "" {
-			return report{text: strings.TrimSpace(rest), asks: asksAction}, true
+			return report{text: strings.TrimSpace(rest), find: actionCall}, true
 		}
 	}
 	switch {
 	case strings.HasPrefix(s, "exitcode: ") && strings.Contains(s[:min(len(s), 48)], "(execution "):
-		return report{text: s, asks: asksShell}, true
+		return report{text: s, find: shellCall}, true
 	case strings.HasPrefix(s, "Code output: ") && strings.Contains(s, interpreterTail):
 		text, _, _ := strings.Cut(s, interpreterTail)
-		return report{text: strings.TrimPrefix(text, "Code output: "), asks: asksShell}, true
+		return report{text: strings.TrimPrefix(text, "Code output: "), find: shellCall}, true
 	}
 	if id, rest, ok := strings.Cut(s, "\n"); ok && strings.HasPrefix(id, "Call id: ") {
 		s = rest
 	}
 	if rest, ok := strings.CutPrefix(s, "Error:\n"); ok {
 		if text, _, ok := strings.Cut(rest, retryTail); ok {
-			return report{text: text, failed: true, asks: asksAction}, true
+			return report{text: text, failed: true, find: actionCall}, true
 		}
 	}
 	return report{}, false
@@ -118,24 +106,6 @@ func commandArgs(command string) string {
 	return string(append(appendEscaped([]byte(`{"command":"`), strings.TrimSpace(command)), `"}`...))
 }
 
-// find reads the call in an answer.
-func (a asks) find(text string) (Call, bool) {
-	switch a {
-	case asksAction:
-		return actionCall(text)
-	case asksShell:
-		if code, ok := lastFenced(text); ok {
-			return Call{Name: "bash", Args: commandArgs(code)}, true
-		}
-	case asksEdit:
-		return editCall(text)
-	case asksTag:
-		return tagCall(text)
-	case asksNothing:
-	}
-	return Call{}, false
-}
-
 // actionCall reads a call in the forms of smolagents and of ReAct, else the last block of code.
 func actionCall(text string) (Call, bool) {
 	if _, list, ok := strings.Cut(text, "Calling tools:\n"); ok {
@@ -158,10 +128,7 @@ func actionCall(text string) (Call, bool) {
 		code, _, _ := strings.Cut(text[i+len("<code>"):], "</code>")
 		return Call{Name: "python_interpreter", Args: strings.TrimSpace(code)}, true
 	}
-	if code, ok := lastFenced(text); ok {
-		return Call{Name: "bash", Args: commandArgs(code)}, true
-	}
-	return Call{}, false
+	return shellCall(text)
 }
 
 // listedCall reads what smolagents writes of its calls, as Python prints them. Of several it is the
@@ -192,18 +159,19 @@ func listedCall(list string) (Call, bool) {
 	return c, c.Name != ""
 }
 
-// lastFenced is the last block of code between fences that is closed.
-func lastFenced(text string) (string, bool) {
+// shellCall reads the last block of code between fences that is closed, as a command.
+func shellCall(text string) (Call, bool) {
 	end := strings.LastIndex(text, "\n```")
 	if end < 0 {
-		return "", false
+		return Call{}, false
 	}
 	start := strings.LastIndex(text[:end+1], "```")
 	if start < 0 || start > 0 && text[start-1] != '\n' {
-		return "", false
+		return Call{}, false
 	}
-	_, code, ok := strings.Cut(text[start:end+1], "\n")
-	return strings.TrimSpace(code), ok && strings.TrimSpace(code) != ""
+	_, code, _ := strings.Cut(text[start:end+1], "\n")
+	code = strings.TrimSpace(code)
+	return Call{Name: "bash", Args: commandArgs(code)}, code != ""
 }
 
 // editCall reads aider's edits: everything from the first one's file on.

@@ -18,22 +18,22 @@ const (
 func tagReport(s string) (report, bool) {
 	switch {
 	case strings.HasPrefix(s, "<returncode>") || strings.HasPrefix(s, "<exception>") && strings.Contains(s, "<returncode>"):
-		return report{text: s, failed: s[1] == 'e', asks: asksShell}, true
+		return report{text: s, failed: s[1] == 'e', find: shellCall}, true
 	case strings.HasPrefix(s, saidOpen):
 		text := strings.TrimSpace(strings.TrimPrefix(s, saidOpen))
 		if strings.Count(s, saidOpen) == 1 {
 			text, _, _ = strings.Cut(text, saidClose)
 		}
-		return report{text: strings.TrimSpace(text), asks: asksTag}, true
+		return report{text: strings.TrimSpace(text), find: tagCall}, true
 	case strings.HasPrefix(s, ranTool):
-		return report{text: s, asks: asksTag}, true
+		return report{text: s, find: tagCall}, true
 	case s[0] == '[':
 		head, rest, ok := strings.Cut(s, "] Result:")
 		if name, _, named := strings.Cut(head[1:], " for '"); !ok || !named || !isTag(name) {
 			return report{}, false
 		}
 		rest, _, _ = strings.Cut(rest, detailsTag)
-		return report{text: strings.TrimSpace(rest), asks: asksTag}, true
+		return report{text: strings.TrimSpace(rest), find: tagCall}, true
 	}
 	return report{}, false
 }
