@@ -20,17 +20,11 @@ type Setting struct {
 
 // Settings lists every key with its value, in the order of the file. No secret is in it.
 func Settings(c *Config) ([]Setting, error) {
-	changed := map[string]bool{}
-	for _, path := range Changed(c) {
-		changed[path] = true
-	}
 	now, std := reflect.ValueOf(c).Elem(), reflect.ValueOf(Default()).Elem()
 	names := Names()
 	var out []Setting
 	for i, f := range leaves() {
-		s := Setting{
-			Path: f.path, Changed: changed[f.path], Restart: names[i].Restart, Usage: names[i].Usage,
-		}
+		s := Setting{Path: f.path, Restart: names[i].Restart, Usage: names[i].Usage}
 		var err error
 		if s.Value, err = shown(now.FieldByIndex(f.index)); err != nil {
 			return nil, fmt.Errorf("show %s: %w", f.path, err)
@@ -38,6 +32,7 @@ func Settings(c *Config) ([]Setting, error) {
 		if s.Default, err = shown(std.FieldByIndex(f.index)); err != nil {
 			return nil, fmt.Errorf("show the default of %s: %w", f.path, err)
 		}
+		s.Changed = s.Value != s.Default
 		out = append(out, s)
 	}
 	return out, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// validator holds a configuration against what it means, one rule a method; decoding has already
-// told values of a wrong form.
+// validator holds a configuration against what it means; decoding has already told values of a
+// wrong form.
 type validator struct {
 	config  *Config
 	given   map[string]string
@@ -22,182 +22,122 @@ type validator struct {
 }
 
 func (v *validator) run() {
+	c := v.config
 	v.addresses()
 	v.upstreams()
-	v.routes()
-	v.tenancy()
-	v.places()
+	v.keys()
 	v.patterns()
-	v.tokens()
-	v.experiment()
-	v.ledger()
-}
-
-// ledger refuses a trust that would reach beyond the agent that has it.
-func (v *validator) ledger() {
-	l := &v.config.Ledger
-	if l.Trust == "own" && l.Agent == "" {
-		v.fault(
-			"ledger.agent", "",
-			"is empty, and ledger.trust: own is for one agent; name it, or set ledger.trust to quarantined",
-		)
+	v.tags()
+	v.tokens("admin.tokens", c.Admin.Tokens)
+	v.tokens("admin.viewer_tokens", c.Admin.ViewerTokens)
+	for i, t := range c.Admin.ViewerTokens {
+		v.must(!slices.Contains(c.Admin.Tokens, t), entry("admin.viewer_tokens", i), "",
+			"is one of admin.tokens too, which may do everything; give viewers a token of their own")
 	}
-}
-
-// fault notes a fault, unless decoding has reported one of that key: one mistake gives one line.
-func (v *validator) fault(path, value, problem string) {
-	for _, f := range v.decoded {
-		if f.Key == path {
-			return
-		}
-	}
-	v.faults = append(v.faults, Fault{
-		Key: path, Value: value, Source: v.source(path), Problem: problem,
-	})
-}
-
-// source is where the key, or the nearest key above it, was set.
-func (v *validator) source(path string) string {
-	for p := path; p != ""; {
-		if s, ok := v.given[p]; ok {
-			return s
-		}
-		cut := strings.LastIndexAny(p, ".[")
-		if cut < 0 {
-			break
-		}
-		p = p[:cut]
-	}
-	return "default"
-}
-
-func (v *validator) tenancy() {
-	c := v.config
-	if c.Tenancy == "keys" && len(c.Keys) == 0 {
-		v.fault(
-			"keys", "",
-			"is empty, and tenancy is keys: every client would be refused; list at least one",
-		)
-	}
-	if c.Tenancy != "keys" && len(c.Keys) > 0 {
-		v.fault("keys", "", "is not read while tenancy is "+c.Tenancy+"; set tenancy: keys")
-	}
-	names, hashes := map[string]bool{}, map[string]bool{}
-	for i := range c.Keys {
-		v.key(fmt.Sprintf("keys[%d]", i), &c.Keys[i], names, hashes)
-	}
-}
-
-func (v *validator) key(path string, k *Key, names, hashes map[string]bool) {
-	switch {
-	case k.Name == "":
-		v.fault(path+".name", "", "is missing; every key has a name")
-	case names[k.Name]:
-		v.fault(path+".name", k.Name, "is used by another key")
-	}
-	hash := k.KeySHA256
-	switch raw, err := hex.DecodeString(hash); {
-	case err != nil || len(raw) != 32:
-		v.fault(
-			path+".key_sha256", "", "is no SHA-256 in hex; printf %s \"$KEY\" | sha256sum gives it",
-		)
-	case hashes[hash]:
-		v.fault(path+".key_sha256", "", "is the same as another key's")
-	}
-	if k.Tenant == "" {
-		v.fault(path+".tenant", "", "is missing; say whose key it is")
-	}
-	names[k.Name], hashes[hash] = true, true
-}
-
-// places checks where things are kept.
-func (v *validator) places() {
-	c := v.config
-	if c.DataDir == "" {
-		v.fault("data_dir", "", "is empty; name a directory")
-	}
-	v.place("lessons", c.Lessons, false)
-	if c.Lessons == "" {
-		v.fault("lessons", "", "is empty; name a directory of LESSON.md files")
-	}
-	v.place("store.url", c.Store.URL.Reveal(), true)
-	v.otel()
-	if c.Distill.Judge != "rules" {
-		v.httpURL("distill.judge", c.Distill.Judge)
-		if c.Distill.Model == "" {
-			v.fault(
-				"distill.model", "",
-				"is missing, and distill.judge is an API: name the model that judges",
-			)
-		}
-	}
-}
-
-// otel checks where traces go.
-func (v *validator) otel() {
-	o := v.config.Otel
-	if o.Endpoint != "" {
-		v.httpURL("otel.endpoint", o.Endpoint)
-	}
-	if _, err := o.Header(); err != nil {
+	v.must(c.Admin.BasePath == "" || plainPath(c.Admin.BasePath), "admin.base_path", c.Admin.BasePath,
+		"is no path of plain words; write it like /precept")
+	v.must(c.DataDir != "", "data_dir", "", "is empty; name a directory")
+	v.must(c.Lessons != "", "lessons", "", "is empty; name a directory of LESSON.md files")
+	v.place("lessons", c.Lessons)
+	v.place("store.url", c.Store.URL.Reveal())
+	v.must(len(c.Reward.Tiers) > 0, "reward.tiers", "",
+		"is empty: no session would ever have a reward; write [user, verifier, implicit]")
+	v.must(c.Ledger.Trust != "own" || c.Ledger.Agent != "", "ledger.agent", "",
+		"is empty, and ledger.trust: own is for one agent; name it, or set ledger.trust to quarantined")
+	v.must(c.Distill.Judge == "rules" || isHTTP(c.Distill.Judge), "distill.judge", "", noHTTP)
+	v.must(c.Distill.Judge == "rules" || c.Distill.Model != "", "distill.model", "",
+		"is missing, and distill.judge is an API: name the model that judges")
+	v.must(c.Otel.Endpoint == "" || isHTTP(c.Otel.Endpoint), "otel.endpoint", "", noHTTP)
+	if _, err := c.Otel.Header(); err != nil {
 		v.fault("otel.headers", "", err.Error())
 	}
 }
 
-// place accepts a path, or a URL that one of the stores knows.
-func (v *validator) place(path, value string, sqlite bool) {
+// must notes a fault of a key unless ok.
+func (v *validator) must(ok bool, path, value, problem string) {
+	if !ok {
+		v.fault(path, value, problem)
+	}
+}
+
+// fault notes a fault, unless decoding has reported one of that key or of an entry of its list: one
+// mistake gives one line.
+func (v *validator) fault(path, value, problem string) {
+	told := func(f Fault) bool { return f.Key == path || strings.HasPrefix(f.Key, path+"[") }
+	if !slices.ContainsFunc(v.decoded, told) {
+		v.faults = append(v.faults, Fault{Key: path, Value: value, Source: v.source(path), Problem: problem})
+	}
+}
+
+// source is where the key, or the nearest key above it, was set.
+func (v *validator) source(path string) string {
+	for p := path; p != ""; p = p[:max(0, strings.LastIndexAny(p, ".["))] {
+		if s, ok := v.given[p]; ok {
+			return s
+		}
+	}
+	return "default"
+}
+
+// entry is the key of one entry of a list.
+func entry(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
+
+// keys checks precept's own keys.
+func (v *validator) keys() {
+	c := v.config
+	if c.Tenancy == "keys" {
+		v.must(len(c.Keys) > 0, "keys", "", "is empty, and tenancy is keys: every client would be refused; list at least one")
+	} else {
+		v.must(len(c.Keys) == 0, "keys", "", "is not read while tenancy is "+c.Tenancy+"; set tenancy: keys")
+	}
+	names, hashes := map[string]bool{}, map[string]bool{}
+	for i, k := range c.Keys {
+		path := entry("keys", i)
+		v.must(k.Name != "", path+".name", "", "is missing; every key has a name")
+		v.must(k.Name == "" || !names[k.Name], path+".name", k.Name, "is used by another key")
+		v.must(isSHA256(k.KeySHA256), path+".key_sha256", "", "is no SHA-256 in hex; printf %s \"$KEY\" | sha256sum gives it")
+		v.must(!isSHA256(k.KeySHA256) || !hashes[k.KeySHA256], path+".key_sha256", "", "is the same as another key's")
+		v.must(k.Tenant != "", path+".tenant", "", "is missing; say whose key it is")
+		names[k.Name], hashes[k.KeySHA256] = true, true
+	}
+}
+
+func isSHA256(text string) bool {
+	raw, err := hex.DecodeString(text)
+	return err == nil && len(raw) == 32
+}
+
+// place accepts a path, or a URL that one of the stores knows. Several hosts, with commas, are a
+// Cluster or a Sentinel group; the store itself reads the rest.
+func (v *validator) place(path, value string) {
+	const noURL = "is no URL; write redis://host:6379/0"
 	scheme, rest, ok := strings.Cut(value, "://")
 	if !ok {
 		return
 	}
-	known := []string{"redis", "rediss", "redis-sentinel"}
-	if sqlite {
-		known = append(known, "sqlite", "file")
-	}
-	if !slices.Contains(known, scheme) {
-		v.fault(
-			path, scheme+"://",
-			"is of no kind that precept keeps things in; write a path or redis://host:6379/0",
-		)
-		return
-	}
-	if strings.HasPrefix(scheme, "redis") {
-		v.redis(path, scheme, rest)
-		return
-	}
-	if _, err := url.Parse(value); err != nil {
-		v.fault(path, scheme+"://", "is no URL; write redis://host:6379/0")
-	}
-}
-
-// redis looks for a host; several of them, with commas, are a Cluster or a Sentinel group. The
-// store itself reads the rest.
-func (v *validator) redis(path, scheme, rest string) {
 	rest, _, _ = strings.Cut(rest, "?")
 	login := strings.LastIndexByte(rest, '@')
-	hosts := rest[login+1:]
-	if path == "lessons" {
-		if login >= 0 {
-			v.fault(
-				path, scheme+"://",
-				"holds a password, which would be shown; write redis:// alone, which is the Redis of store.url",
-			)
-			return
-		}
-		if rest == "" && scheme == "redis" {
-			return
-		}
-	}
-	if hosts, _, _ = strings.Cut(hosts, "/"); strings.Trim(hosts, ",:") == "" || strings.HasPrefix(hosts, ":") {
-		v.fault(path, scheme+"://", "is no URL; write redis://host:6379/0")
+	hosts, _, _ := strings.Cut(rest[login+1:], "/")
+	switch bank := path == "lessons"; {
+	case !bank && (scheme == "sqlite" || scheme == "file"):
+		_, err := url.Parse(value)
+		v.must(err == nil, path, scheme+"://", noURL)
+	case !slices.Contains([]string{"redis", "rediss", "redis-sentinel"}, scheme):
+		v.fault(path, scheme+"://", "is of no kind that precept keeps things in; write a path or redis://host:6379/0")
+	case bank && login >= 0:
+		v.fault(path, scheme+"://",
+			"holds a password, which would be shown; write redis:// alone, which is the Redis of store.url")
+	case bank && rest == "" && scheme == "redis":
+	default:
+		v.must(strings.Trim(hosts, ",:") != "" && hosts[0] != ':', path, scheme+"://", noURL)
 	}
 }
 
-func (v *validator) httpURL(path, value string) {
-	u, err := url.Parse(value)
-	if err != nil || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		v.fault(path, "", "is no URL; it must begin with http:// or https://")
-	}
+const noHTTP = "is no URL; it must begin with http:// or https://"
+
+func isHTTP(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Hostname() != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 func (v *validator) patterns() {
@@ -208,37 +148,24 @@ func (v *validator) patterns() {
 		"learning.opt_out_tenants":  l.OptOutTenants,
 	} {
 		for i, p := range list {
-			if p == "" || !doublestar.ValidatePattern(p) {
-				v.fault(
-					fmt.Sprintf("%s[%d]", path, i), p,
-					"is no pattern; write one such as *.env or secrets/**",
-				)
-			}
+			v.must(p != "" && doublestar.ValidatePattern(p), entry(path, i), p,
+				"is no pattern; write one such as *.env or secrets/**")
 		}
 	}
 	for i, p := range v.config.Match.System {
-		if _, err := pathpkg.Match(p, ""); p == "" || err != nil {
-			v.fault(
-				fmt.Sprintf("match.system[%d]", i), p,
-				"is no pattern; write true, or an agent's name such as crew-*",
-			)
-		}
+		_, err := pathpkg.Match(p, "")
+		v.must(p != "" && err == nil, entry("match.system", i), p,
+			"is no pattern; write true, or an agent's name such as crew-*")
 	}
-	v.tags()
 }
 
 // tags checks the rules by which turns get tags. A tag that no lesson can name would do nothing.
 func (v *validator) tags() {
 	for tag, words := range v.config.Tags {
-		if !isTag(tag) {
-			v.fault(
-				"tags."+tag, tag,
-				"is no tag; write lower-case letters, digits and dashes, starting with a letter",
-			)
-		}
-		if len(words) == 0 || slices.ContainsFunc(words, func(w string) bool { return strings.TrimSpace(w) == "" }) {
-			v.fault("tags."+tag, "", "has no words, or an empty one")
-		}
+		v.must(isTag(tag), "tags."+tag, tag,
+			"is no tag; write lower-case letters, digits and dashes, starting with a letter")
+		blank := func(w string) bool { return strings.TrimSpace(w) == "" }
+		v.must(len(words) > 0 && !slices.ContainsFunc(words, blank), "tags."+tag, "", "has no words, or an empty one")
 	}
 }
 
@@ -263,54 +190,22 @@ func plainPath(path string) bool {
 // guessed.
 const minToken = 16
 
-// tokens checks the form of hashed admin tokens; their text is never shown.
-func (v *validator) tokens() {
-	v.tokensOf("admin.tokens", v.config.Admin.Tokens)
-	v.tokensOf("admin.viewer_tokens", v.config.Admin.ViewerTokens)
-	if base := v.config.Admin.BasePath; base != "" && !plainPath(base) {
-		v.fault("admin.base_path", base, "is no path of plain words; write it like /precept")
-	}
-	for i, t := range v.config.Admin.ViewerTokens {
-		if slices.Contains(v.config.Admin.Tokens, t) {
-			v.fault(
-				fmt.Sprintf("admin.viewer_tokens[%d]", i), "",
-				"is one of admin.tokens too, which may do everything; give viewers a token of their own",
-			)
-		}
-	}
-}
-
-func (v *validator) tokensOf(key string, tokens []Secret) {
+// tokens checks the form of admin tokens; their text is never shown.
+func (v *validator) tokens(key string, tokens []Secret) {
+	outside := !loopback(v.config.Admin.Listen)
 	for i, t := range tokens {
-		path := fmt.Sprintf("%s[%d]", key, i)
+		path, text := entry(key, i), strings.TrimSpace(t.Reveal())
 		hash, hashed := strings.CutPrefix(t.Reveal(), "sha256:")
-		if raw, err := hex.DecodeString(hash); hashed && (err != nil || len(raw) != 32) {
-			v.fault(path, "", "is no SHA-256 in hex behind sha256:")
-		}
 		switch {
-		case strings.TrimSpace(t.Reveal()) == "":
+		case text == "":
 			v.fault(path, "", "is empty; an empty token would open the door to everyone")
-		case !hashed && strings.Contains(strings.ToLower(t.Reveal()), "sha256"):
-			v.fault(
-				path, "",
-				"would be a token in clear; write sha256:<hex>, viewers' under admin.viewer_tokens",
-			)
-		case !hashed && len(t) < minToken && !loopback(v.config.Admin.Listen):
-			v.fault(
-				path, "",
-				"is short for a listener that can be reached from outside; take at least "+strconv.Itoa(minToken)+" characters: openssl rand -hex 32",
-			)
+		case hashed:
+			v.must(isSHA256(hash), path, "", "is no SHA-256 in hex behind sha256:")
+		case strings.Contains(strings.ToLower(text), "sha256"):
+			v.fault(path, "", "would be a token in clear; write sha256:<hex>, viewers' under admin.viewer_tokens")
+		default:
+			v.must(len(t) >= minToken || !outside, path, "",
+				"is short for a listener that can be reached from outside; take at least "+strconv.Itoa(minToken)+" characters: openssl rand -hex 32")
 		}
-	}
-}
-
-// experiment checks what single bounds cannot.
-func (v *validator) experiment() {
-	c := v.config
-	if len(c.Reward.Tiers) == 0 {
-		v.fault(
-			"reward.tiers", "",
-			"is empty: no session would ever have a reward; write [user, verifier, implicit]",
-		)
 	}
 }

@@ -8,36 +8,27 @@ import (
 )
 
 func (v *validator) addresses() {
-	dataOK := v.address("listen", v.config.Listen)
-	adminOK := v.address("admin.listen", v.config.Admin.Listen)
+	c := v.config
+	dataOK, adminOK := v.address("listen", c.Listen), v.address("admin.listen", c.Admin.Listen)
 	if !dataOK || !adminOK {
 		return
 	}
-	if v.config.Listen == v.config.Admin.Listen && !strings.HasSuffix(v.config.Listen, ":0") {
-		v.fault(
-			"admin.listen", v.config.Admin.Listen,
-			"is the data listener's address too; give it a port of its own",
-		)
-	}
-	if !loopback(v.config.Admin.Listen) && len(v.config.Admin.Tokens) == 0 {
-		v.fault(
-			"admin.listen", v.config.Admin.Listen,
-			"can be reached from outside and there is no admin token; set PRECEPT_ADMIN_TOKEN (or admin.tokens), or listen on 127.0.0.1",
-		)
-	}
+	v.must(c.Listen != c.Admin.Listen || strings.HasSuffix(c.Listen, ":0"), "admin.listen", c.Admin.Listen,
+		"is the data listener's address too; give it a port of its own")
+	v.must(loopback(c.Admin.Listen) || len(c.Admin.Tokens) > 0, "admin.listen", c.Admin.Listen,
+		"can be reached from outside and there is no admin token; set PRECEPT_ADMIN_TOKEN (or admin.tokens), or listen on 127.0.0.1")
 }
 
-func (v *validator) address(path, value string) bool {
+func (v *validator) address(path, value string) (ok bool) {
 	_, port, err := net.SplitHostPort(value)
 	if err != nil {
 		v.fault(path, value, "is no address; write host:port, such as 127.0.0.1:8080")
 		return false
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || (n == 0 && port != "0") {
-		v.fault(path, value, "has no port from 0 to 65535")
-		return false
-	}
-	return true
+	n, err := strconv.ParseUint(port, 10, 16)
+	ok = err == nil && (n > 0 || port == "0")
+	v.must(ok, path, value, "has no port from 0 to 65535")
+	return ok
 }
 
 // loopback says that an address can be reached from this machine only.
@@ -53,21 +44,24 @@ func loopback(address string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
+// upstreams checks the upstreams, and that each route leads to one.
 func (v *validator) upstreams() {
-	if len(v.config.Upstreams) == 0 {
-		v.fault("upstreams", "", "names none; write a name with its url, or set --upstream")
-	}
-	for name, u := range v.config.Upstreams {
+	c := v.config
+	v.must(len(c.Upstreams) > 0, "upstreams", "", "names none; write a name with its url, or set --upstream")
+	for name, u := range c.Upstreams {
 		path := "upstreams." + name + ".url"
-		if name == defaultUpstream && v.config.Upstream != "" {
+		if name == defaultUpstream && c.Upstream != "" {
 			path = "upstream"
 		}
-		if name == "" || strings.ContainsAny(name, "/,= ") {
-			v.fault("upstreams."+name, name, "is no name; use letters, digits, - and _")
-		}
+		v.must(name != "" && !strings.ContainsAny(name, "/,= "), "upstreams."+name, name,
+			"is no name; use letters, digits, - and _")
 		if problem := v.upstreamProblem(u.URL); problem != "" {
 			v.fault(path, showURL(u.URL), problem)
 		}
+	}
+	for path, name := range c.Routes.byPath() {
+		_, known := c.Upstreams[*name]
+		v.must(known || len(c.Upstreams) == 0, path, *name, "names no upstream; "+listed(c.Upstreams))
 	}
 }
 
@@ -128,13 +122,5 @@ func portOf(u *url.URL) string {
 		return "443"
 	default:
 		return "80"
-	}
-}
-
-func (v *validator) routes() {
-	for path, name := range v.config.Routes.byPath() {
-		if _, ok := v.config.Upstreams[*name]; !ok && len(v.config.Upstreams) > 0 {
-			v.fault(path, *name, "names no upstream; "+listed(v.config.Upstreams))
-		}
 	}
 }

@@ -67,7 +67,7 @@ func (w *work) resultOf(l detect.Loop) (at spot, warned, ok bool) {
 		return spot{}, false, false
 	}
 	for _, r := range w.Request.Item(l.Index).Results {
-		if r.CallID == l.CallID && !r.Closed {
+		if r.CallID == l.CallID {
 			at, ok = w.result(l.Index, r.Block, r.CallID)
 			return at, strings.Contains(r.Lead, "[LOOP DETECTED]"), ok
 		}

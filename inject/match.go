@@ -134,9 +134,6 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 		q.Tags = c.Tags
 	}
 	for _, r := range w.Request.NewResults() {
-		if r.Closed {
-			continue
-		}
 		if _, twice := spots[r.CallID]; twice || r.CallID == "" {
 			continue
 		}

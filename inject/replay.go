@@ -165,9 +165,6 @@ func (w *work) wordsOf(item int) (spot, bool) {
 // firstResult is the place at the top of an item's first result that is new and takes a text.
 func (w *work) firstResult(item int) (spot, bool) {
 	for _, r := range w.Request.Item(item).Results {
-		if r.Closed {
-			continue
-		}
 		if at, ok := w.result(item, r.Block, r.CallID); ok {
 			return at, true
 		}

@@ -32,7 +32,7 @@ func (p TrialPlan) Validate() error {
 	if !ok(p.Epsilon) || !ok(p.Until) {
 		return errors.New("the epsilon and the half-width of a trial lie between 0 and 1; 0.5 and 0.03 are usual")
 	}
-	switch least := p.LeastPicks(); {
+	switch least := p.leastPicks(); {
 	case p.Picks == 0:
 	case p.Until != 0:
 		return errors.New("a trial ends after a number of picks or at a half-width; ask for one of them")
@@ -45,9 +45,9 @@ func (p TrialPlan) Validate() error {
 // maxPicks bounds a planned trial: each of its picks is kept until the last.
 const maxPicks = 100_000
 
-// LeastPicks is how few picks a planned trial may have: fewer, or fewer than twenty on the rarer
+// leastPicks is how few picks a planned trial may have: fewer, or fewer than twenty on the rarer
 // side of the coin, and the interval of its one look would not mean what it says.
-func (p TrialPlan) LeastPicks() int64 {
+func (p TrialPlan) leastPicks() int64 {
 	const least, side = 50, 20
 	rare := 0.5
 	if p.Epsilon > 0 && p.Epsilon < 1 {

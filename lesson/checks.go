@@ -99,7 +99,7 @@ func (c Checks) Lesson(l *Lesson, b *Book) []Finding {
 
 // Notes checks what the evidence of a lesson says, which a person reads and no model does.
 func (c Checks) Notes(l *Lesson) []Finding {
-	return slices.DeleteFunc(append(injection(l), c.secrets(l)...), func(f Finding) bool { return f.Field != "evidence" })
+	return slices.DeleteFunc(append(Suspicious(l), c.secrets(l)...), func(f Finding) bool { return f.Field != "evidence" })
 }
 
 // Refusal is the errors among findings as a Parse would have told them; nil when there are none.
@@ -128,7 +128,7 @@ func soft(l *Lesson) Severity {
 func (c Checks) alone(l *Lesson, b *Book) []Finding {
 	out := broad(l)
 	out = append(out, c.backtest(l)...)
-	out = append(out, injection(l)...)
+	out = append(out, Suspicious(l)...)
 	out = append(out, c.secrets(l)...)
 	out = append(out, c.evidence(l)...)
 	out = append(out, ancestry(l, b)...)

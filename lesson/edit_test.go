@@ -69,7 +69,7 @@ func TestEditsInAnyOrder(t *testing.T) {
 			if lost(want) {
 				want.State = Quarantined // its approval was for another text
 			}
-			if left := diff(got, want); len(left) > 0 || got.Body != want.Body {
+			if left := diff(got, want, got.Form); len(left) > 0 || got.Body != want.Body {
 				rt.Fatalf("%s: %v is not what was meant\n%s", c.name, left[0].path, got.Raw)
 			}
 			for _, keep := range []string{"# who wrote it and why", "12345678901234567", "owner: someone", "# counts below"} {

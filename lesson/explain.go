@@ -160,3 +160,17 @@ func targetsText(targets []Target) string {
 	}
 	return strings.Join(all, ", or ")
 }
+
+// Fired lists the phrases and tags by which the lesson's trigger matches the query, as its file has
+// them.
+func (l *Lesson) Fired(q *Query) []string {
+	var out []string
+	e := Explanation{Lesson: l}
+	e.causes(q.folded())
+	for _, c := range e.By {
+		if c.Kind != "tool" && !slices.Contains(out, c.Text) {
+			out = append(out, c.Text)
+		}
+	}
+	return out
+}

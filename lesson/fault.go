@@ -10,15 +10,14 @@ type Code string
 
 // The codes.
 const (
-	CodeInvalid     Code = "lesson_invalid"
-	CodeCollision   Code = "slug_collision"
-	CodeEvidence    Code = "evidence_unresolvable"
-	CodeSupersedes  Code = "supersedes_missing"
-	CodeConfidence  Code = "confidence_out_of_range"
-	CodeOverbroad   Code = "trigger_overbroad"
-	CodeExpired     Code = "expired"
-	CodeInternal    Code = "internal"
-	maxFaultsInText      = 20
+	CodeInvalid    Code = "lesson_invalid"
+	CodeCollision  Code = "slug_collision"
+	CodeEvidence   Code = "evidence_unresolvable"
+	CodeSupersedes Code = "supersedes_missing"
+	CodeConfidence Code = "confidence_out_of_range"
+	CodeOverbroad  Code = "trigger_overbroad"
+	CodeExpired    Code = "expired"
+	CodeInternal   Code = "internal"
 )
 
 // Fault is one thing wrong with a lesson, with a sentence that says what to do about it.
@@ -44,6 +43,9 @@ func (f Fault) Error() string {
 
 // Faults is everything wrong with one file, in the order of its fields. It is the error of Parse.
 type Faults []Fault
+
+// maxFaultsInText is how many faults an error lists.
+const maxFaultsInText = 20
 
 // Error lists the faults, a line each.
 func (fs Faults) Error() string {

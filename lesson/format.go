@@ -21,15 +21,8 @@ func Format(l *Lesson) ([]byte, error) {
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("the lesson's own bytes cannot be read, so they cannot be edited: %w", faults)
 	}
-	if err := expressible(orig, l); err != nil {
-		return nil, err
-	}
-	edits := diff(orig, l)
-	if len(edits) == 0 && orig.Body == l.Body {
-		return []byte(l.Raw), nil
-	}
 	head := strings.TrimSuffix(l.Raw, orig.Body)
-	for _, e := range edits {
+	for _, e := range diff(orig, l, orig.Form) {
 		var err error
 		if head, err = apply(head, e); err != nil {
 			return nil, err
@@ -45,23 +38,6 @@ func Format(l *Lesson) ([]byte, error) {
 	}
 	out := head + l.Body
 	return []byte(out), verify(l, out, orig.State.Fires())
-}
-
-// expressible refuses an edit of a field that the gptme form does not have; title and description
-// follow from its body.
-func expressible(orig, l *Lesson) error {
-	if orig.Form != FormGptme {
-		return nil
-	}
-	from, to := fields(orig, FormAIP11), fields(l, FormAIP11)
-	for i, f := range to {
-		switch path := strings.Join(f.path, "."); {
-		case path == "title", path == "trigger.description", path == "trigger.metadata.precept.keywords", f.path[0] == "metadata":
-		case !equalNode(from[i].val, f.val):
-			return fmt.Errorf("the gptme form has no field %s; convert the lesson to learning/v1", path)
-		}
-	}
-	return nil
 }
 
 // Edit makes a new lesson out of an old one, which stays as it is: a copy is edited, written, and
@@ -119,7 +95,7 @@ func verify(l *Lesson, raw string, inForce bool) error {
 	}
 	if got.State == Quarantined && l.State.Fires() {
 		if !inForce && got.unseen() {
-			return Refusal(injection(got))
+			return Refusal(Suspicious(got))
 		}
 		if !inForce {
 			return errors.New("the approval is for another text; set Approval.ContentHash to the hash of this one, or clear it")
@@ -127,8 +103,11 @@ func verify(l *Lesson, raw string, inForce bool) error {
 		l = l.Clone()
 		l.State = Quarantined
 	}
-	if left := diff(got, l); len(left) > 0 {
-		return fmt.Errorf("the field %s cannot be written to this file; convert the lesson to learning/v1", strings.Join(left[0].path, "."))
+	for _, f := range diff(got, l, FormAIP11) {
+		path := strings.Join(f.path, ".")
+		if got.Form != FormGptme || path != "title" && path != "trigger.description" { // which follow from its body
+			return fmt.Errorf("the field %s cannot be written to this file; convert the lesson to learning/v1", path)
+		}
 	}
 	if got.Body != l.Body {
 		return errors.New("the body cannot be written to this file; write it without a line --- before it")
@@ -142,9 +121,9 @@ type field struct {
 	val  *node
 }
 
-// diff lists the fields of b that differ from a.
-func diff(a, b *Lesson) []field {
-	from, to := fields(a, a.Form), fields(b, a.Form)
+// diff lists the fields of a form in which b differs from a.
+func diff(a, b *Lesson, form Form) []field {
+	from, to := fields(a, form), fields(b, form)
 	var out []field
 	for i := range to {
 		if !equalNode(from[i].val, to[i].val) {
@@ -158,20 +137,9 @@ func diff(a, b *Lesson) []field {
 // list has the same length for every lesson.
 func fields(l *Lesson, form Form) []field {
 	t := &l.Trigger
-	own := []field{
-		{[]string{"metadata", "precept", "state"}, stateNode(l)},
-		{[]string{"metadata", "precept", "content_hash"}, optional(l.Approval.ContentHash)},
-		{[]string{"metadata", "precept", "approved_by"}, optional(l.Approval.By)},
-		{[]string{"metadata", "precept", "approved_at"}, optional(stamp(l.Approval.At))},
-		{[]string{"metadata", "precept", "source"}, optional(l.Approval.Source)},
-		{[]string{"metadata", "precept", "tenant"}, optional(l.Scope.Tenant)},
-		{[]string{"metadata", "precept", "agent"}, optional(l.Scope.Agent)},
-		{[]string{"metadata", "precept", "created_at"}, optional(stamp(l.CreatedAt))},
-		{[]string{"metadata", "precept", "updated_at"}, optional(stamp(l.UpdatedAt))},
-		{[]string{"metadata", "precept", "trial_epsilon"}, optionalNumber(l.Plan.Epsilon)},
-		{[]string{"metadata", "precept", "trial_until_halfwidth"}, optionalNumber(l.Plan.Until)},
-		{[]string{"metadata", "precept", "trial_picks"}, optionalNumber(float64(l.Plan.Picks))},
-		{[]string{"metadata", "precept", "trial_started"}, optional(stamp(l.Plan.Started))},
+	own := []field{{[]string{"metadata", "precept", "state"}, stateNode(l)}}
+	for _, f := range l.own() {
+		own = append(own, field{[]string{"metadata", "precept", f.key}, f.node()})
 	}
 	if form == FormGptme {
 		return append([]field{{[]string{"match", "keywords"}, texts(t.Keywords)}}, own...)
@@ -195,6 +163,21 @@ func fields(l *Lesson, form Form) []field {
 		{[]string{"supersedes"}, texts(l.Supersedes)},
 		{[]string{"expires_at"}, optional(stamp(l.ExpiresAt))},
 	}, own...)
+}
+
+// node is the field's value, nil for nothing.
+func (f *ownField) node() *node {
+	switch at := f.at.(type) {
+	case *string:
+		return optional(*at)
+	case *time.Time:
+		return optional(stamp(*at))
+	case *float64:
+		return optionalNumber(*at)
+	case *int64:
+		return optionalNumber(float64(*at))
+	}
+	return nil
 }
 
 func stateNode(l *Lesson) *node {

@@ -257,7 +257,7 @@ func TestFormatNewRoundTrip(t *testing.T) {
 		if err != nil {
 			rt.Fatalf("parse: %v\n%s", err, raw)
 		}
-		if left := diff(got, l); len(left) > 0 || got.Advice != l.Advice {
+		if left := diff(got, l, got.Form); len(left) > 0 || got.Advice != l.Advice {
 			rt.Fatalf("%v differs:\n%s", left, raw)
 		}
 	})

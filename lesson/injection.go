@@ -30,13 +30,9 @@ func texted(l *Lesson) []part {
 	return out
 }
 
-// Suspicious tells what in a lesson would rather speak to the model than to the reader: the
-// findings of the injection scan alone.
-func Suspicious(l *Lesson) []Finding { return injection(l) }
-
-// injection scans a lesson for text that would rather speak to the model than to the reader. What
+// Suspicious scans a lesson for text that would rather speak to the model than to the reader. What
 // only a person sees counts as a warning in a person's file: it never gets into a request.
-func injection(l *Lesson) []Finding {
+func Suspicious(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range texted(l) {
 		severity := Error

@@ -32,7 +32,7 @@ func clean(s string) []string {
 func Quoted(s string, n int) string {
 	const read = 16 // times n: what is dropped makes room, and a call may be as long as a file
 	round := strings.NewReplacer("[", "(", "［", "(", "⟦", "(", "【", "(", "]", ")", "］", ")", "⟧", ")", "】", ")").Replace
-	s = round(strings.ToValidUTF8(s[:min(len(s), read*n)], ""))
+	s = round(stripANSI(strings.ToValidUTF8(s[:min(len(s), read*n)], "")))
 	s = round(strings.Join(clean(s), " ")) // again: an unusual form of one may have become a plain one
 	if short := clipBytes(s, n); short != s {
 		return short + "..."

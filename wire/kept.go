@@ -56,15 +56,10 @@ const listDepth = 2
 
 // appendItem appends an item of a list, an empty object for what is none.
 func appendItem(dst, raw []byte) []byte {
-	s := scanner{b: raw}
-	i := s.blank(0)
-	if end := s.value(i, listDepth); end < 0 || s.blank(end) != len(raw) {
-		return append(dst, "{}"...)
-	}
-	switch raw[i] {
-	case '{':
+	switch v, ok := whole(raw, listDepth); {
+	case ok && raw[v.start] == '{':
 		return append(dst, raw...)
-	case '"':
+	case ok && raw[v.start] == '"':
 		return append(append(append(dst, `{"role":"user","content":`...), raw...), '}')
 	}
 	return append(dst, "{}"...)
@@ -79,32 +74,25 @@ func appendBody(dst []byte, d Dialect, list []byte) []byte {
 // Elements cuts a JSON array into its elements, which are parts of it. ok is false for what is no
 // array.
 func Elements[T ~[]byte](array []byte) (list []T, ok bool) {
-	s := scanner{b: array}
-	i := s.blank(0)
-	if i == len(array) || array[i] != '[' {
+	v, ok := whole(array, 0)
+	if !ok || array[v.start] != '[' {
 		return nil, false
 	}
-	i, more := s.open(i, ']', 1)
-	for more {
-		from := i
-		if i = s.value(i, 1); i > 0 {
-			list = append(list, array[from:i])
-		}
-		i, more = s.next(i, ']')
+	for e := range elements(array, v) {
+		list = append(list, e.of(array))
 	}
-	return list, i > 0 && s.blank(i) == len(array)
+	return list, true
 }
 
 // CallsIn gives the JSON of the calls in an item of a list, of whichever dialect: also of kinds of
 // calls that are not read elsewhere, because what they name may have to be known all the same. ok
 // is false for what is no item.
 func CallsIn(item []byte) (calls [][]byte, ok bool) {
-	s := scanner{b: item}
-	at := s.blank(0)
-	if end := s.value(at, listDepth); end < 0 || s.blank(end) != len(item) {
+	v, ok := whole(item, listDepth)
+	if !ok {
 		return nil, false
 	}
-	for name, v := range members(item, span{at, len(item)}) {
+	for name, v := range members(item, v) {
 		switch string(name) {
 		case "type":
 			if bytes.HasSuffix(chars(item, v), []byte("_call")) {

@@ -129,11 +129,19 @@ func (s *scanner) literal(i int, word string) int {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
+// whole is the one JSON value that b holds, which is nested no deeper than maxDepth where it stands
+// at that depth.
+func whole(b []byte, depth int) (v span, ok bool) {
+	s := scanner{b: b}
+	v.start = s.blank(0)
+	v.end = s.value(v.start, depth)
+	return v, v.end >= 0 && s.blank(v.end) == len(b)
+}
+
 // valid says whether b is one JSON value, nested no deeper than maxDepth.
 func valid(b []byte) bool {
-	s := scanner{b: b}
-	end := s.value(s.blank(0), 0)
-	return end >= 0 && s.blank(end) == len(b)
+	_, ok := whole(b, 0)
+	return ok
 }
 
 // numberEnd returns the offset behind the number that begins at i, or bad.

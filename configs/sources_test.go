@@ -1,0 +1,223 @@
+package configs_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"precept/configs"
+)
+
+// variable is a look-up of one environment variable.
+func variable(name, value string) func(string) (string, bool) {
+	return func(asked string) (string, bool) { return value, asked == name }
+}
+
+// faultsOf parses what must be wrong.
+func faultsOf(t *testing.T, src configs.Sources) configs.Faults {
+	t.Helper()
+	_, err := configs.Parse(src)
+	faults, ok := configs.AsFaults(err)
+	if !ok {
+		t.Fatalf("no faults in %s %v: %v", src.File, src.Flags, err)
+	}
+	return faults
+}
+
+// otherValue is a value of a key that is not its default, as a flag gives it.
+func otherValue(n configs.Name) string {
+	known := map[string]string{
+		"listen": "127.0.0.1:1", "admin.listen": "127.0.0.1:2", "admin.tokens": "0123456789abcdef", "admin.viewer_tokens": "fedcba9876543210",
+		"admin.base_path": "/x", "upstream": "http://127.0.0.1:3/v1", "upstreams": "{x: {url: 'http://127.0.0.1:4'}, openai: {url: 'http://a'}, anthropic: {url: 'http://b'}}",
+		"routes.chat": "anthropic", "routes.responses": "anthropic", "routes.messages": "openai", "routes.other": "anthropic",
+		"tenancy": "by-credential", "tags": "{x: [y]}", "inject.style": "pitfalls", "inject.placement": "system", "inject.budget_bytes": "1KiB",
+		"bandit.holdout": "fixed", "bandit.objective": "random", "reward.tiers": "user", "distill.judge": "http://127.0.0.1:5", "distill.every": "2s",
+		"distill.gate": "auto", "writ.trust": "own", "ledger.trust": "own", "log.level": "warn", "log.format": "json", "otel.endpoint": "http://127.0.0.1:6", "otel.headers": "[\"a: b\"]",
+		"otel.sample":               "0.25",
+		"learning.opt_out_patterns": "*.pem", "bandit.epsilon": "0.25", "bandit.control": "0.25", "bandit.token_cost": "0.25",
+		"limits.spool_bytes": "2MiB", "learning.capture_limit": "2KiB",
+	}
+	switch v, ok := known[n.Path]; {
+	case ok:
+		return v
+	case n.Bool:
+		return map[string]string{"true": "false", "false": "true"}[n.Default]
+	case strings.HasSuffix(n.Path, "_timeout"), strings.HasSuffix(n.Path, "_delay"), n.Path == "reward.close_after", n.Path == "learning.retention":
+		return "7s"
+	case strings.HasPrefix(n.Path, "limits."), strings.HasPrefix(n.Path, "distill.max"), strings.Contains(n.Path, "price_"), n.Path == "inject.k", n.Path == "distill.parallel":
+		return "7"
+	}
+	return "other"
+}
+
+// Each key is set alike by a line of the file, by its variable and by its flag, and by nothing
+// else; a running server follows the change where the reference says so.
+func TestEveryKeyByEveryRoad(t *testing.T) {
+	for _, n := range configs.Names() {
+		value := otherValue(n)
+		with := configs.Sources{Flags: map[string]string{}}
+		want := []string{n.Path}
+		switch n.Path {
+		case "keys": // which are none of one key alone
+			continue
+		case "upstream":
+			want = []string{"upstream", "upstreams", "routes.chat", "routes.responses", "routes.messages", "routes.other"}
+		case "ledger.trust":
+			with.Flags["ledger.agent"], want = "a", append(want, "ledger.agent")
+		case "distill.judge":
+			with.Flags["distill.model"], want = "m", append(want, "distill.model")
+		}
+		road := map[string]configs.Sources{"flag": with, "variable": with, "file": with}
+		flag := with
+		flag.Flags = map[string]string{n.Path: value}
+		for k, v := range with.Flags {
+			flag.Flags[k] = v
+		}
+		road["flag"] = flag
+		variables := with
+		variables.Env = variable(n.Env, value)
+		road["variable"] = variables
+		file := with
+		line := value
+		if !strings.ContainsAny(value, "[{") {
+			line = fmt.Sprintf("%q", value)
+		}
+		file.File = []byte(strings.ReplaceAll(n.Path, ".", ": {") + ": " + line + strings.Repeat("}", strings.Count(n.Path, ".")))
+		road["file"] = file
+		for name, src := range road {
+			c, err := configs.Parse(src)
+			if err != nil {
+				t.Errorf("%s by its %s: %v", n.Path, name, err)
+				continue
+			}
+			got := configs.Changed(c)
+			if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+				t.Errorf("%s by its %s changes %v", n.Path, name, got)
+			}
+			_, waiting := configs.Follow(configs.Default(), c)
+			if n.Path != "learning.enabled" && slices.Contains(waiting, n.Path) != n.Restart {
+				t.Errorf("%s: waiting for a new start: %v", n.Path, waiting)
+			}
+		}
+	}
+}
+
+// A fault says where its value came from, whatever road that was.
+func TestWhereAFaultIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		src         configs.Sources
+		key, source string
+	}{
+		"a file without a name":      {configs.Sources{File: []byte("\nlisten: x")}, "listen", "precept.yaml:2"},
+		"a file with one":            {configs.Sources{FileName: "my.yaml", File: []byte("listen: x")}, "listen", "my.yaml:1"},
+		"a flag":                     {configs.Sources{Flags: map[string]string{"data_dir": ""}}, "data_dir", "--data-dir"},
+		"a flag of another form":     {configs.Sources{Flags: map[string]string{"inject.k": "x"}}, "inject.k", "--inject-k"},
+		"no such flag":               {configs.Sources{Flags: map[string]string{"listen": "127.0.0.1:1", "bogus": "x"}}, "bogus", "flags"},
+		"a variable":                 {configs.Sources{Env: variable("PRECEPT_LESSONS", "s3://x")}, "lessons", "PRECEPT_LESSONS"},
+		"a variable in flow form":    {configs.Sources{Env: variable("PRECEPT_UPSTREAMS", "{openai: {url: 'http://h', speed: 1}, anthropic: {url: 'http://h'}}")}, "upstreams.openai.speed", "PRECEPT_UPSTREAMS"},
+		"the agents' own variable":   {configs.Sources{Env: variable("OPENAI_BASE_URL", "ftp://h")}, "upstream", "OPENAI_BASE_URL"},
+		"what follows from a line":   {configs.Sources{File: []byte("\n\nledger: {trust: own}")}, "ledger.agent", "precept.yaml:3"},
+		"what follows from defaults": {configs.Sources{Env: variable("PRECEPT_DISTILL_JUDGE", "http://h")}, "distill.model", "default"},
+	} {
+		faults := faultsOf(t, c.src)
+		i := slices.IndexFunc(faults, func(f configs.Fault) bool { return f.Key == c.key })
+		if i < 0 || len(faults) != 1 {
+			t.Errorf("%s: %v", name, faults)
+			continue
+		}
+		if f := faults[i]; f.Source != c.source || !strings.HasPrefix(f.String(), c.source+": "+c.key) {
+			t.Errorf("%s: %s, want it of %s", name, f, c.source)
+		}
+		if want := "1 fault in the configuration:\n  " + faults[0].String(); faults.Error() != want {
+			t.Errorf("%s: the error is %q, want %q", name, faults.Error(), want)
+		}
+	}
+}
+
+// Faults are told in the order of their keys, however they were found.
+func TestOrderOfFaults(t *testing.T) {
+	var keys []string
+	for _, f := range faultsOf(t, configs.Sources{File: []byte("writ: {trust: x}\nlessons: ''\nlisten: x\nbandit: {control: 2}\ndata_dir: ''\n")}) {
+		keys = append(keys, f.Key)
+	}
+	if want := []string{"bandit.control", "data_dir", "lessons", "listen", "writ.trust"}; !slices.Equal(keys, want) {
+		t.Errorf("the faults are of %v, want %v", keys, want)
+	}
+}
+
+// A value that cannot be read is shown as it was written, unless the key is one of a secret.
+func TestFaultsShowNoSecret(t *testing.T) {
+	const canary = "canary${"
+	for path, secret := range map[string]bool{
+		"data_dir": false, "log.level": false, "learning.opt_out_agents": false,
+		"bandit.salt": true, "store.url": true, "distill.api_key": true, "admin.tokens": true, "admin.viewer_tokens": true, "otel.headers": true,
+	} {
+		faults := faultsOf(t, configs.Sources{Flags: map[string]string{path: canary}})
+		shown := strings.Contains(faults.Error(), "canary")
+		if len(faults) != 1 || shown == secret || !strings.HasPrefix(faults[0].Key, path) {
+			t.Errorf("%s: %v", path, faults)
+		}
+	}
+	file := "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + strings.Repeat("ab", 32) + ", upstream_key: '" + canary + "'}]"
+	if faults := faultsOf(t, configs.Sources{File: []byte(file)}); len(faults) != 1 || strings.Contains(faults.Error(), "canary") {
+		t.Errorf("keys: %v", faults)
+	}
+}
+
+// Values of the wrong shape are told what belongs in their place.
+func TestShapes(t *testing.T) {
+	for file, says := range map[string]string{
+		"upstreams: {a: {url: 'http://h'}, a: {url: 'http://i'}}\nroutes: {chat: a, responses: a, messages: a, other: a}": "upstreams.a is given twice; keep one",
+		"learning: {opt_out_patterns: {a: b}}":                          "is no list; write [a, b]",
+		"listen: [a]":                                                   "wants one value, not a list",
+		"listen: {a: b}":                                                "wants one value, not a list",
+		"upstreams: [a]":                                                "wants further keys below it (key: value)",
+		"distill: {every: 1ms}":                                         "it must be at least 1s",
+		"inject: {budget_bytes: 100000000000000000000}":                 "is no size",
+		"inject: {budget_bytes: 9000000TiB}":                            "is larger than any size",
+		"limits: {drain_timeout: -1ms}":                                 "it must be at least 0s",
+		"otel: {sample: -0.5}":                                          "it must be from 0 to 1",
+		"data_dir: ${UNSET}":                                            "names the environment variable UNSET, which is not set; set it, or write ${UNSET:-text}",
+		"match: {system: [true, '[']}":                                  "is no pattern; write true",
+		"tenancy: by-credential\nkeys: [{name: a}]":                     "is not read while tenancy is by-credential",
+		"admin: {tokens: [x], viewer_tokens: ['sha256:zz']}":            "is no SHA-256 in hex behind sha256:",
+		"admin: {listen: 'localhost:8080'}\nlisten: 'localhost:8080'":   "is the data listener's address too",
+		"store: {url: 'redis://h:6379,i:6379/0'}\nlessons: 'redis://@'": "holds a password",
+	} {
+		if faults := faultsOf(t, configs.Sources{File: []byte(file)}); !strings.Contains(faults.Error(), says) {
+			t.Errorf("%s: %v, want %q", file, faults, says)
+		}
+	}
+}
+
+// A verb that only reads what lies on disk does not mind what a server would; a key that is none is
+// a mistake all the same.
+func TestFaultsOfTheNetwork(t *testing.T) {
+	const server = "listen: x\nadmin: {listen: y}\nupstreams: {}\nroutes: {chat: z}\ntenancy: keys\nkeys: [{name: a}]\n" +
+		"otel: {endpoint: x}\ndistill: {judge: x}\nupstream: ftp://x\n"
+	if c, err := configs.Parse(configs.Sources{File: []byte(server), Offline: true}); err != nil || c == nil {
+		t.Errorf("faults of the network: %v", err)
+	}
+	told := faultsOf(t, configs.Sources{File: []byte(server)})
+	if len(told) < 8 {
+		t.Errorf("a server is told %v", told)
+	}
+	for _, file := range []string{"adminn: {listen: x}", "admin: {lissten: x}", "keys: [{nam: a}]", "data_dir: ''", "lessons: ''", "store: {url: 'x://y'}"} {
+		if faults := faultsOf(t, configs.Sources{File: []byte(file), Offline: true}); len(faults) != 1 {
+			t.Errorf("%s: %v", file, faults)
+		}
+	}
+}
+
+// A misspelt name is taken for one that is near: two letters off, one where the name is short.
+func TestNearNames(t *testing.T) {
+	names := []string{"log", "keys", "bandit", "listen"}
+	for name, want := range map[string]string{
+		"lo": "log", "lag": "log", "lgo": "", "xyz": "", "kesy": "keys", "key": "keys", "badnit": "bandit", "lsten": "listen", "lisn": "listen", "lst": "", "": "",
+	} {
+		if got := configs.Nearest(name, names); got != want {
+			t.Errorf("%q is near %q, want %q", name, got, want)
+		}
+	}
+}
