@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Schema is the specification identifier of the AIP-11 form.
@@ -143,11 +142,8 @@ func (r *reader) metadata(l *Lesson, n *node) {
 		return
 	}
 	const prefix = "metadata.precept"
-	keys := []string{"state"}
-	for _, f := range l.own() {
-		keys = append(keys, f.key)
-	}
-	r.known(prefix, n, keys...)
+	r.known(prefix, n, "state", "content_hash", "approved_by", "approved_at", "source", "tenant", "agent", "created_at",
+		"updated_at", "trial_epsilon", "trial_until_halfwidth", "trial_picks", "trial_started")
 	if s := r.text(prefix, n, "state", false, 0, math.MaxInt); s != "" {
 		l.State = State(s)
 		if !l.State.Valid() {
@@ -155,41 +151,13 @@ func (r *reader) metadata(l *Lesson, n *node) {
 			r.invalid(prefix+".state", v.line, "%q is not a state; write active, trial, caution, benched, quarantined, candidate, archived, rejected, superseded or expired", s)
 		}
 	}
-	for _, f := range l.own() {
-		switch at := f.at.(type) {
-		case *string:
-			*at = r.text(prefix, n, f.key, false, 0, maxRef)
-		case *time.Time:
-			*at = r.instant(prefix, n, f.key)
-		case *float64:
-			*at = r.share(prefix, n, f.key)
-		case *int64:
-			*at = int64(r.number(prefix, n, f.key, whole(1, maxPicks), "must be a whole number from 1 to %d, such as 800", maxPicks))
-		}
-	}
-}
-
-// ownField is a field of metadata.precept, and where a lesson has it.
-type ownField struct {
-	key string
-	at  any // *string, *time.Time, *float64: a share, *int64: a number of picks
-}
-
-// own are the fields of metadata.precept beside the state, as they are read and written, in the
-// order of a new file.
-func (l *Lesson) own() []ownField {
-	return []ownField{
-		{"content_hash", &l.Approval.ContentHash},
-		{"approved_by", &l.Approval.By},
-		{"approved_at", &l.Approval.At},
-		{"source", &l.Approval.Source},
-		{"tenant", &l.Scope.Tenant},
-		{"agent", &l.Scope.Agent},
-		{"created_at", &l.CreatedAt},
-		{"updated_at", &l.UpdatedAt},
-		{"trial_epsilon", &l.Plan.Epsilon},
-		{"trial_until_halfwidth", &l.Plan.Until},
-		{"trial_picks", &l.Plan.Picks},
-		{"trial_started", &l.Plan.Started},
-	}
+	l.Approval.ContentHash = r.text(prefix, n, "content_hash", false, 0, maxRef)
+	l.Approval.By = r.text(prefix, n, "approved_by", false, 0, maxRef)
+	l.Approval.At = r.instant(prefix, n, "approved_at")
+	l.Approval.Source = r.text(prefix, n, "source", false, 0, maxRef)
+	l.Scope.Tenant, l.Scope.Agent = r.text(prefix, n, "tenant", false, 0, maxRef), r.text(prefix, n, "agent", false, 0, maxRef)
+	l.CreatedAt, l.UpdatedAt = r.instant(prefix, n, "created_at"), r.instant(prefix, n, "updated_at")
+	l.Plan.Epsilon, l.Plan.Until = r.share(prefix, n, "trial_epsilon"), r.share(prefix, n, "trial_until_halfwidth")
+	l.Plan.Picks = int64(r.number(prefix, n, "trial_picks", whole(1, maxPicks), "must be a whole number from 1 to %d, such as 800", maxPicks))
+	l.Plan.Started = r.instant(prefix, n, "trial_started")
 }

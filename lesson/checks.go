@@ -223,22 +223,15 @@ func ancestry(l *Lesson, b *Book) []Finding {
 	if len(l.Supersedes) == 0 {
 		return nil
 	}
-	var out []Finding
 	others := []*Lesson{l}
 	for _, o := range b.lessons {
 		if o.Slug != l.Slug {
 			others = append(others, o)
 		}
 	}
-	for i, old := range l.Supersedes {
-		if _, ok := b.Get(old); !ok && !b.Archived(old) && old != l.Slug {
-			out = append(out, finding(l, Error, CodeSupersedes, fmt.Sprintf("supersedes[%d]", i),
-				"there is no lesson %q; correct the slug or remove it", old))
-		}
-	}
-	if slices.Contains(circles(others), l.Slug) {
-		out = append(out, finding(l, Error, CodeInvalid, "supersedes",
-			"the lesson supersedes itself, directly or through others; break the circle"))
+	var out []Finding
+	for _, f := range b.links(l, circles(others)) {
+		out = append(out, finding(l, Error, f.Code, f.Field, "%s", f.Message))
 	}
 	return out
 }

@@ -137,9 +137,20 @@ func diff(a, b *Lesson, form Form) []field {
 // list has the same length for every lesson.
 func fields(l *Lesson, form Form) []field {
 	t := &l.Trigger
-	own := []field{{[]string{"metadata", "precept", "state"}, stateNode(l)}}
-	for _, f := range l.own() {
-		own = append(own, field{[]string{"metadata", "precept", f.key}, f.node()})
+	own := []field{
+		{[]string{"metadata", "precept", "state"}, stateNode(l)},
+		{[]string{"metadata", "precept", "content_hash"}, optional(l.Approval.ContentHash)},
+		{[]string{"metadata", "precept", "approved_by"}, optional(l.Approval.By)},
+		{[]string{"metadata", "precept", "approved_at"}, optional(stamp(l.Approval.At))},
+		{[]string{"metadata", "precept", "source"}, optional(l.Approval.Source)},
+		{[]string{"metadata", "precept", "tenant"}, optional(l.Scope.Tenant)},
+		{[]string{"metadata", "precept", "agent"}, optional(l.Scope.Agent)},
+		{[]string{"metadata", "precept", "created_at"}, optional(stamp(l.CreatedAt))},
+		{[]string{"metadata", "precept", "updated_at"}, optional(stamp(l.UpdatedAt))},
+		{[]string{"metadata", "precept", "trial_epsilon"}, optionalNumber(l.Plan.Epsilon)},
+		{[]string{"metadata", "precept", "trial_until_halfwidth"}, optionalNumber(l.Plan.Until)},
+		{[]string{"metadata", "precept", "trial_picks"}, optionalNumber(float64(l.Plan.Picks))},
+		{[]string{"metadata", "precept", "trial_started"}, optional(stamp(l.Plan.Started))},
 	}
 	if form == FormGptme {
 		return append([]field{{[]string{"match", "keywords"}, texts(t.Keywords)}}, own...)
@@ -163,21 +174,6 @@ func fields(l *Lesson, form Form) []field {
 		{[]string{"supersedes"}, texts(l.Supersedes)},
 		{[]string{"expires_at"}, optional(stamp(l.ExpiresAt))},
 	}, own...)
-}
-
-// node is the field's value, nil for nothing.
-func (f *ownField) node() *node {
-	switch at := f.at.(type) {
-	case *string:
-		return optional(*at)
-	case *time.Time:
-		return optional(stamp(*at))
-	case *float64:
-		return optionalNumber(*at)
-	case *int64:
-		return optionalNumber(float64(*at))
-	}
-	return nil
 }
 
 func stateNode(l *Lesson) *node {

@@ -1,6 +1,9 @@
 package lesson
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // supersession gives for each slug the lessons above it: those that supersede it, those that
 // supersede them, and so on, so that a lesson does not come back to life when the one between is
@@ -63,5 +66,26 @@ func circles(lessons []*Lesson) []string {
 		}
 	}
 	slices.Sort(out)
+	return out
+}
+
+// links tells the supersedes entries of a lesson that name nothing in the book or its archive, and
+// whether the lesson is one of those that supersede themselves.
+func (b *Book) links(l *Lesson, circular []string) []Fault {
+	var out []Fault
+	for i, old := range l.Supersedes {
+		if b.bySlug[old] == nil && !b.Archived(old) && old != l.Slug {
+			out = append(out, Fault{
+				Code: CodeSupersedes, Field: fmt.Sprintf("supersedes[%d]", i),
+				Message: fmt.Sprintf("there is no lesson %q; correct the slug or remove it", old),
+			})
+		}
+	}
+	if slices.Contains(circular, l.Slug) {
+		out = append(out, Fault{
+			Code: CodeInvalid, Field: "supersedes",
+			Message: "the lesson supersedes itself, directly or through others; break the circle",
+		})
+	}
 	return out
 }

@@ -176,9 +176,15 @@ func (t *Texts) assemble() {
 		}
 		lessons = append(lessons, e.lesson)
 	}
-	t.problems = append(problems, links(lessons, t.archived)...)
 	t.book = NewBook(lessons)
 	t.book.archived = t.archived
+	circular := circles(lessons)
+	for _, l := range lessons {
+		for _, f := range t.book.links(l, circular) { // such a lesson stays in force; its link does nothing
+			problems = append(problems, problem(l, f.Code, f.Field, f.Message))
+		}
+	}
+	t.problems = problems
 }
 
 // waits says why a person's file is not in force, "" where it is, or where a person has decided so.
@@ -192,29 +198,6 @@ func (e *entry) waits() string {
 		return "the injection scan finds something in it (precept lessons lint tells what)"
 	}
 	return ""
-}
-
-// links reports supersedes entries that name nothing, and circles. Such a lesson stays in force;
-// its link does nothing.
-func links(lessons []*Lesson, archived map[string]bool) []Problem {
-	var out []Problem
-	known := make(map[string]*Lesson, len(lessons))
-	for _, l := range lessons {
-		known[l.Slug] = l
-	}
-	for _, l := range lessons {
-		for i, old := range l.Supersedes {
-			if known[old] == nil && !archived[old] {
-				out = append(out, problem(l, CodeSupersedes, fmt.Sprintf("supersedes[%d]", i),
-					fmt.Sprintf("there is no lesson %q; correct the slug or remove it", old)))
-			}
-		}
-	}
-	for _, slug := range circles(lessons) {
-		out = append(out, problem(known[slug], CodeInvalid, "supersedes",
-			"the lesson supersedes itself, directly or through others; break the circle"))
-	}
-	return out
 }
 
 func problem(l *Lesson, code Code, field, message string) Problem {
