@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
@@ -103,8 +105,9 @@ func TestAppendString(t *testing.T) {
 			t.Fatal(err)
 		}
 		var ours, theirs string
-		if err := json.Unmarshal(wire.AppendString(nil, s), &ours); err != nil {
-			t.Fatalf("%q: %v", s, err)
+		written := wire.AppendString(nil, s)
+		if err := json.Unmarshal(written, &ours); err != nil || !utf8.Valid(written) {
+			t.Fatalf("%q: %q, %v", s, written, err)
 		}
 		if err := json.Unmarshal(want, &theirs); err != nil || ours != theirs {
 			t.Fatalf("%q: %q, want %q (%v)", s, ours, theirs, err)
@@ -120,7 +123,7 @@ func TestErrorBodies(t *testing.T) {
 			Type  string
 			Error struct{ Type, Message, Code string }
 		}
-		if err := json.Unmarshal(body, &got); err != nil || got.Error.Message != "it \"failed\"\n\uFFFD<b>" || got.Error.Type != "precept_error" {
+		if err := json.Unmarshal(body, &got); err != nil || !utf8.Valid(body) || got.Error.Message != "it \"failed\"\n\uFFFD<b>" || got.Error.Type != "precept_error" {
 			t.Errorf("%s: %s, %v", d, body, err)
 		}
 		if shape := d == wire.Messages; shape != (got.Type == "error") || shape == (got.Error.Code == "service_unavailable") {
@@ -225,5 +228,46 @@ func TestWhatHashesSee(t *testing.T) {
 	}
 	if tools("ab", "c") == tools("a", "bc") || tools("a", "b") != tools("b", "a", "a") || tools("a") == tools("b") {
 		t.Error("tools are not told apart by their names")
+	}
+}
+
+// Servers that count no calls: a piece without an index goes on with the call that was written last
+// or, with another id, begins one; text beside them stays text.
+func TestCallsWithoutAnIndex(t *testing.T) {
+	const first, more, second = `{"id":"a","function":{"name":"f","arguments":"{\"x\""}}`, `{"function":{"arguments":":1}"}}`, `{"id":"b","function":{"name":"g","arguments":"{}"}}`
+	const both, counted = `{"index":0,"id":"a","function":{"name":"f","arguments":"{"}},{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}`, `{"index":0,"function":{"arguments":"\"x\""}}`
+	for name, deltas := range map[string][]string{
+		"one behind the other":  {`"tool_calls":[` + first + `]`, `"tool_calls":[` + more + `]`, `"content":"so"`, `"tool_calls":[` + second + `]`, `"content":" it is"`},
+		"both in one piece":     {`"content":"so"`, `"tool_calls":[` + first + `,` + more + `,` + second + `]`, `"content":" it is"`},
+		"some counted, one not": {`"content":"so it is","tool_calls":[` + both + `]`, `"tool_calls":[` + counted + `]`, `"tool_calls":[{"function":{"arguments":":1}"}}]`},
+	} {
+		r := wire.NewReplyReader(wire.Chat, -1, 1<<16)
+		for _, d := range deltas {
+			_, _ = r.Write([]byte(`data: {"choices":[{"index":0,"delta":{` + d + "}}]}\n\n"))
+		}
+		rep := r.Reply()
+		if want := []wire.Call{{ID: "a", Name: "f", Args: `{"x":1}`}, {ID: "b", Name: "g", Args: "{}"}}; !slices.Equal(rep.Calls, want) || rep.Text != "so it is" {
+			t.Errorf("%s: %+v and %q", name, rep.Calls, rep.Text)
+		}
+	}
+}
+
+// What stands beside the words of a user counts, what a model or a tool shows does not; and a
+// command that the agent ran is another one by what came of it.
+func TestWhatAnItemIsKnownBy(t *testing.T) {
+	const picture = `[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:,"}}]`
+	ran := func(output string) string {
+		return quoted("I ran this command:\n\nmake\n\nAnd got this output:\n\n" + output)
+	}
+	r, err := wire.Parse(wire.Chat, []byte(`{"messages":[{"role":"user","content":`+picture+`},{"role":"assistant","content":`+picture+`},{"role":"user","content":`+ran("red")+
+		`},{"role":"user","content":`+ran("blue")+`},{"role":"user","content":`+ran("red")+`}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Beside(0) == 0 || r.Beside(1) != 0 || r.Beside(2) != 0 {
+		t.Errorf("beside the words: %x %x %x", r.Beside(0), r.Beside(1), r.Beside(2))
+	}
+	if r.Hash(2) == r.Hash(3) || r.Hash(2) != r.Hash(4) || r.Hash(0) == r.Hash(1) {
+		t.Errorf("hashes: %x %x %x %x %x", r.Hash(0), r.Hash(1), r.Hash(2), r.Hash(3), r.Hash(4))
 	}
 }
