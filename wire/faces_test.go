@@ -271,3 +271,40 @@ func TestWhatAnItemIsKnownBy(t *testing.T) {
 		t.Errorf("hashes: %x %x %x %x %x", r.Hash(0), r.Hash(1), r.Hash(2), r.Hash(3), r.Hash(4))
 	}
 }
+
+// A server without ids that names the call in each piece begins another one where the arguments
+// are whole, however long they have become.
+func TestLongCallsWithoutIds(t *testing.T) {
+	args := `{"text":"` + strings.Repeat("x{]y", 10_000) + `"}`
+	r := wire.NewReplyReader(wire.Chat, -1, 1<<20)
+	for range 2 {
+		for rest := args; rest != ""; {
+			piece := rest[:min(len(rest), 3000)]
+			rest = rest[len(piece):]
+			_, _ = fmt.Fprintf(r, `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":%s}}]}}]}`+"\n\n", quoted(piece))
+		}
+	}
+	if rep := r.Reply(); !slices.Equal(rep.Calls, []wire.Call{{Name: "f", Args: args}, {Name: "f", Args: args}}) {
+		t.Errorf("%d calls", len(rep.Calls))
+	}
+}
+
+// What is remembered of a conversation that has only instructions so far says nothing of those to
+// come.
+func TestInstructionsThatGrow(t *testing.T) {
+	m := wire.NewMemory()
+	list := `{"role":"system","content":"` + strings.Repeat("a", 9<<10) + `"}`
+	for n := range 4 {
+		body := []byte(`{"messages":[` + list + `]}`)
+		want, err := wire.Parse(wire.Chat, body)
+		got, again := m.Parse(1, wire.Chat, body, 0)
+		if err != nil || again != nil || got.SystemHash != want.SystemHash || got.ListHash != want.ListHash || got.Len() != n+1 {
+			t.Fatalf("%d further: %v %v", n, err, again)
+		}
+		role := "system"
+		if n == 2 {
+			role = "user"
+		}
+		list += fmt.Sprintf(`,{"role":"%s","content":"b%d"}`, role, n)
+	}
+}
