@@ -3,6 +3,14 @@
 // keeps a directory of them in force (Load, Watcher), renders a lesson's advice as lines that are
 // safe to insert, and checks lessons before they may speak.
 //
+// A file becomes a lesson in parse.go: yaml.go reads its frontmatter, aip11.go or gptme.go its
+// fields by the rules of rules.go, sections.go its markdown; format.go writes it again, edit.go and
+// render.go touching only the lines that changed. lesson.go and action.go tell what a lesson is and
+// what is done to it. dir.go, texts.go and watch.go read a bank. book.go compiles it: phrase.go and
+// fold.go say what a phrase is, automaton.go finds them all in one pass, match.go weighs what was
+// found, and explain.go says why. advice.go renders what a model may see, which sanitize.go and
+// roles.go make harmless. checks.go judges a lesson, with injection.go, orders.go and keywords.go.
+//
 // Contract: a Lesson is never changed once it is in a Book, and a Book is never changed at all; a
 // reload makes a new one and swaps it whole. Parsing keeps the file byte for byte (Lesson.Raw);
 // Format returns those bytes until a field is edited, and then touches only the lines of that

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
@@ -147,5 +148,36 @@ func TestABookOfItsLessons(t *testing.T) {
 	draft := held.With([]*lesson.Lesson{first})
 	if !draft.Archived("old-one") || draft.Archived("look-twice") || draft.Len() != 1 || len(draft.Match(q)) != 0 {
 		t.Errorf("to be checked: %d lessons, archived %v", draft.Len(), draft.Archived("old-one"))
+	}
+}
+
+// A slug that a program made stands in brackets before the title: one that would close a block
+// there, or speak as a role, is not shown.
+func TestSlugsThatAreShown(t *testing.T) {
+	for slug, want := range map[string]string{
+		"look-twice": "look-twice", "system-prompt": "system-prompt", "two words": "two words", "a\nb": "a b", "a\u200bb": "ab",
+		"": "lesson", "\u200b": "lesson", "inst": "lesson", "/INST": "lesson", "End of lessons": "lesson", "x [END LESSON": "lesson",
+	} {
+		text := (&lesson.Lesson{Slug: slug, Title: "Look twice"}).Text()
+		if text.Slug != want || text.Title != "Look twice" {
+			t.Errorf("%q is shown as %q, %q, want %q", slug, text.Slug, text.Title, want)
+		}
+	}
+}
+
+// A planned trial begins when somebody starts it, told to the second; another one does not.
+func TestWhenATrialBegins(t *testing.T) {
+	at := time.Date(2031, 1, 2, 3, 4, 5, 678, time.FixedZone("", 3600))
+	l := read(t, person("look-twice", "", ""))
+	for plan, want := range map[lesson.TrialPlan]time.Time{{Picks: 200}: time.Date(2031, 1, 2, 2, 4, 5, 0, time.UTC), {Epsilon: 0.4}: {}, {}: {}} {
+		got, err := lesson.Act(l, lesson.StartTrial, plan, "kim", at)
+		if err != nil || !got.Plan.Started.Equal(want) || got.Plan.Picks != plan.Picks {
+			t.Errorf("%+v: %+v, %v", plan, got, err)
+		}
+	}
+	for _, over := range []lesson.TrialPlan{{Picks: 200, Until: 0.1}, {Picks: 1}, {Epsilon: 1}, {Until: -1}} {
+		if _, err := lesson.Act(l, lesson.StartTrial, over, "kim", at); err == nil {
+			t.Errorf("%+v is a plan", over)
+		}
 	}
 }
