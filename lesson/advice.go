@@ -146,7 +146,7 @@ func endsSentence(s string) bool {
 	case "e.g", "i.e", "etc", "vs", "cf", "approx":
 		return false
 	default:
-		return last != ""
+		return last != "" && strings.Trim(head, "0123456789") != "" // the number of an item ends nothing
 	}
 }
 

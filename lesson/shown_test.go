@@ -1,6 +1,7 @@
 package lesson_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -178,6 +179,58 @@ func TestWhenATrialBegins(t *testing.T) {
 	for _, over := range []lesson.TrialPlan{{Picks: 200, Until: 0.1}, {Picks: 1}, {Epsilon: 1}, {Until: -1}} {
 		if _, err := lesson.Act(l, lesson.StartTrial, over, "kim", at); err == nil {
 			t.Errorf("%+v is a plan", over)
+		}
+	}
+}
+
+// Advice that is longer than the room is cut where an item, a paragraph or a block of code ends, or
+// else at a word, visibly; the number of an item is no sentence.
+func TestWhereAdviceIsCut(t *testing.T) {
+	for _, c := range []struct {
+		advice string
+		room   int
+		want   []string
+	}{
+		{"1. open the file\n2. read a line that is long", 30, []string{"1. open the file"}},
+		{"1) open the file\n2) read a line that is long", 30, []string{"1) open the file"}},
+		{"- open the file\n- read a line that is long", 30, []string{"- open the file"}},
+		{"open the file\n\nread a line that is long", 30, []string{"open the file"}},
+		{"```\nmake test\n```\nand look at what came of it", 24, []string{"make test"}},
+		{"1. open the file\nand read on without any stop", 30, []string{"1. open the file", "and read ..."}},
+		{"12. open the file\nand read on without any stop", 24, []string{"12. open the file ..."}},
+		{"open the file\nand read on without any stop", 18, []string{"open the file ..."}},
+		{"Internationalization considerations matter", 30, []string{"Internationalization ..."}},
+		{"in the year 2024. Then read on without any stop", 30, []string{"in the year 2024."}},
+		{"abcdefghij", 3, nil},
+	} {
+		text := (&lesson.Lesson{Slug: "look-twice", Advice: c.advice}).Text()
+		if got := text.Lines(c.room); !slices.Equal(got, c.want) {
+			t.Errorf("%q in %d bytes is %q, want %q", c.advice, c.room, got, c.want)
+		}
+	}
+}
+
+// Evidence and targets are told what they lack, each with its place, and once.
+func TestFaultsOfEvidenceAndTargets(t *testing.T) {
+	const evidence, metadata = "evidence: [{kind: run, ref: one, note: it went well}]\n", "  metadata: {precept: {keywords: [in doubt]}}\n"
+	for name, c := range map[string]struct{ old, new, want string }{
+		"no evidence":             {evidence, "", "evidence is missing; name at least one run"},
+		"an empty list":           {evidence, "evidence: []\n", "evidence is missing; name at least one run"},
+		"no list":                 {evidence, "evidence: {kind: run, ref: one}\n", "evidence is a mapping; write a list"},
+		"no mapping in it":        {evidence, "evidence: [run]\n", "evidence[0] is text; write kind and ref"},
+		"another key in it":       {evidence, "evidence: [{kind: run, ref: one, by: me}]\n", "evidence[0].by this key is unknown; remove it, or use one of kind, ref, note"},
+		"no such kind":            {evidence, "evidence: [{kind: rumour, ref: one}]\n", "evidence[0].kind \"rumour\" is not a kind; write one of run, conversation"},
+		"a kind that is a number": {evidence, "evidence: [{kind: 5, ref: one}]\n", "evidence[0].kind is a number; write text"},
+		"no reference":            {evidence, "evidence: [{kind: run}]\n", "evidence[0].ref is missing; add it"},
+		"a target that is text":   {metadata, metadata + "  targets: [reviewer]\n", "trigger.targets[0] is text; write operator, role or skill"},
+		"a target of nothing":     {metadata, metadata + "  targets: [{role: reviewer}, {}]\n", "trigger.targets[1] is empty; write operator, role or skill"},
+		"a target of another key": {metadata, metadata + "  targets: [{agent: x, role: y}]\n", "trigger.targets[0].agent this key is unknown"},
+	} {
+		raw := strings.Replace(person("look-twice", "", ""), c.old, c.new, 1)
+		_, err := lesson.Parse("look-twice.md", []byte(raw))
+		var faults lesson.Faults
+		if !errors.As(err, &faults) || len(faults) != 1 || !strings.HasPrefix(faults[0].Field+" "+faults[0].Message, c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }
