@@ -197,7 +197,7 @@ func TestWhereAdviceIsCut(t *testing.T) {
 		{"open the file\n\nread a line that is long", 30, []string{"open the file"}},
 		{"```\nmake test\n```\nand look at what came of it", 24, []string{"make test"}},
 		{"1. open the file\nand read on without any stop", 30, []string{"1. open the file", "and read ..."}},
-		{"12. open the file\nand read on without any stop", 24, []string{"12. open the file ..."}},
+		{"12. open the file\nand read on without any stop", 23, []string{"12. open the file ..."}},
 		{"open the file\nand read on without any stop", 18, []string{"open the file ..."}},
 		{"Internationalization considerations matter", 30, []string{"Internationalization ..."}},
 		{"in the year 2024. Then read on without any stop", 30, []string{"in the year 2024."}},
