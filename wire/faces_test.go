@@ -308,3 +308,38 @@ func TestInstructionsThatGrow(t *testing.T) {
 		list += fmt.Sprintf(`,{"role":"%s","content":"b%d"}`, role, n)
 	}
 }
+
+// A reply of the Responses API is known again by the ids of its items and calls, and a call by the
+// id of its item, too; what a message is called names no call.
+func TestKeysOfOutputItems(t *testing.T) {
+	r := wire.NewReplyReader(wire.Responses, -1, 1<<16)
+	_, _ = io.WriteString(r, `{"id":"resp_1","status":"completed","output":[{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"hi"}]},`+
+		`{"type":"function_call","id":"fc_1","call_id":"c1","name":"f","arguments":"{}"}]}`)
+	keys := wire.EchoReply(r.Reply(), "")
+	slices.Sort(keys)
+	if want := []string{"c:c1", "c:fc_1", "i:fc_1", "i:msg_1", "r:resp_1"}; !slices.Equal(keys, want) {
+		t.Errorf("the keys are %q, want %q", keys, want)
+	}
+	r = wire.NewReplyReader(wire.Responses, -1, 1<<16) // whose beginning was lost
+	_, _ = io.WriteString(r, "data: {\"type\":\"response.function_call_arguments.done\",\"output_index\":0,\"arguments\":\"{}\"}\n\n")
+	if rep := r.Reply(); len(rep.Calls) != 1 || rep.Calls[0].Args != "{}" || rep.Text != "" {
+		t.Errorf("arguments alone: %+v", rep)
+	}
+}
+
+// Equal words of a person are counted, also where results stand between them.
+func TestEqualWordsAreCounted(t *testing.T) {
+	const step = `{"role":"user","content":"go"},{"role":"assistant","tool_calls":[{"id":"%[1]d","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"%[1]d","content":"x"}`
+	list := fmt.Sprintf(step, 1) + "," + fmt.Sprintf(step, 2) + "," + fmt.Sprintf(step, 3)
+	r, err := wire.Parse(wire.Chat, []byte(`{"messages":[`+list+`]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		a := r.AnchorAt(3*n, "")
+		a.Index = 0 // of a list that has moved
+		if i, block, ok := r.Find(a); a.Nth != n || i != 3*n || block != -1 || !ok {
+			t.Errorf("the words of item %d: %+v is in item %d, block %d, %v", 3*n, a, i, block, ok)
+		}
+	}
+}
