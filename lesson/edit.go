@@ -1,7 +1,6 @@
 package lesson
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,13 +27,16 @@ func apply(head string, f field) (string, error) {
 	if !ed.consistent(&root) {
 		return "", fmt.Errorf("edit %s: the frontmatter is laid out in a way that cannot be edited by lines; write a key a line", strings.Join(f.path, "."))
 	}
-	if root.kind != kindMap || root.flow {
-		graft(&root, f.path, *cmp.Or(f.val, &node{}))
-		root.flow = false
+	switch {
+	case root.flow && f.val == nil:
+		prune(&root, f.path)
 		ed.lines = renderMap(&root, 0)
-	} else if f.val == nil {
+	case root.flow:
+		graft(&root, f.path, *f.val)
+		ed.lines = renderMap(&root, 0)
+	case f.val == nil:
 		ed.remove(&root, f.path, len(lines)+1)
-	} else {
+	default:
 		ed.set(&root, f.path, f.val, len(lines)+1)
 	}
 	at := strings.Index(head, front)

@@ -302,3 +302,23 @@ func TestALessonAmongOthers(t *testing.T) {
 		t.Errorf("of its notes: %v", found)
 	}
 }
+
+// A frontmatter in braces is written a key a line when it is edited: what is set is there, what is
+// taken out is not, and what is somebody else's stays.
+func TestEditOfAFrontmatterInBraces(t *testing.T) {
+	l := read(t, "---\n{schema: learning/v1, slug: look-twice, title: Look twice, trigger: {description: when in doubt, metadata: {precept: {keywords: [in doubt]}}},\n"+
+		" outcome: success, evidence: [{kind: run, ref: one}], metadata: {precept: {state: trial, trial_epsilon: 0.4}, theirs: kept}}\n---\n\nLook.\n")
+	if l.State != lesson.Trial || l.Plan.Epsilon != 0.4 {
+		t.Fatalf("it is %s, %+v", l.State, l.Plan)
+	}
+	got, err := lesson.Edit(l, func(l *lesson.Lesson) {
+		l.State, l.Plan, l.Title = lesson.Active, lesson.TrialPlan{}, "Look thrice"
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.State != lesson.Active || got.Plan != (lesson.TrialPlan{}) || got.Title != "Look thrice" || got.Body != l.Body || !slices.Equal(got.Trigger.Keywords, l.Trigger.Keywords) ||
+		!strings.Contains(got.Raw, "theirs: kept") || strings.Contains(got.Raw, "trial") || !strings.Contains(got.Raw, "\nslug: look-twice\n") {
+		t.Errorf("it is %s, %+v:\n%s", got.State, got.Plan, got.Raw)
+	}
+}
