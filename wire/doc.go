@@ -8,11 +8,11 @@
 // A request, in the order in which it is read:
 //
 //	scan.go, strings.go        proves that bytes are JSON, and says where values end
-//	parser.go, parser_list.go  does so with a body, and notes its list, roles, calls, tools
-//	memory.go                  proves of a conversation that grows only what is new
-//	request.go                 what was found; cursor.go reads what the scan has proved
-//	item.go, part.go           one entry of the list, decoded; chat.go, responses.go, messages.go how
-//	words.go, lead.go          what of a text a person said, and what precept or an agent put there
+//	parser.go, parser_list.go  does so with a body, and notes its list, roles, tools
+//	memory.go                  proves of a growing conversation what is new
+//	request.go                 what was found; cursor.go reads proved bytes
+//	item.go, part.go           one entry of the list, decoded; the dialects' files say how
+//	words.go, lead.go          what a person said, and what was put there
 //	written*.go                calls and results of agents that write them as text
 //	hash.go, anchor.go         by what an item is found again in a later request
 //	splice.go, system.go       where text goes, and the body with it

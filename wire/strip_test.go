@@ -61,8 +61,8 @@ func strip(d Dialect, body []byte, spots []spot) ([]byte, error) {
 	return append(out, body[from:]...), nil
 }
 
-// places are where the edits of a place may have put its text. The words may have been looked for in
-// vain when the text was put in, and the text itself may read like words: then it stands before
+// places are where the edits of a place may have put their text. The words may have been looked
+// for in vain when it was put in, and the text itself may read like words: then it stands before
 // another text part.
 func (r *Request) places(g spot) []place {
 	p, ok := r.placeOf(g.item, g.block)
