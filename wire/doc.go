@@ -18,8 +18,8 @@
 //	splice.go, system.go       where text goes, and the body with it
 //
 // A reply: sse.go cuts a stream into events, reader.go assembles them, with one file a dialect, and
-// reply.go is what comes of it. kept.go and recording.go read lists that come back from the store or
-// from people.
+// reply.go is what comes of it. kept.go and recording.go read lists that come back from the store
+// or from people.
 //
 // Hazards: a Request refers to the bytes it was parsed from and is valid while those stand; it
 // decodes its items lazily and caches them, so one goroutine at a time may use it. A ReplyReader
