@@ -2,6 +2,7 @@ package configs_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -71,9 +72,7 @@ func TestEveryKeyByEveryRoad(t *testing.T) {
 		road := map[string]configs.Sources{"flag": with, "variable": with, "file": with}
 		flag := with
 		flag.Flags = map[string]string{n.Path: value}
-		for k, v := range with.Flags {
-			flag.Flags[k] = v
-		}
+		maps.Copy(flag.Flags, with.Flags)
 		road["flag"] = flag
 		variables := with
 		variables.Env = variable(n.Env, value)

@@ -141,7 +141,7 @@ func TestABookOfItsLessons(t *testing.T) {
 	if hits := book.Match(q); len(hits) != 2 || hits[0].Lesson != other {
 		t.Errorf("it fires %v", hits)
 	}
-	if book.Text(first) != book.Text(first) {
+	if text := book.Text(first); text != book.Text(first) {
 		t.Error("a lesson is rendered twice")
 	}
 	texts := lesson.NewTexts("bank")
