@@ -246,7 +246,7 @@ func TestTheReportCanBeRecomputed(t *testing.T) {
 		t.Errorf("%d rows of %d show an effect", shown, len(again))
 	}
 
-	explained := string(verb("report", "--explain", "look-at-apples", "--lessons", lessons))
+	explained := strings.Join(strings.Fields(string(verb("report", "--explain", "look-at-apples", "--lessons", lessons))), " ") // its lines are broken where they are long
 	if !strings.Contains(explained, "sum z / n") || !strings.Contains(explained, "one look") || !strings.Contains(explained, "missing") {
 		t.Errorf("the row is not explained:\n%s", explained)
 	}
