@@ -113,13 +113,7 @@ func TestTheAdminFace(t *testing.T) {
 // shown and exported no more; whose opt-out ends is kept again.
 func TestAnOptOutByReload(t *testing.T) {
 	source := flags(t, certain(map[string]string{"upstream": model(t), "reward.close_after": "50ms"}))
-	source.File = filepath.Join(t.TempDir(), "precept.yaml")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(source.File, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := saved(t, source)
 	write("{}\n")
 	l := starts(t, source)
 	reloads := func(text string) {
@@ -158,13 +152,7 @@ func TestAnOptOutByReload(t *testing.T) {
 // the start; a viewer's token of the same file is good at once, and bad when it is gone.
 func TestWhatWaitsForANewStart(t *testing.T) {
 	source := flags(t, map[string]string{"upstream": model(t), "admin.tokens": "[token]"})
-	source.File = filepath.Join(t.TempDir(), "precept.yaml")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(source.File, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := saved(t, source)
 	write("{}\n")
 	l := starts(t, source)
 	reloads := func(text string) {

@@ -57,13 +57,7 @@ func TestConnectionsThatWait(t *testing.T) {
 // for hours; one that was read at a signal meanwhile and changed back is taken over as well.
 func TestHowSoonAConfigurationIsInForce(t *testing.T) {
 	source := flags(t, nil)
-	source.File = filepath.Join(t.TempDir(), "precept.yaml")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(source.File, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := saved(t, source)
 	write("admin: {tokens: [first]}\n")
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubbled{ports: ports{}}
@@ -97,13 +91,7 @@ func TestHowSoonAConfigurationIsInForce(t *testing.T) {
 // What is older than the retention is deleted, by a reload that names one as well.
 func TestRetentionByReload(t *testing.T) {
 	source := flags(t, certain(map[string]string{"upstream": closing(t, "done"), "reward.close_after": "1s"}))
-	source.File = filepath.Join(t.TempDir(), "precept.yaml")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(source.File, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := saved(t, source)
 	write("{}\n")
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubbled{ports: ports{}}

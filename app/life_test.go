@@ -136,6 +136,18 @@ func TestFromRequestToReport(t *testing.T) {
 	parquetOf(t, cfg, exported(t, cfg, "mplp", nil))
 }
 
+// saved gives a source a configuration file of its own, and returns what writes it.
+func saved(t *testing.T, source *app.Source) (write func(text string)) {
+	t.Helper()
+	source.File = filepath.Join(t.TempDir(), "precept.yaml")
+	return func(text string) {
+		t.Helper()
+		if err := os.WriteFile(source.File, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func loaded(t *testing.T, source *app.Source) *configs.Config {
 	t.Helper()
 	cfg, err := source.Load()

@@ -186,13 +186,7 @@ func TestStopCutsStreams(t *testing.T) {
 // and the next reload works.
 func TestReloadSurvivesAPanic(t *testing.T) {
 	source := flags(t, nil)
-	source.File = filepath.Join(t.TempDir(), "precept.yaml")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(source.File, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := saved(t, source)
 	var panics atomic.Bool
 	parse := source.Parse
 	source.Parse = func(file []byte) (*configs.Config, error) {

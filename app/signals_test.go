@@ -121,13 +121,7 @@ func (l *life) opens() io.Reader {
 // the health page until a right one comes, and so is what waits for a new start.
 func TestReload(t *testing.T) {
 	source := flags(t, map[string]string{"admin.tokens": "[token]"})
-	source.File = filepath.Join(t.TempDir(), "precept.yaml")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(source.File, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := saved(t, source)
 	write("bandit: {epsilon: 0.3}\n")
 	l := starts(t, source, alone)
 	health := func() string {

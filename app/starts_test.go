@@ -66,10 +66,7 @@ func TestEverythingIsStarted(t *testing.T) {
 		"upstream": model(t), "writ.enabled": "true", "distill.enabled": "true", "otel.endpoint": collector.URL,
 		"ledger.file": filepath.Join(t.TempDir(), "AGENT.md"),
 	}))
-	source.File = filepath.Join(t.TempDir(), "precept.yaml")
-	if err := os.WriteFile(source.File, []byte("{}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	saved(t, source)("{}\n")
 	everywhere := map[string]int{
 		nameOf((*store.Store).Run): 1, nameOf((*learn.Learner).Run): 1,
 		nameOf((*proxy.Consulted).Run): 1, nameOf((*proxy.Proxy).ExecuteCommands): 1, "admin.(*stock[...]).run": 2,
