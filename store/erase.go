@@ -194,6 +194,7 @@ func (x *eraser) eraseHere(e *session.Erasure) (found map[session.ID]bool, n int
 		}
 	}
 	x.journal.forget(e.Tenant, of)
+	x.delivery.tail.forget(e.Tenant, of)
 	x.waiting.forget(func(k session.Echo) bool { return k.Tenant == e.Tenant && of(k.ID) })
 	x.touched.forget(e.Tenant, of)
 	return found, n

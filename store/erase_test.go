@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -135,6 +136,49 @@ func TestForgetWhileARequestIsUnderWay(t *testing.T) {
 	r.retain(r.ctx())
 	if len(r.eraser.tombs.sessions) != 0 {
 		t.Error("it is remembered for ever that it was forgotten")
+	}
+}
+
+// What a request puts down while its session is being forgotten is of the forgotten session, also
+// where its row was seen later than that: the way to the other replicas takes its time, and the
+// clock may have been set back.
+func TestForgetWhileARowOfTheFutureIsPutDown(t *testing.T) {
+	t.Parallel()
+	for _, tenant := range []bool{false, true} {
+		t.Run(fmt.Sprint("tenant ", tenant), func(t *testing.T) {
+			t.Parallel()
+			var be *losing
+			r := newRig(t, func(o *Options) {
+				be = &losing{faulty: o.Backend.(*faulty), epoch: "one"}
+				o.Backend, o.Fleet = be, be
+			})
+			id := r.spoken(us, "busy")
+			held := r.Resident(id)
+			be.announced = func() { // what came before is delivered by then
+				held.Lock()
+				held.Turns, held.Seen = 2, r.clk.now().Add(time.Hour)
+				held.Unlock()
+				r.Release(held, Decided)
+				r.recorder.record(r.clk.now(), false)
+			}
+			n, err := r.chores(func() (int, error) {
+				if tenant {
+					return r.ForgetTenant(r.ctx(), us)
+				}
+				return r.ForgetSession(r.ctx(), us, "busy")
+			})
+			same(t, "forgotten", fmt.Sprint(n, err), fmt.Sprint(1, nil))
+			r.record()
+			if _, ok, err := r.be.Session(r.ctx(), us, id); ok || err != nil {
+				t.Errorf("its row is back: %v, %v", ok, err)
+			}
+			r.clk.add(time.Second)
+			r.begin(us, "busy", picked(true))
+			r.record()
+			if _, ok, err := r.be.Session(r.ctx(), us, id); !ok || err != nil {
+				t.Errorf("the next one of that name: %v, %v", ok, err)
+			}
+		})
 	}
 }
 

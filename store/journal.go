@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -159,13 +158,11 @@ func sound[T any](j *journal, list []T, of func(one []T) batch) []T {
 	return out
 }
 
-// forget takes out of what is not put down yet what is the tenant's and of the sessions. The caller
-// has mu.
+// forget takes out of what the delivery has not taken up yet what is the tenant's and of the
+// sessions. The caller has mu.
 func (j *journal) forget(tenant string, of func(session.ID) bool) {
-	p := &j.next
-	p.signals = slices.DeleteFunc(p.signals, func(g signal) bool { return g.Tenant == tenant && of(g.ID) })
-	p.echoes = slices.DeleteFunc(p.echoes, func(e session.Echo) bool { return e.Tenant == tenant && of(e.ID) })
-	p.rows = slices.DeleteFunc(p.rows, func(r session.Row) bool { return r.Tenant == tenant && of(r.ID) })
+	j.next.forget(tenant, of)
+	j.ready.forget(tenant, of)
 }
 
 // outlive sees to it that the spool does not keep for longer what the backend has deleted.

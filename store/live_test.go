@@ -71,7 +71,7 @@ func TestAcquireLate(t *testing.T) {
 	if err := r.be.Write(r.ctx(), session.Batch{Rows: []session.Row{row}}); err != nil {
 		t.Fatal(err)
 	}
-	r.opts.Lookup = time.Minute
+	r.sessions.lookup = time.Minute
 	if ses, late := r.Acquire(r.ctx(), us, id); ses != nil || !late {
 		t.Errorf("damaged: %v %v", ses, late)
 	}

@@ -131,11 +131,17 @@ func TestBlindAfterARestart(t *testing.T) {
 // losing is a shared backend that can lose what it has taken. Its other replicas are silent.
 type losing struct {
 	*faulty
-	epoch string
-	syncs int
+	epoch     string
+	syncs     int
+	announced func() // when something is to be forgotten; nil: nothing happens then
 }
 
-func (l *losing) Announce(context.Context, session.Erasure) (string, error) { return "", nil }
+func (l *losing) Announce(context.Context, session.Erasure) (string, error) {
+	if l.announced != nil {
+		l.announced()
+	}
+	return "", nil
+}
 
 func (l *losing) Erasures(context.Context, string) ([]session.Erasure, error) { return nil, nil }
 

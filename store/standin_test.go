@@ -61,7 +61,6 @@ func TestAStandInYields(t *testing.T) {
 		t.Cleanup(func() { _ = mine.Close() })
 		o.Backend, o.Lookup = &faulty{backend: be, fail: map[string]int{}}, 10*time.Millisecond
 	})
-	other.opts.Lookup = 10 * time.Millisecond
 	id := home.begin(us, "s", picked(true))
 	home.record()
 	row := func() *session.Record {
@@ -84,7 +83,7 @@ func TestAStandInYields(t *testing.T) {
 		same(t, "the record stays", !kept.StandIn && len(kept.Assignment.Picks) == 1 && !kept.Assignment.Excluded, true)
 	}
 	same(t, "at home", home.turned(id, "s").Turns, 2)
-	be.on, other.opts.Lookup = false, 5*time.Second
+	be.on, other.sessions.lookup = false, 5*time.Second
 	rec := other.turned(id, "s")
 	same(t, "is taken up", !rec.StandIn && len(rec.Assignment.Picks) == 1, true)
 	same(t, "out of the experiment", rec.Assignment.Excluded, true)
@@ -92,10 +91,10 @@ func TestAStandInYields(t *testing.T) {
 	same(t, "is written", row().Turns, 3)
 
 	// There is none: it is the session's record from then on, and nobody asks again.
-	be.on, other.opts.Lookup = true, 10*time.Millisecond
+	be.on, other.sessions.lookup = true, 10*time.Millisecond
 	fresh := sessionOf("fresh")
 	same(t, "stands in", other.turned(fresh, "fresh").StandIn, true)
-	be.on, other.opts.Lookup = false, 5*time.Second
+	be.on, other.sessions.lookup = false, 5*time.Second
 	other.turned(fresh, "fresh")
 	other.be.asked()
 	same(t, "goes on", other.turned(fresh, "fresh").Turns, 3)
