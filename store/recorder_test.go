@@ -228,42 +228,6 @@ func TestIncompleteIsCounted(t *testing.T) {
 	same(t, "of them incomplete", r.Tally.Incomplete.Load(), 3)
 }
 
-func TestRunRecordsAndDrains(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	ctx, cancel := context.WithCancel(r.ctx())
-	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx) }()
-	first := r.begin(us, "first", picked(true))
-	r.offer("first", 1)
-	for deadline := time.After(10 * time.Second); r.Tally.Exchanges.Load() == 0; {
-		select {
-		case <-deadline:
-			t.Fatal("nothing was written")
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-	r.clk.add(closeAge + time.Second)
-	r.tell(us, first, score("a", 1, 1))
-	// Turns, sessions and feedback that are still waiting when the stop comes.
-	const n = 700
-	for i := range n {
-		r.begin(us, fmt.Sprint("s", i), picked(true))
-		r.offer(fmt.Sprint("s", i), 1)
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	same(t, "written", r.Tally.Exchanges.Load(), n+1)
-	r.idle()
-	for _, i := range []int{0, n / 2, n - 1} {
-		id := session.KeyOf(us, session.SpaceName, fmt.Sprint("s", i))
-		same(t, "turns in the database", r.exchanges(id), 1)
-		same(t, "turns of the row", r.turnsOf(id), 1)
-	}
-}
-
 // Who waits for the recorder's end is told of it once, also where Run is begun anew.
 func TestDrained(t *testing.T) {
 	t.Parallel()
