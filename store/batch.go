@@ -85,8 +85,8 @@ func (b *batch) giveUp(reason string, of func(*sample.Exchange) bool) (n int64) 
 	return n
 }
 
-// forget takes out what is the tenant's and of the sessions, whatever time it bears. Exchanges stay,
-// for the account: the tombstones keep them from the backend.
+// forget takes out what is the tenant's and of the sessions, whatever time it bears. Exchanges
+// stay, for the account: the tombstones keep them from the backend.
 func (b *batch) forget(tenant string, of func(session.ID) bool) {
 	b.rows = slices.DeleteFunc(b.rows, func(r session.Row) bool { return r.Tenant == tenant && of(r.ID) })
 	b.echoes = slices.DeleteFunc(b.echoes, func(e session.Echo) bool { return e.Tenant == tenant && of(e.ID) })

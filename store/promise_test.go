@@ -58,8 +58,8 @@ type house struct {
 	ran chan error
 }
 
-// run opens the store of a directory, and runs it until the test ends or stops it. change alters its
-// options; nil leaves them.
+// run opens the store of a directory, and runs it until the test ends or stops it. change alters
+// its options; nil leaves them.
 func run(t *testing.T, dir string, change func(o *store.Options)) *house {
 	t.Helper()
 	h := &house{t: t, dir: dir, be: &away{Store: database(t, dir)}, ran: make(chan error, 1)}
