@@ -13,50 +13,57 @@ const (
 	// defaultSessions is how many sessions are kept in memory.
 	defaultSessions = 20_000
 	idleAfter       = 10 * time.Minute
-	// overFull is how much more than the limit there may be while the backend does not take what
-	// would have to be let go.
+	// overFull times the limit may be in memory while the backend takes nothing: a session that it
+	// does not have yet stays.
 	overFull  = 2
-	sweepStep = 4096 // sessions looked at in one sweep
-	putStep   = 16   // and when one is added
+	sweepStep = 4096 // how many sessions one sweep looks at
+	putStep   = 16   // how many are looked at when one is added
 )
 
-// live holds the sessions in use, at most so many, the one that was used longest ago last. One
-// leaves it when nobody holds it and the backend has it, where it is found again when it returns.
-// While the backend takes nothing there may be twice as many; then the last ones go all the same,
-// and blind says that one that returns may not be found.
+// live holds the sessions in memory, up to a limit, in the order of their last use. A session may
+// be dropped when no request holds it and the backend has its row: its next request reads it from
+// there. While the backend takes nothing, memory may hold overFull times as many. Beyond that the
+// least recently used are dropped although the backend does not have them, and blind remembers that
+// the next request of such a session will not find it.
 type live struct {
 	mu    sync.Mutex
 	of    map[session.ID]*Session
 	order *list.List // of *Session, the latest used first
 	limit int
-	keeps bool         // the backend keeps nothing: what leaves is lost, and only the number counts
-	blind atomic.Int64 // the flush up to which the backend must have come to find what had to go
+	// volatile says that the backend keeps nothing. What is dropped is lost then, so that being
+	// idle is no reason to drop it; only the limit is.
+	volatile bool
+	// blind is the newest flush of a row whose session was dropped before the backend had it. Until
+	// that flush is delivered, a session that nobody finds may exist all the same.
+	blind atomic.Int64
 }
 
-// Session is a pinned record: while it is held, it stays in memory and is the only copy of its
-// session.
+// Session is a record in memory, with what the store has to know of it. Whoever got it from the
+// store holds it until Release: as long as somebody does, it is not dropped, and all requests of
+// the session share this one copy.
 type Session struct {
 	*session.Record
 	at    *list.Element
-	pins  atomic.Int32
-	used  atomic.Int64 // unix seconds
-	dirty atomic.Bool  // in the recorder's list
-	later atomic.Bool  // in the list that can wait a second
-	put   atomic.Int64 // the flush that last put its row down; 0: none
-	known atomic.Bool  // it came from the backend
-	mute  atomic.Bool  // all of it opted out, and no row tells that: it is known here alone
+	pins  atomic.Int32 // how many hold it
+	used  atomic.Int64 // when it was last used, in Unix seconds
+	dirty atomic.Bool  // it is in waiting.dirty
+	later atomic.Bool  // it is in waiting.later
+	put   atomic.Int64 // the flush that last put its row into the spool; 0: none did
+	mute  atomic.Bool  // all of it opted out, and nothing that is written says so: memory alone knows
 	gone  atomic.Bool  // it was forgotten: nothing of it may be written any more
-	// it is a stand-in, and the backend has not said yet whether it has the session
+	// unsure says that it was made while the backend could not be asked, and that the backend has
+	// not said since whether it has the session.
 	unsure atomic.Bool
-	// a row of it was made, or left out, while it was not known whether its newest turn may be kept
+	// veiled says that its row was made, or left out, before it was known whether its newest turn
+	// may be kept. The row is made again then.
 	veiled atomic.Bool
 }
 
-func newLive(limit int, keeps bool) *live {
-	return &live{of: map[session.ID]*Session{}, order: list.New(), limit: limit, keeps: keeps}
+func newLive(limit int, volatile bool) *live {
+	return &live{of: map[session.ID]*Session{}, order: list.New(), limit: limit, volatile: volatile}
 }
 
-// get pins a session that is in memory, as its newest user.
+// get pins a session that is in memory, and counts that as a use.
 func (l *live) get(id session.ID, now time.Time) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +74,7 @@ func (l *live) get(id session.ID, now time.Time) *Session {
 	return s
 }
 
-// peek pins a session that is in memory for somebody who does not use it.
+// peek pins a session that is in memory, without counting that as a use.
 func (l *live) peek(id session.ID) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,15 +98,15 @@ func (l *live) has(id session.ID) bool {
 	return l.of[id] != nil
 }
 
-// put adds a record, unless another request was first: then that one's record is returned.
-// delivered is the flush up to which the backend has everything.
-func (l *live) put(rec *session.Record, known bool, now time.Time, delivered int64) *Session {
+// put adds a record and pins it. When another request has added one of that session before, its
+// record is pinned and returned instead. delivered is the flush up to which the backend has
+// everything.
+func (l *live) put(rec *session.Record, now time.Time, delivered int64) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.of[rec.ID]
 	if s == nil {
 		s = &Session{Record: rec}
-		s.known.Store(known)
 		s.at = l.order.PushFront(s)
 		l.of[rec.ID] = s
 	}
@@ -108,17 +115,18 @@ func (l *live) put(rec *session.Record, known bool, now time.Time, delivered int
 	return s
 }
 
-// sweep lets go of idle sessions, and of those that are too many.
+// sweep drops sessions that are idle, and those beyond the limit.
 func (l *live) sweep(now time.Time, delivered int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.thin(sweepStep, now.Add(-idleAfter), delivered)
 }
 
-// thin looks at some sessions, the one that was used longest ago first, and lets those go that may.
-// The caller has mu.
+// thin looks at up to step sessions, the least recently used first, and drops those that may be
+// dropped: beyond the limit, or not used since the time idle, where that is not zero. The caller
+// has mu.
 func (l *live) thin(step int, idle time.Time, delivered int64) {
-	if l.keeps {
+	if l.volatile {
 		idle = time.Time{}
 	}
 	for e := l.order.Back(); e != nil && step > 0; step-- {
@@ -148,7 +156,7 @@ func (l *live) drop(s *Session) {
 }
 
 // forget takes a session out of memory, and says whether it was there. A request that holds it goes
-// on with what it has.
+// on with its copy, of which nothing is written any more.
 func (l *live) forget(tenant string, id session.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

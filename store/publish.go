@@ -11,12 +11,16 @@ import (
 )
 
 const (
-	waitLimit    = 65 * time.Millisecond // how long a request may wait for the backend in all: for its look-up, and until others can find it
-	overdueLimit = 3 * time.Millisecond  // the same while others have waited in vain
-	mostOverdue  = 256                   // of those, beyond which no more are begun
+	// waitLimit is how long a request may wait for the backend in all: for its look-up, and until
+	// other replicas can find what it decided.
+	waitLimit = 65 * time.Millisecond
+	// overdueLimit is how long it waits while writes of earlier requests have missed that.
+	overdueLimit = 3 * time.Millisecond
+	mostOverdue  = 256 // of such writes; while there are more, none is begun
 )
 
-// publisher tells other replicas of a session before the client has the whole answer.
+// publisher writes to a backend that replicas share what another of them must find at once: before
+// the client has the whole answer, since its next request may go to any of them.
 type publisher struct {
 	be       batchWriter // nil: the backend is this process' own
 	out      *optouts
@@ -26,19 +30,21 @@ type publisher struct {
 	panicked func(step string, value any)
 
 	writes  sync.WaitGroup
-	overdue atomic.Int64 // sessions that were to be published and are not yet
+	overdue atomic.Int64 // writes that their requests no longer wait for
 }
 
-// publishes says that others are to be told, and can be.
+// publishes says that there are other replicas, and that the backend takes what they must find.
 func (b *publisher) publishes() bool {
 	return b.be != nil && !b.state.down.Load() && b.overdue.Load() <= mostOverdue
 }
 
-// Publish lets the other replicas find a session in which something was decided, before the client
-// has the whole answer: its next turn may reach one of them at once. unit is what it draws through,
-// nil: itself. It judges the exchange as the recorder will, so that of what opted out nothing is
-// written. What fails comes with the next batch as ever. waited is what the request has waited for
-// the backend before. On a backend that is this process' own there is nothing to do.
+// Publish writes a session in which something was decided, for the other replicas. unit is the
+// session whose coins it shares (its run, or its parent); nil: it has its own. Publish judges the
+// exchange as the recorder will, so that nothing is written of one that opted out. A write that
+// fails or comes too late loses nothing: the same stands in the recorder's next batch. waited is
+// how long the request has waited for the backend before.
+//
+// On a backend that is this process' own it does nothing.
 func (b *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []string, waited time.Duration) {
 	if !b.publishes() {
 		return
@@ -64,7 +70,8 @@ func (b *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []s
 	})
 }
 
-// soon writes to the backend what others must find, and waits for it as long as a request may.
+// soon begins a write to the backend, and waits for its end as long as a request may. The write
+// goes on when that is over.
 func (b *publisher) soon(request string, waited time.Duration, write func(ctx context.Context) error) {
 	there := make(chan struct{})
 	b.writes.Go(func() {
@@ -97,8 +104,8 @@ func (b *publisher) soon(request string, waited time.Duration, write func(ctx co
 	}
 }
 
-// PublishOptOut lets the other replicas know that the newest turn of a session opted out, before
-// the client has the whole answer. waited is what the request has waited for the backend before.
+// PublishOptOut tells the other replicas that the newest turn of a session opted out: by its row,
+// or where it has none by its mark. waited is as in Publish.
 func (b *publisher) PublishOptOut(ses *Session, waited time.Duration) {
 	if !b.publishes() {
 		return

@@ -58,7 +58,7 @@ func (s *sessions) Acquire(ctx context.Context, tenant string, id session.ID) (s
 	case rec == nil:
 		return nil, s.inTheDark() // it may stand in the spool
 	}
-	return s.live.put(rec, true, s.now(), s.state.delivered.Load()), false
+	return s.live.put(rec, s.now(), s.state.delivered.Load()), false
 }
 
 // stored reads a session's record from the backend, for as long as a request may wait, and whether
@@ -86,7 +86,7 @@ func (s *sessions) Resident(id session.ID) *Session { return s.live.get(id, s.no
 // Add pins a new record; when another request made it a moment ago, that one is returned.
 func (s *sessions) Add(rec *session.Record) *Session {
 	s.marks.recall(rec)
-	ses := s.live.put(rec, false, s.now(), s.state.delivered.Load())
+	ses := s.live.put(rec, s.now(), s.state.delivered.Load())
 	if ses.Record == rec && rec.StandIn {
 		ses.unsure.Store(true)
 	}

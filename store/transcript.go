@@ -11,12 +11,11 @@ import (
 	"precept/trial"
 )
 
-// What one answer shows of a session: TurnsShown exchanges, of each text so much, and of all of
-// them together.
 const (
+	// TurnsShown is how many exchanges one answer shows at most.
 	TurnsShown = 100
 
-	maxShown = 2 << 20
+	maxShown = 2 << 20 // bytes of their texts: an answer that has more ends before TurnsShown
 )
 
 // Transcript is a session as a person reads it.
@@ -24,26 +23,26 @@ type Transcript struct {
 	SessionItem
 	Rewarded  Rewarded   `json:"rewarded"`
 	Picks     []PickItem `json:"picks"`      // the coins of the session
-	Said      []TurnItem `json:"transcript"` // its exchanges, oldest first
-	From      int        `json:"from"`       // how many exchanges stand before them
-	Next      int        `json:"next"`       // from where it goes on, also when there is nothing yet
-	Exchanges int        `json:"exchanges"`  // how many there are
+	Said      []TurnItem `json:"transcript"` // exchanges of it, oldest first
+	From      int        `json:"from"`       // how many exchanges come before those
+	Next      int        `json:"next"`       // what to ask for next as from; equal to Exchanges: that was all so far
+	Exchanges int        `json:"exchanges"`  // how many the session has in all
 	OptedOut  []int      `json:"opted_out"`  // turns of which nothing was kept
 }
 
 // Rewarded is what a session was worth, and who said so.
 type Rewarded struct {
-	Value      *float64     `json:"value"` // of what was told so far; null: nobody told
+	Value      *float64     `json:"value"` // the reward by the feedback so far; null: there is none
 	Tier       int          `json:"tier,omitempty"`
-	Definition string       `json:"definition"` // of reward, as it is in force
-	Counted    *float64     `json:"counted"`    // what the counters hold; null: the session is open, or nobody told
+	Definition string       `json:"definition"` // of reward that is in force
+	Counted    *float64     `json:"counted"`    // what the counters hold of it; null: it is open, or has no feedback
 	Sources    []SourceItem `json:"sources"`
 }
 
 // SourceItem is one feedback.
 type SourceItem struct {
 	feedback.Entry
-	Decides bool `json:"decides"` // it is of the highest tier that is there, and its rater's latest
+	Decides bool `json:"decides"` // the reward follows from it: of the highest tier that has any, its rater's latest
 }
 
 // PickItem is a lesson that was chosen, and how its coin fell.
@@ -71,17 +70,17 @@ type TurnItem struct {
 	Input     int             `json:"input_tokens"`
 	Cached    int             `json:"cached_tokens"`
 	Output    int             `json:"output_tokens"`
-	Choices   int             `json:"choices,omitempty"`
+	Choices   int             `json:"choices,omitempty"` // of the reply, where it has several: the first is shown
 	Loops     int             `json:"loops"`
 	Lessons   []sample.Lesson `json:"lessons"` // that matched for the first time
 	Redacted  map[string]int  `json:"redacted,omitempty"`
 	Truncated bool            `json:"truncated"` // the copy of the reply hit its limit
-	Hidden    bool            `json:"hidden"`    // it names a path that has opted out since
+	Hidden    bool            `json:"hidden"`    // it names a path that has opted out since: it has no entries
 	Entries   []Entry         `json:"entries"`
 }
 
-// Transcript reads one session, from an exchange on: its name is the client's, ours, or its id.
-// Like Browse it reads what is stored.
+// Transcript reads one session from the exchange from on, counted from 0. name is the client's name
+// of it, ours, or its id. Like Browse it reads what is stored.
 func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int) (Transcript, error) {
 	l, rec, err := a.find(ctx, tenant, name)
 	if err != nil {
@@ -105,8 +104,8 @@ func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int)
 	return t, nil
 }
 
-// Block is what a session was shown of a lesson, in the block of its turn; "" when nothing is kept
-// of it.
+// Block is the text that was inserted into a session when it was shown a lesson; "" when none is
+// kept.
 func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string, error) {
 	_, rec, err := a.find(ctx, tenant, name)
 	if err != nil || a.Hides(tenant, rec.Agent) {
@@ -144,8 +143,8 @@ func picks(a *trial.Assignment) []PickItem {
 	return out
 }
 
-// say tells the exchanges from t.From on, as many as one answer holds. Those before are read as
-// well: a result is known by the call that it answers.
+// say adds the exchanges from t.From on, as many as one answer holds. Those before are read as
+// well: what a tool's result answers may stand in them.
 func (a *Archive) say(t *Transcript, rec *session.Record, ex []sample.Exchange) {
 	reading, shown, r := sample.NewReading(), 0, a.redactor()
 	t.Next = t.From

@@ -8,24 +8,26 @@ import (
 	"precept/session"
 )
 
-// maxEchoes bounds what waits for a store that does not write; what is beyond it is recognised by
-// this process alone.
+// maxEchoes bounds how many keys wait in each list while the backend takes none. A key that finds
+// its list full is not written: only this process knows it, as long as it has it in memory.
 const maxEchoes = 200_000
 
-// laterEvery is how often the rows of sessions are written of which only turns and times changed.
+// laterEvery is how often rows are written in which nothing but counts and times has changed.
 const laterEvery = time.Second
 
-// waiting is what requests leave of sessions until the recorder takes it: which records changed,
-// and the keys that went by.
+// waiting is what requests leave for the recorder besides their exchanges: which records changed,
+// and the keys that went by (ids and hashes by which a session is found again).
 type waiting struct {
 	mu      sync.Mutex
-	dirty   []*Session
-	later   []*Session
-	laterAt time.Time
-	echoes  []session.Echo
-	moving  moving
-	held    map[string][]session.Echo // by request, until its exchange is judged
-	holding int                       // how many there are
+	dirty   []*Session     // whose rows go with the next flush
+	later   []*Session     // whose rows go when laterEvery is over
+	laterAt time.Time      // when those were last taken
+	echoes  []session.Echo // which go with the next flush
+	moving  moving         // which a flush took, and the backend does not have yet
+	// held are keys by the request in which they went by, until it is judged whether anything of
+	// its exchange may be kept.
+	held    map[string][]session.Echo
+	holding int // how many keys are in held
 }
 
 // Change says what a turn did to a session's record.
@@ -34,11 +36,11 @@ type Change uint8
 // The changes.
 const (
 	Unchanged Change = iota
-	Counted          // turns, times: a crash may take back the last second of it
-	Decided          // coins were flipped or text was inserted: to be written with the next batch
+	Counted          // counts or times changed: a crash may lose the last second of that
+	Decided          // a coin was flipped or a text inserted: the next batch must have it
 )
 
-// Release gives a session back after its turn.
+// Release ends the hold on a session, and says what has changed in it meanwhile.
 func (w *waiting) Release(ses *Session, c Change) {
 	w.mu.Lock()
 	if ses.gone.Load() {
@@ -53,14 +55,14 @@ func (w *waiting) Release(ses *Session, c Change) {
 	ses.pins.Add(-1)
 }
 
-// again asks for a session's row anew.
+// again lets a session's row be made once more.
 func (w *waiting) again(ses *Session) {
 	ses.pins.Add(1)
 	w.Release(ses, Decided)
 }
 
-// Note keeps what went by, to be found again by feedback at once, and after a restart or by another
-// replica.
+// Note takes keys that went by. Feedback that names one finds its session at once; after a restart,
+// and at another replica, it does when they are delivered.
 func (w *waiting) Note(echoes ...session.Echo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,8 +71,8 @@ func (w *waiting) Note(echoes ...session.Echo) {
 	}
 }
 
-// Hold keeps keys that went by in a request until its exchange is judged; they are found in memory
-// at once.
+// Hold takes keys that went by in a request whose exchange is not judged yet. Feedback finds them
+// at once; they are written when LetGo says so.
 func (w *waiting) Hold(request string, echoes ...session.Echo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +83,7 @@ func (w *waiting) Hold(request string, echoes ...session.Echo) {
 	w.held[request] = append(w.held[request], echoes...)
 }
 
-// LetGo ends the holding of a request's keys: they are written, or dropped.
+// LetGo ends what Hold began: the request's keys are written (keep), or dropped.
 func (w *waiting) LetGo(request string, keep bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,15 +95,16 @@ func (w *waiting) LetGo(request string, keep bool) {
 	}
 }
 
-// heldOf are the keys of a request that wait for its exchange to be judged.
+// heldOf are the keys that are held for a request.
 func (w *waiting) heldOf(request string) []session.Echo {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]session.Echo(nil), w.held[request]...)
 }
 
-// drain takes what is to be written: sessions in which something was decided at once, the
-// others every second.
+// drain takes what a flush is to write: sessions in which something was decided, all keys and, when
+// laterEvery is over or all is asked for, the other sessions that changed. The keys are found
+// meanwhile in moving, until the backend has delivered them.
 func (w *waiting) drain(now time.Time, all bool, flush, delivered int64) ([]*Session, []session.Echo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,7 +122,7 @@ func (w *waiting) drain(now time.Time, all bool, flush, delivered int64) ([]*Ses
 	return dirty, echoes
 }
 
-// find finds a key among what went by and the backend does not have yet.
+// find finds the session of a key that the backend does not have yet.
 func (w *waiting) find(key session.EchoKey) (session.ID, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,7 +151,7 @@ func latest(echoes []session.Echo, key session.EchoKey) (session.ID, bool) {
 	return session.ID{}, false
 }
 
-// forget lets go of keys, and of what is held for a request that nobody asked for.
+// forget drops the keys that of names, wherever they wait.
 func (w *waiting) forget(of func(session.Echo) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,14 +160,15 @@ func (w *waiting) forget(of func(session.Echo) bool) {
 	w.forgetHeld(of)
 }
 
-// expire lets go of what is held for requests that began before a time.
+// expire drops keys that are held since before a time: of their requests nobody will say any more
+// how they were judged.
 func (w *waiting) expire(before time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.forgetHeld(func(e session.Echo) bool { return e.At.Before(before) })
 }
 
-// forgetHeld lets go of held keys. The caller has mu.
+// forgetHeld drops the held keys that of names. The caller has mu.
 func (w *waiting) forgetHeld(of func(session.Echo) bool) {
 	for request, echoes := range w.held {
 		left := slices.DeleteFunc(echoes, of)
@@ -175,8 +179,8 @@ func (w *waiting) forgetHeld(of func(session.Echo) bool) {
 	}
 }
 
-// moving are the keys on their way to the backend, by the flush that took them: an early feedback
-// looks for them while they are in neither place.
+// moving are the keys that a flush has taken and the backend does not have yet. Feedback that names
+// one of them would otherwise find it in neither place.
 type moving struct {
 	flushes []movingFlush
 	n       int // keys
@@ -187,7 +191,7 @@ type movingFlush struct {
 	echoes []session.Echo
 }
 
-// add takes in what a flush took, and lets go of what is delivered.
+// add takes in the keys of a flush, and drops those of flushes that are delivered.
 func (m *moving) add(flush int64, echoes []session.Echo, delivered int64) {
 	m.flushes = slices.DeleteFunc(m.flushes, func(f movingFlush) bool {
 		if f.flush <= delivered {
@@ -201,7 +205,7 @@ func (m *moving) add(flush int64, echoes []session.Echo, delivered int64) {
 	}
 }
 
-// forget lets go of some keys.
+// forget drops the keys that of names.
 func (m *moving) forget(of func(session.Echo) bool) {
 	for i := range m.flushes {
 		f := &m.flushes[i]

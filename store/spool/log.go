@@ -15,9 +15,9 @@ import (
 const (
 	segmentBytes = 64 << 20
 	ballastBytes = 1 << 20
-	bufferBytes  = 4 << 20 // what is kept of the buffer for the next write
-	roomy        = 8 << 20 // a segment is worth leaving when it has grown so large
-	version      = 1
+	bufferBytes  = 4 << 20 // a write's buffer is used again unless it is larger
+	roomy        = 8 << 20 // a larger segment is worth leaving once it is read
+	version      = 1       // of the format
 	// Ballast is the name of the file that keeps a place on the disk.
 	Ballast = "ballast"
 )
@@ -29,26 +29,26 @@ var (
 	ErrQuota = errors.New("the spool has reached limits.spool_bytes")
 )
 
-// segmentHead is the first record of a segment. Seq is the sequence number that it begins behind:
-// whatever becomes of the segments before, what they held can be accounted for.
+// segmentHead is the first record of a segment. Seq is the last sequence number before it. By that
+// a reader knows how much the segments before it held, also when they are damaged or gone.
 type segmentHead struct {
 	Version int    `json:"version"`
-	Spool   string `json:"spool"` // tells its segments from those of another directory
+	Spool   string `json:"spool"` // the log's name, by which segments of another log are known
 	Seq     int64  `json:"admitted"`
 }
 
 // Options are what a log is made of.
 type Options struct {
-	Quota   int64     // it grows to so many bytes
+	Quota   int64     // the most bytes that all segments may take
 	Now     time.Time // names a log that is new
 	Segment int64     // bytes of a segment; 0: 64 MiB
 	// Count says how many sequence numbers a record takes, 0 for one that it cannot read. nil: each
-	// takes one.
+	// record takes one.
 	Count func(kind byte, payload []byte) int64
 }
 
-// Log is a write-ahead log. It is safe for concurrent use; Keep and what deletes belong
-// to one goroutine.
+// Log is a write-ahead log. It is safe for concurrent use, but for Keep and the methods that delete
+// something: those belong to one goroutine.
 type Log struct {
 	dir   string
 	name  string
@@ -57,20 +57,21 @@ type Log struct {
 	most  int64 // bytes of a segment
 	quota int64
 
-	mu      sync.Mutex // of what follows; no network and no reader is waited for under it
+	mu      sync.Mutex // of what follows; whoever holds it waits for the disk at most
 	f       *os.File   // the last segment, nil while there is none
-	end     Place
-	seq     int64
-	bytes   int64 // of all segments
-	buf     []byte
-	fresh   bool // the last segment must not be appended to
-	ballast bool
+	end     Place      // behind the last record
+	seq     int64      // the last sequence number
+	bytes   int64      // of all segments
+	buf     []byte     // of the last write, for the next one
+	fresh   bool       // the next write begins a segment: the last one must not be appended to
+	ballast bool       // the file is there
 
-	kept kept // Keep's
+	kept kept // what Keep wrote last; Keep's alone
 }
 
-// Open opens the log of a directory, or makes one, and returns the checkpoint that it stands at.
-// What a crash left behind is looked at when it is read, not now: a start must not wait for it.
+// Open opens the log of a directory, or makes one, and returns the checkpoint from which reading
+// goes on. It reads no more than it needs to find the end of the log: a start must not wait for a
+// backlog.
 func Open(dir string, o Options) (*Log, Checkpoint, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, Checkpoint{}, fmt.Errorf("make the spool: %w", err)
@@ -119,8 +120,8 @@ func newLog(dir, name string, o Options) *Log {
 	return l
 }
 
-// tryOut finds out whether files can be made here, before anybody relies on it, and removes what a
-// crash left of a checkpoint that was being written.
+// tryOut makes a file, so that a directory in which none can be made is found out at the start. It
+// removes that file, and what a crash left of a checkpoint that was being written.
 func (l *Log) tryOut() error {
 	f, err := os.CreateTemp(l.dir, halfCursor)
 	if err == nil {
@@ -132,14 +133,14 @@ func (l *Log) tryOut() error {
 	return l.dropHalves()
 }
 
-// Append writes the records that fill appends to a buffer, which take n sequence numbers, all or
-// nothing, and waits until they are on the disk. It returns the place behind them.
+// Append writes the records that fill appends to a buffer: all of them or none. They take n
+// sequence numbers. It returns the place behind them when they are on the disk.
 func (l *Log) Append(n int64, fill func(b []byte) []byte) (end Place, err error) {
 	return l.append(l.quota, n, fill)
 }
 
-// AppendOver is Append for what must be kept although the quota is reached: it may go a segment
-// beyond it.
+// AppendOver is Append for what must be kept although the quota is reached: it may exceed that by
+// the size of a segment.
 func (l *Log) AppendOver(n int64, fill func(b []byte) []byte) (end Place, err error) {
 	return l.append(l.quota+l.most, n, fill)
 }
@@ -159,7 +160,8 @@ func (l *Log) append(quota, n int64, fill func(b []byte) []byte) (end Place, err
 
 // write appends bytes behind the last ones, all or nothing.
 func (l *Log) write(b []byte, quota int64) error {
-	// The last of the disk's room is the reader's: it can drain the log, and nothing else can.
+	// On a full disk the ballast's room is kept for the reader: nothing but reading empties the
+	// log.
 	if err := l.makeBallast(); Full(err) {
 		return l.failed(err)
 	}
@@ -177,7 +179,7 @@ func (l *Log) write(b []byte, quota int64) error {
 	}
 	if err != nil {
 		if e := l.f.Truncate(l.end.Offset); e != nil {
-			l.fresh = true // the reader will find half a record there
+			l.fresh = true // half a record stands at the end, which the reader steps over
 		}
 		return l.failed(err)
 	}
@@ -188,7 +190,7 @@ func (l *Log) write(b []byte, quota int64) error {
 
 func (l *Log) failed(err error) error { return fmt.Errorf("write the spool: %w", err) }
 
-// begin begins a segment.
+// begin makes the next segment, and lets go of the last one.
 func (l *Log) begin() error {
 	next := Place{Segment: max(l.end.Segment, 1)}
 	if l.f != nil || l.end.Offset > 0 {
@@ -230,8 +232,9 @@ func (l *Log) Rotate() {
 	l.fresh = true
 }
 
-// Leave leaves the last segment behind without beginning another one, which would want space. It
-// returns the new end.
+// Leave moves the end behind the last segment, which can be deleted then when it is read. The next
+// write makes the next segment: on a full disk there may be no room for it now. It returns the new
+// end.
 func (l *Log) Leave() (Place, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -249,7 +252,7 @@ func (l *Log) End() (end Place, seq int64) {
 	return l.end, l.seq
 }
 
-// Skip counts sequence numbers that were acknowledged without being written.
+// Skip takes n sequence numbers for what was handed over without being written here.
 func (l *Log) Skip(n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -263,7 +266,7 @@ func (l *Log) Bytes() int64 {
 	return l.bytes
 }
 
-// Grown says that the last segment has grown so large that it is worth leaving.
+// Grown says that the last segment is so large that it is worth leaving once it is read.
 func (l *Log) Grown() bool {
 	end, _ := l.End()
 	return end.Offset > min(roomy, l.quota/4)
@@ -299,14 +302,14 @@ func (l *Log) makeBallast() error {
 	path := filepath.Join(l.dir, Ballast)
 	if info, err := os.Stat(path); err != nil || info.Size() != ballastBytes {
 		if err := os.WriteFile(path, make([]byte, ballastBytes), 0o600); err != nil {
-			return errors.Join(err, os.Remove(path)) // half of it is worth more as space
+			return errors.Join(err, os.Remove(path)) // what was written of it takes room for nothing
 		}
 	}
 	l.ballast = true
 	return nil
 }
 
-// DropBallast gives the ballast's space to whatever needs it first.
+// DropBallast deletes the ballast, so that whoever reads the log has room to write elsewhere.
 func (l *Log) DropBallast() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -315,6 +318,6 @@ func (l *Log) DropBallast() {
 	}
 }
 
-// PunchHole gives back, on a full disk, what the segment of a place takes before it, where the
-// system can do that.
+// PunchHole frees the blocks of a segment before a place in it, where the system can do that. It is
+// for a full disk, on which the segment cannot be left: that would take a new one.
 func (l *Log) PunchHole(until Place) { punchHole(l.dir, until) }

@@ -26,7 +26,7 @@ func quarantine(dir string, f *os.File, seg uint64, from, to int64) {
 	_ = os.WriteFile(filepath.Join(place, name), b[:n], 0o600) // a copy for a person, no more
 }
 
-// quarantineSegment takes a segment away that is none of ours.
+// quarantineSegment moves a segment of another log into the quarantine.
 func quarantineSegment(dir, path string) {
 	place := filepath.Join(dir, quarantineDir)
 	if os.MkdirAll(place, 0o700) == nil {

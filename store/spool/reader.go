@@ -12,7 +12,7 @@ import (
 type Reader struct {
 	Dir  string
 	name string // in its segments' heads; "": any
-	look bool   // it changes nothing
+	look bool   // it changes nothing, and so sets nothing aside
 }
 
 // Record is one that was read. Payload is valid until the next one is read.
@@ -32,11 +32,11 @@ const (
 	Later             // not now: this one is to come again
 )
 
-// Next hands the records from a place on, up to until, to take, and returns the place behind what
-// was taken. It never crosses the beginning of a segment, so that there is a place for every head.
-// A record for which take returns an error is damaged: like all other damage it is copied to where
-// a person can look at it, and reading goes on behind it. That something was lost shows in the next
-// sequence number.
+// Next hands the records between two places to take, one by one, and returns the place behind the
+// last that was taken. It stops at the end of a segment: who goes on from there gets the head of
+// the next one first. A record for which take returns an error is damaged: like all other damage it
+// is copied into the quarantine for a person to look at, and reading goes on behind it. How much
+// was lost shows in the next sequence number.
 func (r Reader) Next(from, until Place, take func(Record) (Step, error)) (Place, error) {
 	f, err := os.Open(segment{n: from.Segment}.path(r.Dir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,13 +77,13 @@ func (r Reader) Next(from, until Place, take func(Record) (Step, error)) (Place,
 	return until, nil
 }
 
-// stretch is one segment while it is read.
+// stretch is a part of one segment while it is read.
 type stretch struct {
 	Reader
 	f       *os.File
 	end     Place
 	fn      func(Record) (Step, error)
-	paused  bool // there is more for the next time
+	paused  bool // take has stopped before the end
 	foreign bool // the segment is of another log
 }
 
@@ -119,14 +119,14 @@ func (t *stretch) record(kind byte, payload []byte, end int64) (more bool, err e
 	return !t.paused, nil
 }
 
-// quarantine copies a damaged stretch to where a person can look at it.
+// quarantine copies damaged bytes into the quarantine, unless the reader changes nothing.
 func (t *stretch) quarantine(from, to int64) {
 	if !t.look {
 		quarantine(t.Dir, t.f, t.end.Segment, from, to)
 	}
 }
 
-// skip is the beginning of the next segment that is there.
+// skip is the beginning of the next segment that exists, or until where none does.
 func (r Reader) skip(at, until Place) (Place, error) {
 	segs, err := segments(r.Dir)
 	if err != nil {

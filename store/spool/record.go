@@ -7,9 +7,9 @@ import (
 	"hash/crc32"
 )
 
-// A record in the spool: a mark, the length of what follows the head, CRC32C over length, kind and
-// payload, the kind, the payload. The mark is where a reader finds its feet again behind a damaged
-// stretch.
+// A record in the spool is a head and a payload. The head is a mark, the payload's length, a CRC32C
+// over length, kind and payload, and the kind. Behind damaged bytes a reader looks for the next
+// mark and goes on there.
 const (
 	frameMark = "\xf5pr\n"
 	frameHead = len(frameMark) + 4 + 4 + 1

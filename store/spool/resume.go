@@ -7,13 +7,15 @@ import (
 	"os"
 )
 
-// resume takes up the last segment where its last whole record ends. Where it does not tell a
-// sequence number, one before it does. end is where the checkpoint saw the log end.
+// resume finds the end of the log: behind the last whole record of the last segment. The sequence
+// number by then is that of the last record that tells one, and what was counted since; where the
+// last segment has no such record, the segments before it are looked at. end is where the log ended
+// when the checkpoint was written.
 func (l *Log) resume(segs []segment, end Place) error {
 	for last := true; len(segs) > 0; segs = segs[:len(segs)-1] {
 		seg := segs[len(segs)-1]
 		if h, ok := readHead(seg.path(l.dir)); ok && h.Spool != l.name {
-			continue // of another directory: whoever comes to it takes it away
+			continue // of another log: the reader takes it away when it comes to it
 		}
 		f, err := os.OpenFile(seg.path(l.dir), os.O_RDWR, 0)
 		if err != nil {
@@ -36,8 +38,9 @@ func (l *Log) resume(segs []segment, end Place) error {
 	return nil
 }
 
-// survey finds where a segment ends, and the sequence number by then. What the checkpoint knows of
-// it is not read again.
+// survey finds where the whole records of a segment end (at), whether half a record follows (torn),
+// and raises l.seq to the sequence number by then; known says that a record or the checkpoint told
+// one. What stood there when the checkpoint was written is not read again.
 func (l *Log) survey(f *os.File, seg segment, end Place) (at int64, torn, known bool, err error) {
 	from := int64(0)
 	if end.Segment == seg.n && end.Offset <= seg.size {
@@ -50,7 +53,7 @@ func (l *Log) survey(f *os.File, seg segment, end Place) (at int64, torn, known 
 			base, known = seq-counted, true
 		}
 		if kind == KindHead || kind == KindEnd {
-			damages = 0 // it tells what was lost before it
+			damages = 0 // its sequence number counts what was damaged before it
 		} else {
 			counted += l.count(kind, payload)
 		}
@@ -74,14 +77,15 @@ func numberOf(kind byte, payload []byte) (seq int64, ok bool) {
 	return 0, false
 }
 
-// goOn goes on behind the last record of a segment, or leaves it as it is and begins a new one.
+// goOn decides where the next write goes: behind the last record of this segment, or into a new
+// one.
 func (l *Log) goOn(f *os.File, seg segment, at int64, torn bool) error {
 	last := Place{seg.n, at}
 	switch {
-	case last.Before(l.end): // it is shorter than what was read of it, or the newest are gone
+	case last.Before(l.end): // it is shorter than what was read of it, or the newest segments are gone
 		l.end = Place{Segment: l.end.Segment + 1}
 		return f.Close()
-	case l.fresh || at == 0: // damaged, or none of ours: whoever reads it sets aside what is bad
+	case l.fresh || at == 0: // it is damaged, or not ours: the reader sets aside what is bad
 		l.end = Place{Segment: seg.n + 1}
 		return f.Close()
 	case torn: // what a crash cut short was never acknowledged
