@@ -48,7 +48,7 @@ type Session struct {
 	used  atomic.Int64 // when it was last used, in Unix seconds
 	dirty atomic.Bool  // it is in waiting.dirty
 	later atomic.Bool  // it is in waiting.later
-	put   atomic.Int64 // the flush that last put its row into the spool; 0: none did
+	put   atomic.Int64 // the flush that last took its row; 0: none did
 	mute  atomic.Bool  // all of it opted out, and nothing that is written says so: memory alone knows
 	gone  atomic.Bool  // it was forgotten: nothing of it may be written any more
 	// unsure says that it was made while the backend could not be asked, and that the backend has
