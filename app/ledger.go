@@ -9,6 +9,7 @@ import (
 
 	"precept/bank"
 	"precept/configs"
+	"precept/file"
 	"precept/ledger"
 	"precept/lesson"
 )
@@ -31,7 +32,7 @@ func (p *parts) followLedger(cfg *configs.Config) func(context.Context) error {
 		var last [sha256.Size]byte
 		var again time.Time
 		for first := true; ; first = false {
-			text, err := os.ReadFile(cfg.Ledger.File)
+			text, err := file.Read(cfg.Ledger.File)
 			sum := sha256.Sum256(text)
 			switch {
 			case err != nil && !errors.Is(err, os.ErrNotExist):

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"precept/configs"
+	"precept/file"
 )
 
 // pollEvery is how often the configuration file is looked at. It is read whole and compared:
@@ -55,7 +56,7 @@ func (s *Source) empty() bool {
 // watch says changed when the file holds something else than what was read of it last, by whomever:
 // one that is changed, read at a SIGHUP and changed back is another one than the one in force. Two
 // looks must agree, or it would be read while it is being written; a file that cannot be read is
-// one that is being replaced.
+// one that is being replaced. A pipe, as a shell makes one of <(command), is read once, by Load.
 func (s *Source) watch(changed chan<- struct{}) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if s.File == "" {
@@ -70,7 +71,7 @@ func (s *Source) watch(changed chan<- struct{}) func(context.Context) error {
 				return nil
 			case <-ticker.C:
 			}
-			b, err := os.ReadFile(s.File)
+			b, err := file.Read(s.File)
 			now := sha256.Sum256(b)
 			settled := err == nil && now == last
 			last = now

@@ -86,7 +86,7 @@ func (d Directory) beside(c Change) error {
 		err = errors.Join(err, lesson.AppendLog(string(d), e))
 	}
 	if c.Index != nil {
-		old, rerr := os.ReadFile(d.path(lesson.IndexFile))
+		old, rerr := file.Read(d.path(lesson.IndexFile))
 		if rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
 			return errors.Join(err, rerr)
 		}
@@ -105,7 +105,7 @@ func (d Directory) holds(e Edit) error {
 	if !IsName(e.Name) {
 		return fmt.Errorf("%q is no name of a lesson", e.Name)
 	}
-	now, err := os.ReadFile(d.path(e.Name))
+	now, err := file.Read(d.path(e.Name))
 	if errors.Is(err, fs.ErrNotExist) && e.Old == nil {
 		return nil
 	}
@@ -136,10 +136,14 @@ const tailBytes = 1 << 20
 // Tail gives the newest events. A line that cannot be read is passed over: a crash may have cut it
 // short.
 func (d Directory) Tail(_ context.Context, n int) ([]lesson.Event, error) {
-	f, err := os.Open(d.path(lesson.LogFile))
+	err := file.Regular(d.path(lesson.LogFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	if err != nil {
+		return nil, fmt.Errorf("read the audit log: %w", err)
+	}
+	f, err := os.Open(d.path(lesson.LogFile))
 	if err != nil {
 		return nil, fmt.Errorf("read the audit log: %w", err)
 	}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"precept/file"
 )
 
 //go:embed prompts/*.md
@@ -34,7 +36,7 @@ func LoadPrompts(dir string) (Prompts, error) {
 			return p, err
 		}
 		if dir != "" {
-			own, err := os.ReadFile(filepath.Join(dir, name))
+			own, err := file.Read(filepath.Join(dir, name))
 			switch {
 			case err == nil:
 				text = own

@@ -1,4 +1,5 @@
-// Package file replaces files in one step and locks them against other processes.
+// Package file reads regular files, replaces them in one step, and locks them against other
+// processes.
 //
 // Contract: whoever reads a file that [Write] or [Replace] writes sees the old bytes or the new
 // ones, never half of them, also after a crash; where the write fails, the old ones stay and
@@ -13,10 +14,33 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // ErrHeld says that another process, or another open file of this one, has the lock.
 var ErrHeld = errors.New("the lock is held by another")
+
+// Regular says why a path cannot be opened as a file. To open a named pipe, or to read a device,
+// could wait for ever.
+func Regular(path string) error {
+	switch info, err := os.Stat(path); {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return &fs.PathError{Op: "open", Path: path, Err: syscall.EISDIR}
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file", path)
+	}
+	return nil
+}
+
+// Read reads a regular file, and nothing else.
+func Read(path string) ([]byte, error) {
+	if err := Regular(path); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+}
 
 // Write replaces a file. See Replace.
 func Write(path string, mode fs.FileMode, parts ...[]byte) error {

@@ -97,7 +97,7 @@ func (l *Ledger) append(ctx context.Context, results []Result) error {
 		return err
 	}
 	defer unlock()
-	text, err := os.ReadFile(path)
+	text, err := file.Read(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -147,10 +147,7 @@ func target(path string) (string, error) {
 // new ones.
 func replace(path string, parts ...[]byte) error {
 	mode := fs.FileMode(0o644)
-	switch info, err := os.Stat(path); {
-	case err == nil && !info.Mode().IsRegular():
-		return fmt.Errorf("%s is not a regular file", path)
-	case err == nil:
+	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm()
 	}
 	if mode&0o200 == 0 {

@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+
+	"precept/file"
 )
 
 // TraceFile is where every operation leaves a line, beside the ledger.
@@ -75,6 +78,9 @@ func (l *Ledger) leave(lines []traced) error {
 	}
 	path := filepath.Join(filepath.Dir(l.Path), filepath.FromSlash(TraceFile))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // a project's folder
+		return fmt.Errorf("trace: %w", err)
+	}
+	if err := file.Regular(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("trace: %w", err)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644) //nolint:gosec // it is read with the ledger
