@@ -94,10 +94,10 @@ func (e *panicked) Error() string {
 
 // answered notes what a judge says of a session. What goes wrong with one session, a panic, too, is
 // this session's alone.
-func (w *work) answered(ctx context.Context, q *question) (err error) {
+func (w *work) answered(ctx context.Context, q *question) error {
 	defer func() {
 		if v := recover(); v != nil {
-			err = w.unread(q, &panicked{v, debug.Stack()})
+			w.failed(q.session, &panicked{v, debug.Stack()})
 		}
 	}()
 	w.sum.Tokens += q.got.Usage.Input + q.got.Usage.Output
@@ -106,14 +106,17 @@ func (w *work) answered(ctx context.Context, q *question) (err error) {
 	switch {
 	case q.err == nil:
 	case errors.As(q.err, &broke):
-		return w.unread(q, q.err)
+		w.failed(q.session, q.err)
+		return nil
 	case errors.Is(q.err, ErrUnusable):
 		q.next.Hash = "" // it is read again next time
-		return w.unread(q, q.err)
+		w.failed(q.session, q.err)
+		return nil
 	case ctx.Err() == nil && breakdown(q.err) && w.down+1 < maxDown:
 		w.down, w.broke = w.down+1, q.err
 		q.next.Hash = ""
-		return w.unread(q, q.err)
+		w.failed(q.session, q.err)
+		return nil
 	default:
 		return fmt.Errorf("distill: the judge: %w", q.err)
 	}
@@ -123,7 +126,7 @@ func (w *work) answered(ctx context.Context, q *question) (err error) {
 	for i := range q.got.Drafts {
 		d := &q.got.Drafts[i]
 		w.sum.Candidates++
-		d.Refs, d.Sightings = []Ref{read(q.session).ref}, 1
+		d.Refs, d.Sightings = []Ref{layOut(q.session).ref}, 1
 		switch err := w.propose(ctx, d); {
 		case errors.Is(err, errFull): // the session is not noted as read
 			w.sum.Stopped = "the bank takes no more lessons for now; the rest is read next time"
@@ -135,10 +138,10 @@ func (w *work) answered(ctx context.Context, q *question) (err error) {
 	return nil
 }
 
-func (w *work) unread(q *question, err error) error {
+// failed tells of a session that could not be read.
+func (w *work) failed(s *Session, err error) {
 	w.sum.Failed++
-	w.o.Failed(q.session.ID, err)
-	return nil
+	w.o.Failed(s.ID, err)
 }
 
 // opine notes what the judge thinks of the lessons that were in force, in place of what was thought

@@ -56,7 +56,7 @@ const maxSilent = 2000
 // with a message, and not every harness tells how they ended. Only what a program itself says
 // counts.
 func saysSo(s *step) bool {
-	if s.shell == nil || s.verdict.Outcome != detect.OK || s.verdict.Sure || len(s.text) > maxSilent {
+	if s.verdict.Outcome != detect.OK || s.verdict.Sure || len(s.text) > maxSilent {
 		return false
 	}
 	k := recognise(s)

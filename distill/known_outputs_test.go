@@ -95,3 +95,30 @@ func TestKnownOutputs(t *testing.T) {
 		}
 	}
 }
+
+// Where only the words of a command's result tell that it failed, they count; not those of another
+// tool or program, which may have read them somewhere, nor of a long result, nor against an exit
+// code.
+func TestAFailureByItsWordsAlone(t *testing.T) {
+	const words = "Automatic merge failed; fix conflicts and then commit the result.\n"
+	merge := `{"command":"git merge topic"}`
+	for _, c := range []struct {
+		name string
+		output
+	}{
+		{"a command that says so", output{"bash", merge, words, "resolve-conflicts-before-going-on"}},
+		{"a tool that runs no command", output{"read_notes", `{"path":"notes"}`, words, ""}},
+		{"another program", output{"bash", `{"command":"cat notes"}`, words, ""}},
+		{"words of no program in particular", output{"bash", `{"command":"cat notes"}`, "pg_config executable not found\n", ""}},
+		{"as long as may be", output{"bash", merge, words + strings.Repeat("x", 2000-len(words)), "resolve-conflicts-before-going-on"}},
+		{"longer", output{"bash", merge, words + strings.Repeat("x", 2001-len(words)), ""}},
+		{"with an exit code", output{"bash", merge, `{"exit_code":0,"output":"` + strings.TrimSpace(words) + `"}`, ""}},
+	} {
+		b := newBench(t)
+		b.session("one", user("Do it."), call(c.tool, c.args, c.text), call(c.tool, c.args, "done"))
+		b.distil()
+		if slugs := strings.Join(b.slugs(), " "); slugs != c.slug {
+			t.Errorf("%s: lessons %q, wanted %q", c.name, slugs, c.slug)
+		}
+	}
+}

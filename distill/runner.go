@@ -140,7 +140,7 @@ func (d *Distiller) tenant(ctx context.Context, tenant string, sum *Summary) (er
 	if w.broke != nil && sum.Judged == 0 {
 		return fmt.Errorf("distill: the judge: %w", w.broke)
 	}
-	return w.conclude(ctx)
+	return w.proposeGrown(ctx)
 }
 
 // errEnough ends a walk early: the budget is spent.

@@ -88,8 +88,8 @@ type reading struct {
 	turns []turn
 }
 
-// read lays a session out. Calls that nobody answered are no experience.
-func read(s *Session) *reading {
+// layOut lays a session out for the rules. Calls that nobody answered are no experience.
+func layOut(s *Session) *reading {
 	r := &reading{ref: Ref{Session: s.ID, Agent: s.Agent, Run: s.run()}}
 	if !s.At.IsZero() {
 		r.ref.Day = s.At.UTC().Format(time.DateOnly)

@@ -108,7 +108,7 @@ func (w *work) row(ctx context.Context, r session.Row) error {
 	case w.o.Judge != nil:
 		return w.put(ctx, &question{row: r, session: s, marks: old, last: last, next: next})
 	default:
-		w.read(s, &next)
+		w.applyRules(s, &next)
 	}
 	return w.keep(ctx, r.ID, old, &last, &next)
 }
@@ -155,15 +155,14 @@ func (w *work) load(ctx context.Context, r session.Row) (*Session, error) {
 	return s, err
 }
 
-// read reads a session by the rules. A panic is this session's alone.
-func (w *work) read(s *Session, m *mark) {
+// applyRules reads a session by the rules. A panic is this session's alone.
+func (w *work) applyRules(s *Session, m *mark) {
 	defer func() {
 		if v := recover(); v != nil {
-			w.sum.Failed++
-			w.o.Failed(s.ID, &panicked{v, debug.Stack()})
+			w.failed(s, &panicked{v, debug.Stack()})
 		}
 	}()
-	r := read(s)
+	r := layOut(s)
 	w.sum.Judged++
 	for _, c := range append(r.failures(), r.taught()...) {
 		w.note(&c.Case, m)
@@ -253,9 +252,9 @@ func (w *work) flush(ctx context.Context) error {
 	return nil
 }
 
-// conclude proposes what the rules learned: the lessons of those cases that have grown since they
-// were proposed last.
-func (w *work) conclude(ctx context.Context) error {
+// proposeGrown proposes what the rules learned: the lessons of those cases that have grown since
+// they were proposed last.
+func (w *work) proposeGrown(ctx context.Context) error {
 	if w.o.Judge != nil {
 		return nil
 	}
