@@ -1,8 +1,8 @@
 package session_test
 
 import (
-	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
