@@ -164,6 +164,30 @@ func TestForgetWhileARowOfTheFutureIsPutDown(t *testing.T) {
 	}
 }
 
+// The same holds of a row that is to be delivered next, when another replica forgets its session by
+// a clock that is behind.
+func TestForgetElsewhereWhileARowIsToBeDelivered(t *testing.T) {
+	t.Parallel()
+	var be *losing
+	r := newRig(t, func(o *Options) {
+		be = &losing{faulty: o.Backend.(*faulty), epoch: "one"}
+		o.Backend, o.Fleet, o.DeliverEvery = be, be, time.Hour
+	})
+	gone, stays := r.begin(us, "gone", picked(true)), r.begin(us, "stays", picked(true))
+	r.delivery.deliverAt = r.clk.now().Add(time.Hour)
+	r.record()
+	be.erased = []session.Erasure{{Tenant: us, IDs: []session.ID{gone}, At: r.clk.now().Add(-time.Second), Place: "1"}}
+	r.clk.add(erasuresEvery)
+	r.record()
+	r.clk.add(time.Hour)
+	r.record()
+	for id, want := range map[session.ID]bool{gone: false, stays: true} {
+		if _, ok, err := r.be.Session(r.ctx(), us, id); ok != want || err != nil {
+			t.Errorf("the row of what stays (%v): %v, %v", want, ok, err)
+		}
+	}
+}
+
 // While something is forgotten and the backend is slow, what ends is put down as ever, and kept.
 func TestForgettingHoldsNothingUp(t *testing.T) {
 	t.Parallel()

@@ -133,7 +133,8 @@ type losing struct {
 	*faulty
 	epoch     string
 	syncs     int
-	announced func() // when something is to be forgotten; nil: nothing happens then
+	announced func()            // when something is to be forgotten; nil: nothing happens then
+	erased    []session.Erasure // what the other replicas announce next
 }
 
 func (l *losing) Announce(context.Context, session.Erasure) (string, error) {
@@ -143,7 +144,10 @@ func (l *losing) Announce(context.Context, session.Erasure) (string, error) {
 	return "", nil
 }
 
-func (l *losing) Erasures(context.Context, string) ([]session.Erasure, error) { return nil, nil }
+func (l *losing) Erasures(context.Context, string) (list []session.Erasure, err error) {
+	list, l.erased = l.erased, nil
+	return list, nil
+}
 
 func (l *losing) KeepOptOuts(context.Context, map[session.ID]session.OptOutMark) error { return nil }
 
