@@ -16,7 +16,7 @@ var (
 	pyWhere   = regexp.MustCompile(`^(\S+\.py):\d+: `)
 	pySummary = regexp.MustCompile(`^(FAILED|ERROR) (\S+?\.py)(?:::(.+?))?(?: - (.*))?$`)
 	pyLine    = regexp.MustCompile(`^(/\S+\.py):\d+: (\w+(?:Error|Exception|Warning|Exit|Interrupt)\b.*)$`)
-	pyRule2   = regexp.MustCompile(`^={3,} .* ={3,}$`)
+	pyEnd     = regexp.MustCompile(`^={3,} .* ={3,}$`)
 )
 
 // pySection is what pytest says of one test.
@@ -63,7 +63,8 @@ func (r *reading) pytest() {
 	}
 }
 
-// pySections reads the long form: a header, the code, what it said behind E, and where.
+// pySections reads the long form of each test: a header, the code, the message behind E, and the
+// file with its line. A rule of = ends the sections.
 func (r *reading) pySections() []pySection {
 	var out []pySection
 	for i, text := range r.lines {
@@ -75,7 +76,7 @@ func (r *reading) pySections() []pySection {
 			continue
 		}
 		s := &out[len(out)-1]
-		if pyRule2.MatchString(text) {
+		if pyEnd.MatchString(text) {
 			out = append(out, pySection{}) // what follows is no section's
 			continue
 		}

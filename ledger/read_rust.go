@@ -45,12 +45,12 @@ func (r *reading) cargo() {
 	}
 }
 
-// rustFailure is the compiler's complaint.
+// rustFailure is an error of the compiler.
 func rustFailure(file, code, message string) Failure {
 	return Failure{Tool: "cargo check", Type: TypeAnalysis, File: file, Subject: code, Error: titled(code, message)}
 }
 
-// cargoTest reads what a test said before it died.
+// cargoTest reads the panic in the output of the test whose header is line i.
 func (r *reading) cargoTest(i int, name string) {
 	file, message := "", ""
 	for n, text := range r.lines[i+1:] {

@@ -48,7 +48,7 @@ func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version stri
 	return texts, version, err
 }
 
-// Version is that of the set.
+// Version is the version of the set, as Texts tells it, without the texts.
 func (b *Bank) Version(ctx context.Context) (string, error) {
 	return ask(ctx, b.s, "lessons", func(c client) (string, error) { return c.Get(ctx, b.s.shared("lessons-version")).Result() })
 }
@@ -92,8 +92,8 @@ type Watcher struct {
 	texts   *lesson.Texts
 	onBook  func(*lesson.Book, []lesson.Problem)
 	version string
-	read    bool
-	fault   string // as told last
+	read    bool   // the texts were read at least once
+	fault   string // what onBook heard last of the bank itself, "" for nothing
 }
 
 // Watch makes a watcher that calls onBook, from Run's goroutine, with every new book and everything
@@ -132,8 +132,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// guarded is look, of which no panic may end the program. A set of texts that makes it panic is not
-// read again.
+// guarded looks, and keeps a panic from ending the program. A set of texts that makes the look
+// panic is not read again.
 func (w *Watcher) guarded(ctx context.Context) (reached bool) {
 	defer func() {
 		if v := recover(); v != nil && w.Panicked != nil {
@@ -163,7 +163,7 @@ func (w *Watcher) look(ctx context.Context) bool {
 			w.fault = ""
 			w.onBook(book, problems)
 		}
-	case w.fault != "": // it is back, as it was
+	case w.fault != "": // Redis can be asked again, and the texts are the same
 		w.fault = ""
 		w.onBook(w.texts.Current())
 	}

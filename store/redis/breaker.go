@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// breaker lets a Redis that does not answer cost one wait a period. It is closed, and lets all
-// through; or open, and lets one probe through when the period is over. What comes meanwhile is
-// refused at once.
+// breaker bounds what a Redis that does not answer costs: one wait in each period. While it is
+// closed, every call goes out; while it is open, one call goes out when the period is over, as a
+// probe, and all others are refused at once.
 type breaker struct {
 	period time.Duration
-	most   int // failures in a row that open it, less one: on a busy machine a short wait may run out by chance
+	most   int // failures in a row that leave it closed: on a busy machine a short wait may run out by chance
 
 	mu     sync.Mutex
 	failed int       // in a row

@@ -16,8 +16,8 @@ import (
 var (
 	// ErrDown means that Redis cannot be reached, or does not answer in time.
 	ErrDown = fmt.Errorf("Redis cannot be reached: %w", session.ErrUnavailable) //nolint:staticcheck // a name
-	// ErrBusy means that Redis answers, but does not take it now: it loads, fails over, or is a
-	// replica.
+	// ErrBusy means that Redis answers, but takes no writes now: it loads its data, fails over, or
+	// is a replica.
 	ErrBusy = fmt.Errorf("Redis does not take writes now: %w", session.ErrUnavailable) //nolint:staticcheck // a name
 	// ErrFull means that maxmemory is reached.
 	ErrFull = fmt.Errorf("Redis is full (maxmemory); give it more memory, or keep less with learning.retention: %w", session.ErrUnavailable) //nolint:staticcheck // a name
@@ -31,7 +31,7 @@ var (
 	ErrCorrupt = errors.New("a value in Redis is not precept's")
 	// ErrClosed means that the store was closed.
 	ErrClosed = errors.New("the store is closed")
-	// ErrURL means that the address is no address.
+	// ErrURL means that the address of Redis, or something in it, cannot be used.
 	ErrURL = errors.New("the Redis address cannot be used")
 )
 
@@ -65,7 +65,7 @@ func explain(ctx context.Context, err error) error {
 // asked of any.
 func absent(err error) bool { return err == goredis.Nil } //nolint:errorlint // see above
 
-// ours says whether the error was made here already.
+// ours says whether an error holds a sentinel of precept's already.
 func ours(err error) bool {
 	for _, kind := range [...]error{session.ErrUnavailable, session.ErrInvalid, session.ErrParkingFull, ErrCorrupt, ErrClosed} {
 		if errors.Is(err, kind) {

@@ -25,7 +25,7 @@ func (s *Store) OpenFeedback(ctx context.Context, tenant string, after int64, li
 			return err
 		}
 		list := page.Val()
-		if integer(latest.Val()) < after { // the server has lost data, and counts from further down
+		if integer(latest.Val()) < after { // the server has lost data: its places begin anew, below ours
 			last = 0
 			if list, err = c.ZRangeByScoreWithScores(ctx, key, openBehind(0, limit)).Result(); err != nil {
 				return err
@@ -34,7 +34,7 @@ func (s *Store) OpenFeedback(ctx context.Context, tenant string, after int64, li
 		rows, said, err = s.openFeedback(ctx, c, tenant, list)
 		switch {
 		case err != nil:
-		case len(list) < limit: // what lies between is gone again
+		case len(list) < limit: // this was the last page: the places up to the newest are of sessions that left the list
 			last = integer(latest.Val())
 		default:
 			last = int64(list[len(list)-1].Score)
