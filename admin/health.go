@@ -56,7 +56,7 @@ type Stored struct {
 // Since are sums since the start.
 type Since struct {
 	Exchanges   int64            `json:"exchanges_stored"`
-	Samples     int64            `json:"samples_written"`
+	Samples     int64            `json:"samples_written"` // a sample that is made anew because something was said of it counts again
 	Closed      int64            `json:"sessions_closed"`
 	Told        int64            `json:"sessions_told"`
 	OptedOut    int64            `json:"opted_out"`

@@ -95,18 +95,26 @@ func TestRetentionByReload(t *testing.T) {
 	write("{}\n")
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubbled{ports: ports{}}
-		b.life = starts(t, source, func(o *app.Options) { o.Listen = b.ports.listen })
+		begins := func(now func() time.Time) {
+			b.life = starts(t, source, func(o *app.Options) { o.Listen, o.Now = b.ports.listen, now })
+		}
 		kept := func() int {
 			_, list := b.send(http.MethodGet, b.admin+"/api/sessions", "")
 			return strings.Count(list, `"agent":"coder"`)
 		}
+		begins(func() time.Time { return time.Now().Add(-2 * time.Hour) })
 		b.turn("coder", "hello")
-		passes(2 * time.Hour)
+		passes(5 * time.Second)
+		if err := b.ends(); err != nil {
+			t.Error(err)
+		}
+		begins(time.Now)
+		passes(5 * time.Second)
 		if kept() != 1 {
 			t.Errorf("%d sessions are kept without a retention", kept())
 		}
 		write("learning: {retention: 1h}\n")
-		passes(15 * time.Minute)
+		passes(11 * time.Minute)
 		b.turn("coder", "hello again")
 		passes(5 * time.Second)
 		if kept() != 1 {

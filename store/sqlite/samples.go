@@ -121,30 +121,31 @@ func walk[T any](ctx context.Context, s *Store, of span, query string, scan scan
 	}
 	from, to := of.bounds()
 	for at := (step{more: true}); at.more; {
-		var err error
-		at, err = read(ctx, s, func(c *conn) (next step) {
+		last := at.last // a read that nobody waits for any more goes on with what it was given
+		next, err := read(ctx, s, func(c *conn) (next step) {
 			n := int64(0)
 			if of.tenant != "" {
 				if n = s.tenant(c, of.tenant); n == 0 {
 					return next
 				}
 			}
-			window := at.last + walkRows
+			window := last + walkRows
 			end := c.number(of.last)
-			list, last := page(c, pageRows, scan, query, at.last, window, from, to, n, pageRows)
-			if last != nil {
-				return step{list, as[int64](last[0]), true}
+			list, row := page(c, pageRows, scan, query, last, window, from, to, n, pageRows)
+			if row != nil {
+				return step{list, as[int64](row[0]), true}
 			}
 			return step{list, window, window < end}
 		})
 		if err != nil {
 			return err
 		}
-		for _, v := range at.list {
+		for _, v := range next.list {
 			if err := fn(v); err != nil {
 				return err
 			}
 		}
+		at = next
 	}
 	return nil
 }
