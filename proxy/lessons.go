@@ -3,7 +3,6 @@ package proxy
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 
@@ -20,7 +18,6 @@ import (
 	"precept/lesson"
 	"precept/session"
 	"precept/wire"
-	"precept/writ"
 )
 
 // The bounds of a body, and of a page in lessons.
@@ -48,15 +45,6 @@ type apiTarget struct {
 	Operator string `json:"operator,omitempty"`
 	Role     string `json:"role,omitempty"`
 	Skill    string `json:"skill,omitempty"`
-}
-
-// written is what a client may say of a lesson. Everything else in a body (counts, states, tenants)
-// says nothing.
-type written struct {
-	Signature  *string      `json:"signature"`
-	LessonText *string      `json:"lesson_text"`
-	Keywords   *[]string    `json:"keywords"`
-	Targets    *[]apiTarget `json:"targets"`
 }
 
 // agentLessons are the lessons that agents write for themselves.
@@ -341,61 +329,4 @@ func ref(r *http.Request) string {
 		return name
 	}
 	return "v1/lessons"
-}
-
-func readWritten(c echo.Context) (written, error) {
-	var w written
-	body, err := bodyOf(c, lessonLimit, "the body of a lesson may have 256 KiB")
-	if err != nil {
-		return w, err
-	}
-	if !utf8.Valid(body) || json.Unmarshal(body, &w) != nil {
-		return w, refusal(wire.None, http.StatusBadRequest, `the body is no lesson; send {"signature": "...", "lesson_text": "..."}, keywords and targets being lists`)
-	}
-	return w, nil
-}
-
-// adviceHead stands before the text in a lesson's body.
-const adviceHead = "\n## What to do (or avoid)\n\n"
-
-// lessonText is what the author wrote, byte for byte.
-func lessonText(l *lesson.Lesson) string {
-	if text, ok := strings.CutPrefix(l.Body, adviceHead); ok {
-		return strings.TrimSuffix(text, "\n")
-	}
-	return l.Advice
-}
-
-// onto puts what was written onto a lesson, which then has no bytes of its own.
-func (w *written) onto(l *lesson.Lesson) (*lesson.Lesson, error) {
-	bounded := func(what string, text *string, most int) error {
-		if text == nil {
-			return nil
-		}
-		if n := utf8.RuneCountInString(*text); n > most || strings.TrimSpace(*text) == "" {
-			return refusal(wire.None, http.StatusUnprocessableEntity, what+" has "+strconv.Itoa(n)+" characters; write 1 to "+strconv.Itoa(most))
-		}
-		return nil
-	}
-	if err := errors.Join(bounded("signature", w.Signature, writ.MaxSignature), bounded("lesson_text", w.LessonText, writ.MaxText)); err != nil {
-		return nil, err
-	}
-	if w.Signature != nil {
-		l.Title = *w.Signature
-	}
-	if w.Keywords != nil {
-		l.Trigger.Keywords = *w.Keywords
-	}
-	if len(l.Trigger.Keywords) == 0 {
-		l.Trigger.Keywords = []string{l.Title}
-	}
-	if w.Targets != nil {
-		l.Trigger.Targets = nil
-		for _, t := range *w.Targets {
-			l.Trigger.Targets = append(l.Trigger.Targets, lesson.Target(t))
-		}
-	}
-	l.Raw, l.Trigger.Description = "", "An agent's own lesson: "+l.Title
-	l.Advice, l.Body = strings.TrimSpace(*w.LessonText), adviceHead+*w.LessonText+"\n"
-	return l, nil
 }
