@@ -17,83 +17,117 @@ import (
 
 const module = "precept"
 
-// floor says on which floor a package lives; a package that is not here must be given a place
-// first.
-func floor(pkg string) (int, bool) {
-	switch pkg {
-	case "file", "lesson", "wire", "redact", "trial", "configs", "docs":
-		return 0, true
-	case "bandit", "sample", "trace", "writ", "store/spool":
-		return 1, true
-	case "bank", "detect", "session", "feedback", "ledger":
-		return 2, true
-	case "backtest", "inject", "report", "store/guard", "store/sqlite", "store/redis":
-		return 3, true
-	case "store":
-		return 4, true
-	case "learn", "distill", "demo":
-		return 5, true
-	case "proxy", "admin":
-		return 6, true
-	case "app":
-		return 7, true
-	case "cmd/precept":
-		return 8, true
-	default:
-		return 0, false
+// floors lists the top folders from the bottom to the top. A package imports packages of lower
+// floors and, inside its own folder, packages that order lists before it.
+func floors() [][]string {
+	return [][]string{
+		{"bandit", "configs", "docs", "internal"},
+		{"detect"},
+		{"inject"},
+		{"store"},
+		{"learn", "distill"},
+		{"proxy", "admin"},
+		{"cmd"},
 	}
 }
 
-// isTestSupport names the packages that only tests may import. They stand beside the floors, and
-// import nothing above 2.
-func isTestSupport(pkg string) bool { return pkg == "store/storetest" || pkg == "bank/banktest" }
+// order lists the packages of each folder that has several, from the bottom to the top. Packages of
+// the same line do not import each other.
+func order() map[string][][]string {
+	return map[string][][]string{
+		"bandit":   {{"bandit/trial", "bandit/feedback"}, {"bandit"}, {"bandit/report"}},
+		"internal": {{"internal/file", "internal/wire", "internal/redact"}, {"internal/sample"}, {"internal/session"}, {"internal/guard"}},
+		"inject":   {{"inject/lesson"}, {"inject/bank", "inject/writ", "inject/ledger", "inject/backtest"}, {"inject"}},
+		"store":    {{"store/spool"}, {"store/sqlite", "store/redis"}, {"store"}},
+		"proxy":    {{"proxy/trace"}, {"proxy"}},
+		"cmd":      {{"cmd/precept/demo"}, {"cmd/precept/server"}, {"cmd/precept"}},
+	}
+}
+
+// sideways lists the imports between two folders of one floor that are allowed. A session's record
+// holds its assignment, which is a type of the experiment.
+func sideways() map[string]string {
+	return map[string]string{"internal/session": "bandit/trial"}
+}
+
+// place is the position of a package: its floor, its folder, and its row inside the folder.
+type place struct {
+	floor, row int
+	folder     string
+}
+
+// placeOf returns the position of a package, and false for a package that no list names.
+func placeOf(pkg string) (place, bool) {
+	folder, _, _ := strings.Cut(pkg, "/")
+	for n, names := range floors() {
+		if !slices.Contains(names, folder) {
+			continue
+		}
+		rows, several := order()[folder]
+		if !several {
+			return place{floor: n, folder: folder}, pkg == folder
+		}
+		for row, packages := range rows {
+			if slices.Contains(packages, pkg) {
+				return place{floor: n, row: row, folder: folder}, true
+			}
+		}
+	}
+	return place{}, false
+}
+
+// isTestSupport reports whether only tests may import a package. Test support imports what a package
+// of store may import.
+func isTestSupport(pkg string) bool {
+	return pkg == "store/storetest" || pkg == "inject/bank/banktest"
+}
 
 // rooms says where a third-party library may be imported: the packages, and "test" for test files
 // anywhere. A library that is not here must be given a room first.
 func rooms() map[string][]string {
 	return map[string][]string{
-		"github.com/tidwall/gjson":                 {"wire", "cmd/precept"},
-		"github.com/tidwall/sjson":                 {"wire", "cmd/precept"},
+		"github.com/tidwall/gjson":                 {"internal/wire", "cmd/precept"},
+		"github.com/tidwall/sjson":                 {"internal/wire", "cmd/precept"},
 		"github.com/yuin/goldmark":                 {"admin"},
-		"github.com/andybalholm/brotli":            {"wire"},
-		"github.com/klauspost/compress":            {"wire", "store/sqlite", "app"},
-		"github.com/cespare/xxhash/v2":             {"wire", "detect", "session"},
+		"github.com/andybalholm/brotli":            {"internal/wire"},
+		"github.com/klauspost/compress":            {"internal/wire", "store/sqlite", "cmd/precept/server"},
+		"github.com/cespare/xxhash/v2":             {"internal/wire", "detect", "internal/session"},
 		"modernc.org/sqlite":                       {"store/sqlite", "test"},
 		"github.com/redis/go-redis/v9":             {"store/redis"},
 		"github.com/labstack/echo/v4":              {"proxy", "admin"},
 		"maragu.dev/gomponents":                    {"admin"},
-		"github.com/goccy/go-yaml":                 {"configs", "lesson", "test"},
-		"github.com/bmatcuk/doublestar/v4":         {"configs", "sample"},
-		"golang.org/x/text":                        {"lesson", "cmd/precept"},
-		"github.com/google/uuid":                   {"sample"},
-		"github.com/prometheus/client_golang":      {"proxy", "app", "test"},
+		"github.com/goccy/go-yaml":                 {"configs", "inject/lesson", "test"},
+		"github.com/bmatcuk/doublestar/v4":         {"configs", "internal/sample"},
+		"golang.org/x/text":                        {"inject/lesson", "cmd/precept"},
+		"github.com/google/uuid":                   {"internal/sample"},
+		"github.com/prometheus/client_golang":      {"proxy", "cmd/precept/server", "test"},
 		"github.com/prometheus/common":             {"cmd/precept"},
 		"github.com/prometheus/client_model":       {"cmd/precept", "test"},
 		"github.com/spf13/cobra":                   {"cmd/precept"},
 		"github.com/spf13/pflag":                   {"cmd/precept"},
 		"golang.org/x/term":                        {"cmd/precept"},
-		"github.com/parquet-go/parquet-go":         {"app", "test"},
+		"github.com/parquet-go/parquet-go":         {"cmd/precept/server", "test"},
 		"github.com/rogpeppe/go-internal":          {"test", "cmd/precept"},
 		"github.com/chromedp/chromedp":             {"test"},
 		"github.com/chromedp/cdproto":              {"test"},
 		"github.com/santhosh-tekuri/jsonschema/v6": {"test"},
-		"go.opentelemetry.io":                      {"trace", "test"},
-		"google.golang.org/protobuf":               {"trace", "test"},
+		"go.opentelemetry.io":                      {"proxy/trace", "test"},
+		"google.golang.org/protobuf":               {"proxy/trace", "test"},
 		"go.uber.org/goleak":                       {"test"},
 		"golang.org/x/net":                         {"test"},
 		"pgregory.net/rapid":                       {"test", "store/storetest"},
 	}
 }
 
-// apart lists what must not reach what, by whatever way, and why: no effect, interval or proof
-// holds anything that the chooser believes, because the code that computes them cannot ask it; and
-// what is recorded does not depend on what is learned from it.
+// apart lists pairs of packages where the first must not reach the second by any chain of imports.
+// No effect, interval or verdict contains a belief of the chooser, because the code that computes them
+// cannot ask the chooser. Recording does not depend on learning.
 func apart() map[string]string {
 	return map[string]string{
-		"trial":  "bandit", // the coins and what they show, and the chooser
-		"report": "bandit", // what may be said, and the chooser; its beliefs come in as numbers, by name
-		"store":  "bandit", // what is kept, and what is believed of it
-		"learn":  "store",  // what follows a turn, and what records it: one is given the other
+		"bandit/trial":  "bandit",
+		"bandit/report": "bandit",
+		"store":         "bandit",
+		"learn":         "store",
 	}
 }
 
@@ -239,7 +273,7 @@ func violations(sources []source) []string {
 		if s.pkg == "." {
 			continue
 		}
-		if _, known := floor(s.pkg); !known && !isTestSupport(s.pkg) {
+		if _, known := placeOf(s.pkg); !known && !isTestSupport(s.pkg) {
 			out = append(out, fmt.Sprintf("%s: the package %s has no floor; give it one", s.file, s.pkg))
 			continue
 		}
@@ -265,7 +299,7 @@ func violation(s source, imported string) string {
 	}
 }
 
-// arrow judges an import of our own.
+// arrow returns the fault of an import of our own, empty if the import points down.
 func arrow(s source, to string) string {
 	if to == s.pkg && s.test {
 		return "" // an external test of its own package
@@ -276,19 +310,23 @@ func arrow(s source, to string) string {
 		}
 		return to + " is for tests only"
 	}
-	target, known := floor(to)
+	target, known := placeOf(to)
 	if !known {
 		return to + " has no floor"
 	}
-	here, _ := floor(s.pkg)
+	here, _ := placeOf(s.pkg)
 	if isTestSupport(s.pkg) {
-		here = 3
+		here, _ = placeOf("store/sqlite")
 	}
 	switch {
-	case target == here:
-		return "imports " + to + ", which is on the same floor"
-	case target > here:
+	case target.floor > here.floor:
 		return "imports " + to + ", which is on a higher floor"
+	case target.floor < here.floor || sideways()[s.pkg] == to:
+		return ""
+	case target.folder != here.folder:
+		return "imports " + to + ", a folder on the same floor"
+	case target.row >= here.row:
+		return "imports " + to + ", which is not below it in the folder"
 	default:
 		return ""
 	}
@@ -318,43 +356,50 @@ func TestViolationsAreFound(t *testing.T) {
 		return &fstest.MapFile{Data: []byte(text)}
 	}
 	sources, err := read(fstest.MapFS{
-		"wire/up.go":                file("precept/proxy", "fmt"),
-		"wire/sideways.go":          file("precept/configs"),
-		"wire/sideways_test.go":     file("precept/configs"),
-		"wire/fine.go":              file("github.com/tidwall/gjson", "net/http", "crypto/sha256"),
-		"wire/fine_test.go":         file("pgregory.net/rapid", "precept/wire"),
-		"inject/room.go":            file("github.com/tidwall/gjson"),
-		"inject/fine.go":            file("precept/session", "precept/wire"),
-		"inject/rapid.go":           file("pgregory.net/rapid"),
-		"store/unknown.go":          file("example.org/lib"),
-		"store/support.go":          file("precept/store/storetest"),
-		"store/sqlite/fine_test.go": file("precept/store/storetest"),
-		"store/storetest/fine.go":   file("precept/session"),
-		"store/storetest/up.go":     file("precept/store/sqlite"),
-		"store/nowhere.go":          file("precept/attic"),
-		"attic/a.go":                file(),
-		"store/own.go":              file("precept/store"),
-		"tools/go.mod":              {Data: []byte("module x\n")},
-		"tools/elsewhere.go":        file("precept/proxy"),
-		"wire/testdata/a.go":        file("precept/proxy"),
-		".cache/a.go":               file("precept/proxy"),
-		"root_test.go":              file("precept/proxy"),
+		"internal/wire/up.go":            file("precept/proxy", "fmt"),
+		"internal/wire/sideways.go":      file("precept/configs"),
+		"internal/wire/sideways_test.go": file("precept/configs"),
+		"internal/wire/fine.go":          file("github.com/tidwall/gjson", "net/http", "crypto/sha256"),
+		"internal/wire/fine_test.go":     file("pgregory.net/rapid", "precept/internal/wire"),
+		"internal/session/fine.go":       file("precept/bandit/trial", "precept/internal/wire"),
+		"internal/sample/sideways.go":    file("precept/bandit/trial"),
+		"internal/sample/row.go":         file("precept/internal/session"),
+		"bandit/row.go":                  file("precept/bandit/report"),
+		"inject/room.go":                 file("github.com/tidwall/gjson"),
+		"inject/fine.go":                 file("precept/internal/session", "precept/internal/wire"),
+		"inject/rapid.go":                file("pgregory.net/rapid"),
+		"store/unknown.go":               file("example.org/lib"),
+		"store/support.go":               file("precept/store/storetest"),
+		"store/sqlite/fine_test.go":      file("precept/store/storetest"),
+		"store/storetest/fine.go":        file("precept/internal/session"),
+		"store/storetest/up.go":          file("precept/store/sqlite"),
+		"store/nowhere.go":               file("precept/attic"),
+		"attic/a.go":                     file(),
+		"store/own.go":                   file("precept/store"),
+		"tools/go.mod":                   {Data: []byte("module x\n")},
+		"tools/elsewhere.go":             file("precept/proxy"),
+		"internal/wire/testdata/a.go":    file("precept/proxy"),
+		".cache/a.go":                    file("precept/proxy"),
+		"root_test.go":                   file("precept/proxy"),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
 		"attic/a.go: the package attic has no floor; give it one",
+		"bandit/row.go: imports bandit/report, which is not below it in the folder",
 		"inject/rapid.go: imports pgregory.net/rapid, whose room is test, store/storetest",
-		"inject/room.go: imports github.com/tidwall/gjson, whose room is wire, cmd/precept",
+		"inject/room.go: imports github.com/tidwall/gjson, whose room is internal/wire, cmd/precept",
+		"internal/sample/row.go: imports internal/session, which is not below it in the folder",
+		"internal/sample/sideways.go: imports bandit/trial, a folder on the same floor",
+		"internal/wire/sideways.go: imports configs, a folder on the same floor",
+		"internal/wire/sideways_test.go: imports configs, a folder on the same floor",
+		"internal/wire/up.go: imports proxy, which is on a higher floor",
 		"store/nowhere.go: attic has no floor",
-		"store/own.go: imports store, which is on the same floor",
-		"store/storetest/up.go: imports store/sqlite, which is on the same floor",
+		"store/own.go: imports store, which is not below it in the folder",
+		"store/storetest/up.go: imports store/sqlite, which is not below it in the folder",
 		"store/support.go: store/storetest is for tests only",
 		"store/unknown.go: imports example.org/lib, which has no room",
-		"wire/sideways.go: imports configs, which is on the same floor",
-		"wire/sideways_test.go: imports configs, which is on the same floor",
-		"wire/up.go: imports proxy, which is on a higher floor",
 	}
 	got := violations(sources)
 	if !slices.Equal(got, want) {
@@ -368,8 +413,8 @@ func TestReachingIsFound(t *testing.T) {
 	file := func(pkg, to string) source {
 		return source{file: pkg + "/a.go", pkg: pkg, imports: []string{"fmt", module + "/" + to}}
 	}
-	base := []source{file("bandit", "trial"), file("trial", "file"), file("report", "trial"), file("feedback", "bandit"), file("store", "file"), file("learn", "bandit")}
-	test := file("report", "bandit")
+	base := []source{file("bandit", "bandit/trial"), file("bandit/trial", "internal/file"), file("bandit/report", "bandit/trial"), file("bandit/feedback", "bandit"), file("store", "internal/file"), file("learn", "bandit")}
+	test := file("bandit/report", "bandit")
 	test.test = true
 	for name, c := range map[string]struct {
 		more []source
@@ -377,20 +422,20 @@ func TestReachingIsFound(t *testing.T) {
 	}{
 		"apart":     {nil, nil},
 		"in a test": {[]source{test}, nil},
-		"directly":  {[]source{file("report", "bandit")}, []string{"report must not reach bandit: report imports bandit"}},
+		"directly":  {[]source{file("bandit/report", "bandit")}, []string{"bandit/report must not reach bandit: bandit/report imports bandit"}},
 		"through another": {
-			[]source{file("report", "feedback")}, []string{"report must not reach bandit: report imports feedback imports bandit"},
+			[]source{file("bandit/report", "bandit/feedback")}, []string{"bandit/report must not reach bandit: bandit/report imports bandit/feedback imports bandit"},
 		},
 		"what is recorded and what is learned": {
-			[]source{file("learn", "store"), file("store", "feedback")}, []string{
+			[]source{file("learn", "store"), file("store", "bandit/feedback")}, []string{
 				"learn must not reach store: learn imports store",
-				"store must not reach bandit: store imports feedback imports bandit",
+				"store must not reach bandit: store imports bandit/feedback imports bandit",
 			},
 		},
 		"through the trial": {
-			[]source{file("trial", "feedback")}, []string{
-				"report must not reach bandit: report imports trial imports feedback imports bandit",
-				"trial must not reach bandit: trial imports feedback imports bandit",
+			[]source{file("bandit/trial", "bandit/feedback")}, []string{
+				"bandit/report must not reach bandit: bandit/report imports bandit/trial imports bandit/feedback imports bandit",
+				"bandit/trial must not reach bandit: bandit/trial imports bandit/feedback imports bandit",
 			},
 		},
 	} {
@@ -398,7 +443,7 @@ func TestReachingIsFound(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
-	if got := reaching(base[:2]); len(got) != 3 || got[1] != "report must not reach bandit, and one of them is no package" {
+	if got := reaching(base[:2]); len(got) != 3 || got[1] != "bandit/report must not reach bandit, and one of them is no package" {
 		t.Errorf("a rule about nothing: %q", got)
 	}
 }

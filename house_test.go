@@ -82,32 +82,33 @@ func exported(t *testing.T) (names, packages map[string]bool) {
 	return names, packages
 }
 
-// README's picture of the house has every package of the program on its floor.
-func TestFloorsAreTold(t *testing.T) {
-	_, picture, ok := strings.Cut(textOf(t, "README.md"), "<summary>Nine floors</summary>")
-	picture, _, whole := strings.Cut(picture, "</details>")
-	if !ok || !whole {
-		t.Fatal("README.md has no picture of nine floors")
+// README draws the folders on the floors that floors_test.go gives them.
+func TestReadmeDrawsTheFolders(t *testing.T) {
+	_, picture, found := strings.Cut(textOf(t, "README.md"), "<summary>Eleven folders</summary>")
+	picture, _, closed := strings.Cut(picture, "</details>")
+	if !found || !closed {
+		t.Fatal("README.md has no section <summary>Eleven folders</summary>")
 	}
-	drawn, at := map[string]int{}, 0
-	for line := range strings.Lines(picture) {
-		if !strings.HasPrefix(line, "    ") {
-			continue
+	drawn := map[string]int{}
+	for _, m := range regexp.MustCompile(`(?m)^    (\d)  ((?:[a-z]+ )*[a-z]+)  `).FindAllStringSubmatch(picture, -1) {
+		n, err := strconv.Atoi(m[1])
+		if err != nil {
+			t.Fatal(err)
 		}
-		for word := range strings.FieldsSeq(line[:min(len(line), 54)]) {
-			if n, err := strconv.Atoi(word); err == nil {
-				at = n
-				continue
+		for folder := range strings.FieldsSeq(m[2]) {
+			drawn[folder] = n
+		}
+	}
+	want := map[string]int{}
+	for n, names := range floors() {
+		for _, folder := range names {
+			if folder != "docs" {
+				want[folder] = n
 			}
-			drawn[word] = at
 		}
 	}
-	_, packages := exported(t)
-	for _, pkg := range slices.Sorted(maps.Keys(packages)) {
-		want, ok := floor(pkg)
-		if have, found := drawn[pkg]; ok && pkg != "docs" && (!found || have != want) {
-			t.Errorf("README.md does not draw %s on floor %d", pkg, want)
-		}
+	if !maps.Equal(drawn, want) {
+		t.Errorf("README.md draws folders on floors %v, want %v", drawn, want)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"precept/lesson"
-	"precept/report"
+	"precept/bandit/report"
+	"precept/inject/lesson"
 )
 
 // fakeKeeper writes down what it is told to do.

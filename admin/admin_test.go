@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"precept/backtest"
-	"precept/feedback"
-	"precept/lesson"
-	"precept/report"
+	"precept/bandit/feedback"
+	"precept/bandit/report"
+	"precept/inject/backtest"
+	"precept/inject/lesson"
 	"precept/store"
 )
 

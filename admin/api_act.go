@@ -8,9 +8,9 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"precept/feedback"
-	"precept/lesson"
-	"precept/report"
+	"precept/bandit/feedback"
+	"precept/bandit/report"
+	"precept/inject/lesson"
 	"precept/store"
 )
 

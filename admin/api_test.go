@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"precept/admin"
-	"precept/feedback"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/session"
 	"precept/store"
 )
 

@@ -7,9 +7,9 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"precept/feedback"
-	"precept/sample"
-	names "precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/sample"
+	names "precept/internal/session"
 	"precept/store"
 )
 

@@ -11,14 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
 	"precept/configs"
-	"precept/feedback"
-	"precept/sample"
-	names "precept/session"
+	"precept/internal/sample"
+	names "precept/internal/session"
+	"precept/internal/wire"
 	"precept/store"
 	"precept/store/sqlite"
-	"precept/trial"
-	"precept/wire"
 )
 
 // hostile is what nobody may be hurt by: markup, a way out of an attribute, a terminal's orders,

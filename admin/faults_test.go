@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"precept/report"
+	"precept/bandit/report"
 	"precept/store"
 )
 

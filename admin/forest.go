@@ -10,7 +10,7 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
-	"precept/report"
+	"precept/bandit/report"
 )
 
 // effect is what was measured, with its 95% interval, in units of reward. One that may not be shown

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"precept/admin"
-	"precept/report"
+	"precept/bandit/report"
 )
 
 // drawn is a row of a forest plot, as its page draws it; what is not drawn is NaN.

@@ -12,7 +12,7 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
-	"precept/lesson"
+	"precept/inject/lesson"
 )
 
 // shown is what a handler gives to be shown.

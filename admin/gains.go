@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"precept/report"
+	"precept/bandit/report"
 )
 
 const week = 7 * 24 * time.Hour

@@ -9,7 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"precept/redact"
+	"precept/internal/redact"
 )
 
 // headers are on every answer. Scripts and styles come from our own files only; nothing of an

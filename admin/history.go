@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"precept/report"
+	"precept/bandit/report"
 )
 
 // history is effects as reports for pages had them since the server started: it fills the charts of

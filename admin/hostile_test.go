@@ -18,12 +18,12 @@ import (
 	"golang.org/x/net/html"
 
 	"precept/admin"
-	"precept/backtest"
-	"precept/feedback"
-	"precept/lesson"
-	"precept/report"
+	"precept/bandit/feedback"
+	"precept/bandit/report"
+	"precept/bandit/trial"
+	"precept/inject/backtest"
+	"precept/inject/lesson"
 	"precept/store"
-	"precept/trial"
 )
 
 // Whatever a lesson, an agent, a client or a query says, in whatever field: the pages have the same

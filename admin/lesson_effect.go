@@ -6,7 +6,7 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
-	"precept/report"
+	"precept/bandit/report"
 )
 
 // verdictLine is what may be said of a text, and what to do.

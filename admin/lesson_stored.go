@@ -9,9 +9,9 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
-	"precept/backtest"
-	"precept/lesson"
-	"precept/report"
+	"precept/bandit/report"
+	"precept/inject/backtest"
+	"precept/inject/lesson"
 )
 
 // stored is what single sessions tell.

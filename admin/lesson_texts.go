@@ -9,9 +9,9 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
+	"precept/bandit/report"
 	"precept/inject"
-	"precept/lesson"
-	"precept/report"
+	"precept/inject/lesson"
 )
 
 // oldText is an older text of the lesson, or the same presented in another way, with what was

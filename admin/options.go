@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"time"
 
-	"precept/backtest"
-	"precept/feedback"
-	"precept/lesson"
-	"precept/report"
+	"precept/bandit/feedback"
+	"precept/bandit/report"
+	"precept/inject/backtest"
+	"precept/inject/lesson"
 	"precept/store"
 )
 

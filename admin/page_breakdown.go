@@ -10,7 +10,7 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
-	"precept/report"
+	"precept/bandit/report"
 )
 
 // breakdownView is what lessons do in parts of the sessions.

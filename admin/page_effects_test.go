@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"precept/admin"
-	"precept/backtest"
-	"precept/lesson"
-	"precept/report"
+	"precept/bandit/report"
+	"precept/inject/backtest"
+	"precept/inject/lesson"
 )
 
 // The first page says what needs a person, one thing or several, and nothing else.

@@ -12,8 +12,8 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
-	"precept/lesson"
-	"precept/report"
+	"precept/bandit/report"
+	"precept/inject/lesson"
 )
 
 // lessonView is what the page of one lesson shows.

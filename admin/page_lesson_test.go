@@ -15,11 +15,11 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"precept/backtest"
-	"precept/lesson"
-	"precept/report"
+	"precept/bandit/report"
+	"precept/bandit/trial"
+	"precept/inject/backtest"
+	"precept/inject/lesson"
 	"precept/store"
-	"precept/trial"
 )
 
 // fakeLibrary holds lessons for the pages about them.

@@ -9,7 +9,7 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
-	"precept/report"
+	"precept/bandit/report"
 )
 
 // lessonsView is what the page of all lessons shows.

@@ -12,7 +12,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"precept/report"
+	"precept/bandit/report"
 )
 
 // many is a report of n lessons with effects of every kind.

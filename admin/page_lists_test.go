@@ -8,7 +8,7 @@ import (
 
 	"precept/admin"
 	"precept/configs"
-	"precept/sample"
+	"precept/internal/sample"
 	"precept/store"
 )
 

@@ -7,8 +7,8 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
-	"precept/lesson"
-	"precept/report"
+	"precept/bandit/report"
+	"precept/inject/lesson"
 )
 
 // overviewView is what the first page shows.

@@ -10,7 +10,7 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
-	"precept/lesson"
+	"precept/inject/lesson"
 )
 
 // queueView is the lessons that wait for a person.

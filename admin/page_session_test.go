@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"precept/admin"
-	"precept/feedback"
-	"precept/sample"
+	"precept/bandit/feedback"
+	"precept/internal/sample"
 	"precept/store"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"precept/report"
+	"precept/bandit/report"
 )
 
 // The first page says what needs a person, what was gained, and how it went over time.

@@ -13,7 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"precept/report"
+	"precept/bandit/report"
 )
 
 // counting is a random source that never repeats itself.

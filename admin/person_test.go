@@ -12,7 +12,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"precept/lesson"
+	"precept/inject/lesson"
 )
 
 // form sends what a browser's form sends.

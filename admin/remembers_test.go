@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/report"
+	"precept/bandit/report"
 )
 
 // What a person has decided on is not asked for again while its file may be as it was, and is asked

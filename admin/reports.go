@@ -6,7 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"precept/report"
+	"precept/bandit/report"
 )
 
 // Owners are the goroutines that make what pages show: each runs until its context ends. Without

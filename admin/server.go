@@ -14,7 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 	g "maragu.dev/gomponents"
 
-	"precept/report"
+	"precept/bandit/report"
 )
 
 // Server is the admin face. It starts nothing: give it to an http.Server, and run its Owners.

@@ -6,7 +6,7 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
-	"precept/feedback"
+	"precept/bandit/feedback"
 	"precept/store"
 )
 

@@ -8,7 +8,7 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
-	"precept/sample"
+	"precept/internal/sample"
 	"precept/store"
 )
 

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"precept/admin"
-	"precept/backtest"
+	"precept/bandit/report"
 	"precept/configs"
-	"precept/lesson"
-	"precept/report"
-	"precept/sample"
+	"precept/inject/backtest"
+	"precept/inject/lesson"
+	"precept/internal/sample"
 	"precept/store"
 )
 

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"precept/redact"
+	"precept/internal/redact"
 )
 
 // stock keeps what pages show and what takes long to make: the report of thousands of lessons, a

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"precept/report"
+	"precept/bandit/report"
 )
 
 // baker makes numbers, and takes its time.

@@ -10,7 +10,7 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
-	"precept/report"
+	"precept/bandit/report"
 )
 
 // truths knows the demo's true effects; elsewhere it is nil.

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"precept/file"
+	"precept/internal/file"
 )
 
 // TokenFile is the name of the generated token's file in the data directory.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"precept/report"
+	"precept/bandit/report"
 )
 
 // advice is a verdict in words, with what to do next.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"precept/report"
+	"precept/bandit/report"
 )
 
 // Every verdict of the report has words of what to do, and a group by which pages filter; what is

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"precept/report"
+	"precept/bandit/report"
 )
 
 func TestPage(t *testing.T) {

@@ -3,7 +3,7 @@ package bandit
 import (
 	"slices"
 
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // Action is what the chooser may do: give the session a lesson whose trigger fired.

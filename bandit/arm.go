@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sync"
 
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // arm is what the chooser knows of one arm. Guarded by its own mutex, which is held for sums only,

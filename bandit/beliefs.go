@@ -3,7 +3,7 @@ package bandit
 import (
 	"math"
 
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // reading is a way to read an arm's evidence.

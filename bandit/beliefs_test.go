@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"precept/bandit"
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // A lesson's holdout shrinks when it is believed to help, and not before it was picked fifty times.

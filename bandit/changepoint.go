@@ -3,7 +3,7 @@ package bandit
 import (
 	"math"
 
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // The world changes: a new model, another code base, and a lesson that helped harms. The discount

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"precept/bandit"
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // season adds n told injections and n/4 withheld ones of arm a on a day, whose residuals average to

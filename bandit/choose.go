@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // temper shrinks the posterior's spread in the draw. Full Thompson sampling explores far more than

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // Chooser is what lessons of one tenant are chosen by: the counters that its sessions filled, and

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"precept/bandit"
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 func TestPosteriorIsThePriorWithoutData(t *testing.T) {

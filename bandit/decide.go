@@ -3,7 +3,7 @@ package bandit
 import (
 	"slices"
 
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // Decide does what is to be decided at one turn, and returns the picks that are new: injected and

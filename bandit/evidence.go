@@ -3,7 +3,7 @@ package bandit
 import (
 	"math"
 
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // add takes the deltas of one scope in.

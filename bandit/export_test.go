@@ -1,6 +1,6 @@
 package bandit
 
-import "precept/trial"
+import "precept/bandit/trial"
 
 // What tests of the public face need to know of the inside: constants that their figures follow
 // from, and two functions that no caller sees.

@@ -1,6 +1,6 @@
 package bandit
 
-import "precept/trial"
+import "precept/bandit/trial"
 
 // The counters that only the chooser reads. They lie beside those of the trial, in the same scopes
 // and under the same days.

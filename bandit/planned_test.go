@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"precept/bandit"
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // toldSession is a session of a planned trial, as its record says it.

@@ -3,7 +3,7 @@ package bandit
 import (
 	"math"
 
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // RefitEvery is after how many rewards one replica, holding a lock, should call Chooser.Refit and

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // Provisional is what an open session adds to the chooser's evidence before it closes. It must be

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"precept/bandit"
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // opened is a session that has matched a and b.

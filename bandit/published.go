@@ -3,7 +3,7 @@ package bandit
 import (
 	"math"
 
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // tightCaution is at how many sessions the failures of a lesson are told from chance best: fifteen

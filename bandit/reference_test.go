@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"precept/bandit"
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // seen is what the counters say of one arm, in plain numbers.

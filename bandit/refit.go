@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // SetPriors puts priors in force that a replica has fitted.

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // Contribution is all that a reward y of the given tier adds to the counters: what the trial

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"precept/bandit"
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 func close6(got, want float64) bool { return math.Abs(got-want) < 1e-6 }

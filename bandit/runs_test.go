@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"precept/bandit"
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // even expects of every session what it brings without any lesson.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"precept/bandit"
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // measured plays n picks of one lesson with a true effect into counters, with its own coin.

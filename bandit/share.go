@@ -3,7 +3,7 @@ package bandit
 import (
 	"slices"
 
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // maxShared bounds what one unit of many sessions may have matched: its contribution is linear in

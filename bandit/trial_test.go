@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"precept/bandit"
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // A trial withholds what the operator said and is picked whatever is believed of it, until the

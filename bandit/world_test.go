@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"precept/bandit"
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // A small world with a known truth, for tests of what the numbers come to: every lesson has an

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"precept/detect"
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 // turns writes a conversation without tools: the model's and the user's texts in turn.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"precept/detect"
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 // opencode's run refuses in a person's words, with nobody there.

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 // Requests that continue a conversation which the provider keeps hold only what is new. The last

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"precept/detect"
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 // shell is the arguments of a shell tool for a command.

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"precept/detect"
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 // What is read is somebody's text: whatever failures it tells of, reading it went well.

@@ -13,9 +13,6 @@ var (
 	ResultSum = resultSum
 )
 
-// CanonicalArgs is the form in which equal arguments are equal.
-func CanonicalArgs(args string) string { return wording().canonicalArgs(args) }
-
 // Verification reads the outcome of a run as Signals does.
 func Verification(tool, args, text string) (kind string, passed, ok bool) {
 	p := wording()

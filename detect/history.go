@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 // history reads a conversation backwards, a batch at a time, as far as it is asked to.

@@ -3,7 +3,7 @@ package detect
 import (
 	"io"
 
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 // Finding is one thing that was found in a transcript, as `precept inspect --json` prints it.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -185,5 +187,26 @@ func BenchmarkInspect(b *testing.B) {
 		if err := detect.Inspect(strings.NewReader(in), func(detect.Finding) error { return nil }); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// golden compares with a file under testdata; PRECEPT_UPDATE=1 writes it.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", file)
+	if os.Getenv("PRECEPT_UPDATE") != "" {
+		if err := os.MkdirAll("testdata", 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path) //nolint:gosec // a golden file
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; run with PRECEPT_UPDATE=1 and read the diff\n%s", file, got)
 	}
 }

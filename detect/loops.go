@@ -3,7 +3,7 @@ package detect
 import (
 	"strings"
 
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 // Loop is a call that keeps coming back with the same result.

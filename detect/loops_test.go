@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 func TestLoops(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"precept/detect"
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 // results are tool results as programs and services give them, with what they are.

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 // Transcript is a conversation that was read from a file.

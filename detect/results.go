@@ -3,7 +3,7 @@ package detect
 import (
 	"strings"
 
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 // Results judges the tool results of one request, each at most once, for everyone who asks in the

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"precept/detect"
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 // What a call verifies is told by the program that it runs, behind whatever runs that, or by the

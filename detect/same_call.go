@@ -15,6 +15,10 @@ import (
 // would become a hundred of maps. Longer ones are equal when they are written alike.
 const maxCanon = 256 << 10
 
+// CanonicalArgs returns the arguments of a call in canonical form: sorted keys, no white space, and no
+// descriptions that the model words differently each time.
+func CanonicalArgs(args string) string { return wording().canonicalArgs(args) }
+
 // canonicalArgs is a call's arguments in a form in which equal calls are equal: keys sorted, white
 // space gone, descriptions that the model writes anew each time dropped. Numbers stay as they are
 // spelled: 1 and 1.0 are different calls.

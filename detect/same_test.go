@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"precept/detect"
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 // TestSameCall: what makes two calls the same, and two results.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"precept/detect"
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 // ran is what codex answers to a program that ran commands.

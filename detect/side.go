@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 // Side says whether a request's words are those of an agent's own housekeeping: "title", "summary",

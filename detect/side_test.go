@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"precept/detect"
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 func TestSide(t *testing.T) {

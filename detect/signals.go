@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 // Signal is feedback that was read in the new part of a request.

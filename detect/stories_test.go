@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"precept/detect"
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 // did is one answered call of a story; a story is a list of them, user turns between ("user: ...")

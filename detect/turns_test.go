@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"precept/detect"
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 func TestReadTurn(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"precept/lesson"
-	"precept/redact"
-	"precept/session"
+	"precept/inject/lesson"
+	"precept/internal/redact"
+	"precept/internal/session"
 )
 
 // question is a session that a judge reads, and what is to be noted of it. The judge's own

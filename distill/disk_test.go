@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"precept/distill"
-	"precept/sample"
+	"precept/internal/sample"
 	"precept/store/sqlite"
 )
 

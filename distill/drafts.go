@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"precept/lesson"
+	"precept/inject/lesson"
 )
 
 // Draft is a lesson that a judge proposes, before it has a file.

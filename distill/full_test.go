@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/bank"
 	"precept/distill"
+	"precept/inject/bank"
 )
 
 // What the bank takes no more of for now is proposed later: by the rules from what they noted, by a

@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"precept/bank"
 	"precept/distill"
-	"precept/lesson"
-	"precept/sample"
-	"precept/session"
+	"precept/inject/bank"
+	"precept/inject/lesson"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // event is one thing of a made-up session: "user: words", "agent: words", or a call.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"precept/bank"
 	"precept/distill"
-	"precept/lesson"
+	"precept/inject/bank"
+	"precept/inject/lesson"
 )
 
 // spoken is a judge of a test's own: it answers by what the user said first.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"precept/lesson"
+	"precept/inject/lesson"
 )
 
 // Judge reads a session for what can be learned from it. It may be asked by several goroutines at

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"precept/detect"
-	"precept/lesson"
+	"precept/inject/lesson"
 )
 
 //go:embed testdata/known.txt

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"precept/detect"
-	"precept/lesson"
+	"precept/inject/lesson"
 )
 
 func signature(text string) string { return detect.Signature(text) }

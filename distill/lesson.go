@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"precept/lesson"
+	"precept/inject/lesson"
 )
 
 // source is what a lesson of the distiller says it comes from.

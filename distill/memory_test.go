@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"precept/feedback"
-	"precept/sample"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // memory is a store without a disk: what the distiller reads and notes, behind one lock. before is

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"precept/lesson"
-	"precept/sample"
+	"precept/inject/lesson"
+	"precept/internal/sample"
 )
 
 // model is a judge behind an OpenAI-compatible API.

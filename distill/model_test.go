@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"precept/distill"
-	"precept/sample"
+	"precept/internal/sample"
 )
 
 // scripted is a judge over HTTP that answers as a test wants. It keeps what it was asked.

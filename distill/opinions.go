@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"precept/lesson"
-	"precept/report"
-	"precept/trial"
+	"precept/bandit/report"
+	"precept/bandit/trial"
+	"precept/inject/lesson"
 )
 
 // opinionNotes begins the keys of the tenant's notes that hold the sums of opinions, one for each

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"precept/bandit/report"
 	"precept/distill"
-	"precept/report"
-	"precept/sample"
+	"precept/internal/sample"
 )
 
 // Opinions are summed by the text that was in force; a session that went on and is judged otherwise

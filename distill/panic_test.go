@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"precept/distill"
-	"precept/lesson"
+	"precept/inject/lesson"
 )
 
 // clumsy panics, with what it was reading in its hands.

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"precept/file"
+	"precept/internal/file"
 )
 
 //go:embed prompts/*.md

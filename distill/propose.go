@@ -8,8 +8,8 @@ import (
 	"errors"
 	"slices"
 
-	"precept/bank"
-	"precept/lesson"
+	"precept/inject/bank"
+	"precept/inject/lesson"
 )
 
 // shortKey is a key's hash, short enough to be noted a hundred times.

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"precept/bank"
 	"precept/distill"
-	"precept/lesson"
-	"precept/sample"
+	"precept/inject/bank"
+	"precept/inject/lesson"
+	"precept/internal/sample"
 )
 
 // injected says that lessons were in force in a session.

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"precept/bank"
 	"precept/distill"
-	"precept/lesson"
+	"precept/inject/bank"
+	"precept/inject/lesson"
 )
 
 // rule is a session and the lesson that comes of it; "" where silence is right.

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"precept/bank"
-	"precept/feedback"
-	"precept/lesson"
-	"precept/sample"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/inject/bank"
+	"precept/inject/lesson"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // Source is where sessions are read.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"precept/bandit/trial"
 	"precept/detect"
-	"precept/sample"
-	"precept/trial"
+	"precept/internal/sample"
 )
 
 // Ref is a session as evidence.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"precept/lesson"
+	"precept/inject/lesson"
 )
 
 // listed is a command that a harness gives as a list of words.

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"precept/bank"
+	"precept/bandit/feedback"
 	"precept/distill"
-	"precept/feedback"
-	"precept/lesson"
-	"precept/sample"
-	"precept/session"
+	"precept/inject/bank"
+	"precept/inject/lesson"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // counting is a judge that counts the sessions that it was given, and finds nothing in any.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"precept/lesson"
+	"precept/inject/lesson"
 )
 
 func code(s string) string { return "`" + s + "`" }

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"precept/lesson"
-	"precept/sample"
-	"precept/session"
-	"precept/trial"
+	"precept/bandit/trial"
+	"precept/inject/lesson"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // work is the distilling of one tenant: what was read before, and what has changed since.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"precept/bandit"
-	"precept/lesson"
-	"precept/session"
-	"precept/wire"
+	"precept/inject/lesson"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant of the tests

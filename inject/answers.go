@@ -1,8 +1,8 @@
 package inject
 
 import (
-	"precept/session"
-	"precept/writ"
+	"precept/inject/writ"
+	"precept/internal/session"
 )
 
 // answers inserts what became of the agent's /lesson commands, at the top of what is new: the

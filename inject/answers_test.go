@@ -6,9 +6,9 @@ import (
 
 	"precept/bandit"
 	"precept/inject"
-	"precept/lesson"
-	"precept/wire"
-	"precept/writ"
+	"precept/inject/lesson"
+	"precept/inject/writ"
+	"precept/internal/wire"
 )
 
 // turnsOf are the user's first message and then a tool result of one conversation, in three

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"precept/lesson"
-	"precept/wire"
+	"precept/inject/lesson"
+	"precept/internal/wire"
 )
 
 // BenchmarkPlan is a turn of a tool loop: 256 KB of history, two old blocks, 1,000 lessons of which

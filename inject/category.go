@@ -3,8 +3,8 @@ package inject
 import (
 	"strings"
 
-	"precept/session"
-	"precept/wire"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // category is what is known of a session before anything random: agent, model family, length band

@@ -7,9 +7,9 @@ import (
 
 	"precept/bandit"
 	"precept/inject"
-	"precept/lesson"
-	"precept/session"
-	"precept/wire"
+	"precept/inject/lesson"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // hop is one precept on the way.

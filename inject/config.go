@@ -2,7 +2,7 @@ package inject
 
 import (
 	"precept/bandit"
-	"precept/lesson"
+	"precept/inject/lesson"
 )
 
 // Style is the wording of a block.

@@ -12,9 +12,9 @@ import (
 	"precept/bandit"
 	"precept/detect"
 	"precept/inject"
-	"precept/lesson"
-	"precept/session"
-	"precept/wire"
+	"precept/inject/lesson"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // shape is a request whose sender chose the size.

@@ -4,11 +4,11 @@ import (
 	"strings"
 
 	"precept/bandit"
+	"precept/bandit/trial"
 	"precept/detect"
-	"precept/sample"
-	"precept/session"
-	"precept/trial"
-	"precept/wire"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // maxLoops bounds how many loops of one session are remembered, and warned of.
@@ -38,7 +38,7 @@ func (w *work) loops() {
 		state.Count++
 		w.rec.Dirty = true
 		w.plan.Loops++
-		text := detect.Warning(l)
+		text := Warning(l)
 		if w.warns(tokens(len(text))) {
 			w.put(at, session.Block{Text: text, Loop: true})
 		}

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"precept/session"
-	"precept/trial"
-	"precept/wire"
+	"precept/bandit/trial"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 const loopMark = "[LOOP DETECTED]"

@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"precept/bandit"
+	"precept/bandit/trial"
 	"precept/detect"
-	"precept/lesson"
-	"precept/sample"
-	"precept/session"
-	"precept/trial"
-	"precept/wire"
+	"precept/inject/lesson"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // Bounds of a session's memory of matches.

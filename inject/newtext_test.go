@@ -10,9 +10,9 @@ import (
 	"precept/bandit"
 	"precept/detect"
 	"precept/inject"
-	"precept/lesson"
-	"precept/session"
-	"precept/wire"
+	"precept/inject/lesson"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // BenchmarkNewText is what half a megabyte costs that no turn has shown before: in a loop of calls,

@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"precept/bandit"
+	"precept/bandit/trial"
 	"precept/detect"
-	"precept/lesson"
-	"precept/sample"
-	"precept/session"
-	"precept/trial"
-	"precept/wire"
+	"precept/inject/lesson"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // Injector plans insertions. It is immutable and safe for concurrent use.

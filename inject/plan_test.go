@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"precept/bandit"
-	"precept/lesson"
-	"precept/session"
-	"precept/trial"
-	"precept/wire"
+	"precept/bandit/trial"
+	"precept/inject/lesson"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // present are the lessons that a plan inserts, old and new, in order.

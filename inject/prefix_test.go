@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 
 	"precept/bandit"
-	"precept/lesson"
-	"precept/trial"
+	"precept/bandit/trial"
+	"precept/inject/lesson"
 )
 
 // manyLessons are ten lessons on ten words, of different lengths.

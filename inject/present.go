@@ -3,8 +3,8 @@ package inject
 import (
 	"strconv"
 
-	"precept/lesson"
-	"precept/trial"
+	"precept/bandit/trial"
+	"precept/inject/lesson"
 )
 
 // Shown is how a lesson is presented, and the arm that is measured by it. One arm is one treatment:

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"precept/bandit"
-	"precept/lesson"
-	"precept/trial"
+	"precept/bandit/trial"
+	"precept/inject/lesson"
 )
 
 // linesOf are the lines of a block that a lesson has.

@@ -7,7 +7,7 @@ import (
 	"sort"
 	"strings"
 
-	"precept/lesson"
+	"precept/inject/lesson"
 )
 
 // The fixed parts of a block. They are golden-tested: a changed byte empties the prompt cache of

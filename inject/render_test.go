@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"precept/lesson"
+	"precept/inject/lesson"
 )
 
 func lineOf(l *lesson.Lesson, caution bool) line {

@@ -3,8 +3,8 @@ package inject
 import (
 	"slices"
 
-	"precept/session"
-	"precept/wire"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // replay inserts again what was inserted before.

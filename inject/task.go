@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"precept/detect"
-	"precept/lesson"
-	"precept/wire"
+	"precept/inject/lesson"
+	"precept/internal/wire"
 )
 
 // task looks further for the words of a task when a session begins: a program may hand over a list

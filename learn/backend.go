@@ -4,11 +4,11 @@ import (
 	"context"
 	"time"
 
-	"precept/feedback"
-	"precept/sample"
-	"precept/session"
-	"precept/store/guard"
-	"precept/trial"
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/internal/guard"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // Memory is what is known of sessions before the backend knows it.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"precept/internal/session"
 	"precept/learn"
-	"precept/session"
 )
 
 // calls counts how often the backend was asked for something since the last time.

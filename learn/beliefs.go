@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"precept/bandit"
-	"precept/feedback"
-	"precept/session"
-	"precept/store/guard"
-	"precept/trial"
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/internal/guard"
+	"precept/internal/session"
 )
 
 // beliefs is what the chooser believes, by tenant: the counters in memory, the priors in force, and

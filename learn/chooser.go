@@ -2,8 +2,8 @@ package learn
 
 import (
 	"precept/bandit"
-	"precept/report"
-	"precept/trial"
+	"precept/bandit/report"
+	"precept/bandit/trial"
 )
 
 // Chooser shows a report what a chooser believes under a configuration, by its counters alone: the

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"precept/bandit"
-	"precept/feedback"
-	"precept/session"
-	"precept/trial"
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/internal/session"
 )
 
 const (

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"precept/feedback"
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/learn"
-	"precept/sample"
-	"precept/session"
 	"precept/store"
-	"precept/trial"
 )
 
 // An arm whose sessions are told sooner must not be counted sooner.

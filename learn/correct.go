@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"precept/bandit"
-	"precept/feedback"
-	"precept/session"
-	"precept/trial"
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/internal/session"
 )
 
 // resettle brings what the counters hold of closed sessions in line with feedback that came later.

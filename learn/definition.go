@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"precept/feedback"
-	"precept/report"
-	"precept/trial"
+	"precept/bandit/feedback"
+	"precept/bandit/report"
+	"precept/bandit/trial"
 )
 
 // Counters belong to a definition of reward: who changes what a reward is begins to count anew, and

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"precept/bandit"
-	"precept/feedback"
+	"precept/bandit/feedback"
+	"precept/bandit/report"
 	"precept/learn"
-	"precept/report"
 	"precept/store/storetest"
 )
 

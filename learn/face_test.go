@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"precept/bandit"
-	"precept/feedback"
-	"precept/report"
-	"precept/trial"
+	"precept/bandit/feedback"
+	"precept/bandit/report"
+	"precept/bandit/trial"
 )
 
 // What tests of the public face need to know of the inside: its bounds, the steps that Run and

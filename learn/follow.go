@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"precept/session"
-	"precept/store/guard"
+	"precept/internal/guard"
+	"precept/internal/session"
 )
 
 // toldBatch is how many open sessions that were told of are read in one step.

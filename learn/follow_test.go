@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"precept/feedback"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/internal/session"
 	"precept/store"
 	"precept/store/redis"
 	"precept/store/storetest"
-	"precept/trial"
 )
 
 // elsewhere is a Redis behind the faults of a rig.

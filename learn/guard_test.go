@@ -10,13 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"precept/bandit/feedback"
 	"precept/detect"
-	"precept/feedback"
+	"precept/internal/guard"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/learn"
-	"precept/sample"
-	"precept/session"
 	"precept/store"
-	"precept/store/guard"
 )
 
 // poison panics at every step of one kind that is taken on one session or exchange.

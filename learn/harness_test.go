@@ -14,13 +14,13 @@ import (
 
 	"go.uber.org/goleak"
 
-	"precept/feedback"
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/learn"
-	"precept/sample"
-	"precept/session"
 	"precept/store"
 	"precept/store/sqlite"
-	"precept/trial"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"precept/detect"
-	"precept/sample"
-	"precept/session"
-	"precept/wire"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // byImport is the method of sessions that were never spoken through precept.

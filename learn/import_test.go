@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"precept/detect"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/learn"
-	"precept/sample"
-	"precept/session"
 )
 
 const pastHead = `{"source":"ci","id":"1","messages":[{"role":"user","content":"Paint the shed for amy@example.com."},{"role":"assistant","content":"It is painted."}`

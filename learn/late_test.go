@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"precept/detect"
-	"precept/sample"
+	"precept/internal/sample"
 	"precept/store"
 )
 

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"precept/bandit"
-	"precept/feedback"
-	"precept/session"
-	"precept/store/guard"
+	"precept/bandit/feedback"
+	"precept/internal/guard"
+	"precept/internal/session"
 )
 
 const (

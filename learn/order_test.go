@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 
 	"precept/bandit"
-	"precept/feedback"
-	"precept/session"
-	"precept/trial"
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/internal/session"
 )
 
 // say is one line of a feedback log: what is said, and of which session.

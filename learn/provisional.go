@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"precept/feedback"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/session"
 )
 
 // closingGrace is how long after its closing age an open session is still taken for open: then

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"precept/bandit"
-	"precept/feedback"
+	"precept/bandit/feedback"
+	"precept/bandit/report"
+	"precept/bandit/trial"
 	"precept/inject"
-	"precept/lesson"
-	"precept/report"
-	"precept/session"
-	"precept/trial"
+	"precept/inject/lesson"
+	"precept/internal/session"
 )
 
 // ReportQuery says which report is asked for.

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"precept/bandit"
+	"precept/bandit/report"
+	"precept/inject/lesson"
+	"precept/internal/session"
 	"precept/learn"
-	"precept/lesson"
-	"precept/report"
-	"precept/session"
 )
 
 // season plays and closes sessions of which most are told; injected ones go better.

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"precept/bandit/feedback"
 	"precept/detect"
-	"precept/feedback"
-	"precept/sample"
-	"precept/session"
-	"precept/store/guard"
+	"precept/internal/guard"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // samples builds and writes what is learned of each session besides its numbers.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"precept/feedback"
-	"precept/session"
-	"precept/store/guard"
-	"precept/trial"
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/internal/guard"
+	"precept/internal/session"
 )
 
 // settling is one session on its way into the counters.

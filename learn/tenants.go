@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"precept/bandit"
-	"precept/store/guard"
+	"precept/internal/guard"
 )
 
 const (

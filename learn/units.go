@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"precept/feedback"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/session"
 )
 
 // mostPassedOn bounds for how many units it is remembered what their members were told; of more

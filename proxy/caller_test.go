@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // A conversation that begins with the words of a live session's tool call is a sub-agent's: what

@@ -10,7 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 // lingerTimeout is how long a client that is still sending has to read its answer before the

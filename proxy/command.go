@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strconv"
 
-	"precept/bank"
-	"precept/lesson"
-	"precept/session"
-	"precept/writ"
+	"precept/inject/bank"
+	"precept/inject/lesson"
+	"precept/inject/writ"
+	"precept/internal/session"
 )
 
 // maxListed is how many lessons an answer lists.

@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"time"
 
-	"precept/lesson"
-	"precept/session"
+	"precept/inject/lesson"
+	"precept/inject/writ"
+	"precept/internal/session"
 	"precept/store"
-	"precept/writ"
 )
 
 // The bounds of carrying out what agents write in their replies.

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"precept/bank"
-	"precept/file"
+	"precept/inject/bank"
+	"precept/internal/file"
 )
 
 // The bounds of what is remembered of consultations.

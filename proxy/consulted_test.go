@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/bank"
+	"precept/inject/bank"
 )
 
 // deafTally counts each batch once, and may take one without an answer.

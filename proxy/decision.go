@@ -3,8 +3,8 @@ package proxy
 import (
 	"precept/detect"
 	"precept/inject"
-	"precept/lesson"
-	"precept/session"
+	"precept/inject/lesson"
+	"precept/internal/session"
 )
 
 // decision is what is inserted into a request.

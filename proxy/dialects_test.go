@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"precept/sample"
+	"precept/internal/sample"
 )
 
 // block is the text that the lesson one stands in, as JSON.

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 	"precept/store"
 )
 

@@ -9,8 +9,8 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"precept/session"
-	"precept/wire"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // What tests of the public face have to know of the inside is handed to them here, by its name.

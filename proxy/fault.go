@@ -3,8 +3,8 @@ package proxy
 import (
 	"net/http"
 
-	"precept/session"
-	"precept/wire"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // problem is an error of precept's own, for a client.

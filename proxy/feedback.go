@@ -6,9 +6,9 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"precept/feedback"
+	"precept/bandit/feedback"
+	"precept/internal/wire"
 	"precept/store"
-	"precept/wire"
 )
 
 // feedbackLimit bounds one body of POST /v1/feedback, which may hold many entries.

@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	"precept/session"
+	"precept/internal/session"
 	"precept/store"
 )
 

@@ -3,7 +3,7 @@ package proxy
 import (
 	"log/slog"
 
-	"precept/redact"
+	"precept/internal/redact"
 )
 
 // log is for what is told of one request: every line names it, as its answer's Precept-Request-Id

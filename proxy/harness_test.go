@@ -24,10 +24,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"precept/bandit/feedback"
 	"precept/configs"
-	"precept/feedback"
+	"precept/inject/lesson"
 	"precept/learn"
-	"precept/lesson"
 	"precept/store"
 	"precept/store/sqlite"
 )

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/sample"
+	"precept/internal/sample"
 	"precept/store/sqlite"
 	"precept/store/storetest"
 )

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/bank/banktest"
-	"precept/lesson"
+	"precept/inject/bank/banktest"
+	"precept/inject/lesson"
 )
 
 // Whatever a lesson holds, and though a person has approved it: what the upstream gets is one block

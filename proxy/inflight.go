@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 // inFlight counts what all requests under way take together. Its limits are numbers and not times,

@@ -14,10 +14,10 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"precept/bank"
-	"precept/lesson"
-	"precept/session"
-	"precept/wire"
+	"precept/inject/bank"
+	"precept/inject/lesson"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // The bounds of a body, and of a page in lessons.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"precept/lesson"
-	"precept/wire"
-	"precept/writ"
+	"precept/inject/lesson"
+	"precept/inject/writ"
+	"precept/internal/wire"
 )
 
 // written is what a client may say of a lesson. Everything else in a body (counts, states, tenants)

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 	"precept/store"
 )
 

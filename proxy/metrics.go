@@ -7,10 +7,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"precept/feedback"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/session"
+	"precept/internal/wire"
 	"precept/store"
-	"precept/wire"
 )
 
 // Metrics are the counters of the data face. No label ever holds a session, a tenant or a client's

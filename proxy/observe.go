@@ -4,7 +4,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"precept/trace"
+	"precept/proxy/trace"
 )
 
 // observe measures a turn that is over, and ends its span.

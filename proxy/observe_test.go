@@ -19,7 +19,7 @@ import (
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"precept/trace"
+	"precept/proxy/trace"
 )
 
 // spans collects what a tracer sends.

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"precept/bandit"
-	"precept/bank"
 	"precept/configs"
-	"precept/lesson"
-	"precept/session"
+	"precept/inject/bank"
+	"precept/inject/lesson"
+	"precept/internal/session"
+	"precept/proxy/trace"
 	"precept/store"
-	"precept/trace"
 )
 
 // Options are what the data face is made of.

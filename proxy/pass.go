@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"strings"
 
-	"precept/session"
-	"precept/wire"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // pass is the whole data face but for precept's own paths.

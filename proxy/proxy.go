@@ -11,8 +11,8 @@ import (
 	"precept/configs"
 	"precept/detect"
 	"precept/inject"
-	"precept/session"
-	"precept/wire"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // Proxy is the data listener's handler. What all of its requests share is here; each takes what its

@@ -26,7 +26,7 @@ import (
 
 	"precept/bandit"
 	"precept/configs"
-	"precept/lesson"
+	"precept/inject/lesson"
 	"precept/proxy"
 	"precept/store"
 )

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"precept/detect"
-	"precept/sample"
+	"precept/internal/sample"
 	"precept/store"
 )
 

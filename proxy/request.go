@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"precept/trace"
-	"precept/wire"
+	"precept/internal/wire"
+	"precept/proxy/trace"
 )
 
 // request is what a client asks, and where that goes: all that is known before anybody looks who

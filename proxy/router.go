@@ -7,10 +7,10 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"precept/lesson"
-	"precept/redact"
-	"precept/session"
-	"precept/wire"
+	"precept/inject/lesson"
+	"precept/internal/redact"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // Handler is the data listener: precept's own paths, and everything else goes to the upstream.

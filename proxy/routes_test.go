@@ -14,7 +14,7 @@ import (
 
 	"precept/proxy"
 
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 const hi = `{"messages":[{"role":"user","content":"hi"}],"input":"hi"}`

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // counting answers every request with a call of its own.

@@ -4,9 +4,9 @@ import (
 	"encoding/hex"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
+	"precept/internal/wire"
 	"precept/store"
-	"precept/wire"
 )
 
 // speakers know who has spoken, and how to tell who speaks.

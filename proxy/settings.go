@@ -7,9 +7,9 @@ import (
 	"precept/bandit"
 	"precept/configs"
 	"precept/inject"
-	"precept/lesson"
-	"precept/sample"
-	"precept/wire"
+	"precept/inject/lesson"
+	"precept/internal/sample"
+	"precept/internal/wire"
 )
 
 // settings is one configuration, made ready. It is swapped whole on reload; a request keeps the one

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"precept/wire"
+	"precept/internal/wire"
 )
 
 // target is a configured upstream, given as one would set OPENAI_BASE_URL.

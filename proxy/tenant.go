@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"precept/configs"
-	"precept/redact"
-	"precept/session"
-	"precept/wire"
+	"precept/internal/redact"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // identity is who pays for a request: it comes from the credential alone, never from a name that a

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"precept/detect"
-	"precept/session"
-	"precept/writ"
+	"precept/inject/writ"
+	"precept/internal/session"
 )
 
 // turn is one request on a rewritten path and its reply. It belongs to the goroutine that serves

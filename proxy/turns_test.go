@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // The agent puts a summary in the place of its history: the lesson goes in again, before the newest

@@ -3,7 +3,7 @@ package proxy
 import (
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 	"precept/store"
 )
 

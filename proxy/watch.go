@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"precept/sample"
-	"precept/wire"
+	"precept/internal/sample"
+	"precept/internal/wire"
 )
 
 // watch is what is seen of the reply while it flows by.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"precept/sample"
+	"precept/internal/sample"
 	"precept/store/spool"
 )
 

@@ -18,8 +18,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/store/spool"
 )
 

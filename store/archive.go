@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"precept/feedback"
-	"precept/redact"
-	"precept/sample"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/redact"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // What an Archive reads of a backend: pages of sessions and samples, and one session.

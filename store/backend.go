@@ -3,7 +3,7 @@ package store
 import (
 	"time"
 
-	"precept/store/guard"
+	"precept/internal/guard"
 )
 
 // writeLimit bounds one attempt to write a batch.

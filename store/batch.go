@@ -3,8 +3,8 @@ package store
 import (
 	"slices"
 
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/store/spool"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"precept/feedback"
-	"precept/sample"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/store/spool"
 )
 

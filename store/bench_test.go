@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // A full batch on its way to the disk: redaction, encoding, and the transaction.

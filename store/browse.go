@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // What one question about sessions or samples may look at. Who wants more asks again with Next.

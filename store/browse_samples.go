@@ -3,8 +3,8 @@ package store
 import (
 	"context"
 
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // SampleQuery says which samples are asked for, newest first.

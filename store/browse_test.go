@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"precept/sample"
-	"precept/session"
-	"precept/trial"
-	"precept/wire"
+	"precept/bandit/trial"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // archive writes sessions into the backend of a rig, as the recorder would have.

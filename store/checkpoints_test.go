@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/store/spool"
 )
 

@@ -4,12 +4,12 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"precept/bandit/trial"
 	"precept/detect"
-	"precept/redact"
-	"precept/sample"
-	"precept/session"
-	"precept/trial"
-	"precept/wire"
+	"precept/internal/redact"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // Entry is one thing of an exchange: in the order in which the model read it, then what it

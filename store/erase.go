@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"precept/session"
-	"precept/store/guard"
+	"precept/internal/guard"
+	"precept/internal/session"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // chores lets the test do the recorder's work for one call that waits for it.

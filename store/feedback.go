@@ -6,9 +6,9 @@ import (
 	"maps"
 	"slices"
 
-	"precept/feedback"
-	"precept/session"
-	"precept/store/guard"
+	"precept/bandit/feedback"
+	"precept/internal/guard"
+	"precept/internal/session"
 )
 
 // feedbackSets is where a backend keeps the feedback of each session, and what waits for one.

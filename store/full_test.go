@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 	"precept/store/spool"
 	"precept/store/storetest"
 )

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // poison panics at every step of one kind that is taken on one session or exchange.

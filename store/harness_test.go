@@ -13,11 +13,11 @@ import (
 
 	"go.uber.org/goleak"
 
-	"precept/feedback"
-	"precept/sample"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/store/sqlite"
-	"precept/trial"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"precept/detect"
-	"precept/sample"
+	"precept/internal/sample"
 )
 
 const (

@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"precept/sample"
-	"precept/session"
-	"precept/store/guard"
+	"precept/internal/guard"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/store/spool"
 )
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/sample"
-	"precept/store/guard"
+	"precept/internal/guard"
+	"precept/internal/sample"
 	"precept/store/spool"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // copied is a copy of a directory as a crash at this moment would leave it.

@@ -1,7 +1,7 @@
 package store
 
 import (
-	"precept/session"
+	"precept/internal/session"
 )
 
 // What is known here of sessions before the backend knows it, for whoever learns from them.

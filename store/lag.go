@@ -3,8 +3,8 @@ package store
 import (
 	"time"
 
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // Lag is how long the oldest exchange that the backend does not have yet has been over; 0: nothing

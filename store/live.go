@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/session"
-	"precept/trial"
+	"precept/bandit/trial"
+	"precept/internal/session"
 )
 
 // sweepAll lets every idle session go.

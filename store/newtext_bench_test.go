@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"precept/redact"
-	"precept/sample"
-	"precept/session"
+	"precept/internal/redact"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // longText is so much of what an agent sends at once in a session that nobody has seen: source

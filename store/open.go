@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"precept/session"
-	"precept/store/guard"
+	"precept/internal/guard"
+	"precept/internal/session"
 	"precept/store/spool"
 )
 

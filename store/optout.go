@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // Whether anything of an exchange may be kept is known when the recorder has looked at it, some

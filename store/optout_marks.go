@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 	"sync"
 
-	"precept/file"
-	"precept/session"
+	"precept/internal/file"
+	"precept/internal/session"
 )
 
 // Of a session whose turns all opted out nothing is kept, and its next turn sends all of it again.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // The marks of opt-outs are found again, are bounded by number, tell nothing without the secret,

@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"precept/sample"
-	"precept/session"
-	"precept/wire"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // conversation plays the turns of one session as the proxy does.

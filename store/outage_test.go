@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"precept/session"
-	"precept/trial"
+	"precept/bandit/trial"
+	"precept/internal/session"
 )
 
 // A backend that hangs holds nothing up: what ends meanwhile is in the spool at once.

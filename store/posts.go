@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"precept/feedback"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/session"
 )
 
 // postLimit bounds one feedback's way into the backend, postAgain is how soon one that is away is

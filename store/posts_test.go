@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"precept/bandit/feedback"
 	"precept/detect"
-	"precept/feedback"
-	"precept/session"
+	"precept/internal/session"
 )
 
 const replyKey session.EchoKey = 0xabcdef

@@ -17,9 +17,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"precept/feedback"
-	"precept/sample"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/store"
 	"precept/store/sqlite"
 )

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 const (

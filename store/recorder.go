@@ -3,10 +3,10 @@ package store
 import (
 	"time"
 
-	"precept/redact"
-	"precept/sample"
-	"precept/session"
-	"precept/store/guard"
+	"precept/internal/guard"
+	"precept/internal/redact"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // recorder takes in what requests leave, and puts it into the journal without what must not be

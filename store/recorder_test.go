@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"precept/sample"
-	"precept/session"
+	"precept/bandit/trial"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/store/spool"
-	"precept/trial"
 )
 
 // offer hands over turns of one session, without recording them.

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"precept/feedback"
-	"precept/sample"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/store/spool"
 )
 

@@ -5,10 +5,10 @@ import (
 	"encoding/hex"
 	"slices"
 
-	"precept/feedback"
-	"precept/redact"
-	"precept/sample"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/redact"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // newRedactor makes a redactor for whoever has none of its own.

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"precept/feedback"
-	"precept/sample"
-	"precept/session"
-	"precept/wire"
+	"precept/bandit/feedback"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // onDisk is every byte under a directory.

@@ -1,8 +1,8 @@
 package store
 
 import (
-	"precept/session"
-	"precept/store/guard"
+	"precept/internal/guard"
+	"precept/internal/session"
 	"precept/store/spool"
 )
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // handDown hands what is due to the backend. A failure of it leaves the spool alone: what is new is

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 
 	"precept/detect"
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // around is how much of a text is shown before and behind a hit, in bytes.

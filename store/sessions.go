@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // defaultLookup bounds the one question to the backend that a request may wait for.

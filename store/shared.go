@@ -3,7 +3,7 @@ package store
 import (
 	"context"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // Unsure says that a session was begun while the backend could not be asked for it: it may be known

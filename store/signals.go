@@ -3,10 +3,10 @@ package store
 import (
 	"slices"
 
+	"precept/bandit/feedback"
 	"precept/detect"
-	"precept/feedback"
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // signal is what the traffic itself says of a session.

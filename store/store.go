@@ -4,10 +4,10 @@ import (
 	"sync"
 	"time"
 
-	"precept/feedback"
-	"precept/sample"
-	"precept/session"
-	"precept/store/guard"
+	"precept/bandit/feedback"
+	"precept/internal/guard"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // Options are what the store is made of. Every field is required unless it says otherwise.

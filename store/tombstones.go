@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // forgottenIn is how long a tombstone stands: a request that began before its session was forgotten

@@ -3,7 +3,7 @@ package store
 import (
 	"sync"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // touched are the sessions of which something was said, or which are to be looked at again for

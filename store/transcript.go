@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"precept/feedback"
-	"precept/sample"
-	"precept/session"
-	"precept/trial"
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 const (

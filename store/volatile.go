@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"precept/feedback"
-	"precept/sample"
-	"precept/session"
-	"precept/trial"
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // ErrVolatile is what Volatile answers to whatever should have been kept.

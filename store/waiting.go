@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // maxEchoes bounds how many keys wait in each list while the backend takes none. A key that finds

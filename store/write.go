@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"precept/session"
-	"precept/store/guard"
+	"precept/internal/guard"
+	"precept/internal/session"
 )
 
 // batchWriter is a backend that takes what happened in sessions.

@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"precept/app"
-	"precept/bank"
+	"precept/cmd/precept/server"
 	"precept/configs"
-	"precept/lesson"
+	"precept/inject/bank"
+	"precept/inject/lesson"
 )
 
 // actions are the verbs of lessons that change a lesson's state.
@@ -69,7 +69,7 @@ func (w *world) change(
 		return nil, err
 	}
 	defer closeBank()
-	ctx, cancel := context.WithTimeout(ctx, app.BankLimit)
+	ctx, cancel := context.WithTimeout(ctx, server.BankLimit)
 	defer cancel()
 	r, err := b.Act(ctx, slug, bank.Decision{Action: a, Plan: plan, By: w.who(), Force: force})
 	printFindings(w.err, r.Findings)

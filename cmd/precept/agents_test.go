@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/bank/banktest"
+	"precept/inject/bank/banktest"
 )
 
 // agentScript is the loop, then what the follow-up gets.

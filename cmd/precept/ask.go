@@ -16,9 +16,9 @@ import (
 	"github.com/tidwall/gjson"
 
 	"precept/admin"
-	"precept/app"
+	"precept/bandit/report"
+	"precept/cmd/precept/server"
 	"precept/configs"
-	"precept/report"
 )
 
 // askLimit bounds the question to a running server; the store can be read all the same.
@@ -34,7 +34,7 @@ var errNoServer = errors.New("no server runs on this data directory")
 // errNoServer where nobody answers; everything else is the server's own word, which reading the
 // store instead would only hide.
 func (w *world) askAdmin(ctx context.Context, cfg *configs.Config, path string, read func(io.Reader) error) error {
-	at, err := app.ReadRunFile(cfg.DataDir)
+	at, err := server.ReadRunFile(cfg.DataDir)
 	if err == nil {
 		token, _ := w.adminToken(cfg) // a server that is asked without one says that it wants one
 		ctx, cancel := context.WithTimeout(ctx, askLimit)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/app"
+	"precept/cmd/precept/server"
 )
 
 // reportWith is `precept report` on a data directory, with an admin token in the environment.
@@ -20,7 +20,7 @@ func reportWith(t *testing.T, dir, token string) (code int, out, errs string) {
 		}
 		return "", false
 	}
-	w := &world{in: strings.NewReader(""), out: &o, err: &e, env: env, Tools: app.Tools{Now: time.Now}}
+	w := &world{in: strings.NewReader(""), out: &o, err: &e, env: env, Tools: server.Tools{Now: time.Now}}
 	code = w.execute(t.Context(), []string{"report", "--data-dir", dir, "--lessons", t.TempDir()})
 	return code, o.String(), e.String()
 }
@@ -45,7 +45,7 @@ func TestReportTellsOfARefusedToken(t *testing.T) {
 	if code, _, errs := reportWith(t, dir, ""); code != exitDone {
 		t.Errorf("without a server the store is read: exit %d\n%s", code, errs)
 	}
-	if err := app.WriteRunFile(dir, app.RunFile{PID: 1, Admin: "http://127.0.0.1:1"}); err != nil {
+	if err := server.WriteRunFile(dir, server.RunFile{PID: 1, Admin: "http://127.0.0.1:1"}); err != nil {
 		t.Fatal(err)
 	}
 	if code, _, errs := reportWith(t, dir, ""); code != exitDone {

@@ -9,13 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"precept/app"
-	"precept/backtest"
+	"precept/bandit/feedback"
+	"precept/bandit/report"
+	"precept/cmd/precept/server"
 	"precept/configs"
-	"precept/feedback"
-	"precept/lesson"
-	"precept/report"
-	"precept/session"
+	"precept/inject/backtest"
+	"precept/inject/lesson"
+	"precept/internal/session"
 )
 
 // backtestFlags choose the sessions.
@@ -118,7 +118,7 @@ func (w *world) backtest(
 	run := backtest.New(lessons, lesson.NewTagger(cfg.Tags))
 	err = e.EachSession(ctx, tenant, since, time.Time{}, func(r session.Row, a session.Applied) error {
 		watch.add(1)
-		s, err := app.Captured(ctx, e, r, a)
+		s, err := server.Captured(ctx, e, r, a)
 		if err != nil || s == nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func (w *world) backtest(
 			if err != nil {
 				return err
 			}
-			out := feedback.Reward(entries, app.Tiers(cfg.Reward.Tiers))
+			out := feedback.Reward(entries, server.Tiers(cfg.Reward.Tiers))
 			s.Told, s.Reward = out.OK, out.Reward
 		}
 		run.Add(s)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"precept/bank/banktest"
+	"precept/inject/bank/banktest"
 )
 
 // The backup that docs/OPERATIONS.md describes, beside a running server, and its restore: the

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"precept/app"
-	"precept/bank"
+	"precept/cmd/precept/server"
 	"precept/configs"
-	"precept/lesson"
+	"precept/inject/bank"
+	"precept/inject/lesson"
 	"precept/store/redis"
 )
 
@@ -27,7 +27,7 @@ func (w *world) readBook(
 		return nil, nil, err
 	}
 	defer closeBank()
-	ctx, cancel := context.WithTimeout(ctx, app.BankLimit)
+	ctx, cancel := context.WithTimeout(ctx, server.BankLimit)
 	defer cancel()
 	return b.List(ctx)
 }
@@ -64,7 +64,7 @@ func (w *world) lessonsPush() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(c.Context(), app.BankLimit)
+		ctx, cancel := context.WithTimeout(c.Context(), server.BankLimit)
 		defer cancel()
 		changed, findings, err := w.Writer(place).Replace(ctx, texts, w.who())
 		printFindings(w.err, findings)
@@ -94,7 +94,7 @@ func (w *world) lessonsPull() *cobra.Command {
 			return err
 		}
 		defer place.Close() //nolint:errcheck // it was only read
-		ctx, cancel := context.WithTimeout(c.Context(), app.BankLimit)
+		ctx, cancel := context.WithTimeout(c.Context(), server.BankLimit)
 		defer cancel()
 		r, err := place.Read(ctx)
 		if err != nil {
@@ -115,7 +115,7 @@ func (w *world) argumentBank(cfg *configs.Config, args []string) (*redis.Bank, e
 	switch {
 	case len(args) == 2:
 		cfg.Lessons = args[1]
-	case !app.IsRedis(cfg.Lessons):
+	case !server.IsRedis(cfg.Lessons):
 		cfg.Lessons = "redis://"
 	}
 	place, err := w.OpenBank(cfg)

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/store"
 )
 

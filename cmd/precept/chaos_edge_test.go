@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/sample"
+	"precept/internal/sample"
 )
 
 // holds is what a process has open: its goroutines and its files.

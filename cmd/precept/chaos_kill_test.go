@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/sample"
+	"precept/internal/sample"
 )
 
 // R083, R088: kill -9 under load, again and again.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/sample"
+	"precept/internal/sample"
 	"precept/store/storetest"
 )
 

@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"precept/admin"
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/store"
 	"precept/store/redis"
 	"precept/store/sqlite"

@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"precept/app"
+	"precept/cmd/precept/server"
 	"precept/configs"
-	"precept/lesson"
+	"precept/inject/lesson"
 )
 
 // checked is the answer of check --json.
@@ -51,7 +51,7 @@ func (w *world) check() *cobra.Command {
 func (w *world) checkLessons(cfg *configs.Config, asJSON bool) error {
 	answer := checked{Config: cfg.Hash()}
 	if isDirectory(cfg.Lessons) {
-		book, problems, err := lesson.Load(cfg.Lessons, app.Keys)
+		book, problems, err := lesson.Load(cfg.Lessons, server.Keys)
 		if err != nil {
 			return err
 		}

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"precept/admin"
-	"precept/app"
-	"precept/bank"
+	"precept/cmd/precept/demo"
+	"precept/cmd/precept/server"
 	"precept/configs"
-	"precept/demo"
-	"precept/lesson"
+	"precept/inject/bank"
+	"precept/inject/lesson"
 )
 
 // How the circle is played.
@@ -36,7 +36,7 @@ func (w *world) runCircle(ctx context.Context, f demoFlags) error {
 	}
 	return onModel(ctx, "circle", f, play, play, more, func(cfg *configs.Config) error {
 		c := &circle{flags: f, play: play, outside: w, cfg: cfg}
-		return onStage(ctx, app.Options{Tools: w.Tools, Config: cfg, Console: w.err}, f, w.out, c.show)
+		return onStage(ctx, server.Options{Tools: w.Tools, Config: cfg, Console: w.err}, f, w.out, c.show)
 	})
 }
 
@@ -44,14 +44,14 @@ func (w *world) runCircle(ctx context.Context, f demoFlags) error {
 type circle struct {
 	outside *world
 	cfg     *configs.Config
-	server  *app.Server
+	server  *server.Server
 	flags   demoFlags
 	play    *demo.Circle
 	admin   string
 }
 
 // show plays the circle on a server, step by step.
-func (c *circle) show(ctx context.Context, on *app.Server, data, adminURL string) error {
+func (c *circle) show(ctx context.Context, on *server.Server, data, adminURL string) error {
 	c.server, c.admin = on, adminURL
 	base := data + "/v1"
 	transport := &http.Transport{MaxIdleConnsPerHost: c.flags.agents}
@@ -96,7 +96,7 @@ func (c *circle) show(ctx context.Context, on *app.Server, data, adminURL string
 		"   The bank held another rule about that, which somebody wrote long ago: [%s].\n",
 		demo.CircleHarm,
 	)
-	if err := app.Pause(ctx, 2500*time.Millisecond); err != nil { // it is in force within two seconds
+	if err := server.Pause(ctx, 2500*time.Millisecond); err != nil { // it is in force within two seconds
 		return err
 	}
 	if err := c.play.Play(ctx, base, client, c.flags.agents, circleAfter); err != nil {
@@ -104,7 +104,7 @@ func (c *circle) show(ctx context.Context, on *app.Server, data, adminURL string
 	}
 	all, ok := c.play.Done()
 	say("5. %d of the next %d bookings went well.", ok-success, all-done)
-	if err := app.Pause(ctx, demoSettle); err != nil {
+	if err := server.Pause(ctx, demoSettle); err != nil {
 		return err
 	}
 	return c.verdicts(ctx, say)
@@ -121,7 +121,7 @@ func (c *circle) distilled(ctx context.Context) (*lesson.Lesson, error) {
 		if l, ok := book.Get(demo.CircleLesson); ok {
 			return l, nil
 		}
-		if err := app.Pause(ctx, 100*time.Millisecond); err != nil {
+		if err := server.Pause(ctx, 100*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}

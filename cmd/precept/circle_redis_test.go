@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/app"
+	"precept/cmd/precept/server"
 	"precept/store/storetest"
 )
 
@@ -106,10 +106,10 @@ func TestDistilGoesOnAfterAKill(t *testing.T) {
 			t.Cleanup(judge.Close)
 			dir := t.TempDir()
 			at := []string{"--data-dir", dir}
-			var server *storetest.Redis
+			var rds *storetest.Redis
 			if kind == "redis" {
-				server = storetest.StartRedis(t)
-				at = append(at, "--store-url", server.URL())
+				rds = storetest.StartRedis(t)
+				at = append(at, "--store-url", rds.URL())
 			}
 			past := filepath.Join(dir, "past.jsonl")
 			if err := os.WriteFile(past, []byte(transcripts(sessions)), 0o600); err != nil {
@@ -134,13 +134,13 @@ func TestDistilGoesOnAfterAKill(t *testing.T) {
 			before := asked.Load()
 			later := time.Now
 			if kind == "redis" {
-				expire(t, server, "claim:distill:")
+				expire(t, rds, "claim:distill:")
 			} else {
 				later = func() time.Time { return time.Now().Add(3 * time.Minute) }
 			}
 			var sum struct{ Read, Unchanged, Judged int }
 			var out, told lockedBuffer
-			w := &world{in: strings.NewReader(""), out: &out, err: &told, env: func(string) (string, bool) { return "", false }, Tools: app.Tools{Now: later, Random: rand.Reader}}
+			w := &world{in: strings.NewReader(""), out: &out, err: &told, env: func(string) (string, bool) { return "", false }, Tools: server.Tools{Now: later, Random: rand.Reader}}
 			if code := w.execute(t.Context(), distil); code != 0 || json.Unmarshal([]byte(out.String()), &sum) != nil {
 				t.Fatalf("%d %s%s", code, out.String(), told.String())
 			}

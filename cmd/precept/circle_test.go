@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/app"
-	"precept/lesson"
+	"precept/cmd/precept/server"
+	"precept/inject/lesson"
 )
 
 // With gate: auto nobody approves: the lesson goes to a planned trial after two independent
@@ -23,7 +23,7 @@ func TestCircleByItself(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	var out lockedBuffer
-	w := &world{in: strings.NewReader(""), out: &out, err: &out, env: func(string) (string, bool) { return "", false }, Tools: app.Tools{Now: time.Now, Random: rand.Reader}}
+	w := &world{in: strings.NewReader(""), out: &out, err: &out, env: func(string) (string, bool) { return "", false }, Tools: server.Tools{Now: time.Now, Random: rand.Reader}}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	done := make(chan error, 1)

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/app"
+	"precept/cmd/precept/server"
 )
 
 // The whole circle through the real proxy over HTTP: agents fail, the server's own distiller
@@ -25,7 +25,7 @@ func TestCircle(t *testing.T) {
 		t.Skip("it plays 2,240 sessions")
 	}
 	var out lockedBuffer
-	w := &world{in: strings.NewReader(""), out: &out, err: io.Discard, env: func(string) (string, bool) { return "", false }, Tools: app.Tools{Now: time.Now, Random: rand.Reader}}
+	w := &world{in: strings.NewReader(""), out: &out, err: io.Discard, env: func(string) (string, bool) { return "", false }, Tools: server.Tools{Now: time.Now, Random: rand.Reader}}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	done := make(chan error, 1)

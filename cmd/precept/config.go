@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"precept/app"
-	"precept/bank"
+	"precept/cmd/precept/server"
 	"precept/configs"
+	"precept/inject/bank"
 )
 
 // configFlags are --config and a flag for every key of the configuration, on one verb.
@@ -109,9 +109,9 @@ func bankKeys() []string { return []string{"lessons", "store.url"} }
 func storeKeys() []string { return []string{"data_dir", "store.url"} }
 
 // source is where the configuration is read from; offline lets pass what only a server needs.
-func (f *configFlags) source(w *world, offline bool) *app.Source {
+func (f *configFlags) source(w *world, offline bool) *server.Source {
 	path := cmp.Or(f.file, w.variable("PRECEPT_CONFIG")) // "" is none
-	return &app.Source{File: path, Parse: func(file []byte) (*configs.Config, error) {
+	return &server.Source{File: path, Parse: func(file []byte) (*configs.Config, error) {
 		return configs.Parse(configs.Sources{FileName: path, File: file, Env: w.env, Flags: f.given, Offline: offline})
 	}}
 }

@@ -16,8 +16,8 @@ import (
 	"sync"
 	"testing"
 
-	"precept/bank/banktest"
-	"precept/report"
+	"precept/bandit/report"
+	"precept/inject/bank/banktest"
 	"precept/store/storetest"
 )
 

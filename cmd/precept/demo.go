@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"precept/admin"
-	"precept/app"
+	"precept/bandit/report"
+	"precept/cmd/precept/demo"
+	"precept/cmd/precept/server"
 	"precept/configs"
-	"precept/demo"
-	"precept/report"
 )
 
 // How the demo is drawn, and how long its sessions stay open.
@@ -82,7 +82,7 @@ func (w *world) runDemo(ctx context.Context, f demoFlags) error {
 	model := demo.NewUpstream(play)
 	return onModel(ctx, "demo", f, play, model, nil, func(cfg *configs.Config) error {
 		d := &stage{outside: w, flags: f, world: play, model: model}
-		o := app.Options{Tools: w.Tools, Config: cfg, Console: w.err, Truth: play.Effect}
+		o := server.Options{Tools: w.Tools, Config: cfg, Console: w.err, Truth: play.Effect}
 		return onStage(ctx, o, f, w.out, d.play)
 	})
 }
@@ -138,7 +138,7 @@ func serveModel(ctx context.Context, h http.Handler) (stop func(), address strin
 // stage is a demo at work.
 type stage struct {
 	outside *world
-	server  *app.Server
+	server  *server.Server
 	flags   demoFlags
 	world   *demo.World
 	model   *demo.Upstream
@@ -146,15 +146,15 @@ type stage struct {
 
 // onStage runs a server for as long as what is played on it goes on, and keeps its dashboard up
 // after it, unless --exit says not to.
-func onStage(ctx context.Context, o app.Options, f demoFlags, out io.Writer, play func(ctx context.Context, s *app.Server, data, adminURL string) error) error {
+func onStage(ctx context.Context, o server.Options, f demoFlags, out io.Writer, play func(ctx context.Context, s *server.Server, data, adminURL string) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	addresses := make(chan [2]string, 1)
 	o.Ready = func(data, adminURL string) { addresses <- [2]string{data, adminURL} }
-	server := app.New(o)
+	srv := server.New(o)
 	failed := make(chan error, 1)
 	go func() {
-		failed <- stopped(server.Run(ctx))
+		failed <- stopped(srv.Run(ctx))
 		stop()
 	}()
 	var played error
@@ -162,11 +162,11 @@ func onStage(ctx context.Context, o app.Options, f demoFlags, out io.Writer, pla
 	case err := <-failed:
 		return err
 	case at := <-addresses:
-		played = play(ctx, server, at[0], at[1])
+		played = play(ctx, srv, at[0], at[1])
 		if played == nil && !f.exit {
 			fmt.Fprintf(
 				out, "\nThe dashboard stays up until you stop the demo (Ctrl-C):\n%s\n",
-				admin.LoginLink(at[1], server.Token()),
+				admin.LoginLink(at[1], srv.Token()),
 			)
 			<-ctx.Done()
 		}
@@ -179,7 +179,7 @@ func onStage(ctx context.Context, o app.Options, f demoFlags, out io.Writer, pla
 }
 
 // play runs the fleet on a server, and shows how it goes.
-func (d *stage) play(ctx context.Context, on *app.Server, data, adminURL string) error {
+func (d *stage) play(ctx context.Context, on *server.Server, data, adminURL string) error {
 	d.server = on
 	out := d.outside.out
 	fmt.Fprintf(
@@ -202,7 +202,7 @@ func (d *stage) play(ctx context.Context, on *app.Server, data, adminURL string)
 	if err != nil {
 		return err
 	}
-	if err := app.Pause(ctx, demoSettle); err != nil {
+	if err := server.Pause(ctx, demoSettle); err != nil {
 		return err
 	}
 	r, err := d.found(ctx)

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"precept/demo"
-	"precept/report"
+	"precept/bandit/report"
+	"precept/cmd/precept/demo"
 )
 
 // demoPage tells how the demo goes: in place on a terminal, else a line now and then.

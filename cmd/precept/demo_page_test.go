@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/demo"
-	"precept/report"
+	"precept/bandit/report"
+	"precept/cmd/precept/demo"
 )
 
 // someRows are what a report may have of the demo's lessons.

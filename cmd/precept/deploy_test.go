@@ -18,7 +18,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"precept/app"
+	"precept/cmd/precept/server"
 )
 
 // lastWrite is the store's one bounded attempt at a stop (writeLimit of package store).
@@ -26,7 +26,7 @@ const lastWrite = 10 * time.Second
 
 // stopNeeds is how long a stop of an unconfigured precept may take: whoever runs it must not kill
 // it before.
-const stopNeeds = 30*time.Second + app.CutWait + lastWrite
+const stopNeeds = 30*time.Second + server.CutWait + lastWrite
 
 // deployed is a file under deploy/, or the Dockerfile.
 func deployed(t *testing.T, name string) string {
@@ -96,7 +96,7 @@ func effective(t *testing.T, env map[string]string, args ...string) (out effecti
 	if err := yaml.Unmarshal(b, &out); err != nil {
 		t.Fatal(err)
 	}
-	if drain, err := time.ParseDuration(out.Limits.DrainTimeout); err != nil || drain+app.CutWait+lastWrite != stopNeeds {
+	if drain, err := time.ParseDuration(out.Limits.DrainTimeout); err != nil || drain+server.CutWait+lastWrite != stopNeeds {
 		t.Errorf("the drain takes %s: the times in deploy/ are made for another one", out.Limits.DrainTimeout)
 	}
 	return out

@@ -13,10 +13,10 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
-	"precept/app"
+	"precept/bandit/report"
+	"precept/cmd/precept/server"
 	"precept/configs"
-	"precept/lesson"
-	"precept/report"
+	"precept/inject/lesson"
 )
 
 // change is one lesson that differs between two banks.
@@ -76,7 +76,7 @@ func (w *world) lessonsDiff() *cobra.Command {
 
 // bankAt reads the bank that an argument names.
 func (w *world) bankAt(ctx context.Context, cfg *configs.Config, at string) (*lesson.Book, error) {
-	if app.IsRedis(at) {
+	if server.IsRedis(at) {
 		other := *cfg
 		other.Lessons = at
 		book, problems, err := w.readBook(ctx, &other)
@@ -101,7 +101,7 @@ func (w *world) bankAt(ctx context.Context, cfg *configs.Config, at string) (*le
 
 // textsOfRevision asks git for the lessons of a directory at a revision.
 func textsOfRevision(ctx context.Context, dir, rev string) (map[string][]byte, error) {
-	if rev == "" || strings.HasPrefix(rev, "-") || app.IsRedis(dir) {
+	if rev == "" || strings.HasPrefix(rev, "-") || server.IsRedis(dir) {
 		return nil, misuse(fmt.Errorf(
 			"git:%s: write a revision, such as git:origin/main; the bank must be a directory in a git repository",
 			rev,
@@ -143,7 +143,7 @@ func (w *world) differences(old, next *lesson.Book) (out []change, ok bool) {
 	for _, l := range slices.Concat(old.Lessons(), next.Lessons()) {
 		slugs[l.Slug] = true
 	}
-	checks := lesson.Checks{Now: w.Now(), Secrets: app.Secrets}
+	checks := lesson.Checks{Now: w.Now(), Secrets: server.Secrets}
 	for _, slug := range slices.Sorted(maps.Keys(slugs)) {
 		a, was := old.Get(slug)
 		b, is := next.Get(slug)

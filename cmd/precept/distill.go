@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"precept/app"
+	"precept/bandit/report"
+	"precept/cmd/precept/server"
 	"precept/configs"
 	"precept/distill"
-	"precept/report"
 	"precept/store/sqlite"
 )
 
@@ -194,7 +194,7 @@ func (w *world) printDistill(s *distill.Summary, f *distillFlags) error {
 		return err
 	}
 	fmt.Fprintf(w.out, "read %s, %d of them new; judged %d, %d could not be; %s: %d proposed, %d merged into lessons that are there, %d refused\n",
-		amount(s.Read, "session"), s.Read-s.Unchanged, s.Judged, s.Failed, amount(s.Candidates, "candidate"), s.Proposed, s.Merged, app.Total(s.Refused))
+		amount(s.Read, "session"), s.Read-s.Unchanged, s.Judged, s.Failed, amount(s.Candidates, "candidate"), s.Proposed, s.Merged, server.Total(s.Refused))
 	for _, why := range slices.Sorted(maps.Keys(s.Refused)) {
 		fmt.Fprintf(w.out, "  refused %d: %s\n", s.Refused[why], report.Printable(why))
 	}
@@ -226,7 +226,7 @@ func stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // openDistiller opens the configured store and lessons for a verb. It works beside a running
 // server: what it writes are notes of its own, which nobody else writes.
-func (w *world) openDistiller(ctx context.Context, cfg *configs.Config, dryRun bool) (*app.Distiller, func(), error) {
+func (w *world) openDistiller(ctx context.Context, cfg *configs.Config, dryRun bool) (*server.Distiller, func(), error) {
 	if err := missingStore(cfg); err != nil {
 		return nil, nil, err
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"precept/bank/banktest"
+	"precept/inject/bank/banktest"
 	"precept/store/storetest"
 )
 

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"precept/app"
+	"precept/bandit/report"
+	"precept/cmd/precept/server"
 	"precept/configs"
-	"precept/report"
 	"precept/store"
 )
 
@@ -27,9 +27,9 @@ type diagnosis struct {
 	Store     map[string]int64 `json:"store"`                 // what the store counts: sessions, samples, feedback, bytes
 	Trouble   string           `json:"store_error,omitempty"` // why it does not
 	// Missing is how many exchanges fewer the store counts over its life than it was given.
-	Missing int64        `json:"missing,omitempty"`
-	Running *app.RunFile `json:"running,omitempty"`
-	Note    string       `json:"note,omitempty"` // what no figure tells
+	Missing int64           `json:"missing,omitempty"`
+	Running *server.RunFile `json:"running,omitempty"`
+	Note    string          `json:"note,omitempty"` // what no figure tells
 }
 
 // ownMarks is what an operator of a fleet has to know of opt-outs (decision 14).
@@ -65,7 +65,7 @@ type asideMark struct {
 const asideShown = 20
 
 // losses adds to a diagnosis what the store has and did not learn from.
-func (d *diagnosis) losses(ctx context.Context, e app.Evidence) (err error) {
+func (d *diagnosis) losses(ctx context.Context, e server.Evidence) (err error) {
 	d.SetAside.Latest = []asideMark{}
 	if d.Unsampled, err = e.Unsampled(ctx); err != nil {
 		return err
@@ -106,10 +106,10 @@ func (w *world) diagnose(ctx context.Context, cfg *configs.Config) (diagnosis, e
 	if err != nil {
 		return diagnosis{}, err
 	}
-	if r, err := app.ReadRunFile(cfg.DataDir); err == nil {
+	if r, err := server.ReadRunFile(cfg.DataDir); err == nil {
 		d.Running = &r
 	}
-	if app.IsRedis(cfg.StoreURL()) {
+	if server.IsRedis(cfg.StoreURL()) {
 		d.Note = ownMarks
 	}
 	return d, nil
@@ -172,7 +172,7 @@ func (w *world) printDiagnosis(d diagnosis, columns int) error {
 func (w *world) balance(ctx context.Context, cfg *configs.Config) (diagnosis, error) {
 	d := diagnosis{}
 	var err error
-	if d.Account, err = store.ReadAccount(app.SpoolDir(cfg), app.IsLocked(cfg.DataDir)); err != nil {
+	if d.Account, err = store.ReadAccount(server.SpoolDir(cfg), server.IsLocked(cfg.DataDir)); err != nil {
 		return d, err
 	}
 	e, err := w.OpenStored(ctx, cfg)

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/store/redis"
 	"precept/store/storetest"
 )

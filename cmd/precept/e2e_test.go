@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/bank/banktest"
+	"precept/inject/bank/banktest"
 )
 
 // program is the real binary, built once a test run.

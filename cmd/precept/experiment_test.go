@@ -16,8 +16,8 @@ import (
 	"sync"
 	"testing"
 
-	"precept/bank/banktest"
-	"precept/report"
+	"precept/bandit/report"
+	"precept/inject/bank/banktest"
 )
 
 // season plays sessions in which up to three lessons match, and tells of nine in ten how they

@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"precept/admin"
-	"precept/app"
+	"precept/cmd/precept/server"
 	"precept/configs"
-	"precept/file"
-	"precept/sample"
-	"precept/session"
+	"precept/internal/file"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // exportFlags choose what export writes.
@@ -86,7 +86,7 @@ func (w *world) runExport(ctx context.Context, cfg *configs.Config, f *exportFla
 		return err
 	}
 	defer e.Close() //nolint:errcheck // only read
-	x := &app.ExportJob{Evidence: e, Filter: filter, Out: w.out}
+	x := &server.ExportJob{Evidence: e, Filter: filter, Out: w.out}
 	if f.output == "" {
 		return w.exportOf(ctx, x, f)
 	}
@@ -149,7 +149,7 @@ func parseDay(flag, text string) (time.Time, error) {
 }
 
 // exportOf exports while a person at a terminal sees how far it is.
-func (w *world) exportOf(ctx context.Context, x *app.ExportJob, f *exportFlags) error {
+func (w *world) exportOf(ctx context.Context, x *server.ExportJob, f *exportFlags) error {
 	st, err := x.Stats(ctx)
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ type ratings struct {
 }
 
 // exportStats writes how the samples were rated.
-func exportStats(ctx context.Context, x *app.ExportJob) error {
+func exportStats(ctx context.Context, x *server.ExportJob) error {
 	var r ratings
 	if err := x.Samples(ctx, func(s *session.StoredSample) error { r.Add(&s.Sample); return nil }); err != nil {
 		return err

@@ -18,17 +18,17 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"precept/app"
-	"precept/feedback"
-	"precept/sample"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/cmd/precept/server"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/store/sqlite"
-	"precept/trial"
 )
 
 // here is a world for verbs that run in the test itself.
 func here(out, complaints io.Writer) *world {
-	return &world{in: strings.NewReader(""), out: out, err: complaints, env: func(string) (string, bool) { return "", false }, Tools: app.Tools{Now: time.Now}}
+	return &world{in: strings.NewReader(""), out: out, err: complaints, env: func(string) (string, bool) { return "", false }, Tools: server.Tools{Now: time.Now}}
 }
 
 // exported runs an export over a data directory.
@@ -151,9 +151,9 @@ func TestExportFilters(t *testing.T) {
 	}
 }
 
-func readParquet(t *testing.T, file []byte) []app.ParquetSample {
+func readParquet(t *testing.T, file []byte) []server.ParquetSample {
 	t.Helper()
-	rows, err := parquet.Read[app.ParquetSample](bytes.NewReader(file), int64(len(file)))
+	rows, err := parquet.Read[server.ParquetSample](bytes.NewReader(file), int64(len(file)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestExportMisuse(t *testing.T) {
 
 // many is a walk over more samples than fit into memory, made up as it goes.
 type many struct {
-	app.Evidence
+	server.Evidence
 	n int
 }
 
@@ -290,7 +290,7 @@ func TestExportIsBounded(t *testing.T) {
 	const samples, limit = 30_000, 48 << 20 // 60 MB of lines; three times what is seen, garbage included
 	for _, format := range []string{"mplp", "parquet"} {
 		p := &peak{}
-		x := &app.ExportJob{Evidence: many{n: samples}, Filter: &sample.Filter{}, Out: p}
+		x := &server.ExportJob{Evidence: many{n: samples}, Filter: &sample.Filter{}, Out: p}
 		runtime.GC()
 		if err := x.Write(t.Context(), format); err != nil {
 			t.Fatal(err)

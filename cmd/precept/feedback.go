@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tidwall/gjson"
 
-	"precept/app"
+	"precept/bandit/report"
+	"precept/cmd/precept/server"
 	"precept/configs"
-	"precept/report"
 )
 
 // postLimit bounds a question to the data listener.
@@ -242,7 +242,7 @@ func (w *world) dataListener(
 	if base := cmp.Or(at.url, w.variable("PRECEPT_URL")); base != "" {
 		return strings.TrimSuffix(strings.TrimRight(base, "/"), "/v1"), nil
 	}
-	run, err := app.ReadRunFile(cfg.DataDir)
+	run, err := server.ReadRunFile(cfg.DataDir)
 	if err != nil || !alive(ctx, run.Data) { // a crash leaves the file behind
 		return "", errNotRunning
 	}

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"precept/app"
+	"precept/bandit/report"
+	"precept/cmd/precept/server"
 	"precept/configs"
-	"precept/report"
 )
 
 // forgetLimit bounds what a running server may take: a tenant of a million sessions is some
@@ -130,7 +130,7 @@ func (w *world) forgetOffline(
 func (w *world) forgetOnline(
 	ctx context.Context, cfg *configs.Config, f *forgetFlags,
 ) (int, error) {
-	at, err := app.ReadRunFile(cfg.DataDir)
+	at, err := server.ReadRunFile(cfg.DataDir)
 	if err != nil {
 		return 0, fmt.Errorf("%w, and it does not say where it is reached (%w)", errServed, err)
 	}

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"precept/bandit/report"
 	"precept/configs"
 	"precept/detect"
 	"precept/learn"
-	"precept/report"
 )
 
 // importFlags say whose the transcripts are.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"precept/bank/banktest"
+	"precept/inject/bank/banktest"
 )
 
 // The index follows what somebody edits by hand, and holds what was counted, not what a file says.

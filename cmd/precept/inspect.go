@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"precept/bandit/report"
 	"precept/detect"
-	"precept/report"
 )
 
 func (w *world) inspect() *cobra.Command {

@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"precept/bank"
+	"precept/bandit/report"
 	"precept/configs"
-	"precept/file"
-	"precept/lesson"
-	"precept/report"
+	"precept/inject/bank"
+	"precept/inject/lesson"
+	"precept/internal/file"
 )
 
 func (w *world) lessonsArchive() *cobra.Command {

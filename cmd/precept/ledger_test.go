@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"precept/bank"
-	"precept/ledger"
-	"precept/lesson"
+	"precept/inject/bank"
+	"precept/inject/ledger"
+	"precept/inject/lesson"
 )
 
 // recordInto runs precept record on a ledger.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"precept/app"
+	"precept/cmd/precept/server"
 	"precept/configs"
-	"precept/lesson"
+	"precept/inject/lesson"
 )
 
 // lessonRow is one lesson of lessons list --json.
@@ -73,7 +73,7 @@ func (w *world) row(book *lesson.Book, l *lesson.Lesson) lessonRow {
 func (w *world) loadBook(
 	ctx context.Context, cfg *configs.Config,
 ) (*lesson.Book, []lesson.Problem, error) {
-	if !app.IsRedis(cfg.Lessons) && !isDirectory(cfg.Lessons) {
+	if !server.IsRedis(cfg.Lessons) && !isDirectory(cfg.Lessons) {
 		return nil, nil, fmt.Errorf(
 			"there is no directory %s; make it and put LESSON.md files into it, or name another with --lessons",
 			cfg.Lessons,

@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"precept/app"
+	"precept/bandit/report"
+	"precept/cmd/precept/server"
 	"precept/configs"
-	"precept/lesson"
-	"precept/report"
+	"precept/inject/lesson"
 )
 
 // linted is the answer of lessons lint --json.
@@ -46,7 +46,7 @@ func (w *world) lessonsLint() *cobra.Command {
 			read[l.Path] = true
 		}
 		problems = slices.DeleteFunc(problems, func(p lesson.Problem) bool { return read[p.Path] && !p.Kept })
-		checks := lesson.Checks{Now: w.Now(), Secrets: app.Secrets}
+		checks := lesson.Checks{Now: w.Now(), Secrets: server.Secrets}
 		answer := linted{OK: len(problems) == 0, Lessons: book.Len(), Broken: problems}
 		if !alone && !storeless(cfg) {
 			run, err := w.backtest(c.Context(), cfg, book.Lessons(), "", time.Time{})

@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"precept/app"
+	"precept/bandit/report"
+	"precept/cmd/precept/server"
 	"precept/configs"
-	"precept/lesson"
-	"precept/report"
+	"precept/inject/lesson"
 )
 
 // listFlags choose lessons.
@@ -177,7 +177,7 @@ func (w *world) lessonsShow() *cobra.Command {
 func companionOf(cfg *configs.Config, slug string) string {
 	name := filepath.Join("knowledge", "lessons", slug+".md")
 	places := []string{name}
-	if !app.IsRedis(cfg.Lessons) {
+	if !server.IsRedis(cfg.Lessons) {
 		places = []string{
 			filepath.Join(cfg.Lessons, name),
 			filepath.Join(filepath.Dir(filepath.Clean(cfg.Lessons)), name), name,

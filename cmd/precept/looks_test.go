@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"testing"
 
-	"precept/bank/banktest"
-	"precept/report"
+	"precept/bandit/report"
+	"precept/inject/bank/banktest"
 	"precept/store/storetest"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"precept/app"
+	"precept/cmd/precept/server"
 	"precept/configs"
 )
 
@@ -30,7 +30,7 @@ type world struct {
 	out, err io.Writer
 	env      func(string) (string, bool)
 	names    []configs.Name // of the keys, once a verb has asked for them; all verbs share them
-	app.Tools
+	server.Tools
 }
 
 func main() { os.Exit(run()) }
@@ -49,7 +49,7 @@ func (w *world) variable(names ...string) string {
 func run() int {
 	tuneCollector(os.LookupEnv)
 	log.SetOutput(io.Discard) // net/http prints there what an upstream sent unasked: a model's words, or a key
-	w := &world{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, Tools: app.Tools{
+	w := &world{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, Tools: server.Tools{
 		Now: time.Now, Random: rand.Reader,
 	}}
 	return w.execute(context.Background(), os.Args[1:])

@@ -8,7 +8,7 @@ import (
 	"os"
 	"sync"
 
-	"precept/app"
+	"precept/cmd/precept/server"
 	"precept/configs"
 	"precept/store"
 	"precept/store/sqlite"
@@ -18,7 +18,7 @@ import (
 // same way as a server's.
 type offline struct {
 	*store.Store
-	backend app.Backend
+	backend server.Backend
 	stop    func() error // ends it, with the first failure of a step
 }
 
@@ -38,7 +38,7 @@ func (w *world) openOffline(
 	ctx context.Context, cfg *configs.Config, use offlineUse,
 ) (*offline, error) {
 	var lock io.Closer = io.NopCloser(nil)
-	claimed := !app.IsRedis(cfg.StoreURL()) || !use.beside && isDirectory(cfg.DataDir)
+	claimed := !server.IsRedis(cfg.StoreURL()) || !use.beside && isDirectory(cfg.DataDir)
 	if err := missingStore(cfg); err != nil && !use.create {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (w *world) openOffline(
 // storeless says that nothing was ever kept here.
 func storeless(cfg *configs.Config) bool {
 	_, err := os.Stat(cfg.StoreURL())
-	return err != nil && !app.IsRedis(cfg.StoreURL())
+	return err != nil && !server.IsRedis(cfg.StoreURL())
 }
 
 // missingStore is the error of a verb that needs what was kept, where nothing ever was.
@@ -78,7 +78,7 @@ func missingStore(cfg *configs.Config) error {
 
 // startOffline runs a store until it is stopped.
 func startOffline(
-	ctx context.Context, be app.Backend, options store.Options, lock io.Closer,
+	ctx context.Context, be server.Backend, options store.Options, lock io.Closer,
 ) (*offline, error) {
 	var mu sync.Mutex
 	var failed error

@@ -18,7 +18,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"precept/admin"
-	"precept/report"
+	"precept/bandit/report"
 	"precept/store"
 )
 

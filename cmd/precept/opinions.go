@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 
+	"precept/bandit/report"
 	"precept/configs"
 	"precept/distill"
-	"precept/lesson"
-	"precept/report"
+	"precept/inject/lesson"
 )
 
 // opinionsOf sums what judges said of a lesson's present text, over all tenants that may get it;

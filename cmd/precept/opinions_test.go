@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"precept/bank/banktest"
-	"precept/report"
+	"precept/bandit/report"
+	"precept/inject/bank/banktest"
 	"precept/store/storetest"
 )
 

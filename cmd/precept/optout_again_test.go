@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // A session opted out, by the header or by a path. Its next turn sends all of it again, without the

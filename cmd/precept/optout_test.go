@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // calling is a chat completion that calls a tool.

@@ -23,7 +23,7 @@ import (
 	"github.com/chromedp/chromedp"
 	_ "modernc.org/sqlite" // the driver that the store is written with
 
-	"precept/bank/banktest"
+	"precept/inject/bank/banktest"
 	"precept/store"
 )
 

@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
-	"precept/app"
+	"precept/cmd/precept/server"
 	"precept/configs"
 	"precept/learn"
 	"precept/proxy"
@@ -127,7 +127,7 @@ func documents(t *testing.T) []string {
 // gatherPromises asks the program what it has.
 func gatherPromises(t *testing.T) *promises {
 	t.Helper()
-	w := &world{in: strings.NewReader(""), out: io.Discard, err: io.Discard, env: func(string) (string, bool) { return "", false }, Tools: app.Tools{Now: time.Now}}
+	w := &world{in: strings.NewReader(""), out: io.Discard, err: io.Discard, env: func(string) (string, bool) { return "", false }, Tools: server.Tools{Now: time.Now}}
 	p := &promises{root: w.root(), keys: map[string]bool{}, env: map[string]bool{}, sections: map[string]bool{}}
 	for _, n := range configs.Names() {
 		p.env[n.Env] = true
@@ -177,9 +177,9 @@ func metricNames(t *testing.T) map[string]bool {
 	t.Helper()
 	d := describer{names: map[string]bool{}}
 	proxy.NewMetrics(d)
-	proxy.WatchStore(d, &store.Store{})
-	proxy.WatchLearning(d, &learn.Tally{})
-	app.CountSpans(d, nil)
+	server.WatchStore(d, &store.Store{})
+	server.WatchLearning(d, &learn.Tally{})
+	server.CountSpans(d, nil)
 	for name := range maps.Clone(d.names) {
 		d.names[name+"_bucket"] = true // of histograms, as queries write them
 	}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"precept/app"
+	"precept/bandit/report"
+	"precept/cmd/precept/server"
 	"precept/configs"
-	"precept/report"
 )
 
 // readyLimit bounds the question of ready: whoever asks asks again soon.
@@ -73,7 +73,7 @@ func askReady(ctx context.Context, cfg *configs.Config) readiness {
 // dataURL is where the data listener of a data directory is reached. A server that cannot write
 // there leaves no run.json.
 func dataURL(cfg *configs.Config) string {
-	if at, err := app.ReadRunFile(cfg.DataDir); err == nil {
+	if at, err := server.ReadRunFile(cfg.DataDir); err == nil {
 		return at.Data
 	}
 	host, port, err := net.SplitHostPort(cfg.Listen)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"precept/ledger"
+	"precept/inject/ledger"
 )
 
 // ledgerFlags say where the ledger is.

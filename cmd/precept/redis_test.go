@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/bank/banktest"
-	"precept/session"
+	"precept/inject/bank/banktest"
+	"precept/internal/session"
 	"precept/store/redis"
 	"precept/store/storetest"
 )

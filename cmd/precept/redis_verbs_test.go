@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"precept/bank/banktest"
+	"precept/inject/bank/banktest"
 	"precept/store/storetest"
 )
 

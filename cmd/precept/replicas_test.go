@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"precept/session"
+	"precept/internal/session"
 	"precept/store/storetest"
 )
 

@@ -12,13 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"precept/admin"
-	"precept/app"
+	"precept/bandit/report"
+	"precept/cmd/precept/server"
 	"precept/configs"
+	"precept/inject/lesson"
+	"precept/internal/guard"
 	"precept/learn"
-	"precept/lesson"
 	"precept/proxy"
-	"precept/report"
-	"precept/store/guard"
 )
 
 // reportFlags choose the report.
@@ -154,7 +154,7 @@ func (w *world) readReport(
 		Explain: q.Explain, Book: book,
 		Inject: in, Config: in.Bandit,
 	})
-	if told := app.Annotate(ctx, &r, db, q.Tenant); told != nil && err == nil { // what was measured is told without them
+	if told := server.Annotate(ctx, &r, db, q.Tenant); told != nil && err == nil { // what was measured is told without them
 		fmt.Fprintln(w.err, "precept:", report.Printable(told.Error()))
 	}
 	return r, errors.Join(err, db.Close())

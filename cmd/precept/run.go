@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"precept/app"
+	"precept/cmd/precept/server"
 	"precept/configs"
 )
 
@@ -226,7 +226,7 @@ func (w *world) ownServer(ctx context.Context, flags *configFlags) (base string,
 		return "", nil, err
 	}
 	ready := make(chan string, 1)
-	s := app.New(app.Options{
+	s := server.New(server.Options{
 		Tools: w.Tools, Config: &own, Source: source, Console: log, Within: true,
 		Ready: func(data, _ string) { ready <- data },
 	})

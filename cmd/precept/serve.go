@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"precept/app"
+	"precept/cmd/precept/server"
 	"precept/configs"
 )
 
@@ -55,15 +55,15 @@ func (w *world) printConfig(cfg *configs.Config) error {
 }
 
 // newServer makes a server that tells on the console what a person must see.
-func (w *world) newServer(cfg *configs.Config, source *app.Source) *app.Server {
-	return app.New(app.Options{
+func (w *world) newServer(cfg *configs.Config, source *server.Source) *server.Server {
+	return server.New(server.Options{
 		Tools: w.Tools, Config: cfg, Source: source, Console: w.err, Notify: w.notifyManager,
 	})
 }
 
 // stopped gives a stop that cut streams an exit code of its own.
 func stopped(err error) error {
-	if errors.Is(err, app.ErrCut) {
+	if errors.Is(err, server.ErrCut) {
 		return &codedError{code: exitCut}
 	}
 	return err

@@ -21,12 +21,12 @@ import (
 	"time"
 
 	"precept/admin"
-	"precept/app"
+	"precept/cmd/precept/server"
 )
 
 // process is this test binary as precept serve, in a process of its own.
 type process struct {
-	app.RunFile
+	server.RunFile
 	t   *testing.T
 	cmd *exec.Cmd
 	log lockedBuffer
@@ -65,7 +65,7 @@ func launchBy(t *testing.T, command []string, dir string, env []string, flags ..
 func (p *process) ready(dir string) *process {
 	p.t.Helper()
 	p.eventually("run.json", func() bool {
-		r, err := app.ReadRunFile(dir)
+		r, err := server.ReadRunFile(dir)
 		if err == nil && r.PID == p.cmd.Process.Pid {
 			p.RunFile = r
 			return true
@@ -240,7 +240,7 @@ func TestServeFirstStart(t *testing.T) {
 	if code := p.exit(); code != exitDone {
 		t.Errorf("a stop without streams ends with %d\n%s", code, p.log.String())
 	}
-	if _, err := os.Stat(app.RunFilePath(dir)); !os.IsNotExist(err) {
+	if _, err := os.Stat(server.RunFilePath(dir)); !os.IsNotExist(err) {
 		t.Errorf("run.json is still there: %v", err)
 	}
 
@@ -284,7 +284,7 @@ func TestServeTwice(t *testing.T) {
 	if code := second.exit(); code != exitFailed || !strings.Contains(second.log.String(), dir) {
 		t.Errorf("the second ends with %d:\n%s", code, second.log.String())
 	}
-	if _, err := app.ReadRunFile(dir); err != nil {
+	if _, err := server.ReadRunFile(dir); err != nil {
 		t.Errorf("the second took run.json away from the first: %v", err)
 	}
 }
@@ -339,7 +339,7 @@ func TestServeCutsStreams(t *testing.T) {
 			if err := <-ended; err == nil {
 				t.Error("the client saw a clean end of a stream that was cut")
 			}
-			if _, err := os.Stat(app.RunFilePath(dir)); !os.IsNotExist(err) {
+			if _, err := os.Stat(server.RunFilePath(dir)); !os.IsNotExist(err) {
 				t.Errorf("run.json is still there: %v", err)
 			}
 		})
@@ -529,7 +529,7 @@ func TestExitCodes(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.args, func(t *testing.T) {
 			var out, complaints strings.Builder
-			w := &world{in: strings.NewReader(""), out: &out, err: &complaints, env: func(string) (string, bool) { return "", false }, Tools: app.Tools{Now: time.Now, Random: rand.Reader}}
+			w := &world{in: strings.NewReader(""), out: &out, err: &complaints, env: func(string) (string, bool) { return "", false }, Tools: server.Tools{Now: time.Now, Random: rand.Reader}}
 			if got := w.execute(t.Context(), strings.Fields(tc.args)); got != tc.want {
 				t.Errorf("exit %d, want %d\n%s", got, tc.want, complaints.String())
 			}

@@ -21,9 +21,9 @@ import (
 	"golang.org/x/term"
 
 	"precept/admin"
-	"precept/app"
+	"precept/bandit/report"
+	"precept/cmd/precept/server"
 	"precept/configs"
-	"precept/report"
 )
 
 // reading is what a running server says of itself at one time: sums since its start.
@@ -94,7 +94,7 @@ func repeat(
 			return nil //nolint:nilerr // somebody has seen enough
 		case over || err != nil:
 			return err
-		case app.Pause(ctx, every) != nil:
+		case server.Pause(ctx, every) != nil:
 			return nil //nolint:nilerr // as above
 		}
 	}

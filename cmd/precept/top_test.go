@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"precept/report"
+	"precept/bandit/report"
 )
 
 // Top tells what a running server has done, and what its lessons are worth.

@@ -9,11 +9,11 @@ import (
 
 	"precept/admin"
 	"precept/bandit"
+	"precept/bandit/report"
 	"precept/configs"
 	"precept/inject"
+	"precept/inject/lesson"
 	"precept/learn"
-	"precept/lesson"
-	"precept/report"
 )
 
 // trialFlags are what a trial may be asked for.

@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"precept/bandit/report"
 	"precept/configs"
 	"precept/detect"
-	"precept/lesson"
-	"precept/report"
-	"precept/wire"
+	"precept/inject/lesson"
+	"precept/internal/wire"
 )
 
 // maxTry is how much of a text is read, as much as the proxy inspects of a body by default.

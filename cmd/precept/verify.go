@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"precept/ledger"
+	"precept/inject/ledger"
 )
 
 // The bounds of a verification: what is read of an output is its two ends, and so many entries come

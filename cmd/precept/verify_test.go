@@ -16,7 +16,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"precept/app"
+	"precept/cmd/precept/server"
 )
 
 // contract compiles the published schema of record.
@@ -56,7 +56,7 @@ func TestRecordContract(t *testing.T) {
 			t.Errorf("the contract on %.60s: %v", c.in, err)
 		}
 		var out, errs bytes.Buffer
-		w := &world{in: strings.NewReader(c.in), out: &out, err: &errs, env: func(string) (string, bool) { return "", false }, Tools: app.Tools{Now: time.Now}}
+		w := &world{in: strings.NewReader(c.in), out: &out, err: &errs, env: func(string) (string, bool) { return "", false }, Tools: server.Tools{Now: time.Now}}
 		code := w.execute(context.Background(), []string{"record", "--json", "--ledger-file", filepath.Join(t.TempDir(), "AGENT.md")})
 		if (code == exitDone) != c.ok || !c.ok && code != exitMisuse {
 			t.Errorf("record on %.60s: %d %s", c.in, code, errs.String())
@@ -119,7 +119,7 @@ func TestVerifyForwardsSignals(t *testing.T) {
 // What a command leaves running may hold its output open; its end is the command's.
 func TestVerifyDoesNotWaitForWhatIsLeft(t *testing.T) {
 	var out bytes.Buffer
-	w := &world{in: strings.NewReader(""), out: &out, err: io.Discard, env: func(string) (string, bool) { return "", false }, Tools: app.Tools{Now: time.Now}}
+	w := &world{in: strings.NewReader(""), out: &out, err: io.Discard, env: func(string) (string, bool) { return "", false }, Tools: server.Tools{Now: time.Now}}
 	left := filepath.Join(t.TempDir(), "left")
 	code := w.execute(context.Background(), []string{"verify", "--dry-run", "--json", "--", "sh", "-c", "sleep 600 & echo $! >" + left + "; exit 5"})
 	text, err := os.ReadFile(left)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"precept/app"
+	"precept/cmd/precept/server"
 )
 
 func (w *world) version() *cobra.Command {
@@ -25,7 +25,7 @@ func (w *world) version() *cobra.Command {
 			if len(args) > 0 {
 				return misuse(errors.New("a binary is named with --sbom only"))
 			}
-			b := app.ReadBuild()
+			b := server.ReadBuild()
 			if asJSON {
 				return writeJSON(w.out, b)
 			}

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"precept/admin"
-	"precept/sample"
+	"precept/internal/sample"
 	"precept/store"
 	"precept/store/storetest"
 )

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/text/width"
 
 	"precept/admin"
-	"precept/sample"
+	"precept/internal/sample"
 	"precept/store"
 )
 

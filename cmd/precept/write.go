@@ -14,10 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"precept/bank"
+	"precept/bandit/report"
 	"precept/configs"
-	"precept/lesson"
-	"precept/report"
+	"precept/inject/bank"
+	"precept/inject/lesson"
 )
 
 // draftFlags are what a new lesson says.

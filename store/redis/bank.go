@@ -8,9 +8,9 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"precept/bank"
-	"precept/lesson"
-	"precept/session"
+	"precept/inject/bank"
+	"precept/inject/lesson"
+	"precept/internal/session"
 )
 
 // Bank holds the lessons of a fleet: LESSON.md texts by name, one set for all replicas. A change is

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"precept/bank"
-	"precept/lesson"
-	"precept/session"
+	"precept/inject/bank"
+	"precept/inject/lesson"
+	"precept/internal/session"
 	"precept/store/redis"
 	"precept/store/storetest"
 )

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"time"
 
-	"precept/bank"
-	"precept/session"
+	"precept/inject/bank"
+	"precept/internal/session"
 )
 
 // Consult adds to how often lessons were consulted, and says when last: one count for all replicas.

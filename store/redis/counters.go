@@ -9,8 +9,8 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"precept/session"
-	"precept/trial"
+	"precept/bandit/trial"
+	"precept/internal/session"
 )
 
 // counterReads is how often the counters are read again when another replica moved them meanwhile.

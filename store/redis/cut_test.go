@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"precept/bank"
-	"precept/feedback"
-	"precept/sample"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/inject/bank"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/store/redis"
 	"precept/store/storetest"
-	"precept/trial"
 )
 
 // ours is the tenant of these tests, beside which there is another one.

@@ -8,7 +8,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // What can go wrong, for errors.Is, beside session.ErrInvalid, which never succeeds, and

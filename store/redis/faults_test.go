@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"precept/sample"
-	"precept/session"
+	"precept/bandit/trial"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/store/redis"
 	"precept/store/storetest"
-	"precept/trial"
 )
 
 // quick is the client's bound in these tests.

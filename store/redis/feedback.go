@@ -11,8 +11,8 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"precept/feedback"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/session"
 )
 
 // An entry is kept as its rank and its JSON: scripts compare the ranks.

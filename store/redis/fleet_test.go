@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/bank"
-	"precept/session"
+	"precept/inject/bank"
+	"precept/internal/session"
 	"precept/store/redis"
 	"precept/store/storetest"
 )

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 	"precept/store/storetest"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"precept/feedback"
+	"precept/bandit/feedback"
 )
 
 func TestBreaker(t *testing.T) {

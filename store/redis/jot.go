@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // Mark reads what was noted of a session, nil when nothing was.

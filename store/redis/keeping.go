@@ -8,7 +8,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // sweepStep is how many sessions one step of a sweep deletes: some milliseconds of the server's

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // common is the tag of what belongs to no tenant. A tenant's is 16 hex digits.

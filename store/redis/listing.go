@@ -9,7 +9,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // A page looks at this many entries at most, and asks for this many of them at a time.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // Raise sets each maximum of a tenant to the given value where that is greater. It can be repeated

@@ -7,8 +7,8 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"precept/feedback"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/session"
 )
 
 // OpenFeedback lists open sessions of a tenant that got feedback, the one that got some longest ago

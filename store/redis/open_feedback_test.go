@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/feedback"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/session"
 	"precept/store/redis"
 	"precept/store/storetest"
 )

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // optOutFor is how long the mark of a session that opted out is kept after its last turn.

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"precept/feedback"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/session"
 )
 
 // Park keeps feedback for a key that has not gone by yet. Versions of one entry fold as in

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"precept/bank"
-	"precept/lesson"
+	"precept/inject/bank"
+	"precept/inject/lesson"
 )
 
 // Where names the bank for people. Its address is not told: it may hold a password.

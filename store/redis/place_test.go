@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"precept/bank"
-	"precept/bank/banktest"
+	"precept/inject/bank"
+	"precept/inject/bank/banktest"
 	"precept/store/storetest"
 )
 

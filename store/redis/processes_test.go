@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"precept/session"
+	"precept/bandit/trial"
+	"precept/internal/session"
 	"precept/store/redis"
 	"precept/store/storetest"
-	"precept/trial"
 )
 
 // childURL is set in the environment of a process that closes sessions for its parent's test.

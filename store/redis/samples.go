@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strconv"
 
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // placeSize is the place in the order of writing that stands before an exchange's document.

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"precept/session"
+	"precept/bandit/trial"
+	"precept/internal/session"
 	"precept/store/redis"
 	"precept/store/storetest"
-	"precept/trial"
 )
 
 // many are so many maxima: more than one run of a script takes.

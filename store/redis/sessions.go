@@ -9,7 +9,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // toRow reads a session's head, data and stand-in mark; ok is false when it has no row.

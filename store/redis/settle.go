@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"precept/session"
-	"precept/trial"
+	"precept/bandit/trial"
+	"precept/internal/session"
 )
 
 // Applied is what the counters hold for a session; the zero Applied when it was never settled.

@@ -11,7 +11,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // A walk reads this many references at a time from each tenant, and this many documents: a slow

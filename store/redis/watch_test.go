@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/lesson"
+	"precept/inject/lesson"
 	"precept/store/storetest"
 )
 

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"time"
 
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // maxDocument is the largest thing that is sent to Redis; it takes no string of more than 512 MiB

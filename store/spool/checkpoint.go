@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"precept/file"
+	"precept/internal/file"
 )
 
 // Ack acknowledges what stands before a place.

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"precept/sample"
-	"precept/session"
+	"precept/bandit/trial"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/store/sqlite"
-	"precept/trial"
 )
 
 func benchStart() time.Time { return time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC) }

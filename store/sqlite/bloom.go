@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"sync/atomic"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // bloom remembers which sessions may be in the file, so that the first request of a new one need

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 func TestBloom(t *testing.T) {

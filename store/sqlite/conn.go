@@ -12,7 +12,7 @@ import (
 
 	sqlite "modernc.org/sqlite"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // conn is one connection with the statements it has prepared. It serves one goroutine at a time:

@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // What follows a statement that failed does nothing and reads nothing; nothing of the transaction

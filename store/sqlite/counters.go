@@ -8,7 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // A counter row holds all fields of one scope and day: field name and zigzag varint, sorted by

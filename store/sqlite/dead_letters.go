@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // outExchange is what aside.out says of an exchange, which is not tried again.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 	"precept/store/sqlite"
 )
 

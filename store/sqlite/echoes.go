@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // Echoes come several a turn and are hardly ever asked for: the threads in use stand in memory

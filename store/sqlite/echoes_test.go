@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 func openTest(t *testing.T, path string) *Store {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // eraseChunk is how many sessions one transaction deletes: some milliseconds, so that the recorder

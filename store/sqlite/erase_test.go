@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"precept/feedback"
-	"precept/sample"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 const canary = "canary-9f27c1"

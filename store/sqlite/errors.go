@@ -6,7 +6,7 @@ import (
 
 	driver "modernc.org/sqlite"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // What can go wrong, for errors.Is, beside session.ErrInvalid, which never succeeds,

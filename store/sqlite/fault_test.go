@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"precept/feedback"
-	"precept/sample"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/store/sqlite"
 )
 

@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 
-	"precept/feedback"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/session"
 )
 
 // AddFeedback joins entries to the sets of sessions, in one transaction, and says how many changed

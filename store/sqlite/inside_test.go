@@ -13,9 +13,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"precept/sample"
-	"precept/session"
-	"precept/trial"
+	"precept/bandit/trial"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 func TestCells(t *testing.T) {

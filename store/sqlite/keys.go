@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // key is the integer under which a text id is indexed. 64 bits of SHA-256 within one session do not

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"precept/feedback"
-	"precept/sample"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/store/sqlite"
-	"precept/trial"
 )
 
 const burstEchoes = 200 // a batch: the log becomes a run every third batch

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // place is where a list goes on: the time and the row number of the last entry that was handed out.

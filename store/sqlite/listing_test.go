@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // However many sessions and samples a store holds, of however many tenants, a page reads its own

@@ -3,7 +3,7 @@ package sqlite
 import (
 	"context"
 
-	"precept/trial"
+	"precept/bandit/trial"
 )
 
 // Raise sets each maximum of a tenant to the given value where that is greater. It can be repeated

@@ -13,7 +13,7 @@ import (
 
 	sqlite "modernc.org/sqlite"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // Options says where the store lies and how it behaves.

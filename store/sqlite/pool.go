@@ -8,7 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // maxReaders bounds the connections that read beside the writer. They are opened when those that

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // A walk reads this much at a time and gives the connection back before it calls fn: a slow reader

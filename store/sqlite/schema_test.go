@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"precept/feedback"
-	"precept/sample"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // undo is what takes a store from each schema back to the one before it.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // The states of a session's row.

@@ -3,7 +3,7 @@ package sqlite
 import (
 	"context"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 const appliedColumns = "version, told, reward, tier, frozen"

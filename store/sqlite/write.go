@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // Write stores the batch in one transaction. It may be repeated at will: rows of a session yield to

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"precept/lesson"
+	"precept/inject/lesson"
 )
 
 // BankWriter changes a bank of lessons that somebody watches. Names are paths with slashes.

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"precept/feedback"
-	"precept/sample"
-	"precept/session"
-	"precept/trial"
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // The suite's data: small, made up, different in every field.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 func asideCases() map[string]func(tester, Store) {

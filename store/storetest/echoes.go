@@ -1,7 +1,7 @@
 package storetest
 
 import (
-	"precept/session"
+	"precept/internal/session"
 )
 
 func echoCases() map[string]func(tester, Store) {

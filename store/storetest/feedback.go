@@ -8,8 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"precept/feedback"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/session"
 )
 
 func feedbackCases() map[string]func(tester, Store) {

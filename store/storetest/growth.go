@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"precept/feedback"
-	"precept/sample"
-	"precept/session"
-	"precept/trial"
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // RunGrowth holds a backend to leaving nothing of sessions that are past every retention. After ten

@@ -5,9 +5,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"precept/feedback"
-	"precept/sample"
-	"precept/session"
+	"precept/bandit/feedback"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // life is what happens to the sessions of one tenant, drawn by rapid.

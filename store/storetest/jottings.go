@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 func jottingCases() map[string]func(tester, Store) {

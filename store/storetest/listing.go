@@ -3,8 +3,8 @@ package storetest
 import (
 	"errors"
 
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 func listingCases() map[string]func(tester, Store) {

@@ -1,6 +1,6 @@
 package storetest
 
-import "precept/trial"
+import "precept/bandit/trial"
 
 func modelCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 // The tenants of the suite.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"precept/sample"
-	"precept/session"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 func sampleCases() map[string]func(tester, Store) {

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"precept/session"
+	"precept/internal/session"
 )
 
 func sessionCases() map[string]func(tester, Store) {

@@ -6,8 +6,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"precept/session"
-	"precept/trial"
+	"precept/bandit/trial"
+	"precept/internal/session"
 )
 
 func settleCases() map[string]func(tester, Store) {

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"precept/sample"
-	"precept/session"
-	"precept/trial"
+	"precept/bandit/trial"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 func togetherCases() map[string]func(tester, Store) {

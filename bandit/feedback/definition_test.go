@@ -1,0 +1,33 @@
+package feedback_test
+
+import (
+	"testing"
+	"time"
+
+	"precept/bandit/feedback"
+)
+
+func TestDefinition(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		d    feedback.Definition
+		want string
+	}{
+		{feedback.Definition{CloseAfter: 24 * time.Hour}, "user>verifier>implicit@24h0m0s"},
+		{feedback.Definition{Tiers: []int{3, 1, 2, 1}, CloseAfter: 24 * time.Hour}, "user>verifier>implicit@24h0m0s"},
+		{feedback.Definition{Tiers: []int{2, 1}, CloseAfter: time.Second}, "user>verifier@1s"},
+		{feedback.Definition{Tiers: []int{3}, Sentiment: true, CloseAfter: 90 * time.Minute}, "implicit+sentiment@1h30m0s"},
+	} {
+		if have := x.d.String(); have != x.want {
+			t.Errorf("have %q, want %q", have, x.want)
+		}
+		if back, err := feedback.ParseDefinition(x.want); err != nil || back.String() != x.want {
+			t.Errorf("%q comes back as %q, %v", x.want, back, err)
+		}
+	}
+	for _, bad := range []string{"", "user", "user@", "@1s", "user>friend@1s", "user@soon", "user+sentiment+sentiment@1s"} {
+		if d, err := feedback.ParseDefinition(bad); err == nil {
+			t.Errorf("%q is taken for %v", bad, d)
+		}
+	}
+}

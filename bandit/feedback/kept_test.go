@@ -1,0 +1,114 @@
+package feedback_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/bandit/feedback"
+)
+
+// moment draws times in and around 1970, in different zones, so that instants collide.
+func moment() *rapid.Generator[time.Time] {
+	return rapid.Custom(func(t *rapid.T) time.Time {
+		zone := time.FixedZone("", rapid.SampledFrom([]int{0, 3600, -7 * 3600}).Draw(t, "zone"))
+		return time.Unix(rapid.Int64Range(-2, 2).Draw(t, "sec"), rapid.SampledFrom([]int64{0, 1, 999_999_999}).Draw(t, "ns")).In(zone)
+	})
+}
+
+// Of two versions of an entry the later one stands, as the bytes of their ranks compare; of two of
+// one time the same one stands wherever they are compared.
+func TestRankIsTheOrderOfTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := moment().Draw(t, "a"), moment().Draw(t, "b")
+		x, y := rapid.SampledFrom([]string{"", "{}", "[]"}).Draw(t, "x"), rapid.SampledFrom([]string{"", "{}", "[]"}).Draw(t, "y")
+		p, q := feedback.Rank(a, []byte(x)), feedback.Rank(b, []byte(y))
+		if len(p) != feedback.RankSize || len(q) != feedback.RankSize {
+			t.Fatalf("ranks of %d and %d bytes", len(p), len(q))
+		}
+		switch order := bytes.Compare(p, q); {
+		case !a.Equal(b) && order != a.Compare(b):
+			t.Fatalf("%s and %s rank as %d", a, b, order)
+		case a.Equal(b) && (order == 0) != (x == y):
+			t.Fatalf("at one time %q and %q rank as %d", x, y, order)
+		}
+	})
+}
+
+// One instant has one text: an entry that is sent twice, from another zone or with the reading of a
+// running clock, has the same bytes, and they hold all of it.
+func TestEncodedEntriesAreTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := feedback.Entry{
+			ID: "a", At: moment().Draw(t, "at"), Source: "user", Type: "score", Score: 0.25, Tier: feedback.TierUser, Rater: "ann",
+			Label: "poor", Comment: "no", Correction: json.RawMessage(`{"x":1}`), Details: json.RawMessage(`[2]`), Rule: "tests", Turn: 3, Via: "m", Hash: "h",
+		}
+		first, err := e.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := e
+		again.At = e.At.In(time.FixedZone("", 5400))
+		second, err := again.Encode()
+		if err != nil || !bytes.Equal(first, second) {
+			t.Fatalf("%s and %s, %v", first, second, err)
+		}
+		var back feedback.Entry
+		if err := json.Unmarshal(first, &back); err != nil || !back.At.Equal(e.At) {
+			t.Fatalf("%s comes back at %s, %v", first, back.At, err)
+		}
+		if back.At = e.At; !reflect.DeepEqual(back, e) {
+			t.Fatalf("%+v comes back as %+v", e, back)
+		}
+	})
+	now := time.Now() //nolint:forbidigo // the one that has a reading of the running clock
+	a, b := feedback.Entry{At: now}, feedback.Entry{At: now.Round(0)}
+	x, _ := a.Encode()
+	if y, _ := b.Encode(); !bytes.Equal(x, y) || !a.At.Equal(now) {
+		t.Errorf("%s and %s", x, y)
+	}
+}
+
+// A set is listed in one order, however it came: by time, then by id.
+func TestSortKnowsNoOrderOfArrival(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		set := entries(t)
+		other := slices.Clone(set)
+		rand.Shuffle(len(other), func(i, j int) { other[i], other[j] = other[j], other[i] })
+		feedback.Sort(set)
+		feedback.Sort(other)
+		for i := range set {
+			if !set[i].At.Equal(other[i].At) || set[i].ID != other[i].ID {
+				t.Fatalf("at %d %+v and %+v", i, set[i], other[i])
+			}
+			if i > 0 && (set[i].At.Before(set[i-1].At) || set[i].At.Equal(set[i-1].At) && set[i].ID < set[i-1].ID) {
+				t.Fatalf("%+v stands behind %+v", set[i], set[i-1])
+			}
+		}
+	})
+}
+
+// What each type and label is worth, alone and beside each other.
+func TestWorth(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]float64{"approval": 1, "correction": .5, "rejection": 0, "score": 0, "love": 0} {
+		if got := feedback.ScoreOf(kind); got != want {
+			t.Errorf("%s is worth %v, want %v", kind, got, want)
+		}
+	}
+	for body, want := range map[string]float64{
+		`"quality_label":"good"`: 1, `"quality_label":"acceptable"`: .5, `"quality_label":"poor"`: 0,
+		`"quality_label":"poor","score":0.75`: .75, `"quality_label":"poor","type":"approval"`: 1,
+	} {
+		posts, _, _, err := feedback.Parse([]byte(`{"session_id":"s",` + body + `}`))
+		if err != nil || posts[0].Score != want {
+			t.Errorf("%s is worth %+v, want %v; %v", body, posts, want, err)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package feedback_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/bandit/feedback"
+)
+
+func TestParse(t *testing.T) {
+	long := strings.Repeat("x", feedback.MaxID+1)
+	for _, c := range []struct {
+		name, body string
+		want       feedback.Post // what is compared: source, type, score, tier, label, targets
+		fault      string        // or what the error must name
+	}{
+		{"approval", `{"session_id":"s","source":"user","type":"approval"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
+		{"rejection", `{"request_id":"r","type":"rejection"}`, feedback.Post{RequestID: "r", Entry: feedback.Entry{Source: "user", Type: "rejection", Score: 0, Tier: 1}}, ""},
+		{"correction", `{"response_id":"resp_1","source":"user","type":"correction","correction":{"x":[1]}}`, feedback.Post{ResponseID: "resp_1", Entry: feedback.Entry{Source: "user", Type: "correction", Score: .5, Tier: 1}}, ""},
+		{"score of a verifier", `{"sample_id":"x","source":"system","type":"score","score":0.25}`, feedback.Post{SampleID: "x", Entry: feedback.Entry{Source: "system", Type: "score", Score: .25, Tier: 2}}, ""},
+		{"score 0", `{"session_id":"s","type":"score","score":0}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "score", Score: 0, Tier: 1}}, ""},
+		{"score without type", `{"session_id":"s","score":1}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "score", Score: 1, Tier: 1}}, ""},
+		{"label alone", `{"session_id":"s","quality_label":"acceptable"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "score", Score: .5, Tier: 1, Label: "acceptable"}}, ""},
+		{"label poor", `{"session_id":"s","quality_label":"poor"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "score", Tier: 1, Label: "poor"}}, ""},
+		{"label beside a type", `{"session_id":"s","type":"approval","quality_label":"good"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1, Label: "good"}}, ""},
+		{"null is absent", `{"session_id":"s","request_id":null,"type":"approval","score":null,"comment":null}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
+
+		{"a score beside a type", `{"session_id":"s","type":"approval","score":0.25}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
+		{"a run", `{"run_id":"ci-1","type":"approval"}`, feedback.Post{RunID: "ci-1", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
+		{"words that are empty", `{"session_id":"s","type":"approval","comment":"","rater":""}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
+		{"an empty label", `{"session_id":"s","type":"approval","quality_label":""}`, feedback.Post{}, "quality_label is empty"},
+		{"an empty id", `{"id":"","session_id":"s","type":"approval"}`, feedback.Post{}, "id is empty"},
+		{"the first of two faults", `{"id":7,"session_id":"s","type":"approval","comment":8}`, feedback.Post{}, "id must be"},
+		{"the first of two unknown keys", `{"session_id":"s","zeal":1,"zest":1,"awe":1,"type":"approval"}`, feedback.Post{}, `unknown key "awe"`},
+		{"a long key, in short", `{"` + long + `":1}`, feedback.Post{}, `"` + strings.Repeat("x", 64) + `..."`},
+		{"a key of 64 bytes, whole", `{"` + long[:64] + `":1}`, feedback.Post{}, `"` + long[:64] + `"; known`},
+		{"a long word, cut within a character", `{"session_id":"s","type":"` + strings.Repeat("x", 63) + `é"}`, feedback.Post{}, `"` + strings.Repeat("x", 63) + `..."`},
+
+		{"unknown key", `{"session_id":"s","type":"approval","raiting":5}`, feedback.Post{}, `"raiting"`},
+		{"case matters", `{"Session_ID":"s","type":"approval"}`, feedback.Post{}, `"Session_ID"`},
+		{"no target", `{"type":"approval"}`, feedback.Post{}, "exactly one of"},
+		{"two targets", `{"session_id":"s","response_id":"r","type":"approval"}`, feedback.Post{}, "session_id and response_id"},
+		{"empty target", `{"session_id":"","type":"approval"}`, feedback.Post{}, "session_id"},
+		{"no type", `{"session_id":"s"}`, feedback.Post{}, "type"},
+		{"bad type", `{"session_id":"s","type":"love"}`, feedback.Post{}, "type"},
+		{"bad source", `{"session_id":"s","source":"implicit","type":"approval"}`, feedback.Post{}, "source"},
+		{"bad label", `{"session_id":"s","quality_label":"great"}`, feedback.Post{}, "quality_label"},
+		{"score missing", `{"session_id":"s","type":"score"}`, feedback.Post{}, "score"},
+		{"score missing, label there", `{"session_id":"s","type":"score","quality_label":"good"}`, feedback.Post{}, "score"},
+		{"score above", `{"session_id":"s","type":"score","score":1.01}`, feedback.Post{}, "between 0 and 1"},
+		{"score below", `{"session_id":"s","type":"score","score":-0.1}`, feedback.Post{}, "between 0 and 1"},
+		{"score beside a type", `{"session_id":"s","type":"approval","score":7}`, feedback.Post{}, "between 0 and 1"},
+		{"score a word", `{"session_id":"s","type":"score","score":"1"}`, feedback.Post{}, "score must be a number"},
+		{"score huge", `{"session_id":"s","type":"score","score":1e999}`, feedback.Post{}, "score"},
+		{"id too long", `{"id":"` + long + `","session_id":"s","type":"approval"}`, feedback.Post{}, "id is"},
+		{"session too long", `{"session_id":"` + long + `","type":"approval"}`, feedback.Post{}, "session_id"},
+		{"comment too long", `{"session_id":"s","type":"approval","comment":"` + strings.Repeat("x", feedback.MaxComment+1) + `"}`, feedback.Post{}, "comment"},
+		{"details too long", `{"session_id":"s","type":"approval","details":"` + strings.Repeat("x", feedback.MaxJSON+1) + `"}`, feedback.Post{}, "details"},
+		{"id a number", `{"id":7,"session_id":"s","type":"approval"}`, feedback.Post{}, "id must be a string"},
+		{"not an object", `7`, feedback.Post{}, "object"},
+		{"null", `null`, feedback.Post{}, "object"},
+		{"cut", `{"session_id":`, feedback.Post{}, "object"},
+		{"two objects", `{"session_id":"s","type":"approval"}{}`, feedback.Post{}, "object"},
+		{"empty", ` `, feedback.Post{}, "empty"},
+		{"not UTF-8", "{\"session_id\":\"\xff\",\"type\":\"approval\"}", feedback.Post{}, "UTF-8"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			posts, errs, bulk, err := feedback.Parse([]byte(c.body))
+			if c.fault != "" {
+				if err == nil || !strings.Contains(err.Error(), c.fault) || len(posts) > 0 || bulk {
+					t.Errorf("got %v, want an error that names %s", err, c.fault)
+				}
+				return
+			}
+			if err != nil || len(posts) != 1 || errs[0] != nil || bulk {
+				t.Fatalf("%v %v %v", posts, errs, err)
+			}
+			p := posts[0]
+			p.Correction, p.Comment = nil, ""
+			if fmt.Sprintf("%+v", p) != fmt.Sprintf("%+v", c.want) {
+				t.Errorf("got  %+v\nwant %+v", p, c.want)
+			}
+		})
+	}
+}
+
+func TestParseBulk(t *testing.T) {
+	posts, errs, bulk, err := feedback.Parse([]byte(`[{"session_id":"a","type":"approval"}, {"session_id":"b","typ":"x"}, 7, null, {"session_id":"c","score":0.5}]`))
+	if err != nil || !bulk || len(posts) != 5 || len(errs) != 5 {
+		t.Fatalf("%v %v %v", posts, errs, err)
+	}
+	for i, bad := range []bool{false, true, true, true, false} {
+		if (errs[i] != nil) != bad {
+			t.Errorf("entry %d: %v", i, errs[i])
+		}
+	}
+	if posts[0].SessionID != "a" || posts[4].Score != .5 {
+		t.Errorf("the good ones must stand: %+v", posts)
+	}
+	many := strings.Repeat(`{"session_id":"s","score":1},`, feedback.MaxBulk)
+	for body, fault := range map[string]string{`[]`: "empty", `[{]`: "not JSON", `[` + many + `{}]`: "send at most"} {
+		if _, _, bulk, err := feedback.Parse([]byte(body)); err == nil || !bulk || !strings.Contains(err.Error(), fault) {
+			t.Errorf("%.20s: %v", body, err)
+		}
+	}
+	if posts, _, _, err := feedback.Parse([]byte(`[` + strings.TrimSuffix(many, ",") + `]`)); err != nil || len(posts) != feedback.MaxBulk {
+		t.Errorf("as many as may be: %d posts, %v", len(posts), err)
+	}
+}
+
+// A text, a comment and a JSON value of the greatest size are taken whole; a run's name may be
+// longer than an id; a value is kept without the blanks around its parts.
+func TestParseAtItsBounds(t *testing.T) {
+	id, comment, run := strings.Repeat("i", feedback.MaxID), strings.Repeat("c", feedback.MaxComment), strings.Repeat("r", feedback.MaxID+1)
+	value := `"` + strings.Repeat("v", feedback.MaxJSON-2) + `"`
+	posts, _, _, err := feedback.Parse([]byte(`{"id":"` + id + `","run_id":"` + run + `","score":1,"comment":"` + comment + `","details":` + value + `,"correction": {"a": [1, 2]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := posts[0]; p.ID != id || p.RunID != run || p.Comment != comment || string(p.Details) != value || string(p.Correction) != `{"a":[1,2]}` {
+		t.Errorf("%.200s", fmt.Sprintf("%+v", p))
+	}
+}
+
+func TestReceived(t *testing.T) {
+	at := time.Unix(9, 0)
+	n := 0
+	name := func() string { n++; return fmt.Sprint("made-", n) }
+	posts, _, _, err := feedback.Parse([]byte(`[{"session_id":"s","type":"approval"},{"id":"mine","session_id":"s","type":"approval"}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := posts[0].Received(at, name), posts[1].Received(at, name)
+	if a.ID != "made-1" || b.ID != "mine" || n != 1 || !a.At.Equal(at) || a.Hash == "" || a.Hash == b.Hash || a.Hash != a.ContentHash() {
+		t.Errorf("%+v %+v", a, b)
+	}
+}
+
+// TestParseAcceptsWhatItSays: every valid post is read, and says of itself what was sent.
+func TestParseAcceptsWhatItSays(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		target := rapid.SampledFrom([]string{"session_id", "request_id", "response_id", "sample_id"}).Draw(t, "target")
+		id := rapid.StringMatching(`[a-zA-Z0-9_\-:é]{1,40}`).Draw(t, "id")
+		score := rapid.Float64Range(0, 1).Draw(t, "score")
+		body, err := json.Marshal(map[string]any{target: id, "type": "score", "score": score, "source": "system", "details": map[string]any{"x": rapid.String().Draw(t, "x")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		posts, _, _, err := feedback.Parse(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := posts[0]
+		if got := p.SessionID + p.RequestID + p.ResponseID + p.SampleID; got != id || p.Score != score || p.Tier != feedback.TierVerifier {
+			t.Fatalf("%+v", p)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"session_id":"s","type":"score","score":0.5,"details":{"a":[1]}}`))
+	f.Add([]byte(`[{"sample_id":"s","quality_label":"good"},{"x":1}]`))
+	f.Add([]byte(`{"session_id":"s","type":"approval","score":1e400}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		posts, errs, bulk, err := feedback.Parse(body)
+		if err != nil {
+			return
+		}
+		if len(posts) != len(errs) || !bulk && len(posts) != 1 {
+			t.Fatalf("%d posts, %d errors", len(posts), len(errs))
+		}
+		for i, p := range posts {
+			if errs[i] == nil && (p.Score < 0 || p.Score > 1 || p.Tier < feedback.TierUser || p.Tier > feedback.TierVerifier || p.Type == "") {
+				t.Fatalf("%+v", p)
+			}
+		}
+	})
+}

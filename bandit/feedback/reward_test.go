@@ -1,0 +1,169 @@
+package feedback_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/bandit/feedback"
+)
+
+func at(sec int) time.Time { return time.Unix(int64(1_700_000_000+sec), 0) }
+
+func TestReward(t *testing.T) {
+	e := func(id string, sec, tier int, rater string, score float64) feedback.Entry {
+		return feedback.Entry{ID: id, At: at(sec), Tier: tier, Rater: rater, Score: score, Type: feedback.TypeScore}
+	}
+	for _, c := range []struct {
+		name    string
+		entries []feedback.Entry
+		tiers   []int
+		want    feedback.Outcome
+	}{
+		{"nobody told", nil, nil, feedback.Outcome{}},
+		{"one", []feedback.Entry{e("a", 1, 1, "", 1)}, nil, feedback.Outcome{1, 1, true}},
+		{"a rejection is a reward of 0, not none", []feedback.Entry{e("a", 1, 1, "", 0)}, nil, feedback.Outcome{0, 1, true}},
+		{"the highest tier wins", []feedback.Entry{e("a", 9, 3, "", 0), e("b", 8, 2, "", .25), e("c", 1, 1, "", 1)}, nil, feedback.Outcome{1, 1, true}},
+		{"a tier that does not count", []feedback.Entry{e("a", 9, 3, "", 0), e("c", 1, 1, "", 1)}, []int{2, 3}, feedback.Outcome{0, 3, true}},
+		{"no tier that counts", []feedback.Entry{e("a", 9, 3, "", 0)}, []int{1, 2}, feedback.Outcome{}},
+		{"the latest of one rater", []feedback.Entry{e("a", 1, 1, "ann", 0), e("b", 2, 1, "ann", 1)}, nil, feedback.Outcome{1, 1, true}},
+		{"the mean over raters", []feedback.Entry{e("a", 1, 1, "ann", 0), e("b", 2, 1, "bob", 1), e("c", 3, 1, "ann", .5)}, nil, feedback.Outcome{.75, 1, true}},
+		{"the latest of one id", []feedback.Entry{e("a", 5, 1, "", 1), e("a", 4, 1, "", 0)}, nil, feedback.Outcome{1, 1, true}},
+		{"an id that moves to another tier", []feedback.Entry{e("a", 1, 1, "", 1), e("a", 2, 3, "", 0)}, nil, feedback.Outcome{0, 3, true}},
+		{"the same thing twice", []feedback.Entry{e("a", 1, 1, "", 1), e("a", 1, 1, "", 1)}, nil, feedback.Outcome{1, 1, true}},
+		{"no tier at all", []feedback.Entry{{ID: "a", Score: 1}}, nil, feedback.Outcome{}},
+		{"at one time, the greater hash", []feedback.Entry{{ID: "a", Tier: 1, Hash: "2"}, {ID: "b", Tier: 1, Hash: "1", Score: 1}}, nil, feedback.Outcome{0, 1, true}},
+		{"at one time, the greater hash again", []feedback.Entry{{ID: "a", Tier: 1, Hash: "1"}, {ID: "b", Tier: 1, Hash: "2", Score: 1}}, nil, feedback.Outcome{1, 1, true}},
+		{"one rater of two members", []feedback.Entry{{ID: "a", Tier: 1, Rater: "ann", Via: "m1"}, {ID: "b", Tier: 1, Rater: "ann", Via: "m2", Score: 1}}, nil, feedback.Outcome{.5, 1, true}},
+	} {
+		if got := feedback.Reward(c.entries, c.tiers); got != c.want {
+			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+// entries draws sets in which ids, raters and times collide.
+func entries(t *rapid.T) []feedback.Entry {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) feedback.Entry {
+		e := feedback.Entry{
+			ID: rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "id"), At: at(rapid.IntRange(0, 3).Draw(t, "at")), Tier: rapid.IntRange(1, 3).Draw(t, "tier"),
+			Rater: rapid.SampledFrom([]string{"", "ann", "bob", "cid"}).Draw(t, "rater"), Score: rapid.Float64Range(0, 1).Draw(t, "score"), Comment: rapid.StringN(0, 3, -1).Draw(t, "comment"),
+		}
+		if rapid.Bool().Draw(t, "hashed") {
+			e.Hash = e.ContentHash()
+		}
+		return e
+	}), 0, 12).Draw(t, "entries")
+}
+
+// TestRewardIsOfTheSet: order and repetition of the deliveries change no bit of the reward.
+func TestRewardIsOfTheSet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		es := entries(t)
+		tiers := rapid.SampledFrom([][]int{nil, {1, 2, 3}, {2, 3}, {3, 1}}).Draw(t, "tiers")
+		want := feedback.Reward(es, tiers)
+		shuffled := rapid.Permutation(es).Draw(t, "shuffled")
+		if len(es) > 0 {
+			shuffled = append(shuffled, rapid.SliceOf(rapid.SampledFrom(es)).Draw(t, "again")...)
+		}
+		got := feedback.Reward(shuffled, tiers)
+		if got.OK != want.OK || got.Tier != want.Tier || math.Float64bits(got.Reward) != math.Float64bits(want.Reward) {
+			t.Fatalf("%+v and %+v", got, want)
+		}
+		if want.OK && (want.Reward < 0 || want.Reward > 1) {
+			t.Fatalf("%+v", want)
+		}
+	})
+}
+
+// TestRewardHears: a new entry of the highest tier by a new rater is heard.
+func TestRewardHears(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		es := entries(t)
+		one := feedback.Entry{ID: "new", At: at(9), Tier: feedback.TierUser, Rater: "new", Score: 1}
+		before, after := feedback.Reward(es, nil), feedback.Reward(append(es, one), nil)
+		if !after.OK || after.Tier != feedback.TierUser {
+			t.Fatalf("%+v", after)
+		}
+		if before.Tier == feedback.TierUser && after.Reward < before.Reward || before.Tier != feedback.TierUser && after.Reward != 1 {
+			t.Fatalf("before %+v, after %+v", before, after)
+		}
+	})
+}
+
+// Where sums of floating point numbers depend on their order, the reward does not; entries without
+// a tier are heard by nobody, however many there are.
+func TestRewardHasNoOrder(t *testing.T) {
+	var es []feedback.Entry
+	for i := range 12 {
+		es = append(es, feedback.Entry{ID: fmt.Sprint("r", i), Tier: 2, Rater: fmt.Sprint(i), Score: 1 / float64(i+3)}, feedback.Entry{ID: fmt.Sprint("none", i), Score: 1})
+	}
+	want := feedback.Reward(es, nil)
+	for range 100 {
+		if got := feedback.Reward(es, nil); got != want || got.Tier != 2 {
+			t.Fatalf("%+v and %+v", got, want)
+		}
+	}
+}
+
+// The entries that make up a reward are the latest of each rater in the tier that decides.
+func TestDecisive(t *testing.T) {
+	es := []feedback.Entry{
+		{ID: "old", At: at(1), Tier: 2, Rater: "ann"},
+		{ID: "new", At: at(2), Tier: 2, Rater: "ann"},
+		{ID: "bob", At: at(1), Tier: 2, Rater: "bob"},
+		{ID: "implicit", At: at(9), Tier: 3},
+		{ID: "nothing", At: at(9)},
+	}
+	for want, tiers := range map[string][]int{"map[bob:true new:true]": nil, "map[implicit:true]": {3}, "map[]": {1}} {
+		if got := fmt.Sprint(feedback.Decisive(es, tiers)); got != want {
+			t.Errorf("of the tiers %v: %s, want %s", tiers, got, want)
+		}
+	}
+}
+
+func TestImplicit(t *testing.T) {
+	a := feedback.Implicit("s", 3, feedback.TierVerifier, feedback.TypeApproval, "verify:test", at(1))
+	b := feedback.Implicit("s", 3, feedback.TierVerifier, feedback.TypeRejection, "verify:test", at(2))
+	c := feedback.Implicit("s", 4, feedback.TierImplicit, feedback.TypeRejection, "refusal:codex", at(2))
+	if a.Hash != a.ContentHash() || a.ID != b.ID || a.ID == c.ID || a.Score != 1 || b.Score != 0 || a.Source != feedback.SourceSystem || c.Source != feedback.SourceImplicit {
+		t.Errorf("%+v\n%+v\n%+v", a, b, c)
+	}
+	if feedback.Implicit("s/3", 1, 3, "", "", at(1)).ID == feedback.Implicit("s", 3, 3, "", "1", at(1)).ID {
+		t.Error("names must not run into each other")
+	}
+	if got := feedback.Reward([]feedback.Entry{a, c}, nil); got.Reward != 1 || got.Tier != feedback.TierVerifier {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestContentHash(t *testing.T) {
+	base := feedback.Entry{ID: "a", At: at(1), Source: "user", Type: "score", Score: .5, Tier: 1}
+	seen := map[string]bool{base.ContentHash(): true}
+	for i, change := range []func(*feedback.Entry){
+		func(e *feedback.Entry) { e.ID = "b" }, func(e *feedback.Entry) { e.At = at(2) }, func(e *feedback.Entry) { e.Source = "system" }, func(e *feedback.Entry) { e.Type = "approval" }, func(e *feedback.Entry) { e.Score = .6 }, func(e *feedback.Entry) { e.Tier = 2 },
+		func(e *feedback.Entry) { e.Rater = "r" }, func(e *feedback.Entry) { e.Label = "r" }, func(e *feedback.Entry) { e.Comment = "r" }, func(e *feedback.Entry) { e.Rule = "r" }, func(e *feedback.Entry) { e.Turn = 1 },
+		func(e *feedback.Entry) { e.Via = "r" }, func(e *feedback.Entry) { e.Details = []byte("1") }, func(e *feedback.Entry) { e.Correction = []byte("1") },
+	} {
+		e := base
+		change(&e)
+		if h := e.ContentHash(); seen[h] {
+			t.Errorf("change %d does not show in the hash", i)
+		} else {
+			seen[h] = true
+		}
+	}
+	shifted := base
+	shifted.Source, shifted.Type = "users", "core"
+	if seen[shifted.ContentHash()] {
+		t.Error("texts run into each other")
+	}
+	same := base
+	same.Hash, same.At = "x", base.At.UTC()
+	if !seen[same.ContentHash()] {
+		t.Error("the hash itself and the time zone are not content")
+	}
+}

@@ -1,0 +1,76 @@
+package feedback_test
+
+import (
+	"fmt"
+	"testing"
+
+	"precept/bandit/feedback"
+)
+
+// What is said of a run is written once for each of its sessions: thousands of entries times
+// thousands of sessions must not come of it.
+func TestMembersHearTheFirstOfMany(t *testing.T) {
+	t.Parallel()
+	entries := []feedback.Entry{{ID: "signal", Rule: "tests"}, {ID: "a member's", Via: "m"}}
+	for i := range 100 {
+		entries = append(entries, feedback.Entry{ID: fmt.Sprint(i), Source: feedback.SourceUser, Turn: 7, Rater: "ann"})
+	}
+	list := feedback.ForMembers("unit", entries)
+	if len(list) != 32 || list[0].Hash != entries[2].OfUnit("unit").Hash {
+		t.Fatalf("%d entries, the first %+v", len(list), list[0])
+	}
+	ids := map[string]bool{}
+	for _, e := range list {
+		if ids[e.ID] = true; e.Via != "unit" || e.Turn != 0 || e.Rater != "ann" || e.Hash != e.ContentHash() {
+			t.Errorf("a member hears %+v", e)
+		}
+	}
+	if len(ids) != 32 || entries[2].OfUnit("another").ID == list[0].ID {
+		t.Errorf("%d ids of 32 entries", len(ids))
+	}
+}
+
+// A unit hears of its members what people say, and of the first 1,024 what the traffic says,
+// without a word of what was written; what a member was itself told of is not told on.
+func TestWhatAUnitHears(t *testing.T) {
+	t.Parallel()
+	own := []feedback.Entry{
+		{ID: "said", At: at(1), Source: "user", Type: "score", Score: .5, Tier: 1, Rater: "ann", Label: "good", Comment: "secret", Correction: []byte("1"), Details: []byte("2"), Turn: 3},
+		{ID: "read", At: at(2), Source: "implicit", Type: "rejection", Tier: 3, Rule: "refusal"},
+		{ID: "heard", At: at(3), Source: "user", Type: "approval", Score: 1, Tier: 1, Via: "the run"},
+	}
+	for seat, want := range map[int]int{1: 2, 1024: 2, 1025: 1} {
+		if got := feedback.ForUnit("m1", seat, own); len(got) != want {
+			t.Errorf("of member %d the unit hears %+v", seat, got)
+		}
+	}
+	list := feedback.ForUnit("m1", 1, own)
+	said, read := list[0], list[1]
+	if said.Rater == "" || said.Rater == "ann" || said.ID == "said" || said.Hash != said.ContentHash() || read.Rater != "" || read.Hash == said.Hash {
+		t.Errorf("%+v\n%+v", said, read)
+	}
+	said.ID, said.Hash, said.Rater = "", "", ""
+	if want := (feedback.Entry{At: at(1), Source: "user", Type: "score", Score: .5, Tier: 1, Label: "good", Via: "m1"}); fmt.Sprint(said) != fmt.Sprint(want) {
+		t.Errorf("%+v, want %+v", said, want)
+	}
+	if other := feedback.ForUnit("m2", 1, own); other[0].ID == list[0].ID || other[0].Rater != list[0].Rater {
+		t.Errorf("two members with the same entry: %+v and %+v", other[0], list[0])
+	}
+	if got := feedback.Reward(append(list, feedback.ForUnit("m2", 2, own[1:2])...), nil); got.Reward != .5 || got.Tier != feedback.TierUser {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What a set has as it is need not be told to it again; what is new in it, or was corrected, must.
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	e := func(id, hash string) feedback.Entry { return feedback.Entry{ID: id, Hash: hash} }
+	set := []feedback.Entry{e("same", "1"), e("corrected", "1"), e("more", "1")}
+	got := feedback.Missing([]feedback.Entry{e("new", "1"), e("same", "1"), e("corrected", "2")}, set)
+	if len(got) != 2 || got[0].ID != "new" || got[1].ID != "corrected" {
+		t.Errorf("%+v", got)
+	}
+	if got := feedback.Missing(nil, set); len(got) != 0 {
+		t.Errorf("of nothing: %+v", got)
+	}
+}

@@ -1,0 +1,189 @@
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"precept/bandit/trial"
+)
+
+// Build makes the report. Rows are ordered by slug, then content hash.
+func Build(in Input) Report {
+	if in.Counters == nil {
+		in.Counters = trial.NewCounters()
+	}
+	if in.Chooser == nil {
+		in.Chooser = nobody{}
+	}
+	r := Report{
+		GeneratedAt: in.Now.UTC(), RewardDefinition: in.RewardDefinition, Elsewhere: in.Elsewhere,
+		Objective: cmp.Or(in.Policy.Objective, "uplift"),
+		Holdout:   cmp.Or(in.Policy.Holdout, "prove"), ClaimError: claimError, Tenant: in.Tenant,
+		Provisional: in.Provisional,
+		Lessons:     []Row{},
+	}
+	if in.Window > 0 {
+		r.Window = span(in.Window)
+	}
+	g := in.Counters.Global()
+	b := builder{in: in, global: g, sigma2: in.Chooser.Sigma2()}
+	b.proof, b.nextProof = in.Counters.Proof()
+	rows := b.lessons()
+	b.alarm = b.alarmLevel(rows)
+	r.SRM, r.Reporting = check(coinsLog(g.Strata), b.alarm), reporting(g, b.alarm)
+	r.Global = global(in, g, r.SRM.OK && r.Reporting.OK)
+	b.claim, b.nextClaim = b.claims(rows)
+	b.trials, r.Looks = b.looks(rows)
+	for _, l := range rows {
+		r.Lessons = append(r.Lessons, b.row(l))
+	}
+	return r
+}
+
+// lessons are the listed ones, and the arms that were tested but are listed no more.
+func (b *builder) lessons() []Lesson {
+	out := slices.Clone(b.in.Lessons)
+	listed, slugs, texts := map[trial.Arm]bool{}, map[string]bool{}, map[string]bool{}
+	for _, l := range out {
+		listed[l.Arm], slugs[l.Slug], texts[TextOf(l.Arm)] = true, true, true
+	}
+	for _, k := range b.in.Counters.Arms() {
+		if listed[k] {
+			continue
+		}
+		s := b.in.Counters.Stats(k)
+		if s.Picked == 0 && s.M1+s.M0 == 0 {
+			continue
+		}
+		l := Lesson{Slug: k.Slug(), Arm: k, State: stateRemoved, Confidence: 0.5}
+		switch {
+		case k == trial.LoopArm:
+			l.State = "active"
+		case texts[TextOf(k)]:
+			l.State = stateShown
+		case slugs[l.Slug]:
+			l.State = stateEdited
+		}
+		out = append(out, l)
+	}
+	slices.SortStableFunc(out, func(x, y Lesson) int {
+		return cmp.Or(cmp.Compare(x.Slug, y.Slug), cmp.Compare(x.Arm, y.Arm))
+	})
+	return out
+}
+
+func (b *builder) row(l Lesson) Row {
+	s := b.in.Counters.Stats(l.Arm)
+	all := holdout(s)
+	r := Row{
+		Slug: l.Slug, Arm: string(l.Arm), ContentHash: cmp.Or(l.ContentHash, hash(l.Arm)),
+		State:   l.State,
+		Matched: s.Matched, Picked: s.Picked, NInjected: int64(s.M1), NWithheld: int64(s.M0),
+		Told:        int64(s.M1 + s.M0),
+		RefusedWith: s.Refused[1], RefusedWithout: s.Refused[0],
+		MeanInjected: mean(s.Y1, s.M1), MeanWithheld: mean(s.Y0, s.M0), Success: s.Success,
+		Failure: s.Failure,
+		Better:  s.Better, Worse: s.Worse, TokensTotal: s.Tokens, Tokens: perInjection(s, l.Tokens),
+		SRM:       check(coinsLog(s.Strata), b.alarm),
+		Reporting: check(reportingLog(s.Strata), b.alarm),
+		EHelps:    math.Min(math.Exp(s.LogUp), capE), EHarms: math.Min(math.Exp(s.LogDown), capE),
+		PerWeek: s.Recent * 7,
+	}
+	r.show(all)
+	p := b.in.Chooser.Believes(l)
+	r.Caution = l.Caution || Caution(l.Outcome, p.Better, p.Worse)
+	r.Posterior = p.Mean
+	r.PHelps = above(0, p)
+	r.observe(s, b.global)
+	r.spending(s)
+	r.Cost = float64(r.Tokens) * b.in.Policy.TokenCost
+	b.trial(&r, l)
+	r.Next = r.next()
+	r.Verdict = b.verdict(&r, s, p)
+	b.need(&r, s, all, p, r.lookIn(l))
+	r.Note = r.note(s)
+	b.expect(&r, s)
+	if r.Verdict == Invalid {
+		r.WorstLo, r.WorstHi = worstCase(s.Strata)
+	}
+	r.Retire = b.retire(&r, l, p)
+	if b.in.Explain == l.Slug {
+		b.explain(&r, s)
+	}
+	if b.in.Bands {
+		r.Days = bands(s, trial.TightLesson)
+	}
+	if b.in.Window > 0 {
+		r.window(s, since(b.in))
+	}
+	return r
+}
+
+// alarmLevel is the alarm of all checks that have coins to look at: two of each lesson, and two of
+// all sessions.
+func (b *builder) alarmLevel(rows []Lesson) float64 {
+	logEs := []float64{coinsLog(b.global.Strata), allReportingLog(b.global)}
+	for _, l := range rows {
+		if s := b.in.Counters.Stats(l.Arm); len(s.Strata) > 0 {
+			logEs = append(logEs, coinsLog(s.Strata), reportingLog(s.Strata))
+		}
+	}
+	return alarmLevel(logEs)
+}
+
+func perInjection(s trial.Stats, listed int) int64 {
+	var n int64
+	for _, x := range s.Strata {
+		n += x.Assigned[1]
+	}
+	if n == 0 || s.Tokens == 0 {
+		return int64(listed)
+	}
+	return s.Tokens / n
+}
+
+// show fills in the effect where there is enough to show one.
+func (r *Row) show(s sums) {
+	r.Effect, r.Lo, r.Hi = nil, nil, nil
+	if s.shown() {
+		e, lo, hi := s.interval(trial.TightLesson)
+		r.Effect, r.Lo, r.Hi = new(e), new(lo), new(hi)
+	}
+}
+
+// spending tells what the sessions cost with the lesson and without.
+func (r *Row) spending(s trial.Stats) {
+	var cached [2]*float64
+	for b, of := range s.Spent {
+		cached[b] = mean(of.Cached, of.Input)
+	}
+	r.InputWithout, r.InputWith = mean(s.Spent[0].Input, float64(s.Spent[0].Sessions)), mean(s.Spent[1].Input, float64(s.Spent[1].Sessions))
+	r.CachedWith = cached[1]
+	if cached[0] != nil && cached[1] != nil {
+		r.CachedChange = new(*cached[1] - *cached[0])
+	}
+}
+
+// observe compares the sessions that had the lesson with all others: what a dashboard without coins
+// would show. The gap to the effect is how far that would have led astray.
+func (r *Row) observe(s, g trial.Stats) {
+	rest := float64(g.Told) - s.M1
+	if s.M1 <= 0 || rest <= 0 {
+		return
+	}
+	r.LOODelta = new(s.Y1/s.M1 - (g.SumY-s.Y1)/rest)
+	if r.Effect != nil {
+		r.LOOGap = new(*r.LOODelta - *r.Effect)
+	}
+}
+
+// window narrows counts and effect to the sessions that started since a day. The verdict stays that
+// of all sessions: to look for a window in which something shows is the surest way to find what is
+// not there.
+func (r *Row) window(s trial.Stats, from int32) {
+	w := windowed(s, from)
+	r.NInjected, r.NWithheld, r.Told = int64(w.n1), int64(w.n0), int64(w.n1+w.n0)
+	r.MeanInjected, r.MeanWithheld, r.LOODelta, r.LOOGap = nil, nil, nil, nil
+	r.show(w)
+}

@@ -1,0 +1,589 @@
+package report_test
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/bandit"
+	"precept/bandit/report"
+	"precept/bandit/trial"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // the moment of all tests here
+
+func today() int32 { return trial.Day(noon) }
+
+// arm describes the evidence of one lesson, in plain numbers; put writes it down as sessions would
+// have.
+type arm struct {
+	eps        float64
+	n1, n0     int     // told sessions, injected and withheld
+	y1, y0     float64 // shares of success
+	mute1      int     // closed sessions nobody told of
+	mute0      int
+	day        int32
+	tier1      int // tier of the rewards with the lesson
+	controlled bool
+}
+
+// put writes the sessions down: equal ones add equal deltas, so each kind is made once and
+// multiplied.
+func put(c *bandit.Chooser, slug string, a arm) {
+	if a.day == 0 {
+		a.day = today()
+	}
+	if a.tier1 == 0 {
+		a.tier1 = 1
+	}
+	var all []trial.Delta // added at once: one after the other, the good before the bad, they would look like a turn for the worse
+	add := func(ds []trial.Delta, times int) {
+		many := slices.Clone(ds)
+		for i := range many {
+			many[i].Value *= int64(times)
+		}
+		all = append(all, many...)
+	}
+	side := func(injected bool, told, mute int, share float64, tier int) {
+		x := trial.Assignment{
+			ControlP: 0.05, Control: a.controlled, C: 0.5, Category: "x", Base: 0.5, Decided: true, Day: a.day,
+			Matched: []trial.Match{{Arm: trial.Arm(slug + "@abc")}},
+		}
+		if !a.controlled {
+			x.Picks = []trial.Pick{{Slug: slug, Arm: trial.Arm(slug + "@abc"), Eps: a.eps, Injected: injected, M: 0.01, Off: 0.5, C: 0.5, Tokens: 40}}
+		}
+		good := int(math.Round(float64(told) * share))
+		add(x.Closing(), mute)
+		x.First = &trial.AtClosing{Tier: tier}
+		add(x.Closing(), told)
+		add(bandit.Contribution(&x, 1, tier), good)
+		add(bandit.Contribution(&x, 0, tier), told-good)
+	}
+	side(true, a.n1, a.mute1, a.y1, a.tier1)
+	side(false, a.n0, a.mute0, a.y0, 1)
+	c.Add(all)
+}
+
+func listed(slugs ...string) (out []report.Lesson) {
+	for _, s := range slugs {
+		out = append(out, report.Lesson{Slug: s, Arm: trial.Arm(s + "@abc"), ContentHash: "abcdef", State: "active", Outcome: "success", Confidence: 0.5, Tokens: 33})
+	}
+	return out
+}
+
+func input(c *bandit.Chooser, slugs ...string) report.Input {
+	c.Maxima(noon)
+	return with(report.Input{Now: noon, Lessons: listed(slugs...), RewardDefinition: "user, verifier, implicit"}, c, bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05})
+}
+
+func only(t *testing.T, c *bandit.Chooser, change ...func(*report.Input)) report.Row {
+	t.Helper()
+	in := input(c, "a")
+	for _, f := range change {
+		f(&in)
+	}
+	for _, r := range report.Build(in).Lessons {
+		if r.Slug == "a" {
+			return r
+		}
+	}
+	t.Fatal("no row")
+	return report.Row{}
+}
+
+func TestVerdicts(t *testing.T) {
+	for name, c := range map[string]struct {
+		a    arm
+		want report.Verdict
+	}{
+		"nothing yet":                 {arm{eps: 0.2}, report.Unproven},
+		"helps a lot":                 {arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5}, report.ProvenHelps},
+		"harms a lot":                 {arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.4, y0: 0.7}, report.ProvenHarms},
+		"does nothing":                {arm{eps: 0.5, n1: 20000, n0: 20000, y1: 0.5, y0: 0.5}, report.NoEffect},
+		"nothing, too few to say":     {arm{eps: 0.5, n1: 400, n0: 400, y1: 0.5, y0: 0.5}, report.Unproven},
+		"little data":                 {arm{eps: 0.2, n1: 35, n0: 9, y1: 0.6, y0: 0.5}, report.Unproven},
+		"coins off":                   {arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5}, report.Invalid},
+		"reporting off":               {arm{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, mute0: 200}, report.Invalid},
+		"tiers off":                   {arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, tier1: 3}, report.Invalid},
+		"expected to harm, not shown": {arm{eps: 0.2, n1: 80, n0: 20, y1: 0.4, y0: 0.55}, report.Benched},
+	} {
+		t.Run(name, func(t *testing.T) {
+			counters := bandit.New()
+			put(counters, "a", c.a)
+			r := only(t, counters)
+			if r.Verdict != c.want {
+				t.Errorf("%s, want %s: effect %v, %+v %+v, posterior %v", r.Verdict, c.want, r.Effect, r.SRM, r.Reporting, r.Posterior)
+			}
+			if (r.Verdict == report.Invalid) != (r.WorstLo != nil) {
+				t.Error("worst-case bounds belong to invalid rows")
+			}
+			if undecided := c.want == report.Unproven || c.want == report.Benched; undecided != (r.NeedsPicks > 0) {
+				t.Errorf("%s needs %d picks", r.Verdict, r.NeedsPicks)
+			}
+		})
+	}
+}
+
+// A proof stays when the interval widens, because less is withheld since; the row says so.
+func TestAProofStays(t *testing.T) {
+	c := bandit.New()
+	put(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.6, y0: 0.49})
+	if r := only(t, c); r.Verdict != report.ProvenHelps || r.Widened() || r.Note != "" {
+		t.Fatalf("%s [%v %v] %q", r.Verdict, *r.Lo, *r.Hi, r.Note)
+	}
+	put(c, "a", arm{eps: 0.05, n1: 950, n0: 50, y1: 0.58, y0: 0.53})
+	if r := only(t, c); r.Verdict != report.ProvenHelps || !r.Widened() || !strings.Contains(r.Note, "an earlier look proved it") {
+		t.Errorf("later: %s [%v %v] %q", r.Verdict, *r.Lo, *r.Hi, r.Note)
+	}
+}
+
+// That a lesson does nothing that matters stays, too, when its interval widens.
+func TestNoEffectStays(t *testing.T) {
+	c := bandit.New()
+	put(c, "a", arm{eps: 0.5, n1: 10_000, n0: 10_000, y1: 0.5, y0: 0.5})
+	if r := only(t, c); r.Verdict != report.NoEffect {
+		t.Fatalf("%s [%v %v]", r.Verdict, *r.Lo, *r.Hi)
+	}
+	put(c, "a", arm{eps: 0.05, n1: 19_000, n0: 1_000, y1: 0.5, y0: 0.5})
+	if r := only(t, c); r.Verdict != report.NoEffect || *r.Lo > -trial.Material {
+		t.Errorf("later: %s [%v %v]", r.Verdict, *r.Lo, *r.Hi)
+	}
+}
+
+// An interval that excludes 0 is no proof when many lessons were tested: the correction makes the
+// difference.
+func TestHelpsIsNotProven(t *testing.T) {
+	c := bandit.New()
+	put(c, "a", arm{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
+	r := only(t, c)
+	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps {
+		t.Fatalf("%s: %v %v", r.Verdict, *r.Lo, *r.Hi)
+	}
+	if r.Verdict == report.Helps {
+		t.Fatalf("alone it should be proven: E %v", r.EHelps)
+	}
+	for i := range 20 { // others that were tested and showed nothing
+		put(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
+	}
+	if r = only(t, c); r.Verdict != report.Helps || !strings.Contains(r.Note, "one such row in ten") {
+		t.Errorf("%s among 21, E %v: %s", r.Verdict, r.EHelps, r.Note)
+	}
+}
+
+// Nor is it a claim, when among so many lessons some interval excludes 0 by chance.
+func TestAnIntervalAmongManyIsNoClaim(t *testing.T) {
+	c := bandit.New()
+	put(c, "a", arm{eps: 0.5, n1: 620, n0: 620, y1: 0.59, y0: 0.5})
+	r := only(t, c)
+	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps || *r.Lo <= 0 {
+		t.Fatalf("alone: %s [%v %v]", r.Verdict, *r.Lo, *r.Hi)
+	}
+	for i := range 20 {
+		put(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
+	}
+	r = only(t, c)
+	if r.Verdict == report.Helps || r.Verdict == report.ProvenHelps || *r.Lo <= 0 || r.NeedsPicks <= 0 {
+		t.Errorf("among 21: %s [%v %v], needs %d", r.Verdict, *r.Lo, *r.Hi, r.NeedsPicks)
+	}
+	if r.Verdict == report.Unproven && !strings.Contains(r.Note, "by chance") {
+		t.Errorf("%q", r.Note)
+	}
+}
+
+// A claim takes 50 told sessions in each arm, and stays when the smaller holdout that follows
+// widens the interval again: the interval held at all times at once. It ends where the effect has
+// changed its sign.
+func TestAClaimStays(t *testing.T) {
+	young := bandit.New()
+	put(young, "a", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
+	if r := only(t, young); *r.Lo <= 0 || r.Verdict == report.Helps || r.Verdict == report.Unproven && !strings.Contains(r.Note, "50 told sessions") {
+		t.Errorf("with 40 withheld: %s [%v %v] %s", r.Verdict, *r.Lo, *r.Hi, r.Note)
+	}
+	c := bandit.New()
+	for i := range 20 { // no proof among so many
+		put(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
+	}
+	put(c, "a", arm{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497})
+	r := only(t, c)
+	if r.Verdict != report.Helps || *r.Lo <= 0 {
+		t.Fatalf("%s [%v %v]", r.Verdict, *r.Lo, *r.Hi)
+	}
+	put(c, "a", arm{eps: 0.05, n1: 760, n0: 40, y1: 0.58, y0: 0.53})
+	if r = only(t, c); r.Verdict != report.Helps || *r.Lo > 0 || !strings.Contains(r.Note, "has excluded 0") {
+		t.Errorf("later: %s [%v %v] %s", r.Verdict, *r.Lo, *r.Hi, r.Note)
+	}
+	put(c, "a", arm{eps: 0.05, n1: 7600, n0: 400, y1: 0.5, y0: 0.6})
+	if r = only(t, c); r.Verdict == report.Helps || *r.Effect >= 0 {
+		t.Errorf("turned: %s %v", r.Verdict, *r.Effect)
+	}
+}
+
+func TestLikelyIsOfTheModel(t *testing.T) {
+	c := bandit.New()
+	// Many control sessions pin down what the match says; the holdout alone has little.
+	put(c, "a", arm{eps: 0.2, n1: 380, n0: 95, y1: 0.68, y0: 0.55})
+	put(c, "a", arm{controlled: true, n0: 3000, y0: 0.5})
+	r := only(t, c)
+	if r.Verdict != report.LikelyHelps || !strings.Contains(r.Note, "model") || r.NeedsPicks <= 0 {
+		t.Errorf("%s [%v %v] posterior %v: %q", r.Verdict, *r.Lo, *r.Hi, r.Posterior, r.Note)
+	}
+}
+
+func TestNothingIsShownTooEarly(t *testing.T) {
+	for name, a := range map[string]arm{
+		"49 sessions":   {eps: 0.2, n1: 40, n0: 9, y1: 1},
+		"4 withheld":    {eps: 0.05, n1: 80, n0: 4, y1: 1},
+		"4 injected":    {eps: 0.95, n1: 4, n0: 76, y1: 1},
+		"no coin at 0":  {eps: 0, n1: 500, y1: 1},
+		"no coin at 1":  {eps: 1, n0: 500, y1: 1},
+		"nobody told":   {eps: 0.2, mute1: 400, mute0: 100},
+		"all untouched": {eps: 0.2},
+	} {
+		c := bandit.New()
+		put(c, "a", a)
+		r := only(t, c)
+		if r.Effect != nil || r.Lo != nil || r.Hi != nil {
+			t.Errorf("%s: an effect is shown", name)
+		}
+		if r.NeedsPicks < 1 {
+			t.Errorf("%s: needs %d picks", name, r.NeedsPicks)
+		}
+	}
+	c := bandit.New()
+	put(c, "a", arm{eps: 0.2, n1: 45, n0: 5, y1: 0.5, y0: 0.4})
+	if r := only(t, c); r.Effect == nil {
+		t.Error("50 sessions with 5 withheld are enough to show")
+	}
+}
+
+// The contract of DESIGN 12: every name is there, null where nothing may be said, and bounds that
+// claim nothing.
+func TestJSON(t *testing.T) {
+	c := bandit.New()
+	put(c, "a", arm{eps: 0.2, n1: 20, n0: 4, y1: 0.5, y0: 0.5})
+	b, err := json.Marshal(report.Build(input(c, "a")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r struct {
+		Global, SRM, Reporting map[string]any
+		Lessons                []map[string]any
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Fatal(err)
+	}
+	has := func(where string, m map[string]any, names ...string) {
+		for _, n := range names {
+			if _, ok := m[n]; !ok {
+				t.Errorf("%s has no %s: %v", where, n, m)
+			}
+		}
+	}
+	has("global", r.Global, "n_treated", "n_control", "effect", "lo", "hi", "verdict")
+	has("srm", r.SRM, "e_value", "ok")
+	has("reporting", r.Reporting, "told_treated", "told_control", "ok")
+	row := r.Lessons[0]
+	has("a row", row, "slug", "content_hash", "state", "matched", "picked", "n_injected", "n_withheld", "told", "mean_injected", "mean_withheld",
+		"effect", "lo", "hi", "posterior_mean", "p_helps", "loo_delta", "success_count", "failure_count", "tokens", "verdict", "needs_picks", "srm")
+	for _, m := range []map[string]any{row, r.Global} {
+		if m["effect"] != nil || m["lo"] != -1.0 || m["hi"] != 1.0 {
+			t.Errorf("before it may be shown: %v %v %v", m["effect"], m["lo"], m["hi"])
+		}
+	}
+	if row["n_injected"] != 20.0 || row["n_withheld"] != 4.0 || row["told"] != 24.0 || row["success_count"] != 10.0 || row["tokens"] != 40.0 {
+		t.Errorf("%v", row)
+	}
+	// A client that decodes plain numbers must not read a claim of "exactly no effect".
+	var plain struct {
+		Lessons []struct{ Lo, Hi float64 }
+	}
+	if err := json.Unmarshal(b, &plain); err != nil || plain.Lessons[0].Hi-plain.Lessons[0].Lo < 1.99 {
+		t.Errorf("%v %+v", err, plain)
+	}
+	if b, _ = json.Marshal(report.Build(report.Input{Now: noon})); !strings.Contains(string(b), `"lessons":[]`) {
+		t.Errorf("an empty report: %s", b)
+	}
+}
+
+// Whoever fetches the report from a server sees what the server saw.
+func TestJSONRoundTrip(t *testing.T) {
+	in := fleet()
+	in.Bands, in.WhatIf, in.Window = true, 0.4, 14*24*time.Hour
+	for _, r := range []report.Report{report.Build(in), report.Build(report.Input{Now: noon})} {
+		b, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back report.Report
+		if err := json.Unmarshal(b, &back); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(r, back) {
+			t.Errorf("%+v\n%+v", r, back)
+		}
+	}
+	var r report.Report
+	for _, bad := range []string{`{"global":{"n_treated":"x"}}`, `{"lessons":[{"told":"x"}]}`} {
+		if err := json.Unmarshal([]byte(bad), &r); err == nil || !strings.Contains(err.Error(), "report") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+func TestEffectIsUnbiasedUnderAnyCentre(t *testing.T) {
+	// In every stratum 80% with and 60% without: 20 points, however the lesson's sessions were
+	// centred.
+	c := bandit.New()
+	put(c, "a", arm{eps: 0.2, n1: 4000, n0: 1000, y1: 0.8, y0: 0.6})
+	r := only(t, c)
+	if math.Abs(*r.Effect-0.2) > 1e-4 || math.Abs(*r.MeanInjected-0.8) > 1e-9 || math.Abs(*r.MeanWithheld-0.6) > 1e-9 {
+		t.Errorf("effect %v, means %v %v", *r.Effect, *r.MeanInjected, *r.MeanWithheld)
+	}
+	if *r.Lo > *r.Effect || *r.Hi < *r.Effect || r.PHelps < 0.99 {
+		t.Errorf("%v %v %v", *r.Lo, *r.Hi, r.PHelps)
+	}
+}
+
+// What a dashboard without coins would show: a lesson that helps, but fires on hard sessions, looks
+// harmful.
+func TestLeaveOneOutGap(t *testing.T) {
+	c := bandit.New()
+	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.4, y0: 0.3})
+	put(c, "easy", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.9, y0: 0.9})
+	r := only(t, c)
+	others := (0.3*100 + 0.9*2000) / 2100
+	if math.Abs(*r.LOODelta-(0.4-others)) > 1e-9 || math.Abs(*r.LOOGap-(*r.LOODelta-*r.Effect)) > 1e-12 || *r.LOODelta > 0 || *r.Effect < 0 {
+		t.Errorf("delta %v gap %v effect %v", *r.LOODelta, *r.LOOGap, *r.Effect)
+	}
+}
+
+func TestGlobal(t *testing.T) {
+	c := bandit.New()
+	put(c, "a", arm{eps: 0.2, n1: 3040, n0: 760, y1: 0.75, y0: 0.75})
+	put(c, "a", arm{controlled: true, n0: 200, y0: 0.25})
+	g := report.Build(input(c, "a"))
+	if g.Global.NTreated != 3800 || g.Global.NControl != 200 || math.Abs(*g.Global.Effect-0.5) > 1e-4 || g.Global.Verdict != report.Helps {
+		t.Errorf("%+v", g.Global)
+	}
+	if len(g.Global.Days) != 1 || g.Global.Days[0].Date != "2026-03-01" || *g.Global.Days[0].MeanControl != 0.25 || *g.Global.MeanTreated != 0.75 {
+		t.Errorf("%+v", g.Global.Days)
+	}
+	if !g.SRM.OK || !g.Reporting.OK || g.Reporting.ToldControl != 200 || g.Reporting.AssignedTreated != 3800 {
+		t.Errorf("%+v %+v", g.SRM, g.Reporting)
+	}
+	put(c, "a", arm{controlled: true, n0: 400, y0: 0.25})
+	if g = report.Build(input(c, "a")); g.SRM.OK || g.Global.Verdict != report.Invalid || g.Lessons[0].Verdict == report.Invalid {
+		t.Errorf("too many control sessions: %+v %v", g.SRM, g.Global.Verdict)
+	}
+}
+
+func TestWindowNarrowsNumbersNotVerdicts(t *testing.T) {
+	c := bandit.New()
+	put(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, day: today() - 40})
+	put(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.5, y0: 0.5, day: today() - 2})
+	all := only(t, c)
+	week := only(t, c, func(in *report.Input) { in.Window = 7 * 24 * time.Hour })
+	if week.NInjected != 80 || week.NWithheld != 20 || math.Abs(*week.Effect) > 1e-6 || *week.Hi-*week.Lo < *all.Hi-*all.Lo {
+		t.Errorf("%+v", week)
+	}
+	if week.Verdict != all.Verdict || all.Verdict != report.ProvenHelps || all.NInjected != 1680 {
+		t.Errorf("%s, %s", week.Verdict, all.Verdict)
+	}
+	if empty := only(t, c, func(in *report.Input) { in.Window = time.Hour }); empty.Effect != nil || empty.Told != 0 {
+		t.Errorf("%+v", empty)
+	}
+}
+
+func TestBandsNarrow(t *testing.T) {
+	c := bandit.New()
+	for d := int32(30); d > 0; d-- {
+		put(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.7, y0: 0.5, day: today() - d})
+	}
+	r := only(t, c, func(in *report.Input) { in.Bands = true })
+	if len(r.Days) != 30 || r.Days[0].Date != "2026-01-30" {
+		t.Fatalf("%+v", r.Days)
+	}
+	for i, d := range r.Days[1:] {
+		if d.Hi-d.Lo >= r.Days[i].Hi-r.Days[i].Lo {
+			t.Errorf("%s is wider than the day before", d.Date)
+		}
+	}
+	if last := r.Days[29]; last.Effect != *r.Effect || last.Lo != *r.Lo {
+		t.Error("the last band is not the row")
+	}
+	if math.Abs(r.PerWeek-7*100*27/28.0) > 1 {
+		t.Errorf("%v picks a week", r.PerWeek)
+	}
+}
+
+func TestRowsOfWhatIsNotListed(t *testing.T) {
+	c := bandit.New()
+	for _, s := range []string{"a", "gone", "loop-warning"} {
+		put(c, s, arm{eps: 0.2, n1: 8, n0: 2, y1: 1})
+	}
+	x := trial.Assignment{Decided: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "matched-only@1"}, {Arm: "a@old"}}, Picks: []trial.Pick{{Slug: "a", Arm: "a@old", Eps: 0.2, Injected: true}}}
+	x.Picks = append(x.Picks, trial.Pick{Slug: "loop-warning", Arm: trial.LoopArm, Eps: 0.2, Injected: true})
+	c.Add(x.Closing())
+	c.Add(bandit.Contribution(&x, 1, 1))
+	var got []string
+	for _, r := range report.Build(input(c, "a", "new")).Lessons {
+		got = append(got, r.Slug+" "+r.ContentHash+" "+r.State)
+	}
+	want := []string{"a abcdef active", "a old edited", "gone abc removed", "loop-warning 1 active", "loop-warning abc removed", "new abcdef active"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestCaution(t *testing.T) {
+	if !report.Caution("failure", 5, 0) || report.Caution("success", 0, 0) || report.Caution("mixed", 3, 2) || !report.Caution("success", 2, 3) {
+		t.Error("the rule of cautions")
+	}
+	c := bandit.New()
+	put(c, "a", arm{eps: 0.2, n1: 60, n0: 15, y0: 0.8})
+	if r := only(t, c); !r.Caution || r.Failure != 60 || r.Success != 0 {
+		t.Errorf("sixty failures where without it most succeed: %+v", r)
+	}
+	c = bandit.New()
+	put(c, "a", arm{eps: 0.2, n1: 60, n0: 15})
+	if r := only(t, c); r.Caution || r.Failure != 60 {
+		t.Errorf("sixty failures in sessions that fail without it as well: %+v", r)
+	}
+	c = bandit.New()
+	put(c, "a", arm{eps: 0.2, n1: 50, n0: 10, y1: 0.48})
+	if r := only(t, c); r.Caution || r.Failure <= r.Success {
+		t.Errorf("a little below expectation by chance: %+v", r)
+	}
+}
+
+func TestRetire(t *testing.T) {
+	long := bandit.New()
+	put(long, "a", arm{eps: 0.2, n1: 200, n0: 50, y1: 0.42, y0: 0.5, day: today() - 80})
+	short := bandit.New()
+	put(short, "a", arm{eps: 0.2, n1: 200, n0: 50, y1: 0.42, y0: 0.5, day: today() - 3})
+	harmful := bandit.New()
+	put(harmful, "a", arm{eps: 0.5, n1: 1000, n0: 1000, y1: 0.3, y0: 0.6, day: today()})
+	for name, c := range map[string]struct {
+		c      *bandit.Chooser
+		change func(*report.Input)
+		want   string
+	}{
+		"low traffic":  {bandit.New(), func(*report.Input) {}, ""},
+		"expired":      {bandit.New(), func(in *report.Input) { in.Lessons[0].Expired = true }, "expired"},
+		"superseded":   {bandit.New(), func(in *report.Input) { in.Lessons[0].Superseded = true }, "superseded"},
+		"long benched": {long, func(*report.Input) {}, "60 days"},
+		"harmful":      {harmful, func(*report.Input) {}, "below 1 point at best"},
+		"removed":      {harmful, func(in *report.Input) { in.Lessons[0].State = "removed" }, ""},
+	} {
+		if got := only(t, c.c, c.change).Retire; (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	if got := only(t, short).Retire; strings.Contains(got, "60 days") {
+		t.Errorf("benched for three days: %q", got)
+	}
+}
+
+func TestNeedsAndWhatIf(t *testing.T) {
+	c := bandit.New()
+	fresh := only(t, c)
+	if fresh.NeedsPicks != 50 || fresh.Weeks != nil || fresh.Needs3Points < 10_000 {
+		t.Errorf("%+v", fresh)
+	}
+	put(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5})
+	r := only(t, c, func(in *report.Input) { in.WhatIf = 0.5 })
+	if r.NeedsPicks < 500 || r.NeedsPicks > 3000 || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 1e-9 {
+		t.Errorf("needs %d, %v a week, %v weeks", r.NeedsPicks, r.PerWeek, r.Weeks)
+	}
+	if r.WhatIf.Epsilon != 0.5 || r.WhatIf.NeedsPicks >= r.NeedsPicks || r.WhatIf.Needs3Points >= r.Needs3Points || r.WhatIf.HalfWidth >= (*r.Hi-*r.Lo)/2 {
+		t.Errorf("a larger holdout learns faster: %+v of %+v", r.WhatIf, r)
+	}
+	if less := only(t, c, func(in *report.Input) { in.WhatIf = 0.05 }); less.WhatIf.NeedsPicks <= r.NeedsPicks {
+		t.Errorf("a smaller one slower: %+v", less.WhatIf)
+	}
+	for _, nonsense := range []float64{0, 1, -3, math.NaN()} {
+		if got := only(t, c, func(in *report.Input) { in.WhatIf = nonsense }); got.WhatIf != nil {
+			t.Errorf("what if %v: %+v", nonsense, got.WhatIf)
+		}
+	}
+	off := only(t, c, func(in *report.Input) { in.Chooser = believer{c, bandit.Config{}} })
+	if off.NeedsPicks != 0 || !strings.Contains(off.Note, "holdout") {
+		t.Errorf("without a holdout: %d, %q", off.NeedsPicks, off.Note)
+	}
+}
+
+// Whatever the counters hold, the report can be written, and no interval is inside out.
+func TestAnyCountersMakeAReport(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := bandit.New()
+		fields := []string{
+			"n1", "s1", "n0", "s0", "nu", "su", "n", "z", "zz", "m1", "y1", "m0", "y0", "matched", "picked", "tokens", "success", "better",
+			"worse", "told", "sumy", "a0@200000", "a1@200000", "a1@0", "a0@0", "told0.1@200000", "told1.2@200000", "told1.0@1000000", "w+1", "w-6", "emax+", "emax-",
+		}
+		for range rapid.IntRange(0, 60).Draw(t, "counters") {
+			c.Add([]trial.Delta{{
+				Key:   trial.Key{Scope: rapid.SampledFrom([]string{"", "a@abc", "b@1", string(trial.LoopArm)}).Draw(t, "scope"), Field: rapid.SampledFrom(fields).Draw(t, "field"), Day: rapid.Int32Range(0, 3).Draw(t, "day") + today()},
+				Value: rapid.Int64Range(-1e10, 1e12).Draw(t, "value"),
+			}})
+		}
+		in := input(c, "a")
+		in.Bands, in.WhatIf = true, 0.3
+		r := report.Build(in)
+		if !reflect.DeepEqual(r, report.Build(in)) {
+			t.Fatal("the same input, another report")
+		}
+		if _, err := json.Marshal(r); err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range r.Lessons {
+			if l.Lo != nil && !(*l.Lo <= *l.Effect && *l.Effect <= *l.Hi) {
+				t.Fatalf("%+v", l)
+			}
+		}
+		if err := r.Table(new(strings.Builder), report.Full); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func BenchmarkBuild(b *testing.B) {
+	c := bandit.New()
+	var slugs []string
+	for i := range 500 {
+		s := "lesson-" + string(rune('a'+i%26)) + string(rune('a'+i/26))
+		slugs = append(slugs, s)
+		put(c, s, arm{eps: 0.2, n1: 60, n0: 15, y1: 0.6, y0: 0.5})
+	}
+	in := input(c, slugs...)
+	for b.Loop() {
+		report.Build(in)
+	}
+}
+
+// What sessions cost, with the lesson and without, and the change in what the upstream had cached.
+func TestSpending(t *testing.T) {
+	c := bandit.New()
+	put(c, "a", arm{eps: 0.5, n1: 20, n0: 20, y1: 0.5, y0: 0.5})
+	r := only(t, c)
+	if r.InputWith != nil || r.InputWithout != nil || r.CachedWith != nil || r.CachedChange != nil || r.Cost != 0 {
+		t.Errorf("before the upstream told anything: %+v", r)
+	}
+	for _, injected := range []bool{true, false, false} {
+		x := trial.Assignment{Picks: []trial.Pick{{Slug: "a", Arm: "a@abc", Eps: 0.5, Injected: injected}}}
+		u := trial.Usage{Input: 1000, Cached: 600}
+		if injected {
+			u = trial.Usage{Input: 500, Cached: 200}
+		}
+		c.Add(x.Spent(u))
+	}
+	r = only(t, c)
+	if *r.InputWith != 500 || *r.InputWithout != 1000 || math.Abs(*r.CachedWith-0.4) > 1e-9 || math.Abs(*r.CachedChange+0.2) > 1e-9 {
+		t.Errorf("%v %v %v %v", *r.InputWith, *r.InputWithout, *r.CachedWith, *r.CachedChange)
+	}
+}

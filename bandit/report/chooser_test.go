@@ -1,0 +1,95 @@
+package report_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"precept/bandit"
+	"precept/bandit/report"
+	"precept/bandit/trial"
+)
+
+// with completes an input with what a chooser's counters show, and what it believes.
+func with(in report.Input, c *bandit.Chooser, cfg bandit.Config) report.Input {
+	in.Counters, in.Chooser = c.Measured(), believer{c, cfg}
+	in.Policy = report.Policy{
+		Objective: string(cfg.Objective), Holdout: string(cfg.Holdout), Control: cfg.Control, TokenCost: cfg.TokenCost, ProbeShare: bandit.ProbeShare,
+	}
+	return in
+}
+
+type believer struct {
+	c   *bandit.Chooser
+	cfg bandit.Config
+}
+
+func (b believer) action(l report.Lesson) bandit.Action {
+	return bandit.Action{Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial, Forced: l.Arm == trial.LoopArm}
+}
+
+func (b believer) Believes(l report.Lesson) report.Belief {
+	p := b.c.Counted(b.action(l))
+	better, worse := b.c.Published(l.Arm)
+	return report.Belief{Mean: p.Mean, Var: p.Var, Benched: p.Probe, Epsilon: b.cfg.NextEpsilon(b.action(l), p), Better: better, Worse: worse}
+}
+
+func (b believer) BelievedAt(l report.Lesson, day int32) float64 { return b.c.MeanAt(b.action(l), day) }
+func (b believer) Sigma2() float64                               { return b.c.Priors().Sigma2 }
+
+// mad believes what nobody could.
+type mad struct{ belief report.Belief }
+
+func (m mad) Believes(report.Lesson) report.Belief    { return m.belief }
+func (m mad) BelievedAt(report.Lesson, int32) float64 { return m.belief.Mean }
+func (m mad) Sigma2() float64                         { return 0.25 }
+
+// Whatever the chooser believes, what was measured stays: no effect, interval, e-value, look or
+// verdict of the holdout moves, only the columns that are the chooser's.
+func TestBeliefsMoveNothingMeasured(t *testing.T) {
+	c := bandit.New()
+	put(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
+	put(c, "b", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.5, y0: 0.5})
+	put(c, "off", arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5})
+	in := input(c, "a", "b", "off")
+	in.Bands = true
+	measured := func(x report.Chooser) (rows []map[string]any, rest report.Report) {
+		in.Chooser = x
+		r := report.Build(in)
+		for i := range r.Lessons {
+			text, err := json.Marshal(r.Lessons[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			row := map[string]any{}
+			if err := json.Unmarshal(text, &row); err != nil {
+				t.Fatal(err)
+			}
+			if v := report.Verdict(row["verdict"].(string)); v == report.LikelyHelps || v == report.LikelyHarms || v == report.Benched {
+				row["verdict"] = string(report.Unproven)
+			}
+			for _, believed := range []string{
+				"posterior_mean", "p_helps", "caution", "epsilon", "note", "needs_picks", "needs_3_points", "weeks_to_verdict", "retire", "verdict_expected", "needs_sessions", "sooner",
+			} {
+				delete(row, believed)
+			}
+			rows = append(rows, row)
+		}
+		r.Lessons = nil
+		return rows, r
+	}
+	want, whole := measured(nil)
+	for _, x := range []report.Chooser{
+		believer{c, bandit.Config{Epsilon: 0.2}}, mad{report.Belief{Mean: 9, Var: 1e-9, Epsilon: 0.9, Worse: 5}}, mad{report.Belief{Mean: -9, Var: 1e-9, Benched: true, Epsilon: 0.01, Better: 5}},
+	} {
+		got, rest := measured(x)
+		if !reflect.DeepEqual(rest, whole) {
+			t.Errorf("%+v: the report of all sessions moved", x)
+		}
+		for i := range got {
+			if !reflect.DeepEqual(got[i], want[i]) {
+				t.Errorf("%+v moved what was measured of %v:\n%v\n%v", x, got[i]["slug"], got[i], want[i])
+			}
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"precept/bandit/trial"
+)
+
+// need fills in how much data is missing, and what another holdout would change. toLook is how many
+// told picks are left until the look of its trial, 0 if none is planned.
+func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, toLook int64) {
+	sigma2 := noise(all, s.Strata, b.sigma2)
+	r.Epsilon, r.Variance = p.Epsilon, sigma2
+	if r.Epsilon > 0 && r.Epsilon < 1 {
+		b.needPicks(r, all, toLook)
+	}
+	if w := b.in.WhatIf; w > 0 && w < 1 {
+		r.WhatIf = &WhatIf{
+			Epsilon:      w,
+			HalfWidth:    trial.HalfWidth(math.Max(all.n, trial.MinPicks), sigma2*trial.Spread(w), trial.TightLesson),
+			Needs3Points: more(sessionsFor(trial.Material, sigma2*trial.Spread(w)), all.n),
+		}
+		if undecided(r.Verdict) {
+			r.WhatIf.NeedsPicks = verdictIn(all, sigma2, w)
+		}
+	}
+}
+
+// needPicks fills in how many more picks it takes to a verdict.
+func (b *builder) needPicks(r *Row, all sums, toLook int64) {
+	r.Needs3Points = more(sessionsFor(trial.Material, r.Variance*trial.Spread(r.Epsilon)), all.n)
+	if undecided(r.Verdict) {
+		r.NeedsPicks = verdictIn(all, r.Variance, r.Epsilon)
+		if toLook > 0 {
+			r.NeedsPicks = min(r.NeedsPicks, toLook)
+		}
+	}
+	if rate := b.rate(r); r.NeedsPicks > 0 && rate > 0 {
+		r.Weeks = new(float64(r.NeedsPicks) / rate)
+	}
+}
+
+// undecided says that a verdict of the holdout is still to come.
+func undecided(v Verdict) bool {
+	switch v {
+	case LikelyHelps, LikelyHarms, Benched, Unproven:
+		return true
+	default:
+		return false
+	}
+}
+
+// verdictIn is how many more picks there must be until there is an effect to show at all, and then,
+// until the interval is as narrow as the effect now seen is far from 0 (no narrower than 3 points:
+// then the answer is "no material effect").
+func verdictIn(all sums, sigma2, eps float64) int64 {
+	if all.shown() {
+		target := math.Max(trial.Material, math.Abs(all.effect()))
+		return max(
+			more(sessionsFor(target, sigma2*trial.Spread(eps)), all.n), all.reach(trial.ClaimSide, eps),
+			1,
+		)
+	}
+	return max(more(trial.MinPicks, all.n), all.reach(trial.MinArm, eps), 1)
+}
+
+// reach is how many more picks it takes until each arm has so many.
+func (s sums) reach(arm, eps float64) int64 {
+	return int64(math.Ceil(math.Max(0, math.Max((arm-s.n1)/(1-eps), (arm-s.n0)/eps))))
+}
+
+func more(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, wanted-have))) }
+
+// What would bring a verdict sooner is worth saying where it saves at least a quarter of the time.
+const worthSaying = 0.75
+
+// A lesson that fires in fewer of the sessions than this is short of triggers rather than of
+// traffic.
+const rare = 0.05
+
+// expect fills in when the row's verdict is to be expected, at the rate at which picks come in, and
+// what would bring it sooner.
+func (b *builder) expect(r *Row, s trial.Stats) {
+	if r.NeedsPicks <= 0 || r.State == stateEdited || r.State == stateRemoved {
+		return
+	}
+	if all := float64(b.global.Told); r.Told > 0 && all > 0 {
+		slower := 1.0
+		if rate := b.rate(r); rate > 0 {
+			slower = r.PerWeek / rate
+		}
+		r.NeedsSessions = int64(math.Ceil(float64(r.NeedsPicks) * slower * all / float64(r.Told)))
+	}
+	if r.Weeks != nil && *r.Weeks < maxWeeks {
+		r.Expected = b.in.Now.Add(time.Duration(*r.Weeks * 7 * 24 * float64(time.Hour))).UTC().Format(time.DateOnly)
+	}
+	r.Sooner = b.sooner(r, s)
+}
+
+// Beyond ten years a date is no answer.
+const maxWeeks = 520
+
+func (b *builder) sooner(r *Row, s trial.Stats) (out []string) {
+	if r.Trial != running {
+		if part := b.inTrial(r, s); part > 0 {
+			out = append(out, "a trial, in "+weeks(*r.Weeks*part))
+		}
+	}
+	if r.Picked > 0 && float64(r.Told) < worthSaying*float64(r.Picked) {
+		out = append(out, fmt.Sprintf("more feedback: %d%% of its picks are told of", 100*r.Told/r.Picked))
+	}
+	switch all := float64(b.global.Told); {
+	case r.Matched == 0:
+		out = append(out, "triggers that fire: it has matched in no session yet")
+	case all > 0 && float64(r.Told) < rare*all:
+		out = append(out, fmt.Sprintf("wider triggers: it is picked in %.1f%% of the sessions", 100*float64(r.Told)/all))
+	default:
+		out = append(out, "more traffic")
+	}
+	return out
+}
+
+// inTrial is which part of the row's weeks it would take with half of the picks withheld and a pick
+// at each match. 0: nothing is known of it, or little would be gained.
+func (b *builder) inTrial(r *Row, s trial.Stats) float64 {
+	rate := b.rate(r)
+	if r.Matched == 0 || r.Picked == 0 || rate <= 0 {
+		return 0
+	}
+	needs := float64(verdictIn(holdout(s), r.Variance, trial.Epsilon))
+	x := needs / float64(r.NeedsPicks) * rate / (r.PerWeek * float64(r.Matched) * (1 - b.in.Policy.Control) / float64(r.Picked))
+	if x > worthSaying {
+		return 0
+	}
+	return x
+}
+
+// rate is at how many told picks a week the row's verdict is waited for: a benched lesson is picked
+// in few sessions from now on, unless its trial goes on, which picks it whenever it matches.
+func (b *builder) rate(r *Row) float64 {
+	if r.Verdict == Benched && r.Trial != running && r.Picked > 0 {
+		return math.Min(r.PerWeek, b.in.Policy.ProbeShare*r.PerWeek*float64(r.Matched)/float64(r.Picked))
+	}
+	return r.PerWeek
+}

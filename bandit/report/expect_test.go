@@ -1,0 +1,79 @@
+package report_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"precept/bandit"
+	"precept/bandit/report"
+)
+
+// The report says when a verdict is to be expected, and what would bring it sooner.
+func TestExpect(t *testing.T) {
+	c := bandit.New()
+	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
+	r := only(t, c)
+	if r.Verdict != report.Unproven || r.NeedsPicks <= 0 || r.Weeks == nil {
+		t.Fatalf("%s needs %d", r.Verdict, r.NeedsPicks)
+	}
+	day := noon.AddDate(0, 0, int(*r.Weeks*7)).Format("2006-01-02")
+	if next := noon.AddDate(0, 0, int(*r.Weeks*7)+1).Format("2006-01-02"); r.Expected != day && r.Expected != next {
+		t.Errorf("expected on %q, in %v weeks: %s", r.Expected, *r.Weeks, day)
+	}
+	if r.NeedsSessions < r.NeedsPicks || len(r.Sooner) != 2 || !strings.HasPrefix(r.Sooner[0], "a trial, in ") || r.Sooner[1] != "more traffic" {
+		t.Errorf("needs %d sessions; %q", r.NeedsSessions, r.Sooner)
+	}
+	trial := only(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
+	if trial.NeedsPicks >= r.NeedsPicks || len(trial.Sooner) != 1 {
+		t.Errorf("in trial it needs %d instead of %d; %q", trial.NeedsPicks, r.NeedsPicks, trial.Sooner)
+	}
+	if never := only(t, bandit.New()); never.Expected != "" || !strings.Contains(strings.Join(never.Sooner, "; "), "matched in no session") {
+		t.Errorf("never matched: %q %q", never.Expected, never.Sooner)
+	}
+	mute := bandit.New()
+	put(mute, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, mute1: 800, mute0: 200})
+	if r := only(t, mute); !strings.Contains(strings.Join(r.Sooner, "; "), "more feedback: 33%") {
+		t.Errorf("a third is told: %q", r.Sooner)
+	}
+	helps := bandit.New()
+	put(helps, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
+	if r := only(t, helps); r.Expected != "" || r.NeedsSessions != 0 || r.Sooner != nil {
+		t.Errorf("%s is expected on %q", r.Verdict, r.Expected)
+	}
+}
+
+// A benched lesson is picked in two sessions of a hundred: what it was picked before says nothing
+// of how long it takes now.
+func TestExpectOfTheBenched(t *testing.T) {
+	c := bandit.New()
+	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.45, y0: 0.5, day: today() - 6})
+	r := only(t, c)
+	if r.Verdict != report.Benched || r.Epsilon != 0.5 || r.Weeks == nil || *r.Weeks < 10*float64(r.NeedsPicks)/r.PerWeek {
+		t.Errorf("%s at %v, %d picks in %v weeks at %v a week", r.Verdict, r.Epsilon, r.NeedsPicks, *r.Weeks, r.PerWeek)
+	}
+	if len(r.Sooner) == 0 || !strings.HasPrefix(r.Sooner[0], "a trial") {
+		t.Errorf("%q", r.Sooner)
+	}
+	if rate := float64(r.NeedsPicks) / *r.Weeks; float64(r.NeedsSessions) < float64(r.NeedsPicks)*r.PerWeek/rate {
+		t.Errorf("%d picks come in %d sessions, at %v a week instead of %v", r.NeedsPicks, r.NeedsSessions, rate, r.PerWeek)
+	}
+	// In a trial it is picked whenever it matches, so the past rate is that of its trial.
+	r = only(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
+	if r.Verdict != report.Benched || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 0.01 || strings.Contains(r.Note, "only probes") {
+		t.Errorf("%s in trial: %d picks in %v weeks at %v a week; %s", r.Verdict, r.NeedsPicks, *r.Weeks, r.PerWeek, r.Note)
+	}
+}
+
+// A planned trial tells its word at its look, however wide the row's own interval is by then.
+func TestExpectTheLook(t *testing.T) {
+	c := bandit.New()
+	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
+	planned := func(in *report.Input) { in.Lessons[0].Epsilon, in.Lessons[0].Trial = 0.5, "1700000000.300" }
+	if r := only(t, c, planned); r.Trial != "running" || r.NeedsPicks != 300 {
+		t.Errorf("%s: %d picks until its look", r.Trial, r.NeedsPicks)
+	}
+	if r := only(t, c, func(in *report.Input) { planned(in); in.Lessons[0].Trial = "1700000000.900000" }); r.NeedsPicks >= 900_000 {
+		t.Errorf("the row's own verdict comes after %d picks", r.NeedsPicks)
+	}
+}

@@ -1,0 +1,175 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"precept/bandit/trial"
+)
+
+// explain collects what a row is made of.
+func (b *builder) explain(r *Row, s trial.Stats) {
+	e := &Explanation{N: s.N, SumZ: s.Z, SumZZ: s.ZZ}
+	e.ProofBar = takes(trial.PValue(max(s.LogUp, s.LogDown)), b.proof, b.nextProof)
+	for _, x := range s.Strata {
+		e.Propensities = append(e.Propensities, Propensity{
+			Epsilon: x.Eps, Injected: x.Assigned[1], Withheld: x.Assigned[0],
+			ToldInjected: x.ToldOn(1), ToldWithheld: x.ToldOn(0),
+			MeanInjected: mean(x.Y[1], float64(x.ToldOn(1))),
+			MeanWithheld: mean(x.Y[0], float64(x.ToldOn(0))),
+			EValue:       math.Exp(ratio(x.Assigned[0], x.Assigned[0]+x.Assigned[1], x.Eps)),
+		})
+	}
+	if r.MeanInjected != nil && r.MeanWithheld != nil {
+		e.Difference = new(*r.MeanInjected - *r.MeanWithheld)
+	}
+	if all := holdout(s); all.shown() {
+		v := all.variance()
+		err := math.Sqrt(v / all.n)
+		e.Mean, e.Variance, e.Error, e.Score = new(all.effect()), new(v), new(err), new(all.effect()/err)
+		e.Half, e.OneLook, e.P = new(trial.HalfWidth(all.n, v, trial.TightLesson)), new(trial.LookWidth(all.n, v)), new(all.exclusion())
+	}
+	e.Smallest = math.Exp(-math.Max(excluded(s)))
+	e.ClaimBar = takes(e.Smallest, b.claim, b.nextClaim)
+	r.Explain = e
+}
+
+// takes is the p that it takes of a row: of one that has it the bar, of another the p at which it
+// would be one more.
+func takes(p, bar, next float64) float64 {
+	if p <= bar {
+		return bar
+	}
+	return next
+}
+
+// explainIndent is where the text of an explanation's line begins.
+const explainIndent = 12
+
+// Explain writes how the rows of a lesson came about, in about ten lines each, which go on below
+// themselves beyond so many columns.
+func (r Report) Explain(w io.Writer, slug string, columns int) error {
+	found := false
+	for i := range r.Lessons {
+		row := &r.Lessons[i]
+		if row.Slug != slug || row.Explain == nil {
+			continue
+		}
+		found = true
+		for _, line := range row.explanation() {
+			if _, err := io.WriteString(w, hang(line, columns)); err != nil {
+				return fmt.Errorf("write the explanation: %w", err)
+			}
+		}
+	}
+	if !found {
+		return fmt.Errorf("%w %q", ErrNoLesson, slug)
+	}
+	return nil
+}
+
+func (r *Row) explanation() []string {
+	e := r.Explain
+	out := []string{
+		fmt.Sprintf("%s (%s): %s", Printable(r.Arm), r.State, r.Verdict),
+		fmt.Sprintf("  picks     %d of %d matched; %d told: %d injected, %d withheld (upstream refused %d and %d)",
+			r.Picked, r.Matched, r.Told, r.NInjected, r.NWithheld, r.RefusedWith, r.RefusedWithout),
+	}
+	for _, p := range e.Propensities {
+		out = append(out, fmt.Sprintf("  at %-6.3g %d injected, %d withheld; told %d and %d; mean reward %s and %s; e %.3g",
+			p.Epsilon, p.Injected, p.Withheld, p.ToldInjected, p.ToldWithheld, number("%.3f", p.MeanInjected, 1), number("%.3f", p.MeanWithheld, 1), p.EValue))
+	}
+	if e.Mean == nil {
+		out = append(out, fmt.Sprintf(
+			"  effect    not shown before 50 told picks, 5 in each arm; there are %.0f with a coin",
+			e.N,
+		))
+	} else {
+		out = append(out,
+			fmt.Sprintf(
+				"  effect    sum z / n = %.4f / %.0f = %+.2f points (plain means differ by %s)",
+				e.SumZ, e.N, 100**e.Mean, number("%+.2f", e.Difference, 100),
+			),
+			fmt.Sprintf(
+				"  spread    s2 = sum z^2 / n - effect^2 = %.4f; standard error %.2f points; z score %+.2f",
+				*e.Variance, 100**e.Error, *e.Score,
+			),
+			fmt.Sprintf("  interval  +-%.2f, whenever you look: [%+.2f, %+.2f]; one planned look would have +-%.2f",
+				100**e.Half, 100*(*e.Mean-*e.Half), 100*(*e.Mean+*e.Half), 100**e.OneLook),
+			fmt.Sprintf(
+				"  claim     p is %.3g (smallest so far, with %d in each arm, %.3g); helps or harms takes p <= %.3g with these lessons",
+				*e.P, trial.ClaimSide, e.Smallest, e.ClaimBar,
+			))
+	}
+	out = append(out,
+		fmt.Sprintf("  evidence  E+ %.3g, E- %.3g (p %.3g and %.3g); proven takes p <= %.3g with these lessons",
+			r.EHelps, r.EHarms, math.Min(1, 1/r.EHelps), math.Min(1, 1/r.EHarms), e.ProofBar),
+		fmt.Sprintf("  checks    coins e %.3g, reporting e %.3g; %.0f is an alarm", r.SRM.EValue, r.Reporting.EValue, r.SRM.Alarm))
+	for i := range r.Looks {
+		out = append(out, "  look      "+r.Looks[i].text())
+	}
+	if r.Opinions != nil {
+		out = append(out, "  judged    "+r.Opinions.String())
+	}
+	return append(out, "  missing   "+r.missing())
+}
+
+// hang breaks a line that is too long; its further lines are indented.
+func hang(line string, columns int) string {
+	if utf8.RuneCountInString(line) <= columns {
+		return line + "\n"
+	}
+	head := 0
+	if strings.HasPrefix(line, "  ") { // a label stands before the text
+		head = explainIndent
+	}
+	var b strings.Builder
+	for i, part := range wrap(line[head:], columns-explainIndent) {
+		if i == 0 {
+			b.WriteString(line[:head])
+		} else {
+			b.WriteString(strings.Repeat(" ", explainIndent))
+		}
+		b.WriteString(part + "\n")
+	}
+	return b.String()
+}
+
+// missing says what a verdict waits for.
+func (r *Row) missing() string {
+	var parts []string
+	switch {
+	case past(r.State):
+		parts = append(parts, "nothing: no session gets it any more")
+	case r.NeedsPicks > 0 && r.Weeks != nil:
+		parts = append(parts, fmt.Sprintf(
+			"about %d more told picks, %s at %.0f a week", r.NeedsPicks, weeks(*r.Weeks), r.pace(),
+		))
+	case r.NeedsPicks > 0:
+		parts = append(parts, fmt.Sprintf("about %d more told picks; none come in", r.NeedsPicks))
+	default:
+		parts = append(parts, "nothing")
+	}
+	if r.Note != "" {
+		parts = append(parts, r.Note)
+	}
+	if r.Next != "" {
+		parts = append(parts, r.Next)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// number writes a number that may be none, in so many units.
+func number(format string, x *float64, units float64) string {
+	if x == nil {
+		return "-"
+	}
+	return fmt.Sprintf(format, *x*units)
+}
+
+// ErrNoLesson says that the report has no row of a lesson.
+var ErrNoLesson = errors.New("the report has no lesson")

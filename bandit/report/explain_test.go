@@ -1,0 +1,250 @@
+package report_test
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/bandit/report"
+	"precept/bandit/trial"
+)
+
+// golden compares a text with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (go test -update writes it anew):\n%s", name, got)
+	}
+}
+
+// kinds is a tenant with a row of every kind that an operator may ask about.
+func kinds() report.Input {
+	c := bandit.New()
+	day := today() - 6
+	put(c, "helps", arm{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497, day: day})
+	put(c, "proven", arm{eps: 0.2, n1: 3200, n0: 800, y1: 0.72, y0: 0.61, day: day})
+	put(c, "harms", arm{eps: 0.5, n1: 700, n0: 700, y1: 0.46, y0: 0.547, day: day})
+	put(c, "idle", arm{eps: 0.5, n1: 15000, n0: 15000, y1: 0.5, y0: 0.5, day: day})
+	put(c, "benched", arm{eps: 0.2, n1: 120, n0: 30, y1: 0.3, y0: 0.5, day: day})
+	put(c, "changed", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5, day: day})
+	put(
+		c,
+		"changed",
+		arm{eps: 0.05, n1: 57, n0: 3, y1: 0.6, y0: 0.5, mute1: 19, mute0: 1, day: day},
+	)
+	put(c, "young", arm{eps: 0.2, n1: 16, n0: 4, y1: 0.5, y0: 0.5, day: day})
+	put(c, "coins-off", arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5, day: day})
+	put(c, "mute", arm{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, mute0: 200, day: day})
+	for i := range 12 { // others, so that a claim is no proof
+		put(
+			c,
+			"other-"+string(rune('a'+i)),
+			arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5, day: day},
+		)
+	}
+	name := func(picks int64) string {
+		return trial.Name(time.Date(2026, 2, 20, 0, 0, 0, 0, time.UTC), picks)
+	}
+	lookAt(c, "ended@abc", name(400), 200, 130, 100)
+	lookAt(c, "running@abc", name(400), 100, 60, 50) // long ago: no picks come in
+	in := input(
+		c,
+		"helps",
+		"proven",
+		"harms",
+		"idle",
+		"benched",
+		"changed",
+		"young",
+		"coins-off",
+		"mute",
+		"ended",
+		"running",
+		"never",
+	)
+	for i := range in.Lessons {
+		if l := &in.Lessons[i]; l.Slug == "ended" || l.Slug == "running" {
+			l.State, l.Epsilon, l.Trial = "trial", 0.5, name(400)
+		}
+	}
+	return in
+}
+
+// Each kind of row is explained in about ten lines, which hold all that its verdict rests on. The
+// golden file was worked out by hand where it matters (TestExplainedNumbers).
+func TestExplainEachKind(t *testing.T) {
+	var all strings.Builder
+	for _, l := range kinds().Lessons {
+		in := kinds()
+		in.Explain = l.Slug
+		r := report.Build(in)
+		var b strings.Builder
+		if err := r.Explain(&b, l.Slug, 1000); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(b.String(), "\n"); n > 12 || n < 5 {
+			t.Errorf("%s: %d lines", l.Slug, n)
+		}
+		all.WriteString(b.String() + "\n")
+		for _, row := range r.Lessons {
+			if (row.Explain != nil) != (row.Slug == l.Slug) {
+				t.Errorf("asked for %s, %s is explained: %v", l.Slug, row.Slug, row.Explain != nil)
+			}
+		}
+	}
+	golden(t, "explain.txt", all.String())
+}
+
+// On a narrow terminal the lines go on below their text, and nothing of it is lost.
+func TestExplainFits(t *testing.T) {
+	in := kinds()
+	in.Explain = "ended"
+	r := report.Build(in)
+	written := func(columns int) string {
+		var b strings.Builder
+		if err := r.Explain(&b, "ended", columns); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	narrow := written(60)
+	golden(t, "explain-60.txt", narrow)
+	if got, want := strings.Fields(
+		narrow,
+	), strings.Fields(
+		written(1000),
+	); strings.Join(
+		got,
+		" ",
+	) != strings.Join(
+		want,
+		" ",
+	) {
+		t.Errorf("60 columns say\n%q\n1000 say\n%q", got, want)
+	}
+	for line := range strings.Lines(narrow) {
+		if line = strings.TrimRight(line, "\n"); len(line) > 60 || strings.HasSuffix(line, " ") {
+			t.Errorf("%q", line)
+		}
+	}
+	if err := r.Explain(
+		broken{},
+		"ended",
+		60,
+	); err == nil ||
+		!strings.Contains(err.Error(), "the pipe is closed") {
+		t.Errorf("a failed write: %v", err)
+	}
+}
+
+// The numbers of an explanation are those of the row, and follow from each other as it says.
+func TestExplainedNumbers(t *testing.T) {
+	for _, l := range kinds().Lessons {
+		in := kinds()
+		in.Explain = l.Slug
+		for _, row := range report.Build(in).Lessons {
+			e := row.Explain
+			if e == nil {
+				continue
+			}
+			var told, assigned int64
+			for _, p := range e.Propensities {
+				told, assigned = told+p.ToldInjected+p.ToldWithheld, assigned+p.Injected+p.Withheld
+				if p.EValue <= 0 ||
+					p.ToldInjected > 0 && (*p.MeanInjected < 0 || *p.MeanInjected > 1) {
+					t.Errorf("%s: %+v", l.Slug, p)
+				}
+			}
+			if told != row.Told || assigned != row.Picked || float64(told) != e.N {
+				t.Errorf(
+					"%s: the coins are of %d told of %d, the row of %d of %d",
+					l.Slug,
+					told,
+					assigned,
+					row.Told,
+					row.Picked,
+				)
+			}
+			if row.Effect == nil {
+				if e.Mean != nil || e.Half != nil || e.P != nil {
+					t.Errorf("%s: nothing may be shown, and %+v is", l.Slug, e)
+				}
+				continue
+			}
+			n, mean := e.N, e.SumZ/e.N
+			s2 := e.SumZZ/n - mean*mean
+			for what, x := range map[string][2]float64{
+				"mean": {*e.Mean, mean}, "effect": {*row.Effect, mean}, "s2": {*e.Variance, s2}, "error": {*e.Error, math.Sqrt(s2 / n)},
+				"score": {*e.Score, mean / math.Sqrt(s2/n)}, "half": {*e.Half, trial.HalfWidth(n, s2, 1000)}, "lo": {*row.Lo, mean - *e.Half}, "hi": {*row.Hi, mean + *e.Half},
+				"one look": {*e.OneLook, 1.959964 * math.Sqrt(s2/n)}, "p": {*e.P, trial.Exclusion(mean, n, s2, 1000)},
+				"difference": {*e.Difference, *row.MeanInjected - *row.MeanWithheld},
+			} {
+				if math.Abs(x[0]-x[1]) > 1e-6*max(1, math.Abs(x[1])) {
+					t.Errorf("%s: %s is %v, want %v", l.Slug, what, x[0], x[1])
+				}
+			}
+			if e.Smallest > *e.P && row.NInjected >= 50 && row.NWithheld >= 50 || e.Smallest > 1 {
+				t.Errorf("%s: the smallest p was %v, it is %v now", l.Slug, e.Smallest, *e.P)
+			}
+		}
+	}
+}
+
+// The words follow from the numbers beside them: whoever reads an explanation can say the verdict.
+func TestTheVerdictFollowsFromTheExplanation(t *testing.T) {
+	seen := map[report.Verdict]bool{}
+	for _, l := range kinds().Lessons {
+		in := kinds()
+		in.Explain = l.Slug
+		for _, row := range report.Build(in).Lessons {
+			e := row.Explain
+			if e == nil {
+				continue
+			}
+			seen[row.Verdict] = true
+			want := report.Unproven
+			switch {
+			case row.SRM.EValue >= row.SRM.Alarm || row.Reporting.EValue >= row.Reporting.Alarm:
+				want = report.Invalid
+			case row.Effect == nil:
+			case 1/row.EHelps <= e.ProofBar:
+				want = report.ProvenHelps
+			case 1/row.EHarms <= e.ProofBar:
+				want = report.ProvenHarms
+			case len(row.Looks) > 0 && row.Looks[0].Taken && *row.Looks[0].P <= 0.05:
+				want = report.TrialHelps
+			case e.Smallest <= e.ClaimBar && *row.Effect > 0:
+				want = report.Helps
+			case e.Smallest <= e.ClaimBar:
+				want = report.Harms
+			case *row.Lo >= -0.03 && *row.Hi <= 0.03:
+				want = report.NoEffect
+			}
+			if want == report.Unproven && row.Verdict == report.Benched { // the chooser's word
+				continue
+			}
+			if row.Verdict != want {
+				t.Errorf("%s is called %s, its numbers say %s", l.Slug, row.Verdict, want)
+			}
+		}
+	}
+	for _, v := range []report.Verdict{report.Invalid, report.ProvenHelps, report.Helps, report.Harms, report.NoEffect, report.TrialHelps, report.Benched, report.Unproven} {
+		if !seen[v] {
+			t.Errorf("no row is %s: the test tests less than it says", v)
+		}
+	}
+}

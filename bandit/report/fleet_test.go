@@ -1,0 +1,131 @@
+package report_test
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"precept/bandit"
+	"precept/bandit/report"
+	"precept/bandit/trial"
+)
+
+// play runs sessions of hidden difficulty through chooser, counters and report, and reads the
+// report every so often. Each lesson has a true effect; half of them fire on hard sessions.
+func play(seed string, effects []float64, sessions, every int, see func(report.Report)) {
+	r, c := seeded(seed), bandit.New()
+	cfg := bandit.Config{K: 2, Epsilon: 0.2, Control: 0.1, Salt: seed}
+	var all []report.Lesson
+	truth := map[string]float64{}
+	for j, e := range effects {
+		l := report.Lesson{Slug: fmt.Sprintf("l%02d", j), State: "active", Confidence: 0.5}
+		l.Arm = trial.Arm(l.Slug + "@1")
+		all = append(all, l)
+		truth[l.Slug] = e
+	}
+	for i := range sessions {
+		d := r.NormFloat64()
+		var cs []bandit.Action
+		for j, l := range all {
+			chance := 3 / float64(len(all))
+			if j%2 == 0 {
+				chance *= math.Exp(0.6*d - 0.18)
+			}
+			if r.Float64() < chance {
+				cs = append(cs, bandit.Action{Slug: l.Slug, Arm: l.Arm, Confidence: 0.5})
+			}
+		}
+		a := trial.Assignment{Category: "x", Day: today() - int32((sessions-i)/400)}
+		p := 0.5 - 0.12*d
+		for _, k := range bandit.Decide(cfg, c, &a, fmt.Sprint("s", i), cs, 1) {
+			if k.Injected {
+				p += truth[k.Slug]
+			}
+		}
+		y := 0.0
+		if r.Float64() < math.Max(0.02, math.Min(0.98, p)) {
+			y = 1
+		}
+		c.Add(a.Closing())
+		if r.Float64() < 0.8 {
+			c.Add(bandit.Contribution(&a, y, 1+i%2))
+		}
+		if i%bandit.RefitEvery == 0 {
+			c.SetPriors(c.Refit())
+		}
+		if i%every == every-1 {
+			c.Maxima(noon)
+			see(report.Build(with(report.Input{Now: noon, Lessons: all}, c, cfg)))
+		}
+	}
+}
+
+// From the draw to the verdict: in a world where nothing has an effect, nothing is claimed, however
+// often one looks, and no interval leaves the truth.
+func TestNothingIsClaimedWhereNothingIs(t *testing.T) {
+	claims, missed, judged := map[string]report.Verdict{}, map[string]bool{}, map[string]bool{}
+	for run := range 15 {
+		play(fmt.Sprint("null", run), make([]float64, 16), 2000, 200, func(r report.Report) {
+			for _, l := range r.Lessons {
+				id := fmt.Sprint(run, l.Slug)
+				switch l.Verdict {
+				case report.ProvenHelps, report.ProvenHarms, report.Invalid:
+					claims[id] = l.Verdict
+				default:
+				}
+				if l.Effect != nil {
+					judged[id] = true
+					missed[id] = missed[id] || *l.Lo > 0 || *l.Hi < 0
+				}
+			}
+			if !r.SRM.OK || !r.Reporting.OK || r.Global.Verdict == report.Helps || r.Global.Verdict == report.Harms {
+				t.Errorf("run %d: %+v %+v %s", run, r.SRM, r.Reporting, r.Global.Verdict)
+			}
+		})
+	}
+	wrong := 0
+	for _, m := range missed {
+		if m {
+			wrong++
+		}
+	}
+	t.Logf("%d of %d intervals ever missed", wrong, len(judged))
+	if len(judged) < 200 || float64(wrong) > 0.06*float64(len(judged)) || len(claims) > 0 {
+		t.Errorf("%d of %d intervals missed 0; claims %v", wrong, len(judged), claims)
+	}
+}
+
+// And where something is, it is found, on the right side, although raw averages would point the
+// other way.
+func TestWhatIsThereIsFound(t *testing.T) {
+	effects := []float64{0.25, -0.25, 0, 0} // the helpful one fires on hard sessions
+	var last report.Report
+	play("found", effects, 6000, 3000, func(r report.Report) { last = r })
+	helps, harms := last.Lessons[0], last.Lessons[1]
+	if helps.Verdict != report.ProvenHelps || harms.Verdict == report.ProvenHelps || harms.Verdict == report.Helps {
+		t.Errorf("%s and %s", helps.Verdict, harms.Verdict)
+	}
+	if math.Abs(*helps.Effect-0.25) > (*helps.Hi-*helps.Lo)/2 || *helps.LOODelta > *helps.Effect {
+		t.Errorf("effect %v, leave-one-out %v", *helps.Effect, *helps.LOODelta)
+	}
+	if harms.Posterior > 0 || harms.Picked > helps.Picked/2 {
+		t.Errorf("the harmful lesson was picked %d times, the helpful one %d", harms.Picked, helps.Picked)
+	}
+	if g := last.Global; g.Verdict != report.Helps || *g.Lo > 0.25 {
+		t.Errorf("all lessons together: %s %v", g.Verdict, *g.Effect)
+	}
+	for _, l := range last.Lessons[2:] {
+		if l.Verdict == report.ProvenHelps || l.Verdict == report.ProvenHarms {
+			t.Errorf("%s: %s of nothing", l.Slug, l.Verdict)
+		}
+	}
+}
+
+// seeded gives the same numbers whenever a test runs.
+func seeded(text string) *rand.Rand {
+	h := fnv.New64a()
+	h.Write([]byte(text))
+	return rand.New(rand.NewPCG(h.Sum64(), 7)) //nolint:gosec // tests repeat
+}

@@ -1,0 +1,234 @@
+package report_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/bandit/report"
+	"precept/bandit/trial"
+)
+
+// believed is a chooser that believes one effect of every lesson.
+func believed(mean float64) mad { return mad{report.Belief{Mean: mean, Var: 0.01, Epsilon: 0.2}} }
+
+// costed is a tenant whose lesson a has 100 told picks of 200, on one day of the last week.
+func costed(mean float64) report.Report {
+	c := bandit.New()
+	put(
+		c,
+		"a",
+		arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.6, mute1: 80, mute0: 20, day: today() - 6},
+	)
+	in := input(c, "a", "new")
+	in.Chooser = believed(mean)
+	return report.Build(in)
+}
+
+// What a planned trial costs is worked out from the row: how many sessions with a pick it takes
+// when half of them are told of, the days at the present rate, the reward that is withheld by what
+// the chooser believes, and the tokens.
+func TestWhatATrialCosts(t *testing.T) {
+	r := costed(0.1)
+	f, err := r.Forecast("a", report.Goal{Picks: 400, Epsilon: 0.4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := r.Lessons[0]
+	v := row.Variance / (0.4 * 0.6) // 1/(1-eps) + 1/eps
+	for what, x := range map[string][2]float64{
+		"sessions": {float64(f.Sessions), 800}, "withheld": {f.Withheld, 320}, "reward": {f.Reward, 32}, "more than without": {f.Extra, 16},
+		"tokens": {float64(f.Tokens), 480 * 40}, "picks": {float64(f.Picks), 400}, "days": {*f.Days, 7 * 400 / row.PerWeek}, "a week": {f.PerWeek, row.PerWeek},
+		"width": {f.Width, 1.959964 * math.Sqrt(v/400)}, "anytime": {f.Anytime, trial.HalfWidth(400, v, 1000)},
+		"detects": {f.Detect, (1.959964 + 0.841621) * math.Sqrt(v/400)}, "believed": {f.Believed, 0.1},
+	} {
+		if math.Abs(x[0]-x[1]) > 1e-5*max(1, x[1]) {
+			t.Errorf("%s: %v, want %v", what, x[0], x[1])
+		}
+	}
+	// Nobody told of the new lesson yet: the share that is told is that of all sessions.
+	f, err = r.Forecast("new", report.Goal{Picks: 100})
+	if err != nil || f.Sessions != 200 || f.Days != nil || f.Epsilon != 0.5 || f.Power != 0.8 ||
+		math.Abs(f.Variance-0.25) > 1e-9 {
+		t.Errorf("%+v %v", f, err)
+	}
+	if text := strings.Join(
+		f.Text(),
+		"\n",
+	); !strings.Contains(
+		text,
+		"nobody can say how long it takes",
+	) {
+		t.Error(text)
+	}
+}
+
+// The forecast is told in words, also of a lesson that is believed to harm, whose cost is what it
+// is given for.
+func TestAForecastInWords(t *testing.T) {
+	var all strings.Builder
+	for _, mean := range []float64{0.1, -0.1} {
+		r := costed(mean)
+		f, err := r.Forecast("a", report.Goal{Picks: 400, Epsilon: 0.4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.WriteString(strings.Join(f.Text(), "\n") + "\n\n")
+	}
+	golden(t, "forecast.txt", all.String())
+}
+
+// A goal is a number of picks or an effect, and shares lie between 0 and 1; each fault says what to
+// ask for instead.
+func TestGoals(t *testing.T) {
+	r := costed(0.1)
+	nan := math.NaN()
+	for _, c := range []struct {
+		g    report.Goal
+		says string
+	}{
+		{report.Goal{Picks: 1}, ""},
+		{report.Goal{Detect: 0.05}, ""},
+		{report.Goal{Detect: 0.999, Power: 0.99, Epsilon: 0.01}, ""},
+		{report.Goal{}, "takes a number of picks"},
+		{report.Goal{Detect: 1}, "takes a number of picks"},
+		{report.Goal{Detect: -0.1}, "takes a number of picks"},
+		{report.Goal{Detect: nan}, "takes a number of picks"},
+		{report.Goal{Picks: -5}, "takes a number of picks"},
+		{report.Goal{Picks: 5, Detect: 0.1}, "ask for one of them"},
+		{report.Goal{Picks: 5, Power: 1}, "lie between 0 and 1"},
+		{report.Goal{Picks: 5, Power: -0.1}, "lie between 0 and 1"},
+		{report.Goal{Picks: 5, Epsilon: 1}, "lie between 0 and 1"},
+		{report.Goal{Picks: 5, Epsilon: nan}, "lie between 0 and 1"},
+	} {
+		_, err := r.Forecast("a", c.g)
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v", c.g, err)
+		}
+	}
+	if _, err := r.Forecast("nobody", report.Goal{Picks: 5}); !errors.Is(err, report.ErrNoLesson) {
+		t.Errorf("nobody: %v", err)
+	}
+}
+
+// Each further planned look faces a smaller level, unless those before it were proven; and what
+// runs now is named.
+func TestALookAmongOthers(t *testing.T) {
+	in := kinds() // two planned looks: one proven, one running
+	r := report.Build(in)
+	f, err := r.Forecast("running", report.Goal{Detect: 0.05})
+	if err != nil || f.Looks != 3 || math.Abs(f.Level-0.05*2/3) > 1e-12 || f.Running == nil ||
+		f.Running.Told != 200 {
+		t.Fatalf("%+v %v", f, err)
+	}
+	if want := trial.PicksFor(0.05, 0.8, 0.05*2/3, 0.5, f.Variance); f.Picks != want {
+		t.Errorf("%d picks, want %d", f.Picks, want)
+	}
+	if text := f.Text(); !strings.Contains(text[len(text)-1], "200 of 400 picks") ||
+		!strings.Contains(text[len(text)-1], "ends without a look") {
+		t.Errorf("%q", text)
+	}
+	if f, err = r.Forecast("ended", report.Goal{Detect: 0.05}); err != nil || f.Running != nil {
+		t.Errorf("its look was taken: %+v %v", f.Running, err)
+	}
+}
+
+// A forecast is of the text that is in force, whichever stands first in the report.
+func TestAForecastIsOfTodaysText(t *testing.T) {
+	for _, arms := range [][2]string{{"old@1", "old@2"}, {"old@2", "old@1"}} {
+		c := bandit.New()
+		for _, arm := range []trial.Arm{"old@1", "old@2"} {
+			a := trial.Assignment{
+				Decided: true,
+				Day:     today(),
+				Picks: []trial.Pick{
+					{Slug: "old", Arm: arm, Eps: 0.2, Injected: true, Tokens: 70},
+				},
+			}
+			c.Add(a.Closing())
+		}
+		in := input(c)
+		in.Lessons = []report.Lesson{
+			{Slug: "old", Arm: trial.Arm(arms[0]), State: "active", Confidence: 0.5},
+		}
+		in.Chooser = half{arms[0]}
+		r := report.Build(in)
+		if f, err := r.Forecast("old", report.Goal{Picks: 10}); err != nil || f.Believed != 0.5 {
+			t.Errorf("%s in force: %+v %v", arms[0], f, err)
+		}
+	}
+}
+
+// half believes half a point of reward of one arm, and nothing of the others.
+type half struct{ arm string }
+
+func (h half) Believes(l report.Lesson) report.Belief {
+	if string(l.Arm) == h.arm {
+		return report.Belief{Mean: 0.5, Var: 0.01, Epsilon: 0.2}
+	}
+	return report.Belief{Epsilon: 0.2}
+}
+func (half) BelievedAt(report.Lesson, int32) float64 { return 0 }
+func (half) Sigma2() float64                         { return 0.25 }
+
+// How many picks a verdict takes is true: with as many more of the same kind the row has one, and
+// with a good part of them it has none yet.
+func TestThePicksAVerdictTakesAreTrue(t *testing.T) {
+	row := func(a arm, others int) report.Row {
+		c := bandit.New()
+		for i := range others {
+			put(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
+		}
+		put(c, "a", a)
+		return only(
+			t,
+			c,
+			func(in *report.Input) { in.Chooser = mad{report.Belief{Var: 1, Epsilon: a.eps}} },
+		)
+	}
+	for _, a := range []arm{
+		{eps: 0.5, n1: 200, n0: 200, y1: 0.6, y0: 0.5},
+		{eps: 0.2, n1: 320, n0: 80, y1: 0.65, y0: 0.55},
+		{eps: 0.5, n1: 300, n0: 300, y1: 0.5, y0: 0.5},
+		{eps: 0.5, n1: 200, n0: 200, y1: 0.5, y0: 0.58},
+	} {
+		r := row(a, 0)
+		if r.Verdict != report.Unproven || r.NeedsPicks <= 0 {
+			t.Fatalf("%+v: %s", a, r.Verdict)
+		}
+		grown := func(part float64) report.Row {
+			by := (float64(r.Told) + part*float64(r.NeedsPicks)) / float64(r.Told)
+			b := a
+			b.n1, b.n0 = int(math.Round(by*float64(a.n1))), int(math.Round(by*float64(a.n0)))
+			return row(b, 0)
+		}
+		if later := grown(1.06); later.Verdict == report.Unproven {
+			t.Errorf(
+				"%+v: after %d more picks it is %s, [%v, %v]",
+				a,
+				r.NeedsPicks,
+				later.Verdict,
+				*later.Lo,
+				*later.Hi,
+			)
+		}
+		if soon := grown(
+			0.85,
+		); soon.Verdict == report.Helps || soon.Verdict == report.Harms ||
+			soon.Verdict == report.NoEffect {
+			t.Errorf("%+v: it is %s after 85%% of %d picks", a, soon.Verdict, r.NeedsPicks)
+		}
+	}
+	// The day is that of the picks at the present rate.
+	a := arm{eps: 0.5, n1: 200, n0: 200, y1: 0.6, y0: 0.5, day: today() - 13}
+	r := row(a, 0)
+	if want := float64(
+		r.NeedsPicks,
+	) / 200; math.Abs(*r.Weeks-want) > 0.01 ||
+		r.Expected != noon.Add(time.Duration(want*7*24*float64(time.Hour))).Format(time.DateOnly) {
+		t.Errorf("%d picks at 200 a week: %v weeks, on %s", r.NeedsPicks, *r.Weeks, r.Expected)
+	}
+}

@@ -1,0 +1,76 @@
+package report
+
+import (
+	"math"
+
+	"precept/bandit/trial"
+)
+
+// allReportingLog is the logarithm of the e-value against "having lessons does not change who
+// reports". Few sessions are control, and it would take twice as many until they alone show it; so
+// the sessions are asked as well in which the coins withheld all that was picked.
+func allReportingLog(g trial.Stats) float64 {
+	return combine(reportingLog(g.Strata), reportingProduct(soundCoins(g.Any)))
+}
+
+// reporting tells of that check, and how many reported.
+func reporting(g trial.Stats, bar float64) Reporting {
+	t := check(allReportingLog(g), bar)
+	r := Reporting{EValue: t.EValue, Alarm: t.Alarm, OK: t.OK}
+	for _, s := range g.Strata {
+		r.ToldTreated += s.ToldOn(1)
+		r.ToldControl += s.ToldOn(0)
+		r.AssignedTreated += s.Assigned[1]
+		r.AssignedControl += s.Assigned[0]
+	}
+	return r
+}
+
+// global is the row of all lessons together.
+func global(in Input, s trial.Stats, valid bool) Global {
+	var n1, n0, y1, y0 float64
+	all := sums{n: s.N, z: s.Z, zz: s.ZZ}
+	var days []Day
+	for _, d := range s.Days {
+		all.n1 += d.N1
+		all.n0 += d.N0
+		if in.Window > 0 && d.Day < since(in) {
+			continue
+		}
+		n1, n0, y1, y0 = n1+d.N1, n0+d.N0, y1+d.S1, y0+d.S0
+		if d.N1+d.N0 > 0 || d.Added > 0 || d.Spent != [2]trial.Spending{} {
+			days = append(days, Day{
+				date(d.Day), int64(d.N1), int64(d.N0), mean(d.S1, d.N1), mean(d.S0, d.N0), d.Added,
+				spent(d.Spent[1]), spent(d.Spent[0]),
+			})
+		}
+	}
+	g := Global{
+		NTreated: int64(n1), NControl: int64(n0), MeanTreated: mean(y1, n1),
+		MeanControl: mean(y0, n0), Days: days,
+		RefusedTreated: s.Refused[1], RefusedControl: s.Refused[0], Verdict: Unproven,
+	}
+	shown := all
+	if in.Window > 0 {
+		shown = windowed(s, since(in))
+	}
+	if shown.shown() {
+		e, lo, hi := shown.interval(tightGlobal)
+		g.Effect, g.Lo, g.Hi = new(e), new(lo), new(hi)
+	}
+	if in.Bands {
+		g.Bands = bands(s, tightGlobal)
+	}
+	switch {
+	case !valid:
+		g.Verdict = Invalid
+	case all.shown():
+		_, lo, hi := all.interval(tightGlobal)
+		g.Verdict = causal(lo, hi)
+	}
+	return g
+}
+
+func spent(s trial.Spending) Spent {
+	return Spent{s.Sessions, int64(math.Round(s.Input)), int64(math.Round(s.Cached))}
+}

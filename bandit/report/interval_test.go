@@ -1,0 +1,127 @@
+package report
+
+import (
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"precept/bandit/trial"
+)
+
+func seeded(text string) *rand.Rand {
+	h := fnv.New64a()
+	h.Write([]byte(text))
+	return rand.New(rand.NewPCG(h.Sum64(), 7)) //nolint:gosec // tests repeat
+}
+
+// null plays sessions of hidden difficulty in which the lesson does nothing, and hands the sums
+// over after each.
+func null(r *rand.Rand, sessions int, eps float64, see func(s sums, y1, y0 float64)) {
+	var s sums
+	var y1, y0 float64
+	for range sessions {
+		p := math.Max(0.05, math.Min(0.95, 0.5+0.2*r.NormFloat64()))
+		c := math.Max(0.05, math.Min(0.95, p+0.15*r.NormFloat64())) // what was expected, not quite right
+		y := 0.0
+		if r.Float64() < p {
+			y = 1
+		}
+		z := (y - c) / (1 - eps)
+		if r.Float64() < eps {
+			z = -(y - c) / eps
+			s.n0++
+			y0 += y
+		} else {
+			s.n1++
+			y1 += y
+		}
+		s.n++
+		s.z += z
+		s.zz += z * z
+		see(s, y1, y0)
+	}
+}
+
+// An operator looks every day and stops when something shows. The interval has to stand that; the
+// usual one does not, which shows that this test could fail.
+func TestIntervalsStandDailyLooking(t *testing.T) {
+	const lessons, sessions = 300, 3000
+	var missed, wald float64
+	r := seeded("peek")
+	for range lessons {
+		ever, everWald := false, false
+		null(r, sessions, 0.2, func(s sums, y1, y0 float64) {
+			if !s.shown() || int(s.n)%10 != 0 {
+				return
+			}
+			_, lo, hi := s.interval(trial.TightLesson)
+			ever = ever || lo > 0 || hi < 0
+			a, b := y1/s.n1, y0/s.n0
+			se := math.Sqrt(a*(1-a)/s.n1 + b*(1-b)/s.n0)
+			everWald = everWald || math.Abs(a-b) > 1.96*se
+		})
+		if ever {
+			missed++
+		}
+		if everWald {
+			wald++
+		}
+	}
+	t.Logf("ever missed: %.1f%%, Wald %.1f%%", 100*missed/lessons, 100*wald/lessons)
+	if missed/lessons > 0.06 {
+		t.Errorf("the interval excluded the truth at some look for %.1f%% of the lessons", 100*missed/lessons)
+	}
+	if wald/lessons < 0.2 {
+		t.Errorf("Wald missed only %.1f%%: this test does not look often enough", 100*wald/lessons)
+	}
+}
+
+func TestHalfWidth(t *testing.T) {
+	// By hand: n = 1000, variance 1: sqrt(2 (9.78)/(1e6 * .00878) ln(sqrt(9.78)/.05)).
+	want := math.Sqrt(2 * 9.7832 / (1e6 * 0.0087832) * math.Log(math.Sqrt(9.7832)/0.05))
+	if got := trial.HalfWidth(1000, 1, 1000); math.Abs(got-want) > 1e-4 {
+		t.Errorf("half-width %v, want %v", got, want)
+	}
+	for n := 60.0; n < 1e6; n *= 1.3 {
+		if trial.HalfWidth(n, 1, 1000) <= trial.HalfWidth(n*1.3, 1, 1000) {
+			t.Fatalf("more data made the interval wider at %v", n)
+		}
+	}
+}
+
+// What the operator's guide promises: +10 points take about 1,100 picks at a holdout of 0.2, +5
+// about 4,500, or 2,900 at 0.5.
+func TestSessionsFor(t *testing.T) {
+	for _, c := range []struct{ target, eps, lo, hi float64 }{{0.10, 0.2, 800, 1600}, {0.05, 0.2, 3800, 6500}, {0.05, 0.5, 2200, 4000}} {
+		n := sessionsFor(c.target, 0.2*trial.Spread(c.eps))
+		if n < c.lo || n > c.hi {
+			t.Errorf("%+v: %v picks", c, n)
+		}
+		if trial.HalfWidth(n, 0.2*trial.Spread(c.eps), trial.TightLesson) > c.target || trial.HalfWidth(n-1, 0.2*trial.Spread(c.eps), trial.TightLesson) <= c.target {
+			t.Errorf("%+v: %v is not the first", c, n)
+		}
+	}
+	if n := sessionsFor(0, 1); n != 1e9 {
+		t.Errorf("never is %v", n)
+	}
+	if n := sessionsFor(10, 1); n > trial.MinPicks {
+		t.Errorf("an easy target takes %v", n)
+	}
+}
+
+func TestNoiseTakesTheCoinOut(t *testing.T) {
+	r := seeded("noise")
+	for _, eps := range []float64{0.05, 0.2, 0.5} {
+		var last sums
+		null(r, 20_000, eps, func(s sums, _, _ float64) { last = s })
+		strata := []trial.Stratum{{Eps: eps}, {Eps: 0}}
+		strata[0].Told[0][1], strata[0].Told[1][1], strata[1].Told[1][1] = int64(last.n0), int64(last.n1), 999
+		if got := noise(last, strata, 9); got < 0.18 || got > 0.28 {
+			t.Errorf("epsilon %v: variance %v of a binary reward", eps, got)
+		}
+	}
+	if noise(sums{}, nil, 0.24) != 0.24 || noise(sums{n: 60, n1: 50, n0: 10, zz: 60}, nil, 0.24) != 0.24 {
+		t.Error("without data the variance is assumed")
+	}
+}

@@ -1,0 +1,138 @@
+package report
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"precept/bandit/trial"
+)
+
+// looks are all planned trials, those of the listed lessons that nobody told of yet among them,
+// with their verdicts.
+func (b *builder) looks(rows []Lesson) (map[trial.Arm][]Look, Looks) {
+	var all []Look
+	known := map[[2]string]bool{}
+	for _, l := range b.in.Counters.Looks() {
+		known[[2]string{string(l.Arm), l.Trial}] = true
+		all = append(all, lookOf(l))
+	}
+	for _, l := range rows {
+		if l.Trial == "" || known[[2]string{string(l.Arm), l.Trial}] {
+			continue
+		}
+		all = append(all, lookOf(trial.NewLook(l.Arm, l.Trial)))
+	}
+	sum := Looks{Planned: len(all), Level: trial.DiscoveryRate}
+	var ps []float64
+	for i := range all {
+		if all[i].P != nil {
+			ps = append(ps, *all[i].P)
+		}
+	}
+	slices.Sort(ps)
+	sum.Taken, sum.Bar = len(ps), math.Max(0, trial.Discoveries(
+		ps, sum.Planned, trial.DiscoveryRate,
+	))
+	out := map[trial.Arm][]Look{}
+	for i := range all {
+		l := &all[i]
+		l.Verdict = l.judge(sum.Bar)
+		if l.Verdict == TrialHelps || l.Verdict == TrialHarms {
+			sum.Proven++
+		}
+		out[l.arm] = append(out[l.arm], *l)
+	}
+	return out, sum
+}
+
+func lookOf(l trial.Look) Look {
+	out := Look{
+		Began: time.Unix(l.Began, 0).UTC(), Planned: l.Planned, Told: l.Told, Taken: l.Taken,
+		NInjected: l.Injected, NWithheld: l.Withheld, arm: l.Arm, name: l.Trial,
+	}
+	if l.Told > 0 {
+		out.Last = time.Unix(l.At, 0).UTC()
+	}
+	s := sums{float64(l.Injected + l.Withheld), l.Z, l.ZZ, float64(l.Injected), float64(l.Withheld)}
+	if !s.shown() {
+		return out
+	}
+	e, v := s.effect(), s.variance()
+	h := trial.LookWidth(s.n, v)
+	out.Effect, out.Lo, out.Hi = new(e), new(e-h), new(e+h)
+	if l.Taken {
+		out.P = new(trial.LookP(e, s.n, v))
+	}
+	return out
+}
+
+// judge is what the look says. Where its interval excludes 0 and it is no discovery among all
+// planned looks, it says nothing.
+func (l *Look) judge(bar float64) Verdict {
+	switch {
+	case l.P == nil:
+		return ""
+	case *l.P <= bar && *l.Effect > 0:
+		return TrialHelps
+	case *l.P <= bar && *l.Effect < 0:
+		return TrialHarms
+	case l.Effect == nil:
+		return Unproven
+	case *l.Lo >= -trial.Material && *l.Hi <= trial.Material:
+		return NoEffect
+	}
+	return Unproven
+}
+
+// lookIn is how many told picks are left until the look of the lesson's trial; 0: none is planned.
+func (r *Row) lookIn(l Lesson) int64 {
+	at := slices.IndexFunc(r.Looks, func(k Look) bool { return k.name == l.Trial })
+	if at < 0 || r.Trial != running {
+		return 0
+	}
+	return max(0, r.Looks[at].Planned-r.Looks[at].Told)
+}
+
+// trial fills in what is known of the row's trials, and returns the word of the latest that was
+// taken.
+func (b *builder) trial(r *Row, l Lesson) {
+	r.Looks = b.trials[l.Arm]
+	switch {
+	case l.Epsilon <= 0:
+	case !b.in.Counters.Progress(l.Arm, l.Until, l.Trial, 0).Reached:
+		r.Trial = running
+	case l.Trial != "":
+		r.Trial = "ended"
+	default:
+		r.Trial = "reached"
+	}
+}
+
+// looked is the word of the latest look that was taken.
+func (r *Row) looked() Verdict {
+	for _, l := range slices.Backward(r.Looks) {
+		if l.Taken {
+			return l.Verdict
+		}
+	}
+	return ""
+}
+
+// next says what becomes of a lesson whose planned trial has ended.
+func (r *Row) next() string {
+	if r.Trial != "ended" {
+		return ""
+	}
+	stays := "it stays in force as any other lesson"
+	switch r.looked() {
+	case TrialHelps, ProvenHelps:
+		return stays
+	case TrialHarms, ProvenHarms:
+		return "until somebody retires it the chooser decides, and picks what it expects to harm in few sessions only"
+	case NoEffect:
+		return stays + "; it costs tokens for less than 3 points"
+	default: // it found nothing
+	}
+	return stays + ", unless distill.gate: auto began the trial, which retires it; another trial would have to be larger"
+}

@@ -1,0 +1,43 @@
+package report
+
+import (
+	"fmt"
+
+	"precept/bandit/trial"
+)
+
+// Add counts an opinion n times; what is no opinion counts nothing. A number does not fall below 0:
+// somebody may have lost what is taken back.
+func (o *Opinions) Add(said string, n int64) {
+	of, ok := map[string]*int64{
+		"followed": &o.Followed, "ignored": &o.Ignored, "irrelevant": &o.Irrelevant, "contradicted": &o.Contradicted,
+	}[said]
+	if ok {
+		*of = max(0, *of+n)
+	}
+}
+
+// Merge adds the opinions of another tenant.
+func (o *Opinions) Merge(other Opinions) {
+	o.Followed, o.Ignored = o.Followed+other.Followed, o.Ignored+other.Ignored
+	o.Irrelevant, o.Contradicted = o.Irrelevant+other.Irrelevant, o.Contradicted+other.Contradicted
+}
+
+// Total is how many opinions there are.
+func (o *Opinions) Total() int64 { return o.Followed + o.Ignored + o.Irrelevant + o.Contradicted }
+
+// String tells them, and that they are opinions.
+func (o *Opinions) String() string {
+	return fmt.Sprintf("opinion of the judge, not measured: followed %d, ignored %d, irrelevant %d, contradicted %d",
+		o.Followed, o.Ignored, o.Irrelevant, o.Contradicted)
+}
+
+// Annotate puts opinions, by TextOf, beside the rows. It changes nothing else in the report.
+func (r *Report) Annotate(opinions map[string]Opinions) {
+	for i := range r.Lessons {
+		row := &r.Lessons[i]
+		if o, ok := opinions[TextOf(trial.Arm(row.Arm))]; ok && o.Total() > 0 {
+			row.Opinions = &o
+		}
+	}
+}

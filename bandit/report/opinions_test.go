@@ -1,0 +1,70 @@
+package report_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bandit/report"
+	"precept/bandit/trial"
+)
+
+// Opinions stand beside what was measured, and change nothing of it.
+func TestOpinionsOnlyDecorate(t *testing.T) {
+	build := func() report.Report {
+		c := trial.NewCounters()
+		for i := range 60 {
+			a := trial.Assignment{Decided: true, Picks: []trial.Pick{{Arm: "one@aaaaaaaaaaaa.b", Slug: "one", Injected: i%2 == 0, Eps: 0.5, Propensity: 0.5}}}
+			c.Add(append(a.Closing(), a.Contribution(float64(i%3)/2, 1)...))
+		}
+		return report.Build(report.Input{
+			Now: time.Date(2031, 1, 2, 0, 0, 0, 0, time.UTC), Counters: c, Explain: "one",
+			Lessons: []report.Lesson{
+				{Slug: "one", Arm: "one@aaaaaaaaaaaa.b", ContentHash: strings.Repeat("a", 64), State: "active"},
+				{Slug: "two", Arm: "two@bbbbbbbbbbbb", State: "active"},
+			},
+		})
+	}
+	text := func(r report.Report) string {
+		data, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	plain, told := build(), build()
+	told.Annotate(map[string]report.Opinions{"one@aaaaaaaaaaaa": {Followed: 3, Ignored: 1}, "one@cccccccccccc": {Ignored: 9}, "two@bbbbbbbbbbbb": {}})
+	field := `"opinions":{"followed":3,"ignored":1,"irrelevant":0,"contradicted":0}`
+	if got := strings.Replace(text(told), ","+field, "", 1); got != text(plain) || !strings.Contains(text(told), field) || told.Lessons[0].Told != 60 {
+		t.Errorf("with opinions\n%s\nwithout\n%s", text(told), text(plain))
+	}
+	var table, table0, why strings.Builder
+	if err := told.Table(&table, report.Full); err != nil {
+		t.Fatal(err)
+	}
+	if err := plain.Table(&table0, report.Full); err != nil {
+		t.Fatal(err)
+	}
+	if table.String() != table0.String() { // it is a table of what was measured
+		t.Errorf("%s\n%s", table.String(), table0.String())
+	}
+	const said = "opinion of the judge, not measured: followed 3, ignored 1, irrelevant 0, contradicted 0"
+	if err := told.Explain(&why, "one", 1000); err != nil || strings.Count(why.String(), said) != 1 {
+		t.Errorf("%v\n%s", err, why.String())
+	}
+}
+
+// An opinion that is taken back leaves no number below 0, and words that are no opinion count
+// nothing.
+func TestOpinionsAdd(t *testing.T) {
+	var o report.Opinions
+	for _, said := range []string{"followed", "contradicted", "contradicted", "splendid", ""} {
+		o.Add(said, 1)
+	}
+	o.Add("contradicted", -1)
+	o.Add("ignored", -1)
+	if want := (report.Opinions{Followed: 1, Contradicted: 1}); o != want || o.Total() != 2 {
+		t.Errorf("%+v", o)
+	}
+}

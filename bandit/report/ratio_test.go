@@ -1,0 +1,233 @@
+package report
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"precept/bandit/trial"
+)
+
+// coins flips n sessions: withheld with chance p, told with the chance of its arm.
+func coins(r *rand.Rand, n int, eps, p, told1, told0 float64, look func(s trial.Stratum) bool) (alarmed bool) {
+	s := trial.Stratum{Eps: eps}
+	for i := range n {
+		arm, told := 1, told1
+		if r.Float64() < p {
+			arm, told = 0, told0
+		}
+		s.Assigned[arm]++
+		if r.Float64() < told {
+			s.Heard[arm][1+i%3]++
+		}
+		if i%20 == 19 && look(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// The bars of a short list, and of one of 200 lessons of which one is broken.
+var alone, bar200 = math.Log(alarm), math.Log(402 / alarmRate) //nolint:gochecknoglobals // numbers
+
+func srmFails(s trial.Stratum) bool     { return coinsLog([]trial.Stratum{s}) >= alone }
+func tellingFails(s trial.Stratum) bool { return reportingLog([]trial.Stratum{s}) >= alone }
+
+func share(t *testing.T, what string, runs int, atLeast float64, run func() bool) {
+	t.Helper()
+	hit := 0
+	for range runs {
+		if run() {
+			hit++
+		}
+	}
+	got := float64(hit) / float64(runs)
+	t.Logf("%s: found in %.1f%% of %d runs", what, 100*got, runs)
+	if got < atLeast {
+		t.Errorf("%s: found in %.1f%%, want %.0f%%", what, 100*got, 100*atLeast)
+	}
+}
+
+// What is broken must be found while it still matters.
+func TestBrokenRatiosAreFound(t *testing.T) {
+	r := seeded("broken")
+	share(t, "0.25 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return coins(r, 2000, 0.2, 0.25, 1, 1, srmFails) })
+	share(t, "0.15 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return coins(r, 2000, 0.2, 0.15, 1, 1, srmFails) })
+	share(t, "60% told with, 40% without, 3,000 picks", 200, 0.9, func() bool { return coins(r, 3000, 0.2, 0.2, 0.6, 0.4, tellingFails) })
+	share(t, "40% told with, 60% without, 3,000 picks", 200, 0.9, func() bool { return coins(r, 3000, 0.2, 0.2, 0.4, 0.6, tellingFails) })
+	share(t, "the same in a trial, 1,000 picks", 200, 0.9, func() bool { return coins(r, 1000, 0.5, 0.5, 0.6, 0.4, tellingFails) })
+	share(t, "control sessions 60% told, treated 40%, 6,000", 200, 0.9, func() bool { return coins(r, 6000, 0.05, 0.05, 0.4, 0.6, tellingFails) })
+	share(t, "the same with a tenth of control sessions, 3,000", 200, 0.9, func() bool { return coins(r, 3000, 0.1, 0.1, 0.4, 0.6, tellingFails) })
+	share(t, "and the other way round", 200, 0.9, func() bool { return coins(r, 3000, 0.1, 0.1, 0.6, 0.4, tellingFails) })
+}
+
+// tellers plays n sessions of one to three picks, of which 5% are control: told with one chance
+// when a lesson was injected, with another when none was. It says whether the check of all sessions
+// ever failed.
+func tellers(r *rand.Rand, n int, withOne, without float64) bool {
+	g := trial.Stats{
+		Strata: []trial.Stratum{{Eps: 0.05}},
+		Any:    []trial.Stratum{{Eps: 0.2}, {Eps: 0.2 * 0.2}, {Eps: 0.2 * 0.2 * 0.2}},
+	}
+	for i := range n {
+		control, picks, injected := r.Float64() < 0.05, 1+r.IntN(3), 0
+		for range picks {
+			if !control && r.Float64() >= 0.2 {
+				injected = 1
+			}
+		}
+		chance := without
+		if injected > 0 {
+			chance = withOne
+		}
+		told := r.Float64() < chance
+		count := func(s *trial.Stratum, arm int) {
+			s.Assigned[arm]++
+			if told {
+				s.Heard[arm][1+i%3]++
+			}
+		}
+		if control {
+			count(&g.Strata[0], 0)
+		} else {
+			count(&g.Strata[0], 1)
+			count(&g.Any[picks-1], injected)
+		}
+		if i%20 == 19 && allReportingLog(g) >= alone {
+			return true
+		}
+	}
+	return false
+}
+
+// With the usual 5% of control sessions their own coin would need 6,000 sessions for this; the
+// lessons' coins know it too.
+func TestLessonsTellWhoReports(t *testing.T) {
+	r := seeded("tellers")
+	share(t, "60% told with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return tellers(r, 3000, 0.6, 0.4) })
+	share(t, "40% told with a lesson, 60% without, 3,000 sessions", 200, 0.9, func() bool { return tellers(r, 3000, 0.4, 0.6) })
+	for run := range 400 {
+		told := []float64{1, 0.8, 0.5, 0.1}[run%4]
+		if tellers(r, 3000, told, told) {
+			t.Errorf("run %d, told %v: false alarm", run, told)
+		}
+	}
+}
+
+// And what is sound must never be called broken: 400 runs, looked at 150 times each.
+func TestNoFalseAlarms(t *testing.T) {
+	r := seeded("sound")
+	for run := range 400 {
+		eps := []float64{0.05, 0.2, 0.5}[run%3]
+		told := []float64{1, 0.5, 0.1}[run/3%3]
+		if coins(r, 3000, eps, eps, told, told, func(s trial.Stratum) bool { return srmFails(s) || tellingFails(s) }) {
+			t.Errorf("run %d, epsilon %v, told %v: false alarm", run, eps, told)
+		}
+	}
+}
+
+// A lesson that moves rewards from one source to another cannot be judged, even where as many
+// report.
+func TestTierSharesAreChecked(t *testing.T) {
+	s := trial.Stratum{Eps: 0.5, Assigned: [2]int64{1000, 1000}}
+	s.Heard[0] = [4]int64{0, 300, 0, 200}
+	s.Heard[1] = [4]int64{0, 300, 0, 200}
+	if tellingFails(s) {
+		t.Error("equal shares are no fault")
+	}
+	s.Heard[0] = [4]int64{0, 400, 0, 100}
+	if !tellingFails(s) {
+		t.Error("the tiers changed and nobody noticed")
+	}
+}
+
+// Pooled over propensities these coins look broken; each propensity by itself is sound.
+func TestPropensitiesAreNotPooled(t *testing.T) {
+	strata := []trial.Stratum{{Eps: 0.05, Assigned: [2]int64{50, 950}}, {Eps: 0.5, Assigned: [2]int64{500, 500}}}
+	if got := check(coinsLog(strata), alarm); !got.OK || got.EValue > 1 {
+		t.Errorf("%+v", got)
+	}
+	if got := check(coinsLog([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}), alarm); got.OK {
+		t.Error("the pooled counts are sound: this test tests nothing")
+	}
+	if got := check(coinsLog(append(strata, trial.Stratum{Eps: 0, Assigned: [2]int64{1, 10}})), alarm); got.OK {
+		t.Errorf("withheld with a chance of 0: %+v", got)
+	}
+	if got := check(coinsLog(append(strata, trial.Stratum{Eps: 1, Assigned: [2]int64{10, 0}})), alarm); !got.OK {
+		t.Errorf("everything withheld with a chance of 1: %+v", got)
+	}
+	if got := check(coinsLog(nil), alarm); !got.OK || got.EValue != 1 {
+		t.Errorf("no coin was flipped: %+v", got)
+	}
+}
+
+// An e-value is a fair bet: over all outcomes of n coins its mean is 1.
+func TestRatioIsAnEValue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Int64Range(1, 60).Draw(t, "n")
+		p := rapid.Float64Range(0.01, 0.99).Draw(t, "p")
+		var sum float64
+		for k := range n + 1 {
+			x, _ := math.Lgamma(float64(n + 1))
+			y, _ := math.Lgamma(float64(k + 1))
+			z, _ := math.Lgamma(float64(n - k + 1))
+			chance := math.Exp(x - y - z + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p))
+			sum += chance * math.Exp(ratio(k, n, p))
+		}
+		if math.Abs(sum-1) > 1e-6 {
+			t.Fatalf("mean %v", sum)
+		}
+	})
+	if ratio(5, 0, 0.2) != 0 || ratio(-3, -1, 0.2) != 0 || math.IsNaN(ratio(9, 3, 0.2)) {
+		t.Error("impossible counts")
+	}
+	if got := check(1e9, alarm); got.EValue != capE || got.OK {
+		t.Errorf("%+v cannot be printed", got)
+	}
+}
+
+func TestWorstCase(t *testing.T) {
+	told := func(n0, n1 int64) [2][4]int64 { return [2][4]int64{{0, n0}, {0, n1}} }
+	s := trial.Stratum{Eps: 0.2, Assigned: [2]int64{20, 80}, Told: told(10, 60), Y: [2]float64{5, 45}}
+	lo, hi := worstCase([]trial.Stratum{s})
+	if math.Abs(*lo-(45.0/80-15.0/20)) > 1e-12 || math.Abs(*hi-(65.0/80-5.0/20)) > 1e-12 {
+		t.Errorf("%v %v", *lo, *hi)
+	}
+	if lo, hi = worstCase(nil); lo != nil || hi != nil {
+		t.Error("bounds out of nothing")
+	}
+	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 0}}}); lo != nil || hi != nil {
+		t.Error("bounds out of nothing")
+	}
+	// While the holdout was small the sessions went well, and badly while it was large; all were
+	// told. Inside each the lesson does nothing, and pooled it would seem to gain 36 points.
+	simpson := []trial.Stratum{
+		{Eps: 0.05, Assigned: [2]int64{50, 950}, Told: told(50, 950), Y: [2]float64{45, 855}},
+		{Eps: 0.5, Assigned: [2]int64{500, 500}, Told: told(500, 500), Y: [2]float64{50, 50}},
+	}
+	if lo, hi = worstCase(simpson); math.Abs(*lo) > 1e-12 || math.Abs(*hi) > 1e-12 {
+		t.Errorf("pooled over propensities: %v %v", *lo, *hi)
+	}
+	// Of an arm of which nothing is known the reward may be anything.
+	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 10}, Told: told(0, 10), Y: [2]float64{0, 5}}}); *lo != -0.5 || *hi != 0.5 {
+		t.Errorf("%v %v", *lo, *hi)
+	}
+}
+
+// reports flips n coins, four in five of the first propensity; told are the shares that report
+// without and with the lesson.
+func reports(r *rand.Rand, strata []trial.Stratum, n int, odds float64, told [2]float64, tiers int) {
+	for range n {
+		s := &strata[[]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 2}[r.IntN(10)]]
+		arm := 1
+		if r.Float64() < s.Eps*odds {
+			arm = 0
+		}
+		s.Assigned[arm]++
+		if r.Float64() < told[arm] {
+			s.Heard[arm][1+r.IntN(tiers+1)]++
+		}
+	}
+}

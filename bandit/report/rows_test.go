@@ -1,0 +1,227 @@
+package report_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/bandit/report"
+	"precept/bandit/trial"
+)
+
+// What would bring a verdict sooner is said where it would save a quarter of the time: a trial,
+// more feedback, wider triggers; else more traffic.
+func TestSooner(t *testing.T) {
+	eighth := arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6}
+	muted := func(mute1, mute0 int) arm {
+		a := eighth
+		a.mute1, a.mute0 = mute1, mute0
+		return a
+	}
+	for name, c := range map[string]struct {
+		a     arm
+		every int // told sessions of others
+		eps   float64
+		want  []string
+	}{
+		"told of all":             {eighth, 0, 0.45, []string{"more traffic"}},
+		"told of three in four":   {muted(134, 33), 0, 0.45, []string{"more feedback: 74% of its picks are told of", "more traffic"}},
+		"told of a bit more":      {muted(132, 33), 0, 0.45, []string{"more traffic"}},
+		"fires in one of twenty":  {eighth, 9500, 0.45, []string{"more traffic"}},
+		"fires in a bit fewer":    {eighth, 9600, 0.45, []string{"wider triggers: it is picked in 5.0% of the sessions"}},
+		"fires in one of hundred": {eighth, 49_500, 0.45, []string{"wider triggers: it is picked in 1.0% of the sessions"}},
+		"withheld seldom":         {arm{eps: 0.05, n1: 950, n0: 50, y1: 0.55, y0: 0.5, day: today() - 6}, 0, 0.05, []string{"a trial, in 3 weeks", "more traffic"}},
+	} {
+		counters := bandit.New()
+		put(counters, "a", c.a)
+		if c.every > 0 {
+			put(
+				counters,
+				"others",
+				arm{eps: 0.5, n1: c.every / 2, n0: c.every / 2, y1: 0.5, y0: 0.5},
+			)
+		}
+		r := only(
+			t,
+			counters,
+			func(in *report.Input) { in.Chooser = mad{report.Belief{Var: 1, Epsilon: c.eps}} },
+		)
+		if !slices.Equal(r.Sooner, c.want) {
+			t.Errorf("%s: %q, want %q", name, r.Sooner, c.want)
+		}
+		if want := math.Ceil(
+			float64(r.NeedsPicks) * float64(int(r.Told)+c.every) / float64(r.Told),
+		); math.Abs(
+			float64(r.NeedsSessions)-want,
+		) > 1 {
+			t.Errorf(
+				"%s: %d sessions for %d picks, want %v",
+				name,
+				r.NeedsSessions,
+				r.NeedsPicks,
+				want,
+			)
+		}
+	}
+	// Where nothing comes in, nobody can say how long a trial takes.
+	old := bandit.New()
+	put(old, "a", arm{eps: 0.05, n1: 475, n0: 25, y1: 0.55, y0: 0.5, day: today() - 60})
+	r := only(
+		t,
+		old,
+		func(in *report.Input) { in.Chooser = mad{report.Belief{Var: 1, Epsilon: 0.05}} },
+	)
+	if r.Weeks != nil || r.Expected != "" || !slices.Equal(r.Sooner, []string{"more traffic"}) {
+		t.Errorf("%v weeks, on %q; %q", r.Weeks, r.Expected, r.Sooner)
+	}
+}
+
+// More than ten years is no date.
+func TestNoDateInTenYears(t *testing.T) {
+	for told, want := range map[int]bool{400: true, 4: false} {
+		c := bandit.New()
+		put(c, "a", arm{eps: 0.5, n1: told, n0: told, y1: 0.5, y0: 0.5, day: today() - 13})
+		put(c, "a", arm{eps: 0.5, n1: 100, n0: 100, y1: 0.5, y0: 0.5, day: today() - 90})
+		r := only(
+			t,
+			c,
+			func(in *report.Input) { in.Chooser = mad{report.Belief{Var: 1, Epsilon: 0.5}} },
+		)
+		if (r.Expected != "") != want || r.Weeks == nil || (*r.Weeks < 520) != want {
+			t.Errorf("%d in each arm: on %q, in %v weeks", told, r.Expected, *r.Weeks)
+		}
+	}
+}
+
+// The price of an injection is what was injected on average, or what the lesson weighs before it
+// was; times the price of a token.
+func TestCostOfAnInjection(t *testing.T) {
+	priced := func(in *report.Input) { in.Policy.TokenCost = 0.0001 }
+	c := bandit.New()
+	if r := only(t, c, priced); r.Tokens != 33 || math.Abs(r.Cost-0.0033) > 1e-12 {
+		t.Errorf("never injected: %d tokens, %v", r.Tokens, r.Cost)
+	}
+	put(c, "a", arm{eps: 0.2, n1: 20, n0: 5, mute1: 10})
+	if r := only(
+		t,
+		c,
+		priced,
+	); r.Tokens != 40 || r.TokensTotal != 1200 ||
+		math.Abs(r.Cost-0.004) > 1e-12 {
+		t.Errorf("thirty times: %d tokens, %d in all, %v", r.Tokens, r.TokensTotal, r.Cost)
+	}
+	weightless := trial.Assignment{
+		Decided: true,
+		Picks:   []trial.Pick{{Slug: "b", Arm: "b@abc", Eps: 0.2, Injected: true}},
+	}
+	c.Add(weightless.Closing())
+	for _, r := range report.Build(input(c, "a", "b")).Lessons {
+		if r.Slug == "b" && r.Tokens != 33 {
+			t.Errorf("a session that did not say: %d tokens", r.Tokens)
+		}
+	}
+}
+
+// What observation alone would say is told where there is somebody to compare with.
+func TestNobodyToCompareWith(t *testing.T) {
+	c := bandit.New()
+	put(c, "a", arm{eps: 0, n1: 10, y1: 0.5})
+	if r := only(
+		t,
+		c,
+	); r.LOODelta != nil || r.LOOGap != nil || *r.MeanInjected != 0.5 ||
+		r.MeanWithheld != nil {
+		t.Errorf("all had it: %v %v", r.LOODelta, r.LOOGap)
+	}
+	put(c, "a", arm{eps: 0.2, n0: 1, y0: 1})
+	if r := only(t, c); r.LOODelta == nil || math.Abs(*r.LOODelta+0.5) > 1e-9 || r.LOOGap != nil {
+		t.Errorf("one had it not: %v %v", r.LOODelta, r.LOOGap)
+	}
+}
+
+// A window begins with the day so many hours ago, whole, and takes out what is not of it.
+func TestTheFirstDayOfAWindow(t *testing.T) {
+	c := bandit.New()
+	for back, n := range []int{10, 20, 40, 80} { // of today, yesterday, and so on
+		put(c, "a", arm{eps: 0.5, n1: n, n0: n, y1: 0.5, y0: 0.5, day: today() - int32(back)})
+	}
+	for window, want := range map[time.Duration]int64{11 * time.Hour: 10, 13 * time.Hour: 30, 24 * time.Hour: 30, 36*time.Hour + time.Second: 70, 90 * 24 * time.Hour: 150} {
+		r := only(t, c, func(in *report.Input) { in.Window = window })
+		if r.NInjected != want || r.NWithheld != want || r.Told != 2*want ||
+			r.MeanInjected != nil ||
+			r.LOODelta != nil ||
+			r.LOOGap != nil {
+			t.Errorf(
+				"%v: %d and %d of %d, %v",
+				window,
+				r.NInjected,
+				r.NWithheld,
+				r.Told,
+				r.LOODelta,
+			)
+		}
+		if (r.Effect != nil) != (2*want >= 50) {
+			t.Errorf("%v: %v with %d", window, r.Effect, r.Told)
+		}
+	}
+	for window, want := range map[time.Duration]string{0: "", 24 * time.Hour: "1d", 30 * 24 * time.Hour: "30d", 36 * time.Hour: "36h0m0s", time.Minute: "1m0s"} {
+		in := input(c, "a")
+		in.Window = window
+		if got := report.Build(in).Window; got != want {
+			t.Errorf("%v is written %q", window, got)
+		}
+	}
+}
+
+// A check fails at a thousand to one, and the more checks there are the more it takes: 402 of them,
+// of 200 lessons, take 8,040 to one. What fails among few may pass among many.
+func TestTheAlarmOfAList(t *testing.T) {
+	// 122 of 400 withheld instead of 80: some 5,000 to one
+	c := bandit.New()
+	put(c, "a", arm{eps: 0.2, n1: 278, n0: 122, y1: 0.5, y0: 0.5})
+	put(c, "a", arm{controlled: true, n0: 21, y0: 0.5}) // as many as there should be
+	alone := only(t, c)
+	if alone.SRM.Alarm != 1000 || alone.SRM.EValue < 1000 || alone.SRM.EValue > 8040 ||
+		alone.SRM.OK ||
+		alone.Verdict != report.Invalid {
+		t.Fatalf("alone: %+v, %s", alone.SRM, alone.Verdict)
+	}
+	var slugs []string
+	for i := range 199 {
+		slug := "other-" + string(rune('a'+i%26)) + string(rune('a'+i/26))
+		put(c, slug, arm{eps: 0.2, n1: 8, n0: 2, y1: 0.5, y0: 0.5})
+		slugs = append(slugs, slug)
+	}
+	put(c, "a", arm{controlled: true, n0: 105, y0: 0.5})
+	if r := only(
+		t,
+		c,
+	); r.SRM.Alarm != 8040 || r.SRM.EValue != alone.SRM.EValue || !r.SRM.OK ||
+		r.Verdict == report.Invalid {
+		t.Errorf("among 200: %+v, %s", r.SRM, r.Verdict)
+	}
+	if r := report.Build(
+		input(c, append(slugs, "a", "never")...),
+	); r.SRM.Alarm != 8040 ||
+		r.Reporting.Alarm != 8040 {
+		t.Errorf("a lesson without coins is no further check: %+v", r.SRM)
+	}
+}
+
+// A lesson that was picked before and is in no list any more keeps its row, told or not; one that
+// only matched does not.
+func TestWhoHasARow(t *testing.T) {
+	c := bandit.New()
+	put(c, "told", arm{eps: 0.2, n1: 1})
+	put(c, "untold", arm{eps: 0.2, mute0: 1})
+	put(c, "matched", arm{controlled: true, n0: 5})
+	var got []string
+	for _, r := range report.Build(input(c)).Lessons {
+		got = append(got, r.Slug+" "+r.State)
+	}
+	if want := []string{"told removed", "untold removed"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -1,0 +1,202 @@
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"precept/bandit/trial"
+)
+
+// Survey goes through stored sessions for what the counters do not keep: how rewards are spread in
+// both arms of a lesson, and what lessons do for one agent, model or length of task. It explores:
+// no verdict is made of it. It holds sums, never a session.
+type Survey struct {
+	Since    time.Time // the oldest session that was looked at began then, or later
+	Sessions int64     // closed and told ones in it
+	Whole    bool      // all that are stored were looked at
+	Made     time.Time
+
+	rewards map[string]*Rewards // by slug
+	cells   map[cellKey]*sums   // their mean is the effect, whatever the coins' shares were
+	seen    map[trial.Arm]Sight
+}
+
+// Sight is a session that got a lesson in one of its texts.
+type Sight struct {
+	Session string
+	Began   time.Time
+}
+
+// Rewards is how the rewards of the sessions are spread in which a lesson was picked, in tenths:
+// [0, 0.1) to [0.9, 1].
+type Rewards struct{ Injected, Withheld [10]int64 }
+
+// Of names the parts that a survey is broken down by.
+const (
+	OfAgent  = "agent"
+	OfModel  = "model"
+	OfLength = "length"
+)
+
+type cellKey struct{ of, value, slug string }
+
+// Cell is the effect of a lesson in a part of the sessions. Slug "" is all lessons together,
+// against control.
+type Cell struct {
+	Value, Slug        string
+	Injected, Withheld int64
+	Effect, Lo, Hi     float64 // as measured; the interval is widened for the number of cells that are looked at
+	Shrunken           float64 // drawn towards the mean of the lesson's cells, by how much they differ beyond chance
+	Enough             bool    // there is enough data to show the rest
+}
+
+// NewSurvey begins one.
+func NewSurvey(now time.Time) *Survey {
+	return &Survey{
+		Made: now, Since: now, rewards: map[string]*Rewards{}, cells: map[cellKey]*sums{},
+		seen: map[trial.Arm]Sight{},
+	}
+}
+
+// Saw notes of each text that a session got that the session can show it; the newest one is kept.
+func (s *Survey) Saw(a *trial.Assignment, session string, began time.Time) {
+	for i := range a.Picks {
+		p := &a.Picks[i]
+		if p.Injected && !began.Before(s.seen[p.Arm].Began) {
+			s.seen[p.Arm] = Sight{session, began}
+		}
+	}
+}
+
+// Seen is a session that got the text of an arm, if the survey met one.
+func (s *Survey) Seen(arm string) (Sight, bool) {
+	one, ok := s.seen[trial.Arm(arm)]
+	return one, ok
+}
+
+// Add takes a closed and told session in.
+func (s *Survey) Add(a *trial.Assignment, y float64) {
+	if a.Excluded || !a.Decided || math.IsNaN(y) {
+		return
+	}
+	s.Sessions++
+	y = min(max(y, 0), 1)
+	if a.Enters() {
+		s.weigh(a, "", y-a.C, !a.Control, a.ControlP)
+	}
+	for i := range a.Picks {
+		p := &a.Picks[i]
+		slug := p.Arm.Slug()
+		s.spread(slug, y, p.Injected)
+		s.weigh(a, slug, y-p.C, p.Injected, p.Eps)
+	}
+}
+
+func (s *Survey) spread(slug string, y float64, injected bool) {
+	r := s.rewards[slug]
+	if r == nil {
+		r = &Rewards{}
+		s.rewards[slug] = r
+	}
+	arm := &r.Withheld
+	if injected {
+		arm = &r.Injected
+	}
+	arm[min(int(y*10), 9)]++
+}
+
+// weigh adds a centred reward by the chance of its arm to each part that the session belongs to.
+func (s *Survey) weigh(a *trial.Assignment, slug string, r float64, injected bool, eps float64) {
+	z, ok := trial.Z(r, injected, eps)
+	if !ok {
+		return
+	}
+	agent, rest, _ := strings.Cut(a.Category, "|")
+	model, length, _ := strings.Cut(rest, "|")
+	for _, k := range [...]cellKey{{OfAgent, agent, slug}, {OfModel, model, slug}, {OfLength, length, slug}} {
+		c := s.cells[k]
+		if c == nil {
+			c = &sums{}
+			s.cells[k] = c
+		}
+		c.n, c.z, c.zz = c.n+1, c.z+z, c.zz+z*z
+		if injected {
+			c.n1++
+		} else {
+			c.n0++
+		}
+	}
+}
+
+// Rewards are those of a lesson; nil when the survey met none.
+func (s *Survey) Rewards(slug string) *Rewards { return s.rewards[slug] }
+
+// Cells are the effects by one of OfAgent, OfModel and OfLength, those with the most sessions
+// first. The intervals are at 1 - 0.05/m, where m is how many of them are shown (Bonferroni): under
+// no effect anywhere, one list in twenty has one that excludes 0.
+func (s *Survey) Cells(of string) (cells []Cell, looks int) {
+	bySlug := map[string][]int{}
+	for k, c := range s.cells {
+		if k.of != of {
+			continue
+		}
+		x := Cell{
+			Value: k.value, Slug: k.slug, Injected: int64(c.n1), Withheld: int64(c.n0),
+			Enough: trial.Enough(c.n, c.n1, c.n0),
+		}
+		if x.Enough {
+			looks++
+		}
+		cells = append(cells, x)
+	}
+	slices.SortFunc(cells, func(x, y Cell) int {
+		return cmp.Or(
+			cmp.Compare(y.Injected+y.Withheld, x.Injected+x.Withheld),
+			strings.Compare(x.Slug, y.Slug), strings.Compare(x.Value, y.Value),
+		)
+	})
+	wide := math.Sqrt2 * math.Erfinv(1-0.05/float64(max(looks, 1)))
+	variances := make([]float64, len(cells))
+	for i := range cells {
+		x := &cells[i]
+		if !x.Enough {
+			continue
+		}
+		c := s.cells[cellKey{of, x.Value, x.Slug}]
+		x.Effect, variances[i] = c.effect(), c.variance()/c.n
+		h := wide * math.Sqrt(variances[i])
+		x.Lo, x.Hi = x.Effect-h, x.Effect+h
+		bySlug[x.Slug] = append(bySlug[x.Slug], i)
+	}
+	for _, list := range bySlug {
+		shrink(cells, variances, list)
+	}
+	return cells, looks
+}
+
+// shrink draws the effects of one lesson towards their mean: a normal prior whose variance is what
+// they differ by beyond chance (DerSimonian and Laird, Meta-analysis in clinical trials, 1986).
+func shrink(cells []Cell, variances []float64, list []int) {
+	var w, we, ww float64
+	for _, i := range list {
+		x := 1 / variances[i]
+		w, we, ww = w+x, we+x*cells[i].Effect, ww+x*x
+	}
+	mean := we / w
+	var q float64
+	for _, i := range list {
+		d := cells[i].Effect - mean
+		q += d * d / variances[i]
+	}
+	between := 0.0
+	if len(list) > 1 {
+		between = max(0, (q-float64(len(list)-1))/(w-ww/w))
+	}
+	for _, i := range list {
+		keep := between / (between + variances[i])
+		cells[i].Shrunken = keep*cells[i].Effect + (1-keep)*mean
+	}
+}

@@ -1,0 +1,103 @@
+package report_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"precept/bandit/report"
+	"precept/bandit/trial"
+)
+
+// surveyed is a survey of n sessions of two agents; the lesson helps the first by 30 points, the
+// other not at all.
+func surveyed(n int, seed uint64) *report.Survey {
+	r := rand.New(rand.NewPCG(seed, 1))
+	s := report.NewSurvey(time.Unix(1e9, 0))
+	for i := range n {
+		agent, lift := "coder", 0.3
+		if i%2 == 1 {
+			agent, lift = "writer", 0
+		}
+		injected := r.Float64() < 0.7
+		p := 0.4
+		if injected {
+			p += lift
+		}
+		y := 0.0
+		if r.Float64() < p {
+			y = 1
+		}
+		s.Add(&trial.Assignment{Decided: true, Category: agent + "|gpt-5|m", Picks: []trial.Pick{{Arm: "l@abc", Injected: injected, Eps: 0.3, C: 0.5}}}, y)
+	}
+	return s
+}
+
+func TestSurvey(t *testing.T) {
+	missed := 0
+	for seed := range uint64(20) {
+		cells, looks := surveyed(4000, seed).Cells(report.OfAgent)
+		if looks != 2 || len(cells) != 2 {
+			t.Fatalf("%d cells, %d looks", len(cells), looks)
+		}
+		for _, c := range cells {
+			want := map[string]float64{"coder": 0.3, "writer": 0}[c.Value]
+			if c.Lo > want || c.Hi < want {
+				missed++ // of 40 intervals at 97.5% one is to be expected
+			}
+			if math.Abs(c.Effect-want) > 0.12 || want > 0 && c.Lo <= 0 {
+				t.Errorf("%+v, true %v", c, want)
+			}
+			if other := 0.3 - want; math.Abs(c.Shrunken-other) > math.Abs(c.Effect-other) {
+				t.Errorf("%s is drawn away from the other: %v to %v", c.Value, c.Effect, c.Shrunken)
+			}
+		}
+	}
+	if missed > 5 {
+		t.Errorf("%d of 40 intervals miss the truth", missed)
+	}
+	s := surveyed(4000, 1)
+	if r := s.Rewards("l"); r == nil || r.Injected[0]+r.Injected[9]+r.Withheld[0]+r.Withheld[9] != 4000 || r.Injected[9] < 1000 {
+		t.Errorf("rewards: %+v", r)
+	}
+	if s.Rewards("nobody") != nil || s.Sessions != 4000 {
+		t.Error("it counts what it did not see")
+	}
+}
+
+// With little data nothing is shown, and what the coins did not decide is not counted.
+func TestSurveyNeedsData(t *testing.T) {
+	s := surveyed(40, 2)
+	s.Add(&trial.Assignment{Excluded: true, Decided: true}, 1)
+	s.Add(&trial.Assignment{Decided: true}, math.NaN())
+	cells, looks := s.Cells(report.OfAgent)
+	if looks != 0 || len(cells) != 2 || cells[0].Enough || s.Sessions != 40 {
+		t.Errorf("%d looks, %+v, %d sessions", looks, cells, s.Sessions)
+	}
+}
+
+// To look at many cells costs: of 200 surveys of 20 lessons that do nothing, about one in twenty
+// claims anything.
+func TestSurveyIsCorrected(t *testing.T) {
+	wrong := 0
+	for seed := range 200 {
+		r := rand.New(rand.NewPCG(uint64(seed), 7))
+		s := report.NewSurvey(time.Unix(1e9, 0))
+		for range 20 * 120 {
+			arm := trial.Arm(string(rune('a'+r.IntN(20))) + "@1")
+			y := float64(r.IntN(2))
+			s.Add(&trial.Assignment{Decided: true, Category: "x|y|m", Picks: []trial.Pick{{Arm: arm, Injected: r.IntN(2) == 0, Eps: 0.5, C: 0.5}}}, y)
+		}
+		cells, _ := s.Cells(report.OfModel)
+		for _, c := range cells {
+			if c.Lo > 0 || c.Hi < 0 {
+				wrong++
+				break
+			}
+		}
+	}
+	if wrong > 22 {
+		t.Errorf("%d of 200 surveys of nothing claim something", wrong)
+	}
+}

@@ -1,0 +1,200 @@
+package report_test
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"precept/bandit"
+	"precept/bandit/report"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew") //nolint:gochecknoglobals // a flag of the tests
+
+// fleet is a tenant with a row of every kind.
+func fleet() report.Input {
+	c := bandit.New()
+	put(c, "verify-page-id", arm{eps: 0.2, n1: 3200, n0: 800, y1: 0.72, y0: 0.61, day: today() - 9})
+	put(c, "a-slug-so-long-that-it-needs-a-line-of-its-own-v1", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.6, y0: 0.55, day: today() - 9})
+	put(c, "a-slug-so-long-that-it-needs-a-line-of-its-own-v2", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5, day: today() - 9})
+	put(c, "rebase-before-push", arm{eps: 0.5, n1: 1500, n0: 1500, y1: 0.35, y0: 0.58, day: today() - 20})
+	put(c, "quote-the-path", arm{eps: 0.5, n1: 15000, n0: 15000, y1: 0.5, y0: 0.5, day: today() - 20})
+	put(c, "say-please", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.7, y0: 0.5, mute0: 1000})
+	put(c, "read-it-twice", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.4, y0: 0.55})
+	put(c, "verify-page-id", arm{controlled: true, n0: 2088, mute0: 54, y0: 0.5})
+	return input(c, "verify-page-id", "a-slug-so-long-that-it-needs-a-line-of-its-own-v1", "a-slug-so-long-that-it-needs-a-line-of-its-own-v2",
+		"rebase-before-push", "quote-the-path", "say-please", "read-it-twice", "brand-new")
+}
+
+func text(t *testing.T, r report.Report) string {
+	t.Helper()
+	var b strings.Builder
+	if err := r.Table(&b, report.Full); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(b.String()) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 && !strings.Contains(line, "a-slug") {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	return b.String()
+}
+
+func TestTable(t *testing.T) {
+	what := fleet()
+	what.WhatIf, what.Window, what.Provisional = 0.5, 14*24*3600e9, true
+	what.Elsewhere = []report.Counted{{"user>verifier@1h0m0s", 1204}}
+	for name, r := range map[string]report.Report{
+		"table.txt": report.Build(fleet()), "table-what-if.txt": report.Build(what),
+		"table-empty.txt": report.Build(report.Input{Now: noon}), "table-alarms.txt": alarming(),
+	} {
+		got := text(t, r)
+		file := filepath.Join("testdata", name)
+		if *update {
+			if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s differs (go test -update writes it anew):\n%s", name, got)
+		}
+	}
+}
+
+// alarming is a report in which everything is wrong that may be, with trials in all of their
+// states.
+func alarming() report.Report {
+	r := report.Build(fleet())
+	r.Global.Verdict, r.Global.RefusedTreated, r.Global.RefusedControl = report.Invalid, 7, 2
+	r.SRM, r.Reporting.OK, r.Reporting.EValue = report.SRM{EValue: 12345}, false, 67890
+	r.Looks = report.Looks{Planned: 4, Taken: 2, Proven: 1}
+	e, lo, hi, p := 0.12, 0.05, 0.19, 0.004
+	look := report.Look{Began: noon, Planned: 400, Told: 400}
+	early, young, taken, thin := look, look, look, look
+	early.Told, early.Effect, early.Lo, early.Hi = 399, &e, &lo, &hi
+	young.Told = 12
+	taken.Taken, taken.Effect, taken.Lo, taken.Hi, taken.P = true, &e, &lo, &hi, &p
+	thin.Taken = true
+	weeks := func(x float64) *float64 { return &x }
+	for i := range r.Lessons {
+		switch row := &r.Lessons[i]; row.Slug {
+		case "quote-the-path":
+			row.Looks, row.Trial, row.Next = []report.Look{thin, taken}, "ended", "it stays in force"
+			row.RefusedWith, row.RefusedWithout = 3, 1
+		case "brand-new":
+			row.Looks, row.Trial, row.State = []report.Look{young}, "running", "shown otherwise"
+		case "rebase-before-push":
+			row.Looks, row.Trial = []report.Look{early}, "reached"
+		case "read-it-twice":
+			row.Weeks = weeks(1.4)
+		case "say-please":
+			row.Weeks, row.NeedsPicks = weeks(521), 9
+		}
+	}
+	return r
+}
+
+// On a terminal of 80 columns nothing is wider, but a name; the plot is left out, and no number.
+func TestTableFits80(t *testing.T) {
+	what := fleet()
+	what.WhatIf, what.Window, what.Provisional = 0.5, 14*24*3600e9, true
+	what.Elsewhere = []report.Counted{{"user>verifier@1h0m0s", 1204}}
+	what.RewardDefinition = strings.Repeat("user>verifier ", 20)
+	what.Policy = report.Policy{Objective: "raw", Holdout: "earn"}
+	what.Explain = "verify-page-id"
+	r := report.Build(what)
+	for _, columns := range []int{0, 40, report.Narrow, report.Full - 1} {
+		var b strings.Builder
+		if err := r.Table(&b, columns); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(b.String()) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > report.Narrow {
+				t.Errorf("%d columns of %d: %s", n, columns, line)
+			}
+		}
+		for _, want := range []string{"+11.0 [ +4.8, +17.2]", "3200/800", "a-slug-so-long-that-it-needs-a-line-of-its-own-v2\n"} {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%q is missing:\n%s", want, b.String())
+			}
+		}
+		if strings.Contains(b.String(), "--o--") {
+			t.Error("there is a plot, and no room for it")
+		}
+	}
+	var b strings.Builder
+	if err := r.Explain(&b, "verify-page-id", report.Narrow); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(b.String()) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > report.Narrow {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// Two lessons whose names begin alike must not look like one, and a name must not steer the
+// terminal.
+func TestNamesStayWhole(t *testing.T) {
+	r := report.Build(fleet())
+	r.Lessons[0].Slug = "evil\x1b[2J\u202egnp.exe"
+	got := text(t, r)
+	for _, want := range []string{"needs-a-line-of-its-own-v1\n", "needs-a-line-of-its-own-v2\n", "evil [2J gnp.exe"} {
+		if want == "needs-a-line-of-its-own-v1\n" {
+			want = "needs-a-line-of-its-own-v2\n" // row 0 was renamed
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+}
+
+// A text that was edited, and a lesson that is gone, get no more picks: the row says which they
+// are, not what they would need.
+func TestRowsOfThePast(t *testing.T) {
+	r := report.Build(fleet())
+	r.Lessons = r.Lessons[:2]
+	for i, state := range []string{"edited", "removed"} {
+		r.Lessons[i].State, r.Lessons[i].NeedsPicks, r.Lessons[i].Retire = state, 100, ""
+	}
+	got := text(t, r)
+	if !strings.Contains(got, "    an earlier text of this lesson") || !strings.Contains(got, "    no longer in the bank") || strings.Contains(got, "more picks") {
+		t.Error(got)
+	}
+}
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, errors.New("the pipe is closed") }
+
+func TestTableTellsOfAFailedWrite(t *testing.T) {
+	if err := report.Build(fleet()).Table(broken{}, report.Full); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
+		t.Error(err)
+	}
+}
+
+// Numbers from a fleet that holds out otherwise than usual are labelled so.
+func TestHoldoutIsNamed(t *testing.T) {
+	for rule, want := range map[bandit.Holdout]string{"": "", bandit.Prove: "", bandit.Earn: "Holdout: earn, which", bandit.Fixed: "Holdout: fixed, which"} {
+		in := report.Input{Now: noon, Policy: report.Policy{Holdout: string(rule)}}
+		r := report.Build(in)
+		if name := string(rule); r.Holdout != name && (name != "" || r.Holdout != "prove") {
+			t.Errorf("%q is named %q", rule, r.Holdout)
+		}
+		var b strings.Builder
+		if err := r.Table(&b, report.Full); err != nil {
+			t.Fatal(err)
+		}
+		if out := b.String(); !strings.Contains(out, want) || (want == "" && strings.Contains(out, "Holdout:")) {
+			t.Errorf("%q: %s", rule, out)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package report_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/bandit/report"
+	"precept/bandit/trial"
+)
+
+// lookAt counts sessions of a planned trial: of each arm n, of which so many succeed.
+func lookAt(c *bandit.Chooser, arm trial.Arm, name string, n, with, without int) {
+	for i := range 2 * n {
+		a := trial.Assignment{At: int64(i), Decided: true, Picks: []trial.Pick{{
+			Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: i%2 == 0, C: 0.5, Trial: name,
+		}}}
+		wins := without
+		if i%2 == 0 {
+			wins = with
+		}
+		y := 0.0
+		if i/2 < wins {
+			y = 1
+		}
+		session := fmt.Sprintf("%08x", i)
+		c.Add(append(append(a.Closing(), bandit.Contribution(&a, y, 1)...), a.Looked(session, y)...))
+	}
+}
+
+func TestPlannedLooks(t *testing.T) {
+	name := func(picks int64) string { return trial.Name(time.Unix(1_700_000_000, 0), picks) }
+	c := bandit.New()
+	var listed []report.Lesson
+	for _, x := range []struct {
+		slug               string
+		n, with, without   int
+		picks              int64
+		trial              string
+		verdict, ofTheLook report.Verdict
+		shown              bool
+	}{
+		{"helps", 200, 130, 100, 400, "ended", report.TrialHelps, report.TrialHelps, true},
+		{"harms", 200, 100, 130, 400, "ended", report.TrialHarms, report.TrialHarms, true},
+		{"nothing", 200, 103, 100, 400, "ended", report.Unproven, report.Unproven, true},
+		{"early", 200, 130, 100, 401, "running", report.Unproven, "", true}, // one pick is missing, and it does not count
+		{"young", 20, 20, 0, 400, "running", report.Unproven, "", false},
+		{"begun", 0, 0, 0, 400, "running", report.Unproven, "", false},
+	} {
+		arm := trial.Arm(x.slug + "@0123456789ab")
+		lookAt(c, arm, name(x.picks), x.n, x.with, x.without)
+		listed = append(listed, report.Lesson{Slug: x.slug, Arm: arm, State: "trial", Confidence: 0.5, Epsilon: 0.5, Trial: name(x.picks)})
+		r := report.Build(with(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
+		for _, row := range r.Lessons {
+			if row.Slug != x.slug {
+				continue
+			}
+			l := row.Looks[0]
+			if row.Trial != x.trial || row.Verdict != x.verdict && !strings.HasPrefix(string(row.Verdict), "likely") || l.Verdict != x.ofTheLook ||
+				(l.Effect != nil) != x.shown || l.Taken != (x.trial == "ended") || (l.P != nil) != l.Taken || (row.Next != "") != l.Taken {
+				t.Errorf("%s: %q %q, %+v", x.slug, row.Trial, row.Verdict, l)
+			}
+		}
+		if r.Looks.Planned != len(listed) {
+			t.Errorf("%d looks are planned: %+v", len(listed), r.Looks)
+		}
+	}
+	r := report.Build(with(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
+	// By hand: 30 of 200 more is a z of 3.03, p 0.0024; two such of six pass at 0.05 2/6.
+	if l := r.Lessons[4].Looks[0]; r.Lessons[4].Slug != "helps" && l.P == nil {
+		t.Fatal("the rows have another order")
+	}
+	if r.Looks.Planned != 6 || r.Looks.Taken != 3 || r.Looks.Proven != 2 || math.Abs(r.Looks.Bar-0.05*2/6) > 1e-9 {
+		t.Errorf("%+v", r.Looks)
+	}
+	var text strings.Builder
+	if err := r.Table(&text, report.Full); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"proven in trial: helps", "proven in trial: harms", "does not count before the last", "one look (p 0.00", "Trials: 6 looks planned, 3 taken",
+		"consider retiring it", "it stays in force as any other lesson",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is missing:\n%s", want, text.String())
+		}
+	}
+}
+
+// Each further planned look raises the bar for all: what one look of one trial finds, one of forty
+// does not.
+func TestManyPlannedLooksRaiseTheBar(t *testing.T) {
+	for looks, want := range map[int]report.Verdict{1: report.TrialHelps, 40: report.Unproven} {
+		c := bandit.New()
+		lookAt(c, "found@1", trial.Name(time.Unix(9, 0), 400), 200, 122, 100) // p 0.027
+		for i := range looks - 1 {
+			lookAt(c, trial.Arm(fmt.Sprintf("other%d@1", i)), trial.Name(time.Unix(9, 0), 60), 30, 15, 15)
+		}
+		r := report.Build(report.Input{Now: time.Unix(100, 0), Counters: c.Measured()})
+		if l := r.Lessons[0].Looks[0]; l.Verdict != want {
+			t.Errorf("of %d looks: %q, p %v, %+v", looks, l.Verdict, *l.P, r.Looks)
+		}
+	}
+}
+
+func TestForecast(t *testing.T) {
+	c := bandit.New()
+	lookAt(c, "a@1", "", 200, 120, 100)
+	in := with(report.Input{
+		Now:     time.Unix(1000, 0),
+		Lessons: []report.Lesson{{Slug: "a", Arm: "a@1", State: "active", Confidence: 0.5, Tokens: 100}},
+	}, c, bandit.Config{Epsilon: 0.2})
+	r := report.Build(in)
+	f, err := r.Forecast("a", report.Goal{Detect: 0.05})
+	if err != nil || f.Epsilon != 0.5 || f.Power != 0.8 || f.Looks != 1 || f.Level != 0.05 || f.Picks < 2900 || f.Picks > 3200 || f.Sessions != f.Picks ||
+		math.Abs(f.Withheld-float64(f.Picks)/2) > 1 || f.Extra >= f.Reward || f.Width >= 0.7*f.Anytime || len(f.Text()) != 6 {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if again, err := r.Forecast("a", report.Goal{Picks: f.Picks}); err != nil || math.Abs(again.Detect-0.05) > 1e-3 {
+		t.Errorf("and back: %+v, %v", again, err)
+	}
+	for _, bad := range []report.Goal{{}, {Picks: 100, Detect: 0.1}, {Picks: -1}, {Detect: 2}, {Picks: 100, Power: 1}, {Picks: 100, Epsilon: 1}} {
+		if _, err := r.Forecast("a", bad); err == nil {
+			t.Errorf("%+v is no goal", bad)
+		}
+	}
+	if _, err := r.Forecast("nobody", report.Goal{Picks: 100}); err == nil {
+		t.Error("nobody has no forecast")
+	}
+}
+
+// An explanation is about ten lines, from which the row can be worked out by hand.
+func TestExplain(t *testing.T) {
+	c := bandit.New()
+	lookAt(c, "a@1", trial.Name(time.Unix(9, 0), 400), 200, 130, 100)
+	r := report.Build(with(report.Input{Now: time.Unix(1000, 0), Explain: "a"}, c, bandit.Config{Epsilon: 0.2}))
+	row := r.Lessons[0]
+	e := row.Explain
+	if e == nil || e.N != 400 || math.Abs(e.SumZ/e.N-*row.Effect) > 1e-9 || math.Abs(*e.Mean-*e.Half-*row.Lo) > 1e-9 || math.Abs(*e.Score-3.03) > 0.1 ||
+		len(e.Propensities) != 1 || e.Propensities[0].Injected != 200 || math.Abs(*e.Propensities[0].MeanInjected-0.65) > 1e-9 || math.Abs(*e.Difference-0.15) > 1e-9 {
+		t.Fatalf("%+v of %+v", e, row)
+	}
+	if e.ProofBar != 0.025 { // of two tests, one arm in two directions, none is a discovery yet
+		t.Errorf("proven takes p <= %v", e.ProofBar)
+	}
+	var text strings.Builder
+	if err := r.Explain(&text, "a", 1000); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(text.String(), "\n"); n < 9 || n > 13 {
+		t.Errorf("%d lines", n)
+	}
+	for _, want := range []string{
+		"a@1 (removed): proven in trial: helps", "400 told: 200 injected, 200 withheld", "at 0.5    200 injected", "sum z / n = 60.0000 / 400 = +15.00 points",
+		"standard error", "whenever you look", "evidence  E+", "coins e", "1000 is an alarm", "one look", "missing",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is missing:\n%s", want, text.String())
+		}
+	}
+	if err := r.Explain(&text, "nobody", 1000); err == nil {
+		t.Error("nobody is explained")
+	}
+	young := report.Build(report.Input{Now: time.Unix(1000, 0), Explain: "b", Lessons: []report.Lesson{{Slug: "b", Arm: "b@1", State: "active"}}})
+	if text.Reset(); young.Explain(&text, "b", 1000) != nil || !strings.Contains(text.String(), "not shown before 50") || strings.Contains(text.String(), "NaN") {
+		t.Error(text.String())
+	}
+}

@@ -1,0 +1,175 @@
+package trial_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"precept/bandit/trial"
+)
+
+// sampleAssignment has an injected, a withheld and an unpicked lesson, and a loop warning.
+func sampleAssignment() trial.Assignment {
+	return trial.Assignment{
+		ControlP: 0.05, Category: "cat", Base: 0.6, C: 0.55, Decided: true, Day: 20000,
+		Matched: []trial.Match{{Arm: "in@1", Del: -0.1}, {Arm: "out@1", Del: 0.05}, {Arm: "not@1", Del: 0}},
+		Picks: []trial.Pick{
+			{Slug: "in", Arm: "in@1", Eps: 0.2, Injected: true, M: 0.04, Off: 0.65, C: 0.55, Tokens: 30, Turn: 1},
+			{Slug: "out", Arm: "out@1", Eps: 0.5, Injected: false, M: 0.02, Off: 0.54, C: 0.59, Tokens: 50, Turn: 1},
+			{Slug: "loop-warning", Arm: trial.LoopArm, Eps: 0.2, Injected: true, M: 0.01, Off: 0.59, C: 0.4, Turn: 3},
+		},
+	}
+}
+
+// A record is read by other versions: its JSON names are fixed.
+func TestAssignmentJSON(t *testing.T) {
+	a := sampleAssignment()
+	b, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"g":0.05,"cat":"cat","base":0.6,"c":0.55,"dec":true,"m":[{"arm":"in@1","del":-0.1},{"arm":"out@1","del":0.05},{"arm":"not@1","del":0}],` +
+		`"p":[{"slug":"in","arm":"in@1","eps":0.2,"inj":true,"m":0.04,"off":0.65,"c":0.55,"tok":30,"turn":1,"p":0}`
+	if string(b[:len(want)]) != want {
+		t.Errorf("%s", b)
+	}
+}
+
+func TestSlugOfAnArm(t *testing.T) {
+	for arm, want := range map[trial.Arm]string{"a@0123456789ab": "a", "a@1.caution": "a", "a@b@1": "a@b", "@1": "", "a": "a", "": "", trial.LoopArm: "loop-warning"} {
+		if got := arm.Slug(); got != want {
+			t.Errorf("%s: %q", arm, got)
+		}
+	}
+}
+
+// The propensity that stands in the export is how often a pick of such a lesson is injected, over
+// all sessions: those of the control coin, too.
+func TestThePropensityIsTheCoinsFrequency(t *testing.T) {
+	const sessions = 20_000
+	for _, c := range []struct{ control, eps float64 }{{0, 0.2}, {0.05, 0.2}, {0.3, 0.5}, {0.1, 0.05}, {0, 0}, {0, 1}} {
+		injected, withheld, p := 0.0, 0.0, math.NaN()
+		for i := range sessions {
+			var a trial.Assignment
+			name := fmt.Sprintf("%032x", i)
+			a.Open("salt", name, c.control)
+			if a.Control {
+				continue
+			}
+			a.Flip("salt", name, trial.Pick{Slug: "a", Eps: c.eps})
+			if p = a.Picks[0].Propensity; a.Picks[0].Injected {
+				injected++
+			} else {
+				withheld++
+			}
+		}
+		for what, x := range map[string][2]float64{"injected": {injected / sessions, p}, "withheld": {withheld / sessions, c.eps * (1 - c.control)}} {
+			if se := math.Sqrt(x[1] * (1 - x[1]) / sessions); math.Abs(x[0]-x[1]) > 4*se+1e-12 {
+				t.Errorf("%+v: %s in %v of the sessions, it says %v", c, what, x[0], x[1])
+			}
+		}
+	}
+}
+
+// What is asked of an assignment is what is in it, and a copy goes its own way.
+func TestWhatAnAssignmentHolds(t *testing.T) {
+	a := sampleAssignment()
+	if p, ok := a.Pick("in"); !ok || p.Arm != "in@1" {
+		t.Errorf("%+v %v", p, ok)
+	}
+	if m, ok := a.Match("out@1"); !ok || m.Del != 0.05 {
+		t.Errorf("%+v %v", m, ok)
+	}
+	if _, ok := a.Pick("not"); ok {
+		t.Error("what only matched is no pick")
+	}
+	if _, ok := a.Match(trial.LoopArm); ok {
+		t.Error("a warning did not match")
+	}
+	b := a.Clone()
+	b.Matched[0].Del, b.Picks[0].Injected = 9, false
+	if !reflect.DeepEqual(a, sampleAssignment()) {
+		t.Errorf("the copy changed what it was made of: %+v", a)
+	}
+	for want, a := range map[bool]trial.Assignment{true: {Looped: true}, false: {}} {
+		if a.Enters() != want {
+			t.Errorf("%+v enters the comparison: %v", a, !want)
+		}
+	}
+}
+
+// Replicas that did not know of each other agree on one assignment, whichever merges, and it holds
+// what either of them decided: of the same lesson what the one says that began first.
+func TestMergeIsOfBoth(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := anyAssignment(t), anyAssignment(t)
+		a.Decided, b.Decided = rapid.Bool().Draw(t, "a decided"), rapid.Bool().Draw(t, "b decided")
+		a.Excluded, b.Excluded = rapid.Bool().Draw(t, "a excluded"), rapid.Bool().Draw(t, "b excluded")
+		first := rapid.Bool().Draw(t, "a first")
+		x, y := a.Clone(), b.Clone()
+		x.Merge(&b, first)
+		y.Merge(&a, !first)
+		if a.Decided == b.Decided && !a.Decided { // neither has anything to say yet: it is the other's
+			return
+		}
+		if !reflect.DeepEqual(x, y) {
+			t.Fatalf("one has\n%+v\nthe other\n%+v", x, y)
+		}
+		head, other := &a, &b
+		if !a.Decided || b.Decided && !first {
+			head, other = &b, &a
+		}
+		if x.Control != head.Control || x.Base != head.Base || x.C != head.C || x.ControlP != head.ControlP || !x.Decided {
+			t.Fatalf("%+v is not decided as %+v", x, head)
+		}
+		if x.Excluded != (a.Excluded || b.Excluded) || x.Refused != (a.Refused || b.Refused) {
+			t.Fatalf("%+v forgets what happened", x)
+		}
+		if head.Category == "" && (x.Category != other.Category || x.Day != other.Day || x.At != other.At) || head.Category != "" && x.Day != head.Day {
+			t.Fatalf("%+v of %+v and %+v", x, head, other)
+		}
+		for _, p := range slices.Concat(head.Picks, other.Picks) {
+			want, ok := head.Pick(p.Slug)
+			if !ok {
+				want = p
+			}
+			if got, _ := x.Pick(p.Slug); got != want {
+				t.Fatalf("%+v, want %+v", got, want)
+			}
+		}
+		for _, m := range slices.Concat(head.Matched, other.Matched) {
+			want, ok := head.Match(m.Arm)
+			if !ok {
+				want = m
+			}
+			if got, _ := x.Match(m.Arm); got != want {
+				t.Fatalf("%+v, want %+v", got, want)
+			}
+		}
+		again := x.Clone()
+		if again.Merge(&b, first); !reflect.DeepEqual(again.Picks, x.Picks) || !reflect.DeepEqual(again.Matched, x.Matched) {
+			t.Fatalf("merged twice: %+v, once: %+v", again, x)
+		}
+	})
+}
+
+// Two texts of one lesson are one lesson: the unit keeps the one that it met first.
+func TestMergeKeepsOneText(t *testing.T) {
+	one := func(arm trial.Arm) *trial.Assignment {
+		return &trial.Assignment{Decided: true, Matched: []trial.Match{{Arm: arm}}, Picks: []trial.Pick{{Slug: "a", Arm: arm}}}
+	}
+	a := one("a@old")
+	a.Merge(one("a@new"), true)
+	if len(a.Matched) != 1 || len(a.Picks) != 1 || a.Picks[0].Arm != "a@old" {
+		t.Errorf("%+v", a)
+	}
+	a = one("a@old")
+	if a.Merge(one("a@new"), false); len(a.Matched) != 1 || len(a.Picks) != 1 || a.Picks[0].Arm != "a@new" {
+		t.Errorf("%+v", a)
+	}
+}

@@ -1,0 +1,101 @@
+package trial_test
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"precept/bandit/trial"
+)
+
+// The formula is a promise to whoever recomputes an assignment from an export.
+func TestCoinIsTheDocumentedHash(t *testing.T) {
+	h := sha256.Sum256([]byte("salt\x00holdout\x00session\x00slug"))
+	want := float64(binary.BigEndian.Uint64(h[:8])>>11) / (1 << 53)
+	if got := trial.Coin("salt", trial.ForHoldout, "session", "slug"); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	long := string(make([]byte, 1000)) // beyond the stack buffer
+	h = sha256.Sum256([]byte("s\x00draw\x00" + long + "\x00x"))
+	if got := trial.Coin("s", trial.ForDraw, long, "x"); got != float64(binary.BigEndian.Uint64(h[:8])>>11)/(1<<53) {
+		t.Error("a long session name is cut")
+	}
+}
+
+func TestCoinsOfOnePurposeTellNothingOfAnother(t *testing.T) {
+	seen := map[float64]string{}
+	for _, p := range []trial.Purpose{trial.ForControl, trial.ForHoldout, trial.ForDraw, trial.ForProbe} {
+		for _, k := range [][3]string{{"a", "b", "c"}, {"a", "bc", ""}, {"ab", "", "c"}, {"", "abc", ""}} {
+			u := trial.Coin(k[0], p, k[1], k[2])
+			if u < 0 || u >= 1 {
+				t.Fatalf("%v is outside [0,1)", u)
+			}
+			if was, ok := seen[u]; ok {
+				t.Errorf("%v %v falls like %s", p, k, was)
+			}
+			seen[u] = fmt.Sprint(p, k)
+		}
+	}
+}
+
+// A balance test lesson by lesson passes with hashes that tie lessons together; only pairs show it.
+func TestCoinsOfAnyTwoLessonsAreIndependent(t *testing.T) {
+	const lessons, sessions, eps = 60, 20_000, 0.2
+	names := make([]string, sessions)
+	for s := range names {
+		names[s] = fmt.Sprintf("%032x", s)
+	}
+	withheld := make([][]uint64, lessons) // a bit a session
+	share := make([]float64, lessons)
+	for j := range withheld {
+		withheld[j] = make([]uint64, sessions/64+1)
+		slug := fmt.Sprintf("lesson-%d", j)
+		for s, session := range names {
+			if trial.Coin("salt", trial.ForHoldout, session, slug) < eps {
+				withheld[j][s/64] |= 1 << (s % 64)
+				share[j] += 1.0 / sessions
+			}
+		}
+		if math.Abs(share[j]-eps) > 4*math.Sqrt(eps*(1-eps)/sessions) {
+			t.Errorf("lesson %d is withheld in %v of the sessions", j, share[j])
+		}
+	}
+	for i := range lessons {
+		for j := range i {
+			both := 0
+			for w := range withheld[i] {
+				both += bits.OnesCount64(withheld[i][w] & withheld[j][w])
+			}
+			cov := float64(both)/sessions - share[i]*share[j]
+			if r := cov / math.Sqrt(share[i]*(1-share[i])*share[j]*(1-share[j])); math.Abs(r) > 0.035 {
+				t.Errorf("lessons %d and %d correlate: r = %.3f", i, j, r)
+			}
+		}
+	}
+}
+
+func TestNormal(t *testing.T) {
+	for _, c := range []struct{ u, want float64 }{{0.5, 0}, {0.975, 1.959964}, {0.025, -1.959964}, {0.8413447, 1}} {
+		if got := trial.Normal(c.u); math.Abs(got-c.want) > 1e-5 {
+			t.Errorf("Normal(%v) = %v, want %v", c.u, got, c.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		u := float64(rapid.Uint64Range(0, 1<<53-1).Draw(t, "u")) / (1 << 53)
+		if z := trial.Normal(u); math.IsInf(z, 0) || math.IsNaN(z) || math.Abs(z) > 9 {
+			t.Fatalf("Normal(%v) = %v", u, z)
+		}
+	})
+}
+
+func BenchmarkCoin(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		trial.Coin("salt", trial.ForHoldout, "00112233445566778899aabbccddeeff", "verify-page-id")
+	}
+}

@@ -1,0 +1,253 @@
+package trial_test
+
+import (
+	"cmp"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"precept/bandit/trial"
+)
+
+func key(scope, field string, day int32) trial.Key {
+	return trial.Key{Scope: scope, Field: field, Day: day}
+}
+
+// of finds one delta; absent ones are 0.
+func of(ds []trial.Delta, scope, field string, day int32) float64 {
+	for _, d := range ds {
+		if d.Key == key(scope, field, day) {
+			return float64(d.Value) / trial.One
+		}
+	}
+	return 0
+}
+
+// Every number by hand, from the formulas.
+func TestContribution(t *testing.T) {
+	a := sampleAssignment()
+	ds := a.Contribution(1, 2)
+	z := (1 - 0.55) / 0.8
+	for _, c := range []struct {
+		scope, field string
+		day          int32
+		want         float64
+	}{
+		{"", "told", 0, 1},
+		{"", "sumy", 0, 1},
+		{"", "n1", 20000, 1},
+		{"", "s1", 20000, 1},
+		{"", "n0", 20000, 0},
+		{"", "n", 20000, 1},
+		{"", "z", 20000, (1 - 0.55) / 0.95},
+		{"", "zz", 20000, math.Pow((1-0.55)/0.95, 2)},
+		{"", "told1.2@50000", 0, 1},
+
+		{"in@1", "n1", 20000, 1},
+		{"in@1", "m1", 0, 1},
+		{"in@1", "y1", 0, 1},
+		{"in@1", "better", 0, 0.35},
+		{"in@1", "worse", 0, 0},
+		{"in@1", "success", 0, 1},
+		{"in@1", "failure", 0, 0},
+		{"in@1", "told1.2@200000", 0, 1},
+		{"in@1", "n", 20000, 1},
+		{"in@1", "z", 20000, z},
+		{"in@1", "zz", 20000, z * z},
+		{"in@1", "w+1", 0, math.Log(1 + 0.005*z)},
+		{"in@1", "w-3", 0, math.Log(1 - 0.02*z)},
+		{"in@1", "w+6", 0, math.Log(1 + 0.16*z)},
+
+		{"in@1", "nu", 20000, 0}, // it was picked
+
+		{"out@1", "n0", 20000, 1},
+		{"out@1", "nu", 20000, 0},
+		{"out@1", "m0", 0, 1},
+		{"out@1", "y0", 0, 1},
+		{"out@1", "success", 0, 0},
+		{"out@1", "z", 20000, -(1 - 0.59) / 0.5},
+		{"out@1", "told0.2@500000", 0, 1},
+		{"out@1", "w+6", 0, math.Log(1 - 0.16*(1-0.59)/0.5)},
+
+		{"not@1", "nu", 20000, 1},
+		{"not@1", "n", 20000, 0},
+		{string(trial.LoopArm), "n1", 20000, 1},
+		{string(trial.LoopArm), "z", 20000, 0.6 / 0.8},
+	} {
+		if got := of(ds, c.scope, c.field, c.day); math.Abs(got-c.want) > 1e-6 {
+			t.Errorf("%s %s: %v, want %v", c.scope, c.field, got, c.want)
+		}
+	}
+	ds = a.Contribution(0.3, 3)
+	for field, want := range map[string]float64{"failure": 1, "success": 0, "worse": 0.35, "y1": 0.3} {
+		if got := of(ds, "in@1", field, 0); math.Abs(got-want) > 1e-6 {
+			t.Errorf("%s: %v, want %v", field, got, want)
+		}
+	}
+}
+
+func TestControlSessions(t *testing.T) {
+	a := trial.Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, C: 0.5, Decided: true, Day: 7, Matched: []trial.Match{{Arm: "a@1", Del: -0.1}, {Arm: "b@1", Del: 0.02}}}
+	ds := a.Contribution(1, 1)
+	if of(ds, "a@1", "nu", 7) != 1 {
+		t.Error("a match in a control session is not counted")
+	}
+	if got := of(ds, "", "z", 7); math.Abs(got+0.5/0.05) > 1e-6 {
+		t.Errorf("z of a control session: %v", got)
+	}
+	if of(a.Closing(), "", "a0@50000", 0) != 1 || of(ds, "", "told0.1@50000", 0) != 1 || of(ds, "", "n0", 7) != 1 {
+		t.Error("a control session is not counted as one")
+	}
+	a.Matched = nil
+	if ds = a.Contribution(1, 1); of(ds, "", "n0", 7) != 0 || of(ds, "", "told", 0) != 1 {
+		t.Error("a session in which nothing matched says nothing of lessons, and is one that was told of")
+	}
+}
+
+// Without a coin there is no comparison, only facts.
+func TestNoCoinNoEffect(t *testing.T) {
+	for _, eps := range []float64{0, 1} {
+		a := sampleAssignment()
+		a.ControlP = eps
+		for i := range a.Picks {
+			a.Picks[i].Eps = eps
+		}
+		for _, d := range a.Contribution(1, 1) {
+			if d.Field == "n" || d.Field == "z" || d.Field == "zz" || d.Field[0] == 'w' && d.Field != "worse" {
+				t.Errorf("epsilon %v: %v", eps, d)
+			}
+		}
+	}
+	a := sampleAssignment()
+	a.Picks[0].Eps = 0
+	if of(a.Contribution(1, 1), "in@1", "m1", 0) != 1 {
+		t.Error("the injected session is not counted")
+	}
+}
+
+func TestClosing(t *testing.T) {
+	a := sampleAssignment()
+	ds := a.Closing()
+	type at struct {
+		scope, field string
+		day          int32
+	}
+	for k, want := range map[at]float64{
+		{"", "closed", 20000}: 1, {"", "a1@50000", 0}: 1,
+		{"in@1", "matched", 0}: 1, {"in@1", "picked", 0}: 1, {"in@1", "a1@200000", 0}: 1, {"in@1", "tokens", 0}: 30,
+		{"out@1", "picked", 0}: 1, {"out@1", "a0@500000", 0}: 1, {"out@1", "tokens", 0}: 0,
+		{"not@1", "matched", 0}: 1, {"not@1", "picked", 0}: 0,
+		{string(trial.LoopArm), "matched", 0}: 1, {string(trial.LoopArm), "a1@200000", 0}: 1,
+	} {
+		if got := of(ds, k.scope, k.field, k.day); got != want {
+			t.Errorf("%v: %v, want %v", k, got, want)
+		}
+	}
+	empty := trial.Assignment{Decided: true, ControlP: 0.05, Day: 3}
+	if ds := empty.Closing(); len(ds) != 1 || ds[0].Field != "closed" {
+		t.Errorf("a session without matches: %v", ds)
+	}
+}
+
+func TestExcludedAndNonsenseAddNothing(t *testing.T) {
+	a := sampleAssignment()
+	if a.Contribution(math.NaN(), 1) != nil {
+		t.Error("NaN is no reward")
+	}
+	if !reflect.DeepEqual(a.Contribution(7, 1), a.Contribution(1, 1)) || !reflect.DeepEqual(a.Contribution(-1, 1), a.Contribution(0, 1)) {
+		t.Error("rewards outside 0..1 are not bounded")
+	}
+	if of(a.Contribution(1, 99), "in@1", "told1.0@200000", 0) != 1 {
+		t.Error("an unknown tier is not counted as unknown")
+	}
+	a.Excluded = true
+	if a.Closing() != nil || a.Contribution(1, 1) != nil {
+		t.Error("an excluded session adds something")
+	}
+	if got := (&trial.Assignment{}).Contribution(1, 1); len(got) != 2 {
+		t.Errorf("a session for which nothing was decided: %v", got)
+	}
+}
+
+func TestMergeAndNegate(t *testing.T) {
+	a := sampleAssignment()
+	ds := a.Contribution(1, 1)
+	if got := merge(ds, trial.Negate(ds)); len(got) != 0 {
+		t.Errorf("an undone contribution leaves %v", got)
+	}
+	if got := trial.Told(merge(ds, ds)); got != 2 {
+		t.Errorf("%d rewards, want 2", got)
+	}
+	change := merge(trial.Negate(a.Contribution(1, 1)), a.Contribution(0, 1))
+	if got := trial.Told(change); got != 0 {
+		t.Errorf("a correction is %d rewards", got)
+	}
+	if !slices.IsSortedFunc(change, func(x, y trial.Delta) int {
+		if x.Scope != y.Scope {
+			return map[bool]int{true: -1, false: 1}[x.Scope < y.Scope]
+		}
+		return map[bool]int{true: -1, false: 1}[x.Field <= y.Field]
+	}) {
+		t.Error("merged deltas are not sorted")
+	}
+}
+
+// merge sums deltas by key, drops zeros, and sorts: the smallest set of writes with the same
+// effect.
+func merge(sets ...[]trial.Delta) []trial.Delta {
+	sum := map[trial.Key]int64{}
+	for _, ds := range sets {
+		for _, d := range ds {
+			sum[d.Key] += d.Value
+		}
+	}
+	out := make([]trial.Delta, 0, len(sum))
+	for k, v := range sum {
+		if v != 0 {
+			out = append(out, trial.Delta{Key: k, Value: v})
+		}
+	}
+	slices.SortFunc(out, func(x, y trial.Delta) int {
+		return cmp.Or(cmp.Compare(x.Scope, y.Scope), cmp.Compare(x.Field, y.Field), cmp.Compare(x.Day, y.Day))
+	})
+	return out
+}
+
+// Whatever was expected of a session, z is on average over the coin what the lesson changes: the
+// chooser's numbers in an assignment move no effect.
+func TestTheCentreCancels(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		u := rapid.Float64Range(0, 1)
+		with, without, eps := u.Draw(t, "with"), u.Draw(t, "without"), rapid.Float64Range(0.01, 0.99).Draw(t, "eps")
+		p := trial.Pick{Arm: "a@1", Eps: eps, M: u.Draw(t, "m"), Off: u.Draw(t, "off"), C: u.Draw(t, "c")}
+		z := func(injected bool, y float64) float64 {
+			p.Injected = injected
+			a := trial.Assignment{Base: u.Draw(t, "base"), Matched: []trial.Match{{Arm: "a@1", Del: u.Draw(t, "del")}}, Picks: []trial.Pick{p}}
+			return of(a.Contribution(y, 1), "a@1", "z", 0)
+		}
+		if got := (1-eps)*z(true, with) + eps*z(false, without); math.Abs(got-(with-without)) > 1e-5 {
+			t.Fatalf("%v, want %v", got, with-without)
+		}
+	})
+}
+
+// Whether anything of what was picked is injected is asked of the lessons that matched: a warning
+// of a loop, which came before them, is none of them.
+func TestAWarningIsNoneOfTheFirstPicks(t *testing.T) {
+	a := trial.Assignment{
+		Decided: true, Looped: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "out@1"}},
+		Picks: []trial.Pick{
+			{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Eps: 0.5, Injected: true, Turn: 1},
+			{Slug: "out", Arm: "out@1", Eps: 0.2, Turn: 2},
+		},
+	}
+	ds := a.Closing()
+	for field, want := range map[string]float64{"any.a0@200000": 1, "any.a1@100000": 0, "any.a0@100000": 0} {
+		if got := of(ds, "", field, 0); got != want {
+			t.Errorf("%s is %v, want %v", field, got, want)
+		}
+	}
+}

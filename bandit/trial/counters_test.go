@@ -1,0 +1,265 @@
+package trial_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"precept/bandit/trial"
+)
+
+func close6(got, want float64) bool { return math.Abs(got-want) < 1e-6 }
+
+func TestMaximaRiseAndStay(t *testing.T) {
+	c := trial.NewCounters()
+	now := time.Unix(86_400*100, 0)
+	a := trial.Assignment{Decided: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "a@1"}}}
+	win := func(injected bool) {
+		a.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.2, Injected: injected, Off: 0.5, C: 0.5}}
+	}
+	if got := c.Maxima(now); len(got) != 0 {
+		t.Fatalf("%v out of nothing", got)
+	}
+	var all []trial.Delta
+	var done [][]trial.Delta
+	for i := range 400 {
+		win(i%5 != 0)
+		y := 1.0
+		if i%5 == 0 {
+			y = 0
+		}
+		done = append(done, a.Contribution(y, 1))
+		c.Add(done[i])
+		all = append(all, c.Maxima(now)...)
+	}
+	s := c.Stats("a@1")
+	if s.LogUp < 5 || s.LogDown > 0.1 || s.ProvenAt != now.Unix() || s.OutUp < 5 {
+		t.Fatalf("E+ %v, E- %v, proven at %v, out %v", s.LogUp, s.LogDown, s.ProvenAt, s.OutUp)
+	}
+	if p := c.Progress("a@1", 0, "", 0); !p.Proven || !p.Settled {
+		t.Error("a proven lesson keeps its large holdout")
+	}
+	for _, d := range all {
+		if !d.Monotone() || d.Day != 0 || d.Scope != "a@1" {
+			t.Fatalf("%v is no maximum of the lesson", d)
+		}
+	}
+	// Another replica that only hears of the maxima believes the same; order and repetition do not
+	// matter.
+	other := trial.NewCounters()
+	for _, d := range slices.Backward(all) {
+		other.Raise([]trial.Delta{d})
+	}
+	other.Raise(all)
+	if o := other.Stats("a@1"); o.LogUp != s.LogUp || o.LogDown != s.LogDown || o.ProvenAt != s.ProvenAt || o.OutUp != s.OutUp {
+		t.Errorf("merged maxima differ: %+v", o)
+	}
+	other.Raise(done[0]) // no maxima: not for Raise
+	if other.Stats("a@1").N != 0 {
+		t.Error("Raise added to sums")
+	}
+	// Undoing everything takes the sums back, not the evidence once reached.
+	for _, d := range done {
+		c.Add(trial.Negate(d))
+	}
+	if got := c.Maxima(now); len(got) != 0 || c.Stats("a@1").LogUp != s.LogUp || c.Stats("a@1").N != 0 {
+		t.Errorf("%v %+v", got, c.Stats("a@1"))
+	}
+	// What a store loads in one go is looked at once.
+	loaded := trial.NewCounters()
+	for _, d := range done {
+		loaded.Add(d)
+	}
+	if got := loaded.Maxima(now); len(got) != 3 || got[0].Field != "emax+" || got[1].Field != "proven_at" || got[2].Field != "out+" {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestDiscoveries(t *testing.T) {
+	for _, k := range []struct {
+		p     []float64
+		tests int
+		want  float64
+	}{
+		{nil, 10, -1},
+		{[]float64{0.04}, 1, 0.05},
+		{[]float64{0.05}, 1, 0.05},
+		{[]float64{0.04}, 2, -1},
+		{[]float64{0.02}, 2, 0.025},
+		{[]float64{0.001, 0.009, 0.04}, 10, 0.01}, // 0.005, 0.010, 0.015
+		{[]float64{0.006, 0.009}, 10, 0.01},       // the first fails alone and is carried by the second
+		{[]float64{0.01}, 0, 0.05},
+	} {
+		if got := trial.Discoveries(k.p, k.tests, 0.05); got != k.want {
+			t.Errorf("%v of %d: %v, want %v", k.p, k.tests, got, k.want)
+		}
+		next := trial.NextDiscovery(k.p, k.tests, 0.05)
+		one := append(slices.Clone(k.p), next)
+		slices.Sort(one)
+		if trial.Discoveries(one, k.tests, 0.05) < next {
+			t.Errorf("%v of %d: one more at %v is no discovery", k.p, k.tests, next)
+		}
+		if alone := []float64{next * 1.001}; len(k.p) == 0 && trial.Discoveries(alone, k.tests, 0.05) > 0 {
+			t.Errorf("of %d: %v is a discovery, too", k.tests, alone)
+		}
+	}
+	if trial.PValue(0) != 1 || trial.PValue(-3) != 1 || !close6(trial.PValue(math.Log(40)), 0.025) {
+		t.Error("p = 1/E")
+	}
+}
+
+// What is read of an arm is what was added, and a copy goes its own way.
+func TestStatsAndClone(t *testing.T) {
+	c := trial.NewCounters()
+	a := sampleAssignment()
+	c.Add(a.Closing())
+	c.Add(a.Contribution(1, 2))
+	c.Advance(20001)
+	s := c.Stats("in@1")
+	if s.M1 != 1 || s.Y1 != 1 || s.Matched != 1 || s.Picked != 1 || s.Tokens != 30 || s.Success != 1 || len(s.Days) != 1 || s.Days[0].N1 != 1 {
+		t.Errorf("%+v", s)
+	}
+	if len(s.Strata) != 1 || s.Strata[0].Eps != 0.2 || s.Strata[0].Assigned != [2]int64{0, 1} || s.Strata[0].Told[1][2] != 1 || s.Strata[0].ToldOn(1) != 1 {
+		t.Errorf("%+v", s.Strata)
+	}
+	if math.Abs(s.Recent-0.5) > 1e-9 {
+		t.Errorf("one pick in two days is %v a day", s.Recent)
+	}
+	if g := c.Global(); g.Told != 1 || g.SumY != 1 || g.Days[0].S1 != 1 || g.Strata[0].Assigned != [2]int64{0, 1} {
+		t.Errorf("%+v", g)
+	}
+	d := c.Clone()
+	d.Add(a.Contribution(0, 2))
+	if c.Stats("in@1").M1 != 1 || d.Stats("in@1").M1 != 2 || d.Global().Told != 2 || c.Global().Told != 1 {
+		t.Error("a clone shares counters")
+	}
+}
+
+// What a session cost goes to the arm in which each lesson was, to the token, however long it was.
+func TestSpent(t *testing.T) {
+	a := &trial.Assignment{Picks: []trial.Pick{{Arm: "in@1", Eps: 0.2, Injected: true}, {Arm: "out@1", Eps: 0.5}, {Arm: "sure@1", Injected: true}}}
+	c := trial.NewCounters()
+	c.Add(a.Spent(trial.Usage{Input: 123_456_789, Cached: 100_000_001}))
+	c.Add(a.Spent(trial.Usage{Input: 11, Cached: 12})) // more than there is: a broken upstream
+	c.Add(a.Spent(trial.Usage{}))                      // it did not say
+	want := trial.Spending{2, 123_456_800, 100_000_012}
+	if got := c.Stats("in@1").Spent; got != [2]trial.Spending{1: want} {
+		t.Errorf("injected: %+v", got)
+	}
+	if got := c.Stats("out@1").Spent; got != [2]trial.Spending{0: want} {
+		t.Errorf("withheld: %+v", got)
+	}
+	if got := c.Stats("sure@1").Spent; got != [2]trial.Spending{} {
+		t.Errorf("without a coin: %+v", got)
+	}
+	a.Excluded = true
+	if got := a.Spent(trial.Usage{Input: 1}); got != nil {
+		t.Errorf("excluded: %v", got)
+	}
+}
+
+func BenchmarkContribution(b *testing.B) {
+	a := sampleAssignment()
+	b.ReportAllocs()
+	for b.Loop() {
+		a.Contribution(1, 1)
+	}
+}
+
+// A rate is over the last four weeks, or over the days since the first one while there are fewer.
+func TestRates(t *testing.T) {
+	for _, c := range []struct {
+		days       []int32 // on which a told pick closed
+		today      int32
+		day, close float64 // told picks of the arm, and closed sessions, per day
+	}{
+		{nil, 500, 0, 0},
+		{[]int32{500}, 500, 1, 1},
+		{[]int32{499, 500, 500, 500}, 500, 2, 2},
+		{[]int32{491, 500}, 500, 0.2, 0.2},
+		{[]int32{473, 500}, 500, 2 / 28.0, 2 / 28.0},
+		{[]int32{472, 500}, 500, 1 / 28.0, 1},             // the first is four weeks old: a rate of closings is of the days that have one
+		{[]int32{400, 490, 500}, 500, 2 / 28.0, 2 / 11.0}, // of the arm, whose days go back further
+		{[]int32{500, 501}, 500, 2, 1},                    // another replica's midnight came first
+	} {
+		k := trial.NewCounters()
+		for _, day := range c.days {
+			a := pickOf(0.5, day%2 == 0, 0.5)
+			a.Day = day
+			k.Add(append(a.Closing(), a.Contribution(1, 1)...))
+		}
+		k.Advance(c.today)
+		if got := k.Stats("a@1").Recent; math.Abs(got-c.day) > 1e-9 {
+			t.Errorf("%+v: %v told picks a day", c, got)
+		}
+		if got := k.ClosedPerDay(c.today); math.Abs(got-c.close) > 1e-9 {
+			t.Errorf("%+v: %v closings a day", c, got)
+		}
+	}
+	for at, want := range map[time.Time]int32{
+		time.Unix(0, 0): 0, time.Unix(86_399, 0): 0, time.Unix(86_400, 0): 1, time.Unix(1e15, 0): math.MaxInt32, time.Unix(-1e15, 0): math.MinInt32 + 1,
+	} {
+		if got := trial.Day(at); got != want {
+			t.Errorf("the day of %v is %d, want %d", at, got, want)
+		}
+	}
+	if never := trial.NewCounters(); never.Stats("a@1").Recent != 0 {
+		t.Error("picks out of nothing")
+	}
+	undated := trial.NewCounters() // nobody said what day it is
+	undated.Add(pickOf(0.5, true, 0.5).Contribution(1, 1))
+	if got := undated.Stats("a@1").Recent; math.Abs(got-1.0/28) > 1e-9 {
+		t.Errorf("%v told picks a day, of a day that nobody knows", got)
+	}
+}
+
+// Counts below zero, of an undoing that came before its doing, read as none.
+func TestNothingIsLessThanNothing(t *testing.T) {
+	c := trial.NewCounters()
+	a := sampleAssignment()
+	for _, ds := range [][]trial.Delta{a.Closing(), a.Contribution(1, 2), a.Spent(trial.Usage{Input: 5, Cached: 3})} {
+		c.Add(trial.Negate(ds))
+	}
+	for _, s := range []trial.Stats{c.Stats("in@1"), c.Global()} {
+		for what, x := range map[string]float64{
+			"n": s.N, "zz": s.ZZ, "m1": s.M1, "y1": s.Y1, "m0": s.M0, "told": float64(s.Told), "rewards": s.SumY, "matched": float64(s.Matched),
+			"picked": float64(s.Picked), "tokens": float64(s.Tokens), "input": s.Spent[1].Input, "better": s.Better, "recent": s.Recent, "assigned": float64(s.Strata[0].Assigned[1]),
+			"told by tier": float64(s.Strata[0].ToldOn(1)), "rewards of a propensity": s.Strata[0].Y[1],
+		} {
+			if x != 0 {
+				t.Errorf("%s is %v", what, x)
+			}
+		}
+	}
+}
+
+// The arms are all that were ever counted, in order; the tenant's own numbers and those of planned
+// trials are none.
+func TestArms(t *testing.T) {
+	c := trial.NewCounters()
+	for _, arm := range []trial.Arm{"b@1", "a@1", "c@2"} {
+		a := harms(pickOf(0.5, true, 0.5), arm)
+		a.Picks[0].Trial = "1.5"
+		c.Add(slices.Concat(a.Closing(), a.Contribution(1, 1), a.Looked("s", 1)))
+	}
+	if got := c.Arms(); !slices.Equal(got, []trial.Arm{"a@1", "b@1", "c@2"}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// How many rewards and closings there are among deltas, net of what is undone.
+func TestToldAndClosed(t *testing.T) {
+	a := sampleAssignment()
+	ds := slices.Concat(a.Closing(), a.Closing(), a.Contribution(1, 1))
+	if trial.Told(ds) != 1 || trial.Closed(ds) != 2 || trial.Told(append(ds, trial.Negate(a.Contribution(1, 1))...)) != 0 {
+		t.Errorf("%d told, %d closed", trial.Told(ds), trial.Closed(ds))
+	}
+	ds = append(ds, trial.Delta{Key: key("a@1", "told", 0), Value: trial.One}, trial.Delta{Key: key("a@1", "closed", 0), Value: trial.One})
+	if trial.Told(ds) != 1 || trial.Closed(ds) != 2 {
+		t.Error("an arm's numbers are not the tenant's")
+	}
+	if got := trial.Together(ds); got < 1 || ds[0].Scope != ds[got-1].Scope || got < len(ds) && ds[got].Scope == ds[0].Scope {
+		t.Errorf("%d deltas of one scope", got)
+	}
+}

@@ -1,0 +1,391 @@
+package trial_test
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"precept/bandit/trial"
+)
+
+// lessonDraw is how one lesson fared in a session.
+type lessonDraw struct {
+	arm      trial.Arm
+	picked   bool
+	injected bool
+	turn     int
+	tokens   int
+}
+
+// unitDraw is a session with its reward, as a test draws it.
+type unitDraw struct {
+	day     int32
+	control bool
+	lessons []lessonDraw
+	told    bool
+	y       float64
+	tier    int
+	heard   int // the tier of what was told by the closing; -1: nothing was
+	refused bool
+}
+
+const (
+	holdout = 0.25 // sums of its weights are exact
+	share   = 0.125
+)
+
+func units(t *rapid.T) []unitDraw {
+	one := rapid.Custom(func(t *rapid.T) unitDraw {
+		u := unitDraw{
+			day: rapid.Int32Range(100, 104).Draw(t, "day"), control: rapid.IntRange(0, 7).Draw(t, "control") == 0, told: rapid.Bool().Draw(t, "told"),
+			y: rapid.SampledFrom([]float64{0, 0.25, 0.5, 0.75, 1}).Draw(t, "y"), tier: rapid.IntRange(0, 4).Draw(t, "tier"), refused: rapid.IntRange(0, 5).Draw(t, "refused") == 0,
+			heard: rapid.IntRange(-1, 4).Draw(t, "heard"),
+		}
+		for i := range rapid.IntRange(0, 3).Draw(t, "lessons") {
+			l := lessonDraw{arm: trial.Arm(fmt.Sprintf("lesson-%d@1", i)), picked: rapid.Bool().Draw(t, "picked"), turn: rapid.IntRange(1, 2).Draw(t, "turn"), tokens: rapid.IntRange(0, 50).Draw(t, "tokens")}
+			l.injected = l.picked && !u.control && rapid.Bool().Draw(t, "injected")
+			l.picked = l.picked && !u.control
+			u.lessons = append(u.lessons, l)
+		}
+		return u
+	})
+	return rapid.SliceOfN(one, 1, 30).Draw(t, "units")
+}
+
+func (u *unitDraw) assignment() *trial.Assignment {
+	a := &trial.Assignment{Decided: true, Control: u.control, ControlP: share, Category: "c", Base: 0.5, C: 0.5, Day: u.day, Refused: u.refused}
+	if u.heard >= 0 {
+		a.First = &trial.AtClosing{Y: u.y, Tier: u.heard}
+	}
+	for _, l := range u.lessons {
+		a.Matched = append(a.Matched, trial.Match{Arm: l.arm})
+		if l.picked {
+			a.Picks = append(a.Picks, trial.Pick{Slug: l.arm.Slug(), Arm: l.arm, Eps: holdout, Injected: l.injected, Off: 0.5, C: 0.5, Turn: l.turn, Tokens: l.tokens})
+		}
+	}
+	return a
+}
+
+// counted counts units as the store does: their closings, and the rewards of those that have one.
+func counted(list []unitDraw) *trial.Counters {
+	c := trial.NewCounters()
+	c.Advance(104)
+	for i := range list {
+		a := list[i].assignment()
+		c.Add(a.Closing())
+		if list[i].told {
+			c.Add(a.Contribution(list[i].y, list[i].tier))
+		}
+	}
+	return c
+}
+
+func near(t *rapid.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 1e-5 {
+		t.Fatalf("%s is %v, want %v", what, got, want)
+	}
+}
+
+// What the statistics say of an arm is what one finds by going through its sessions one by one.
+func TestStatsOfAnArmAreThoseOfItsSessions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := units(t)
+		c := counted(list)
+		for i := range 3 {
+			arm := trial.Arm(fmt.Sprintf("lesson-%d@1", i))
+			var want trial.Stats
+			coins := trial.Stratum{Eps: holdout}
+			days := map[int32]trial.DayStats{}
+			for _, u := range list {
+				for _, l := range u.lessons {
+					if l.arm != arm {
+						continue
+					}
+					want.Matched++
+					if u.told && !l.picked {
+						d := days[u.day] // its match is counted
+						days[u.day] = d
+					}
+					if !l.picked {
+						continue
+					}
+					want.Picked++
+					at := 0
+					if l.injected {
+						at = 1
+						want.Tokens += int64(l.tokens)
+					}
+					coins.Assigned[at]++
+					if u.heard >= 0 {
+						coins.Heard[at][u.heard%4]++
+					}
+					if u.refused {
+						want.Refused[at]++
+					}
+					if !u.told {
+						continue
+					}
+					want.N++
+					coins.Told[at][u.tier%4]++
+					coins.Y[at] += u.y
+					z := -(u.y - 0.5) / holdout
+					if l.injected {
+						z = (u.y - 0.5) / (1 - holdout)
+						want.M1, want.Y1 = want.M1+1, want.Y1+u.y
+						want.Better, want.Worse = want.Better+max(0, u.y-0.5), want.Worse+max(0, 0.5-u.y)
+						if u.y >= 0.5 {
+							want.Success++
+						} else {
+							want.Failure++
+						}
+					} else {
+						want.M0, want.Y0 = want.M0+1, want.Y0+u.y
+					}
+					want.Z, want.ZZ = want.Z+z, want.ZZ+z*z
+					d := days[u.day]
+					d.N, d.Z, d.ZZ, d.N1, d.N0 = d.N+1, d.Z+z, d.ZZ+z*z, d.N1+float64(at), d.N0+float64(1-at)
+					days[u.day] = d
+				}
+			}
+			got := c.Stats(arm)
+			if len(got.Strata) > 1 || len(got.Strata) == 1 && got.Strata[0] != coins || len(got.Strata) == 0 && want.Picked > 0 {
+				t.Fatalf("%s: coins %+v, want %+v", arm, got.Strata, coins)
+			}
+			sameDays(t, got.Days, days)
+			if got.Matched != want.Matched || got.Picked != want.Picked || got.Tokens != want.Tokens || got.Refused != want.Refused || got.Success != want.Success || got.Failure != want.Failure {
+				t.Fatalf("%s: %+v, want %+v", arm, got, want)
+			}
+			near(t, "n", got.N, want.N)
+			near(t, "z", got.Z, want.Z)
+			near(t, "zz", got.ZZ, want.ZZ)
+			near(t, "the injected", got.M1, want.M1)
+			near(t, "their rewards", got.Y1, want.Y1)
+			near(t, "the withheld", got.M0, want.M0)
+			near(t, "their rewards", got.Y0, want.Y0)
+			near(t, "better", got.Better, want.Better)
+			near(t, "worse", got.Worse, want.Worse)
+		}
+	})
+}
+
+// sameDays says that there are those days, in their order, with those sums.
+func sameDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats) {
+	t.Helper()
+	if len(got) != len(want) || !slices.IsSortedFunc(got, func(x, y trial.DayStats) int { return cmp.Compare(x.Day, y.Day) }) {
+		t.Fatalf("days %+v, want %+v", got, want)
+	}
+	for _, d := range got {
+		w := want[d.Day]
+		for _, x := range [][2]float64{{d.N, w.N}, {d.Z, w.Z}, {d.ZZ, w.ZZ}, {d.N1, w.N1}, {d.N0, w.N0}, {d.S1, w.S1}, {d.S0, w.S0}} {
+			near(t, fmt.Sprintf("of %+v, want %+v: one", d, w), x[0], x[1])
+		}
+	}
+}
+
+// The comparison of treated sessions with control ones is over those in which anything matched, and
+// the coins "is anything injected" over the picks of their first turn.
+func TestTheGlobalComparisonIsThatOfTheSessions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := units(t)
+		got := counted(list).Global()
+		var told, sum, n, z float64
+		var coins [2]int64
+		var tiers, heard [2][4]int64
+		var refused [2]int64
+		anything := map[float64]*trial.Stratum{}
+		days := map[int32]trial.DayStats{}
+		for i := range list {
+			u := &list[i]
+			arm := 1
+			if u.control {
+				arm = 0
+			}
+			if len(u.lessons) > 0 {
+				coins[arm]++
+				if u.heard >= 0 {
+					heard[arm][u.heard%4]++
+				}
+			}
+			if u.refused {
+				refused[arm]++
+			}
+			d := days[u.day] // its closing is counted
+			days[u.day] = d
+			none, some, first := 1.0, 0, 0
+			for _, l := range u.lessons {
+				if l.picked && (first == 0 || l.turn == first) {
+					first = l.turn
+					none *= holdout
+					if l.injected {
+						some = 1
+					}
+				}
+			}
+			var any *trial.Stratum
+			if first > 0 {
+				if any = anything[trial.Round(none)]; any == nil {
+					any = &trial.Stratum{Eps: trial.Round(none)}
+					anything[any.Eps] = any
+				}
+				any.Assigned[some]++
+				if u.heard >= 0 {
+					any.Heard[some][u.heard%4]++
+				}
+			}
+			if !u.told {
+				continue
+			}
+			told, sum = told+1, sum+u.y
+			if len(u.lessons) == 0 {
+				continue
+			}
+			tiers[arm][u.tier%4]++
+			if any != nil {
+				any.Told[some][u.tier%4]++
+			}
+			n++
+			one := (u.y - 0.5) / (1 - share)
+			if u.control {
+				one = -(u.y - 0.5) / share
+				d.N0, d.S0 = d.N0+1, d.S0+u.y
+			} else {
+				d.N1, d.S1 = d.N1+1, d.S1+u.y
+			}
+			z += one
+			d.N, d.Z, d.ZZ = d.N+1, d.Z+one, d.ZZ+one*one
+			days[u.day] = d
+		}
+		sameDays(t, got.Days, days)
+		if got.Refused != refused {
+			t.Fatalf("refused %v, want %v", got.Refused, refused)
+		}
+		near(t, "told", float64(got.Told), told)
+		near(t, "rewards", got.SumY, sum)
+		near(t, "n", got.N, n)
+		near(t, "z", got.Z, z)
+		for _, s := range got.Strata {
+			if s.Eps != share || s.Assigned != coins || s.Told != tiers || s.Heard != heard {
+				t.Fatalf("coins %+v, want %v %v", s, coins, tiers)
+			}
+		}
+		if len(got.Strata) == 0 && coins != [2]int64{} {
+			t.Fatal("there are no coins")
+		}
+		if len(got.Any) != len(anything) {
+			t.Fatalf("%+v, want %v", got.Any, anything)
+		}
+		for _, s := range got.Any {
+			if want := anything[s.Eps]; want == nil || s != *want {
+				t.Fatalf("%+v, want %+v", s, want)
+			}
+		}
+	})
+}
+
+// What lessons added and what sessions cost is told day by day, of those that had a coin to get
+// lessons and of those that had one to get none.
+func TestCostsOfADay(t *testing.T) {
+	c := trial.NewCounters()
+	pick := func(tokens int, injected bool) trial.Pick {
+		return trial.Pick{Slug: "a", Arm: "a@1", Eps: holdout, Injected: injected, Tokens: tokens}
+	}
+	matched := []trial.Match{{Arm: "a@1"}}
+	for _, s := range []struct {
+		a    trial.Assignment
+		used trial.Usage
+	}{
+		{trial.Assignment{ControlP: share, Day: 100, Matched: matched, Picks: []trial.Pick{pick(30, true), pick(7, false)}}, trial.Usage{Input: 1000, Cached: 600}},
+		{trial.Assignment{ControlP: share, Day: 100, Matched: matched, Picks: []trial.Pick{pick(12, true)}}, trial.Usage{Input: 500, Cached: 501}},
+		{trial.Assignment{ControlP: share, Day: 100, Matched: matched, Control: true}, trial.Usage{Input: 800}},
+		{trial.Assignment{ControlP: share, Day: 100}, trial.Usage{Input: 9000}}, // nothing matched
+		{trial.Assignment{ControlP: share, Day: 101, Matched: matched, Picks: []trial.Pick{pick(5, true)}}, trial.Usage{}},
+		{trial.Assignment{ControlP: share, Day: 101, Matched: matched, Excluded: true, Picks: []trial.Pick{pick(5, true)}}, trial.Usage{Input: 1}},
+	} {
+		c.Add(append(s.a.Closing(), s.a.Spent(s.used)...))
+	}
+	days := c.Clone().Global().Days
+	if len(days) != 2 || days[0].Added != 42 || days[1].Added != 5 {
+		t.Fatalf("%+v", days)
+	}
+	if got, want := days[0].Spent, [2]trial.Spending{{Sessions: 1, Input: 800}, {Sessions: 2, Input: 1500, Cached: 1100}}; got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if days[1].Spent != [2]trial.Spending{} || len(c.Stats("a@1").Days) != 0 {
+		t.Errorf("%+v, %+v", days[1], c.Stats("a@1").Days)
+	}
+}
+
+// What is added and undone leaves the sums as they were, in whatever order it happens.
+func TestUndoingLeavesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := units(t)
+		c, plain := counted(list), counted(list)
+		for i := range list {
+			a := list[i].assignment()
+			c.Add(trial.Negate(a.Contribution(1-list[i].y, 2)))
+		}
+		for i := range list {
+			c.Add(list[i].assignment().Contribution(1-list[i].y, 2))
+		}
+		for i := range 3 {
+			arm := trial.Arm(fmt.Sprintf("lesson-%d@1", i))
+			got, want := c.Stats(arm), plain.Stats(arm)
+			near(t, "n", got.N, want.N)
+			near(t, "z", got.Z, want.Z)
+			near(t, "zz", got.ZZ, want.ZZ)
+			if fmt.Sprint(got.Strata) != fmt.Sprint(want.Strata) || got.Success != want.Success || got.Failure != want.Failure {
+				t.Fatalf("%+v, want %+v", got, want)
+			}
+		}
+	})
+}
+
+// A coin that falls exactly on the propensity injects: withheld is what lies below it.
+func TestACoinOnTheEdgeInjects(t *testing.T) {
+	for i := range 50 {
+		session := fmt.Sprint("session-", i)
+		coin := trial.Coin("s", trial.ForHoldout, session, "a")
+		for eps, injected := range map[float64]bool{coin: true, math.Nextafter(coin, 1): false, math.Nextafter(coin, 0): true} {
+			var a trial.Assignment
+			a.Flip("s", session, trial.Pick{Slug: "a", Eps: eps})
+			if p, ok := a.Pick("a"); !ok || p.Injected != injected {
+				t.Errorf("a coin of %v against %v: injected is %v", coin, eps, p.Injected)
+			}
+		}
+		control := trial.Coin("s", trial.ForControl, session, "")
+		for chance, is := range map[float64]bool{control: false, math.Nextafter(control, 1): true} {
+			var a trial.Assignment
+			if !a.Open("s", session, chance) || a.Control != is || a.Open("s", session, 1) {
+				t.Errorf("a control coin of %v against %v: control is %v", control, chance, a.Control)
+			}
+		}
+	}
+}
+
+// The number of picks is that of the usual formula, with quantiles from a table of the normal
+// distribution.
+func TestPicksOfThePublishedFormula(t *testing.T) {
+	for _, c := range []struct {
+		detect, power, level, epsilon, variance float64
+		quantiles                               float64 // z(1-level/2) + z(power)
+	}{
+		{0.05, 0.8, 0.05, 0.2, 0.25, 1.959964 + 0.841621},
+		{0.1, 0.9, 0.05, 0.5, 0.2, 1.959964 + 1.281552},
+		{0.03, 0.8, 0.01, 0.05, 0.25, 2.575829 + 0.841621},
+		{0.2, 0.5, 0.1, 0.9, 0.1, 1.644854 + 0},
+	} {
+		want := math.Pow(c.quantiles/c.detect, 2) * c.variance * (1/(1-c.epsilon) + 1/c.epsilon)
+		got := trial.PicksFor(c.detect, c.power, c.level, c.epsilon, c.variance)
+		if math.Abs(float64(got)-want) > 1.01 || float64(got) < want-0.01 {
+			t.Errorf("%+v: %d picks, want %v", c, got, want)
+		}
+		if back := trial.Detects(got, c.power, c.level, c.epsilon, c.variance); back > c.detect || back < c.detect*0.99 {
+			t.Errorf("%+v: %d picks find %v", c, got, back)
+		}
+	}
+}

@@ -1,0 +1,357 @@
+package trial_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/bandit/trial"
+)
+
+// toldSession is a session of a planned trial, as its record says it.
+type toldSession struct {
+	name string
+	a    trial.Assignment
+	y    float64
+}
+
+// trialSessions play sessions of one lesson in a planned trial.
+func trialSessions(n int, name string, effect float64, seed uint64) []toldSession {
+	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // tests repeat
+	var out []toldSession
+	for i := range n {
+		s := toldSession{name: fmt.Sprintf("%08x-session", i*7919), a: trial.Assignment{Category: "x", At: int64(1000 + i/3), Day: int32(i / 100)}}
+		salt := fmt.Sprint(seed)
+		s.a.Open(salt, s.name, 0)
+		s.a.Flip(salt, s.name, trial.Pick{Slug: "a", Arm: "a@1", Eps: 0.5, C: 0.5, Trial: name})
+		chance := 0.5
+		if s.a.Picks[0].Injected {
+			chance += effect
+		}
+		if r.Float64() < chance {
+			s.y = 1
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// The look stands at exactly the first N told picks in the order in which their sessions began, in
+// whatever order they were counted, on how many replicas they were, and however many came later.
+func TestAPlannedLookIsTheSameForEverybody(t *testing.T) {
+	name := trial.Name(time.Unix(900, 0), 200)
+	all := trialSessions(500, name, 0.2, 7)
+	var z, zz float64
+	var n, injected int64
+	for _, s := range all { // by hand
+		for _, p := range s.a.Picks {
+			if n == 200 {
+				continue
+			}
+			x := -(s.y - p.C) / p.Eps
+			if p.Injected {
+				x = (s.y - p.C) / (1 - p.Eps)
+				injected++
+			}
+			n, z, zz = n+1, z+x, zz+x*x
+		}
+	}
+	r := rand.New(rand.NewPCG(3, 1)) //nolint:gosec // tests repeat
+	for round := range 5 {
+		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		c, parts := trial.NewCounters(), [2][]trial.Delta{}
+		for i := range all {
+			parts[i%2] = append(parts[i%2], all[i].a.Looked(all[i].name, all[i].y)...)
+			if l := c.Looks(); i == 20 && len(l) > 0 && l[0].Taken {
+				t.Fatal("it was taken too soon")
+			}
+			c.Add(all[i].a.Looked(all[i].name, all[i].y))
+		}
+		if round == 4 { // what two replicas wrote, read by a third
+			c = trial.NewCounters()
+			c.Add(merge(parts[0], parts[1]))
+		}
+		l := c.Looks()
+		if len(l) != 1 || !l[0].Taken || l[0].Planned != 200 || l[0].Injected+l[0].Withheld != 200 || l[0].Injected != injected ||
+			math.Abs(l[0].Z-z) > 1e-3 || math.Abs(l[0].ZZ-zz) > 1e-3 {
+			t.Fatalf("round %d: %+v, by hand %v %v %v %v", round, l, n, injected, z, zz)
+		}
+	}
+}
+
+// The formulas, by hand: (1.96 + 0.84)^2 * 0.24 * 4 / 0.05^2 = 3014; and back.
+func TestPicksFor(t *testing.T) {
+	n := trial.PicksFor(0.05, 0.8, 0.05, 0.5, 0.24)
+	if n < 3010 || n > 3018 {
+		t.Errorf("%d picks", n)
+	}
+	if d := trial.Detects(n, 0.8, 0.05, 0.5, 0.24); math.Abs(d-0.05) > 1e-4 {
+		t.Errorf("and they find %v", d)
+	}
+	for _, bad := range [][5]float64{{0, 0.8, 0.05, 0.5, 0.24}, {0.05, 1, 0.05, 0.5, 0.24}, {0.05, 0.8, 0, 0.5, 0.24}, {0.05, 0.8, 0.05, 0, 0.24}, {0.05, 0.8, 0.05, 0.5, 0}} {
+		if n := trial.PicksFor(bad[0], bad[1], bad[2], bad[3], bad[4]); n != 0 {
+			t.Errorf("%v: %d", bad, n)
+		}
+	}
+	if w, always := trial.LookWidth(1000, 1), trial.HalfWidth(1000, 1, trial.TightLesson); w/always < 0.6 || w/always > 0.7 {
+		t.Errorf("one look is +-%v, any number +-%v", w, always)
+	}
+	if p := trial.LookP(0.1, 400, 1); math.Abs(p-0.0455) > 1e-4 { // two standard errors
+		t.Errorf("p %v", p)
+	}
+	if p := trial.LookP(-0.1, 400, 4); math.Abs(p-0.3173) > 1e-4 { // one, below
+		t.Errorf("p %v", p)
+	}
+}
+
+// With the planned picks, the planned look finds what it was to find as often as was said; and what
+// does nothing, in one of twenty.
+func TestThePowerOfAPlannedLook(t *testing.T) {
+	const runs = 300
+	n := trial.PicksFor(0.15, 0.8, 0.05, 0.5, 0.25)
+	for _, c := range []struct{ effect, least, most float64 }{{0.15, 0.72, 0.88}, {0, 0.01, 0.09}} {
+		found := 0
+		for run := range uint64(runs) {
+			all, k := trialSessions(int(n)+20, trial.Name(time.Unix(1, 0), n), c.effect, run), trial.NewCounters()
+			for i := range all {
+				k.Add(all[i].a.Looked(all[i].name, all[i].y))
+			}
+			l := k.Looks()[0]
+			e := l.Z / float64(n)
+			if l.Taken && trial.LookP(e, float64(n), l.ZZ/float64(n)-e*e) <= 0.05 {
+				found++
+			}
+		}
+		if share := float64(found) / runs; share < c.least || share > c.most {
+			t.Errorf("effect %v: found in %v of the runs with %d picks", c.effect, share, n)
+		}
+	}
+}
+
+// A planned trial is over for whoever knows of enough told picks: the counted ones, and those that
+// the asker has heard of beyond them.
+func TestProgressOfAPlannedTrial(t *testing.T) {
+	name := trial.Name(time.Unix(900, 0), 60)
+	c := trial.NewCounters()
+	for _, s := range trialSessions(40, name, 0, 5) {
+		c.Add(s.a.Looked(s.name, s.y))
+	}
+	for open, want := range map[int64]bool{0: false, 19: false, 20: true, 21: true} {
+		if got := c.Progress("a@1", 0, name, open).Reached; got != want {
+			t.Errorf("%d open: %v", open, got)
+		}
+	}
+	if c.Progress("a@1", 0, "", 100).Reached || c.Progress("b@1", 0, name, 0).Reached || !c.Progress("b@1", 0, name, 60).Reached {
+		t.Error("it is of one lesson and one plan")
+	}
+	if l := c.Clone().Looks(); len(l) != 1 || l[0].Told != 40 {
+		t.Errorf("a copy: %+v", l)
+	}
+}
+
+// A trial by width ends when the interval has been that narrow, and does not begin again when it is
+// wider later.
+func TestProgressOfATrialByWidth(t *testing.T) {
+	c := trial.NewCounters()
+	told := func(n int, eps float64) {
+		for i := range n {
+			a := trial.Assignment{Picks: []trial.Pick{{Arm: "a@1", Eps: eps, Injected: i%2 == 0, C: 0.5}}}
+			c.Add(a.Contribution(float64(i/2%2), 1))
+		}
+	}
+	told(500, 0.5)
+	if c.Progress("a@1", 0.1, "", 0).Reached {
+		t.Error("500 picks are not enough")
+	}
+	told(700, 0.5)
+	if !c.Progress("a@1", 0.1, "", 0).Reached || c.Progress("a@1", 0, "", 0).Reached {
+		t.Error("1200 are, for who asked for a width")
+	}
+	told(100, 0.01)
+	if !c.Progress("a@1", 0.1, "", 0).Reached {
+		t.Error("its width was reached, and is forgotten")
+	}
+	fresh := c.Clone()
+	if fresh.Progress("a@1", 0.1, "", 0).Reached {
+		t.Error("the counters alone are wider now: the test tests nothing")
+	}
+	fresh = c.Clone()
+	fresh.Inherit(c)
+	if !fresh.Progress("a@1", 0.1, "", 0).Reached {
+		t.Error("reading the counters anew forgot it")
+	}
+}
+
+// A trial's name tells when it began and how many told picks it is to have; what is no name tells
+// of none.
+func TestTheNameOfATrial(t *testing.T) {
+	for name, want := range map[string]struct{ began, planned int64 }{
+		"900.200": {900, 200}, "0.1": {0, 1}, "1.0": {1, 0}, "": {}, "900": {900, 0}, ".5": {0, 5}, "x.7": {0, 7}, "900.x": {900, 0}, "900.-3": {900, 0}, "900.2.3": {900, 0},
+	} {
+		if got := trial.NewLook("a@1", name); got != (trial.Look{Arm: "a@1", Trial: name, Began: want.began, Planned: want.planned}) {
+			t.Errorf("%q: %+v", name, got)
+		}
+		if got := trial.Planned(name); got != want.planned {
+			t.Errorf("%q has %d picks", name, got)
+		}
+	}
+	for picks, want := range map[int64]string{1: "900.1", 200: "900.200", 0: "", -4: ""} {
+		if got := trial.Name(time.Unix(900, 5), picks); got != want {
+			t.Errorf("%d picks: %q", picks, got)
+		}
+	}
+	if got := trial.Name(time.Unix(-7, 0), 3); got != "0.3" {
+		t.Errorf("before 1970: %q", got)
+	}
+}
+
+// The look is taken with the last of its picks and not before; the numbers of an early one are of
+// what there is. It tells when the last session began that counts, and what comes later with an
+// earlier beginning takes its place.
+func TestTheLookIsTakenWithItsLastPick(t *testing.T) {
+	name := trial.Name(time.Unix(50, 0), 3)
+	c := trial.NewCounters()
+	tell := func(session string, at int64, injected bool, y float64) {
+		a := pickOf(0.2, injected, 0.5)
+		a.At, a.Picks[0].Trial = at, name
+		c.Add(a.Looked(session, y))
+	}
+	want := func(w trial.Look) {
+		t.Helper()
+		w.Arm, w.Trial, w.Began, w.Planned = "a@1", name, 50, 3
+		got := c.Looks()
+		if len(got) != 1 || math.Abs(got[0].Z-w.Z) > 1e-9 || math.Abs(got[0].ZZ-w.ZZ) > 1e-9 {
+			t.Fatalf("%+v, want %+v", got, w)
+		}
+		if got[0].Z, got[0].ZZ = w.Z, w.ZZ; got[0] != w {
+			t.Fatalf("%+v, want %+v", got[0], w)
+		}
+	}
+	with, without := 0.5/0.8, -0.5/0.2
+	tell("bbbbbbbb-1", 100, true, 1)
+	want(trial.Look{Told: 1, At: 100, Z: with, ZZ: with * with, Injected: 1})
+	tell("cccccccc-2", 102, false, 1)
+	want(trial.Look{Told: 2, At: 102, Z: with + without, ZZ: with*with + without*without, Injected: 1, Withheld: 1})
+	tell("dddddddd-3", 103, true, 0)
+	want(trial.Look{Told: 3, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
+	tell("eeeeeeee-4", 104, false, 0) // too late
+	want(trial.Look{Told: 4, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
+	tell("aaaaaaaa-5", 102, false, 0) // counted late: it began with the second, and its name comes before
+	want(trial.Look{Told: 5, Taken: true, At: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
+}
+
+// An entry holds z to the millionth and how the coin fell, whatever they are.
+func TestAnEntryHoldsItsCoin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		eps, injected := rapid.Float64Range(0.001, 0.999).Draw(t, "eps"), rapid.Bool().Draw(t, "injected")
+		y, centre := rapid.Float64Range(-1, 2).Draw(t, "y"), rapid.Float64Range(0, 1).Draw(t, "c")
+		a := pickOf(eps, injected, centre)
+		a.Picks[0].Trial = "7.1"
+		ds := a.Looked(rapid.SampledFrom([]string{"", "s", "a-long-name-of-a-session"}).Draw(t, "session"), y)
+		if len(ds) != 1 || ds[0].Value == 0 || len(ds[0].Field) > len("0.")+8 {
+			t.Fatalf("%v", ds)
+		}
+		c := trial.NewCounters()
+		c.Add(ds)
+		l := c.Looks()[0]
+		z := trial.Round(zOf(min(max(y, 0), 1), centre, eps, injected))
+		if math.Abs(l.Z-z) > 2e-6 || math.Abs(l.ZZ-z*z) > 1e-2 || l.Injected == 1 != injected || l.Withheld == 0 != injected || !l.Taken {
+			t.Fatalf("%+v, z %v", l, z)
+		}
+	})
+}
+
+// Who leaves no entry: sessions that are no part of the experiment, rewards that are no number,
+// picks of no trial or without a coin.
+func TestWhatIsNoEntry(t *testing.T) {
+	a := pickOf(0.5, true, 0.5)
+	if got := a.Looked("s", 1); got != nil {
+		t.Errorf("of no trial: %v", got)
+	}
+	a.Picks = append(a.Picks, trial.Pick{Arm: "sure@1", Trial: "7.1", Injected: true}, trial.Pick{Arm: "never@1", Trial: "7.1", Eps: 1}, trial.Pick{Arm: "b@1", Trial: "7.1", Eps: 0.5})
+	if got := a.Looked("s", 1); len(got) != 1 || got[0].Scope != trial.LookScope("b@1", "7.1") {
+		t.Errorf("%v", got)
+	}
+	if got := a.Looked("s", math.NaN()); got != nil {
+		t.Errorf("no number: %v", got)
+	}
+	a.Excluded = true
+	if got := a.Looked("s", 1); got != nil {
+		t.Errorf("excluded: %v", got)
+	}
+}
+
+// Trials are told in the order in which they began, whatever they are called.
+func TestLooksAreInOrder(t *testing.T) {
+	c := trial.NewCounters()
+	var want []string
+	for _, at := range []struct{ arm, name string }{{"c@1", "8.5"}, {"a@1", "9.10"}, {"b@1", "9.10"}, {"a@1", "9.2"}, {"a@1", "10.1"}} {
+		want = append(want, at.arm+" "+at.name)
+	}
+	for _, i := range []int{3, 0, 4, 2, 1} {
+		arm, name, _ := strings.Cut(want[i], " ")
+		a := harms(pickOf(0.5, i%2 == 0, 0.5), trial.Arm(arm))
+		a.Picks[0].Trial = name
+		c.Add(a.Looked("s", 1))
+	}
+	var got []string
+	for _, l := range c.Looks() {
+		got = append(got, string(l.Arm)+" "+l.Trial)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// No number of picks is asked for what cannot be found, and none that no counter holds.
+func TestPicksForNonsense(t *testing.T) {
+	good := [5]float64{0.05, 0.8, 0.05, 0.5, 0.24} // detect, power, level, epsilon, variance
+	for i, bad := range [][]float64{{0, -0.1}, {0, 1}, {0, 1}, {0, 1}, {0, -1}} {
+		for _, x := range append(bad, math.NaN()) {
+			g := good
+			g[i] = x
+			if n := trial.PicksFor(g[0], g[1], g[2], g[3], g[4]); n != 0 {
+				t.Errorf("%v: %d", g, n)
+			}
+		}
+	}
+	if n := trial.PicksFor(1e-9, 0.8, 0.05, 0.5, 0.24); n != 1e12 {
+		t.Errorf("a billionth of a point takes %d", n)
+	}
+	if one, none := trial.Detects(1, 0.8, 0.05, 0.5, 0.24), trial.Detects(0, 0.8, 0.05, 0.5, 0.24); one != none || math.IsInf(none, 0) {
+		t.Errorf("%v with one, %v with none", one, none)
+	}
+}
+
+// Fewer than fifty told picks end no trial by width, nor does a width of nothing; and it ends with
+// the pick that brings the width, exactly.
+func TestATrialByWidthEndsAtItsWidth(t *testing.T) {
+	for _, until := range []float64{0.9, 0.3, 0.14} {
+		p := &played{Counters: trial.NewCounters()}
+		ended := 0
+		for i := 1; i <= 1000; i++ {
+			p.session(0.5, i%2 == 0, float64(i/2%2), 0.5)
+			_, v := trial.Moments(p.n, p.z, p.zz)
+			want := i >= 50 && trial.HalfWidth(p.n, v, 1000) <= until
+			if got := p.Progress("a@1", until, "", 0).Reached; got != want {
+				t.Fatalf("until %v: after %d picks it has ended: %v", until, i, got)
+			}
+			if p.Progress("a@1", 0, "", 0).Reached || p.Progress("a@1", math.NaN(), "", 0).Reached {
+				t.Fatal("a trial that no width was asked of")
+			}
+			if want && ended == 0 {
+				ended = i
+			}
+		}
+		t.Logf("+-%v after %d picks", until, ended)
+		if ended == 0 || until == 0.9 && ended != 50 {
+			t.Errorf("until %v: it ended after %d picks", until, ended)
+		}
+	}
+}

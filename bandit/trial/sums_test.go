@@ -1,0 +1,268 @@
+package trial_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/bandit/trial"
+)
+
+// anyAssignment draws a session as it may have been decided.
+func anyAssignment(t *rapid.T) trial.Assignment {
+	u := rapid.Float64Range(0, 1)
+	a := trial.Assignment{
+		Control: rapid.Bool().Draw(t, "control"), ControlP: u.Draw(t, "g"), Category: rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "cat"),
+		Base: u.Draw(t, "base"), C: u.Draw(t, "c"), Decided: true, Day: rapid.Int32Range(0, 5).Draw(t, "day"), At: rapid.Int64Range(0, 9).Draw(t, "at"),
+		Refused: rapid.Bool().Draw(t, "refused"), Looped: rapid.Bool().Draw(t, "looped"),
+	}
+	if rapid.Bool().Draw(t, "heard") {
+		a.First = &trial.AtClosing{Y: u.Draw(t, "first"), Tier: rapid.IntRange(0, 4).Draw(t, "first tier")}
+	}
+	for i := range rapid.IntRange(0, 4).Draw(t, "matched") {
+		arm := trial.Arm(fmt.Sprintf("l%d@1", i))
+		a.Matched = append(a.Matched, trial.Match{Arm: arm, Del: trial.Round(rapid.Float64Range(-0.5, 0.5).Draw(t, "del"))})
+		if !a.Control && rapid.Bool().Draw(t, "picked") {
+			a.Picks = append(a.Picks, trial.Pick{
+				Slug: arm.Slug(), Arm: arm, Eps: rapid.SampledFrom([]float64{0.05, 0.2, 0.5, 0.9, 0, 1}).Draw(t, "eps"),
+				Injected: rapid.Bool().Draw(t, "inj"), M: 0.02, Off: trial.Round(u.Draw(t, "off")), C: trial.Round(rapid.Float64Range(0.05, 0.95).Draw(t, "centre")), Tokens: 9,
+				Turn: rapid.IntRange(1, 2).Draw(t, "turn"), Trial: rapid.SampledFrom([]string{"", "1.5"}).Draw(t, "trial"),
+			})
+		}
+	}
+	return a
+}
+
+// readAgain is what a record says after it was stored.
+func readAgain(t *rapid.T, a trial.Assignment) (out trial.Assignment) {
+	b, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// told writes down all that counters tell anybody, but for days and coins of which nothing is left:
+// what was undone leaves those in memory, and a store has no such rows.
+func told(c *trial.Counters) string {
+	var out strings.Builder
+	show := func(name string, s trial.Stats) {
+		s.Days = slices.DeleteFunc(s.Days, func(d trial.DayStats) bool { return d == trial.DayStats{Day: d.Day} })
+		for _, of := range []*[]trial.Stratum{&s.Strata, &s.Any} {
+			*of = slices.DeleteFunc(*of, func(x trial.Stratum) bool { return x == trial.Stratum{Eps: x.Eps} })
+		}
+		s.Recent = 0 // of the days in memory
+		fmt.Fprintf(&out, "%s %+v\n", name, s)
+	}
+	c.Maxima(time.Unix(9, 0))
+	show("", c.Global())
+	for i := range 4 { // those of anyAssignment
+		arm := trial.Arm(fmt.Sprintf("l%d@1", i))
+		show(string(arm), c.Stats(arm))
+	}
+	fmt.Fprintf(&out, "%+v %v\n", c.Looks(), c.ClosedPerDay(5))
+	return out.String()
+}
+
+// The promise on which undoing, replicas and late feedback rest: sums do not know in which order,
+// how often undone and redone, and over how many replicas the rewards came; and a record that went
+// through JSON contributes the same bytes.
+func TestSumsForgetTheirHistory(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		straight, crooked := trial.NewCounters(), trial.NewCounters()
+		var steps [][]trial.Delta
+		for i := range rapid.IntRange(1, 6).Draw(t, "sessions") {
+			a := anyAssignment(t)
+			y, tier := rapid.Float64Range(0, 1).Draw(t, "y"), rapid.IntRange(0, 4).Draw(t, "tier")
+			used := trial.Usage{Input: int64(rapid.IntRange(0, 1<<40).Draw(t, "input")), Cached: int64(rapid.IntRange(0, 1<<40).Draw(t, "cached"))}
+			name := fmt.Sprintf("%08x", i*7919)
+			all := func(a *trial.Assignment) [][]trial.Delta {
+				return [][]trial.Delta{a.Closing(), a.Spent(used), a.Looked(name, y), a.Contribution(y, tier)}
+			}
+			for _, ds := range all(&a) {
+				straight.Add(ds)
+			}
+			stored := readAgain(t, a)
+			steps = append(steps, all(&stored)...)
+			for range rapid.IntRange(0, 2).Draw(t, "corrections") {
+				wrong := stored.Contribution(rapid.Float64Range(0, 1).Draw(t, "wrong"), 3)
+				steps = append(steps, wrong, trial.Negate(wrong))
+			}
+		}
+		var replicas [2][][]trial.Delta
+		for i, s := range rapid.Permutation(steps).Draw(t, "order") {
+			crooked.Add(s)
+			replicas[i%2] = append(replicas[i%2], s)
+		}
+		want := told(straight)
+		if got := told(crooked); got != want {
+			t.Fatalf("permuted:\n%s\nstraight:\n%s", got, want)
+		}
+		loaded := trial.NewCounters() // what a store holds of both
+		loaded.Add(merge(merge(replicas[0]...), merge(replicas[1]...)))
+		if got := told(loaded); got != want {
+			t.Fatalf("merged:\n%s\nstraight:\n%s", got, want)
+		}
+		if got := told(straight.Clone()); got != want {
+			t.Fatalf("a copy:\n%s\nof:\n%s", got, want)
+		}
+	})
+}
+
+// Nothing is written that nobody reads, and no two counters are one: whatever single number of a
+// session goes missing, the statistics differ.
+func TestEachCounterIsRead(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := anyAssignment(t)
+		ds := slices.Concat(a.Closing(), a.Spent(trial.Usage{Input: 9, Cached: 5}), a.Contribution(rapid.Float64Range(0, 1).Draw(t, "y"), 2), a.Looked("session", 0.3))
+		read := func(ds []trial.Delta) string {
+			c := trial.NewCounters()
+			for _, d := range ds {
+				d.Value *= 100_000 // so that the smallest bet shows as well
+				c.Add([]trial.Delta{d})
+			}
+			return told(c)
+		}
+		want, missing := read(ds), rapid.IntRange(0, len(ds)-1).Draw(t, "missing")
+		d := ds[missing]
+		if d.Field == trial.FieldUnpicked || d.Field[0] == 'w' && d.Field != "worse" {
+			return // the chooser's own; of the bets only those that win show
+		}
+		if got := read(slices.Delete(slices.Clone(ds), missing, missing+1)); got == want {
+			t.Fatalf("nobody misses %v:\n%s", d, got)
+		}
+	})
+}
+
+// The names under which counters are stored are fixed: another precept may read them.
+func TestFieldNames(t *testing.T) {
+	names := map[string]bool{}
+	put := func(ds []trial.Delta) {
+		for _, d := range ds {
+			plain, rate, _ := strings.Cut(d.Field, "@")
+			if rate != "" {
+				plain += "@"
+			}
+			names[plain] = true
+		}
+	}
+	c := trial.NewCounters()
+	for round := range 4096 {
+		bit := func(k int) bool { return round>>k&1 == 1 }
+		a := trial.Assignment{Decided: true, Control: bit(0), ControlP: 0.05, Refused: true, Matched: []trial.Match{{Arm: "a@1"}, {Arm: "b@1"}}, First: &trial.AtClosing{Tier: round % 5}}
+		if !a.Control {
+			a.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: bit(3), Off: 0.5, C: 0.5, Tokens: 1}}
+		}
+		y := float64(round >> 4 & 1)
+		if round >= 2048 { // first as good as it can be, then as bad
+			y = 1 - float64(round>>3&1)
+		} else if round > 1024 {
+			y = float64(round >> 3 & 1)
+		}
+		ds := a.Contribution(y, round/2%5)
+		put(slices.Concat(a.Closing(), a.Spent(trial.Usage{Input: 3, Cached: 2}), ds))
+		c.Add(ds)
+		put(c.Maxima(time.Unix(1, 0)))
+	}
+	idle := trial.NewCounters()
+	for i := range 40_000 {
+		a := trial.Assignment{Picks: []trial.Pick{{Arm: "a@1", Eps: 0.5, Injected: i%2 == 0, C: 0.5}}}
+		idle.Add(a.Contribution(float64(i/2%2), 1))
+	}
+	put(idle.Maxima(time.Unix(1, 0)))
+	const want = "a0@ a1@ added any.a0@ any.a1@ any.heard0.0@ any.heard0.1@ any.heard0.2@ any.heard0.3@ any.heard1.0@ any.heard1.1@ any.heard1.2@ any.heard1.3@ " +
+		"any.told0.0@ any.told0.1@ any.told0.2@ any.told0.3@ any.told1.0@ any.told1.1@ any.told1.2@ any.told1.3@ better billed0 billed1 cached0 cached1 closed emax+ emax- " +
+		"failure heard0.0@ heard0.1@ heard0.2@ heard0.3@ heard1.0@ heard1.1@ heard1.2@ heard1.3@ " +
+		"idle_at input0 input1 kept0 kept1 m0 m1 matched n n0 n1 nu out+ out- picked proven_at read0 read1 refused0 refused1 s0 s1 spent0 spent1 success sumy told tokens " +
+		"told0.0@ told0.1@ told0.2@ told0.3@ told1.0@ told1.1@ told1.2@ told1.3@ w+1 w+2 w+3 w+4 w+5 w+6 w-1 w-2 w-3 w-4 w-5 w-6 worse y0 y0@ y1 y1@ z zz"
+	for name := range strings.FieldsSeq(want) {
+		if !names[name] {
+			t.Errorf("%s is not written", name)
+		}
+		delete(names, name)
+	}
+	if len(names) > 0 {
+		t.Errorf("also written: %v", names)
+	}
+}
+
+// An older precept reads what a newer one wrote: what is no counter of a trial is passed over.
+func TestUnknownFieldsAreIgnored(t *testing.T) {
+	c := trial.NewCounters()
+	before := told(c)
+	for _, f := range []string{"", "new", "w+0", "w+7", "w*1", "a2@200000", "a1@", "a1@x", "told2.1@5", "told1.9@5", "told1.1", "toldish", "spent", "spent2", "0", "closed1"} {
+		c.Add([]trial.Delta{{Key: key("", f, 0), Value: trial.One}, {Key: key("l0@1", f, 0), Value: trial.One}})
+	}
+	for _, scope := range []string{"x:coder", "r:v2|l0@1", "t:l0@1", "t:#1.5"} { // of the chooser, of another definition, of no trial
+		c.Add([]trial.Delta{{Key: key(scope, "n", 0), Value: trial.One}})
+	}
+	c.Add([]trial.Delta{{Key: key("l0@1", "s1", 3), Value: trial.One}}) // a residual of the chooser's
+	for _, field := range []string{"x.y", "7", "7.y"} {                 // no entries of a planned trial
+		value := int64(6)
+		if field == "7.y" {
+			value = 0
+		}
+		c.Add([]trial.Delta{{Key: key(trial.LookScope("l0@1", "1.5"), field, 0), Value: value}})
+	}
+	if got := told(c); got != before {
+		t.Errorf("an unknown field was counted: %s", got)
+	}
+	if s := c.Stats("l0@1"); len(s.Days) != 0 || len(s.Strata) != 0 || c.Stats("").N != 0 || c.Stats("none@1").Picked != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// The coins carry no sum of the chooser's: whatever it adds beside them, the trial does not move.
+func TestTheChoosersFieldsMoveNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		alone, beside := trial.NewCounters(), trial.NewCounters()
+		a := anyAssignment(t)
+		ds := slices.Concat(a.Closing(), a.Contribution(rapid.Float64Range(0, 1).Draw(t, "y"), 1))
+		alone.Add(ds)
+		for i, n := 0, rapid.IntRange(1, 8).Draw(t, "theirs"); i < n; i++ {
+			scope, field := rapid.SampledFrom([]string{"", "l0@1", "l1@1", "x:x"}).Draw(t, "scope"), rapid.SampledFrom([]string{"su", "graded", "res2", "cn", "cs"}).Draw(t, "field")
+			ds = append(ds, trial.Delta{Key: key(scope, field, a.Day), Value: rapid.Int64().Draw(t, "value")})
+		}
+		beside.Add(ds)
+		if got, want := told(beside), told(alone); got != want {
+			t.Fatalf("%s\n%s", got, want)
+		}
+	})
+}
+
+// A wild number does not overflow a sum for ever, and what is no number counts nothing.
+func TestFixedIsBounded(t *testing.T) {
+	for x, want := range map[float64]int64{
+		0.1234567: 123457, -0.0000005: -1, 1e6: 1e12, 1e6 + 1: 1e12, -1e30: -1e12, math.Inf(1): 1e12, math.Inf(-1): -1e12, 0.0000004: 0,
+	} {
+		if got := trial.Fixed(x); got != want {
+			t.Errorf("Fixed(%v) = %d, want %d", x, got, want)
+		}
+	}
+	for x, want := range map[float64]float64{0.12345678: 0.123457, -2: -2, math.Inf(1): 0, math.Inf(-1): 0} {
+		if got := trial.Round(x); got != want {
+			t.Errorf("Round(%v) = %v, want %v", x, got, want)
+		}
+	}
+	if trial.Fixed(math.NaN()) != 0 || trial.Round(math.NaN()) != 0 {
+		t.Error("no number")
+	}
+}
+
+// A scope is an arm's unless it is the tenant's own or begins with a mark, a letter and a colon.
+func TestOfArm(t *testing.T) {
+	for scope, want := range map[string]bool{"": false, "a@1": true, "a": true, "x:coder": false, "t:a@1#1.2": false, "ab:c@1": true, ":": true, "::": false} {
+		if got := trial.OfArm(scope); got != want {
+			t.Errorf("%q: %v", scope, got)
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package trial_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/bandit/trial"
+)
+
+// The half-widths that docs/EXPERIMENT.md promises, in points, for yes/no rewards.
+func TestHalfWidthsOfTheDocumentation(t *testing.T) {
+	for n, row := range map[float64][3]float64{
+		100: {84.6, 46.1, 36.9}, 300: {41.1, 22.4, 17.9}, 1000: {21.6, 11.8, 9.4}, 3000: {12.8, 6.9, 5.6}, 10_000: {7.3, 4.0, 3.2}, 30_000: {4.4, 2.4, 1.9},
+	} {
+		for i, eps := range []float64{0.05, 0.2, 0.5} {
+			if got := 100 * trial.HalfWidth(n, 0.24*(1/(1-eps)+1/eps), trial.TightLesson); math.Abs(got-row[i]) > 0.051 {
+				t.Errorf("%v picks at %v: %.2f, promised %v", n, eps, got, row[i])
+			}
+		}
+	}
+}
+
+// Of all tunings the one for n sessions has the narrowest interval there, or nearly so.
+func TestTheIntervalIsTightestWhereItIsMeantToBe(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Float64Range(100, 1e5).Draw(t, "n")
+		other := n * rapid.SampledFrom([]float64{0.2, 0.5, 2, 5}).Draw(t, "times")
+		if own, off := trial.HalfWidth(n, 1, n), trial.HalfWidth(n, 1, other); own >= off {
+			t.Fatalf("at %v: %v, tuned for %v sessions %v", n, own, other, off)
+		}
+	})
+}
+
+// The p-value is that of the interval: an effect at its edge has 0.05, one outside less, and on
+// both sides of 0 alike.
+func TestExclusionGoesWithTheInterval(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, v := rapid.Float64Range(1, 1e6).Draw(t, "n"), rapid.Float64Range(1e-6, 50).Draw(t, "variance")
+		tight := rapid.SampledFrom([]float64{trial.TightLesson, 5000, 100}).Draw(t, "tight")
+		h := trial.HalfWidth(n, v, tight)
+		if p := trial.Exclusion(h, n, v, tight); math.Abs(p-trial.Alpha) > 1e-9 {
+			t.Fatalf("at the edge p is %v", p)
+		}
+		far := rapid.Float64Range(0, 3).Draw(t, "far")
+		p, mirrored := trial.Exclusion(far*h, n, v, tight), trial.Exclusion(-far*h, n, v, tight)
+		if p != mirrored || p > 1 || p < 0 || far > 1.001 && p >= trial.Alpha || far < 0.999 && p <= trial.Alpha {
+			t.Fatalf("%v half-widths from 0: p %v and %v", far, p, mirrored)
+		}
+	})
+}
+
+func TestMoments(t *testing.T) {
+	if m, v := trial.Moments(4, 2, 3); m != 0.5 || v != 0.5 {
+		t.Errorf("%v %v", m, v)
+	}
+	if _, v := trial.Moments(4, 4, 4); v <= 0 || v > 1e-8 || trial.HalfWidth(4, v, 1000) <= 0 {
+		t.Errorf("equal numbers have the variance %v", v)
+	}
+}
+
+// When an interval may be shown, and when its distance from 0 counts.
+func TestWhenThereIsEnough(t *testing.T) {
+	for _, c := range []struct {
+		n, injected, withheld float64
+		shown, claimed        bool
+	}{
+		{49, 44, 5, false, false},
+		{50, 45, 5, true, false},
+		{50, 5, 45, true, false},
+		{50, 46, 4, false, false},
+		{50, 4, 46, false, false},
+		{99, 50, 49, true, false},
+		{99, 49, 50, true, false},
+		{100, 50, 50, true, true},
+	} {
+		if trial.Enough(c.n, c.injected, c.withheld) != c.shown || trial.Claimable(c.injected, c.withheld) != c.claimed {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// played is told picks of one lesson, half of them withheld, with chances of success.
+type played struct {
+	*trial.Counters
+	n, z, zz, n1, n0 float64
+}
+
+func (p *played) session(eps float64, injected bool, y, centre float64) {
+	p.Add(pickOf(eps, injected, centre).Contribution(y, 1))
+	z := trial.Round(zOf(y, centre, eps, injected))
+	p.n, p.z, p.zz = p.n+1, p.z+z, p.zz+z*z
+	if injected {
+		p.n1++
+	} else {
+		p.n0++
+	}
+}
+
+// What is banked of an arm's interval is what it came to when it was farthest from 0, above and
+// below, with 50 told picks in each arm; and when it first lay within 3 points of 0.
+func TestWhatAnIntervalReachedStays(t *testing.T) {
+	for name, c := range map[string]struct{ with, without, centre float64 }{"helps": {0.9, 0.5, 0.5}, "harms": {0.5, 0.9, 0.5}, "idles": {0.98, 0.98, 0.95}} {
+		r := rand.New(rand.NewPCG(8, 1)) //nolint:gosec // tests repeat
+		p := &played{Counters: trial.NewCounters()}
+		var up, down float64
+		var idle int64
+		for i := range 4000 {
+			injected := r.Float64() >= 0.5
+			chance, y := c.without, 0.0
+			if injected {
+				chance = c.with
+			}
+			if r.Float64() < chance {
+				y = 1
+			}
+			p.session(0.5, injected, y, c.centre)
+			if i%7 != 0 {
+				continue
+			}
+			p.Maxima(time.Unix(int64(i), 0))
+			mean := p.z / p.n
+			v := p.zz/p.n - mean*mean
+			if p.n >= 50 && p.n1 >= 50 && p.n0 >= 50 {
+				far := -math.Log(trial.Exclusion(mean, p.n, v, 1000))
+				if mean > 0 {
+					up = max(up, far)
+				} else {
+					down = max(down, far)
+				}
+			}
+			if h := trial.HalfWidth(p.n, v, 1000); idle == 0 && p.n >= 50 && mean-h >= -0.03 && mean+h <= 0.03 {
+				idle = int64(i)
+			}
+			s := p.Stats("a@1")
+			if math.Abs(s.OutUp-up) > 1e-3 || math.Abs(s.OutDown-down) > 1e-3 || s.IdleAt != idle {
+				t.Fatalf("%s after %d: above %v, below %v, idle at %d; want %v, %v, %d", name, i, s.OutUp, s.OutDown, s.IdleAt, up, down, idle)
+			}
+			above, below := up >= math.Log(20), down >= math.Log(20)
+			if got := p.Progress("a@1", 0, "", 0).Settled; got != (idle > 0 || above && !below) {
+				t.Fatalf("%s after %d: settled is %v; above %v, below %v, idle at %d", name, i, got, up, down, idle)
+			}
+		}
+		if reached := map[string]bool{"helps": up > 3, "harms": down > 3, "idles": idle > 0}; !reached[name] {
+			t.Errorf("%s: nothing was reached: %v %v %d", name, up, down, idle)
+		}
+	}
+}
+
+// An arm that once lay above 0 and once below has turned: it is not settled.
+func TestWhatHasTurnedIsNotSettled(t *testing.T) {
+	bar := trial.Fixed(-math.Log(trial.Alpha))
+	for _, c := range []struct {
+		up, down, idle int64
+		want           bool
+	}{{bar - 1, 0, 0, false}, {bar, 0, 0, true}, {bar, bar - 1, 0, true}, {bar, bar, 0, false}, {0, bar, 0, false}, {0, 0, 1, true}, {bar, bar, 1, true}} {
+		k := trial.NewCounters()
+		k.Raise([]trial.Delta{{Key: key("a@1", "out+", 0), Value: c.up}, {Key: key("a@1", "out-", 0), Value: c.down}, {Key: key("a@1", "idle_at", 0), Value: c.idle}})
+		if got := k.Progress("a@1", 0, "", 0); got.Settled != c.want || got.Proven {
+			t.Errorf("%+v: %+v", c, got)
+		}
+	}
+}
+
+// A lesson that does nothing has an interval that leaves 0 out at any of a thousand looks in at
+// most one case of twenty.
+func TestTheIntervalBearsBeingLookedAt(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 1)) //nolint:gosec // tests repeat
+	const runs = 400
+	missed := 0
+	for range runs {
+		var n, z, zz, n1, n0 float64
+		for range 1000 {
+			injected := r.Float64() >= 0.2
+			y := 0.0
+			if r.Float64() < 0.7 {
+				y = 1
+			}
+			one := zOf(y, 0.6, 0.2, injected)
+			n, z, zz = n+1, z+one, zz+one*one
+			if injected {
+				n1++
+			} else {
+				n0++
+			}
+			if mean, v := trial.Moments(n, z, zz); trial.Enough(n, n1, n0) && math.Abs(mean) > trial.HalfWidth(n, v, trial.TightLesson) {
+				missed++
+				break
+			}
+		}
+	}
+	if missed > runs/20+13 { // three standard errors
+		t.Errorf("%d of %d", missed, runs)
+	}
+}

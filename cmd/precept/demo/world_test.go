@@ -1,0 +1,211 @@
+package demo
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"precept/inject/lesson"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestWorldFollowsFromItsSeed(t *testing.T) {
+	a, b, other := NewWorld(7), NewWorld(7), NewWorld(8)
+	differ := 0
+	for n := 1; n <= 200; n++ {
+		ta, tb, to := a.ticket(n), b.ticket(n), other.ticket(n)
+		if !reflect.DeepEqual(ta, tb) || a.text(ta) != b.text(tb) || a.succeeds(ta, nil) != b.succeeds(tb, nil) {
+			t.Fatalf("ticket %d: %+v and %+v", n, ta, tb)
+		}
+		if !reflect.DeepEqual(ta, to) {
+			differ++
+		}
+		if ta.turns < 1 || ta.turns > 3 {
+			t.Errorf("ticket %d has %d turns", n, ta.turns)
+		}
+	}
+	if differ < 190 {
+		t.Errorf("another seed changed %d tickets of 200 only", differ)
+	}
+}
+
+func TestEffect(t *testing.T) {
+	w := NewWorld(1)
+	for _, l := range w.Truths {
+		if e, ok := w.Effect(l.Slug); !ok || e != l.Effect {
+			t.Errorf("%s: %v %v", l.Slug, e, ok)
+		}
+	}
+	if e, ok := w.Effect("nothing-of-the-kind"); ok || e != 0 {
+		t.Errorf("unknown: %v %v", e, ok)
+	}
+}
+
+// A chance stays a chance, and a lesson moves it by its effect unless it meets an end.
+func TestChance(t *testing.T) {
+	w := NewWorld(1)
+	rapid.Check(t, func(rt *rapid.T) {
+		tk := w.ticket(rapid.IntRange(1, 999_999).Draw(rt, "ticket"))
+		tk.difficulty = rapid.Float64Range(-8, 8).Draw(rt, "difficulty")
+		lessons := rapid.SliceOfNDistinct(rapid.IntRange(0, len(w.Truths)-1), 0, len(w.Truths), rapid.ID[int]).Draw(rt, "lessons")
+		p := w.chance(tk, lessons)
+		if p < .03 || p > .97 {
+			rt.Fatalf("chance %v", p)
+		}
+		for i, l := range w.Truths {
+			if slices.Contains(lessons, i) {
+				continue
+			}
+			q := w.chance(tk, append(slices.Clone(lessons), i))
+			if d := q - p; math.Abs(d) > math.Abs(l.Effect)+1e-9 || d*l.Effect < 0 {
+				rt.Fatalf("%s moves the chance by %v, its effect is %v", l.Slug, d, l.Effect)
+			} else if q > .03 && q < .97 && p > .03 && p < .97 && math.Abs(d-l.Effect) > 1e-9 {
+				rt.Fatalf("%s moves the chance by %v instead of %v", l.Slug, d, l.Effect)
+			}
+		}
+		// One number decides a ticket: more chance never turns success into failure.
+		for _, i := range lessons {
+			if w.Truths[i].Effect > 0 && w.succeeds(tk, nil) && !w.succeeds(tk, []int{i}) {
+				rt.Fatalf("help of %s made ticket %d fail", w.Truths[i].Slug, tk.n)
+			}
+		}
+	})
+}
+
+// The outcomes come as often as the chances say, and a plain success rate is misled as promised.
+func TestOutcomesAndTraps(t *testing.T) {
+	w := NewWorld(3)
+	const n = 20_000
+	var success, expected, variance, without float64
+	type sums struct{ n, with, without, effect float64 }
+	of := make([]sums, len(w.Truths))
+	for i := 1; i <= n; i++ {
+		tk := w.ticket(i)
+		p := w.chance(tk, tk.applies)
+		expected, variance, without = expected+p, variance+p*(1-p), without+w.chance(tk, nil)
+		if w.succeeds(tk, tk.applies) {
+			success++
+		}
+		for _, l := range tk.applies {
+			s := &of[l]
+			s.n++
+			s.with += w.chance(tk, []int{l})
+			s.without += w.chance(tk, nil)
+			s.effect += p - w.chance(tk, slices.DeleteFunc(slices.Clone(tk.applies), func(k int) bool { return k == l }))
+		}
+	}
+	if d := math.Abs(success - expected); d > 4*math.Sqrt(variance) {
+		t.Errorf("%v successes, %v expected", success, expected)
+	}
+	without /= n
+	for i, l := range w.Truths {
+		s := of[i]
+		if share := s.n / n; share < .1 || share > .7 {
+			t.Errorf("%s applies in %.2f of the tickets", l.Slug, share)
+		}
+		if d := s.effect/s.n - l.Effect; math.Abs(d) > .01 {
+			t.Errorf("%s has an effect of %.3f in this world, not of %.3f", l.Slug, s.effect/s.n, l.Effect)
+		}
+		// What a lesson seems to do, where its sessions are held against all others, errs by how
+		// hard they are.
+		gap := s.without/s.n - without
+		if l.hard > 0 && gap > -.02 || l.hard < 0 && gap < .02 || l.hard == 0 && math.Abs(gap) > .01 {
+			t.Errorf("%s is met on tickets that go %+.3f better by themselves", l.Slug, gap)
+		}
+	}
+	rate := func(slug string) float64 { s := of[w.bySlug[slug]]; return s.with / s.n }
+	for _, c := range [][2]string{
+		{"ask-for-a-screenshot", "pin-the-dependency"},
+		{"restart-the-service-first", "rewrite-the-module"},
+		{"read-the-failing-assertion", "reproduce-before-fixing"},
+	} {
+		if above, below := rate(c[0]), rate(c[1]); above <= below || w.Truths[w.bySlug[c[0]]].Effect >= w.Truths[w.bySlug[c[1]]].Effect {
+			t.Errorf("the success rate ranks rightly: %s %.3f, %s %.3f", c[0], above, c[1], below)
+		}
+	}
+}
+
+// The lessons are in force as they come, and fire on the tickets that they are about and on no
+// others.
+func TestLessonsMatchTheirTickets(t *testing.T) {
+	w := NewWorld(5)
+	dir := filepath.Join(t.TempDir(), "a", "lessons")
+	if err := w.WriteLessons(dir); err != nil {
+		t.Fatal(err)
+	}
+	book, problems, err := lesson.Load(dir)
+	if err != nil || len(problems) > 0 {
+		t.Fatal(problems, err)
+	}
+	if book.Len() != len(w.Truths) {
+		t.Errorf("%d lessons, %d truths", book.Len(), len(w.Truths))
+	}
+	now := time.Date(2032, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, f := range (lesson.Checks{Now: now}).Book(book) {
+		t.Errorf("a newcomer's first lessons should be faultless: %+v", f)
+	}
+	for _, l := range w.Truths {
+		got, ok := book.Get(l.Slug)
+		if !ok || !got.InForce(now) {
+			t.Errorf("%s: there %v", l.Slug, ok)
+		}
+	}
+	for n := 1; n <= 300; n++ {
+		tk := w.ticket(n)
+		var fired, want []string
+		for _, h := range book.Match(&lesson.Query{Words: []string{w.text(tk)}, Now: now}) {
+			fired = append(fired, h.Lesson.Slug)
+		}
+		for _, l := range tk.applies {
+			want = append(want, w.Truths[l].Slug)
+		}
+		slices.Sort(want)
+		if !slices.Equal(fired, want) {
+			t.Fatalf("%q fires %v, want %v", w.text(tk), fired, want)
+		}
+	}
+	for _, words := range []string{finalMark, "Step 1 is fine, go on."} {
+		if hits := book.Match(&lesson.Query{Words: []string{words}, Now: now}); len(hits) > 0 {
+			t.Errorf("%q fires %v", words, hits[0].Lesson.Slug)
+		}
+	}
+}
+
+func TestWriteLessonsTells(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := NewWorld(1).WriteLessons(filepath.Join(file, "sub")); err == nil || !strings.Contains(err.Error(), "lessons") {
+		t.Errorf("error: %v", err)
+	}
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "run-the-full-suite.md"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := NewWorld(1).WriteLessons(dir); err == nil {
+		t.Error("a folder in the way was no error")
+	}
+}
+
+func TestText(t *testing.T) {
+	w := NewWorld(1)
+	for want, applies := range map[string][]int{
+		"Please work on TICKET-000042.":                                                                              nil,
+		"Please work on TICKET-000042. It is about a failing assertion in CI":                                        {1},
+		"Please work on TICKET-000042. It is about a failing assertion in CI, and about a button in the wrong place": {1, 7},
+	} {
+		if got := w.text(ticket{n: 42, applies: applies}); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package server_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"precept/cmd/precept/server"
+)
+
+// port is a listener in memory: nobody waits for the network on it, so that the time of a bubble
+// goes on while nobody speaks.
+type port struct {
+	address net.TCPAddr
+	taken   chan net.Conn
+	closed  chan struct{}
+	once    sync.Once
+}
+
+func (p *port) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.taken:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *port) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *port) Addr() net.Addr { return &p.address }
+
+// ports are those of one server, by their addresses.
+type ports map[string]*port
+
+func (p ports) listen(_ context.Context, _, _ string) (net.Listener, error) {
+	one := &port{
+		address: net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1 + len(p)},
+		taken:   make(chan net.Conn), closed: make(chan struct{}),
+	}
+	p[one.address.String()] = one
+	return one, nil
+}
+
+func (p ports) dial(_ context.Context, _, address string) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case p[address].taken <- far:
+		return near, nil
+	case <-p[address].closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// bubbled is a server whose time is the test's own: an hour passes as soon as everybody waits.
+type bubbled struct {
+	*life
+	ports ports
+}
+
+// inBubble runs a server and what is done with it in a bubble, and stops the server.
+func inBubble(t *testing.T, options map[string]string, do func(*bubbled)) {
+	t.Helper()
+	source := flags(t, certain(options))
+	synctest.Test(t, func(t *testing.T) {
+		b := &bubbled{ports: ports{}}
+		b.life = starts(t, source, func(o *server.Options) { o.Listen = b.ports.listen })
+		do(b)
+		if err := b.ends(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// send asks the server something.
+func (b *bubbled) send(method, url, body string, header ...string) (status int, answer string) {
+	b.t.Helper()
+	req, err := http.NewRequestWithContext(b.t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer token")
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := (&http.Transport{DialContext: b.ports.dial, DisableKeepAlives: true}).RoundTrip(req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+// A server that nobody asks anything gives its memory back once a minute.
+func TestAnIdleServerGivesItsMemoryBack(t *testing.T) {
+	forced := func() uint32 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.NumForcedGC
+	}
+	inBubble(t, nil, func(b *bubbled) {
+		before := forced()
+		time.Sleep(3*time.Minute + time.Second)
+		synctest.Wait()
+		if n := forced() - before; n != 3 {
+			b.t.Errorf("it gave memory back %d times in three minutes", n)
+		}
+		if status, _ := b.send(http.MethodGet, b.data+"/readyz", ""); status != http.StatusOK {
+			b.t.Errorf("/readyz after it: %d", status)
+		}
+	})
+}

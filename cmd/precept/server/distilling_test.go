@@ -1,0 +1,46 @@
+package server_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// A session that the distiller cannot read is counted under the distiller's name: a label of a
+// metric never holds what names a session.
+func TestTheDistillersFailuresNameNoSession(t *testing.T) {
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"chatcmpl-1","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"no judgement"}}]}`)
+	}))
+	defer model.Close()
+	l := starts(t, flags(t, map[string]string{
+		"upstream": model.URL + "/v1", "metrics.public": "true", "reward.close_after": "1s",
+		"distill.enabled": "true", "distill.every": "1s", "distill.judge": model.URL + "/v1", "distill.model": "judge",
+	}))
+	res, err := http.Post(l.data+"/v1/chat/completions", "application/json", //nolint:noctx // a test's only request
+		strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Mend the build, please."}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	var metrics []byte
+	eventually(t, "the failure", func() bool {
+		res, err := http.Get(l.admin + "/metrics") //nolint:noctx // as above
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		metrics, err = io.ReadAll(res.Body)
+		return err == nil && bytes.Contains(metrics, []byte(`precept_fail_open_total{step="distill"} `))
+	})
+	if bytes.Contains(metrics, []byte(`step="session`)) {
+		t.Errorf("a label names a session: %s", metrics)
+	}
+	if err := l.ends(); err != nil {
+		t.Error(err)
+	}
+}

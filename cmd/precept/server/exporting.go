@@ -1,0 +1,122 @@
+package server
+
+import (
+	"context"
+	"io"
+	"slices"
+	"time"
+
+	"precept/detect"
+	"precept/internal/sample"
+	"precept/internal/session"
+)
+
+// ExportJob is one export. It holds no more than a page of the store, and what it is about to
+// write.
+type ExportJob struct {
+	Evidence
+	Filter         *sample.Filter
+	Agent, Session string // of one agent, of the session of one id; "": of all
+	Out            io.Writer
+	Seen           func()                          // called for each sample, or session, that is looked at; nil: by nobody
+	hides          func(tenant, agent string) bool // who has opted out since; nil: a verb writes what is kept
+}
+
+// Write writes the selection in one of the formats.
+func (x *ExportJob) Write(ctx context.Context, format string) error {
+	var err error
+	if format == "parquet" {
+		p, err := newParquetExport(x.Out)
+		if err != nil {
+			return err
+		}
+		if err := x.Samples(ctx, p.add); err != nil {
+			return err
+		}
+		return p.end()
+	}
+	lines := sample.NewExporter(x.Out)
+	switch format {
+	case "mplp":
+		err = x.Samples(ctx, func(s *session.StoredSample) error { return lines.Line(&s.Sample) })
+	case "experiment":
+		err = x.trials(ctx, lines)
+	case "preference":
+		err = x.sessions(ctx, lines.Preferences)
+	default:
+		err = x.sessions(ctx, lines.Chat)
+	}
+	if err != nil {
+		return err
+	}
+	return lines.Flush()
+}
+
+// Samples hands over the samples of the selection.
+func (x *ExportJob) Samples(ctx context.Context, write func(*session.StoredSample) error) error {
+	return x.EachSample(ctx, x.Filter.Tenant, x.Filter.From, x.Filter.To, func(s session.StoredSample) error {
+		x.look()
+		if !x.of(s.ID) || !x.by(s.Tenant, s.Agent) || !x.Filter.Match(s.Tenant, &s.Sample) {
+			return nil
+		}
+		return write(&s)
+	})
+}
+
+func (x *ExportJob) look() {
+	if x.Seen != nil {
+		x.Seen()
+	}
+}
+
+func (x *ExportJob) of(id session.ID) bool { return x.Session == "" || x.Session == id.String() }
+
+func (x *ExportJob) by(tenant, agent string) bool {
+	return (x.Agent == "" || x.Agent == agent) && (x.hides == nil || !x.hides(tenant, agent))
+}
+
+// sessions hands over the conversations that began in time and, where a family, a quality or a
+// lesson is asked for, gave such a sample.
+func (x *ExportJob) sessions(ctx context.Context, write func(*sample.Session) error) error {
+	wanted := *x.Filter
+	wanted.From, wanted.To = time.Time{}, time.Time{}
+	all := len(wanted.Families)+len(wanted.Quality) == 0 && wanted.Lesson == ""
+	return x.EachSession(ctx, x.Filter.Tenant, x.Filter.From, x.Filter.To, func(r session.Row, _ session.Applied) error {
+		x.look()
+		if !x.of(r.ID) {
+			return nil
+		}
+		s, err := transcript(ctx, x, r)
+		if err != nil || len(s.Exchanges) == 0 || !x.by(r.Tenant, s.Agent) {
+			return err
+		}
+		if !all && !slices.ContainsFunc(sample.Build(s), func(m sample.Sample) bool { return wanted.Match(r.Tenant, &m) }) {
+			return nil
+		}
+		return write(&s)
+	})
+}
+
+// transcript puts a session together from what is kept of it.
+func transcript(ctx context.Context, e Evidence, r session.Row) (sample.Session, error) {
+	s := sample.Session{Tenant: r.Tenant, ID: r.ID.String(), Failing: func(tool, args, text string, isError int8) bool {
+		return detect.Classify(tool, args, text, isError).Outcome == detect.Error
+	}}
+	var err error
+	if s.Exchanges, err = e.Exchanges(ctx, r.Tenant, r.ID); err != nil || len(s.Exchanges) == 0 {
+		return s, err
+	}
+	s.Agent, s.Name = s.Exchanges[0].Agent, s.Exchanges[0].SessionName
+	entries, err := e.Feedback(ctx, r.Tenant, r.ID)
+	if err != nil {
+		return s, err
+	}
+	for _, f := range entries {
+		s.Ratings = append(s.Ratings, sample.Rating{
+			At: f.At, Source: f.Source, Type: f.Type, Score: f.Score, Label: f.Label,
+			Comment:    f.Comment,
+			Correction: f.Correction, Details: f.Details, Turn: f.Turn,
+		})
+	}
+	return s, nil
+}

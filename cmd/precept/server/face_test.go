@@ -1,0 +1,287 @@
+package server_test
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"precept/admin"
+	"precept/cmd/precept/server"
+	"precept/inject/bank/banktest"
+	"precept/internal/sample"
+)
+
+// page asks the admin face, as whoever has the token.
+func (l *life) page(path string) string {
+	l.t.Helper()
+	status, body := send(l.t, http.MethodGet, l.admin+path, map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}, "")
+	if status != http.StatusOK {
+		l.t.Fatalf("%s: %d %s", path, status, body)
+	}
+	return body
+}
+
+// tells says something to the admin face, which must take it.
+func (l *life) tells(path, body string) string {
+	l.t.Helper()
+	status, answer := send(l.t, http.MethodPost, l.admin+path, map[string]string{"Authorization": "Bearer token", "Content-Type": "application/json"}, body)
+	if status/100 != 2 {
+		l.t.Fatalf("%s: %d %s", path, status, answer)
+	}
+	return answer
+}
+
+// What an operator does on the admin face of a running server is done: a rating counts, the exports
+// are those that a verb writes of the same store, the looks at stored sessions find them, and what
+// is forgotten is gone for all of them.
+func TestTheAdminFace(t *testing.T) {
+	lessons := t.TempDir()
+	banktest.WriteLesson(t, lessons, "look-first", "targets")
+	source := flags(t, certain(map[string]string{
+		"upstream": model(t), "lessons": lessons, "reward.close_after": "50ms", "admin.price_input": "3",
+	}))
+	l := starts(t, source)
+	for i := range 3 {
+		l.asks("coder", fmt.Sprint("s-", i), "build the targets", `"type":"score","score":1`)
+	}
+	l.asks("other", "s-3", "hello", `"type":"approval"`)
+	var one struct {
+		Sessions []struct{ ID, Name string }
+	}
+	eventually(t, "four sessions with their samples", func() bool {
+		return json.Unmarshal([]byte(l.page("/api/sessions")), &one) == nil && len(one.Sessions) == 4 &&
+			strings.Count(l.page("/api/samples"), `"sample_id"`) == 4
+	})
+	l.tells("/api/feedback", `{"session_id":"s-0","source":"user","type":"score","score":0}`)
+	eventually(t, "the rating in the report", func() bool {
+		r, err := l.server.Report(t.Context(), admin.Query{Tenant: "default"})
+		return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 3 && r.Lessons[0].MeanInjected != nil && *r.Lessons[0].MeanInjected < 0.9
+	})
+	if text := l.page("/lessons/look-first?backtest=1"); !strings.Contains(text, "It would have fired in <strong>3</strong> of the <strong>4</strong>") {
+		t.Error("a lesson's page does not tell in which of the 4 sessions it would have fired")
+	}
+	eventually(t, "the survey of the stored sessions", func() bool { return strings.Contains(l.page("/breakdown"), "10 withheld. 3 such sessions are stored") })
+	exports := map[string]string{}
+	for _, format := range []string{"mplp", "openai", "experiment"} {
+		exports[format] = l.page("/api/export?format=" + format)
+	}
+	if n := strings.Count(l.page("/api/export?format=mplp&agent=other"), "\n"); n != 1 {
+		t.Errorf("%d samples of one agent, want 1", n)
+	}
+	if answer := l.tells("/api/forget", `{"tenant":"default","session":"s-3"}`); !strings.Contains(answer, `"forgotten":1`) {
+		t.Errorf("forget: %s", answer)
+	}
+	for path, gone := range map[string]string{"/api/sessions": `"s-3"`, "/api/export?format=openai": `"hello"`} {
+		if strings.Contains(l.page(path), gone) {
+			t.Errorf("%s still tells of what was forgotten", path)
+		}
+	}
+	if err := l.ends(); err != nil {
+		t.Fatal(err)
+	}
+	tools := outside()
+	e, err := tools.OpenStored(t.Context(), loaded(t, source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close() //nolint:errcheck // only read
+	for format, served := range exports {
+		var out strings.Builder
+		if err := (&server.ExportJob{Evidence: e, Filter: &sample.Filter{}, Out: &out}).Write(t.Context(), format); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) { // s-3 is gone since
+			if !strings.Contains(served, line) {
+				t.Errorf("%s: the verb writes what the server did not: %s", format, line)
+			}
+		}
+		if forgotten := strings.Count(served, "\n") - strings.Count(out.String(), "\n"); forgotten < 0 || format != "experiment" && forgotten != 1 { // nothing had matched there
+			t.Errorf("%s: %d lines were forgotten with a session of one turn", format, forgotten)
+		}
+	}
+}
+
+// Who opts out by a reload is opted out from then on, and what is kept of that agent already is
+// shown and exported no more; whose opt-out ends is kept again.
+func TestAnOptOutByReload(t *testing.T) {
+	source := flags(t, certain(map[string]string{"upstream": model(t), "reward.close_after": "50ms"}))
+	write := saved(t, source)
+	write("{}\n")
+	l := starts(t, source)
+	reloads := func(text string) {
+		t.Helper()
+		before := l.console.times("configuration taken over")
+		write(text)
+		eventually(t, "the reload", func() bool { return l.console.times("configuration taken over") > before })
+	}
+	samples := func(agent string) int {
+		return strings.Count(l.page("/api/export?format=mplp&agent="+agent), "\n")
+	}
+	l.asks("shy", "before", "hello", `"type":"approval"`)
+	eventually(t, "the sample", func() bool { return samples("shy") == 1 })
+	reloads("learning: {opt_out_agents: [shy]}\n")
+	if samples("shy") != 0 {
+		t.Error("what was kept before is still given away")
+	}
+	who := map[string]string{"Precept-Agent": "shy", "Precept-Session": "meanwhile"}
+	if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", who, `{"model":"m","messages":[{"role":"user","content":"hush"}]}`); status != http.StatusOK {
+		t.Fatal(status, answer)
+	}
+	l.asks("frank", "beside", "hello", `"type":"approval"`)
+	eventually(t, "another agent's sample", func() bool { return samples("frank") == 1 })
+	reloads("log: {level: debug}\n")
+	l.asks("shy", "after", "hello again", `"type":"approval"`)
+	eventually(t, "the sample after it", func() bool { return samples("shy") == 2 })
+	if strings.Contains(l.page("/api/export?format=mplp"), "hush") {
+		t.Error("something is kept of the time in between")
+	}
+	if err := l.ends(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a reload cannot follow waits for a new start, is told on the overview, and is as it was at
+// the start; a viewer's token of the same file is good at once, and bad when it is gone.
+func TestWhatWaitsForANewStart(t *testing.T) {
+	source := flags(t, map[string]string{"upstream": model(t), "admin.tokens": "[token]"})
+	write := saved(t, source)
+	write("{}\n")
+	l := starts(t, source)
+	reloads := func(text string) {
+		t.Helper()
+		before := l.console.times("configuration taken over")
+		write(text)
+		eventually(t, "the reload", func() bool { return l.console.times("configuration taken over") > before })
+	}
+	looks := func() int { return get(t, l.admin+"/api/report", "viewer") }
+	if looks() != http.StatusUnauthorized {
+		t.Error("a viewer comes in whom nobody has named")
+	}
+	reloads("admin: {viewer_tokens: [viewer]}\nlimits: {sessions: 7}\n")
+	if looks() != http.StatusOK {
+		t.Error("the viewer does not come in")
+	}
+	if !strings.Contains(l.page("/"), "needs a new start: limits.sessions") {
+		t.Error("the overview does not tell what waits")
+	}
+	if status, _ := send(t, http.MethodPost, l.admin+"/api/forget", map[string]string{"Authorization": "Bearer viewer"}, `{"tenant":"default","all":true}`); status != http.StatusForbidden {
+		t.Errorf("a viewer deletes: %d", status)
+	}
+	reloads("{}\n\n")
+	if looks() != http.StatusUnauthorized {
+		t.Error("the viewer's token is good after its end")
+	}
+	if strings.Contains(l.page("/"), "needs a new start") {
+		t.Error("the overview tells of what waits no more")
+	}
+	if err := l.ends(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A turn gives a span to the collector that the configuration names, with its headers; the metrics
+// count it. A collector that refuses is told of once, and no request notices.
+func TestSpansReachTheCollector(t *testing.T) {
+	var refuses atomic.Bool
+	spans := make(chan string, 100)
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refuses.Load() {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		body := io.Reader(r.Body)
+		if r.Header.Get("Content-Encoding") == "gzip" {
+			if z, err := gzip.NewReader(body); err == nil {
+				body = z
+			}
+		}
+		b, _ := io.ReadAll(body)
+		spans <- r.Header.Get("Authorization") + " " + r.URL.Path + " " + string(b)
+	}))
+	defer collector.Close()
+	options := certain(map[string]string{
+		"upstream": model(t), "otel.endpoint": collector.URL, "otel.headers": "Authorization: Bearer spans", "metrics.public": "true",
+	})
+	l := starts(t, flags(t, options))
+	l.asks("coder", "traced", "a word that no span holds", `"type":"approval"`)
+	if err := l.ends(); err != nil { // a stop sends what is left
+		t.Fatal(err)
+	}
+	got := <-spans
+	for _, want := range []string{"Bearer spans /v1/traces ", "chat m", "gen_ai.request.model", "coder"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the collector got no %q: %q", want, got)
+		}
+	}
+	if strings.Contains(got, "a word that no span holds") {
+		t.Error("a span holds what was said")
+	}
+	refuses.Store(true)
+	again := starts(t, flags(t, options))
+	again.asks("coder", "refused", "hello", `"type":"approval"`)
+	eventually(t, "the dropped span", func() bool {
+		_, text := send(t, http.MethodGet, again.admin+"/metrics", nil, "")
+		return strings.Contains(text, `precept_spans_total{outcome="dropped"} 1`)
+	})
+	if n := again.console.times("traces were not delivered"); n != 1 {
+		t.Errorf("it is told %d times", n)
+	}
+	if err := again.ends(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A server that crashed leaves run.json behind: the next one writes its own. A directory of lessons
+// that is not there is told of, and taken when it appears; a file in it that cannot be read leaves
+// the others in force, and the one before it.
+func TestAfterACrashAndWithoutLessons(t *testing.T) {
+	m := hears(t)
+	lessons := filepath.Join(t.TempDir(), "later")
+	source := flags(t, certain(map[string]string{"upstream": m.URL + "/v1", "lessons": lessons}))
+	data := loaded(t, source).DataDir
+	if err := server.WriteRunFile(data, server.RunFile{PID: 1, Data: "http://127.0.0.1:1", Admin: "http://127.0.0.1:2"}); err != nil {
+		t.Fatal(err)
+	}
+	l := starts(t, source, alone)
+	if at, err := server.ReadRunFile(data); err != nil || at.Data != l.data || at.Admin != l.admin || at.PID != os.Getpid() {
+		t.Errorf("run.json is %+v, %v", at, err)
+	}
+	if !l.console.says("there is no such directory of lessons") {
+		t.Error("the log does not say that there are no lessons")
+	}
+	if err := os.Mkdir(lessons, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	banktest.WriteLesson(t, lessons, "look-first", "targets")
+	taught := func() bool { return m.got(l, "coder", "build the targets", "End of lessons.") }
+	eventually(t, "the lesson", taught)
+	file := filepath.Join(lessons, "look-first.md")
+	if err := os.WriteFile(file, []byte("---\nno: [lesson\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the fault in the log", func() bool { return l.console.says("a lesson file is not in force") })
+	if !taught() {
+		t.Error("the text before is not in force any more")
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of the lesson", func() bool { return !taught() })
+	if err := l.ends(); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(server.RunFilePath(data), []byte("half a fi"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if at, err := server.ReadRunFile(data); err == nil || !strings.Contains(err.Error(), "run.json") {
+		t.Errorf("a run.json that is none: %+v, %v", at, err)
+	}
+}

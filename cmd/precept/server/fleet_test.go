@@ -1,0 +1,198 @@
+package server_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"precept/admin"
+	"precept/cmd/precept/server"
+	"precept/inject/bank/banktest"
+	"precept/store/storetest"
+)
+
+// fleetKeys are what fleet.json holds.
+type fleetKeys struct {
+	Store, Salt string
+	Secret      string `json:"tenant_secret"`
+}
+
+// keysOf is the copy of the fleet's keys that a server keeps in its data directory.
+func keysOf(t *testing.T, source *server.Source) (keys fleetKeys) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(loaded(t, source).DataDir, "fleet.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &keys)
+	}
+	if err != nil || keys.Salt == "" || keys.Secret == "" {
+		t.Fatalf("the copy of the keys: %+v %v", keys, err)
+	}
+	return keys
+}
+
+// Servers on one Redis have the same salt and secret, the same lessons, and one report.
+func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
+	redis := storetest.StartRedis(t)
+	m := hears(t)
+	one := flags(t, certain(map[string]string{
+		"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": "redis://", "reward.close_after": "50ms",
+	}))
+	other := flags(t, certain(map[string]string{
+		"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": "redis://", "reward.close_after": "50ms",
+	}))
+	first, second := starts(t, one), starts(t, other)
+	if a, b := keysOf(t, one), keysOf(t, other); a != b {
+		t.Errorf("the replicas have the keys %+v and %+v", a, b)
+	}
+	if m.got(first, "coder", "build the targets", "End of lessons.") {
+		t.Error("a lesson came from a bank that is empty")
+	}
+	tools := outside()
+	place, err := tools.OpenBank(loaded(t, one))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer place.Close() //nolint:errcheck // what it was told stands
+	lessons := t.TempDir()
+	banktest.WriteLesson(t, lessons, "look-first", "targets")
+	text, err := os.ReadFile(filepath.Join(lessons, "look-first.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, findings, err := tools.Writer(place).Replace(t.Context(), map[string][]byte{"look-first.md": text}, "ann"); err != nil {
+		t.Fatal(findings, err)
+	}
+	for _, l := range []*life{first, second} {
+		eventually(t, "the lesson at a replica", func() bool { return m.got(l, "coder", "build the targets", "End of lessons.") })
+	}
+	first.asks("coder", "here", "build the targets", `"type":"score","score":1`)
+	second.asks("coder", "there", "build the targets", `"type":"score","score":0`)
+	for _, l := range []*life{first, second} {
+		eventually(t, "both sessions in the report", func() bool {
+			r, err := l.server.Report(t.Context(), admin.Query{Tenant: "default"})
+			return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 2
+		})
+	}
+	for _, l := range []*life{first, second} {
+		if err := l.ends(); err != nil {
+			t.Error(err)
+		}
+	}
+	db, err := tools.OpenStored(t.Context(), loaded(t, other))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // only read
+	if n, err := db.Stats(t.Context()); err != nil || n["sessions"] < 2 {
+		t.Errorf("a verb finds %v in Redis: %v", n, err)
+	}
+}
+
+// A replica starts without its Redis: it serves, says that it is degraded, and gives no lesson
+// whose coin another replica would flip otherwise. When Redis comes the keys are agreed on; from
+// then on a copy lets it start, and teach, without.
+func TestRedisIsAwayAtTheStart(t *testing.T) {
+	redis := storetest.StartRedis(t)
+	redis.Kill()
+	m := hears(t)
+	lessons := t.TempDir()
+	banktest.WriteLesson(t, lessons, "look-first", "targets")
+	source := flags(t, certain(map[string]string{"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": lessons}))
+	taught := func(l *life) bool { return m.got(l, "coder", "build the targets", "End of lessons.") }
+	l := starts(t, source)
+	for _, line := range []string{"precept starts without it and goes on asking", "the fleet's salt is not known yet"} {
+		if !l.console.says(line) {
+			t.Errorf("the log does not say %q", line)
+		}
+	}
+	if status, says := send(t, http.MethodGet, l.data+"/readyz", nil, ""); status != http.StatusOK || !strings.Contains(says, "degraded") {
+		t.Errorf("/readyz: %d %s", status, says)
+	}
+	if taught(l) {
+		t.Error("a session got a lesson before the fleet's salt was known")
+	}
+	tools := outside()
+	if db, err := tools.OpenStored(t.Context(), loaded(t, source)); err == nil {
+		t.Error("a verb opens a Redis that is away", db.Close())
+	}
+	if err := redis.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the keys", func() bool { return l.console.says("the fleet's keys are known and in force") })
+	eventually(t, "a lesson", func() bool { return taught(l) })
+	if err := l.ends(); err != nil {
+		t.Error(err)
+	}
+	known := keysOf(t, source)
+	redis.Kill()
+	again := starts(t, source)
+	if again.console.says("the fleet's salt is not known yet") || !taught(again) {
+		t.Error("the copy of the keys is not used")
+	}
+	if keysOf(t, source) != known {
+		t.Error("the copy is another one")
+	}
+	if err := redis.Start(); err != nil { // what waits in the spool is handed over at the stop
+		t.Fatal(err)
+	}
+	if err := again.ends(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Keys of one store are never taken to another.
+func TestKeysStayWithTheirStore(t *testing.T) {
+	redis, apart := storetest.StartRedis(t), storetest.StartRedis(t)
+	more := map[string]string{"store.url": redis.URL(), "data_dir": t.TempDir()}
+	source := flags(t, more)
+	if err := starts(t, source).ends(); err != nil {
+		t.Fatal(err)
+	}
+	before := keysOf(t, source)
+	more["store.url"] = apart.URL()
+	moved := flags(t, more)
+	if err := starts(t, moved).ends(); err != nil {
+		t.Fatal(err)
+	}
+	if after := keysOf(t, moved); after.Salt == before.Salt || after.Secret == before.Secret || after.Store == before.Store {
+		t.Errorf("%+v were taken along: %+v", before, after)
+	}
+}
+
+// A bank in Redis that is away at the start keeps nobody from starting: the log says so, and the
+// lessons that it has when it comes back are in force.
+func TestTheBankIsAwayAtTheStart(t *testing.T) {
+	server := storetest.StartRedis(t)
+	server.Kill()
+	m := hears(t)
+	source := flags(t, certain(map[string]string{"upstream": m.URL + "/v1", "lessons": server.URL()}))
+	l := starts(t, source)
+	if !l.console.says("lessons cannot be read; nothing is injected until they can") {
+		t.Error("the log does not say that there are no lessons")
+	}
+	taught := func() bool { return m.got(l, "coder", "build the targets", "End of lessons.") }
+	if taught() {
+		t.Error("a lesson came from a bank that is away")
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	tools := outside()
+	place, err := tools.OpenBank(loaded(t, source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer place.Close() //nolint:errcheck // what it was told stands
+	lessons := t.TempDir()
+	banktest.WriteLesson(t, lessons, "look-first", "targets")
+	if _, findings, err := tools.Writer(place).Replace(t.Context(), map[string][]byte{"look-first.md": []byte(lessonText(t, lessons))}, "ann"); err != nil {
+		t.Fatal(findings, err)
+	}
+	eventually(t, "the lesson", taught)
+	if err := l.ends(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,206 @@
+package server
+
+import (
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"precept/admin"
+	"precept/bandit"
+	"precept/bandit/report"
+	"precept/bandit/trial"
+	"precept/configs"
+	"precept/distill"
+	"precept/inject"
+	"precept/inject/bank"
+	"precept/inject/bank/banktest"
+	"precept/inject/lesson"
+	"precept/internal/session"
+	"precept/store/sqlite"
+)
+
+// A trial that the automatic gate began ends by its look, whatever the style of the block: what is
+// found to help stays, what is found to harm is left to the chooser, and of what nothing is found
+// is retired; so is what harms by the interval of all times while the trial runs. Its numbers stay
+// in each case. A trial that runs, and one that a person began, are left alone.
+func TestTrialsOfTheAutomaticGateEnd(t *testing.T) {
+	for _, style := range []string{"advice", "pitfalls"} {
+		for name, c := range map[string]struct {
+			with, without int // successes of 200
+			picks         int64
+			by            string
+			want          lesson.State
+		}{
+			"helps":       {150, 100, 400, distill.AutoGate, lesson.Active},
+			"harms":       {75, 105, 400, distill.AutoGate, lesson.Trial},
+			"early harm":  {20, 150, 1000, distill.AutoGate, lesson.Archived},
+			"his harm":    {20, 150, 1000, "somebody", lesson.Trial},
+			"neither":     {101, 100, 400, distill.AutoGate, lesson.Archived},
+			"still going": {101, 100, 401, distill.AutoGate, lesson.Trial},
+			"a person's":  {101, 100, 400, "somebody", lesson.Trial},
+		} {
+			t.Run(style+", "+name, func(t *testing.T) {
+				g := newGate(t, style)
+				l := g.begin(c.by, c.picks)
+				g.play(l, c.with, c.without)
+				p, d := g.open()
+				if err := p.endTrials(t.Context(), d); err != nil {
+					t.Fatal(err)
+				}
+				if got := g.state(); got != c.want {
+					t.Errorf("it is %s now, not %s: %+v", got, c.want, g.row(p))
+				}
+				book, _, err := lesson.Load(g.cfg.Lessons)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.book.Store(book)
+				row := g.row(p)
+				if row.NInjected != 200 || row.NWithheld != 200 || len(row.Looks) != 1 || row.Looks[0].Taken != (c.picks == 400) {
+					t.Errorf("the numbers: %+v", row)
+				}
+				if name == "harms" && row.Verdict != report.TrialHarms && row.Verdict != report.ProvenHarms {
+					t.Errorf("verdict: %s", row.Verdict)
+				}
+			})
+		}
+	}
+}
+
+// What the chooser expects of a lesson does not keep it in a trial that is over.
+func TestWhatFollowsFromAVerdict(t *testing.T) {
+	for verdict, want := range map[report.Verdict]lesson.State{
+		report.TrialHelps: lesson.Active, report.Benched: lesson.Archived, report.Unproven: lesson.Archived, report.NoEffect: lesson.Archived,
+		report.LikelyHarms: lesson.Archived, report.TrialHarms: lesson.Trial, report.Invalid: lesson.Trial,
+	} {
+		g := newGate(t, "advice")
+		l := g.begin(distill.AutoGate, 400)
+		p, d := g.open()
+		if err := p.endTrial(t.Context(), d, l.Slug, verdict); err != nil {
+			t.Fatal(err)
+		}
+		if got := g.state(); got != want {
+			t.Errorf("%s: it is %s now, not %s", verdict, got, want)
+		}
+	}
+}
+
+// gate is a service that is not started, over a store that a test has filled.
+type gate struct {
+	*testing.T
+	w   *Tools
+	cfg *configs.Config
+}
+
+func newGate(t *testing.T, style string) *gate {
+	t.Helper()
+	cfg := configs.Default()
+	cfg.DataDir, cfg.Lessons, cfg.Inject.Style = t.TempDir(), t.TempDir(), style
+	cfg.Distill.Gate = "auto"
+	w := &Tools{Now: time.Now, Random: rand.Reader}
+	banktest.WriteLesson(t, cfg.Lessons, "on-trial", "targets")
+	return &gate{T: t, w: w, cfg: cfg}
+}
+
+// begin sets the lesson in trial.
+func (g *gate) begin(by string, picks int64) *lesson.Lesson {
+	g.Helper()
+	b, done, err := g.w.OpenWriter(g.cfg)
+	if err != nil {
+		g.Fatal(err)
+	}
+	defer done()
+	r, err := b.Act(g.Context(), "on-trial", bank.Decision{Action: lesson.StartTrial, Plan: lesson.TrialPlan{Epsilon: 0.5, Picks: picks}, By: by})
+	if err != nil {
+		g.Fatal(err)
+	}
+	return r.Lesson
+}
+
+// play counts 400 told sessions of the trial, half of them withheld.
+func (g *gate) play(l *lesson.Lesson, with, without int) {
+	g.Helper()
+	db, err := sqlite.Open(g.Context(), sqlite.Options{Path: g.cfg.StoreURL(), Now: g.w.Now})
+	if err != nil {
+		g.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // what was settled is settled
+	arm := inject.Config{Style: inject.Style(g.cfg.Inject.Style)}.Present(l, lesson.NewBook([]*lesson.Lesson{l}).Text(l), nil).Arm
+	steps := make([]session.Settlement, 400)
+	for i := range steps {
+		a := trial.Assignment{At: g.w.Now().Unix(), Decided: true, Picks: []trial.Pick{{
+			Slug: l.Slug, Arm: arm, Eps: 0.5, Injected: i%2 == 0, C: 0.5, Trial: trial.Name(l.Plan.Started, l.Plan.Picks),
+		}}}
+		wins, y := without, 0.0
+		if i%2 == 0 {
+			wins = with
+		}
+		if i/2 < wins {
+			y = 1
+		}
+		s := session.Settlement{Tenant: "default", To: session.Applied{Told: true, Reward: y, Tier: 1}}
+		copy(s.ID[:], fmt.Sprintf("%-16d", i)) // the first bytes tell them apart
+		s.Deltas = append(append(a.Closing(), bandit.Contribution(&a, y, 1)...), a.Looked(s.ID.String(), y)...)
+		steps[i] = s
+	}
+	if _, err := db.Settle(g.Context(), steps); err != nil {
+		g.Fatal(err)
+	}
+}
+
+// open puts the service together.
+func (g *gate) open() (*parts, *Distiller) {
+	g.Helper()
+	p, err := g.w.wireUp(g.Context(), g.cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		g.Fatal(err)
+	}
+	g.Cleanup(func() { _ = p.close() })
+	place, done, err := g.w.OpenPlace(g.cfg)
+	if err != nil {
+		g.Fatal(err)
+	}
+	g.Cleanup(done)
+	st, ok := p.backend.(DistillStore)
+	if !ok {
+		g.Fatalf("%T", p.backend)
+	}
+	d, err := g.w.NewDistiller(g.cfg, st, place)
+	if err != nil {
+		g.Fatal(err)
+	}
+	return p, d
+}
+
+// state is the lesson's, wherever it lies.
+func (g *gate) state() lesson.State {
+	g.Helper()
+	b, done, err := g.w.OpenWriter(g.cfg)
+	if err != nil {
+		g.Fatal(err)
+	}
+	defer done()
+	book, _, err := b.List(g.Context())
+	if err != nil {
+		g.Fatal(err)
+	}
+	if l, ok := book.Get("on-trial"); ok {
+		return l.State
+	}
+	gone, _, err := b.Archived(g.Context())
+	if err != nil || len(gone) != 1 {
+		g.Fatal(gone, err)
+	}
+	return gone[0].State
+}
+
+func (g *gate) row(p *parts) report.Row {
+	g.Helper()
+	r, err := p.Report(g.Context(), admin.Query{Tenant: "default"})
+	if err != nil || len(r.Lessons) != 1 {
+		g.Fatal(r.Lessons, err)
+	}
+	return r.Lessons[0]
+}

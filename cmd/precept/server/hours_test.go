@@ -1,0 +1,241 @@
+package server_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"precept/cmd/precept/server"
+	"precept/inject/bank/banktest"
+	"precept/inject/lesson"
+)
+
+// spoken is what comes back on a connection on which something was said, and how long it stayed
+// open.
+func (b *bubbled) spoken(said string) (answer string, open time.Duration) {
+	b.t.Helper()
+	c, err := b.ports.dial(b.t.Context(), "tcp", strings.TrimPrefix(b.data, "http://"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	began := time.Now()
+	if _, err := io.WriteString(c, said); err != nil {
+		b.t.Fatal(err)
+	}
+	text, err := io.ReadAll(c)
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		b.t.Logf("the connection ended with %v", err)
+	}
+	return string(text), time.Since(began)
+}
+
+// A connection on which nobody asks anything is closed: one whose request does not end after
+// limits.header_timeout, one that waits for the next request after two minutes.
+func TestConnectionsThatWait(t *testing.T) {
+	inBubble(t, map[string]string{"limits.header_timeout": "7s"}, func(b *bubbled) {
+		if answer, open := b.spoken("GET /healthz HTTP/1.1\r\nHost: half"); strings.Contains(answer, "200 OK") || open != 7*time.Second {
+			b.t.Errorf("half a request: %q after %v", answer, open)
+		}
+		answer, open := b.spoken("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		if !strings.Contains(answer, "200 OK") || open != 120*time.Second {
+			b.t.Errorf("a request: %q after %v", answer, open)
+		}
+	})
+}
+
+// A configuration that is saved is in force within two seconds, also where nobody looks at the file
+// for hours; one that was read at a signal meanwhile and changed back is taken over as well.
+func TestHowSoonAConfigurationIsInForce(t *testing.T) {
+	source := flags(t, nil)
+	write := saved(t, source)
+	write("admin: {tokens: [first]}\n")
+	synctest.Test(t, func(t *testing.T) {
+		b := &bubbled{ports: ports{}}
+		b.life = starts(t, source, func(o *server.Options) { o.Listen = b.ports.listen })
+		opens := func(token string) bool {
+			status, _ := b.send(http.MethodGet, b.admin+"/api/report", "", "Authorization", "Bearer "+token)
+			return status == http.StatusOK
+		}
+		for _, token := range []string{"second", "first", "third"} {
+			passes(time.Hour)
+			write("admin: {tokens: [" + token + "]}\n")
+			passes(2 * time.Second)
+			if !opens(token) {
+				t.Errorf("the token %s is not in force", token)
+			}
+		}
+		if opens("first") || opens("second") {
+			t.Error("a token of before is in force")
+		}
+		write("admin: {tokens: [third]}\nlearning: {retention: never}\n")
+		passes(2 * time.Second)
+		if !opens("third") || !b.console.says("learning.retention") {
+			t.Error("a fault is not told, or the old configuration is not in force")
+		}
+		if err := b.ends(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What is older than the retention is deleted, by a reload that names one as well.
+func TestRetentionByReload(t *testing.T) {
+	source := flags(t, certain(map[string]string{"upstream": closing(t, "done"), "reward.close_after": "1s"}))
+	write := saved(t, source)
+	write("{}\n")
+	synctest.Test(t, func(t *testing.T) {
+		b := &bubbled{ports: ports{}}
+		begins := func(now func() time.Time) {
+			b.life = starts(t, source, func(o *server.Options) { o.Listen, o.Now = b.ports.listen, now })
+		}
+		kept := func() int {
+			_, list := b.send(http.MethodGet, b.admin+"/api/sessions", "")
+			return strings.Count(list, `"agent":"coder"`)
+		}
+		begins(func() time.Time { return time.Now().Add(-2 * time.Hour) })
+		b.turn("coder", "hello")
+		passes(5 * time.Second)
+		if err := b.ends(); err != nil {
+			t.Error(err)
+		}
+		begins(time.Now)
+		passes(5 * time.Second)
+		if kept() != 1 {
+			t.Errorf("%d sessions are kept without a retention", kept())
+		}
+		write("learning: {retention: 1h}\n")
+		passes(11 * time.Minute)
+		b.turn("coder", "hello again")
+		passes(5 * time.Second)
+		if kept() != 1 {
+			t.Errorf("%d sessions are kept: that of now alone should be", kept())
+		}
+		if err := b.ends(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The distiller of a server reads sessions when they have closed, and what it proposes waits for a
+// person.
+func TestTheDistillerReadsClosedSessions(t *testing.T) {
+	lessons := t.TempDir()
+	proposed := func(t *testing.T) (states []lesson.State) {
+		t.Helper()
+		book, _, err := lesson.Load(lessons)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range book.Lessons() {
+			states = append(states, l.State)
+		}
+		return states
+	}
+	inBubble(t, map[string]string{
+		"upstream": closing(t, "It is booked."), "lessons": lessons, "reward.close_after": "30m",
+		"distill.enabled": "true", "distill.every": "1m",
+	}, func(b *bubbled) {
+		call := func(id, args string) string {
+			return fmt.Sprintf(`{"role":"assistant","tool_calls":[{"id":%q,"type":"function","function":{"name":"book_room","arguments":%q}}]}`, id, args)
+		}
+		list := []string{`{"role":"user","content":"Book a room for Thursday."}`}
+		for _, more := range [][]string{
+			{call("c1", `{"day":"Thursday"}`), `{"role":"tool","tool_call_id":"c1","content":"{\"error\":\"day must be an ISO date\"}"}`},
+			{call("c2", `{"day":"2031-05-08"}`), `{"role":"tool","tool_call_id":"c2","content":"{\"ok\":true}"}`},
+			nil,
+		} {
+			body := `{"model":"m","tools":[{"type":"function","function":{"name":"book_room","parameters":{"type":"object"}}}],"messages":[` + strings.Join(list, ",") + `]}`
+			if status, answer := b.send(http.MethodPost, b.data+"/v1/chat/completions", body, "Precept-Agent", "coder", "Precept-Session", "one"); status != http.StatusOK {
+				b.t.Fatal(status, answer)
+			}
+			list = append(list, more...)
+		}
+		passes(29 * time.Minute)
+		if open := proposed(b.t); open != nil {
+			b.t.Errorf("of an open session it proposed %v", open)
+		}
+		passes(5 * time.Minute)
+		if closed := proposed(b.t); !slices.Equal(closed, []lesson.State{lesson.Quarantined}) {
+			b.t.Errorf("of the closed session it proposed %v", closed)
+		}
+	})
+}
+
+// However many look at the health page, the account is drawn up every five seconds at most.
+func TestTheAccountIsDrawnUpNowAndThen(t *testing.T) {
+	inBubble(t, map[string]string{"upstream": closing(t, "done")}, func(b *bubbled) {
+		admitted := func() string {
+			_, health := b.send(http.MethodGet, b.admin+"/api/health", "")
+			_, rest, _ := strings.Cut(health, `"admitted":`)
+			count, _, _ := strings.Cut(rest, ",")
+			return count
+		}
+		before := admitted()
+		b.turn("coder", "hello")
+		passes(4 * time.Second)
+		early := admitted()
+		passes(2 * time.Second)
+		if late := admitted(); before != "0" || early != "0" || late != "1" {
+			b.t.Errorf("admitted are %s, %s and %s", before, early, late)
+		}
+	})
+}
+
+// A listener on every address is told by one at which this machine reaches it.
+func TestAnAddressThatCanBeUsed(t *testing.T) {
+	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
+		l := starts(t, flags(t, map[string]string{"listen": address}))
+		if !strings.HasPrefix(l.data, "http://127.0.0.1:") || get(t, l.data+"/healthz", "") != http.StatusOK {
+			t.Errorf("%s is told as %s", address, l.data)
+		}
+		if err := l.ends(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The counts that the index tells are those of the sessions that had a lesson, whoever wrote the
+// index last: the watcher, or an operator who acts on a lesson.
+func TestTheIndexHasTheCountsOfNow(t *testing.T) {
+	lessons := t.TempDir()
+	banktest.WriteLesson(t, lessons, "look-first", "targets")
+	row := func(b *bubbled) string {
+		text, err := os.ReadFile(filepath.Join(lessons, "_index.md"))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, "look-first") {
+				return line
+			}
+		}
+		return ""
+	}
+	inBubble(t, map[string]string{"upstream": closing(t, "done"), "lessons": lessons, "reward.close_after": "1s"}, func(b *bubbled) {
+		for i, score := range []int{1, 1, 0} {
+			name := fmt.Sprint("s-", i)
+			body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"build the targets, %d"}]}`, i)
+			if status, answer := b.send(http.MethodPost, b.data+"/v1/chat/completions", body, "Precept-Session", name); status != http.StatusOK {
+				b.t.Fatal(status, answer)
+			}
+			b.send(http.MethodPost, b.data+"/v1/feedback", fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, score))
+		}
+		passes(10 * time.Second)
+		if status, answer := b.send(http.MethodPost, b.admin+"/api/lessons/look-first/trial", ""); status != http.StatusOK {
+			b.t.Fatal(status, answer)
+		}
+		if got := row(b); !strings.Contains(got, "| 2 | 1 |") {
+			b.t.Errorf("the index tells %q, want 2 successes and 1 failure", got)
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"os"
+	"time"
+
+	"precept/configs"
+	"precept/inject/bank"
+	"precept/inject/ledger"
+	"precept/inject/lesson"
+	"precept/internal/file"
+)
+
+// The times of the follower: how often the ledger is looked at, and when what the bank did not take
+// is offered again.
+const (
+	ledgerEvery = time.Second
+	ledgerAgain = 10 * time.Minute
+	ledgerBatch = 100
+)
+
+// followLedger offers the entries of the configured ledger to the bank as lessons, at the start and
+// whenever the file has changed, until the context ends. The bank decides on them as on all that
+// programs write.
+func (p *parts) followLedger(cfg *configs.Config) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ticker := time.NewTicker(ledgerEvery)
+		defer ticker.Stop()
+		var last [sha256.Size]byte
+		var again time.Time
+		for first := true; ; first = false {
+			text, err := file.Read(cfg.Ledger.File)
+			sum := sha256.Sum256(text)
+			switch {
+			case err != nil && !errors.Is(err, os.ErrNotExist):
+				p.failed("ledger", err)
+			case first || sum != last || !again.IsZero() && p.Now().After(again):
+				last, again = sum, time.Time{}
+				left, err := p.offerLedger(ctx, cfg, text)
+				if err != nil && ctx.Err() == nil {
+					p.failed("ledger", err)
+				}
+				if err != nil || left {
+					again = p.Now().Add(ledgerAgain)
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ticker.C:
+			}
+		}
+	}
+}
+
+// offerLedger proposes the entries that the bank does not have. left says that it took no more for
+// now.
+func (p *parts) offerLedger(
+	ctx context.Context, cfg *configs.Config, text []byte,
+) (left bool, err error) {
+	all := ledger.Lessons(text)
+	if len(all) == 0 {
+		return false, nil
+	}
+	book, _, err := p.writer.List(ctx)
+	if err != nil {
+		return false, err
+	}
+	var fresh []bank.Proposal
+	for _, l := range all {
+		if _, known := book.Get(l.Slug); known || book.Archived(l.Slug) {
+			continue
+		}
+		fresh = append(fresh, bank.Proposal{
+			Lesson: l, Source: "ledger", By: cfg.Ledger.File, Own: cfg.Ledger.Trust == "own",
+			Scope: lesson.Scope{Tenant: cfg.Ledger.Tenant, Agent: cfg.Ledger.Agent},
+		})
+	}
+	taken := 0
+	defer func() {
+		if taken > 0 {
+			p.log.Info("entries of the ledger became lessons", "count", taken)
+		}
+	}()
+	for len(fresh) > 0 && ctx.Err() == nil {
+		results, err := p.writer.ProposeAll(ctx, fresh[:min(len(fresh), ledgerBatch)])
+		if err != nil {
+			return true, err
+		}
+		for i, r := range results {
+			switch {
+			case r.Err == nil:
+				taken++
+			case errors.Is(r.Err, bank.ErrTooMany):
+				return true, nil
+			default:
+				p.log.Warn(
+					"an entry of the ledger is no lesson", "slug", fresh[i].Lesson.Slug, "fault",
+					r.Err,
+				)
+			}
+		}
+		fresh = fresh[len(results):]
+	}
+	return false, nil
+}

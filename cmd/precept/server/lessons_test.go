@@ -1,0 +1,215 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"precept/inject/bank"
+	"precept/inject/bank/banktest"
+	"precept/inject/ledger"
+	"precept/inject/lesson"
+)
+
+// heard is a model that keeps the last request.
+type heard struct {
+	*httptest.Server
+	mu   sync.Mutex
+	last string
+}
+
+func hears(t *testing.T) *heard {
+	t.Helper()
+	m := &heard{}
+	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		m.mu.Lock()
+		m.last = string(b)
+		m.mu.Unlock()
+		_, _ = io.WriteString(w, `{}`)
+	}))
+	t.Cleanup(m.Close)
+	return m
+}
+
+// got says whether a new session of an agent, with these words, is given a text.
+func (m *heard) got(l *life, agent, words, text string) bool {
+	l.t.Helper()
+	status, answer := send(l.t, http.MethodPost, l.data+"/v1/chat/completions", map[string]string{"Precept-Agent": agent},
+		fmt.Sprintf(`{"messages":[{"role":"user","content":"%s, at %d"}]}`, words, time.Now().UnixNano()))
+	if status != http.StatusOK {
+		l.t.Fatal(status, answer)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return strings.Contains(m.last, text)
+}
+
+// certain inserts whatever matches.
+func certain(more map[string]string) map[string]string {
+	out := map[string]string{"admin.tokens": "[token]", "bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
+	maps.Copy(out, more)
+	return out
+}
+
+// What an agent proposes is shown to a person, who lets it in; from then on that agent has it, and
+// nobody else. What a person takes out is gone.
+func TestAnAgentsLesson(t *testing.T) {
+	m := hears(t)
+	l := starts(t, flags(t, certain(map[string]string{"upstream": m.URL + "/v1"})))
+	token := map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}
+	status, body := send(t, http.MethodPost, l.data+"/v1/lessons", map[string]string{"Precept-Agent": "coder"}, `{"signature":"grep-first","lesson_text":"Use grep first.","keywords":["zebra"]}`)
+	var made struct{ ID, State string }
+	if err := json.Unmarshal([]byte(body), &made); err != nil || status != http.StatusCreated || made.State != string(lesson.Quarantined) {
+		t.Fatal(status, body, err)
+	}
+	eventually(t, "the queue to show it", func() bool {
+		_, page := send(t, http.MethodGet, l.admin+"/queue", token, "")
+		return strings.Contains(page, made.ID)
+	})
+	if _, page := send(t, http.MethodGet, l.admin+"/lessons/"+made.ID, token, ""); !strings.Contains(page, "Use grep first.") || !strings.Contains(page, "End of lessons.") {
+		t.Error("its page does not show the block")
+	}
+	if m.got(l, "coder", "a zebra", "Use grep first.") {
+		t.Error("nobody has approved it")
+	}
+	act := func(action string) int {
+		status, _ := send(t, http.MethodPost, l.admin+"/api/lessons/"+action, token, "")
+		return status
+	}
+	if status := act("..%2Fevil/approve"); status != http.StatusNotFound {
+		t.Errorf("a path for a slug: %d", status)
+	}
+	if status := act(made.ID + "/approve"); status != http.StatusOK {
+		t.Fatal("approve:", status)
+	}
+	eventually(t, "the lesson in force", func() bool { return m.got(l, "coder", "a zebra", "Use grep first.") })
+	if m.got(l, "other", "a zebra", "Use grep first.") {
+		t.Error("another agent has it")
+	}
+	if status := act(made.ID + "/retire"); status != http.StatusOK {
+		t.Fatal("retire:", status)
+	}
+	eventually(t, "the lesson out of force", func() bool { return !m.got(l, "coder", "a zebra", "Use grep first.") })
+	if err := l.ends(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The ledger is followed: an entry is a lesson that waits for a person, or, where it is trusted,
+// one that its agent has at once; and one that is written later comes, too.
+func TestLedgerIsFollowed(t *testing.T) {
+	for _, trust := range []string{"quarantined", "own"} {
+		t.Run(trust, func(t *testing.T) {
+			m, book := hears(t), &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
+			write := func(file, rule string) {
+				t.Helper()
+				e := ledger.Entry{IntentID: "ci", Type: "test", File: file, Error: "it broke", Cause: "haste", Resolution: "care", Rule: rule}
+				if results, _, err := book.Record(t.Context(), e); err != nil || results[0].Status != ledger.Recorded {
+					t.Fatal(results, err)
+				}
+			}
+			write("pkg/parser.go", "Quote the names.")
+			lessons := t.TempDir()
+			l := starts(t, flags(t, certain(map[string]string{
+				"upstream": m.URL + "/v1", "lessons": lessons, "ledger.file": book.Path, "ledger.trust": trust, "ledger.agent": "coder",
+			})))
+			tells := func(rule string) lesson.State {
+				b, _, err := lesson.Load(lessons)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, one := range b.Lessons() {
+					if one.Title == rule {
+						return one.State
+					}
+				}
+				return ""
+			}
+			want := map[string]lesson.State{"quarantined": lesson.Quarantined, "own": lesson.Active}[trust]
+			eventually(t, "the first entry", func() bool { return tells("Quote the names.") == want })
+			write("pkg/lexer.go", "Close the file.")
+			eventually(t, "the second entry", func() bool { return tells("Close the file.") == want })
+			if trust == "own" {
+				eventually(t, "its agent to have it", func() bool { return m.got(l, "coder", "see pkg/parser.go", "Quote the names.") })
+			}
+			if m.got(l, "other", "see pkg/parser.go", "Quote the names.") || trust == "quarantined" && m.got(l, "coder", "see pkg/parser.go", "Quote the names.") {
+				t.Error("somebody has it who should not")
+			}
+			if err := l.ends(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A database that is garbage is set aside, byte for byte, and a fresh one takes its place.
+func TestGarbageIsSetAside(t *testing.T) {
+	source := flags(t, map[string]string{"upstream": model(t), "reward.close_after": "50ms"})
+	path := loaded(t, source).StoreURL()
+	garbage := strings.Repeat("this is no database ", 500)
+	if err := os.WriteFile(path, []byte(garbage), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := starts(t, source)
+	if !l.console.says("the store was damaged") {
+		t.Error("nobody is told")
+	}
+	l.asks("coder", "s", "hello", `"type":"approval"`)
+	if err := l.ends(); err != nil {
+		t.Error(err)
+	}
+	aside, err := filepath.Glob(path + ".corrupt-*")
+	if err != nil || len(aside) != 1 {
+		t.Fatal(aside, err)
+	}
+	if b, err := os.ReadFile(aside[0]); err != nil || string(b) != garbage {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+	tools := outside()
+	db, err := tools.OpenStored(t.Context(), loaded(t, source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // only read
+	if n, err := db.Stats(t.Context()); err != nil || n["exchanges"] != 1 {
+		t.Errorf("the fresh one: %v %v", n, err)
+	}
+}
+
+// What a verb does to a lesson without a server is what the bank allows.
+func TestChangeLesson(t *testing.T) {
+	lessons := t.TempDir()
+	banktest.WriteLesson(t, lessons, "look-first", "targets")
+	cfg := loaded(t, flags(t, map[string]string{"lessons": lessons}))
+	tools := outside()
+	change := func(slug string, a lesson.Action) (bank.Result, error) {
+		b, closeBank, err := tools.OpenWriter(cfg)
+		if err != nil {
+			return bank.Result{}, err
+		}
+		defer closeBank()
+		return b.Act(context.Background(), slug, bank.Decision{Action: a, By: "ann"})
+	}
+	if _, err := change("nobody", lesson.Approve); err != bank.ErrNoLesson { //nolint:errorlint // as it is
+		t.Errorf("a lesson that is not there: %v", err)
+	}
+	r, err := change("look-first", lesson.Pause)
+	if err != nil || r.Lesson.State != lesson.Quarantined {
+		t.Errorf("%+v %v", r.Lesson, err)
+	}
+	cfg.Lessons = "redis://" // the store's, which is a file
+	if _, err := change("look-first", lesson.Approve); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {
+		t.Errorf("a bank in a Redis that is none: %v", err)
+	}
+}

@@ -1,0 +1,290 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"precept/admin"
+	"precept/cmd/precept/server"
+	"precept/configs"
+	"precept/inject/bank/banktest"
+	"precept/internal/sample"
+)
+
+// model answers every chat request at once.
+func model(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"chatcmpl-1","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"done"}}],"usage":{"prompt_tokens":3,"completion_tokens":1}}`)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/v1"
+}
+
+// send sends a request to a server, and reads its answer.
+func send(t *testing.T, method, url string, header map[string]string, body string) (status int, answer string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range header {
+		req.Header.Set(name, value)
+	}
+	res, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(b)
+}
+
+// asks plays a session of one turn, and rates it.
+func (l *life) asks(agent, name, words, feedback string) {
+	l.t.Helper()
+	who := map[string]string{"Precept-Session": name, "Precept-Agent": agent, "Content-Type": "application/json"}
+	if status, answer := send(l.t, http.MethodPost, l.data+"/v1/chat/completions", who, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, words)); status != http.StatusOK {
+		l.t.Fatal(status, answer)
+	}
+	if status, answer := send(l.t, http.MethodPost, l.data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user",%s}`, name, feedback)); status != http.StatusAccepted {
+		l.t.Fatal(status, answer)
+	}
+}
+
+// What a server does is measured, told, exported and kept: the report of the running server is that
+// of its admin face, and a verb finds the same in the store when the server has stopped.
+func TestFromRequestToReport(t *testing.T) {
+	lessons := t.TempDir()
+	banktest.WriteLesson(t, lessons, "look-first", "targets")
+	source := flags(t, map[string]string{
+		"upstream": model(t), "lessons": lessons, "admin.tokens": "[token]", "reward.close_after": "50ms",
+		"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0",
+	})
+	l := starts(t, source)
+	for i := range 4 {
+		l.asks("coder", fmt.Sprint("with-", i), "build the targets", fmt.Sprintf(`"type":"score","score":%d`, i%2))
+	}
+	l.asks("other", "without", "hello", `"type":"correction","correction":"Good morning."`)
+	eventually(t, "the rewards", func() bool {
+		r, err := l.server.Report(t.Context(), admin.Query{Tenant: "default"})
+		return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 4
+	})
+	eventually(t, "the samples", func() bool {
+		_, body := send(t, http.MethodGet, l.admin+"/api/samples", map[string]string{"Authorization": "Bearer token"}, "")
+		return strings.Count(body, `"sample_id"`) == 5
+	})
+	r, err := l.server.Report(t.Context(), admin.Query{Tenant: "default"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, body := send(t, http.MethodGet, l.admin+"/api/report", map[string]string{"Authorization": "Bearer token"}, "")
+	var told struct {
+		Lessons []struct {
+			Slug     string   `json:"slug"`
+			Injected int64    `json:"n_injected"`
+			Mean     *float64 `json:"mean_injected"`
+		} `json:"lessons"`
+	}
+	if err := json.Unmarshal([]byte(body), &told); err != nil || len(told.Lessons) != 1 || told.Lessons[0].Slug != "look-first" {
+		t.Fatalf("%v %s", err, body)
+	}
+	if row := told.Lessons[0]; row.Injected != r.Lessons[0].NInjected || row.Mean == nil || *row.Mean != 0.5 {
+		t.Errorf("the admin face tells %+v, the server %+v", row, r.Lessons[0])
+	}
+	if err := l.ends(); err != nil {
+		t.Fatal(err)
+	}
+	cfg := loaded(t, source)
+	for format, want := range map[string]int{"mplp": 5, "openai": 5, "experiment": 8} { // a coin for the session, and one for the lesson
+		if lines := exported(t, cfg, format, nil); len(lines) != want {
+			t.Errorf("%s: %d lines, want %d", format, len(lines), want)
+		}
+	}
+	only := func(x *server.ExportJob) { x.Agent = "other" }
+	if lines := exported(t, cfg, "mplp", only); len(lines) != 1 || !strings.Contains(lines[0], `"hello"`) {
+		t.Errorf("of one agent: %q", lines)
+	}
+	good := func(x *server.ExportJob) {
+		x.Filter = &sample.Filter{Quality: []string{sample.Good}, Lesson: "look-first"}
+	}
+	if lines := exported(t, cfg, "openai", good); len(lines) != 2 {
+		t.Errorf("good ones with the lesson: %q", lines)
+	}
+	if lines := exported(t, cfg, "preference", nil); len(lines) != 1 || !strings.Contains(lines[0], "Good morning.") || !strings.Contains(lines[0], "done") {
+		t.Errorf("pairs: %q", lines)
+	}
+	parquetOf(t, cfg, exported(t, cfg, "mplp", nil))
+}
+
+// saved gives a source a configuration file of its own, and returns what writes it.
+func saved(t *testing.T, source *server.Source) (write func(text string)) {
+	t.Helper()
+	source.File = filepath.Join(t.TempDir(), "precept.yaml")
+	return func(text string) {
+		t.Helper()
+		if err := os.WriteFile(source.File, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func loaded(t *testing.T, source *server.Source) *configs.Config {
+	t.Helper()
+	cfg, err := source.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// exported is what an export of a stopped server's store writes, by lines.
+func exported(t *testing.T, cfg *configs.Config, format string, change func(*server.ExportJob)) []string {
+	t.Helper()
+	out := written(t, cfg, format, change)
+	return slices.DeleteFunc(strings.Split(out, "\n"), func(s string) bool { return s == "" })
+}
+
+func written(t *testing.T, cfg *configs.Config, format string, change func(*server.ExportJob)) string {
+	t.Helper()
+	tools := outside()
+	e, err := tools.OpenStored(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close() //nolint:errcheck // only read
+	var out bytes.Buffer
+	seen := 0
+	x := &server.ExportJob{Evidence: e, Filter: &sample.Filter{}, Out: &out, Seen: func() { seen++ }}
+	if change != nil {
+		change(x)
+	}
+	if err := x.Write(t.Context(), format); err != nil {
+		t.Fatal(err)
+	}
+	if seen != 5 {
+		t.Errorf("%s: somebody who watches sees %d of 5", format, seen)
+	}
+	return out.String()
+}
+
+// parquetOf compares an export as Parquet with the one as JSON lines.
+func parquetOf(t *testing.T, cfg *configs.Config, lines []string) {
+	t.Helper()
+	raw := written(t, cfg, "parquet", nil)
+	rows, err := parquet.Read[server.ParquetSample](strings.NewReader(raw), int64(len(raw)))
+	if err != nil || len(rows) != len(lines) {
+		t.Fatalf("%d rows of %d: %v", len(rows), len(lines), err)
+	}
+	for i, line := range lines {
+		var s sample.Sample
+		if err := json.Unmarshal([]byte(line), &s); err != nil {
+			t.Fatal(err)
+		}
+		input, err := json.Marshal(s.Input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := rows[i]
+		if row.SampleID != s.ID || row.Family != s.Family || row.CreatedAt != s.CreatedAt.UnixMilli() || row.Tenant != "default" ||
+			row.Agent != s.Meta["agent"] || row.Model != "m" || row.Session == "" || row.Input != string(input) || row.Turns != 1 {
+			t.Errorf("row %+v of %s", row, line)
+		}
+		if row.QualityLabel == nil || *row.QualityLabel != s.Feedback.QualityLabel || row.QualityScore != s.Meta["quality_score"] || row.Type != s.Feedback.Type || row.Source != "user" {
+			t.Errorf("its feedback: %+v of %s", row, line)
+		}
+	}
+}
+
+// A port that is taken is told with its key before anything is touched.
+func TestTakenPorts(t *testing.T) {
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	for _, key := range []string{"listen", "admin.listen"} {
+		data := filepath.Join(t.TempDir(), "data")
+		cfg := loaded(t, flags(t, map[string]string{key: taken.Addr().String(), "data_dir": data}))
+		err := server.New(server.Options{Tools: outside(), Config: cfg, Console: io.Discard, Within: true}).Run(t.Context())
+		if err == nil || !strings.HasPrefix(err.Error(), key+": ") || !strings.Contains(err.Error(), "choose another") {
+			t.Errorf("%s: %v", key, err)
+		}
+		if _, err := os.Stat(data); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the data directory was touched: %v", key, err)
+		}
+	}
+}
+
+// A server that serves alone says where it is: in the log, in run.json, and to the service manager,
+// which it also tells of its stop. Nobody who cannot be told keeps it from running.
+func TestWhereItIs(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		t.Run(fmt.Sprint("a manager that fails: ", fails), func(t *testing.T) {
+			source := flags(t, map[string]string{"log.format": "json", "log.level": "error"})
+			cfg := loaded(t, source)
+			var said console
+			states := make(chan string, 10)
+			s := server.New(server.Options{
+				Tools: outside(), Config: cfg, Source: source, Console: &said,
+				Notify: func(_ context.Context, state string) error {
+					states <- state
+					if fails {
+						return errors.New("nobody listens")
+					}
+					return nil
+				},
+			})
+			ctx, stop := context.WithCancel(t.Context())
+			over := make(chan error, 1)
+			go func() { over <- s.Run(ctx) }()
+			up := <-states
+			at, err := server.ReadRunFile(cfg.DataDir)
+			if err != nil || at.PID != os.Getpid() {
+				t.Fatalf("%+v %v", at, err)
+			}
+			if want := "READY=1\nSTATUS=data " + at.Data + ", admin " + at.Admin; up != want {
+				t.Errorf("the manager is told %q, want %q", up, want)
+			}
+			line := fmt.Sprintf(`"msg":"precept ready","data":%q,"admin":%q}`, at.Data, at.Admin)
+			if !said.says(line) {
+				t.Errorf("the log does not say %s", line)
+			}
+			if !server.IsLocked(cfg.DataDir) {
+				t.Error("its data directory is not locked")
+			}
+			stop()
+			if down := <-states; !strings.HasPrefix(down, "STOPPING=1") {
+				t.Errorf("at the stop the manager is told %q", down)
+			}
+			if err := <-over; err != nil {
+				t.Error(err)
+			}
+			if _, err := server.ReadRunFile(cfg.DataDir); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("run.json after the stop: %v", err)
+			}
+			if server.IsLocked(cfg.DataDir) {
+				t.Error("the data directory is locked after the stop")
+			}
+		})
+	}
+}

@@ -1,0 +1,108 @@
+package server_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"precept/cmd/precept/server"
+	"precept/inject/bank/banktest"
+	"precept/store/storetest"
+)
+
+// unwritable is a data directory that nobody can make: a file stands in its way, for root as well.
+func unwritable(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(file, "data")
+}
+
+// Where nothing can be written precept starts, forwards, and injects from memory. It says so in the
+// log, on its pages and in the metrics, and has nothing to export.
+func TestNothingCanBeWritten(t *testing.T) {
+	m := hears(t)
+	lessons := t.TempDir()
+	banktest.WriteLesson(t, lessons, "look-first", "targets")
+	data := unwritable(t)
+	l := starts(t, flags(t, certain(map[string]string{
+		"upstream": m.URL + "/v1", "lessons": lessons, "data_dir": data, "metrics.public": "true",
+	})), alone)
+	for range 2 {
+		if !m.got(l, "coder", "build the targets", "End of lessons.") {
+			t.Error("a session gets no lesson")
+		}
+	}
+	for _, line := range []string{"precept runs from memory", "run.json cannot be written"} {
+		if !l.console.says(line) {
+			t.Errorf("the log does not say %q", line)
+		}
+	}
+	token := map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}
+	for path, want := range map[string]string{
+		"/metrics": `precept_fail_open_total{step="store"} 1`, "/": "none: ", "/api/health": `"kind":"memory"`,
+		"/breakdown": "The stored sessions cannot be read", "/lessons/look-first?backtest=1": "nothing is stored",
+	} {
+		if _, body := send(t, http.MethodGet, l.admin+path, token, ""); !strings.Contains(body, want) {
+			t.Errorf("%s does not say %q: %.3000s", path, want, body)
+		}
+	}
+	if status, _ := send(t, http.MethodGet, l.admin+"/api/export", token, ""); status != http.StatusServiceUnavailable {
+		t.Errorf("an export of nothing: %d", status)
+	}
+	if _, err := server.ReadRunFile(data); err == nil {
+		t.Error("there is a run.json")
+	}
+	if err := l.ends(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A token that cannot be kept is good until the stop.
+func TestATokenThatCannotBeKept(t *testing.T) {
+	source := flags(t, map[string]string{"data_dir": unwritable(t)})
+	l := starts(t, source, alone)
+	token := l.server.Token()
+	if get(t, l.admin+"/api/report", token) != http.StatusOK || get(t, l.admin+"/api/report", "") != http.StatusUnauthorized {
+		t.Errorf("the token %q does not open the door", token)
+	}
+	if err := l.ends(); err != nil {
+		t.Error(err)
+	}
+	again := starts(t, source, alone)
+	if again.server.Token() == token || token == "" {
+		t.Errorf("the tokens of two starts: %q and %q", token, again.server.Token())
+	}
+	if err := again.ends(); err != nil {
+		t.Error(err)
+	}
+}
+
+// With the store in Redis a data directory that cannot be written costs the spool and no more: what
+// is kept is kept in Redis.
+func TestTheStoreIsElsewhere(t *testing.T) {
+	redis := storetest.StartRedis(t)
+	source := flags(t, certain(map[string]string{
+		"upstream": model(t), "data_dir": unwritable(t), "store.url": redis.URL(), "reward.close_after": "50ms",
+	}))
+	l := starts(t, source, alone)
+	if !l.console.says("the store is elsewhere, and precept goes on") || !l.console.says("no copy of the fleet's keys can be kept") {
+		t.Error("the log does not tell what is missing")
+	}
+	l.asks("coder", "kept", "hello", `"type":"approval"`)
+	token := map[string]string{"Authorization": "Bearer token"}
+	eventually(t, "the session in Redis", func() bool {
+		_, body := send(t, http.MethodGet, l.admin+"/api/sessions", token, "")
+		return strings.Contains(body, `"kept"`)
+	})
+	if _, body := send(t, http.MethodGet, l.admin+"/api/health", token, ""); !strings.Contains(body, `"kind":"redis"`) {
+		t.Errorf("the health page: %s", body)
+	}
+	if err := l.ends(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,150 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go"
+	pzstd "github.com/parquet-go/parquet-go/compress/zstd"
+
+	"precept/internal/session"
+)
+
+// The bounds of a row group: what the writer holds in memory, and what a reader has to take in at
+// once. A group of many rows keeps the footer small, which has a line for each column of each group
+// and is written last.
+const (
+	parquetRows  = 65_536
+	parquetBytes = 16 << 20
+	parquetPage  = 128 << 10 // of a column, before it is compressed
+)
+
+// ParquetSample is a row of a parquet export: what one filters by in columns of their own, the rest
+// as JSON texts, since the families differ in their members.
+type ParquetSample struct {
+	SampleID     string  `parquet:"sample_id"`
+	Family       string  `parquet:"sample_family,dict"`
+	CreatedAt    int64   `parquet:"created_at,timestamp(millisecond)"`
+	Tenant       string  `parquet:"tenant,dict"`
+	Agent        string  `parquet:"agent,dict"`
+	Session      string  `parquet:"session"`
+	Model        string  `parquet:"model,dict"`
+	Outcome      string  `parquet:"outcome,dict"`
+	Source       string  `parquet:"feedback_source,dict"`
+	Type         string  `parquet:"feedback_type,dict"`
+	QualityLabel *string `parquet:"quality_label,dict,optional"` // null: unrated
+	QualityScore float64 `parquet:"quality_score"`
+	HumanLabel   string  `parquet:"human_feedback_label,dict"`
+	Turns        int64   `parquet:"turns"`
+	Input        string  `parquet:"input,json"`
+	Output       string  `parquet:"output,json"`
+	Feedback     string  `parquet:"feedback,json"`
+	Meta         string  `parquet:"meta,json"`
+	State        string  `parquet:"state,json"`
+}
+
+// pageCodec compresses pages with a window as large as they are: the library's own has one of 8
+// MiB, and a history of twice that.
+type pageCodec struct {
+	pzstd.Codec
+	encoder *zstd.Encoder
+}
+
+// Encode implements compress.Codec.
+func (c *pageCodec) Encode(dst, src []byte) ([]byte, error) {
+	return c.encoder.EncodeAll(src, dst[:0]), nil
+}
+
+// parquetExport writes samples as a parquet file, in row groups of bounded size.
+type parquetExport struct {
+	w     *parquet.GenericWriter[ParquetSample]
+	row   [1]ParquetSample
+	rows  int // of the row group
+	bytes int
+}
+
+func newParquetExport(out io.Writer) (*parquetExport, error) {
+	encoder, err := zstd.NewWriter(
+		nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(parquetPage),
+		zstd.WithZeroFrames(true), zstd.WithEncoderCRC(false),
+	)
+	if err != nil {
+		return nil, err
+	}
+	options := []parquet.WriterOption{
+		parquet.Compression(&pageCodec{encoder: encoder}), parquet.PageBufferSize(parquetPage),
+		parquet.CreatedBy("precept", "", ""),
+	}
+	for _, column := range []string{"session", "input", "output", "feedback", "meta", "state"} {
+		options = append(options, parquet.SkipPageBounds(column)) // nobody looks for texts between two others, and the footer would hold them
+	}
+	return &parquetExport{w: parquet.NewGenericWriter[ParquetSample](out, options...)}, nil
+}
+
+func (p *parquetExport) add(s *session.StoredSample) error {
+	row := ParquetSample{
+		SampleID: s.Sample.ID, Family: s.Family, CreatedAt: s.CreatedAt.UnixMilli(),
+		Tenant: s.Tenant, Agent: s.Agent, Session: s.ID.String(),
+		Model: textOf(s.Meta["model"]), Outcome: textOf(s.Output["outcome"]),
+		Source: s.Feedback.Source, Type: s.Feedback.Type,
+		QualityScore: numberOf(s.Meta["quality_score"]),
+		HumanLabel:   textOf(s.Meta["human_feedback_label"]), Turns: int64(numberOf(s.Meta["turns"])),
+	}
+	if s.Feedback.QualityLabel != "" {
+		row.QualityLabel = &s.Feedback.QualityLabel
+	}
+	for _, part := range []struct {
+		to   *string
+		from any
+	}{{&row.Input, s.Input}, {&row.Output, s.Output}, {&row.Feedback, s.Feedback}, {&row.Meta, s.Meta}, {&row.State, s.State}} {
+		text, err := json.Marshal(part.from)
+		if err != nil {
+			return fmt.Errorf("sample %s: %w", s.Sample.ID, err)
+		}
+		*part.to = string(text)
+		p.bytes += len(text)
+	}
+	p.row[0] = row
+	if _, err := p.w.Write(p.row[:]); err != nil {
+		return fmt.Errorf("writing the export: %w", err)
+	}
+	if p.rows++; p.rows < parquetRows && p.bytes < parquetBytes {
+		return nil
+	}
+	return p.flush()
+}
+
+// flush ends a row group, so that the writer lets go of it.
+func (p *parquetExport) flush() error {
+	p.rows, p.bytes, p.row[0] = 0, 0, ParquetSample{}
+	if err := p.w.Flush(); err != nil {
+		return fmt.Errorf("writing the export: %w", err)
+	}
+	return nil
+}
+
+// end writes the rest and the footer, without which the file cannot be read.
+func (p *parquetExport) end() error {
+	if err := p.w.Close(); err != nil {
+		return fmt.Errorf("writing the export: %w", err)
+	}
+	return nil
+}
+
+func textOf(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+// numberOf reads a number of a sample that was made here or came back from JSON.
+func numberOf(v any) float64 {
+	switch n := v.(type) {
+	case float64:
+		return n
+	case int:
+		return float64(n)
+	}
+	return 0
+}

@@ -1,0 +1,242 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"precept/cmd/precept/server"
+	"precept/configs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// console is what a person would read.
+type console struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (c *console) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.b.Write(b)
+}
+
+func (c *console) says(text string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Contains(c.b.String(), text)
+}
+
+// times is how often it says a text.
+func (c *console) times(text string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Count(c.b.String(), text)
+}
+
+// life is a server that runs.
+type life struct {
+	t           *testing.T
+	server      *server.Server
+	data, admin string
+	stop        context.CancelFunc
+	over        chan error
+	console     console
+}
+
+// outside is what a server takes of the world.
+func outside() server.Tools { return server.Tools{Now: time.Now, Random: rand.Reader} }
+
+// starts runs a server in this process, on ports and in directories of its own. It hears no signals
+// unless a change of its options says so.
+func starts(t *testing.T, source *server.Source, change ...func(*server.Options)) *life {
+	t.Helper()
+	cfg, err := source.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &life{t: t, over: make(chan error, 1)}
+	ready := make(chan [2]string, 1)
+	o := server.Options{
+		Tools: outside(), Config: cfg, Source: source, Console: &l.console, Within: true,
+		Ready: func(data, admin string) { ready <- [2]string{data, admin} },
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	l.server = server.New(o)
+	var ctx context.Context
+	ctx, l.stop = context.WithCancel(context.Background())
+	go func() { l.over <- l.server.Run(ctx) }()
+	select {
+	case at := <-ready:
+		l.data, l.admin = at[0], at[1]
+	case err := <-l.over:
+		l.stop()
+		t.Fatal(err)
+	}
+	return l
+}
+
+// ends stops the server, twice, and gives what Run returned.
+func (l *life) ends() error {
+	l.stop()
+	l.stop()
+	return <-l.over
+}
+
+// flags are a source without a file.
+func flags(t *testing.T, more map[string]string) *server.Source {
+	t.Helper()
+	all := map[string]string{"listen": "127.0.0.1:0", "admin.listen": "127.0.0.1:0", "data_dir": t.TempDir(), "lessons": t.TempDir()}
+	maps.Copy(all, more)
+	return &server.Source{Parse: func(file []byte) (*configs.Config, error) {
+		return configs.Parse(configs.Sources{File: file, FileName: "precept.yaml", Flags: all})
+	}}
+}
+
+func get(t *testing.T, url, token string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	transport := &http.Transport{DisableKeepAlives: true}
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, res.Body)
+	_ = res.Body.Close()
+	return res.StatusCode
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s does not come", what)
+		}
+	}
+}
+
+// Two servers live in one process, and leave nothing behind; a third one finds a directory taken.
+func TestTwoServersInOneProcess(t *testing.T) {
+	first := flags(t, map[string]string{"admin.tokens": "[first]"})
+	one, other := starts(t, first), starts(t, flags(t, map[string]string{"admin.tokens": "[second]"}))
+	if get(t, one.admin+"/api/report", "first") != http.StatusOK || get(t, one.admin+"/api/report", "second") != http.StatusUnauthorized {
+		t.Error("the first does not know its token from the other's")
+	}
+	cfg, err := first.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	third := server.New(server.Options{Tools: outside(), Config: cfg, Console: io.Discard, Within: true})
+	if err := third.Run(t.Context()); err == nil || !strings.Contains(err.Error(), cfg.DataDir) {
+		t.Errorf("a third on the directory of the first: %v", err)
+	}
+	if err := errors.Join(one.ends(), other.ends()); err != nil {
+		t.Error(err)
+	}
+	again := starts(t, first)
+	if get(t, again.data+"/readyz", "") != http.StatusOK {
+		t.Error("it does not start again on its directory")
+	}
+	if err := again.ends(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A stop that has to cut a stream says so.
+func TestStopCutsStreams(t *testing.T) {
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "data: {}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	defer model.Close()
+	l := starts(t, flags(t, map[string]string{"upstream": model.URL + "/v1", "limits.drain_timeout": "50ms"}))
+	stream := l.opens()
+	if err := l.ends(); !errors.Is(err, server.ErrCut) {
+		t.Errorf("it ends with %v", err)
+	}
+	if _, err := io.ReadAll(stream); err == nil {
+		t.Error("the client saw a clean end")
+	}
+}
+
+// A panic in a reload costs the reload: the old configuration stays in force, the server goes on,
+// and the next reload works.
+func TestReloadSurvivesAPanic(t *testing.T) {
+	source := flags(t, nil)
+	write := saved(t, source)
+	var panics atomic.Bool
+	parse := source.Parse
+	source.Parse = func(file []byte) (*configs.Config, error) {
+		if panics.Load() {
+			panic("thrown by the test")
+		}
+		return parse(file)
+	}
+	write("admin: {tokens: [first]}\n")
+	l := starts(t, source)
+	opens := func(token string) bool { return get(t, l.admin+"/api/report", token) == http.StatusOK }
+	panics.Store(true)
+	write("admin: {tokens: [second]}\n")
+	eventually(t, "the panic in the log", func() bool { return l.console.says("thrown by the test") })
+	if !opens("first") || opens("second") {
+		t.Error("the old configuration is not in force")
+	}
+	panics.Store(false)
+	write("admin: {tokens: [third]}\n")
+	eventually(t, "the third token", func() bool { return opens("third") })
+	if err := l.ends(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The first start tells a person where the dashboard is and what to give agents; later ones do not.
+func TestFirstStartTellsAddresses(t *testing.T) {
+	source := flags(t, nil)
+	cfg, err := source.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []bool{true, false} {
+		var said console
+		s := server.New(server.Options{
+			Tools: outside(), Config: cfg, Source: source, Console: &said,
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		go func() { over <- s.Run(ctx) }()
+		file := filepath.Join(cfg.DataDir, "run.json")
+		eventually(t, "run.json", func() bool { _, err := os.Stat(file); return err == nil })
+		stop()
+		if err := <-over; err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{"dashboard: http://127.0.0.1:", "agents: OPENAI_BASE_URL=http://127.0.0.1:"} {
+			if said.says(text) != want {
+				t.Errorf("start %d: %q is said: %v, want %v", n+1, text, !want, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package server_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"precept/cmd/precept/server"
+)
+
+// alone makes a server that hears signals.
+func alone(o *server.Options) { o.Within = false }
+
+// signalled sends this process a signal, which the server that is alone in it hears.
+func signalled(t *testing.T, s os.Signal) {
+	t.Helper()
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Signal(s)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Between a signal and the end of the drain delay a server says that it wants no more, and answers
+// all the same who comes. A second signal ends the delay; it cuts nothing where nothing is asked,
+// such as on a connection that somebody opened ahead of time.
+func TestDrainDelay(t *testing.T) {
+	l := starts(t, flags(t, map[string]string{"upstream": model(t), "limits.drain_delay": "1h"}), alone)
+	ahead, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(l.data, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ahead.Close() }()
+	signalled(t, syscall.SIGTERM)
+	eventually(t, "/readyz that says no", func() bool { return get(t, l.data+"/readyz", "") == http.StatusServiceUnavailable })
+	if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`); status != http.StatusOK {
+		t.Errorf("while it drains: %d %s", status, answer)
+	}
+	if get(t, l.data+"/healthz", "") != http.StatusOK {
+		t.Error("it is not healthy while it drains")
+	}
+	signalled(t, syscall.SIGTERM)
+	if err := <-l.over; err != nil {
+		t.Error(err)
+	}
+	l.stop()
+}
+
+// While a stream is given time to end, the admin listener says that no more is taken, and the data
+// listener takes no connection. The stream ends whole; a second signal cuts it.
+func TestDrain(t *testing.T) {
+	for _, hurried := range []bool{false, true} {
+		end := make(chan struct{})
+		upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, "data: {}\n\n")
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-end:
+				_, _ = io.WriteString(w, "data: [DONE]\n\n")
+			case <-r.Context().Done():
+			}
+		}))
+		l := starts(t, flags(t, map[string]string{
+			"upstream": upstream.URL + "/v1", "limits.drain_timeout": "1h", "admin.tokens": "[token]",
+		}), alone)
+		stream := l.opens()
+		signalled(t, syscall.SIGTERM)
+		eventually(t, "/readyz of the admin listener that says no", func() bool {
+			return get(t, l.admin+"/readyz", "") == http.StatusServiceUnavailable
+		})
+		eventually(t, "a closed port", func() bool {
+			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(l.data, "http://"))
+			if err == nil {
+				_ = c.Close()
+			}
+			return err != nil
+		})
+		if hurried {
+			signalled(t, syscall.SIGINT)
+		} else {
+			close(end)
+		}
+		body, err := io.ReadAll(stream)
+		if whole := err == nil && strings.HasSuffix(string(body), "[DONE]\n\n"); whole == hurried {
+			t.Errorf("hurried %v: the stream is %q, %v", hurried, body, err)
+		}
+		if err := <-l.over; errors.Is(err, server.ErrCut) != hurried || !hurried && err != nil {
+			t.Errorf("hurried %v: it ends with %v", hurried, err)
+		}
+		l.stop()
+		upstream.Close()
+	}
+}
+
+// opens begins a stream through the server, and gives its body once the first bytes are there.
+func (l *life) opens() io.Reader {
+	l.t.Helper()
+	transport := &http.Transport{}
+	req, err := http.NewRequestWithContext(l.t.Context(), http.MethodPost, l.data+"/v1/chat/completions", strings.NewReader(`{"messages":[]}`))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { _ = res.Body.Close(); transport.CloseIdleConnections() })
+	return res.Body
+}
+
+// A reload takes the file over whole or not at all: what is wrong in it is told in the log and by
+// the health page until a right one comes, and so is what waits for a new start.
+func TestReload(t *testing.T) {
+	source := flags(t, map[string]string{"admin.tokens": "[token]"})
+	write := saved(t, source)
+	write("bandit: {epsilon: 0.3}\n")
+	l := starts(t, source, alone)
+	health := func() string {
+		_, body := send(t, http.MethodGet, l.admin+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
+		return body
+	}
+	for _, wrong := range []struct{ text, says string }{
+		{"bandit: {epsilon: 3}\nlog: {level: debug}\n", "out of bounds"},
+		{"", "the configuration file is empty"},
+		{"bandit: [\n", "is no YAML"},
+	} {
+		write(wrong.text)
+		eventually(t, wrong.says+" in the log", func() bool { return l.console.says(wrong.says) })
+		eventually(t, wrong.says+" on the health page", func() bool { return strings.Contains(health(), wrong.says) })
+		if l.console.says("level=DEBUG") {
+			t.Errorf("%q: a part of it was taken over", wrong.text)
+		}
+	}
+	right := filepath.Join(t.TempDir(), "next.yaml") // put in its place by a rename, as editors do
+	if err := os.WriteFile(right, []byte("bandit: {epsilon: 0.4}\nreward: {close_after: 1h}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(right, source.File); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the right one", func() bool { return l.console.says("configuration taken over") })
+	if now := health(); strings.Contains(now, "config_fault") || !strings.Contains(now, `"0.4"`) {
+		t.Errorf("the health page after it: %s", now)
+	}
+	if !l.console.says("these keys need a new start") || !l.console.says("keys=reward.close_after") {
+		t.Error("what waits for a start is not told")
+	}
+	// A signal reads it again, without a change.
+	count := func() int { return l.console.times("configuration taken over") }
+	before := count()
+	signalled(t, syscall.SIGHUP)
+	eventually(t, "another reading", func() bool { return count() > before })
+	if err := l.ends(); err != nil {
+		t.Error(err)
+	}
+}

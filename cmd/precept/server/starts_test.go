@@ -1,0 +1,192 @@
+package server_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"precept/cmd/precept/server"
+	"precept/inject/bank/banktest"
+	"precept/inject/lesson"
+	"precept/learn"
+	"precept/proxy"
+	"precept/proxy/trace"
+	"precept/store"
+	"precept/store/redis"
+	"precept/store/storetest"
+)
+
+// closing is a model that closes each connection behind its answer, as what waits on a connection
+// would hold the time of a bubble.
+func closing(t *testing.T, content string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Connection", "close")
+		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-1","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}]}`, content)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/v1"
+}
+
+// turn is a request of an agent's, with its words.
+func (b *bubbled) turn(agent, words string) {
+	b.t.Helper()
+	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, words)
+	if status, answer := b.send(http.MethodPost, b.data+"/v1/chat/completions", body, "Precept-Agent", agent); status != http.StatusOK {
+		b.t.Fatal(status, answer)
+	}
+}
+
+// passes lets time go on, and everybody do what they do then.
+func passes(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// nameOf is how a stack names a function.
+func nameOf(f any) string { return runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name() }
+
+// Everything that a server is to do beside its requests is started, and nothing of it runs after
+// its stop, which goleak looks at.
+func TestEverythingIsStarted(t *testing.T) {
+	collector := httptest.NewServer(http.NotFoundHandler())
+	defer collector.Close()
+	source := flags(t, certain(map[string]string{
+		"upstream": model(t), "writ.enabled": "true", "distill.enabled": "true", "otel.endpoint": collector.URL,
+		"ledger.file": filepath.Join(t.TempDir(), "AGENT.md"),
+	}))
+	saved(t, source)("{}\n")
+	everywhere := map[string]int{
+		nameOf((*store.Store).Run): 1, nameOf((*learn.Learner).Run): 1,
+		nameOf((*proxy.Consulted).Run): 1, nameOf((*proxy.Proxy).ExecuteCommands): 1, "admin.(*stock[...]).run": 2,
+	}
+	running(t, source, everywhere)
+	running(t, source, map[string]int{
+		nameOf((*lesson.Watcher).Run): 1, nameOf((*trace.Tracer).Run): 1, ".followLedger.": 1, ".distils.": 1,
+		"(*Source).watch.": 1,
+	})
+	t.Run("a fleet's", func(t *testing.T) {
+		of := storetest.StartRedis(t).URL()
+		running(t, flags(t, map[string]string{"store.url": of, "lessons": "redis://", "admin.tokens": "[token]"}), map[string]int{
+			nameOf((*redis.Watcher).Run): 1, nameOf((*learn.Learner).Follow): 1, "(*fleet).follow.": 1,
+		})
+	})
+}
+
+// running starts a server, and waits until so many goroutines run each function.
+func running(t *testing.T, source *server.Source, functions map[string]int) {
+	t.Helper()
+	l := starts(t, source)
+	for name, n := range functions {
+		eventually(t, name, func() bool {
+			_, stacks := send(t, http.MethodGet, l.admin+"/debug/pprof/goroutine?debug=2", map[string]string{"Authorization": "Bearer token"}, "")
+			with := 0
+			for stack := range strings.SplitSeq(stacks, "\n\n") {
+				if strings.Contains(stack, name) {
+					with++
+				}
+			}
+			return with >= n
+		})
+	}
+	if err := l.ends(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A lesson that somebody puts into the directory is in force within two seconds; so is a
+// configuration, and what the index tells of the lessons is written anew.
+func TestHowSoonAChangeIsInForce(t *testing.T) {
+	lessons := t.TempDir()
+	inBubble(t, map[string]string{"lessons": lessons}, func(b *bubbled) {
+		passes(time.Minute)
+		banktest.WriteLesson(b.t, lessons, "look-first", "targets")
+		passes(2 * time.Second)
+		if status, _ := b.send(http.MethodGet, b.admin+"/lessons/look-first", ""); status != http.StatusOK {
+			b.t.Errorf("its page: %d", status)
+		}
+		if index, err := os.ReadFile(filepath.Join(lessons, "_index.md")); err != nil || !strings.Contains(string(index), "look-first") {
+			b.t.Errorf("the index: %q %v", index, err)
+		}
+	})
+}
+
+// A command in a model's reply is carried out while the server serves, and not only when it stops.
+func TestCommandsAreCarriedOut(t *testing.T) {
+	inBubble(t, map[string]string{
+		"upstream": closing(t, "/lesson grep first: Use grep before you read."), "writ.enabled": "true", "writ.trust": "own",
+	}, func(b *bubbled) {
+		b.turn("coder", "hello")
+		passes(5 * time.Second)
+		status, list := b.send(http.MethodGet, b.data+"/v1/lessons", "", "Precept-Agent", "coder")
+		if status != http.StatusOK || !strings.Contains(list, "Use grep before you read.") {
+			b.t.Errorf("%d %s", status, list)
+		}
+		if _, list := b.send(http.MethodGet, b.data+"/v1/lessons", "", "Precept-Agent", "other"); strings.Contains(list, "grep") {
+			b.t.Errorf("another agent has it: %s", list)
+		}
+	})
+}
+
+// How often lessons were consulted is written down while the server serves, so that a crash loses
+// no more than seconds of it, and is known after the next start.
+func TestConsultationsAreWrittenDown(t *testing.T) {
+	data, lessons := t.TempDir(), t.TempDir()
+	banktest.WriteLesson(t, lessons, "look-first", "targets")
+	options := map[string]string{"upstream": closing(t, "done"), "data_dir": data, "lessons": lessons}
+	file := filepath.Join(data, "consulted.json")
+	inBubble(t, options, func(b *bubbled) {
+		b.turn("coder", "build the targets")
+		passes(5 * time.Second)
+		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), `"look-first"`) {
+			b.t.Errorf("while it serves: %q %v", text, err)
+		}
+	})
+	for n, want := range []string{"", "the counts of consulted lessons begin anew"} {
+		l := starts(t, flags(t, options))
+		if l.console.says("begin anew") != (want != "") {
+			t.Errorf("start %d: the log says so %v", n, want == "")
+		}
+		if err := l.ends(); err != nil {
+			t.Error(err)
+		}
+		if err := os.WriteFile(file, []byte("half a fi"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A start that panics is one that fails: the panic is told in a line, and what was opened is
+// closed, so that the next start finds the directory free.
+func TestAStartThatPanics(t *testing.T) {
+	source := flags(t, map[string]string{"admin.tokens": "[token]"})
+	cfg := loaded(t, source)
+	tools := outside()
+	tools.Random = panicking{}
+	err := server.New(server.Options{Tools: tools, Config: cfg, Console: io.Discard, Within: true}).Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "thrown by the test") || !strings.Contains(err.Error(), "please report it") {
+		t.Errorf("it ends with %v", err)
+	}
+	if server.IsLocked(cfg.DataDir) {
+		t.Error("the data directory is locked")
+	}
+	if err := starts(t, source).ends(); err != nil {
+		t.Errorf("the next start: %v", err)
+	}
+}
+
+// panicking is a source of randomness that panics: the store's secrets are made with it.
+type panicking struct{}
+
+func (panicking) Read([]byte) (int, error) { panic("thrown by the test") }

@@ -1,0 +1,63 @@
+package server
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"precept/learn"
+	"precept/store"
+)
+
+// WatchStore registers what the store counts.
+func WatchStore(reg prometheus.Registerer, s *store.Store) {
+	count := counters(reg)
+	t := &s.Tally
+	count(samples, samplesHelp, prometheus.Labels{"outcome": "exchange_stored"}, &t.Exchanges)
+	count(samples, samplesHelp, prometheus.Labels{"outcome": "exchange_incomplete"}, &t.Incomplete)
+	const dropped, droppedHelp = "precept_dropped_total", "Exchanges that were not kept, by reason."
+	count(dropped, droppedHelp, prometheus.Labels{"reason": "full"}, &t.DroppedFull)
+	count(dropped, droppedHelp, prometheus.Labels{"reason": "quota"}, &t.DroppedQuota)
+	count(dropped, droppedHelp, prometheus.Labels{"reason": "opt_out"}, &t.OptedOut)
+	count(dropped, droppedHelp, prometheus.Labels{"reason": "bad"}, &t.DroppedBad)
+	count(dropped, droppedHelp, prometheus.Labels{"reason": "read_only"}, &t.DroppedReadOnly)
+	count("precept_copies_cut_total", "Exchanges that were kept without all of their reply: the copies of all streams in flight had reached limits.capture_total_bytes.",
+		nil, &t.CopiesCut)
+	count("precept_set_aside_total", "Sessions and exchanges that a step of learning panicked at and that are left alone; precept doctor names them.", nil, &t.SetAside)
+	count("precept_store_write_errors_total", "Failed attempts to write to the store; what they held was tried again.", nil, &t.WriteErrors)
+	count("precept_feedback_left_out_total", "Feedback that was read in the traffic, passed on or parked, and found limits.feedback reached.", nil, &t.FeedbackLeft)
+	count("precept_redactions_total", "Secrets and personal data taken out of exchanges.", nil, &t.Redactions)
+	gauge := func(name, help string, f func() float64) {
+		promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f)
+	}
+	gauge("precept_recorder_pending", "Exchanges in memory that wait for the store.", func() float64 { return float64(t.Pending.Load()) })
+	gauge("precept_sessions_live", "Sessions in memory.", func() float64 { return float64(s.Sessions()) })
+	gauge("precept_store_up", "1 when the last write to the store went through.", func() float64 {
+		if s.Healthy() {
+			return 1
+		}
+		return 0
+	})
+}
+
+const samples, samplesHelp = "precept_samples_total", "Exchanges and samples, by what became of them. A sample that is made anew because something was said of it counts again."
+
+// WatchLearning registers what a learner counts.
+func WatchLearning(reg prometheus.Registerer, t *learn.Tally) {
+	count := counters(reg)
+	count(samples, samplesHelp, prometheus.Labels{"outcome": "sample_stored"}, &t.Samples)
+	count("precept_sessions_closed_total", "Sessions that reached the closing age.", nil, &t.Closed)
+	count("precept_rewards_total", "Rewards applied to the counters, corrections included.", nil, &t.Told)
+	promauto.With(reg).NewGaugeFunc(
+		prometheus.GaugeOpts{Name: "precept_unsampled_exchanges", Help: "Exchanges of closed sessions that stand in no sample yet."},
+		func() float64 { return float64(t.Unsampled.Load()) })
+}
+
+// counters registers a counter that is counted elsewhere.
+func counters(reg prometheus.Registerer) func(name, help string, labels prometheus.Labels, v *atomic.Int64) {
+	return func(name, help string, labels prometheus.Labels, v *atomic.Int64) {
+		promauto.With(reg).NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels},
+			func() float64 { return float64(v.Load()) })
+	}
+}

@@ -1,0 +1,78 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"precept/inject/lesson"
+	"precept/internal/session"
+	"precept/proxy"
+	"precept/store"
+)
+
+// What waits for a person, was put away or was replaced is not counted as in force.
+func TestInForce(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	book := lesson.NewBook([]*lesson.Lesson{
+		{Slug: "speaks", State: lesson.Active},
+		{Slug: "on-trial", State: lesson.Trial, Supersedes: []string{"replaced"}},
+		{Slug: "waits", State: lesson.Candidate},
+		{Slug: "refused", State: lesson.Rejected},
+		{Slug: "replaced", State: lesson.Active},
+		{Slug: "expired", State: lesson.Active, ExpiresAt: now.Add(-time.Hour)},
+	})
+	if n := inForce(book, now); n != 2 {
+		t.Errorf("%d lessons are in force, want 2", n)
+	}
+}
+
+// A step that fails is counted each time, and told once in ten seconds; of a store that is away one
+// line a minute tells, whichever step met it. What a stop interrupts is no failure.
+func TestFailuresAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		registry := prometheus.NewRegistry()
+		p := &parts{log: slog.New(slog.NewTextHandler(&said, nil)), metrics: proxy.NewMetrics(registry), quiet: newLimiter(time.Now)}
+		away := fmt.Errorf("write: %w", session.ErrUnavailable)
+		for range 20 { // 100 seconds
+			p.failed("close", errors.New("odd"))
+			p.failed("write", away)
+			p.failed("samples", away)
+			p.failed("samples", fmt.Errorf("read: %w", context.Canceled))
+			p.panicked("encode", store.AtRequest{Request: "req-1", Value: "a secret"})
+			time.Sleep(5 * time.Second)
+		}
+		for text, want := range map[string]int{
+			"step=close": 10, "what it should have waits": 2, "canceled": 0, "step=encode": 10, "request=req-1": 10, "a secret": 0,
+		} {
+			if n := strings.Count(said.String(), text); n != want {
+				t.Errorf("%q is told %d times, want %d", text, n, want)
+			}
+		}
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		counted := map[string]float64{}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				if n := m.GetCounter().GetValue(); f.GetName() == "precept_fail_open_total" && n > 0 {
+					counted[m.GetLabel()[0].GetValue()] = n
+				}
+			}
+		}
+		if want := (map[string]float64{"close": 20, "write": 20, "samples": 20, "encode": 20}); !maps.Equal(counted, want) {
+			t.Errorf("counted: %v, want %v", counted, want)
+		}
+	})
+}

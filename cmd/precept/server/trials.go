@@ -1,0 +1,110 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/internal/sample"
+	"precept/internal/session"
+)
+
+// trials writes one line for every coin: of a session in which a lesson matched, whether it was
+// control; of a pick, whether it was withheld; and for a control session every lesson that matched.
+func (x *ExportJob) trials(ctx context.Context, lines *sample.Exporter) error {
+	f := x.Filter
+	return x.EachSession(ctx, f.Tenant, f.From, f.To, func(r session.Row, a session.Applied) error {
+		x.look()
+		as, err := assignmentOf(r, a)
+		if err != nil {
+			return err
+		}
+		run := runOf(r)
+		for _, t := range trials(r, a, as) {
+			t.Run = run
+			if f.Lesson != "" && t.Slug != f.Lesson {
+				continue
+			}
+			if err := lines.Line(&t); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// assignmentOf is what the counters know of a session: frozen when it closed, whatever the session
+// did afterwards.
+func assignmentOf(r session.Row, a session.Applied) (*trial.Assignment, error) {
+	if len(a.Frozen) > 0 {
+		var as trial.Assignment
+		if err := json.Unmarshal(a.Frozen, &as); err != nil {
+			return nil, fmt.Errorf("read what session %s was assigned: %w", r.ID, err)
+		}
+		return &as, nil
+	}
+	record, err := session.Decode(r.ID, r.Data)
+	if err != nil {
+		return nil, err
+	}
+	return &record.Assignment, nil
+}
+
+// runOf is the name of a run, "" of a session.
+func runOf(r session.Row) string {
+	if rec, err := session.Decode(r.ID, r.Data); err == nil && rec.IsRun {
+		return rec.Name
+	}
+	return ""
+}
+
+// trials are a session's coins. A session outside of the experiment, or in which nothing matched,
+// has none.
+func trials(r session.Row, a session.Applied, as *trial.Assignment) []sample.Trial {
+	if as.Excluded || !as.Decided {
+		return nil
+	}
+	base := sample.Trial{
+		Session: r.ID.String(), Tenant: r.Tenant, Tier: a.Tier, Closed: a.Version > 0,
+		At: r.Started.UTC().Format(time.RFC3339),
+	}
+	if base.Closed {
+		base.Reward = cmp.Or(as.Reward, feedback.DefaultDefinition)
+	}
+	if a.Told {
+		base.Outcome = &a.Reward
+	}
+	if as.First != nil {
+		base.First, base.FirstTier = &as.First.Y, as.First.Tier
+	}
+	var out []sample.Trial
+	if as.Enters() {
+		t := base
+		t.Coin, t.Assigned, t.Propensity, t.Eps, t.Center = "control", "treated", 1-as.ControlP, as.ControlP, as.C
+		if as.Control {
+			t.Assigned, t.Propensity = "control", as.ControlP
+		}
+		out = append(out, t)
+		if as.Control {
+			for _, m := range as.Matched {
+				t.Arm, t.Slug = string(m.Arm), m.Arm.Slug()
+				out = append(out, t)
+			}
+		}
+	}
+	for i := range as.Picks {
+		p, t := &as.Picks[i], base
+		t.Coin, t.Arm, t.Slug, t.Eps, t.Center = "holdout", string(p.Arm), p.Slug, p.Eps, p.C
+		t.Trial, t.Turn = p.Trial, p.Turn
+		t.Assigned, t.Propensity = "injected", p.Propensity
+		if !p.Injected {
+			t.Assigned, t.Propensity = "withheld", p.Eps*(1-as.ControlP)
+		}
+		out = append(out, t)
+	}
+	return out
+}

@@ -1,0 +1,196 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"precept/cmd/precept/server"
+	"precept/configs"
+	"precept/distill"
+	"precept/inject/bank"
+	"precept/inject/bank/banktest"
+	"precept/inject/lesson"
+	"precept/internal/sample"
+	"precept/store/sqlite"
+)
+
+// Where the lessons lie is said by one key; redis:// alone is the Redis of the store, and nothing
+// where that is a file.
+func TestWhereTheLessonsLie(t *testing.T) {
+	for _, c := range []struct{ lessons, store, where, fault string }{
+		{"bank", "", "bank", ""},
+		{"bank", "redis://127.0.0.1:1/0", "bank", ""},
+		{"redis://127.0.0.1:1/0", "", "redis", ""},
+		{"redis://", "redis://127.0.0.1:1/0", "redis", ""},
+		{"redis://", "data/precept.db", "", "write redis://host:6379/0"},
+		{"redis://127.0.0.1:1/zero", "", "", "lessons: "},
+	} {
+		cfg := configs.Default()
+		cfg.Lessons, cfg.Store.URL = c.lessons, configs.Secret(c.store)
+		tools := outside()
+		place, done, err := tools.OpenPlace(cfg)
+		if c.fault != "" {
+			if err == nil || !strings.Contains(err.Error(), c.fault) {
+				t.Errorf("%+v: %v", c, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		if place.Where() != c.where {
+			t.Errorf("%+v: they lie in %s", c, place.Where())
+		}
+		done()
+	}
+}
+
+// A bank that a verb opens has the rules that every bank has: what a program proposes waits for a
+// person, secrets are found, and limits are those that were asked for.
+func TestTheRulesOfABank(t *testing.T) {
+	cfg := loaded(t, flags(t, nil))
+	banktest.WriteLesson(t, cfg.Lessons, "look-first", "targets")
+	tools := outside()
+	b, done, err := tools.OpenWriter(cfg, func(o *bank.Options) { o.Limits.AgentHour = 1 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	for i, want := range []error{nil, bank.ErrTooMany} {
+		text := strings.ReplaceAll(lessonText(t, cfg.Lessons), "look-first", fmt.Sprint("look-", i))
+		if _, err := b.Propose(t.Context(), bank.Proposal{Text: []byte(text), Source: "api", By: "coder", Scope: lesson.Scope{Tenant: "default", Agent: "coder"}}); !errors.Is(err, want) {
+			t.Errorf("proposal %d: %v, want %v", i, err, want)
+		}
+	}
+	if kinds := server.Keys("token sk-ant-api03-" + strings.Repeat("a1B2", 24)); len(kinds) == 0 {
+		t.Error("a key is not found")
+	}
+	if kinds := server.Keys("ask ann@example.org"); len(kinds) != 0 {
+		t.Errorf("whom to ask is taken for a secret: %v", kinds)
+	}
+	if kinds := server.Secrets("ask ann@example.org"); len(kinds) != 1 {
+		t.Errorf("an address is no personal data: %v", kinds)
+	}
+}
+
+func lessonText(t *testing.T, dir string) string {
+	t.Helper()
+	r, err := bank.Directory(dir).Read(t.Context())
+	if err != nil || len(r.Texts) == 0 {
+		t.Fatal(r.Problems, err)
+	}
+	return string(r.Texts["look-first.md"])
+}
+
+// The draws of sessions that are open, of a run, and of sessions that got nothing are exported with
+// the chance that each had; sessions in which nothing matched have none.
+func TestDrawsOfOpenSessions(t *testing.T) {
+	for _, c := range []struct{ control, epsilon, lesson, coin string }{
+		{"0", "0", "injected", "treated"}, {"0", "1", "withheld", "treated"}, {"1", "0", "", "control"},
+	} {
+		t.Run(c.coin+" "+c.lesson, func(t *testing.T) {
+			lessons := t.TempDir()
+			banktest.WriteLesson(t, lessons, "look-first", "targets")
+			source := flags(t, certain(map[string]string{
+				"upstream": model(t), "lessons": lessons, "bandit.control": c.control, "bandit.epsilon": c.epsilon, "reward.close_after": "1h",
+			}))
+			l := starts(t, source)
+			for name, words := range map[string]string{"matches": "build the targets", "silent": "hello"} {
+				who := map[string]string{"Precept-Session": name, "Precept-Run": "nightly-" + name}
+				if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", who, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, words)); status != http.StatusOK {
+					t.Fatal(status, answer)
+				}
+			}
+			if err := l.ends(); err != nil {
+				t.Fatal(err)
+			}
+			tools := outside()
+			e, err := tools.OpenStored(t.Context(), loaded(t, source))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close() //nolint:errcheck // only read
+			var out strings.Builder
+			if err := (&server.ExportJob{Evidence: e, Filter: &sample.Filter{}, Out: &out}).Write(t.Context(), "experiment"); err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]string{}
+			for line := range strings.Lines(out.String()) {
+				var d sample.Trial
+				if err := json.Unmarshal([]byte(line), &d); err != nil {
+					t.Fatal(err)
+				}
+				if d.Run != "nightly-matches" || d.Closed || d.Outcome != nil || d.Propensity != 1 {
+					t.Errorf("a draw: %s", line)
+				}
+				got[d.Coin+" "+d.Slug] = d.Assigned
+			}
+			want := map[string]string{"control ": c.coin, "holdout look-first": c.lesson}
+			if c.coin == "control" {
+				want = map[string]string{"control ": "control", "control look-first": "control"}
+			}
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("the draws are %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// A verb that opens a store takes path, clock and bounds from the configuration, and makes no
+// store where it only reads.
+func TestOpeningAStore(t *testing.T) {
+	cfg := loaded(t, flags(t, nil))
+	tools := outside()
+	if _, err := tools.OpenStored(t.Context(), cfg); !errors.Is(err, sqlite.ErrMissing) {
+		t.Errorf("reading what is not there: %v", err)
+	}
+	db, err := tools.OpenStore(t.Context(), cfg, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err = tools.OpenStored(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // only read
+	if n, err := db.Stats(t.Context()); err != nil || n["sessions"] != 0 {
+		t.Errorf("%v %v", n, err)
+	}
+	if server.IsLocked(cfg.DataDir) || server.IsLocked(filepath.Join(cfg.DataDir, "none")) {
+		t.Error("a directory is locked on which nothing runs")
+	}
+}
+
+// A distiller that panics costs that one round, and is told of; the next round comes in its time,
+// and a stop ends the wait.
+func TestADistillerOutlivesItsPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := server.Distiller{Options: distill.Options{Now: time.Now}} // without a store it panics
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		began, rounds := time.Now(), 0
+		err := d.Follow(ctx, time.Hour, func(_ distill.Summary, err error) {
+			if err == nil || !strings.Contains(err.Error(), "panic") {
+				t.Errorf("round %d: %v", rounds, err)
+			}
+			if rounds++; rounds == 3 {
+				stop()
+			}
+		})
+		if err != nil || rounds != 3 || time.Since(began) != 2*time.Hour {
+			t.Errorf("%d rounds in %v: %v", rounds, time.Since(began), err)
+		}
+	})
+}

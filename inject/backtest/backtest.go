@@ -1,0 +1,228 @@
+// Package backtest tells in which captured sessions a lesson would have matched, by which words,
+// and which reward those sessions had. It searches what the matcher would have searched: the user's
+// new words and the new tool errors of each exchange.
+//
+// Contract: a Run keeps counts and a few names, never a session, so it may be shown a million of
+// them. The result depends on the lessons and the sessions alone.
+//
+// Hazard: the mean reward of the sessions in which a lesson matches is no effect of the lesson. A
+// lesson about failing builds matches where builds fail; only the holdout tells what it does.
+package backtest
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"precept/inject/lesson"
+	"precept/internal/sample"
+)
+
+// Session is one captured session.
+type Session struct {
+	Tenant, Name string
+	Exchanges    []sample.Exchange // in order
+	Told         bool              // the session has a reward
+	Reward       float64           // 0 to 1, when Told
+}
+
+// Word is a phrase or tag of a lesson, with the sessions in which it stands.
+type Word struct {
+	Word     string `json:"word"`
+	Sessions int    `json:"sessions"`
+}
+
+// Result is how one lesson would have matched.
+type Result struct {
+	Slug     string   `json:"slug"`
+	Sessions int      `json:"sessions"` // of the lesson's tenant, or of all
+	Fired    int      `json:"fired"`    // sessions in which the lesson would have matched
+	Words    []Word   `json:"words"`
+	Silent   []string `json:"silent"` // phrases and tags that no session holds
+	Worth    Worth    `json:"worth"`
+	Examples []string `json:"examples"` // names of some sessions in which it would have matched
+	Near     Near     `json:"near_misses"`
+}
+
+// Near are the sessions in which a trigger of a lesson stands, and the lesson would not have
+// matched.
+type Near struct {
+	Sessions int      `json:"sessions"`
+	Why      []Word   `json:"why"`      // what was missing, the most frequent first
+	Examples []string `json:"examples"` // names of some of them
+}
+
+// Worth is the mean reward of the sessions that have one: of those in which the lesson would have
+// matched, and of the others; null where there are none.
+type Worth struct {
+	Fired     *float64 `json:"mean_fired"`
+	ToldFired int      `json:"told_fired"`
+	Rest      *float64 `json:"mean_rest"`
+	ToldRest  int      `json:"told_rest"`
+}
+
+// maxExamples is how many sessions are named.
+const maxExamples = 10
+
+// Run counts the matches of some lessons over sessions. It is for one goroutine.
+type Run struct {
+	book      *lesson.Book
+	tagger    *lesson.Tagger
+	counts    map[string]*count
+	scattered []scattered
+	seen      map[string]tally // by tenant; all of them under ""
+}
+
+// tally counts sessions, and sums up the rewards of those that have one.
+type tally struct {
+	sessions, told int
+	rewards        float64
+}
+
+func (t *tally) add(s *Session) {
+	t.sessions++
+	if s.Told {
+		t.told++
+		t.rewards += s.Reward
+	}
+}
+
+func (t *tally) mean() *float64 {
+	if t.told == 0 {
+		return nil
+	}
+	return new(t.rewards / float64(t.told))
+}
+
+// found are sessions of one kind, with what was found in them.
+type found struct {
+	tally
+	words    map[string]int
+	examples []string
+}
+
+// add takes a session in; of what is found new words are counted while there are fewer than most.
+func (f *found) add(s *Session, words map[string]bool, most int) {
+	f.tally.add(s)
+	for w := range words {
+		if _, known := f.words[w]; known || len(f.words) < most {
+			f.words[w]++
+		}
+	}
+	if len(f.examples) < maxExamples {
+		f.examples = append(f.examples, s.Name)
+	}
+}
+
+// count is what a run has counted for one lesson: where it would have matched, by which words, and
+// where it missed, and why.
+type count struct {
+	lesson      *lesson.Lesson // with all its targets, in its own state
+	fired, near found
+}
+
+// New makes a run over lessons, in whatever state they are. A nil tagger gives no tags.
+func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Run {
+	r := &Run{tagger: tagger, counts: map[string]*count{}, seen: map[string]tally{}}
+	bare := make([]*lesson.Lesson, 0, len(lessons))
+	for _, l := range lessons {
+		bare = append(bare, stripped(l))
+		r.scattered = append(r.scattered, scatteredOf(l)...)
+		r.counts[l.Slug] = &count{l, found{words: map[string]int{}}, found{words: map[string]int{}}}
+	}
+	r.book = lesson.NewBook(bare)
+	return r
+}
+
+// stripped is a lesson with its trigger alone: in force, and without the fields of its targets that
+// are not kept of a session, the role and the skill.
+func stripped(l *lesson.Lesson) *lesson.Lesson {
+	c := &lesson.Lesson{Slug: l.Slug, State: lesson.Active, Trigger: l.Trigger, Scope: l.Scope}
+	c.Trigger.Targets = nil
+	for _, t := range l.Trigger.Targets {
+		c.Trigger.Targets = append(c.Trigger.Targets, lesson.Target{Operator: t.Operator})
+	}
+	return c
+}
+
+// Add counts a session.
+func (r *Run) Add(s *Session) {
+	fired := map[string]map[string]bool{}
+	queries := Queries(s.Exchanges)
+	for i := range queries {
+		q := &queries[i]
+		q.Tenant = s.Tenant
+		r.tagger.Tag(q)
+		for _, h := range r.book.Match(q) {
+			words := fired[h.Lesson.Slug]
+			if words == nil {
+				words = map[string]bool{}
+				fired[h.Lesson.Slug] = words
+			}
+			for _, w := range h.Lesson.Fired(q) {
+				words[w] = true
+			}
+		}
+	}
+	r.missed(queries, fired, s)
+	for _, tenant := range slices.Compact([]string{"", s.Tenant}) {
+		all := r.seen[tenant]
+		all.add(s)
+		r.seen[tenant] = all
+	}
+	for slug, words := range fired {
+		r.counts[slug].fired.add(s, words, math.MaxInt)
+	}
+}
+
+// Of gives the result of one lesson.
+func (r *Run) Of(slug string) Result {
+	c := r.counts[slug]
+	if c == nil {
+		return Result{Slug: slug}
+	}
+	all := r.seen[c.lesson.Scope.Tenant]
+	rest := tally{told: all.told - c.fired.told, rewards: all.rewards - c.fired.rewards}
+	out := Result{
+		Slug: slug, Sessions: all.sessions, Silent: []string{},
+		Fired: c.fired.sessions, Words: byNumber(c.fired.words), Examples: slices.Clone(c.fired.examples),
+		Worth: Worth{c.fired.mean(), c.fired.told, rest.mean(), rest.told},
+		Near:  Near{c.near.sessions, byNumber(c.near.words), append([]string{}, c.near.examples...)},
+	}
+	t := &c.lesson.Trigger
+	for _, w := range slices.Concat(t.Keywords, t.ErrorPatterns, t.Tags) {
+		if c.fired.words[w] == 0 {
+			out.Silent = append(out.Silent, w)
+		}
+	}
+	return out
+}
+
+// byNumber lists words with their counts, the most frequent first.
+func byNumber(counts map[string]int) []Word {
+	out := []Word{}
+	for _, w := range slices.Sorted(maps.Keys(counts)) {
+		out = append(out, Word{w, counts[w]})
+	}
+	slices.SortStableFunc(out, func(a, b Word) int { return cmp.Compare(b.Sessions, a.Sessions) })
+	return out
+}
+
+// Results gives the results of all lessons, by slug.
+func (r *Run) Results() []Result {
+	out := make([]Result, 0, len(r.counts))
+	for _, slug := range slices.Sorted(maps.Keys(r.counts)) {
+		out = append(out, r.Of(slug))
+	}
+	return out
+}
+
+// Sessions is how many sessions were added.
+func (r *Run) Sessions() int { return r.seen[""].sessions }
+
+// Checks is a hook for lesson.Checks: in how many sessions a lesson matched, and of how many.
+func (r *Run) Checks(l *lesson.Lesson) (fired, sessions int) {
+	o := r.Of(l.Slug)
+	return o.Fired, o.Sessions
+}

@@ -1,0 +1,159 @@
+package backtest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"precept/inject/backtest"
+	"precept/inject/lesson"
+	"precept/internal/sample"
+)
+
+func keyworded(slug string, words ...string) *lesson.Lesson {
+	return &lesson.Lesson{Slug: slug, State: lesson.Quarantined, Trigger: lesson.Trigger{Keywords: words}}
+}
+
+// said is an exchange in which the user said something.
+func said(dialect, words string) sample.Exchange {
+	text, _ := json.Marshal(words)
+	return sample.Exchange{Dialect: dialect, Agent: "coder", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":` + string(text) + `}`)}}
+}
+
+func TestRun(t *testing.T) {
+	l := keyworded("a-b", "load more", "never")
+	other := keyworded("c-d", "load more")
+	other.Scope = lesson.Scope{Tenant: "acme"}
+	run := backtest.New([]*lesson.Lesson{l, other}, nil)
+	for i := range 40 {
+		words, reward := "something else", 0.5
+		if i%4 == 0 {
+			words, reward = "please load more, load more!", 1
+		}
+		run.Add(&backtest.Session{Tenant: []string{"default", "acme"}[i/20], Name: fmt.Sprint(i), Exchanges: []sample.Exchange{said("chat", words)}, Told: i%2 == 0, Reward: reward})
+	}
+	r := run.Of("a-b")
+	if r.Fired != 10 || r.Sessions != 40 || len(r.Examples) != 10 || !slices.Equal(r.Words, []backtest.Word{{Word: "load more", Sessions: 10}}) || !slices.Equal(r.Silent, []string{"never"}) {
+		t.Errorf("%+v", r)
+	}
+	if w := r.Worth; *w.Fired != 1 || w.ToldFired != 10 || *w.Rest != 0.5 || w.ToldRest != 10 {
+		t.Errorf("%+v", w)
+	}
+	if r := run.Of("c-d"); r.Fired != 5 || r.Sessions != 20 { // a tenant's lesson is tried on that tenant's sessions
+		t.Errorf("%+v", r)
+	}
+	if r := run.Of("nobody"); r.Fired != 0 || r.Worth.Fired != nil {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A near miss is a session in which a trigger stands that something kept from firing, or all words
+// of a phrase stand apart: each is told with what was missing, and none that fired.
+func TestNearMisses(t *testing.T) {
+	l := keyworded("a-b", "load more")
+	l.Trigger.NotKeywords = []string{"dry run"}
+	l.Trigger.ErrorPatterns = []string{"stale element"}
+	run := backtest.New([]*lesson.Lesson{l}, nil)
+	for i, words := range []string{
+		"please load more", "please load the list once more", "load more, as a dry run", "it says stale element", "nothing of it", "More! Load!", "load more once, load more twice",
+	} {
+		run.Add(&backtest.Session{Tenant: "default", Name: fmt.Sprint(i), Exchanges: []sample.Exchange{said("chat", words)}})
+	}
+	r := run.Of("a-b")
+	if r.Fired != 2 || r.Near.Sessions != 4 || !slices.Equal(r.Near.Examples, []string{"1", "2", "3", "5"}) {
+		t.Errorf("%+v", r)
+	}
+	told := fmt.Sprintf("%v", r.Near.Why)
+	for _, want := range []string{`all words of`, `not_keyword`, `fires on tool errors only`} {
+		if !strings.Contains(told, want) {
+			t.Errorf("%q is not told: %s", want, told)
+		}
+	}
+	for i := range 100 { // as many reasons as there are phrases
+		l.Trigger.Keywords = append(l.Trigger.Keywords, fmt.Sprintf("gap between %d", i))
+	}
+	run = backtest.New([]*lesson.Lesson{l}, nil)
+	text := "between them is a gap:"
+	for i := range 100 {
+		text += fmt.Sprint(" ", i)
+	}
+	for range 2 {
+		run.Add(&backtest.Session{Tenant: "default", Name: "x", Exchanges: []sample.Exchange{said("chat", text)}})
+	}
+	r = run.Of("a-b")
+	if r.Near.Sessions != 2 || len(r.Near.Why) != 20 {
+		t.Errorf("%d reasons in %d sessions", len(r.Near.Why), r.Near.Sessions)
+	}
+	for _, why := range r.Near.Why {
+		if why.Sessions != 2 {
+			t.Errorf("%+v, which stands in both", why)
+		}
+	}
+}
+
+// The three dialects, the error of a tool whose call was in an earlier reply, and what must not be
+// searched.
+func TestQueries(t *testing.T) {
+	raw := func(items ...string) (out []json.RawMessage) {
+		for _, i := range items {
+			out = append(out, json.RawMessage(i))
+		}
+		return out
+	}
+	call := sample.Reply{Text: "assistant words", Calls: []sample.Call{{ID: "c1", Name: "shell", Args: `{"command":"make"}`}}}
+	for _, c := range []struct {
+		dialect string
+		second  []json.RawMessage
+	}{
+		{"chat", raw(`{"role":"assistant","content":"echo words"}`, `{"role":"tool","tool_call_id":"c1","content":"make: *** no rule\nexit code: 2"}`)},
+		{"messages", raw(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","is_error":true,"content":"make: *** no rule"}]}`)},
+		{"responses", raw(`{"type":"function_call_output","call_id":"c1","output":"make: *** no rule\nexit code: 2"}`)},
+	} {
+		xs := []sample.Exchange{said(c.dialect, "user words"), {Dialect: c.dialect, New: c.second}, {Dialect: c.dialect, New: raw(`{"role":`)}}
+		xs[0].Reply = call
+		qs := backtest.Queries(xs)
+		if len(qs) != 2 || !slices.Equal(qs[0].Words, []string{"user words"}) || qs[0].Agent != "coder" || !slices.Equal(qs[0].Tools, []string{"shell"}) {
+			t.Fatalf("%s: %+v", c.dialect, qs)
+		}
+		if len(qs[1].Words) > 0 || len(qs[1].Errors) != 1 || qs[1].Errors[0].Tool != "shell" || !strings.Contains(qs[1].Errors[0].Text, "no rule") {
+			t.Errorf("%s: %+v", c.dialect, qs[1])
+		}
+	}
+}
+
+// What a Run holds does not grow with the sessions it is shown.
+func TestRunHoldsCounts(t *testing.T) {
+	run := backtest.New([]*lesson.Lesson{keyworded("a-b", "load more")}, nil)
+	s := backtest.Session{Tenant: "default", Name: "x", Exchanges: []sample.Exchange{said("chat", "load more")}}
+	run.Add(&s)
+	for range 2000 {
+		run.Add(&s)
+	}
+	if r := run.Of("a-b"); r.Fired != 2001 || len(r.Examples) != 10 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// What cannot be read of a session is passed over, and the rest of it is searched all the same.
+func TestWhatCannotBeReadIsPassedOver(t *testing.T) {
+	cut := said("chat", "load more")
+	cut.New = append([]json.RawMessage{json.RawMessage(`{"role":"user","content":"it was cut he`)}, cut.New...)
+	for name, c := range map[string]struct {
+		exchange sample.Exchange
+		want     int
+	}{
+		"a dialect of another version": {said("telegraph", "load more"), 0},
+		"no messages":                  {sample.Exchange{Dialect: "chat", Agent: "coder"}, 0},
+		"an item that was cut":         {cut, 1},
+		"input of another dialect":     {said("responses", "load more"), 1},
+	} {
+		l := keyworded("a-b", "load more")
+		run := backtest.New([]*lesson.Lesson{l}, nil)
+		run.Add(&backtest.Session{Name: "s", Exchanges: []sample.Exchange{c.exchange}})
+		if got := run.Of("a-b"); got.Fired != c.want || got.Sessions != 1 {
+			t.Errorf("%s: matched in %d of %d sessions, want %d", name, got.Fired, got.Sessions, c.want)
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package backtest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"precept/inject/backtest"
+	"precept/inject/lesson"
+	"precept/internal/sample"
+)
+
+// ran shows the sessions of which each is what a user says to a run over one lesson, and gives its
+// result.
+func ran(l *lesson.Lesson, tagger *lesson.Tagger, words ...string) backtest.Result {
+	run := backtest.New([]*lesson.Lesson{l}, tagger)
+	for i, w := range words {
+		run.Add(&backtest.Session{Tenant: "default", Name: fmt.Sprint(i), Exchanges: []sample.Exchange{said("chat", w)}})
+	}
+	return run.Of(l.Slug)
+}
+
+// Of a target only the agent is known of a captured session: a target by role or skill is taken for
+// met, and one of several targets suffices.
+func TestTargets(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		targets []lesson.Target
+		matches bool
+	}{
+		{"none", nil, true},
+		{"the agent", []lesson.Target{{Operator: "cod*"}}, true},
+		{"another agent", []lesson.Target{{Operator: "writer"}}, false},
+		{"a role", []lesson.Target{{Role: "reviewer"}}, true},
+		{"the agent in a role", []lesson.Target{{Operator: "coder", Role: "reviewer"}}, true},
+		{"another agent in a role", []lesson.Target{{Operator: "writer", Role: "reviewer"}}, false},
+		{"another agent, or a skill", []lesson.Target{{Operator: "writer"}, {Skill: "pdf"}}, true},
+		{"a skill, or another agent", []lesson.Target{{Skill: "pdf"}, {Operator: "writer"}}, true},
+		{"another agent, or this one", []lesson.Target{{Operator: "writer"}, {Operator: "coder"}}, true},
+	} {
+		l := keyworded("a-b", "load more")
+		l.Trigger.Targets = c.targets
+		if r := ran(l, nil, "load more"); r.Fired == 1 != c.matches {
+			t.Errorf("%s: matched in %d sessions", c.name, r.Fired)
+		}
+	}
+}
+
+// Of a message of any length its beginning and its end are searched, and of an exchange what the
+// capture did not cut.
+func TestWhatIsSearched(t *testing.T) {
+	filler := strings.Repeat("some other words ", 64<<10/17)
+	for _, c := range []struct {
+		name, words string
+		matches     bool
+	}{
+		{"the beginning", "load more " + filler + filler, true},
+		{"the end", filler + filler + " load more", true},
+		{"the middle", filler + " load more " + filler, false},
+		{"the middle of what is just short enough", filler[:32<<10-6] + " load more " + filler[:32<<10-5], true},
+		{"the middle of what is too long by a few bytes", filler[:32<<10-6] + " load more " + filler[:32<<10-3], false},
+	} {
+		if r := ran(keyworded("a-b", "load more"), nil, c.words); r.Fired == 1 != c.matches {
+			t.Errorf("%s: matched in %d sessions", c.name, r.Fired)
+		}
+	}
+	cut := said("chat", "load more")
+	cut.New = append([]json.RawMessage{json.RawMessage(`{"role":"user","content":"was c`)}, cut.New...)
+	if qs := backtest.Queries([]sample.Exchange{cut}); len(qs) != 1 || !slices.Equal(qs[0].Words, []string{"load more"}) {
+		t.Errorf("beside an item that was cut: %+v", qs)
+	}
+	odd := said("telnet", "load more")
+	if qs := backtest.Queries([]sample.Exchange{odd}); len(qs) != 0 {
+		t.Errorf("of an unknown dialect: %+v", qs)
+	}
+}
+
+// A lesson for some tools matches where one of them was called, be it later in the session: which
+// tools were offered is not kept.
+func TestToolsOfASession(t *testing.T) {
+	l := keyworded("a-b", "load more")
+	l.Trigger.Tools = []string{"browser_*"}
+	first, second := said("chat", "load more"), said("chat", "thanks")
+	for tool, want := range map[string]int{"browser_click": 1, "shell": 0} {
+		first.Reply.Calls = []sample.Call{{ID: "c1", Name: tool, Args: "{}"}}
+		for _, xs := range [][]sample.Exchange{{first, second}, {second, first}} {
+			run := backtest.New([]*lesson.Lesson{l}, nil)
+			run.Add(&backtest.Session{Tenant: "default", Exchanges: xs})
+			if r := run.Of("a-b"); r.Fired != want {
+				t.Errorf("%s: matched in %d sessions", tool, r.Fired)
+			}
+		}
+	}
+}
+
+// The words of a session are those of all its turns, and each counts once.
+func TestWordsOfAllTurns(t *testing.T) {
+	l := keyworded("a-b", "load more", "page id", "never said")
+	run := backtest.New([]*lesson.Lesson{l}, nil)
+	if r := run.Of("a-b"); r.Sessions != 0 || r.Fired != 0 || r.Worth.Rest != nil || len(r.Silent) != 3 {
+		t.Errorf("before there is a session: %+v", r)
+	}
+	run.Add(&backtest.Session{Tenant: "default", Exchanges: []sample.Exchange{said("chat", "load more"), said("chat", "the page id"), said("chat", "load more")}})
+	r := run.Of("a-b")
+	if want := []backtest.Word{{Word: "load more", Sessions: 1}, {Word: "page id", Sessions: 1}}; r.Fired != 1 || !slices.Equal(r.Words, want) || !slices.Equal(r.Silent, []string{"never said"}) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A result is judged by the call that it answers, which may come in the same turn; what succeeded
+// is no error, whatever it holds.
+func TestResultsAndTheirCalls(t *testing.T) {
+	turn := func(name, args, result string) sample.Exchange {
+		call, _ := json.Marshal(map[string]any{"id": "c1", "type": "function", "function": map[string]any{"name": name, "arguments": args}})
+		text, _ := json.Marshal(result)
+		return sample.Exchange{Dialect: "chat", New: []json.RawMessage{
+			json.RawMessage(`{"role":"assistant","content":null,"tool_calls":[` + string(call) + `]}`), json.RawMessage(`{"role":"tool","tool_call_id":"c1","content":` + string(text) + `}`),
+		}}
+	}
+	qs := backtest.Queries([]sample.Exchange{turn("shell", `{"command":"make"}`, "make: *** no rule\nexit code: 2")})
+	if len(qs) != 1 || len(qs[0].Errors) != 1 || qs[0].Errors[0].Tool != "shell" {
+		t.Errorf("a call of the same turn: %+v", qs)
+	}
+	if qs := backtest.Queries([]sample.Exchange{turn("shell", `{"command":"make"}`, "built\nexit code: 0")}); len(qs) != 0 {
+		t.Errorf("what succeeded: %+v", qs)
+	}
+}
+
+// Tags of the configuration make lessons match, and are counted as the lesson's words.
+func TestTags(t *testing.T) {
+	l := &lesson.Lesson{Slug: "a-b", Trigger: lesson.Trigger{Tags: []string{"deploy", "cloud"}}}
+	tagger := lesson.NewTagger(map[string][]string{"deploy": {"helm upgrade", "kubectl apply"}})
+	r := ran(l, tagger, "please helm upgrade it", "helm", "kubectl apply -f x; the cloud is grey")
+	if want := []backtest.Word{{Word: "deploy", Sessions: 2}, {Word: "cloud", Sessions: 1}}; r.Fired != 2 || !slices.Equal(r.Words, want) || len(r.Silent) != 0 {
+		t.Errorf("%+v", r)
+	}
+	if r := ran(l, nil, "helm upgrade"); r.Fired != 0 || !slices.Equal(r.Silent, []string{"deploy", "cloud"}) {
+		t.Errorf("without a tagger: %+v", r)
+	}
+}
+
+// A near miss by scattered words: all of them, whatever their case and order and what is between
+// them, a number being a word; not one word alone, and not where the lesson matches all the same.
+func TestScatteredWords(t *testing.T) {
+	for _, c := range []struct {
+		keyword, words string
+		near           bool
+	}{
+		{"error 404", "a 404, which is an ERROR", true},
+		{"error 404", "an error", false},
+		{"error 404", "error 4040", false},
+		{"error 404", "error 404, and 404 is the error", false},
+		{"naïve café", "the café is naïve", true},
+		{"the", "the one", false}, // a stop word, which is not searched
+	} {
+		if r := ran(keyworded("a-b", c.keyword), nil, c.words); r.Near.Sessions == 1 != c.near {
+			t.Errorf("%q in %q: %+v", c.keyword, c.words, r.Near)
+		}
+	}
+	near := make([]string, 14)
+	for i := range near {
+		near[i] = "more of the load"
+	}
+	r := ran(keyworded("a-b", "load more"), nil, near...)
+	if r.Near.Sessions != 14 || len(r.Near.Examples) != 10 || r.Near.Why[0].Sessions != 14 {
+		t.Errorf("%+v", r.Near)
+	}
+}
+
+// The results of all lessons, and what lint asks: the sessions of a lesson's tenant, and the mean
+// rewards, null where no session has one.
+func TestResults(t *testing.T) {
+	all, own := keyworded("b-all", "load more"), keyworded("a-own", "load more")
+	own.Scope.Tenant = "red"
+	run := backtest.New([]*lesson.Lesson{all, own}, nil)
+	for i, tenant := range []string{"red", "blue", "red"} {
+		run.Add(&backtest.Session{Tenant: tenant, Name: fmt.Sprint(i), Exchanges: []sample.Exchange{said("chat", "load more")}, Told: tenant == "red", Reward: float64(i) / 2})
+	}
+	list := run.Results()
+	if len(list) != 2 || list[0].Slug != "a-own" || list[1].Slug != "b-all" || run.Sessions() != 3 {
+		t.Fatalf("%+v of %d sessions", list, run.Sessions())
+	}
+	for i, want := range []int{2, 3} {
+		if fired, sessions := run.Checks([]*lesson.Lesson{own, all}[i]); fired != want || sessions != want {
+			t.Errorf("%s matched in %d of %d sessions", list[i].Slug, fired, sessions)
+		}
+		if w := list[i].Worth; *w.Fired != 0.5 || w.ToldFired != 2 || w.Rest != nil || w.ToldRest != 0 {
+			t.Errorf("%s: rewards %+v", list[i].Slug, w)
+		}
+	}
+}
+
+// The result depends on the lessons and the sessions alone: in any order they give the same counts,
+// and what one lesson matches does not depend on the others that are tried.
+func TestTheOrderOfSessionsDoesNotMatter(t *testing.T) {
+	phrases := []string{"load more", "more to load", "load more, as a dry run", "nothing of it", "list the rows"}
+	rapid.Check(t, func(t *rapid.T) {
+		words := rapid.SliceOfN(rapid.SampledFrom(phrases), 0, 9).Draw(t, "words") // fewer than are named as examples
+		var sessions []*backtest.Session
+		for i, w := range words {
+			sessions = append(sessions, &backtest.Session{
+				Tenant: rapid.SampledFrom([]string{"default", "acme"}).Draw(t, "tenant"), Name: fmt.Sprint(i),
+				Exchanges: []sample.Exchange{said("chat", w)},
+				Told:      rapid.Bool().Draw(t, "told"), Reward: float64(rapid.IntRange(0, 4).Draw(t, "reward")) / 4,
+			})
+		}
+		paged, listed := keyworded("a-b", "load more"), keyworded("c-d", "rows", "list")
+		paged.Trigger.NotKeywords = []string{"dry run"}
+		listed.Scope = lesson.Scope{Tenant: "acme"}
+		results := func(order []*backtest.Session, lessons ...*lesson.Lesson) []backtest.Result {
+			run := backtest.New(lessons, nil)
+			for _, s := range order {
+				run.Add(s)
+			}
+			out := run.Results()
+			for i := range out {
+				slices.Sort(out[i].Examples)
+				slices.Sort(out[i].Near.Examples)
+			}
+			return out
+		}
+		want := results(sessions, paged, listed)
+		if got := results(rapid.Permutation(sessions).Draw(t, "order"), listed, paged); !reflect.DeepEqual(got, want) {
+			t.Fatalf("in another order: %+v, want %+v", got, want)
+		}
+		if alone := results(sessions, listed); !reflect.DeepEqual(alone, want[1:]) {
+			t.Fatalf("alone: %+v, want %+v", alone, want[1:])
+		}
+	})
+}

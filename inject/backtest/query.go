@@ -1,0 +1,86 @@
+package backtest
+
+import (
+	"encoding/json"
+
+	"precept/detect"
+	"precept/inject/lesson"
+	"precept/internal/sample"
+	"precept/internal/wire"
+)
+
+// maxWords is how many bytes of one message's words are searched, as in a live turn: half of them
+// at its beginning, half at its end.
+const maxWords = 64 << 10
+
+// Queries are what the matcher was asked in the turns of a session, in order, without tenant, role
+// and skill.
+func Queries(exchanges []sample.Exchange) []lesson.Query {
+	var out []lesson.Query
+	calls := map[string]wire.Call{}
+	var tools []string
+	for i := range exchanges {
+		x := &exchanges[i]
+		if q, ok := query(x, calls); ok {
+			out = append(out, q)
+		}
+		for _, c := range x.Reply.Calls {
+			calls[c.ID] = wire.Call{ID: c.ID, Name: c.Name, Args: c.Args}
+			tools = append(tools, c.Name)
+		}
+	}
+	for i := range out { // which tools were offered is not kept, but those that were called were
+		out[i].Tools = tools
+	}
+	return out
+}
+
+// query reads the new words and tool errors of one exchange; false where it has none that can be
+// read.
+func query(x *sample.Exchange, calls map[string]wire.Call) (lesson.Query, bool) {
+	q := lesson.Query{Agent: x.Agent, Model: x.Model}
+	d := wire.DialectNamed(x.Dialect)
+	req, err := wire.Parse(d, body(d, x))
+	if err != nil {
+		return q, false
+	}
+	for _, words := range req.NewWords() {
+		q.Words = append(q.Words, ends(words))
+	}
+	for _, r := range req.NewResults() {
+		call, ok := req.CallOf(r.CallID)
+		if !ok {
+			call = calls[r.CallID]
+		}
+		if detect.Classify(call.Name, call.Args, r.Text, r.IsError).Outcome == detect.Error {
+			q.Errors = append(q.Errors, lesson.ErrorText{CallID: r.CallID, Tool: call.Name, Text: detect.Signature(r.Text)})
+		}
+	}
+	return q, len(q.Words)+len(q.Errors) > 0
+}
+
+func ends(s string) string {
+	if len(s) <= maxWords {
+		return s
+	}
+	return s[:maxWords/2] + "\n" + s[len(s)-maxWords/2:]
+}
+
+// body makes a request out of the messages that were new in an exchange.
+func body(d wire.Dialect, x *sample.Exchange) []byte {
+	key := "messages"
+	if d == wire.Responses {
+		key = "input"
+	}
+	items := []json.RawMessage{}
+	for _, item := range x.New {
+		if json.Valid(item) { // else it was cut by the capture's limit
+			items = append(items, item)
+		}
+	}
+	out, err := json.Marshal(map[string][]json.RawMessage{key: items})
+	if err != nil { // what is valid always encodes
+		return nil
+	}
+	return out
+}

@@ -1,0 +1,353 @@
+package bank
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"precept/inject/lesson"
+)
+
+// Decision is what an operator wants of a lesson.
+type Decision struct {
+	Action lesson.Action
+	Plan   lesson.TrialPlan // of StartTrial
+	By     string           // who decided, for the audit log
+	Seen   lesson.Sight     // of whoever has looked at it: nothing is done where it is another by now
+	// Force sets it in force although the checks refuse it: a person has read it, and wants it in
+	// that very text.
+	Force bool
+}
+
+// Act does to a lesson what was decided. Setting it in force runs the checks once more, and what
+// they refuse stays out.
+func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err error) {
+	err = b.change(ctx, func(s *snapshot) (Change, error) {
+		old, _, err := s.get(slug)
+		if err == nil {
+			err = d.Seen.Check(old)
+		}
+		if err != nil {
+			return Change{}, err
+		}
+		if d.Action == lesson.Approve || d.Action == lesson.StartTrial {
+			if r.Findings, err = b.judge(s, old); err != nil && !d.Force {
+				return Change{}, err
+			}
+		}
+		if r.Lesson, err = lesson.Act(old, d.Action, d.Plan, d.By, s.now); err != nil {
+			return Change{}, err
+		}
+		e := lesson.Event{Action: string(d.Action), By: d.By}
+		if p := d.Plan; p != (lesson.TrialPlan{}) {
+			e.Detail = map[string]any{"epsilon": p.Epsilon, "until_halfwidth": p.Until, "picks": p.Picks}
+		}
+		c := s.replace(old, r.Lesson, e)
+		c.Log = append(c.Log, s.superseded(r.Lesson, d.By)...)
+		return c, nil
+	})
+	return r, err
+}
+
+// superseded tells which lessons are out of force now because this one is in it.
+func (s *snapshot) superseded(l *lesson.Lesson, by string) []lesson.Event {
+	if !l.State.Fires() {
+		return nil
+	}
+	var out []lesson.Event
+	for _, slug := range l.Supersedes {
+		if old, ok := s.book.Get(slug); ok && old.InForce(s.now) {
+			out = append(out, s.event(old, lesson.Event{
+				Action: "supersede", By: by, From: old.State, To: lesson.Superseded, Detail: map[string]any{"by": l.Slug},
+			}))
+		}
+	}
+	return out
+}
+
+// Revise gives a program's lesson another text, in its own scope. It is quarantined again, or,
+// being the agent's own, in force for that agent. Slug, source and time of creation stay.
+func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, err error) {
+	err = b.change(ctx, func(s *snapshot) (Change, error) {
+		old, name, err := s.owned(slug, p.Scope)
+		if err != nil {
+			return Change{}, err
+		}
+		q, err := b.quota(ctx, s)
+		if err == nil {
+			err = q.spend(p.Scope)
+		}
+		if err != nil {
+			return Change{}, err
+		}
+		in := p
+		if p.Lesson != nil {
+			in.Lesson = p.Lesson.Clone()
+			in.Lesson.Slug = slug
+		}
+		in.Source = old.Approval.Source
+		rest := s.without(name)
+		if r = b.admit(rest, &in); r.Err != nil {
+			return Change{}, r.Err
+		}
+		raw, err := lesson.Edit(r.Lesson, func(l *lesson.Lesson) { l.CreatedAt = old.CreatedAt })
+		if err != nil {
+			return Change{}, refusal(err)
+		}
+		if r.Lesson = raw; raw.Slug != slug {
+			return Change{}, refuse(lesson.CodeInvalid, "slug", "the slug of a lesson stays; write %s", slug)
+		}
+		return s.replace(old, raw, lesson.Event{Action: "revise", By: p.By}), nil
+	})
+	return r, err
+}
+
+// owned finds a lesson that a program wrote in that scope. Another's is as if it were not there.
+func (s *snapshot) owned(slug string, scope lesson.Scope) (*lesson.Lesson, string, error) {
+	l, name, err := s.get(slug)
+	if err == nil && (l.Approval.Source == "" || l.Scope != scope) {
+		err = ErrNoLesson
+	}
+	return l, name, err
+}
+
+// without is the snapshot without one text.
+func (s *snapshot) without(name string) *snapshot {
+	rest := *s
+	rest.book = s.book.With(slices.DeleteFunc(s.book.Lessons(), func(l *lesson.Lesson) bool { return s.name(l) == name }))
+	return &rest
+}
+
+// Cite adds evidence to a lesson: the same error again is no new lesson. What stands there already
+// is not written twice, and the lesson's state is not touched.
+func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence, by string) (l *lesson.Lesson, err error) {
+	err = b.change(ctx, func(s *snapshot) (Change, error) {
+		old, _, err := s.get(slug)
+		if err != nil {
+			return Change{}, err
+		}
+		l = old
+		var fresh []lesson.Evidence
+		for _, e := range evidence {
+			if !slices.ContainsFunc(slices.Concat(old.Evidence, fresh), func(o lesson.Evidence) bool { return o.Kind == e.Kind && o.Ref == e.Ref }) {
+				fresh = append(fresh, e)
+			}
+		}
+		if len(fresh) == 0 || len(old.Evidence) >= maxEvidence {
+			return Change{}, nil
+		}
+		fresh = fresh[:min(len(fresh), maxEvidence-len(old.Evidence))]
+		if l, err = lesson.Edit(old, func(l *lesson.Lesson) { l.Evidence = append(l.Evidence, fresh...) }); err != nil {
+			return Change{}, refusal(err)
+		}
+		if faults := lesson.Refusal(b.checks(s).Notes(l)); faults != nil {
+			return Change{}, &Refused{faults}
+		}
+		return s.replace(old, l, lesson.Event{Action: "cite", By: by, Detail: map[string]any{"evidence": len(l.Evidence)}}), nil
+	})
+	return l, err
+}
+
+// maxEvidence is how many references stand in a lesson; more tell a reader nothing.
+const maxEvidence = 50
+
+// Withdraw takes back a lesson that a program wrote in that scope: it is archived.
+func (b *Bank) Withdraw(ctx context.Context, slug string, scope lesson.Scope, by string) error {
+	return b.archive(ctx, "withdraw", by, func(s *snapshot) (*lesson.Lesson, string, error) { return s.owned(slug, scope) })
+}
+
+// Archive puts a lesson away: it is read no more, unless archived lessons are asked for. Its
+// numbers stay in the store.
+func (b *Bank) Archive(ctx context.Context, slug, by string) error {
+	return b.archive(ctx, "archive", by, func(s *snapshot) (*lesson.Lesson, string, error) { return s.get(slug) })
+}
+
+func (b *Bank) archive(ctx context.Context, action, by string, find func(*snapshot) (*lesson.Lesson, string, error)) error {
+	return b.change(ctx, func(s *snapshot) (Change, error) {
+		old, name, err := find(s)
+		if err != nil {
+			return Change{}, err
+		}
+		l, err := lesson.Act(old, lesson.Retire, lesson.TrialPlan{}, by, s.now)
+		if err != nil {
+			return Change{}, refusal(err)
+		}
+		// The slug is the name: a later lesson of another file name must not take an archived one's
+		// place.
+		to := Archive + path.Join(path.Dir(name), l.Slug+".md")
+		if _, there := s.texts[to]; there {
+			return Change{}, refuse(lesson.CodeCollision, "slug", "an archived lesson is named %s already; rename one", to)
+		}
+		c := s.replace(old, l, lesson.Event{Action: action, By: by})
+		c.Edits = []Edit{{Name: to, New: []byte(l.Raw)}, {Name: name, Old: s.texts[name]}}
+		return c, nil
+	})
+}
+
+// Restore takes an archived lesson back. It is quarantined until it is approved again.
+func (b *Bank) Restore(ctx context.Context, slug, by string) (l *lesson.Lesson, err error) {
+	err = b.change(ctx, func(s *snapshot) (Change, error) {
+		for name, text := range s.texts {
+			back, archived := strings.CutPrefix(name, Archive)
+			if !archived || path.Base(name) != slug+".md" {
+				continue
+			}
+			old, err := lesson.Parse(s.where+"/"+back, text)
+			if err != nil {
+				return Change{}, refusal(err)
+			}
+			if _, there := s.book.Get(slug); there {
+				return Change{}, refuse(lesson.CodeCollision, "slug", "there is another lesson %s now", slug)
+			}
+			if l, err = lesson.Act(old, lesson.Pause, lesson.TrialPlan{}, by, s.now); err != nil {
+				return Change{}, refusal(err)
+			}
+			e := s.event(l, lesson.Event{Action: "restore", By: by, From: old.State, To: l.State})
+			return Change{Edits: []Edit{{Name: back, New: []byte(l.Raw)}, {Name: name, Old: text}}, Log: []lesson.Event{e}}, nil
+		}
+		return Change{}, ErrNoLesson
+	})
+	return l, err
+}
+
+// Put writes a person's text under a name, whatever was there. The checks run as they do for a
+// person's file.
+func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r Result, err error) {
+	err = b.change(ctx, func(s *snapshot) (Change, error) {
+		l, err := lesson.Parse(s.where+"/"+name, text)
+		if err != nil {
+			return Change{}, refusal(err)
+		}
+		if !IsName(name) || name != s.name(l) {
+			return Change{}, refuse(lesson.CodeInvalid, "", "%q is no name of a lesson; it ends in .md, and no part of it starts with a dot or an underscore", name)
+		}
+		rest := s.without(name)
+		if r.Findings, err = b.judge(rest, l); err != nil {
+			return Change{}, err
+		}
+		if rest.taken(l.Slug) {
+			return Change{}, refuse(lesson.CodeCollision, "slug", "the slug %q is already taken; choose another", l.Slug)
+		}
+		r.Lesson = l
+		e := lesson.Event{Action: "create", By: by, To: l.State}
+		if old, ok := s.texts[name]; ok {
+			e.Action = "edit"
+			if was, err := lesson.Parse(l.Path, old); err == nil {
+				e.From = was.State
+			}
+		}
+		return Change{Edits: []Edit{{Name: name, Old: s.texts[name], New: text}}, Log: []lesson.Event{s.event(l, e)}}, nil
+	})
+	return r, err
+}
+
+func (b *Bank) checks(s *snapshot) lesson.Checks {
+	c := b.o.Checks
+	c.Now = s.now
+	return c
+}
+
+// maxLessons bounds a bank, as the reader of a directory does.
+const maxLessons = 50_000
+
+// Replace makes texts the whole bank in force; archived lessons stay. Nothing is changed where the
+// checks refuse one of them.
+func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) (changed []lesson.Event, findings []lesson.Finding, err error) {
+	if len(texts) > maxLessons {
+		return nil, nil, refuse(lesson.CodeInvalid, "", "there are %d lessons, more than %d; is it the right directory?", len(texts), maxLessons)
+	}
+	err = b.change(ctx, func(s *snapshot) (Change, error) {
+		next := *s
+		var problems []lesson.Problem
+		next.book, problems, _ = lesson.NewTexts(s.where).Load(withArchive(texts, s.texts))
+		if len(problems) > 0 {
+			return Change{}, &Refused{named(problems)}
+		}
+		findings = b.checks(s).Book(next.book)
+		if faults := lesson.Refusal(findings); faults != nil {
+			return Change{}, &Refused{faults}
+		}
+		c := s.toward(&next, texts, by)
+		changed = c.Log
+		return c, nil
+	})
+	return changed, findings, err
+}
+
+// CopyIn copies texts of another bank, archived ones too, over those of the same names; others are
+// left alone. It tells how many lessons in force there were. They were checked where they come
+// from.
+func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (n int, err error) {
+	err = b.change(ctx, func(s *snapshot) (Change, error) {
+		next := *s
+		all := maps.Clone(s.texts)
+		maps.Copy(all, texts)
+		next.book, _, _ = lesson.NewTexts(s.where).Load(all)
+		n = 0
+		for name := range texts {
+			if !IsName(name) {
+				return Change{}, refuse(lesson.CodeInvalid, "", "the bank holds %q, which is no name of a lesson; nothing was written", name)
+			}
+			if !strings.HasPrefix(name, Archive) {
+				n++
+			}
+		}
+		return s.toward(&next, all, by), nil
+	})
+	return n, err
+}
+
+// withArchive adds the archived texts, which others may refer to.
+func withArchive(texts, all map[string][]byte) map[string][]byte {
+	out := maps.Clone(texts)
+	for name, text := range all {
+		if strings.HasPrefix(name, Archive) {
+			out[name] = text
+		}
+	}
+	return out
+}
+
+// named are the faults of files, each with the file's name.
+func named(problems []lesson.Problem) (out lesson.Faults) {
+	for _, p := range problems {
+		for _, f := range p.Faults {
+			f.Message = p.Path + ": " + f.Message
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// toward is the change from one snapshot to another.
+func (s *snapshot) toward(next *snapshot, texts map[string][]byte, by string) (c Change) {
+	for name, text := range texts {
+		if old, there := s.texts[name]; !there || !bytes.Equal(old, text) {
+			c.Edits = append(c.Edits, Edit{Name: name, Old: old, New: text})
+		}
+	}
+	for name, old := range s.texts {
+		if _, stays := texts[name]; !stays && !strings.HasPrefix(name, Archive) {
+			c.Edits = append(c.Edits, Edit{Name: name, Old: old})
+		}
+	}
+	slices.SortFunc(c.Edits, func(x, y Edit) int { return strings.Compare(x.Name, y.Name) })
+	for _, l := range next.book.Lessons() {
+		old, was := s.book.Get(l.Slug)
+		switch {
+		case !was:
+			c.Log = append(c.Log, s.event(l, lesson.Event{Action: "create", By: by, To: l.State}))
+		case old.Raw != l.Raw:
+			c.Log = append(c.Log, s.event(l, lesson.Event{Action: "edit", By: by, From: old.State, To: l.State}))
+		}
+	}
+	for _, l := range s.book.Lessons() {
+		if _, stays := next.book.Get(l.Slug); !stays {
+			c.Log = append(c.Log, s.event(l, lesson.Event{Action: "remove", By: by, From: l.State}))
+		}
+	}
+	return c
+}

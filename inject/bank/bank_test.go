@@ -1,0 +1,264 @@
+package bank_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/inject/bank"
+	"precept/inject/lesson"
+)
+
+// proposed is a lesson as a program proposes it.
+func proposed(slug string) bank.Proposal {
+	return bank.Proposal{Source: "api", By: "coder", Scope: lesson.Scope{Tenant: "acme", Agent: "coder"}, Lesson: &lesson.Lesson{
+		Slug: slug, Title: "Read " + slug + " first.", Outcome: "success", Confidence: 0.4,
+		Trigger:  lesson.Trigger{Description: "when " + slug + " is met", Keywords: []string{"pages of " + slug}},
+		Evidence: []lesson.Evidence{{Kind: "conversation", Ref: "c1"}}, Advice: "Read the number of the page first.",
+	}}
+}
+
+// believing is a bank whose evidence always resolves.
+func believing(m *memory, limits bank.Limits, now func() time.Time) *bank.Bank {
+	return bank.New(bank.Options{Place: m, Now: now, Limits: limits, Checks: lesson.Checks{Resolve: func(lesson.Evidence) bool { return true }}})
+}
+
+// A write that finds the bank changed begins anew from what stands there now, and does what was
+// asked to that; where the bank never rests it gives up, and says so.
+func TestAWriteBeginsAnew(t *testing.T) {
+	b, m := remembered(t, "one")
+	m.between = func() {
+		m.texts["two.md"] = file(t, "two")
+		m.version++
+	}
+	if err := b.Archive(t.Context(), "one", "me"); err != nil {
+		t.Fatal(err)
+	}
+	if got := slugs(t, b); got != "two" || len(m.commits) != 2 {
+		t.Errorf("in force: %s, after %d commits", got, len(m.commits))
+	}
+	if !strings.Contains(string(m.index), "| two |") || strings.Contains(string(m.index), "| one |") {
+		t.Errorf("the index is of what was read first:\n%s", m.index)
+	}
+	m.between = func() { delete(m.texts, "two.md"); m.version++ }
+	if err := b.Archive(t.Context(), "two", "me"); !errors.Is(err, bank.ErrNoLesson) {
+		t.Errorf("what somebody else took away: %v", err)
+	}
+	m.texts["two.md"], m.commits, m.fails = file(t, "two"), nil, bank.ErrChanged
+	if err := b.Archive(t.Context(), "two", "me"); !errors.Is(err, bank.ErrChanged) || len(m.commits) != 16 {
+		t.Errorf("after %d commits: %v", len(m.commits), err)
+	}
+}
+
+// A place that refuses a change for another reason is not asked again.
+func TestAPlaceThatRefuses(t *testing.T) {
+	b, m := remembered(t, "one")
+	m.fails = errors.New("the disk is full")
+	if _, err := b.Put(t.Context(), "two.md", file(t, "two"), "me"); !errors.Is(err, m.fails) || len(m.commits) != 1 {
+		t.Errorf("after %d commits: %v", len(m.commits), err)
+	}
+	m.fails, m.blind = nil, errors.New("the log cannot be read")
+	for what, err := range map[string]error{
+		"propose": func() error { _, err := b.Propose(t.Context(), proposed("three")); return err }(),
+		"log":     func() error { _, err := b.Log(t.Context(), 1); return err }(),
+	} {
+		if !errors.Is(err, m.blind) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if len(m.commits) != 1 {
+		t.Error("something was written by who could not know how much was")
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	if _, _, err := b.List(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("somebody who left: %v", err)
+	}
+}
+
+// What changes nothing writes nothing: no text, no index, no event.
+func TestNothingToWrite(t *testing.T) {
+	b, m := remembered(t, "one")
+	book, _, err := b.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, _ := book.Get("one")
+	if cited, err := b.Cite(t.Context(), "one", l.Evidence, "me"); err != nil || cited.Raw != l.Raw {
+		t.Errorf("evidence that stands there: %v", err)
+	}
+	if changed, _, err := b.Replace(t.Context(), map[string][]byte{"one.md": file(t, "one")}, "me"); err != nil || len(changed) > 0 {
+		t.Errorf("the same texts: %v, %v", changed, err)
+	}
+	if n, err := b.CopyIn(t.Context(), map[string][]byte{"one.md": file(t, "one")}, "me"); err != nil || n != 1 {
+		t.Errorf("a copy of the same: %d, %v", n, err)
+	}
+	if len(m.commits) > 0 {
+		t.Errorf("%+v", m.commits)
+	}
+	// A refusal is noted, and leaves texts and index alone.
+	bad := proposed("two")
+	bad.Lesson.Confidence = 3
+	if _, err := b.Propose(t.Context(), bad); !hasCode(err, lesson.CodeConfidence) {
+		t.Fatal(err)
+	}
+	if c := m.commits; len(c) != 1 || len(c[0].Edits) > 0 || c[0].Index != nil || len(c[0].Log) != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Evidence has an end: more than fifty references tell a reader nothing.
+func TestEvidenceHasAnEnd(t *testing.T) {
+	m := &memory{texts: map[string][]byte{"one.md": file(t, "one")}}
+	b := believing(m, bank.Limits{}, noon)
+	for n := range 30 {
+		var more []lesson.Evidence
+		for i := range 3 {
+			more = append(more, lesson.Evidence{Kind: "run", Ref: fmt.Sprint("r", n*3+i)})
+		}
+		if _, err := b.Cite(t.Context(), "one", append(more, more...), "me"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	book, _, err := b.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, _ := book.Get("one"); len(l.Evidence) != 50 || l.State != lesson.Active {
+		t.Errorf("%d references, %s", len(l.Evidence), l.State)
+	}
+	if _, err := b.Cite(t.Context(), "two", nil, "me"); !errors.Is(err, bank.ErrNoLesson) {
+		t.Errorf("a lesson that is not there: %v", err)
+	}
+}
+
+// The index has the published counts; where nobody knows them, those that stood there stay with
+// their lesson.
+func TestCountsInTheIndex(t *testing.T) {
+	m := &memory{texts: map[string][]byte{"one.md": file(t, "one"), "two.md": file(t, "two")}}
+	counted := bank.New(bank.Options{Place: m, Now: noon, Counts: func(slug string) lesson.Counts {
+		return map[string]lesson.Counts{"one": {Success: 7, Failure: 2}}[slug]
+	}})
+	if err := counted.Reindex(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	plain := bank.New(bank.Options{Place: m, Now: noon})
+	if _, err := plain.Put(t.Context(), "three.md", file(t, "three"), "me"); err != nil {
+		t.Fatal(err)
+	}
+	for slug, want := range map[string]lesson.Counts{"one": {Success: 7, Failure: 2}, "two": {}, "three": {}} {
+		if got := lesson.IndexCounts(m.index)(slug); got != want || !strings.Contains(string(m.index), "| "+slug+" |") {
+			t.Errorf("%s has %+v in\n%s", slug, got, m.index)
+		}
+	}
+}
+
+// What programs may write is counted from the log, so that a second replica knows of the first one;
+// what was refused counts, what a person did does not, and an hour later it is over.
+func TestQuotaOfAFleet(t *testing.T) {
+	now := noon()
+	clock := func() time.Time { return now }
+	m := &memory{texts: map[string][]byte{}}
+	limits := bank.Limits{AgentHour: 4, TenantHour: 6, Waiting: 100}
+	one, other := believing(m, limits, clock), believing(m, limits, clock)
+	bad := proposed("bad")
+	bad.Lesson.Title = ""
+	person := func(slug string) error { _, err := one.Put(t.Context(), slug+".md", file(t, slug), "ann"); return err }
+	if err := errors.Join(person("mine"), person("too")); err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range []bank.Proposal{proposed("aa"), bad, proposed("cc"), proposed("dd")} {
+		b := []*bank.Bank{one, other}[i%2]
+		if _, err := b.Propose(t.Context(), p); errors.Is(err, bank.ErrTooMany) || (err == nil) == (i == 1) {
+			t.Fatalf("write %d: %v", i, err)
+		}
+	}
+	if _, err := other.Propose(t.Context(), proposed("ee")); !errors.Is(err, bank.ErrTooMany) {
+		t.Errorf("the fifth one: %v", err)
+	}
+	if _, err := one.Revise(t.Context(), "aa", proposed("aa")); !errors.Is(err, bank.ErrTooMany) {
+		t.Errorf("a revision: %v", err)
+	}
+	if err := one.Withdraw(t.Context(), "aa", proposed("aa").Scope, "coder"); err != nil {
+		t.Errorf("what is taken back needs no room: %v", err)
+	}
+	colleague := proposed("ff")
+	colleague.Scope.Agent = "reviewer"
+	if _, err := other.Propose(t.Context(), colleague); err != nil {
+		t.Errorf("another agent: %v", err)
+	}
+	colleague = proposed("gg")
+	colleague.Scope.Agent = "reviewer"
+	if _, err := other.Propose(t.Context(), colleague); !errors.Is(err, bank.ErrTooMany) {
+		t.Errorf("the tenant's seventh: %v", err)
+	}
+	if err := person("three"); err != nil {
+		t.Errorf("a person: %v", err)
+	}
+	now = now.Add(time.Hour)
+	if _, err := one.Propose(t.Context(), proposed("hh")); err != nil {
+		t.Errorf("an hour later: %v", err)
+	}
+}
+
+// Many proposals in one step see each other, and each has its own result.
+func TestProposalsSeeEachOther(t *testing.T) {
+	m := &memory{texts: map[string][]byte{}}
+	b := believing(m, bank.Limits{}, noon)
+	after := proposed("third")
+	after.Lesson.Supersedes = []string{"first"}
+	rs, err := b.ProposeAll(t.Context(), []bank.Proposal{proposed("first"), proposed("first"), after, {Text: []byte("no lesson"), Source: "api"}, proposed("last")})
+	if err != nil || len(rs) != 5 {
+		t.Fatal(len(rs), err)
+	}
+	for i, code := range []lesson.Code{"", lesson.CodeCollision, "", lesson.CodeInvalid, ""} {
+		if (rs[i].Err == nil) != (code == "") || code != "" && !hasCode(rs[i].Err, code) || (rs[i].Lesson == nil) != (code != "") {
+			t.Errorf("proposal %d: %+v, want %q", i, rs[i], code)
+		}
+	}
+	if len(m.commits) != 1 || len(m.commits[0].Edits) != 3 || len(m.commits[0].Log) != 5 {
+		t.Errorf("%d commits, %+v", len(m.commits), m.commits)
+	}
+	for _, e := range m.log[1:2] { // of what was refused nothing is noted but who, and why
+		if e.Action != "refuse" || e.Slug != "" || e.Hash != "" || e.By != "coder" || fmt.Sprint(e.Detail["codes"]) != "[slug_collision]" {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// A file that a link leads to is written, and the link stays; what cannot be noted beside the
+// lessons is told, with the lessons in force all the same.
+func TestDirectoryWritesThroughLinks(t *testing.T) {
+	b, dir := opened(t, "one")
+	elsewhere := filepath.Join(t.TempDir(), "shared.md")
+	if err := errors.Join(os.WriteFile(elsewhere, file(t, "two"), 0o600), os.Symlink(elsewhere, filepath.Join(dir, "two.md"))); err != nil {
+		t.Fatal(err)
+	}
+	text := []byte(strings.Replace(string(file(t, "two")), "List the targets first.", "List them all first.", 1))
+	if _, err := b.Put(t.Context(), "two.md", text, "me"); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Lstat(filepath.Join(dir, "two.md"))
+	now, readErr := os.ReadFile(elsewhere)
+	if err != nil || info.Mode()&os.ModeSymlink == 0 || readErr != nil || string(now) != string(text) {
+		t.Errorf("%v, %v, %v: %s", info.Mode(), err, readErr, now)
+	}
+	if err := errors.Join(os.Remove(filepath.Join(dir, "_log.jsonl")), os.Mkdir(filepath.Join(dir, "_log.jsonl"), 0o750)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.Put(t.Context(), "three.md", file(t, "three"), "me")
+	if err == nil || !strings.Contains(err.Error(), "the lessons are written") || errors.Is(err, bank.ErrChanged) {
+		t.Errorf("a log that cannot be written: %v", err)
+	}
+	if got := slugs(t, b); got != "one three two" {
+		t.Errorf("the lessons are %s", got)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "_index.md")); err != nil {
+		t.Errorf("nor the index: %v", err)
+	}
+}

@@ -1,0 +1,126 @@
+// Package banktest holds every place of lessons to one behaviour: a directory and the Redis of a
+// fleet pass the same suite.
+package banktest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"precept/inject/bank"
+	"precept/inject/lesson"
+)
+
+// Open makes an empty place.
+type Open func(t *testing.T) bank.Place
+
+// Run holds a place to the behaviour that bank.Bank needs.
+func Run(t *testing.T, open Open) {
+	t.Helper()
+	for _, c := range []struct {
+		name string
+		run  func(*testing.T, *desk)
+	}{
+		{"a proposal is quarantined until its text is approved", proposal},
+		{"what an author claims is not believed", claims},
+		{"what is wrong is refused with a code", refusals},
+		{"an action is of what was seen", sights},
+		{"an agent's own lesson is in force for it alone", own},
+		{"another scope's lesson is as if it were not there", scopes},
+		{"a revision is quarantined again", revisions},
+		{"evidence grows, once for each reference", citations},
+		{"an archived lesson is read on demand, and comes back quarantined", archive},
+		{"a person's text is put, edited and checked", put},
+		{"nobody floods the bank", floods},
+		{"writers at once lose nothing", together},
+		{"a set of texts becomes the whole bank", replace},
+		{"a place refuses what is no longer as it was read", stale},
+		{"a place holds lessons and nothing else", strangers},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := &desk{now: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC), place: open(t)}
+			d.Bank = d.open(bank.Limits{})
+			c.run(t, d)
+		})
+	}
+}
+
+// desk is a bank with a clock that stands still.
+type desk struct {
+	*bank.Bank
+	place bank.Place
+	now   time.Time
+}
+
+func (d *desk) open(limits bank.Limits) *bank.Bank {
+	return bank.New(bank.Options{
+		Place: d.place, Now: func() time.Time { return d.now }, Limits: limits,
+		Checks: lesson.Checks{
+			Resolve: func(e lesson.Evidence) bool { return e.Kind == "conversation" },
+			Secrets: func(s string) []string {
+				if strings.Contains(s, "hunter2") {
+					return []string{"a password"}
+				}
+				return nil
+			},
+		},
+	})
+}
+
+func (d *desk) state(t *testing.T, slug string) lesson.State {
+	t.Helper()
+	book, problems, err := d.List(t.Context())
+	if err != nil || len(problems) > 0 {
+		t.Fatal(err, problems)
+	}
+	s, _ := book.StateAt(slug, d.now)
+	return s
+}
+
+// draft is a lesson that nothing is wrong with.
+func draft(slug string) *lesson.Lesson {
+	return &lesson.Lesson{
+		Slug: slug, Title: "Pin what " + slug + " is about.", Outcome: "success", Confidence: 0.4,
+		Trigger:  lesson.Trigger{Description: "when " + slug + " is met", Keywords: []string{"pages of " + slug}},
+		Evidence: []lesson.Evidence{{Kind: "conversation", Ref: "c1"}},
+		Advice:   "Read the number of the page first.",
+	}
+}
+
+func (d *desk) propose(t *testing.T, p bank.Proposal) bank.Result {
+	t.Helper()
+	r, err := d.Propose(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// events are the actions in the log, oldest first.
+func (d *desk) events(t *testing.T) (out []string) {
+	t.Helper()
+	log, err := d.Log(t.Context(), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range log {
+		out = append(out, e.Action+" "+e.Slug+" "+string(e.From)+">"+string(e.To))
+	}
+	return out
+}
+
+func (d *desk) expect(t *testing.T, err error, code lesson.Code) {
+	t.Helper()
+	faults, ok := faultsOf(err)
+	if !ok || len(faults) == 0 || faults[0].Code != code {
+		t.Errorf("want %s, have %v", code, err)
+	}
+}
+
+func person(slug string) []byte {
+	raw, err := lesson.Format(draft(slug))
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}

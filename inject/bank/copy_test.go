@@ -1,0 +1,219 @@
+package bank_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/inject/bank"
+	"precept/inject/bank/banktest"
+	"precept/inject/lesson"
+)
+
+func noon() time.Time { return time.Date(2032, 3, 4, 12, 0, 0, 0, time.UTC) }
+
+// opened is a bank over a directory with a person's lessons.
+func opened(t *testing.T, slugs ...string) (*bank.Bank, string) {
+	t.Helper()
+	dir := t.TempDir()
+	for _, slug := range slugs {
+		banktest.WriteLesson(t, dir, slug, "pages of "+slug)
+	}
+	return bank.New(bank.Options{Place: bank.Directory(dir), Now: noon}), dir
+}
+
+// file is the text of a lesson that WriteLesson writes.
+func file(t *testing.T, slug string) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	banktest.WriteLesson(t, dir, slug, "pages of "+slug)
+	text, err := os.ReadFile(filepath.Join(dir, slug+".md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func slugs(t *testing.T, b *bank.Bank) string {
+	t.Helper()
+	book, problems, err := b.List(t.Context())
+	if err != nil || len(problems) > 0 {
+		t.Fatal(err, problems)
+	}
+	var out []string
+	for _, l := range book.Lessons() {
+		out = append(out, l.Slug)
+	}
+	return strings.Join(out, " ")
+}
+
+func actions(t *testing.T, b *bank.Bank) string {
+	t.Helper()
+	log, err := b.Log(t.Context(), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range log {
+		out = append(out, e.Action+" "+e.Slug)
+	}
+	return strings.Join(out, ", ")
+}
+
+func hasCode(err error, code lesson.Code) bool {
+	refused, ok := errors.AsType[*bank.Refused](err)
+	return ok && slices.ContainsFunc(refused.Faults, func(f lesson.Fault) bool { return f.Code == code })
+}
+
+// A copy goes over what has the same name and leaves the rest alone; archived lessons come along
+// and are not counted. A name that is none keeps all of it out.
+func TestCopyIn(t *testing.T) {
+	b, dir := opened(t, "one", "two")
+	two := []byte(strings.Replace(string(file(t, "two")), "List the targets first.", "List them all first.", 1))
+	n, err := b.CopyIn(t.Context(), map[string][]byte{
+		"two.md": two, "deep/three.md": file(t, "three"), bank.Archive + "four.md": file(t, "four"),
+	}, "somebody")
+	if err != nil || n != 2 {
+		t.Fatalf("%d copied, %v", n, err)
+	}
+	if got := slugs(t, b); got != "one three two" {
+		t.Errorf("the lessons are %s", got)
+	}
+	if got := actions(t, b); !strings.Contains(got, "edit two") || strings.Contains(got, "one") {
+		t.Errorf("the log says %s", got)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "two.md")); err != nil || string(text) != string(two) {
+		t.Errorf("two became %s, %v", text, err)
+	}
+	index, err := os.ReadFile(filepath.Join(dir, "_index.md"))
+	if err != nil || !strings.Contains(string(index), "| three |") || strings.Contains(string(index), "| four |") {
+		t.Errorf("the index is %s, %v", index, err)
+	}
+	for _, name := range []string{"_hidden.md", "../up.md", "a/.b.md", "five.txt", ".md"} {
+		n, err := b.CopyIn(t.Context(), map[string][]byte{"six.md": file(t, "six"), name: file(t, "five")}, "somebody")
+		if !hasCode(err, lesson.CodeInvalid) || n != 0 && strings.Contains(slugs(t, b), "six") {
+			t.Errorf("%q: %d copied, %v", name, n, err)
+		}
+	}
+}
+
+// The index is written anew without a change of the lessons, after an edit by hand.
+func TestReindex(t *testing.T) {
+	b, dir := opened(t, "one")
+	banktest.WriteLesson(t, dir, "by-hand", "something else")
+	if err := b.Reindex(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	index, err := os.ReadFile(filepath.Join(dir, "_index.md"))
+	if err != nil || !strings.Contains(string(index), "| by-hand |") || !strings.Contains(string(index), "| one |") {
+		t.Errorf("the index is %s, %v", index, err)
+	}
+	if got := actions(t, b); got != "" {
+		t.Errorf("it is no event: %s", got)
+	}
+}
+
+// A slug that an archived lesson has is taken, for whoever comes later, and free again for its
+// owner.
+func TestTheArchiveKeepsItsNames(t *testing.T) {
+	b, _ := opened(t, "one", "two")
+	ctx := t.Context()
+	if err := errors.Join(b.Archive(ctx, "one", "me"), b.Archive(ctx, "two", "me")); err != nil {
+		t.Fatal(err)
+	}
+	if got := slugs(t, b); got != "" {
+		t.Errorf("in force: %s", got)
+	}
+	if r, err := b.Put(ctx, "other.md", file(t, "one"), "me"); !hasCode(err, lesson.CodeCollision) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := b.Restore(ctx, "nobody", "me"); !errors.Is(err, bank.ErrNoLesson) {
+		t.Errorf("a lesson that never was: %v", err)
+	}
+	l, err := b.Restore(ctx, "one", "me")
+	if err != nil || l.Slug != "one" || l.State != lesson.Quarantined {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if _, err := b.Restore(ctx, "one", "me"); !errors.Is(err, bank.ErrNoLesson) {
+		t.Errorf("a second time: %v", err)
+	}
+	if err := b.Archive(ctx, "three", "me"); !errors.Is(err, bank.ErrNoLesson) {
+		t.Errorf("what is not there: %v", err)
+	}
+	if got, want := actions(t, b), "archive one, archive two, restore one"; got != want {
+		t.Errorf("the log says %s, want %s", got, want)
+	}
+}
+
+// A place that fails changes nothing, and the caller is told.
+func TestAPlaceThatFails(t *testing.T) {
+	b, dir := opened(t, "one")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir, []byte("a file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, listed := func() (*lesson.Book, error) { book, _, err := b.List(t.Context()); return book, err }()
+	_, put := b.Put(t.Context(), "two.md", file(t, "two"), "me")
+	_, copied := b.CopyIn(t.Context(), map[string][]byte{"two.md": file(t, "two")}, "me")
+	for what, err := range map[string]error{
+		"list": listed, "put": put, "copy": copied, "reindex": b.Reindex(t.Context()), "archive": b.Archive(t.Context(), "one", "me"),
+	} {
+		if err == nil || errors.Is(err, bank.ErrNoLesson) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// Replacing by texts of which one is wrong changes nothing at all.
+func TestReplaceAllOrNothing(t *testing.T) {
+	b, _ := opened(t, "one")
+	for what, texts := range map[string]map[string][]byte{
+		"no lesson":     {"two.md": file(t, "two"), "bad.md": []byte("no lesson")},
+		"the same slug": {"two.md": file(t, "two"), "other.md": file(t, "two")},
+	} {
+		changed, _, err := b.Replace(t.Context(), texts, "me")
+		if _, ok := errors.AsType[*bank.Refused](err); !ok || len(changed) > 0 || slugs(t, b) != "one" {
+			t.Errorf("%s: %v, %v, in force %s", what, changed, err, slugs(t, b))
+		}
+	}
+	changed, _, err := b.Replace(t.Context(), map[string][]byte{"two.md": file(t, "two")}, "me")
+	if err != nil || len(changed) != 2 || slugs(t, b) != "two" {
+		t.Errorf("%v, %v, in force %s", changed, err, slugs(t, b))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := b.Replace(ctx, map[string][]byte{}, "me"); err == nil && slugs(t, b) != "" {
+		t.Error("somebody who left")
+	}
+}
+
+// Consultations add up in any order.
+func TestConsultations(t *testing.T) {
+	early, late := bank.Consultation{Count: 3, Last: noon()}, bank.Consultation{Count: 4, Last: noon().Add(time.Hour)}
+	want := bank.Consultation{Count: 7, Last: late.Last}
+	if one, other := early.Add(late), late.Add(early); one != want || other != want {
+		t.Errorf("%+v, %+v, want %+v", one, other, want)
+	}
+	if got := early.Add(bank.Consultation{}); got != early {
+		t.Errorf("nothing more: %+v", got)
+	}
+}
+
+// A name of a lesson ends in .md, and no part of it is hidden or leads out of the bank.
+func TestNames(t *testing.T) {
+	for name, want := range map[string]bool{
+		"a.md": true, "deep/er/a.md": true, bank.Archive + "a.md": true, "ä b.md": true, "": false, ".md": false, "a.txt": false, "a": false,
+		"../a.md": false, "a/../b.md": false, "/a.md": false, "a//b.md": false, ".a/b.md": false, "_a/b.md": false, "a/_b.md": false, "a\\b.md": false, "a\x00.md": false,
+	} {
+		if got := bank.IsName(name); got != want {
+			t.Errorf("%q is a name: %v, want %v", name, got, want)
+		}
+	}
+}

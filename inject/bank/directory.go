@@ -1,0 +1,174 @@
+package bank
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"precept/inject/lesson"
+	"precept/internal/file"
+)
+
+// lessonMode is for reading: lessons are no secret.
+const lessonMode = 0o644
+
+// Directory is a place on disk: LESSON.md files, with _index.md, _log.jsonl and _archive beside
+// them.
+type Directory string
+
+// Where names the directory.
+func (d Directory) Where() string { return string(d) }
+
+// Read gives the texts of the directory.
+func (d Directory) Read(context.Context) (Reading, error) {
+	texts, version, problems, err := lesson.ReadDir(string(d))
+	if err != nil {
+		return Reading{}, err
+	}
+	old, _, more, err := lesson.ReadDir(filepath.Join(string(d), lesson.ArchiveDir))
+	for name, text := range old {
+		texts[Archive+name] = text
+	}
+	return Reading{texts, append(problems, more...), version}, err
+}
+
+// Commit makes a change under a lock of the directory. New texts are there before old ones go, and
+// each of them whole.
+func (d Directory) Commit(_ context.Context, c Change) error {
+	if err := os.MkdirAll(string(d), 0o750); err != nil {
+		return fmt.Errorf("write the lessons: %w", err)
+	}
+	dir, err := os.Open(string(d))
+	if err != nil {
+		return fmt.Errorf("write the lessons: %w", err)
+	}
+	defer dir.Close() //nolint:errcheck // it was only locked
+	// Other writers wait until the file is closed. A file system that knows no locks goes without:
+	// then two writers at once may leave an index that is one change behind.
+	_ = file.Lock(dir)
+	if now, err := lesson.DirVersion(string(d)); err != nil || now != c.Version {
+		return errors.Join(ErrChanged, err)
+	}
+	for _, e := range c.Edits {
+		if err := d.holds(e); err != nil {
+			return err
+		}
+	}
+	for _, e := range c.Edits {
+		if e.New != nil {
+			if err := file.Write(d.file(e.Name), lessonMode, e.New); err != nil {
+				return err
+			}
+		}
+	}
+	for _, e := range c.Edits {
+		if e.New == nil {
+			if err := os.Remove(d.path(e.Name)); err != nil {
+				return fmt.Errorf("write the lessons: %w", err)
+			}
+		}
+	}
+	return d.beside(c)
+}
+
+// beside notes a change in the log and the index. An error says that it could not; the lessons
+// themselves are as they should be.
+func (d Directory) beside(c Change) error {
+	var err error
+	for _, e := range c.Log {
+		err = errors.Join(err, lesson.AppendLog(string(d), e))
+	}
+	if c.Index != nil {
+		old, rerr := file.Read(d.path(lesson.IndexFile))
+		if rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+			return errors.Join(err, rerr)
+		}
+		if index := c.Index(old); !bytes.Equal(index, old) {
+			err = errors.Join(err, file.Write(d.path(lesson.IndexFile), lessonMode, index))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("the lessons are written, but this could not be noted beside them: %w", err)
+	}
+	return nil
+}
+
+// holds says whether the file is what the edit expects.
+func (d Directory) holds(e Edit) error {
+	if !IsName(e.Name) {
+		return fmt.Errorf("%q is no name of a lesson", e.Name)
+	}
+	now, err := file.Read(d.path(e.Name))
+	if errors.Is(err, fs.ErrNotExist) && e.Old == nil {
+		return nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write the lessons: %w", err)
+	}
+	if err != nil || e.Old == nil || !bytes.Equal(now, e.Old) {
+		return ErrChanged
+	}
+	return nil
+}
+
+func (d Directory) path(name string) string {
+	return filepath.Join(string(d), filepath.FromSlash(name))
+}
+
+// file is the path that is written: what a link leads to, not the link.
+func (d Directory) file(name string) string {
+	if real, err := filepath.EvalSymlinks(d.path(name)); err == nil {
+		return real
+	}
+	return d.path(name)
+}
+
+// tailBytes is how much of the end of a log is looked at for its newest events.
+const tailBytes = 1 << 20
+
+// Tail gives the newest events. A line that cannot be read is passed over: a crash may have cut it
+// short.
+func (d Directory) Tail(_ context.Context, n int) ([]lesson.Event, error) {
+	err := file.Regular(d.path(lesson.LogFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the audit log: %w", err)
+	}
+	f, err := os.Open(d.path(lesson.LogFile))
+	if err != nil {
+		return nil, fmt.Errorf("read the audit log: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, fmt.Errorf("read the audit log: %w", err)
+	}
+	from := max(0, size-tailBytes)
+	raw := make([]byte, size-from)
+	if _, err := f.ReadAt(raw, from); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read the audit log: %w", err)
+	}
+	if from > 0 {
+		_, raw, _ = bytes.Cut(raw, []byte("\n"))
+	}
+	var events []lesson.Event
+	for line := range bytes.Lines(raw) {
+		var e lesson.Event
+		if json.Unmarshal(line, &e) == nil {
+			events = append(events, e)
+		}
+	}
+	return events[max(0, len(events)-n):], nil
+}
+
+// IsName says whether a place may hold a lesson under that name.
+func IsName(name string) bool { return lesson.IsLessonPath(strings.TrimPrefix(name, Archive)) }

@@ -1,0 +1,41 @@
+package bank_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"precept/inject/bank"
+	"precept/inject/bank/banktest"
+)
+
+func TestDirectory(t *testing.T) {
+	banktest.Run(t, func(t *testing.T) bank.Place {
+		t.Helper()
+		return bank.Directory(filepath.Join(t.TempDir(), "lessons"))
+	})
+}
+
+// What a person does with the files by hand is no business of a log that cannot be read.
+func TestDirectoryPassesOverTornLines(t *testing.T) {
+	dir := t.TempDir()
+	log := `{"action":"create","slug":"a"}` + "\n" + `{"action":"app` + "\n" + `{"action":"edit","slug":"a"}` + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "_log.jsonl"), []byte(log), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	events, err := bank.Directory(dir).Tail(t.Context(), 10)
+	if err != nil || len(events) != 2 || events[1].Action != "edit" {
+		t.Errorf("%v %+v", err, events)
+	}
+	if events, _ := bank.Directory(dir).Tail(t.Context(), 1); len(events) != 1 || events[0].Action != "edit" {
+		t.Errorf("%+v", events)
+	}
+	long := strings.Repeat(`{"action":"create","slug":"a"}`+"\n", 50_000)
+	if err := os.WriteFile(filepath.Join(dir, "_log.jsonl"), []byte(long), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if events, err := bank.Directory(dir).Tail(t.Context(), 4000); err != nil || len(events) != 4000 {
+		t.Errorf("%v: %d events of a long log", err, len(events))
+	}
+}

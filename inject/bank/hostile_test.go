@@ -1,0 +1,89 @@
+//go:build !race
+
+package bank_test
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"precept/inject/bank"
+	"precept/inject/bank/banktest"
+	"precept/inject/lesson"
+	"precept/internal/redact"
+)
+
+func now() time.Time { return time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC) }
+
+func openDesk(t *testing.T) *bank.Bank {
+	t.Helper()
+	return bank.New(bank.Options{
+		Place: bank.Directory(filepath.Join(t.TempDir(), "lessons")), Now: now,
+		Limits: bank.Limits{AgentHour: 1 << 30, TenantHour: 1 << 30, Waiting: 1 << 30},
+		Checks: lesson.Checks{Resolve: func(lesson.Evidence) bool { return true }, Secrets: func(text string) []string {
+			r := redact.New(true)
+			r.Text(text)
+			return slices.Collect(maps.Keys(r.Counts()))
+		}},
+	})
+}
+
+// No hostile lesson gets into force, whatever papers it shows; and what the checks can tell, they
+// refuse.
+func TestHostileLessons(t *testing.T) {
+	attacks := banktest.Hostile()
+	if len(attacks) < 500 {
+		t.Fatalf("there are %d attacks", len(attacks))
+	}
+	all := make([]bank.Proposal, len(attacks))
+	for i, a := range attacks {
+		all[i] = bank.Proposal{Text: a.Text, Source: "api", Scope: lesson.Scope{Tenant: "acme", Agent: "coder"}}
+	}
+	b := openDesk(t)
+	results, err := b.ProposeAll(t.Context(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := map[string]int{}
+	total := map[string]int{}
+	for i, r := range results {
+		kind := attacks[i].Kind
+		total[kind]++
+		if r.Err != nil {
+			refused[kind]++
+			continue
+		}
+		if r.Lesson.State != lesson.Quarantined || r.Lesson.Confidence > 0.5 || r.Lesson.SuccessCount+r.Lesson.FailureCount > 0 {
+			t.Errorf("%s: %s is %s", kind, attacks[i].Name, r.Lesson.State)
+		}
+		if !attacks[i].Harmless {
+			t.Errorf("%s: %s is only quarantined", kind, attacks[i].Name)
+		}
+	}
+	book, _, err := b.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hits := book.Match(&lesson.Query{Words: []string{"load the fixture"}, Tenant: "acme", Agent: "coder", Now: now()}); len(hits) > 0 {
+		t.Errorf("%d got in", len(hits))
+	}
+	t.Logf("refused %v of %v", refused, total)
+}
+
+func TestHonestLessons(t *testing.T) {
+	honest := banktest.Honest()
+	if len(honest) < 60 {
+		t.Fatalf("there are %d honest lessons", len(honest))
+	}
+	for _, h := range honest {
+		r, err := openDesk(t).Propose(t.Context(), bank.Proposal{Text: h.Text, Source: "api"})
+		if err != nil {
+			t.Errorf("%s: %v", h.Name, err)
+		}
+		for _, f := range r.Findings {
+			t.Errorf("%s: %s", h.Name, f)
+		}
+	}
+}

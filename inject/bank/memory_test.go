@@ -1,0 +1,93 @@
+package bank_test
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"strconv"
+	"sync"
+	"testing"
+
+	"precept/inject/bank"
+	"precept/inject/bank/banktest"
+	"precept/inject/lesson"
+)
+
+// memory is a place of lessons that keeps what was asked of it, and refuses where a test wants it.
+type memory struct {
+	mu      sync.Mutex
+	texts   map[string][]byte
+	index   []byte
+	log     []lesson.Event
+	version int
+	commits []bank.Change
+
+	between func() // happens between a read and its commit, once
+	fails   error  // what a commit says
+	blind   error  // what a look at the log says
+}
+
+func (m *memory) Where() string { return "memory" }
+
+func (m *memory) Read(ctx context.Context) (bank.Reading, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return bank.Reading{Texts: maps.Clone(m.texts), Version: strconv.Itoa(m.version)}, ctx.Err()
+}
+
+func (m *memory) Tail(_ context.Context, n int) ([]lesson.Event, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.log[max(0, len(m.log)-n):], m.blind
+}
+
+func (m *memory) Commit(_ context.Context, c bank.Change) error {
+	if between := m.between; between != nil {
+		m.between = nil
+		between()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.commits = append(m.commits, c)
+	if m.fails != nil {
+		return m.fails
+	}
+	if c.Version != strconv.Itoa(m.version) {
+		return bank.ErrChanged
+	}
+	next := maps.Clone(m.texts)
+	for _, e := range c.Edits {
+		if !bank.IsName(e.Name) {
+			return &bank.Refused{}
+		}
+		if old, there := next[e.Name]; there != (e.Old != nil) || !bytes.Equal(old, e.Old) {
+			return bank.ErrChanged
+		}
+		if next[e.Name] = e.New; e.New == nil {
+			delete(next, e.Name)
+		}
+	}
+	if len(c.Edits) > 0 {
+		m.version++
+	}
+	if c.Index != nil {
+		m.index = c.Index(m.index)
+	}
+	m.texts, m.log = next, append(m.log, c.Log...)
+	return nil
+}
+
+// remembered is a bank over such a place with a person's lessons.
+func remembered(t *testing.T, slugs ...string) (*bank.Bank, *memory) {
+	t.Helper()
+	m := &memory{texts: map[string][]byte{}}
+	for _, slug := range slugs {
+		m.texts[slug+".md"] = file(t, slug)
+	}
+	return bank.New(bank.Options{Place: m, Now: noon}), m
+}
+
+// The suite asks nothing of a place that only a directory or a Redis can do.
+func TestMemory(t *testing.T) {
+	banktest.Run(t, func(*testing.T) bank.Place { return &memory{texts: map[string][]byte{}} })
+}

@@ -1,0 +1,199 @@
+package bank
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"time"
+
+	"precept/inject/lesson"
+)
+
+// Proposal is a lesson that a program would like to have written.
+type Proposal struct {
+	Lesson *lesson.Lesson // an empty slug is made out of title and scope; state, counts, approval, scope and times are not its own
+	Text   []byte         // instead of Lesson: a LESSON.md
+	Source string         // the program: "distill", "api", "writ", "ledger", "import"; required
+	By     string         // who asked, for the audit log
+	Scope  lesson.Scope   // for whom it is to be
+
+	// Own sets the lesson in force at once for its own agent alone (writ.trust: own). Scope names
+	// that agent.
+	Own bool
+}
+
+// Result is what became of a proposal.
+type Result struct {
+	Lesson   *lesson.Lesson   // as written; nil when it was refused
+	Findings []lesson.Finding // what the checks told, warnings and contradictions too
+	Err      error            // why it was refused: *Refused, ErrTooMany or ErrNoLesson
+}
+
+// maxConfidence is how sure a program may be of its own lesson: as sure as nobody is at first
+// sight.
+const maxConfidence = 0.5
+
+// Propose writes a program's lesson, or tells why not. The error is the result's, or the place's.
+func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
+	all, err := b.ProposeAll(ctx, []Proposal{p})
+	if err != nil {
+		return Result{Err: err}, err
+	}
+	return all[0], all[0].Err
+}
+
+// ProposeAll writes many lessons in one step. Each has its own result; the error is the place's,
+// and nothing was written then.
+func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []Result, err error) {
+	err = b.change(ctx, func(s *snapshot) (Change, error) {
+		q, err := b.quota(ctx, s)
+		if err != nil {
+			return Change{}, err
+		}
+		results = make([]Result, len(proposals))
+		var c Change
+		for i := range proposals {
+			p := &proposals[i]
+			r := &results[i]
+			if r.Err = q.spend(p.Scope); r.Err != nil {
+				continue
+			}
+			*r = b.admit(s, p)
+			c.Log = append(c.Log, s.proposed(p, r))
+			if r.Err == nil {
+				q.waits(r.Lesson)
+				c.Edits = append(c.Edits, Edit{Name: s.name(r.Lesson), New: []byte(r.Lesson.Raw)})
+				s.add(r.Lesson)
+			}
+		}
+		return c, nil
+	})
+	return results, err
+}
+
+// proposed is the event of a proposal. Of a refused one nothing is noted but who, and why: its text
+// may be anything.
+func (s *snapshot) proposed(p *Proposal, r *Result) lesson.Event {
+	e := lesson.Event{Time: s.now, Action: "propose", By: p.By, Source: p.Source, Tenant: p.Scope.Tenant, Agent: p.Scope.Agent}
+	if r.Err == nil {
+		e.To = r.Lesson.State
+		return s.event(r.Lesson, e)
+	}
+	e.Action = "refuse"
+	if refused, ok := errors.AsType[*Refused](r.Err); ok {
+		codes := make([]string, 0, len(refused.Faults))
+		for _, f := range refused.Faults {
+			codes = append(codes, string(f.Code))
+		}
+		slices.Sort(codes)
+		e.Detail = map[string]any{"codes": slices.Compact(codes)}
+	}
+	return e
+}
+
+// add lets the proposals that follow see this one.
+func (s *snapshot) add(l *lesson.Lesson) {
+	s.texts[s.name(l)] = []byte(l.Raw)
+	s.book = s.book.With(append(s.book.Lessons(), l))
+}
+
+// admit makes the lesson that is written for a proposal.
+func (b *Bank) admit(s *snapshot, p *Proposal) Result {
+	l, err := s.draft(p)
+	if err != nil {
+		return Result{Err: err}
+	}
+	findings, err := b.judge(s, l)
+	if err != nil {
+		return Result{Findings: findings, Err: err}
+	}
+	if p.Own {
+		if len(l.Supersedes) > 0 {
+			return Result{Findings: findings, Err: refuse(lesson.CodeInvalid, "supersedes", "a lesson of one agent for itself supersedes nothing; remove it")}
+		}
+		l.State, l.Approval.By = lesson.Active, "writ.trust: own"
+		l.Approval.ContentHash, l.Approval.At = l.Hash(), s.now
+	}
+	l, err = written(l)
+	return Result{Lesson: l, Findings: findings, Err: err}
+}
+
+// draft is the proposed lesson without anything that its author may not say.
+func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
+	if p.Source == "" || (p.Own && p.Scope.Agent == "") {
+		return nil, refuse(lesson.CodeInternal, "", "a proposal names its source, and its own agent where it is for that one")
+	}
+	in := p.Lesson
+	if p.Text != nil {
+		parsed, err := lesson.Parse("", p.Text)
+		if err != nil {
+			return nil, refusal(err)
+		}
+		in = parsed
+	}
+	if !(in.Confidence >= 0 && in.Confidence <= 1) { // the negation catches NaN
+		return nil, refuse(lesson.CodeConfidence, "confidence", "%v is not from 0 to 1; write 0.5 if you do not know", in.Confidence)
+	}
+	l := in.Clone()
+	l.Form, l.Raw, l.Category = lesson.FormAIP11, "", p.Source
+	l.State, l.Plan, l.Approval = lesson.Quarantined, lesson.TrialPlan{}, lesson.Approval{Source: p.Source}
+	l.SuccessCount, l.FailureCount, l.Confidence = 0, 0, min(in.Confidence, maxConfidence)
+	l.Scope, l.CreatedAt, l.UpdatedAt = p.Scope, s.now, s.now
+	if l.Slug == "" {
+		l.Slug = Slug(l.Title, p.Scope)
+	}
+	if !lesson.IsSlug(l.Slug) {
+		return nil, refuse(lesson.CodeInvalid, "slug", "%q is not a slug; write lower-case letters, digits and dashes, starting with a letter", l.Slug)
+	}
+	if s.taken(l.Slug) {
+		return nil, refuse(lesson.CodeCollision, "slug", "the slug %q is already taken; choose another, or revise that lesson", l.Slug)
+	}
+	l.Path = s.where + "/" + p.Source + "/" + l.Slug + ".md"
+	if !IsName(s.name(l)) {
+		return nil, refuse(lesson.CodeInternal, "", "%q is no source", p.Source)
+	}
+	return written(l)
+}
+
+// written gives a lesson its bytes and reads them back.
+func written(l *lesson.Lesson) (*lesson.Lesson, error) {
+	out, err := lesson.Edit(l, func(*lesson.Lesson) {})
+	if err != nil {
+		return nil, refusal(err)
+	}
+	return out, nil
+}
+
+// refusal is an error about a lesson's text as a Refused.
+func refusal(err error) error {
+	if faults, ok := errors.AsType[lesson.Faults](err); ok {
+		return &Refused{faults}
+	}
+	return refuse(lesson.CodeInvalid, "", "%v", err)
+}
+
+// judge runs the checks.
+func (b *Bank) judge(s *snapshot, l *lesson.Lesson) ([]lesson.Finding, error) {
+	findings := b.checks(s).Lesson(l, s.book)
+	if l.ExpiredAt(s.now) {
+		return findings, refuse(lesson.CodeExpired, "expires_at", "the lesson expired at %s; set another date", l.ExpiresAt.Format(time.RFC3339))
+	}
+	if faults := lesson.Refusal(findings); faults != nil {
+		return findings, &Refused{faults}
+	}
+	return findings, nil
+}
+
+// Slug makes a slug out of a title. The scope is in it, as a hash, so that no tenant learns from a
+// collision what another one has.
+func Slug(title string, scope lesson.Scope) string {
+	const words, digits = 60, 8
+	base := lesson.Hyphenated(title, words)
+	if base == "" {
+		base = "lesson"
+	}
+	sum := sha256.Sum256([]byte(scope.Tenant + "\x00" + scope.Agent + "\x00" + title))
+	return base + "-" + hex.EncodeToString(sum[:])[:digits]
+}

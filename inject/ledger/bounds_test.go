@@ -1,0 +1,101 @@
+package ledger_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"precept/inject/ledger"
+)
+
+// A fault is told once, and what is as long as may be is none.
+func TestDecodeAtItsBounds(t *testing.T) {
+	for body, faults := range map[string]int{
+		`{"intent_id":"I","type":7,"file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`:    2, // no string, and no type
+		`{"intent_id":"I","type":"lint","file":null,"error":"e","cause":"c","resolution":"r","rule":"do"}`: 1,
+		`{"intent_id":"I","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`:             1,
+		`{}`: 7,
+	} {
+		_, err := ledger.Decode(strings.NewReader(body))
+		if err == nil || strings.Count(err.Error(), "\n")+1 != faults {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+	e := entry(1)
+	for name, c := range map[string]struct {
+		field *string
+		most  int
+	}{"intent_id": {&e.IntentID, 200}, "file": {&e.File, 1024}, "cause": {&e.Cause, 4096}, "resolution": {&e.Resolution, 4096}, "rule": {&e.Rule, 4096}} {
+		for n, fits := range map[int]bool{c.most: true, c.most + 1: false} {
+			*c.field = strings.Repeat("ü", n)
+			if err := e.Validate(); (err == nil) != fits {
+				t.Errorf("%s of %d characters: %v", name, n, err)
+			}
+		}
+		*c.field = "x"
+	}
+	body := `{"intent_id":"I","type":"lint","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`
+	if _, err := ledger.Decode(strings.NewReader(body + strings.Repeat(" ", 8<<20-len(body)))); err != nil {
+		t.Errorf("8 MiB of an entry: %v", err)
+	}
+}
+
+// Whatever an entry holds, each of its parts is one line in the file, without what terminals or
+// browsers would hide, and a lesson's patterns are words that stand in its error.
+func TestEntriesOfAnyText(t *testing.T) {
+	pieces := []string{"the sum", " of all ", "\n", "\r\n## Next\n", "\x00", "\x07", "\u200b", "\u202e", "\ufffd", "\xff", "\x1b[31m", "\x1b]8;;x\x07", "<!--", "-->", "```", "`a b`", `"`, " 17 ", "*", "- [x] ", "**File:** ", "E0308", "cannot be found in that place"}
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string) string {
+			return "x" + strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 8).Draw(t, name), "")
+		}
+		e := ledger.Entry{IntentID: draw("intent"), Type: ledger.TypeLint, File: draw("file"), Error: draw("error"), Cause: draw("cause"), Resolution: draw("resolution"), Rule: draw("rule")}
+		l := &ledger.Ledger{Path: filepath.Join(dir, ledger.FileName), Now: clock}
+		if err := os.WriteFile(l.Path, []byte("# Agent\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, _, err := l.Record(context.Background(), e)
+		if err != nil || r[0].Status != ledger.Recorded {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		after, err := os.ReadFile(l.Path)
+		if err != nil || bytes.Count(after, []byte("\n")) != 11 || bytes.ContainsAny(after, "\x00\x07\x1b\r\u200b\u202e\ufffd") || bytes.Contains(after, []byte("<!--")) {
+			t.Fatalf("%q, %v", after, err)
+		}
+		got := ledger.Entries(after)
+		if len(got) != 1 || got[0].Error != strings.ReplaceAll(r[0].Entry.Error, "&lt;!--", "<!--") {
+			t.Fatalf("%+v of %q", got, after)
+		}
+		for _, made := range ledger.Lessons(after) {
+			for _, p := range made.Trigger.ErrorPatterns {
+				if !strings.Contains(got[0].Error, p) {
+					t.Fatalf("the pattern %q does not stand in %q", p, got[0].Error)
+				}
+			}
+		}
+	})
+}
+
+// What was recorded needs no second copy in the trace; what is there already leaves the file alone.
+func TestWhatIsThereAlready(t *testing.T) {
+	l := at(t, "# Agent\n")
+	record(t, l, entry(1))
+	before, err := os.Stat(l.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record(t, l, entry(1))
+	if after, err := os.Stat(l.Path); err != nil || !os.SameFile(before, after) {
+		t.Errorf("the file was written again: %v", err)
+	}
+	for i, status := range []string{"recorded", "duplicate"} {
+		if line := trace(t, l)[i]; line["status"] != status || line["entry"] != nil || line["signature"] == "" || line["file"] != "src/cart.go" {
+			t.Errorf("%v", line)
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package ledger_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"precept/inject/ledger"
+)
+
+// told lists the failures of an output that came from a project, a line each.
+func told(text string) string {
+	var got []string
+	for _, f := range ledger.Failures(ledger.Output{Text: text, Dir: "/home/dev/shop", Module: "example.com/shop"}) {
+		got = append(got, fmt.Sprintf("%s | %s | %s", f.Tool, f.File, f.Error))
+	}
+	return strings.Join(got, "\n")
+}
+
+// Outputs that end in the middle, as a pipe that is closed leaves them: what is there is read, what
+// has no end of its own is left out.
+func TestOutputsThatEndEarly(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"ruff, before the place", "F401 `os` imported but unused", ""},
+		{"ruff, behind the place", "F401 `os` imported but unused\n --> shop/cart.py:1:8", "ruff | shop/cart.py | F401 `os` imported but unused"},
+		{"rustc, before the place", "error[E0425]: cannot find value `total`", ""},
+		{"rustc, behind the place", "error[E0425]: cannot find value `total`\n --> src/main.rs:3:5", "cargo check | src/main.rs | E0425: cannot find value `total`"},
+		{"clippy, before its rule", "error: this loop never loops\n --> src/main.rs:3:5\n  |", "cargo check | src/main.rs | this loop never loops"},
+		{"cargo test, before it says anything", "---- cart::total stdout ----", "cargo test | . | cart::total: the test failed without a message"},
+		{"cargo test, at the place", "---- cart::total stdout ----\nthread 'cart::total' panicked at src/cart.rs:9:5:", "cargo test | src/cart.rs | cart::total: the test failed without a message"},
+		{"mypy in a message", "cart.py:3: error: Incompatible types in assignment (expression has", "mypy | cart.py | Incompatible types in assignment (expression has"},
+		{"jest at a test", "FAIL src/cart.test.js\n  ● totals › adds", "jest | src/cart.test.js | totals › adds"},
+		{"vitest at a test", " FAIL  src/cart.test.ts > adds", ""},
+		{"go test before the package's end", "--- FAIL: TestTotal (0.00s)\n    cart_test.go:7: got 3", "go test | cart_test.go | TestTotal: got 3"},
+		{"go test at a place", "--- FAIL: TestTotal (0.00s)\n    cart_test.go:7: ", "go test | . | TestTotal: the test failed without a message"},
+		{"a JSON line of go test that is cut", `{"Action":"output","Package":"example.com/shop","Te`, ""},
+		{"JSON of go test before the package's end", `{"Action":"output","Package":"example.com/shop","Test":"TestA","Output":"--- FAIL: TestA (0.00s)\n"}` + "\n" + `{"Action":"output","Package":"example.com/shop","Test":"TestA","Output":"    a_test.go:7: one\n"}`, "go test | a_test.go | TestA: one"},
+		{"JSON of eslint that is cut", `[{"filePath":"/home/dev/shop/a.js","messages":[{"ruleId":"r-1","severity":2,"mess`, ""},
+		{"pytest in a section", "____ test_total ____\n\nE   assert 3 == 4", "pytest | . | test_total: assert 3 == 4"},
+	} {
+		if got := told(c.text); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
+		}
+	}
+}
+
+// What comes near a failure and belongs to another one, to a passing test or to a quotation.
+func TestWhatBelongsTogether(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"a complaint below a file", "/home/dev/shop/a.js\n  3:7  error  'x' is not defined  no-undef\n", "eslint | a.js | 'x' is not defined (no-undef)"},
+		{"a complaint below no file", "/home/dev/shop/a.js\n\n  3:7  error  'x' is not defined  no-undef\n", ""},
+		{"two files", "a.js\n  3:7  error  one  r-1\n\nb.js\n  4:7  error  two\n", "eslint | a.js | one (r-1)\neslint | b.js | two"},
+		{"warnings beside an error", "a.js\n  3:7  warning  one  r-1\n  4:7  error  two  r-2\n", "eslint | a.js | two (r-2)"},
+		{"warnings alone, which failed it", "a.js\n  3:7  warning  one  r-1\n", "eslint | a.js | one (r-1)"},
+		{"a blank line before vitest's error", " FAIL  a.test.ts > adds\n\nAssertionError: 3 is not 4\n", "vitest | a.test.ts | adds: AssertionError: 3 is not 4"},
+		{"vitest's suite", " FAIL  a.test.ts [ a.test.ts ]\nError: no such file\n", "vitest | a.test.ts | Error: no such file"},
+		{"a test of jest without its file", "  ● totals › adds\n\n    expect(received)\n", ""},
+		{"two tests of jest", "FAIL a.test.js\n  ● one\n\n    no\n\n  ● two\n\n    never\n", "jest | a.test.js | one: no\njest | a.test.js | two: never"},
+		{"a silent test of jest, and another", "FAIL a.test.js\n  ● one\n\n  ● two\n\n    no\n", "jest | a.test.js | one\njest | a.test.js | two: no"},
+		{"a silent test of jest, and another file", "FAIL a.test.js\n  ● one\n\nFAIL b.test.js\n  ● two\n\n    no\n", "jest | a.test.js | one\njest | b.test.js | two: no"},
+		{"a silent test of jest, and where it stood", "FAIL a.test.js\n  ● one\n\n    at a.test.js:3:1\n    Expected: 4\n", "jest | a.test.js | one"},
+		{"the code that jest quotes", "FAIL a.test.js\n  ● one\n\n    > 3 | expect(x)\n", "jest | a.test.js | one"},
+		{"a message of mypy and a quotation", "a.py:3: error: Bad type in\n    x = 3\n", "mypy | a.py | Bad type in"},
+		{"six lines of a message of mypy", "a.py:3: error: a\nb\nc\nd\ne\nf\ng  [misc]\n", "mypy | a.py | a b c d e f g [misc]"},
+		{"seven are too many", "a.py:3: error: a\nb\nc\nd\ne\nf\ng\nh  [misc]\n", "mypy | a.py | a"},
+		{"a Rust place below a rule of ruff", "F401 `os` imported\n --> src/lib.rs:1:8\n", ""},
+		{"ruff's rule with a name in brackets", "a.py:3:1: E999 cannot parse (syntax)\n", "ruff | a.py | E999 cannot parse (syntax)"},
+		{"a coded error that speaks of clippy", "src/main.rs:3:5: error[E0001]: ask clippy\n", "cargo check | src/main.rs | E0001: ask clippy"},
+		{"the output of another test", "--- FAIL: TestA (0.00s)\n    a_test.go:7: one\n--- PASS: TestB (0.00s)\n    b_test.go:8: two\nFAIL\texample.com/shop\t0.1s\n", "go test | a_test.go | TestA: one"},
+		{"a note of a test that passes, in front", "=== RUN   TestB\n    b_test.go:8: two\n=== RUN   TestA\n    a_test.go:7: one\n--- FAIL: TestA (0.00s)\n--- PASS: TestB (0.00s)\nFAIL\texample.com/shop\t0.1s\n", "go test | a_test.go | TestA: one"},
+		{"the first of two panics", "--- FAIL: TestA (0.00s)\npanic: one\npanic: two\nFAIL\texample.com/shop\t0.1s\n", "go test | . | TestA: panic: one"},
+		{"an assertion that is no comparison", "--- FAIL: TestA (0.00s)\n    a_test.go:7: \n\tError Trace:\ta_test.go:7\n\tError:\tShould be true\n\texpected: 4\nFAIL\texample.com/shop\t0.1s\n", "go test | a_test.go | TestA: Should be true"},
+		{"two packages with one test each", "--- FAIL: TestA (0.00s)\n    a_test.go:7: one\nFAIL\texample.com/shop/a\t0.1s\n--- FAIL: TestA (0.00s)\n    a_test.go:7: two\nFAIL\texample.com/shop/b\t0.1s\n", "go test | a/a_test.go | TestA: one\ngo test | b/a_test.go | TestA: two"},
+		{"a package that does not build", "./a.go:3:4: undefined: x\nFAIL\texample.com/shop [build failed]\n", "go vet | a.go | undefined: x"},
+		{"a package of another module", "--- FAIL: TestA (0.00s)\n    a_test.go:7: one\nFAIL\texample.org/other\t0.1s\n", "go test | example.org/other/a_test.go | TestA: one"},
+		{"two sections of pytest, one told", "____ test_a ____\nE   one\na.py:9: X\n____ test_b ____\nE   two\nb.py:9: X\n==== short test summary info ====\nFAILED b.py::test_b - t...\n", "pytest | b.py | test_b: two"},
+		{"what follows the sections", "____ test_a ____\nE   one\na.py:9: X\n==== warnings summary ====\nE   no\nb.py:3: W\n", "pytest | a.py | test_a: one"},
+		{"a test in a class", "____ TestCart.test_a ____\nE   one\n==== short test summary info ====\nFAILED a.py::TestCart::test_a - o...\n", "pytest | a.py | TestCart::test_a: one"},
+		{"a fixture that fails", "____ ERROR at setup of test_a ____\nE   no database\n==== short test summary info ====\nERROR a.py::test_a - n...\n", "pytest | a.py | test_a: no database"},
+		{"a path outside of the project", "/usr/lib/x.go:3:4: undefined: x\n", "go vet | /usr/lib/x.go | undefined: x"},
+		{"in the order of the output", "--- FAIL: TestA (0.00s)\n    a_test.go:7: one\nFAIL\texample.com/shop\t0.1s\n./b.go:3:4: undefined: x\nF401 `os` imported\n --> c.py:1:8\n", "go test | a_test.go | TestA: one\ngo vet | b.go | undefined: x\nruff | c.py | F401 `os` imported"},
+		{"in the order of the output, the other way", "F401 `os` imported\n --> c.py:1:8\n./b.go:3:4: undefined: x\n--- FAIL: TestA (0.00s)\n    a_test.go:7: one\nFAIL\texample.com/shop\t0.1s\n", "ruff | c.py | F401 `os` imported\ngo vet | b.go | undefined: x\ngo test | a_test.go | TestA: one"},
+		{"a note of a passing test behind a silent one", "--- FAIL: TestA (0.00s)\n--- PASS: TestB (0.00s)\n    b_test.go:8: two\nFAIL\texample.com/shop\t0.1s\n", "go test | . | TestA: the test failed without a message"},
+		{"two frames of ours", "--- FAIL: TestA (0.00s)\npanic: one\n\ngoroutine 1 [running]:\n\t/home/dev/shop/a.go:9 +0x2\n\t/home/dev/shop/b.go:9 +0x2\nFAIL\texample.com/shop\t0.1s\n", "go test | a.go | TestA: panic: one"},
+		{"the last words of a package", "no database\n\nFAIL\nFAIL\texample.com/shop\t0.1s\n", "go test | . | the package failed: no database"},
+		{"JSON that is no event, as last words", `{"level":"fatal","msg":"no database"}` + "\nFAIL\texample.com/shop\t0.1s\n", `go test | . | the package failed: {"level":"fatal","msg":"no database"}`},
+		{"a test that prints what a compiler would", `{"Action":"output","Package":"example.com/shop","Test":"TestA","Output":"a.go:3:4: a note\n"}`, ""},
+		{"a compiler in JSON", `{"ImportPath":"example.com/shop","Action":"build-output","Output":"./a.go:3:4: undefined: x\n"}` + "\n" + `{"ImportPath":"example.com/shop","Action":"build-fail"}`, "go vet | a.go | undefined: x"},
+		{"two packages in JSON, in each other's way", strings.Join([]string{
+			`{"Action":"output","Package":"example.com/shop/a","Output":"=== RUN   TestA\n"}`, `{"Action":"output","Package":"example.com/shop/b","Output":"=== RUN   TestB\n"}`,
+			`{"Action":"output","Package":"example.com/shop/a","Output":"    a_test.go:7: one\n"}`, `{"Action":"output","Package":"example.com/shop/b","Output":"    b_test.go:8: two\n"}`,
+			`{"Action":"output","Package":"example.com/shop/b","Output":"--- FAIL: TestB (0.00s)\n"}`, `{"Action":"output","Package":"example.com/shop/a","Output":"--- FAIL: TestA (0.00s)\n"}`,
+		}, "\n"), "go test | b/b_test.go | TestB: two\ngo test | a/a_test.go | TestA: one"},
+		{"a complaint of eslint in two lines", "a.js\n  3:7  error  one\n    and more of it\n  4:7  error  two  r-2\n", "eslint | a.js | one\neslint | a.js | two (r-2)"},
+		{"a place of JavaScript that says nothing", "a.js:3:4: started\n", ""},
+		{"a rule of Python with a colon", "a.py:3:80: E501: line too long\n", "ruff | a.py | E501 line too long"},
+		{"a warning at a place of Rust", "src/main.rs:3:5: warning: unused variable\n", ""},
+		{"a note at a place of another language", "src/main.c:3:5: note: declared here\n", ""},
+		{"a fatal error of another language", "src/main.c:3:5: fatal error: x.h: No such file\n", "compiler | src/main.c | x.h: No such file"},
+		{"what came, of no comparison", "--- FAIL: TestA (0.00s)\n    a_test.go:7: no luck\n    actual: 4\nFAIL\texample.com/shop\t0.1s\n", "go test | a_test.go | TestA: no luck"},
+		{"rustc's short form without a code", "src/main.rs:3:5: error: expected a semicolon\n", "cargo check | src/main.rs | expected a semicolon"},
+		{"a message of mypy, and a tag further down", "a.py:3: error: Bad type in\n    x = 3\nsee also  [misc]\n", "mypy | a.py | Bad type in"},
+		{"a message of mypy, a blank line and a tag", "a.py:3: error: Bad type\n\nsee also  [misc]\n", "mypy | a.py | Bad type"},
+		{"a message that is empty", "a.py:3: error: \u200b\n", ""},
+		{"a place without a rule of ruff", "something\n --> shop/cart.py:1:8\n", ""},
+		{"a rule of ruff without a place", "F401 `os` imported\nmore\n", ""},
+		{"the first of two rules of clippy", "error: never loops\n --> src/main.rs:3:5\n  = note: `#[deny(clippy::never-loop)]` on by default\n  = help: https://rust-lang.github.io/rust-clippy/master/index.html#other\n", "cargo clippy | src/main.rs | never loops (clippy::never_loop)"},
+		{"a rule of clippy behind a blank line", "error: never loops\n --> src/main.rs:3:5\n\n  = note: `#[deny(clippy::never-loop)]`\n", "cargo check | src/main.rs | never loops"},
+		{"a silent test of cargo, and another's words below", "---- a stdout ----\n\nfailures:\n    a\nthread 'x' panicked at src/x.rs:1:1:\nno\n", "cargo test | . | a: the test failed without a message"},
+		{"the first of two panics of a test of cargo", "---- a stdout ----\nthread 'a' panicked at src/x.rs:1:1:\none\n\nthread 'a' panicked at src/y.rs:1:1:\ntwo\n", "cargo test | src/x.rs | a: one"},
+		{"the first of two, before 1.73", "---- a stdout ----\nthread 'a' panicked at 'one', src/x.rs:1:1\nthread 'a' panicked at 'two', src/y.rs:1:1\n", "cargo test | src/x.rs | a: one"},
+		{"a stack behind a panic", "---- a stdout ----\nthread 'a' panicked at src/x.rs:1:1:\none\nstack backtrace:\n   0: core\n", "cargo test | src/x.rs | a: one"},
+		{"pytest's file that failed whole", "FAILED tests/test_cart.py\n", ""},
+		{"two tests of one name in pytest", "____ test_a ____\nE   one\na.py:9: X\n____ test_a ____\nE   two\nb.py:9: X\n==== short test summary info ====\nFAILED a.py::test_a - o...\nFAILED b.py::test_a - t...\n", "pytest | a.py | test_a: one\npytest | b.py | test_a: two"},
+		{"a file that pytest cannot collect", "____ ERROR collecting a.py ____\nE   no module x\n==== short test summary info ====\nERROR a.py\n", "pytest | a.py | no module x"},
+		{"the same twice", "a.go:3:4: undefined: x\na.go:9:4: undefined: x\n", "go vet | a.go | undefined: x"},
+	} {
+		if got := told(c.text); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
+		}
+	}
+	if got := ledger.Failures(ledger.Output{Text: "/home/dev/shop/a.go:3:4: undefined: x\n"}); len(got) != 1 || got[0].File != "/home/dev/shop/a.go" {
+		t.Errorf("where nobody knows the folder: %+v", got)
+	}
+}
+
+// An entry follows a list at once, whatever its marks, and other text behind a blank line.
+func TestWhatAnEntryFollows(t *testing.T) {
+	for last, blank := range map[string]bool{
+		"- by hand": false, "* by hand": false, "+ by hand": false, "- by hand\n  and more": false, "- by hand\n\tand more": false,
+		"Some words.": true, "### A heading": true, "| a | table |": true, "1. a number": true,
+	} {
+		l := at(t, "## Lessons Learned\n\n"+last+"\n")
+		record(t, l, entry(1))
+		want := last + "\n"
+		if blank {
+			want += "\n"
+		}
+		if got := text(t, l); got != "## Lessons Learned\n\n"+want+bullet {
+			t.Errorf("behind %q:\n%s", last, got)
+		}
+	}
+}
+
+// Of a ledger that people have edited, what is an entry is read: an entry needs its file, its error
+// and its rule, and an empty part is no advice.
+func TestLedgersByHand(t *testing.T) {
+	all := strings.Split(strings.TrimSuffix(bullet, "\n"), "\n")
+	fields := strings.Join(all[1:], "\n")
+	for name, c := range map[string]struct {
+		text string
+		n    int
+	}{
+		"a blank line in it":             {strings.Replace(bullet, "    - **Cause", "\n    - **Cause", 1), 1},
+		"tabs before its parts":          {strings.ReplaceAll(bullet, "    -", "\t-"), 1},
+		"no time":                        {strings.Replace(bullet, "2026-03-04T05:06:07Z", "yesterday", 1), 1},
+		"a box ticked by hand":           {"- [x] by hand\n" + fields, 0},
+		"a box behind it, with parts":    {strings.Join(all[:4], "\n") + "\n- [x] by hand\n" + all[6], 0},
+		"a part that stands there twice": {bullet + "    - **Corrective Rule:** Another rule.\n", 1},
+	} {
+		got := ledger.Entries([]byte("## Lessons Learned\n\n" + c.text))
+		if len(got) != c.n {
+			t.Errorf("%s: %+v", name, got)
+		}
+		for _, e := range got {
+			if e.Entry != entry(1) || e.At.IsZero() != (name == "no time") {
+				t.Errorf("%s: %+v", name, e)
+			}
+		}
+	}
+	without := func(label string) string {
+		return "## Lessons Learned\n\n" + strings.Join(slices.DeleteFunc(slices.Clone(all), func(line string) bool { return strings.Contains(line, label) }), "\n") + "\n"
+	}
+	for label, n := range map[string]int{"**File:**": 0, "**Error Summary:**": 0, "**Corrective Rule:**": 0, "**Cause:**": 1, "**Resolution:**": 1, "**Intent ID:**": 1} {
+		text := []byte(without(label))
+		if got := ledger.Entries(text); len(got) != n {
+			t.Errorf("without %s: %+v", label, got)
+		}
+		for _, l := range ledger.Lessons(text) {
+			if strings.Contains(l.Advice, "Why:") != (label != "**Cause:**") || strings.Contains(l.Advice, "What mended it:") != (label != "**Resolution:**") {
+				t.Errorf("without %s the advice is %q", label, l.Advice)
+			}
+			if ref := l.Evidence[0].Ref; ref != map[bool]string{true: ledger.FileName, false: "INT-1"}[label == "**Intent ID:**"] {
+				t.Errorf("without %s the evidence is %q", label, ref)
+			}
+		}
+	}
+	if got := ledger.Entries([]byte("# No section\n\n" + bullet)); len(got) != 0 {
+		t.Errorf("outside of the section: %+v", got)
+	}
+	interrupted := strings.Replace("## Lessons Learned\n\n"+bullet, "    - **Cause:**", "A person's words.\n    - **Cause:**", 1)
+	if got := ledger.Entries([]byte(interrupted)); len(got) != 0 {
+		t.Errorf("an entry that other words part: %+v", got)
+	}
+	newer := strings.Replace(bullet, "the sum is 1", "the total is wrong again", 1)
+	list := ledger.Lessons([]byte("## Lessons Learned\n\n" + bullet + bullet + newer + bullet))
+	if len(list) != 2 || !strings.Contains(list[0].Trigger.Description, "the sum is 1") || !strings.Contains(list[1].Trigger.Description, "the total is wrong again") {
+		t.Errorf("%d lessons, each failure should be one, the newest first", len(list))
+	}
+}
+
+// What a lesson of the ledger fires on: a path that says something, and the words of an error that
+// stay.
+func TestWhatALedgersLessonFiresOn(t *testing.T) {
+	for _, c := range []struct{ file, err, keyword, pattern string }{
+		{"src/a*b.go", "cannot resolve the address of it", "", "cannot resolve the address of it"},
+		{"Makefile", "cannot resolve the address of it", "", "cannot resolve the address of it"},
+		{strings.Repeat("long/", 20) + "a.go", "cannot resolve the address of it", "", "cannot resolve the address of it"},
+		{strings.Repeat("long/", 19) + "ab.go", "too short", strings.Repeat("long/", 19) + "ab.go", ""},
+		{"a/b.go", "E0308 mismatched types, see E0308", "a/b.go", "E0308 mismatched types, see E0308"},
+		{"a/b.go", `expected "a b c" and then some more words`, "a/b.go", "and then some more words"},
+		{"a/b.go", "expected `many words which nobody else has` and then some more", "a/b.go", "and then some more"},
+		{"a/b.go", "expected \"one\" and then `two` and so it goes on", "a/b.go", "and so it goes on"},
+		{"a/b.go", "so it is no 1", "a/b.go", ""},
+		{"a/b.go", "ten letters", "a/b.go", "ten letters"},
+		{"a/b.go", "now nine 4 l", "a/b.go", ""},
+		{"a/b.go", strings.Repeat("nine and ", 10) + "a longer ending", "a/b.go", strings.Repeat("nine and ", 10) + "a longer"},
+		{"a/b.go", strings.Repeat("nine and ", 11) + "z", "a/b.go", strings.Repeat("nine and ", 11) + "z"},
+		{"a/b.go", strings.Repeat("nine and ", 10) + "unforeseeable end", "a/b.go", strings.TrimSpace(strings.Repeat("nine and ", 10))},
+		{"a/b.go", "stop * with another star", "a/b.go", "with another star"},
+		{"a/b.go", "the words before 17 are fewer than the words that stand behind it", "a/b.go", "are fewer than the words that stand behind it"},
+		{"a/b.go", strings.Repeat("word ", 30), "a/b.go", strings.TrimSpace(strings.Repeat("word ", 20))},
+	} {
+		e := entry(1)
+		e.File, e.Error = c.file, c.err
+		l := at(t, "")
+		record(t, l, e)
+		list := ledger.Lessons([]byte(text(t, l)))
+		if (len(list) == 1) != (c.keyword+c.pattern != "") {
+			t.Errorf("%s, %s: %d lessons", c.file, c.err, len(list))
+		}
+		for _, got := range list {
+			if k, p := strings.Join(got.Trigger.Keywords, "|"), strings.Join(got.Trigger.ErrorPatterns, "|"); k != c.keyword || p != c.pattern {
+				t.Errorf("%s, %s: keywords %q, patterns %q", c.file, c.err, k, p)
+			}
+		}
+	}
+}

@@ -1,0 +1,65 @@
+//go:build unix
+
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"precept/inject/ledger"
+)
+
+// A named pipe in the place of the ledger fails like any other file that cannot be written: whoever
+// opened it would wait for a writer who never comes, with the folder locked.
+func TestAPipeIsNoLedger(t *testing.T) {
+	l := at(t, "")
+	if err := syscall.Mkfifo(l.Path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	over, stop := context.WithCancel(t.Context())
+	stop() // the second attempt need not wait
+	var results []ledger.Result
+	var untraced, err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		results, untraced, err = l.Record(over, entry(1))
+	}()
+	for ended := false; !ended; {
+		select {
+		case <-done:
+			ended = true
+		default: // a writer finds nobody at the other end, or the ledger was opened
+			if w, err := os.OpenFile(l.Path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
+				t.Error("the pipe was opened")
+				_ = w.Close()
+			}
+		}
+	}
+	if err != nil || untraced != nil || results[0].Status != ledger.Failed || !strings.Contains(results[0].Message, "is not a regular file") {
+		t.Errorf("%+v, %v, %v", results, untraced, err)
+	}
+}
+
+// Nor is one a trace.
+func TestAPipeIsNoTrace(t *testing.T) {
+	l := at(t, "")
+	path := filepath.Join(filepath.Dir(l.Path), ledger.TraceFile)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), syscall.Mkfifo(path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without one a writer would wait
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	results, untraced, err := l.Record(t.Context(), entry(1))
+	if err != nil || untraced == nil || results[0].Status != ledger.Recorded {
+		t.Errorf("%+v, %v, %v", results, untraced, err)
+	}
+}

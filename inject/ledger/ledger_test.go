@@ -1,0 +1,372 @@
+package ledger_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/inject/ledger"
+)
+
+func clock() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
+
+func entry(n int) ledger.Entry {
+	return ledger.Entry{
+		IntentID: "INT-1", Type: ledger.TypeTest, File: "src/cart.go", Error: fmt.Sprintf("the sum is %d", n),
+		Cause: "An off-by-one.", Resolution: "The loop ends one earlier.", Rule: "Test the empty list.",
+	}
+}
+
+func at(t *testing.T, text string) *ledger.Ledger {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), ledger.FileName)
+	if text != "" {
+		if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &ledger.Ledger{Path: path, Now: clock}
+}
+
+func record(t *testing.T, l *ledger.Ledger, entries ...ledger.Entry) []ledger.Result {
+	t.Helper()
+	results, untraced, err := l.Record(t.Context(), entries...)
+	if err != nil || untraced != nil {
+		t.Fatal(err, untraced)
+	}
+	return results
+}
+
+func text(t *testing.T, l *ledger.Ledger) string {
+	t.Helper()
+	b, err := os.ReadFile(l.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func trace(t *testing.T, l *ledger.Ledger) []map[string]any {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(filepath.Dir(l.Path), ledger.TraceFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []map[string]any
+	for line := range strings.Lines(string(b)) {
+		var m map[string]any
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+const bullet = `- [2026-03-04T05:06:07Z] **Failure Type:** test
+    - **Intent ID:** INT-1
+    - **File:** ` + "`src/cart.go`" + `
+    - **Error Summary:** the sum is 1
+    - **Cause:** An off-by-one.
+    - **Resolution:** The loop ends one earlier.
+    - **Corrective Rule:** Test the empty list.
+`
+
+// Each case is a file before, and what it is after: where the section is missing it is made, and
+// what stood there stays.
+func TestWhereAnEntryGoes(t *testing.T) {
+	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
+	const head = "## Lessons Learned\n\n"
+	for name, c := range map[string][2]string{
+		"no file":            {"", head + bullet},
+		"no section":         {"# Agent\n\nBe kind.\n", "# Agent\n\nBe kind.\n\n" + head + bullet},
+		"no newline at end":  {"# Agent\n\nBe kind.", "# Agent\n\nBe kind.\n\n" + head + bullet},
+		"crlf":               {"# Agent\r\n\r\nBe kind.", "# Agent\r\n\r\nBe kind.\r\n\r\n" + crlf(head+bullet)},
+		"empty section":      {"## Lessons Learned\n", head + bullet},
+		"bare heading":       {"## Lessons Learned", head + bullet},
+		"entries":            {head + "- old\n", head + "- old\n" + bullet},
+		"entries, no end":    {head + "- old", head + "- old\n" + bullet},
+		"prose":              {head + "What we know.\n", head + "What we know.\n\n" + bullet},
+		"section in between": {head + "- old\n\n## Style\n\n- tabs\n", head + "- old\n" + bullet + "\n## Style\n\n- tabs\n"},
+		"crlf in between":    {crlf(head + "- old\n\n\n# Style\n"), crlf(head + "- old\n" + bullet + "\n\n# Style\n")},
+		"subheadings":        {head + "### 2025\n- old\n\n### 2026\n- new\n## End\n", head + "### 2025\n- old\n\n### 2026\n- new\n" + bullet + "## End\n"},
+		"in a fence": {
+			"```\n## Lessons Learned\n```\n", "```\n## Lessons Learned\n```\n\n" + head + bullet,
+		},
+		"in a comment": {
+			"<!--\n## Lessons Learned\n-->\n", "<!--\n## Lessons Learned\n-->\n\n" + head + bullet,
+		},
+		"open fence":             {"text\n~~~~ md\nx\n", "text\n~~~~ md\nx\n~~~~\n\n" + head + bullet},
+		"open fence in section":  {head + "- old\n```\nx\n", head + "- old\n```\nx\n```\n\n" + bullet},
+		"other case":             {"## LESSONS learned ##\n\n- old\n", "## LESSONS learned ##\n\n- old\n" + bullet},
+		"blank lines at the end": {"# Agent\n\n\n", "# Agent\n\n\n\n" + head + bullet},
+		"a comment of three lines": {
+			"<!--\none\n## Lessons Learned\n-->\n", "<!--\none\n## Lessons Learned\n-->\n\n" + head + bullet,
+		},
+		"a comment in a fence":    {"```\n<!--\n```\n" + head + "- old\n", "```\n<!--\n```\n" + head + "- old\n" + bullet},
+		"a carriage return alone": {"\r\n## Lessons Learned\r\n", "\r\n## Lessons Learned\r\n\r\n" + strings.ReplaceAll(bullet, "\n", "\r\n")},
+		"byte order mark":         {"\ufeff## Lessons Learned\n\n- old\n", "\ufeff## Lessons Learned\n\n- old\n" + bullet},
+		"another level":           {"# Lessons Learned\n\n- old\n", "# Lessons Learned\n\n- old\n\n" + head + bullet},
+		"a comment of one line":   {head + "- old\n<!-- x -->\n## End\n", head + "- old\n<!-- x -->\n\n" + bullet + "## End\n"},
+		"a comment of two lines":  {head + "<!-- x\n## No\nend -->\n- old\n## End\n", head + "<!-- x\n## No\nend -->\n- old\n" + bullet + "## End\n"},
+		"open comment":            {"text\n<!-- x\n", "text\n<!-- x\n-->\n\n" + head + bullet},
+		"another section":         {"## Style\n\n- tabs\n", "## Style\n\n- tabs\n\n" + head + bullet},
+		"elsewhere":               {"## Style\n\n" + bullet, "## Style\n\n" + bullet + "\n" + head + bullet},
+		"program text":            {head + "- old\n\n    ```\n## End\n", head + "- old\n\n    ```\n" + bullet + "## End\n"},
+		"one line feed":           {"\n", "\n\n" + head + bullet},
+		"blank lines at end":      {head + "- old\n\n\n\n", head + "- old\n" + bullet + "\n\n\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := at(t, c[0])
+			if r := record(t, l, entry(1)); r[0].Status != ledger.Recorded {
+				t.Fatal(r)
+			}
+			if got := text(t, l); got != c[1] {
+				t.Fatalf("got\n%q\nwant\n%q", got, c[1])
+			}
+			if r := record(t, l, entry(1)); r[0].Status != ledger.Duplicate {
+				t.Fatalf("a second time: %+v", r)
+			}
+			if got := text(t, l); got != c[1] {
+				t.Fatalf("a second time:\n%q", got)
+			}
+			record(t, l, entry(2), entry(2))
+			if n := strings.Count(text(t, l), "**Error Summary:** the sum is 2"); n != 1 {
+				t.Fatalf("two of a kind in one go: %d", n)
+			}
+		})
+	}
+}
+
+// Whatever the file is, nothing of it is touched: what was added, taken out, leaves it byte for
+// byte; and the entry is found.
+func TestNothingIsTouched(t *testing.T) {
+	pieces := []string{
+		"## Lessons Learned\n", "## Lessons Learned\r\n", "# Agent\n", "- old\n", "    - inner\n", "```\n", "~~~\r\n", "<!-- x\n", "-->\n",
+		"text", "\n", "\r\n", "## Next\n", "\ufeff", "\xff\xfe", "   ## Lessons Learned\n", "    ## Lessons Learned\n", "\t\n", "<!-- y -->\n",
+	}
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		before := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 12).Draw(t, "pieces"), "")
+		path := filepath.Join(dir, ledger.FileName)
+		if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l := &ledger.Ledger{Path: path, Now: clock}
+		for n := range 3 {
+			if r, _, err := l.Record(context.Background(), entry(1)); err != nil || (r[0].Status == ledger.Recorded) != (n == 0) {
+				t.Fatalf("%d: %+v %v in %q", n, r, err, before)
+			}
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := string(b)
+		same := 0
+		for same < len(before) && before[same] == after[same] {
+			same++
+		}
+		if !strings.HasSuffix(after, before[same:]) {
+			// The common head may reach into what was added: then a shorter head and a longer tail
+			// fit.
+			for same >= 0 && !(strings.HasPrefix(after, before[:same]) && strings.HasSuffix(after, before[same:])) {
+				same--
+			}
+		}
+		if same < 0 {
+			t.Fatalf("%q became %q", before, after)
+		}
+	})
+}
+
+func TestFiftyWriters(t *testing.T) {
+	l := at(t, "# Agent\n\n## Lessons Learned\n\n- by hand\n\n## Style\n")
+	var all sync.WaitGroup
+	for n := range 50 {
+		all.Go(func() {
+			own := *l
+			for _, e := range []ledger.Entry{entry(n), entry(1000)} {
+				if _, untraced, err := own.Record(t.Context(), e); err != nil || untraced != nil {
+					t.Error(err, untraced)
+				}
+			}
+		})
+	}
+	all.Wait()
+	got := text(t, l)
+	for n := range 50 {
+		if c := strings.Count(got, fmt.Sprintf("    - **Error Summary:** the sum is %d\n", n)); c != 1 {
+			t.Errorf("entry %d stands there %d times", n, c)
+		}
+	}
+	if c := strings.Count(got, "the sum is 1000\n"); c != 1 {
+		t.Errorf("fifty identical failures are %d entries", c)
+	}
+	if !strings.HasPrefix(got, "# Agent\n\n## Lessons Learned\n\n- by hand\n- [") || !strings.HasSuffix(got, "\n\n## Style\n") {
+		t.Error(got)
+	}
+	if lines := trace(t, l); len(lines) != 100 {
+		t.Errorf("%d lines of trace", len(lines))
+	}
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(l.Path), ".AGENT.md.*"))
+	if err != nil || len(left) != 0 {
+		t.Error(left, err)
+	}
+}
+
+func TestErrorSummary(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{strings.Repeat("x", 500), strings.Repeat("x", 500)},
+		{strings.Repeat("x", 501), strings.Repeat("x", 500) + "..."},
+		{strings.Repeat("é", 501), strings.Repeat("é", 500) + "..."},
+		{"two\nlines\r\n\tand \x1b[31mred\x1b[0m", "two lines and red"},
+		{"## Lessons Learned", "## Lessons Learned"},
+		{"a <!-- b", "a &lt;!-- b"},
+		{"right\u202eto left\u200b", "rightto left"},
+	} {
+		if got := ledger.Summary(c.in); got != c.want {
+			t.Errorf("%.40q: got %q", c.in, got)
+		}
+	}
+}
+
+// A secret in an error does not reach the file, which is shared, nor the trace.
+func TestSecretsStayOut(t *testing.T) {
+	l := at(t, "")
+	e := entry(1)
+	const key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
+	e.Error, e.Cause = "401 for key "+key, "OPENAI_API_KEY="+key
+	record(t, l, e)
+	if r := record(t, l, e); r[0].Status != ledger.Duplicate {
+		t.Error("the same failure again:", r)
+	}
+	raw, err := os.ReadFile(filepath.Join(filepath.Dir(l.Path), ledger.TraceFile))
+	if err != nil || strings.Contains(text(t, l), key) || bytes.Contains(raw, []byte(key)) {
+		t.Error(err, text(t, l))
+	}
+}
+
+// A file that cannot be written is tried a second time after 100 ms; then the work goes on and the
+// trace has the entry.
+func TestFailsSilently(t *testing.T) {
+	l := at(t, "x\n")
+	if err := os.Remove(l.Path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(l.Path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		r := record(t, l, entry(1))
+		if r[0].Status != ledger.Failed || r[0].Message == "" {
+			t.Fatalf("%+v", r)
+		}
+		if took := time.Since(began); took != 100*time.Millisecond {
+			t.Error("it was given up after", took)
+		}
+	})
+	line := trace(t, l)[0]
+	if line["status"] != "failed" || line["entry"].(map[string]any)["rule"] != "Test the empty list." {
+		t.Error(line)
+	}
+}
+
+// What hinders the first attempt and is gone at the second loses nothing.
+func TestRetries(t *testing.T) {
+	l := at(t, "")
+	if err := os.Mkdir(l.Path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		time.AfterFunc(30*time.Millisecond, func() { _ = os.Remove(l.Path) })
+		if r := record(t, l, entry(1)); r[0].Status != ledger.Recorded {
+			t.Fatalf("%+v", r)
+		}
+	})
+}
+
+// A link may say from the root where the ledger is to be, and through other links.
+func TestALinkFromTheRoot(t *testing.T) {
+	l, place := at(t, ""), filepath.Join(t.TempDir(), "AGENTS.md")
+	if err := errors.Join(os.Symlink(l.Path+".link", l.Path), os.Symlink(place, l.Path+".link")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // first to what is not there yet
+		record(t, l, entry(1))
+	}
+	if b, err := os.ReadFile(place); err != nil || strings.Count(string(b), "Error Summary") != 1 {
+		t.Fatalf("%v %s", err, b)
+	}
+}
+
+func TestModeAndLinks(t *testing.T) {
+	l := at(t, "")
+	dir := filepath.Dir(l.Path)
+	real := filepath.Join(dir, "docs", "AGENTS.md")
+	if err := os.Mkdir(filepath.Dir(real), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join("docs", "AGENTS.md"), l.Path); err != nil {
+		t.Fatal(err)
+	}
+	record(t, l, entry(1)) // a link to what is not there yet
+	if err := os.Chmod(real, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	record(t, l, entry(2))
+	info, err := os.Lstat(l.Path)
+	if err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Fatal("the link is gone", err)
+	}
+	if info, err = os.Stat(real); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatal(info.Mode(), err)
+	}
+	if b, _ := os.ReadFile(real); strings.Count(string(b), "Error Summary") != 2 {
+		t.Fatalf("%s", b)
+	}
+	if err := os.Chmod(real, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	if r := record(t, l, entry(3)); r[0].Status != ledger.Failed {
+		t.Error("a read-only file was replaced:", r)
+	}
+}
+
+func TestDecode(t *testing.T) {
+	good := `{"intent_id":"I","type":"lint","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`
+	if e, err := ledger.Decode(strings.NewReader(good)); err != nil || e.Rule != "do" {
+		t.Fatal(e, err)
+	}
+	for name, c := range map[string][2]string{
+		"empty":     {"", "nothing on standard input"},
+		"array":     {"[]", "not one JSON object"},
+		"two":       {good + good, "something follows"},
+		"unknown":   {strings.Replace(good, `"rule"`, `"severity":"x","rule"`, 1), `"severity" is no field`},
+		"missing":   {strings.Replace(good, `"cause":"c",`, "", 1), "cause is missing"},
+		"blank":     {strings.Replace(good, `"c"`, `"  "`, 1), "cause is missing"},
+		"twice":     {strings.Replace(good, `"cause":"c"`, `"cause":"c","cause":"d"`, 1), "cause stands there twice"},
+		"number":    {strings.Replace(good, `"c"`, `3`, 1), "cause is not a string"},
+		"null":      {strings.Replace(good, `"c"`, `null`, 1), "cause is not a string"},
+		"type":      {strings.Replace(good, `"lint"`, `"LINT"`, 1), "write lint, test or static-analysis"},
+		"long":      {strings.Replace(good, `"do"`, `"`+strings.Repeat("x", 4097)+`"`, 1), "rule has 4097 characters"},
+		"a name":    {strings.Replace(good, `"rule"`, `"rulez"`, 1), "(the fields are intent_id, type, file, error, cause, resolution, rule)"},
+		"truncated": {good[:40], "not one JSON object"},
+	} {
+		if _, err := ledger.Decode(strings.NewReader(c[0])); err == nil || !strings.Contains(err.Error(), c[1]) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

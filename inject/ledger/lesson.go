@@ -1,0 +1,138 @@
+package ledger
+
+import (
+	"cmp"
+	"path"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"precept/inject/lesson"
+)
+
+// The bounds of a lesson's parts, as its published schema has them.
+const (
+	maxTitle       = 200
+	maxDescription = 1000
+	maxNote        = 500
+	maxPattern     = 100
+	slugWords      = 48
+	slugDigits     = 8
+)
+
+// Lessons makes a lesson of each entry of a ledger, the newest first: the rule is its title; it
+// fires on the file's path in the user's words, and on the part of the error that stays the same in
+// a tool's error. They are proposals: nobody has approved them, and the slug tells the same failure
+// in every version of the file.
+func Lessons(text []byte) []*lesson.Lesson {
+	entries := Entries(text)
+	out := make([]*lesson.Lesson, 0, len(entries))
+	seen := map[string]bool{}
+	for i := len(entries) - 1; i >= 0; i-- {
+		l := entries[i].Entry.lesson()
+		if l.Trigger.Empty() || seen[l.Slug] { // what could never fire is nothing to approve
+			continue
+		}
+		seen[l.Slug] = true
+		out = append(out, l)
+	}
+	return out
+}
+
+func (e *Entry) lesson() *lesson.Lesson {
+	l := &lesson.Lesson{
+		Slug: slug(e.Rule, e.signature()), Title: clip(e.Rule, maxTitle), Outcome: "mixed", Confidence: 0.5, Form: lesson.FormAIP11,
+		Evidence: []lesson.Evidence{{Kind: "work-item", Ref: clip(cmp.Or(e.IntentID, FileName), 256), Note: clip(FileName+": "+e.File+": "+e.Error, maxNote)}},
+	}
+	l.Trigger.Description = clip(e.File+" failed with: "+e.Error, maxDescription)
+	if p := pathPhrase(e.File); p != "" {
+		l.Trigger.Keywords = []string{p}
+	}
+	if p := errorPhrase(e.Error); p != "" {
+		l.Trigger.ErrorPatterns = []string{p}
+	}
+	advice := []string{e.Rule}
+	if e.Cause != "" {
+		advice = append(advice, "Why: "+e.Cause)
+	}
+	if e.Resolution != "" && e.Resolution != unresolved {
+		advice = append(advice, "What mended it: "+e.Resolution)
+	}
+	l.Advice = strings.Join(advice, "\n")
+	return l
+}
+
+// slug is readable, and the same for the same failure.
+func slug(rule, signature string) string {
+	return cmp.Or(lesson.Hyphenated(rule, slugWords), "ledger") + "-" + signature[:slugDigits]
+}
+
+func clip(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n])
+	}
+	return s
+}
+
+// pathPhrase is a path as people write it; a bare name that every project has says nothing.
+func pathPhrase(file string) string {
+	base := path.Base(file)
+	stem := strings.TrimSuffix(base, path.Ext(base))
+	if len(file) > maxPattern || strings.ContainsAny(file, "*`") || path.Ext(base) == "" {
+		return ""
+	}
+	switch strings.ToLower(stem) {
+	case "", "index", "main", "mod", "lib", "__init__", "readme", "package", "setup", "utils", "app", "test":
+		if !strings.Contains(file, "/") {
+			return ""
+		}
+	}
+	return file
+}
+
+// coded are the names of rules and errors, the one kind of number that stays the same: TS2322,
+// F401, E0308.
+var coded = regexp.MustCompile(`^[(\[]?[A-Z]{1,5}\d{2,5}[)\]]?:?$`) //nolint:gochecknoglobals // immutable
+
+// errorPhrase is the longest run of words of an error that the next such error will have too:
+// without numbers, paths, and what is quoted. One word alone must be a name that nothing else has.
+func errorPhrase(text string) string {
+	var run []string
+	best, quoted := "", false
+	for word := range strings.FieldsSeq(strings.TrimSuffix(text, "...")) {
+		if quoted || volatile(word) {
+			quoted = openQuote(word, quoted)
+			run = nil
+			continue
+		}
+		run = append(run, word)
+		if phrase := strings.Join(run, " "); len(phrase) <= maxPattern && len(phrase) > len(best) {
+			best = phrase
+		}
+	}
+	phrase := strings.Trim(best, " :;,.-()[]{}=")
+	letters := 0
+	for _, r := range phrase {
+		if unicode.IsLetter(r) {
+			letters++
+		}
+	}
+	if letters < 10 {
+		return ""
+	}
+	return phrase
+}
+
+func volatile(word string) bool {
+	return !coded.MatchString(word) && strings.ContainsAny(word, "0123456789/\\`'\"*<>{}$=|")
+}
+
+// openQuote says whether a quotation is open behind a word.
+func openQuote(word string, open bool) bool {
+	for _, q := range "`\"" {
+		if strings.Count(word, string(q))%2 == 1 {
+			return !open
+		}
+	}
+	return open
+}

@@ -1,0 +1,57 @@
+package ledger_test
+
+import (
+	"strings"
+	"testing"
+
+	"precept/inject/ledger"
+)
+
+// What was recorded is read again, by the same words, among what people wrote beside it.
+func TestEntries(t *testing.T) {
+	for _, eol := range []string{"\n", "\r\n"} {
+		l := at(t, strings.ReplaceAll("# A\n\n## Lessons Learned\n\n- by hand\n- [2026] half\n    - **File:** `x`\n", "\n", eol))
+		want := []ledger.Entry{entry(1), entry(2)}
+		want[1].Error, want[1].File = "a <!-- b ** c: d", "src/od`d.go"
+		record(t, l, want...)
+		got := ledger.Entries([]byte(text(t, l) + eol + "## Next" + eol + strings.ReplaceAll(bullet, "\n", eol)))
+		if len(got) != 2 || got[0].Entry != want[0] || !got[0].At.Equal(clock()) {
+			t.Fatalf("%q: %+v", eol, got)
+		}
+		if got[1].Entry != want[1] {
+			t.Errorf("%q: %+v", eol, got[1])
+		}
+	}
+}
+
+func TestLessons(t *testing.T) {
+	for _, c := range []struct{ file, err, keyword, pattern string }{
+		{"src/cart.go", "TestTotal/empty: Total([]) = 1, want 0", "src/cart.go", ""},
+		{"ts/a.ts", "TS2322: Type 'string' is not assignable to type 'number'.", "ts/a.ts", "is not assignable to type"},
+		{"store.py", "F401 `os` imported but unused", "store.py", "imported but unused"},
+		{"main.go", "declared and not used: x", "", "declared and not used: x"},
+		{"index.ts", "x = 3", "", ""},
+		{".", "connect ECONNREFUSED 127.0.0.1:5432", "", "connect ECONNREFUSED"},
+		{"a/b.go", "the registry of this project answered slowly `x` again and again", "a/b.go", "the registry of this project answered slowly"},
+		{"a/main.go", "cannot find module `left pad` in the cache of this machine", "a/main.go", "in the cache of this machine"},
+	} {
+		e := entry(1)
+		e.File, e.Error = c.file, c.err
+		l := at(t, "")
+		record(t, l, e)
+		got := ledger.Lessons([]byte(text(t, l)))
+		if c.keyword == "" && c.pattern == "" {
+			if len(got) != 0 {
+				t.Errorf("%s: what cannot fire became a lesson", c.file)
+			}
+			continue
+		}
+		if len(got) != 1 {
+			t.Fatalf("%s: %d lessons", c.file, len(got))
+		}
+		k, p := strings.Join(got[0].Trigger.Keywords, "|"), strings.Join(got[0].Trigger.ErrorPatterns, "|")
+		if k != c.keyword || p != c.pattern {
+			t.Errorf("%s: keywords %q, patterns %q", c.err, k, p)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package ledger
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"precept/internal/file"
+)
+
+// TraceFile is where every operation leaves a line, beside the ledger.
+const TraceFile = ".orchestration/agent_trace.jsonl"
+
+// traced is one line of the trace.
+type traced struct {
+	Timestamp string   `json:"timestamp"`
+	Operation string   `json:"operation"` // record | verify
+	Status    string   `json:"status"`
+	Ledger    string   `json:"ledger"`
+	IntentID  string   `json:"intent_id,omitempty"`
+	Type      string   `json:"type,omitempty"`
+	File      string   `json:"file,omitempty"`
+	Signature string   `json:"signature,omitempty"`
+	Command   []string `json:"command,omitempty"`
+	ExitCode  *int     `json:"exit_code,omitempty"`
+	Failures  *int     `json:"failures,omitempty"`
+	Message   string   `json:"message,omitempty"`
+	Entry     *Entry   `json:"entry,omitempty"` // of what could not be written, so that it is not lost
+}
+
+const traceTime = "2006-01-02T15:04:05.000Z07:00"
+
+// trace leaves a line for each result.
+func (l *Ledger) trace(results []Result) error {
+	now := l.Now().UTC().Format(traceTime)
+	lines := make([]traced, 0, len(results))
+	for i := range results {
+		r := &results[i]
+		t := traced{
+			Timestamp: now, Operation: "record", Status: string(r.Status), Ledger: r.Ledger, IntentID: r.Entry.IntentID,
+			Type: r.Entry.Type, File: r.Entry.File, Signature: r.Signature, Message: r.Message,
+		}
+		if r.Status == Failed {
+			t.Entry = &r.Entry
+		}
+		lines = append(lines, t)
+	}
+	return l.leave(lines)
+}
+
+// TraceVerify leaves a line of a command that was verified.
+func (l *Ledger) TraceVerify(command []string, code, failures int) error {
+	status := "passed"
+	if code != 0 {
+		status = "failed"
+	}
+	args := make([]string, len(command))
+	for i, a := range command {
+		args[i] = redacted(a)
+	}
+	return l.leave([]traced{{
+		Timestamp: l.Now().UTC().Format(traceTime), Operation: "verify", Status: status, Ledger: l.Path, Command: args, ExitCode: &code, Failures: &failures,
+	}})
+}
+
+// leave appends lines in one write, so that those of several writers do not mix.
+func (l *Ledger) leave(lines []traced) error {
+	var out []byte
+	for i := range lines {
+		b, err := json.Marshal(&lines[i])
+		if err != nil {
+			return fmt.Errorf("trace: %w", err)
+		}
+		out = append(append(out, b...), '\n')
+	}
+	path := filepath.Join(filepath.Dir(l.Path), filepath.FromSlash(TraceFile))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // a project's folder
+		return fmt.Errorf("trace: %w", err)
+	}
+	if err := file.Regular(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("trace: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644) //nolint:gosec // it is read with the ledger
+	if err != nil {
+		return fmt.Errorf("trace: %w", err)
+	}
+	_, err = f.Write(out)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("trace: %w", err)
+	}
+	return nil
+}
+
+// TraceRefused leaves a line of an entry that was refused, with what was said about it.
+func (l *Ledger) TraceRefused(why error) error {
+	return l.leave([]traced{{
+		Timestamp: l.Now().UTC().Format(traceTime), Operation: "record", Status: "refused", Ledger: l.Path, Message: line(redacted(why.Error())),
+	}})
+}

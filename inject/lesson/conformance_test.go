@@ -1,0 +1,46 @@
+package lesson_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"precept/inject/lesson"
+	"precept/store/storetest"
+)
+
+// files is a bank in a directory.
+type files struct{ dir string }
+
+func (f files) Put(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join(f.dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f files) Delete(t *testing.T, name string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(f.dir, filepath.FromSlash(name))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDirectoryIsABank(t *testing.T) {
+	storetest.RunBank(t, func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (storetest.BankWriter, func(context.Context) error) {
+		t.Helper()
+		dir := t.TempDir()
+		w := lesson.NewWatcher(dir, onBook)
+		w.Poll, w.Debounce = 10*time.Millisecond, time.Millisecond
+		return files{dir}, w.Run
+	})
+}

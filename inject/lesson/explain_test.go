@@ -1,0 +1,186 @@
+package lesson_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/inject/lesson"
+)
+
+func explainNow() time.Time { return time.Date(2032, 1, 2, 3, 4, 5, 0, time.UTC) }
+
+func inForce(slug string, t lesson.Trigger) *lesson.Lesson {
+	return &lesson.Lesson{Slug: slug, Title: slug, State: lesson.Active, Outcome: "success", Trigger: t}
+}
+
+// What fires is explained by its cause; what comes near and does not fire, by what keeps it.
+func TestExplanations(t *testing.T) {
+	build := lesson.Trigger{Keywords: []string{"mend the build"}}
+	change := func(fn func(l *lesson.Lesson)) *lesson.Lesson {
+		l := inForce("one", build)
+		fn(l)
+		return l
+	}
+	words := lesson.Query{Words: []string{"please mend the build"}, Agent: "coder", Role: "reviewer", Model: "m-1", Tenant: "default"}
+	for _, c := range []struct {
+		name    string
+		lessons []*lesson.Lesson
+		query   lesson.Query
+		fires   bool
+		by, not string
+	}{
+		{"a keyword in the words", []*lesson.Lesson{inForce("one", build)}, words, true, "keyword mend the build words", ""},
+		{
+			"a keyword in a tool's error",
+			[]*lesson.Lesson{inForce("one", build)},
+			lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "mend the build"}}},
+			true, "keyword mend the build tool error", "",
+		},
+		{
+			"a tag of the request",
+			[]*lesson.Lesson{inForce("one", lesson.Trigger{Tags: []string{"golang"}})},
+			lesson.Query{Tags: []string{" Golang "}},
+			true, "tag golang request", "",
+		},
+		{
+			"a tag of an error",
+			[]*lesson.Lesson{inForce("one", lesson.Trigger{Tags: []string{"golang"}})},
+			lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "x", Tags: []string{"golang"}}}},
+			true, "tag golang request", "",
+		},
+		{
+			"an error pattern",
+			[]*lesson.Lesson{inForce("one", lesson.Trigger{ErrorPatterns: []string{"no such stage"}})},
+			lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "no such stage"}}},
+			true, "error_pattern no such stage tool error", "",
+		},
+		{
+			"an error pattern in the words",
+			[]*lesson.Lesson{inForce("one", lesson.Trigger{ErrorPatterns: []string{"no such stage"}})},
+			lesson.Query{Words: []string{"it says no such stage"}},
+			false, "", `its error pattern "no such stage" stands in the words`,
+		},
+		{
+			"a tool that is offered",
+			[]*lesson.Lesson{inForce("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"ba*"}})},
+			lesson.Query{Words: words.Words, Tools: []string{"bash"}},
+			true, "keyword mend the build words, tool ba* request", "",
+		},
+		{
+			"a tool that is not",
+			[]*lesson.Lesson{inForce("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"browser", "page"}})},
+			lesson.Query{Words: words.Words, Tools: []string{"bash"}},
+			false, "keyword mend the build words", "none of its tools (browser, page) is offered",
+		},
+		{
+			"a tool that failed of something else",
+			[]*lesson.Lesson{inForce("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"bash"}})},
+			lesson.Query{Words: words.Words, Errors: []lesson.ErrorText{{CallID: "c1", Tool: "bash", Text: "no such stage"}}},
+			false, "keyword mend the build words, tool bash request", "its tools (bash) are not offered where its trigger stands",
+		},
+		{"a candidate", []*lesson.Lesson{change(func(l *lesson.Lesson) { l.State = lesson.Quarantined })}, words, false, "keyword mend the build words", "it is quarantined; only lessons"},
+		{
+			"one that expired",
+			[]*lesson.Lesson{change(func(l *lesson.Lesson) { at := explainNow().Add(-time.Hour); l.ExpiresAt = at })},
+			words, false, "keyword mend the build words", "it expired at 2032-01-02T02:04:05Z",
+		},
+		{
+			"another's own",
+			[]*lesson.Lesson{change(func(l *lesson.Lesson) { l.Scope = lesson.Scope{Tenant: "acme", Agent: "x"} })},
+			words, false, "keyword mend the build words", `it is of tenant "acme", agent "x" alone`,
+		},
+		{
+			"a veto in the words",
+			[]*lesson.Lesson{inForce("one", lesson.Trigger{Keywords: build.Keywords, NotKeywords: []string{"please mend"}})},
+			words, false, "keyword mend the build words", `its not_keyword "please mend" stands in the text`,
+		},
+		{
+			"another model",
+			[]*lesson.Lesson{inForce("one", lesson.Trigger{Keywords: build.Keywords, Models: []string{"gpt-*", "o1"}})},
+			words, false, "keyword mend the build words", `it is for the models gpt-*, o1, not for "m-1"`,
+		},
+		{
+			"another target",
+			[]*lesson.Lesson{inForce("one", lesson.Trigger{Keywords: build.Keywords, Targets: []lesson.Target{{Operator: "writer", Role: "chief"}, {Skill: "go"}}})},
+			words, false, "keyword mend the build words", `its targets are agent writer and role chief, or skill go; this is agent "coder", role "reviewer", skill ""`,
+		},
+		{
+			"one that is superseded", []*lesson.Lesson{inForce("one", build), func() *lesson.Lesson {
+				l := inForce("two", lesson.Trigger{Keywords: []string{"something else"}})
+				l.Supersedes = []string{"one"}
+				return l
+			}()}, words, false, "keyword mend the build words", "two supersedes it",
+		},
+	} {
+		q := c.query
+		q.Now = explainNow()
+		all := lesson.NewBook(c.lessons).Explain(&q)
+		if len(all) != 1 || all[0].Lesson.Slug != "one" || all[0].Fires != c.fires {
+			t.Errorf("%s: %+v", c.name, all)
+			continue
+		}
+		var by []string
+		for _, cause := range all[0].By {
+			by = append(by, strings.Join([]string{cause.Kind, cause.Text, cause.Where}, " "))
+		}
+		if got := strings.Join(by, ", "); got != c.by {
+			t.Errorf("%s: by %q, want %q", c.name, got, c.by)
+		}
+		if got := strings.Join(all[0].Not, "; "); !strings.HasPrefix(got, c.not) || c.not == "" && got != "" {
+			t.Errorf("%s: not because %q, want %q", c.name, got, c.not)
+		}
+	}
+}
+
+// Whatever the lesson and the turn: an explanation agrees with the match, and always says why.
+func TestExplanationsAgreeWithTheMatch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		phrase := rapid.SampledFrom([]string{"mend the build", "golang", "no such stage", "bash", "parser"})
+		some := func(name string, most int) []string {
+			return rapid.SliceOfNDistinct(phrase, 0, most, rapid.ID[string]).Draw(t, name)
+		}
+		var lessons []*lesson.Lesson
+		for i := range rapid.IntRange(1, 3).Draw(t, "lessons") {
+			l := inForce("l"+string(rune('a'+i)), lesson.Trigger{
+				Keywords: some("keywords", 2), Tags: some("tags", 1), ErrorPatterns: some("patterns", 1), NotKeywords: some("vetoes", 1),
+				Tools: some("tools", 1), Models: rapid.SampledFrom([][]string{nil, nil, {"m*"}, {"n"}}).Draw(t, "models"),
+				Targets: rapid.SampledFrom([][]lesson.Target{nil, nil, {{Operator: "coder"}}, {{Role: "chief"}}}).Draw(t, "targets"),
+			})
+			l.State = rapid.SampledFrom([]lesson.State{lesson.Active, lesson.Active, lesson.Trial, lesson.Quarantined}).Draw(t, "state")
+			if rapid.IntRange(0, 5).Draw(t, "expires") == 0 {
+				l.ExpiresAt = explainNow().Add(-time.Second)
+			}
+			if i > 0 && rapid.IntRange(0, 3).Draw(t, "heir") == 0 {
+				l.Supersedes = []string{"la"}
+			}
+			lessons = append(lessons, l)
+		}
+		q := &lesson.Query{
+			Words: some("words", 2), Tags: some("given", 1), Tools: some("offered", 2), Now: explainNow(), Agent: "coder", Model: "m-1",
+		}
+		for i, text := range some("errors", 2) {
+			q.Errors = append(q.Errors, lesson.ErrorText{CallID: string(rune('a' + i)), Tool: "bash", Text: "it said: " + text})
+		}
+		book := lesson.NewBook(lessons)
+		var fired []string
+		for _, h := range book.Match(q) {
+			fired = append(fired, h.Lesson.Slug)
+		}
+		for _, e := range book.Explain(q) {
+			if e.Fires != slices.Contains(fired, e.Lesson.Slug) {
+				t.Fatalf("%s: fires %v, matched %v", e.Lesson.Slug, e.Fires, fired)
+			}
+			if e.Fires && (len(e.By) == 0 || len(e.Not) > 0 && !strings.Contains(e.Not[0], "stands in the words")) || !e.Fires && len(e.Not) == 0 {
+				t.Fatalf("%s: fires %v, by %v, not because %q", e.Lesson.Slug, e.Fires, e.By, e.Not)
+			}
+			fired = slices.DeleteFunc(fired, func(s string) bool { return s == e.Lesson.Slug })
+		}
+		if len(fired) > 0 {
+			t.Fatalf("%v fire and are not explained", fired)
+		}
+	})
+}

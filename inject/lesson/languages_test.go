@@ -1,0 +1,89 @@
+package lesson_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/text/unicode/norm"
+	"pgregory.net/rapid"
+
+	"precept/inject/lesson"
+)
+
+// tongue is how a language writes: some of its words, and what may stand between them.
+type tongue struct {
+	name  string
+	words []string
+	gaps  []string
+}
+
+func tongues() []tongue {
+	blanks := []string{" ", "  ", "\n", "\t", "\u00a0", "\u3000", " \u200b", "\r\n"}
+	return []tongue{
+		{"English", []string{"load", "more", "pages", "loads", "download"}, blanks},
+		{"German", []string{"prüfe", "die", "Straße", "prüfen", "größer"}, blanks},
+		{"French", []string{"éviter", "à", "naïf", "évite", "cœur"}, blanks},
+		{"Turkish", []string{"ısıt", "İzin", "ilk", "ışık", "izinli"}, blanks},
+		{"Vietnamese", []string{"kiểm", "tra", "trang", "kiểmtra", "đường"}, blanks},
+		{"Russian", []string{"прочти", "ещё", "страницу", "страница", "йод"}, blanks},
+		{"Greek", []string{"διάβασε", "σελίδα", "όλους", "ὅλος", "λόγος"}, blanks},
+		{"Hebrew", []string{"טען", "עוד", "דפים", "הדפים", "שָׁלוֹם"}, blanks},
+		{"Arabic", []string{"حمّل", "المزيد", "صفحة", "الصفحة", "مَرَّة"}, blanks},
+		{"Hindi", []string{"और", "पेज", "लोड", "करें", "पेजों"}, blanks},
+		{"Tamil", []string{"மேலும்", "பக்கம்", "பக்கங்கள்", "ஏற்று"}, blanks},
+		{"Korean", []string{"더", "불러오기", "페이지", "페이지를", "다시"}, blanks},
+		{"Amharic", []string{"ተጨማሪ", "ገጽ", "ገጾች", "ጫን"}, blanks},
+	}
+}
+
+// spelled writes a word in another way that says the same.
+func spelled(rt *rapid.T, word string) string {
+	switch rapid.IntRange(0, 4).Draw(rt, "spelling") {
+	case 0:
+		return strings.ToUpper(strings.ReplaceAll(word, "ß", "ẞ"))
+	case 1:
+		return norm.NFD.String(word)
+	case 2:
+		return norm.NFC.String(word)
+	case 3: // with something invisible before the last letter
+		runes := []rune(word)
+		return string(runes[:len(runes)-1]) + "\u00ad" + string(runes[len(runes)-1:])
+	default:
+		return word
+	}
+}
+
+// A phrase stands in a text exactly where its words stand there one after the other, in whatever
+// case, composition and white space; in languages of many scripts.
+func TestPhrasesInManyLanguages(t *testing.T) {
+	for _, lang := range tongues() {
+		t.Run(lang.name, func(t *testing.T) {
+			rapid.Check(t, func(rt *rapid.T) {
+				draw := func(what string, least, most int) []string {
+					return rapid.SliceOfN(rapid.SampledFrom(lang.words), least, most).Draw(rt, what)
+				}
+				phrase, text := draw("phrase", 2, 3), draw("text", 0, 12)
+				stands := false
+				for i := range text {
+					stands = stands || i+len(phrase) <= len(text) && slices.Equal(text[i:i+len(phrase)], phrase)
+				}
+				spell := func(words []string) string {
+					var b strings.Builder
+					for i, w := range words {
+						if i > 0 {
+							b.WriteString(rapid.SampledFrom(lang.gaps).Draw(rt, "gap"))
+						}
+						b.WriteString(spelled(rt, w))
+					}
+					return b.String()
+				}
+				l := &lesson.Lesson{Slug: "the-one", State: lesson.Active, Trigger: lesson.Trigger{Keywords: []string{spell(phrase)}}}
+				q := &lesson.Query{Words: []string{spell(text)}}
+				if got := len(lesson.NewBook([]*lesson.Lesson{l}).Match(q)) == 1; got != stands {
+					rt.Fatalf("%q in %q: %v, want %v", l.Trigger.Keywords, q.Words, got, stands)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,150 @@
+package lesson_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/inject/lesson"
+)
+
+// checked parses a lesson and gives the findings of a check over a book with it, as
+// "code field", those of the other lessons of the book left out.
+func checked(t *testing.T, c lesson.Checks, file string, others ...string) []string {
+	t.Helper()
+	texts := map[string][]byte{"the-one.md": []byte(file)}
+	for i, text := range others {
+		texts[string(rune('a'+i))+".md"] = []byte(text)
+	}
+	book, _, _ := lesson.NewTexts("bank").Load(texts)
+	var out []string
+	for _, f := range c.Book(book) {
+		if f.File != "bank/the-one.md" {
+			continue
+		}
+		if f.Slug != "the-one" || f.Message == "" || !strings.HasPrefix(f.String(), "bank/the-one.md: "+string(f.Severity)+": "+string(f.Code)+": ") {
+			t.Errorf("a finding reads %q", f)
+		}
+		out = append(out, strings.TrimSpace(string(f.Code)+" "+strings.TrimPrefix(f.Field, "trigger.metadata.precept.")))
+	}
+	return out
+}
+
+// Of each check one lesson that it finds, and one that it must not find for a hair's breadth.
+func TestEachCheckAndItsNearMiss(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	one := func(replaced ...string) string { return written("the-one", replaced...) }
+	keywords := func(list string) string { return one("[load more]", "["+list+"]") }
+	fired := func(fired, sessions int) lesson.Checks {
+		return lesson.Checks{Backtest: func(*lesson.Lesson) (int, int) { return fired, sessions }}
+	}
+	blob := strings.Repeat("aB3x", 16) // 64 characters, mixed as an encoding does
+	for _, c := range []struct {
+		name       string
+		want       string // the finding
+		hit, miss  string // the lesson with it, and the one without
+		hits, same lesson.Checks
+		others     []string
+	}{
+		{name: "a stop word", want: "trigger_overbroad keywords[0]", hit: keywords("please"), miss: keywords("please sir")},
+		{name: "two letters", want: "trigger_overbroad keywords[0]", hit: keywords("ci"), miss: keywords("cis")},
+		{name: "two letters and a star", want: "trigger_overbroad keywords[0]", hit: keywords("ci*"), miss: keywords("cis*")},
+		{name: "two letters of a script without spaces", want: "trigger_overbroad keywords[0]", hit: keywords("да"), miss: keywords("测试")},
+		{name: "no trigger", want: "trigger_overbroad trigger", hit: keywords(""), miss: one("  description", "  tags: [web]\n  description", "[load more]", "[]")},
+		{name: "no letter", want: "dead_keyword keywords[0]", hit: keywords(`"=>"`), miss: keywords(`"=> x"`)},
+		{name: "one letter", want: "dead_keyword keywords[0]", hit: keywords("q"), miss: keywords("q1x")},
+		{name: "encoded", want: "dead_keyword keywords[0]", hit: keywords(blob), miss: keywords(blob[1:])},
+		{name: "vetoed by itself", want: "dead_keyword keywords[0]", hit: one("[load more]", "[load more]\n      not_keywords: [load]"), miss: one("[load more]", "[load more]\n      not_keywords: [loads]")},
+		{name: "its own title", want: "self_match keywords[0]", hit: keywords("before clicking"), miss: keywords("before click")},
+		{name: "its own advice", want: "self_match keywords[0]", hit: keywords("page id again"), miss: keywords("page ids again")},
+		{name: "its own error pattern", hit: one("keywords: [load more]", "error_patterns: [before clicking]"), miss: one()}, // an error, which no quoting makes
+		{name: "its advice beyond what is shown", hit: one("Read the page", strings.Repeat("Look at each of them. ", 40)+"Load more. Read the page"), miss: one()},
+		{name: "nothing to do", want: "no_advice", hit: one("Read the page id again.", "  "), miss: one("Read the page id again.", ".")},
+		{name: "expired", want: "expired expires_at", hit: one("outcome", "expires_at: 2030-01-01T12:00:00Z\noutcome"), miss: one("outcome", "expires_at: 2030-01-01T12:00:01Z\noutcome"), hits: lesson.Checks{Now: noon}},
+		{name: "in most sessions", want: "trigger_overbroad trigger", hit: one(), miss: one(), hits: fired(13, 20), same: fired(12, 20)},
+		{name: "in most of few sessions", want: "trigger_overbroad trigger", hit: one(), miss: one(), hits: fired(20, 20), same: fired(19, 19)},
+		{name: "in no session", want: "dead_trigger trigger", hit: one(), miss: one(), hits: fired(0, 100), same: fired(0, 99)},
+		{name: "replaces nobody", want: "supersedes_missing supersedes[0]", hit: one("outcome", "supersedes: [old-a]\noutcome"), miss: one("outcome", "supersedes: [other]\noutcome"), others: []string{written("other", "load more", "other words")}},
+		{name: "replaces itself", want: "lesson_invalid supersedes", hit: one("outcome", "supersedes: [the-one]\noutcome"), miss: one()},
+		{name: "unknown evidence", want: "evidence_unresolvable evidence", hit: one(), miss: one("ref: r1", "ref: r2"), hits: lesson.Checks{Resolve: func(e lesson.Evidence) bool { return e.Ref == "r2" }}},
+		{name: "the opposite", want: "contradiction trigger", hit: keywords("Other  WORDS"), miss: keywords("other word"), others: []string{written("z-other", "load more", "other words", "success", "failure")}},
+		{name: "neither the one nor the other", hit: keywords("other words"), miss: one(), others: []string{written("z-other", "load more", "other words", "success", "mixed")}},
+	} {
+		want := []string{c.want}
+		if c.want == "" {
+			want = nil
+		}
+		if got := checked(t, c.hits, c.hit, c.others...); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", c.name, got, want)
+		}
+		if c.same.Backtest == nil {
+			c.same = c.hits
+		}
+		if got := checked(t, c.same, c.miss, c.others...); len(got) > 0 {
+			t.Errorf("%s, nearly: %q", c.name, got)
+		}
+	}
+}
+
+// A file is named by its slug, or so that the slug can be made of it.
+func TestTheCheckOfNames(t *testing.T) {
+	t.Parallel()
+	for name, fine := range map[string]bool{
+		"the-one.md": true, "web/the-one.md": true, "the-one.MD": true, "The One.md": true, "the_one.md": true, "web/LESSON.md": true,
+		"the-two.md": false, "lesson.md": false, "the-one.old.md": false,
+	} {
+		book, problems, _ := lesson.NewTexts("bank").Load(map[string][]byte{name: []byte(written("the-one"))})
+		if got := (lesson.Checks{}).Book(book); len(problems) > 0 || fine != (len(got) == 0) {
+			t.Errorf("%s: %v, %v", name, got, problems)
+		}
+	}
+}
+
+// Two lessons contradict each other only where one agent may be shown both.
+func TestContradictionsNeedOneAudience(t *testing.T) {
+	t.Parallel()
+	scoped := func(tenant, agent string) string {
+		return "metadata: {precept: {source: api, tenant: " + tenant + ", agent: " + agent + ", state: active, content_hash: HASH}}\noutcome"
+	}
+	targets := func(list string) string { return "  targets: [" + list + "]\n  description" }
+	for _, c := range []struct {
+		name      string
+		yes, no   []string // what is replaced in the one that succeeds and in the one that fails
+		different bool
+	}{
+		{name: "anyone"},
+		{name: "one tenant", yes: []string{"outcome", scoped("acme", "coder")}, no: []string{"outcome", scoped("acme", "coder")}},
+		{name: "two tenants", yes: []string{"outcome", scoped("acme", "coder")}, no: []string{"outcome", scoped("other", "coder")}, different: true},
+		{name: "two agents", yes: []string{"outcome", scoped("acme", "coder")}, no: []string{"outcome", scoped("acme", "writer")}, different: true},
+		{name: "anyone and one", no: []string{"outcome", scoped("acme", "coder")}},
+		{name: "two roles", yes: []string{"  description", targets("{role: writer}")}, no: []string{"  description", targets("{role: reviewer}")}, different: true},
+		{name: "a role and a skill", yes: []string{"  description", targets("{role: writer}")}, no: []string{"  description", targets("{skill: go}")}},
+		{name: "a role and anyone", yes: []string{"  description", targets("{role: writer}")}},
+		{name: "a glob that holds the other", yes: []string{"  description", targets("{role: w*}")}, no: []string{"  description", targets("{role: writer}")}},
+		{name: "the second of two", yes: []string{"  description", targets("{role: x1}, {role: writer}")}, no: []string{"  description", targets("{role: y1}, {role: writer}")}},
+		{name: "one replaces the other", yes: []string{"outcome", "supersedes: [no-lesson]\noutcome"}, different: true},
+		{name: "one is not in force", yes: []string{"outcome", "metadata: {precept: {state: rejected}}\noutcome"}, different: true},
+	} {
+		parse := func(slug, outcome string, replaced []string) *lesson.Lesson {
+			file := strings.Replace(written(slug, replaced...), "outcome: success", "outcome: "+outcome, 1)
+			draft, err := lesson.Parse(slug+".md", []byte(file))
+			if err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			l, err := lesson.Parse(slug+".md", []byte(strings.Replace(file, "HASH", `"`+draft.ContentHash+`"`, 1)))
+			if err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			return l
+		}
+		yes, no := parse("yes-lesson", "success", c.yes), parse("no-lesson", "failure", c.no)
+		book := lesson.NewBook([]*lesson.Lesson{yes, no})
+		for _, l := range []*lesson.Lesson{yes, no} {
+			if got := len(book.Contradicts(l)); got != 0 == c.different {
+				t.Errorf("%s: %s contradicts %d", c.name, l.Slug, got)
+			}
+		}
+	}
+}

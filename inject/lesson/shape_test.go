@@ -1,0 +1,21 @@
+package lesson_test
+
+import (
+	"testing"
+
+	"precept/inject/bank/banktest"
+	"precept/inject/lesson"
+)
+
+// What a pattern matches holds one of its words, or it would not be tried at all.
+func TestNothingIsOverlooked(t *testing.T) {
+	attacks := banktest.Hostile()
+	if len(attacks) < 500 {
+		t.Fatal(len(attacks))
+	}
+	for _, a := range attacks {
+		if p := lesson.Overlooked(string(a.Text)); len(p) > 0 {
+			t.Errorf("%s: %q", a.Name, p)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package lesson_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"precept/inject/lesson"
+)
+
+// written is a lesson as the published form has it, with some of its lines replaced: pairs of what
+// stands there and what takes its place.
+func written(slug string, replaced ...string) string {
+	return strings.NewReplacer(append(replaced, "SLUG", slug)...).Replace(`---
+schema: learning/v1
+slug: SLUG
+title: Check the page before clicking
+trigger:
+  description: when pages are clicked
+  metadata:
+    precept:
+      keywords: [load more]
+outcome: success
+evidence:
+  - kind: run
+    ref: r1
+---
+
+## What to do (or avoid)
+
+Read the page id again.
+`)
+}
+
+// gptmeFile is a lesson in the other form.
+func gptmeFile(front, body string) string { return "---\n" + front + "---\n" + body }
+
+// Files as strangers write them: each is in force, or its fault is told with its file, its line and
+// what to do; and whatever it is, the lesson beside it is in force.
+func TestFilesOfStrangers(t *testing.T) {
+	t.Parallel()
+	const rule = "# Look\n\n## Rule\nLook twice.\n"
+	for _, c := range []struct{ name, text, fault string }{
+		{"crlf.md", strings.ReplaceAll(written("crlf"), "\n", "\r\n"), ""},
+		{"bom.md", "\ufeff" + written("bom"), ""},
+		{"Name With Spaces.md", written("name-with-spaces"), ""},
+		{"лекция.md", written("in-cyrillic"), ""},
+		{"quoted.md", written("quoted", "Check the page before clicking", `"say: \"hi\" # loud"`), ""},
+		{"tab-behind.md", written("tab-behind", "description: when", "description:\twhen"), ""},
+		{"gptme.md", gptmeFile("match:\n  keywords: [look twice]\n  session_categories: [code]\nstatus: active\nlesson_version: 1.2\n", rule), ""},
+
+		{"tab-before.md", written("tab-before", "  metadata:", "\tmetadata:"), "(line 7): the frontmatter is not valid YAML"},
+		{"colon.md", written("colon", "title: Check", "title: Check: the"), "(line 4): the frontmatter is not valid YAML: mapping value is not allowed in this context; correct it, and put text with signs in it into quotes"},
+		{"bracket.md", written("bracket", "more]", "more"), "(line 10): the frontmatter is not valid YAML"},
+		{"anchors.md", written("anchors", "[load more]", "&a [x y]", "outcome: success", "outcome: *a"), "(line 9): anchors, aliases, merge keys and explicit tags are not accepted; write the value out"},
+		{"twice.md", written("twice", "outcome: success", "outcome: success\noutcome: failure"), `(line 11): the key "outcome" stands twice; keep one`},
+		{"merge.md", written("merge", "outcome: success", "outcome: success\n<<: {a: b}"), "(line 11): this kind of key is not accepted; write a plain word"},
+		{"deep.md", written("deep", "[load more]", strings.Repeat("[", 40)+strings.Repeat("]", 40)), "(line 9): values are nested more than 32 deep; flatten them"},
+		{"brackets.md", written("brackets", "[load more]", strings.Repeat("[", 200)), "is nested too deeply; flatten it"},
+		{"number.md", written("number", "slug: SLUG", "slug: 17"), "slug (line 3): is a number; write text, in quotes if it looks like something else"},
+		{"list.md", written("list", "trigger:\n", "trigger: yes\nother:\n"), "trigger (line 5): is text; write a mapping"},
+		{"confidence.md", written("confidence", "outcome:", "confidence: 1.5\noutcome:"), "confidence_out_of_range: confidence (line 10): 1.5 is not from 0 to 1"},
+		{"day.md", written("day", "outcome:", "expires_at: 2030-01-01\noutcome:"), `expires_at (line 10): "2030-01-01" is not a date and time; write it like`},
+		{"unknown.md", written("unknown", "outcome:", "priority: 3\noutcome:"), "priority (line 10): this key is unknown; remove it, or use one of schema, slug"},
+		{"long.md", written("long", "Check the page", strings.Repeat("x", 200)), "title (line 4): has 216 characters; write 1 to 200"},
+		{"one-keyword.md", gptmeFile("match:\n  keywords: look twice\n", rule), "match.keywords (line 3): is text; write a list"},
+		{"draft.md", gptmeFile("match:\n  keywords: [look twice]\nstatus: draft\n", rule), "status (line 4): is not a status; write active"},
+		{"日本.md", gptmeFile("match:\n  keywords: [look twice]\n", rule), "gives no slug; name the file in letters, digits and dashes"},
+
+		{"SKILL.md", "---\nname: pdf\ndescription: Read PDF files.\nallowed-tools: Read\n---\n# PDF\n", "this is no lesson: it has neither schema: learning/v1 nor the gptme form's match"},
+		{"rule.md", "---\ndescription: Use pnpm\nglobs: \"*.ts\"\nalwaysApply: false\n---\n- Use pnpm.\n", "this is no lesson"},
+		{"copilot-instructions.md", "---\napplyTo: \"**/*.py\"\n---\nUse black.\n", "this is no lesson"},
+		{"one-glob.mdc.md", "---\ndescription: Use pnpm\nglobs: *.ts\n---\n- Use pnpm.\n", "this is no lesson"},
+		{"late.md", "A word before.\n" + written("late"), "there is no frontmatter"},
+		{"globs.md", "---\ndescription: Use pnpm\nglobs: **/*.ts\n---\n- Use pnpm.\n", "(line 3): the frontmatter is not valid YAML"},
+		{"AGENTS.md", "# AGENTS.md\n\n## Setup\n\n- `pnpm i`\n", "there is no frontmatter; start the file with a line ---, the fields, and another line ---, or, if it is no lesson, rename it to start with _"},
+		{"empty.md", "", "there is no frontmatter"},
+		{"blank.md", "  \n\n", "there is no frontmatter"},
+		{"open.md", "---\nschema: learning/v1\n", "the frontmatter has no end; write a line --- behind its fields"},
+		{"nothing.md", "---\n---\n", "the frontmatter is nothing; write key: value lines"},
+		{"binary.md", "\x89PNG\r\n\x1a\n\xff\xfe", "is not valid UTF-8; save it as UTF-8"},
+		{"nul.md", written("nul", "Read", "Re\x00ad"), "holds a NUL byte; remove it"},
+		{"large.md", written("large") + strings.Repeat("x", lesson.MaxFile), "more than the 1048576 allowed; move the long part to a companion file"},
+	} {
+		dir := t.TempDir()
+		put(t, filepath.Join(dir, "good.md"), written("good"))
+		put(t, filepath.Join(dir, c.name), c.text)
+		book, problems, err := lesson.Load(dir)
+		if _, ok := book.Get("good"); err != nil || !ok {
+			t.Errorf("%s takes the other lesson away: %v", c.name, err)
+		}
+		told := ""
+		for _, p := range problems {
+			told += p.Error()
+		}
+		switch {
+		case c.fault == "" && (book.Len() != 2 || told != ""):
+			t.Errorf("%s is not in force: %s", c.name, told)
+		case c.fault != "" && (book.Len() != 1 || !strings.Contains(told, c.fault) || !strings.HasPrefix(told, filepath.Join(dir, c.name)) || strings.Contains(told, "stays in force")):
+			t.Errorf("%s: told %q, want %q", c.name, told, c.fault)
+		}
+	}
+}
+
+func put(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Links that lead back, to nowhere or round in a circle, folders too deep and those that nobody may
+// look into: every lesson beside them is in force once, and what is left out is told.
+func TestFoldersOfStrangers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	in := func(names ...string) string { return filepath.Join(append([]string{dir}, names...)...) }
+	put(t, in("good.md"), written("good"))
+	put(t, in("sub", "below.md"), written("below"))
+	put(t, in("a.md", "inside.md"), written("inside"))
+	put(t, in("1", "2", "3", "4", "5", "6", "deep.md"), written("deep"))
+	put(t, in("1", "2", "3", "4", "5", "6", "7", "deeper.md"), written("deeper"))
+	put(t, in(".hidden", "x.md"), written("hidden"))
+	for i := range 20 { // each of them in each of them
+		link(t, "..", in("sub", fmt.Sprintf("back-%d", i)))
+	}
+	link(t, dir, in("all"))
+	link(t, "nowhere.md", in("dangling.md"))
+	link(t, "self", in("self"))
+	book, problems, err := lesson.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var slugs, told []string
+	for _, l := range book.Lessons() {
+		slugs = append(slugs, l.Slug)
+	}
+	for _, p := range problems {
+		told = append(told, p.Error())
+	}
+	if got := strings.Join(slugs, " "); got != "below deep good inside" {
+		t.Errorf("in force are %s", got)
+	}
+	if len(told) != 2 || !strings.Contains(told[0], "7: internal: lies more than 6 folders deep; move its lessons up") || !strings.Contains(told[1], "cannot be looked at; mend or remove it") {
+		t.Errorf("told %q", told)
+	}
+	if strings.Contains(strings.Join(told, ""), "stays in force") {
+		t.Errorf("told of a version before, which was not there: %q", told)
+	}
+}
+
+func link(t *testing.T, to, path string) {
+	t.Helper()
+	if err := os.Symlink(to, path); err != nil {
+		t.Skip(err)
+	}
+}

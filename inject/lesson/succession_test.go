@@ -1,0 +1,80 @@
+package lesson_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/inject/lesson"
+)
+
+// A lesson is superseded while another one in force replaces it, directly or through others, unless
+// the two replace each other in a circle. Whatever replaces whatever: its state, its heirs and what
+// fires say the same as that sentence, taken literally.
+func TestSuccession(t *testing.T) {
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(1, 6).Draw(rt, "lessons")
+		lessons := make([]*lesson.Lesson, n)
+		for i := range lessons {
+			l := &lesson.Lesson{Slug: fmt.Sprintf("lesson-%d", i), Trigger: lesson.Trigger{Keywords: []string{"load more"}}}
+			l.State = rapid.SampledFrom([]lesson.State{lesson.Active, lesson.Active, lesson.Benched, lesson.Quarantined}).Draw(rt, "state")
+			if rapid.IntRange(0, 4).Draw(rt, "expires") == 0 {
+				l.ExpiresAt = now
+			}
+			for _, old := range rapid.SliceOfN(rapid.IntRange(0, n), 0, 3).Draw(rt, "supersedes") { // the last is nobody
+				l.Supersedes = append(l.Supersedes, fmt.Sprintf("lesson-%d", old))
+			}
+			lessons[i] = l
+		}
+		book := lesson.NewBook(lessons)
+		var reaches func(from, to string, seen map[string]bool) bool
+		reaches = func(from, to string, seen map[string]bool) bool {
+			l, known := book.Get(from)
+			if seen[from] || !known {
+				return false
+			}
+			seen[from] = true
+			return slices.ContainsFunc(l.Supersedes, func(old string) bool { return old == to || reaches(old, to, seen) })
+		}
+		above := func(heir, old string) bool {
+			return reaches(heir, old, map[string]bool{}) && !reaches(old, heir, map[string]bool{})
+		}
+		fires := map[string]bool{}
+		for _, h := range book.Match(&lesson.Query{Words: []string{"load more"}, Now: now}) {
+			fires[h.Lesson.Slug] = true
+		}
+		for _, l := range lessons {
+			var heirs []string
+			for _, other := range lessons {
+				if above(other.Slug, l.Slug) && other.InForce(now) {
+					heirs = append(heirs, other.Slug)
+				}
+			}
+			var got []string
+			for _, h := range book.Heirs(l.Slug, now) {
+				got = append(got, h.Slug)
+			}
+			if slices.Sort(got); !slices.Equal(got, heirs) {
+				rt.Fatalf("the heirs of %s are %q, want %q", l.Slug, got, heirs)
+			}
+			want := l.State
+			switch {
+			case !l.State.Fires():
+			case l.ExpiredAt(now):
+				want = lesson.Expired
+			case len(heirs) > 0:
+				want = lesson.Superseded
+			}
+			if got, ok := book.StateAt(l.Slug, now); !ok || got != want {
+				rt.Fatalf("%s is %s, want %s", l.Slug, got, want)
+			}
+			if fires[l.Slug] != want.Fires() {
+				rt.Fatalf("%s is %s, and fires: %v", l.Slug, want, fires[l.Slug])
+			}
+		}
+	})
+}

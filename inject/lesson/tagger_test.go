@@ -1,0 +1,85 @@
+package lesson_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"precept/inject/lesson"
+)
+
+func TestTagger(t *testing.T) {
+	tagger := lesson.NewTagger(map[string][]string{"deploy": {"kubectl", "helm upgrade"}, "disk": {"no space left"}})
+	tagged := func(tag string) *lesson.Lesson {
+		return &lesson.Lesson{Slug: "on-" + tag, State: lesson.Active, Trigger: lesson.Trigger{Tags: []string{tag}}}
+	}
+	book := lesson.NewBook([]*lesson.Lesson{tagged("deploy"), tagged("disk")})
+	for _, c := range []struct {
+		what  string
+		query lesson.Query
+		hits  []string
+	}{
+		{"nothing", lesson.Query{Words: []string{"hello"}}, nil},
+		{"the user's words", lesson.Query{Words: []string{"Please KUBECTL apply it"}}, []string{"on-deploy "}},
+		{"a phrase", lesson.Query{Words: []string{"run helm   upgrade"}}, []string{"on-deploy "}},
+		{"half a phrase", lesson.Query{Words: []string{"an upgrade"}}, nil},
+		{"an error", lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "write: no space left on device"}}}, []string{"on-disk c1"}},
+		{"two errors", lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "no space left"}, {CallID: "c2", Text: "no space left"}}}, []string{"on-disk c2"}},
+		{"the client's own", lesson.Query{Tags: []string{"disk"}, Words: []string{"kubectl"}}, []string{"on-deploy ", "on-disk "}},
+	} {
+		q := c.query
+		tagger.Tag(&q)
+		var hits []string
+		for _, h := range book.Match(&q) {
+			hits = append(hits, h.Lesson.Slug+" "+h.CallID)
+		}
+		if !slices.Equal(hits, c.hits) {
+			t.Errorf("%s: %q", c.what, hits)
+		}
+	}
+	var none *lesson.Tagger
+	none.Tag(&lesson.Query{Words: []string{"kubectl"}}) // no configuration
+}
+
+func TestScopeOfALesson(t *testing.T) {
+	now := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
+	mk := func(slug string, s lesson.Scope, supersedes ...string) *lesson.Lesson {
+		return &lesson.Lesson{Slug: slug, State: lesson.Active, Scope: s, Supersedes: supersedes, Trigger: lesson.Trigger{Keywords: []string{"load more"}}}
+	}
+	book := lesson.NewBook([]*lesson.Lesson{
+		mk("all", lesson.Scope{}), mk("acme", lesson.Scope{Tenant: "acme"}), mk("coder", lesson.Scope{Tenant: "acme", Agent: "coder"}, "all"),
+	})
+	for _, c := range []struct {
+		tenant, agent string
+		want          []string
+	}{
+		{"", "", []string{"all"}},
+		{"other", "coder", []string{"all"}},
+		{"acme", "x", []string{"acme", "all"}},
+		{"acme", "coder", []string{"acme", "coder"}}, // what supersedes for one agent leaves the others theirs
+	} {
+		var got []string
+		for _, h := range book.Match(&lesson.Query{Words: []string{"load more"}, Tenant: c.tenant, Agent: c.agent, Now: now}) {
+			got = append(got, h.Lesson.Slug)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s/%s gets %q", c.tenant, c.agent, got)
+		}
+	}
+	a, b := mk("one", lesson.Scope{}), mk("one", lesson.Scope{Tenant: "acme"})
+	if a.Hash() == b.Hash() {
+		t.Error("what was approved for one tenant is approved for all")
+	}
+}
+
+func TestFired(t *testing.T) {
+	l := &lesson.Lesson{Trigger: lesson.Trigger{Keywords: []string{"load more", "never"}, ErrorPatterns: []string{"E42"}, Tags: []string{"web"}}}
+	q := lesson.Query{Words: []string{"LOAD  MORE of it, E42"}, Tags: []string{"web"}, Errors: []lesson.ErrorText{{Text: "fails with e42"}}}
+	if got := l.Fired(&q); !slices.Equal(got, []string{"load more", "web", "E42"}) {
+		t.Errorf("%q", got)
+	}
+	q.Errors = nil // an error pattern does not count in the user's words
+	if got := l.Fired(&q); !slices.Equal(got, []string{"load more", "web"}) {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,380 @@
+package lesson_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"precept/inject/lesson"
+)
+
+// titled is a lesson whose title is the only thing that matters.
+func titled(slug, title string) string {
+	return written(slug, "Check the page before clicking", title)
+}
+
+type update struct {
+	titles   []string // of the lessons in the book, by slug
+	problems []lesson.Problem
+	book     *lesson.Book
+}
+
+// watched runs fn beside a watcher of a directory, on a clock that jumps.
+func watched(t *testing.T, dir string, fn func(t *testing.T, updates <-chan update), secrets ...lesson.Secrets) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		updates := make(chan update, 100)
+		w := lesson.NewWatcher(dir, func(b *lesson.Book, problems []lesson.Problem) {
+			u := update{problems: problems, book: b}
+			for _, l := range b.Lessons() {
+				u.titles = append(u.titles, l.Title)
+			}
+			updates <- u
+		}, secrets...)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+		fn(t, updates)
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+}
+
+// await waits until the newest book has the wanted titles. It takes less than two seconds.
+func await(t *testing.T, updates <-chan update, want ...string) update {
+	t.Helper()
+	deadline := time.After(2 * time.Second)
+	var last update
+	for {
+		select {
+		case last = <-updates:
+			if slices.Equal(last.titles, want) {
+				return last
+			}
+		case <-deadline:
+			t.Fatalf("want titles %q, the newest are %q with %v", want, last.titles, last.problems)
+		}
+	}
+}
+
+// silent sees no update in a minute.
+func silent(t *testing.T, updates <-chan update) {
+	t.Helper()
+	select {
+	case u := <-updates:
+		t.Errorf("an update without a change: %q, %v", u.titles, u.problems)
+	case <-time.After(time.Minute):
+	}
+}
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// However a file is changed, it is in force within two seconds.
+func TestWatcherSeesEveryWayOfChanging(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "git", "one-a.md")
+	put(t, file, titled("one-a", "One"))
+	watched(t, dir, func(t *testing.T, updates <-chan update) {
+		t.Helper()
+		await(t, updates, "One")
+		for _, step := range []struct {
+			how    string
+			change func() error
+			want   []string
+		}{
+			{"renamed over it", func() error {
+				put(t, file+".tmp", titled("one-a", "Two"))
+				return os.Rename(file+".tmp", file)
+			}, []string{"Two"}},
+			{"moved away and written anew", func() error {
+				err := os.Rename(file, file+"~")
+				put(t, file, titled("one-a", "Three"))
+				return err
+			}, []string{"Three"}},
+			{"truncated and written", func() error { put(t, file, titled("one-a", "Four")); return nil }, []string{"Four"}},
+			{"of the same size and time", func() error {
+				info, err := os.Stat(file)
+				must(t, err)
+				put(t, file, titled("one-a", "Five"))
+				return os.Chtimes(file, info.ModTime(), info.ModTime())
+			}, []string{"Five"}},
+			{"a new folder in a new folder", func() error {
+				put(t, filepath.Join(dir, "new", "deep", "two-b.md"), titled("two-b", "Second"))
+				return nil
+			}, []string{"Five", "Second"}},
+			{"a folder renamed", func() error {
+				return os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "old"))
+			}, []string{"Five", "Second"}},
+			{"removed", func() error { return os.Remove(file) }, []string{"Second"}},
+			{"a folder removed", func() error { return os.RemoveAll(filepath.Join(dir, "old")) }, nil},
+		} {
+			must(t, step.change())
+			if u := await(t, updates, step.want...); len(u.problems) > 0 {
+				t.Errorf("%s: %v", step.how, u.problems)
+			}
+			silent(t, updates)
+		}
+	})
+}
+
+// A volume of Kubernetes changes by a link that is swapped: the names that are read stay.
+func TestWatcherFollowsAKubernetesVolume(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	release := func(name, title string) {
+		put(t, filepath.Join(dir, name, "one-a.md"), titled("one-a", title))
+		link(t, name, filepath.Join(dir, "..data_tmp"))
+		must(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
+	}
+	release("..2026_01", "One")
+	link(t, "..data/one-a.md", filepath.Join(dir, "one-a.md"))
+	watched(t, dir, func(t *testing.T, updates <-chan update) {
+		t.Helper()
+		await(t, updates, "One")
+		release("..2026_02", "Two")
+		await(t, updates, "Two")
+	})
+}
+
+// A directory that is missing is empty until it appears, and one that is something else by now
+// leaves in force what was there, and says so once.
+func TestWatcherDirectoryAppearsAndGoes(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "later")
+	file := filepath.Join(dir, "one-a.md")
+	watched(t, dir, func(t *testing.T, updates <-chan update) {
+		t.Helper()
+		await(t, updates)
+		put(t, file, titled("one-a", "One"))
+		await(t, updates, "One")
+		must(t, os.RemoveAll(dir))
+		await(t, updates)
+		put(t, file, titled("one-a", "Again"))
+		await(t, updates, "Again")
+
+		must(t, os.Rename(dir, dir+"~"))
+		put(t, dir, "a file")
+		u := await(t, updates, "Again")
+		if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != dir || !strings.Contains(u.problems[0].Error(), "not a directory") {
+			t.Errorf("a file in its place: %v", u.problems)
+		}
+		silent(t, updates)
+		must(t, os.Remove(dir), os.Rename(dir+"~", dir))
+		if u := await(t, updates, "Again"); len(u.problems) > 0 {
+			t.Errorf("it is back: %v", u.problems)
+		}
+	})
+}
+
+func TestWatcherABadFileLeavesTheOldOneInForce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "one-a.md")
+	put(t, file, titled("one-a", "One"))
+	watched(t, dir, func(t *testing.T, updates <-chan update) {
+		t.Helper()
+		await(t, updates, "One")
+		for _, bad := range []string{"", "---\nschema: learning/v1\nslug: one", "not a lesson", titled("one-a", "''")} {
+			put(t, file, bad)
+			u := await(t, updates, "One")
+			if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Slug != "one-a" {
+				t.Errorf("%q: problems %v", bad, u.problems)
+			}
+			silent(t, updates)
+			put(t, file, titled("one-a", "One"))
+			if u = await(t, updates, "One"); len(u.problems) != 0 {
+				t.Errorf("%q was mended: %v", bad, u.problems)
+			}
+		}
+		put(t, file, titled("one-a", "Good again"))
+		await(t, updates, "Good again")
+	})
+}
+
+// What cannot be looked into any more, a file or a folder, leaves in force what was read there, and
+// nothing else.
+func TestWatcherKeepsWhatItCannotReadAnyMore(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"web/a.md", "web/deep/b.md", "web-site/c.md", "d.md", "e.md"} {
+		put(t, filepath.Join(dir, name), titled(strings.TrimSuffix(filepath.Base(name), ".md")+"-slug", name))
+	}
+	watched(t, dir, func(t *testing.T, updates <-chan update) {
+		t.Helper()
+		all := []string{"web/a.md", "web/deep/b.md", "web-site/c.md", "d.md", "e.md"}
+		await(t, updates, all...)
+		for _, name := range []string{"web", "d.md"} { // to a link to itself, which nobody can look behind
+			path := filepath.Join(dir, name)
+			must(t, os.Rename(path, filepath.Join(dir, "_"+name)))
+			link(t, filepath.Base(path), path)
+			u := await(t, updates, all...)
+			if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != path {
+				t.Errorf("%s: %v", name, u.problems)
+			}
+			silent(t, updates)
+			must(t, os.Remove(path), os.Rename(filepath.Join(dir, "_"+name), path))
+			if u := await(t, updates, all...); len(u.problems) > 0 {
+				t.Errorf("%s is back: %v", name, u.problems)
+			}
+		}
+		path := filepath.Join(dir, "e.md")
+		must(t, os.Remove(path), os.Mkdir(path, 0o750)) // which says clearly that there is no file any more
+		await(t, updates, all[:4]...)
+	})
+}
+
+// A writer that truncates and writes in two steps must not be seen in between, even when the first
+// half is a valid lesson.
+func TestWatcherDoesNotReadHalfAFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "one-a.md")
+	put(t, file, titled("one-a", "One"))
+	watched(t, dir, func(t *testing.T, updates <-chan update) {
+		t.Helper()
+		await(t, updates, "One")
+		silent(t, updates)
+		time.Sleep(950 * time.Millisecond) // the next look comes between the two steps
+		whole := titled("one-a", "Two") + "\nAnd much more.\n"
+		f, err := os.Create(file)
+		must(t, err)
+		defer f.Close()
+		for part := range slices.Chunk([]byte(whole), len(whole)-10) {
+			_, err := f.Write(part)
+			must(t, err)
+			time.Sleep(80 * time.Millisecond)
+		}
+		u := await(t, updates, "Two")
+		if l, _ := u.book.Get("one-a"); l.Raw != whole {
+			t.Errorf("a partial file was read: %q", l.Raw)
+		}
+	})
+}
+
+// A writer that never rests is read all the same.
+func TestWatcherReadsBesideABusyWriter(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
+	watched(t, dir, func(t *testing.T, updates <-chan update) {
+		t.Helper()
+		await(t, updates, "One")
+		began := time.Now()
+		for n := range 100 {
+			put(t, filepath.Join(dir, "two-b.md"), titled("two-b", "x"+strings.Repeat("y", n)))
+			time.Sleep(30 * time.Millisecond)
+			select {
+			case <-updates:
+				if took := time.Since(began); took > 2*time.Second {
+					t.Errorf("what changes all the time is in force after %s", took)
+				}
+				return
+			default:
+			}
+		}
+		t.Error("what changes all the time is never in force")
+	})
+}
+
+func TestWatcherIsQuietWhenNothingChanges(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
+	watched(t, dir, func(t *testing.T, updates <-chan update) {
+		t.Helper()
+		await(t, updates, "One")
+		for _, name := range []string{"_index.md", "_log.jsonl", "notes.txt", "README.md", ".one-a.md.swp", "knowledge/lessons/one-a.md"} {
+			put(t, filepath.Join(dir, name), "no lesson")
+		}
+		silent(t, updates)
+		must(t, os.Chtimes(filepath.Join(dir, "one-a.md"), time.Unix(1e9, 0), time.Unix(1e9, 0)))
+		silent(t, updates)
+	})
+}
+
+// What was loaded before the watcher runs is not told again; what has changed since is.
+func TestWatcherGoesOnFromWhatWasLoaded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
+	for _, changes := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			books := make(chan *lesson.Book, 10)
+			w := lesson.NewWatcher(dir, func(b *lesson.Book, _ []lesson.Problem) { books <- b })
+			book, problems, err := w.Load()
+			if err != nil || len(problems) > 0 || book.Len() != 1 {
+				t.Fatalf("load: %v %v", problems, err)
+			}
+			if changes {
+				put(t, filepath.Join(dir, "two-b.md"), titled("two-b", "Two"))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			must(t, w.Run(ctx))
+			if close(books); changes != (len(books) == 1) || changes && (<-books).Len() != 2 {
+				t.Errorf("changes: %v, and it called back %d times", changes, len(books))
+			}
+		})
+	}
+}
+
+// A file that makes the parser panic is a file with a fault; the others are in force, and the next
+// version of it is read.
+func TestAPanicCostsOneFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "bad.md"), titled("bad", "Poison"))
+	put(t, filepath.Join(dir, "good.md"), titled("good", "Good"))
+	watched(t, dir, func(t *testing.T, updates <-chan update) {
+		t.Helper()
+		if u := await(t, updates, "Good"); len(u.problems) != 1 || !strings.Contains(u.problems[0].Error(), "bad.md: internal: reading it made precept panic") {
+			t.Errorf("%v", u.problems)
+		}
+		put(t, filepath.Join(dir, "bad.md"), titled("bad", "Cured"))
+		await(t, updates, "Cured", "Good")
+	}, func(text string) []string {
+		if strings.Contains(text, "Poison") {
+			panic("poison")
+		}
+		return nil
+	})
+}
+
+// Whoever is called back with a book panics: the watcher tells of it once and goes on.
+func TestAPanicCostsOneLook(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int32
+		w := lesson.NewWatcher(dir, func(*lesson.Book, []lesson.Problem) {
+			if calls.Add(1) == 1 {
+				panic("poison")
+			}
+		})
+		var told []string
+		w.Panicked = func(step string, value any) { told = append(told, step+" "+value.(string)) }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		time.AfterFunc(10*time.Second, func() { put(t, filepath.Join(dir, "a-slug.md"), titled("a-slug", "A")) })
+		must(t, w.Run(ctx))
+		if calls.Load() != 2 || !slices.Equal(told, []string{"lessons poison"}) {
+			t.Errorf("called back %d times, told %q", calls.Load(), told)
+		}
+	})
+}

@@ -1,0 +1,31 @@
+package inject
+
+import (
+	"strings"
+
+	"precept/detect"
+	"precept/inject/lesson"
+)
+
+// warningArgs is the maximum length of the quoted arguments, in bytes.
+const warningArgs = 300
+
+// Warning returns the block that warns the model of a loop. The text depends on the call and the rule
+// alone, so that it is identical on every replica and every day. The quoted call cannot close the block
+// or open another one.
+func Warning(l detect.Loop) string {
+	var b strings.Builder
+	b.WriteString("[LOOP DETECTED] The call ")
+	b.WriteString(lesson.Quoted(l.Tool, 80))
+	b.WriteString(" ")
+	b.WriteString(lesson.Quoted(detect.CanonicalArgs(l.Args), warningArgs))
+	if l.Rule == "failed-again" {
+		b.WriteString(" has failed before in the same way, and nothing has changed since.\n")
+	} else {
+		b.WriteString(" has returned the same result before, and nothing has changed since.\n")
+	}
+	b.WriteString("Calling it again will give the same result. Do not repeat it. Read the result below " +
+		"for the cause, then change the approach: other arguments, another tool, or a fix of the cause " +
+		"first. If nothing is left to try, say what blocks you.\n[END LOOP DETECTED]\n\n")
+	return b.String()
+}

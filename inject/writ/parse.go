@@ -1,0 +1,177 @@
+package writ
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"precept/inject/lesson"
+)
+
+// Verb says what a command asks for.
+type Verb string
+
+// The verbs.
+const (
+	Create Verb = "create"
+	List   Verb = "list"
+	Search Verb = "search"
+	Delete Verb = "delete"
+)
+
+// The bounds of a lesson that an agent writes down, in characters, and of the commands of one
+// reply.
+const (
+	MaxSignature = 200
+	MaxText      = 4096
+	MaxCommands  = 8
+)
+
+// Command is one command of a reply.
+type Command struct {
+	Verb      Verb
+	Signature string // of Create: when the lesson applies
+	Text      string // of Create: the lesson
+	Words     string // of Search
+	ID        string // of Delete
+	Fault     string // why it cannot be carried out, and what to write instead; "" when it can
+}
+
+const (
+	mark    = "/lesson"
+	closing = "/endlesson"
+)
+
+// Parse reads the commands of a reply, at most MaxCommands; the last one then says that there were
+// more. cut says that the reply is longer than the text: its last line may be half a line, and is
+// left out.
+func Parse(reply string, cut bool) []Command {
+	if cut {
+		reply = reply[:strings.LastIndexByte(reply, '\n')+1]
+	}
+	var out []Command
+	r := reader{rest: withoutAnswers(strings.ReplaceAll(reply, "\r\n", "\n"))}
+	for line, ok := r.line(); ok; line, ok = r.line() {
+		said, is := command(line)
+		if !is {
+			continue
+		}
+		if len(out) == MaxCommands {
+			out[MaxCommands-1] = Command{Verb: Create, Fault: "a reply may hold 8 commands; this one and those behind it were not carried out"}
+			break
+		}
+		out = append(out, r.read(said))
+	}
+	return out
+}
+
+// withoutAnswers takes out what precept itself said, which an agent may repeat: the commands that
+// an advertisement shows are none.
+func withoutAnswers(reply string) string {
+	var out strings.Builder
+	for {
+		before, answer, found := strings.Cut(reply, opening)
+		_, after, whole := strings.Cut(answer, ending)
+		if !found || !whole {
+			out.WriteString(reply)
+			return out.String()
+		}
+		out.WriteString(before + "\n")
+		reply = after
+	}
+}
+
+// reader goes through a reply line by line, and knows which lines are fenced.
+type reader struct {
+	rest  string
+	fence string // the one that is open
+}
+
+func (r *reader) line() (string, bool) {
+	if r.rest == "" {
+		return "", false
+	}
+	var line string
+	line, r.rest, _ = strings.Cut(r.rest, "\n")
+	open := r.fence
+	if r.fence = lesson.Fence(open, line); open != "" {
+		return "", true // what is fenced says nothing
+	}
+	return line, true
+}
+
+// command is what follows the mark of a line that begins with it. A line that is indented further
+// is program text.
+func command(line string) (said string, ok bool) {
+	text := strings.TrimLeft(line, " ")
+	said, ok = strings.CutPrefix(text, mark)
+	if !ok || len(line)-len(text) > 3 || said == "" || (said[0] != ' ' && said[0] != '\t') {
+		return "", false
+	}
+	said = strings.TrimSpace(said)
+	return said, said != ""
+}
+
+// read makes a command out of what a line says; a lesson of several lines goes on to its end.
+func (r *reader) read(said string) Command {
+	signature, text, single := strings.Cut(said, ": ")
+	verb, words, _ := strings.Cut(said, " ")
+	words = strings.TrimSpace(words)
+	switch {
+	case single:
+		return written(signature, text)
+	case verb == string(List) && words == "":
+		return Command{Verb: List}
+	case verb == string(Search) && words != "":
+		return Command{Verb: Search, Words: clip(words, MaxSignature)}
+	case verb == string(Delete) && words != "" && !strings.Contains(words, " "):
+		return Command{Verb: Delete, ID: clip(strings.TrimPrefix(words, "#"), MaxSignature)}
+	}
+	text, ok := r.block()
+	if !ok {
+		return Command{Verb: Create, Fault: "a lesson of several lines ends with a line /endlesson; one of one line is /lesson SIGNATURE: TEXT"}
+	}
+	return written(strings.TrimSuffix(said, ":"), text)
+}
+
+// block is what stands between the line of a command and /endlesson. Without that, nothing of it is
+// taken: it is prose.
+func (r *reader) block() (text string, ok bool) {
+	var lines []string
+	for rest := r.rest; rest != ""; {
+		var line string
+		line, rest, _ = strings.Cut(rest, "\n")
+		if strings.TrimSpace(line) == closing {
+			r.rest = rest
+			return strings.Join(lines, "\n"), true
+		}
+		lines = append(lines, line)
+	}
+	return "", false
+}
+
+// written is a command to write a lesson down.
+func written(signature, text string) Command {
+	c := Command{Verb: Create, Signature: strings.TrimSpace(signature), Text: strings.TrimSpace(text)}
+	switch {
+	case c.Signature == "" || c.Text == "":
+		c.Fault = "a lesson has a signature and a text; write /lesson SIGNATURE: TEXT"
+	case utf8.RuneCountInString(c.Signature) > MaxSignature:
+		c.Fault = "the signature has more than 200 characters; write a shorter one"
+	case utf8.RuneCountInString(c.Text) > MaxText:
+		c.Fault = "the text has more than 4,096 characters; write a shorter one"
+	case !utf8.ValidString(c.Signature) || !utf8.ValidString(c.Text):
+		c.Fault = "the lesson is no valid text; write it again"
+	}
+	if c.Fault != "" {
+		c.Signature, c.Text = "", ""
+	}
+	return c
+}
+
+// clip cuts a text after so many characters.
+func clip(s string, most int) string {
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most])
+}

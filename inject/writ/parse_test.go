@@ -1,0 +1,185 @@
+package writ_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"precept/inject/writ"
+)
+
+func TestParse(t *testing.T) {
+	create := func(signature, text string) writ.Command {
+		return writ.Command{Verb: writ.Create, Signature: signature, Text: text}
+	}
+	for name, k := range map[string]struct {
+		reply string
+		want  []writ.Command
+	}{
+		"one line":          {"Done.\n/lesson pagination: Read the page id again.\nBye.", []writ.Command{create("pagination", "Read the page id again.")}},
+		"colons in it":      {"/lesson http://x: see https://y: z", []writ.Command{create("http://x", "see https://y: z")}},
+		"a block":           {"/lesson when a page jumps\nRead the id.\n\nThen click.\n/endlesson\nend", []writ.Command{create("when a page jumps", "Read the id.\n\nThen click.")}},
+		"a block, colon":    {"/lesson when a page jumps:\nRead the id.\n/endlesson", []writ.Command{create("when a page jumps", "Read the id.")}},
+		"a fence in it":     {"/lesson x\n```\n/lesson no: no\n```\n/endlesson\n/lesson list", []writ.Command{create("x", "```\n/lesson no: no\n```"), {Verb: writ.List}}},
+		"carriage returns":  {"/lesson a: b\r\n/lesson list\r\n", []writ.Command{create("a", "b"), {Verb: writ.List}}},
+		"list":              {"/lesson list", []writ.Command{{Verb: writ.List}}},
+		"search":            {"/lesson search page ids", []writ.Command{{Verb: writ.Search, Words: "page ids"}}},
+		"delete":            {"/lesson delete #page-ids-1a2b", []writ.Command{{Verb: writ.Delete, ID: "page-ids-1a2b"}}},
+		"a verb as a topic": {"/lesson delete the cache first: it is stale", []writ.Command{create("delete the cache first", "it is stale")}},
+		"a little indented": {"  /lesson list", []writ.Command{{Verb: writ.List}}},
+		"fenced":            {"```\n/lesson a: b\n```", nil},
+		"fenced, tildes":    {"~~~~ text\n/lesson a: b\n~~~\n/lesson c: d\n~~~~", nil},
+		"fence left open":   {"```sh\n/lesson a: b", nil},
+		"quoted":            {"> /lesson a: b", nil},
+		"inline":            {"Write `/lesson a: b` to keep it.", nil},
+		"in a sentence":     {"You may use /lesson a: b", nil},
+		"program text":      {"    /lesson a: b\n\t/lesson a: b", nil},
+		"another command":   {"/lessons list\n/lesson\n/lesson ", nil},
+		"a search, bounded": {
+			"/lesson search " + strings.Repeat("ö", 200) + "\n/lesson search " + strings.Repeat("ö", 201),
+			[]writ.Command{{Verb: writ.Search, Words: strings.Repeat("ö", 200)}, {Verb: writ.Search, Words: strings.Repeat("ö", 200)}},
+		},
+		"a longer end of a fence":  {"```\n/lesson a: b\n`````\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"an indented end of one":   {"```\n    ```\n/lesson a: b", nil},
+		"no fence":                 {"``` and ``` in a line\n``\n    ```\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"nothing":                  {"", nil},
+		"three blanks before it":   {"   /lesson list", []writ.Command{{Verb: writ.List}}},
+		"a tab behind it":          {"/lesson\tlist", []writ.Command{{Verb: writ.List}}},
+		"blanks before words":      {"/lesson search   page ids", []writ.Command{{Verb: writ.Search, Words: "page ids"}}},
+		"a command in a block":     {"/lesson x\n/lesson list\n/endlesson", []writ.Command{create("x", "/lesson list")}},
+		"a fence and what follows": {"```\n/lesson a: b\n```\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"a fence, three blanks":    {"   ```\n/lesson a: b\n   ```\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"an end of one, a tab":     {"```\n\t```\n/lesson a: b", nil},
+		"a shorter end of one":     {"````\n```\n/lesson a: b", nil},
+		"another kind's end":       {"```\n~~~\n/lesson a: b", nil},
+		"tildes may name code":     {"~~~ `sh`\n/lesson a: b", nil},
+	} {
+		if got := writ.Parse(k.reply, false); !reflect.DeepEqual(got, k.want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func TestParseFaults(t *testing.T) {
+	for name, reply := range map[string]string{
+		"no end":         "/lesson when a page jumps\nRead the id.",
+		"no text":        "/lesson x\n\n/endlesson",
+		"long signature": "/lesson " + strings.Repeat("ä", 201) + ": b",
+		"long text":      "/lesson a: " + strings.Repeat("ä", 4097),
+		"no text at all": "/lesson a: \xff",
+		"no words of it": "/lesson \xff: b",
+		"no search":      "/lesson search",
+		"two to delete":  "/lesson delete one two",
+		"none to delete": "/lesson delete",
+		"list of what":   "/lesson list all",
+		"no signature":   "/lesson :\ntext\n/endlesson",
+	} {
+		if got := writ.Parse(reply, false); len(got) != 1 || got[0].Fault == "" || got[0].Signature+got[0].Text != "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if got := writ.Parse("/lesson "+strings.Repeat("ä", 200)+": "+strings.Repeat("ä", 4096), false); len(got) != 1 || got[0].Fault != "" {
+		t.Error("a lesson of the greatest size")
+	}
+	if got := writ.Parse(strings.Repeat("/lesson list\n", 20), false); len(got) != writ.MaxCommands || got[7].Fault == "" || got[6].Fault != "" {
+		t.Errorf("twenty commands: %+v", got)
+	}
+	if got := writ.Parse("/lesson when a page jumps\nRead the id.", false); !strings.Contains(got[0].Fault, "/endlesson") {
+		t.Errorf("a lesson without an end is told %q", got[0].Fault)
+	}
+	// Of a lesson without an end nothing is taken, and what stands behind it is read.
+	if got := writ.Parse("/lesson is a command\nthat I like.\n/lesson list", false); len(got) != 2 || got[1].Verb != writ.List {
+		t.Errorf("prose: %+v", got)
+	}
+}
+
+// A reply that was cut gives the commands that are whole in it.
+func TestParseCut(t *testing.T) {
+	if got := writ.Parse("/lesson list\n/lesson delete page-i", true); len(got) != 1 || got[0].Verb != writ.List {
+		t.Errorf("%+v", got)
+	}
+	if got := writ.Parse("/lesson a: half of a sent", true); got != nil {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	if got := writ.Answer(writ.Create, true, "recorded lesson #a."); got != "[/lesson create] OK: recorded lesson #a. [END LESSON]\n" {
+		t.Errorf("%q", got)
+	}
+	if got := writ.Answer(writ.Delete, false, "there is no lesson #a"); got != "[/lesson delete] ERROR: there is no lesson #a [END LESSON]\n" {
+		t.Errorf("%q", got)
+	}
+	if got := writ.Join([]string{writ.Answer(writ.List, true, "1 lesson", "#a b")}); got != "[/lesson list] OK: 1 lesson\n#a b\n[END LESSON]\n\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// What precept itself said carries nothing out where an agent repeats it; what stands around it
+// counts, also behind one that is not whole.
+func TestRepeatedAnswers(t *testing.T) {
+	list := []writ.Command{{Verb: writ.List}}
+	for name, k := range map[string]struct {
+		reply string
+		want  []writ.Command
+	}{
+		"the advertisement":   {"You told me:\n" + writ.Advertisement, nil},
+		"with carriage lines": {strings.ReplaceAll(writ.Advertisement, "\n", "\r\n"), nil},
+		"and a command":       {writ.Advertisement + "/lesson list", list},
+		"behind words":        {"So: " + writ.Answer(writ.List, true, "1 lesson", "/lesson delete a") + "/lesson list", list},
+		"two of them":         {writ.Advertisement + writ.Advertisement + "/lesson list\n" + writ.Advertisement, list},
+		"one without its end": {"[/lesson help] Put it on a line:\n/lesson list", list},
+	} {
+		if got := writ.Parse(k.reply, false); !reflect.DeepEqual(got, k.want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// What an agent writes down is read as it was written, in either form and between whatever words.
+func TestWhatIsWrittenIsRead(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		words := rapid.StringMatching(`[a-zäöü#/.-]{1,12}( [a-zäöü#/.-]{1,12}){0,4}`)
+		signature, text := words.Draw(t, "signature"), words.Draw(t, "text")
+		if first, _, _ := strings.Cut(signature, " "); strings.Contains("list search delete", first) {
+			t.Skip("a verb")
+		}
+		prose := rapid.SampledFrom([]string{"", "Done.\n", "```\n/lesson x: y\n```\n", "> /lesson x: y\n", "a [/lesson b\n"})
+		command := "/lesson " + signature + ": " + text
+		if rapid.Bool().Draw(t, "block") {
+			text = strings.Join(rapid.SliceOfN(words, 1, 4).Draw(t, "lines"), "\n")
+			command = "/lesson " + signature + "\n" + text + "\n/endlesson"
+		}
+		reply := prose.Draw(t, "before") + rapid.SampledFrom([]string{"", " ", "   "}).Draw(t, "indent") + command + "\n" + prose.Draw(t, "behind")
+		got := writ.Parse(reply, rapid.Bool().Draw(t, "cut"))
+		if len(got) != 1 || got[0] != (writ.Command{Verb: writ.Create, Signature: signature, Text: text}) {
+			t.Fatalf("%q is read as %+v", reply, got)
+		}
+	})
+}
+
+func FuzzWrit(f *testing.F) {
+	for _, s := range []string{"/lesson a: b", "/lesson a\nb\n/endlesson", "```\n/lesson a: b\n```\n/lesson list", "> /lesson x: y", "~~~\n"} {
+		f.Add(s, false)
+	}
+	f.Fuzz(func(t *testing.T, reply string, cut bool) {
+		got := writ.Parse(reply, cut)
+		if len(got) > writ.MaxCommands {
+			t.Fatalf("%d commands", len(got))
+		}
+		for _, c := range got {
+			if n := utf8.RuneCountInString(c.Signature); n > writ.MaxSignature || utf8.RuneCountInString(c.Text) > writ.MaxText {
+				t.Fatalf("too long: %+v", c)
+			}
+			if c.Fault == "" && c.Verb == writ.Create && (c.Signature == "" || c.Text == "" || strings.Contains(c.Signature, "\n")) {
+				t.Fatalf("no lesson: %+v", c)
+			}
+		}
+		if fenced := "````````\n" + reply + "\n"; !strings.Contains(reply, "````````") && len(writ.Parse(fenced, cut)) != 0 {
+			t.Fatal("fenced, and read")
+		}
+	})
+}

@@ -1,0 +1,43 @@
+//go:build unix
+
+package file_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"precept/internal/file"
+)
+
+// To open a named pipe would wait for a writer who never comes, to read a device might never end.
+func TestReadsRegularFilesAlone(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := errors.Join(
+		os.WriteFile(at("file"), []byte("text"), 0o600), os.Symlink(at("file"), at("link")),
+		syscall.Mkfifo(at("pipe"), 0o600), os.Symlink(at("pipe"), at("linked pipe")),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{at("pipe"), at("linked pipe"), os.DevNull} {
+		if b, err := file.Read(path); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+			t.Errorf("%s: %q, %v", path, b, err)
+		}
+	}
+	if _, err := file.Read(at("nothing")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	if _, err := file.Read(dir); !errors.Is(err, syscall.EISDIR) {
+		t.Errorf("a directory: %v", err)
+	}
+	for _, name := range []string{"file", "link"} {
+		if b, err := file.Read(at(name)); err != nil || string(b) != "text" {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package file_test
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"precept/internal/file"
+)
+
+func TestWriteReplaces(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "made", "a.md")
+	for _, text := range []string{"first", "second"} {
+		if err := file.Write(path, 0o640, []byte(text), []byte("\n")); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(path)
+		if err != nil || string(got) != text+"\n" {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	for path, mode := range map[string]fs.FileMode{path: 0o640, filepath.Dir(path): 0o750} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s has mode %v, %v", path, info.Mode(), err)
+		}
+	}
+	if err := file.Write(filepath.Join(dir, "private", "key"), 0o600, []byte("k")); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "private")); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the folder of a private file has mode %v, %v", info.Mode(), err)
+	}
+}
+
+// A write that fails leaves what was there, and nothing beside it.
+func TestReplaceThatFails(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	if err := file.Write(path, 0o600, []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	fails := errors.New("the disk is on fire")
+	err := file.Replace(path, 0o600, func(w io.Writer) error { _, _ = io.WriteString(w, "half"); return fails })
+	if !errors.Is(err, fails) || !strings.Contains(err.Error(), path) {
+		t.Errorf("error %v", err)
+	}
+	if got, _ := os.ReadFile(path); string(got) != "old" {
+		t.Errorf("%q", got)
+	}
+	if err := file.Write(filepath.Join(path, "below"), 0o600, nil); err == nil {
+		t.Error("no error for a folder that is a file")
+	}
+	if err := os.Mkdir(filepath.Join(dir, "taken"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Write(filepath.Join(dir, "taken"), 0o600, nil); err == nil {
+		t.Error("no error where a folder stands in the way")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || !slices.Equal(names(entries), []string{"a", "taken"}) {
+		t.Errorf("%v, %v", names(entries), err)
+	}
+}
+
+func names(entries []fs.DirEntry) (out []string) {
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+// Readers see one of the texts, whole, however many write.
+func TestReadersSeeWholeFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	text := func(i int) string { return strings.Repeat(string(rune('a'+i)), 1<<16) }
+	if err := file.Write(path, 0o600, []byte(text(0))); err != nil {
+		t.Fatal(err)
+	}
+	var writers sync.WaitGroup
+	for i := range 4 {
+		writers.Go(func() {
+			for range 10 {
+				if err := file.Write(path, 0o600, []byte(text(i))); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 100 {
+		got, err := os.ReadFile(path)
+		if err != nil || len(got) != 1<<16 || strings.Trim(string(got), string(got[:1])) != "" {
+			t.Fatalf("%d bytes, %v", len(got), err)
+		}
+	}
+	writers.Wait()
+}

@@ -1,0 +1,72 @@
+//go:build unix
+
+package file_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"precept/internal/file"
+)
+
+// Root writes a user's file, and the user keeps it; a file that was not there is root's.
+func TestTheOwnerStays(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can give a file away")
+	}
+	for _, owner := range [][2]int{{1234, 0}, {0, 2345}, {1234, 2345}, {0, 0}} {
+		path := filepath.Join(t.TempDir(), "a")
+		for _, want := range [][2]int{{0, 0}, owner} {
+			if err := file.Write(path, 0o600, []byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if st := info.Sys().(*syscall.Stat_t); [2]int{int(st.Uid), int(st.Gid)} != want {
+				t.Errorf("the file is of %d:%d, want %v", st.Uid, st.Gid, want)
+			}
+			if err := os.Chown(path, owner[0], owner[1]); err != nil {
+				t.Skipf("no owners here: %v", err)
+			}
+		}
+	}
+}
+
+func TestLock(t *testing.T) {
+	open := func() *os.File {
+		f, err := os.Open(t.TempDir()) // a folder can be locked, too
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	first := open()
+	defer first.Close()
+	if err := file.TryLock(first); err != nil {
+		t.Fatal(err)
+	}
+	second, err := os.Open(first.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	if err := file.TryLock(second); !errors.Is(err, file.ErrHeld) {
+		t.Errorf("a lock that is held: %v", err)
+	}
+	got := make(chan error, 1)
+	go func() { got <- file.Lock(second) }()
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-got; err != nil {
+		t.Errorf("a lock that was given back: %v", err)
+	}
+	if err := file.TryLock(first); err == nil || errors.Is(err, file.ErrHeld) {
+		t.Errorf("a file that is closed has no lock, and nobody holds it: %v", err)
+	}
+}

@@ -1,0 +1,138 @@
+package redact
+
+import (
+	"flag"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the table of docs/SAMPLES.md anew") //nolint:gochecknoglobals // a flag of the tests
+
+// want is what an example says becomes of its text.
+func (x example) want() string {
+	if x.out == "" {
+		return x.in
+	}
+	return x.out
+}
+
+func TestExamples(t *testing.T) {
+	for k, row := range kindTable() {
+		shown := kind(k) == none || kind(k) == fragment // neither is found by the scan
+		for _, x := range row.examples {
+			got := New(true).Text(x.in)
+			if got != x.want() {
+				t.Errorf("%s: Text(%q)\n got %q\nwant %q", row.name, x.in, got, x.want())
+			}
+			if again := New(true).Text(got); again != got {
+				t.Errorf("%s: redacted again: %q, before %q", row.name, again, got)
+			}
+			kept := New(false).Text(x.in)
+			if redacted := kept != x.in; redacted != (x.out != "" && !row.personal) {
+				t.Errorf("%s: without personal data %q becomes %q", row.name, x.in, kept)
+			}
+			shown = shown || strings.Contains(x.out, Placeholder+row.name+":1]")
+		}
+		if !shown {
+			t.Errorf("%s has no example", row.name)
+		}
+	}
+}
+
+// Every anchor and every prefix is there because a text needs it: without it, one is not redacted
+// any more.
+func TestEveryRowIsNeeded(t *testing.T) {
+	needed := func(change func(*[kindCount]rule), texts []example) bool {
+		rows := kindTable()
+		change(&rows)
+		less := compile(rows)
+		return slices.ContainsFunc(texts, func(x example) bool {
+			r := New(true)
+			r.m.t = less
+			return r.Text(x.in) != x.want()
+		})
+	}
+	var all []example
+	for k, row := range kindTable() {
+		all = append(all, row.examples...)
+		for i, p := range row.prefixes {
+			body := p.then + alnum36 + alnum36
+			most, less := p.text+body[:p.least]+" ", p.text+body[:p.least-1]+" "
+			x := []example{{in: most, out: Placeholder + row.name + ":1] "}, {in: less}}
+			for _, x := range x {
+				if got := New(true).Text(x.in); got != x.want() {
+					t.Errorf("%q becomes %q", x.in, got)
+				}
+			}
+			if !needed(func(rows *[kindCount]rule) { rows[k].prefixes = slices.Delete(slices.Clone(rows[k].prefixes), i, i+1) }, append(x, row.examples...)) {
+				t.Errorf("%s: nothing needs the prefix %q", row.name, p.text+p.then)
+			}
+		}
+	}
+	for _, row := range kindTable() {
+		for _, a := range row.anchors {
+			if !needed(func(rows *[kindCount]rule) {
+				for k := range rows {
+					rows[k].anchors = slices.DeleteFunc(slices.Clone(rows[k].anchors), func(b anchor) bool { return a.name == b.name })
+				}
+			}, all) {
+				t.Errorf("%s: nothing needs the anchor %q", row.name, a.name)
+			}
+		}
+	}
+}
+
+// The table in docs/SAMPLES.md is this one. go test ./internal/redact -run Docs -update writes it.
+func TestDocsTable(t *testing.T) {
+	const file, begin, end = "../../docs/SAMPLES.md", "<!-- kinds: go test ./internal/redact -run Docs -update -->\n", "<!-- end of kinds -->\n"
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, opened := strings.Cut(string(data), begin)
+	have, after, closed := strings.Cut(rest, end)
+	if !opened || !closed {
+		t.Fatalf("%s has no table between %q and %q", file, begin, end)
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(before+begin+docsTable()+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if have != docsTable() {
+		t.Errorf("%s tells of other kinds; go test ./internal/redact -run Docs -update writes\n%s", file, docsTable())
+	}
+}
+
+// docsTable is what people read: secrets first, of each kind its first example.
+func docsTable() string {
+	var b strings.Builder
+	b.WriteString("| kind | what is looked for | example | becomes |\n|---|---|---|---|\n")
+	for _, private := range []bool{false, true} {
+		for k, row := range kindTable() {
+			if kind(k) == none || row.personal != private {
+				continue
+			}
+			in, out := "", "`"+Placeholder+row.name+":1]`"
+			if len(row.examples) > 0 {
+				in, out = "`"+shortened(row.examples[0].in)+"`", "`"+shortened(row.examples[0].out)+"`"
+			}
+			name := row.name
+			if private {
+				name += " (personal)"
+			}
+			b.WriteString("| " + name + " | " + row.what + " | " + in + " | " + out + " |\n")
+		}
+	}
+	return b.String()
+}
+
+// shortened cuts what is longer than a person reads, so that a page holds no whole key.
+func shortened(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return regexp.MustCompile(`([A-Za-z0-9_+/-]{12})[A-Za-z0-9_+/-]{6,}`).ReplaceAllString(s, "$1…")
+}

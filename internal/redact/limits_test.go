@@ -1,0 +1,202 @@
+package redact_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"precept/internal/redact"
+)
+
+// stay holds that texts stay as they are, goes that something of a kind is taken out of them.
+func stay(t *testing.T, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if got := redact.New(true).Text(text); got != text {
+			t.Errorf("%q becomes %q", text, got)
+		}
+	}
+}
+
+func goes(t *testing.T, kind string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if got := redact.New(true).Text(text); !strings.Contains(got, redact.Placeholder+kind+":1]") {
+			t.Errorf("%q becomes %q", text, got)
+		}
+	}
+}
+
+// drawn is n bytes that look drawn.
+func drawn(n int) string { return strings.Repeat("a1B2c3D4", n/8+1)[:n] }
+
+// Every word that says what a number is does so, with an s behind it too, and no other.
+func TestWordsBeforeNumbers(t *testing.T) {
+	for word := range strings.FieldsSeq("phone tel telefon telefono telefone mobile mobil handy rufnummer cell fax call sms whatsapp dial contact") {
+		goes(t, "phone", word+": 030 901820", strings.ToUpper(word)+" 030 901820", "my_"+word+"=030 901820", word+"s 030 901820", "home"+strings.ToUpper(word[:1])+word[1:]+" 030 901820")
+		stay(t, word+"\n030 901820", "x"+word+" 030 901820", word+strings.Repeat(" ", 24)+"030 901820")
+	}
+	for word := range strings.FieldsSeq("card visa mastercard maestro amex pan") {
+		goes(t, "card", word+" "+luhn("601177777777777777"), word+"s: "+luhn("62"+strings.Repeat("7", 16)))
+	}
+	for word := range strings.FieldsSeq("ssn social") {
+		goes(t, "ssn", word+" 078051120", word+": 078 05 1120")
+	}
+	for word := range strings.FieldsSeq("ip addr host server client peer from remote address node ping ssh") {
+		goes(t, "ip", word+" 1.2.3.4", word+"="+"1.2.3.4")
+	}
+	for word := range strings.FieldsSeq("version ver v release upgrade section chapter rfc oid build") {
+		stay(t, word+" 203.0.113.7")
+	}
+	stay(t, "fromage 1.2.3.4", "bird 1.2.3.4", "1.2.3.4", "31.1.1.31", "dialect 030 901820", luhn("601177777777777777"), "panel "+luhn("601177777777777777"))
+	goes(t, "ip", "1.2.3.32", "10.1.2.3", "from 1.2.3.4", "address: 1.2.3.4", "address(1.2.3.4)", "hosted 1.2.3.4", "version of it all, or so, 203.0.113.7")
+}
+
+// A random value has sixteen bytes at least and a thousand at most, changes often enough between
+// letters and digits, and holds nothing that a token does not.
+func TestRandomValues(t *testing.T) {
+	goes(t, "secret", "token="+drawn(16), "token="+drawn(1024)+" x", "token=aBcDeFgHiJkLmNoP", "token=abcdefg1hijklmn2", "token=ABCDEFG1HIJKLMN2", "token=abcdefghijklm-9d-1x")
+	stay(t, "token="+drawn(15), "token="+drawn(15)+" x", "token=abcdefghijklmnop", "token=abcdefghijklmno1", "token=1234567890123456", "token="+strings.Repeat("a1", 12), "token=a1b2c3d4e5f6(x7)", "token=[a1b2c3d4e5f6g7h8]", "token=é1b2c3d4e5f6g7h8",
+		"token=http://a1b2c3d4e5f6g7h8", "token=TheConfigurationOfTheSubscription", "token=snake_case_name_of_it2")
+	goes(t, "secret", `{"token":"`+drawn(16)+`"}`)
+	stay(t, `"token": `+drawn(16)+`(`, `token="`+drawn(15)+`"`, `token="a1B2c3D4e5F6 g7H8i9J0"`)
+	goes(t, "aws_key", "aws_secret_access_key="+drawn(40), "AWS_SESSION_TOKEN="+drawn(200))
+}
+
+// What is a password depends on how it stands: between quotes behind a quoted name hardly any word
+// is none; in code without quotes it has a letter and a digit or a sign.
+func TestPasswords(t *testing.T) {
+	goes(t, "secret", `"password":"abcd"`, `"pass": "correct horse"`, `"pwd":"a b c d"`, `"password":"`+strings.Repeat("ab", 128)+`"`, `password = "a1b2"`, `password = "a-b-c-d"`, `password = "p@ss"`, "password=abcde1", "password=abcd@e", "password: é12345",
+		"password=a.b@c1")
+	stay(t, `"password":"abc"`, `"password":"a b c d e"`, `"password":"`+strings.Repeat("ab", 129)+`"`, `password = "abcd"`, `password = "a-b-c"`, "password=abcdef", "password=123456", "password=ab1", "password=a.b.c1", "password=aaaaaa", "password=/etc/x1",
+		"password=~/x1y2z3", "password=a://b1c2", `password = "a b1"`, `password="+x1y2"`, `password=",x1y2"`, `password=")x1y2"`, "password=$x1y2z3", "password={x1y2z3}", "password=%x1y2z3", "password=<x1y2z3>", "password=*x1y2z3", "password=(x1y2z3", "password=[x1y2z3")
+	for word := range strings.FieldsSeq("password passwd string required optional secret hidden none null true false text passwort") {
+		stay(t, `"password":"`+word+`"`, `"password":"`+strings.ToUpper(word)+`"`)
+	}
+}
+
+// Credentials behind a scheme are long enough, or hold a digit.
+func TestSchemes(t *testing.T) {
+	goes(t, "authorization", "Bearer abcdefg1", "bearer  abcdefg1", "BEARER abcdEFGHijklmnop", "Bearer a.b~c-d_e+f/g1=", "Basic YTpiYw==", "basic "+strings.Repeat("YTpi", 64))
+	stay(t, "Bearer abcdef1", "Bearer abcdefgh", "Bearer abcdefghijklmnop", "Bearer 1234567", "Bearer\nabcdefg1", "xBearer abcdefg1", "Basic YTpi", "Basic YWJjZGVm", "Basic YQpi!Ojo=", "basic "+strings.Repeat("YTpi", 64)+"YTpi", "Basic dGFiCQk6YQ==")
+}
+
+// Every prefix is enough where the text ends inside of the key, and not where it goes on.
+func TestKeysThatWereCut(t *testing.T) {
+	for prefix, kind := range map[string]string{"ghp" + "_": "github_token", "npm" + "_": "npm_token", "hf" + "_": "huggingface_token", "sk" + "_live_": "stripe_key", "glpat" + "-": "gitlab_token", "xox" + "b-": "slack_token", "AI" + "za": "google_key"} {
+		goes(t, kind, prefix+drawn(15), "x "+prefix+drawn(40))
+		stay(t, prefix+drawn(5), prefix+drawn(11)+" x", "a"+prefix+drawn(40), prefix+drawn(3)+"."+drawn(40)[1:9])
+	}
+	goes(t, "aws_key", "AK"+"IA"+strings.Repeat("A1", 5), "AS"+"IA"+strings.Repeat("A1", 8)+" x")
+	stay(t, "AK"+"IA"+strings.Repeat("A1", 4), "AK"+"IA"+strings.Repeat("A1", 7)+" x", "AK"+"IA"+strings.Repeat("A1", 9)+" x", "AK"+"IA"+strings.Repeat("A1", 8)+"x")
+	goes(t, "twilio_key", "AC"+strings.Repeat("0a", 16), "SK"+strings.Repeat("0A", 16)+".")
+	stay(t, "AC"+strings.Repeat("0a", 16)+"0 x", "AC"+strings.Repeat("0a", 15)+"0 x", "AC"+strings.Repeat("0a", 16)+"g", "AD"+strings.Repeat("0a", 16))
+	goes(t, "azure_key", "abc8"+"Q~"+drawn(31), "abc8"+"Q~"+drawn(12), "abc8"+"Q~a.b~c-d_"+drawn(30)+" x")
+	stay(t, "abc8"+"Q~"+drawn(30)+" x", "abcd"+"Q~"+drawn(31)+" x", "xabc8"+"Q~"+drawn(31)+" x", "abc8"+"Q~"+drawn(11))
+}
+
+// Files and modules are no addresses, whatever their ending; the same ending is a domain elsewhere.
+func TestAddressesThatAreFiles(t *testing.T) {
+	for ending := range strings.FieldsSeq("png jpg jpeg gif webp svg avif zip tgz tar gz js mjs ts css mod info json whl jar") {
+		stay(t, "logo@2x."+ending, "mod@v1.2."+ending, "logo@3x."+strings.ToUpper(ending))
+		goes(t, "email", "bob@example."+ending, "bob@v.example."+ending)
+	}
+	goes(t, "email", strings.Repeat("a", 64)+"@b.io", "a@"+strings.Repeat("b", 60)+".io", "a@b.c.d.io", "a@b--c.io", "a@b.xn--p1ai", "a@b.abcdefghijklmnopqrstuvwx")
+	stay(t, "a@b.abcdefghijklmnopqrstuvwxy", "a@b.i", "a@b.i1", "a@b.xn-p1", "@b.io", "+-.@b.io", "a@b.io(", "a@-", "a@b.")
+}
+
+// What was redacted stays, and what only looks so is text.
+func TestPlaceholdersStay(t *testing.T) {
+	stay(t, "[REDACTED:email:1]", "[REDACTED:url_credentials:1234567]", "password=[REDACTED:secret:1]", "https://[REDACTED:url_credentials:1]@h/", "[REDACTED:abcdefghijklmnopqrstuvwx:1]")
+	for _, text := range []string{"[REDACTED:email:12345678]a@b.io", "[REDACTED:email:]a@b.io", "[REDACTED::1]a@b.io", "[REDACTED:email:1", "[REDACTED:email1]a@b.io", "[REDACTED:Email:1]a@b.io", "[REDACTED:abcdefghijklmnopqrstuvwxy:1]a@b.io"} {
+		if got := redact.New(true).Text(text + " c@d.io"); !strings.HasSuffix(got, "[REDACTED:email:1]") && !strings.HasSuffix(got, "[REDACTED:email:2]") || strings.Contains(got, "@") {
+			t.Errorf("%q becomes %q", text, got)
+		}
+	}
+}
+
+// The last word of a text that was cut goes where it may be the beginning of something.
+func TestLastWordsOfCutTexts(t *testing.T) {
+	for text, want := range map[string]string{
+		"mail bob@": "mail ", "mail bob@exam": "mail ", "card 4111 11": "card ", "call +4": "call +4", "call +49": "call ", "call (415) 5": "call ", "key sk-": "key ", "key abc12d": "key ", "iban DE89 3704": "iban ", "x=abc123": "x=", `"abc123`: `"`,
+		"key ab12": "key ab12", "at 123": "at 123", "id 1234": "id ", "the end": "the end", "a@b": "", "@": "@", "": "", "é@": "",
+	} {
+		if strings.HasSuffix(want, " ") || want != text {
+			want += redact.Placeholder + "cut:1]"
+		}
+		if got := redact.New(true).CutText(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+	if got := redact.New(true).CutText("mail a@b.io"); got != "mail [REDACTED:email:1]" {
+		t.Error(got)
+	}
+	if got := redact.New(true).CutText(strings.Repeat("x", 300) + "1@"); strings.Count(got, "x") != 300+2-256 || !strings.HasSuffix(got, "cut:1]") {
+		t.Errorf("of a long word %q is left", got)
+	}
+}
+
+// What was replaced is counted by kind, whatever it was, until the counts are taken.
+func TestCounts(t *testing.T) {
+	r := redact.New(true)
+	if r.Counts() != nil {
+		t.Error("something is counted in a new one")
+	}
+	r.Text("a@b.io a@b.io 203.0.113.7")
+	r.JSON(nil, []byte(`{"card":4111111111111111,"x":["c@d.io"]}`))
+	if got := fmt.Sprint(r.Counts()); got != "map[card:1 email:3 ip:1]" {
+		t.Error(got)
+	}
+	if got := fmt.Sprint(r.DrainCounts()); got != "map[card:1 email:3 ip:1]" || r.Counts() != nil {
+		t.Error(got)
+	}
+	if got := r.Text("c@d.io e@f.io"); got != "[REDACTED:email:2] [REDACTED:email:3]" {
+		t.Errorf("numbers go on: %s", got)
+	}
+}
+
+// Escapes are read through, in either case and one in the other; what is no escape is text.
+func TestEscapes(t *testing.T) {
+	for in, want := range map[string]string{
+		`bob\u0040example.com`: "%", `bob\u0040EXAMPLE.com`: "%", `\u0062ob@example.com`: "%", `bob@example\u002Ecom`: "%", `bob@example\u002ecom`: "%", `\tbob@example.com\f`: `\t%\f`, `\bbob@example.com\b`: `\b%\b`,
+		`bob\\u0040example.com`: "%", `\\\\u0062ob@example.com`: "%", `bob\u004gexample.com`: `bob\u004gexample.com`, `bob\u00`: `bob\u00`, `bob\x40example.com`: `bob\x40example.com`, `bob@example.com\`: `%\`, `C:\dir\x@example.com`: `C:\dir\%`,
+	} {
+		if got := redact.New(true).Text(in); got != strings.Replace(want, "%", "[REDACTED:email:1]", 1) {
+			t.Errorf("%s becomes %s, want %s", in, got, want)
+		}
+	}
+}
+
+// A header of JSON is read as one of text: its scheme, or the names of its cookies, stay.
+func TestHeadersInJSON(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"Authorization":"token %"}`: `{"Authorization":"token [REDACTED:authorization:1]"}`, `{"authorization":"%"}`: `{"authorization":"[REDACTED:secret:1]"}`, `{"Proxy-Authorization": "ApiKey  %,"}`: `{"Proxy-Authorization": "ApiKey  [REDACTED:authorization:1],"}`,
+		`{"Cookie":"theme=dark; sid=%; x=y"}`: `{"Cookie":"theme=dark; sid=[REDACTED:authorization:1]"}`, `{"set-cookie":["a=b"],"Set-Cookie":"sid=%; Path=/"}`: `{"set-cookie":["a=b"],"Set-Cookie":"sid=[REDACTED:authorization:1]"}`,
+		`{"h":"Cookie: sid=%\r\nAccept: a/b"}`: `{"h":"Cookie: sid=[REDACTED:authorization:1]\r\nAccept: a/b"}`, `{"cmd":"curl -H \"Authorization: token %\" http://h/?a=b"}`: `{"cmd":"curl -H \"Authorization: token [REDACTED:authorization:1]\" http://h/?a=b"}`,
+		`{"Cookie":"theme=dark"}`: `{"Cookie":"theme=dark"}`, `{"authorization":"none of it"}`: `{"authorization":"none of it"}`, `{"auth":"%"}`: `{"auth":"%"}`, `{"auth":{"sid":"%"}}`: `{"auth":{"sid":"%"}}`,
+	} {
+		in, want = strings.ReplaceAll(in, "%", drawn(32)), strings.ReplaceAll(want, "%", drawn(32))
+		if got := string(redact.New(false).JSON(nil, []byte(in))); got != want {
+			t.Errorf("%s becomes %s, want %s", in, got, want)
+		}
+	}
+}
+
+// Keys end where they do: at their last line, at the text behind them, at the end of a text.
+func TestWhereKeysEnd(t *testing.T) {
+	head, body := "-----BEGIN RSA PRIVATE KEY-----", strings.Repeat("MIIEvQIB", 8)
+	first, second := "ey"+"JhbGciOi"+drawn(12), "ey"+"JzdWIiOi"+drawn(12)
+	hold(t, "private_key",
+		"<"+head+"\n"+body+"\n-----END RSA PRIVATE KEY----->\nand more", "<"+head+"\n"+body+">-and more", "<"+head+body[:32]+">", head+body[:31], head+"\nProc-Type: 4\n", "x "+head+" y", "-----BEGIN PUBLIC KEY-----\n"+body,
+		"-----BEGIN PRIVATE -----\n"+body, "<"+head+"\n"+body+"\n-----END >", "----"+head[5:]+"\n"+body,
+	)
+	hold(t, "jwt",
+		"<"+first+"."+second+"."+drawn(40)+">. So", "<"+first+"."+second+"."+drawn(40)+">\nNext", "<"+first+"."+second+">.", "<"+first+"."+second+"."+drawn(40)+".a.b> x", "<"+first+".\r\n"+second+".\n    "+drawn(40)+">\n\nNext",
+		first, first+" "+second, first+"."+drawn(3), "x"+first+"."+second, "<"+first+"."+drawn(12)+">", first+"\n"+strings.Repeat(" ", 30)+drawn(8),
+	)
+	hold(t, "slack_token", "https://hooks.slack.com/services/<T0A1B2C3D/B4E5F6G7H/"+drawn(24)+">?x", "https://hooks.slack.com/services/T0A1B2C3D/B4E5F6G7", "https://hooks.slack.org/services/T0A1B2C3D/B4E5F6G7H/"+drawn(24))
+	hold(t, "url_credentials",
+		"https://<a:b>@h", "https://<a:b@c>@h/x@y", "https://a:b/c@h", "https://a:@h", "https://<:b>@h", "https://<"+drawn(16)+">@h", "https://"+drawn(15)+"@h", "https://a:b c@h", "https://a:$b@h", "https://a:%b@h", "https://<a:%2Fb>@h", "https://a:*b@h",
+		"https://h/?q=a:b@c", "https://h#a:b@c", "https://"+strings.Repeat("a", 520)+":b@h", "x=<a:b>@tcp(h)", "'<a:b>@unix(/s)", "-u <a:b1c2d3>", "-u \"<a:b1c2d3>\"", "-u a:bcdefg", "-u a:b1", "x-u a:b1c2d3", "-user a:b1c2d3",
+	)
+}

@@ -1,0 +1,61 @@
+//go:build !race && linux
+
+package redact_test
+
+import (
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"precept/internal/redact"
+)
+
+// worked is how long this thread has worked, however busy the machine is with other things.
+func worked(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_THREAD, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// What others choose must not cost the square of its length: beginnings of everything that is
+// looked for, over and over, in text and in JSON.
+func TestRedactingIsLinear(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures times")
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	const n, times, allowed, ticks = 4 << 10, 16, 6, 12 * time.Millisecond // a thread's time may be counted in ticks
+	took := func(piece string, n, times int) time.Duration {
+		text := strings.Repeat(piece, n/len(piece)+1)
+		begin := worked(t)
+		for range times {
+			redact.New(true).CutText(text)
+			redact.New(true).JSON(nil, []byte(`{"password":"`+text+`"}`))
+		}
+		return worked(t) - begin
+	}
+	for _, piece := range []string{
+		"sk-", "sk-ant-", "ghp_", "xoxb-", "xapp-", "hvs.", "dp.pt.", "AIza", "dapi", "SG.", "AKIA", "AC", "Q~", "a1Q~", "eyJ", "eyJa.", "eyJhbGciOi.", "eyJhbGciO.\\n", "eyJ.\n  ",
+		"LS0t", "LS0tLS1CRUdJTi", "-----BEGIN ", "-----BEGIN PRIVATE KEY-----", "-----END ", "--", "--password ", "--user a:b ", "-u a:", "-u ", "Bearer ", "basic ", "authorization: a ",
+		"cookie: a=b;", "cookie:a=", "auth=a", "password:", "password=\\\"", "token", "<token>", "pwd1=", "name: pwd value", "\"name\":\"pwd\",\"value\":", "value: ", "=", ":", "a:b@", "x@tcp(", "a:@unix(", "://", "http://a:", "https://hooks.slack.com/services/",
+		"a@", "a@b.", "%40", "a%40b", "@", "1:", "::", "a::b", "f:", "1.", "12.34.", "1.2.3.4.", "0/", "tel 0/", "+1 ", "(", "(415) ", "phone ", "4111 ", "4111", "078-05-", "de89", "DE89 ", "GB82 WEST ",
+		"ssw_", "password is ", " is the password", "x1y2z3 as my password", "**", "pwd:\n", "pwd:\x1b[", "%3D", "%25", "%2525", "\u00a0", "pwd%3D", "(\"pwd\",", "[\"pwd\",\n", "h:5432:", "h:5432:a:b:", "echo a1 | sudo -S ", " -storepass ", "{\"pwd\":{\"value\":", " by '", "\"-> \"", "setpwd(\"", "thin:a/", "пароль:",
+		"[REDACTED:", "[REDACTED:a:1", "\\", "\\\\", "\\u0040", "\\\"", "\\n", "_-.", " ", "\n", "é", "\xff", "7", "A1", "a1B2-",
+	} {
+		var small, large time.Duration
+		for range 6 {
+			if small, large = took(piece, n, times), took(piece, times*n, 1); large <= allowed*small+ticks {
+				break
+			}
+		}
+		if large > allowed*small+ticks {
+			t.Errorf("%q: %d bytes take %v in pieces of %d, %v at once", piece, times*n, small, n, large)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package redact_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"precept/internal/redact"
+)
+
+// Bare numbers of JSON are read where they are whole: a card anywhere, a phone or a social security
+// number under a name that says so.
+func TestBareNumbers(t *testing.T) {
+	for in, want := range map[string]string{
+		`[4111111111111111,4111111111111111]`:             `["[REDACTED:card:1]","[REDACTED:card:1]"]`,
+		`{"a":4111111111111111.0,"b":4111111111111111e0}`: `{"a":4111111111111111.0,"b":4111111111111111e0}`,
+		`{"a":4111111111111111E0,"b":0.4111111111111111}`: `{"a":4111111111111111E0,"b":0.4111111111111111}`,
+		`{"a":-4111111111111111,"b":1e+4111111111111111}`: `{"a":-4111111111111111,"b":1e+4111111111111111}`,
+		`[1.5,4111111111111111]`:                          `[1.5,"[REDACTED:card:1]"]`,
+		`[[1.5],{"x":2.5},4111111111111111]`:              `[[1.5],{"x":2.5},"[REDACTED:card:1]"]`,
+		"\n4111111111111111\t":                            "\n\"[REDACTED:card:1]\"\t",
+		`{"phone":5550100,"phone":[5550100],"x":5550100}`: `{"phone":"[REDACTED:phone:1]","phone":[5550100],"x":5550100}`,
+		`{"ssn": 78051120,"ssn":078051120}`:               `{"ssn": 78051120,"ssn":"[REDACTED:ssn:1]"}`,
+		`{"ssn":null,"x":078051120}`:                      `{"ssn":null,"x":078051120}`,
+		`{"tel":123456,"tel":1234567}`:                    `{"tel":123456,"tel":"[REDACTED:phone:1]"}`,
+		`{"mobile" : 4155550100 , "n" : 4155550100}`:      `{"mobile" : "[REDACTED:phone:1]" , "n" : 4155550100}`,
+	} {
+		if got := string(redact.New(true).JSON(nil, []byte(in))); got != want {
+			t.Errorf("%s becomes %s, want %s", in, got, want)
+		}
+		if got := string(redact.New(false).JSON(nil, []byte(in))); got != in {
+			t.Errorf("without personal data %s becomes %s", in, got)
+		}
+	}
+	const in, want = `{"password":12345678,"token":1234567890123456789}`, `{"password":"[REDACTED:secret:1]","token":1234567890123456789}`
+	if got := string(redact.New(false).JSON(nil, []byte(in))); got != want {
+		t.Errorf("%s becomes %s", in, got)
+	}
+}
+
+// Whatever JSON it is, what comes of it has the same form: the same names in the same order, the
+// same numbers of elements; texts are texts, and whatever is none is the same or a text.
+func TestTheFormOfJSONStays(t *testing.T) {
+	leaf := rapid.SampledFrom([]any{
+		"a@b.io", "hello", "", nil, true, 1.5, json.Number("4111111111111111"), json.Number("5550100"), "4111 1111 1111 1111", "tel 030 901820", "password: \"hunter22\"", "é\n\"\\", "-----BEGIN PRIVATE KEY-----", "DE89370400440532013000",
+	})
+	names := rapid.SampledFrom([]string{"a", "password", "phone", "ssn", "Cookie", "Authorization", "auth", "token", "x y", "\"", "é"})
+	rapid.Check(t, func(t *rapid.T) {
+		var draw func(depth int) any
+		draw = func(depth int) any {
+			switch rapid.IntRange(0, 3).Draw(t, "kind") * min(depth, 1) {
+			case 1:
+				return map[string]any{names.Draw(t, "name"): draw(depth - 1), names.Draw(t, "name"): draw(depth - 1)}
+			case 2:
+				return []any{draw(depth - 1), draw(depth - 1)}
+			}
+			return leaf.Draw(t, "leaf")
+		}
+		was := draw(4)
+		raw, err := json.Marshal(was)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := string(raw)
+		var is any
+		if err := json.Unmarshal(redact.New(true).JSON(nil, raw), &is); err != nil || string(raw) != before {
+			t.Fatalf("%s: %v", before, err)
+		}
+		if at, ok := sameForm(was, is); !ok {
+			t.Fatalf("%s has another form at %s", before, at)
+		}
+	})
+}
+
+// sameForm says whether two values have the same form, and where they have not.
+func sameForm(was, is any) (at string, ok bool) {
+	switch w := was.(type) {
+	case map[string]any:
+		i, isMap := is.(map[string]any)
+		if !isMap || len(i) != len(w) {
+			return "{", false
+		}
+		for name, v := range w {
+			if at, ok := sameForm(v, i[name]); !ok {
+				return name + "." + at, false
+			}
+		}
+		return "", true
+	case []any:
+		i, isList := is.([]any)
+		if !isList || len(i) != len(w) {
+			return "[", false
+		}
+		for n := range w {
+			if at, ok := sameForm(w[n], i[n]); !ok {
+				return at, false
+			}
+		}
+		return "", true
+	case string:
+		_, ok := is.(string)
+		return w, ok
+	case json.Number:
+		s, text := is.(string)
+		return string(w), !text || strings.HasPrefix(s, redact.Placeholder)
+	}
+	return "", was == is
+}
+
+// A number in groups ends before a group that does not belong to it, and is none within a longer
+// one.
+func TestNumbersInGroups(t *testing.T) {
+	hold(t, "phone",
+		"tel <030 901820>, 5", "tel <030 901820> / 5", "tel <0171 123 4567> ext. 12", "tel <030 90182>", "tel <030 9018>", "tel 1234567890123456", "<+49 30 901820> 1234567890123", "+49 30 90", "<415-555-0100> 5 6",
+		"<1 415 555 0100>", "5 <1-415-555-0100>", "415 555 0100 2", "\t415 555 0100", "415 555 0100\t", "2 415 555 0100", "+12 3 4 5 6 7 8", "call_4155550100", "a call_ <4155550100>", "call <030/901820>",
+	)
+	hold(t, "card",
+		"<4111 1111 1111 1111> 12/27", "<4111 1111 1111 1111>-", "4111 1111 1111 1111-1", "4111 1111 1111 1111a", "4111 1111 1111", "<3782-822463-10005>", "3782 82246 310005", "4111  1111 1111 1111", "14111 1111 1111 1111",
+	)
+}

@@ -1,0 +1,237 @@
+package redact_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"precept/internal/redact"
+)
+
+// Where a value ends, and what is none though a name stands before it.
+func TestValuesOfSecrets(t *testing.T) {
+	hold(t, "secret",
+		"PASSWORD=<hunter22xyz>",
+		"PASSWORD=<hunter22xyz>, and more",
+		"PASSWORD=<hunter22xyz>;x=1",
+		"PASSWORD=<hunter22xyz>&x=1",
+		"PASSWORD=<hunter22xyz>)",
+		"PASSWORD=<hunter22xyz>|x",
+		"PASSWORD=<hunter22xyz>.",
+		"PASSWORD=<hunter22xyz>..",
+		"PASSWORD:  \t<hunter22xyz>\n",
+		`"p.assword":"<correcthorse>"`,
+		`"password": "<correct horse battery>"`,
+		`"password":"<correct horse >`, // cut inside
+		`password = "<correct9horse>" # old`,
+		`password = "enter your password"`, // words in code
+		"credentials:<b8a2e:370:733::1>",
+		"token:<TE-TE-TE-TOK.com>",
+		"password:<@ost.e>",
+		"111 111DB_PASSWORD12:<hunter22>",
+		"PASSWORD=2xyst:",            // too short without its colon
+		"PASSWORD=",                  // nothing
+		"PASSWORD=       <hunter22>", // settings are aligned
+		"PASSWORD=<utextz>",          // no variable stands here in a shell
+		"password=utextz",            // but in code
+		"PASSWORD = utextz",
+		"PASSWORD="+strings.Repeat(" ", 60)+"hunter22",
+		"PASSWORD=u/rapz",
+		"password:{",
+		`password="ying"`,
+		"--password 13.7_x",
+		"pwd=read22xyz(x)", // a call
+		"pwd=list22xyz[0]", // an index
+		"AccountKey=Ab1/Cd2+Ef3gHi4j[0]",
+		"TOKEN:c3D4e5F6",              // short for a token
+		"credential:1iDEndpointsProx", // a name of code
+		"PASSWORD=$HOME/x1",
+		"PASSWORD=${DB_PASSWORD}",
+		"PASSWORD=process.env.DB_PASSWORD1",
+		"PASSWORD=[REDACTED:secret:7]",
+		"std::password::<hunter22xyz>",
+		"password == <hunter22xyz>",
+		"if password != \"\" {",
+		"pass\":\"<ACet:1>", // cut, and keyed
+		"aPASS:<es4_e5>",
+		"aPASS:<s4_eS5>.",
+		"app.PA.SS:<s4_eS5>",
+		"apikey:\t<KI/KI/KI/K7MDNG/>",
+		"password::<ter2yo>",
+		"password = : <unter2>",
+		"passwd]:\"<hunter2>\"", // config["passwd"]
+		"Authorization:<etelephonde89ho9>",
+		"password: : : : <unter2>", // too far from its name
+		"PASSWOR_D=unter2",
+		"--PASSWOR_D=un4_e5",
+		"--password- unter2",
+		"--d unter2/127.0.0.1",
+		"PWD=\" exp",
+		"PWD=\"+p/ADb",
+		"token\":\"5an=%s dur=%d.%d", // a format
+		"pass\":\"%d].",
+		"pass\":\"%iI.",
+		"passwd\":\"(pds",
+		"pass\":\"c\nY=", // the value ends with its line
+		"secret:et:et:et:et:et:1",
+		"Authorization:earetelephonde89", // no more than words
+		"sig=1B2c3\xa94%28%3D1",
+		"4ES0=9b-410",
+		"--0 ",
+		"=: x",
+	)
+	hold(t, "azure_key", "https://x/?sig=<2c3D4%2Fe5F6g7H8%3D>&se=1", "AccountKey==<1B2c3DH8i9J0k1L2>",
+		"aig=2c3D4%2Fe5F6g7H8")
+}
+
+// Credentials in headers and in addresses.
+func TestCredentialsOfRequests(t *testing.T) {
+	hold(t, "authorization",
+		"Authorization: Bearer <a1B2c3D4e5F6g7H8>",
+		"authorization: bearer <a1B2c3D4e5F6g7H8>",
+		"Authorization: Basic <dXNlcjpodW50ZXIy>",
+		"Authorization: Bearer <a1B2c3D4e5F6g7H8>.",
+		"curl -H 'Authorization: Bearer <a1B2c3D4e5F6g7H8>' http://h/",
+		"Bearer <cdef6781>",
+		"Bearer <e5.smith>",
+		"Bearer <oruthorizatiAoic>",
+		"Bearer 5t",
+		"bearer 26-01-36",
+		"Authorization: Bearer $TOKEN",
+		"bearer of bad news",
+		"Authorization: Basic",
+	)
+	hold(t, "url_credentials",
+		"postgres://<user:p1>@db/x",
+		"https://<u:hunter2>@h/",
+		"redis://<:hunter22>@h:6379/0",
+		"https://h:8080/@x",
+		"https://user@h/",
+		"s://:",
+		"s://:/@",
+		"s://:{}@",
+		"://u:p@h",
+		"https://u:p/q@h",
+		"https://u:${PASS}@h/",
+	)
+}
+
+// What begins or ends like a key of a vendor and is none.
+func TestNoKeysOfVendors(t *testing.T) {
+	for _, text := range []string{
+		"AKIA", "AKIAI7ABCDEFG/", "xAKIAIOSFODNN7ABCDEFG", "AKIAIOSFODNN7ABCDEFGx", "AKIAIOSFODNN7abcdefg", "AIza", "AIza-is-short", "SG.", "SG.a.b",
+		"SG.a1B2c3D4e5F6g7H8i9J0k1.short and more", "Q~e", "e.51Q~e5", "e.51Q~e", "dshpat_i1111111ts", "sk-", "sk-ant-", "ghp_short", "glpat-", "xoxb-1-2", "eyJ.eyJ.x",
+		"SGteyteyteyte", "AIgld1111111111111a", "yJ7", "eyJ45678.", "04135550100=eyJ45678.",
+		"eyJ672012345678901234hunter22xyz", "meyJ7345678901234hunter22xyzple.c",
+		"-----BEGIN CERTIFICATE-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n-----END CERTIFICATE-----",
+		"-----BEGIN -----nMIBADANBgkqhkiG970BAQEFAASCnabc",
+		"-----BEGIN PRIVATE KEY-----IBADANBgkqh| kind | what is looked for",
+		"see https://hooks.slack.com/services/ for the form",
+	} {
+		if got := redact.New(true).Text(text); got != text {
+			t.Errorf("%q becomes %q", text, got)
+		}
+	}
+	hold(t, "private_key", "<-----BEGIN PRIVATE KEY-----MIQIBADANBgkqhkiG9w0BAFAASCabc=n>",
+		`"<-----BEGIN PRIVATE KEY-----\nMIQIBADANBgkqhkiG9w0BAFAASCabc=\n>"`)
+}
+
+// Numbers and addresses that only look like those of a person or a machine, and such that do.
+func TestNumbersBesideOthers(t *testing.T) {
+	hold(t, "phone", "Tel 2026-01", "415-555-1", "b+<1 (415) 555-0100>", "4111 1111111111 11/", "1111 1-0 2.0.3.0", "<+1 (415 555-0100>",
+		"9 <555-123-4567> ", "j(415)555-0100", "<115-155)0100>%", "<255.255.2550>", "tel 20-6-01-31")
+	hold(t, "ssn", "078-05-20", "078-05-20>_", "3Ssn-078051120")
+	hold(t, "iban", "GB82WEST1934698765432", "GB82 WEST 1934 6987 65432")
+	hold(t, "ip", "0 <2.0.113.0>", "<2001::>", "::3", ".b8::1", "0.2.0.113.0", "_18::1", "<50::1>", "<::1:2>.", "<::8:37:3>", "000::", "0::0")
+	hold(t, "email", "+@b.io", "<a@b.al>.)", `b\b\u0040e.co`, `<\\ud00b@e.co>`, "<b%40e.é>&",
+		"<x@v.zi>", "<\x80@b.io>", "<v@b.\x80\xa6>")
+	for in, want := range map[string]string{
+		`4111111111111111.5`:           `4111111111111111.5`,
+		`4111111111111111e2`:           `4111111111111111e2`,
+		`-4111111111111111`:            `-4111111111111111`,
+		`4111111111111111`:             `"[REDACTED:card:1]"`,
+		`[1,4111111111111111]`:         `[1,"[REDACTED:card:1]"]`,
+		`{"a":{"b":4111111111111111}}`: `{"a":{"b":"[REDACTED:card:1]"}}`,
+		`1111111`:                      `1111111`,
+	} {
+		if got := string(redact.New(true).JSON(nil, []byte(in))); got != want {
+			t.Errorf("%s becomes %s, want %s", in, got, want)
+		}
+	}
+}
+
+// No text is too short, cut too early or begun too late to be read; what was redacted stays as it
+// is when it is redacted again, and JSON stays JSON.
+func TestEveryPieceOfAText(t *testing.T) {
+	for _, text := range []string{
+		`{"password": "correct horse", "ssn": 078051120, "n": -4.5e3, "a": [true, null, {"tel": "5550199"}]}`,
+		"DB_PASSWORD12 := 'hunter22xyz' # AccountKey=Ab1/Cd2+Ef3gHi4j== sig=a1B2c3D4%2Fe5F6g7H8%3D",
+		"Authorization: Basic dXNlcjpodW50ZXIy, Bearer a1B2c3D4e5F6g7H8, postgres://u:p1@h/x s://:@",
+		"AKIAIOSFODNN7ABCDEFG AIzaSyA1B2c3D4 SG.a1B2c3D4 abc7Q~e5F6g7H8 eyJhbGciOi.eyJzdWIi.x sk-ant-a1",
+		"-----BEGIN RSA PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n-----END RSA PRIVATE KEY-----",
+		`\\\\\\\\"\u0040\u00e9\ud83d\ude00\b\f\n\r\t\/ bob\u0040example.com {\"to\":\"a\\u0040b.io\"}`,
+		"+1 (415) 555-0100, tel. 030 901820, 078-05-1120, DE89 3704 0044 0532 0130 00, 4111 1111 1111 1111",
+		"203.0.113.7:80 2001:db8::8a2e:370:7334 ::1 bob.smith+x@corp.example.com bob%40example.com [REDACTED:email:1]",
+		"https://hooks.slack.com/services/T0A1B2C3D/B4E5F6G7H/a1B2c3D4 é日本\xff\x00",
+	} {
+		for i := range len(text) {
+			for _, piece := range []string{text[:i], text[i:], text[i:min(len(text), i+9)], text[i:min(len(text), i+2)]} {
+				checkPiece(t, piece)
+			}
+		}
+	}
+}
+
+func checkPiece(t *testing.T, piece string) {
+	t.Helper()
+	r := redact.New(true)
+	once := r.Text(piece)
+	if again := redact.New(true).Text(once); again != once {
+		t.Errorf("%q becomes %q, and then %q", piece, once, again)
+	}
+	if cut := redact.New(true).CutText(piece); !strings.HasPrefix(cut, once) && !strings.Contains(cut, ":cut:1]") {
+		t.Errorf("%q, cut, becomes %q", piece, cut)
+	}
+	raw, err := json.Marshal(piece)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, raw := range [][]byte{raw, []byte(piece)} {
+		valid := json.Valid(raw)
+		if out := r.JSON(nil, bytes.Clone(raw)); valid && !json.Valid(out) {
+			t.Errorf("%s becomes %s", raw, out)
+		}
+	}
+}
+
+// What a redactor forgot it numbers anew: nothing of one sample shows in the next.
+func TestFreshRedactors(t *testing.T) {
+	r := redact.New(true)
+	for _, many := range []int{2, 300} {
+		for i := range many {
+			r.Text(strings.Repeat("a", i%50+1) + "@" + strings.Repeat("b", i/50+1) + ".io")
+		}
+		r.Fresh()
+		if left := r.Counts(); left != nil {
+			t.Errorf("counts are left: %v", left)
+		}
+		got := r.Text("aa@b.io a@b.io aa@b.io")
+		if want := "[REDACTED:email:1] [REDACTED:email:2] [REDACTED:email:1]"; got != want {
+			t.Errorf("after %d values: %s", many, got)
+		}
+		if n := r.Counts()["email"]; n != 3 {
+			t.Errorf("%d are counted", n)
+		}
+		r.Fresh()
+	}
+}
+
+// The last word of a cut text is kept where nothing secret begins so.
+func TestCutTextsThatStay(t *testing.T) {
+	for _, text := range []string{"+", "+49 ", "in 3", "page 12", "rows 1-3", "see a", "(4", "v1.2", "done.", "é"} {
+		if got := redact.New(true).CutText(text); got != text {
+			t.Errorf("%q becomes %q", text, got)
+		}
+	}
+}

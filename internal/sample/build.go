@@ -1,0 +1,209 @@
+package sample
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"precept/internal/redact"
+)
+
+// Limits of what a sample holds of a text; the whole of it stands in the exchanges.
+const (
+	summaryBytes = 2000
+	textBytes    = 8000
+)
+
+// What stands where there was nothing: the schemas of samples want a text.
+const (
+	noWords = "(no words of the user)"
+	noText  = "(no text)"
+)
+
+// Build makes the learning samples of a closed session. A session that used tools gives one
+// intent_resolution and a dialog_response for every later user turn; one that did not gives a
+// dialog_response for every user turn. A session of more than one exchange gives in addition an
+// error_correction for each failed call that a different one repaired, and a plan_optimization when
+// it was slow or costly. docs/SAMPLES.md gives the reasons.
+//
+// Build is pure: the same session gives the same samples with the same ids.
+func Build(s Session) []Sample {
+	h := s.lay()
+	if len(h.kept) == 0 {
+		return nil
+	}
+	var out []Sample
+	from := 0
+	if len(h.steps) > 0 {
+		out = append(out, h.intent())
+		from = 1
+	}
+	for i := from; i < len(h.parts); i++ {
+		out = append(out, h.dialog(h.number(i), &h.parts[i], i == len(h.parts)-1))
+	}
+	if h.single() {
+		return out
+	}
+	out = append(out, h.corrections()...)
+	if reasons := h.costly(); len(reasons) > 0 {
+		out = append(out, h.plan(reasons))
+	}
+	return out
+}
+
+// intent is the session's one intent_resolution: what was asked first, and where it ended.
+func (h *history) intent() Sample {
+	first := h.parts[0]
+	f, label := h.rate(0, 0, true)
+	s := h.sample(IntentResolution, 0, h.kept, f, label)
+	s.Input["intent_id"] = deriveID(h.Tenant, h.ID, "intent", 0)
+	s.Input["raw_request_summary"] = cmp.Or(cut(first.words, summaryBytes), noWords)
+	s.Input["dialog_turns_count"] = len(h.parts)
+	s.Output["final_intent_summary"] = h.answer(h.kept)
+	s.Output["resolution_quality_label"] = resolution(f.QualityLabel)
+	s.Output["tool_calls"] = len(h.steps)
+	s.Output["failed_calls"] = h.failures()
+	return s
+}
+
+// number is the number of a part's dialog_response. It must not change when the session goes on
+// after its samples were built: one that talked first and used tools later keeps the numbers that
+// its parts had before it did.
+func (h *history) number(part int) int {
+	if len(h.steps) > 0 && h.steps[0].Turn < h.second() {
+		return part - 1
+	}
+	return part
+}
+
+// second is the turn with which the second part begins.
+func (h *history) second() int {
+	if len(h.parts) < 2 {
+		return math.MaxInt
+	}
+	return h.parts[1].exchanges[0].Turn
+}
+
+func (h *history) dialog(n int, p *part, last bool) Sample {
+	from, to := p.turns()
+	f, label := h.rate(from, to, last && len(h.steps) == 0)
+	s := h.sample(DialogResponse, n, p.exchanges, f, label)
+	s.Input["user_text"] = cmp.Or(cut(p.words, textBytes), noWords)
+	s.Input["turn"] = from
+	s.Output["response_text"] = h.answer(p.exchanges)
+	return s
+}
+
+// sample fills in what all families have in common.
+func (h *history) sample(family string, n int, of []*Exchange, f Feedback, label string) Sample {
+	last := of[len(of)-1]
+	s := Sample{
+		ID:        deriveID(h.Tenant, h.ID, family, n),
+		Family:    family,
+		CreatedAt: last.At.Add(milliseconds(last.LatencyMS)).UTC().Truncate(time.Millisecond),
+		Input:     map[string]any{},
+		State:     map[string]any{"dialect": last.Dialect, "model": last.Model},
+		Output:    map[string]any{"outcome": outcome(of)},
+		Feedback:  f,
+		Meta: map[string]any{
+			"human_feedback_label": label,
+			"quality_score":        qualityScore(f, of),
+			"tenant":               h.Tenant,
+			"agent":                h.Agent,
+			"session":              h.ID,
+			"model":                last.Model,
+			"turns":                len(of),
+			"tokens":               tokens(of),
+		},
+	}
+	if h.Name != "" {
+		s.Meta["session_name"] = h.Name
+	}
+	if last.Run != "" {
+		s.Meta["run"] = last.Run
+	}
+	if flow := last.Config; flow != "" {
+		s.Meta["source_flow_id"] = flow
+	}
+	if ids := eventIDs(of); len(ids) > 0 {
+		s.Meta["source_event_ids"] = ids
+	}
+	if lessons := lessonsOf(of); len(lessons) > 0 {
+		s.Meta["lessons"] = lessons
+	}
+	for _, e := range of {
+		if e.Truncated {
+			s.Meta["truncated"] = true
+		}
+		if n, _ := s.Meta["choices"].(int); e.Reply.Choices > max(n, 1) {
+			s.Meta["choices"] = e.Reply.Choices
+		}
+	}
+	return s
+}
+
+// answer is the last text that the model gave, or what it did instead.
+func (h *history) answer(of []*Exchange) string {
+	for _, o := range slices.Backward(of) {
+		if t := strings.TrimSpace(o.Reply.Text); t != "" {
+			return cut(t, textBytes)
+		}
+	}
+	last := of[len(of)-1]
+	if last.Reply.Error != "" {
+		return cut("no answer: "+last.Reply.Error, summaryBytes)
+	}
+	if calls := last.Reply.Calls; len(calls) > 0 {
+		names := make([]string, len(calls))
+		for i, c := range calls {
+			names[i] = c.Name
+		}
+		return cut("called "+strings.Join(names, ", "), summaryBytes)
+	}
+	return "no answer (" + last.Outcome + ")"
+}
+
+func (h *history) failures() (n int) {
+	for _, s := range h.steps {
+		if s.failed {
+			n++
+		}
+	}
+	return n
+}
+
+func resolution(label string) string {
+	switch label {
+	case Good, Acceptable:
+		return label
+	case Poor:
+		return "bad"
+	default:
+		return "unknown"
+	}
+}
+
+// outcome is that of the last exchange: a session that went on after a fault is judged by where it
+// ended.
+func outcome(of []*Exchange) string { return of[len(of)-1].Outcome }
+
+func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+
+// cut shortens s to at most n bytes, between runes and not inside a placeholder, and says so with
+// an ellipsis.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	n -= len("…")
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	if open := strings.LastIndexByte(s[:n], '['); open >= 0 && strings.HasPrefix(s[open:], redact.Placeholder) && !strings.Contains(s[open:n], "]") {
+		n = open
+	}
+	return s[:n] + "…"
+}

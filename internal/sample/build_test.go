@@ -1,0 +1,377 @@
+package sample_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"precept/internal/sample"
+	"precept/internal/wire"
+)
+
+// script writes a session turn by turn, as an agent of the chat dialect would.
+type script struct {
+	s    sample.Session
+	at   time.Time
+	next int // length of the agent's list
+	echo []string
+}
+
+func newScript() *script {
+	return &script{s: sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff"}, at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+}
+
+// turn adds a turn: what the agent says anew, and the model's reply.
+func (c *script) turn(reply sample.Reply, items ...string) *sample.Exchange {
+	turn := len(c.s.Exchanges) + 1
+	e := sample.Exchange{
+		ID: uuid.NewSHA1(uuid.Nil, fmt.Append(nil, turn)).String(), Tenant: "default", Agent: "coder", Session: "00ff", Turn: turn,
+		At: c.at, Dialect: "chat", Model: "m-1", Status: 200, Outcome: sample.Complete, NewFrom: c.next, Reply: reply, LatencyMS: 1000,
+	}
+	for _, raw := range append(c.echo, items...) {
+		e.New = append(e.New, json.RawMessage(raw))
+		c.next++
+	}
+	c.echo = nil
+	if reply.Text != "" || len(reply.Calls) > 0 {
+		m := map[string]any{"role": "assistant", "content": reply.Text}
+		var calls []any
+		for _, call := range reply.Calls {
+			calls = append(calls, map[string]any{"id": call.ID, "type": "function", "function": map[string]any{"name": call.Name, "arguments": call.Args}})
+		}
+		if calls != nil {
+			m["tool_calls"] = calls
+		}
+		raw, _ := json.Marshal(m)
+		c.echo = []string{string(raw)}
+	}
+	c.at = c.at.Add(time.Minute)
+	c.s.Exchanges = append(c.s.Exchanges, e)
+	return &c.s.Exchanges[len(c.s.Exchanges)-1]
+}
+
+func say(role, text string) string {
+	raw, _ := json.Marshal(map[string]string{"role": role, "content": text})
+	return string(raw)
+}
+
+func answer(id, text string) string {
+	raw, _ := json.Marshal(map[string]string{"role": "tool", "tool_call_id": id, "content": text})
+	return string(raw)
+}
+
+func calls(id, name, args string) sample.Reply {
+	return sample.Reply{Calls: []sample.Call{{ID: id, Name: name, Args: args}}, Finish: "tool_calls", InputTokens: 100, OutputTokens: 10}
+}
+
+func families(samples []sample.Sample) string {
+	var names []string
+	for _, s := range samples {
+		names = append(names, s.Family)
+	}
+	return strings.Join(names, " ")
+}
+
+// failing is a stand-in for the detector.
+func failing(_, _, text string, _ int8) bool { return strings.HasPrefix(text, "error") }
+
+func TestBuildOneTurn(t *testing.T) {
+	tests := []struct {
+		name  string
+		turn  func(c *script)
+		want  string
+		field string // a text that must stand in the output
+	}{
+		{"plain chat", func(c *script) {
+			c.turn(sample.Reply{Text: "Paris."}, say("system", "Be brief."), say("user", "Capital of France?"))
+		}, sample.DialogResponse, "Paris."},
+		{"a tool is called", func(c *script) { c.turn(calls("c1", "bash", "ls"), say("user", "List files")) }, sample.IntentResolution, "called bash"},
+		{"many calls do not make more samples", func(c *script) {
+			r := calls("c0", "bash", "ls")
+			for i := range 40 {
+				r.Calls = append(r.Calls, sample.Call{ID: fmt.Sprint("d", i), Name: "bash", Args: "ls"})
+			}
+			e := c.turn(r, say("user", "List files"))
+			e.Loops = 3
+		}, sample.IntentResolution, "called bash"},
+		{"the upstream failed", func(c *script) {
+			e := c.turn(sample.Reply{Error: "overloaded"}, say("user", "Hi"))
+			e.Outcome, e.Status = sample.Failed, 529
+		}, sample.DialogResponse, "overloaded"},
+		{"nothing came back", func(c *script) { c.turn(sample.Reply{}, say("user", "Hi")).Outcome = sample.Aborted }, sample.DialogResponse, sample.Aborted},
+		{"no words", func(c *script) { c.turn(sample.Reply{Text: "ok"}, say("system", "x")) }, sample.DialogResponse, "ok"},
+		{"unreadable items", func(c *script) { c.turn(sample.Reply{Text: "ok"}, `{"type":"reasoning"}`, `7`, `{"role":"user"}`) }, sample.DialogResponse, "ok"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newScript()
+			tt.turn(c)
+			got := sample.Build(c.s)
+			if len(got) != 1 || got[0].Family != tt.want {
+				t.Fatalf("got %q, want exactly one %s", families(got), tt.want)
+			}
+			if out := fmt.Sprint(got[0].Output); !strings.Contains(out, tt.field) {
+				t.Errorf("output %s lacks %q", out, tt.field)
+			}
+			if !reflect.DeepEqual(got[0].Feedback, sample.Unrated()) {
+				t.Errorf("feedback %v", got[0].Feedback)
+			}
+			if err := conforms(got[0]); err != nil {
+				t.Errorf("problems %v", err)
+			}
+		})
+	}
+	if got := sample.Build(sample.Session{}); got != nil {
+		t.Errorf("an empty session gives %v", got)
+	}
+}
+
+func TestBuildRetry(t *testing.T) {
+	c := newScript()
+	first := c.turn(sample.Reply{}, say("user", "Hi"))
+	first.Outcome = sample.Incomplete
+	retry := c.turn(sample.Reply{Text: "Hello"}, say("user", "Hi"))
+	retry.Turn, retry.NewFrom = first.Turn, 0
+	c.s.Exchanges[0].Turn = retry.Turn
+	if got := sample.Build(c.s); len(got) != 1 || got[0].Output["response_text"] != "Hello" || got[0].Output["outcome"] != sample.Complete {
+		t.Errorf("got %v", got)
+	}
+	// A failure that nothing repaired stays, even though the session went on.
+	c = newScript()
+	c.turn(sample.Reply{Error: "boom"}, say("user", "Hi")).Outcome = sample.Failed
+	c.turn(sample.Reply{Text: "Hello"}, say("user", "Are you there?"))
+	if got := sample.Build(c.s); families(got) != sample.DialogResponse+" "+sample.DialogResponse || got[0].Output["outcome"] != sample.Failed {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestBuildTask(t *testing.T) {
+	c := newScript()
+	c.turn(calls("c1", "bash", `{"command":"npm tst"}`), say("system", "You are..."), say("user", "<system-reminder>x</system-reminder>Run the tests"))
+	c.turn(calls("c2", "bash", `{"command":"npm test"}`), answer("c1", "error: unknown command tst"))
+	e := c.turn(sample.Reply{Text: "All 12 pass."}, answer("c2", "12 passed"))
+	e.Lessons = []sample.Lesson{{Slug: "npm", Arm: "npm@1", State: "injected", Propensity: 0.8}, {Slug: "b", State: "withheld"}}
+	e.Config = "cfg-7"
+	c.s.Exchanges[0].Lessons = []sample.Lesson{{Slug: "npm", Arm: "npm@1", State: "matched"}}
+	c.turn(sample.Reply{Text: "Pushed."}, say("user", "Now push"))
+	c.s.Failing = failing
+	got := sample.Build(c.s)
+	if families(got) != "intent_resolution dialog_response error_correction" {
+		t.Fatalf("got %s", families(got))
+	}
+	intent, dialog, fix := got[0], got[1], got[2]
+	if intent.Input["raw_request_summary"] != "Run the tests" || intent.Output["final_intent_summary"] != "Pushed." || intent.Input["dialog_turns_count"] != 2 {
+		t.Errorf("intent %v -> %v", intent.Input, intent.Output)
+	}
+	if intent.Output["tool_calls"] != 2 || intent.Output["failed_calls"] != 1 {
+		t.Errorf("calls of the same id must count once: %v", intent.Output)
+	}
+	want := []sample.Lesson{{Slug: "b", State: "withheld"}, {Slug: "npm", Arm: "npm@1", State: "injected", Propensity: 0.8}}
+	if !reflect.DeepEqual(intent.Meta["lessons"], want) {
+		t.Errorf("lessons %v", intent.Meta["lessons"])
+	}
+	if tokens := intent.Meta["tokens"].(map[string]any); tokens["input"] != 200 || tokens["output"] != 20 {
+		t.Errorf("tokens %v", tokens)
+	}
+	if dialog.Input["user_text"] != "Now push" || dialog.Input["turn"] != 4 {
+		t.Errorf("dialog %v", dialog.Input)
+	}
+	if fix.Input["error"] != "error: unknown command tst" || fix.Output["corrected_call"].(map[string]any)["arguments"] != `{"command":"npm test"}` {
+		t.Errorf("correction %v -> %v", fix.Input, fix.Output)
+	}
+	for _, s := range got {
+		if err := conforms(s); err != nil {
+			t.Errorf("%s: %v", s.Family, err)
+		}
+	}
+	for i, j := 0, len(c.s.Exchanges)-1; i < j; i, j = i+1, j-1 {
+		c.s.Exchanges[i], c.s.Exchanges[j] = c.s.Exchanges[j], c.s.Exchanges[i]
+	}
+	if again := sample.Build(c.s); !reflect.DeepEqual(again, got) {
+		t.Error("the order in which exchanges are given must not matter")
+	}
+	c.s.Tenant = "other"
+	if other := sample.Build(c.s); other[0].ID == got[0].ID {
+		t.Error("two tenants share a sample id")
+	}
+}
+
+func TestBuildDialects(t *testing.T) {
+	tests := []struct {
+		name, dialect, reply, result string
+	}{
+		{"responses", "responses", `{"type":"function_call","call_id":"c1","name":"run","arguments":"{\"a\":1}"}`, `{"type":"function_call_output","call_id":"c1","output":"error: no"}`},
+		{"custom", "responses", `{"type":"custom_tool_call","call_id":"c1","name":"run","input":"{\"a\":1}"}`, `{"type":"custom_tool_call_output","call_id":"c1","output":[{"type":"input_text","text":"error: no"}]}`},
+		{"messages", "messages", `{"role":"assistant","content":[{"type":"text","text":"I try"},{"type":"tool_use","id":"c1","name":"run","input":{"a":1}}]}`, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","is_error":true,"content":[{"type":"text","text":"error: no"}]}]}`},
+		{"chat", "chat", `{"role":"assistant","content":null,"tool_calls":[{"id":"c1","function":{"name":"run","arguments":"{\"a\":1}"}}]}`, `{"role":"tool","tool_call_id":"c1","content":[{"type":"text","text":"error: no"}]}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newScript()
+			c.s.Failing = failing
+			c.turn(calls("c1", "run", `{"a":1}`), say("user", "go"))
+			c.echo = nil
+			c.turn(calls("c2", "run", `{"a":2}`), tt.reply, tt.result).Dialect = tt.dialect
+			c.turn(sample.Reply{Text: "done"}, answer("c2", "fine"))
+			got := sample.Build(c.s)
+			if families(got) != "intent_resolution error_correction" {
+				t.Fatalf("got %s", families(got))
+			}
+			if f := got[1].Input["failed_call"].(map[string]any); f["arguments"] != `{"a":1}` || f["name"] != "run" {
+				t.Errorf("failed call %v", f)
+			}
+			if got[1].Input["error"] != "error: no" {
+				t.Errorf("error %v", got[1].Input["error"])
+			}
+		})
+	}
+}
+
+func TestCorrections(t *testing.T) {
+	type step struct{ tool, args, result string }
+	tests := []struct {
+		name     string
+		steps    []step
+		want     int
+		attempts int
+	}{
+		{"the same call works later", []step{{"bash", "go test ./a", "error"}, {"bash", "go test ./a", "ok"}}, 0, 0},
+		{"another tool works", []step{{"bash", "cat a.go", "error"}, {"read", "a.go", "ok"}}, 0, 0},
+		{"another aim", []step{{"bash", "go test ./a", "error"}, {"bash", "whoami", "ok"}}, 0, 0},
+		{"two attempts", []step{{"bash", "go tst ./a", "error"}, {"bash", "go tests ./a", "error"}, {"bash", "go test ./a", "ok"}}, 1, 2},
+		{"two repairs", []step{{"bash", "go tst ./a", "error"}, {"bash", "go test ./a", "ok"}, {"edit", "f.go 1", "error"}, {"edit", "f.go 2", "ok"}}, 2, 1},
+		{"one repair, then fine", []step{{"bash", "go tst ./a", "error"}, {"bash", "go test ./a", "ok"}, {"bash", "go test ./b", "ok"}}, 1, 1},
+		{"never works", []step{{"bash", "go tst", "error"}, {"bash", "go tests", "error"}}, 0, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newScript()
+			c.s.Failing = failing
+			items := []string{say("user", "go")}
+			for i, s := range tt.steps {
+				id := fmt.Sprint("c", i)
+				c.turn(calls(id, s.tool, s.args), items...)
+				items = []string{answer(id, s.result)}
+			}
+			c.turn(sample.Reply{Text: "done"}, items...)
+			var fixes []sample.Sample
+			ids := map[string]bool{}
+			for _, s := range sample.Build(c.s) {
+				ids[s.ID] = true
+				if s.Family == sample.ErrorCorrection {
+					fixes = append(fixes, s)
+				}
+			}
+			if len(fixes) != tt.want || (tt.want > 0 && fixes[0].Input["attempts"] != tt.attempts) {
+				t.Errorf("got %v", fixes)
+			}
+			if len(ids) != 1+tt.want {
+				t.Errorf("ids %v", ids)
+			}
+		})
+	}
+}
+
+func TestPlanOptimization(t *testing.T) {
+	c := newScript()
+	items := []string{say("user", "go")}
+	for i := range sample.ManyCalls {
+		id := fmt.Sprint("c", i)
+		e := c.turn(calls(id, "bash", fmt.Sprint("ls ", i%5)), items...)
+		e.LatencyMS = sample.SlowMS / 10
+		items = []string{answer(id, "ok")}
+	}
+	c.s.Exchanges[3].Loops = 1
+	c.turn(sample.Reply{Text: "done"}, items...)
+	got := sample.Build(c.s)
+	if families(got) != "intent_resolution plan_optimization" {
+		t.Fatalf("got %s", families(got))
+	}
+	plan := got[1]
+	if fmt.Sprint(plan.Input["reasons"]) != "[many_calls loop slow]" {
+		t.Errorf("reasons %v", plan.Input["reasons"])
+	}
+	if r := plan.Output["repeated_calls"].([]map[string]any); len(r) != 5 || r[0]["count"] != 5 {
+		t.Errorf("repeated %v", r)
+	}
+	if err := conforms(plan); err != nil {
+		t.Errorf("problems %v", err)
+	}
+	if q := plan.Meta["quality_score"]; q != 0.4 {
+		t.Errorf("quality_score %v, want that of a complete session with a loop", q)
+	}
+}
+
+func TestCutKeepsPlaceholdersWhole(t *testing.T) {
+	s := strings.Repeat("é", 10) + "[REDACTED:email:1] tail"
+	for n := 4; n < len(s); n++ {
+		got := sample.Cut(s, n)
+		if len(got) > n || !json.Valid(wire.AppendString(nil, got)) || strings.ContainsRune(got, '\ufffd') {
+			t.Fatalf("cut at %d: %q", n, got)
+		}
+		if rest, found := strings.CutPrefix(got, strings.Repeat("é", 10)); found && strings.Contains(rest, "[REDACTED") && !strings.Contains(rest, ":1]") {
+			t.Errorf("half a placeholder: %q", got)
+		}
+	}
+}
+
+// FuzzBuild feeds items that no agent would send: whatever stands in them, Build and the exports
+// must not panic, and what they make must conform.
+func FuzzBuild(f *testing.F) {
+	f.Add([]byte(`{"role":"user","content":[{"type":"text","text":"x"}]}`), []byte(`{"role":"tool","tool_call_id":"c1","content":7}`), 1)
+	f.Add([]byte(`{"type":"function_call","call_id":"c1","name":"n","arguments":{}}`), []byte(`{"type":"function_call_output","call_id":"c1"}`), 0)
+	f.Fuzz(func(t *testing.T, a, b []byte, from int) {
+		c := newScript()
+		c.s.Failing = failing
+		c.turn(calls("c1", "run", string(a)), string(a))
+		c.echo = nil
+		c.turn(sample.Reply{Text: string(b)}, string(b)).NewFrom = from
+		c.s.Ratings = []sample.Rating{{Source: string(a), Type: "score", Correction: b, Details: a, Turn: from}}
+		for _, s := range sample.Build(c.s) {
+			if err := conforms(s); err != nil {
+				t.Errorf("%s: %v", s.Family, err)
+			}
+		}
+		c.s.Conversation()
+		c.s.Preferences()
+	})
+}
+
+// A session goes on after its samples were built: what was said stays under the id that it had, and
+// nothing is told twice.
+func TestBuiltAgainUnderTheSameIDs(t *testing.T) {
+	c := newScript()
+	c.turn(sample.Reply{Text: "Hello."}, say("user", "Hello there."))
+	c.turn(sample.Reply{Text: "It is a shed."}, say("user", "What is it?"))
+	c.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "paint", Args: `{"what":"shed"}`}}}, say("user", "Paint it."))
+	c.turn(sample.Reply{Text: "It is painted."}, answer("c1", "ok"))
+	c.turn(sample.Reply{Text: "Bye."}, say("user", "Thanks, bye."))
+	where := map[string]string{} // the words of a dialog's user, to its id
+	for n := 1; n <= len(c.s.Exchanges); n++ {
+		s := c.s
+		s.Exchanges = s.Exchanges[:n]
+		told := map[string]bool{}
+		for _, m := range sample.Build(s) {
+			if m.Family != sample.DialogResponse {
+				continue
+			}
+			words := m.Input["user_text"].(string)
+			if told[m.ID] || told[words] {
+				t.Errorf("after %d exchanges %q is told twice", n, words)
+			}
+			told[m.ID], told[words] = true, true
+			if old := where[words]; old != "" && old != m.ID {
+				t.Errorf("after %d exchanges %q has another id", n, words)
+			}
+			where[words] = m.ID
+		}
+	}
+	if len(where) != 4 {
+		t.Errorf("dialogs: %v", where)
+	}
+}

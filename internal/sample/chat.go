@@ -1,0 +1,235 @@
+package sample
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"precept/internal/wire"
+)
+
+// ChatMessage is a message in the form of OpenAI's chat and fine-tuning files.
+type ChatMessage struct {
+	Role       string     `json:"role"`
+	Content    *string    `json:"content"` // null for an assistant that only calls tools
+	ToolCalls  []ChatCall `json:"tool_calls,omitempty"`
+	ToolCallID string     `json:"tool_call_id,omitempty"`
+}
+
+// ChatCall is a tool call in that form.
+type ChatCall struct {
+	ID       string       `json:"id"`
+	Type     string       `json:"type"` // function
+	Function ChatFunction `json:"function"`
+}
+
+// ChatFunction names the tool and its arguments, JSON in a string.
+type ChatFunction struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+// Conversation puts the session together again from the new parts of its turns, whatever dialect it
+// was spoken in.
+func (s *Session) Conversation() []ChatMessage {
+	return s.lay().conversation(-1)
+}
+
+// conversation is the list up to exchange n's request, without its reply; n < 0 takes everything.
+func (h *history) conversation(n int) []ChatMessage {
+	var list []ChatMessage
+	var raw []json.RawMessage // the agent's list as far as it is known
+	for i, e := range h.kept {
+		from, goesOn := e.NewFrom, i > 0
+		switch {
+		case from > 0 && from < len(raw): // the agent edited or compacted its history
+			raw = raw[:from]
+			list, goesOn = fold(raw, e.Dialect), false
+		case from == 0 && len(raw) > 0 && len(e.New) > 0 && bytes.Equal(raw[0], e.New[0]): // it sent the list anew
+			raw, list, goesOn = nil, nil, false
+		}
+		raw = append(raw, e.New...)
+		if goesOn && !echoes(h.items[i]) {
+			list = appendReply(list, h.kept[i-1])
+		}
+		for _, it := range h.items[i] {
+			list = appendItem(list, it)
+		}
+		if i == n {
+			return list
+		}
+	}
+	if len(h.kept) > 0 {
+		list = appendReply(list, h.kept[len(h.kept)-1])
+	}
+	return list
+}
+
+// echoes reports whether the agent itself sent the last reply back; where the provider keeps the
+// history, it does not.
+func echoes(items []*wire.Item) bool { return slices.ContainsFunc(items, speaks) }
+
+// fold makes the list of raw items, which are of one turn's dialect.
+func fold(raw []json.RawMessage, dialect string) []ChatMessage {
+	var list []ChatMessage
+	for _, it := range (&Exchange{Dialect: dialect, New: raw}).items(nil) {
+		list = appendItem(list, it)
+	}
+	return list
+}
+
+// appendItem adds what an item says.
+func appendItem(list []ChatMessage, it *wire.Item) []ChatMessage {
+	for _, r := range spokenResults(it) {
+		list = append(list, ChatMessage{Role: "tool", Content: &r.Text, ToolCallID: r.CallID})
+	}
+	text := spokenText(it)
+	switch {
+	case it.Role == wire.RoleAssistant:
+		return appendAnswer(list, text, spokenCalls(it))
+	case text == "":
+	case it.Role == wire.RoleUser:
+		list = append(list, ChatMessage{Role: "user", Content: &text})
+	case it.Role == wire.RoleSystem:
+		list = append(list, ChatMessage{Role: "system", Content: &text})
+	}
+	return list
+}
+
+// appendAnswer adds what the model says. Calls that follow each other (each an item of its own in
+// the responses dialect) become one assistant message, as chat has it.
+func appendAnswer(list []ChatMessage, text string, calls []Call) []ChatMessage {
+	if n := len(list); n > 0 && list[n-1].Role == "assistant" && len(calls) > 0 && text == "" {
+		list[n-1].ToolCalls = append(list[n-1].ToolCalls, chatCalls(calls)...)
+		return list
+	}
+	if text == "" && len(calls) == 0 {
+		return list
+	}
+	out := ChatMessage{Role: "assistant", ToolCalls: chatCalls(calls)}
+	if text != "" {
+		out.Content = &text
+	}
+	return append(list, out)
+}
+
+func appendReply(list []ChatMessage, e *Exchange) []ChatMessage {
+	return appendAnswer(list, e.Reply.Text, e.calls())
+}
+
+func chatCalls(calls []Call) []ChatCall {
+	var out []ChatCall
+	for _, c := range calls {
+		out = append(out, ChatCall{ID: c.ID, Type: "function", Function: ChatFunction{Name: c.Name, Arguments: c.Args}})
+	}
+	return out
+}
+
+// Preferences returns the pairs of a better and a worse answer that people's feedback allows: a
+// correction against what it corrects, and an approved answer against a rejected one to the same
+// words.
+func (s *Session) Preferences() []Preference {
+	h := s.lay()
+	var out []Preference
+	for i := range h.Ratings {
+		r := &h.Ratings[i]
+		if r.Source != "user" {
+			continue
+		}
+		at := h.rated(r)
+		if at < 0 {
+			continue
+		}
+		var chosen []ChatMessage
+		switch {
+		case r.Type == "correction":
+			chosen = correctionMessage(r.Correction)
+		case r.human() == Rejected:
+			chosen = h.approvedTwin(at)
+		}
+		rejected := appendReply(nil, h.kept[at])
+		if len(chosen) > 0 && len(rejected) > 0 {
+			out = append(out, Preference{Prompt: h.conversation(at), Chosen: chosen, Rejected: rejected, Session: h.ID, Turn: h.kept[at].Turn})
+		}
+	}
+	return out
+}
+
+// rated is the index of the exchange that a rating speaks of: its turn's, or the last of the
+// session.
+func (h *history) rated(r *Rating) int {
+	if r.Turn == 0 {
+		return len(h.kept) - 1
+	}
+	return slices.IndexFunc(h.kept, func(e *Exchange) bool { return e.Turn == r.Turn })
+}
+
+// correctionMessage reads a correction: a text, or a message, or whatever JSON it is.
+func correctionMessage(raw json.RawMessage) []ChatMessage {
+	var m struct {
+		Content json.RawMessage `json:"content"`
+	}
+	text := contentText(raw)
+	if json.Unmarshal(raw, &m) == nil && len(m.Content) > 0 {
+		text = contentText(m.Content)
+	}
+	if text == "" {
+		return nil
+	}
+	return []ChatMessage{{Role: "assistant", Content: &text}}
+}
+
+// approvedTwin is an approved answer to the same words as those of the exchange: the user asked
+// again.
+func (h *history) approvedTwin(at int) []ChatMessage {
+	words := lastWords(h.items[at])
+	if words == "" {
+		return nil
+	}
+	for i := range h.Ratings {
+		r := &h.Ratings[i]
+		if r.Source != "user" || r.Turn == 0 || r.human() != Approved {
+			continue
+		}
+		if twin := h.rated(r); twin >= 0 && twin != at && lastWords(h.items[twin]) == words {
+			return appendReply(nil, h.kept[twin])
+		}
+	}
+	return nil
+}
+
+// lastWords are the newest words of a person.
+func lastWords(items []*wire.Item) (words string) {
+	for _, it := range items {
+		if it.Words != "" {
+			words = it.Words
+		}
+	}
+	return words
+}
+
+// contentText is the text of a string, of parts, or the JSON itself: whoever corrects an answer may
+// send any of these.
+func contentText(raw json.RawMessage) string {
+	if len(raw) == 0 || string(raw) == "null" {
+		return ""
+	}
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	var parts []struct {
+		Text string `json:"text"`
+	}
+	if json.Unmarshal(raw, &parts) != nil {
+		return string(raw)
+	}
+	texts := make([]string, 0, len(parts))
+	for _, p := range parts {
+		if p.Text != "" {
+			texts = append(texts, p.Text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}

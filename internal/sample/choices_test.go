@@ -1,0 +1,170 @@
+package sample_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"precept/internal/sample"
+)
+
+// A correction is a text, a message, or the parts of one. What holds no words corrects nothing.
+func TestHowACorrectionIsWritten(t *testing.T) {
+	for correction, want := range map[string]string{
+		`"better"`:             "better",
+		`{"content":"better"}`: "better",
+		`{"content":[{"text":"be"},{"type":"image"},{"text":"tter"}]}`: "be\ntter",
+		`[{"text":"better"}]`:        "better",
+		`[{"text":""},{"text":"x"}]`: "x",
+		`{"content":null,"x":1}`:     "",
+		`{"content":""}`:             "",
+		`{"any":"thing"}`:            `{"any":"thing"}`,
+		`7`:                          "7",
+		`""`:                         "",
+		`null`:                       "",
+		``:                           "",
+	} {
+		c := newScript()
+		c.turn(sample.Reply{Text: "bad"}, say("user", "one"))
+		c.s.Ratings = []sample.Rating{{Source: "user", Type: "correction", Turn: 1, Correction: json.RawMessage(correction)}}
+		got := ""
+		for _, p := range c.s.Preferences() {
+			got += *p.Chosen[0].Content
+		}
+		if got != want {
+			t.Errorf("%s gives %q, want %q", correction, got, want)
+		}
+	}
+}
+
+// A rejected answer is held against one to the same words that a person approved, and against no
+// other.
+func TestWhatIsBetterThanARejectedAnswer(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		rating sample.Rating
+		words  string
+		chosen string
+	}{
+		{"approved", sample.Rating{Source: "user", Type: "approval", Turn: 2}, "one", "good"},
+		{"a good score", sample.Rating{Source: "user", Type: "score", Score: 0.9, Turn: 2}, "one", "good"},
+		{"a poor score", sample.Rating{Source: "user", Type: "score", Score: 0.1, Turn: 2}, "one", ""},
+		{"rejected too", sample.Rating{Source: "user", Type: "rejection", Turn: 2}, "one", ""},
+		{"by a verifier", sample.Rating{Source: "system", Type: "approval", Turn: 2}, "one", ""},
+		{"of the session", sample.Rating{Source: "user", Type: "approval"}, "one", ""},
+		{"of no turn", sample.Rating{Source: "user", Type: "approval", Turn: 9}, "one", ""},
+		{"of itself", sample.Rating{Source: "user", Type: "approval", Turn: 1}, "two", ""},
+		{"to other words", sample.Rating{Source: "user", Type: "approval", Turn: 2}, "two", ""},
+	} {
+		s := newScript()
+		s.turn(sample.Reply{Text: "bad"}, say("user", "one"))
+		s.turn(sample.Reply{Text: "good"}, say("user", c.words))
+		s.s.Ratings = []sample.Rating{{Source: "user", Type: "rejection", Turn: 1}, c.rating}
+		got := ""
+		for _, p := range s.s.Preferences() {
+			if p.Turn == 1 {
+				got += *p.Chosen[0].Content
+			}
+		}
+		if got != c.chosen {
+			t.Errorf("%s: %q is better, want %q", c.name, got, c.chosen)
+		}
+	}
+}
+
+// A call corrects a failed one of the same tool that goes after the same thing.
+func TestWhichCallCorrectsAnother(t *testing.T) {
+	for _, c := range []struct {
+		failed, worked string
+		corrects       bool
+	}{
+		{`{"path":"src/main.go"}`, `{"path":"lib/main.go"}`, true},
+		{`{"path":"src/main.go"}`, `{"path":"src/main.go"}`, false}, // the world changed, not the call
+		{`{"query":"weather in Oslo"}`, `{"sql":"select 1 from t"}`, false},
+		{``, `{"sql":"select 1"}`, true}, // nothing is named: it may be the same
+		{`{"sql":"select 1"}`, `{}`, true},
+		{`{"a":"one two"}`, `{"b":"one x y z"}`, true}, // a third of the shorter one's words
+		{`{"a":"one two three"}`, `{"b":"one x y z"}`, false},
+	} {
+		s := newScript()
+		s.s.Failing = failing
+		s.turn(calls("c1", "run", c.failed), say("user", "go"))
+		s.turn(calls("c2", "run", c.worked), answer("c1", "error: no"))
+		s.turn(sample.Reply{Text: "done"}, answer("c2", "fine"))
+		if got := strings.Contains(families(sample.Build(s.s)), sample.ErrorCorrection); got != c.corrects {
+			t.Errorf("%s after %s corrects it: %v", c.worked, c.failed, got)
+		}
+	}
+}
+
+// What is told of a correction that nobody rated, and of one that somebody did.
+func TestTheRatingOfACorrection(t *testing.T) {
+	s := newScript()
+	s.s.Failing = failing
+	s.turn(calls("c1", "run", `{"path":"a"}`), say("user", "go"))
+	s.turn(calls("c2", "run", `{"path":"a.go"}`), answer("c1", "error: no"))
+	s.turn(sample.Reply{Text: "done"}, answer("c2", "fine"))
+	rated := func() string {
+		for _, x := range sample.Build(s.s) {
+			if x.Family == sample.ErrorCorrection {
+				return fmt.Sprint(x.Feedback.QualityLabel, x.Feedback.Details, x.Input["attempts"])
+			}
+		}
+		return ""
+	}
+	want := "acceptablemap[implicit:true rated:true rule:executed_unchanged score:0.5] 1"
+	if got := rated(); got != want {
+		t.Errorf("unrated: %s", got)
+	}
+	s.s.Ratings = []sample.Rating{{Source: "user", Type: "rejection", Turn: 2}}
+	if got := rated(); got != "poormap[rated:true score:0 turn:2] 1" {
+		t.Errorf("rated: %s", got)
+	}
+}
+
+// A plan is rated by what was said of any turn, and tells the calls that were repeated.
+func TestWhatAPlanTells(t *testing.T) {
+	s := newScript()
+	s.turn(calls("c0", "ls", "a"), say("user", "go"))
+	for i, args := range []string{"b", "b", "c", "a", "b", "d"} {
+		s.turn(calls(fmt.Sprint("c", i+1), "ls", args), answer(fmt.Sprint("c", i), "x"))
+	}
+	s.turn(sample.Reply{Text: "done"}, answer("c6", "x")).Loops = 1
+	s.s.Ratings = []sample.Rating{{Source: "user", Type: "approval", Turn: 3}}
+	for _, x := range sample.Build(s.s) {
+		if x.Family != sample.PlanOptimization {
+			continue
+		}
+		if x.Feedback.QualityLabel != sample.Good || x.Meta["human_feedback_label"] != sample.Approved {
+			t.Errorf("%+v", x.Feedback)
+		}
+		got := ""
+		for _, c := range x.Output["repeated_calls"].([]map[string]any) {
+			got += fmt.Sprint(c["arguments"], c["count"], " ")
+		}
+		if got != "b3 a2 " || fmt.Sprint(x.Input["reasons"]) != "[loop]" || x.Input["model_ms"] != 8000 {
+			t.Errorf("%s %v %v", got, x.Input["reasons"], x.Input["model_ms"])
+		}
+		return
+	}
+	t.Error("no plan")
+}
+
+// A lesson is told once, with the strongest thing that happened to it, and of equal ones the first.
+func TestWhatBecameOfALesson(t *testing.T) {
+	s := newScript()
+	s.turn(sample.Reply{Text: "a"}, say("user", "one")).Lessons = []sample.Lesson{
+		{Slug: "b", State: "matched"}, {Slug: "a", State: "withheld", Arm: "first"}, {Slug: "c", State: "injected"},
+	}
+	s.turn(calls("c1", "ls", ""), say("user", "two")).Lessons = []sample.Lesson{
+		{Slug: "b", State: "control"}, {Slug: "a", State: "withheld", Arm: "second"}, {Slug: "c", State: "matched"},
+	}
+	got := ""
+	for _, l := range sample.Build(s.s)[0].Meta["lessons"].([]sample.Lesson) {
+		got += l.Slug + ":" + l.State + l.Arm + " "
+	}
+	if got != "a:withheldfirst b:control c:injected " {
+		t.Errorf("%s", got)
+	}
+}

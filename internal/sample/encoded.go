@@ -1,0 +1,96 @@
+package sample
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"precept/internal/wire"
+)
+
+// Encoded is an exchange in the form in which it is kept.
+type Encoded struct {
+	Data  []byte // JSON of everything but New
+	Items []byte // a JSON array of New, byte for byte; nil of none
+}
+
+// Encode makes the stored form, or gives back the one that Seal has made.
+func (e *Exchange) Encode() Encoded {
+	if e.sealed != nil {
+		return *e.sealed
+	}
+	head := *e
+	head.New = []json.RawMessage{}
+	head.LatencyMS, head.FirstMS = finite(e.LatencyMS), finite(e.FirstMS)
+	size := 1024 + len(e.Reply.Text)
+	for i := range e.Reply.Calls {
+		size += len(e.Reply.Calls[i].Args) + 96
+	}
+	data := bytes.NewBuffer(make([]byte, 0, size))
+	enc := json.NewEncoder(data)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(&head); err != nil {
+		panic(fmt.Sprintf("encoding exchange %s: %v", e.ID, err)) // it costs the exchange; see store
+	}
+	return Encoded{Data: bytes.TrimRight(data.Bytes(), "\n"), Items: joinItems(e.New)}
+}
+
+// finite is v, or 0 for what JSON cannot say.
+func finite(v float64) float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0
+	}
+	return v
+}
+
+// Seal encodes the exchange once, for the spool and for the store behind it. It must not be changed
+// any more.
+func (e *Exchange) Seal() Encoded {
+	if e.sealed == nil {
+		enc := e.Encode()
+		e.sealed = &enc
+	}
+	return *e.sealed
+}
+
+// Decode undoes Encode. Items that are no JSON come back as one string with all of them in it: a
+// document that does not parse shall not stand in the way of the others.
+func (enc Encoded) Decode() (Exchange, error) {
+	var e Exchange
+	if err := json.Unmarshal(enc.Data, &e); err != nil {
+		return Exchange{}, fmt.Errorf("decoding an exchange: %w", err)
+	}
+	e.New = splitItems(enc.Items)
+	return e, nil
+}
+
+func joinItems(items []json.RawMessage) []byte {
+	if items == nil {
+		return nil
+	}
+	size := 2
+	for _, it := range items {
+		size += len(it) + 1
+	}
+	b := append(make([]byte, 0, size), '[')
+	for i, it := range items {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, it...)
+	}
+	return append(b, ']')
+}
+
+func splitItems(b []byte) []json.RawMessage {
+	if b == nil {
+		return nil
+	}
+	items, ok := wire.Elements[json.RawMessage](bytes.Clone(b))
+	if !ok {
+		text, _ := json.Marshal(string(b)) // a string always encodes
+		return []json.RawMessage{text}
+	}
+	return items
+}

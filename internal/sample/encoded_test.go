@@ -1,0 +1,48 @@
+package sample_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"precept/internal/sample"
+)
+
+func TestSealKeepsTheFirstForm(t *testing.T) {
+	x := sample.Exchange{ID: "a", New: []json.RawMessage{[]byte("{ }")}, Outcome: sample.Complete}
+	first := x.Seal()
+	x.ID = "b"
+	if again := x.Encode(); string(again.Data) != string(first.Data) || string(again.Items) != "[{ }]" {
+		t.Errorf("%s %s", again.Data, again.Items)
+	}
+	back, err := first.Decode()
+	if err != nil || back.ID != "a" || len(back.New) != 1 || string(back.New[0]) != "{ }" {
+		t.Errorf("%+v %v", back, err)
+	}
+}
+
+func FuzzItems(f *testing.F) {
+	f.Add([]byte(`{"a" : 1.0}`), []byte(`"x"`))
+	f.Add([]byte(`1],[2`), []byte("\xff"))
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		items := []json.RawMessage{a, b}
+		back := func() []json.RawMessage {
+			x := sample.Exchange{New: items}
+			got, err := x.Encode().Decode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got.New
+		}()
+		for _, it := range back {
+			if !json.Valid(it) {
+				t.Errorf("%q comes back as %q", items, it)
+			}
+		}
+		trimmed := func(b []byte) bool { return json.Valid(b) && strings.TrimSpace(string(b)) == string(b) }
+		if trimmed(a) && trimmed(b) && !slices.EqualFunc(back, items, func(x, y json.RawMessage) bool { return string(x) == string(y) }) {
+			t.Errorf("%q comes back as %q", items, back)
+		}
+	})
+}

@@ -1,0 +1,110 @@
+package sample
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"precept/internal/redact"
+
+	"github.com/google/uuid"
+)
+
+// The outcomes of an exchange.
+const (
+	Complete   = "complete"
+	Incomplete = "incomplete"        // the upstream's stream was cut
+	Aborted    = "aborted_by_client" // the client left
+	Failed     = "error"             // the upstream answered with an error
+)
+
+// Exchange is what is kept of one turn: its new part. Everything in it is redacted.
+type Exchange struct {
+	ID          string            `json:"id"` // UUID v4
+	Tenant      string            `json:"tenant"`
+	Agent       string            `json:"agent"`
+	Session     string            `json:"session"`       // hex of session.ID
+	SessionName string            `json:"session_name"`  // the client's own name, or ours
+	Run         string            `json:"run,omitempty"` // the name of the run, or of the session above, that it belongs to
+	RequestID   string            `json:"request_id"`
+	Turn        int               `json:"turn"`
+	At          time.Time         `json:"at"`
+	Dialect     string            `json:"dialect"`
+	Model       string            `json:"model"`
+	Status      int               `json:"status"`
+	Outcome     string            `json:"outcome"`  // Complete, Incomplete, Aborted or Failed
+	New         []json.RawMessage `json:"new"`      // list items since the last turn, as sent by the agent (our text is not in them)
+	NewFrom     int               `json:"new_from"` // index of the first of them in the list
+	Reply       Reply             `json:"reply"`
+	Lessons     []Lesson          `json:"lessons,omitempty"`
+	Loops       int               `json:"loops,omitempty"` // warnings decided in this turn
+	LatencyMS   float64           `json:"latency_ms"`
+	FirstMS     float64           `json:"first_byte_ms"`
+	Book        string            `json:"book,omitempty"`
+	Config      string            `json:"config,omitempty"`
+	Redacted    map[string]int    `json:"redacted,omitempty"`
+	Truncated   bool              `json:"truncated,omitempty"` // the capture hit its limit
+
+	// Given is how many items at the front of New give back what the session's earlier replies
+	// said. It is not stored.
+	Given int `json:"-"`
+
+	sealed *Encoded // by Seal
+}
+
+// Lesson is what happened to a matched lesson in the turn.
+type Lesson struct {
+	Slug       string  `json:"slug"`
+	Arm        string  `json:"arm"`
+	State      string  `json:"state"` // matched | injected | withheld | control
+	Propensity float64 `json:"propensity,omitempty"`
+}
+
+// Reply is the model's answer. Token counts are 0 or less where the provider did not say.
+type Reply struct {
+	ID           string `json:"id,omitempty"`
+	Text         string `json:"text,omitempty"`
+	Calls        []Call `json:"calls,omitempty"`
+	Finish       string `json:"finish,omitempty"`
+	Error        string `json:"error,omitempty"`
+	InputTokens  int    `json:"input_tokens,omitempty"`
+	CachedTokens int    `json:"cached_tokens,omitempty"`
+	OutputTokens int    `json:"output_tokens,omitempty"`
+	Choices      int    `json:"choices,omitempty"` // how many there were, when more than one; what is kept is of the first
+}
+
+// Call is a tool call of the reply.
+type Call struct {
+	ID   string `json:"id,omitempty"`
+	Name string `json:"name"`
+	Args string `json:"args"`
+}
+
+// NewID mints an exchange's id, a UUID v4, from the random source.
+func NewID(random io.Reader) (string, error) {
+	id, err := uuid.NewRandomFromReader(random)
+	if err != nil {
+		return "", fmt.Errorf("minting an exchange id: %w", err)
+	}
+	return id.String(), nil
+}
+
+// Redact passes every text of the exchange through r and notes in Redacted what was replaced. Items
+// of New that are untouched keep their bytes; the others get bytes of their own.
+func (e *Exchange) Redact(r *redact.Redactor) {
+	r.DrainCounts()
+	for i, item := range e.New {
+		e.New[i] = r.JSON(nil, item)
+	}
+	text := r.Text
+	if e.Truncated || e.Outcome == Incomplete || e.Outcome == Aborted { // the reply may end anywhere
+		text = r.CutText
+	}
+	for i := range e.Reply.Calls {
+		e.Reply.Calls[i].Args = text(e.Reply.Calls[i].Args)
+	}
+	e.Reply.Text = text(e.Reply.Text)
+	e.Reply.Error = r.Text(e.Reply.Error)
+	e.Redacted = r.DrainCounts()
+}

@@ -1,0 +1,128 @@
+package sample_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/internal/redact"
+	"precept/internal/sample"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+)
+
+// What is kept of an exchange comes back as it was, item by item and byte for byte.
+func TestEncodedExchangesComeBack(t *testing.T) {
+	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "a\"b\\c\n\t\r\x01<>&", "é\u2028😀"}))
+	rapid.Check(t, func(t *rapid.T) {
+		e := sample.Exchange{
+			ID: text.Draw(t, "id"), Tenant: text.Draw(t, "tenant"), Agent: "a", Session: "0f",
+			SessionName: text.Draw(t, "name"), Turn: rapid.Int().Draw(t, "turn"),
+			At:    time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "at"), 123456789).UTC(),
+			Model: text.Draw(t, "model"), Outcome: sample.Complete, NewFrom: 3,
+			Reply: sample.Reply{
+				ID: text.Draw(t, "rid"), Text: text.Draw(t, "text"), InputTokens: 5,
+				CachedTokens: rapid.IntRange(-1, 9).Draw(t, "cached"),
+			},
+			Loops:     rapid.IntRange(0, 2).Draw(t, "loops"),
+			LatencyMS: rapid.Float64Range(0, 1e9).Draw(t, "ms"), Truncated: rapid.Bool().Draw(t, "cut"),
+		}
+		item := rapid.SampledFrom([]string{`{"a": [1, 2.0, 1E400],"b":"x\ny"}`, "{\n \"a\" :\r\n null}", `"s"`})
+		for range rapid.IntRange(0, 3).Draw(t, "items") {
+			e.New = append(e.New, json.RawMessage(item.Draw(t, "item")))
+			call := sample.Call{ID: text.Draw(t, "cid"), Name: "run", Args: text.Draw(t, "args")}
+			e.Reply.Calls = append(e.Reply.Calls, call)
+			e.Lessons = append(e.Lessons, sample.Lesson{
+				Slug: text.Draw(t, "slug"), Arm: "a@1", State: "injected",
+				Propensity: rapid.Float64Range(0, 1).Draw(t, "p"),
+			})
+			if e.Redacted == nil {
+				e.Redacted = map[string]int{}
+			}
+			e.Redacted[rapid.SampledFrom([]string{"email", "ip", "jwt"}).Draw(t, "kind")]++
+		}
+		enc := e.Encode()
+		if bytes.IndexByte(enc.Data, '\n') >= 0 || bytes.Contains(enc.Data, []byte(`\u003c`)) {
+			t.Fatalf("more than one line, or an escape that JSON does not ask for: %s", enc.Data)
+		}
+		if got, err := enc.Decode(); err != nil || !reflect.DeepEqual(got, e) {
+			t.Fatalf("\n got %+v (%v)\nwant %+v", got, err, e)
+		}
+	})
+}
+
+// What JSON cannot say is left out, and nothing else with it.
+func TestEncodedExchangesHoldWhatJSONCanSay(t *testing.T) {
+	e := sample.Exchange{ID: "a", LatencyMS: math.NaN(), FirstMS: math.Inf(1), Model: "\xff\xfe broken"}
+	got, err := e.Encode().Decode()
+	if err != nil || got.ID != "a" || got.LatencyMS != 0 || got.FirstMS != 0 || got.Model != "\ufffd\ufffd broken" {
+		t.Errorf("%+v %v", got, err)
+	}
+}
+
+func TestReplyTokenNames(t *testing.T) {
+	e := sample.Exchange{Reply: sample.Reply{InputTokens: 1, CachedTokens: 2, OutputTokens: 3}}
+	for _, name := range []string{`"input_tokens":1`, `"cached_tokens":2`, `"output_tokens":3`} {
+		if !strings.Contains(string(e.Encode().Data), name) {
+			t.Errorf("%s is missing", name)
+		}
+	}
+}
+
+func TestDecodeExchangeError(t *testing.T) {
+	if _, err := (sample.Encoded{Data: []byte(`{"turn":"x"}`)}).Decode(); err == nil {
+		t.Error("no error for a turn that is a string")
+	}
+}
+
+func TestNewID(t *testing.T) {
+	a, err := sample.NewID(bytes.NewReader(bytes.Repeat([]byte{7}, 16)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u := uuid.MustParse(a); u.Version() != 4 || u.Variant() != uuid.RFC4122 {
+		t.Errorf("%s is no UUID v4", a)
+	}
+	b, _ := sample.NewID(bytes.NewReader(bytes.Repeat([]byte{7}, 16)))
+	if a != b {
+		t.Error("the same random bytes must give the same id")
+	}
+	if _, err := sample.NewID(strings.NewReader("short")); err == nil {
+		t.Error("no error when the random source ends")
+	}
+}
+
+func TestExchangeRedact(t *testing.T) {
+	e := sample.Exchange{
+		New:   []json.RawMessage{json.RawMessage(`{"role":"user","content":"mail bob@example.com"}`), json.RawMessage(`{"role":"user","content":"hi"}`)},
+		Reply: sample.Reply{Text: "ok, bob@example.com", Error: "key password=hunter2", Calls: []sample.Call{{Name: "send", Args: `{"to":"bob\u0040example.com"}`}}},
+	}
+	e.Redact(redact.New(true))
+	enc := e.Encode()
+	got := string(enc.Data) + string(enc.Items)
+	if strings.Contains(got, "example.com") || strings.Contains(got, "hunter2") {
+		t.Errorf("left over: %s", got)
+	}
+	if n := strings.Count(got, "[REDACTED:email:1]"); n != 3 {
+		t.Errorf("%d placeholders of one address, want 3: %s", n, got)
+	}
+	if e.Redacted["email"] != 3 || e.Redacted["secret"] != 1 {
+		t.Errorf("counts %v", e.Redacted)
+	}
+}
+
+// A reply that was cut may end in the middle of anything; a whole one ends where it ends.
+func TestExchangeRedactsACutReply(t *testing.T) {
+	for outcome, want := range map[string]string{sample.Incomplete: "card [REDACTED:cut:1]", sample.Aborted: "card [REDACTED:cut:1]", sample.Complete: "card 4111 1111"} {
+		e := sample.Exchange{Outcome: outcome, Reply: sample.Reply{Text: "card 4111 1111", Calls: []sample.Call{{Args: "card 4111 1111"}}}}
+		e.Redact(redact.New(true))
+		if e.Reply.Text != want || e.Reply.Calls[0].Args != want {
+			t.Errorf("%s: %q, %q", outcome, e.Reply.Text, e.Reply.Calls[0].Args)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package sample_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"precept/internal/sample"
+)
+
+var update = flag.Bool("update", false, "write the golden files") //nolint:gochecknoglobals // a test flag
+
+// exported is a session in which something of everything happens.
+func exported() *script {
+	c := newScript()
+	c.s.Failing = failing
+	c.turn(calls("c1", "bash", `{"cmd":"ls <dir>"}`), say("system", "You are an agent."), say("user", "List the files"))
+	c.turn(sample.Reply{Text: "a.go"}, answer("c1", "a.go\nb.go"))
+	c.turn(sample.Reply{Text: "a.go and b.go"}, say("user", "Not all"))
+	c.s.Ratings = []sample.Rating{
+		{Source: "user", Type: "correction", Turn: 2, Correction: json.RawMessage(`"a.go and b.go"`)},
+		{Source: "user", Type: "approval", Turn: 3},
+	}
+	return c
+}
+
+func TestExportGolden(t *testing.T) {
+	c := exported()
+	reward := 0.5
+	tests := []struct {
+		name  string
+		write func(x *sample.Exporter) error
+		lines int
+	}{
+		{"mplp", func(x *sample.Exporter) error {
+			for _, s := range sample.Build(c.s) {
+				if err := x.Line(&s); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, 2},
+		{"openai", func(x *sample.Exporter) error { return x.Chat(&c.s) }, 1},
+		{"preference", func(x *sample.Exporter) error { return x.Preferences(&c.s) }, 1},
+		{"experiment", func(x *sample.Exporter) error {
+			if err := x.Line(&sample.Trial{Session: "s", Coin: "holdout", Arm: "npm@1", Slug: "npm", Assigned: "withheld", Propensity: 0.19, Eps: 0.2, Center: 0.5, Closed: true}); err != nil {
+				return err
+			}
+			return x.Line(&sample.Trial{Session: "s", Coin: "holdout", Arm: "b@1", Slug: "b", Assigned: "injected", Propensity: 0.76, Eps: 0.2, Center: 0.45, Outcome: &reward, Tier: 1, Closed: true, At: "2026-01-02T03:04:05Z"})
+		}, 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var out bytes.Buffer
+			x := sample.NewExporter(&out)
+			if err := tt.write(x); err != nil {
+				t.Fatal(err)
+			}
+			if err := x.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			if n := bytes.Count(out.Bytes(), []byte("\n")); n != tt.lines {
+				t.Errorf("%d lines, want %d", n, tt.lines)
+			}
+			file := "testdata/export/" + tt.name + ".jsonl"
+			if *update {
+				if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(out.Bytes(), want) {
+				t.Errorf("got\n%s\nwant\n%s", out.Bytes(), want)
+			}
+		})
+	}
+}
+
+// brief writes a conversation as role:text/calls, for comparison.
+func brief(list []sample.ChatMessage) string {
+	var parts []string
+	for _, m := range list {
+		s := m.Role + ":"
+		if m.Content != nil {
+			s += *m.Content
+		}
+		for _, c := range m.ToolCalls {
+			s += "+" + c.ID
+		}
+		parts = append(parts, s+m.ToolCallID)
+	}
+	return strings.Join(parts, " | ")
+}
+
+func TestConversation(t *testing.T) {
+	const full = "system:You are an agent. | user:List the files | assistant:+c1 | tool:a.go\nb.goc1 | assistant:a.go | user:Not all | assistant:a.go and b.go"
+	c := exported()
+	if got := brief(c.s.Conversation()); got != full {
+		t.Errorf("got  %s\nwant %s", got, full)
+	}
+
+	t.Run("the provider keeps the history", func(t *testing.T) {
+		c := newScript()
+		c.turn(calls("c1", "bash", "ls"), say("user", "go"))
+		c.echo, c.next = nil, 0
+		c.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"a.go"}`).Dialect = "responses"
+		if got := brief(c.s.Conversation()); got != "user:go | assistant:+c1 | tool:a.goc1 | assistant:done" {
+			t.Error(got)
+		}
+	})
+	t.Run("parallel calls as items", func(t *testing.T) {
+		c := newScript()
+		r := calls("c1", "bash", "ls")
+		r.Calls = append(r.Calls, sample.Call{ID: "c2", Name: "bash", Args: "pwd"})
+		c.turn(r, say("user", "go"))
+		c.echo = []string{`{"type":"reasoning"}`, `{"type":"function_call","call_id":"c1","name":"bash","arguments":"ls"}`, `{"type":"function_call","call_id":"c2","name":"bash","arguments":"pwd"}`}
+		c.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"x"}`, `{"type":"function_call_output","call_id":"c2","output":"y"}`).Dialect = "responses"
+		if got := brief(c.s.Conversation()); got != "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done" {
+			t.Error(got)
+		}
+	})
+	t.Run("an edited history", func(t *testing.T) {
+		c := newScript()
+		c.turn(sample.Reply{Text: "a"}, say("user", "one"))
+		c.turn(sample.Reply{Text: "b"}, say("user", "two"))
+		c.echo, c.next = nil, 2 // the second question is asked anew
+		c.turn(sample.Reply{Text: "c"}, say("user", "two, again"))
+		if got := brief(c.s.Conversation()); got != "user:one | assistant:a | user:two, again | assistant:c" {
+			t.Error(got)
+		}
+	})
+	t.Run("the list is sent anew", func(t *testing.T) {
+		c := newScript()
+		c.turn(sample.Reply{Text: "a"}, say("system", "s"), say("user", "one"))
+		c.echo, c.next = nil, 0
+		c.turn(sample.Reply{Text: "b"}, say("system", "s"), say("user", "summary"), say("user", "two"))
+		if got := brief(c.s.Conversation()); got != "system:s | user:summary | user:two | assistant:b" {
+			t.Error(got)
+		}
+	})
+	if got := (&sample.Session{}).Conversation(); got != nil {
+		t.Errorf("of nothing: %v", got)
+	}
+}
+
+func TestChatWithoutAnswer(t *testing.T) {
+	c := newScript()
+	c.turn(sample.Reply{Error: "boom"}, say("user", "go")).Outcome = sample.Failed
+	var out bytes.Buffer
+	x := sample.NewExporter(&out)
+	if err := x.Chat(&c.s); err != nil || x.Flush() != nil || out.Len() != 0 {
+		t.Errorf("%v, %q", err, out.String())
+	}
+}
+
+func TestPreferences(t *testing.T) {
+	c := newScript()
+	c.turn(sample.Reply{Text: "bad"}, say("user", "one"))
+	c.turn(sample.Reply{Text: "good"}, say("user", "one"))
+	c.turn(sample.Reply{Text: "other"}, say("user", "two"))
+	c.s.Ratings = []sample.Rating{
+		{Source: "user", Type: "rejection", Turn: 1},
+		{Source: "user", Type: "approval", Turn: 2},
+		{Source: "system", Type: "rejection", Turn: 3},                                                  // no person
+		{Source: "user", Type: "correction", Turn: 9, Correction: json.RawMessage(`"x"`)},               // no such turn
+		{Source: "user", Type: "correction", Turn: 3},                                                   // nothing to choose
+		{Source: "user", Type: "correction", Correction: json.RawMessage(`{"content":"a message"}`)},    // the session: its last answer
+		{Source: "user", Type: "correction", Turn: 3, Correction: json.RawMessage(`{"any":["thing"]}`)}, // whatever JSON
+	}
+	got := c.s.Preferences()
+	if len(got) != 3 {
+		t.Fatalf("got %d pairs", len(got))
+	}
+	want := []string{
+		"user:one => assistant:good > assistant:bad",
+		"user:one | assistant:bad | user:one | assistant:good | user:two => assistant:a message > assistant:other",
+		"user:one | assistant:bad | user:one | assistant:good | user:two => assistant:{\"any\":[\"thing\"]} > assistant:other",
+	}
+	for i, p := range got {
+		if s := brief(p.Prompt) + " => " + brief(p.Chosen) + " > " + brief(p.Rejected); s != want[i] {
+			t.Errorf("got  %s\nwant %s", s, want[i])
+		}
+	}
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+func TestExporterKeepsItsError(t *testing.T) {
+	x := sample.NewExporter(brokenWriter{})
+	big := &sample.Sample{Input: map[string]any{"x": strings.Repeat("y", 1<<17)}}
+	if err := x.Line(big); err == nil || !strings.Contains(err.Error(), "line 1 of the export: disk full") {
+		t.Errorf("first error %v", err)
+	}
+	if err := x.Chat(&exported().s); err == nil {
+		t.Error("the error was forgotten")
+	}
+	if err := x.Flush(); err == nil {
+		t.Error("the error was forgotten at the end")
+	}
+}

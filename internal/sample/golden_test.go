@@ -1,0 +1,116 @@
+package sample_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/internal/sample"
+)
+
+// wholeSessions are sessions in which everything is that a sample may tell of.
+func wholeSessions() map[string]sample.Session {
+	return map[string]sample.Session{"work": workSession(), "talk": talkSession(), "nothing": nothingSession()}
+}
+
+// workSession is slow, costly work with tools, in which calls fail and are repaired.
+func workSession() sample.Session {
+	c := newScript()
+	c.s.Failing = failing
+	reply := calls("c1", "read", `{"path":"src/main.go"}`)
+	reply.InputTokens, reply.CachedTokens, reply.OutputTokens = 900_000, 100_000, 2_000
+	e := c.turn(reply, say("system", "be brief"), say("user", "fix the build of main.go"))
+	e.Config, e.Run, e.LatencyMS = "cfg-1", "nightly", 700_000
+	e.Lessons = []sample.Lesson{{Slug: "b", Arm: "b@1", State: "matched"}, {Slug: "a", Arm: "a@1", State: "withheld", Propensity: 0.9}}
+	e = c.turn(calls("c2", "read", `{"path":"cmd/main.go"}`), answer("c1", "error: no src/main.go"))
+	e.Lessons, e.Loops = []sample.Lesson{{Slug: "b", Arm: "b@1", State: "injected", Propensity: 0.8}, {Slug: "a", Arm: "a@1", State: "control"}}, 2
+	for i := range 5 {
+		c.turn(calls(fmt.Sprintf("d%d", i), "bash", `{"command":"make"}`), answer([]string{"c2", "d0", "d1", "d2", "d3"}[i], []string{"package main", "error 1", "error 2", "error 3", "error 4"}[i]))
+	}
+	e = c.turn(calls("e1", "bash", `{"command":"make -k"}`), answer("d4", "error 5"))
+	e.Truncated, e.Reply.Choices = true, 3
+	e = c.turn(sample.Reply{Text: "  It builds.  "}, answer("e1", "ok"))
+	e.LatencyMS = 1500.5
+	e = c.turn(sample.Reply{Text: "You are welcome."}, say("user", "thanks"))
+	e.Run, e.Config = "nightly", "cfg-3"
+	at := c.at
+	c.s.Ratings = []sample.Rating{
+		{At: at, Source: "implicit", Type: "approval", Turn: 10},
+		{At: at.Add(time.Second), Source: "system", Type: "score", Score: 0.5, Details: json.RawMessage(`{"exit":0}`)},
+		{At: at.Add(2 * time.Second), Source: "user", Type: "correction", Score: 0.2, Comment: "too slow", Correction: json.RawMessage(`"It builds now."`), Turn: 9},
+		{At: at, Source: "user", Type: "rejection", Turn: 9},
+		{At: at.Add(3 * time.Second), Source: "system", Type: "rejection", Turn: 10},
+	}
+	return c.s
+}
+
+// talkSession is words answered with words: one answer is cut, one is an error that was tried
+// again, one is only a call.
+func talkSession() sample.Session {
+	c := newScript()
+	c.s.Name = ""
+	e := c.turn(sample.Reply{Text: "Half an ans"}, say("user", "what is it?"))
+	e.Outcome = sample.Incomplete
+	e = c.turn(sample.Reply{Error: "overloaded"}, say("user", "and this?"))
+	e.Outcome, e.Status = sample.Failed, 529
+	e = c.turn(sample.Reply{}, say("user", "and that?"))
+	e.Outcome, e.Status = sample.Aborted, 200
+	c.turn(sample.Reply{Text: "That is that."}, say("user", "<system-reminder>x</system-reminder>"))
+	c.turn(sample.Reply{Text: "Bye."}, say("user", strings.Repeat("bye ", 3000)))
+	c.s.Ratings = []sample.Rating{
+		{At: c.at, Source: "user", Type: "approval", Turn: 1},
+		{At: c.at, Source: "user", Type: "score", Score: 0.4, Turn: 2},
+		{At: c.at, Source: "user", Type: "score", Score: 0.3, Label: sample.Good, Turn: 3},
+		{At: c.at, Source: "user", Type: "score", Score: 1.5, Turn: 4},
+		{At: c.at, Source: "system", Type: "score", Score: 0.39},
+	}
+	return c.s
+}
+
+// nothingSession ends with calls that nobody answered, and without a word of a person.
+func nothingSession() sample.Session {
+	c := newScript()
+	c.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "read", Args: "{}"}, {ID: "c2", Name: "write", Args: "{}"}}}, say("system", "go"))
+	return c.s
+}
+
+// What samples tell is the same as ever: stores, exports and other people's readers hold them.
+func TestSamplesOfWholeSessions(t *testing.T) {
+	for name, s := range wholeSessions() {
+		t.Run(name, func(t *testing.T) {
+			var got bytes.Buffer
+			enc := json.NewEncoder(&got)
+			enc.SetEscapeHTML(false)
+			enc.SetIndent("", " ")
+			for _, smp := range sample.Build(s) {
+				if err := enc.Encode(smp); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, e := range s.Events() {
+				fmt.Fprintf(&got, "event %d %s %.60q %s %s %v %d\n", e.Turn, e.Role, e.Text, e.Call.ID, e.Call.Name, e.Answered, e.IsError)
+			}
+			reading := sample.NewReading()
+			for i := range s.Exchanges {
+				for _, said := range append(reading.Request(&s.Exchanges[i]), reading.Reply(&s.Exchanges[i])...) {
+					fmt.Fprintf(&got, "said %d %s %.60q %.60q %s %s\n", i+1, said.Role, said.Text, said.Words, said.Call.ID, said.Call.Name)
+				}
+			}
+			file := filepath.Join("testdata", "samples", name+".golden")
+			if *update {
+				if err := os.WriteFile(file, got.Bytes(), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file) //nolint:gosec // of this package
+			if err != nil || !bytes.Equal(want, got.Bytes()) {
+				t.Errorf("%v: the samples are others than in %s:\n%s", err, file, got.Bytes())
+			}
+		})
+	}
+}

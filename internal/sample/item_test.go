@@ -1,0 +1,240 @@
+package sample_test
+
+import (
+	"cmp"
+	"strings"
+	"testing"
+
+	"precept/internal/sample"
+	"precept/internal/wire"
+)
+
+// TestSamplesReadWordsAsMatchingDoes: what a lesson is matched against and what a sample calls the
+// user's words is one text, whatever an agent wraps around it.
+func TestSamplesReadWordsAsMatchingDoes(t *testing.T) {
+	for _, content := range []string{
+		`"fix it"`, `"<system-reminder>be brief</system-reminder>\nfix it"`, `"<ide_selection>x</ide_selection>fix it"`, `"<task-notification>done</task-notification>"`,
+		`"Lessons from past experience:\n- [a] b\nEnd of lessons.\n\nfix it"`, `"\"fix it\""`, `"# AGENTS.md instructions for /x\n<INSTRUCTIONS>y</INSTRUCTIONS>"`,
+		`[{"type":"text","text":"<bash-input>ls</bash-input>"},{"type":"text","text":"fix it"},{"type":"text","text":"and test it"}]`, `"Observation: 3 files"`,
+	} {
+		raw := `{"role":"user","content":` + content + `}`
+		req, err := wire.Parse(wire.Chat, []byte(`{"messages":[`+raw+`]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newScript()
+		c.turn(sample.Reply{Text: "done"}, raw)
+		if got, want := sample.Build(c.s)[0].Input["user_text"], cmp.Or(req.Item(0).Words, sample.NoWords); got != want {
+			t.Errorf("%s: the sample says %q, matching %q", content, got, want)
+		}
+	}
+}
+
+// followed is a session as its calls and what came of them tell it.
+func followed(s *sample.Session) string {
+	var out []string
+	for _, e := range s.Events() {
+		switch {
+		case e.Role == sample.EventCall && e.Answered:
+			out = append(out, e.Call.Name+"("+e.Call.Args+")="+e.Text)
+		case e.Role == sample.EventCall:
+			out = append(out, e.Call.Name+"("+e.Call.Args+")")
+		case e.Role == sample.EventUser:
+			out = append(out, "user:"+e.Text)
+		}
+	}
+	return strings.Join(out, " | ")
+}
+
+// What wire understands of a turn is what its samples hold: the forms here are read by no reader
+// but that one.
+func TestSamplesFollowTheCallsThatWireReads(t *testing.T) {
+	const shell = `"command":["ls","-l"]`
+	for _, c := range []struct {
+		name, dialect string
+		items         []string     // of the second turn: the reply before them, and what came of it
+		reply         sample.Reply // of the first turn
+		want          string
+		tools         int
+	}{
+		{"a function_call of older clients", "chat", []string{
+			`{"role":"assistant","content":null,"function_call":{"name":"ls","arguments":"{}"}}`, `{"role":"function","name":"ls","content":"a.go"}`,
+		}, calls("ls", "ls", "{}"), "user:go | ls({})=a.go", 1},
+		{"a shell of the provider's", "responses", []string{
+			`{"type":"local_shell_call","id":"l1","call_id":"c1","action":{` + shell + `}}`, `{"type":"local_shell_call_output","call_id":"c1","output":"a.go"}`,
+		}, calls("c1", "local_shell", "{"+shell+"}"), "user:go | local_shell({" + shell + "})=a.go", 1},
+		{"a patch of the provider's", "responses", []string{
+			`{"type":"apply_patch_call","call_id":"c1","operation":{"path":"a"}}`, `{"type":"apply_patch_call_output","call_id":"c1","output":"done"}`,
+		}, sample.Reply{Text: "I patch."}, `user:go | apply_patch({"path":"a"})=done`, 1},
+		{"calls without ids, answered in their order", "chat", []string{
+			`{"role":"assistant","content":"","tool_calls":[{"type":"function","function":{"name":"a","arguments":"{}"}},{"type":"function","function":{"name":"b","arguments":"{}"}}]}`,
+			`{"role":"tool","content":"of a"}`, `{"role":"tool","content":"of b"}`,
+		}, sample.Reply{Calls: []sample.Call{{Name: "a", Args: "{}"}, {Name: "b", Args: "{}"}}}, "user:go | a({})=of a | b({})=of b", 2},
+		{"a call that is written as text", "chat", []string{
+			say("assistant", "Thought: look\nAction: ls\nAction Input: ."), say("user", "Observation: a.go"),
+		}, sample.Reply{Text: "Thought: look\nAction: ls\nAction Input: ."}, "user:go | ls(.)=a.go", 1},
+		{"another precept's block over a result", "chat", []string{
+			`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{}"}}]}`,
+			answer("c1", "[LOOP DETECTED] The call ls has failed before.\n[END LOOP DETECTED]\n\na.go"),
+		}, calls("c1", "ls", "{}"), "user:go | ls({})=a.go", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScript()
+			s.turn(c.reply, say("user", "go")).Dialect = c.dialect
+			s.echo = nil
+			s.turn(sample.Reply{Text: "done"}, c.items...).Dialect = c.dialect
+			if got := followed(&s.s); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			first := sample.Build(s.s)[0]
+			if n, _ := first.Output["tool_calls"].(int); n != c.tools || (c.tools > 0) != (first.Family == sample.IntentResolution) {
+				t.Errorf("a sample %s of %d calls, want %d", first.Family, n, c.tools)
+			}
+		})
+	}
+}
+
+// The Responses API takes one string in place of a list.
+func TestAStringIsTheUsersWords(t *testing.T) {
+	c := newScript()
+	c.turn(sample.Reply{Text: "Hello."}, `"say hello"`).Dialect = "responses"
+	if got := sample.Build(c.s)[0].Input["user_text"]; got != "say hello" {
+		t.Errorf("the user said %q", got)
+	}
+	if got := brief(c.s.Conversation()); got != "user:say hello | assistant:Hello." {
+		t.Error(got)
+	}
+}
+
+// An agent that writes its calls as text is exported and shown as it spoke.
+func TestWrittenCallsAreToldAsTheyWereSpoken(t *testing.T) {
+	const ask = "Thought: look\nAction: ls\nAction Input: ."
+	c := newScript()
+	c.turn(sample.Reply{Text: ask}, say("user", "go"))
+	c.turn(sample.Reply{Text: "done"}, say("user", "Observation: a.go"))
+	if got := brief(c.s.Conversation()); got != "user:go | assistant:"+ask+" | user:Observation: a.go | assistant:done" {
+		t.Error(got)
+	}
+	r := sample.NewReading()
+	r.Request(&c.s.Exchanges[0])
+	r.Reply(&c.s.Exchanges[0])
+	if got := r.Request(&c.s.Exchanges[1]); len(got) != 1 || got[0].Role != sample.EventUser || got[0].Text != "Observation: a.go" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// An imported transcript has the model's part in the replies alone.
+func TestAWrittenCallFindsItsResultBehindTheReply(t *testing.T) {
+	const ask = "Thought: look\nAction: ls\nAction Input: ."
+	req, err := wire.Parse(wire.Chat, []byte(`{"messages":[`+strings.Join([]string{say("user", "go"), say("assistant", ask), say("user", "Observation: a.go")}, ",")+`]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newScript()
+	c.turn(sample.Reply{Text: ask, Calls: []sample.Call{sample.Call(req.Item(1).Calls[0])}}, say("user", "go"))
+	c.echo = nil
+	c.turn(sample.Reply{Text: "done"}, say("user", "Observation: a.go"))
+	if got := followed(&c.s); got != "user:go | ls(.)=a.go" {
+		t.Error(got)
+	}
+}
+
+// A legacy client names its calls by their tools: a second call is not the first one, edited.
+func TestAnIDThatIsUsedAgainIsAnotherCall(t *testing.T) {
+	echo := func(args string) string {
+		return `{"role":"assistant","content":null,"function_call":{"name":"ls","arguments":` + string(wire.AppendString(nil, args)) + `}}`
+	}
+	c := newScript()
+	c.turn(calls("ls", "ls", `{"p":"a"}`), say("user", "go"))
+	c.echo = nil
+	c.turn(calls("ls", "ls", `{"p":"b"}`), echo(`{"p":"a"}`), `{"role":"function","name":"ls","content":"error: no a"}`)
+	c.echo = nil
+	c.turn(sample.Reply{Text: "done"}, echo(`{"p":"b"}`), `{"role":"function","name":"ls","content":"b.go"}`)
+	c.s.Failing = failing
+	got := sample.Build(c.s)
+	if families(got) != "intent_resolution error_correction" || got[0].Output["tool_calls"] != 2 || got[0].Output["failed_calls"] != 1 {
+		t.Errorf("%s %v", families(got), got[0].Output)
+	}
+	if got := followed(&c.s); got != `user:go | ls({"p":"a"})=error: no a | ls({"p":"b"})=b.go` {
+		t.Error(got)
+	}
+}
+
+// What is not known is shown as it came; what only points at something, and what the model thought,
+// is not.
+func TestReadingTellsWhatItCannotRead(t *testing.T) {
+	c := newScript()
+	e := c.turn(sample.Reply{Text: "ok"}, `{"type":"reasoning","id":"r"}`, `{"type":"item_reference","id":"m"}`, `{"type":"mystery","x":1}`, `{"type":"web_search_call","id":"w"}`, `7`, `{"type":"message","role":"user","content":"hi"}`)
+	e.Dialect = "responses"
+	var out []string
+	for _, s := range sample.NewReading().Request(e) {
+		out = append(out, s.Role+":"+s.Text)
+	}
+	if got, want := strings.Join(out, " | "), `other:{"type":"mystery","x":1} | other:{"type":"web_search_call","id":"w"} | user:hi`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestChoicesAreTold(t *testing.T) {
+	c := newScript()
+	c.turn(sample.Reply{Text: "one", Choices: 3}, say("user", "count"))
+	for _, s := range sample.Build(c.s) {
+		if s.Meta["choices"] != 3 || s.Output["response_text"] != "one" {
+			t.Errorf("%+v", s)
+		}
+	}
+	e := c.s.Exchanges[0]
+	back, err := e.Encode().Decode()
+	if err != nil || back.Reply.Choices != 3 {
+		t.Errorf("%+v %v", back.Reply, err)
+	}
+	c = newScript()
+	c.turn(sample.Reply{Text: "one"}, say("user", "count"))
+	if _, told := sample.Build(c.s)[0].Meta["choices"]; told {
+		t.Error("a reply of one choice tells of choices")
+	}
+}
+
+// A session that is seen in the middle holds what was said before. A reply that the next list shows
+// again is told once, a call has one answer, and an answer without a call is nobody's.
+func TestEventsOfAConversationThatHadBegun(t *testing.T) {
+	c := newScript()
+	c.turn(sample.Reply{Text: "It is a."},
+		`{"role":"user","content":"Which file?"}`,
+		`{"role":"assistant","content":"I look.","tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{}"}}]}`,
+		`{"role":"tool","tool_call_id":"c9","content":"lost"}`,
+		`{"role":"tool","tool_call_id":"c1","content":"a.go"}`,
+		`{"role":"tool","tool_call_id":"c1","content":"b.go"}`)
+	c.turn(sample.Reply{Text: "Yes."}, `{"role":"user","content":"Sure?"}`)
+	var got []string
+	for _, e := range c.s.Events() {
+		got = append(got, string(e.Role)+":"+e.Text+e.Call.Name)
+	}
+	if want := "user:Which file? | assistant:I look. | call:a.gols | assistant:It is a. | user:Sure? | assistant:Yes."; strings.Join(got, " | ") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, " | "), want)
+	}
+}
+
+// A second result for an answered call changes nothing, whatever it says; of calls without ids the
+// newest is the one that is answered.
+func TestACallIsAnsweredOnce(t *testing.T) {
+	for id, want := range map[string]string{
+		"c": `user:go | run({"x":1})=fine`,
+		"":  `user:go | run({"x":1}) | run({"x":1})=fine`,
+	} {
+		c := newScript()
+		call := `{"type":"tool_use","id":"` + id + `","name":"run","input":{"x":1}}`
+		result := func(text string) string {
+			return `{"type":"tool_result","tool_use_id":"` + id + `","content":"` + text + `"}`
+		}
+		c.turn(sample.Reply{Text: ""}, say("user", "go"), `{"role":"assistant","content":[`+call+`,`+call+`]}`,
+			`{"role":"user","content":[`+result("fine")+`,`+result("error: no")+`]}`).Dialect = "messages"
+		c.s.Failing = failing
+		if got := followed(&c.s); got != want {
+			t.Errorf("id %q: %s", id, got)
+		}
+		if got := sample.Build(c.s); got[0].Output["failed_calls"] != 0 {
+			t.Errorf("id %q: %v", id, got[0].Output)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+//go:build !race
+
+package sample_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"precept/internal/sample"
+)
+
+// manyFailed is a session of n failing calls in one list, and as many that work afterwards.
+func manyFailed(n int) sample.Session {
+	c := newScript()
+	items := []string{say("user", "go on")}
+	for _, half := range []string{"a", "b"} {
+		for i := range n {
+			id := fmt.Sprintf("%s%d", half, i)
+			items = append(items, fmt.Sprintf(`{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":"t","arguments":"{\"%s\":\"%s\"}"}}]}`, id, id, id+"x"))
+		}
+		for i := range n {
+			items = append(items, answer(fmt.Sprintf("%s%d", half, i), half))
+		}
+	}
+	c.turn(sample.Reply{Text: "done"}, items...)
+	c.s.Failing = func(_, _, text string, _ int8) bool { return text == "a" }
+	return c.s
+}
+
+// What a closing costs grows with the session, not with its square: results find their calls, and
+// repairs their failures.
+func TestClosingIsLinear(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures times")
+	}
+	const n, times, allowed = 1000, 4, 8
+	took := func(n int) time.Duration {
+		s := manyFailed(n)
+		least := time.Duration(1 << 62)
+		for range 3 {
+			begin := time.Now() //nolint:forbidigo // the ratio of two times is what is measured
+			sample.Build(s)
+			least = min(least, time.Since(begin)) //nolint:forbidigo // as above
+		}
+		return least
+	}
+	var small, large time.Duration
+	for range 6 {
+		if small, large = took(n), took(times*n); large <= allowed*small+5*time.Millisecond {
+			return
+		}
+	}
+	t.Errorf("%d calls take %v, %d take %v", n, small, times*n, large)
+}

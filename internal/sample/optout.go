@@ -1,0 +1,206 @@
+package sample
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"precept/internal/wire"
+)
+
+// OptOut says what must not be learned from. Its zero value lets everything pass. It is safe for
+// concurrent use.
+type OptOut struct {
+	paths           []pathPattern
+	agents, tenants []string
+}
+
+// pathPattern is a glob with the longest text that a matching path must hold, so that most
+// arguments are dismissed without being taken apart.
+type pathPattern struct {
+	glob    string
+	literal string
+}
+
+// NewOptOut checks the globs (doublestar syntax) of paths, agents and tenants. All are matched
+// without regard to case.
+func NewOptOut(paths, agents, tenants []string) (*OptOut, error) {
+	o := &OptOut{}
+	for _, p := range paths {
+		g := strings.TrimPrefix(strings.ToLower(strings.ReplaceAll(p, `\`, "/")), "./")
+		if g == "" || !doublestar.ValidatePattern(g) {
+			return nil, fmt.Errorf("opt_out_patterns: %q is no glob; write for instance *.env or secrets/**", p)
+		}
+		o.paths = append(o.paths, pathPattern{glob: g, literal: literalOf(g)})
+	}
+	for _, list := range []struct {
+		key  string
+		from []string
+		to   *[]string
+	}{{"opt_out_agents", agents, &o.agents}, {"opt_out_tenants", tenants, &o.tenants}} {
+		for _, p := range list.from {
+			g := strings.ToLower(p)
+			if g == "" || !doublestar.ValidatePattern(g) {
+				return nil, fmt.Errorf("%s: %q is no glob; write for instance ci-*", list.key, p)
+			}
+			*list.to = append(*list.to, g)
+		}
+	}
+	return o, nil
+}
+
+// Agent reports whether the agent opted out.
+func (o *OptOut) Agent(name string) bool { return matchesAny(o.agents, name) }
+
+// Tenant reports whether the tenant opted out.
+func (o *OptOut) Tenant(name string) bool { return matchesAny(o.tenants, name) }
+
+func matchesAny(globs []string, name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc(globs, func(g string) bool { return doublestar.MatchUnvalidated(g, name) })
+}
+
+// Hits reports whether a tool's arguments name a path that opted out: JSON strings at any depth
+// (JSON inside them too), or the words of a command. Any word counts as a path; where content may
+// not be stored, one hit too many is the better fault.
+func (o *OptOut) Hits(args string) bool {
+	return o.possible([]byte(args)) && o.hits(args, 0)
+}
+
+// Named reports whether a call of the exchange names a path that opted out: one that the reply
+// made, or one that stands in the items, as they do in a history that is seen for the first time.
+func (o *OptOut) Named(x *Exchange) bool {
+	if len(o.paths) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(x.Reply.Calls, func(c Call) bool { return o.Hits(c.Args) }) || slices.ContainsFunc(x.New, o.hitsItem)
+}
+
+// hitsItem looks at the calls of a list item. What cannot be read is looked at whole.
+func (o *OptOut) hitsItem(item json.RawMessage) bool {
+	calls, ok := wire.CallsIn(item)
+	if !ok {
+		return o.Hits(string(item))
+	}
+	return slices.ContainsFunc(calls, func(call []byte) bool { return o.Hits(string(call)) })
+}
+
+// possible dismisses most arguments without decoding them: written files are long. An escape such
+// as \u002e could hide a pattern's text, so those are always decoded.
+func (o *OptOut) possible(args []byte) bool {
+	if bytes.Contains(args, []byte(`\u`)) {
+		return len(o.paths) > 0
+	}
+	flat := bytes.ToLower(args)
+	return slices.ContainsFunc(o.paths, func(p pathPattern) bool { return bytes.Contains(flat, []byte(p.literal)) })
+}
+
+func (o *OptOut) hits(text string, depth int) bool {
+	const deepest = 6
+	trimmed := strings.TrimSpace(text)
+	if depth < deepest && trimmed != "" && strings.IndexByte(`{["`, trimmed[0]) >= 0 {
+		var v any
+		if json.Unmarshal([]byte(trimmed), &v) == nil {
+			return o.hitsValue(v, depth+1)
+		}
+	}
+	flat := strings.ToLower(strings.ReplaceAll(text, `\`, "/"))
+	return slices.ContainsFunc(o.paths, func(p pathPattern) bool { return strings.Contains(flat, p.literal) && p.inText(flat) })
+}
+
+func (o *OptOut) hitsValue(v any, depth int) bool {
+	switch v := v.(type) {
+	case string:
+		return o.hits(v, depth)
+	case []any:
+		return slices.ContainsFunc(v, func(e any) bool { return o.hitsValue(e, depth) })
+	case map[string]any:
+		for k, e := range v {
+			if o.hits(k, depth) || o.hitsValue(e, depth) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// inText tries the text as one path (names may hold blanks), and its words.
+func (p pathPattern) inText(flat string) bool {
+	const longestPath = 4096
+	if len(flat) <= longestPath && p.match(flat) {
+		return true
+	}
+	for _, isBreak := range [...]func(rune) bool{isBlank, isShellBreak} {
+		for w := range strings.FieldsFuncSeq(flat, isBreak) {
+			if p.mayMatch(w) && p.match(w) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// mayMatch dismisses a word cheaply. secrets/** matches the bare word "secrets" too, which prose is
+// full of: a pattern of several names wants a word of several names.
+func (p pathPattern) mayMatch(w string) bool {
+	return strings.Contains(w, p.literal) && (strings.IndexByte(w, '/') >= 0 || strings.IndexByte(strings.TrimPrefix(p.glob, "**/"), '/') < 0)
+}
+
+// match compares the full path, its base name, and, for patterns of several names, every tail of
+// it.
+func (p pathPattern) match(w string) bool {
+	w = normalPath(w)
+	if w == "" || w == "." || w == "/" {
+		return false
+	}
+	return doublestar.MatchUnvalidated(p.glob, w) ||
+		doublestar.MatchUnvalidated(p.glob, path.Base(w)) ||
+		doublestar.MatchUnvalidated("**/"+strings.TrimLeft(p.glob, "/"), strings.TrimLeft(w, "/"))
+}
+
+// normalPath undoes the spellings of a path: ./, .., doubled slashes, quotes, and the trailing dots
+// and blanks that Windows drops.
+func normalPath(w string) string {
+	w = strings.Trim(w, " \t\r\n\"'`")
+	w = strings.TrimPrefix(w, "file://")
+	if w == "" {
+		return ""
+	}
+	w = path.Clean(w)
+	names := strings.Split(w, "/")
+	for i, n := range names {
+		if n != "." && n != ".." {
+			names[i] = strings.TrimRight(n, ". ")
+		}
+	}
+	return strings.Join(names, "/")
+}
+
+func isBlank(r rune) bool { return r == ' ' || r == '\n' || r == '\t' || r == '\r' }
+
+func isShellBreak(r rune) bool {
+	switch r {
+	case '"', '\'', '`', ';', '|', '&', '<', '>', '(', ')', '=', ',', ':', '$', '@', '{', '}', '[', ']', '#', '!':
+		return true
+	}
+	return isBlank(r)
+}
+
+// literalOf returns the longest run of a glob without meta characters.
+func literalOf(glob string) string {
+	if strings.ContainsAny(glob, "{[\"<>&") { // alternatives: no single text must occur; or what JSON may escape
+		return ""
+	}
+	best := ""
+	for part := range strings.FieldsFuncSeq(glob, func(r rune) bool { return strings.ContainsRune("*?[]{}!/", r) }) {
+		if len(part) > len(best) {
+			best = part
+		}
+	}
+	return best
+}

@@ -1,0 +1,233 @@
+package sample_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/internal/sample"
+)
+
+// spoken is one exchange of a story: what a person said or what the calls before gave back, and
+// what the model did about it.
+type spoken struct {
+	words   string   // of the person, "" behind calls
+	results []string // of the calls before
+	text    string   // the model's
+	calls   []sample.Call
+}
+
+// stories draws sessions in which a person and an agent take turns.
+func stories() *rapid.Generator[[]spoken] {
+	return rapid.Custom(func(t *rapid.T) []spoken {
+		words := rapid.SampledFrom([]string{"list the files", "now push", "<b>what</b> is \"it\"?", "Zürich, 東京\nand more"})
+		texts := rapid.SampledFrom([]string{"", "I look.", "Done: 3 files\n\tand a tab"})
+		results := rapid.SampledFrom([]string{"error: no such file", "a.go\nb.go", "{\"ok\":true}", ""})
+		var story []spoken
+		var open []sample.Call
+		for i := range rapid.IntRange(1, 6).Draw(t, "turns") {
+			var s spoken
+			for range open {
+				s.results = append(s.results, results.Draw(t, "result"))
+			}
+			if len(open) == 0 {
+				s.words = words.Draw(t, "words")
+			}
+			open = nil
+			s.text = texts.Draw(t, "text")
+			for n := range rapid.IntRange(0, 2).Draw(t, "calls") {
+				open = append(open, sample.Call{
+					ID: fmt.Sprintf("c%d_%d", i, n), Name: rapid.SampledFrom([]string{"bash", "read"}).Draw(t, "tool"),
+					Args: rapid.SampledFrom([]string{`{"p":"a"}`, `{"p":"b","n":1.50}`}).Draw(t, "args"),
+				})
+			}
+			s.calls = open
+			story = append(story, s)
+		}
+		return story
+	})
+}
+
+// items are what a client of the dialect sends anew: the model's last answer, then what is new.
+func items(dialect string, before *spoken, s *spoken) (out []json.RawMessage) {
+	add := func(v any) {
+		raw, _ := json.Marshal(v)
+		out = append(out, raw)
+	}
+	type obj = map[string]any
+	switch dialect {
+	case "chat":
+		if before != nil {
+			echo := obj{"role": "assistant", "content": before.text}
+			var list []obj
+			for _, c := range before.calls {
+				list = append(list, obj{"id": c.ID, "type": "function", "function": obj{"name": c.Name, "arguments": c.Args}})
+			}
+			if list != nil {
+				echo["tool_calls"] = list
+			}
+			add(echo)
+			for i, r := range s.results {
+				add(obj{"role": "tool", "tool_call_id": before.calls[i].ID, "content": r})
+			}
+		}
+		if s.words != "" {
+			add(obj{"role": "user", "content": s.words})
+		}
+	case "responses":
+		if before != nil {
+			if before.text != "" {
+				add(obj{"type": "message", "role": "assistant", "content": []obj{{"type": "output_text", "text": before.text}}})
+			}
+			for _, c := range before.calls {
+				add(obj{"type": "function_call", "call_id": c.ID, "name": c.Name, "arguments": c.Args})
+			}
+			for i, r := range s.results {
+				add(obj{"type": "function_call_output", "call_id": before.calls[i].ID, "output": r})
+			}
+		}
+		if s.words != "" {
+			add(obj{"role": "user", "content": []obj{{"type": "input_text", "text": s.words}}})
+		}
+	case "messages":
+		if before != nil {
+			var blocks, back []obj
+			if before.text != "" {
+				blocks = append(blocks, obj{"type": "text", "text": before.text})
+			}
+			for i, c := range before.calls {
+				blocks = append(blocks, obj{"type": "tool_use", "id": c.ID, "name": c.Name, "input": json.RawMessage(c.Args)})
+				back = append(back, obj{"type": "tool_result", "tool_use_id": c.ID, "content": []obj{{"type": "text", "text": s.results[i]}}})
+			}
+			add(obj{"role": "assistant", "content": blocks})
+			if back != nil {
+				add(obj{"role": "user", "content": back})
+			}
+		}
+		if s.words != "" {
+			add(obj{"role": "user", "content": []obj{{"type": "text", "text": s.words}}})
+		}
+	}
+	return out
+}
+
+// session is the story as precept would have kept it.
+func session(dialect string, story []spoken) sample.Session {
+	s := sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff", Failing: func(_, _, text string, _ int8) bool {
+		return strings.HasPrefix(text, "error")
+	}}
+	at, from := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), 0
+	for i := range story {
+		var before *spoken
+		if i > 0 {
+			before = &story[i-1]
+		}
+		list := items(dialect, before, &story[i])
+		s.Exchanges = append(s.Exchanges, sample.Exchange{
+			ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i), Turn: i + 1, At: at.Add(time.Duration(i) * time.Minute),
+			Dialect: dialect, Model: "m", Status: 200, Outcome: sample.Complete, New: list, NewFrom: from,
+			Reply: sample.Reply{Text: story[i].text, Calls: story[i].calls, InputTokens: 10, OutputTokens: 2},
+		})
+		from += len(list)
+	}
+	return s
+}
+
+// The API that an agent speaks is the only thing in its samples that depends on the API.
+func TestADialectChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		story := stories().Draw(t, "story")
+		type told struct {
+			samples []sample.Sample
+			events  []sample.Event
+			chat    []sample.ChatMessage
+		}
+		var first told
+		for i, dialect := range []string{"chat", "responses", "messages"} {
+			s := session(dialect, story)
+			got := told{samples: sample.Build(s), events: s.Events(), chat: s.Conversation()}
+			for n := range got.samples {
+				if got.samples[n].State["dialect"] != dialect {
+					t.Fatalf("the dialect is %v", got.samples[n].State["dialect"])
+				}
+				got.samples[n].State["dialect"] = ""
+				if err := conforms(got.samples[n]); err != nil {
+					t.Fatalf("%s: %v", dialect, err)
+				}
+			}
+			if i == 0 {
+				first = got
+			} else if !reflect.DeepEqual(got, first) {
+				t.Fatalf("%s:\n%+v\nchat:\n%+v", dialect, got, first)
+			}
+		}
+		asked := 0
+		for i := range story {
+			asked += len(story[i].calls)
+		}
+		calls := 0
+		for _, e := range first.events {
+			if e.Role == sample.EventCall {
+				calls++
+			}
+		}
+		if calls != asked {
+			t.Fatalf("%d calls of %d are told", calls, asked)
+		}
+	})
+}
+
+// What stands in memory and what comes back from the store give the same samples.
+func TestAStoredSessionGivesTheSameSamples(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := session(rapid.SampledFrom([]string{"chat", "responses", "messages"}).Draw(t, "dialect"), stories().Draw(t, "story"))
+		want := sample.Build(s)
+		for i := range s.Exchanges {
+			back, err := s.Exchanges[i].Encode().Decode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Exchanges[i] = back
+		}
+		if got := sample.Build(s); !reflect.DeepEqual(got, want) {
+			t.Fatalf("got\n%+v\nwant\n%+v", got, want)
+		}
+	})
+}
+
+// A reading follows a session: it tells each call and each answer once, with the call that it is
+// of.
+func TestAReadingTellsEachThingOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		story := stories().Draw(t, "story")
+		s := session(rapid.SampledFrom([]string{"chat", "responses", "messages"}).Draw(t, "dialect"), story)
+		r := sample.NewReading()
+		for i := range s.Exchanges {
+			results, words := 0, ""
+			for _, said := range r.Request(&s.Exchanges[i]) {
+				switch said.Role {
+				case sample.SaidResult:
+					if said.Call != story[i-1].calls[results] || said.Text != story[i].results[results] {
+						t.Fatalf("result %d of turn %d: %+v", results, i, said)
+					}
+					results++
+				case sample.EventUser:
+					words += said.Words
+				default:
+					t.Fatalf("turn %d tells again what the model said: %+v", i, said)
+				}
+			}
+			if results != len(story[i].results) || words != story[i].words {
+				t.Fatalf("turn %d: %d results, %q", i, results, words)
+			}
+			if got := len(r.Reply(&s.Exchanges[i])); got != len(story[i].calls)+min(1, len(story[i].text)) {
+				t.Fatalf("turn %d: %d things of the reply", i, got)
+			}
+		}
+	})
+}

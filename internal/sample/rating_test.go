@@ -1,0 +1,178 @@
+package sample_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/internal/sample"
+)
+
+func TestRatings(t *testing.T) {
+	day := func(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
+	approve := sample.Rating{At: day(1), Source: "user", Type: "approval", Score: 1}
+	tests := []struct {
+		name    string
+		ratings []sample.Rating
+		source  string
+		typ     string
+		label   string
+		human   string
+		score   float64
+	}{
+		{"approval", []sample.Rating{approve}, "user", "approval", sample.Good, sample.Approved, 1},
+		{"approval without a number", []sample.Rating{{Source: "user", Type: "approval"}}, "user", "approval", sample.Good, sample.Approved, 1},
+		{"rejection", []sample.Rating{{Source: "user", Type: "rejection"}}, "user", "rejection", sample.Poor, sample.Rejected, 0},
+		{"rejection with a label", []sample.Rating{{Source: "user", Type: "rejection", Label: sample.Acceptable}}, "user", "rejection", sample.Acceptable, sample.Rejected, 0},
+		{"score", []sample.Rating{{Source: "user", Type: "score", Score: 0.5}}, "user", "score", sample.Acceptable, sample.Approved, 0.5},
+		{"low score", []sample.Rating{{Source: "user", Type: "score", Score: 0.1}}, "user", "score", sample.Poor, sample.Rejected, 0.1},
+		{"score out of range", []sample.Rating{{Source: "user", Type: "score", Score: 7}}, "user", "score", sample.Good, sample.Approved, 1},
+		{"correction", []sample.Rating{{Source: "user", Type: "correction", Score: 0.3, Correction: json.RawMessage(`"x"`)}}, "user", "correction", sample.Poor, sample.Rejected, 0.3},
+		{"a verifier does not review", []sample.Rating{{Source: "system", Type: "score", Score: 1}}, "system", "score", sample.Good, sample.NotReviewed, 1},
+		{"implicit is the system's", []sample.Rating{{Source: "implicit", Type: "rejection"}}, "system", "rejection", sample.Poor, sample.NotReviewed, 0},
+		{"a person goes first", []sample.Rating{{At: day(3), Source: "system", Type: "score"}, approve, {At: day(4), Source: "implicit", Type: "rejection"}}, "user", "approval", sample.Good, sample.Approved, 1},
+		{"the latest counts", []sample.Rating{approve, {At: day(2), Source: "user", Type: "rejection"}}, "user", "rejection", sample.Poor, sample.Rejected, 0},
+		{"another turn's", []sample.Rating{{Source: "user", Type: "rejection", Turn: 9}}, "system", "score", "", sample.NotReviewed, 0.5},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newScript()
+			c.turn(sample.Reply{Text: "ok"}, say("user", "Hi"))
+			c.s.Ratings = tt.ratings
+			s := sample.Build(c.s)[0]
+			if s.Feedback.Source != tt.source || s.Feedback.Type != tt.typ || s.Feedback.QualityLabel != tt.label {
+				t.Errorf("feedback %+v", s.Feedback)
+			}
+			if s.Meta["human_feedback_label"] != tt.human || s.Meta["quality_score"] != tt.score {
+				t.Errorf("meta %v", s.Meta)
+			}
+			if err := conforms(s); err != nil {
+				t.Errorf("problems %v", err)
+			}
+		})
+	}
+}
+
+func TestRatingsOfTurns(t *testing.T) {
+	c := newScript()
+	c.turn(sample.Reply{Text: "a"}, say("user", "one"))
+	c.turn(sample.Reply{Text: "b"}, say("user", "two"))
+	c.turn(sample.Reply{Text: "c"}, say("user", "three"))
+	c.s.Ratings = []sample.Rating{
+		{Source: "user", Type: "rejection", Turn: 2, Comment: "no", Details: json.RawMessage(`{"why":1}`)},
+		{Source: "user", Type: "approval"},
+	}
+	got := sample.Build(c.s)
+	labels := []string{got[0].Feedback.QualityLabel, got[1].Feedback.QualityLabel, got[2].Feedback.QualityLabel}
+	if !reflect.DeepEqual(labels, []string{"", sample.Poor, sample.Good}) {
+		t.Errorf("labels %q: a turn's rating belongs to it, the session's to its last answer", labels)
+	}
+	d := got[1].Feedback.Details
+	if d["comment"] != "no" || d["turn"] != 2 || d["rated"] != true || string(d["details"].(json.RawMessage)) != `{"why":1}` {
+		t.Errorf("details %v", d)
+	}
+}
+
+func TestQuality(t *testing.T) {
+	var q sample.Quality
+	if q.Rates().OK {
+		t.Error("rates of nothing")
+	}
+	rated := func(typ, label string, score float64) *sample.Sample {
+		return &sample.Sample{Family: sample.DialogResponse, Feedback: sample.Feedback{Type: typ, QualityLabel: label, Details: map[string]any{"score": score}}}
+	}
+	for _, s := range []*sample.Sample{
+		rated("approval", sample.Good, 1), rated("score", sample.Good, 0.9), rated("score", sample.Acceptable, 0.5), rated("score", sample.Poor, 0.1),
+		rated("rejection", sample.Poor, 0), rated("correction", sample.Poor, 0.5), rated("approval", sample.Good, 1), rated("approval", sample.Good, 0),
+		{Family: sample.IntentResolution, Feedback: sample.Unrated()},
+	} {
+		q.Add(s)
+	}
+	if q.Samples != 9 || q.Rated != 8 || q.ByFamily[sample.DialogResponse] != 8 || q.ByLabel[sample.Poor] != 3 {
+		t.Errorf("%+v", q)
+	}
+	want := sample.Rates{Approval: 0.5, Correction: 0.125, Rejection: 0.25, MeanScore: 0.5, OK: true}
+	if got := q.Rates(); got != want {
+		t.Errorf("rates %+v, want %+v", got, want)
+	}
+}
+
+func TestFilter(t *testing.T) {
+	c := newScript()
+	e := c.turn(sample.Reply{Text: "a"}, say("user", "one"))
+	e.Lessons = []sample.Lesson{{Slug: "x", State: "injected"}, {Slug: "y", State: "withheld"}}
+	s := sample.Build(c.s)[0]
+	var decoded sample.Sample
+	raw, _ := json.Marshal(s)
+	if err := json.Unmarshal(raw, &decoded); err != nil {
+		t.Fatal(err)
+	}
+	at := s.CreatedAt
+	tests := []struct {
+		name string
+		f    sample.Filter
+		want bool
+	}{
+		{"all", sample.Filter{}, true},
+		{"tenant", sample.Filter{Tenant: "default"}, true},
+		{"other tenant", sample.Filter{Tenant: "x"}, false},
+		{"from is inclusive", sample.Filter{From: at}, true},
+		{"to is exclusive", sample.Filter{To: at}, false},
+		{"too late", sample.Filter{From: at.Add(time.Second)}, false},
+		{"family", sample.Filter{Families: []string{sample.IntentResolution, sample.DialogResponse}}, true},
+		{"other family", sample.Filter{Families: []string{sample.IntentResolution}}, false},
+		{"unrated", sample.Filter{Quality: []string{"unrated"}}, true},
+		{"good", sample.Filter{Quality: []string{sample.Good}}, false},
+		{"lesson", sample.Filter{Lesson: "x"}, true},
+		{"a withheld lesson was not there", sample.Filter{Lesson: "y"}, false},
+	}
+	for _, tt := range tests {
+		for _, sample := range []*sample.Sample{&s, &decoded} {
+			if got := tt.f.Match("default", sample); got != tt.want {
+				t.Errorf("%s: %v", tt.name, got)
+			}
+		}
+	}
+}
+
+// A corrected call that nobody rated is acceptable when it was carried out as the model made it;
+// not when somebody changed it, and what people say goes before.
+func TestExecutedUnchanged(t *testing.T) {
+	for name, c := range map[string]struct {
+		sentBack string // the arguments with which the call comes back
+		ratings  []sample.Rating
+		want     string
+	}{
+		"as it was":         {`{"cmd":"npm test -- -w"}`, nil, sample.Acceptable},
+		"written anew":      {`{ "cmd" : "npm test -- -w" }`, nil, sample.Acceptable},
+		"changed":           {`{"cmd":"npm test -- -x"}`, nil, ""},
+		"a person's word":   {`{"cmd":"npm test -- -w"}`, []sample.Rating{{Source: "user", Type: "rejection", Turn: 2}}, sample.Poor},
+		"a person's praise": {`{"cmd":"npm test -- -w"}`, []sample.Rating{{Source: "user", Type: "approval", Turn: 2}}, sample.Good},
+	} {
+		s := newScript()
+		s.s.Failing = func(_, _, text string, _ int8) bool { return text == "failed" }
+		s.turn(calls("c1", "sh", `{"cmd":"npm test"}`), say("user", "Run the tests"))
+		s.turn(calls("c2", "sh", `{"cmd":"npm test -- -w"}`), answer("c1", "failed"))
+		s.echo[0] = strings.Replace(s.echo[0], `{\"cmd\":\"npm test -- -w\"}`, strings.ReplaceAll(c.sentBack, `"`, `\"`), 1)
+		s.turn(sample.Reply{Text: "They pass."}, answer("c2", "ok"))
+		s.s.Ratings = c.ratings
+		found := false
+		for _, m := range sample.Build(s.s) {
+			if m.Family != sample.ErrorCorrection {
+				continue
+			}
+			found = true
+			if m.Feedback.QualityLabel != c.want {
+				t.Errorf("%s: %q, want %q", name, m.Feedback.QualityLabel, c.want)
+			}
+			if err := conforms(m); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if !found {
+			t.Errorf("%s: no error_correction", name)
+		}
+	}
+}

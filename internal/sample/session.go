@@ -1,0 +1,166 @@
+package sample
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"precept/internal/wire"
+)
+
+// Failing decides whether a tool's answer is an error: the tool's name, the call's arguments, the
+// answer's text, and what the wire says of it (+1 error, -1 none, 0 nothing). The detector is given
+// as a parameter because it lives a floor up.
+type Failing func(tool, args, text string, isError int8) bool
+
+// Session is a closed session, from which samples are built.
+type Session struct {
+	Tenant, Agent, Name, ID string
+	Exchanges               []Exchange // in any order
+	Ratings                 []Rating
+	Failing                 Failing // nil: only what the wire itself calls an error
+}
+
+// Rating is one feedback on a session.
+type Rating struct {
+	At         time.Time
+	Source     string // user | system | implicit
+	Type       string // approval | rejection | correction | score
+	Score      float64
+	Label      string // Good, Acceptable, Poor or empty
+	Comment    string
+	Correction json.RawMessage // what the answer should have been
+	Details    json.RawMessage
+	Turn       int // the turn it speaks of; 0: the session
+}
+
+// part is one user turn: the exchange that brought a person's words, and those in which the agent
+// worked on them.
+type part struct {
+	words     string
+	exchanges []*Exchange
+}
+
+// history is a session laid out for the builders.
+type history struct {
+	*Session
+	kept   []*Exchange    // what counts, in order
+	items  [][]*wire.Item // the new items of each
+	parts  []part
+	events []Event
+	newest map[string]int // the newest call of an id, among the events
+	steps  []*Event       // the calls
+	loops  int
+}
+
+// lay orders the exchanges, leaves out attempts that a retry repaired, and follows the calls.
+func (s *Session) lay() *history {
+	h := &history{Session: s, newest: map[string]int{}}
+	all := make([]*Exchange, len(s.Exchanges))
+	for i := range s.Exchanges {
+		all[i] = &s.Exchanges[i]
+	}
+	slices.SortStableFunc(all, func(a, b *Exchange) int {
+		return cmp.Or(a.Turn-b.Turn, a.At.Compare(b.At))
+	})
+	for i, e := range all {
+		if e.Outcome != Complete && slices.ContainsFunc(all[i+1:], func(later *Exchange) bool { return repairs(later, e) }) {
+			continue
+		}
+		h.add(e)
+	}
+	for i := range h.events {
+		if h.events[i].Role == EventCall {
+			h.steps = append(h.steps, &h.events[i])
+		}
+	}
+	return h
+}
+
+// repairs reports whether later is a retry of e: the same turn, the same new items.
+func repairs(later, e *Exchange) bool {
+	return later.Turn == e.Turn && later.NewFrom == e.NewFrom &&
+		slices.EqualFunc(later.New, e.New, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
+}
+
+func (h *history) add(e *Exchange) {
+	var before *Reply
+	if n := len(h.kept); n > 0 {
+		before = &h.kept[n-1].Reply
+	}
+	items := e.items(before)
+	for _, it := range items {
+		if it.Role == wire.RoleAssistant && before == nil { // later ones give back what replies said
+			h.say(EventAssistant, it.Text, e.Turn)
+		}
+		for _, c := range it.Calls {
+			h.call(Call(c), e.Turn)
+		}
+		for i := range it.Results {
+			h.result(&it.Results[i])
+		}
+		h.say(EventUser, it.Words, e.Turn)
+	}
+	h.say(EventAssistant, e.Reply.Text, e.Turn)
+	for _, c := range e.calls() {
+		h.call(c, e.Turn)
+	}
+	words := lastWords(items)
+	if words != "" || len(h.parts) == 0 {
+		h.parts = append(h.parts, part{words: words})
+	}
+	last := &h.parts[len(h.parts)-1]
+	last.exchanges = append(last.exchanges, e)
+	h.kept = append(h.kept, e)
+	h.items = append(h.items, items)
+	h.loops += e.Loops
+}
+
+func (h *history) say(role, text string, turn int) {
+	if text != "" {
+		h.events = append(h.events, Event{Turn: turn, Role: role, Text: text})
+	}
+}
+
+// call notes a call once: it is seen in the reply and again in the history that the agent sends
+// back. An id that comes with other arguments after its answer is used again.
+func (h *history) call(c Call, turn int) {
+	if i, seen := h.newest[c.ID]; seen && c.ID != "" {
+		s := &h.events[i]
+		same := sameArgs(c.Args, s.Call.Args)
+		if !s.Answered || s.Turn == turn || same {
+			s.edited = s.edited || !same || c.Name != s.Call.Name
+			return
+		}
+	}
+	h.newest[c.ID] = len(h.events)
+	h.events = append(h.events, Event{Turn: turn, Role: EventCall, Call: c})
+}
+
+// result answers the newest call of its id, once.
+func (h *history) result(r *wire.Result) {
+	i, ok := h.newest[r.CallID]
+	if !ok || h.events[i].Answered {
+		return
+	}
+	s := &h.events[i]
+	s.Answered, s.Text, s.IsError = true, r.Text, r.IsError
+	if s.failed = r.IsError > 0; h.Failing != nil {
+		s.failed = h.Failing(s.Call.Name, s.Call.Args, r.Text, r.IsError)
+	}
+}
+
+// single reports whether the session is one request and its reply.
+func (h *history) single() bool {
+	if len(h.kept) != 1 {
+		return false
+	}
+	return !slices.ContainsFunc(h.items[0], func(it *wire.Item) bool { return speaks(it) || len(it.Results) > 0 })
+}
+
+// first and last turn of the part.
+func (p *part) turns() (first, last int) {
+	return p.exchanges[0].Turn, p.exchanges[len(p.exchanges)-1].Turn
+}

@@ -1,0 +1,180 @@
+package session_test
+
+import (
+	"encoding/binary"
+	"net/http"
+	"testing"
+	"time"
+
+	"precept/internal/session"
+	"precept/internal/wire"
+)
+
+// threader is one with counted names.
+func threader() *session.Threader {
+	n := uint64(0)
+	return session.NewThreader(func() (e [16]byte) {
+		n++
+		binary.BigEndian.PutUint64(e[8:], n)
+		return e
+	})
+}
+
+func claimOf(t *testing.T, req *wire.Request, headers ...string) session.Claim {
+	t.Helper()
+	h := http.Header{}
+	for i := 0; i < len(headers); i += 2 {
+		h.Set(headers[i], headers[i+1])
+	}
+	return session.Identify(h, "/v1/chat/completions", req)
+}
+
+const bigID = "toolu_01A09q90qw90lq917835lq9"
+
+func calls(id string) string {
+	return `{"role":"assistant","content":null,"tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"sh","arguments":"{}"}}]}`
+}
+
+func result(id, text string) string {
+	return `{"role":"tool","tool_call_id":"` + id + `","content":"` + text + `"}`
+}
+
+// A sub-agent that speaks under the name of the session above is a session of its own, the same one
+// in each of its turns, and the one above goes on as it was.
+func TestBelow(t *testing.T) {
+	th := threader()
+	resolve := func(req *wire.Request) (session.Resolved, session.Claim) {
+		c := claimOf(t, req, "Precept-Session", "above")
+		return th.Resolve(someone, c, req, begun, nil), c
+	}
+	reply := func(r session.Resolved, rep wire.Reply) {
+		rep.Complete = true
+		th.Replied(r, &rep, true)
+		th.Ended(r, true, begun)
+	}
+	lead := agentRequest(t, "You lead.", []string{"delegate"}, words("go"))
+	above, _ := resolve(lead)
+	reply(above, wire.Reply{Text: "I delegate it"})
+
+	task := []string{words("count the files")}
+	first := agentRequest(t, "You count.", []string{"sh"}, task...)
+	parent, c := resolve(first)
+	if parent.ID != above.ID {
+		t.Fatal("the name is not the session above")
+	}
+	if _, ok := th.Below(parent, c, false, begun, nil); ok {
+		t.Error("what nothing ties to a sub-agent is one")
+	}
+	sub, ok := th.Below(parent, c, true, begun, nil)
+	if !ok || sub.ID == above.ID || !sub.New {
+		t.Fatalf("%v %+v", ok, sub)
+	}
+	reply(sub, wire.Reply{Calls: []wire.Call{{ID: bigID, Name: "sh", Args: "{}"}}})
+
+	second := agentRequest(t, "You count.", []string{"sh"}, append(task, calls(bigID), result(bigID, "3"))...)
+	parent, c = resolve(second)
+	again, ok := th.Below(parent, c, false, begun, nil)
+	if !ok || again.ID != sub.ID || again.Method != session.ByEcho {
+		t.Errorf("%v: %v by %s, want %v", ok, again.ID, again.Method, sub.ID)
+	}
+	if on, _ := resolve(agentRequest(t, "You lead.", []string{"delegate"}, words("go"), answer("I delegate it"), words("and"))); on.ID != above.ID {
+		t.Error("the session above is another one now")
+	}
+}
+
+// A request that was continued and failed is gone on with by one that says something else, rather
+// than by nobody; one that is under way differently comes last.
+func TestAnotherTryAfterAFailure(t *testing.T) {
+	th := threader()
+	open := func(messages ...string) session.Resolved {
+		return th.Resolve(someone, session.Claim{}, ask(t, messages...), begun, nil)
+	}
+	start := open(words("go"))
+	th.Replied(start, &wire.Reply{Complete: true, Text: "I have looked at it, and this is what I would do next: nothing at all"}, true)
+	th.Ended(start, true, begun)
+	said := answer("I have looked at it, and this is what I would do next: nothing at all")
+	failed := open(words("go"), said, words("once more"))
+	th.Ended(failed, false, begun)
+	// The first message was written anew: the answer alone ties it to the session.
+	next := open(words("go, it is noon"), said, words("do it otherwise"))
+	if failed.ID != start.ID || next.ID != start.ID {
+		t.Errorf("%v, then %v by %s", failed.ID == start.ID, next.ID == start.ID, next.Method)
+	}
+	if beside := open(words("go, it is one"), said, words("or so")); beside.ID == start.ID {
+		t.Error("two requests are under way in one session that begin differently")
+	}
+}
+
+// Agents that are known to name their conversations by the key of the provider's cache are
+// believed, whatever stands behind their name; others are not, nor is one that is merely called
+// alike.
+func TestWhoseCacheKeysAreNames(t *testing.T) {
+	body := `{"model":"m","prompt_cache_key":"k","messages":[` + words("go") + `]}`
+	req, err := wire.Parse(wire.Chat, []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for product, want := range map[string]bool{
+		"codex/1": true, "codex_cli_rs/0.1 (x)": true, "Codex-exec": true, "pi/3": true, "opencode.x/1": true, "pilot/2": false, "codexx": false, "": false, "curl/8": false,
+	} {
+		c := claimOf(t, req, "User-Agent", product)
+		if c.Session != "k" || c.Named() != want {
+			t.Errorf("%q: %q is a name %v, want %v", product, c.Session, c.Named(), want)
+		}
+	}
+}
+
+// The list of the turn before stands at its place while its reply or what was new in it does; after
+// a compaction it does not.
+func TestInPlace(t *testing.T) {
+	const long = "this was the answer"
+	for name, k := range map[string]struct {
+		next []string
+		want bool
+	}{
+		"it goes on":                  {[]string{words("one"), answer(long), words("two")}, true},
+		"its first message is anew":   {[]string{words("one, with what was found"), answer(long), words("two")}, true},
+		"the answer is written anew":  {[]string{words("one"), answer("shortened"), words("two")}, true},
+		"both are":                    {[]string{words("summary"), answer("shortened"), words("two")}, false},
+		"the answer stands elsewhere": {[]string{words("a"), words("b"), words("c"), words("d"), words("e"), answer(long)}, false},
+	} {
+		r := recordOf("s")
+		first := ask(t, words("one"))
+		r.Begin(first, begun)
+		r.Mark(first)
+		r.Done(&wire.Reply{Complete: true, Text: long})
+		next := ask(t, k.next...)
+		r.Begin(next, begun.Add(time.Second))
+		if got := r.InPlace(next); got != k.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// A request beside the conversation shows it where it goes on with it under the system text of an
+// agent that worked on it: of one that has handed it over, too.
+func TestGoesOn(t *testing.T) {
+	r := recordOf("s")
+	turn := func(req *wire.Request, reply wire.Reply) {
+		r.Begin(req, begun)
+		r.Mark(req)
+		reply.Complete = true
+		r.Done(&reply)
+	}
+	turn(agentRequest(t, "You lead.", []string{"hand_over"}, words("go")), wire.Reply{Calls: []wire.Call{{ID: bigID, Name: "hand_over", Args: "{}"}}})
+	turn(agentRequest(t, "You work.", []string{"sh"}, words("go"), calls(bigID), result(bigID, "ok")), wire.Reply{Text: "done"})
+	history := []string{words("go"), calls(bigID), result(bigID, "ok"), answer("done"), words("and now")}
+	for name, k := range map[string]struct {
+		req  *wire.Request
+		want bool
+	}{
+		"under the newest agent":  {agentRequest(t, "You work.", nil, history...), true},
+		"under the one before":    {agentRequest(t, "You lead.", nil, history...), true},
+		"under a stranger":        {agentRequest(t, "You judge.", nil, history...), false},
+		"of another conversation": {agentRequest(t, "You work.", nil, words("stop"), answer("done")), false},
+	} {
+		if got := r.GoesOn(k.req); got != k.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

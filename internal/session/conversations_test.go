@@ -1,0 +1,170 @@
+package session_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/internal/session"
+	"precept/internal/wire"
+)
+
+// talk is one conversation as its agent has it.
+type talk struct {
+	task    string
+	history []string // messages
+	replies int
+	open    *session.Resolved // its request that is under way
+	id      session.ID
+}
+
+// office is some agents at work under one key, and what a store would know of their sessions.
+type office struct {
+	*rapid.T
+	th     *session.Threader
+	now    time.Time
+	stored map[session.EchoKey][]session.ID
+	talks  []*talk
+	names  int
+}
+
+func (o *office) entropy() (e [16]byte) {
+	o.names++
+	binary.BigEndian.PutUint64(e[8:], uint64(o.names))
+	return e
+}
+
+func (o *office) store(id session.ID, keys []session.EchoKey) {
+	for _, k := range keys {
+		if !slices.Contains(o.stored[k], id) {
+			o.stored[k] = append([]session.ID{id}, o.stored[k]...)
+		}
+	}
+}
+
+func (o *office) look(keys []session.EchoKey) map[session.EchoKey][]session.ID {
+	found := map[session.EchoKey][]session.ID{}
+	for _, k := range keys {
+		found[k] = slices.Clone(o.stored[k])
+	}
+	return found
+}
+
+// ask sends what a conversation holds, and says whose it is taken for.
+func (o *office) ask(x *talk) session.Resolved {
+	r := o.th.Resolve(someone, session.Claim{}, ask(o, x.history...), o.now, o.look)
+	o.store(r.ID, r.Echoes)
+	x.open = &r
+	return r
+}
+
+// answer replies to it with a call or with words, which come back in the next request.
+func (o *office) answer(x *talk, text bool) {
+	o.names++
+	rep := wire.Reply{ID: fmt.Sprintf("chatcmpl-9aZ8bY7cX6dW5eV4%06d", o.names), Complete: true}
+	if text {
+		rep.Text = fmt.Sprintf("this is answer number %d, and it is long enough that no other conversation has it", o.names)
+		x.history = append(x.history, answer(rep.Text))
+	} else {
+		id := fmt.Sprintf("toolu_01A09q90qw90lq917%06d", o.names)
+		rep.Calls = []wire.Call{{ID: id, Name: "sh", Args: "{}"}}
+		x.history = append(x.history, calls(id), result(id, "ok"))
+	}
+	o.store(x.open.ID, o.th.Replied(*x.open, &rep, true))
+	o.th.Ended(*x.open, true, o.now)
+	x.open = nil
+	if x.replies++; text {
+		x.history = append(x.history, words("go on"))
+	}
+}
+
+// pick draws one of the conversations that fit.
+func (o *office) pick(fits func(x *talk) bool) *talk {
+	var some []*talk
+	for _, x := range o.talks {
+		if fits(x) {
+			some = append(some, x)
+		}
+	}
+	if len(some) == 0 {
+		return nil
+	}
+	return rapid.SampledFrom(some).Draw(o.T, "who")
+}
+
+// However many conversations go on at once under one key, with the same words at their beginning,
+// each is one session in all of its turns and no two are the same: whether a request fails and is
+// sent again, the history is edited or made shorter, or precept is started anew.
+func TestEachConversationIsOneSession(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := &office{T: t, now: begun, stored: map[session.EchoKey][]session.ID{}}
+		o.th = session.NewThreader(o.entropy)
+		began := func(x *talk) bool { return x.replies > 0 && x.open == nil }
+		goesOn := func(x *talk, what string) {
+			if x == nil {
+				return
+			}
+			if r := o.ask(x); r.ID != x.id || r.New || len(r.Doubt) > 0 {
+				t.Fatalf("%s: session %s by %s (new %v, doubt %d), want %s: %s", what, r.ID, r.Method, r.New, len(r.Doubt), x.id, x.history)
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"": func(*rapid.T) { o.now = o.now.Add(time.Second) },
+			"begin": func(t *rapid.T) {
+				x := &talk{task: rapid.SampledFrom([]string{"build it", "test it"}).Draw(t, "task")}
+				x.history = []string{words(x.task)}
+				o.talks = append(o.talks, x)
+				r := o.ask(x)
+				if x.id = r.ID; !r.New || slices.ContainsFunc(o.talks, func(y *talk) bool { return y != x && y.id == r.ID }) {
+					t.Fatalf("a conversation that begins is %s by %s", r.ID, r.Method)
+				}
+			},
+			"answer": func(t *rapid.T) {
+				if x := o.pick(func(x *talk) bool { return x.open != nil }); x != nil {
+					o.answer(x, rapid.Bool().Draw(t, "text"))
+				}
+			},
+			"go on": func(*rapid.T) { goesOn(o.pick(began), "it goes on") },
+			"fail and try again": func(*rapid.T) {
+				if x := o.pick(func(x *talk) bool { return x.open != nil && x.replies > 0 }); x != nil {
+					o.th.Ended(*x.open, false, o.now)
+					goesOn(x, "it is sent again")
+				}
+			},
+			"edit": func(t *rapid.T) {
+				x := o.pick(func(x *talk) bool { return began(x) && len(x.history) > 4 })
+				if x == nil {
+					return
+				}
+				var ends []int // behind a result or an answer
+				for i, m := range x.history {
+					if i > 1 && (strings.Contains(m, `"tool_call_id"`) || strings.Contains(m, "this is answer")) {
+						ends = append(ends, i+1)
+					}
+				}
+				if len(ends) > 0 {
+					x.history = append(x.history[:rapid.SampledFrom(ends).Draw(t, "end")], words("do it otherwise"))
+					goesOn(x, "it is edited")
+				}
+			},
+			"shorten": func(*rapid.T) {
+				if x := o.pick(func(x *talk) bool { return began(x) && len(x.history) > 4 }); x != nil {
+					x.history = append([]string{words("what was done so far: a lot")}, x.history[len(x.history)-2:]...)
+					goesOn(x, "it is made shorter")
+				}
+			},
+			"start anew": func(t *rapid.T) {
+				if rapid.IntRange(0, 3).Draw(t, "really") > 0 {
+					return
+				}
+				o.th = session.NewThreader(o.entropy)
+				o.talks = slices.DeleteFunc(o.talks, func(x *talk) bool { return x.open != nil })
+			},
+		})
+	})
+}

@@ -1,0 +1,133 @@
+package session
+
+import (
+	"iter"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"precept/internal/wire"
+)
+
+// The bounds of Quotes: conversations are remembered by scope, for as long as a pause may last.
+const (
+	quoteScopes = 512
+	quoteTalks  = 64 // of those that work with tools, and as many of the others
+	quoteSaid   = 6  // of what was answered
+	quoteCalls  = 8  // of a reply,
+	quoteAsks   = 4  // and of what one of them asks
+	quoteLife   = 30 * time.Minute
+	quoteSoon   = 2 * time.Minute // in which the next side call follows one
+	quoteLeast  = 12              // bytes of what is looked for: less stands in any text
+	quoteAlone  = 24              // and of what is looked for without anything beside it
+	quoteMost   = 80
+	quoteText   = 128 << 10 // bytes of a request that are searched
+	quoteLook   = 8         // items from the end in which the newest words and results are looked for
+	quoteBehind = 80        // bytes that close a quotation,
+	quoteWords  = 4         // and fewer words
+)
+
+// fingerprint is what one conversation can be known by.
+type fingerprint struct {
+	id     ID
+	tooled bool // it began with tools
+	system uint64
+	tools  []uint32
+	hash   uint64    // of their names
+	at     time.Time // of its newest request
+	asked  [2]part   // what the user said first, and last
+	said   []part    // what was answered, and what the tools gave; the newest last
+	asks   []part    // what the calls of its newest reply ask, in words
+	beside []part    // what was answered in the newest side call about it,
+	soon   time.Time // and when
+}
+
+// part is a piece of a text that stands in a quotation of it as it is.
+type part struct {
+	text string
+	rest int // how long the text is from there on
+}
+
+// recall takes what was said before out of a history.
+func (x *fingerprint) recall(req *wire.Request) {
+	if it, ok := opening(req); ok {
+		x.asked[0] = distinctive(it.Words)
+	}
+	for i := max(0, req.Len()-maxLook); i < req.Len(); i++ {
+		if req.Role(i) == wire.RoleAssistant {
+			x.say(req.Item(i).Text)
+		}
+	}
+}
+
+// say notes something that was answered.
+func (x *fingerprint) say(text string) {
+	w := distinctive(text)
+	if w.text == "" {
+		return
+	}
+	x.said = push(x.said, w, quoteSaid)
+}
+
+// newest finds in the items from one on what the user said last, and what the tools gave since.
+func newest(req *wire.Request, from int) (words string, results []string) {
+	for i := req.Len() - 1; i >= max(from, req.Len()-quoteLook); i-- {
+		it := req.Item(i)
+		for _, r := range it.Results {
+			if len(results) < 2 {
+				results = append(results, r.Text)
+			}
+		}
+		if it.Role == wire.RoleUser && it.Words != "" {
+			return it.Words, results
+		}
+	}
+	return "", results
+}
+
+// distinctive is the first long piece of a text that stands in a quotation of it as it is: of a
+// line, up to what would be escaped. It is empty where the text has none.
+func distinctive(text string) part {
+	for p, at := range pieces(text) {
+		return part{strings.Clone(p), len(text) - at}
+	}
+	return part{}
+}
+
+// phrases appends the first long pieces of a text that are sentences: names of fields have no
+// spaces.
+func phrases(to []part, text string, most int) []part {
+	for p := range pieces(text) {
+		if len(to) >= most {
+			break
+		}
+		if len(p) >= quoteAlone && strings.Contains(p, " ") {
+			to = append(to, part{text: strings.Clone(p)})
+		}
+	}
+	return to
+}
+
+// pieces are what stands between what would be escaped, as far as it is looked for, with its place.
+func pieces(text string) iter.Seq2[string, int] {
+	text = text[:min(len(text), 4<<10)]
+	return func(yield func(string, int) bool) {
+		for from := 0; len(text)-from >= quoteLeast; {
+			n := from
+			for n < min(len(text), from+quoteMost) && !escaped(text[n]) {
+				n++
+			}
+			end := n
+			for end < len(text) && end > from && !utf8.RuneStart(text[end]) {
+				end--
+			}
+			if p := strings.TrimSpace(text[from:end]); len(p) >= quoteLeast && !yield(p, from) {
+				return
+			}
+			from = n + 1
+		}
+	}
+}
+
+// escaped says that a character is written otherwise in JSON, in markup or in a template.
+func escaped(c byte) bool { return c < ' ' || strings.IndexByte("\"\\<>&'`{}", c) >= 0 }

@@ -1,0 +1,219 @@
+package session
+
+import (
+	"slices"
+
+	"precept/internal/wire"
+)
+
+// follow finds the session that owns the newest known key of the trail.
+func (t *Threader) follow(r *Resolved, tr *trail, look Lookup) bool {
+	var unknown []trailKey
+	for k := range tr.keys {
+		if found := t.candidates(tr, k); len(found) > 0 {
+			r.Method, r.weak = k.method, k.weak
+			return t.choose(r, tr, k, found)
+		}
+		unknown = append(unknown, k)
+	}
+	return look != nil && len(unknown) > 0 && t.lookUp(r, tr, unknown, look)
+}
+
+// lookUp asks the store for the session, where memory knows none of the keys. Of several that own
+// the newest stored one it is one that shares more of the past.
+func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Lookup) bool {
+	keys := make([]EchoKey, len(unknown))
+	for i, k := range unknown {
+		keys[i] = k.EchoKey
+	}
+	stored := look(keys)
+	for i, k := range unknown {
+		ids := slices.DeleteFunc(stored[k.EchoKey], func(id ID) bool { return id == tr.except })
+		if len(ids) == 0 {
+			continue
+		}
+		for _, older := range keys[i+1:] {
+			both := slices.DeleteFunc(slices.Clone(ids), func(id ID) bool { return !slices.Contains(stored[older], id) })
+			if len(both) > 0 {
+				ids = both
+			}
+		}
+		r.Method = k.method
+		t.join(r, ids[0])
+		return true
+	}
+	return false
+}
+
+// candidates are the sessions that own a key and that the request may go on with. Of a key that
+// says little it must be one alone, whose newest reply nobody has continued yet.
+func (t *Threader) candidates(tr *trail, k trailKey) []owner {
+	found := t.index.owners(k.EchoKey)
+	found = slices.DeleteFunc(found, func(o owner) bool { return o.id == tr.except })
+	if len(found) == 0 {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	found = slices.DeleteFunc(found, func(o owner) bool { return !t.believed(o, tr.r.req) })
+	if k.unique {
+		rank, best := t.best(found, tr)
+		if rank < rankFailed || len(best) > 1 {
+			return nil
+		}
+		return best
+	}
+	return found
+}
+
+// believed says whether the session is one that the key was seen in for sure. One in which only
+// requests have shown it, never a reply, is none, unless this request extends its newest request.
+// What shows a session's past and none of its replies is another conversation with the same
+// examples in front; an agent that rewrites replies before it sends them back still sends
+// everything else.
+func (t *Threader) believed(o owner, req *wire.Request) bool {
+	kind := o.stamp & stampKind
+	if kind >= stampRequest {
+		return true
+	}
+	h := t.heads.get(o.id)
+	unanswered := kind == stampPast && (h == nil || h.replies == 0)
+	return unanswered || h != nil && h.extended(req)
+}
+
+// choose decides among the owners of the newest known key. Several own it when two runs began
+// alike. The request belongs to the one whose newest reply it continues and which nobody has
+// continued yet; where none is, it is a branch of a shared past, and gets a session of its own. An
+// equal request may have taken the one that was left for this one, and left its own, which was
+// answered meanwhile: so who owns the key is asked again as long as that changes.
+func (t *Threader) choose(r *Resolved, tr *trail, k trailKey, found []owner) bool {
+	for range maxOwners {
+		if len(found) == 1 {
+			t.join(r, found[0].id)
+			return true
+		}
+		if t.pick(r, tr, k, found) {
+			return true
+		}
+		again := t.candidates(tr, k)
+		if len(again) == 0 || slices.Equal(again, found) {
+			break
+		}
+		found = again
+	}
+	return false
+}
+
+// pick takes the one of several owners that the request belongs to, if there is one.
+func (t *Threader) pick(r *Resolved, tr *trail, k trailKey, found []owner) bool {
+	if r.weak { // first of all those that did what the request shows: another one may be free, and is none of it
+		keys := tr.details()
+		found = t.narrow(found, keys[:min(len(keys), maxTelling)])
+	}
+	t.mu.Lock()
+	rank, best := t.best(found, tr)
+	if len(best) > 1 {
+		// The older keys are asked without the lock; what was best may be continued meanwhile, so
+		// it is judged again.
+		t.mu.Unlock()
+		alike := t.narrow(t.narrow(best, tr.behind(k.EchoKey)), tr.details())
+		r.Doubt = nil
+		for _, o := range alike {
+			if len(alike) > 1 {
+				r.Doubt = append(r.Doubt, o.id)
+			}
+		}
+		t.mu.Lock()
+		rank, best = t.best(alike, tr)
+	}
+	defer t.mu.Unlock()
+	if rank == rankNone {
+		r.Doubt = nil
+		return false
+	}
+	r.ID, r.Name = t.likeliest(best).id, ""
+	t.heads.goOn(r)
+	return true
+}
+
+// maxTelling is how many details are asked for of sessions that may all have gone on.
+const maxTelling = 8
+
+// likeliest guesses among sessions that nothing tells apart. Of those that were spoken to a moment
+// ago it is the one that came first; else it is the newest, since the others were left.
+func (t *Threader) likeliest(tied []owner) owner {
+	pick := tied[0]
+	for _, o := range tied[1:] { // from the newest to the oldest
+		h, best := t.heads.get(o.id), t.heads.get(pick.id)
+		switch {
+		case h == nil || best == nil || h.at.Add(againWithin).Before(best.at):
+		case o.stamp <= pick.stamp:
+			pick = o
+		}
+	}
+	return pick
+}
+
+// Ranks of a candidate.
+const (
+	rankNone   = iota // it has gone on from here, or is doing so
+	rankFailed        // its newest reply was continued, and that failed
+	rankFree          // nobody has continued its newest reply
+	rankHeld          // exactly this request is under way in it, and is said to be sent again
+	rankAgain         // exactly this request failed in it
+)
+
+// best returns the highest rank and the owners that have it. The caller has the lock.
+func (t *Threader) best(found []owner, tr *trail) (rank int, best []owner) {
+	for _, o := range found {
+		r := rankNone
+		switch h := t.heads.get(o.id); {
+		case h == nil, !o.current(h):
+		case !h.continued:
+			r = rankFree
+		case h.list == tr.r.list && h.inFlight == 0:
+			r = rankAgain
+		case h.list == tr.r.list && tr.claim.Retry:
+			r = rankHeld
+		case h.inFlight == 0:
+			r = rankFailed
+		}
+		if r > rank {
+			rank, best = r, best[:0]
+		}
+		if r == rank {
+			best = append(best, o)
+		}
+	}
+	return rank, best
+}
+
+// current says whether the key is of the session's newest reply. Weak owners are here because the
+// request goes on where the session's newest request ended.
+func (o owner) current(h *head) bool {
+	switch o.stamp & stampKind {
+	case stampReply:
+		return o.stamp&^stampKind == h.replies
+	case stampWeak, stampPast:
+		return true
+	case stampRequest:
+	}
+	return false
+}
+
+// narrow keeps the owners that also own older parts of the conversation, as long as some do.
+func (t *Threader) narrow(found []owner, older []EchoKey) []owner {
+	for _, k := range older {
+		if len(found) == 1 {
+			break
+		}
+		also := t.index.owners(k)
+		kept := slices.DeleteFunc(slices.Clone(found), func(o owner) bool {
+			return !slices.ContainsFunc(also, func(a owner) bool { return a.id == o.id })
+		})
+		if len(kept) > 0 {
+			found = kept
+		}
+	}
+	return found
+}

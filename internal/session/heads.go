@@ -1,0 +1,129 @@
+package session
+
+import (
+	"slices"
+	"time"
+
+	"precept/internal/wire"
+)
+
+// head is how far a session is: which of two that began alike a request continues.
+type head struct {
+	list      uint64    // of the newest request that continued the newest reply
+	items     int       // how many items that had,
+	last      uint64    // and what the last one was
+	at        time.Time // when a request of it began or ended last
+	replies   stamp     // complete ones to main requests, as a number
+	inFlight  int32     // how many requests with that list are under way
+	continued bool      // a request has continued the newest reply
+	answered  bool      // some request of it had a complete reply
+}
+
+// heads remembers a bounded number of sessions, and of those without a name how they began; the
+// oldest is forgotten.
+type heads struct {
+	recent[ID, *head]
+
+	starts recent[startKey, []start]
+}
+
+func newHeads(n int) heads {
+	return heads{newRecent[ID, *head](n), newRecent[startKey, []start](min(n, 8192))}
+}
+
+func (h *heads) get(id ID) *head { return h.of[id] }
+
+func (h *heads) make(id ID) *head {
+	if h.of[id] == nil {
+		h.put(id, &head{})
+	}
+	return h.of[id]
+}
+
+// goOn notes that the request continues the session's newest reply.
+func (h *heads) goOn(r *Resolved) {
+	x := h.make(r.ID)
+	if x.list != r.list {
+		x.list, x.inFlight = r.list, 0
+	}
+	x.items, x.last, x.at = r.items, r.last, r.at
+	x.continued = true
+	x.inFlight++
+}
+
+// extended says whether the request goes on where the session's newest one ended.
+func (x *head) extended(req *wire.Request) bool {
+	return x.items > 0 && req.Len() > x.items && itemKey(req, x.items-1) == x.last
+}
+
+// accepts says whether the request goes on with what the session's newest one showed, or is that
+// one again, which failed: what was answered and comes again is another conversation that begins
+// with the same words. A window over the history may have moved.
+func (x *head) accepts(req *wire.Request, retry bool) bool {
+	if x.items == 0 || req.Delta {
+		return true
+	}
+	if x.list == req.ListHash {
+		return retry || x.inFlight == 0 && x.continued
+	}
+	for i := req.Len() - 1; i >= max(0, req.Len()-maxLook); i-- {
+		if itemKey(req, i) == x.last {
+			return true
+		}
+	}
+	return false
+}
+
+// againWithin is how long a failed first request is waited for.
+const againWithin = 60 * time.Second
+
+// startKey is what two identical first requests have in common.
+type startKey struct {
+	scope Scope
+	list  uint64
+}
+
+// start is a session that began with a request without any id. While that is under way an equal one
+// is a second session, since agents are started in parallel; when it ended without a reply, an
+// equal one is its retry.
+type start struct {
+	id   ID
+	name string
+}
+
+// first is the head of a session that nothing but its first request is known of; nil for another.
+func (h *heads) first(k startKey, s start) *head {
+	if x := h.get(s.id); x != nil && !x.answered && x.list == k.list {
+		return x
+	}
+	return nil
+}
+
+// again finds the session whose failed first request this one repeats, and says whether it is sure
+// of it. A library that says that it repeats is believed even while the first one seems to be under
+// way: its end may not have been noticed yet.
+func (h *heads) again(k startKey, retry bool, now time.Time) (found start, known, sure bool) {
+	waiting := 0
+	for _, s := range h.starts.of[k] {
+		x := h.first(k, s)
+		switch {
+		case x == nil || now.Sub(x.at) > againWithin:
+		case x.inFlight == 0:
+			return s, true, true
+		case retry:
+			if waiting++; waiting == 1 {
+				found = s
+			}
+		}
+	}
+	return found, waiting > 0, waiting == 1
+}
+
+// begin notes a session that began with such a request. Those that are past it make room.
+func (h *heads) begin(k startKey, s start, now time.Time) {
+	twins := slices.DeleteFunc(h.starts.of[k], func(t start) bool {
+		x := h.first(k, t)
+		return x == nil || x.inFlight == 0 && now.Sub(x.at) > againWithin
+	})
+	h.starts.put(k, push(twins, s, maxOwners))
+}

@@ -1,0 +1,163 @@
+package session_test
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"testing"
+
+	"precept/internal/session"
+	"precept/internal/wire"
+)
+
+// headers makes a header from pairs.
+func headers(pairs ...string) http.Header {
+	h := http.Header{}
+	for i := 0; i < len(pairs); i += 2 {
+		h.Add(pairs[i], pairs[i+1])
+	}
+	return h
+}
+
+func hinted(h wire.Hints) *wire.Request { return &wire.Request{Hints: h} }
+
+func TestIdentifySession(t *testing.T) {
+	all := wire.Hints{MetadataSession: "m", UserIDSession: "u", PromptCacheKey: "k", Conversation: "c", PreviousID: "resp_1"}
+	agents := []string{
+		"X-Claude-Code-Session-Id", "cc", "Session-Id", "si", "Thread-Id", "ti", "X-Session-Id", "xs", "session_id", "us",
+		"X-Session-Affinity", "xa", "Helicone-Session-Id", "he", "X-Litellm-Session-Id", "li", "Agent-Session-Id", "as",
+		"User-Agent", "codex_exec/0.169.0",
+	}
+	// Each case has everything that is weaker than what it is about.
+	type want struct {
+		name   string
+		space  session.Space
+		method session.Method
+	}
+	order := []want{
+		{"p", session.SpaceName, session.ByHeader},
+		{"q", session.SpaceName, session.ByPath},
+		{"cc", session.SpaceClaude, session.ByAgent},
+		{"si", session.SpaceCodexSession, session.ByAgent},
+		{"ti", session.SpaceCodexThread, session.ByAgent},
+		{"xs", session.SpaceXSession, session.ByAgent},
+		{"us", session.SpaceUnderscore, session.ByAgent},
+		{"xa", session.SpaceAffinity, session.ByAgent},
+		{"he", session.SpaceHelicone, session.ByAgent},
+		{"li", session.SpaceLiteLLM, session.ByAgent},
+		{"as", session.SpaceAgent, session.ByAgent},
+		{"m", session.SpaceMetadata, session.ByBody},
+		{"u", session.SpaceUserID, session.ByBody},
+		{"k", session.SpaceCacheKey, session.ByBody},
+		{"c", session.SpaceConversation, session.ByBody},
+		{"", "", ""},
+	}
+	for i, w := range order {
+		t.Run(fmt.Sprintf("%02d %s", i, w.space), func(t *testing.T) {
+			h, path, hints := http.Header{}, "/v1/responses", wire.Hints{PreviousID: "resp_1"}
+			if i == 0 {
+				h.Set("Precept-Session", "p")
+			}
+			if i <= 1 {
+				path = "/p/session=q/v1/responses"
+			}
+			h.Set("User-Agent", "codex_exec/0.169.0")
+			for k := range 9 {
+				if i-2 <= k {
+					h.Set(agents[2*k], agents[2*k+1])
+				}
+			}
+			if i <= 11 {
+				hints.MetadataSession = all.MetadataSession
+			}
+			if i <= 12 {
+				hints.UserIDSession = all.UserIDSession
+			}
+			if i <= 13 {
+				hints.PromptCacheKey = all.PromptCacheKey
+			}
+			if i <= 14 {
+				hints.Conversation = all.Conversation
+			}
+			c := session.Identify(h, path, hinted(hints))
+			if c.Session != w.name || c.Space != w.space || c.Method != w.method {
+				t.Errorf("got %q by %s (%s), want %q by %s (%s)", c.Session, c.Space, c.Method, w.name, w.space, w.method)
+			}
+			if c.Previous != "resp_1" {
+				t.Errorf("Previous = %q", c.Previous)
+			}
+		})
+	}
+}
+
+func TestIdentifyCodexHeadersOnlyOfCodex(t *testing.T) {
+	for ua, want := range map[string]string{
+		"codex_exec/0.169.0": "s", "codex-tui/1 (x)": "s", "curl/8": "", "": "", "mycodex/1": "",
+	} {
+		c := session.Identify(headers("User-Agent", ua, "Session-Id", "s", "Thread-Id", "t"), "/v1/responses", nil)
+		if c.Session != want {
+			t.Errorf("User-Agent %q: session %q, want %q", ua, c.Session, want)
+		}
+	}
+}
+
+func TestIdentifyAgent(t *testing.T) {
+	for _, c := range []struct {
+		name, path string
+		h          http.Header
+		want       string
+	}{
+		{"nothing", "/v1", nil, "default"},
+		{"user agent", "/v1", headers("User-Agent", "claude-cli/2.1.197 (external, sdk-cli)"), "claude-cli"},
+		{"user agent with a path", "/v1", headers("User-Agent", "ai-sdk/openai-compatible/3.0.37"), "ai-sdk"},
+		{"underscores", "/v1", headers("User-Agent", "codex_exec/0.169.0"), "codex_exec"},
+		{"hostile user agent", "/v1", headers("User-Agent", "\x00<script>"), "default"},
+		{"path before user agent", "/p/agent=coder/v1", headers("User-Agent", "curl/8"), "coder"},
+		{"header before path", "/p/agent=coder/v1", headers("Precept-Agent", "lead"), "lead"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := session.Identify(c.h, c.path, nil).Agent; got != c.want {
+				t.Errorf("agent %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestIdentifyRest(t *testing.T) {
+	h := headers("Precept-Role", "reviewer", "Precept-Skill", "go", "Precept-Tags", "a, b,,A", "Precept-Tags", "c\x01,d",
+		"Precept-Inject", "Off", "Precept-Learn", "off", "X-Stainless-Retry-Count", "2", "User-Agent", "Pi/1")
+	got := session.Identify(h, "/p/role=x,upstream=y/v1/messages", nil)
+	want := session.Claim{
+		Agent: "Pi", Role: "reviewer", Skill: "go", Product: "pi", Tags: []string{"a", "b", "d"},
+		InjectOff: true, LearnOff: true, Retry: true,
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	c := session.Identify(headers("Precept-Inject", "on", "Precept-Learn", "maybe", "X-Stainless-Retry-Count", "0"), "/v1", nil)
+	if c.InjectOff || c.LearnOff || c.Retry {
+		t.Errorf("switched by words that say no such thing: %+v", c)
+	}
+}
+
+func TestTagsAreBounded(t *testing.T) {
+	var lines []string
+	for i := range 1000 {
+		lines = append(lines, fmt.Sprintf("t%d", i))
+	}
+	const most = 32
+	if got := session.Identify(http.Header{"Precept-Tags": lines}, "/v1", nil).Tags; len(got) != most || !slices.Equal(got, lines[:most]) {
+		t.Errorf("%d tags", len(got))
+	}
+}
+
+func BenchmarkIdentify(b *testing.B) {
+	h := headers("User-Agent", "opencode/1.18.33 ai-sdk/provider", "X-Session-Id", "ses_0123456789abcdef", "Content-Type", "application/json")
+	req := hinted(wire.Hints{PromptCacheKey: "ses_0123456789abcdef"})
+	b.ReportAllocs()
+	for b.Loop() {
+		c := session.Identify(h, "/v1/chat/completions", req)
+		session.KeyOf("default", c.Space, c.Session)
+	}
+}

@@ -1,0 +1,281 @@
+package session_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/internal/session"
+	"precept/internal/wire"
+)
+
+// Whatever changes a record makes it one that is to be written.
+func TestWhatIsToBeWritten(t *testing.T) {
+	one := ask(t, words("one"))
+	for name, change := range map[string]func(r *session.Record){
+		"a request":          func(r *session.Record) { r.Begin(one, begun) },
+		"what was new in it": func(r *session.Record) { r.Mark(one) },
+		"its reply":          func(r *session.Record) { r.Done(&wire.Reply{}) },
+		"a member":           func(r *session.Record) { r.AddMember(recordOf("member")) },
+		"a member's turn":    func(r *session.Record) { r.CountTurn(begun) },
+		"what that cost":     func(r *session.Record) { r.Spend(wire.Usage{}) },
+	} {
+		r := recordOf("s")
+		r.Dirty = false
+		if change(r); !r.Dirty {
+			t.Errorf("%s is not written", name)
+		}
+	}
+	east := begun.In(time.FixedZone("east", 7200))
+	run := session.NewRun("default", session.Claim{}, "r", conversation("r"), east)
+	rec := session.NewRecord("default", session.Claim{}, session.Resolved{ID: conversation("s")}, east)
+	if run.Started.Location() != time.UTC || rec.Started.Location() != time.UTC || rec.Name != conversation("s").String() {
+		t.Errorf("begun at %v and %v, called %q", run.Started, rec.Started, rec.Name)
+	}
+}
+
+// Of two rows of a session a store keeps the one that was seen later: where the clock is set back,
+// a turn is still later than the one before.
+func TestTheClockIsSetBack(t *testing.T) {
+	r := recordOf("s")
+	for i, at := range []time.Time{begun, begun.Add(-24 * time.Hour), begun.Add(-23 * time.Hour), begun.Add(time.Hour)} {
+		before := r.Seen
+		r.Begin(ask(t, words(strings.Repeat("more ", i+1))), at)
+		if i > 0 && !r.Seen.After(before) {
+			t.Errorf("turn %d was seen at %v, the one before at %v", i+1, r.Seen, before)
+		}
+	}
+	if want := begun.Add(time.Hour); !r.Seen.Equal(want) {
+		t.Errorf("seen at %v, and the clock says %v", r.Seen, want)
+	}
+}
+
+// What the upstream reports of a turn is added up; what it does not say counts as nothing. Of the
+// replies the newest alone is known by what it says.
+func TestReplies(t *testing.T) {
+	for said, want := range map[string]bool{"the third answer": true, "the first answer": false} {
+		r := recordOf("s")
+		first := ask(t, words("one"))
+		r.Begin(first, begun)
+		r.Mark(first)
+		r.Done(&wire.Reply{Complete: true, Text: "the first answer", Usage: wire.Usage{Input: 100, Cached: 40}})
+		r.Done(&wire.Reply{Complete: true, Text: "the second answer", Usage: wire.Usage{Input: 7, Cached: 2}})
+		r.Done(&wire.Reply{Complete: true, Text: "the third answer", Usage: wire.Usage{Input: -1, Cached: -1}})
+		if r.Used.Input != 107 || r.Used.Cached != 42 {
+			t.Errorf("used %+v", r.Used)
+		}
+		next := ask(t, words("one, written anew"), answer(said), words("two"))
+		r.Begin(next, begun)
+		if got := r.InPlace(next); got != want {
+			t.Errorf("%s: in its place %v", said, got)
+		}
+	}
+}
+
+// Of a session that others draw through, the replica that knows more of it is believed: one that
+// has had more turns, or as many and later ones. What was drawn is kept in any case.
+func TestJoinedSessions(t *testing.T) {
+	for name, k := range map[string]struct {
+		turns int           // more than here
+		seen  time.Duration // later than here
+		want  string
+	}{
+		"it had more turns":         {1, -time.Second, "there"},
+		"it had as many, and later": {0, time.Second, "there"},
+		"it had as many at once":    {0, 0, "here"},
+		"it had as many, before":    {0, -time.Second, "here"},
+		"it had fewer, and later":   {-1, time.Second, "here"},
+	} {
+		here, there := recordOf("s"), recordOf("s")
+		here.Agent, there.Agent = "here", "there"
+		here.Turns, there.Turns = 3, 3+k.turns
+		there.Seen, there.Members = here.Seen.Add(k.seen), 5
+		if here.Join(there); here.Agent != k.want || here.Members != 5 {
+			t.Errorf("%s: the state of %s, %d members", name, here.Agent, here.Members)
+		}
+	}
+	here, there := recordOf("r"), recordOf("r")
+	here.IsRun, there.IsRun = true, true
+	here.Used.Input, there.Used.Input, there.Used.Cached = 5, 5, 9
+	there.Seen = here.Seen.Add(time.Second)
+	if here.Join(there); here.Used.Cached != 0 || !here.Seen.Equal(there.Seen) {
+		t.Errorf("a run's costs are %+v, seen %v", here.Used, here.Seen)
+	}
+}
+
+// The names of sessions are coins and rows of a store: they are the same in every release. Lengths
+// stand in them, so no choice of tenant and name imitates another one.
+func TestNamesOfReleases(t *testing.T) {
+	want := sha256.Sum256([]byte("precept session\x00\x05alice\x04nameci-42"))
+	if got := session.KeyOf("alice", session.SpaceName, "ci-42"); string(got[:]) != string(want[:16]) {
+		t.Errorf("%s, want %x", got, want[:16])
+	}
+	seen := map[session.ID]string{}
+	for _, k := range [][2]string{{"a", "bc"}, {"ab", "c"}, {"", "abc"}, {"a\x04name", "bc"}} {
+		id := session.KeyOf(k[0], session.SpaceName, k[1])
+		if other, ok := seen[id]; ok {
+			t.Errorf("%q and %s are one session", k, other)
+		}
+		seen[id] = fmt.Sprint(k)
+	}
+	named := session.Claim{Session: "reviewer", Space: session.SpaceName, Method: session.ByHeader}
+	ids := map[session.ID]bool{}
+	for _, run := range []string{"", "r1", "r2"} {
+		for _, name := range []string{"reviewer", "writer"} {
+			named.Session = name
+			ids[threader().Resolve(session.Scope{Tenant: "t", Run: run}, named, nil, begun, nil).ID] = true
+		}
+	}
+	if len(ids) != 6 {
+		t.Errorf("two names in no run and two runs are %d sessions", len(ids))
+	}
+}
+
+// A request's id holds its session.
+func TestSessionOfARequest(t *testing.T) {
+	id := conversation("s")
+	for name, want := range map[string]bool{
+		"req_" + id.String() + "0123456789abcdef":  true,
+		id.String() + "0123456789abcdef0123":       false,
+		"res_" + id.String() + "0123456789abcdef":  false,
+		"req_" + id.String() + "0123456789abcde":   false,
+		"req_" + id.String() + "0123456789abcdef0": false,
+		"req_" + strings.Repeat("x", 48):           false,
+		"":                                         false,
+	} {
+		if got, ok := session.OfRequest(name); ok != want || ok && got != id {
+			t.Errorf("%q: %s, %v", name, got, ok)
+		}
+	}
+}
+
+// Switches are off by the words for no alone; a product's name ends where a User-Agent goes on; a
+// tag may be 64 bytes long.
+func TestWhatHeadersMean(t *testing.T) {
+	for value, want := range map[string]bool{
+		"off": true, "OFF": true, " false ": true, "no": true, "0": true,
+		"": false, "on": false, "true": false, "yes": false, "1": false, "offside": false, "00": false,
+	} {
+		c := session.Identify(http.Header{"Precept-Inject": {value}, "Precept-Learn": {value}}, "/", nil)
+		if c.InjectOff != want || c.LearnOff != want {
+			t.Errorf("%q: inject off %v, learn off %v", value, c.InjectOff, c.LearnOff)
+		}
+	}
+	for agent, want := range map[string]string{
+		"azAZ09-_.x/1.2 (linux)":      "azAZ09-_.x",
+		"{a}":                         session.DefaultAgent,
+		"a:b":                         "a",
+		"a@b":                         "a",
+		"a[b":                         "a",
+		"a`b":                         "a",
+		"a{b":                         "a",
+		"a/b":                         "a",
+		strings.Repeat("a", 70) + "/": strings.Repeat("a", 64),
+	} {
+		if got := session.Identify(http.Header{"User-Agent": {agent}}, "/", nil).Agent; got != want {
+			t.Errorf("%q: %q, want %q", agent, got, want)
+		}
+	}
+	long := strings.Repeat("t", 64)
+	c := session.Identify(http.Header{"Precept-Tags": {long + "," + long + "x, ok"}}, "/", nil)
+	if fmt.Sprint(c.Tags) != fmt.Sprint([]string{long, "ok"}) {
+		t.Errorf("tags %q", c.Tags)
+	}
+}
+
+// A turn has a number from one on: what is said of none hides nothing. A mark of fewer items than
+// the session has now is an old one.
+func TestOptOutsOfNoTurn(t *testing.T) {
+	r := recordOf("s")
+	one := ask(t, words("one"), answer("ok"), words("two"))
+	r.Begin(one, begun)
+	r.Await(0)
+	r.Judged(0, true)
+	if _, fields := rowOf(t, r); r.Silent() || !r.Visible() || fields["list"] == nil || fields["fw"] == nil {
+		t.Errorf("silent %v, visible %v: %v", r.Silent(), r.Visible(), fields)
+	}
+	if r.Hide(session.OptOutMark{Turns: 1, Items: 2}); r.Silent() {
+		t.Error("an old mark hides what came later")
+	}
+	if r.Hide(session.OptOutMark{Turns: 1, Items: 3}); !r.Silent() {
+		t.Error("the session's own mark hides nothing")
+	}
+}
+
+// Two sessions that began alike, went apart and came to the same call again are told apart by what
+// stands before it.
+func TestToldApartByThePast(t *testing.T) {
+	d := newDesk(t)
+	var all [2]session.Resolved
+	for i := range all {
+		all[i] = d.open(session.Claim{}, words("go"))
+	}
+	past := func(i int) []string {
+		return []string{words("go"), calls(drawn(i)), result(drawn(i), "ok")}
+	}
+	for i := range all {
+		d.reply(all[i], calling(drawn(i)))
+		d.reply(d.open(session.Claim{}, past(i)...), calling("call_1"))
+	}
+	for _, i := range []int{1, 0} {
+		on := d.open(session.Claim{}, append(past(i), calls("call_1"), result("call_1", "ok"))...)
+		if on.ID != all[i].ID || len(on.Doubt) > 0 {
+			t.Errorf("the %dth: %s, doubt %d, want %s", i, on.ID, len(on.Doubt), all[i].ID)
+		}
+	}
+}
+
+// An answer ties a request to its session also where the first message is written anew and the
+// calls have other ids, if it says enough: as a text, or as what a call asks for.
+func TestKnownByItsAnswer(t *testing.T) {
+	args := func(n int) string { return `{"path":"` + strings.Repeat("x", n-len(`{"path":""}`)) + `"}` }
+	asking := func(id, args string) string {
+		return `{"role":"assistant","content":null,"tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"sh","arguments":` + quoted(args) + `}}]}`
+	}
+	for name, k := range map[string]struct {
+		rep  wire.Reply
+		back []string
+		want bool
+	}{
+		"a long text":         {wire.Reply{Text: strings.Repeat("t", 64)}, []string{answer(strings.Repeat("t", 64)), words("on")}, true},
+		"a short text":        {wire.Reply{Text: strings.Repeat("t", 63)}, []string{answer(strings.Repeat("t", 63)), words("on")}, false},
+		"long arguments":      {wire.Reply{Calls: []wire.Call{{ID: "call_1", Name: "sh", Args: args(64)}}}, []string{asking("call_9", args(64)), result("call_9", "ok")}, true},
+		"short arguments":     {wire.Reply{Calls: []wire.Call{{ID: "call_1", Name: "sh", Args: args(63)}}}, []string{asking("call_9", args(63)), result("call_9", "ok")}, false},
+		"the fourth of calls": {manyCalls(4, args(64)), []string{manyAsked(4, asking, args(64)), words("on")}, true},
+	} {
+		d := newDesk(t)
+		r := d.reply(d.open(session.Claim{}, words("the plan was: one")), k.rep)
+		on := d.open(session.Claim{}, append([]string{words("the plan is: two")}, k.back...)...)
+		if (on.ID == r.ID) != k.want {
+			t.Errorf("%s: %v by %s", name, on.ID == r.ID, on.Method)
+		}
+	}
+}
+
+func quoted(s string) string { return string(wire.AppendString(nil, s)) }
+
+// manyCalls is a reply of so many calls, of which the last one alone is long.
+func manyCalls(n int, long string) (rep wire.Reply) {
+	for i := range n {
+		rep.Calls = append(rep.Calls, wire.Call{ID: fmt.Sprintf("call_%d", i), Name: "sh", Args: "{}"})
+	}
+	rep.Calls[n-1].Args = long
+	return rep
+}
+
+// manyAsked is such an answer as it comes back, with other ids.
+func manyAsked(n int, asking func(id, args string) string, long string) string {
+	var list []string
+	for i := range n {
+		args := "{}"
+		if i == n-1 {
+			args = long
+		}
+		_, call, _ := strings.Cut(asking(fmt.Sprintf("call_%d", 90+i), args), `"tool_calls":[`)
+		list = append(list, strings.TrimSuffix(call, "]}"))
+	}
+	return `{"role":"assistant","content":null,"tool_calls":[` + strings.Join(list, ",") + `]}`
+}

@@ -1,0 +1,303 @@
+package session_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"precept/internal/session"
+	"precept/internal/wire"
+)
+
+// desk is a threader with what a store was told of its sessions.
+type desk struct {
+	*testing.T
+	th     *session.Threader
+	now    time.Time
+	stored map[session.EchoKey][]session.ID
+	names  uint64
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	d := &desk{T: t, now: begun, stored: map[session.EchoKey][]session.ID{}}
+	d.anew()
+	return d
+}
+
+// anew starts precept again: what was in memory is gone, but not the store.
+func (d *desk) anew() {
+	d.th = session.NewThreader(func() (e [16]byte) {
+		d.names++
+		binary.BigEndian.PutUint64(e[8:], d.names)
+		return e
+	})
+}
+
+func (d *desk) look(keys []session.EchoKey) map[session.EchoKey][]session.ID {
+	found := map[session.EchoKey][]session.ID{}
+	for _, k := range keys {
+		found[k] = slices.Clone(d.stored[k])
+	}
+	return found
+}
+
+func (d *desk) keep(id session.ID, keys []session.EchoKey) {
+	for _, k := range keys {
+		d.stored[k] = append([]session.ID{id}, d.stored[k]...)
+	}
+}
+
+func (d *desk) open(c session.Claim, messages ...string) session.Resolved {
+	d.Helper()
+	r := d.th.Resolve(someone, c, ask(d, messages...), d.now, d.look)
+	d.keep(r.ID, r.Echoes)
+	return r
+}
+
+func (d *desk) reply(r session.Resolved, rep wire.Reply) session.Resolved {
+	rep.Complete = true
+	d.keep(r.ID, d.th.Replied(r, &rep, true))
+	d.th.Ended(r, true, d.now)
+	return r
+}
+
+func calling(ids ...string) (rep wire.Reply) {
+	for _, id := range ids {
+		rep.Calls = append(rep.Calls, wire.Call{ID: id, Name: "sh", Args: "{}"})
+	}
+	return rep
+}
+
+func drawn(n int) string { return fmt.Sprintf("toolu_01A09q90qw90lq917%06d", n) }
+
+// Of several sessions that the store has for the newest thing in a request it is the one that had
+// more of what stands before it; what none of them had says nothing.
+func TestTheStoreHasSeveral(t *testing.T) {
+	x, y, z := conversation("x"), conversation("y"), conversation("z")
+	history := []string{words("go")}
+	for n := range 3 {
+		history = append(history, calls(drawn(n)), result(drawn(n), "ok"))
+	}
+	for name, k := range map[string]struct {
+		owners [][]session.ID // of the things in the request, the newest first
+		want   session.ID
+	}{
+		"one alone":                       {[][]session.ID{{x}}, x},
+		"nothing before it":               {[][]session.ID{{x, y}}, x},
+		"the second had what is before":   {[][]session.ID{{x, y}, {y}}, y},
+		"another one had what is before":  {[][]session.ID{{x, y}, {z}}, x},
+		"behind what none of them had":    {[][]session.ID{{x, y}, {z}, {z, y}}, y},
+		"the newest thing is not known":   {[][]session.ID{nil, {y}}, y},
+		"each further thing leaves fewer": {[][]session.ID{{x, y, z}, {z, y}, {x, z}}, z},
+	} {
+		th := threader()
+		r := th.Resolve(someone, session.Claim{}, ask(t, history...), begun, func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
+			found := map[session.EchoKey][]session.ID{}
+			for _, key := range keys { // a call and its result are one thing
+				if n := len(found); found[key] == nil && n < len(k.owners) {
+					found[key] = append([]session.ID{}, k.owners[n]...)
+				}
+			}
+			return found
+		})
+		if r.ID != k.want || r.Method != session.ByEcho || r.New || r.Name != "" {
+			t.Errorf("%s: %s by %s, want %s", name, r.ID, r.Method, k.want)
+		}
+	}
+}
+
+// A sub-agent's later turns come under the name of the session above, which shows what they show:
+// it is not taken for it, neither in memory nor in the store.
+func TestBelowIsNotAbove(t *testing.T) {
+	d := newDesk(t)
+	named := func(req *wire.Request) session.Claim { return claimOf(t, req, "Precept-Session", "above") }
+	lead := agentRequest(t, "You lead.", []string{"delegate"}, words("go"))
+	above := d.reply(d.th.Resolve(someone, named(lead), lead, begun, d.look), wire.Reply{Text: "I delegate it"})
+	task := agentRequest(t, "You count.", []string{"sh"}, words("count the files"))
+	parent := d.th.Resolve(someone, named(task), task, begun, d.look)
+	sub, ok := d.th.Below(parent, named(task), true, begun, d.look)
+	if !ok {
+		t.Fatal("a sub-agent that begins is no session")
+	}
+	d.keep(sub.ID, sub.Echoes)
+	d.reply(sub, calling(drawn(1)))
+
+	d.anew()
+	on := agentRequest(t, "You count.", []string{"sh"}, words("count the files"), calls(drawn(1)), result(drawn(1), "3"))
+	for i := range 2 { // the second time memory knows it
+		parent = d.th.Resolve(someone, named(on), on, begun, d.look)
+		d.keep(parent.ID, parent.Echoes)
+		again, ok := d.th.Below(parent, named(on), false, begun, d.look)
+		if parent.ID != above.ID || !ok || again.ID != sub.ID {
+			t.Fatalf("%d: %v, below %s %v, want %s", i, parent.ID == above.ID, again.ID, ok, sub.ID)
+		}
+		d.th.Ended(again, true, begun)
+	}
+}
+
+// A request under a name that many share, and that shares nothing with what is stored under it, is
+// a session of its own from then on; the one of the name goes on where it was.
+func TestApart(t *testing.T) {
+	d := newDesk(t)
+	shared := session.Claim{Session: "app", Space: session.SpaceMetadata, Method: session.ByBody}
+	first := d.reply(d.open(shared, words("one")), calling(drawn(1)))
+	if first.Method != session.ByBody || !first.Loose {
+		t.Fatalf("%+v", first)
+	}
+	d.anew()
+	two := d.open(shared, words("two"))
+	if two.ID != first.ID || !two.Loose {
+		t.Fatalf("the name is %s (loose %v), want %s", two.ID, two.Loose, first.ID)
+	}
+	own := d.th.Apart(two, shared, d.now)
+	d.keep(own.ID, own.Echoes)
+	if own.ID == first.ID || !own.New || own.Loose || own.Method != session.ByNew {
+		t.Fatalf("%+v", own)
+	}
+	d.reply(own, calling(drawn(2)))
+	if on := d.open(shared, words("two"), calls(drawn(2)), result(drawn(2), "ok")); on.ID != own.ID {
+		t.Errorf("its next turn is %s by %s, want %s", on.ID, on.Method, own.ID)
+	}
+	if on := d.open(shared, words("one"), calls(drawn(1)), result(drawn(1), "ok")); on.ID != first.ID {
+		t.Errorf("the next turn of the first is %s by %s, want %s", on.ID, on.Method, first.ID)
+	}
+}
+
+// The bytes of a request are let go while its answer is still coming; the answer is known again all
+// the same, also by words that come again in every conversation.
+func TestLetGo(t *testing.T) {
+	d := newDesk(t)
+	r := d.open(session.Claim{}, words("count the files"))
+	other := d.open(session.Claim{}, words("count the lines"))
+	for _, x := range []*session.Resolved{&r, &other} {
+		x.LetGo()
+		d.reply(*x, wire.Reply{Text: "Done."})
+	}
+	if on := d.open(session.Claim{}, words("count the files"), answer("Done."), words("again")); on.ID != r.ID {
+		t.Errorf("%s by %s, want %s", on.ID, on.Method, r.ID)
+	}
+}
+
+// A summary that a side call has made of a session ties the list that begins with it to the
+// session; one that was cut does not.
+func TestSummed(t *testing.T) {
+	const recap = "The parser was moved to its own package and all of its forty tests pass once more with the race detector on."
+	for complete, want := range map[bool]bool{true: true, false: false} {
+		d := newDesk(t)
+		r := d.reply(d.open(session.Claim{}, words("move the parser")), calling(drawn(1)))
+		side := d.open(session.Claim{}, words("Sum it up, please: the parser was to be moved."))
+		d.th.Summed(side, r.ID, &wire.Reply{Complete: complete, Text: recap})
+		d.th.Ended(side, complete, d.now)
+		if on := d.open(session.Claim{}, words(recap), words("go on")); (on.ID == r.ID) != want {
+			t.Errorf("complete %v: %s by %s, want %v", complete, on.ID, on.Method, want)
+		}
+	}
+}
+
+// A history that its agent has cut, and says so, is known by its first words, after a new start,
+// too.
+func TestCutAfterANewStart(t *testing.T) {
+	d := newDesk(t)
+	r := d.reply(d.open(session.Claim{}, words("upgrade the parser")), calling(drawn(1)))
+	cut := `{"role":"user","content":[{"type":"text","text":"upgrade the parser"},{"type":"text","text":"<SYSTEM_NOTICE>Earlier context was compacted.</SYSTEM_NOTICE>"}]}`
+	d.anew()
+	if on := d.open(session.Claim{}, cut); on.ID != r.ID || on.Method != session.ByEcho || on.New {
+		t.Errorf("%s by %s, want %s", on.ID, on.Method, r.ID)
+	}
+	d.anew()
+	for k := range d.stored { // another one began so, too
+		d.stored[k] = append(d.stored[k], conversation("another"))
+	}
+	if on := d.open(session.Claim{}, cut); on.ID == r.ID || !on.New {
+		t.Errorf("two sessions began so, and it is one of them: %s by %s", on.ID, on.Method)
+	}
+}
+
+// A first request that failed is waited for a minute; later the same words are another session.
+func TestHowLongAFirstRequestIsWaitedFor(t *testing.T) {
+	for after, want := range map[time.Duration]bool{time.Second: true, time.Minute: true, time.Minute + 1: false} {
+		d := newDesk(t)
+		r := d.open(session.Claim{}, words("go"))
+		d.th.Ended(r, false, d.now)
+		d.now = d.now.Add(after)
+		again := d.open(session.Claim{}, words("go"))
+		if (again.ID == r.ID) != want || again.New == want || len(again.Doubt) > 0 {
+			t.Errorf("after %v: %v, new %v", after, again.ID == r.ID, again.New)
+		}
+		if want && again.Name != r.Name {
+			t.Errorf("its name was %s and is %s", r.Name, again.Name)
+		}
+	}
+}
+
+// A first request that fails while very many equal ones were answered is still waited for.
+func TestAFirstRequestAmongMany(t *testing.T) {
+	d := newDesk(t)
+	slow := d.open(session.Claim{}, words("go"))
+	for i := range 300 {
+		d.reply(d.open(session.Claim{}, words("go")), calling(drawn(i)))
+	}
+	d.th.Ended(slow, false, d.now)
+	if again := d.open(session.Claim{}, words("go")); again.ID != slow.ID {
+		t.Errorf("%s, want %s", again.ID, slow.ID)
+	}
+}
+
+// What a library says that it sends again is its session's, also while the first try seems to be
+// under way. Of several that it may be of it is one, and in doubt.
+func TestSaidToBeSentAgain(t *testing.T) {
+	retry := session.Claim{Retry: true}
+	d := newDesk(t)
+	a := d.open(session.Claim{}, words("go"))
+	if again := d.open(retry, words("go")); again.ID != a.ID || len(again.Doubt) > 0 {
+		t.Errorf("%v, doubt %v", again.ID == a.ID, again.Doubt)
+	}
+	b := d.open(session.Claim{}, words("go"))
+	if b.ID == a.ID {
+		t.Fatal("two at once are one session")
+	}
+	if again := d.open(retry, words("go")); !slices.Equal(again.Doubt, []session.ID{a.ID}) || again.ID != a.ID {
+		t.Errorf("of two that began alike: %v or %v, doubt %v", again.ID == a.ID, again.ID == b.ID, again.Doubt)
+	}
+
+	// The same later on, where both have the same past: one of them is at exactly this request.
+	d = newDesk(t)
+	a = d.open(session.Claim{}, words("go"))
+	b = d.open(session.Claim{}, words("go"))
+	d.reply(a, calling("call_1"))
+	d.reply(b, calling("call_1"))
+	past := []string{words("go"), calls("call_1")}
+	held := d.open(session.Claim{}, append(past, result("call_1", "mine"))...)
+	d.open(session.Claim{}, append(past, result("call_1", "its own"))...)
+	if again := d.open(retry, append(past, result("call_1", "mine"))...); again.ID != held.ID {
+		t.Errorf("%s by %s, want %s", again.ID, again.Method, held.ID)
+	}
+	if third := d.open(session.Claim{}, append(past, result("call_1", "a third one"))...); third.ID == a.ID || third.ID == b.ID {
+		t.Error("both have gone on, and yet a third request is one of them")
+	}
+}
+
+// Sessions that nothing tells apart go on in the order in which they began, as long as all of them
+// were spoken to a moment ago.
+func TestTwinsGoOnInTheirOrder(t *testing.T) {
+	d := newDesk(t)
+	var all []session.Resolved
+	for range 4 {
+		all = append(all, d.open(session.Claim{}, words("go")))
+	}
+	for _, r := range all {
+		d.reply(r, calling("call_1"))
+	}
+	for i, r := range all {
+		on := d.open(session.Claim{}, words("go"), calls("call_1"), result("call_1", "ok"))
+		if on.ID != r.ID {
+			t.Errorf("the %dth to go on is %s, want %s", i+1, on.ID, r.ID)
+		}
+		if want := len(all) - i; want > 1 && len(on.Doubt) != want || want == 1 && len(on.Doubt) > 0 {
+			t.Errorf("the %dth to go on may be any of %d, want %d", i+1, len(on.Doubt), want)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package session_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/internal/session"
+	"precept/internal/wire"
+)
+
+var begun = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant of the tests
+
+func recordOf(name string) *session.Record {
+	id := session.KeyOf("default", session.SpaceName, name)
+	return session.NewRecord("default", session.Claim{Agent: "coder"}, session.Resolved{ID: id, Name: name}, begun)
+}
+
+func ask(t interface {
+	Helper()
+	Fatal(args ...any)
+}, messages ...string,
+) *wire.Request {
+	t.Helper()
+	req, err := wire.Parse(wire.Chat, []byte(`{"model":"m","messages":[`+strings.Join(messages, ",")+`]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+func words(s string) string  { return `{"role":"user","content":"` + s + `"}` }
+func answer(s string) string { return `{"role":"assistant","content":"` + s + `"}` }
+
+// rowOf is what a store gets of a record.
+func rowOf(t *testing.T, r *session.Record) (session.Row, map[string]any) {
+	t.Helper()
+	row, err := r.Row(func(s string) (string, bool) { return s, true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(row.Data, &fields); err != nil {
+		t.Fatal(err)
+	}
+	return row, fields
+}
+
+// Of a turn of which nothing may be kept, or not yet, a row has no hash, no call and no block. What
+// was said in another turn stays.
+func TestRowsLeaveHiddenTurnsOut(t *testing.T) {
+	turn := func(r *session.Record, req *wire.Request, reply string) {
+		r.Begin(req, begun)
+		r.Mark(req)
+		r.Blocks = append(r.Blocks, session.Block{Text: "block of " + reply, Turn: r.Turns})
+		r.Done(&wire.Reply{Complete: true, Text: reply, Calls: []wire.Call{{ID: "call_" + reply, Name: "sh", Args: `{}`}}})
+	}
+	first := ask(t, words("one"))
+	second := ask(t, words("one"), answer("1"), words("two"))
+	for name, k := range map[string]struct {
+		hide  func(r *session.Record)
+		gone  []string
+		there []string
+	}{
+		"none":                 {func(*session.Record) {}, nil, []string{"fw", "list", "tail", "calls", "co", "block of 1", "block of 2"}},
+		"the second waits":     {func(r *session.Record) { r.Await(2) }, []string{"list", "tail", "calls", "co", "block of 2"}, []string{"fw", "block of 1"}},
+		"the second opted out": {func(r *session.Record) { r.Judged(2, true) }, []string{"list", "tail", "calls", "co", "block of 2"}, []string{"fw", "block of 1"}},
+		"the first opted out":  {func(r *session.Record) { r.Judged(1, true) }, []string{"fw", "list", "calls", "co", "block of 1"}, []string{"tail", "block of 2"}},
+		"the second is judged": {func(r *session.Record) { r.Await(2); r.Judged(2, false) }, nil, []string{"fw", "list", "tail", "calls", "block of 2"}},
+		"a retry says nothing": {func(r *session.Record) { r.Judged(2, true); r.Await(2); r.Judged(2, false) }, []string{"list", "block of 2"}, nil},
+	} {
+		r := recordOf("s")
+		turn(r, first, "1")
+		turn(r, second, "2")
+		k.hide(r)
+		row, fields := rowOf(t, r)
+		has := func(what string) bool {
+			_, field := fields[what]
+			return field || strings.Contains(string(row.Data), `"`+what+`"`)
+		}
+		for _, what := range k.gone {
+			if has(what) {
+				t.Errorf("%s: %s is in the row", name, what)
+			}
+		}
+		for _, what := range k.there {
+			if !has(what) {
+				t.Errorf("%s: %s is not in the row", name, what)
+			}
+		}
+		if len(r.Blocks) != 2 || len(r.Calls) == 0 {
+			t.Errorf("%s: the record itself has lost something", name)
+		}
+	}
+}
+
+// Calls whose arguments may not be kept are left out of a row, and texts of the client's are
+// cleaned.
+func TestRowsAreCleaned(t *testing.T) {
+	r := recordOf("jane@example.org")
+	r.RunName = "run of jane"
+	r.Begin(ask(t, words("one")), begun)
+	r.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "a", Args: "open secret.txt"}, {ID: "b", Args: "open jane.txt"}, {ID: "c", Args: "ls"}}})
+	row, err := r.Row(func(s string) (string, bool) {
+		return strings.ReplaceAll(s, "jane", "X"), !strings.Contains(s, "secret")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := session.Decode(row.ID, row.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back.Name != "X@example.org" || back.RunName != "run of X" || len(back.Calls) != 2 || back.Calls["b"].Args != "open X.txt" || len(back.CallOrder) != 2 {
+		t.Errorf("%+v", back)
+	}
+	if r.Name != "jane@example.org" || r.Calls["b"].Args != "open jane.txt" {
+		t.Error("the record in memory was cleaned as well")
+	}
+}
+
+// A session is silent when all of its turns opted out, and visible while one is not hidden. What
+// stays of a silent one makes another record silent, and takes nothing from one that knows more.
+func TestOptOutMarks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		turns := rapid.IntRange(0, 6).Draw(t, "turns")
+		r := recordOf("s")
+		var messages []string
+		out, waits := 0, 0
+		for n := range turns {
+			messages = append(messages, words(strings.Repeat("x", n+1)))
+			r.Begin(ask(t, messages...), begun)
+			messages = append(messages, answer("ok"))
+			switch rapid.IntRange(0, 2).Draw(t, "kind") {
+			case 1:
+				r.Judged(r.Turns, true)
+				out++
+			case 2:
+				r.Await(r.Turns)
+				waits++
+			}
+		}
+		if want := turns == 0 || out+waits < turns; r.Visible() != want {
+			t.Fatalf("visible %v with %d of %d turns out, %d waiting", r.Visible(), out, turns, waits)
+		}
+		mark, silent := r.OptOutMark()
+		if want := turns > 0 && out == turns; silent != want || r.Silent() != want {
+			t.Fatalf("silent %v with %d of %d turns out", silent, out, turns)
+		}
+		other := recordOf("s")
+		other.Hide(mark)
+		if turns > 0 && (!other.Silent() || other.Turns != turns || other.Items != r.Items) {
+			t.Fatalf("%d turns became %d, silent %v", turns, other.Turns, other.Silent())
+		}
+		longer := recordOf("s")
+		longer.Begin(ask(t, append(messages, words("more"), words("and more"))...), begun)
+		longer.Hide(mark)
+		if longer.Silent() {
+			t.Fatal("a mark of fewer items hides a record of more")
+		}
+	})
+}

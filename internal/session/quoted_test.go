@@ -1,0 +1,142 @@
+package session_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"precept/internal/session"
+	"precept/internal/wire"
+)
+
+var someone = session.Scope{Tenant: "default", Credential: 1} //nolint:gochecknoglobals // a constant of the tests
+
+// agentRequest is one of an agent with a system text of its own and tools.
+func agentRequest(t *testing.T, system string, tools []string, messages ...string) *wire.Request {
+	t.Helper()
+	list := []map[string]any{}
+	for _, name := range tools {
+		list = append(list, map[string]any{"type": "function", "function": map[string]any{"name": name, "parameters": map[string]any{}}})
+	}
+	offered, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := `{"model":"m","messages":[{"role":"system","content":"` + system + `"}`
+	for _, m := range messages {
+		body += "," + m
+	}
+	if body += "]"; len(tools) > 0 {
+		body += `,"tools":` + string(offered)
+	}
+	req, err := wire.Parse(wire.Chat, []byte(body+"}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+func conversation(name string) session.ID { return session.KeyOf("default", session.SpaceName, name) }
+
+// A conversation that begins with what another one's tool call asks was started by that one; where
+// two ask for the same it may be either's, and where the same agent was given the same task again
+// it is nobody's.
+func TestCaller(t *testing.T) {
+	const task = "Look up all invoices of last March and add them up"
+	asks := wire.Reply{Complete: true, Calls: []wire.Call{{ID: "c1", Name: "research", Args: `{"task":"` + task + `","depth":3}`}}}
+	lead := func(words string) *wire.Request { return agentRequest(t, "You lead.", []string{"research"}, words) }
+	worker := agentRequest(t, "You research.", []string{"search"}, words(task))
+	play := func(q *session.Quotes, name string, rep wire.Reply) {
+		q.Asked(someone, conversation(name), lead(words("Close the books of "+name+", please")), begun)
+		q.Answered(someone, conversation(name), &rep)
+	}
+	for name, k := range map[string]struct {
+		before   func(q *session.Quotes)
+		req      *wire.Request
+		at       time.Time
+		who      session.Scope
+		ok, sure bool
+	}{
+		"its call":                {func(q *session.Quotes) { play(q, "one", asks) }, worker, begun, someone, true, true},
+		"its call, in a run":      {func(q *session.Quotes) { play(q, "one", asks) }, worker, begun, session.Scope{Tenant: "default", Credential: 1, Run: "r"}, true, true},
+		"two call alike":          {func(q *session.Quotes) { play(q, "one", asks); play(q, "two", asks) }, worker, begun, someone, true, false},
+		"it has gone on":          {func(q *session.Quotes) { play(q, "one", asks); play(q, "one", wire.Reply{Text: "done"}) }, worker, begun, someone, false, false},
+		"too long ago":            {func(q *session.Quotes) { play(q, "one", asks) }, worker, begun.Add(30 * time.Minute), someone, false, false},
+		"another credential":      {func(q *session.Quotes) { play(q, "one", asks) }, worker, begun, session.Scope{Tenant: "default", Credential: 2}, false, false},
+		"no call":                 {func(q *session.Quotes) { play(q, "one", wire.Reply{Text: task}) }, worker, begun, someone, false, false},
+		"something was answered":  {func(q *session.Quotes) { play(q, "one", asks) }, agentRequest(t, "You research.", nil, words(task), answer("ok"), words("on")), begun, someone, false, false},
+		"too short to be its own": {func(q *session.Quotes) { play(q, "one", asks) }, agentRequest(t, "You research.", nil, words("Look up")), begun, someone, false, false},
+		"the same task once more": {func(q *session.Quotes) {
+			q.Asked(someone, conversation("one"), lead(words(task)), begun)
+			q.Answered(someone, conversation("one"), &asks)
+		}, lead(words(task)), begun, someone, false, false},
+	} {
+		q := session.NewQuotes()
+		k.before(q)
+		id, ok, sure := q.Caller(k.who, k.req, k.at)
+		if ok != k.ok || sure != k.sure || sure && id != conversation("one") {
+			t.Errorf("%s: %v, sure %v", name, ok, sure)
+		}
+	}
+}
+
+// A request that shows what was asked beside what was answered is about that conversation, where it
+// has neither its system text nor its tools.
+func TestAbout(t *testing.T) {
+	const asked, said = "How do I rotate the signing keys", "Run the rotation script on the bastion"
+	q := session.NewQuotes()
+	q.Asked(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words(asked)), begun)
+	q.Answered(someone, conversation("one"), &wire.Reply{Text: said, Complete: true})
+	q.Asked(someone, conversation("chat"), agentRequest(t, "You chat.", nil, words("Which colour is the sky at noon")), begun)
+	q.Answered(someone, conversation("chat"), &wire.Reply{Text: "It is blue at noon, mostly", Complete: true})
+	both := asked + " / " + said
+	for name, k := range map[string]struct {
+		req  *wire.Request
+		at   time.Time
+		want string
+	}{
+		"both in a text":           {agentRequest(t, "Judge it.", nil, words(both)), begun, "one"},
+		"both as a list":           {agentRequest(t, "Judge it.", nil, words(asked), answer(said), words("Was it good?")), begun, "one"},
+		"the question alone":       {agentRequest(t, "Judge it.", nil, words("He said: "+asked)), begun, ""},
+		"the answer alone":         {agentRequest(t, "Judge it.", nil, words("It said: "+said)), begun, ""},
+		"its own system text":      {agentRequest(t, "You help.", nil, words(both)), begun, ""},
+		"its own tools":            {agentRequest(t, "Judge it.", []string{"sh", "ls"}, words(both)), begun, ""},
+		"other tools, no dialogue": {agentRequest(t, "Judge it.", []string{"save"}, words(both)), begun, ""},
+		"other tools, a dialogue":  {agentRequest(t, "Keep it.", []string{"save"}, words("user: "+asked+" assistant: "+said)), begun, "one"},
+		"and an order behind it":   {agentRequest(t, "Keep it.", []string{"save"}, words("user: "+asked+" assistant: "+said+" "+fmt.Sprintf("%080d", 0)+" now do as it says")), begun, ""},
+		"a short one":              {agentRequest(t, "Keep it.", []string{"save"}, words("user: "+asked+" assistant: "+said+"......... now do as it says")), begun, ""},
+		"too long ago":             {agentRequest(t, "Judge it.", nil, words(both)), begun.Add(30 * time.Minute), ""},
+		"a chat, as a dialogue":    {agentRequest(t, "Judge it.", nil, words("user: Which colour is the sky at noon assistant: It is blue at noon, mostly")), begun, "chat"},
+		"a chat, without one":      {agentRequest(t, "Judge it.", nil, words("Which colour is the sky at noon It is blue at noon, mostly")), begun, ""},
+	} {
+		id, ok := q.About(someone, k.req, k.at)
+		if ok != (k.want != "") || ok && id != conversation(k.want) {
+			t.Errorf("%s: about %v, want %q", name, ok, k.want)
+		}
+	}
+}
+
+// What was made of a conversation in a side call may be the next side call, for a short while.
+func TestAboutWhatWasMadeOfIt(t *testing.T) {
+	const made = "The user rotates the signing keys by hand"
+	q := session.NewQuotes()
+	q.Asked(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words("How do I rotate the keys")), begun)
+	q.AnsweredBeside(someone, conversation("one"), &wire.Reply{Complete: true, Text: made}, begun)
+	shaped := func() *wire.Request {
+		req, err := wire.Parse(wire.Chat, []byte(`{"model":"m","response_format":{"type":"json_object"},"messages":[`+words("Sort this: "+made)+`]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return req
+	}
+	if _, ok := q.About(someone, shaped(), begun.Add(time.Minute)); !ok {
+		t.Error("the next side call is none")
+	}
+	if _, ok := q.About(someone, shaped(), begun.Add(2*time.Minute)); ok {
+		t.Error("it is known for too long")
+	}
+	if _, ok := q.About(someone, agentRequest(t, "x", nil, words("Sort this: "+made)), begun); ok {
+		t.Error("one that wants no JSON is about it")
+	}
+}

@@ -1,0 +1,111 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/internal/wire"
+)
+
+func quoteRequest(t *testing.T, body string) *wire.Request {
+	t.Helper()
+	req, err := wire.Parse(wire.Chat, []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+// What was said is known for as long as a pause may last, of a bounded number of conversations and
+// of credentials.
+func TestQuotesForget(t *testing.T) {
+	q, now := NewQuotes(), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	work := func(n int) *wire.Request {
+		return quoteRequest(t, fmt.Sprintf(`{"tools":[{"type":"function","function":{"name":"f"}}],"messages":[{"role":"system","content":"S"},{"role":"user","content":"this is task %04d"}]}`, n))
+	}
+	about := func(sc Scope, n int, at time.Time) bool {
+		_, ok := q.About(sc, quoteRequest(t, fmt.Sprintf(`{"messages":[{"role":"user","content":"[this is task %04d] [this is answer %04d]"}]}`, n, n)), at)
+		return ok
+	}
+	play := func(sc Scope, n int) {
+		id := sc.idOf(SpaceName, fmt.Sprint(n))
+		q.Asked(sc, id, work(n), now)
+		q.Answered(sc, id, &wire.Reply{Text: fmt.Sprintf("this is answer %04d", n)})
+	}
+	one := Scope{Tenant: "t", Credential: 1}
+	play(one, 0)
+	if !about(one, 0, now) || !about(Scope{Tenant: "t", Credential: 1, Run: "r"}, 0, now.Add(quoteLife-1)) {
+		t.Error("what goes on is not known")
+	}
+	if about(one, 0, now.Add(quoteLife)) || about(Scope{Tenant: "t", Credential: 2}, 0, now) || about(Scope{Tenant: "u", Credential: 1}, 0, now) {
+		t.Error("it is known for too long, or to others")
+	}
+	for n := 1; n <= quoteTalks; n++ {
+		play(one, n)
+	}
+	if about(one, 0, now) || !about(one, 1, now) {
+		t.Error("the one that was used longest ago is not the one that is forgotten")
+	}
+	for n := range quoteScopes {
+		play(Scope{Tenant: "t", Credential: uint64(100 + n)}, n)
+	}
+	if about(one, 1, now) || len(q.of) != quoteScopes {
+		t.Errorf("%d credentials are known", len(q.of))
+	}
+}
+
+// What shows a conversation as a list of its own, and no more of it than its end, is about it.
+func TestQuotesInAList(t *testing.T) {
+	q, now, sc := NewQuotes(), noon, Scope{Tenant: "t", Credential: 1}
+	id := sc.idOf(SpaceName, "a")
+	system := func(text string) obj { return obj{"role": "system", "content": text} }
+	work := parse(t, wire.Chat, "messages", []obj{system("S"), user("this is the task"), said("this is the first answer"), user("this is the second task")}, tools("f"))
+	q.Asked(sc, id, work, now)
+	q.Answered(sc, id, &wire.Reply{Text: "this is the second answer"})
+	for name, c := range map[string]struct {
+		list []obj
+		want bool
+	}{
+		"its end":                      {[]obj{said("what came before"), user("this is the second task"), said("this is the second answer"), system("Tell it in three lines.")}, true},
+		"what was said before it came": {[]obj{system("A"), user("this is the task"), said("this is the first answer"), user("Judge that.")}, true},
+		"another agent's answer":       {[]obj{system("You write."), user("this is the second task"), user("this is the second answer")}, false},
+		"its own system text":          {[]obj{system("S"), user("this is the second task"), said("this is the second answer"), user("go on")}, false},
+		"the question":                 {[]obj{system("You plan."), user("this is the second task")}, false},
+	} {
+		if got, ok := q.About(sc, chat(t, c.list...), now); ok != c.want || ok && got != id {
+			t.Errorf("%s: %v", name, ok)
+		}
+	}
+}
+
+// A text is a dialogue where question and answer stand behind labels of one form.
+func TestLabel(t *testing.T) {
+	for _, c := range []struct{ asked, said, want string }{
+		{"Input:\nuser: ", "\nassistant: ", ":"},
+		{"<input>\n", "\n</input>\n\n<output>\n", ">"},
+		{"=== Human Message ===\n\n", "\n\n===== Ai Message =====\n\n", "="},
+		{`[{"role": "user", "content": "`, `"}, {"role": "assistant", "content": "`, `":"`},
+		{"", "user: ", ""},
+		{"I said ", " and it said ", ""},
+	} {
+		a, b := label(c.asked, len(c.asked)), label(c.said, len(c.said))
+		if a != c.want || c.want != "" && b != c.want {
+			t.Errorf("%q is %q, %q is %q, want %q", c.asked, a, c.said, b, c.want)
+		}
+	}
+}
+
+func TestTelling(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "ok": "", "yes\nno\nmaybe": "", "short\nthis line is long enough": "this line is long enough",
+		`say "hello world again" now`:     "hello world again",
+		"Mende den Zähler für Änderungen": "Mende den Zähler für Änderungen",
+		strings.Repeat("ä", 60):           strings.Repeat("ä", 40),
+	} {
+		if got := distinctive(text).text; got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

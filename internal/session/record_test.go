@@ -1,0 +1,372 @@
+package session
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/bandit/trial"
+	"precept/internal/wire"
+)
+
+func newRecord() *Record {
+	return NewRecord("default", Claim{Agent: "coder"}, Resolved{ID: idOf(1), Name: "s_1", Method: ByNew}, noon)
+}
+
+func tools(names ...string) obj {
+	list := make([]obj, 0, len(names))
+	for _, n := range names {
+		list = append(list, obj{"type": "function", "function": obj{"name": n, "parameters": obj{}}})
+	}
+	return obj{"tools": list}
+}
+
+func TestRecordRoundTrip(t *testing.T) {
+	r := newRecord()
+	r.Begin(parse(t, wire.Chat, "messages", []obj{user("go")}, tools("a", "b")), noon)
+	r.Blocks = []Block{{Anchor: wire.Anchor{Role: wire.RoleUser, Hash: 1<<64 - 1, Index: 3}, Text: "x\n\n", Slugs: []string{"s"}, Turn: 1}}
+	r.Matched = []string{"s"}
+	r.Assignment = trial.Assignment{Decided: true, Category: "c", Picks: []trial.Pick{{Slug: "s", Injected: true}}}
+	r.Loops.Warned = map[string]bool{"call_1": true}
+	r.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "call_1", Name: "bash", Args: "{}"}}})
+	row, err := r.Row(func(s string) (string, bool) { return s, true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := Decode(row.ID, row.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back.Dirty = r.Dirty
+	if !reflect.DeepEqual(back, r) {
+		t.Errorf("got  %+v\nwant %+v", back, r)
+	}
+	if row.Tenant != "default" || row.ID != r.ID || !row.Started.Equal(noon) || row.Closed {
+		t.Errorf("row %+v", row)
+	}
+}
+
+func TestDecodeOtherVersions(t *testing.T) {
+	r, err := Decode(idOf(2), []byte(`{"tenant":"t","agent":"a","turns":3,"from_the_future":{"x":[1]}}`))
+	if err != nil || r.Turns != 3 || r.ID != idOf(2) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, bad := range []string{"", "null?", `{"turns":"three"}`, `[`} {
+		if _, err := Decode(idOf(2), []byte(bad)); err == nil || !strings.Contains(err.Error(), "session: decode") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"turns":1,"blocks":[{"a":{"index":1},"t":"x"}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := Decode(idOf(1), data)
+		if err != nil {
+			return
+		}
+		again, err := r.Encode()
+		if err != nil {
+			t.Fatalf("decoded, not encoded: %v", err)
+		}
+		if _, err := Decode(idOf(1), again); err != nil {
+			t.Fatalf("own encoding not read: %v", err)
+		}
+	})
+}
+
+func TestBegin(t *testing.T) {
+	r := newRecord()
+	first, second := chat(t, user("go")), chat(t, user("go"), said("ok"), user("on"))
+	step := func(req *wire.Request, want TurnKind, turns int) {
+		t.Helper()
+		if got := r.Begin(req, noon.Add(time.Minute)); got != want || r.Turns != turns {
+			t.Errorf("kind %d, turn %d; want %d, %d", got, r.Turns, want, turns)
+		}
+	}
+	done := func(complete bool) { r.Done(&wire.Reply{Complete: complete}) }
+	step(first, NewTurn, 1)
+	step(first, Retry, 1)
+	done(false)
+	step(first, Retry, 1)
+	done(true)
+	step(first, Repeat, 2)
+	step(first, Retry, 2)
+	step(second, NewTurn, 3)
+	step(first, NewTurn, 4)
+	if !r.Seen.Equal(noon.Add(time.Minute)) || r.Model != "gpt-x" || r.Dialect != wire.Chat || r.Items != 1 || r.Replied {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestSide(t *testing.T) {
+	system := func(s string) obj { return obj{"role": "system", "content": s} }
+	main := parse(t, wire.Chat, "messages", []obj{system("S"), user("go")}, tools("a", "b", "c"))
+	grown := []obj{system("S"), user("go"), said("ok"), user("on")}
+	none := Signs{}
+	signs := Signs{
+		Side:   func(req *wire.Request) string { return map[bool]string{true: "title"}[req.Len() == 7] },
+		Tooled: func(product string) bool { return product == "opencode" },
+	}
+	seven := []obj{user("1"), user("2"), user("3"), user("4"), user("5"), user("6"), user("7")}
+	for _, c := range []struct {
+		name    string
+		req     *wire.Request
+		product string
+		signs   Signs
+		began   bool // after the main request
+		want    string
+	}{
+		{"never had tools", chat(t, user("hi")), "", none, false, ""},
+		{"never had tools, agent works with tools", chat(t, user("hi")), "opencode", signs, false, SideNoTools},
+		{"first with tools", main, "opencode", signs, false, ""},
+		{"the same", main, "", none, true, ""},
+		{"no tools", chat(t, user("hi")), "", none, true, SideNoTools},
+		{"empty tools", parse(t, wire.Chat, "messages", []obj{user("x")}, obj{"tools": []obj{}}), "", none, true, SideNoTools},
+		{"another system text alone", parse(t, wire.Chat, "messages", []obj{system("T"), user("go")}, tools("a", "b", "c")), "", none, true, ""},
+		{"tools in another order", parse(t, wire.Chat, "messages", []obj{system("S"), user("go")}, tools("c", "b", "a")), "", none, true, ""},
+		{"the tools of a step", parse(t, wire.Chat, "messages", grown, tools("x", "y")), "", none, true, ""},
+		{"other tools, own system text", parse(t, wire.Chat, "messages", with([]obj{system("T")}, grown[1:]...), tools("x", "y")), "", none, true, SideTools},
+		{"other tools, own history", parse(t, wire.Chat, "messages", []obj{system("S"), user("sub")}, tools("x", "y")), "", none, true, SideTools},
+		{"fewer tools, own system text", parse(t, wire.Chat, "messages", with([]obj{system("T")}, grown[1:]...), tools("a")), "", none, true, SideTools},
+		{"fewer tools, own history", parse(t, wire.Chat, "messages", []obj{system("S"), user("sub")}, tools("a")), "", none, true, SideTools},
+		{"fewer tools in a mode", parse(t, wire.Chat, "messages", grown, tools("a", "b")), "", none, true, ""},
+		{"one tool more", parse(t, wire.Chat, "messages", grown, tools("a", "b", "c", "d")), "", none, true, ""},
+		{"one tool more, own everything", parse(t, wire.Chat, "messages", []obj{system("T"), user("sub")}, tools("a", "b", "c", "d")), "", none, true, SideTools},
+		{"known wording", parse(t, wire.Chat, "messages", seven, tools("a", "b", "c")), "", signs, true, "title"},
+		{"compaction by the provider", parse(t, wire.Responses, "input", []obj{user("go"), {"type": "compaction_trigger"}}, tools("a", "b", "c")), "", none, true, SideCompact},
+		{"warm-up", parse(t, wire.Responses, "input", "x", obj{"generate": false}), "", none, true, SideWarmUp},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRecord()
+			if c.began {
+				r.Begin(main, noon)
+				r.Mark(main)
+			}
+			got, side := r.Side(c.req, Claim{Product: c.product}, c.signs)
+			if got != c.want || side != (c.want != "") {
+				t.Errorf("%q, %v; want %q", got, side, c.want)
+			}
+		})
+	}
+}
+
+// An agent without tools that has answered a call goes on with the conversation in its later turns.
+func TestSideOfOneThatTookOver(t *testing.T) {
+	r := newRecord()
+	list := []obj{{"role": "system", "content": "S"}, user("go")}
+	step := func(req *wire.Request) string {
+		reason, side := r.Side(req, Claim{}, Signs{})
+		if !side {
+			r.Begin(req, noon)
+			r.Mark(req)
+		}
+		return reason
+	}
+	step(parse(t, wire.Chat, "messages", list, tools("a", "to_writer")))
+	rep := calls("call_x7Gh2kQ9")
+	r.Done(&rep)
+	list = append([]obj{{"role": "system", "content": "W"}}, list[1:]...)
+	list = append(list, called("call_x7Gh2kQ9", "{}"), result("call_x7Gh2kQ9", "{}"))
+	if got := step(chat(t, list...)); got != "" {
+		t.Errorf("the one that takes over is %s", got)
+	}
+	list = append(list, said("a report"), user("shorter"))
+	if got := step(chat(t, list...)); got != "" {
+		t.Errorf("its next turn is %s", got)
+	}
+	list = append(list, said("a line"), user("name it"))
+	list[0] = obj{"role": "system", "content": "N"}
+	if got := step(chat(t, list...)); got != SideNoTools {
+		t.Errorf("another one is %q", got)
+	}
+	if got := step(chat(t, obj{"role": "system", "content": "W"}, user("something else"))); got != SideNoTools {
+		t.Errorf("the same one elsewhere is %q", got)
+	}
+}
+
+func TestToolsGrowAndStay(t *testing.T) {
+	r := newRecord()
+	begin := func(text string, names ...string) (string, bool) {
+		req := parse(t, wire.Chat, "messages", []obj{user("go"), said("ok"), user(text)}, tools(names...))
+		reason, side := r.Side(req, Claim{}, Signs{})
+		if !side {
+			r.Begin(req, noon)
+			r.Mark(req)
+		}
+		return reason, side
+	}
+	for i, names := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}, {"a", "b", "c"}} {
+		if reason, side := begin(fmt.Sprint(i), names...); side {
+			t.Errorf("%v: %s", names, reason)
+		}
+	}
+	if reason, side := begin("other", "z"); !side {
+		t.Errorf("other tools are main: %s", reason)
+	}
+}
+
+func TestFresh(t *testing.T) {
+	r := newRecord()
+	next := func(list ...obj) (fresh []int) {
+		req := chat(t, list...)
+		r.Begin(req, noon)
+		for i := range req.Len() {
+			if r.Fresh(req, i) {
+				fresh = append(fresh, i)
+			}
+		}
+		r.Mark(req)
+		return fresh
+	}
+	check := func(what string, got []int, want ...int) {
+		t.Helper()
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: fresh %v, want %v", what, got, want)
+		}
+	}
+	check("first", next(user("a")), 0)
+	check("unanswered, one more", next(user("a"), user("b")), 1)
+	check("answered", next(user("a"), user("b"), called("c1", "{}"), result("c1", "x")), 3)
+	check("unanswered, words behind it", next(user("a"), user("b"), called("c1", "{}"), result("c1", "x"), user("stop")), 4)
+	check("edited", next(user("a"), user("b"), called("c1", "{}"), result("c1", "x"), user("go on")), 4)
+	check("shorter after a compaction", next(user("summary"), user("go on")), 0, 1)
+}
+
+func TestFreshResult(t *testing.T) {
+	r := newRecord()
+	answer := func(id string, more ...obj) *wire.Request {
+		parts := append([]obj{{"type": "tool_result", "tool_use_id": id, "content": "x"}}, more...)
+		list := []obj{user("go")}
+		for range r.Items/2 + 1 - len(more) {
+			list = append(list, obj{"role": "assistant", "content": []obj{{"type": "tool_use", "id": id, "name": "f", "input": obj{}}}},
+				obj{"role": "user", "content": parts})
+		}
+		return parse(t, wire.Messages, "messages", list)
+	}
+	check := func(what string, req *wire.Request, item, result bool) {
+		t.Helper()
+		r.Begin(req, noon)
+		last := req.Len() - 1
+		if got := r.Fresh(req, last); got != item {
+			t.Errorf("%s: item fresh: %v", what, got)
+		}
+		if got := r.FreshResult(req, last, "call_1"); got != result {
+			t.Errorf("%s: result fresh: %v", what, got)
+		}
+		if r.FreshResult(req, 0, "call_1") {
+			t.Errorf("%s: history is fresh", what)
+		}
+		r.Mark(req)
+	}
+	check("first", answer("call_1"), true, true)
+	check("unanswered, words behind it", answer("call_1", obj{"type": "text", "text": "stop"}), true, false)
+	check("answered, and the same id again", answer("call_1"), true, true)
+}
+
+func TestFreshOfALongFirstRequest(t *testing.T) {
+	r := newRecord()
+	var list []obj
+	for i := range 3 * maxNew {
+		list = append(list, user(fmt.Sprint(i)))
+	}
+	req := chat(t, list...)
+	r.Begin(req, noon)
+	r.Mark(req)
+	if len(r.LastTurn.Items) != maxNew {
+		t.Fatalf("%d keys", len(r.LastTurn.Items))
+	}
+	longer := chat(t, with(list, user("new"))...)
+	r.Begin(longer, noon)
+	if !r.Fresh(longer, 3*maxNew) || r.Fresh(longer, 3*maxNew-1) {
+		t.Error("the newest item alone is fresh")
+	}
+}
+
+func TestDoneIsBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := newRecord()
+		n := rapid.IntRange(0, 80).Draw(t, "n")
+		args := rapid.IntRange(0, 2000).Draw(t, "args")
+		last := ""
+		for i := range n {
+			last = fmt.Sprintf("call_%d", i)
+			r.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: last, Name: "bash", Args: strings.Repeat("x", args)}}})
+		}
+		data, err := r.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(data) > maxCallSum+4<<10 {
+			t.Fatalf("%d bytes", len(data))
+		}
+		if len(r.CallOrder) != len(r.Calls) {
+			t.Fatalf("%d in order, %d calls", len(r.CallOrder), len(r.Calls))
+		}
+		if _, ok := r.Calls[last]; n > 0 && !ok {
+			t.Fatal("the newest call is forgotten")
+		}
+	})
+}
+
+func TestDoneKeepsLongArgumentsComparable(t *testing.T) {
+	r := newRecord()
+	long := `{"command":"` + strings.Repeat("x", 5000) + `"}`
+	r.Done(&wire.Reply{Calls: []wire.Call{{ID: "a", Args: long}, {ID: "b", Args: long}, {ID: "c", Args: long + " "}, {Args: "no id"}}})
+	if r.Replied {
+		t.Error("an incomplete reply is no reply")
+	}
+	if len(r.Calls) != 3 || r.Calls["a"].Args != r.Calls["b"].Args || r.Calls["a"].Args == r.Calls["c"].Args || !json.Valid([]byte(r.Calls["a"].Args)) {
+		t.Errorf("%+v", r.Calls)
+	}
+}
+
+func TestCallsGoWithAFullList(t *testing.T) {
+	r := newRecord()
+	r.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "a"}}})
+	r.Begin(parse(t, wire.Responses, "input", []obj{{"type": "function_call_output", "call_id": "a", "output": "x"}}, obj{"previous_response_id": "resp_1"}), noon)
+	if len(r.Calls) != 1 {
+		t.Error("a delta request lost the calls")
+	}
+	r.Begin(chat(t, user("go"), called("a", "{}"), result("a", "x")), noon)
+	if len(r.Calls) != 0 {
+		t.Error("calls are kept that the list holds")
+	}
+}
+
+func TestBranchOfASharedPast(t *testing.T) {
+	w := newWorld(t)
+	id := func(n int) string { return fmt.Sprintf("toolu_01A09q90qw90lq9178%02d", n) }
+	past := []obj{user("go"), called(id(1), "{}"), result(id(1), "x")}
+	named := func(name string, req *wire.Request) Resolved {
+		return w.th.Resolve(w.sc, Claim{Session: name, Space: SpaceName, Method: ByHeader}, req, w.now, nil)
+	}
+	for _, name := range []string{"A", "B"} {
+		r := named(name, chat(t, past...))
+		w.answer(r, calls(id(2)+name))
+		next := named(name, chat(t, with(past, called(id(2)+name, "{}"), result(id(2)+name, "y"))...))
+		w.answer(next, texts("done"))
+	}
+	c := w.open(chat(t, with(past, user("a third way"))...))
+	if !c.New {
+		t.Errorf("a branch of what two sessions share must be a session of its own: %+v", c)
+	}
+}
+
+func BenchmarkRecordEncode(b *testing.B) {
+	r := newRecord()
+	for i := range 3 {
+		r.Blocks = append(r.Blocks, Block{Text: strings.Repeat("a line of advice. ", 60), Slugs: []string{fmt.Sprint(i)}})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := r.Encode(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

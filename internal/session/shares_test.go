@@ -1,0 +1,173 @@
+package session_test
+
+import (
+	"fmt"
+	"testing"
+
+	"precept/bandit/trial"
+	"precept/internal/session"
+	"precept/internal/wire"
+)
+
+func system(s string) string { return `{"role":"system","content":"` + s + `"}` }
+
+// many are so many user messages.
+func many(n int) (list []string) {
+	for i := range n {
+		list = append(list, words(fmt.Sprintf("filler %d", i)))
+	}
+	return list
+}
+
+// turned is a record that has had these turns, each of them answered.
+func turned(turns ...*wire.Request) *session.Record {
+	r := recordOf("s")
+	for _, req := range turns {
+		r.Begin(req, begun)
+		r.Mark(req)
+		r.Done(&wire.Reply{Complete: true, Text: "ok"})
+	}
+	return r
+}
+
+// A request goes on with a session where it shows something that was new in the turn before it,
+// wherever that stands now; a system prompt, which many programs share, is no sign of it.
+func TestShares(t *testing.T) {
+	one := ask(t, system("S"), words("one"))
+	for name, k := range map[string]struct {
+		had  []*wire.Request
+		now  *wire.Request
+		want bool
+	}{
+		"a session without a turn":       {nil, ask(t, words("two")), true},
+		"the next turn":                  {[]*wire.Request{one}, ask(t, system("S"), words("one"), answer("ok"), words("two")), true},
+		"the same list":                  {[]*wire.Request{one}, one, true},
+		"what was new stands later":      {[]*wire.Request{one}, ask(t, words("zero"), answer("no"), words("one"), words("two")), true},
+		"nothing but the system text":    {[]*wire.Request{one}, ask(t, system("S"), words("two")), false},
+		"nothing at all":                 {[]*wire.Request{one}, ask(t, words("two"), answer("ok"), words("three")), false},
+		"what was new two turns ago":     {[]*wire.Request{one, ask(t, words("one"), answer("ok"), words("two"))}, ask(t, words("one"), answer("no"), words("three")), false},
+		"too far from the end":           {[]*wire.Request{one}, ask(t, append([]string{words("one")}, many(96)...)...), false},
+		"just near enough":               {[]*wire.Request{one}, ask(t, append([]string{words("one")}, many(95)...)...), true},
+		"a list that is not the history": {[]*wire.Request{one}, continued(t, "resp_1", words("two")), true},
+	} {
+		r := turned(k.had...)
+		if got := r.Shares(k.now); got != k.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	bare := recordOf("s") // as it comes out of a store that was to keep nothing of the turn
+	bare.Turns, bare.ListHash = 1, 7
+	if !bare.Shares(one) {
+		t.Error("a session of whose newest turn nothing is kept is taken for another one")
+	}
+}
+
+// continued is a request whose history the provider keeps.
+func continued(t *testing.T, previous string, items ...string) *wire.Request {
+	t.Helper()
+	body := `{"previous_response_id":"` + previous + `","input":[`
+	for i, item := range items {
+		if i > 0 {
+			body += ","
+		}
+		body += item
+	}
+	req, err := wire.Parse(wire.Responses, []byte(body+"]}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+// Equal first words after an answer begin another conversation under the same name. While no answer
+// has come they are a retry, and what is new in the list begins nothing.
+func TestBegins(t *testing.T) {
+	one := ask(t, words("one"))
+	asked := recordOf("s")
+	asked.Begin(one, begun)
+	asked.Mark(one)
+	for name, k := range map[string]struct {
+		r    *session.Record
+		now  *wire.Request
+		want bool
+	}{
+		"answered, and the same words":  {turned(one), one, true},
+		"answered, and other words":     {turned(one), ask(t, words("two")), false},
+		"not answered":                  {asked, one, false},
+		"a session that has no turn":    {recordOf("s"), one, false},
+		"one that goes on with a later": {turned(one, ask(t, words("one"), answer("ok"), words("two"))), one, false},
+	} {
+		if got := k.r.Begins(k.now); got != k.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// A request with other tools shows the conversation where it goes on with it, or begins with its
+// first words and has an answer in it. A sub-agent is given the task alone, or one of its own.
+func TestShows(t *testing.T) {
+	first, later := ask(t, words("the task")), ask(t, words("the task"), answer("ok"), words("two"))
+	for name, k := range map[string]struct {
+		now  *wire.Request
+		want bool
+	}{
+		"it goes on":                    {ask(t, words("the task"), answer("ok"), words("two"), answer("ok"), words("three")), true},
+		"an older state of it":          {ask(t, words("the task"), answer("otherwise"), words("what is worth keeping?")), true},
+		"the task without an answer":    {ask(t, words("the task"), words("do it")), false},
+		"a task of its own":             {ask(t, words("another task"), answer("ok"), words("more")), false},
+		"an answer behind many words":   {ask(t, append(append([]string{words("the task")}, many(95)...), answer("late"))...), false},
+		"an answer in front of the end": {ask(t, append(append([]string{words("the task")}, many(94)...), answer("late"))...), true},
+		"no words at all":               {ask(t, answer("ok")), false},
+	} {
+		if got := turned(first, later).Shows(k.now); got != k.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	unknown := turned(first, later)
+	unknown.FirstWords = 0
+	if unknown.Shows(ask(t, answer("ok"))) {
+		t.Error("two conversations whose first words are not known are taken for one")
+	}
+}
+
+// What another replica knew of a session is taken over; who is in doubt stays so and counts for
+// nothing; of records that others draw through the draws of both are kept.
+func TestAdopt(t *testing.T) {
+	pick := func(slugs ...string) (a trial.Assignment) {
+		a.Decided = true
+		for _, s := range slugs {
+			a.Picks = append(a.Picks, trial.Pick{Slug: s})
+		}
+		return a
+	}
+	slugs := func(r *session.Record) (list []string) {
+		for i := range r.Assignment.Picks {
+			list = append(list, r.Assignment.Picks[i].Slug)
+		}
+		return list
+	}
+	for name, k := range map[string]struct {
+		members [2]int // of here, of there
+		want    []string
+	}{
+		"a session":               {[2]int{0, 0}, []string{"there"}},
+		"one that others share":   {[2]int{1, 0}, []string{"here", "there"}},
+		"one that is shared now":  {[2]int{0, 2}, []string{"here", "there"}},
+		"one that is shared long": {[2]int{3, 2}, []string{"here", "there"}},
+	} {
+		here, there := recordOf("s"), recordOf("s")
+		here.Assignment, there.Assignment = pick("here"), pick("there")
+		here.Members, there.Members = k.members[0], k.members[1]
+		here.Adopt(there)
+		if got := fmt.Sprint(slugs(here)); got != fmt.Sprint(k.want) || here.Members != max(k.members[0], k.members[1]) || here.Assignment.Excluded {
+			t.Errorf("%s: picks %s, %d members, excluded %v", name, got, here.Members, here.Assignment.Excluded)
+		}
+	}
+	for _, doubted := range [][2]bool{{true, false}, {false, true}} {
+		here, there := recordOf("s"), recordOf("s")
+		here.Doubted, there.Doubted = doubted[0], doubted[1]
+		if here.Adopt(there); !here.Doubted || !here.Assignment.Excluded {
+			t.Errorf("doubted %v: doubted %v and excluded %v afterwards", doubted, here.Doubted, here.Assignment.Excluded)
+		}
+	}
+}

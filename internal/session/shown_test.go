@@ -1,0 +1,142 @@
+package session_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/internal/session"
+	"precept/internal/wire"
+)
+
+// wanting is a request without tools that wants JSON, or one that must call its tool.
+func wanting(t *testing.T, forced bool, messages ...string) *wire.Request {
+	t.Helper()
+	more := `"response_format":{"type":"json_object"}`
+	if forced {
+		more = `"tools":[{"type":"function","function":{"name":"save"}}],"tool_choice":"required"`
+	}
+	req, err := wire.Parse(wire.Chat, []byte(`{"model":"m",`+more+`,"messages":[`+strings.Join(messages, ",")+`]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+// What the tools gave counts as what was said; so do words of the user in each turn, the first and
+// the newest ones. A judge that wants JSON is known by one of them, if the conversation has tools;
+// one that must call a tool needs the dialogue, but not at the end of its text.
+func TestWhatIsKnownOfAConversation(t *testing.T) {
+	const first, newest = "Please rotate all signing keys", "Now restart the payment service"
+	const listed, said = "seventeen keys were found in the vault", "I have rotated every one of them"
+	history := []string{words(first), calls(drawn(1)), result(drawn(1), listed)}
+	dialogue := words("user: " + first + " assistant: " + said + " " + strings.Repeat(". ", 60) + "Save what is worth keeping of it.")
+	for name, k := range map[string]struct {
+		tools []string
+		req   *wire.Request
+		want  bool
+	}{
+		"the first words, for a judge":        {[]string{"sh"}, wanting(t, false, words("Judge: "+first)), true},
+		"the newest words, for a judge":       {[]string{"sh"}, wanting(t, false, words("Judge: "+newest)), true},
+		"an answer, for a judge":              {[]string{"sh"}, wanting(t, false, words("Judge: "+said)), true},
+		"a result, for a judge":               {[]string{"sh"}, wanting(t, false, words("Judge: "+listed)), true},
+		"nothing of it":                       {[]string{"sh"}, wanting(t, false, words("Judge: everything that was done today")), false},
+		"a piece that is too short":           {[]string{"sh"}, wanting(t, false, words("Judge: "+first[:20])), false},
+		"of a chat, for a judge":              {nil, wanting(t, false, words("Judge: "+first)), false},
+		"a dialogue, for one that must call":  {[]string{"sh"}, wanting(t, true, dialogue), true},
+		"a dialogue, for one that may":        {[]string{"sh"}, agentRequest(t, "Keep it.", []string{"save"}, dialogue), false},
+		"behind more than is searched":        {[]string{"sh"}, wanting(t, false, words(strings.Repeat("x", 128<<10)), words("Judge: "+first)), false},
+		"within what is searched":             {[]string{"sh"}, wanting(t, false, words(strings.Repeat("x", 127<<10)), words("Judge: "+first)), true},
+		"the tools of the turn before it":     {[]string{"sh"}, agentRequest(t, "Judge.", []string{"old"}, words("user: "+first+" assistant: "+said)), true},
+		"the tools that it has now":           {[]string{"sh"}, agentRequest(t, "Judge.", []string{"sh"}, words("user: "+first+" assistant: "+said)), false},
+		"a question that repeats in its text": {[]string{"sh"}, agentRequest(t, "Judge.", nil, words(first+" "+first)), false},
+	} {
+		q := session.NewQuotes()
+		old := k.tools
+		if old != nil {
+			old = []string{"old"}
+		}
+		q.Asked(someone, conversation("one"), agentRequest(t, "You help.", old, words(first)), begun)
+		q.Answered(someone, conversation("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{ID: drawn(1), Name: "sh", Args: "{}"}}})
+		q.Asked(someone, conversation("one"), agentRequest(t, "You help.", k.tools, history...), begun)
+		q.Answered(someone, conversation("one"), &wire.Reply{Complete: true, Text: said})
+		more := append(append([]string{}, history...), answer(said), words(newest))
+		q.Asked(someone, conversation("one"), agentRequest(t, "You help.", k.tools, more...), begun)
+		if _, ok := q.About(session.Scope{Tenant: "default", Credential: 1, Run: "any"}, k.req, begun.Add(time.Minute)); ok != k.want {
+			t.Errorf("%s: about %v", name, ok)
+		}
+	}
+}
+
+// Chats do not push out the conversations that work with tools, however many there are; and those
+// do not push out chats.
+func TestChatsAndAgentsAreKnownApart(t *testing.T) {
+	ask := func(q *session.Quotes, kind string, n int, tools []string) {
+		id := conversation(fmt.Sprint(kind, n))
+		q.Asked(someone, id, agentRequest(t, "You help.", tools, words(fmt.Sprintf("this is the question of %s %04d", kind, n))), begun)
+		q.Answered(someone, id, &wire.Reply{Complete: true, Text: fmt.Sprintf("this is the answer to %s %04d", kind, n)})
+	}
+	about := func(q *session.Quotes, kind string, n int) bool {
+		text := fmt.Sprintf("user: this is the question of %s %04d assistant: this is the answer to %s %04d", kind, n, kind, n)
+		_, ok := q.About(someone, agentRequest(t, "Judge.", nil, words(text)), begun)
+		return ok
+	}
+	for kind, other := range map[string]string{"agent": "chat", "chat": "agent"} {
+		tools := map[string][]string{"agent": {"sh"}}
+		q := session.NewQuotes()
+		ask(q, kind, 0, tools[kind])
+		for n := range 200 {
+			ask(q, other, n, tools[other])
+		}
+		if !about(q, kind, 0) || !about(q, other, 199) || about(q, other, 0) {
+			t.Errorf("%s beside 200 of %s: known %v, the newest %v, the oldest %v", kind, other, about(q, kind, 0), about(q, other, 199), about(q, other, 0))
+		}
+	}
+}
+
+// A side call that was made of a conversation is known by what its calls say, too.
+func TestCallsBesideAConversation(t *testing.T) {
+	const made = "The user rotates the signing keys by hand"
+	q := session.NewQuotes()
+	q.Asked(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words("How do I rotate the keys")), begun)
+	q.AnsweredBeside(someone, conversation("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{Name: "save", Args: `{"fact":"` + made + `"}`}}}, begun)
+	if _, ok := q.About(someone, wanting(t, true, words("Sort this: "+made)), begun); !ok {
+		t.Error("the next side call is none")
+	}
+}
+
+// An agent that has handed a conversation over may go on with it, under its own system text, with
+// its own tools; a third one may not.
+func TestHandedBack(t *testing.T) {
+	r := recordOf("s")
+	turn := func(req *wire.Request, reply wire.Reply) {
+		r.Begin(req, begun)
+		r.Mark(req)
+		reply.Complete = true
+		r.Done(&reply)
+	}
+	handed := []string{words("go"), calls(bigID), result(bigID, "ok")}
+	turn(agentRequest(t, "You lead.", []string{"hand_over", "plan"}, words("go")), calling(bigID))
+	turn(agentRequest(t, "You work.", []string{"sh"}, handed...), wire.Reply{Text: "done"})
+	back := append(append([]string{}, handed...), answer("done"), words("and now"))
+	for name, k := range map[string]struct {
+		req  *wire.Request
+		side bool
+	}{
+		"the one that worked":            {agentRequest(t, "You work.", []string{"sh"}, back...), false},
+		"the one that led":               {agentRequest(t, "You lead.", []string{"hand_over"}, back...), false},
+		"a third one":                    {agentRequest(t, "You judge.", []string{"hand_over"}, back...), true},
+		"the one that led, of its own":   {agentRequest(t, "You lead.", []string{"hand_over"}, words("another"), answer("ok"), words("x")), true},
+		"the one that led, without them": {agentRequest(t, "You lead.", nil, back...), true},
+	} {
+		if reason, side := r.Side(k.req, session.Claim{}, session.Signs{}); side != k.side {
+			t.Errorf("%s: side %v (%s)", name, side, reason)
+		}
+	}
+	turn(agentRequest(t, "You lead.", []string{"hand_over"}, back...), wire.Reply{Text: "thanks"})
+	again := append(append([]string{}, back...), answer("thanks"), words("more"))
+	if reason, side := r.Side(agentRequest(t, "You work.", []string{"sh"}, again...), session.Claim{}, session.Signs{}); side {
+		t.Errorf("the one that worked may not go on: %s", reason)
+	}
+}

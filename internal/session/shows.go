@@ -1,0 +1,78 @@
+package session
+
+import (
+	"slices"
+
+	"precept/internal/wire"
+)
+
+// Shares says whether the request goes on with what the record holds. Lock the record.
+func (r *Record) Shares(req *wire.Request) bool {
+	if r.Turns == 0 || req.Delta || len(r.LastTurn.Items) == 0 || r.ListHash == req.ListHash {
+		return true
+	}
+	for i := req.Len() - 1; i >= max(0, req.Len()-maxLook); i-- {
+		if slices.Contains(r.LastTurn.Items, itemKey(req, i)) && req.Role(i) != wire.RoleSystem {
+			return true
+		}
+	}
+	return false
+}
+
+// Begins says whether the request begins a conversation with the words that the record's began
+// with, which were answered: under a name that may stand for several it is another one. Lock the
+// record.
+func (r *Record) Begins(req *wire.Request) bool {
+	return r.Turns > 0 && r.Replied && r.ListHash == req.ListHash
+}
+
+// Shows says whether a request with other tools shows something of the conversation, as a memory
+// keeper's does. A sub-agent's does not. Lock the record.
+func (r *Record) Shows(req *wire.Request) bool {
+	if r.Shares(req) {
+		return true
+	}
+	if r.FirstWords == 0 || firstWords(req) != r.FirstWords {
+		return false
+	}
+	for i := range min(req.Len(), maxLook) {
+		if req.Role(i) == wire.RoleAssistant {
+			return true
+		}
+	}
+	return false
+}
+
+// GoesOn says whether a request beside the conversation shows it, under the system text of an agent
+// that worked on it: what was inserted in it stands in such a request as well. Lock the record.
+func (r *Record) GoesOn(req *wire.Request) bool {
+	known := req.SystemHash == r.SystemHash || slices.Contains(r.FormerAgents, req.SystemHash)
+	return known && !req.Delta && r.continues(req)
+}
+
+// continues says whether the new part of the request before stands in this one.
+func (r *Record) continues(req *wire.Request) bool {
+	for i, k := range r.LastTurn.Items {
+		if at := r.LastTurn.From + i; at >= req.Len() || itemKey(req, at) != k {
+			return false
+		}
+	}
+	return len(r.LastTurn.Items) > 0
+}
+
+// answers says whether something new in the request is the result of a call that the session's
+// newest reply made: then it goes on with the session, whatever its tools and its system text are
+// now. A memory keeper answers calls of its own alone.
+func (r *Record) answers(req *wire.Request) bool {
+	if len(r.Calls) == 0 {
+		return false
+	}
+	for i := max(req.New(), 0); i < req.Len(); i++ {
+		for _, res := range req.Item(i).Results {
+			if _, ok := r.Calls[res.CallID]; ok {
+				return true
+			}
+		}
+	}
+	return false
+}

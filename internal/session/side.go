@@ -1,0 +1,139 @@
+package session
+
+import (
+	"hash/fnv"
+	"slices"
+
+	"precept/internal/wire"
+)
+
+// Signs are what is known of agents and of the words of their side requests; the room of detection
+// holds the lists.
+type Signs struct {
+	// Side says whether the request's words are those of a title, a summary, a compaction ("": no).
+	Side func(req *wire.Request) string
+	// Tooled says whether agents of that User-Agent product work with tools, so that a request of
+	// theirs without any is a side request even when it comes first.
+	Tooled func(product string) bool
+}
+
+// Reasons why a request is a side request.
+const (
+	SideWarmUp  = "warm_up"
+	SideCompact = "compaction"
+	SideNoTools = "no_tools"
+	SideTools   = "other_tools"
+	SideQuotes  = "quotes" // it shows a conversation that goes on, in one text (Quotes)
+)
+
+// Side says whether the request is beside the main conversation, and why. Side requests are
+// forwarded as they came: no lesson, no replay, no trial, no loop state. Lock the record.
+func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason string, side bool) {
+	if req.NoRun {
+		return SideWarmUp, true
+	}
+	if req.Compact {
+		return SideCompact, true
+	}
+	if s.Side != nil {
+		if reason = s.Side(req); reason != "" {
+			return reason, true
+		}
+	}
+	if r.answers(req) {
+		return "", false
+	}
+	if len(req.Tools) == 0 {
+		if r.HasTools && slices.Contains(r.ToollessAgents, req.SystemHash) && r.continues(req) {
+			return "", false // it has taken the conversation over
+		}
+		if r.HasTools || s.Tooled != nil && s.Tooled(c.Product) {
+			return SideNoTools, true
+		}
+		return "", false
+	}
+	if r.HasTools && req.ToolsHash != r.ToolsHash && !r.sameAgent(req) && !r.handedBack(req) {
+		return SideTools, true
+	}
+	return "", false
+}
+
+// sameAgent says that other tools are offered and yet the agent is the same one: the conversation
+// goes on under the same system text, with the tools of this step; or a server of tools came up
+// late, and there are more of them. A memory keeper or a sub-agent has its own system text.
+func (r *Record) sameAgent(req *wire.Request) bool {
+	system, goesOn := req.SystemHash == r.SystemHash, r.continues(req)
+	names := shortNames(req.Tools)
+	dropped := slices.ContainsFunc(r.ToolNames, func(n uint32) bool { return !among(names, n) })
+	more := len(r.ToolNames) > 0 && !dropped
+	return system && goesOn || more && (system || goesOn)
+}
+
+// maxAgents is how many agents may have worked on a conversation, of those without tools and of
+// those with tools.
+const maxAgents = 8
+
+// meetAgent notes who works on the conversation now: whose request it is, and with which tools.
+func (r *Record) meetAgent(req *wire.Request) {
+	switch {
+	case len(req.Tools) > 0 && !(r.HasTools && r.ToolsHash == req.ToolsHash):
+		r.meetTools(req)
+	case len(req.Tools) == 0 && r.HasTools && req.SystemHash != r.SystemHash:
+		r.ToollessAgents = noteAgent(r.ToollessAgents, req.SystemHash)
+	}
+}
+
+// meetTools takes other tools in: of the first agent, of one that has taken the conversation over,
+// or more of them than there were. A mode with fewer tools will end.
+func (r *Record) meetTools(req *wire.Request) {
+	names := shortNames(req.Tools)
+	switch {
+	case !r.HasTools:
+		r.SystemHash = req.SystemHash
+	case r.answers(req) || r.handedBack(req):
+		if req.SystemHash != r.SystemHash {
+			r.FormerAgents = noteAgent(r.FormerAgents, r.SystemHash) // it may be handed back
+		}
+		r.SystemHash = req.SystemHash
+	case len(names) < len(r.ToolNames):
+		return
+	}
+	r.HasTools, r.ToolsHash, r.ToolNames = true, req.ToolsHash, names
+}
+
+func noteAgent(list []uint64, system uint64) []uint64 {
+	if len(list) == maxAgents || slices.Contains(list, system) {
+		return list
+	}
+	return append(list, system)
+}
+
+// handedBack says that an agent that has handed the conversation over goes on with it.
+func (r *Record) handedBack(req *wire.Request) bool {
+	return req.SystemHash != r.SystemHash && slices.Contains(r.FormerAgents, req.SystemHash) && r.continues(req)
+}
+
+// maxToolNames bounds what is kept of a tool list.
+const maxToolNames = 256
+
+// shortNames are sorted hashes of names.
+func shortNames(names []string) []uint32 {
+	out := make([]uint32, 0, min(len(names), maxToolNames))
+	for _, n := range names[:min(len(names), maxToolNames)] {
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(n))
+		out = append(out, h.Sum32())
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// share says whether two sorted lists of names share one.
+func share(a, b []uint32) bool {
+	return slices.ContainsFunc(a, func(n uint32) bool { return among(b, n) })
+}
+
+func among(sorted []uint32, n uint32) bool {
+	_, ok := slices.BinarySearch(sorted, n)
+	return ok
+}

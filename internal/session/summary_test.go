@@ -1,0 +1,135 @@
+package session
+
+import (
+	"strings"
+	"testing"
+
+	"precept/internal/wire"
+)
+
+const recap = "<thoughts>\nshort\n</thoughts>\n<recap>\n" +
+	"The user wants the parser upgraded; the narrow tests pass, the wide ones have not run yet.\n" +
+	"next: run them\n</recap>"
+
+// summarise has a session ask for a summary of itself, and get it.
+func (w *world) summarise(history []obj, text string) {
+	r := w.open(chat(w.t, with(history, user("Sum up what has happened so far."))...))
+	rep := wire.Reply{ID: "chatcmpl-s", Text: text, Complete: true}
+	w.th.Replied(r, &rep, false)
+	w.th.Ended(r, true, w.now)
+}
+
+func TestThreadSummaryAlone(t *testing.T) {
+	w := newWorld(t)
+	history := []obj{user("upgrade the parser")}
+	a := w.ask(chat(t, history...), calls("toolu_01A09q90qw90lq917"))
+	history = with(history, called("toolu_01A09q90qw90lq917", "{}"), result("toolu_01A09q90qw90lq917", "no"))
+	w.summarise(history, recap)
+
+	_, kept, _ := strings.Cut(recap, "</thoughts>\n")
+	next := []obj{user(kept + "\n\nGo on from here."), said("Understood."), user("and now?")}
+	b := w.ask(chat(t, next...), calls("toolu_01B09q90qw90lq918"))
+	w.same("a list that begins with the summary", a, b)
+	if b.Method != ByEcho || b.New {
+		t.Errorf("%+v", b)
+	}
+	w.same("and goes on", a, w.ask(chat(t, with(next, called("toolu_01B09q90qw90lq918", "{}"), result("toolu_01B09q90qw90lq918", "ok"))...), texts("Done.")))
+
+	w.other("other words", a, w.open(chat(t, user("The user wants the parser upgraded."), said("Understood."), user("and now?"))))
+	other := w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, next...), w.now, nil)
+	w.other("the same words of another credential", a, other)
+}
+
+// A conversation's own answer is not its summary: a person may paste it wherever they want.
+func TestThreadAnswerPasted(t *testing.T) {
+	w := newWorld(t)
+	a := w.ask(chat(t, user("sum up")), texts(recap))
+	w.other("an answer in a new conversation", a, w.open(chat(t, user(recap))))
+}
+
+// What every summary of an agent says belongs to no conversation.
+func TestThreadHeadingOfSummaries(t *testing.T) {
+	const heading = "## What has been decided and done in this session so far\n"
+	w := newWorld(t)
+	a := w.ask(chat(t, user("upgrade the parser")), calls("toolu_01A09q90qw90lq917"))
+	w.summarise([]obj{user("upgrade the parser"), called("toolu_01A09q90qw90lq917", "{}"), result("toolu_01A09q90qw90lq917", "no")}, heading+"The narrow tests of the parser pass, the wide ones have not run.")
+	w.other("another summary", a, w.open(chat(t, user(heading+"The docs of the lexer are written but not yet linked."), said("Understood."), user("and now?"))))
+}
+
+// Two sessions that summed up alike cannot be told apart by it.
+func TestThreadSummaryOfTwo(t *testing.T) {
+	w := newWorld(t)
+	var first [2]Resolved
+	for i, id := range []string{"toolu_01A09q90qw90lq917", "toolu_01C09q90qw90lq919"} {
+		history := []obj{user("upgrade the parser")}
+		first[i] = w.ask(chat(t, history...), calls(id))
+		w.summarise(with(history, called(id, "{}"), result(id, "no")), recap)
+	}
+	r := w.open(chat(t, user(recap), said("Understood."), user("and now?")))
+	w.other("the first", first[0], r)
+	w.other("the second", first[1], r)
+}
+
+// cut is a list whose history gave way to cline's own note.
+func cut(words string) obj {
+	return obj{"role": "user", "content": []obj{{"type": "text", "text": words}, {"type": "text", "text": "<SYSTEM_NOTICE>\nEarlier context was compacted. Commands ran:\nmake\n</SYSTEM_NOTICE>"}}}
+}
+
+func TestThreadHistoryCut(t *testing.T) {
+	w := newWorld(t)
+	a := w.ask(chat(t, user("upgrade the parser")), calls("call_a81b9c2d3e4f5061"))
+	w.ask(chat(t, user("write the docs")), calls("call_b81b9c2d3e4f5062"))
+	r := w.ask(chat(t, cut("upgrade the parser")), calls("call_c81b9c2d3e4f5063"))
+	w.same("the one session that began so", a, r)
+	w.same("and goes on", a, w.open(chat(t, cut("upgrade the parser"), called("call_c81b9c2d3e4f5063", "{}"), result("call_c81b9c2d3e4f5063", "ok"))))
+	w.other("without the note", a, w.open(chat(t, user("upgrade the parser"))))
+	w.other("other words", a, w.open(chat(t, cut("upgrade the lexer"))))
+	w.other("another credential", a, w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, cut("upgrade the parser")), w.now, nil))
+}
+
+// Of two that began alike the list belongs to the one that was just refused, or to nobody.
+func TestThreadHistoryCutOfTwo(t *testing.T) {
+	w := newWorld(t)
+	history := func(id string) []obj {
+		return []obj{user("upgrade the parser"), called(id, "{}"), result(id, "no")}
+	}
+	a := w.ask(chat(t, user("upgrade the parser")), calls("call_a81b9c2d3e4f5061"))
+	b := w.ask(chat(t, user("upgrade the parser")), calls("call_b81b9c2d3e4f5062"))
+	w.other("two runs", a, b)
+	r := w.ask(chat(t, cut("upgrade the parser")), calls("call_d81b9c2d3e4f5064"))
+	w.other("the first", a, r)
+	w.other("the second", b, r)
+
+	fail := func(id string) {
+		r := w.open(chat(t, history(id)...))
+		w.th.Ended(r, false, w.now)
+	}
+	fail("call_b81b9c2d3e4f5062")
+	w.same("the one that was refused", b, w.open(chat(t, cut("upgrade the parser"))))
+}
+
+func TestSummaryKeys(t *testing.T) {
+	sc := Scope{Tenant: "default"}
+	long := strings.Repeat("a line that is long enough to be nobody else's, no doubt\n", 3)
+	for _, c := range []struct {
+		name, text string
+		most, want int
+	}{
+		{"nothing", "", 8, 0},
+		{"short lines", "a\nb\nFix the parser", 8, 0},
+		{"one long line", long[:len(long)/3], 8, 0},
+		{"each long line with the one before", long, 8, 2},
+		{"a very long line", strings.Repeat("word ", 20), 8, 1},
+		{"one just long enough", strings.Repeat("x", summaryAlone), 8, 1},
+		{"one a byte too short", strings.Repeat("x", summaryAlone-1), 8, 0},
+		{"so many", strings.Repeat(long, 9), 2, 2},
+		{"one beyond what is read", strings.Repeat("\n", summaryBytes) + long, 8, 0},
+	} {
+		if got := len(summaryKeys(sc, c.text, c.most)); got != c.want {
+			t.Errorf("%s: %d keys, want %d", c.name, got, c.want)
+		}
+	}
+	if a, b := summaryKeys(sc, long, 1), summaryKeys(sc, "  "+long, 1); a[0] != b[0] {
+		t.Error("indentation counts")
+	}
+}

@@ -1,0 +1,174 @@
+package session
+
+import (
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"precept/internal/wire"
+)
+
+// Resolve finds the session of a request, in the order: the name it claims, the reply that it
+// continues, what it echoes, a first request that is being sent again; else the session is new.
+func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, look Lookup) Resolved {
+	r := Resolved{scope: sc, at: now}
+	if req == nil {
+		if c.Session != "" {
+			r.named(c)
+		} else {
+			t.begin(&r, c)
+		}
+		return r
+	}
+	r.list, r.req, r.prefill = req.ListHash, req, req.Prefilled()
+	if r.items = req.End(); r.items > 0 {
+		r.last = itemKey(req, r.items-1)
+	}
+	loose := c.loose()
+	switch {
+	case c.Session != "" && !loose:
+		r.named(c)
+		t.goOn(&r)
+	case t.follow(&r, &trail{r: &r, claim: c}, look):
+	case loose && t.fits(&r, c, req):
+	case t.shortened(&r, req, look):
+	case t.grown(&r, req):
+	default:
+		t.begin(&r, c)
+		t.transcripts.begin(&r, req)
+	}
+	r.Echoes = t.note(&r, req)
+	return r
+}
+
+// fits names the session by a name that may stand for a whole application, where the request goes
+// on with what the name stood for last, or where nothing is known of it. Lists that share nothing
+// are conversations of their own.
+func (t *Threader) fits(r *Resolved, c Claim, req *wire.Request) bool {
+	id := r.scope.idOf(c.Space, c.Session)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if h := t.heads.get(id); h != nil && !h.accepts(req, c.Retry) {
+		return false
+	}
+	r.named(c)
+	r.Loose = true
+	t.heads.goOn(r)
+	return true
+}
+
+// Apart is the session of its own of a request that shares nothing with what is stored under its
+// loose name.
+func (t *Threader) Apart(r Resolved, c Claim, now time.Time) Resolved {
+	t.Ended(r, false, now)
+	r.Loose = false
+	t.begin(&r, c)
+	r.Echoes = t.note(&r, r.req)
+	return r
+}
+
+// begin opens a session, or finds the one that the same first request opened when it failed a
+// moment ago.
+func (t *Threader) begin(r *Resolved, c Claim) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.Method = ByNew
+	key := startKey{r.scope, r.list}
+	if s, known, sure := t.heads.again(key, c.Retry, r.at); known {
+		if !sure {
+			r.Doubt = []ID{s.id}
+		}
+		r.ID, r.Name = s.id, s.name
+		t.heads.goOn(r)
+		return
+	}
+	random := t.entropy()
+	r.Name = "s_" + hex.EncodeToString(random[:])
+	r.ID, r.New = r.scope.idOf(SpaceName, r.Name), true
+	t.heads.goOn(r)
+	if r.list != 0 {
+		t.heads.begin(key, start{r.ID, r.Name}, r.at)
+	}
+}
+
+// Below finds the session of a request that came under the name of another conversation and is none
+// of it: a sub-agent's. It is known by its echo, and where first says that nothing ties it to the
+// other one, it may be new. ok is false where neither holds; parent then stays what the request is
+// beside of.
+func (t *Threader) Below(parent Resolved, c Claim, first bool, now time.Time, look Lookup) (r Resolved, ok bool) {
+	req := parent.req
+	c.Session, c.Space, c.Method = "", "", ""
+	r = Resolved{scope: parent.scope, at: now, req: req, list: parent.list, items: parent.items, last: parent.last}
+	r.scope.Run = parent.ID.String()
+	switch {
+	case t.follow(&r, &trail{r: &r, claim: c, except: parent.ID}, look):
+	case first:
+		t.begin(&r, c)
+	default:
+		return r, false
+	}
+	t.Ended(parent, false, now)
+	r.Echoes = t.note(&r, req)
+	return r, true
+}
+
+// noticed says whether the first words of the user carry an agent's own note that the history
+// behind them was cut: cline cuts it without asking any model, and leaves nothing else of it.
+func noticed(req *wire.Request) bool {
+	it, ok := opening(req)
+	if !ok {
+		return false
+	}
+	_, note, ok := strings.Cut(it.Text, "<SYSTEM_NOTICE>")
+	return ok && strings.Contains(note, "context was compacted")
+}
+
+// shortened finds the session whose history the agent has cut: it began with the same words. Of
+// several that did, it is the one whose newest request came to nothing; where that does not tell
+// either, the list is a session of its own.
+func (t *Threader) shortened(r *Resolved, req *wire.Request, look Lookup) bool {
+	if !noticed(req) {
+		return false
+	}
+	key, ok := beginning(r.scope, req)
+	if !ok {
+		return false
+	}
+	var ids []ID
+	for _, o := range t.index.owners(key) {
+		ids = append(ids, o.id)
+	}
+	if len(ids) == 0 && look != nil {
+		ids = look([]EchoKey{key})[key]
+	}
+	if len(ids) > 1 {
+		ids = slices.DeleteFunc(ids, func(id ID) bool { return !t.failed(id) })
+	}
+	if len(ids) != 1 {
+		return false
+	}
+	r.Method = ByEcho
+	t.join(r, ids[0])
+	return true
+}
+
+// grown finds the conversation that the request's one message goes on with, and notes how far it
+// is. Where several fit that are equal, it may be any of them.
+func (t *Threader) grown(r *Resolved, req *wire.Request) bool {
+	text := onlyText(req)
+	if text == "" {
+		return false
+	}
+	r.transcript = r.transcriptKey(req.SystemHash, text)
+	ids := t.transcripts.goOn(r, text)
+	if len(ids) == 0 {
+		return false
+	}
+	if len(ids) > 1 {
+		r.Doubt = ids
+	}
+	r.Method = ByEcho
+	t.join(r, ids[0])
+	return true
+}

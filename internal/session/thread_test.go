@@ -1,0 +1,571 @@
+package session
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/internal/wire"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant of the tests
+
+// world is a threader with a clock and counted names.
+type world struct {
+	t   *testing.T
+	th  *Threader
+	sc  Scope
+	now time.Time
+	n   uint64
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, sc: Scope{Tenant: "default", Credential: 1}, now: noon}
+	w.th = NewThreader(w.entropy)
+	return w
+}
+
+func (w *world) entropy() (e [16]byte) {
+	w.n++
+	binary.BigEndian.PutUint64(e[8:], w.n)
+	return e
+}
+
+// obj is a JSON object.
+type obj = map[string]any
+
+func parse(tb testing.TB, d wire.Dialect, key string, list any, more ...obj) *wire.Request {
+	tb.Helper()
+	body := obj{"model": "gpt-x", key: list}
+	for _, m := range more {
+		maps.Copy(body, m)
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	req, err := wire.Parse(d, data)
+	if err != nil {
+		tb.Fatalf("%v: %s", err, data)
+	}
+	return req
+}
+
+func chat(tb testing.TB, list ...obj) *wire.Request {
+	tb.Helper()
+	return parse(tb, wire.Chat, "messages", list)
+}
+
+func user(text string) obj { return obj{"role": "user", "content": text} }
+
+func said(text string) obj { return obj{"role": "assistant", "content": text} }
+
+func called(id, args string) obj {
+	return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{
+		"id": id, "type": "function", "function": obj{"name": "bash", "arguments": args},
+	}}}
+}
+
+func result(id, text string) obj { return obj{"role": "tool", "tool_call_id": id, "content": text} }
+
+func with(history []obj, more ...obj) []obj { return append(append([]obj{}, history...), more...) }
+
+// ask resolves a request and replies to it completely.
+func (w *world) ask(req *wire.Request, rep wire.Reply) Resolved {
+	r := w.open(req)
+	w.answer(r, rep)
+	return r
+}
+
+func (w *world) open(req *wire.Request) Resolved {
+	return w.th.Resolve(w.sc, Claim{}, req, w.now, nil)
+}
+
+func (w *world) answer(r Resolved, rep wire.Reply) {
+	rep.Complete = true
+	w.th.Replied(r, &rep, true)
+	w.th.Ended(r, true, w.now)
+}
+
+func (w *world) fail(r Resolved) { w.th.Ended(r, false, w.now) }
+
+func calls(id string) wire.Reply {
+	return wire.Reply{ID: "chatcmpl-" + id, Calls: []wire.Call{{ID: id, Name: "bash", Args: "{}"}}}
+}
+
+func texts(s string) wire.Reply { return wire.Reply{ID: "chatcmpl-x", Text: s} }
+
+func (w *world) same(what string, a, b Resolved) {
+	w.t.Helper()
+	if a.ID != b.ID {
+		w.t.Errorf("%s: two sessions, want one (%s by %s, %s by %s)", what, a.ID, a.Method, b.ID, b.Method)
+	}
+}
+
+func (w *world) other(what string, a, b Resolved) {
+	w.t.Helper()
+	if a.ID == b.ID {
+		w.t.Errorf("%s: one session, want two (by %s, %s)", what, a.Method, b.Method)
+	}
+}
+
+func TestThreadToolLoop(t *testing.T) {
+	for _, id := range []string{"call_%d", "toolu_01A09q90qw90lq9178%02d"} { // counted ids, random ids
+		w := newWorld(t)
+		history := []obj{user("build it")}
+		first := w.ask(chat(t, history...), calls(fmt.Sprintf(id, 0)))
+		if !first.New || first.Method != ByNew || len(first.Name) != 34 {
+			t.Errorf("first: %+v", first)
+		}
+		for i := range 20 {
+			history = with(history, called(fmt.Sprintf(id, i), "{}"), result(fmt.Sprintf(id, i), "no"))
+			r := w.ask(chat(t, history...), calls(fmt.Sprintf(id, i+1)))
+			w.same("turn", first, r)
+			if r.Method != ByEcho || r.New {
+				t.Fatalf("turn %d: %+v", i, r)
+			}
+		}
+	}
+}
+
+func TestThreadTexts(t *testing.T) {
+	w := newWorld(t)
+	a := w.ask(chat(t, user("task A")), texts("Done."))
+	b := w.ask(chat(t, user("task B")), texts("Done."))
+	w.other("two tasks", a, b)
+	w.same("A goes on", a, w.open(chat(t, user("task A"), said("Done."), user("thanks"))))
+	w.same("B goes on", b, w.open(chat(t, user("task B"), said("Done."), user("thanks"))))
+}
+
+func TestThreadIdenticalStarts(t *testing.T) {
+	w := newWorld(t)
+	req := chat(t, user("build it"))
+	a, b := w.open(req), w.open(req) // in parallel
+	w.other("two agents started at once", a, b)
+	w.answer(a, calls("call_1"))
+	w.answer(b, calls("call_1"))
+	c := w.ask(req, calls("call_1")) // and one later
+	w.other("a third", a, c)
+	w.other("a third", b, c)
+
+	// Everything is equal so far: each of the three gets one of the continuations.
+	next := chat(t, user("build it"), called("call_1", "{}"), result("call_1", "no"))
+	seen := map[ID]bool{}
+	for range 3 {
+		seen[w.open(next).ID] = true
+	}
+	if len(seen) != 3 || !seen[a.ID] || !seen[b.ID] || !seen[c.ID] {
+		t.Errorf("three equal runs were continued in %d sessions", len(seen))
+	}
+}
+
+func TestThreadRunsOneAfterTheOther(t *testing.T) {
+	w := newWorld(t) // the same task again and again, with counted ids
+	var runs []Resolved
+	for range 40 {
+		history := []obj{user("build it")}
+		r := w.ask(chat(t, history...), calls("call_1"))
+		for _, old := range runs {
+			w.other("another run", old, r)
+		}
+		runs = append(runs, r)
+		for i := 1; i < 4; i++ {
+			id := fmt.Sprintf("call_%d", i)
+			history = with(history, called(id, "{}"), result(id, "no"))
+			w.same("the newest run", r, w.ask(chat(t, history...), calls(fmt.Sprintf("call_%d", i+1))))
+		}
+	}
+}
+
+func TestThreadRetryOfFirst(t *testing.T) {
+	w := newWorld(t)
+	req := chat(t, user("hello"))
+	a := w.open(req)
+	w.fail(a)
+	w.now = w.now.Add(59 * time.Second)
+	b := w.open(req)
+	w.same("a retry within a minute", a, b)
+	if b.New || b.Name != a.Name {
+		t.Errorf("retry: %+v", b)
+	}
+	w.fail(b)
+	w.now = w.now.Add(61 * time.Second)
+	c := w.open(req)
+	w.other("after a minute", a, c)
+	w.answer(c, texts("hi"))
+	w.other("after a reply", c, w.open(req))
+
+	// The library says that it repeats: the end of the first may not have been noticed yet.
+	again := chat(t, user("again"))
+	d := w.open(again)
+	w.same("declared retry", d, w.th.Resolve(w.sc, Claim{Retry: true}, again, w.now, nil))
+	w.other("no retry", d, w.open(again))
+	w.other("other words", d, w.open(chat(t, user("other"))))
+}
+
+func TestThreadRetryOfLaterTurn(t *testing.T) {
+	w := newWorld(t)
+	req := chat(t, user("go"))
+	a, b := w.open(req), w.open(req)
+	w.answer(a, calls("call_1"))
+	w.answer(b, calls("call_1"))
+	next := chat(t, user("go"), called("call_1", "{}"), result("call_1", "no"))
+	x := w.open(next)
+	w.fail(x)
+	w.same("the retry of the one that failed", x, w.open(next))
+	w.other("the other one", x, w.open(next))
+}
+
+func TestThreadScopes(t *testing.T) {
+	w := newWorld(t)
+	a := w.ask(chat(t, user("go")), calls("toolu_01A09q90qw90lq917835"))
+	next := chat(t, user("go"), called("toolu_01A09q90qw90lq917835", "{}"), result("toolu_01A09q90qw90lq917835", "x"))
+	for _, sc := range []Scope{{Tenant: "default", Credential: 2}, {Tenant: "other", Credential: 1}} {
+		w.other("another key or tenant", a, w.th.Resolve(sc, Claim{}, next, w.now, nil))
+	}
+	w.same("the same", a, w.open(next))
+}
+
+func TestThreadEditedHistory(t *testing.T) {
+	w := newWorld(t)
+	ids := []string{"toolu_01AAAAqw90lq917835", "toolu_01BBBBqw90lq917835", "toolu_01CCCCqw90lq917835"}
+	history := []obj{user("go")}
+	a := w.ask(chat(t, history...), calls(ids[0]))
+	for i := range 2 {
+		history = with(history, called(ids[i], "{}"), result(ids[i], "no"))
+		w.ask(chat(t, history...), calls(ids[i+1]))
+	}
+	w.same("back to the first step, other words", a, w.open(chat(t, with(history[:3], user("try another way"))...)))
+	w.same("the beginning is cut off", a, w.open(chat(t, with([]obj{user("(summary)")}, history[3:]...)...)))
+}
+
+func TestThreadFewShotExamples(t *testing.T) {
+	w := newWorld(t)
+	front := []obj{user("2+2?"), said("4"), user("look"), called("toolu_01EXAMPLEw90lq917835", "{}"), result("toolu_01EXAMPLEw90lq917835", "ok")}
+	a := w.ask(chat(t, with(front, user("3+3?"))...), texts("6"))
+	b := w.ask(chat(t, with(front, user("4+4?"))...), texts("8"))
+	w.other("two questions behind the same examples", a, b)
+	w.same("the first goes on", a, w.open(chat(t, with(front, user("3+3?"), said("6"), user("why?"))...)))
+}
+
+func TestThreadFewShotInParallel(t *testing.T) {
+	w := newWorld(t)
+	front := []obj{user("2+2?"), said("4")}
+	seen := map[ID]bool{}
+	for i := range 20 { // none is answered before the last is asked
+		seen[w.open(chat(t, with(front, user(fmt.Sprint(i, "+1?")))...)).ID] = true
+	}
+	if len(seen) != 20 {
+		t.Errorf("20 questions in %d sessions", len(seen))
+	}
+}
+
+func TestThreadRewrittenReplies(t *testing.T) {
+	w := newWorld(t) // an agent that shortens what it was told before it sends it back
+	history := []obj{user("a story"), said("(earlier)"), user("go on")}
+	first := w.ask(chat(t, history...), texts("Once upon a time."))
+	for i := range 5 {
+		history = with(history, said(fmt.Sprint("Once ", i)), user("on"))
+		w.same("a longer list", first, w.ask(chat(t, history...), texts(fmt.Sprint("Once upon a time ", i))))
+	}
+	w.other("another end", first, w.open(chat(t, with(history[:4], user("a poem"))...)))
+}
+
+func TestThreadMiddleOfAConversation(t *testing.T) {
+	w := newWorld(t)
+	id := "toolu_01A09q90qw90lq917835"
+	history := []obj{user("go"), called(id, "{}"), result(id, "no")}
+	a := w.open(chat(t, history...))
+	w.fail(a) // the reply was lost
+	b := w.open(chat(t, with(history, user("still there?"))...))
+	w.same("an id that only a request has shown", a, b)
+	if b.Method != ByEcho {
+		t.Errorf("by %s", b.Method)
+	}
+}
+
+func TestThreadNamed(t *testing.T) {
+	w := newWorld(t)
+	id := "toolu_01A09q90qw90lq917835"
+	claim := Claim{Session: "ci-42", Space: SpaceName, Method: ByHeader}
+	a := w.th.Resolve(w.sc, claim, chat(t, user("go")), w.now, nil)
+	w.answer(a, calls(id))
+	if a.Name != "ci-42" || a.Method != ByHeader || a.New || a.ID != KeyOf("default", claim.Space, claim.Session) {
+		t.Errorf("named: %+v", a)
+	}
+	next := chat(t, user("go"), called(id, "{}"), result(id, "x"))
+	w.same("by echo, without the name", a, w.open(next))
+	named := w.th.Resolve(w.sc, Claim{Session: "other", Space: SpaceName, Method: ByHeader}, next, w.now, nil)
+	w.other("a name goes before the echo", a, named)
+	ours := w.ask(chat(t, user("new")), texts("x"))
+	told := w.th.Resolve(w.sc, Claim{Session: ours.Name, Space: SpaceName, Method: ByHeader}, chat(t, user("y")), w.now, nil)
+	w.same("the name that we gave, as Precept-Session", ours, told)
+}
+
+func TestThreadPreviousResponse(t *testing.T) {
+	w := newWorld(t)
+	a := w.open(parse(t, wire.Responses, "input", "go"))
+	w.answer(a, wire.Reply{ID: "resp_1", Calls: []wire.Call{{ID: "call_1", Name: "f"}}})
+	out := []obj{{"type": "function_call_output", "call_id": "call_1", "output": "x"}}
+	req := parse(t, wire.Responses, "input", out, obj{"previous_response_id": "resp_1"})
+	claim := Identify(nil, "/v1/responses", req)
+	b := w.th.Resolve(w.sc, claim, req, w.now, nil)
+	w.same("the reply it continues", a, b)
+	if b.Method != ByBody {
+		t.Errorf("by %s", b.Method)
+	}
+	claim.Session, claim.Space, claim.Method = "conv", SpaceConversation, ByBody
+	w.same("goes before conversation", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
+	claim.Previous = "resp_unknown"
+	c := w.th.Resolve(w.sc, claim, req, w.now, nil)
+	if c.Name != "conv" || c.Method != ByBody {
+		t.Errorf("an unknown reply leaves the conversation: %+v", c)
+	}
+	claim.Session, claim.Space, claim.Method = "k", SpaceCacheKey, ByBody
+	claim.Previous = "resp_1"
+	w.same("goes before prompt_cache_key", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
+	claim.Product = "codex_exec"
+	w.other("prompt_cache_key of an agent that names its sessions so goes before it", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
+}
+
+// A name that a whole application shares names none of its conversations but the first: each is a
+// session, in every turn.
+func TestThreadSharedName(t *testing.T) {
+	for _, space := range []Space{SpaceCacheKey, SpaceMetadata} {
+		for name, reply := range map[string]func(n int) (wire.Reply, []obj){
+			"calls": func(n int) (wire.Reply, []obj) {
+				id := fmt.Sprintf("call_01A09q90qw90lq91%04d", n)
+				return calls(id), []obj{called(id, "{}"), result(id, "x")}
+			},
+			"words": func(n int) (wire.Reply, []obj) {
+				text := fmt.Sprintf("An answer about the matter number %d, in some words.", n)
+				return texts(text), []obj{said(text), user(fmt.Sprint("and then? ", n))}
+			},
+		} {
+			w := newWorld(t)
+			claim := Claim{Session: "my-app", Space: space, Method: ByBody}
+			lists := make([][]obj, 20)
+			first := make([]Resolved, 20)
+			seen := map[ID]bool{}
+			for i := range lists { // all are under way at once
+				lists[i] = []obj{user(fmt.Sprint("task ", i/2))} // in pairs of equal words
+				first[i] = w.th.Resolve(w.sc, claim, chat(t, lists[i]...), w.now, nil)
+				seen[first[i].ID] = true
+			}
+			if len(seen) != 20 {
+				t.Fatalf("%s, %s: %d sessions of 20 conversations", space, name, len(seen))
+			}
+			for turn := range 3 {
+				for i := range lists {
+					rep, more := reply(turn*100 + i)
+					w.answer(first[i], rep)
+					lists[i] = append(lists[i], more...)
+				}
+				for i := range lists {
+					r := w.th.Resolve(w.sc, claim, chat(t, lists[i]...), w.now, nil)
+					if r.ID != first[i].ID {
+						t.Errorf("%s, %s: turn %d of conversation %d is another session (by %s)", space, name, turn, i, r.Method)
+					}
+					first[i] = r
+				}
+			}
+		}
+	}
+}
+
+// Conversations under a shared name that begin with the same words one after the other are as many
+// sessions, however they take turns.
+func TestThreadSharedNameSameWords(t *testing.T) {
+	w := newWorld(t)
+	claim := Claim{Session: "my-app", Space: SpaceCacheKey, Method: ByBody}
+	lists, first := make([][]obj, 6), make([]Resolved, 6)
+	for turn := range 3 {
+		seen := map[ID]bool{}
+		for i := range lists {
+			if turn == 0 {
+				lists[i] = []obj{user("the same task")}
+			}
+			r := w.th.Resolve(w.sc, claim, chat(t, lists[i]...), w.now, nil)
+			if turn > 0 {
+				w.same(fmt.Sprintf("conversation %d in turn %d", i, turn), first[i], r)
+			}
+			first[i], seen[r.ID] = r, true
+			id := fmt.Sprintf("call_01A09q90qw90lq91%04d", 10*turn+i)
+			w.answer(r, calls(id))
+			lists[i] = append(lists[i], called(id, "{}"), result(id, "x"))
+		}
+		if len(seen) != len(lists) {
+			t.Errorf("turn %d: %d sessions of %d conversations", turn, len(seen), len(lists))
+		}
+	}
+}
+
+// One conversation under a name of its own keeps it: also where it is retried, rewritten and cut at
+// the front.
+func TestThreadNameOfOne(t *testing.T) {
+	w := newWorld(t)
+	claim := Claim{Session: "chat-1", Space: SpaceMetadata, Method: ByBody}
+	ask := func(list ...obj) Resolved { return w.th.Resolve(w.sc, claim, chat(t, list...), w.now, nil) }
+	a := ask(user("with context 1: hello"))
+	w.th.Ended(a, false, w.now)
+	w.same("retried", a, ask(user("with context 1: hello")))
+	w.answer(a, texts("hi"))
+	list := []obj{user("with context 1: hello"), said("hi"), user("more")}
+	w.same("goes on", a, ask(list...))
+	w.answer(a, texts("ok"))
+	w.same("a window over it", a, ask(user("more"), said("ok"), user("still")))
+	w.answer(a, texts("yes"))
+	w.same("its first words rewritten", a, ask(user("with context 2: hello"), said("hi"), user("more"), said("ok"), user("still"), said("yes"), user("end")))
+	if a.Name != "chat-1" {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestThreadAsksTheStoreOnce(t *testing.T) {
+	w := newWorld(t)
+	id := "toolu_01A09q90qw90lq917835"
+	a := w.ask(chat(t, user("go")), calls(id))
+	elsewhere := newWorld(t) // another replica
+	next := chat(t, user("go"), called(id, "{}"), result(id, "x"), said("done"), user("more"))
+	asked := 0
+	look := func(keys []EchoKey) map[EchoKey][]ID {
+		asked++
+		if len(keys) == 0 || len(keys) > maxTrail+4 {
+			t.Errorf("%d keys asked for", len(keys))
+		}
+		return map[EchoKey][]ID{echoKey(Scope{Tenant: "default", Credential: 1}, "c:"+id, 0): {a.ID}}
+	}
+	b := elsewhere.th.Resolve(w.sc, Claim{}, next, w.now, look)
+	w.same("found in the store", a, b)
+	if asked != 1 || b.Method != ByEcho || b.New || b.Name != "" {
+		t.Errorf("asked %d times: %+v", asked, b)
+	}
+	w.same("in memory from now on", a, elsewhere.th.Resolve(w.sc, Claim{}, next, w.now, look))
+	if asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+	elsewhere.th.Resolve(w.sc, Claim{}, chat(t, user("fresh")), w.now, look)
+	if asked != 1 {
+		t.Error("a request without a past asked the store")
+	}
+}
+
+func TestThreadEchoesToStore(t *testing.T) {
+	w := newWorld(t)
+	id := "toolu_01A09q90qw90lq917835"
+	r := w.open(chat(t, user("go")))
+	rep := calls(id)
+	rep.Complete = true
+	if got := w.th.Replied(r, &rep, true); len(got) != 2 { // the call and the reply
+		t.Errorf("%d keys of a reply", len(got))
+	}
+	if got := w.th.Replied(r, &rep, true); len(got) != 0 {
+		t.Errorf("%d keys of a reply that is known", len(got))
+	}
+	if next := w.open(chat(t, user("go"), called(id, "{}"), result(id, "x"))); len(next.Echoes) != 0 {
+		t.Errorf("%d keys of a request whose calls are known", len(next.Echoes))
+	}
+}
+
+func TestThreadItemReference(t *testing.T) {
+	w := newWorld(t)
+	a := w.open(parse(t, wire.Responses, "input", []obj{{"role": "user", "content": "go"}}))
+	w.answer(a, wire.Reply{ID: "resp_1", Text: "ok", ItemIDs: []string{"msg_bc068d65db054a6d1a349360"}})
+	next := parse(t, wire.Responses, "input", []obj{
+		{"role": "user", "content": "go"}, {"type": "item_reference", "id": "msg_bc068d65db054a6d1a349360"}, {"role": "user", "content": "on"},
+	})
+	w.same("by item id", a, w.open(next))
+}
+
+func TestThreadWithoutBody(t *testing.T) {
+	w := newWorld(t)
+	a := w.th.Resolve(w.sc, Claim{}, nil, w.now, nil)
+	b := w.th.Resolve(w.sc, Claim{}, nil, w.now, nil)
+	w.other("nothing known of either", a, b)
+	w.th.Ended(a, false, w.now)
+}
+
+func TestThreadIsBounded(t *testing.T) {
+	w := &world{t: t, sc: Scope{Tenant: "x"}, now: noon}
+	w.th = newThreader(w.entropy, 640, 100)
+	for i := range 2000 {
+		w.ask(chat(t, user(fmt.Sprint("task ", i))), calls(fmt.Sprintf("toolu_01A09q90qw90lq9178%04d", i)))
+	}
+	if n := len(w.th.heads.of); n > 100 {
+		t.Errorf("%d heads", n)
+	}
+	if n := len(w.th.heads.starts.of); n > 100 {
+		t.Errorf("%d starts", n)
+	}
+	if n := len(w.th.index.last); n > 640 {
+		t.Errorf("%d echoes", n)
+	}
+}
+
+func TestThreadConcurrent(t *testing.T) {
+	th := newThreader(func() [16]byte { return [16]byte{1} }, 1000, 50)
+	done := make(chan bool)
+	for g := range 8 {
+		go func() {
+			defer func() { done <- true }()
+			for i := range 200 {
+				req := chat(t, user("go"), called(fmt.Sprintf("call_%d", i%7), "{}"), result(fmt.Sprintf("call_%d", i%7), "x"))
+				r := th.Resolve(Scope{Tenant: "t", Credential: uint64(g % 2)}, Claim{}, req, noon, nil)
+				rep := calls(fmt.Sprintf("call_%d", i%7))
+				rep.Complete = i%3 > 0
+				th.Replied(r, &rep, i%5 > 0)
+				th.Ended(r, rep.Complete, noon)
+			}
+		}()
+	}
+	for range 8 {
+		<-done
+	}
+}
+
+func BenchmarkResolve(b *testing.B) {
+	var n uint64
+	th := NewThreader(func() (e [16]byte) {
+		n++
+		binary.BigEndian.PutUint64(e[:], n)
+		return e
+	})
+	sc := Scope{Tenant: "default", Credential: 1}
+	history := []obj{{"role": "system", "content": "You build."}, user("build it")}
+	req := chat(b, history...)
+	r := th.Resolve(sc, Claim{}, req, noon, nil)
+	for i := range 200 {
+		id := fmt.Sprintf("call_%08x%04d", uint32(i)*2654435761, i)
+		rep := calls(id)
+		rep.Complete = true
+		th.Replied(r, &rep, true)
+		history = with(history, called(id, `{"command":"make"}`), result(id, strings.Repeat("one more line of output\n", 10)))
+		req = chat(b, history...)
+	}
+	body := req.Body
+	b.Run("parse", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := wire.Parse(wire.Chat, body); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("parse and resolve", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			req, err := wire.Parse(wire.Chat, body)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if got := th.Resolve(sc, Claim{}, req, noon, nil); got.ID != r.ID {
+				b.Fatal("lost")
+			}
+		}
+	})
+}

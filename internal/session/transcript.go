@@ -1,0 +1,197 @@
+package session
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/cespare/xxhash/v2"
+
+	"precept/internal/wire"
+)
+
+// Some agents send one message in every request, the task and behind it all that has happened: an
+// agent that plays a form of completions, a chat that keeps its history in a template. What the
+// model answered stands in no item of its own there. Such a conversation is known by its text: the
+// next one is the one before, with something put in near its end that begins with the answer.
+
+// transcript is how far such a conversation is.
+type transcript struct {
+	id       ID
+	size     int // of the newest text, in bytes
+	seams    [transcriptSeams]seam
+	list     uint64
+	answer   []string // lines of the newest answer, the first one first
+	waits    bool     // no answer to the newest text went by
+	extended bool     // it has gone on at least once
+}
+
+// seam is a place in a text at which the next one may go on otherwise: behind it stands no more
+// than what a template ends with.
+type seam struct {
+	at             int
+	before, behind uint64 // hashes
+	rest           int    // how long what stands behind it is
+}
+
+// Bounds of what is known of transcripts.
+const (
+	transcriptKeys  = 1024 // texts that begin alike,
+	transcriptAlike = 64   // and how many of each
+	transcriptSeams = 4
+	transcriptHead  = 128     // bytes of the first line that all texts of a conversation begin with
+	answerLines     = 4       // of an answer,
+	answerLine      = 80      // bytes of each,
+	answerLeast     = 12      // and so many at least
+	compareRoom     = 8 << 20 // bytes that are compared for a request, beside its own text
+)
+
+// transcripts are conversations of which every request is one message.
+type transcripts struct {
+	recent[transcriptKey, []*transcript]
+
+	mu sync.Mutex
+}
+
+func (r *Resolved) transcriptKey(system uint64, text string) transcriptKey {
+	line, _, _ := strings.Cut(text, "\n")
+	return transcriptKey{r.scope, system, xxhash.Sum64String(line[:min(len(line), transcriptHead)])}
+}
+
+// seamsOf are the places at which a text may go on: its end, and before each of its last lines.
+func seamsOf(text string) (seams [transcriptSeams]seam) {
+	end := len(text)
+	for i := range seams {
+		behind := strings.TrimSpace(text[end:])
+		before := strings.TrimRight(text[:end], " \t\r\n")
+		seams[i] = seam{len(before), xxhash.Sum64String(before), xxhash.Sum64String(behind), len(behind)}
+		if end = strings.LastIndexByte(before, '\n'); end <= 0 {
+			break
+		}
+	}
+	return seams
+}
+
+// goOn gives the conversations that the text may be of, and takes it for the first one's.
+func (s *transcripts) goOn(r *Resolved, text string) (ids []ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	best := s.fitting(r, text)
+	for _, x := range best {
+		ids = append(ids, x.id)
+	}
+	if len(best) > 0 {
+		best[0].extended = true
+		best[0].ask(text, r.list)
+	}
+	return ids
+}
+
+// fitting are the conversations that the text may go on with, or else the one that it repeats.
+func (s *transcripts) fitting(r *Resolved, text string) (best []*transcript) {
+	var again []*transcript
+	most, p := 0, prefixes{text: text, room: compareRoom + 2*len(text), sums: map[int]uint64{}}
+	for _, x := range slices.Backward(s.of[r.transcript]) {
+		switch n := x.fits(&p); {
+		case n > most:
+			best, most = append(best[:0], x), n
+		case n == most && n > 0:
+			best = append(best, x)
+		case x.extended && x.waits && x.list == r.list:
+			again = append(again[:0], x)
+		}
+	}
+	if len(best) > 0 {
+		return best
+	}
+	return again
+}
+
+// fits says how well a text goes on with the conversation's: by how much of that it begins with,
+// then by how much of the answer it shows. 0 is not at all.
+func (x *transcript) fits(p *prefixes) int {
+	if x.waits || len(x.answer) == 0 || len(p.text) <= x.size {
+		return 0
+	}
+	for _, s := range x.seams {
+		end := len(p.text) - s.rest
+		if s.at == 0 || end <= s.at || !p.spend(len(p.text)-s.at) {
+			continue
+		}
+		added := p.text[s.at:end]
+		if strings.Contains(added, x.answer[0]) && xxhash.Sum64String(p.text[end:]) == s.behind && p.hash(s.at) == s.before {
+			shown := 0
+			for _, line := range x.answer {
+				if strings.Contains(added, line) {
+					shown++
+				}
+			}
+			return s.at*(answerLines+1) + shown
+		}
+	}
+	return 0
+}
+
+// prefixes are how a text begins, as hashes: many conversations may begin alike. The work on it is
+// bounded.
+type prefixes struct {
+	text string
+	room int
+	sums map[int]uint64 // by length
+}
+
+// spend says whether so many bytes may be looked at still.
+func (p *prefixes) spend(n int) bool {
+	p.room -= n
+	return p.room >= 0
+}
+
+func (p *prefixes) hash(n int) uint64 {
+	sum, ok := p.sums[n]
+	if !ok && p.spend(n) {
+		sum = xxhash.Sum64String(p.text[:n])
+		p.sums[n] = sum
+	}
+	return sum
+}
+
+func (x *transcript) ask(text string, list uint64) {
+	x.size, x.seams, x.list, x.waits = len(text), seamsOf(text), list, true
+}
+
+// begin notes a conversation that may go on so.
+func (s *transcripts) begin(r *Resolved, req *wire.Request) {
+	text := onlyText(req)
+	if text == "" || r.transcript == (transcriptKey{}) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	alike := s.of[r.transcript]
+	if slices.ContainsFunc(alike, func(x *transcript) bool { return x.id == r.ID }) {
+		return // the same words, sent again
+	}
+	x := &transcript{id: r.ID}
+	x.ask(text, r.list)
+	s.put(r.transcript, push(alike, x, transcriptAlike))
+}
+
+// answered notes how the answer to a conversation's newest text begins.
+func (s *transcripts) answered(r *Resolved, answer string) {
+	if r.transcript == (transcriptKey{}) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.of[r.transcript] {
+		if x.id != r.ID {
+			continue
+		}
+		x.answer, x.waits = nil, false
+		for line := range strings.SplitSeq(answer[:min(len(answer), 4<<10)], "\n") {
+			if line = strings.TrimSpace(line); len(line) >= answerLeast && len(x.answer) < answerLines {
+				x.answer = append(x.answer, strings.Clone(line[:min(len(line), answerLine)]))
+			}
+		}
+	}
+}

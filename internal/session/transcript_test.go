@@ -1,0 +1,162 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"precept/internal/wire"
+)
+
+// template is how a program writes a task and everything so far into one message.
+type template func(task string, steps []string) string
+
+func templates() map[string]template {
+	const rules = "Answer as best you can.\n\nThought: think\nAction: act\nObservation: what came of it\n\nBegin!\n\n"
+	return map[string]template{
+		"thoughts": func(task string, steps []string) string {
+			return rules + "Question: " + task + "\nThought:" + strings.Join(steps, "\nThought: ") + "\nThought: "
+		},
+		"tags": func(task string, steps []string) string {
+			return rules + "Question: " + task + "\n" + strings.Join(steps, "")
+		},
+		"a reminder at the end": func(task string, steps []string) string {
+			if len(steps) == 0 {
+				return task + "\n\n\n (reminder to respond with one object)"
+			}
+			return task + "\n\nThis was your work so far:\n" + strings.Join(steps, "\n") + "\n (reminder to respond with one object)"
+		},
+		"a dialogue": func(task string, steps []string) string {
+			return "You are a clerk.\n\nHuman: " + task + "\nAI: " + strings.Join(steps, "\nAI: ")
+		},
+	}
+}
+
+// grows plays conversations in turn, and says of which sessions their requests are.
+func (w *world) grows(write template, tasks []string, answer func(task, step int) string) (names []map[ID]int) {
+	steps := make([][]string, len(tasks))
+	names = make([]map[ID]int, len(tasks))
+	for step := range 4 {
+		for i, task := range tasks {
+			if step == 0 {
+				names[i] = map[ID]int{}
+			}
+			r := w.ask(chat(w.t, user(write(task, steps[i]))), wire.Reply{Text: answer(i, step), Complete: true})
+			names[i][r.ID]++
+			steps[i] = append(steps[i], answer(i, step)+"\nObservation: Error: no such target")
+		}
+	}
+	return names
+}
+
+// A conversation of which every request is one message is one session, beside others that are
+// written by the same template.
+func TestGrowingMessage(t *testing.T) {
+	for name, write := range templates() {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			tasks := []string{"build the shop", "build the mill", "build the shop"}
+			got := w.grows(write, tasks, func(task, step int) string { return fmt.Sprintf("I run it as %d.\nAction: make %d", task, step) })
+			seen := map[ID]bool{}
+			for i, names := range got {
+				for id := range names {
+					if len(names) != 1 || seen[id] {
+						t.Fatalf("conversation %d is in sessions %v of %v", i, names, got)
+					}
+					seen[id] = true
+				}
+			}
+		})
+	}
+}
+
+// A request that is sent again is of its session, and so is what follows; one that fails is waited
+// for.
+func TestGrowingMessageAgain(t *testing.T) {
+	w, write := newWorld(t), templates()["thoughts"]
+	first := w.ask(chat(t, user(write("build", nil))), wire.Reply{Text: "I build the shop now", Complete: true})
+	second := chat(t, user(write("build", []string{"I build the shop now\nObservation: no"})))
+	failed := w.open(second)
+	w.th.Ended(failed, false, w.now)
+	again := w.ask(second, wire.Reply{Text: "I build it once more", Complete: true})
+	third := w.ask(chat(t, user(write("build", []string{"I build the shop now\nObservation: no", "I build it once more\nObservation: no"}))), wire.Reply{})
+	for i, r := range []Resolved{failed, again, third} {
+		if r.ID != first.ID {
+			t.Errorf("request %d is of another session", i+2)
+		}
+	}
+}
+
+// Conversations that begin alike are told apart by any line of what was answered.
+func TestGrowingAlike(t *testing.T) {
+	w, write := newWorld(t), templates()["thoughts"]
+	a, b := w.open(chat(t, user(write("build", nil)))), w.open(chat(t, user(write("build", nil))))
+	const answer = "I build what was asked\nAction: make %s"
+	w.answer(a, wire.Reply{Text: fmt.Sprintf(answer, "the shop")})
+	w.answer(b, wire.Reply{Text: fmt.Sprintf(answer, "the mill")})
+	for what, want := range map[string]Resolved{"the mill": b, "the shop": a} {
+		r := w.open(chat(t, user(write("build", []string{fmt.Sprintf(answer, what) + "\nObservation: no"}))))
+		if w.same(what, want, r); len(r.Doubt) > 0 {
+			t.Errorf("%s is in doubt of %v", what, r.Doubt)
+		}
+	}
+}
+
+// Equal conversations cannot be told apart: they are in doubt, and never more than there were.
+func TestGrowingTwins(t *testing.T) {
+	w, write := newWorld(t), templates()["thoughts"]
+	a, b := w.open(chat(t, user(write("build", nil)))), w.open(chat(t, user(write("build", nil))))
+	for _, r := range []Resolved{a, b} {
+		w.th.Replied(r, &wire.Reply{Text: "I build the shop now", Complete: true}, true)
+		w.th.Ended(r, true, w.now)
+	}
+	list := chat(t, user(write("build", []string{"I build the shop now\nObservation: no"})))
+	c, d := w.open(list), w.open(list)
+	if len(c.Doubt) != 2 || c.ID == d.ID || c.ID != a.ID && c.ID != b.ID || d.ID != a.ID && d.ID != b.ID {
+		t.Errorf("%v and %v go on as %v and %v, in doubt of %v", a.ID, b.ID, c.ID, d.ID, c.Doubt)
+	}
+}
+
+// Prompts that share a template, and what works on with an answer elsewhere, are no conversation.
+func TestNoGrowth(t *testing.T) {
+	const answer = "Der Laden ist heute leider geschlossen."
+	for name, next := range map[string]string{
+		"another text":         "Translate the text.\n\nText: The mill is open, and that for longer than the shop.",
+		"the answer, checked":  "Check the translation.\n\nText: The shop is closed.\n" + answer + "\nIs it right?",
+		"the text and a word":  "Translate the text.\n\nText: The shop is closed. Now.",
+		"the same text anew":   "Translate the text.\n\nText: The shop is closed.",
+		"the answer, without":  answer,
+		"the answer in front":  "Translate the text.\n\n" + answer + "\nText: The mill is open.",
+		"another rule, and it": "Translate the text well.\n\nText: The shop is closed.\n" + answer,
+	} {
+		w := newWorld(t)
+		first := w.ask(chat(t, user("Translate the text.\n\nText: The shop is closed.")), wire.Reply{Text: answer, Complete: true})
+		if r := w.open(chat(t, user(next))); r.ID == first.ID {
+			t.Errorf("%s is taken for the same conversation", name)
+		}
+	}
+	w := newWorld(t)
+	tool := obj{"tools": []obj{{"type": "function", "function": obj{"name": "f"}}}}
+	first := w.ask(parse(t, wire.Chat, "messages", []obj{user("Build it, please")}, tool), wire.Reply{Text: "I build it as you say", Complete: true})
+	if r := w.open(parse(t, wire.Chat, "messages", []obj{user("Build it, please\nI build it as you say\nGo on")}, tool)); r.ID == first.ID {
+		t.Error("a request with tools is known by its text")
+	}
+}
+
+// What is known of such texts is bounded.
+func TestTranscriptsAreBounded(t *testing.T) {
+	w := newWorld(t)
+	for i := range transcriptKeys + 10 {
+		w.open(chat(t, user(fmt.Sprintf("Task %d", i))))
+	}
+	for i := range transcriptAlike + 10 {
+		w.open(chat(t, user(fmt.Sprintf("Task\nnumber %d", i))))
+	}
+	most := 0
+	for _, list := range w.th.transcripts.of {
+		most = max(most, len(list))
+	}
+	if len(w.th.transcripts.of) != transcriptKeys || most != transcriptAlike {
+		t.Errorf("%d heads, %d of one", len(w.th.transcripts.of), most)
+	}
+}

@@ -1,0 +1,183 @@
+package session
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"time"
+
+	"precept/internal/wire"
+)
+
+// TurnKind says what a main request is to the session.
+type TurnKind uint8
+
+// The kinds.
+const (
+	NewTurn TurnKind = iota // another list than the one before
+	Retry                   // the same list, and no completed reply to it went by: the same turn
+	Repeat                  // the same list, answered before: a turn, but nothing in it is new
+)
+
+// Begin counts a main request. On a retry nothing is new: the same draw, no new sample, no new
+// loop. Lock the record.
+func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
+	if now = now.UTC(); now.Before(r.Seen) { // the clock was set back: of two rows a store keeps the one that was seen later
+		now = r.Seen.Add(time.Microsecond)
+	}
+	r.Seen, r.Dirty = now, true
+	if req.Model != "" {
+		r.Model = req.Model
+	}
+	r.Dialect = req.Dialect
+	if r.Turns > 0 && r.ListHash == req.ListHash {
+		if !r.Replied {
+			return Retry
+		}
+		r.Turns++
+		r.Replied = false
+		return Repeat
+	}
+	r.meetAgent(req)
+	if !req.Delta {
+		r.Calls, r.CallOrder = nil, nil // the history holds them
+	}
+	if r.Turns == 0 {
+		r.FirstWords = firstWords(req)
+	}
+	r.Turns++
+	r.ItemsBefore = r.Items
+	r.ListHash, r.Items, r.Replied = req.ListHash, req.Len(), false
+	return NewTurn
+}
+
+// InPlace says whether the list of the turn before stands at its place in this one, whatever has
+// become of single items: its reply, or what was new in it, is where it was, or the list is the one
+// message still that it was. Call it between Begin and Mark. Lock the record.
+func (r *Record) InPlace(req *wire.Request) bool {
+	if req.Delta || r.Turns <= 1 || r.ItemsBefore > req.Len() {
+		return false
+	}
+	if r.ItemsBefore == req.Len() && onlyText(req) != "" {
+		return true
+	}
+	for i := max(r.ItemsBefore-1, 0); i < min(r.ItemsBefore+replyItems, req.Len()); i++ {
+		if req.Role(i) != wire.RoleAssistant {
+			continue
+		}
+		for _, k := range req.Echo(i) {
+			if slices.Contains(r.LastTurn.Reply, hashText(k)) {
+				return true
+			}
+		}
+	}
+	return r.continues(req)
+}
+
+// Bounds of what is kept of a reply to know it by.
+const (
+	maxReplyKeys = 8
+	replyItems   = 4 // a reply of the Responses API is several
+)
+
+// Bounds of the remembered calls.
+const (
+	maxCalls    = 512
+	maxCallArgs = 512
+	maxCallSum  = 12 << 10
+)
+
+// Done takes the reply of a main request: what it called is remembered, for requests that will
+// carry the outputs only. Lock the record.
+func (r *Record) Done(rep *wire.Reply) {
+	r.Dirty = true
+	r.Replied = r.Replied || rep.Complete
+	r.LastTurn.Reply = r.LastTurn.Reply[:0]
+	echoes := wire.EchoReply(rep, "")
+	for _, k := range echoes[:min(len(echoes), maxReplyKeys)] {
+		r.LastTurn.Reply = append(r.LastTurn.Reply, hashText(k))
+	}
+	r.Used.Input += int64(max(rep.Usage.Input, 0))
+	r.Used.Cached += int64(max(rep.Usage.Cached, 0))
+	for _, c := range rep.Calls {
+		if c.ID == "" || len(c.ID) > MaxName {
+			continue
+		}
+		if len(c.Args) > maxCallArgs { // equal arguments stay equal, and it is still JSON
+			sum := sha256.Sum256([]byte(c.Args))
+			c.Args = `{"sha256":"` + hex.EncodeToString(sum[:16]) + `"}`
+		}
+		if r.Calls == nil {
+			r.Calls = make(map[string]wire.Call)
+		}
+		if _, ok := r.Calls[c.ID]; !ok {
+			r.CallOrder = append(r.CallOrder, c.ID)
+		}
+		r.Calls[c.ID] = c
+	}
+	r.dropCalls()
+}
+
+// dropCalls keeps the record small: the oldest calls go first.
+func (r *Record) dropCalls() {
+	sum := 0
+	for i, id := range slices.Backward(r.CallOrder) {
+		c := r.Calls[id]
+		sum += 2*len(id) + len(c.ID) + len(c.Name) + len(c.Args) + 40
+		if len(r.CallOrder)-i <= maxCalls && sum <= maxCallSum {
+			continue
+		}
+		for _, old := range r.CallOrder[:i+1] {
+			delete(r.Calls, old)
+		}
+		r.CallOrder = slices.Clone(r.CallOrder[i+1:])
+		return
+	}
+}
+
+// Fresh says whether item i of the request was never sent before in this session, as far as the
+// record knows: it is in the new part, and not among what the new part of the request before was.
+// Call it before Mark. Lock the record.
+func (r *Record) Fresh(req *wire.Request, i int) bool {
+	if i < req.New() {
+		return false
+	}
+	at := i - r.LastTurn.From
+	if r.Turns <= 1 || at < 0 || at >= len(r.LastTurn.Items) {
+		return true
+	}
+	return r.LastTurn.Items[at] != itemKey(req, i)
+}
+
+// FreshResult says the same of one tool result in item i: words that were added behind it make the
+// item another one, and the result was sent nevertheless.
+func (r *Record) FreshResult(req *wire.Request, i int, callID string) bool {
+	from := req.New()
+	if i < from {
+		return false
+	}
+	if r.Turns <= 1 || from >= r.LastTurn.From+len(r.LastTurn.Items) {
+		return true // answered in between; a server that counts its calls from one may have used the id before
+	}
+	return len(r.LastTurn.Answered) < maxNew && !slices.Contains(r.LastTurn.Answered, hashText(callID)) // of more it is not known
+}
+
+// maxNew bounds the remembered new part; a first request may carry a long history without any
+// reply in it.
+const maxNew = 64
+
+// Mark remembers the new part of the request as sent. Lock the record.
+func (r *Record) Mark(req *wire.Request) {
+	end := req.End()
+	from := max(min(req.New(), end), end-maxNew)
+	r.LastTurn = LastTurn{From: from, Items: make([]uint64, 0, end-from)}
+	for i := from; i < end; i++ {
+		r.LastTurn.Items = append(r.LastTurn.Items, itemKey(req, i))
+		for _, res := range req.Item(i).Results {
+			if len(r.LastTurn.Answered) < maxNew {
+				r.LastTurn.Answered = append(r.LastTurn.Answered, hashText(res.CallID))
+			}
+		}
+	}
+	r.Dirty = true
+}

@@ -1,0 +1,172 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"precept/internal/wire"
+)
+
+// fifty starts so many conversations at once, with the same words, and answers each.
+func (w *world) fifty(n int, reply func(i int) (id, args string)) []Resolved {
+	w.t.Helper()
+	first := chat(w.t, user("build it"))
+	all := make([]Resolved, n)
+	for i := range all {
+		all[i] = w.open(first)
+		for _, other := range all[:i] {
+			w.other("started at once", all[i], other)
+		}
+	}
+	for i, r := range all {
+		id, args := reply(i)
+		rep := calls(id)
+		rep.Calls[0].Args = args
+		w.answer(r, rep)
+	}
+	return all
+}
+
+// Conversations that stay equal byte for byte cannot be told apart: each is continued by one
+// request, and all are in doubt.
+func TestThreadTwinsThatStayEqual(t *testing.T) {
+	w := newWorld(t)
+	all := w.fifty(100, func(int) (string, string) { return "call_1", "{}" })
+	history := []obj{user("build it")}
+	for turn := 1; turn <= 3; turn++ {
+		id := fmt.Sprintf("call_%d", turn)
+		history = with(history, called(id, "{}"), result(id, "no"))
+		got, doubted := map[ID]bool{}, map[ID]bool{}
+		var now []Resolved
+		for range all {
+			r := w.open(chat(t, history...))
+			if got[r.ID] = true; r.New {
+				t.Fatalf("turn %d: a new session after %d of %d", turn, len(got), len(all))
+			}
+			for _, d := range r.Doubt {
+				doubted[d] = true
+			}
+			now = append(now, r)
+		}
+		if len(got) != len(all) || len(doubted) != len(all) {
+			t.Fatalf("turn %d: %d sessions, %d of them in doubt, of %d", turn, len(got), len(doubted), len(all))
+		}
+		for _, r := range now {
+			w.answer(r, calls(fmt.Sprintf("call_%d", turn+1)))
+		}
+	}
+}
+
+// Calls tell them apart where their ids do not.
+func TestThreadTwinsThatCallOtherwise(t *testing.T) {
+	w := newWorld(t)
+	args := func(i int) string { return fmt.Sprintf(`{"command": "cat %d"}`, i) }
+	all := w.fifty(50, func(i int) (string, string) { return "call_1", args(i) })
+	for i := range slices.Backward(all) {
+		r := w.open(chat(t, user("build it"), called("call_1", fmt.Sprintf(`{"command":"cat %d"}`, i)), result("call_1", "no")))
+		if r.ID != all[i].ID || len(r.Doubt) != 0 {
+			t.Fatalf("conversation %d became another one, %d in doubt", i, len(r.Doubt))
+		}
+	}
+}
+
+// A result is the client's: the first request that holds it says not whose it is, every later one
+// does.
+func TestThreadTwinsThatFindOtherThings(t *testing.T) {
+	w := newWorld(t)
+	all := w.fifty(50, func(int) (string, string) { return "functions.bash:0", "{}" })
+	past := func(i int) []obj {
+		return []obj{user("build it"), called("functions.bash:0", "{}"), result("functions.bash:0", fmt.Sprint("found ", i))}
+	}
+	second := make([]Resolved, len(all))
+	for i := range all {
+		second[i] = w.ask(chat(t, past(i)...), calls("functions.bash:1"))
+		if i < len(all)-1 && len(second[i].Doubt) == 0 {
+			t.Fatalf("request %d is in no doubt", i)
+		}
+	}
+	for i := range slices.Backward(all) {
+		list := with(past(i), called("functions.bash:1", "{}"), result("functions.bash:1", "the same"))
+		r := w.ask(chat(t, list...), texts("Done."))
+		if r.ID != second[i].ID || len(r.Doubt) != 0 {
+			t.Fatalf("conversation %d became another one, %d in doubt", i, len(r.Doubt))
+		}
+		r = w.open(chat(t, with(list, said("Done."), user("thanks"))...))
+		if r.ID != second[i].ID || len(r.Doubt) != 0 {
+			t.Fatalf("conversation %d became another one after its answer, %d in doubt", i, len(r.Doubt))
+		}
+	}
+}
+
+// With ids that are drawn there is never a doubt.
+func TestThreadTwinsWithDrawnIDs(t *testing.T) {
+	w := newWorld(t)
+	id := func(i int) string { return fmt.Sprintf("call_A09q90qw90lq9178%03d", i) }
+	all := w.fifty(100, func(i int) (string, string) { return id(i), "{}" })
+	for i := range slices.Backward(all) {
+		r := w.open(chat(t, user("build it"), called(id(i), "{}"), result(id(i), "no")))
+		if r.ID != all[i].ID || len(r.Doubt) != 0 {
+			t.Fatalf("conversation %d: another session, or %d in doubt", i, len(r.Doubt))
+		}
+	}
+}
+
+// What is sent again belongs to the one whose request failed, not to one that is still waiting for
+// its answer.
+func TestThreadTwinsThatTryAgain(t *testing.T) {
+	w := newWorld(t)
+	again := Claim{Retry: true}
+	first := chat(t, user("build it"))
+	a, b, c := w.open(first), w.open(first), w.open(first)
+	w.fail(b)
+	w.same("the failed start", b, w.th.Resolve(w.sc, again, first, w.now, nil))
+	for _, r := range []Resolved{a, b, c} {
+		w.answer(r, calls("call_1"))
+	}
+	next := chat(t, user("build it"), called("call_1", "{}"), result("call_1", "no"))
+	waiting, failed := w.open(next), w.open(next)
+	w.fail(failed)
+	r := w.th.Resolve(w.sc, again, next, w.now, nil)
+	w.same("the failed turn", failed, r)
+	w.other("the one that waits", waiting, r)
+}
+
+// One that was left long ago is not the one that goes on.
+func TestThreadTwinsOfYesterday(t *testing.T) {
+	w := newWorld(t)
+	first, next := chat(t, user("hi")), chat(t, user("hi"), said("Hello!"), user("build it"))
+	for range 5 {
+		left := w.ask(first, texts("Hello!"))
+		w.now = w.now.Add(time.Hour)
+		r := w.ask(first, texts("Hello!"))
+		w.now = w.now.Add(time.Minute / 2)
+		got := w.open(next)
+		w.same("the newest goes on", r, got)
+		if !slices.Contains(got.Doubt, left.ID) || !slices.Contains(got.Doubt, r.ID) {
+			t.Errorf("not in doubt, though either may have gone on: %v", got.Doubt)
+		}
+	}
+}
+
+// One that finds none of its own left, a branch of what has gone on, takes nobody else's.
+func TestThreadTwinsOfTwoKinds(t *testing.T) {
+	w := newWorld(t)
+	args := func(i int) string { return fmt.Sprintf(`{"command":"cat %d"}`, max(i-10, 0)) }
+	all := w.fifty(20, func(i int) (string, string) { return "call_1", args(i) })
+	goOn := func(i int) *wire.Request {
+		return chat(t, user("build it"), called("call_1", args(i)), result("call_1", "no"))
+	}
+	for range 15 { // of the ten that are equal; five more are branches
+		r := w.ask(goOn(0), calls("call_2"))
+		if at := slices.IndexFunc(all, func(o Resolved) bool { return o.ID == r.ID }); at > 10 {
+			t.Fatalf("conversation %d was taken", at)
+		}
+	}
+	for i := 11; i < 20; i++ {
+		if r := w.open(goOn(i)); r.ID != all[i].ID || len(r.Doubt) != 0 {
+			t.Errorf("conversation %d became another one, %d in doubt", i, len(r.Doubt))
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package session
+
+import (
+	"fmt"
+	"time"
+
+	"precept/internal/wire"
+)
+
+// ByRun is the method of a run's own record: it is no conversation.
+const ByRun Method = "run"
+
+// NewRun begins the memory of a run: what was drawn for all of its sessions.
+func NewRun(tenant string, c Claim, name string, id ID, now time.Time) *Record {
+	now = now.UTC()
+	return &Record{ID: id, Tenant: tenant, Agent: c.Agent, Name: name, Method: ByRun, Started: now, Seen: now, IsRun: true, Dirty: true}
+}
+
+// UnitID is the ID of the record that the session draws through, false when it is its own. It never
+// changes: no lock is needed.
+func (r *Record) UnitID() (ID, bool) {
+	if r.Unit == "" {
+		return ID{}, false
+	}
+	return ParseID(r.Unit)
+}
+
+// Shared says that other sessions draw through the record. Lock it.
+func (r *Record) Shared() bool { return r.IsRun || r.Members > 0 }
+
+// AddMember makes the session of rec a member. Lock the unit's record; rec's is nobody else's yet.
+func (r *Record) AddMember(rec *Record) {
+	r.Members++
+	r.Dirty = true
+	rec.MemberNo = r.Members
+}
+
+// CountTurn counts a turn of a member. Lock the record.
+func (r *Record) CountTurn(now time.Time) {
+	if now = now.UTC(); now.After(r.Seen) {
+		r.Seen = now
+	}
+	r.Dirty = true
+	if r.IsRun {
+		r.Turns++
+	}
+}
+
+// Spend adds what a member's turn cost. Lock the record.
+func (r *Record) Spend(u wire.Usage) {
+	r.Used.Input += int64(max(u.Input, 0))
+	r.Used.Cached += int64(max(u.Cached, 0))
+	r.Dirty = true
+}
+
+// MemberKey is the key under which the member of that number is found.
+func MemberKey(tenant string, unit ID, seat int) EchoKey {
+	return EchoKeyOf(tenant, fmt.Sprintf("m:%s/%d", unit, seat))
+}
+
+// RunEcho is the key under which feedback on a run waits for it.
+func RunEcho(tenant, name string) EchoKey { return EchoKeyOf(tenant, "u:"+Bounded(name)) }

@@ -1,0 +1,151 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"precept/bandit/trial"
+	"precept/internal/session"
+	"precept/internal/wire"
+)
+
+func runOf(name string, at time.Time) *session.Record {
+	return session.NewRun("default", session.Claim{Agent: "coder"}, name, session.RunKey("default", name), at)
+}
+
+// A run counts the turns, the costs and the members of its sessions; a session that others draw
+// through counts its members alone.
+func TestUnitCounts(t *testing.T) {
+	run, one, two := runOf("ci-1", begun), recordOf("one"), recordOf("two")
+	run.AddMember(one)
+	run.AddMember(two)
+	run.CountTurn(begun.Add(time.Minute))
+	run.CountTurn(begun)
+	run.Spend(wire.Usage{Input: 10, Cached: 4})
+	run.Spend(wire.Usage{Input: -1, Cached: -1}) // not said
+	if one.MemberNo != 1 || two.MemberNo != 2 || run.Members != 2 || run.Turns != 2 || !run.Seen.Equal(begun.Add(time.Minute)) || run.Used != (trial.Usage{Input: 10, Cached: 4}) {
+		t.Errorf("%+v, seats %d and %d", run.Member(), one.MemberNo, two.MemberNo)
+	}
+	above := recordOf("above")
+	if above.Shared() {
+		t.Error("a session alone is shared")
+	}
+	above.AddMember(one)
+	above.CountTurn(begun)
+	if !above.Shared() || above.Turns != 0 {
+		t.Errorf("shared %v, %d turns: a member's turn is none of the session's own", above.Shared(), above.Turns)
+	}
+	one.Unit = above.ID.String()
+	if id, ok := one.UnitID(); !ok || id != above.ID {
+		t.Errorf("%v %v", id, ok)
+	}
+	if _, ok := two.UnitID(); ok {
+		t.Error("a session of its own has a unit")
+	}
+	if m := one.Member(); m.Unit != above.ID || m.MemberNo != 1 || m.Name != "one" || m.Run != "" {
+		t.Errorf("%+v", m)
+	}
+	if m := run.Member(); m.Run != "ci-1" || m.Name != "" || m.Members != 2 {
+		t.Errorf("%+v", m)
+	}
+}
+
+// Replicas write a unit's row over one another's: whichever comes last, nothing of either is lost.
+func TestMergedUnits(t *testing.T) {
+	earlier, later := runOf("ci-1", begun), runOf("ci-1", begun.Add(time.Second))
+	earlier.Assignment = trial.Assignment{Decided: true, Category: "a", Picks: []trial.Pick{{Slug: "x", Injected: true}}}
+	later.Assignment = trial.Assignment{Decided: true, Category: "b", Picks: []trial.Pick{{Slug: "y"}}}
+	earlier.Turns, earlier.Members, earlier.Used.Input = 5, 1, 100
+	later.Turns, later.Members, later.Used.Input = 2, 3, 40
+	later.Closed = true
+	for _, pair := range [][2]*session.Record{{earlier, later}, {later, earlier}} {
+		old, _ := rowOf(t, pair[0])
+		row, _ := rowOf(t, pair[1])
+		got, err := session.Merged(old, row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec, err := session.Decode(got.ID, got.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !got.Started.Equal(begun) || !got.Seen.Equal(begun.Add(time.Second)) || !got.Closed {
+			t.Errorf("row %+v", got)
+		}
+		_, x := rec.Assignment.Pick("x")
+		_, y := rec.Assignment.Pick("y")
+		if !rec.Closed || rec.Turns != 5 || rec.Members != 3 || rec.Used.Input != 100 || rec.Assignment.Category != "a" || !x || !y {
+			t.Errorf("%+v", rec)
+		}
+	}
+}
+
+// Of a record that was made while the store could not be asked, and one that was not, that one
+// stands, whichever is written last.
+func TestMergedStandIn(t *testing.T) {
+	sure, standIn := runOf("ci-1", begun.Add(time.Hour)), runOf("ci-1", begun)
+	sure.Turns, standIn.Turns, standIn.StandIn = 2, 9, true
+	a, _ := rowOf(t, sure)
+	b, _ := rowOf(t, standIn)
+	for _, pair := range [][2]session.Row{{a, b}, {b, a}} {
+		got, err := session.Merged(pair[0], pair[1])
+		if err != nil || got.StandIn || string(got.Data) != string(a.Data) {
+			t.Errorf("%+v %v", got, err)
+		}
+	}
+	if _, err := session.Merged(session.Row{Data: []byte("{")}, a); err == nil {
+		t.Error("a damaged row is merged")
+	}
+}
+
+// finder knows seats, and counts how often it is asked.
+type finder struct {
+	known map[session.EchoKey][]session.ID
+	asked []int
+	err   error
+}
+
+func (f *finder) FindEcho(_ context.Context, _ string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
+	f.asked = append(f.asked, len(keys))
+	return f.known, f.err
+}
+
+// A unit's members are found by their seats, some at a time; those that are gone are passed over.
+func TestEachMember(t *testing.T) {
+	unit := session.RunKey("default", "ci-1")
+	f := &finder{known: map[session.EchoKey][]session.ID{}}
+	const members = 600 // those from 257 to 512 are gone
+	want := 0
+	for seat := 1; seat <= members; seat++ {
+		if seat <= 256 || seat > 512 {
+			f.known[session.MemberKey("default", unit, seat)] = []session.ID{session.KeyOf("default", session.SpaceName, strconv.Itoa(seat))}
+			want++
+		}
+	}
+	seen, calls := map[session.ID]bool{}, 0
+	use := func(ids []session.ID) error {
+		calls++
+		for _, id := range ids {
+			seen[id] = true
+		}
+		return nil
+	}
+	of := &session.Member{ID: unit, Members: members}
+	if err := session.EachMember(t.Context(), f, "default", of, use); err != nil || len(seen) != want || calls != 2 {
+		t.Errorf("%v: %d of %d members in %d calls", err, len(seen), want, calls)
+	}
+	if len(f.asked) != 3 || f.asked[2] != members-512 {
+		t.Errorf("asked for %v", f.asked)
+	}
+	stop := errors.New("stop")
+	if err := session.EachMember(t.Context(), f, "default", of, func([]session.ID) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("%v", err)
+	}
+	f.err = stop
+	if err := session.EachMember(t.Context(), f, "default", of, use); !errors.Is(err, stop) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,345 @@
+package wire_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+	"pgregory.net/rapid"
+
+	"precept/internal/wire"
+)
+
+func parsed(t *testing.T, d wire.Dialect, body string) *wire.Request {
+	t.Helper()
+	r, err := wire.Parse(d, []byte(body))
+	if err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	return r
+}
+
+// What the model made, what a tool gave back and what is not known here: by the type of the item.
+func TestRolesOfResponsesItems(t *testing.T) {
+	for role, kinds := range map[wire.Role]string{
+		wire.RoleTool: "function_call_output custom_tool_call_output local_shell_call_output shell_call_output " +
+			"apply_patch_call_output computer_call_output mcp_call_output",
+		wire.RoleAssistant: "function_call custom_tool_call local_shell_call shell_call apply_patch_call computer_call " +
+			"web_search_call file_search_call image_generation_call code_interpreter_call mcp_call mcp_list_tools " +
+			"mcp_approval_request tool_search_call reasoning compaction item_reference",
+		wire.RoleOther: "mcp_approval_response additional_tools compaction_trigger something_new",
+	} {
+		for kind := range strings.FieldsSeq(kinds) {
+			item := `{"type":"` + kind + `","id":"x","call_id":"c"}`
+			r := parsed(t, wire.Responses, `{"input":[{"role":"user","content":"a"},`+item+`,{"role":"user","content":"b"}]}`)
+			if r.Role(1) != role || (r.New() == 2) != (role == wire.RoleAssistant) {
+				t.Errorf("%s: role %d, what is new begins at %d", kind, r.Role(1), r.New())
+			}
+		}
+	}
+}
+
+// Calls of the Responses API are whole before their item is, and also where the stream is cut
+// behind them; pieces that come after the whole change nothing.
+func TestCallsOfACutStream(t *testing.T) {
+	event := func(kind, rest string) string {
+		return `data: {"type":"` + kind + `","output_index":0` + rest + "}\n\n"
+	}
+	function := event("response.output_item.added", `,"item":{"type":"function_call","id":"fc","call_id":"c1","name":"sh","arguments":""}`)
+	custom := event("response.output_item.added", `,"item":{"type":"custom_tool_call","id":"ct","call_id":"c1","name":"sh","input":""}`)
+	for name, k := range map[string]struct{ stream, want string }{
+		"pieces of arguments": {function + event("response.function_call_arguments.delta", `,"delta":"{\"a\":"`) + event("response.function_call_arguments.delta", `,"delta":"1}"`), `{"a":1}`},
+		"the arguments, whole": {
+			function + event("response.function_call_arguments.delta", `,"delta":"{\"a\""`) + event("response.function_call_arguments.done", `,"arguments":"{\"a\":2}"`),
+			`{"a":2}`,
+		},
+		"pieces of an input":           {custom + event("response.custom_tool_call_input.delta", `,"delta":"ls "`) + event("response.custom_tool_call_input.delta", `,"delta":"-l"`), "ls -l"},
+		"the input, whole":             {custom + event("response.custom_tool_call_input.done", `,"input":"pwd"`), "pwd"},
+		"whole, and no text":           {function + event("response.function_call_arguments.done", `,"arguments":{"a":2}`), ""},
+		"pieces behind the whole item": {function + event("response.output_item.done", `,"item":{"type":"function_call","id":"fc","call_id":"c1","name":"sh","arguments":"{}"}`) + event("response.function_call_arguments.delta", `,"delta":"x"`) + event("response.function_call_arguments.done", `,"arguments":"y"`), "{}"},
+	} {
+		r := wire.NewReplyReader(wire.Responses, -1, 1<<20)
+		_, _ = io.WriteString(r, k.stream)
+		rep := r.Reply()
+		if len(rep.Calls) != 1 || rep.Calls[0] != (wire.Call{ID: "c1", Name: "sh", Args: k.want}) || rep.Complete {
+			t.Errorf("%s: %+v, complete %v", name, rep.Calls, rep.Complete)
+		}
+	}
+}
+
+// The system prompt is instructions or system and the messages that the list begins with, without
+// what precept put there; later ones are none.
+func TestSystemText(t *testing.T) {
+	block := `Lessons from past experience:\n- x\nEnd of lessons.\n`
+	for name, k := range map[string]struct {
+		d          wire.Dialect
+		body, want string
+	}{
+		"none":               {wire.Chat, `{"messages":[{"role":"user","content":"u"}]}`, ""},
+		"chat":               {wire.Chat, `{"messages":[{"role":"system","content":"one"},{"role":"developer","content":[{"type":"text","text":"two"}]},{"role":"user","content":"u"},{"role":"system","content":"late"}]}`, "one\ntwo"},
+		"an empty one first": {wire.Chat, `{"messages":[{"role":"system","content":""},{"role":"system","content":"two"},{"role":"user","content":"u"}]}`, "two"},
+		"instructions":       {wire.Responses, `{"instructions":"one","input":[{"role":"developer","content":"two"},{"role":"user","content":"u"}]}`, "one\ntwo"},
+		"system as parts":    {wire.Messages, `{"system":[{"type":"text","text":"one"},{"type":"text","text":"two"}],"messages":[{"role":"user","content":"u"}]}`, "one\ntwo"},
+		"our own block":      {wire.Messages, `{"system":"one\n` + block + `","messages":[{"role":"user","content":"u"}]}`, "one"},
+	} {
+		if got := parsed(t, k.d, k.body).SystemText(); got != k.want {
+			t.Errorf("%s: %q, want %q", name, got, k.want)
+		}
+	}
+}
+
+// A text as a JSON string is what encoding/json makes of it, whatever its bytes are.
+func TestAppendString(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) + rapid.String().Draw(t, "text")
+		want, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ours, theirs string
+		written := wire.AppendString(nil, s)
+		if err := json.Unmarshal(written, &ours); err != nil || !utf8.Valid(written) {
+			t.Fatalf("%q: %q, %v", s, written, err)
+		}
+		if err := json.Unmarshal(want, &theirs); err != nil || ours != theirs {
+			t.Fatalf("%q: %q, want %q (%v)", s, ours, theirs, err)
+		}
+	})
+}
+
+// Our own errors are JSON in each dialect's shape, whatever is said in them.
+func TestErrorBodies(t *testing.T) {
+	for _, d := range []wire.Dialect{wire.None, wire.Chat, wire.Responses, wire.Messages} {
+		body := wire.ErrorBody(d, 503, "it \"failed\"\n\xff<b>")
+		var got struct {
+			Type  string
+			Error struct{ Type, Message, Code string }
+		}
+		if err := json.Unmarshal(body, &got); err != nil || !utf8.Valid(body) || got.Error.Message != "it \"failed\"\n\uFFFD<b>" || got.Error.Type != "precept_error" {
+			t.Errorf("%s: %s, %v", d, body, err)
+		}
+		if shape := d == wire.Messages; shape != (got.Type == "error") || shape == (got.Error.Code == "service_unavailable") {
+			t.Errorf("%s: %s", d, body)
+		}
+	}
+	if body := wire.ErrorBody(wire.Chat, 418, "x"); !bytes.Contains(body, []byte(`"im_a_teapot"`)) {
+		t.Errorf("%s", body)
+	}
+}
+
+// Each encoding is undone under each of its names; what is cut, or of another one, is an error.
+func TestDecode(t *testing.T) {
+	const text = `{"messages":[]}`
+	pack := func(w io.WriteCloser, b *bytes.Buffer) []byte {
+		_, _ = io.WriteString(w, text)
+		_ = w.Close()
+		return b.Bytes()
+	}
+	var gz, br, zs bytes.Buffer
+	z, err := zstd.NewWriter(&zs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gzipped, brotlied, zstded := pack(gzip.NewWriter(&gz), &gz), pack(brotli.NewWriter(&br), &br), pack(z, &zs)
+	read := func(encoding string, body []byte) string {
+		r, err := wire.Decode(encoding, body)
+		if err != nil {
+			return "no: " + err.Error()
+		}
+		defer func() { _ = r.Close() }()
+		out, err := io.ReadAll(r)
+		if err != nil {
+			return "no: " + err.Error()
+		}
+		return string(out)
+	}
+	for encoding, body := range map[string][]byte{
+		"": []byte(text), "identity": []byte(text), "gzip": gzipped, "x-gzip": gzipped, " GZIP ": gzipped, "br": brotlied, "zstd": zstded,
+	} {
+		if got := read(encoding, body); got != text {
+			t.Errorf("%q: %s", encoding, got)
+		}
+	}
+	for encoding, body := range map[string][]byte{
+		"gzip": gzipped[:len(gzipped)-9], "br": brotlied[:len(brotlied)-2], "zstd": zstded[:len(zstded)-2], "deflate": []byte(text), "gzip, br": gzipped,
+	} {
+		if got := read(encoding, body); !strings.HasPrefix(got, "no: ") {
+			t.Errorf("%q: %s", encoding, got)
+		}
+	}
+}
+
+// A block in front of parts is a part of the kind that stands beside it: some servers know one
+// spelling only.
+func TestKindOfANewPart(t *testing.T) {
+	for name, k := range map[string]struct{ list, want string }{
+		"beside text":           {`[{"type":"text","text":"x"}]`, `[{"type":"text","text":"B"},{"type":"text","text":"x"}]`},
+		"beside input_text":     {`[{"type":"input_text","text":"x"}]`, `[{"type":"input_text","text":"B"},{"type":"input_text","text":"x"}]`},
+		"beside an answer":      {`[{"type":"output_text","text":"x"}]`, `[{"type":"input_text","text":"B"},{"type":"output_text","text":"x"}]`},
+		"before an image, text": {`[{"type":"input_image"},{"type":"text","text":"x"}]`, `[{"type":"text","text":"B"},{"type":"input_image"},{"type":"text","text":"x"}]`},
+		"of two texts":          {`[{"type":"text","text":"x"},{"type":"input_text","text":"y"}]`, `[{"type":"text","text":"B"},{"type":"text","text":"x"},{"type":"input_text","text":"y"}]`},
+		"an image alone":        {`[{"type":"input_image"}]`, `[{"type":"input_text","text":"B"},{"type":"input_image"}]`},
+		"nothing":               {`[ ]`, `[{"type":"input_text","text":"B"} ]`},
+	} {
+		const before, behind = `{"input":[{"type":"function_call_output","call_id":"c","output":`, `}]}`
+		out, err := parsed(t, wire.Responses, before+k.list+behind).Splice(nil, []wire.Edit{{Item: 0, Block: 0, Text: "B"}})
+		if err != nil || string(out) != before+k.want+behind {
+			t.Errorf("%s: %s, %v", name, out, err)
+		}
+	}
+}
+
+// What differs has another hash, also where it is neither words nor calls; what agents write anew
+// has not.
+func TestWhatHashesSee(t *testing.T) {
+	hash := func(item string) uint64 { return parsed(t, wire.Chat, `{"messages":[`+item+`]}`).Hash(0) }
+	user := func(text string) string { return fmt.Sprintf(`{"role":"user","content":%q}`, text) }
+	for name, k := range map[string]struct {
+		a, b string
+		same bool
+	}{
+		"reports without a call":    {user("I updated the files."), user("Format error:\n\n<error>\nx"), false},
+		"one report":                {user("I updated the files."), user("I updated the files.\n"), true},
+		"answers":                   {`{"role":"assistant","content":"a"}`, `{"role":"assistant","content":"b"}`, false},
+		"an answer with spaces":     {`{"role":"assistant","content":"a"}`, `{"role":"assistant","content":" a\n"}`, true},
+		"answers without any words": {`{"role":"assistant","content":null,"x":1}`, `{"role":"assistant","content":null,"x":2}`, false},
+		"images beside words":       {`{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"x"}}]}`, `{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"y"}}]}`, false},
+		"a text as one part":        {`{"role":"user","content":[{"type":"text","text":"a"}]}`, user("a"), true},
+		"two results":               {`{"role":"tool","tool_call_id":"c1","content":"a"}`, `{"role":"tool","tool_call_id":"c2","content":"a"}`, false},
+	} {
+		if got := hash(k.a) == hash(k.b); got != k.same {
+			t.Errorf("%s: same %v", name, got)
+		}
+	}
+	tools := func(names ...string) uint64 {
+		var list []string
+		for _, n := range names {
+			list = append(list, `{"type":"function","function":{"name":"`+n+`"}}`)
+		}
+		return parsed(t, wire.Chat, `{"messages":[`+user("a")+`],"tools":[`+strings.Join(list, ",")+`]}`).ToolsHash
+	}
+	if tools("ab", "c") == tools("a", "bc") || tools("a", "b") != tools("b", "a", "a") || tools("a") == tools("b") {
+		t.Error("tools are not told apart by their names")
+	}
+}
+
+// Servers that count no calls: a piece without an index goes on with the call that was written last
+// or, with another id, begins one; text beside them stays text.
+func TestCallsWithoutAnIndex(t *testing.T) {
+	const first, more, second = `{"id":"a","function":{"name":"f","arguments":"{\"x\""}}`, `{"function":{"arguments":":1}"}}`, `{"id":"b","function":{"name":"g","arguments":"{}"}}`
+	const both, counted = `{"index":0,"id":"a","function":{"name":"f","arguments":"{"}},{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}`, `{"index":0,"function":{"arguments":"\"x\""}}`
+	for name, deltas := range map[string][]string{
+		"one behind the other":  {`"tool_calls":[` + first + `]`, `"tool_calls":[` + more + `]`, `"content":"so"`, `"tool_calls":[` + second + `]`, `"content":" it is"`},
+		"both in one piece":     {`"content":"so"`, `"tool_calls":[` + first + `,` + more + `,` + second + `]`, `"content":" it is"`},
+		"some counted, one not": {`"content":"so it is","tool_calls":[` + both + `]`, `"tool_calls":[` + counted + `]`, `"tool_calls":[{"function":{"arguments":":1}"}}]`},
+	} {
+		r := wire.NewReplyReader(wire.Chat, -1, 1<<16)
+		for _, d := range deltas {
+			_, _ = r.Write([]byte(`data: {"choices":[{"index":0,"delta":{` + d + "}}]}\n\n"))
+		}
+		rep := r.Reply()
+		if want := []wire.Call{{ID: "a", Name: "f", Args: `{"x":1}`}, {ID: "b", Name: "g", Args: "{}"}}; !slices.Equal(rep.Calls, want) || rep.Text != "so it is" {
+			t.Errorf("%s: %+v and %q", name, rep.Calls, rep.Text)
+		}
+	}
+}
+
+// What stands beside the words of a user counts, what a model or a tool shows does not; and a
+// command that the agent ran is another one by what came of it.
+func TestWhatAnItemIsKnownBy(t *testing.T) {
+	const picture = `[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:,"}}]`
+	ran := func(output string) string {
+		return quoted("I ran this command:\n\nmake\n\nAnd got this output:\n\n" + output)
+	}
+	r, err := wire.Parse(wire.Chat, []byte(`{"messages":[{"role":"user","content":`+picture+`},{"role":"assistant","content":`+picture+`},{"role":"user","content":`+ran("red")+
+		`},{"role":"user","content":`+ran("blue")+`},{"role":"user","content":`+ran("red")+`}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Beside(0) == 0 || r.Beside(1) != 0 || r.Beside(2) != 0 {
+		t.Errorf("beside the words: %x %x %x", r.Beside(0), r.Beside(1), r.Beside(2))
+	}
+	if r.Hash(2) == r.Hash(3) || r.Hash(2) != r.Hash(4) || r.Hash(0) == r.Hash(1) {
+		t.Errorf("hashes: %x %x %x %x %x", r.Hash(0), r.Hash(1), r.Hash(2), r.Hash(3), r.Hash(4))
+	}
+}
+
+// A server without ids that names the call in each piece begins another one where the arguments
+// are whole, however long they have become.
+func TestLongCallsWithoutIds(t *testing.T) {
+	args := `{"text":"` + strings.Repeat("x{]y", 10_000) + `"}`
+	r := wire.NewReplyReader(wire.Chat, -1, 1<<20)
+	for range 2 {
+		for rest := args; rest != ""; {
+			piece := rest[:min(len(rest), 3000)]
+			rest = rest[len(piece):]
+			_, _ = fmt.Fprintf(r, `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":%s}}]}}]}`+"\n\n", quoted(piece))
+		}
+	}
+	if rep := r.Reply(); !slices.Equal(rep.Calls, []wire.Call{{Name: "f", Args: args}, {Name: "f", Args: args}}) {
+		t.Errorf("%d calls", len(rep.Calls))
+	}
+}
+
+// What is remembered of a conversation that has only instructions so far says nothing of those to
+// come.
+func TestInstructionsThatGrow(t *testing.T) {
+	m := wire.NewMemory()
+	list := `{"role":"system","content":"` + strings.Repeat("a", 9<<10) + `"}`
+	for n := range 4 {
+		body := []byte(`{"messages":[` + list + `]}`)
+		want, err := wire.Parse(wire.Chat, body)
+		got, again := m.Parse(1, wire.Chat, body, 0)
+		if err != nil || again != nil || got.SystemHash != want.SystemHash || got.ListHash != want.ListHash || got.Len() != n+1 {
+			t.Fatalf("%d further: %v %v", n, err, again)
+		}
+		role := "system"
+		if n == 2 {
+			role = "user"
+		}
+		list += fmt.Sprintf(`,{"role":"%s","content":"b%d"}`, role, n)
+	}
+}
+
+// A reply of the Responses API is known again by the ids of its items and calls, and a call by the
+// id of its item, too; what a message is called names no call.
+func TestKeysOfOutputItems(t *testing.T) {
+	r := wire.NewReplyReader(wire.Responses, -1, 1<<16)
+	_, _ = io.WriteString(r, `{"id":"resp_1","status":"completed","output":[{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"hi"}]},`+
+		`{"type":"function_call","id":"fc_1","call_id":"c1","name":"f","arguments":"{}"}]}`)
+	keys := wire.EchoReply(r.Reply(), "")
+	slices.Sort(keys)
+	if want := []string{"c:c1", "c:fc_1", "i:fc_1", "i:msg_1", "r:resp_1"}; !slices.Equal(keys, want) {
+		t.Errorf("the keys are %q, want %q", keys, want)
+	}
+	r = wire.NewReplyReader(wire.Responses, -1, 1<<16) // whose beginning was lost
+	_, _ = io.WriteString(r, "data: {\"type\":\"response.function_call_arguments.done\",\"output_index\":0,\"arguments\":\"{}\"}\n\n")
+	if rep := r.Reply(); len(rep.Calls) != 1 || rep.Calls[0].Args != "{}" || rep.Text != "" {
+		t.Errorf("arguments alone: %+v", rep)
+	}
+}
+
+// Equal words of a person are counted, also where results stand between them.
+func TestEqualWordsAreCounted(t *testing.T) {
+	const step = `{"role":"user","content":"go"},{"role":"assistant","tool_calls":[{"id":"%[1]d","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"%[1]d","content":"x"}`
+	list := fmt.Sprintf(step, 1) + "," + fmt.Sprintf(step, 2) + "," + fmt.Sprintf(step, 3)
+	r, err := wire.Parse(wire.Chat, []byte(`{"messages":[`+list+`]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		a := r.AnchorAt(3*n, "")
+		a.Index = 0 // of a list that has moved
+		if i, block, ok := r.Find(a); a.Nth != n || i != 3*n || block != -1 || !ok {
+			t.Errorf("the words of item %d: %+v is in item %d, block %d, %v", 3*n, a, i, block, ok)
+		}
+	}
+}

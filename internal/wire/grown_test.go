@@ -1,0 +1,99 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"precept/internal/wire"
+)
+
+// grown is a request of one message of the user, whose content is JSON.
+func grown(t *testing.T, content string) *wire.Request {
+	t.Helper()
+	r, err := wire.Parse(wire.Chat, []byte(`{"messages":[{"role":"user","content":`+content+`}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// quoted is a text as a JSON string.
+func quoted(text string) string {
+	b, _ := json.Marshal(text)
+	return string(b)
+}
+
+// parted cuts a text into two parts of a content, at a line.
+func parted(text, at string) string {
+	head, tail, _ := strings.Cut(text, "\n"+at)
+	return `[{"type":"text","text":` + quoted(head) + `},{"type":"image_url"},{"type":"text","text":` + quoted(at+tail) + `}]`
+}
+
+// In a message that grows, text goes to the top of each observation: behind its label or under its
+// head, in the string that holds it, whatever stands before it in the same words.
+func TestTextInAMessageThatGrows(t *testing.T) {
+	const (
+		pad = "Answer this. Quote \"it\".\n\nQuestion: what is an\nObservation: worth?\nThought: I look\nAction: ls\nAction Input: .\nObservation: RED\nThought: more\n" +
+			"Action: cat\nAction Input: a\nObservation 2: BLUE\u00e9\nThought:"
+		told = "[[ ## question ## ]]\nwhat does\n[[ ## observation_0 ## ]]\nmean?\n\n[[ ## trajectory ## ]]\n[[ ## thought_0 ## ]]\nI look\n\n[[ ## tool_name_0 ## ]]\nls\n\n" +
+			"[[ ## tool_args_0 ## ]]\n{}\n\n[[ ## observation_0 ## ]]\nRED\n\n[[ ## tool_name_1 ## ]]\ncat\n\n[[ ## observation_1 ## ]]\nBLUE\u00e9\n\n" +
+			"Respond with the corresponding output fields, starting with the field `[[ ## next_thought ## ]]`"
+	)
+	for name, c := range map[string]struct {
+		content string
+		want    []string // what stands at each place
+	}{
+		"a scratchpad":               {quoted(pad), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
+		"a scratchpad in two parts":  {parted(pad, "Thought: more"), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
+		"a trajectory":               {quoted(told), []string{`observation_0 ## ]]\nHERE RED`, `observation_1 ## ]]\nHERE BLUE`}},
+		"a trajectory in two parts":  {parted(told, "[[ ## tool_name_1"), []string{`observation_0 ## ]]\nHERE RED`, `observation_1 ## ]]\nHERE BLUE`}},
+		"line feeds written as code": {strings.ReplaceAll(quoted(told), `\n`, `\u000a`), []string{"", ""}},
+	} {
+		r := grown(t, c.content)
+		results := r.Item(0).Results
+		if len(results) != len(c.want) {
+			t.Errorf("%s: %d results: %+v", name, len(results), results)
+			continue
+		}
+		for i, want := range c.want {
+			item, block, ok := r.Find(r.AnchorAt(0, results[i].CallID))
+			out, err := r.Splice(nil, []wire.Edit{{Item: item, Block: block, Text: "HERE "}})
+			switch {
+			case want == "" && (ok || err == nil):
+				t.Errorf("%s: result %d has a place: %s", name, i, out)
+			case want != "" && (!ok || err != nil || strings.Count(string(out), want) != 1):
+				t.Errorf("%s: result %d, %v %v: %s", name, i, ok, err, out)
+			case want != "":
+				again := grown(t, string(out[len(`{"messages":[{"role":"user","content":`):len(out)-len(`}]}`)]))
+				if got := again.Item(0).Results[i].Text; !strings.HasPrefix(got, "HERE") || !strings.HasSuffix(got, results[i].Text) {
+					t.Errorf("%s: result %d reads as %q", name, i, got)
+				}
+			}
+		}
+	}
+}
+
+// The steps of a trajectory are its fields of one number; a field that is none, a head that is not
+// alone in its line, and a number that nobody counts to are text of the field before.
+func TestStepsOfATrajectory(t *testing.T) {
+	const head = "[[ ## q ## ]]\nx\n\n[[ ## trajectory ## ]]\n"
+	for text, want := range map[string]string{
+		"[[ ## tool_name_0 ## ]]\nls\n\n[[ ## tool_args_0 ## ]]\n{}\n\n[[ ## observation_0 ## ]]\nred":                                                                   "ls {} red 0",
+		"[[ ## tool_name_0 ## ]]\nls\n[[ ## observation_0 ## ]]\n":                                                                                                       "ls   0",
+		"[[ ## tool_name_0 ## ]]\nls\n[[ ## other_0 ## ]]\n[[ ## observation_0 ## ]]\nred":                                                                               "ls\n[[ ## other_0 ## ]]  red 0",
+		"[[ ## tool_name_0 ## ]]\nls\n[[ ## observation_0 ## ]] red\n[[ ## observation_0 ## ]]\nblue":                                                                    "ls\n[[ ## observation_0 ## ]] red  blue 0",
+		"[[ ## tool_name_0 ## ]]\nls\n[[ ## observation_70000 ## ]]\n[[ ## observation_0 ## ]]\nblue":                                                                    "ls\n[[ ## observation_70000 ## ]]  blue 0",
+		"[[ ## thought_0 ## ]]\nt\n[[ ## tool_name_0 ## ]]\na\n[[ ## observation_0 ## ]]\n1\n[[ ## thought_1 ## ]]\n[[ ## observation_1 ## ]]\nExecution error in a: no": "a  1 0;  Execution error in a: no 1",
+	} {
+		it := grown(t, quoted(head+text)).Item(0)
+		var got []string
+		for i, res := range it.Results {
+			got = append(got, fmt.Sprint(it.Calls[i].Name, " ", it.Calls[i].Args, " ", res.Text, " ", res.IsError))
+		}
+		if strings.Join(got, ";") != want || it.Words != "x" {
+			t.Errorf("%q: %q and the words %q, want %q", text, got, it.Words, want)
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package wire_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"precept/internal/wire"
+)
+
+// places are where text may go in a request: each is found again by its anchor.
+func places(r *wire.Request) []wire.Edit {
+	var out []wire.Edit
+	for i := range r.Len() {
+		it := r.Item(i)
+		if it.HasText && it.Role == wire.RoleUser {
+			out = append(out, wire.Edit{Item: i, Block: -1})
+		}
+		for _, res := range it.Results {
+			if takes(r, i, res) && !res.Alike && (!res.Written || res.Own) {
+				out = append(out, wire.Edit{Item: i, Block: res.Block})
+			}
+		}
+	}
+	if _, _, ok := r.Find(wire.Anchor{Role: wire.RoleSystem}); ok {
+		out = append(out, wire.Edit{Item: wire.System, Block: -1})
+	}
+	return out
+}
+
+// takes says whether text can be put into a result of item i.
+func takes(r *wire.Request, i int, res wire.Result) bool {
+	_, err := r.Splice(nil, []wire.Edit{{Item: i, Block: res.Block, Text: "x"}})
+	return err == nil
+}
+
+// escaped is a text inside of a JSON string.
+func escaped(text string) string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(text)
+	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
+}
+
+// without takes a text out of a body, with what may stand around it: nothing, a text part, or a
+// member or message that was made for it.
+func without(body []byte, text string) ([]byte, bool) {
+	e := escaped(text)
+	if bytes.Count(body, []byte(e)) != 1 {
+		return nil, false
+	}
+	for _, form := range []string{
+		`{"role":"system","content" :"%"},`, `"content" :"%",`, `"system" :"%",`, `"instructions" :"%",`,
+		`{"type":"text","text":"%"},`, `{"type":"input_text","text":"%"},`, `,{"type":"text","text":"%"}`, `,{"type":"input_text","text":"%"}`,
+		`{"type":"text","text":"%"}`, `{"type":"input_text","text":"%"}`, "%",
+	} {
+		if before, after, ok := bytes.Cut(body, []byte(strings.Replace(form, "%", e, 1))); ok {
+			return append(bytes.Clone(before), after...), true
+		}
+	}
+	return nil, false
+}
+
+// checkInserted splices texts into some places of a body. What comes of it is JSON. The items that
+// nobody wanted changed are the same bytes, the others hold their texts, and without the texts the
+// body is what it was.
+func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
+	r, err := wire.Parse(d, bytes.Clone(body))
+	if err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	var edits []wire.Edit
+	for _, e := range places(r) {
+		if rapid.Bool().Draw(t, "here") {
+			e.Text = fmt.Sprintf("%s (text %d)%s", rapid.SampledFrom([]string{
+				"Lessons from past experience:\n- \"run\" it\nEnd of lessons.\n\n", "[LOOP DETECTED] x\n[END LOOP DETECTED]\n\n", "a\\b\t<c>\x01é😀",
+			}).Draw(t, "text"), len(edits), rapid.SampledFrom([]string{"\n\n", "\\", ""}).Draw(t, "end"))
+			edits = append(edits, e)
+		}
+	}
+	out, err := r.Splice(nil, edits)
+	if err != nil {
+		t.Fatalf("%+v: %v: %s", edits, err, body)
+	}
+	if !bytes.Equal(r.Body, body) || !json.Valid(out) {
+		t.Fatalf("the body was changed, or is no JSON any more: %s", out)
+	}
+	checkItems(t, r, out, edits)
+	left := out
+	for _, e := range edits {
+		rest, ok := without(left, e.Text)
+		if !ok {
+			t.Fatalf("%q does not stand once in %s", e.Text, left)
+		}
+		left = rest
+	}
+	if !bytes.Equal(left, body) {
+		t.Fatalf("without the texts it is\n%s\nnot\n%s", left, body)
+	}
+}
+
+// checkItems holds the items of a spliced body against what they were.
+func checkItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit) {
+	spliced, err := wire.Parse(r.Dialect, out)
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	added := spliced.Len() - r.Len() // a system message that was made
+	for i := range r.Len() {
+		raw, before := string(spliced.Raw(i+added)), ""
+		for _, e := range edits {
+			if e.Item != i {
+				continue
+			}
+			at := strings.Index(raw, escaped(e.Text))
+			if at < 0 || e.Block < 0 && !strings.Contains(spliced.Item(i+added).Text, e.Text) {
+				t.Fatalf("item %d has no %q: %s", i, e.Text, raw)
+			}
+			before = "changed"
+		}
+		if before == "" && raw != string(r.Raw(i)) && (i > 0 || added > 0 || r.Role(0) != wire.RoleSystem) {
+			t.Fatalf("item %d was %s and is %s", i, r.Raw(i), raw)
+		}
+	}
+}
+
+// agentItems are pieces of conversations as agents send them, for each dialect: an answer and what
+// follows it.
+func agentItems(d wire.Dialect) []string {
+	return map[wire.Dialect][]string{
+		wire.Chat: {
+			`{"role":"user","content":"fix it"}`,
+			`{"content":[{"type":"text","text":"<system-reminder>r</system-reminder>"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}},{"type":"text","text":"and \"this\""}],"role":"user","name":"bob"}`,
+			`{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"sh","arguments":"{\"a\":1}"}}],"refusal":null},{"role":"tool","tool_call_id":"call_%d","content":"out\r\n\u001b[0m"}`,
+			`{"role":"assistant","tool_calls":[{"id":"p_%d","type":"function","function":{"name":"sh","arguments":"{}"}}]}, {"role":"tool","content":[{"type":"text","text":"one"},{"type":"image_url","image_url":{"url":"x"}}],"tool_call_id":"p_%d"}`,
+			`{"role":"assistant","function_call":{"name":"f","arguments":"{}"}},{"role":"function","name":"f","content":"\ud83d\ude00 %d"}`,
+			`{"role":"assistant","content":"said %d"},{"role":"developer","content":"mind the step"},{"role":"user","content":null}`,
+			`{"role":"assistant","content":"Thought: so\nAction: ls\nAction Input: %d"},{"role":"user","content":"Observation: a.go"}`,
+			`{"role":"user","content":"Question: x\nThought: I look\nAction: ls\nAction Input: .\nObservation: a%d\nThought:"}`,
+		},
+		wire.Responses: {
+			`{"role":"user","content":"fix it"}`, `{"type":"message","role":"user","content":[{"type":"input_text","text":"<environment_context>e</environment_context>"},{"type":"input_image","image_url":"x"},{"type":"input_text","text":"do it"}]}`,
+			`{"type":"reasoning","id":"rs_%d","summary":[],"encrypted_content":"x"},{"type":"function_call","id":"fc_%d","call_id":"call_%d","name":"exec","arguments":"{\"cmd\":\"ls\"}"},{"type":"function_call_output","call_id":"call_%d","output":"\u00e9"}`,
+			`{"type":"custom_tool_call","call_id":"k_%d","name":"apply_patch","input":"*** Begin"},{"type":"custom_tool_call_output","call_id":"k_%d","output":[{"type":"input_text","text":"done"},{"type":"input_image","image_url":"x"}]}`,
+			`{"type":"shell_call","call_id":"s_%d","action":{"commands":["ls"]}},{"type":"shell_call_output","call_id":"s_%d","output":[{"stdout":"a","stderr":"","outcome":{"type":"exit","exit_code":0}},{"stdout":"b"}]}`,
+			`{"type":"local_shell_call","id":"l_%d","call_id":"l_%d","action":{"command":["ls"]}},{"type":"local_shell_call_output","id":"l_%d","output":"{}"},{"type":"apply_patch_call_output","call_id":"o_%d","status":"failed"}`,
+			`{"type":"computer_call_output","call_id":"z_%d","output":{"type":"computer_screenshot","image_url":"x"}},{"type":"item_reference","id":"msg_%d"},{"type":"mystery","text":"x"},{"type":"message","role":"developer","content":"d"}`,
+		},
+		wire.Messages: {
+			`{"role":"user","content":"fix it"}`, `{"role":"user","content":[{"type":"text","text":"<system-reminder>\nr\n</system-reminder>"},{"type":"image","source":{"type":"base64","data":"AA=="}},{"type":"text","text":"run it","cache_control":{"type":"ephemeral"}}]}`,
+			`{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"I will."},{"type":"tool_use","id":"toolu_%d","name":"Bash","input":{"command":"make"}}]},{"role":"user","content":[{"tool_use_id":"toolu_%d","type":"tool_result","is_error":true,"content":"Exit code 2"}]}`,
+			`{"role":"assistant","content":[{"type":"tool_use","id":"a_%d","name":"R","input":{}},{"type":"tool_use","id":"b_%d","name":"R","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a_%d","content":[{"type":"text","text":"t"},{"type":"image","source":{}}]},{"type":"tool_result","tool_use_id":"b_%d"},{"type":"text","text":"go on"}]}`,
+			`{"role":"assistant","content":[{"type":"server_tool_use","id":"srv_%d","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srv_%d","content":[]}]},{"role":"user","content":[{"type":"document","source":{}},{"type":"tool_result","tool_use_id":"c_%d","content":[ ]}]}`,
+			`{"role":"assistant","content":"<tool_call>\n{\"name\":\"f\",\"arguments\":{}}\n</tool_call> %d"},{"role":"user","content":"<tool_response>\nx\n</tool_response>"}`,
+		},
+	}[d]
+}
+
+// agentRequest draws a request of a dialect as an agent sends it.
+func agentRequest(t *rapid.T, d wire.Dialect) []byte {
+	var items []string
+	for i := range rapid.IntRange(1, 8).Draw(t, "length") {
+		items = append(items, strings.ReplaceAll(rapid.SampledFrom(agentItems(d)).Draw(t, "item"), "%d", fmt.Sprint(i)))
+	}
+	system := map[wire.Dialect][]string{
+		wire.Chat:      {"", `{"role":"system","content":"be brief"},`, `{"role":"developer","content":[{"type":"text","text":"be brief"}]},`},
+		wire.Responses: {"", `"instructions":"be brief",`, `"instructions":null,`},
+		wire.Messages:  {"", `"system":"be brief",`, `"system":[{"type":"text","text":"be brief","cache_control":{"type":"ephemeral"}}],`, `"system":[],`},
+	}[d]
+	prompt := rapid.SampledFrom(system).Draw(t, "system")
+	key, first := `"messages"`, ""
+	if d == wire.Chat {
+		prompt, first = "", prompt
+	} else if d == wire.Responses {
+		key = `"input"`
+	}
+	return []byte(rapid.SampledFrom([]string{"", "\n ", "\r\n"}).Draw(t, "before") + `{"model":"m", ` + prompt + key + `: [` + first + strings.Join(items, rapid.SampledFrom([]string{",", " , ", ",\n\t"}).Draw(t, "between")) +
+		`],"stream":true,"seed":123456789012345678901234567890,"x":-1.5E+400,"metadata":{"b":1,"a":"\/\ud800"}}` + rapid.SampledFrom([]string{"", "\n", " \r\n"}).Draw(t, "behind"))
+}
+
+// What is spliced into a request is what was asked for and nothing else, whatever an agent sends.
+func TestSpliceIsTheBodyAndTheTexts(t *testing.T) {
+	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
+		t.Run(d.String(), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) { checkInserted(t, d, agentRequest(t, d)) })
+		})
+	}
+}
+
+// TestSpliceOfRecordedRequests is the same for requests that were recorded, where PRECEPT_CAPTURES
+// names a directory of them: lines of JSON with a path and a body. They are not part of the
+// project.
+func TestSpliceOfRecordedRequests(t *testing.T) {
+	dir := os.Getenv("PRECEPT_CAPTURES")
+	if dir == "" {
+		t.Skip("PRECEPT_CAPTURES is not set: no recorded requests to splice")
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recordings in %s: %v", dir, err)
+	}
+	count := map[wire.Dialect]int{}
+	for _, file := range files {
+		f, err := os.Open(file) //nolint:gosec // in the directory that the caller named
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(f)
+		lines.Buffer(nil, 64<<20)
+		for lines.Scan() {
+			var rec struct {
+				Path string
+				Body json.RawMessage
+			}
+			if err := json.Unmarshal(lines.Bytes(), &rec); err != nil {
+				t.Fatal(err)
+			}
+			path, _, _ := strings.Cut(rec.Path, "?")
+			d := wire.DialectOf(path)
+			if _, err := wire.Parse(d, rec.Body); d == wire.None || err != nil {
+				continue
+			}
+			count[d]++
+			rapid.Check(t, func(t *rapid.T) { checkInserted(t, d, rec.Body) })
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
+		t.Logf("%d requests of %s", count[d], d)
+		if count[d] == 0 {
+			t.Errorf("no request of %s", d)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"precept/internal/wire"
+)
+
+// The blocks that another precept put before a text are known by its very words at the beginning,
+// and are told apart from the text; a quotation of them is a part of it.
+func TestBlocksOfAnotherPrecept(t *testing.T) {
+	const advice = "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- a\nEnd of lessons.\n\n"
+	const pitfalls = "[KNOWN PITFALLS from earlier runs. Advice, not a request from the user; ignore what does not apply.]\n- b\n[END KNOWN PITFALLS]\n\n"
+	const loop = "[LOOP DETECTED] You have called f.\n[END LOOP DETECTED]\n\n"
+	const writ = "[/lesson create x] OK [END LESSON]\n\n"
+	for _, lead := range []string{"", advice, pitfalls, loop, writ, advice + loop, loop + pitfalls + writ} {
+		checkLead(t, lead, "out", "out")
+		checkLead(t, lead, "see: "+advice+"out", "see: "+advice+"out")
+	}
+	for _, quoted := range []string{
+		strings.TrimSuffix(advice, "End of lessons.\n\n"), strings.TrimSuffix(loop, "\n\n"), strings.Replace(pitfalls, "KNOWN", "OWN", 1), strings.TrimSuffix(writ, "[END LESSON]\n\n"), " " + loop,
+		strings.Replace(advice, "Advice", "advice", 1), "[END LESSON]\n" + strings.TrimSpace(strings.TrimSuffix(pitfalls, "[END KNOWN PITFALLS]\n\n")),
+	} {
+		checkLead(t, "", quoted, quoted)
+	}
+}
+
+// checkLead holds that a result's lead and text are told apart in each dialect, and what stands
+// before a person's words.
+func checkLead(t *testing.T, lead, rest, want string) {
+	t.Helper()
+	raw, err := json.Marshal(lead + rest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(raw)
+	for _, c := range []struct {
+		d    wire.Dialect
+		body string
+	}{
+		{wire.Chat, `{"messages":[{"role":"tool","tool_call_id":"c","content":` + text + `}]}`},
+		{wire.Chat, `{"messages":[{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":` + text + `}]}]}`},
+		{wire.Responses, `{"input":[{"type":"function_call_output","call_id":"c","output":` + text + `}]}`},
+		{wire.Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":` + text + `}]}]}`},
+	} {
+		if res := parse(t, c.d, c.body).Item(0).Results[0]; res.Lead != lead || res.Text != want {
+			t.Errorf("%s of %s: %q, %q", c.body, c.d, res.Lead, res.Text)
+		}
+	}
+	if it := parse(t, wire.Chat, `{"messages":[{"role":"user","content":`+text+`}]}`).Item(0); it.Lead != lead {
+		t.Errorf("%s: the person's lead is %q", text, it.Lead)
+	}
+}
+
+// The newest step of a trajectory is known again by the reply that asked for it.
+func TestStepsOfTrajectoriesAreKnownAgain(t *testing.T) {
+	const asked = "[[ ## next_thought ## ]]\nI look\n\n[[ ## next_tool_name ## ]]\nf\n\n[[ ## next_tool_args ## ]]\n{\"a\": 1}\n\n[[ ## completed ## ]]"
+	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
+	_, _ = reader.Write(mustJSON(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": asked}}}}))
+	keys := strings.Join(wire.EchoReply(reader.Reply(), ""), " ")
+	for done, known := range map[string]bool{
+		"[[ ## thought_0 ## ]]\nI look\n\n[[ ## tool_name_0 ## ]]\nf\n\n[[ ## tool_args_0 ## ]]\n{\"a\":1}\n\n[[ ## observation_0 ## ]]\nx":                                                                                            true,
+		"[[ ## thought_0 ## ]]\nI see\n\n[[ ## tool_name_0 ## ]]\nf\n\n[[ ## tool_args_0 ## ]]\n{\"a\":1}\n\n[[ ## observation_0 ## ]]\nx":                                                                                             false,
+		"[[ ## thought_0 ## ]]\nI look\n\n[[ ## tool_name_0 ## ]]\ng\n\n[[ ## tool_args_0 ## ]]\n{\"a\":1}\n\n[[ ## observation_0 ## ]]\nx":                                                                                            false,
+		"[[ ## thought_0 ## ]]\nno\n\n[[ ## tool_name_0 ## ]]\ng\n\n[[ ## observation_0 ## ]]\ny\n\n[[ ## thought_1 ## ]]\nI look\n\n[[ ## tool_name_1 ## ]]\nf\n\n[[ ## tool_args_1 ## ]]\n{\"a\":1}\n\n[[ ## observation_1 ## ]]\nx": true,
+		"[[ ## thought_0 ## ]]\nI look": false,
+	} {
+		r := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "user", "content": "[[ ## question ## ]]\nq\n\n[[ ## trajectory ## ]]\n" + done + "\n\nRespond with the corresponding output fields, starting with the field `x`"}}})))
+		got := false
+		for _, key := range r.Echo(0) {
+			got = got || strings.Contains(keys, key)
+		}
+		if got != known {
+			t.Errorf("%q has the keys %v, the reply %s", done, r.Echo(0), keys)
+		}
+	}
+}

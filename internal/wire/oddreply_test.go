@@ -1,0 +1,77 @@
+package wire_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"precept/internal/wire"
+)
+
+// replyOf reads a reply that comes in pieces of some bytes.
+func replyOf(d wire.Dialect, raw string, piece int) *wire.Reply {
+	r := wire.NewReplyReader(d, -1, 1<<20)
+	for len(raw) > 0 {
+		n := min(piece, len(raw))
+		_, _ = r.Write([]byte(raw[:n]))
+		raw = raw[n:]
+	}
+	return r.Reply()
+}
+
+// What a reply says beside its text, as servers say it, however its bytes are cut.
+func TestOddReplies(t *testing.T) {
+	long := strings.Repeat("é", 600)
+	for _, c := range []struct {
+		d         wire.Dialect
+		raw, want string
+	}{
+		{wire.Chat, `{"error":{"code":7}}`, `"unknown error" "" false {-1 -1 -1}`},
+		{wire.Chat, `{"error":"busy"}`, `"busy" "" false {-1 -1 -1}`},
+		{wire.Chat, `{"error":{"message":"` + long + `"}}`, fmt.Sprintf("%q %q false {-1 -1 -1}", long[:1024], "")},
+		{wire.Chat, `{"error":null,"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":{"prompt_tokens":5,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":3}}}`, `"" "stop" true {5 3 2}`},
+		{wire.Chat, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":5,"prompt_cache_hit_tokens":4,"completion_tokens":"2"}}`, `"" "" true {5 4 -1}`},
+		{wire.Chat, "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"error\":{\"message\":\"cut\"}}\n\ndata: [DONE]\n\n", `"cut" "" false {-1 -1 -1}`},
+		{wire.Chat, ": comment\n\nevent: x\nid: 1\nretry: 5\n\ndata:{\"choices\":[{\"index\":0,\"finish_reason\":\"length\"}]}\n\n", `"" "length" true {-1 -1 -1}`},
+		{wire.Chat, "\xef\xbb\xbf\n data: x\n\n", `"" "" false {-1 -1 -1}`},
+		{wire.Messages, `{"type":"message","stop_reason":"end_turn","usage":{"input_tokens":0,"cache_read_input_tokens":7,"cache_creation_input_tokens":2,"output_tokens":1}}`, `"" "end_turn" true {9 7 1}`},
+		{wire.Messages, `{"type":"message","usage":{"cache_read_input_tokens":7}}`, `"" "" true {-1 7 -1}`},
+		{wire.Messages, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, `"Overloaded" "" false {-1 -1 -1}`},
+		{wire.Messages, "event: message_start\ndata: {\"message\":{\"usage\":{\"input_tokens\":3}}}\n\nevent: message_delta\ndata: {\"delta\":{\"stop_reason\":\"max_tokens\"},\"usage\":{\"output_tokens\":4}}\n\nevent: message_stop\ndata: {}\n\nevent: error\ndata: {\"error\":{\"message\":\"late\"}}\n\n", `"" "max_tokens" true {3 -1 4}`},
+		{wire.Messages, "event: ping\ndata: {\"type\":\"ping\"}\n\nevent: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"no\"}}\n\n", `"no" "" false {-1 -1 -1}`},
+		{wire.Responses, `{"status":"incomplete","output":[],"usage":{"input_tokens":1,"output_tokens":2,"input_tokens_details":{"cached_tokens":0}}}`, `"" "incomplete" true {1 0 2}`},
+		{wire.Responses, `{"status":"failed"}`, `"response failed" "failed" false {-1 -1 -1}`},
+		{wire.Responses, `{"error":{"message":"no such model"}}`, `"no such model" "failed" false {-1 -1 -1}`},
+		{wire.Responses, "event: response.cancelled\ndata: {\"response\":{\"output\":[]}}\n\n", `"" "cancelled" true {-1 -1 -1}`},
+		{wire.Responses, "data: {\"type\":\"response.failed\",\"response\":{\"status\":\"failed\",\"error\":{\"message\":\"sad\"}}}\n\n", `"sad" "failed" false {-1 -1 -1}`},
+		{wire.Responses, "data: {\"type\":\"error\",\"message\":\"bad\"}\n\n", `"bad" "" false {-1 -1 -1}`},
+		{wire.Responses, "data: {\"type\":\"response.done\",\"response\":{\"usage\":{\"output_tokens\":9}}}\n\ndata: {\"type\":\"response.failed\",\"response\":{}}\n\n", `"" "completed" true {-1 -1 9}`},
+		{wire.Chat, ``, `"" "" false {-1 -1 -1}`},
+		{wire.Chat, `[1]`, `"" "" false {-1 -1 -1}`},
+		{wire.Chat, `{"choices":`, `"" "" false {-1 -1 -1}`},
+		{wire.None, `{"error":"x"}`, `"" "" true {-1 -1 -1}`},
+	} {
+		for _, piece := range []int{1, 7, 1 << 20} {
+			rep := replyOf(c.d, c.raw, piece)
+			if got := fmt.Sprintf("%q %q %v %v", rep.Error, rep.Finish, rep.Complete, rep.Usage); got != c.want {
+				t.Errorf("%.150q in pieces of %d is read as %.200s, want %.200s", c.raw, piece, got, c.want)
+			}
+		}
+	}
+}
+
+// Texts and arguments are cut where the limit ends, between two characters, and what comes behind
+// them is seen.
+func TestRepliesAreCutAtTheLimit(t *testing.T) {
+	for limit := 120; limit < 300; limit += 7 {
+		r := wire.NewReplyReader(wire.Chat, -1, limit)
+		for range 40 {
+			_, _ = r.Write([]byte("data: {\"id\":\"c1\",\"choices\":[{\"delta\":{\"content\":\"日本é\"}}]}\n\n"))
+		}
+		_, _ = r.Write([]byte("data: {\"choices\":[{\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"))
+		rep := r.Reply()
+		if !rep.Cut || !rep.Complete || rep.ID != "c1" || !strings.HasPrefix(strings.Repeat("日本é", 40), rep.Text) || len(rep.Text) > limit || strings.ContainsRune(rep.Text, '\uFFFD') {
+			t.Errorf("with a limit of %d: %+v", limit, rep)
+		}
+	}
+}

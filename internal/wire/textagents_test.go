@@ -1,0 +1,474 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"precept/internal/wire"
+)
+
+// chatOf is a request of the chat dialect. Its script has a line "U " or "A " for the beginning of
+// each message of the user or the assistant; ”' stands for a fence.
+func chatOf(t *testing.T, script string) *wire.Request {
+	t.Helper()
+	var list []map[string]string
+	for line := range strings.SplitSeq(strings.ReplaceAll(strings.Trim(script, "\n"), "'''", "```"), "\n") {
+		switch head, rest, _ := strings.Cut(line, " "); head {
+		case "U":
+			list = append(list, map[string]string{"role": "user", "content": rest})
+		case "A":
+			list = append(list, map[string]string{"role": "assistant", "content": rest})
+		default:
+			list[len(list)-1]["content"] += "\n" + line
+		}
+	}
+	body, err := json.Marshal(map[string]any{"messages": list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := wire.Parse(wire.Chat, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// told is what is read of a list of text: the person's words, the calls and the results. Names of
+// calls are counted in the order in which they appear.
+func told(r *wire.Request) string {
+	var out strings.Builder
+	ids := map[string]int{}
+	id := func(s string) string {
+		if s == "" {
+			return "?"
+		}
+		if ids[s] == 0 {
+			ids[s] = len(ids) + 1
+		}
+		return fmt.Sprint("#", ids[s])
+	}
+	for i := range r.Len() {
+		it := r.Item(i)
+		if it.Words != "" {
+			fmt.Fprintf(&out, "%d says %q\n", i, it.Words)
+		}
+		for n := range it.Calls {
+			c := &it.Calls[n]
+			fmt.Fprintf(&out, "%d calls %s %s %s\n", i, id(c.ID), c.Name, c.Args)
+		}
+		for _, res := range it.Results {
+			fmt.Fprintf(&out, "%d answers %s %q %d\n", i, id(res.CallID), res.Text, res.IsError)
+		}
+	}
+	return out.String()
+}
+
+// Agents that speak with their model in plain text have calls and results all the same. What
+// follows a turn does not change what it is, except where the list shows that it goes in circles.
+func TestTextAgents(t *testing.T) {
+	for _, c := range []struct{ name, script, want string }{
+		{"smolagents", `
+U New task:
+find it
+A Thought: I look.
+<code>
+print(1)
+</code>
+U Observation:
+Execution logs:
+1
+A Thought: done
+Calling tools:
+[{'id': 'call_1', 'type': 'function', 'function': {'name': 'f', 'arguments': {'a': 1}}}, {'id': 'call_2', 'type': 'function', 'function': {'name': 'g', 'arguments': {}}}]
+U Observation:
+2
+A Calling tools:
+[{'id': 'call_3', 'type': 'function', 'function': {'name': 'python_interpreter', 'arguments': 'x = 1'}}]
+U Call id: call_3
+Error:
+it broke
+Now let's retry: take care not to repeat previous errors! If you have retried several times, try a completely different approach.
+`, `
+0 says "New task:\nfind it"
+1 calls #1 python_interpreter print(1)
+2 answers #1 "Execution logs:\n1" 0
+3 calls #2 f {'a': 1}
+g {}
+4 answers #2 "2" 0
+5 calls #3 python_interpreter 'x = 1'
+6 answers #3 "it broke" 1
+`},
+		{"ReAct", `
+U find it
+A Thought: so
+Action: search
+Action Input: {"q": "x"}
+Observation: made up
+U Observation: none
+A Action: look[there]
+U OBSERVATION: one
+A Thought 1: t
+Action 1: Search[a b]
+U Observation 1: two
+U Observation 1234: no
+U Observation post: no
+U Observation : no
+`, `
+0 says "find it"
+1 calls #1 search {"q": "x"}
+2 answers #1 "none" 0
+3 calls #2 look {"command":"there"}
+4 answers #2 "one" 0
+5 calls #3 Search {"command":"a b"}
+6 answers #3 "two" 0
+7 says "Observation 1234: no"
+8 says "Observation post: no"
+9 says "Observation : no"
+`},
+		{"mini-swe-agent", `
+U find it
+A I look.
+'''bash
+ls -l
+'''
+U <returncode>0</returncode>
+<output>
+a
+</output>
+A '''bash
+false
+'''
+U <exception>x</exception>
+<returncode>1</returncode>
+A '''bash
+
+'''
+U <returncode>2</returncode>
+U Format error:
+
+<error>
+x
+U <exception>it says only this</exception>
+A and so '''bash
+ls
+'''
+U <returncode>3</returncode>
+`, `
+0 says "find it"
+1 calls #1 bash {"command":"ls -l"}
+2 answers #1 "<returncode>0</returncode>\n<output>\na\n</output>" 0
+3 calls #2 bash {"command":"false"}
+4 answers #2 "<exception>x</exception>\n<returncode>1</returncode>" 1
+6 answers #3 "<returncode>2</returncode>" 0
+8 says "<exception>it says only this</exception>"
+10 answers #4 "<returncode>3</returncode>" 0
+`},
+		{"AutoGen and Open Interpreter", `
+U find it
+A Run:
+'''python
+print(1)
+'''
+U exitcode: 0 (execution succeeded)
+Code output: 1
+A '''sh
+ls
+'''
+more
+U Code output: a
+
+What does this output mean / what's next (if anything, or are we done)?
+`, `
+0 says "find it"
+1 calls #1 bash {"command":"print(1)"}
+2 answers #1 "exitcode: 0 (execution succeeded)\nCode output: 1" 0
+3 calls #2 bash {"command":"ls"}
+4 answers #2 "a" 0
+`},
+		{"aider", `
+U fix it
+A I do.
+
+a.go
+'''go
+<<<<<<< SEARCH
+x
+=======
+y
+>>>>>>> REPLACE
+'''
+U I updated the files.
+A Ok.
+U # 1 SEARCH/REPLACE block failed to match!
+
+## SearchReplaceNoExactMatch
+
+# *SEARCH/REPLACE block* Rules:
+
+Every block
+U # Fix any errors below, if possible.
+
+## See relevant line below
+U I ran this command:
+
+go test "x"
+
+And got this output:
+
+FAIL
+
+# File editing rules:
+x
+U I ran this command:
+
+a
+
+b
+
+And got this output:
+
+c
+U I ran this command:
+
+and nothing came of it
+U # What is a SEARCH/REPLACE block?
+U please
+
+To suggest changes to a file you MUST return it
+A <<<<<<< SEARCH
+x
+U # 1 SEARCH/REPLACE block failed to match!
+`, `
+0 says "fix it"
+1 calls #1 search_replace a.go
+'''go
+<<<<<<< SEARCH
+x
+=======
+y
+>>>>>>> REPLACE
+4 answers #1 "# 1 SEARCH/REPLACE block failed to match!\n\n## SearchReplaceNoExactMatch" 1
+5 answers #2 "# Fix any errors below, if possible.\n\n## See relevant line below" 1
+6 calls #3 bash {"command":"go test \"x\""}
+6 answers #3 "FAIL" 0
+7 says "I ran this command:\n\na\n\nb\n\nAnd got this output:\n\nc"
+8 says "I ran this command:\n\nand nothing came of it"
+9 says "# What is a SEARCH/REPLACE block?"
+10 says "please"
+12 answers #4 "# 1 SEARCH/REPLACE block failed to match!" 1
+`},
+		{"calls between tags", `
+U find it
+<environment_details>
+x
+</environment_details>
+A I look. <tool_call>
+{"name": "f", "arguments": {"a": 1}}
+</tool_call><tool_call>{"name":"g","args":[2]}</tool_call>
+U <tool_response>
+x
+</tool_response>
+A <function=bash>
+<parameter=command>ls</parameter>
+</function>
+U EXECUTION RESULT of [bash]:
+a
+A I read.
+<read_file>
+<path>a.go</path>
+</read_file>
+U [read_file for 'a.go'] Result:
+
+1 | x
+<environment_details>
+12:30
+</environment_details>
+`, `
+0 says "find it"
+1 calls #1 f {"a": 1}
+g [2]
+2 answers #1 "x" 0
+3 calls #2 bash {"command":"ls"}
+4 answers #2 "EXECUTION RESULT of [bash]:\na" 0
+5 calls #3 read_file {"path":"a.go"}
+6 answers #3 "1 | x" 0
+`},
+		{"an agent of an unlisted form", `
+U go
+A {"action": "f", "a": 1}
+U no luck
+A <think>hm</think>{"a": 1, "action": "f"}
+U no luck
+A {"action":{"name":"g","args":{"b":2}},"thought":"x"}
+U it says 5
+A {"thought": "only"}
+U so
+A <thought>x</thought>
+'''json
+{"action": "f", "a": 1}
+'''
+U no luck
+`, `
+0 says "go"
+1 calls #1 f {"action":"f","a":1}
+2 says "no luck"
+2 answers #1 "no luck" 0
+3 calls #2 f {"a":1,"action":"f"}
+4 says "no luck"
+4 answers #2 "no luck" 0
+5 calls #3 g {"b":2}
+6 says "it says 5"
+6 answers #3 "it says 5" 0
+8 says "so"
+9 calls #1 f {"action":"f","a":1}
+10 says "no luck"
+10 answers #1 "no luck" 0
+`},
+		{"an unlisted form that does not go in circles", `
+U go
+A {"action": "f", "a": 1}
+U no luck
+A {"action": "f", "a": 2}
+U no luck
+A {"action": "f", "a": 1}
+U some luck
+`, `
+0 says "go"
+2 says "no luck"
+4 says "no luck"
+6 says "some luck"
+`},
+		{"blocks of code that fail three times", `
+U go
+A '''python
+f()
+'''
+U no 1
+A '''python
+f()
+'''
+U no 2
+A '''python
+f()
+'''
+U no 3
+`, `
+0 says "go"
+1 calls #1 code {"command":"f()"}
+2 says "no 1"
+2 answers #1 "no 1" 0
+3 calls #2 code {"command":"f()"}
+4 says "no 2"
+4 answers #2 "no 2" 0
+5 calls #3 code {"command":"f()"}
+6 says "no 3"
+6 answers #3 "no 3" 0
+`},
+		{"blocks of code that fail twice", `
+U go
+A '''python
+f()
+'''
+U no
+A '''python
+f()
+'''
+U no
+`, `
+0 says "go"
+2 says "no"
+4 says "no"
+`},
+		{"dspy", `
+U [[ ## question ## ]]
+what
+
+[[ ## trajectory ## ]]
+[[ ## thought_0 ## ]]
+I look
+
+[[ ## tool_name_0 ## ]]
+f
+
+[[ ## tool_args_0 ## ]]
+{"a": 1}
+
+[[ ## observation_0 ## ]]
+Execution error in f: no
+[[ ## note ## ]]
+
+[[ ## thought_1 ## ]]
+again
+
+[[ ## tool_name_1 ## ]]
+g
+
+[[ ## tool_args_1 ## ]]
+{}
+
+[[ ## observation_1 ## ]]
+fine
+
+Respond with the corresponding output fields, starting with the field '[[ ## next_thought ## ]]'
+`, `
+0 says "what"
+0 calls #1 f {"a": 1}
+0 calls #2 g {}
+0 answers #1 "Execution error in f: no\n[[ ## note ## ]]" 1
+0 answers #2 "fine" 0
+`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := chatOf(t, c.script)
+			want := strings.ReplaceAll(strings.TrimPrefix(c.want, "\n"), "'''", "```")
+			if got := told(r); got != want {
+				t.Errorf("it is read as\n%s\nwant\n%s", got, want)
+			}
+			checkEchoes(t, r)
+			checkOwnResults(t, r)
+		})
+	}
+}
+
+// checkEchoes holds that what the model said is known again by a key of the reply that said it.
+func checkEchoes(t *testing.T, r *wire.Request) {
+	t.Helper()
+	for i := range r.Len() {
+		if r.Role(i) != wire.RoleAssistant {
+			continue
+		}
+		raw, _ := json.Marshal(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": r.Item(i).Text}}}})
+		reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
+		_, _ = reader.Write(raw)
+		known := wire.EchoReply(reader.Reply(), "")
+		if !slices.ContainsFunc(r.Echo(i), func(key string) bool { return slices.Contains(known, key) }) {
+			t.Errorf("answer %d has the keys %v, its reply %v", i, r.Echo(i), known)
+		}
+	}
+}
+
+// checkOwnResults holds that the results of a message that holds its own calls are found again,
+// each in its place, and that text goes there.
+func checkOwnResults(t *testing.T, r *wire.Request) {
+	t.Helper()
+	for i := range r.Len() {
+		for _, res := range r.Item(i).Results {
+			a := r.AnchorAt(i, res.CallID)
+			item, block, ok := r.Find(a)
+			if !ok || item != i || res.Own && block != res.Block {
+				t.Errorf("result %q of item %d is found at %d, %d: %v", res.Text, i, item, block, ok)
+			}
+			if !res.Own || res.Block < 0 {
+				continue
+			}
+			out, err := r.Splice(nil, []wire.Edit{{Item: item, Block: block, Text: "HERE "}})
+			first, _, _ := strings.Cut(res.Text, "\n")
+			if at := strings.Index(string(out), "HERE "); err != nil || !strings.HasPrefix(strings.TrimLeft(string(out[at+5:]), " "), first) {
+				t.Errorf("text for %q goes elsewhere: %s, %v", res.Text, out, err)
+			}
+		}
+	}
+}

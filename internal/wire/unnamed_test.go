@@ -1,0 +1,120 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"precept/internal/wire"
+)
+
+func parse(t *testing.T, d wire.Dialect, body string) *wire.Request {
+	t.Helper()
+	r, err := wire.Parse(d, []byte(body))
+	if err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	return r
+}
+
+// Servers that give their calls no ids are answered in the order of the calls. Equal results are
+// told apart by how many stand before them, and found again when the list grows or loses its
+// beginning.
+func TestResultsWithoutIDs(t *testing.T) {
+	const asked = `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"n\":1}"}},{"function":{"name":"g","arguments":"{}"}}]}`
+	const back = `{"role":"tool","content":"same"},{"role":"tool","content":"same"}`
+	const list = `{"role":"user","content":"go"},` + asked + `,` + back + `,` + asked + `,` + back
+	r := parse(t, wire.Chat, `{"messages":[`+list+`]}`)
+	names := map[string]bool{}
+	for i, want := range map[int]string{2: "f", 3: "g", 5: "f", 6: "g"} {
+		id := r.Item(i).Results[0].CallID
+		c, ok := r.CallOf(id)
+		if !ok || c.Name != want || !wire.Unnamed(id) || names[id] {
+			t.Errorf("result %d answers %q: %+v, %v", i, id, c, ok)
+		}
+		names[id] = true
+		if id != wire.UnnamedCall(i-2-(i-2)%3+1, (i-2)%3) {
+			t.Errorf("result %d is named %q", i, id)
+		}
+	}
+	longer := parse(t, wire.Chat, `{"messages":[{"role":"system","content":"s"},`+list+`,{"role":"user","content":"more"}]}`)
+	for _, i := range []int{2, 3, 5, 6} {
+		a := r.AnchorAt(i, r.Item(i).Results[0].CallID)
+		if item, block, ok := longer.Find(a); !ok || item != i+1 || block != 0 {
+			t.Errorf("result %d is found at %d, %d: %v (%+v)", i, item, block, ok, a)
+		}
+		if item, _, ok := r.Find(a); !ok || item != i {
+			t.Errorf("result %d is found at %d where it stood: %v", i, item, ok)
+		}
+	}
+	shorter := parse(t, wire.Chat, `{"messages":[{"role":"user","content":"go"},`+asked+`,{"role":"tool","content":"same"}]}`)
+	if item, _, ok := shorter.Find(r.AnchorAt(6, r.Item(6).Results[0].CallID)); ok {
+		t.Errorf("the fourth of one result is found at %d", item)
+	}
+}
+
+// A call without an id is known again by what it asks for, with whatever spaces and order it comes
+// back.
+func TestCallsWithoutIDsAreKnownAgain(t *testing.T) {
+	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
+	_, _ = reader.Write([]byte(`{"choices":[{"message":{"tool_calls":[{"function":{"name":"f","arguments":"{\"a\": 1, \"b\": [2]}"}},{"function":{"name":"g","arguments":" x "}}]}}]}`))
+	keys := wire.EchoReply(reader.Reply(), "")
+	for args, known := range map[string]bool{`{"b":[2],"a":1}`: true, `{"b":[2],"a":2}`: false, `x`: false, ``: false} {
+		raw, _ := json.Marshal(args)
+		r := parse(t, wire.Chat, fmt.Sprintf(`{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":%s}}]},{"role":"user","content":"go"}]}`, raw))
+		if echo := r.Echo(0); len(echo) != 1 || slices.Contains(keys, echo[0]) != known {
+			t.Errorf("%s has the keys %v, the reply %v", args, echo, keys)
+		}
+	}
+	a, b := wire.EchoCall(&wire.Call{Name: "g", Args: " x "}), wire.EchoCall(&wire.Call{Name: "g", Args: "x"})
+	if a != b || a == wire.EchoCall(&wire.Call{Name: "g", Args: "y"}) || a == wire.EchoCall(&wire.Call{Name: "h", Args: "x"}) || !slices.Contains(keys, "t:"+a) {
+		t.Error("calls are told apart by other things than their names and arguments")
+	}
+}
+
+// What the model thought and what it said before its tools may be left out when its words come
+// back, and what an agent writes behind them is not the model's.
+func TestTextsAreKnownAgain(t *testing.T) {
+	reply := func(text, begun string) []string {
+		raw, _ := json.Marshal(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": text}}}})
+		reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
+		_, _ = reader.Write(raw)
+		return wire.EchoReply(reader.Reply(), begun)
+	}
+	for _, c := range []struct {
+		said, begun, back string
+		known             bool
+	}{
+		{"It is done.", "", " It is done.\n", true},
+		{"It is done.", "", "It is not done.", false},
+		{"hm</think>It is done.", "", "It is done.", true},
+		{"<think>hm</think>\n\nIt is done.", "", "<think>hm</think>\n\nIt is done.", true},
+		{"is done.", "It ", "It is done.", true},
+		{"is done.", "It ", "is done.", true},
+		{"is done.", "", "It is done.", false},
+		{"<code>\nf()\n", "", "<code>\nf()\n</code>", true},
+		{"I look.", "", "I look.\nCalling tools:\n[{'id': 'call_1', 'function': {'name': 'f', 'arguments': {}}}]", true},
+	} {
+		r := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "assistant", "content": c.back}, map[string]string{"role": "user", "content": "so"}}})))
+		keys := reply(c.said, c.begun)
+		if got := slices.ContainsFunc(r.Echo(0), func(k string) bool { return slices.Contains(keys, k) }); got != c.known {
+			t.Errorf("%q after %q comes back as %q: known %v", c.said, c.begun, c.back, got)
+		}
+	}
+	listed := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{
+		"role": "assistant", "content": "Calling tools:\n[{'id': 'call_1', 'type': 'function'}, {'id': 'call_2'}, {'id': '" + strings.Repeat("x", 300) + "'}]",
+	}}})))
+	if echo := listed.Echo(0); !slices.Contains(echo, "c:call_1") || !slices.Contains(echo, "c:call_2") || len(echo) != 3 {
+		t.Errorf("calls in a text have the keys %v", echo)
+	}
+}
+
+func mustJSON(v any) []byte {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
