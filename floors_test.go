@@ -443,7 +443,7 @@ func TestReachingIsFound(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
-	if got := reaching(base[:2]); len(got) != 3 || got[1] != "bandit/report must not reach bandit, and one of them is no package" {
+	if got := reaching(base[:2]); len(got) != 3 || got[0] != "bandit/report must not reach bandit, and one of them is no package" {
 		t.Errorf("a rule about nothing: %q", got)
 	}
 }
