@@ -113,6 +113,7 @@ func rooms() map[string][]string {
 		"github.com/santhosh-tekuri/jsonschema/v6": {"test"},
 		"go.opentelemetry.io":                      {"proxy/trace", "test"},
 		"google.golang.org/protobuf":               {"proxy/trace", "test"},
+		"golang.org/x/sync":                        {"admin"},
 		"go.uber.org/goleak":                       {"test"},
 		"golang.org/x/net":                         {"test"},
 		"pgregory.net/rapid":                       {"test", "store/storetest"},

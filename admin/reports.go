@@ -22,7 +22,7 @@ func (s *Server) Owners() []func(context.Context) error {
 // tenth of the time, so that a small one is never old; the first page of the morning finds one of
 // the last minute. A survey walks the store, and takes at most a hundredth of the time.
 func (s *Server) keep() {
-	s.reports = newStock(s.options.Now,
+	s.reports = newShared(s.options.Now,
 		func(ctx context.Context, k reportKey) (report.Report, error) {
 			q := Query{Tenant: k.Tenant, Window: k.Window, Provisional: k.Provisional, Bands: true}
 			r, err := s.options.Report.Report(ctx, q)
@@ -33,7 +33,7 @@ func (s *Server) keep() {
 		},
 		func(took time.Duration) time.Duration { return min(10*took, time.Minute) },
 		func(took time.Duration) time.Duration { return max(100*took, 10*time.Second) })
-	s.surveys = newStock(s.options.Now, s.options.Survey.Survey,
+	s.surveys = newShared(s.options.Now, s.options.Survey.Survey,
 		func(took time.Duration) time.Duration { return min(100*took, 5*time.Minute) },
 		func(time.Duration) time.Duration { return 0 })
 }

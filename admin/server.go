@@ -27,8 +27,8 @@ type Server struct {
 	throttle *throttle
 	history  *history
 	decided  *decisions
-	reports  *stock[reportKey, report.Report]
-	surveys  *stock[string, *report.Survey]
+	reports  *shared[reportKey, report.Report]
+	surveys  *shared[string, *report.Survey]
 	audit    *audit
 }
 

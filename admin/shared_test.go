@@ -36,12 +36,12 @@ func (b *baker) bake(ctx context.Context, key string) (int64, error) {
 	return b.made.Add(1), nil
 }
 
-// inStock runs a test in a bubble of its own, with the owner of a stock that begins with "first".
-func inStock(t *testing.T, takes time.Duration, test func(t *testing.T, b *baker, s *stock[string, int64])) {
+// withShared runs a test in a bubble of its own, with the owner of a stock that begins with "first".
+func withShared(t *testing.T, takes time.Duration, test func(t *testing.T, b *baker, s *shared[string, int64])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &baker{takes: takes}
-		s := newStock(time.Now, b.bake, func(took time.Duration) time.Duration { return 10 * took }, func(took time.Duration) time.Duration { return max(100*took, time.Minute) })
+		s := newShared(time.Now, b.bake, func(took time.Duration) time.Duration { return 10 * took }, func(took time.Duration) time.Duration { return max(100*took, time.Minute) })
 		ctx, cancel := context.WithCancel(t.Context())
 		var owner sync.WaitGroup
 		owner.Go(func() { _ = s.run(ctx, "first") })
@@ -57,8 +57,8 @@ func inStock(t *testing.T, takes time.Duration, test func(t *testing.T, b *baker
 
 // Many who ask share one making; nobody waits longer than patience once there is something, and who
 // is given what is old is told so.
-func TestStockIsMadeOnce(t *testing.T) {
-	inStock(t, 300*time.Millisecond, func(t *testing.T, b *baker, s *stock[string, int64]) {
+func TestPagesShareOneComputation(t *testing.T) {
+	withShared(t, 300*time.Millisecond, func(t *testing.T, b *baker, s *shared[string, int64]) {
 		t.Helper()
 		var all sync.WaitGroup
 		for range 50 {
@@ -97,8 +97,8 @@ func TestStockIsMadeOnce(t *testing.T) {
 }
 
 // What is made quickly is never old.
-func TestSmallStockIsExact(t *testing.T) {
-	inStock(t, time.Millisecond, func(t *testing.T, _ *baker, s *stock[string, int64]) {
+func TestQuickValuesAreNeverOld(t *testing.T) {
+	withShared(t, time.Millisecond, func(t *testing.T, _ *baker, s *shared[string, int64]) {
 		t.Helper()
 		for i := range int64(20) {
 			time.Sleep(20 * time.Millisecond)
@@ -111,15 +111,15 @@ func TestSmallStockIsExact(t *testing.T) {
 
 // The first page of the morning finds what the owner begins with as it stood in the last minutes;
 // what somebody asked for is let lie after an hour; there is room for so many.
-func TestStockOfTheMorning(t *testing.T) {
-	inStock(t, 300*time.Millisecond, func(t *testing.T, b *baker, s *stock[string, int64]) {
+func TestTheWorkerKeepsTheFirstValueFresh(t *testing.T) {
+	withShared(t, 300*time.Millisecond, func(t *testing.T, b *baker, s *shared[string, int64]) {
 		t.Helper()
 		if _, _, err := s.get(t.Context(), "other", 10*time.Millisecond); !errors.Is(err, errBeingMade) {
 			t.Errorf("before it was ever made: %v", err)
 		}
 		time.Sleep(24 * time.Hour)
 		s.mu.Lock()
-		now, other := time.Since(s.all["first"].made), time.Since(s.all["other"].made)
+		now, other := time.Since(s.values["first"].made), time.Since(s.values["other"].made)
 		s.mu.Unlock()
 		if now > 2*time.Minute || other < 22*time.Hour {
 			t.Errorf("made %s ago, the other one %s", now, other)
@@ -134,15 +134,15 @@ func TestStockOfTheMorning(t *testing.T) {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if len(s.all) > keptMost || s.all["first"] == nil || s.all["other"] != nil {
-			t.Errorf("%d things are kept", len(s.all))
+		if len(s.values) > maxShared || s.values["first"] == nil || s.values["other"] != nil {
+			t.Errorf("%d things are kept", len(s.values))
 		}
 	})
 }
 
 // A fault is told, and so is a panic; both are over when it goes well again.
-func TestStockTellsFaults(t *testing.T) {
-	inStock(t, time.Millisecond, func(t *testing.T, b *baker, s *stock[string, int64]) {
+func TestErrorsAndPanicsReachTheCaller(t *testing.T) {
+	withShared(t, time.Millisecond, func(t *testing.T, b *baker, s *shared[string, int64]) {
 		t.Helper()
 		if _, _, err := s.get(t.Context(), "panics", 0); err == nil || !strings.HasSuffix(err.Error(), "panicked: string") {
 			t.Errorf("a panic: %v", err)

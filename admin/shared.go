@@ -1,0 +1,203 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"precept/internal/redact"
+)
+
+// shared computes slow values for all pages: the report of thousands of lessons, a survey of the
+// stored sessions. Pages that ask for the same key wait for one computation. A page waits for
+// patience at most, then gets the previous value, which carries its age. One computation runs at a
+// time, so that pages never take more than one core. Without the worker (run), each caller computes
+// for itself.
+type shared[K comparable, V any] struct {
+	now     func() time.Time
+	compute func(context.Context, K) (V, error)
+	fresh   func(took time.Duration) time.Duration // maximum age of a value that is served without a new computation
+	warm    func(took time.Duration) time.Duration // age at which the worker renews a value unasked; 0: never
+
+	flights singleflight.Group // one flight per key
+	single  chan struct{}      // holds a token while a computation runs
+
+	mu      sync.Mutex
+	life    context.Context // of the worker; nil while no worker runs
+	pending int             // flights that wait or compute
+	values  map[K]*sharedValue[V]
+}
+
+// sharedValue is the newest value of a key.
+type sharedValue[V any] struct {
+	value V
+	err   error
+	made  time.Time // start of the computation
+	took  time.Duration
+	asked time.Time
+	kept  bool // renewed although no page asks
+}
+
+const (
+	patience    = 100 * time.Millisecond // how long a page waits for a newer value
+	maxShared   = 16                     // values kept, and flights at a time
+	renewEvery  = 5 * time.Second        // how often the worker looks for values to renew
+	unusedAfter = time.Hour              // a value that no page asked for in this time is not renewed
+)
+
+// errBeingMade is the error of a key whose first computation takes longer than the caller waits.
+var errBeingMade = errors.New("the first computation is not finished yet; reload the page")
+
+func newShared[K comparable, V any](now func() time.Time, compute func(context.Context, K) (V, error), fresh, warm func(time.Duration) time.Duration) *shared[K, V] {
+	return &shared[K, V]{now: now, compute: compute, fresh: fresh, warm: warm, single: make(chan struct{}, 1), values: map[K]*sharedValue[V]{}}
+}
+
+// get returns the value of a key. old reports that a newer value is being computed. A key without a
+// value is waited for during first, or until the computation ends if first is 0.
+func (s *shared[K, V]) get(ctx context.Context, key K, first time.Duration) (v V, old bool, err error) {
+	s.mu.Lock()
+	if s.life == nil {
+		s.mu.Unlock()
+		v, err = s.compute(ctx, key)
+		return v, false, err
+	}
+	previous, limit := sharedValue[V]{err: errBeingMade}, first
+	if x := s.values[key]; x != nil {
+		x.asked = s.now()
+		previous, limit = *x, patience
+		if s.now().Sub(x.made) <= s.fresh(x.took) {
+			s.mu.Unlock()
+			return x.value, false, x.err
+		}
+	}
+	flight := s.fly(key, false)
+	s.mu.Unlock()
+	var late <-chan time.Time
+	if limit > 0 {
+		late = time.After(limit)
+	}
+	select {
+	case r := <-flight:
+		if x, ok := r.Val.(sharedValue[V]); ok {
+			return x.value, false, x.err
+		}
+	case <-late:
+	case <-ctx.Done():
+		return previous.value, true, ctx.Err()
+	}
+	return previous.value, true, previous.err
+}
+
+// fly starts the computation of a key, or joins the one that runs. The result is a sharedValue, or
+// nil if the worker ended first. The channel is nil if too many computations wait. The caller holds
+// the lock.
+func (s *shared[K, V]) fly(key K, kept bool) <-chan singleflight.Result {
+	if s.pending >= maxShared {
+		return nil
+	}
+	life := s.life
+	return s.flights.DoChan(flightName(key), func() (any, error) {
+		s.count(1)
+		defer s.count(-1)
+		select {
+		case s.single <- struct{}{}:
+			defer func() { <-s.single }()
+		case <-life.Done():
+			return nil, life.Err()
+		}
+		return s.renew(life, key, kept), nil
+	})
+}
+
+func (s *shared[K, V]) count(flights int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending += flights
+}
+
+func flightName[K comparable](key K) string { return fmt.Sprintf("%#v", key) }
+
+// renew computes the value of a key and keeps it.
+func (s *shared[K, V]) renew(ctx context.Context, key K, kept bool) sharedValue[V] {
+	x := sharedValue[V]{made: s.now(), kept: kept}
+	x.value, x.err = s.attempt(ctx, key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x.took, x.asked = s.now().Sub(x.made), s.now()
+	if previous := s.values[key]; previous != nil {
+		x.asked, x.kept = previous.asked, previous.kept || kept
+	} else {
+		s.evict()
+	}
+	s.values[key] = &x
+	return x
+}
+
+// attempt turns a panic into an error: singleflight would end the process.
+func (s *shared[K, V]) attempt(ctx context.Context, key K) (v V, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the computation panicked: %s", redact.PanicKind(r))
+		}
+	}()
+	return s.compute(ctx, key)
+}
+
+// evict removes the value that was asked for longest ago if there is no room for another one. The
+// caller holds the lock.
+func (s *shared[K, V]) evict() {
+	for len(s.values) >= maxShared {
+		var oldest K
+		var found *sharedValue[V]
+		for key, x := range s.values {
+			if !x.kept && (found == nil || x.asked.Before(found.asked)) {
+				oldest, found = key, x
+			}
+		}
+		if found == nil {
+			return
+		}
+		delete(s.values, oldest)
+	}
+}
+
+// run is the worker: it computes the value of first and renews values until ctx ends. It returns
+// when no computation is left.
+func (s *shared[K, V]) run(ctx context.Context, first K) error {
+	s.mu.Lock()
+	s.life = ctx
+	s.fly(first, true)
+	s.mu.Unlock()
+	round := time.NewTicker(renewEvery)
+	defer round.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			s.mu.Lock()
+			s.life = nil
+			s.mu.Unlock()
+			s.single <- struct{}{} // the computation that ran has ended; those that wait end with ctx
+			<-s.single
+			return nil
+		case <-round.C:
+			s.renewOld()
+		}
+	}
+}
+
+// renewOld starts the computation of values that are in use and too old.
+func (s *shared[K, V]) renewOld() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	for key, x := range s.values {
+		age := s.warm(x.took)
+		if age > 0 && now.Sub(x.made) > age && (x.kept || now.Sub(x.asked) <= unusedAfter) {
+			s.fly(key, x.kept)
+		}
+	}
+}
