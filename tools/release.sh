@@ -39,7 +39,7 @@ build "$source" "$host" "$work/precept"
 # What goes into every archive beside the binary.
 common=$work/common
 mkdir -p "$common/completions"
-"$work/precept" man "$common/man/man1" >/dev/null
+(cd "$source" && env -u GOFLAGS PRECEPT_MAN="$common/man/man1" "$go" test -count=1 -run '^TestManualPages$' ./cmd/precept >/dev/null)
 for shell in bash zsh fish powershell; do "$work/precept" completion "$shell" >"$common/completions/precept.$shell"; done
 cp -r "$source"/{LICENSE,README.md,CHANGELOG.md,SECURITY.md,deploy} "$common/"
 mkdir "$common/configs" && cp -r "$source"/configs/{precept.yaml,lessons,prometheus,grafana} "$common/configs/"
@@ -51,7 +51,7 @@ for target in $targets; do
   mkdir "$work/$name"
   cp -r "$common/." "$work/$name/"
   build "$source" "$target" "$work/$name/$binary"
-  "$work/precept" version --sbom "$work/$name/$binary" >"$out/$name.cdx.json"
+  "$go" run -C "$source/tools" ./sbom "$work/$name/$binary" >"$out/$name.cdx.json"
   chmod -R u=rwX,go=rX "$work/$name"
   tar -C "$work" --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner --format=ustar -cf - "$name" | gzip -n -9 >"$out/$name.tar.gz"
   echo "$name.tar.gz $(stat -c %s "$out/$name.tar.gz") bytes, binary $(stat -c %s "$work/$name/$binary")"

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,12 +24,11 @@ import (
 	"precept/configs"
 )
 
-// How the demo is drawn, and how long its sessions stay open.
+// The demo's times.
 const (
-	demoDraw      = 250 * time.Millisecond
-	demoDrawPlain = 5 * time.Second
-	demoClose     = time.Second
-	demoSettle    = 2500 * time.Millisecond // the last sessions close, and their rewards are counted
+	demoLook   = 250 * time.Millisecond  // between two looks at the fleet's progress
+	demoClose  = time.Second             // reward.close_after of the demo's server
+	demoSettle = 2500 * time.Millisecond // the last sessions close, and their rewards are counted
 )
 
 // demoFlags are the demo's own flags.
@@ -48,9 +49,8 @@ func (w *world) demo() *cobra.Command {
 		Short: "See precept learn: a fleet of simulated agents against a model with known truth",
 		Long: "Demo runs a whole precept in one process, on loopback and in a temporary " +
 			"directory: a built-in model, eight lessons whose true effects are known, and a " +
-			"fleet of simulated agents that know nothing of precept but its base URL. It shows " +
-			"what precept finds out beside what is true, and keeps the dashboard up until it is " +
-			"stopped.",
+			"fleet of simulated agents that know nothing of precept but its base URL. It prints " +
+			"the report beside the truth, and keeps the dashboard up until it is stopped.",
 		Args: arguments(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.circle {
@@ -135,10 +135,9 @@ func serveModel(ctx context.Context, h http.Handler) (stop func(), address strin
 	}, "http://" + l.Addr().String() + "/v1", nil
 }
 
-// stage is a demo at work.
+// stage is a running demo.
 type stage struct {
 	outside *world
-	server  *server.Server
 	flags   demoFlags
 	world   *demo.World
 	model   *demo.Upstream
@@ -178,78 +177,97 @@ func onStage(ctx context.Context, o server.Options, f demoFlags, out io.Writer, 
 	return errors.Join(played, <-failed)
 }
 
-// play runs the fleet on a server, and shows how it goes.
+// play runs the fleet on a server, then prints the truth beside the report.
 func (d *stage) play(ctx context.Context, on *server.Server, data, adminURL string) error {
-	d.server = on
 	out := d.outside.out
 	fmt.Fprintf(
 		out,
 		"A fleet of %d agents works through %d tickets. They know one thing of precept: OPENAI_BASE_URL=%s/v1\n",
 		d.flags.agents, d.flags.sessions, data,
 	)
-	fmt.Fprintf(out, "Dashboard: %s\n\n", admin.LoginLink(adminURL, d.server.Token()))
+	fmt.Fprintf(out, "Watch the lessons prove themselves on the dashboard: %s\n", admin.LoginLink(adminURL, on.Token()))
 	transport := &http.Transport{MaxIdleConnsPerHost: d.flags.agents}
 	defer transport.CloseIdleConnections()
 	fleet := &demo.Fleet{
 		World: d.world, BaseURL: data + "/v1", Agents: d.flags.agents, Sessions: d.flags.sessions,
 		Client: &http.Client{Transport: transport},
 	}
-	var wg sync.WaitGroup
-	played := make(chan error, 1)
-	wg.Go(func() { played <- fleet.Run(ctx) })
-	err := d.watch(ctx, fleet, played)
-	wg.Wait()
-	if err != nil {
+	if err := d.run(ctx, fleet); err != nil {
 		return err
 	}
 	if err := server.Pause(ctx, demoSettle); err != nil {
 		return err
 	}
-	r, err := d.found(ctx)
+	r, err := on.Report(ctx, admin.Query{Tenant: "default"})
 	if err != nil {
 		return err
 	}
-	p := demoPage{columns: d.outside.columns(), truths: d.world.Truths}
-	_, err = fmt.Fprintf(
-		out, "\nWhat is true, and what precept found out (points of success):\n\n%s\n%s\n", p.table(r.Lessons),
-		d.model.Score().Summary(),
+	fmt.Fprintf(
+		out, "\nWhat is true, and what precept found out (points of success):\n\n%s\n%s\n",
+		demoTable(d.world.Truths, r.Lessons, d.outside.columns()), d.model.Score().Summary(),
 	)
-	return err
+	if caught, calls := fleet.Loops(); caught > 0 {
+		fmt.Fprintf(
+			out, "A warning ended %s; the first agent had made %s.\n",
+			amount(caught, "loop"), amount(calls, "equal call"),
+		)
+	}
+	return nil
 }
 
-// watch draws the progress until the fleet is done.
-func (d *stage) watch(ctx context.Context, fleet *demo.Fleet, played <-chan error) error {
-	columns, _, live := d.outside.screen()
-	p := &demoPage{out: d.outside.out, live: live, columns: columns, truths: d.world.Truths, told: map[string]bool{}}
-	every := demoDrawPlain
-	if live {
-		every = demoDraw
-	}
-	ticker := time.NewTicker(every)
+// run plays all sessions and shows the progress on a terminal.
+func (d *stage) run(ctx context.Context, fleet *demo.Fleet) error {
+	played := make(chan error, 1)
+	go func() { played <- fleet.Run(ctx) }()
+	ticker := time.NewTicker(demoLook)
 	defer ticker.Stop()
-	began := d.outside.Now()
-	draw := func() {
-		r, err := d.found(ctx)
-		if err != nil {
-			return // the last table tells it
-		}
-		s := soFar{total: int64(d.flags.sessions), elapsed: d.outside.Now().Sub(began)}
-		s.done, s.success = fleet.Done()
-		s.loops, s.calls = fleet.Loops()
-		p.draw(s, r.Lessons)
-	}
+	line, shown := d.outside.newProgress("sessions", int64(d.flags.sessions)), int64(0)
+	defer line.end()
 	for {
 		select {
 		case err := <-played:
-			draw()
 			return err
 		case <-ticker.C:
-			draw()
+			done, _ := fleet.Done()
+			line.add(done - shown)
+			shown = done
 		}
 	}
 }
 
-// found is what precept has found out.
-func (d *stage) found(ctx context.Context) (report.Report, error) {
-	return d.server.Report(ctx, admin.Query{Tenant: "default"})
+// demoTable prints the true effect of each lesson beside the report's. Wide output has the number of
+// sessions of both arms.
+func demoTable(truths []demo.Truth, rows []report.Row, columns int) string {
+	const wide = 90
+	var b strings.Builder
+	line := func(lesson, truth, found, interval, sessions, verdict string) {
+		fmt.Fprintf(&b, "%-26s %6s %6s  %-15s ", lesson, truth, found, interval)
+		if columns >= wide {
+			fmt.Fprintf(&b, "%9s ", sessions)
+		}
+		b.WriteString(" " + verdict + "\n")
+	}
+	line("lesson", "truth", "found", "95% interval", "in/out", "verdict")
+	widened := false
+	for _, l := range truths {
+		r := report.Row{Verdict: "not matched yet"}
+		if i := slices.IndexFunc(rows, func(r report.Row) bool { return r.Slug == l.Slug }); i >= 0 {
+			r = rows[i]
+		}
+		found, interval := "-", "-"
+		if r.Effect != nil && r.Lo != nil && r.Hi != nil {
+			found, interval = points(*r.Effect), points(*r.Lo)+" to "+points(*r.Hi)
+			claims := []report.Verdict{report.Helps, report.Harms, report.ProvenHelps, report.ProvenHarms}
+			widened = widened || slices.Contains(claims, r.Verdict) && *r.Lo <= 0 && *r.Hi >= 0
+		}
+		line(l.Slug, points(l.Effect), found, interval, fmt.Sprintf("%d/%d", r.NInjected, r.NWithheld), string(r.Verdict))
+	}
+	if widened {
+		b.WriteString("\nA claim rests on what was known when it was made, and stays. From then on only\n" +
+			"5% are withheld, which widens the interval again, to where it may hold 0.\n")
+	}
+	return b.String()
 }
+
+// points formats a difference of rewards in percentage points: 0.05 is +5.0.
+func points(x float64) string { return fmt.Sprintf("%+.1f", 100*x) }

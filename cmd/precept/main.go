@@ -121,7 +121,7 @@ func (w *world) root() *cobra.Command {
 			w.initVerb(), w.check(), w.serve(), w.runVerb(), w.readyVerb(), w.demo(),
 		}},
 		{"See what happens:", []*cobra.Command{
-			w.report(), w.top(), w.watch(), w.doctor(), w.inspect(),
+			w.report(), w.watch(), w.doctor(), w.inspect(),
 		}},
 		{"Lessons and feedback:", []*cobra.Command{
 			w.lessons(), w.distill(), w.feedback(), w.record(), w.verify(),
@@ -134,7 +134,7 @@ func (w *world) root() *cobra.Command {
 		}
 		root.AddCommand(g.verbs...)
 	}
-	root.AddCommand(w.man(), w.version())
+	root.AddCommand(w.version())
 	checkTopics(root)
 	return root
 }

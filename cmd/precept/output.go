@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 )
 
 // writeJSON writes one value, indented: output of a verb with --json is for programs and is read by
@@ -52,16 +54,31 @@ func addJSON(c *cobra.Command, asJSON *bool) {
 // beneath is how far a last column is indented that found no room beside the others.
 const beneath = 4
 
-// columns is how wide output for people may be.
+// columns returns the width of output for people.
 func (w *world) columns() int {
-	width, _, _ := w.screen()
+	width, _ := w.screen()
 	return width
+}
+
+// screen returns the width of the terminal on standard output and whether there is a terminal;
+// without one the width is 80.
+func (w *world) screen() (width int, live bool) {
+	const usual, least = 80, 40
+	f, ok := w.out.(*os.File)
+	if !ok || !isTerminal(f) {
+		return usual, false
+	}
+	width, _, err := term.GetSize(int(f.Fd())) //nolint:gosec // a descriptor is small
+	if err != nil || width < least {
+		return usual, true
+	}
+	return width, true
 }
 
 // wrapHelp makes help fit the terminal, or 100 columns where there is none. It sets no template of
 // cobra's, with which the binary would be 11 MB larger (decision 48).
 func (w *world) wrapHelp(root *cobra.Command) {
-	columns, _, live := w.screen()
+	columns, live := w.screen()
 	if !live {
 		columns = 100
 	}

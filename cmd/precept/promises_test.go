@@ -195,6 +195,9 @@ func sourceFiles(t *testing.T, rooms ...string) []*ast.File {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if len(paths) == 0 {
+			t.Fatalf("%s has no Go files", room)
+		}
 		for _, path := range paths {
 			if strings.HasSuffix(path, "_test.go") {
 				continue
@@ -245,7 +248,7 @@ func headerNames(t *testing.T) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
 	header := regexp.MustCompile(`(?i)precept-[a-z-]+`)
-	for _, f := range sourceFiles(t, "proxy", "session", "wire", "inject", "admin") {
+	for _, f := range sourceFiles(t, "proxy", "internal/session", "internal/wire", "inject", "admin") {
 		ast.Inspect(f, func(n ast.Node) bool {
 			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 				for _, name := range header.FindAllString(lit.Value, -1) {

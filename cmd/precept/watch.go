@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"os/signal"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"precept/cmd/precept/server"
 	"precept/configs"
 	"precept/store"
 )
@@ -59,6 +62,25 @@ func (w *world) watch() *cobra.Command {
 		}
 		return repeat(c.Context(), time.Second, x.look)
 	})
+}
+
+// repeat calls look at intervals until look is done or fails, or until control-C.
+func repeat(
+	ctx context.Context, every time.Duration, look func(context.Context) (done bool, err error),
+) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	for {
+		done, err := look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // control-C is the usual end
+		case done || err != nil:
+			return err
+		case server.Pause(ctx, every) != nil:
+			return nil //nolint:nilerr // control-C is the usual end
+		}
+	}
 }
 
 // watching is a session that is followed.

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/width"
 
 	"precept/admin"
+	"precept/bandit/report"
 	"precept/internal/sample"
 	"precept/store"
 )
@@ -23,7 +25,7 @@ const shownLines = 12
 
 // page is the terminal's: NO_COLOR, and what is no terminal, gets none.
 func (w *world) page() page {
-	columns, _, live := w.screen()
+	columns, live := w.screen()
 	none, _ := w.env("NO_COLOR")
 	term, _ := w.env("TERM")
 	return page{width: columns, colour: live && none == "" && term != "dumb"}
@@ -223,4 +225,13 @@ func cells(r rune) int {
 		return 2
 	}
 	return 1
+}
+
+// fit shortens a text to the width of its column.
+func fit(s string, width int) string {
+	s = report.Printable(s)
+	if utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	return string([]rune(s)[:max(width-1, 0)]) + "…"
 }

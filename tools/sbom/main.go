@@ -1,9 +1,13 @@
+// Command sbom prints the bill of materials of a Go binary as CycloneDX 1.5 JSON. tools/release.sh
+// runs it for each target.
 package main
 
 import (
 	"cmp"
 	"crypto/sha256"
 	"debug/buildinfo"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -13,25 +17,38 @@ import (
 // object is a part of a CycloneDX document.
 type object map[string]any
 
-// billOf tells what a Go binary is made of, as CycloneDX 1.5. It reads the list that the linker
-// wrote into the binary, so it tells of what was linked, and of nothing else.
-func billOf(path string) (object, error) {
-	info, err := buildinfo.ReadFile(path)
-	if err != nil {
-		return nil, err
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "sbom:", err)
+		os.Exit(1)
 	}
-	binary, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return describeBinary(info, sha256.Sum256(binary)), nil
 }
 
-// describeBinary makes the same document of the same binary: its number is taken from the binary's
-// digest.
+// run prints the bill of the binary that args names. The linker wrote the list of linked modules into
+// the binary.
+func run(args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: sbom BINARY")
+	}
+	info, err := buildinfo.ReadFile(args[0])
+	if err != nil {
+		return err
+	}
+	binary, err := os.ReadFile(args[0])
+	if err != nil {
+		return err
+	}
+	e := json.NewEncoder(os.Stdout)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(describeBinary(info, sha256.Sum256(binary)))
+}
+
+// describeBinary returns the document of a binary. The serial number comes from the binary's digest, so
+// two documents of one binary are equal.
 func describeBinary(info *debug.BuildInfo, sum [sha256.Size]byte) object {
 	id := sum
-	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8: numbers of one's own making
+	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8 of UUIDs: custom contents
 	app := component(&debug.Module{Path: info.Main.Path, Version: cmp.Or(info.Main.Version, "(devel)")})
 	app["type"] = "application"
 	app["hashes"] = []object{{"alg": "SHA-256", "content": fmt.Sprintf("%x", sum)}}
@@ -62,8 +79,8 @@ func describeBinary(info *debug.BuildInfo, sum [sha256.Size]byte) object {
 	}
 }
 
-// component is a module as a component. Its own sum is one of Go's kind, over names and digests of
-// its files, and so no hash of anything that could be downloaded: it is a property.
+// component returns a module as a component. Go's h1: sum covers names and digests of the module's files
+// and is no hash of a download, so the sum is a property and not one of the hashes.
 func component(m *debug.Module) object {
 	purl := "pkg:golang/" + m.Path
 	if m.Version != "" {

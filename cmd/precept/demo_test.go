@@ -1,0 +1,57 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"precept/bandit/report"
+	"precept/cmd/precept/demo"
+)
+
+// someRows returns rows of a report on the demo's lessons.
+func someRows() []report.Row {
+	return []report.Row{
+		{Slug: "reproduce-before-fixing", Effect: new(.2049), Lo: new(.11), Hi: new(.2951), NInjected: 1234, NWithheld: 310, Verdict: report.ProvenHelps},
+		{Slug: "read-the-failing-assertion", NInjected: 12, Verdict: report.Unproven},
+		{Slug: "restart-the-service-first", Effect: new(-.16), Lo: new(-.21), Hi: new(-.1), NInjected: 80, NWithheld: 90, Verdict: report.Harms},
+		{Slug: "add-more-comments", Effect: new(0.), Lo: new(0.), Hi: new(0.), Verdict: report.NoEffect},
+		{Slug: "no-lesson-of-ours", Verdict: report.ProvenHelps},
+	}
+}
+
+const goldenTable = `lesson                      truth  found  95% interval       in/out  verdict
+reproduce-before-fixing     +22.0  +20.5  +11.0 to +29.5   1234/310  proven helps
+read-the-failing-assertion  +14.0      -  -                    12/0  unproven
+pin-the-dependency           +9.0      -  -                     0/0  not matched yet
+restart-the-service-first   -16.0  -16.0  -21.0 to -10.0      80/90  harms
+rewrite-the-module          -10.0      -  -                     0/0  not matched yet
+add-more-comments            +0.0   +0.0  +0.0 to +0.0          0/0  no material effect
+run-the-full-suite           +0.0      -  -                     0/0  not matched yet
+ask-for-a-screenshot         +0.0      -  -                     0/0  not matched yet
+`
+
+// goldenNarrow is the same on a terminal of 80 columns.
+const goldenNarrow = `lesson                      truth  found  95% interval     verdict
+reproduce-before-fixing     +22.0  +20.5  +11.0 to +29.5   proven helps
+read-the-failing-assertion  +14.0      -  -                unproven
+pin-the-dependency           +9.0      -  -                not matched yet
+restart-the-service-first   -16.0  -16.0  -21.0 to -10.0   harms
+rewrite-the-module          -10.0      -  -                not matched yet
+add-more-comments            +0.0   +0.0  +0.0 to +0.0     no material effect
+run-the-full-suite           +0.0      -  -                not matched yet
+ask-for-a-screenshot         +0.0      -  -                not matched yet
+`
+
+// The table has the truth beside the report, and the sessions of both arms where the width allows.
+func TestDemoTable(t *testing.T) {
+	for columns, want := range map[int]string{0: goldenNarrow, 40: goldenNarrow, 80: goldenNarrow, 89: goldenNarrow, 90: goldenTable} {
+		if got := demoTable(demo.NewWorld(1).Truths, someRows(), columns); got != want {
+			t.Errorf("%d columns:\n%s\nwant\n%s", columns, got, want)
+		}
+	}
+	rows := someRows()
+	rows[0].Lo, rows[0].Verdict = new(-.01), report.Helps
+	if text := demoTable(demo.NewWorld(1).Truths, rows, 80); !strings.Contains(text, "\nA claim rests on what was known when it was made") {
+		t.Errorf("%s\nsays nothing of a claim beside an interval that holds 0", text)
+	}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
+)
+
+// TestManualPages writes one manual page for each verb. tools/release.sh runs this test with
+// PRECEPT_MAN and packs the pages. They are the same bytes every time.
+func TestManualPages(t *testing.T) {
+	dir := cmp.Or(os.Getenv("PRECEPT_MAN"), t.TempDir())
+	writePages(t, dir)
+	again := t.TempDir()
+	writePages(t, again)
+	read := func(dir, page string) string {
+		text, err := os.ReadFile(filepath.Join(dir, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for _, page := range []string{"precept.1", "precept-serve.1", "precept-lessons-approve.1", "precept-completion-zsh.1"} {
+		if text := read(dir, page); text != read(again, page) || strings.Contains(text, time.Now().Format("2006-01-02")) {
+			t.Errorf("%s differs from run to run", page)
+		}
+	}
+	for _, want := range []string{"sha256:<hex>", "drain_timeout"} {
+		if !strings.Contains(read(dir, "precept-serve.1"), want) {
+			t.Errorf("precept-serve.1 lacks %s", want)
+		}
+	}
+}
+
+// writePages writes the pages of the root command and of all verbs. The date in a page is fixed.
+func writePages(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	root := (&world{in: strings.NewReader(""), out: &strings.Builder{}, err: &strings.Builder{}, env: func(string) (string, bool) { return "", false }}).root()
+	root.DisableAutoGenTag = true // the tag contains today's date
+	root.InitDefaultCompletionCmd()
+	escapeAll(root)
+	day := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+	head := &doc.GenManHeader{
+		Title: "PRECEPT", Section: "1", Source: "precept", Manual: "precept", Date: &day,
+	}
+	if err := doc.GenManTree(root, head, dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// escapeAll escapes the help of all verbs, because cobra/doc reads help as Markdown: <hex> would be
+// a tag, and * would begin emphasis.
+func escapeAll(c *cobra.Command) {
+	c.Short, c.Long = escape(c.Short), escape(c.Long)
+	each := func(f *pflag.Flag) { f.Usage = escape(f.Usage) }
+	c.LocalFlags().VisitAll(each)
+	for _, sub := range c.Commands() {
+		escapeAll(sub)
+	}
+}
+
+// escape keeps indented lines: they are examples, which Markdown shows as code.
+func escape(text string) string {
+	marks := strings.NewReplacer(`\`, `\\`, "<", `\<`, "*", `\*`, "`", "\\`", "_", `\_`)
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if !strings.HasPrefix(line, "    ") {
+			lines[i] = marks.Replace(line)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
