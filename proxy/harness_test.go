@@ -69,7 +69,7 @@ type upstream struct {
 	then http.HandlerFunc
 }
 
-func newUpstream(t *testing.T, then http.HandlerFunc) *upstream {
+func newUpstream(t testing.TB, then http.HandlerFunc) *upstream {
 	t.Helper()
 	u := &upstream{then: then}
 	if then == nil {
@@ -128,7 +128,7 @@ func certain() map[string]string {
 
 // newRig starts a face with those settings over the defaults, on a store in dir ("" for a fresh
 // one).
-func newRig(t *testing.T, up *upstream, dir string, book *lesson.Book, flags map[string]string) *rig {
+func newRig(t testing.TB, up *upstream, dir string, book *lesson.Book, flags map[string]string) *rig {
 	t.Helper()
 	if dir == "" {
 		dir = t.TempDir()
@@ -149,7 +149,7 @@ type backend interface {
 }
 
 // newRigOn starts a face on a backend.
-func newRigOn(t *testing.T, up *upstream, db backend, book *lesson.Book, flags map[string]string) *rig {
+func newRigOn(t testing.TB, up *upstream, db backend, book *lesson.Book, flags map[string]string) *rig {
 	t.Helper()
 	all := map[string]string{"upstream": up.URL + "/v1", "limits.drain_timeout": "1s"}
 	maps.Copy(all, flags)
@@ -208,7 +208,7 @@ func newRigOn(t *testing.T, up *upstream, db backend, book *lesson.Book, flags m
 }
 
 // testLog shows the log of a failed test.
-type testLog struct{ t *testing.T }
+type testLog struct{ t testing.TB }
 
 func (l testLog) Write(b []byte) (int, error) {
 	l.t.Log(strings.TrimSpace(string(b)))
@@ -256,7 +256,7 @@ func (r *rig) chat(t *testing.T, header http.Header, body string) []byte {
 }
 
 // bookOf makes a book of one lesson a keyword: "slug: keyword".
-func bookOf(t *testing.T, lessons ...string) *lesson.Book {
+func bookOf(t testing.TB, lessons ...string) *lesson.Book {
 	t.Helper()
 	var all []*lesson.Lesson
 	for _, l := range lessons {

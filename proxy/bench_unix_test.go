@@ -1,0 +1,73 @@
+//go:build unix
+
+package proxy_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// BenchmarkTurn serves whole turns against an upstream on the loopback. The metric cpu-us/op is the
+// processor time of the process, client and upstream included, and depends less than ns/op on what
+// else the machine does.
+func BenchmarkTurn(b *testing.B) {
+	history := `{"role":"user","content":"` + strings.Repeat("please look at it. ", 20) + `"},{"role":"assistant","content":"` + strings.Repeat("it is fine. ", 20) + `"},`
+	for _, c := range []struct {
+		name, method, path, list string
+		stream                   bool
+	}{
+		{name: "passed-on", method: http.MethodGet, path: "/v1/models"},
+		{name: "chat-1KB", method: http.MethodPost, path: chatPath, list: strings.Repeat(history, 1)},
+		{name: "chat-100KB", method: http.MethodPost, path: chatPath, list: strings.Repeat(history, 150)},
+		{name: "stream", method: http.MethodPost, path: chatPath, list: strings.Repeat(history, 1), stream: true},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				if !c.stream {
+					w.Header().Set("Content-Type", "application/json")
+					_, _ = io.WriteString(w, chatReply("chatcmpl-1", "fine"))
+					return
+				}
+				w.Header().Set("Content-Type", "text/event-stream")
+				for range 50 {
+					_, _ = io.WriteString(w, `data: {"choices":[{"index":0,"delta":{"content":"word "}}]}`+"\n\n")
+				}
+				_, _ = io.WriteString(w, `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
+			}))
+			defer up.Close()
+			r := newRig(b, &upstream{Server: up}, "", bookOf(b, "one: alpha"), certain())
+			h := r.Handler()
+			body := `{"model":"m","messages":[` + c.list + `{"role":"user","content":"alpha"}]}`
+			b.ReportAllocs()
+			b.ResetTimer()
+			before := cpuTime(b)
+			for n := 0; b.Loop(); n++ {
+				req := httptest.NewRequestWithContext(b.Context(), c.method, c.path, strings.NewReader(body))
+				req.Header.Set("Precept-Session", fmt.Sprint("s", n))
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, req)
+				if w.Code != http.StatusOK {
+					b.Fatal(w.Code, w.Body)
+				}
+			}
+			b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-us/op")
+		})
+	}
+}
+
+// cpuTime returns the processor time that the process has used.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
