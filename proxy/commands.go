@@ -64,7 +64,7 @@ func (q *commandQueue) put(x *exchange, commands []writ.Command) {
 	x.complete(q.opts.Now())
 	if !q.opts.Store.OptedOut(x.kept, x.answers) {
 		select {
-		case q.jobs <- commandJob{x.set, lesson.Scope{Tenant: x.who.tenant, Agent: x.claim.Agent}, x.ses.ID, x.w.id, commands}:
+		case q.jobs <- commandJob{x.set, lesson.Scope{Tenant: x.who.tenant, Agent: x.query.Claim.Agent}, x.ses.ID, x.w.id, commands}:
 			return
 		default:
 		}

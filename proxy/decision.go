@@ -56,17 +56,17 @@ func (d *decision) decide() {
 	rec.Lock()
 	defer rec.Unlock()
 	if d.beside(rec) {
-		if (d.side == session.SideNoTools || d.side == session.SideTools) && rec.GoesOn(d.req) {
-			d.plan = d.set.injector.Replay(rec, inject.Turn{Request: d.req, Claim: d.claim, Now: now, Unit: d.unit.record()})
+		if (d.found.Side == session.SideNoTools || d.found.Side == session.SideTools) && rec.GoesOn(d.req) {
+			d.plan = d.set.injector.Replay(rec, inject.Turn{Request: d.req, Claim: d.query.Claim, Now: now, Unit: d.found.UnitRecord()})
 		}
 		return
 	}
 	d.plan = d.set.injector.Plan(rec, inject.Turn{
-		Request: d.req, Claim: d.claim, Book: d.book, Beliefs: d.opts.Beliefs(d.who.tenant), Results: &d.results, Now: now,
-		Unit: d.unit.record(),
+		Request: d.req, Claim: d.query.Claim, Book: d.book, Beliefs: d.opts.Beliefs(d.who.tenant), Results: &d.results, Now: now,
+		Unit: d.found.UnitRecord(),
 	})
-	d.unit.change(func(u *session.Record) { u.CountTurn(now) })
-	d.quotes.Asked(d.who.scope(), rec.ID, d.req, now)
+	d.found.ChangeUnit(func(u *session.Record) { u.CountTurn(now) })
+	d.resolver.Asked(rec, &d.query)
 	d.number, d.base = rec.Turns, rec.ItemsBefore
 	d.await(rec)
 	d.skip = d.plan.Skip
@@ -118,16 +118,16 @@ func (d *decision) rejected() {
 	d.ses.Lock()
 	defer d.ses.Unlock()
 	d.set.injector.Refused(d.ses.Record)
-	d.unit.change(func(u *session.Record) { u.Assignment.Refused, u.Dirty = true, true })
+	d.found.ChangeUnit(func(u *session.Record) { u.Assignment.Refused, u.Dirty = true, true })
 }
 
 // await notes, when a turn begins, whether anything of it may be kept: no, or not known before the
 // recorder has looked for paths that opted out. The caller has the record's lock.
 func (d *decision) await(rec *session.Record) {
-	if d.learn {
+	if d.query.Learn {
 		rec.Await(d.number)
 	} else {
 		rec.Judged(d.number, true)
-		rec.Asked = rec.Asked || d.claim.LearnOff
+		rec.Asked = rec.Asked || d.query.Claim.LearnOff
 	}
 }

@@ -39,10 +39,10 @@ func (w *watch) spanFacts() trace.Turn {
 		out.ReplyModel, out.Finish = rep.Model, rep.Finish
 		out.Input, out.Cached, out.Output = rep.Usage.Input, rep.Usage.Cached, rep.Usage.Output
 	}
-	if w.ses == nil || !w.learn {
+	if w.ses == nil || !w.query.Learn {
 		return out
 	}
-	out.Known, out.RequestID, out.Session, out.Agent, out.Number = true, w.w.id, w.ses.ID.String(), w.claim.Agent, w.number
+	out.Known, out.RequestID, out.Session, out.Agent, out.Number = true, w.w.id, w.ses.ID.String(), w.query.Claim.Agent, w.number
 	out.Injected, out.Withheld, out.Loops = w.plan.Injected, w.plan.Withheld, w.plan.Loops
 	if w.reply != nil {
 		out.ReplyID = w.reply.ID

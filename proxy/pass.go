@@ -43,7 +43,7 @@ func (p *Proxy) pass(w *clientWriter, r *http.Request) error {
 		w: w, r: r, target: tgt, who: who, dialect: dialect, started: p.opts.Now(),
 		out: outgoing{url: tgt.resolve(escaped, r.URL.RawQuery, r.URL.ForceQuery), came: came, identity: dialect != wire.None},
 	}
-	t.speakers, t.pending, t.book = &p.speakers, &p.commands.pending, p.opts.Book()
+	t.resolver, t.pending, t.book = p.resolver, &p.commands.pending, p.opts.Book()
 	f := &forwarding{request: &t.request, observer: t, unlogged: p.unlogged}
 	defer func() { p.set.Load().leave(tgt.transport) }()
 	if dialect != wire.None {

@@ -9,10 +9,9 @@ import (
 
 	"precept/bandit"
 	"precept/configs"
-	"precept/detect"
 	"precept/inject"
-	"precept/internal/session"
 	"precept/internal/wire"
+	"precept/proxy/resolve"
 )
 
 // Proxy is the data listener's handler. What all of its requests share is here; each takes what its
@@ -28,7 +27,7 @@ type Proxy struct {
 	pool     pool
 	inFlight inFlight
 	parses   *wire.Memory
-	speakers speakers
+	resolver *resolve.Resolver
 	lessons  agentLessons
 	commands *commandQueue
 }
@@ -38,10 +37,7 @@ func New(o Options) (*Proxy, error) {
 	p := &Proxy{
 		opts: o, fleet: fleetKeys{o.Salt, o.Secret, o.Unsure}, unlogged: log.New(io.Discard, "", 0), parses: wire.NewMemory(),
 	}
-	p.speakers = speakers{
-		threads: session.NewThreader(p.opts.entropy), quotes: session.NewQuotes(),
-		signs: session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools},
-	}
+	p.resolver = resolve.New(o.Store, o.Now, p.opts.entropy)
 	p.lessons.opts = &p.opts
 	p.commands = newCommandQueue(&p.lessons)
 	return p, p.Configure(o.Config)

@@ -26,24 +26,24 @@ type exchange struct {
 // what is new in the turn.
 func (t *exchange) record() {
 	if t.ses == nil {
-		if t.unit.Session != nil {
-			t.opts.Store.Release(t.unit.Session, store.Unchanged)
+		if t.found.Unit != nil {
+			t.opts.Store.Release(t.found.Unit, store.Unchanged)
 		}
 		return
 	}
 	defer t.opts.Store.Abandon(t.begun) // nothing to do when it was offered
 	now := t.opts.Now()
 	t.over()
-	main := t.side == ""
+	main := t.found.Side == ""
 	changed := store.Unchanged
 	defer func() { // also when what follows panics
 		t.unoffered()
 		t.opts.Store.Release(t.ses, changed)
-		if t.unit.Session != nil {
-			t.opts.Store.Release(t.unit.Session, changed)
+		if t.found.Unit != nil {
+			t.opts.Store.Release(t.found.Unit, changed)
 		}
 	}()
-	if !t.learn {
+	if !t.query.Learn {
 		t.opts.Store.Tally.OptedOut.Add(1)
 		if main {
 			changed = store.Counted // a row that there is learns that this turn opted out
@@ -65,12 +65,12 @@ func (t *exchange) record() {
 
 // decided says that the turn decided something which later turns have to keep to.
 func (t *exchange) decided() bool {
-	return t.isNew || len(t.plan.Picks)+len(t.plan.Matched)+t.plan.Loops > 0 || t.plan.Answered
+	return t.found.New || len(t.plan.Picks)+len(t.plan.Matched)+t.plan.Loops > 0 || t.plan.Answered
 }
 
 // begin admits the turn, before its request goes out.
 func (t *exchange) begin() {
-	if t.ses == nil || t.side != "" || !t.learn || t.set.cfg.Limits.CaptureBytes <= 0 {
+	if t.ses == nil || t.found.Side != "" || !t.query.Learn || t.set.cfg.Limits.CaptureBytes <= 0 {
 		return
 	}
 	id, err := sample.NewID(t.opts.Rand)
@@ -78,7 +78,7 @@ func (t *exchange) begin() {
 		return
 	}
 	t.kept = &sample.Exchange{
-		ID: id, Tenant: t.who.tenant, Agent: t.claim.Agent, Session: t.ses.ID.String(), SessionName: t.ses.Name, Run: t.ses.RunName,
+		ID: id, Tenant: t.who.tenant, Agent: t.query.Claim.Agent, Session: t.ses.ID.String(), SessionName: t.ses.Name, Run: t.ses.RunName,
 		RequestID: t.w.id, Turn: t.number, At: t.started.UTC(), Dialect: t.dialect.String(), Model: t.req.Model,
 		Loops: t.plan.Loops, Book: t.book.Hash(), Config: t.set.hash, Lessons: t.plan.Lessons,
 	}
@@ -138,10 +138,10 @@ func (t *exchange) offer() {
 // unoffered settles what the recorder will not judge: a request beside the conversation, one that
 // is not captured, and one with which something went wrong, of which nothing is kept to be safe.
 func (t *exchange) unoffered() {
-	if !t.learn || t.offered {
+	if !t.query.Learn || t.offered {
 		return
 	}
-	main, captured := t.side == "", t.set.cfg.Limits.CaptureBytes > 0
+	main, captured := t.found.Side == "", t.set.cfg.Limits.CaptureBytes > 0
 	t.ses.Lock()
 	keep := main && !captured || !main && len(t.ses.OptedOut) == 0
 	if main {

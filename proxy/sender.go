@@ -2,69 +2,42 @@ package proxy
 
 import (
 	"encoding/hex"
-	"time"
 
 	"precept/internal/session"
 	"precept/internal/wire"
+	"precept/proxy/resolve"
 	"precept/store"
 )
 
-// speakers know who has spoken, and how to tell who speaks.
-type speakers struct {
-	threads *session.Threader
-	quotes  *session.Quotes
-	signs   session.Signs
-}
-
-// Why a session is no part of the experiment.
-const (
-	excludedTwin = "twin"   // its history is equal to another one's byte for byte
-	excludedLate = "late"   // the store did not say in time what was decided before
-	excludedKeys = "secret" // the coins would fall otherwise on another replica
-)
-
-// sender is whose turn it is: what the client claims, the session that was found (by finder), and
-// what that draws through.
+// sender is the session of the turn: the claim of the client, and the session that was found.
 type sender struct {
 	request
-	*speakers
-	claim   session.Claim
-	learn   bool // something of the turn may be kept
-	found   session.Resolved
-	ses     *store.Session
-	unit    unit
-	above   *store.Session // the named session whose sub-agent speaks
-	isNew   bool
-	waited  time.Duration  // for the store, to learn whose turn it is
-	moved   bool           // the session was at another replica before, as far as can be told
-	side    string         // why the request is beside the conversation; "" for one of it
-	about   session.ID     // which session a side call that belongs to none is about,
-	showing bool           // where it shows one
-	early   []session.Echo // keys that went by before the request had its id
+	resolver *resolve.Resolver
+	query    resolve.Query
+	found    resolve.Result
+	ses      *store.Session
+	early    []session.Echo // keys that are not held by the store yet: the request has no id
 }
 
-// unit is the record that a session draws through, where it is not its own: that of the run that it
-// belongs to, or that of the session whose sub-agent it is, which has the same name or was started
-// by a tool call. It stays pinned as long as the request holds the session, and is locked inside of
-// the session's lock.
-type unit struct{ *store.Session }
-
-// record is nil where there is no unit.
-func (u unit) record() *session.Record {
-	if u.Session == nil {
-		return nil
+// identify finds the session and pins it.
+func (s *sender) identify() {
+	claim := session.Identify(s.r.Header, s.r.URL.EscapedPath(), s.req)
+	s.who.claims(&claim)
+	learn := !claim.LearnOff && s.set.learns(&s.who, claim.Agent)
+	claim.Agent = s.set.cleanName(claim.Agent)
+	s.query = resolve.Query{Scope: s.who.scope(), Claim: claim, Request: s.req, Learn: learn, Unsure: s.set.excluded}
+	s.found = s.resolver.Resolve(s.r.Context(), &s.query)
+	s.ses = s.found.Session
+	if s.found.Side != "" {
+		s.aside(s.found.Side)
 	}
-	return u.Record
-}
-
-// change does something with the unit, where there is one.
-func (u unit) change(do func(u *session.Record)) {
-	if u.Session == nil {
-		return
+	if s.found.New {
+		s.opts.Metrics.sessions.WithLabelValues(string(s.found.Thread.Method)).Inc()
 	}
-	u.Lock()
-	defer u.Unlock()
-	do(u.Record)
+	for _, why := range s.found.Excluded {
+		s.opts.Metrics.excluded.WithLabelValues(string(why)).Inc()
+	}
+	s.note(s.found.Noted)
 }
 
 // name mints the request's id. It holds the session's, so that feedback by request id needs no
@@ -83,14 +56,8 @@ func (s *sender) name() {
 
 // note keeps keys under which a session is known because of this turn. They stay in memory until
 // the turn is judged.
-func (s *sender) note(id session.ID, keys ...session.EchoKey) {
-	if !s.learn || len(keys) == 0 {
-		return
-	}
-	now := s.opts.Now()
-	for _, k := range keys {
-		s.early = append(s.early, session.Echo{Tenant: s.who.tenant, Key: k, ID: id, At: now})
-	}
+func (s *sender) note(keys []session.Echo) {
+	s.early = append(s.early, keys...)
 	s.hold()
 }
 
@@ -103,16 +70,9 @@ func (s *sender) hold() {
 	s.early = nil
 }
 
-// echoed says that the session is recognised by what goes by. One with a name of its own is found
-// by it: its echoes would only cost.
-func (s *sender) echoed() bool {
-	m := s.found.Method
-	return m == session.ByNew || m == session.ByEcho || m == session.ByBody
-}
-
 // beside says whether the request is none of the conversation, and notes why.
 func (s *sender) beside(rec *session.Record) bool {
-	reason, side := rec.Side(s.req, s.claim, s.signs)
+	reason, side := s.resolver.SideOf(rec, &s.query)
 	if side {
 		s.aside(reason)
 	}
@@ -120,20 +80,8 @@ func (s *sender) beside(rec *session.Record) bool {
 }
 
 func (s *sender) aside(reason string) {
-	s.side, s.skip = reason, "side:"+reason
+	s.found.Side, s.skip = reason, "side:"+reason
 	s.opts.Metrics.side.WithLabelValues(reason).Inc()
-}
-
-// sessionName is what feedback may call the session. One is made up for a request that is beside a
-// conversation which is not known.
-func (s *sender) sessionName() string {
-	switch {
-	case s.ses == nil:
-		return s.found.Name
-	case s.above != nil: // a sub-agent's: the client's own name is the one that it gave
-		return s.above.Name
-	}
-	return s.ses.Name
 }
 
 // remembered is a call that an earlier reply of the session made.

@@ -8,7 +8,6 @@ import (
 
 	"precept/detect"
 	"precept/inject/writ"
-	"precept/internal/session"
 )
 
 // turn is one request on a rewritten path and its reply. It belongs to the goroutine that serves
@@ -27,8 +26,8 @@ func (t *turn) response(res *http.Response) {
 	if t.forward != nil && t.forward.rejected {
 		t.rejected()
 	}
-	if t.ses != nil || t.side != "" {
-		res.Header.Set("Precept-Session", t.sessionName())
+	if t.ses != nil || t.found.Side != "" {
+		res.Header.Set("Precept-Session", t.found.Name)
 	}
 	if t.out.identity && t.set.cfg.DebugHeaders {
 		t.debug(res.Header)
@@ -63,27 +62,8 @@ func (t *turn) settle() {
 	t.settled = true
 	t.guard("settle", func() {
 		t.reply = t.reader.Reply()
-		if t.ses == nil {
-			t.quotes.AnsweredBeside(t.who.scope(), t.about, t.reply, t.opts.Now())
-			t.threads.Summed(t.found, t.about, t.reply)
-			return
-		}
-		keys := t.threads.Replied(t.found, t.reply, t.side == "")
-		if t.echoed() {
-			t.note(t.ses.ID, keys...)
-		}
-		if t.side != "" {
-			return
-		}
-		if t.reply.ID != "" {
-			t.note(t.ses.ID, session.EchoKeyOf(t.who.tenant, "r:"+t.reply.ID))
-		}
-		if t.status < 300 {
-			t.ses.Lock()
-			t.ses.Done(t.reply)
-			t.ses.Unlock()
-			t.quotes.Answered(t.who.scope(), t.ses.ID, t.reply)
-			t.unit.change(func(u *session.Record) { u.Spend(t.reply.Usage) })
+		t.note(t.resolver.Replied(&t.query, &t.found, t.reply, t.status < 300))
+		if t.ses != nil && t.found.Side == "" && t.status < 300 {
 			t.writs = t.commands.find(&t.exchange)
 		}
 	})
@@ -97,16 +77,16 @@ func (t *turn) publish() {
 	if !t.opts.Store.Shared() {
 		return
 	}
-	if t.claim.LearnOff && t.ses != nil && t.side == "" {
-		t.guard("publish", func() { t.opts.Store.PublishOptOut(t.ses, t.waited) })
+	if t.query.Claim.LearnOff && t.ses != nil && t.found.Side == "" {
+		t.guard("publish", func() { t.opts.Store.PublishOptOut(t.ses, t.found.Waited) })
 		return
 	}
-	if t.kept == nil || !t.gathered || !t.learn || !t.decided() && !t.moved && len(t.writs) == 0 {
+	if t.kept == nil || !t.gathered || !t.query.Learn || !t.decided() && !t.found.Moved && len(t.writs) == 0 {
 		return
 	}
 	t.guard("publish", func() {
 		t.complete(t.opts.Now())
-		t.opts.Store.Publish(t.ses, t.unit.Session, t.kept, t.answers, t.waited)
+		t.opts.Store.Publish(t.ses, t.found.Unit, t.kept, t.answers, t.found.Waited)
 	})
 }
 
@@ -123,8 +103,8 @@ func (t *turn) failed(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	t.status = own.status
 	t.over()
-	if t.ses != nil || t.side != "" {
-		w.Header().Set("Precept-Session", t.sessionName())
+	if t.ses != nil || t.found.Side != "" {
+		w.Header().Set("Precept-Session", t.found.Name)
 	}
 	own.write(w)
 }
@@ -138,12 +118,12 @@ func (t *turn) releaseRequest() {
 	}
 	t.forward = nil
 	t.guard("gather", func() {
-		defer t.found.LetGo()
+		defer t.found.Thread.LetGo()
 		t.gather()
 	})
 	f.giveBack(t.pool, t.body, t.unpacked, t.spliced)
 	t.charge.release(0)
-	t.body, t.unpacked, t.spliced, t.plain, t.req, t.out.body, t.out.original = nil, nil, nil, nil, nil, nil, nil
+	t.body, t.unpacked, t.spliced, t.plain, t.req, t.query.Request, t.out.body, t.out.original = nil, nil, nil, nil, nil, nil, nil, nil
 	t.plan.Edits, t.results = nil, detect.Results{}
 }
 

@@ -31,7 +31,7 @@ func (w *watch) answered(status int, length int64) {
 	if status >= 400 || length == 0 {
 		w.over()
 	}
-	if w.ses != nil || w.showing {
+	if w.ses != nil || w.found.Shows {
 		w.reader = wire.NewReplyReader(w.dialect, length, int(w.set.cfg.Limits.CaptureBytes))
 	}
 }
@@ -75,7 +75,7 @@ func (w *watch) account() {
 func (w *watch) over() {
 	if w.ses != nil && !w.ended {
 		w.ended = true
-		w.threads.Ended(w.found, w.whole() && w.status < 300, w.opts.Now())
+		w.resolver.Ended(&w.found, w.whole() && w.status < 300)
 	}
 }
 

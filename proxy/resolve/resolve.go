@@ -1,0 +1,243 @@
+// Package resolve finds the session of a request: the conversation, the run or parent session that
+// the conversation draws its coins through, and the side requests that belong to no session.
+//
+// Contract: Resolve pins the session and the unit that it returns; the caller releases both. Each
+// result of Resolve is passed to Ended once. Resolve asks the backend at most once per kind of
+// question, within the time that the store allows, and holds no lock while it asks.
+//
+// Hazard: a request that is resolved to the session of another conversation mixes two experiments
+// and empties the provider's prompt cache. A request that fits no session for certain gets a session
+// of its own, and sessions that cannot be told apart leave the experiment.
+package resolve
+
+import (
+	"context"
+	"time"
+
+	"precept/detect"
+	"precept/internal/session"
+	"precept/internal/wire"
+	"precept/store"
+)
+
+// Pins pins sessions. A pinned session stays in memory until Release.
+type Pins interface {
+	// Resident pins a session that is in memory. Resident returns nil for other sessions.
+	Resident(id session.ID) *store.Session
+	// Acquire pins a session that is in memory or in the backend. late reports that the backend did
+	// not answer in time: the session may exist.
+	Acquire(ctx context.Context, tenant string, id session.ID) (ses *store.Session, late bool)
+	Release(ses *store.Session, c store.Change)
+}
+
+// Additions adds new sessions.
+type Additions interface {
+	// Add pins a new record. Add returns the session of another request that added the same ID first.
+	Add(rec *session.Record) *store.Session
+	// AddMember counts the session of rec among the sessions of a unit.
+	AddMember(unit *store.Session, rec *session.Record)
+	// Recall marks the turns of rec that opted out at another replica.
+	Recall(ctx context.Context, rec *session.Record, items int, late bool)
+}
+
+// Replicas reads what other replicas wrote.
+type Replicas interface {
+	// Shared reports whether other replicas may serve the sessions of this store.
+	Shared() bool
+	// Refresh reads a session again that continued at another replica.
+	Refresh(ctx context.Context, ses *store.Session)
+	// Rejoin reads a unit again that other replicas draw through as well.
+	Rejoin(ctx context.Context, unit *store.Session)
+}
+
+// Index looks up sessions by the items that went by in them.
+type Index interface {
+	Echoes(ctx context.Context, tenant string, keys []session.EchoKey) map[session.EchoKey][]session.ID
+}
+
+// Store is the memory of sessions, as far as a Resolver needs the memory.
+type Store interface {
+	Pins
+	Additions
+	Replicas
+	Index
+}
+
+// Exclusion is the reason why a session is left out of the experiment.
+type Exclusion string
+
+// The exclusions.
+const (
+	ExcludedTwin Exclusion = "twin"   // the history equals the history of another session, byte for byte
+	ExcludedLate Exclusion = "late"   // the store did not say in time which coins fell before
+	ExcludedKeys Exclusion = "secret" // the salt is not the fleet's: at another replica the coins would fall differently
+)
+
+// Query is what is known of a request before its session is.
+type Query struct {
+	Scope   session.Scope // without the run; the claim names the run
+	Claim   session.Claim
+	Request *wire.Request
+	Learn   bool // something of the turn may be kept
+	Unsure  bool // the salt of the coins is not known to be the fleet's
+}
+
+// scope returns the scope in which names and echoes of the request are looked up.
+func (q *Query) scope() session.Scope {
+	s := q.Scope
+	s.Run = q.Claim.Run
+	return s
+}
+
+// Result is the session of a request.
+type Result struct {
+	Thread   session.Resolved // set by the threader; passed back to the threader when the reply comes
+	Session  *store.Session   // pinned; nil: the request belongs to no known conversation
+	Unit     *store.Session   // pinned; the session draws through the unit; nil: through itself
+	Name     string           // the name under which feedback finds the session
+	New      bool             // the request begins the session
+	Moved    bool             // another replica may have served the turn before
+	Side     string           // why the request is a side request; empty: a turn of the conversation
+	About    session.ID       // the session that a side request without a session is about
+	Shows    bool             // the request shows the conversation of About
+	Noted    []session.Echo   // keys under which later requests and feedback find the session
+	Waited   time.Duration    // time spent on finding the session
+	Excluded []Exclusion      // the sessions that the request excluded from the experiment, one entry each
+}
+
+// UnitRecord returns the record of the unit, nil where the session draws through itself.
+func (r *Result) UnitRecord() *session.Record {
+	if r.Unit == nil {
+		return nil
+	}
+	return r.Unit.Record
+}
+
+// ChangeUnit calls change with the locked record of the unit, if there is a unit. The lock of the
+// unit is taken after the lock of the session.
+func (r *Result) ChangeUnit(change func(unit *session.Record)) {
+	if r.Unit == nil {
+		return
+	}
+	r.Unit.Lock()
+	defer r.Unit.Unlock()
+	change(r.Unit.Record)
+}
+
+// echoed reports whether the session is recognised by its items. A session with a name of its own is
+// found by the name, so its keys would only take room.
+func (r *Result) echoed() bool {
+	m := r.Thread.Method
+	return m == session.ByNew || m == session.ByEcho || m == session.ByBody
+}
+
+// Resolver finds the sessions of requests. A Resolver is safe for concurrent use.
+type Resolver struct {
+	store   Store
+	now     func() time.Time
+	threads *session.Threader
+	quotes  *session.Quotes
+	signs   session.Signs
+}
+
+// New returns a resolver on a store. entropy names new sessions.
+func New(s Store, now func() time.Time, entropy func() [16]byte) *Resolver {
+	return &Resolver{
+		store: s, now: now, threads: session.NewThreader(entropy), quotes: session.NewQuotes(),
+		signs: session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools},
+	}
+}
+
+// Resolve finds the session of a request, or begins one. Resolve releases all that it pinned when a
+// step panics, because the caller then gets no result that names the pins.
+func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
+	s := &search{r: r, ctx: ctx, q: q, res: &res, begun: r.now()}
+	finished := false
+	defer func() {
+		s.releaseParent()
+		if !finished {
+			s.abandon()
+		}
+	}()
+	res.Thread = r.threads.Resolve(q.scope(), q.Claim, q.Request, s.begun, s.lookUp)
+	s.pin()
+	s.split()
+	if s.toSubAgent() {
+		s.pin()
+	}
+	res.Waited = r.now().Sub(s.begun)
+	if res.Session != nil {
+		s.joinUnit()
+	} else {
+		s.open()
+	}
+	s.excludeTwins()
+	if res.Session != nil && res.echoed() && !s.optedOut() {
+		s.note(res.Session.ID, res.Thread.Echoes...)
+	}
+	switch {
+	case res.Session == nil:
+		res.Name = res.Thread.Name
+	case s.parent != nil: // of a sub-agent: the client knows the name of the parent session
+		res.Name = s.parent.Name
+	default:
+		res.Name = res.Session.Name
+	}
+	finished = true
+	return res
+}
+
+// SideOf reports whether a request is a side request of the session, and why. Lock the record.
+func (r *Resolver) SideOf(rec *session.Record, q *Query) (reason string, side bool) {
+	return rec.Side(q.Request, q.Claim, r.signs)
+}
+
+// Asked notes a turn of the conversation, so that later requests that quote the turn are recognised.
+// Lock the record.
+func (r *Resolver) Asked(rec *session.Record, q *Query) {
+	r.quotes.Asked(q.Scope, rec.ID, q.Request, r.now())
+}
+
+// Replied notes the reply to a request, and returns keys under which later requests and feedback
+// find the session. ok reports that the upstream answered with success. Call Replied before the
+// client gets the end of the reply: the next request may come before this one returns.
+func (r *Resolver) Replied(q *Query, res *Result, rep *wire.Reply, ok bool) []session.Echo {
+	if res.Session == nil {
+		r.quotes.AnsweredBeside(q.Scope, res.About, rep, r.now())
+		r.threads.Summed(res.Thread, res.About, rep)
+		return nil
+	}
+	keys := r.threads.Replied(res.Thread, rep, res.Side == "")
+	if !res.echoed() {
+		keys = nil
+	}
+	if res.Side == "" && rep.ID != "" {
+		keys = append(keys, session.EchoKeyOf(q.Scope.Tenant, "r:"+rep.ID))
+	}
+	if res.Side == "" && ok {
+		res.Session.Lock()
+		res.Session.Done(rep)
+		res.Session.Unlock()
+		r.quotes.Answered(q.Scope, res.Session.ID, rep)
+		res.ChangeUnit(func(u *session.Record) { u.Spend(rep.Usage) })
+	}
+	return echoes(q, res.Session.ID, r.now(), keys)
+}
+
+// Ended notes the end of a request. Call Ended before the client can see the end: a retry, which may
+// come at once, is only taken for a retry of a request that has ended.
+func (r *Resolver) Ended(res *Result, complete bool) {
+	r.threads.Ended(res.Thread, complete, r.now())
+}
+
+// echoes returns keys as echoes of a session, none where nothing of the turn may be kept.
+func echoes(q *Query, id session.ID, now time.Time, keys []session.EchoKey) []session.Echo {
+	if !q.Learn || len(keys) == 0 {
+		return nil
+	}
+	out := make([]session.Echo, len(keys))
+	for i, k := range keys {
+		out[i] = session.Echo{Tenant: q.Scope.Tenant, Key: k, ID: id, At: now}
+	}
+	return out
+}

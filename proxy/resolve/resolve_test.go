@@ -1,0 +1,241 @@
+package resolve_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"precept/internal/session"
+	"precept/internal/wire"
+	"precept/proxy/resolve"
+	"precept/store"
+)
+
+// fake is a store in memory. It counts pins, so that a test sees a pin that is never released.
+type fake struct {
+	live   map[session.ID]*store.Session
+	pins   map[*store.Session]int
+	away   bool // the backend does not answer in time
+	shared bool // other replicas use the backend
+	broken bool // AddMember panics
+	read   int  // calls of Refresh and Rejoin
+}
+
+func newFake() *fake {
+	return &fake{live: map[session.ID]*store.Session{}, pins: map[*store.Session]int{}}
+}
+
+func (f *fake) Resident(id session.ID) *store.Session {
+	ses := f.live[id]
+	if ses != nil {
+		f.pins[ses]++
+	}
+	return ses
+}
+
+func (f *fake) Acquire(_ context.Context, _ string, id session.ID) (*store.Session, bool) {
+	return f.Resident(id), f.away
+}
+
+func (f *fake) Release(ses *store.Session, _ store.Change) { f.pins[ses]-- }
+
+func (f *fake) Add(rec *session.Record) *store.Session {
+	if f.live[rec.ID] == nil {
+		f.live[rec.ID] = &store.Session{Record: rec}
+	}
+	return f.Resident(rec.ID)
+}
+
+func (f *fake) AddMember(unit *store.Session, rec *session.Record) {
+	if f.broken {
+		panic("broken")
+	}
+	unit.Record.AddMember(rec)
+}
+
+func (f *fake) Recall(context.Context, *session.Record, int, bool) {}
+func (f *fake) Shared() bool                                       { return f.shared }
+func (f *fake) Refresh(context.Context, *store.Session)            { f.read++ }
+func (f *fake) Rejoin(context.Context, *store.Session)             { f.read++ }
+
+func (f *fake) Echoes(context.Context, string, []session.EchoKey) map[session.EchoKey][]session.ID {
+	return nil
+}
+
+// held returns the number of pins.
+func (f *fake) held() (n int) {
+	for _, pins := range f.pins {
+		n += pins
+	}
+	return n
+}
+
+// client sends requests to a resolver.
+type client struct {
+	t        *testing.T
+	store    *fake
+	resolver *resolve.Resolver
+	drawn    byte
+	unsure   bool
+}
+
+func newClient(t *testing.T) *client {
+	t.Helper()
+	c := &client{t: t, store: newFake()}
+	now := func() time.Time { return time.Unix(1e9, 0) }
+	c.resolver = resolve.New(c.store, now, func() [16]byte { c.drawn++; return [16]byte{c.drawn} })
+	return c
+}
+
+// ask resolves a chat request with a header "Name: value" for each pair.
+func (c *client) ask(body string, headers ...string) (*resolve.Query, resolve.Result) {
+	c.t.Helper()
+	req, err := wire.Parse(wire.Chat, []byte(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	h := http.Header{}
+	for pair := range slices.Chunk(headers, 2) {
+		h.Set(pair[0], pair[1])
+	}
+	claim := session.Identify(h, "/v1/chat/completions", req)
+	q := &resolve.Query{Scope: session.Scope{Tenant: "default"}, Claim: claim, Request: req, Learn: true, Unsure: c.unsure}
+	return q, c.resolver.Resolve(c.t.Context(), q)
+}
+
+// turn resolves a main request, and ends the request with a reply.
+func (c *client) turn(body, reply string, headers ...string) resolve.Result {
+	c.t.Helper()
+	q, res := c.ask(body, headers...)
+	if res.Session == nil {
+		c.t.Fatal("the request has no session")
+	}
+	res.Session.Begin(q.Request, time.Unix(1e9, 0))
+	c.resolver.Asked(res.Session.Record, q)
+	res.Session.Mark(q.Request)
+	c.resolver.Replied(q, &res, &wire.Reply{ID: "chatcmpl-" + reply, Text: reply, Complete: true}, true)
+	c.resolver.Ended(&res, true)
+	return res
+}
+
+const (
+	first  = `{"messages":[{"role":"user","content":"Please fix the build of the parser."}]}`
+	second = `{"messages":[{"role":"user","content":"Please fix the build of the parser."},{"role":"assistant","content":"The build of the parser is fixed."},{"role":"user","content":"Now test it."}]}`
+	said   = "The build of the parser is fixed."
+)
+
+func TestEqualFirstRequestsAreTwoSessions(t *testing.T) {
+	c := newClient(t)
+	one, two := c.turn(first, said), c.turn(first, "another")
+	if one.Session == two.Session || !one.New || !two.New || one.Thread.Method != session.ByNew {
+		t.Errorf("the sessions are %s and %s", one.Name, two.Name)
+	}
+}
+
+func TestANameFindsItsSession(t *testing.T) {
+	c := newClient(t)
+	one := c.turn(first, said, "Precept-Session", "mine")
+	two := c.turn(second, "done", "Precept-Session", "mine")
+	if one.Session != two.Session || two.New || two.Name != "mine" || two.Thread.Method != session.ByHeader {
+		t.Errorf("%q begins a session: %v", two.Name, two.New)
+	}
+}
+
+func TestAnEchoFindsItsSession(t *testing.T) {
+	c := newClient(t)
+	one := c.turn(first, said)
+	two := c.turn(second, "done")
+	if one.Session != two.Session || two.Thread.Method != session.ByEcho {
+		t.Errorf("the second turn is of %s, found by %s", two.Name, two.Thread.Method)
+	}
+}
+
+func TestSessionsOfARunShareAUnit(t *testing.T) {
+	c := newClient(t)
+	one := c.turn(first, said, "Precept-Run", "ci-1")
+	two := c.turn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Run", "ci-1")
+	if one.Session == two.Session || one.Unit == nil || one.Unit != two.Unit || !one.Unit.IsRun || one.Unit.Members != 2 {
+		t.Errorf("the units are %p and %p", one.Unit, two.Unit)
+	}
+	if !slices.ContainsFunc(two.Noted, func(e session.Echo) bool { return e.Key == session.RunEcho("default", "ci-1") }) {
+		t.Error("feedback does not find the run")
+	}
+}
+
+// A sub-agent comes under the name of its parent and has tools of its own. The client knows the name
+// of the parent only.
+func TestASubAgentDrawsThroughItsParent(t *testing.T) {
+	c := newClient(t)
+	parent := c.turn(`{"messages":[{"role":"system","content":"You build."},{"role":"user","content":"Fix it."}],"tools":[{"type":"function","function":{"name":"bash"}}]}`, said, "Precept-Session", "mine")
+	sub := c.turn(`{"messages":[{"role":"system","content":"You search."},{"role":"user","content":"Find the parser."}],"tools":[{"type":"function","function":{"name":"grep"}}]}`, "found", "Precept-Session", "mine")
+	if sub.Session == parent.Session || sub.Unit != parent.Session || sub.Name != "mine" {
+		t.Errorf("the sub-agent has session %s, unit %p", sub.Name, sub.Unit)
+	}
+}
+
+func TestATitleHasNoSession(t *testing.T) {
+	c := newClient(t)
+	c.turn(first, said)
+	_, res := c.ask(`{"messages":[{"role":"system","content":"Generate a title for this conversation."},{"role":"user","content":"` + "User: Please fix the build of the parser.\\nAssistant: " + said + `"}]}`)
+	if res.Session != nil || res.Side == "" || res.Name == "" || c.drawn == 0 {
+		t.Errorf("the side request has session %v, reason %q, name %q", res.Session, res.Side, res.Name)
+	}
+}
+
+func TestALateBackendExcludesTheSession(t *testing.T) {
+	c := newClient(t)
+	c.store.away = true
+	res := c.turn(first, said, "Precept-Session", "mine")
+	if !res.Session.Assignment.Excluded || !res.Session.StandIn || !slices.Equal(res.Excluded, []resolve.Exclusion{resolve.ExcludedLate}) {
+		t.Errorf("excluded: %v", res.Excluded)
+	}
+}
+
+func TestASaltThatIsNotTheFleetsExcludesTheSession(t *testing.T) {
+	c := newClient(t)
+	c.unsure = true
+	res := c.turn(first, said)
+	if !res.Session.Assignment.Excluded || !slices.Equal(res.Excluded, []resolve.Exclusion{resolve.ExcludedKeys}) {
+		t.Errorf("excluded: %v", res.Excluded)
+	}
+}
+
+// Where replicas share the store, a session whose list grew by more than the replies that this
+// replica saw is read again.
+func TestASessionThatContinuedElsewhereIsReadAgain(t *testing.T) {
+	c := newClient(t)
+	c.store.shared = true
+	c.turn(first, said, "Precept-Session", "mine")
+	before := c.store.read
+	res := c.turn(`{"messages":[{"role":"user","content":"Please fix the build of the parser."},{"role":"assistant","content":"`+said+`"},{"role":"user","content":"Now test it."},{"role":"assistant","content":"Tested."},{"role":"user","content":"Ship it."}]}`, "shipped", "Precept-Session", "mine")
+	if c.store.read == before || !res.Moved {
+		t.Errorf("read again %d times, moved %v", c.store.read-before, res.Moved)
+	}
+}
+
+func TestAPanicLeavesNoPin(t *testing.T) {
+	c := newClient(t)
+	c.store.broken = true
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic of the store does not reach the caller")
+			}
+		}()
+		c.ask(first, "Precept-Run", "ci-1")
+	}()
+	if n := c.store.held(); n != 0 {
+		t.Errorf("%d pins are left", n)
+	}
+}
+
+// A result pins its session and its unit, and nothing else.
+func TestAResultHoldsTwoPins(t *testing.T) {
+	c := newClient(t)
+	res := c.turn(first, said, "Precept-Run", "ci-1")
+	if n := c.store.held(); n != 2 || c.store.pins[res.Session] != 1 || c.store.pins[res.Unit] != 1 {
+		t.Errorf("%d pins are held", n)
+	}
+}

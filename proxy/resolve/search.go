@@ -1,0 +1,216 @@
+package resolve
+
+import (
+	"context"
+	"time"
+
+	"precept/internal/session"
+	"precept/store"
+)
+
+// search is the state of one call of Resolve.
+type search struct {
+	r      *Resolver
+	ctx    context.Context
+	q      *Query
+	res    *Result
+	begun  time.Time
+	parent *store.Session // pinned; the named session whose sub-agent sends the request
+	asked  bool           // the backend was asked for echoes: the items did not go by at this replica
+	late   bool           // the backend did not say in time whether the session exists
+}
+
+// lookUp asks the store which sessions own keys.
+func (s *search) lookUp(keys []session.EchoKey) map[session.EchoKey][]session.ID {
+	s.asked = true
+	return s.r.store.Echoes(s.ctx, s.q.Scope.Tenant, keys)
+}
+
+// pin pins the session that the threader found, if the session is known.
+func (s *search) pin() {
+	s.late = false
+	if s.res.Session = s.r.store.Resident(s.res.Thread.ID); s.res.Session != nil {
+		s.catchUp()
+	} else if !s.res.Thread.New {
+		s.res.Session, s.late = s.r.store.Acquire(s.ctx, s.q.Scope.Tenant, s.res.Thread.ID)
+		s.res.Moved = s.res.Session != nil
+	}
+}
+
+// catchUp reads a session of this replica's memory again, if another replica may have served the
+// session since: the request sends back items that did not go by here, or more items than this
+// replica answered. A session that began while the store was away is read again as well.
+func (s *search) catchUp() {
+	ses := s.res.Session
+	if ses.Unsure() {
+		s.r.store.Refresh(s.ctx, ses)
+		return
+	}
+	if !s.r.store.Shared() {
+		return
+	}
+	ses.Lock()
+	s.res.Moved = s.asked || ses.Elsewhere(s.q.Request)
+	ses.Unlock()
+	if s.res.Moved {
+		s.r.store.Refresh(s.ctx, ses)
+	}
+}
+
+// split starts a new session when the stored one belongs to another conversation or to another run.
+// The first happens when a client uses the name of an application as the session's name, and what
+// the threader knew of the name is lost with a restart. In the second case, the coins of one run
+// say nothing about the other.
+func (s *search) split() {
+	ses := s.res.Session
+	if ses == nil || !s.res.Thread.Loose && !s.inAnotherRun() {
+		return
+	}
+	if s.res.Thread.Loose {
+		ses.Lock()
+		shares := ses.Shares(s.q.Request) && !ses.Begins(s.q.Request)
+		ses.Unlock()
+		if shares {
+			return
+		}
+	}
+	s.r.store.Release(ses, store.Unchanged)
+	s.res.Session, s.res.Moved = nil, false
+	s.res.Thread = s.r.threads.Apart(s.res.Thread, s.q.Claim, s.begun)
+}
+
+// inAnotherRun reports whether the session belongs to another run than the request names.
+func (s *search) inAnotherRun() bool {
+	run, unit := s.q.Claim.Run, s.res.Session.Unit
+	return run != "" && unit != "" && unit != session.RunKey(s.q.Scope.Tenant, run).String()
+}
+
+// toSubAgent moves the search on to the session of a sub-agent, when the request came under the name
+// of a conversation and is neither a turn nor a side request of the conversation: the request has
+// tools of its own. The session of the conversation stays pinned as the parent.
+func (s *search) toSubAgent() bool {
+	ses := s.res.Session
+	if ses == nil || s.res.Thread.New || !s.q.Claim.Named() {
+		return false
+	}
+	ses.Lock()
+	reason, side := s.r.SideOf(ses.Record, s.q)
+	otherTools := side && reason == session.SideTools
+	first := otherTools && !s.q.Request.Delta && !ses.Shows(s.q.Request)
+	ses.Unlock()
+	if !otherTools || !first && !s.q.Request.Delta { // a request that shows the conversation is a memory keeper's
+		return false
+	}
+	sub, ok := s.r.threads.Below(s.res.Thread, s.q.Claim, first, s.begun, s.lookUp)
+	if !ok {
+		return false
+	}
+	s.parent = ses
+	s.res.Session, s.res.Thread, s.res.Moved = nil, sub, false
+	return true
+}
+
+// open begins a session, unless the request is a side request of a conversation that is not known.
+func (s *search) open() {
+	st, res := s.r.store, s.res
+	rec := session.NewRecord(s.q.Scope.Tenant, s.q.Claim, res.Thread, s.begun)
+	if s.isSide(rec) {
+		res.Thread.Echoes, res.Thread.Name = nil, rec.Name
+		s.r.threads.Ended(res.Thread, true, s.begun)
+		return
+	}
+	res.New = true
+	rec.Assignment.Excluded = s.late || s.q.Unsure
+	switch {
+	case s.late:
+		s.exclude(ExcludedLate)
+	case s.q.Unsure:
+		s.exclude(ExcludedKeys)
+	}
+	rec.StandIn = s.late
+	rec.NoLearn = !s.q.Learn
+	s.enlist(rec)
+	if !res.Thread.New && !s.q.Request.Delta {
+		st.Recall(s.ctx, rec, s.q.Request.New(), s.late)
+	}
+	res.Session = st.Add(rec)
+	s.note(res.Session.ID, session.EchoKeyOf(s.q.Scope.Tenant, "s:"+res.Session.Name))
+	s.noteMember()
+}
+
+// isSide reports whether a request that would begin a session is a side request: its words are those
+// of a title, a summary or a compaction, or it shows a conversation that is going on.
+func (s *search) isSide(rec *session.Record) bool {
+	res, m := s.res, s.res.Thread.Method
+	if !s.late && (res.Thread.Loose || m == session.ByNew || m == session.ByEcho) { // the request has no name of its own
+		res.About, res.Shows = s.r.quotes.About(s.q.Scope, s.q.Request, s.begun)
+	}
+	if res.Thread.New {
+		if reason, side := s.r.SideOf(rec, s.q); side {
+			res.Side = reason
+			return true
+		}
+	}
+	if res.Shows {
+		res.Side = session.SideQuotes
+	}
+	return res.Shows
+}
+
+// excludeTwins takes sessions out of the experiment that cannot be told apart: the request may be
+// of any of them, so the coins of one may have reached another. The sessions keep their blocks and
+// get lessons as before, but count for nothing. Three kinds of sessions stay: one that closed was
+// counted with what it had until then, one with a name of its own is in no doubt, and the sessions
+// of a run share their coins.
+func (s *search) excludeTwins() {
+	for _, id := range s.res.Thread.Doubt {
+		ses := s.r.store.Resident(id)
+		if ses == nil {
+			continue
+		}
+		changed := store.Unchanged
+		ses.Lock()
+		if unnamed := ses.Method == session.ByNew || ses.Method == session.ByEcho; unnamed && ses.Unit == "" && !ses.Closed && !ses.Assignment.Excluded {
+			ses.Assignment.Excluded, ses.Doubted, ses.Dirty = true, true, true
+			changed = store.Decided
+			s.exclude(ExcludedTwin)
+		}
+		ses.Unlock()
+		s.r.store.Release(ses, changed)
+	}
+}
+
+func (s *search) exclude(why Exclusion) { s.res.Excluded = append(s.res.Excluded, why) }
+
+// optedOut reports whether a turn of the session opted out. The history then has keys of that turn,
+// which must not be kept.
+func (s *search) optedOut() bool {
+	s.res.Session.Lock()
+	defer s.res.Session.Unlock()
+	return len(s.res.Session.OptedOut) > 0
+}
+
+// note adds keys to the result.
+func (s *search) note(id session.ID, keys ...session.EchoKey) {
+	s.res.Noted = append(s.res.Noted, echoes(s.q, id, s.begun, keys)...)
+}
+
+// releaseParent releases the parent session, unless the result pins the parent as the unit.
+func (s *search) releaseParent() { s.releaseUnlessUnit(s.parent) }
+
+// releaseUnlessUnit releases a session that was pinned to find the unit of another session.
+func (s *search) releaseUnlessUnit(ses *store.Session) {
+	if ses != nil && ses != s.res.Unit {
+		s.r.store.Release(ses, store.Unchanged)
+	}
+}
+
+// abandon releases the pins of the result.
+func (s *search) abandon() {
+	for _, ses := range []*store.Session{s.res.Session, s.res.Unit} {
+		if ses != nil {
+			s.r.store.Release(ses, store.Unchanged)
+		}
+	}
+	s.r.threads.Ended(s.res.Thread, false, s.begun)
+}

@@ -1,0 +1,115 @@
+package resolve
+
+import (
+	"precept/internal/session"
+	"precept/store"
+)
+
+// A session may draw through another record, its unit: the record of the run that the session
+// belongs to, or of the session whose sub-agent the session is. The sub-agent has the name of its
+// parent, or was started by a tool call of its parent.
+
+// joinUnit pins the unit of a session that is known.
+func (s *search) joinUnit() {
+	id, ok := s.res.Session.UnitID()
+	switch {
+	case !ok:
+	case s.parent != nil && s.parent.ID == id:
+		s.res.Unit = s.parent
+	default:
+		s.pinUnit(id, s.res.Session.RunName)
+	}
+}
+
+// enlist makes a new session a member of its unit, if there is one.
+func (s *search) enlist(rec *session.Record) {
+	parent := s.parent
+	if parent == nil {
+		parent = s.caller(rec)
+		defer func() { s.releaseUnlessUnit(parent) }()
+	}
+	switch {
+	case parent != nil && parent.Unit == "":
+		s.res.Unit = parent
+	case parent != nil:
+		id, _ := parent.UnitID()
+		s.pinUnit(id, parent.RunName)
+	case s.q.Claim.Run != "":
+		s.pinUnit(session.RunKey(s.q.Scope.Tenant, s.q.Claim.Run), s.q.Claim.Run)
+	default:
+		return
+	}
+	unit := s.res.Unit
+	rec.Unit, rec.RunName = unit.ID.String(), unit.Name
+	s.r.store.AddMember(unit, rec)
+}
+
+// caller pins the session whose tool call started the conversation that begins: the lessons of one
+// reach the other through the call. caller returns nil where no session made such a call. Where
+// several did, the new session is left out of the experiment.
+func (s *search) caller(rec *session.Record) *store.Session {
+	if s.q.Claim.Run != "" {
+		return nil
+	}
+	id, ok, sure := s.r.quotes.Caller(s.q.Scope, s.q.Request, s.begun)
+	if !ok {
+		return nil
+	}
+	if sure {
+		return s.pinLearning(id)
+	}
+	if !rec.Assignment.Excluded {
+		rec.Assignment.Excluded, rec.Doubted = true, true
+		s.exclude(ExcludedTwin)
+	}
+	return nil
+}
+
+// pinLearning pins a session of which something may be kept. A session of which nothing may be kept
+// is no unit: its row would have to name its members.
+func (s *search) pinLearning(id session.ID) *store.Session {
+	ses := s.r.store.Resident(id)
+	if ses == nil {
+		return nil
+	}
+	ses.Lock()
+	silent := ses.NoLearn || len(ses.OptedOut) > 0
+	ses.Unlock()
+	if silent {
+		s.r.store.Release(ses, store.Unchanged)
+		return nil
+	}
+	return ses
+}
+
+// pinUnit pins the record of a unit. A unit that cannot be looked up in time is left out of the
+// experiment; a unit that no longer exists begins again.
+func (s *search) pinUnit(id session.ID, name string) {
+	st, res := s.r.store, s.res
+	if res.Unit = st.Resident(id); res.Unit != nil {
+		st.Rejoin(s.ctx, res.Unit)
+		return
+	}
+	late := false
+	if res.Unit, late = st.Acquire(s.ctx, s.q.Scope.Tenant, id); res.Unit != nil {
+		return
+	}
+	rec := session.NewRun(s.q.Scope.Tenant, s.q.Claim, name, id, s.begun)
+	rec.Assignment.Excluded = late || s.q.Unsure
+	rec.StandIn = late
+	res.Unit = st.Add(rec)
+}
+
+// noteMember notes the keys under which the unit finds its members, and feedback finds the run.
+func (s *search) noteMember() {
+	unit := s.res.Unit
+	if unit == nil {
+		return
+	}
+	if number := s.res.Session.MemberNo; number > 0 {
+		s.note(s.res.Session.ID, session.MemberKey(s.q.Scope.Tenant, unit.ID, number))
+	}
+	if unit.IsRun {
+		s.note(unit.ID, session.RunEcho(s.q.Scope.Tenant, unit.Name))
+	}
+}
