@@ -14,6 +14,7 @@ import (
 	"precept/bandit/feedback"
 	"precept/bandit/trial"
 	"precept/configs"
+	"precept/internal/label"
 	"precept/internal/sample"
 	names "precept/internal/session"
 	"precept/internal/wire"
@@ -41,7 +42,7 @@ func newKept(t *testing.T, now time.Time) *kept {
 	}
 	s, err := store.Open(t.Context(), store.Options{
 		Now: func() time.Time { return now }, Backend: db, Learn: true, Personal: true,
-		Failed: func(step string, err error) { t.Errorf("%s: %v", step, err) }, Panicked: func(step string, v any) { t.Errorf("%s: %v", step, v) },
+		Failed: func(step label.Step, err error) { t.Errorf("%s: %v", step, err) }, Panicked: func(step label.Step, v any) { t.Errorf("%s: %v", step, v) },
 	})
 	if err != nil {
 		t.Fatal(err)

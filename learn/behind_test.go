@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"precept/internal/label"
 	"precept/internal/session"
 	"precept/learn"
 )
@@ -25,7 +26,7 @@ func TestThoseBehindABatchThatIsSetAsideClose(t *testing.T) {
 	t.Parallel()
 	last := sessionOf("last")
 	r := newRig(t, func(o *options) {
-		o.Before = func(step string, id session.ID, _ string) {
+		o.Before = func(step label.Step, id session.ID, _ string) {
 			if step == "close" && id != last {
 				panic("poison")
 			}

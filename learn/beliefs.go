@@ -12,6 +12,7 @@ import (
 	"precept/bandit/feedback"
 	"precept/bandit/trial"
 	"precept/internal/guard"
+	"precept/internal/label"
 	"precept/internal/session"
 )
 
@@ -86,7 +87,7 @@ func (b *beliefs) move(ctx context.Context, step func() (of []session.Ref, delta
 		b.dropProvisional(at)
 	}
 	for name, deltas := range byTenant {
-		b.guard.Step("learn", func() { b.learned(ctx, name, deltas) })
+		b.guard.Step(label.StepLearn, func() { b.learned(ctx, name, deltas) })
 	}
 	return nil
 }
@@ -98,7 +99,7 @@ func (b *beliefs) learned(ctx context.Context, name string, deltas []trial.Delta
 	c.Add(deltas)
 	if up := c.Maxima(b.now()); len(up) > 0 {
 		if err := b.be.Raise(ctx, name, under(b.reward, up)); err != nil {
-			b.failed("raise", err)
+			b.failed(label.StepRaise, err)
 		}
 	}
 	b.tenant(name).rewards += trial.Told(deltas)
@@ -127,17 +128,17 @@ func (b *beliefs) refit(ctx context.Context, name string) {
 	p := c.Refit()
 	data, err := json.Marshal(p)
 	if err != nil {
-		b.failed("refit", err)
+		b.failed(label.StepRefit, err)
 		return
 	}
 	ok, err := b.be.PutPriors(ctx, name, t.version, data)
 	if err != nil {
-		b.failed("refit", err)
+		b.failed(label.StepRefit, err)
 		return
 	}
 	if !ok { // another replica was first: its priors hold, and the next ones follow them
 		if err := b.adopt(ctx, name, t); err != nil {
-			b.failed("refit", err)
+			b.failed(label.StepRefit, err)
 		}
 		return
 	}
@@ -153,7 +154,7 @@ func (b *beliefs) loadAll(ctx context.Context) error {
 	}
 	for _, name := range names[:min(len(names), tenantsMost)] { // the others when they are asked for
 		var t *tenant
-		err := b.guard.Err("load", func() (err error) { t, err = b.read(ctx, name); return err })
+		err := b.guard.Err(label.StepLoad, func() (err error) { t, err = b.read(ctx, name); return err })
 		if errors.Is(err, guard.ErrPanicked) { // it begins from the priors
 			continue
 		}

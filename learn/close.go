@@ -8,6 +8,7 @@ import (
 	"precept/bandit"
 	"precept/bandit/feedback"
 	"precept/bandit/trial"
+	"precept/internal/label"
 	"precept/internal/session"
 )
 
@@ -54,7 +55,7 @@ func (c *closer) closeDue(ctx context.Context) {
 		}
 		if c.closeAll(ctx) {
 			c.open.expire(c.tick())
-			c.guard.Step("recall", func() { c.open.recall(ctx) })
+			c.guard.Step(label.StepRecall, func() { c.open.recall(ctx) })
 		}
 		c.pickUp(ctx)
 		c.countUnsampled(ctx)
@@ -70,7 +71,7 @@ func (c *closer) countUnsampled(ctx context.Context) {
 	c.unsampledAt = now.Add(unsampledEvery)
 	n, err := c.be.Unsampled(ctx)
 	if err != nil {
-		c.failed("count", err)
+		c.failed(label.StepCount, err)
 		return
 	}
 	c.tally.Unsampled.Store(n)
@@ -82,7 +83,7 @@ func (c *closer) closeAll(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		rows, err := c.be.Due(ctx, c.now().Add(-c.reward.CloseAfter), after, closeBatch)
 		if err != nil {
-			c.failed("close", err)
+			c.failed(label.StepClose, err)
 			return false
 		}
 		c.units.begin()
@@ -94,7 +95,7 @@ func (c *closer) closeAll(ctx context.Context) bool {
 			if waiting[at] || c.guard.IsAside(at) || units[at] && c.inGrace(&rows[i]) {
 				continue
 			}
-			c.guard.On("close", at, "", func() {
+			c.guard.On(label.StepClose, at, "", func() {
 				if st := c.prepare(ctx, &rows[i]); st != nil {
 					work = append(work, st)
 				}
@@ -133,14 +134,14 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 	rec := c.memory.Newest(row)
 	if rec.Unit != "" {
 		if err := c.units.share(ctx, rec); err != nil {
-			c.failed("close", err)
+			c.failed(label.StepClose, err)
 			return nil
 		}
 		rec.Assignment = trial.Assignment{Excluded: true} // what was drawn for it is its unit's
 	}
 	entries, heard, err := c.be.Heard(ctx, row.Tenant, row.ID)
 	if err != nil {
-		c.failed("close", err)
+		c.failed(label.StepClose, err)
 		return nil
 	}
 	out := feedback.Reward(inTime(entries, row.Started, c.reward.CloseAfter), c.reward.Tiers)
@@ -150,7 +151,7 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 	deltas := atClosing(rec, out)
 	frozen, err := json.Marshal(&rec.Assignment)
 	if err != nil {
-		c.failed("encode", err)
+		c.failed(label.StepEncode, err)
 		return nil
 	}
 	st := &settling{reward: c.name, entries: entries}

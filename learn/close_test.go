@@ -410,7 +410,7 @@ func TestPickUpIsRepeated(t *testing.T) {
 	r.closeDue(r.ctx())
 	r.record()
 	same(t, "then", r.applied(id).Told, true)
-	sameList(t, "failures", r.failed(), []string{"pick up"})
+	sameList(t, "failures", r.failed(), []string{"pick_up"})
 	r.be.asked()
 	r.closeDue(r.ctx())
 	for _, op := range r.be.asked() {

@@ -10,6 +10,7 @@ import (
 	"precept/bandit"
 	"precept/bandit/feedback"
 	"precept/bandit/trial"
+	"precept/internal/label"
 	"precept/internal/session"
 )
 
@@ -20,7 +21,7 @@ func (c *closer) resettle(ctx context.Context) {
 		return
 	}
 	c.recorder.Still(func() { c.correctAll(ctx, touched) })
-	c.guard.Step("refit", func() { c.beliefs.refitDue(ctx, touched) })
+	c.guard.Step(label.StepRefit, func() { c.beliefs.refitDue(ctx, touched) })
 }
 
 func (c *closer) correctAll(ctx context.Context, touched map[session.Ref]bool) {
@@ -29,7 +30,7 @@ func (c *closer) correctAll(ctx context.Context, touched map[session.Ref]bool) {
 		if c.guard.IsAside(at) {
 			continue
 		}
-		c.guard.On("correct", at, "", func() {
+		c.guard.On(label.StepCorrect, at, "", func() {
 			if st := c.correct(ctx, at); st != nil {
 				work = append(work, st)
 			}
@@ -66,7 +67,7 @@ func (c *closer) pickUp(ctx context.Context) {
 	}
 	list, err := c.be.Unsettled(ctx, closeBatch)
 	if err != nil {
-		c.failed("pick up", err)
+		c.failed(label.StepPickUp, err)
 		return
 	}
 	for _, u := range list {
@@ -82,7 +83,7 @@ func (c *closer) pickUp(ctx context.Context) {
 // there is none to make. What could not be done is tried again.
 func (c *closer) correct(ctx context.Context, at session.Ref) *settling {
 	again := func(err error) *settling {
-		c.failed("correct", err)
+		c.failed(label.StepCorrect, err)
 		c.touches.Touch(at.Tenant, at.ID)
 		return nil
 	}
@@ -104,7 +105,7 @@ func (c *closer) correct(ctx context.Context, at session.Ref) *settling {
 	var a trial.Assignment
 	def, err := defined(old.Frozen, &a)
 	if err != nil {
-		c.failed("decode", err)
+		c.failed(label.StepDecode, err)
 		return nil
 	}
 	counted, err := c.inTimeOf(ctx, at, entries, def.CloseAfter)

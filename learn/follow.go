@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"precept/internal/guard"
+	"precept/internal/label"
 	"precept/internal/session"
 )
 
@@ -26,8 +27,8 @@ func (f *follower) run(ctx context.Context, every time.Duration) error {
 	}
 	for {
 		begin := f.now()
-		if err := f.guard.Err("follow", func() error { return f.refresh(ctx) }); err != nil && ctx.Err() == nil {
-			f.failed("follow", err)
+		if err := f.guard.Err(label.StepFollow, func() error { return f.refresh(ctx) }); err != nil && ctx.Err() == nil {
+			f.failed(label.StepFollow, err)
 		}
 		// Where there is so much to read that it takes long, it is read less often.
 		wait := max(every, 20*f.now().Sub(begin))
@@ -41,9 +42,9 @@ func (f *follower) run(ctx context.Context, every time.Duration) error {
 
 // start reads what there is. A backend that is away is asked again by run.
 func (f *follower) start(ctx context.Context) error {
-	err := f.guard.Err("load", func() error { return f.refresh(ctx) })
+	err := f.guard.Err(label.StepLoad, func() error { return f.refresh(ctx) })
 	if errors.Is(err, session.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, guard.ErrPanicked) {
-		f.failed("load", err)
+		f.failed(label.StepLoad, err)
 		return nil
 	}
 	return err
@@ -63,7 +64,7 @@ func (f *follower) refresh(ctx context.Context) error {
 		if !f.beliefs.room(name) { // nobody asked for it lately
 			continue
 		}
-		err := f.guard.Err("follow", func() error {
+		err := f.guard.Err(label.StepFollow, func() error {
 			settled := func(ids []session.ID) ([]bool, error) { return f.fleet.Settled(ctx, name, ids) }
 			if err := f.beliefs.follow(ctx, name, stand.Counters, settled); err != nil {
 				return err
@@ -91,7 +92,7 @@ func (f *follower) listen(ctx context.Context, name string, latest int64) error 
 		}
 		for i := range rows {
 			if !rows[i].Closed {
-				f.guard.On("follow", session.Ref{Tenant: name, ID: rows[i].ID}, "", func() { f.open.tell(f.open.record(&rows[i]), said[i]) })
+				f.guard.On(label.StepFollow, session.Ref{Tenant: name, ID: rows[i].ID}, "", func() { f.open.tell(f.open.record(&rows[i]), said[i]) })
 			}
 		}
 		f.beliefs.listened(name, last)

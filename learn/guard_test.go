@@ -13,6 +13,7 @@ import (
 	"precept/bandit/feedback"
 	"precept/detect"
 	"precept/internal/guard"
+	"precept/internal/label"
 	"precept/internal/sample"
 	"precept/internal/session"
 	"precept/learn"
@@ -21,13 +22,13 @@ import (
 
 // poison panics at every step of one kind that is taken on one session or exchange.
 type poison struct {
-	step     string
+	step     label.Step
 	id       session.ID
 	exchange string
 	met      atomic.Int64
 }
 
-func (p *poison) before(step string, id session.ID, exchange string) {
+func (p *poison) before(step label.Step, id session.ID, exchange string) {
 	if step != p.step || p.exchange != "" && exchange != p.exchange || p.exchange == "" && id != p.id {
 		return
 	}
@@ -104,7 +105,7 @@ func TestAPanicCostsItsItem(t *testing.T) {
 	bad, good := sessionOf("bad"), sessionOf("good")
 	badExchange := exchange(us, "bad", 1, time.Time{}).ID
 	for _, c := range []struct {
-		step   string
+		step   label.Step
 		of     string // the exchange, where it is one
 		stored int    // exchanges of the bad session
 		closed bool   // the bad session closes
@@ -116,7 +117,7 @@ func TestAPanicCostsItsItem(t *testing.T) {
 		{step: "samples", stored: 2},
 		{step: "correct", stored: 2},
 	} {
-		t.Run(c.step, func(t *testing.T) {
+		t.Run(string(c.step), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				p := &poison{step: c.step, id: bad, exchange: c.of}
@@ -141,14 +142,14 @@ func TestAPanicCostsItsItem(t *testing.T) {
 				same(t, "exchanges of the bad one", r.exchanges(bad), c.stored)
 				same(t, "tried", p.met.Load(), 1)
 				m := r.marks()
-				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != c.of || m[0].Step != c.step || m[0].Why != "poison [REDACTED:email:1]" {
+				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != c.of || m[0].Step != string(c.step) || m[0].Why != "poison [REDACTED:email:1]" {
 					t.Errorf("marks: %+v", m)
 				}
 				same(t, "counted", r.Store.Tally.SetAside.Load(), 1)
 				if c.closed != (r.applied(bad).Version > 0) && c.step != "encode" {
 					t.Errorf("the bad one is closed: %v", !c.closed)
 				}
-				if !slices.Contains(r.failed(), "panic "+c.step) {
+				if !slices.Contains(r.failed(), "panic "+string(c.step)) {
 					t.Error("nobody was told")
 				}
 			})

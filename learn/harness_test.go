@@ -16,6 +16,7 @@ import (
 
 	"precept/bandit/feedback"
 	"precept/bandit/trial"
+	"precept/internal/label"
 	"precept/internal/sample"
 	"precept/internal/session"
 	"precept/learn"
@@ -233,8 +234,8 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *options)) *rig
 	r := &rig{t: t, dir: dir, clk: clk, be: &faulty{backend: db, fail: map[string]int{}}}
 	o := options{Reward: feedback.Definition{CloseAfter: closeAge}, Options: store.Options{
 		Now: clk.now, Backend: r.be, HoldBytes: 1 << 20, Learn: true, Personal: true,
-		Failed:   func(step string, _ error) { r.told(step) },
-		Panicked: func(step string, _ any) { r.told("panic " + step) },
+		Failed:   func(step label.Step, _ error) { r.told(step) },
+		Panicked: func(step label.Step, _ any) { r.told("panic " + step) },
 		Lookup:   5 * time.Second, // a loaded machine is no fault
 		SpoolDir: filepath.Join(dir, "spool"), SpoolBytes: 1 << 30,
 	}}
@@ -259,10 +260,10 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *options)) *rig
 	return r
 }
 
-func (r *rig) told(step string) {
+func (r *rig) told(step label.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.failures = append(r.failures, step)
+	r.failures = append(r.failures, string(step))
 }
 
 // failed returns the failures that were told since the last time.

@@ -8,6 +8,7 @@ import (
 	"precept/bandit"
 	"precept/bandit/feedback"
 	"precept/internal/guard"
+	"precept/internal/label"
 	"precept/internal/session"
 )
 
@@ -30,8 +31,8 @@ type Options struct {
 	Touches  Touches  // the same
 	Guard    *guard.Guard
 	Reward   feedback.Definition
-	Samples  bool                         // keep samples
-	Failed   func(step string, err error) // told of every failure; it must not block
+	Samples  bool                             // keep samples
+	Failed   func(step label.Step, err error) // told of every failure; it must not block
 }
 
 // Tally counts what was learned, for metrics. Its fields only grow, but Unsampled.
@@ -60,7 +61,7 @@ type Learner struct {
 type tools struct {
 	now    func() time.Time
 	guard  *guard.Guard
-	failed func(step string, err error)
+	failed func(step label.Step, err error)
 }
 
 // Open loads the counters of every tenant. It starts nothing. A backend that replicas share is no
@@ -110,11 +111,11 @@ func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
 			l.finish(drained) //nolint:contextcheck // the context has ended; what is left to do is bounded by itself
 			return nil
 		case <-tick.C:
-			l.guard.Step("correct", func() { l.closer.resettle(ctx) })
-			l.guard.Step("load", func() { l.beliefs.tidy(ctx) })
+			l.guard.Step(label.StepCorrect, func() { l.closer.resettle(ctx) })
+			l.guard.Step(label.StepLoad, func() { l.beliefs.tidy(ctx) })
 		case <-closing.C:
 			l.recorder.Deliver(ctx)
-			l.guard.Step("close", func() { l.closer.closeDue(ctx) })
+			l.guard.Step(label.StepClose, func() { l.closer.closeDue(ctx) })
 		}
 	}
 }
@@ -125,7 +126,7 @@ func (l *Learner) finish(drained <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), finishLimit)
 	defer cancel()
 	<-drained
-	l.guard.Step("correct", func() { l.closer.finish(ctx) })
+	l.guard.Step(label.StepCorrect, func() { l.closer.finish(ctx) })
 	l.guard.Keep(ctx, l.marks)
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"precept/bandit/feedback"
+	"precept/internal/label"
 	"precept/internal/session"
 )
 
@@ -60,7 +61,7 @@ func (p *provisional) learnFrom(ctx context.Context, rec *session.Record) {
 	}
 	entries, err := p.be.Feedback(ctx, rec.Tenant, rec.ID)
 	if err != nil {
-		p.failed("early", err)
+		p.failed(label.StepEarly, err)
 		return
 	}
 	p.tell(rec, entries)
@@ -89,11 +90,11 @@ func (p *provisional) recall(ctx context.Context) {
 	rows, err := p.be.Due(ctx, p.begun, p.after, closeBatch)
 	if err != nil {
 		p.recalled = false
-		p.failed("early", err)
+		p.failed(label.StepEarly, err)
 		return
 	}
 	for i := range rows {
-		p.guard.On("recall", session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}, "", func() {
+		p.guard.On(label.StepRecall, session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}, "", func() {
 			p.learnFrom(ctx, p.record(&rows[i]))
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"precept/bandit/trial"
 	"precept/inject"
 	"precept/inject/lesson"
+	"precept/internal/label"
 	"precept/internal/session"
 )
 
@@ -34,10 +35,10 @@ const openLimit = 100_000
 // sessions, too, of what all of them have counted by now.
 func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, error) {
 	if err := l.follower.refresh(ctx); err != nil { // what was read last has to do
-		l.failed("follow", err)
+		l.failed(label.StepFollow, err)
 	}
 	if err := l.beliefs.load(ctx, q.Tenant); err != nil {
-		l.failed("load", err)
+		l.failed(label.StepLoad, err)
 	}
 	c := l.beliefs.of(q.Tenant)
 	if q.Provisional {

@@ -7,6 +7,7 @@ import (
 	"precept/bandit/feedback"
 	"precept/bandit/trial"
 	"precept/internal/guard"
+	"precept/internal/label"
 	"precept/internal/session"
 )
 
@@ -31,10 +32,10 @@ func (c *closer) settle(ctx context.Context, work []*settling) {
 		c.lookAgain(work)
 		return
 	}
-	err := c.guard.Err("settle", func() error { return c.settleAll(ctx, work) })
+	err := c.guard.Err(label.StepSettle, func() error { return c.settleAll(ctx, work) })
 	if errors.Is(err, guard.ErrPanicked) { // one of them is to blame: each by itself
 		for _, st := range work {
-			c.guard.On("settle", st.ref(), "", func() {
+			c.guard.On(label.StepSettle, st.ref(), "", func() {
 				if err := c.settleAll(ctx, []*settling{st}); err != nil {
 					c.again([]*settling{st}, err)
 				}
@@ -87,7 +88,7 @@ func (c *closer) settled(st *settling, byTenant map[string][]trial.Delta) {
 
 // again keeps what could not be settled for another time.
 func (c *closer) again(work []*settling, err error) {
-	c.failed("settle", err)
+	c.failed(label.StepSettle, err)
 	c.lookAgain(work)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"precept/bandit"
 	"precept/internal/guard"
+	"precept/internal/label"
 )
 
 const (
@@ -114,8 +115,8 @@ func (b *beliefs) tidy(ctx context.Context) {
 	many := len(b.tenants) > tenantsMost
 	b.tenantsMu.Unlock()
 	for _, name := range names {
-		if err := b.guard.Err("load", func() error { return b.load(ctx, name) }); err != nil && !guard.Poisoned(err) {
-			b.failed("load", err)
+		if err := b.guard.Err(label.StepLoad, func() error { return b.load(ctx, name) }); err != nil && !guard.Poisoned(err) {
+			b.failed(label.StepLoad, err)
 			b.tenantsMu.Lock()
 			b.unread = append(b.unread, name)
 			b.tenantsMu.Unlock()

@@ -9,6 +9,7 @@ import (
 
 	"precept/inject/lesson"
 	"precept/inject/writ"
+	"precept/internal/label"
 	"precept/internal/session"
 	"precept/store"
 )
@@ -101,7 +102,7 @@ func (q *commandQueue) execute(o commandJob) {
 	var answers []string
 	for _, c := range o.commands {
 		answer, result := writ.Answer(c.Verb, false, "it could not be carried out; try again later."), "failed"
-		q.opts.guard("writ", func() *slog.Logger { return q.opts.logOf(o.request) }, func() {
+		q.opts.guard(label.StepWrit, func() *slog.Logger { return q.opts.logOf(o.request) }, func() {
 			ctx, cancel := context.WithTimeout(context.Background(), writLimit)
 			defer cancel()
 			answer, result = n.execute(ctx, c, o.session)
@@ -129,7 +130,7 @@ func (q *commandQueue) send(o commandJob, answers []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), writLimit)
 	defer cancel()
 	if err = errors.Join(err, q.opts.Pending.Leave(ctx, o.scope.Tenant, o.session, o.request, string(text))); err != nil {
-		q.opts.Metrics.FailedOpen("writ")
+		q.opts.Metrics.FailedOpen(label.StepWrit)
 		q.opts.logOf(o.request).Warn("the answers to an agent's commands could not be kept; the agent is not told", "error", err)
 	}
 }

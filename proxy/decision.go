@@ -4,6 +4,7 @@ import (
 	"precept/detect"
 	"precept/inject"
 	"precept/inject/lesson"
+	"precept/internal/label"
 	"precept/internal/session"
 )
 
@@ -25,24 +26,24 @@ func (d *decision) prepare() {
 		return
 	}
 	if d.set.nameless {
-		d.uninspected("tenant_unknown")
+		d.uninspected(label.UninspectedTenant)
 		return
 	}
 	begin := d.opts.Now()
-	if !d.guard("parse", d.parse) || d.req == nil || d.left() {
+	if !d.guard(label.StepParse, d.parse) || d.req == nil || d.left() {
 		return
 	}
-	if !d.guard("identify", d.identify) || d.ses == nil {
+	if !d.guard(label.StepIdentify, d.identify) || d.ses == nil {
 		return
 	}
-	if !d.guard("decide", d.decide) {
+	if !d.guard(label.StepDecide, d.decide) {
 		d.plan = inject.Plan{}
 	}
 	d.opts.Metrics.phase("decide", d.opts.Now().Sub(begin), d.span.TraceID())
 	if len(d.plan.Edits) == 0 {
 		return
 	}
-	if !d.guard("splice", d.splice) {
+	if !d.guard(label.StepSplice, d.splice) {
 		d.out.body, d.out.length, d.out.decoded, d.out.original = d.body, int64(len(d.body.data)), false, nil
 	}
 }
@@ -56,7 +57,7 @@ func (d *decision) decide() {
 	rec.Lock()
 	defer rec.Unlock()
 	if d.beside(rec) {
-		if (d.found.Side == session.SideNoTools || d.found.Side == session.SideTools) && rec.GoesOn(d.req) {
+		if (d.found.Side == label.SideNoTools || d.found.Side == label.SideTools) && rec.GoesOn(d.req) {
 			d.plan = d.set.injector.Replay(rec, inject.Turn{Request: d.req, Claim: d.query.Claim, Now: now, Unit: d.found.UnitRecord()})
 		}
 		return
@@ -73,7 +74,7 @@ func (d *decision) decide() {
 	d.opts.Consulted.note(d.plan.Matched)
 	m := d.opts.Metrics
 	if d.plan.Spent {
-		m.FailedOpen("match")
+		m.FailedOpen(label.StepMatch)
 	}
 	m.matched.Add(float64(len(d.plan.Matched)))
 	m.picked.Add(float64(len(d.plan.Picks)))
@@ -100,7 +101,7 @@ func (d *decision) splice() {
 	out, err := d.req.Splice(d.pool.get(room), d.plan.Edits)
 	if err != nil {
 		d.skip = "splice"
-		d.opts.Metrics.FailedOpen("splice")
+		d.opts.Metrics.FailedOpen(label.StepSplice)
 		return
 	}
 	d.spliced = &payload{data: out}

@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"precept/bandit/feedback"
+	"precept/internal/label"
 	"precept/internal/wire"
 	"precept/store"
 )
@@ -83,7 +84,7 @@ func (p *Proxy) lost(c echo.Context, f feedback.Post, err error) rated {
 	if errors.Is(err, store.ErrNoSession) {
 		return rated{ID: f.ID, Status: "refused", code: http.StatusNotFound, Error: "no such sample_id; samples are made when a session closes"}
 	}
-	p.opts.Metrics.FailedOpen("feedback")
+	p.opts.Metrics.FailedOpen(label.StepFeedback)
 	p.opts.log(clientOf(c.Response())).Warn("a feedback could not be stored; the client was told to try again", "error", err)
 	return rated{ID: f.ID, Status: "refused", code: http.StatusServiceUnavailable, Error: "the store cannot be written just now; post it again"}
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"log/slog"
 
+	"precept/internal/label"
 	"precept/internal/redact"
 )
 
@@ -20,7 +21,7 @@ func (o *Options) logOf(request string) *slog.Logger { return o.Log.With("reques
 
 // guard runs one step of learning. A panic in it is counted and logged, and the request goes on
 // without the step: no fault of ours may change what the agent sees.
-func (o *Options) guard(step string, log func() *slog.Logger, f func()) (ok bool) {
+func (o *Options) guard(step label.Step, log func() *slog.Logger, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			o.Metrics.FailedOpen(step)

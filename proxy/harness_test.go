@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"precept/internal/label"
 	"precept/proxy"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -161,15 +162,15 @@ func newRigOn(t testing.TB, up *upstream, db backend, book *lesson.Book, flags m
 	st, err := store.Open(t.Context(), store.Options{
 		Now: time.Now, Backend: db, Lookup: 5 * time.Second,
 		HoldBytes: int64(cfg.Limits.CaptureTotalBytes), Learn: cfg.Learning.Enabled, Personal: true,
-		Failed:   func(step string, err error) { t.Logf("step %s failed: %v", step, err) },
-		Panicked: func(step string, v any) { t.Errorf("step %s panicked: %v", step, v) },
+		Failed:   func(step label.Step, err error) { t.Logf("step %s failed: %v", step, err) },
+		Panicked: func(step label.Step, v any) { t.Errorf("step %s panicked: %v", step, v) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	learner, err := learn.Open(t.Context(), learn.Options{
 		Now: time.Now, Backend: db, Memory: st, Recorder: st, Touches: st, Guard: st.Guard(), Reward: reward, Samples: cfg.Learning.Enabled,
-		Failed: func(step string, err error) { t.Logf("step %s failed: %v", step, err) },
+		Failed: func(step label.Step, err error) { t.Logf("step %s failed: %v", step, err) },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"precept/inject/bank"
 	"precept/inject/lesson"
+	"precept/internal/label"
 	"precept/internal/session"
 	"precept/internal/wire"
 )
@@ -102,7 +103,7 @@ func (n ownLessons) book(ctx context.Context) (*lesson.Book, error) {
 	}
 	book, _, err := n.opts.Bank.List(ctx)
 	if err != nil {
-		n.opts.Metrics.FailedOpen("lessons")
+		n.opts.Metrics.FailedOpen(label.StepLessons)
 		n.log.Warn("the lessons could not be read for an agent; it was told to try again", "error", err)
 		return nil, refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be read just now; try again")
 	}
@@ -318,7 +319,7 @@ func (n ownLessons) refused(c echo.Context, err error) error {
 		c.Response().Header().Set("Retry-After", "600")
 		return refusal(wire.None, http.StatusTooManyRequests, err.Error())
 	}
-	n.opts.Metrics.FailedOpen("lessons")
+	n.opts.Metrics.FailedOpen(label.StepLessons)
 	n.log.Warn("a lesson of an agent could not be written; the client was told to try again", "error", err)
 	return refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be written just now; try again")
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"precept/internal/label"
 	"precept/internal/session"
 	"precept/store"
 )
@@ -99,7 +100,7 @@ func (m mailbox) letter(ctx context.Context, request string) (text, late string)
 		case ok:
 			return text, ""
 		case err != nil && ctx.Err() == nil:
-			m.opts.Metrics.FailedOpen("writ")
+			m.opts.Metrics.FailedOpen(label.StepWrit)
 			return "", lateMark + name
 		case again:
 			return "", ""

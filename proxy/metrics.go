@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"precept/bandit/feedback"
+	"precept/internal/label"
 	"precept/internal/session"
 	"precept/internal/wire"
 	"precept/store"
@@ -79,18 +80,11 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 // startAtZero makes the series that alerts look at: what grows from nothing to one has not grown
 // for increase(), so the first fault would be missed.
 func (m *Metrics) startAtZero() {
-	for _, reason := range [...]string{
-		"busy", "depth", "duplicate_key", "encoding", "invalid_json", "items", "list_type", "no_list", "size", "tenant_unknown",
-	} {
-		m.uninspected.WithLabelValues(reason)
+	for _, reason := range label.UninspectedReasons() {
+		m.uninspected.WithLabelValues(string(reason))
 	}
-	for _, step := range [...]string{
-		"begin", "capture", "close", "correct", "count", "decide", "decode", "deliver", "distill", "early", "encode", "feedback",
-		"follow", "gather", "handler", "health", "identify", "implicit", "learn", "ledger", "lessons", "load", "lookup", "match",
-		"opinions", "opt out", "parse", "pick up", "publish", "raise", "readmit", "recall", "record", "redact", "refit", "retain",
-		"samples", "set aside", "settle", "splice", "spool", "stop", "store", "sweep", "trace", "trials", "writ", "write",
-	} {
-		m.failOpen.WithLabelValues(step)
+	for _, step := range label.Steps() {
+		m.failOpen.WithLabelValues(string(step))
 	}
 	for _, method := range [...]session.Method{
 		session.ByHeader, session.ByPath, session.ByAgent, session.ByBody, session.ByEcho, session.ByNew, session.ByRun,
@@ -138,7 +132,7 @@ func (m *Metrics) operation(d wire.Dialect, took time.Duration, rep *wire.Reply)
 }
 
 // FailedOpen counts a step that failed without the request noticing.
-func (m *Metrics) FailedOpen(step string) { m.failOpen.WithLabelValues(step).Inc() }
+func (m *Metrics) FailedOpen(step label.Step) { m.failOpen.WithLabelValues(string(step)).Inc() }
 
 // phase observes how long a part of precept's own work on a request took: read, decide or splice.
 // Of a turn whose trace is sampled the trace is an exemplar.

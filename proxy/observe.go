@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"precept/internal/label"
 	"precept/proxy/trace"
 )
 
@@ -16,7 +17,7 @@ func (w *watch) observe() {
 	if w.span == nil {
 		return
 	}
-	w.guard("trace", func() {
+	w.guard(label.StepTrace, func() {
 		facts := w.spanFacts()
 		w.span.End(now, &facts)
 	})

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"precept/internal/label"
 	"precept/internal/session"
 	"precept/internal/wire"
 )
@@ -65,7 +66,7 @@ func (t *turn) run(f *forwarding) error {
 	t.forward = f
 	t.prepare()
 	t.name()
-	t.guard("begin", t.begin)
+	t.guard(label.StepBegin, t.begin)
 	f.serve()
 	return nil
 }

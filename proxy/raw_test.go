@@ -27,6 +27,7 @@ import (
 	"precept/bandit"
 	"precept/configs"
 	"precept/inject/lesson"
+	"precept/internal/label"
 	"precept/proxy"
 	"precept/store"
 )
@@ -48,7 +49,7 @@ func handler(t *testing.T, upstream string, flags ...string) http.Handler {
 	}
 	st, err := store.Open(t.Context(), store.Options{
 		Now: time.Now, Backend: store.Volatile{}, Lookup: time.Second, HoldBytes: 64 << 20, Learn: true,
-		Failed: func(string, error) {}, Panicked: func(step string, v any) { t.Errorf("step %s panicked: %v", step, v) },
+		Failed: func(label.Step, error) {}, Panicked: func(step label.Step, v any) { t.Errorf("step %s panicked: %v", step, v) },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"precept/internal/label"
 	"precept/internal/wire"
 	"precept/proxy/trace"
 )
@@ -80,13 +81,13 @@ func (q *request) read() error {
 
 // takeIn reads what is inspected of a body, charged by what it holds. reason says why there may be
 // more; "" where there is none.
-func (q *request) takeIn(from io.Reader, size int64) (b []byte, reason string, err error) {
-	short := "size"
+func (q *request) takeIn(from io.Reader, size int64) (b []byte, reason label.Reason, err error) {
+	short := label.UninspectedSize
 	b, more, err := q.pool.readBody(from, size, int64(q.set.cfg.Limits.InspectBytes), func(n int) bool {
 		if q.charge.hold(n) {
 			return true
 		}
-		short = "busy"
+		short = label.UninspectedBusy
 		return false
 	})
 	if more {
@@ -97,10 +98,10 @@ func (q *request) takeIn(from io.Reader, size int64) (b []byte, reason string, e
 
 // unpack decodes a compressed body, and says why not. A few hundred bytes may become megabytes:
 // those are charged as well.
-func (q *request) unpack(encoding string) (reason string) {
+func (q *request) unpack(encoding string) (reason label.Reason) {
 	from, err := wire.Decode(encoding, q.body.data)
 	if err != nil {
-		return "encoding"
+		return label.UninspectedEncoding
 	}
 	defer func() { _ = from.Close() }()
 	held := q.charge.held
@@ -112,21 +113,21 @@ func (q *request) unpack(encoding string) (reason string) {
 	q.pool.put(b)
 	q.charge.release(held)
 	if err != nil {
-		return "encoding"
+		return label.UninspectedEncoding
 	}
 	return reason
 }
 
-func (q *request) uninspected(reason string) {
-	q.skip = reason
-	q.opts.Metrics.uninspected.WithLabelValues(reason).Inc()
+func (q *request) uninspected(reason label.Reason) {
+	q.skip = string(reason)
+	q.opts.Metrics.uninspected.WithLabelValues(string(reason)).Inc()
 }
 
 // left says whether the client has gone: then nobody needs what is still to be done.
 func (q *request) left() bool { return q.r.Context().Err() != nil }
 
 // guard runs one step of learning for the request, which goes on without it where it panics.
-func (q *request) guard(step string, f func()) (ok bool) { return q.opts.guard(step, q.log, f) }
+func (q *request) guard(step label.Step, f func()) (ok bool) { return q.opts.guard(step, q.log, f) }
 
 // log is for what is told of the request.
 func (q *request) log() *slog.Logger { return q.opts.log(q.w) }
@@ -146,7 +147,7 @@ func (q *request) parse() {
 	case errors.As(err, &u):
 		q.uninspected(u.Reason)
 	case err != nil:
-		q.uninspected("invalid_json")
+		q.uninspected(label.UninspectedInvalid)
 	default:
 		q.req, q.model = req, req.Model
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"precept/inject/lesson"
+	"precept/internal/label"
 	"precept/internal/redact"
 	"precept/internal/session"
 	"precept/internal/wire"
@@ -87,7 +88,7 @@ func (p *Proxy) front(next http.Handler) http.Handler {
 func (p *Proxy) answered(w *clientWriter, r *http.Request) {
 	v := recover()
 	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
-		p.opts.Metrics.FailedOpen("handler")
+		p.opts.Metrics.FailedOpen(label.StepHandler)
 		p.opts.log(w).Error("a request panicked", "panic", redact.PanicKind(v), "stack", string(debug.Stack()))
 		if w.code == 0 {
 			unable(r).write(w)
@@ -116,7 +117,7 @@ func (p *Proxy) fault(err error, c echo.Context) {
 	case errors.As(err, &he):
 		own = refusal(spoken(r), he.Code, http.StatusText(he.Code))
 	default:
-		p.opts.Metrics.FailedOpen("handler")
+		p.opts.Metrics.FailedOpen(label.StepHandler)
 		p.opts.log(clientOf(w)).Error("a request failed in precept itself", "error", err)
 		own = unable(r)
 	}

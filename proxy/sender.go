@@ -3,6 +3,7 @@ package proxy
 import (
 	"encoding/hex"
 
+	"precept/internal/label"
 	"precept/internal/session"
 	"precept/internal/wire"
 	"precept/proxy/resolve"
@@ -79,9 +80,9 @@ func (s *sender) beside(rec *session.Record) bool {
 	return side
 }
 
-func (s *sender) aside(reason string) {
-	s.found.Side, s.skip = reason, "side:"+reason
-	s.opts.Metrics.side.WithLabelValues(reason).Inc()
+func (s *sender) aside(reason label.Reason) {
+	s.found.Side, s.skip = reason, "side:"+string(reason)
+	s.opts.Metrics.side.WithLabelValues(string(reason)).Inc()
 }
 
 // remembered is a call that an earlier reply of the session made.

@@ -8,6 +8,7 @@ import (
 
 	"precept/detect"
 	"precept/inject/writ"
+	"precept/internal/label"
 )
 
 // turn is one request on a rewritten path and its reply. It belongs to the goroutine that serves
@@ -60,7 +61,7 @@ func (t *turn) settle() {
 		return
 	}
 	t.settled = true
-	t.guard("settle", func() {
+	t.guard(label.StepSettle, func() {
 		t.reply = t.reader.Reply()
 		t.note(t.resolver.Replied(&t.query, &t.found, t.reply, t.status < 300))
 		if t.ses != nil && t.found.Side == "" && t.status < 300 {
@@ -78,13 +79,13 @@ func (t *turn) publish() {
 		return
 	}
 	if t.query.Claim.LearnOff && t.ses != nil && t.found.Side == "" {
-		t.guard("publish", func() { t.opts.Store.PublishOptOut(t.ses, t.found.Waited) })
+		t.guard(label.StepPublish, func() { t.opts.Store.PublishOptOut(t.ses, t.found.Waited) })
 		return
 	}
 	if t.kept == nil || !t.gathered || !t.query.Learn || !t.decided() && !t.found.Moved && len(t.writs) == 0 {
 		return
 	}
-	t.guard("publish", func() {
+	t.guard(label.StepPublish, func() {
 		t.complete(t.opts.Now())
 		t.opts.Store.Publish(t.ses, t.found.Unit, t.kept, t.answers, t.found.Waited)
 	})
@@ -117,7 +118,7 @@ func (t *turn) releaseRequest() {
 		return
 	}
 	t.forward = nil
-	t.guard("gather", func() {
+	t.guard(label.StepGather, func() {
 		defer t.found.Thread.LetGo()
 		t.gather()
 	})
@@ -133,7 +134,7 @@ func (t *turn) finish() {
 	if t.reader != nil && !t.settled {
 		t.settle() // a cut reply: what was read of it still went by
 	}
-	t.guard("writ", func() { t.commands.put(&t.exchange, t.writs) })
-	t.guard("record", t.record)
+	t.guard(label.StepWrit, func() { t.commands.put(&t.exchange, t.writs) })
+	t.guard(label.StepRecord, t.record)
 	t.inFlight.copies.Add(-t.copied)
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"precept/internal/label"
 	"precept/internal/sample"
 	"precept/internal/wire"
 )
@@ -43,7 +44,7 @@ func (w *watch) take(b []byte, err error) (end bool) {
 	}
 	if len(b) > 0 {
 		w.seen += int64(len(b))
-		if !w.guard("capture", func() { _, _ = w.reader.Write(b) }) {
+		if !w.guard(label.StepCapture, func() { _, _ = w.reader.Write(b) }) {
 			w.reader = nil
 			return false
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"precept/internal/label"
 	"precept/store/spool"
 )
 
@@ -51,7 +52,7 @@ func (c *checkpoints) sync(ctx context.Context, now time.Time) error {
 	c.syncAt = now.Add(syncEvery)
 	if c.delivered.At != c.synced {
 		if err := c.be.Sync(ctx); err != nil {
-			return &stepError{"sync", err}
+			return &stepError{label.StepSync, err}
 		}
 		c.synced = c.delivered.At
 		c.marks = append(c.marks, mark{now, c.delivered.clone()})
@@ -79,7 +80,7 @@ func (c *checkpoints) keep(in *spool.Log, now time.Time) error {
 		err = in.Keep(p)
 	}
 	if err != nil {
-		return &stepError{"spool", err}
+		return &stepError{label.StepSpool, err}
 	}
 	c.keepAt, c.safeAt = now.Add(cursorEvery), p.Safe.At
 	return nil

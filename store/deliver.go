@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"precept/internal/guard"
+	"precept/internal/label"
 	"precept/internal/sample"
 	"precept/internal/session"
 )
@@ -38,7 +39,7 @@ type delivery struct {
 	hold    int64         // bytes of exchanges in memory, at most
 	every   time.Duration // how long the backend may be left alone
 	now     func() time.Time
-	failed  func(step string, err error)
+	failed  func(step label.Step, err error)
 	// before is called before anything is handed over, caughtUp when nothing of an earlier time is
 	// left in the spool: what other replicas have forgotten must not be written anew.
 	before   func(ctx context.Context, now time.Time) error
@@ -162,7 +163,7 @@ func (d *delivery) handOver(ctx context.Context, b *batch) error {
 	if b.crashed {
 		left := d.writer.tombs.left(session.Batch{Exchanges: d.delivered.stubs()})
 		if err := d.writer.put(ctx, left); err != nil {
-			return &stepError{"write", err}
+			return &stepError{label.StepWrite, err}
 		}
 		stubs = len(left.Exchanges)
 	}

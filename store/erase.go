@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"precept/internal/guard"
+	"precept/internal/label"
 	"precept/internal/session"
 )
 
@@ -55,7 +56,7 @@ type eraser struct {
 	guard    *guard.Guard
 	tally    *Tally
 	now      func() time.Time
-	failed   func(step string, err error)
+	failed   func(step label.Step, err error)
 	hurry    func(ctx context.Context) // hands over what came, at once
 
 	retention atomic.Int64 // nanoseconds; 0 keeps everything
@@ -164,7 +165,7 @@ func (x *eraser) chore(ctx context.Context, run func(ctx context.Context) (int, 
 // hands.
 func (x *eraser) do(ctx context.Context, c chore) {
 	r := choreResult{}
-	r.err = x.guard.Err("forget", func() (err error) {
+	r.err = x.guard.Err(label.StepForget, func() (err error) {
 		x.hurry(ctx)
 		if err := x.delivery.behind(); err != nil {
 			return fmt.Errorf("%w (%w)", errUnwritten, err)
@@ -287,7 +288,7 @@ func (x *eraser) retain(ctx context.Context) {
 		pause, parked = min(max(age/10, time.Second), pause), min(age, parked)
 		step, cancel := context.WithTimeout(ctx, retainStep)
 		var n int
-		err := x.guard.Err("retain", func() (err error) { n, err = x.be.Retain(step, now.Add(-age)); return err })
+		err := x.guard.Err(label.StepRetain, func() (err error) { n, err = x.be.Retain(step, now.Add(-age)); return err })
 		cancel()
 		x.tally.Retired.Add(int64(n))
 		x.journal.outlive(n > 0, now.Add(-age))
@@ -295,13 +296,13 @@ func (x *eraser) retain(ctx context.Context) {
 		case errors.Is(err, context.DeadlineExceeded):
 			pause = time.Second // there is more
 		case err != nil && ctx.Err() == nil:
-			x.failed("retain", err)
+			x.failed(label.StepRetain, err)
 		}
 	}
 	x.next = now.Add(pause)
-	err := x.guard.Err("retain", func() error { _, err := x.be.PurgeParked(ctx, now.Add(-parked)); return err })
+	err := x.guard.Err(label.StepRetain, func() error { _, err := x.be.PurgeParked(ctx, now.Add(-parked)); return err })
 	if err != nil && ctx.Err() == nil {
-		x.failed("retain", err)
+		x.failed(label.StepRetain, err)
 	}
 	x.tombs.tidy(now)
 	x.waiting.expire(now.Add(-forgottenIn))

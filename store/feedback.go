@@ -8,6 +8,7 @@ import (
 
 	"precept/bandit/feedback"
 	"precept/internal/guard"
+	"precept/internal/label"
 	"precept/internal/session"
 )
 
@@ -26,7 +27,7 @@ type feedbackWriter struct {
 	touched  *touched
 	guard    *guard.Guard
 	tally    *Tally
-	failed   func(step string, err error)
+	failed   func(step label.Step, err error)
 }
 
 // Tell adds to sessions what is said of them, and counts what their sets have no room for.
@@ -100,7 +101,7 @@ func (f *feedbackWriter) addSignals(ctx context.Context, signals []signal) error
 		f.passToUnits(ctx, tenant, entries)
 	}
 	for tenant, entries := range byTenant {
-		err := f.guard.Err("implicit", func() error { return f.Tell(ctx, tenant, entries) })
+		err := f.guard.Err(label.StepImplicit, func() error { return f.Tell(ctx, tenant, entries) })
 		if guard.Poisoned(err) {
 			err = f.addSignalsEach(ctx, tenant, entries)
 		}
@@ -115,11 +116,11 @@ func (f *feedbackWriter) addSignals(ctx context.Context, signals []signal) error
 func (f *feedbackWriter) addSignalsEach(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	for id, list := range entries {
 		var err error
-		f.guard.On("implicit", session.Ref{Tenant: tenant, ID: id}, "", func() {
+		f.guard.On(label.StepImplicit, session.Ref{Tenant: tenant, ID: id}, "", func() {
 			err = f.Tell(ctx, tenant, map[session.ID][]feedback.Entry{id: list})
 		})
 		if errors.Is(err, session.ErrInvalid) {
-			f.failed("implicit", err)
+			f.failed(label.StepImplicit, err)
 			err = nil
 		}
 		if err != nil {
@@ -154,7 +155,7 @@ func (f *feedbackWriter) unpark(ctx context.Context, landed []session.Echo) erro
 // for it waits on.
 func (f *feedbackWriter) joinAll(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) error {
 	var joined map[session.ID]int
-	err := f.guard.Err("unpark", func() (err error) { joined, err = f.be.Join(ctx, tenant, owners); return f.roomy(err) })
+	err := f.guard.Err(label.StepUnpark, func() (err error) { joined, err = f.be.Join(ctx, tenant, owners); return f.roomy(err) })
 	if errors.Is(err, guard.ErrPanicked) && len(owners) > 1 {
 		for key, id := range owners {
 			if err := f.joinAll(ctx, tenant, map[session.EchoKey]session.ID{key: id}); err != nil {

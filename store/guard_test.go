@@ -8,18 +8,19 @@ import (
 	"testing/synctest"
 	"time"
 
+	"precept/internal/label"
 	"precept/internal/session"
 )
 
 // poison panics at every step of one kind that is taken on one session or exchange.
 type poison struct {
-	step     string
+	step     label.Step
 	id       session.ID
 	exchange string
 	met      atomic.Int64
 }
 
-func (p *poison) before(step string, id session.ID, exchange string) {
+func (p *poison) before(step label.Step, id session.ID, exchange string) {
 	if step != p.step || p.exchange != "" && exchange != p.exchange || p.exchange == "" && id != p.id {
 		return
 	}
@@ -71,7 +72,7 @@ func TestReadingBackPanics(t *testing.T) {
 		r.offer("s", turn)
 		r.flush(r.ctx())
 	}
-	p := &poison{step: "read back", exchange: exchange(us, "s", 3, time.Time{}).ID}
+	p := &poison{step: label.StepReadBack, exchange: exchange(us, "s", 3, time.Time{}).ID}
 	r = r.again(func(o *Options) { o.Before = p.before })
 	r.record()
 	same(t, "stored", r.exchanges(sessionOf("s")), 4)

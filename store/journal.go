@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"precept/internal/guard"
+	"precept/internal/label"
 	"precept/internal/sample"
 	"precept/internal/session"
 	"precept/store/spool"
@@ -25,7 +26,7 @@ type journal struct {
 	tally  *Tally
 	state  *state
 	hold   int64 // bytes of exchanges in memory, at most
-	failed func(step string, err error)
+	failed func(step label.Step, err error)
 
 	mu        sync.Mutex // of what follows, of the recorder's lists, and of the spool
 	next      batch      // admitted, and not in the spool yet
@@ -47,7 +48,7 @@ func (j *journal) waits(now time.Time) bool { return now.Before(j.putAt) || j.pa
 // putDown puts down what was admitted. It says whether the beginnings of turns are in the spool; if
 // not, they are no longer in what waits. The caller has mu.
 func (j *journal) putDown(now time.Time) (begun bool) {
-	j.putErr = j.guard.Err("spool", func() (err error) { begun, err = j.put(); return err })
+	j.putErr = j.guard.Err(label.StepSpool, func() (err error) { begun, err = j.put(); return err })
 	if errors.Is(j.putErr, guard.ErrPanicked) {
 		j.next.begun = nil
 		j.sortOut()
@@ -55,7 +56,7 @@ func (j *journal) putDown(now time.Time) (begun bool) {
 	if j.putErr != nil {
 		j.state.unspooled.Store(true)
 		j.tally.WriteErrors.Add(1)
-		j.failed("spool", j.putErr)
+		j.failed(label.StepSpool, j.putErr)
 		j.putAt = now.Add(retryAfter)
 	}
 	return begun && j.putErr == nil
@@ -134,7 +135,7 @@ func (j *journal) sortOut() {
 	bad := map[string]bool{}
 	for i := range p.exchanges {
 		x := &p.exchanges[i]
-		if !j.guard.On("spool", refOf(x), x.ID, func() { (&batch{exchanges: p.exchanges[i : i+1]}).append(nil) }) {
+		if !j.guard.On(label.StepSpool, refOf(x), x.ID, func() { (&batch{exchanges: p.exchanges[i : i+1]}).append(nil) }) {
 			bad[x.ID] = true
 		}
 	}
@@ -151,7 +152,7 @@ func (j *journal) sortOut() {
 func sound[T any](j *journal, list []T, of func(one []T) batch) []T {
 	out := list[:0:0]
 	for i := range list {
-		if j.guard.Step("spool", func() { p := of(list[i : i+1]); p.append(nil) }) {
+		if j.guard.Step(label.StepSpool, func() { p := of(list[i : i+1]); p.append(nil) }) {
 			out = append(out, list[i])
 		}
 	}

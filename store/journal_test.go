@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"precept/internal/guard"
+	"precept/internal/label"
 	"precept/internal/sample"
 	"precept/store/spool"
 )
@@ -20,8 +21,8 @@ func newJournal(t *testing.T, hold int64) *journal {
 	}
 	t.Cleanup(func() { _ = log.Close() })
 	return &journal{
-		spool: log, hold: hold, tally: &Tally{}, state: &state{}, failed: func(step string, err error) { t.Error(step, err) },
-		guard: guard.New(guard.Options{Now: func() time.Time { return when }, Panicked: func(string, any) {}}),
+		spool: log, hold: hold, tally: &Tally{}, state: &state{}, failed: func(step label.Step, err error) { t.Error(step, err) },
+		guard: guard.New(guard.Options{Now: func() time.Time { return when }, Panicked: func(label.Step, any) {}}),
 	}
 }
 

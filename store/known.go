@@ -1,6 +1,7 @@
 package store
 
 import (
+	"precept/internal/label"
 	"precept/internal/session"
 )
 
@@ -16,7 +17,7 @@ func (s *sessions) Newest(row *session.Row) *session.Record {
 		if err == nil {
 			rec = stored
 		} else { // closed with nothing to count, rather than looked at for ever
-			s.failed("decode", err)
+			s.failed(label.StepDecode, err)
 		}
 	}
 	ses := s.live.peek(row.ID)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"precept/internal/guard"
+	"precept/internal/label"
 	"precept/internal/session"
 	"precept/store/spool"
 )
@@ -48,7 +49,7 @@ func openSpool(o *Options, g *guard.Guard) (log *spool.Log, from spool.Checkpoin
 	if o.SpoolDir == "" {
 		return nil, from, nil
 	}
-	err = g.Err("spool", func() (err error) {
+	err = g.Err(label.StepSpool, func() (err error) {
 		log, from, err = spool.Open(o.SpoolDir, spool.Options{Quota: o.SpoolBytes, Now: o.Now(), Count: admittedBy})
 		return err
 	})
@@ -56,7 +57,7 @@ func openSpool(o *Options, g *guard.Guard) (log *spool.Log, from spool.Checkpoin
 		return nil, from, err
 	}
 	if err != nil {
-		o.Failed("spool", fmt.Errorf("there is no spool, and what waits for the store waits in memory until the next start: %w", err))
+		o.Failed(label.StepSpool, fmt.Errorf("there is no spool, and what waits for the store waits in memory until the next start: %w", err))
 		return nil, from, nil
 	}
 	return log, from, nil
@@ -119,7 +120,7 @@ func (s *Store) openMarks(spooled bool) *optOutMarks {
 	}
 	marks, err := openMarks(dir, s.opts.Secret, s.opts.Fleet)
 	if err != nil {
-		s.opts.Failed("opt out", err)
+		s.opts.Failed(label.StepOptOut, err)
 	}
 	return marks
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"precept/internal/label"
 	"precept/internal/sample"
 	"precept/internal/session"
 )
@@ -21,7 +22,7 @@ type optouts struct {
 	waiting *waiting
 	marks   *optOutMarks
 	tally   *Tally
-	failed  func(step string, err error)
+	failed  func(step label.Step, err error)
 
 	rules    atomic.Pointer[sample.OptOut] // nil: nobody opted out
 	personal atomic.Bool                   // personal data is redacted besides secrets
@@ -116,6 +117,6 @@ func (o *optouts) keepUnit(ses *Session) {
 // keepMarks writes the marks down. Where that fails they are tried again.
 func (o *optouts) keepMarks(ctx context.Context) {
 	if err := errors.Join(o.marks.keep(), o.marks.announce(ctx)); err != nil {
-		o.failed("opt out", err)
+		o.failed(label.StepOptOut, err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"precept/bandit/feedback"
+	"precept/internal/label"
 	"precept/internal/sample"
 	"precept/internal/session"
 	"precept/store"
@@ -66,12 +67,12 @@ func run(t *testing.T, dir string, change func(o *store.Options)) *house {
 	o := store.Options{
 		Now: time.Now, Backend: h.be, HoldBytes: 1 << 20, Learn: true, Lookup: time.Minute,
 		SpoolDir: filepath.Join(dir, "spool"), SpoolBytes: 1 << 30,
-		Failed: func(step string, err error) {
+		Failed: func(step label.Step, err error) {
 			if !errors.Is(err, errAway) {
 				t.Errorf("%s: %v", step, err)
 			}
 		},
-		Panicked: func(step string, value any) { t.Errorf("%s panicked: %v", step, value) },
+		Panicked: func(step label.Step, value any) { t.Errorf("%s panicked: %v", step, value) },
 	}
 	if change != nil {
 		change(&o)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"precept/internal/label"
 	"precept/internal/sample"
 	"precept/internal/session"
 )
@@ -26,8 +27,8 @@ type publisher struct {
 	out      *optouts
 	waiting  *waiting
 	state    *state
-	failed   func(step string, err error)
-	panicked func(step string, value any)
+	failed   func(step label.Step, err error)
+	panicked func(step label.Step, value any)
 
 	writes  sync.WaitGroup
 	overdue atomic.Int64 // writes that their requests no longer wait for
@@ -78,13 +79,13 @@ func (b *publisher) soon(request string, waited time.Duration, write func(ctx co
 		defer close(there)
 		defer func() {
 			if r := recover(); r != nil {
-				b.panicked("publish", AtRequest{request, r})
+				b.panicked(label.StepPublish, AtRequest{request, r})
 			}
 		}()
 		ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 		defer cancel()
 		if err := write(ctx); err != nil {
-			b.failed("publish", err)
+			b.failed(label.StepPublish, err)
 		}
 	})
 	limit := waitLimit - waited

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"precept/internal/guard"
+	"precept/internal/label"
 	"precept/internal/redact"
 	"precept/internal/sample"
 	"precept/internal/session"
@@ -20,7 +21,7 @@ type recorder struct {
 	guard     *guard.Guard
 	tally     *Tally
 	state     *state
-	panicked  func(step string, value any)
+	panicked  func(step label.Step, value any)
 	sentiment bool // the user's words count as a signal
 
 	redactor  *redact.Redactor // made fresh for each exchange
@@ -91,13 +92,13 @@ func (r *recorder) admit(t Turn) {
 			at := AtRequest{Value: value}
 			if x := t.Exchange; x != nil {
 				at.Request = x.RequestID
-				r.guard.SetAside("record", refOf(x), x.ID, value)
+				r.guard.SetAside(label.StepRecord, refOf(x), x.ID, value)
 			}
-			r.panicked("record", at)
+			r.panicked(label.StepRecord, at)
 		}
 	}()
 	x := t.Exchange
-	r.guard.Before("record", refOf(x).ID, x.ID)
+	r.guard.Before(label.StepRecord, refOf(x).ID, x.ID)
 	if r.tombs.cover(x.Tenant, x.Session, x.At) || r.out.OptedOut(x, t.Answered) {
 		r.tally.OptedOut.Add(1)
 		gone(droppedOptOut)
@@ -121,7 +122,7 @@ func (r *recorder) collect(now time.Time, all bool) {
 	dirty, echoes := r.waiting.drain(now, all, r.journal.flushes, r.state.delivered.Load())
 	for _, ses := range dirty {
 		ses.dirty.Store(false)
-		r.guard.On("encode", session.Ref{Tenant: ses.Tenant, ID: ses.ID}, "", func() {
+		r.guard.On(label.StepEncode, session.Ref{Tenant: ses.Tenant, ID: ses.ID}, "", func() {
 			if row, ok := r.out.row(r.redactor, ses); ok {
 				r.journal.next.rows = append(r.journal.next.rows, row)
 				ses.put.Store(r.journal.flushes)
@@ -156,7 +157,7 @@ func (r *recorder) begin() {
 		if t.over.Load() {
 			continue // its end is in the queue, or was taken
 		}
-		if !t.put && !r.tombs.cover(t.x.Tenant, t.x.Session, t.x.At) && !r.guard.On("begin", refOf(t.x), t.x.ID, func() {
+		if !t.put && !r.tombs.cover(t.x.Tenant, t.x.Session, t.x.At) && !r.guard.On(label.StepBegin, refOf(t.x), t.x.ID, func() {
 			r.journal.next.begun = append(r.journal.next.begun, r.stub(t.x))
 			t.put = true
 			r.fresh = append(r.fresh, t)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"precept/bandit/feedback"
+	"precept/internal/label"
 	"precept/internal/redact"
 	"precept/internal/sample"
 	"precept/internal/session"
@@ -89,7 +90,7 @@ func (o *optouts) row(r *redact.Redactor, ses *Session) (session.Row, bool) {
 		return r.Text(text), true
 	})
 	if err != nil {
-		o.failed("encode", err)
+		o.failed(label.StepEncode, err)
 		return session.Row{}, false
 	}
 	row.Closed = false // a settlement closes a session, nothing else: a row that says so before it would never be looked at again

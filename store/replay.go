@@ -2,6 +2,7 @@ package store
 
 import (
 	"precept/internal/guard"
+	"precept/internal/label"
 	"precept/internal/session"
 	"precept/store/spool"
 )
@@ -52,13 +53,13 @@ func (r *reader) reading(rec spool.Record, read func(spool.Record) error) error 
 	if r.guard == nil {
 		return read(rec)
 	}
-	return r.guard.Err("read back", func() error {
+	return r.guard.Err(label.StepReadBack, func() error {
 		if rec.Kind == recordExchange {
 			_, id, _, err := cutExchange(rec.Payload)
 			if err != nil {
 				return err
 			}
-			r.guard.Before("read back", session.ID{}, string(id))
+			r.guard.Before(label.StepReadBack, session.ID{}, string(id))
 		}
 		return read(rec)
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"precept/internal/label"
 	"precept/internal/session"
 )
 
@@ -17,7 +18,7 @@ func (d *delivery) handDown(ctx context.Context, now time.Time) {
 	// A stop must not tear a write that is under way: it is bounded by itself.
 	wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
 	defer cancel()
-	d.err = d.guard.Err("deliver", func() error {
+	d.err = d.guard.Err(label.StepDeliver, func() error {
 		if err := d.deliver(wctx, now); err != nil || d.last {
 			return err
 		}
@@ -28,7 +29,7 @@ func (d *delivery) handDown(ctx context.Context, now time.Time) {
 		d.journal.giveWay(now)
 	}
 	if failed := d.err; d.started { // a start does not wait for the disk
-		d.err = d.guard.Err("secure", func() error { return d.secure(wctx, now, failed, tight) })
+		d.err = d.guard.Err(label.StepSecure, func() error { return d.secure(wctx, now, failed, tight) })
 	}
 	if d.err != nil && !errors.Is(d.err, ErrVolatile) {
 		d.tally.WriteErrors.Add(1)

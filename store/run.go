@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"precept/internal/label"
 )
 
 const (
@@ -32,10 +34,10 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-s.inbox.full:
 		case <-tick.C:
 		}
-		s.guard.Step("record", func() { s.recorder.record(s.opts.Now(), ctx.Err() != nil) })
+		s.guard.Step(label.StepRecord, func() { s.recorder.record(s.opts.Now(), ctx.Err() != nil) })
 	}
 	delivery.Wait()
-	return s.guard.Err("stop", func() (err error) { //nolint:contextcheck // the context has ended; the drain is bounded by itself
+	return s.guard.Err(label.StepStop, func() (err error) { //nolint:contextcheck // the context has ended; the drain is bounded by itself
 		s.Still(func() { err = s.drain() })
 		return err
 	})
@@ -54,19 +56,19 @@ func (s *Store) runDelivery(ctx context.Context) {
 		case c := <-s.eraser.chores:
 			s.Still(func() { s.eraser.do(ctx, c) })
 		case <-tick.C:
-			s.guard.Step("deliver", func() { s.Still(func() { s.handDown(ctx) }) })
+			s.guard.Step(label.StepDeliver, func() { s.Still(func() { s.handDown(ctx) }) })
 			s.guard.Keep(ctx, s.opts.Backend)
-			s.guard.Step("opt out", func() { s.optouts.keepMarks(ctx) })
-			s.guard.Step("sweep", func() { s.sessions.live.sweep(s.opts.Now(), s.state.delivered.Load()) })
+			s.guard.Step(label.StepOptOut, func() { s.optouts.keepMarks(ctx) })
+			s.guard.Step(label.StepSweep, func() { s.sessions.live.sweep(s.opts.Now(), s.state.delivered.Load()) })
 		case <-tidy.C:
-			s.guard.Step("retain", func() { s.Still(func() { s.eraser.retain(ctx) }) })
+			s.guard.Step(label.StepRetain, func() { s.Still(func() { s.eraser.retain(ctx) }) })
 		}
 	}
 }
 
 // Deliver hands over what came, at once.
 func (s *Store) Deliver(ctx context.Context) {
-	s.guard.Step("deliver", func() {
+	s.guard.Step(label.StepDeliver, func() {
 		s.Still(func() {
 			s.delivery.deliverAt = time.Time{}
 			s.flush(ctx)
@@ -110,7 +112,7 @@ func (s *Store) drain() error {
 	s.guard.Keep(ctx, s.opts.Backend)
 	s.keepMarks(ctx)
 	if n := s.unwritten(); n > 0 {
-		s.opts.Failed("stop", fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(putErr, d.err)))
+		s.opts.Failed(label.StepStop, fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(putErr, d.err)))
 	}
 	return errors.Join(putErr, d.err, d.shut())
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"precept/internal/label"
 	"precept/internal/session"
 )
 
@@ -35,7 +36,7 @@ type sessions struct {
 	state  *state
 	now    func() time.Time
 	lookup time.Duration // how long a request may wait for the backend
-	failed func(step string, err error)
+	failed func(step label.Step, err error)
 }
 
 // Shared says whether other replicas may serve the sessions that are in memory here.
@@ -68,14 +69,14 @@ func (s *sessions) stored(ctx context.Context, tenant string, id session.ID) (re
 	defer cancel()
 	row, ok, err := s.be.Session(ctx, tenant, id)
 	if err != nil {
-		s.failed("lookup", err)
+		s.failed(label.StepLookup, err)
 		return nil, false, err
 	}
 	if !ok {
 		return nil, false, nil
 	}
 	if rec, err = session.Decode(id, row.Data); err != nil {
-		s.failed("decode", err)
+		s.failed(label.StepDecode, err)
 	}
 	return rec, row.Closed, err
 }
@@ -102,7 +103,7 @@ func (s *sessions) Echoes(ctx context.Context, tenant string, keys []session.Ech
 	defer cancel()
 	m, err := s.be.FindEcho(ctx, tenant, keys)
 	if err != nil {
-		s.failed("lookup", err)
+		s.failed(label.StepLookup, err)
 		return nil
 	}
 	return m

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 
+	"precept/internal/label"
 	"precept/internal/session"
 )
 
@@ -90,7 +91,7 @@ func (s *sessions) Recall(ctx context.Context, rec *session.Record, items int, l
 	m, ok, err := s.fleet.OptOutOf(ctx, rec.ID)
 	switch {
 	case err != nil:
-		s.failed("lookup", err)
+		s.failed(label.StepLookup, err)
 		rec.Hide(doubt)
 	case ok:
 		rec.Hide(m)
@@ -109,7 +110,7 @@ func (s *sessions) recallAgain(ctx context.Context, ses *Session) {
 	}
 	m, ok, err := s.fleet.OptOutOf(ctx, ses.ID)
 	if err != nil {
-		s.failed("lookup", err)
+		s.failed(label.StepLookup, err)
 		return
 	}
 	if ok {

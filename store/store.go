@@ -6,6 +6,7 @@ import (
 
 	"precept/bandit/feedback"
 	"precept/internal/guard"
+	"precept/internal/label"
 	"precept/internal/sample"
 	"precept/internal/session"
 )
@@ -24,17 +25,17 @@ type Options struct {
 	// DeliverEvery is how long the backend may be left alone; what is new waits in the spool. 0: at
 	// every flush.
 	DeliverEvery time.Duration
-	Learn        bool                         // keep exchanges and samples
-	Personal     bool                         // redact personal data besides secrets
-	OptOut       *sample.OptOut               // nil: nobody opted out
-	Sentiment    bool                         // the user's words count as an implicit signal
-	Retention    time.Duration                // how long a session is kept after it was last seen; 0: for ever
-	Absent       bool                         // the backend could not be used a moment ago
-	Failed       func(step string, err error) // told of every failure; it must not block
-	Panicked     func(step string, value any)
+	Learn        bool                             // keep exchanges and samples
+	Personal     bool                             // redact personal data besides secrets
+	OptOut       *sample.OptOut                   // nil: nobody opted out
+	Sentiment    bool                             // the user's words count as an implicit signal
+	Retention    time.Duration                    // how long a session is kept after it was last seen; 0: for ever
+	Absent       bool                             // the backend could not be used a moment ago
+	Failed       func(step label.Step, err error) // told of every failure; it must not block
+	Panicked     func(step label.Step, value any)
 	// Before is called before each step that an owner takes on a session or, where it has an id, on
 	// an exchange of it; nil: by nobody. A test makes a step panic with it.
-	Before func(step string, id session.ID, exchange string)
+	Before func(step label.Step, id session.ID, exchange string)
 }
 
 // Store is the memory of a running precept. Open makes it, Run is its goroutine, Close ends it. It

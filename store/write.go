@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"precept/internal/guard"
+	"precept/internal/label"
 	"precept/internal/session"
 )
 
@@ -19,7 +20,7 @@ type writer struct {
 	feedback *feedbackWriter
 	tombs    *tombstones
 	guard    *guard.Guard
-	failed   func(step string, err error)
+	failed   func(step label.Step, err error)
 }
 
 // refused marks an exchange that the backend can never take.
@@ -32,13 +33,13 @@ func (w *writer) write(ctx context.Context, b *batch) error {
 	b.counted += int64(len(b.exchanges) - len(left.Exchanges)) // what was forgotten stays in the account
 	b.exchanges = left.Exchanges
 	if err := w.put(ctx, left); err != nil {
-		return &stepError{"write", err}
+		return &stepError{label.StepWrite, err}
 	}
 	if err := w.feedback.addSignals(ctx, w.tombs.heard(b.signals)); err != nil {
-		return &stepError{"implicit", err}
+		return &stepError{label.StepImplicit, err}
 	}
 	if err := w.feedback.unpark(ctx, left.Echoes); err != nil {
-		return &stepError{"unpark", err}
+		return &stepError{label.StepUnpark, err}
 	}
 	return nil
 }
@@ -48,7 +49,7 @@ func (w *writer) put(ctx context.Context, b session.Batch) error {
 	if len(b.Rows)+len(b.Echoes)+len(b.Exchanges) == 0 {
 		return nil
 	}
-	err := w.guard.Err("write", func() error { return w.be.Write(ctx, b) })
+	err := w.guard.Err(label.StepWrite, func() error { return w.be.Write(ctx, b) })
 	if guard.Poisoned(err) {
 		err = w.sift(ctx, b)
 	}
@@ -85,10 +86,10 @@ func (w *writer) siftEchoes(ctx context.Context, echoes []session.Echo) error {
 	if len(echoes) == 0 {
 		return nil
 	}
-	err := w.guard.Err("write", func() error { return w.be.Write(ctx, session.Batch{Echoes: echoes}) })
+	err := w.guard.Err(label.StepWrite, func() error { return w.be.Write(ctx, session.Batch{Echoes: echoes}) })
 	if !guard.Poisoned(err) || len(echoes) == 1 {
 		if guard.Poisoned(err) {
-			w.failed("write", err)
+			w.failed(label.StepWrite, err)
 			err = nil
 		}
 		return err
@@ -100,11 +101,11 @@ func (w *writer) siftEchoes(ctx context.Context, echoes []session.Echo) error {
 // alone writes one thing of a session, which is set aside if that panics. It says whether the
 // backend has it.
 func (w *writer) alone(ctx context.Context, of session.Ref, exchange string, b session.Batch) (ok bool, err error) {
-	if !w.guard.On("write", of, exchange, func() { err = w.be.Write(ctx, b) }) {
+	if !w.guard.On(label.StepWrite, of, exchange, func() { err = w.be.Write(ctx, b) }) {
 		return false, nil
 	}
 	if errors.Is(err, session.ErrInvalid) {
-		w.failed("write", err)
+		w.failed(label.StepWrite, err)
 		return false, nil
 	}
 	return err == nil, err
@@ -112,7 +113,7 @@ func (w *writer) alone(ctx context.Context, of session.Ref, exchange string, b s
 
 // stepError says which step failed.
 type stepError struct {
-	step string
+	step label.Step
 	err  error
 }
 
@@ -120,9 +121,9 @@ func (e *stepError) Error() string { return e.err.Error() }
 func (e *stepError) Unwrap() error { return e.err }
 
 // stepOf names the step of a delivery that failed.
-func stepOf(err error) string {
+func stepOf(err error) label.Step {
 	if e, ok := errors.AsType[*stepError](err); ok {
 		return e.step
 	}
-	return "deliver"
+	return label.StepDeliver
 }

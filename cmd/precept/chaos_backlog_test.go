@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"precept/internal/label"
 	"precept/internal/sample"
 	"precept/internal/session"
 	"precept/store"
@@ -25,7 +26,7 @@ func backlog(t *testing.T, dir string, n int) {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{
 		Now: time.Now, Backend: awayBackend{}, HoldBytes: 64 << 20, SpoolDir: filepath.Join(dir, "spool"), SpoolBytes: 4 << 30,
-		Learn: true, Failed: func(string, error) {}, Panicked: func(step string, v any) { t.Error(step, v) },
+		Learn: true, Failed: func(label.Step, error) {}, Panicked: func(step label.Step, v any) { t.Error(step, v) },
 	})
 	if err != nil {
 		t.Fatal(err)

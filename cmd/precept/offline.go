@@ -10,6 +10,7 @@ import (
 
 	"precept/cmd/precept/server"
 	"precept/configs"
+	"precept/internal/label"
 	"precept/store"
 	"precept/store/sqlite"
 )
@@ -83,12 +84,12 @@ func startOffline(
 	var mu sync.Mutex
 	var failed error
 	options.Retention = 0 // what is too old is the server's business
-	options.Failed = func(step string, err error) {
+	options.Failed = func(step label.Step, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		failed = errors.Join(failed, fmt.Errorf("%s: %w", step, err))
 	}
-	options.Panicked = func(step string, value any) { options.Failed(step, fmt.Errorf("panic: %v", value)) }
+	options.Panicked = func(step label.Step, value any) { options.Failed(step, fmt.Errorf("panic: %v", value)) }
 	s, err := store.Open(ctx, options)
 	if err != nil {
 		return nil, errors.Join(err, be.Close(), lock.Close())

@@ -17,6 +17,7 @@ import (
 	"precept/configs"
 	"precept/inject/lesson"
 	"precept/internal/guard"
+	"precept/internal/label"
 	"precept/learn"
 	"precept/proxy"
 )
@@ -138,8 +139,8 @@ func (w *world) readReport(
 		return report.Report{}, err
 	}
 	o := w.LearnOptions(cfg, db)
-	o.Failed = func(string, error) {}
-	o.Guard = guard.New(guard.Options{Now: w.Now, Failed: o.Failed, Panicked: func(string, any) {}})
+	o.Failed = func(label.Step, error) {}
+	o.Guard = guard.New(guard.Options{Now: w.Now, Failed: o.Failed, Panicked: func(label.Step, any) {}})
 	l, err := learn.Open(ctx, o)
 	if err != nil {
 		return report.Report{}, errors.Join(err, db.Close())

@@ -28,7 +28,7 @@ type Watcher struct {
 	Debounce time.Duration // how long a change must rest before it is read: 100 ms
 	// Panicked is told of a panic in a look; nil: nobody. What was in force stays, and the watcher
 	// goes on.
-	Panicked func(step string, value any)
+	Panicked func(value any)
 
 	dir     string
 	onBook  func(*Book, []Problem)
@@ -78,7 +78,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 func (w *Watcher) look(ctx context.Context) {
 	defer func() {
 		if v := recover(); v != nil && w.Panicked != nil {
-			w.Panicked("lessons", v)
+			w.Panicked(v)
 		}
 	}()
 	version, err := DirVersion(w.dir)

@@ -368,12 +368,12 @@ func TestAPanicCostsOneLook(t *testing.T) {
 			}
 		})
 		var told []string
-		w.Panicked = func(step string, value any) { told = append(told, step+" "+value.(string)) }
+		w.Panicked = func(value any) { told = append(told, value.(string)) }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		time.AfterFunc(10*time.Second, func() { put(t, filepath.Join(dir, "a-slug.md"), titled("a-slug", "A")) })
 		must(t, w.Run(ctx))
-		if calls.Load() != 2 || !slices.Equal(told, []string{"lessons poison"}) {
+		if calls.Load() != 2 || !slices.Equal(told, []string{"poison"}) {
 			t.Errorf("called back %d times, told %q", calls.Load(), told)
 		}
 	})

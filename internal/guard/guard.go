@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"precept/internal/label"
 	"precept/internal/session"
 )
 
@@ -37,11 +38,11 @@ func Poisoned(err error) bool {
 // Options are what a guard is made of.
 type Options struct {
 	Now      func() time.Time
-	Failed   func(step string, err error)
-	Panicked func(step string, value any)
+	Failed   func(step label.Step, err error)
+	Panicked func(step label.Step, value any)
 	// Before is called before each step that is taken on a session or, where it has an id, on an
 	// exchange of it; nil: by nobody. A test makes a step panic with it.
-	Before func(step string, id session.ID, exchange string)
+	Before func(step label.Step, id session.ID, exchange string)
 	// Clean takes out of a panic's text what must not reach a disk: it may quote what was being
 	// read. nil: nothing of it is kept.
 	Clean func(text string) string
@@ -73,7 +74,7 @@ func New(o Options) *Guard {
 }
 
 // Step runs one step. It says whether the step came to its end.
-func (g *Guard) Step(step string, f func()) (ok bool) {
+func (g *Guard) Step(step label.Step, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			g.o.Panicked(step, v)
@@ -84,7 +85,7 @@ func (g *Guard) Step(step string, f func()) (ok bool) {
 }
 
 // Err is Step for a step that can fail by itself.
-func (g *Guard) Err(step string, f func() error) (err error) {
+func (g *Guard) Err(step label.Step, f func() error) (err error) {
 	if !g.Step(step, func() { err = f() }) {
 		return fmt.Errorf("%s: %w", step, ErrPanicked)
 	}
@@ -93,7 +94,7 @@ func (g *Guard) Err(step string, f func() error) (err error) {
 
 // On runs one step on one session, or on one exchange of it, which is set aside when the step
 // panics.
-func (g *Guard) On(step string, of session.Ref, exchange string, f func()) (ok bool) {
+func (g *Guard) On(step label.Step, of session.Ref, exchange string, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			g.o.Panicked(step, v)
@@ -106,14 +107,14 @@ func (g *Guard) On(step string, of session.Ref, exchange string, f func()) (ok b
 }
 
 // Before announces a step that its caller guards.
-func (g *Guard) Before(step string, id session.ID, exchange string) {
+func (g *Guard) Before(step label.Step, id session.ID, exchange string) {
 	if g.o.Before != nil {
 		g.o.Before(step, id, exchange)
 	}
 }
 
 // SetAside notes the mark of a session or an exchange.
-func (g *Guard) SetAside(step string, of session.Ref, exchange string, why any) {
+func (g *Guard) SetAside(step label.Step, of session.Ref, exchange string, why any) {
 	g.o.Count.Add(1)
 	text, _, _ := strings.Cut(fmt.Sprint(why), "\n") // behind it stands at most a stack
 	text = g.clean(text[:min(len(text), whyBytes)])
@@ -124,13 +125,13 @@ func (g *Guard) SetAside(step string, of session.Ref, exchange string, why any) 
 	}
 	if len(g.waiting) < most {
 		g.waiting = append(g.waiting, session.DeadLetter{
-			Tenant: of.Tenant, ID: of.ID, Exchange: exchange, Step: step, Why: text, At: g.o.Now(),
+			Tenant: of.Tenant, ID: of.ID, Exchange: exchange, Step: string(step), Why: text, At: g.o.Now(),
 		})
 	}
 }
 
 func (g *Guard) clean(text string) (clean string) {
-	if g.o.Clean == nil || !g.Step("redact", func() { clean = g.o.Clean(text) }) {
+	if g.o.Clean == nil || !g.Step(label.StepRedact, func() { clean = g.o.Clean(text) }) {
 		return "(not told)"
 	}
 	return clean
@@ -161,12 +162,12 @@ func (g *Guard) Keep(ctx context.Context, in Marks) {
 // keep returns the marks that are to be tried again. Where one of them can never be written, each
 // is written by itself, and the one to blame is told and let go of.
 func (g *Guard) keep(ctx context.Context, in Marks, list []session.DeadLetter) (left []session.DeadLetter) {
-	err := g.Err("set aside", func() error { return in.SetAside(ctx, list) })
+	err := g.Err(label.StepSetAside, func() error { return in.SetAside(ctx, list) })
 	if err == nil {
 		return nil
 	}
 	if !Poisoned(err) || len(list) == 1 {
-		g.o.Failed("set aside", err)
+		g.o.Failed(label.StepSetAside, err)
 	}
 	switch {
 	case !Poisoned(err):
@@ -181,8 +182,8 @@ func (g *Guard) keep(ctx context.Context, in Marks, list []session.DeadLetter) (
 
 // Readmit lets what earlier runs set aside be tried again, a bounded number of times.
 func (g *Guard) Readmit(ctx context.Context, from Marks) {
-	err := g.Err("readmit", func() error { _, err := from.Readmit(ctx, Tries); return err })
+	err := g.Err(label.StepReadmit, func() error { _, err := from.Readmit(ctx, Tries); return err })
 	if err != nil && ctx.Err() == nil {
-		g.o.Failed("readmit", err)
+		g.o.Failed(label.StepReadmit, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"precept/internal/guard"
+	"precept/internal/label"
 	"precept/internal/session"
 )
 
@@ -58,8 +59,8 @@ func newGuard(change func(o *guard.Options)) *told {
 	t := &told{}
 	o := guard.Options{
 		Now:      at,
-		Failed:   func(step string, err error) { t.failed = append(t.failed, fmt.Sprint(step, ": ", err)) },
-		Panicked: func(step string, v any) { t.panicked = append(t.panicked, fmt.Sprint(step, ": ", v)) },
+		Failed:   func(step label.Step, err error) { t.failed = append(t.failed, fmt.Sprint(step, ": ", err)) },
+		Panicked: func(step label.Step, v any) { t.panicked = append(t.panicked, fmt.Sprint(step, ": ", v)) },
 		Clean:    func(text string) string { return text },
 		Count:    &t.count,
 	}
@@ -100,7 +101,7 @@ func TestWhatIsSetAside(t *testing.T) {
 	t.Parallel()
 	var before []string
 	g := newGuard(func(o *guard.Options) {
-		o.Before = func(step string, id session.ID, exchange string) {
+		o.Before = func(step label.Step, id session.ID, exchange string) {
 			before = append(before, fmt.Sprint(step, id[0], exchange))
 			if step == "early" {
 				panic("before")
@@ -201,7 +202,7 @@ func TestMarksWait(t *testing.T) {
 	g.SetAside("close", of("b"), "", "why")
 	g.Keep(t.Context(), keep)
 	equal(t, "written", len(keep.written), 0)
-	equal(t, "told", g.failed, []string{"set aside: " + session.ErrUnavailable.Error()})
+	equal(t, "told", g.failed, []string{"set_aside: " + session.ErrUnavailable.Error()})
 	g.Keep(t.Context(), keep)
 	equal(t, "written then", keep.written, []string{"a", "b", "c"})
 }

@@ -46,7 +46,7 @@ func (w *look) about(x *fingerprint) bool {
 		a, inA := earliest(x.asked[:], s.text, 0)
 		b, inB := latest(x.said, s.text)
 		if inA && inB && apart(a, b) {
-			dialogue := label(s.text, a.at) != "" && label(s.text, a.at) == label(s.text, b.at)
+			dialogue := speakerLabel(s.text, a.at) != "" && speakerLabel(s.text, a.at) == speakerLabel(s.text, b.at)
 			if w.bare && (x.tooled || dialogue) || !w.bare && dialogue && (w.forced || closes(s.text, b)) {
 				return true
 			}
@@ -110,9 +110,9 @@ func closes(text string, b match) bool {
 	return len(text) <= end || len(strings.Fields(text[end:])) < quoteWords
 }
 
-// label is the form of what names a speaker before a place in a text ("user: ", "<input>\n",
+// speakerLabel is the form of what names a speaker before a place in a text ("user: ", "<input>\n",
 // "== Human ==\n\n", `{"role": "user", "content": "`), without its letters; "" where nothing does.
-func label(text string, at int) string {
+func speakerLabel(text string, at int) string {
 	before := text[max(0, at-64):at]
 	end := strings.LastIndexFunc(before, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
 	if end < 0 {

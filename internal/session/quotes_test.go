@@ -90,7 +90,7 @@ func TestLabel(t *testing.T) {
 		{"", "user: ", ""},
 		{"I said ", " and it said ", ""},
 	} {
-		a, b := label(c.asked, len(c.asked)), label(c.said, len(c.said))
+		a, b := speakerLabel(c.asked, len(c.asked)), speakerLabel(c.said, len(c.said))
 		if a != c.want || c.want != "" && b != c.want {
 			t.Errorf("%q is %q, %q is %q, want %q", c.asked, a, c.said, b, c.want)
 		}

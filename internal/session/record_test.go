@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"precept/bandit/trial"
+	"precept/internal/label"
 	"precept/internal/wire"
 )
 
@@ -120,27 +121,27 @@ func TestSide(t *testing.T) {
 		product string
 		signs   Signs
 		began   bool // after the main request
-		want    string
+		want    label.Reason
 	}{
 		{"never had tools", chat(t, user("hi")), "", none, false, ""},
-		{"never had tools, agent works with tools", chat(t, user("hi")), "opencode", signs, false, SideNoTools},
+		{"never had tools, agent works with tools", chat(t, user("hi")), "opencode", signs, false, label.SideNoTools},
 		{"first with tools", main, "opencode", signs, false, ""},
 		{"the same", main, "", none, true, ""},
-		{"no tools", chat(t, user("hi")), "", none, true, SideNoTools},
-		{"empty tools", parse(t, wire.Chat, "messages", []obj{user("x")}, obj{"tools": []obj{}}), "", none, true, SideNoTools},
+		{"no tools", chat(t, user("hi")), "", none, true, label.SideNoTools},
+		{"empty tools", parse(t, wire.Chat, "messages", []obj{user("x")}, obj{"tools": []obj{}}), "", none, true, label.SideNoTools},
 		{"another system text alone", parse(t, wire.Chat, "messages", []obj{system("T"), user("go")}, tools("a", "b", "c")), "", none, true, ""},
 		{"tools in another order", parse(t, wire.Chat, "messages", []obj{system("S"), user("go")}, tools("c", "b", "a")), "", none, true, ""},
 		{"the tools of a step", parse(t, wire.Chat, "messages", grown, tools("x", "y")), "", none, true, ""},
-		{"other tools, own system text", parse(t, wire.Chat, "messages", with([]obj{system("T")}, grown[1:]...), tools("x", "y")), "", none, true, SideTools},
-		{"other tools, own history", parse(t, wire.Chat, "messages", []obj{system("S"), user("sub")}, tools("x", "y")), "", none, true, SideTools},
-		{"fewer tools, own system text", parse(t, wire.Chat, "messages", with([]obj{system("T")}, grown[1:]...), tools("a")), "", none, true, SideTools},
-		{"fewer tools, own history", parse(t, wire.Chat, "messages", []obj{system("S"), user("sub")}, tools("a")), "", none, true, SideTools},
+		{"other tools, own system text", parse(t, wire.Chat, "messages", with([]obj{system("T")}, grown[1:]...), tools("x", "y")), "", none, true, label.SideTools},
+		{"other tools, own history", parse(t, wire.Chat, "messages", []obj{system("S"), user("sub")}, tools("x", "y")), "", none, true, label.SideTools},
+		{"fewer tools, own system text", parse(t, wire.Chat, "messages", with([]obj{system("T")}, grown[1:]...), tools("a")), "", none, true, label.SideTools},
+		{"fewer tools, own history", parse(t, wire.Chat, "messages", []obj{system("S"), user("sub")}, tools("a")), "", none, true, label.SideTools},
 		{"fewer tools in a mode", parse(t, wire.Chat, "messages", grown, tools("a", "b")), "", none, true, ""},
 		{"one tool more", parse(t, wire.Chat, "messages", grown, tools("a", "b", "c", "d")), "", none, true, ""},
-		{"one tool more, own everything", parse(t, wire.Chat, "messages", []obj{system("T"), user("sub")}, tools("a", "b", "c", "d")), "", none, true, SideTools},
+		{"one tool more, own everything", parse(t, wire.Chat, "messages", []obj{system("T"), user("sub")}, tools("a", "b", "c", "d")), "", none, true, label.SideTools},
 		{"known wording", parse(t, wire.Chat, "messages", seven, tools("a", "b", "c")), "", signs, true, "title"},
-		{"compaction by the provider", parse(t, wire.Responses, "input", []obj{user("go"), {"type": "compaction_trigger"}}, tools("a", "b", "c")), "", none, true, SideCompact},
-		{"warm-up", parse(t, wire.Responses, "input", "x", obj{"generate": false}), "", none, true, SideWarmUp},
+		{"compaction by the provider", parse(t, wire.Responses, "input", []obj{user("go"), {"type": "compaction_trigger"}}, tools("a", "b", "c")), "", none, true, label.SideCompact},
+		{"warm-up", parse(t, wire.Responses, "input", "x", obj{"generate": false}), "", none, true, label.SideWarmUp},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRecord()
@@ -160,7 +161,7 @@ func TestSide(t *testing.T) {
 func TestSideOfOneThatTookOver(t *testing.T) {
 	r := newRecord()
 	list := []obj{{"role": "system", "content": "S"}, user("go")}
-	step := func(req *wire.Request) string {
+	step := func(req *wire.Request) label.Reason {
 		reason, side := r.Side(req, Claim{}, Signs{})
 		if !side {
 			r.Begin(req, noon)
@@ -182,17 +183,17 @@ func TestSideOfOneThatTookOver(t *testing.T) {
 	}
 	list = append(list, said("a line"), user("name it"))
 	list[0] = obj{"role": "system", "content": "N"}
-	if got := step(chat(t, list...)); got != SideNoTools {
+	if got := step(chat(t, list...)); got != label.SideNoTools {
 		t.Errorf("another one is %q", got)
 	}
-	if got := step(chat(t, obj{"role": "system", "content": "W"}, user("something else"))); got != SideNoTools {
+	if got := step(chat(t, obj{"role": "system", "content": "W"}, user("something else"))); got != label.SideNoTools {
 		t.Errorf("the same one elsewhere is %q", got)
 	}
 }
 
 func TestToolsGrowAndStay(t *testing.T) {
 	r := newRecord()
-	begin := func(text string, names ...string) (string, bool) {
+	begin := func(text string, names ...string) (label.Reason, bool) {
 		req := parse(t, wire.Chat, "messages", []obj{user("go"), said("ok"), user(text)}, tools(names...))
 		reason, side := r.Side(req, Claim{}, Signs{})
 		if !side {

@@ -4,6 +4,7 @@ import (
 	"hash/fnv"
 	"slices"
 
+	"precept/internal/label"
 	"precept/internal/wire"
 )
 
@@ -17,27 +18,18 @@ type Signs struct {
 	Tooled func(product string) bool
 }
 
-// Reasons why a request is a side request.
-const (
-	SideWarmUp  = "warm_up"
-	SideCompact = "compaction"
-	SideNoTools = "no_tools"
-	SideTools   = "other_tools"
-	SideQuotes  = "quotes" // it shows a conversation that goes on, in one text (Quotes)
-)
-
-// Side says whether the request is beside the main conversation, and why. Side requests are
-// forwarded as they came: no lesson, no replay, no trial, no loop state. Lock the record.
-func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason string, side bool) {
+// Side reports whether the request is a side request, and the reason. Side requests are forwarded
+// unchanged: no lesson, no replay, no trial, no loop state. The caller holds the record's lock.
+func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason label.Reason, side bool) {
 	if req.NoRun {
-		return SideWarmUp, true
+		return label.SideWarmUp, true
 	}
 	if req.Compact {
-		return SideCompact, true
+		return label.SideCompact, true
 	}
 	if s.Side != nil {
-		if reason = s.Side(req); reason != "" {
-			return reason, true
+		if reason := s.Side(req); reason != "" {
+			return label.Reason(reason), true
 		}
 	}
 	if r.answers(req) {
@@ -48,12 +40,12 @@ func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason string, side 
 			return "", false // it has taken the conversation over
 		}
 		if r.HasTools || s.Tooled != nil && s.Tooled(c.Product) {
-			return SideNoTools, true
+			return label.SideNoTools, true
 		}
 		return "", false
 	}
 	if r.HasTools && req.ToolsHash != r.ToolsHash && !r.sameAgent(req) && !r.handedBack(req) {
-		return SideTools, true
+		return label.SideTools, true
 	}
 	return "", false
 }

@@ -5,26 +5,15 @@ import (
 	"strings"
 
 	"github.com/tidwall/sjson"
+
+	"precept/internal/label"
 )
 
-// Uninspected is the error of Parse and Decode: the body is forwarded as it came and
-// precept_uninspected_total{reason} counts it. Reasons: "size", "items" (more list items, parts,
-// calls, tools and keys than the caller allows), "depth", "invalid_json", "no_list",
-// "duplicate_key", "list_type", "encoding".
-type Uninspected struct{ Reason string }
+// Uninspected is the error of Parse and Decode: the body is forwarded unchanged, and
+// precept_uninspected_total{reason} counts the request.
+type Uninspected struct{ Reason label.Reason }
 
-func (u *Uninspected) Error() string { return "uninspected: " + u.Reason }
-
-// The reasons, so that no two places spell one differently.
-const (
-	reasonSize      = "size"
-	reasonItems     = "items"
-	reasonDepth     = "depth"
-	reasonInvalid   = "invalid_json"
-	reasonNoList    = "no_list"
-	reasonDuplicate = "duplicate_key"
-	reasonListType  = "list_type"
-)
+func (u *Uninspected) Error() string { return "uninspected: " + string(u.Reason) }
 
 // ErrorBody is precept's own error in the dialect's shape, type precept_error. The code of the
 // OpenAI shape is the status' name in snake case (service_unavailable).

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/cespare/xxhash/v2"
+
+	"precept/internal/label"
 )
 
 // Memory makes the parse of a growing conversation cost what is new in it. An agent sends its whole
@@ -81,7 +83,7 @@ func (m *Memory) Parse(scope uint64, d Dialect, body []byte, most int) (*Request
 // parse is Parse within a number of items, with the parser left over.
 func parse(d Dialect, body []byte, most int) (*Request, *parser, error) {
 	if len(body) > maxBody {
-		return nil, nil, &Uninspected{reasonSize}
+		return nil, nil, &Uninspected{label.UninspectedSize}
 	}
 	p := &parser{scanner: scanner{b: body}, dialect: d, most: most}
 	r, err := p.request(p.body(), nil)

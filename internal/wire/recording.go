@@ -3,6 +3,8 @@ package wire
 import (
 	"errors"
 	"fmt"
+
+	"precept/internal/label"
 )
 
 // Recording is a conversation as somebody wrote it down: an object with messages or input, of any
@@ -21,9 +23,9 @@ func ReadRecording(raw []byte) (Recording, error) {
 	var rec Recording
 	s := scanner{b: raw}
 	if end := s.value(s.blank(0), 0); s.deep {
-		return rec, &Uninspected{reasonDepth}
+		return rec, &Uninspected{label.UninspectedDepth}
 	} else if end < 0 || s.blank(end) != len(raw) {
-		return rec, &Uninspected{reasonInvalid}
+		return rec, &Uninspected{label.UninspectedInvalid}
 	}
 	var source, id, messages, input span
 	locate(raw, span{s.blank(0), len(raw)}, field{"source", &source}, field{"id", &id},

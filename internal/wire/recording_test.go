@@ -39,7 +39,7 @@ func TestReadRecording(t *testing.T) {
 		case errors.Is(err, wire.ErrNoRecording):
 			got = "none"
 		case errors.As(err, &u):
-			got = u.Reason
+			got = string(u.Reason)
 		case err == nil:
 			got = rec.Request.Dialect.String()
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
+
+	"precept/internal/label"
 )
 
 // Hints are the session ids found in a body, "" where absent.
@@ -86,17 +88,17 @@ func (p *parser) request(end int, known *known) (*Request, error) {
 	body := p.b
 	switch {
 	case p.over:
-		return nil, &Uninspected{reasonItems}
+		return nil, &Uninspected{label.UninspectedItems}
 	case p.deep:
-		return nil, &Uninspected{reasonDepth}
+		return nil, &Uninspected{label.UninspectedDepth}
 	case end < 0 || p.blank(end) != len(body):
-		return nil, &Uninspected{reasonInvalid}
+		return nil, &Uninspected{label.UninspectedInvalid}
 	case p.repeated():
-		return nil, &Uninspected{reasonDuplicate}
+		return nil, &Uninspected{label.UninspectedDuplicate}
 	case p.at.list.empty():
-		return nil, &Uninspected{reasonNoList}
+		return nil, &Uninspected{label.UninspectedNoList}
 	case !p.listFits():
-		return nil, &Uninspected{reasonListType}
+		return nil, &Uninspected{label.UninspectedListType}
 	}
 	r := &Request{Dialect: p.dialect, Body: body, list: p.list, results: p.results, base: p.base}
 	r.top, r.system, r.format, r.choice = p.blank(p.blank(0)+1), p.at.system, p.at.format, p.at.choice

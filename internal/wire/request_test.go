@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"precept/internal/label"
 )
 
 // must parses a body that is understood.
@@ -61,7 +63,7 @@ func TestUninspected(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Parse(c.dialect, []byte(c.body))
 			var u *Uninspected
-			if !errors.As(err, &u) || u.Reason != c.want {
+			if !errors.As(err, &u) || string(u.Reason) != c.want {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 		})
@@ -100,7 +102,7 @@ func TestParseReadsToolsInTheList(t *testing.T) {
 		t.Errorf("chat has no such item: %q", r.Tools)
 	}
 	_, err := NewMemory().Parse(7, Responses, []byte(`{"input":[{"type":"additional_tools","tools":[`+strings.Repeat(`{"name":"a"},`, 50)+`{"name":"b"}]}]}`), 20)
-	if u := (*Uninspected)(nil); !errors.As(err, &u) || u.Reason != reasonItems {
+	if u := (*Uninspected)(nil); !errors.As(err, &u) || u.Reason != label.UninspectedItems {
 		t.Errorf("its tools are not counted: %v", err)
 	}
 }
@@ -237,7 +239,7 @@ func FuzzParse(f *testing.F) {
 		switch ok := json.Valid(body); {
 		case err == nil && !ok:
 			t.Fatal("accepted what encoding/json refuses")
-		case err != nil && ok && u.Reason == reasonInvalid:
+		case err != nil && ok && u.Reason == label.UninspectedInvalid:
 			t.Fatal("refused what encoding/json accepts")
 		case err == nil:
 			walk(t, r)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"precept/detect"
+	"precept/internal/label"
 	"precept/internal/session"
 	"precept/internal/wire"
 	"precept/store"
@@ -63,16 +64,6 @@ type Store interface {
 	Index
 }
 
-// Exclusion is the reason why a session is left out of the experiment.
-type Exclusion string
-
-// The exclusions.
-const (
-	ExcludedTwin Exclusion = "twin"   // the history equals the history of another session, byte for byte
-	ExcludedLate Exclusion = "late"   // the store did not say in time which coins fell before
-	ExcludedKeys Exclusion = "secret" // the salt is not the fleet's: at another replica the coins would fall differently
-)
-
 // Query is what is known of a request before its session is.
 type Query struct {
 	Scope   session.Scope // without the run; the claim names the run
@@ -97,12 +88,12 @@ type Result struct {
 	Name     string           // the name under which feedback finds the session
 	New      bool             // the request begins the session
 	Moved    bool             // another replica may have served the turn before
-	Side     string           // why the request is a side request; empty: a turn of the conversation
+	Side     label.Reason     // why the request is a side request; empty: a turn of the conversation
 	About    session.ID       // the session that a side request without a session is about
 	Shows    bool             // the request shows the conversation of About
 	Noted    []session.Echo   // keys under which later requests and feedback find the session
 	Waited   time.Duration    // time spent on finding the session
-	Excluded []Exclusion      // the sessions that the request excluded from the experiment, one entry each
+	Excluded []label.Reason   // the sessions that the request excluded from the experiment, one entry each
 }
 
 // UnitRecord returns the record of the unit, nil where the session draws through itself.
@@ -188,7 +179,7 @@ func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 }
 
 // SideOf reports whether a request is a side request of the session, and why. Lock the record.
-func (r *Resolver) SideOf(rec *session.Record, q *Query) (reason string, side bool) {
+func (r *Resolver) SideOf(rec *session.Record, q *Query) (reason label.Reason, side bool) {
 	return rec.Side(q.Request, q.Claim, r.signs)
 }
 

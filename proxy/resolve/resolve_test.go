@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"precept/internal/label"
 	"precept/internal/session"
 	"precept/internal/wire"
 	"precept/proxy/resolve"
@@ -188,7 +189,7 @@ func TestALateBackendExcludesTheSession(t *testing.T) {
 	c := newClient(t)
 	c.store.away = true
 	res := c.turn(first, said, "Precept-Session", "mine")
-	if !res.Session.Assignment.Excluded || !res.Session.StandIn || !slices.Equal(res.Excluded, []resolve.Exclusion{resolve.ExcludedLate}) {
+	if !res.Session.Assignment.Excluded || !res.Session.StandIn || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
 		t.Errorf("excluded: %v", res.Excluded)
 	}
 }
@@ -197,7 +198,7 @@ func TestASaltThatIsNotTheFleetsExcludesTheSession(t *testing.T) {
 	c := newClient(t)
 	c.unsure = true
 	res := c.turn(first, said)
-	if !res.Session.Assignment.Excluded || !slices.Equal(res.Excluded, []resolve.Exclusion{resolve.ExcludedKeys}) {
+	if !res.Session.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedKeys}) {
 		t.Errorf("excluded: %v", res.Excluded)
 	}
 }

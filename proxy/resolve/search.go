@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"precept/internal/label"
 	"precept/internal/session"
 	"precept/store"
 )
@@ -95,7 +96,7 @@ func (s *search) toSubAgent() bool {
 	}
 	ses.Lock()
 	reason, side := s.r.SideOf(ses.Record, s.q)
-	otherTools := side && reason == session.SideTools
+	otherTools := side && reason == label.SideTools
 	first := otherTools && !s.q.Request.Delta && !ses.Shows(s.q.Request)
 	ses.Unlock()
 	if !otherTools || !first && !s.q.Request.Delta { // a request that shows the conversation is a memory keeper's
@@ -123,9 +124,9 @@ func (s *search) open() {
 	rec.Assignment.Excluded = s.late || s.q.Unsure
 	switch {
 	case s.late:
-		s.exclude(ExcludedLate)
+		s.exclude(label.ExcludedLate)
 	case s.q.Unsure:
-		s.exclude(ExcludedKeys)
+		s.exclude(label.ExcludedKeys)
 	}
 	rec.StandIn = s.late
 	rec.NoLearn = !s.q.Learn
@@ -152,7 +153,7 @@ func (s *search) isSide(rec *session.Record) bool {
 		}
 	}
 	if res.Shows {
-		res.Side = session.SideQuotes
+		res.Side = label.SideQuotes
 	}
 	return res.Shows
 }
@@ -173,14 +174,14 @@ func (s *search) excludeTwins() {
 		if unnamed := ses.Method == session.ByNew || ses.Method == session.ByEcho; unnamed && ses.Unit == "" && !ses.Closed && !ses.Assignment.Excluded {
 			ses.Assignment.Excluded, ses.Doubted, ses.Dirty = true, true, true
 			changed = store.Decided
-			s.exclude(ExcludedTwin)
+			s.exclude(label.ExcludedTwin)
 		}
 		ses.Unlock()
 		s.r.store.Release(ses, changed)
 	}
 }
 
-func (s *search) exclude(why Exclusion) { s.res.Excluded = append(s.res.Excluded, why) }
+func (s *search) exclude(why label.Reason) { s.res.Excluded = append(s.res.Excluded, why) }
 
 // optedOut reports whether a turn of the session opted out. The history then has keys of that turn,
 // which must not be kept.

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"precept/internal/label"
 	"precept/internal/session"
 	"precept/store"
 )
@@ -60,7 +61,7 @@ func (s *search) caller(rec *session.Record) *store.Session {
 	}
 	if !rec.Assignment.Excluded {
 		rec.Assignment.Excluded, rec.Doubted = true, true
-		s.exclude(ExcludedTwin)
+		s.exclude(label.ExcludedTwin)
 	}
 	return nil
 }

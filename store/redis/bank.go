@@ -86,7 +86,7 @@ type Watcher struct {
 	Poll time.Duration // how often the bank is looked at; 0: two seconds
 	// Panicked is told of a panic in a look; nil: nobody. What was in force stays, and the watcher
 	// goes on.
-	Panicked func(step string, value any)
+	Panicked func(value any)
 
 	bank    *Bank
 	texts   *lesson.Texts
@@ -137,7 +137,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 func (w *Watcher) guarded(ctx context.Context) (reached bool) {
 	defer func() {
 		if v := recover(); v != nil && w.Panicked != nil {
-			w.Panicked("lessons", v)
+			w.Panicked(v)
 		}
 	}()
 	return w.look(ctx)

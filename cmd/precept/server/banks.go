@@ -12,6 +12,7 @@ import (
 	"precept/configs"
 	"precept/inject/bank"
 	"precept/inject/lesson"
+	"precept/internal/label"
 	"precept/internal/redact"
 	"precept/store/redis"
 )
@@ -91,7 +92,7 @@ func (p *parts) watchDirectory(cfg *configs.Config) {
 		p.lessons(b, problems)
 		p.reindex()
 	}, Keys)
-	watcher.Panicked = p.panicked
+	watcher.Panicked = func(v any) { p.panicked(label.StepLessons, v) }
 	p.lessonsOf(watcher.Load())
 	if _, err := os.Stat(cfg.Lessons); errors.Is(err, fs.ErrNotExist) {
 		p.log.Warn(
@@ -108,7 +109,7 @@ func (p *parts) watchBank(ctx context.Context) {
 	defer cancel()
 	p.lessonsOf(p.Writer(p.bank).List(ctx))
 	watcher := p.bank.Watch(p.lessons, Keys)
-	watcher.Panicked = p.panicked
+	watcher.Panicked = func(v any) { p.panicked(label.StepLessons, v) }
 	p.owners = append(p.owners, watcher.Run)
 }
 

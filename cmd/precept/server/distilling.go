@@ -14,6 +14,7 @@ import (
 	"precept/distill"
 	"precept/inject/bank"
 	"precept/inject/lesson"
+	"precept/internal/label"
 	"precept/internal/redact"
 	"precept/internal/session"
 )
@@ -149,18 +150,20 @@ func (p *parts) distils(cfg *configs.Config, st DistillStore) error {
 		return err
 	}
 	d.Options.Settled = true
-	d.Options.Failed = func(session string, err error) { p.failed("distill", fmt.Errorf("session %s: %w", session, err)) }
+	d.Options.Failed = func(session string, err error) {
+		p.failed(label.StepDistill, fmt.Errorf("session %s: %w", session, err))
+	}
 	p.owners = append(p.owners, func(ctx context.Context) error {
 		if Pause(ctx, min(cfg.Distill.Every, 10*time.Second)) != nil { // it was stopped
 			return nil //nolint:nilerr // a stop is no failure
 		}
 		return d.Follow(ctx, cfg.Distill.Every, func(s distill.Summary, err error) {
 			if ended := p.endTrials(ctx, d); ended != nil {
-				p.failed("trials", ended)
+				p.failed(label.StepTrials, ended)
 			}
 			switch {
 			case err != nil:
-				p.failed("distill", err)
+				p.failed(label.StepDistill, err)
 			case s.Judged+s.Proposed+s.Merged > 0:
 				p.log.Info(
 					"distilled", "read", s.Read, "judged", s.Judged, "proposed", s.Proposed,

@@ -7,6 +7,7 @@ import (
 	"precept/admin"
 	"precept/bandit/report"
 	"precept/distill"
+	"precept/internal/label"
 	"precept/learn"
 )
 
@@ -21,7 +22,7 @@ func (p *parts) Report(ctx context.Context, q admin.Query) (report.Report, error
 		return r, err
 	}
 	if err := Annotate(ctx, &r, p.backend, q.Tenant); err != nil { // what was measured is told without them
-		p.failed("opinions", err)
+		p.failed(label.StepOpinions, err)
 	}
 	return r, nil
 }

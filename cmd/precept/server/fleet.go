@@ -15,6 +15,7 @@ import (
 
 	"precept/configs"
 	"precept/internal/file"
+	"precept/internal/label"
 	"precept/store/redis"
 )
 
@@ -60,11 +61,11 @@ func (p *parts) openRedis(ctx context.Context, cfg *configs.Config) (Backend, er
 	defer cancel()
 	if err := db.Ping(ctx); err != nil {
 		p.absent = true
-		p.metrics.FailedOpen("store")
+		p.metrics.FailedOpen(label.StepStore)
 		p.log.Error(
 			"the store cannot be used; precept starts without it and goes on asking", "error", err,
 		)
-		p.quiet.allow("store") // it is told of here
+		p.quiet.allow(label.StepStore) // it is told of here
 	}
 	return db, nil
 }

@@ -12,6 +12,7 @@ import (
 	"precept/inject/ledger"
 	"precept/inject/lesson"
 	"precept/internal/file"
+	"precept/internal/label"
 )
 
 // The times of the follower: how often the ledger is looked at, and when what the bank did not take
@@ -36,12 +37,12 @@ func (p *parts) followLedger(cfg *configs.Config) func(context.Context) error {
 			sum := sha256.Sum256(text)
 			switch {
 			case err != nil && !errors.Is(err, os.ErrNotExist):
-				p.failed("ledger", err)
+				p.failed(label.StepLedger, err)
 			case first || sum != last || !again.IsZero() && p.Now().After(again):
 				last, again = sum, time.Time{}
 				left, err := p.offerLedger(ctx, cfg, text)
 				if err != nil && ctx.Err() == nil {
-					p.failed("ledger", err)
+					p.failed(label.StepLedger, err)
 				}
 				if err != nil || left {
 					again = p.Now().Add(ledgerAgain)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"precept/inject/lesson"
+	"precept/internal/label"
 	"precept/internal/redact"
 	"precept/internal/session"
 	"precept/store"
@@ -39,13 +40,13 @@ func inForce(b *lesson.Book, now time.Time) (n int) {
 // failed tells of a step that went wrong beside the requests, a line for each step every ten
 // seconds at most; of a store that is away a line a minute, whichever step met it. One that a stop
 // interrupts has not failed: the next start takes it up.
-func (p *parts) failed(step string, err error) {
+func (p *parts) failed(step label.Step, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
 	p.metrics.FailedOpen(step)
 	if errors.Is(err, session.ErrUnavailable) {
-		if p.quiet.allowEvery("store", time.Minute) {
+		if p.quiet.allowEvery(label.StepStore, time.Minute) {
 			p.log.Warn(
 				"the store is not available; what it should have waits", "step", step, "error", err,
 			)
@@ -58,7 +59,7 @@ func (p *parts) failed(step string, err error) {
 }
 
 // panicked tells of a step that panicked, and of nothing that it was taken at but the request's id.
-func (p *parts) panicked(step string, value any) {
+func (p *parts) panicked(step label.Step, value any) {
 	p.metrics.FailedOpen(step)
 	if !p.quiet.allow(step) {
 		return
@@ -77,16 +78,16 @@ func (p *parts) panicked(step string, value any) {
 type limiter struct {
 	now  func() time.Time
 	mu   sync.Mutex
-	last map[string]time.Time
+	last map[label.Step]time.Time
 }
 
 func newLimiter(now func() time.Time) *limiter {
-	return &limiter{now: now, last: map[string]time.Time{}}
+	return &limiter{now: now, last: map[label.Step]time.Time{}}
 }
 
-func (l *limiter) allow(step string) bool { return l.allowEvery(step, 10*time.Second) }
+func (l *limiter) allow(step label.Step) bool { return l.allowEvery(step, 10*time.Second) }
 
-func (l *limiter) allowEvery(step string, every time.Duration) bool {
+func (l *limiter) allowEvery(step label.Step, every time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"precept/configs"
+	"precept/internal/label"
 	"precept/proxy/trace"
 )
 
@@ -20,7 +21,7 @@ func (p *parts) traces(cfg *configs.Config) error {
 		Endpoint: cfg.Otel.Endpoint, Headers: headers, Sample: cfg.Otel.Sample,
 		Version: ReadBuild().Version,
 		Failed: func(err error) {
-			if p.quiet.allow("trace") {
+			if p.quiet.allow(label.StepTrace) {
 				p.log.Warn("traces were not delivered; requests are not affected", "error", err)
 			}
 		},

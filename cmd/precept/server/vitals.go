@@ -8,6 +8,7 @@ import (
 
 	"precept/admin"
 	"precept/configs"
+	"precept/internal/label"
 	"precept/store"
 	"precept/store/sqlite"
 )
@@ -55,7 +56,7 @@ func (v *vitals) health(ctx context.Context) admin.Health {
 	}
 	var err error
 	if h.Config, err = configs.Settings(cfg); err != nil {
-		v.failed("health", err)
+		v.failed(label.StepHealth, err)
 	}
 	h.Account, h.Store = v.look(ctx)
 	h.Store.Healthy = v.store.Healthy()

@@ -14,6 +14,7 @@ import (
 	"precept/configs"
 	"precept/inject/bank"
 	"precept/inject/lesson"
+	"precept/internal/label"
 	"precept/internal/sample"
 	"precept/internal/session"
 	"precept/learn"
@@ -127,7 +128,7 @@ func (p *parts) fromMemory(err error) {
 		"precept runs from memory: nothing is kept and nothing is learned until it is started with a data directory that can be written",
 		"error", err,
 	)
-	p.metrics.FailedOpen("store")
+	p.metrics.FailedOpen(label.StepStore)
 }
 
 // build makes the store, the lessons in force and the data face.

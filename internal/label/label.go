@@ -1,0 +1,161 @@
+// Package label declares the values of metric labels and log fields that name a step or a reason.
+//
+// Each value is a constant of a type, and each type has a list of all of its constants. The metrics
+// create a series for each item of the list at the start of the program, because increase() of
+// Prometheus does not see the first event of a series that did not exist before.
+package label
+
+// Step is the value of the label step of precept_fail_open_total and of the field step in the log:
+// the step of learning or storing that failed while the request went through.
+type Step string
+
+// The steps of a request, in the order of a turn.
+const (
+	StepHandler  Step = "handler"  // an echo handler
+	StepTrace    Step = "trace"    // the span of a turn
+	StepParse    Step = "parse"    // the request body
+	StepIdentify Step = "identify" // the session of the request
+	StepLookup   Step = "lookup"   // the session in the store
+	StepDecode   Step = "decode"   // a stored session
+	StepMatch    Step = "match"    // lessons to the request
+	StepDecide   Step = "decide"   // picks and holdout
+	StepSplice   Step = "splice"   // lessons into the body
+	StepBegin    Step = "begin"    // the record of an exchange
+	StepCapture  Step = "capture"  // the response while the client reads the response
+	StepSettle   Step = "settle"   // the signals of a turn or of a closed session
+	StepGather   Step = "gather"   // the captured response
+	StepPublish  Step = "publish"  // echo keys and opt-outs for other replicas
+	StepRecord   Step = "record"   // the exchange
+	StepWrit     Step = "writ"     // a /lesson command
+	StepFeedback Step = "feedback" // a post to the feedback endpoint
+	StepRedact   Step = "redact"   // the text of a panic
+)
+
+// The steps of the store, from the queue in memory to the backend.
+const (
+	StepEncode   Step = "encode"    // a session or an exchange for the queue on disk
+	StepSpool    Step = "spool"     // an append to the queue on disk
+	StepSync     Step = "sync"      // the queue to the disk
+	StepReadBack Step = "read_back" // the queue after a restart or an outage
+	StepDeliver  Step = "deliver"   // a batch to the backend
+	StepSecure   Step = "secure"    // the checkpoint of a delivery
+	StepWrite    Step = "write"     // a write to the backend
+	StepImplicit Step = "implicit"  // feedback that the user's words imply
+	StepUnpark   Step = "unpark"    // feedback that waited for its session
+	StepOptOut   Step = "opt_out"   // the mark of a session that opted out
+	StepForget   Step = "forget"    // a deletion that a person asked for
+	StepRetain   Step = "retain"    // a deletion by age
+	StepSweep    Step = "sweep"     // sessions out of memory
+	StepSetAside Step = "set_aside" // the mark of a session at which a step panicked
+	StepReadmit  Step = "readmit"   // sessions that earlier runs set aside
+	StepStop     Step = "stop"      // the last delivery
+	StepStore    Step = "store"     // the backend at the start
+)
+
+// The steps of learning, from an open session to beliefs.
+const (
+	StepFollow  Step = "follow"  // what other replicas learned
+	StepLoad    Step = "load"    // the beliefs of a tenant
+	StepRecall  Step = "recall"  // open sessions of an earlier run
+	StepEarly   Step = "early"   // a verdict before the session closes
+	StepClose   Step = "close"   // sessions that are due
+	StepCount   Step = "count"   // exchanges of a session
+	StepSamples Step = "samples" // the samples of a closed session
+	StepLearn   Step = "learn"   // the change of the beliefs
+	StepRaise   Step = "raise"   // the mark of how far the beliefs are current
+	StepPickUp  Step = "pick_up" // corrections that wait
+	StepCorrect Step = "correct" // a session whose feedback came late
+	StepRefit   Step = "refit"   // beliefs from all samples
+)
+
+// The steps of side work.
+const (
+	StepLessons  Step = "lessons"  // the lesson directory or the lessons of Redis
+	StepLedger   Step = "ledger"   // the ledger file
+	StepOpinions Step = "opinions" // the opinions of users about lessons
+	StepDistill  Step = "distill"  // proposals of lessons
+	StepTrials   Step = "trials"   // the end of trials of proposals
+	StepHealth   Step = "health"   // the checks behind /healthz and doctor
+)
+
+// Steps returns all steps.
+func Steps() []Step {
+	return []Step{
+		StepHandler, StepTrace, StepParse, StepIdentify, StepLookup, StepDecode, StepMatch, StepDecide, StepSplice, StepBegin,
+		StepCapture, StepSettle, StepGather, StepPublish, StepRecord, StepWrit, StepFeedback, StepRedact,
+		StepEncode, StepSpool, StepSync, StepReadBack, StepDeliver, StepSecure, StepWrite, StepImplicit, StepUnpark, StepOptOut,
+		StepForget, StepRetain, StepSweep, StepSetAside, StepReadmit, StepStop, StepStore,
+		StepFollow, StepLoad, StepRecall, StepEarly, StepClose, StepCount, StepSamples, StepLearn, StepRaise, StepPickUp,
+		StepCorrect, StepRefit,
+		StepLessons, StepLedger, StepOpinions, StepDistill, StepTrials, StepHealth,
+	}
+}
+
+// Reason is the value of the label reason of a metric.
+type Reason string
+
+// The reasons of precept_uninspected_total: a request on a rewritten path was forwarded unchanged.
+const (
+	UninspectedBusy      Reason = "busy"           // limits.inspect_total_bytes is in use
+	UninspectedDepth     Reason = "depth"          // of the JSON text
+	UninspectedDuplicate Reason = "duplicate_key"  // in an object that a splice touches
+	UninspectedEncoding  Reason = "encoding"       // the body does not decode
+	UninspectedInvalid   Reason = "invalid_json"   // the body is not JSON
+	UninspectedItems     Reason = "items"          // more items, parts, calls, tools or keys than the limit
+	UninspectedListType  Reason = "list_type"      // the conversation is not a list
+	UninspectedNoList    Reason = "no_list"        // the body has no conversation
+	UninspectedSize      Reason = "size"           // more than limits.inspect_bytes
+	UninspectedTenant    Reason = "tenant_unknown" // the API key belongs to no tenant
+)
+
+// UninspectedReasons returns all reasons of precept_uninspected_total.
+func UninspectedReasons() []Reason {
+	return []Reason{
+		UninspectedBusy, UninspectedDepth, UninspectedDuplicate, UninspectedEncoding, UninspectedInvalid, UninspectedItems,
+		UninspectedListType, UninspectedNoList, UninspectedSize, UninspectedTenant,
+	}
+}
+
+// The reasons of precept_sessions_excluded_total: a new session is no part of the experiment.
+const (
+	ExcludedTwin Reason = "twin"   // another session has the same history, byte for byte
+	ExcludedLate Reason = "late"   // the store did not return the earlier decision in time
+	ExcludedKeys Reason = "secret" // the replica does not know the keys of the fleet
+)
+
+// ExclusionReasons returns all reasons of precept_sessions_excluded_total.
+func ExclusionReasons() []Reason { return []Reason{ExcludedTwin, ExcludedLate, ExcludedKeys} }
+
+// The reasons of precept_side_requests_total: a request is not part of the main conversation.
+const (
+	SideWarmUp  Reason = "warm_up"     // a request that asks for no output
+	SideCompact Reason = "compaction"  // a summary of the conversation that replaces the conversation
+	SideNoTools Reason = "no_tools"    // the session works with tools, the request has no tools
+	SideTools   Reason = "other_tools" // another agent's tools
+	SideQuotes  Reason = "quotes"      // one text that shows a conversation in progress
+	SideTitle   Reason = "title"
+	SideSummary Reason = "summary"
+	SideMemory  Reason = "memory"
+	SideCommit  Reason = "commit"
+)
+
+// SideReasons returns all reasons of precept_side_requests_total.
+func SideReasons() []Reason {
+	return []Reason{
+		SideWarmUp, SideCompact, SideNoTools, SideTools, SideQuotes, SideTitle, SideSummary, SideMemory, SideCommit,
+	}
+}
+
+// The reasons of precept_dropped_total: an exchange was not kept.
+const (
+	DroppedFull     Reason = "full"      // limits.capture_total_bytes is in use
+	DroppedQuota    Reason = "quota"     // limits.spool_bytes is in use
+	DroppedOptOut   Reason = "opt_out"   // the exchange or its session opted out
+	DroppedBad      Reason = "bad"       // the backend can never take the exchange
+	DroppedReadOnly Reason = "read_only" // the data directory cannot be written
+)
+
+// DropReasons returns all reasons of precept_dropped_total.
+func DropReasons() []Reason {
+	return []Reason{DroppedFull, DroppedQuota, DroppedOptOut, DroppedBad, DroppedReadOnly}
+}

@@ -1,0 +1,129 @@
+package label_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"precept/internal/label"
+)
+
+// A constant that its list lacks has no series until its first event, and increase() misses that
+// event.
+func TestTheListsHoldAllConstants(t *testing.T) {
+	lists := map[string][]string{
+		"Step":        texts(label.Steps()),
+		"Uninspected": texts(label.UninspectedReasons()),
+		"Excluded":    texts(label.ExclusionReasons()),
+		"Side":        texts(label.SideReasons()),
+		"Dropped":     texts(label.DropReasons()),
+	}
+	declared := map[string][]string{}
+	for name, value := range constants(t, "label.go") {
+		i := slices.IndexFunc(prefixes(), func(p string) bool { return strings.HasPrefix(name, p) })
+		if i < 0 {
+			t.Errorf("%s belongs to no list", name)
+			continue
+		}
+		declared[prefixes()[i]] = append(declared[prefixes()[i]], value)
+	}
+	for prefix, list := range lists {
+		slices.Sort(list)
+		slices.Sort(declared[prefix])
+		if !slices.Equal(list, declared[prefix]) {
+			t.Errorf("the list of %s has %q, declared are %q", prefix, list, declared[prefix])
+		}
+	}
+}
+
+func TestTheValuesAreSnakeCase(t *testing.T) {
+	snake := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
+	for name, value := range constants(t, "label.go") {
+		if !snake.MatchString(value) {
+			t.Errorf("%s is %q", name, value)
+		}
+	}
+}
+
+// A text in the code in place of a constant compiles, and no list holds the text.
+func TestNoCodeSpellsAStep(t *testing.T) {
+	takers := []string{"guard", "failed", "Failed", "panicked", "Panicked", "FailedOpen", "Before", "SetAside", "On", "Step", "Err", "allow"}
+	calls := 0
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && d.Name() == "admin" { // Step is an attribute of HTML there
+			return filepath.SkipDir
+		}
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) == 0 {
+				return true
+			}
+			method, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || !slices.Contains(takers, method.Sel.Name) {
+				return true
+			}
+			switch first := call.Args[0].(type) {
+			case *ast.BasicLit:
+				t.Errorf("%s: %s takes a constant of package label", files.Position(first.Pos()), method.Sel.Name)
+			case *ast.SelectorExpr:
+				if strings.HasPrefix(first.Sel.Name, "Step") {
+					calls++
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil || calls < 50 {
+		t.Errorf("%d calls with a step: %v", calls, err)
+	}
+}
+
+func prefixes() []string { return []string{"Step", "Uninspected", "Excluded", "Side", "Dropped"} }
+
+// constants returns the string constants of a file, by name.
+func constants(t *testing.T, path string) map[string]string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]string{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		for i, name := range spec.Names {
+			value, err := strconv.Unquote(spec.Values[i].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			values[name.Name] = value
+		}
+		return true
+	})
+	return values
+}
+
+func texts[T ~string](list []T) (out []string) {
+	for _, v := range list {
+		out = append(out, string(v))
+	}
+	return out
+}
