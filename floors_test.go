@@ -36,7 +36,7 @@ func floors() [][]string {
 func order() map[string][][]string {
 	return map[string][][]string{
 		"bandit":   {{"bandit/trial", "bandit/feedback"}, {"bandit"}, {"bandit/report"}},
-		"internal": {{"internal/file", "internal/label", "internal/redact"}, {"internal/wire"}, {"internal/sample"}, {"internal/session"}, {"internal/guard"}},
+		"internal": {{"internal/file", "internal/label", "internal/redact", "internal/shell"}, {"internal/wire"}, {"internal/sample"}, {"internal/session"}, {"internal/guard"}},
 		"inject":   {{"inject/lesson"}, {"inject/bank", "inject/writ", "inject/ledger", "inject/backtest"}, {"inject"}},
 		"store":    {{"store/spool"}, {"store/sqlite", "store/redis"}, {"store"}},
 		"proxy":    {{"proxy/trace"}, {"proxy/resolve"}, {"proxy"}},
@@ -86,6 +86,7 @@ func isTestSupport(pkg string) bool {
 // anywhere. A library that is not here must be given a room first.
 func rooms() map[string][]string {
 	return map[string][]string{
+		"mvdan.cc/sh/v3":                           {"internal/shell"},
 		"github.com/tidwall/gjson":                 {"internal/wire", "cmd/precept"},
 		"github.com/tidwall/sjson":                 {"internal/wire", "cmd/precept"},
 		"github.com/yuin/goldmark":                 {"admin"},

@@ -36,6 +36,7 @@ require (
 	google.golang.org/protobuf v1.36.12
 	maragu.dev/gomponents v1.2.0
 	modernc.org/sqlite v1.60.0
+	mvdan.cc/sh/v3 v3.14.1
 	pgregory.net/rapid v1.3.0
 )
 

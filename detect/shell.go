@@ -3,6 +3,8 @@ package detect
 import (
 	"slices"
 	"strings"
+
+	"precept/internal/shell"
 )
 
 // shellCommand is what is known of a shell command without running it.
@@ -21,116 +23,57 @@ type shellPart struct {
 	args []string
 }
 
-// analyseShell splits a command at the shell's operators outside quotes. A here-document ends the
-// analysis: what stands in it is data, and the program that gets it is not one that only looks.
+// analyseShell reads a command line. A text that is no valid Bash may change anything.
 func (p *phrases) analyseShell(cmd string) shellCommand {
-	c := shellCommand{known: p, readOnly: true}
-	segs, ops, writes := splitShell(cmd)
-	for i, seg := range segs {
-		prog, args := p.program(seg)
+	line := shell.Parse(cmd)
+	c := shellCommand{known: p, readOnly: line.Parsed && !line.Writes}
+	for _, command := range line.Commands {
+		prog, args := p.program(command.Words)
 		if prog == "" {
 			continue
 		}
 		c.parts = append(c.parts, shellPart{prog: prog, args: args})
-		if !p.looksOnly(prog, args) {
-			c.readOnly = false
-		}
-		if prog == "sleep" || prog == "wait" {
-			c.waits = true
-		}
-		c.last = prog
-		if i == 0 {
+		c.readOnly = c.readOnly && p.looksOnly(prog, args)
+		c.waits = c.waits || prog == "sleep" || prog == "wait"
+		if command.Inner {
 			continue
 		}
-		switch ops[i-1] {
+		c.last = prog
+		switch command.After {
 		case "|":
 			c.masked = c.masked || p.is("program filters", prog)
 		case "||", ";":
 			c.masked = c.masked || slices.Contains([]string{"true", "echo", ":", "exit"}, prog)
 		}
 	}
-	if writes || len(c.parts) == 0 {
-		c.readOnly = false
-	}
+	c.readOnly = c.readOnly && len(c.parts) > 0
 	if strings.Contains(cmd, "pipefail") || strings.Contains(cmd, "PIPESTATUS") {
 		c.masked = false
 	}
 	return c
 }
 
-// splitShell cuts at && || | |& ; & and line feeds outside quotes; writes says that output is
-// redirected into a file.
-func splitShell(cmd string) (segs, ops []string, writes bool) {
-	start, quote := 0, byte(0)
-	cut := func(i int, op string) {
-		segs, ops = append(segs, cmd[start:i]), append(ops, op)
-		start = i + len(op)
-	}
-	for i := 0; i < len(cmd); i++ {
-		ch := cmd[i]
-		switch {
-		case quote != 0:
-			if ch == '\\' && quote == '"' {
-				i++
-			} else if ch == quote {
-				quote = 0
-			}
-		case ch == '\\':
-			i++
-		case ch == '\'' || ch == '"':
-			quote = ch
-		case strings.HasPrefix(cmd[i:], "<<<"): // a word, no document
-			i += 2
-		case strings.HasPrefix(cmd[i:], "<<"):
-			return append(segs, cmd[start:i]), append(ops, ""), true
-		case ch == '>':
-			if !harmlessRedirect(cmd[i:]) {
-				writes = true
-			}
-			for i+1 < len(cmd) && (cmd[i+1] == '>' || cmd[i+1] == '&') {
-				i++
-			}
-		case strings.HasPrefix(cmd[i:], "&&") || strings.HasPrefix(cmd[i:], "||"):
-			cut(i, cmd[i:i+2])
-			i++
-		case ch == '|' || ch == ';' || ch == '\n':
-			cut(i, cmd[i:i+1])
-		case ch == '&' && (i == 0 || cmd[i-1] != '>') && (i+1 == len(cmd) || cmd[i+1] != '>'):
-			cut(i, "&")
-		}
-	}
-	return append(segs, cmd[start:]), append(ops, ""), writes
-}
-
-// harmlessRedirect: >&2, >/dev/null and their like write no file.
-func harmlessRedirect(s string) bool {
-	s = strings.TrimLeft(s, ">")
-	s = strings.TrimLeft(s, " ")
-	return hasPrefixOf(s, []string{"&", "/dev/null", "/dev/std"})
-}
-
-// program finds the program's name and arguments behind assignments, wrappers and a subshell's
-// bracket.
-func (p *phrases) program(seg string) (string, []string) {
-	words := strings.Fields(seg)
+// program returns the name of the program and its arguments, behind the programs that only run
+// another one.
+func (p *phrases) program(words []string) (string, []string) {
 	for len(words) > 0 {
-		w := strings.TrimLeft(words[0], "({!")
+		w := words[0]
+		words = words[1:]
 		switch {
-		case w == "", w[0] != '-' && strings.Contains(w, "=") && !strings.ContainsAny(w, "/'\""):
 		case p.is("program before", w):
-		case w == "timeout" || w == "nice":
-			words = words[1:]
-			for len(words) > 0 && (words[0][0] == '-' || isDigit(words[0][0])) {
+			for len(words) > 1 && strings.Contains(words[0], "=") { // env NAME=VALUE
 				words = words[1:]
 			}
-			continue
+		case w == "timeout" || w == "nice":
+			for len(words) > 0 && words[0] != "" && (words[0][0] == '-' || isDigit(words[0][0])) {
+				words = words[1:]
+			}
 		default:
 			if i := strings.LastIndexByte(w, '/'); i >= 0 && i+1 < len(w) {
 				w = w[i+1:]
 			}
-			return strings.Trim(w, `"')}`), words[1:]
+			return w, words
 		}
-		words = words[1:]
 	}
 	return "", nil
 }

@@ -3,6 +3,8 @@ package distill
 import (
 	"slices"
 	"strings"
+
+	"precept/internal/shell"
 )
 
 // shellCall is a command line, taken apart as far as rules need it: they compare commands, they
@@ -50,56 +52,30 @@ func shellOf(s *step) *shellCall {
 	return nil
 }
 
-// parseShell takes a command line apart at &&, ||, ;, | and line feeds.
+// parseShell returns the commands of a line, without those of its substitutions.
 func parseShell(line string) *shellCall {
 	c := &shellCall{}
-	var words []string
-	end := func() {
-		if cmd, ok := commandOf(words); ok {
+	for _, parsed := range shell.Parse(line).Commands {
+		if cmd, ok := commandOf(parsed); ok && !parsed.Inner {
 			c.commands = append(c.commands, cmd)
 		}
-		words = nil
 	}
-	for i := 0; i < len(line); {
-		switch ch := line[i]; {
-		case ch == ' ' || ch == '\t':
-			i++
-		case ch == '\n' || ch == ';' || ch == '|' || ch == '&':
-			end()
-			i++
-		case ch == '<' && strings.HasPrefix(line[i:], "<<"): // the rest is a file
-			end()
-			return c
-		case ch == '>' || ch == '<':
-			for i++; i < len(line) && strings.IndexByte(" &>", line[i]) >= 0; i++ {
-			}
-			_, i = shellWord(line, i)
-		default:
-			var w string
-			w, i = shellWord(line, i)
-			if (w == "1" || w == "2") && i < len(line) && line[i] == '>' {
-				continue
-			}
-			words = append(words, w)
-		}
-	}
-	end()
 	return c
 }
 
-// commandOf takes what stands in front of a command off: variables that are set for it, and
-// programs that only run another one.
-func commandOf(words []string) (c command, ok bool) {
+// commandOf returns a command without the programs that only run another one.
+func commandOf(parsed shell.Command) (command, bool) {
+	c, words := command{env: parsed.Env}, parsed.Words
 	for len(words) > 0 {
 		name, _, sets := strings.Cut(words[0], "=")
 		switch {
-		case sets && !strings.HasPrefix(name, "-"):
+		case sets && !strings.HasPrefix(name, "-"): // env NAME=VALUE
 			c.env = append(c.env, name)
 		case len(words) > 1 && slices.Contains([]string{"sudo", "time", "env", "nohup", "command"}, words[0]):
 			if words[0] == "sudo" {
 				for len(words) > 2 && strings.HasPrefix(words[1], "-") {
 					if words[1] == "-u" || words[1] == "-g" {
-						words = words[1:] // whose name follows
+						words = words[1:] // a user or a group follows
 					}
 					words = words[1:]
 				}
@@ -111,34 +87,6 @@ func commandOf(words []string) (c command, ok bool) {
 		words = words[1:]
 	}
 	return c, false
-}
-
-// shellWord reads one word, quotes and all, and where the next one may begin.
-func shellWord(line string, i int) (string, int) {
-	var b strings.Builder
-	for i < len(line) {
-		switch ch := line[i]; ch {
-		case ' ', '\t', '\n', ';', '|', '&', '>', '<':
-			return b.String(), i
-		case '\'', '"':
-			n := strings.IndexByte(line[i+1:], ch)
-			if n < 0 {
-				return b.String() + line[i+1:], len(line)
-			}
-			b.WriteString(line[i+1 : i+1+n])
-			i += n + 2
-		case '\\':
-			i++
-			if i < len(line) {
-				b.WriteByte(line[i])
-				i++
-			}
-		default:
-			b.WriteByte(ch)
-			i++
-		}
-	}
-	return b.String(), i
 }
 
 func isProgram(w string) bool { return listed("programs")[w] }

@@ -1,0 +1,138 @@
+package shell_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/internal/shell"
+)
+
+func ExampleParse() {
+	line := shell.Parse(`cd api && CGO_ENABLED=0 go test "./..." 2>&1 | tail -5`)
+	for _, c := range line.Commands {
+		fmt.Printf("%q %q %q\n", c.After, c.Env, c.Words)
+	}
+	fmt.Println("writes a file:", line.Writes)
+	// Output:
+	// "" [] ["cd" "api"]
+	// "&&" ["CGO_ENABLED"] ["go" "test" "./..."]
+	// "|" [] ["tail" "-5"]
+	// writes a file: false
+}
+
+// words returns the commands of a text as "words of one | words of the next".
+func words(text string) string {
+	var out []string
+	for _, c := range shell.Parse(text).Commands {
+		out = append(out, strings.Join(c.Words, " "))
+	}
+	return strings.Join(out, " | ")
+}
+
+func TestParseReadsTheGrammarOfBash(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"# look first\nls -la # all of it", "ls -la"},
+		{"cat <<'EOF' | wc -l && make\nrm -rf /\nEOF\nls", "cat | wc -l | make | ls"},
+		{"echo $(make gen) `date`", "echo $(make gen) `date` | make gen | date"},
+		{"diff <(sort a) <(sort b)", "diff <(sort a) <(sort b) | sort a | sort b"},
+		{`sed -n "s/\"a|b\"/c;d/p" 'x && y'`, `sed -n s/"a|b"/c;d/p x && y`},
+		{"for f in *.go; do gofmt -l \"$f\"; done", "gofmt -l $f"},
+		{"if [[ -f a ]]; then cat a; elif test -d b; then ls b; else echo; fi", "[[ | cat a | test -d b | ls b | echo"},
+		{"case $x in a) ls;; *) pwd;; esac", "ls | pwd"},
+		{"while read l; do echo $l; done < a", "read l | echo $l"},
+		{"f() { make; }; ! time f", "make | f"},
+		{"(cd a; { ls; })", "cd a | ls"},
+		{"export A=b C=d", "export A=b C=d"},
+		{`bash -lc "cd a && npm test"`, "cd a | npm test"},
+		{`sh -c "bash -c 'make -j2'"`, "make -j2"},
+		{"A=1 B=2", ""},
+		{`.\build.ps1 C:\temp a\ b`, `.\build.ps1 C:\temp a b`},
+		{"a \\\n  --b", "a --b"},
+		{"a\r\nb", "a | b"},
+		{"", ""},
+	} {
+		if got := words(c.text); got != c.want || !shell.Parse(c.text).Parsed {
+			t.Errorf("%q: %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+func TestParseNamesTheOperatorBeforeACommand(t *testing.T) {
+	var after []string
+	for _, c := range shell.Parse("a | b |& c && d || e; f & g\nh $(i | j) && (k; l)").Commands {
+		if !c.Inner {
+			after = append(after, c.Words[0]+c.After)
+		}
+	}
+	if want := []string{"a", "b|", "c|", "d&&", "e||", "f;", "g;", "h;", "k&&", "l;"}; !slices.Equal(after, want) {
+		t.Errorf("%q, want %q", after, want)
+	}
+}
+
+func TestParseReportsRedirectionsToFiles(t *testing.T) {
+	for text, want := range map[string]bool{
+		"a > b": true, "a >> b": true, "a &> b": true, "a >& b": true, "a >| b": true, "a 2> b": true, "a <> b": true,
+		"x=$(a > b)": true, "bash -c 'a > b'": true,
+		"a 2>&1": false, "a >&2": false, "a >/dev/null 2>&1": false, "a > /dev/stderr": false, "a < b": false, "a '> b'": false, `a \> b`: false,
+		"a <<< b": false, "a <<E\n> b\nE": false,
+	} {
+		if got := shell.Parse(text).Writes; got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// A caller must not trust a text that is no Bash, and still learns which programs are named in it.
+func TestParseSplitsATextThatIsNoBash(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"(Get-Content a.txt)[0] | Select-String 'b;c' && make", "Get-Content a.txt)[0] | Select-String b;c | make"},
+		{"fi; make", "fi | make"},
+		{"cat > a <<EOF\nrm -rf /", "cat > a"},
+		{"make \"cut", "make cut"},
+	} {
+		if got := words(c.text); got != c.want || shell.Parse(c.text).Parsed {
+			t.Errorf("%q: %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+// The parser of the library recurses at each bracket and keyword; without a bound, a megabyte of
+// brackets overflows the stack, which ends the process.
+func TestParseBoundsItsCost(t *testing.T) {
+	for _, unit := range []string{
+		"(", "((", "$(", "$((", "`", "\"$(", "{ ", "if ", "[[ (", "a[$((", "${a:-", "<(", "!(", "a <<E\n", "f() ", "case x in (",
+		"time ", "! ", "a|", "$((1+", "((a=", "a=(", "\\`", "while ", "${a[", "$((a?", "coproc ", "function f ", "a&&", "<<<", "$'", "sh -c '",
+	} {
+		start := time.Now()
+		shell.Parse(strings.Repeat(unit, 1_000_000))
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("a million %q took %v", unit, took)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{
+		"cd a && go test ./... 2>&1 | tail -5", "cat <<'EOF' > a\nb\nEOF\nls", "echo \"$(a `b` ${c:-$(d)})\"", "for f in *; do x; done", "bash -c \"sh -c 'a'\"",
+		"((((", "[[ a =~ (b|c) ]]", "a &>> b; coproc c { d; }", "$'\\x41' \\\n \xff", "let a=1 b[$((c))]=2", "{a,b}{1..3} @(c|d)",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		line := shell.Parse(text)
+		for _, c := range line.Commands {
+			if len(c.Words) == 0 {
+				t.Errorf("%q: a command without a word", text)
+			}
+			if c.Inner && c.After != "" {
+				t.Errorf("%q: %q has an operator inside of a substitution", text, c.Words)
+			}
+		}
+		if len(line.Commands) > len(text) {
+			t.Errorf("%q: %d commands", text, len(line.Commands))
+		}
+	})
+}
