@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Arm names what is measured: "slug@" + the first 12 hex digits of the content hash; the loop
-// warning's is LoopArm. Another text of the same lesson is another arm.
+// Arm names the unit of measurement: "slug@" and the first 12 hex digits of the content hash, or
+// LoopArm for the loop warning. A lesson with a changed text is a new arm.
 type Arm string
 
 // LoopArm is the arm of the loop warning.
 const LoopArm Arm = "loop-warning@1"
 
-// Slug is the lesson's name: the arm without its content hash.
+// Slug returns the name of the lesson: the arm without the content hash.
 func (a Arm) Slug() string {
 	if i := strings.LastIndexByte(string(a), '@'); i >= 0 {
 		return string(a[:i])
@@ -20,56 +20,56 @@ func (a Arm) Slug() string {
 	return string(a)
 }
 
-// Match is a lesson that matched in a session, frozen.
+// Match is a lesson that matched in a session. A match is never changed.
 type Match struct {
 	Arm Arm     `json:"arm"`
-	Del float64 `json:"del"` // what the match itself says of the session, in units of reward
+	Del float64 `json:"del"` // change of the expected reward given the match, in units of reward
 }
 
-// Pick is a chosen lesson with its coin and frozen offset.
+// Pick is a chosen lesson with the result of the coin and the frozen offset.
 type Pick struct {
 	Slug       string  `json:"slug"`
 	Arm        Arm     `json:"arm"`
 	Eps        float64 `json:"eps"` // propensity of being withheld
 	Injected   bool    `json:"inj"`
 	M          float64 `json:"m"`   // posterior mean effect when it was picked
-	Off        float64 `json:"off"` // expected reward of the session without this lesson
-	C          float64 `json:"c"`   // what the report centres the reward on
+	Off        float64 `json:"off"` // expected reward of the session without the lesson
+	C          float64 `json:"c"`   // centre of the reward in the report
 	Tokens     int     `json:"tok,omitempty"`
 	Turn       int     `json:"turn"`
-	Trial      string  `json:"tr,omitempty"` // the planned trial that it belongs to
-	Propensity float64 `json:"p"`            // 1-eps times (1-control): the chance of being injected, for export
+	Trial      string  `json:"tr,omitempty"` // name of the planned trial, empty for none
+	Propensity float64 `json:"p"`            // (1-eps)(1-control): probability of injection, for the export
 }
 
-// Assignment is everything random and everything expected of a session, frozen when decided. A
-// session's contribution to the counters is a pure function of it and of the reward. The caller
-// sets Category and Day before the first Decide.
+// Assignment holds all random and all expected values of a session, frozen at the decision. The
+// contribution of a session to the counters is a pure function of the Assignment and the reward.
+// The caller sets Category and Day before the first Decide.
 type Assignment struct {
 	Control  bool       `json:"ctl,omitempty"`
 	ControlP float64    `json:"g"`
 	Category string     `json:"cat"`
 	Base     float64    `json:"base"`
-	C        float64    `json:"c,omitempty"`   // what the global comparison centres on; set at the first match
+	C        float64    `json:"c,omitempty"`   // centre of the global comparison, set at the first match
 	Decided  bool       `json:"dec,omitempty"` // Control and Base are set
-	Looped   bool       `json:"lp,omitempty"`  // a loop was found before any lesson matched
+	Looped   bool       `json:"lp,omitempty"`  // a loop was found before the first match
 	Matched  []Match    `json:"m,omitempty"`
 	Picks    []Pick     `json:"p,omitempty"`
-	At       int64      `json:"at,omitempty"`    // when the session began, in seconds since 1970
+	At       int64      `json:"at,omitempty"`    // start of the session, in seconds since 1970
 	Day      int32      `json:"day"`             // bucket of the dated counters: days since 1970 of the session's start
-	Excluded bool       `json:"ex,omitempty"`    // not part of the experiment (late look-up); never for what only treated sessions can meet
-	Refused  bool       `json:"rf,omitempty"`    // the upstream took its requests only without what was inserted; it stays in the experiment
-	First    *AtClosing `json:"first,omitempty"` // what was told when the session closed, and stays so whatever comes later
-	Reward   string     `json:"rw,omitempty"`    // the definition of reward under which the session closed; "" the default one
+	Excluded bool       `json:"ex,omitempty"`    // outside of the experiment (late look-up); a reason that only treated sessions can meet must not set this field
+	Refused  bool       `json:"rf,omitempty"`    // the upstream refused a changed request; the session stays in the experiment
+	First    *AtClosing `json:"first,omitempty"` // reward at the closing; later feedback does not change this field
+	Reward   string     `json:"rw,omitempty"`    // definition of reward at the closing; empty for the default definition
 }
 
-// AtClosing is the reward of a session as it stood at its closing.
+// AtClosing is the reward of a session at the moment of the closing.
 type AtClosing struct {
 	Y    float64 `json:"y"`
 	Tier int     `json:"tier,omitempty"`
 }
 
-// Open flips the control coin, once: with the chance control the session gets nothing. It says
-// whether it did.
+// Open flips the control coin once: with probability control the session gets no lessons. Open
+// reports whether this call flipped the coin.
 func (a *Assignment) Open(salt, session string, control float64) bool {
 	if a.Decided {
 		return false
@@ -79,22 +79,22 @@ func (a *Assignment) Open(salt, session string, control float64) bool {
 	return true
 }
 
-// Flip flips the holdout coin of a pick, which is withheld with the chance p.Eps, and takes it in.
+// Flip flips the holdout coin of a pick, with probability p.Eps of withholding, and appends the
+// pick.
 func (a *Assignment) Flip(salt, session string, p Pick) {
 	p.Injected = Coin(salt, ForHoldout, session, p.Slug) >= p.Eps
 	p.Propensity = (1 - p.Eps) * (1 - a.ControlP)
 	a.Picks = append(a.Picks, p)
 }
 
-// Clone is a copy that later decisions do not touch.
+// Clone returns a copy that later decisions do not change.
 func (a *Assignment) Clone() Assignment {
 	out := *a
 	out.Matched, out.Picks = slices.Clone(a.Matched), slices.Clone(a.Picks)
 	return out
 }
 
-// Pick finds the pick of a slug, so that a caller can ask how a coin fell that was flipped earlier
-// in the session.
+// Pick returns the pick of a slug, with the coin that was flipped earlier in the session.
 func (a *Assignment) Pick(slug string) (Pick, bool) {
 	if i := slices.IndexFunc(a.Picks, func(p Pick) bool { return p.Slug == slug }); i >= 0 {
 		return a.Picks[i], true
@@ -102,9 +102,8 @@ func (a *Assignment) Pick(slug string) (Pick, bool) {
 	return Pick{}, false
 }
 
-// Match finds what matched of an arm. It finds nothing for an arm that is outside the model of the
-// session: a forced one, because a loop is found after the first turn and must not reach a baseline
-// that is fixed before.
+// Match returns the match of an arm. A forced arm has no match: a loop is found after the first
+// turn, and must not change a baseline that was fixed before.
 func (a *Assignment) Match(arm Arm) (Match, bool) {
 	if i := slices.IndexFunc(a.Matched, func(m Match) bool { return m.Arm == arm }); i >= 0 {
 		return a.Matched[i], true
@@ -112,14 +111,14 @@ func (a *Assignment) Match(arm Arm) (Match, bool) {
 	return Match{}, false
 }
 
-// Enters says whether the session is one of those that the control coin is about: something
-// matched, or a loop was found. What is decided by the first of them is not changed by what comes
-// after it, which may be a consequence of a warning or of a lesson.
+// Enters reports whether the session belongs to the comparison by the control coin: a lesson
+// matched or a loop was found. The first such event decides. Later events do not count, because a
+// warning or a lesson may have caused them.
 func (a *Assignment) Enters() bool { return a.Looped || len(a.Matched) > 0 }
 
-// Merge joins two copies of one unit's assignment that went on apart, at replicas that did not know
-// of each other: the coins are the unit's, so they agree, and what either has decided is decided.
-// first says that a's copy is the one that began first.
+// Merge joins two copies of the assignment of one unit that diverged on two replicas. The coins are
+// functions of the unit, so the copies agree on every coin, and a decision of either copy is kept.
+// first reports whether a is the older copy.
 func (a *Assignment) Merge(b *Assignment, first bool) {
 	head, other := a, b
 	if !a.Decided || b.Decided && !first {
@@ -134,7 +133,8 @@ func (a *Assignment) Merge(b *Assignment, first bool) {
 	*a = out
 }
 
-// unionOf is what either has matched and picked; of the same lesson, first's.
+// unionOf returns the matches and picks of both copies. For a lesson that both copies contain, the
+// values of first are kept.
 func unionOf(first, second *Assignment) (matched []Match, picks []Pick) {
 	matched, picks = slices.Clone(first.Matched), slices.Clone(first.Picks)
 	for _, m := range second.Matched {

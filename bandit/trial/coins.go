@@ -6,31 +6,32 @@ import (
 	"math"
 )
 
-// Purpose keeps the coins of one session apart.
+// Purpose separates the coins of one session.
 type Purpose string
 
 // The purposes.
 const (
-	ForControl Purpose = "control" // does the session get lessons at all
-	ForHoldout Purpose = "holdout" // is a picked lesson withheld
-	ForDraw    Purpose = "draw"    // the chooser's draw
-	ForProbe   Purpose = "probe"   // does a benched lesson get a try
+	ForControl Purpose = "control" // no lessons for the session
+	ForHoldout Purpose = "holdout" // a pick is withheld
+	ForDraw    Purpose = "draw"    // draw of the chooser
+	ForProbe   Purpose = "probe"   // another try of a benched lesson
 )
 
-// Coin is a uniform number in [0,1): the top 53 bits of SHA-256(salt 0 purpose 0 session 0 slug).
-// It is the same on every replica and never rolled again, which is what makes an assignment stick.
+// Coin returns a uniform number in [0,1): the top 53 bits of SHA-256(salt 0 purpose 0 session 0
+// slug). The number is identical on every replica and after every restart, so an assignment never
+// changes.
 //
-// Cheaper hashes will not do: FNV and CRC32 pass a balance test lesson by lesson and yet tie
-// lessons together, up to a correlation of 1, because lessons of one session share all but a few
-// bytes of the input.
+// Cheaper hashes fail: FNV and CRC32 pass a balance test for each lesson, but correlate the coins
+// of different lessons by up to 1, because the lessons of one session share all but a few bytes of
+// the input.
 func Coin(salt string, p Purpose, session, slug string) float64 {
 	h := Hash(salt, p, session, slug)
 	return float64(binary.BigEndian.Uint64(h[:8])>>11) / (1 << 53)
 }
 
-// Hash is the whole of what a coin is made of.
+// Hash returns the digest that Coin truncates.
 func Hash(salt string, p Purpose, session, slug string) [sha256.Size]byte {
-	var stack [192]byte // the usual input fits: no allocation on the request path
+	var stack [192]byte // typical inputs fit, so the request path does not allocate
 	b := append(stack[:0], salt...)
 	b = append(b, 0)
 	b = append(b, p...)
@@ -41,8 +42,8 @@ func Hash(salt string, p Purpose, session, slug string) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// Normal turns a uniform number into a standard normal one.
+// Normal returns the standard normal quantile of a uniform number.
 func Normal(u float64) float64 {
-	const least = 0.5 / (1 << 53) // u may be 0, whose normal is minus infinity
+	const least = 0.5 / (1 << 53) // replaces 0, whose quantile is minus infinity
 	return math.Sqrt2 * math.Erfinv(2*max(u, least)-1)
 }

@@ -6,19 +6,19 @@ import (
 	"strconv"
 )
 
-// Deltas collects what a session adds; all values of one session fit one small slice.
+// Deltas collects the additions of a session to the counters.
 type Deltas []Delta
 
-// Add adds a number to a counter. Nothing is not counted.
+// Add adds v to a counter. A zero is not stored.
 func (d *Deltas) Add(scope, field string, day int32, v float64) {
 	if f := Fixed(v); f != 0 {
 		*d = append(*d, Delta{Key{scope, field, day}, f})
 	}
 }
 
-// Closing is what a session adds once, when it closes, told or not: how often lessons matched and
-// were picked, and how the coins fell. The ratio of the coins is what shows a broken assignment, so
-// it must not depend on who was rewarded.
+// Closing returns the additions of a session at the closing, rewarded or not: matches, picks and
+// coins. The ratio of the coins reveals a broken assignment, so the ratio must not depend on
+// rewards.
 func (a *Assignment) Closing() []Delta {
 	if a.Excluded {
 		return nil
@@ -53,9 +53,9 @@ func (a *Assignment) Closing() []Delta {
 	return d
 }
 
-// listen counts who had told something by the time of the closing. It is read this once, and
-// feedback that comes later does not move it: so each session is for ever among the told ones or
-// among the untold, and the checks' e-values are what they say.
+// listen counts the sessions with a reward at the closing. Later feedback does not change this
+// count, so a session stays rewarded or unrewarded in the checks of reporting, and the e-values of
+// the checks stay valid.
 func (a *Assignment) listen(d *Deltas) {
 	if a.First == nil {
 		return
@@ -72,9 +72,9 @@ func (a *Assignment) listen(d *Deltas) {
 	}
 }
 
-// refusals counts a session whose changed request the upstream refused, by the coin of each of its
-// picks. Only a session in which something was injected can be refused, so it keeps its arm and its
-// reward: to leave it out would be a bias.
+// refusals counts a session whose changed request the upstream refused, by the coin of each pick.
+// Only a session with an injection can be refused, so the session keeps its arm and its reward:
+// leaving the session out would bias the comparison.
 func (a *Assignment) refusals(d *Deltas) {
 	if !a.Refused {
 		return
@@ -85,9 +85,9 @@ func (a *Assignment) refusals(d *Deltas) {
 	}
 }
 
-// Contribution is what a reward y of the given tier adds to the measured counters. It is pure: to
-// correct a reward, add Negate of the old contribution and then the new one. An excluded session
-// adds nothing, and neither does a reward that is no number.
+// Contribution returns the additions of a reward y of the given tier to the measured counters. To
+// correct a reward, add Negate of the old contribution, then the new contribution. An excluded
+// session and a reward that is not a number add nothing.
 func (a *Assignment) Contribution(y float64, tier int) []Delta {
 	if a.Excluded || math.IsNaN(y) {
 		return nil
@@ -106,7 +106,7 @@ func (a *Assignment) Contribution(y float64, tier int) []Delta {
 	return d
 }
 
-// global adds the reward to the tenant's own counters.
+// global adds the reward to the counters of the tenant.
 func (a *Assignment) global(d *Deltas, y float64, tier int) {
 	d.Add("", FieldTold, 0, 1)
 	d.Add("", fSumY, 0, y)
@@ -131,10 +131,11 @@ func (a *Assignment) global(d *Deltas, y float64, tier int) {
 	}
 }
 
-// anything says whether any of the first picks was injected, and with which chance none was; 0 when
-// there was no coin. Later picks are left out: whether there are any may depend on the first coins.
+// anything reports whether one of the first picks was injected, and returns the probability that
+// none was; 0 without a coin. Later picks are left out, because the first coins may decide whether
+// later picks exist.
 func (a *Assignment) anything() (some bool, none float64) {
-	first := 0 // their turn; a warning of a loop may have come before
+	first := 0 // turn of the first picks; a loop warning may come earlier
 	for i := range a.Picks {
 		p := &a.Picks[i]
 		if _, inside := a.Match(p.Arm); !inside || (none > 0 && p.Turn != first) {
@@ -153,8 +154,7 @@ func (a *Assignment) anything() (some bool, none float64) {
 	return some, Round(none)
 }
 
-// picked adds a pick: how the sessions with the lesson and without it went, and the randomised
-// comparison of both.
+// picked adds a pick: the rewards with and without the lesson, and the randomised comparison.
 func (a *Assignment) picked(d *Deltas, p *Pick, y float64, tier int) {
 	arm, r := string(p.Arm), y-p.Off
 	if p.Injected {
@@ -189,9 +189,8 @@ func (a *Assignment) picked(d *Deltas, p *Pick, y float64, tier int) {
 	}
 }
 
-// Z weighs a centred reward by the chance of its arm (inverse probability, Horvitz and Thompson
-// 1952), so that its mean is the effect of being injected whatever the centre. Without a coin there
-// is no comparison: ok is false.
+// Z weighs a centred reward by the inverse probability of the arm (Horvitz and Thompson 1952). The
+// mean of z is the effect of the injection for any centre. ok is false without a coin.
 func Z(r float64, injected bool, eps float64) (z float64, ok bool) {
 	if !(eps > 0 && eps < 1) {
 		return 0, false
@@ -202,5 +201,5 @@ func Z(r float64, injected bool, eps float64) (z float64, ok bool) {
 	return -r / eps, true
 }
 
-// Spread is by how much the coin inflates the variance of a reward in that of z.
+// Spread returns the factor by which the coin inflates the variance of a reward in z.
 func Spread(eps float64) float64 { return 1/(1-eps) + 1/eps }

@@ -9,12 +9,12 @@ import (
 	"sync"
 )
 
-// Counters is what one tenant's sessions have shown, in memory. It is safe for concurrent use: a
-// chooser reads it on the request path while a recorder adds to it.
+// Counters holds the evidence of one tenant in memory. Counters is safe for concurrent use: the
+// chooser reads on the request path while a recorder adds.
 //
 // Lock order: Counters.mu, then one sums.mu or planned.mu. Counters.mu is held for writing only to
-// add a scope or to turn the day, so a request never waits for more than a map insert or the sums
-// of one arm.
+// add a scope or to change the day, so a request waits for a map insert or the sums of one arm at
+// most.
 type Counters struct {
 	mu     sync.RWMutex
 	arms   map[Arm]*sums
@@ -23,10 +23,10 @@ type Counters struct {
 	day    int32 // days since 1970
 
 	dirtyMu sync.Mutex
-	dirty   map[Arm]struct{} // changed since Maxima last looked
+	dirty   map[Arm]struct{} // arms that changed since the last call of Maxima
 }
 
-// NewCounters has no evidence, and does not know what day it is.
+// NewCounters returns counters without evidence and without a day.
 func NewCounters() *Counters {
 	return &Counters{
 		arms: map[Arm]*sums{}, looks: map[string]*planned{}, global: &sums{},
@@ -34,8 +34,8 @@ func NewCounters() *Counters {
 	}
 }
 
-// Add takes deltas in: of one session, or all that a store holds. Monotone ones among them are
-// merged by maximum. What is no counter of a trial is passed over.
+// Add adds the deltas of one session or of a whole store. Monotone deltas are merged by maximum.
+// Deltas of fields that are not counters of a trial are ignored.
 func (c *Counters) Add(ds []Delta) {
 	for len(ds) > 0 {
 		var n int
@@ -48,8 +48,8 @@ func (c *Counters) Add(ds []Delta) {
 	}
 }
 
-// Together is how many deltas, from the first on, are of one scope: they go in together, so that no
-// reader sees a count without its sum.
+// Together returns the number of leading deltas with the same scope. The caller adds them under one
+// lock, so that no reader sees a count without the sum.
 func Together(ds []Delta) int {
 	n := 1
 	for n < len(ds) && ds[n].Scope == ds[0].Scope {
@@ -73,7 +73,7 @@ func (c *Counters) addScope(name string, ds []Delta) {
 	}
 }
 
-// Raise merges maxima that others found.
+// Raise merges maxima of other replicas.
 func (c *Counters) Raise(maxima []Delta) {
 	for _, d := range maxima {
 		if d.Monotone() {
@@ -82,7 +82,7 @@ func (c *Counters) Raise(maxima []Delta) {
 	}
 }
 
-// scope finds the counters of a scope; with create it makes what is missing.
+// scope returns the counters of a scope; with create, a missing scope is added.
 func (c *Counters) scope(name string, create bool) *sums {
 	if name == "" {
 		return c.global
@@ -90,7 +90,7 @@ func (c *Counters) scope(name string, create bool) *sums {
 	return entryOf(&c.mu, c.arms, Arm(name), create)
 }
 
-// entryOf reads a map that grows only; with create it makes what is missing.
+// entryOf reads a map that only grows; with create, a missing entry is added.
 func entryOf[K comparable, V any](mu *sync.RWMutex, m map[K]*V, key K, create bool) *V {
 	mu.RLock()
 	v := m[key]
@@ -106,7 +106,7 @@ func entryOf[K comparable, V any](mu *sync.RWMutex, m map[K]*V, key K, create bo
 	return m[key]
 }
 
-// Arms are all arms ever counted, sorted.
+// Arms returns all arms with counters, sorted.
 func (c *Counters) Arms() []Arm {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -118,7 +118,7 @@ func (c *Counters) Arms() []Arm {
 	return ks
 }
 
-// Clone copies the counters, so that a provisional report can add sessions that are still open.
+// Clone copies the counters. A provisional report adds the open sessions to the copy.
 func (c *Counters) Clone() *Counters {
 	out := NewCounters()
 	c.mu.RLock()
@@ -134,8 +134,8 @@ func (c *Counters) Clone() *Counters {
 	return out
 }
 
-// Inherit takes over what is known in this process alone, when counters were read anew: how narrow
-// the intervals have been.
+// Inherit copies the state that only this process has, the smallest width of each interval, after
+// the counters were read again from the store.
 func (c *Counters) Inherit(from *Counters) {
 	from.mu.RLock()
 	defer from.mu.RUnlock()
@@ -165,7 +165,7 @@ func (c *Counters) enter(scope string, ds []Delta) {
 	}
 }
 
-// Looks are all planned trials of which a session has told, in the order in which they began.
+// Looks returns all planned trials with a rewarded session, by start.
 func (c *Counters) Looks() []Look {
 	c.mu.RLock()
 	scopes := maps.Clone(c.looks)

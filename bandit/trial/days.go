@@ -5,19 +5,20 @@ import (
 	"time"
 )
 
-// Day is the bucket of a moment.
+// Day returns the bucket of a moment: days since 1970, UTC.
 func Day(t time.Time) int32 {
 	return int32(min(max(t.Unix()/86_400, math.MinInt32+1), math.MaxInt32))
 }
 
-// Advance says what day it is: rates are taken over the days before it.
+// Advance sets the current day. Rates are computed over the days before the current day.
 func (c *Counters) Advance(day int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.day = day
 }
 
-// ClosedPerDay is how many of the tenant's sessions closed in a day, over the weeks before one.
+// ClosedPerDay returns the mean number of closed sessions of the tenant per day, over the weeks
+// before a day.
 func (c *Counters) ClosedPerDay(day int32) float64 {
 	g := c.global
 	g.mu.Lock()

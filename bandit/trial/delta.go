@@ -6,36 +6,36 @@ import (
 	"slices"
 )
 
-// One is what the integer counters count in: millionths.
+// One is the scale of the integer counters: a counter holds millionths.
 const One = 1_000_000
 
-// Key names one counter of a tenant. Scope is an arm, "" for the global ones, "x:"+category for a
-// baseline.
+// Key names one counter of a tenant. Scope is an arm, empty for the global counters, or "x:" and a
+// category for a baseline.
 type Key struct {
 	Scope string
 	Field string // see fields.go
-	Day   int32  // the session's day for dated fields, 0 for the others
+	Day   int32  // day of the session for dated fields, otherwise 0
 }
 
-// Delta is one integer to add to a counter (or, when Key.Monotone, to raise it to).
+// Delta is an integer to add to a counter, or to raise the counter to if Key.Monotone.
 type Delta struct {
 	Key
 	Value int64
 }
 
-// Compare is the order in which stores list counters: by scope, field and day.
+// Compare orders counters by scope, field and day, as stores list them.
 func Compare(a, b Delta) int {
 	return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Day, b.Day))
 }
 
-// OfArm says whether a scope is that of an arm: not the tenant's own, and none that begins with a
-// mark, which is a letter and a colon.
+// OfArm reports whether a scope is an arm. The scope of the tenant is empty; other scopes begin
+// with a letter and a colon.
 func OfArm(scope string) bool {
 	return scope != "" && (len(scope) < 2 || scope[1] != ':')
 }
 
-// Fixed turns a number into millionths. The bound keeps a wild number from overflowing a sum for
-// ever.
+// Fixed converts a number to millionths. The result is bounded, so that one wild number cannot
+// overflow a sum.
 func Fixed(x float64) int64 {
 	if math.IsNaN(x) {
 		return 0
@@ -43,7 +43,7 @@ func Fixed(x float64) int64 {
 	return int64(math.Round(clip(x, -1e6, 1e6) * One))
 }
 
-// Negate undoes deltas, exactly: they are integers.
+// Negate returns the deltas that undo ds. Integer arithmetic makes the undo exact.
 func Negate(ds []Delta) []Delta {
 	out := slices.Clone(ds)
 	for i := range out {
@@ -52,8 +52,8 @@ func Negate(ds []Delta) []Delta {
 	return out
 }
 
-// Round rounds to what the counters can hold. Frozen numbers are rounded once, so that a record
-// reads the same after a round trip through any encoding, and short records stay short.
+// Round rounds to the precision of the counters. Frozen numbers are rounded once, so that a record
+// is identical after a round trip through any encoding.
 func Round(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0

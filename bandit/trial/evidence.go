@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// bets is how many sizes of bet the e-value averages over.
+// bets is the number of bet sizes that the e-value averages over.
 const bets = 6
 
-// lambda is the k-th bet against "no effect", for a pick withheld with probability eps. The cap
-// keeps 1 + lambda z positive for every reward: |z| is below 0.95 / min(eps, 1-eps).
+// lambda returns the k-th bet against "no effect", for a pick with holdout eps. The cap keeps 1 +
+// lambda z positive for every reward: |z| is below 0.95 / min(eps, 1-eps).
 func lambda(k int, eps float64) float64 {
 	return min(0.005*float64(int(1)<<k), 0.9*min(eps, 1-eps))
 }
 
-// logE is the logarithm of the mean over the bets of exp(W), W in millionths: an e-value. Under "no
-// effect" its expectation is 1 at every moment, so that 1/max E is a p-value however often one
-// looks.
+// logE returns the logarithm of the mean over the bets of exp(W), W in millionths: an e-value.
+// Under "no effect" the expectation is 1 at every moment, so 1/max E is a p-value that is valid at
+// any time.
 func logE(w []int64) float64 {
 	top := math.Inf(-1)
 	for _, x := range w {
@@ -29,12 +29,12 @@ func logE(w []int64) float64 {
 	return top + math.Log(sum/bets)
 }
 
-// PValue turns a running maximum, as a logarithm, into a p-value.
+// PValue converts the logarithm of a running maximum to a p-value.
 func PValue(logEmax float64) float64 { return math.Exp(-math.Max(0, logEmax)) }
 
-// Discoveries is the Benjamini-Hochberg procedure at level q on p-values: those up to it are
-// discoveries; -1: none is. tests is the size of the family, which may be larger than len(p) when
-// the rest are 1. p must be sorted.
+// Discoveries runs the Benjamini-Hochberg procedure at level q and returns the largest p-value that
+// is a discovery, or -1 for none. p must be sorted. tests is the size of the family, larger than
+// len(p) if all further p-values are 1.
 func Discoveries(p []float64, tests int, q float64) float64 {
 	if k := discoveries(p, tests, q); k > 0 {
 		return q * float64(k) / float64(max(tests, 1))
@@ -42,13 +42,13 @@ func Discoveries(p []float64, tests int, q float64) float64 {
 	return -1
 }
 
-// NextDiscovery is the p at which one more is sure to be a discovery. A larger one may do, where
-// others that are none stand just above the line.
+// NextDiscovery returns the p-value at which one more arm is certain to be a discovery. A larger
+// p-value may suffice if other arms are just above the line.
 func NextDiscovery(p []float64, tests int, q float64) float64 {
 	return q * float64(discoveries(p, tests, q)+1) / float64(max(tests, 1))
 }
 
-// discoveries counts them.
+// discoveries returns the number of discoveries.
 func discoveries(p []float64, tests int, q float64) int {
 	for i, x := range slices.Backward(p) {
 		if x <= q*float64(i+1)/float64(max(tests, 1)) {

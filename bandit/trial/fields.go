@@ -5,70 +5,71 @@ import (
 	"strings"
 )
 
-// The fields that the chooser reads as well. The dated ones live under the day of their session.
+// Fields that the chooser reads, too. Dated fields are stored under the day of the session.
 const (
 	FieldInjected = "n1"   // dated: sessions with the lesson, or treated
-	FieldWithheld = "n0"   // dated: sessions without it, or control
-	FieldUnpicked = "nu"   // dated: sessions in which it matched and was not picked, or control
+	FieldWithheld = "n0"   // dated: sessions without the lesson, or control
+	FieldUnpicked = "nu"   // dated: sessions in which the lesson matched and was not picked, or control
 	FieldTold     = "told" // global: sessions with a reward
 )
 
-// The other fields. Dated are n, z, zz, and s1 and s0.
+// All further fields. n, z, zz, s1 and s0 are dated.
 const (
-	fS1, fS0   = "s1", "s0" // global: rewards of the treated and of the control sessions
-	fN         = "n"        // randomised: sessions that enter the report
-	fZ, fZZ    = "z", "zz"  // sums of z and of its square
-	fM1, fY1   = "m1", "y1" // told sessions and rewards, injected
-	fM0, fY0   = "m0", "y0" // the same, withheld
+	fS1, fS0   = "s1", "s0" // global: rewards of the treated and the control sessions
+	fN         = "n"        // randomised sessions with a reward
+	fZ, fZZ    = "z", "zz"  // sums of z and of z squared
+	fM1, fY1   = "m1", "y1" // rewarded sessions and rewards, injected
+	fM0, fY0   = "m0", "y0" // rewarded sessions and rewards, withheld
 	fMatched   = "matched"  // closed sessions in which the lesson matched
-	fPicked    = "picked"   // and was picked
+	fPicked    = "picked"   // closed sessions in which the lesson was picked
 	fTokens    = "tokens"   // tokens injected
 	fClosed    = "closed"   // global, dated: sessions closed
-	fAdded     = "added"    // global, dated: the same, of all lessons together
-	fBilled    = "billed"   // global, dated, followed by 0 or 1: spent of the control and of the treated sessions
-	fRead      = "read"     // global, dated: their input
-	fKept      = "kept"     // global, dated: and those of them that it had cached
-	fSpent     = "spent"    // followed by 0 or 1: closed sessions of which the upstream told the tokens, withheld and injected
-	fInput     = "input"    // their input tokens, in thousands
-	fCached    = "cached"   // and those of them that it had cached
-	fRefused   = "refused"  // followed by 0 or 1: closed sessions of which the upstream refused the changed request, withheld and injected
-	fSuccess   = "success"  // told injected sessions with a reward of at least .5
-	fFailure   = "failure"  // and below
+	fAdded     = "added"    // global, dated: tokens injected, all lessons
+	fBilled    = "billed"   // global, dated, with suffix 0 or 1: sessions with known cost, control and treated
+	fRead      = "read"     // global, dated: input tokens of these sessions
+	fKept      = "kept"     // global, dated: cached input tokens of these sessions
+	fSpent     = "spent"    // with suffix 0 or 1: closed sessions with known tokens, withheld and injected
+	fInput     = "input"    // input tokens of these sessions, in thousands
+	fCached    = "cached"   // cached input tokens of these sessions
+	fRefused   = "refused"  // with suffix 0 or 1: closed sessions with a refused request, withheld and injected
+	fSuccess   = "success"  // rewarded injected sessions with a reward of at least .5
+	fFailure   = "failure"  // below
 	fBetter    = "better"   // sum of max(0, y-off) over injected sessions
 	fWorse     = "worse"    // sum of max(0, off-y)
-	fSumY      = "sumy"     // global: their rewards
-	fEmaxUp    = "emax+"    // micro-logarithm of the running maximum of E+
+	fSumY      = "sumy"     // global: sum of rewards
+	fEmaxUp    = "emax+"    // logarithm of the running maximum of E+, in millionths
 	fEmaxDown  = "emax-"    //
 	fProvenAt  = "proven_at"
-	fOutUp     = "out+" // micro-logarithm of 1/p, p the smallest ever at which the interval lay above 0
-	fOutDown   = "out-" // and below
+	fOutUp     = "out+" // logarithm of 1/p in millionths, for the smallest p at which the interval was above 0
+	fOutDown   = "out-" // below
 	fIdleAt    = "idle_at"
-	wUp, wDown = "w+", "w-" // followed by k = 1..6: sums of ln(1 +- lambda_k z)
+	wUp, wDown = "w+", "w-" // with suffix k = 1..6: sums of ln(1 +- lambda_k z)
 )
 
-// The fields of the coins of one propensity, each followed by 0 or 1 for the arm; told and heard by
-// the tier of the reward as well. The propensity follows, in millionths: "told1.2@200000".
+// Fields of the coins with one propensity, with suffix 0 or 1 for the arm. The fields of rewarded
+// sessions also have the tier of the reward. The propensity follows in millionths:
+// "told1.2@200000".
 const (
 	fAssigned = "a"     // closed sessions
-	fHeard    = "heard" // sessions with a reward at their closing: what the checks read, which must not move afterwards
+	fHeard    = "heard" // sessions with a reward at the closing; the checks of reporting need a count that later feedback does not change
 	fRewards  = "y"     // sums of rewards
 	atRate    = "@"
 )
 
-// kind is how the values of a counter are put together, and in which part of the sums they lie.
+// kind is the way in which the values of a counter are aggregated.
 type kind uint8
 
 const (
-	daily    kind = iota // a sum for each day
-	ofTenant             // the same, in the tenant's own scope; in an arm's the name is the chooser's
-	outlay               // the same, of what sessions cost
+	daily    kind = iota // one sum per day
+	ofTenant             // one sum per day, global; in the scope of an arm the name belongs to the chooser
+	outlay               // one sum per day, of costs
 	overall              // one sum
-	bet                  // one sum for each size of bet
-	coins                // a sum for each propensity
-	maximum              // no sum: the largest value
+	bet                  // one sum per bet size
+	coins                // one sum per propensity
+	maximum              // the largest value
 )
 
-// The places of the values, by kind.
+// Indices of the values, by kind.
 const (
 	iN1 = iota
 	iN0
@@ -96,14 +97,14 @@ const (
 	iWorse
 	iTold
 	iSumY
-	iSpent   // withheld: sessions, input, cached; the same injected
+	iSpent   // withheld: sessions, input, cached; then injected
 	iRefused = iSpent + 6
 	overalls = iRefused + 2
 )
 
 const (
 	iAdded  = iota
-	iBilled // control: sessions, input, cached; the same treated
+	iBilled // control: sessions, input, cached; then treated
 	outlays = iBilled + 6
 )
 
@@ -125,14 +126,14 @@ const (
 	maxima
 )
 
-// place is where the value of a counter lies.
+// place is the position of the value of a counter.
 type place struct {
 	kind kind
 	at   int
 }
 
-// fields is every counter of a trial, by the name under which it is stored. The chooser has its own
-// beside them; what is in neither table is ignored: an older precept reads what a newer one wrote.
+// fields lists every counter of a trial by the stored name. The chooser has a table of further
+// counters. A name in neither table is ignored, so that an older precept reads a newer store.
 var fields = table() //nolint:gochecknoglobals // an immutable table, written once here
 
 func table() map[string]place {
@@ -174,8 +175,8 @@ func table() map[string]place {
 	return t
 }
 
-// find looks a counter's name up. eps is the propensity of a coin, in millionths; anything says
-// that it is one of those of ofAny.
+// find looks up the name of a counter. eps is the propensity of a coin, in millionths. anything
+// reports whether the name has the prefix ofAny.
 func find(name string) (at place, eps int64, anything, ok bool) {
 	plain, rate, flipped := strings.Cut(name, atRate)
 	if !flipped {
@@ -188,11 +189,11 @@ func find(name string) (at place, eps int64, anything, ok bool) {
 	return at, eps, anything, ok && err == nil
 }
 
-// Monotone says that the counter is merged by maximum, not by addition. Only Counters.Maxima makes
-// such deltas.
+// Monotone reports whether the counter is merged by maximum instead of addition. Only
+// Counters.Maxima makes such deltas.
 func (k Key) Monotone() bool { return fields[k.Field].kind == maximum }
 
-// bit is '1' for injected (or treated), '0' for withheld (or control).
+// bit returns "1" for injected or treated, "0" for withheld or control.
 func bit(injected bool) string {
 	if injected {
 		return "1"
@@ -200,13 +201,13 @@ func bit(injected bool) string {
 	return "0"
 }
 
-// ofCoin names a counter of one stratum: of one arm, at one propensity. Shares of different
-// propensities must not be pooled: that would be Simpson's paradox.
+// ofCoin names a counter of one stratum: one arm, one propensity. Pooling different propensities
+// would be Simpson's paradox.
 func ofCoin(field string, injected bool, eps float64) string {
 	return field + bit(injected) + atRate + strconv.FormatInt(Fixed(eps), 10)
 }
 
-// ofTier names a counter of one stratum that is kept by tier.
+// ofTier names a counter of one stratum and one tier.
 func ofTier(field string, injected bool, tier int, eps float64) string {
 	if tier < 1 || tier >= tiers {
 		tier = 0
@@ -214,21 +215,20 @@ func ofTier(field string, injected bool, tier int, eps float64) string {
 	return field + bit(injected) + "." + strconv.Itoa(tier) + atRate + strconv.FormatInt(Fixed(eps), 10)
 }
 
-// ofAny marks the counters of the coins "is anything of what was picked injected": they stand
-// beside those of the control coin, in the global scope.
+// ofAny is the prefix of the counters of the coin "any pick was injected", in the global scope.
 const ofAny = "any."
 
-// tiers is how many sources of reward there are: user, verifier, implicit. Tier 0 holds what names
-// none of them.
+// tiers is the number of sources of reward: user, verifier, implicit. Tier 0 holds rewards of
+// unknown source.
 const tiers = 4
 
-// Told counts the rewards in deltas: what is compared with RefitEvery.
+// Told counts the rewards in deltas. The caller compares the sum with RefitEvery.
 func Told(ds []Delta) int { return int(count(ds, FieldTold)) }
 
-// Closed counts the sessions that were closed in deltas.
+// Closed counts the closed sessions in deltas.
 func Closed(ds []Delta) int64 { return count(ds, fClosed) }
 
-// count adds up one of the tenant's own counters.
+// count sums one global counter.
 func count(ds []Delta, field string) (n int64) {
 	for _, d := range ds {
 		if d.Scope == "" && d.Field == field {

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// DiscoveryRate is the share of false ones tolerated among the lessons called proven.
+// DiscoveryRate is the tolerated share of false discoveries among the proven lessons.
 const DiscoveryRate = 0.05
 
-// Maxima looks at the arms that changed since it was last called, and returns the running maxima
-// that rose: the caller keeps them, merged by maximum, and other replicas Raise them. They are in
-// force here already. It also says what day it is (see Today), so a recorder that calls it after
-// each batch needs no clock work of its own.
+// Maxima checks the arms that changed since the last call, raises their running maxima, and returns
+// the raised maxima. The caller stores the result, merged by maximum, and other replicas call
+// Raise. Maxima also sets the current day, so a recorder that calls Maxima after each batch needs
+// no timer.
 //
-// The maxima stand outside the sums because they remember the path: evidence once reached stays, as
-// a p-value may, while the sums would follow every later correction.
+// The maxima are separate from the sums because maxima depend on the path: evidence that was
+// reached remains valid, as for any p-value, while the sums follow later corrections.
 func (c *Counters) Maxima(now time.Time) []Delta {
 	c.dirtyMu.Lock()
 	changed := make([]Arm, 0, len(c.dirty))
@@ -42,7 +42,7 @@ func (s *sums) rise(out []Delta, k Arm, now time.Time) []Delta {
 	return s.markSettled(s.markProven(out, k, now), k, now)
 }
 
-// raise raises a maximum; the caller holds mu.
+// raise raises a maximum. The caller holds mu.
 func (s *sums) raise(out []Delta, k Arm, field string, v int64) []Delta {
 	kept := &s.maxima[fields[field].at]
 	if v <= *kept {
@@ -52,10 +52,10 @@ func (s *sums) raise(out []Delta, k Arm, field string, v int64) []Delta {
 	return append(out, Delta{Key{Scope: string(k), Field: field}, v})
 }
 
-// markSettled keeps how far from 0 the arm's own interval has ever been, and marks an arm whose
-// interval lay within what matters. Both stay, as the mark of markProven does, for the same reason:
-// the smaller holdout that follows widens the interval again. They may, because the interval holds
-// at all times at once. The caller holds mu.
+// markSettled keeps the largest distance of the interval from 0, and marks an arm whose interval
+// was within the material size. Both values are kept for the reason that markProven gives: the
+// smaller holdout that follows widens the interval again. Keeping them is valid because the
+// interval is valid at all times simultaneously. The caller holds mu.
 func (s *sums) markSettled(out []Delta, k Arm, now time.Time) []Delta {
 	n := real64(s.total[iN])
 	injected, withheld := real64(s.overall[iM1]), real64(s.overall[iM0])
@@ -76,14 +76,14 @@ func (s *sums) markSettled(out []Delta, k Arm, now time.Time) []Delta {
 	return out
 }
 
-// provenAt is the evidence at which a lesson counts as proven for its holdout: p = 1/20, for this
-// lesson by itself. The report's "proven" asks for more, because it corrects for all lessons;
-// waiting for that would cost the agents one fifth of a good lesson for many sessions, and it is no
-// claim that anybody reads.
+// provenAt is the e-value at which the holdout of a lesson shrinks: p = 1/20 for the lesson alone.
+// "Proven" in the report requires more, because the report corrects for all lessons. Waiting for
+// the correction would withhold a good lesson from one fifth of many sessions, and the holdout is
+// not a published claim.
 const provenAt = 20
 
-// markProven marks an arm whose holdout may shrink from now on; the caller holds mu. The mark
-// stays: the smaller holdout widens the interval again, and that must not take the proof back.
+// markProven marks an arm whose holdout may shrink. The mark is never removed: the smaller holdout
+// widens the interval again, which must not revoke the proof. The caller holds mu.
 func (s *sums) markProven(out []Delta, k Arm, now time.Time) []Delta {
 	if s.maxima[iProvenAt] != 0 || real64(s.maxima[iEmaxUp]) < math.Log(provenAt) {
 		return out
@@ -91,8 +91,8 @@ func (s *sums) markProven(out []Delta, k Arm, now time.Time) []Delta {
 	return s.raise(out, k, fProvenAt, max(now.Unix(), 1))
 }
 
-// Proof is up to which p-value evidence is a discovery over all arms ever tested, in both
-// directions, -1 when none is, and the p-value at which one more would be one.
+// Proof returns the largest p-value that is a discovery over all arms ever tested, in both
+// directions, or -1 for none, and the p-value at which one more arm would be a discovery.
 func (c *Counters) Proof() (bar, next float64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

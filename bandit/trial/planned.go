@@ -11,25 +11,26 @@ import (
 	"time"
 )
 
-// A planned trial is looked at once, after a number of told picks that was set before it began. Its
-// look must be the same for everybody: on every replica, after a restart, in whatever order
-// sessions were settled. So each session that was told of when it closed leaves one entry (Looked),
-// and the look is taken at the first N of them in the order in which the sessions began. That is a
-// function of the set of entries alone, and so anyone can take the look again from an export. What
-// is told after a session's closing corrects the row, and not the look: a planned look knows what
-// was planned.
+// A planned trial is evaluated once, after a number of rewarded picks that was set before the
+// start. The result must be identical on every replica, after a restart, and for any order of
+// closing. Each session with a reward at the closing therefore leaves one entry (Looked), and the
+// evaluation uses the first N entries in the order of the sessions' starts. The result is a
+// function of the set of entries, so anyone can recompute the result from an export. Feedback after
+// the closing corrects the row of the report and leaves the planned evaluation unchanged.
 
-// Epsilon is the usual holdout of a trial: it tells most from the fewest picks.
+// Epsilon is the default holdout of a trial: an even split needs the fewest picks.
 const Epsilon = 0.50
 
-// lookMark begins the scope of a planned trial: no arm and no category does.
+// lookMark is the prefix of the scope of a planned trial. No arm and no category begins with
+// lookMark.
 const lookMark = "t:"
 
-// LookScope is where the entries of a trial are kept.
+// LookScope returns the scope of the entries of a trial.
 func LookScope(k Arm, name string) string { return lookMark + string(k) + "#" + name }
 
-// Name names a planned trial by its beginning and by how many told picks it is to have: the
-// same lesson may go through several. It is "" for a trial that is not planned (no picks).
+// Name returns the name of a planned trial, made of the start and the number of rewarded picks,
+// because a lesson may go through several trials. The name is empty for a trial without a planned
+// number.
 func Name(started time.Time, picks int64) string {
 	if picks <= 0 {
 		return ""
@@ -37,12 +38,12 @@ func Name(started time.Time, picks int64) string {
 	return strconv.FormatInt(max(started.Unix(), 0), 10) + "." + strconv.FormatInt(picks, 10)
 }
 
-// Planned reads the number of picks out of a trial's name; 0 for what is no name.
+// Planned returns the number of picks in the name of a trial; 0 for an invalid name.
 func Planned(name string) int64 { return NewLook("", name).Planned }
 
-// entry is one told pick of a planned trial.
+// entry is one rewarded pick of a planned trial.
 type entry struct {
-	at       int64  // when its session began, in seconds since 1970
+	at       int64  // start of the session, in seconds since 1970
 	tie      string // orders the sessions of one second
 	z        int64  // millionths
 	injected bool
@@ -55,12 +56,12 @@ type planned struct {
 	sorted bool
 }
 
-// tieDigits is how much of a session's id an entry keeps: enough to order the sessions of one
-// second, too little to name one.
+// tieDigits is the number of digits of a session's id in an entry: enough to order the sessions of
+// one second, too few to identify a session.
 const tieDigits = 8
 
-// Looked is what a session adds once, when it closes told, to the planned trials that its picks
-// belong to. Value holds z and how the coin fell; it is never 0.
+// Looked returns the additions of a session, if rewarded at the closing, to the planned trials of
+// its picks. Value encodes z and the coin, and is never 0.
 func (a *Assignment) Looked(session string, y float64) []Delta {
 	if a.Excluded || math.IsNaN(y) {
 		return nil
@@ -85,14 +86,14 @@ func (a *Assignment) Looked(session string, y float64) []Delta {
 	return d
 }
 
-// readEntry is the other way round.
+// readEntry decodes an entry of Looked.
 func readEntry(d *Delta) (e entry, ok bool) {
 	began, tie, ok := strings.Cut(d.Field, ".")
 	at, err := strconv.ParseInt(began, 10, 64)
 	return entry{at, tie, (d.Value - 2 - d.Value&1) / 4, d.Value&1 == 1}, ok && err == nil && d.Value != 0
 }
 
-// count is how many told picks there are.
+// count returns the number of rewarded picks.
 func (t *planned) count() int64 {
 	if t == nil {
 		return 0
@@ -108,23 +109,23 @@ func (t *planned) clone() *planned {
 	return &planned{list: slices.Clone(t.list), sorted: t.sorted}
 }
 
-// Look is a planned trial: what was planned, how far it has come, and, once it has all its picks,
-// the sums over exactly the first Planned of them. Until then the sums are of what there is, and
-// count for nothing.
+// Look is the evaluation of a planned trial: the plan, the progress and, when all picks are there,
+// the sums over exactly the first Planned entries. Before that the sums cover the entries so far
+// and support no conclusion.
 type Look struct {
 	Arm      Arm
-	Trial    string // its name
+	Trial    string // name
 	Began    int64  // seconds since 1970
 	Planned  int64
-	Told     int64 // closed and told so far
+	Told     int64 // closed and rewarded so far
 	Taken    bool
-	At       int64 // when the last session that counts began
+	At       int64 // start of the last session in the sums
 	Z, ZZ    float64
 	Injected int64
 	Withheld int64
 }
 
-// NewLook is that of a trial of which nobody has told yet.
+// NewLook returns the evaluation of a trial without entries.
 func NewLook(k Arm, name string) Look {
 	out := Look{Arm: k, Trial: name}
 	began, picks, _ := strings.Cut(name, ".")
@@ -137,7 +138,7 @@ func NewLook(k Arm, name string) Look {
 	return out
 }
 
-// look is the look at the trial, over the entries that are there so far.
+// look evaluates the trial over the present entries.
 func (t *planned) look(k Arm, name string) Look {
 	out := NewLook(k, name)
 	t.mu.Lock()
@@ -159,7 +160,7 @@ func (t *planned) look(k Arm, name string) Look {
 	return out
 }
 
-// sort puts the entries into their order; the caller holds mu.
+// sort orders the entries. The caller holds mu.
 func (t *planned) sort() {
 	if !t.sorted {
 		slices.SortFunc(t.list, func(x, y entry) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.tie, y.tie)) })
@@ -167,11 +168,11 @@ func (t *planned) sort() {
 	}
 }
 
-// PicksFor is how many told picks a planned trial needs so that, with the given power, its
-// two-sided test at the given level finds an effect of the given size: (z(1-level/2) + z(power))^2
-// V / detect^2, where V = variance Spread(epsilon) is that of z (the usual formula for
-// the difference of two means with shares 1-epsilon and epsilon; Lachin, Introduction to sample
-// size determination and power analysis for clinical trials, 1981).
+// PicksFor returns the number of rewarded picks with which the two-sided test of a planned trial at
+// the given level finds an effect of size detect with the given power: (z(1-level/2) + z(power))^2
+// V / detect^2, where V = variance Spread(epsilon) is the variance of z (the usual formula for the
+// difference of two means with shares 1-epsilon and epsilon; Lachin, Introduction to sample size
+// determination and power analysis for clinical trials, 1981).
 func PicksFor(detect, power, level, epsilon, variance float64) int64 {
 	if !(detect > 0 && power > 0 && power < 1 && level > 0 && level < 1 && epsilon > 0 && epsilon < 1 && variance > 0) {
 		return 0
@@ -180,16 +181,17 @@ func PicksFor(detect, power, level, epsilon, variance float64) int64 {
 	return int64(math.Ceil(math.Min(k*k*variance*Spread(epsilon), 1e12)))
 }
 
-// Detects is the other way round: the size of effect that so many told picks find.
+// Detects is the inverse of PicksFor: the size of effect that the given number of rewarded picks
+// finds.
 func Detects(picks int64, power, level, epsilon, variance float64) float64 {
 	return (Normal(1-level/2) + Normal(power)) * math.Sqrt(variance*Spread(epsilon)/float64(max(picks, 1)))
 }
 
-// LookWidth is the half-width of the 95% interval of one planned look: of a number of picks that
-// was set beforehand.
+// LookWidth returns the half-width of the 95% interval of a planned trial with a number of picks
+// that was set beforehand.
 func LookWidth(n, variance float64) float64 { return Normal(1-Alpha/2) * math.Sqrt(variance/n) }
 
-// LookP is the two-sided p-value that goes with it.
+// LookP returns the two-sided p-value of a planned trial.
 func LookP(effect, n, variance float64) float64 {
 	return math.Erfc(math.Abs(effect) * math.Sqrt(n/(2*variance)))
 }

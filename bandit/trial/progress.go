@@ -2,17 +2,17 @@ package trial
 
 import "math"
 
-// Progress is how far the evidence of an arm has come, by the coins alone: what says how often it
-// goes on being withheld, and whether its trial is over.
+// Progress is the state of the evidence of an arm, by the coins alone. Progress decides the size of
+// the holdout and the end of a trial.
 type Progress struct {
-	Proven  bool // E+ once reached 20
-	Settled bool // its interval once lay above 0, or within what matters
-	Reached bool // its trial has come to the width, or has the picks, that were asked for
+	Proven  bool // E+ reached 20 at some time
+	Settled bool // the interval was above 0, or within the material size, at some time
+	Reached bool // the trial has the requested width or number of picks
 }
 
-// Progress tells how far an arm has come whose trial ends at a half-width (0: not by width), or
-// after the picks of a planned trial ("": none). open is how many told picks of that trial the
-// caller knows of beyond those that were counted.
+// Progress returns the state of an arm whose trial ends at the half-width until (0: no limit by
+// width), or after the picks of a planned trial (empty: none). open is the number of rewarded picks
+// of the trial that are not in the counters yet.
 func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p Progress) {
 	if s := c.scope(string(k), false); k != "" && s != nil {
 		s.mu.Lock()
@@ -28,16 +28,17 @@ func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p
 	return p
 }
 
-// settled says that the arm has a verdict of its own, for which it need not be withheld as often
-// any more. The caller holds mu.
+// settled reports whether the arm has its own verdict, so that the holdout may shrink. The caller
+// holds mu.
 func (s *sums) settled() bool {
 	bar := Fixed(-math.Log(Alpha))
 	return s.maxima[iIdleAt] > 0 || s.maxima[iOutUp] >= bar && s.maxima[iOutDown] < bar
 }
 
-// reached says whether the arm's interval has been as narrow as a trial was to make it. The caller
-// holds mu. It asks for the width alone, so that nobody stops a trial because of where the interval
-// lies; and once is enough, because the smaller holdout after the trial widens it again.
+// reached reports whether the interval was as narrow as the trial requires. The width alone
+// decides, so that no trial ends because of the position of the interval. Reaching the width once
+// suffices, because the smaller holdout after the trial widens the interval again. The caller holds
+// mu.
 func (s *sums) reached(until float64) bool {
 	n := real64(s.total[iN])
 	if !(until > 0) || n < MinPicks {

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// Rows is what was counted under each key (a day, a propensity), in the order of the keys.
+// Rows holds one value per key (a day, a propensity), sorted by key.
 type Rows[K cmp.Ordered, V any] []Row[K, V]
 
-// Row is what was counted under one key.
+// Row is the value of one key.
 type Row[K cmp.Ordered, V any] struct {
 	Key K
 	V   V
 }
 
-// find is the sums of a key; nil: there are none.
+// find returns the value of a key, or nil.
 func (r Rows[K, V]) find(key K) *V {
 	i, ok := r.search(key)
 	if !ok {
@@ -27,7 +27,7 @@ func (r Rows[K, V]) search(key K) (int, bool) {
 	return slices.BinarySearchFunc(r, key, func(x Row[K, V], key K) int { return cmp.Compare(x.Key, key) })
 }
 
-// At is the sums of a key; a new key has none yet.
+// At returns the value of a key. A missing key is added with a zero value.
 func (r *Rows[K, V]) At(key K) *V {
 	i, ok := r.search(key)
 	if !ok {

@@ -2,50 +2,50 @@ package trial
 
 import "math"
 
-// Stats is what the report reads of one scope: whole numbers of sessions, sums, and the coins by
-// propensity. It holds nothing of the chooser but its buckets' counts.
+// Stats is the input of the report for one scope: counts of sessions, sums, and the coins by
+// propensity. Stats contains no belief of the chooser.
 type Stats struct {
 	N, Z, ZZ         float64     // randomised sessions with a reward: count, sum of z, sum of z squared
-	M1, Y1, M0, Y0   float64     // told sessions and the sum of their rewards: injected (treated), withheld (control)
-	Matched, Picked  int64       // closed sessions, told or not
-	Tokens           int64       // injected, all sessions together
-	Success, Failure int64       // told injected sessions with a reward of at least .5, and below
+	M1, Y1, M0, Y0   float64     // rewarded sessions and sums of rewards: injected (treated), withheld (control)
+	Matched, Picked  int64       // closed sessions, rewarded or not
+	Tokens           int64       // injected in all sessions
+	Success, Failure int64       // rewarded injected sessions with a reward of at least .5, and below
 	Spent            [2]Spending // withheld, injected
-	Refused          [2]int64    // closed sessions of which the upstream refused the changed request: withheld, injected
-	Better, Worse    float64     // sums of what their rewards were above and below the expected
+	Refused          [2]int64    // closed sessions with a refused request: withheld, injected
+	Better, Worse    float64     // sums of the rewards above and below the expectation
 	Told             int64       // global: all sessions with a reward, matched or not
-	SumY             float64     // global: their rewards
+	SumY             float64     // global: sum of rewards
 	LogUp, LogDown   float64     // running maxima of the e-values, as logarithms
-	ProvenAt         int64       // unix seconds; 0: not
-	OutUp, OutDown   float64     // the smallest p at which its interval ever lay above and below 0, as logarithms of 1/p
-	IdleAt           int64       // when its interval first lay within what matters; 0: never
-	Recent           float64     // told picks per day over the last four weeks
+	ProvenAt         int64       // unix seconds; 0: not proven
+	OutUp, OutDown   float64     // the smallest p at which the interval was above and below 0, as logarithms of 1/p
+	IdleAt           int64       // unix seconds of the first interval within the material size; 0: never
+	Recent           float64     // rewarded picks per day over the last four weeks
 	Strata           []Stratum
-	Any              []Stratum  // global: was anything injected of what was picked, by the chance that nothing was
+	Any              []Stratum  // global: coin "any pick was injected", by the probability of none
 	Days             []DayStats // oldest first
 }
 
-// Stratum is the coins that were flipped with one propensity.
+// Stratum holds the coins with one propensity.
 type Stratum struct {
 	Eps      float64
 	Assigned [2]int64        // closed sessions: withheld, injected
-	Told     [2][tiers]int64 // of them with a reward, by tier; 0 holds unknown tiers
-	Heard    [2][tiers]int64 // of them with a reward when they closed, by the tier of then
+	Told     [2][tiers]int64 // rewarded sessions by tier; index 0 holds unknown tiers
+	Heard    [2][tiers]int64 // sessions with a reward at the closing, by the tier at the closing
 	Y        [2]float64      // sums of rewards
 }
 
-// DayStats is one day's part of the randomised comparison, for an effect over time.
+// DayStats is the part of one day in the randomised comparison, for the effect over time.
 type DayStats struct {
 	Day      int32
 	N, Z, ZZ float64
-	N1, N0   float64 // told sessions injected (treated), withheld (control)
+	N1, N0   float64 // rewarded sessions: injected (treated), withheld (control)
 	S1, S0   float64 // global only: sums of rewards
 
-	Added int64       // global only: tokens that lessons added
+	Added int64       // global only: tokens injected
 	Spent [2]Spending // global only: control, treated
 }
 
-// ToldOn sums a stratum's rewarded sessions of one arm.
+// ToldOn returns the number of rewarded sessions of one arm.
 func (s Stratum) ToldOn(injected int) (n int64) {
 	for _, k := range s.Told[injected] {
 		n += k
@@ -53,7 +53,7 @@ func (s Stratum) ToldOn(injected int) (n int64) {
 	return n
 }
 
-// HeardOn sums a stratum's sessions of one arm that were rewarded when they closed.
+// HeardOn returns the number of sessions of one arm with a reward at the closing.
 func (s Stratum) HeardOn(injected int) (n int64) {
 	for _, k := range s.Heard[injected] {
 		n += k
@@ -61,7 +61,7 @@ func (s Stratum) HeardOn(injected int) (n int64) {
 	return n
 }
 
-// Stats reads one arm; all zero for one that was never counted.
+// Stats returns the counters of one arm, all zero for an unknown arm.
 func (c *Counters) Stats(k Arm) Stats {
 	s := c.scope(string(k), false)
 	if k == "" || s == nil {
@@ -70,7 +70,7 @@ func (c *Counters) Stats(k Arm) Stats {
 	return s.stats(c.today())
 }
 
-// Global reads the comparison of treated sessions with control ones.
+// Global returns the comparison of treated and control sessions.
 func (c *Counters) Global() Stats { return c.global.stats(c.today()) }
 
 func (c *Counters) today() int32 {
@@ -79,7 +79,8 @@ func (c *Counters) today() int32 {
 	return c.day
 }
 
-// stats copies a scope out. Counts below zero (an undoing that came before its doing) read as zero.
+// stats copies a scope. A negative count (an undo that arrived before its addition) is returned as
+// zero.
 func (s *sums) stats(day int32) Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +105,7 @@ func (s *sums) stats(day int32) Stats {
 			Day: b.Key, N: real64(v[iN]), Z: real64(v[iZ]), ZZ: real64(v[iZZ]),
 			N1: real64(v[iN1]), N0: real64(v[iN0]), S1: real64(v[iS1]), S0: real64(v[iS0]),
 		}
-		if cost := s.outlays.find(b.Key); cost != nil { // a session that costs has closed, which its day counts, too
+		if cost := s.outlays.find(b.Key); cost != nil { // a session with a cost is closed, so the day exists in s.days
 			d.Added = max(0, whole(cost[iAdded]))
 			d.Spent = [2]Spending{spending(cost[iBilled : iBilled+3]), spending(cost[iBilled+3:])}
 		}
@@ -137,5 +138,5 @@ func strata(of Rows[int64, [coinSums]int64]) (out []Stratum) {
 	return out
 }
 
-// rateWindow is over how many days a rate is taken.
+// rateWindow is the number of days of a rate.
 const rateWindow = 28

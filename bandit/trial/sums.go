@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// sums is one scope of the counters: a lesson's arm, or the tenant's own. Guarded by its own mutex,
-// which is held for sums only, never while anything else is waited for.
+// sums is one scope of the counters: an arm, or the tenant. mu guards all fields and is a leaf
+// lock.
 type sums struct {
 	mu      sync.Mutex
 	days    Rows[int32, [dailies]int64]
@@ -16,16 +16,16 @@ type sums struct {
 	bets    [2 * bets]int64 // W(+,k), then W(-,k)
 	maxima  [maxima]int64
 	strata  Rows[int64, [coinSums]int64] // by propensity, in millionths
-	any     Rows[int64, [coinSums]int64] // global: was anything injected of what was picked, by the chance that nothing is
+	any     Rows[int64, [coinSums]int64] // global: coin "any pick was injected", by the probability of none
 
-	narrowest float64 // the interval's half-width, as far as anybody asked; 0: nobody did
+	narrowest float64 // smallest half-width that a caller computed; 0: none
 }
 
-// up and down are the bets on a lesson that helps and on one that harms.
+// up and down return the bets on a lesson that helps and on a lesson that harms.
 func (s *sums) up() []int64   { return s.bets[:bets] }
 func (s *sums) down() []int64 { return s.bets[bets:] }
 
-// add takes one delta in, and says whether it was a bet; the caller holds mu.
+// add adds one delta and reports whether the delta was a bet. The caller holds mu.
 func (s *sums) add(d *Delta) (wagered bool) {
 	at, eps, anything, ok := find(d.Field)
 	if !ok {

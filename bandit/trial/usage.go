@@ -1,18 +1,18 @@
 package trial
 
-// Usage is what the upstream says a session cost, in tokens. Input counts the cached tokens, too.
+// Usage is the cost of a session in tokens, as reported by the upstream. Input includes Cached.
 type Usage struct {
 	Input  int64 `json:"in,omitempty"`
 	Cached int64 `json:"cached,omitempty"`
 }
 
-// kilo keeps the sum of a long session within what a counter takes: tokens are counted in
-// thousands, to the token.
+// kilo is the scale of token counters: thousands, with three decimals, so that a long session does
+// not exceed the bound of Fixed.
 const kilo = 1000
 
-// Spent is what a session adds once, when it closes, about what it cost with a lesson and without.
-// By the coins this is as causal as a reward: a lesson may shorten sessions, or break the
-// upstream's prompt cache.
+// Spent returns the additions of a session at the closing: the cost with and without each lesson.
+// The coins make this comparison causal, too: a lesson may shorten sessions or break the prompt
+// cache of the upstream.
 func (a *Assignment) Spent(u Usage) []Delta {
 	if a.Excluded || u.Input <= 0 {
 		return nil
@@ -37,13 +37,13 @@ func (a *Assignment) Spent(u Usage) []Delta {
 	return d
 }
 
-// Spending is what the sessions of one arm cost of which the upstream told it.
+// Spending is the cost of the sessions of one arm, of sessions with a reported usage.
 type Spending struct {
 	Sessions      int64
 	Input, Cached float64 // tokens
 }
 
-// spending reads what stands together: sessions, input, cached.
+// spending reads three consecutive values: sessions, input, cached.
 func spending(v []int64) Spending {
 	return Spending{max(0, whole(v[0])), max(0, real64(v[1])*kilo), max(0, real64(v[2])*kilo)}
 }

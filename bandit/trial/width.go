@@ -2,58 +2,58 @@ package trial
 
 import "math"
 
-// Alpha is the chance with which an interval may ever miss.
+// Alpha is the probability that an interval ever misses the effect.
 const Alpha = 0.05
 
-// TightLesson is at how many sessions a lesson's interval is tightest: its question is asked at
-// about a thousand picks.
+// TightLesson is the number of picks at which the interval of a lesson is tightest.
 const TightLesson = 1000
 
-// Material is what an operator would act on: 3 points.
+// Material is the smallest effect that an operator would act on: 3 points.
 const Material = 0.03
 
-// An asymptotic interval needs some data before its variance can be trusted: so many told picks,
-// and so many of them in each arm.
+// Minimum numbers of rewarded picks, in total and in each arm, before the variance of an asymptotic
+// interval can be trusted.
 const (
 	MinPicks = 50
 	MinArm   = 5
 )
 
-// Enough says that an interval may be shown after so many picks, of them so many in each arm.
+// Enough reports whether an interval may be shown after n rewarded picks.
 func Enough(n, injected, withheld float64) bool {
 	return n >= MinPicks && injected >= MinArm && withheld >= MinArm
 }
 
-// ClaimSide is how many told picks in each arm it takes before an interval may settle anything:
-// with fewer, its variance is not known well enough far out, and half of all false claims were of
-// such rows.
+// ClaimSide is the minimum number of rewarded picks in each arm before an interval supports a
+// verdict. With fewer picks the tail of the variance is not known well enough: half of all false
+// claims came from such rows.
 const ClaimSide = 50
 
-// Claimable says that an interval's distance from 0 counts after so many told picks in each arm.
+// Claimable reports whether the distance of an interval from 0 supports a verdict.
 func Claimable(injected, withheld float64) bool {
 	return injected >= ClaimSide && withheld >= ClaimSide
 }
 
-// leastVariance keeps an interval from having no width.
+// leastVariance keeps the width of an interval positive.
 const leastVariance = 1e-9
 
-// Moments are the mean of n numbers and their variance, from their sum and that of their squares.
+// Moments returns the mean and variance of n numbers from their sum and sum of squares.
 func Moments(n, sum, squares float64) (mean, variance float64) {
 	mean = sum / n
 	return mean, math.Max(squares/n-mean*mean, leastVariance)
 }
 
-// HalfWidth is that of the asymptotic confidence sequence after n sessions whose z has the given
-// variance (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Time-uniform central limit theory and
-// asymptotic confidence sequences, 2021), made to be tightest at about tight sessions.
+// HalfWidth returns the half-width of the asymptotic confidence sequence after n sessions whose z
+// has the given variance (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Time-uniform central
+// limit theory and asymptotic confidence sequences, 2021), tuned to be tightest at about tight
+// sessions.
 func HalfWidth(n, variance, tight float64) float64 {
 	l := -2 * math.Log(Alpha)
 	r := (l + math.Log(l) + 1) / tight
 	return math.Sqrt(variance * 2 * (n*r + 1) / (n * n * r) * math.Log(math.Sqrt(n*r+1)/Alpha))
 }
 
-// Exclusion is the p-value that goes with the sequence: the smallest Alpha at which it would
-// exclude 0, for the same tuning. It may be looked at as often as the sequence itself.
+// Exclusion returns the p-value of the sequence: the smallest Alpha at which the interval excludes
+// 0, for the same tuning. The p-value is valid at any time, like the sequence.
 func Exclusion(effect, n, variance, tight float64) float64 {
 	return math.Exp(logExclusion(effect, n, variance, tight))
 }
