@@ -7,28 +7,27 @@ import (
 	"precept/bandit/trial"
 )
 
-// arm is what the chooser knows of one arm. Guarded by its own mutex, which is held for sums only,
-// never while anything else is waited for.
+// arm is the chooser's knowledge of one arm. mu guards all fields and is a leaf lock.
 type arm struct {
 	mu      sync.Mutex
 	buckets trial.Rows[int32, [ofAnArm]int64] // by day
 	total   [ofAnArm]int64
 
-	provisional [ofAnArm]int64 // what open sessions have told so far
-	snapshots   snapshots      // how the evidence stood earlier
+	provisional [ofAnArm]int64 // rewards of open sessions
+	snapshots   snapshots      // earlier states of the evidence
 
-	stamp uint64   // the clock that seen was computed for; 0: stale
+	stamp uint64   // clock of seen; 0: stale
 	seen  evidence // discounted
 }
 
-// clone copies what was counted; what only this process knows is left out.
+// clone copies the counters. State that only this process has is left out.
 func (a *arm) clone() *arm {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return &arm{buckets: slices.Clone(a.buckets), total: a.total}
 }
 
-// weighed sums the buckets before a day, each by its age.
+// weighed sums the buckets before a day, weighted by age.
 func (a *arm) weighed(t *clock, before int32) (s [ofAnArm]float64) {
 	for i := range a.buckets {
 		if a.buckets[i].Key >= before {
@@ -42,9 +41,9 @@ func (a *arm) weighed(t *clock, before int32) (s [ofAnArm]float64) {
 	return s
 }
 
-// snapshot is how the evidence stood at a moment, with what open sessions had told.
+// snapshot is the state of the evidence at a moment, with the rewards of open sessions.
 type snapshot struct {
-	day int32 // the newest bucket then
+	day int32 // newest bucket of the snapshot
 	v   [ofAnArm]int64
 }
 

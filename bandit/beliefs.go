@@ -6,15 +6,15 @@ import (
 	"precept/bandit/trial"
 )
 
-// reading is a way to read an arm's evidence.
+// reading computes the evidence of an arm.
 type reading func(*arm, *clock) evidence
 
-// Posterior is what the chooser believes of an action's arm, today.
+// Posterior returns the belief about the arm of an action, as of today.
 func (c *Chooser) Posterior(k Action) Posterior { return c.posterior(k, (*arm).discounted, true) }
 
-// Counted is what the counters alone make one believe: the same on every replica, after a restart,
-// and whatever the order in which rewards were told. The chooser's own belief knows more: what open
-// sessions told, and a change point within a day.
+// Counted returns the belief that follows from the counters alone: identical on every replica,
+// after a restart, and for any order of rewards. Posterior also uses the rewards of open sessions
+// and a change point within a day.
 func (c *Chooser) Counted(k Action) Posterior { return c.posterior(k, (*arm).counted, false) }
 
 func (c *Chooser) posterior(k Action, how reading, chooses bool) Posterior {
@@ -35,7 +35,8 @@ func (c *Chooser) posterior(k Action, how reading, chooses bool) Posterior {
 	}
 }
 
-// Baseline is the sessions of a category and the sum of their rewards less what lessons explain.
+// Baseline returns the number of sessions of a category and the sum of their rewards, less the part
+// that lessons explain.
 func (c *Chooser) Baseline(category string) (n, sum float64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -46,15 +47,14 @@ func (c *Chooser) Baseline(category string) (n, sum float64) {
 	return real64(b.v[iCN] + b.provisional[iCN]), real64(b.v[iCS] + b.provisional[iCS])
 }
 
-// RawCounts are the rewards of the sessions that had the lesson, as successes and failures.
+// RawCounts returns the rewards of the sessions with the lesson, as successes and failures.
 func (c *Chooser) RawCounts(k trial.Arm) (successes, failures float64) {
 	s := c.measured.Stats(k)
 	return s.Y1, max(0, s.M1-s.Y1)
 }
 
-// MeanAt is the posterior mean effect as it would be with only the sessions that started before a
-// day: whether a lesson has been without promise for long is read off the buckets, so that nobody
-// has to keep a diary.
+// MeanAt returns the posterior mean effect from the sessions that started before a day. The buckets
+// show how long a lesson has had no promise, so no history needs to be stored.
 func (c *Chooser) MeanAt(k Action, day int32) float64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -64,7 +64,7 @@ func (c *Chooser) MeanAt(k Action, day int32) float64 {
 	return c.priors.update(c.read(k.Arm, before), c.prior(k, (*arm).counted)).m
 }
 
-// read is the evidence of an arm, none of one that is not known. The caller holds mu.
+// read returns the evidence of an arm, zero for an unknown arm. The caller holds mu.
 func (c *Chooser) read(k trial.Arm, how reading) evidence {
 	a := c.arms[k]
 	if a == nil {
@@ -75,9 +75,9 @@ func (c *Chooser) read(k trial.Arm, how reading) evidence {
 	return how(a, c.clock)
 }
 
-// prior is the mean that an action starts from. The heir of a superseded lesson gets half of what
-// that came to, but starts no lower than any newcomer; an edited text gets half of what the old
-// text came to, but stays where it can be tried. The caller holds mu.
+// prior returns the prior mean of an action. The successor of a superseded lesson gets half of the
+// predecessor's mean, but at least the mean of a new lesson. An edited text gets half of the old
+// text's mean, but at least a mean with which the lesson can be tried. The caller holds mu.
 func (c *Chooser) prior(k Action, how reading) float64 {
 	own := c.priors.mean(k.Confidence)
 	parent, floor := c.before(k), minPrior
@@ -93,8 +93,8 @@ func (c *Chooser) prior(k Action, how reading) float64 {
 	return math.Max(floor, c.priors.update(c.read(parent, how), own).m/2)
 }
 
-// before finds the text that a lesson had before this one: the arm of the same slug that was first
-// used last, and before this arm was. The caller holds mu.
+// before returns the previous text of a lesson: the arm of the same slug with the latest first use
+// before the first use of this arm. The caller holds mu.
 func (c *Chooser) before(k Action) trial.Arm {
 	arms := c.slugs[k.Slug]
 	if len(arms) == 0 || (len(arms) == 1 && arms[0] == k.Arm) {

@@ -6,28 +6,26 @@ import (
 	"precept/bandit/trial"
 )
 
-// The world changes: a new model, another code base, and a lesson that helped harms. The discount
-// by days forgets that in weeks; a chooser that looks notices much sooner, because the sessions
-// that have the lesson begin to go otherwise than they went. Such a change point is looked for
-// between any two parts of an arm's history, and what lies before it hardly counts from then on. It
-// is a matter of the chooser alone: the report keeps every session, and says since when in its
-// windows.
+// Change points. A new model or another code base can turn a helpful lesson into a harmful lesson.
+// The discount by days forgets old evidence within weeks. The chooser notices sooner, because the
+// rewards of the sessions with the lesson change. The chooser searches for a change point between
+// any two parts of an arm's history, and gives the part before a change point almost no weight. The
+// report is unaffected: a report keeps every session, and shows windows.
 const (
-	changeSpread   = 3.5  // standard errors; all arms are looked at all the time
-	changeShift    = 0.04 // in units of reward: smaller ones are the offsets settling
+	changeSpread   = 3.5  // standard errors; all arms are tested all the time
+	changeShift    = 0.04 // in units of reward: a smaller change comes from settling offsets
 	changeSessions = 30   // on each side
-	changeKeep     = 0.05 // of the evidence before it
+	changeKeep     = 0.05 // weight of the evidence before the change point
 )
 
-// How densely an arm's history is remembered: a snapshot every 50 told injections, and half as many
-// each time the list is full. Snapshots are of this process; after a restart the ends of days are
-// left.
+// Density of snapshots: a snapshot every 50 rewarded injections, and half as many each time the
+// list is full. Snapshots are local to the process; after a restart the ends of days remain.
 const (
 	snapshotEvery = 50 * trial.One
 	maxSnapshots  = 32
 )
 
-// remember keeps how the evidence stands, now and then. The caller holds mu.
+// remember takes a snapshot if one is due. The caller holds mu.
 func (a *arm) remember() {
 	n, m := a.total[iN1]+a.provisional[iN1], &a.snapshots
 	if m.every == 0 {
@@ -49,8 +47,8 @@ func (a *arm) remember() {
 	m.list = append(m.list, s)
 }
 
-// changePoint finds the moment at which the sessions with the lesson changed most, if they did. The
-// caller holds mu.
+// changePoint returns the moment at which the rewards with the lesson changed most. found is false
+// without a significant change. The caller holds mu.
 func (a *arm) changePoint() (at snapshot, found bool) {
 	n, s := float64(a.total[iN1]+a.provisional[iN1])/trial.One, float64(a.total[iS1]+a.provisional[iS1])/trial.One
 	best := changeSpread
@@ -78,7 +76,7 @@ func (a *arm) changePoint() (at snapshot, found bool) {
 	return at, found
 }
 
-// before is the discounted sums of what lies before a change point.
+// before returns the discounted sums before a change point.
 func (a *arm) before(at *snapshot, t *clock) (s [ofAnArm]float64) {
 	rest := at.v
 	for i := range a.buckets {
@@ -90,7 +88,7 @@ func (a *arm) before(at *snapshot, t *clock) (s [ofAnArm]float64) {
 		for f := range s {
 			part := b.V[f]
 			if b.Key == at.day {
-				part = rest[f] // of the last day only what was there
+				part = rest[f] // the last day counts up to the snapshot
 			}
 			rest[f] -= part
 			s[f] += w * float64(part)

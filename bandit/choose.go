@@ -10,23 +10,24 @@ import (
 	"precept/bandit/trial"
 )
 
-// temper shrinks the posterior's spread in the draw. Full Thompson sampling explores far more than
-// a session's few slots can pay for; without any draw a lesson with a slightly negative start would
-// never be tried.
+// temper scales the spread of the posterior in the draw. Full Thompson sampling explores more than
+// the few slots of a session can pay for. Without a draw, a lesson with a slightly negative start
+// would never be tried.
 const temper = 0.25
 
-// ranking is the temper of the order among those that may be picked. A session's slots are few:
-// where many lessons match, noise in the order costs more than what is learned from it, while who
-// may be picked at all has to stay open to chance.
+// ranking is the temper of the order among eligible lessons. A session has few slots: where many
+// lessons match, noise in the order costs more than exploration gains. Eligibility itself needs
+// more noise.
 const ranking = 0.15
 
-// seasoned is how many picks a lesson has had when luck at the beginning is no excuse any more.
+// seasoned is the number of picks after which bad luck at the start does not explain a negative
+// mean.
 const seasoned = 200
 
-// benched says that a lesson is expected to harm: of one with few picks, by more than the draw's
-// own spread. A line at 0 for all was tried and lost three points of the attainable gain, because
-// helpful lessons that began unluckily came back through the probe budget only; no line at all
-// injected a tenth more harmful lessons.
+// benched reports whether a lesson is expected to harm. A lesson with few picks is benched only
+// below the spread of the draw. A line at 0 for all lessons lost three points of the attainable
+// gain, because helpful lessons with an unlucky start returned through the probe budget only. No
+// line at all injected a tenth more harmful lessons.
 func (b belief) benched() bool {
 	if b.picks >= seasoned {
 		return b.m < 0
@@ -34,25 +35,24 @@ func (b belief) benched() bool {
 	return b.m < -temper*math.Sqrt(b.v)
 }
 
-// leaningPicks is how many picks a lesson needs before its holdout may shrink at all: before, the
-// prior speaks.
+// leaningPicks is the number of picks before the holdout may shrink. With fewer picks the prior
+// dominates.
 const leaningPicks = 50
 
-// leaning says that a lesson is believed to help, by more than a standard deviation.
+// leaning reports whether the belief in a positive effect exceeds one standard deviation.
 func (b belief) leaning() bool { return b.picks >= leaningPicks && b.m > math.Sqrt(b.v) }
 
-// trustedSpread is by how many standard deviations a seasoned lesson must be believed to help for
-// the smallest holdout.
+// trustedSpread is the number of standard deviations of belief in a positive effect that a seasoned
+// lesson needs for the smallest holdout.
 const trustedSpread = 1.7
 
-// trusted says that a lesson is withheld as seldom as if it were proven: what is paid for its proof
-// is paid more slowly. It ends with the belief: a lesson that was lucky must be found out, and
-// cannot be while it is hardly ever withheld.
+// trusted reports whether a lesson is withheld as rarely as a proven lesson. Trust ends with the
+// belief: a lucky lesson must be detected, which is slow while the lesson is hardly ever withheld.
 func (b belief) trusted() bool { return b.picks >= seasoned && b.m > trustedSpread*math.Sqrt(b.v) }
 
-// choose ranks the fresh actions by the objective and returns the best that fit into the slots
-// left. Of the benched ones the probe budget tries the one that a full draw of the posterior says
-// is the best: those that are least known, and least likely to harm, come back first.
+// choose ranks the fresh actions by the objective and returns the best that fit into the remaining
+// slots. The probe budget tries the benched action with the best full draw of the posterior: the
+// least known and least likely to harm comes back first.
 func choose(cfg Config, b Beliefs, session string, fresh []considered, slots int) []considered {
 	if slots <= 0 || len(fresh) == 0 {
 		return nil
@@ -79,7 +79,7 @@ func choose(cfg Config, b Beliefs, session string, fresh []considered, slots int
 	return out[:min(len(out), slots)]
 }
 
-// eligible scores an action and says whether it may be picked at all. "No lesson" is always a
+// eligible scores an action and reports whether the action may be picked. "No lesson" is always a
 // possible answer of Uplift.
 func (c Config) eligible(b Beliefs, session string, k *considered) bool {
 	switch c.Objective {
@@ -99,7 +99,7 @@ func (c Config) eligible(b Beliefs, session string, k *considered) bool {
 	}
 	z := math.Sqrt(max(k.Var, 0)) * trial.Normal(trial.Coin(c.Salt, trial.ForDraw, session, k.Slug))
 	k.score = k.Mean + ranking*z
-	if k.onTrial() { // a trial: the operator asked for data, so neither the threshold nor the bench applies
+	if k.onTrial() { // the operator requested data, so neither the threshold nor the bench applies
 		return true
 	}
 	return !k.Probe && k.Mean+temper*z > float64(k.Tokens)*c.TokenCost
@@ -129,32 +129,33 @@ func gammaDraw(r *rand.Rand, a float64) float64 {
 	}
 }
 
-// considered is an action on its way to being picked.
+// considered is an action with its score and posterior.
 type considered struct {
 	Action
 	Posterior
 	score float64
-	probe bool // picked out of the probe budget
+	probe bool // picked from the probe budget
 }
 
-// onTrial says that the operator wants data of the lesson, and has not got them all.
+// onTrial reports whether a trial of the lesson is unfinished.
 func (k *considered) onTrial() bool { return k.Epsilon > 0 && !k.Reached }
 
-// Beliefs is what Decide reads: posteriors from discounted counters and the baseline of a category.
+// Beliefs is the input of Decide: posteriors from discounted counters, and the baseline of a
+// category.
 type Beliefs interface {
 	Posterior(c Action) Posterior
-	Baseline(category string) (n, sum float64) // cn, cs in sessions and reward
+	Baseline(category string) (n, sum float64) // number of sessions and sum of rewards
 	RawCounts(a trial.Arm) (successes, failures float64)
 }
 
-// Posterior is what the chooser believes of an arm.
+// Posterior is the belief about an arm.
 type Posterior struct {
 	Mean, Var float64 // effect
-	Match     float64 // del: what the match itself says of the session
-	Leaning   bool    // it is believed to help, by more than a standard deviation; Earn halves its holdout
-	Trusted   bool    // the same after 200 picks by more than 1.7; Earn makes its holdout 0.05
-	Proven    bool    // E+ once reached 20; Earn makes its holdout 0.05 whatever lessons are chosen by
-	Settled   bool    // its interval once lay above 0, or within what matters; Prove makes its holdout 0.05
-	Reached   bool    // its trial has come to the width that was asked for
-	Probe     bool    // benched: expected to harm, only the probe budget tries it
+	Match     float64 // change of the expected reward given the match
+	Leaning   bool    // belief in a positive effect by more than one standard deviation; Earn halves the holdout
+	Trusted   bool    // more than 1.7 standard deviations after 200 picks; Earn sets the holdout to 0.05
+	Proven    bool    // E+ reached 20; Earn sets the holdout to 0.05 for any objective
+	Settled   bool    // the interval was above 0, or within the material size; Prove sets the holdout to 0.05
+	Reached   bool    // the trial has the requested width
+	Probe     bool    // benched: expected to harm, picked from the probe budget only
 }

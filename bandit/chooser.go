@@ -9,33 +9,32 @@ import (
 	"precept/bandit/trial"
 )
 
-// Chooser is what lessons of one tenant are chosen by: the counters that its sessions filled, and
-// the Beliefs that follow from them. It is safe for concurrent use: Decide reads it on the request
-// path while a recorder adds to it.
+// Chooser holds the counters of one tenant and the Beliefs that follow from the counters. Chooser
+// is safe for concurrent use: Decide reads on the request path while a recorder adds.
 //
 // Lock order: Chooser.mu, then one arm.mu. Chooser.mu is held for writing only to add a scope or a
-// few numbers, or to swap clock or priors, so a request never waits for more than a map insert or
-// the six sums of one arm. The trial's own locks are taken under neither.
+// few numbers, or to replace clock or priors, so a request waits for a map insert or the six sums
+// of one arm at most. The locks of package trial are taken under neither.
 type Chooser struct {
 	measured *trial.Counters
 
 	mu     sync.RWMutex
 	arms   map[trial.Arm]*arm
-	slugs  map[string][]trial.Arm // the texts that a lesson has had
+	slugs  map[string][]trial.Arm // arms of all texts of a lesson
 	cats   map[string]*baseline   // by scope
-	open   map[string]int64       // told picks of open sessions, by the scope of their planned trial
+	open   map[string]int64       // rewarded picks of open sessions, by the scope of their planned trial
 	tenant [ofATenant]int64
 	clock  *clock
 	priors Priors
 }
 
-// baseline is what the sessions of a category did, less what lessons explain.
+// baseline holds the rewards of a category, less the part that lessons explain.
 type baseline struct {
 	v, provisional [ofABaseline]int64
 }
 
-// New has no evidence, the default priors, and counts everything in full until Advance or Maxima
-// says what day it is.
+// New returns a chooser without evidence and with the default priors. All evidence has full weight
+// until Advance or Maxima sets the day.
 func New() *Chooser { return over(trial.NewCounters()) }
 
 func over(measured *trial.Counters) *Chooser {
@@ -46,11 +45,11 @@ func over(measured *trial.Counters) *Chooser {
 	}
 }
 
-// Measured is what the coins have shown: all that a report may rest on.
+// Measured returns the evidence of the coins, the only input of a report's effects.
 func (c *Chooser) Measured() *trial.Counters { return c.measured }
 
-// Add takes deltas in, for the trial and for the chooser: of one session (Contribution), or all
-// that a store holds. Monotone ones among them are merged by maximum.
+// Add adds the deltas of one session (Contribution) or of a whole store to the trial and to the
+// chooser. Monotone deltas are merged by maximum.
 func (c *Chooser) Add(ds []trial.Delta) {
 	c.measured.Add(ds)
 	for len(ds) > 0 {
@@ -60,8 +59,8 @@ func (c *Chooser) Add(ds []trial.Delta) {
 	}
 }
 
-// Maxima says what day it is, and returns the running maxima that rose (trial.Counters.Maxima): a
-// recorder that calls it after each batch needs no clock work of its own.
+// Maxima sets the current day and returns the raised running maxima (trial.Counters.Maxima). A
+// recorder that calls Maxima after each batch needs no timer.
 func (c *Chooser) Maxima(now time.Time) []trial.Delta {
 	c.Today(now)
 	return c.measured.Maxima(now)
@@ -93,7 +92,7 @@ func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 	}
 }
 
-// arm finds what is known of an arm; with create it makes what is missing.
+// arm returns the knowledge of an arm; with create, a missing arm is added.
 func (c *Chooser) arm(k trial.Arm, create bool) *arm {
 	c.mu.RLock()
 	a := c.arms[k]
@@ -111,13 +110,13 @@ func (c *Chooser) arm(k trial.Arm, create bool) *arm {
 	return a
 }
 
-// link keeps the texts of a lesson findable by its slug. The caller holds mu.
+// link indexes the texts of a lesson by slug. The caller holds mu.
 func (c *Chooser) link(k trial.Arm) {
 	slug := k.Slug()
 	c.slugs[slug] = append(c.slugs[slug], k)
 }
 
-// category finds a baseline, or makes it. The caller holds mu.
+// category returns a baseline, adding a missing one. The caller holds mu.
 func (c *Chooser) category(scope string) *baseline {
 	b := c.cats[scope]
 	if b == nil {
@@ -127,8 +126,8 @@ func (c *Chooser) category(scope string) *baseline {
 	return b
 }
 
-// Clone copies the counters, so that a provisional report can add sessions that are still open;
-// what only the chooser knows is left out.
+// Clone copies the counters. A provisional report adds the open sessions to the copy. The chooser's
+// own state is left out.
 func (c *Chooser) Clone() *Chooser {
 	out := over(c.measured.Clone())
 	c.mu.RLock()
@@ -144,8 +143,8 @@ func (c *Chooser) Clone() *Chooser {
 	return out
 }
 
-// Advance says what day it is (days since 1970) and how fast evidence ages. Beliefs of a day are
-// the same at any hour.
+// Advance sets the current day (days since 1970) and the half-life of evidence. Beliefs are
+// constant during a day.
 func (c *Chooser) Advance(day int32, halfLifeDays float64) {
 	c.measured.Advance(day)
 	c.mu.Lock()
@@ -153,14 +152,14 @@ func (c *Chooser) Advance(day int32, halfLifeDays float64) {
 	c.clock = newClock(c.clock.stamp+1, day, halfLifeDays)
 }
 
-// Today advances to the day of a moment, with the half-life that the sessions closed in the last
-// four weeks call for. It does nothing while the day stays the same.
+// Today advances to the day of a moment, with the half-life that follows from the number of
+// sessions closed in the last four weeks. Within the same day Today does nothing.
 func (c *Chooser) Today(now time.Time) {
 	day := trial.Day(now)
 	c.mu.RLock()
 	same := c.clock.day == day
 	c.mu.RUnlock()
 	if !same {
-		c.Advance(day, halfLifeSessions/c.measured.ClosedPerDay(day)) // within the bounds of a clock
+		c.Advance(day, halfLifeSessions/c.measured.ClosedPerDay(day)) // clock bounds the half-life
 	}
 }

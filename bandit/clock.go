@@ -4,15 +4,15 @@ import (
 	"math"
 )
 
-// The half-life of evidence: 30,000 sessions of the tenant, in days. Without a discount half of the
-// attainable gain is lost after the world has changed; a shorter one forgets what still holds.
+// Half-life of evidence: 30,000 sessions of the tenant, in days. Without a discount, half of the
+// attainable gain is lost after a change of the world. A shorter half-life forgets valid evidence.
 const (
 	halfLifeSessions = 30_000
 	minHalfLife      = 7
 	maxHalfLife      = 1000
 )
 
-// clock is a day with its discount. It is replaced, never changed.
+// clock is a day with the weights of evidence by age. A clock is replaced, never changed.
 type clock struct {
 	stamp    uint64
 	day      int32
@@ -20,9 +20,9 @@ type clock struct {
 	weights  []float64 // by age
 }
 
-// horizon is after how many half-lives a bucket counts for nothing (a thousandth). The table of
-// weights is kept short: every tenant has one, and a quiet tenant's long half-life goes with few
-// buckets.
+// horizon is the number of half-lives after which a bucket has no weight (a thousandth). The table
+// of weights is short: every tenant has a table, and a quiet tenant has few buckets in a long
+// half-life.
 const (
 	horizon  = 10
 	maxTable = 128
@@ -40,7 +40,8 @@ func newClock(stamp uint64, day int32, halfLife float64) *clock {
 	return t
 }
 
-// weight of a bucket. A day in the future (another replica's midnight came first) counts in full.
+// weight returns the weight of a bucket. A day in the future, from a replica whose midnight came
+// first, has full weight.
 func (t *clock) weight(day int32) float64 {
 	age := int64(t.day) - int64(day)
 	switch {

@@ -1,51 +1,52 @@
 package bandit
 
-// Objective is how lessons are chosen.
+// Objective is the rule by which lessons are chosen.
 type Objective string
 
-// The objectives. Only Uplift asks what a lesson changes; Raw asks how well sessions go that have
-// it, which is mostly a matter of how easy they were, and is there for those who have no holdout.
+// The objectives. Only Uplift uses the effect of a lesson. Raw uses the rewards of the sessions
+// with the lesson, which mostly measure how easy the sessions were, and exists for fleets without a
+// holdout.
 const (
-	Uplift Objective = "uplift" // by the effect that the holdout shows
+	Uplift Objective = "uplift" // effect by the holdout
 	Raw    Objective = "raw"    // Beta sampling on the raw reward; biased by difficulty
-	Random Objective = "random" // any K of those that matched
-	All    Objective = "all"    // whatever matches, by confidence and slug; no draw, no benching
+	Random Objective = "random" // K random matches
+	All    Objective = "all"    // every match, by confidence and slug; no draw, no bench
 )
 
-// Holdout is how long a lesson goes on being withheld in the full share of its picks.
+// Holdout is the rule for how long a lesson keeps the full share of withheld picks.
 type Holdout string
 
-// The holdouts. Each is a rule about counters that merge, so that every replica withholds alike,
-// also after a restart.
+// The holdouts. Each is a rule over counters that merge, so that every replica withholds
+// identically, also after a restart.
 const (
-	Prove Holdout = "prove" // until its own interval says that it helps, or that it does nothing that matters
-	Earn  Holdout = "earn"  // less as soon as it is believed to help: more is gained, less is proven
-	Fixed Holdout = "fixed" // for ever
+	Prove Holdout = "prove" // until the interval shows a positive effect or no material effect
+	Earn  Holdout = "earn"  // less as soon as the lesson is believed to help: more gain, less proof
+	Fixed Holdout = "fixed" // always the full share
 )
 
-// Config is what an operator sets; package configs has judged it.
+// Config is the operator's configuration. Package configs has validated the values.
 type Config struct {
 	K         int       // picks per decision; 2K over a session
 	Epsilon   float64   // holdout propensity (0.20)
-	Holdout   Holdout   // "" is Prove
-	Control   float64   // share of sessions that get nothing (0.05)
-	Objective Objective // "" is Uplift
-	Salt      string    // of the coins; replicas share it
-	Room      int       // bytes that the picks of one decision may take; 0: any number, NoRoom: none
+	Holdout   Holdout   // empty: Prove
+	Control   float64   // share of sessions without lessons (0.05)
+	Objective Objective // empty: Uplift
+	Salt      string    // of the coins; shared by replicas
+	Room      int       // maximum bytes of the picks of one decision; 0: no maximum, NoRoom: none
 	TokenCost float64   // price of one token in units of reward (0)
 }
 
-// NoRoom is the room of a session that has had all that it may get.
+// NoRoom is the room of a session that has reached its limit.
 const NoRoom = -1
 
 // ProbeShare is the share of the sessions in which one benched lesson may be tried.
 const ProbeShare = 0.02
 
-// Propensities that are rules, not settings.
+// Fixed propensities.
 const (
-	leastEpsilon = 0.05 // once a lesson has its verdict, little is left to learn from withholding it
-	probeEpsilon = 0.50 // a benched lesson's few picks must tell as much as they can
+	leastEpsilon = 0.05 // after the verdict, withholding has little left to show
+	probeEpsilon = 0.50 // an even split learns most from a benched lesson's few picks
 )
 
-// uplift says that lessons are chosen by what they change.
+// uplift reports whether lessons are chosen by their effect.
 func (c Config) uplift() bool { return c.Objective == "" || c.Objective == Uplift }

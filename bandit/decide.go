@@ -6,13 +6,12 @@ import (
 	"precept/bandit/trial"
 )
 
-// Decide does what is to be decided at one turn, and returns the picks that are new: injected and
-// withheld ones, in the order in which they were ranked. It may be called at every turn with
-// whatever matched; what was decided before stays.
+// Decide makes the decisions of one turn and returns the new picks, injected and withheld, by rank.
+// Decide may be called at every turn with all matches; earlier decisions do not change.
 //
 // A control session records its matches and picks nothing. A withheld pick keeps its slot: the
-// caller inserts nothing in its place, because a lesson measured against its substitute is not
-// measured.
+// caller inserts nothing in its place, because comparing a lesson with a substitute does not
+// measure the lesson.
 func Decide(
 	cfg Config, b Beliefs, a *trial.Assignment, session string, actions []Action, turn int,
 ) []trial.Pick {
@@ -25,8 +24,8 @@ func Decide(
 	return flip(a, cfg, session, append(chosen, forced...), turn)
 }
 
-// fit leaves out what does not fit into the room any more, by rank, before any coin is flipped:
-// what is withheld takes its room.
+// fit drops the lowest ranks that exceed the room, before any coin is flipped: a withheld pick
+// takes its room, too.
 func (c Config) fit(chosen []considered) []considered {
 	if c.Room == 0 {
 		return chosen
@@ -53,17 +52,17 @@ func open(a *trial.Assignment, cfg Config, b Beliefs, session string) {
 	a.Base = trial.Round(clip((sum+startBase*baseWeight)/(n+baseWeight), 0, 1))
 }
 
-// A category's baseline starts as ten sessions of which half succeeded.
+// A new category starts with ten sessions of which half succeeded.
 const startBase, baseWeight = 0.5, 10
 
-// damping is the part of a match effect that is taken off a session. Lessons that match together
-// explain the same difficulty, each of them in full: taken off in full, they explain it several
-// times over, the next sessions' residuals swing back, and where rewards come in late (a tenth of
-// all sessions still open is late enough) the swing grows until the chooser is no better than
-// chance. The report does not mind: its centre may be anything that is fixed before the coin.
+// damping is the part of a match effect that is subtracted from a session. Lessons that match
+// together explain the same difficulty. Subtracted in full, they explain the difficulty several
+// times, the residuals of the next sessions overshoot, and with late rewards (a tenth of all
+// sessions open is enough) the oscillation grows until the chooser is no better than chance. The
+// report is unaffected, because any centre that is fixed before the coin is valid.
 const damping = 0.65
 
-// match records the actions that are new to the session and returns them, the forced ones apart.
+// match records the actions that are new to the session, and returns the forced ones separately.
 func match(a *trial.Assignment, b Beliefs, actions []Action) (fresh, forced []considered) {
 	first := !a.Enters()
 	for _, c := range actions {
@@ -84,9 +83,9 @@ func match(a *trial.Assignment, b Beliefs, actions []Action) (fresh, forced []co
 		a.Matched = append(a.Matched, trial.Match{Arm: c.Arm, Del: trial.Round(damping * k.Match)})
 	}
 	if first && len(fresh)+len(forced) > 0 {
-		// Frozen at the first match, or at the first loop: what matches later may be a consequence
-		// of what was injected, and a centre that depends on the treatment would shift the
-		// comparison of treated and control.
+		// Frozen at the first match or the first loop: a later match may be a consequence of an
+		// injection, and a centre that depends on the treatment would bias the comparison of
+		// treated and control.
 		a.Looped = len(fresh) == 0
 		del, _ := expected(a)
 		a.C = trial.Round(clip(a.Base+del, clipLo, clipHi))
@@ -94,7 +93,7 @@ func match(a *trial.Assignment, b Beliefs, actions []Action) (fresh, forced []co
 	return fresh, forced
 }
 
-// spent counts the picks that used up the session's 2K.
+// spent returns the number of picks that count towards the session's 2K.
 func spent(a *trial.Assignment) int {
 	n := 0
 	for i := range a.Picks {
@@ -135,10 +134,10 @@ func flip(
 	return a.Picks[from:len(a.Picks):len(a.Picks)]
 }
 
-// epsilon is the chance that a pick is withheld.
+// epsilon returns the probability of withholding a pick.
 func (c Config) epsilon(k *considered) float64 {
 	switch {
-	case c.Objective == All: // certain injection must be possible, whatever else is in force
+	case c.Objective == All: // certain injection overrides all other settings
 		return c.Epsilon
 	case k.onTrial():
 		return min(k.Epsilon, 1)
@@ -150,14 +149,14 @@ func (c Config) epsilon(k *considered) float64 {
 	return c.held(&k.Posterior)
 }
 
-// held is the chance that a pick is withheld by the rule of the configured holdout.
+// held returns the probability of withholding by the configured holdout.
 func (c Config) held(p *Posterior) float64 {
 	least := min(leastEpsilon, c.Epsilon)
 	switch c.Holdout {
 	case Fixed:
 	case Earn:
 		switch {
-		case p.Proven || p.Trusted && c.uplift(): // a pure experiment goes on as it was set up
+		case p.Proven || p.Trusted && c.uplift(): // a pure experiment keeps its share
 			return least
 		case p.Leaning && c.uplift():
 			return c.Epsilon / 2
@@ -170,8 +169,8 @@ func (c Config) held(p *Posterior) float64 {
 	return c.Epsilon
 }
 
-// trial is the planned trial that a pick belongs to. Certain injection belongs to none: its coin is
-// not the trial's.
+// trial returns the planned trial of a pick. Certain injection belongs to no trial, because its
+// coin is not the trial's.
 func (c Config) trial(k *considered) string {
 	if !k.onTrial() || c.Objective == All {
 		return ""
@@ -179,13 +178,13 @@ func (c Config) trial(k *considered) string {
 	return k.Trial
 }
 
-// NextEpsilon is the chance of being withheld that an action's next picks will have: what more
-// data will cost.
+// NextEpsilon returns the probability of withholding the next picks of an action, which is the
+// price of more data.
 func (c Config) NextEpsilon(k Action, p Posterior) float64 {
 	return c.epsilon(&considered{
 		Action: k, Posterior: p, probe: p.Probe && c.uplift() && !k.Forced,
 	})
 }
 
-// The report centres rewards inside these bounds, which keeps 1 + lambda z away from zero.
+// The report centres rewards within these bounds, which keeps 1 + lambda z away from zero.
 const clipLo, clipHi = 0.05, 0.95

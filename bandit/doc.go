@@ -1,19 +1,19 @@
-// Package bandit chooses lessons: by what is believed of each, drawn anew for each session.
+// Package bandit chooses lessons by Thompson sampling on the effect of each lesson.
 //
-// It stands above package trial, which flips the coins and keeps what they show. The chooser may
-// use every number it has, the trial's among them: when its model is wrong, some reward is lost.
-// Nothing of it goes the other way, and a test of the imports says so: no number of the chooser
-// reaches an effect, an interval or a proof. It enters a session's Assignment only, as offsets that
-// are frozen before the coin's outcome can matter.
+// Package bandit uses package trial, which flips the coins and keeps the evidence. The chooser may
+// read every number, because a wrong model of the chooser only costs reward. No number flows back:
+// a test of the imports proves that no belief of the chooser reaches an effect, an interval or a
+// proof. Beliefs enter a session's Assignment as offsets that are frozen before the outcome of the
+// coin can matter.
 //
 // The contract: Decide is a pure function of the configuration, the beliefs, the assignment so far,
-// and coins of salt, session and slug. What a told session adds (Contribution) is a pure function
-// of its Assignment and of the reward. Beliefs follow from integer sums; they are the same on every
-// replica and after a restart, but for what open sessions have told (AddProvisional) and for a
-// change point within a day.
+// and coins of salt, session and slug. The contribution of a rewarded session (Contribution) is a
+// pure function of its Assignment and the reward. Beliefs follow from integer sums and are
+// identical on every replica and after a restart, except for the rewards of open sessions
+// (AddProvisional) and a change point within a day.
 //
-// The hazard: a Chooser owns the trial's counters that it reads, and adds to both. Deltas that are
-// added to one alone leave a belief without its evidence.
+// The hazard: a Chooser owns the trial's counters and adds to both. Deltas that are added to only
+// one of them separate a belief from its evidence.
 //
-// There is no clock, no input or output, no goroutine and no global randomness in this package.
+// The package has no clock, no I/O, no goroutine and no global randomness.
 package bandit

@@ -6,7 +6,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// add takes the deltas of one scope in.
+// add adds the deltas of one scope.
 func (a *arm) add(ds []trial.Delta) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -20,10 +20,9 @@ func (a *arm) add(ds []trial.Delta) {
 	a.remember()
 }
 
-// discounted is the evidence as of a clock; it is computed once a day and after each change. The
-// buckets are added in the order of days, so that two replicas with the same counters believe the
-// same to the last bit; but for what open sessions told one of them, and for the moment at which
-// each saw a change point.
+// discounted returns the evidence as of a clock, computed once a day and after each change. The
+// buckets are added in the order of days, so that replicas with the same counters agree to the last
+// bit, except for rewards of open sessions and the moment of a change point.
 func (a *arm) discounted(t *clock) evidence {
 	if a.stamp != t.stamp {
 		a.seen = a.history(t)
@@ -32,14 +31,13 @@ func (a *arm) discounted(t *clock) evidence {
 	return a.seen
 }
 
-// counted is the evidence of the counters alone: without what open sessions told, and with no
-// change point but those that show between days.
+// counted returns the evidence of the counters alone: without rewards of open sessions, and with
+// change points between days only.
 func (a *arm) counted(t *clock) evidence {
 	return (&arm{buckets: a.buckets, total: a.total}).history(t)
 }
 
-// history is the evidence as the sessions' records have it: by age, and where the lesson changed,
-// hardly what lies before.
+// history returns the evidence weighted by age, with almost no weight before a change point.
 func (a *arm) history(t *clock) evidence {
 	s := a.weighed(t, math.MaxInt32)
 	if at, changed := a.changePoint(); changed {

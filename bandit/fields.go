@@ -2,23 +2,24 @@ package bandit
 
 import "precept/bandit/trial"
 
-// The counters that only the chooser reads. They lie beside those of the trial, in the same scopes
-// and under the same days.
+// Counters that only the chooser reads, in the same scopes and under the same days as the counters
+// of a trial.
 const (
-	fS1      = "s1"       // of an arm, dated: injected, the sum of the residuals
+	fS1      = "s1"       // of an arm, dated: injected, sum of the residuals
 	fS0      = "s0"       // of an arm, dated: withheld
 	fSU      = "su"       // of an arm, dated: matched and not picked, or control
-	fGraded  = "graded"   // global: rewards that are neither 0 nor 1
-	fRes2    = "res2"     // global: the sum of the squared residuals of the model
-	fCN, fCS = "cn", "cs" // of a category: sessions, rewards less what lessons explain
+	fGraded  = "graded"   // global: rewards other than 0 and 1
+	fRes2    = "res2"     // global: sum of the squared residuals of the model
+	fCN, fCS = "cn", "cs" // of a category: sessions, rewards less the part that lessons explain
 )
 
-// categoryMark begins the scope of a baseline.
+// categoryMark is the prefix of the scope of a baseline.
 const categoryMark = "x:"
 
 func categoryScope(category string) string { return categoryMark + category }
 
-// owner is in which scopes a counter is the chooser's: a name may mean something else in another.
+// owner is the kind of scope in which a counter belongs to the chooser. In another scope the name
+// may mean another counter.
 type owner uint8
 
 const (
@@ -28,7 +29,7 @@ const (
 	ofTenant
 )
 
-// ownerOf says whose a scope is.
+// ownerOf returns the kind of a scope.
 func ownerOf(scope string) owner {
 	switch {
 	case scope == "":
@@ -41,7 +42,7 @@ func ownerOf(scope string) owner {
 	return nobody
 }
 
-// The places of the values, by owner.
+// Indices of the values, by owner.
 const (
 	iN1 = iota
 	iS1
@@ -65,13 +66,13 @@ const (
 	ofATenant
 )
 
-// place is where the value of a counter lies.
+// place is the position of the value of a counter.
 type place struct {
 	of owner
 	at int
 }
 
-// fields is what the chooser reads, by the name under which it is stored.
+// fields lists the chooser's counters by the stored name.
 //
 //nolint:gochecknoglobals // an immutable table, written once here
 var fields = map[string]place{
@@ -82,7 +83,7 @@ var fields = map[string]place{
 	trial.FieldTold: {ofTenant, iTold}, fGraded: {ofTenant, iGraded}, fRes2: {ofTenant, iRes2},
 }
 
-// find looks a counter up; ok is false for what the chooser does not read.
+// find looks up a counter. ok is false for a counter that the chooser does not read.
 func find(d *trial.Delta) (at place, ok bool) {
 	at = fields[d.Field]
 	return at, at.of != nobody && at.of == ownerOf(d.Scope)

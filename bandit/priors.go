@@ -6,12 +6,12 @@ import (
 	"precept/bandit/trial"
 )
 
-// RefitEvery is after how many rewards one replica, holding a lock, should call Chooser.Refit and
-// publish the result.
+// RefitEvery is the number of rewards after which one replica, holding a lock, calls Chooser.Refit
+// and publishes the result.
 const RefitEvery = 250
 
-// Priors is what is believed of a lesson before anything is seen of it: effect ~ N(mu0_j, T02),
-// match effect ~ N(0, W2).
+// Priors is the belief about a lesson without evidence: effect ~ N(mu0_j, T02), match effect ~ N(0,
+// W2).
 type Priors struct {
 	Version int64   `json:"version"`
 	Mu0     float64 `json:"mu0"`
@@ -20,7 +20,7 @@ type Priors struct {
 	Sigma2  float64 `json:"sigma2"` // variance of a reward around the model
 }
 
-// The starting values, which also stand behind the pseudo-counts of a refit.
+// Starting values, also used for the pseudo-counts of a refit.
 const (
 	startMu0    = 0.01
 	startT02    = 0.04 * 0.04
@@ -31,17 +31,17 @@ const (
 	minT02   = 0.0002
 	minW2    = 0.0005
 	pseudo   = 10
-	minPrior = 0.001 // an active lesson's prior mean stays above 0: at 0 and below, the tempered draw would never try it
+	minPrior = 0.001 // the prior mean of an active lesson stays above 0: at 0 and below, the tempered draw would never try the lesson
 
-	confidenceSlope = 0.04 // what a lesson's declared confidence moves its prior mean by
+	confidenceSlope = 0.04 // shift of the prior mean by the declared confidence
 )
 
-// DefaultPriors are those of a tenant without history.
+// DefaultPriors returns the priors of a tenant without history.
 func DefaultPriors() Priors {
 	return Priors{Mu0: startMu0, T02: startT02, W2: startW2, Sigma2: startSigma2}
 }
 
-// sane replaces what is not a usable number: priors come back from a store that others write to.
+// sane replaces unusable numbers: priors come from a store that other processes write to.
 func (p Priors) sane() Priors {
 	ok := func(x, least, instead float64) float64 {
 		if !(x >= least && x <= 1) {
@@ -56,7 +56,7 @@ func (p Priors) sane() Priors {
 	return p
 }
 
-// mean is the prior mean of a lesson that has no parent.
+// mean returns the prior mean of a lesson without a parent.
 func (p Priors) mean(confidence float64) float64 {
 	if !(confidence >= 0 && confidence <= 1) {
 		confidence = 0.5
@@ -74,8 +74,7 @@ func evidenceOf(s [ofAnArm]float64) evidence {
 	return evidence{s[iN1], s[iS1], s[iN0], s[iS0], s[iNU], s[iSU]}
 }
 
-// safe drops what undoings that arrived before their doings leave behind: a negative count is no
-// evidence at all.
+// safe drops negative counts, which arise if an undo arrives before its addition.
 func (e evidence) safe() evidence {
 	pair := func(n, s *float64) {
 		if !(*n > 0) || math.IsNaN(*s) {
@@ -88,11 +87,11 @@ func (e evidence) safe() evidence {
 	return e
 }
 
-// belief is the posterior of an arm's two unknowns, and how many picks it rests on.
+// belief is the posterior of an arm's two unknowns, with the number of picks.
 type belief struct{ m, v, del, delVar, picks float64 }
 
-// update is the posterior of the two-parameter linear model: a session in which the lesson matched
-// has residual del, one in which it was injected has del + effect, both with noise Sigma2.
+// update returns the posterior of the two-parameter linear model: a session in which the lesson
+// matched has residual del, a session with an injection has del + effect, both with noise Sigma2.
 func (p Priors) update(e evidence, mu0 float64) belief {
 	e = e.safe()
 	rest, sum := e.n0+e.nu, e.s0+e.su
@@ -108,7 +107,7 @@ func (p Priors) update(e evidence, mu0 float64) belief {
 	}
 }
 
-// refit is three steps of EM over the arms, with pseudo-counts at the starting values.
+// refit runs three steps of EM over the arms, with pseudo-counts at the starting values.
 func (p Priors) refit(arms []evidence) Priors {
 	for range 3 {
 		bs := make([]belief, len(arms))

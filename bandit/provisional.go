@@ -7,8 +7,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Provisional is what an open session adds to the chooser's evidence before it closes. It must be
-// taken back, with DropProvisional, before the session's own deltas are added.
+// Provisional is the contribution of an open session to the chooser's evidence. The caller must
+// remove the contribution with DropProvisional before adding the session's deltas.
 type Provisional struct {
 	parts  []part
 	trials []string // scopes of planned trials
@@ -21,11 +21,11 @@ type part struct {
 	value int64
 }
 
-// AddProvisional lets the chooser, and it alone, learn from the reward that an open session has at
-// this moment: the posteriors and the baselines move, no number of the report does. The report must
-// not: counted when they are told, sessions that end sooner count first, and a lesson that makes
-// them end sooner seems to help. For the chooser the error is small and passes when the session
-// closes, while knowing nothing of the last day costs it a fifth of the attainable gain.
+// AddProvisional adds the present reward of an open session to the chooser's evidence: posteriors
+// and baselines move, the report does not. A report must not use open sessions: sessions that end
+// sooner would count first, and a lesson that shortens sessions would seem to help. For the chooser
+// the error is small and ends with the closing, while ignoring the last day costs a fifth of the
+// attainable gain.
 func (c *Chooser) AddProvisional(a *trial.Assignment, y float64, tier int) Provisional {
 	ds := Contribution(a, y, tier)
 	e := Provisional{told: len(ds) > 0}
@@ -41,10 +41,10 @@ func (c *Chooser) AddProvisional(a *trial.Assignment, y float64, tier int) Provi
 	return e
 }
 
-// DropProvisional takes an open session's evidence back.
+// DropProvisional removes the contribution of an open session.
 func (c *Chooser) DropProvisional(e Provisional) { c.addProvisional(e, -1) }
 
-// Told says that the session had a reward.
+// Told reports whether the session had a reward.
 func (e Provisional) Told() bool { return e.told }
 
 func (c *Chooser) addProvisional(e Provisional, sign int64) {
@@ -71,8 +71,8 @@ func (c *Chooser) addProvisional(e Provisional, sign int64) {
 	}
 }
 
-// Inherit takes over what is known in this process alone, when counters were read anew: what open
-// sessions have told, and how the evidence stood earlier.
+// Inherit copies the state that only this process has, rewards of open sessions and snapshots,
+// after the counters were read again from the store.
 func (c *Chooser) Inherit(from *Chooser) {
 	c.measured.Inherit(from.measured)
 	from.mu.RLock()

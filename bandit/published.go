@@ -6,27 +6,27 @@ import (
 	"precept/bandit/trial"
 )
 
-// tightCaution is at how many sessions the failures of a lesson are told from chance best: fifteen
-// that all fail where one in two would succeed make a caution.
+// tightCaution is the number of sessions at which the failures of a lesson are separated from
+// chance best: fifteen failures where one in two would succeed make a caution.
 const tightCaution = 100
 
-// turnsCaution is the chance with which a lesson that does nothing may ever become a caution, or
-// the opposite. It is small, because a caution begins a new arm: what was counted of the advice
-// says nothing of it.
+// turnsCaution is the probability that a lesson without effect ever becomes a caution, or the
+// reverse. The probability is small, because a caution begins a new arm without the evidence of the
+// advice.
 const turnsCaution = 0.002
 
-// aloneCaution is how many sessions must have had a lesson before it is judged with no session to
-// compare them with: where a fifth is withheld, one in a thousand lessons comes so far without any.
+// aloneCaution is the minimum number of sessions of a lesson that is judged without a session for
+// comparison. With a fifth withheld, one in a thousand lessons gets there without any withheld
+// session.
 const aloneCaution = 30
 
-// Published is what the sessions that had the lesson did above and below what the sessions that it
-// matches do without it. Both are 0 while they differ by no more than chance makes them differ,
-// however often one looks: a lesson that does nothing, looked at after every session, would soon
-// stand among the cautions by a fixed number of standard errors, and there it would stay. A lesson
-// is a caution when worse exceeds better. Raw counts of successes and failures would not do, nor
-// what the kind of work lets expect: both measure how hard the sessions are in which the lesson
-// fires, and good lessons fire in hard ones. Where nothing is ever withheld, what the kind of work
-// lets expect is all there is.
+// Published returns the rewards of the sessions with the lesson above and below the rewards of the
+// sessions that matched without the lesson. Both are 0 while the difference is within chance, at
+// any number of looks: with a fixed number of standard errors, a lesson without effect would soon
+// become a caution and stay a caution. A lesson is a caution if worse exceeds better. Raw counts
+// and expectations by category fail, because both measure the difficulty of the sessions, and good
+// lessons fire in hard sessions. Where nothing is ever withheld, the expectation by category is the
+// only comparison.
 func (c *Chooser) Published(k trial.Arm) (better, worse float64) {
 	s := c.measured.Stats(k)
 	n, better, worse := s.M1, s.Better, s.Worse
@@ -39,7 +39,7 @@ func (c *Chooser) Published(k trial.Arm) (better, worse float64) {
 	case without > 0:
 		mean := (e.s0 + e.su) / without
 		better, worse = better-n*math.Max(0, mean), worse+n*math.Min(0, mean)
-		looks, tight = n*without/(n+without), tight/5 // a difference of two means, the smaller of them of a fifth of the sessions
+		looks, tight = n*without/(n+without), tight/5 // a difference of two means, the smaller group with a fifth of the sessions
 	case n < aloneCaution:
 		return 0, 0
 	}
@@ -49,7 +49,7 @@ func (c *Chooser) Published(k trial.Arm) (better, worse float64) {
 	return math.Max(0, better), math.Max(0, worse)
 }
 
-// without is all that is known of the sessions that an arm matched and that did not have it.
+// without returns the evidence of the sessions in which an arm matched without an injection.
 func (c *Chooser) without(k trial.Arm) evidence {
 	a := c.arm(k, false)
 	if a == nil {

@@ -8,9 +8,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// Contribution is all that a reward y of the given tier adds to the counters: what the trial
-// measures (Assignment.Contribution), and the residuals of the chooser's model. It is pure, as its
-// parts are. The deltas of one scope stand together.
+// Contribution returns all additions of a reward y of the given tier: the measurements of the trial
+// (Assignment.Contribution) and the residuals of the chooser's model. Contribution is pure. The
+// deltas of one scope are consecutive.
 func Contribution(a *trial.Assignment, y float64, tier int) []trial.Delta {
 	d := trial.Deltas(a.Contribution(y, tier))
 	if d == nil {
@@ -21,8 +21,8 @@ func Contribution(a *trial.Assignment, y float64, tier int) []trial.Delta {
 	return d
 }
 
-// residuals adds what the reward was more than the session's frozen record let expect: in all, for
-// the baseline of its category, and for each lesson that matched.
+// residuals adds the difference between the reward and the expectation of the session's frozen
+// record: in total, for the baseline of the category, and for each matched lesson.
 func residuals(d *trial.Deltas, a *trial.Assignment, y float64) {
 	del, inj := expected(a)
 	if y > 0 && y < 1 {
@@ -36,7 +36,7 @@ func residuals(d *trial.Deltas, a *trial.Assignment, y float64) {
 		d.Add(categoryScope(a.Category), fCN, 0, 1)
 		d.Add(categoryScope(a.Category), fCS, 0, y-del-inj)
 	}
-	for _, m := range a.Matched { // one that was not picked tells what the match says of a session
+	for _, m := range a.Matched { // a match without a pick measures the match effect
 		if !slices.ContainsFunc(a.Picks, func(p trial.Pick) bool { return p.Arm == m.Arm }) {
 			d.Add(string(m.Arm), fSU, a.Day, y-a.Base-(del-m.Del)-inj)
 		}
@@ -50,8 +50,8 @@ func residuals(d *trial.Deltas, a *trial.Assignment, y float64) {
 	}
 }
 
-// expected sums what the session's frozen record says of it: the match effects, and the effects of
-// what was injected.
+// expected returns the sums of the match effects and of the effects of the injected lessons in the
+// frozen record.
 func expected(a *trial.Assignment) (del, inj float64) {
 	for i := range a.Matched {
 		del += a.Matched[i].Del

@@ -6,19 +6,18 @@ import (
 	"precept/bandit/trial"
 )
 
-// maxShared bounds what one unit of many sessions may have matched: its contribution is linear in
-// it.
+// maxShared bounds the matches of a unit of many sessions, because a contribution is linear in the
+// matches.
 const maxShared = 512
 
-// Share is Decide for one session of a unit that has several (a run and its agents): they share the
-// unit's assignment, and what was decided for one of them holds for all. given are the earlier
-// picks of lessons that match here again, in their order; fresh are new ones. A lesson that matched
-// before and was not picked stays so. spent is how many picks this session has had: the bounds of a
-// decision and of a session are the session's own, and who is beyond them is, whatever the coins
-// said.
+// Share is Decide for one session of a unit with several sessions (a run and its agents). The
+// sessions share the assignment of the unit, and a decision for one session holds for all. given
+// are the earlier picks of lessons that match again, in order; fresh are new picks. A lesson that
+// matched before without a pick stays without a pick. spent is the number of picks of this session:
+// the limits of a decision and of a session apply to the session itself, independent of the coins.
 //
-// An earlier pick of another text of the lesson (it was edited, or is presented otherwise by now)
-// is not given: the arm that the unit has is not what would be inserted.
+// An earlier pick of another text of the lesson (edited, or presented differently) is not given:
+// the arm of the unit is not the text that would be inserted.
 func Share(
 	cfg Config, b Beliefs, a *trial.Assignment, unit string, actions []Action, spent int,
 ) (given, fresh []trial.Pick) {
@@ -29,7 +28,7 @@ func Share(
 	if a.Control || len(news)+len(forced) == 0 {
 		return given, nil
 	}
-	turn := 1 // one for each decision: only those of the first one are compared with nothing at all
+	turn := 1 // one per decision: only picks of the first decision are compared with nothing at all
 	for i := range a.Picks {
 		turn = max(turn, a.Picks[i].Turn+1)
 	}
@@ -37,7 +36,7 @@ func Share(
 	return given, flip(a, cfg, unit, append(chosen, forced...), turn)
 }
 
-// unknown are the actions that the unit has not met; once it has met too many, none.
+// unknown returns the actions that are new to the unit, and none after maxShared matches.
 func unknown(a *trial.Assignment, actions []Action) []Action {
 	room := maxShared - len(a.Matched)
 	out := make([]Action, 0, len(actions))
@@ -53,8 +52,8 @@ func unknown(a *trial.Assignment, actions []Action) []Action {
 	return out
 }
 
-// again finds the unit's picks among the actions, as many as there are slots and room for.
-// Withheld ones take theirs, too.
+// again returns the unit's picks among the actions, as far as slots and room last. A withheld pick
+// takes a slot, too.
 func again(a *trial.Assignment, cfg *Config, actions []Action, slots int) (given []trial.Pick) {
 	for i := range a.Picks {
 		p := &a.Picks[i]

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Definition is what a session's reward is: which tiers count, whether what users say in their own
-// words does, and at which age a session closes. Rewards under different definitions cannot be
-// compared; their counters are kept apart.
+// Definition defines the reward of a session: the tiers that count, whether sentiment counts, and
+// the age at which a session closes. Rewards under different definitions are not comparable, so
+// each definition has its own counters.
 type Definition struct {
 	Tiers      []int // nil: all
 	Sentiment  bool
 	CloseAfter time.Duration
 }
 
-// DefaultDefinition is what rewards are where nobody says otherwise, and of what counters are that
-// name no definition.
+// DefaultDefinition is the definition of a default configuration, and of counters that name no
+// definition.
 const DefaultDefinition = "user>verifier>implicit@24h0m0s"
 
-// names are the tiers in words, the highest first.
+// names returns the names of the tiers, the highest first.
 func names() []string { return []string{"user", "verifier", "implicit"} }
 
 const withSentiment = "+sentiment"
 
-// String is "user>verifier>implicit@24h0m0s". Definitions that mean the same read the same.
+// String returns a text like "user>verifier>implicit@24h0m0s". Equal definitions have equal texts.
 func (d Definition) String() string {
 	var words []string
 	for i, name := range names() {
@@ -40,7 +40,7 @@ func (d Definition) String() string {
 	return text + "@" + d.CloseAfter.String()
 }
 
-// ParseDefinition reads what String wrote.
+// ParseDefinition parses the result of String.
 func ParseDefinition(text string) (d Definition, err error) {
 	which, age, _ := strings.Cut(text, "@")
 	if d.CloseAfter, err = time.ParseDuration(age); err != nil {

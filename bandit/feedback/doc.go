@@ -1,11 +1,11 @@
-// Package feedback reads what people, verifiers and the traffic say of a session, and folds it into
-// the session's reward.
+// Package feedback parses the feedback of people, verifiers and the traffic, and computes the
+// reward of a session from the feedback.
 //
-// The contract: the reward is a pure function of the set of a session's entries. In which order
-// they arrive, how often one is delivered, on which replica: the reward is the same, bit for bit.
-// Entries are therefore never edited; a later entry of the same id or of the same rater replaces an
-// earlier one when the reward is computed, not when it is stored.
+// The contract: the reward is a pure function of the set of a session's entries. The order of
+// arrival, repeated delivery and the replica do not matter: the reward is identical, bit for bit.
+// Entries are therefore never edited. A later entry with the same id or of the same rater replaces
+// an earlier entry when the reward is computed, not when the entry is stored.
 //
-// The hazard: feedback decides what an experiment says. What cannot be read exactly is refused with
-// the key at fault, not guessed at; what nobody said is not imputed.
+// The hazard: feedback decides the result of an experiment. An entry that cannot be parsed exactly
+// is refused with the key at fault, and missing feedback is not imputed.
 package feedback

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// The tiers, highest first. The highest one that is present decides a session's reward.
+// The tiers, highest first. The highest present tier decides the reward of a session.
 const (
-	TierUser     = 1 // a person's own words: POST /v1/feedback with source user
-	TierVerifier = 2 // a verifier: source system, precept run --verify, the last test run seen in the traffic
-	TierImplicit = 3 // read from the traffic: refusals, interrupts
+	TierUser     = 1 // a person: POST /v1/feedback with source user
+	TierVerifier = 2 // a verifier: source system, precept run --verify, the last test run in the traffic
+	TierImplicit = 3 // the traffic: refusals, interrupts
 )
 
 // The sources.
@@ -39,28 +39,27 @@ const (
 	labelPoor       = "poor"
 )
 
-// Entry is one feedback of a session, as stored. Tier is fixed when it is taken in: 1 user, 2
+// Entry is one stored feedback of a session. Tier is set when the feedback is accepted: 1 user, 2
 // verifier (system), 3 implicit.
 type Entry struct {
-	ID         string          `json:"id"`     // idempotency key, ours when none was given
-	At         time.Time       `json:"at"`     // when it was received
+	ID         string          `json:"id"`     // idempotency key, generated if the sender gave none
+	At         time.Time       `json:"at"`     // time of receipt
 	Source     string          `json:"source"` // user | system | implicit
 	Type       string          `json:"type"`   // approval | rejection | correction | score
-	Score      float64         `json:"score"`  // the reward it stands for, 0..1
+	Score      float64         `json:"score"`  // reward, 0..1
 	Tier       int             `json:"tier"`
 	Rater      string          `json:"rater,omitempty"`
 	Label      string          `json:"quality_label,omitempty"`
 	Comment    string          `json:"comment,omitempty"`
 	Correction json.RawMessage `json:"correction,omitempty"`
 	Details    json.RawMessage `json:"details,omitempty"`
-	Rule       string          `json:"rule,omitempty"` // implicit: the rule that read it
+	Rule       string          `json:"rule,omitempty"` // implicit: the detection rule
 	Turn       int             `json:"turn,omitempty"`
-	Via        string          `json:"via,omitempty"`  // what it was said of, where that is another one than whose it is: a member of the run, or its run
-	Hash       string          `json:"hash,omitempty"` // of the content, see ContentHash; breaks ties between entries of one id and one time
+	Via        string          `json:"via,omitempty"`  // session or run that the feedback names, if different from the owner: a member of the run, or its run
+	Hash       string          `json:"hash,omitempty"` // ContentHash; breaks ties between entries with equal id and time
 }
 
-// ContentHash is a hash over everything that the entry says, the time included, Hash itself not: 32
-// hex digits.
+// ContentHash returns a hash over all fields including the time, except Hash: 32 hex digits.
 func (e *Entry) ContentHash() string {
 	h := sha256.New()
 	for _, s := range []string{
@@ -76,14 +75,14 @@ func (e *Entry) ContentHash() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Post is one body of POST /v1/feedback, checked.
+// Post is one validated body of POST /v1/feedback.
 type Post struct {
 	Entry
 	SessionID, RequestID, ResponseID, SampleID, RunID string // exactly one is set
 }
 
-// Received completes a checked post: the time it was received, an id where the sender gave none
-// (made by newID), the hash.
+// Received completes a validated post with the time of receipt, a generated id if the sender gave
+// none, and the hash.
 func (p Post) Received(at time.Time, newID func() string) Post {
 	p.At = at
 	if p.ID == "" {
@@ -93,8 +92,8 @@ func (p Post) Received(at time.Time, newID func() string) Post {
 	return p
 }
 
-// Implicit makes an entry of what was read in the traffic. Its id follows from the session, the
-// turn and the rule, so that a turn that is seen again says nothing new.
+// Implicit returns an entry for a finding in the traffic. The id follows from session, turn and
+// rule, so that a repeated turn adds no entry.
 func Implicit(session string, turn int, tier int, kind, rule string, at time.Time) Entry {
 	source := SourceImplicit
 	if tier == TierVerifier {
@@ -108,9 +107,8 @@ func Implicit(session string, turn int, tier int, kind, rule string, at time.Tim
 	return e
 }
 
-// OfMember is what an entry of a member says to its unit's reward: the score and its weight, and
-// nothing of what was written. Entries of several members differ by their ids, and each member is a
-// rater of its own.
+// OfMember returns the entry of a member as the reward of the unit counts it: score and weight
+// without the text. Entries of several members differ by id, and each member is a separate rater.
 func (e *Entry) OfMember(member string) Entry {
 	out := Entry{At: e.At, Source: e.Source, Type: e.Type, Score: e.Score, Tier: e.Tier, Label: e.Label, Rule: e.Rule, Via: member}
 	if e.Rater != "" {
@@ -121,7 +119,7 @@ func (e *Entry) OfMember(member string) Entry {
 	return out
 }
 
-// OfUnit is what an entry of a run says of one of its members.
+// OfUnit returns the entry of a run as one of its members counts it.
 func (e *Entry) OfUnit(unit string) Entry {
 	out := *e
 	out.Turn, out.Via, out.ID = 0, unit, "ru-"+shortHash("run", unit, e.ID)
@@ -137,13 +135,13 @@ func shortHash(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// ScoreOf is the reward that a type stands for: approval 1, correction 0.5, rejection 0. A score
-// stands for itself; for it and for unknown types ScoreOf says 0.
+// ScoreOf returns the reward of a type: approval 1, correction 0.5, rejection 0. ScoreOf returns 0
+// for a score and for unknown types.
 func ScoreOf(kind string) float64 {
 	return map[string]float64{TypeApproval: 1, TypeCorrection: 0.5}[kind]
 }
 
-// scoreOfLabel is the reward that a quality label stands for when no type was given.
+// scoreOfLabel returns the reward of a quality label without a type.
 func scoreOfLabel(label string) float64 {
 	return map[string]float64{labelGood: 1, labelAcceptable: 0.5}[label]
 }

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a post, in bytes. A bulk post has at most MaxBulk entries.
+// Limits of a post, in bytes. A bulk post has at most MaxBulk entries.
 const (
 	MaxID      = 256
 	MaxComment = 16 << 10
@@ -20,13 +20,13 @@ const (
 	MaxBulk    = 1000
 )
 
-// keys are the keys of a post, in the order of the documentation.
+// keys lists the keys of a post, in the order of the documentation.
 const keys = "id session_id run_id request_id response_id sample_id source type score quality_label comment correction rater details"
 
-// Parse reads one object or an array (bulk). Unknown keys, missing or ambiguous targets and scores
-// outside [0,1] are errors that say what to do; in bulk each entry has its own error, posts[i] and
-// errs[i] belong to the i-th entry, and a bad entry refuses itself alone. err is set when the body
-// is not to be read at all, and for a single post that was refused.
+// Parse parses one object or an array (bulk). Unknown keys, missing or ambiguous targets and scores
+// outside [0,1] are errors that name the remedy. In bulk, posts[i] and errs[i] belong to the i-th
+// entry, and a bad entry is refused alone. err is set for an unreadable body, and for a refused
+// single post.
 func Parse(body []byte) (posts []Post, errs []error, bulk bool, err error) {
 	body = bytes.TrimSpace(body)
 	switch {
@@ -79,7 +79,7 @@ func parseOne(raw []byte) (Post, error) {
 	var p Post
 	p.ID = f.text("id", MaxID)
 	p.SessionID, p.RequestID = f.text("session_id", MaxID), f.text("request_id", MaxID)
-	p.RunID = f.text("run_id", MaxJSON) // as long as its client named the run
+	p.RunID = f.text("run_id", MaxJSON) // as long as the client's name of the run
 	p.ResponseID, p.SampleID = f.text("response_id", MaxID), f.text("sample_id", MaxID)
 	p.Source, p.Type = cmp.Or(f.oneOf("source", SourceUser, SourceSystem), SourceUser), f.oneOf("type", TypeApproval, TypeRejection, TypeCorrection, TypeScore)
 	p.Label = f.oneOf("quality_label", labelGood, labelAcceptable, labelPoor)
@@ -102,7 +102,7 @@ func parseOne(raw []byte) (Post, error) {
 	return p, nil
 }
 
-// target checks that exactly one thing is named.
+// target checks that exactly one target is named.
 func (p *Post) target() error {
 	var named []string
 	for _, t := range []struct{ key, id string }{
@@ -121,8 +121,8 @@ func (p *Post) target() error {
 	return fmt.Errorf("%s are given; give exactly one of them", strings.Join(named, " and "))
 }
 
-// worth fixes type and score: a type stands for its score, a score for itself, a quality label
-// alone for a score.
+// worth sets type and score: a type implies a score, and a quality label without a type implies a
+// score.
 func (p *Post) worth(score float64, scored bool) error {
 	switch {
 	case p.Type == TypeScore && !scored:
@@ -139,7 +139,7 @@ func (p *Post) worth(score float64, scored bool) error {
 	return nil
 }
 
-// reader takes fields out of an object and keeps the first fault. null is the same as absent.
+// reader takes fields out of an object and keeps the first error. null equals an absent key.
 type reader struct {
 	fields map[string]json.RawMessage
 	err    error
@@ -193,7 +193,7 @@ func (r *reader) json(key string) json.RawMessage {
 		r.fail("%s is %d bytes long; at most %d are taken", key, len(raw), MaxJSON)
 	}
 	var b bytes.Buffer
-	_ = json.Compact(&b, raw) // it is a part of what was read as JSON, or nothing
+	_ = json.Compact(&b, raw) // raw is part of parsed JSON, or empty
 	return b.Bytes()
 }
 
@@ -213,7 +213,7 @@ func (r *reader) score() (float64, bool) {
 	return f, true
 }
 
-// shown is a sender's text, short enough for an error message.
+// shown shortens a sender's text for an error message.
 func shown(s string) string {
 	if len(s) > 64 {
 		return strings.ToValidUTF8(s[:64], "") + "..."

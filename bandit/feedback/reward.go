@@ -7,17 +7,18 @@ import (
 	"slices"
 )
 
-// Outcome is a session's reward: a pure function of the set of its entries.
+// Outcome is the reward of a session: a pure function of the set of its entries.
 type Outcome struct {
 	Reward float64
 	Tier   int
-	OK     bool // false: nobody told
+	OK     bool // false: no feedback
 }
 
-// Reward folds a set of entries: union by id (same id: the latest by time, then by hash), the
-// highest tier present among tiers wins; inside a tier the mean over raters, the latest of one
-// rater. Each member of a unit is rated by itself: what a rater says of one does not replace what
-// it says of another. No tiers given: all three count.
+// Reward computes the reward of a set of entries. For one id the latest entry by time, then by
+// hash, is used. The highest tier present among tiers decides. Within a tier the reward is the mean
+// over raters, with the latest entry of each rater. Each member of a unit is rated separately: a
+// rater's entry for one member does not replace the entry for another member. Empty tiers mean all
+// three.
 func Reward(entries []Entry, tiers []int) Outcome {
 	top, byRater := decisive(entries, tiers)
 	if top == 0 {
@@ -26,7 +27,7 @@ func Reward(entries []Entry, tiers []int) Outcome {
 	return Outcome{Reward: mean(byRater), Tier: top, OK: true}
 }
 
-// Decisive are the ids of the entries that make up the reward.
+// Decisive returns the ids of the entries that determine the reward.
 func Decisive(entries []Entry, tiers []int) map[string]bool {
 	_, byRater := decisive(entries, tiers)
 	out := make(map[string]bool, len(byRater))
@@ -36,7 +37,8 @@ func Decisive(entries []Entry, tiers []int) map[string]bool {
 	return out
 }
 
-// decisive is the highest tier present, 0 for none, and the latest entry of each rater in it.
+// decisive returns the highest tier present, 0 for none, and the latest entry of each rater in this
+// tier.
 func decisive(entries []Entry, tiers []int) (top int, byRater map[string]Entry) {
 	byID := latest(slices.Values(entries), func(e *Entry) string { return e.ID })
 	for _, e := range byID {
@@ -48,7 +50,7 @@ func decisive(entries []Entry, tiers []int) (top int, byRater map[string]Entry) 
 	return top, latest(maps.Values(byID), func(e *Entry) string { return e.Rater + "\x00" + e.Via })
 }
 
-// latest keeps of the entries with one key the latest.
+// latest keeps the latest entry of each key.
 func latest(entries iter.Seq[Entry], key func(*Entry) string) map[string]Entry {
 	out := map[string]Entry{}
 	for e := range entries {
@@ -60,7 +62,7 @@ func latest(entries iter.Seq[Entry], key func(*Entry) string) map[string]Entry {
 	return out
 }
 
-// later orders entries by time, then by content: two that are equal in both say the same.
+// later orders entries by time, then by content. Entries equal in both are equivalent.
 func later(a, b Entry) bool {
 	if c := a.At.Compare(b.At); c != 0 {
 		return c > 0
@@ -68,8 +70,8 @@ func later(a, b Entry) bool {
 	return a.tie() > b.tie()
 }
 
-// tie is the content hash, computed where the entry came without one. The id comes behind it, for
-// entries of one rater whose hash was set by somebody else.
+// tie returns the content hash, computed if the entry has none, followed by the id, for entries of
+// one rater whose hash another process set.
 func (e *Entry) tie() string {
 	if e.Hash != "" {
 		return e.Hash + e.ID
@@ -77,7 +79,8 @@ func (e *Entry) tie() string {
 	return e.ContentHash() + e.ID
 }
 
-// mean adds in the order of the scores: floating point sums depend on the order, a set has none.
+// mean adds in the order of the scores: a floating-point sum depends on the order, and a set has
+// none.
 func mean(byRater map[string]Entry) float64 {
 	scores := make([]float64, 0, len(byRater))
 	for _, e := range byRater {

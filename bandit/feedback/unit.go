@@ -2,22 +2,23 @@ package feedback
 
 import "slices"
 
-// A unit is what is randomised where several sessions belong together: a run, or a named session
-// with its sub-agents. Its row has the draws and one reward. What is said of a member counts for
-// the unit, and what is said of the unit is said of each member:
+// A unit is the subject of randomisation where several sessions belong together: a run, or a named
+// session with its sub-agents. The row of the unit has the draws and one reward. Feedback for a
+// member counts for the unit, and feedback for the unit counts for each member:
 //
-//   - an entry of a member that its set had room for goes into the unit's set, without its words;
-//   - an entry of the unit goes to the members when they close, and to those that have closed when
-//     it is corrected.
+//   - an entry of a member is copied to the unit without its text, within the limits of a set;
+//   - an entry of the unit is copied to each member at the closing, and to closed members when the
+//     entry is corrected.
 //
-// Both may be repeated at will: the ids follow from what is copied.
+// Both copies may be repeated, because the ids follow from the source.
 
-// mostSignals is how many of a unit's members let it know what the traffic says of them; of all,
-// what people say. mostShared is how much of what is said of a unit all of its members hear, of
+// mostSignals is the number of a unit's members whose implicit feedback reaches the unit; feedback
+// of people always does. mostShared is the number of a unit's entries that reach all members, of
 // which there may be thousands.
 const mostSignals, mostShared = 1024, 32
 
-// ForUnit are a member's own entries as its unit counts them. number is the member's in its unit.
+// ForUnit returns a member's entries as the unit counts them. number is the number of the member in
+// the unit.
 func ForUnit(member string, number int, entries []Entry) (list []Entry) {
 	for i := range entries {
 		if e := &entries[i]; e.Via == "" && (e.Rule == "" || number <= mostSignals) {
@@ -27,8 +28,8 @@ func ForUnit(member string, number int, entries []Entry) (list []Entry) {
 	return list
 }
 
-// ForMembers are the entries that speak of a unit as a whole, as its members have them: the first
-// ones in the order given.
+// ForMembers returns the entries about a unit as a whole, as the members count them: the first ones
+// in the given order.
 func ForMembers(unit string, entries []Entry) (list []Entry) {
 	for i := range entries {
 		if e := &entries[i]; e.Via == "" && e.Rule == "" && len(list) < mostShared {
@@ -38,7 +39,8 @@ func ForMembers(unit string, entries []Entry) (list []Entry) {
 	return list
 }
 
-// Missing are the entries of a list that a set does not have as they are. The list is used up.
+// Missing returns the entries of list that set does not contain in the same form. list is
+// overwritten.
 func Missing(list, set []Entry) []Entry {
 	has := make(map[string]string, len(set))
 	for i := range set {
