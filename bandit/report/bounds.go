@@ -5,20 +5,20 @@ import (
 	"fmt"
 )
 
-// Unshown bounds are written as -1 and 1: the widest that an effect on a reward between 0 and 1 can
-// have, and true of every lesson. A null would do for people, but a client that decodes numbers
-// reads null as 0, and 0..0 claims to know exactly that there is no effect. The effect itself stays
-// null: there is no harmless number for it.
+// Hidden bounds are written as -1 and 1: the widest possible effect on a reward between 0 and 1,
+// and true of every lesson. A client that decodes numbers reads null as 0, and the bounds 0..0
+// would claim that there is exactly no effect. The effect itself stays null, because no number is
+// harmless.
 const unshownLo, unshownHi = -1.0, 1.0
 
-// MarshalJSON writes bounds that may not be shown as -1 and 1.
+// MarshalJSON writes hidden bounds as -1 and 1.
 func (r Row) MarshalJSON() ([]byte, error) {
 	type plain Row
 	r.Lo, r.Hi = written(r.Lo, r.Hi)
 	return json.Marshal(plain(r))
 }
 
-// MarshalJSON writes bounds that may not be shown as -1 and 1.
+// MarshalJSON writes hidden bounds as -1 and 1.
 func (g Global) MarshalJSON() ([]byte, error) {
 	type plain Global
 	g.Lo, g.Hi = written(g.Lo, g.Hi)
@@ -32,7 +32,7 @@ func written(lo, hi *float64) (l, h *float64) {
 	return lo, hi
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote: bounds without an effect are none.
+// UnmarshalJSON reads the form of MarshalJSON: bounds without an effect are hidden.
 func (r *Row) UnmarshalJSON(b []byte) error {
 	type plain Row
 	if err := json.Unmarshal(b, (*plain)(r)); err != nil {
@@ -44,7 +44,7 @@ func (r *Row) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote: bounds without an effect are none.
+// UnmarshalJSON reads the form of MarshalJSON: bounds without an effect are hidden.
 func (g *Global) UnmarshalJSON(b []byte) error {
 	type plain Global
 	if err := json.Unmarshal(b, (*plain)(g)); err != nil {

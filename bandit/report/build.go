@@ -8,7 +8,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// Build makes the report. Rows are ordered by slug, then content hash.
+// Build returns the report. Rows are ordered by slug, then content hash.
 func Build(in Input) Report {
 	if in.Counters == nil {
 		in.Counters = trial.NewCounters()
@@ -41,7 +41,7 @@ func Build(in Input) Report {
 	return r
 }
 
-// lessons are the listed ones, and the arms that were tested but are listed no more.
+// lessons returns the listed lessons and the tested arms that are not listed any more.
 func (b *builder) lessons() []Lesson {
 	out := slices.Clone(b.in.Lessons)
 	listed, slugs, texts := map[trial.Arm]bool{}, map[string]bool{}, map[string]bool{}
@@ -120,8 +120,8 @@ func (b *builder) row(l Lesson) Row {
 	return r
 }
 
-// alarmLevel is the alarm of all checks that have coins to look at: two of each lesson, and two of
-// all sessions.
+// alarmLevel returns the alarm level of all checks with coins: two per lesson, and two of all
+// sessions.
 func (b *builder) alarmLevel(rows []Lesson) float64 {
 	logEs := []float64{coinsLog(b.global.Strata), allReportingLog(b.global)}
 	for _, l := range rows {
@@ -143,7 +143,7 @@ func perInjection(s trial.Stats, listed int) int64 {
 	return s.Tokens / n
 }
 
-// show fills in the effect where there is enough to show one.
+// show sets the effect if there is enough data.
 func (r *Row) show(s sums) {
 	r.Effect, r.Lo, r.Hi = nil, nil, nil
 	if s.shown() {
@@ -152,7 +152,7 @@ func (r *Row) show(s sums) {
 	}
 }
 
-// spending tells what the sessions cost with the lesson and without.
+// spending sets the cost of the sessions with and without the lesson.
 func (r *Row) spending(s trial.Stats) {
 	var cached [2]*float64
 	for b, of := range s.Spent {
@@ -165,8 +165,8 @@ func (r *Row) spending(s trial.Stats) {
 	}
 }
 
-// observe compares the sessions that had the lesson with all others: what a dashboard without coins
-// would show. The gap to the effect is how far that would have led astray.
+// observe compares the sessions with the lesson with all others, as a dashboard without coins
+// would. The gap to the effect is the error of that comparison.
 func (r *Row) observe(s, g trial.Stats) {
 	rest := float64(g.Told) - s.M1
 	if s.M1 <= 0 || rest <= 0 {
@@ -178,9 +178,9 @@ func (r *Row) observe(s, g trial.Stats) {
 	}
 }
 
-// window narrows counts and effect to the sessions that started since a day. The verdict stays that
-// of all sessions: to look for a window in which something shows is the surest way to find what is
-// not there.
+// window narrows counts and effect to the sessions that started since a day. The verdict remains
+// the verdict of all sessions: choosing a window in which an effect shows finds effects that do not
+// exist.
 func (r *Row) window(s trial.Stats, from int32) {
 	w := windowed(s, from)
 	r.NInjected, r.NWithheld, r.Told = int64(w.n1), int64(w.n0), int64(w.n1+w.n0)

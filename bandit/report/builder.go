@@ -8,39 +8,39 @@ import (
 	"precept/bandit/trial"
 )
 
-// builder holds what all rows share.
+// builder holds the values that all rows share.
 type builder struct {
 	in     Input
 	global trial.Stats
-	proof  float64 // up to which p evidence is a discovery
-	claim  float64 // the same of the intervals that exclude 0 and prove nothing
+	proof  float64 // largest p of a discovery
+	claim  float64 // largest p of a claim, for intervals that exclude 0 without a proof
 	sigma2 float64
 
-	nextProof, nextClaim float64 // at which p one more would be a discovery
+	nextProof, nextClaim float64 // p at which one more row would be a discovery
 
 	trials map[trial.Arm][]Look
-	alarm  float64 // the e-value from which a check fails
+	alarm  float64 // e-value at which a check fails
 }
 
 // States that no lesson of the bank has.
 const (
 	stateEdited  = "edited"          // an older text of a listed lesson
-	stateRemoved = "removed"         // no longer in the bank
-	stateShown   = "shown otherwise" // the text of a listed lesson, presented in another way than now
+	stateRemoved = "removed"         // not in the bank any more
+	stateShown   = "shown otherwise" // the text of a listed lesson in a former presentation
 )
 
-// past says that no session gets a lesson in this state any more.
+// past reports whether no session gets a lesson in this state any more.
 func past(state string) bool {
 	return state == stateEdited || state == stateRemoved || state == stateShown
 }
 
-// hash is the arm's part of the content hash.
+// hash returns the content hash in the name of an arm.
 func hash(k trial.Arm) string {
 	slug := k.Slug()
 	if len(slug) == len(k) {
 		return ""
 	}
-	text, _, _ := strings.Cut(string(k[len(slug)+1:]), ".") // without how it is presented
+	text, _, _ := strings.Cut(string(k[len(slug)+1:]), ".") // without the presentation
 	return text
 }
 
@@ -53,7 +53,7 @@ func mean(sum, n float64) *float64 {
 
 func date(day int32) string { return time.Unix(int64(day)*86_400, 0).UTC().Format(time.DateOnly) }
 
-// span writes a window in days where it is some.
+// span formats a window, in days if possible.
 func span(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d%day == 0 {
@@ -73,7 +73,7 @@ func windowed(s trial.Stats, from int32) (w sums) {
 	return w
 }
 
-// bands is the effect as it stood at the end of each day, from the first that may be shown.
+// bands returns the effect at the end of each day, from the first day with enough data.
 func bands(s trial.Stats, tight float64) []Band {
 	var out []Band
 	var t sums
@@ -89,8 +89,9 @@ func bands(s trial.Stats, tight float64) []Band {
 
 func holdout(s trial.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.M1, s.M0} }
 
-// TextOf names the text of an arm, SLUG@HASH, however it was presented: opinions are of texts.
+// TextOf returns the text of an arm, SLUG@HASH, independent of the presentation: opinions are about
+// texts.
 func TextOf(arm trial.Arm) string { return arm.Slug() + "@" + hash(arm) }
 
-// running is the trial of a lesson that goes on.
+// running is the state of an unfinished trial.
 const running = "running"

@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// need fills in how much data is missing, and what another holdout would change. toLook is how many
-// told picks are left until the look of its trial, 0 if none is planned.
+// need sets how much data is missing, and the effect of another holdout. toLook is the number of
+// rewarded picks until the evaluation of the planned trial, 0 without one.
 func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, toLook int64) {
 	sigma2 := noise(all, s.Strata, b.sigma2)
 	r.Epsilon, r.Variance = p.Epsilon, sigma2
@@ -28,7 +28,7 @@ func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, toLook int64) 
 	}
 }
 
-// needPicks fills in how many more picks it takes to a verdict.
+// needPicks sets the number of picks until a verdict.
 func (b *builder) needPicks(r *Row, all sums, toLook int64) {
 	r.Needs3Points = more(sessionsFor(trial.Material, r.Variance*trial.Spread(r.Epsilon)), all.n)
 	if undecided(r.Verdict) {
@@ -42,7 +42,7 @@ func (b *builder) needPicks(r *Row, all sums, toLook int64) {
 	}
 }
 
-// undecided says that a verdict of the holdout is still to come.
+// undecided reports whether a verdict of the holdout is still to come.
 func undecided(v Verdict) bool {
 	switch v {
 	case LikelyHelps, LikelyHarms, Benched, Unproven:
@@ -52,9 +52,9 @@ func undecided(v Verdict) bool {
 	}
 }
 
-// verdictIn is how many more picks there must be until there is an effect to show at all, and then,
-// until the interval is as narrow as the effect now seen is far from 0 (no narrower than 3 points:
-// then the answer is "no material effect").
+// verdictIn returns the number of picks until there is an effect to show, and then until the
+// interval is as narrow as the distance of the present effect from 0 (at least 3 points, where the
+// answer is "no material effect").
 func verdictIn(all sums, sigma2, eps float64) int64 {
 	if all.shown() {
 		target := math.Max(trial.Material, math.Abs(all.effect()))
@@ -66,22 +66,21 @@ func verdictIn(all sums, sigma2, eps float64) int64 {
 	return max(more(trial.MinPicks, all.n), all.reach(trial.MinArm, eps), 1)
 }
 
-// reach is how many more picks it takes until each arm has so many.
+// reach returns the number of picks until each arm has the given number.
 func (s sums) reach(arm, eps float64) int64 {
 	return int64(math.Ceil(math.Max(0, math.Max((arm-s.n1)/(1-eps), (arm-s.n0)/eps))))
 }
 
 func more(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, wanted-have))) }
 
-// What would bring a verdict sooner is worth saying where it saves at least a quarter of the time.
+// A way to a faster verdict is suggested if it saves at least a quarter of the time.
 const worthSaying = 0.75
 
-// A lesson that fires in fewer of the sessions than this is short of triggers rather than of
-// traffic.
+// A lesson that fires in a smaller share of the sessions needs triggers rather than traffic.
 const rare = 0.05
 
-// expect fills in when the row's verdict is to be expected, at the rate at which picks come in, and
-// what would bring it sooner.
+// expect sets the expected time of the row's verdict, at the present rate of picks, and ways to a
+// faster verdict.
 func (b *builder) expect(r *Row, s trial.Stats) {
 	if r.NeedsPicks <= 0 || r.State == stateEdited || r.State == stateRemoved {
 		return
@@ -99,7 +98,7 @@ func (b *builder) expect(r *Row, s trial.Stats) {
 	r.Sooner = b.sooner(r, s)
 }
 
-// Beyond ten years a date is no answer.
+// A date after more than ten years is not shown.
 const maxWeeks = 520
 
 func (b *builder) sooner(r *Row, s trial.Stats) (out []string) {
@@ -122,8 +121,8 @@ func (b *builder) sooner(r *Row, s trial.Stats) (out []string) {
 	return out
 }
 
-// inTrial is which part of the row's weeks it would take with half of the picks withheld and a pick
-// at each match. 0: nothing is known of it, or little would be gained.
+// inTrial returns the share of the row's weeks that a trial would take, with half of the picks
+// withheld and a pick at each match. 0: unknown, or little gain.
 func (b *builder) inTrial(r *Row, s trial.Stats) float64 {
 	rate := b.rate(r)
 	if r.Matched == 0 || r.Picked == 0 || rate <= 0 {
@@ -137,8 +136,8 @@ func (b *builder) inTrial(r *Row, s trial.Stats) float64 {
 	return x
 }
 
-// rate is at how many told picks a week the row's verdict is waited for: a benched lesson is picked
-// in few sessions from now on, unless its trial goes on, which picks it whenever it matches.
+// rate returns the rewarded picks per week until the row's verdict. A benched lesson is picked in
+// few sessions, unless its trial is unfinished, which picks the lesson at each match.
 func (b *builder) rate(r *Row) float64 {
 	if r.Verdict == Benched && r.Trial != running && r.Picked > 0 {
 		return math.Min(r.PerWeek, b.in.Policy.ProbeShare*r.PerWeek*float64(r.Matched)/float64(r.Picked))

@@ -11,7 +11,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// explain collects what a row is made of.
+// explain collects the values that a row is derived from.
 func (b *builder) explain(r *Row, s trial.Stats) {
 	e := &Explanation{N: s.N, SumZ: s.Z, SumZZ: s.ZZ}
 	e.ProofBar = takes(trial.PValue(max(s.LogUp, s.LogDown)), b.proof, b.nextProof)
@@ -38,8 +38,8 @@ func (b *builder) explain(r *Row, s trial.Stats) {
 	r.Explain = e
 }
 
-// takes is the p that it takes of a row: of one that has it the bar, of another the p at which it
-// would be one more.
+// takes returns the p-value that a row needs: the bar for a row below the bar, else the p-value at
+// which the row would be one more discovery.
 func takes(p, bar, next float64) float64 {
 	if p <= bar {
 		return bar
@@ -47,11 +47,11 @@ func takes(p, bar, next float64) float64 {
 	return next
 }
 
-// explainIndent is where the text of an explanation's line begins.
+// explainIndent is the indentation of the text of an explanation.
 const explainIndent = 12
 
-// Explain writes how the rows of a lesson came about, in about ten lines each, which go on below
-// themselves beyond so many columns.
+// Explain writes the derivation of the rows of a lesson, about ten lines each, wrapped at the given
+// number of columns.
 func (r Report) Explain(w io.Writer, slug string, columns int) error {
 	found := false
 	for i := range r.Lessons {
@@ -118,13 +118,13 @@ func (r *Row) explanation() []string {
 	return append(out, "  missing   "+r.missing())
 }
 
-// hang breaks a line that is too long; its further lines are indented.
+// hang wraps a long line; continuation lines are indented.
 func hang(line string, columns int) string {
 	if utf8.RuneCountInString(line) <= columns {
 		return line + "\n"
 	}
 	head := 0
-	if strings.HasPrefix(line, "  ") { // a label stands before the text
+	if strings.HasPrefix(line, "  ") { // the line starts with a label
 		head = explainIndent
 	}
 	var b strings.Builder
@@ -139,7 +139,7 @@ func hang(line string, columns int) string {
 	return b.String()
 }
 
-// missing says what a verdict waits for.
+// missing returns the data that a verdict needs.
 func (r *Row) missing() string {
 	var parts []string
 	switch {
@@ -163,7 +163,7 @@ func (r *Row) missing() string {
 	return strings.Join(parts, "; ")
 }
 
-// number writes a number that may be none, in so many units.
+// number formats a number that may be nil, scaled by units.
 func number(format string, x *float64, units float64) string {
 	if x == nil {
 		return "-"
@@ -171,5 +171,5 @@ func number(format string, x *float64, units float64) string {
 	return fmt.Sprintf(format, *x*units)
 }
 
-// ErrNoLesson says that the report has no row of a lesson.
+// ErrNoLesson is the error for a lesson without a row.
 var ErrNoLesson = errors.New("the report has no lesson")

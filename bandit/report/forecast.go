@@ -8,9 +8,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// Goal is what a planned trial is to find: Picks told picks, or as many as it takes to find an
-// effect of Detect with the chance Power. Zeros of Power and Epsilon take what is usual: 0.8 and
-// 0.5.
+// Goal is the aim of a planned trial: Picks rewarded picks, or the number of picks with which an
+// effect of Detect is found with probability Power. Zero values of Power and Epsilon mean the
+// defaults 0.8 and 0.5.
 type Goal struct {
 	Picks   int64
 	Detect  float64
@@ -18,32 +18,32 @@ type Goal struct {
 	Epsilon float64
 }
 
-// Forecast is what a planned trial of a lesson would cost, told before it begins.
+// Forecast is the cost of a planned trial, computed before the start.
 type Forecast struct {
 	Slug     string   `json:"slug"`
-	Picks    int64    `json:"picks"` // told ones
+	Picks    int64    `json:"picks"` // rewarded picks
 	Epsilon  float64  `json:"epsilon"`
-	Detect   float64  `json:"detect"` // the effect that it finds with this power
+	Detect   float64  `json:"detect"` // effect that the trial finds with this power
 	Power    float64  `json:"power"`
-	Level    float64  `json:"level"`      // of its test, after allowing for the other planned looks
-	Looks    int      `json:"looks"`      // planned looks, this one among them
-	Variance float64  `json:"variance"`   // of a reward around what was expected of its session
-	Width    float64  `json:"half_width"` // of the one look's 95% interval
-	Anytime  float64  `json:"anytime"`    // of the interval that may be looked at always, after as many picks
-	Sessions int64    `json:"sessions"`   // in which the lesson is picked, told or not
+	Level    float64  `json:"level"`      // level of the test, corrected for the other planned trials
+	Looks    int      `json:"looks"`      // planned trials, including this one
+	Variance float64  `json:"variance"`   // variance of a reward around the expectation of its session
+	Width    float64  `json:"half_width"` // half-width of the 95% interval of the planned evaluation
+	Anytime  float64  `json:"anytime"`    // half-width of the interval that is valid at any time, after as many picks
+	Sessions int64    `json:"sessions"`   // sessions with a pick of the lesson, rewarded or not
 	PerWeek  float64  `json:"picks_per_week"`
-	Days     *float64 `json:"days"`         // at the present rate; null: no picks come in
-	Withheld float64  `json:"withheld"`     // the sessions of them without the lesson
-	Reward   float64  `json:"reward"`       // what withholding costs in all, in units of reward, by what the chooser believes
-	Extra    float64  `json:"reward_extra"` // of it, what would not be withheld without the trial
-	Believed float64  `json:"believed"`     // the effect that this rests on
+	Days     *float64 `json:"days"`         // at the present rate; null: no picks
+	Withheld float64  `json:"withheld"`     // sessions without the lesson
+	Reward   float64  `json:"reward"`       // cost of withholding in units of reward, by the chooser's belief
+	Extra    float64  `json:"reward_extra"` // part of the cost that the trial adds
+	Believed float64  `json:"believed"`     // effect that the cost assumes
 	Tokens   int64    `json:"tokens"`       // injected
 	Running  *Look    `json:"running,omitempty"`
 }
 
 const usualPower = 0.8
 
-// check refuses a goal that is none.
+// check returns an error for an invalid goal.
 func (g *Goal) check() error {
 	in := func(x float64) bool { return x > 0 && x < 1 }
 	if g.Power == 0 {
@@ -67,7 +67,7 @@ func (g *Goal) check() error {
 	return nil
 }
 
-// Forecast computes how many picks a planned trial of a lesson needs, and what it costs.
+// Forecast returns the number of picks that a planned trial of a lesson needs, and the cost.
 func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 	if err := g.check(); err != nil {
 		return Forecast{}, err
@@ -76,7 +76,7 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 	if row == nil {
 		return Forecast{}, fmt.Errorf("%w %q", ErrNoLesson, slug)
 	}
-	// By Benjamini and Hochberg a look faces this level, while the others stay as they are.
+	// The level by Benjamini and Hochberg, with all other planned trials unchanged.
 	level := trial.DiscoveryRate * float64(r.Looks.Proven+1) / float64(r.Looks.Planned+1)
 	f := Forecast{
 		Slug: slug, Picks: g.Picks, Epsilon: g.Epsilon, Detect: g.Detect, Power: g.Power,
@@ -97,7 +97,7 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 	return f, nil
 }
 
-// current is the row of a lesson's text of today.
+// current returns the row of the present text of a lesson.
 func (r *Report) current(slug string) *Row {
 	var found *Row
 	for i := range r.Lessons {
@@ -112,7 +112,7 @@ func (r *Report) current(slug string) *Row {
 func (f *Forecast) cost(r *Report, row *Row) {
 	v, n := f.Variance*trial.Spread(f.Epsilon), float64(f.Picks)
 	f.Width, f.Anytime = trial.LookWidth(n, v), trial.HalfWidth(n, v, trial.TightLesson)
-	share := 1.0 // of the picks that are told of
+	share := 1.0 // share of the picks with a reward
 	told, assigned := r.Reporting.ToldTreated+r.Reporting.ToldControl, r.Reporting.AssignedTreated+r.Reporting.AssignedControl
 	switch {
 	case row.Picked > 0 && row.Told > 0:
@@ -131,7 +131,7 @@ func (f *Forecast) cost(r *Report, row *Row) {
 	f.Tokens = int64((1 - f.Epsilon) * sessions * float64(row.Tokens))
 }
 
-// Text tells a person in a few lines.
+// Text returns the forecast as a few lines for people.
 func (f *Forecast) Text() []string {
 	out := []string{
 		fmt.Sprintf(

@@ -6,14 +6,14 @@ import (
 	"precept/bandit/trial"
 )
 
-// allReportingLog is the logarithm of the e-value against "having lessons does not change who
-// reports". Few sessions are control, and it would take twice as many until they alone show it; so
-// the sessions are asked as well in which the coins withheld all that was picked.
+// allReportingLog returns the logarithm of the e-value against "lessons do not change who reports".
+// Few sessions are control, so the check would need twice as many sessions with the control coin
+// alone. The sessions whose picks were all withheld are used, too.
 func allReportingLog(g trial.Stats) float64 {
 	return combine(reportingLog(g.Strata), reportingProduct(soundCoins(g.Any)))
 }
 
-// reporting tells of that check, and how many reported.
+// reporting returns the result of the check, and how many sessions reported.
 func reporting(g trial.Stats, bar float64) Reporting {
 	t := check(allReportingLog(g), bar)
 	r := Reporting{EValue: t.EValue, Alarm: t.Alarm, OK: t.OK}
@@ -26,7 +26,7 @@ func reporting(g trial.Stats, bar float64) Reporting {
 	return r
 }
 
-// global is the row of all lessons together.
+// global returns the row of all lessons together.
 func global(in Input, s trial.Stats, valid bool) Global {
 	var n1, n0, y1, y0 float64
 	all := sums{n: s.N, z: s.Z, zz: s.ZZ}

@@ -7,78 +7,78 @@ import (
 	"precept/bandit/trial"
 )
 
-// Input is what a report is made of.
+// Input is the input of Build.
 type Input struct {
 	Now              time.Time
 	Tenant           string
 	RewardDefinition string
 	Elsewhere        []Counted
-	Counters         *trial.Counters // nil reads as empty; for a provisional report a Clone to which open sessions were added
-	Chooser          Chooser         // nil: nobody chooses
+	Counters         *trial.Counters // nil reads as empty; for a provisional report a Clone with the open sessions
+	Chooser          Chooser         // nil: no chooser
 	Policy           Policy
-	Lessons          []Lesson      // in force or not; arms in the counters that are not listed get a row when they were tested
-	Window           time.Duration // effects of sessions that started in it; 0 all
+	Lessons          []Lesson      // current or not; tested arms that are not listed get a row, too
+	Window           time.Duration // effects of sessions that started in the window; 0 all
 	Provisional      bool
-	WhatIf           float64 // an epsilon between 0 and 1 to project for; 0 none
-	Bands            bool    // with the effect over time
-	Explain          string  // a slug whose rows are to say how they came about; "" none
+	WhatIf           float64 // an epsilon between 0 and 1 to project for; 0: no projection
+	Bands            bool    // include the effect over time
+	Explain          string  // slug whose rows are explained; empty: none
 }
 
-// Policy is how lessons are chosen when the report is made.
+// Policy is the rule by which lessons are chosen at the time of the report.
 type Policy struct {
-	Objective string // "" is uplift
-	Holdout   string // "" is prove
+	Objective string // empty: uplift
+	Holdout   string // empty: prove
 	Control   float64
-	TokenCost float64 // of one token, in units of reward
-	// ProbeShare is the share of the sessions in which a lesson is tried that is expected to harm.
+	TokenCost float64 // cost of one token in units of reward
+	// ProbeShare is the share of the sessions in which a benched lesson is tried.
 	ProbeShare float64
 }
 
-// Lesson is what the report needs to know of a lesson.
+// Lesson is the report's view of a lesson.
 type Lesson struct {
 	Slug        string
 	Arm         trial.Arm
-	ContentHash string // "" takes the arm's
+	ContentHash string // empty: the hash of the arm
 	State       string
 	Outcome     string // success | failure | mixed
-	Caution     bool   // it is presented as one
+	Caution     bool   // presented as a caution
 	Confidence  float64
 	Tokens      int
-	Epsilon     float64   // of a trial; 0 by rule
-	Until       float64   // the half-width at which the trial ends; 0: not by width
-	Trial       string    // the name of a planned trial (trial.Name); "" none
-	Parent      trial.Arm // the arm it is heir of; "" none
+	Epsilon     float64   // holdout of a trial; 0: by rule
+	Until       float64   // half-width at which the trial ends; 0: no limit by width
+	Trial       string    // name of a planned trial (trial.Name); empty: none
+	Parent      trial.Arm // arm of the superseded lesson or text; empty: none
 	Expired     bool
 	Superseded  bool
 }
 
-// Chooser is what chose the lessons. What it believes of them is shown beside what was measured, in
-// fields and verdicts that say so, and stands in no effect, interval or proof.
+// Chooser chose the lessons. The report shows the chooser's beliefs in fields and verdicts of their
+// own. No effect, interval or proof uses them.
 type Chooser interface {
-	Believes(l Lesson) Belief               // of its arm, today
-	BelievedAt(l Lesson, day int32) float64 // the effect that it expected by the sessions that began before a day
-	Sigma2() float64                        // the variance of a reward around its model: what forecasts begin with
+	Believes(l Lesson) Belief               // belief about the arm, today
+	BelievedAt(l Lesson, day int32) float64 // expected effect from the sessions that started before a day
+	Sigma2() float64                        // variance of a reward around the model, the start of forecasts
 }
 
-// Belief is what the chooser believes of an arm.
+// Belief is the chooser's belief about an arm.
 type Belief struct {
 	Mean, Var     float64 // effect
 	Benched       bool    // expected to harm
-	Epsilon       float64 // that its next picks will have
-	Better, Worse float64 // what its sessions did beyond those without it, both 0 while that may be chance
+	Epsilon       float64 // holdout of the next picks
+	Better, Worse float64 // reward of its sessions above and below the sessions without the lesson, both 0 within chance
 }
 
-// nobody chooses: what was measured stands alone.
+// nobody is the Chooser of a report without a chooser.
 type nobody struct{}
 
 func (nobody) Believes(Lesson) Belief { return Belief{} }
 
 func (nobody) BelievedAt(Lesson, int32) float64 { return 0 }
 
-// Sigma2 is that of a reward which is 0 or 1, as forecasts take it before anything is measured.
+// Sigma2 returns the variance of a reward of 0 or 1, which forecasts use before any measurement.
 func (nobody) Sigma2() float64 { return 0.24 }
 
-// above is P(effect > x), by the chooser's model.
+// above returns P(effect > x) by the chooser's model.
 func above(x float64, p Belief) float64 {
 	if !(p.Var > 0) {
 		return 0.5

@@ -6,15 +6,15 @@ import (
 	"precept/bandit/trial"
 )
 
-// tightGlobal is at how many sessions the interval of all lessons together is tightest: the control
-// coin falls rarely, so its comparison is read later than a lesson's (trial.TightLesson).
+// tightGlobal is the number of sessions at which the interval of all lessons together is tightest.
+// Control sessions are few, so this comparison is read later than a lesson's (trial.TightLesson).
 const tightGlobal = 5000
 
-// sums is what an interval needs: count, sum and sum of squares of z, and the sessions of both
+// sums is the input of an interval: count, sum and sum of squares of z, and the sessions of both
 // arms.
 type sums struct{ n, z, zz, n1, n0 float64 }
 
-// add takes the sessions of one more day in.
+// add adds the sessions of one day.
 func (s *sums) add(d *trial.DayStats) {
 	s.n, s.z, s.zz, s.n1, s.n0 = s.n+d.N, s.z+d.Z, s.zz+d.ZZ, s.n1+d.N1, s.n0+d.N0
 }
@@ -28,22 +28,23 @@ func (s sums) variance() float64 {
 	return v
 }
 
-// interval is the effect with an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha,
-// Kennedy and Ramdas, Time-uniform central limit theory and asymptotic confidence sequences, 2021):
-// it holds at all times at once, so that looking daily and stopping at a good moment costs nothing.
-// An interval for one look (Wald, Wilson), looked at daily, misses the truth in half of the runs.
+// interval returns the effect with an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha,
+// Kennedy and Ramdas, Time-uniform central limit theory and asymptotic confidence sequences, 2021).
+// The sequence is valid at all times simultaneously, so daily reading and stopping at a good moment
+// cost nothing. An interval for one look (Wald, Wilson), read daily, misses the truth in half of
+// the runs.
 func (s sums) interval(tight float64) (effect, lo, hi float64) {
 	effect, v := trial.Moments(s.n, s.z, s.zz)
 	h := trial.HalfWidth(s.n, v, tight)
 	return effect, effect - h, effect + h
 }
 
-// exclusion is the p-value of a lesson's interval: below trial.Alpha it excludes 0.
+// exclusion returns the p-value of a lesson's interval: below trial.Alpha the interval excludes 0.
 func (s sums) exclusion() float64 {
 	return trial.Exclusion(s.effect(), s.n, s.variance(), trial.TightLesson)
 }
 
-// sessionsFor is after how many picks of a lesson the half-width is at most the target.
+// sessionsFor returns the number of picks of a lesson at which the half-width reaches the target.
 func sessionsFor(target, variance float64) float64 {
 	const most = 1e9
 	if !(target > 0) {
@@ -64,8 +65,8 @@ func sessionsFor(target, variance float64) float64 {
 	return math.Min(hi, most)
 }
 
-// noise is the variance of a reward around its centre: measured, with the coins' part taken out,
-// once there is enough.
+// noise returns the variance of a reward around its centre: measured, without the part of the
+// coins, once there is enough data.
 func noise(s sums, strata []trial.Stratum, sigma2 float64) float64 {
 	if !s.shown() {
 		return sigma2

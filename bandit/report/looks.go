@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// looks are all planned trials, those of the listed lessons that nobody told of yet among them,
-// with their verdicts.
+// looks returns all planned trials with their verdicts, including trials of listed lessons without
+// a rewarded session.
 func (b *builder) looks(rows []Lesson) (map[trial.Arm][]Look, Looks) {
 	var all []Look
 	known := map[[2]string]bool{}
@@ -67,8 +67,8 @@ func lookOf(l trial.Look) Look {
 	return out
 }
 
-// judge is what the look says. Where its interval excludes 0 and it is no discovery among all
-// planned looks, it says nothing.
+// judge returns the verdict of a planned trial. An interval that excludes 0 without being a
+// discovery among all planned trials gives no verdict.
 func (l *Look) judge(bar float64) Verdict {
 	switch {
 	case l.P == nil:
@@ -85,7 +85,8 @@ func (l *Look) judge(bar float64) Verdict {
 	return Unproven
 }
 
-// lookIn is how many told picks are left until the look of the lesson's trial; 0: none is planned.
+// lookIn returns the number of rewarded picks until the evaluation of the lesson's trial; 0 without
+// a planned trial.
 func (r *Row) lookIn(l Lesson) int64 {
 	at := slices.IndexFunc(r.Looks, func(k Look) bool { return k.name == l.Trial })
 	if at < 0 || r.Trial != running {
@@ -94,8 +95,7 @@ func (r *Row) lookIn(l Lesson) int64 {
 	return max(0, r.Looks[at].Planned-r.Looks[at].Told)
 }
 
-// trial fills in what is known of the row's trials, and returns the word of the latest that was
-// taken.
+// trial sets the state of the row's trials, and returns the verdict of the latest evaluated trial.
 func (b *builder) trial(r *Row, l Lesson) {
 	r.Looks = b.trials[l.Arm]
 	switch {
@@ -109,7 +109,7 @@ func (b *builder) trial(r *Row, l Lesson) {
 	}
 }
 
-// looked is the word of the latest look that was taken.
+// looked returns the verdict of the latest evaluated trial.
 func (r *Row) looked() Verdict {
 	for _, l := range slices.Backward(r.Looks) {
 		if l.Taken {
@@ -119,7 +119,7 @@ func (r *Row) looked() Verdict {
 	return ""
 }
 
-// next says what becomes of a lesson whose planned trial has ended.
+// next returns the future of a lesson whose planned trial has ended.
 func (r *Row) next() string {
 	if r.Trial != "ended" {
 		return ""
@@ -132,7 +132,7 @@ func (r *Row) next() string {
 		return "until somebody retires it the chooser decides, and picks what it expects to harm in few sessions only"
 	case NoEffect:
 		return stays + "; it costs tokens for less than 3 points"
-	default: // it found nothing
+	default: // no effect found
 	}
 	return stays + ", unless distill.gate: auto began the trial, which retires it; another trial would have to be larger"
 }

@@ -6,8 +6,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Add counts an opinion n times; what is no opinion counts nothing. A number does not fall below 0:
-// somebody may have lost what is taken back.
+// Add counts an opinion n times. Unknown opinions are ignored. A count stays at least 0, because a
+// removed opinion may have been lost before.
 func (o *Opinions) Add(said string, n int64) {
 	of, ok := map[string]*int64{
 		"followed": &o.Followed, "ignored": &o.Ignored, "irrelevant": &o.Irrelevant, "contradicted": &o.Contradicted,
@@ -23,16 +23,16 @@ func (o *Opinions) Merge(other Opinions) {
 	o.Irrelevant, o.Contradicted = o.Irrelevant+other.Irrelevant, o.Contradicted+other.Contradicted
 }
 
-// Total is how many opinions there are.
+// Total returns the number of opinions.
 func (o *Opinions) Total() int64 { return o.Followed + o.Ignored + o.Irrelevant + o.Contradicted }
 
-// String tells them, and that they are opinions.
+// String formats the counts, marked as opinions.
 func (o *Opinions) String() string {
 	return fmt.Sprintf("opinion of the judge, not measured: followed %d, ignored %d, irrelevant %d, contradicted %d",
 		o.Followed, o.Ignored, o.Irrelevant, o.Contradicted)
 }
 
-// Annotate puts opinions, by TextOf, beside the rows. It changes nothing else in the report.
+// Annotate adds opinions, by TextOf, to the rows, and changes nothing else in the report.
 func (r *Report) Annotate(opinions map[string]Opinions) {
 	for i := range r.Lessons {
 		row := &r.Lessons[i]

@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// axis is how far from 0 a table shows effects, to either side.
+// axis is the largest effect, to either side of 0, that a table shows.
 type axis float64
 
-const plotWidth = 21 // odd: 0 stands in the middle
+const plotWidth = 21 // odd: 0 is in the middle
 
-// plot draws an interval on the axis: "---o---", with the zero line showing and arrows where it
-// runs off.
+// plot draws an interval on the axis: "---o---", with the zero line, and arrows beyond the ends.
 func (a axis) plot(effect, lo, hi *float64) string {
 	cells := []byte(strings.Repeat(" ", plotWidth))
 	cells[plotWidth/2] = '|'
@@ -43,8 +42,8 @@ func (a axis) cell(x float64) int {
 	return int(math.Round(half + math.Max(-1, math.Min(1, x/float64(a)))*half))
 }
 
-// reach is an axis that holds most of the rows; a few wide young ones may run off it, so that the
-// settled ones can be read.
+// reach returns an axis that contains most rows. A few wide intervals of new lessons may exceed the
+// axis, so that the settled rows are readable.
 func (r Report) reach() axis {
 	var ends []float64
 	see := func(lo, hi *float64) {

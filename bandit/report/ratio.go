@@ -9,29 +9,29 @@ import (
 )
 
 const (
-	// alarm is the e-value from which a ratio is called broken, where there are few of them. By
-	// Ville's inequality an honest coin ever reaches it with a chance of at most one in a thousand,
-	// however often one looks.
+	// alarm is the e-value at which a ratio is called broken, where there are few ratios. By
+	// Ville's inequality an honest coin reaches this value at any time with a probability of at
+	// most one in a thousand.
 	alarm = 1000
-	// alarmRate is the chance that anything is ever called broken in a sound experiment, over all
-	// lessons and checks.
+	// alarmRate is the probability of any false alarm in a sound experiment, over all lessons and
+	// checks.
 	alarmRate = 0.05
-	// capE keeps e-values printable: evidence beyond it says nothing more.
+	// capE bounds e-values for printing.
 	capE = 1e12
-	// concentration of the alternative around the promised share: it looks hardest for deviations
-	// of a few points.
+	// concentration of the alternative around the promised share, most sensitive to deviations of a
+	// few points.
 	concentration = 100
 )
 
-// ratio is the logarithm of the e-value against "k of n with chance p": a Beta mixture of the
-// alternatives over the promised share (Lindon and Malek, Anytime-valid inference for multinomial
-// count data, 2022).
+// ratio returns the logarithm of the e-value against "k of n with probability p": a Beta mixture of
+// the alternatives over the promised share (Lindon and Malek, Anytime-valid inference for
+// multinomial count data, 2022).
 func ratio(k, n int64, p float64) float64 {
 	k = min(max(k, 0), max(n, 0))
 	if n <= 0 {
 		return 0
 	}
-	if p <= 0 || p >= 1 { // what cannot happen is no coin: one case of it is proof
+	if p <= 0 || p >= 1 { // one case of an impossible outcome is a proof
 		if (p <= 0 && k > 0) || (p >= 1 && k < n) {
 			return math.Log(capE)
 		}
@@ -49,11 +49,11 @@ func logBeta(a, b float64) float64 {
 	return x + y - z
 }
 
-// combine is the logarithm of one e-value made of several, each of coins of its own: the mean over
-// all choices of some of them of the products of those. With n of them it is the product of (1 +
-// e)/2. Evidence in one of them is halved by each other one at most, evidence in several
-// multiplies, and one that has no data yet changes nothing. (The largest of several e-values is
-// none: the more there are, the larger it gets by chance.)
+// combine returns the logarithm of one e-value made of several e-values of independent coins: the
+// mean over all subsets of the products, which for n e-values is the product of (1 + e)/2. Each
+// further e-value halves the evidence of a single one at most, evidence in several multiplies, and
+// an e-value without data changes nothing. (The largest of several e-values is not an e-value: the
+// maximum grows with the number by chance.)
 func combine(logEs ...float64) (logE float64) {
 	for _, l := range logEs {
 		logE += meanLog(0, l)
@@ -61,13 +61,13 @@ func combine(logEs ...float64) (logE float64) {
 	return logE
 }
 
-// meanLog is the logarithm of the mean of two e-values.
+// meanLog returns the logarithm of the mean of two e-values.
 func meanLog(a, b float64) float64 {
 	top := max(a, b)
 	return top + math.Log((math.Exp(a-top)+math.Exp(b-top))/2)
 }
 
-// check is an e-value as the report shows it, beside the one from which it is an alarm.
+// check returns an e-value as the report shows it, with the alarm level.
 func check(logE, bar float64) SRM {
 	e := capE
 	if logE < math.Log(capE) {
@@ -76,8 +76,8 @@ func check(logE, bar float64) SRM {
 	return SRM{EValue: e, Alarm: bar, OK: e < bar}
 }
 
-// coinsLog is the logarithm of the e-value against the coins, each propensity by itself: pooling
-// propensities would see a mismatch where their mix changed.
+// coinsLog returns the logarithm of the e-value against the coins, for each propensity separately:
+// pooled propensities would show a mismatch whenever their mix changes.
 func coinsLog(strata []trial.Stratum) float64 {
 	logEs := make([]float64, 0, len(strata))
 	for _, s := range strata {
@@ -86,11 +86,11 @@ func coinsLog(strata []trial.Stratum) float64 {
 	return combine(logEs...)
 }
 
-// reportingLog is the logarithm of the e-value against "having the lesson changes neither who
-// reports nor which source speaks". If reporting does not depend on the arm, then among the
-// sessions that had told something when they closed, among the others, and among those of each tier
-// the coin still falls as promised. It is the mean of one look at told and untold, and one at the
-// tiers.
+// reportingLog returns the logarithm of the e-value against "the lesson changes neither who reports
+// nor which source reports". If reporting does not depend on the arm, the coin falls as promised
+// among the sessions with a reward at the closing, among the other sessions, and among the sessions
+// of each tier. The result is the mean of the test of rewarded and unrewarded sessions and the test
+// of the tiers.
 func reportingLog(strata []trial.Stratum) float64 {
 	var logEs []float64
 	for _, s := range strata {
@@ -107,17 +107,16 @@ func reportingLog(strata []trial.Stratum) float64 {
 	return combine(logEs...)
 }
 
-// whoReports are the logarithms of the e-values against "the coin falls as promised" among the told
-// sessions of a stratum, and among the others.
+// whoReports returns the logarithms of the e-values against "the coin falls as promised" among the
+// rewarded sessions of a stratum, and among the others.
 func whoReports(s trial.Stratum) (told, mute float64) {
 	told0, told1 := s.HeardOn(0), s.HeardOn(1)
 	mute0, mute1 := max(0, s.Assigned[0]-told0), max(0, s.Assigned[1]-told1)
 	return ratio(told0, told0+told1, s.Eps), ratio(mute0, mute0+mute1, s.Eps)
 }
 
-// reportingProduct is the same over many strata at once, as one product: given who reported, the
-// coins are independent of each other, also those of one session, and a cause that lies in
-// reporting shows in all of them.
+// reportingProduct returns the product over many strata: given who reported, all coins are
+// independent, even those of one session, and a fault in reporting shows in all of them.
 func reportingProduct(strata []trial.Stratum) (logE float64) {
 	for _, s := range strata {
 		if s.Eps > 0 && s.Eps < 1 {
@@ -128,18 +127,18 @@ func reportingProduct(strata []trial.Stratum) (logE float64) {
 	return logE
 }
 
-// soundCoins are the strata whose coins fall as promised: where a lesson's do not, that lesson is
-// invalid, and not the reporting of all sessions.
+// soundCoins returns the strata whose coins fall as promised: broken coins invalidate their lesson,
+// not the reporting of all sessions.
 func soundCoins(strata []trial.Stratum) []trial.Stratum {
 	return slices.DeleteFunc(slices.Clone(strata), func(s trial.Stratum) bool {
 		return coinsLog([]trial.Stratum{s}) >= math.Log(alarm)
 	})
 }
 
-// alarmLevel is from which e-value on a check is an alarm, over all checks that have any coin to
-// look at: e-BH at alarmRate (Wang and Ramdas, False discovery rate control with e-values, 2022),
-// and never below the alarm of a single one. In a sound experiment the mean of all e-values is one,
-// too, so the chance that there is ever an alarm at all is at most alarmRate.
+// alarmLevel returns the e-value at which a check fails, over all checks with coins: e-BH at
+// alarmRate (Wang and Ramdas, False discovery rate control with e-values, 2022), and at least the
+// level of a single check. In a sound experiment the mean of all e-values is an e-value, too, so
+// the probability of any false alarm is at most alarmRate.
 func alarmLevel(logEs []float64) float64 {
 	es := slices.Clone(logEs)
 	slices.SortFunc(es, func(a, b float64) int { return cmp.Compare(b, a) })
@@ -153,10 +152,10 @@ func alarmLevel(logEs []float64) float64 {
 	return math.Max(alarm, needed)
 }
 
-// worstCase bounds the effect if every closed session without a reward had been as bad, or as good,
-// as it can be (Manski's bounds): what is left to say when reporting itself is in doubt. They are
-// taken inside each propensity and weighed by its sessions: differences that are pooled over
-// changing propensities are Simpson's.
+// worstCase bounds the effect for the case that every closed session without a reward had the
+// worst, or the best, reward (Manski's bounds): the remaining statement if reporting is in doubt.
+// The bounds are taken within each propensity and weighted by sessions, because pooled differences
+// over changing propensities are Simpson's paradox.
 func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 	var l, h, n float64
 	for _, s := range strata {
@@ -164,13 +163,13 @@ func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 		least, most := bounds(s)
 		l, h, n = l+weight*least, h+weight*most, n+weight
 	}
-	if n == 0 || l == -n && h == n { // nothing is known of one of the arms
+	if n == 0 || l == -n && h == n { // one arm is unknown
 		return nil, nil
 	}
 	return new(l / n), new(h / n)
 }
 
-// bounds are those of one propensity.
+// bounds returns the bounds of one propensity.
 func bounds(s trial.Stratum) (lo, hi float64) {
 	var least, most [2]float64 // of the mean reward
 	for arm := range 2 {

@@ -10,17 +10,17 @@ import (
 	"precept/bandit/trial"
 )
 
-// Survey goes through stored sessions for what the counters do not keep: how rewards are spread in
-// both arms of a lesson, and what lessons do for one agent, model or length of task. It explores:
-// no verdict is made of it. It holds sums, never a session.
+// Survey reads stored sessions for facts that the counters do not hold: the distribution of rewards
+// in both arms of a lesson, and the effects for one agent, model or length of task. A survey
+// explores and makes no verdict. A Survey holds sums, and no session.
 type Survey struct {
-	Since    time.Time // the oldest session that was looked at began then, or later
-	Sessions int64     // closed and told ones in it
-	Whole    bool      // all that are stored were looked at
+	Since    time.Time // start of the oldest session in the survey, or earlier than all
+	Sessions int64     // closed and rewarded sessions
+	Whole    bool      // all stored sessions were read
 	Made     time.Time
 
 	rewards map[string]*Rewards // by slug
-	cells   map[cellKey]*sums   // their mean is the effect, whatever the coins' shares were
+	cells   map[cellKey]*sums   // the mean is the effect for any share of the coins
 	seen    map[trial.Arm]Sight
 }
 
@@ -30,11 +30,11 @@ type Sight struct {
 	Began   time.Time
 }
 
-// Rewards is how the rewards of the sessions are spread in which a lesson was picked, in tenths:
+// Rewards is the distribution of the rewards of the sessions with a pick of a lesson, in tenths:
 // [0, 0.1) to [0.9, 1].
 type Rewards struct{ Injected, Withheld [10]int64 }
 
-// Of names the parts that a survey is broken down by.
+// The dimensions of a survey.
 const (
 	OfAgent  = "agent"
 	OfModel  = "model"
@@ -43,17 +43,17 @@ const (
 
 type cellKey struct{ of, value, slug string }
 
-// Cell is the effect of a lesson in a part of the sessions. Slug "" is all lessons together,
-// against control.
+// Cell is the effect of a lesson in a part of the sessions. An empty Slug means all lessons
+// together, against control.
 type Cell struct {
 	Value, Slug        string
 	Injected, Withheld int64
-	Effect, Lo, Hi     float64 // as measured; the interval is widened for the number of cells that are looked at
-	Shrunken           float64 // drawn towards the mean of the lesson's cells, by how much they differ beyond chance
-	Enough             bool    // there is enough data to show the rest
+	Effect, Lo, Hi     float64 // as measured; the interval is widened for the number of cells shown
+	Shrunken           float64 // shrunk towards the mean of the lesson's cells
+	Enough             bool    // enough data to show the cell
 }
 
-// NewSurvey begins one.
+// NewSurvey returns an empty survey.
 func NewSurvey(now time.Time) *Survey {
 	return &Survey{
 		Made: now, Since: now, rewards: map[string]*Rewards{}, cells: map[cellKey]*sums{},
@@ -61,7 +61,8 @@ func NewSurvey(now time.Time) *Survey {
 	}
 }
 
-// Saw notes of each text that a session got that the session can show it; the newest one is kept.
+// Saw records the session as an example of each text that the session got. The newest example is
+// kept.
 func (s *Survey) Saw(a *trial.Assignment, session string, began time.Time) {
 	for i := range a.Picks {
 		p := &a.Picks[i]
@@ -71,13 +72,13 @@ func (s *Survey) Saw(a *trial.Assignment, session string, began time.Time) {
 	}
 }
 
-// Seen is a session that got the text of an arm, if the survey met one.
+// Seen returns an example session for the text of an arm.
 func (s *Survey) Seen(arm string) (Sight, bool) {
 	one, ok := s.seen[trial.Arm(arm)]
 	return one, ok
 }
 
-// Add takes a closed and told session in.
+// Add adds a closed and rewarded session.
 func (s *Survey) Add(a *trial.Assignment, y float64) {
 	if a.Excluded || !a.Decided || math.IsNaN(y) {
 		return
@@ -108,7 +109,8 @@ func (s *Survey) spread(slug string, y float64, injected bool) {
 	arm[min(int(y*10), 9)]++
 }
 
-// weigh adds a centred reward by the chance of its arm to each part that the session belongs to.
+// weigh adds a centred reward, weighted by the probability of its arm, to each part that the
+// session belongs to.
 func (s *Survey) weigh(a *trial.Assignment, slug string, r float64, injected bool, eps float64) {
 	z, ok := trial.Z(r, injected, eps)
 	if !ok {
@@ -131,12 +133,12 @@ func (s *Survey) weigh(a *trial.Assignment, slug string, r float64, injected boo
 	}
 }
 
-// Rewards are those of a lesson; nil when the survey met none.
+// Rewards returns the distribution of a lesson, nil for an unknown lesson.
 func (s *Survey) Rewards(slug string) *Rewards { return s.rewards[slug] }
 
-// Cells are the effects by one of OfAgent, OfModel and OfLength, those with the most sessions
-// first. The intervals are at 1 - 0.05/m, where m is how many of them are shown (Bonferroni): under
-// no effect anywhere, one list in twenty has one that excludes 0.
+// Cells returns the effects by one of OfAgent, OfModel and OfLength, most sessions first, and the
+// number of cells shown. The intervals have level 1 - 0.05/m for m cells (Bonferroni): without any
+// effect, one list in twenty has an interval that excludes 0.
 func (s *Survey) Cells(of string) (cells []Cell, looks int) {
 	bySlug := map[string][]int{}
 	for k, c := range s.cells {
@@ -177,8 +179,8 @@ func (s *Survey) Cells(of string) (cells []Cell, looks int) {
 	return cells, looks
 }
 
-// shrink draws the effects of one lesson towards their mean: a normal prior whose variance is what
-// they differ by beyond chance (DerSimonian and Laird, Meta-analysis in clinical trials, 1986).
+// shrink moves the effects of one lesson towards their mean: a normal prior whose variance is the
+// difference beyond chance (DerSimonian and Laird, Meta-analysis in clinical trials, 1986).
 func shrink(cells []Cell, variances []float64, list []int) {
 	var w, we, ww float64
 	for _, i := range list {

@@ -11,18 +11,18 @@ import (
 )
 
 // Widths of the table's columns. Together with their gaps they fill Narrow without the plot, and
-// Full with it.
+// Full with the plot.
 const (
 	verdictWidth = 22
 	effectWidth  = 21
 	countWidth   = 9
 
-	Narrow = 80  // columns: the least that a table is written for
+	Narrow = 80  // columns: the minimum width of a table
 	Full   = 100 // with room for the plot
 )
 
-// Table writes the report for a terminal of so many columns: all lessons together, then each
-// lesson, surest and strongest first. Under Full columns there is no plot.
+// Table writes the report for a terminal of the given width: all lessons together, then each
+// lesson, surest and strongest first. Below Full columns there is no plot.
 func (r Report) Table(w io.Writer, columns int) error {
 	b := bufio.NewWriter(w)
 	t := table{w: b, reach: r.reach(), columns: Narrow}
@@ -45,7 +45,7 @@ func (r Report) Table(w io.Writer, columns int) error {
 	})
 	for i := range rows {
 		e, lo, hi := rows[i].Effect, rows[i].Lo, rows[i].Hi
-		if rows[i].Verdict == Invalid { // numbers that must not be read are not printed
+		if rows[i].Verdict == Invalid { // invalid numbers are not printed
 			e, lo, hi = nil, rows[i].WorstLo, rows[i].WorstHi
 		}
 		t.line(rows[i].Slug, rows[i].Verdict, e, lo, hi, rows[i].NInjected, rows[i].NWithheld)
@@ -61,8 +61,7 @@ func (r Report) Table(w io.Writer, columns int) error {
 	return nil
 }
 
-// rank puts rows with an effect first, then those that wait for data, then those that cannot be
-// judged.
+// rank orders rows with an effect first, then rows without enough data, then invalid rows.
 func rank(r Row) int {
 	switch {
 	case r.Verdict == Invalid:
@@ -80,21 +79,21 @@ func order(r Row) float64 {
 	return float64(r.Told)
 }
 
-// table writes lines on one axis.
+// table writes lines with a common axis.
 type table struct {
-	w       io.Writer // a bufio.Writer: it remembers its first error
+	w       io.Writer // a bufio.Writer, which keeps the first error
 	reach   axis
 	columns int
 }
 
-// say writes a sentence on as many lines as it needs.
+// say writes a sentence, wrapped.
 func (t table) say(format string, args ...any) {
 	for _, line := range wrap(fmt.Sprintf(format, args...), t.columns) {
 		fmt.Fprintln(t.w, line)
 	}
 }
 
-// nameWidth is what the other columns leave.
+// nameWidth returns the width that the other columns leave.
 func (t table) nameWidth() int {
 	left := t.columns - verdictWidth - effectWidth - countWidth - 3
 	if t.columns == Full {
@@ -103,7 +102,7 @@ func (t table) nameWidth() int {
 	return left
 }
 
-// row writes one line of the table; axis is the plot, or what stands above it.
+// row writes one line of the table; axis is the plot, or its heading.
 func (t table) row(name, verdict, effect, axis, counts string) {
 	if t.columns == Full {
 		effect = fmt.Sprintf("%-*s %s", effectWidth, effect, axis)
@@ -147,8 +146,8 @@ func (t table) head(r Report) {
 	t.row("lesson", "verdict", "effect", axis, "with/out")
 }
 
-// objectives says what is to be known of the ways of choosing that are not the usual one. The
-// effects are of the holdout under all of them.
+// objectives explains the objectives other than the default. The effects are effects of the holdout
+// for all of them.
 func objectives() map[string]string {
 	return map[string]string{
 		"raw":    "which picks what fires on easy sessions: the choice is biased, the effects are not",
@@ -157,7 +156,7 @@ func objectives() map[string]string {
 	}
 }
 
-// holdouts says what is to be known of the ways of holding out that are not the usual one.
+// holdouts explains the holdouts other than the default.
 func holdouts() map[string]string {
 	return map[string]string{
 		"earn":  "which withholds less of what is believed to help: more is gained, less is proven",
@@ -165,8 +164,8 @@ func holdouts() map[string]string {
 	}
 }
 
-// line writes one row. A name that is too long gets a line of its own: cut short, two names may
-// look like one.
+// line writes one row. A long name gets a separate line, because two truncated names may look
+// identical.
 func (t table) line(name string, v Verdict, effect, lo, hi *float64, with, without int64) {
 	name = Printable(name)
 	if utf8.RuneCountInString(name) > t.nameWidth() {
@@ -184,7 +183,7 @@ func (t table) line(name string, v Verdict, effect, lo, hi *float64, with, witho
 	t.row(name, string(v), numbers, t.reach.plot(effect, lo, hi), short(with)+"/"+short(without))
 }
 
-// short writes a count in at most four characters.
+// short formats a count in at most four characters.
 func short(n int64) string {
 	switch {
 	case n < 10_000:
@@ -197,7 +196,7 @@ func short(n int64) string {
 	return "many"
 }
 
-// notes writes what the row's verdict needs beside it.
+// notes writes the notes of a row's verdict.
 func (t table) notes(r Row) {
 	var notes []string
 	if r.Note != "" {
@@ -210,7 +209,7 @@ func (t table) notes(r Row) {
 	if gone != "" {
 		notes = append(notes, gone)
 	}
-	if r.NeedsPicks > 0 && gone == "" { // more will not come
+	if r.NeedsPicks > 0 && gone == "" { // no more picks will come
 		n := fmt.Sprintf("needs about %d more picks", r.NeedsPicks)
 		if r.Effect == nil {
 			n += " to show an effect"
@@ -258,10 +257,10 @@ func (t table) notes(r Row) {
 	t.list(notes)
 }
 
-// notesIndent stands before a note.
+// notesIndent is the indentation of a note.
 const notesIndent = 4
 
-// list writes notes indented, as many to a line as fit.
+// list writes indented notes, as many per line as fit.
 func (t table) list(notes []string) {
 	var lines []string
 	for _, n := range notes {

@@ -8,16 +8,16 @@ import (
 	"precept/bandit/trial"
 )
 
-// likely is how many posterior standard deviations from 0 the chooser's model must be for a
+// likely is the distance from 0, in posterior standard deviations of the chooser's model, of a
 // "likely".
 const likely = 2.5
 
-// verdict is the first that holds.
+// verdict returns the first verdict that holds.
 func (b *builder) verdict(r *Row, s trial.Stats, p Belief) Verdict {
 	if !r.SRM.OK || !r.Reporting.OK {
 		return Invalid
 	}
-	if r.Effect != nil { // a proof without an effect to show for it would only puzzle
+	if r.Effect != nil { // a proof without a visible effect would confuse
 		if v := b.shown(r, s); v != Unproven {
 			return v
 		}
@@ -33,7 +33,7 @@ func (b *builder) verdict(r *Row, s trial.Stats, p Belief) Verdict {
 	return Unproven
 }
 
-// shown is what the holdout alone says, once its effect may be shown.
+// shown returns the verdict of the holdout alone, once the effect is shown.
 func (b *builder) shown(r *Row, s trial.Stats) Verdict {
 	if v := b.proven(s); v != Unproven {
 		return v
@@ -44,7 +44,7 @@ func (b *builder) shown(r *Row, s trial.Stats) Verdict {
 	all := holdout(s)
 	up, down := excluded(s)
 	switch bar := -math.Log(b.claim); {
-	case b.claim <= 0, up >= bar && down >= bar: // both: it has turned, and what it was says nothing of what it is
+	case b.claim <= 0, up >= bar && down >= bar: // both directions: the effect has turned, and the former sign says nothing about the present
 	case up >= bar && all.effect() > 0:
 		return Helps
 	case down >= bar && all.effect() < 0:
@@ -59,9 +59,9 @@ func (b *builder) shown(r *Row, s trial.Stats) Verdict {
 	return Unproven
 }
 
-// excluded is how far above and below 0 the row's interval is, or ever was, as logarithms of 1/p.
-// What was reached stays, because the interval holds at all times at once: a claim that was made
-// may stand.
+// excluded returns the largest distances of the row's interval above and below 0 at any time, as
+// logarithms of 1/p. An earlier distance remains valid, because the interval is valid at all times
+// simultaneously.
 func excluded(s trial.Stats) (up, down float64) {
 	up, down = s.OutUp, s.OutDown
 	if all := holdout(s); all.shown() && trial.Claimable(s.M1, s.M0) {
@@ -86,17 +86,16 @@ func (b *builder) proven(s trial.Stats) Verdict {
 }
 
 // claimRate is the nominal level at which rows are called "helps" or "harms". The sequence is wide,
-// because it holds at all times: at this level one such row in sixteen was wrong after 10,000
+// because it is valid at all times: at this level one such row in sixteen was wrong after 10,000
 // sessions, and one in ten after 40,000, where a fifth of the lessons help (docs/decisions/0044).
 const claimRate = 0.50
 
-// claimError is what that comes to, rounded up.
+// claimError is the resulting error rate, rounded up.
 const claimError = 0.10
 
-// claims is how far from 0 an interval must have been, as a p-value, before the row is called
-// "helps" or "harms". That it excludes 0 is not enough: of many lessons that do nothing one in
-// twenty does so, and where few lessons do anything those would be most of the rows that are called
-// something.
+// claims returns the p-value of an interval's distance from 0 at which a row is called "helps" or
+// "harms". Excluding 0 does not suffice: one in twenty lessons without effect excludes 0, and where
+// few lessons have an effect these would be most of the rows called something.
 func (b *builder) claims(rows []Lesson) (bar, next float64) {
 	var ps []float64
 	for _, l := range rows {
@@ -111,16 +110,16 @@ func (b *builder) claims(rows []Lesson) (bar, next float64) {
 		math.Min(trial.NextDiscovery(ps, len(ps), claimRate), trial.Alpha)
 }
 
-// Caution says whether a lesson is to be presented as something that failed before: when it is
-// about a failure, or when its published failures exceed its successes relative to baseline (Better
-// and Worse of a Belief). On raw counts a third of the helpful lessons would be called
-// cautions, because good lessons fire on hard sessions.
+// Caution reports whether a lesson is presented as a caution: a lesson about a failure, or a lesson
+// whose published failures exceed the successes relative to baseline (Better and Worse of a
+// Belief). Raw counts would make cautions of a third of the helpful lessons, because good lessons
+// fire in hard sessions.
 func Caution(outcome string, better, worse float64) bool {
 	return outcome == "failure" || worse > better
 }
 
-// Widened says whether the interval of now holds 0 although the coins called the row something:
-// what they said at an earlier look counts at all times.
+// Widened reports whether the present interval contains 0 although the coins gave the row a
+// verdict: an earlier verdict is valid at all times.
 func (r *Row) Widened() bool {
 	switch r.Verdict {
 	case Helps, Harms, ProvenHelps, ProvenHarms:
@@ -130,7 +129,7 @@ func (r *Row) Widened() bool {
 	}
 }
 
-// note says of a verdict what it does not say itself.
+// note returns the limits of a verdict.
 func (r *Row) note(s trial.Stats) string {
 	switch r.Verdict {
 	case Invalid:
@@ -161,7 +160,7 @@ func (r *Row) note(s trial.Stats) string {
 			return "the interval excludes 0, but it takes 50 told sessions in each arm to call it so"
 		}
 		return "the interval excludes 0, but with so many lessons some do by chance"
-	case NoEffect: // speaks for itself
+	case NoEffect: // needs no note
 	}
 	switch {
 	case r.Epsilon <= 0:
@@ -188,8 +187,7 @@ const (
 	retireChance      = 0.05
 )
 
-// retire gives the reason for which an operator may want to retire a lesson. It is a proposal; low
-// traffic alone is no reason.
+// retire returns a reason for a proposal to retire a lesson. Low traffic alone is no reason.
 func (b *builder) retire(r *Row, l Lesson, p Belief) string {
 	switch {
 	case past(l.State) || l.Arm == trial.LoopArm || r.Verdict == Invalid:
@@ -210,7 +208,8 @@ func (b *builder) retire(r *Row, l Lesson, p Belief) string {
 	return ""
 }
 
-// benchedSince asks, of several days back to 60, whether the chooser already expected harm then.
+// benchedSince reports whether the chooser expected harm on several days in the past, back to 60
+// days.
 func (b *builder) benchedSince(l Lesson) bool {
 	today := trial.Day(b.in.Now)
 	for back := int32(retireBenchedDays); back > 0; back -= 15 {
@@ -221,7 +220,7 @@ func (b *builder) benchedSince(l Lesson) bool {
 	return true
 }
 
-// causal is what an interval alone says.
+// causal returns the verdict of an interval alone.
 func causal(lo, hi float64) Verdict {
 	switch {
 	case lo > 0:

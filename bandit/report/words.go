@@ -20,7 +20,7 @@ func weeks(x float64) string {
 	return fmt.Sprintf("%.0f weeks", x)
 }
 
-// Printable keeps what others named from steering a terminal: control characters become spaces.
+// Printable replaces control characters by spaces, so that foreign names cannot control a terminal.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !strconv.IsPrint(r) {
@@ -30,8 +30,8 @@ func Printable(s string) string {
 	}, s)
 }
 
-// wrap breaks a text at its blanks into lines of at most so many columns. A word that is longer has
-// a line of its own.
+// wrap breaks a text at blanks into lines of at most the given width. A longer word gets a separate
+// line.
 func wrap(text string, columns int) (lines []string) {
 	line := ""
 	for word := range strings.FieldsSeq(text) {
@@ -47,10 +47,10 @@ func wrap(text string, columns int) (lines []string) {
 	return append(lines, line)
 }
 
-// pace is at how many told picks a week the row's verdict comes, where there is a week to tell.
+// pace returns the rewarded picks per week that the row's verdict assumes, if Weeks is known.
 func (r *Row) pace() float64 { return float64(r.NeedsPicks) / max(*r.Weeks, 1e-9) }
 
-// text tells of a planned trial. An early one is shown, and said not to count.
+// text describes a planned trial. An unfinished trial is shown, and marked as inconclusive.
 func (l *Look) text() string {
 	s := fmt.Sprintf(
 		"trial of %s: %d of %d picks", l.Began.Format(time.DateOnly), min(l.Told, l.Planned),
