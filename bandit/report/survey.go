@@ -14,7 +14,7 @@ import (
 // in both arms of a lesson, and the effects for one agent, model or length of task. A survey
 // explores and makes no verdict. A Survey holds sums, and no session.
 type Survey struct {
-	Since    time.Time // start of the oldest session in the survey, or earlier than all
+	Since    time.Time // no session in the survey started before
 	Sessions int64     // closed and rewarded sessions
 	Whole    bool      // all stored sessions were read
 	Made     time.Time
