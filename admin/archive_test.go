@@ -61,7 +61,8 @@ func (k *kept) session(t *testing.T, name string, turns int, change func(r *name
 	id := names.KeyOf("default", names.SpaceName, name)
 	began := k.now.Add(-time.Duration(len(name)+turns) * time.Hour)
 	r := &names.Record{
-		ID: id, Tenant: "default", Agent: "coder", Name: name, Method: names.ByHeader, Started: began, Seen: began.Add(time.Minute), Model: "gpt-test", Dialect: wire.Chat, Turns: turns,
+		Identity: names.Identity{ID: id, Tenant: "default", Agent: "coder", Name: name, Method: names.ByHeader, Started: began, Seen: began.Add(time.Minute), Model: "gpt-test", Dialect: wire.Chat},
+		Thread:   names.Thread{Turns: turns},
 	}
 	var ex []sample.Exchange
 	for n := 1; n <= turns; n++ {
@@ -79,7 +80,7 @@ func (k *kept) session(t *testing.T, name string, turns int, change func(r *name
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.write(t, names.Batch{Rows: []names.Row{row}, Exchanges: ex, Samples: []names.StoredSample{{Tenant: "default", Agent: r.Agent, ID: id, Sample: sample.Sample{
+	k.write(t, names.Batch{Rows: []names.Row{row}, Exchanges: ex, Samples: []names.StoredSample{{Tenant: "default", Agent: r.Identity.Agent, ID: id, Sample: sample.Sample{
 		ID: "5f0c1d2e-0000-4000-8000-" + id.String()[:12], Family: sample.IntentResolution, CreatedAt: began.Add(time.Hour),
 		Input: map[string]any{"intent_id": "x", "raw_request_summary": "asked: " + firstWords(ex)}, Output: map[string]any{"final_intent_summary": "answered: " + name},
 		Feedback: sample.Unrated(), Meta: map[string]any{},
@@ -128,11 +129,11 @@ func said(role, text string) json.RawMessage {
 func (k *kept) tale(t *testing.T) names.ID {
 	t.Helper()
 	id := k.session(t, "tale", 3, func(r *names.Record, ex []sample.Exchange) {
-		r.Agent, r.Model, r.Loops.Count = "<b>coder</b>", hostile, 1
-		r.Matched = []string{"read-the-build-log", "kept-back"}
+		r.Identity.Agent, r.Identity.Model, r.Lessons.Loops.Count = "<b>coder</b>", hostile, 1
+		r.Lessons.Matched = []string{"read-the-build-log", "kept-back"}
 		r.Assignment.Picks = []trial.Pick{{Slug: "read-the-build-log", Arm: "a", Injected: true, Propensity: 0.76, Turn: 1}, {Slug: "kept-back", Arm: "b", Propensity: 0.76, Turn: 1}}
-		r.Used = trial.Usage{Input: 7200, Cached: 2400}
-		r.Blocks = []names.Block{
+		r.Thread.Used = trial.Usage{Input: 7200, Cached: 2400}
+		r.Lessons.Blocks = []names.Block{
 			{Anchor: wire.Anchor{Role: wire.RoleUser}, Turn: 1, Slugs: []string{"read-the-build-log"}, Text: "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [read-the-build-log] Read the build log before changing code.\n  | The first error is the cause; what follows it is noise.\nEnd of lessons.\n\n"},
 			{Anchor: wire.Anchor{CallID: "c2"}, Turn: 3, Loop: true, Text: "[LOOP DETECTED] The call bash {\"command\":\"make\"} has failed before in the same way, and nothing has changed since.\n[END LOOP DETECTED]\n\n"},
 		}

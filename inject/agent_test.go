@@ -369,7 +369,7 @@ func (r *run) restart() {
 
 func (r *run) restore(data []byte) {
 	r.t.Helper()
-	rec, err := session.Decode(r.rec.ID, data)
+	rec, err := session.Decode(r.rec.Identity.ID, data)
 	if err != nil {
 		r.t.Fatalf("%v", err)
 	}

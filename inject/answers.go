@@ -9,8 +9,8 @@ import (
 // user's message, else the first tool result. It is no lesson and has no coin: sessions of both
 // arms get it alike. Where nothing new can hold it, it waits.
 func (w *work) answers() {
-	advertise := w.in.cfg.Writ && !w.rec.WritOffered
-	if len(w.rec.Answers) == 0 && !advertise {
+	advertise := w.in.cfg.Writ && !w.rec.Mailbox.Offered
+	if len(w.rec.Mailbox.Answers) == 0 && !advertise {
 		return
 	}
 	at, ok := w.top()
@@ -18,13 +18,13 @@ func (w *work) answers() {
 		return
 	}
 	text := ""
-	if len(w.rec.Answers) > 0 {
-		text = writ.Join(w.rec.Answers)
+	if len(w.rec.Mailbox.Answers) > 0 {
+		text = writ.Join(w.rec.Mailbox.Answers)
 	}
 	if advertise {
 		text = writ.Advertisement + text
 	}
-	w.rec.Answers, w.rec.WritOffered, w.rec.Dirty = nil, w.rec.WritOffered || advertise, true
+	w.rec.Mailbox.Answers, w.rec.Mailbox.Offered, w.rec.State.Dirty = nil, w.rec.Mailbox.Offered || advertise, true
 	w.plan.Answered = true
 	w.put(at, session.Block{Text: text})
 }

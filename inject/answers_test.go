@@ -43,13 +43,13 @@ func TestAnswersAreToldOnce(t *testing.T) {
 		if strings.Count(first, quoted(writ.Advertisement)+"deploy it") != 1 {
 			t.Errorf("%s: the commands are not told before the words:\n%s", d, first)
 		}
-		h.rec.Answers = []string{"[one answer]\n", "[another]\n"}
+		h.rec.Mailbox.Answers = []string{"[one answer]\n", "[another]\n"}
 		again := h.pass(t, lesson.NewBook(nil), d, words) // the same turn once more: nothing new can hold them
-		if again != first || len(h.rec.Answers) != 2 {
+		if again != first || len(h.rec.Mailbox.Answers) != 2 {
 			t.Errorf("%s: a repeated turn is\n%s\nand was\n%s", d, again, first)
 		}
 		second := h.pass(t, lesson.NewBook(nil), d, result)
-		if strings.Count(second, quoted(writ.Advertisement)+"deploy it") != 1 || strings.Count(second, quoted("[one answer]\n[another]\n\n")+"done") != 1 || len(h.rec.Answers) > 0 {
+		if strings.Count(second, quoted(writ.Advertisement)+"deploy it") != 1 || strings.Count(second, quoted("[one answer]\n[another]\n\n")+"done") != 1 || len(h.rec.Mailbox.Answers) > 0 {
 			t.Errorf("%s: the answers are not told before the result:\n%s", d, second)
 		}
 		if third := h.pass(t, lesson.NewBook(nil), d, result); third != second {

@@ -23,8 +23,8 @@ func BenchmarkPlan(b *testing.B) {
 		r.replied()
 		r.callOnce("make first", "phrase number 8", true)
 		r.send()
-		if len(r.rec.Blocks) != 2 {
-			b.Fatalf("%d blocks", len(r.rec.Blocks))
+		if len(r.rec.Lessons.Blocks) != 2 {
+			b.Fatalf("%d blocks", len(r.rec.Lessons.Blocks))
 		}
 		for i := range 130 {
 			id := r.a.calls1(fmt.Sprint("step ", i))

@@ -15,7 +15,7 @@ func category(rec *session.Record, req *wire.Request) string {
 	for _, w := range req.NewWords() {
 		n += len(w)
 	}
-	return short(rec.Agent) + "|" + short(family(req.Model)) + "|" + band(n)
+	return short(rec.Identity.Agent) + "|" + short(family(req.Model)) + "|" + band(n)
 }
 
 // band is a coarse length: a question, a task, a specification, a document.

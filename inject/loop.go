@@ -18,7 +18,7 @@ const maxLoops = 32
 // coin of its own, once a session: its benefit is unproven too. A loop that is not warned of is
 // remembered as well, so that it counts once.
 func (w *work) loops() {
-	state := &w.rec.Loops
+	state := &w.rec.Lessons.Loops
 	for _, l := range w.detected(state) {
 		if len(state.Warned) >= maxLoops {
 			return
@@ -32,11 +32,11 @@ func (w *work) loops() {
 		}
 		state.Warned[l.CallID] = true
 		if warned { // by another precept, on the way here
-			w.rec.Dirty = true
+			w.rec.State.Dirty = true
 			continue
 		}
 		state.Count++
-		w.rec.Dirty = true
+		w.rec.State.Dirty = true
 		w.plan.Loops++
 		text := Warning(l)
 		if w.warns(tokens(len(text))) {
@@ -49,7 +49,7 @@ func (w *work) loops() {
 // memory stands for it.
 func (w *work) detected(state *session.LoopState) []detect.Loop {
 	mem := func(id string) (wire.Call, bool) {
-		c, ok := w.rec.Calls[id]
+		c, ok := w.rec.Thread.Calls[id]
 		return c, ok
 	}
 	if !w.Request.Delta {
@@ -57,7 +57,7 @@ func (w *work) detected(state *session.LoopState) []detect.Loop {
 		return w.Results.Loops(w.Request, state.Warned, mem)
 	}
 	loops, next := detect.LoopsSince(state.Delta, w.Request, state.Warned, mem)
-	state.Delta, w.rec.Dirty = next, true
+	state.Delta, w.rec.State.Dirty = next, true
 	return loops
 }
 
@@ -78,7 +78,7 @@ func (w *work) resultOf(l detect.Loop) (at spot, warned, ok bool) {
 // warns says how the session's coin fell, and flips it at the first loop.
 func (w *work) warns(size int) bool {
 	slug := trial.LoopArm.Slug()
-	first := w.rec.Loops.Count == 1
+	first := w.rec.Lessons.Loops.Count == 1
 	var pick trial.Pick
 	var ok bool
 	w.drawn(func(u *session.Record) { pick, ok = u.Assignment.Pick(slug) })

@@ -30,8 +30,8 @@ func TestLoopIsWarnedOfOnce(t *testing.T) {
 					t.Errorf("failure %d: %d warnings upstream", i+1, got)
 				}
 			}
-			if r.rec.Loops.Count != 1 || len(r.rec.Assignment.Picks) != 1 || r.rec.Assignment.Picks[0].Arm != trial.LoopArm {
-				t.Errorf("%+v, %+v", r.rec.Loops, r.rec.Assignment)
+			if r.rec.Lessons.Loops.Count != 1 || len(r.rec.Assignment.Picks) != 1 || r.rec.Assignment.Picks[0].Arm != trial.LoopArm {
+				t.Errorf("%+v, %+v", r.rec.Lessons.Loops, r.rec.Assignment)
 			}
 		})
 	}

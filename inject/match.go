@@ -37,7 +37,7 @@ type found struct {
 // lessons matches what is new, decides, and inserts. Nothing is matched that could not be inserted:
 // a lesson that fires where no block can stand may fire again where one can.
 func (w *work) lessons() {
-	if w.Book == nil || w.in.cfg.Bandit.K <= 0 || len(w.rec.Matched) >= maxMatched {
+	if w.Book == nil || w.in.cfg.Bandit.K <= 0 || len(w.rec.Lessons.Matched) >= maxMatched {
 		return
 	}
 	q, spots := w.query()
@@ -56,7 +56,7 @@ func (w *work) lessons() {
 			continue
 		}
 		at, ok := spots[h.CallID]
-		if !ok || slices.Contains(w.rec.Matched, h.Lesson.Slug) || len(w.rec.Matched)+len(all) >= maxMatched {
+		if !ok || slices.Contains(w.rec.Lessons.Matched, h.Lesson.Slug) || len(w.rec.Lessons.Matched)+len(all) >= maxMatched {
 			continue
 		}
 		shown := w.present(h.Lesson)
@@ -70,7 +70,7 @@ func (w *work) lessons() {
 	actions := make([]bandit.Action, 0, len(all))
 	for i := range all {
 		f := &all[i]
-		w.rec.Matched = append(w.rec.Matched, f.action.Slug)
+		w.rec.Lessons.Matched = append(w.rec.Lessons.Matched, f.action.Slug)
 		w.plan.Matched = append(w.plan.Matched, f.action.Slug)
 		f.action.Size = f.line.whole()
 		f.action.Tokens = tokens(f.action.Size)
@@ -113,7 +113,7 @@ func elsewhere(req *wire.Request) map[string]bool {
 func (w *work) query() (lesson.Query, map[string]spot) {
 	c := &w.Claim
 	q := lesson.Query{
-		Tenant: w.rec.Tenant, Agent: c.Agent, Role: c.Role, Skill: c.Skill, Model: w.Request.Model, Tools: w.Request.Tools, Now: w.Now,
+		Tenant: w.rec.Identity.Tenant, Agent: c.Agent, Role: c.Role, Skill: c.Skill, Model: w.Request.Model, Tools: w.Request.Tools, Now: w.Now,
 	}
 	spots := make(map[string]spot)
 	if at, ok := w.words(); ok {
@@ -127,7 +127,7 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 			}
 		}
 	}
-	if w.rec.Turns == 1 {
+	if w.rec.Thread.Turns == 1 {
 		w.task(&q, spots)
 	}
 	if _, ok := spots[""]; ok {
@@ -157,7 +157,7 @@ func (w *work) call(id string) wire.Call {
 	if c, ok := w.Request.CallOf(id); ok {
 		return c
 	}
-	return w.rec.Calls[id]
+	return w.rec.Thread.Calls[id]
 }
 
 func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
@@ -185,7 +185,7 @@ func tokens(bytes int) int { return (bytes + 3) / 4 }
 // session. It decides whether a line fits, and never how it reads. It must not depend on how a coin
 // falls: so withheld picks use up room as well.
 func (w *work) room(all []found) int {
-	left := min(w.in.cfg.BudgetBytes, 2*w.in.cfg.BudgetBytes-w.rec.BlockBytes) - w.frames(all)
+	left := min(w.in.cfg.BudgetBytes, 2*w.in.cfg.BudgetBytes-w.rec.Lessons.BlockBytes) - w.frames(all)
 	if left <= 0 {
 		return bandit.NoRoom
 	}
@@ -202,21 +202,21 @@ func (w *work) frames(all []found) int {
 }
 
 func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
-	w.rec.Dirty = true
+	w.rec.State.Dirty = true
 	cfg := w.in.cfg.Bandit
 	cfg.Room = room
 	var picks []trial.Pick
 	w.drawn(func(u *session.Record) {
 		if u == w.rec && !u.Shared() {
-			picks = bandit.Decide(cfg, w.Beliefs, &u.Assignment, u.ID.String(), actions, u.Turns)
+			picks = bandit.Decide(cfg, w.Beliefs, &u.Assignment, u.Identity.ID.String(), actions, u.Thread.Turns)
 			return
 		}
-		given, fresh := bandit.Share(cfg, w.Beliefs, &u.Assignment, u.ID.String(), actions, w.rec.Spent)
-		picks, u.Dirty = append(given, fresh...), true
+		given, fresh := bandit.Share(cfg, w.Beliefs, &u.Assignment, u.Identity.ID.String(), actions, w.rec.Lessons.Spent)
+		picks, u.State.Dirty = append(given, fresh...), true
 	})
 	for i := range picks {
 		if picks[i].Slug != trial.LoopArm.Slug() {
-			w.rec.Spent++
+			w.rec.Lessons.Spent++
 		}
 	}
 	w.plan.Picks = append(w.plan.Picks, picks...)
@@ -234,10 +234,10 @@ func (w *work) insertPicks(all []found, picks []trial.Pick) {
 		if !ok {
 			continue
 		}
-		w.rec.BlockBytes += f.line.whole()
+		w.rec.Lessons.BlockBytes += f.line.whole()
 		if !charged[f.spot] {
 			charged[f.spot] = true
-			w.rec.BlockBytes += w.in.cfg.Style.frame()
+			w.rec.Lessons.BlockBytes += w.in.cfg.Style.frame()
 		}
 		if !pick.Injected {
 			w.plan.Withheld = append(w.plan.Withheld, f.action.Slug)

@@ -103,9 +103,9 @@ func (in *Injector) Plan(rec *session.Record, t Turn) Plan {
 // gets no lessons; what it had before is repeated, where that is known.
 func (w *work) idle() string {
 	switch {
-	case w.rec.Refused:
+	case w.rec.State.Refused:
 		return SkipRefused
-	case len(w.rec.Blocks) == 0 && w.excluded():
+	case len(w.rec.Lessons.Blocks) == 0 && w.excluded():
 		return SkipExcluded
 	case w.Claim.InjectOff:
 		return SkipOff
@@ -117,13 +117,13 @@ func (w *work) idle() string {
 // one.
 func (w *work) open() {
 	w.drawn(func(u *session.Record) {
-		first := w.rec.Turns == 1 && w.plan.Kind == session.NewTurn
+		first := w.rec.Thread.Turns == 1 && w.plan.Kind == session.NewTurn
 		if u != w.rec {
 			first = u.Assignment.Category == "" && !u.Assignment.Decided
 		}
 		if first {
 			u.Assignment.Category = category(w.rec, w.Request)
-			u.Assignment.Day, u.Assignment.At = trial.Day(u.Started), u.Started.Unix()
+			u.Assignment.Day, u.Assignment.At = trial.Day(u.Identity.Started), u.Identity.Started.Unix()
 		}
 	})
 }
@@ -143,7 +143,7 @@ func (w *work) drawn(use func(u *session.Record)) {
 // experiment.
 func (w *work) excluded() (yes bool) {
 	w.drawn(func(u *session.Record) { yes = u.Assignment.Excluded })
-	return (yes || w.rec.Assignment.Excluded) && !w.rec.Doubted
+	return (yes || w.rec.Assignment.Excluded) && !w.rec.State.Doubted
 }
 
 // Refused notes that the upstream took the request only without what the plan had put into it.
@@ -151,9 +151,9 @@ func (w *work) excluded() (yes bool) {
 // reward: only what was treated can be refused, and a comparison that leaves such sessions out
 // compares others with others (intention to treat).
 func (in *Injector) Refused(rec *session.Record) {
-	rec.Refused, rec.Dirty = true, true
+	rec.State.Refused, rec.State.Dirty = true, true
 	rec.Assignment.Refused = true
-	rec.Blocks = nil
+	rec.Lessons.Blocks = nil
 }
 
 // work is one plan in the making.
@@ -169,8 +169,8 @@ type work struct {
 
 // put inserts a block, now and from now on.
 func (w *work) put(at spot, b session.Block) {
-	b.Anchor, b.Turn, b.Once = at.anchor, w.rec.Turns, w.Request.Delta
-	w.rec.Blocks = append(w.rec.Blocks, b)
+	b.Anchor, b.Turn, b.Once = at.anchor, w.rec.Thread.Turns, w.Request.Delta
+	w.rec.Lessons.Blocks = append(w.rec.Lessons.Blocks, b)
 	w.insert(at.item, at.block, &b)
 }
 
@@ -197,8 +197,8 @@ func (w *work) absence(u *session.Record) string {
 	if a.Control && a.Decided {
 		return SkipControl
 	}
-	slugs := w.rec.Matched
-	if w.rec.Loops.Count > 0 || u == w.rec {
+	slugs := w.rec.Lessons.Matched
+	if w.rec.Lessons.Loops.Count > 0 || u == w.rec {
 		slugs = append(slices.Clone(slugs), trial.LoopArm.Slug())
 	}
 	injected, withheld := false, false
@@ -212,7 +212,7 @@ func (w *work) absence(u *session.Record) string {
 		return SkipWithheld
 	case injected:
 		return SkipEarlier
-	case len(w.rec.Matched) == 0:
+	case len(w.rec.Lessons.Matched) == 0:
 		return SkipNoMatch
 	}
 	return SkipNotPicked

@@ -156,7 +156,7 @@ func TestManyMatch(t *testing.T) { // fifty lessons match
 	if n := len(r.rec.Assignment.Picks); n != 3 {
 		t.Errorf("%d picks: what was passed over once has had its turn", n)
 	}
-	if n := len(r.rec.Matched); n != 50 {
+	if n := len(r.rec.Lessons.Matched); n != 50 {
 		t.Errorf("%d matched", n)
 	}
 	if n := strings.Count(r.upstream(), "A rather long sentence is here."); n < 30 {
@@ -176,7 +176,7 @@ func TestLaterLessonsTakeWhatIsLeft(t *testing.T) {
 		r.replied()
 		r.a.says("ok")
 	}
-	if n := len(r.rec.Blocks); n != 6 {
+	if n := len(r.rec.Lessons.Blocks); n != 6 {
 		t.Errorf("%d blocks, want 2K", n)
 	}
 }
@@ -227,8 +227,8 @@ func TestWithheldKeepsItsSlot(t *testing.T) {
 	r := newRun(t, plainChat, cfg, book(teach("a", "deploy", "x"), teach("b", "deploy", "y")), "s")
 	r.a.user("deploy", false)
 	p := r.send()
-	if p.Skip != SkipWithheld || len(p.Edits) != 0 || !slices.Equal(p.Withheld, []string{"a", "b"}) || r.rec.BlockBytes == 0 {
-		t.Errorf("%+v, %d bytes charged", p, r.rec.BlockBytes)
+	if p.Skip != SkipWithheld || len(p.Edits) != 0 || !slices.Equal(p.Withheld, []string{"a", "b"}) || r.rec.Lessons.BlockBytes == 0 {
+		t.Errorf("%+v, %d bytes charged", p, r.rec.Lessons.BlockBytes)
 	}
 	if p.Lessons[0].State != "withheld" || p.Lessons[0].Propensity != 0 {
 		t.Errorf("%+v", p.Lessons)
@@ -323,8 +323,8 @@ func TestExcludedKeepsWhatItHad(t *testing.T) {
 	r.rec.Assignment.Excluded = true
 	r.a.says("ok")
 	r.a.user("again", false)
-	if p := r.send(); p.Skip != "" || len(p.Edits) != 1 || len(p.Matched) != 0 || len(r.rec.Blocks) != 1 {
-		t.Errorf("%+v, %d blocks", p, len(r.rec.Blocks))
+	if p := r.send(); p.Skip != "" || len(p.Edits) != 1 || len(p.Matched) != 0 || len(r.rec.Lessons.Blocks) != 1 {
+		t.Errorf("%+v, %d blocks", p, len(r.rec.Lessons.Blocks))
 	}
 }
 

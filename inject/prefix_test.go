@@ -93,8 +93,8 @@ func (r *run) callOnce(cmd, word string, fails bool) {
 func (r *run) withinBounds(cfg Config) {
 	r.t.Helper()
 	inserted := 0
-	for i := range r.rec.Blocks {
-		b := &r.rec.Blocks[i]
+	for i := range r.rec.Lessons.Blocks {
+		b := &r.rec.Lessons.Blocks[i]
 		if b.Loop {
 			continue
 		}
@@ -109,10 +109,10 @@ func (r *run) withinBounds(cfg Config) {
 			picks++
 		}
 	}
-	if inserted > 2*defaultBudget || r.rec.BlockBytes > 2*defaultBudget || picks > 2*cfg.Bandit.K {
-		r.t.Fatalf("%d bytes inserted, %d charged, %d picks with K=%d", inserted, r.rec.BlockBytes, picks, cfg.Bandit.K)
+	if inserted > 2*defaultBudget || r.rec.Lessons.BlockBytes > 2*defaultBudget || picks > 2*cfg.Bandit.K {
+		r.t.Fatalf("%d bytes inserted, %d charged, %d picks with K=%d", inserted, r.rec.Lessons.BlockBytes, picks, cfg.Bandit.K)
 	}
-	if r.rec.Assignment.Control && len(r.rec.Blocks) > 0 {
-		r.t.Fatalf("a control session got %d blocks", len(r.rec.Blocks))
+	if r.rec.Assignment.Control && len(r.rec.Lessons.Blocks) > 0 {
+		r.t.Fatalf("a control session got %d blocks", len(r.rec.Lessons.Blocks))
 	}
 }

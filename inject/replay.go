@@ -9,8 +9,8 @@ import (
 
 // replay inserts again what was inserted before.
 func (w *work) replay() {
-	for i := range w.rec.Blocks {
-		b := &w.rec.Blocks[i]
+	for i := range w.rec.Lessons.Blocks {
+		b := &w.rec.Lessons.Blocks[i]
 		if !w.due(b) {
 			continue
 		}
@@ -54,12 +54,12 @@ func (w *work) due(b *session.Block) bool {
 	}
 	switch w.plan.Kind {
 	case session.Retry:
-		return b.Turn == w.rec.Turns
+		return b.Turn == w.rec.Thread.Turns
 	case session.Repeat: // the turn before had the same list; the block now belongs to this one
-		if b.Turn != w.rec.Turns-1 {
+		if b.Turn != w.rec.Thread.Turns-1 {
 			return false
 		}
-		b.Turn = w.rec.Turns
+		b.Turn = w.rec.Thread.Turns
 		return true
 	case session.NewTurn:
 	}
@@ -87,7 +87,7 @@ func (w *work) rewritten(b *session.Block) (item, block int, ok bool) {
 	if b.Gone || b.Anchor.CallID != "" || b.Anchor.Role != wire.RoleUser || w.plan.Kind != session.NewTurn {
 		return 0, 0, false
 	}
-	if i < 0 || i >= min(w.rec.ItemsBefore, req.Len()) || req.Role(i) != wire.RoleUser || req.Item(i).Words == "" {
+	if i < 0 || i >= min(w.rec.Thread.ItemsBefore, req.Len()) || req.Role(i) != wire.RoleUser || req.Item(i).Words == "" {
 		return 0, 0, false
 	}
 	if w.moved == nil {
@@ -98,14 +98,14 @@ func (w *work) rewritten(b *session.Block) (item, block int, ok bool) {
 	if *w.moved || !ok {
 		return 0, 0, false
 	}
-	b.Anchor, w.rec.Dirty = at.anchor, true
+	b.Anchor, w.rec.State.Dirty = at.anchor, true
 	return i, -1, true
 }
 
 func (w *work) setGone(b *session.Block, gone bool) {
 	if b.Gone != gone {
 		b.Gone = gone
-		w.rec.Dirty = true
+		w.rec.State.Dirty = true
 	}
 }
 
@@ -119,14 +119,14 @@ func (w *work) reapply() {
 		return
 	}
 	again := 0
-	for i := range w.rec.Blocks {
-		if w.rec.Blocks[i].Again {
+	for i := range w.rec.Lessons.Blocks {
+		if w.rec.Lessons.Blocks[i].Again {
 			again++
 		}
 	}
 	gone := func(slug string) bool { return !w.live[slug] }
-	for i := range w.rec.Blocks {
-		b := &w.rec.Blocks[i]
+	for i := range w.rec.Lessons.Blocks {
+		b := &w.rec.Lessons.Blocks[i]
 		if !b.Gone || b.Moved || b.Loop || !slices.ContainsFunc(b.Slugs, gone) || again >= maxReapplied {
 			continue
 		}

@@ -224,17 +224,17 @@ type openReward struct {
 
 // setProvisional puts a session's reward of this moment in the place of the one before.
 func (b *beliefs) setProvisional(rec *session.Record, out feedback.Outcome, due time.Time) {
-	at := session.Ref{Tenant: rec.Tenant, ID: rec.ID}
+	at := session.Ref{Tenant: rec.Identity.Tenant, ID: rec.Identity.ID}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.dropProvisional(at)
 	if !out.OK || len(b.provisional) >= mostProvisional {
 		return
 	}
-	reward := b.of(rec.Tenant).AddProvisional(&rec.Assignment, out.Reward, out.Tier)
+	reward := b.of(rec.Identity.Tenant).AddProvisional(&rec.Assignment, out.Reward, out.Tier)
 	b.provisional[at] = openReward{reward, due}
 	if reward.Told() {
-		b.tenant(rec.Tenant).rewards++
+		b.tenant(rec.Identity.Tenant).rewards++
 	}
 }
 

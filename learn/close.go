@@ -132,7 +132,7 @@ func (c *closer) inGrace(row *session.Row) bool {
 // backend closes with nothing to count; its samples are made.
 func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 	rec := c.memory.Newest(row)
-	if rec.Unit != "" {
+	if rec.Unit.ID != "" {
 		if err := c.units.share(ctx, rec); err != nil {
 			c.failed(label.StepClose, err)
 			return nil
@@ -170,7 +170,7 @@ func atClosing(rec *session.Record, out feedback.Outcome) []trial.Delta {
 	if a.First = nil; out.OK {
 		a.First = &trial.AtClosing{Y: out.Reward, Tier: out.Tier}
 	}
-	deltas := append(a.Closing(), a.Spent(rec.Used)...)
+	deltas := append(a.Closing(), a.Spent(rec.Thread.Used)...)
 	if out.OK {
 		deltas = append(deltas, bandit.Contribution(a, out.Reward, out.Tier)...)
 	}

@@ -110,7 +110,7 @@ func TestAClosingThatFailedIsDueAgain(t *testing.T) {
 			r.age()
 			ses, _ := r.Acquire(r.ctx(), us, id)
 			ses.Lock()
-			ses.Turns++
+			ses.Thread.Turns++
 			ses.Unlock()
 			r.Release(ses, store.Decided)
 			r.record()

@@ -317,8 +317,9 @@ func (r *rig) ctx() context.Context { return r.t.Context() }
 func (r *rig) begin(tenant, name string, a trial.Assignment) session.ID {
 	id := session.KeyOf(tenant, session.SpaceName, name)
 	ses := r.Add(&session.Record{
-		ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader,
-		Started: r.clk.now(), Seen: r.clk.now(), Turns: 1, Assignment: a,
+		Identity:   session.Identity{ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader, Started: r.clk.now(), Seen: r.clk.now()},
+		Thread:     session.Thread{Turns: 1},
+		Assignment: a,
 	})
 	r.Release(ses, store.Decided)
 	return id

@@ -68,8 +68,9 @@ func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 		return out, nil
 	}
 	rec := &session.Record{
-		ID: id, Tenant: tenant, Agent: agent, Name: kept[0].SessionName, Method: byImport, Started: at.UTC(), Seen: m.Now().UTC(),
-		Turns: len(list), Closed: true,
+		Identity: session.Identity{ID: id, Tenant: tenant, Agent: agent, Name: kept[0].SessionName, Method: byImport, Started: at.UTC(), Seen: m.Now().UTC()},
+		Thread:   session.Thread{Turns: len(list)},
+		State:    session.State{Closed: true},
 	}
 	rec.Assignment.Excluded = true
 	row, err := rec.Row(func(text string) (string, bool) { return text, true })

@@ -136,7 +136,7 @@ type nobody struct{}
 func (nobody) Newest(row *session.Row) *session.Record {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
-		return &session.Record{ID: row.ID, Tenant: row.Tenant}
+		return &session.Record{Identity: session.Identity{ID: row.ID, Tenant: row.Tenant}}
 	}
 	return rec
 }

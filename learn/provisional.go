@@ -49,7 +49,7 @@ func (p *provisional) record(row *session.Row) *session.Record {
 		return nil
 	}
 	here := p.memory.InUse(session.Ref{Tenant: row.Tenant, ID: row.ID})
-	if here != nil && here.Turns >= rec.Turns { // else it has gone on at another replica
+	if here != nil && here.Thread.Turns >= rec.Thread.Turns { // else it has gone on at another replica
 		return here
 	}
 	return rec
@@ -59,7 +59,7 @@ func (p *provisional) learnFrom(ctx context.Context, rec *session.Record) {
 	if rec == nil {
 		return
 	}
-	entries, err := p.be.Feedback(ctx, rec.Tenant, rec.ID)
+	entries, err := p.be.Feedback(ctx, rec.Identity.Tenant, rec.Identity.ID)
 	if err != nil {
 		p.failed(label.StepEarly, err)
 		return
@@ -68,11 +68,11 @@ func (p *provisional) learnFrom(ctx context.Context, rec *session.Record) {
 }
 
 func (p *provisional) tell(rec *session.Record, entries []feedback.Entry) {
-	if rec == nil || rec.Unit != "" { // its unit was told as well
+	if rec == nil || rec.Unit.ID != "" { // its unit was told as well
 		return
 	}
-	out := feedback.Reward(inTime(entries, rec.Started, p.reward.CloseAfter), p.reward.Tiers)
-	p.beliefs.setProvisional(rec, out, rec.Started.Add(p.reward.CloseAfter))
+	out := feedback.Reward(inTime(entries, rec.Identity.Started, p.reward.CloseAfter), p.reward.Tiers)
+	p.beliefs.setProvisional(rec, out, rec.Identity.Started.Add(p.reward.CloseAfter))
 }
 
 // expire takes back what was told of sessions that must have been closed elsewhere. tick is how

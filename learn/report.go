@@ -82,7 +82,7 @@ func (l *Learner) wouldAdd(ctx context.Context, row *session.Row) []trial.Delta 
 	if err != nil {
 		return nil
 	}
-	if rec.Unit != "" { // its unit counts
+	if rec.Unit.ID != "" { // its unit counts
 		return nil
 	}
 	entries, err := l.open.be.Feedback(ctx, row.Tenant, row.ID)

@@ -30,26 +30,26 @@ func (u *units) begin() { u.said = map[session.Ref][]feedback.Entry{} }
 // hears what was said of the unit.
 func (u *units) share(ctx context.Context, rec *session.Record) error {
 	of := rec.Member()
-	at := session.Ref{Tenant: rec.Tenant, ID: of.Unit}
+	at := session.Ref{Tenant: rec.Identity.Tenant, ID: of.Unit}
 	said, ok := u.said[at]
 	if !ok {
 		var err error
-		if said, err = u.be.Feedback(ctx, rec.Tenant, of.Unit); err != nil {
+		if said, err = u.be.Feedback(ctx, rec.Identity.Tenant, of.Unit); err != nil {
 			return err
 		}
 		u.said[at] = said
 	}
-	own, err := u.be.Feedback(ctx, rec.Tenant, of.ID)
+	own, err := u.be.Feedback(ctx, rec.Identity.Tenant, of.ID)
 	if err != nil {
 		return err
 	}
 	if list := feedback.Missing(feedback.ForUnit(of.ID.String(), of.MemberNo, own), said); len(list) > 0 {
-		if err := u.touches.Tell(ctx, rec.Tenant, map[session.ID][]feedback.Entry{of.Unit: list}); err != nil {
+		if err := u.touches.Tell(ctx, rec.Identity.Tenant, map[session.ID][]feedback.Entry{of.Unit: list}); err != nil {
 			return err
 		}
 	}
 	if list := feedback.Missing(feedback.ForMembers(of.Unit.String(), said), own); len(list) > 0 {
-		err = u.touches.Tell(ctx, rec.Tenant, map[session.ID][]feedback.Entry{of.ID: list})
+		err = u.touches.Tell(ctx, rec.Identity.Tenant, map[session.ID][]feedback.Entry{of.ID: list})
 	}
 	return err
 }

@@ -51,14 +51,14 @@ func TestSubAgentsOfAToolCall(t *testing.T) {
 		ask := fmt.Sprintf("Find the parser that reads case %d and say where", i)
 		send("You lead.", fmt.Sprintf("case %d of the parser, please delegate: %s", i, ask), nil)
 		again, _ := send("You lead.", fmt.Sprintf("case %d of the parser, please delegate: %s", i, ask), nil)
-		if again.Unit != "" {
+		if again.Unit.ID != "" {
 			t.Fatal("the same task once more is tied to the first")
 		}
 		h := http.Header{}
 		if i%2 > 0 {
 			h.Set("X-Session-Id", fmt.Sprint("ses_", i))
 		}
-		if sub, _ := send("You search.", "Context: none.\n\n"+ask+"\n", h); sub.Unit != "" || !sub.Assignment.Excluded {
+		if sub, _ := send("You search.", "Context: none.\n\n"+ask+"\n", h); sub.Unit.ID != "" || !sub.Assignment.Excluded {
 			t.Fatal("what two sessions ask for is tied to one of them, or counts")
 		}
 		ask = fmt.Sprintf("Look where the parser of case %d is called", i)
@@ -67,16 +67,16 @@ func TestSubAgentsOfAToolCall(t *testing.T) {
 			h.Set("X-Session-Id", fmt.Sprint("ses_below_", i))
 		}
 		sub, same := send("You search.", ask, h)
-		if sub.Unit != lead.ID.String() || arm != same {
-			t.Errorf("case %d: the unit is %q, not %s; %s and %s", i, sub.Unit, lead.ID, arm, same)
+		if sub.Unit.ID != lead.Identity.ID.String() || arm != same {
+			t.Errorf("case %d: the unit is %q, not %s; %s and %s", i, sub.Unit.ID, lead.Identity.ID, arm, same)
 		}
 		arms[arm]++
 		ask = fmt.Sprintf("Look who wrote the parser of case %d first", i)
 		send("You lead.", fmt.Sprintf("silent case %d, please delegate: %s", i, ask), http.Header{"Precept-Learn": {"off"}})
-		if silent, _ := send("You search.", ask, nil); silent.Unit != "" {
+		if silent, _ := send("You search.", ask, nil); silent.Unit.ID != "" {
 			t.Error("a session is tied to one of which nothing may be kept")
 		}
-		if other, _ := send("You search.", fmt.Sprintf("Find the parser of no call, number %d", i), nil); other.Unit != "" || other.Assignment.Excluded {
+		if other, _ := send("You search.", fmt.Sprintf("Find the parser of no call, number %d", i), nil); other.Unit.ID != "" || other.Assignment.Excluded {
 			t.Error("what nobody asked for is tied to one")
 		}
 	}

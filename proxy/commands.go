@@ -51,7 +51,7 @@ func (q *commandQueue) find(x *exchange) []writ.Command {
 	}
 	found := writ.Parse(rep.Text, rep.Cut)
 	if len(found) > 0 {
-		q.pending.begin(x.ses.ID)
+		q.pending.begin(x.ses.Identity.ID)
 		x.mailbox().owe(x.w.id, true)
 	}
 	return found
@@ -65,7 +65,7 @@ func (q *commandQueue) put(x *exchange, commands []writ.Command) {
 	x.complete(q.opts.Now())
 	if !q.opts.Store.OptedOut(x.kept, x.answers) {
 		select {
-		case q.jobs <- commandJob{x.set, lesson.Scope{Tenant: x.who.tenant, Agent: x.query.Claim.Agent}, x.ses.ID, x.w.id, commands}:
+		case q.jobs <- commandJob{x.set, lesson.Scope{Tenant: x.who.tenant, Agent: x.query.Claim.Agent}, x.ses.Identity.ID, x.w.id, commands}:
 			return
 		default:
 		}
@@ -73,7 +73,7 @@ func (q *commandQueue) put(x *exchange, commands []writ.Command) {
 			q.opts.Metrics.writs.WithLabelValues(string(c.Verb), "dropped").Inc()
 		}
 	}
-	q.pending.end(x.ses.ID)
+	q.pending.end(x.ses.Identity.ID)
 	x.mailbox().owe(x.w.id, false)
 }
 

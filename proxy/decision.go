@@ -68,7 +68,7 @@ func (d *decision) decide() {
 	})
 	d.found.ChangeUnit(func(u *session.Record) { u.CountTurn(now) })
 	d.resolver.Asked(rec, &d.query)
-	d.number, d.base = rec.Turns, rec.ItemsBefore
+	d.number, d.base = rec.Thread.Turns, rec.Thread.ItemsBefore
 	d.await(rec)
 	d.skip = d.plan.Skip
 	d.opts.Consulted.note(d.plan.Matched)
@@ -119,7 +119,7 @@ func (d *decision) rejected() {
 	d.ses.Lock()
 	defer d.ses.Unlock()
 	d.set.injector.Refused(d.ses.Record)
-	d.found.ChangeUnit(func(u *session.Record) { u.Assignment.Refused, u.Dirty = true, true })
+	d.found.ChangeUnit(func(u *session.Record) { u.Assignment.Refused, u.State.Dirty = true, true })
 }
 
 // await notes, when a turn begins, whether anything of it may be kept: no, or not known before the
@@ -129,6 +129,6 @@ func (d *decision) await(rec *session.Record) {
 		rec.Await(d.number)
 	} else {
 		rec.Judged(d.number, true)
-		rec.Asked = rec.Asked || d.query.Claim.LearnOff
+		rec.OptOut.Asked = rec.OptOut.Asked || d.query.Claim.LearnOff
 	}
 }

@@ -31,9 +31,9 @@ type mailbox struct {
 
 // deliver puts answers into the record, for the session's next turn. Lock the record.
 func deliver(rec *session.Record, answers []string) {
-	rec.Answers = append(rec.Answers, answers...)
-	rec.Answers = rec.Answers[max(0, len(rec.Answers)-maxAnswers):]
-	rec.Dirty = true
+	rec.Mailbox.Answers = append(rec.Mailbox.Answers, answers...)
+	rec.Mailbox.Answers = rec.Mailbox.Answers[max(0, len(rec.Mailbox.Answers)-maxAnswers):]
+	rec.State.Dirty = true
 }
 
 // owe notes that the answers to a request's reply will come through the store, or that none will
@@ -44,20 +44,20 @@ func (m mailbox) owe(request string, some bool) {
 	}
 	m.ses.Lock()
 	defer m.ses.Unlock()
-	m.ses.Owed = slices.DeleteFunc(m.ses.Owed, func(id string) bool { return id == request })
+	m.ses.Mailbox.Owed = slices.DeleteFunc(m.ses.Mailbox.Owed, func(id string) bool { return id == request })
 	if some {
-		m.ses.Owed = append(m.ses.Owed, request)
-		m.ses.Owed = m.ses.Owed[max(0, len(m.ses.Owed)-maxOwed):]
+		m.ses.Mailbox.Owed = append(m.ses.Mailbox.Owed, request)
+		m.ses.Mailbox.Owed = m.ses.Mailbox.Owed[max(0, len(m.ses.Mailbox.Owed)-maxOwed):]
 	}
-	m.ses.Dirty = true
+	m.ses.State.Dirty = true
 }
 
 // collect waits for the answers to the reply before this turn, wherever that was given, and puts
 // them into the record. What takes longer is looked for once more in the next turn.
 func (m mailbox) collect(ctx context.Context) {
-	busy := m.pending.of(m.ses.ID)
+	busy := m.pending.of(m.ses.Identity.ID)
 	m.ses.Lock()
-	owed := slices.Clone(m.ses.Owed)
+	owed := slices.Clone(m.ses.Mailbox.Owed)
 	m.ses.Unlock()
 	if busy == nil && len(owed) == 0 {
 		return
@@ -78,9 +78,9 @@ func (m mailbox) collect(ctx context.Context) {
 		var list []string
 		_ = json.Unmarshal([]byte(text), &list) // "" where none came
 		m.ses.Lock()
-		m.ses.Owed = slices.DeleteFunc(m.ses.Owed, func(id string) bool { return id == request || id == late })
+		m.ses.Mailbox.Owed = slices.DeleteFunc(m.ses.Mailbox.Owed, func(id string) bool { return id == request || id == late })
 		if len(list) == 0 && late != "" {
-			m.ses.Owed = append(m.ses.Owed, late)
+			m.ses.Mailbox.Owed = append(m.ses.Mailbox.Owed, late)
 		}
 		deliver(m.ses.Record, list)
 		m.ses.Unlock()
@@ -95,7 +95,7 @@ const lateMark = "-"
 func (m mailbox) letter(ctx context.Context, request string) (text, late string) {
 	name, again := strings.CutPrefix(request, lateMark)
 	for {
-		text, ok, err := m.opts.Pending.Take(ctx, m.tenant, m.ses.ID, name)
+		text, ok, err := m.opts.Pending.Take(ctx, m.tenant, m.ses.Identity.ID, name)
 		switch {
 		case ok:
 			return text, ""

@@ -43,7 +43,7 @@ func (w *watch) spanFacts() trace.Turn {
 	if w.ses == nil || !w.query.Learn {
 		return out
 	}
-	out.Known, out.RequestID, out.Session, out.Agent, out.Number = true, w.w.id, w.ses.ID.String(), w.query.Claim.Agent, w.number
+	out.Known, out.RequestID, out.Session, out.Agent, out.Number = true, w.w.id, w.ses.Identity.ID.String(), w.query.Claim.Agent, w.number
 	out.Injected, out.Withheld, out.Loops = w.plan.Injected, w.plan.Withheld, w.plan.Loops
 	if w.reply != nil {
 		out.ReplyID = w.reply.ID

@@ -78,7 +78,7 @@ func (t *exchange) begin() {
 		return
 	}
 	t.kept = &sample.Exchange{
-		ID: id, Tenant: t.who.tenant, Agent: t.query.Claim.Agent, Session: t.ses.ID.String(), SessionName: t.ses.Name, Run: t.ses.RunName,
+		ID: id, Tenant: t.who.tenant, Agent: t.query.Claim.Agent, Session: t.ses.Identity.ID.String(), SessionName: t.ses.Identity.Name, Run: t.ses.Unit.RunName,
 		RequestID: t.w.id, Turn: t.number, At: t.started.UTC(), Dialect: t.dialect.String(), Model: t.req.Model,
 		Loops: t.plan.Loops, Book: t.book.Hash(), Config: t.set.hash, Lessons: t.plan.Lessons,
 	}
@@ -143,7 +143,7 @@ func (t *exchange) unoffered() {
 	}
 	main, captured := t.found.Side == "", t.set.cfg.Limits.CaptureBytes > 0
 	t.ses.Lock()
-	keep := main && !captured || !main && len(t.ses.OptedOut) == 0
+	keep := main && !captured || !main && len(t.ses.OptOut.Turns) == 0
 	if main {
 		t.ses.Judged(t.number, !keep)
 	}

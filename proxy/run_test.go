@@ -56,7 +56,7 @@ func unitOf(t *testing.T, r *rig, id session.ID, members int) *session.Record {
 			r.Parts().Store.Release(ses, 0)
 			rec, _ = session.Decode(id, data)
 		}
-		return rec != nil && rec.Members == members
+		return rec != nil && rec.Unit.Members == members
 	})
 	return rec
 }
@@ -146,7 +146,7 @@ func TestHostileNamesOfRuns(t *testing.T) {
 		}
 		before := 0
 		if ses := r.Parts().Store.Resident(session.RunKey("default", c.name)); ses != nil {
-			before = ses.Members
+			before = ses.Unit.Members
 			r.Parts().Store.Release(ses, 0)
 		}
 		res, _ := r.send(t, "POST", c.path+chatPath, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %d"}]}`, i))
@@ -163,8 +163,8 @@ func TestHostileNamesOfRuns(t *testing.T) {
 			t.Errorf("%d: the upstream was asked for %s", i, got.uri)
 		}
 		unit := unitOf(t, r, session.RunKey("default", c.name), before+1)
-		if len(unit.Name) > session.MaxName || strings.ContainsAny(unit.Name, "\r\n\x00") {
-			t.Errorf("%d: it is called %q", i, unit.Name)
+		if len(unit.Identity.Name) > session.MaxName || strings.ContainsAny(unit.Identity.Name, "\r\n\x00") {
+			t.Errorf("%d: it is called %q", i, unit.Identity.Name)
 		}
 		body, _ := json.Marshal(obj{"run_id": c.name, "type": "approval"})
 		if strings.Contains(c.name, "\xff") {
@@ -260,7 +260,7 @@ func TestOptOutWithinARun(t *testing.T) {
 	if rec := row("silent-canary-1"); rec != nil {
 		t.Errorf("a run of which nothing may be kept has a row: %+v", rec)
 	}
-	if rec := row("mixed"); rec == nil || len(rec.Assignment.Picks) != 1 || rec.Assignment.Picks[0].Arm.Slug() != "one" || rec.Members != 2 {
+	if rec := row("mixed"); rec == nil || len(rec.Assignment.Picks) != 1 || rec.Assignment.Picks[0].Arm.Slug() != "one" || rec.Unit.Members != 2 {
 		t.Errorf("the other run: %+v", rec)
 	}
 }

@@ -50,7 +50,7 @@ func (s *sender) name() {
 		s.w.id = s.opts.newID("req_")
 	default:
 		random := s.opts.entropy()
-		s.w.id = "req_" + hex.EncodeToString(append(s.ses.ID[:], random[:8]...))
+		s.w.id = "req_" + hex.EncodeToString(append(s.ses.Identity.ID[:], random[:8]...))
 	}
 	s.hold()
 }
@@ -89,7 +89,7 @@ func (s *sender) aside(reason label.Reason) {
 func (s *sender) remembered(id string) (wire.Call, bool) {
 	s.ses.Lock()
 	defer s.ses.Unlock()
-	c, ok := s.ses.Calls[id]
+	c, ok := s.ses.Thread.Calls[id]
 	return c, ok
 }
 

@@ -173,7 +173,7 @@ func (a *Archive) one(ctx context.Context, tenant, name string) (SessionList, er
 	if errors.Is(err, ErrNoSession) {
 		return out, nil
 	}
-	if err == nil && !a.Hides(tenant, rec.Agent) {
+	if err == nil && !a.Hides(tenant, rec.Identity.Agent) {
 		out.Sessions, out.Looked, out.Back = append(out.Sessions, itemOf(&l, rec)), 1, &l.Started
 	}
 	return out, err
@@ -214,9 +214,9 @@ func (q *SessionQuery) wants(x *SessionItem) bool {
 func (a *Archive) item(l *session.Listed) (x SessionItem, ok bool) {
 	rec, err := session.Decode(l.ID, l.Data)
 	if err != nil { // by another version, or damaged: that there is one can be told
-		rec = &session.Record{Name: l.ID.String()}
+		rec = &session.Record{Identity: session.Identity{Name: l.ID.String()}}
 	}
-	if a.Hides(l.Tenant, rec.Agent) {
+	if a.Hides(l.Tenant, rec.Identity.Agent) {
 		return x, false
 	}
 	return itemOf(l, rec), true
@@ -224,14 +224,14 @@ func (a *Archive) item(l *session.Listed) (x SessionItem, ok bool) {
 
 func itemOf(l *session.Listed, rec *session.Record) SessionItem {
 	x := SessionItem{
-		ID: l.ID.String(), Name: rec.Name, Tenant: l.Tenant, Agent: rec.Agent, Model: rec.Model, Dialect: rec.Dialect.String(), Method: string(rec.Method),
-		Started: l.Started, Seen: l.Seen, Closed: l.Closed || l.Applied.Version > 0, Turns: rec.Turns, Loops: rec.Loops.Count,
-		Matched: append([]string{}, rec.Matched...), Injected: []string{}, Withheld: []string{},
-		Control: rec.Assignment.Control, Excluded: rec.Assignment.Excluded, Refused: rec.Refused,
-		Input: rec.Used.Input, Cached: rec.Used.Cached, Verdict: StillOpen,
+		ID: l.ID.String(), Name: rec.Identity.Name, Tenant: l.Tenant, Agent: rec.Identity.Agent, Model: rec.Identity.Model, Dialect: rec.Identity.Dialect.String(), Method: string(rec.Identity.Method),
+		Started: l.Started, Seen: l.Seen, Closed: l.Closed || l.Applied.Version > 0, Turns: rec.Thread.Turns, Loops: rec.Lessons.Loops.Count,
+		Matched: append([]string{}, rec.Lessons.Matched...), Injected: []string{}, Withheld: []string{},
+		Control: rec.Assignment.Control, Excluded: rec.Assignment.Excluded, Refused: rec.State.Refused,
+		Input: rec.Thread.Used.Input, Cached: rec.Thread.Used.Cached, Verdict: StillOpen,
 	}
-	if x.Run = rec.RunName; rec.IsRun {
-		x.Run = rec.Name
+	if x.Run = rec.Unit.RunName; rec.Unit.IsRun {
+		x.Run = rec.Identity.Name
 	}
 	for i := range rec.Assignment.Picks {
 		p := &rec.Assignment.Picks[i]

@@ -22,7 +22,10 @@ func (r *rig) archive(n int, change func(i int, rec *session.Record)) {
 	for i := range n {
 		name := fmt.Sprint("s", i)
 		at := r.clk.now().Add(time.Duration(i) * time.Second)
-		rec := &session.Record{ID: session.KeyOf(us, session.SpaceName, name), Tenant: us, Agent: "coder", Name: name, Started: at, Seen: at, Model: "m-1", Turns: 1}
+		rec := &session.Record{
+			Identity: session.Identity{ID: session.KeyOf(us, session.SpaceName, name), Tenant: us, Agent: "coder", Name: name, Started: at, Seen: at, Model: "m-1"},
+			Thread:   session.Thread{Turns: 1},
+		}
 		if change != nil {
 			change(i, rec)
 		}
@@ -61,10 +64,10 @@ func TestBrowseByPages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.archive(1000, func(i int, rec *session.Record) {
-		rec.Agent = []string{"coder", "writer"}[i%2]
-		rec.Loops.Count = i % 3
+		rec.Identity.Agent = []string{"coder", "writer"}[i%2]
+		rec.Lessons.Loops.Count = i % 3
 		if i == 77 {
-			rec.Model = "rare"
+			rec.Identity.Model = "rare"
 		}
 	})
 	same(t, "newest", strings.Join(names(r.browse(SessionQuery{Limit: 3})), " "), "s999 s998 s997")
@@ -146,13 +149,13 @@ func (r *rig) story(name string) *conversation {
 	})
 	ses := r.Resident(c.id)
 	ses.Lock()
-	ses.Blocks = []session.Block{
+	ses.Lessons.Blocks = []session.Block{
 		{Anchor: wire.Anchor{Role: wire.RoleUser, Hash: 1}, Text: "Lessons from past experience:\n", Turn: 1, Slugs: []string{"shown"}},
 		{Anchor: wire.Anchor{CallID: "c1"}, Text: "[LOOP DETECTED] bash token=" + "sk-" + strings.Repeat("a1B2", 12), Turn: 2, Loop: true},
 	}
 	ses.Assignment.Picks = []trial.Pick{{Slug: "shown", Arm: "b", Injected: true, Propensity: 0.7, Turn: 1}, {Slug: "kept-back", Arm: "a", Propensity: 0.7, Turn: 1}}
-	ses.Matched = []string{"kept-back", "shown"}
-	ses.Dirty = true
+	ses.Lessons.Matched = []string{"kept-back", "shown"}
+	ses.State.Dirty = true
 	ses.Unlock()
 	ses.pins.Add(-1)
 	c.turn(2, func(x *sample.Exchange) {
@@ -172,8 +175,8 @@ func (r *rig) story(name string) *conversation {
 func (c *conversation) onlyOwnBlocks() {
 	ses := c.Resident(c.id)
 	ses.Lock()
-	ses.Blocks = slices.DeleteFunc(ses.Blocks, func(b session.Block) bool { return b.Text == "x" })
-	ses.Dirty = true
+	ses.Lessons.Blocks = slices.DeleteFunc(ses.Lessons.Blocks, func(b session.Block) bool { return b.Text == "x" })
+	ses.State.Dirty = true
 	ses.Unlock()
 	c.Release(ses, Decided)
 	c.deliverAll()

@@ -138,7 +138,7 @@ func TestForgetWhileARowOfTheFutureIsPutDown(t *testing.T) {
 			held := r.Resident(id)
 			be.announced = func() { // what came before is delivered by then
 				held.Lock()
-				held.Turns, held.Seen = 2, r.clk.now().Add(time.Hour)
+				held.Thread.Turns, held.Identity.Seen = 2, r.clk.now().Add(time.Hour)
 				held.Unlock()
 				r.Release(held, Decided)
 				r.recorder.record(r.clk.now(), false)

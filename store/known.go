@@ -11,7 +11,7 @@ import (
 // another replica has served the session since. Of a session of which only exchanges came to the
 // backend it is one in which nothing was decided.
 func (s *sessions) Newest(row *session.Row) *session.Record {
-	rec := &session.Record{ID: row.ID, Tenant: row.Tenant}
+	rec := &session.Record{Identity: session.Identity{ID: row.ID, Tenant: row.Tenant}}
 	if len(row.Data) > 0 {
 		stored, err := session.Decode(row.ID, row.Data)
 		if err == nil {
@@ -27,9 +27,9 @@ func (s *sessions) Newest(row *session.Row) *session.Record {
 	defer ses.pins.Add(-1)
 	ses.Lock()
 	defer ses.Unlock()
-	if rec.Turns <= ses.Turns && (rec.StandIn || !ses.StandIn) { // else it has gone on at another replica
+	if rec.Thread.Turns <= ses.Thread.Turns && (rec.State.StandIn || !ses.State.StandIn) { // else it has gone on at another replica
 		if c, err := session.Decode(row.ID, mustEncode(ses.Record)); err == nil {
-			if c.Shared() && c.StandIn == rec.StandIn && len(row.Data) > 0 {
+			if c.Shared() && c.State.StandIn == rec.State.StandIn && len(row.Data) > 0 {
 				c.Join(rec)
 			}
 			rec = c
@@ -55,10 +55,15 @@ func (s *sessions) InUse(of session.Ref) *session.Record {
 		return nil
 	}
 	defer ses.pins.Add(-1)
-	if ses.Tenant != of.Tenant {
+	if ses.Identity.Tenant != of.Tenant {
 		return nil
 	}
 	ses.Lock() // not held any longer: requests of the session wait for it
 	defer ses.Unlock()
-	return &session.Record{ID: of.ID, Tenant: of.Tenant, Started: ses.Started, Turns: ses.Turns, Unit: ses.Unit, Assignment: ses.Assignment.Clone()}
+	return &session.Record{
+		Identity:   session.Identity{ID: of.ID, Tenant: of.Tenant, Started: ses.Identity.Started},
+		Unit:       session.Unit{ID: ses.Unit.ID},
+		Thread:     session.Thread{Turns: ses.Thread.Turns},
+		Assignment: ses.Assignment.Clone(),
+	}
 }

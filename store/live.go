@@ -104,11 +104,11 @@ func (l *live) has(id session.ID) bool {
 func (l *live) put(rec *session.Record, now time.Time, delivered int64) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.of[rec.ID]
+	s := l.of[rec.Identity.ID]
 	if s == nil {
 		s = &Session{Record: rec}
 		s.at = l.order.PushFront(s)
-		l.of[rec.ID] = s
+		l.of[rec.Identity.ID] = s
 	}
 	l.use(s, now)
 	l.thin(putStep, time.Time{}, delivered)
@@ -151,7 +151,7 @@ func (l *live) thin(step int, idle time.Time, delivered int64) {
 
 // drop takes a session out. The caller has mu.
 func (l *live) drop(s *Session) {
-	delete(l.of, s.ID)
+	delete(l.of, s.Identity.ID)
 	l.order.Remove(s.at)
 }
 
@@ -161,7 +161,7 @@ func (l *live) forget(tenant string, id session.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.of[id]
-	if s == nil || s.Tenant != tenant {
+	if s == nil || s.Identity.Tenant != tenant {
 		return false
 	}
 	s.gone.Store(true)
@@ -174,7 +174,7 @@ func (l *live) forgetTenant(tenant string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.of {
-		if s.Tenant == tenant {
+		if s.Identity.Tenant == tenant {
 			s.gone.Store(true)
 			l.drop(s)
 			n++

@@ -90,9 +90,9 @@ func TestConcurrentAddGivesOneRecord(t *testing.T) {
 	got := make([]*Session, n)
 	for i := range n {
 		wg.Go(func() {
-			got[i] = r.Add(&session.Record{ID: id, Tenant: us, Name: "s", Started: r.clk.now()})
+			got[i] = r.Add(&session.Record{Identity: session.Identity{ID: id, Tenant: us, Name: "s", Started: r.clk.now()}})
 			got[i].Lock()
-			got[i].Turns++
+			got[i].Thread.Turns++
 			got[i].Unlock()
 			r.Release(got[i], Decided)
 		})
@@ -140,7 +140,7 @@ func TestSweep(t *testing.T) {
 		t.Fatal("the session is gone")
 	}
 	ses.Lock()
-	ses.Turns = 5
+	ses.Thread.Turns = 5
 	ses.Unlock()
 	r.Release(ses, Decided)
 	r.clk.add(idleAfter + time.Second)
@@ -158,7 +158,7 @@ func TestSweepForgetsWhatWasNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := session.KeyOf(us, session.SpaceName, "s")
-	r.Release(r.Add(&session.Record{ID: id, Tenant: us}), Unchanged)
+	r.Release(r.Add(&session.Record{Identity: session.Identity{ID: id, Tenant: us}}), Unchanged)
 	r.clk.add(idleAfter + time.Second)
 	r.sweepAll()
 	if ses := r.Resident(id); ses != nil {
@@ -247,10 +247,10 @@ func TestTogether(t *testing.T) {
 					return
 				}
 				if ses == nil {
-					ses = r.Add(&session.Record{ID: id, Tenant: us, Name: name, Started: r.clk.now(), Seen: r.clk.now()})
+					ses = r.Add(&session.Record{Identity: session.Identity{ID: id, Tenant: us, Name: name, Started: r.clk.now(), Seen: r.clk.now()}})
 				}
 				ses.Lock()
-				ses.Turns++
+				ses.Thread.Turns++
 				ses.Unlock()
 				r.Release(ses, Change(1+i%2))
 				r.clk.add(time.Millisecond)

@@ -55,7 +55,7 @@ func (o *optouts) judged(ses *Session, x *sample.Exchange, out bool) {
 		x.New, x.NewFrom, x.Given = x.New[n:], x.NewFrom+n, 0
 	}
 	ses.Judged(x.Turn, out)
-	ses.Asked = ses.Asked || out
+	ses.OptOut.Asked = ses.OptOut.Asked || out
 	if !out {
 		o.keepUnit(ses)
 	}
@@ -76,7 +76,7 @@ func (o *optouts) unheard(ctx context.Context, tenant string, id session.ID) boo
 	look := func() (silent, open bool) {
 		ses.Lock()
 		defer ses.Unlock()
-		return ses.Tenant == tenant && ses.Silent(), !ses.Visible() && len(ses.Unjudged) > 0
+		return ses.Identity.Tenant == tenant && ses.Silent(), !ses.Visible() && len(ses.OptOut.Unjudged) > 0
 	}
 	silent, open := look()
 	for i := 0; open && i < most && ctx.Err() == nil; i++ {
@@ -104,8 +104,8 @@ func (o *optouts) keepUnit(ses *Session) {
 	}
 	defer unit.pins.Add(-1)
 	unit.Lock()
-	news := unit.IsRun && !unit.Kept
-	unit.Kept = unit.Kept || news
+	news := unit.Unit.IsRun && !unit.OptOut.Kept
+	unit.OptOut.Kept = unit.OptOut.Kept || news
 	unit.Unlock()
 	if !news {
 		return

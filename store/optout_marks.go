@@ -132,7 +132,7 @@ func (h *optOutMarks) recall(rec *session.Record) {
 	if h.path == "" {
 		return
 	}
-	name := h.name(rec.ID)
+	name := h.name(rec.Identity.ID)
 	h.mu.Lock()
 	v, ok := h.of[name]
 	h.mu.Unlock()
@@ -140,7 +140,7 @@ func (h *optOutMarks) recall(rec *session.Record) {
 		return
 	}
 	rec.Hide(session.OptOutMark{Turns: int(v.turns), Items: int(v.items)})
-	rec.Asked = true
+	rec.OptOut.Asked = true
 }
 
 // keep writes down what is new.

@@ -38,18 +38,18 @@ func TestMarksOfOptOuts(t *testing.T) {
 	if err := os.WriteFile(path, append(b, 1, 2, 3), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rec := &session.Record{ID: id}
+	rec := &session.Record{Identity: session.Identity{ID: id}}
 	open("a").recall(rec)
-	same(t, "turns", rec.Turns, 3)
-	same(t, "items", rec.Items, 6)
+	same(t, "turns", rec.Thread.Turns, 3)
+	same(t, "items", rec.Thread.Items, 6)
 	same(t, "silent", rec.Silent(), true)
 	b, err = os.ReadFile(path)
 	if err != nil || len(b) != markSize {
 		t.Errorf("written anew: %d bytes, %v", len(b), err)
 	}
-	other := &session.Record{ID: id}
+	other := &session.Record{Identity: session.Identity{ID: id}}
 	open("b").recall(other)
-	same(t, "by another secret", other.Turns, 0)
+	same(t, "by another secret", other.Thread.Turns, 0)
 	for i := range mostMarks + 10 {
 		h.set(uint64(i), optOutMark{1, 1}) //nolint:gosec // small
 	}

@@ -22,7 +22,10 @@ type conversation struct {
 
 func (r *rig) converse(name string) *conversation {
 	id := session.KeyOf(us, session.SpaceName, name)
-	ses := r.Add(&session.Record{ID: id, Tenant: us, Agent: "coder", Name: name, Started: r.clk.now(), Seen: r.clk.now(), Assignment: picked(true)})
+	ses := r.Add(&session.Record{
+		Identity:   session.Identity{ID: id, Tenant: us, Agent: "coder", Name: name, Started: r.clk.now(), Seen: r.clk.now()},
+		Assignment: picked(true),
+	})
 	ses.pins.Add(-1)
 	return &conversation{rig: r, id: id, name: name}
 }
@@ -32,10 +35,10 @@ func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	c.t.Helper()
 	ses := c.Resident(c.id)
 	ses.Lock()
-	ses.Turns, ses.ListHash, ses.Items = n, uint64(1000+n), 2*n
-	ses.LastTurn = session.LastTurn{From: 2*n - 1, Items: []uint64{uint64(2000 + n)}}
-	ses.Blocks = append(ses.Blocks, session.Block{Anchor: wire.Anchor{Role: wire.RoleUser, Hash: uint64(3000 + n)}, Text: "x", Turn: n})
-	ses.Loops.Warned = map[string]bool{fmt.Sprint("call-", n): true}
+	ses.Thread.Turns, ses.Thread.ListHash, ses.Thread.Items = n, uint64(1000+n), 2*n
+	ses.Thread.LastTurn = session.LastTurn{From: 2*n - 1, Items: []uint64{uint64(2000 + n)}}
+	ses.Lessons.Blocks = append(ses.Lessons.Blocks, session.Block{Anchor: wire.Anchor{Role: wire.RoleUser, Hash: uint64(3000 + n)}, Text: "x", Turn: n})
+	ses.Lessons.Loops.Warned = map[string]bool{fmt.Sprint("call-", n): true}
 	ses.Await(n)
 	ses.Unlock()
 	x := exchange(us, c.name, n, c.clk.now())
@@ -88,14 +91,14 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 	c := r.converse("s")
 	c.turn(1, nil)
 	before := c.row()
-	for _, want := range []string{`"list":1001`, "2001", "3001", "call-1"} {
+	for _, want := range []string{`"list_hash":1001`, "2001", "3001", "call-1"} {
 		if !strings.Contains(before, want) {
 			t.Errorf("after a turn that is kept %s is missing in %s", want, before)
 		}
 	}
 	c.turn(2, readsEnv)
 	after := c.row()
-	if !strings.Contains(after, `"oo":[2]`) {
+	if !strings.Contains(after, `"opt_out":{"turns":[2]}`) {
 		t.Errorf("after a restart nobody would know that the turn opted out: %s", after)
 	}
 	c.turn(3, nil)
@@ -136,7 +139,7 @@ func TestRowsWaitForTheJudgement(t *testing.T) {
 	c := r.converse("s")
 	ses := r.Resident(c.id)
 	ses.Lock()
-	ses.Turns, ses.ListHash = 1, 1001
+	ses.Thread.Turns, ses.Thread.ListHash = 1, 1001
 	ses.Await(1)
 	ses.Unlock()
 	r.Release(ses, Decided)
@@ -147,7 +150,7 @@ func TestRowsWaitForTheJudgement(t *testing.T) {
 	x := exchange(us, "s", 1, r.clk.now())
 	r.OptedOut(x, nil) // as for a turn that found the queue full
 	c.deliverAll()
-	if row := c.row(); !strings.Contains(row, `"list":1001`) {
+	if row := c.row(); !strings.Contains(row, `"list_hash":1001`) {
 		t.Errorf("the row was not written again: %q", row)
 	}
 }
@@ -190,7 +193,7 @@ func TestFeedbackWaitsForTheJudgement(t *testing.T) {
 		c := r.converse("s")
 		ses := r.Resident(c.id)
 		ses.Lock()
-		ses.Turns = 1
+		ses.Thread.Turns = 1
 		ses.Await(1)
 		ses.Unlock()
 		x := exchange(us, "s", 1, r.clk.now())

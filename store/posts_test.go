@@ -174,13 +174,16 @@ func TestParkingRace(t *testing.T) {
 func TestFeedbackBeforeTheTurnIsOver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	ses := r.Add(&session.Record{ID: session.KeyOf(us, session.SpaceName, "s"), Tenant: us, Name: "s", Started: r.clk.now(), Seen: r.clk.now(), Assignment: picked(true)})
-	r.note(replyKey, ses.ID)
+	ses := r.Add(&session.Record{
+		Identity:   session.Identity{ID: session.KeyOf(us, session.SpaceName, "s"), Tenant: us, Name: "s", Started: r.clk.now(), Seen: r.clk.now()},
+		Assignment: picked(true),
+	})
+	r.note(replyKey, ses.Identity.ID)
 	same(t, "status", r.post(us, replyKey, score("a", 1, 1)), Posted{Session: "s", Status: Joined})
 	same(t, "another tenant's view", r.post("other", replyKey, score("a", 1, 1)), Posted{Status: Parked})
 	r.Release(ses, Decided)
 	r.record()
-	same(t, "reward", r.reward(ses.ID), 1)
+	same(t, "reward", r.reward(ses.Identity.ID), 1)
 }
 
 func TestPostCandidates(t *testing.T) {

@@ -115,8 +115,8 @@ func (h *house) stop() {
 func (h *house) begin(name string, turn int) store.Turn {
 	id := idOf(name)
 	h.Release(h.Add(&session.Record{
-		ID: id, Tenant: us, Agent: "coder", Name: name, Method: session.ByHeader,
-		Started: time.Now(), Seen: time.Now(), Turns: 1,
+		Identity: session.Identity{ID: id, Tenant: us, Agent: "coder", Name: name, Method: session.ByHeader, Started: time.Now(), Seen: time.Now()},
+		Thread:   session.Thread{Turns: 1},
 	}), store.Decided)
 	x := &sample.Exchange{
 		ID: fmt.Sprintf("%x-%x-40%x-80%x-%012x", id[:4], id[4:6], id[6:7], id[7:8], turn), Tenant: us, Agent: "coder",

@@ -122,7 +122,7 @@ func (r *recorder) collect(now time.Time, all bool) {
 	dirty, echoes := r.waiting.drain(now, all, r.journal.flushes, r.state.delivered.Load())
 	for _, ses := range dirty {
 		ses.dirty.Store(false)
-		r.guard.On(label.StepEncode, session.Ref{Tenant: ses.Tenant, ID: ses.ID}, "", func() {
+		r.guard.On(label.StepEncode, session.Ref{Tenant: ses.Identity.Tenant, ID: ses.Identity.ID}, "", func() {
 			if row, ok := r.out.row(r.redactor, ses); ok {
 				r.journal.next.rows = append(r.journal.next.rows, row)
 				ses.put.Store(r.journal.flushes)

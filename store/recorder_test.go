@@ -43,7 +43,7 @@ func TestChangesDuringAWrite(t *testing.T) {
 		r.be.hook = nil
 		ses := r.Resident(id)
 		ses.Lock()
-		ses.Turns = 9
+		ses.Thread.Turns = 9
 		ses.Unlock()
 		r.Release(ses, Decided)
 	}
@@ -61,7 +61,7 @@ func (r *rig) turnsOf(id session.ID) int {
 	defer r.Release(ses, Unchanged)
 	ses.Lock()
 	defer ses.Unlock()
-	return ses.Turns
+	return ses.Thread.Turns
 }
 
 // Counts may wait a second; they are written with a decision, with the second, or at the stop.
@@ -70,7 +70,7 @@ func TestCountsMayWait(t *testing.T) {
 	change := func(r *rig, id session.ID, c Change) {
 		ses := r.Resident(id)
 		ses.Lock()
-		ses.Turns++
+		ses.Thread.Turns++
 		ses.Unlock()
 		r.Release(ses, c)
 	}
@@ -83,7 +83,7 @@ func TestCountsMayWait(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return rec.Turns
+		return rec.Thread.Turns
 	}
 	r := newRig(t, nil)
 	id := r.begin(us, "s", trial.Assignment{})

@@ -68,16 +68,16 @@ func (o *optouts) row(r *redact.Redactor, ses *Session) (session.Row, bool) {
 	if ses.gone.Load() {
 		return session.Row{}, false
 	}
-	ses.veiled.Store(len(ses.Unjudged) > 0)
-	if ses.IsRun && !ses.Kept { // all that was said in it so far opted out, or is not judged
+	ses.veiled.Store(len(ses.OptOut.Unjudged) > 0)
+	if ses.Unit.IsRun && !ses.OptOut.Kept { // all that was said in it so far opted out, or is not judged
 		ses.mute.Store(true)
 		return session.Row{}, false
 	}
 	silent := ses.Silent()
-	if m, ok := ses.OptOutMark(); ok && ses.Asked && ses.Method != session.ByNew && ses.Method != session.ByEcho {
-		o.marks.announceLater(ses.ID, m)
+	if m, ok := ses.OptOutMark(); ok && ses.OptOut.Asked && ses.Identity.Method != session.ByNew && ses.Identity.Method != session.ByEcho {
+		o.marks.announceLater(ses.Identity.ID, m)
 	}
-	ses.mute.Store(silent && !(ses.Asked && o.marks.add(ses.ID, ses.Turns, ses.Items)))
+	ses.mute.Store(silent && !(ses.OptOut.Asked && o.marks.add(ses.Identity.ID, ses.Thread.Turns, ses.Thread.Items)))
 	if silent || !ses.Visible() {
 		return session.Row{}, false
 	}

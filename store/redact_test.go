@@ -45,8 +45,9 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	name := "run " + secret("name") + " of amy@example.com"
 	id := session.KeyOf(us, session.SpaceName, name)
 	ses := r.Add(&session.Record{
-		ID: id, Tenant: us, Agent: "coder", Name: name, Started: r.clk.now(), Seen: r.clk.now(), Assignment: picked(true),
-		Calls: map[string]wire.Call{"c1": {ID: "c1", Name: "sh", Args: `{"cmd":"export TOKEN=` + secret("call") + ` amy@example.com"}`}}, CallOrder: []string{"c1"},
+		Identity:   session.Identity{ID: id, Tenant: us, Agent: "coder", Name: name, Started: r.clk.now(), Seen: r.clk.now()},
+		Thread:     session.Thread{Calls: map[string]wire.Call{"c1": {ID: "c1", Name: "sh", Args: `{"cmd":"export TOKEN=` + secret("call") + ` amy@example.com"}`}}, CallOrder: []string{"c1"}},
+		Assignment: picked(true),
 	})
 	r.Release(ses, Decided)
 	x := exchange(us, name, 1, r.clk.now())
@@ -64,7 +65,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "name in memory, where the client asks for it", ses.Name, name)
+	same(t, "name in memory, where the client asks for it", ses.Identity.Name, name)
 	check := func(when string, text []byte) {
 		t.Helper()
 		for _, p := range places {
@@ -149,9 +150,9 @@ func TestOptOutByPath(t *testing.T) {
 			id := r.begin(us, "s", picked(true))
 			ses := r.Resident(id)
 			ses.Lock()
-			ses.Calls = map[string]wire.Call{}
+			ses.Thread.Calls = map[string]wire.Call{}
 			for i, args := range append(c.calls, c.answered...) {
-				ses.Calls[string(rune('a'+i))] = wire.Call{Args: args}
+				ses.Thread.Calls[string(rune('a'+i))] = wire.Call{Args: args}
 			}
 			ses.Unlock()
 			r.Release(ses, Decided)

@@ -88,7 +88,7 @@ func (s *sessions) Resident(id session.ID) *Session { return s.live.get(id, s.no
 func (s *sessions) Add(rec *session.Record) *Session {
 	s.marks.recall(rec)
 	ses := s.live.put(rec, s.now(), s.state.delivered.Load())
-	if ses.Record == rec && rec.StandIn {
+	if ses.Record == rec && rec.State.StandIn {
 		ses.unsure.Store(true)
 	}
 	return ses
@@ -115,7 +115,7 @@ func (s *sessions) Known(ctx context.Context, tenant string, id session.ID) (ses
 		defer ses.pins.Add(-1)
 		ses.Lock()
 		defer ses.Unlock()
-		return ses.Member(), ses.Tenant == tenant, nil
+		return ses.Member(), ses.Identity.Tenant == tenant, nil
 	}
 	row, ok, err := s.be.Session(ctx, tenant, id)
 	if err != nil || !ok {

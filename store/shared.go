@@ -17,7 +17,7 @@ func (s *Session) Unsure() bool { return s.unsure.Load() }
 func (s *sessions) Refresh(ctx context.Context, ses *Session) {
 	ctx, cancel := context.WithTimeout(ctx, s.lookup)
 	defer cancel()
-	rec, _, err := s.stored(ctx, ses.Tenant, ses.ID)
+	rec, _, err := s.stored(ctx, ses.Identity.Tenant, ses.Identity.ID)
 	if err != nil {
 		return
 	}
@@ -30,11 +30,11 @@ func (s *sessions) Refresh(ctx context.Context, ses *Session) {
 	defer ses.Unlock()
 	ses.unsure.Store(false)
 	switch {
-	case ses.StandIn && !rec.StandIn:
+	case ses.State.StandIn && !rec.State.StandIn:
 		ses.Adopt(rec)
-		ses.Assignment.Excluded, ses.Dirty = true, true
-	case rec.StandIn && !ses.StandIn:
-	case rec.Turns > ses.Turns || rec.Turns == ses.Turns && rec.Seen.After(ses.Seen):
+		ses.Assignment.Excluded, ses.State.Dirty = true, true
+	case rec.State.StandIn && !ses.State.StandIn:
+	case rec.Thread.Turns > ses.Thread.Turns || rec.Thread.Turns == ses.Thread.Turns && rec.Identity.Seen.After(ses.Identity.Seen):
 		ses.Adopt(rec)
 	}
 }
@@ -46,7 +46,7 @@ func (s *sessions) Rejoin(ctx context.Context, unit *Session) {
 	if !s.Shared() && !unit.Unsure() {
 		return
 	}
-	rec, closed, err := s.stored(ctx, unit.Tenant, unit.ID)
+	rec, closed, err := s.stored(ctx, unit.Identity.Tenant, unit.Identity.ID)
 	if err != nil {
 		return
 	}
@@ -54,13 +54,13 @@ func (s *sessions) Rejoin(ctx context.Context, unit *Session) {
 		unit.unsure.Store(unit.unsure.Load() && s.inTheDark())
 		return
 	}
-	rec.Closed = rec.Closed || closed
+	rec.State.Closed = rec.State.Closed || closed
 	unit.Lock()
 	defer unit.Unlock()
 	unit.unsure.Store(false)
-	if unit.StandIn && !rec.StandIn {
+	if unit.State.StandIn && !rec.State.StandIn {
 		unit.Adopt(rec)
-		unit.Assignment.Excluded, unit.Dirty, unit.Kept = true, true, true
+		unit.Assignment.Excluded, unit.State.Dirty, unit.OptOut.Kept = true, true, true
 		return
 	}
 	unit.Join(rec)
@@ -88,14 +88,14 @@ func (s *sessions) Recall(ctx context.Context, rec *session.Record, items int, l
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.lookup)
 	defer cancel()
-	m, ok, err := s.fleet.OptOutOf(ctx, rec.ID)
+	m, ok, err := s.fleet.OptOutOf(ctx, rec.Identity.ID)
 	switch {
 	case err != nil:
 		s.failed(label.StepLookup, err)
 		rec.Hide(doubt)
 	case ok:
 		rec.Hide(m)
-		rec.Asked = true
+		rec.OptOut.Asked = true
 	}
 }
 
@@ -108,7 +108,7 @@ func (s *sessions) recallAgain(ctx context.Context, ses *Session) {
 	if !silent || !s.Shared() {
 		return
 	}
-	m, ok, err := s.fleet.OptOutOf(ctx, ses.ID)
+	m, ok, err := s.fleet.OptOutOf(ctx, ses.Identity.ID)
 	if err != nil {
 		s.failed(label.StepLookup, err)
 		return

@@ -36,13 +36,16 @@ func (r *rig) turned(id session.ID, name string) *session.Record {
 		r.Refresh(r.ctx(), ses)
 	}
 	if ses == nil {
-		rec := &session.Record{ID: id, Tenant: us, Agent: "coder", Name: name, Method: session.ByHeader, Started: r.clk.now(), StandIn: late}
+		rec := &session.Record{
+			Identity: session.Identity{ID: id, Tenant: us, Agent: "coder", Name: name, Method: session.ByHeader, Started: r.clk.now()},
+			State:    session.State{StandIn: late},
+		}
 		rec.Assignment.Excluded = late
 		ses = r.Add(rec)
 	}
 	ses.Lock()
-	ses.Turns++
-	ses.Seen = r.clk.now()
+	ses.Thread.Turns++
+	ses.Identity.Seen = r.clk.now()
 	ses.Unlock()
 	r.Release(ses, Decided)
 	r.record()
@@ -78,26 +81,26 @@ func TestAStandInYields(t *testing.T) {
 	be.on = true
 	for range 3 {
 		rec := other.turned(id, "s")
-		same(t, "stands in", rec.StandIn && rec.Assignment.Excluded, true)
+		same(t, "stands in", rec.State.StandIn && rec.Assignment.Excluded, true)
 		kept := row()
-		same(t, "the record stays", !kept.StandIn && len(kept.Assignment.Picks) == 1 && !kept.Assignment.Excluded, true)
+		same(t, "the record stays", !kept.State.StandIn && len(kept.Assignment.Picks) == 1 && !kept.Assignment.Excluded, true)
 	}
-	same(t, "at home", home.turned(id, "s").Turns, 2)
+	same(t, "at home", home.turned(id, "s").Thread.Turns, 2)
 	be.on, other.sessions.lookup = false, 5*time.Second
 	rec := other.turned(id, "s")
-	same(t, "is taken up", !rec.StandIn && len(rec.Assignment.Picks) == 1, true)
+	same(t, "is taken up", !rec.State.StandIn && len(rec.Assignment.Picks) == 1, true)
 	same(t, "out of the experiment", rec.Assignment.Excluded, true)
-	same(t, "goes on", rec.Turns, 3)
-	same(t, "is written", row().Turns, 3)
+	same(t, "goes on", rec.Thread.Turns, 3)
+	same(t, "is written", row().Thread.Turns, 3)
 
 	// There is none: it is the session's record from then on, and nobody asks again.
 	be.on, other.sessions.lookup = true, 10*time.Millisecond
 	fresh := sessionOf("fresh")
-	same(t, "stands in", other.turned(fresh, "fresh").StandIn, true)
+	same(t, "stands in", other.turned(fresh, "fresh").State.StandIn, true)
 	be.on, other.sessions.lookup = false, 5*time.Second
 	other.turned(fresh, "fresh")
 	other.be.asked()
-	same(t, "goes on", other.turned(fresh, "fresh").Turns, 3)
+	same(t, "goes on", other.turned(fresh, "fresh").Thread.Turns, 3)
 	for _, op := range other.be.asked() {
 		if op == "session" {
 			t.Error("it is asked for again")

@@ -86,10 +86,10 @@ func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int)
 	if err != nil {
 		return Transcript{}, err
 	}
-	if a.Hides(tenant, rec.Agent) {
+	if a.Hides(tenant, rec.Identity.Agent) {
 		return Transcript{}, ErrNoSession
 	}
-	t := Transcript{SessionItem: itemOf(&l, rec), Said: []TurnItem{}, Picks: picks(&rec.Assignment), OptedOut: append([]int{}, rec.OptedOut...)}
+	t := Transcript{SessionItem: itemOf(&l, rec), Said: []TurnItem{}, Picks: picks(&rec.Assignment), OptedOut: append([]int{}, rec.OptOut.Turns...)}
 	entries, err := a.be.Feedback(ctx, tenant, l.ID)
 	if err != nil {
 		return t, err
@@ -108,12 +108,12 @@ func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int)
 // kept.
 func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string, error) {
 	_, rec, err := a.find(ctx, tenant, name)
-	if err != nil || a.Hides(tenant, rec.Agent) {
+	if err != nil || a.Hides(tenant, rec.Identity.Agent) {
 		return "", err
 	}
-	for i := range rec.Blocks {
-		if slices.Contains(rec.Blocks[i].Slugs, slug) {
-			return rec.Blocks[i].Text, nil
+	for i := range rec.Lessons.Blocks {
+		if slices.Contains(rec.Lessons.Blocks[i].Slugs, slug) {
+			return rec.Lessons.Blocks[i].Text, nil
 		}
 	}
 	return "", nil
@@ -159,7 +159,7 @@ func (a *Archive) say(t *Transcript, rec *session.Record, ex []sample.Exchange) 
 		}
 		x := a.turnItem(e)
 		if !x.Hidden {
-			x.Entries = append(x.Entries, withInsertions(request, rec.Blocks, e, r)...)
+			x.Entries = append(x.Entries, withInsertions(request, rec.Lessons.Blocks, e, r)...)
 			x.Entries = append(x.Entries, entriesOf(reply)...)
 			if e.Reply.Error != "" {
 				x.Entries = append(x.Entries, Entry{Kind: KindError, Text: e.Reply.Error})

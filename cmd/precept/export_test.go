@@ -78,7 +78,10 @@ func fixture(t *testing.T) string {
 		{"acme", "", rate("score", 0.5)},
 	} {
 		id := exportID(n)
-		record := &session.Record{ID: id, Tenant: s.tenant, Agent: "coder", Name: fmt.Sprint(n), Started: day(n + 1), Seen: day(n + 1), Turns: 1}
+		record := &session.Record{
+			Identity: session.Identity{ID: id, Tenant: s.tenant, Agent: "coder", Name: fmt.Sprint(n), Started: day(n + 1), Seen: day(n + 1)},
+			Thread:   session.Thread{Turns: 1},
+		}
 		if s.lesson != "" {
 			record.Assignment = trial.Assignment{Decided: true, Picks: []trial.Pick{{Slug: s.lesson, Arm: trial.Arm(s.lesson + "@1"), Injected: true, Propensity: 0.8, Eps: 0.2}}}
 		}

@@ -133,7 +133,7 @@ func written(t *testing.T, s *redis.Store, id session.ID, turns int) *session.Re
 			return false
 		}
 		rec, err = session.Decode(id, row.Data)
-		return err == nil && rec.Turns >= turns && rec.Replied
+		return err == nil && rec.Thread.Turns >= turns && rec.Thread.Replied
 	})
 	return rec
 }
@@ -207,8 +207,8 @@ func TestReplicasShareSessions(t *testing.T) {
 			} else {
 				prefixOf(t, before, after)
 			}
-			if rec.Turns != i+1 || fmt.Sprint(rec.Assignment.Picks) != fmt.Sprint(first.Assignment.Picks) || rec.Assignment.Excluded {
-				t.Errorf("turn %d: %d turns, picks %v, first %v", i+1, rec.Turns, rec.Assignment.Picks, first.Assignment.Picks)
+			if rec.Thread.Turns != i+1 || fmt.Sprint(rec.Assignment.Picks) != fmt.Sprint(first.Assignment.Picks) || rec.Assignment.Excluded {
+				t.Errorf("turn %d: %d turns, picks %v, first %v", i+1, rec.Thread.Turns, rec.Assignment.Picks, first.Assignment.Picks)
 			}
 			before = after
 		}
@@ -324,8 +324,8 @@ func TestReplicasWithFrozenRedis(t *testing.T) {
 	p := fleet[1]
 	p.eventually("the session itself", func() bool { moved.turn(t, p); return strings.Contains(model.last("moved"), lesson) })
 	rec := written(t, db, session.KeyOf("default", session.SpaceName, "moved"), 2)
-	if rec.StandIn || !rec.Assignment.Excluded || len(rec.Blocks) != 1 {
-		t.Errorf("the session that moved: stand-in %v, excluded %v, %d blocks", rec.StandIn, rec.Assignment.Excluded, len(rec.Blocks))
+	if rec.State.StandIn || !rec.Assignment.Excluded || len(rec.Lessons.Blocks) != 1 {
+		t.Errorf("the session that moved: stand-in %v, excluded %v, %d blocks", rec.State.StandIn, rec.Assignment.Excluded, len(rec.Lessons.Blocks))
 	}
 	for _, p := range fleet {
 		if lines := strings.Count(p.log.String(), "level=WARN") + strings.Count(p.log.String(), "level=ERROR"); lines > 10 {

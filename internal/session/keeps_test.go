@@ -24,16 +24,16 @@ func TestWhatIsToBeWritten(t *testing.T) {
 		"what that cost":     func(r *session.Record) { r.Spend(wire.Usage{}) },
 	} {
 		r := recordOf("s")
-		r.Dirty = false
-		if change(r); !r.Dirty {
+		r.State.Dirty = false
+		if change(r); !r.State.Dirty {
 			t.Errorf("%s is not written", name)
 		}
 	}
 	east := begun.In(time.FixedZone("east", 7200))
 	run := session.NewRun("default", session.Claim{}, "r", conversation("r"), east)
 	rec := session.NewRecord("default", session.Claim{}, session.Resolved{ID: conversation("s")}, east)
-	if run.Started.Location() != time.UTC || rec.Started.Location() != time.UTC || rec.Name != conversation("s").String() {
-		t.Errorf("begun at %v and %v, called %q", run.Started, rec.Started, rec.Name)
+	if run.Identity.Started.Location() != time.UTC || rec.Identity.Started.Location() != time.UTC || rec.Identity.Name != conversation("s").String() {
+		t.Errorf("begun at %v and %v, called %q", run.Identity.Started, rec.Identity.Started, rec.Identity.Name)
 	}
 }
 
@@ -42,14 +42,14 @@ func TestWhatIsToBeWritten(t *testing.T) {
 func TestTheClockIsSetBack(t *testing.T) {
 	r := recordOf("s")
 	for i, at := range []time.Time{begun, begun.Add(-24 * time.Hour), begun.Add(-23 * time.Hour), begun.Add(time.Hour)} {
-		before := r.Seen
+		before := r.Identity.Seen
 		r.Begin(ask(t, words(strings.Repeat("more ", i+1))), at)
-		if i > 0 && !r.Seen.After(before) {
-			t.Errorf("turn %d was seen at %v, the one before at %v", i+1, r.Seen, before)
+		if i > 0 && !r.Identity.Seen.After(before) {
+			t.Errorf("turn %d was seen at %v, the one before at %v", i+1, r.Identity.Seen, before)
 		}
 	}
-	if want := begun.Add(time.Hour); !r.Seen.Equal(want) {
-		t.Errorf("seen at %v, and the clock says %v", r.Seen, want)
+	if want := begun.Add(time.Hour); !r.Identity.Seen.Equal(want) {
+		t.Errorf("seen at %v, and the clock says %v", r.Identity.Seen, want)
 	}
 }
 
@@ -64,8 +64,8 @@ func TestReplies(t *testing.T) {
 		r.Done(&wire.Reply{Complete: true, Text: "the first answer", Usage: wire.Usage{Input: 100, Cached: 40}})
 		r.Done(&wire.Reply{Complete: true, Text: "the second answer", Usage: wire.Usage{Input: 7, Cached: 2}})
 		r.Done(&wire.Reply{Complete: true, Text: "the third answer", Usage: wire.Usage{Input: -1, Cached: -1}})
-		if r.Used.Input != 107 || r.Used.Cached != 42 {
-			t.Errorf("used %+v", r.Used)
+		if r.Thread.Used.Input != 107 || r.Thread.Used.Cached != 42 {
+			t.Errorf("used %+v", r.Thread.Used)
 		}
 		next := ask(t, words("one, written anew"), answer(said), words("two"))
 		r.Begin(next, begun)
@@ -90,19 +90,19 @@ func TestJoinedSessions(t *testing.T) {
 		"it had fewer, and later":   {-1, time.Second, "here"},
 	} {
 		here, there := recordOf("s"), recordOf("s")
-		here.Agent, there.Agent = "here", "there"
-		here.Turns, there.Turns = 3, 3+k.turns
-		there.Seen, there.Members = here.Seen.Add(k.seen), 5
-		if here.Join(there); here.Agent != k.want || here.Members != 5 {
-			t.Errorf("%s: the state of %s, %d members", name, here.Agent, here.Members)
+		here.Identity.Agent, there.Identity.Agent = "here", "there"
+		here.Thread.Turns, there.Thread.Turns = 3, 3+k.turns
+		there.Identity.Seen, there.Unit.Members = here.Identity.Seen.Add(k.seen), 5
+		if here.Join(there); here.Identity.Agent != k.want || here.Unit.Members != 5 {
+			t.Errorf("%s: the state of %s, %d members", name, here.Identity.Agent, here.Unit.Members)
 		}
 	}
 	here, there := recordOf("r"), recordOf("r")
-	here.IsRun, there.IsRun = true, true
-	here.Used.Input, there.Used.Input, there.Used.Cached = 5, 5, 9
-	there.Seen = here.Seen.Add(time.Second)
-	if here.Join(there); here.Used.Cached != 0 || !here.Seen.Equal(there.Seen) {
-		t.Errorf("a run's costs are %+v, seen %v", here.Used, here.Seen)
+	here.Unit.IsRun, there.Unit.IsRun = true, true
+	here.Thread.Used.Input, there.Thread.Used.Input, there.Thread.Used.Cached = 5, 5, 9
+	there.Identity.Seen = here.Identity.Seen.Add(time.Second)
+	if here.Join(there); here.Thread.Used.Cached != 0 || !here.Identity.Seen.Equal(there.Identity.Seen) {
+		t.Errorf("a run's costs are %+v, seen %v", here.Thread.Used, here.Identity.Seen)
 	}
 }
 
@@ -194,8 +194,10 @@ func TestOptOutsOfNoTurn(t *testing.T) {
 	r.Begin(one, begun)
 	r.Await(0)
 	r.Judged(0, true)
-	if _, fields := rowOf(t, r); r.Silent() || !r.Visible() || fields["list"] == nil || fields["fw"] == nil {
-		t.Errorf("silent %v, visible %v: %v", r.Silent(), r.Visible(), fields)
+	row, fields := rowOf(t, r)
+	thread, _ := fields["thread"].(map[string]any)
+	if r.Silent() || !r.Visible() || thread["list_hash"] == nil || thread["first_words"] == nil {
+		t.Errorf("silent %v, visible %v: %s", r.Silent(), r.Visible(), row.Data)
 	}
 	if r.Hide(session.OptOutMark{Turns: 1, Items: 2}); r.Silent() {
 		t.Error("an old mark hides what came later")

@@ -20,10 +20,10 @@ type Member struct {
 
 // Member says who the session is. Lock the record.
 func (r *Record) Member() Member {
-	m := Member{ID: r.ID, MemberNo: r.MemberNo, Members: r.Members, Name: r.Name}
+	m := Member{ID: r.Identity.ID, MemberNo: r.Unit.MemberNo, Members: r.Unit.Members, Name: r.Identity.Name}
 	m.Unit, _ = r.UnitID()
-	if r.IsRun {
-		m.Name, m.Run = "", r.Name
+	if r.Unit.IsRun {
+		m.Name, m.Run = "", r.Identity.Name
 	}
 	return m
 }

@@ -90,8 +90,8 @@ func TestIDText(t *testing.T) {
 	if c := Candidates("t", id.String()); c[len(c)-1] != id {
 		t.Error("an ID is no name of its session")
 	}
-	if r := NewRecord("t", Claim{}, Resolved{ID: id}, noon); r.Name != id.String() {
-		t.Errorf("a lost record is called %q", r.Name)
+	if r := NewRecord("t", Claim{}, Resolved{ID: id}, noon); r.Identity.Name != id.String() {
+		t.Errorf("a lost record is called %q", r.Identity.Name)
 	}
 	back, ok := ParseID(id.String())
 	if !ok || back != id {

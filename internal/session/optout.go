@@ -9,8 +9,8 @@ const maxHidden = 4096
 // Await says that it is not known yet whether anything of the turn may be kept: a row has nothing
 // of it until then. Lock the record.
 func (r *Record) Await(turn int) {
-	if turn > 0 && !slices.Contains(r.Unjudged, turn) {
-		r.Unjudged = bounded(append(r.Unjudged, turn))
+	if turn > 0 && !slices.Contains(r.OptOut.Unjudged, turn) {
+		r.OptOut.Unjudged = bounded(append(r.OptOut.Unjudged, turn))
 	}
 }
 
@@ -18,30 +18,30 @@ func (r *Record) Await(turn int) {
 // may be kept, also where a later turn repeats it. Once opted out, a turn stays so, whatever its
 // retry says. Lock the record.
 func (r *Record) Judged(turn int, optedOut bool) {
-	r.Unjudged = slices.DeleteFunc(r.Unjudged, func(t int) bool { return t == turn })
-	if optedOut && turn > 0 && !slices.Contains(r.OptedOut, turn) {
-		r.OptedOut = bounded(append(r.OptedOut, turn))
+	r.OptOut.Unjudged = slices.DeleteFunc(r.OptOut.Unjudged, func(t int) bool { return t == turn })
+	if optedOut && turn > 0 && !slices.Contains(r.OptOut.Turns, turn) {
+		r.OptOut.Turns = bounded(append(r.OptOut.Turns, turn))
 	}
 }
 
 // Hidden says whether nothing of the turn may be kept, or not yet. Lock the record.
 func (r *Record) Hidden(turn int) bool {
-	return slices.Contains(r.OptedOut, turn) || slices.Contains(r.Unjudged, turn)
+	return slices.Contains(r.OptOut.Turns, turn) || slices.Contains(r.OptOut.Unjudged, turn)
 }
 
 // Silent says whether the session has turns, and every one of them opted out: nothing of it may be
 // kept. Lock the record.
-func (r *Record) Silent() bool { return r.Turns > 0 && len(r.OptedOut) >= r.Turns }
+func (r *Record) Silent() bool { return r.Thread.Turns > 0 && len(r.OptOut.Turns) >= r.Thread.Turns }
 
 // Visible says whether there is anything in the session that may be kept: a turn that is not
 // hidden, or no turn yet. Lock the record.
 func (r *Record) Visible() bool {
-	for turn := 1; turn <= r.Turns; turn++ {
+	for turn := 1; turn <= r.Thread.Turns; turn++ {
 		if !r.Hidden(turn) {
 			return true
 		}
 	}
-	return r.Turns == 0
+	return r.Thread.Turns == 0
 }
 
 func bounded(turns []int) []int { return turns[max(0, len(turns)-maxHidden):] }
@@ -52,17 +52,17 @@ type OptOutMark struct{ Turns, Items int }
 
 // OptOutMark is the session's own; ok is false while something of it may be kept. Lock the record.
 func (r *Record) OptOutMark() (m OptOutMark, ok bool) {
-	return OptOutMark{r.Turns, r.Items}, r.Silent()
+	return OptOutMark{r.Thread.Turns, r.Thread.Items}, r.Silent()
 }
 
 // Hide makes the record one in which as many turns opted out as the mark says. One that knows
 // of more keeps them. Lock the record.
 func (r *Record) Hide(m OptOutMark) {
-	if m.Items < r.Items {
+	if m.Items < r.Thread.Items {
 		return
 	}
-	r.Turns, r.Items = max(r.Turns, m.Turns), m.Items
-	for turn := 1; turn <= r.Turns; turn++ {
+	r.Thread.Turns, r.Thread.Items = max(r.Thread.Turns, m.Turns), m.Items
+	for turn := 1; turn <= r.Thread.Turns; turn++ {
 		r.Judged(turn, true)
 	}
 }

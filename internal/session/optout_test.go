@@ -55,7 +55,7 @@ func TestRowsLeaveHiddenTurnsOut(t *testing.T) {
 	turn := func(r *session.Record, req *wire.Request, reply string) {
 		r.Begin(req, begun)
 		r.Mark(req)
-		r.Blocks = append(r.Blocks, session.Block{Text: "block of " + reply, Turn: r.Turns})
+		r.Lessons.Blocks = append(r.Lessons.Blocks, session.Block{Text: "block of " + reply, Turn: r.Thread.Turns})
 		r.Done(&wire.Reply{Complete: true, Text: reply, Calls: []wire.Call{{ID: "call_" + reply, Name: "sh", Args: `{}`}}})
 	}
 	first := ask(t, words("one"))
@@ -65,22 +65,19 @@ func TestRowsLeaveHiddenTurnsOut(t *testing.T) {
 		gone  []string
 		there []string
 	}{
-		"none":                 {func(*session.Record) {}, nil, []string{"fw", "list", "tail", "calls", "co", "block of 1", "block of 2"}},
-		"the second waits":     {func(r *session.Record) { r.Await(2) }, []string{"list", "tail", "calls", "co", "block of 2"}, []string{"fw", "block of 1"}},
-		"the second opted out": {func(r *session.Record) { r.Judged(2, true) }, []string{"list", "tail", "calls", "co", "block of 2"}, []string{"fw", "block of 1"}},
-		"the first opted out":  {func(r *session.Record) { r.Judged(1, true) }, []string{"fw", "list", "calls", "co", "block of 1"}, []string{"tail", "block of 2"}},
-		"the second is judged": {func(r *session.Record) { r.Await(2); r.Judged(2, false) }, nil, []string{"fw", "list", "tail", "calls", "block of 2"}},
-		"a retry says nothing": {func(r *session.Record) { r.Judged(2, true); r.Await(2); r.Judged(2, false) }, []string{"list", "block of 2"}, nil},
+		"none":                 {func(*session.Record) {}, nil, []string{"first_words", "list_hash", "last_turn", "calls", "call_order", "block of 1", "block of 2"}},
+		"the second waits":     {func(r *session.Record) { r.Await(2) }, []string{"list_hash", "last_turn", "calls", "call_order", "block of 2"}, []string{"first_words", "block of 1"}},
+		"the second opted out": {func(r *session.Record) { r.Judged(2, true) }, []string{"list_hash", "last_turn", "calls", "call_order", "block of 2"}, []string{"first_words", "block of 1"}},
+		"the first opted out":  {func(r *session.Record) { r.Judged(1, true) }, []string{"first_words", "list_hash", "calls", "call_order", "block of 1"}, []string{"last_turn", "block of 2"}},
+		"the second is judged": {func(r *session.Record) { r.Await(2); r.Judged(2, false) }, nil, []string{"first_words", "list_hash", "last_turn", "calls", "block of 2"}},
+		"a retry says nothing": {func(r *session.Record) { r.Judged(2, true); r.Await(2); r.Judged(2, false) }, []string{"list_hash", "block of 2"}, nil},
 	} {
 		r := recordOf("s")
 		turn(r, first, "1")
 		turn(r, second, "2")
 		k.hide(r)
-		row, fields := rowOf(t, r)
-		has := func(what string) bool {
-			_, field := fields[what]
-			return field || strings.Contains(string(row.Data), `"`+what+`"`)
-		}
+		row, _ := rowOf(t, r)
+		has := func(what string) bool { return strings.Contains(string(row.Data), `"`+what+`"`) }
 		for _, what := range k.gone {
 			if has(what) {
 				t.Errorf("%s: %s is in the row", name, what)
@@ -91,7 +88,7 @@ func TestRowsLeaveHiddenTurnsOut(t *testing.T) {
 				t.Errorf("%s: %s is not in the row", name, what)
 			}
 		}
-		if len(r.Blocks) != 2 || len(r.Calls) == 0 {
+		if len(r.Lessons.Blocks) != 2 || len(r.Thread.Calls) == 0 {
 			t.Errorf("%s: the record itself has lost something", name)
 		}
 	}
@@ -101,7 +98,7 @@ func TestRowsLeaveHiddenTurnsOut(t *testing.T) {
 // cleaned.
 func TestRowsAreCleaned(t *testing.T) {
 	r := recordOf("jane@example.org")
-	r.RunName = "run of jane"
+	r.Unit.RunName = "run of jane"
 	r.Begin(ask(t, words("one")), begun)
 	r.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "a", Args: "open secret.txt"}, {ID: "b", Args: "open jane.txt"}, {ID: "c", Args: "ls"}}})
 	row, err := r.Row(func(s string) (string, bool) {
@@ -114,10 +111,10 @@ func TestRowsAreCleaned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if back.Name != "X@example.org" || back.RunName != "run of X" || len(back.Calls) != 2 || back.Calls["b"].Args != "open X.txt" || len(back.CallOrder) != 2 {
+	if back.Identity.Name != "X@example.org" || back.Unit.RunName != "run of X" || len(back.Thread.Calls) != 2 || back.Thread.Calls["b"].Args != "open X.txt" || len(back.Thread.CallOrder) != 2 {
 		t.Errorf("%+v", back)
 	}
-	if r.Name != "jane@example.org" || r.Calls["b"].Args != "open jane.txt" {
+	if r.Identity.Name != "jane@example.org" || r.Thread.Calls["b"].Args != "open jane.txt" {
 		t.Error("the record in memory was cleaned as well")
 	}
 }
@@ -136,10 +133,10 @@ func TestOptOutMarks(t *testing.T) {
 			messages = append(messages, answer("ok"))
 			switch rapid.IntRange(0, 2).Draw(t, "kind") {
 			case 1:
-				r.Judged(r.Turns, true)
+				r.Judged(r.Thread.Turns, true)
 				out++
 			case 2:
-				r.Await(r.Turns)
+				r.Await(r.Thread.Turns)
 				waits++
 			}
 		}
@@ -152,8 +149,8 @@ func TestOptOutMarks(t *testing.T) {
 		}
 		other := recordOf("s")
 		other.Hide(mark)
-		if turns > 0 && (!other.Silent() || other.Turns != turns || other.Items != r.Items) {
-			t.Fatalf("%d turns became %d, silent %v", turns, other.Turns, other.Silent())
+		if turns > 0 && (!other.Silent() || other.Thread.Turns != turns || other.Thread.Items != r.Thread.Items) {
+			t.Fatalf("%d turns became %d, silent %v", turns, other.Thread.Turns, other.Silent())
 		}
 		longer := recordOf("s")
 		longer.Begin(ask(t, append(messages, words("more"), words("and more"))...), begun)

@@ -8,99 +8,151 @@ import (
 	"precept/internal/wire"
 )
 
-// Block is text that was inserted, with its anchor; replayed byte for byte while the anchor stands.
-type Block struct {
-	Anchor wire.Anchor `json:"a"`
-	Text   string      `json:"t"`
-	Turn   int         `json:"n"`
-	Slugs  []string    `json:"s,omitempty"`
-	Loop   bool        `json:"l,omitempty"`
-	Once   bool        `json:"o,omitempty"` // delta wire: inserted once, never again
-	Gone   bool        `json:"g,omitempty"` // its anchor was compacted away
-	Moved  bool        `json:"m,omitempty"` // and its lessons were inserted anew elsewhere
-	Again  bool        `json:"r,omitempty"` // this is such an insertion anew
+// Record is the memory of one session, or of one run. Lock the record before you read or write
+// anything but Identity.ID and Unit.ID, which never change after the record is added to the store.
+type Record struct {
+	sync.Mutex
+
+	Identity   Identity
+	Unit       Unit
+	Thread     Thread
+	Agents     Agents
+	Assignment trial.Assignment // coins, picks and offsets; empty where the session draws through a unit
+	Lessons    Lessons
+	OptOut     OptOut
+	Mailbox    Mailbox
+	State      State
 }
 
-// Record is what precept remembers of a session. Lock it before reading or writing anything but ID.
-type Record struct {
-	sync.Mutex `json:"-"`
-
-	ID      ID           `json:"-"`
-	Tenant  string       `json:"tenant"`
-	Agent   string       `json:"agent"`
-	Name    string       `json:"name"` // the client's own name where one was given, else ours
-	Method  Method       `json:"method"`
-	Started time.Time    `json:"started"`
+// Identity names a session. NewRecord and NewRun set every field; Begin updates Seen, Model and
+// Dialect at each main request.
+type Identity struct {
+	ID      ID        `json:"-"`      // key of the row; the row carries the ID, so the document does not
+	Tenant  string    `json:"tenant"` // from the credential; no other tenant may read or rate the session
+	Agent   string    `json:"agent"`
+	Name    string    `json:"name"`   // the client's own name, else ours; feedback finds the session by the name
+	Method  Method    `json:"method"` // the rule that identified the session; a name shared by chance is treated with less trust
+	Started time.Time `json:"started"`
+	// Seen is the time of the newest main request. Of two rows of a session a store keeps the one
+	// with the later Seen, so Begin never sets Seen back when the clock is set back.
 	Seen    time.Time    `json:"seen"`
 	Model   string       `json:"model,omitempty"`
 	Dialect wire.Dialect `json:"dialect"`
-
-	Turns          int      `json:"turns"`           // main turns with a distinct list
-	ListHash       uint64   `json:"list,omitempty"`  // of the newest main request
-	Items          int      `json:"items,omitempty"` // its number of items
-	ItemsBefore    int      `json:"from,omitempty"`  // how many of them the turn before it had: the same on a retry
-	LastTurn       LastTurn `json:"tail,omitzero"`
-	Replied        bool     `json:"replied,omitempty"` // a completed reply to it went by
-	HasTools       bool     `json:"tools,omitempty"`   // the session has had a tool-carrying request
-	SystemHash     uint64   `json:"sys,omitempty"`     // of the first tool-carrying request
-	ToolsHash      uint64   `json:"th,omitempty"`
-	ToolNames      []uint32 `json:"tn,omitempty"` // short hashes of the names, sorted
-	ToollessAgents []uint64 `json:"hd,omitempty"` // system texts of agents without tools that have taken the conversation over
-	FormerAgents   []uint64 `json:"ld,omitempty"` // system texts of agents with tools that have handed it over
-
-	Assignment  trial.Assignment     `json:"asg"`
-	Matched     []string             `json:"matched,omitempty"` // slugs ever matched, in order
-	Used        trial.Usage          `json:"used,omitzero"`     // what the upstream reported of the main turns
-	Blocks      []Block              `json:"blocks,omitempty"`
-	BlockBytes  int                  `json:"bb,omitempty"` // inserted plus withheld, of the 4 KiB
-	Loops       LoopState            `json:"loops,omitzero"`
-	Calls       map[string]wire.Call `json:"calls,omitempty"` // calls seen in replies, by id (bounded): for delta wires
-	CallOrder   []string             `json:"co,omitempty"`    // their ids, oldest first
-	NoLearn     bool                 `json:"nolearn,omitempty"`
-	Refused     bool                 `json:"refused,omitempty"` // the upstream takes this session's requests only unchanged
-	Closed      bool                 `json:"closed,omitempty"`
-	Doubted     bool                 `json:"db,omitempty"` // its requests may be another session's: lessons go on, and nothing of it counts
-	OptedOut    []int                `json:"oo,omitempty"` // turns of which nothing may be kept
-	Answers     []string             `json:"wa,omitempty"` // to the agent's /lesson commands, which wait for its next turn
-	Owed        []string             `json:"wo,omitempty"` // requests whose reply's commands are answered through the store that replicas share
-	WritOffered bool                 `json:"wt,omitempty"` // the agent has read that there are such commands
-	StandIn     bool                 `json:"si,omitempty"` // made while the store could not be asked whether there is one
-
-	// A session may draw through another record, its unit: a run's, or that of the named session
-	// whose sub-agent it is. Its own Assignment then stays empty, and counts nothing.
-	Unit       string `json:"unit,omitempty"` // the unit's ID, as text
-	RunName    string `json:"rn,omitempty"`   // the unit's name
-	MemberNo   int    `json:"seat,omitempty"` // its number among the unit's members, from 1
-	Members    int    `json:"mem,omitempty"`  // of a unit: how many sessions draw through it
-	IsRun      bool   `json:"isrun,omitempty"`
-	Spent      int    `json:"sp,omitempty"` // picks that this session has had, withheld ones among them
-	FirstWords uint64 `json:"fw,omitempty"` // what the conversation is about: a hash of its first words
-
-	Asked    bool  `json:"-"` // somebody asked that nothing of it be kept: the client, or a path; not the configuration alone
-	Unjudged []int `json:"-"` // turns of which it is not known yet
-	Kept     bool  `json:"-"` // of a run: something that was said in it may be kept
-
-	Dirty bool `json:"-"` // changed since it was last handed to the store
 }
 
-// LastTurn is what the newest main request brought, and what its reply is known by. What was sent
-// once without a block never gets one later, also when it is sent again with more behind it.
+// Unit says through which record the coins of a session are flipped. A unit is a run, or the named
+// session whose sub-agent a session is. All sessions of a unit get the same lessons; without a
+// unit, a treated agent would pass lessons to a control agent of the same run.
+type Unit struct {
+	ID       string `json:"id,omitempty"`        // hex ID of the unit; set by proxy before the record is added; empty: the session is its own unit
+	RunName  string `json:"run,omitempty"`       // name of the unit; set with ID
+	MemberNo int    `json:"member_no,omitempty"` // number of the session in its unit, from 1; set by AddMember; MemberKey finds the session by the number
+	Members  int    `json:"members,omitempty"`   // of a unit: number of its sessions; set by AddMember, so that feedback reaches each of them
+	IsRun    bool   `json:"is_run,omitempty"`    // set by NewRun: the record is a run, which has no conversation of its own
+}
+
+// Thread is the state of the conversation. Begin and Mark set the fields at a main request, Done at
+// the reply.
+type Thread struct {
+	Turns       int      `json:"turns"`                  // main turns; a retry adds none
+	ListHash    uint64   `json:"list_hash,omitempty"`    // of the newest main request; the same hash without a reply in between is a retry
+	Items       int      `json:"items,omitempty"`        // number of items of that request
+	ItemsBefore int      `json:"items_before,omitempty"` // Items of the turn before; unchanged by a retry, which therefore reaches the same decisions
+	LastTurn    LastTurn `json:"last_turn,omitzero"`     // content that was new in that request, and the traces of its reply
+	Replied     bool     `json:"replied,omitempty"`      // a complete reply to that request went by; the same list is then a new turn
+	FirstWords  uint64   `json:"first_words,omitempty"`  // hash of the first words of the user; set at the first turn; tells conversations apart that share a name
+	// Calls are the newest calls of replies, by id. Begin clears them where the history is in the
+	// request. On delta wires the request carries only the outputs; loops and errors of unknown
+	// calls would stay unseen.
+	Calls     map[string]wire.Call `json:"calls,omitempty"`
+	CallOrder []string             `json:"call_order,omitempty"` // ids of Calls, oldest first; Done drops the oldest beyond the bound
+	Used      trial.Usage          `json:"used,omitzero"`        // tokens that the upstream reported of main turns; closing adds them to the costs of the arms
+}
+
+// Agents tell a main request from the request of a helper (a title, a summary, a sub-agent) that
+// comes under the same name. Begin sets the fields. A helper's request that is taken for a main
+// request would get lessons, and would tear the prompt cache of the conversation.
+type Agents struct {
+	HasTools   bool     `json:"has_tools,omitempty"`   // a request with tools went by
+	SystemHash uint64   `json:"system_hash,omitempty"` // system text of the agent that has the conversation now
+	ToolsHash  uint64   `json:"tools_hash,omitempty"`  // its tool names
+	ToolNames  []uint32 `json:"tool_names,omitempty"`  // short hashes of the names, sorted; an agent may add a tool
+	Toolless   []uint64 `json:"toolless,omitempty"`    // system texts of agents without tools that continued the conversation
+	Former     []uint64 `json:"former,omitempty"`      // system texts of agents with tools that passed the conversation to another agent
+}
+
+// Lessons are the matches of a session and the text that was inserted. inject sets the fields. The
+// blocks are replayed byte for byte at every turn; a changed block would empty the prompt cache of
+// the provider and spoil the experiment.
+type Lessons struct {
+	Matched    []string  `json:"matched,omitempty"`     // slugs that matched, in order; a lesson matches once per session
+	Blocks     []Block   `json:"blocks,omitempty"`      // inserted text
+	BlockBytes int       `json:"block_bytes,omitempty"` // inserted and withheld bytes; withheld ones count, or holdouts would make room for other lessons
+	Spent      int       `json:"picks_spent,omitempty"` // picks of this session, withheld ones included; the bound is 2K for each member of a unit
+	Loops      LoopState `json:"loops,omitzero"`
+}
+
+// OptOut says which parts of the session may be kept.
+type OptOut struct {
+	NoLearn bool  `json:"no_learn,omitempty"` // the session may not be learned from; set at its start
+	Turns   []int `json:"turns,omitempty"`    // turns that opted out; set by Judged; a row contains nothing that follows from the text of such a turn
+
+	Asked    bool  `json:"-"` // the client or a path opted out, not the configuration alone; the store then leaves a mark for other replicas
+	Unjudged []int `json:"-"` // turns that the recorder has not judged; set by Await; a row contains nothing of them yet
+	Kept     bool  `json:"-"` // of a run: a session of the run may be kept; without that, the run gets no row
+}
+
+// Mailbox holds the answers to /lesson commands of the agent. proxy adds answers, inject delivers
+// them with the next turn.
+type Mailbox struct {
+	Answers []string `json:"answers,omitempty"` // answers that wait for the next turn
+	Owed    []string `json:"owed,omitempty"`    // requests whose answers another replica may be writing; the next turn waits for them a moment
+	Offered bool     `json:"offered,omitempty"` // the agent has read that /lesson commands exist; the offer is made once
+}
+
+// State holds what can happen to a session besides its turns. The flags are independent of each
+// other: a session that is in doubt can be refused, and closes like any other.
+type State struct {
+	Closed  bool `json:"closed,omitempty"`   // the counters contain the session; set from the row; closing it twice would count it twice
+	Refused bool `json:"refused,omitempty"`  // the upstream accepts the requests of the session only unchanged; set by Injector.Refused; nothing is inserted any more
+	Doubted bool `json:"doubted,omitempty"`  // the requests may belong to another session; set by proxy; lessons continue, the session counts for nothing
+	StandIn bool `json:"stand_in,omitempty"` // made while the store was away; set by proxy; the row of the real session always wins
+
+	Dirty bool `json:"-"` // changed since the record was last written to a row
+}
+
+// Block is text that was inserted, with its anchor. The block is replayed byte for byte while the
+// anchor is part of the request.
+type Block struct {
+	Anchor wire.Anchor `json:"anchor"`
+	Text   string      `json:"text"`
+	Turn   int         `json:"turn"` // turn of the insertion; the block is not stored where that turn opted out
+	Slugs  []string    `json:"slugs,omitempty"`
+	Loop   bool        `json:"loop,omitempty"`  // a loop warning
+	Once   bool        `json:"once,omitempty"`  // delta wire: the provider keeps the block; a second insertion would repeat the text
+	Gone   bool        `json:"gone,omitempty"`  // compaction removed the anchor
+	Moved  bool        `json:"moved,omitempty"` // a later block repeats the lessons of this block, which is gone
+	Again  bool        `json:"again,omitempty"` // this block repeats the lessons of a block that is gone
+}
+
+// LastTurn is the new content of the newest main request, and the traces of its reply. Mark sets
+// the request's part. Content that was sent once without a block never gets a block later, also
+// when the same content is sent again with more content after it.
 type LastTurn struct {
-	From     int      `json:"f"`           // the first item that was new
-	Items    []uint64 `json:"k,omitempty"` // hashes of the new items
-	Answered []uint64 `json:"c,omitempty"` // hashes of the ids of the calls that they answer
-	Reply    []uint64 `json:"r,omitempty"` // hashes of what the reply echoes as, when it comes back
+	From     int      `json:"from"`               // first new item
+	Items    []uint64 `json:"items,omitempty"`    // hashes of the new items
+	Answered []uint64 `json:"answered,omitempty"` // hashes of the ids of the calls that the items answer
+	Reply    []uint64 `json:"reply,omitempty"`    // hashes by which the reply is recognised when a request sends the reply back; set by Done
 }
 
-// LoopState is what the loop detector carries from turn to turn where the history is not in the
-// request, and which results were warned of.
+// LoopState is the memory of the loop detector. inject sets the fields.
 type LoopState struct {
-	Warned map[string]bool `json:"w,omitempty"` // tool_call_id of the result that was warned (or would have been, withheld)
-	Count  int             `json:"n,omitempty"`
-	Delta  []byte          `json:"d,omitempty"` // the detector's own state on delta wires
+	Warned map[string]bool `json:"warned,omitempty"` // ids of calls whose result got a warning, or would have got one; each call is warned of once
+	Count  int             `json:"count,omitempty"`  // loops found
+	Delta  []byte          `json:"delta,omitempty"`  // state of the detector on delta wires, where requests lack the history
 }
 
-// NewRecord begins the memory of a session.
+// NewRecord returns the record of a new session.
 func NewRecord(tenant string, c Claim, r Resolved, now time.Time) *Record {
 	now = now.UTC()
 	name := r.Name
@@ -108,7 +160,8 @@ func NewRecord(tenant string, c Claim, r Resolved, now time.Time) *Record {
 		name = r.ID.String()
 	}
 	return &Record{
-		ID: r.ID, Tenant: tenant, Agent: c.Agent, Name: name, Method: r.Method,
-		Started: now, Seen: now, NoLearn: c.LearnOff, Dirty: true,
+		Identity: Identity{ID: r.ID, Tenant: tenant, Agent: c.Agent, Name: name, Method: r.Method, Started: now, Seen: now},
+		OptOut:   OptOut{NoLearn: c.LearnOff},
+		State:    State{Dirty: true},
 	}
 }

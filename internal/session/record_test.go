@@ -30,10 +30,10 @@ func tools(names ...string) obj {
 func TestRecordRoundTrip(t *testing.T) {
 	r := newRecord()
 	r.Begin(parse(t, wire.Chat, "messages", []obj{user("go")}, tools("a", "b")), noon)
-	r.Blocks = []Block{{Anchor: wire.Anchor{Role: wire.RoleUser, Hash: 1<<64 - 1, Index: 3}, Text: "x\n\n", Slugs: []string{"s"}, Turn: 1}}
-	r.Matched = []string{"s"}
+	r.Lessons.Blocks = []Block{{Anchor: wire.Anchor{Role: wire.RoleUser, Hash: 1<<64 - 1, Index: 3}, Text: "x\n\n", Slugs: []string{"s"}, Turn: 1}}
+	r.Lessons.Matched = []string{"s"}
 	r.Assignment = trial.Assignment{Decided: true, Category: "c", Picks: []trial.Pick{{Slug: "s", Injected: true}}}
-	r.Loops.Warned = map[string]bool{"call_1": true}
+	r.Lessons.Loops.Warned = map[string]bool{"call_1": true}
 	r.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "call_1", Name: "bash", Args: "{}"}}})
 	row, err := r.Row(func(s string) (string, bool) { return s, true })
 	if err != nil {
@@ -43,18 +43,18 @@ func TestRecordRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	back.Dirty = r.Dirty
+	back.State.Dirty = r.State.Dirty
 	if !reflect.DeepEqual(back, r) {
 		t.Errorf("got  %+v\nwant %+v", back, r)
 	}
-	if row.Tenant != "default" || row.ID != r.ID || !row.Started.Equal(noon) || row.Closed {
+	if row.Tenant != "default" || row.ID != r.Identity.ID || !row.Started.Equal(noon) || row.Closed {
 		t.Errorf("row %+v", row)
 	}
 }
 
 func TestDecodeOtherVersions(t *testing.T) {
 	r, err := Decode(idOf(2), []byte(`{"tenant":"t","agent":"a","turns":3,"from_the_future":{"x":[1]}}`))
-	if err != nil || r.Turns != 3 || r.ID != idOf(2) {
+	if err != nil || r.Thread.Turns != 3 || r.Identity.ID != idOf(2) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, bad := range []string{"", "null?", `{"turns":"three"}`, `[`} {
@@ -86,8 +86,8 @@ func TestBegin(t *testing.T) {
 	first, second := chat(t, user("go")), chat(t, user("go"), said("ok"), user("on"))
 	step := func(req *wire.Request, want TurnKind, turns int) {
 		t.Helper()
-		if got := r.Begin(req, noon.Add(time.Minute)); got != want || r.Turns != turns {
-			t.Errorf("kind %d, turn %d; want %d, %d", got, r.Turns, want, turns)
+		if got := r.Begin(req, noon.Add(time.Minute)); got != want || r.Thread.Turns != turns {
+			t.Errorf("kind %d, turn %d; want %d, %d", got, r.Thread.Turns, want, turns)
 		}
 	}
 	done := func(complete bool) { r.Done(&wire.Reply{Complete: complete}) }
@@ -100,7 +100,7 @@ func TestBegin(t *testing.T) {
 	step(first, Retry, 2)
 	step(second, NewTurn, 3)
 	step(first, NewTurn, 4)
-	if !r.Seen.Equal(noon.Add(time.Minute)) || r.Model != "gpt-x" || r.Dialect != wire.Chat || r.Items != 1 || r.Replied {
+	if !r.Identity.Seen.Equal(noon.Add(time.Minute)) || r.Identity.Model != "gpt-x" || r.Identity.Dialect != wire.Chat || r.Thread.Items != 1 || r.Thread.Replied {
 		t.Errorf("%+v", r)
 	}
 }
@@ -244,7 +244,7 @@ func TestFreshResult(t *testing.T) {
 	answer := func(id string, more ...obj) *wire.Request {
 		parts := append([]obj{{"type": "tool_result", "tool_use_id": id, "content": "x"}}, more...)
 		list := []obj{user("go")}
-		for range r.Items/2 + 1 - len(more) {
+		for range r.Thread.Items/2 + 1 - len(more) {
 			list = append(list, obj{"role": "assistant", "content": []obj{{"type": "tool_use", "id": id, "name": "f", "input": obj{}}}},
 				obj{"role": "user", "content": parts})
 		}
@@ -279,8 +279,8 @@ func TestFreshOfALongFirstRequest(t *testing.T) {
 	req := chat(t, list...)
 	r.Begin(req, noon)
 	r.Mark(req)
-	if len(r.LastTurn.Items) != maxNew {
-		t.Fatalf("%d keys", len(r.LastTurn.Items))
+	if len(r.Thread.LastTurn.Items) != maxNew {
+		t.Fatalf("%d keys", len(r.Thread.LastTurn.Items))
 	}
 	longer := chat(t, with(list, user("new"))...)
 	r.Begin(longer, noon)
@@ -306,10 +306,10 @@ func TestDoneIsBounded(t *testing.T) {
 		if len(data) > maxCallSum+4<<10 {
 			t.Fatalf("%d bytes", len(data))
 		}
-		if len(r.CallOrder) != len(r.Calls) {
-			t.Fatalf("%d in order, %d calls", len(r.CallOrder), len(r.Calls))
+		if len(r.Thread.CallOrder) != len(r.Thread.Calls) {
+			t.Fatalf("%d in order, %d calls", len(r.Thread.CallOrder), len(r.Thread.Calls))
 		}
-		if _, ok := r.Calls[last]; n > 0 && !ok {
+		if _, ok := r.Thread.Calls[last]; n > 0 && !ok {
 			t.Fatal("the newest call is forgotten")
 		}
 	})
@@ -319,11 +319,11 @@ func TestDoneKeepsLongArgumentsComparable(t *testing.T) {
 	r := newRecord()
 	long := `{"command":"` + strings.Repeat("x", 5000) + `"}`
 	r.Done(&wire.Reply{Calls: []wire.Call{{ID: "a", Args: long}, {ID: "b", Args: long}, {ID: "c", Args: long + " "}, {Args: "no id"}}})
-	if r.Replied {
+	if r.Thread.Replied {
 		t.Error("an incomplete reply is no reply")
 	}
-	if len(r.Calls) != 3 || r.Calls["a"].Args != r.Calls["b"].Args || r.Calls["a"].Args == r.Calls["c"].Args || !json.Valid([]byte(r.Calls["a"].Args)) {
-		t.Errorf("%+v", r.Calls)
+	if len(r.Thread.Calls) != 3 || r.Thread.Calls["a"].Args != r.Thread.Calls["b"].Args || r.Thread.Calls["a"].Args == r.Thread.Calls["c"].Args || !json.Valid([]byte(r.Thread.Calls["a"].Args)) {
+		t.Errorf("%+v", r.Thread.Calls)
 	}
 }
 
@@ -331,11 +331,11 @@ func TestCallsGoWithAFullList(t *testing.T) {
 	r := newRecord()
 	r.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "a"}}})
 	r.Begin(parse(t, wire.Responses, "input", []obj{{"type": "function_call_output", "call_id": "a", "output": "x"}}, obj{"previous_response_id": "resp_1"}), noon)
-	if len(r.Calls) != 1 {
+	if len(r.Thread.Calls) != 1 {
 		t.Error("a delta request lost the calls")
 	}
 	r.Begin(chat(t, user("go"), called("a", "{}"), result("a", "x")), noon)
-	if len(r.Calls) != 0 {
+	if len(r.Thread.Calls) != 0 {
 		t.Error("calls are kept that the list holds")
 	}
 }
@@ -362,7 +362,7 @@ func TestBranchOfASharedPast(t *testing.T) {
 func BenchmarkRecordEncode(b *testing.B) {
 	r := newRecord()
 	for i := range 3 {
-		r.Blocks = append(r.Blocks, Block{Text: strings.Repeat("a line of advice. ", 60), Slugs: []string{fmt.Sprint(i)}})
+		r.Lessons.Blocks = append(r.Lessons.Blocks, Block{Text: strings.Repeat("a line of advice. ", 60), Slugs: []string{fmt.Sprint(i)}})
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -56,7 +56,7 @@ func TestShares(t *testing.T) {
 		}
 	}
 	bare := recordOf("s") // as it comes out of a store that was to keep nothing of the turn
-	bare.Turns, bare.ListHash = 1, 7
+	bare.Thread.Turns, bare.Thread.ListHash = 1, 7
 	if !bare.Shares(one) {
 		t.Error("a session of whose newest turn nothing is kept is taken for another one")
 	}
@@ -124,7 +124,7 @@ func TestShows(t *testing.T) {
 		}
 	}
 	unknown := turned(first, later)
-	unknown.FirstWords = 0
+	unknown.Thread.FirstWords = 0
 	if unknown.Shows(ask(t, answer("ok"))) {
 		t.Error("two conversations whose first words are not known are taken for one")
 	}
@@ -157,17 +157,17 @@ func TestAdopt(t *testing.T) {
 	} {
 		here, there := recordOf("s"), recordOf("s")
 		here.Assignment, there.Assignment = pick("here"), pick("there")
-		here.Members, there.Members = k.members[0], k.members[1]
+		here.Unit.Members, there.Unit.Members = k.members[0], k.members[1]
 		here.Adopt(there)
-		if got := fmt.Sprint(slugs(here)); got != fmt.Sprint(k.want) || here.Members != max(k.members[0], k.members[1]) || here.Assignment.Excluded {
-			t.Errorf("%s: picks %s, %d members, excluded %v", name, got, here.Members, here.Assignment.Excluded)
+		if got := fmt.Sprint(slugs(here)); got != fmt.Sprint(k.want) || here.Unit.Members != max(k.members[0], k.members[1]) || here.Assignment.Excluded {
+			t.Errorf("%s: picks %s, %d members, excluded %v", name, got, here.Unit.Members, here.Assignment.Excluded)
 		}
 	}
 	for _, doubted := range [][2]bool{{true, false}, {false, true}} {
 		here, there := recordOf("s"), recordOf("s")
-		here.Doubted, there.Doubted = doubted[0], doubted[1]
-		if here.Adopt(there); !here.Doubted || !here.Assignment.Excluded {
-			t.Errorf("doubted %v: doubted %v and excluded %v afterwards", doubted, here.Doubted, here.Assignment.Excluded)
+		here.State.Doubted, there.State.Doubted = doubted[0], doubted[1]
+		if here.Adopt(there); !here.State.Doubted || !here.Assignment.Excluded {
+			t.Errorf("doubted %v: doubted %v and excluded %v afterwards", doubted, here.State.Doubted, here.Assignment.Excluded)
 		}
 	}
 }

@@ -8,11 +8,11 @@ import (
 
 // Shares says whether the request goes on with what the record holds. Lock the record.
 func (r *Record) Shares(req *wire.Request) bool {
-	if r.Turns == 0 || req.Delta || len(r.LastTurn.Items) == 0 || r.ListHash == req.ListHash {
+	if r.Thread.Turns == 0 || req.Delta || len(r.Thread.LastTurn.Items) == 0 || r.Thread.ListHash == req.ListHash {
 		return true
 	}
 	for i := req.Len() - 1; i >= max(0, req.Len()-maxLook); i-- {
-		if slices.Contains(r.LastTurn.Items, itemKey(req, i)) && req.Role(i) != wire.RoleSystem {
+		if slices.Contains(r.Thread.LastTurn.Items, itemKey(req, i)) && req.Role(i) != wire.RoleSystem {
 			return true
 		}
 	}
@@ -23,7 +23,7 @@ func (r *Record) Shares(req *wire.Request) bool {
 // with, which were answered: under a name that may stand for several it is another one. Lock the
 // record.
 func (r *Record) Begins(req *wire.Request) bool {
-	return r.Turns > 0 && r.Replied && r.ListHash == req.ListHash
+	return r.Thread.Turns > 0 && r.Thread.Replied && r.Thread.ListHash == req.ListHash
 }
 
 // Shows says whether a request with other tools shows something of the conversation, as a memory
@@ -32,7 +32,7 @@ func (r *Record) Shows(req *wire.Request) bool {
 	if r.Shares(req) {
 		return true
 	}
-	if r.FirstWords == 0 || firstWords(req) != r.FirstWords {
+	if r.Thread.FirstWords == 0 || firstWords(req) != r.Thread.FirstWords {
 		return false
 	}
 	for i := range min(req.Len(), maxLook) {
@@ -46,30 +46,30 @@ func (r *Record) Shows(req *wire.Request) bool {
 // GoesOn says whether a request beside the conversation shows it, under the system text of an agent
 // that worked on it: what was inserted in it stands in such a request as well. Lock the record.
 func (r *Record) GoesOn(req *wire.Request) bool {
-	known := req.SystemHash == r.SystemHash || slices.Contains(r.FormerAgents, req.SystemHash)
+	known := req.SystemHash == r.Agents.SystemHash || slices.Contains(r.Agents.Former, req.SystemHash)
 	return known && !req.Delta && r.continues(req)
 }
 
 // continues says whether the new part of the request before stands in this one.
 func (r *Record) continues(req *wire.Request) bool {
-	for i, k := range r.LastTurn.Items {
-		if at := r.LastTurn.From + i; at >= req.Len() || itemKey(req, at) != k {
+	for i, k := range r.Thread.LastTurn.Items {
+		if at := r.Thread.LastTurn.From + i; at >= req.Len() || itemKey(req, at) != k {
 			return false
 		}
 	}
-	return len(r.LastTurn.Items) > 0
+	return len(r.Thread.LastTurn.Items) > 0
 }
 
 // answers says whether something new in the request is the result of a call that the session's
 // newest reply made: then it goes on with the session, whatever its tools and its system text are
 // now. A memory keeper answers calls of its own alone.
 func (r *Record) answers(req *wire.Request) bool {
-	if len(r.Calls) == 0 {
+	if len(r.Thread.Calls) == 0 {
 		return false
 	}
 	for i := max(req.New(), 0); i < req.Len(); i++ {
 		for _, res := range req.Item(i).Results {
-			if _, ok := r.Calls[res.CallID]; ok {
+			if _, ok := r.Thread.Calls[res.CallID]; ok {
 				return true
 			}
 		}

@@ -36,15 +36,15 @@ func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason label.Reason,
 		return "", false
 	}
 	if len(req.Tools) == 0 {
-		if r.HasTools && slices.Contains(r.ToollessAgents, req.SystemHash) && r.continues(req) {
+		if r.Agents.HasTools && slices.Contains(r.Agents.Toolless, req.SystemHash) && r.continues(req) {
 			return "", false // it has taken the conversation over
 		}
-		if r.HasTools || s.Tooled != nil && s.Tooled(c.Product) {
+		if r.Agents.HasTools || s.Tooled != nil && s.Tooled(c.Product) {
 			return label.SideNoTools, true
 		}
 		return "", false
 	}
-	if r.HasTools && req.ToolsHash != r.ToolsHash && !r.sameAgent(req) && !r.handedBack(req) {
+	if r.Agents.HasTools && req.ToolsHash != r.Agents.ToolsHash && !r.sameAgent(req) && !r.handedBack(req) {
 		return label.SideTools, true
 	}
 	return "", false
@@ -54,10 +54,10 @@ func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason label.Reason,
 // goes on under the same system text, with the tools of this step; or a server of tools came up
 // late, and there are more of them. A memory keeper or a sub-agent has its own system text.
 func (r *Record) sameAgent(req *wire.Request) bool {
-	system, goesOn := req.SystemHash == r.SystemHash, r.continues(req)
+	system, goesOn := req.SystemHash == r.Agents.SystemHash, r.continues(req)
 	names := shortNames(req.Tools)
-	dropped := slices.ContainsFunc(r.ToolNames, func(n uint32) bool { return !among(names, n) })
-	more := len(r.ToolNames) > 0 && !dropped
+	dropped := slices.ContainsFunc(r.Agents.ToolNames, func(n uint32) bool { return !among(names, n) })
+	more := len(r.Agents.ToolNames) > 0 && !dropped
 	return system && goesOn || more && (system || goesOn)
 }
 
@@ -68,10 +68,10 @@ const maxAgents = 8
 // meetAgent notes who works on the conversation now: whose request it is, and with which tools.
 func (r *Record) meetAgent(req *wire.Request) {
 	switch {
-	case len(req.Tools) > 0 && !(r.HasTools && r.ToolsHash == req.ToolsHash):
+	case len(req.Tools) > 0 && !(r.Agents.HasTools && r.Agents.ToolsHash == req.ToolsHash):
 		r.meetTools(req)
-	case len(req.Tools) == 0 && r.HasTools && req.SystemHash != r.SystemHash:
-		r.ToollessAgents = noteAgent(r.ToollessAgents, req.SystemHash)
+	case len(req.Tools) == 0 && r.Agents.HasTools && req.SystemHash != r.Agents.SystemHash:
+		r.Agents.Toolless = noteAgent(r.Agents.Toolless, req.SystemHash)
 	}
 }
 
@@ -80,17 +80,17 @@ func (r *Record) meetAgent(req *wire.Request) {
 func (r *Record) meetTools(req *wire.Request) {
 	names := shortNames(req.Tools)
 	switch {
-	case !r.HasTools:
-		r.SystemHash = req.SystemHash
+	case !r.Agents.HasTools:
+		r.Agents.SystemHash = req.SystemHash
 	case r.answers(req) || r.handedBack(req):
-		if req.SystemHash != r.SystemHash {
-			r.FormerAgents = noteAgent(r.FormerAgents, r.SystemHash) // it may be handed back
+		if req.SystemHash != r.Agents.SystemHash {
+			r.Agents.Former = noteAgent(r.Agents.Former, r.Agents.SystemHash) // it may be handed back
 		}
-		r.SystemHash = req.SystemHash
-	case len(names) < len(r.ToolNames):
+		r.Agents.SystemHash = req.SystemHash
+	case len(names) < len(r.Agents.ToolNames):
 		return
 	}
-	r.HasTools, r.ToolsHash, r.ToolNames = true, req.ToolsHash, names
+	r.Agents.HasTools, r.Agents.ToolsHash, r.Agents.ToolNames = true, req.ToolsHash, names
 }
 
 func noteAgent(list []uint64, system uint64) []uint64 {
@@ -102,7 +102,7 @@ func noteAgent(list []uint64, system uint64) []uint64 {
 
 // handedBack says that an agent that has handed the conversation over goes on with it.
 func (r *Record) handedBack(req *wire.Request) bool {
-	return req.SystemHash != r.SystemHash && slices.Contains(r.FormerAgents, req.SystemHash) && r.continues(req)
+	return req.SystemHash != r.Agents.SystemHash && slices.Contains(r.Agents.Former, req.SystemHash) && r.continues(req)
 }
 
 // maxToolNames bounds what is kept of a tool list.

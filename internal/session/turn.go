@@ -22,32 +22,32 @@ const (
 // Begin counts a main request. On a retry nothing is new: the same draw, no new sample, no new
 // loop. Lock the record.
 func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
-	if now = now.UTC(); now.Before(r.Seen) { // the clock was set back: of two rows a store keeps the one that was seen later
-		now = r.Seen.Add(time.Microsecond)
+	if now = now.UTC(); now.Before(r.Identity.Seen) { // the clock was set back: of two rows a store keeps the one that was seen later
+		now = r.Identity.Seen.Add(time.Microsecond)
 	}
-	r.Seen, r.Dirty = now, true
+	r.Identity.Seen, r.State.Dirty = now, true
 	if req.Model != "" {
-		r.Model = req.Model
+		r.Identity.Model = req.Model
 	}
-	r.Dialect = req.Dialect
-	if r.Turns > 0 && r.ListHash == req.ListHash {
-		if !r.Replied {
+	r.Identity.Dialect = req.Dialect
+	if r.Thread.Turns > 0 && r.Thread.ListHash == req.ListHash {
+		if !r.Thread.Replied {
 			return Retry
 		}
-		r.Turns++
-		r.Replied = false
+		r.Thread.Turns++
+		r.Thread.Replied = false
 		return Repeat
 	}
 	r.meetAgent(req)
 	if !req.Delta {
-		r.Calls, r.CallOrder = nil, nil // the history holds them
+		r.Thread.Calls, r.Thread.CallOrder = nil, nil // the history holds them
 	}
-	if r.Turns == 0 {
-		r.FirstWords = firstWords(req)
+	if r.Thread.Turns == 0 {
+		r.Thread.FirstWords = firstWords(req)
 	}
-	r.Turns++
-	r.ItemsBefore = r.Items
-	r.ListHash, r.Items, r.Replied = req.ListHash, req.Len(), false
+	r.Thread.Turns++
+	r.Thread.ItemsBefore = r.Thread.Items
+	r.Thread.ListHash, r.Thread.Items, r.Thread.Replied = req.ListHash, req.Len(), false
 	return NewTurn
 }
 
@@ -55,18 +55,18 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 // become of single items: its reply, or what was new in it, is where it was, or the list is the one
 // message still that it was. Call it between Begin and Mark. Lock the record.
 func (r *Record) InPlace(req *wire.Request) bool {
-	if req.Delta || r.Turns <= 1 || r.ItemsBefore > req.Len() {
+	if req.Delta || r.Thread.Turns <= 1 || r.Thread.ItemsBefore > req.Len() {
 		return false
 	}
-	if r.ItemsBefore == req.Len() && onlyText(req) != "" {
+	if r.Thread.ItemsBefore == req.Len() && onlyText(req) != "" {
 		return true
 	}
-	for i := max(r.ItemsBefore-1, 0); i < min(r.ItemsBefore+replyItems, req.Len()); i++ {
+	for i := max(r.Thread.ItemsBefore-1, 0); i < min(r.Thread.ItemsBefore+replyItems, req.Len()); i++ {
 		if req.Role(i) != wire.RoleAssistant {
 			continue
 		}
 		for _, k := range req.Echo(i) {
-			if slices.Contains(r.LastTurn.Reply, hashText(k)) {
+			if slices.Contains(r.Thread.LastTurn.Reply, hashText(k)) {
 				return true
 			}
 		}
@@ -90,15 +90,15 @@ const (
 // Done takes the reply of a main request: what it called is remembered, for requests that will
 // carry the outputs only. Lock the record.
 func (r *Record) Done(rep *wire.Reply) {
-	r.Dirty = true
-	r.Replied = r.Replied || rep.Complete
-	r.LastTurn.Reply = r.LastTurn.Reply[:0]
+	r.State.Dirty = true
+	r.Thread.Replied = r.Thread.Replied || rep.Complete
+	r.Thread.LastTurn.Reply = r.Thread.LastTurn.Reply[:0]
 	echoes := wire.EchoReply(rep, "")
 	for _, k := range echoes[:min(len(echoes), maxReplyKeys)] {
-		r.LastTurn.Reply = append(r.LastTurn.Reply, hashText(k))
+		r.Thread.LastTurn.Reply = append(r.Thread.LastTurn.Reply, hashText(k))
 	}
-	r.Used.Input += int64(max(rep.Usage.Input, 0))
-	r.Used.Cached += int64(max(rep.Usage.Cached, 0))
+	r.Thread.Used.Input += int64(max(rep.Usage.Input, 0))
+	r.Thread.Used.Cached += int64(max(rep.Usage.Cached, 0))
 	for _, c := range rep.Calls {
 		if c.ID == "" || len(c.ID) > MaxName {
 			continue
@@ -107,13 +107,13 @@ func (r *Record) Done(rep *wire.Reply) {
 			sum := sha256.Sum256([]byte(c.Args))
 			c.Args = `{"sha256":"` + hex.EncodeToString(sum[:16]) + `"}`
 		}
-		if r.Calls == nil {
-			r.Calls = make(map[string]wire.Call)
+		if r.Thread.Calls == nil {
+			r.Thread.Calls = make(map[string]wire.Call)
 		}
-		if _, ok := r.Calls[c.ID]; !ok {
-			r.CallOrder = append(r.CallOrder, c.ID)
+		if _, ok := r.Thread.Calls[c.ID]; !ok {
+			r.Thread.CallOrder = append(r.Thread.CallOrder, c.ID)
 		}
-		r.Calls[c.ID] = c
+		r.Thread.Calls[c.ID] = c
 	}
 	r.dropCalls()
 }
@@ -121,16 +121,16 @@ func (r *Record) Done(rep *wire.Reply) {
 // dropCalls keeps the record small: the oldest calls go first.
 func (r *Record) dropCalls() {
 	sum := 0
-	for i, id := range slices.Backward(r.CallOrder) {
-		c := r.Calls[id]
+	for i, id := range slices.Backward(r.Thread.CallOrder) {
+		c := r.Thread.Calls[id]
 		sum += 2*len(id) + len(c.ID) + len(c.Name) + len(c.Args) + 40
-		if len(r.CallOrder)-i <= maxCalls && sum <= maxCallSum {
+		if len(r.Thread.CallOrder)-i <= maxCalls && sum <= maxCallSum {
 			continue
 		}
-		for _, old := range r.CallOrder[:i+1] {
-			delete(r.Calls, old)
+		for _, old := range r.Thread.CallOrder[:i+1] {
+			delete(r.Thread.Calls, old)
 		}
-		r.CallOrder = slices.Clone(r.CallOrder[i+1:])
+		r.Thread.CallOrder = slices.Clone(r.Thread.CallOrder[i+1:])
 		return
 	}
 }
@@ -142,11 +142,11 @@ func (r *Record) Fresh(req *wire.Request, i int) bool {
 	if i < req.New() {
 		return false
 	}
-	at := i - r.LastTurn.From
-	if r.Turns <= 1 || at < 0 || at >= len(r.LastTurn.Items) {
+	at := i - r.Thread.LastTurn.From
+	if r.Thread.Turns <= 1 || at < 0 || at >= len(r.Thread.LastTurn.Items) {
 		return true
 	}
-	return r.LastTurn.Items[at] != itemKey(req, i)
+	return r.Thread.LastTurn.Items[at] != itemKey(req, i)
 }
 
 // FreshResult says the same of one tool result in item i: words that were added behind it make the
@@ -156,10 +156,10 @@ func (r *Record) FreshResult(req *wire.Request, i int, callID string) bool {
 	if i < from {
 		return false
 	}
-	if r.Turns <= 1 || from >= r.LastTurn.From+len(r.LastTurn.Items) {
+	if r.Thread.Turns <= 1 || from >= r.Thread.LastTurn.From+len(r.Thread.LastTurn.Items) {
 		return true // answered in between; a server that counts its calls from one may have used the id before
 	}
-	return len(r.LastTurn.Answered) < maxNew && !slices.Contains(r.LastTurn.Answered, hashText(callID)) // of more it is not known
+	return len(r.Thread.LastTurn.Answered) < maxNew && !slices.Contains(r.Thread.LastTurn.Answered, hashText(callID)) // of more it is not known
 }
 
 // maxNew bounds the remembered new part; a first request may carry a long history without any
@@ -170,14 +170,14 @@ const maxNew = 64
 func (r *Record) Mark(req *wire.Request) {
 	end := req.End()
 	from := max(min(req.New(), end), end-maxNew)
-	r.LastTurn = LastTurn{From: from, Items: make([]uint64, 0, end-from)}
+	r.Thread.LastTurn = LastTurn{From: from, Items: make([]uint64, 0, end-from)}
 	for i := from; i < end; i++ {
-		r.LastTurn.Items = append(r.LastTurn.Items, itemKey(req, i))
+		r.Thread.LastTurn.Items = append(r.Thread.LastTurn.Items, itemKey(req, i))
 		for _, res := range req.Item(i).Results {
-			if len(r.LastTurn.Answered) < maxNew {
-				r.LastTurn.Answered = append(r.LastTurn.Answered, hashText(res.CallID))
+			if len(r.Thread.LastTurn.Answered) < maxNew {
+				r.Thread.LastTurn.Answered = append(r.Thread.LastTurn.Answered, hashText(res.CallID))
 			}
 		}
 	}
-	r.Dirty = true
+	r.State.Dirty = true
 }

@@ -13,44 +13,48 @@ const ByRun Method = "run"
 // NewRun begins the memory of a run: what was drawn for all of its sessions.
 func NewRun(tenant string, c Claim, name string, id ID, now time.Time) *Record {
 	now = now.UTC()
-	return &Record{ID: id, Tenant: tenant, Agent: c.Agent, Name: name, Method: ByRun, Started: now, Seen: now, IsRun: true, Dirty: true}
+	return &Record{
+		Identity: Identity{ID: id, Tenant: tenant, Agent: c.Agent, Name: name, Method: ByRun, Started: now, Seen: now},
+		Unit:     Unit{IsRun: true},
+		State:    State{Dirty: true},
+	}
 }
 
 // UnitID is the ID of the record that the session draws through, false when it is its own. It never
 // changes: no lock is needed.
 func (r *Record) UnitID() (ID, bool) {
-	if r.Unit == "" {
+	if r.Unit.ID == "" {
 		return ID{}, false
 	}
-	return ParseID(r.Unit)
+	return ParseID(r.Unit.ID)
 }
 
 // Shared says that other sessions draw through the record. Lock it.
-func (r *Record) Shared() bool { return r.IsRun || r.Members > 0 }
+func (r *Record) Shared() bool { return r.Unit.IsRun || r.Unit.Members > 0 }
 
 // AddMember makes the session of rec a member. Lock the unit's record; rec's is nobody else's yet.
 func (r *Record) AddMember(rec *Record) {
-	r.Members++
-	r.Dirty = true
-	rec.MemberNo = r.Members
+	r.Unit.Members++
+	r.State.Dirty = true
+	rec.Unit.MemberNo = r.Unit.Members
 }
 
 // CountTurn counts a turn of a member. Lock the record.
 func (r *Record) CountTurn(now time.Time) {
-	if now = now.UTC(); now.After(r.Seen) {
-		r.Seen = now
+	if now = now.UTC(); now.After(r.Identity.Seen) {
+		r.Identity.Seen = now
 	}
-	r.Dirty = true
-	if r.IsRun {
-		r.Turns++
+	r.State.Dirty = true
+	if r.Unit.IsRun {
+		r.Thread.Turns++
 	}
 }
 
 // Spend adds what a member's turn cost. Lock the record.
 func (r *Record) Spend(u wire.Usage) {
-	r.Used.Input += int64(max(u.Input, 0))
-	r.Used.Cached += int64(max(u.Cached, 0))
-	r.Dirty = true
+	r.Thread.Used.Input += int64(max(u.Input, 0))
+	r.Thread.Used.Cached += int64(max(u.Cached, 0))
+	r.State.Dirty = true
 }
 
 // MemberKey is the key under which the member of that number is found.

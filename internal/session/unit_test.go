@@ -26,8 +26,8 @@ func TestUnitCounts(t *testing.T) {
 	run.CountTurn(begun)
 	run.Spend(wire.Usage{Input: 10, Cached: 4})
 	run.Spend(wire.Usage{Input: -1, Cached: -1}) // not said
-	if one.MemberNo != 1 || two.MemberNo != 2 || run.Members != 2 || run.Turns != 2 || !run.Seen.Equal(begun.Add(time.Minute)) || run.Used != (trial.Usage{Input: 10, Cached: 4}) {
-		t.Errorf("%+v, seats %d and %d", run.Member(), one.MemberNo, two.MemberNo)
+	if one.Unit.MemberNo != 1 || two.Unit.MemberNo != 2 || run.Unit.Members != 2 || run.Thread.Turns != 2 || !run.Identity.Seen.Equal(begun.Add(time.Minute)) || run.Thread.Used != (trial.Usage{Input: 10, Cached: 4}) {
+		t.Errorf("%+v, seats %d and %d", run.Member(), one.Unit.MemberNo, two.Unit.MemberNo)
 	}
 	above := recordOf("above")
 	if above.Shared() {
@@ -35,17 +35,17 @@ func TestUnitCounts(t *testing.T) {
 	}
 	above.AddMember(one)
 	above.CountTurn(begun)
-	if !above.Shared() || above.Turns != 0 {
-		t.Errorf("shared %v, %d turns: a member's turn is none of the session's own", above.Shared(), above.Turns)
+	if !above.Shared() || above.Thread.Turns != 0 {
+		t.Errorf("shared %v, %d turns: a member's turn is none of the session's own", above.Shared(), above.Thread.Turns)
 	}
-	one.Unit = above.ID.String()
-	if id, ok := one.UnitID(); !ok || id != above.ID {
+	one.Unit.ID = above.Identity.ID.String()
+	if id, ok := one.UnitID(); !ok || id != above.Identity.ID {
 		t.Errorf("%v %v", id, ok)
 	}
 	if _, ok := two.UnitID(); ok {
 		t.Error("a session of its own has a unit")
 	}
-	if m := one.Member(); m.Unit != above.ID || m.MemberNo != 1 || m.Name != "one" || m.Run != "" {
+	if m := one.Member(); m.Unit != above.Identity.ID || m.MemberNo != 1 || m.Name != "one" || m.Run != "" {
 		t.Errorf("%+v", m)
 	}
 	if m := run.Member(); m.Run != "ci-1" || m.Name != "" || m.Members != 2 {
@@ -58,9 +58,9 @@ func TestMergedUnits(t *testing.T) {
 	earlier, later := runOf("ci-1", begun), runOf("ci-1", begun.Add(time.Second))
 	earlier.Assignment = trial.Assignment{Decided: true, Category: "a", Picks: []trial.Pick{{Slug: "x", Injected: true}}}
 	later.Assignment = trial.Assignment{Decided: true, Category: "b", Picks: []trial.Pick{{Slug: "y"}}}
-	earlier.Turns, earlier.Members, earlier.Used.Input = 5, 1, 100
-	later.Turns, later.Members, later.Used.Input = 2, 3, 40
-	later.Closed = true
+	earlier.Thread.Turns, earlier.Unit.Members, earlier.Thread.Used.Input = 5, 1, 100
+	later.Thread.Turns, later.Unit.Members, later.Thread.Used.Input = 2, 3, 40
+	later.State.Closed = true
 	for _, pair := range [][2]*session.Record{{earlier, later}, {later, earlier}} {
 		old, _ := rowOf(t, pair[0])
 		row, _ := rowOf(t, pair[1])
@@ -77,7 +77,7 @@ func TestMergedUnits(t *testing.T) {
 		}
 		_, x := rec.Assignment.Pick("x")
 		_, y := rec.Assignment.Pick("y")
-		if !rec.Closed || rec.Turns != 5 || rec.Members != 3 || rec.Used.Input != 100 || rec.Assignment.Category != "a" || !x || !y {
+		if !rec.State.Closed || rec.Thread.Turns != 5 || rec.Unit.Members != 3 || rec.Thread.Used.Input != 100 || rec.Assignment.Category != "a" || !x || !y {
 			t.Errorf("%+v", rec)
 		}
 	}
@@ -87,7 +87,7 @@ func TestMergedUnits(t *testing.T) {
 // stands, whichever is written last.
 func TestMergedStandIn(t *testing.T) {
 	sure, standIn := runOf("ci-1", begun.Add(time.Hour)), runOf("ci-1", begun)
-	sure.Turns, standIn.Turns, standIn.StandIn = 2, 9, true
+	sure.Thread.Turns, standIn.Thread.Turns, standIn.State.StandIn = 2, 9, true
 	a, _ := rowOf(t, sure)
 	b, _ := rowOf(t, standIn)
 	for _, pair := range [][2]session.Row{{a, b}, {b, a}} {

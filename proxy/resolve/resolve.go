@@ -164,15 +164,15 @@ func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 	}
 	s.excludeTwins()
 	if res.Session != nil && res.echoed() && !s.optedOut() {
-		s.note(res.Session.ID, res.Thread.Echoes...)
+		s.note(res.Session.Identity.ID, res.Thread.Echoes...)
 	}
 	switch {
 	case res.Session == nil:
 		res.Name = res.Thread.Name
 	case s.parent != nil: // of a sub-agent: the client knows the name of the parent session
-		res.Name = s.parent.Name
+		res.Name = s.parent.Identity.Name
 	default:
-		res.Name = res.Session.Name
+		res.Name = res.Session.Identity.Name
 	}
 	finished = true
 	return res
@@ -186,7 +186,7 @@ func (r *Resolver) SideOf(rec *session.Record, q *Query) (reason label.Reason, s
 // Asked notes a turn of the conversation, so that later requests that quote the turn are recognised.
 // Lock the record.
 func (r *Resolver) Asked(rec *session.Record, q *Query) {
-	r.quotes.Asked(q.Scope, rec.ID, q.Request, r.now())
+	r.quotes.Asked(q.Scope, rec.Identity.ID, q.Request, r.now())
 }
 
 // Replied notes the reply to a request, and returns keys under which later requests and feedback
@@ -209,10 +209,10 @@ func (r *Resolver) Replied(q *Query, res *Result, rep *wire.Reply, ok bool) []se
 		res.Session.Lock()
 		res.Session.Done(rep)
 		res.Session.Unlock()
-		r.quotes.Answered(q.Scope, res.Session.ID, rep)
+		r.quotes.Answered(q.Scope, res.Session.Identity.ID, rep)
 		res.ChangeUnit(func(u *session.Record) { u.Spend(rep.Usage) })
 	}
-	return echoes(q, res.Session.ID, r.now(), keys)
+	return echoes(q, res.Session.Identity.ID, r.now(), keys)
 }
 
 // Ended notes the end of a request. Call Ended before the client can see the end: a retry, which may

@@ -43,10 +43,10 @@ func (f *fake) Acquire(_ context.Context, _ string, id session.ID) (*store.Sessi
 func (f *fake) Release(ses *store.Session, _ store.Change) { f.pins[ses]-- }
 
 func (f *fake) Add(rec *session.Record) *store.Session {
-	if f.live[rec.ID] == nil {
-		f.live[rec.ID] = &store.Session{Record: rec}
+	if f.live[rec.Identity.ID] == nil {
+		f.live[rec.Identity.ID] = &store.Session{Record: rec}
 	}
-	return f.Resident(rec.ID)
+	return f.Resident(rec.Identity.ID)
 }
 
 func (f *fake) AddMember(unit *store.Session, rec *session.Record) {
@@ -157,7 +157,7 @@ func TestSessionsOfARunShareAUnit(t *testing.T) {
 	c := newClient(t)
 	one := c.turn(first, said, "Precept-Run", "ci-1")
 	two := c.turn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Run", "ci-1")
-	if one.Session == two.Session || one.Unit == nil || one.Unit != two.Unit || !one.Unit.IsRun || one.Unit.Members != 2 {
+	if one.Session == two.Session || one.Unit == nil || one.Unit != two.Unit || !one.Unit.Unit.IsRun || one.Unit.Unit.Members != 2 {
 		t.Errorf("the units are %p and %p", one.Unit, two.Unit)
 	}
 	if !slices.ContainsFunc(two.Noted, func(e session.Echo) bool { return e.Key == session.RunEcho("default", "ci-1") }) {
@@ -189,7 +189,7 @@ func TestALateBackendExcludesTheSession(t *testing.T) {
 	c := newClient(t)
 	c.store.away = true
 	res := c.turn(first, said, "Precept-Session", "mine")
-	if !res.Session.Assignment.Excluded || !res.Session.StandIn || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
+	if !res.Session.Assignment.Excluded || !res.Session.State.StandIn || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
 		t.Errorf("excluded: %v", res.Excluded)
 	}
 }

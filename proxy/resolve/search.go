@@ -82,7 +82,7 @@ func (s *search) split() {
 
 // inAnotherRun reports whether the session belongs to another run than the request names.
 func (s *search) inAnotherRun() bool {
-	run, unit := s.q.Claim.Run, s.res.Session.Unit
+	run, unit := s.q.Claim.Run, s.res.Session.Unit.ID
 	return run != "" && unit != "" && unit != session.RunKey(s.q.Scope.Tenant, run).String()
 }
 
@@ -116,7 +116,7 @@ func (s *search) open() {
 	st, res := s.r.store, s.res
 	rec := session.NewRecord(s.q.Scope.Tenant, s.q.Claim, res.Thread, s.begun)
 	if s.isSide(rec) {
-		res.Thread.Echoes, res.Thread.Name = nil, rec.Name
+		res.Thread.Echoes, res.Thread.Name = nil, rec.Identity.Name
 		s.r.threads.Ended(res.Thread, true, s.begun)
 		return
 	}
@@ -128,14 +128,14 @@ func (s *search) open() {
 	case s.q.Unsure:
 		s.exclude(label.ExcludedKeys)
 	}
-	rec.StandIn = s.late
-	rec.NoLearn = !s.q.Learn
+	rec.State.StandIn = s.late
+	rec.OptOut.NoLearn = !s.q.Learn
 	s.enlist(rec)
 	if !res.Thread.New && !s.q.Request.Delta {
 		st.Recall(s.ctx, rec, s.q.Request.New(), s.late)
 	}
 	res.Session = st.Add(rec)
-	s.note(res.Session.ID, session.EchoKeyOf(s.q.Scope.Tenant, "s:"+res.Session.Name))
+	s.note(res.Session.Identity.ID, session.EchoKeyOf(s.q.Scope.Tenant, "s:"+res.Session.Identity.Name))
 	s.noteMember()
 }
 
@@ -171,8 +171,8 @@ func (s *search) excludeTwins() {
 		}
 		changed := store.Unchanged
 		ses.Lock()
-		if unnamed := ses.Method == session.ByNew || ses.Method == session.ByEcho; unnamed && ses.Unit == "" && !ses.Closed && !ses.Assignment.Excluded {
-			ses.Assignment.Excluded, ses.Doubted, ses.Dirty = true, true, true
+		if unnamed := ses.Identity.Method == session.ByNew || ses.Identity.Method == session.ByEcho; unnamed && ses.Unit.ID == "" && !ses.State.Closed && !ses.Assignment.Excluded {
+			ses.Assignment.Excluded, ses.State.Doubted, ses.State.Dirty = true, true, true
 			changed = store.Decided
 			s.exclude(label.ExcludedTwin)
 		}
@@ -188,7 +188,7 @@ func (s *search) exclude(why label.Reason) { s.res.Excluded = append(s.res.Exclu
 func (s *search) optedOut() bool {
 	s.res.Session.Lock()
 	defer s.res.Session.Unlock()
-	return len(s.res.Session.OptedOut) > 0
+	return len(s.res.Session.OptOut.Turns) > 0
 }
 
 // note adds keys to the result.

@@ -15,10 +15,10 @@ func (s *search) joinUnit() {
 	id, ok := s.res.Session.UnitID()
 	switch {
 	case !ok:
-	case s.parent != nil && s.parent.ID == id:
+	case s.parent != nil && s.parent.Identity.ID == id:
 		s.res.Unit = s.parent
 	default:
-		s.pinUnit(id, s.res.Session.RunName)
+		s.pinUnit(id, s.res.Session.Unit.RunName)
 	}
 }
 
@@ -30,18 +30,18 @@ func (s *search) enlist(rec *session.Record) {
 		defer func() { s.releaseUnlessUnit(parent) }()
 	}
 	switch {
-	case parent != nil && parent.Unit == "":
+	case parent != nil && parent.Unit.ID == "":
 		s.res.Unit = parent
 	case parent != nil:
 		id, _ := parent.UnitID()
-		s.pinUnit(id, parent.RunName)
+		s.pinUnit(id, parent.Unit.RunName)
 	case s.q.Claim.Run != "":
 		s.pinUnit(session.RunKey(s.q.Scope.Tenant, s.q.Claim.Run), s.q.Claim.Run)
 	default:
 		return
 	}
 	unit := s.res.Unit
-	rec.Unit, rec.RunName = unit.ID.String(), unit.Name
+	rec.Unit.ID, rec.Unit.RunName = unit.Identity.ID.String(), unit.Identity.Name
 	s.r.store.AddMember(unit, rec)
 }
 
@@ -60,7 +60,7 @@ func (s *search) caller(rec *session.Record) *store.Session {
 		return s.pinLearning(id)
 	}
 	if !rec.Assignment.Excluded {
-		rec.Assignment.Excluded, rec.Doubted = true, true
+		rec.Assignment.Excluded, rec.State.Doubted = true, true
 		s.exclude(label.ExcludedTwin)
 	}
 	return nil
@@ -74,7 +74,7 @@ func (s *search) pinLearning(id session.ID) *store.Session {
 		return nil
 	}
 	ses.Lock()
-	silent := ses.NoLearn || len(ses.OptedOut) > 0
+	silent := ses.OptOut.NoLearn || len(ses.OptOut.Turns) > 0
 	ses.Unlock()
 	if silent {
 		s.r.store.Release(ses, store.Unchanged)
@@ -97,7 +97,7 @@ func (s *search) pinUnit(id session.ID, name string) {
 	}
 	rec := session.NewRun(s.q.Scope.Tenant, s.q.Claim, name, id, s.begun)
 	rec.Assignment.Excluded = late || s.q.Unsure
-	rec.StandIn = late
+	rec.State.StandIn = late
 	res.Unit = st.Add(rec)
 }
 
@@ -107,10 +107,10 @@ func (s *search) noteMember() {
 	if unit == nil {
 		return
 	}
-	if number := s.res.Session.MemberNo; number > 0 {
-		s.note(s.res.Session.ID, session.MemberKey(s.q.Scope.Tenant, unit.ID, number))
+	if number := s.res.Session.Unit.MemberNo; number > 0 {
+		s.note(s.res.Session.Identity.ID, session.MemberKey(s.q.Scope.Tenant, unit.Identity.ID, number))
 	}
-	if unit.IsRun {
-		s.note(unit.ID, session.RunEcho(s.q.Scope.Tenant, unit.Name))
+	if unit.Unit.IsRun {
+		s.note(unit.Identity.ID, session.RunEcho(s.q.Scope.Tenant, unit.Identity.Name))
 	}
 }

@@ -54,7 +54,11 @@ func whole() session.Batch {
 	for i := range other.Exchanges {
 		other.Exchanges[i].Tenant = "other"
 	}
-	run := session.Record{ID: sid(3), Tenant: ours, Name: "r", IsRun: true, Kept: true, Started: then(3), Seen: then(3)}
+	run := session.Record{
+		Identity: session.Identity{ID: sid(3), Tenant: ours, Name: "r", Started: then(3), Seen: then(3)},
+		Unit:     session.Unit{IsRun: true},
+		OptOut:   session.OptOut{Kept: true},
+	}
 	unit, err := run.Row(func(text string) (string, bool) { return text, true })
 	if err != nil || !unit.Unit {
 		panic(fmt.Sprint("no row of a unit: ", unit, err))

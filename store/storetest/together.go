@@ -103,7 +103,7 @@ func unitsMerge(t tester, s Store) {
 	together(t, func(w int) error {
 		for i := range 5 {
 			rec := session.NewRun(us, session.Claim{Agent: "a"}, "ci-1", session.RunKey(us, "ci-1"), at(10))
-			rec.Assignment.Decided, rec.Members, rec.Turns = true, w+1, 1
+			rec.Assignment.Decided, rec.Unit.Members, rec.Thread.Turns = true, w+1, 1
 			slug := fmt.Sprintf("l%d-%d", w, i)
 			rec.Assignment.Picks = []trial.Pick{{Slug: slug, Arm: trial.Arm(slug + "@1"), Eps: .5}}
 			row, err := rec.Row(func(text string) (string, bool) { return text, true })
@@ -125,7 +125,7 @@ func unitsMerge(t tester, s Store) {
 		t.Fatalf("%v", err)
 	}
 	equal(t, "draws", len(rec.Assignment.Picks), 5*workers)
-	equal(t, "members", rec.Members, workers)
+	equal(t, "members", rec.Unit.Members, workers)
 }
 
 // manyCorrect: every worker adds one to the same session until it got through, from whatever

@@ -56,8 +56,8 @@ func assignmentOf(r session.Row, a session.Applied) (*trial.Assignment, error) {
 
 // runOf is the name of a run, "" of a session.
 func runOf(r session.Row) string {
-	if rec, err := session.Decode(r.ID, r.Data); err == nil && rec.IsRun {
-		return rec.Name
+	if rec, err := session.Decode(r.ID, r.Data); err == nil && rec.Unit.IsRun {
+		return rec.Identity.Name
 	}
 	return ""
 }

@@ -1,0 +1,125 @@
+package session
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"precept/bandit/trial"
+	"precept/internal/wire"
+)
+
+// documentVersion is the version of the documents that Encode writes. New fields need no new
+// version: an older program ignores them. A change of meaning does.
+const documentVersion = 2
+
+// document is a record as JSON. Unit is always written: programs that know only version 1 expect a
+// string under that key, fail to decode the document and treat the session as unknown. Without the
+// failure, such a program would read an empty record and write it over the real one.
+type document struct {
+	Version    int              `json:"version"`
+	Identity   Identity         `json:"identity"`
+	Unit       Unit             `json:"unit"`
+	Thread     Thread           `json:"thread"`
+	Agents     Agents           `json:"agents,omitzero"`
+	Assignment trial.Assignment `json:"assignment"`
+	Lessons    Lessons          `json:"lessons,omitzero"`
+	OptOut     OptOut           `json:"opt_out,omitzero"`
+	Mailbox    Mailbox          `json:"mailbox,omitzero"`
+	State      State            `json:"state,omitzero"`
+}
+
+func (r *Record) document() document {
+	return document{
+		documentVersion, r.Identity, r.Unit, r.Thread, r.Agents, r.Assignment, r.Lessons, r.OptOut, r.Mailbox, r.State,
+	}
+}
+
+func (d *document) record() *Record {
+	return &Record{
+		Identity: d.Identity, Unit: d.Unit, Thread: d.Thread, Agents: d.Agents, Assignment: d.Assignment,
+		Lessons: d.Lessons, OptOut: d.OptOut, Mailbox: d.Mailbox, State: d.State,
+	}
+}
+
+func (d *document) encode() ([]byte, error) {
+	data, err := json.Marshal(d)
+	if err != nil {
+		return nil, fmt.Errorf("session: encode record of %s: %w", d.Identity.ID, err)
+	}
+	return data, nil
+}
+
+// Encode returns the whole record as JSON. Lock the record.
+func (r *Record) Encode() ([]byte, error) {
+	d := r.document()
+	return d.encode()
+}
+
+// Decode reads a stored record. Unknown fields are ignored.
+func Decode(id ID, data []byte) (*Record, error) {
+	fail := func(err error) (*Record, error) {
+		return nil, fmt.Errorf("session: decode record of %s (written by another version, or damaged; it is treated as unknown): %w", id, err)
+	}
+	var d document
+	err := json.Unmarshal(data, &d) // reads the version also where another field has the wrong type
+	switch {
+	case d.Version > documentVersion:
+		return fail(fmt.Errorf("version %d is newer than %d", d.Version, documentVersion))
+	case d.Version < documentVersion:
+		d, err = decodeVersion1(data)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	r := d.record()
+	r.Identity.ID, r.OptOut.Kept = id, r.Unit.IsRun
+	return r, nil
+}
+
+// Row returns the record as the stores keep it. clean removes from the client's own texts the parts
+// that must not reach a disk; ok is false for the arguments of a call that must not reach a disk at
+// all. Lock the record.
+func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error) {
+	d := r.document()
+	d.Identity.Name, _ = clean(r.Identity.Name)
+	d.Unit.RunName, _ = clean(r.Unit.RunName)
+	d.Thread.Calls, d.Thread.CallOrder = nil, nil
+	for _, id := range r.Thread.CallOrder {
+		c := r.Thread.Calls[id]
+		args, ok := clean(c.Args)
+		if !ok {
+			continue
+		}
+		if d.Thread.Calls == nil {
+			d.Thread.Calls = make(map[string]wire.Call, len(r.Thread.Calls))
+		}
+		c.Args = args
+		d.Thread.Calls[id] = c
+		d.Thread.CallOrder = append(d.Thread.CallOrder, id)
+	}
+	r.hide(&d)
+	data, err := d.encode()
+	if err != nil {
+		return Row{}, err
+	}
+	of := &r.Identity
+	return Row{Tenant: of.Tenant, ID: of.ID, Started: of.Started, Seen: of.Seen, Closed: r.State.Closed, StandIn: r.State.StandIn, Unit: r.Shared(), Data: data}, nil
+}
+
+// hide removes from a document everything that follows from the text of hidden turns: hashes of
+// texts, blocks whose anchor is a hash, calls and results. Numbers and draws stay.
+func (r *Record) hide(d *document) {
+	if r.Hidden(r.Thread.Turns) {
+		d.Thread.LastTurn = LastTurn{}
+	}
+	if r.Hidden(r.Thread.Turns) || len(r.OptOut.Turns) > 0 {
+		d.Thread.ListHash, d.Lessons.Loops, d.Thread.Calls, d.Thread.CallOrder = 0, LoopState{}, nil, nil
+	}
+	if r.Hidden(1) {
+		d.Thread.FirstWords = 0
+	}
+	if len(r.OptOut.Turns)+len(r.OptOut.Unjudged) > 0 {
+		d.Lessons.Blocks = slices.DeleteFunc(slices.Clone(d.Lessons.Blocks), func(b Block) bool { return r.Hidden(b.Turn) })
+	}
+}
