@@ -38,7 +38,7 @@ func order() map[string][][]string {
 		"bandit":   {{"bandit/trial", "bandit/feedback"}, {"bandit"}, {"bandit/report"}},
 		"internal": {{"internal/file", "internal/label", "internal/redact", "internal/shell"}, {"internal/wire"}, {"internal/sample"}, {"internal/session"}, {"internal/guard"}},
 		"inject":   {{"inject/lesson"}, {"inject/bank", "inject/writ", "inject/ledger", "inject/backtest"}, {"inject"}},
-		"store":    {{"store/spool"}, {"store/sqlite", "store/redis"}, {"store"}},
+		"store":    {{"store/spool", "store/outbox"}, {"store/sqlite", "store/redis"}, {"store"}},
 		"proxy":    {{"proxy/trace"}, {"proxy/resolve"}, {"proxy"}},
 		"cmd":      {{"cmd/precept/demo"}, {"cmd/precept/server"}, {"cmd/precept"}},
 	}
@@ -94,6 +94,7 @@ func rooms() map[string][]string {
 		"github.com/klauspost/compress":            {"internal/wire", "store/sqlite", "cmd/precept/server"},
 		"github.com/cespare/xxhash/v2":             {"internal/wire", "detect", "internal/session"},
 		"modernc.org/sqlite":                       {"store/sqlite", "test"},
+		"zombiezen.com/go/sqlite":                  {"store/outbox"},
 		"github.com/redis/go-redis/v9":             {"store/redis"},
 		"github.com/labstack/echo/v4":              {"proxy", "admin"},
 		"maragu.dev/gomponents":                    {"admin"},

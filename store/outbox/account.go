@@ -1,0 +1,172 @@
+package outbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+// Account says what became of the exchanges of a data directory's life: Admitted = Stored + Spooled
+// + Incomplete + the sum of Dropped. An exchange is admitted when it, its beginning or its loss is
+// on the disk.
+type Account struct {
+	Admitted   int64            `json:"admitted"`
+	Stored     int64            `json:"stored"`
+	Spooled    int64            `json:"spooled"`    // in the outbox, and not in the store yet
+	Incomplete int64            `json:"incomplete"` // under way when precept died: the store has a stub of each
+	Dropped    map[string]int64 `json:"dropped"`
+}
+
+// DroppedDamaged is the reason of exchanges that stood where the file is damaged.
+const DroppedDamaged = "damaged"
+
+// counts are the rows of the table account.
+type counts struct {
+	Admitted, Stored, Spooled, Incomplete int64
+	Sequence                              int64 // of the last row
+	Delivered                             int64 // the last row that the store has taken
+	Released                              int64 // the last row that was deleted because it is safe
+	dropped                               map[string]int64
+}
+
+const dropPrefix = "dropped:"
+
+func (c *counts) drop(reason string, n int64) {
+	if c.dropped == nil {
+		c.dropped = map[string]int64{}
+	}
+	c.dropped[reason] += n
+}
+
+func (c *counts) clone() counts {
+	d := *c
+	d.dropped = maps.Clone(c.dropped)
+	return d
+}
+
+func (c *counts) equal(d *counts) bool { return maps.Equal(c.named(), d.named()) }
+
+// named are the counts by the names of their rows.
+func (c *counts) named() map[string]int64 {
+	m := map[string]int64{
+		"admitted": c.Admitted, "stored": c.Stored, "spooled": c.Spooled, "incomplete": c.Incomplete,
+		"sequence": c.Sequence, "delivered": c.Delivered, "released": c.Released,
+	}
+	for reason, n := range c.dropped {
+		m[dropPrefix+reason] = n
+	}
+	return m
+}
+
+// set takes in one row of the table.
+func (c *counts) set(name string, n int64) {
+	switch name {
+	case "admitted":
+		c.Admitted = n
+	case "stored":
+		c.Stored = n
+	case "spooled":
+		c.Spooled = n
+	case "incomplete":
+		c.Incomplete = n
+	case "sequence":
+		c.Sequence = n
+	case "delivered":
+		c.Delivered = n
+	case "released":
+		c.Released = n
+	default:
+		if reason, ok := strings.CutPrefix(name, dropPrefix); ok {
+			c.drop(reason, n)
+		}
+	}
+}
+
+func readCounts(c *sqlite.Conn) (out counts, err error) {
+	err = sqlitex.Execute(c, "SELECT name, value FROM account", &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
+		out.set(s.ColumnText(0), s.ColumnInt64(1))
+		return nil
+	}})
+	return out, err
+}
+
+// writeCounts writes the counts that differ from those in the file.
+func writeCounts(c *sqlite.Conn, kept, now *counts) error {
+	have := kept.named()
+	for name, n := range now.named() {
+		if have[name] == n {
+			continue
+		}
+		if err := execute(c, "INSERT OR REPLACE INTO account (name, value) VALUES (?, ?)", name, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// account draws up the account. open is how many turns are under way; while the program runs, they
+// are not lost.
+func (c *counts) account(open int64, running bool) Account {
+	a := Account{Admitted: c.Admitted, Stored: c.Stored, Spooled: c.Spooled, Incomplete: c.Incomplete, Dropped: map[string]int64{}}
+	maps.Copy(a.Dropped, c.dropped)
+	if running {
+		a.Spooled += open
+	} else {
+		a.Incomplete += open
+	}
+	return a
+}
+
+// Account returns the account as of now.
+func (b *Outbox) Account() Account {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.counts.account(int64(len(b.begun)), true)
+}
+
+// ReadAccount draws up the account of a file without changing it. running says that a precept is
+// writing to the file: turns that are under way there are not lost. Without a file there is an
+// account of nothing.
+func ReadAccount(path string, running bool) (Account, error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return Account{Dropped: map[string]int64{}}, nil
+	}
+	a, err := readAccount(path, "", running)
+	if err != nil && !running {
+		if _, wal := os.Stat(path + "-wal"); errors.Is(wal, fs.ErrNotExist) { // in a directory that cannot be written
+			a, err = readAccount(path, "&immutable=1", running)
+		}
+	}
+	return a, err
+}
+
+func readAccount(path, flags string, running bool) (a Account, err error) {
+	a.Dropped = map[string]int64{}
+	uri := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "mode=ro" + flags}
+	c, err := sqlite.OpenConn(uri.String(), sqlite.OpenReadOnly, sqlite.OpenURI)
+	if err != nil {
+		return a, fmt.Errorf("read the account of the outbox: %w", err)
+	}
+	c.SetBusyTimeout(busyLimit)
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if err := execute(c, "BEGIN"); err != nil {
+		return a, err
+	}
+	n, err := readCounts(c)
+	if err != nil {
+		return a, fmt.Errorf("read the account of the outbox: %w", err)
+	}
+	open, err := number(c, "SELECT count(*) FROM begun")
+	if err != nil {
+		return a, fmt.Errorf("read the account of the outbox: %w", err)
+	}
+	return n.account(open, running), execute(c, "COMMIT")
+}

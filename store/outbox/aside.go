@@ -1,0 +1,206 @@
+package outbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+const (
+	asideInfix = ".corrupt-"
+	// salvageLimit bounds the time in which rows are looked for behind the last one that could be read.
+	salvageLimit = time.Second
+	salvageTries = 50_000
+)
+
+// replace sets a damaged file aside whole, begins a new one, and takes over what can still be read.
+// The caller has mu, and must not hold reading.
+func (b *Outbox) replace(damage error) error {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	memory := b.counts // of a file that was open; nothing else knows more
+	_ = b.close()      // a damaged file may refuse even that
+	aside, err := setAside(b.path, b.now())
+	if err != nil {
+		return fmt.Errorf("%w; it could not be set aside: %w", damage, err)
+	}
+	if err := b.open(); err != nil {
+		return classify(err)
+	}
+	lost, err := b.salvage(aside, &memory)
+	if err == nil && b.begun == nil { // the damage was found at the start
+		err = b.load()
+	}
+	if err != nil {
+		return classify(err)
+	}
+	b.damaged(fmt.Errorf("%w; it was set aside as %s, and %d exchanges in it are lost", damage, filepath.Base(aside), lost))
+	return nil
+}
+
+// setAside renames the file and what belongs to it.
+func setAside(path string, now time.Time) (string, error) {
+	base := path + asideInfix + now.UTC().Format("20060102T150405Z")
+	aside := base
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(aside); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		aside = fmt.Sprintf("%s-%d", base, n)
+	}
+	for _, suffix := range []string{"-wal", "-shm", ""} {
+		if err := os.Rename(path+suffix, aside+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	return aside, nil
+}
+
+// salvage copies what can be read of a damaged file, and counts the exchanges that cannot.
+func (b *Outbox) salvage(path string, memory *counts) (lost int64, err error) {
+	old, oldErr := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	if oldErr == nil {
+		defer func() { _ = old.Close() }()
+	}
+	n := *memory
+	if oldErr == nil && memory.Sequence == 0 {
+		if read, err := readCounts(old); err == nil {
+			n = read
+		}
+	}
+	b.counts, b.kept = n.clone(), counts{}
+	var spooled, last int64
+	begun := map[string]bool{}
+	err = b.transact(func() error {
+		if oldErr == nil {
+			for _, copyTable := range []string{"meta", "optout_marks"} {
+				_ = copyRows(old, b.writer, copyTable) // what cannot be read is begun anew
+			}
+			_ = copyBegun(old, b.writer, begun)
+			err := b.salvageRows(old, func(r *Row) error {
+				if r.Sequence > n.Delivered {
+					spooled += r.Exchanges
+				}
+				last = r.Sequence
+				return put(b.writer, r)
+			})
+			if err != nil {
+				return err
+			}
+		}
+		c := &b.counts
+		c.Sequence = max(c.Sequence, last)
+		open := c.Admitted - c.Stored - c.Spooled - c.Incomplete
+		for _, dropped := range c.dropped {
+			open -= dropped
+		}
+		lost = max(c.Spooled-spooled, 0) + max(open-int64(len(begun)), 0)
+		c.Spooled = spooled
+		c.drop(DroppedDamaged, lost)
+		// Where the account itself could not be read, the rows are what is known.
+		c.Admitted = c.Stored + c.Spooled + c.Incomplete + int64(len(begun))
+		for _, dropped := range c.dropped {
+			c.Admitted += dropped
+		}
+		return nil
+	})
+	if b.begun != nil {
+		b.begun = begun
+	}
+	return lost, err
+}
+
+// salvageRows calls put for every row that can be read and has the right checksum. Behind a row that
+// cannot be read it tries the next sequence numbers.
+func (b *Outbox) salvageRows(old *sqlite.Conn, put func(r *Row) error) error {
+	start := b.now()
+	for after, tries := int64(0), 0; tries < salvageTries; {
+		s, err := old.Prepare(columns + "WHERE sequence > ? ORDER BY sequence")
+		if err != nil {
+			return nil //nolint:nilerr // nothing of the table can be read
+		}
+		s.BindInt64(1, after)
+		for {
+			more, err := s.Step()
+			if err != nil {
+				break
+			}
+			if !more {
+				return nil
+			}
+			r, ok := rowOf(s)
+			if after, tries = max(r.Sequence, after+1), 0; !ok {
+				continue
+			}
+			if err := put(&r); err != nil {
+				return err
+			}
+		}
+		_ = s.Reset()
+		after++
+		if tries++; tries%256 == 0 && b.now().Sub(start) > salvageLimit {
+			return nil
+		}
+	}
+	return nil
+}
+
+// copyRows copies a table of two or four columns.
+func copyRows(from, to *sqlite.Conn, table string) error {
+	s, _, err := from.PrepareTransient("SELECT * FROM " + table)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Finalize() }()
+	for {
+		more, err := s.Step()
+		if err != nil || !more {
+			return err
+		}
+		values, marks := make([]any, s.ColumnCount()), ""
+		for i := range values {
+			if values[i] = any(s.ColumnText(i)); s.ColumnType(i) == sqlite.TypeInteger {
+				values[i] = s.ColumnInt64(i)
+			}
+			marks += ", ?"
+		}
+		if err := execute(to, "INSERT OR REPLACE INTO "+table+" VALUES ("+marks[2:]+")", values...); err != nil {
+			return err
+		}
+	}
+}
+
+// copyBegun copies the turns that are under way, and notes them in found.
+func copyBegun(from, to *sqlite.Conn, found map[string]bool) error {
+	return sqlitex.Execute(from, "SELECT id, tenant, session, document FROM begun", &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
+		id := idOf(s, 2)
+		found[s.ColumnText(0)] = true
+		return execute(to, "INSERT OR REPLACE INTO begun (id, tenant, session, document) VALUES (?, ?, ?, ?)", s.ColumnText(0), s.ColumnText(1), id[:], blob(s, 3))
+	}})
+}
+
+// Aside lists the files that were set aside.
+func (b *Outbox) aside() []string {
+	names, _ := filepath.Glob(b.path + asideInfix + "*") // the pattern is well-formed
+	return names
+}
+
+// TidyAside deletes the files that were set aside before a time; all of them where it is zero.
+func (b *Outbox) TidyAside(before time.Time) (err error) {
+	for _, name := range b.aside() {
+		info, e := os.Stat(name)
+		if e != nil || !before.IsZero() && !info.ModTime().Before(before) {
+			continue
+		}
+		if e := os.Remove(name); !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}

@@ -1,0 +1,46 @@
+package outbox
+
+import (
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+// Mark is what is kept of a session whose turns all opted out: how many turns and items it had,
+// under a name that does not tell which session it is.
+type Mark struct {
+	Name         uint64
+	Turns, Items uint32
+}
+
+// Marks returns all marks, the oldest first.
+func (b *Outbox) Marks() (list []Mark, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err = sqlitex.Execute(b.writer, "SELECT name, turns, items FROM optout_marks ORDER BY place", &sqlitex.ExecOptions{
+		ResultFunc: func(s *sqlite.Stmt) error {
+			list = append(list, Mark{Name: uint64(s.ColumnInt64(0)), Turns: uint32(s.ColumnInt64(1)), Items: uint32(s.ColumnInt64(2))})
+			return nil
+		},
+	})
+	return list, classify(err)
+}
+
+// KeepMarks writes marks, and deletes the oldest ones beyond most.
+func (b *Outbox) KeepMarks(list []Mark, most int) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.write(func() error {
+		return b.transact(func() error {
+			for _, m := range list {
+				// A mark that is there keeps its place, so that the oldest session is let go first.
+				err := execute(b.writer, `INSERT INTO optout_marks (name, turns, items, place)
+					VALUES (?, ?, ?, (SELECT coalesce(max(place), 0) + 1 FROM optout_marks))
+					ON CONFLICT (name) DO UPDATE SET turns = excluded.turns, items = excluded.items`, int64(m.Name), int64(m.Turns), int64(m.Items))
+				if err != nil {
+					return err
+				}
+			}
+			return execute(b.writer, `DELETE FROM optout_marks WHERE place <= (SELECT place FROM optout_marks ORDER BY place DESC LIMIT 1 OFFSET ?)`, most)
+		})
+	})
+}

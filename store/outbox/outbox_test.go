@@ -1,0 +1,510 @@
+package outbox_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"precept/store/outbox"
+	"precept/store/storetest"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == childFlag {
+		child(os.Args[2])
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// queue is an outbox of a directory, and the test that it serves.
+type queue struct {
+	*outbox.Outbox
+	t    testing.TB
+	dir  string
+	told []string // damage that was reported
+}
+
+func open(t testing.TB, dir string) *queue {
+	t.Helper()
+	q, err := tryOpen(t, dir, 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func tryOpen(t testing.TB, dir string, quota int64) (*queue, error) {
+	t.Helper()
+	q := &queue{t: t, dir: dir}
+	var err error
+	q.Outbox, err = outbox.Open(outbox.Options{
+		Path: pathIn(dir), Quota: quota, Now: time.Now, Damaged: func(err error) { q.told = append(q.told, err.Error()) },
+	})
+	if err == nil {
+		t.Cleanup(func() { _ = q.Close() })
+	}
+	return q, err
+}
+
+func pathIn(dir string) string { return filepath.Join(dir, "outbox.db") }
+
+// row is a row of one exchange.
+func row(tenant string, session byte, text string) outbox.Row {
+	return outbox.Row{Kind: outbox.KindTurns, Tenant: tenant, Session: outbox.SessionID{session}, Exchanges: 1, Document: []byte(text)}
+}
+
+func (q *queue) append(f outbox.Flush) int64 {
+	q.t.Helper()
+	last, err := q.Append(&f)
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	return last
+}
+
+// rows appends a flush of one row for each text.
+func (q *queue) rows(texts ...string) int64 {
+	q.t.Helper()
+	var f outbox.Flush
+	for _, text := range texts {
+		f.Rows = append(f.Rows, row("default", 1, text))
+	}
+	return q.append(f)
+}
+
+// texts are the documents behind a sequence number.
+func (q *queue) texts(after int64) string {
+	q.t.Helper()
+	var out []string
+	for {
+		rows, err := q.Read(after, 1<<20)
+		if err != nil {
+			q.t.Fatal(err)
+		}
+		if len(rows) == 0 {
+			return strings.Join(out, " ")
+		}
+		for _, r := range rows {
+			out = append(out, string(r.Document))
+			after = r.Sequence
+		}
+	}
+}
+
+// account is the account as text: admitted = stored + spooled + incomplete + dropped.
+func account(a outbox.Account) string {
+	text := fmt.Sprintf("%d = %d + %d + %d", a.Admitted, a.Stored, a.Spooled, a.Incomplete)
+	if len(a.Dropped) > 0 {
+		text += fmt.Sprint(" + ", a.Dropped)
+	}
+	return text
+}
+
+// dead is the account that is read from the file, as after a crash.
+func (q *queue) dead() string {
+	q.t.Helper()
+	a, err := outbox.ReadAccount(pathIn(q.dir), false)
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	return account(a)
+}
+
+func same[T comparable](t testing.TB, what string, have, want T) {
+	t.Helper()
+	if have != want {
+		t.Errorf("%s: have %v, want %v", what, have, want)
+	}
+}
+
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// crashed is a copy of the directory as a crash at this moment would leave it.
+func (q *queue) crashed() string {
+	q.t.Helper()
+	dir := q.t.TempDir()
+	for _, suffix := range []string{"", "-wal"} {
+		b, err := os.ReadFile(pathIn(q.dir) + suffix)
+		must(q.t, err, os.WriteFile(pathIn(dir)+suffix, b, 0o600))
+	}
+	return dir
+}
+
+func TestRowsComeBackInOrderUntilTheyAreReleased(t *testing.T) {
+	t.Parallel()
+	q := open(t, t.TempDir())
+	q.rows("a", "b")
+	second := q.rows("c")
+	q.rows("d")
+	same(t, "all", q.texts(0), "a b c d")
+	same(t, "behind the second flush", q.texts(second), "d")
+	q.Advance(second, 3, nil)
+	must(t, q.Release(second))
+	same(t, "left", q.texts(0), "d")
+	must(t, q.Close())
+	q = open(t, q.dir)
+	same(t, "after a restart", q.texts(0), "d")
+	to, end := q.Delivered()
+	same(t, "delivered", to, second)
+	same(t, "end", end, second+1)
+}
+
+func TestSequenceNumbersNeverStartOver(t *testing.T) {
+	t.Parallel()
+	q := open(t, t.TempDir())
+	last := q.rows("a", "b")
+	q.Advance(last, 2, nil)
+	must(t, q.Release(last), q.Close())
+	q = open(t, q.dir)
+	same(t, "the next", q.rows("c"), last+1)
+}
+
+func TestReadReturnsSoManyBytes(t *testing.T) {
+	t.Parallel()
+	q := open(t, t.TempDir())
+	q.rows(strings.Repeat("a", 600), strings.Repeat("b", 600), strings.Repeat("c", 600))
+	rows, err := q.Read(0, 1000)
+	same(t, "rows", len(rows), 2)
+	must(t, err)
+	rows, err = q.Read(rows[1].Sequence, 1)
+	same(t, "at least one", len(rows), 1)
+	must(t, err)
+}
+
+func TestEveryEndOfATurnIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	begin := outbox.Flush{Begun: []outbox.Begun{{ID: "x", Tenant: "default", Document: []byte("a stub")}}}
+	cases := map[string]struct {
+		flushes          []outbox.Flush
+		running, crashed string
+	}{
+		"kept at once":       {[]outbox.Flush{{Rows: []outbox.Row{row("t", 1, "x")}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
+		"under way":          {[]outbox.Flush{begin}, "1 = 0 + 1 + 0", "1 = 0 + 0 + 1"},
+		"begun and kept":     {[]outbox.Flush{begin, {Rows: []outbox.Row{row("t", 1, "x")}, Ended: []string{"x"}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
+		"begun and dropped":  {[]outbox.Flush{begin, {Ended: []string{"x"}, Dropped: map[string]int64{"bad": 1}}}, "1 = 0 + 0 + 0 + map[bad:1]", "1 = 0 + 0 + 0 + map[bad:1]"},
+		"dropped":            {[]outbox.Flush{{Dropped: map[string]int64{"full": 2}}}, "2 = 0 + 0 + 0 + map[full:2]", "2 = 0 + 0 + 0 + map[full:2]"},
+		"ended, never begun": {[]outbox.Flush{{Rows: []outbox.Row{row("t", 1, "x")}, Ended: []string{"x"}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t, t.TempDir())
+			for _, f := range tc.flushes {
+				q.append(f)
+			}
+			same(t, "running", account(q.Account()), tc.running)
+			q = open(t, q.crashed())
+			same(t, "after a crash", account(q.Account()), tc.crashed)
+			same(t, "in the file", q.dead(), tc.crashed)
+		})
+	}
+}
+
+func TestTurnsUnderWayAtACrashBecomeStubs(t *testing.T) {
+	t.Parallel()
+	q := open(t, t.TempDir())
+	q.append(outbox.Flush{Rows: []outbox.Row{row("default", 1, "whole")}, Begun: []outbox.Begun{{ID: "x", Tenant: "default", Session: outbox.SessionID{7}, Document: []byte("stub")}}})
+	for range 3 { // a crash, and two more: it is told once
+		q = open(t, q.crashed())
+		same(t, "rows", q.texts(0), "whole stub")
+	}
+	rows, err := q.Read(1, 1)
+	must(t, err)
+	same(t, "kind", rows[0].Kind, outbox.KindStub)
+	same(t, "session", rows[0].Session, outbox.SessionID{7})
+	q.Advance(2, 1, nil)
+	same(t, "delivered", account(q.Account()), "2 = 1 + 0 + 1")
+}
+
+func TestWhatTheStoreLostIsUndeliveredAgain(t *testing.T) {
+	t.Parallel()
+	q := open(t, t.TempDir())
+	q.rows("a", "b")
+	q.Advance(2, 2, nil)
+	must(t, q.Release(1))
+	q.rows("c")
+	q.Advance(3, 1, map[string]int64{"bad": 1})
+	same(t, "before", account(q.Account()), "3 = 2 + 0 + 0 + map[bad:1]")
+	must(t, q.Rewind())
+	to, end := q.Delivered()
+	same(t, "delivered", to, 1)
+	same(t, "end", end, 3)
+	same(t, "again", q.texts(to), "b c")
+}
+
+func TestProgressIsInTheFileWithTheNextWrite(t *testing.T) {
+	t.Parallel()
+	q := open(t, t.TempDir())
+	q.rows("a")
+	q.Advance(1, 1, nil)
+	same(t, "not yet", q.dead(), "1 = 0 + 1 + 0")
+	q.rows("b")
+	same(t, "with the next flush", q.dead(), "2 = 1 + 1 + 0")
+	q.Advance(2, 1, nil)
+	must(t, q.Release(0))
+	same(t, "with a release", q.dead(), "2 = 2 + 0 + 0")
+}
+
+func TestTheQuotaDropsExchangesAndKeepsSessions(t *testing.T) {
+	t.Parallel()
+	q, err := tryOpen(t, t.TempDir(), 256<<10)
+	must(t, err)
+	n := 0
+	for ; err == nil && n < 100; n++ {
+		_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{row("default", 1, strings.Repeat("x", 16<<10))}})
+	}
+	if !errors.Is(err, outbox.ErrQuota) || n < 8 {
+		t.Fatalf("after %d rows: %v", n, err)
+	}
+	known := row("default", 1, strings.Repeat("y", 16<<10))
+	known.Exchanges = 0
+	q.append(outbox.Flush{Rows: []outbox.Row{known}, Dropped: map[string]int64{"quota": 1}})
+	last := q.rows()
+	q.Advance(last, int64(n-1), nil)
+	must(t, q.Release(last))
+	q.rows("there is room again")
+	same(t, "account", account(q.Account()), fmt.Sprintf("%d = %d + 1 + 0 + map[quota:1]", n+1, n-1))
+}
+
+// text reports which files of the directory hold a text.
+func (q *queue) text(what string) (in []string) {
+	q.t.Helper()
+	entries, err := os.ReadDir(q.dir)
+	must(q.t, err)
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(q.dir, e.Name()))
+		must(q.t, err)
+		if bytes.Contains(b, []byte(what)) {
+			in = append(in, e.Name())
+		}
+	}
+	return in
+}
+
+func TestForgottenTextLeavesTheFiles(t *testing.T) {
+	t.Parallel()
+	q := open(t, t.TempDir())
+	for i := range 40 { // on many pages, and on pages of rows that are gone
+		q.append(outbox.Flush{Rows: []outbox.Row{
+			row("theirs", 1, strings.Repeat("zanzibar ", 500)), row("ours", 1, strings.Repeat("madagascar ", 500)), row("ours", 2, strings.Repeat("comoros ", 500)),
+		}})
+		if i == 20 {
+			q.Advance(30, 30, nil)
+			must(t, q.Release(20))
+		}
+	}
+	q.append(outbox.Flush{Begun: []outbox.Begun{{ID: "x", Tenant: "theirs", Document: []byte("zanzibar")}}})
+	must(t, q.Forget("theirs", nil), q.Forget("ours", []outbox.SessionID{{2}}), q.Forget("ours", []outbox.SessionID{}), q.Tidy())
+	same(t, "files with the tenant's text", fmt.Sprint(q.text("zanzibar")), "[]")
+	same(t, "files with the session's text", fmt.Sprint(q.text("comoros")), "[]")
+	same(t, "files with the other text", fmt.Sprint(q.text("madagascar")), "[outbox.db]")
+	same(t, "account", account(q.Account()), "121 = 30 + 91 + 0")
+	same(t, "rows without text", strings.Count(q.texts(30)+" ", "  ") > 50, true)
+}
+
+func TestTheBeginningOfWhatOptedOutLeavesTheFiles(t *testing.T) {
+	t.Parallel()
+	q := open(t, t.TempDir())
+	must(t, q.Tidy())
+	q.append(outbox.Flush{Begun: []outbox.Begun{{ID: "x", Document: []byte("zanzibar")}, {ID: "y", Document: []byte("madagascar")}}})
+	q.append(outbox.Flush{Ended: []string{"x"}, Dropped: map[string]int64{"opted_out": 1}, Scrub: true})
+	must(t, q.Tidy())
+	same(t, "files", fmt.Sprint(q.text("zanzibar")), "[]")
+	same(t, "files with the other", fmt.Sprint(q.text("madagascar")), "[outbox.db]")
+}
+
+func TestADrainedQueueGivesItsRoomBack(t *testing.T) {
+	t.Parallel()
+	q := open(t, t.TempDir())
+	for range 64 {
+		q.rows(strings.Repeat("x", 1<<20))
+	}
+	last := q.rows()
+	q.Advance(last, last, nil)
+	must(t, q.Release(last), q.Tidy())
+	info, err := os.Stat(pathIn(q.dir))
+	must(t, err)
+	if info.Size() > 1<<20 || q.Bytes() > 1<<20 {
+		t.Errorf("the file has %d bytes, in use are %d", info.Size(), q.Bytes())
+	}
+}
+
+func TestMarksKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	q := open(t, t.TempDir())
+	must(t, q.KeepMarks([]outbox.Mark{{Name: 1, Turns: 1, Items: 2}, {Name: 1 << 63, Turns: 3, Items: 4}}, 2))
+	must(t, q.KeepMarks([]outbox.Mark{{Name: 1, Turns: 5, Items: 6}, {Name: 7, Turns: 8, Items: 9}}, 2), q.Close())
+	list, err := open(t, q.dir).Marks()
+	must(t, err)
+	same(t, "marks", fmt.Sprint(list), "[{9223372036854775808 3 4} {7 8 9}]")
+}
+
+func TestNotesAreKept(t *testing.T) {
+	t.Parallel()
+	q := open(t, t.TempDir())
+	must(t, q.SetNote("epoch", "a"), q.SetNote("epoch", "b"), q.Close())
+	note, err := open(t, q.dir).Note("epoch")
+	must(t, err)
+	same(t, "note", note, "b")
+}
+
+func TestAnAccountIsReadBesideAWriter(t *testing.T) {
+	t.Parallel()
+	q := open(t, t.TempDir())
+	stop := make(chan struct{})
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for last := int64(0); ; {
+			a, err := outbox.ReadAccount(pathIn(q.dir), true)
+			if err != nil || a.Admitted < last || a.Admitted != a.Stored+a.Spooled {
+				t.Errorf("after %d: %+v, %v", last, a, err)
+				return
+			}
+			last = a.Admitted
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	for range 60 {
+		last := q.rows("a", "b", "c")
+		q.Advance(last-1, 3, nil)
+		must(t, q.Release(last-2))
+	}
+	close(stop)
+	reading.Wait()
+}
+
+func TestAnAccountOfNothing(t *testing.T) {
+	t.Parallel()
+	a, err := outbox.ReadAccount(pathIn(t.TempDir()), false)
+	must(t, err)
+	same(t, "account", account(a), "0 = 0 + 0 + 0")
+}
+
+func TestThePathOfAnotherProgramIsSetAside(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must(t, os.WriteFile(pathIn(dir), []byte("this is a letter"), 0o600))
+	q := open(t, dir)
+	q.rows("a")
+	same(t, "rows", q.texts(0), "a")
+	same(t, "told", len(q.told), 1)
+	same(t, "files with the letter", len(q.text("this is a letter")), 1)
+	must(t, q.TidyAside(time.Time{}))
+	same(t, "files with the letter, tidied", len(q.text("this is a letter")), 0)
+}
+
+// A bit flips anywhere in the file: the queue opens, gives back rows that are right, and counts the
+// others.
+func TestADamagedFileCostsOnlyWhatWasHit(t *testing.T) {
+	t.Parallel()
+	q := open(t, t.TempDir())
+	var want []string
+	for i := range 40 {
+		text := fmt.Sprint(i, " ", strings.Repeat(fmt.Sprint("text", i, "-"), 1000))
+		want = append(want, text)
+		q.rows(text)
+	}
+	q.Advance(5, 5, nil)
+	must(t, q.Tidy(), q.Close())
+	whole, err := os.ReadFile(pathIn(q.dir))
+	must(t, err)
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for round := range 150 {
+		dir := t.TempDir()
+		b := bytes.Clone(whole)
+		switch round % 3 {
+		case 0:
+			b[rnd.IntN(len(b))] ^= 1 << rnd.IntN(8)
+		case 1:
+			at := rnd.IntN(len(b))
+			clear(b[at:min(at+5000, len(b))])
+		case 2:
+			b = b[:rnd.IntN(len(b))]
+		}
+		must(t, os.WriteFile(pathIn(dir), b, 0o600))
+		q, err := tryOpen(t, dir, 1<<30)
+		if err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		to, _ := q.Delivered()
+		rows, err := q.Read(to, 1<<30)
+		must(t, err)
+		for _, r := range rows {
+			if !slices.Contains(want, string(r.Document)) {
+				t.Fatalf("round %d: row %d is %.60q", round, r.Sequence, r.Document)
+			}
+		}
+		a := q.Account()
+		if a.Admitted != a.Stored+a.Spooled+a.Incomplete+a.Dropped[outbox.DroppedDamaged] || a.Spooled != int64(len(rows)) {
+			t.Errorf("round %d: %+v with %d rows, told %v", round, a, len(rows), q.told)
+		}
+		if round%3 == 0 && len(rows) < 30 && len(q.told) > 0 {
+			t.Logf("round %d: a bit cost %d rows: %v", round, 35-len(rows), q.told)
+		}
+		q.rows("more")
+		must(t, q.Close())
+	}
+}
+
+func TestAFullDiskRefusesRowsAndLetsTheQueueShrink(t *testing.T) {
+	t.Parallel()
+	disk := storetest.SmallDisk(t, 12<<20)
+	q := open(t, disk.Dir)
+	text := strings.Repeat("x", 40<<10)
+	n := int64(0)
+	var err error
+	for ; err == nil && n < 1000; n++ {
+		_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{row("default", 1, text)}})
+	}
+	if n--; !errors.Is(err, outbox.ErrFull) || n < 50 {
+		t.Fatalf("after %d rows: %v", n, err)
+	}
+	disk.Fill(t, 0)
+	same(t, "account", account(q.Account()), fmt.Sprintf("%d = 0 + %d + 0", n, n))
+	_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{row("default", 1, text)}})
+	same(t, "still full", errors.Is(err, outbox.ErrFull), true)
+	for at := int64(10); at < n; at += 10 {
+		q.Advance(at, 10, nil)
+		if err := q.Release(at); err != nil {
+			t.Fatalf("release %d of %d: %v", at, n, err)
+		}
+	}
+	q.rows("there is room again")
+	rows, err := q.Read(0, 1<<30)
+	must(t, err)
+	same(t, "the last", string(rows[len(rows)-1].Document), "there is room again")
+	same(t, "quick check", open(t, q.crashed()).dead(), q.dead())
+}
+
+func TestANewerFileIsRefused(t *testing.T) {
+	t.Parallel()
+	q := open(t, t.TempDir())
+	must(t, q.Close())
+	b, err := os.ReadFile(pathIn(q.dir))
+	must(t, err)
+	b[63]++ // user_version
+	must(t, os.WriteFile(pathIn(q.dir), b, 0o600))
+	if _, err := tryOpen(t, q.dir, 1<<30); !errors.Is(err, outbox.ErrNewer) {
+		t.Errorf("opened with %v", err)
+	}
+}
