@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Config is every key of precept.yaml. The tags are the rules: yaml names the key, enum its words,
-// min and max its bounds, and restart says that a change needs a new start of the server; "on" says
-// so of switching on alone.
+// Config holds every key of precept.yaml. The tags are the rules: yaml is the key, enum the allowed
+// words, min and max the bounds. restart marks a key whose change needs a restart; "on" limits this
+// to switching on.
 type Config struct {
 	Listen       string              `yaml:"listen" restart:"yes"`
 	Admin        Admin               `yaml:"admin"`
@@ -49,12 +49,12 @@ type Admin struct {
 	PriceCached  float64  `yaml:"price_cached" min:"0"`
 }
 
-// Upstream is one LLM API, given as one would set OPENAI_BASE_URL.
+// Upstream is one LLM API, in the form of OPENAI_BASE_URL.
 type Upstream struct {
 	URL string `yaml:"url"`
 }
 
-// Routes names the upstream of each dialect; Other is for the paths that precept does not rewrite.
+// Routes names the upstream of each dialect. Other is for paths that precept does not rewrite.
 type Routes struct {
 	Chat      string `yaml:"chat"`
 	Responses string `yaml:"responses"`
@@ -62,7 +62,7 @@ type Routes struct {
 	Other     string `yaml:"other"`
 }
 
-// Key is one of precept's own keys (tenancy keys).
+// Key is one of precept's own keys (tenancy: keys).
 type Key struct {
 	Name        string   `yaml:"name"`
 	KeySHA256   string   `yaml:"key_sha256"`
@@ -83,8 +83,8 @@ type Match struct {
 	System []string `yaml:"system"`
 }
 
-// SystemAgents are the patterns of the agents whose system prompts are searched: true stands for
-// every agent, false for none.
+// SystemAgents returns the patterns of the agents whose system prompts are searched: true means
+// every agent, false none.
 func (m *Match) SystemAgents() []string {
 	var out []string
 	for _, a := range m.System {
@@ -106,7 +106,7 @@ type Inject struct {
 	BudgetBytes Size   `yaml:"budget_bytes" min:"256" max:"65536"`
 }
 
-// Bandit is the experiment: its coins and its chooser.
+// Bandit configures the experiment and the chooser.
 type Bandit struct {
 	Epsilon   float64 `yaml:"epsilon" min:"0" max:"1"`
 	Holdout   string  `yaml:"holdout" enum:"prove|earn|fixed"`
@@ -116,12 +116,12 @@ type Bandit struct {
 	TokenCost float64 `yaml:"token_cost" min:"0" max:"1"`
 }
 
-// Detect switches the warnings that agents get.
+// Detect switches the warnings for agents.
 type Detect struct {
 	Loops bool `yaml:"loops"`
 }
 
-// Learning says what is kept of an exchange.
+// Learning configures the stored part of an exchange.
 type Learning struct {
 	Enabled        bool          `yaml:"enabled" restart:"on"`
 	AnonymizePII   bool          `yaml:"anonymize_pii"`
@@ -132,14 +132,14 @@ type Learning struct {
 	Retention      time.Duration `yaml:"retention" min:"0"`
 }
 
-// Reward says what counts as a session's success, and when.
+// Reward defines the reward of a session and its closing age.
 type Reward struct {
 	CloseAfter time.Duration `yaml:"close_after" min:"1" restart:"yes"`
 	Sentiment  bool          `yaml:"sentiment" restart:"yes"`
 	Tiers      []string      `yaml:"tiers" enum:"user|verifier|implicit" restart:"yes"`
 }
 
-// Distill says who makes new lessons out of samples.
+// Distill configures the distiller.
 type Distill struct {
 	Enabled     bool          `yaml:"enabled" restart:"yes"`
 	Every       time.Duration `yaml:"every" min:"1000000000" restart:"yes"`
@@ -162,7 +162,7 @@ type Writ struct {
 	Trust     string `yaml:"trust" enum:"quarantined|own"`
 }
 
-// Ledger is the AGENT.md whose entries are offered to the bank as lessons.
+// Ledger is the AGENT.md whose entries become lessons.
 type Ledger struct {
 	File   string `yaml:"file" restart:"yes"`
 	Tenant string `yaml:"tenant" restart:"yes"`
@@ -197,7 +197,7 @@ type Log struct {
 	Format string `yaml:"format" enum:"text|json" restart:"yes"`
 }
 
-// Metrics says who may read /metrics.
+// Metrics configures access to /metrics.
 type Metrics struct {
 	Public bool `yaml:"public"`
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// decoder puts values into a Config and notes every fault on its way; it never stops at the first.
+// decoder sets the values of a Config and collects every fault.
 type decoder struct {
 	env     func(string) (string, bool)
-	source  string // what is read now: a file's name, a flag, a variable
+	source  string // present source: a file name, a flag, a variable
 	lines   bool   // sources of the file carry a line
 	faults  Faults
-	sources map[string]string // by key: where its value came from
+	sources map[string]string // source of each key's value
 }
 
 func (d *decoder) fault(path string, n ast.Node, value, problem string) {
@@ -34,8 +34,8 @@ func (d *decoder) where(n ast.Node) string {
 	return fmt.Sprintf("%s:%d", d.source, n.GetToken().Position.Line)
 }
 
-// parse reads YAML into a tree. Keys given twice are let through here: section tells them with all
-// other faults.
+// parse reads YAML into a tree. Duplicate keys are accepted here, because section reports them with
+// all other faults.
 func (d *decoder) parse(text string) (ast.Node, bool) {
 	text = strings.TrimPrefix(text, "\ufeff") // editors of Windows begin a file with a byte order mark
 	file, err := parser.ParseBytes([]byte(text), 0, parser.AllowDuplicateMapKey())
@@ -52,7 +52,7 @@ func (d *decoder) parse(text string) (ast.Node, bool) {
 	return file.Docs[0].Body, true
 }
 
-// broken tells what keeps the text from being YAML, with its line.
+// broken reports a YAML syntax error with its line.
 func (d *decoder) broken(err error) {
 	var syntax *yaml.SyntaxError
 	if !errors.As(err, &syntax) {
@@ -98,8 +98,7 @@ func (d *decoder) section(path string, v reflect.Value, n ast.Node) {
 	}
 }
 
-// value reads one node into v. A key without a value (its children are commented out) keeps what it
-// had.
+// value sets v from one node. A key without a value (all children are comments) keeps its value.
 func (d *decoder) value(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	if n == nil || n.Type() == ast.NullType {
 		return
@@ -120,7 +119,7 @@ func (d *decoder) value(path string, v reflect.Value, tag reflect.StructTag, n a
 	}
 }
 
-// mapping replaces a map as a whole: names of the defaults that a file leaves out are gone.
+// mapping replaces a map as a whole: a default name that the file leaves out is removed.
 func (d *decoder) mapping(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	pairs, ok := d.pairs(path, n)
 	if !ok {
@@ -141,8 +140,8 @@ func (d *decoder) mapping(path string, v reflect.Value, tag reflect.StructTag, n
 	v.Set(out)
 }
 
-// list replaces a list as a whole. A scalar where a list of scalars belongs is read as a comma
-// list, which is how flags and variables give one.
+// list replaces a list as a whole. A scalar in place of a list of scalars is read as a comma list,
+// the form of flags and variables.
 func (d *decoder) list(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	seq, ok := n.(*ast.SequenceNode)
 	text, scalar := scalarText(n)

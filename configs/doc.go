@@ -1,15 +1,14 @@
-// Package configs is the configuration: one YAML file, its environment variables and flags, read
-// into a Config.
+// Package configs reads the configuration, one YAML file with environment variables and flags, into
+// a Config.
 //
-// The embedded precept.yaml is the reference and the only place of the defaults: Default is that
-// file, read. Parse reads the sources in the order flag, environment, file, default, and reports
-// every fault at once, those of decoding and those of meaning together, each with its key, its
-// value, where it came from and what to do. A Config is a plain value; nobody changes one that is
-// in force, a reload makes a new one.
+// The embedded precept.yaml is the reference and the only place of the defaults: Default parses
+// this file. Parse reads the sources in the order flag, environment, file, default, and reports all
+// faults of decoding and validation at once, each with key, value, source and remedy. A Config is a
+// plain value and is never changed in use: a reload makes a new Config.
 //
-// The package neither opens files nor reads the environment by itself, it keeps no clock and no
-// log: the caller hands both over.
+// The package opens no files, reads no environment, and has no clock and no log: the caller passes
+// both.
 //
-// Hazard: secrets are of type Secret, which prints as "(hidden)" wherever it is formatted or
-// marshalled; Reveal is the only way to the text, and faults never show the value of a secret.
+// The hazard: secrets have the type Secret, which prints as "(hidden)" in every format. Reveal is
+// the only access to the text, and a fault never contains the value of a secret.
 package configs

@@ -15,7 +15,7 @@ var reference string
 //go:embed lessons
 var starter embed.FS
 
-// Starter are the lessons that come with precept, for those who ask for them.
+// Starter returns the lessons that are included with precept.
 func Starter() fs.FS {
 	sub, err := fs.Sub(starter, "lessons")
 	if err != nil {
@@ -24,11 +24,11 @@ func Starter() fs.FS {
 	return sub
 }
 
-// Reference is precept.yaml: every key with its comment and its default.
+// Reference returns precept.yaml: every key with its comment and default.
 func Reference() string { return reference }
 
 type doc struct {
-	usage string // the comment above the key, as one line
+	usage string // comment above the key, as one line
 	text  string // the default as written
 }
 
@@ -37,7 +37,7 @@ func readDocs() map[string]doc {
 	out := map[string]doc{}
 	file, err := parser.ParseBytes([]byte(reference), parser.ParseComments)
 	if err != nil || len(file.Docs) == 0 {
-		return out // the tests read the reference by Parse, which says what is wrong with it
+		return out // the tests parse the reference, which reports any error
 	}
 	collectDocs(out, "", file.Docs[0].Body)
 	return out
@@ -57,7 +57,7 @@ func collectDocs(out map[string]doc, prefix string, n ast.Node) {
 	}
 }
 
-// plain is a value as written, without the comments behind it.
+// plain returns a value as written, without the trailing comment.
 func plain(n ast.Node) string {
 	switch n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode, *ast.SequenceNode:
@@ -67,7 +67,7 @@ func plain(n ast.Node) string {
 	}
 }
 
-// comment is the last paragraph of a comment as one line; examples, which are indented, end it.
+// comment returns the last paragraph of a comment as one line. Indented examples end the paragraph.
 func comment(group *ast.CommentGroupNode) string {
 	if group == nil {
 		return ""
@@ -76,7 +76,7 @@ func comment(group *ast.CommentGroupNode) string {
 	last := 0
 	for _, c := range group.Comments {
 		if at := c.Token.Position.Line; at > last+1 {
-			words = nil // an empty line: what stood above was not about this key
+			words = nil // an empty line separates the comment of another key
 		}
 		last = c.Token.Position.Line
 		line := strings.TrimPrefix(c.Token.Value, "#")

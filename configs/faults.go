@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Fault is one thing that is wrong with a configuration.
+// Fault is one error in a configuration.
 type Fault struct {
 	Key     string `json:"key"`             // bandit.epsilon; "" when the file as a whole is meant
 	Value   string `json:"value,omitempty"` // as written; never a secret
 	Source  string `json:"source"`          // precept.yaml:12, --bandit-epsilon, PRECEPT_BANDIT_EPSILON, default
-	Problem string `json:"problem"`         // what is wrong and what to do
+	Problem string `json:"problem"`         // fact and remedy
 
-	unknown bool // there is no such key
+	unknown bool // the key does not exist
 }
 
-// String is the fault as one line.
+// String returns the fault as one line.
 func (f Fault) String() string {
 	var b strings.Builder
 	if f.Source != "" {
@@ -34,7 +34,7 @@ func (f Fault) String() string {
 	return b.String()
 }
 
-// Faults is every fault of a configuration, as one error.
+// Faults holds all faults of a configuration as one error.
 type Faults []Fault
 
 // Error lists the faults, a line each.
@@ -59,7 +59,7 @@ func AsFaults(err error) (Faults, bool) {
 	return f, ok
 }
 
-// orNil is the error to return: a nil list must not become an error that is not nil.
+// orNil returns the error: an empty list must be a nil error.
 func (f Faults) orNil() error {
 	if len(f) == 0 {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// nearest names the known key that a misspelt one most likely means, or lists them.
+// nearest returns the known key that is closest to a misspelled key, or a list of all keys.
 func nearest(name string, known map[string]int) string {
 	if best := Nearest(name, slices.Sorted(maps.Keys(known))); best != "" {
 		return "; did you mean " + best + "?"
@@ -14,7 +14,7 @@ func nearest(name string, known map[string]int) string {
 	return "; " + listed(known)
 }
 
-// listed says which names there are.
+// listed returns the sorted names as one text.
 func listed[V any](known map[string]V) string {
 	if len(known) == 1 {
 		return "there is only " + slices.Sorted(maps.Keys(known))[0]
@@ -22,8 +22,8 @@ func listed[V any](known map[string]V) string {
 	return "there are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
 }
 
-// Nearest is the name that a misspelt one most likely means, "" where none is near: two letters are
-// wrong at most, one of three.
+// Nearest returns the name that is closest to a misspelled name, empty if none is near: at most two
+// wrong letters, and one letter in three.
 func Nearest(name string, names []string) string {
 	best, distance := "", 3
 	if len(name) < 4 {

@@ -17,15 +17,15 @@ type Sources struct {
 	FileName string                           // for faults; "precept.yaml" when empty
 	File     []byte                           // nil: no file
 	Env      func(name string) (string, bool) // os.LookupEnv; nil: none
-	Flags    map[string]string                // by path (Name.Path), only those that were given
-	Offline  bool                             // for verbs that only read what lies on disk: faults of the network's keys are let pass
+	Flags    map[string]string                // given flags by path (Name.Path)
+	Offline  bool                             // for verbs that only read local files: faults of the network's keys are ignored
 }
 
 // Default is the reference, read.
 func Default() *Config {
 	c, err := Parse(Sources{})
 	if err != nil {
-		panic("configs: the embedded precept.yaml: " + err.Error()) // a test reads it
+		panic("configs: the embedded precept.yaml: " + err.Error()) // a test parses the file
 	}
 	return c
 }
@@ -57,8 +57,8 @@ func Parse(src Sources) (*Config, error) {
 	return c, faults.orNil()
 }
 
-// network says that a fault is of a key that only a server needs: an operator's shell often lacks
-// the variables that the service's environment has, and must still be able to read the report.
+// network reports whether only a server needs the key of the fault. An operator's shell often lacks
+// the variables of the service's environment, and must still be able to print the report.
 func (f Fault) network() bool {
 	section, _, _ := strings.Cut(f.Key, ".")
 	section, _, _ = strings.Cut(section, "[")
@@ -78,7 +78,7 @@ func (d *decoder) file(name, text string, c *Config) {
 	}
 }
 
-// variables reads PRECEPT_... of every key; an empty one counts as not set.
+// variables reads PRECEPT_... for every key; an empty variable counts as not set.
 func (d *decoder) variables(c *Config, env func(string) (string, bool)) {
 	for _, f := range leaves() {
 		if text, ok := env(envName(f.path)); ok && text != "" {
@@ -88,7 +88,7 @@ func (d *decoder) variables(c *Config, env func(string) (string, bool)) {
 	}
 }
 
-// flags reads the flags that were given.
+// flags reads the given flags.
 func (d *decoder) flags(c *Config, given map[string]string) {
 	rest := maps.Clone(given)
 	for _, f := range leaves() {
@@ -104,9 +104,9 @@ func (d *decoder) flags(c *Config, given map[string]string) {
 	}
 }
 
-// outside sets one key from a flag or a variable. Scalars are taken as they are, whatever YAML
-// would make of them; lists are comma lists or YAML in flow form, maps and lists of mappings YAML
-// in flow form.
+// outside sets one key from a flag or a variable. Scalars are used as written, independent of
+// YAML's types. Lists are comma lists or YAML in flow form; maps and lists of mappings are YAML in
+// flow form.
 func (d *decoder) outside(c *Config, f field, text string) {
 	v := reflect.ValueOf(c).Elem().FieldByIndex(f.index)
 	d.sources[f.path] = d.source
@@ -125,12 +125,12 @@ func (d *decoder) outside(c *Config, f field, text string) {
 	}
 }
 
-// settle fills in what follows from what was given: hashes in lower case, the token of
-// PRECEPT_ADMIN_TOKEN, the upstream of OPENAI_BASE_URL, the one upstream for all dialects, and
-// routes where only one upstream is left.
+// settle derives values from the given ones: lower-case hashes, the token of PRECEPT_ADMIN_TOKEN,
+// the upstream of OPENAI_BASE_URL, the one upstream for all dialects, and routes if only one
+// upstream exists.
 func (d *decoder) settle(c *Config, env func(string) (string, bool)) {
 	if token, ok := env("PRECEPT_ADMIN_TOKEN"); ok && token != "" {
-		c.Admin.Tokens = append([]Secret{Secret(token)}, c.Admin.Tokens...) // first: a verb asks the server with it
+		c.Admin.Tokens = append([]Secret{Secret(token)}, c.Admin.Tokens...) // first, because verbs use the first token
 	}
 	for i := range c.Keys {
 		c.Keys[i].KeySHA256 = strings.ToLower(c.Keys[i].KeySHA256)
@@ -162,10 +162,10 @@ func (d *decoder) settle(c *Config, env func(string) (string, bool)) {
 	}
 }
 
-// defaultUpstream is the name that the key upstream gets among the upstreams.
+// defaultUpstream is the name of the upstream of the key upstream.
 const defaultUpstream = "default"
 
-// byPath gives each route with its key.
+// byPath returns each route by its key.
 func (r *Routes) byPath() map[string]*string {
 	return map[string]*string{
 		"routes.chat": &r.Chat, "routes.responses": &r.Responses, "routes.messages": &r.Messages,
@@ -182,7 +182,7 @@ func (c *Config) AllUpstreams() map[string]string {
 	return out
 }
 
-// Route gives the upstream's name for chat, responses, messages and other.
+// Route returns the upstream's name for chat, responses, messages and other.
 func (c *Config) Route() map[string]string {
 	return map[string]string{
 		"chat": c.Routes.Chat, "responses": c.Routes.Responses, "messages": c.Routes.Messages,
@@ -198,7 +198,7 @@ func (c *Config) StoreURL() string {
 	return c.DataDir + "/precept.db"
 }
 
-// Effective is the configuration in force as YAML, without secrets.
+// Effective returns the effective configuration as YAML, without secrets.
 func (c *Config) Effective() (string, error) {
 	b, err := yaml.Marshal(c)
 	if err != nil {
@@ -207,8 +207,8 @@ func (c *Config) Effective() (string, error) {
 	return string(b), nil
 }
 
-// Hash identifies a configuration in samples and reports: 12 hex digits over its effective text.
-// Secrets do not enter it.
+// Hash identifies a configuration in samples and reports: 12 hex digits over the effective text.
+// Secrets are not included.
 func (c *Config) Hash() string {
 	text, err := c.Effective()
 	if err != nil {

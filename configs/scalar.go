@@ -12,8 +12,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// scalarText is a scalar as written, whatever type YAML would give it: 0x10, yes and 1e3 mean what
-// the key says.
+// scalarText returns a scalar as written, independent of YAML's types: the key decides the meaning
+// of 0x10, yes and 1e3.
 func scalarText(n ast.Node) (string, bool) {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -27,7 +27,7 @@ func scalarText(n ast.Node) (string, bool) {
 	}
 }
 
-// setScalar reads text as v's type wants it.
+// setScalar parses text as the type of v.
 func setScalar(v reflect.Value, text string) error {
 	switch {
 	case isDuration(v.Type()):
@@ -75,7 +75,7 @@ func parseBool(text string) (bool, error) {
 	}
 }
 
-// checkTag holds a value against its field's enum, min and max.
+// checkTag checks a value against the enum, min and max of its field.
 func checkTag(v reflect.Value, tag reflect.StructTag) error {
 	if enum := tag.Get("enum"); enum != "" && v.Kind() == reflect.String {
 		words := strings.Split(enum, "|")

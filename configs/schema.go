@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Name is one key as the outside sees it: path, flag, environment variable, and what it is for.
+// Name describes one key: path, flag, environment variable and purpose.
 type Name struct {
 	Path    string // bandit.epsilon
 	Flag    string // bandit-epsilon
 	Env     string // PRECEPT_BANDIT_EPSILON
 	Usage   string // the comment above the key in precept.yaml
-	Default string // as precept.yaml writes it
+	Default string // as written in precept.yaml
 	Bool    bool   // the flag alone means true
 	Restart bool   // a change needs a new start of the server
 }
 
-// field is a leaf of Config: a key that holds a value, not further keys.
+// field is a leaf of Config: a key with a value.
 type field struct {
 	path  string
 	index []int
@@ -26,7 +26,7 @@ type field struct {
 	typ   reflect.Type
 }
 
-// isSection says that t holds further keys.
+// isSection reports whether t holds further keys.
 func isSection(t reflect.Type) bool { return t.Kind() == reflect.Struct }
 
 // yamlName is the key of a struct field.
@@ -61,7 +61,7 @@ func join(prefix, name string) string {
 // leaves is every key of Config.
 func leaves() []field { return fields(reflect.TypeFor[Config](), "", nil) }
 
-// flagName and envName are the rule of DESIGN: the path with dashes, and in upper snake case.
+// flagName and envName return the names of a key: the path with dashes, and in upper snake case.
 func flagName(path string) string {
 	return strings.NewReplacer(".", "-", "_", "-").Replace(path)
 }
@@ -70,8 +70,8 @@ func envName(path string) string {
 	return "PRECEPT_" + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
 
-// Names lists every key, in the order of the file. Flags, help texts and documentation are made
-// from it.
+// Names lists every key, in the order of the file. Flags, help texts and documentation use the
+// list.
 func Names() []Name {
 	docs := readDocs()
 	all := leaves()
@@ -90,9 +90,8 @@ func Names() []Name {
 	return out
 }
 
-// Follow is the configuration that a running server can follow: next, but for the keys that need a
-// new start, which are as it was started with. waiting lists those of them that next would have
-// otherwise.
+// Follow returns the configuration that a running server can use: next, except that keys that need
+// a restart keep the values of started. waiting lists the keys with such a difference.
 func Follow(started, next *Config) (inForce *Config, waiting []string) {
 	waiting = differing(started, next, func(f field) bool {
 		switch f.tag.Get("restart") {
@@ -114,7 +113,7 @@ func Follow(started, next *Config) (inForce *Config, waiting []string) {
 	return &both, waiting
 }
 
-// Changed lists the keys that are not at their defaults.
+// Changed lists the keys with values other than the defaults.
 func Changed(c *Config) []string {
 	return differing(Default(), c, func(field) bool { return true })
 }
@@ -125,7 +124,7 @@ func differing(old, now *Config, asked func(field) bool) []string {
 	a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(now).Elem()
 	for _, f := range leaves() {
 		x, y := a.FieldByIndex(f.index), b.FieldByIndex(f.index)
-		if x.Kind() == reflect.Slice && x.Len()+y.Len() == 0 { // none is none, however it is written
+		if x.Kind() == reflect.Slice && x.Len()+y.Len() == 0 { // a nil list equals an empty list
 			continue
 		}
 		if asked(f) && !reflect.DeepEqual(x.Interface(), y.Interface()) {
@@ -135,10 +134,10 @@ func differing(old, now *Config, asked func(field) bool) []string {
 	return out
 }
 
-// isDuration tells a time apart from the integer it is made of.
+// isDuration distinguishes a duration from its integer type.
 func isDuration(t reflect.Type) bool { return t == reflect.TypeFor[time.Duration]() }
 
-// isSecret says that values of t are never shown.
+// isSecret reports whether values of t are never shown.
 func isSecret(t reflect.Type) bool {
 	if t.Kind() == reflect.Slice {
 		t = t.Elem()

@@ -8,7 +8,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Setting is one key of a configuration, as people are shown it.
+// Setting is one key of a configuration as shown to people.
 type Setting struct {
 	Path    string `json:"key"`
 	Value   string `json:"value"`   // as YAML; a secret is hidden
@@ -18,7 +18,7 @@ type Setting struct {
 	Usage   string `json:"usage"`
 }
 
-// Settings lists every key with its value, in the order of the file. No secret is in it.
+// Settings lists every key with its value, in the order of the file, without secrets.
 func Settings(c *Config) ([]Setting, error) {
 	now, std := reflect.ValueOf(c).Elem(), reflect.ValueOf(Default()).Elem()
 	names := Names()
@@ -38,7 +38,7 @@ func Settings(c *Config) ([]Setting, error) {
 	return out, nil
 }
 
-// shown writes a value as the file would; Secret hides itself.
+// shown formats a value as in the file; Secret hides itself.
 func shown(v reflect.Value) (string, error) {
 	b, err := yaml.Marshal(v.Interface())
 	return strings.TrimSpace(string(b)), err

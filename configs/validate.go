@@ -12,8 +12,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// validator holds a configuration against what it means; decoding has already told values of a
-// wrong form.
+// validator checks the meaning of a configuration. Decoding has reported values of a wrong form.
 type validator struct {
 	config  *Config
 	given   map[string]string
@@ -60,8 +59,8 @@ func (v *validator) must(ok bool, path, value, problem string) {
 	}
 }
 
-// fault notes a fault, unless decoding has reported one of that key or of an entry of its list: one
-// mistake gives one line.
+// fault adds a fault, unless decoding has reported a fault of the same key or of an entry of its
+// list: one mistake gives one line.
 func (v *validator) fault(path, value, problem string) {
 	told := func(f Fault) bool { return f.Key == path || strings.HasPrefix(f.Key, path+"[") }
 	if !slices.ContainsFunc(v.decoded, told) {
@@ -69,7 +68,7 @@ func (v *validator) fault(path, value, problem string) {
 	}
 }
 
-// source is where the key, or the nearest key above it, was set.
+// source returns the source of the key, or of the nearest key above.
 func (v *validator) source(path string) string {
 	for p := path; p != ""; p = p[:max(0, strings.LastIndexAny(p, ".["))] {
 		if s, ok := v.given[p]; ok {
@@ -79,7 +78,7 @@ func (v *validator) source(path string) string {
 	return "default"
 }
 
-// entry is the key of one entry of a list.
+// entry returns the key of one entry of a list.
 func entry(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
 
 // keys checks precept's own keys.
@@ -107,8 +106,8 @@ func isSHA256(text string) bool {
 	return err == nil && len(raw) == 32
 }
 
-// place accepts a path, or a URL that one of the stores knows. Several hosts, with commas, are a
-// Cluster or a Sentinel group; the store itself reads the rest.
+// place accepts a path, or a URL of a supported store. Several hosts, separated by commas, are a
+// Cluster or a Sentinel group; the store parses the rest.
 func (v *validator) place(path, value string) {
 	const noURL = "is no URL; write redis://host:6379/0"
 	scheme, rest, ok := strings.Cut(value, "://")
@@ -159,7 +158,7 @@ func (v *validator) patterns() {
 	}
 }
 
-// tags checks the rules by which turns get tags. A tag that no lesson can name would do nothing.
+// tags checks the rules that add tags to turns. A tag that no lesson can name would have no effect.
 func (v *validator) tags() {
 	for tag, words := range v.config.Tags {
 		v.must(isTag(tag), "tags."+tag, tag,
@@ -175,8 +174,8 @@ func isTag(s string) bool {
 	return s != "" && rest == "" && s[0] >= 'a' && s[0] <= 'z'
 }
 
-// plainPath says that a path is words behind slashes, which mean the same wherever they are
-// written.
+// plainPath reports whether a path consists of words separated by slashes, which every router reads
+// alike.
 func plainPath(path string) bool {
 	words := strings.Split(path, "/")
 	return words[0] == "" && !slices.ContainsFunc(words[1:], func(w string) bool {
@@ -185,9 +184,8 @@ func plainPath(path string) bool {
 	})
 }
 
-// minToken is the least length of a token in clear where others than this machine can try: wrong
-// tokens are counted but a right one always works, so that only its length keeps it from being
-// guessed.
+// minToken is the minimum length of a token in clear if other machines can try tokens: wrong tokens
+// are counted, but a right token always works, so only the length prevents guessing.
 const minToken = 16
 
 // tokens checks the form of admin tokens; their text is never shown.

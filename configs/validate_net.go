@@ -31,7 +31,7 @@ func (v *validator) address(path, value string) (ok bool) {
 	return ok
 }
 
-// loopback says that an address can be reached from this machine only.
+// loopback reports whether only this machine can reach an address.
 func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -44,7 +44,7 @@ func loopback(address string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// upstreams checks the upstreams, and that each route leads to one.
+// upstreams checks the upstreams and the targets of the routes.
 func (v *validator) upstreams() {
 	c := v.config
 	v.must(len(c.Upstreams) > 0, "upstreams", "", "names none; write a name with its url, or set --upstream")
@@ -65,7 +65,7 @@ func (v *validator) upstreams() {
 	}
 }
 
-// showURL is a URL without what may be secret in it: user, password, query.
+// showURL returns a URL without user, password and query, which may be secret.
 func showURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.User != nil && u.Host == "" {
@@ -75,9 +75,9 @@ func showURL(text string) string {
 	return u.String()
 }
 
-// upstreamProblem says what is wrong with an upstream's URL, "" for nothing. An upstream that is
-// precept itself is the likeliest mistake of all: the variable that is to point agents here is also
-// the one that names our upstream.
+// upstreamProblem returns the fault of an upstream's URL, empty for none. The most likely mistake
+// is an upstream that is precept itself: the variable that points agents to precept is also the
+// variable that names the upstream.
 func (v *validator) upstreamProblem(text string) string {
 	u, err := url.Parse(text)
 	switch {

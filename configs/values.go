@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// Size is a number of bytes; in the file it may be written 8MiB.
+// Size is a number of bytes. The file accepts forms like 8MiB.
 type Size int64
 
-// hidden stands wherever a secret would be printed.
+// hidden is printed in place of a secret.
 const hidden = "(hidden)"
 
-// Secret is a text that never shows in logs, faults or marshalled output.
+// Secret is a text that logs, faults and marshalled output never show.
 type Secret string
 
 // Reveal is the secret's text.
 func (s Secret) Reveal() string { return string(s) }
 
-// String hides the text; an empty secret is shown as such, since that it is missing is what people
-// look for.
+// String hides the text. An empty secret is shown as empty, because a missing secret is a fault
+// that people look for.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -36,7 +36,7 @@ func (s Secret) GoString() string { return strconv.Quote(s.String()) }
 // MarshalText hides the text in JSON and in slog.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// String writes a size in the largest unit that divides it: 8MiB.
+// String formats a size in the largest unit that divides the size: 8MiB.
 func (s Size) String() string {
 	n, units := int64(s), []string{"", "KiB", "MiB", "GiB", "TiB"}
 	for ; len(units) > 1 && n != 0 && n%1024 == 0; units = units[1:] {
@@ -48,7 +48,7 @@ func (s Size) String() string {
 // MarshalText writes a size as String does.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// sizeUnits are the bytes of each unit that a size may be written in.
+// sizeUnits returns the bytes of each unit of a size.
 func sizeUnits() map[string]int64 {
 	return map[string]int64{
 		"": 1, "B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
@@ -76,7 +76,7 @@ var errDuration = errors.New(
 	"is no time; write a number with its unit, such as 300ms, 10s, 24h or 30d",
 )
 
-// parseDuration reads what time.ParseDuration reads, and whole days.
+// parseDuration parses the forms of time.ParseDuration, and whole days.
 func parseDuration(text string) (time.Duration, error) {
 	text = strings.TrimSpace(text)
 	if days, ok := strings.CutSuffix(text, "d"); ok {
@@ -95,9 +95,9 @@ func parseDuration(text string) (time.Duration, error) {
 
 var errEnvSyntax = errors.New("has a ${ without its }; write $${ for a plain ${")
 
-// expand replaces ${NAME} and ${NAME:-text} in one value, after the YAML was read: a variable's
-// text can never become structure. A variable that is set to nothing counts as not set only for the
-// form with a default, as in a shell.
+// expand replaces ${NAME} and ${NAME:-text} in one value, after the YAML was parsed: the text of a
+// variable can never become structure. An empty variable counts as not set only in the form with a
+// default, as in a shell.
 func expand(text string, env func(string) (string, bool)) (string, error) {
 	var out strings.Builder
 	for {

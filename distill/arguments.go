@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// arguments are a tool call's, by the name of the parameter. Of a call whose arguments are no
-// object, raw alone is set.
+// arguments holds the arguments of a tool call by parameter name. If the arguments are not an
+// object, only raw is set.
 type arguments struct {
 	raw    string
 	object map[string]any
@@ -16,11 +16,11 @@ type arguments struct {
 
 func parseArguments(raw string) arguments {
 	a := arguments{raw: strings.TrimSpace(raw)}
-	_ = json.Unmarshal([]byte(a.raw), &a.object) // what is no object stays a text
+	_ = json.Unmarshal([]byte(a.raw), &a.object) // arguments other than an object remain text
 	return a
 }
 
-// difference is how one call's arguments differ from another one's.
+// difference lists how the arguments of one call differ from another call's.
 type difference struct{ added, removed, changed []string }
 
 func (d *difference) size() int { return len(d.added) + len(d.removed) + len(d.changed) }
@@ -44,7 +44,7 @@ func differ(from, to *arguments) difference {
 	return d
 }
 
-// same says whether two calls ask for the same.
+// same reports whether two calls request the same operation.
 func same(a, b *arguments) bool {
 	if a.object != nil && b.object != nil {
 		d := differ(a, b)
@@ -58,7 +58,7 @@ func jsonText(v any) string {
 	return string(b)
 }
 
-// plainText is a value as a person would write it.
+// plainText formats a value as a person would write the value.
 func plainText(v any) string {
 	if s, ok := v.(string); ok {
 		return s

@@ -11,8 +11,8 @@ import (
 	"precept/internal/session"
 )
 
-// question is a session that a judge reads, and what is to be noted of it. The judge's own
-// goroutine writes got and err, and closes done; all else is of the goroutine that walks over the
+// question is a session that a judge reads, with the notes to write. The judge's goroutine writes
+// got and err, and closes done. All other fields belong to the goroutine that walks over the
 // sessions.
 type question struct {
 	row        session.Row
@@ -24,9 +24,8 @@ type question struct {
 	err        error
 }
 
-// put has the judge read a session while the walk goes on. Where as many are being read as may be,
-// it waits for the oldest: what is learned comes in the order of the sessions, however fast each
-// answer is.
+// put starts a judge on a session while the walk continues. At the maximum of parallel questions
+// put waits for the oldest, so that results are noted in the order of the sessions.
 func (w *work) put(ctx context.Context, q *question) error {
 	if why := w.o.Budget.spent(w.sum, len(w.asked)); why != "" {
 		w.sum.Stopped = why
@@ -55,7 +54,7 @@ func (w *work) put(ctx context.Context, q *question) error {
 	return w.awaitOldest(ctx)
 }
 
-// awaitOldest waits for the oldest question, and notes its answer.
+// awaitOldest waits for the oldest question and notes its answer.
 func (w *work) awaitOldest(ctx context.Context) error {
 	q := w.asked[0]
 	<-q.done
@@ -66,7 +65,7 @@ func (w *work) awaitOldest(ctx context.Context) error {
 	return w.keep(ctx, q.row.ID, q.marks, &q.last, &q.next)
 }
 
-// drain waits for all that is being read. After an error nothing more is noted: its sessions are
+// drain waits for all open questions. After an error no further answer is noted; the sessions are
 // read again next time.
 func (w *work) drain(ctx context.Context, err error) error {
 	for len(w.asked) > 0 {
@@ -82,7 +81,7 @@ func (w *work) drain(ctx context.Context, err error) error {
 	return err
 }
 
-// panicked is what a judge did instead of answering.
+// panicked is the error of a judge that panicked.
 type panicked struct {
 	what  any
 	stack []byte
@@ -92,8 +91,7 @@ func (e *panicked) Error() string {
 	return fmt.Sprintf("panic: %s\n%s", redact.PanicKind(e.what), e.stack)
 }
 
-// answered notes what a judge says of a session. What goes wrong with one session, a panic, too, is
-// this session's alone.
+// answered notes the answer of a judge. An error or panic of one session does not affect others.
 func (w *work) answered(ctx context.Context, q *question) error {
 	defer func() {
 		if v := recover(); v != nil {
@@ -109,7 +107,7 @@ func (w *work) answered(ctx context.Context, q *question) error {
 		w.failed(q.session, q.err)
 		return nil
 	case errors.Is(q.err, ErrUnusable):
-		q.next.Hash = "" // it is read again next time
+		q.next.Hash = "" // read the session again next time
 		w.failed(q.session, q.err)
 		return nil
 	case ctx.Err() == nil && breakdown(q.err) && w.down+1 < maxDown:
@@ -138,14 +136,13 @@ func (w *work) answered(ctx context.Context, q *question) error {
 	return nil
 }
 
-// failed tells of a session that could not be read.
+// failed reports a session that could not be judged.
 func (w *work) failed(s *Session, err error) {
 	w.sum.Failed++
 	w.o.Failed(s.ID, err)
 }
 
-// opine notes what the judge thinks of the lessons that were in force, in place of what was thought
-// before.
+// opine replaces the judge's earlier opinions about the lessons in the session.
 func (w *work) opine(s *Session, m *mark, of Opinions) {
 	m.Said, m.Texts = Opinions{}, textNames{}
 	for i, slug := range s.InForce {
@@ -159,11 +156,11 @@ func (w *work) opine(s *Session, m *mark, of Opinions) {
 	}
 }
 
-// maxDown is after how many breakdowns in a row the judge is taken to be down; before that it may
-// be the run.
+// maxDown is the number of consecutive breakdowns after which the judge is considered down; before,
+// the session may be the cause.
 const maxDown = 3
 
-// breakdown says whether the judge did not answer in time, or failed itself.
+// breakdown reports whether the judge timed out or failed itself.
 func breakdown(err error) bool {
 	var status *errStatus
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &status) && status.code >= 500

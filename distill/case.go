@@ -7,11 +7,11 @@ import (
 	"precept/detect"
 )
 
-// maxRefs bounds how many sessions a case names; the others are counted.
+// maxRefs is the number of sessions that a case names; further sessions are counted.
 const maxRefs = 8
 
-// Case is one kind of failure, over all sessions that met it. It holds nothing of any of them but
-// their ids.
+// Case is one kind of failure over all sessions with the failure. A Case contains ids of sessions
+// and nothing else of them.
 type Case struct {
 	Key      string   `json:"key"`
 	Tool     string   `json:"tool"`
@@ -21,14 +21,14 @@ type Case struct {
 	Phrases  []string `json:"phrases,omitempty"`
 	Sessions int      `json:"sessions"`
 	Refs     []Ref    `json:"refs,omitempty"`
-	Mended   int      `json:"mended,omitempty"`   // sessions in which something helped
-	Stubborn int      `json:"stubborn,omitempty"` // sessions in which the call was repeated and nothing helped
-	Most     int      `json:"most,omitempty"`     // the most failures of one session
+	Mended   int      `json:"mended,omitempty"` // sessions with a fix
+	Stubborn int      `json:"stubborn,omitempty"` // sessions that repeated the call without a fix
+	Most     int      `json:"most,omitempty"` // maximum number of failures in one session
 	Fixes    []Helped `json:"fixes,omitempty"`
-	Open     bool     `json:"open,omitempty"` // it has grown since its lesson was proposed last
+	Open     bool     `json:"open,omitempty"` // grown since the last proposal of its lesson
 }
 
-// Helped is a fix with the sessions in which it helped.
+// Helped is a fix with the sessions in which the fix worked.
 type Helped struct {
 	Fix
 	Sessions int   `json:"sessions"`
@@ -44,10 +44,10 @@ func addRefs(list []Ref, more []Ref) []Ref {
 	return list
 }
 
-// sighting is one kind of failure as one session met it.
+// sighting is one kind of failure in one session.
 type sighting struct {
 	Case
-	seen string // the error's signature, to try triggers on; it is never written down
+	seen string // signature of the error, for testing triggers; never stored
 }
 
 // sight begins a sighting of a kind of failure.
@@ -63,7 +63,7 @@ func (m *sighting) helped(f Fix) {
 	}
 }
 
-// failures reads the failed calls of a session into cases, one for each kind.
+// failures returns one case per kind of failed call in a session.
 func (r *reading) failures() []*sighting {
 	var met []*sighting
 	for i := range r.steps {
@@ -97,7 +97,7 @@ func (r *reading) failures() []*sighting {
 	return met
 }
 
-// worksLater says whether a call of the same tool worked soon after the failure.
+// worksLater reports whether a call of the same tool worked soon after the failure.
 func (r *reading) worksLater(i int) bool {
 	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
 		if r.steps[j].tool == r.steps[i].tool && r.steps[j].worked() {
@@ -107,8 +107,8 @@ func (r *reading) worksLater(i int) bool {
 	return false
 }
 
-// caseOf names the kind of a failure. ok is false where nothing about it is anybody's but the
-// session's.
+// caseOf returns the kind of a failure. ok is false if every word of the failure may be private to
+// the session.
 func caseOf(s *step) (c Case, ok bool) {
 	if k := recognise(s); k != nil {
 		return Case{Key: "known|" + k.Slug, Tool: s.tool, Shell: s.shell != nil, Known: k.Slug, Phrases: k.Fires}, true
@@ -124,11 +124,11 @@ func caseOf(s *step) (c Case, ok bool) {
 			return c, false
 		}
 		shell, rest, _ := strings.Cut(m.phrase, ": ")
-		if shell == "bash" || shell == "sh" || shell == "zsh" { // who ran it makes no difference
+		if shell == "bash" || shell == "sh" || shell == "zsh" { // the shell makes no difference
 			m.phrase, m.show = rest, strings.TrimPrefix(m.show, shell+": ")
 		}
 		if m.words < 3 {
-			return c, false // a command's output may be anybody's: two words are in too much of it
+			return c, false // the output of a command may be private, and two words occur in too many outputs
 		}
 		c.Shell, c.Tool = true, b.program
 		c.Key = "shell|" + b.program + "|" + strings.ToLower(m.phrase)
@@ -138,7 +138,7 @@ func caseOf(s *step) (c Case, ok bool) {
 	return c, true
 }
 
-// own are the words that an error may repeat from the call.
+// own returns the words that an error may repeat from the call.
 func (s *step) own() map[string]bool {
 	if s.shell != nil {
 		return s.shell.values()
@@ -146,12 +146,13 @@ func (s *step) own() map[string]bool {
 	return sent(&s.args)
 }
 
-// isToolName refuses names that no API lets a tool have: they would be text in a lesson.
+// isToolName reports whether an API permits the tool name. Other names would become text in a
+// lesson.
 func isToolName(name string) bool {
 	return name != "" && len(name) <= 80 && only(name, letters+digits+"_-.:/")
 }
 
-// add merges what a session, or an earlier run, has to say into the case.
+// add merges the case of another session or run.
 func (c *Case) add(o *Case) {
 	c.Sessions += o.Sessions
 	c.Mended += o.Mended
@@ -171,8 +172,7 @@ func (c *Case) add(o *Case) {
 	}
 }
 
-// best is the fix that helped most often, of those that may be why; where two did as often, the one
-// that says more.
+// best returns the fix that worked most often among the plausible fixes; of two, the more specific.
 func (c *Case) best() (Helped, bool) {
 	rank := []string{fixForm, fixOffered, fixFewer, fixWanted, fixLookup, fixHint, fixInstall, fixEnv, fixProgram, fixFlags, fixAsked, fixTool, fixAdded, fixRemoved, fixFirst, fixNarrow, fixCheck}
 	var out Helped

@@ -14,13 +14,12 @@ import (
 	"time"
 )
 
-// ClientOptions say where the judge's API is and how patiently it is asked. URL, Model, HTTP, Now
-// and Wait are required.
+// ClientOptions configure access to the judge's API. URL, Model, HTTP, Now and Wait are required.
 type ClientOptions struct {
-	URL   string // as one would set OPENAI_BASE_URL
+	URL   string // in the form of OPENAI_BASE_URL
 	Model string
 	Key   string
-	HTTP  *http.Client // without a Timeout, two minutes hold for one request
+	HTTP  *http.Client // without a Timeout, a request may take two minutes
 	Now   func() time.Time
 	Wait  func(ctx context.Context, d time.Duration) error // time.Sleep, with an end
 }
@@ -28,10 +27,10 @@ type ClientOptions struct {
 // client asks an OpenAI-compatible API for JSON of a schema.
 type client struct {
 	o     ClientOptions
-	plain atomic.Bool // the server knows no response_format: the schema stands in the prompt
+	plain atomic.Bool // the server does not support response_format: the prompt contains the schema
 }
 
-// The bounds of a reply, and of a wait that a server asks for.
+// Limits of a reply, and of a wait that a server requests.
 const (
 	maxReply   = 1 << 20
 	maxWait    = 5 * time.Minute
@@ -39,11 +38,11 @@ const (
 	maxTries   = 5
 )
 
-// errStatus is an answer that is no success.
+// errStatus is a response other than a success.
 type errStatus struct {
 	code  int
 	body  string
-	after time.Duration // what Retry-After says
+	after time.Duration // value of Retry-After
 }
 
 func (e *errStatus) Error() string { return fmt.Sprintf("the judge answers %d: %s", e.code, e.body) }
@@ -52,7 +51,7 @@ func (e *errStatus) again() bool {
 	return e.code == http.StatusTooManyRequests || e.code == http.StatusRequestTimeout || e.code == http.StatusConflict || e.code >= 500
 }
 
-// call asks until there is an answer that can be read, or until no further attempt makes sense.
+// call sends requests until a readable answer arrives, or further attempts are pointless.
 func (c *client) call(ctx context.Context, system, user, name string, schema any, out any) (Usage, error) {
 	var used Usage
 	var last error
@@ -79,25 +78,25 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 			return used, ctx.Err()
 		case errors.As(err, &status) && (status.code == http.StatusBadRequest || status.code == http.StatusUnprocessableEntity) && !plain:
 			c.plain.Store(true)
-			pause = 0 // perhaps it is the response_format that it does not know
+			pause = 0 // the server may not support response_format
 		case errors.As(err, &status) && !status.again():
 			return used, fmt.Errorf("%w; check distill.judge, distill.model and distill.api_key", err)
 		case errors.As(err, &status) && status.after > 0:
 			pause = min(status.after, maxWait)
 		case errors.Is(err, ErrUnusable) && try >= 1:
-			return used, err // it had its second chance
+			return used, err // second attempt failed, too
 		}
 	}
 	return used, last
 }
 
-// spread makes a wait up to a quarter longer, so that replicas that were refused at the same moment
-// do not come back at the same moment: their clocks differ in what is below a second.
+// spread extends a wait by up to a quarter, so that replicas that were refused at the same moment
+// do not return at the same moment.
 func (c *client) spread(d time.Duration) time.Duration {
 	return d + time.Duration(float64(d)/4*float64(c.o.Now().Nanosecond())/float64(time.Second))
 }
 
-// chatReply is what is read of a chat completion.
+// chatReply holds the parts of a chat completion that are read.
 type chatReply struct {
 	Choices []struct {
 		Finish  string `json:"finish_reason"`
@@ -156,15 +155,14 @@ func (c *client) once(ctx context.Context, plain bool, system, user, name string
 	return text, used.counted(len(data), len(text)), err
 }
 
-// The bounds of what a server may say that one answer took, and what is taken for it where it says
-// nothing.
+// Limits of the usage that a server reports, and the assumed usage without a report.
 const (
-	mostTokens    = 1 << 32 // beyond it no cap could be summed up
+	mostTokens    = 1 << 32 // a larger number could not be summed
 	bytesPerToken = 4
 )
 
-// counted is the usage as it counts against the caps: a server that does not tell, or tells
-// nonsense, is no free one.
+// counted returns the usage that counts against the caps. A missing or implausible report counts
+// with an assumed usage.
 func (u Usage) counted(asked, answered int) Usage {
 	if u.Input <= 0 {
 		u.Input = int64(asked / bytesPerToken)
@@ -208,8 +206,7 @@ func (c *client) after(h http.Header) time.Duration {
 	return 0
 }
 
-// decode reads the JSON object of an answer, also where a model wraps it into a fence or into
-// words.
+// decode decodes the JSON object of an answer, also within a fence or within prose.
 func decode(text string, out any) error {
 	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
 	if from < 0 || to < from {

@@ -8,7 +8,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// Draft is a lesson that a judge proposes, before it has a file.
+// Draft is a judge's proposal of a lesson, without a file.
 type Draft struct {
 	Slug        string   `json:"slug"`
 	Title       string   `json:"title"`
@@ -25,7 +25,7 @@ type Draft struct {
 	cases []*Case // of the rules
 }
 
-// group is the cases that one lesson speaks of: the same thing helped.
+// group holds the cases of one lesson: cases with the same fix.
 type group struct {
 	fix   Fix
 	cases []*Case
@@ -33,8 +33,8 @@ type group struct {
 	seen  int
 }
 
-// drafts turns cases into lessons. Silence is fine: what cannot be said without a session's own
-// words is not said.
+// drafts makes lessons of cases. A case that cannot be described without private words makes no
+// lesson.
 func drafts(cases []*Case) []Draft {
 	slices.SortFunc(cases, func(a, b *Case) int { return cmp.Or(b.Sessions-a.Sessions, cmp.Compare(a.Key, b.Key)) })
 	var out []Draft
@@ -62,7 +62,7 @@ func drafts(cases []*Case) []Draft {
 			continue
 		}
 		key := c.Tool + "|" + h.key()
-		switch h.Kind { // of these one lesson speaks of several tools
+		switch h.Kind { // one lesson of these covers several tools
 		case fixFirst, fixStop:
 			key = h.Kind + "|" + h.Other + "|" + strings.ToLower(c.Phrases[0])
 		case fixCheck:
@@ -82,7 +82,7 @@ func drafts(cases []*Case) []Draft {
 	return out
 }
 
-// known says whether the draft tells of a known failure.
+// known reports whether the draft is about a known failure.
 func (d *Draft) known() bool { return len(d.cases) > 0 && d.cases[0].Known != "" }
 
 func (d *Draft) merge(o *Draft) {
@@ -91,20 +91,20 @@ func (d *Draft) merge(o *Draft) {
 	d.Refs, d.Errors, d.Tools = addRefs(d.Refs, o.Refs), added(d.Errors, o.Errors...), added(d.Tools, o.Tools...)
 }
 
-// suspicious says whether an error reads like orders to a model: then somebody wants it in a
+// suspicious reports whether an error reads like orders to a model, which an attacker may want in a
 // lesson.
 func suspicious(c *Case) bool {
 	l := &lesson.Lesson{Title: c.Show, Advice: strings.Join(c.Phrases, "\n")}
 	return len(lesson.Suspicious(l)) > 0
 }
 
-// lesson is what a case teaches, if anything, and the sessions that show it.
+// lesson returns the fix that a case teaches, if any, and the sessions as evidence.
 func (c *Case) lesson() (Helped, bool) {
 	best, found := c.best()
 	switch {
-	case c.Show != "" && listed("vague").spell(c.Show): // it says no more than that there was an error
+	case c.Show != "" && listed("vague").spell(c.Show): // an error without any specific word
 		return Helped{}, false
-	case found && 4*best.Sessions >= c.Sessions: // what helped once and failed to help often is chance
+	case found && 4*best.Sessions >= c.Sessions: // a fix that often failed to work is chance
 		return best, true
 	}
 	stuck := c.permanent() && (c.Stubborn >= 2 || c.Stubborn >= 1 && c.Most >= 3) && 2*c.Mended <= c.Sessions
@@ -125,7 +125,7 @@ func plausible(c *Case, h *Helped) bool {
 	case fixFewer:
 		return listed("too much").within(low)
 	case fixTool:
-		// What undoes things is no way to get them done, unless that was the aim.
+		// A destructive operation is no fix, unless destruction was the aim.
 		if toolDoes(h.Other, "destroys") && !toolDoes(c.Tool, "destroys") {
 			return false
 		}
@@ -136,7 +136,7 @@ func plausible(c *Case, h *Helped) bool {
 	return true
 }
 
-// getsRound says whether a fix gets round an error instead of doing what it asks for.
+// getsRound reports whether a fix circumvents an error instead of satisfying its demand.
 func getsRound(low string, h *Helped) bool {
 	switch h.Kind {
 	case fixTool, fixProgram:
@@ -147,7 +147,7 @@ func getsRound(low string, h *Helped) bool {
 	return false
 }
 
-// permanent says whether the error tells that the same will fail again.
+// permanent reports whether the error indicates that a repetition will fail.
 func (c *Case) permanent() bool { return listed("permanent").within(strings.ToLower(c.Show)) }
 
 // alike says whether the names of two tools have a word in common.
@@ -168,7 +168,7 @@ func knownDraft(c *Case) (Draft, bool) {
 	k := list[at]
 	d := Draft{
 		Slug: k.Slug, Title: k.Title, Applies: "A tool answers “" + c.Phrases[0] + "”.", Advice: k.Advice, Errors: slices.Clone(c.Phrases),
-		Outcome: "mixed", Refs: c.Refs, Sightings: c.Sessions, cases: []*Case{c}, // it says what to do: no caution
+		Outcome: "mixed", Refs: c.Refs, Sightings: c.Sessions, cases: []*Case{c}, // the lesson advises an action, so the lesson is no caution
 	}
 	for _, f := range c.Fixes {
 		if f.Kind == fixInstall && strings.Contains(k.Slug, "python-module") {
@@ -190,7 +190,7 @@ func installer(how string) string {
 	return how
 }
 
-// sayings are the errors of the group, for people: at most three.
+// sayings returns the errors of the group for people, at most three.
 func (g *group) sayings() string {
 	var list []string
 	for _, c := range g.cases {

@@ -8,10 +8,10 @@ import (
 	"unicode"
 )
 
-// leading is how a form is named that is one sign in front.
+// leading is the start of the name of a form that adds one leading sign.
 const leading = "a value with its leading "
 
-// isQuantity says whether a value is a number, or a text that is one.
+// isQuantity reports whether a value is a number or a numeric text.
 func isQuantity(v any) bool {
 	switch v := v.(type) {
 	case float64:
@@ -23,7 +23,7 @@ func isQuantity(v any) bool {
 	return false
 }
 
-// formOf names the form of a value where it is another one than that of the value that failed.
+// formOf returns the form of a value if different from the form of the failed value.
 func formOf(from, to any) string {
 	a, isText := from.(string)
 	b, staysText := to.(string)
@@ -58,7 +58,7 @@ func formOf(from, to any) string {
 	return textForm(a, b)
 }
 
-// textForm names the form of a text b that stands in place of a.
+// textForm returns the form of a text b that replaces a.
 func textForm(a, b string) string {
 	switch {
 	case strings.HasPrefix(b, "/") && !strings.HasPrefix(a, "/") && strings.HasSuffix(b, strings.TrimLeft(a, "./")) && len(a) > 2:
@@ -92,7 +92,7 @@ func isDay(s string) bool {
 	return err == nil
 }
 
-// subset says whether every word of a stands in b, and b has more.
+// subset reports whether b contains every word of a and more words.
 func subset(a, b string) bool {
 	have := strings.Fields(strings.ToLower(b))
 	words := strings.Fields(strings.ToLower(a))
@@ -121,7 +121,7 @@ func fewer(from, to any) bool {
 	return true
 }
 
-// nameTokens are the words of a tool's name: get_order, getOrder, GetOrder.
+// nameTokens returns the words of a tool's name: get_order, getOrder, GetOrder.
 func nameTokens(tool string) []string {
 	var out []string
 	start := 0
@@ -146,7 +146,7 @@ func toolDoes(tool, list string) bool {
 	return slices.ContainsFunc(nameTokens(tool), func(t string) bool { return listed(list)[t] })
 }
 
-// opaque says whether a parameter's name may be somebody's, since no program has such names.
+// opaque reports whether a parameter's name may be private, because no program has such names.
 func opaque(k string) bool {
 	return len(k) > 40 || !only(k, letters+digits+"_-")
 }

@@ -7,15 +7,14 @@ import (
 	"precept/inject/lesson"
 )
 
-// Judge reads a session for what can be learned from it. It may be asked by several goroutines at
-// once.
+// Judge reads a session and returns what can be learned. A Judge is safe for concurrent use.
 type Judge interface {
-	Name() string // of the kind and model, as it is noted
+	Name() string // kind and model, for the notes
 	Judge(ctx context.Context, s *Session, inForce []*lesson.Lesson) (Judgement, error)
 }
 
-// Opinions are what a judge thinks that lessons in force did in a run, by slug: followed, ignored,
-// irrelevant or contradicted. They are opinions: no effect and no counter knows them.
+// Opinions are a judge's opinions about the lessons of a run, by slug: followed, ignored,
+// irrelevant or contradicted. No effect and no counter uses them.
 type Opinions map[string]string
 
 // Judgement is a judge's answer.
@@ -25,12 +24,12 @@ type Judgement struct {
 	Usage    Usage
 }
 
-// Usage is what an answer took.
+// Usage is the number of tokens of an answer.
 type Usage struct{ Input, Output int64 }
 
 func (u *Usage) add(o Usage) { u.Input, u.Output = u.Input+o.Input, u.Output+o.Output }
 
-// Budget bounds what one run of a judge may take; zero bounds nothing.
+// Budget limits one run of a judge; zero means no limit.
 type Budget struct {
 	Tokens           int64
 	Cost             float64
@@ -41,8 +40,8 @@ func (b *Budget) cost(u Usage) float64 {
 	return (float64(u.Input)*b.PerInput + float64(u.Output)*b.PerOut) / 1e6
 }
 
-// spent says why no more may be asked, "" while it may. Each of the questions that are open is
-// taken to cost what the answered ones did on average.
+// spent returns the reason for asking no further question, empty within the budget. An open
+// question is assumed to cost the mean of the answered questions.
 func (b *Budget) spent(s *Summary, open int) string {
 	share := 1.0
 	if n := s.Judged + s.Failed; n > 0 {
@@ -57,6 +56,5 @@ func (b *Budget) spent(s *Summary, open int) string {
 	return ""
 }
 
-// ErrUnusable says that a judge's answer cannot be used: the session is passed over, and read again
-// next time.
+// ErrUnusable is the error of an unusable answer: the session is skipped, and read again next time.
 var ErrUnusable = errors.New("the judge's answer cannot be used")

@@ -13,25 +13,23 @@ import (
 //go:embed known.json
 var knownText []byte
 
-// known is a failure that is the same everywhere: its words belong to a public program, and what
-// helps is known. A lesson comes of it only where sessions met the failure; what is known here is
-// how to say it.
+// known is a failure of a public program with a known fix. A lesson is made only if sessions met
+// the failure.
 type known struct {
 	Slug     string   `json:"slug"`
 	Title    string   `json:"title"`
 	Advice   []string `json:"advice"`
-	Programs []string `json:"programs"` // the commands whose failure it is; empty: any tool's
-	Holds    []string `json:"holds"`    // words that the error holds, all of them, in lower case
-	Fires    []string `json:"fires_on"` // what the lesson fires on
+	Programs []string `json:"programs"` // commands with this failure; empty: any tool
+	Holds    []string `json:"holds"` // words that the error contains, all of them, in lower case
+	Fires    []string `json:"fires_on"` // triggers of the lesson
 }
 
-// knownFailures lists them; the first that fits is taken, so what is special stands before what is
-// general.
-//
+// knownFailures lists the known failures. The first match is used, so special failures come before
+// general ones.
 //nolint:gochecknoglobals // immutable, read at first use
 var knownFailures = sync.OnceValue(func() []known { return embedded[[]known](knownText) })
 
-// recognise finds the known failure that a step's result tells of.
+// recognise returns the known failure of a step's result.
 func recognise(s *step) *known {
 	low, program := strings.ToLower(s.text), ""
 	if s.shell != nil {
@@ -48,13 +46,12 @@ func recognise(s *step) *known {
 	return nil
 }
 
-// maxSilent bounds the results that are taken for a failure although nothing but their words says
-// so, in bytes. Longer ones may be files that speak of one.
+// maxSilent is the maximum length in bytes of a result that is classified as a failure by its words
+// alone. A longer result may be a file that describes a failure.
 const maxSilent = 2000
 
-// saysSo says whether a result in which nobody saw a failure has the words of one: programs end
-// with a message, and not every harness tells how they ended. Only what a program itself says
-// counts.
+// saysSo reports whether a result without a detected failure has the words of a failure: programs
+// end with a message, and some harnesses hide the exit status. Only the program's own words count.
 func saysSo(s *step) bool {
 	if s.verdict.Outcome != detect.OK || s.verdict.Sure || len(s.text) > maxSilent {
 		return false

@@ -12,11 +12,11 @@ import (
 // source is what a lesson of the distiller says it comes from.
 const source = "distill"
 
-// lesson is the file that a draft becomes. Nothing in it depends on how often it was seen: a text
-// that is approved stays the text that was approved while its evidence grows.
+// lesson returns the file of a draft. The text does not depend on the number of sightings: an
+// approved text stays approved while the evidence grows.
 func (d *Draft) lesson(tenant string) *lesson.Lesson {
 	slug := d.Slug
-	if tenant != "default" && tenant != "" { // two tenants may learn the same, and must not learn of each other
+	if tenant != "default" && tenant != "" { // two tenants may learn the same lesson, and must not learn about each other
 		sum := sha256.Sum256([]byte(tenant + "\x00" + slug))
 		slug = strings.TrimRight(slug[:min(len(slug), 70)], "-") + "-" + hex.EncodeToString(sum[:3])
 	}
@@ -43,7 +43,7 @@ func evidence(refs []Ref) []lesson.Evidence {
 	return out
 }
 
-// independent says whether two of the sessions are sightings that do not hang on each other.
+// independent reports whether two of the sessions are independent sightings.
 func independent(refs []Ref) bool {
 	for i, a := range refs {
 		if slices.ContainsFunc(refs[i+1:], a.apart) {
@@ -53,7 +53,7 @@ func independent(refs []Ref) bool {
 	return false
 }
 
-// tokens are the words of a slug that say something.
+// tokens returns the meaningful words of a slug.
 func tokens(slug string) []string {
 	var out []string
 	for w := range strings.SplitSeq(slug, "-") {
@@ -64,7 +64,7 @@ func tokens(slug string) []string {
 	return out
 }
 
-// similarity of two slugs is the share of their words that they have in common (Jaccard).
+// similarity returns the share of common words of two slugs (Jaccard).
 func similarity(a, b string) float64 {
 	x, y := tokens(a), tokens(b)
 	both := common(x, y)
@@ -74,7 +74,7 @@ func similarity(a, b string) float64 {
 	return float64(both) / float64(len(x)+len(y)-both)
 }
 
-// overlap is the share of the smaller one's trigger phrases that the two have in common.
+// overlap returns the share of common trigger phrases, relative to the smaller set.
 func overlap(a, b *lesson.Trigger) float64 {
 	x, y := phrasesOf(a), phrasesOf(b)
 	if len(x) == 0 || len(y) == 0 {
@@ -91,28 +91,28 @@ func phrasesOf(t *lesson.Trigger) []string {
 	return out
 }
 
-// Two lessons say the same from here on.
+// Thresholds from which two lessons are considered equal.
 const (
 	sameSlug     = 0.6
 	sameTriggers = 0.5
 )
 
-// match is what a new lesson has in common with one that is there.
+// match is the relation of a new lesson to an existing lesson.
 type match uint8
 
 const (
 	unrelated match = iota
-	apart           // they sound alike and fire on different things: both are kept, and that is remembered
+	apart // similar names, different triggers: both are kept, and the decision is remembered
 	duplicate
 )
 
-// compareLessons decides whether two lessons say the same.
+// compareLessons decides whether two lessons are equal.
 func compareLessons(a, b *lesson.Lesson) match {
 	if a.Slug == b.Slug {
 		return duplicate
 	}
 	if a.Outcome != b.Outcome && (a.Outcome == "success" || b.Outcome == "success") {
-		return unrelated // that is for the check on contradictions
+		return unrelated // left to the check on contradictions
 	}
 	s, o := similarity(a.Slug, b.Slug), overlap(&a.Trigger, &b.Trigger)
 	switch {

@@ -10,17 +10,15 @@ import (
 //go:embed lists.txt
 var listsText string
 
-// vocabularyText are the words that error messages of programs and services are made of. They say
-// nothing of anybody: everything else in a message may be a name.
-//
+// vocabularyText lists the public words of error messages of programs and services. Every other
+// word in a message may be a private name.
 //go:embed vocabulary.txt
 var vocabularyText string
 
-// words are one list of lists.txt.
+// words is one list of lists.txt.
 type words map[string]bool
 
-// lists reads the words that the rules go by.
-//
+// lists reads the word lists of the rules.
 //nolint:gochecknoglobals // immutable, read at first use
 var lists = sync.OnceValue(func() map[string]words {
 	all := map[string]words{}
@@ -44,10 +42,10 @@ var lists = sync.OnceValue(func() map[string]words {
 	return all
 })
 
-// listed gives one list by its name.
+// listed returns a list by name.
 func listed(name string) words { return lists()[name] }
 
-// within says whether one of the words is a part of a text.
+// within reports whether a text contains one of the words.
 func (w words) within(text string) bool {
 	for part := range w {
 		if strings.Contains(text, part) {
@@ -67,7 +65,7 @@ func (w words) spell(text string) bool {
 	return true
 }
 
-// kin says whether two programs are there for the same.
+// kin reports whether two programs have the same purpose.
 func kin(a, b string) bool {
 	for name, family := range lists() {
 		if strings.HasPrefix(name, "kin ") && family[a] && family[b] {
@@ -86,7 +84,7 @@ const (
 // only says whether a text is made of the given characters alone.
 func only(text, of string) bool { return strings.Trim(text, of) == "" }
 
-// common counts the entries of one list that stand in another.
+// common counts the entries of one list that another list contains.
 func common(of, in []string) (n int) {
 	for _, s := range of {
 		if slices.Contains(in, s) {
@@ -96,7 +94,7 @@ func common(of, in []string) (n int) {
 	return n
 }
 
-// added is a list with what it does not hold yet.
+// added appends the missing entries to a list.
 func added(list []string, more ...string) []string {
 	for _, s := range more {
 		if !slices.Contains(list, s) {

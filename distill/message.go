@@ -10,13 +10,13 @@ import (
 
 // said is the stable part of an error message.
 type said struct {
-	show   string // for people: the message with … where something of the session stood
-	phrase string // the longest run of its own words, literally as it stands in the message: what it is recognised by
+	show   string // message for people, with … in place of private words
+	phrase string // longest run of the message's own words, literally: the trigger
 	words  int    // of the phrase
 }
 
-// message finds the stable part of a failed result. public are further words that are nobody's (of
-// the tool and its parameters), own words that the call itself sent.
+// message returns the stable part of a failed result. public are further public words (of the tool
+// and its parameters), own are words that the call sent.
 func message(text string, public, own map[string]bool) (best said) {
 	lines := strings.Split(detect.Headline(text), "\n")
 	rank := -1
@@ -25,8 +25,8 @@ func message(text string, public, own map[string]bool) (best said) {
 			l = l[:240]
 		}
 		s, special := stable(l, public, own)
-		// The exception that ends a traceback says more than the line before it; otherwise the
-		// first line says most.
+		// The exception that ends a traceback is more specific than the previous line; otherwise
+		// the first line is most specific.
 		r := min(s.words, 6)*4 - i
 		if special {
 			r += 10
@@ -38,7 +38,7 @@ func message(text string, public, own map[string]bool) (best said) {
 	return best
 }
 
-// stable reads one line. special: it holds the name of an error.
+// stable parses one line. special reports the name of an error.
 func stable(line string, public, own map[string]bool) (said, bool) {
 	l := scanner{line: line, from: -1, public: public, own: own}
 	for at := 0; at < len(line) && !l.done; {
@@ -59,7 +59,7 @@ func stable(line string, public, own map[string]bool) (said, bool) {
 	return l.best, l.special
 }
 
-// trimTail takes words off the end that only lead to what is left out.
+// trimTail removes words at the end that only introduce an omitted part.
 func trimTail(phrase string) string {
 	for {
 		at := strings.LastIndexAny(phrase, " \t")
@@ -75,10 +75,10 @@ type scanner struct {
 	line     string
 	show     []string
 	best     said
-	from, to int // the run that goes on; from is -1 where none does
+	from, to int // the present run; from is -1 without a run
 	words    int
 	special  bool
-	done     bool // the first sentence that says something is over: what follows may be anything
+	done     bool // the first sentence that reports an end: the rest may be anything
 
 	public, own map[string]bool
 }
@@ -94,7 +94,7 @@ func (l *scanner) end() {
 func (l *scanner) token(at, next int) {
 	lo, hi := trimToken(l.line, at, next)
 	if dot := strings.LastIndexByte(l.line[lo:hi], '.'); dot >= 0 && isErrorName(l.line[lo+dot+1:hi]) {
-		lo += dot + 1 // an exception's module is in front of it
+		lo += dot + 1 // skip the module of an exception
 	}
 	word := l.line[lo:hi]
 	kind, low := judge(word, l.public), strings.ToLower(word)
@@ -116,7 +116,7 @@ func (l *scanner) token(at, next int) {
 		if n := len(l.show); n == 0 || l.show[n-1] != "…" {
 			l.show = append(l.show, "…")
 		}
-	case kind == generic && l.words == 0: // "Error:" in front says nothing
+	case kind == generic && l.words == 0: // "Error:" at the start has no information
 		l.show = append(l.show, shown)
 	default:
 		l.special = l.special || kind == name
@@ -125,7 +125,7 @@ func (l *scanner) token(at, next int) {
 			l.from = lo
 		}
 		l.to = hi
-		if kind != generic || l.words > 1 { // "CMake Error" says no more than its program
+		if kind != generic || l.words > 1 { // "CMake Error" has no information beyond its program
 			l.words++
 		}
 		if !l.public[strings.ToLower(word)] {
@@ -141,8 +141,8 @@ func (l *scanner) token(at, next int) {
 	}
 }
 
-// display is the message for people: up to the end of its phrase, and further where little was left
-// out.
+// display returns the message for people: up to the end of the phrase, and further if little was
+// omitted.
 func display(tokens []string, phrase string) string {
 	text, cut := strings.Join(tokens, " "), ""
 	folded := strings.Join(strings.Fields(phrase), " ")
@@ -159,8 +159,7 @@ func display(tokens []string, phrase string) string {
 	return strings.TrimLeft(text, " …") + cut
 }
 
-// tokenLength is the length of the word at the beginning of a text; what stands in quotes or
-// brackets is one word.
+// tokenLength returns the length of the first word of a text; quoted or bracketed text is one word.
 func tokenLength(s string) int {
 	pairs := map[byte]byte{'\'': '\'', '"': '"', '`': '`', '[': ']', '<': '>', '{': '}'}
 	if c, ok := pairs[s[0]]; ok {
@@ -190,12 +189,12 @@ func trimToken(line string, lo, hi int) (int, int) {
 	return lo, hi
 }
 
-// wordKind says what a word of a message is.
+// wordKind classifies a word of a message.
 type wordKind uint8
 
 const (
-	private wordKind = iota // may be somebody's
-	generic                 // says only that something failed
+	private wordKind = iota // may be private
+	generic // reports only that an operation failed
 	plain                   // an ordinary word of messages
 	name                    // the name of a kind of error
 )
@@ -222,7 +221,7 @@ func judge(token string, public map[string]bool) wordKind {
 	}
 }
 
-// ordinary judges a word by its parts.
+// ordinary classifies a word by its parts.
 func ordinary(parts []string) wordKind {
 	if slices.ContainsFunc(parts, func(p string) bool { return !listed("vocabulary")[p] }) {
 		return private
@@ -276,7 +275,8 @@ func isErrorName(t string) bool {
 	return false
 }
 
-// sent are the words of short values of a call: an error that repeats them speaks of the session.
+// sent returns the words of a call's short values: an error that repeats them is private to the
+// session.
 func sent(a *arguments) map[string]bool {
 	out := map[string]bool{}
 	for _, v := range a.object {
@@ -292,8 +292,8 @@ func sent(a *arguments) map[string]bool {
 	return out
 }
 
-// publicWords are the words of a call that are the tool's own: its name, its parameters, and the
-// parts of both.
+// publicWords returns the tool's own words in a call: the name, the parameters, and the parts of
+// both.
 func publicWords(s *step) map[string]bool {
 	out := map[string]bool{}
 	add := func(n string) {

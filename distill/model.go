@@ -20,9 +20,9 @@ type model struct {
 	prompts Prompts
 }
 
-// NewModel makes a judge that asks a model.
+// NewModel returns a judge that asks a model.
 func NewModel(o ClientOptions, p Prompts) Judge {
-	at := *o.HTTP // sessions go to the place that was named, and to no other one that it names
+	at := *o.HTTP // redirects are not followed: sessions go only to the configured place
 	at.Timeout = cmp.Or(at.Timeout, 2*time.Minute)
 	at.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	o.HTTP = &at
@@ -32,7 +32,7 @@ func NewModel(o ClientOptions, p Prompts) Judge {
 // Name implements Judge.
 func (m *model) Name() string { return "model:" + m.client.o.Model }
 
-// The bounds of what a judge is shown of a run, and of what is taken from its answer.
+// Limits of the part of a run that a judge sees, and of its answer.
 const (
 	maxShown    = 24 << 10
 	maxShownOne = 1500
@@ -68,8 +68,8 @@ func lessonSchema() object {
 	})}})
 }
 
-// Judge implements Judge, in the order of AIP-11: the lessons in force first, then the outcome,
-// then candidates.
+// Judge implements Judge, in the order of AIP-11: opinions about the lessons first, then the
+// outcome, then candidates.
 func (m *model) Judge(ctx context.Context, s *Session, inForce []*lesson.Lesson) (Judgement, error) {
 	var j Judgement
 	run := "<run>\n" + show(s) + "\n</run>"
@@ -121,7 +121,7 @@ func (m *model) Judge(ctx context.Context, s *Session, inForce []*lesson.Lesson)
 	return j, nil
 }
 
-// candidate is a lesson as a model writes it.
+// candidate is a lesson in the form of a model's answer.
 type candidate struct {
 	Title   string   `json:"title"`
 	Applies string   `json:"applies_when"`
@@ -130,8 +130,8 @@ type candidate struct {
 	Words   []string `json:"keywords"`
 }
 
-// draftsOf takes at most three candidates of a run, of an unresolved one at most one, as a caution.
-// The slug is made here: a model's would be a road to another lesson's name.
+// draftsOf returns at most three candidates of a run, and at most one, as a caution, of an
+// unresolved run. The slug is made here, because a model's slug could address another lesson.
 func draftsOf(list []candidate, outcome string) []Draft {
 	limit := maxLessons
 	if outcome == "unresolved" {
@@ -178,8 +178,8 @@ func clean(list []string, n int) []string {
 	return out
 }
 
-// show is a run as a judge sees it: no system messages, none of our blocks, long texts cut in the
-// middle, of a long run the beginning and the end.
+// show returns a run as a judge sees the run: no system messages, none of our blocks, long texts
+// cut in the middle, start and end of a long run.
 func show(s *Session) string {
 	var parts []string
 	for _, e := range s.Content.Events() {

@@ -11,16 +11,14 @@ import (
 	"precept/inject/lesson"
 )
 
-// opinionNotes begins the keys of the tenant's notes that hold the sums of opinions, one for each
-// text of a lesson. They are kept summed, since a report cannot read the marks of a million
-// sessions.
+// opinionNotes is the prefix of the keys of the tenant's notes with the sums of opinions, one per
+// text of a lesson. Sums are stored, because a report cannot read the marks of a million sessions.
 const opinionNotes = "opinion|"
 
-// textNames is the text that each slug stood for (report.TextOf).
+// textNames maps each slug to the text in the session (report.TextOf).
 type textNames map[string]string
 
-// textOf names the text that was in force; sessions of which only the slug is known had what the
-// bank has.
+// textOf returns the text in the session. A session with only a known slug had the bank's text.
 func textOf(arm trial.Arm, l *lesson.Lesson) string {
 	if arm == "" || arm.Slug() == string(arm) {
 		return l.Slug + "@" + l.Arm()
@@ -28,7 +26,7 @@ func textOf(arm trial.Arm, l *lesson.Lesson) string {
 	return report.TextOf(arm)
 }
 
-// NoteReader reads what the distiller has noted of a tenant.
+// NoteReader reads the distiller's notes of a tenant.
 type NoteReader interface {
 	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
 }
@@ -38,7 +36,7 @@ func ReadOpinions(ctx context.Context, from NoteReader, tenant string) (map[stri
 	all := map[string]report.Opinions{}
 	err := from.EachNote(ctx, tenant, opinionNotes, func(key string, data []byte) error {
 		var o report.Opinions
-		if json.Unmarshal(data, &o) == nil { // what cannot be read is begun anew
+		if json.Unmarshal(data, &o) == nil { // unreadable notes are replaced
 			all[strings.TrimPrefix(key, opinionNotes)] = o
 		}
 		return nil
@@ -55,8 +53,8 @@ type sums struct {
 	changed map[string]bool // since they were written down
 }
 
-// recount takes back what a session's last reading said, and counts what the new one says: a
-// session that went on counts once.
+// recount subtracts the opinions of a session's last reading and adds the opinions of the new
+// reading, so that a continued session counts once.
 func (s *sums) recount(last, next *mark) {
 	s.count(last, -1)
 	s.count(next, 1)
@@ -65,7 +63,7 @@ func (s *sums) recount(last, next *mark) {
 func (s *sums) count(m *mark, n int64) {
 	for slug, said := range m.Said {
 		text := m.Texts[slug]
-		if text == "" { // it was never summed
+		if text == "" { // the opinion was never summed
 			continue
 		}
 		o := s.all[text]
@@ -78,7 +76,7 @@ func (s *sums) count(m *mark, n int64) {
 	}
 }
 
-// write adds what has changed to the notes that are to be written.
+// write adds the changed sums to the notes.
 func (s *sums) write(notes map[string][]byte) error {
 	for text := range s.changed {
 		data, err := json.Marshal(s.all[text])

@@ -8,15 +8,15 @@ import (
 	"precept/detect"
 )
 
-// What people taught.
+// Kinds of lessons from people.
 const (
 	fixRefused = "refused" // a person did not let a command run
 	fixTold    = "told"    // a person said which program to use instead
 	fixOption  = "option"  // a person said which option a command wants
 )
 
-// taught reads what people refused and corrected. Only commands that everybody knows are named:
-// what a person said is theirs.
+// taught returns the refusals and corrections of people. Only public commands are named, because a
+// person's words are private.
 func (r *reading) taught() []*sighting {
 	var out []*sighting
 	add := func(c Case, f Fix) {
@@ -47,7 +47,7 @@ func (r *reading) taught() []*sighting {
 	return out
 }
 
-// daring is the option for which a command was refused, most likely: one that forces.
+// daring returns the most likely option for a refusal: an option that forces.
 func (c *command) daring() string {
 	for _, f := range c.args {
 		if listed("daring")[f] {
@@ -57,7 +57,7 @@ func (c *command) daring() string {
 	return ""
 }
 
-// daringName is the command's name with what it dares.
+// daringName returns the command's name with that option.
 func (c *command) daringName() string {
 	if flag := c.daring(); flag != "" {
 		return c.name() + " " + flag
@@ -65,8 +65,8 @@ func (c *command) daringName() string {
 	return c.name()
 }
 
-// accepted is the command of the same program that ran after another one was refused. A look at how
-// things stand is nothing instead.
+// accepted returns the command of the same program that ran after a refused command. A status
+// command does not count.
 func (r *reading) accepted(i int, refused string) string {
 	program, _, _ := strings.Cut(refused, " ")
 	for j := i + 1; j < len(r.steps) && j <= i+3; j++ {
@@ -79,8 +79,8 @@ func (r *reading) accepted(i int, refused string) string {
 	return ""
 }
 
-// corrected compares the commands after a person's correction with those before it. One that only
-// says what is used ("we use pnpm here, not npm") names both programs.
+// corrected compares the commands before and after a person's correction. A correction like "we use
+// pnpm here, not npm" names both programs.
 func (r *reading) corrected(t turn) (c Case, f Fix, ok bool) {
 	words := strings.FieldsFunc(strings.ToLower(t.words), func(r rune) bool { return strings.ContainsRune(" \t\n,;:!?()\"'`", r) })
 	for i := range words {
@@ -122,14 +122,14 @@ func (r *reading) corrected(t turn) (c Case, f Fix, ok bool) {
 	return c, f, false
 }
 
-// runsTask says whether the command runs what a project has written down under a name.
+// runsTask reports whether the command runs a named task of a project.
 func (c *command) runsTask() bool {
 	return slices.Contains([]string{"make", "rake", "nox", "tox", "bash", "sh"}, c.program) ||
 		slices.Contains([]string{"npm", "pnpm", "yarn", "bun"}, c.program) && c.subcommand() == "run"
 }
 
-// insteadOf says whether a person told to use the command for what the one before was to do
-// ("please use make test"): both are given the same word.
+// insteadOf reports whether a person requested the command in place of the previous one ("please
+// use make test"): both have the same word.
 func (c *command) insteadOf(before *command, words []string) bool {
 	if len(c.args) == 0 || len(before.args) == 0 || c.args[0] != before.args[0] || !isSubcommand(c.args[0]) {
 		return false
@@ -138,7 +138,8 @@ func (c *command) insteadOf(before *command, words []string) bool {
 	return at >= 0 && at+2 < len(words) && words[at+1] == c.program && words[at+2] == c.args[0]
 }
 
-// namedIn is the option that words name, which the command has and the one before had not.
+// namedIn returns the option that the words name, if the command has the option and the previous
+// command did not.
 func (c *command) namedIn(words []string, before *command) string {
 	had, _ := before.flags()
 	has, _ := c.flags()
@@ -155,15 +156,15 @@ func (c *command) namedIn(words []string, before *command) string {
 	return named
 }
 
-// takesValue says whether a word follows the option that the command before had not: what the
-// person wanted is not to be said without that value, which is the session's.
+// takesValue reports whether a word follows the option that the previous command did not have: the
+// option makes no sense without the value, and the value is private.
 func (c *command) takesValue(flag string, before *command) bool {
 	at := slices.Index(c.args, flag)
 	return at >= 0 && at+1 < len(c.args) && !strings.HasPrefix(c.args[at+1], "-") && !slices.Contains(before.args, c.args[at+1])
 }
 
-// option is an option as it was given, with its value where that is a number or a truth value,
-// which tell nothing of anybody.
+// option returns an option as given, with its value if the value is a number or a truth value,
+// which are not private.
 func (c *command) option(flag string) string {
 	for _, a := range c.args {
 		if v, ok := strings.CutPrefix(a, flag+"="); ok && (isNumber(v) && len(v) < 5 || v == "true" || v == "false") {
@@ -173,7 +174,7 @@ func (c *command) option(flag string) string {
 	return flag
 }
 
-// command is what a step runs, where everybody knows it.
+// command returns the command of a step if the command is public.
 func (s *step) command() *command {
 	if s.shell == nil {
 		return nil
@@ -184,7 +185,7 @@ func (s *step) command() *command {
 	return nil
 }
 
-// triggersOf are the words by which a task shows that a command is about to be used.
+// triggersOf returns the words of a task that announce the use of a command.
 func triggersOf(c *command) []string {
 	if c.subcommand() != "" {
 		return []string{c.name(), c.program}
@@ -192,8 +193,8 @@ func triggersOf(c *command) []string {
 	return []string{c.program}
 }
 
-// wordsOf are the words by which a task shows that a subcommand is about to be used: the program's
-// name would be in every task, so the subcommand stands for it where a person said that.
+// wordsOf returns the words of a task that announce the use of a subcommand. The program's name
+// occurs in every task, so the subcommand is used if a person said the subcommand.
 func (r *reading) wordsOf(c *command) []string {
 	sub := c.subcommand()
 	if sub == "" || slices.Contains([]string{"add", "build", "check", "create", "exec", "get", "install", "list", "new", "run", "start", "test", "up", "update"}, sub) {

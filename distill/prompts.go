@@ -15,7 +15,7 @@ import (
 //go:embed prompts/*.md
 var defaultPrompts embed.FS
 
-// Prompts are what a judge is told, by what it is asked.
+// Prompts holds the prompts of a judge, by question.
 type Prompts struct{ Evaluate, Outcome, Success, Failure string }
 
 // promptFiles names the files and where their text goes.
@@ -26,8 +26,8 @@ func (p *Prompts) files() map[string]*string {
 // maxPrompt bounds a prompt file, in bytes.
 const maxPrompt = 64 << 10
 
-// LoadPrompts reads the prompts of a directory; a file that is not there, or a directory of "",
-// leaves the default.
+// LoadPrompts reads the prompts of a directory. A missing file or an empty directory name means the
+// default.
 func LoadPrompts(dir string) (Prompts, error) {
 	var p Prompts
 	for name, to := range p.files() {
@@ -57,8 +57,7 @@ func LoadPrompts(dir string) (Prompts, error) {
 	return p, nil
 }
 
-// PrintPrompts writes the default prompts into a directory, where a person can read and change
-// them. What is there already stays.
+// PrintPrompts writes the default prompts into a directory for editing. An existing file stays.
 func PrintPrompts(dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err

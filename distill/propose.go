@@ -18,9 +18,9 @@ func shortKey(key string) string {
 	return hex.EncodeToString(sum[:5])
 }
 
-// tested tries the draft's error patterns: each must fire on the errors that it came from, unless
-// it is another wording of a known failure, and must not fire on those of other tools. What fails
-// is left out; a draft without a trigger is none.
+// tested tests the draft's error patterns: each must match the errors of its cases, unless the
+// pattern is another wording of a known failure, and must not match errors of other tools. Failing
+// patterns are removed; a draft without a trigger is dropped.
 func (w *work) tested(d *Draft) bool {
 	own := map[string]bool{}
 	for _, c := range d.cases {
@@ -35,15 +35,15 @@ func (w *work) tested(d *Draft) bool {
 	return fired && len(d.Errors) > 0 || len(d.Keywords) > 0
 }
 
-// Other errors that a trigger may fire on by mistake: this share of the kinds that were met, and
-// some in any case.
+// Other errors that a trigger may match by mistake: a share of the known kinds, and a minimum
+// number.
 const (
 	strayShare = 0.03
 	strayFree  = 3
 )
 
-// fires says whether a phrase fires on the draft's own errors, as far as they are there to be
-// tried, and whether it fires on too many others.
+// fires reports whether a phrase matches the draft's own errors, as far as available, and whether
+// the phrase matches too many other errors.
 func (w *work) fires(d *Draft, phrase string, own map[string]bool) (hit, astray bool) {
 	l := &lesson.Lesson{Slug: "tested", State: lesson.Active, Trigger: lesson.Trigger{ErrorPatterns: []string{phrase}, Tools: d.Tools}}
 	book := lesson.NewBook([]*lesson.Lesson{l})
@@ -61,10 +61,10 @@ func (w *work) fires(d *Draft, phrase string, own map[string]bool) (hit, astray 
 	return tried[true] == 0 || fired[true] > 0, float64(fired[false]) > max(strayFree, strayShare*float64(tried[false]))
 }
 
-// errFull says that the bank takes no more for now. What was to be proposed is proposed again.
+// errFull is the error of a bank at its limit. The proposal is repeated later.
 var errFull = errors.New("the bank takes no more lessons for now")
 
-// propose hands a draft to the bank, or its evidence to the lesson that says the same already.
+// propose proposes a draft to the bank, or adds its evidence to an equal lesson.
 func (w *work) propose(ctx context.Context, d *Draft) error {
 	l := d.lesson(w.tenant)
 	for _, old := range w.gone {
@@ -92,7 +92,7 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 		}
 		return w.cite(ctx, d, old)
 	}
-	approved := l.Clone() // only what is in force contradicts anything
+	approved := l.Clone() // only active lessons can contradict
 	approved.State = lesson.Active
 	if against := w.book.Contradicts(approved); len(against) > 0 {
 		d.Contradicts = against[0].Slug
@@ -152,11 +152,11 @@ func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 		return err
 	}
 	l := old
-	if len(fresh) > 0 { // otherwise a run that was cut off may have cited them, and gone no further
+	if len(fresh) > 0 { // an interrupted run may have added the evidence already
 		l, err = w.o.Bank.Cite(ctx, old.Slug, fresh, "distill:"+w.judgeName())
 	}
 	switch {
-	case errors.Is(err, bank.ErrNoLesson): // it went in between
+	case errors.Is(err, bank.ErrNoLesson): // the lesson was removed meanwhile
 		return nil
 	case err != nil:
 		return err
@@ -173,8 +173,8 @@ func (w *work) replace(l *lesson.Lesson) {
 	w.book = w.book.With(append(slices.DeleteFunc(w.book.Lessons(), func(o *lesson.Lesson) bool { return o.Slug == l.Slug }), l))
 }
 
-// admit starts the trial of a lesson of the distiller's that waits, when a second sighting came and
-// the gate is automatic. What a person has decided about it stays decided.
+// admit starts the trial of a waiting lesson of the distiller after a second sighting, if the gate
+// is automatic. A person's decision is never changed.
 func (w *work) admit(ctx context.Context, l *lesson.Lesson, refs []Ref) (*lesson.Lesson, error) {
 	if !w.o.Auto || l.State != lesson.Quarantined || l.Approval.Source != source || !l.Approval.At.IsZero() || !independent(refs) {
 		return l, nil
@@ -194,15 +194,15 @@ func (w *work) admit(ctx context.Context, l *lesson.Lesson, refs []Ref) (*lesson
 	return res.Lesson, nil
 }
 
-// AutoGate is who lets a lesson into a trial where no person does.
+// AutoGate is the name in the audit log of a trial that the automatic gate starts.
 const AutoGate = "gate: auto"
 
-// autoPlan is the trial that such a lesson gets: one look after so many picks, of which half are
-// withheld.
+// autoPlan returns the trial of such a lesson: one evaluation after a number of picks, of which
+// half are withheld.
 func autoPlan() lesson.TrialPlan { return lesson.TrialPlan{Epsilon: 0.5, Picks: 400} }
 
-// sightings are the sessions in which a lesson was seen, with what tells whether they hang on each
-// other, which a lesson's file does not hold.
+// sightings returns the sessions of a lesson with the facts that show their independence, which the
+// lesson's file does not hold.
 func (w *work) sightings(ctx context.Context, slug string, refs []Ref) ([]Ref, error) {
 	key := "refs|" + slug
 	var list []Ref
@@ -210,7 +210,7 @@ func (w *work) sightings(ctx context.Context, slug string, refs []Ref) ([]Ref, e
 	if err != nil {
 		return nil, err
 	}
-	_ = json.Unmarshal(data, &list) // nothing, or nothing that is understood: it begins anew
+	_ = json.Unmarshal(data, &list) // an unreadable list is replaced
 	had := len(list)
 	list = addRefs(list, refs)
 	if len(list) == had || w.o.DryRun {
@@ -222,8 +222,8 @@ func (w *work) sightings(ctx context.Context, slug string, refs []Ref) ([]Ref, e
 	return list, w.o.Notes.Jot(ctx, w.tenant, nil, map[string][]byte{key: data})
 }
 
-// related compares two lessons. That two are to be kept apart is remembered, so that no later
-// wording merges them.
+// related compares two lessons. The decision to keep two lessons separate is remembered, so that a
+// later wording does not merge them.
 func (w *work) related(ctx context.Context, l, old *lesson.Lesson) (match, error) {
 	kind := compareLessons(l, old)
 	if kind == unrelated || l.Slug == old.Slug {

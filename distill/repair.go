@@ -6,50 +6,50 @@ import (
 	"unicode"
 )
 
-// The kinds of what helped after a failure.
+// Kinds of fixes after a failure.
 const (
-	fixForm    = "form"    // the same tool, one parameter in another form
-	fixOffered = "offered" // the value that the error itself offered
+	fixForm    = "form" // same tool, one parameter in another form
+	fixOffered = "offered" // a value that the error offered
 	fixNarrow  = "narrow"  // fewer words
 	fixFewer   = "fewer"   // fewer values
 	fixAdded   = "added"   // a parameter more
 	fixRemoved = "removed" // a parameter less
-	fixLookup  = "lookup"  // a value that another tool had to be asked for
-	fixAsked   = "asked"   // a value that a person had to be asked for
+	fixLookup  = "lookup" // a value that another tool returned
+	fixAsked   = "asked" // a value that a person gave
 	fixTool    = "tool"    // another tool
-	fixCheck   = "check"   // nothing was mended; a look at how things stand told why
-	fixFirst   = "first"   // the same call, after another one
-	fixFlags   = "flags"   // the same command with another option
+	fixCheck   = "check" // no fix; a status call showed the reason
+	fixFirst   = "first" // same call, after another call
+	fixFlags   = "flags" // same command with another option
 	fixProgram = "program" // another program
-	fixInstall = "install" // the same command after a package was installed
-	fixHint    = "hint"    // the same command after another one that the error names
-	fixEnv     = "env"     // the same command with a variable set
-	fixWanted  = "wanted"  // the value that the error describes
-	fixStop    = "stop"    // nothing helped
+	fixInstall = "install" // same command after installing a package
+	fixHint    = "hint" // same command after a command that the error names
+	fixEnv     = "env" // same command with a variable set
+	fixWanted  = "wanted" // the value that the error describes
+	fixStop    = "stop" // no fix
 )
 
-// Fix is what helped.
+// Fix is the change that made a failed call work.
 type Fix struct {
 	Kind  string `json:"kind"`
 	Param string `json:"param,omitempty"`
-	Other string `json:"other,omitempty"` // the other tool, program or option
+	Other string `json:"other,omitempty"` // other tool, program or option
 	How   string `json:"how,omitempty"`   // the form
 }
 
-// key tells the fix from others.
+// key identifies the fix.
 func (f *Fix) key() string { return f.Kind + "|" + f.Param + "|" + f.Other + "|" + f.How }
 
-// twoNames stands between the names of two parameters.
+// twoNames joins the names of two parameters.
 const twoNames = "` and `"
 
-// unlinked says of a fix that the two calls have no value in common, so that one session alone does
-// not show that the first call helped.
+// unlinked marks a fix whose two calls have no value in common: one session alone does not show
+// that the first call helped.
 const unlinked = "unlinked"
 
-// reach is how many calls after a failure are looked at for what helped.
+// reach is the number of calls after a failure that are searched for a fix.
 const reach = 10
 
-// repair looks for what helped after the failed step i.
+// repair searches for the fix of the failed step i.
 func (r *reading) repair(i int) (Fix, bool) {
 	s := &r.steps[i]
 	if s.shell != nil {
@@ -83,8 +83,7 @@ func (r *reading) repair(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// again reads why the very same call worked later: a call between the two made the difference, if
-// anything did.
+// again returns the reason why the identical call worked later: a call in between, if any.
 func (r *reading) again(i, j int) (Fix, bool) {
 	var between []string
 	for k := j - 1; k > i; k-- {
@@ -103,7 +102,7 @@ func (r *reading) again(i, j int) (Fix, bool) {
 	return Fix{Kind: fixFirst, Other: between[0], How: unlinked}, true
 }
 
-// changed reads what was different in the call of the same tool that worked.
+// changed returns the difference of the call of the same tool that worked.
 func (r *reading) changed(s, t *step, looked []int, i, j int) (Fix, bool) {
 	if s.args.object == nil || t.args.object == nil {
 		return Fix{}, false
@@ -147,14 +146,14 @@ func (r *reading) changed(s, t *step, looked []int, i, j int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// asksForBoth says whether an error asks for two parameters: it holds both names, or calls one of
-// them required or missing.
+// asksForBoth reports whether an error demands two parameters: the error contains both names, or
+// calls one of them required or missing.
 func asksForBoth(told, a, b string) bool {
 	return strings.Contains(told, strings.ToLower(a)) && strings.Contains(told, strings.ToLower(b)) ||
 		(strings.Contains(told, "required") || strings.Contains(told, "missing")) && (namesParameter(told, a) || namesParameter(told, b))
 }
 
-// reshaped reads how one parameter changed.
+// reshaped returns the change of one parameter.
 func (r *reading) reshaped(s *step, param string, from, to any, looked []int, i, j int) (Fix, bool) {
 	a, b := plainText(from), plainText(to)
 	if form := formOf(from, to); form != "" {
@@ -180,8 +179,8 @@ func (r *reading) reshaped(s *step, param string, from, to any, looked []int, i,
 	return Fix{Kind: fixWanted}, namesParameter(body, strings.ToLower(param)) && wants(message(s.text, publicWords(s), s.own()).show)
 }
 
-// wants says whether an error says what a value has to be, in words that a lesson may repeat to
-// their end: a demand of which a part is left out demands nothing.
+// wants reports whether an error describes the required value in words that a lesson may repeat
+// completely. A partial demand demands nothing.
 func wants(show string) bool {
 	low := strings.ToLower(show)
 	for _, w := range []string{"must be ", "must include ", "must contain ", "must start ", "must end ", "must have ", "must match ", "must use ", "should be ", "has to be ", "needs to be ", "expected ", "requires ", "use the "} {
@@ -192,7 +191,7 @@ func wants(show string) bool {
 	return false
 }
 
-// afterEcho is the error without the value that was sent, which errors like to repeat.
+// afterEcho returns the error without the repeated value of the call.
 func afterEcho(body, sent string) string {
 	if len(sent) < 3 {
 		return body
@@ -200,7 +199,7 @@ func afterEcho(body, sent string) string {
 	return strings.Replace(body, sent, "", 1)
 }
 
-// found says whether the value came out of a look-up, or all that is new in it did.
+// found reports whether the value, or every new part of the value, came from a look-up.
 func (r *reading) found(param string, from, value any, looked []int) (Fix, bool) {
 	v := plainText(value)
 	if len(v) < 4 || len(v) > 200 {
@@ -226,12 +225,12 @@ func (r *reading) found(param string, from, value any, looked []int) (Fix, bool)
 	return Fix{}, false
 }
 
-// mostLookedUp bounds the look-ups whose words are compared one by one, in bytes: a longer text
-// holds any word by chance.
+// mostLookedUp is the maximum length in bytes of a look-up whose words are compared one by one: a
+// longer text contains any word by chance.
 const mostLookedUp = 4 << 10
 
-// newParts are the words of a value that did not stand in the one before; none where one of them is
-// too short to tell anything.
+// newParts returns the words of a value that the previous value did not contain; none if a word is
+// too short to be specific.
 func newParts(from, to string) []string {
 	var out []string
 	for _, p := range strings.FieldsFunc(to, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '-' }) {
@@ -246,11 +245,11 @@ func newParts(from, to string) []string {
 	return out
 }
 
-// namesParameter says whether an error names a parameter, as a word of its own.
+// namesParameter reports whether an error contains the name of a parameter as a separate word.
 func namesParameter(told, name string) bool { return holds(told, strings.ToLower(name), true) }
 
-// holds says whether a text has a phrase that does not begin within a word: a corporate limit is no
-// rate limit. A whole one does not end within a word either.
+// holds reports whether a text contains a phrase that does not start within a word: a corporate
+// limit is no rate limit. With whole, the phrase must not end within a word either.
 func holds(text, phrase string, whole bool) bool {
 	for from := 0; from < len(text); from++ { // a phrase may be empty: a parameter may have any name
 		at := strings.Index(text[from:], phrase)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// repairShell looks for the command that worked instead.
+// repairShell searches for the command that worked instead.
 func (r *reading) repairShell(i int) (Fix, bool) {
 	s := &r.steps[i]
 	broken := s.blamed()
@@ -39,8 +39,7 @@ func (r *reading) repairShell(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// runs says whether the command is another one behind a program that only runs it: poetry run
-// pytest.
+// runs reports whether the command is another command behind a wrapper: poetry run pytest.
 func (c *command) runs(o *command) (by string, ok bool) {
 	at := len(c.args) - len(o.args) - 1
 	if at < 0 || at > 1 || !isProgram(c.program) || !isProgram(o.program) || c.args[at] != o.program || !slices.Equal(c.args[at+1:], o.args) {
@@ -56,9 +55,8 @@ func (c *command) runs(o *command) (by string, ok bool) {
 	return "", false
 }
 
-// sameCommand reads why the very command that failed worked later: what was installed meanwhile,
-// what the error had asked for, a variable that was set for it. Otherwise the world changed, not
-// the command.
+// sameCommand returns the reason why the identical command worked later: an installed package, a
+// command that the error demanded, a variable. Otherwise the environment changed, not the command.
 func sameCommand(from, to *command, installed, hint string) (Fix, bool) {
 	switch {
 	case hint != "":
@@ -71,8 +69,8 @@ func sameCommand(from, to *command, installed, hint string) (Fix, bool) {
 	return Fix{}, false
 }
 
-// named is the command as an error tells to run it, as many of its words as stand there; "" where
-// the error does not.
+// named returns the words of the command in an error's advice; empty if the error does not name the
+// command.
 func (c *command) named(text string) string {
 	words := append([]string{c.program}, c.args[:min(len(c.args), 3)]...)
 	runner := ""
@@ -93,7 +91,7 @@ func (c *command) named(text string) string {
 	return ""
 }
 
-// blamed is the command of a line that the error names, or the one that the line is about.
+// blamed returns the command of a line that the error names, or the main command of the line.
 func (s *step) blamed() *command {
 	for line := range strings.SplitSeq(s.text, "\n") {
 		if len(line) > 300 {
@@ -110,16 +108,16 @@ func (s *step) blamed() *command {
 	return s.shell.main()
 }
 
-// optionOf reads the one option that made the difference; values is how many words the command that
-// worked has besides. A short option with a value of its own says nothing without the value,
-// which is the session's; and what one meant that was left out, its error seldom says.
+// optionOf returns the one option that made the difference. values is the number of other words of
+// the working command. A short option with a value makes no sense without the value, which is
+// private. An omitted option is rarely explained by its error.
 func optionOf(from, to *command, a, b []string, values int) (Fix, bool) {
 	added := slices.DeleteFunc(slices.Clone(b), func(f string) bool { return slices.Contains(a, f) })
 	removed := slices.DeleteFunc(slices.Clone(a), func(f string) bool { return slices.Contains(b, f) })
 	switch {
 	case slices.ContainsFunc(slices.Concat(added, removed), risky):
 		return Fix{}, false
-	case listed("interpreters")[to.program]: // the option is the script's, and the script somebody's
+	case listed("interpreters")[to.program]: // the option belongs to a script, which may be private
 		return Fix{}, false
 	case len(added) == 1 && len(removed) == 0 && values <= 1 && (values == 0 || strings.HasPrefix(added[0], "--")):
 		return Fix{Kind: fixFlags, Param: to.name(), Other: added[0]}, true
@@ -129,14 +127,14 @@ func optionOf(from, to *command, a, b []string, values int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// risky says whether an option turns a check off, or is a check that was turned off. That a command
-// worked so is no reason to advise it.
+// risky reports whether an option turns a check off. A command that works without a check is no
+// reason for advice.
 func risky(f string) bool {
 	low := strings.ToLower(f)
 	return listed("risky options")[low] || listed("risky words").within(low)
 }
 
-// compare reads what another command did differently to the same end.
+// compare returns the difference of another command for the same purpose.
 func compare(from, to *command) (Fix, bool) {
 	a, rest := from.flags()
 	b, others := to.flags()

@@ -21,8 +21,7 @@ type Source interface {
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
-// Notes is what the distiller keeps: what it has read, the kinds of failures it knows, and who is
-// at work.
+// Notes stores the distiller's state: sessions read, known kinds of failures, and claims.
 type Notes interface {
 	Mark(ctx context.Context, tenant string, id session.ID) ([]byte, error)
 	Note(ctx context.Context, tenant, key string) ([]byte, error)
@@ -41,32 +40,32 @@ type Bank interface {
 	Cite(ctx context.Context, slug string, evidence []lesson.Evidence, by string) (*lesson.Lesson, error)
 }
 
-// Options are what a distiller is made of. Source, Notes, Bank, Now and Owner are required.
+// Options configure a distiller. Source, Notes, Bank, Now and Owner are required.
 type Options struct {
 	Source   Source
 	Notes    Notes
 	Bank     Bank
 	Judge    Judge  // nil: the rules
-	Tenant   string // "": every one
+	Tenant   string // empty: all tenants
 	Since    time.Time
 	DryRun   bool
 	Auto     bool // gate: auto
-	Settled  bool // read only sessions that are closed
+	Settled  bool // read closed sessions only
 	Now      func() time.Time
 	Owner    string // unique among processes
 	Budget   Budget
-	Parallel int // sessions that a judge reads at a time; 0: one
+	Parallel int // sessions that a judge reads in parallel; 0: one
 	Progress func(read int)
-	Failed   func(session string, err error) // told of what went wrong with one session; nil: nobody
+	Failed   func(session string, err error) // receives the error of one session; may be nil
 }
 
-// How long a tenant is claimed, and how often what was read is written down.
+// Duration of a tenant's claim, and the interval of writing the notes.
 const (
 	claimFor = 2 * time.Minute
 	batch    = 64
 )
 
-// Distiller makes lessons out of sessions. It starts nothing.
+// Distiller makes lessons from sessions. A Distiller starts no goroutine by itself.
 type Distiller struct{ o Options }
 
 // New makes a distiller.
@@ -77,9 +76,9 @@ func New(o Options) *Distiller {
 	return &Distiller{o: o}
 }
 
-// Once reads what is new, of every tenant that is asked for, and proposes what can be learned from
-// it. What one session does wrong stops no other; an error is the store's, the bank's or the
-// context's.
+// Once reads the new sessions of every selected tenant, and proposes lessons. An error of one
+// session does not stop others. The returned error is an error of the store, the bank or the
+// context.
 func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 	sum := Summary{Refused: map[string]int{}}
 	tenants := []string{d.o.Tenant}
@@ -100,7 +99,7 @@ func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 	return sum, nil
 }
 
-// tenant distils one tenant's sessions, unless somebody else is at it.
+// tenant distils the sessions of one tenant, unless another process holds the claim.
 func (d *Distiller) tenant(ctx context.Context, tenant string, sum *Summary) (err error) {
 	claim := "distill:" + tenant
 	ok := d.o.DryRun

@@ -18,12 +18,12 @@ type Ref struct {
 	Agent   string `json:"agent,omitempty"`
 	Day     string `json:"day,omitempty"`   // 2026-01-31
 	First   string `json:"first,omitempty"` // a hash of the task's first words
-	Run     string `json:"run,omitempty"`   // the run that it belongs to
+	Run     string `json:"run,omitempty"` // run of the session
 }
 
-// apart says whether two sessions are independent sightings: not the same one, and not the same
-// task given to the same agent on the same day, as a retry or an attack from one place would be.
-// Those of one run hang on each other.
+// apart reports whether two sessions are independent sightings: not the same session, not one run,
+// and not the same task for the same agent on the same day, like a retry or an attack from one
+// place.
 func (r Ref) apart(o Ref) bool {
 	if r.Session == o.Session || r.Run != "" && r.Run == o.Run {
 		return false
@@ -31,7 +31,7 @@ func (r Ref) apart(o Ref) bool {
 	return r.First != o.First && (r.Agent != o.Agent || r.Day != o.Day || r.First != "" && o.First != "")
 }
 
-// Session is one conversation, as the distiller reads it.
+// Session is one conversation as the distiller reads the conversation.
 type Session struct {
 	ID, Agent string
 	At        time.Time
@@ -40,7 +40,7 @@ type Session struct {
 	arms      []trial.Arm // theirs
 }
 
-// run is the name of the run that the session belongs to.
+// run returns the name of the session's run.
 func (s *Session) run() string {
 	if x := s.Content.Exchanges; len(x) > 0 {
 		return x[0].Run
@@ -48,7 +48,7 @@ func (s *Session) run() string {
 	return ""
 }
 
-// hash identifies what a session holds: it changes when turns are added.
+// hash identifies the content of a session: a new turn changes the hash.
 func (s *Session) hash() string {
 	h := sha256.New()
 	for i := range s.Content.Exchanges {
@@ -62,7 +62,7 @@ func (s *Session) hash() string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// step is a tool call with its result, and what the result says of it.
+// step is a tool call with its result and the classification of the result.
 type step struct {
 	tool    string
 	args    arguments
@@ -74,11 +74,11 @@ type step struct {
 func (s *step) failed() bool { return s.verdict.Outcome == detect.Error }
 func (s *step) worked() bool { return s.verdict.Outcome == detect.OK }
 
-// turn is what a person said.
+// turn is a message of a person.
 type turn struct {
 	words  string
 	said   detect.Turn
-	before int // how many steps stood before it
+	before int // number of steps before the turn
 }
 
 // reading is a session laid out for the rules.
@@ -88,7 +88,7 @@ type reading struct {
 	turns []turn
 }
 
-// layOut lays a session out for the rules. Calls that nobody answered are no experience.
+// layOut prepares a session for the rules. Calls without a result are dropped.
 func layOut(s *Session) *reading {
 	r := &reading{ref: Ref{Session: s.ID, Agent: s.Agent, Run: s.run()}}
 	if !s.At.IsZero() {
@@ -117,7 +117,7 @@ func layOut(s *Session) *reading {
 			}
 			if _, synthetic := detect.Synthetic(words); !synthetic {
 				if previous == "" && len(r.steps) > 0 {
-					previous = "…" // an agent that only calls tools: they speak of what it did
+					previous = "…" // an agent that only calls tools: the words refer to its actions
 				}
 				r.turns = append(r.turns, turn{words: words, said: detect.ReadTurn(e.Text, words, previous), before: len(r.steps)})
 			}
@@ -126,16 +126,15 @@ func layOut(s *Session) *reading {
 	return r
 }
 
-// firstWords is a hash of how a task begins, so that the same task given twice is known for it.
+// firstWords returns a hash of the start of a task, so that a repeated task is recognised.
 func firstWords(words string) string {
 	list := strings.Fields(strings.ToLower(words))
 	sum := sha256.Sum256([]byte(strings.Join(list[:min(len(list), 16)], " ")))
 	return hex.EncodeToString(sum[:6])
 }
 
-// withoutBlocks takes out of a text what precept itself inserted, which is no experience of the
-// session. The proxy keeps it out of exchanges; a transcript that was recorded beyond it may hold
-// it.
+// withoutBlocks removes precept's insertions from a text, which are no experience of the session.
+// The proxy keeps insertions out of exchanges; a foreign transcript may contain them.
 func withoutBlocks(text string) string {
 	for _, ends := range [][2]string{
 		{"Lessons from past experience:\n", "\nEnd of lessons."},
@@ -144,7 +143,7 @@ func withoutBlocks(text string) string {
 		{"[/lesson ", "[END LESSON]"},
 	} {
 		for before, rest, found := strings.Cut(text, ends[0]); found; before, rest, found = strings.Cut(text, ends[0]) {
-			text = before // of a block without its end all is ours
+			text = before // without the end of a block, the rest is ours
 			if _, after, whole := strings.Cut(rest, ends[1]); whole {
 				text = strings.TrimSpace(before + after)
 			}

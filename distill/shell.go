@@ -7,21 +7,21 @@ import (
 	"precept/internal/shell"
 )
 
-// shellCall is a command line, taken apart as far as rules need it: they compare commands, they
-// never run any.
+// shellCall is a parsed command line. The rules compare commands and never run any.
 type shellCall struct{ commands []command }
 
 // command is one program with its arguments.
 type command struct {
 	program string
 	args    []string
-	env     []string // names of the variables that were set for it
+	env     []string // names of its environment variables
 }
 
-// maxLine bounds the command lines that are looked at, in bytes; longer ones carry files.
+// maxLine is the maximum length of a parsed command line in bytes; a longer line contains a file.
 const maxLine = 2000
 
-// shellOf reads a tool call as a command line; nil when it is none, or runs nothing.
+// shellOf parses a tool call as a command line; nil for other calls and for lines without a
+// command.
 func shellOf(s *step) *shellCall {
 	given := s.args.object["command"]
 	if given == nil {
@@ -52,7 +52,7 @@ func shellOf(s *step) *shellCall {
 	return nil
 }
 
-// parseShell returns the commands of a line, without those of its substitutions.
+// parseShell returns the commands of a line, without the commands of substitutions.
 func parseShell(line string) *shellCall {
 	c := &shellCall{}
 	for _, parsed := range shell.Parse(line).Commands {
@@ -63,7 +63,7 @@ func parseShell(line string) *shellCall {
 	return c
 }
 
-// commandOf returns a command without the programs that only run another one.
+// commandOf returns a command without its wrappers.
 func commandOf(parsed shell.Command) (command, bool) {
 	c, words := command{env: parsed.Env}, parsed.Words
 	for len(words) > 0 {
@@ -91,7 +91,7 @@ func commandOf(parsed shell.Command) (command, bool) {
 
 func isProgram(w string) bool { return listed("programs")[w] }
 
-// publicPackages are the packages of an install, where everybody knows each of them.
+// publicPackages returns the packages of an install if all of them are public.
 func publicPackages(args []string) string {
 	var out strings.Builder
 	for _, a := range args {
@@ -129,7 +129,7 @@ func (c *command) installs() (string, bool) {
 	return "", false
 }
 
-// subcommand is what a program with subcommands is told to do: git commit, npm run.
+// subcommand returns the subcommand of a program: git commit, npm run.
 func (c *command) subcommand() string {
 	if len(c.args) == 0 {
 		return ""
@@ -145,7 +145,7 @@ func isSubcommand(w string) bool {
 	return w != "" && w[0] != '-' && len(w) < 16 && only(w, lower+"-")
 }
 
-// name is the program with its subcommand, for people.
+// name returns the program with its subcommand, for people.
 func (c *command) name() string {
 	if sub := c.subcommand(); sub != "" {
 		return c.program + " " + sub
@@ -153,7 +153,7 @@ func (c *command) name() string {
 	return c.program
 }
 
-// flags are the options, without their values, and the rest.
+// flags returns the options without their values, and the remaining words.
 func (c *command) flags() (flags, rest []string) {
 	for _, a := range c.args {
 		f, _, _ := strings.Cut(a, "=")
@@ -166,8 +166,8 @@ func (c *command) flags() (flags, rest []string) {
 	return flags, rest
 }
 
-// main is the command that the line is about: the first one that is not only there to show or to go
-// somewhere.
+// main returns the main command of the line: the first command that does more than print or change
+// the directory.
 func (s *shellCall) main() *command {
 	for i := range s.commands {
 		c := &s.commands[i]
@@ -178,8 +178,8 @@ func (s *shellCall) main() *command {
 	return &s.commands[len(s.commands)-1]
 }
 
-// values are the values of options, which are the session's; the other words of a command line are
-// words of its program as often as not.
+// values returns the values of options, which are private; other words of a command line often
+// belong to the program.
 func (s *shellCall) values() map[string]bool {
 	out := map[string]bool{}
 	for i := range s.commands {

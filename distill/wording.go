@@ -35,27 +35,27 @@ func shorten(s string, n int) string {
 	return s[:n]
 }
 
-// wording is how the lesson of one kind of fix is said: sentences with names in braces for what is
-// the group's own.
+// wording holds the sentences of a lesson of one kind of fix, with names in braces for the values
+// of the group.
 type wording struct{ Title, Advice, Slug string }
 
 //go:embed drafts.json
 var draftsText []byte
 
-// wordings are by kind of fix; what "kind: variant" does not say is said as the kind says it.
-//
+// wordings maps kinds of fixes, and "kind: variant", to sentences. A variant without its own
+// sentence uses the sentence of the kind.
 //nolint:gochecknoglobals // immutable, read at first use
 var wordings = sync.OnceValue(func() map[string]wording { return embedded[map[string]wording](draftsText) })
 
-// embedded reads a file of data that is part of the program.
+// embedded decodes an embedded data file.
 func embedded[T any](text []byte) (v T) {
 	if err := json.Unmarshal(text, &v); err != nil {
-		panic("distill: " + err.Error()) // every test of a rule reads it
+		panic("distill: " + err.Error()) // every test of a rule decodes the file
 	}
 	return v
 }
 
-// variant names what is particular about the group's fix, "" for nothing.
+// variant returns the particular form of the group's fix, empty for none.
 func (g *group) variant() string {
 	f, show := &g.fix, strings.ToLower(g.cases[0].Show)
 	switch {
@@ -118,11 +118,11 @@ func (g *group) draft() (Draft, bool) {
 	return g.finish(d)
 }
 
-// maxPatterns bounds what fires one lesson.
+// maxPatterns is the maximum number of triggers of one lesson.
 const maxPatterns = 12
 
-// finish adds what fires the lesson. A phrase that would fire on many other errors is no trigger
-// without its tool.
+// finish adds the triggers of the lesson. A phrase that would match many other errors is used only
+// together with its tool.
 func (g *group) finish(d Draft) (Draft, bool) {
 	for _, c := range g.cases {
 		for _, p := range c.Phrases {

@@ -15,13 +15,13 @@ import (
 	"precept/internal/session"
 )
 
-// work is the distilling of one tenant: what was read before, and what has changed since.
+// work is the state of distilling one tenant: earlier notes, and changes.
 type work struct {
 	*Distiller
 	tenant, claim string
 	sum           *Summary
 	book          *lesson.Book
-	gone          []*lesson.Lesson // archived and rejected ones: what was rejected once is not proposed again
+	gone          []*lesson.Lesson // archived and rejected lessons: a rejected lesson is not proposed again
 	cases         map[string]*Case
 	fresh         map[string]*Case // changed since they were written down
 	errors        map[string][]string
@@ -33,12 +33,12 @@ type work struct {
 	asked         []*question
 }
 
-// mark is what is noted of a session that was read, for each kind of judge.
+// mark is the note about a session that was read, per kind of judge.
 type mark struct {
 	Hash  string    `json:"hash"`
-	Seen  int64     `json:"seen"`            // microseconds: a session that was not seen again has nothing new
-	Cases []string  `json:"cases,omitempty"` // to which it has contributed
-	Said  Opinions  `json:"said,omitempty"`  // of lessons in force
+	Seen  int64     `json:"seen"` // microseconds: a session without a later request has nothing new
+	Cases []string  `json:"cases,omitempty"` // cases that the session contributed to
+	Said  Opinions  `json:"said,omitempty"` // about the lessons of the session
 	Texts textNames `json:"texts,omitempty"` // under which the opinions were summed
 }
 
@@ -63,14 +63,14 @@ func (w *work) open(ctx context.Context) error {
 	}
 	return w.o.Notes.EachNote(ctx, w.tenant, "case|", func(key string, data []byte) error {
 		var c Case
-		if json.Unmarshal(data, &c) == nil { // what an older release wrote otherwise is begun anew
+		if json.Unmarshal(data, &c) == nil { // unreadable notes of an older release are replaced
 			w.cases[strings.TrimPrefix(key, "case|")] = &c
 		}
 		return nil
 	})
 }
 
-// row looks at one session. Whatever is wrong with it, the others are read.
+// row reads one session. An error of the session does not stop the walk.
 func (w *work) row(ctx context.Context, r session.Row) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (w *work) row(ctx context.Context, r session.Row) error {
 	if err != nil {
 		return err
 	}
-	_ = json.Unmarshal(data, &old) // nothing, or nothing that is understood: it is read
+	_ = json.Unmarshal(data, &old) // an unreadable mark counts as none
 	last := old[w.judgeName()]
 	if last.Seen == r.Seen.UnixMicro() && last.Hash != "" {
 		w.sum.Unchanged++
@@ -113,7 +113,7 @@ func (w *work) row(ctx context.Context, r session.Row) error {
 	return w.keep(ctx, r.ID, old, &last, &next)
 }
 
-// keep notes what was made of a session.
+// keep writes the marks of a session.
 func (w *work) keep(ctx context.Context, id session.ID, marks map[string]mark, last, next *mark) error {
 	w.sums.recount(last, next)
 	marks[w.judgeName()] = *next
@@ -172,8 +172,8 @@ func (w *work) applyRules(s *Session, m *mark) {
 	}
 }
 
-// note adds what a session says to a case. A session that is read again because it went on counts
-// once, and what is new in it once, too.
+// note adds the contribution of a session to a case. A continued session counts once, and each new
+// part of the session counts once.
 func (w *work) note(c *Case, m *mark) {
 	first := m.adds(c.Key)
 	fixes := c.Fixes[:0:0]
@@ -200,10 +200,10 @@ func (w *work) note(c *Case, m *mark) {
 	}
 }
 
-// maxAdded bounds what one session may add to.
+// maxAdded limits the additions of one session.
 const maxAdded = 128
 
-// adds says whether the session has not added that yet, and notes that it has now.
+// adds reports whether an addition of the session is new, and records the addition.
 func (m *mark) adds(key string) bool {
 	sum := shortKey(key)
 	if slices.Contains(m.Cases, sum) || len(m.Cases) >= maxAdded {
@@ -213,11 +213,11 @@ func (m *mark) adds(key string) bool {
 	return true
 }
 
-// maxCases bounds the kinds of failures that are kept of a tenant. Somebody who makes up new ones
-// finds it full.
+// maxCases limits the kinds of failures of a tenant, so that invented failures cannot fill the
+// store.
 const maxCases = 5000
 
-// flush writes down what was read, and makes the claim last.
+// flush writes the notes and renews the claim.
 func (w *work) flush(ctx context.Context) error {
 	if w.o.DryRun {
 		w.marks, w.waiting = map[session.ID][]byte{}, 0
@@ -252,8 +252,7 @@ func (w *work) flush(ctx context.Context) error {
 	return nil
 }
 
-// proposeGrown proposes what the rules learned: the lessons of those cases that have grown since
-// they were proposed last.
+// proposeGrown proposes the lessons of the cases that have grown since their last proposal.
 func (w *work) proposeGrown(ctx context.Context) error {
 	if w.o.Judge != nil {
 		return nil
@@ -273,7 +272,7 @@ func (w *work) proposeGrown(ctx context.Context) error {
 		w.sum.Candidates++
 		switch err := w.propose(ctx, &d); {
 		case errors.Is(err, errFull):
-			continue // its cases stay open
+			continue // the cases stay open
 		case err != nil:
 			return err
 		}

@@ -5,9 +5,9 @@ import (
 	"precept/internal/session"
 )
 
-// answers inserts what became of the agent's /lesson commands, at the top of what is new: the
-// user's message, else the first tool result. It is no lesson and has no coin: sessions of both
-// arms get it alike. Where nothing new can hold it, it waits.
+// answers inserts the results of the agent's /lesson commands at the top of the new content: the
+// user's message, else the first tool result. An answer is not a lesson and has no coin: sessions
+// of both arms get answers alike. Without a place for an answer, the answer waits.
 func (w *work) answers() {
 	advertise := w.in.cfg.Writ && !w.rec.Mailbox.Offered
 	if len(w.rec.Mailbox.Answers) == 0 && !advertise {

@@ -7,9 +7,9 @@ import (
 	"precept/internal/wire"
 )
 
-// category is what is known of a session before anything random: agent, model family, length band
-// of the first message. The baseline of a session's reward is taken from its category; it must not
-// depend on anything that a lesson can change.
+// category returns the facts of a session before anything random: agent, model family, length band
+// of the first message. The baseline of a session's reward depends on the category, so the category
+// must not depend on a lesson.
 func category(rec *session.Record, req *wire.Request) string {
 	n := 0
 	for _, w := range req.NewWords() {
@@ -43,7 +43,7 @@ func family(model string) string {
 	return strings.Join(parts[:end], "-")
 }
 
-// short bounds what goes into the name of a counter.
+// short limits the length of a counter's name.
 func short(s string) string {
 	const most = 48
 	return strings.ToValidUTF8(s[:min(len(s), most)], "")

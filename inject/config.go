@@ -14,24 +14,24 @@ const (
 	Pitfalls Style = "pitfalls" // [KNOWN PITFALLS ...] ... [END KNOWN PITFALLS]
 )
 
-// Placement is where lessons go that the user's words triggered.
+// Placement is the place of lessons that the user's words triggered.
 type Placement string
 
 // The placements.
 const (
 	InMessage Placement = "message" // before the user's own words: the prompt cache stays
-	InSystem  Placement = "system"  // at the end of the system prompt: every session then has its own, and no cache
+	InSystem  Placement = "system"  // at the end of the system prompt, which then differs per session and defeats the prompt cache
 )
 
-// Config is what an operator sets.
+// Config is the operator's configuration.
 type Config struct {
 	Style       Style          // "" is Advice
 	Placement   Placement      // "" is InMessage
-	BudgetBytes int            // of one block, and half of a session's; 0 is 2 KiB
+	BudgetBytes int            // maximum size of one block, and half of a session's; 0 means 2 KiB
 	NoLoops     bool           // no loop warnings
-	Writ        bool           // agents read that they may write /lesson commands
+	Writ        bool           // inform agents about /lesson commands
 	Tags        *lesson.Tagger // gives turns tags by their words; nil: none
-	System      []string       // patterns of the agents whose tasks stand in the system prompt: it is searched as a session begins
+	System      []string       // patterns of the agents whose tasks are in the system prompt, which is searched at the start of a session
 	Bandit      bandit.Config
 }
 

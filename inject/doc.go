@@ -1,11 +1,13 @@
-// Package inject decides what is put into a request, and where. It is pure: no clock, no randomness
-// of its own, no I/O.
+// Package inject decides which text is inserted into a request, and where. The package is pure: no
+// clock, no randomness of its own, no I/O.
 //
-// Contract: what was inserted once is inserted again, byte for byte, as long as its place stands;
-// what was sent once without a block never gets one later. So the list that the upstream sees in
-// one turn is a prefix of the list of the next, its prompt cache stays warm, and a session's
-// assignment holds. Whatever does not fit together inserts nothing.
+// The contract: a block that was inserted once is inserted again, byte for byte, while its anchor
+// exists. Content that was sent once without a block never gets a block later. The list that the
+// upstream receives in one turn is therefore a prefix of the list of the next turn, the prompt
+// cache stays warm, and the assignment of a session holds. If the parts of a plan do not fit
+// together, nothing is inserted.
 //
-// Hazard: the session's record is the only memory of what the upstream has seen. Plan changes it
-// before anything is sent; when the upstream refuses the changed request, Refused must be called.
+// The hazard: the session's record is the only memory of the text that the upstream has received.
+// Plan changes the record before the request is sent. If the upstream refuses the changed request,
+// the caller must call Refused.
 package inject

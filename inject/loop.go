@@ -11,12 +11,12 @@ import (
 	"precept/internal/wire"
 )
 
-// maxLoops bounds how many loops of one session are remembered, and warned of.
+// maxLoops limits the loops of one session that are remembered and warned of.
 const maxLoops = 32
 
-// loops warns of calls that go round in circles, at the top of the newest result. The warning has a
-// coin of its own, once a session: its benefit is unproven too. A loop that is not warned of is
-// remembered as well, so that it counts once.
+// loops inserts warnings of repeated calls at the top of the newest result. The warning has its own
+// coin, once per session, because the benefit of the warning is unproven, too. A loop whose warning
+// is withheld is also remembered, so that the loop counts once.
 func (w *work) loops() {
 	state := &w.rec.Lessons.Loops
 	for _, l := range w.detected(state) {
@@ -45,8 +45,8 @@ func (w *work) loops() {
 	}
 }
 
-// detected are the loops in what is new. Where the provider keeps the history, the detector's own
-// memory stands for it.
+// detected returns the loops in the new content. If the provider keeps the history, the detector's
+// state replaces the history.
 func (w *work) detected(state *session.LoopState) []detect.Loop {
 	mem := func(id string) (wire.Call, bool) {
 		c, ok := w.rec.Thread.Calls[id]
@@ -61,7 +61,8 @@ func (w *work) detected(state *session.LoopState) []detect.Loop {
 	return loops
 }
 
-// resultOf is the place of the loop's result, and whether a warning stands there already.
+// resultOf returns the place of the loop's result, and reports whether the result has a warning
+// already.
 func (w *work) resultOf(l detect.Loop) (at spot, warned, ok bool) {
 	if l.CallID == "" {
 		return spot{}, false, false
@@ -75,7 +76,7 @@ func (w *work) resultOf(l detect.Loop) (at spot, warned, ok bool) {
 	return spot{}, false, false
 }
 
-// warns says how the session's coin fell, and flips it at the first loop.
+// warns reports the session's coin of the warning. The first loop flips the coin.
 func (w *work) warns(size int) bool {
 	slug := trial.LoopArm.Slug()
 	first := w.rec.Lessons.Loops.Count == 1

@@ -27,15 +27,15 @@ type spot struct {
 	anchor      wire.Anchor
 }
 
-// found is a lesson that fired in this turn and may be chosen.
+// found is a lesson that matched in this turn and may be chosen.
 type found struct {
 	line   line
 	action bandit.Action
 	spot   spot
 }
 
-// lessons matches what is new, decides, and inserts. Nothing is matched that could not be inserted:
-// a lesson that fires where no block can stand may fire again where one can.
+// lessons matches the new content, decides, and inserts. Content without a place for a block is not
+// matched, so that the lesson can match again later.
 func (w *work) lessons() {
 	if w.Book == nil || w.in.cfg.Bandit.K <= 0 || len(w.rec.Lessons.Matched) >= maxMatched {
 		return
@@ -81,7 +81,7 @@ func (w *work) lessons() {
 	w.report(all, picks)
 }
 
-// elsewhere are the lessons that another precept put into the request, on its way here.
+// elsewhere returns the lessons that another precept on the path has inserted into the request.
 func elsewhere(req *wire.Request) map[string]bool {
 	if !bytes.Contains(req.Body, []byte("(Advice from earlier runs")) && !bytes.Contains(req.Body, []byte("[KNOWN PITFALLS from earlier runs")) {
 		return nil
@@ -108,8 +108,8 @@ func elsewhere(req *wire.Request) map[string]bool {
 	return slugs
 }
 
-// query is what the turn shows to the matcher, and where blocks can go: by call id, "" for the
-// user's words.
+// query returns the matcher's input for the turn, and the places for blocks by call id (empty: the
+// user's words).
 func (w *work) query() (lesson.Query, map[string]spot) {
 	c := &w.Claim
 	q := lesson.Query{
@@ -151,8 +151,8 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 	return q, spots
 }
 
-// call finds what a result answers: in the list, or, where the list holds outputs only, in what
-// went by.
+// call returns the call that a result answers: from the list or, for lists of outputs only, from
+// earlier replies.
 func (w *work) call(id string) wire.Call {
 	if c, ok := w.Request.CallOf(id); ok {
 		return c
@@ -181,9 +181,9 @@ func (w *work) present(l *lesson.Lesson) Shown {
 
 func tokens(bytes int) int { return (bytes + 3) / 4 }
 
-// room is how many bytes the lessons picked now may take inside the budgets of a block and of the
-// session. It decides whether a line fits, and never how it reads. It must not depend on how a coin
-// falls: so withheld picks use up room as well.
+// room returns the bytes that the new picks may take within the budgets of a block and of the
+// session. The room decides whether a line is inserted, and never the text of the line. The room
+// must not depend on a coin, so withheld picks take room, too.
 func (w *work) room(all []found) int {
 	left := min(w.in.cfg.BudgetBytes, 2*w.in.cfg.BudgetBytes-w.rec.Lessons.BlockBytes) - w.frames(all)
 	if left <= 0 {
@@ -223,7 +223,7 @@ func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 	return picks
 }
 
-// insertPicks makes a block for each place, of what was picked and not withheld.
+// insertPicks makes one block per place from the injected picks.
 func (w *work) insertPicks(all []found, picks []trial.Pick) {
 	var order []spot
 	lines := make(map[spot][]line)
@@ -255,7 +255,7 @@ func (w *work) insertPicks(all []found, picks []trial.Pick) {
 			slugs = append(slugs, l.Slug)
 		}
 		text := w.in.cfg.Style.block(lines[at])
-		if at.item == wire.System { // it comes behind the prompt, not before the user's words
+		if at.item == wire.System { // after the prompt, not before the user's words
 			text = "\n\n" + strings.TrimRight(text, "\n")
 		}
 		w.put(at, session.Block{Slugs: slugs, Text: text})
@@ -270,7 +270,7 @@ func pickOf(picks []trial.Pick, slug string) (trial.Pick, bool) {
 	return picks[i], true
 }
 
-// report says of each lesson that matched now what became of it.
+// report records the state of each lesson that matched in this turn.
 func (w *work) report(all []found, picks []trial.Pick) {
 	control := false
 	w.drawn(func(u *session.Record) { control = u.Assignment.Control })

@@ -13,12 +13,12 @@ import (
 	"precept/internal/wire"
 )
 
-// Injector plans insertions. It is immutable and safe for concurrent use.
+// Injector plans insertions. An Injector is immutable and safe for concurrent use.
 type Injector struct {
 	cfg Config
 }
 
-// New makes one. What configs accepts fits.
+// New returns an Injector for a validated configuration.
 func New(cfg Config) *Injector {
 	if cfg.BudgetBytes <= 0 {
 		cfg.BudgetBytes = defaultBudget
@@ -29,50 +29,50 @@ func New(cfg Config) *Injector {
 	return &Injector{cfg: cfg}
 }
 
-// Config is what it was made of.
+// Config returns the configuration.
 func (in *Injector) Config() Config { return in.cfg }
 
-// Why a plan inserts nothing.
+// Reasons for a plan without insertions.
 const (
 	SkipOff       = "off"        // Precept-Inject: off
 	SkipRefused   = "refused"    // the upstream refused a changed request of this session
 	SkipExcluded  = "excluded"   // the session is no part of the experiment
-	SkipControl   = "control"    // the session gets nothing
-	SkipNoMatch   = "no_match"   // nothing has matched in this session so far
-	SkipWithheld  = "withheld"   // a coin withheld what was picked
-	SkipNotPicked = "not_picked" // of what matched nothing was picked: it would not help, or the session's budget is used up
-	SkipEarlier   = "earlier"    // what the session got stands with the provider, or went with its message
+	SkipControl   = "control"    // control session
+	SkipNoMatch   = "no_match"   // no match in this session so far
+	SkipWithheld  = "withheld"   // all picks were withheld
+	SkipNotPicked = "not_picked" // no match was picked: no expected benefit, or the budget of the session is used up
+	SkipEarlier   = "earlier"    // earlier blocks are in the provider's history, or were removed with their message
 )
 
-// Plan is what to do with a request. It refers to nothing of the request.
+// Plan is the change of a request. A Plan does not refer to the request.
 type Plan struct {
 	Kind  session.TurnKind
-	Edits []wire.Edit // for wire.Request.Splice, texts of one place in their order
-	Skip  string      // why Edits is empty, "" when it is not
+	Edits []wire.Edit // for wire.Request.Splice, in order within a place
+	Skip  string      // reason for empty Edits, else empty
 
-	Matched  []string        // slugs that matched for the first time in the session
+	Matched  []string        // slugs of the first matches in this session
 	Injected []string        // picked now and inserted
 	Withheld []string        // picked now and held back
-	Lessons  []sample.Lesson // what happened to the lessons that matched now, for the exchange
+	Lessons  []sample.Lesson // state of the lessons that matched in this turn, for the exchange
 	Picks    []trial.Pick    // the new picks, with their coins
 	Loops    int             // loops found now: warned of, or held back
-	Spent    bool            // matching was given up, because it would have cost too much
-	Answered bool            // an answer to /lesson commands is inserted now, or the word that there are such commands
+	Spent    bool            // matching was stopped by its budget
+	Answered bool            // the plan inserts an answer to /lesson commands, or the information about them
 }
 
-// Turn is what a plan is made of, besides the session's record.
+// Turn is the input of a plan, apart from the session's record.
 type Turn struct {
 	Request *wire.Request
 	Claim   session.Claim
 	Book    *lesson.Book
 	Beliefs bandit.Beliefs
-	Results *detect.Results // what was judged of the turn's tool results so far; nil: nothing is remembered
-	Unit    *session.Record // what the session draws through; nil: itself. It is locked inside of the session's lock
+	Results *detect.Results // judgements of the turn's tool results so far; nil: none kept
+	Unit    *session.Record // unit of the session's coins; nil: the session itself. The unit's lock is taken inside of the session's lock
 	Now     time.Time
 }
 
-// Plan decides what is inserted into the main request of a turn. It begins the turn in the record,
-// which the caller has locked and holds for as long as it takes.
+// Plan decides the insertions into the main request of a turn, and starts the turn in the record.
+// The caller holds the lock of the record.
 func (in *Injector) Plan(rec *session.Record, t Turn) Plan {
 	p := Plan{Kind: rec.Begin(t.Request, t.Now)}
 	w := work{in: in, rec: rec, Turn: t, plan: &p}
@@ -86,7 +86,7 @@ func (in *Injector) Plan(rec *session.Record, t Turn) Plan {
 	w.replay()
 	if p.Kind == session.NewTurn {
 		w.answers()
-		if !w.excluded() { // else nothing new is drawn
+		if !w.excluded() { // no new coins for an excluded session
 			if !in.cfg.NoLoops {
 				w.loops()
 			}
@@ -99,8 +99,8 @@ func (in *Injector) Plan(rec *session.Record, t Turn) Plan {
 	return p
 }
 
-// idle says why nothing at all is inserted, old or new. A session that is no part of the experiment
-// gets no lessons; what it had before is repeated, where that is known.
+// idle returns the reason for inserting nothing at all, old or new. A session outside of the
+// experiment gets no new lessons, and keeps the blocks that are known.
 func (w *work) idle() string {
 	switch {
 	case w.rec.State.Refused:
@@ -113,8 +113,8 @@ func (w *work) idle() string {
 	return ""
 }
 
-// open freezes what is known of a session before anything in it is random; of a unit, of its first
-// one.
+// open freezes the facts of a session before anything random; for a unit, the facts of its first
+// session.
 func (w *work) open() {
 	w.drawn(func(u *session.Record) {
 		first := w.rec.Thread.Turns == 1 && w.plan.Kind == session.NewTurn
@@ -128,7 +128,7 @@ func (w *work) open() {
 	})
 }
 
-// drawn gives what the session draws through, locked.
+// drawn calls use with the locked record of the session's coins.
 func (w *work) drawn(use func(u *session.Record)) {
 	if w.Unit == nil || w.Unit == w.rec {
 		use(w.rec)
@@ -139,32 +139,30 @@ func (w *work) drawn(use func(u *session.Record)) {
 	use(w.Unit)
 }
 
-// excluded says that nothing may be drawn for the session: it, or its unit, is no part of the
-// experiment.
+// excluded reports whether the session or its unit is outside of the experiment.
 func (w *work) excluded() (yes bool) {
 	w.drawn(func(u *session.Record) { yes = u.Assignment.Excluded })
 	return (yes || w.rec.Assignment.Excluded) && !w.rec.State.Doubted
 }
 
-// Refused notes that the upstream took the request only without what the plan had put into it.
-// Nothing is inserted in the session any more. It stays in the experiment, with its arms and its
-// reward: only what was treated can be refused, and a comparison that leaves such sessions out
-// compares others with others (intention to treat).
+// Refused records that the upstream accepted the request only without the insertions. The session
+// gets no further insertions and stays in the experiment with its arms and reward: only treated
+// sessions can be refused, so leaving them out would bias the comparison (intention to treat).
 func (in *Injector) Refused(rec *session.Record) {
 	rec.State.Refused, rec.State.Dirty = true, true
 	rec.Assignment.Refused = true
 	rec.Lessons.Blocks = nil
 }
 
-// work is one plan in the making.
+// work is the state of one plan.
 type work struct {
 	in  *Injector
 	rec *session.Record
 	Turn
 	plan *Plan
-	live map[string]bool // slugs that stand in the request
+	live map[string]bool // slugs of the blocks in the request
 
-	moved *bool // the list of the turn before does not stand at its place in this one; nil: nobody has asked
+	moved *bool // the list of the previous turn is not at its place in this list; nil: not checked yet
 }
 
 // put inserts a block, now and from now on.
@@ -184,14 +182,14 @@ func (w *work) insert(item, block int, b *session.Block) {
 	}
 }
 
-// finish says what came of it.
+// finish completes the plan.
 func (w *work) finish() {
 	if len(w.plan.Edits) == 0 {
 		w.drawn(func(u *session.Record) { w.plan.Skip = w.absence(u) })
 	}
 }
 
-// absence says why nothing stands in the request, of a session that draws through u.
+// absence returns the reason for a request without any block, of a session that draws through u.
 func (w *work) absence(u *session.Record) string {
 	a := &u.Assignment
 	if a.Control && a.Decided {

@@ -7,9 +7,9 @@ import (
 	"precept/inject/lesson"
 )
 
-// Shown is how a lesson is presented, and the arm that is measured by it. One arm is one treatment:
-// what a session sees of a lesson follows from its arm alone. Where it is presented otherwise, it
-// is another arm, which begins as an edited text does.
+// Shown is the presentation of a lesson, and the arm that measures the presentation. One arm is one
+// treatment: the text that a session sees follows from the arm alone. A changed presentation is a
+// new arm, like an edited text.
 type Shown struct {
 	Arm     trial.Arm
 	Caution bool
@@ -17,16 +17,17 @@ type Shown struct {
 	limit   int // bytes of advice
 }
 
-// publisher says what the runtime counted of an arm, above and below expectation.
+// publisher returns the counts of an arm, above and below expectation.
 type publisher interface {
 	Published(k trial.Arm) (better, worse float64)
 }
 
-// Present says how a lesson is presented at present. What its file claims about success is not
-// believed; what the runtime counted of it as advice is, where p is there.
+// Present returns the present presentation of a lesson. Claims of success in the file are ignored.
+// The counts of the runtime, for the lesson presented as advice, are used if p has any.
 //
-// The usual presentation (advice, or a caution when that is what the file is about, at its own
-// length) has the bare arm. Whatever differs stands behind it, so that no two treatments share one.
+// The default presentation (advice, or a caution if the file is about a failure, at full length)
+// has the plain arm. A different presentation adds a suffix, so that no two treatments share an
+// arm.
 func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p publisher) Shown {
 	budget := c.BudgetBytes
 	if budget <= 0 {
@@ -39,8 +40,8 @@ func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p publisher) Shown 
 	if c.Placement == InSystem {
 		s.Arm += ".system"
 	}
-	// What else matched decides whether a line fits, and never how it reads: it is cut where it
-	// would not fit alone.
+	// Other matches decide whether a line is inserted, and never the text of the line: a line is
+	// shortened as if alone.
 	own := line{Text: text}
 	if room := budget - c.Style.frame(); own.size(maxAdvice) > room {
 		s.limit = own.limit(room)
@@ -62,8 +63,8 @@ func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p publisher) Shown 
 	return s
 }
 
-// Block is the text that a session gets of which this lesson is the only one, byte for byte; ""
-// when not even its title fits.
+// Block returns the exact text for a session with this lesson alone; empty if not even the title
+// fits.
 func (c Config) Block(l *lesson.Lesson, text *lesson.Text, p publisher) string {
 	s := c.Present(l, text, p)
 	if s.limit < 0 {

@@ -24,17 +24,17 @@ const (
 // maxAdvice is how much of a lesson's advice is shown, in bytes.
 const maxAdvice = lesson.MaxAdvice
 
-// line is one lesson as it stands in a block.
+// line is one lesson in a block.
 type line struct {
 	*lesson.Text
 	caution bool
-	cut     int // how many bytes of its advice are shown
+	cut     int // bytes of the advice that are shown
 }
 
 // whole is the bytes of the lesson in a block.
 func (l *line) whole() int { return l.size(l.cut) }
 
-// frame is the bytes of a block around its lessons.
+// frame returns the size of a block without lessons.
 func (s Style) frame() int {
 	if s == Pitfalls {
 		return len(pitfallsHead) + len(cautionsHead) + len(pitfallsEnd)
@@ -51,14 +51,14 @@ func (l *line) size(limit int) int {
 	return n
 }
 
-// limit is how many bytes of advice leave the lesson inside size bytes; negative: not even its
-// title fits.
+// limit returns the bytes of advice for a lesson within size bytes; negative if not even the title
+// fits.
 func (l *line) limit(size int) int {
 	return sort.Search(maxAdvice+1, func(n int) bool { return l.size(n) > size }) - 1
 }
 
-// block renders lessons in the order of their slugs, cautions apart. Nothing in it counts, scores
-// or dates: the text of a lesson must be the same for every session that gets it.
+// block renders lessons by slug, cautions separately. A block contains no counts, scores or dates:
+// the text of a lesson must be identical for every session.
 func (s Style) block(lines []line) string {
 	lines = slices.Clone(lines)
 	slices.SortFunc(lines, func(a, b line) int { return cmp.Compare(a.Slug, b.Slug) })
@@ -92,7 +92,8 @@ func (l *line) write(b *strings.Builder, limit int) {
 	}
 }
 
-// Part is the lines of one lesson in a block that was rendered here; "" when it is not in it.
+// Part returns the lines of one lesson in a rendered block; empty if the block does not contain the
+// lesson.
 func Part(block, slug string) string {
 	head := "- [" + slug + "] "
 	at := strings.Index("\n"+block, "\n"+head)

@@ -7,7 +7,7 @@ import (
 	"precept/internal/wire"
 )
 
-// replay inserts again what was inserted before.
+// replay inserts the earlier blocks again.
 func (w *work) replay() {
 	for i := range w.rec.Lessons.Blocks {
 		b := &w.rec.Lessons.Blocks[i]
@@ -28,9 +28,9 @@ func (w *work) replay() {
 	}
 }
 
-// Replay inserts what stands in a session into a request that is beside it and shows its history:
-// its cached beginning is the same then. Nothing is drawn, and the request is no turn. The caller
-// has locked the record.
+// Replay inserts the blocks of a session into a side request that repeats the history, so that the
+// cached prefix is identical. No coin is flipped, and the request is no turn. The caller holds the
+// lock of the record.
 func (in *Injector) Replay(rec *session.Record, t Turn) Plan {
 	p := Plan{Kind: session.Repeat}
 	w := work{in: in, rec: rec, Turn: t, plan: &p}
@@ -42,9 +42,9 @@ func (in *Injector) Replay(rec *session.Record, t Turn) Plan {
 	return p
 }
 
-// due says whether the block belongs into this request. Where the provider keeps the history it has
-// the block, except when the request that brought it is sent again. A full list brings back
-// everything, wherever it was inserted.
+// due reports whether the block belongs into this request. A provider that keeps the history has
+// the block, unless the request that brought the block is repeated. A full list needs every block,
+// wherever the block was inserted.
 func (w *work) due(b *session.Block) bool {
 	if !w.Request.Delta {
 		return true
@@ -55,7 +55,7 @@ func (w *work) due(b *session.Block) bool {
 	switch w.plan.Kind {
 	case session.Retry:
 		return b.Turn == w.rec.Thread.Turns
-	case session.Repeat: // the turn before had the same list; the block now belongs to this one
+	case session.Repeat: // a repeated list: the block belongs to this turn now
 		if b.Turn != w.rec.Thread.Turns-1 {
 			return false
 		}
@@ -66,9 +66,9 @@ func (w *work) due(b *session.Block) bool {
 	return false
 }
 
-// find looks for the block's place. One that was gone is looked for only where it stood: a
-// sub-agent that speaks under the same name has another list, and each turn of it would else be
-// searched to the end.
+// find returns the place of a block. A block whose anchor was gone is searched at its former place
+// only: a sub-agent with the same session name has another list, and every turn of the sub-agent
+// would search the whole list.
 func (w *work) find(b *session.Block) (item, block int, ok bool) {
 	if b.Gone && b.Anchor.CallID == "" && b.Anchor.Role != wire.RoleSystem {
 		i := b.Anchor.Index
@@ -79,9 +79,9 @@ func (w *work) find(b *session.Block) (item, block int, ok bool) {
 	return w.Request.Find(b.Anchor)
 }
 
-// rewritten finds the place of a block before words that the agent writes anew in every turn, as
-// one does that puts what it has retrieved into its first message: everything else stands where it
-// stood, and so does the block.
+// rewritten finds the place of a block in a message that the agent rewrites in every turn, such as
+// an agent that puts retrieved text into the first message. All other content keeps its place, and
+// so does the block.
 func (w *work) rewritten(b *session.Block) (item, block int, ok bool) {
 	i, req := b.Anchor.Index, w.Request
 	if b.Gone || b.Anchor.CallID != "" || b.Anchor.Role != wire.RoleUser || w.plan.Kind != session.NewTurn {
@@ -109,11 +109,11 @@ func (w *work) setGone(b *session.Block, gone bool) {
 	}
 }
 
-// maxReapplied bounds how often lessons are inserted anew in one session.
+// maxReapplied limits how often lessons are inserted again in one session.
 const maxReapplied = 16
 
-// reapply inserts the lessons anew that a compaction took away, at the newest user message, in the
-// bytes that the session was given: a lesson that was edited meanwhile is another lesson.
+// reapply inserts lessons that a compaction removed again, at the newest user message, with the
+// original bytes: an edited lesson is another lesson.
 func (w *work) reapply() {
 	if w.Request.Delta {
 		return
@@ -140,11 +140,11 @@ func (w *work) reapply() {
 	}
 }
 
-// words is where lessons go that the user's words triggered.
+// words returns the place for lessons that the user's words triggered.
 func (w *work) words() (spot, bool) { return w.newest(w.in.cfg.Placement == InSystem) }
 
-// newest is the newest message of the user, when it is new and a block can stand in it; or the end
-// of the system prompt in its place.
+// newest returns the newest user message if the message is new and can hold a block, or the end of
+// the system prompt for that placement.
 func (w *work) newest(inSystem bool) (spot, bool) {
 	item := w.Request.LastUser()
 	if item < 0 || !w.rec.Fresh(w.Request, item) {
@@ -162,7 +162,7 @@ func (w *work) wordsOf(item int) (spot, bool) {
 	return spot{item, -1, anchor}, w.holds(item, -1, anchor)
 }
 
-// firstResult is the place at the top of an item's first result that is new and takes a text.
+// firstResult returns the top of an item's first new result that can hold a text.
 func (w *work) firstResult(item int) (spot, bool) {
 	for _, r := range w.Request.Item(item).Results {
 		if at, ok := w.result(item, r.Block, r.CallID); ok {
@@ -181,7 +181,7 @@ func (w *work) result(item, block int, callID string) (spot, bool) {
 	return spot{item, block, anchor}, w.holds(item, block, anchor)
 }
 
-// holds makes sure that the anchor leads back to the place: it must do so in every turn to come.
+// holds reports whether the anchor leads back to the place, as every later turn requires.
 func (w *work) holds(item, block int, a wire.Anchor) bool {
 	i, b, ok := w.Request.Find(a)
 	return ok && i == item && b == block

@@ -10,10 +10,10 @@ import (
 	"precept/internal/wire"
 )
 
-// task looks further for the words of a task when a session begins: a program may hand over a list
-// that holds a call and its result already, put a plan of its own behind the task, or say
-// everything in the system prompt. The block then goes to what is new all the same: what stands
-// before it may be in the provider's cache.
+// task searches further for the words of a task at the start of a session: a program may send a
+// list that contains a call and a result already, put a plan after the task, or put the task into
+// the system prompt. The block still goes to new content, because earlier content may be in the
+// provider's cache.
 func (w *work) task(q *lesson.Query, spots map[string]spot) {
 	var found []string
 	if w.Request.New() > 0 && w.wordless(q.Words) {
@@ -39,16 +39,16 @@ func (w *work) task(q *lesson.Query, spots map[string]spot) {
 	q.Words = append(q.Words, found...)
 }
 
-// wordless says that no person speaks in what is new.
+// wordless reports whether no person wrote the new words.
 func (w *work) wordless(words []string) bool { return !slices.ContainsFunc(words, personal) }
 
-// personal says that a person wrote the words.
+// personal reports whether a person wrote the words.
 func personal(words string) bool {
 	_, synthetic := detect.Synthetic(words)
 	return words != "" && !synthetic
 }
 
-// earlier are the newest words of a person before what is new, as far as it is looked for them.
+// earlier returns the newest words of a person before the new content, within maxEarlier items.
 func (w *work) earlier() string {
 	for i := w.Request.New() - 1; i >= max(0, w.Request.New()-maxEarlier); i-- {
 		if w.Request.Role(i) != wire.RoleUser {
@@ -61,11 +61,11 @@ func (w *work) earlier() string {
 	return ""
 }
 
-// maxEarlier is how many items before what is new are looked at for the task.
+// maxEarlier is the number of items before the new content that are searched for the task.
 const maxEarlier = 64
 
-// anywhere is a place for words that have none: at the top of a new result, or, in a list that is
-// nothing but a system prompt, at its end.
+// anywhere returns a place for words without a place: the top of a new result or, in a list with
+// only a system prompt, the end of the prompt.
 func (w *work) anywhere() (spot, bool) {
 	for i := w.Request.New(); i < w.Request.End(); i++ {
 		if at, ok := w.firstResult(i); ok {
@@ -85,7 +85,7 @@ func (w *work) anywhere() (spot, bool) {
 	return w.wordsOf(wire.System)
 }
 
-// readsSystem says whether the operator wants the system prompts of that agent to be searched.
+// readsSystem reports whether the operator wants the system prompts of the agent to be searched.
 func (in *Injector) readsSystem(agent string) bool {
 	return slices.ContainsFunc(in.cfg.System, func(pattern string) bool {
 		ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(agent))

@@ -10,9 +10,9 @@ import (
 // warningArgs is the maximum length of the quoted arguments, in bytes.
 const warningArgs = 300
 
-// Warning returns the block that warns the model of a loop. The text depends on the call and the rule
-// alone, so that it is identical on every replica and every day. The quoted call cannot close the block
-// or open another one.
+// Warning returns the block that warns the model of a loop. The text depends on the call and the
+// rule alone, so all replicas insert identical text on every day. The quoted call cannot close the
+// block or open another block.
 func Warning(l detect.Loop) string {
 	var b strings.Builder
 	b.WriteString("[LOOP DETECTED] The call ")

@@ -1,12 +1,13 @@
-// Package backtest tells in which captured sessions a lesson would have matched, by which words,
-// and which reward those sessions had. It searches what the matcher would have searched: the user's
-// new words and the new tool errors of each exchange.
+// Package backtest reports in which captured sessions a lesson would have matched, by which words,
+// and the reward of those sessions. The search uses the matcher's input: the user's new words and
+// the new tool errors of each exchange.
 //
-// Contract: a Run keeps counts and a few names, never a session, so it may be shown a million of
-// them. The result depends on the lessons and the sessions alone.
+// The contract: a Run keeps counts and a few names, and no session, so a million sessions fit. The
+// result depends on the lessons and the sessions alone.
 //
-// Hazard: the mean reward of the sessions in which a lesson matches is no effect of the lesson. A
-// lesson about failing builds matches where builds fail; only the holdout tells what it does.
+// The hazard: the mean reward of the sessions in which a lesson matches is not an effect of the
+// lesson. A lesson about failing builds matches where builds fail; only the holdout measures the
+// effect.
 package backtest
 
 import (
@@ -24,37 +25,36 @@ type Session struct {
 	Tenant, Name string
 	Exchanges    []sample.Exchange // in order
 	Told         bool              // the session has a reward
-	Reward       float64           // 0 to 1, when Told
+	Reward       float64 // 0 to 1, if Told
 }
 
-// Word is a phrase or tag of a lesson, with the sessions in which it stands.
+// Word is a phrase or tag of a lesson, with the number of sessions that contain the word.
 type Word struct {
 	Word     string `json:"word"`
 	Sessions int    `json:"sessions"`
 }
 
-// Result is how one lesson would have matched.
+// Result is the result of one lesson.
 type Result struct {
 	Slug     string   `json:"slug"`
 	Sessions int      `json:"sessions"` // of the lesson's tenant, or of all
 	Fired    int      `json:"fired"`    // sessions in which the lesson would have matched
 	Words    []Word   `json:"words"`
-	Silent   []string `json:"silent"` // phrases and tags that no session holds
+	Silent   []string `json:"silent"` // phrases and tags that occur in no session
 	Worth    Worth    `json:"worth"`
-	Examples []string `json:"examples"` // names of some sessions in which it would have matched
+	Examples []string `json:"examples"` // names of some sessions with a match
 	Near     Near     `json:"near_misses"`
 }
 
-// Near are the sessions in which a trigger of a lesson stands, and the lesson would not have
-// matched.
+// Near counts the sessions that contain a trigger of a lesson without a match.
 type Near struct {
 	Sessions int      `json:"sessions"`
-	Why      []Word   `json:"why"`      // what was missing, the most frequent first
+	Why      []Word   `json:"why"` // missing conditions, the most frequent first
 	Examples []string `json:"examples"` // names of some of them
 }
 
-// Worth is the mean reward of the sessions that have one: of those in which the lesson would have
-// matched, and of the others; null where there are none.
+// Worth holds the mean rewards of the sessions with a match and of the other sessions, among
+// rewarded sessions; null for none.
 type Worth struct {
 	Fired     *float64 `json:"mean_fired"`
 	ToldFired int      `json:"told_fired"`
@@ -65,7 +65,7 @@ type Worth struct {
 // maxExamples is how many sessions are named.
 const maxExamples = 10
 
-// Run counts the matches of some lessons over sessions. It is for one goroutine.
+// Run counts the matches of lessons over sessions. A Run is not safe for concurrent use.
 type Run struct {
 	book      *lesson.Book
 	tagger    *lesson.Tagger
@@ -74,7 +74,7 @@ type Run struct {
 	seen      map[string]tally // by tenant; all of them under ""
 }
 
-// tally counts sessions, and sums up the rewards of those that have one.
+// tally counts sessions, and sums the rewards of rewarded sessions.
 type tally struct {
 	sessions, told int
 	rewards        float64
@@ -95,14 +95,14 @@ func (t *tally) mean() *float64 {
 	return new(t.rewards / float64(t.told))
 }
 
-// found are sessions of one kind, with what was found in them.
+// found holds the sessions of one kind, with the words found in them.
 type found struct {
 	tally
 	words    map[string]int
 	examples []string
 }
 
-// add takes a session in; of what is found new words are counted while there are fewer than most.
+// add adds a session. New words are counted while there are fewer than most.
 func (f *found) add(s *Session, words map[string]bool, most int) {
 	f.tally.add(s)
 	for w := range words {
@@ -115,14 +115,13 @@ func (f *found) add(s *Session, words map[string]bool, most int) {
 	}
 }
 
-// count is what a run has counted for one lesson: where it would have matched, by which words, and
-// where it missed, and why.
+// count is the state of a run for one lesson: matches by word, and near misses by reason.
 type count struct {
-	lesson      *lesson.Lesson // with all its targets, in its own state
+	lesson      *lesson.Lesson // with all targets, in its own state
 	fired, near found
 }
 
-// New makes a run over lessons, in whatever state they are. A nil tagger gives no tags.
+// New returns a run over lessons in any state. A nil tagger gives no tags.
 func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Run {
 	r := &Run{tagger: tagger, counts: map[string]*count{}, seen: map[string]tally{}}
 	bare := make([]*lesson.Lesson, 0, len(lessons))
@@ -135,8 +134,8 @@ func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Run {
 	return r
 }
 
-// stripped is a lesson with its trigger alone: in force, and without the fields of its targets that
-// are not kept of a session, the role and the skill.
+// stripped returns an active copy of a lesson without role and skill in its targets, which stored
+// sessions do not have.
 func stripped(l *lesson.Lesson) *lesson.Lesson {
 	c := &lesson.Lesson{Slug: l.Slug, State: lesson.Active, Trigger: l.Trigger, Scope: l.Scope}
 	c.Trigger.Targets = nil
@@ -176,7 +175,7 @@ func (r *Run) Add(s *Session) {
 	}
 }
 
-// Of gives the result of one lesson.
+// Of returns the result of one lesson.
 func (r *Run) Of(slug string) Result {
 	c := r.counts[slug]
 	if c == nil {

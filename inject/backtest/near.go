@@ -18,7 +18,7 @@ type scattered struct {
 	words        []string
 }
 
-// scatteredOf lists such keywords of a lesson.
+// scatteredOf returns the keywords of a lesson whose words may be scattered over a text.
 func scatteredOf(l *lesson.Lesson) (out []scattered) {
 	for _, phrase := range l.Trigger.Keywords {
 		if words := wordsOf(phrase); len(words) > 1 {
@@ -28,8 +28,8 @@ func scatteredOf(l *lesson.Lesson) (out []scattered) {
 	return out
 }
 
-// missed counts a session for the lessons that match none of its queries although a trigger stands
-// there that something keeps from firing, or all words of a keyword do, and not as this phrase.
+// missed counts a near miss of a session for a lesson: a trigger is present and another condition
+// fails, or all words of a keyword are present without forming the phrase.
 func (r *Run) missed(queries []lesson.Query, fired map[string]map[string]bool, s *Session) {
 	near := map[string]map[string]bool{}
 	note := func(slug, why string) {
@@ -59,14 +59,14 @@ func (r *Run) missed(queries []lesson.Query, fired map[string]map[string]bool, s
 	}
 }
 
-// wordsOf are the words of a text, sorted.
+// wordsOf returns the sorted words of a text.
 func wordsOf(text string) []string {
 	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
 	slices.Sort(words)
 	return slices.Compact(words)
 }
 
-// holdsAll says that all words stand among others; both are sorted.
+// holdsAll reports whether among contains all words; both are sorted.
 func holdsAll(among, words []string) bool {
 	for _, w := range words {
 		if _, ok := slices.BinarySearch(among, w); !ok {

@@ -9,12 +9,12 @@ import (
 	"precept/internal/wire"
 )
 
-// maxWords is how many bytes of one message's words are searched, as in a live turn: half of them
-// at its beginning, half at its end.
+// maxWords is the number of bytes of one message's words that are searched, as in a live turn: half
+// at the start, half at the end.
 const maxWords = 64 << 10
 
-// Queries are what the matcher was asked in the turns of a session, in order, without tenant, role
-// and skill.
+// Queries returns the matcher's input in the turns of a session, in order, without tenant, role and
+// skill.
 func Queries(exchanges []sample.Exchange) []lesson.Query {
 	var out []lesson.Query
 	calls := map[string]wire.Call{}
@@ -29,14 +29,13 @@ func Queries(exchanges []sample.Exchange) []lesson.Query {
 			tools = append(tools, c.Name)
 		}
 	}
-	for i := range out { // which tools were offered is not kept, but those that were called were
+	for i := range out { // the offered tools are not stored, so the called tools are used
 		out[i].Tools = tools
 	}
 	return out
 }
 
-// query reads the new words and tool errors of one exchange; false where it has none that can be
-// read.
+// query reads the new words and tool errors of one exchange; false without any readable one.
 func query(x *sample.Exchange, calls map[string]wire.Call) (lesson.Query, bool) {
 	q := lesson.Query{Agent: x.Agent, Model: x.Model}
 	d := wire.DialectNamed(x.Dialect)
@@ -66,7 +65,7 @@ func ends(s string) string {
 	return s[:maxWords/2] + "\n" + s[len(s)-maxWords/2:]
 }
 
-// body makes a request out of the messages that were new in an exchange.
+// body makes a request from the new messages of an exchange.
 func body(d wire.Dialect, x *sample.Exchange) []byte {
 	key := "messages"
 	if d == wire.Responses {
@@ -74,12 +73,12 @@ func body(d wire.Dialect, x *sample.Exchange) []byte {
 	}
 	items := []json.RawMessage{}
 	for _, item := range x.New {
-		if json.Valid(item) { // else it was cut by the capture's limit
+		if json.Valid(item) { // an invalid item was cut by the capture limit
 			items = append(items, item)
 		}
 	}
 	out, err := json.Marshal(map[string][]json.RawMessage{key: items})
-	if err != nil { // what is valid always encodes
+	if err != nil { // valid items always encode
 		return nil
 	}
 	return out

@@ -11,19 +11,18 @@ import (
 	"precept/inject/lesson"
 )
 
-// Decision is what an operator wants of a lesson.
+// Decision is an operator's decision about a lesson.
 type Decision struct {
 	Action lesson.Action
 	Plan   lesson.TrialPlan // of StartTrial
-	By     string           // who decided, for the audit log
-	Seen   lesson.Sight     // of whoever has looked at it: nothing is done where it is another by now
-	// Force sets it in force although the checks refuse it: a person has read it, and wants it in
-	// that very text.
+	By     string // name of the person, for the audit log
+	Seen   lesson.Sight // version that the person has seen; another version is refused
+	// Force activates the lesson although the checks refuse the text: a person has read the text
+	// and wants exactly this text.
 	Force bool
 }
 
-// Act does to a lesson what was decided. Setting it in force runs the checks once more, and what
-// they refuse stays out.
+// Act carries out a decision. Activation runs the checks again and fails on their errors.
 func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err error) {
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		old, _, err := s.get(slug)
@@ -52,7 +51,7 @@ func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err 
 	return r, err
 }
 
-// superseded tells which lessons are out of force now because this one is in it.
+// superseded returns the events of the lessons that the activation of l supersedes.
 func (s *snapshot) superseded(l *lesson.Lesson, by string) []lesson.Event {
 	if !l.State.Fires() {
 		return nil
@@ -68,8 +67,9 @@ func (s *snapshot) superseded(l *lesson.Lesson, by string) []lesson.Event {
 	return out
 }
 
-// Revise gives a program's lesson another text, in its own scope. It is quarantined again, or,
-// being the agent's own, in force for that agent. Slug, source and time of creation stay.
+// Revise replaces the text of a program's lesson within its scope. The lesson is quarantined again
+// or, if the lesson is the agent's own, active for this agent. Slug, source and time of creation
+// stay.
 func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, err error) {
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		old, name, err := s.owned(slug, p.Scope)
@@ -105,7 +105,8 @@ func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, e
 	return r, err
 }
 
-// owned finds a lesson that a program wrote in that scope. Another's is as if it were not there.
+// owned returns a lesson that a program wrote in the scope. A lesson of another scope is reported
+// as missing.
 func (s *snapshot) owned(slug string, scope lesson.Scope) (*lesson.Lesson, string, error) {
 	l, name, err := s.get(slug)
 	if err == nil && (l.Approval.Source == "" || l.Scope != scope) {
@@ -114,15 +115,15 @@ func (s *snapshot) owned(slug string, scope lesson.Scope) (*lesson.Lesson, strin
 	return l, name, err
 }
 
-// without is the snapshot without one text.
+// without returns the snapshot without one text.
 func (s *snapshot) without(name string) *snapshot {
 	rest := *s
 	rest.book = s.book.With(slices.DeleteFunc(s.book.Lessons(), func(l *lesson.Lesson) bool { return s.name(l) == name }))
 	return &rest
 }
 
-// Cite adds evidence to a lesson: the same error again is no new lesson. What stands there already
-// is not written twice, and the lesson's state is not touched.
+// Cite adds evidence to a lesson, because a repeated error is no new lesson. Known evidence is not
+// added twice, and the state of the lesson does not change.
 func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence, by string) (l *lesson.Lesson, err error) {
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		old, _, err := s.get(slug)
@@ -151,16 +152,15 @@ func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence
 	return l, err
 }
 
-// maxEvidence is how many references stand in a lesson; more tell a reader nothing.
+// maxEvidence is the maximum number of references in a lesson.
 const maxEvidence = 50
 
-// Withdraw takes back a lesson that a program wrote in that scope: it is archived.
+// Withdraw archives a lesson that a program wrote in the scope.
 func (b *Bank) Withdraw(ctx context.Context, slug string, scope lesson.Scope, by string) error {
 	return b.archive(ctx, "withdraw", by, func(s *snapshot) (*lesson.Lesson, string, error) { return s.owned(slug, scope) })
 }
 
-// Archive puts a lesson away: it is read no more, unless archived lessons are asked for. Its
-// numbers stay in the store.
+// Archive archives a lesson. The counts stay in the store.
 func (b *Bank) Archive(ctx context.Context, slug, by string) error {
 	return b.archive(ctx, "archive", by, func(s *snapshot) (*lesson.Lesson, string, error) { return s.get(slug) })
 }
@@ -187,7 +187,7 @@ func (b *Bank) archive(ctx context.Context, action, by string, find func(*snapsh
 	})
 }
 
-// Restore takes an archived lesson back. It is quarantined until it is approved again.
+// Restore restores an archived lesson as quarantined.
 func (b *Bank) Restore(ctx context.Context, slug, by string) (l *lesson.Lesson, err error) {
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		for name, text := range s.texts {
@@ -213,8 +213,8 @@ func (b *Bank) Restore(ctx context.Context, slug, by string) (l *lesson.Lesson, 
 	return l, err
 }
 
-// Put writes a person's text under a name, whatever was there. The checks run as they do for a
-// person's file.
+// Put writes a person's text under a name, replacing any text. The checks run as for a person's
+// file.
 func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r Result, err error) {
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		l, err := lesson.Parse(s.where+"/"+name, text)
@@ -253,8 +253,8 @@ func (b *Bank) checks(s *snapshot) lesson.Checks {
 // maxLessons bounds a bank, as the reader of a directory does.
 const maxLessons = 50_000
 
-// Replace makes texts the whole bank in force; archived lessons stay. Nothing is changed where the
-// checks refuse one of them.
+// Replace makes texts the whole active bank; archived lessons stay. If the checks refuse a text,
+// nothing changes.
 func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) (changed []lesson.Event, findings []lesson.Finding, err error) {
 	if len(texts) > maxLessons {
 		return nil, nil, refuse(lesson.CodeInvalid, "", "there are %d lessons, more than %d; is it the right directory?", len(texts), maxLessons)
@@ -277,9 +277,8 @@ func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) 
 	return changed, findings, err
 }
 
-// CopyIn copies texts of another bank, archived ones too, over those of the same names; others are
-// left alone. It tells how many lessons in force there were. They were checked where they come
-// from.
+// CopyIn copies the texts of another bank, including archived texts, over the texts of the same
+// names, and returns the number of former active lessons. The other bank has checked the texts.
 func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (n int, err error) {
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		next := *s
@@ -300,7 +299,7 @@ func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (
 	return n, err
 }
 
-// withArchive adds the archived texts, which others may refer to.
+// withArchive adds the archived texts, which other texts may refer to.
 func withArchive(texts, all map[string][]byte) map[string][]byte {
 	out := maps.Clone(texts)
 	for name, text := range all {
@@ -311,7 +310,7 @@ func withArchive(texts, all map[string][]byte) map[string][]byte {
 	return out
 }
 
-// named are the faults of files, each with the file's name.
+// named adds the file name to the faults of files.
 func named(problems []lesson.Problem) (out lesson.Faults) {
 	for _, p := range problems {
 		for _, f := range p.Faults {
@@ -322,7 +321,7 @@ func named(problems []lesson.Problem) (out lesson.Faults) {
 	return out
 }
 
-// toward is the change from one snapshot to another.
+// toward returns the change from one snapshot to another.
 func (s *snapshot) toward(next *snapshot, texts map[string][]byte, by string) (c Change) {
 	for name, text := range texts {
 		if old, there := s.texts[name]; !there || !bytes.Equal(old, text) {

@@ -13,14 +13,14 @@ import (
 	"precept/inject/lesson"
 )
 
-// ErrNoLesson says that there is no lesson of that slug, or none that the asker may know of.
+// ErrNoLesson is the error for a slug without a lesson, or with a lesson that the caller may not
+// know of.
 var ErrNoLesson = errors.New("there is no such lesson")
 
-// ErrTooMany says that whoever asks has written as much as it may for now, or that too much waits
-// for approval.
+// ErrTooMany is the error of a write beyond the limits of the caller, or of the approval queue.
 var ErrTooMany = errors.New("too many lessons were written; wait, or have those that wait approved or rejected")
 
-// Refused is what is wrong with a lesson that was not written.
+// Refused is the error of a lesson that the checks refuse.
 type Refused struct{ Faults lesson.Faults }
 
 // Error lists the faults.
@@ -33,37 +33,37 @@ func refuse(code lesson.Code, field, format string, args ...any) error {
 	return &Refused{lesson.Faults{{Code: code, Field: field, Message: fmt.Sprintf(format, args...)}}}
 }
 
-// Limits bound what programs write, so that one credential cannot flood the queue of those who
-// approve. A zero stands for the usual number.
+// Limits limit the writes of programs, so that one credential cannot flood the approval queue. Zero
+// means the default.
 type Limits struct {
-	AgentHour  int // writes of one agent in an hour (60)
-	TenantHour int // writes of one tenant in an hour (300)
-	Waiting    int // lessons of one tenant that wait for approval (500)
+	AgentHour  int // writes of one agent per hour (60)
+	TenantHour int // writes of one tenant per hour (300)
+	Waiting    int // lessons of one tenant in the approval queue (500)
 }
 
 func (l Limits) orUsual() Limits {
 	return Limits{cmp.Or(l.AgentHour, 60), cmp.Or(l.TenantHour, 300), cmp.Or(l.Waiting, 500)}
 }
 
-// Options are what a bank is made of.
+// Options configure a bank.
 type Options struct {
 	Place  Place
 	Now    func() time.Time
 	Checks lesson.Checks                   // the hooks; the bank sets Now
-	Keys   lesson.Secrets                  // finds secrets, for which a file waits for approval; nil: nothing does
-	Counts func(slug string) lesson.Counts // the published counts for the index; nil keeps those that stand there
+	Keys   lesson.Secrets // finds secrets, which send a file to the approval queue; nil: no search
+	Counts func(slug string) lesson.Counts // published counts for the index; nil keeps the counts of the index
 	Limits Limits
 }
 
-// Bank writes lessons, by the rules. It is safe for concurrent use, and starts nothing.
+// Bank writes lessons by the rules. A Bank is safe for concurrent use and starts no goroutine.
 type Bank struct {
 	o Options
 
-	mu    sync.Mutex // one writer of this process at a time; guards texts
+	mu    sync.Mutex // serialises the writers of this process; guards texts
 	texts *lesson.Texts
 }
 
-// New makes a bank without touching its place.
+// New returns a bank without accessing its place.
 func New(o Options) *Bank {
 	o.Limits = o.Limits.orUsual()
 	var secrets []lesson.Secrets
@@ -73,7 +73,7 @@ func New(o Options) *Bank {
 	return &Bank{o: o, texts: lesson.NewTexts(o.Place.Where(), secrets...)}
 }
 
-// List reads the lessons: those in force and those that are not, without archived ones.
+// List reads all lessons, active or not, without archived lessons.
 func (b *Bank) List(ctx context.Context) (*lesson.Book, []lesson.Problem, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,7 +84,7 @@ func (b *Bank) List(ctx context.Context) (*lesson.Book, []lesson.Problem, error)
 	return s.book, s.problems, nil
 }
 
-// Archived reads the lessons that were put away, by slug.
+// Archived reads the archived lessons, by slug.
 func (b *Bank) Archived(ctx context.Context) ([]*lesson.Lesson, []lesson.Problem, error) {
 	r, err := b.o.Place.Read(ctx)
 	if err != nil {
@@ -103,11 +103,11 @@ func (b *Bank) Archived(ctx context.Context) ([]*lesson.Lesson, []lesson.Problem
 // Log gives the newest n events of the audit log, oldest first.
 func (b *Bank) Log(ctx context.Context, n int) ([]lesson.Event, error) { return b.o.Place.Tail(ctx, n) }
 
-// snapshot is the bank as it was read for one change.
+// snapshot is the bank as read for one change.
 type snapshot struct {
 	now      time.Time
 	where    string
-	texts    map[string][]byte // archived ones too
+	texts    map[string][]byte // including archived texts
 	book     *lesson.Book
 	problems []lesson.Problem
 	version  string
@@ -125,7 +125,7 @@ func (b *Bank) read(ctx context.Context) (*snapshot, error) {
 // name is the name of a lesson's text.
 func (s *snapshot) name(l *lesson.Lesson) string { return strings.TrimPrefix(l.Path, s.where+"/") }
 
-// get finds a lesson and its name.
+// get returns a lesson and its name.
 func (s *snapshot) get(slug string) (*lesson.Lesson, string, error) {
 	l, ok := s.book.Get(slug)
 	if !ok {
@@ -134,7 +134,7 @@ func (s *snapshot) get(slug string) (*lesson.Lesson, string, error) {
 	return l, s.name(l), nil
 }
 
-// replace is the change that gives a lesson another text.
+// replace returns the change that replaces the text of a lesson.
 func (s *snapshot) replace(old, l *lesson.Lesson, e lesson.Event) Change {
 	name := s.name(old)
 	from, _ := s.book.StateAt(old.Slug, s.now)
@@ -142,18 +142,18 @@ func (s *snapshot) replace(old, l *lesson.Lesson, e lesson.Event) Change {
 	return Change{Edits: []Edit{{Name: name, Old: s.texts[name], New: []byte(l.Raw)}}, Log: []lesson.Event{s.event(l, e)}}
 }
 
-// event fills in what every event says.
+// event sets the fields that every event has.
 func (s *snapshot) event(l *lesson.Lesson, e lesson.Event) lesson.Event {
 	e.Time, e.Slug, e.Hash = s.now, l.Slug, l.ContentHash
 	e.Source, e.Tenant, e.Agent = l.Approval.Source, l.Scope.Tenant, l.Scope.Agent
 	return e
 }
 
-// tries bounds how often a write begins anew because somebody else was faster.
+// tries limits the retries of a write after concurrent changes.
 const tries = 16
 
-// change reads the bank, asks what is to be done, and does it; again, when the bank has changed in
-// between.
+// change reads the bank, calls what, and commits the result, with retries if the bank has changed
+// meanwhile.
 func (b *Bank) change(ctx context.Context, what func(*snapshot) (Change, error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -176,7 +176,7 @@ func (b *Bank) change(ctx context.Context, what func(*snapshot) (Change, error))
 	return ErrChanged
 }
 
-// index makes what writes the index of the bank as it is after the edits.
+// index returns the writer of the index after the edits.
 func (b *Bank) index(s *snapshot, edits []Edit) func([]byte) []byte {
 	texts := maps.Clone(s.texts)
 	for _, e := range edits {
@@ -194,7 +194,7 @@ func (b *Bank) index(s *snapshot, edits []Edit) func([]byte) []byte {
 	}
 }
 
-// Reindex writes the index anew, after somebody edited the lessons by other means.
+// Reindex rewrites the index, after an edit by other means.
 func (b *Bank) Reindex(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -205,7 +205,7 @@ func (b *Bank) Reindex(ctx context.Context) error {
 	return b.o.Place.Commit(ctx, Change{Version: s.version, Index: b.index(s, nil)})
 }
 
-// taken says whether a slug is used, be it by an archived lesson.
+// taken reports whether a lesson, archived or not, uses the slug.
 func (s *snapshot) taken(slug string) bool {
 	_, ok := s.book.Get(slug)
 	return ok || s.book.Archived(slug)

@@ -2,8 +2,8 @@ package bank
 
 import "time"
 
-// Consultation is how often a lesson matched a turn, and when last. It is for those who wrote the
-// lesson: no effect and no choice rests on it.
+// Consultation counts the matches of a lesson and has the time of the last match, for the authors
+// of the lesson. No effect and no choice uses the count.
 type Consultation struct {
 	Count int64     `json:"count"`
 	Last  time.Time `json:"last"`

@@ -19,11 +19,10 @@ import (
 // lessonMode is for reading: lessons are no secret.
 const lessonMode = 0o644
 
-// Directory is a place on disk: LESSON.md files, with _index.md, _log.jsonl and _archive beside
-// them.
+// Directory is a Place on disk: LESSON.md files with _index.md, _log.jsonl and _archive.
 type Directory string
 
-// Where names the directory.
+// Where returns the path of the directory.
 func (d Directory) Where() string { return string(d) }
 
 // Read gives the texts of the directory.
@@ -39,8 +38,8 @@ func (d Directory) Read(context.Context) (Reading, error) {
 	return Reading{texts, append(problems, more...), version}, err
 }
 
-// Commit makes a change under a lock of the directory. New texts are there before old ones go, and
-// each of them whole.
+// Commit makes a change under a lock of the directory. New texts are written before old texts are
+// removed, each atomically.
 func (d Directory) Commit(_ context.Context, c Change) error {
 	if err := os.MkdirAll(string(d), 0o750); err != nil {
 		return fmt.Errorf("write the lessons: %w", err)
@@ -50,8 +49,8 @@ func (d Directory) Commit(_ context.Context, c Change) error {
 		return fmt.Errorf("write the lessons: %w", err)
 	}
 	defer dir.Close() //nolint:errcheck // it was only locked
-	// Other writers wait until the file is closed. A file system that knows no locks goes without:
-	// then two writers at once may leave an index that is one change behind.
+	// Other writers wait until the file is closed. Without locks in the file system, two concurrent
+	// writers may leave an index that misses one change.
 	_ = file.Lock(dir)
 	if now, err := lesson.DirVersion(string(d)); err != nil || now != c.Version {
 		return errors.Join(ErrChanged, err)
@@ -78,8 +77,8 @@ func (d Directory) Commit(_ context.Context, c Change) error {
 	return d.beside(c)
 }
 
-// beside notes a change in the log and the index. An error says that it could not; the lessons
-// themselves are as they should be.
+// beside adds a change to the log and the index. An error concerns log and index only: the lessons
+// are written.
 func (d Directory) beside(c Change) error {
 	var err error
 	for _, e := range c.Log {
@@ -100,7 +99,7 @@ func (d Directory) beside(c Change) error {
 	return nil
 }
 
-// holds says whether the file is what the edit expects.
+// holds reports an error if the file differs from the expectation of the edit.
 func (d Directory) holds(e Edit) error {
 	if !IsName(e.Name) {
 		return fmt.Errorf("%q is no name of a lesson", e.Name)
@@ -122,7 +121,7 @@ func (d Directory) path(name string) string {
 	return filepath.Join(string(d), filepath.FromSlash(name))
 }
 
-// file is the path that is written: what a link leads to, not the link.
+// file returns the path to write: the target of a symbolic link.
 func (d Directory) file(name string) string {
 	if real, err := filepath.EvalSymlinks(d.path(name)); err == nil {
 		return real
@@ -130,11 +129,10 @@ func (d Directory) file(name string) string {
 	return d.path(name)
 }
 
-// tailBytes is how much of the end of a log is looked at for its newest events.
+// tailBytes is the length of the end of a log that is read for the newest events.
 const tailBytes = 1 << 20
 
-// Tail gives the newest events. A line that cannot be read is passed over: a crash may have cut it
-// short.
+// Tail returns the newest events. An unreadable line, cut by a crash, is skipped.
 func (d Directory) Tail(_ context.Context, n int) ([]lesson.Event, error) {
 	err := file.Regular(d.path(lesson.LogFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -170,5 +168,5 @@ func (d Directory) Tail(_ context.Context, n int) ([]lesson.Event, error) {
 	return events[max(0, len(events)-n):], nil
 }
 
-// IsName says whether a place may hold a lesson under that name.
+// IsName reports whether a place may hold a lesson under the name.
 func IsName(name string) bool { return lesson.IsLessonPath(strings.TrimPrefix(name, Archive)) }

@@ -7,44 +7,44 @@ import (
 	"precept/inject/lesson"
 )
 
-// ErrChanged is a Place's answer to a change whose texts are no longer what it expects. Nothing was
-// changed.
+// ErrChanged is the error of a Place whose texts differ from the expectation of a change. Nothing
+// was changed.
 var ErrChanged = errors.New("the lessons were changed by somebody else meanwhile")
 
-// Place is where a bank's bytes lie. Names are relative, with slashes; those of archived lessons
+// Place stores the bytes of a bank. Names are relative, with slashes; the names of archived lessons
 // begin with Archive.
 type Place interface {
-	// Read gives all texts, archived ones too.
+	// Read returns all texts, including archived texts.
 	Read(ctx context.Context) (Reading, error)
-	// Commit makes a change: all of it, or nothing with ErrChanged where the place is not what was
-	// read.
+	// Commit makes all of a change, or nothing with ErrChanged if the place has changed since it
+	// was read.
 	Commit(ctx context.Context, c Change) error
 	// Tail gives the newest n events of the audit log, oldest first.
 	Tail(ctx context.Context, n int) ([]lesson.Event, error)
-	// Where names the place for people.
+	// Where returns a name of the place for people.
 	Where() string
 }
 
-// Archive is what the names of archived lessons begin with.
+// Archive is the prefix of the names of archived lessons.
 const Archive = lesson.ArchiveDir + "/"
 
-// Reading is a place as it was read.
+// Reading is the content of a place.
 type Reading struct {
 	Texts    map[string][]byte
-	Problems []lesson.Problem // what stands in the way of other texts
-	Version  string           // changes with the texts in force
+	Problems []lesson.Problem // problems with other texts
+	Version  string // changes with the active texts
 }
 
-// Change is what one act does to a place.
+// Change is one change of a place.
 type Change struct {
-	Version string // of what was read
+	Version string // version of the Reading
 	Edits   []Edit
-	Index   func(old []byte) []byte // makes the new index out of the old one; nil leaves it
+	Index   func(old []byte) []byte // computes the new index from the old index; nil keeps the index
 	Log     []lesson.Event
 }
 
-// Edit gives a name another text. The place holds Old before (nil: nothing) and New after (nil:
-// nothing).
+// Edit replaces the text of a name. The place holds Old before (nil: no text) and New after (nil:
+// no text).
 type Edit struct {
 	Name     string
 	Old, New []byte

@@ -11,31 +11,31 @@ import (
 	"precept/inject/lesson"
 )
 
-// Proposal is a lesson that a program would like to have written.
+// Proposal is a lesson that a program wants to write.
 type Proposal struct {
-	Lesson *lesson.Lesson // an empty slug is made out of title and scope; state, counts, approval, scope and times are not its own
+	Lesson *lesson.Lesson // an empty slug is made from title and scope; claimed state, counts, approval, scope and times are ignored
 	Text   []byte         // instead of Lesson: a LESSON.md
 	Source string         // the program: "distill", "api", "writ", "ledger", "import"; required
-	By     string         // who asked, for the audit log
-	Scope  lesson.Scope   // for whom it is to be
+	By     string // author, for the audit log
+	Scope  lesson.Scope // scope of the lesson
 
-	// Own sets the lesson in force at once for its own agent alone (writ.trust: own). Scope names
-	// that agent.
+	// Own activates the lesson at once for its own agent alone (writ.trust: own). Scope names the
+	// agent.
 	Own bool
 }
 
-// Result is what became of a proposal.
+// Result is the result of a proposal.
 type Result struct {
-	Lesson   *lesson.Lesson   // as written; nil when it was refused
-	Findings []lesson.Finding // what the checks told, warnings and contradictions too
-	Err      error            // why it was refused: *Refused, ErrTooMany or ErrNoLesson
+	Lesson   *lesson.Lesson // as written; nil if refused
+	Findings []lesson.Finding // results of the checks, including warnings and contradictions
+	Err      error // reason of a refusal: *Refused, ErrTooMany or ErrNoLesson
 }
 
-// maxConfidence is how sure a program may be of its own lesson: as sure as nobody is at first
-// sight.
+// maxConfidence is the maximum confidence of a program's lesson.
 const maxConfidence = 0.5
 
-// Propose writes a program's lesson, or tells why not. The error is the result's, or the place's.
+// Propose writes a program's lesson or refuses the lesson. The error is the error of the result or
+// of the place.
 func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
 	all, err := b.ProposeAll(ctx, []Proposal{p})
 	if err != nil {
@@ -44,8 +44,8 @@ func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
 	return all[0], all[0].Err
 }
 
-// ProposeAll writes many lessons in one step. Each has its own result; the error is the place's,
-// and nothing was written then.
+// ProposeAll writes many lessons in one step, each with its own result. The error is the error of
+// the place; nothing is written then.
 func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []Result, err error) {
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		q, err := b.quota(ctx, s)
@@ -73,8 +73,8 @@ func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []
 	return results, err
 }
 
-// proposed is the event of a proposal. Of a refused one nothing is noted but who, and why: its text
-// may be anything.
+// proposed returns the event of a proposal. The event of a refused proposal contains author and
+// reason only, because the text may be anything.
 func (s *snapshot) proposed(p *Proposal, r *Result) lesson.Event {
 	e := lesson.Event{Time: s.now, Action: "propose", By: p.By, Source: p.Source, Tenant: p.Scope.Tenant, Agent: p.Scope.Agent}
 	if r.Err == nil {
@@ -93,13 +93,13 @@ func (s *snapshot) proposed(p *Proposal, r *Result) lesson.Event {
 	return e
 }
 
-// add lets the proposals that follow see this one.
+// add makes the lesson visible to the following proposals.
 func (s *snapshot) add(l *lesson.Lesson) {
 	s.texts[s.name(l)] = []byte(l.Raw)
 	s.book = s.book.With(append(s.book.Lessons(), l))
 }
 
-// admit makes the lesson that is written for a proposal.
+// admit makes the lesson of a proposal.
 func (b *Bank) admit(s *snapshot, p *Proposal) Result {
 	l, err := s.draft(p)
 	if err != nil {
@@ -120,7 +120,7 @@ func (b *Bank) admit(s *snapshot, p *Proposal) Result {
 	return Result{Lesson: l, Findings: findings, Err: err}
 }
 
-// draft is the proposed lesson without anything that its author may not say.
+// draft returns the proposed lesson without claims that an author may not make.
 func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	if p.Source == "" || (p.Own && p.Scope.Agent == "") {
 		return nil, refuse(lesson.CodeInternal, "", "a proposal names its source, and its own agent where it is for that one")
@@ -157,7 +157,7 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	return written(l)
 }
 
-// written gives a lesson its bytes and reads them back.
+// written formats a lesson and parses the result.
 func written(l *lesson.Lesson) (*lesson.Lesson, error) {
 	out, err := lesson.Edit(l, func(*lesson.Lesson) {})
 	if err != nil {
@@ -186,8 +186,8 @@ func (b *Bank) judge(s *snapshot, l *lesson.Lesson) ([]lesson.Finding, error) {
 	return findings, nil
 }
 
-// Slug makes a slug out of a title. The scope is in it, as a hash, so that no tenant learns from a
-// collision what another one has.
+// Slug makes a slug from a title and a hash of the scope, so that no tenant learns from a collision
+// which lessons another tenant has.
 func Slug(title string, scope lesson.Scope) string {
 	const words, digits = 60, 8
 	base := lesson.Hyphenated(title, words)

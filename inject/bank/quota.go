@@ -8,20 +8,19 @@ import (
 	"precept/inject/lesson"
 )
 
-// quota is what each scope may still write.
+// quota is the number of writes that each scope has left.
 type quota struct {
 	limits  Limits
 	agents  map[lesson.Scope]int // writes within the last hour
 	tenants map[string]int
-	waiting map[string]int // lessons that wait, by tenant
+	waiting map[string]int // lessons in the approval queue, by tenant
 }
 
-// newest is how many events of the audit log are looked at. Who writes more than that within an
-// hour is above every limit.
+// newest is the number of events of the audit log that are read. More writes within an hour exceed
+// every limit.
 const newest = 4000
 
-// quota counts what programs wrote lately. It is read from the log, so that it holds for all
-// replicas of a fleet.
+// quota counts the recent writes of programs in the audit log, which all replicas of a fleet share.
 func (b *Bank) quota(ctx context.Context, s *snapshot) (*quota, error) {
 	q := &quota{b.o.Limits, map[lesson.Scope]int{}, map[string]int{}, map[string]int{}}
 	events, err := b.o.Place.Tail(ctx, newest)
@@ -41,7 +40,7 @@ func (b *Bank) quota(ctx context.Context, s *snapshot) (*quota, error) {
 	return q, nil
 }
 
-// writes says whether a program did that itself.
+// writes reports whether an action is a program's write.
 func writes(action string) bool {
 	return slices.Contains([]string{"propose", "refuse", "revise", "withdraw"}, action)
 }
@@ -51,7 +50,7 @@ func (q *quota) count(s lesson.Scope) {
 	q.tenants[s.Tenant]++
 }
 
-// spend uses up one write, or says that there is none left.
+// spend uses one write, or returns an error if none is left.
 func (q *quota) spend(s lesson.Scope) error {
 	if q.agents[s] >= q.limits.AgentHour && s.Agent != "" || q.tenants[s.Tenant] >= q.limits.TenantHour || q.waiting[s.Tenant] >= q.limits.Waiting {
 		return ErrTooMany
@@ -60,7 +59,7 @@ func (q *quota) spend(s lesson.Scope) error {
 	return nil
 }
 
-// waits counts a lesson that a program wrote and nobody has decided on.
+// waits counts a program's lesson that waits for a decision.
 func (q *quota) waits(l *lesson.Lesson) {
 	if l.Approval.Source != "" && l.State == lesson.Quarantined {
 		q.waiting[l.Scope.Tenant]++

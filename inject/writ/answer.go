@@ -2,13 +2,15 @@ package writ
 
 import "strings"
 
-// The delimiters of an answer. What strips precept's own words out of a conversation knows them.
+// The delimiters of an answer. The code that removes precept's own text from a conversation uses
+// them.
 const (
 	opening = "[/lesson "
 	ending  = "[END LESSON]\n"
 )
 
-// Answer words what became of a command. Its words are precept's own, or were rendered for a model.
+// Answer returns the text of a command's result. The words are precept's own, or rendered for a
+// model.
 func Answer(v Verb, ok bool, said string, lines ...string) string {
 	word := "OK"
 	if !ok {
@@ -21,10 +23,10 @@ func Answer(v Verb, ok bool, said string, lines ...string) string {
 	return head + "\n" + strings.Join(lines, "\n") + "\n" + ending
 }
 
-// Join makes one block out of answers.
+// Join joins answers to one block.
 func Join(answers []string) string { return strings.Join(answers, "") + "\n" }
 
-// Advertisement says to an agent which commands there are.
+// Advertisement informs an agent about the commands.
 const Advertisement = opening + `help] You can keep notes for later runs. Put a command on a line of its own in a reply:
 /lesson SIGNATURE: TEXT (SIGNATURE says when it applies, TEXT what to do then)
 /lesson SIGNATURE, then lines of text, then /endlesson

@@ -1,8 +1,7 @@
-// Package writ reads the /lesson commands that an assistant writes into a reply, and words the
-// answers to them.
+// Package writ parses the /lesson commands in an assistant's reply, and words the answers.
 //
-// It is text only: who may write what, and where it is kept, is decided above.
+// The package only handles text: packages above decide on permissions and storage.
 //
-// The hazard: prose, quotations and program text about the command are no command. So one stands at
-// the beginning of a line of its own, and what is fenced, quoted or indented as code is left alone.
+// The hazard: prose, quotations and program text about a command are not commands. A command
+// therefore starts a line, and fenced, quoted or indented code is ignored.
 package writ

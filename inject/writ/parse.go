@@ -7,7 +7,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// Verb says what a command asks for.
+// Verb is the operation of a command.
 type Verb string
 
 // The verbs.
@@ -18,8 +18,7 @@ const (
 	Delete Verb = "delete"
 )
 
-// The bounds of a lesson that an agent writes down, in characters, and of the commands of one
-// reply.
+// Limits of a lesson that an agent writes, in characters, and of the commands of one reply.
 const (
 	MaxSignature = 200
 	MaxText      = 4096
@@ -33,7 +32,7 @@ type Command struct {
 	Text      string // of Create: the lesson
 	Words     string // of Search
 	ID        string // of Delete
-	Fault     string // why it cannot be carried out, and what to write instead; "" when it can
+	Fault     string // reason why the command cannot be carried out, with the remedy; empty for a valid command
 }
 
 const (
@@ -41,9 +40,9 @@ const (
 	closing = "/endlesson"
 )
 
-// Parse reads the commands of a reply, at most MaxCommands; the last one then says that there were
-// more. cut says that the reply is longer than the text: its last line may be half a line, and is
-// left out.
+// Parse returns the commands of a reply, at most MaxCommands; the last command then reports that
+// more followed. cut reports that the reply is longer than the text: the last line may be
+// incomplete, and is ignored.
 func Parse(reply string, cut bool) []Command {
 	if cut {
 		reply = reply[:strings.LastIndexByte(reply, '\n')+1]
@@ -64,8 +63,8 @@ func Parse(reply string, cut bool) []Command {
 	return out
 }
 
-// withoutAnswers takes out what precept itself said, which an agent may repeat: the commands that
-// an advertisement shows are none.
+// withoutAnswers removes precept's own text, which an agent may repeat: the examples of an
+// advertisement are not commands.
 func withoutAnswers(reply string) string {
 	var out strings.Builder
 	for {
@@ -83,7 +82,7 @@ func withoutAnswers(reply string) string {
 // reader goes through a reply line by line, and knows which lines are fenced.
 type reader struct {
 	rest  string
-	fence string // the one that is open
+	fence string // the open fence
 }
 
 func (r *reader) line() (string, bool) {
@@ -94,13 +93,13 @@ func (r *reader) line() (string, bool) {
 	line, r.rest, _ = strings.Cut(r.rest, "\n")
 	open := r.fence
 	if r.fence = lesson.Fence(open, line); open != "" {
-		return "", true // what is fenced says nothing
+		return "", true // fenced lines are ignored
 	}
 	return line, true
 }
 
-// command is what follows the mark of a line that begins with it. A line that is indented further
-// is program text.
+// command returns the text after the mark of a command line. A line with deeper indentation is
+// program text.
 func command(line string) (said string, ok bool) {
 	text := strings.TrimLeft(line, " ")
 	said, ok = strings.CutPrefix(text, mark)
@@ -111,7 +110,7 @@ func command(line string) (said string, ok bool) {
 	return said, said != ""
 }
 
-// read makes a command out of what a line says; a lesson of several lines goes on to its end.
+// read parses a command line; a lesson of several lines is read to its end.
 func (r *reader) read(said string) Command {
 	signature, text, single := strings.Cut(said, ": ")
 	verb, words, _ := strings.Cut(said, " ")
@@ -133,8 +132,8 @@ func (r *reader) read(said string) Command {
 	return written(strings.TrimSuffix(said, ":"), text)
 }
 
-// block is what stands between the line of a command and /endlesson. Without that, nothing of it is
-// taken: it is prose.
+// block returns the lines between a command and /endlesson. Without /endlesson the lines are prose,
+// and none is used.
 func (r *reader) block() (text string, ok bool) {
 	var lines []string
 	for rest := r.rest; rest != ""; {

@@ -1,10 +1,9 @@
-// Package file reads regular files, replaces them in one step, and locks them against other
+// Package file reads regular files, replaces them atomically, and locks them against other
 // processes.
 //
-// Contract: whoever reads a file that [Write] or [Replace] writes sees the old bytes or the new
-// ones, never half of them, also after a crash; where the write fails, the old ones stay and
-// nothing else is left behind. A lock ends with its process, however that ends: no stale lock is
-// ever to be removed.
+// The contract: a reader of a file that [Write] or [Replace] writes sees the old bytes or the new
+// bytes, also after a crash. A failed write keeps the old bytes and leaves no other file. A lock
+// ends with its process, so a stale lock does not exist.
 package file
 
 import (
@@ -17,7 +16,7 @@ import (
 	"syscall"
 )
 
-// ErrHeld says that another process, or another open file of this one, has the lock.
+// ErrHeld is the error of a lock that another process, or another open file of this process, holds.
 var ErrHeld = errors.New("the lock is held by another")
 
 // Regular says why a path cannot be opened as a file. To open a named pipe, or to read a device,
@@ -34,7 +33,7 @@ func Regular(path string) error {
 	return nil
 }
 
-// Read reads a regular file, and nothing else.
+// Read reads a regular file; other kinds of file are errors.
 func Read(path string) ([]byte, error) {
 	if err := Regular(path); err != nil {
 		return nil, err
@@ -54,9 +53,9 @@ func Write(path string, mode fs.FileMode, parts ...[]byte) error {
 	})
 }
 
-// Replace puts what write writes into the place of a file, with that mode and, where this process
-// may, with the owner of the file that was there: root must not take a file from its user. Missing
-// folders are made, for the owner alone where the mode is.
+// Replace replaces a file by the output of write, with the given mode and, if permitted, the owner
+// of the old file: root must not take a file from its user. Missing folders are created, for the
+// owner alone if the mode is.
 func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err error) {
 	defer func() {
 		if err != nil {
@@ -70,7 +69,7 @@ func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err er
 	if err := os.MkdirAll(dir, folders); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // hidden: watchers of the folder leave it alone
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // hidden, so that watchers of the folder ignore the file
 	if err != nil {
 		return err
 	}

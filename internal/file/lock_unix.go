@@ -8,12 +8,11 @@ import (
 	"syscall"
 )
 
-// Lock waits until other holders of the file's lock are gone. It is free again when the file is
-// closed.
+// Lock waits for the lock of the file. Closing the file releases the lock.
 func Lock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX) }
 
-// TryLock takes the file's lock, or answers with ErrHeld. It belongs to the open file, so it tells
-// two holders in one process apart, too, and is free again when the file is closed.
+// TryLock takes the lock of the file, or returns ErrHeld. The lock belongs to the open file, so two
+// holders in one process exclude each other, too. Closing the file releases the lock.
 func TryLock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {
