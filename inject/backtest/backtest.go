@@ -25,7 +25,7 @@ type Session struct {
 	Tenant, Name string
 	Exchanges    []sample.Exchange // in order
 	Told         bool              // the session has a reward
-	Reward       float64 // 0 to 1, if Told
+	Reward       float64           // 0 to 1, if Told
 }
 
 // Word is a phrase or tag of a lesson, with the number of sessions that contain the word.
@@ -49,7 +49,7 @@ type Result struct {
 // Near counts the sessions that contain a trigger of a lesson without a match.
 type Near struct {
 	Sessions int      `json:"sessions"`
-	Why      []Word   `json:"why"` // missing conditions, the most frequent first
+	Why      []Word   `json:"why"`      // missing conditions, the most frequent first
 	Examples []string `json:"examples"` // names of some of them
 }
 

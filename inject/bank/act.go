@@ -15,8 +15,8 @@ import (
 type Decision struct {
 	Action lesson.Action
 	Plan   lesson.TrialPlan // of StartTrial
-	By     string // name of the person, for the audit log
-	Seen   lesson.Sight // version that the person has seen; another version is refused
+	By     string           // name of the person, for the audit log
+	Seen   lesson.Sight     // version that the person has seen; another version is refused
 	// Force activates the lesson although the checks refuse the text: a person has read the text
 	// and wants exactly this text.
 	Force bool

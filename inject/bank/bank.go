@@ -50,7 +50,7 @@ type Options struct {
 	Place  Place
 	Now    func() time.Time
 	Checks lesson.Checks                   // the hooks; the bank sets Now
-	Keys   lesson.Secrets // finds secrets, which send a file to the approval queue; nil: no search
+	Keys   lesson.Secrets                  // finds secrets, which send a file to the approval queue; nil: no search
 	Counts func(slug string) lesson.Counts // published counts for the index; nil keeps the counts of the index
 	Limits Limits
 }

@@ -32,7 +32,7 @@ const Archive = lesson.ArchiveDir + "/"
 type Reading struct {
 	Texts    map[string][]byte
 	Problems []lesson.Problem // problems with other texts
-	Version  string // changes with the active texts
+	Version  string           // changes with the active texts
 }
 
 // Change is one change of a place.

@@ -16,8 +16,8 @@ type Proposal struct {
 	Lesson *lesson.Lesson // an empty slug is made from title and scope; claimed state, counts, approval, scope and times are ignored
 	Text   []byte         // instead of Lesson: a LESSON.md
 	Source string         // the program: "distill", "api", "writ", "ledger", "import"; required
-	By     string // author, for the audit log
-	Scope  lesson.Scope // scope of the lesson
+	By     string         // author, for the audit log
+	Scope  lesson.Scope   // scope of the lesson
 
 	// Own activates the lesson at once for its own agent alone (writ.trust: own). Scope names the
 	// agent.
@@ -26,9 +26,9 @@ type Proposal struct {
 
 // Result is the result of a proposal.
 type Result struct {
-	Lesson   *lesson.Lesson // as written; nil if refused
+	Lesson   *lesson.Lesson   // as written; nil if refused
 	Findings []lesson.Finding // results of the checks, including warnings and contradictions
-	Err      error // reason of a refusal: *Refused, ErrTooMany or ErrNoLesson
+	Err      error            // reason of a refusal: *Refused, ErrTooMany or ErrNoLesson
 }
 
 // maxConfidence is the maximum confidence of a program's lesson.
