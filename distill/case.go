@@ -21,9 +21,9 @@ type Case struct {
 	Phrases  []string `json:"phrases,omitempty"`
 	Sessions int      `json:"sessions"`
 	Refs     []Ref    `json:"refs,omitempty"`
-	Mended   int      `json:"mended,omitempty"` // sessions with a fix
+	Mended   int      `json:"mended,omitempty"`   // sessions with a fix
 	Stubborn int      `json:"stubborn,omitempty"` // sessions that repeated the call without a fix
-	Most     int      `json:"most,omitempty"` // maximum number of failures in one session
+	Most     int      `json:"most,omitempty"`     // maximum number of failures in one session
 	Fixes    []Helped `json:"fixes,omitempty"`
 	Open     bool     `json:"open,omitempty"` // grown since the last proposal of its lesson
 }

@@ -20,12 +20,13 @@ type known struct {
 	Title    string   `json:"title"`
 	Advice   []string `json:"advice"`
 	Programs []string `json:"programs"` // commands with this failure; empty: any tool
-	Holds    []string `json:"holds"` // words that the error contains, all of them, in lower case
+	Holds    []string `json:"holds"`    // words that the error contains, all of them, in lower case
 	Fires    []string `json:"fires_on"` // triggers of the lesson
 }
 
 // knownFailures lists the known failures. The first match is used, so special failures come before
 // general ones.
+//
 //nolint:gochecknoglobals // immutable, read at first use
 var knownFailures = sync.OnceValue(func() []known { return embedded[[]known](knownText) })
 

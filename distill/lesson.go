@@ -102,7 +102,7 @@ type match uint8
 
 const (
 	unrelated match = iota
-	apart // similar names, different triggers: both are kept, and the decision is remembered
+	apart           // similar names, different triggers: both are kept, and the decision is remembered
 	duplicate
 )
 

@@ -12,6 +12,7 @@ var listsText string
 
 // vocabularyText lists the public words of error messages of programs and services. Every other
 // word in a message may be a private name.
+//
 //go:embed vocabulary.txt
 var vocabularyText string
 
@@ -19,6 +20,7 @@ var vocabularyText string
 type words map[string]bool
 
 // lists reads the word lists of the rules.
+//
 //nolint:gochecknoglobals // immutable, read at first use
 var lists = sync.OnceValue(func() map[string]words {
 	all := map[string]words{}

@@ -194,7 +194,7 @@ type wordKind uint8
 
 const (
 	private wordKind = iota // may be private
-	generic // reports only that an operation failed
+	generic                 // reports only that an operation failed
 	plain                   // an ordinary word of messages
 	name                    // the name of a kind of error
 )

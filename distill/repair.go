@@ -8,24 +8,24 @@ import (
 
 // Kinds of fixes after a failure.
 const (
-	fixForm    = "form" // same tool, one parameter in another form
+	fixForm    = "form"    // same tool, one parameter in another form
 	fixOffered = "offered" // a value that the error offered
 	fixNarrow  = "narrow"  // fewer words
 	fixFewer   = "fewer"   // fewer values
 	fixAdded   = "added"   // a parameter more
 	fixRemoved = "removed" // a parameter less
-	fixLookup  = "lookup" // a value that another tool returned
-	fixAsked   = "asked" // a value that a person gave
+	fixLookup  = "lookup"  // a value that another tool returned
+	fixAsked   = "asked"   // a value that a person gave
 	fixTool    = "tool"    // another tool
-	fixCheck   = "check" // no fix; a status call showed the reason
-	fixFirst   = "first" // same call, after another call
-	fixFlags   = "flags" // same command with another option
+	fixCheck   = "check"   // no fix; a status call showed the reason
+	fixFirst   = "first"   // same call, after another call
+	fixFlags   = "flags"   // same command with another option
 	fixProgram = "program" // another program
 	fixInstall = "install" // same command after installing a package
-	fixHint    = "hint" // same command after a command that the error names
-	fixEnv     = "env" // same command with a variable set
-	fixWanted  = "wanted" // the value that the error describes
-	fixStop    = "stop" // no fix
+	fixHint    = "hint"    // same command after a command that the error names
+	fixEnv     = "env"     // same command with a variable set
+	fixWanted  = "wanted"  // the value that the error describes
+	fixStop    = "stop"    // no fix
 )
 
 // Fix is the change that made a failed call work.

@@ -18,7 +18,7 @@ type Ref struct {
 	Agent   string `json:"agent,omitempty"`
 	Day     string `json:"day,omitempty"`   // 2026-01-31
 	First   string `json:"first,omitempty"` // a hash of the task's first words
-	Run     string `json:"run,omitempty"` // run of the session
+	Run     string `json:"run,omitempty"`   // run of the session
 }
 
 // apart reports whether two sessions are independent sightings: not the same session, not one run,

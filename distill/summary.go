@@ -5,7 +5,7 @@ type Summary struct {
 	Read           int            `json:"read"`      // sessions looked at
 	Unchanged      int            `json:"unchanged"` // sessions read without news
 	Judged         int            `json:"judged"`
-	Failed         int            `json:"failed"` // sessions with an error
+	Failed         int            `json:"failed"`     // sessions with an error
 	Candidates     int            `json:"candidates"` // drafted lessons
 	Proposed       int            `json:"proposed"`
 	Merged         int            `json:"merged"`  // said already: their sessions were added as evidence
@@ -15,7 +15,7 @@ type Summary struct {
 	Tokens         int64          `json:"tokens,omitempty"`
 	Cost           float64        `json:"cost,omitempty"`
 	Stopped        string         `json:"stopped,omitempty"` // why before the end
-	Busy           []string       `json:"busy,omitempty"` // tenants claimed by another process
+	Busy           []string       `json:"busy,omitempty"`    // tenants claimed by another process
 	Drafts         []Drafted      `json:"drafts,omitempty"`
 	MergedInto     []string       `json:"merged_into,omitempty"`
 }

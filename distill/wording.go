@@ -44,6 +44,7 @@ var draftsText []byte
 
 // wordings maps kinds of fixes, and "kind: variant", to sentences. A variant without its own
 // sentence uses the sentence of the kind.
+//
 //nolint:gochecknoglobals // immutable, read at first use
 var wordings = sync.OnceValue(func() map[string]wording { return embedded[map[string]wording](draftsText) })
 

@@ -36,9 +36,9 @@ type work struct {
 // mark is the note about a session that was read, per kind of judge.
 type mark struct {
 	Hash  string    `json:"hash"`
-	Seen  int64     `json:"seen"` // microseconds: a session without a later request has nothing new
+	Seen  int64     `json:"seen"`            // microseconds: a session without a later request has nothing new
 	Cases []string  `json:"cases,omitempty"` // cases that the session contributed to
-	Said  Opinions  `json:"said,omitempty"` // about the lessons of the session
+	Said  Opinions  `json:"said,omitempty"`  // about the lessons of the session
 	Texts textNames `json:"texts,omitempty"` // under which the opinions were summed
 }
 
