@@ -87,6 +87,7 @@ func isTestSupport(pkg string) bool {
 func rooms() map[string][]string {
 	return map[string][]string{
 		"mvdan.cc/sh/v3":                           {"internal/shell"},
+		"github.com/reviewdog/errorformat":         {"inject/ledger"},
 		"github.com/tidwall/gjson":                 {"internal/wire", "cmd/precept"},
 		"github.com/tidwall/sjson":                 {"internal/wire", "cmd/precept"},
 		"github.com/yuin/goldmark":                 {"admin"},

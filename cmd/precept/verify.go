@@ -41,7 +41,8 @@ func (w *world) verify() *cobra.Command {
 		Short: "Run a linter or a test and record its failures in AGENT.md",
 		Long: "Verify runs a command and passes its output through. When it fails, each distinct " +
 			"failure (go test, go vet, golangci-lint, pytest, ruff, mypy, eslint, jest, vitest, " +
-			"tsc, cargo) becomes an entry of AGENT.md; " +
+			"tsc, cargo; with the name in COMMAND also rubocop, stylelint, yamllint, phpstan, dotnet " +
+			"and 30 others) becomes an entry of AGENT.md; " +
 			"an output of another form becomes one entry. The exit status is the command's own. " +
 			"With --json the output goes to standard error, and standard output holds the " +
 			"result alone.",
@@ -102,7 +103,7 @@ func (w *world) verifyCommand(args []string, aside bool) (*verified, error) {
 		dir = ""
 	}
 	text := capture.String()
-	v.Failures = ledger.Failures(ledger.Output{Text: text, Dir: dir, Module: goModule(dir)})
+	v.Failures = ledger.Failures(ledger.Output{Text: text, Command: args, Dir: dir, Module: goModule(dir)})
 	if len(v.Failures) == 0 {
 		v.Failures = []ledger.Failure{ledger.Unread(args, o.code, text)}
 	}

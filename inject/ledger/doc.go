@@ -1,13 +1,13 @@
-// Package ledger keeps AGENT.md's "Lessons Learned": what failed in a project, why, what mended it,
-// and the rule that prevents it. It records entries (Ledger.Record), reads failures out of what
-// linters and tests print (Failures), and reads a ledger back as lessons (Lessons).
+// Package ledger keeps the section "Lessons Learned" of AGENT.md: failures of a project with their
+// cause, their resolution and the rule that prevents them. Ledger.Record appends entries, Failures
+// reads the output of linters and tests, and Lessons returns the entries as lessons.
 //
-// Contract: an entry is appended to the end of its section and nothing that stood in the file is
-// ever touched, byte for byte; the same failure (file and error summary) is recorded once; any
-// number of writers may record at the same time. Every operation leaves a line in
-// .orchestration/agent_trace.jsonl beside the ledger.
+// Contract: Record appends an entry to the end of the section and changes no other byte of the
+// file. Record writes each failure (file and error summary) once. Any number of writers may record
+// at the same time. Each operation appends a line to .orchestration/agent_trace.jsonl, in the
+// folder of the ledger.
 //
-// Hazard: an entry is text that an agent or a tool wrote, in a file that people and models read. It
-// is folded to one line a field, and secrets are taken out before it reaches the disk; as a lesson
-// it has the trust that its reader gives it, not the trust of a file that a person wrote.
+// Hazard: an agent or a tool wrote the text of an entry, and people and models read the file. Each
+// field is folded to one line, and secrets are removed before the text reaches the disk. A lesson
+// from a ledger has the trust of its reader, not the trust of a file that a person wrote.
 package ledger

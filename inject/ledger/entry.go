@@ -19,14 +19,14 @@ import (
 	"precept/internal/redact"
 )
 
-// The types of a failure.
+// Types of a failure.
 const (
 	TypeLint     = "lint"
 	TypeTest     = "test"
 	TypeAnalysis = "static-analysis"
 )
 
-// The bounds of an entry, in characters. An error may be longer: it is cut.
+// Bounds of an entry, in characters. Record cuts a longer error.
 const (
 	MaxSummary = 500
 	maxField   = 4096
@@ -35,8 +35,7 @@ const (
 	maxInput   = 8 << 20 // bytes of one entry as JSON
 )
 
-// Entry is one failure and what was learned from it, by the contract
-// docs/contracts/record.schema.json.
+// Entry is a failure and its lesson, in the form of docs/contracts/record.schema.json.
 type Entry struct {
 	IntentID   string `json:"intent_id"`
 	Type       string `json:"type"`
@@ -47,8 +46,8 @@ type Entry struct {
 	Rule       string `json:"rule"`
 }
 
-// Decode reads one entry as JSON, strictly: what is unknown, missing, twice there or out of bounds
-// is refused, all of it at once.
+// Decode reads one entry as JSON. Decode reports all faults at once: unknown, missing and duplicate
+// fields, and fields out of bounds.
 func Decode(r io.Reader) (Entry, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, maxInput+1))
 	if err != nil {
@@ -78,19 +77,19 @@ func Decode(r io.Reader) (Entry, error) {
 			faults = append(faults, fmt.Errorf("%s stands there twice; remove one", m.key))
 		case json.Unmarshal(m.value, text) != nil || m.value[0] != '"':
 			faults = append(faults, fmt.Errorf("%s is not a string; put it in quotes", m.key))
-			*text = string(m.value) // so that it is not missing, too
+			*text = string(m.value) // or Validate reports the field as missing, too
 		}
 	}
 	return e, errors.Join(append(faults, e.Validate())...)
 }
 
-// member is one key of a JSON object with its raw value.
+// member is a key of a JSON object with the raw value.
 type member struct {
 	key   string
 	value json.RawMessage
 }
 
-// members reads an object without losing a key that is there twice, which a struct or a map would.
+// members returns the members of an object in order. A struct or a map would lose duplicate keys.
 func members(raw []byte) ([]member, error) {
 	bad := func(err error) error { return fmt.Errorf("the entry is not one JSON object: %w", err) }
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -119,15 +118,15 @@ func members(raw []byte) ([]member, error) {
 	return out, nil
 }
 
-// field is one field of an entry: its name in the contract, its label in the ledger, and how many
-// characters it may have.
+// field is a field of an entry: the name in the contract, the label in the ledger, and the largest
+// number of characters.
 type field struct {
 	name, label string
 	most        int
 	text        *string
 }
 
-// fields are an entry's, in the order of the contract.
+// fields returns the fields of the entry in the order of the contract.
 func (e *Entry) fields() []field {
 	return []field{
 		{"intent_id", "Intent ID", maxIntent, &e.IntentID},
@@ -140,7 +139,7 @@ func (e *Entry) fields() []field {
 	}
 }
 
-// names are the fields' names, in their order.
+// names returns the names of the fields in the order of the contract.
 func names() []string {
 	var out []string
 	for _, f := range new(Entry).fields() {
@@ -149,7 +148,7 @@ func names() []string {
 	return out
 }
 
-// Validate tells everything that keeps an entry from being recorded.
+// Validate returns all faults of the entry.
 func (e *Entry) Validate() error {
 	var faults []error
 	for _, f := range e.fields() {
@@ -166,23 +165,23 @@ func (e *Entry) Validate() error {
 	return errors.Join(faults...)
 }
 
-// folded is the entry as it is written: one line a field, without secrets, the error no longer than
-// it may be.
+// folded returns the entry as Record writes it: one line per field, without secrets, with a cut
+// error.
 func (e *Entry) folded() Entry {
 	redact := redact.New(true)
 	clean := func(s string) string { return line(redact.Text(s)) }
-	// A placeholder is numbered as it appears: what names the failure comes first, so that it is
-	// the same next time.
+	// The redactor numbers placeholders in the order of their use. File and error, which name the
+	// failure, come first, so that the same failure gets the same numbers.
 	out := Entry{Type: e.Type, File: clean(e.File), Error: Summary(redact.Text(e.Error))}
 	out.IntentID, out.Cause, out.Resolution, out.Rule = clean(e.IntentID), clean(e.Cause), clean(e.Resolution), clean(e.Rule)
 	return out
 }
 
-// Summary is an error as an entry shows it: one line of at most 500 characters, and three dots
-// where it was cut.
+// Summary returns an error as an entry shows the error: one line of at most 500 characters, and
+// three dots at a cut.
 func Summary(text string) string { return shortened(line(text), MaxSummary) }
 
-// shortened is a text of at most n characters, and three dots where it was cut.
+// shortened returns at most n characters of a text, and three dots at a cut.
 func shortened(s string, n int) string {
 	if short := clip(s, n); short != s {
 		return short + "..."
@@ -190,19 +189,19 @@ func shortened(s string, n int) string {
 	return s
 }
 
-// redacted is a text without secrets and personal data.
+// redacted returns a text without secrets and personal data.
 func redacted(s string) string { return redact.New(true).Text(s) }
 
-// signature names a failure: the same file and the same error summary are the same failure.
+// signature returns the SHA-256 of file and error summary. Equal failures have equal signatures.
 func (e *Entry) signature() string {
 	sum := sha256.Sum256([]byte(e.File + "\x00" + e.Error))
 	return hex.EncodeToString(sum[:])
 }
 
-// labelType stands in an entry's first line, behind the time.
+// labelType is the label in the first line of an entry, after the time.
 const labelType = "Failure Type"
 
-// render writes a folded entry as one bullet. The same entry at the same time is the same bytes.
+// render returns a folded entry as one bullet. Equal entries at equal times give equal bytes.
 func (e *Entry) render(at time.Time, eol string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "- [%s] **%s:** %s%s", at.UTC().Format(time.RFC3339), labelType, e.Type, eol)
@@ -222,13 +221,14 @@ func (f field) bullet(eol string) string {
 	return "    - **" + f.label + ":** " + text + eol
 }
 
-// key is the two lines by which an entry is found again: its file and its error.
+// key returns the two lines that identify an entry: file and error.
 func (e *Entry) key(eol string) string {
 	f := e.fields()
 	return f[2].bullet(eol) + f[3].bullet(eol)
 }
 
-// codeSpan quotes a path as Markdown code, whatever backticks stand in it.
+// codeSpan returns a path as Markdown code. The fence is longer than any run of backticks in the
+// path.
 func codeSpan(s string) string {
 	fence := "`"
 	for strings.Contains(s, fence) {
@@ -240,8 +240,8 @@ func codeSpan(s string) string {
 	return fence + s + fence
 }
 
-// line folds a text that somebody else wrote to one line: no control, hidden or escape characters,
-// white space folded, and nothing that would hide the rest of the file from its readers.
+// line returns a text as one line: folded white space, no control, hidden or escape characters, and
+// no start of a comment, which would hide the rest of the file.
 func line(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -257,7 +257,7 @@ func line(s string) string {
 
 var escapes = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b[ -/]*[0-~]?") //nolint:gochecknoglobals // immutable
 
-// plain takes terminal escape sequences out.
+// plain removes terminal escape sequences.
 func plain(s string) string {
 	return escapes.ReplaceAllString(s, "")
 }

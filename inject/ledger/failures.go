@@ -2,31 +2,33 @@ package ledger
 
 import (
 	"cmp"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-// Failure is one distinct thing that a linter, a type checker or a test run complained of.
+// Failure is a distinct finding of a linter, a type checker or a test run.
 type Failure struct {
 	Tool    string `json:"tool"`    // go test, ruff, ...
 	Type    string `json:"type"`    // lint, test or static-analysis
-	File    string `json:"file"`    // relative to the folder where the command ran, where the output says which
-	Subject string `json:"subject"` // the test's name or the rule's, "" for none
+	File    string `json:"file"`    // relative to the folder of the command, where the output names the file
+	Subject string `json:"subject"` // name of the test or the rule; "" for none
 	Error   string `json:"error"`   // one line, without the line number, which moves with every edit
 }
 
-// Output is what a command printed, and where it ran.
+// Output is the output of a command, and the place where the command ran.
 type Output struct {
-	Text   string
-	Dir    string // absolute; paths below it are told relative to it
-	Module string // the Go module there, "" for none: go test names packages, not files
+	Text    string
+	Command []string // program and arguments
+	Dir     string   // absolute; paths below Dir become relative to Dir
+	Module  string   // Go module in Dir, "" for none: go test names packages, not files
 }
 
-// Failures reads the distinct failures out of an output, in the order in which they stand there.
-// Which tool it was follows from the shape of what it printed, not from the command: `make check`
-// or `npm test` may run any of them.
+// Failures returns the distinct failures of an output in order. The shape of the output names the
+// tool, because `make check` or `npm test` may run any tool. For tools that no reader knows, the
+// command names the format.
 func Failures(o Output) []Failure {
 	r := &reading{Output: o, lines: strings.Split(strings.ReplaceAll(plain(o.Text), "\r\n", "\n"), "\n")}
 	r.gotest()
@@ -37,17 +39,20 @@ func Failures(o Output) []Failure {
 	r.jest()
 	r.vitest()
 	r.pytest()
+	if len(r.found) == 0 {
+		r.format()
+	}
 	return r.distinct()
 }
 
-// reading is one output being read.
+// reading is the state of one call of Failures.
 type reading struct {
 	Output
 	lines []string
 	found []located
 }
 
-// located is a failure and the line where it stands, for the order.
+// located is a failure and the number of its line, for the order.
 type located struct {
 	Failure
 	at int
@@ -61,8 +66,7 @@ func (r *reading) add(at int, f Failure) {
 	}
 }
 
-// distinct sorts the failures by their lines and drops those that are there already, as the ledger
-// would.
+// distinct sorts the failures by line and drops duplicates, by the key of the ledger.
 func (r *reading) distinct() []Failure {
 	slices.SortStableFunc(r.found, func(a, b located) int { return cmp.Compare(a.at, b.at) })
 	seen := map[[2]string]bool{}
@@ -78,7 +82,7 @@ func (r *reading) distinct() []Failure {
 	return out
 }
 
-// relative tells a path as the project knows it.
+// relative returns a path as the project knows the path.
 func (r *reading) relative(path string) string {
 	path = strings.TrimSpace(path)
 	if rel, err := filepath.Rel(r.Dir, path); err == nil && !strings.HasPrefix(rel, "..") {
@@ -91,12 +95,12 @@ func (r *reading) relative(path string) string {
 	return path
 }
 
-// addresses of memory are other numbers in every run.
+// addresses matches addresses of memory, which differ between runs.
 var addresses = regexp.MustCompile(`\b0x[0-9a-fA-F]{6,16}\b`) //nolint:gochecknoglobals // immutable
 
 func stable(s string) string { return addresses.ReplaceAllString(s, "0x...") }
 
-// block is the lines from i on, up to the next blank one.
+// block returns the lines from line i to the next blank line.
 func (r *reading) block(i int) []string {
 	end := i
 	for end < len(r.lines) && strings.TrimSpace(r.lines[end]) != "" {
@@ -105,15 +109,79 @@ func (r *reading) block(i int) []string {
 	return r.lines[i:end]
 }
 
-// failedTest is a test that failed, and what it said.
+// failedTest returns the failure of a test.
 func failedTest(tool, file, test, said string) Failure {
 	return Failure{Tool: tool, Type: TypeTest, File: file, Subject: test, Error: titled(test, said)}
 }
 
-// titled puts what failed before what it said, if anything.
+// titled returns the subject of a failure, followed by the message.
 func titled(subject, message string) string {
 	if subject == "" || message == "" {
 		return subject + message
 	}
 	return subject + ": " + message
+}
+
+// Entry returns an entry for a failure that a command found. The resolution is open; the rule is to
+// run the command.
+func (f *Failure) Entry(intent string, command []string) Entry {
+	quoted := codeSpan(line(shortened(strings.Join(command, " "), 200)))
+	cause := fmt.Sprintf("Found by %s (%s).", quoted, f.Tool)
+	if f.Subject != "" {
+		cause = fmt.Sprintf("Found by %s (%s): %s.", quoted, f.Tool, shortened(line(f.Subject), 200))
+	}
+	file := f.File
+	if n := []rune(file); len(n) > maxFile {
+		file = string(n[len(n)-maxFile:])
+	}
+	what := "editing " + file
+	if f.Type == TypeTest {
+		what = "changing what " + file + " tests"
+	}
+	if file == "." {
+		what = "the last edit"
+	}
+	return Entry{
+		IntentID: intent, Type: f.Type, File: file, Error: f.Error, Cause: cause,
+		Resolution: unresolved,
+		Rule:       fmt.Sprintf("Run %s after %s, before you say that the work is done.", quoted, what),
+	}
+}
+
+// Unread returns the failure of a command whose output no reader knows. The last lines of the
+// output are the error.
+func Unread(command []string, code int, text string) Failure {
+	lines := strings.Split(plain(text), "\n")
+	var said []string
+	size := 0
+	for i := len(lines) - 1; i >= 0 && size < MaxSummary && len(said) < 5; i-- {
+		if t := line(lines[i]); t != "" {
+			said, size = append([]string{t}, said...), size+len(t)
+		}
+	}
+	f := Failure{Tool: command[0], Type: TypeTest, File: ".", Error: stable(strings.Join(said, " "))}
+	if f.Error == "" {
+		f.Error = fmt.Sprintf("exit status %d without a word", code)
+	}
+	words := strings.ToLower(strings.Join(command, " "))
+	has := func(part string) bool { return strings.Contains(words, part) }
+	switch {
+	case slices.ContainsFunc([]string{"lint", "format", "fmt"}, has):
+		f.Type = TypeLint
+	case slices.ContainsFunc([]string{"check", "vet", "build", "tsc"}, has):
+		f.Type = TypeAnalysis
+	}
+	return f
+}
+
+// unresolved is the resolution of an entry until a person or an agent resolves the failure.
+const unresolved = "None yet: it was recorded when it failed."
+
+// lint returns the finding of a linter. The rule follows the message in brackets.
+func lint(tool, file, rule, message string) Failure {
+	f := Failure{Tool: tool, Type: TypeLint, File: file, Subject: rule, Error: message}
+	if rule != "" {
+		f.Error += " (" + rule + ")"
+	}
+	return f
 }

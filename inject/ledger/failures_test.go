@@ -10,6 +10,18 @@ import (
 	"precept/inject/ledger"
 )
 
+func ExampleFailures() {
+	for _, f := range ledger.Failures(ledger.Output{
+		Dir:  "/home/dev/shop",
+		Text: "cart.go:15:28: Error return value is not checked (errcheck)\nFAILED cart_test.py::test_total - assert 3 == 4\n",
+	}) {
+		fmt.Printf("%s, %s: %s\n", f.Tool, f.File, f.Error)
+	}
+	// Output:
+	// golangci-lint, cart.go: Error return value is not checked (errcheck)
+	// pytest, cart_test.py: test_total: assert 3 == 4
+}
+
 // The outputs are what the tools themselves printed, at their usual settings and some others;
 // PRECEPT_GOLDEN=1 writes what is read in them now, to be read by a person.
 func TestFailures(t *testing.T) {

@@ -14,46 +14,45 @@ import (
 	"precept/internal/file"
 )
 
-// FileName is the ledger of a project.
+// FileName is the name of the ledger in a project.
 const FileName = "AGENT.md"
 
-// The times of a writer: how long it waits before it tries a second time, and for the other
-// writers.
+// Times of a writer: the delay before the second attempt, and the wait for the lock.
 const (
 	retryAfter = 100 * time.Millisecond
 	lockWait   = 10 * time.Second
 	lockEvery  = 2 * time.Millisecond
 )
 
-// Status is what became of an entry.
+// Status is the outcome of recording an entry.
 type Status string
 
-// The statuses.
+// Outcomes.
 const (
 	Recorded  Status = "recorded"
-	Duplicate Status = "duplicate" // this failure stands there already
-	Failed    Status = "failed"    // the file could not be written, twice; the trace holds the entry
+	Duplicate Status = "duplicate" // the ledger has the failure
+	Failed    Status = "failed"    // two attempts to write the file failed; the trace holds the entry
 )
 
-// Result is what became of one entry, by the contract's result.
+// Result is the outcome of one entry, in the form of the contract.
 type Result struct {
 	Status    Status `json:"status"`
 	Signature string `json:"signature"` // SHA-256 of file and error summary
 	Ledger    string `json:"ledger"`
 	Entry     Entry  `json:"entry"`             // as written
-	Message   string `json:"message,omitempty"` // why it failed
+	Message   string `json:"message,omitempty"` // reason of a failed write
 }
 
-// Ledger is one AGENT.md. It may be used by any number of goroutines and processes at once.
+// Ledger is an AGENT.md. Any number of goroutines and processes may use the file at once.
 type Ledger struct {
-	Path string           // of the file; it need not be there
-	Now  func() time.Time // the clock
+	Path string           // path of the file, which may be absent
+	Now  func() time.Time // clock
 }
 
-// Record appends the entries that are not there yet, all in one step, and tells what became of
-// each. Entries that do not validate are the caller's fault and an error; a file that cannot be
-// written is not: the work that failed must go on. Then the results say so, the trace holds the
-// entries, and untraced tells when even that was not possible.
+// Record appends the new entries in one step and returns the outcome of each entry. An invalid
+// entry is an error of the caller. A file that cannot be written is no error, because the failed
+// work of the caller matters more: then the results have the status Failed, and the trace holds the
+// entries. untraced is the error of the trace.
 func (l *Ledger) Record(ctx context.Context, entries ...Entry) (results []Result, untraced error, err error) {
 	for i := range entries {
 		if err := entries[i].Validate(); err != nil {
@@ -83,7 +82,7 @@ func (l *Ledger) Record(ctx context.Context, entries ...Entry) (results []Result
 	return results, l.trace(results), nil
 }
 
-// append writes what is new.
+// append writes the new entries.
 func (l *Ledger) append(ctx context.Context, results []Result) error {
 	path, err := target(l.Path)
 	if err != nil {
@@ -120,12 +119,12 @@ func (l *Ledger) append(ctx context.Context, results []Result) error {
 	return replace(path, text[:pos], []byte(insert), text[pos:])
 }
 
-// has says whether an entry stands in a section, whatever its line ends.
+// has reports whether a section has an entry, with either kind of line end.
 func has(there []byte, e *Entry) bool {
 	return bytes.Contains(there, []byte(e.key("\n"))) || bytes.Contains(there, []byte(e.key("\r\n")))
 }
 
-// target follows links to the file that is to be written, which need not be there yet.
+// target follows links to the file to write. The file may be absent.
 func target(path string) (string, error) {
 	to, err := filepath.EvalSymlinks(path)
 	if err == nil {
@@ -143,8 +142,8 @@ func target(path string) (string, error) {
 	return target(to)
 }
 
-// replace writes a file in one step, with the mode that it has: a reader sees the old bytes or the
-// new ones.
+// replace writes a file in one step and keeps the mode. A reader sees the old or the new bytes,
+// never a mixture.
 func replace(path string, parts ...[]byte) error {
 	mode := fs.FileMode(0o644)
 	if info, err := os.Stat(path); err == nil {
@@ -154,4 +153,31 @@ func replace(path string, parts ...[]byte) error {
 		return fmt.Errorf("%s is read-only: %w", path, fs.ErrPermission)
 	}
 	return file.Write(path, mode, parts...)
+}
+
+// lock excludes other writers of the ledgers of a folder. The lock is on the folder, so that no
+// lock file remains.
+func lock(ctx context.Context, dir string) (unlock func(), err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	timeout, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	ticker := time.NewTicker(lockEvery)
+	defer ticker.Stop()
+	for {
+		err := file.TryLock(f)
+		if err == nil {
+			return func() { _ = f.Close() }, nil
+		}
+		if !errors.Is(err, file.ErrHeld) {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
+		}
+		select {
+		case <-timeout.Done():
+			return nil, errors.Join(fmt.Errorf("lock %s: other writers have held it for %s", dir, lockWait), f.Close())
+		case <-ticker.C:
+		}
+	}
 }

@@ -10,7 +10,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// The bounds of a lesson's parts, as its published schema has them.
+// Bounds of the parts of a lesson, from the published schema.
 const (
 	maxTitle       = 200
 	maxDescription = 1000
@@ -20,17 +20,17 @@ const (
 	slugDigits     = 8
 )
 
-// Lessons makes a lesson of each entry of a ledger, the newest first: the rule is its title; it
-// fires on the file's path in the user's words, and on the part of the error that stays the same in
-// a tool's error. They are proposals: nobody has approved them, and the slug tells the same failure
-// in every version of the file.
+// Lessons returns a lesson for each entry of a ledger, the newest first. The rule is the title. The
+// lesson fires on the path of the file in words of the user, and on the stable part of the error in
+// errors of tools. The lessons are proposals without an approval. The same failure has the same
+// slug in every version of the file.
 func Lessons(text []byte) []*lesson.Lesson {
 	entries := Entries(text)
 	out := make([]*lesson.Lesson, 0, len(entries))
 	seen := map[string]bool{}
 	for i := len(entries) - 1; i >= 0; i-- {
 		l := entries[i].Entry.lesson()
-		if l.Trigger.Empty() || seen[l.Slug] { // what could never fire is nothing to approve
+		if l.Trigger.Empty() || seen[l.Slug] { // a lesson that cannot fire is not worth an approval
 			continue
 		}
 		seen[l.Slug] = true
@@ -62,7 +62,7 @@ func (e *Entry) lesson() *lesson.Lesson {
 	return l
 }
 
-// slug is readable, and the same for the same failure.
+// slug returns a readable name that is the same for the same failure.
 func slug(rule, signature string) string {
 	return cmp.Or(lesson.Hyphenated(rule, slugWords), "ledger") + "-" + signature[:slugDigits]
 }
@@ -74,7 +74,8 @@ func clip(s string, n int) string {
 	return s
 }
 
-// pathPhrase is a path as people write it; a bare name that every project has says nothing.
+// pathPhrase returns a path as people write the path, and "" for a bare name that every project
+// has.
 func pathPhrase(file string) string {
 	base := path.Base(file)
 	stem := strings.TrimSuffix(base, path.Ext(base))
@@ -90,12 +91,11 @@ func pathPhrase(file string) string {
 	return file
 }
 
-// coded are the names of rules and errors, the one kind of number that stays the same: TS2322,
-// F401, E0308.
+// coded matches names of rules and errors, the only kind of number that does not change: TS2322, F401.
 var coded = regexp.MustCompile(`^[(\[]?[A-Z]{1,5}\d{2,5}[)\]]?:?$`) //nolint:gochecknoglobals // immutable
 
-// errorPhrase is the longest run of words of an error that the next such error will have too:
-// without numbers, paths, and what is quoted. One word alone must be a name that nothing else has.
+// errorPhrase returns the longest run of words of an error without numbers, paths and quotations, which
+// differ in the next error of the kind. A single word must be a long name.
 func errorPhrase(text string) string {
 	var run []string
 	best, quoted := "", false
@@ -127,7 +127,7 @@ func volatile(word string) bool {
 	return !coded.MatchString(word) && strings.ContainsAny(word, "0123456789/\\`'\"*<>{}$=|")
 }
 
-// openQuote says whether a quotation is open behind a word.
+// openQuote reports whether a quotation is open after a word.
 func openQuote(word string, open bool) bool {
 	for _, q := range "`\"" {
 		if strings.Count(word, string(q))%2 == 1 {

@@ -2,27 +2,29 @@ package ledger
 
 import (
 	"bytes"
+	"slices"
 	"strings"
+	"time"
 
 	"precept/inject/lesson"
 )
 
-// Heading is the section of AGENT.md in which entries stand.
+// Heading is the heading of the section with the entries.
 const Heading = "## Lessons Learned"
 
-// section is where the entries of a file stand, in bytes.
+// section is the position of the entries in a file, in bytes.
 type section struct {
 	found      bool
-	start, end int    // from behind the heading's line to the next heading of its level or above
-	last       int    // behind the last line in it that is not blank
-	open       string // what closes a code fence or a comment that is still open at its end (or the file's), "" for nothing
-	list       bool   // the last line belongs to a list, so that an entry may follow without a blank line
+	start, end int    // from the line after the heading to the next heading of the same or a higher level
+	last       int    // end of the last line of the section with a text
+	open       string // closer of a code fence or a comment that is open at the end of the section or file; "" for none
+	list       bool   // the last line belongs to a list: no blank line before an entry
 }
 
-// find looks for the section. A heading within a code fence or a comment is none.
+// find returns the section of a text. A heading in a code fence or a comment does not count.
 func find(text []byte) section {
 	s := section{start: len(text), end: len(text), last: len(text)}
-	closer := "" // of the fence or comment that is open
+	closer := "" // of the open fence or comment
 	for at := 0; at < len(text); {
 		next := len(text)
 		if i := bytes.IndexByte(text[at:], '\n'); i >= 0 {
@@ -49,8 +51,8 @@ func find(text []byte) section {
 	return s
 }
 
-// fence follows code fences and comments: closer is what ends the one that is open before a line,
-// the answer what ends the one that is open behind it.
+// fence returns the closer of the fence or comment that is open after a line. closer belongs to the
+// fence or comment that is open before the line.
 func fence(content []byte, closer string) string {
 	text := bytes.TrimLeft(content, " ")
 	if len(content)-len(text) > 3 {
@@ -73,7 +75,7 @@ func fence(content []byte, closer string) string {
 
 const commentEnd = "-->"
 
-// lineEnd is how the lines of a file end: as its first one does.
+// lineEnd returns the line end of the first line of a text.
 func lineEnd(text []byte) string {
 	if i := bytes.IndexByte(text, '\n'); i > 0 && text[i-1] == '\r' {
 		return "\r\n"
@@ -81,15 +83,15 @@ func lineEnd(text []byte) string {
 	return "\n"
 }
 
-// added is what must be inserted into a file, and where, so that the bullets stand at the end of
-// its section. A section that is not there is made at the end of the file.
+// added returns the text that adds bullets to the end of the section, and the offset for the text.
+// A file without a section gets the section at its end.
 func (s *section) added(text []byte, bullets, eol string) (at int, insert string) {
 	var b strings.Builder
 	at = s.last
 	if at > 0 && text[at-1] != '\n' {
 		b.WriteString(eol)
 	}
-	if s.open != "" { // otherwise the entry would be part of somebody's example
+	if s.open != "" { // or the entry would be part of an example
 		b.WriteString(s.open + eol)
 	}
 	switch {
@@ -102,4 +104,46 @@ func (s *section) added(text []byte, bullets, eol string) (at int, insert string
 	}
 	b.WriteString(bullets)
 	return at, b.String()
+}
+
+// Dated is an entry of a ledger with its time.
+type Dated struct {
+	Entry
+	At time.Time // zero for a text that is no time
+}
+
+// Entries returns the entries of a ledger, the oldest first. Entries skips text in another form,
+// and entries without file, error or rule.
+func Entries(text []byte) []Dated {
+	s := find(text)
+	var out []Dated
+	var open *Dated
+	for raw := range strings.Lines(string(text[s.start:s.end])) {
+		content := strings.TrimRight(raw, " \t\r\n")
+		if rest, ok := strings.CutPrefix(content, "- ["); ok {
+			open = nil
+			if at, kind, ok := strings.Cut(rest, "] **"+labelType+":** "); ok {
+				t, _ := time.Parse(time.RFC3339, at)
+				out = append(out, Dated{Entry{Type: kind}, t})
+				open = &out[len(out)-1]
+			}
+			continue
+		}
+		if content != "" && !strings.HasPrefix(content, " ") && !strings.HasPrefix(content, "\t") {
+			open = nil
+		}
+		if open == nil {
+			continue
+		}
+		label, value, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(content), "- **"), ":** ")
+		for _, f := range open.fields() {
+			if f.label == label && *f.text == "" {
+				*f.text = strings.ReplaceAll(strings.TrimSpace(value), "&lt;!--", "<!--")
+			}
+		}
+	}
+	for i := range out {
+		out[i].File = strings.Trim(out[i].File, "` ")
+	}
+	return slices.DeleteFunc(out, func(d Dated) bool { return d.File == "" || d.Error == "" || d.Rule == "" })
 }

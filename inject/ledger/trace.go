@@ -11,7 +11,7 @@ import (
 	"precept/internal/file"
 )
 
-// TraceFile is where every operation leaves a line, beside the ledger.
+// TraceFile is the file with a line per operation, in the folder of the ledger.
 const TraceFile = ".orchestration/agent_trace.jsonl"
 
 // traced is one line of the trace.
@@ -28,12 +28,12 @@ type traced struct {
 	ExitCode  *int     `json:"exit_code,omitempty"`
 	Failures  *int     `json:"failures,omitempty"`
 	Message   string   `json:"message,omitempty"`
-	Entry     *Entry   `json:"entry,omitempty"` // of what could not be written, so that it is not lost
+	Entry     *Entry   `json:"entry,omitempty"` // entry that could not be written to the ledger
 }
 
 const traceTime = "2006-01-02T15:04:05.000Z07:00"
 
-// trace leaves a line for each result.
+// trace appends a line for each result.
 func (l *Ledger) trace(results []Result) error {
 	now := l.Now().UTC().Format(traceTime)
 	lines := make([]traced, 0, len(results))
@@ -51,7 +51,7 @@ func (l *Ledger) trace(results []Result) error {
 	return l.leave(lines)
 }
 
-// TraceVerify leaves a line of a command that was verified.
+// TraceVerify appends a line for a verified command.
 func (l *Ledger) TraceVerify(command []string, code, failures int) error {
 	status := "passed"
 	if code != 0 {
@@ -66,7 +66,7 @@ func (l *Ledger) TraceVerify(command []string, code, failures int) error {
 	}})
 }
 
-// leave appends lines in one write, so that those of several writers do not mix.
+// leave appends lines in one write, so that lines of several writers do not mix.
 func (l *Ledger) leave(lines []traced) error {
 	var out []byte
 	for i := range lines {
@@ -94,7 +94,7 @@ func (l *Ledger) leave(lines []traced) error {
 	return nil
 }
 
-// TraceRefused leaves a line of an entry that was refused, with what was said about it.
+// TraceRefused appends a line for an invalid entry, with its faults.
 func (l *Ledger) TraceRefused(why error) error {
 	return l.leave([]traced{{
 		Timestamp: l.Now().UTC().Format(traceTime), Operation: "record", Status: "refused", Ledger: l.Path, Message: line(redacted(why.Error())),

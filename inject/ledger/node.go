@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The lines of eslint, jest and vitest.
+// Lines of eslint, jest and vitest.
 //
 //nolint:gochecknoglobals // immutable
 var (
@@ -18,8 +18,8 @@ var (
 	vitestFail = regexp.MustCompile(`^ ?(?:❯|×)? ?FAIL  (?:\|[^|]+\| )?(\S+\.[cm]?[jt]sx?)(?: > (.+)| \[ .+ \])$`)
 )
 
-// eslint reads its usual form, a file and its complaints below, and its JSON. Warnings count only
-// where there are no errors: then it was them that failed it (--max-warnings).
+// eslint reads the default form (a file, followed by its messages) and JSON. Warnings count only in
+// an output without errors: then --max-warnings failed the command.
 func (r *reading) eslint() {
 	found := map[string][]located{}
 	file := ""
@@ -54,7 +54,7 @@ func (r *reading) eslintJSON(at int, text string) {
 			Message  string
 		}
 	}
-	_ = json.Unmarshal([]byte(text), &files) // what is cut names nothing
+	_ = json.Unmarshal([]byte(text), &files) // a cut text names no file
 	for _, f := range files {
 		for _, m := range f.Messages {
 			if m.Severity == 2 {
@@ -64,7 +64,7 @@ func (r *reading) eslintJSON(at int, text string) {
 	}
 }
 
-// jest reads the tests below each file that failed. The summary at the end repeats them.
+// jest reads the failed tests of each file. The summary at the end repeats the tests.
 func (r *reading) jest() {
 	file := ""
 	for i, text := range r.lines {
@@ -80,7 +80,7 @@ func (r *reading) jest() {
 	}
 }
 
-// jestMessage is the first line of what a test said, and what it expected and got.
+// jestMessage returns the first line of the message of a test, with expected and received value.
 func (r *reading) jestMessage(from int) string {
 	message := ""
 	for _, text := range r.lines[from:] {
@@ -97,8 +97,8 @@ func (r *reading) jestMessage(from int) string {
 	return message
 }
 
-// vitest reads the lines FAIL with the error below; several tests that failed of the same error
-// share it.
+// vitest reads the lines FAIL and the error below. Tests that failed with the same error share the
+// error.
 func (r *reading) vitest() {
 	var waiting []located
 	for i, text := range r.lines {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The lines of rustc, clippy and cargo test.
+// Lines of rustc, clippy and cargo test.
 //
 //nolint:gochecknoglobals // immutable
 var (
@@ -45,12 +45,12 @@ func (r *reading) cargo() {
 	}
 }
 
-// rustFailure is an error of the compiler.
+// rustFailure returns the failure of an error of the compiler.
 func rustFailure(file, code, message string) Failure {
 	return Failure{Tool: "cargo check", Type: TypeAnalysis, File: file, Subject: code, Error: titled(code, message)}
 }
 
-// cargoTest reads the panic in the output of the test whose header is line i.
+// cargoTest reads the panic in the output of a test. Line i is the header of the output.
 func (r *reading) cargoTest(i int, name string) {
 	file, message := "", ""
 	for n, text := range r.lines[i+1:] {
@@ -75,4 +75,13 @@ func (r *reading) cargoTest(i int, name string) {
 		}
 	}
 	r.add(i, failedTest("cargo test", file, name, cmp.Or(message, wordless)))
+}
+
+// rustPlace returns the failure of an error in the short form of the compiler or of clippy.
+func rustPlace(file, code, message string) Failure {
+	f := rustFailure(file, code, message)
+	if code == "" && strings.Contains(message, "clippy") {
+		f.Tool, f.Type = "cargo clippy", TypeLint
+	}
+	return f
 }

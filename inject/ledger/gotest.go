@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The lines of go test.
+// Lines of go test.
 //
 //nolint:gochecknoglobals // immutable
 var (
@@ -26,9 +26,8 @@ type goEvent struct {
 	Action, Package, Output string
 }
 
-// gotest reads the tests that failed, out of the plain form, the verbose one, and JSON. The lines
-// of -json are put back as they would have been printed, so that compilers' complaints in them are
-// read as well.
+// gotest reads the failed tests of the plain, the verbose and the JSON form. gotest replaces a line
+// of JSON by the printed line, so that the other readers find the errors of compilers.
 func (r *reading) gotest() {
 	packages := map[string]*goPackage{}
 	plainOne := r.goPackage()
@@ -39,7 +38,7 @@ func (r *reading) gotest() {
 			continue
 		}
 		r.lines[i] = strings.TrimRight(e.Output, "\n")
-		if e.Action != "output" { // it may be a compiler's
+		if e.Action != "output" { // perhaps the output of a compiler
 			continue
 		}
 		p := packages[e.Package]
@@ -48,7 +47,7 @@ func (r *reading) gotest() {
 			packages[e.Package] = p
 		}
 		p.line(i, r.lines[i])
-		r.lines[i] = "" // read already
+		r.lines[i] = "" // already read
 	}
 	plainOne.end(len(r.lines), "", "")
 	for name, p := range packages {
@@ -56,23 +55,23 @@ func (r *reading) gotest() {
 	}
 }
 
-// goPackage is a package's test run being read.
+// goPackage is the state of reading the test run of a package.
 type goPackage struct {
 	r      *reading
-	test   string // whose output comes
+	test   string // test that writes the current lines
 	order  []string
-	failed map[string]int // by test: the line
+	failed map[string]int // line number by test
 	said   map[string]goSaid
-	panics string // what the process died of
-	stack  string // the first file of ours below it
-	last   string // the last line that says anything
+	panics string // panic that ended the process
+	stack  string // first file of the project in the stack of the panic
+	last   string // last line with a text
 }
 
-// wordless is what a test said that said nothing.
+// wordless is the error of a test that printed no message.
 const wordless = "the test failed without a message"
 
-// goSaid is where a test complained and of what; text is "" while the lines below its place are
-// awaited.
+// goSaid is the place and the text of a message of a test. The text is "" until the reader finds
+// the text on a line below the place.
 type goSaid struct{ file, text string }
 
 func (r *reading) goPackage() *goPackage {
@@ -104,7 +103,7 @@ func (p *goPackage) line(at int, text string) {
 			p.stack = s[1]
 		}
 	case m != nil:
-		if _, more := p.said[p.test]; !more { // the first complaint is what the others follow from
+		if _, more := p.said[p.test]; !more { // later messages follow from the first one
 			p.said[p.test] = goSaid{m[1], m[2]}
 		}
 	default:
@@ -115,8 +114,8 @@ func (p *goPackage) line(at int, text string) {
 	}
 }
 
-// below reads a complaint that begins on the line below its place, as assertion libraries write it:
-// "Error: Not equal:", and then what was expected and what came.
+// below reads a message that begins on the line below the place, the form of assertion libraries:
+// "Error: Not equal:", followed by expected and actual value.
 func (p *goPackage) below(text string) {
 	said, ok := p.said[p.test]
 	switch {
@@ -130,7 +129,7 @@ func (p *goPackage) below(text string) {
 	p.said[p.test] = said
 }
 
-// end tells what failed in a package, and forgets it.
+// end adds the failures of a package and resets the state.
 func (p *goPackage) end(at int, name, outcome string) {
 	dir := p.r.folder(name)
 	for _, test := range p.order {
@@ -154,12 +153,12 @@ func (p *goPackage) end(at int, name, outcome string) {
 	*p = *p.r.goPackage()
 }
 
-// hasFailedPart says whether a part of a test failed too: then the part is what failed.
+// hasFailedPart reports whether a subtest failed. Then the subtest is the failure.
 func (p *goPackage) hasFailedPart(test string) bool {
 	return slices.ContainsFunc(p.order, func(other string) bool { return strings.HasPrefix(other, test+"/") })
 }
 
-// folder is where a package lies in the module; a package of another module keeps its import path.
+// folder returns the folder of a package of the module, and the import path of any other package.
 func (r *reading) folder(pkg string) string {
 	if pkg == r.Module {
 		return ""

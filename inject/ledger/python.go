@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The lines of pytest.
+// Lines of pytest.
 //
 //nolint:gochecknoglobals // immutable
 var (
@@ -19,14 +19,14 @@ var (
 	pyEnd     = regexp.MustCompile(`^={3,} .* ={3,}$`)
 )
 
-// pySection is what pytest says of one test.
+// pySection is the report of pytest on one test.
 type pySection struct {
 	name, file, message string
 	at                  int
 }
 
-// pytest joins what the sections say, whole, with the summary, which names the files and cuts the
-// messages.
+// pytest joins the sections, which have whole messages, with the summary, which has the names of
+// the files.
 func (r *reading) pytest() {
 	sections := r.pySections()
 	found := false
@@ -44,7 +44,7 @@ func (r *reading) pytest() {
 		for n := range sections {
 			s := &sections[n]
 			if s.name == key || strings.HasSuffix(s.name, " of "+key) {
-				said, s.name = s.message, "" // of two with the same name the second is another file's
+				said, s.name = s.message, "" // a second section with the same name belongs to another file
 				break
 			}
 		}
@@ -63,8 +63,8 @@ func (r *reading) pytest() {
 	}
 }
 
-// pySections reads the long form of each test: a header, the code, the message behind E, and the
-// file with its line. A rule of = ends the sections.
+// pySections reads the long form of each test: header, code, message after E, file with line. A
+// rule of = ends the sections.
 func (r *reading) pySections() []pySection {
 	var out []pySection
 	for i, text := range r.lines {
@@ -77,7 +77,7 @@ func (r *reading) pySections() []pySection {
 		}
 		s := &out[len(out)-1]
 		if pyEnd.MatchString(text) {
-			out = append(out, pySection{}) // what follows is no section's
+			out = append(out, pySection{}) // the lines below belong to no section
 			continue
 		}
 		if m := pySays.FindStringSubmatch(text); m != nil && s.message == "" {
@@ -88,4 +88,24 @@ func (r *reading) pySections() []pySection {
 		}
 	}
 	return slices.DeleteFunc(out, func(s pySection) bool { return s.name == "" || s.message == "" })
+}
+
+// Long form of ruff: the rule, and the place on the next line.
+//
+//nolint:gochecknoglobals // immutable
+var (
+	ruffHead = regexp.MustCompile(`^([A-Z]{1,4}\d{2,5}|invalid-syntax|unformatted):? (?:\[\*\] )?(\S.*)$`)
+	arrow    = regexp.MustCompile(`^\s*--> (.+?):(\d+)(?::(\d+))?$`)
+)
+
+func (r *reading) ruff() {
+	for i := 0; i+1 < len(r.lines); i++ {
+		head := ruffHead.FindStringSubmatch(r.lines[i])
+		if head == nil {
+			continue
+		}
+		if at := arrow.FindStringSubmatch(r.lines[i+1]); at != nil && !strings.HasSuffix(at[1], ".rs") {
+			r.add(i, Failure{Tool: "ruff", Type: TypeLint, File: at[1], Subject: head[1], Error: head[1] + " " + head[2]})
+		}
+	}
 }

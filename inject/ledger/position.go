@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The shapes in which tools name a place. A line of its own, at the left or nearly so: deeper ones
+// Forms of a place in a line. The line begins at the left edge or nearly so, because deeper lines
 // are quotations.
 //
 //nolint:gochecknoglobals // immutable
@@ -24,7 +24,7 @@ var (
 )
 
 // positions reads the lines that begin with a place: compilers, vet, golangci-lint, ruff and its
-// kin, mypy, tsc, eslint's plainer forms.
+// relatives, mypy, tsc, and the plain forms of eslint.
 func (r *reading) positions() {
 	for i, text := range r.lines {
 		if m := tscLine.FindStringSubmatch(text); m != nil {
@@ -46,7 +46,7 @@ func (r *reading) positions() {
 	}
 }
 
-// place says what a message at a place is; column says that the place had one.
+// place returns the failure of a message at a place. column reports whether the place has a column.
 func (r *reading) place(i int, file, ext, message string, column bool) (Failure, bool) {
 	switch ext {
 	case "go":
@@ -72,26 +72,8 @@ func (r *reading) place(i int, file, ext, message string, column bool) (Failure,
 	return Failure{}, false
 }
 
-// rustPlace is the compiler's complaint in the short form, or clippy's.
-func rustPlace(file, code, message string) Failure {
-	f := rustFailure(file, code, message)
-	if code == "" && strings.Contains(message, "clippy") {
-		f.Tool, f.Type = "cargo clippy", TypeLint
-	}
-	return f
-}
-
-// lint is a complaint of a linter, its rule behind it.
-func lint(tool, file, rule, message string) Failure {
-	f := Failure{Tool: tool, Type: TypeLint, File: file, Subject: rule, Error: message}
-	if rule != "" {
-		f.Error += " (" + rule + ")"
-	}
-	return f
-}
-
-// goPlace tells a linter's complaint, which ends with the linter's name, from the compiler's or
-// vet's. Without a column it is neither: a log line, a stack.
+// goPlace separates linters, whose message ends with the name of the linter, from compiler and vet.
+// A place without a column is a log line or a stack.
 func goPlace(file, message string, column bool) (Failure, bool) {
 	if m := goLinter.FindStringSubmatch(message); m != nil {
 		return lint("golangci-lint", file, m[2], m[1]), true
@@ -118,8 +100,8 @@ func (r *reading) pyPlace(i int, file, message string) (Failure, bool) {
 	return f, true
 }
 
-// unwrapped joins the lines of a message that mypy --pretty broke at the width of the terminal:
-// they end with the code.
+// unwrapped joins the lines of a message that mypy --pretty wrapped at the width of the terminal.
+// The last line ends with the code.
 func (r *reading) unwrapped(i int, text string) string {
 	joined := text
 	for n := i + 1; !mypyCode.MatchString(joined); n++ {
@@ -129,24 +111,4 @@ func (r *reading) unwrapped(i int, text string) string {
 		joined += " " + strings.TrimSpace(r.lines[n])
 	}
 	return joined
-}
-
-// The long form of ruff: the rule first, the place below it.
-//
-//nolint:gochecknoglobals // immutable
-var (
-	ruffHead = regexp.MustCompile(`^([A-Z]{1,4}\d{2,5}|invalid-syntax|unformatted):? (?:\[\*\] )?(\S.*)$`)
-	arrow    = regexp.MustCompile(`^\s*--> (.+?):(\d+)(?::(\d+))?$`)
-)
-
-func (r *reading) ruff() {
-	for i := 0; i+1 < len(r.lines); i++ {
-		head := ruffHead.FindStringSubmatch(r.lines[i])
-		if head == nil {
-			continue
-		}
-		if at := arrow.FindStringSubmatch(r.lines[i+1]); at != nil && !strings.HasSuffix(at[1], ".rs") {
-			r.add(i, Failure{Tool: "ruff", Type: TypeLint, File: at[1], Subject: head[1], Error: head[1] + " " + head[2]})
-		}
-	}
 }
