@@ -1,20 +1,21 @@
 package redact
 
-// anchor is a byte at which something can hang, and the check of what is there. It is worth a look
-// only between the right neighbours: most dashes, digits and colons of ordinary text fall at this
-// test, which costs three look-ups and no branch for each. The byte 0 stands for the text's ends.
+// anchor is a byte at which a match can start, with the check of the surroundings. The check runs
+// only between the right neighbours: most dashes, digits and colons of ordinary text fail this
+// test, which costs three look-ups and no branch per byte. The byte 0 represents the ends of the
+// text.
 type anchor struct {
-	name       string // anchors of one name are one anchor: a run of digits may be one of four kinds
+	name       string // anchors with the same name are one anchor: a run of digits may be one of four kinds
 	bytes      string
 	prev, next func(b byte) bool
 	check      func(m *matcher, i int) hit
-	vendors    bool // it knows a key wherever it stands, also as the value of a telling name
+	vendors    bool // finds a vendor's key anywhere, including as the value of a telling name
 }
 
-// prefix is how a vendor marks its keys: a text, at least so many bytes of a class behind it. The
-// scan stops at its last two bytes, so they should be rare in other texts.
+// prefix is the mark of a vendor's keys: a text, followed by a minimum number of bytes of a class.
+// The scan stops at the last two bytes of the text, which should be rare.
 type prefix struct {
-	text, then string // then is more that must follow, and counts among the least bytes
+	text, then string // required text after the prefix, part of the minimum length
 	class      uint16
 	least      int
 	digit      bool // a digit must be among them
@@ -33,7 +34,8 @@ type table struct {
 //nolint:gochecknoglobals // written once here, read only
 var standard = compile(kindTable())
 
-// compile gives each anchor its bit. Where two share a byte, the earlier kind is asked first.
+// compile assigns each anchor its bit. If two anchors share a byte, the earlier kind is checked
+// first.
 func compile(kinds [kindCount]rule) *table {
 	t := &table{}
 	bit := map[string]uint64{}
@@ -83,7 +85,7 @@ func compile(kinds [kindCount]rule) *table {
 	return t
 }
 
-// tail is where the prefixes stand in a table that end at i as s does: most texts have none there.
+// tail returns the table index of the prefixes that end at i: most texts have none there.
 func tail(s []byte, i int) byte { return s[i] ^ s[i-1]<<2 ^ s[i-2]<<4 ^ s[i-2]>>4 }
 
 func anything(byte) bool { return true }

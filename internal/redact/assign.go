@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// keyClass says what a key's name promises about its value.
+// keyClass is the kind of value that a key's name implies.
 type keyClass uint8
 
 const (
@@ -16,7 +16,7 @@ const (
 	awsClass
 	azureClass
 	basicClass  // user:password in base64
-	headerClass // some of its words may be credentials
+	headerClass // some of the value's words may be credentials
 	phoneClass
 	ssnClass
 )
@@ -36,8 +36,8 @@ func (c keyClass) kind() kind {
 	}
 }
 
-// classOfKey is classOfWord for a quoted key. There "pass" alone means a password; in prose it is a
-// test that passed.
+// classOfKey is classOfWord for a quoted key, where "pass" alone means a password. In prose "pass"
+// is a test result.
 func classOfKey(key []byte) keyClass {
 	if len(key) == 4 && startsFold(key, 0, "pass") {
 		return passwordClass
@@ -45,7 +45,7 @@ func classOfKey(key []byte) keyClass {
 	return classOfWord(key)
 }
 
-// classOfWord reads a name such as DB_PASSWORD, clientSecret or x-api-key by its end.
+// classOfWord classifies a name such as DB_PASSWORD, clientSecret or x-api-key by its end.
 func classOfWord(w []byte) keyClass {
 	const longest = 32
 	for len(w) > 2 && isDigit(w[len(w)-1]) { // PASSWORD2
@@ -65,24 +65,24 @@ func classOfWord(w []byte) keyClass {
 	return classOfName(string(buf[i:]))
 }
 
-// ending is how the names of a class end; whole says that they are nothing else.
+// ending is the end of the names of a class; whole requires the entire name.
 type ending struct {
 	text  string
 	class keyClass
 	whole bool
 }
 
-// endings are the names that tell something of their values, by their last letter.
+// endings holds the endings of telling names, by their last letter.
 type endings struct {
 	of     [256][]ending
-	secret [256]uint32 // of those that tell of a secret: a bit for each letter before the last
+	secret [256]uint32 // of secrets: a bit for each letter before the last
 }
 
 //nolint:gochecknoglobals // written once here, read only
 var telling = func() (t endings) {
 	for _, row := range []struct {
 		class keyClass
-		names string // the first that fits counts; = stands before a whole name
+		names string // the first match counts; = precedes a whole name
 	}{
 		{noClass, "=pass bypass compass"},
 		{passwordClass, "password passwd pwd pass passphrase passcode passwort senha contrasena wachtwoord motdepasse =passe psk requirepass masterauth =pw"},
@@ -125,13 +125,13 @@ func secretEnd(a, b byte) bool { return telling.secret[b|0x20]>>((a|0x20)-'a')&1
 // read.
 func mayEndName(b byte) bool { return telling.of[b|0x20] != nil || isDigit(b) }
 
-// assignment looks at a : or = with a telling name to its left: password=..., "api_key": "...",
-// secret := "..."; or at the > of <password>, or the ( of setPassword("...").
+// assignment checks a : or = after a telling name: password=..., "api_key": "...", secret := "...";
+// or the > of <password>, or the ( of setPassword("...").
 func (m *matcher) assignment(i int) hit {
 	s := m.s
 	p := i + 1
 	switch {
-	case s[i] == ':' && (at(s, p) == '=' || at(s, p) == ':'): // := is handled at its =, :: is none
+	case s[i] == ':' && (at(s, p) == '=' || at(s, p) == ':'): // := is handled at its =, and :: is no assignment
 		return hit{}
 	case s[i] == '=' && at(s, p) == '=': // handled at the second =
 		return hit{}
@@ -145,7 +145,7 @@ func (m *matcher) assignment(i int) hit {
 	if (s[end-1] >= 0x80 || end-1 > m.last && s[end-2] >= 0x80) && foreignPassword(s[m.last:end]) {
 		return m.assigned(i, p, passwordClass, shape{keyed: end < i && isQuote(s[end])})
 	}
-	// PASSWORD2 is a name with a number behind it; most are numbers, or number a line or a thing.
+	// PASSWORD2 is a name with a number; most digits are numbers, or number a line.
 	stem := m.back(end, longestName, digitByte)
 	if stem < 2 || !secretEnd(s[stem-2], s[stem-1]) {
 		return hit{}
@@ -163,7 +163,7 @@ func (m *matcher) assignment(i int) hit {
 	if !class.isSecret() || s[i] == '>' && (start == 0 || s[start-1] != '<') || s[i] == '(' && !gives(name) {
 		return hit{}
 	}
-	// A shell and XML have no variables where these stand: a plain word is a password.
+	// A shell and XML have no variables at this place: a plain word is a password.
 	literal := s[i] == '>' || end == i && !slices.ContainsFunc(name, isLower) &&
 		(s[i] == '=' && (at(s, p) > ' ' || isQuote(at(s, p))) || s[i] == ':' && bytes.IndexByte(name, '_') >= 0)
 	return m.assigned(i, p, class, shape{keyed: keyed, literal: literal})
@@ -191,18 +191,18 @@ func (m *matcher) assigned(i, p int, class keyClass, sh shape) hit {
 	p = skipSpace(s[:min(len(s), p+widest)], p)
 	h := m.value(p, class, sh)
 	if c := at(s, h.end); h.kind == none || !isQuote(c) && (c > ' ' || c == ' ') || bytes.ContainsAny(s[h.start:h.end], "=:") {
-		return hit{} // more than a value stands on that line
+		return hit{} // the line contains more than a value
 	}
 	return h
 }
 
-// longestName bounds the names that are read.
+// longestName is the maximum length of a name.
 const longestName = 40
 
-// widest is how many blanks may stand between a name and its value: tables are aligned.
+// widest is the maximum number of blanks between a name and its value, as in aligned tables.
 const widest = 48
 
-// skipMarks steps over blanks, and over what makes the text behind them bold or coloured.
+// skipMarks skips blanks and marks of bold or coloured text.
 func skipMarks(s []byte, p int) int {
 	from := p
 	for p < len(s) && p-from < widest {
@@ -222,8 +222,8 @@ func skipMarks(s []byte, p int) int {
 	return p
 }
 
-// gives says whether a function of that name is given a secret, as setPassword is; getPassword is
-// given something else.
+// gives reports whether a function of the name receives a secret, like setPassword; getPassword
+// receives another argument.
 func gives(name []byte) bool {
 	call := name[bytes.LastIndexByte(name, '.')+1:]
 	return startsFold(call, 0, "set") || startsFold(call, 0, "with") || len(call) < len(name) && startsFold(call, 0, "pass")
@@ -260,7 +260,7 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 				return h
 			}
 		}
-		if p++; p < len(s) && !isAlnum(s[p]) { // the quote is never closed: perhaps it closes something
+		if p++; p < len(s) && !isAlnum(s[p]) { // an unclosed quote may close an earlier text
 			return hit{}
 		}
 	}

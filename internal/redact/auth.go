@@ -5,7 +5,7 @@ import (
 	"encoding/base64"
 )
 
-// jwt matches three (signed) or five (encrypted) dotted parts that begin with {" in base64.
+// jwt matches three (signed) or five (encrypted) dotted parts that start with {" in base64.
 func (m *matcher) jwt(i int) hit {
 	const least = 8
 	start := i - 2
@@ -28,7 +28,7 @@ func (m *matcher) jwt(i int) hit {
 		if stop == next || broken && stop-next < least {
 			break
 		}
-		// Behind a signature that stands on one line comes other text.
+		// Other text follows a signature that is complete on one line.
 		if broken && !dot && dots >= 2 && !(wrapped && mixed(m.s[next:stop]) && at(m.s, stop) != ' ') {
 			break
 		}
@@ -41,7 +41,7 @@ func (m *matcher) jwt(i int) hit {
 	return hit{start, end, jwt}
 }
 
-// lineBreak steps over the end of a line at i and the indentation behind it: what is long is
+// lineBreak skips the end of a line at i and the following indentation, because long tokens are
 // wrapped.
 func lineBreak(s []byte, i int) int {
 	j := i
@@ -57,7 +57,7 @@ func lineBreak(s []byte, i int) int {
 	return j
 }
 
-// dashes handles what begins with dashes: PEM private keys and flags such as --password.
+// dashes matches PEM private keys and flags such as --password.
 func (m *matcher) dashes(i int) hit {
 	if !startsWith(m.s, i, "--") {
 		return hit{}
@@ -74,14 +74,14 @@ func (m *matcher) dashes(i int) hit {
 		return m.userPassword(end + 1)
 	}
 	class := classOfWord(m.s[word:end])
-	if !class.isSecret() || m.s[end] == '=' { // which is looked at itself
+	if !class.isSecret() || m.s[end] == '=' { // = has its own check
 		return hit{}
 	}
 	return m.value(end+1, class, shape{})
 }
 
-// pem matches a private key from its BEGIN to its END, or to the end of its base64 where the END is
-// missing. A header without a body is code that speaks of keys.
+// pem matches a private key from BEGIN to END, or to the end of its base64 if END is missing. A
+// header without a body is code about keys.
 func (m *matcher) pem(start int) hit {
 	const farthest, shortest = 1 << 15, 32
 	line := m.s[start:min(len(m.s), start+80)]
@@ -108,7 +108,7 @@ func (m *matcher) pem(start int) hit {
 	return hit{start, end, privateKey}
 }
 
-// base64Lines is where the lines of base64 end that begin at p.
+// base64Lines returns the end of the lines of base64 that start at p.
 func base64Lines(s []byte, p int) int {
 	for p < len(s) && (classOf[s[p]]&base64Byte != 0 || s[p] <= ' ') {
 		p++
@@ -138,7 +138,7 @@ const wrappedHeader = "LS0tLS1CRUdJTi"
 
 // wrappedPEM matches the base64 of a PEM private key.
 func (m *matcher) wrappedPEM(i int) hit {
-	const header = 48 // bytes of base64 that tell what it is
+	const header = 48 // bytes of base64 that identify the content
 	if !startsWith(m.s, i, wrappedHeader) {
 		return hit{}
 	}
@@ -187,8 +187,8 @@ func (m *matcher) scheme(i int) hit {
 	return hit{p, end, m.vendorOf(p, end, authorization)}
 }
 
-// header matches the credentials in the header whose value begins at p: the first word that looks
-// random, and in a list of cookies all that follows it.
+// header matches the credentials in the header whose value starts at p: the first word that looks
+// random and, in a list of cookies, the rest of the list.
 func (m *matcher) header(p int, keyed bool) hit {
 	const longest = 512
 	s := m.s

@@ -9,10 +9,10 @@ const (
 	base64Byte // [A-Za-z0-9+/=]
 	localByte  // local part of an e-mail address
 	upperByte
-	nameByte  // of names such as app.DB_PASSWORD: tokenByte and the dot
+	nameByte  // names such as app.DB_PASSWORD: tokenByte and the dot
 	wordByte  // neither a blank nor a quote
-	cryptByte // of what crypt(3) makes of a password
-	signByte  // quotes, brackets, blanks and signs between a name and the sign before its value
+	cryptByte // output of crypt(3)
+	signByte  // quotes, brackets, blanks and signs between a name and its assignment sign
 )
 
 //nolint:gochecknoglobals // written once here, read only
@@ -66,7 +66,7 @@ func upper(b byte) byte {
 	return b
 }
 
-// span returns the end of the run of bytes of the class that starts at i.
+// span returns the end of the run of class bytes from i on.
 func span(s []byte, i int, class uint16) int {
 	for i < len(s) && classOf[s[i]]&class != 0 {
 		i++
@@ -74,8 +74,8 @@ func span(s []byte, i int, class uint16) int {
 	return i
 }
 
-// back returns where the run of bytes of the class begins that ends at end: at most longest before
-// it, and behind the last match.
+// back returns the start of the run of class bytes that ends at end, at most longest bytes long,
+// and after the last match.
 func (m *matcher) back(end, longest int, class uint16) int {
 	start := end
 	for start > m.last && end-start < longest && classOf[m.s[start-1]]&class != 0 {
@@ -107,5 +107,5 @@ func startsFold(s []byte, i int, p string) bool {
 	return true
 }
 
-// bounded reports whether no word goes on to the left of i.
+// bounded reports whether no word extends to the left of i.
 func bounded(s []byte, i int) bool { return i == 0 || !isAlnum(s[i-1]) }

@@ -2,12 +2,12 @@ package redact
 
 import "strings"
 
-// longestFragment bounds the last word of a text that was cut.
+// longestFragment is the maximum length of the last word of a cut text.
 const longestFragment = 256
 
-// CutText is Text for a text that ends where a capture or a stream was cut: if its last word may be
-// the beginning of something that is redacted when it is whole (an address without its end, the
-// first digits of a card), it is taken out.
+// CutText is Text for a text that a capture or a stream has cut. If the last word may be the start
+// of a redacted value (an address without its end, the first digits of a card), the word is
+// removed.
 func (r *Redactor) CutText(s string) string {
 	s = r.Text(s)
 	start := fragmentStart(s)
@@ -17,8 +17,8 @@ func (r *Redactor) CutText(s string) string {
 	return s[:start] + string(r.placeholder(nil, fragment, []byte(s[start:])))
 }
 
-// fragmentStart is where the last word begins, or the number that it may belong to: digits in
-// groups.
+// fragmentStart returns the start of the last word, or of the number that the word may belong to:
+// digits in groups.
 func fragmentStart(s string) int {
 	start := numberStart(s)
 	if word := wordStart(s, len(s)); word < start {
@@ -27,8 +27,8 @@ func fragmentStart(s string) int {
 	return start
 }
 
-// numberStart goes back over digits in groups, and over groups of up to four capitals as an IBAN
-// has them. It is len(s) where fewer than four digits are.
+// numberStart goes back over groups of digits, and over groups of up to four capitals as in an
+// IBAN. The result is len(s) for fewer than four digits.
 func numberStart(s string) int {
 	start, digits, capitals := len(s), 0, 0
 	for i := len(s) - 1; i >= 0 && len(s)-i < longestFragment; i-- {
@@ -61,8 +61,8 @@ func wordStart(s string, end int) int {
 	return start
 }
 
-// isFragment says whether a cut word may be a part of something: it has an @, four digits, or
-// letters and digits mixed.
+// isFragment reports whether a cut word may be part of a redacted value: a word with an @, four
+// digits, or letters and digits mixed.
 func isFragment(w string) bool {
 	digits, letters := 0, 0
 	for i := range len(w) {

@@ -1,10 +1,9 @@
 // Package redact replaces secrets and personal data in texts and JSON by placeholders such as
 // [REDACTED:email:1].
 //
-// Contract: what is found is in kindTable, one row a kind, and every row has examples. JSON stays
-// JSON, and what was redacted once stays as it is when it is redacted again. The work grows with
-// the length of the text.
+// The contract: kindTable lists the redacted kinds, one row each, with examples. JSON stays valid
+// JSON. Redacting twice equals redacting once. The work grows with the length of the text.
 //
-// Hazards: what is wrapped (base64, encryption), split over several strings or written in words is
-// not found. A Redactor belongs to one goroutine.
+// The hazards: content that is encoded (base64, encryption), split over several strings or spelled
+// in words is not found. A Redactor is not safe for concurrent use.
 package redact

@@ -2,8 +2,7 @@ package redact
 
 import "bytes"
 
-// shortFlag is a program that takes a password behind a flag of one letter: as a word of its own,
-// or attached.
+// shortFlag is a program with a one-letter flag for a password, as a separate word or attached.
 type shortFlag struct {
 	program  string
 	letter   byte
@@ -13,7 +12,7 @@ type shortFlag struct {
 
 //nolint:gochecknoglobals // read only
 var shortFlags = []shortFlag{
-	{"mysql", 'p', false, true}, // mysqldump, mysqladmin: -p with a word behind it asks for the password
+	{"mysql", 'p', false, true}, // mysqldump, mysqladmin: -p with a separate word asks for the password
 	{"mariadb", 'p', false, true},
 	{"sshpass", 'p', true, true},
 	{"mongo", 'p', true, false},
@@ -29,8 +28,8 @@ var shortFlags = []shortFlag{
 	{"valkey-cli", 'a', true, false},
 }
 
-// passwordFlag matches the password behind a flag of one letter, if its program stands before it in
-// the same command, or behind a flag whose name tells of it.
+// passwordFlag matches the password after a one-letter flag if the program precedes the flag in the
+// same command, or after a flag with a telling name.
 func (m *matcher) passwordFlag(i int) hit {
 	letter, p := m.s[i+1], i+2
 	attached := at(m.s, p) > ' '
@@ -48,15 +47,15 @@ func (m *matcher) passwordFlag(i int) hit {
 	return hit{}
 }
 
-// command is the text before i that belongs to the same command.
+// command returns the text before i that belongs to the same command.
 func (m *matcher) command(i int) []byte {
 	const farthest = 96
 	before := m.s[max(m.last, i-farthest):i]
 	return before[bytes.LastIndexAny(before, "\n;|&")+1:]
 }
 
-// piped matches what echo writes into the pipe at i, if the program behind it reads a password
-// there; chpasswd reads the user's name before it.
+// piped matches the text that echo writes into the pipe at i if the next program reads a password;
+// chpasswd reads the user's name first.
 func (m *matcher) piped(i int) hit {
 	users := startsWith(m.s, i, "| chpasswd")
 	if !users && !startsWith(m.s, i, "| sudo -S") && !startsWith(m.s, i, "| docker login") && !startsWith(m.s, i, "| podman login") {

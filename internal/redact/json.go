@@ -2,16 +2,16 @@ package redact
 
 import "bytes"
 
-// JSON returns raw, a JSON text, redacted: strings (keys too) at any depth of escaping, and bare
-// numbers that are payment cards or stand under a key that says what they are. Valid JSON stays
-// valid. When nothing is found the result is raw itself and dst is not touched; otherwise the
-// result is written over dst[:0], which must not overlap raw.
+// JSON returns raw, a JSON text, redacted: strings (and keys) at any depth of escaping, and bare
+// numbers that are payment cards or have a telling key. Valid JSON stays valid. If nothing is found
+// the result is raw itself and dst is unchanged. Otherwise the result is written over dst[:0],
+// which must not overlap raw.
 func (r *Redactor) JSON(dst, raw []byte) []byte {
 	w := splicer{dst: dst[:0], src: raw}
-	var key []byte     // the key whose value comes next
-	var pair keyClass  // of the name that the member right before gives
+	var key []byte     // key of the next value
+	var pair keyClass  // class of the name in the previous member
 	var first keyClass // of the first text in a list
-	var held keyClass  // of the name whose object is open
+	var held keyClass  // class of the name of the open object
 	for i := 0; i < len(raw); {
 		q := bytes.IndexByte(raw[i:], '"')
 		if q < 0 {
@@ -33,7 +33,7 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 			key = raw[start:end]
 			i = colon + 1
 			if next := skipSpace(raw, i); at(raw, next) == '{' || at(raw, next) == '[' {
-				held, key = classOfKey(key), nil // the key speaks of a container, not of the strings in it
+				held, key = classOfKey(key), nil // the key describes a container, not the strings in the container
 			}
 			r.stringIn(&w, start, end, noClass)
 			continue
@@ -45,7 +45,7 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 		if tells := max(pair, held); bytes.EqualFold(key, []byte("value")) && !prose(tells, raw[start:end]) {
 			class = tells
 		}
-		// ["X-Api-Key", "..."]: two texts, the first of which tells of the second.
+		// ["X-Api-Key", "..."]: the first text is the name of the second.
 		if first.isSecret() && string(gap) == "," && at(raw, skipSpace(raw, i)) == ']' && (first != passwordClass || isPassword(raw[start:end], shape{quoted: true})) {
 			class = first
 		}
@@ -98,7 +98,7 @@ func (r *Redactor) numbersIn(w *splicer, from, to int, key []byte) {
 	}
 }
 
-// splicer copies src with some spans replaced, and copies nothing when none is.
+// splicer copies src with some spans replaced, and copies nothing without a replacement.
 type splicer struct {
 	dst, src []byte
 	copied   int

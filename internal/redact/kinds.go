@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Placeholder opens every placeholder; text that holds it is never matched across.
+// Placeholder starts every placeholder; no match extends over a placeholder.
 const Placeholder = "[REDACTED:"
 
 // kind is the number of a row of kindTable.
@@ -19,7 +19,7 @@ const (
 	iban
 	ssn
 	ip
-	anthropicKey // before openAIKey, whose prefix it has
+	anthropicKey // before openAIKey, which has the same prefix
 	openAIKey
 	awsKey
 	githubToken
@@ -39,21 +39,21 @@ const (
 	urlCredentials
 	secret
 	fragment
-	kindCount // how many there are
+	kindCount // number of kinds
 )
 
-// rule is a kind of things to redact: its name in placeholders, counts and metrics, what it hangs
-// on, and examples.
+// rule is a kind of redacted values: the name in placeholders, counts and metrics, its anchors, and
+// examples.
 type rule struct {
 	name     string
-	what     string // what is checked, for people
+	what     string // description for people
 	personal bool   // replaced only where personal data is to be
 	examples []example
 	anchors  []anchor
 	prefixes []prefix
 }
 
-// example is a text and what becomes of it; out is empty where it stays as it is.
+// example is a text with its redacted form; an empty form means no change.
 type example struct{ in, out string }
 
 // String is the kind's name.
@@ -67,8 +67,8 @@ var names = func() (out [kindCount]string) {
 	return out
 }()
 
-// kindTable holds all that is redacted, one row a kind. A new kind is a constant above, a row here,
-// and examples that need it.
+// kindTable lists all redacted kinds, one row each. A new kind is a constant above, a row here, and
+// examples.
 func kindTable() [kindCount]rule {
 	t := [kindCount]rule{none: {name: "none"}, fragment: {
 		name: "cut", what: "the last word of a text that was cut, if it may be the beginning of something above",
@@ -81,7 +81,7 @@ func kindTable() [kindCount]rule {
 	return t
 }
 
-// personalData stands first: the colon of an address is asked before that of an assignment.
+// personalData comes first: the colon of an address is checked before the colon of an assignment.
 func personalData(t *[kindCount]rule) {
 	// Four kinds hang on a run of digits, which is read once.
 	run := anchor{name: "digits", bytes: digits, prev: edge, next: in(digits + ".-/ "), check: (*matcher).digits}
@@ -97,14 +97,14 @@ func personalData(t *[kindCount]rule) {
 	}, examples: phoneExamples()}
 	t[card] = rule{name: "card", what: "a payment card's range and length; Luhn's check digit", personal: true, anchors: []anchor{run}, examples: []example{
 		{"card 4111 1111 1111 1111 exp 12/27", "card [REDACTED:card:1] exp 12/27"},
-		{"card 4111111111111112", ""}, // one digit is wrong
+		{"card 4111111111111112", ""}, // one wrong digit
 		{"x := -4576982950128230565", ""},
 	}}
 	t[iban] = rule{name: "iban", what: "a country and its length; check digits (mod 97)", personal: true, anchors: []anchor{
 		{name: "a country's digits", bytes: digits, prev: func(b byte) bool { return isUpper(b) || isLower(b) }, next: isDigit, check: (*matcher).iban},
 	}, examples: []example{
 		{"to DE89 3704 0044 0532 0130 00 now", "to [REDACTED:iban:1] now"},
-		{"DE88370400440532013000", ""}, // one digit is wrong
+		{"DE88370400440532013000", ""}, // one wrong digit
 	}}
 	t[ssn] = rule{name: "ssn", what: "3-2-4 digits as they are given out; without dashes behind a word that says so", personal: true, anchors: []anchor{run}, examples: []example{
 		{"ssn 078-05-1120", "ssn [REDACTED:ssn:1]"},
@@ -155,7 +155,7 @@ func ipExamples() []example {
 	}
 }
 
-// Keys in examples are put together, so that scanners of this repository find none in it.
+// Keys in examples are concatenated, so that secret scanners do not report this repository.
 const (
 	hex32   = "0a1b2c3d4e5f60718293a4b5c6d7e8f9"
 	alnum36 = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -226,7 +226,7 @@ func authority() anchor {
 	return anchor{name: "://", bytes: ":", prev: isAlnum, next: in("/"), check: (*matcher).url}
 }
 
-// dashed is what begins with two dashes: a flag, or a PEM block.
+// dashed is the anchor of two dashes: a flag, or a PEM block.
 func dashed() anchor {
 	return anchor{name: "dashes", bytes: "-", prev: func(b byte) bool { return edge(b) && b != '-' }, next: in("-"), check: (*matcher).dashes}
 }
@@ -297,9 +297,9 @@ func others(t *[kindCount]rule) {
 	}
 }
 
-// furtherPrefixes are those of vendors whose keys are no kinds of their own, and of passwords as
-// /etc/shadow and htpasswd hold them. Each is followed by letters and digits, some by dashes and
-// underscores as well.
+// furtherPrefixes returns the prefixes of vendors without a kind of their own, and of password
+// hashes in /etc/shadow and htpasswd. Letters and digits follow each prefix, for some also dashes
+// and underscores.
 func furtherPrefixes() []prefix {
 	const plain = "shpat_ shpca_ shppa_ shpss_ dop_v1_ doo_v1_ dor_v1_ lin_api_ ntn_ figd_ NRAK- sntryu_ rubygems_ pul- " +
 		"r8_ fw_ tvly- csk- tgp_v1_ sbp_ vcp_ nfp_ phx_ cfut_ jina_ AGE-SECRET-KEY-"
@@ -349,7 +349,7 @@ func secretExamples() []example {
 	}
 }
 
-// allOf are prefixes that differ in their text alone.
+// allOf returns prefixes that differ in their text alone.
 func allOf(like prefix, texts ...string) []prefix {
 	out := make([]prefix, len(texts))
 	for i, text := range texts {

@@ -52,7 +52,7 @@ func isTLD(label []byte) bool {
 	return true
 }
 
-// notAddress knows what is written like an address: git@host remotes, image@2x.png,
+// notAddress recognises texts in the form of an address: git@host remotes, image@2x.png,
 // module@v1.2.zip.
 func notAddress(local, domain, tld []byte) bool {
 	if string(local) == "git" {
@@ -67,7 +67,7 @@ func notAddress(local, domain, tld []byte) bool {
 	return false
 }
 
-// ipv4 matches four decimal octets, unless they are loopback, a mask or nobody's, or a version.
+// ipv4 matches four decimal octets, except loopback, masks, reserved addresses and versions.
 func (m *matcher) ipv4(i int) hit {
 	s := m.s
 	var octets [4]int
@@ -97,8 +97,8 @@ func (m *matcher) ipv4(i int) hit {
 	return hit{i, end, ip}
 }
 
-// isVersion says whether 120.0.6.1 is a version and no address. What stands before it decides, and
-// its size: sections and object identifiers count from 1.
+// isVersion reports whether 120.0.6.1 is a version instead of an address, by the preceding text and
+// the size: sections and object identifiers count from 1.
 func (m *matcher) isVersion(i int, octets [4]int) bool {
 	s := m.s
 	if i > 0 {
@@ -125,7 +125,7 @@ func (m *matcher) isVersion(i int, octets [4]int) bool {
 	return max(octets[0], octets[1], octets[2], octets[3]) < 32 && octets[0] != 10 && !m.near(i, wordsOfIP)
 }
 
-// ipv6 matches an address that has its first colon at i.
+// ipv6 matches an address with its first colon at i.
 func (m *matcher) ipv6(i int) hit {
 	s := m.s
 	double := at(s, i+1) == ':'

@@ -2,17 +2,17 @@ package redact
 
 import "strings"
 
-// digits looks at a run of digits that begins at i, behind no word.
+// digits matches a run of digits that starts at i, not after a word.
 func (m *matcher) digits(i int) hit {
 	s := m.s
 	end := span(s, i, digitByte)
 	run := end - i
 	c := at(s, end)
 	if isAlnum(c) || (run < 7 && (c != '.' && c != '-' && c != '/' && c != ' ' || at(s, end+1) > '9' || at(s, end+1) < '(')) {
-		return hit{end: end} // most numbers: nothing goes on behind them
+		return hit{end: end} // most numbers end here
 	}
 	if i > 0 && (s[i-1] == '.' || s[i-1] == '-') && i > 1 && isDigit(s[i-2]) {
-		return hit{end: end} // a later group of something that was nothing
+		return hit{end: end} // a later group of a number without a match
 	}
 	if c == '.' && run <= 3 {
 		if h := m.ipv4(i); h.kind != none {
@@ -36,7 +36,7 @@ func (m *matcher) digits(i int) hit {
 	return hit{end: end}
 }
 
-// closed reports whether no word or number goes on at end.
+// closed reports whether no word or number extends beyond end.
 func closed(s []byte, end int) bool {
 	c := at(s, end)
 	if isAlnum(c) {
@@ -45,8 +45,7 @@ func closed(s []byte, end int) bool {
 	return (c != '.' && c != '-') || !isDigit(at(s, end+1))
 }
 
-// groups is a number as it is written: digits in groups, where each group ends, and what stands
-// before it.
+// groups is a number as written: digits in groups, with the end and the separator of each group.
 type groups struct {
 	digits [20]byte
 	n      int
@@ -56,8 +55,7 @@ type groups struct {
 	count  int
 }
 
-// uniform returns the one separator of the first k groups, ( if there is a bracket among them, or
-// 0.
+// uniform returns the common separator of the first k groups, ( for a bracket, or 0.
 func (g *groups) uniform(k int) byte {
 	same := true
 	for j := 1; j < k; j++ {
@@ -218,18 +216,18 @@ func (m *matcher) ssn(i, end int) hit {
 	return hit{i, end, ssn}
 }
 
-// iban matches a country, two check digits (the first stands at i) and the country's number of
-// characters, in blocks of four or in one piece.
+// iban matches a country, two check digits (the first at i) and the country's number of characters,
+// in blocks of four or in one piece.
 func (m *matcher) iban(i int) hit {
 	s := m.s
-	after := hit{end: span(s, i, digitByte)} // digits behind a letter are nothing else
+	after := hit{end: span(s, i, digitByte)} // digits after a letter match no other kind
 	if i -= 2; i < 0 || isUpper(s[i]) != isUpper(s[i+1]) {
 		return after
 	}
 	if i < m.last || !bounded(s, i) || !isDigit(at(s, i+3)) {
 		return after
 	}
-	small := !isUpper(s[i]) // all of it, then
+	small := !isUpper(s[i]) // lower case throughout
 	want := ibanLength(strings.ToUpper(string(s[i : i+2])))
 	if want == 0 {
 		return after
@@ -281,7 +279,7 @@ const ibanLengths = "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28
 	"PS29 PT25 QA29 RO24 RS22 RU33 SA24 SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 " +
 	"TL23 TN24 TR26 UA29 VA22 VG24 XK20 YE30"
 
-// ibanLength is the length of a country's IBANs, 0 where it has none.
+// ibanLength returns the length of a country's IBANs, 0 for none.
 func ibanLength(country string) int {
 	_, rest, ok := strings.Cut(ibanLengths, country)
 	if !ok {

@@ -2,10 +2,10 @@ package redact
 
 import "bytes"
 
-// Environments, headers and forms are lists of pairs: a name, and beside it what it stands for.
-// {"name": "DB_PASSWORD", "value": "..."}, <add key="DbPassword" value="..."/>.
+// Environments, headers and forms are lists of pairs of a name and a value: {"name": "DB_PASSWORD",
+// "value": "..."}, <add key="DbPassword" value="..."/>.
 
-// pair looks at the word value at i, with a telling name right before it.
+// pair checks the word value at i after a telling name.
 func (m *matcher) pair(i int) hit {
 	s := m.s
 	p := i + len("value")
@@ -51,10 +51,10 @@ func (m *matcher) property(i int) hit {
 	return m.value(i+1, class, shape{literal: true})
 }
 
-// around is what stands around a name: blanks, and the quotes of each depth of escaping.
+// around lists the bytes around a name: blanks, and the quotes of each depth of escaping.
 const around = " \t\"'`\x10\x11\x12\x13"
 
-// nameBefore is the class of the name that stands before the member at i, behind name or key.
+// nameBefore returns the class of the name before the member at i, after name or key.
 func (m *matcher) nameBefore(i int) keyClass {
 	const farthest = 160
 	s := m.s[max(m.last, i-farthest):i]
@@ -67,8 +67,8 @@ func (m *matcher) nameBefore(i int) keyClass {
 	return holder(s)
 }
 
-// holder is the class of the name whose object is open at the end of s, as the value of
-// {"password":{"type":"string","value":"..."}} is in the output of Terraform.
+// holder returns the class of the name of the open object at the end of s, for
+// {"password":{"type":"string","value":"..."}} in the output of Terraform.
 func holder(s []byte) keyClass {
 	open := bytes.LastIndexByte(s, '{')
 	if open < 0 || bytes.IndexByte(s[open:], '}') >= 0 {
@@ -86,13 +86,13 @@ func lastName(s []byte) []byte {
 	return s[bytes.LastIndexFunc(s, func(r rune) bool { return r >= 0x80 || classOf[byte(r)]&nameByte == 0 })+1:]
 }
 
-// namesAnother says whether a member of that name gives a name: name, key, headerName.
+// namesAnother reports whether a member of the name contains a name: name, key, headerName.
 func namesAnother(key []byte) bool {
 	n := len(key)
 	return startsFold(key, n-len("name"), "name") || startsFold(key, n-len("key"), "key")
 }
 
-// prose says whether the value of a password is rather a text about it.
+// prose reports whether the value of a password is a text about passwords.
 func prose(class keyClass, value []byte) bool {
 	return class == passwordClass && bytes.IndexByte(value, ' ') >= 0
 }

@@ -6,8 +6,8 @@ import (
 	"runtime"
 )
 
-// PanicKind is what may be told of a panic: what Go itself says of a fault in the program, and of
-// everything else its type, since somebody may have put into it what a request or a session holds.
+// PanicKind returns the loggable part of a panic: the text of a runtime error, and the type of any
+// other value, which may contain content of a request or a session.
 func PanicKind(v any) string {
 	err, ok := v.(error)
 	if !ok {

@@ -2,8 +2,8 @@ package redact
 
 import "slices"
 
-// Words that tell what the number behind them is, separated by spaces; the first byte of each is
-// looked at first.
+// Words before a number that identify its kind, separated by spaces; the first byte of each is
+// compared first.
 const (
 	wordsOfPhone = "phone tel telefon telefono telefone mobile mobil handy rufnummer cell fax call sms whatsapp dial contact"
 	wordsOfCard  = "card visa mastercard maestro amex pan"
@@ -11,8 +11,8 @@ const (
 	wordsOfIP    = "ip addr host server client peer from remote address node ping ssh"
 )
 
-// phone matches a telephone number at i: with + and country code, in North American shape, or of
-// any shape where a word before it says so.
+// phone matches a telephone number at i: with + and country code, in North American form, or in any
+// form after a telling word.
 func (m *matcher) phone(i int) hit {
 	s := m.s
 	start := i
@@ -46,7 +46,7 @@ func international(g groups, k, n int) bool {
 			single++
 		}
 	}
-	if single > 1 { // +33 6 12 34 56 78 and +44 (0)20 ... have one; more make a list of digits
+	if single > 1 { // +33 6 12 34 56 78 and +44 (0)20 ... have one; more form a list of digits
 		return false
 	}
 	if k == 2 && (g.size[0] > 3 || g.uniform(k) == '.') { // a time zone and a year; a decimal fraction
@@ -71,15 +71,15 @@ func (m *matcher) national(start int, g groups, k, n int) bool {
 	return (n >= 9 || k > 1) && n >= 2*k && !dateShape(g, k) && !callID(m.s, start) && m.near(start, wordsOfPhone)
 }
 
-// callID says that the number is that of a tool call: call_1234567890 calls nobody.
+// callID reports whether the number belongs to the id of a tool call: call_1234567890.
 func callID(s []byte, start int) bool {
 	const prefix = "call_"
 	return start >= len(prefix) && startsWith(s, start-len(prefix), prefix)
 }
 
-// northAmerican is [1] NXX NXX XXXX. With dashes or an area code in brackets any digits do, since
-// made-up numbers such as 555-123-4567 and 123-456-7890 are as common as real ones; with dots or
-// blanks N must be 2 to 9.
+// northAmerican reports the form [1] NXX NXX XXXX. With dashes or an area code in brackets any
+// digits match, because invented numbers such as 555-123-4567 are as common as real numbers. With
+// dots or blanks N must be 2 to 9.
 func northAmerican(g groups, k, n int) bool {
 	size, d := g.size[:k], g.digits[:n]
 	if k > 1 && size[0] == 1 && d[0] == '1' {
@@ -92,8 +92,8 @@ func northAmerican(g groups, k, n int) bool {
 	return sep == '(' || sep == '-' || sep != '/' && (d[0] >= '2' && d[3] >= '2')
 }
 
-// alone reports whether no other number stands next to s[start:end]: 200 300 4000 in a row of
-// numbers is no phone.
+// alone reports whether no other number is next to s[start:end]: 200 300 4000 in a row of numbers
+// is no phone.
 func (m *matcher) alone(start, end int) bool {
 	s := m.s
 	before := start >= 2 && s[start-1] == ' ' && (isDigit(s[start-2]) || s[start-2] == ' ')
@@ -106,8 +106,8 @@ func dateShape(g groups, k int) bool {
 	return k == 3 && (g.size[0] == 4 && g.size[1] == 2 && g.size[2] == 2 || g.size[0] == 2 && g.size[1] == 2 && g.size[2] == 4)
 }
 
-// near reports whether one of the words begins in the 24 bytes before i, on the same line and at a
-// word boundary. It does not look across a hit or a placeholder: [REDACTED:phone:1] must not make a
+// near reports whether one of the words starts in the 24 bytes before i, on the same line and at a
+// word boundary. The search stops at a hit or a placeholder: [REDACTED:phone:1] must not make a
 // phone of the next number.
 func (m *matcher) near(i int, words string) bool {
 	const window = 24
@@ -130,8 +130,8 @@ func (m *matcher) near(i int, words string) bool {
 	return false
 }
 
-// plausibleEnd lets a word go on as an identifier or with an s, but not as another word: "from",
-// not "fromage".
+// plausibleEnd permits a word as part of an identifier or with an s, but not as the start of
+// another word: "from", not "fromage".
 func plausibleEnd(s []byte, i int) bool {
 	c := at(s, i)
 	return !isLower(c) || c == 's' || startsWith(s, i, "ed") || startsWith(s, i, "ress") || startsWith(s, i, "ephone")

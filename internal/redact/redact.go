@@ -6,20 +6,20 @@ import (
 	"strconv"
 )
 
-// maxPasses bounds how often a string is read again after something in it was replaced. A
-// replacement makes a new word boundary, which can reveal the next thing; two passes are the rule,
-// the rest is for adversaries.
+// maxPasses limits how often a string is scanned again after a replacement. A replacement makes a
+// new word boundary, which can reveal another value; two passes are common, more are for
+// adversaries.
 const maxPasses = 16
 
-// maxRemembered bounds the values whose number is remembered. Beyond it a value gets a fresh number
-// each time it is seen: still redacted, no longer recognisable as the same.
+// maxRemembered is the number of values with a remembered number. Further values get a new number
+// at each occurrence: still redacted, but not recognisable as equal.
 const maxRemembered = 1 << 16
 
-// Redactor replaces secrets, and personal data if asked to, by placeholders such as
-// [REDACTED:email:1]. The same value gets the same number for as long as the Redactor lives, so one
-// Redactor per session keeps placeholders stable within every sample of it; the numbers count
-// appearances and say nothing about the value, so they link nothing across redactors or tenants. It
-// remembers seeded 64-bit hashes of the values, never the values.
+// Redactor replaces secrets, and optionally personal data, by placeholders such as
+// [REDACTED:email:1]. Equal values get equal numbers during the life of the Redactor, so one
+// Redactor per session keeps placeholders stable within the session. The numbers count appearances
+// and are independent of the value, so placeholders link nothing across redactors or tenants. A
+// Redactor remembers seeded 64-bit hashes of values, never the values.
 //
 // A Redactor is not safe for concurrent use.
 type Redactor struct {
@@ -39,7 +39,7 @@ func New(personal bool) *Redactor {
 	return &Redactor{m: matcher{t: standard, personal: personal}, seed: maphash.MakeSeed()}
 }
 
-// Fresh makes the redactor forget what it has seen, for the next sample; its buffers stay.
+// Fresh forgets all values, for the next sample, and keeps the buffers.
 func (r *Redactor) Fresh() {
 	if len(r.numbers) > 256 {
 		r.numbers = nil
@@ -48,13 +48,12 @@ func (r *Redactor) Fresh() {
 	r.next, r.counts = [kindCount]int{}, [kindCount]int{}
 }
 
-// Text returns s redacted; s itself when nothing was found.
+// Text returns s redacted, and s itself if nothing was found.
 func (r *Redactor) Text(s string) string {
 	if s == "" {
 		return s
 	}
-	// The copy is cheaper than it looks beside the scan, and keeps strings immutable without
-	// unsafe.
+	// The copy is cheap compared to the scan, and keeps strings immutable without unsafe.
 	r.ints = append(r.ints[:0], s...)
 	out, found := r.text(r.ints, noClass)
 	if !found {
@@ -63,8 +62,8 @@ func (r *Redactor) Text(s string) string {
 	return string(out)
 }
 
-// Counts returns how many values were replaced since the redactor was made or since DrainCounts, by
-// kind. Values that occur twice count twice. It is nil when nothing was replaced.
+// Counts returns the number of replacements by kind since the redactor was made or since
+// DrainCounts. Repeated values count each time. Counts returns nil without replacements.
 func (r *Redactor) Counts() map[string]int {
 	var m map[string]int
 	for k, n := range r.counts {
@@ -79,16 +78,15 @@ func (r *Redactor) Counts() map[string]int {
 	return m
 }
 
-// DrainCounts returns Counts and sets them to zero, for a redactor that serves several exchanges of
-// a session.
+// DrainCounts returns Counts and resets them, for a redactor of several exchanges.
 func (r *Redactor) DrainCounts() map[string]int {
 	m := r.Counts()
 	r.counts = [kindCount]int{}
 	return m
 }
 
-// text redacts one string, in escaped or plain form, until it finds nothing more. The result is
-// valid until the next call.
+// text redacts one string, escaped or plain, until nothing more is found. The result is valid until
+// the next call.
 func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 	for pass := range maxPasses {
 		deep, depth := s, 0
@@ -123,7 +121,7 @@ func (r *Redactor) replace(buf int, s, deep []byte, hits []hit, depth int) []byt
 		for d := depth - 1; d >= 0; d-- {
 			start, end = r.levels[d].start(start), r.levels[d].end(end)
 		}
-		if start < done { // two hits share one escape unit; the first one took it
+		if start < done { // two hits share one escape unit, which the first hit has replaced
 			start = done
 		}
 		out = append(out, s[done:start]...)
@@ -152,7 +150,7 @@ func (r *Redactor) number(k kind, value []byte) int {
 	for _, b := range value {
 		switch {
 		case k == card || k == phone || k == ssn:
-			if !isDigit(b) { // the same number, differently grouped
+			if !isDigit(b) { // equal numbers in different grouping
 				continue
 			}
 		case k == iban && !isAlnum(b):
@@ -176,8 +174,7 @@ func (r *Redactor) number(k kind, value []byte) int {
 	return r.next[k]
 }
 
-// longBase64 reports whether s is a long run of base64 and nothing else at its start: an image, a
-// document, a file.
+// longBase64 reports whether s starts as a long run of base64: an image, a document, a file.
 func longBase64(s []byte) bool {
 	const probe = 1024
 	if len(s) < 2*probe {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Secrets that stand beside their names without a sign between: in lists, in commands and files
-// that part words by blanks, and in what people say.
+// Secrets next to their names without a sign: in lists, in commands and files with words separated
+// by blanks, and in prose.
 
-// listed looks at the comma of ["X-Api-Key", "..."] and setenv("DB_PASSWORD", "..."): two texts in
-// brackets of their own, the first of which tells of the second.
+// listed checks the comma of ["X-Api-Key", "..."] and setenv("DB_PASSWORD", "..."): two texts in
+// brackets, the first being the name of the second.
 func (m *matcher) listed(i int) hit {
 	s := m.s
 	quote, end := s[i-1], i-1
@@ -38,8 +38,8 @@ func (m *matcher) listed(i int) hit {
 	return h
 }
 
-// replaced looks at the new value behind the arrow of password = "old" -> "new", as plans of
-// Terraform have it.
+// replaced checks the new value after the arrow of password = "old" -> "new", as in plans of
+// Terraform.
 func (m *matcher) replaced(i int) hit {
 	if m.last == 0 || i-m.last != len(`" -`) || !isQuote(m.s[m.last]) || m.s[i-2] != ' ' {
 		return hit{}
@@ -80,8 +80,8 @@ func (m *matcher) passFile(i int) hit {
 	return m.judge(p, end, passwordClass, shape{})
 }
 
-// said looks at a name that ends in a word with ss (password, passphrase, access_key) and has no
-// sign behind it.
+// said checks a name that ends in a word with ss (password, passphrase, access_key) without a
+// following sign.
 func (m *matcher) said(i int) hit {
 	s := m.s
 	start, end := m.back(i, longestName, nameByte), ahead(s, i, longestName, tokenByte)
@@ -106,7 +106,7 @@ func (m *matcher) said(i int) hit {
 	if p == 0 {
 		return hit{}
 	}
-	// SQL and .netrc have no variables where these stand: a plain word is a password.
+	// SQL and .netrc have no variables at this place: a plain word is a password.
 	literal := string(name) == "PASSWORD" && isQuote(s[p]) || m.netrc(start)
 	h := m.value(p, class, shape{literal: literal})
 	if h.kind == none || technical(s[h.start:h.end]) {
@@ -115,8 +115,8 @@ func (m *matcher) said(i int) hit {
 	return h
 }
 
-// netrc says whether the text before the name at start is that of .netrc: machine, a host, login, a
-// user.
+// netrc reports whether the text before the name at start has the form of .netrc: machine, a host,
+// login, a user.
 func (m *matcher) netrc(start int) bool {
 	const farthest = 160
 	before := bytes.Fields(m.s[max(m.last, start-farthest):start])
@@ -124,8 +124,8 @@ func (m *matcher) netrc(start int) bool {
 	return n >= 4 && bytes.HasSuffix(before[n-4], []byte("machine")) && string(before[n-2]) == "login"
 }
 
-// redisAuth looks at the H of AUTH, a command of Redis, at the beginning of a line or behind its
-// prompt: the last word of the line is the password.
+// redisAuth checks the H of AUTH, a command of Redis, at the start of a line or after the prompt:
+// the last word of the line is the password.
 func (m *matcher) redisAuth(i int) hit {
 	const longest = 128
 	s := m.s
@@ -156,8 +156,8 @@ func cell(s []byte, p int) int {
 	return p
 }
 
-// saidAt is where a password may stand behind the name s[start:end]: quoted as in SQL, behind "is",
-// in a table, or right behind it where settings are so. It is 0 where none may.
+// saidAt returns the place of a password after the name s[start:end]: quoted as in SQL, after "is",
+// in a table, or directly after the name in settings. 0 means none.
 func (m *matcher) saidAt(start, end int) int {
 	const farthest = 40
 	s := m.s
@@ -221,7 +221,7 @@ func (m *matcher) saidBefore(start, end int) hit {
 	return hit{}
 }
 
-// technical knows the words of letters and digits that stand beside "password" and are none: of
+// technical recognises words of letters and digits next to "password" that are not passwords:
 // algorithms, types, sizes.
 func technical(v []byte) bool {
 	const known = " base sha md argon pbkdf utf aes rsa ed oauth oidc varchar char int uint float string text x http https tls rfc v step line section page version bcrypt scrypt "

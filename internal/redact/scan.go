@@ -2,29 +2,28 @@ package redact
 
 import "math/bits"
 
-// hit is a match in the unescaped text. Of kind none it says where the scan goes on: at end, or at
-// the next byte where end is 0.
+// hit is a match in the unescaped text. With kind none, the scan continues at end, or at the next
+// byte if end is 0.
 type hit struct {
 	start, end int
 	kind       kind
 }
 
-// matcher finds what is to be redacted in unescaped text. It goes through the text once and stops
-// only at bytes on which a match can hang (the @ of an address, the _ of ghp_, the = of an
-// assignment), so that ordinary text costs three look-ups in tables a byte. What it finds does not
-// overlap and comes in order.
+// matcher finds the values to redact in unescaped text. The matcher scans the text once and stops
+// only at anchors (the @ of an address, the _ of ghp_, the = of an assignment), so that ordinary
+// text costs three table look-ups per byte. Hits do not overlap and are in order.
 type matcher struct {
 	t        *table
 	s        []byte
-	last     int // matches may not reach back before it
+	last     int // lower limit of matches
 	class    keyClass
 	personal bool
-	disguise bool // a sign was seen that is spelled in another way; see level.fold
+	disguise bool // the text contains a sign in another spelling; see level.fold
 	hits     []hit
 }
 
-// run returns the hits in s; class is that of the JSON key, if any, under which s stands. The
-// result is valid until the next run.
+// run returns the hits in s. class is the class of the JSON key of s, if any. The result is valid
+// until the next run.
 func (m *matcher) run(s []byte, class keyClass) []hit {
 	m.s, m.last, m.class, m.disguise, m.hits = s, 0, class, false, m.hits[:0]
 	if class.isSecret() {
@@ -52,9 +51,8 @@ func (m *matcher) run(s []byte, class keyClass) []hit {
 	return m.hits
 }
 
-// scan returns the first place from i on where one of the wanted anchors may hang, and which. It
-// asks all three tables for every byte: a branch between them would be mispredicted at every other
-// letter.
+// scan returns the first place from i on with one of the wanted anchors, and the anchors. All three
+// tables are read for every byte, because a branch would be mispredicted at every other letter.
 func (t *table) scan(s []byte, i int, want uint64) (place int, found uint64) {
 	if i >= len(s) {
 		return len(s), 0
@@ -73,7 +71,7 @@ func (t *table) scan(s []byte, i int, want uint64) (place int, found uint64) {
 	return i, t.self[here] & t.prev[before] & t.next[0] & want
 }
 
-// look asks the checks of the anchors at i, one after the other.
+// look runs the checks of the anchors at i in turn.
 func (m *matcher) look(i int, wanted uint64) (h hit) {
 	for ; wanted != 0; wanted &= wanted - 1 {
 		if h = m.t.checks[bits.TrailingZeros64(wanted)](m, i); h.kind != none {
@@ -83,7 +81,7 @@ func (m *matcher) look(i int, wanted uint64) (h hit) {
 	return h
 }
 
-// within asks the checks that know a vendor's key wherever it stands, at i.
+// within runs the checks at i that recognise a vendor's key anywhere.
 func (m *matcher) within(i int) hit {
 	before := byte(0)
 	if i > 0 {
@@ -92,8 +90,8 @@ func (m *matcher) within(i int) hit {
 	return m.look(i, m.t.self[m.s[i]]&m.t.prev[before]&m.t.vendors)
 }
 
-// skipPlaceholder keeps the matcher out of what was redacted before: a placeholder is never part of
-// a match. Text that only begins like one is text.
+// skipPlaceholder skips placeholders, which are never part of a match. An incomplete placeholder is
+// text.
 func (m *matcher) skipPlaceholder(i int) hit {
 	const longestKind, longestNumber = 24, 7
 	if !startsWith(m.s, i, Placeholder) {

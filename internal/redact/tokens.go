@@ -2,9 +2,8 @@ package redact
 
 import "slices"
 
-// token matches a vendor's key: a prefix of the given length at start, then at least least bytes of
-// the class. Where the text itself ends inside the key (a capture that was cut) half of it is
-// enough.
+// token matches a vendor's key: a prefix of the given length at start, followed by at least least
+// bytes of the class. If the text ends inside the key (a cut capture), half of the bytes suffice.
 func (m *matcher) token(start, prefix int, class uint16, least int, k kind) hit {
 	if start < m.last || !bounded(m.s, start) {
 		return hit{}

@@ -6,17 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// maxLevels is how deep JSON inside JSON strings is read: the body's own string, tool arguments
-// inside it, a document inside those, and one to spare.
+// maxLevels is the depth to which JSON inside JSON strings is read: the body's string, tool
+// arguments, a document inside those, and one to spare.
 const maxLevels = 4
 
-// maxFolds is how often a text is read again for signs in other spellings: a URL in the query of a
-// URL.
+// maxFolds limits the passes over a text for signs in other spellings: a URL in the query of a URL.
 const maxFolds = 2
 
-// quoteMark plus the depth stands for an escaped quote in unescaped text. Quotes of different
-// depths must differ: in {"password":"a\"b"} the value ends at a quote of the depth at which it
-// began.
+// quoteMark plus the depth replaces an escaped quote in unescaped text. Quotes of different depths
+// must differ: in {"password":"a\"b"} the value ends at a quote of the depth at which the value
+// started.
 const quoteMark = 0x10
 
 // isQuote reports whether b opens or closes a quoted text.
@@ -24,20 +23,20 @@ func isQuote(b byte) bool {
 	return b == '"' || b == '\'' || b == '`' || b-quoteMark < maxLevels
 }
 
-// unit is one escape: the n bytes at out in the unescaped text stand for the w bytes at raw.
+// unit is one escape: the n bytes at out in the unescaped text represent the w bytes at raw.
 type unit struct {
 	out, raw int32
 	n, w     uint8
 }
 
-// level is one unescaping and the way back from its text to the text it was made of.
+// level is one unescaping with the map back to the escaped text.
 type level struct {
 	buf   []byte
 	units []unit
 }
 
-// unescape decodes the JSON escapes of s, forgivingly: what is no escape stays as it is. It reports
-// whether there was one.
+// unescape decodes the JSON escapes of s leniently, leaving invalid escapes as they are, and
+// reports whether s contains an escape.
 func (l *level) unescape(s []byte, depth byte) bool {
 	l.buf, l.units = l.buf[:0], l.units[:0]
 	for i := 0; i < len(s); {
@@ -68,7 +67,7 @@ func (l *level) unescape(s []byte, depth byte) bool {
 				i++
 				continue
 			}
-			l.buf = utf8.AppendRune(l.buf, r) // half a surrogate pair becomes U+FFFD: no match hangs on it
+			l.buf = utf8.AppendRune(l.buf, r) // half a surrogate pair becomes U+FFFD, which matches nothing
 			w = 6
 		default:
 			if !isQuote(c) || c == '\'' || c == '`' {
@@ -84,9 +83,8 @@ func (l *level) unescape(s []byte, depth byte) bool {
 	return len(l.units) > 0
 }
 
-// fold writes the signs that URLs and typesetting spell in another way as ASCII has them: %3D, the
-// blanks and hyphens at which no line breaks, the wide forms of East Asia. It reports whether there
-// was one.
+// fold rewrites signs in the spellings of URLs and typesetting as ASCII: %3D, non-breaking blanks
+// and hyphens, the wide forms of East Asia. fold reports whether the text contained such a sign.
 func (l *level) fold(s []byte) bool {
 	l.buf, l.units = l.buf[:0], l.units[:0]
 	for i := 0; i < len(s); {
@@ -106,7 +104,7 @@ func (l *level) fold(s []byte) bool {
 	return len(l.units) > 0
 }
 
-// unpercent is the printable sign that stands at i as %XX, and how long it is; else the byte there.
+// unpercent returns the printable sign of %XX at i and its length; else the byte at i.
 func unpercent(s []byte, i int) (c byte, w int) {
 	high, low := at(s, i+1), at(s, i+2)
 	if classOf[high]&classOf[low]&hexByte == 0 {
@@ -118,8 +116,7 @@ func unpercent(s []byte, i int) (c byte, w int) {
 	return c, 3
 }
 
-// typeset is the sign of ASCII that is meant by the UTF-8 at i, and how long that is; else the byte
-// there.
+// typeset returns the ASCII sign of the UTF-8 sequence at i and its length; else the byte at i.
 func typeset(s []byte, i int) (c byte, w int) {
 	second, third := at(s, i+1), at(s, i+2)
 	switch {
@@ -138,13 +135,13 @@ func typeset(s []byte, i int) (c byte, w int) {
 	return s[i], 1
 }
 
-// spelled notes that the text has a sign that fold may write in another way.
+// spelled records that the text contains a sign that fold may rewrite.
 func (m *matcher) spelled(int) hit {
 	m.disguise = true
 	return hit{}
 }
 
-// find returns the last unit that begins at or before p.
+// find returns the last unit that starts at or before p.
 func (l *level) find(p int) (unit, bool) {
 	i := sort.Search(len(l.units), func(i int) bool { return int(l.units[i].out) > p })
 	if i == 0 {
@@ -153,7 +150,7 @@ func (l *level) find(p int) (unit, bool) {
 	return l.units[i-1], true
 }
 
-// start maps the beginning of a span back; inside an escape it is the escape's beginning.
+// start maps the start of a span back; a position inside an escape maps to the start of the escape.
 func (l *level) start(p int) int {
 	u, ok := l.find(p)
 	if !ok {
@@ -165,7 +162,8 @@ func (l *level) start(p int) int {
 	return int(u.raw) + int(u.w) + p - int(u.out) - int(u.n)
 }
 
-// end maps the end (exclusive) of a span back; inside an escape it is the escape's end.
+// end maps the exclusive end of a span back; a position inside an escape maps to the end of the
+// escape.
 func (l *level) end(p int) int {
 	if p == 0 {
 		return 0

@@ -35,7 +35,7 @@ scan:
 	return hit{start, sign, urlCredentials}
 }
 
-// webhooks are the addresses of which the rest is a key.
+// webhooks lists the addresses whose rest is a key.
 //
 //nolint:gochecknoglobals // read only
 var webhooks = []struct {
@@ -48,7 +48,7 @@ var webhooks = []struct {
 	{"api.telegram.org/bot", secret},
 }
 
-// webhook matches the rest of an address of a webhook, whose host begins at start.
+// webhook matches the rest of the address of a webhook, whose host starts at start.
 func (m *matcher) webhook(start int) hit {
 	const least = 20
 	for _, w := range webhooks {
@@ -94,8 +94,8 @@ func (m *matcher) userPassword(p int) hit {
 	return hit{p, end, urlCredentials}
 }
 
-// dataSource matches user:password before the @tcp( or @unix( at i, as drivers of MySQL have it,
-// and Oracle's user/password before its @, in a URL of JDBC or behind sqlplus.
+// dataSource matches user:password before the @tcp( or @unix( at i, as in data source names of
+// MySQL, and Oracle's user/password before its @, in a JDBC URL or after sqlplus.
 func (m *matcher) dataSource(i int) hit {
 	const longest = 128
 	start := m.back(i, longest, wordByte)
@@ -117,7 +117,7 @@ func (m *matcher) dataSource(i int) hit {
 	return hit{start, i, urlCredentials}
 }
 
-// bareword reports whether a password is meant as one, not as a variable to be filled in.
+// bareword reports whether a password is literal, instead of a variable.
 func bareword(v []byte) bool {
 	if len(v) == 0 {
 		return false

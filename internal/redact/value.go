@@ -2,11 +2,11 @@ package redact
 
 import "bytes"
 
-// shape says how a value stood in the text.
+// shape describes the context of a value.
 type shape struct {
 	quoted bool
-	keyed  bool // its key was quoted too, as in JSON: data, not code
-	// literal says that it stands where no variable can.
+	keyed  bool // the key was quoted, as in JSON: data, not code
+	// literal reports a place without variables.
 	literal bool
 }
 
@@ -31,7 +31,7 @@ func (m *matcher) judge(start, end int, class keyClass, sh shape) hit {
 	return hit{start, end, m.vendorOf(start, end, class.kind())}
 }
 
-// vendorOf names the vendor of a key that was found by its surroundings, or returns k.
+// vendorOf returns the vendor of a key that was found by its context, or k.
 func (m *matcher) vendorOf(start, end int, k kind) kind {
 	for i := start; i < min(end, start+12); i++ {
 		if h := m.within(i); h.kind != none && h.start == start {
@@ -83,7 +83,7 @@ func isPassword(v []byte, sh shape) bool {
 	return len(v) >= 6 && letters > 0 && (digits > 0 || symbols > 0) && !(dots > 0 && symbols == 0)
 }
 
-// isPlainWord knows the words that stand for a password in schemas, forms and examples.
+// isPlainWord recognises words that replace a password in schemas, forms and examples.
 func isPlainWord(v []byte) bool {
 	switch string(bytes.ToLower(v)) {
 	case "password", "passwd", "string", "required", "optional", "secret", "hidden", "none", "null", "true", "false", "text", "passwort":

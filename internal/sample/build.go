@@ -11,25 +11,25 @@ import (
 	"precept/internal/redact"
 )
 
-// Limits of what a sample holds of a text; the whole of it stands in the exchanges.
+// Limits of a text in a sample; the exchanges hold the full text.
 const (
 	summaryBytes = 2000
 	textBytes    = 8000
 )
 
-// What stands where there was nothing: the schemas of samples want a text.
+// Placeholders for missing texts: the schemas of samples require a text.
 const (
 	noWords = "(no words of the user)"
 	noText  = "(no text)"
 )
 
-// Build makes the learning samples of a closed session. A session that used tools gives one
-// intent_resolution and a dialog_response for every later user turn; one that did not gives a
-// dialog_response for every user turn. A session of more than one exchange gives in addition an
-// error_correction for each failed call that a different one repaired, and a plan_optimization when
-// it was slow or costly. docs/SAMPLES.md gives the reasons.
+// Build makes the learning samples of a closed session. A session with tool calls gives one
+// intent_resolution, and a dialog_response for every later user turn. A session without tool calls
+// gives a dialog_response for every user turn. A session of more than one exchange also gives an
+// error_correction for each failed call that a different call repaired, and a plan_optimization if
+// the session was slow or costly. docs/SAMPLES.md gives the reasons.
 //
-// Build is pure: the same session gives the same samples with the same ids.
+// Build is pure: an unchanged session gives identical samples with identical ids.
 func Build(s Session) []Sample {
 	h := s.lay()
 	if len(h.kept) == 0 {
@@ -54,7 +54,7 @@ func Build(s Session) []Sample {
 	return out
 }
 
-// intent is the session's one intent_resolution: what was asked first, and where it ended.
+// intent returns the session's intent_resolution: the first request and the final state.
 func (h *history) intent() Sample {
 	first := h.parts[0]
 	f, label := h.rate(0, 0, true)
@@ -69,9 +69,9 @@ func (h *history) intent() Sample {
 	return s
 }
 
-// number is the number of a part's dialog_response. It must not change when the session goes on
-// after its samples were built: one that talked first and used tools later keeps the numbers that
-// its parts had before it did.
+// number returns the number of a part's dialog_response. The number must not change if the session
+// continues after its samples were built: a session that talked first and used tools later keeps
+// the numbers of its first parts.
 func (h *history) number(part int) int {
 	if len(h.steps) > 0 && h.steps[0].Turn < h.second() {
 		return part - 1
@@ -97,7 +97,7 @@ func (h *history) dialog(n int, p *part, last bool) Sample {
 	return s
 }
 
-// sample fills in what all families have in common.
+// sample fills in the fields that all families share.
 func (h *history) sample(family string, n int, of []*Exchange, f Feedback, label string) Sample {
 	last := of[len(of)-1]
 	s := Sample{
@@ -145,7 +145,7 @@ func (h *history) sample(family string, n int, of []*Exchange, f Feedback, label
 	return s
 }
 
-// answer is the last text that the model gave, or what it did instead.
+// answer returns the last text of the model, or a description of its last action.
 func (h *history) answer(of []*Exchange) string {
 	for _, o := range slices.Backward(of) {
 		if t := strings.TrimSpace(o.Reply.Text); t != "" {
@@ -186,8 +186,8 @@ func resolution(label string) string {
 	}
 }
 
-// outcome is that of the last exchange: a session that went on after a fault is judged by where it
-// ended.
+// outcome returns the outcome of the last exchange: a session that continued after a fault is
+// judged by its end.
 func outcome(of []*Exchange) string { return of[len(of)-1].Outcome }
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

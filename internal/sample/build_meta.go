@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// tokens sums what the provider said, ignoring where it said nothing.
+// tokens sums the usage reported by the provider; missing reports are ignored.
 func tokens(of []*Exchange) map[string]any {
 	var in, cached, out int
 	for _, e := range of {
@@ -19,7 +19,7 @@ func tokens(of []*Exchange) map[string]any {
 	return map[string]any{"input": in, "cached": cached, "output": out}
 }
 
-// eventIDs are the exchanges that the sample was made of: the way back to the evidence.
+// eventIDs returns the ids of the sample's exchanges, the evidence of the sample.
 func eventIDs(of []*Exchange) []string {
 	const most = 256
 	var ids []string
@@ -31,7 +31,7 @@ func eventIDs(of []*Exchange) []string {
 	return ids
 }
 
-// lessonsOf lists each lesson once, with the strongest thing that happened to it.
+// lessonsOf lists each lesson once, with the strongest state.
 func lessonsOf(of []*Exchange) []Lesson {
 	best := map[string]Lesson{}
 	for _, e := range of {
@@ -44,7 +44,7 @@ func lessonsOf(of []*Exchange) []Lesson {
 	return slices.SortedFunc(maps.Values(best), func(a, b Lesson) int { return cmp.Compare(a.Slug, b.Slug) })
 }
 
-// strength orders what can happen to a lesson: matched alone, -1, says the least.
+// strength orders the states of a lesson; -1 for matched alone, the weakest.
 func strength(state string) int {
 	return slices.Index([]string{"control", "withheld", "injected"}, state)
 }

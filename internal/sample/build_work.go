@@ -20,8 +20,8 @@ const (
 const openFailures = 64
 
 // corrections finds failed calls that a different call of the same tool, with the same aim,
-// repaired. One sample a repair: the last failure before it is the one it corrects, the earlier
-// ones are counted.
+// repaired. A repair gives one sample, for the last failure before the repair; earlier failures are
+// counted.
 func (h *history) corrections() []Sample {
 	var out []Sample
 	var open []*Event
@@ -74,8 +74,7 @@ func (h *history) between(from, to int) []*Exchange {
 	return slices.DeleteFunc(slices.Clone(h.kept), func(e *Exchange) bool { return e.Turn < from || e.Turn > to })
 }
 
-// sameAim reports whether two argument texts go after the same thing: a third of their words in
-// common.
+// sameAim reports whether two argument texts have the same aim: a third of their words in common.
 func sameAim(a, b string) bool {
 	wa, wb := argWords(a), argWords(b)
 	if len(wa) == 0 || len(wb) == 0 {
@@ -126,7 +125,7 @@ func (h *history) costly() []string {
 	return reasons
 }
 
-// modelMS is how long the session waited for its model.
+// modelMS returns the time that the session waited for its model, in milliseconds.
 func (h *history) modelMS() (ms float64) {
 	for _, e := range h.kept {
 		ms += e.LatencyMS
@@ -148,7 +147,7 @@ func (h *history) plan(reasons []string) Sample {
 	return s
 }
 
-// repeated lists the calls that were made more than once, most often first.
+// repeated lists the repeated calls, most frequent first.
 func (h *history) repeated() []map[string]any {
 	const most = 10
 	type entry struct {

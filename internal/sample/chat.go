@@ -12,41 +12,41 @@ import (
 // ChatMessage is a message in the form of OpenAI's chat and fine-tuning files.
 type ChatMessage struct {
 	Role       string     `json:"role"`
-	Content    *string    `json:"content"` // null for an assistant that only calls tools
+	Content    *string    `json:"content"` // null for an assistant message with tool calls only
 	ToolCalls  []ChatCall `json:"tool_calls,omitempty"`
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 }
 
-// ChatCall is a tool call in that form.
+// ChatCall is a tool call in OpenAI's chat form.
 type ChatCall struct {
 	ID       string       `json:"id"`
 	Type     string       `json:"type"` // function
 	Function ChatFunction `json:"function"`
 }
 
-// ChatFunction names the tool and its arguments, JSON in a string.
+// ChatFunction holds the name of the tool and the arguments, JSON in a string.
 type ChatFunction struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
 }
 
-// Conversation puts the session together again from the new parts of its turns, whatever dialect it
-// was spoken in.
+// Conversation assembles the conversation from the new parts of the turns, for any dialect.
 func (s *Session) Conversation() []ChatMessage {
 	return s.lay().conversation(-1)
 }
 
-// conversation is the list up to exchange n's request, without its reply; n < 0 takes everything.
+// conversation returns the list up to exchange n's request, without its reply; n < 0 returns the
+// whole list.
 func (h *history) conversation(n int) []ChatMessage {
 	var list []ChatMessage
-	var raw []json.RawMessage // the agent's list as far as it is known
+	var raw []json.RawMessage // the known part of the agent's list
 	for i, e := range h.kept {
 		from, goesOn := e.NewFrom, i > 0
 		switch {
 		case from > 0 && from < len(raw): // the agent edited or compacted its history
 			raw = raw[:from]
 			list, goesOn = fold(raw, e.Dialect), false
-		case from == 0 && len(raw) > 0 && len(e.New) > 0 && bytes.Equal(raw[0], e.New[0]): // it sent the list anew
+		case from == 0 && len(raw) > 0 && len(e.New) > 0 && bytes.Equal(raw[0], e.New[0]): // the agent sent the list again
 			raw, list, goesOn = nil, nil, false
 		}
 		raw = append(raw, e.New...)
@@ -66,11 +66,11 @@ func (h *history) conversation(n int) []ChatMessage {
 	return list
 }
 
-// echoes reports whether the agent itself sent the last reply back; where the provider keeps the
-// history, it does not.
+// echoes reports whether the agent sent the last reply back. With a provider that keeps the history
+// the agent does not.
 func echoes(items []*wire.Item) bool { return slices.ContainsFunc(items, speaks) }
 
-// fold makes the list of raw items, which are of one turn's dialect.
+// fold converts raw items of one turn's dialect to messages.
 func fold(raw []json.RawMessage, dialect string) []ChatMessage {
 	var list []ChatMessage
 	for _, it := range (&Exchange{Dialect: dialect, New: raw}).items(nil) {
@@ -79,7 +79,7 @@ func fold(raw []json.RawMessage, dialect string) []ChatMessage {
 	return list
 }
 
-// appendItem adds what an item says.
+// appendItem appends the messages of an item.
 func appendItem(list []ChatMessage, it *wire.Item) []ChatMessage {
 	for _, r := range spokenResults(it) {
 		list = append(list, ChatMessage{Role: "tool", Content: &r.Text, ToolCallID: r.CallID})
@@ -97,8 +97,8 @@ func appendItem(list []ChatMessage, it *wire.Item) []ChatMessage {
 	return list
 }
 
-// appendAnswer adds what the model says. Calls that follow each other (each an item of its own in
-// the responses dialect) become one assistant message, as chat has it.
+// appendAnswer appends the model's answer. Consecutive calls (separate items in the responses
+// dialect) become one assistant message, as in chat.
 func appendAnswer(list []ChatMessage, text string, calls []Call) []ChatMessage {
 	if n := len(list); n > 0 && list[n-1].Role == "assistant" && len(calls) > 0 && text == "" {
 		list[n-1].ToolCalls = append(list[n-1].ToolCalls, chatCalls(calls)...)
@@ -126,9 +126,8 @@ func chatCalls(calls []Call) []ChatCall {
 	return out
 }
 
-// Preferences returns the pairs of a better and a worse answer that people's feedback allows: a
-// correction against what it corrects, and an approved answer against a rejected one to the same
-// words.
+// Preferences returns the pairs of a better and a worse answer in people's feedback: a correction
+// and the corrected answer, and an approved and a rejected answer to identical words.
 func (s *Session) Preferences() []Preference {
 	h := s.lay()
 	var out []Preference
@@ -156,8 +155,8 @@ func (s *Session) Preferences() []Preference {
 	return out
 }
 
-// rated is the index of the exchange that a rating speaks of: its turn's, or the last of the
-// session.
+// rated returns the index of the exchange that a rating is about: the exchange of its turn, or the
+// last of the session.
 func (h *history) rated(r *Rating) int {
 	if r.Turn == 0 {
 		return len(h.kept) - 1
@@ -165,7 +164,7 @@ func (h *history) rated(r *Rating) int {
 	return slices.IndexFunc(h.kept, func(e *Exchange) bool { return e.Turn == r.Turn })
 }
 
-// correctionMessage reads a correction: a text, or a message, or whatever JSON it is.
+// correctionMessage converts a correction to a message: a text, a message, or any JSON.
 func correctionMessage(raw json.RawMessage) []ChatMessage {
 	var m struct {
 		Content json.RawMessage `json:"content"`
@@ -180,8 +179,7 @@ func correctionMessage(raw json.RawMessage) []ChatMessage {
 	return []ChatMessage{{Role: "assistant", Content: &text}}
 }
 
-// approvedTwin is an approved answer to the same words as those of the exchange: the user asked
-// again.
+// approvedTwin returns an approved answer to the words of the exchange, if the user repeated them.
 func (h *history) approvedTwin(at int) []ChatMessage {
 	words := lastWords(h.items[at])
 	if words == "" {
@@ -199,7 +197,7 @@ func (h *history) approvedTwin(at int) []ChatMessage {
 	return nil
 }
 
-// lastWords are the newest words of a person.
+// lastWords returns the newest words of a person.
 func lastWords(items []*wire.Item) (words string) {
 	for _, it := range items {
 		if it.Words != "" {
@@ -209,8 +207,8 @@ func lastWords(items []*wire.Item) (words string) {
 	return words
 }
 
-// contentText is the text of a string, of parts, or the JSON itself: whoever corrects an answer may
-// send any of these.
+// contentText returns the text of a string or of parts, or the JSON itself, because a correction
+// may have any of these forms.
 func contentText(raw json.RawMessage) string {
 	if len(raw) == 0 || string(raw) == "null" {
 		return ""

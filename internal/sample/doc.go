@@ -1,8 +1,8 @@
-// Package sample holds what precept keeps of the traffic: the exchange (the new part of one turn),
-// the opt-out by path, and the MPLP learning samples that are built from a closed session.
+// Package sample defines the stored form of the traffic: the exchange (the new part of one turn),
+// the opt-out by path, and the MPLP learning samples of a closed session.
 //
-// Contract: every text of an exchange passes a [redact.Redactor] ([Exchange.Redact]) before it is
-// written anywhere. [Build] is a pure function of a session: built twice, the samples have the same
-// ids and the same bytes, so that writing them again is no harm. Nothing in this package reads a
-// clock or a random source that it was not given.
+// The contract: every text of an exchange passes a [redact.Redactor] ([Exchange.Redact]) before it
+// is written. [Build] is a pure function of a session: repeated builds give identical ids and
+// bytes, so writing samples again is harmless. The package reads no clock and no random source of
+// its own.
 package sample

@@ -9,13 +9,13 @@ import (
 	"precept/internal/wire"
 )
 
-// Encoded is an exchange in the form in which it is kept.
+// Encoded is the stored form of an exchange.
 type Encoded struct {
 	Data  []byte // JSON of everything but New
 	Items []byte // a JSON array of New, byte for byte; nil of none
 }
 
-// Encode makes the stored form, or gives back the one that Seal has made.
+// Encode returns the stored form, or the form that Seal has made.
 func (e *Exchange) Encode() Encoded {
 	if e.sealed != nil {
 		return *e.sealed
@@ -31,12 +31,12 @@ func (e *Exchange) Encode() Encoded {
 	enc := json.NewEncoder(data)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(&head); err != nil {
-		panic(fmt.Sprintf("encoding exchange %s: %v", e.ID, err)) // it costs the exchange; see store
+		panic(fmt.Sprintf("encoding exchange %s: %v", e.ID, err)) // costs only this exchange; see store
 	}
 	return Encoded{Data: bytes.TrimRight(data.Bytes(), "\n"), Items: joinItems(e.New)}
 }
 
-// finite is v, or 0 for what JSON cannot say.
+// finite returns v, or 0 for a value that JSON cannot represent.
 func finite(v float64) float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return 0
@@ -44,8 +44,8 @@ func finite(v float64) float64 {
 	return v
 }
 
-// Seal encodes the exchange once, for the spool and for the store behind it. It must not be changed
-// any more.
+// Seal encodes the exchange once, for the durable queue and for the store. The exchange must not be
+// changed afterwards.
 func (e *Exchange) Seal() Encoded {
 	if e.sealed == nil {
 		enc := e.Encode()
@@ -54,8 +54,8 @@ func (e *Exchange) Seal() Encoded {
 	return *e.sealed
 }
 
-// Decode undoes Encode. Items that are no JSON come back as one string with all of them in it: a
-// document that does not parse shall not stand in the way of the others.
+// Decode undoes Encode. Items that are not JSON are joined to one string, so that one unreadable
+// document does not block the others.
 func (enc Encoded) Decode() (Exchange, error) {
 	var e Exchange
 	if err := json.Unmarshal(enc.Data, &e); err != nil {

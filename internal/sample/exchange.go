@@ -19,14 +19,14 @@ const (
 	Failed     = "error"             // the upstream answered with an error
 )
 
-// Exchange is what is kept of one turn: its new part. Everything in it is redacted.
+// Exchange is the stored, redacted form of the new part of one turn.
 type Exchange struct {
 	ID          string            `json:"id"` // UUID v4
 	Tenant      string            `json:"tenant"`
 	Agent       string            `json:"agent"`
 	Session     string            `json:"session"`       // hex of session.ID
 	SessionName string            `json:"session_name"`  // the client's own name, or ours
-	Run         string            `json:"run,omitempty"` // the name of the run, or of the session above, that it belongs to
+	Run         string            `json:"run,omitempty"` // name of the run, or of the parent session
 	RequestID   string            `json:"request_id"`
 	Turn        int               `json:"turn"`
 	At          time.Time         `json:"at"`
@@ -44,16 +44,16 @@ type Exchange struct {
 	Book        string            `json:"book,omitempty"`
 	Config      string            `json:"config,omitempty"`
 	Redacted    map[string]int    `json:"redacted,omitempty"`
-	Truncated   bool              `json:"truncated,omitempty"` // the capture hit its limit
+	Truncated   bool              `json:"truncated,omitempty"` // the capture reached its limit
 
-	// Given is how many items at the front of New give back what the session's earlier replies
-	// said. It is not stored.
+	// Given is the number of leading items of New that repeat the session's earlier replies. Given
+	// is not stored.
 	Given int `json:"-"`
 
 	sealed *Encoded // by Seal
 }
 
-// Lesson is what happened to a matched lesson in the turn.
+// Lesson is the state of a matched lesson in the turn.
 type Lesson struct {
 	Slug       string  `json:"slug"`
 	Arm        string  `json:"arm"`
@@ -71,7 +71,7 @@ type Reply struct {
 	InputTokens  int    `json:"input_tokens,omitempty"`
 	CachedTokens int    `json:"cached_tokens,omitempty"`
 	OutputTokens int    `json:"output_tokens,omitempty"`
-	Choices      int    `json:"choices,omitempty"` // how many there were, when more than one; what is kept is of the first
+	Choices      int    `json:"choices,omitempty"` // number of choices if more than one; the first choice is stored
 }
 
 // Call is a tool call of the reply.
@@ -90,8 +90,8 @@ func NewID(random io.Reader) (string, error) {
 	return id.String(), nil
 }
 
-// Redact passes every text of the exchange through r and notes in Redacted what was replaced. Items
-// of New that are untouched keep their bytes; the others get bytes of their own.
+// Redact redacts every text of the exchange with r and counts the replacements in Redacted.
+// Unchanged items of New keep their bytes; changed items get new bytes.
 func (e *Exchange) Redact(r *redact.Redactor) {
 	r.DrainCounts()
 	for i, item := range e.New {

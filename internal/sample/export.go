@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Exporter writes JSON lines, one document a line, as they come: it holds no more than one
-// document. Where writing failed, every later line and Flush, which ends the export, fail as well.
+// Exporter writes JSON lines, one document per line, and holds at most one document. After a failed
+// write every later line and Flush fail, too.
 type Exporter struct {
 	w     *bufio.Writer
 	enc   *json.Encoder
@@ -24,7 +24,7 @@ func NewExporter(w io.Writer) *Exporter {
 	return &Exporter{w: buf, enc: enc}
 }
 
-// Flush writes out what is buffered.
+// Flush writes the buffered lines and ends the export.
 func (x *Exporter) Flush() error {
 	if err := x.w.Flush(); err != nil {
 		return fmt.Errorf("writing the export: %w", err)
@@ -32,7 +32,7 @@ func (x *Exporter) Flush() error {
 	return nil
 }
 
-// Line writes a Sample, a Trial, or whatever else is a document of its own.
+// Line writes a Sample, a Trial, or another document.
 func (x *Exporter) Line(v any) error {
 	x.lines++
 	if err := x.enc.Encode(v); err != nil {
@@ -41,8 +41,8 @@ func (x *Exporter) Line(v any) error {
 	return nil
 }
 
-// Chat writes the session as one line of OpenAI's fine-tuning format, tool calls included. A
-// session without an answer of the model is no example of anything and gives no line.
+// Chat writes the session as one line of OpenAI's fine-tuning format, with tool calls. A session
+// without an answer of the model gives no line.
 func (x *Exporter) Chat(s *Session) error {
 	messages := s.Conversation()
 	for i, message := range slices.Backward(messages) {
@@ -53,8 +53,7 @@ func (x *Exporter) Chat(s *Session) error {
 	return nil
 }
 
-// Preference is one line of a preference export: the better and the worse answer to the same
-// conversation.
+// Preference is one line of a preference export: a better and a worse answer to one conversation.
 type Preference struct {
 	Prompt   []ChatMessage `json:"prompt"`
 	Chosen   []ChatMessage `json:"chosen"`
@@ -63,7 +62,7 @@ type Preference struct {
 	Turn     int           `json:"turn,omitempty"`
 }
 
-// Preferences writes the pairs that the session's feedback allows; see Session.Preferences.
+// Preferences writes the pairs of Session.Preferences.
 func (x *Exporter) Preferences(s *Session) error {
 	for _, p := range s.Preferences() {
 		if err := x.Line(p); err != nil {
@@ -73,26 +72,26 @@ func (x *Exporter) Preferences(s *Session) error {
 	return nil
 }
 
-// Trial is one line of the experiment export: a coin, how it fell, how likely that was, and what
-// came of it. From these lines anyone can compute the report again (examples/experiment).
+// Trial is one line of the experiment export: a coin, its result, its probability, and the outcome.
+// Any reader can compute the report from these lines (examples/experiment).
 type Trial struct {
 	Session    string   `json:"session"`       // the unit of the draw: a session, or a run
-	Run        string   `json:"run,omitempty"` // its name, where it is a run
+	Run        string   `json:"run,omitempty"` // name of the run
 	Tenant     string   `json:"tenant,omitempty"`
-	Coin       string   `json:"coin"`               // holdout: of one lesson; control: of the whole session
+	Coin       string   `json:"coin"`               // holdout: coin of one lesson; control: coin of the session
 	Arm        string   `json:"arm"`                // of a session's own line: ""
 	Slug       string   `json:"slug"`               //
 	Assigned   string   `json:"assigned"`           // injected | withheld; of a session's own line: treated | control; a control session's matches: control
-	Propensity float64  `json:"propensity"`         // of what was assigned
+	Propensity float64  `json:"propensity"`         // of the assigned arm
 	Eps        float64  `json:"eps"`                // the coin's own chance of withheld, or of control
-	Center     float64  `json:"center"`             // what the session was expected to bring, fixed before the coin: the report takes it off the outcome
-	Outcome    *float64 `json:"outcome"`            // the reward, 0..1; null when nobody told
-	First      *float64 `json:"outcome_at_closing"` // the same as it stood when the session closed: a planned look counts that
-	Turn       int      `json:"turn,omitempty"`     // of a pick: at which turn of its session (of a run: at which of its decisions)
-	Trial      string   `json:"trial,omitempty"`    // of a pick: the planned trial that it belongs to, "its beginning.its picks"
+	Center     float64  `json:"center"`             // expected reward, fixed before the coin; the report subtracts the centre from the outcome
+	Outcome    *float64 `json:"outcome"`            // the reward, 0..1; null without feedback
+	First      *float64 `json:"outcome_at_closing"` // reward at the closing, which a planned trial uses
+	Turn       int      `json:"turn,omitempty"`     // of a pick: turn of its session (of a run: number of the decision)
+	Trial      string   `json:"trial,omitempty"`    // of a pick: its planned trial, "start.picks"
 	Tier       int      `json:"tier,omitempty"`
-	FirstTier  int      `json:"tier_at_closing,omitempty"`   // of outcome_at_closing: the check of who reports counts that
+	FirstTier  int      `json:"tier_at_closing,omitempty"`   // tier of outcome_at_closing, which the check of reporting uses
 	Closed     bool     `json:"closed"`                      // the report counts closed sessions
-	Reward     string   `json:"reward_definition,omitempty"` // under which it closed: the report counts one definition
+	Reward     string   `json:"reward_definition,omitempty"` // definition of reward at the closing: a report uses one definition
 	At         string   `json:"at,omitempty"`                // RFC 3339
 }

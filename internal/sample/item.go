@@ -7,8 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// items reads what the agent sent anew in the exchange; before is the reply that the session's last
-// exchange ended with, nil for none.
+// items parses the new items of the exchange. before is the last reply of the session, nil for
+// none.
 func (e *Exchange) items(before *Reply) []*wire.Item {
 	kept := wire.Kept[json.RawMessage]{Dialect: wire.DialectNamed(e.Dialect), Items: e.New, From: e.NewFrom}
 	if before != nil {
@@ -17,8 +17,8 @@ func (e *Exchange) items(before *Reply) []*wire.Item {
 	return kept.Read()
 }
 
-// calls are the reply's calls. One that has no id on the wire is named by its place, as wire names
-// it when the agent gives it back.
+// calls returns the calls of the reply. A call without an id is named by its position, as wire
+// names the call in the history.
 func (e *Exchange) calls() []Call {
 	out := slices.Clone(e.Reply.Calls)
 	for n := range out {
@@ -29,15 +29,15 @@ func (e *Exchange) calls() []Call {
 	return out
 }
 
-// speaks says whether the model says something in the item, or calls a tool.
+// speaks reports whether the item contains words or a tool call of the model.
 func speaks(it *wire.Item) bool {
 	return it.Role == wire.RoleAssistant && (it.Text != "" || len(it.Calls) > 0)
 }
 
-// The calls and results that stand in texts are what happened, but nobody said them: whoever tells
-// a conversation as it was spoken tells the texts.
+// Calls and results inside texts are part of the events, and the texts contain them already: a
+// conversation lists the texts.
 
-// spokenCalls are the calls of an item that do not stand in its text.
+// spokenCalls returns the calls of an item outside of its text.
 func spokenCalls(it *wire.Item) []Call {
 	var out []Call
 	for i := range it.Calls {
@@ -48,12 +48,13 @@ func spokenCalls(it *wire.Item) []Call {
 	return out
 }
 
-// spokenResults are the results of an item that do not stand in its text.
+// spokenResults returns the results of an item outside of its text.
 func spokenResults(it *wire.Item) []wire.Result {
 	return slices.DeleteFunc(slices.Clone(it.Results), func(r wire.Result) bool { return r.Written })
 }
 
-// spokenText is the text of an item; beside results it is a person's only where it holds words.
+// spokenText returns the text of an item; a text next to results belongs to a person only if the
+// text contains words.
 func spokenText(it *wire.Item) string {
 	if it.Role == wire.RoleTool || it.Role == wire.RoleUser && it.Words == "" && len(spokenResults(it)) > 0 {
 		return ""

@@ -8,12 +8,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// The sample families that Build makes.
+// The sample families of Build.
 const (
 	IntentResolution = "intent_resolution" // a task, carried out with tools
 	DialogResponse   = "dialog_response"   // words answered with words
-	ErrorCorrection  = "error_correction"  // a failed call and the different call that then worked
-	PlanOptimization = "plan_optimization" // a session that was slow or costly
+	ErrorCorrection  = "error_correction"  // a failed call and the different call that worked
+	PlanOptimization = "plan_optimization" // a slow or costly session
 )
 
 // The quality labels of feedback.
@@ -42,7 +42,8 @@ type Sample struct {
 	Meta      map[string]any `json:"meta"`
 }
 
-// Feedback is the sample's rating. It is always present; Unrated stands where nobody said anything.
+// Feedback is the rating of the sample. Feedback is always present; Unrated is the rating without
+// feedback.
 type Feedback struct {
 	Source       string         `json:"source"` // user | system
 	Type         string         `json:"type"`   // approval | rejection | correction | score
@@ -50,15 +51,15 @@ type Feedback struct {
 	QualityLabel string         `json:"quality_label,omitempty"` // Good, Acceptable or Poor; empty when unrated
 }
 
-// Unrated is the feedback of a sample that nobody rated.
+// Unrated returns the feedback of an unrated sample.
 func Unrated() Feedback {
 	return Feedback{Source: "system", Type: "score", Details: map[string]any{"rated": false}}
 }
 
-// deriveID mints the id of a session's nth sample of a family. It has the form of a UUID v4, but
-// its 122 free bits are those of SHA-256 over what the sample is made of: building a session again,
-// after a crash or when feedback came late, must give the same ids, or a store that is idempotent
-// by id would hold the sample twice.
+// deriveID returns the id of a session's nth sample of a family. The id has the form of a UUID v4
+// with the 122 free bits of a SHA-256 over the identity of the sample. Building a session again,
+// after a crash or late feedback, must give identical ids, or an idempotent store would hold the
+// sample twice.
 func deriveID(tenant, session, family string, n int) string {
 	h := sha256.New()
 	for _, part := range []string{"precept sample", tenant, session, family, strconv.Itoa(n)} {

@@ -13,15 +13,15 @@ import (
 	"precept/internal/wire"
 )
 
-// OptOut says what must not be learned from. Its zero value lets everything pass. It is safe for
-// concurrent use.
+// OptOut decides which content must not be stored. The zero value stores all content. An OptOut is
+// safe for concurrent use.
 type OptOut struct {
 	paths           []pathPattern
 	agents, tenants []string
 }
 
-// pathPattern is a glob with the longest text that a matching path must hold, so that most
-// arguments are dismissed without being taken apart.
+// pathPattern is a glob with the longest text that every matching path contains, so that most
+// arguments are skipped without parsing.
 type pathPattern struct {
 	glob    string
 	literal string
@@ -65,9 +65,9 @@ func matchesAny(globs []string, name string) bool {
 	return slices.ContainsFunc(globs, func(g string) bool { return doublestar.MatchUnvalidated(g, name) })
 }
 
-// Hits reports whether a tool's arguments name a path that opted out: JSON strings at any depth
-// (JSON inside them too), or the words of a command. Any word counts as a path; where content may
-// not be stored, one hit too many is the better fault.
+// Hits reports whether a tool's arguments name an opted-out path: JSON strings at any depth
+// (including JSON in strings), or the words of a command. Any word counts as a path, because a
+// wrong hit is better than stored content.
 func (o *OptOut) Hits(args string) bool {
 	return o.possible([]byte(args)) && o.hits(args, 0)
 }

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Filter chooses samples; what is empty chooses all.
+// Filter selects samples; an empty field selects all.
 type Filter struct {
 	From, To time.Time // From <= created_at < To
-	Quality  []string  // quality labels; "unrated" for those without
+	Quality  []string  // quality labels; "unrated" for samples without a rating
 	Families []string
 	Tenant   string
-	Lesson   string // a slug that was injected in what the sample is made of
+	Lesson   string // slug of an injected lesson in the exchanges of the sample
 }
 
 // Match reports whether the sample of the tenant is chosen.
@@ -37,7 +37,7 @@ func (f *Filter) Match(tenant string, s *Sample) bool {
 	return f.Lesson == "" || hasLesson(s.Meta["lessons"], f.Lesson)
 }
 
-// hasLesson reads meta.lessons as Build made it, or as JSON gave it back.
+// hasLesson reads meta.lessons in the form of Build or of decoded JSON.
 func hasLesson(v any, slug string) bool {
 	switch list := v.(type) {
 	case []Lesson:
@@ -51,13 +51,13 @@ func hasLesson(v any, slug string) bool {
 	return false
 }
 
-// Quality counts what people and verifiers said of samples. Its zero value is ready for use.
+// Quality counts the ratings of samples by people and verifiers. The zero value is ready for use.
 type Quality struct {
 	Samples    int            `json:"samples"`
 	Rated      int            `json:"rated"`
-	Approved   int            `json:"approved"` // approvals, and scores that count as good
+	Approved   int            `json:"approved"` // approvals and good scores
 	Corrected  int            `json:"corrected"`
-	Rejected   int            `json:"rejected"` // rejections, and scores that count as poor
+	Rejected   int            `json:"rejected"` // rejections and poor scores
 	ByFamily   map[string]int `json:"by_family,omitempty"`
 	ByLabel    map[string]int `json:"by_label,omitempty"`
 	scoreTotal float64
@@ -89,8 +89,7 @@ func (q *Quality) Add(s *Sample) {
 	}
 }
 
-// Rates are shares of the rated samples, each in [0,1]. OK is false when nothing was rated: there
-// is no rate then.
+// Rates holds shares of the rated samples, each in [0,1]. OK is false without rated samples.
 type Rates struct {
 	Approval   float64 `json:"approval_rate"`
 	Correction float64 `json:"correction_rate"`

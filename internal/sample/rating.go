@@ -12,9 +12,9 @@ const (
 	acceptableFrom = 0.4
 )
 
-// rate chooses the rating that speaks of the turns from..to; whole says that ratings of the session
-// speak of it too, and from 0 that every turn does. A person's word goes before a verifier's, a
-// verifier's before what was read from the traffic; among equals the latest counts.
+// rate selects the rating of the turns from..to. whole includes the ratings of the session, and
+// from 0 includes all turns. A person's rating precedes a verifier's, and a verifier's precedes
+// implicit feedback; among equals the latest counts.
 func (h *history) rate(from, to int, whole bool) (Feedback, string) {
 	var best *Rating
 	count := 0
@@ -46,7 +46,7 @@ func rank(r *Rating) int {
 	}
 }
 
-// feedback is the MPLP form of the rating. What was read from the traffic is the system's word.
+// feedback returns the MPLP form of the rating. Implicit feedback has the source system.
 func (r *Rating) feedback(count int) Feedback {
 	f := Feedback{Source: "system", Type: r.Type, QualityLabel: r.label(), Details: map[string]any{"rated": true, "score": r.score()}}
 	if r.Source == "user" {
@@ -73,7 +73,7 @@ func (r *Rating) feedback(count int) Feedback {
 	return f
 }
 
-// score is the reward the rating stands for; approval and rejection need no number.
+// score returns the reward of the rating; approval and rejection need no number.
 func (r *Rating) score() float64 {
 	switch {
 	case r.Type == "approval" && r.Score == 0:
@@ -94,7 +94,7 @@ func (r *Rating) label() string {
 	}
 }
 
-// LabelOf is the quality label that a score from 0 to 1 stands for.
+// LabelOf returns the quality label of a score from 0 to 1.
 func LabelOf(score float64) string {
 	switch {
 	case score >= goodFrom:
@@ -120,8 +120,8 @@ func (r *Rating) human() string {
 	}
 }
 
-// qualityScore is the rating's score. Where nobody rated it says only how the work ended: 0.5
-// complete, 0.25 cut short, 0 an error; 0.1 less when a loop was warned of.
+// qualityScore returns the score of the rating. Without a rating the score reflects the end of the
+// work: 0.5 complete, 0.25 cut, 0 error; 0.1 less after a loop warning.
 func qualityScore(f Feedback, of []*Exchange) float64 {
 	if score, ok := f.Details["score"].(float64); ok {
 		return score
@@ -139,16 +139,15 @@ func qualityScore(f Feedback, of []*Exchange) float64 {
 	return q
 }
 
-// executedUnchanged rates a corrected call that nobody rated: it was carried out as the model made
-// it, and worked. It is no more than acceptable: that a call works does not say that it was what
-// somebody wanted.
+// executedUnchanged rates an unrated corrected call: the call was executed unchanged, and worked.
+// The label is acceptable at most: a working call may still be unwanted.
 func executedUnchanged() Feedback {
 	return Feedback{Source: "system", Type: "score", QualityLabel: Acceptable, Details: map[string]any{
 		"rated": true, "score": 0.5, "implicit": true, "rule": "executed_unchanged",
 	}}
 }
 
-// sameArgs compares arguments as JSON: agents write them anew when they send them back.
+// sameArgs compares arguments as JSON, because agents re-encode the arguments in the history.
 func sameArgs(a, b string) bool {
 	if a == b {
 		return true

@@ -6,24 +6,22 @@ import (
 	"precept/internal/wire"
 )
 
-// Said is one thing of a turn, as a person reads it: somebody's words, a call, or the answer to
-// one.
+// Said is one part of a turn for a reader: words, a call, or a result.
 type Said struct {
 	Role    string // system, user, assistant, call or result
-	Text    string // what was said; of a result, the tool's answer
-	Words   string // of a user: their own words in it, without the blocks that agents put around them
-	Call    Call   // of a call; of a result, the call that it answers as far as it is known
-	IsError int8   // of a result: +1 the wire says error, -1 it says none, 0 it does not say
+	Text    string // words; of a result, the tool's text
+	Words   string // of a user: the person's own words, without the blocks of agents
+	Call    Call   // the call; of a result, the call as far as known
+	IsError int8   // of a result: +1 the wire marks an error, -1 the wire marks success, 0 unmarked
 }
 
-// The further roles of what was said, beside those of an Event.
+// Further roles of Said, in addition to the roles of an Event.
 const (
 	SaidSystem = "system"
 	SaidResult = "result"
 )
 
-// Reading follows a session from exchange to exchange, in their order, and tells what each of them
-// brought.
+// Reading reads the exchanges of a session in order and returns the news of each.
 type Reading struct {
 	calls map[string]Call // by id
 	last  *Reply
@@ -32,8 +30,8 @@ type Reading struct {
 // NewReading begins at a session's first exchange.
 func NewReading() *Reading { return &Reading{calls: map[string]Call{}} }
 
-// Request lists what the agent sent anew. What it gives back of the reply before is left out,
-// because Reply has listed it. Items that carry neither words nor calls are listed as they came.
+// Request lists the agent's new content. Repeated content of the last reply is left out, because
+// Reply has listed this content. Items without words and calls are listed unparsed.
 func (r *Reading) Request(e *Exchange) []Said {
 	var out []Said
 	for i, it := range e.items(r.last) {
@@ -49,7 +47,7 @@ func (r *Reading) Request(e *Exchange) []Said {
 	return out
 }
 
-// message lists what a message says, without its results.
+// message lists the content of a message, without its results.
 func (r *Reading) message(it *wire.Item) []Said {
 	var out []Said
 	switch text := spokenText(it); {
@@ -71,7 +69,7 @@ func (r *Reading) message(it *wire.Item) []Said {
 	return out
 }
 
-// Reply lists what the model answered.
+// Reply lists the model's answer.
 func (r *Reading) Reply(e *Exchange) []Said {
 	r.last = &e.Reply
 	var out []Said
@@ -92,8 +90,8 @@ func (r *Reading) call(id string) Call {
 	return Call{ID: id}
 }
 
-// isUnread says that nothing is known of an item but its type. One that only points at something
-// that went by, and the model's own thinking, which nobody else reads, are not of these.
+// isUnread reports whether only the type of an item is known. References to earlier items and the
+// model's thinking do not count.
 func isUnread(it *wire.Item) bool {
 	switch it.Kind {
 	case "", "message", "item_reference", "reasoning":

@@ -10,9 +10,9 @@ import (
 	"precept/internal/wire"
 )
 
-// Failing decides whether a tool's answer is an error: the tool's name, the call's arguments, the
-// answer's text, and what the wire says of it (+1 error, -1 none, 0 nothing). The detector is given
-// as a parameter because it lives a floor up.
+// Failing decides whether a tool's result is an error, from the tool's name, the arguments, the
+// text, and the mark of the wire (+1 error, -1 success, 0 unmarked). The detector is a parameter
+// because package detect is above this package.
 type Failing func(tool, args, text string, isError int8) bool
 
 // Session is a closed session, from which samples are built.
@@ -20,7 +20,7 @@ type Session struct {
 	Tenant, Agent, Name, ID string
 	Exchanges               []Exchange // in any order
 	Ratings                 []Rating
-	Failing                 Failing // nil: only what the wire itself calls an error
+	Failing                 Failing // nil: only the marks of the wire
 }
 
 // Rating is one feedback on a session.
@@ -31,12 +31,12 @@ type Rating struct {
 	Score      float64
 	Label      string // Good, Acceptable, Poor or empty
 	Comment    string
-	Correction json.RawMessage // what the answer should have been
+	Correction json.RawMessage // the answer as it should have been
 	Details    json.RawMessage
-	Turn       int // the turn it speaks of; 0: the session
+	Turn       int // turn of the rating; 0: the session
 }
 
-// part is one user turn: the exchange that brought a person's words, and those in which the agent
+// part is one user turn: the exchange with a person's words, and the exchanges in which the agent
 // worked on them.
 type part struct {
 	words     string
@@ -46,7 +46,7 @@ type part struct {
 // history is a session laid out for the builders.
 type history struct {
 	*Session
-	kept   []*Exchange    // what counts, in order
+	kept   []*Exchange    // the exchanges that count, in order
 	items  [][]*wire.Item // the new items of each
 	parts  []part
 	events []Event
@@ -55,7 +55,7 @@ type history struct {
 	loops  int
 }
 
-// lay orders the exchanges, leaves out attempts that a retry repaired, and follows the calls.
+// lay orders the exchanges, drops attempts that a retry repaired, and tracks the calls.
 func (s *Session) lay() *history {
 	h := &history{Session: s, newest: map[string]int{}}
 	all := make([]*Exchange, len(s.Exchanges))
@@ -79,7 +79,7 @@ func (s *Session) lay() *history {
 	return h
 }
 
-// repairs reports whether later is a retry of e: the same turn, the same new items.
+// repairs reports whether later is a retry of e: the same turn with identical new items.
 func repairs(later, e *Exchange) bool {
 	return later.Turn == e.Turn && later.NewFrom == e.NewFrom &&
 		slices.EqualFunc(later.New, e.New, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
@@ -92,7 +92,7 @@ func (h *history) add(e *Exchange) {
 	}
 	items := e.items(before)
 	for _, it := range items {
-		if it.Role == wire.RoleAssistant && before == nil { // later ones give back what replies said
+		if it.Role == wire.RoleAssistant && before == nil { // later assistant items repeat replies
 			h.say(EventAssistant, it.Text, e.Turn)
 		}
 		for _, c := range it.Calls {
@@ -124,8 +124,8 @@ func (h *history) say(role, text string, turn int) {
 	}
 }
 
-// call notes a call once: it is seen in the reply and again in the history that the agent sends
-// back. An id that comes with other arguments after its answer is used again.
+// call records a call once: a call occurs in the reply and again in the history. An id with other
+// arguments after its result is a reused id.
 func (h *history) call(c Call, turn int) {
 	if i, seen := h.newest[c.ID]; seen && c.ID != "" {
 		s := &h.events[i]
@@ -139,7 +139,7 @@ func (h *history) call(c Call, turn int) {
 	h.events = append(h.events, Event{Turn: turn, Role: EventCall, Call: c})
 }
 
-// result answers the newest call of its id, once.
+// result assigns a result to the newest call of its id, once.
 func (h *history) result(r *wire.Result) {
 	i, ok := h.newest[r.CallID]
 	if !ok || h.events[i].Answered {
@@ -160,7 +160,7 @@ func (h *history) single() bool {
 	return !slices.ContainsFunc(h.items[0], func(it *wire.Item) bool { return speaks(it) || len(it.Results) > 0 })
 }
 
-// first and last turn of the part.
+// turns returns the first and the last turn of the part.
 func (p *part) turns() (first, last int) {
 	return p.exchanges[0].Turn, p.exchanges[len(p.exchanges)-1].Turn
 }
