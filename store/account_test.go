@@ -1,14 +1,11 @@
-package store
+package store_test
 
 import (
-	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,120 +13,37 @@ import (
 	"testing/synctest"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"precept/internal/sample"
 	"precept/internal/session"
-	"precept/store/spool"
+	"precept/store"
 )
 
-// books draws up the account of the rig's directory, which balances.
-func (r *rig) books(running bool) Account {
-	r.t.Helper()
-	b, err := ReadAccount(filepath.Join(r.dir, "spool"), running)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	sum := b.Stored + b.Spooled + b.Incomplete
-	for _, n := range b.Dropped {
-		sum += n
-	}
-	if sum != b.Admitted {
-		r.t.Errorf("the account do not balance: %+v", b)
-	}
-	return b
-}
-
-// account is books as text: admitted = stored + spooled + incomplete + dropped.
-func (r *rig) account(running bool) string {
-	r.t.Helper()
-	r.clk.add(cursorEvery) // the cursor may be as old
-	if err := r.delivery.keep(r.journal.spool, r.clk.now()); err != nil {
-		r.t.Fatal(err)
-	}
-	b := r.books(running)
-	text := fmt.Sprintf("%d = %d + %d + %d", b.Admitted, b.Stored, b.Spooled, b.Incomplete)
-	for _, reason := range slices.Sorted(maps.Keys(b.Dropped)) {
-		text += fmt.Sprintf(" + %d %s", b.Dropped[reason], reason)
-	}
-	return text
-}
-
-// under begins a turn that is under way.
-func (r *rig) under(name string, turn int) (*sample.Exchange, *Begun) {
-	r.t.Helper()
-	x := exchange(us, name, turn, r.clk.now())
-	return x, r.Begin(x)
-}
-
-// over ends it.
-func (r *rig) over(x *sample.Exchange, b *Begun) {
-	r.t.Helper()
-	if !r.Offer(Turn{Exchange: x, Begun: b, Size: 100}) {
-		r.t.Fatalf("turn %d was refused", x.Turn)
-	}
-}
-
-// stored lists a session's turns in the backend with their outcomes.
-func (r *rig) stored(name string) (turns []string) {
-	r.t.Helper()
-	list, err := r.be.backend.Exchanges(r.ctx(), us, session.KeyOf(us, session.SpaceName, name))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	for i := range list {
-		turns = append(turns, fmt.Sprint(list[i].Turn, " ", list[i].Outcome))
-	}
-	slices.Sort(turns)
-	return turns
-}
-
-// spooled says whether a text stands in the spool's files.
-func (r *rig) spooled(text string) (in []string) {
-	r.t.Helper()
-	err := filepath.WalkDir(filepath.Join(r.dir, "spool"), func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		if strings.Contains(string(b), text) {
-			in = append(in, filepath.Base(path))
-		}
-		return err
-	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return in
-}
-
-// What was under way when precept died is told once, as a stub, and what had ended is there, whole.
-func TestACrashLeavesStubs(t *testing.T) {
+func TestCrashStoresTurnsUnderWayAsStubsOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.begin(us, "s", picked(true))
 	x1, b1 := r.under("s", 1)
 	r.under("s", 2)
-	r.record()
+	r.deliver()
 	r.over(x1, b1)
 	_, b3 := r.under("s", 3)
-	r.record()
-	r.Abandon(b3)
+	r.deliver()
+	r.store.Abandon(b3)
 	r.under("s", 4)
-	r.record()
-	same(t, "running", r.account(true), "4 = 1 + 2 + 0 + 1 bad")
-	same(t, "dead", r.account(false), "4 = 1 + 0 + 2 + 1 bad")
-	for range 3 { // a crash, and two more
-		r = r.again(nil)
-		r.record()
+	r.deliver()
+	same(t, "account of the running program", r.account(true), "4 = 1 + 2 + 0 + 1 bad")
+	same(t, "account after a kill", r.account(false), "4 = 1 + 0 + 2 + 1 bad")
+	for range 3 {
+		r = r.crash(nil)
+		r.deliver()
 		sameList(t, "stored", r.stored("s"), []string{"1 complete", "2 incomplete", "4 incomplete"})
-		same(t, "books", r.account(true), "4 = 1 + 0 + 2 + 1 bad")
+		same(t, "account", r.account(true), "4 = 1 + 0 + 2 + 1 bad")
 	}
 	x5, b5 := r.under("s", 5)
 	r.over(x5, b5)
-	r.record()
-	same(t, "then", r.account(true), "5 = 2 + 0 + 2 + 1 bad")
-	list, err := r.be.Exchanges(r.ctx(), us, session.KeyOf(us, session.SpaceName, "s"))
+	r.deliver()
+	same(t, "account of the next turn", r.account(true), "5 = 2 + 0 + 2 + 1 bad")
+	list, err := r.backend.Exchanges(t.Context(), us, idOf("s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,251 +54,161 @@ func TestACrashLeavesStubs(t *testing.T) {
 	}
 }
 
-// However a turn ends, it is in the account once.
-func TestEveryEndIsBooked(t *testing.T) {
+// Every way in which a turn ends enters the account once, with and without a delivery between
+// beginning and end, before and after a crash.
+func TestEveryEndIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
-		end  func(r *rig, x *sample.Exchange, b *Begun)
-		fast string // when it ends before anything of it was put down
-		slow string
+		end  func(r *rig, x *sample.Exchange, b *store.Begun)
+		want string
 	}{
-		"kept":      {func(r *rig, x *sample.Exchange, b *Begun) { r.over(x, b) }, "1 = 1 + 0 + 0", "1 = 1 + 0 + 0"},
-		"abandoned": {func(r *rig, _ *sample.Exchange, b *Begun) { r.Abandon(b); r.Abandon(b) }, "1 = 0 + 0 + 0 + 1 bad", "1 = 0 + 0 + 0 + 1 bad"},
-		"kept and abandoned": {func(r *rig, x *sample.Exchange, b *Begun) {
+		"kept":      {func(r *rig, x *sample.Exchange, b *store.Begun) { r.over(x, b) }, "1 = 1 + 0 + 0"},
+		"abandoned": {func(r *rig, _ *sample.Exchange, b *store.Begun) { r.store.Abandon(b); r.store.Abandon(b) }, "1 = 0 + 0 + 0 + 1 bad"},
+		"kept and abandoned": {func(r *rig, x *sample.Exchange, b *store.Begun) {
 			r.over(x, b)
-			r.Abandon(b)
-		}, "1 = 1 + 0 + 0", "1 = 1 + 0 + 0"},
-		"no room": {func(r *rig, x *sample.Exchange, b *Begun) {
-			r.Offer(Turn{Exchange: x, Begun: b, Size: 2 << 20})
-			r.Abandon(b)
-		}, "1 = 0 + 0 + 0 + 1 full", "1 = 0 + 0 + 0 + 1 full"},
-		"panic": {func(r *rig, x *sample.Exchange, b *Begun) {
-			r.Offer(Turn{Exchange: nil, Begun: b, Size: 1})
-		}, "1 = 0 + 0 + 0 + 1 bad", "1 = 0 + 0 + 0 + 1 bad"},
-		"opted out": {func(r *rig, x *sample.Exchange, b *Begun) {
-			x.Reply.Calls = []sample.Call{{ID: "c", Name: "read", Args: `{"path":"config/.env"}`}}
+			r.store.Abandon(b)
+		}, "1 = 1 + 0 + 0"},
+		"no room": {func(r *rig, x *sample.Exchange, b *store.Begun) {
+			r.store.Offer(store.Turn{Exchange: x, Begun: b, Size: 2 << 20})
+			r.store.Abandon(b)
+		}, "1 = 0 + 0 + 0 + 1 full"},
+		"panic": {func(r *rig, _ *sample.Exchange, b *store.Begun) {
+			r.store.Offer(store.Turn{Exchange: nil, Begun: b, Size: 1})
+		}, "1 = 0 + 0 + 0 + 1 bad"},
+		"opted out": {func(r *rig, x *sample.Exchange, b *store.Begun) {
+			readsEnv(x)
 			r.over(x, b)
-		}, "1 = 0 + 0 + 0 + 1 opted_out", "1 = 0 + 0 + 0 + 1 opted_out"},
-		"never to be stored": {func(r *rig, x *sample.Exchange, b *Begun) {
+		}, "1 = 0 + 0 + 0 + 1 opted_out"},
+		"never to be stored": {func(r *rig, x *sample.Exchange, b *store.Begun) {
 			x.Session = "not an id"
 			r.over(x, b)
-		}, "1 = 0 + 0 + 0 + 1 bad", "1 = 0 + 0 + 0 + 1 bad"},
-		"not at all": {func(*rig, *sample.Exchange, *Begun) {}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
+		}, "1 = 0 + 0 + 0 + 1 bad"},
+		"not at all": {func(*rig, *sample.Exchange, *store.Begun) {}, "1 = 0 + 1 + 0"},
 	}
 	for name, tc := range cases {
 		for _, slow := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", slow ", slow), func(t *testing.T) {
 				t.Parallel()
-				r := newRig(t, func(o *Options) {
-					var err error
-					if o.OptOut, err = sample.NewOptOut([]string{"*.env"}, nil, nil); err != nil {
-						t.Fatal(err)
-					}
-				})
+				r := newRig(t, envOut(t))
 				x, b := r.under("s", 1)
-				want := tc.fast
 				if slow {
-					r.record()
-					want = tc.slow
+					r.deliver()
 				}
 				tc.end(r, x, b)
-				r.record()
-				same(t, "books", r.account(true), want)
+				r.deliver()
+				same(t, "account", r.account(true), tc.want)
 				r.idle()
-				r = r.again(nil)
-				r.record()
-				want = strings.Replace(want, "0 + 1 + 0", "0 + 0 + 1", 1)
-				same(t, "after a crash", r.account(true), want)
+				r = r.restart(nil)
+				r.deliver()
+				want := strings.Replace(tc.want, "0 + 1 + 0", "0 + 0 + 1", 1)
+				same(t, "account after a crash", r.account(true), want)
 			})
 		}
 	}
 }
 
-// Of an exchange that opted out not even its beginning stays in the spool.
-func TestTheBeginningOfWhatOptedOutGoes(t *testing.T) {
+// The begun record of an exchange that opted out leaves the disk as well.
+func TestBeginningOfAnOptedOutTurnLeavesTheDisk(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.OptOut, _ = sample.NewOptOut([]string{"*.env"}, nil, nil) })
-	one, begun := r.under("zanzibar", 1)
+	r := newRig(t, envOut(t))
+	one, begun := r.under(word, 1)
 	two, other := r.under("madagascar", 1)
-	r.record()
-	same(t, "it was put down", len(r.spooled("zanzibar")) > 0, true)
-	r.clk.add(syncEvery)
-	r.record() // the cursor knows what is under way
-	r.clk.add(syncEvery)
-	r.record()
-	one.Reply.Calls = []sample.Call{{ID: "c", Name: "read", Args: `{"path":"/src/.env"}`}}
+	r.deliver()
+	same(t, "the beginning is on the disk", len(r.spooled(word)) > 0, true)
+	r.wait(durable) // also in a checkpoint, where there is one
+	readsEnv(one)
 	r.over(one, begun)
-	r.record()
-	for range 2 { // the segment in which it stands is delivered, and goes
-		r.clk.add(syncEvery)
-		r.record()
-	}
-	sameList(t, "files that name it", r.spooled("zanzibar"), nil)
-	same(t, "the one beside it is still there", len(r.spooled("madagascar")) > 0, true)
+	r.deliver()
+	r.wait(durable)
+	sameList(t, "files that name it", r.spooled(word), nil)
+	copied := r.crash(envOut(t))
+	copied.deliver()
+	sameList(t, "the turn beside it, after a crash", copied.stored("madagascar"), []string{"1 incomplete"})
 	r.over(two, other)
-	r.record()
-	sameList(t, "stored", r.stored("zanzibar"), nil)
+	r.deliver()
+	sameList(t, "stored", r.stored(word), nil)
 	sameList(t, "stored beside it", r.stored("madagascar"), []string{"1 complete"})
 }
 
-// A kill between its end and that leaves it to the next start.
-func TestTheBeginningOfWhatOptedOutGoesAtTheNextStart(t *testing.T) {
+// A kill between the end of an opted-out turn and its removal leaves the removal to the next start.
+func TestBeginningOfAnOptedOutTurnLeavesTheDiskAfterACrash(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.OptOut, _ = sample.NewOptOut([]string{"*.env"}, nil, nil) })
-	x, begun := r.under("zanzibar", 1)
-	r.record()
-	x.Reply.Calls = []sample.Call{{ID: "c", Name: "read", Args: `{"path":"/src/.env"}`}}
+	r := newRig(t, envOut(t))
+	x, begun := r.under(word, 1)
+	r.deliver()
+	same(t, "the beginning is on the disk", len(r.spooled(word)) > 0, true)
+	readsEnv(x)
 	r.over(x, begun)
-	r.recorder.record(r.clk.now(), false) // its end is put down, and nothing is handed on
-	same(t, "it is still there", len(r.spooled("zanzibar")) > 0, true)
-	r = r.again(nil)
-	r.record()
-	for range 2 {
-		r.clk.add(syncEvery)
-		r.record()
-	}
-	sameList(t, "files that name it", r.spooled("zanzibar"), nil)
-	sameList(t, "stored", r.stored("zanzibar"), nil)
+	r.offer("other", 1) // the delivery fails
+	r.backend.down()
+	r.deliver()
+	r = r.crash(envOut(t))
+	r.deliver()
+	r.wait(durable)
+	sameList(t, "files that name it", r.spooled(word), nil)
+	sameList(t, "stored", r.stored(word), nil)
+	same(t, "account", r.account(true), "2 = 1 + 0 + 0 + 1 opted_out")
 }
 
-// Beginnings and ends come from many goroutines while the recorder works; none is lost, none
-// counted twice.
+// Turns begin and end in many goroutines while the store runs; none is lost or counted twice.
 func TestManyTurnsAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(o *Options) { o.HoldBytes = 1 << 30; o.Now = time.Now })
-		ctx, stop := context.WithCancel(r.ctx())
-		ended := make(chan error, 1)
-		go func() { ended <- r.Run(ctx) }()
+		r := runRig(t, func(o *store.Options) { o.HoldBytes = 1 << 30 })
 		const workers, turns = 16, 150
 		var kept, bad atomic.Int64
 		var all sync.WaitGroup
 		for w := range workers {
 			all.Go(func() {
-				rnd := rand.New(rand.NewPCG(uint64(w), 1)) //nolint:gosec // a test's order of events
+				rnd := rand.New(rand.NewPCG(uint64(w), 1)) //nolint:gosec // the order of a test's events
 				for i := range turns {
-					x := exchange(us, fmt.Sprint("s", w), i+1, when)
-					b := r.Begin(x)
+					x, b := r.under(fmt.Sprint("s", w), i+1)
 					for range rnd.IntN(3) {
 						runtime.Gosched()
 					}
 					if i%50 == 49 {
-						time.Sleep(60 * time.Millisecond) // it is seen by the recorder
+						time.Sleep(60 * time.Millisecond) // longer than a round of the recorder
 					}
 					if rnd.IntN(4) == 0 {
-						r.Abandon(b)
+						r.store.Abandon(b)
 						bad.Add(1)
 					} else {
-						r.Offer(Turn{Exchange: x, Begun: b, Size: 10})
-						r.Abandon(b)
+						r.store.Offer(store.Turn{Exchange: x, Begun: b, Size: 10})
+						r.store.Abandon(b)
 						kept.Add(1)
 					}
 				}
 			})
 		}
 		all.Wait()
-		stop()
-		if err := <-ended; err != nil {
+		if err := r.drain(); err != nil {
 			t.Fatal(err)
 		}
-		b := r.books(false)
-		same(t, "admitted", b.Admitted, workers*turns)
-		same(t, "stored", b.Stored, kept.Load())
-		same(t, "dropped", b.Dropped[droppedBad], bad.Load())
-		same(t, "written", r.Tally.Exchanges.Load(), kept.Load())
+		same(t, "account", textOf(r.books(false)), fmt.Sprintf("%d = %d + 0 + 0 + %d bad", workers*turns, kept.Load(), bad.Load()))
+		same(t, "written", r.store.Tally.Exchanges.Load(), kept.Load())
+		stored := 0
+		for w := range workers {
+			stored += r.exchanges(idOf(fmt.Sprint("s", w)))
+		}
+		same(t, "stored", int64(stored), kept.Load())
 		r.idle()
 	})
 }
 
-// The account balances whatever the records say, in whatever order, and however many of them are
-// missing.
-func TestTheBooksBalance(t *testing.T) {
+// The account can be read while the store writes and removes what is delivered.
+func TestAccountIsReadWhileTheStoreWrites(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		var l progress
-		total, last := int64(0), int64(0)
-		for range rapid.IntRange(1, 40).Draw(rt, "batches") {
-			p := batch{crashed: rapid.IntRange(0, 9).Draw(rt, "crash") == 0}
-			for range rapid.IntRange(0, 5).Draw(rt, "records") {
-				id := fmt.Sprint(rapid.IntRange(0, 20).Draw(rt, "id"))
-				lost := rapid.IntRange(0, 3).Draw(rt, "lost") == 0
-				switch rapid.IntRange(0, 4).Draw(rt, "kind") {
-				case 0:
-					id += fmt.Sprint("-", total) // ids are never used twice
-					total++
-					if !lost {
-						p.begun = append(p.begun, stub{ID: id})
-					}
-				case 1:
-					total++
-					if !lost {
-						p.counted++
-					}
-				case 2:
-					if n := len(l.Open); n > 0 && !lost {
-						p.counted++
-						p.finish(l.Open[n-1].ID)
-					}
-				case 3:
-					if !lost {
-						p.voids = append(p.voids, void{id, "reason"})
-					}
-				case 4:
-					total += 3
-					if !lost {
-						p.drop("other", 3)
-					}
-				}
-			}
-			if rapid.Bool().Draw(rt, "told") {
-				p.number(total)
-			}
-			l.Guessed = rapid.Bool().Draw(rt, "guessed")
-			l.advance(&p)
-			if l.stored() < 0 || l.Admitted < 0 {
-				rt.Fatalf("%+v has %d stored", l, l.stored())
-			}
-			if !l.Guessed && l.Admitted < last {
-				rt.Fatalf("admitted %d, was %d", l.Admitted, last)
-			}
-			if p.numbered && l.Admitted < total && !l.Guessed {
-				rt.Fatalf("admitted %d, told %d", l.Admitted, total)
-			}
-			last = l.Admitted
-		}
-		ack, err := l.ack()
-		if err != nil {
-			rt.Fatal(err)
-		}
-		if back := progressOf(ack); fmt.Sprint(back) != fmt.Sprint(l) {
-			rt.Fatalf("read back: %+v, was %+v", back, l)
-		}
-	})
-}
-
-// The account of a precept at work: what is drained and deleted while somebody reads is not lost.
-func TestBooksBesideAWriter(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	log, _, err := spool.Open(dir, spool.Options{Quota: 1 << 30, Now: when, Count: admittedBy})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = log.Close() }()
+	r := newRig(t, func(o *store.Options) { o.SpoolBytes = 256 << 10 }) // the spool removes what is delivered all the time
 	stop := make(chan struct{})
 	var reading sync.WaitGroup
 	reading.Go(func() {
-		for last := int64(0); ; {
-			books, err := ReadAccount(dir, true)
-			if err != nil {
-				t.Error(err)
+		for last := (store.Account{}); ; {
+			b := booksOf(t, r.options.SpoolDir, true)
+			if b.Admitted < last.Admitted || b.Stored < last.Stored || len(b.Dropped) > 0 || b.Incomplete > 0 {
+				t.Errorf("after %+v: %+v", last, b)
 				return
 			}
-			if books.Admitted < last || len(books.Dropped) > 0 || books.Admitted != books.Stored+books.Spooled {
-				t.Errorf("after %d admitted: %+v", last, books)
-				return
-			}
-			last = books.Admitted
+			last = b
 			select {
 			case <-stop:
 				return
@@ -392,57 +216,33 @@ func TestBooksBesideAWriter(t *testing.T) {
 			}
 		}
 	})
-	var l progress
-	for range 60 {
-		for range 3 {
-			log.Rotate()
-			p := batch{exchanges: []sample.Exchange{*exchange(us, "a", 1, when)}}
-			if _, err := log.Append(1, p.append); err != nil {
-				t.Fatal(err)
-			}
-		}
-		at, err := log.Leave()
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, l.Admitted = log.End()
-		l.At = at
-		ack, err := l.ack()
-		if err == nil {
-			err = log.Keep(spool.Checkpoint{Delivered: ack, Safe: ack})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	const rounds = 60
+	for i := range rounds {
+		x, b := r.under("s", 2*i+1)
+		r.large("s", 2*i+2, 16<<10)
+		r.deliver()
+		r.over(x, b)
+		r.wait(2 * time.Second)
 	}
 	close(stop)
 	reading.Wait()
+	same(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0", 2*rounds, 2*rounds))
 }
 
-// A spool that the release before the spool was a package of its own left behind is delivered
-// whole.
-func TestTheSpoolOfAnEarlierRelease(t *testing.T) {
+// A spool that an earlier release left behind is delivered whole.
+func TestSpoolOfAnEarlierReleaseIsDelivered(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
-	if err := r.drain(); err != nil {
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "spool"), os.DirFS("testdata/spool-1")); err != nil {
 		t.Fatal(err)
 	}
-	dir := r.opts.SpoolDir
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(dir, os.DirFS("testdata/spool-1")); err != nil {
-		t.Fatal(err)
-	}
-	same(t, "before", fmt.Sprint(r.books(false)), "{6 0 4 1 map[bad:1]}")
-	r = r.again(nil)
-	r.record()
-	same(t, "books", r.account(true), "6 = 4 + 0 + 1 + 1 bad")
+	same(t, "account before", textOf(booksOf(t, filepath.Join(dir, "spool"), false)), "6 = 0 + 4 + 1 + 1 bad")
+	r := openRig(t, dir, &clock{at: when}, nil)
+	r.deliver()
+	same(t, "account", r.account(true), "6 = 4 + 0 + 1 + 1 bad")
 	sameList(t, "stored", r.stored("first"), []string{"1 complete", "2 complete", "3 complete", "5 incomplete"})
 	sameList(t, "stored of the other", r.stored("second"), []string{"1 complete"})
-	found := r.Echoes(r.ctx(), us, []session.EchoKey{77})
+	found := r.store.Echoes(t.Context(), us, []session.EchoKey{77})
 	same(t, "echo", len(found[77]), 1)
-	same(t, "reward", r.reward(sessionOf("first")), 1)
-	_, err := os.Stat(filepath.Join(dir, "quarantine"))
-	same(t, "nothing is damaged", os.IsNotExist(err), true)
+	same(t, "reward", r.reward(idOf("first")), 1)
 }

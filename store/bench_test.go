@@ -1,40 +1,142 @@
-package store
+package store_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"precept/internal/session"
+	"precept/store"
 )
 
-// A full batch on its way to the disk: redaction, encoding, and the transaction.
-func BenchmarkAdmitAndFlush(b *testing.B) {
-	r := newRig(b, nil)
-	b.ReportAllocs()
-	for n := 0; b.Loop(); n++ {
-		for i := range flushAt {
-			name := fmt.Sprint("s", i%50)
-			if n == 0 && i < 50 {
-				r.begin(us, name, picked(true))
-			}
-			r.note(session.EchoKey(n*flushAt+i), session.KeyOf(us, session.SpaceName, name))
-			r.admit(Turn{Exchange: exchange(us, name, n*flushAt+i, r.clk.now()), Size: 100})
+// batchOf is the number of turns in one delivery of the benchmarks.
+const batchOf = 500
+
+// offerBatch offers the n-th batch, of 50 sessions and turns of about size bytes.
+func (r *rig) offerBatch(n, size int) {
+	r.t.Helper()
+	text := strings.Repeat("The shed is painted. ", size/20)
+	for i := range batchOf {
+		name := fmt.Sprint("s", i%50)
+		if n == 0 && i < 50 {
+			r.begin(us, name, picked(true))
 		}
-		r.flush(b.Context())
+		r.note(session.EchoKey(n*batchOf+i), idOf(name))
+		x := exchange(us, name, n*batchOf+i, r.clock.now())
+		x.Reply.Text = text
+		if !r.store.Offer(store.Turn{Exchange: x, Size: int64(size)}) {
+			r.t.Fatal("a turn was refused")
+		}
 	}
-	if r.Tally.Exchanges.Load() == 0 || len(r.failed()) > 0 {
-		b.Fatal("nothing was written")
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(r.Tally.Exchanges.Load()), "ns/turn")
 }
 
-// What a request pays for its session.
+// BenchmarkDeliver measures a batch on its way to the database: redaction, encoding, write-ahead
+// file and transaction.
+func BenchmarkDeliver(b *testing.B) {
+	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
+		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
+			r := newRig(b, func(o *store.Options) { o.HoldBytes = 1 << 30 })
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				r.offerBatch(n, size)
+				r.deliver()
+			}
+			if len(r.failed()) > 0 {
+				b.Fatal("a step failed")
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(r.store.Tally.Exchanges.Load()), "ns/turn")
+		})
+	}
+}
+
+// BenchmarkRecord measures a batch on its way to the write-ahead file alone, while the backend is
+// away.
+func BenchmarkRecord(b *testing.B) {
+	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
+		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
+			r := newRig(b, func(o *store.Options) { o.HoldBytes, o.SpoolBytes = 1<<30, 1<<40 })
+			r.backend.down()
+			b.ReportAllocs()
+			n := 0
+			for ; b.Loop(); n++ {
+				r.offerBatch(n, size)
+				r.deliver()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n*batchOf), "ns/turn")
+		})
+	}
+}
+
+// BenchmarkRecover measures a start with a backlog of 10,000 turns of 6 KiB until the database has
+// the backlog.
+func BenchmarkRecover(b *testing.B) {
+	r := newRig(b, func(o *store.Options) { o.HoldBytes = 1 << 30 })
+	r.backend.down()
+	for n := range 20 {
+		r.offerBatch(n, 6<<10)
+		r.deliver()
+	}
+	for b.Loop() {
+		b.StopTimer()
+		dir := copied(b, r.dir)
+		b.StartTimer()
+		next := openRig(b, dir, r.clock, nil)
+		for next.books(true).Spooled > 0 {
+			next.wait(1)
+		}
+		b.StopTimer()
+		next.kill()
+		b.StartTimer()
+	}
+}
+
+// BenchmarkAcquireAndRelease measures the cost of the session for a request.
 func BenchmarkAcquireAndRelease(b *testing.B) {
 	r := newRig(b, nil)
 	id := r.begin(us, "s", picked(true))
 	b.ReportAllocs()
 	for b.Loop() {
-		ses, _ := r.Acquire(b.Context(), us, id)
-		r.Release(ses, Decided)
+		ses, _ := r.store.Acquire(b.Context(), us, id)
+		r.store.Release(ses, store.Decided)
 	}
+}
+
+// BenchmarkNewText measures half a megabyte of new source code in one turn, on its way to the
+// database.
+func BenchmarkNewText(b *testing.B) {
+	items, size := sources(b, 537<<10)
+	r := newRig(b, func(o *store.Options) { o.HoldBytes = 1 << 30 })
+	for n := 0; b.Loop(); n++ {
+		x := exchange(us, fmt.Sprint("s", n), 1, when)
+		x.New = append([]json.RawMessage(nil), items...)
+		r.store.Offer(store.Turn{Exchange: x, Size: int64(size)})
+		r.deliver()
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/(float64(size)/1024), "us/KB")
+	same(b, "written", r.store.Tally.Exchanges.Load(), int64(b.N))
+}
+
+// sources returns source files of about size bytes in all, as results of a tool.
+func sources(tb testing.TB, size int) (items []json.RawMessage, bytes int) {
+	tb.Helper()
+	names, err := filepath.Glob("../*/*.go")
+	if err != nil || len(names) == 0 {
+		tb.Fatal("no files", err)
+	}
+	for i := 0; bytes < size; i++ {
+		text, err := os.ReadFile(names[i%len(names)])
+		if err != nil {
+			tb.Fatal(err)
+		}
+		raw, err := json.Marshal(map[string]string{"role": "tool", "tool_call_id": fmt.Sprint("call_", i), "content": string(text)})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		items = append(items, raw)
+		bytes += len(raw)
+	}
+	return items, bytes
 }

@@ -1,12 +1,16 @@
-package store
+package store_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +22,7 @@ import (
 	"precept/internal/label"
 	"precept/internal/sample"
 	"precept/internal/session"
+	"precept/store"
 	"precept/store/sqlite"
 )
 
@@ -25,53 +30,57 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	us       = "default"
+	word     = "zanzibar" // a word that a test looks for in files
 	closeAge = time.Hour
-	none     = "null" // the text of no counters
+	// durable is the time after which everything accepted is delivered, synced and checkpointed.
+	durable = 25 * time.Second
 )
 
 var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an error to compare with
 
-// clock is the time of a rig. It stands still until it is moved.
+// when is the start of a manual clock.
+var when = time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC) //nolint:gochecknoglobals // a constant but for its type
+
+// clock is the time of a rig: manual, or time.Now plus the time that the test added.
 type clock struct {
-	mu sync.Mutex
-	at time.Time
+	mu    sync.Mutex
+	at    time.Time // zero: time.Now
+	ahead time.Duration
 }
 
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.at
+	if c.at.IsZero() {
+		return time.Now().Add(c.ahead)
+	}
+	return c.at.Add(c.ahead)
 }
 
 func (c *clock) add(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
+	c.ahead += d
 }
 
-// backend is what stands behind a store, and what a learner would ask of it.
+// backend is the part of a backend that these tests call.
 type backend interface {
-	Backend
-	closings
+	store.Backend
 	Counters(ctx context.Context, tenant string) ([]trial.Delta, error)
 	Tenants(ctx context.Context) ([]string, error)
-	Unsampled(ctx context.Context) (int64, error)
-}
-
-type closings interface {
 	Heard(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error)
 	Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
 	Settle(ctx context.Context, s []session.Settlement) ([]bool, error)
 }
 
-// faulty is a backend that writes down what it is asked, and fails when it is told to.
+// faulty is a backend that records its calls and fails on demand.
 type faulty struct {
 	backend
 	mu    sync.Mutex
 	calls []string
-	fail  map[string]int // how many of the next calls fail
+	fail  map[string]int // number of next calls that fail, by operation
 	err   error
-	hook  func(op string) // before every call, without the lock
+	hook  func(op string) // runs before every call, without the lock
 }
 
 func (f *faulty) call(op string) error {
@@ -99,13 +108,29 @@ func (f *faulty) failNext(op string, n int, err error) {
 	f.fail[op], f.err = n, err
 }
 
-// asked returns what was asked since the last time.
+// down makes every write fail until up.
+func (f *faulty) down() { f.failNext("write", 1<<30, errDown) }
+
+// up ends down.
+func (f *faulty) up() { f.failNext("write", 0, nil) }
+
+// asked returns the calls since the last asked.
 func (f *faulty) asked() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := f.calls
 	f.calls = nil
 	return out
+}
+
+// lookups counts the session look-ups since the last asked.
+func (f *faulty) lookups() (n int) {
+	for _, op := range f.asked() {
+		if op == "session" {
+			n++
+		}
+	}
+	return n
 }
 
 func (f *faulty) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
@@ -147,20 +172,6 @@ func (f *faulty) AddFeedback(ctx context.Context, tenant string, e map[session.I
 	return f.backend.AddFeedback(ctx, tenant, e)
 }
 
-func (f *faulty) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
-	if err := f.call("read feedback"); err != nil {
-		return nil, err
-	}
-	return f.backend.Feedback(ctx, tenant, id)
-}
-
-func (f *faulty) Heard(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
-	if err := f.call("read feedback"); err != nil {
-		return nil, 0, err
-	}
-	return f.backend.Heard(ctx, tenant, id)
-}
-
 func (f *faulty) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	if err := f.call("join"); err != nil {
 		return nil, err
@@ -168,79 +179,72 @@ func (f *faulty) Join(ctx context.Context, tenant string, owners map[session.Ech
 	return f.backend.Join(ctx, tenant, owners)
 }
 
-func (f *faulty) Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error) {
-	if err := f.call("due"); err != nil {
-		return nil, err
-	}
-	return f.backend.Due(ctx, before, after, limit)
-}
-
-func (f *faulty) Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error) {
-	if err := f.call("applied"); err != nil {
-		return session.Applied{}, err
-	}
-	return f.backend.Applied(ctx, tenant, id)
-}
-
-func (f *faulty) Settle(ctx context.Context, s []session.Settlement) ([]bool, error) {
-	if err := f.call("settle"); err != nil {
-		return nil, err
-	}
-	return f.backend.Settle(ctx, s)
-}
-
-// rig is a store over a real database, with the recorder's steps in the hands of the test.
+// rig is a store over a real SQLite database. Without run, the test does the work of the recorder
+// and the shipper with deliver, and time is manual.
 type rig struct {
-	*Store
-	*Archive
-	t   testing.TB
-	dir string
-	be  *faulty
-	clk *clock
+	t       testing.TB
+	dir     string
+	options store.Options
+	clock   *clock
+	backend *faulty
+	store   *store.Store // nil after the end
+	archive *store.Archive
+
+	cancel context.CancelFunc // ends run; nil: not running
+	ran    chan error
 
 	mu       sync.Mutex
 	failures []string
 }
 
 // newRig opens a store in a new directory. change alters its options; nil leaves them.
-func newRig(t testing.TB, change func(o *Options)) *rig {
+func newRig(t testing.TB, change func(o *store.Options)) *rig {
 	t.Helper()
-	clk := &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}
-	return openRig(t, t.TempDir(), clk, change)
+	return openRig(t, t.TempDir(), &clock{at: when}, change)
 }
 
-func openRig(t testing.TB, dir string, clk *clock, change func(o *Options)) *rig {
+// runRig opens a store in a new directory and runs it. The test is in a bubble of synctest.
+func runRig(t testing.TB, change func(o *store.Options)) *rig {
+	t.Helper()
+	r := openRig(t, t.TempDir(), &clock{}, change)
+	r.run()
+	return r
+}
+
+// openRig opens a store in a directory.
+func openRig(t testing.TB, dir string, clk *clock, change func(o *store.Options)) *rig {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: clk.now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, dir: dir, clk: clk, be: &faulty{backend: db, fail: map[string]int{}}}
-	o := Options{
-		Now: clk.now, Backend: r.be, HoldBytes: 1 << 20, Learn: true, Personal: true,
-		Failed:   func(step label.Step, _ error) { r.told(step) },
-		Panicked: func(step label.Step, _ any) { r.told("panic " + step) },
+	r := &rig{t: t, dir: dir, clock: clk, backend: &faulty{backend: db, fail: map[string]int{}}}
+	o := store.Options{
+		Now: clk.now, Backend: r.backend, HoldBytes: 1 << 20, Learn: true, Personal: true,
+		Failed:   func(step label.Step, _ error) { r.fail(string(step)) },
+		Panicked: func(step label.Step, _ any) { r.fail("panic " + string(step)) },
 		Lookup:   5 * time.Second, // a loaded machine is no fault
 		SpoolDir: filepath.Join(dir, "spool"), SpoolBytes: 1 << 30,
 	}
 	if change != nil {
 		change(&o)
 	}
-	if r.Store, err = Open(t.Context(), o); err != nil {
+	r.options = o
+	if r.store, err = store.Open(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	r.Archive = r.Store.Archive(feedback.Definition{CloseAfter: closeAge})
-	t.Cleanup(r.stop)
+	r.archive = r.store.Archive(feedback.Definition{CloseAfter: closeAge})
+	t.Cleanup(r.end)
 	return r
 }
 
-func (r *rig) told(step label.Step) {
+func (r *rig) fail(step string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.failures = append(r.failures, string(step))
+	r.failures = append(r.failures, step)
 }
 
-// failed returns the failures that were told since the last time.
+// failed returns the reported failures since the last failed.
 func (r *rig) failed() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -249,37 +253,188 @@ func (r *rig) failed() []string {
 	return out
 }
 
-// stop closes the store; the second time it does nothing.
+// run starts the store's goroutines.
+func (r *rig) run() {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	r.cancel, r.ran = cancel, make(chan error, 1)
+	go func() { r.ran <- r.store.Run(ctx) }()
+}
+
+// drain ends Run as a stop of the program does, and returns its error.
+func (r *rig) drain() error {
+	if r.cancel == nil {
+		ctx, cancel := context.WithCancel(r.t.Context())
+		cancel()
+		return r.store.Run(ctx)
+	}
+	r.cancel()
+	r.cancel = nil
+	return <-r.ran
+}
+
+// stop ends the store as a stop of the program does.
 func (r *rig) stop() {
 	r.t.Helper()
-	if r.Store == nil {
-		return
-	}
-	if err := r.Close(); err != nil {
+	if err := r.drain(); err != nil {
 		r.t.Error(err)
 	}
-	r.Store = nil
+	r.kill()
 }
 
-// again closes the store and opens its directory anew.
-func (r *rig) again(change func(o *Options)) *rig {
+// kill closes the store without writing what waits in memory.
+func (r *rig) kill() {
 	r.t.Helper()
-	r.stop()
-	return openRig(r.t, r.dir, r.clk, change)
+	if err := r.store.Close(); err != nil {
+		r.t.Error(err)
+	}
+	r.store = nil
 }
 
-// record takes the queue in and writes it: what the recorder does on its short tick.
-func (r *rig) record() {
-	r.flush(r.ctx())
+// end ends the store at the end of a test.
+func (r *rig) end() {
+	switch {
+	case r.store == nil:
+	case r.cancel != nil:
+		r.stop()
+	default:
+		r.kill()
+	}
 }
 
-// age lets time pass until everything so far is due, and closes it as a learner would: its reward,
-// its samples, and who closed and was told of.
+// restart kills the store and opens its directory again.
+func (r *rig) restart(change func(o *store.Options)) *rig {
+	r.t.Helper()
+	r.kill()
+	return openRig(r.t, r.dir, r.clock, change)
+}
+
+// crash opens a copy of the store's directory as it is on the disk at this moment. The store itself
+// ends with the test.
+func (r *rig) crash(change func(o *store.Options)) *rig {
+	r.t.Helper()
+	return openRig(r.t, copied(r.t, r.dir), r.clock, change)
+}
+
+// copied returns a copy of a directory as a crash at this moment leaves it.
+func copied(t testing.TB, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		name, _ := filepath.Rel(dir, path)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(to, name), 0o700)
+		case strings.HasSuffix(name, "-shm") || strings.HasPrefix(filepath.Base(name), "."):
+			return nil // shared memory and locks of the running process
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, name), b, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// deliver records and ships everything that came.
+func (r *rig) deliver() { r.store.Deliver(r.t.Context()) }
+
+// wait lets time pass, with a delivery every second.
+func (r *rig) wait(d time.Duration) {
+	for ; d > 0; d -= time.Second {
+		r.clock.add(time.Second)
+		r.deliver()
+	}
+}
+
+// books returns the account of the rig's directory, and fails unless the account balances.
+func (r *rig) books(running bool) store.Account {
+	r.t.Helper()
+	return booksOf(r.t, r.options.SpoolDir, running)
+}
+
+func booksOf(t testing.TB, dir string, running bool) store.Account {
+	t.Helper()
+	b, err := store.ReadAccount(dir, running)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := b.Stored + b.Spooled + b.Incomplete
+	for _, n := range b.Dropped {
+		sum += n
+	}
+	if sum != b.Admitted {
+		t.Errorf("the account does not balance: %+v", b)
+	}
+	return b
+}
+
+// account returns the books as text after a delivery: admitted = stored + spooled + incomplete +
+// dropped.
+func (r *rig) account(running bool) string {
+	r.t.Helper()
+	if r.store != nil && r.cancel == nil {
+		r.wait(time.Second)
+	}
+	return textOf(r.books(running))
+}
+
+func textOf(b store.Account) string {
+	text := fmt.Sprintf("%d = %d + %d + %d", b.Admitted, b.Stored, b.Spooled, b.Incomplete)
+	for _, reason := range slices.Sorted(maps.Keys(b.Dropped)) {
+		text += fmt.Sprintf(" + %d %s", b.Dropped[reason], reason)
+	}
+	return text
+}
+
+// idle fails unless nothing waits in memory and all memory for exchanges is free. The turn that
+// idle offers is never recorded: call idle at the end, or before restart.
+func (r *rig) idle() {
+	r.t.Helper()
+	same(r.t, "pending", r.store.Tally.Pending.Load(), 0)
+	offer := func(size int64) bool {
+		return r.store.Offer(store.Turn{Exchange: exchange(us, "room", 1, r.clock.now()), Size: size})
+	}
+	same(r.t, "all memory for exchanges is free", offer(r.options.HoldBytes), true)
+	same(r.t, "and no more than that", offer(1), false)
+}
+
+// files returns the names of the files under dir that hold a text.
+func files(t testing.TB, dir, text string) (in []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if bytes.Contains(b, []byte(text)) {
+			in = append(in, filepath.Base(path))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+// spooled returns the names of the write-ahead files that hold a text.
+func (r *rig) spooled(text string) []string {
+	r.t.Helper()
+	return files(r.t, r.options.SpoolDir, text)
+}
+
+// age closes everything so far as a learner does, with reward and samples.
 func (r *rig) age() {
 	r.t.Helper()
-	r.clk.add(closeAge + time.Second)
-	r.record()
-	rows, err := r.be.Due(r.ctx(), r.clk.now().Add(-closeAge), session.Row{}, 1000)
+	r.clock.add(closeAge + time.Second)
+	r.deliver()
+	rows, err := r.backend.Due(r.t.Context(), r.clock.now().Add(-closeAge), session.Row{}, 1000)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -291,20 +446,21 @@ func (r *rig) age() {
 }
 
 func (r *rig) settle(row *session.Row) error {
-	entries, heard, err := r.be.Heard(r.ctx(), row.Tenant, row.ID)
+	ctx := r.t.Context()
+	entries, heard, err := r.backend.Heard(ctx, row.Tenant, row.ID)
 	if err != nil {
 		return err
 	}
-	ex, err := r.be.Exchanges(r.ctx(), row.Tenant, row.ID)
+	ex, err := r.backend.Exchanges(ctx, row.Tenant, row.ID)
 	if err != nil {
 		return err
 	}
-	var b session.Batch
-	if len(ex) > 0 && r.opts.Learn {
+	if len(ex) > 0 && r.options.Learn {
+		var b session.Batch
 		for _, m := range built(row.Tenant, row.ID, ex, entries) {
 			b.Samples = append(b.Samples, session.StoredSample{Tenant: row.Tenant, Agent: ex[0].Agent, ID: row.ID, Sample: m})
 		}
-		if err := r.be.Write(r.ctx(), b); err != nil {
+		if err := r.backend.Write(ctx, b); err != nil {
 			return err
 		}
 	}
@@ -312,16 +468,16 @@ func (r *rig) settle(row *session.Row) error {
 	var deltas trial.Deltas
 	deltas.Add("", "closed", 1, 1)
 	if out.OK {
-		deltas.Add("", "told", 1, 1)
+		deltas.Add("", "rewarded", 1, 1)
 	}
-	_, err = r.be.Settle(r.ctx(), []session.Settlement{{
+	_, err = r.backend.Settle(ctx, []session.Settlement{{
 		Tenant: row.Tenant, ID: row.ID, Heard: heard, Deltas: deltas,
 		To: session.Applied{Version: 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: []byte("{}")},
 	}})
 	return err
 }
 
-// built are the samples of a session.
+// built returns the samples of a session.
 func built(tenant string, id session.ID, ex []sample.Exchange, entries []feedback.Entry) []sample.Sample {
 	of := sample.Session{
 		Tenant: tenant, Agent: ex[0].Agent, Name: ex[0].SessionName, ID: id.String(), Exchanges: ex,
@@ -335,44 +491,107 @@ func built(tenant string, id session.ID, ex []sample.Exchange, entries []feedbac
 	return sample.Build(of)
 }
 
-func (r *rig) ctx() context.Context { return r.t.Context() }
-
 // begin makes a session with an assignment, as a first request does.
 func (r *rig) begin(tenant, name string, a trial.Assignment) session.ID {
 	id := session.KeyOf(tenant, session.SpaceName, name)
-	ses := r.Add(&session.Record{
-		Identity:   session.Identity{ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader, Started: r.clk.now(), Seen: r.clk.now()},
+	ses := r.store.Add(&session.Record{
+		Identity: session.Identity{
+			ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader, Started: r.clock.now(), Seen: r.clock.now(),
+		},
 		Thread:     session.Thread{Turns: 1},
 		Assignment: a,
 	})
-	r.Release(ses, Decided)
+	r.store.Release(ses, store.Decided)
 	return id
 }
 
-// played is begin with one turn that is kept and written.
+// change changes the record of a session that is in memory.
+func (r *rig) change(id session.ID, c store.Change, change func(rec *session.Record)) {
+	r.t.Helper()
+	ses := r.store.Resident(id)
+	if ses == nil {
+		r.t.Fatal("the session is not in memory")
+	}
+	ses.Lock()
+	change(ses.Record)
+	ses.Unlock()
+	r.store.Release(ses, c)
+}
+
+// inMemory reports whether a session is in memory, without counting as a use of the session.
+func (r *rig) inMemory(tenant string, id session.ID) bool {
+	return r.store.InUse(session.Ref{Tenant: tenant, ID: id}) != nil
+}
+
+// offer offers turns of one session.
+func (r *rig) offer(name string, turns ...int) {
+	r.t.Helper()
+	for _, n := range turns {
+		if !r.store.Offer(store.Turn{Exchange: exchange(us, name, n, r.clock.now()), Size: 100}) {
+			r.t.Fatalf("turn %d was refused", n)
+		}
+	}
+}
+
+// large offers a turn of about the given size that does not compress, and reports whether the store
+// accepted the turn.
+func (r *rig) large(name string, turn, size int) bool {
+	x := exchange(us, name, turn, r.clock.now())
+	x.Reply.Text = noise(turn, size)
+	return r.store.Offer(store.Turn{Exchange: x, Size: int64(size)})
+}
+
+// under begins a turn, which is then under way.
+func (r *rig) under(name string, turn int) (*sample.Exchange, *store.Begun) {
+	x := exchange(us, name, turn, r.clock.now())
+	return x, r.store.Begin(x)
+}
+
+// over ends a turn that is under way.
+func (r *rig) over(x *sample.Exchange, b *store.Begun) {
+	r.t.Helper()
+	if !r.store.Offer(store.Turn{Exchange: x, Begun: b, Size: 100}) {
+		r.t.Fatalf("turn %d was refused", x.Turn)
+	}
+}
+
+// played begins a session with one turn, and delivers both.
 func (r *rig) played(name string, a trial.Assignment) session.ID {
 	r.t.Helper()
 	id := r.begin(us, name, a)
-	if !r.Offer(Turn{Exchange: exchange(us, name, 1, r.clk.now()), Size: 100}) {
-		r.t.Fatal("the turn was refused")
-	}
-	r.record()
+	r.offer(name, 1)
+	r.deliver()
 	return id
 }
 
-// tell posts a feedback on a session that is known.
+// note adds a key of a session.
+func (r *rig) note(key session.EchoKey, id session.ID) {
+	r.store.Note(session.Echo{Tenant: us, Key: key, ID: id, At: r.clock.now()})
+}
+
+// tell posts feedback on a known session.
 func (r *rig) tell(tenant string, id session.ID, e feedback.Entry) {
 	r.t.Helper()
-	got, err := r.Post(r.ctx(), tenant, []session.ID{id}, 0, e)
-	if err != nil || got.Status != Joined {
+	got, err := r.store.Post(r.t.Context(), tenant, []session.ID{id}, 0, e)
+	if err != nil || got.Status != store.Joined {
 		r.t.Fatalf("post: %+v %v", got, err)
 	}
 }
 
-// counters are the tenant's counters in the database, as text.
+// post posts feedback by a key alone, as feedback on a reply's id does.
+func (r *rig) post(tenant string, key session.EchoKey, e feedback.Entry) store.Posted {
+	r.t.Helper()
+	got, err := r.store.Post(r.t.Context(), tenant, nil, key, e)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return got
+}
+
+// counters returns the tenant's counters in the database as text; "null": there are none.
 func (r *rig) counters(tenant string) string {
 	r.t.Helper()
-	list, err := r.be.Counters(r.ctx(), tenant)
+	list, err := r.backend.Counters(r.t.Context(), tenant)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -383,14 +602,13 @@ func (r *rig) counters(tenant string) string {
 	return string(text)
 }
 
-// counter is one counter, summed over its days.
-func (r *rig) counter(scope, field string) float64 {
+// counter returns one counter, summed over its days.
+func (r *rig) counter(scope, field string) (sum float64) {
 	r.t.Helper()
-	list, err := r.be.Counters(r.ctx(), us)
+	list, err := r.backend.Counters(r.t.Context(), us)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	sum := 0.0
 	for _, d := range list {
 		if d.Scope == scope && d.Field == field {
 			sum += float64(d.Value) / trial.One
@@ -399,25 +617,89 @@ func (r *rig) counter(scope, field string) float64 {
 	return sum
 }
 
+// applied returns the settlement of a session.
 func (r *rig) applied(id session.ID) session.Applied {
 	r.t.Helper()
-	a, err := r.be.Applied(r.ctx(), us, id)
+	a, err := r.backend.Applied(r.t.Context(), us, id)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return a
 }
 
+// reward closes everything and returns the session's reward; -1: the session has none.
+func (r *rig) reward(id session.ID) float64 {
+	r.t.Helper()
+	r.age()
+	a := r.applied(id)
+	if !a.Told {
+		return -1
+	}
+	return a.Reward
+}
+
+// row returns the stored row of a session.
+func (r *rig) row(id session.ID) (session.Row, bool) {
+	r.t.Helper()
+	row, ok, err := r.backend.backend.Session(r.t.Context(), us, id)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return row, ok
+}
+
+// rowTurns returns the number of turns in the stored row of a session; 0: there is no row.
+func (r *rig) rowTurns(id session.ID) int {
+	r.t.Helper()
+	row, ok := r.row(id)
+	if !ok {
+		return 0
+	}
+	rec, err := session.Decode(id, row.Data)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return rec.Thread.Turns
+}
+
+// turnsOf returns the number of turns of a session as a request finds the session.
+func (r *rig) turnsOf(id session.ID) int {
+	r.t.Helper()
+	ses, late := r.store.Acquire(r.t.Context(), us, id)
+	if ses == nil || late {
+		r.t.Fatalf("session: %v, late %v", ses, late)
+	}
+	defer r.store.Release(ses, store.Unchanged)
+	ses.Lock()
+	defer ses.Unlock()
+	return ses.Thread.Turns
+}
+
+// exchanges returns the number of a session's stored exchanges.
 func (r *rig) exchanges(id session.ID) int {
 	r.t.Helper()
-	list, err := r.be.Exchanges(r.ctx(), us, id)
+	list, err := r.backend.Exchanges(r.t.Context(), us, id)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return len(list)
 }
 
-// picked is an assignment in which one lesson matched and was picked.
+// stored returns a session's stored turns with their outcomes.
+func (r *rig) stored(name string) (turns []string) {
+	r.t.Helper()
+	list, err := r.backend.Exchanges(r.t.Context(), us, idOf(name))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for i := range list {
+		turns = append(turns, fmt.Sprint(list[i].Turn, " ", list[i].Outcome))
+	}
+	slices.Sort(turns)
+	return turns
+}
+
+// picked returns an assignment in which one lesson matched and was picked.
 func picked(injected bool) trial.Assignment {
 	const arm = "look-twice@0123456789ab"
 	return trial.Assignment{
@@ -429,7 +711,7 @@ func picked(injected bool) trial.Assignment {
 	}
 }
 
-// exchange is a turn's new part. Its id follows from the session and the turn.
+// exchange returns one turn. The id of the turn follows from the session and the number.
 func exchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	id := session.KeyOf(tenant, session.SpaceName, name)
 	return &sample.Exchange{
@@ -440,11 +722,49 @@ func exchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	}
 }
 
+// noise returns words of size bytes in all that hardly compress and that redaction leaves alone.
+func noise(seed, size int) string {
+	var b strings.Builder
+	for x := uint64(seed)*2654435761 + 88172645463325252; b.Len() < size; { //nolint:gosec // any number
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		for i := range 5 {
+			b.WriteByte('a' + byte(x>>(8*i))%26)
+		}
+		b.WriteByte(' ')
+	}
+	return b.String()
+}
+
 func score(id string, minute int, y float64) feedback.Entry {
 	return feedback.Entry{
 		ID: id, At: time.Date(2032, 4, 5, 7, minute, 0, 0, time.UTC), Source: feedback.SourceUser, Type: feedback.TypeScore,
 		Score: y, Tier: feedback.TierUser,
 	}
+}
+
+func idOf(name string) session.ID { return session.KeyOf(us, session.SpaceName, name) }
+
+// optOutOf returns the opt-out of a path pattern.
+func optOutOf(t testing.TB, pattern string) *sample.OptOut {
+	t.Helper()
+	o, err := sample.NewOptOut([]string{pattern}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// envOut opts out *.env.
+func envOut(t testing.TB) func(o *store.Options) {
+	t.Helper()
+	out := optOutOf(t, "*.env")
+	return func(o *store.Options) { o.OptOut = out }
+}
+
+func readsEnv(x *sample.Exchange) {
+	x.Reply.Calls = []sample.Call{{ID: "c", Name: "read", Args: `{"path":"config/.env"}`}}
 }
 
 func same[T comparable](t testing.TB, what string, have, want T) {
@@ -461,4 +781,15 @@ func sameList[T comparable](t testing.TB, what string, have, want []T) {
 	}
 }
 
-func sessionOf(name string) session.ID { return session.KeyOf(us, session.SpaceName, name) }
+// eventually waits until ok.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: did not happen within a minute", what)
+		}
+	}
+}
+
+// replyKey is the key of a reply.
+const replyKey session.EchoKey = 0xabcdef

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"encoding/json"
@@ -11,29 +11,31 @@ import (
 	"precept/internal/sample"
 	"precept/internal/session"
 	"precept/internal/wire"
+	"precept/store"
 )
 
 // conversation plays the turns of one session as the proxy does.
 type conversation struct {
-	*rig
+	r    *rig
 	id   session.ID
 	name string
 }
 
+// converse begins a conversation.
 func (r *rig) converse(name string) *conversation {
 	id := session.KeyOf(us, session.SpaceName, name)
-	ses := r.Add(&session.Record{
-		Identity:   session.Identity{ID: id, Tenant: us, Agent: "coder", Name: name, Started: r.clk.now(), Seen: r.clk.now()},
+	ses := r.store.Add(&session.Record{
+		Identity:   session.Identity{ID: id, Tenant: us, Agent: "coder", Name: name, Started: r.clock.now(), Seen: r.clock.now()},
 		Assignment: picked(true),
 	})
-	ses.pins.Add(-1)
-	return &conversation{rig: r, id: id, name: name}
+	r.store.Release(ses, store.Unchanged)
+	return &conversation{r: r, id: id, name: name}
 }
 
-// turn is one exchange; prepare may change it before it is offered.
+// turn plays one exchange; prepare may change the exchange before it is offered.
 func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
-	c.t.Helper()
-	ses := c.Resident(c.id)
+	c.r.t.Helper()
+	ses := c.r.store.Resident(c.id)
 	ses.Lock()
 	ses.Thread.Turns, ses.Thread.ListHash, ses.Thread.Items = n, uint64(1000+n), 2*n
 	ses.Thread.LastTurn = session.LastTurn{From: 2*n - 1, Items: []uint64{uint64(2000 + n)}}
@@ -41,7 +43,7 @@ func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	ses.Lessons.Loops.Warned = map[string]bool{fmt.Sprint("call-", n): true}
 	ses.Await(n)
 	ses.Unlock()
-	x := exchange(us, c.name, n, c.clk.now())
+	x := exchange(us, c.name, n, c.r.clock.now())
 	x.New, x.NewFrom, x.Given = []json.RawMessage{
 		json.RawMessage(fmt.Sprintf(`{"role":"assistant","content":"reply %d"}`, n-1)),
 		json.RawMessage(fmt.Sprintf(`{"role":"user","content":"ask %d"}`, n)),
@@ -50,57 +52,55 @@ func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	if prepare != nil {
 		prepare(x)
 	}
-	c.Hold(x.RequestID, session.Echo{Tenant: us, Key: session.EchoKey(4000 + n), ID: c.id, At: c.clk.now()})
-	c.Offer(Turn{Exchange: x, Size: 100})
-	c.Release(ses, Decided)
+	c.r.store.Hold(x.RequestID, session.Echo{Tenant: us, Key: session.EchoKey(4000 + n), ID: c.id, At: c.r.clock.now()})
+	c.r.store.Offer(store.Turn{Exchange: x, Size: 100})
+	c.r.store.Release(ses, store.Decided)
 	c.deliverAll()
 }
 
+// deliverAll delivers everything, counts included.
 func (c *conversation) deliverAll() {
-	c.clk.add(2 * time.Second)
-	c.record()
+	c.r.clock.add(2 * time.Second)
+	c.r.deliver()
 }
 
-func readsEnv(x *sample.Exchange) {
-	x.Reply.Calls = []sample.Call{{ID: "c", Name: "read", Args: `{"path":"config/.env"}`}}
-}
-
+// row returns the stored record as text.
 func (c *conversation) row() string {
-	c.t.Helper()
-	row, _, err := c.be.Session(c.ctx(), us, c.id)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.r.t.Helper()
+	row, _ := c.r.row(c.id)
 	return string(row.Data)
 }
 
-func envOut(t *testing.T) func(*Options) {
-	t.Helper()
-	o, err := sample.NewOptOut([]string{"*.env"}, nil, nil)
-	if err != nil {
-		t.Fatal(err)
+// record returns the stored record; nil: there is none.
+func (c *conversation) record() *session.Record {
+	c.r.t.Helper()
+	row, ok := c.r.row(c.id)
+	if !ok {
+		return nil
 	}
-	return func(opts *Options) { opts.OptOut = o }
+	rec, err := session.Decode(c.id, row.Data)
+	if err != nil {
+		c.r.t.Fatal(err)
+	}
+	return rec
 }
 
-// Nothing follows from a turn that opted out: not what it said, nor what gives it back, nor a hash,
-// nor a key; the turns around it stay.
+// Nothing of a turn that opted out is kept: neither its text, nor the next turn's repetition of the
+// text, nor a hash, nor a key. The turns around it are kept.
 func TestOptedOutTurnLeavesNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
 	c := r.converse("s")
 	c.turn(1, nil)
-	before := c.row()
-	for _, want := range []string{`"list_hash":1001`, "2001", "3001", "call-1"} {
-		if !strings.Contains(before, want) {
-			t.Errorf("after a turn that is kept %s is missing in %s", want, before)
+	same(t, "hash of the list", c.record().Thread.ListHash, 1001)
+	for _, want := range []string{"2001", "3001", "call-1"} {
+		if row := c.row(); !strings.Contains(row, want) {
+			t.Errorf("after a turn that is kept, %s is missing in %s", want, row)
 		}
 	}
 	c.turn(2, readsEnv)
 	after := c.row()
-	if !strings.Contains(after, `"opt_out":{"turns":[2]}`) {
-		t.Errorf("after a restart nobody would know that the turn opted out: %s", after)
-	}
+	sameList(t, "opted-out turns", c.record().OptOut.Turns, []int{2})
 	c.turn(3, nil)
 	last := c.row()
 	for _, row := range []string{after, last} {
@@ -111,9 +111,9 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 		}
 	}
 	if !strings.Contains(last, "3001") || !strings.Contains(last, "2003") {
-		t.Errorf("what was said in the turns that are kept is gone, too: %s", last)
+		t.Errorf("text of the turns that are kept is gone, too: %s", last)
 	}
-	list, err := r.be.Exchanges(r.ctx(), us, c.id)
+	list, err := r.backend.Exchanges(t.Context(), us, c.id)
 	if err != nil || len(list) != 2 {
 		t.Fatalf("%d exchanges, %v", len(list), err)
 	}
@@ -121,103 +121,131 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 	if third.Turn != 3 || third.NewFrom != 5 || len(third.New) != 1 || strings.Contains(string(third.New[0]), "reply 2") {
 		t.Errorf("the third exchange: from %d, %s", third.NewFrom, third.New)
 	}
-	found, err := r.be.FindEcho(r.ctx(), us, []session.EchoKey{4001, 4002, 4003})
+	found, err := r.backend.FindEcho(t.Context(), us, []session.EchoKey{4001, 4002, 4003})
 	if err != nil || len(found) != 2 || found[4002] != nil {
 		t.Errorf("keys %v, %v", found, err)
 	}
-	same(t, "counted", r.Tally.OptedOut.Load(), 1)
-	if len(r.waiting.held) != 0 || r.holding != 0 {
-		t.Errorf("still held: %d, %v", r.holding, r.waiting.held)
+	same(t, "counted", r.store.Tally.OptedOut.Load(), 1)
+	for _, trace := range []string{".env", "reply 2", "ask 2"} {
+		sameList(t, "files that hold "+trace, files(t, r.dir, trace), nil)
 	}
 }
 
-// A row that is written while it is not known whether the turn may be kept says nothing of it, and
-// is written again.
-func TestRowsWaitForTheJudgement(t *testing.T) {
+// A row that is due before its turn is judged is not written until the turn is judged.
+func TestRowWaitsForTheJudgement(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
 	c := r.converse("s")
-	ses := r.Resident(c.id)
-	ses.Lock()
-	ses.Thread.Turns, ses.Thread.ListHash = 1, 1001
-	ses.Await(1)
-	ses.Unlock()
-	r.Release(ses, Decided)
+	r.change(c.id, store.Decided, func(rec *session.Record) {
+		rec.Thread.Turns, rec.Thread.ListHash = 1, 1001
+		rec.Await(1)
+	})
 	c.deliverAll()
 	if row := c.row(); row != "" {
-		t.Errorf("a row before anything is known: %s", row)
+		t.Errorf("a row before the judgement: %s", row)
 	}
-	x := exchange(us, "s", 1, r.clk.now())
-	r.OptedOut(x, nil) // as for a turn that found the queue full
+	r.store.OptedOut(exchange(us, "s", 1, r.clock.now()), nil) // as for a turn that found the queue full
 	c.deliverAll()
-	if row := c.row(); !strings.Contains(row, `"list_hash":1001`) {
-		t.Errorf("the row was not written again: %q", row)
+	if rec := c.record(); rec == nil || rec.Thread.ListHash != 1001 {
+		t.Errorf("the row after the judgement: %q", c.row())
 	}
 }
 
-// A session of which nothing may be kept is not there at all, whatever is said of it.
-func TestSilentSessionIsNotThere(t *testing.T) {
+// A session whose turns all opted out is not stored, whatever is posted on it; memory knows its
+// opted-out turns.
+func TestOptedOutSessionIsNotStored(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, envOut(t))
-	c := r.converse("s")
-	c.turn(1, readsEnv)
-	c.turn(2, readsEnv)
-	e := score("f", 1, 1)
-	e.Comment = "about the .env"
-	got, err := r.Post(r.ctx(), us, []session.ID{c.id}, 0, e)
-	if err != nil || got.Status != Ignored || got.Session != "s" {
-		t.Errorf("feedback: %+v, %v", got, err)
+	synctest.Test(t, func(t *testing.T) {
+		r := runRig(t, envOut(t))
+		c := r.converse("s")
+		c.turn(1, readsEnv)
+		c.turn(2, readsEnv)
+		e := score("f", 1, 1)
+		e.Comment = "about the .env"
+		got, err := r.store.Post(t.Context(), us, []session.ID{c.id}, 0, e)
+		if err != nil || got.Status != store.Ignored || got.Session != "s" {
+			t.Errorf("feedback: %+v, %v", got, err)
+		}
+		r.age()
+		if row := c.row(); row != "" {
+			t.Errorf("a row: %s", row)
+		}
+		same(t, "counters", r.counters(us), "null")
+		names, err := r.backend.Tenants(t.Context())
+		if err != nil || len(names) > 0 {
+			t.Errorf("tenants %v, %v", names, err)
+		}
+		r.idleFor(idleTime)
+		again := r.store.Resident(c.id)
+		if again == nil || !again.Hidden(2) {
+			t.Error("memory does not know the opted-out turns after a while")
+		}
+	})
+}
+
+// A restart remembers, by a mark without content, the number of turns and items of a session whose
+// turns all opted out. Another secret finds no mark.
+func TestOptedOutSessionIsRememberedAfterARestart(t *testing.T) {
+	t.Parallel()
+	with := func(secret string) func(o *store.Options) {
+		return func(o *store.Options) {
+			envOut(t)(o)
+			o.Secret = []byte(secret)
+		}
 	}
-	r.age()
-	if row := c.row(); row != "" {
-		t.Errorf("a row: %s", row)
+	r := newRig(t, with("a"))
+	c := r.converse(word)
+	r.change(c.id, store.Unchanged, func(rec *session.Record) { rec.Identity.Method, rec.OptOut.Asked = session.ByHeader, true })
+	for turn := 1; turn <= 3; turn++ {
+		c.turn(turn, readsEnv)
 	}
-	same(t, "counters", r.counters(us), none)
-	names, err := r.be.Tenants(r.ctx())
-	if err != nil || len(names) > 0 {
-		t.Errorf("tenants %v, %v", names, err)
+	if err := r.drain(); err != nil {
+		t.Fatal(err)
 	}
-	r.clk.add(idleAfter + time.Minute)
-	r.sessions.live.sweep(r.clk.now(), 1<<62)
-	again := r.Resident(c.id)
-	if again == nil || !again.Hidden(2) {
-		t.Error("after a while nobody knows that its turns opted out")
+	r.kill()
+	for _, trace := range []string{word, c.id.String(), string(c.id[:]), ".env"} {
+		sameList(t, "files that hold a trace", files(t, r.dir, trace), nil)
+	}
+	for _, secret := range []string{"b", "a", "a"} {
+		r = openRig(t, r.dir, r.clock, with(secret))
+		ses := r.store.Add(&session.Record{Identity: session.Identity{ID: c.id, Tenant: us, Name: word, Started: r.clock.now()}})
+		want := map[string]string{"a": "3 6 true", "b": "0 0 false"}[secret]
+		same(t, "turns, items and silence with secret "+secret, fmt.Sprint(ses.Thread.Turns, ses.Thread.Items, ses.Silent()), want)
+		r.store.Release(ses, store.Unchanged)
+		r.kill()
 	}
 }
 
-// Feedback that comes before the recorder has looked waits for it.
+// Feedback that comes before the judgement waits for the judgement.
 func TestFeedbackWaitsForTheJudgement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, envOut(t))
 		c := r.converse("s")
-		ses := r.Resident(c.id)
-		ses.Lock()
-		ses.Thread.Turns = 1
-		ses.Await(1)
-		ses.Unlock()
-		x := exchange(us, "s", 1, r.clk.now())
+		r.change(c.id, store.Unchanged, func(rec *session.Record) {
+			rec.Thread.Turns = 1
+			rec.Await(1)
+		})
+		x := exchange(us, "s", 1, r.clock.now())
 		readsEnv(x)
 		go func() {
 			synctest.Wait() // until the feedback waits
-			r.OptedOut(x, nil)
+			r.store.OptedOut(x, nil)
 		}()
-		got, err := r.Post(r.ctx(), us, []session.ID{c.id}, 0, score("f", 1, 1))
-		if err != nil || got.Status != Ignored {
+		got, err := r.store.Post(t.Context(), us, []session.ID{c.id}, 0, score("f", 1, 1))
+		if err != nil || got.Status != store.Ignored {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
 }
 
-func TestOptOutIsExchangedWhileItRuns(t *testing.T) {
+func TestOptOutChangesWhileTheStoreRuns(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	c := r.converse("s")
 	c.turn(1, readsEnv)
 	same(t, "kept without a pattern", r.exchanges(c.id), 1)
-	var o Options
-	envOut(t)(&o)
-	r.SetOptOut(o.OptOut)
+	r.store.SetOptOut(optOutOf(t, "*.env"))
 	c.turn(2, readsEnv)
-	same(t, "kept with one", r.exchanges(c.id), 1)
+	same(t, "kept with a pattern", r.exchanges(c.id), 1)
 }

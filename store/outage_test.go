@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -13,15 +13,15 @@ import (
 
 	"precept/bandit/trial"
 	"precept/internal/session"
+	"precept/store"
 )
 
-// A backend that hangs holds nothing up: what ends meanwhile is in the spool at once.
-func TestASlowBackendDoesNotHoldUpTheSpool(t *testing.T) {
+func TestSlowBackendDoesNotHoldUpTheRecorder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(o *Options) { o.Now = time.Now })
+		r := runRig(t, nil)
 		hang, hung := make(chan struct{}), make(chan struct{}, 1)
-		r.be.hook = func(op string) {
+		r.backend.hook = func(op string) {
 			if op == "write" {
 				select {
 				case hung <- struct{}{}:
@@ -30,111 +30,107 @@ func TestASlowBackendDoesNotHoldUpTheSpool(t *testing.T) {
 				<-hang
 			}
 		}
-		ctx, stop := context.WithCancel(r.ctx())
-		ended := make(chan error, 1)
-		go func() { ended <- r.Run(ctx) }()
 		r.offer("first", 1)
 		<-hung
-		for i := range 3 {
-			name := fmt.Sprint("meanwhile-", i)
-			r.offer(name, 1)
-			eventually(t, "spooled while the backend hangs", func() bool { return len(r.spooled(name)) > 0 })
+		for i := range int64(3) {
+			r.offer(fmt.Sprint("meanwhile-", i), 1)
+			eventually(t, "recorded while the backend hangs", func() bool { return r.books(true).Spooled == i+2 })
 		}
-		same(t, "in the account", r.account(true), "4 = 0 + 4 + 0")
+		same(t, "account", r.account(true), "4 = 0 + 4 + 0")
 		close(hang)
-		stop()
-		if err := <-ended; err != nil {
+		if err := r.drain(); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "then", r.account(false), "4 = 4 + 0 + 0")
+		same(t, "account at the end", r.account(false), "4 = 4 + 0 + 0")
 	})
 }
 
-// A long outage goes through the spool, not through memory, and everything is stored once, in
-// order.
-func TestABacklogIsRead(t *testing.T) {
+// A backlog ten times as large as the memory for exchanges is stored once, with its sessions and
+// keys.
+func TestBacklogOfALongOutageIsStored(t *testing.T) {
 	t.Parallel()
 	for _, crash := range []bool{false, true} {
 		t.Run(fmt.Sprint("crash ", crash), func(t *testing.T) {
 			t.Parallel()
-			small := func(o *Options) { o.HoldBytes = 4000 }
+			small := func(o *store.Options) { o.HoldBytes = 1000 }
 			r := newRig(t, small)
-			r.be.failNext("write", 1<<30, errDown)
+			r.backend.down()
 			for i := range 50 {
 				name := fmt.Sprint("s", i)
 				r.begin(us, name, picked(true))
-				r.note(session.EchoKey(1000+i), session.KeyOf(us, session.SpaceName, name))
+				r.note(session.EchoKey(1000+i), idOf(name))
 				r.offer(name, 1, 2)
-				r.clk.add(time.Second)
-				r.record()
+				r.wait(time.Second)
 			}
 			same(t, "behind", r.books(true).Spooled, 100)
-			same(t, "pending", r.Tally.Pending.Load(), 100)
-			if held := r.state.held.Load(); held > 2000 {
-				t.Errorf("%d bytes are held", held)
-			}
-			same(t, "dropped", r.Tally.DroppedFull.Load(), 0)
-			r.be.failNext("write", 0, nil)
+			same(t, "pending", r.store.Tally.Pending.Load(), 100)
+			same(t, "dropped", r.store.Tally.DroppedFull.Load(), 0)
+			r.backend.up()
 			if crash {
-				r = r.again(small)
+				r = r.restart(small)
 			}
-			r.clk.add(time.Second)
-			r.record()
+			r.wait(time.Second)
 			r.offer("s0", 3)
-			r.record()
-			same(t, "books", r.account(true), "101 = 101 + 0 + 0")
-			r.idle()
+			r.deliver()
+			same(t, "account", r.account(true), "101 = 101 + 0 + 0")
 			for i := range 50 {
-				id := session.KeyOf(us, session.SpaceName, fmt.Sprint("s", i))
-				want := 2
+				name, want := fmt.Sprint("s", i), []string{"1 complete", "2 complete"}
 				if i == 0 {
-					want = 3
+					want = append(want, "3 complete")
 				}
-				same(t, "turns", r.exchanges(id), want)
-				if _, ok, err := r.be.Session(r.ctx(), us, id); !ok || err != nil {
-					t.Errorf("the session: %v %v", ok, err)
+				sameList(t, name, r.stored(name), want)
+				if _, ok := r.row(idOf(name)); !ok {
+					t.Errorf("%s has no row", name)
 				}
 				key := session.EchoKey(1000 + i)
-				if got := r.Echoes(r.ctx(), us, []session.EchoKey{key}); len(got[key]) != 1 || got[key][0] != id {
-					t.Errorf("echo: %v", got)
-				}
+				sameList(t, "echo", r.store.Echoes(t.Context(), us, []session.EchoKey{key})[key], []session.ID{idOf(name)})
 			}
+			r.idle()
 		})
 	}
 }
 
-// A session of which the row is in the spool alone is not taken for one that nobody knows.
-func TestBlindAfterARestart(t *testing.T) {
+// The newest row of a session wins, also when a crash leaves older rows to be delivered.
+func TestNewestRowWinsAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.be.failNext("write", 1<<30, errDown)
+	r.backend.down()
 	id := r.begin(us, "s", picked(true))
-	r.record()
-	_, late := r.Acquire(r.ctx(), us, session.ID{9})
-	same(t, "while it is in memory", late, false)
-	down := func(o *Options) {
-		f := &faulty{backend: o.Backend.(*faulty).backend, fail: map[string]int{"write": 1}, err: errDown}
-		o.Backend = f
+	for turns := 1; turns <= 5; turns++ {
+		r.change(id, store.Decided, func(rec *session.Record) { rec.Thread.Turns = turns })
+		r.wait(time.Second)
 	}
-	r = r.again(down)
-	_, late = r.Acquire(r.ctx(), us, id)
-	same(t, "after a restart", late, true)
-	r.clk.add(time.Second)
-	r.record()
-	ses, late := r.Acquire(r.ctx(), us, id)
+	r = r.crash(nil)
+	r.deliver()
+	same(t, "turns", r.rowTurns(id), 5)
+}
+
+// A session whose row is not delivered yet is not taken for an unknown one after a restart.
+func TestUndeliveredSessionIsNotTakenForUnknown(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.backend.down()
+	id := r.begin(us, "s", picked(true))
+	r.deliver()
+	_, late := r.store.Acquire(t.Context(), us, session.ID{9})
+	same(t, "another one is unknown while this one is in memory", late, false)
+	r = r.restart(func(o *store.Options) { o.Backend.(*faulty).failNext("write", 1, errDown) })
+	_, late = r.store.Acquire(t.Context(), us, id)
+	same(t, "late after the restart", late, true)
+	r.wait(time.Second)
+	ses, late := r.store.Acquire(t.Context(), us, id)
 	if ses == nil || late {
 		t.Fatalf("delivered: %v, late %v", ses, late)
 	}
-	r.Release(ses, Unchanged)
+	r.store.Release(ses, store.Unchanged)
 }
 
-// losing is a shared backend that can lose what it has taken. Its other replicas are silent.
+// losing is a shared backend that can lose what it has taken. The other replicas are silent.
 type losing struct {
 	*faulty
 	epoch     string
-	syncs     int
-	announced func()            // when something is to be forgotten; nil: nothing happens then
-	erased    []session.Erasure // what the other replicas announce next
+	announced func()            // runs when something is to be forgotten; nil: nothing
+	erased    []session.Erasure // the next announcements of other replicas
 }
 
 func (l *losing) Announce(context.Context, session.Erasure) (string, error) {
@@ -155,325 +151,203 @@ func (l *losing) OptOutOf(context.Context, session.ID) (session.OptOutMark, bool
 	return session.OptOutMark{}, false, nil
 }
 func (l *losing) Epoch(context.Context) (string, error) { return l.epoch, l.call("epoch") }
-func (l *losing) Sync(context.Context) error            { l.syncs++; return l.call("sync") }
+
+// inFleet shares the backend, and stores the shared backend in be.
+func inFleet(be **losing, epoch string) func(o *store.Options) {
+	return func(o *store.Options) {
+		*be = &losing{faulty: o.Backend.(*faulty), epoch: epoch} //nolint:forcetypeassert // of openRig
+		o.Backend, o.Fleet = *be, *be
+	}
+}
 
 // lose deletes what the backend has of a session.
 func (r *rig) lose(name string) {
 	r.t.Helper()
-	if ok, err := r.be.Forget(r.ctx(), us, session.KeyOf(us, session.SpaceName, name)); !ok || err != nil {
+	if ok, err := r.backend.Forget(r.t.Context(), us, idOf(name)); !ok || err != nil {
 		r.t.Fatal(ok, err)
 	}
 }
 
-func TestWhatTheBackendLostIsDeliveredAgain(t *testing.T) {
+// A shared backend that changes its epoch has lost its last writes: the store delivers them again.
+func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	var be *losing
-	with := func(o *Options) {
-		be = &losing{faulty: o.Backend.(*faulty), epoch: "one"}
-		o.Backend, o.Fleet = be, be
-	}
-	r := newRig(t, with)
-	play := func(name string) {
+	r := newRig(t, inFleet(&be, "one"))
+	for _, name := range []string{"old", "between", "young"} {
 		r.begin(us, name, picked(true))
 		r.offer(name, 1)
-		r.clk.add(syncEvery)
-		r.record()
+		r.wait(5 * time.Second)
 	}
-	play("old") // safe by the time of the loss
-	for range 4 {
-		play("between")
+	same(t, "account", r.account(true), "3 = 3 + 0 + 0")
+	for _, epoch := range []string{"two", "three"} { // going back twice changes nothing
+		r.lose("young")
+		be.epoch = epoch
+		r.wait(time.Second)
+		sameList(t, "delivered again", r.stored("young"), []string{"1 complete"})
+		same(t, "account", r.account(true), "3 = 3 + 0 + 0")
 	}
-	play("young")
-	same(t, "books", r.account(true), "6 = 6 + 0 + 0")
-	r.lose("old")
-	r.lose("young")
-	be.epoch = "two"
-	r.clk.add(epochEvery)
-	r.record()
-	sameList(t, "delivered again", r.stored("young"), []string{"1 complete"})
-	sameList(t, "safe, and gone", r.stored("old"), nil)
-	same(t, "books", r.account(true), "6 = 6 + 0 + 0")
-	r.idle()
 
-	// While nobody looked, and with an end that is under way.
-	x, b := r.under("young", 2)
-	r.record()
+	x, b := r.under("young", 2) // an end that is under way, and a loss that happens while precept is down
+	r.deliver()
 	r.over(x, b)
-	r.record()
-	if err := r.shut(); err != nil {
+	r.deliver()
+	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
 	r.lose("young")
-	r = r.again(func(o *Options) { with(o); be.epoch = "three" })
-	r.clk.add(epochEvery)
-	r.record()
-	sameList(t, "after a stop", r.stored("young"), []string{"1 complete", "2 complete"})
-	same(t, "books", r.account(true), "7 = 7 + 0 + 0")
+	r = r.restart(inFleet(&be, "four"))
+	r.wait(time.Second)
+	sameList(t, "delivered again after a stop", r.stored("young"), []string{"1 complete", "2 complete"})
+	same(t, "account", r.account(true), "4 = 4 + 0 + 0")
 	sameList(t, "failures", r.failed(), nil)
+	r.idle()
 }
 
-// The spool is kept until what was delivered is safe, and no longer.
-func TestReleaseWhenSafe(t *testing.T) {
+// Delivered exchanges leave the disk when the backend has them safely: after a sync in a file of
+// its own, some seconds later in a server.
+func TestDiskIsGivenBackWhenTheBackendIsSafe(t *testing.T) {
 	t.Parallel()
 	for _, shared := range []bool{true, false} {
 		t.Run(fmt.Sprint("shared ", shared), func(t *testing.T) {
 			t.Parallel()
 			var be *losing
-			r := newRig(t, func(o *Options) {
-				o.SpoolBytes = 4 << 10 // a segment of a quarter of it is worth leaving
+			r := newRig(t, func(o *store.Options) {
+				o.SpoolBytes = 256 << 10 // small, so that some kilobytes are worth giving back
 				if shared {
-					be = &losing{faulty: o.Backend.(*faulty), epoch: "one"}
-					o.Backend, o.Fleet = be, be
+					inFleet(&be, "one")(o)
 				}
 			})
-			dir := filepath.Join(r.dir, "spool")
-			r.offer("s", 1)
-			r.record()
-			r.offer("s", 2)
-			r.record()
-			first := segmentsOf(t, dir)
-			same(t, "segments", len(first), 1)
-			r.clk.add(syncEvery)
-			r.record()
-			same(t, "after a sync", len(segmentsOf(t, dir)), map[bool]int{true: 1, false: 0}[shared])
-			if shared {
-				same(t, "synced", be.syncs > 0, true)
-				for at := syncEvery; at <= safeAge; at += syncEvery {
-					same(t, fmt.Sprint("before ", at), len(segmentsOf(t, dir)), 1)
-					r.clk.add(syncEvery)
-					r.record()
-				}
-				same(t, "when it is safe", len(segmentsOf(t, dir)), 0)
+			for turn := range 8 {
+				r.large("s", turn+1, 16<<10)
+				r.deliver()
 			}
-			r.offer("s", 3)
-			r.record()
-			r = r.again(nil)
-			r.record()
-			same(t, "books", r.account(true), "3 = 3 + 0 + 0")
+			full := r.store.SpoolBytes()
+			same(t, "bytes on the disk", full > 100<<10, true)
+			r.backend.failNext("sync", 1<<30, errDown)
+			r.wait(durable)
+			same(t, "bytes while nothing is synced", r.store.SpoolBytes() >= 100<<10, true)
+			r.backend.failNext("sync", 0, nil)
+			if shared {
+				r.wait(6 * time.Second)
+				same(t, "bytes while a server may lose it", r.store.SpoolBytes() >= 100<<10, true)
+			}
+			r.wait(durable)
+			same(t, fmt.Sprintf("bytes of %d when it is safe", full), r.store.SpoolBytes() < full/2, true)
+			same(t, "all is there after a crash", r.crash(nil).account(true), "8 = 8 + 0 + 0")
 		})
 	}
 }
 
-// A spool that has reached its quota drops the newest, books it, and goes on when there is room.
-func TestQuota(t *testing.T) {
+// A spool at its limit drops the newest exchanges, counts them, and accepts new ones when the
+// backend is back.
+func TestSpoolAtItsLimitDropsTheNewest(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.SpoolBytes = 12 << 10 })
-	r.be.failNext("write", 1<<30, errDown)
+	r := newRig(t, func(o *store.Options) { o.SpoolBytes = 256 << 10 })
+	r.backend.down()
 	x, b := r.under("slow", 1)
-	for i := range 40 {
-		r.offer("s", i+1)
-		r.record()
-		r.clk.add(time.Second)
+	const turns = 40
+	for i := range turns {
+		r.large("s", i+1, 16<<10)
+		r.wait(time.Second)
 	}
 	r.over(x, b)
-	r.under("late", 1)
-	r.record()
+	r.deliver()
 	books := r.books(true)
-	dropped := books.Dropped[droppedQuota]
-	if dropped < 5 || dropped > 38 {
+	dropped := books.Dropped["quota"]
+	if dropped < turns/4 || dropped > turns-5 {
 		t.Fatalf("%+v", books)
 	}
-	same(t, "told", r.Tally.DroppedQuota.Load(), dropped)
-	same(t, "bytes held", r.state.held.Load() <= 100*(books.Spooled+1), true)
-	r.be.failNext("write", 0, nil)
-	r.clk.add(time.Minute)
-	r.record()
-	r.clk.add(time.Minute)
-	r.record()
+	same(t, "counted", r.store.Tally.DroppedQuota.Load(), dropped)
+	same(t, "waiting", r.store.Tally.Pending.Load(), books.Spooled)
+	r.backend.up()
+	r.wait(time.Minute)
 	r.offer("s", 100)
-	r.record()
-	r.idle()
-	same(t, "the oldest are there", r.stored("s")[0], "1 complete")
+	r.deliver()
+	same(t, "the oldest is there", r.stored("s")[0], "1 complete")
 	same(t, "and the newest", slices.Contains(r.stored("s"), "100 complete"), true)
-	r.account(true)
-	books = r.books(true)
-	same(t, "dropped in all", books.Dropped[droppedQuota], dropped)
-	same(t, "stored", books.Stored, 42-dropped)
+	same(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0 + %d quota", turns+2, turns+2-dropped, dropped))
+	r.idle()
 }
 
-// What is forgotten stands in none of the spool's files: not in segments, nor in the cursor, nor in
-// quarantine.
-func TestForgetPurgesTheSpool(t *testing.T) {
+// Without a place for the spool, precept reports that and keeps what waits in memory.
+func TestWithoutASpoolMemoryIsUsed(t *testing.T) {
 	t.Parallel()
-	for _, tenant := range []bool{false, true} {
-		t.Run(fmt.Sprint("tenant ", tenant), func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, nil)
-			const word = "zanzibar"
-			r.begin(us, word, picked(true))
-			r.offer(word, 1)
-			x, b := r.under(word, 2)
-			r.record()
-			r.under(word, 3) // not even begun, for the spool
-			dir := filepath.Join(r.dir, "spool")
-			if err := os.MkdirAll(filepath.Join(dir, "quarantine"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			for _, name := range []string{filepath.Join("quarantine", "x.bin"), "cursor.json.damaged"} {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(word), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			same(t, "files that name it", len(r.spooled(word)) >= 3, true)
-			n, err := r.chores(func() (int, error) {
-				if tenant {
-					return r.ForgetTenant(t.Context(), us)
-				}
-				return r.ForgetSession(t.Context(), us, word)
-			})
-			same(t, "forgotten", fmt.Sprint(n, err), fmt.Sprint(1, nil))
-			sameList(t, "afterwards", r.spooled(word), nil)
-			r.record()
-			sameList(t, "with the rest of it under way", r.spooled(word), nil)
-			r.over(x, b)
-			r.record()
-			sameList(t, "at its end", r.spooled(word), nil)
-			r = r.again(nil)
-			r.record()
-			sameList(t, "after a crash", r.spooled(word), nil)
-			sameList(t, "stored", r.stored(word), nil)
-			r.books(true)
-		})
-	}
-}
-
-// Without a place for a spool precept goes on, and says so.
-func TestNoPlaceForASpool(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, func(o *Options) {
+	r := newRig(t, func(o *store.Options) {
 		o.SpoolDir = filepath.Join(o.SpoolDir, "below")
 		if err := os.WriteFile(filepath.Dir(o.SpoolDir), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	})
-	sameList(t, "told", r.failed(), []string{"spool"})
+	same(t, "failures", len(r.failed()), 1)
 	x, b := r.under("s", 1)
 	r.over(x, b)
-	r.be.failNext("write", 3, errDown)
+	r.backend.failNext("write", 3, errDown)
 	for i := range 4 {
 		r.begin(us, "s", trial.Assignment{})
 		r.offer("s", i+2)
-		r.record()
-		r.clk.add(time.Second)
+		r.wait(time.Second)
 	}
-	r.record()
+	r.deliver()
 	same(t, "stored", len(r.stored("s")), 5)
 	r.idle()
 }
 
-// A stop loses nothing that the backend can take, even when the spool cannot.
-func TestStopWithABrokenSpool(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	r.offer("s", 1)
-	r.record()
-	mend := r.breakSpool()
-	r.offer("s", 2)
-	r.record()
-	same(t, "told", slices.Contains(r.failed(), "spool"), true)
-	same(t, "healthy", r.Healthy(), false)
-	if err := r.drain(); err == nil {
-		t.Error("a cursor that could not be written was not told")
-	}
-	sameList(t, "stored", r.stored("s"), []string{"1 complete", "2 complete"})
-	same(t, "waiting", r.unwritten(), 0)
-	mend()
-	if err := r.shut(); err != nil {
-		t.Fatal(err)
-	}
-	same(t, "books", r.account(false), "2 = 2 + 0 + 0")
-}
-
-// What neither the spool nor the backend can take at a stop is told.
-func TestStopTellsOfALoss(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	r.offer("s", 1)
-	r.record()
-	r.breakSpool()
-	r.be.failNext("write", 9, errDown)
-	r.offer("s", 2)
-	if err := r.drain(); err == nil {
-		t.Error("no error")
-	}
-	same(t, "told", slices.Contains(r.failed(), "stop"), true)
-}
-
-// breakSpool makes every further write fail, until it is mended.
-func (r *rig) breakSpool() (mend func()) {
-	r.t.Helper()
-	dir := r.opts.SpoolDir
-	r.spool.Rotate()
-	err := os.Rename(dir, dir+".away")
-	if err == nil {
-		err = os.WriteFile(dir, nil, 0o600)
-	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return func() {
-		if err := errors.Join(os.Remove(dir), os.Rename(dir+".away", dir)); err != nil {
-			r.t.Fatal(err)
-		}
-	}
-}
-
-// segmentsOf are the paths of a spool's segments.
-func segmentsOf(t testing.TB, dir string) []string {
-	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(dir, "*.spool"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return paths
-}
-
-// While nothing can be put down, memory does not grow with the turns that begin and end.
-func TestABrokenSpoolIsBounded(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, func(o *Options) { o.HoldBytes = 1000 })
-	r.offer("s", 1)
-	r.record()
-	mend := r.breakSpool()
-	for i := range 300 {
-		x, b := r.under("s", i+2)
-		r.begin(us, "s", trial.Assignment{})
-		r.clk.add(time.Second)
-		r.record()
-		r.Offer(Turn{Exchange: x, Begun: b, Size: 100})
-	}
-	r.record()
-	p := &r.journal.next
-	same(t, "exchanges", len(p.exchanges), 10)
-	same(t, "beginnings and ends", len(p.begun)+len(p.voids)+len(p.ended), 0)
-	same(t, "rows", len(p.rows) <= 2*flushAt, true)
-	mend()
-	r.clk.add(time.Second)
-	r.record()
-	same(t, "books", r.account(true), "301 = 11 + 0 + 0 + 290 full")
-	r.idle()
-}
-
-// A failure is told by the step at which it was met: of the spool only what the spool could not do.
-func TestFailuresAreToldByTheirStep(t *testing.T) {
+// A failure is reported with the step at which it happened.
+func TestFailuresNameTheirStep(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	told := func(what string, want ...string) {
 		t.Helper()
-		r.clk.add(syncEvery)
-		r.record()
+		r.clock.add(5 * time.Second)
+		r.deliver()
 		sameList(t, what, r.failed(), want)
 	}
 	r.offer("s", 1)
-	r.be.failNext("sync", 1, errDown)
-	told("the backend does not sync", "sync")
+	r.backend.failNext("sync", 1, errDown)
+	told("a sync fails", "sync")
 	r.offer("s", 2)
-	r.be.failNext("write", 1, errDown)
-	told("nor write", "write")
-	told("afterwards")
-	r.Begin(exchange(us, "s", 3, r.clk.now()))
-	r.record()
-	r = r.again(func(o *Options) { o.Backend.(*faulty).failNext("write", 1, errDown) })
-	told("nor take what was under way at the crash", "write")
-	told("afterwards")
+	r.backend.failNext("write", 1, errDown)
+	told("a write fails", "write")
+	told("nothing fails")
+	r.store.Begin(exchange(us, "s", 3, r.clock.now()))
+	r.deliver()
+	r = r.restart(func(o *store.Options) { o.Backend.(*faulty).failNext("write", 1, errDown) })
+	told("the write of a stub fails", "write")
+	told("nothing fails")
+}
+
+// Lag is the age of the oldest exchange that the backend does not have.
+func TestLag(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.deliver()
+	same(t, "at the beginning", r.store.Lag(), 0)
+	r.backend.down()
+	r.offer("s", 1)
+	r.deliver()
+	r.clock.add(10 * time.Second)
+	r.deliver()
+	if lag := r.store.Lag(); lag < 10*time.Second || lag > 20*time.Second {
+		t.Errorf("while the backend is down: %v", lag)
+	}
+	same(t, "bytes on the disk", r.store.SpoolBytes() > 0, true)
+	r.backend.up()
+	r.clock.add(10 * time.Second)
+	r.deliver()
+	r.deliver()
+	same(t, "when the backend is back", r.store.Lag(), 0)
+}
+
+// What neither the disk nor the backend takes at a stop is reported.
+func TestStopReportsALoss(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *store.Options) { o.SpoolDir = "" })
+	r.offer("s", 1)
+	r.deliver()
+	r.backend.down()
+	r.offer("s", 2)
+	if err := r.drain(); !errors.Is(err, errDown) {
+		t.Errorf("error: %v", err)
+	}
+	same(t, "reported", slices.Contains(r.failed(), "stop"), true)
 }

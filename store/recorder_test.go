@@ -1,267 +1,299 @@
-package store
+package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"path/filepath"
-	"strings"
+	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"precept/bandit/trial"
+	"precept/internal/label"
 	"precept/internal/sample"
 	"precept/internal/session"
-	"precept/store/spool"
+	"precept/store"
 )
 
-// offer hands over turns of one session, without recording them.
-func (r *rig) offer(name string, turns ...int) {
-	r.t.Helper()
-	for _, n := range turns {
-		if !r.Offer(Turn{Exchange: exchange(us, name, n, r.clk.now()), Size: 100}) {
-			r.t.Fatalf("turn %d was refused", n)
-		}
-	}
-}
-
-// idle says that nothing is counted as waiting.
-func (r *rig) idle() {
-	r.t.Helper()
-	same(r.t, "pending", r.Tally.Pending.Load(), 0)
-	same(r.t, "bytes held", r.state.held.Load(), 0)
-}
-
-// What changes while its row is being written is written again.
-func TestChangesDuringAWrite(t *testing.T) {
+func TestChangeDuringAWriteIsWrittenAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.begin(us, "s", trial.Assignment{})
-	r.be.hook = func(op string) {
-		if op != "write" {
-			return
+	r.backend.hook = func(op string) {
+		if op == "write" {
+			r.backend.hook = nil
+			r.change(id, store.Decided, func(rec *session.Record) { rec.Thread.Turns = 9 })
 		}
-		r.be.hook = nil
-		ses := r.Resident(id)
-		ses.Lock()
-		ses.Thread.Turns = 9
-		ses.Unlock()
-		r.Release(ses, Decided)
 	}
-	r.record()
-	r.record()
-	same(t, "turns", r.again(nil).turnsOf(id), 9)
+	r.deliver()
+	r.deliver()
+	same(t, "turns", r.restart(nil).turnsOf(id), 9)
 }
 
-func (r *rig) turnsOf(id session.ID) int {
-	r.t.Helper()
-	ses, late := r.Acquire(r.ctx(), us, id)
-	if ses == nil || late {
-		r.t.Fatalf("session: %v, late %v", ses, late)
-	}
-	defer r.Release(ses, Unchanged)
-	ses.Lock()
-	defer ses.Unlock()
-	return ses.Thread.Turns
-}
-
-// Counts may wait a second; they are written with a decision, with the second, or at the stop.
-func TestCountsMayWait(t *testing.T) {
+// Counts are written with a decision, within a second, and at the stop.
+func TestCountsWaitASecondAtMost(t *testing.T) {
 	t.Parallel()
-	change := func(r *rig, id session.ID, c Change) {
-		ses := r.Resident(id)
-		ses.Lock()
-		ses.Thread.Turns++
-		ses.Unlock()
-		r.Release(ses, c)
-	}
-	rows := func(r *rig, id session.ID) int {
-		row, _, err := r.be.Session(r.ctx(), us, id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rec, err := session.Decode(id, row.Data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return rec.Thread.Turns
-	}
 	r := newRig(t, nil)
+	another := func(rec *session.Record) { rec.Thread.Turns++ }
 	id := r.begin(us, "s", trial.Assignment{})
-	r.record()
-	change(r, id, Counted)
-	r.record()
-	same(t, "at once", rows(r, id), 1)
-	r.clk.add(time.Second)
-	r.record()
-	same(t, "after a second", rows(r, id), 2)
-	change(r, id, Counted)
-	change(r, id, Decided)
-	r.record()
-	same(t, "with a decision", rows(r, id), 4)
-	r.clk.add(time.Second)
-	r.record()
-	change(r, id, Unchanged)
-	r.clk.add(time.Second)
-	r.record()
-	same(t, "unchanged", rows(r, id), 4)
-	change(r, id, Counted)
+	r.deliver()
+	r.change(id, store.Counted, another)
+	r.deliver()
+	same(t, "at once", r.rowTurns(id), 1)
+	r.wait(time.Second)
+	same(t, "after a second", r.rowTurns(id), 2)
+	r.change(id, store.Counted, another)
+	r.change(id, store.Decided, another)
+	r.deliver()
+	same(t, "with a decision", r.rowTurns(id), 4)
+	r.wait(time.Second)
+	r.change(id, store.Unchanged, another)
+	r.wait(time.Second)
+	same(t, "unchanged", r.rowTurns(id), 4)
+	r.change(id, store.Counted, another)
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "at the stop", rows(r, id), 6)
+	same(t, "at the stop", r.rowTurns(id), 6)
 }
 
-func TestBoundsDropAndCount(t *testing.T) {
+func TestMemoryForExchangesIsBounded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.HoldBytes, o.SpoolDir = 250, "" })
+	r := newRig(t, func(o *store.Options) { o.HoldBytes, o.SpoolDir = 250, "" })
+	offer := func(turn int, size int64) bool {
+		return r.store.Offer(store.Turn{Exchange: exchange(us, "s", turn, r.clock.now()), Size: size})
+	}
 	for i, want := range []bool{true, true, false} {
-		same(t, fmt.Sprint("turn ", i), r.Offer(Turn{Exchange: exchange(us, "s", i+1, r.clk.now()), Size: 100}), want)
+		same(t, fmt.Sprint("turn ", i), offer(i+1, 100), want)
 	}
-	same(t, "a small one", r.Offer(Turn{Exchange: exchange(us, "s", 4, r.clk.now()), Size: 50}), true)
-	same(t, "dropped", r.Tally.DroppedFull.Load(), 1)
-	r.be.failNext("write", 1, errDown)
-	r.record()
-	same(t, "while the write waits", r.Offer(Turn{Exchange: exchange(us, "s", 5, r.clk.now()), Size: 1}), false)
-	same(t, "bytes held", r.state.held.Load(), 250)
-	r.clk.add(time.Second)
-	r.record()
-	r.idle()
-	same(t, "after it", r.Offer(Turn{Exchange: exchange(us, "s", 6, r.clk.now()), Size: 250}), true)
-}
-
-func TestFullQueueDropsAndCounts(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	const over = 7
-	for i := range queueLen + over {
-		same(t, "taken", r.Offer(Turn{Exchange: exchange(us, "s", i+1, r.clk.now()), Size: 1}), i < queueLen)
-	}
-	same(t, "dropped", r.Tally.DroppedFull.Load(), over)
-	same(t, "pending", r.Tally.Pending.Load(), queueLen)
-	same(t, "bytes held", r.state.held.Load(), queueLen)
-}
-
-func TestAPanicCostsOneTurn(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	r.offer("s", 1)
-	r.Offer(Turn{Size: 10}) // there is nothing to admit
-	r.offer("s", 2)
-	r.record()
-	sameList(t, "told", r.failed(), []string{"panic record"})
-	same(t, "dropped", r.Tally.DroppedBad.Load(), 1)
-	same(t, "written", r.Tally.Exchanges.Load(), 2)
+	same(t, "a small one", offer(4, 50), true)
+	same(t, "dropped", r.store.Tally.DroppedFull.Load(), 1)
+	r.backend.failNext("write", 1, errDown)
+	r.deliver()
+	same(t, "while a write is repeated", offer(5, 1), false)
+	r.wait(time.Second)
 	r.idle()
 }
 
-// What ends all at once is put down in pieces, so that the copies that this makes are not as large
-// as all of it. Each turn is there once, and none is taken for one that is still under way.
-func TestABurstIsPutDownInPieces(t *testing.T) {
+// The queue holds some thousand turns and no more, whatever their size.
+func TestQueueIsBounded(t *testing.T) {
 	t.Parallel()
-	const n, each = 10, pieceBytes / 3
-	r := newRig(t, func(o *Options) { o.HoldBytes = n * each })
+	r := newRig(t, nil)
+	const most = 20_000
+	n := 0
+	for ; n < most && r.store.Offer(store.Turn{Exchange: exchange(us, "s", n+1, r.clock.now()), Size: 1}); n++ {
+	}
+	if n < 5000 || n == most {
+		t.Errorf("%d turns are taken", n)
+	}
+	same(t, "dropped", r.store.Tally.DroppedFull.Load(), 1)
+	same(t, "pending", r.store.Tally.Pending.Load(), int64(n))
+	r.deliver()
+	same(t, "stored", r.exchanges(idOf("s")), n)
+	same(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0 + 1 full", n+1, n))
+	r.idle()
+}
+
+// Many large turns that end at once are stored once, and none is taken for one that is under way.
+func TestBurstIsStoredOnce(t *testing.T) {
+	t.Parallel()
+	const n, each = 10, 3 << 20
+	r := newRig(t, func(o *store.Options) { o.HoldBytes = n * each })
 	for turn := 1; turn <= n; turn++ {
-		x := exchange(us, "s", turn, r.clk.now())
-		r.Offer(Turn{Exchange: x, Begun: r.Begin(x), Size: each})
+		x, b := r.under("s", turn)
+		r.store.Offer(store.Turn{Exchange: x, Begun: b, Size: each})
 	}
-	r.record()
-	same(t, "stored", r.exchanges(sessionOf("s")), n)
+	r.deliver()
+	same(t, "stored", r.exchanges(idOf("s")), n)
 	same(t, "account", r.account(true), "10 = 10 + 0 + 0")
-	v, err := spool.Look(filepath.Join(r.dir, "spool"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var pieces []int
-	exchanges := 0
-	_, err = v.Next(spool.Place{Segment: 1}, v.End, func(rec spool.Record) (spool.Step, error) {
-		switch rec.Kind {
-		case recordExchange:
-			exchanges++
-		case spool.KindEnd:
-			pieces, exchanges = append(pieces, exchanges), 0
-		}
-		return spool.More, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	sameList(t, "exchanges written at once", pieces, []int{4, 4, 2}) // up to the one that fills a piece
 	r.idle()
 }
 
-// The backend is left alone for its time, but for what is many or much.
-func TestWhatIsMuchDoesNotWait(t *testing.T) {
+// The backend gets a batch every DeliverEvery, and earlier when there are many turns or bytes.
+func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 	t.Parallel()
 	for what, size := range map[string]struct {
 		turns int
 		bytes int64
 		now   bool
 	}{
-		"little": {2, 100, false},
-		"many":   {4 * flushAt, 1, true},
-		"much":   {2, tailBytes / 2, true},
+		"few turns":  {2, 100, false},
+		"many turns": {3000, 1, true},
+		"many bytes": {2, 3 << 20, true},
 	} {
-		r := newRig(t, func(o *Options) { o.DeliverEvery, o.HoldBytes = time.Hour, 2*tailBytes })
-		r.offer("first", 1) // from now on it is left alone
-		r.record()
-		for turn := 1; turn <= size.turns; turn++ {
-			r.Offer(Turn{Exchange: exchange(us, "s", turn, r.clk.now()), Size: size.bytes})
-		}
-		r.record()
-		same(t, what+": delivered", r.exchanges(sessionOf("s")) == size.turns, size.now)
-		r.clk.add(time.Hour)
-		r.record()
-		same(t, what+": in its time", r.exchanges(sessionOf("s")), size.turns)
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := runRig(t, func(o *store.Options) { o.DeliverEvery, o.HoldBytes = time.Hour, 16<<20 })
+				r.offer("first", 1) // the pause begins
+				time.Sleep(time.Second)
+				for turn := 1; turn <= size.turns; turn++ {
+					r.store.Offer(store.Turn{Exchange: exchange(us, "s", turn, r.clock.now()), Size: size.bytes})
+				}
+				time.Sleep(time.Second)
+				same(t, "delivered early", r.exchanges(idOf("s")) == size.turns, size.now)
+				r.clock.add(time.Hour)
+				time.Sleep(time.Second)
+				same(t, "delivered in time", r.exchanges(idOf("s")), size.turns)
+			})
+		})
 	}
 }
 
-func TestIncompleteIsCounted(t *testing.T) {
+func TestIncompleteExchangesAreCounted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	for i, outcome := range []string{sample.Complete, sample.Incomplete, sample.Aborted, sample.Failed} {
-		x := exchange(us, "s", i+1, r.clk.now())
+		x := exchange(us, "s", i+1, r.clock.now())
 		x.Outcome = outcome
-		r.Offer(Turn{Exchange: x, Size: 10})
+		r.store.Offer(store.Turn{Exchange: x, Size: 10})
 	}
-	r.record()
-	same(t, "written", r.Tally.Exchanges.Load(), 4)
-	same(t, "of them incomplete", r.Tally.Incomplete.Load(), 3)
+	r.deliver()
+	same(t, "written", r.store.Tally.Exchanges.Load(), 4)
+	same(t, "of them incomplete", r.store.Tally.Incomplete.Load(), 3)
 }
 
-// Who waits for the recorder's end is told of it once, also where Run is begun anew.
-func TestDrained(t *testing.T) {
+// Drained is closed once, also when Run is called again.
+func TestDrainedIsClosedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	ctx, cancel := context.WithCancel(r.ctx())
-	cancel()
 	for range 2 {
-		_ = r.Run(ctx) // the second time it has nothing to write into
+		_ = r.drain() // the second time there is nothing to write into
 	}
-	<-r.Drained()
+	<-r.store.Drained()
 }
 
-// A stop with a backend that is down tells so, and leaves what it could not write counted as
-// waiting.
-func TestDrainTells(t *testing.T) {
+// A stop without a backend reports the error, and leaves the turns counted as waiting.
+func TestStopWithoutABackendReports(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.offer("s", 1)
-	r.be.failNext("write", 2, errDown)
-	r.record()
-	ctx, cancel := context.WithCancel(r.ctx())
-	cancel()
+	r.backend.failNext("write", 2, errDown)
+	r.deliver()
 	r.offer("s", 2)
-	if err := r.Run(ctx); err == nil || !strings.Contains(err.Error(), "down") {
+	if err := r.drain(); !errors.Is(err, errDown) {
 		t.Errorf("error: %v", err)
 	}
-	same(t, "pending", r.Tally.Pending.Load(), 2)
+	same(t, "pending", r.store.Tally.Pending.Load(), 2)
+	same(t, "account", textOf(r.books(false)), "2 = 0 + 2 + 0")
 }
 
-func TestNoteIsBounded(t *testing.T) {
+func TestPanicCostsOneTurn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	many := make([]session.Echo, maxEchoes)
-	r.Note(many...)
-	r.Note(session.Echo{Key: replyKey})
-	same(t, "waiting", len(r.echoes), maxEchoes)
+	r.offer("s", 1)
+	r.store.Offer(store.Turn{Size: 10}) // there is nothing to record
+	r.offer("s", 2)
+	r.deliver()
+	sameList(t, "reported", r.failed(), []string{"panic record"})
+	same(t, "dropped", r.store.Tally.DroppedBad.Load(), 1)
+	same(t, "written", r.store.Tally.Exchanges.Load(), 2)
+	r.idle()
+}
+
+// poison makes every step panic that works on one exchange.
+type poison struct {
+	exchange string
+	met      atomic.Int64
+}
+
+func (p *poison) before(_ label.Step, _ session.ID, exchange string) {
+	if exchange == p.exchange {
+		p.met.Add(1)
+		panic("poison mara@example.com")
+	}
+}
+
+// An exchange at which a step panics costs itself, while it is recorded and after a crash. It is
+// set aside with a mark that quotes no personal data.
+func TestExchangeThatPanicsCostsItself(t *testing.T) {
+	t.Parallel()
+	for _, crash := range []bool{false, true} {
+		t.Run(fmt.Sprint("crash ", crash), func(t *testing.T) {
+			t.Parallel()
+			p := &poison{exchange: exchange(us, "s", 3, time.Time{}).ID}
+			with := func(o *store.Options) { o.Before = p.before }
+			r := newRig(t, nil)
+			if !crash {
+				r = newRig(t, with)
+			}
+			r.backend.failNext("write", 1000, errDown)
+			for turn := 1; turn <= 5; turn++ {
+				r.offer("s", turn)
+				r.deliver()
+			}
+			if crash {
+				r = r.restart(with)
+			} else {
+				r.backend.up()
+			}
+			r.wait(2 * time.Second)
+			sameList(t, "stored", r.stored("s"), []string{"1 complete", "2 complete", "4 complete", "5 complete"})
+			same(t, "met", p.met.Load(), 1)
+			same(t, "account", r.account(true), fmt.Sprint("5 = 4 + 0 + 0 + 1 ", map[bool]string{false: "bad", true: "damaged"}[crash]))
+			r.idle()
+			if err := r.drain(); err != nil {
+				t.Fatal(err)
+			}
+			if m := r.marks(); !crash && (len(m) != 1 || m[0].Exchange != p.exchange) {
+				t.Errorf("marks: %+v", m)
+			}
+			sameList(t, "files that hold the address", files(t, r.dir, "mara@example.com"), nil)
+		})
+	}
+}
+
+func (r *rig) marks() []session.DeadLetter {
+	r.t.Helper()
+	list, _, err := r.backend.backend.(interface {
+		DeadLetters(ctx context.Context, limit int) ([]session.DeadLetter, int, error)
+	}).DeadLetters(r.t.Context(), 10)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return list
+}
+
+// ageless is a backend that panics when it is to delete what is too old.
+type ageless struct {
+	store.Backend
+	retain, purge atomic.Int64
+}
+
+func (a *ageless) Retain(context.Context, time.Time) (int, error) {
+	a.retain.Add(1)
+	panic("retain")
+}
+
+func (a *ageless) PurgeParked(ctx context.Context, before time.Time) (int, error) {
+	if a.purge.Add(1) == 1 {
+		panic("purge")
+	}
+	return a.Backend.PurgeParked(ctx, before)
+}
+
+// A retention that panics is tried again at its next time and no sooner; turns are stored
+// meanwhile.
+func TestRetentionThatPanicsHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var be *ageless
+		r := runRig(t, func(o *store.Options) {
+			be = &ageless{Backend: o.Backend}
+			o.Backend, o.Retention = be, 10*time.Hour
+		})
+		for n := range int64(3) {
+			eventually(t, "a try", func() bool { return be.retain.Load() == n+1 && be.purge.Load() == n+1 })
+			r.clock.add(10 * time.Minute)
+		}
+		id := r.begin(us, "late", picked(true))
+		x, b := r.under("late", 1)
+		r.over(x, b)
+		eventually(t, "the turn is stored", func() bool { return r.exchanges(id) == 1 })
+		if got := r.failed(); !slices.Contains(got, "panic retain") {
+			t.Errorf("reported: %v", got)
+		}
+	})
 }

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bytes"
@@ -7,15 +7,23 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"precept/bandit/feedback"
 	"precept/internal/sample"
 	"precept/internal/session"
 	"precept/internal/wire"
+	"precept/store"
 )
 
-// onDisk is every byte under a directory.
-func onDisk(t *testing.T, dir string) []byte {
+// secret returns a secret that names its place. The parts are joined at run time, so that scanners
+// find no secret in this file.
+func secret(place string) string {
+	return strings.Join([]string{"gh", "p_"}, "") + place + strings.Repeat("A1b2C3d4", 5)[len(place):36]
+}
+
+// contents returns the bytes of all files under a directory.
+func contents(t *testing.T, dir string) []byte {
 	t.Helper()
 	var all []byte
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -32,28 +40,22 @@ func onDisk(t *testing.T, dir string) []byte {
 	return all
 }
 
-// secrets are put together at run time, so that scanners find none in here; each is told from the
-// others by its place.
-func secret(place string) string {
-	return strings.Join([]string{"gh", "p_"}, "") + place + strings.Repeat("A1b2C3d4", 5)[len(place):36]
-}
-
 func TestNoSecretReachesTheDisk(t *testing.T) {
 	t.Parallel()
 	places := []string{"item", "args", "text", "fail", "name", "call", "comm", "corr", "deta", "rate", "park"}
 	r := newRig(t, nil)
 	name := "run " + secret("name") + " of amy@example.com"
 	id := session.KeyOf(us, session.SpaceName, name)
-	ses := r.Add(&session.Record{
-		Identity:   session.Identity{ID: id, Tenant: us, Agent: "coder", Name: name, Started: r.clk.now(), Seen: r.clk.now()},
+	ses := r.store.Add(&session.Record{
+		Identity:   session.Identity{ID: id, Tenant: us, Agent: "coder", Name: name, Started: r.clock.now(), Seen: r.clock.now()},
 		Thread:     session.Thread{Calls: map[string]wire.Call{"c1": {ID: "c1", Name: "sh", Args: `{"cmd":"export TOKEN=` + secret("call") + ` amy@example.com"}`}}, CallOrder: []string{"c1"}},
 		Assignment: picked(true),
 	})
-	r.Release(ses, Decided)
-	x := exchange(us, name, 1, r.clk.now())
+	r.store.Release(ses, store.Decided)
+	x := exchange(us, name, 1, r.clock.now())
 	x.New = []json.RawMessage{json.RawMessage(`{"role":"user","content":"Paint the shed with ` + secret("item") + `, amy@example.com"}`)}
 	x.Reply = sample.Reply{ID: "chatcmpl-1", Text: "It is " + secret("text"), Error: "refused: " + secret("fail"), Calls: []sample.Call{{ID: "c2", Name: "sh", Args: `{"key":"` + secret("args") + `"}`}}}
-	r.Offer(Turn{Exchange: x, Size: 100})
+	r.store.Offer(store.Turn{Exchange: x, Size: 100})
 	e := score("a", 1, 1)
 	e.Comment, e.Rater = "mine is "+secret("comm"), secret("rate")
 	e.Correction, e.Details = json.RawMessage(`{"use":"`+secret("corr")+`"}`), json.RawMessage(`["amy@example.com","`+secret("deta")+`"]`)
@@ -65,7 +67,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "name in memory, where the client asks for it", ses.Identity.Name, name)
+	same(t, "the name in memory is the client's", ses.Identity.Name, name)
 	check := func(when string, text []byte) {
 		t.Helper()
 		for _, p := range places {
@@ -77,27 +79,27 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 			t.Errorf("%s: the address is there", when)
 		}
 	}
-	check("while it is open", onDisk(t, r.dir))
+	check("while it is open", contents(t, r.dir))
 	check("read back", r.readBack(id))
 	if !bytes.Contains(r.readBack(id), []byte("Paint the shed")) {
-		t.Error("what is harmless is gone, too")
+		t.Error("harmless text is gone, too")
 	}
-	if r.Tally.Redactions.Load() == 0 {
+	if r.store.Tally.Redactions.Load() == 0 {
 		t.Error("no redaction was counted")
 	}
-	r.stop()
-	check("after the stop", onDisk(t, r.dir))
+	r.kill()
+	check("after the stop", contents(t, r.dir))
 }
 
-// readBack is all that the backend tells of a session.
+// readBack returns everything that the backend has of a session.
 func (r *rig) readBack(id session.ID) []byte {
 	r.t.Helper()
 	var all []any
-	row, _, err := r.be.Session(r.ctx(), us, id)
+	row, _, err := r.backend.Session(r.t.Context(), us, id)
 	all = append(all, string(row.Data), err)
-	ex, err := r.be.Exchanges(r.ctx(), us, id)
+	ex, err := r.backend.Exchanges(r.t.Context(), us, id)
 	all = append(all, ex, err)
-	fb, err := r.be.Feedback(r.ctx(), us, id)
+	fb, err := r.backend.Feedback(r.t.Context(), us, id)
 	all = append(all, fb, err)
 	if len(ex) > 0 {
 		for _, s := range built(us, id, ex, fb) {
@@ -111,29 +113,38 @@ func (r *rig) readBack(id session.ID) []byte {
 	return text
 }
 
-// Equal texts of a session stay equal, so that what follows from them does.
-func TestRedactionKeepsFeedbackTheSame(t *testing.T) {
+// Feedback is redacted before it is stored, in a way that the same post stays the same.
+func TestFeedbackIsRedacted(t *testing.T) {
 	t.Parallel()
-	s := &optouts{}
-	s.personal.Store(true)
+	r := newRig(t, nil)
+	id := r.played("s", picked(true))
 	e := score("a", 1, .5)
 	e.Comment, e.Rater = "ask amy@example.com", "amy@example.com"
-	e = s.cleanEntry(e)
-	same(t, "comment", e.Comment, "ask [REDACTED:email:1]")
-	same(t, "hash", e.Hash, e.ContentHash())
-	again := s.cleanEntry(e)
-	same(t, "cleaned twice", again.Hash, e.Hash)
-	s.personal.Store(false)
-	e = s.cleanEntry(feedback.Entry{Comment: "ask amy@example.com"})
-	same(t, "where it is not asked for", e.Comment, "ask amy@example.com")
+	said := func() feedback.Entry {
+		t.Helper()
+		list, err := r.backend.Feedback(t.Context(), us, id)
+		if err != nil || len(list) == 0 {
+			t.Fatal(list, err)
+		}
+		return list[len(list)-1]
+	}
+	r.tell(us, id, e)
+	first := said()
+	same(t, "comment", first.Comment, "ask [REDACTED:email:1]")
+	same(t, "hash", first.Hash, first.ContentHash())
+	r.store.Touched()
+	r.tell(us, id, e)
+	same(t, "hash of the same post", said().Hash, first.Hash)
+	same(t, "the same post is news", len(r.store.Touched()), 0)
+	r.store.SetPersonal(false)
+	e.ID, e.At = "b", e.At.Add(time.Hour)
+	r.tell(us, id, e)
+	same(t, "comment without redaction of personal data", said().Comment, "ask amy@example.com")
 }
 
+// A turn that names an opted-out path, in a call or in the call that a result answers, is not kept.
 func TestOptOutByPath(t *testing.T) {
 	t.Parallel()
-	out, err := sample.NewOptOut([]string{"*.env"}, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	read := func(path string) string { b, _ := json.Marshal(map[string]string{"path": path}); return string(b) }
 	for name, c := range map[string]struct {
 		calls, answered []string
@@ -146,53 +157,51 @@ func TestOptOutByPath(t *testing.T) {
 		"the call that is answered": {nil, []string{read("main.go"), read("./prod.env")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, func(o *Options) { o.OptOut = out })
+			r := newRig(t, envOut(t))
 			id := r.begin(us, "s", picked(true))
-			ses := r.Resident(id)
-			ses.Lock()
-			ses.Thread.Calls = map[string]wire.Call{}
-			for i, args := range append(c.calls, c.answered...) {
-				ses.Thread.Calls[string(rune('a'+i))] = wire.Call{Args: args}
-			}
-			ses.Unlock()
-			r.Release(ses, Decided)
-			x := exchange(us, "s", 1, r.clk.now())
+			r.change(id, store.Decided, func(rec *session.Record) {
+				rec.Thread.Calls = map[string]wire.Call{}
+				for i, args := range append(c.calls, c.answered...) {
+					rec.Thread.Calls[string(rune('a'+i))] = wire.Call{Args: args}
+				}
+			})
+			x := exchange(us, "s", 1, r.clock.now())
 			x.Reply.Text = "zebra crossing"
 			for _, args := range c.calls {
 				x.Reply.Calls = append(x.Reply.Calls, sample.Call{Name: "read", Args: args})
 			}
-			r.Offer(Turn{Exchange: x, Size: 100, Answered: c.answered})
+			r.store.Offer(store.Turn{Exchange: x, Size: 100, Answered: c.answered})
 			r.age()
+			same(t, "closed sessions", r.counter("", "closed"), float64(map[bool]int{true: 1}[c.kept]))
 			want, counted := 0, int64(1)
 			if c.kept {
 				want, counted = 1, 0
 			}
 			same(t, "kept", r.exchanges(id), want)
-			same(t, "counted", r.Tally.OptedOut.Load(), counted)
-			r.idle()
+			same(t, "counted", r.store.Tally.OptedOut.Load(), counted)
 			text := strings.ToLower(string(r.readBack(id)))
 			same(t, "its text", strings.Contains(text, "zebra"), c.kept)
 			if strings.Contains(text, ".env") {
 				t.Errorf("the path is remembered: %s", text)
 			}
-			same(t, "sessions that are known", r.counter("", "closed"), float64(want))
+			r.idle()
 		})
 	}
 }
 
-// Where nothing may be learned, sessions still count and no sample is made.
+// Without learning, sessions are counted, and no sample is made.
 func TestLearnOff(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.Learn = false })
+	r := newRig(t, func(o *store.Options) { o.Learn = false })
 	id := r.begin(us, "s", picked(true))
-	r.record()
+	r.deliver()
 	r.tell(us, id, score("a", 1, 1))
-	r.be.asked()
+	r.backend.asked()
 	r.age()
-	for _, op := range r.be.asked() {
+	for _, op := range r.backend.asked() {
 		if op == "samples" {
 			t.Error("samples were written")
 		}
 	}
-	same(t, "told", r.counter("", "told"), 1)
+	same(t, "rewarded", r.counter("", "rewarded"), 1)
 }

@@ -81,6 +81,16 @@ func (d *Disk) Fill(t testing.TB, leave int) {
 	}
 }
 
+// Room returns the number of free bytes.
+func (d *Disk) Room(t testing.TB) int64 {
+	t.Helper()
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(d.Dir, &s); err != nil {
+		t.Fatal(err)
+	}
+	return int64(s.Bavail) * s.Bsize //nolint:gosec // a small disk
+}
+
 // Free gives back what Fill took.
 func (d *Disk) Free(t testing.TB) {
 	t.Helper()

@@ -17,6 +17,9 @@ func SmallDisk(t *testing.T, _ int) *Disk {
 // Fill takes what space is left.
 func (d *Disk) Fill(testing.TB, int) {}
 
+// Room returns the number of free bytes.
+func (d *Disk) Room(testing.TB) int64 { return 0 }
+
 // Free gives back what Fill took.
 func (d *Disk) Free(testing.TB) {}
 

@@ -1,0 +1,349 @@
+package store_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bandit/trial"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/internal/wire"
+	"precept/store"
+)
+
+// archived writes sessions into the backend of a rig.
+func (r *rig) archived(n int, change func(i int, rec *session.Record)) {
+	r.t.Helper()
+	var b session.Batch
+	for i := range n {
+		name := fmt.Sprint("s", i)
+		at := r.clock.now().Add(time.Duration(i) * time.Second)
+		rec := &session.Record{
+			Identity: session.Identity{ID: idOf(name), Tenant: us, Agent: "coder", Name: name, Started: at, Seen: at, Model: "m-1"},
+			Thread:   session.Thread{Turns: 1},
+		}
+		if change != nil {
+			change(i, rec)
+		}
+		row, err := rec.Row(func(text string) (string, bool) { return text, true })
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		b.Rows = append(b.Rows, row)
+	}
+	if err := r.backend.backend.Write(r.t.Context(), b); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// browse lists sessions of us.
+func (r *rig) browse(q store.SessionQuery) store.SessionList {
+	r.t.Helper()
+	q.Tenant = us
+	list, err := r.archive.Browse(r.t.Context(), q)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return list
+}
+
+// names returns the names of listed sessions.
+func names(list store.SessionList) []string {
+	out := []string{}
+	for _, x := range list.Sessions {
+		out = append(out, x.Name)
+	}
+	return out
+}
+
+// The pages of a list hold every session that passes the filters once.
+func TestBrowseByPages(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.archived(1000, func(i int, rec *session.Record) {
+		rec.Identity.Agent = []string{"coder", "writer"}[i%2]
+		rec.Lessons.Loops.Count = i % 3
+		if i == 77 {
+			rec.Identity.Model = "rare"
+		}
+	})
+	same(t, "newest", strings.Join(names(r.browse(store.SessionQuery{Limit: 3})), " "), "s999 s998 s997")
+	same(t, "by default", len(r.browse(store.SessionQuery{}).Sessions), store.DefaultRows)
+	same(t, "at most", len(r.browse(store.SessionQuery{Limit: 5000}).Sessions), store.MaxRows)
+	for _, q := range []store.SessionQuery{{Agent: "Writer", Limit: 7}, {Loops: true, Limit: 199}, {Model: "rare"}, {Agent: "writer", Loops: true, Limit: 60}} {
+		want := 0
+		for i := range 1000 {
+			if (q.Agent == "" || i%2 == 1) && (!q.Loops || i%3 > 0) && (q.Model == "" || i == 77) {
+				want++
+			}
+		}
+		seen := map[string]bool{}
+		for more := true; more; {
+			list := r.browse(q)
+			for _, n := range names(list) {
+				if seen[n] {
+					t.Errorf("%s twice", n)
+				}
+				seen[n] = true
+			}
+			q.After, more = list.Next, list.Next != ""
+		}
+		same(t, fmt.Sprintf("%+v", q), len(seen), want)
+	}
+	same(t, "an unknown place", errors.Is(func() error {
+		_, err := r.archive.Browse(r.t.Context(), store.SessionQuery{Tenant: us, After: "x"})
+		return err
+	}(), session.ErrPlace), true)
+	same(t, "another tenant", func() int {
+		l, _ := r.archive.Browse(r.t.Context(), store.SessionQuery{Tenant: "them"})
+		return len(l.Sessions)
+	}(), 0)
+}
+
+// One query looks at a bounded number of sessions, and returns the place at which the next query
+// continues.
+func TestBrowseIsBounded(t *testing.T) {
+	t.Parallel()
+	const scan, read = 5000, 1000
+	r := newRig(t, nil)
+	r.archived(scan+500, nil)
+	list := r.browse(store.SessionQuery{Agent: "nobody"})
+	if len(list.Sessions) != 0 || list.Next == "" || list.Looked < scan || list.Looked > scan+store.MaxRows || list.Back == nil {
+		t.Fatalf("%d looked at, next %q", list.Looked, list.Next)
+	}
+	list = r.browse(store.SessionQuery{Agent: "nobody", After: list.Next})
+	if list.Next != "" || list.Looked == 0 {
+		t.Errorf("the rest: %d looked at, next %q", list.Looked, list.Next)
+	}
+	list = r.browse(store.SessionQuery{Words: "nowhere"})
+	if list.Next == "" || list.Looked > read+store.DefaultRows {
+		t.Errorf("a search looked at %d", list.Looked)
+	}
+}
+
+// The verdict on a session follows from the reward.
+func TestBrowseByReward(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	for name, reward := range map[string]float64{"best": 1, "fair": 0.5, "worst": 0} {
+		r.tell(us, r.played(name, picked(true)), score("f-"+name, 1, reward))
+	}
+	r.played("silent", picked(false))
+	r.deliver()
+	r.age()
+	r.begin(us, "fresh", picked(true))
+	r.deliver()
+	for verdict, want := range map[string]string{sample.Good: "best", sample.Acceptable: "fair", sample.Poor: "worst", store.Unrated: "silent", store.StillOpen: "fresh"} {
+		same(t, verdict, strings.Join(names(r.browse(store.SessionQuery{Verdict: verdict})), " "), want)
+	}
+	low, high := 0.2, 0.7
+	same(t, "a range", strings.Join(names(r.browse(store.SessionQuery{MinReward: &low, MaxReward: &high})), " "), "fair")
+	same(t, "by name", strings.Join(names(r.browse(store.SessionQuery{Session: "worst"})), " "), "worst")
+	same(t, "by id", strings.Join(names(r.browse(store.SessionQuery{Session: session.KeyOf(us, session.SpaceName, "best").String()})), " "), "best")
+	same(t, "by no name", len(r.browse(store.SessionQuery{Session: "nobody"}).Sessions), 0)
+}
+
+// story plays a session with a failed call, a block, a loop warning and a withheld lesson.
+func (r *rig) story(name string) *conversation {
+	c := r.converse(name)
+	c.turn(1, func(x *sample.Exchange) {
+		x.New = []json.RawMessage{json.RawMessage(`{"role":"system","content":"You are a coder."}`), json.RawMessage(`{"role":"user","content":"Fix the <b>Flaky</b> build"}`)}
+		x.NewFrom, x.Given = 0, 0
+		x.Reply = sample.Reply{Text: "I look.", Calls: []sample.Call{{ID: "c1", Name: "bash", Args: `{"command":"make"}`}}, InputTokens: 100, CachedTokens: 40, OutputTokens: 7}
+		x.Lessons = []sample.Lesson{{Slug: "kept-back", Arm: "a", State: "withheld", Propensity: 0.7}, {Slug: "shown", Arm: "b", State: "injected", Propensity: 0.7}}
+	})
+	r.change(c.id, store.Unchanged, func(rec *session.Record) {
+		rec.Lessons.Blocks = []session.Block{
+			{Anchor: wire.Anchor{Role: wire.RoleUser, Hash: 1}, Text: "Lessons from past experience:\n", Turn: 1, Slugs: []string{"shown"}},
+			{Anchor: wire.Anchor{CallID: "c1"}, Text: "[LOOP DETECTED] bash token=" + "sk-" + strings.Repeat("a1B2", 12), Turn: 2, Loop: true},
+		}
+		rec.Assignment.Picks = []trial.Pick{{Slug: "shown", Arm: "b", Injected: true, Propensity: 0.7, Turn: 1}, {Slug: "kept-back", Arm: "a", Propensity: 0.7, Turn: 1}}
+		rec.Lessons.Matched = []string{"kept-back", "shown"}
+		rec.State.Dirty = true
+	})
+	c.turn(2, func(x *sample.Exchange) {
+		x.New = []json.RawMessage{
+			json.RawMessage(`{"role":"assistant","content":"I look.","tool_calls":[{"id":"c1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"make\"}"}}]}`),
+			json.RawMessage(`{"role":"tool","tool_call_id":"c1","content":"make: *** [all] Error 2\nexit code: 2"}`),
+		}
+		x.NewFrom = 2
+		x.Reply = sample.Reply{Text: "It fails.", Error: ""}
+		x.Loops = 1
+	})
+	c.onlyOwnBlocks()
+	return c
+}
+
+// onlyOwnBlocks removes the blocks that the harness adds in each turn.
+func (c *conversation) onlyOwnBlocks() {
+	c.r.change(c.id, store.Decided, func(rec *session.Record) {
+		rec.Lessons.Blocks = slices.DeleteFunc(rec.Lessons.Blocks, func(b session.Block) bool { return b.Text == "x" })
+		rec.State.Dirty = true
+	})
+	c.deliverAll()
+}
+
+// A transcript shows a session as the model read the session: each text once, blocks at their
+// place, and withheld lessons.
+func TestTranscript(t *testing.T) {
+	t.Parallel()
+	const most = 32 << 10 // bytes of one text
+	r := newRig(t, nil)
+	c := r.story("story")
+	c.turn(3, func(x *sample.Exchange) {
+		x.New = []json.RawMessage{json.RawMessage(`{"role":"assistant","content":"It fails."}`), json.RawMessage(`{"role":"user","content":"thanks"}`)}
+		x.Reply.Text = strings.Repeat("ä", most)
+	})
+	c.onlyOwnBlocks()
+	r.tell(us, c.id, score("f1", 1, 0.8))
+	r.tell(us, c.id, score("f2", 2, 0.1))
+	tr, err := r.archive.Transcript(r.t.Context(), us, "story", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "exchanges", tr.Exchanges, 3)
+	var kinds []string
+	for i := range tr.Said {
+		for _, e := range tr.Said[i].Entries {
+			kinds = append(kinds, fmt.Sprint(tr.Said[i].Turn, e.Kind))
+		}
+	}
+	same(t, "entries", strings.Join(kinds, " "), "1system 1block 1withheld 1user 1assistant 1call 2block 2result 2assistant 3user 3assistant")
+	result := tr.Said[1].Entries[1]
+	same(t, "the failed call", fmt.Sprint(result.Outcome, " ", result.Tool, " ", result.CallID), "error bash c1")
+	loop := tr.Said[1].Entries[0]
+	if !loop.Loop || strings.Contains(loop.Text, "sk-a1B2") {
+		t.Errorf("the loop warning is shown as %+v", loop)
+	}
+	withheld := tr.Said[0].Entries[2]
+	same(t, "the withheld lesson", fmt.Sprint(withheld.Slugs, withheld.Chance, withheld.Why), "[kept-back] 0.7withheld")
+	last := tr.Said[2].Entries[1]
+	if last.Text == "" || len(last.Text) > most || last.Cut != 2*most-len(last.Text) || !json.Valid([]byte(`"`+last.Text+`"`)) {
+		t.Errorf("cut to %d bytes, %d left out", len(last.Text), last.Cut)
+	}
+	same(t, "reward", *tr.Rewarded.Value, 0.1) // the latest of the rater
+	same(t, "the deciding feedback", fmt.Sprint(tr.Rewarded.Sources[0].Decides, tr.Rewarded.Sources[1].Decides), "false true")
+	if tr.Rewarded.Counted != nil {
+		t.Error("an open session is counted")
+	}
+	rest, err := r.archive.Transcript(r.t.Context(), us, "story", 2)
+	if err != nil || len(rest.Said) != 1 || rest.Said[0].Turn != 3 || rest.Next != 3 || len(rest.Said[0].Entries) != 2 {
+		t.Errorf("from the third on: %d turns, next %d, %v", len(rest.Said), rest.Next, err)
+	}
+	beyond, err := r.archive.Transcript(r.t.Context(), us, c.id.String(), 99)
+	if err != nil || len(beyond.Said) != 0 || beyond.Next != 3 {
+		t.Errorf("from beyond: %+v, %v", beyond.Next, err)
+	}
+	shown, err := r.archive.Block(r.t.Context(), us, c.id.String(), tr.Said[0].Entries[1].Slugs[0])
+	if err != nil || shown == "" || shown != tr.Said[0].Entries[1].Text {
+		t.Errorf("the block is %q, the transcript has %q; %v", shown, tr.Said[0].Entries[1].Text, err)
+	}
+	if other, err := r.archive.Block(r.t.Context(), us, c.id.String(), "no-such"); err != nil || other != "" {
+		t.Errorf("a lesson that the session did not get: %q, %v", other, err)
+	}
+	if _, err := r.archive.Block(r.t.Context(), "them", c.id.String(), "l"); !errors.Is(err, store.ErrNoSession) {
+		t.Errorf("another tenant: %v", err)
+	}
+	if _, err := r.archive.Transcript(r.t.Context(), "them", "story", 0); !errors.Is(err, store.ErrNoSession) {
+		t.Errorf("another tenant: %v", err)
+	}
+}
+
+// A search finds sessions by words, by tool and by the text of an error.
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.story("story")
+	r.converse("other").turn(1, nil)
+	for _, c := range []struct {
+		q    store.SessionQuery
+		want string
+		hit  string
+	}{
+		{store.SessionQuery{Words: "flaky</B> BUILD"}, "story", "1 user Fix the <b>Flaky</b> build"},
+		{store.SessionQuery{Words: "reply 1"}, "other", "1 assistant reply 1"},
+		{store.SessionQuery{Tool: "BASH"}, "story", "1 call bash"},
+		{store.SessionQuery{Error: "error 2"}, "story", "2 result make: *** [all] Error 2 exit code: 2"},
+		{store.SessionQuery{Error: "flaky"}, "", ""},
+		{store.SessionQuery{Words: "make", Tool: "bash", Error: "exit"}, "story", `1 call {"command":"make"}`},
+		{store.SessionQuery{Words: "make", Tool: "python"}, "", ""},
+	} {
+		list := r.browse(c.q)
+		same(t, fmt.Sprintf("%+v", c.q), strings.Join(names(list), " "), c.want)
+		if c.hit != "" && len(list.Sessions) == 1 {
+			f := list.Sessions[0].Found
+			same(t, "hit", fmt.Sprint(f.Turn, " ", f.Role, " ", f.Text), c.hit)
+		}
+	}
+}
+
+// Sessions that opted out after they were stored are not listed, found or shown; an opted-out path
+// hides the turns that name the path.
+func TestBrowseHidesWhatOptedOut(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.story("story")
+	hide := func(paths, agents, tenants []string) {
+		o, err := sample.NewOptOut(paths, agents, tenants)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.store.SetOptOut(o)
+	}
+	hide(nil, []string{"cod*"}, nil)
+	same(t, "by agent", len(r.browse(store.SessionQuery{}).Sessions), 0)
+	if _, err := r.archive.Transcript(r.t.Context(), us, "story", 0); !errors.Is(err, store.ErrNoSession) {
+		t.Errorf("by agent: %v", err)
+	}
+	same(t, "by agent, by name", len(r.browse(store.SessionQuery{Session: "story"}).Sessions), 0)
+	hide(nil, nil, []string{us})
+	same(t, "by tenant", len(r.browse(store.SessionQuery{}).Sessions), 0)
+	hide([]string{"make"}, nil, nil)
+	tr, err := r.archive.Transcript(r.t.Context(), us, "story", 0)
+	if err != nil || !tr.Said[0].Hidden || len(tr.Said[0].Entries) != 0 {
+		t.Errorf("by path: %+v, %v", tr.Said, err)
+	}
+	same(t, "by path, searched", len(r.browse(store.SessionQuery{Words: "flaky"}).Sessions), 0)
+}
+
+// Samples are listed by filters, newest first.
+func TestBrowseSamples(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	for i := range 5 {
+		r.tell(us, r.played(fmt.Sprint("s", i), picked(i > 2)), score(fmt.Sprint("f", i), 1, float64(i)/4))
+		r.clock.add(time.Minute)
+	}
+	r.deliver()
+	r.age()
+	ask := func(q store.SampleQuery) store.SampleList {
+		q.Tenant = us
+		list, err := r.archive.BrowseSamples(r.t.Context(), &q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	all := ask(store.SampleQuery{})
+	if len(all.Samples) != 5 || !slices.IsSortedFunc(all.Samples, func(a, b store.SampleItem) int { return b.Sample.CreatedAt.Compare(a.Sample.CreatedAt) }) {
+		t.Fatalf("%d samples", len(all.Samples))
+	}
+	good := ask(store.SampleQuery{Filter: sample.Filter{Quality: []string{sample.Good}}})
+	same(t, "good ones", len(good.Samples), 2)
+	first := ask(store.SampleQuery{Limit: 2})
+	second := ask(store.SampleQuery{Limit: 9, After: first.Next})
+	same(t, "pages", fmt.Sprint(len(first.Samples), len(second.Samples)), "2 3")
+	same(t, "of a session", len(ask(store.SampleQuery{Session: all.Samples[1].Session}).Samples), 1)
+	same(t, "of an unknown agent", len(ask(store.SampleQuery{Agent: "nobody"}).Samples), 0)
+	o, err := sample.NewOptOut(nil, []string{"*"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.store.SetOptOut(o)
+	same(t, "of an agent that opted out", len(ask(store.SampleQuery{}).Samples), 0)
+}

@@ -1,0 +1,308 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/internal/sample"
+	"precept/store"
+)
+
+// A crash between any two calls of the backend, and after any delivery, loses nothing that the
+// account holds, and stores nothing twice.
+func TestCrashAtEachStep(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	var left []string
+	crash := func() { left = append(left, copied(t, r.dir)) }
+	r.backend.hook = func(string) { crash() }
+	step := func() {
+		r.deliver()
+		crash()
+	}
+	r.store.Begin(exchange(us, "open", 1, r.clock.now()))
+	for round := 1; round <= 5; round++ {
+		r.begin(us, "s", picked(true))
+		x, begun := r.under("s", 2*round)
+		_, gone := r.under("gone", round)
+		r.offer("s", 2*round+1)
+		step()
+		r.store.Offer(store.Turn{Exchange: x, Begun: begun, Size: 10})
+		r.store.Abandon(gone)
+		r.note(replyKey, idOf("s"))
+		if round == 3 {
+			r.backend.failNext("write", 2, errDown)
+		}
+		step()
+		step()
+		r.clock.add(5 * time.Second)
+		step()
+	}
+	r.backend.hook = nil
+	t.Logf("%d crashes", len(left))
+	last := int64(0)
+	for i, dir := range left {
+		spool := filepath.Join(dir, "spool")
+		was := booksOf(t, spool, false)
+		if was.Admitted < last {
+			t.Errorf("crash %d: %+v, %d before", i, was, last)
+		}
+		last = was.Admitted
+		next := openRig(t, dir, r.clock, nil)
+		next.deliver()
+		have := booksOf(t, spool, true)
+		if have.Admitted != was.Admitted || have.Stored != was.Stored+was.Spooled || have.Incomplete != was.Incomplete || have.Spooled != 0 {
+			t.Errorf("crash %d: %+v became %+v", i, was, have)
+		}
+		complete, incomplete := next.outcomes("s", "open", "gone")
+		if complete != have.Stored || incomplete != have.Incomplete {
+			t.Errorf("crash %d: %d and %d incomplete are stored, of %+v", i, complete, incomplete, have)
+		}
+		next.kill()
+	}
+}
+
+// outcomes counts the stored exchanges of sessions, and fails if an exchange is stored twice.
+func (r *rig) outcomes(names ...string) (complete, incomplete int64) {
+	r.t.Helper()
+	for _, name := range names {
+		turns := map[int]bool{}
+		list, err := r.backend.Exchanges(r.t.Context(), us, idOf(name))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for i := range list {
+			if turns[list[i].Turn] {
+				r.t.Errorf("turn %d of %q is stored twice", list[i].Turn, name)
+			}
+			turns[list[i].Turn] = true
+			if list[i].Outcome == sample.Incomplete {
+				incomplete++
+			} else {
+				complete++
+			}
+		}
+	}
+	stats, err := r.backend.backend.(interface {
+		Stats(ctx context.Context) (map[string]int64, error)
+	}).Stats(r.t.Context())
+	if err != nil || stats["exchanges"] != complete+incomplete || stats["exchanges_ever"] != stats["exchanges"] {
+		r.t.Errorf("%v are stored, %v; of these sessions %d and %d incomplete", stats, err, complete, incomplete)
+	}
+	return complete, incomplete
+}
+
+// fate is the state of a turn in the model of TestTheAccountMatchesTheStore.
+type fate string
+
+const (
+	begun    fate = "begun"     // under way
+	ended    fate = "ended"     // offered; a crash may lose the end
+	durably  fate = "durable"   // offered, and recorded
+	dropped  fate = "dropped"   // abandoned or opted out
+	maybe    fate = "maybe"     // offered at a crash: complete, a stub, or not there
+	stubbed  fate = "stub"      // under way at a crash, and recorded before
+	unproven fate = "uncertain" // under way at a crash, or abandoned before one: a stub, dropped, or not there
+)
+
+// modelTurn is a turn of the model.
+type modelTurn struct {
+	x        *sample.Exchange
+	b        *store.Begun
+	fate     fate
+	recorded bool // a delivery happened since the turn began
+}
+
+// Whatever happens in whatever order, the account balances and matches the backend: each recorded
+// turn is stored once, whole; each turn under way at a crash once, as a stub; an opted-out turn
+// never.
+func TestTheAccountMatchesTheStore(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		r := newRig(t, envOut(t))
+		var turns []*modelTurn
+		crash := func() {
+			for _, m := range turns {
+				switch {
+				case m.fate == ended:
+					m.fate = maybe
+				case m.fate == begun && m.recorded:
+					m.fate = stubbed
+				case m.fate == begun, m.fate == dropped && !m.recorded:
+					m.fate = unproven
+				}
+			}
+		}
+		settled := func() {
+			for _, m := range turns {
+				if m.fate == ended {
+					m.fate = durably
+				}
+				m.recorded = true
+			}
+		}
+		live := func(label string) *modelTurn {
+			var open []*modelTurn
+			for _, m := range turns {
+				if m.fate == begun && m.b != nil {
+					open = append(open, m)
+				}
+			}
+			if len(open) == 0 {
+				return nil
+			}
+			return open[rapid.IntRange(0, len(open)-1).Draw(rt, label)]
+		}
+		add := func(f fate) *modelTurn {
+			m := &modelTurn{x: exchange(us, fmt.Sprint("s", len(turns)%3), len(turns)+1, r.clock.now()), fate: f}
+			turns = append(turns, m)
+			return m
+		}
+		actions := map[string]func(){
+			"begin": func() { m := add(begun); m.b = r.store.Begin(m.x) },
+			"offer": func() { m := add(ended); r.store.Offer(store.Turn{Exchange: m.x, Size: 100}) },
+			"end": func() {
+				if m := live("ends"); m != nil {
+					r.over(m.x, m.b)
+					m.fate, m.recorded = ended, false
+				}
+			},
+			"opt out": func() {
+				if m := live("opts out"); m != nil {
+					readsEnv(m.x)
+					r.over(m.x, m.b)
+					m.fate, m.recorded = dropped, false
+				}
+			},
+			"abandon": func() {
+				if m := live("is abandoned"); m != nil {
+					r.store.Abandon(m.b)
+					m.fate, m.recorded = dropped, false
+				}
+			},
+			"session": func() { r.begin(us, "s0", picked(true)) },
+			"fail": func() {
+				r.backend.failNext(rapid.SampledFrom([]string{"write", "sync"}).Draw(rt, "operation"), rapid.IntRange(1, 3).Draw(rt, "times"), errDown)
+			},
+			"deliver": func() {
+				r.clock.add(time.Duration(rapid.IntRange(0, 6).Draw(rt, "seconds")) * time.Second)
+				r.deliver()
+				settled()
+			},
+			"crash": func() { crash(); r = r.restart(envOut(t)) },
+		}
+		names := []string{"begin", "begin", "offer", "end", "end", "opt out", "abandon", "session", "fail", "deliver", "deliver", "deliver", "crash"}
+		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
+			actions[rapid.SampledFrom(names).Draw(rt, "action")]()
+		}
+		r.backend.up()
+		r.backend.failNext("sync", 0, nil)
+		r.wait(8 * time.Second)
+		settled()
+		crash()
+		r = r.restart(envOut(t))
+		defer r.kill()
+		r.wait(2 * time.Second)
+		b := r.books(true)
+		if b.Spooled != 0 {
+			rt.Fatalf("not everything is delivered: %+v", b)
+		}
+		complete, incomplete := r.outcomes("s0", "s1", "s2")
+		if b.Stored != complete || b.Incomplete != incomplete {
+			rt.Fatalf("%d and %d incomplete are stored, the account is %+v", complete, incomplete, b)
+		}
+		stored := map[string]string{}
+		for _, name := range []string{"s0", "s1", "s2"} {
+			list, err := r.backend.Exchanges(t.Context(), us, idOf(name))
+			if err != nil {
+				rt.Fatal(err)
+			}
+			for i := range list {
+				stored[list[i].ID] = list[i].Outcome
+			}
+		}
+		for i, m := range turns {
+			allowed := map[fate][]string{
+				durably: {sample.Complete}, stubbed: {sample.Incomplete}, dropped: {""},
+				maybe: {sample.Complete, sample.Incomplete, ""}, unproven: {sample.Incomplete, ""},
+			}[m.fate]
+			if !slices.Contains(allowed, stored[m.x.ID]) {
+				rt.Fatalf("turn %d, %s: stored as %q", i+1, m.fate, stored[m.x.ID])
+			}
+		}
+		if t.Failed() {
+			rt.FailNow()
+		}
+	})
+}
+
+// A write-ahead file that is damaged at any byte costs what was damaged: the store opens, the
+// account balances, nothing is invented or stored twice, and new turns are stored.
+func TestDamagedFileCostsItself(t *testing.T) {
+	t.Parallel()
+	const turns = 12
+	r := newRig(t, nil)
+	r.backend.down()
+	for turn := 1; turn <= turns; turn++ {
+		r.begin(us, "s", picked(true))
+		r.large("s", turn, 2<<10)
+		r.under("open", turn)
+		r.note(replyKey, idOf("s"))
+		r.wait(time.Second)
+	}
+	whole := r.dir
+	rapid.Check(t, func(rt *rapid.T) {
+		dir := copied(t, whole)
+		var names []string
+		err := filepath.WalkDir(filepath.Join(dir, "spool"), func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				names = append(names, path)
+			}
+			return err
+		})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		path := rapid.SampledFrom(names).Draw(rt, "file")
+		b, err := os.ReadFile(path)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		for range rapid.IntRange(0, 3).Draw(rt, "bytes") {
+			if len(b) > 0 {
+				b[rapid.IntRange(0, len(b)-1).Draw(rt, "at")] ^= byte(rapid.IntRange(1, 255).Draw(rt, "change"))
+			}
+		}
+		if rapid.Bool().Draw(rt, "truncated") {
+			b = b[:rapid.IntRange(0, len(b)).Draw(rt, "to")]
+		}
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			rt.Fatal(err)
+		}
+		next := openRig(t, dir, r.clock, nil)
+		defer next.kill()
+		next.wait(2 * time.Second)
+		next.offer("s", turns+1)
+		next.wait(2 * time.Second)
+		books := next.books(true)
+		complete, incomplete := next.outcomes("s", "open")
+		if books.Stored != complete || books.Incomplete != incomplete || books.Spooled != 0 {
+			rt.Fatalf("%d and %d incomplete are stored, the account is %+v", complete, incomplete, books)
+		}
+		list := next.stored("s")
+		if !slices.Contains(list, fmt.Sprint(turns+1, " complete")) || complete > turns+1 || incomplete > turns {
+			rt.Fatalf("stored: %q, %d incomplete", list, incomplete)
+		}
+		if t.Failed() {
+			rt.FailNow()
+		}
+	})
+}

@@ -1,0 +1,325 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"precept/bandit/feedback"
+	"precept/detect"
+	"precept/internal/session"
+	"precept/store"
+)
+
+func TestEarlyFeedbackIsParked(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	same(t, "status", r.post(us, replyKey, score("a", 1, .7)), store.Posted{Status: store.Parked})
+	same(t, "status of a repetition", r.post(us, replyKey, score("a", 1, .7)), store.Posted{Status: store.Parked})
+	id := r.begin(us, "s", picked(true))
+	r.note(replyKey, id)
+	r.deliver()
+	same(t, "reward", r.reward(id), .7)
+	same(t, "rewarded", r.counter("", "rewarded"), 1)
+}
+
+// A full set of feedback refuses more, and is not looked at again for that.
+func TestAFullSetIsNotLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.begin(us, "s", picked(true))
+	r.note(replyKey, id)
+	r.deliver()
+	list := make([]feedback.Entry, session.MostFeedback+2)
+	for i := range list {
+		list[i] = score(fmt.Sprint(i), 1, .7)
+	}
+	same(t, "no poster waits for an answer", r.store.Tell(r.t.Context(), us, map[session.ID][]feedback.Entry{id: list}), nil)
+	same(t, "touched by new feedback", len(r.store.Touched()), 1)
+	same(t, "left out", r.store.Tally.FeedbackLeft.Load(), 2)
+	if _, err := r.store.Post(r.t.Context(), us, nil, replyKey, score("more", 1, .7)); !errors.Is(err, session.FeedbackFull(1)) {
+		t.Errorf("a full set: %v", err)
+	}
+	same(t, "touched by refused feedback", len(r.store.Touched()), 0)
+}
+
+// A key is found at every moment of its way: held until the judgement, waiting, on the disk alone,
+// and in the backend.
+func TestFeedbackFindsAKeyOnItsWay(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.begin(us, "s", picked(true))
+	joined := store.Posted{Session: "s", Status: store.Joined}
+	r.store.Hold("req", session.Echo{Tenant: us, Key: replyKey, ID: id, At: r.clock.now()})
+	same(t, "held", r.post(us, replyKey, score("a", 1, .7)), joined)
+	r.store.LetGo("req", true)
+	same(t, "waiting", r.post(us, replyKey, score("a", 2, .7)), joined)
+	r.backend.down()
+	for range 3 {
+		r.wait(time.Second)
+		same(t, "on the disk", r.post(us, replyKey, score("a", 3, .7)), joined)
+	}
+	r.backend.up()
+	r.wait(time.Second)
+	same(t, "in the backend", r.post(us, replyKey, score("a", 4, .7)), joined)
+	r = r.restart(nil)
+	same(t, "after a restart", r.post(us, replyKey, score("a", 5, .7)), joined)
+	r.store.Hold("out", session.Echo{Tenant: us, Key: replyKey + 1, ID: id, At: r.clock.now()})
+	r.store.LetGo("out", false)
+	same(t, "dropped", r.post(us, replyKey+1, score("b", 1, .7)), store.Posted{Status: store.Parked})
+}
+
+// Parked feedback joins keys that come after a restart, each in a batch of its own.
+func TestParkedFeedbackSurvivesARestart(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	for i := range 5 {
+		r.post(us, replyKey+session.EchoKey(i), score("a", 1, float64(i)/10))
+	}
+	r = r.restart(nil)
+	for i := range 5 { // each in a batch of its own
+		id := r.begin(us, fmt.Sprint("s", i), picked(true))
+		r.note(replyKey+session.EchoKey(i), id)
+		r.deliver()
+	}
+	r.age()
+	for i := range 5 {
+		a := r.applied(idOf(fmt.Sprint("s", i)))
+		if !a.Told || a.Reward != float64(i)/10 {
+			t.Errorf("feedback %d did not join: %+v", i, a)
+		}
+	}
+}
+
+// Feedback that another replica has parked joins as well.
+func TestParkedByAnotherReplica(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	first := r.begin(us, "first", picked(true))
+	if err := r.backend.Park(r.t.Context(), us, replyKey+1, score("a", 1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	r.note(replyKey+1, first)
+	r.deliver()
+	if err := r.backend.Park(r.t.Context(), us, replyKey, score("b", 1, .3)); err != nil {
+		t.Fatal(err)
+	}
+	id := r.begin(us, "s", picked(true))
+	r.note(replyKey, id)
+	r.deliver()
+	same(t, "reward", r.reward(id), .3)
+}
+
+func TestJoiningIsRetried(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.post(us, replyKey, score("a", 1, .7))
+	id := r.begin(us, "s", picked(true))
+	r.note(replyKey, id)
+	r.backend.failNext("join", 2, errDown)
+	r.deliver()
+	sameList(t, "failures", r.failed(), []string{"unpark"})
+	for range 2 {
+		r.clock.add(2 * time.Second)
+		r.deliver()
+	}
+	same(t, "reward", r.reward(id), .7)
+}
+
+// A key that comes between the look-up and the parking is found.
+func TestParkingRace(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.begin(us, "s", picked(true))
+	looks := 0
+	r.backend.hook = func(op string) {
+		if op != "echo" {
+			return
+		}
+		if looks++; looks == 1 {
+			r.note(replyKey, id)
+		}
+	}
+	same(t, "status", r.post(us, replyKey, score("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
+	r.backend.hook = nil
+	r.deliver()
+	r.age()
+	same(t, "counted", r.counter("", "rewarded"), 1)
+}
+
+// Feedback finds its session before the turn is over and before the key is in the database.
+func TestFeedbackBeforeTheTurnIsOver(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	ses := r.store.Add(&session.Record{
+		Identity:   session.Identity{ID: session.KeyOf(us, session.SpaceName, "s"), Tenant: us, Name: "s", Started: r.clock.now(), Seen: r.clock.now()},
+		Assignment: picked(true),
+	})
+	r.note(replyKey, ses.Identity.ID)
+	same(t, "status", r.post(us, replyKey, score("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
+	same(t, "another tenant's view", r.post("other", replyKey, score("a", 1, 1)), store.Posted{Status: store.Parked})
+	r.store.Release(ses, store.Decided)
+	r.deliver()
+	same(t, "reward", r.reward(ses.Identity.ID), 1)
+}
+
+func TestPostCandidates(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.played("s", picked(true))
+	list := session.Candidates(us, "s")
+	got, err := r.store.Post(r.t.Context(), us, list, replyKey, score("a", 1, 1))
+	if err != nil || got != (store.Posted{Session: "s", Status: store.Joined}) {
+		t.Errorf("among many: %+v %v", got, err)
+	}
+	got, err = r.store.Post(r.t.Context(), "other", []session.ID{id}, replyKey, score("b", 1, 1))
+	if err != nil || got.Status != store.Parked {
+		t.Errorf("another tenant's session: %+v %v", got, err)
+	}
+	r = r.restart(nil)
+	if got, err = r.store.Post(r.t.Context(), us, []session.ID{id}, replyKey, score("c", 2, 0)); err != nil || got.Session != "s" {
+		t.Errorf("from the database: %+v %v", got, err)
+	}
+	for _, op := range []string{"session", "feedback"} {
+		r.backend.failNext(op, 1, errDown)
+		if got, err = r.store.Post(r.t.Context(), us, []session.ID{id}, replyKey, score("d", 3, 0)); err == nil {
+			t.Errorf("%s is down: %+v", op, got)
+		}
+		r = r.restart(nil)
+	}
+	r.backend.failNext("echo", 1, errDown)
+	if got, err = r.store.Post(r.t.Context(), us, nil, replyKey, score("d", 3, 0)); err == nil {
+		t.Errorf("echoes are down: %+v", got)
+	}
+}
+
+// A post reaches its session by session, request, response and sample, also after a restart; for
+// another tenant the same post names nothing.
+func TestRate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.played("s", picked(true))
+	r.note(session.EchoKeyOf(us, "r:resp_1"), id)
+	r.age()
+	list, err := r.backend.NewestSamples(r.t.Context(), us, session.Stretch{Most: 10})
+	if err != nil || len(list.List) != 1 {
+		t.Fatal(len(list.List), err)
+	}
+	for range 2 {
+		for n, p := range []feedback.Post{
+			{SessionID: id.String()},
+			{RequestID: "req_" + id.String() + "0123456789abcdef"},
+			{ResponseID: "resp_1"},
+			{SampleID: list.List[0].Sample.ID},
+		} {
+			p.Entry = score(fmt.Sprint("f", n), 1, 1)
+			if got, err := r.store.Rate(r.t.Context(), us, p); err != nil || got != (store.Posted{ID: p.ID, Session: "s", Status: store.Joined}) {
+				t.Errorf("%+v: %+v %v", p, got, err)
+			}
+			got, err := r.store.Rate(r.t.Context(), "other", p)
+			if p.SampleID != "" && !errors.Is(err, store.ErrNoSession) || p.SampleID == "" && (err != nil || got.Status != store.Parked) {
+				t.Errorf("%+v of another tenant: %+v %v", p, got, err)
+			}
+		}
+		r = r.restart(nil)
+	}
+	if got, err := r.store.Rate(r.t.Context(), us, feedback.Post{RunID: "later", Entry: score("r", 1, 1)}); err != nil || got.Status != store.Parked {
+		t.Errorf("a run that is to come: %+v %v", got, err)
+	}
+}
+
+// Test runs, refusals and, if configured, the user's words become feedback with their tiers.
+func TestSignalsBecomeFeedback(t *testing.T) {
+	t.Parallel()
+	pass := detect.Signal{Feeling: detect.Approval, Tier: 2, Rule: "tests"}
+	fail := detect.Signal{Feeling: detect.Rejection, Tier: 2, Rule: "tests"}
+	refusal := detect.Signal{Feeling: detect.Rejection, Tier: 3, Rule: "refused"}
+	words := detect.Signal{Feeling: detect.Approval, Tier: 3, Rule: "praise", Sentiment: true}
+	thanks := detect.Signal{Feeling: detect.Thanks, Tier: 3, Rule: "thanks", Sentiment: true}
+	for name, c := range map[string]struct {
+		turn      int
+		signals   []detect.Signal
+		sentiment bool
+		want      float64 // -1: no reward
+	}{
+		"nothing":                            {2, nil, true, -1},
+		"a test run":                         {2, []detect.Signal{pass}, false, 1},
+		"the last signal counts":             {2, []detect.Signal{pass, fail}, false, 0},
+		"the last signal counts, a good one": {2, []detect.Signal{fail, pass}, false, 1},
+		"a refusal":                          {2, []detect.Signal{refusal}, false, 0},
+		"a test outranks it":                 {2, []detect.Signal{refusal, pass}, false, 1},
+		"words, without sentiment":           {2, []detect.Signal{words}, false, -1},
+		"words, with sentiment":              {2, []detect.Signal{words}, true, 1},
+		"words of the first turn":            {1, []detect.Signal{words}, true, -1},
+		"thanks are approval":                {2, []detect.Signal{thanks}, true, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(o *store.Options) { o.Sentiment = c.sentiment })
+			id := r.begin(us, "s", picked(true))
+			r.store.Offer(store.Turn{Exchange: exchange(us, "s", c.turn, r.clock.now()), Size: 10, Signals: c.signals})
+			r.deliver()
+			same(t, "reward", r.reward(id), c.want)
+		})
+	}
+}
+
+// Signals are kept while the backend does not take them.
+func TestSignalsSurviveAnOutage(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.begin(us, "s", picked(true))
+	r.store.Offer(store.Turn{Exchange: exchange(us, "s", 2, r.clock.now()), Size: 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
+	r.backend.failNext("feedback", 2, errDown)
+	for range 3 {
+		r.deliver()
+		r.clock.add(2 * time.Second)
+	}
+	sameList(t, "failures", r.failed(), []string{"implicit", "implicit"})
+	same(t, "reward", r.reward(id), 1)
+}
+
+// The keys in memory are bounded, held or waiting: beyond the bound, feedback is parked until its
+// key is in the backend. Keys that leave make room.
+func TestKeysInMemoryAreBounded(t *testing.T) {
+	t.Parallel()
+	const blocks, each = 300, 1000
+	key := session.EchoKey(1 << 40)
+	for name, held := range map[string]bool{"held": true, "waiting": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil)
+			id := r.begin(us, "s", picked(true))
+			r.deliver()
+			for i := range blocks {
+				list := make([]session.Echo, each)
+				for k := range list {
+					list[k] = session.Echo{Tenant: us, Key: session.EchoKey(i*each + k + 1), ID: session.ID{1}, At: r.clock.now()}
+				}
+				if held {
+					r.store.Hold(fmt.Sprint(i), list...)
+				} else {
+					r.store.Note(list...)
+				}
+			}
+			late := session.Echo{Tenant: us, Key: key, ID: id, At: r.clock.now()}
+			add := func() {
+				if held {
+					r.store.Hold("late", late)
+				} else {
+					r.store.Note(late)
+				}
+			}
+			add()
+			same(t, "beyond the bound", r.post(us, key, score("a", 1, 1)).Status, store.Parked)
+			for i := range blocks {
+				r.store.LetGo(fmt.Sprint(i), false)
+			}
+			if !held {
+				r.deliver()
+			}
+			add()
+			same(t, "with room", r.post(us, key, score("b", 1, 1)).Status, store.Joined)
+		})
+	}
+}

@@ -1,0 +1,351 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"precept/internal/session"
+	"precept/store"
+)
+
+// spoken makes a session whose every text holds word.
+func (r *rig) spoken(tenant, name string) session.ID {
+	r.t.Helper()
+	id := r.begin(tenant, name, picked(true))
+	x := exchange(tenant, name, 1, r.clock.now())
+	x.Reply.Text = "It is in " + word + "."
+	r.store.Offer(store.Turn{Exchange: x, Size: 100})
+	r.store.Note(session.Echo{Tenant: tenant, Key: session.EchoKeyOf(tenant, "r:"+name), ID: id, At: r.clock.now()})
+	r.deliver()
+	e := score("f", 1, 1)
+	e.Comment = "Not " + word
+	r.tell(tenant, id, e)
+	return id
+}
+
+// forget forgets a session of us, which exists.
+func (r *rig) forget(name string) {
+	r.t.Helper()
+	if n, err := r.store.ForgetSession(r.t.Context(), us, name); n != 1 || err != nil {
+		r.t.Fatalf("forgot %d, %v", n, err)
+	}
+}
+
+func TestForgettingKeepsTheCounters(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := runRig(t, nil)
+		id, other := r.spoken(us, word+"-1"), r.spoken(us, "quiet")
+		r.age()
+		before := r.counters(us)
+		r.forget(word + "-1")
+		same(t, "its exchanges", r.exchanges(id), 0)
+		same(t, "the other's", r.exchanges(other), 1)
+		same(t, "counters", r.counters(us), before)
+	})
+}
+
+func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := runRig(t, nil)
+		var first session.ID
+		for _, name := range []string{"a", "b", "c"} {
+			first = r.spoken("acme", name)
+		}
+		e := score("early", 1, 1)
+		e.Comment = word
+		r.post("acme", 77, e)
+		other := r.begin(us, "quiet", picked(true))
+		r.deliver()
+		if len(files(t, r.dir, word)) == 0 {
+			t.Fatal("no file holds the word before it is forgotten: this test cannot fail")
+		}
+		if n, err := r.store.ForgetTenant(t.Context(), "acme"); n != 3 || err != nil {
+			t.Fatalf("forgot %d, %v", n, err)
+		}
+		sameList(t, "files that hold the word", files(t, r.dir, word), nil)
+		same(t, "a session is in memory", r.inMemory("acme", first), false)
+		same(t, "another tenant's session is in memory", r.inMemory(us, other), true)
+	})
+}
+
+// A request that is under way when its session is forgotten brings nothing of the session back; the
+// next request begins a new one.
+func TestRequestUnderWayBringsNothingBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := runRig(t, nil)
+		id := r.spoken(us, "busy")
+		held := r.store.Resident(id)
+		began := r.clock.now()
+		r.clock.add(time.Second)
+		r.forget("busy")
+		r.clock.add(time.Second)
+		r.store.Release(held, store.Decided)
+		r.store.Offer(store.Turn{Exchange: exchange(us, "busy", 2, began), Size: 100})
+		r.deliver()
+		if _, ok := r.row(id); ok {
+			t.Error("the row is back")
+		}
+		same(t, "exchanges of before", r.exchanges(id), 0)
+		same(t, "counted as opted out", r.store.Tally.OptedOut.Load(), 1)
+		r.begin(us, "busy", picked(true))
+		r.offer("busy", 1)
+		r.deliver()
+		same(t, "exchanges of after", r.exchanges(id), 1)
+	})
+}
+
+// A row that a request writes while its session is being forgotten belongs to the forgotten
+// session, also with a later time in it: announcing takes time, and clocks are set back.
+func TestRowOfTheFutureIsForgotten(t *testing.T) {
+	t.Parallel()
+	for _, tenant := range []bool{false, true} {
+		t.Run(fmt.Sprint("tenant ", tenant), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var be *losing
+				r := runRig(t, inFleet(&be, "one"))
+				id := r.spoken(us, "busy")
+				held := r.store.Resident(id)
+				be.announced = func() { // what came before is delivered by then
+					held.Lock()
+					held.Thread.Turns, held.Identity.Seen = 2, r.clock.now().Add(time.Hour)
+					held.Unlock()
+					r.store.Release(held, store.Decided)
+					time.Sleep(time.Second) // the recorder takes the row
+				}
+				if tenant {
+					n, err := r.store.ForgetTenant(t.Context(), us)
+					same(t, "forgotten", fmt.Sprint(n, err), fmt.Sprint(1, nil))
+				} else {
+					r.forget("busy")
+				}
+				r.deliver()
+				if _, ok := r.row(id); ok {
+					t.Error("the row is back")
+				}
+				r.clock.add(time.Second)
+				r.begin(us, "busy", picked(true))
+				r.deliver()
+				if _, ok := r.row(id); !ok {
+					t.Error("the next session of that name has no row")
+				}
+			})
+		})
+	}
+}
+
+// The same holds for a row that waits for its delivery while another replica, whose clock is late,
+// forgets the session.
+func TestRowThatWaitsIsForgottenElsewhere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var be *losing
+		r := runRig(t, func(o *store.Options) {
+			inFleet(&be, "one")(o)
+			o.DeliverEvery = time.Hour
+		})
+		r.begin(us, "first", picked(true)) // is delivered, and the pause begins
+		time.Sleep(time.Second)
+		gone, stays := r.begin(us, "gone", picked(true)), r.begin(us, "stays", picked(true))
+		time.Sleep(time.Second)
+		if _, ok := r.row(gone); ok {
+			t.Fatal("the row does not wait: this test cannot fail")
+		}
+		be.erased = []session.Erasure{{Tenant: us, IDs: []session.ID{gone}, At: r.clock.now().Add(-time.Minute / 2), Place: "1"}}
+		time.Sleep(2 * time.Second)
+		r.clock.add(time.Hour)
+		time.Sleep(time.Second)
+		for id, want := range map[session.ID]bool{gone: false, stays: true} {
+			if _, ok := r.row(id); ok != want {
+				t.Errorf("the row of the session that stays (%v) is there: %v", want, ok)
+			}
+		}
+	})
+}
+
+// While a slow backend forgets, new turns are recorded, and kept.
+func TestForgettingDoesNotHoldUpTheRecorder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := runRig(t, nil)
+		r.spoken(us, word)
+		r.offer("s", 1, 2)
+		turn := 2
+		r.backend.hook = func(op string) {
+			if op != "write" && op != "sync" || turn == 5 {
+				return
+			}
+			before := r.books(true).Admitted
+			turn++
+			r.offer("s", turn)
+			time.Sleep(time.Second)
+			if have := r.books(true).Admitted; have <= before {
+				t.Errorf("the recorder waits for the backend's %s", op)
+			}
+		}
+		r.forget(word)
+		sameList(t, "files that hold the word", files(t, r.dir, word), nil)
+		same(t, "turns came meanwhile", turn > 2, true)
+		time.Sleep(durable)
+		admitted := r.books(true).Admitted
+		left := r.crash(nil)
+		left.deliver()
+		same(t, "stored after a crash", left.exchanges(idOf("s")), turn)
+		same(t, "account", left.account(true), fmt.Sprintf("%d = %[1]d + 0 + 0", admitted))
+	})
+}
+
+// A session that the backend cannot store yet would come back later: forgetting it is refused.
+func TestForgettingWaitsForTheBackend(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := runRig(t, nil)
+		r.begin(us, "s", picked(true))
+		r.backend.failNext("write", 1, session.ErrDiskFull)
+		if n, err := r.store.ForgetSession(t.Context(), us, "s"); n != 0 || !errors.Is(err, session.ErrDiskFull) {
+			t.Errorf("forgot %d, %v", n, err)
+		}
+		r.forget("s")
+	})
+}
+
+func TestForgettingWithoutADatabase(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := runRig(t, func(o *store.Options) { o.Backend, o.SpoolDir = store.Volatile{}, "" })
+		r.begin(us, "s", picked(true))
+		r.forget("s")
+	})
+}
+
+// A forgotten session leaves every write-ahead file: also one that was damaged and set aside, and
+// the beginning of a turn that is under way.
+func TestForgottenSessionLeavesTheDisk(t *testing.T) {
+	t.Parallel()
+	for _, tenant := range []bool{false, true} {
+		t.Run(fmt.Sprint("tenant ", tenant), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := openRig(t, t.TempDir(), &clock{}, nil)
+				r.backend.down()
+				r.begin(us, word, picked(true))
+				for turn := 1; turn <= 5; turn++ {
+					r.offer(word, 10+turn)
+					r.deliver()
+				}
+				r.kill()
+				r.damage(word)
+				r = openRig(t, r.dir, r.clock, nil)
+				r.run()
+				r.begin(us, word, picked(true))
+				r.offer(word, 1)
+				x, b := r.under(word, 2)
+				time.Sleep(time.Second)
+				r.under(word, 3) // begun, and not recorded yet
+				same(t, "files name the session", len(r.spooled(word)) > 0, true)
+				if tenant {
+					n, err := r.store.ForgetTenant(t.Context(), us)
+					same(t, "forgotten", fmt.Sprint(n, err), fmt.Sprint(1, nil))
+				} else {
+					r.forget(word)
+				}
+				sameList(t, "files that name it", r.spooled(word), nil)
+				time.Sleep(time.Second)
+				sameList(t, "files after the turn was begun", r.spooled(word), nil)
+				r.over(x, b)
+				time.Sleep(time.Second)
+				sameList(t, "files after the turn's end", r.spooled(word), nil)
+				left := r.crash(nil)
+				left.deliver()
+				sameList(t, "files after a crash", left.spooled(word), nil)
+				sameList(t, "stored", left.stored(word), nil)
+				left.books(true)
+			})
+		})
+	}
+}
+
+// damage changes one byte near the last place of a text in each write-ahead file that holds the
+// text.
+func (r *rig) damage(text string) {
+	r.t.Helper()
+	names := r.spooled(text)
+	if len(names) == 0 {
+		r.t.Fatal("there is nothing to damage")
+	}
+	for _, name := range names {
+		path := filepath.Join(r.options.SpoolDir, name)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		b[len(b)/2] ^= 0xff
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// Retention deletes sessions by the time at which they were last seen, with their keys, and early
+// feedback that found no session.
+func TestRetentionDeletesOldSessions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const day = 24 * time.Hour
+		r := runRig(t, func(o *store.Options) { o.Retention = 30 * day })
+		later := func(d time.Duration) {
+			r.clock.add(d)
+			time.Sleep(3 * time.Second)
+		}
+		old := r.spoken(us, "old")
+		later(20 * day)
+		young := r.spoken(us, "young")
+		e := score("early", 1, 1)
+		e.At = r.clock.now()
+		r.post(us, 77, e)
+		same(t, "exchanges of the old one in time", r.exchanges(old), 1)
+		later(11 * day)
+		same(t, "exchanges of the old one", r.exchanges(old), 0)
+		same(t, "of the young one", r.exchanges(young), 1)
+		same(t, "counted", r.store.Tally.Retired.Load(), 1)
+		keys := []session.EchoKey{session.EchoKeyOf(us, "r:old")}
+		if got, err := r.backend.FindEcho(t.Context(), us, keys); err != nil || len(got) != 0 {
+			t.Errorf("keys of the old one: %v, %v", got, err)
+		}
+		if n, err := r.backend.PurgeParked(t.Context(), r.clock.now()); err != nil || n != 0 {
+			t.Errorf("early feedback is still waiting: %d, %v", n, err)
+		}
+		r.store.SetRetention(0)
+		later(1000 * day)
+		same(t, "kept without a retention", r.exchanges(young), 1)
+		r.store.SetRetention(time.Hour)
+		later(day)
+		same(t, "shortened while it runs", r.exchanges(young), 0)
+		sameList(t, "failures", r.failed(), nil)
+	})
+}
+
+func TestForgottenSessionIsNotLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := runRig(t, nil)
+		ids := []session.ID{r.begin(us, "gone", picked(true)), r.begin(us, "kept", picked(true))}
+		r.deliver()
+		for _, id := range ids {
+			r.store.Touch(us, id)
+			r.store.Touch("other", id)
+		}
+		r.forget("gone")
+		touched := r.store.Touched()
+		same(t, "the forgotten one", touched[session.Ref{Tenant: us, ID: ids[0]}], false)
+		same(t, "left", len(touched), 3)
+	})
+}

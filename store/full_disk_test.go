@@ -1,0 +1,319 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"precept/internal/session"
+	"precept/store"
+	"precept/store/redis"
+	"precept/store/storetest"
+)
+
+// onDisk puts the write-ahead files on a small disk, and the database elsewhere.
+func onDisk(disk *storetest.Disk) func(o *store.Options) {
+	return func(o *store.Options) { o.SpoolDir = filepath.Join(disk.Dir, "spool") }
+}
+
+// offering counts the turns of the session "s" that a test offered.
+type offering struct{ offered, refused int }
+
+// play offers n turns, delivers them and lets a moment pass.
+func (o *offering) play(r *rig, n int) {
+	for range n {
+		o.offered++
+		if !r.large("s", o.offered, 4<<10) {
+			o.refused++
+		}
+	}
+	r.deliver()
+	r.clock.add(2 * time.Second)
+}
+
+// account is the account when everything accepted is stored.
+func (o *offering) account() string {
+	text := fmt.Sprintf("%d = %d + 0 + 0", o.offered, o.offered-o.refused)
+	if o.refused > 0 {
+		text += fmt.Sprintf(" + %d full", o.refused)
+	}
+	return text
+}
+
+// A full disk, with the database on it, costs the turns for which memory has no room, and is
+// reported. With room on the disk, turns are stored again.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := storetest.SmallDisk(t, 8<<20)
+	r := openRig(t, disk.Dir, &clock{at: when}, func(o *store.Options) { o.HoldBytes, o.DeliverEvery = 200<<10, time.Second })
+	var o offering
+	o.play(r, 5)
+	disk.Fill(t, 16<<10)
+	for range 40 {
+		o.play(r, 5)
+		disk.Fill(t, 0) // another program takes whatever is given back
+	}
+	if failures := r.failed(); o.refused == 0 || len(failures) == 0 {
+		t.Fatalf("refused %d, failures %v", o.refused, failures)
+	}
+	same(t, "healthy", r.store.Healthy(), false)
+	disk.Free(t)
+	stored := r.store.Tally.Exchanges.Load()
+	for i := 0; r.store.Tally.Exchanges.Load() <= stored+5; i++ {
+		if i == 10 {
+			t.Fatalf("nothing is stored %d rounds after there is room: %v", i, r.failed())
+		}
+		o.play(r, 5)
+	}
+	r.wait(durable)
+	same(t, "healthy again", r.store.Healthy(), true)
+	same(t, "counted", r.store.Tally.DroppedFull.Load(), int64(o.refused))
+	r.idle()
+	r = r.restart(nil)
+	r.deliver()
+	same(t, "account after a crash", r.account(true), o.account())
+	same(t, "stored", r.exchanges(idOf("s")), o.offered-o.refused)
+}
+
+// A spool that filled the disk during an outage gives the room back after the outage.
+func TestBacklogGivesAFullDiskBack(t *testing.T) {
+	t.Parallel()
+	disk := storetest.SmallDisk(t, 3<<20)
+	r := newRig(t, func(o *store.Options) { onDisk(disk)(o); o.HoldBytes = 100 << 10 })
+	r.backend.down()
+	var o offering
+	for o.refused == 0 { // until neither the disk nor memory has room
+		if o.play(r, 5); o.offered > 5000 {
+			t.Fatal("the disk is never full")
+		}
+	}
+	r.backend.up()
+	for range 10 {
+		o.play(r, 0)
+	}
+	r.wait(durable)
+	same(t, "stored", r.exchanges(idOf("s")), o.offered-o.refused)
+	same(t, "bytes on the disk", r.store.SpoolBytes() < 1<<20, true)
+	same(t, "account", r.account(true), o.account())
+	r.idle()
+}
+
+// A backend that reports a full disk comes first: the spool frees what it can before the backend
+// tries again.
+func TestBackendOnAFullDiskGetsRoom(t *testing.T) {
+	t.Parallel()
+	disk := storetest.SmallDisk(t, 8<<20)
+	r := newRig(t, onDisk(disk))
+	var o offering
+	for range 10 {
+		o.play(r, 5)
+	}
+	var room []int64
+	r.backend.hook = func(op string) {
+		if op == "write" {
+			room = append(room, disk.Room(t))
+		}
+	}
+	r.backend.failNext("write", 2, session.ErrDiskFull)
+	for range 4 {
+		o.play(r, 1)
+	}
+	r.backend.hook = nil
+	if len(room) < 3 || runtime.GOOS == "linux" && room[2] < room[0]+64<<10 {
+		t.Errorf("free bytes at each write: %v", room)
+	}
+	same(t, "stored", r.exchanges(idOf("s")), o.offered)
+	same(t, "account", r.account(true), o.account())
+	r.idle()
+}
+
+// elsewhere is a Redis behind the faults of a rig.
+type elsewhere struct {
+	*faulty
+	redis *redis.Store
+}
+
+func (e elsewhere) Epoch(ctx context.Context) (string, error) { return e.redis.Epoch(ctx) }
+
+func (e elsewhere) Announce(ctx context.Context, x session.Erasure) (string, error) {
+	return e.redis.Announce(ctx, x)
+}
+
+func (e elsewhere) Erasures(ctx context.Context, after string) ([]session.Erasure, error) {
+	return e.redis.Erasures(ctx, after)
+}
+
+func (e elsewhere) KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
+	return e.redis.KeepOptOuts(ctx, marks)
+}
+
+func (e elsewhere) OptOutOf(ctx context.Context, id session.ID) (session.OptOutMark, bool, error) {
+	return e.redis.OptOutOf(ctx, id)
+}
+
+// inRedis puts the backend into a Redis.
+func inRedis(t *testing.T, server *storetest.Redis) func(o *store.Options) {
+	t.Helper()
+	return func(o *store.Options) {
+		db, err := redis.Open(redis.Options{URL: server.URL(), Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := o.Backend.(*faulty) //nolint:forcetypeassert // of openRig
+		if err := f.backend.Close(); err != nil {
+			t.Fatal(err)
+		}
+		f.backend = db
+		o.Backend, o.Fleet = elsewhere{f, db}, elsewhere{f, db}
+	}
+}
+
+// A full disk stops nothing when the backend is on another machine: exchanges go there directly,
+// and are in the account. When both are gone, exchanges wait in memory within the bound. With room
+// on the disk, the spool is used again.
+func TestBackendElsewhereGetsPastAFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := storetest.SmallDisk(t, 6<<20)
+	server := storetest.StartRedis(t)
+	open := func(o *store.Options) {
+		inRedis(t, server)(o)
+		onDisk(disk)(o)
+		o.HoldBytes = 200 << 10
+	}
+	r := newRig(t, open)
+	var o offering
+	o.play(r, 5)
+	x, begun := r.under("s", 9000)
+	r.deliver()
+	disk.Fill(t, 0)
+	for range 10 {
+		o.play(r, 5)
+		disk.Fill(t, 0) // another program takes whatever is given back
+	}
+	r.over(x, begun)
+	o.offered++
+	o.play(r, 5)
+	same(t, "stored meanwhile", r.exchanges(idOf("s")), o.offered)
+	same(t, "refused", o.refused, 0)
+	same(t, "account on a full disk", r.account(true), o.account())
+
+	r.backend.down()
+	for range 30 {
+		o.play(r, 5)
+		disk.Fill(t, 0)
+	}
+	same(t, "memory is bounded", o.refused > 50, true)
+	r.backend.up()
+	for range 3 {
+		o.play(r, 0)
+	}
+	same(t, "stored after the outage", r.exchanges(idOf("s")), o.offered-o.refused)
+	same(t, "account after the outage", r.account(true), o.account())
+
+	r = r.restart(open)
+	r.deliver()
+	o.play(r, 5)
+	o.play(r, 0)
+	same(t, "account after a crash", r.account(true), o.account())
+	disk.Free(t)
+	for range 4 {
+		o.play(r, 5)
+	}
+	same(t, "healthy", r.store.Healthy(), true)
+	same(t, "stored", r.exchanges(idOf("s")), o.offered-o.refused)
+	same(t, "account with room", r.account(false), o.account())
+	r = r.restart(open)
+	r.deliver()
+	same(t, "account in the end", r.account(false), o.account())
+	r.idle()
+}
+
+// Nothing goes past the spool to a database on this machine before the stop; at the stop,
+// everything does.
+func TestStopDeliversPastAFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := storetest.SmallDisk(t, 6<<20)
+	r := newRig(t, onDisk(disk))
+	var o offering
+	o.play(r, 5)
+	disk.Fill(t, 0)
+	for range 4 {
+		o.play(r, 12)
+		disk.Fill(t, 0)
+	}
+	same(t, "healthy", r.store.Healthy(), false)
+	same(t, "something waits for the stop", r.exchanges(idOf("s")) < o.offered, true)
+	_ = r.drain() // the full disk is reported
+	same(t, "stored", r.exchanges(idOf("s")), o.offered)
+	same(t, "account", textOf(r.books(false)), o.account())
+}
+
+// Waiting turns of a local database are stored when there is room on the disk again.
+func TestTurnsOfAFullDiskAreStoredWhenThereIsRoom(t *testing.T) {
+	t.Parallel()
+	disk := storetest.SmallDisk(t, 6<<20)
+	r := newRig(t, onDisk(disk))
+	var o offering
+	o.play(r, 1)
+	disk.Fill(t, 0)
+	for range 4 {
+		o.play(r, 5)
+		disk.Fill(t, 0)
+	}
+	same(t, "reported", slices.Contains(r.failed(), "spool"), true)
+	disk.Free(t)
+	for range 3 {
+		o.play(r, 1)
+	}
+	same(t, "stored", r.exchanges(idOf("s")), o.offered)
+	same(t, "healthy", r.store.Healthy(), true)
+	same(t, "account", r.account(true), o.account())
+	r.idle()
+}
+
+// On a full disk, turns that begin and end, and sessions that change, do not accumulate in memory.
+// Not parallel: the test reads the size of the heap.
+func TestFullDiskDoesNotGrowMemory(t *testing.T) {
+	disk := storetest.SmallDisk(t, 6<<20)
+	r := newRig(t, func(o *store.Options) { onDisk(disk)(o); o.HoldBytes = 1000 })
+	r.offer("s", 1)
+	r.deliver()
+	disk.Fill(t, 0)
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc) //nolint:gosec // a heap is smaller
+	}
+	refused, turns := 0, 0
+	round := func(n int) {
+		for range n {
+			turns++
+			x, b := r.under("s", turns+1)
+			r.begin(us, "s", picked(true))
+			x.Reply.Text = noise(turns, 1<<10)
+			if turns%10 == 0 {
+				r.clock.add(2 * time.Second)
+				r.deliver()
+				disk.Fill(t, 0)
+			}
+			if !r.store.Offer(store.Turn{Exchange: x, Begun: b, Size: 100}) {
+				refused++
+			}
+		}
+	}
+	round(2000)
+	before := heap()
+	round(8000)
+	if grown := heap() - before; grown > 4<<20 {
+		t.Errorf("8,000 turns of 1 KiB grew the heap by %d KiB", grown>>10)
+	}
+	disk.Free(t)
+	r.wait(10 * time.Second)
+	same(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0 + %d full", turns+1, turns+1-refused, refused))
+	r.idle()
+}

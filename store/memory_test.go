@@ -1,0 +1,368 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"precept/bandit/trial"
+	"precept/internal/session"
+	"precept/store"
+)
+
+// idleTime is longer than an unused session stays in memory.
+const idleTime = 11 * time.Minute
+
+// idleFor lets a running store meet sessions that nobody used for that long.
+func (r *rig) idleFor(d time.Duration) {
+	r.clock.add(d)
+	time.Sleep(time.Second)
+}
+
+func TestAcquire(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := idOf("s")
+	if ses, late := r.store.Acquire(t.Context(), us, id); ses != nil || late {
+		t.Errorf("an unknown session: %v %v", ses, late)
+	}
+	if ses := r.store.Resident(id); ses != nil {
+		t.Errorf("in memory: %v", ses)
+	}
+	r.begin(us, "s", picked(true))
+	r.backend.asked()
+	same(t, "turns", r.turnsOf(id), 1)
+	same(t, "look-ups while the session is in memory", r.backend.lookups(), 0)
+	r.deliver()
+	r = r.restart(nil)
+	same(t, "in use after a restart", r.store.Sessions(), 0)
+	same(t, "turns, from the database", r.turnsOf(id), 1)
+	same(t, "turns, once more", r.turnsOf(id), 1)
+	same(t, "look-ups", r.backend.lookups(), 1)
+	same(t, "in use", r.store.Sessions(), 1)
+}
+
+// A backend that does not answer in time is told apart from a backend without the session.
+func TestAcquireIsLateWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := idOf("s")
+	r.backend.failNext("session", 1, errDown)
+	if ses, late := r.store.Acquire(t.Context(), us, id); ses != nil || !late {
+		t.Errorf("down: %v %v", ses, late)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if ses, late := r.store.Acquire(ended, us, id); ses != nil || !late {
+		t.Errorf("out of time: %v %v", ses, late)
+	}
+	if m := r.store.Echoes(ended, us, []session.EchoKey{1}); m != nil {
+		t.Errorf("echoes out of time: %v", m)
+	}
+	row := session.Row{Tenant: us, ID: id, Started: r.clock.now(), Data: []byte("{half")}
+	if err := r.backend.Write(t.Context(), session.Batch{Rows: []session.Row{row}}); err != nil {
+		t.Fatal(err)
+	}
+	if ses, late := r.store.Acquire(t.Context(), us, id); ses != nil || !late {
+		t.Errorf("damaged: %v %v", ses, late)
+	}
+	sameList(t, "reported", r.failed(), []string{"lookup", "lookup", "lookup", "decode"})
+	if m := r.store.Echoes(t.Context(), us, nil); m != nil {
+		t.Errorf("no keys: %v", m)
+	}
+}
+
+func TestConcurrentAddGivesOneRecord(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := idOf("s")
+	const n = 32
+	var wg sync.WaitGroup
+	got := make([]*store.Session, n)
+	for i := range n {
+		wg.Go(func() {
+			got[i] = r.store.Add(&session.Record{Identity: session.Identity{ID: id, Tenant: us, Name: "s", Started: r.clock.now()}})
+			got[i].Lock()
+			got[i].Thread.Turns++
+			got[i].Unlock()
+			r.store.Release(got[i], store.Decided)
+		})
+	}
+	wg.Wait()
+	for _, ses := range got[1:] {
+		same(t, "record", ses, got[0])
+	}
+	same(t, "in use", r.store.Sessions(), 1)
+	r.deliver()
+	same(t, "turns", r.restart(nil).turnsOf(id), n)
+}
+
+// A session leaves memory when it is idle and written, and returns from the database with all of
+// its changes.
+func TestIdleSessionsLeaveMemory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := runRig(t, nil)
+		idle, held, used := r.begin(us, "idle", picked(true)), r.begin(us, "held", picked(true)), r.begin(us, "used", picked(true))
+		nothing := idOf("nothing")
+		r.store.Release(r.store.Add(&session.Record{Identity: session.Identity{ID: nothing, Tenant: us}}), store.Unchanged)
+		time.Sleep(time.Second)
+		holder := r.store.Resident(held)
+		same(t, "in use at once", r.store.Sessions(), 4)
+		r.clock.add(idleTime)
+		r.store.Release(r.store.Resident(used), store.Unchanged)
+		time.Sleep(time.Second)
+		for id, want := range map[session.ID]bool{idle: false, nothing: false, held: true, used: true} {
+			same(t, "in memory", r.inMemory(us, id), want)
+		}
+		r.store.Release(holder, store.Unchanged)
+		r.backend.asked()
+		same(t, "turns from the database", r.turnsOf(idle), 1)
+		for turns, c := range map[int]store.Change{5: store.Decided, 6: store.Counted} {
+			r.change(idle, c, func(rec *session.Record) { rec.Thread.Turns = turns })
+			r.idleFor(idleTime)
+			r.idleFor(idleTime)
+			same(t, "in memory", r.inMemory(us, idle), false)
+			same(t, "turns after a rest", r.turnsOf(idle), turns)
+		}
+		same(t, "look-ups", r.backend.lookups(), 3)
+	})
+}
+
+// A change that the backend does not have keeps its session in memory.
+func TestUnwrittenSessionStaysInMemory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := runRig(t, nil)
+		r.backend.down()
+		id := r.begin(us, "s", picked(true))
+		r.idleFor(idleTime)
+		same(t, "in memory during the outage", r.inMemory(us, id), true)
+		r.backend.up()
+		r.idleFor(idleTime)
+		r.idleFor(idleTime)
+		same(t, "in memory after the outage", r.inMemory(us, id), false)
+		same(t, "turns", r.turnsOf(id), 1)
+	})
+}
+
+// Memory holds the most recently used sessions, up to the limit; the others are in the database.
+func TestSessionsInMemoryAreBounded(t *testing.T) {
+	t.Parallel()
+	const limit = 50
+	r := newRig(t, func(o *store.Options) { o.Sessions = limit })
+	first := r.begin(us, "first", picked(true))
+	for i := range 10 * limit {
+		r.begin(us, fmt.Sprint("s", i), picked(true))
+		r.deliver()
+		r.store.Release(r.store.Resident(first), store.Unchanged) // in use all the time
+		if n := r.store.Sessions(); n > limit+1 {
+			t.Fatalf("%d sessions in memory after %d", n, i)
+		}
+	}
+	same(t, "the one in use", r.inMemory(us, first), true)
+	same(t, "an early one", r.inMemory(us, idOf("s0")), false)
+	same(t, "a late one", r.inMemory(us, idOf(fmt.Sprint("s", 10*limit-1))), true)
+	r.backend.asked()
+	same(t, "turns of one that returns", r.turnsOf(idOf("s0")), 1)
+	same(t, "look-ups", r.backend.lookups(), 1)
+}
+
+// During an outage memory holds at most twice the limit. A session that left memory before the
+// backend had it is late, not unknown, until the backend has it.
+func TestSessionsInMemoryAreBoundedDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	const limit = 50
+	r := newRig(t, func(o *store.Options) { o.Sessions = limit })
+	r.backend.down()
+	for i := range 10 * limit {
+		r.begin(us, fmt.Sprint("s", i), picked(true))
+		r.deliver()
+		if n := r.store.Sessions(); n > 2*limit+1 {
+			t.Fatalf("%d sessions in memory after %d", n, i)
+		}
+	}
+	if ses, late := r.store.Acquire(t.Context(), us, idOf("s0")); ses != nil || !late {
+		t.Errorf("it is on the disk alone: %v %v", ses, late)
+	}
+	r.backend.up()
+	r.wait(2 * time.Second)
+	if ses, late := r.store.Acquire(t.Context(), us, idOf("s0")); ses == nil || late {
+		t.Errorf("after the outage: %v %v", ses, late)
+	}
+}
+
+// Goroutines that use and release the same sessions while they are written lose no change.
+func TestConcurrentUseLosesNoChange(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	const workers, rounds, sessions = 6, 60, 5
+	name := func(i int) string { return string(rune('a' + i%sessions)) }
+	r.run()
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := range rounds {
+				id := idOf(name(w + i))
+				ses, late := r.store.Acquire(t.Context(), us, id)
+				if late {
+					t.Error("late")
+					return
+				}
+				if ses == nil {
+					ses = r.store.Add(&session.Record{Identity: session.Identity{ID: id, Tenant: us, Name: name(w + i), Started: r.clock.now(), Seen: r.clock.now()}})
+				}
+				ses.Lock()
+				ses.Thread.Turns++
+				ses.Unlock()
+				r.store.Release(ses, []store.Change{store.Counted, store.Decided}[i%2])
+				r.clock.add(time.Millisecond)
+			}
+		})
+	}
+	wg.Wait()
+	if err := r.drain(); err != nil {
+		t.Fatal(err)
+	}
+	r = r.restart(nil)
+	sum := 0
+	for i := range sessions {
+		sum += r.turnsOf(idOf(name(i)))
+	}
+	same(t, "turns", sum, workers*rounds)
+}
+
+// silent is a backend whose look-ups of sessions do not answer while hangs.
+type silent struct {
+	*faulty
+	hangs bool
+}
+
+func (s *silent) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
+	if s.hangs {
+		<-ctx.Done()
+		return session.Row{}, false, ctx.Err()
+	}
+	return s.faulty.Session(ctx, tenant, id)
+}
+
+// takeTurn is one turn of a session on a replica, as the proxy plays it: the session is looked up
+// if it is not in memory, and begins as a stand-in if the look-up is late.
+func (r *rig) takeTurn(id session.ID, name string) *session.Record {
+	r.t.Helper()
+	r.clock.add(time.Second)
+	ses, late := r.store.Resident(id), false
+	switch {
+	case ses == nil:
+		ses, late = r.store.Acquire(r.t.Context(), us, id)
+	case ses.Unsure():
+		r.store.Refresh(r.t.Context(), ses)
+	}
+	if ses == nil {
+		rec := &session.Record{
+			Identity: session.Identity{ID: id, Tenant: us, Agent: "coder", Name: name, Method: session.ByHeader, Started: r.clock.now()},
+			State:    session.State{StandIn: late},
+		}
+		rec.Assignment.Excluded = late
+		ses = r.store.Add(rec)
+	}
+	ses.Lock()
+	ses.Thread.Turns++
+	ses.Identity.Seen = r.clock.now()
+	ses.Unlock()
+	r.store.Release(ses, store.Decided)
+	r.deliver()
+	return ses.Record
+}
+
+// A session that moves to a replica without an answer from the backend has a stand-in there. The
+// stand-in never replaces the record, and gives way to the record as soon as the backend answers.
+func TestStandInYieldsToTheRecord(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		home := newRig(t, nil)
+		var be *silent
+		other := openRig(t, t.TempDir(), home.clock, func(o *store.Options) {
+			f := o.Backend.(*faulty) //nolint:forcetypeassert // of openRig
+			if err := f.backend.Close(); err != nil {
+				t.Fatal(err)
+			}
+			f.backend = unclosed{home.backend.backend}
+			be = &silent{faulty: f}
+			o.Backend, o.Lookup = be, 10*time.Millisecond
+		})
+		id := home.begin(us, "s", picked(true))
+		home.deliver()
+		record := func() *session.Record {
+			t.Helper()
+			row, _ := home.row(id)
+			rec, err := session.Decode(id, row.Data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return rec
+		}
+		be.hangs = true
+		for range 3 {
+			rec := other.takeTurn(id, "s")
+			same(t, "is a stand-in", rec.State.StandIn && rec.Assignment.Excluded, true)
+			kept := record()
+			same(t, "the record stays", !kept.State.StandIn && len(kept.Assignment.Picks) == 1 && !kept.Assignment.Excluded, true)
+		}
+		same(t, "turns at home", home.takeTurn(id, "s").Thread.Turns, 2)
+		be.hangs = false
+		rec := other.takeTurn(id, "s")
+		same(t, "the record is adopted", !rec.State.StandIn && len(rec.Assignment.Picks) == 1, true)
+		same(t, "excluded from the experiment", rec.Assignment.Excluded, true)
+		same(t, "turns", rec.Thread.Turns, 3)
+		same(t, "turns of the row", record().Thread.Turns, 3)
+
+		// Without a record, the stand-in becomes the record, and is not looked up again.
+		be.hangs = true
+		fresh := idOf("fresh")
+		same(t, "is a stand-in", other.takeTurn(fresh, "fresh").State.StandIn, true)
+		be.hangs = false
+		other.takeTurn(fresh, "fresh")
+		other.backend.asked()
+		same(t, "turns", other.takeTurn(fresh, "fresh").Thread.Turns, 3)
+		same(t, "look-ups", other.backend.lookups(), 0)
+		same(t, "turns of the row", home.rowTurns(fresh), 3)
+		sameList(t, "failures at home", home.failed(), nil)
+	})
+}
+
+// unclosed is a backend that another rig closes.
+type unclosed struct{ backend }
+
+func (unclosed) Close() error { return nil }
+
+// Counts and times that another replica wrote win when they are newer.
+func TestRefreshReadsWhatAnotherReplicaWrote(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.begin(us, "s", trial.Assignment{})
+	r.deliver()
+	rec := &session.Record{
+		Identity: session.Identity{ID: id, Tenant: us, Agent: "coder", Name: "s", Started: r.clock.now(), Seen: r.clock.now().Add(time.Minute)},
+		Thread:   session.Thread{Turns: 7},
+	}
+	row, err := rec.Row(func(text string) (string, bool) { return text, true })
+	if err == nil {
+		err = r.backend.Write(t.Context(), session.Batch{Rows: []session.Row{row}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ses := r.store.Resident(id)
+	r.store.Refresh(t.Context(), ses)
+	r.store.Release(ses, store.Unchanged)
+	same(t, "turns", r.turnsOf(id), 7)
+	r.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 9 })
+	ses = r.store.Resident(id)
+	r.store.Refresh(t.Context(), ses)
+	r.store.Release(ses, store.Unchanged)
+	same(t, "turns that are newer here", r.turnsOf(id), 9)
+}
