@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"precept/detect"
 	"precept/internal/session"
 	"precept/store"
 )
@@ -171,6 +173,44 @@ func TestRowThatWaitsIsForgottenElsewhere(t *testing.T) {
 	})
 }
 
+// What a replica could not deliver during an outage stays out when another replica forgot the
+// session meanwhile; the rest is delivered.
+func TestBacklogOfASessionForgottenElsewhereStaysOut(t *testing.T) {
+	t.Parallel()
+	var be *losing
+	r := newRig(t, inFleet(&be, "one"))
+	r.backend.down()
+	gone, stays := r.begin(us, "gone", picked(true)), r.begin(us, "stays", picked(true))
+	for _, name := range []string{"gone", "stays"} {
+		r.offer(name, 1)
+		r.store.Offer(store.Turn{Exchange: exchange(us, name, 2, r.clock.now()), Size: 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
+		r.under(name, 3)
+		r.note(session.EchoKeyOf(us, name), idOf(name))
+	}
+	r.deliver()
+	r = r.restart(func(o *store.Options) {
+		inFleet(&be, "one")(o)
+		be.erased = []session.Erasure{{Tenant: us, IDs: []session.ID{gone}, At: r.clock.now().Add(time.Second), Place: "1"}}
+	})
+	r.wait(durable)
+	_, rowOfGone := r.row(gone)
+	_, rowOfStays := r.row(stays)
+	same(t, "the row of the forgotten session", rowOfGone, false)
+	same(t, "the row of the other session", rowOfStays, true)
+	sameList(t, "turns of the forgotten session", r.stored("gone"), nil)
+	sameList(t, "turns of the other session", r.stored("stays"), []string{"1 complete", "2 complete", "3 incomplete"})
+	for name, want := range map[string]int{"gone": 0, "stays": 1} {
+		key := session.EchoKeyOf(us, name)
+		same(t, "keys of "+name, len(r.store.Echoes(t.Context(), us, []session.EchoKey{key})[key]), want)
+		said, err := r.backend.Feedback(t.Context(), us, idOf(name))
+		if err != nil || len(said) != want {
+			t.Errorf("feedback on %s: %+v, %v", name, said, err)
+		}
+	}
+	books := r.books(true)
+	same(t, "admitted and waiting", fmt.Sprint(books.Admitted, books.Spooled), "6 0")
+}
+
 // While a slow backend forgets, new turns are recorded, and kept.
 func TestForgettingDoesNotHoldUpTheRecorder(t *testing.T) {
 	t.Parallel()
@@ -244,6 +284,9 @@ func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 				r.kill()
 				r.damage(word)
 				r = openRig(t, r.dir, r.clock, nil)
+				r.deliver()
+				same(t, "stored of the damaged file", len(r.stored(word)) < 5, true)
+				same(t, "a damaged file names the session", len(r.spooled(word)) > 0, true)
 				r.run()
 				r.begin(us, word, picked(true))
 				r.offer(word, 1)
@@ -273,7 +316,7 @@ func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 	}
 }
 
-// damage changes one byte near the last place of a text in each write-ahead file that holds the
+// damage changes the byte before the last place of a text in each write-ahead file that holds the
 // text.
 func (r *rig) damage(text string) {
 	r.t.Helper()
@@ -287,7 +330,7 @@ func (r *rig) damage(text string) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		b[len(b)/2] ^= 0xff
+		b[bytes.LastIndex(b, []byte(text))-1] ^= 0xff
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			r.t.Fatal(err)
 		}
