@@ -9,9 +9,9 @@ import (
 	"precept/bandit/report"
 )
 
-// Owners are the goroutines that make what pages show: each runs until its context ends. Without
-// them a page makes its own.
-func (s *Server) Owners() []func(context.Context) error {
+// Workers returns the goroutines that compute reports and surveys for all pages. Each runs until its
+// context ends. Without the workers each page computes its own.
+func (s *Server) Workers() []func(context.Context) error {
 	return []func(context.Context) error{
 		func(ctx context.Context) error { return s.reports.run(ctx, reportKey{Tenant: "default"}) },
 		func(ctx context.Context) error { return s.surveys.run(ctx, "default") },

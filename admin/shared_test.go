@@ -36,21 +36,21 @@ func (b *baker) bake(ctx context.Context, key string) (int64, error) {
 	return b.made.Add(1), nil
 }
 
-// withShared runs a test in a bubble of its own, with the owner of a stock that begins with "first".
+// withShared runs a test in a bubble of its own, with the worker of a stock that begins with "first".
 func withShared(t *testing.T, takes time.Duration, test func(t *testing.T, b *baker, s *shared[string, int64])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &baker{takes: takes}
 		s := newShared(time.Now, b.bake, func(took time.Duration) time.Duration { return 10 * took }, func(took time.Duration) time.Duration { return max(100*took, time.Minute) })
 		ctx, cancel := context.WithCancel(t.Context())
-		var owner sync.WaitGroup
-		owner.Go(func() { _ = s.run(ctx, "first") })
+		var worker sync.WaitGroup
+		worker.Go(func() { _ = s.run(ctx, "first") })
 		synctest.Wait()
 		test(t, b, s)
 		cancel()
-		owner.Wait()
+		worker.Wait()
 		if n, _, err := s.get(t.Context(), "first", 0); err != nil || n == 0 {
-			t.Errorf("without an owner: %d, %v", n, err)
+			t.Errorf("without an worker: %d, %v", n, err)
 		}
 	})
 }
@@ -109,7 +109,7 @@ func TestQuickValuesAreNeverOld(t *testing.T) {
 	})
 }
 
-// The first page of the morning finds what the owner begins with as it stood in the last minutes;
+// The first page of the morning finds what the worker begins with as it stood in the last minutes;
 // what somebody asked for is let lie after an hour; there is room for so many.
 func TestTheWorkerKeepsTheFirstValueFresh(t *testing.T) {
 	withShared(t, 300*time.Millisecond, func(t *testing.T, b *baker, s *shared[string, int64]) {
@@ -191,8 +191,8 @@ func TestPagesShareAReport(t *testing.T) {
 		f := newFixture(t, func(o *Options) { o.Report, o.Now = slow, time.Now })
 		ctx, cancel := context.WithCancel(t.Context())
 		var owners sync.WaitGroup
-		for _, owner := range f.Owners() {
-			owners.Go(func() { _ = owner(ctx) })
+		for _, worker := range f.Workers() {
+			owners.Go(func() { _ = worker(ctx) })
 		}
 		synctest.Wait()
 		get := func(path string) string {

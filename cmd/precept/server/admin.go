@@ -5,18 +5,21 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"strconv"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"precept/admin"
 	"precept/configs"
 )
 
-// openAdmin makes the admin face, with a token of its own when the configuration names none.
-func (s *Server) openAdmin(data, l net.Listener) error {
+// openAdmin makes the admin server. Without a configured token, openAdmin reads the token of the
+// data directory or makes one, and the console shows a new token once.
+func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) error {
 	base := localURL(l.Addr())
 	if len(s.cfg.Admin.Tokens) == 0 {
-		token, fresh, err := admin.EnsureToken(s.cfg.DataDir, s.Random)
+		token, fresh, err := admin.EnsureToken(s.cfg.DataDir, s.options.Tools.Random)
 		if token == "" {
 			return err
 		}
@@ -29,38 +32,42 @@ func (s *Server) openAdmin(data, l net.Listener) error {
 			if err != nil {
 				kept = "it holds until precept stops"
 			}
-			fmt.Fprintf(
-				s.options.Console, "dashboard: %s (shown once; %s)\n", admin.LoginLink(base, token),
-				kept,
-			)
+			fmt.Fprintf(s.options.Console, "dashboard: %s (shown once; %s)\n", admin.LoginLink(base, token), kept)
 			s.first = true
 		}
 	}
 	s.shown.Store(s.cfg)
-	p, vitals := s.parts, &vitals{parts: s.parts, server: s, started: s.Now().UTC()}
 	notes := s.cfg.DataDir
 	if s.options.Within {
 		notes = ""
 	}
+	v := s.services
+	health := &health{services: v, server: s, started: s.options.Tools.Now().UTC(), spool: spoolOf(s.cfg, v.backend)}
 	var err error
 	s.admin, err = admin.New(admin.Options{
 		Access: s.access(s.cfg), Base: s.cfg.Admin.BasePath, Listen: l.Addr().String(), Data: localURL(data.Addr()),
-		Report: p, Forget: p, Keep: p, Library: p, Survey: p, Archive: p.archive, Rate: p, Export: p,
-		Figures: s.adminFigures, Ready: p.proxy.Ready, Truth: s.options.Truth,
-		Metrics: promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), // which alone holds exemplars
-		Health:  vitals.health, Prices: s.prices, DataDir: notes,
-		Random: s.Random, Now: s.Now, Log: s.log.Logger,
+		Report: v, Forget: v, Keep: v, Library: v, Survey: v, Archive: v.archive, Rate: v, Export: v,
+		Figures: s.figures, Ready: s.proxy.Ready, Truth: s.options.Truth,
+		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), // only OpenMetrics has exemplars
+		Health:  health.read, Prices: s.prices, DataDir: notes,
+		Random: s.options.Tools.Random, Now: s.options.Tools.Now, Log: s.log,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	for _, run := range s.admin.Workers() {
+		s.work("admin", run)
+	}
+	return nil
 }
 
-// prices are those of the configuration in force.
+// prices returns the prices of the configuration in force.
 func (s *Server) prices() admin.Prices {
 	c := s.shown.Load().Admin
 	return admin.Prices{Input: c.PriceInput, Cached: c.PriceCached}
 }
 
-// access is who may come in under a configuration.
+// access returns the tokens and hosts that a configuration admits.
 func (s *Server) access(cfg *configs.Config) admin.Access {
 	a := admin.Access{Hosts: cfg.Admin.Hosts, PublicMetrics: cfg.Metrics.Public}
 	for _, t := range cfg.Admin.Tokens {
@@ -75,18 +82,35 @@ func (s *Server) access(cfg *configs.Config) admin.Access {
 	return a
 }
 
-// adminFigures is the health of the parts and, when there is one, the fault of the last reload.
-func (s *Server) adminFigures(context.Context) []admin.Figure {
-	var out []admin.Figure
-	if fault := s.faults.get(); fault != "" {
-		out = append(out, admin.Figure{
-			Name: "Configuration", Value: "the old one is in force: " + fault, Bad: true,
-		})
+// figures returns the state of the program for the overview: the last reload when it failed or waits
+// for a restart, the lessons, and the store.
+func (s *Server) figures(context.Context) (out []admin.Figure) {
+	if fault := s.reload.fault.get(); fault != "" {
+		out = append(out, admin.Figure{Name: "Configuration", Value: "the old one is in force: " + fault, Bad: true})
 	}
-	if waiting := s.waiting.get(); waiting != "" {
-		out = append(out, admin.Figure{
-			Name: "Configuration", Value: "needs a new start: " + waiting, Bad: true,
-		})
+	if waiting := s.reload.waiting.get(); waiting != "" {
+		out = append(out, admin.Figure{Name: "Configuration", Value: "needs a new start: " + waiting, Bad: true})
 	}
-	return append(out, s.parts.figures()...)
+	v := s.services
+	t := &v.store.Tally
+	out = append(append(out, v.lessonFigures()...), []admin.Figure{
+		{Name: "Sessions in memory", Value: strconv.Itoa(v.store.Sessions())},
+		{Name: "Exchanges stored since start", Value: strconv.FormatInt(t.Exchanges.Load(), 10)},
+		{Name: "Exchanges waiting", Value: strconv.FormatInt(t.Pending.Load(), 10)},
+		{Name: "Sessions closed since start", Value: strconv.FormatInt(v.learner.Tally.Closed.Load(), 10)},
+	}...)
+	if v.memory != "" {
+		out = append(out, admin.Figure{Name: "Store", Value: "none: " + v.memory, Bad: true})
+	} else if !v.store.Healthy() {
+		out = append(out, admin.Figure{Name: "Store", Value: "the last write failed and is being repeated", Bad: true})
+	}
+	return out
+}
+
+func (s *services) lessonFigures() []admin.Figure {
+	problems := s.lessons.problems.Load()
+	return []admin.Figure{
+		{Name: "Lessons in force", Value: strconv.Itoa(inForce(s.lessons.book.Load(), s.tools.Now()))},
+		{Name: "Lesson files with faults", Value: strconv.FormatInt(problems, 10), Bad: problems > 0},
+	}
 }

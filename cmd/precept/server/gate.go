@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"precept/bandit/report"
 	"precept/distill"
@@ -12,20 +13,29 @@ import (
 	"precept/inject/lesson"
 	"precept/internal/redact"
 	"precept/learn"
+	"precept/proxy"
 )
 
-// endTrials does what follows from the planned trials that the automatic gate has started: what is
-// proven to help stays; that of which the look proves nothing is retired, with its numbers kept;
-// what the look finds to harm is the chooser's to bench. What harms by the interval that holds at
-// all times is retired at once, before the look: nobody need meet the rest of the plan.
-// Trials that a person started are theirs.
-func (p *parts) endTrials(ctx context.Context, d *Distiller) (all error) {
+// trialGate ends the trials that the automatic gate started.
+type trialGate struct {
+	log     *slog.Logger
+	lessons *library
+	learner *learn.Learner
+	proxy   *proxy.Proxy
+}
+
+// endTrials acts on the planned trials of the automatic gate. A lesson that is proven to help stays.
+// A lesson of which the planned look proves nothing is retired, and its numbers stay. A lesson that
+// the look finds to harm is left to the chooser, which benches the lesson. A lesson that harms by the
+// interval that is valid at all times is retired before the look, because further sessions would only
+// meet the harm. Trials that a person started are left alone.
+func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (all error) {
 	defer func() {
 		if v := recover(); v != nil {
 			all = fmt.Errorf("panic: %s", redact.PanicKind(v))
 		}
 	}()
-	book := p.book.Load()
+	book := g.lessons.book.Load()
 	reports := map[string]report.Report{}
 	for _, l := range book.Lessons() {
 		if l.State != lesson.Trial || l.Approval.By != distill.AutoGate || l.Plan.Picks == 0 {
@@ -35,14 +45,14 @@ func (p *parts) endTrials(ctx context.Context, d *Distiller) (all error) {
 		rep, ok := reports[tenant]
 		if !ok {
 			var err error
-			if rep, err = p.learner.Report(ctx, learn.ReportQuery{Tenant: tenant, Book: book, Config: p.proxy.Experiment(), Inject: p.proxy.Presentation()}); err != nil {
+			if rep, err = g.learner.Report(ctx, learn.ReportQuery{Tenant: tenant, Book: book, Config: g.proxy.Experiment(), Inject: g.proxy.Presentation()}); err != nil {
 				return fmt.Errorf("the report of %s: %w", tenant, err)
 			}
 			reports[tenant] = rep
 		}
 		for i := range rep.Lessons {
 			if r := &rep.Lessons[i]; r.Slug == l.Slug && (r.Trial == "ended" || r.Trial == "running" && harms(r.Verdict)) {
-				all = errors.Join(all, p.endTrial(ctx, d, l.Slug, r.Verdict))
+				all = errors.Join(all, g.endTrial(ctx, d, l.Slug, r.Verdict))
 			}
 		}
 	}
@@ -52,21 +62,21 @@ func (p *parts) endTrials(ctx context.Context, d *Distiller) (all error) {
 func harms(v report.Verdict) bool { return v == report.Harms || v == report.ProvenHarms }
 
 // endTrial acts on one verdict.
-func (p *parts) endTrial(ctx context.Context, d *Distiller, slug string, v report.Verdict) error {
+func (g *trialGate) endTrial(ctx context.Context, d *Distiller, slug string, v report.Verdict) error {
 	a := lesson.Retire
 	switch v {
 	case report.TrialHelps, report.ProvenHelps, report.Helps:
 		a = lesson.Approve
 	case report.TrialHarms, report.Invalid:
 		return nil
-	default: // its look found nothing, whatever the chooser expects, or it harms
+	default: // the look proved nothing, or the lesson harms
 	}
 	_, err := d.Options.Bank.Act(ctx, slug, bank.Decision{Action: a, By: distill.AutoGate})
 	if errors.Is(err, bank.ErrNoLesson) {
-		return nil // a person was faster
+		return nil // a person has removed the lesson
 	}
 	if err == nil {
-		p.log.Info("a trial has ended", "lesson", slug, "verdict", string(v), "action", string(a))
+		g.log.Info("a trial has ended", "lesson", slug, "verdict", string(v), "action", string(a))
 	}
 	return err
 }

@@ -3,7 +3,7 @@ package server
 import (
 	"crypto/rand"
 	"fmt"
-	"log/slog"
+	"io"
 	"testing"
 	"time"
 
@@ -45,19 +45,19 @@ func TestTrialsOfTheAutomaticGateEnd(t *testing.T) {
 				g := newGate(t, style)
 				l := g.begin(c.by, c.picks)
 				g.play(l, c.with, c.without)
-				p, d := g.open()
-				if err := p.endTrials(t.Context(), d); err != nil {
+				v, ends, d := g.open()
+				if err := ends.endTrials(t.Context(), d); err != nil {
 					t.Fatal(err)
 				}
 				if got := g.state(); got != c.want {
-					t.Errorf("it is %s now, not %s: %+v", got, c.want, g.row(p))
+					t.Errorf("it is %s now, not %s: %+v", got, c.want, g.row(v))
 				}
 				book, _, err := lesson.Load(g.cfg.Lessons)
 				if err != nil {
 					t.Fatal(err)
 				}
-				p.book.Store(book)
-				row := g.row(p)
+				v.lessons.book.Store(book)
+				row := g.row(v)
 				if row.NInjected != 200 || row.NWithheld != 200 || len(row.Looks) != 1 || row.Looks[0].Taken != (c.picks == 400) {
 					t.Errorf("the numbers: %+v", row)
 				}
@@ -77,8 +77,8 @@ func TestWhatFollowsFromAVerdict(t *testing.T) {
 	} {
 		g := newGate(t, "advice")
 		l := g.begin(distill.AutoGate, 400)
-		p, d := g.open()
-		if err := p.endTrial(t.Context(), d, l.Slug, verdict); err != nil {
+		_, ends, d := g.open()
+		if err := ends.endTrial(t.Context(), d, l.Slug, verdict); err != nil {
 			t.Fatal(err)
 		}
 		if got := g.state(); got != want {
@@ -87,7 +87,7 @@ func TestWhatFollowsFromAVerdict(t *testing.T) {
 	}
 }
 
-// gate is a service that is not started, over a store that a test has filled.
+// gate is the automatic gate over a store that a test has filled.
 type gate struct {
 	*testing.T
 	w   *Tools
@@ -150,28 +150,29 @@ func (g *gate) play(l *lesson.Lesson, with, without int) {
 	}
 }
 
-// open puts the service together.
-func (g *gate) open() (*parts, *Distiller) {
+// open sets up a server that is not started, and returns its gate and a distiller.
+func (g *gate) open() (*services, *trialGate, *Distiller) {
 	g.Helper()
-	p, err := g.w.wireUp(g.Context(), g.cfg, slog.New(slog.DiscardHandler))
+	s := New(Options{Tools: *g.w, Config: g.cfg, Console: io.Discard})
+	g.Cleanup(func() { _ = s.stop() })
+	l, err := listenTCP(g.Context(), "listen", "127.0.0.1:0")
 	if err != nil {
 		g.Fatal(err)
 	}
-	g.Cleanup(func() { _ = p.close() })
-	place, done, err := g.w.OpenPlace(g.cfg)
-	if err != nil {
+	s.onStop("listener", closeQuietly(l))
+	if err := s.setup(g.Context(), l, l); err != nil {
 		g.Fatal(err)
 	}
-	g.Cleanup(done)
-	st, ok := p.backend.(DistillStore)
+	v := s.services
+	st, ok := v.backend.(DistillStore)
 	if !ok {
-		g.Fatalf("%T", p.backend)
+		g.Fatalf("%T", v.backend)
 	}
-	d, err := g.w.NewDistiller(g.cfg, st, place)
+	d, err := g.w.NewDistiller(g.cfg, st, v.lessons.place)
 	if err != nil {
 		g.Fatal(err)
 	}
-	return p, d
+	return v, &trialGate{log: s.log, lessons: v.lessons, learner: v.learner, proxy: v.proxy}, d
 }
 
 // state is the lesson's, wherever it lies.
@@ -196,9 +197,9 @@ func (g *gate) state() lesson.State {
 	return gone[0].State
 }
 
-func (g *gate) row(p *parts) report.Row {
+func (g *gate) row(v *services) report.Row {
 	g.Helper()
-	r, err := p.Report(g.Context(), admin.Query{Tenant: "default"})
+	r, err := v.Report(g.Context(), admin.Query{Tenant: "default"})
 	if err != nil || len(r.Lessons) != 1 {
 		g.Fatal(r.Lessons, err)
 	}

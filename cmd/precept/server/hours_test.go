@@ -96,7 +96,7 @@ func TestRetentionByReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubbled{ports: ports{}}
 		begins := func(now func() time.Time) {
-			b.life = starts(t, source, func(o *server.Options) { o.Listen, o.Now = b.ports.listen, now })
+			b.life = starts(t, source, func(o *server.Options) { o.Listen, o.Tools.Now = b.ports.listen, now })
 		}
 		kept := func() int {
 			_, list := b.send(http.MethodGet, b.admin+"/api/sessions", "")

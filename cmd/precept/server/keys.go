@@ -1,52 +1,189 @@
 package server
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
 
 	"precept/configs"
+	"precept/internal/file"
+	"precept/proxy"
 )
 
-// keys are random values that are made once and kept with the store, so that restarts and replicas
-// share them. known is false while a fleet's cannot be learned.
-func (p *parts) keys(
-	ctx context.Context, cfg *configs.Config, backend Backend,
-) (keys fleetKeys, known bool, err error) {
-	keeper, keeps := backend.(metaKeeper)
-	if keeps && IsRedis(cfg.StoreURL()) {
-		f, err := p.agree(ctx, cfg, keeper)
-		if err != nil {
-			return keys, false, err
-		}
-		p.owners = append(p.owners, f.follow(p))
-		return f.keys, f.known, nil
-	}
-	if keys.Salt, err = p.secret(ctx, keeper, "salt"); err == nil {
-		keys.Secret, err = p.secret(ctx, keeper, "tenant-secret")
-	}
-	return keys, true, err
+const (
+	reachLimit = time.Second      // how long a start, or a verb, waits for Redis
+	reachEvery = time.Second      // how often a server that started without Redis asks again
+	agreeEvery = 15 * time.Second // how often a server compares its keys with the keys of the fleet
+	fleetFile  = "fleet.json"
+)
+
+// metaKeeper stores a value under a name when the name has none, and returns the stored value.
+type metaKeeper interface {
+	InitMeta(ctx context.Context, key string, value []byte) ([]byte, error)
 }
 
-// freshKey makes a random value.
-func (p *parts) freshKey() (string, error) {
+// keyPair is made once and shared by all replicas on one store. With another salt the coins of a
+// session would fall differently; with another secret the key of a client would belong to another
+// tenant. A copy in the data directory serves a start while Redis is away.
+type keyPair struct {
+	Store  string `json:"store"` // hash of the store's address: a copy is valid for one store only
+	Salt   string `json:"salt"`
+	Secret string `json:"tenant_secret"`
+}
+
+// keys are the key pair of a server, with the state of the agreement between replicas.
+type keys struct {
+	pair  keyPair
+	known bool // the pair is the fleet's, or the server shares its store with no replica
+
+	fleet bool   // replicas share the keys, and a worker follows the keys
+	path  string // of the copy in the data directory
+	store metaKeeper
+}
+
+// openKeys reads the keys of the backend or makes them. A backend in memory holds no keys: the keys
+// are valid until the stop.
+func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, backend Backend, log *slog.Logger) (*keys, error) {
+	store, stores := backend.(metaKeeper)
+	if stores && IsRedis(cfg.StoreURL()) {
+		return agreeOnKeys(ctx, tools, cfg, store, log)
+	}
+	k := &keys{known: true}
+	for name, value := range map[string]*string{"salt": &k.pair.Salt, "tenant-secret": &k.pair.Secret} {
+		fresh, err := tools.freshKey()
+		if err != nil {
+			return nil, err
+		}
+		if *value = fresh; !stores {
+			continue
+		}
+		kept, err := store.InitMeta(ctx, name, []byte(fresh))
+		if err != nil {
+			return nil, fmt.Errorf("keep the %s: %w", name, err)
+		}
+		*value = string(kept)
+	}
+	return k, nil
+}
+
+// freshKey returns a random value.
+func (w *Tools) freshKey() (string, error) {
 	var b [16]byte
-	if _, err := io.ReadFull(p.Random, b[:]); err != nil {
+	if _, err := io.ReadFull(w.Random, b[:]); err != nil {
 		return "", fmt.Errorf("make a key: %w", err)
 	}
 	return hex.EncodeToString(b[:]), nil
 }
 
-// secret is a random value that is kept in the store; where there is none, it holds until the stop.
-func (p *parts) secret(ctx context.Context, keeper metaKeeper, name string) (string, error) {
-	fresh, err := p.freshKey()
-	if err != nil || keeper == nil {
-		return fresh, err
+// agreeOnKeys returns the keys of the fleet: the pair in Redis, else the copy in the data directory,
+// else a fresh pair that is not known to be the fleet's.
+func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store metaKeeper, log *slog.Logger) (*keys, error) {
+	k := &keys{fleet: true, store: store, path: filepath.Join(cfg.DataDir, fleetFile)}
+	sum := sha256.Sum256([]byte(cfg.StoreURL()))
+	address := hex.EncodeToString(sum[:8])
+	copied, err := readKeyCopy(k.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		log.Warn("the copy of the fleet's keys cannot be read", "error", err)
 	}
-	kept, err := keeper.InitMeta(ctx, name, []byte(fresh))
+	if k.pair = copied; copied.Store != address {
+		k.pair = keyPair{Store: address}
+		for _, value := range []*string{&k.pair.Salt, &k.pair.Secret} {
+			if *value, err = tools.freshKey(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	k.known = copied.Store == address
+	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	defer cancel()
+	if _, err := k.ask(ctx); err != nil {
+		if !k.known {
+			log.Warn(
+				"the fleet's salt is not known yet; until the store can be reached, new sessions are no part of the experiment and get no lessons (set bandit.salt to do without it)",
+				"error", err,
+			)
+		}
+		return k, nil //nolint:nilerr // the worker asks again; a start must not depend on Redis
+	}
+	k.writeCopy(log)
+	return k, nil
+}
+
+// ask stores the pair in Redis unless Redis has one, and takes the stored pair. changed reports
+// whether the stored pair is new here.
+func (k *keys) ask(ctx context.Context) (changed bool, err error) {
+	next := k.pair
+	for name, value := range map[string]*string{"salt": &next.Salt, "tenant-secret": &next.Secret} {
+		stored, err := k.store.InitMeta(ctx, name, []byte(*value))
+		if err != nil {
+			return false, err
+		}
+		*value = string(stored)
+	}
+	changed = !k.known || next != k.pair
+	k.pair, k.known = next, true
+	return changed, nil
+}
+
+// follow returns a worker that asks until Redis answers, and then compares the keys from time to
+// time: a Redis that lost its data may have got new keys from another replica.
+func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for {
+			wait := agreeEvery
+			if !k.known {
+				wait = reachEvery
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(wait):
+			}
+			changed, err := k.ask(ctx)
+			if err != nil || !changed {
+				continue // the recorder reports a Redis that is away
+			}
+			k.writeCopy(log)
+			if err := p.Rekey(k.pair.Salt, []byte(k.pair.Secret)); err != nil {
+				return err
+			}
+			log.Info("the fleet's keys are known and in force")
+		}
+	}
+}
+
+// writeCopy writes the copy of the keys. Without a copy the next start needs Redis; that is a line in
+// the log and no reason to stop.
+func (k *keys) writeCopy(log *slog.Logger) {
+	b, err := json.Marshal(k.pair) //nolint:gosec // the file is for this program alone
+	if err == nil {
+		if old, e := os.ReadFile(k.path); e == nil && bytes.Equal(old, b) {
+			return
+		}
+		err = file.Write(k.path, 0o600, b)
+	}
 	if err != nil {
-		return "", fmt.Errorf("keep the %s: %w", name, err)
+		log.Warn("no copy of the fleet's keys can be kept; the next start needs the store", "error", err)
 	}
-	return string(kept), nil
+}
+
+func readKeyCopy(path string) (k keyPair, err error) {
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(b, &k)
+	}
+	if err != nil || k.Salt == "" || k.Secret == "" {
+		return keyPair{}, err
+	}
+	return k, nil
 }

@@ -15,18 +15,18 @@ import (
 	"precept/internal/label"
 )
 
-// The times of the follower: how often the ledger is looked at, and when what the bank did not take
-// is offered again.
+// The follower of the ledger reads the file every ledgerEvery, and offers the entries that the bank
+// did not take again after ledgerAgain.
 const (
 	ledgerEvery = time.Second
 	ledgerAgain = 10 * time.Minute
 	ledgerBatch = 100
 )
 
-// followLedger offers the entries of the configured ledger to the bank as lessons, at the start and
-// whenever the file has changed, until the context ends. The bank decides on them as on all that
-// programs write.
-func (p *parts) followLedger(cfg *configs.Config) func(context.Context) error {
+// followLedger returns a worker that offers the entries of the ledger file to the bank as lessons, at
+// the start and after each change of the file. The bank applies the rules for lessons that programs
+// write.
+func followLedger(cfg *configs.Config, lessons *library) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ticker := time.NewTicker(ledgerEvery)
 		defer ticker.Stop()
@@ -37,15 +37,15 @@ func (p *parts) followLedger(cfg *configs.Config) func(context.Context) error {
 			sum := sha256.Sum256(text)
 			switch {
 			case err != nil && !errors.Is(err, os.ErrNotExist):
-				p.failed(label.StepLedger, err)
-			case first || sum != last || !again.IsZero() && p.Now().After(again):
+				lessons.failures.failed(label.StepLedger, err)
+			case first || sum != last || !again.IsZero() && lessons.now().After(again):
 				last, again = sum, time.Time{}
-				left, err := p.offerLedger(ctx, cfg, text)
+				left, err := offerLedger(ctx, cfg, lessons, text)
 				if err != nil && ctx.Err() == nil {
-					p.failed(label.StepLedger, err)
+					lessons.failures.failed(label.StepLedger, err)
 				}
 				if err != nil || left {
-					again = p.Now().Add(ledgerAgain)
+					again = lessons.now().Add(ledgerAgain)
 				}
 			}
 			select {
@@ -57,16 +57,14 @@ func (p *parts) followLedger(cfg *configs.Config) func(context.Context) error {
 	}
 }
 
-// offerLedger proposes the entries that the bank does not have. left says that it took no more for
-// now.
-func (p *parts) offerLedger(
-	ctx context.Context, cfg *configs.Config, text []byte,
-) (left bool, err error) {
+// offerLedger proposes the entries that the bank does not have. left reports that the bank takes no
+// more proposals for now.
+func offerLedger(ctx context.Context, cfg *configs.Config, lessons *library, text []byte) (left bool, err error) {
 	all := ledger.Lessons(text)
 	if len(all) == 0 {
 		return false, nil
 	}
-	book, _, err := p.writer.List(ctx)
+	book, _, err := lessons.writer.List(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -83,11 +81,11 @@ func (p *parts) offerLedger(
 	taken := 0
 	defer func() {
 		if taken > 0 {
-			p.log.Info("entries of the ledger became lessons", "count", taken)
+			lessons.log.Info("entries of the ledger became lessons", "count", taken)
 		}
 	}()
 	for len(fresh) > 0 && ctx.Err() == nil {
-		results, err := p.writer.ProposeAll(ctx, fresh[:min(len(fresh), ledgerBatch)])
+		results, err := lessons.writer.ProposeAll(ctx, fresh[:min(len(fresh), ledgerBatch)])
 		if err != nil {
 			return true, err
 		}
@@ -98,10 +96,7 @@ func (p *parts) offerLedger(
 			case errors.Is(r.Err, bank.ErrTooMany):
 				return true, nil
 			default:
-				p.log.Warn(
-					"an entry of the ledger is no lesson", "slug", fresh[i].Lesson.Slug, "fault",
-					r.Err,
-				)
+				lessons.log.Warn("an entry of the ledger is no lesson", "slug", fresh[i].Lesson.Slug, "fault", r.Err)
 			}
 		}
 		fresh = fresh[len(results):]

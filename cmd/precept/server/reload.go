@@ -7,9 +7,16 @@ import (
 	"sync/atomic"
 
 	"precept/configs"
+	"precept/internal/sample"
 )
 
-// note is a text that one goroutine writes and others read, "" for nothing.
+// reloadStatus is the result of the last reload, for the dashboard.
+type reloadStatus struct {
+	fault   note // the error; "" after a reload that succeeded
+	waiting note // the changed keys that need a restart
+}
+
+// note is a text that one goroutine writes and others read, "" at the start.
 type note struct{ text atomic.Pointer[string] }
 
 func (n *note) set(text string) { n.text.Store(&text) }
@@ -21,27 +28,25 @@ func (n *note) get() string {
 	return ""
 }
 
-// reload reads the configuration again and takes it over whole, or not at all.
-func (s *Server) reload() {
+// reloadConfig reads the configuration again and applies all of it, or nothing.
+func (s *Server) reloadConfig() {
 	if s.options.Source == nil {
 		return
 	}
 	if err := fenced(s.takeOver); err != nil {
-		s.faults.set(err.Error())
-		s.log.Error(
-			"the configuration was not taken over, the old one stays in force", "error", err,
-		)
+		s.reload.fault.set(err.Error())
+		s.log.Error("the configuration was not taken over, the old one stays in force", "error", err)
 	}
 }
 
-// errEmpty is a file that somebody is writing, more likely than a configuration of defaults: that
-// one would send the agents' requests, with their keys, to another upstream.
+// errEmpty rejects an empty file. An editor that is writing leaves an empty file for a moment, and
+// the default configuration would send the requests of agents, with their keys, to another upstream.
 var errEmpty = errors.New(
 	"the configuration file is empty; write {} if nothing is to be configured",
 )
 
-// takeOver puts into force what can be followed of the configuration that the file holds now. What
-// was given to some before it failed at others is taken back.
+// takeOver applies the keys of the file that a running server can follow. When one part of the
+// program rejects the new configuration, every part gets the old configuration back.
 func (s *Server) takeOver() error {
 	read, err := s.options.Source.Load()
 	if err != nil {
@@ -50,25 +55,39 @@ func (s *Server) takeOver() error {
 	if s.options.Source.empty() {
 		return errEmpty
 	}
-	next, waiting := configs.Follow(s.started, read)
-	if err := fenced(func() error { return s.give(next) }); err != nil {
-		return errors.Join(err, fenced(func() error { return s.give(s.cfg) }))
+	next, waiting := configs.Follow(s.options.Config, read)
+	if err := fenced(func() error { return s.apply(next) }); err != nil {
+		return errors.Join(err, fenced(func() error { return s.apply(s.cfg) }))
 	}
 	s.cfg = next
 	s.shown.Store(next)
-	s.faults.set("")
-	s.waiting.set(strings.Join(waiting, " "))
+	s.reload.fault.set("")
+	s.reload.waiting.set(strings.Join(waiting, " "))
 	if len(waiting) > 0 {
-		s.log.Warn(
-			"these keys need a new start; until then they are as they were", "keys",
-			strings.Join(waiting, " "),
-		)
+		s.log.Warn("changed settings need a restart; old values stay in effect", "keys", strings.Join(waiting, " "))
 	}
 	s.log.Info("configuration taken over", "hash", next.Hash())
 	return nil
 }
 
-// fenced runs a step, of which a panic is an error.
+// apply gives a configuration to every part of the program that follows reloads.
+func (s *Server) apply(next *configs.Config) error {
+	optOut, err := sample.NewOptOut(next.Learning.OptOutPatterns, next.Learning.OptOutAgents, next.Learning.OptOutTenants)
+	if err != nil {
+		return err
+	}
+	if err := s.proxy.Configure(next); err != nil {
+		return err
+	}
+	st := s.services.store
+	st.SetRetention(next.Learning.Retention)
+	st.SetOptOut(optOut)
+	st.SetPersonal(next.Learning.AnonymizePII)
+	setLevel(s.level, next.Log.Level)
+	return s.admin.SetAccess(s.access(next))
+}
+
+// fenced runs a step and returns a panic of the step as an error.
 func fenced(step func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -76,13 +95,4 @@ func fenced(step func() error) (err error) {
 		}
 	}()
 	return step()
-}
-
-// give gives a configuration to everyone who can follow it.
-func (s *Server) give(next *configs.Config) error {
-	if err := s.parts.configure(next); err != nil {
-		return err
-	}
-	s.log.setLevel(next.Log.Level)
-	return s.admin.SetAccess(s.access(next))
 }

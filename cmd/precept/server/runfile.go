@@ -3,25 +3,23 @@ package server
 import (
 	"encoding/json"
 	"fmt"
-	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 
 	"precept/internal/file"
 )
 
-// RunFile is <data_dir>/run.json: where the precept of this data directory is reached.
+// RunFile is <data_dir>/run.json: the addresses of the precept of this data directory.
 type RunFile struct {
 	PID   int    `json:"pid"`
 	Data  string `json:"data"`
 	Admin string `json:"admin"`
 }
 
-// RunFilePath is where it lies.
+// RunFilePath returns the path of run.json.
 func RunFilePath(dataDir string) string { return filepath.Join(dataDir, "run.json") }
 
-// WriteRunFile writes the whole file or none: who waits for it may read it at once.
+// WriteRunFile writes the whole file or nothing, because programs read the file as soon as it exists.
 func WriteRunFile(dataDir string, r RunFile) error {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -30,11 +28,11 @@ func WriteRunFile(dataDir string, r RunFile) error {
 	return file.Write(RunFilePath(dataDir), 0o600, b, []byte("\n"))
 }
 
-// removeRunFile is for a clean stop; a file that is not there was not ours to remove.
+// removeRunFile removes run.json at a clean stop.
 func removeRunFile(dataDir string) { _ = os.Remove(RunFilePath(dataDir)) }
 
-// ReadRunFile finds the precept of a data directory. After a crash the file may be stale: who uses
-// it tries the address.
+// ReadRunFile returns the addresses of the precept of a data directory. After a crash the file may be
+// stale: the caller tries the address.
 func ReadRunFile(dataDir string) (RunFile, error) {
 	var r RunFile
 	b, err := os.ReadFile(RunFilePath(dataDir))
@@ -45,16 +43,4 @@ func ReadRunFile(dataDir string) (RunFile, error) {
 		return r, fmt.Errorf("%s: %w", RunFilePath(dataDir), err)
 	}
 	return r, nil
-}
-
-// localURL is how this machine reaches a listener: one on every address is reached on loopback.
-func localURL(a net.Addr) string {
-	address, err := netip.ParseAddrPort(a.String())
-	if err != nil {
-		return "http://" + a.String()
-	}
-	if ip := address.Addr(); ip.IsUnspecified() {
-		address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), address.Port())
-	}
-	return "http://" + address.String()
 }

@@ -151,7 +151,7 @@ func TestReload(t *testing.T) {
 	if now := health(); strings.Contains(now, "config_fault") || !strings.Contains(now, `"0.4"`) {
 		t.Errorf("the health page after it: %s", now)
 	}
-	if !l.console.says("these keys need a new start") || !l.console.says("keys=reward.close_after") {
+	if !l.console.says("changed settings need a restart") || !l.console.says("keys=reward.close_after") {
 		t.Error("what waits for a start is not told")
 	}
 	// A signal reads it again, without a change.

@@ -69,17 +69,17 @@ func TestEverythingIsStarted(t *testing.T) {
 	saved(t, source)("{}\n")
 	everywhere := map[string]int{
 		nameOf((*store.Store).Run): 1, nameOf((*learn.Learner).Run): 1,
-		nameOf((*proxy.Consulted).Run): 1, nameOf((*proxy.Proxy).ExecuteCommands): 1, "admin.(*stock[...]).run": 2,
+		nameOf((*proxy.Consulted).Run): 1, nameOf((*proxy.Proxy).ExecuteCommands): 1, "admin.(*shared[...]).run": 2,
 	}
 	running(t, source, everywhere)
 	running(t, source, map[string]int{
-		nameOf((*lesson.Watcher).Run): 1, nameOf((*trace.Tracer).Run): 1, ".followLedger.": 1, ".distils.": 1,
+		nameOf((*lesson.Watcher).Run): 1, nameOf((*trace.Tracer).Run): 1, ".followLedger.": 1, ".runDistiller.": 1,
 		"(*Source).watch.": 1,
 	})
 	t.Run("a fleet's", func(t *testing.T) {
 		of := storetest.StartRedis(t).URL()
 		running(t, flags(t, map[string]string{"store.url": of, "lessons": "redis://", "admin.tokens": "[token]"}), map[string]int{
-			nameOf((*redis.Watcher).Run): 1, nameOf((*learn.Learner).Follow): 1, "(*fleet).follow.": 1,
+			nameOf((*redis.Watcher).Run): 1, nameOf((*learn.Learner).Follow): 1, "(*keys).follow.": 1,
 		})
 	})
 }

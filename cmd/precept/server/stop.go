@@ -2,41 +2,57 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
-// inFlight counts the requests on the data listener: closing a server does not wait for its
-// handlers, and what they have to tell the recorder must be told before it goes.
-type inFlight struct {
-	sync.WaitGroup
-	n atomic.Int64
+// cleanup is the stop of one step of the start.
+type cleanup struct {
+	name string // for the error of a stop that fails
+	stop func() error
 }
 
-// counted keeps account of the requests in flight.
+// onStop registers the stop of a step of the start. stop runs the cleanups in the reverse order.
+func (s *Server) onStop(name string, f func() error) {
+	s.cleanups = append(s.cleanups, cleanup{name, f})
+}
+
+// stop runs the registered cleanups, the last one first, each of them once.
+func (s *Server) stop() error {
+	var all error
+	for len(s.cleanups) > 0 {
+		last := s.cleanups[len(s.cleanups)-1]
+		s.cleanups = s.cleanups[:len(s.cleanups)-1]
+		if err := last.stop(); err != nil {
+			s.log.Debug("a step of the stop failed", "step", last.name, "error", err)
+			all = errors.Join(all, err)
+		}
+	}
+	return all
+}
+
+// counted counts the requests in flight.
 func (s *Server) counted(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.requests.Add(1)
+		s.requests.group.Add(1)
 		s.requests.n.Add(1)
-		defer s.requests.Done()
+		defer s.requests.group.Done()
 		defer s.requests.n.Add(-1)
 		h.ServeHTTP(w, r)
 	})
 }
 
-// stopData takes requests for the drain delay, so that balancers see that /readyz says no before
-// they are refused, and then lets streams end for the drain time; a second signal ends both. cut
-// says that some streams did not end.
-func (s *Server) stopData(
-	ctx context.Context, data *http.Server, stop <-chan os.Signal,
-) (cut bool) {
-	s.parts.proxy.Drain()
+// drain ends the data listener. drain accepts requests for limits.drain_delay, so that balancers
+// read /readyz before connections are refused, and then lets streams end for limits.drain_timeout. A
+// second signal ends both waits. cut reports that some streams did not end.
+func (s *Server) drain(ctx context.Context, data *http.Server, stop <-chan os.Signal) (cut bool) {
+	s.proxy.Drain()
 	patient, hurry := context.WithCancel(context.WithoutCancel(ctx))
-	var lookout sync.WaitGroup
-	lookout.Go(func() {
+	var second sync.WaitGroup
+	second.Go(func() {
 		select {
 		case <-stop:
 			hurry()
@@ -44,25 +60,25 @@ func (s *Server) stopData(
 		}
 	})
 	if ctx.Err() == nil {
-		_ = Pause(patient, s.cfg.Limits.DrainDelay) // a second signal ends it
+		_ = Pause(patient, s.cfg.Limits.DrainDelay) // a second signal ends the pause
 	}
 	draining, end := context.WithTimeout(patient, s.cfg.Limits.DrainTimeout)
 	defer end()
 	if data.Shutdown(draining) != nil {
-		cut = s.requests.n.Load() > 0 // else connections were open on which nothing was asked
-		_ = data.Close()              // what it would say is that connections were open
+		cut = s.requests.n.Load() > 0 // otherwise the open connections had no request
+		_ = data.Close()              // the error says again that connections were open
 	}
 	hurry()
-	lookout.Wait()
+	second.Wait()
 	s.waitInFlight()
 	return cut
 }
 
-// waitInFlight gives cut handlers the time to notice.
+// waitInFlight gives the handlers of cut streams the time to record their exchanges.
 func (s *Server) waitInFlight() {
 	over := make(chan struct{})
 	go func() {
-		s.requests.Wait()
+		s.requests.group.Wait()
 		close(over)
 	}()
 	timer := time.NewTimer(CutWait)

@@ -20,7 +20,7 @@ import (
 	"precept/store"
 )
 
-// What waits for a person, was put away or was replaced is not counted as in force.
+// Candidates, archived lessons and replaced lessons do not count as in force.
 func TestInForce(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	book := lesson.NewBook([]*lesson.Lesson{
@@ -36,20 +36,20 @@ func TestInForce(t *testing.T) {
 	}
 }
 
-// A step that fails is counted each time, and told once in ten seconds; of a store that is away one
-// line a minute tells, whichever step met it. What a stop interrupts is no failure.
+// Each failure of a step is counted; the log has one line per step in ten seconds, and one line a
+// minute for a store that is unavailable. A step that a stop interrupts has not failed.
 func TestFailuresAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
 		registry := prometheus.NewRegistry()
-		p := &parts{log: slog.New(slog.NewTextHandler(&said, nil)), metrics: proxy.NewMetrics(registry), quiet: newLimiter(time.Now)}
+		f := &failures{log: slog.New(slog.NewTextHandler(&said, nil)), metrics: proxy.NewMetrics(registry), quiet: newLimiter(time.Now)}
 		away := fmt.Errorf("write: %w", session.ErrUnavailable)
 		for range 20 { // 100 seconds
-			p.failed("close", errors.New("odd"))
-			p.failed("write", away)
-			p.failed("samples", away)
-			p.failed("samples", fmt.Errorf("read: %w", context.Canceled))
-			p.panicked("encode", store.AtRequest{Request: "req-1", Value: "a secret"})
+			f.failed("close", errors.New("odd"))
+			f.failed("write", away)
+			f.failed("samples", away)
+			f.failed("samples", fmt.Errorf("read: %w", context.Canceled))
+			f.panicked("encode", store.AtRequest{Request: "req-1", Value: "a secret"})
 			time.Sleep(5 * time.Second)
 		}
 		for text, want := range map[string]int{
@@ -64,9 +64,9 @@ func TestFailuresAreTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		counted := map[string]float64{}
-		for _, f := range families {
-			for _, m := range f.GetMetric() {
-				if n := m.GetCounter().GetValue(); f.GetName() == "precept_fail_open_total" && n > 0 {
+		for _, family := range families {
+			for _, m := range family.GetMetric() {
+				if n := m.GetCounter().GetValue(); family.GetName() == "precept_fail_open_total" && n > 0 {
 					counted[m.GetLabel()[0].GetValue()] = n
 				}
 			}

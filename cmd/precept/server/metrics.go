@@ -6,12 +6,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"precept/configs"
 	"precept/internal/label"
 	"precept/learn"
+	"precept/proxy/trace"
 	"precept/store"
 )
 
-// WatchStore registers what the store counts.
+// WatchStore registers the counters of the store.
 func WatchStore(reg prometheus.Registerer, s *store.Store) {
 	count := counters(reg)
 	t := &s.Tally
@@ -44,7 +46,7 @@ func WatchStore(reg prometheus.Registerer, s *store.Store) {
 
 const samples, samplesHelp = "precept_samples_total", "Exchanges and samples, by what became of them. A sample that is made anew because something was said of it counts again."
 
-// WatchLearning registers what a learner counts.
+// WatchLearning registers the counters of a learner.
 func WatchLearning(reg prometheus.Registerer, t *learn.Tally) {
 	count := counters(reg)
 	count(samples, samplesHelp, prometheus.Labels{"outcome": "sample_stored"}, &t.Samples)
@@ -55,10 +57,36 @@ func WatchLearning(reg prometheus.Registerer, t *learn.Tally) {
 		func() float64 { return float64(t.Unsampled.Load()) })
 }
 
-// counters registers a counter that is counted elsewhere.
+// counters returns a function that registers a counter over an atomic number.
 func counters(reg prometheus.Registerer) func(name, help string, labels prometheus.Labels, v *atomic.Int64) {
 	return func(name, help string, labels prometheus.Labels, v *atomic.Int64) {
 		promauto.With(reg).NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels},
 			func() float64 { return float64(v.Load()) })
+	}
+}
+
+// newTracer makes the tracer of the configured collector.
+func newTracer(cfg *configs.Config, f *failures) (*trace.Tracer, error) {
+	headers, err := cfg.Otel.Header()
+	if err != nil {
+		return nil, err
+	}
+	return trace.New(trace.Options{
+		Endpoint: cfg.Otel.Endpoint, Headers: headers, Sample: cfg.Otel.Sample, Version: ReadBuild().Version,
+		Failed: func(err error) {
+			if f.quiet.allow(label.StepTrace) {
+				f.log.Warn("traces were not delivered; requests are not affected", "error", err)
+			}
+		},
+	})
+}
+
+// CountSpans registers the counters of spans, by outcome.
+func CountSpans(reg prometheus.Registerer, t *trace.Tracer) {
+	for outcome, count := range map[string]func(*trace.Tracer) int64{"sent": (*trace.Tracer).Sent, "dropped": (*trace.Tracer).Dropped} {
+		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "precept_spans_total", Help: "Spans of sampled turns, by what became of them.",
+			ConstLabels: prometheus.Labels{"outcome": outcome},
+		}, func() float64 { return float64(count(t)) }))
 	}
 }

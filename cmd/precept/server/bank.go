@@ -1,0 +1,92 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"precept/configs"
+	"precept/inject/bank"
+	"precept/inject/lesson"
+	"precept/internal/redact"
+	"precept/store/redis"
+)
+
+// BankLimit bounds a verb that talks to a bank.
+const BankLimit = 10 * reachLimit
+
+// bankURL returns the address of the lessons in Redis, "" when the lessons are files in a directory.
+// redis:// alone is the Redis of store.url, so that the password is written once.
+func bankURL(cfg *configs.Config) (string, error) {
+	switch {
+	case !IsRedis(cfg.Lessons):
+		return "", nil
+	case cfg.Lessons != "redis://":
+		return cfg.Lessons, nil
+	case IsRedis(cfg.StoreURL()):
+		return cfg.StoreURL(), nil
+	}
+	return "", errors.New(
+		"lessons: redis:// means the Redis of store.url, and that is a file; write redis://host:6379/0",
+	)
+}
+
+// OpenBank makes the client of the lessons in Redis; nil when the lessons are files in a directory.
+func (w *Tools) OpenBank(cfg *configs.Config) (*redis.Bank, error) {
+	url, err := bankURL(cfg)
+	if url == "" || err != nil {
+		return nil, err
+	}
+	b, err := redis.OpenBank(redis.Options{URL: url, Now: w.Now})
+	if err != nil {
+		return nil, fmt.Errorf("lessons: %w", err)
+	}
+	return b, nil
+}
+
+// OpenPlace opens the place of the lessons. The returned function closes the place.
+func (w *Tools) OpenPlace(cfg *configs.Config) (bank.Place, func(), error) {
+	place, err := w.OpenBank(cfg)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case place == nil:
+		return bank.Directory(cfg.Lessons), func() {}, nil
+	}
+	return place, func() { _ = place.Close() }, nil
+}
+
+// OpenWriter opens the configured lessons for writing. See Writer.
+func (w *Tools) OpenWriter(cfg *configs.Config, change ...func(*bank.Options)) (b *bank.Bank, closeBank func(), err error) {
+	place, closeBank, err := w.OpenPlace(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	return w.Writer(place, change...), closeBank, nil
+}
+
+// Writer returns the bank of a place: the rules for writing lessons, with the redactor's checks.
+// change sets further options.
+func (w *Tools) Writer(place bank.Place, change ...func(*bank.Options)) *bank.Bank {
+	o := bank.Options{Place: place, Now: w.Now, Keys: Keys, Checks: lesson.Checks{Secrets: Secrets}}
+	for _, c := range change {
+		c(&o)
+	}
+	return bank.New(o)
+}
+
+// Keys returns the kinds of secrets in a text, without personal data: the name of a person to ask
+// may be the subject of a lesson.
+func Keys(text string) []string {
+	r := redact.New(false)
+	r.Text(text)
+	return slices.Sorted(maps.Keys(r.Counts()))
+}
+
+// Secrets returns the kinds of secrets and personal data in a text, by the redactor of samples.
+func Secrets(text string) []string {
+	r := redact.New(true)
+	r.Text(text)
+	return slices.Sorted(maps.Keys(r.Counts()))
+}

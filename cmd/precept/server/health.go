@@ -1,0 +1,171 @@
+package server
+
+import (
+	"context"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"precept/admin"
+	"precept/configs"
+	"precept/internal/label"
+	"precept/store"
+	"precept/store/sqlite"
+)
+
+// accountEvery is the age at which the account of exchanges is computed again for a reader of the
+// health page. An account of more than accountMost bytes on disk is not computed: the computation
+// reads all of them.
+const (
+	accountEvery = 5 * time.Second
+	accountMost  = 256 << 20
+)
+
+// health computes the health page.
+type health struct {
+	services *services
+	server   *Server
+	started  time.Time
+	spool    string // directory of the queue on disk; "": no queue
+
+	mu      sync.Mutex
+	at      time.Time // of account and stored
+	account admin.Account
+	stored  admin.Stored
+}
+
+// read implements admin.Options.Health.
+func (h *health) read(ctx context.Context) admin.Health {
+	v := h.services
+	cfg, b, t, learned := h.server.shown.Load(), ReadBuild(), &v.store.Tally, &v.learner.Tally
+	page := admin.Health{
+		Figures: v.lessonFigures(), Version: b.Version, Revision: b.Revision, Go: b.Go,
+		PID: os.Getpid(), Started: h.started, Hash: cfg.Hash(), Fault: h.server.reload.fault.get(),
+		Spool: admin.Spool{
+			Dir: h.spool, Bytes: v.store.SpoolBytes(), Limit: int64(cfg.Limits.SpoolBytes),
+			Waiting: t.Pending.Load(), Lag: v.store.Lag().Seconds(),
+		},
+		Since: admin.Since{
+			Exchanges: t.Exchanges.Load(), Samples: learned.Samples.Load(),
+			Closed: learned.Closed.Load(), Told: learned.Told.Load(), OptedOut: t.OptedOut.Load(),
+			Redactions: t.Redactions.Load(), Incomplete: t.Incomplete.Load(),
+			WriteErrors: t.WriteErrors.Load(), InMemory: v.store.Sessions(),
+			Dropped: map[string]int64{
+				"full": t.DroppedFull.Load(), "bad": t.DroppedBad.Load(),
+				"quota": t.DroppedQuota.Load(), "read_only": t.DroppedReadOnly.Load(),
+				"copies_cut": t.CopiesCut.Load(),
+			},
+		},
+	}
+	var err error
+	if page.Config, err = configs.Settings(cfg); err != nil {
+		v.failures.failed(label.StepHealth, err)
+	}
+	page.Account, page.Store = h.look(ctx)
+	page.Store.Healthy = v.store.Healthy()
+	return page
+}
+
+// look computes the account and asks the store, at most once in accountEvery for all readers.
+func (h *health) look(ctx context.Context) (admin.Account, admin.Stored) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now := h.services.tools.Now(); h.at.IsZero() || now.Sub(h.at) >= accountEvery {
+		h.at, h.account = now, h.readAccount()
+		h.stored = admin.Stored{Kind: kindOf(h.services.backend), Notice: h.services.memory}
+		h.askStore(ctx)
+	}
+	return h.account, h.stored
+}
+
+// readAccount reads the account of the data directory.
+func (h *health) readAccount() admin.Account {
+	a := admin.Account{Balanced: true}
+	a.Dropped = map[string]int64{}
+	switch {
+	case h.spool == "":
+		a.Trouble = "without a spool there is no account"
+		return a
+	case h.services.store.SpoolBytes() > accountMost:
+		a.Trouble = "the spool holds more than 256 MiB, which would have to be read; precept doctor does it"
+		return a
+	}
+	books, err := store.ReadAccount(h.spool, true)
+	if err != nil {
+		a.Trouble = err.Error()
+		return a
+	}
+	a.Account = books
+	sum := books.Stored + books.Spooled + books.Incomplete
+	for _, n := range books.Dropped {
+		sum += n
+	}
+	a.Balanced = sum == books.Admitted
+	return a
+}
+
+// askStore asks the store for the numbers of its rows.
+func (h *health) askStore(ctx context.Context) {
+	open, ok := h.services.backend.(losses)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	defer cancel()
+	var err error
+	if h.stored.Counts, err = open.Stats(ctx); err == nil {
+		h.account.Unsampled, err = open.Unsampled(ctx)
+	}
+	if err == nil {
+		_, h.account.SetAside, err = open.DeadLetters(ctx, 1)
+	}
+	if err != nil {
+		h.stored.Trouble = err.Error()
+	}
+}
+
+// kindOf returns the kind of a backend in one word.
+func kindOf(b Backend) string {
+	switch b.(type) {
+	case *sqlite.Store:
+		return "sqlite"
+	case store.Volatile:
+		return "memory"
+	default:
+		return "redis"
+	}
+}
+
+// Build is the version of the binary.
+type Build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Time     string `json:"time,omitempty"`
+	Modified bool   `json:"modified,omitempty"`
+	Go       string `json:"go"`
+}
+
+// ReadBuild reads the version from the binary's build information. The linker stamps nothing, so that
+// two builds of one source have the same bytes.
+func ReadBuild() Build {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return Build{Version: "unknown"}
+	}
+	b := Build{Version: info.Main.Version, Go: info.GoVersion}
+	if b.Version == "" {
+		b.Version = "(devel)"
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Revision = s.Value
+		case "vcs.time":
+			b.Time = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}

@@ -1,0 +1,107 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"precept/configs"
+	"precept/internal/label"
+	"precept/internal/redact"
+	"precept/internal/session"
+	"precept/proxy"
+	"precept/store"
+)
+
+// newLogger makes the program's logger, with a level that a reload can change.
+func newLogger(w io.Writer, c configs.Log) (*slog.Logger, *slog.LevelVar) {
+	level := new(slog.LevelVar)
+	setLevel(level, c.Level)
+	options := &slog.HandlerOptions{Level: level}
+	if c.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options)), level
+	}
+	return slog.New(slog.NewTextHandler(w, options)), level
+}
+
+// setLevel sets the level that the configuration names. An unknown name changes nothing.
+func setLevel(v *slog.LevelVar, name string) {
+	var level slog.Level
+	if level.UnmarshalText([]byte(name)) == nil {
+		v.Set(level)
+	}
+}
+
+// logAlways writes a line at every log level, because programs wait for the line.
+func logAlways(ctx context.Context, log *slog.Logger, now time.Time, msg string, args ...any) {
+	r := slog.NewRecord(now, slog.LevelInfo, msg, 0)
+	r.Add(args...)
+	_ = log.Handler().Handle(ctx, r) // a log that cannot be written has no place for its error
+}
+
+// failures counts and logs steps that failed while the requests went through.
+type failures struct {
+	log     *slog.Logger
+	metrics *proxy.Metrics
+	quiet   *limiter
+}
+
+// failed counts a step that failed and logs one line per step every ten seconds at most. All steps
+// that fail because the store is unavailable share one line a minute. A step that a stop interrupts
+// has not failed: the next start repeats the step.
+func (f *failures) failed(step label.Step, err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	f.metrics.FailedOpen(step)
+	if errors.Is(err, session.ErrUnavailable) {
+		if f.quiet.allowEvery(label.StepStore, time.Minute) {
+			f.log.Warn("the store is not available; what it should have waits", "step", step, "error", err)
+		}
+		return
+	}
+	if f.quiet.allow(step) {
+		f.log.Warn("a step failed; requests go on without it", "step", step, "error", err)
+	}
+}
+
+// panicked counts and logs a step that panicked. The line names the request and nothing of the
+// data, because a panic may quote the data.
+func (f *failures) panicked(step label.Step, value any) {
+	f.metrics.FailedOpen(step)
+	if !f.quiet.allow(step) {
+		return
+	}
+	log := f.log
+	if at, ok := value.(store.AtRequest); ok {
+		log, value = log.With("request", at.Request), at.Value
+	}
+	log.Error("a step panicked; requests go on without it", "step", step, "panic", redact.PanicKind(value))
+}
+
+// limiter allows one log line per step every ten seconds.
+type limiter struct {
+	now  func() time.Time
+	mu   sync.Mutex
+	last map[label.Step]time.Time
+}
+
+func newLimiter(now func() time.Time) *limiter {
+	return &limiter{now: now, last: map[label.Step]time.Time{}}
+}
+
+func (l *limiter) allow(step label.Step) bool { return l.allowEvery(step, 10*time.Second) }
+
+func (l *limiter) allowEvery(step label.Step, every time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	if now.Sub(l.last[step]) < every {
+		return false
+	}
+	l.last[step] = now
+	return true
+}

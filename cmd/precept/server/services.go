@@ -1,0 +1,244 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"precept/admin"
+	"precept/bandit/feedback"
+	"precept/bandit/report"
+	"precept/distill"
+	"precept/inject/backtest"
+	"precept/inject/bank"
+	"precept/inject/lesson"
+	"precept/internal/label"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/learn"
+	"precept/proxy"
+	"precept/store"
+)
+
+// Bounds of the dashboard's walks through stored sessions.
+const (
+	surveyTime     = 2 * time.Second
+	surveySessions = 100_000
+	surveyDays     = 90
+	backtestTime   = 5 * time.Second
+	backtestMost   = 2000
+)
+
+// services answer the admin pages from the running program.
+type services struct {
+	tools    Tools
+	failures *failures
+	backend  Backend
+	store    *store.Store
+	archive  *store.Archive
+	learner  *learn.Learner
+	lessons  *library
+	proxy    *proxy.Proxy
+	memory   string // why precept runs from memory; "": the store is durable
+}
+
+// Report implements admin.Reporter.
+func (s *services) Report(ctx context.Context, q admin.Query) (report.Report, error) {
+	r, err := s.learner.Report(ctx, learn.ReportQuery{
+		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf,
+		Explain: q.Explain, Bands: q.Bands, Book: s.lessons.book.Load(), Config: s.proxy.Experiment(),
+		Inject: s.proxy.Presentation(),
+	})
+	if err != nil {
+		return r, err
+	}
+	if err := Annotate(ctx, &r, s.backend, q.Tenant); err != nil { // the measurements are valid without opinions
+		s.failures.failed(label.StepOpinions, err)
+	}
+	return r, nil
+}
+
+// Annotate adds the opinions of judges about a tenant's lessons to the rows of a report, where the
+// store has opinions.
+func Annotate(ctx context.Context, r *report.Report, from any, tenant string) error {
+	notes, ok := from.(distill.NoteReader)
+	if !ok {
+		return nil
+	}
+	opinions, err := distill.ReadOpinions(ctx, notes, tenant)
+	if err != nil {
+		return err
+	}
+	r.Annotate(opinions)
+	return nil
+}
+
+// Rate implements admin.Rater.
+func (s *services) Rate(ctx context.Context, tenant string, f feedback.Post) (store.Posted, error) {
+	var failed error
+	f = f.Received(s.tools.Now(), func() string {
+		id, err := s.tools.freshKey()
+		failed = err
+		return "fb_" + id
+	})
+	if failed != nil {
+		return store.Posted{}, failed
+	}
+	return s.store.Rate(ctx, tenant, f)
+}
+
+// Forget implements admin.Forgetter.
+func (s *services) Forget(ctx context.Context, tenant, session string) (int, error) {
+	if session == "" {
+		return s.store.ForgetTenant(ctx, tenant)
+	}
+	return s.store.ForgetSession(ctx, tenant, session)
+}
+
+// Export implements admin.Exporter with the store that the server has open.
+func (s *services) Export(ctx context.Context, w io.Writer, e admin.Export) error {
+	open, ok := s.backend.(Evidence)
+	if !ok {
+		return store.ErrVolatile
+	}
+	filter := e.Filter
+	x := &ExportJob{Evidence: open, Filter: &filter, Agent: e.Agent, Session: e.Session, Out: w, hides: s.archive.Hides}
+	return x.Write(ctx, e.Format)
+}
+
+// Book implements admin.Library.
+func (s *services) Book() *lesson.Book { return s.lessons.book.Load() }
+
+// Block implements admin.Library.
+func (s *services) Block(tenant string, one *lesson.Lesson) string {
+	return s.proxy.Presentation().Block(one, s.lessons.book.Load().Text(one), s.learner.Beliefs(tenant))
+}
+
+// Findings implements admin.Library.
+func (s *services) Findings(one *lesson.Lesson) []lesson.Finding {
+	c, book := lesson.Checks{Secrets: Secrets, Now: s.tools.Now()}, s.lessons.book.Load()
+	return append(c.Lesson(one, book), c.Notes(one)...)
+}
+
+// Log implements admin.Library.
+func (s *services) Log(ctx context.Context, n int) ([]lesson.Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	defer cancel()
+	return s.lessons.writer.Log(ctx, n)
+}
+
+// Act implements admin.Keeper.
+func (s *services) Act(
+	ctx context.Context, slug string, seen lesson.Sight, a lesson.Action, plan lesson.TrialPlan, by string,
+) (*lesson.Lesson, error) {
+	if strings.ContainsAny(slug, "/\\") {
+		return nil, admin.ErrNoLesson
+	}
+	ctx, cancel := context.WithTimeout(ctx, BankLimit)
+	defer cancel()
+	r, err := s.lessons.writer.Act(ctx, slug, bank.Decision{Action: a, Plan: plan, By: by, Seen: seen})
+	if errors.Is(err, bank.ErrNoLesson) {
+		err = admin.ErrNoLesson
+	}
+	return r.Lesson, err
+}
+
+// errEnough ends a walk that has read enough sessions.
+var errEnough = errors.New("enough was seen")
+
+// Survey implements admin.Surveyor. Survey reads the newest days first, until the time or the number
+// of sessions is used up.
+func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, error) {
+	now := s.tools.Now()
+	w, ok := s.backend.(Walker)
+	if !ok {
+		return nil, errors.New("nothing is stored")
+	}
+	survey := report.NewSurvey(now)
+	survey.Whole = true
+	err := newestFirst(now, surveyDays, func(since, until time.Time) error {
+		survey.Since = since
+		return w.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
+			if !a.Told || a.Version == 0 {
+				return nil
+			}
+			as, err := assignmentOf(r, a)
+			if err != nil {
+				return err
+			}
+			survey.Add(as, a.Reward)
+			survey.Saw(as, r.ID.String(), r.Started)
+			if survey.Sessions >= surveySessions || s.tools.Now().Sub(now) > surveyTime {
+				return errEnough
+			}
+			return nil
+		})
+	})
+	if errors.Is(err, errEnough) {
+		survey.Whole, err = false, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return survey, nil
+}
+
+// Backtest implements admin.Surveyor.
+func (s *services) Backtest(ctx context.Context, tenant string, one *lesson.Lesson) (backtest.Result, error) {
+	e, ok := s.backend.(Evidence)
+	if !ok {
+		return backtest.Result{}, errors.New("nothing is stored")
+	}
+	run, now := backtest.New([]*lesson.Lesson{one}, s.proxy.Presentation().Tags), s.tools.Now()
+	err := newestFirst(now, surveyDays, func(since, until time.Time) error {
+		return e.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
+			captured, err := Captured(ctx, e, r, a)
+			if err != nil || captured == nil {
+				return err
+			}
+			run.Add(captured)
+			if run.Sessions() >= backtestMost || s.tools.Now().Sub(now) > backtestTime {
+				return errEnough
+			}
+			return nil
+		})
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return backtest.Result{}, err
+	}
+	return run.Results()[0], nil
+}
+
+// newestFirst walks back through time, up to so many days: the last day first, then twice the length
+// each time.
+func newestFirst(now time.Time, days int, look func(since, until time.Time) error) error {
+	const day = 24 * time.Hour
+	until, oldest := now.Add(time.Minute), now.Add(-time.Duration(days)*day)
+	for length := day; until.After(oldest); length *= 2 {
+		since := until.Add(-length)
+		if since.Before(oldest) {
+			since = oldest
+		}
+		if err := look(since, until); err != nil {
+			return err
+		}
+		until = since
+	}
+	return nil
+}
+
+// Captured returns a session as a backtest reads it; nil for a session without stored exchanges.
+func Captured(ctx context.Context, e Evidence, r session.Row, a session.Applied) (*backtest.Session, error) {
+	xs, err := e.Exchanges(ctx, r.Tenant, r.ID)
+	if err != nil || len(xs) == 0 {
+		return nil, err
+	}
+	slices.SortStableFunc(xs, func(x, y sample.Exchange) int { return cmp.Or(cmp.Compare(x.Turn, y.Turn), x.At.Compare(y.At)) })
+	return &backtest.Session{
+		Tenant: r.Tenant, Name: xs[0].SessionName, Exchanges: xs, Told: a.Told, Reward: a.Reward,
+	}, nil
+}

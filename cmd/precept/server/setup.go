@@ -1,0 +1,174 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"precept/learn"
+	"precept/proxy"
+	"precept/proxy/trace"
+	"precept/store"
+	"precept/store/sqlite"
+)
+
+// setup builds the program and starts nothing. Each step registers its stop on the onStop stack and
+// its goroutines as workers; serve starts the workers.
+//
+// setup is one straight line, as the setup of Prometheus' Alertmanager is. Nearly every step needs
+// values of earlier steps (metrics, failures, backend, store, learner, lessons, proxy). Splitting
+// setup would move these values into fields of a wide struct that every helper shares, and the order
+// of the steps would be harder to see: here, Go's scoping of variables enforces the order.
+//
+//nolint:funlen,gocognit // see above
+func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) error {
+	tools, cfg, log := s.options.Tools, s.cfg, s.log
+
+	// Metrics and the log of failures come first: every later step uses them.
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics := proxy.NewMetrics(registry)
+	failures := &failures{log: log, metrics: metrics, quiet: newLimiter(tools.Now)}
+
+	// Lock the data directory, so that no second precept writes into the directory. A directory that
+	// cannot be written, on a full disk for example, does not keep precept from starting, because
+	// agents must not suffer from the disk.
+	lock, unwritable := sqlite.Lock(cfg.DataDir)
+	switch {
+	case unwritable == nil:
+		s.onStop("data directory", lock.Close)
+	case !errors.Is(unwritable, sqlite.ErrReadOnly):
+		return unwritable
+	}
+
+	// Make the client of the lessons in Redis; nil when the lessons are files in a directory.
+	fleetBank, err := tools.OpenBank(cfg)
+	if err != nil {
+		return err
+	}
+	if fleetBank != nil {
+		s.onStop("lessons in Redis", fleetBank.Close)
+	}
+
+	// Open the backend: SQLite, Redis, or memory when the data directory cannot be written. The store
+	// that is made below closes the backend; until then, a failed setup closes the backend itself.
+	opened, err := openBackend(ctx, tools, cfg, unwritable, failures)
+	if err != nil {
+		return err
+	}
+	backend := opened.backend
+	closeStore := backend.Close
+	s.onStop("store", func() error { return closeStore() })
+
+	// Read the salt of the coins and the secret of tenant names, or make them. Replicas share both.
+	keys, err := openKeys(ctx, tools, cfg, backend, log)
+	if err != nil {
+		return err
+	}
+
+	// Open the store: the queue on disk in front of the backend, and the sessions in memory.
+	storeOptions, err := tools.StoreOptions(cfg, backend)
+	if err != nil {
+		return err
+	}
+	storeOptions.Failed, storeOptions.Panicked = failures.failed, failures.panicked
+	storeOptions.Secret, storeOptions.Absent = []byte(keys.pair.Secret), opened.absent
+	st, err := store.Open(ctx, storeOptions)
+	if err != nil {
+		return fmt.Errorf("open the store: %w", err)
+	}
+	closeStore = st.Close
+	WatchStore(registry, st)
+	s.work("recorder", st.Run)
+
+	// Make the learner. The learner stops after the recorder, so that the last exchanges count.
+	learnOptions := tools.LearnOptions(cfg, backend)
+	learnOptions.Memory, learnOptions.Recorder, learnOptions.Touches = st, st, st
+	learnOptions.Guard, learnOptions.Failed = st.Guard(), failures.failed
+	learner, err := learn.Open(ctx, learnOptions)
+	if err != nil {
+		return fmt.Errorf("load what was learned: %w", err)
+	}
+	WatchLearning(registry, &learner.Tally)
+	s.work("learner", func(ctx context.Context) error { return learner.Run(ctx, st.Drained()) })
+	s.work("fleet follower", func(ctx context.Context) error { return learner.Follow(ctx, learn.FollowEvery) })
+
+	// Load the lessons and watch them for changes. Without readable lessons precept forwards requests
+	// and picks up the lessons later.
+	lessons := newLibrary(tools, cfg, fleetBank, failures)
+	s.work("lesson watcher", lessons.open(ctx))
+
+	// Follow the ledger file: its entries become proposals of lessons.
+	if cfg.Ledger.File != "" {
+		s.work("ledger follower", followLedger(cfg, lessons))
+	}
+
+	// Make the tracer, where the configuration names a collector of spans.
+	var tracer *trace.Tracer
+	if cfg.Otel.Endpoint != "" {
+		if tracer, err = newTracer(cfg, failures); err != nil {
+			return err
+		}
+		CountSpans(registry, tracer)
+		s.work("tracer", tracer.Run)
+	}
+
+	// Open the counts of consulted lessons. Without a data directory the counts stay in memory.
+	countsFile := filepath.Join(cfg.DataDir, "consulted.json")
+	if opened.notice != "" {
+		countsFile = ""
+	}
+	tally := shared[proxy.Tally](backend)
+	if tally == nil && fleetBank != nil {
+		tally = fleetBank
+	}
+	consulted, err := proxy.NewConsulted(countsFile, tally, tools.Now)
+	if err != nil {
+		log.Warn("the counts of consulted lessons begin anew", "error", err)
+	}
+	s.work("counts of consulted lessons", consulted.Run)
+
+	// Make the proxy, the handler of the data listener.
+	s.proxy, err = proxy.New(proxy.Options{
+		Config: cfg, Store: st, Beliefs: learner.Beliefs, Book: lessons.book.Load, Bank: lessons.writer, Consulted: consulted,
+		Pending: shared[proxy.PendingTexts](backend), Tracer: tracer, Metrics: metrics, Log: log, Now: tools.Now, Rand: tools.Random,
+		Salt: keys.pair.Salt, Secret: []byte(keys.pair.Secret), Unsure: !keys.known,
+	})
+	if err != nil {
+		return err
+	}
+	s.onStop("proxy", func() error {
+		s.proxy.Close()
+		return nil
+	})
+	s.work("lesson commands", s.proxy.ExecuteCommands)
+	if keys.fleet {
+		s.work("keys of the fleet", keys.follow(s.proxy, log))
+	}
+
+	// Count the successes of each lesson for the index in the lesson directory.
+	lessons.countWith(learner, s.proxy)
+
+	// Make the distiller and the gate that ends the trials of proposals.
+	if notes, ok := backend.(DistillStore); ok && cfg.Distill.Enabled {
+		distiller, err := tools.NewDistiller(cfg, notes, lessons.place) //nolint:contextcheck // a check has no context; the look-up is bounded
+		if err != nil {
+			return err
+		}
+		gate := &trialGate{log: log, lessons: lessons, learner: learner, proxy: s.proxy}
+		s.work("distiller", runDistiller(cfg, distiller, gate, failures))
+	}
+
+	// Make the services behind the admin pages, and the admin server, the handler of the admin
+	// listener.
+	s.services = &services{
+		tools: tools, failures: failures, backend: backend, store: st, archive: st.Archive(rewardDefinition(cfg)),
+		learner: learner, lessons: lessons, proxy: s.proxy, memory: opened.notice,
+	}
+	return s.openAdmin(registry, data, adminListener)
+}

@@ -1,0 +1,186 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"precept/proxy"
+)
+
+// serve starts the workers and both listeners, waits for the reason to stop, and stops the program.
+// The onStop stack gives the order of the stop: data listener, run.json, admin listener, workers,
+// then what setup opened.
+func (s *Server) serve(ctx context.Context, dataListener, adminListener net.Listener) error {
+	stop, again := make(chan os.Signal, 2), make(chan os.Signal, 1) // two channels: a flood of SIGHUP must not displace SIGTERM
+	if !s.options.Within {
+		signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
+		signal.Notify(again, syscall.SIGHUP)
+		defer signal.Stop(stop)
+		defer signal.Stop(again)
+	}
+
+	// Start the workers. Their context outlives ctx: the workers stop after the listeners.
+	working, stopWorkers := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWorkers()
+	var running sync.WaitGroup
+	s.onStop("workers", func() error {
+		stopWorkers()
+		running.Wait()
+		return nil
+	})
+	changed := make(chan struct{}, 1)
+	if s.options.Source != nil {
+		s.work("configuration watcher", s.options.Source.watch(changed, s.log))
+	}
+	failed := make(chan error, len(s.workers)+2)
+	for _, w := range s.workers {
+		running.Go(func() {
+			if err := s.keepRunning(working, w); err != nil && working.Err() == nil {
+				failed <- err
+			}
+		})
+	}
+
+	// Serve the admin listener.
+	adminServer := s.httpServer(s.admin)
+	s.onStop("admin server", adminServer.Close)
+	running.Go(func() { failed <- serveOn(adminServer, adminListener) })
+
+	// Serve the data listener.
+	if !s.options.Within {
+		s.onStop("run.json", func() error {
+			removeRunFile(s.cfg.DataDir)
+			return nil
+		})
+	}
+	limited := proxy.NewLimitListener(dataListener, s.options.Tools.Now)
+	data := s.httpServer(limited.CloseWhenFull(s.counted(s.proxy.Handler()))) //nolint:contextcheck // each request brings its own
+	data.ConnState = limited.Watch
+	cut := false
+	s.onStop("data server", func() error {
+		cut = s.drain(ctx, data, stop)
+		return nil
+	})
+	running.Go(func() { failed <- serveOn(data, limited) })
+
+	s.announce(ctx, localURL(dataListener.Addr()), localURL(adminListener.Addr()))
+	err := s.untilStopped(ctx, stop, again, changed, failed)
+
+	if !s.options.Within {
+		s.notify(ctx, "STOPPING=1\nSTATUS=streams end")
+	}
+	err = errors.Join(err, s.stop())
+	s.log.Info("precept stopped", "cut", cut)
+	if err == nil && cut {
+		return ErrCut
+	}
+	return err
+}
+
+// untilStopped waits for the reason to stop. Meanwhile untilStopped reloads the configuration and
+// returns the memory of an idle server. The error is the failure of a worker or of a listener.
+func (s *Server) untilStopped(
+	ctx context.Context, stop, again <-chan os.Signal, changed <-chan struct{}, failed <-chan error,
+) error {
+	look := time.NewTicker(idleEvery)
+	defer look.Stop()
+	rest := idle{allocated()}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+			rest.look()
+		case err := <-failed:
+			return err
+		case <-changed:
+			s.reloadConfig()
+		case <-again:
+			s.reloadConfig()
+		case sig := <-stop:
+			s.log.Info("stopping", "signal", sig.String(), "drain", s.cfg.Limits.DrainTimeout.String())
+			return nil
+		}
+	}
+}
+
+// announce writes the addresses, once, for people and for programs.
+func (s *Server) announce(ctx context.Context, data, adminURL string) {
+	debug.FreeOSMemory() // the start reads and compiles a lot that no later step needs
+	if s.first {
+		fmt.Fprintf(s.options.Console, "agents: OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s\n", data, data)
+	}
+	if s.options.Ready == nil {
+		logAlways(ctx, s.log, s.options.Tools.Now(), "precept ready", "data", data, "admin", adminURL)
+	}
+	if !s.options.Within {
+		if err := WriteRunFile(s.cfg.DataDir, RunFile{PID: os.Getpid(), Data: data, Admin: adminURL}); err != nil {
+			s.log.Warn("run.json cannot be written", "error", err)
+		}
+		s.notify(ctx, "READY=1\nSTATUS=data "+data+", admin "+adminURL)
+	}
+	if s.options.Ready != nil {
+		s.options.Ready(data, adminURL)
+	}
+}
+
+// notify informs the service manager, where there is one; precept works without a service manager.
+func (s *Server) notify(ctx context.Context, state string) {
+	if s.options.Notify == nil {
+		return
+	}
+	if err := s.options.Notify(ctx, state); err != nil {
+		s.log.Warn("the service manager was not told", "error", err)
+	}
+}
+
+// listenTCP opens a port. The error names the key of the configuration.
+func listenTCP(ctx context.Context, key, address string) (net.Listener, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; free the address or choose another one", key, err)
+	}
+	return l, nil
+}
+
+func (s *Server) httpServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: s.cfg.Limits.HeaderTimeout,
+		IdleTimeout:       idleConn,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // broken clients are common, and not our fault
+	}
+}
+
+// serveOn serves until the server is closed.
+func serveOn(server *http.Server, l net.Listener) error {
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// localURL returns the URL under which this machine reaches a listener: loopback for a listener on
+// every address.
+func localURL(a net.Addr) string {
+	address, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return "http://" + a.String()
+	}
+	if ip := address.Addr(); ip.IsUnspecified() {
+		address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), address.Port())
+	}
+	return "http://" + address.String()
+}

@@ -1,0 +1,232 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"precept/bandit/feedback"
+	"precept/configs"
+	"precept/internal/label"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/learn"
+	"precept/store"
+	"precept/store/redis"
+	"precept/store/sqlite"
+)
+
+// Backend is the database behind the store and the learner.
+type Backend interface {
+	store.Backend
+	learn.Backend
+}
+
+// Evidence is a store for readers of sessions, exchanges and samples.
+type Evidence interface {
+	Walker
+	losses
+	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
+	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
+}
+
+// Walker visits the stored samples and sessions, the oldest first.
+type Walker interface {
+	EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
+	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
+}
+
+// losses reports what became of the exchanges that were stored.
+type losses interface {
+	Stats(ctx context.Context) (map[string]int64, error)
+	DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error)
+	Unsampled(ctx context.Context) (int64, error)
+}
+
+// Stored is the configured store, opened for a verb. The caller closes the store.
+type Stored interface {
+	Evidence
+	Backend
+	DistillStore
+}
+
+// IsRedis reports whether the address of a store is one of Redis.
+func IsRedis(url string) bool { return strings.HasPrefix(url, "redis") && strings.Contains(url, "://") }
+
+// OpenStored opens the configured store for reading.
+func (w *Tools) OpenStored(ctx context.Context, cfg *configs.Config) (Stored, error) {
+	return w.OpenStore(ctx, cfg, sqlite.Options{ReadOnly: true})
+}
+
+// OpenStore opens the configured store for a verb. The options apply to SQLite; path, clock and
+// limits come from the configuration.
+func (w *Tools) OpenStore(ctx context.Context, cfg *configs.Config, o sqlite.Options) (Stored, error) {
+	if IsRedis(cfg.StoreURL()) {
+		return w.reachRedis(ctx, cfg)
+	}
+	o.Path, o.Now, o.MaxFeedback = cfg.StoreURL(), w.Now, cfg.Limits.Feedback
+	db, err := sqlite.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
+}
+
+// reachRedis opens the configured Redis for a verb, which needs an answer of Redis.
+func (w *Tools) reachRedis(ctx context.Context, cfg *configs.Config) (Stored, error) {
+	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: w.Now, MaxFeedback: cfg.Limits.Feedback})
+	if err != nil {
+		return nil, fmt.Errorf("store.url: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	defer cancel()
+	if err := db.Ping(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// opened is the backend of a server.
+type opened struct {
+	backend Backend
+	notice  string // why precept runs from memory; "": the backend is durable
+	absent  bool   // the backend cannot be used at the start
+}
+
+// openBackend opens the backend of a server. unwritable is the error of a data directory that cannot
+// be written, nil for a locked directory.
+func openBackend(ctx context.Context, tools Tools, cfg *configs.Config, unwritable error, f *failures) (opened, error) {
+	if IsRedis(cfg.StoreURL()) {
+		if unwritable != nil {
+			f.log.Warn("the data directory cannot be written; the store is elsewhere, and precept goes on", "error", unwritable)
+		}
+		return openRedis(ctx, tools, cfg, f)
+	}
+	if unwritable != nil {
+		return openMemory(unwritable, f), nil
+	}
+	db, err := sqlite.Open(ctx, sqlite.Options{
+		Path: cfg.StoreURL(), Now: tools.Now, Exclusive: true, MaxFeedback: cfg.Limits.Feedback,
+	})
+	if errors.Is(err, sqlite.ErrReadOnly) || errors.Is(err, session.ErrDiskFull) || errors.Is(err, sqlite.ErrDisk) {
+		return openMemory(err, f), nil
+	}
+	if err != nil {
+		return opened{}, err
+	}
+	if notice := db.Notice(); notice != "" {
+		f.log.Error("the store was damaged", "notice", notice)
+	}
+	if from, to := db.Upgraded(); from < to {
+		f.log.Info("the store was upgraded: an older release does not open it any more", "from_schema", from, "to_schema", to)
+	}
+	return opened{backend: db}, nil
+}
+
+// openMemory returns a backend that stores nothing.
+func openMemory(why error, f *failures) opened {
+	f.log.Error(
+		"precept runs from memory: nothing is kept and nothing is learned until it is started with a data directory that can be written",
+		"error", why,
+	)
+	f.metrics.FailedOpen(label.StepStore)
+	return opened{backend: store.Volatile{}, notice: why.Error(), absent: true}
+}
+
+// openRedis opens the backend of a fleet and asks Redis, once and briefly, for an answer. A replica
+// starts without Redis.
+func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failures) (opened, error) {
+	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: tools.Now, MaxFeedback: cfg.Limits.Feedback})
+	if err != nil {
+		return opened{}, fmt.Errorf("store.url: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	defer cancel()
+	o := opened{backend: db}
+	if err := db.Ping(ctx); err != nil {
+		o.absent = true
+		f.metrics.FailedOpen(label.StepStore)
+		f.log.Error("the store cannot be used; precept starts without it and goes on asking", "error", err)
+		f.quiet.allow(label.StepStore) // this line is the one of the minute
+	}
+	return o, nil
+}
+
+// shared returns the backend in the role T when replicas share the backend, nil otherwise.
+func shared[T any](backend any) (role T) {
+	if db, ok := backend.(*redis.Store); ok {
+		role, _ = any(db).(T)
+	}
+	return role
+}
+
+// StoreOptions returns the options of a store, without the functions that report failures.
+func (w *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Options, error) {
+	optOut, err := sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
+	return store.Options{
+		Now: w.Now, Backend: backend, Fleet: shared[store.Fleet](backend),
+		Lookup: cfg.Limits.LookupTimeout, Sessions: cfg.Limits.Sessions,
+		HoldBytes: int64(cfg.Limits.CaptureTotalBytes), SpoolDir: spoolOf(cfg, backend), SpoolBytes: int64(cfg.Limits.SpoolBytes),
+		DeliverEvery: deliverEvery(cfg), Learn: cfg.Learning.Enabled, Personal: cfg.Learning.AnonymizePII,
+		OptOut: optOut, Retention: cfg.Learning.Retention, Sentiment: cfg.Reward.Sentiment,
+	}, err
+}
+
+// LearnOptions returns the options of a learner for every verb that learns or reports.
+func (w *Tools) LearnOptions(cfg *configs.Config, backend Backend) learn.Options {
+	return learn.Options{
+		Now: w.Now, Backend: backend, Fleet: shared[learn.Fleet](backend), Reward: rewardDefinition(cfg),
+		Samples: cfg.Learning.Enabled,
+	}
+}
+
+// rewardDefinition returns the configured definition of a reward.
+func rewardDefinition(cfg *configs.Config) feedback.Definition {
+	return feedback.Definition{Tiers: Tiers(cfg.Reward.Tiers), Sentiment: cfg.Reward.Sentiment, CloseAfter: cfg.Reward.CloseAfter}
+}
+
+// Tiers translates the names of reward tiers into numbers.
+func Tiers(words []string) (out []int) {
+	for _, w := range words {
+		out = append(out, 1+slices.Index([]string{"user", "verifier", "implicit"}, w))
+	}
+	return out
+}
+
+// SpoolDir returns the directory of the queue on disk.
+func SpoolDir(cfg *configs.Config) string { return filepath.Join(cfg.DataDir, "spool") }
+
+// spoolOf returns the directory of the queue on disk, "" when nothing can be stored.
+func spoolOf(cfg *configs.Config, backend Backend) string {
+	if _, volatile := backend.(store.Volatile); volatile || !cfg.Learning.Enabled {
+		return ""
+	}
+	return SpoolDir(cfg)
+}
+
+// deliverEvery returns how long new turns may wait in the queue on disk. SQLite is faster with larger
+// batches. Replicas that share a Redis need to see the turns of the others at once.
+func deliverEvery(cfg *configs.Config) time.Duration {
+	if IsRedis(cfg.StoreURL()) {
+		return 0
+	}
+	return min(time.Second, max(cfg.Reward.CloseAfter/10, 100*time.Millisecond))
+}
+
+// IsLocked reports whether a precept runs on the data directory.
+func IsLocked(dataDir string) bool {
+	if _, err := os.Stat(dataDir); err != nil {
+		return false
+	}
+	lock, err := sqlite.Lock(dataDir)
+	if err != nil {
+		return !errors.Is(err, sqlite.ErrReadOnly)
+	}
+	_ = lock.Close() // the lock was taken for a moment only
+	return false
+}

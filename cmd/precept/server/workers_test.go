@@ -1,0 +1,85 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"precept/configs"
+)
+
+// A worker that panics restarts after a pause, until its context ends. A worker that fails returns
+// the failure and does not restart.
+func TestAWorkerRestartsAfterAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		s := New(Options{Tools: Tools{Now: time.Now}, Config: configs.Default(), Console: &said})
+		ctx, stop := context.WithCancel(t.Context())
+		began, attempts := time.Now(), 0
+		over := make(chan error, 1)
+		go func() {
+			over <- s.keepRunning(ctx, worker{"test", func(ctx context.Context) error {
+				if attempts++; attempts < 3 {
+					panic("thrown by the test")
+				}
+				<-ctx.Done()
+				return nil
+			}})
+		}()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if attempts != 3 || strings.Count(said.String(), "background worker panicked") != 2 || strings.Contains(said.String(), "thrown by the test") {
+			t.Errorf("%d attempts, and the log says\n%s", attempts, said.String())
+		}
+		stop()
+		if err := <-over; err != nil || time.Since(began) != time.Minute {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+
+		failure := errors.New("it cannot go on")
+		if err := s.keepRunning(t.Context(), worker{"test", func(context.Context) error { return failure }}); !errors.Is(err, failure) {
+			t.Errorf("a failure is %v", err)
+		}
+
+		// A stop does not wait for the pause.
+		ctx, stop = context.WithCancel(t.Context())
+		go func() { over <- s.keepRunning(ctx, worker{"test", func(context.Context) error { panic("again") }}) }()
+		synctest.Wait()
+		rested := time.Now()
+		stop()
+		if err := <-over; err != nil || time.Since(rested) != 0 {
+			t.Errorf("%v, %v after the stop", err, time.Since(rested))
+		}
+	})
+}
+
+// An idle server returns its memory to the system; the collector decides for a busy server.
+func TestIdle(t *testing.T) {
+	forced := func() uint32 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.NumForcedGC
+	}
+	i, was := idle{allocated()}, forced()
+	i.look()
+	if forced() != was+1 {
+		t.Error("a server that did nothing kept what lay about")
+	}
+	was = forced()
+	for range idleBytes >> 20 {
+		runtime.KeepAlive(make([]byte, 1<<20))
+	}
+	i.look()
+	if forced() != was {
+		t.Error("a server at work was stopped to be collected")
+	}
+	i.look()
+	if forced() != was+1 {
+		t.Error("a server that came to rest kept what lay about")
+	}
+}
