@@ -3,44 +3,46 @@ package detect
 import (
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 )
 
-// kind is what a tool is for, as far as its name and arguments tell. It decides which text is
-// evidence: a shell's output is judged line by line, a file that was read is not judged at all.
+// kind is the purpose of a tool, as far as name and arguments show the purpose. The kind decides
+// which text is evidence: the output of a shell is judged line by line, the content of a file is
+// not judged at all.
 type kind uint8
 
 const (
-	kindOther  kind = iota // a domain's own tool, an API
+	kindOther  kind = iota // a tool of a domain, an API
 	kindExec               // runs commands or code
 	kindRead               // reads files, lists folders
 	kindSearch             // looks for something in files
 	kindEdit               // changes files
 	kindWeb                // fetches pages, drives a browser
-	kindPlan               // notes to itself: plans, thoughts, to-do lists
+	kindPlan               // notes of the agent: plans, thoughts, to-do lists
 	kindWait               // polls or waits
 )
 
-// toolCall is a call, looked at once.
+// toolCall is a call with its analysis.
 type toolCall struct {
 	known   *phrases
 	kind    kind
-	words   []string // of its name
+	words   []string // of the name
 	args    lenientValue
-	command string       // the command or code that it runs
-	shell   shellCommand // of command, where it is a shell's
+	command string       // command or code to run
+	shell   shellCommand // analysis of the command of a shell
 }
 
-// maxCommand bounds how much of a command is analysed: what follows is data.
+// maxCommand is the number of bytes of a command that is analysed. The rest is data.
 const maxCommand = 4096
 
-// lookAt finds out what a call is for.
+// lookAt analyses a call.
 func (p *phrases) lookAt(name, args string) toolCall {
 	c := toolCall{known: p, shell: shellCommand{known: p}, words: nameWords(name)}
 	c.args, _ = parseLenient(args)
 	if c.args.kind == noValue && args != "" && !strings.HasPrefix(args, "{") {
-		c.command = args // a custom tool's input
+		c.command = args // input of a custom tool
 		if commands := scripted(args); commands != "" {
 			c.command = commands
 		}
@@ -95,27 +97,27 @@ func (c *toolCall) execName() bool {
 		len(c.words) == 1 && c.named("exec-alone") && c.commandText() != ""
 }
 
-// named: one of the words of the tool's name is in that list.
+// named reports whether a word of the tool's name is in a list.
 func (c *toolCall) named(list string) bool {
 	return slices.ContainsFunc(c.words, func(w string) bool { return c.known.is("tool "+list, w) })
 }
 
-// has: one of the words of the tool's name is one of these. A method, and no function value, so
-// that the words stay off the heap.
+// has reports whether a word of the tool's name is one of ws. A method, unlike a function value,
+// keeps ws off the heap.
 func (c *toolCall) has(ws ...string) bool { return hasAny(c.words, ws...) }
 
-// fileArg: the arguments name a file or folder.
+// fileArg reports whether an argument names a file or a folder.
 func (c *toolCall) fileArg() bool {
 	return slices.ContainsFunc(c.args.keys, func(k string) bool { return c.known.isKey("file", k) })
 }
 
-// runsCode: the tool runs a program text, not a shell line.
+// runsCode reports whether the tool runs the text of a program, not a shell line.
 func (c *toolCall) runsCode() bool {
 	_, code := c.args.get("code", "cell", "source")
 	return code || c.named("code")
 }
 
-// commandText is the command in the arguments: a string, or a list of words or of commands.
+// commandText returns the command in the arguments: a string, or a list of words or of commands.
 func (c *toolCall) commandText() string {
 	v, ok := c.args.get(c.known.lists["key command"]...)
 	if !ok {
@@ -140,7 +142,7 @@ func (c *toolCall) commandText() string {
 	return strings.Join(parts, " ")
 }
 
-// nameWords cuts a tool's name into lower-case words: at what is no letter or digit, and at humps.
+// nameWords cuts a tool's name into lower-case words, at punctuation and at humps.
 func nameWords(name string) []string {
 	var words []string
 	start := -1
@@ -165,4 +167,61 @@ func nameWords(name string) []string {
 	}
 	flush(len(name))
 	return words
+}
+
+// Codex gives newer models one tool that runs a program in JavaScript. The program calls the other
+// tools: `const r = await tools.exec_command({cmd: "make"}); text(r);`. The result is the argument
+// of text: the result of a command is JSON with an exit code.
+
+// scripted returns the commands of such a program, one per line; "" for a program without a literal
+// command.
+func scripted(program string) string {
+	var commands []string
+	for rest := program; ; {
+		_, after, ok := strings.Cut(rest, "tools.exec_command(")
+		if !ok {
+			return strings.Join(commands, "\n")
+		}
+		rest = after
+		args, _, _ := strings.Cut(rest, "tools.")
+		for _, key := range []string{"cmd:", `"cmd":`, "'cmd':"} {
+			if _, literal, ok := strings.Cut(args, key); ok {
+				if command, ok := jsString(strings.TrimSpace(literal)); ok {
+					commands = append(commands, command)
+				}
+				break
+			}
+		}
+	}
+}
+
+// jsString reads the string literal at the start of a text. A template with a substitution is no
+// literal.
+func jsString(text string) (string, bool) {
+	if text == "" || !strings.ContainsRune("\"'`", rune(text[0])) {
+		return "", false
+	}
+	var b strings.Builder
+	for rest := text[1:]; rest != ""; {
+		switch {
+		case rest[0] == text[0]:
+			return b.String(), true
+		case text[0] == '`' && strings.HasPrefix(rest, "${"):
+			return "", false
+		case rest[0] != '\\' || len(rest) == 1:
+			b.WriteByte(rest[0])
+			rest = rest[1:]
+		case rest[1] == '\'' || rest[1] == '"' || rest[1] == '`':
+			b.WriteByte(rest[1])
+			rest = rest[2:]
+		default:
+			r, _, after, err := strconv.UnquoteChar(rest, 0)
+			if err != nil {
+				return "", false
+			}
+			b.WriteRune(r)
+			rest = after
+		}
+	}
+	return "", false
 }

@@ -7,23 +7,23 @@ import (
 	"precept/internal/wire"
 )
 
-// Requests that continue a conversation which the provider keeps hold only what is new. The last
-// answered calls then stand in a checkpoint, a few bytes each, in the session's record.
+// Requests that continue a conversation of the provider hold only the new items. A checkpoint in
+// the record of the session then holds the last answered calls, a few bytes each.
 const (
 	checkpointVersion = 1
 	checkpointSteps   = 64
 	checkpointSize    = 8 + 8 + 2 + 2 + 2 // key, sum, code, batch, flags
 )
 
-// flags are what is carried of a step in one bit each, the lowest first; skipped is pending or
-// refused.
+// flags returns the stored booleans of a step, the lowest bit first. skipped covers pending and
+// refused steps.
 func (s *step) flags(failed, skipped *bool) [8]*bool {
 	return [...]*bool{&s.person, &s.reopens, failed, skipped, &s.changing, &s.repeats, &s.silent, &s.warned}
 }
 
-// LoopsSince is Loops for requests that do not hold their history: checkpoint is what the last call
-// returned (nil at first), next what to keep. A retry must be given that of its first attempt. mem
-// knows the calls of the replies.
+// LoopsSince is Loops for requests without their history. checkpoint is the result of the last call
+// (nil at first), next is the checkpoint to store. A retry gets the checkpoint of its first
+// attempt. mem returns the calls of the replies.
 func LoopsSince(
 	checkpoint []byte, req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool),
 ) (loops []Loop, next []byte) {
@@ -33,7 +33,7 @@ func LoopsSince(
 	}
 	batch := uint16(1)
 	if len(old) > 0 {
-		batch = uint16(old[0].batch) + 1 //nolint:gosec // wraps around, and only neighbours are compared
+		batch = uint16(old[0].batch) + 1 //nolint:gosec // wraps around; only neighbours are compared
 	}
 	h.steps = slices.DeleteFunc(h.steps, func(s *step) bool { return !s.person && s.tool == "" })
 	for _, s := range h.steps {
@@ -45,7 +45,7 @@ func LoopsSince(
 	return loops, writeCheckpoint(h.steps)
 }
 
-// writeCheckpoint keeps the newest steps, newest first.
+// writeCheckpoint returns the newest steps, the newest first.
 func writeCheckpoint(steps []*step) []byte {
 	if len(steps) > checkpointSteps {
 		steps = steps[:checkpointSteps]
@@ -76,7 +76,7 @@ func writeCheckpoint(steps []*step) []byte {
 	return out
 }
 
-// readCheckpoint reads what writeCheckpoint wrote; anything else is no memory at all.
+// readCheckpoint reads the bytes of writeCheckpoint. Other bytes give no steps.
 func readCheckpoint(state []byte) []*step {
 	if len(state) < 1 || state[0] != checkpointVersion || (len(state)-1)%checkpointSize != 0 {
 		return nil

@@ -1,13 +1,16 @@
 package detect
 
-import "strings"
+import (
+	"strings"
+)
 
-// maxText bounds what is read of a result, in bytes from either end: failures speak first or last.
+// maxText is the number of bytes that are read from either end of a result. A failure is reported
+// first or last.
 const maxText = 48 << 10
 
-// Classify judges a tool result by the call that it answers. isError is the wire's own flag: +1 it
-// says error, -1 it says no error, 0 it does not say. Structure goes first (refusals, the flag,
-// exit codes, fields), then text at anchored places.
+// Classify judges a tool result by the call of the result. isError is the flag of the wire: +1 for
+// an error, -1 for no error, 0 for no flag. Structure (refusals, the flag, exit codes, fields) goes
+// before text at anchored places.
 func Classify(toolName, args, text string, isError int8) Judgement {
 	p := wording()
 	call := p.lookAt(toolName, args)
@@ -31,7 +34,7 @@ func (p *phrases) classify(call *toolCall, text string, isError int8) Judgement 
 	return classifyText(text, call, 0)
 }
 
-// refused says who did not let the call happen, NoRefuser when nobody did.
+// refused returns the refuser of a call, NoRefuser for a call that took place.
 func refused(call *toolCall, text string) (Refuser, string) {
 	if call.readsFile() {
 		return NoRefuser, ""
@@ -42,11 +45,11 @@ func refused(call *toolCall, text string) (Refuser, string) {
 	return call.known.brokenOff(text)
 }
 
-// readsFile: what came back is somebody's file, whatever it says.
+// readsFile reports whether the result is the content of a file.
 func (c *toolCall) readsFile() bool { return c.kind == kindRead || c.kind == kindSearch }
 
-// flagged: the wire says error. It is right but for refusals (seen before) and commands that tell
-// "nothing found" by their exit code.
+// flagged judges a result with the error flag. The flag is right except for refusals, which are
+// handled before, and for commands that report "nothing found" by their exit code.
 func flagged(call *toolCall, text string) Judgement {
 	if call.kind == kindExec {
 		if r := call.known.unframe(text); r.code != 0 {
@@ -61,7 +64,7 @@ func flagged(call *toolCall, text string) Judgement {
 	return Judgement{Outcome: Error, Rule: "flag"}
 }
 
-// classifyText judges without a flag. depth counts how many envelopes have been opened.
+// classifyText judges a result without a flag. depth is the number of opened envelopes.
 func classifyText(text string, call *toolCall, depth int) Judgement {
 	text = unwrapText(text)
 	if depth > 3 || text == "" {
@@ -92,7 +95,7 @@ func classifyText(text string, call *toolCall, depth int) Judgement {
 		return call.known.readJudgement(text)
 	case kindEdit:
 		return call.known.editJudgement(text)
-	case kindPlan: // the agent's own words may tell of any error
+	case kindPlan: // words of the agent may describe any error
 		j := call.known.readJudgement(text)
 		if j.Rule == "text:error-first" || j.Rule == "text:exception-first" {
 			return j
@@ -104,7 +107,8 @@ func classifyText(text string, call *toolCall, depth int) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// quotes: the first line holds what was searched for, so it is a match and no message.
+// quotes reports whether the first line holds the searched text. Then the line is a match and no
+// message.
 func (c *toolCall) quotes(text string) bool {
 	pattern, _ := c.args.get("pattern", "query", "regex", "search")
 	first, _, _ := strings.Cut(text, "\n")
@@ -117,8 +121,8 @@ func (c *toolCall) quotes(text string) bool {
 	return len(words) > 0
 }
 
-// structured: the JSON is the result's own, not the content of a file or the output of a program
-// that prints one.
+// structured reports whether the JSON belongs to the result itself, and is neither the content of a
+// file nor the output of a program that prints JSON.
 func (c *toolCall) structured(v lenientValue) bool {
 	if v.kind == arrayValue && (c.readsFile() || c.kind == kindExec) {
 		if len(v.vals) == 0 {
@@ -134,7 +138,7 @@ func (c *toolCall) structured(v lenientValue) bool {
 	return len(v.keys) > 0 && c.known.areKeys("result", v.keys)
 }
 
-// execJudgement judges what a command or program printed.
+// execJudgement judges the output of a command or program.
 func execJudgement(text string, call *toolCall) Judgement {
 	r := call.known.unframe(text)
 	if !r.coded {
@@ -148,8 +152,8 @@ func execJudgement(text string, call *toolCall) Judgement {
 	return exitJudgement(r, call)
 }
 
-// exitJudgement: the exit code decides, unless the command hides it; without one, or with a hidden
-// one, the output does.
+// exitJudgement judges by the exit code, and by the output where the command has no exit code or
+// hides the exit code.
 func exitJudgement(r shellResult, call *toolCall) Judgement {
 	switch {
 	case r.code == 1 && r.empty && call.known.is("program quiet", call.shell.last):
@@ -164,8 +168,8 @@ func exitJudgement(r shellResult, call *toolCall) Judgement {
 		}
 		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.coded}
 	case r.coded && !call.shell.masked:
-		// Exit code 0, but the program's first words are that it could not: a script that prints
-		// its error and ends well.
+		// Exit code 0, but the first words report a failure: a script that prints its error and
+		// succeeds.
 		if rule, bad := call.known.statement(r.body); bad && rule != "no-such" && rule != "invalid" {
 			return Judgement{Outcome: Error, Rule: "soft:" + rule}
 		}
@@ -183,8 +187,7 @@ func exitJudgement(r shellResult, call *toolCall) Judgement {
 	return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.coded || call.known.soundsDone(r.body)}
 }
 
-// timedOut: the harness's own words at either end of what the command printed before its time was
-// up.
+// timedOut reports whether the harness says, at either end of the output, that the time was up.
 func (p *phrases) timedOut(body string) bool {
 	first, _, _ := strings.Cut(body, "\n")
 	last := body[strings.LastIndexByte(strings.TrimRight(body, "\r\n "), '\n')+1:]
@@ -204,7 +207,8 @@ func codeRule(r shellResult) string {
 	return ""
 }
 
-// readJudgement: content is content; only a result that is nothing but a message failed.
+// readJudgement judges the result of a reading tool. Content is never a failure; only a result that
+// consists of one message is.
 func (p *phrases) readJudgement(text string) Judgement {
 	if len(text) > 600 || strings.Count(text, "\n") > 5 {
 		if strings.HasPrefix(text, "<tool_use_error>") {
@@ -221,7 +225,7 @@ func (p *phrases) readJudgement(text string) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// editJudgement: tools that change files speak in few, known sentences.
+// editJudgement judges the few, known sentences of tools that change files.
 func (p *phrases) editJudgement(text string) Judgement {
 	first, _, _ := strings.Cut(text, "\n")
 	low := strings.ToLower(cutText(first, 300))
@@ -240,8 +244,8 @@ func (p *phrases) editJudgement(text string) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// otherJudgement judges a domain's own tool, an API, a page: its first words, a page's title, an
-// error told on a line of its own.
+// otherJudgement judges a tool of a domain, an API or a page by the first words, the title of the
+// page, and an error on a line of its own.
 func otherJudgement(text string, call *toolCall) Judgement {
 	p := call.known
 	if r := p.unframe(text); r.coded {
@@ -263,10 +267,41 @@ func otherJudgement(text string, call *toolCall) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// clip keeps the ends of a long text.
+// clip returns both ends of a long text.
 func clip(text string) string {
 	if len(text) <= 2*maxText {
 		return text
 	}
 	return text[:maxText] + "\n...\n" + text[len(text)-maxText:]
 }
+
+// Outcome is the outcome of a tool call.
+type Outcome string
+
+// Outcomes.
+const (
+	OK      Outcome = "ok"
+	Error   Outcome = "error"
+	Pending Outcome = "pending" // continues in the background: neither success nor failure
+	Refusal Outcome = "refusal" // a person or a rule did not allow the call: no failure of the call
+)
+
+// Judgement is the judgement on one tool result, with the rule behind the judgement.
+type Judgement struct {
+	Outcome Outcome
+	Rule    string  // rule that decided; "" for a success by default
+	By      Refuser // refuser of a refusal
+	Code    int     // exit code or HTTP status, where the rule read a code
+	Sure    bool    // the result itself reports the success
+}
+
+// Refuser is the origin of a refusal.
+type Refuser string
+
+// Refusers. Only the refusal of a person is feedback.
+const (
+	NoRefuser Refuser = ""
+	Person    Refuser = "person"   // a person at the keyboard refused or interrupted
+	Policy    Refuser = "policy"   // a rule of the configuration
+	Headless  Refuser = "headless" // no person was present to ask
+)

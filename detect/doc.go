@@ -1,26 +1,23 @@
-// Package detect reads the traffic of agents for what nobody wrote down: which tool results failed,
-// which calls go round in circles, what a person thought of an answer, which requests are an
-// agent's own housekeeping.
+// Package detect reads the traffic of agents: failed tool results, calls that repeat in a loop, the
+// opinion of a person about an answer, and requests for the agent's own housekeeping.
 //
-// A result goes through this until it is an error (classify.go): what is its call for (call.go,
-// shell.go)? Did somebody refuse it, or does it go on (refusal.go)? What do the wire's flag, the
-// exit code of a frame (frame.go), the fields of an answer (envelope.go) say? Only then is text
-// read: as one message (statement.go), a page (page.go), or a program's output (output.go), line by
-// line (lines.go).
+// A result passes these steps (classify.go): the purpose of the call (call.go, shell.go), refusals
+// and running commands (refusal.go), then the flag of the wire, the exit code in a frame (frame.go)
+// and the fields of an answer (envelope.go). Text comes last: as one message or a page
+// (statement.go), or as the output of a program (output.go), line by line (lines.go).
 //
-// A call goes through this until it is a loop (loops.go): the conversation is read backwards, step
-// by step (history.go, step.go), for the same call (same_call.go) with the same result
-// (same_result.go), until something lies between that may have changed the world. Where the
-// provider keeps the conversation, a checkpoint holds its last steps (checkpoint.go).
+// A loop (loops.go) is found by reading the conversation backwards, step by step (history.go,
+// step.go), for the same call (same_call.go) with the same result (same_result.go), up to the first
+// step that may have changed the world. Where the provider keeps the conversation, a checkpoint
+// holds the last steps (checkpoint.go).
 //
-// The words that all this listens for are data: phrases.tsv and calls.tsv (phrases.go).
+// All wordings are data: phrases.tsv and calls.tsv (phrases.go).
 //
-// The contract: every judgement names the rule that made it, so that it can be audited; structure
-// (flags, exit codes, fields) goes before text; text is read at anchored places only. Everything is
-// a pure function of its arguments: no clock, no I/O, no state beyond what the caller carries
-// (Inspect reads the reader it is given, nothing else).
+// Contract: each judgement names the rule behind the judgement, for an audit. Structure (flags,
+// exit codes, fields) goes before text. Text is read at anchored places only. Each function depends
+// on its arguments only: no clock, no I/O, no hidden state. Inspect reads the given reader.
 //
-// The hazard: results quote code, logs and diffs that are full of the word "error". A false alarm
-// inserts a warning that misleads a healthy agent, a missed failure costs one lesson. Where the two
-// pull apart, precision wins.
+// Hazard: results quote code, logs and diffs that are full of the word "error". A false alarm
+// inserts a misleading warning; a missed failure costs one lesson. Where precision and recall
+// conflict, precision wins.
 package detect

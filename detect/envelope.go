@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// envelope judges a result that is JSON (or a Python literal): success, error, exit code and status
-// fields of the object itself and of the places where APIs wrap their answer. Fields of the data
-// inside are data. said is false when the structure settles nothing.
+// envelope judges a result that is JSON or a Python literal, by the fields for success, error, exit
+// code and status of the object and of the places where APIs wrap an answer. Fields of the data
+// inside are data. said is false where the structure decides nothing.
 func envelope(v lenientValue, call *toolCall, depth int) (judgement Judgement, said bool) {
 	if v.kind == arrayValue {
 		return arrayJudgement(v, call, depth)
@@ -75,7 +75,7 @@ func objectJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool
 	return Judgement{}, false
 }
 
-// refusedInside: a harness's refusal as the error of an envelope.
+// refusedInside returns the refusal of a harness that is the error of an envelope.
 func (p *phrases) refusedInside(v lenientValue) (by Refuser, rule string) {
 	for _, k := range []string{"error", "message", "result", "output"} {
 		if e, _ := v.get(k); e.kind == stringValue {
@@ -87,7 +87,8 @@ func (p *phrases) refusedInside(v lenientValue) (by Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// exitField: {"stdout":...,"exit_code":3}, {"output":...,"metadata":{"exit_code":1}}.
+// exitField judges by an exit code: {"stdout":...,"exit_code":3},
+// {"output":...,"metadata":{"exit_code":1}}.
 func exitField(v lenientValue, call *toolCall) (Judgement, bool) {
 	code, ok := v.get(call.known.lists["key exit"]...)
 	if !ok {
@@ -109,7 +110,7 @@ func exitField(v lenientValue, call *toolCall) (Judgement, bool) {
 	return exitJudgement(shellResult{body: body, code: n, coded: true, empty: body == ""}, call), true
 }
 
-// errorField is the rule by which a field says that it went wrong: success:false, isError, a filled
+// errorField returns the rule of a field that reports an error: success:false, isError, a filled
 // error field.
 func (p *phrases) errorField(v lenientValue) string {
 	if e, _ := v.get("isError", "is_error"); e.yes {
@@ -133,7 +134,7 @@ func (p *phrases) errorField(v lenientValue) string {
 			return "json:errors"
 		}
 	}
-	// What was validated has errors, not the call; GraphQL answers in part.
+	// The validated object has errors, not the call. GraphQL answers in part.
 	_, verdict := v.get("valid", "is_valid", "isvalid")
 	data, _ := v.get("data", "result")
 	e, _ = v.get("errors")
@@ -143,20 +144,20 @@ func (p *phrases) errorField(v lenientValue) string {
 	return ""
 }
 
-// saysNo: the field of an object is false. A 0 among many fields may be a number of things.
+// saysNo reports whether a field of an object is false. A 0 among many fields may be any number.
 func saysNo(field, object lenientValue) bool {
 	return strings.EqualFold(field.raw, "false") ||
 		field.kind == numberValue && field.num == 0 && len(object.keys) <= 4
 }
 
-// statusField: {"status":404,"title":...}, {"statusCode":"500"}, {"status":"error"}.
+// statusField judges by a status: {"status":404,"title":...}, {"statusCode":"500"},
+// {"status":"error"}.
 func (p *phrases) statusField(v lenientValue) (Judgement, bool) {
 	switch s, _ := v.get("status", "result"); strings.ToLower(s.raw) {
 	case "error":
 		return Judgement{Outcome: Error, Rule: "json:status"}, true
 	case "fail", "failed", "failure":
-		// The status of a thing that was asked for is data; a status beside a reason is the call's
-		// own.
+		// The status of a requested thing is data. A status with a reason belongs to the call.
 		_, reasoned := v.get("message", "reason", "error", "msg", "detail")
 		if reasoned && len(v.keys) <= 6 || len(v.keys) <= 2 {
 			return Judgement{Outcome: Error, Rule: "json:status"}, true
@@ -174,15 +175,15 @@ func (p *phrases) statusField(v lenientValue) (Judgement, bool) {
 	return Judgement{}, false
 }
 
-// goesOnField: a task that goes on. An order that is "pending" is data: only a task's own id makes
-// it a task.
+// goesOnField reports whether a task is still running. The id of a task makes the object a task: an
+// order that is "pending" is data.
 func (p *phrases) goesOnField(v lenientValue) bool {
 	s, _ := v.get("status", "state")
 	_, task := v.get(p.lists["key task"]...)
 	return task && len(v.keys) <= 8 && p.is("runs-on", strings.ToLower(s.raw))
 }
 
-// onlyComplains: an answer that holds nothing but a complaint: {"message":"Not Found"},
+// onlyComplains reports whether an answer holds nothing but a complaint: {"message":"Not Found"},
 // {"detail":"..."}.
 func (p *phrases) onlyComplains(v lenientValue) bool {
 	if done, _ := v.get("success", "ok"); len(v.keys) > 5 || done.kind == boolValue {
@@ -202,7 +203,7 @@ func (p *phrases) onlyComplains(v lenientValue) bool {
 	return p.complains(said)
 }
 
-// wrapped looks into the places where envelopes carry the answer.
+// wrapped judges the answer inside of an envelope.
 func wrapped(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	for _, k := range call.known.lists["key answer"] {
 		inner, _ := v.get(k)
@@ -217,15 +218,15 @@ func wrapped(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 			return judgement, judgement.Outcome != OK || judgement.Sure
 		}
 	}
-	if len(v.vals) == 1 && strings.Contains(v.vals[0].text(), "\n") { // lines under any name
+	if len(v.vals) == 1 && strings.Contains(v.vals[0].text(), "\n") { // lines under any key
 		judgement := classifyText(v.vals[0].text(), call, depth+1)
 		return judgement, judgement.Outcome != OK || judgement.Sure
 	}
 	return Judgement{}, false
 }
 
-// carries: what the field holds is the answer, and no part of a thing that was asked for, such as
-// the body of an issue or the content of a file: nothing stands beside it but how it went.
+// carries reports whether a field holds the answer. A field of a requested thing, such as the body
+// of an issue or the content of a file, has other fields of the thing around the field.
 func (p *phrases) carries(v lenientValue, field string) bool {
 	if field != "body" && field != "content" && field != "text" {
 		return true

@@ -6,27 +6,27 @@ import (
 	"strings"
 )
 
-// shellResult is the result of a command, its harness's frame taken off.
+// shellResult is the result of a command without the frame of the harness.
 type shellResult struct {
 	known *phrases
-	body  string // what the command itself printed
+	body  string // output of the command
 	code  int
 	coded bool // the frame holds an exit code
-	empty bool // nothing was printed
+	empty bool // the command printed nothing
 }
 
-// scriptFrame begins what came of a program that ran commands.
+// scriptFrame is the beginning of the result of a program that ran commands.
 const scriptFrame = "Script "
 
-// frameLines is how many lines at either end of a result may belong to the harness's frame.
+// frameLines is the number of lines at either end of a result that may belong to the frame.
 const frameLines = 12
 
-// unframe takes the harness's frame off: exit codes, chunk ids, wall times, shell numbers, the
-// prompt at the end. The forms are those of the agents that are known; a number inside the
-// command's own output is not an exit code.
+// unframe removes the frame of the harness: exit codes, chunk ids, wall times, shell numbers, the
+// prompt at the end. The forms are those of known agents. A number inside the output of the command
+// is no exit code.
 func (p *phrases) unframe(text string) shellResult {
 	r := shellResult{known: p, body: text}
-	if !r.tags(text) { // of mini-SWE-agent and others
+	if !r.tags(text) { // mini-SWE-agent and others
 		if r.head(); strings.HasPrefix(text, scriptFrame) {
 			r.script()
 		}
@@ -37,7 +37,7 @@ func (p *phrases) unframe(text string) shellResult {
 	return r
 }
 
-// set takes the exit code, if it is a number.
+// set sets the exit code from a number.
 func (r *shellResult) set(num string) bool {
 	n, err := strconv.Atoi(strings.TrimSpace(num))
 	if err == nil {
@@ -46,8 +46,7 @@ func (r *shellResult) set(num string) bool {
 	return err == nil
 }
 
-// head reads the lines of a frame before the output. It stops at the first line that is not one of
-// a frame's.
+// head reads the lines of a frame before the output, up to the first line that belongs to no frame.
 func (r *shellResult) head() {
 	rest := r.body
 	for range frameLines {
@@ -74,7 +73,7 @@ func (r *shellResult) head() {
 	r.body = rest
 }
 
-// tags reads the code and the output from tags around them.
+// tags reads exit code and output between tags.
 func (r *shellResult) tags(text string) bool {
 	for _, name := range []string{"returncode", "exit_code", "exitcode", "exit_status"} {
 		if inner, _ := tagged(text, "<"+name+">", "</"+name+">"); !r.set(inner) {
@@ -94,8 +93,8 @@ func (r *shellResult) tags(text string) bool {
 	return false
 }
 
-// framedCode reads a line that is nothing but an exit code: "Exit code: 1", "[EXIT_CODE=2]",
-// "Process exited with code 3 (killed)".
+// framedCode reads a line that consists of an exit code: "Exit code: 1", "[EXIT_CODE=2]", "Process
+// exited with code 3 (killed)".
 func (r *shellResult) framedCode(t string) bool {
 	if len(t) < 4 || len(t) > 80 {
 		return false
@@ -114,8 +113,8 @@ func (r *shellResult) framedCode(t string) bool {
 	return r.known.saysCode(key, strings.IndexByte("[<(", t[0]) >= 0) && r.set(number)
 }
 
-// saysCode: the letters before a number say that it is how a command ended. Scripts say "exit 1"
-// and go run "exit status 1": between brackets they are a harness's.
+// saysCode reports whether the letters before a number name an exit code. Scripts print "exit 1"
+// and go run prints "exit status 1": only between brackets do these forms belong to a harness.
 func (p *phrases) saysCode(key string, marked bool) bool {
 	if p.is("code", key) || marked && p.is("code-marked", key) {
 		return true
@@ -126,7 +125,7 @@ func (p *phrases) saysCode(key string, marked bool) bool {
 	})
 }
 
-// tail takes the frame's lines off the end.
+// tail removes the lines of the frame from the end.
 func (r *shellResult) tail() {
 	rest := strings.TrimRight(r.body, " \t\r\n")
 	for range frameLines {
@@ -139,13 +138,13 @@ func (r *shellResult) tail() {
 	r.body = rest
 }
 
-// tailLine reads one line of a frame's end.
+// tailLine reads one line of the end of a frame.
 func (r *shellResult) tailLine(t string) bool {
 	if hasPrefixOf(t, r.known.lists["frame-tail"]) || r.framedCode(t) {
 		return true
 	}
 	bare := strings.Trim(t, "[]<>.")
-	if strings.HasPrefix(bare, "shellId: ") { // copilot: the shell's number counts up
+	if strings.HasPrefix(bare, "shellId: ") { // copilot: the number of the shell counts up
 		if _, num, ok := strings.Cut(bare, "completed with exit code "); ok {
 			return r.set(num)
 		}
@@ -153,8 +152,7 @@ func (r *shellResult) tailLine(t string) bool {
 	return false
 }
 
-// leadingCode reads the forms in which a failed call's first line tells the code in the middle of a
-// sentence; 0: it tells none.
+// leadingCode returns the exit code in the first sentence of a failed call; 0 for none.
 func (p *phrases) leadingCode(first string) int {
 	for _, form := range p.lists["code-in-line"] {
 		_, rest, _ := strings.Cut(first, form)
@@ -175,8 +173,8 @@ func tagged(text, open, end string) (string, bool) {
 	return inner, ok
 }
 
-// unwrapText takes off what wrappers put around a result: a transcript's heading, an assignment ("#
-// var_3 = \"...\""), reminders that harnesses append.
+// unwrapText removes wrappers of a result: the heading of a transcript, an assignment ("# var_3 =
+// \"...\""), reminders of harnesses.
 func unwrapText(text string) string {
 	text = strings.TrimSpace(text)
 	text = strings.TrimSpace(strings.TrimPrefix(text, "OBSERVATION:"))
@@ -190,13 +188,13 @@ func unwrapText(text string) string {
 		return strings.TrimSpace(inner)
 	}
 	if i := strings.Index(text, "}\n\n["); i > 0 && text[0] == '{' && strings.HasSuffix(text, "]") {
-		return text[:i+1] // a harness's own note behind its envelope
+		return text[:i+1] // note of a harness after its envelope
 	}
 	return strings.TrimSpace(escapedLines(text))
 }
 
-// escapedLines undoes the escapes of a sentence, or of several lines, that a framework hands on as
-// JSON writes it: as a string, with its quotes or without.
+// escapedLines removes the escapes of a text that a framework wrote as a JSON string, with or
+// without quotes. The text is a sentence or has several lines.
 func escapedLines(text string) string {
 	if strings.Contains(text, "\n") {
 		return text
@@ -204,7 +202,7 @@ func escapedLines(text string) string {
 	if n := len(text); n > 1 && text[0] == '"' && text[n-1] == '"' {
 		inner := text[1 : n-1]
 		sentence := strings.Contains(inner, " ") && !strings.Contains(inner, `"`)
-		if sentence || strings.Contains(inner, `\n`) { // one word is a value: "failed"
+		if sentence || strings.Contains(inner, `\n`) { // a single word is a value: "failed"
 			return unescape(inner)
 		}
 	}
@@ -214,8 +212,7 @@ func escapedLines(text string) string {
 	return unescape(text)
 }
 
-// withoutPrompt takes off the prompt that SWE-agent's shell prints after every result, whatever the
-// tool.
+// withoutPrompt removes the prompt that the shell of SWE-agent prints after every result.
 func withoutPrompt(text string) string {
 	rest, ok := strings.CutSuffix(text, "bash-$")
 	if !ok {
@@ -227,7 +224,7 @@ func withoutPrompt(text string) string {
 	return strings.TrimSpace(rest)
 }
 
-// assigned reads `# name = "value"`, the echo of harnesses that keep results in variables.
+// assigned reads `# name = "value"`, the echo of harnesses with variables for results.
 func assigned(text string) (string, bool) {
 	rest, ok := strings.CutPrefix(text, "# ")
 	if !ok {
@@ -243,8 +240,8 @@ func assigned(text string) (string, bool) {
 	return value, true
 }
 
-// script reads what a program's commands gave back: lines that are each a result with its exit
-// code. The last one that failed speaks for all.
+// script reads the results of the commands of a program: one line with an exit code per result. The
+// last failed result decides.
 func (r *shellResult) script() {
 	var printed []string
 	for line := range strings.Lines(strings.TrimSpace(r.body)) {

@@ -8,23 +8,23 @@ import (
 	"precept/internal/wire"
 )
 
-// history reads a conversation backwards, a batch at a time, as far as it is asked to.
+// history reads a conversation backwards, one batch at a time.
 type history struct {
 	req    *wire.Request
 	res    *Results
-	fresh  int     // items from here on are new: they are judged by others, too
-	first  int     // of the answer that made the newest calls
-	next   int     // items before it are not read yet
+	fresh  int     // items from here on are new
+	first  int     // index of the answer that made the newest calls
+	next   int     // items before next are unread
 	steps  []*step // newest first
 	batch  int
-	visits int             // that are left, over all steps that are judged
-	tries  int             // of seenBefore
-	before map[uint64]bool // the calls before first, once there were too many tries
+	visits int             // left for all steps that are judged
+	tries  int             // number of searches of seenBefore
+	before map[uint64]bool // index of the calls before first, built after too many searches
 	warned map[string]bool
 	mem    func(string) (wire.Call, bool)
 }
 
-// at is the i-th step back, nil before the first, and when enough of them were looked at.
+// at returns the i-th step back; nil before the first step and at the end of the budget.
 func (h *history) at(i int) *step {
 	if h.visits--; h.visits < 0 {
 		return nil
@@ -37,8 +37,8 @@ func (h *history) at(i int) *step {
 	return h.steps[i]
 }
 
-// fill reads the next batch back: results and words, then the answer of the model that made the
-// calls. It says false at the start of the list.
+// fill reads the next batch: results and words, then the answer of the model with the calls. fill
+// reports false at the start of the list.
 func (h *history) fill() bool {
 	if h.next <= 0 {
 		return false
@@ -50,7 +50,7 @@ func (h *history) fill() bool {
 		h.readItem(h.next)
 		beside = beside*31 + h.req.Beside(h.next)
 	}
-	// Agents put what a result cannot hold into a message behind it.
+	// Agents put content that a result cannot hold into the message after the result.
 	for _, s := range h.steps[first:] {
 		s.beside += beside
 	}
@@ -71,7 +71,7 @@ func (h *history) fill() bool {
 	return true
 }
 
-// readItem appends the steps of one item, newest first.
+// readItem appends the steps of one item, the newest first.
 func (h *history) readItem(i int) {
 	role := h.req.Role(i)
 	if role != wire.RoleUser && role != wire.RoleTool {
@@ -82,7 +82,7 @@ func (h *history) readItem(i int) {
 	}
 	results := h.req.Item(i).Results
 	for _, r := range slices.Backward(results) {
-		if r.Own { // its call was made when the results before it were known
+		if r.Own { // the call was made with the results before the call known
 			h.batch++
 		}
 		h.steps = append(h.steps, &step{
@@ -94,8 +94,8 @@ func (h *history) readItem(i int) {
 	}
 }
 
-// resolve finds the calls of results: by id in the answer before them, or wherever else; by their
-// position where a harness sends no ids.
+// resolve finds the calls of results: by id in the answer before the results or in an earlier
+// answer, and by position where a harness sends no ids.
 func (h *history) resolve(steps []*step, calls map[string]wire.Call, order []wire.Call) {
 	n := 0
 	for _, s := range slices.Backward(steps) {
@@ -122,7 +122,7 @@ func (h *history) resolve(steps []*step, calls map[string]wire.Call, order []wir
 	}
 }
 
-// callOf finds a call in the list, or else in the session's memory, which may be nil.
+// callOf returns a call of the list or of the memory of the session, which may be nil.
 func callOf(req *wire.Request, id string, mem func(string) (wire.Call, bool)) (wire.Call, bool) {
 	call, ok := req.CallOf(id)
 	if !ok && mem != nil {
@@ -131,8 +131,8 @@ func callOf(req *wire.Request, id string, mem func(string) (wire.Call, bool)) (w
 	return call, ok
 }
 
-// seenBefore looks for the step's call in the history before its batch, without decoding what
-// cannot hold it.
+// seenBefore searches for the call of a step before the batch of the step. The search decodes only
+// items that may hold the call.
 func (h *history) seenBefore(s *step) bool {
 	if s.own {
 		return true
@@ -141,7 +141,7 @@ func (h *history) seenBefore(s *step) bool {
 		return h.indexed(s)
 	}
 	words := s.look().literals(s.args)
-	if !s.written { // else its name is ours
+	if !s.written { // or the name was made by precept
 		words = append(words, s.tool)
 	}
 	needles := needlesOf(words)
@@ -158,7 +158,8 @@ func (h *history) seenBefore(s *step) bool {
 	return false
 }
 
-// indexed is seenBefore for an answer of many calls: the history is read once for all of them.
+// indexed is seenBefore for an answer with many calls: one pass over the history serves all of
+// them.
 func (h *history) indexed(s *step) bool {
 	if h.before == nil {
 		h.before = make(map[uint64]bool)
@@ -174,17 +175,17 @@ func (h *history) indexed(s *step) bool {
 	return h.before[s.identity()]
 }
 
-// needle is a word that is looked for by the byte of it that stands least often in what agents
-// send: by its first one the search would stop at every other word.
+// needle is a word with its rarest byte, in the traffic of agents. A search by the first byte would
+// stop at every other word.
 type needle struct {
 	word     []byte
 	at, rare int
 }
 
-// common are the bytes of calls, the most frequent ones first. All others are rare.
+// common lists the bytes of calls, the most frequent first. All other bytes are rare.
 const common = `" \,:{}[]etaonirslcdupmfhg_bywkv/.-0123456789`
 
-// needlesOf makes them of words, with the one first that is likely to be missing.
+// needlesOf returns needles for words. The needle that is most likely missing comes first.
 func needlesOf(words []string) []needle {
 	list := make([]needle, 0, len(words))
 	for _, word := range words {
@@ -204,7 +205,7 @@ func needlesOf(words []string) []needle {
 	return list
 }
 
-// holds says whether the bytes of an item hold all of the words.
+// holds reports whether the bytes of an item hold all words.
 func holds(raw []byte, words []needle) bool {
 	return !slices.ContainsFunc(words, func(n needle) bool { return !n.in(raw) })
 }
@@ -223,7 +224,7 @@ func (n needle) in(raw []byte) bool {
 	return len(n.word) == 0
 }
 
-// speaks says whether item i is a turn of a person: words of a user that no agent wrote.
+// speaks returns the words of a person in item i. Words that an agent wrote do not count.
 func speaks(req *wire.Request, i int) (string, bool) {
 	if req.Role(i) != wire.RoleUser {
 		return "", false
@@ -239,14 +240,14 @@ func speaks(req *wire.Request, i int) (string, bool) {
 	return words, true
 }
 
-// Bounds of what an agent puts before a result to say that it is one.
+// Bounds of the label that an agent puts before a result.
 const (
 	maxLabel      = 80
 	maxLabelLines = 3
 )
 
-// unlabelled is the text of a result. One of an unknown form may begin with a label ("Command make
-// returned:"), behind which a failure speaks.
+// unlabelled returns the text of a result without a label of an unknown form ("Command make
+// returned:"), so that a failure after the label is read.
 func unlabelled(r wire.Result) string {
 	if !r.Alike {
 		return r.Text
@@ -268,9 +269,9 @@ func unlabelled(r wire.Result) string {
 	return r.Text
 }
 
-// Bounds of the search in one request, which a client can make as large as it likes.
+// Bounds of the search in one request. A client controls the size of the request.
 const (
 	maxLoops  = 64      // loops reported
-	maxVisits = 1 << 18 // steps looked back at, over all results that are judged
-	maxTries  = 8       // results for which the history's bytes are searched; then an index is made
+	maxVisits = 1 << 18 // steps that are compared, for all judged results together
+	maxTries  = 8       // results for which the bytes of the history are searched before an index is built
 )

@@ -6,7 +6,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Finding is one thing that was found in a transcript, as `precept inspect --json` prints it.
+// Finding is a finding in a transcript, as `precept inspect --json` prints the finding.
 type Finding struct {
 	Source string `json:"source"`
 	ID     string `json:"id"`
@@ -14,19 +14,18 @@ type Finding struct {
 	Kind   string `json:"kind"`  // tool_result | loop | user
 	Label  string `json:"label,omitempty"`
 
-	Rule string `json:"-"` // which rule spoke, for people
+	Rule string `json:"-"` // rule that decided, for people
 	Tool string `json:"-"` // of a tool result and a loop
 }
 
-// The kinds of findings.
+// Kinds of findings.
 const (
 	KindResult = "tool_result"
 	KindLoop   = "loop"
 	KindUser   = "user"
 )
 
-// Inspect reads transcripts, as Read does, and emits what it finds in them, in the order of the
-// lists.
+// Inspect reads transcripts, as Read does, and emits the findings in the order of the lists.
 func Inspect(r io.Reader, emit func(Finding) error) error {
 	return Read(r, func(t Transcript) error {
 		return inspectList(t.Request, func(f Finding) error {
@@ -36,15 +35,15 @@ func Inspect(r io.Reader, emit func(Finding) error) error {
 	})
 }
 
-// inspectList emits what is found in one list, read as a proxy would have seen it grow. What was
-// judged stays judged, so a list costs what it is long.
+// inspectList emits the findings of one list in the order in which a proxy would have seen the list
+// grow. No step is judged twice, so the cost is linear.
 func inspectList(req *wire.Request, emit func(Finding) error) error {
 	h := &history{req: req, fresh: req.Len(), next: req.Len()}
 	for h.fill() {
 	}
 	h.visits = maxVisits + visitsAStep*len(h.steps)
 	t := transcript{req: req, emit: emit, steps: h.steps}
-	first := map[uint64]int{} // the batch in which a call was answered first
+	first := map[uint64]int{} // batch in which a call was answered first
 	t.loops = h.judgeNew(len(h.steps), len(h.steps), func(s *step) bool {
 		batch, ok := first[s.identity()]
 		if !ok {
@@ -60,20 +59,20 @@ func inspectList(req *wire.Request, emit func(Finding) error) error {
 	return nil
 }
 
-// visitsAStep is how many steps may be looked back at for each that there is, on the average: the
-// work grows with the list, not with its square.
+// visitsAStep is the average number of steps that are compared with each step. The bound keeps the
+// work linear.
 const visitsAStep = 64
 
-// transcript is a list of which all is known, while it is told item by item.
+// transcript is a read list during the emission of its findings.
 type transcript struct {
 	req   *wire.Request
 	emit  func(Finding) error
-	steps []*step // those that are not told yet, newest first
-	loops []Loop  // those that are not told yet, oldest first
-	said  string  // the agent's newest text
+	steps []*step // not yet emitted, newest first
+	loops []Loop  // not yet emitted, oldest first
+	said  string  // newest text of the agent
 }
 
-// item emits what is found in an item: its results, its loops, what a person says.
+// item emits the findings of an item: results, loops, and the opinion of a person.
 func (t *transcript) item(i int) error {
 	if t.req.Role(i) == wire.RoleAssistant {
 		t.said = said(t.req.Item(i), t.said)
@@ -99,7 +98,7 @@ func (t *transcript) item(i int) error {
 	return t.user(i)
 }
 
-// user reads what a person says in an item.
+// user emits the opinion of a person in an item.
 func (t *transcript) user(i int) error {
 	if t.req.Role(i) != wire.RoleUser {
 		return nil

@@ -7,20 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// Tool results carry JSON, Python literals ({'status': 400, 'ok': False}) and both of them cut off
-// in the middle. One tolerant reader takes all three. It keeps little: strings are slices of the
-// text, arrays keep their first elements.
+// Tool results hold JSON, Python literals ({'status': 400, 'ok': False}), and truncated texts of
+// both kinds. One tolerant reader takes all three and keeps little: strings are slices of the text,
+// and arrays keep their first elements.
 const (
-	maxDepth    = 6       // deeper values are skipped, not kept
-	maxNesting  = 200     // nested deeper, a text is not read at all: the reader is recursive
+	maxDepth    = 6       // deeper values are skipped
+	maxNesting  = 200     // a text with deeper nesting is not read, because the reader is recursive
 	maxElements = 16      // of an array
-	maxLenient  = 1 << 20 // of a text; what lies behind is not read
+	maxLenient  = 1 << 20 // of a text; the rest is not read
 )
 
 type valueKind uint8
 
 const (
-	noValue valueKind = iota // null, None, or a value that was skipped
+	noValue valueKind = iota // null, None, or a skipped value
 	stringValue
 	numberValue
 	boolValue
@@ -28,7 +28,7 @@ const (
 	arrayValue
 )
 
-// lenientValue is one value. A string is kept as it stands in the text, quotes off, escapes on.
+// lenientValue is one value. A string is a slice of the text, without quotes and with escapes.
 type lenientValue struct {
 	kind valueKind
 	raw  string
@@ -38,7 +38,7 @@ type lenientValue struct {
 	vals []lenientValue
 }
 
-// text is the string's content, escapes resolved.
+// text returns the content of a string without escapes.
 func (v lenientValue) text() string {
 	if v.kind != stringValue || !strings.Contains(v.raw, `\`) {
 		return v.raw
@@ -46,7 +46,7 @@ func (v lenientValue) text() string {
 	return unescape(v.raw)
 }
 
-// get finds a key of an object without regard to case.
+// get returns the value of a key of an object, without regard to case.
 func (v lenientValue) get(names ...string) (lenientValue, bool) {
 	for _, name := range names {
 		for i, k := range v.keys {
@@ -58,7 +58,7 @@ func (v lenientValue) get(names ...string) (lenientValue, bool) {
 	return lenientValue{}, false
 }
 
-// empty says that a value carries nothing: null, "", {}, [], false, 0.
+// empty reports whether a value carries nothing: null, "", {}, [], false, 0.
 func (v lenientValue) empty() bool {
 	if v.kind == stringValue {
 		return strings.TrimSpace(v.raw) == ""
@@ -66,9 +66,9 @@ func (v lenientValue) empty() bool {
 	return v.num == 0 && !v.yes && len(v.vals) == 0
 }
 
-// parseLenient reads the object or array that text begins with. ok is false when text is neither,
-// or when it is not followed by the text's end (prose that merely starts with a bracket); a text
-// cut off in the middle is read as far as it goes.
+// parseLenient reads the object or array at the start of a text. ok is false for a text that begins
+// with neither, and for a text with more words after the object (prose that begins with a bracket).
+// A truncated text is read up to its end.
 func parseLenient(text string) (lenientValue, bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || (text[0] != '{' && text[0] != '[') {
@@ -89,8 +89,8 @@ func parseLenient(text string) (lenientValue, bool) {
 type lenientParser struct {
 	s    string
 	i    int
-	drop int  // above 0: what is read is not kept
-	bad  bool // not such a text at all; the text's end is not bad
+	drop int  // above 0: values are not kept
+	bad  bool // no such text; a truncated text is not bad
 }
 
 func (p *lenientParser) space() {
@@ -149,7 +149,7 @@ func (p *lenientParser) object(depth int) lenientValue {
 		p.i++
 		val := p.value(depth + 1)
 		if depth < maxDepth && p.drop == 0 {
-			if v.keys == nil { // most arguments have no more
+			if v.keys == nil { // most arguments have no more keys
 				v.keys, v.vals = make([]string, 0, 4), make([]lenientValue, 0, 4)
 			}
 			v.keys, v.vals = append(v.keys, key), append(v.vals, val)
@@ -187,13 +187,13 @@ func (p *lenientParser) array(depth int) lenientValue {
 	return v
 }
 
-// str reads a quoted string and returns what stands between the quotes; an unclosed one runs to the
+// str reads a quoted string and returns the text between the quotes. An unclosed string runs to the
 // end.
 func (p *lenientParser) str() string {
 	q := p.s[p.i]
 	start := p.i + 1
 	for j, end := start, -1; j < len(p.s); {
-		if end < j { // looked for once, not behind every escape
+		if end < j { // searched once, not after every escape
 			if end = strings.IndexByte(p.s[j:], q); end < 0 {
 				end = len(p.s)
 			} else {
@@ -235,8 +235,8 @@ func (p *lenientParser) word() lenientValue {
 	return lenientValue{}
 }
 
-// cut says that the reader stands where the text was shortened ("...", "[...]", "<truncated>"):
-// what follows the mark is not to be read, and what was read before it is good.
+// cut reports whether the reader is at a mark of truncation ("...", "[...]", "<truncated>"). The
+// values before the mark are good, and nothing after the mark is read.
 func (p *lenientParser) cut() bool {
 	from := max(p.i-8, 0)
 	near := p.s[from:min(p.i+24, len(p.s))]
@@ -247,8 +247,7 @@ func (p *lenientParser) cut() bool {
 	return false
 }
 
-// unescape resolves the escapes of JSON and Python; of one that it does not know only the
-// backslash goes.
+// unescape removes the escapes of JSON and Python. An unknown escape loses its backslash only.
 func unescape(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
@@ -277,8 +276,8 @@ func unescape(s string) string {
 	}
 }
 
-// surrogates reads the escapes of a character beyond the first 65,536, as JSON writes it, and says
-// how many bytes they are: a half without the other one is U+FFFD, and 0 bytes are none of it.
+// surrogates reads the JSON escapes of a character beyond the first 65,536 and returns the number
+// of bytes. A half without the other half is U+FFFD; 0 bytes mean that the text has no such escape.
 func surrogates(s string) (rune, int) {
 	half := func(s string) rune {
 		if len(s) < 6 || s[:2] != `\u` {

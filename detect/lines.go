@@ -6,16 +6,17 @@ import (
 	"strings"
 )
 
-// weight says how much a line proves.
+// weight is the strength of a line as evidence.
 type weight uint8
 
 const (
 	nothing weight = iota
-	weak           // an error was reported: proof when it is the first or among the last things said
-	strong         // a tool's own summary of a failure: proof wherever it stands
+	weak           // an error: evidence as the first or one of the last lines
+	strong         // the summary of a tool on a failure: evidence anywhere
 )
 
-// failLine judges one line of a program's output. The line is trimmed and without colours.
+// failLine judges one line of the output of a program. The line has no colours and no surrounding
+// blanks.
 func (p *phrases) failLine(t string) (string, weight) {
 	if len(t) < 4 || len(t) > 2000 {
 		return "", nothing
@@ -29,7 +30,7 @@ func (p *phrases) failLine(t string) (string, weight) {
 	return "", nothing
 }
 
-// testsFailed: the summary of a test runner that counts what failed, or names it.
+// testsFailed returns the rule of a summary of a test runner that counts or names failures.
 func testsFailed(t string) string {
 	switch {
 	case t == "FAIL" || t == "FAILED" || t == "FAILURES!" || t == "ERRORS!":
@@ -52,7 +53,7 @@ func testsFailed(t string) string {
 	return ""
 }
 
-// buildFailed: a compiler, a linter or a build tool says so.
+// buildFailed returns the rule of a failure of a compiler, a linter or a build tool.
 func buildFailed(t string) string {
 	if strings.HasPrefix(t, "TS") && strings.Contains(t, " [ERROR]: ") { // deno
 		return "tsc"
@@ -86,7 +87,7 @@ func buildFailed(t string) string {
 	return ""
 }
 
-// toolFailed: another tool says so.
+// toolFailed returns the rule of a failure of another tool.
 func toolFailed(t string) string {
 	switch {
 	case strings.HasPrefix(t, "Killed") && len(t) < 12, strings.HasSuffix(t, "(core dumped)"),
@@ -104,12 +105,12 @@ func toolFailed(t string) string {
 	return ""
 }
 
-// errorReported: an error is told of, in the words of a program, a shell or an exception.
+// errorReported returns the rule of an error in the words of a program, a shell or an exception.
 func (p *phrases) errorReported(t string) string {
 	switch {
 	case p.errorLine.opens(strings.ToLower(cutText(t, 24))):
 		return "error-line"
-	case exceptionLine(strings.Trim(t, "[]")), // Symfony puts it in brackets
+	case exceptionLine(strings.Trim(t, "[]")), // Symfony puts the exception in brackets
 		strings.HasPrefix(t, "** (") && exceptionLine(strings.Replace(t[4:], ")", ":", 1)), // Elixir
 		strings.HasPrefix(t, "thread '") && strings.Contains(t, "panicked at"):
 		return "exception"
@@ -126,7 +127,7 @@ func (p *phrases) errorReported(t string) string {
 	return ""
 }
 
-// errorAtPlace: a file stands in front, and most often a line of it.
+// errorAtPlace returns the rule of an error after a file name, usually with a line number.
 func errorAtPlace(t string) string {
 	file := fileBefore(t, ":")
 	rest := t[len(file):]
@@ -135,7 +136,7 @@ func errorAtPlace(t string) string {
 	case strings.HasSuffix(file, ".rb") && strings.HasSuffix(t, "Error)"):
 		return "exception" // "rows.rb:3:in 'f': undefined method (NoMethodError)"
 	case strings.HasSuffix(file, ".py") && strings.HasPrefix(rest, ": error: "):
-		return "command" // as Python's argument parser says it
+		return "command" // argument parser of Python
 	case lintCode(rest[1:]):
 		return "linter"
 	case strings.HasSuffix(file, ".go") && goPosition(rest[1:]):
@@ -144,7 +145,7 @@ func errorAtPlace(t string) string {
 	return ""
 }
 
-// fileBefore is the name of a file at the start of the line, which the sign ends.
+// fileBefore returns the name of a file at the start of a line, up to the sign.
 func fileBefore(t, sign string) string {
 	file, _, ok := strings.Cut(t, sign)
 	if ok && len(file) >= 3 && len(file) <= 200 && strings.Contains(file, ".") &&
@@ -154,8 +155,8 @@ func fileBefore(t, sign string) string {
 	return ""
 }
 
-// failureCount: "3 examples, 1 failure" of rspec, "3 tests, 1 failure" of mix, "1 fail" of bun, "2
-// issues:" of golangci-lint.
+// failureCount reports whether a line counts failures: "3 examples, 1 failure" (rspec), "3 tests, 1
+// failure" (mix), "1 fail" (bun), "2 issues:" (golangci-lint).
 func failureCount(t string) bool {
 	switch {
 	case strings.HasSuffix(t, " failure") || strings.HasSuffix(t, " failures"):
@@ -166,15 +167,15 @@ func failureCount(t string) bool {
 	return false
 }
 
-// place reads "12:5: " at the start of a text and returns what stands behind it.
+// place reads "12:5: " at the start of a text and returns the rest.
 func place(s string) (rest string, ok bool) {
 	line, rest, _ := strings.Cut(s, ":")
 	column, rest, ok := strings.Cut(rest, ": ")
 	return rest, ok && isNumber(line) && isNumber(column)
 }
 
-// lintCode: "3:1: F821 undefined name", "3:0: E0602: Undefined variable": a place in a file, and
-// the code of an error.
+// lintCode reports whether a text is a place and the code of an error: "3:1: F821 undefined name",
+// "3:0: E0602: Undefined variable".
 func lintCode(s string) bool {
 	rest, ok := place(s)
 	code, _, _ := strings.Cut(rest, " ")
@@ -184,13 +185,14 @@ func lintCode(s string) bool {
 		(len(number) == 3 || len(number) == 4)
 }
 
-// goPosition: "12:5: undefined: x", as go build and go vet say it behind the file.
+// goPosition reports whether a text has the form of go build and go vet after the file: "12:5:
+// undefined: x".
 func goPosition(s string) bool {
 	_, ok := place(s)
 	return ok
 }
 
-// mysqlError: "ERROR 1055 (42000) at line 1: ...".
+// mysqlError reports whether a line has the form "ERROR 1055 (42000) at line 1: ...".
 func mysqlError(t string) bool {
 	rest, ok := strings.CutPrefix(t, "ERROR ")
 	if !ok {
@@ -200,8 +202,8 @@ func mysqlError(t string) bool {
 	return ok && isNumber(code) && len(state) > 5 && state[5] == ')'
 }
 
-// codedError: "error NU1101: ...", "MSBUILD : error MSB1003: ...": a code of letters and a number
-// stands behind the word, and before it nothing or a program.
+// codedError reports whether a line has an error with a code of letters and digits: "error NU1101:
+// ...", "MSBUILD : error MSB1003: ...". Nothing or the name of a program is before the word.
 func codedError(t string) bool {
 	before, rest, ok := strings.Cut(t, "error ")
 	code, _, coded := strings.Cut(rest, ": ")
@@ -210,8 +212,8 @@ func codedError(t string) bool {
 		(before == "" || strings.HasSuffix(before, ": ") || strings.HasSuffix(before, ": fatal "))
 }
 
-// located: "path:12:5: error:", "path(12,5): error", "prog: error:": mark stands behind a position,
-// not inside prose.
+// located reports whether mark follows a position, outside of prose: "path:12:5: error:",
+// "path(12,5): error", "prog: error:".
 func located(t, mark string) bool {
 	i := strings.Index(t, mark)
 	if i < 3 {
@@ -231,11 +233,11 @@ func located(t, mark string) bool {
 		return false
 	}
 	return before != "" && isDigit(before[len(before)-1]) && strings.ContainsAny(before, "./") &&
-		!strings.Contains(before, "_test.go:") // what a test of Go's logs
+		!strings.Contains(before, "_test.go:") // log of a Go test
 }
 
-// exceptionLine: "ValueError: ...", "pkg.mod.NoSuchThingError: ...",
-// "java.lang.IllegalStateException: ...".
+// exceptionLine reports whether a line begins with the name of an exception: "ValueError: ...",
+// "pkg.mod.NoSuchThingError: ...", "java.lang.IllegalStateException: ...".
 func exceptionLine(t string) bool {
 	i := 0
 	for i < len(t) && (isLetter(t[i]) || isDigit(t[i]) || t[i] == '_' || t[i] == '.' || t[i] == '$') {
@@ -260,8 +262,8 @@ func exceptionLine(t string) bool {
 	return named && (rest == "" || strings.HasPrefix(rest, ": "))
 }
 
-// shellComplains: a shell or one of its utilities says that it could not: "ls: x: No such file or
-// directory".
+// shellComplains reports whether a shell or one of its utilities reports a failure: "ls: x: No such
+// file or directory".
 func (p *phrases) shellComplains(t string) bool {
 	i := strings.IndexByte(t, ':')
 	if i < 1 || i > 40 || len(t) > 400 {
@@ -290,8 +292,8 @@ func pytestFails(t string) bool {
 	return strings.HasSuffix(t, "=") && strings.Contains(t, " in ") && counts(t, " failed", " error")
 }
 
-// pytestEnds: the last line of pytest, "1 failed, 7 passed in 0.12s", which stands between bars
-// unless it was to be quiet.
+// pytestEnds reports whether a line is the last line of pytest: "1 failed, 7 passed in 0.12s",
+// between bars unless pytest was quiet.
 func pytestEnds(t string) bool {
 	counts, took, ok := strings.Cut(t, " in ")
 	took, _, _ = strings.Cut(took, " ")
@@ -307,7 +309,7 @@ func pytestEnds(t string) bool {
 	return true
 }
 
-// counts says whether a number, and not 0, stands right before one of the words.
+// counts reports whether a number other than 0 is directly before one of the words.
 func counts(t string, words ...string) bool {
 	for _, word := range words {
 		for rest, ok := t, true; ok; {

@@ -6,17 +6,17 @@ import (
 	"precept/internal/wire"
 )
 
-// Loop is a call that keeps coming back with the same result.
+// Loop is a call that returns again and again with the same result.
 type Loop struct {
-	Index  int    // of the item that holds the result: where the warning belongs
-	CallID string // of the call whose result is to be warned of
+	Index  int    // index of the item with the result: the place of the warning
+	CallID string // id of the call for the warning
 	Tool   string
 	Args   string // as sent
 	Rule   string // "failed-again", "same-again", "cycle"
 }
 
-// How often a result must come back alike. A failure, and a command that never says how it ended,
-// is a loop the second time; a success that is read again is harmless for a while.
+// Number of equal results that make a loop. A failure, and a command with an unknown end, is a loop
+// the second time. Repeated reading of a success is harmless for a while.
 const (
 	againFailed  = 2
 	againSilent  = 2
@@ -24,7 +24,7 @@ const (
 )
 
 // judge decides whether the newest step, steps(0), is a loop. steps(i) is the i-th step back, nil
-// before the first.
+// before the first step.
 func judge(steps func(int) *step) (Loop, bool) {
 	now := steps(0)
 	if now == nil {
@@ -51,9 +51,9 @@ func judge(steps func(int) *step) (Loop, bool) {
 	return loop, true
 }
 
-// streak counts how often the newest call came back alike, and says whether that was warned of. The
-// walk back ends where the world may have become another one: at a successful call that changes it,
-// a person's turn, another result of the same call.
+// streak counts the equal results of the newest call and reports whether a warning was given. The
+// walk back ends where the world may have changed: at a successful call that changes the world, at
+// a turn of a person, at another result of the same call.
 func streak(steps func(int) *step) (count int, warned bool) {
 	now, adjacent, crossed := steps(0), true, false
 	count = 1
@@ -82,8 +82,9 @@ func streak(steps func(int) *step) (count int, warned bool) {
 	}
 }
 
-// alike: the same end. Failures right after one another are alike too when the same exit code or
-// status ends them: what they print varies. With other calls between, only the same result is.
+// alike reports whether two steps end alike. Adjacent failures with the same exit code or status
+// are alike, because their output varies. With other calls in between, only equal results are
+// alike.
 func alike(now, s *step, adjacent bool) bool {
 	a, b := now.outcome(), s.outcome()
 	if a.Outcome != b.Outcome {
@@ -95,11 +96,11 @@ func alike(now, s *step, adjacent bool) bool {
 	return a.Outcome == Error && adjacent && a.Code != 0 && a.Code == b.Code
 }
 
-// cycle: the last steps are a few and the same again, A B A B or A B C A B C, each with the result
-// that it had before, and none changes the world.
+// cycle reports whether the last steps repeat the steps before: A B A B or A B C A B C, each with
+// an equal result, and no step changes the world.
 func cycle(steps func(int) *step) bool { return goesRound(steps, 2) || goesRound(steps, 3) }
 
-// goesRound: the last n steps are the n steps before them, again.
+// goesRound reports whether the last n steps repeat the n steps before.
 func goesRound(steps func(int) *step, n int) bool {
 	last := make([]*step, 2*n)
 	for i := range last {
@@ -115,17 +116,17 @@ func goesRound(steps func(int) *step, n int) bool {
 	return last[0].identity() != last[1].identity()
 }
 
-// staysClosed: a person's turn between two failures does not reopen the case. It does for
-// everything that works on the person's own machine, where the person may have repaired it, and
-// whenever the words say so. But an API that refused a call by its rules refuses the same call
-// again, whatever was said in between.
+// staysClosed reports whether a turn of a person between two failures leaves the case closed. Tools
+// that work on the person's machine reopen the case, because the person may have repaired the
+// machine; words that say so reopen every case. An API that refused a call by its rules refuses the
+// same call again.
 func staysClosed(now, person *step) bool {
 	v := now.outcome()
 	return v.Outcome == Error && now.look().kind == kindOther && !person.opens() &&
 		!wording().passing(v, now.text)
 }
 
-// passing: a failure that may pass by itself.
+// passing reports whether a failure may pass without a change.
 func (p *phrases) passing(v Judgement, text string) bool {
 	if v.Code == 408 || v.Code == 425 || v.Code == 429 || v.Code >= 500 {
 		return true
@@ -133,15 +134,15 @@ func (p *phrases) passing(v Judgement, text string) bool {
 	return hasWord(strings.ToLower(cutText(text, 400)), p.lists["passing"]...)
 }
 
-// judgeNew judges the first n of the steps, the oldest of them first, and says which of them are
-// loops, at most so many. Only a call that may have been made before is held against all others.
+// judgeNew judges the first n of the steps, the oldest first, and returns at most most loops. Only
+// a call that madeBefore reports is compared with all other calls.
 func (h *history) judgeNew(n, most int, madeBefore func(*step) bool) []Loop {
 	type answered struct {
 		batch      int
 		tool, args string
 	}
 	var loops []Loop
-	var found map[answered]bool // the same call twice in one answer is one loop
+	var found map[answered]bool // equal calls of one answer are one loop
 	for i := n - 1; i >= 0 && len(loops) < most; i-- {
 		s := h.steps[i]
 		if s.person || s.unasked || s.tool == "" || !madeBefore(s) {
@@ -161,13 +162,12 @@ func (h *history) judgeNew(n, most int, madeBefore func(*step) bool) []Loop {
 	return loops
 }
 
-// Loops finds the loops among the tool results that are new in the request, for requests that hold
-// their whole history. warned names the call ids that were warned of in this session (or would have
-// been, had the coin not withheld it); mem knows the calls of replies that went by, for results
-// whose call is not in the list.
+// Loops returns the loops among the new tool results of a request with its whole history. warned
+// reports the call ids with a warning in this session (or with a warning that the coin withheld).
+// mem returns the calls of earlier replies, for results whose call is not in the list.
 //
-// It is cheap for the many turns that repeat nothing: the history is searched for the call's own
-// words in the raw bytes, and only what holds them is decoded.
+// Loops is cheap for turns without a repetition: Loops searches the raw bytes of the history for
+// words of the call and decodes only the matches.
 func (r *Results) Loops(
 	req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool),
 ) []Loop {

@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// lastWords is how many of the last lines of an output are its last words: an error that stands
-// there is how it ended.
+// lastWords is the number of lines at the end of an output that show how the program ended.
 const lastWords = 4
 
-// outputFails reads a program's output line by line. A tool's own summary of a failure proves it
-// wherever it stands; an error that was merely reported proves it in the first line, among the last
-// words, or as a traceback that nothing follows.
+// outputFails reads the output of a program line by line. The summary of a tool on a failure is
+// evidence anywhere. A reported error is evidence in the first line, among the last lines, or as a
+// traceback at the end.
 func (p *phrases) outputFails(body string) (string, bool) {
-	var lines []string // not empty ones, plain
+	var lines []string // plain, without empty lines
 	for line := range strings.SplitSeq(body, "\n") {
 		if t := plain(line); t != "" {
 			lines = append(lines, t)
@@ -38,7 +37,7 @@ func (p *phrases) outputFails(body string) (string, bool) {
 	complaints := 0
 	for i, t := range lines {
 		if t == "╷" && i+1 < len(lines) && strings.HasPrefix(lines[i+1], "Error: ") {
-			return "terraform", true // it draws a box around each
+			return "terraform", true // terraform draws a box around each error
 		}
 		rule, w := p.failLine(t)
 		switch {
@@ -55,14 +54,14 @@ func (p *phrases) outputFails(body string) (string, bool) {
 	return "shell", complaints*2 >= len(lines)
 }
 
-// tracebackEnds: the last traceback of the output ends it, but for a few lines; one that much
-// follows was caught.
+// tracebackEnds reports whether the last traceback ends the output, except for a few lines. A
+// program with more output caught the exception.
 func tracebackEnds(body string) bool {
 	i := strings.LastIndex(body, "Traceback (most recent call last)")
 	if i < 0 {
 		return false
 	}
-	after := -1 // lines behind the exception; -1: it was cut off
+	after := -1 // number of lines after the exception; -1 for a truncated traceback
 	_, rest, _ := strings.Cut(body[i:], "\n")
 	for line := range strings.SplitSeq(rest, "\n") {
 		if strings.TrimSpace(line) == "" || after < 0 && (line[0] == ' ' || line[0] == '\t') {
@@ -73,15 +72,15 @@ func tracebackEnds(body string) bool {
 	return after < lastWords
 }
 
-// nodeDied: node prints the stack and, last of all, its own version when an exception ends the
-// program.
+// nodeDied reports whether an exception ended a program of node: node prints the stack and, last,
+// its version.
 func nodeDied(lines []string) bool {
 	return slices.ContainsFunc(lines[max(len(lines)-8, 0):], func(t string) bool {
 		return strings.HasPrefix(t, "Node.js v") && len(t) < 24
 	})
 }
 
-// looksLikeCode: a diff or numbered source lines; whatever they say, they say it of a program.
+// looksLikeCode reports whether the lines are a diff or numbered source lines.
 func looksLikeCode(lines []string) bool {
 	if hasPrefixOf(lines[0], []string{"diff --git ", "@@ ", "Here's the result of running `cat -n`"}) {
 		return true
@@ -99,7 +98,7 @@ func looksLikeCode(lines []string) bool {
 	return numbered*4 >= min(len(lines), 12)*3
 }
 
-// doneLine: a summary that says all went well.
+// doneLine reports whether a line is the summary of a success.
 func (p *phrases) doneLine(t string) bool {
 	switch {
 	case strings.Contains(t, " passed") &&
@@ -116,7 +115,7 @@ func (p *phrases) doneLine(t string) bool {
 	return false
 }
 
-// soundsDone: the output's last words say that all went well.
+// soundsDone reports whether the last lines report a success.
 func (p *phrases) soundsDone(body string) bool {
 	body = strings.TrimRight(body, " \r\n\t")
 	for range lastWords {
@@ -129,14 +128,14 @@ func (p *phrases) soundsDone(body string) bool {
 	return false
 }
 
-// allComplain: every line is a shell's, a utility's or a command's complaint.
+// allComplain reports whether every line is a complaint of a shell, a utility or a command.
 func (p *phrases) allComplain(body string) bool {
 	return all(body, func(t string) bool { return p.shellComplains(t) || p.command.opens(t) })
 }
 
-// complains: every line is a complaint of the shell's, or of a program that was called. What
-// programs show of files and logs may hold the complaints of others. Some begin with their own, and
-// say then what to do.
+// complains reports whether every line is a complaint of the shell or of a called program. Files
+// and logs may hold complaints of other programs. Some programs begin with their complaint and then
+// give advice.
 func (c *shellCommand) complains(body string) bool {
 	first, _, _ := strings.Cut(body, "\n")
 	errs := hasPrefixOf(strings.ToLower(c.last+" "+first), c.known.lists["program errs"])
@@ -149,7 +148,7 @@ func (c *shellCommand) complains(body string) bool {
 	})
 }
 
-// all says whether a short text has lines, and each of them is so.
+// all reports whether a short text has lines and so accepts each of them.
 func all(body string, so func(line string) bool) bool {
 	if len(body) > 2000 {
 		return false
@@ -165,8 +164,8 @@ func all(body string, so func(line string) bool) bool {
 	return n > 0
 }
 
-// ownError: a program that was called says, among the first or the last words, that it could not.
-// git says so wherever it does.
+// ownError reports whether a called program reports a failure in the first or the last lines. For
+// git any line counts.
 func (c *shellCommand) ownError(body string) bool {
 	if looksLikeCode(strings.Split(cutText(body, 400), "\n")) || c.known.soundsDone(body) {
 		return false
@@ -189,12 +188,12 @@ func (c *shellCommand) ownError(body string) bool {
 	return false
 }
 
-// ownComplaint: "name: " and words that tell a failure.
+// ownComplaint reports whether a line has the form "name: " with words for a failure.
 func (p *phrases) ownComplaint(t string) bool {
 	name, rest, _ := strings.Cut(cutText(t, 300), ": ")
 	name = strings.TrimSuffix(name, " ") // PowerShell
 	if len(name) > 24 || strings.ContainsAny(name, " \t") || p.is("program shell", name) {
-		return false // a shell's goes on with the next line
+		return false // the complaint of a shell continues on the next line
 	}
 	words := strings.Fields(strings.ToLower(rest))
 	for i, w := range words {
@@ -206,7 +205,7 @@ func (p *phrases) ownComplaint(t string) bool {
 	for i, w := range words {
 		switch {
 		case p.is("own-failure", w),
-			w == "not" && name != "cp" && name != "mv", // "not replacing" is what it was told
+			w == "not" && name != "cp" && name != "mv", // "not replacing" follows an option
 			w == "no" && (name != "go" || i+1 < len(words) && words[i+1] == "such"):
 			return true
 		}
@@ -214,7 +213,7 @@ func (p *phrases) ownComplaint(t string) bool {
 	return false
 }
 
-// calls: the line begins with the name of a shell or of a program that the command calls.
+// calls reports whether a line begins with the name of a shell or of a called program.
 func (c *shellCommand) calls(line string) bool {
 	name, _, _ := strings.Cut(line, ":")
 	name = strings.TrimSuffix(name, " ")

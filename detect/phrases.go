@@ -10,71 +10,71 @@ import (
 	"sync"
 )
 
-// The lists are a phrase a line: its class, its language, the phrase and the text that needs it,
-// between tabs. A phrase with a blank at an end stands in quotes.
+// Each line of a list is a phrase: class, language, phrase, and a text that needs the phrase,
+// between tabs. A phrase with a blank at an end is quoted.
 var (
 	//go:embed phrases.tsv
-	phrasesText string // what people, programs and agents say
+	phrasesText string // wordings of people, programs and agents
 	//go:embed calls.tsv
-	callsText string // what tools, arguments, programs and fields are called
+	callsText string // names of tools, arguments, programs and fields
 )
 
-// wording are the phrases that detect listens for.
+// wording returns the phrases of detect.
 //
-//nolint:gochecknoglobals // immutable, read at first use
+//nolint:gochecknoglobals // immutable, read at the first use
 var wording = sync.OnceValue(func() *phrases {
 	list, err := readLists()
 	if err != nil {
-		panic(err) // the files are a part of the program, and a test reads them
+		panic(err) // the files are part of the program, and a test reads the files
 	}
 	return compile(list)
 })
 
-// phrases are wordings by what they mean. Where the order counts, it is that of the file.
+// phrases are wordings by meaning. Where the order matters, the order is the order of the file.
 type phrases struct {
 	lists map[string][]string        // by class
-	sets  map[string]map[string]bool // the same, to be looked up
+	sets  map[string]map[string]bool // lists as sets
 
-	// Those that nearly every line is held against, by their first byte.
+	// Phrases that are compared with nearly every line, by their first byte.
 	errors, errorEnds, errorAlone prefixes
 	unable, invalid, command      prefixes
 	errorLine, shell              prefixes
-	missing                       prefixes // without the blank that all of them begin with
+	missing                       prefixes // without the leading blank
 	strong, weak                  prefixes
 
 	refusals    []refusalWording
-	synthetic   []meaning // texts in the user's role that an agent wrote begin so
-	says, roles []meaning // of agents' housekeeping
+	synthetic   []meaning // beginnings of texts of an agent in the role of the user
+	says, roles []meaning // of the housekeeping of agents
 }
 
-// is says whether the word stands in a list.
+// is reports whether a word is in a list.
 func (p *phrases) is(list, word string) bool { return p.sets[list][word] }
 
-// isKey says whether the name of an argument or a field stands in a list of keys.
+// isKey reports whether the name of an argument or a field is in a list of keys.
 func (p *phrases) isKey(list, key string) bool { return p.is("key "+list, strings.ToLower(key)) }
 
-// areKeys says whether all names stand in a list of keys.
+// areKeys reports whether all names are in a list of keys.
 func (p *phrases) areKeys(list string, keys []string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return !p.isKey(list, k) })
 }
 
-// meaning is a phrase with what it says: the rule that it speaks for, or a kind of request.
+// meaning is a phrase with its rule or with a kind of request.
 type meaning struct{ rule, text string }
 
-// prefixes are phrases by their first byte, which tells most of them apart.
+// prefixes are phrases by their first byte.
 type prefixes [256][]meaning
 
 func (p *prefixes) add(phrase, rule string) {
 	p[phrase[0]] = append(p[phrase[0]], meaning{rule, phrase})
 }
 
-// of are the phrases that s, which is not empty, may begin with.
+// of returns the phrases with the first byte of s. s is not empty.
 func (p *prefixes) of(s string) []meaning { return p[s[0]] }
 
-// opens says whether s begins with one of the phrases.
+// opens reports whether s begins with one of the phrases.
 func (p *prefixes) opens(s string) bool { return p.rule(s) != "" }
 
-// rule is that of the first phrase with which s, which is not empty, begins; "" when there is none.
+// rule returns the rule of the first phrase at the start of s, "" for none. s is not empty.
 func (p *prefixes) rule(s string) string {
 	for _, m := range p.of(s) {
 		if strings.HasPrefix(s, m.text) {
@@ -86,10 +86,10 @@ func (p *prefixes) rule(s string) string {
 
 // listed is a line of a list.
 type listed struct {
-	class  string // the first word of it says where the phrase goes
+	class  string // the first word is the destination of the phrase
 	phrase string
-	text   string // the text that needs it
-	line   string // where it stands
+	text   string // text that needs the phrase
+	line   string // file and line number
 }
 
 // readLists reads both lists.
@@ -129,7 +129,7 @@ func readList(file, text string) ([]listed, error) {
 	return out, nil
 }
 
-// compile makes of a list what is searched.
+// compile builds the phrases from the lines of the lists.
 func compile(list []listed) *phrases {
 	p := &phrases{lists: map[string][]string{}, sets: map[string]map[string]bool{}}
 	prefixed := map[string]*prefixes{
@@ -167,8 +167,8 @@ func compile(list []listed) *phrases {
 	return p
 }
 
-// refusalWording is one harness's sentence. It must stand at the start of the result, or of one of
-// its first lines.
+// refusalWording is a sentence of a harness at the start of the result or of one of the first
+// lines.
 type refusalWording struct {
 	text string // lower case
 	by   Refuser

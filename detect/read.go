@@ -11,15 +11,15 @@ import (
 	"precept/internal/wire"
 )
 
-// Transcript is a conversation that was read from a file.
+// Transcript is a conversation from a file.
 type Transcript struct {
 	Source, ID string
-	Request    *wire.Request // its list, as the last request of the conversation
+	Request    *wire.Request // the list, as the last request of the conversation
 }
 
-// Read reads transcripts: JSON lines, one JSON object, an array of them or a bare list of messages.
-// One transcript at a time is held in memory. A transcript that is not to be read does not stop the
-// others; the error names the first of them and counts the rest. An error of each stops at once.
+// Read reads transcripts: JSON lines, one JSON object, an array of objects, or a bare list of
+// messages. Read holds one transcript in memory. A transcript with a fault does not stop the
+// others; the error names the first faults and counts the rest. An error of each stops Read.
 func Read(r io.Reader, each func(Transcript) error) error {
 	in := bufio.NewReaderSize(r, 256<<10)
 	first, err := firstByte(in)
@@ -41,7 +41,8 @@ func Read(r io.Reader, each func(Transcript) error) error {
 	return errors.Join(append(i.faults, err)...)
 }
 
-// firstByte is the first byte that is no white space, behind a byte order mark; it is not taken.
+// firstByte returns the first byte after white space and a byte order mark, without consuming the
+// byte.
 func firstByte(in *bufio.Reader) (byte, error) {
 	if bom, err := in.Peek(3); err == nil && bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
 		_, _ = in.Discard(3)
@@ -60,16 +61,17 @@ func firstByte(in *bufio.Reader) (byte, error) {
 type reading struct {
 	each   func(Transcript) error
 	in     *json.Decoder
-	raw    json.RawMessage // of the value that was read last
-	n      int             // transcripts read
+	raw    json.RawMessage // of the last value
+	n      int             // number of transcripts
 	faults []error
-	more   int // faults that are not among them
+	more   int // number of faults that are not listed
 }
 
-// maxFaults is how many faults of a file are reported one by one: a wrong file has one a line.
+// maxFaults is the number of faults of a file that are reported. A file of another form has a fault
+// per line.
 const maxFaults = 10
 
-// next reads the next value; io.EOF says that there is none.
+// next reads the next value; io.EOF at the end.
 func (i *reading) next() error {
 	err := i.in.Decode(&i.raw)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -93,11 +95,11 @@ func (i *reading) lines() error {
 	}
 }
 
-// array reads an array: of transcripts one by one, of messages as one transcript.
+// array reads an array: transcripts one by one, or messages as one transcript.
 func (i *reading) array() error {
-	_, _ = i.in.Token() // the bracket, which was seen
+	_, _ = i.in.Token() // bracket
 	list := []byte(`{"messages":[`)
-	bare := 0 // elements that are messages
+	bare := 0 // number of elements that are messages
 	for n := 0; i.in.More(); n++ {
 		if err := i.next(); err != nil {
 			return fmt.Errorf("element %d of the array is not JSON: %w", n, err)
@@ -125,8 +127,8 @@ func (i *reading) array() error {
 	return i.give(wire.ReadRecording(append(list, "]}"...)))
 }
 
-// give hands one transcript over. What is no JSON at all ends the reading: nobody knows where the
-// next one begins.
+// give emits one transcript. Invalid JSON ends the reading, because the start of the next
+// transcript is unknown.
 func (i *reading) give(rec wire.Recording, err error) error {
 	i.n++
 	if err == nil {
@@ -148,7 +150,7 @@ func (i *reading) give(rec wire.Recording, err error) error {
 	return nil
 }
 
-// name is a JSON string's content; another value stands for itself.
+// name returns the content of a JSON string, and any other value as written.
 func name(raw []byte) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

@@ -4,11 +4,11 @@ import (
 	"strings"
 )
 
-// refusalLead is how far into a result its wording may begin: behind a wrapper or the header of a
-// shell's result.
+// refusalLead is the offset up to which the wording of a refusal may begin, after a wrapper or the
+// header of a shell.
 const refusalLead = 400
 
-// readRefusal recognises the known wordings in the first lines of a result.
+// readRefusal returns the refusal of a known wording in the first lines of a result.
 func (p *phrases) readRefusal(text string) (by Refuser, rule string) {
 	head := strings.ToLower(cutText(text, refusalLead))
 	n := 0
@@ -27,8 +27,8 @@ func (p *phrases) readRefusal(text string) (by Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// brokenOff recognises the marks that harnesses put behind the output of a command that a person
-// broke off.
+// brokenOff returns the refusal of a person who broke a command off. Harnesses write the marks
+// after the output.
 func (p *phrases) brokenOff(text string) (by Refuser, rule string) {
 	text = strings.TrimRight(text, " \t\r\n")
 	last := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
@@ -42,8 +42,7 @@ func (p *phrases) brokenOff(text string) (by Refuser, rule string) {
 	return by, rule
 }
 
-// refusalLine says who refused the call in the words of a line, which is in lower case; NoRefuser:
-// nobody.
+// refusalLine returns the refuser of a line in lower case, NoRefuser for none.
 func (p *phrases) refusalLine(line string) (by Refuser, rule string) {
 	for _, lead := range p.lists["refusal-behind"] {
 		line = strings.TrimPrefix(line, lead)
@@ -67,8 +66,8 @@ func (p *phrases) refusalLine(line string) (by Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// readPending recognises results that say "not finished yet": a command that was moved to the
-// background, a session that is still running.
+// readPending returns the rule of a result that is not finished: a command in the background, a
+// running session.
 func (p *phrases) readPending(text string) (string, bool) {
 	n := 0
 	for line := range strings.SplitSeq(cutText(text, 600), "\n") {

@@ -6,9 +6,9 @@ import (
 	"precept/internal/wire"
 )
 
-// Results judges the tool results of one request, each at most once, for everyone who asks in the
-// course of a turn: what a lesson matches, what goes round in circles and what speaks of success
-// all begin with the same question. The zero value is ready; it belongs to one turn.
+// Results judges the tool results of one request, each result at most once. Matching, loops and
+// signals of success all ask for the same judgements. The zero value is ready and belongs to one
+// turn.
 type Results struct {
 	seen  map[callResult]*judgedCall
 	asker person
@@ -17,10 +17,10 @@ type Results struct {
 // callResult is a call with its result.
 type callResult struct {
 	tool, args, text string
-	flag             int8 // the wire's, see Classify
+	flag             int8 // flag of the wire, see Classify
 }
 
-// judgedCall is a call with its result, judged as far as it was asked for.
+// judgedCall is a call with its result and the judgements so far.
 type judgedCall struct {
 	callResult
 
@@ -29,12 +29,12 @@ type judgedCall struct {
 	looked, ruled bool
 }
 
-// Classify is detect.Classify, remembered.
+// Classify is detect.Classify with a memory.
 func (r *Results) Classify(call wire.Call, res wire.Result) Judgement {
 	return r.of(callResult{call.Name, call.Args, res.Text, res.IsError}).outcome()
 }
 
-// of finds what is known of a result, or takes it in.
+// of returns the entry of a result, a new one if necessary.
 func (r *Results) of(res callResult) *judgedCall {
 	if r == nil {
 		return &judgedCall{callResult: res}
@@ -64,13 +64,13 @@ func (j *judgedCall) outcome() Judgement {
 	return j.judgement
 }
 
-// person remembers who spoke last before an item; items are asked for in their order.
+// person remembers the last speaker before an item. Items come in ascending order.
 type person struct {
-	to     int // items before it were looked at
+	to     int // items before to are read
 	quotes bool
 }
 
-// quoted says whether the newest words of a user before the item stand in quotes.
+// quoted reports whether the newest words of a user before the item are in quotes.
 func (p *person) quoted(req *wire.Request, item int) bool {
 	for i := item - 1; i >= p.to; i-- {
 		if req.Role(i) != wire.RoleUser {

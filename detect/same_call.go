@@ -11,17 +11,16 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxCanon is the longest arguments that are decoded for their canonical form: a megabyte of "{}"
-// would become a hundred of maps. Longer ones are equal when they are written alike.
+// maxCanon is the number of bytes of the longest arguments that are decoded: a megabyte of "{}"
+// would become a hundred megabytes of maps. Longer arguments are equal if their bytes are equal.
 const maxCanon = 256 << 10
 
-// CanonicalArgs returns the arguments of a call in canonical form: sorted keys, no white space, and no
-// descriptions that the model words differently each time.
+// CanonicalArgs returns the arguments of a call in canonical form: sorted keys, no white space, and
+// no descriptions that the model words differently each time.
 func CanonicalArgs(args string) string { return wording().canonicalArgs(args) }
 
-// canonicalArgs is a call's arguments in a form in which equal calls are equal: keys sorted, white
-// space gone, descriptions that the model writes anew each time dropped. Numbers stay as they are
-// spelled: 1 and 1.0 are different calls.
+// canonicalArgs returns arguments in a form in which equal calls are equal. Numbers keep their
+// spelling: 1 and 1.0 are different calls.
 func (p *phrases) canonicalArgs(args string) string {
 	trimmed := strings.TrimSpace(args)
 	if trimmed == "" {
@@ -40,13 +39,13 @@ func (p *phrases) canonicalArgs(args string) string {
 		maps.DeleteFunc(top, func(k string, _ any) bool { return p.describes(k) })
 	}
 	out, err := json.Marshal(p.canonical(v))
-	if err != nil { // what was decoded always encodes
+	if err != nil { // a decoded value always encodes
 		return trimmed
 	}
 	return string(out)
 }
 
-// canonical makes a value canonical in place.
+// canonical changes a value to its canonical form.
 func (p *phrases) canonical(v any) any {
 	switch x := v.(type) {
 	case map[string]any:
@@ -67,8 +66,8 @@ func (p *phrases) canonical(v any) any {
 	return v
 }
 
-// describes: keys whose value tells people what the call is about. They are dropped only beside a
-// key that does the work: the description of an issue that is to be created is the work itself.
+// describes reports whether a key holds a description for people. Descriptions are dropped only
+// beside a key that does the work: the description of a new issue is the work.
 func (p *phrases) describes(key string) bool { return p.isKey("describes", key) }
 
 func (p *phrases) hasWork(keys iter.Seq[string]) bool {
@@ -80,8 +79,8 @@ func (p *phrases) hasWork(keys iter.Seq[string]) bool {
 	return false
 }
 
-// longest keeps the three longest runs of plain letters and digits: they stand in every JSON
-// spelling of the text as they are, whatever a serialiser escapes.
+// longest returns the three longest runs of plain letters and digits. Every JSON spelling of a text
+// holds these runs unchanged.
 func longest(have []string, s string) []string {
 	plain := func(r rune) bool {
 		return r < utf8.RuneSelf && (isWordByte(byte(r)) || r == '_' || r == '.' || r == '-')
@@ -97,15 +96,15 @@ func longest(have []string, s string) []string {
 	return have
 }
 
-// literals are values that every spelling of the arguments holds literally: what does not contain
-// them is another call. The canonical form costs much more and is hardly ever needed: few calls
-// were made before.
+// literals returns values that every spelling of the arguments holds literally. A text without the
+// values is another call. The search for literals is much cheaper than the canonical form, which
+// few calls need.
 func (c *toolCall) literals(args string) []string {
 	switch c.args.kind {
 	case objectValue:
 	case arrayValue:
 		return c.args.literals(nil)
-	default: // it was not read
+	default: // unreadable arguments
 		return longest(nil, cutText(args, maxCanon))
 	}
 	drop, words := c.known.hasWork(slices.Values(c.args.keys)), make([]string, 0, 3)
@@ -121,7 +120,7 @@ func (v lenientValue) literals(have []string) []string {
 	switch v.kind {
 	case stringValue:
 		return longest(have, v.text())
-	case numberValue: // a number is kept as it is spelled
+	case numberValue: // a number keeps its spelling
 		return longest(have, v.raw)
 	case noValue, boolValue, objectValue, arrayValue:
 	}
@@ -131,7 +130,7 @@ func (v lenientValue) literals(have []string) []string {
 	return have
 }
 
-// callKey is the identity of a call: its tool and canonical arguments.
+// callKey returns the identity of a call: a hash of tool and canonical arguments.
 func callKey(tool, args string) uint64 {
 	var d xxhash.Digest
 	d.Reset()

@@ -7,16 +7,17 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxSum bounds how much of a result is compared, at either end.
+// maxSum is the number of bytes that are compared at either end of a result.
 const maxSum = 32 << 10
 
-// resultSum is a hash over a result without what changes from run to run: colours, chunk ids, wall
-// times, shell and process numbers, clock times, durations, addresses, random names.
+// resultSum returns a hash of a result without the parts that change from run to run: colours,
+// chunk ids, wall times, shell and process numbers, clock times, durations, addresses, random
+// names.
 func resultSum(text string) uint64 { return wording().sum(text) }
 
 func (p *phrases) sum(text string) uint64 {
 	if strings.HasPrefix(text, scriptFrame) {
-		// Its results are JSON, with what changes in the same line.
+		// The results are JSON, and the changing parts are on the same line.
 		text = p.unframe(text).body
 	}
 	if len(text) > 2*maxSum {
@@ -36,7 +37,7 @@ func (p *phrases) sum(text string) uint64 {
 	return d.Sum64()
 }
 
-// steady appends the line with its volatile words replaced by #.
+// steady appends a line and replaces the volatile words by #.
 func (p *phrases) steady(dst []byte, t string) []byte {
 	for i := 0; i < len(t); {
 		if !isWordByte(t[i]) {
@@ -67,14 +68,14 @@ func (p *phrases) steady(dst []byte, t string) []byte {
 	return dst
 }
 
-// insideNumber: the sign stands between the digits of a number or a time.
+// insideNumber reports whether the sign is between the digits of a number or a time.
 func insideNumber(t string, i int) bool {
 	return (t[i] == ':' || t[i] == '.') && isDigit(t[i-1]) && i+1 < len(t) && isDigit(t[i+1])
 }
 
 const uuidLen = 36
 
-// isUUID: s begins with 8-4-4-4-12 hexadecimal digits.
+// isUUID reports whether s begins with 8-4-4-4-12 hexadecimal digits.
 func isUUID(s string) bool {
 	if len(s) < uuidLen || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return false
@@ -84,7 +85,7 @@ func isUUID(s string) bool {
 
 func isWordByte(c byte) bool { return isLetter(c) || isDigit(c) }
 
-// volatile says whether a word with digits in it is one of those that change from run to run.
+// volatile reports whether a word with digits changes from run to run.
 func (p *phrases) volatile(w string, digits int, before, after string) bool {
 	switch {
 	case strings.HasPrefix(w, "0x"), strings.HasPrefix(w, "127.0.0.1:"):
@@ -105,7 +106,7 @@ func (p *phrases) volatile(w string, digits int, before, after string) bool {
 	return false
 }
 
-// clock: 12:31:07.250, and 12:31 where a date or "at" stands before it.
+// clock reports whether a word is a time: 12:31:07.250, or 12:31 after a date or "at".
 func clock(w string, digits int, before string) bool {
 	switch strings.Count(w, ":") {
 	case 0:
@@ -119,7 +120,7 @@ func clock(w string, digits int, before string) bool {
 
 func hexOnly(w string) bool { return strings.Trim(w, "0123456789abcdefABCDEF") == "" }
 
-// durationWord: 971ms, 0.12s, 1m30s.
+// durationWord reports whether a word is a duration: 971ms, 0.12s, 1m30s.
 func durationWord(w string) bool {
 	rest := strings.TrimRight(w, "hmnsuµ")
 	if rest == w || rest == "" || !isDigit(w[0]) {
@@ -134,7 +135,7 @@ func (p *phrases) unitFollows(after string) bool {
 	return after == "s" || hasPrefixOf(after, p.lists["unit"])
 }
 
-// numberOf: the number of a shell, a process, a session, a thread.
+// numberOf reports whether the number of a shell, a process, a session or a thread follows.
 func (p *phrases) numberOf(before string) bool {
 	low := strings.ToLower(before[max(len(before)-16, 0):])
 	return slices.ContainsFunc(p.lists["numbered"], func(w string) bool {

@@ -7,13 +7,13 @@ import (
 	"precept/internal/shell"
 )
 
-// shellCommand is what is known of a shell command without running it.
+// shellCommand is the analysis of a shell command.
 type shellCommand struct {
 	known    *phrases
-	readOnly bool   // every part only looks
-	masked   bool   // the exit status is not that of what matters: a pipe, "|| true", "; echo"
-	waits    bool   // sleeps or waits: made to be repeated
-	last     string // the program whose exit status the shell returns
+	readOnly bool   // no command changes state
+	masked   bool   // the exit status is not the status of the important command: a pipe, "|| true", "; echo"
+	waits    bool   // the command sleeps or waits, and is meant to be repeated
+	last     string // program with the exit status of the line
 	parts    []shellPart
 }
 
@@ -78,8 +78,8 @@ func (p *phrases) program(words []string) (string, []string) {
 	return "", nil
 }
 
-// looksOnly: the program, called like this, changes nothing. The list tells it by the program's
-// name and, where that does not say it, by the arguments that come first.
+// looksOnly reports whether a call of a program changes nothing. The list knows a program by name,
+// or by name and first arguments.
 func (p *phrases) looksOnly(prog string, args []string) bool {
 	prog = strings.ToLower(prog) // PowerShell
 	if prog == "git" {
@@ -98,7 +98,7 @@ func (p *phrases) looksOnly(prog string, args []string) bool {
 		return !hasPrefix(args, "-i") && !hasPrefix(args, "--in-place")
 	case "perl":
 		return hasPrefix(args, "-ne")
-	case "gh": // the thing comes first
+	case "gh": // the object comes first
 		args = args[min(1, len(args)):]
 	}
 	if p.is("program looks-alone", strings.Join(append([]string{prog}, args...), " ")) ||
@@ -113,7 +113,7 @@ func (p *phrases) looksOnly(prog string, args []string) bool {
 	return false
 }
 
-// gitArgs are git's arguments without those that stand before its command.
+// gitArgs returns the arguments of git without the options before the subcommand.
 func gitArgs(args []string) []string {
 	for len(args) > 1 && (args[0] == "-C" || args[0] == "-c") {
 		args = args[2:]

@@ -7,8 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Side says whether a request's words are those of an agent's own housekeeping: "title", "summary",
-// "memory", "commit", or "" when they are not.
+// Side returns the kind of housekeeping of an agent that a request asks for: "title", "summary",
+// "memory", "commit"; "" for an ordinary request.
 func Side(req *wire.Request) string {
 	system, user := "", ""
 	first := min(req.Len(), 3)
@@ -28,8 +28,7 @@ func Side(req *wire.Request) string {
 		}
 	}
 	if len(req.Tools) == 0 && user != "" {
-		// A title's instruction may stand in a user message of its own, before the words that are
-		// to be named.
+		// The instruction for a title may be a message of its own, before the words to name.
 		for i := range first {
 			if req.Role(i) == wire.RoleUser {
 				user = req.Item(i).Text + "\n" + user
@@ -40,12 +39,12 @@ func Side(req *wire.Request) string {
 	return wording().sideWording(user, system, len(req.Tools))
 }
 
-// sideHead is how much of a text is read for the wordings, in bytes.
+// sideHead is the number of bytes of a text that are searched for wordings.
 const sideHead = 4096
 
-// sideWording recognises the wordings of titles, summaries, compaction and memory keeping. With
-// tools on offer only the sentences that agents use word for word count, and only where they begin
-// a paragraph; without tools the same ideas in other words do too: such a request does no work.
+// sideWording recognises the wordings of titles, summaries, compaction and memory. With tools in
+// the request only the literal sentences of agents count, and only at the start of a paragraph.
+// Without tools, other words for the same idea count, too, because such a request does no work.
 func (p *phrases) sideWording(lastUserText, systemText string, tools int) string {
 	user := ends(lastUserText)
 	if kind, ok := p.known(user, systemText); ok {
@@ -67,11 +66,10 @@ func (p *phrases) sideWording(lastUserText, systemText string, tools int) string
 	return ""
 }
 
-// knownHead is how much of a system prompt is read for the known sentences, in bytes.
+// knownHead is the number of bytes of a system prompt that are searched for known sentences.
 const knownHead = 600
 
-// known looks for what known agents use word for word: their sentences, and what their
-// housekeepers are asked to be.
+// known recognises the literal sentences of known agents and the roles of their housekeepers.
 func (p *phrases) known(user, system string) (string, bool) {
 	head := strings.TrimSpace(cutText(system, knownHead))
 	first := slices.IndexFunc(p.says, func(m meaning) bool { return foldedPrefix(head, m.text) })
@@ -89,31 +87,31 @@ func (p *phrases) known(user, system string) (string, bool) {
 	return "", false
 }
 
-// titleWords: the text asks for a title, in whatever words.
+// titleWords reports whether a text asks for a title.
 func (p *phrases) titleWords(low string) bool {
 	return hasWord(low, "title") && hasWord(low, p.lists["side-title"]...) &&
 		hasWord(low, p.lists["side-title-of"]...)
 }
 
-// summaryWords: the text asks for a summary of the conversation, in whatever words.
+// summaryWords reports whether a text asks for a summary of the conversation.
 func (p *phrases) summaryWords(low string) bool {
 	return hasWord(low, p.lists["side-summary"]...)
 }
 
-// commitWords: the whole task is the message of a commit. A person who asks for one speaks in the
-// user's place.
+// commitWords reports whether the whole task is a commit message. A person who asks for one writes
+// in the role of the user.
 func (p *phrases) commitWords(low string) bool {
 	return hasWord(low, p.lists["side-commit"]...) && hasWord(low, p.lists["side-commit-of"]...)
 }
 
-// foldedPrefix says whether s begins with the ASCII text low, in whatever case. The first byte
-// tells most of them apart.
+// foldedPrefix reports whether s begins with the ASCII text low, without regard to case. The first
+// byte excludes most texts.
 func foldedPrefix(s, low string) bool {
 	return len(s) >= len(low) && s[0]|0x20 == low[0]|0x20 && strings.EqualFold(s[:len(low)], low)
 }
 
-// firstBegun is the first of the list that stands at the start of a line of text, len(list) when
-// none does. One walk over the lines is cheaper than a search for each wording.
+// firstBegun returns the index of the first phrase of the list at the start of a line, len(list)
+// for none. One pass over the lines is cheaper than a search per phrase.
 func firstBegun(text string, list []meaning) int {
 	first := len(list)
 	for line := range strings.SplitSeq(text, "\n") {
@@ -132,7 +130,7 @@ func firstBegun(text string, list []meaning) int {
 	return first
 }
 
-// ends keeps the first and the last part of a long text: instructions stand at either.
+// ends returns the first and the last part of a long text. Instructions are at either end.
 func ends(text string) string {
 	if len(text) <= 2*sideHead {
 		return text
@@ -140,9 +138,9 @@ func ends(text string) string {
 	return text[:sideHead] + "\n" + text[len(text)-sideHead:]
 }
 
-// WorksWithTools says whether agents of that User-Agent product always work with tools, so that a
-// request of theirs without any is housekeeping. Products of SDKs (OpenAI, Anthropic, langchain)
-// say nothing: what an app builds on them may be a plain chat.
+// WorksWithTools reports whether agents with this User-Agent product always work with tools, so
+// that a request without tools is housekeeping. Products of SDKs (OpenAI, Anthropic, langchain) do
+// not count: an app on an SDK may be a plain chat.
 func WorksWithTools(product string) bool {
 	return wording().is("agent", strings.ToLower(product))
 }

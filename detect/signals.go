@@ -7,23 +7,23 @@ import (
 	"precept/internal/wire"
 )
 
-// Signal is feedback that was read in the new part of a request.
+// Signal is feedback in the new part of a request.
 type Signal struct {
 	Feeling   Feeling // approval, correction, rejection
-	Tier      int     // 2 a verifier's outcome, 3 implicit
+	Tier      int     // 2 for the outcome of a verifier, 3 for implicit feedback
 	Rule      string  // which rule read it
-	Sentiment bool    // read from a person's words: a reward only where the operator asks
+	Sentiment bool    // from the words of a person: a reward only where the operator enables sentiment
 }
 
-// The tiers of signals.
+// Tiers of signals.
 const (
 	tierVerifier = 2
 	tierImplicit = 3
 )
 
-// Signals reads the feedback in what is new in the request: the outcomes of tests, lints and
-// builds, a person's refusals and interrupts, and the sentiment of a person's words. mem knows the
-// calls that are not in the list.
+// Signals returns the feedback in the new items of a request: outcomes of tests, lints and builds,
+// refusals and interrupts of a person, and the sentiment of a person's words. mem returns the calls
+// that are not in the list.
 func (r *Results) Signals(req *wire.Request, mem func(callID string) (wire.Call, bool)) []Signal {
 	var out []Signal
 	previous := ""
@@ -77,10 +77,10 @@ func (r *Results) signal(
 	return s, true
 }
 
-// automatic says whether a refusal in a person's words was given by a harness with nobody there.
-// opencode's run refuses whatever it would have to ask for, in the words of a person who does; it
-// gives itself away by what it does not offer (the tool that puts questions to a person) and by the
-// quotes that it puts around its prompt. Words of a person's own are a person's.
+// automatic reports whether a harness refused in the words of a person while no person was present.
+// The run command of opencode does so. Two signs show the run command: the tool that asks a person
+// is not offered, and the prompt is in quotes. Words of a person make the refusal the refusal of a
+// person.
 func (r *Results) automatic(req *wire.Request, item int, rule, text string) bool {
 	low := strings.ToLower(cutText(text, refusalLead))
 	if rule != "refusal:opencode" || strings.Contains(low, "with the following feedback") {
@@ -92,7 +92,7 @@ func (r *Results) automatic(req *wire.Request, item int, rule, text string) bool
 	return r.asker.quoted(req, item)
 }
 
-// said is the agent's newest text; an agent that only called tools has answered too.
+// said returns the newest text of the agent. An agent that only called tools has answered, too.
 func said(it *wire.Item, previous string) string {
 	if it.Text != "" {
 		return it.Text

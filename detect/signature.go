@@ -4,17 +4,17 @@ import (
 	"strings"
 )
 
-// maxSignature bounds a signature, in bytes; maxSignatureLines in lines. A result of so few lines
-// is its own signature: any of them may be what somebody knows the error by.
+// Bounds of a signature, in bytes and in lines. A result of so few lines is its own signature,
+// because any line may name the error.
 const (
 	maxSignature      = 1024
 	maxSignatureLines = 12
 	maxSignatureLine  = 300
 )
 
-// Signature is the error signature of a failed tool result, without colours and the harness's
-// frame, at most about 1 KB: all of a short one but the frames of a stack, of a long one its
-// headline. It is what lessons are matched against.
+// Signature returns the error signature of a failed tool result, at most about 1 KB, without
+// colours and frame: a short result without stack frames, or the headline of a long result. Lessons
+// match the signature.
 func Signature(text string) string {
 	all, picked := wording().headline(text)
 	if len(all) <= maxSignatureLines && size(all) <= maxSignature {
@@ -23,14 +23,14 @@ func Signature(text string) string {
 	return joinLines(dropRepeats(picked))
 }
 
-// Headline are the few lines of a failed tool result that say what failed.
+// Headline returns the few lines of a failed tool result that describe the failure.
 func Headline(text string) string {
 	_, picked := wording().headline(text)
 	return joinLines(dropRepeats(picked))
 }
 
-// headline returns the lines of a failed result but the frames of a stack, and those that say what
-// failed.
+// headline returns all lines of a failed result without stack frames, and the lines that describe
+// the failure.
 func (p *phrases) headline(text string) (all, picked []string) {
 	text = p.signatureText(clip(strings.TrimSpace(text)))
 	trace, cause := false, false
@@ -41,10 +41,10 @@ func (p *phrases) headline(text string) (all, picked []string) {
 			continue
 		}
 		if trace && line != strings.TrimLeft(line, " \t") {
-			continue // the frames of the stack name places, not causes
+			continue // stack frames name places, not causes
 		}
 		all = append(all, t)
-		if cause { // what gradle says under its heading
+		if cause { // text of gradle below its heading
 			picked = append(picked, t)
 			continue
 		}
@@ -59,7 +59,7 @@ func (p *phrases) headline(text string) (all, picked []string) {
 			continue
 		}
 		if trace && w == nothing && !said {
-			w = weak // the exception that ends the stack, whatever its name
+			w = weak // exception at the end of the stack, with any name
 		}
 		trace = false
 		if w != nothing || said || strings.HasPrefix(t, "E   ") {
@@ -67,7 +67,7 @@ func (p *phrases) headline(text string) (all, picked []string) {
 		}
 	}
 	if len(picked) == 0 || len(picked) == 1 && strings.HasPrefix(picked[0], "exit status ") {
-		// It tells how it ended, not why.
+		// The line says how the program ended, not why.
 		picked = firstAndLast(all)
 	}
 	return all, picked
@@ -81,7 +81,7 @@ func size(lines []string) int {
 	return n
 }
 
-// signatureText opens the frames and envelopes that carry the words of a failure.
+// signatureText removes the frames and envelopes around the words of a failure.
 func (p *phrases) signatureText(text string) string {
 	text = unwrapText(text)
 	v, ok := parseLenient(text)
@@ -95,7 +95,7 @@ func (p *phrases) signatureText(text string) string {
 	return text
 }
 
-// failureTexts collects the strings in which an envelope says what went wrong.
+// failureTexts returns the strings of an envelope that describe the failure.
 func (p *phrases) failureTexts(v lenientValue, depth int) []string {
 	var out []string
 	if depth > 3 {
@@ -142,7 +142,7 @@ func firstAndLast(lines []string) []string {
 	return append(lines[:2:2], lines[len(lines)-4:]...)
 }
 
-// dropRepeats keeps the first of equal lines, and of many lines the first ones and the last two.
+// dropRepeats removes repeated lines and, of many lines, all but the first ones and the last two.
 func dropRepeats(lines []string) []string {
 	seen := make(map[string]bool, len(lines))
 	out := lines[:0:0]

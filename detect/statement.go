@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// statement says whether a text, taken as a whole, is the message of something that went wrong: it
-// begins as such messages begin, or it is one short sentence that ends as they end. The first line
-// decides; what follows it may be anything.
+// statement reports whether a text as a whole is the message of a failure: the text begins like
+// such messages, or is one short sentence that ends like them. The first line decides.
 func (p *phrases) statement(text string) (string, bool) {
 	text = strings.TrimSpace(text)
 	first, rest, _ := strings.Cut(text, "\n")
@@ -38,8 +37,9 @@ func (p *phrases) statement(text string) (string, bool) {
 	return "", false
 }
 
-// startsError: words that no content begins with. Where content may ("Forbidden Planet is a film"),
-// the text must be short, or the words must end there.
+// startsError reports whether a text begins with words of an error. For words that content also
+// begins with ("Forbidden Planet is a film"), the text must be short or the words must end a
+// clause.
 func (p *phrases) startsError(low string, short bool) bool {
 	if p.errors.opens(low) {
 		return true
@@ -68,18 +68,18 @@ func (p *phrases) startsError(low string, short bool) bool {
 	return false
 }
 
-// none: a report says that there were none: "errors: 0".
+// none reports whether a report counts no errors: "errors: 0".
 func none(low string) bool {
 	word, rest, ok := strings.Cut(low, ": ")
 	count, _, _ := strings.Cut(rest, ",")
 	return ok && !strings.Contains(word, " ") && slices.Contains([]string{"0", "none", "null", "[]"}, count)
 }
 
-// endsThere: nothing follows, or a sign that ends the words.
+// endsThere reports whether nothing or a punctuation mark follows.
 func endsThere(rest string) bool { return rest == "" || strings.IndexByte(":.!([", rest[0]) >= 0 }
 
-// startsUnable: "Could not find [x]", "Failed to open y": a verb follows in lower case. Titles that
-// begin alike are written with a capital ("Failed States").
+// startsUnable reports whether a text begins like "Could not find [x]" or "Failed to open y", with
+// a verb in lower case. Titles have a capital ("Failed States").
 func (p *phrases) startsUnable(low, first string) bool {
 	for _, m := range p.unable.of(low) {
 		if strings.HasPrefix(low, m.text) && len(first) > len(m.text) {
@@ -97,13 +97,13 @@ func firstSentence(low string) string {
 	return low
 }
 
-// endsUnable: one short sentence that says what is missing or forbidden.
+// endsUnable reports whether a text is one short sentence that names a missing or forbidden thing.
 func (p *phrases) endsUnable(low string) bool {
 	if strings.HasPrefix(low, "no ") && strings.Contains(low, "found") || // an answer
 		strings.HasPrefix(low, "0 ") || strings.Contains(low, "success") {
 		return false
 	}
-	for i := range len(low) - 1 { // all of them begin with a space: looked for once, not forty times
+	for i := range len(low) - 1 { // all phrases begin with a space: one search, not forty
 		if low[i] == ' ' && p.missingAt(low[i+1:]) {
 			return true
 		}
@@ -111,14 +111,16 @@ func (p *phrases) endsUnable(low string) bool {
 	return strings.HasSuffix(low, " failed") || strings.HasSuffix(low, " not found")
 }
 
-// missingAt: the text goes on with words that say so. A sentence may end in place of a full stop.
+// missingAt reports whether a text continues with such words. The end of the sentence may replace
+// the full stop.
 func (p *phrases) missingAt(text string) bool {
 	return slices.ContainsFunc(p.missing.of(text), func(m meaning) bool {
 		return strings.HasPrefix(text, m.text) || text+"." == m.text
 	})
 }
 
-// httpLine: a status of 400 and above where clients put it.
+// httpLine reports whether a text has a status of 400 or above in the place where clients write the
+// status.
 func (p *phrases) httpLine(low string, short bool) bool {
 	for _, lead := range p.lists["status-behind"] {
 		if rest, ok := strings.CutPrefix(low, lead); ok && failStatus(rest) {
@@ -129,7 +131,7 @@ func (p *phrases) httpLine(low string, short bool) bool {
 		return true
 	}
 	first := failStatus(low)
-	if first && hasPrefixOf(low[3:], []string{" client error: ", " server error: "}) { // requests
+	if first && hasPrefixOf(low[3:], []string{" client error: ", " server error: "}) { // requests (Python)
 		return true
 	}
 	if !short {
@@ -144,14 +146,14 @@ func (p *phrases) httpLine(low string, short bool) bool {
 		hasWord(low, p.lists["status-word"]...)
 }
 
-// failStatus: three digits, 400 to 599, and nothing that makes them another number.
+// failStatus reports whether a text begins with a number of three digits from 400 to 599.
 func failStatus(s string) bool {
 	return len(s) >= 3 && (s[0] == '4' || s[0] == '5') && isNumber(s[1:3]) &&
 		(len(s) == 3 || !isDigit(s[3]) && s[3] != '.')
 }
 
-// complaint says whether the message field of an API's answer complains. Such an answer holds
-// nothing but the message, so weaker words suffice than in free text.
+// complains reports whether the message field of an API's answer is a complaint. The answer holds
+// only the message, so weaker words suffice than in free text.
 func (p *phrases) complains(message string) bool {
 	low := strings.ToLower(cutText(strings.TrimSpace(message), 300))
 	if low == "" || hasWord(low, p.lists["no-complaint"]...) {
@@ -161,4 +163,55 @@ func (p *phrases) complains(message string) bool {
 		return true
 	}
 	return hasWord(low, p.lists["complaint"]...)
+}
+
+// pageHead is the number of bytes of a page that are searched for the title and an error page of
+// the browser.
+const pageHead = 6 << 10
+
+// errorTitle reports whether the title of a page is the title of an error page: "<title>404 ...",
+// "screenshot of [404 Not Found](...)".
+func (p *phrases) errorTitle(head string) bool {
+	title, ok := tagged(head, "<title>", "</title>")
+	if !ok {
+		if title, ok = tagged(head, "screenshot of [", "]("); !ok {
+			return false
+		}
+	}
+	low := strings.ToLower(strings.TrimSpace(cutText(title, 120)))
+	if len(low) >= 3 && failStatus(low) && len(low) < 60 {
+		return true
+	}
+	return hasPrefixOf(low, []string{"error 4", "error 5"}) || hasWord(low, p.lists["page-title"]...)
+}
+
+// pageFails returns the rule of an error page. On a page, an error on a line of its own counts,
+// too; a report in prose may quote such lines.
+func (p *phrases) pageFails(text string, page bool) (string, bool) {
+	head := cutText(text, pageHead)
+	switch {
+	case hasWord(head, "](chrome-error://", "(about:neterror"),
+		hasWord(text, "DNS_PROBE_FINISHED", "\nERR_CONNECTION_", "\nERR_NAME_NOT_RESOLVED"):
+		return "unreachable", true
+	case p.errorTitle(head):
+		return "http", true
+	}
+	n := 0
+	for line := range strings.SplitSeq(head, "\n") {
+		t := plain(line)
+		if t == "" {
+			continue
+		}
+		n++
+		low := strings.ToLower(cutText(t, 80))
+		switch {
+		case n <= 12 && hasPrefixOf(low, p.lists["page-heading"]):
+			return "http", true
+		case page && (strings.HasPrefix(low, "error. ") || strings.HasPrefix(low, "error: ")):
+			if rule, bad := p.statement(strings.TrimLeft(low[6:], " ")); bad {
+				return rule, true
+			}
+		}
+	}
+	return "", false
 }

@@ -5,28 +5,28 @@ import (
 	"strings"
 )
 
-// step is one answered call, or a person's turn. What is asked of it is worked out once.
+// step is one answered call or the turn of a person. Each property is computed once.
 type step struct {
-	*judgedCall // nil of a person's turn
+	*judgedCall // nil for the turn of a person
 
 	item    int
-	batch   int // one for the calls of one answer: they were made without knowing each other's results
+	batch   int // shared by the calls of one answer, which were made without each other's results
 	callID  string
-	beside  uint64 // a hash of what stands beside the text, in the result or behind it
+	beside  uint64 // hash of the content that accompanies the text, in the result or after the result
 	warned  bool
 	written bool // see wire.Result
 	own     bool // see wire.Result
-	unasked bool // the model did not ask for it: an agent ran a test of its own accord
+	unasked bool // the model did not ask: the agent ran a test by itself
 
-	person         bool   // a person speaks
-	words          string // the person's
-	heard, reopens bool   // the words were read; they say that something is different now
+	person         bool   // turn of a person
+	words          string // words of the person
+	heard, reopens bool   // the words were read; the words say that something changed
 
 	key, sum          uint64
 	keyed, summed     bool
-	placed, weighed   bool // what follows is known: of the call, of its outcome
-	changing, repeats bool // may change the world; made to be repeated
-	silent            bool // a shell's command that did not say whether it went well
+	placed, weighed   bool // the fields below are known: from the call, from the outcome
+	changing, repeats bool // may change the world; is meant to be repeated
+	silent            bool // a shell command that did not report its success
 }
 
 func (s *step) look() *toolCall {
@@ -55,8 +55,7 @@ func (s *step) outcome() Judgement {
 	call := s.look()
 	acts := len(call.shell.parts) > 0 && !call.shell.readOnly
 	if v.Outcome == OK && !v.Sure && acts {
-		// A test, lint or build that prints something says how it went, even where its exit code
-		// is lost.
+		// A test, lint or build with an output reports its outcome, even without an exit code.
 		s.silent = call.verifies() == "" || wording().unframe(s.text).empty
 	}
 	s.repeats = s.repeats || v.Outcome == OK && wording().goesOn(s.text)
@@ -70,14 +69,14 @@ func (s *step) result() uint64 {
 	return s.sum
 }
 
-// goesNowhere: the step is no part of a circle: it may have changed the world, or is made to be
-// repeated, or was not carried out.
+// goesNowhere reports whether a step is no part of a loop: the step may have changed the world, is
+// meant to be repeated, or was not carried out.
 func (s *step) goesNowhere() bool {
 	v := s.outcome()
 	return s.repeats || s.changing || v.Outcome == Pending || v.Outcome == Refusal
 }
 
-// opens: the person says that something is different now.
+// opens reports whether the person says that something changed.
 func (s *step) opens() bool {
 	if !s.heard {
 		s.heard, s.reopens = true, wording().reopening(s.words)
@@ -85,8 +84,8 @@ func (s *step) opens() bool {
 	return s.reopens
 }
 
-// goesOn: a short result tells of something that is not done yet, and is asked for again until it
-// is.
+// goesOn reports whether a short result describes an unfinished task. The agent then asks until the
+// task is finished.
 func (p *phrases) goesOn(text string) bool {
 	const short, lines = 200, 3
 	text = strings.TrimSpace(text)
@@ -94,12 +93,12 @@ func (p *phrases) goesOn(text string) bool {
 		phrase(strings.ToLower(text), p.lists["goes-on"]...)
 }
 
-// reopening: the person says that something has changed, or wants it tried again.
+// reopening reports whether the person says that something changed, or asks for a second attempt.
 func (p *phrases) reopening(words string) bool {
 	return phrase(fold(cutText(words, 1000)), p.lists["reopens"]...)
 }
 
-// mayChange: the call, if it went well, may have changed what other calls see.
+// mayChange reports whether a successful call may have changed the results of other calls.
 func (c *toolCall) mayChange() bool {
 	switch c.kind {
 	case kindEdit:
@@ -117,17 +116,17 @@ func (c *toolCall) mayChange() bool {
 	case kindWeb:
 		return c.named("gesture")
 	case kindOther:
-		// What gets, lists or searches changes nothing, what updates, books or sends does. Of a
-		// name that says neither it is assumed that nothing changed: a call that fails in the same
-		// way again after it shows that nothing did.
+		// Tools that get, list or search change nothing; tools that update, book or send do. A name
+		// with neither verb counts as unchanging: an equal failure of a later call confirms that
+		// nothing changed.
 		return len(c.words) > 0 && !c.known.is("verb looks", c.words[0]) &&
 			slices.ContainsFunc(c.words, func(w string) bool { return c.known.is("verb changes", w) })
 	}
 	return false
 }
 
-// writesFixes: a test or lint command with something beside it that writes: "eslint --fix", "gofmt
-// -w . && go test".
+// writesFixes reports whether a test or lint command also writes files: "eslint --fix", "gofmt -w .
+// && go test".
 func (c *toolCall) writesFixes() bool {
 	for _, part := range c.shell.parts {
 		if hasPrefix(part.args, "--fix") || hasPrefix(part.args, "--write") ||

@@ -11,12 +11,12 @@ func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// hasPrefixOf: s begins with one of the list.
+// hasPrefixOf reports whether s begins with one of the list.
 func hasPrefixOf(s string, list []string) bool {
 	return slices.ContainsFunc(list, func(p string) bool { return strings.HasPrefix(s, p) })
 }
 
-// plain is a line without colours and surrounding white space.
+// plain returns a line without colours and surrounding white space.
 func plain(line string) string {
 	if strings.IndexByte(line, 0x1b) < 0 && !strings.Contains(line, "[3") {
 		return unboxed(strings.TrimSpace(line))
@@ -33,8 +33,8 @@ func plain(line string) string {
 	return unboxed(strings.TrimSpace(b.String()))
 }
 
-// unboxed takes off the bar that terraform draws beside an error, which is none of a table: that
-// has one on the right, too; and the frame of double lines that npm and playwright draw.
+// unboxed removes the bar that terraform draws beside an error and the double frame of npm and
+// playwright. A table has a bar on the right, too, and stays.
 func unboxed(t string) string {
 	if strings.HasPrefix(t, "╔") || strings.HasPrefix(t, "║") || strings.HasPrefix(t, "╚") {
 		return strings.Trim(t, "╔═╗║╚╝ ")
@@ -45,8 +45,8 @@ func unboxed(t string) string {
 	return t
 }
 
-// colour is the length of a terminal's colour sequence at the start of s; the escape byte itself
-// may have been lost on the way ("[31merror[39m").
+// colour returns the length of a colour sequence at the start of s. The escape byte may be lost
+// ("[31merror[39m").
 func colour(s string) int {
 	i := 0
 	if s[0] == 0x1b {
@@ -65,7 +65,7 @@ func colour(s string) int {
 	return 0
 }
 
-// cutText is the first n bytes.
+// cutText returns the first n bytes.
 func cutText(s string, n int) string {
 	if len(s) > n {
 		return s[:n]
@@ -77,14 +77,14 @@ func hasWord(s string, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(s, w) })
 }
 
-// startsWord: s begins with one of the phrases, and the phrase ends there.
+// startsWord reports whether s begins with one of the phrases as whole words.
 func startsWord(s string, phrases ...string) bool {
 	return slices.ContainsFunc(phrases, func(p string) bool {
 		return strings.HasPrefix(s, p) && (len(s) == len(p) || !letterAt(s, len(p)))
 	})
 }
 
-// phrase: one of the phrases stands in s on word boundaries.
+// phrase reports whether one of the phrases is in s on word boundaries.
 func phrase(s string, phrases ...string) bool {
 	for _, p := range phrases {
 		for from := 0; ; {
@@ -102,17 +102,17 @@ func phrase(s string, phrases ...string) bool {
 	return false
 }
 
-// letterAt: the byte continues a word. Bytes of other scripts count as letters, so that "да" is not
-// the start of "дай".
+// letterAt reports whether the byte continues a word. Bytes of other scripts count as letters, so
+// that "да" is not the start of "дай".
 func letterAt(s string, i int) bool {
 	c := s[i]
 	return c >= 'a' && c <= 'z' || isDigit(c) || c == '\'' || c == '_' || c >= 0x80
 }
 
-// fold lower-cases, folds white space and typographic apostrophes.
+// fold returns a text in lower case, with folded white space and plain apostrophes.
 func fold(s string) string {
 	s = strings.ToLower(s)
-	if strings.Contains(s, "\xe2\x80") { // with which all four of them begin
+	if strings.Contains(s, "\xe2\x80") { // common start of the four apostrophes
 		s = strings.NewReplacer("’", "'", "‘", "'", "“", `"`, "”", `"`).Replace(s)
 	}
 	return oneSpace(s)
@@ -134,7 +134,7 @@ func hasPrefix(args []string, prefix string) bool {
 	return slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, prefix) })
 }
 
-// cutRunes is the first n bytes, less a rune that would be cut.
+// cutRunes returns the first n bytes without a broken rune at the end.
 func cutRunes(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -143,4 +143,49 @@ func cutRunes(s string, n int) string {
 		n--
 	}
 	return s[:n]
+}
+
+// speech is the words of a person in lower case, with folded white space, and a set of the byte
+// triples in the text. The set excludes nearly all of the several hundred phrases without a search.
+type speech struct {
+	text    string
+	triples [1 << (tripleBits - 6)]uint64 // set of hashes; a triple that is not in the set is not in the text
+}
+
+// tripleBits is the size of the set, large enough for the 4,000 bytes that are read.
+const tripleBits = 14
+
+func listen(low string) *speech {
+	s := &speech{text: low}
+	for i := 2; i < len(low); i++ {
+		h := triple(low[i-2], low[i-1], low[i])
+		s.triples[h>>6] |= 1 << (h & 63)
+	}
+	return s
+}
+
+// triple hashes three bytes (Knuth, The Art of Computer Programming 3, 6.4: multiplicative
+// hashing).
+func triple(a, b, c byte) uint32 {
+	return (uint32(a) | uint32(b)<<8 | uint32(c)<<16) * 2654435761 >> (32 - tripleBits)
+}
+
+// mayHold reports whether p can be in the text.
+func (s *speech) mayHold(p string) bool {
+	for i := 2; i < len(p); i++ {
+		if h := triple(p[i-2], p[i-1], p[i]); s.triples[h>>6]&(1<<(h&63)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// phrase reports whether one of the phrases is in the text on word boundaries.
+func (s *speech) phrase(phrases ...string) bool {
+	return slices.ContainsFunc(phrases, func(p string) bool { return s.mayHold(p) && phrase(s.text, p) })
+}
+
+// hasWord reports whether one of the words is in the text, also inside of a word.
+func (s *speech) hasWord(words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return s.mayHold(w) && strings.Contains(s.text, w) })
 }

@@ -4,28 +4,28 @@ import (
 	"strings"
 )
 
-// Feeling is what a person's turn says of the answer before it.
+// Feeling is the opinion of a person about the answer before the turn.
 type Feeling string
 
-// The feelings, in the words of the feedback API, and thanks.
+// Feelings, in the words of the feedback API, and thanks.
 const (
 	Approval   Feeling = "approval"
-	Correction Feeling = "correction" // do it differently
-	Rejection  Feeling = "rejection"  // not that
+	Correction Feeling = "correction" // a demand for another way
+	Rejection  Feeling = "rejection"  // a refusal of the answer
 	Thanks     Feeling = "thanks"
 	Neutral    Feeling = "neutral"
 )
 
-// Turn is the reading of one user turn.
+// Turn is the reading of one turn of a user.
 type Turn struct {
 	Feeling   Feeling
-	Rule      string // which rule spoke
-	Interrupt bool   // a person broke the answer off; the harness says so; no words were read
+	Rule      string // rule that decided
+	Interrupt bool   // a person broke the answer off, according to the harness; no words were read
 }
 
-// ReadTurn reads a user turn. text is the message as sent, words the user's own words in it,
-// previous the agent's text before ("" when there was none: then the turn is a task and says
-// nothing of an answer).
+// ReadTurn reads a turn of a user. text is the message as sent, words are the user's words in the
+// message, previous is the text of the agent before the turn. Without previous text the turn is a
+// task and no opinion.
 func ReadTurn(text, words, previous string) Turn {
 	return wording().readTurn(text, words, previous)
 }
@@ -47,7 +47,7 @@ func (p *phrases) readTurn(text, words, previous string) Turn {
 	return Turn{Feeling: feeling, Rule: rule}
 }
 
-// interrupted recognises the marks that harnesses leave when a person breaks an answer off.
+// interrupted recognises the marks of harnesses for an answer that a person broke off.
 func interrupted(text string) (string, bool) {
 	head := strings.TrimSpace(text)
 	switch {
@@ -59,7 +59,7 @@ func interrupted(text string) (string, bool) {
 	return "", false
 }
 
-// Synthetic says whether words in the user's role were written by an agent: resumptions,
+// Synthetic reports whether an agent wrote the words in the role of the user: resumptions,
 // continuations after a compaction, nudges.
 func Synthetic(words string) (rule string, ok bool) { return wording().begunByAgent(words) }
 
@@ -74,8 +74,8 @@ func (p *phrases) begunByAgent(words string) (rule string, ok bool) {
 	return "", false
 }
 
-// sentiment reads the words. The order is that of certainty: a failure that was pasted, then plain
-// disapproval, thanks and approval at the start, and what asks for another way.
+// sentiment reads the words in the order of certainty: a pasted failure, plain disapproval, thanks
+// and approval at the start, demands for another way.
 func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	own, pasted := p.ownWords(words)
 	low := fold(own)
@@ -122,23 +122,23 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	return Neutral, ""
 }
 
-// begins: a turn begins with one of the phrases, and with none of those that only look like them.
+// begins reports whether a turn begins with one of the phrases and with none of the exceptions.
 func begins(opening string, phrases, but []string) bool {
 	return startsWord(opening, phrases...) && !startsWord(opening, but...)
 }
 
-// asksAnother: another way is asked for.
+// asksAnother reports whether the person asks for another way.
 func (p *phrases) asksAnother(said *speech) bool {
 	return said.phrase(p.lists["another-way"]...) || p.tweaks(said) ||
 		said.hasWord(p.lists["another-way-anywhere"]...)
 }
 
-// tweaks: a little more of this, a little less of that.
+// tweaks reports whether the person asks for a little more or a little less.
 func (p *phrases) tweaks(said *speech) bool {
 	return said.phrase(p.lists["tweak"]...) && !strings.HasSuffix(said.text, "thanks")
 }
 
-// praises: plain approval of what was done.
+// praises reports whether the person approves of the work.
 func (p *phrases) praises(said *speech) bool {
 	if said.phrase(p.lists["praise"]...) {
 		return !said.hasWord(p.lists["no-praise"]...)
@@ -146,14 +146,14 @@ func (p *phrases) praises(said *speech) bool {
 	return said.hasWord(p.lists["praise-anywhere"]...)
 }
 
-// agrees: the turn begins with a yes.
+// agrees reports whether the turn begins with a yes.
 func (p *phrases) agrees(opening string) bool {
 	return startsWord(opening, p.lists["agreement"]...) ||
 		hasPrefixOf(opening, p.lists["agreement-begun"])
 }
 
-// agreed: a yes answers a question; without one, or before an order for something else, "ok" is
-// a breath.
+// agreed reports whether a yes answers a question. Without a question, or before another order,
+// "ok" means nothing.
 func (p *phrases) agreed(opening string, said *speech, previous string) (Feeling, string) {
 	yes := startsWord(opening, p.lists["yes"]...)
 	rest := len(strings.Fields(said.text))
@@ -174,11 +174,11 @@ func (p *phrases) agreed(opening string, said *speech, previous string) (Feeling
 	return Neutral, ""
 }
 
-// maxOwn bounds what is read of a turn's words.
+// maxOwn is the number of bytes of a turn that are read.
 const maxOwn = 4000
 
-// ownWords drops pasted lines: quoted output, code, paths of screenshots. pasted says that what was
-// pasted is a failure.
+// ownWords removes pasted lines: quoted output, code, paths of screenshots. pasted reports whether
+// a pasted line is a failure.
 func (p *phrases) ownWords(words string) (own string, pasted bool) {
 	var b strings.Builder
 	fence := false

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// verification reads the outcome of a test, lint or build run: kind is "test", "lint" or "build".
-// It is "" when the call is no such run, when the run did not come about (no such command, refused,
-// still running), or when a pipe hides how it ended.
+// verification returns the outcome of a test, lint or build run; kind is "test", "lint" or "build".
+// kind is "" for other calls, for a run that did not take place (unknown command, refused, still
+// running), and for an end that a pipe hides.
 func verification(call *toolCall, v Judgement, text string) (kind string, passed bool) {
 	kind = call.verifies()
-	// With these exit codes a shell says that a command could not be run, or was killed.
+	// These exit codes of a shell mean that the command did not run or was killed.
 	notRun := slices.Contains([]int{126, 127, 130, 137, 143}, v.Code)
 	if kind == "" || v.Outcome == Pending || v.Outcome == Refusal || notRun {
 		return "", false
@@ -27,8 +27,8 @@ func verification(call *toolCall, v Judgement, text string) (kind string, passed
 	return kind, v.Outcome == OK
 }
 
-// verifies is what a call verifies, "" when nothing. The last part that verifies names it: in
-// "build && test" it is the test that speaks.
+// verifies returns the kind of run of a call, "" for none. The last verifying command decides: in
+// "build && test" the test.
 func (c *toolCall) verifies() string {
 	kind := ""
 	for _, part := range c.shell.parts {
@@ -42,7 +42,7 @@ func (c *toolCall) verifies() string {
 	return c.known.verifies("tool", c.words...)
 }
 
-// verifies is the first of the kinds of runs in whose list one of the words stands.
+// verifies returns the first kind of run with one of the words in its list.
 func (p *phrases) verifies(lists string, words ...string) string {
 	for _, kind := range [...]string{"test", "lint", "build"} {
 		if slices.ContainsFunc(words, func(w string) bool { return p.is(lists+" "+kind, w) }) {
@@ -52,7 +52,7 @@ func (p *phrases) verifies(lists string, words ...string) string {
 	return ""
 }
 
-// verifier knows the programs that test, lint and build.
+// verifier returns the kind of run of a program that tests, lints or builds.
 func (p *phrases) verifier(prog string, args []string) string {
 	if kind := p.verifies("program", prog); kind != "" {
 		return kind
@@ -72,7 +72,7 @@ func (p *phrases) verifier(prog string, args []string) string {
 	return ""
 }
 
-// moduleVerifier reads what Python runs: a module, or a file that is known to run tests.
+// moduleVerifier reads the module or file that Python runs.
 func (p *phrases) moduleVerifier(args []string) string {
 	if i := slices.Index(args, "-m"); i >= 0 && i+1 < len(args) {
 		if args[i+1] == "unittest" || args[i+1] == "doctest" {
@@ -87,14 +87,13 @@ func (p *phrases) moduleVerifier(args []string) string {
 	return ""
 }
 
-// scriptVerifier looks behind npm run, npx, poetry run, uv run: at a script by its name, or at the
-// program that is run.
+// scriptVerifier reads the script or program after npm run, npx, poetry run, uv run.
 func (p *phrases) scriptVerifier(args []string) string {
 	for i, a := range args {
 		if strings.HasPrefix(a, "-") || hasAny([]string{a}, "run", "run-script", "exec", "workspace") {
 			continue
 		}
-		if i > 0 && args[i-1] == "workspace" { // its name
+		if i > 0 && args[i-1] == "workspace" { // name of the workspace
 			continue
 		}
 		return cmp.Or(p.verifier(a, args[i+1:]), p.goalKind(a))
