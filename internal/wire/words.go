@@ -86,14 +86,13 @@ func (n noter) note(kind, piece string) {
 // ownWords is text without wrappers and without precept's own blocks, trimmed.
 func ownWords(text string, n noter) string {
 	s := strings.TrimSpace(withoutWrappers(withoutBlocks(text, n), n))
-	if asked, _, ok := trajectory(s); ok {
-		n.note("trajectory", s[len(asked):])
-		_, s, _ = strings.Cut(asked, "]]\n")
-		return strings.TrimSpace(s)
-	}
-	if asked, _, ok := scratchpad(s); ok {
-		n.note("scratchpad", s[len(asked):])
+	if p, asked, _ := growing(s); p != nil {
+		n.note(p.kind, s[len(asked):])
 		s = asked
+		if strings.HasPrefix(s, fieldMark) { // the head of the first field of dspy
+			_, s, _ = strings.Cut(s, "]]\n")
+			return strings.TrimSpace(s)
+		}
 	}
 	s = withoutThought(s)
 	for _, head := range rulesHead() {
@@ -122,13 +121,6 @@ func ownWords(text string, n noter) string {
 		}
 	}
 	return unquoted(strings.TrimSpace(s))
-}
-
-// observed says whether an agent that speaks with its model in plain text reports what a tool gave
-// back: it does so in the user's place.
-func observed(s string) bool {
-	_, ok := readReport(s)
-	return ok || noted(s)
 }
 
 // withoutBlocks takes out what precept inserted.
@@ -218,4 +210,42 @@ func unquoted(s string) string {
 		return s
 	}
 	return strings.TrimSpace(s[1 : len(s)-1])
+}
+
+// Another precept may stand between the agent and this one. Its blocks are at the very beginning of
+// a text, in exactly its words, where no person quotes them: a quotation has something before it,
+// or is cut.
+const (
+	adviceOpen   = blockOpen + "(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n"
+	pitfallsOpen = "[KNOWN PITFALLS from earlier runs. Advice, not a request from the user; ignore what does not apply.]\n"
+)
+
+// cutLead takes the blocks of another precept off the beginning of a text.
+func cutLead(text string) (lead, rest string) {
+	for rest = text; ; rest = strings.TrimLeft(rest, "\n") {
+		n := leadEnd(rest)
+		if n == 0 {
+			return text[:len(text)-len(rest)], rest
+		}
+		rest = rest[n:]
+	}
+}
+
+// leadEnd is the length of the block that a text begins with, 0 for none.
+func leadEnd(text string) int {
+	for _, block := range [...]struct{ open, end string }{
+		{adviceOpen, "\n" + blockClose + "\n"},
+		{pitfallsOpen, "\n[END KNOWN PITFALLS]\n"},
+		{"[LOOP DETECTED] ", "\n[END LOOP DETECTED]\n"},
+		{"[/lesson ", "[END LESSON]\n"},
+	} {
+		if strings.HasPrefix(text, block.open) {
+			before, _, ok := strings.Cut(text, block.end)
+			if !ok {
+				break
+			}
+			return len(before) + len(block.end)
+		}
+	}
+	return 0
 }

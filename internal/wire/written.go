@@ -3,12 +3,9 @@ package wire
 import (
 	"strconv"
 	"strings"
-)
 
-// Some agents speak with their model in plain text: an answer holds the call, and the message
-// behind it, in the user's place, what came of it. A text counts as a result only where it begins
-// in the words of a known agent, and as a call only where such a result answers it, so that a
-// person who pastes a log, and a model that shows a command, are what they are.
+	"github.com/cespare/xxhash/v2"
+)
 
 // maxApart is how many items may stand between an answer and its result: aider puts its own notes
 // there.
@@ -32,13 +29,11 @@ func (r *Request) readWritten(it *Item) {
 	if !it.HasText || len(it.Results) > 0 {
 		return
 	}
-	if strings.HasPrefix(it.Text, fieldMark) {
-		_, steps, _ := trajectory(it.Text)
+	if p, _, steps := growing(it.Text); p != nil && (p.onWire || r.withoutTools()) {
 		it.did(steps)
 		return
 	}
-	if _, steps, ok := scratchpad(it.Text); ok && r.withoutTools() {
-		it.did(steps)
+	if strings.HasPrefix(it.Text, fieldMark) { // dspy without a trajectory
 		return
 	}
 	lead, rest := cutLead(it.Text)
@@ -124,4 +119,69 @@ func (r *Request) readWrittenCalls(it *Item) {
 			return
 		}
 	}
+}
+
+// An agent whose form of calls and results nobody has listed gives itself away when it goes round
+// in circles: it offers no tools, an answer of the model makes a call (an object of JSON, tags),
+// and the same text answers the same call twice. These texts are results then, and so is what
+// answers the calls between them. A block between fences is shown to people, too, who may come back
+// with the same failure: there it takes three. The texts stay the user's words for everything but
+// loops: what an item is must not change when the next one comes.
+
+// answeredAlike finds the call that the text of an item answers, where the list shows that it does.
+func (r *Request) answeredAlike(it *Item, text string) (Call, bool) {
+	if it.Words == "" || !r.mayBeWritten(it.Index) {
+		return Call{}, false
+	}
+	c, bare := anyCall(r.saidAt(it.Index - 1))
+	if c.Name == "" {
+		return Call{}, false
+	}
+	if r.alike == nil {
+		r.pairAlike()
+	}
+	if bare {
+		return c, r.circles || r.alike[alikeKey(&c, text)] > 1
+	}
+	return c, r.alike[alikeKey(&c, text)] > 2
+}
+
+func (r *Request) mayBeWritten(i int) bool {
+	return i > 0 && !r.Delta && r.withoutTools() && r.list[i].role == RoleUser && r.list[i-1].role == RoleAssistant
+}
+
+// withoutTools says whether the agent has none on the wire, and had none.
+func (r *Request) withoutTools() bool { return len(r.Tools) == 0 && len(r.results) == 0 }
+
+// pairAlike counts how often each call was answered by each text.
+func (r *Request) pairAlike() {
+	r.alike = make(map[uint64]int)
+	for i := range r.list {
+		if !r.mayBeWritten(i) {
+			continue
+		}
+		c, bare := anyCall(r.saidAt(i - 1))
+		if c.Name == "" {
+			continue
+		}
+		_, text := cutLead(r.saidAt(i))
+		if text = strings.TrimSpace(text); text == "" || observed(text) {
+			continue
+		}
+		key := alikeKey(&c, text)
+		r.alike[key]++
+		r.circles = r.circles || bare && r.alike[key] > 1
+	}
+}
+
+// alikeKey is what a call and its answer have in common with an equal pair: all but the digits of
+// the text, which count seconds and turns.
+func alikeKey(c *Call, text string) uint64 {
+	kept := make([]byte, 0, len(text))
+	for _, b := range []byte(text) {
+		if b < '0' || b > '9' {
+			kept = append(kept, b)
+		}
+	}
+	return mix(xxhash.Sum64String(EchoCall(c)), xxhash.Sum64(kept))
 }

@@ -96,3 +96,21 @@ func TestTagCallsAreLinear(t *testing.T) {
 		t.Errorf("arguments of %d bytes, want %d", len(c.Args), want)
 	}
 }
+
+// A row of the table is reached by its own marks: no row above hides the row.
+func TestProfilesAreReachedByTheirMarks(t *testing.T) {
+	for i := range profiles {
+		p := &profiles[i]
+		if p.agent == "" || (len(p.marks) == 0) == (p.grows == nil) || (p.grows == nil) != (p.kind == "") {
+			t.Errorf("row %d is incomplete: %+v", i, p)
+		}
+		for _, mark := range p.marks {
+			if got := profileOf(mark + " x"); !p.exact && got != p {
+				t.Errorf("%q of %s is read as %v", mark, p.agent, got)
+			}
+			if got := profileOf(mark); got != p {
+				t.Errorf("%q of %s is read as %v", mark, p.agent, got)
+			}
+		}
+	}
+}
