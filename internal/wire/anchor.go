@@ -8,19 +8,19 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Anchor names a place in a conversation by content, so that it is found again when the agent
-// re-sends its history.
+// Anchor names a place in a conversation by content, so that the place is found again when the
+// agent sends the history again.
 type Anchor struct {
-	CallID string `json:"call,omitempty"` // a tool result: by the call's id
-	Role   Role   `json:"role,omitempty"` // else: role,
-	Hash   uint64 `json:"hash,omitempty"` // canonical content hash,
-	Nth    int    `json:"nth,omitempty"`  // and how many equal items (or results of that call) stand before it
-	Part   int    `json:"part,omitempty"` // of an item that holds several results without ids: the one's number plus one
-	Index  int    `json:"index"`          // where it stood last: a hint, verified before use
+	CallID string `json:"call,omitempty"` // id of the call, for a tool result
+	Role   Role   `json:"role,omitempty"` // otherwise: role,
+	Hash   uint64 `json:"hash,omitempty"` // canonical hash of the content,
+	Nth    int    `json:"nth,omitempty"`  // and the number of equal items (or results of the call) before the item
+	Part   int    `json:"part,omitempty"` // for an item with several results without ids: number of the result plus one
+	Index  int    `json:"index"`          // last index: a hint, verified before use
 }
 
-// AnchorAt makes the anchor of item i (or of System), or, with a call id, of the result of that
-// call in it.
+// AnchorAt returns the anchor of item i (or of System) or, with a call id, of the result of the
+// call in the item.
 func (r *Request) AnchorAt(i int, callID string) Anchor {
 	if i == System {
 		return Anchor{Role: RoleSystem, Index: System}
@@ -37,8 +37,8 @@ func (r *Request) AnchorAt(i int, callID string) Anchor {
 	return a
 }
 
-// Find returns the item (or System) where the anchor stands now, and the content block of its tool
-// result (-1 for words). Nothing is found where no text could be put.
+// Find returns the item (or System) of the anchor and the content block of the tool result (-1 for
+// words). ok is false where no text can be inserted.
 func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 	if a.CallID != "" {
 		return r.findResult(a)
@@ -63,7 +63,7 @@ func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 	return 0, 0, false
 }
 
-// open is where text goes in item i: before the words, or at the top of its result.
+// open returns the place of a text in item i: before the words, or at the top of the result.
 func (r *Request) open(i, part int) (item, block int, ok bool) {
 	block = part - 1
 	if results := r.Item(i).Results; r.list[i].role == RoleTool && len(results) > 0 && part == 0 {
@@ -73,13 +73,14 @@ func (r *Request) open(i, part int) (item, block int, ok bool) {
 	return i, block, ok
 }
 
-// stands says whether item i is what the anchor names, but for its Nth.
+// stands reports whether item i matches the anchor, without regard to Nth.
 func (r *Request) stands(a Anchor, i int) bool {
 	return i >= 0 && i < len(r.list) && r.list[i].role == a.Role && r.Hash(i) == a.Hash
 }
 
-// equalsBefore counts the items before i that are equal to it. One with tool results has no equal:
-// the call ids are in its hash; leaving those out spares hashing the whole history of a tool loop.
+// equalsBefore counts the items before i that are equal to item i. An item with tool results has no
+// equal, because call ids are part of the hash; skipping such items saves hashing the whole history
+// of a tool loop.
 func (r *Request) equalsBefore(i int) int {
 	if r.list[i].role != RoleTool && len(r.resultsOf(i)) > 0 {
 		return 0
@@ -100,7 +101,7 @@ func (r *Request) equalsBefore(i int) int {
 	return n
 }
 
-// unnamedLike are the results without a call's id that are equal to item i, in the order of the
+// unnamedLike returns the results without a call id that are equal to item i, in the order of the
 // list.
 func (r *Request) unnamedLike(i int) []int {
 	if r.unnamed == nil {
@@ -114,8 +115,8 @@ func (r *Request) unnamedLike(i int) []int {
 	return r.unnamed[r.Hash(i)]
 }
 
-// resultsBefore counts the results of a call in the items before i. Ids should be unique; some
-// servers count from zero in every reply.
+// resultsBefore counts the results of a call in the items before i. Some servers count ids from
+// zero in every reply, so ids repeat.
 func (r *Request) resultsBefore(i int, call uint64) int {
 	same := r.resultsTo(call)
 	n, _ := slices.BinarySearchFunc(same, i, func(at int32, i int) int { return cmp.Compare(int(r.results[at].item), i) })
@@ -124,7 +125,7 @@ func (r *Request) resultsBefore(i int, call uint64) int {
 
 func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 	same := r.resultsTo(xxhash.Sum64String(a.CallID))
-	for _, at := range same[min(max(a.Nth, 0), len(same)):] { // more than one only where two ids have the same hash
+	for _, at := range same[min(max(a.Nth, 0), len(same)):] { // several only for two ids with the same hash
 		res := &r.results[at]
 		if found := r.Item(int(res.item)).result(int(res.block)); found != nil && found.CallID == a.CallID {
 			_, ok = r.placeOf(int(res.item), found.Block)
@@ -134,19 +135,19 @@ func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 	return 0, 0, false
 }
 
-// resultsTo are the results of a call, as indices, in the order of the list.
+// resultsTo returns the indices of the results of a call, in the order of the list.
 func (r *Request) resultsTo(call uint64) []int32 {
 	if r.byCall == nil {
 		r.byCall = make(map[uint64][]int32, len(r.results))
 		for i := range r.results {
 			of := r.results[i].call
-			r.byCall[of] = append(r.byCall[of], int32(i)) //nolint:gosec // there are fewer than bytes, whose offsets fit
+			r.byCall[of] = append(r.byCall[of], int32(i)) //nolint:gosec // fewer items than bytes, and offsets fit
 		}
 	}
 	return r.byCall[call]
 }
 
-// result is the tool result in that block of the content, nil when there is none.
+// result returns the tool result in a block of the content, nil for none.
 func (it *Item) result(block int) *Result {
 	i, ok := slices.BinarySearchFunc(it.Results, block, func(res Result, block int) int { return cmp.Compare(res.Block, block) })
 	if !ok {
@@ -155,9 +156,8 @@ func (it *Item) result(block int) *Result {
 	return &it.Results[i]
 }
 
-// Echo lists the keys by which item i can be recognised later: "c:"+call id of its calls and
-// results, "i:"+item id, "t:"+hash of assistant text (only when it has no calls, or writes them as
-// text).
+// Echo returns the keys by which item i is recognised later: "c:"+call id of calls and results,
+// "i:"+item id, "t:"+hash of assistant text (only of an item without calls, or with calls as text).
 func (r *Request) Echo(i int) []string {
 	it := r.Item(i)
 	var keys []string
@@ -183,10 +183,10 @@ func (r *Request) Echo(i int) []string {
 	return keys
 }
 
-// writtenCalls is how smolagents begins what it writes of its calls into the text of an answer.
+// writtenCalls is the beginning of the calls that smolagents appends to the text of an answer.
 const writtenCalls = "Calling tools:\n["
 
-// appendWritten appends the ids of calls that stand in a text.
+// appendWritten appends the ids of calls in a text.
 func appendWritten(keys []string, text string) []string {
 	_, rest, ok := strings.Cut(text, writtenCalls)
 	for n := 0; ok && n < 16; n++ {
@@ -200,8 +200,8 @@ func appendWritten(keys []string, text string) []string {
 	return keys
 }
 
-// appendCall appends the key of a call: its id, or what it asks for where it has none, which counts
-// as little as a text.
+// appendCall appends the key of a call: the id, or the content of a call without an id, which has
+// the weight of a text.
 func appendCall(keys []string, c *Call) []string {
 	if c.ID == "" || Unnamed(c.ID) {
 		return append(keys, "t:"+EchoCall(c))
@@ -216,18 +216,16 @@ func appendKey(keys []string, prefix, id string) []string {
 	return append(keys, prefix+id)
 }
 
-// endOfCode is where smolagents has the API stop; it writes the word itself where the reply does
-// not hold it.
+// endOfCode is the stop word of smolagents. The agent appends the word to a reply without the word.
 const endOfCode = "</code>"
 
-// EchoText is the key of an assistant's text, "" for an empty one: the same in a reply and in the
-// requests behind it. Agents trim what they keep, and what one of them writes behind it is not the
-// model's.
+// EchoText returns the key of an assistant's text, "" for an empty text. The key is the same in a
+// reply and in later requests: agents trim the text, and text that an agent appends does not count.
 func EchoText(text string) string {
 	if head, _, ok := strings.Cut(text, "\n"+writtenCalls); ok {
 		text = head
 	}
-	if head, _, ok := strings.Cut(text, askOpen); ok { // Qwen-Agent writes the calls anew
+	if head, _, ok := strings.Cut(text, askOpen); ok { // Qwen-Agent writes the calls again
 		if c, ok := tagCall(text); ok {
 			text = strings.TrimSpace(head) + " " + EchoCall(&c)
 		}

@@ -16,7 +16,7 @@ func (r *Request) decodeChat(it *Item, at span) {
 	case RoleUser:
 		it.userText(b, parts)
 	case RoleTool:
-		if callID.empty() && r.calledBefore(it.Index, it.ID) { // Qwen-Agent names the call so
+		if callID.empty() && r.calledBefore(it.Index, it.ID) { // Qwen-Agent uses this field for the id of the call
 			callID, it.ID = id, ""
 		} else if callID.empty() {
 			callID = name
@@ -41,7 +41,7 @@ func (r *Request) decodeChat(it *Item, at span) {
 	}
 }
 
-// calledBefore says whether an answer shortly before item i made the call of that id.
+// calledBefore reports whether an answer shortly before item i made the call with the id.
 func (r *Request) calledBefore(i int, id string) bool {
 	for j := i - 1; id != "" && j >= max(0, i-maxApart); j-- {
 		if r.list[j].role == RoleAssistant {
@@ -59,7 +59,7 @@ func chatCalls(b []byte, calls, legacy span) []Call {
 	}
 	if kindAt(b, legacy) == '{' {
 		c := callWith(b, legacy, "arguments")
-		c.ID = c.Name // there is one call at a time, and its result names nothing else
+		c.ID = c.Name // one call at a time; the result has only the name
 		out = append(out, c)
 	}
 	return out

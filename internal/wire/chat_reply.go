@@ -1,6 +1,6 @@
 package wire
 
-// chat reads a chunk of a chat completion, or a whole one.
+// chat reads a chunk of a chat completion, or a whole completion.
 func (r *ReplyReader) chat(b []byte) {
 	var id, model, choices, usage, fault span
 	locate(b, span{0, len(b)}, field{"id", &id}, field{"model", &model}, field{"choices", &choices},
@@ -39,12 +39,12 @@ func (r *ReplyReader) choice(b []byte, v span) {
 	r.delta(b, delta, whole)
 }
 
-// textSlot is the index of the text among the slots of a chat reply; calls count from zero, and the
-// texts of further choices stand below it.
+// textSlot is the index of the text among the slots of a chat reply. Calls count from zero, and the
+// texts of further choices have lower indices.
 const textSlot = -1
 
-// other takes a piece of a choice that is not the first. A client may go on with any of them, so it
-// must be known again.
+// other reads a piece of a further choice. A client may continue with any choice, so every choice
+// must be recognised later.
 func (r *ReplyReader) other(b []byte, index int, v span) {
 	if index < 0 {
 		return
@@ -61,10 +61,10 @@ func (r *ReplyReader) other(b []byte, index int, v span) {
 	}
 }
 
-// maxOthers bounds what is kept of further choices.
+// maxOthers bounds the kept bytes of further choices.
 const maxOthers = 64
 
-// delta takes a piece of the first choice; whole says that it is all of it.
+// delta reads a piece of the first choice; whole reports that the piece is the whole choice.
 func (r *ReplyReader) delta(b []byte, v span, whole bool) {
 	var content, calls, legacy, refusal, audio span
 	locate(b, v, field{"content", &content}, field{"tool_calls", &calls}, field{"function_call", &legacy},
@@ -84,7 +84,7 @@ func (r *ReplyReader) delta(b []byte, v span, whole bool) {
 	}
 }
 
-// content takes a piece of the text: a string, or parts as some servers send them.
+// content reads a piece of the text: a string, or the parts of some servers.
 func (r *ReplyReader) content(b []byte, v span) {
 	switch kindAt(b, v) {
 	case '"':
@@ -100,7 +100,7 @@ func (r *ReplyReader) content(b []byte, v span) {
 	}
 }
 
-// callDelta takes a piece of a tool call, or a whole one.
+// callDelta reads a piece of a tool call, or a whole call.
 func (r *ReplyReader) callDelta(b []byte, v span, whole bool) {
 	if kindAt(b, v) != '{' {
 		return
@@ -121,9 +121,8 @@ func (r *ReplyReader) callDelta(b []byte, v span, whole bool) {
 	r.namedCall(s, b, custom, "input")
 }
 
-// callSlot finds the call that a piece belongs to. Some servers give no index, some give every call
-// the index 0: then another id says that another call begins, or where they give no ids either, a
-// name behind arguments that are whole.
+// callSlot returns the call of a piece. Some servers give no index or always index 0. Then another
+// id begins another call or, without ids, a name after complete arguments.
 func (r *ReplyReader) callSlot(index int, id string) *slot {
 	s := r.cur
 	if index >= 0 {
@@ -145,7 +144,7 @@ func (r *ReplyReader) newCall(index int) *slot {
 	return r.cur
 }
 
-// namedCall takes {name, arguments} or {name, input}.
+// namedCall reads {name, arguments} or {name, input}.
 func (r *ReplyReader) namedCall(s *slot, b []byte, v span, with string) {
 	var name, args span
 	locate(b, v, field{"name", &name}, field{with, &args})

@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// The functions here walk bytes that the scanner has proved; on other bytes they would run out of
-// bounds.
+// The functions of this file walk bytes that the scanner has proved. On other bytes the functions
+// would run out of bounds.
 
-// members walks the object at v: each name (unescaped) and the span of its value. What is no object
-// has none.
+// members iterates over the object at v: unescaped name and span of the value. Other values have no
+// members.
 func members(b []byte, v span) iter.Seq2[[]byte, span] {
 	return func(yield func([]byte, span) bool) {
 		if kindAt(b, v) != '{' {
@@ -31,7 +31,7 @@ func members(b []byte, v span) iter.Seq2[[]byte, span] {
 	}
 }
 
-// elements walks the array at v. What is no array has none.
+// elements iterates over the array at v. Other values have no elements.
 func elements(b []byte, v span) iter.Seq[span] {
 	return func(yield func(span) bool) {
 		if kindAt(b, v) != '[' {
@@ -49,14 +49,14 @@ func elements(b []byte, v span) iter.Seq[span] {
 	}
 }
 
-// field is a member that is looked for, and where its place is noted.
+// field is a wanted member and the destination of its span.
 type field struct {
 	name string
 	at   *span
 }
 
-// locate finds members of the object at v, of equal names the last. Those that are absent, and all
-// of them where v is no object, stay as they are.
+// locate finds members of the object at v; of equal names the last one counts. Absent members, and
+// all members of another value, stay unchanged.
 func locate(b []byte, v span, wanted ...field) {
 	for name, m := range members(b, v) {
 		for _, f := range wanted {
@@ -68,7 +68,7 @@ func locate(b []byte, v span, wanted ...field) {
 	}
 }
 
-// member is the place of one member, an empty span where it is absent.
+// member returns the span of a member, an empty span for an absent member.
 func member(b []byte, v span, name string) (found span) {
 	for k, m := range members(b, v) {
 		if string(k) == name {
@@ -78,8 +78,8 @@ func member(b []byte, v span, name string) (found span) {
 	return found
 }
 
-// kindAt is the first byte of the value: '"', '{', '[', 't', 'f', 'n', a digit or '-'; 0 for an
-// absent one.
+// kindAt returns the first byte of the value: '"', '{', '[', 't', 'f', 'n', a digit or '-'; 0 for
+// an absent value.
 func kindAt(b []byte, v span) byte {
 	if v.empty() {
 		return 0
@@ -87,7 +87,7 @@ func kindAt(b []byte, v span) byte {
 	return b[v.start]
 }
 
-// quoteEnd returns the offset behind the quote that closes the string whose text begins at i.
+// quoteEnd returns the offset after the closing quote of the string with text from offset i.
 func quoteEnd(b []byte, i int) int {
 	from := i
 	for {
@@ -103,7 +103,7 @@ func quoteEnd(b []byte, i int) int {
 	}
 }
 
-// valueEnd returns the offset behind the value at i.
+// valueEnd returns the offset after the value at i.
 func valueEnd(b []byte, i int) int {
 	switch b[i] {
 	case '"':
@@ -132,7 +132,7 @@ func nestEnd(b []byte, i int) int {
 	}
 }
 
-// plain unescapes the inside of a string literal; without an escape it is the same bytes.
+// plain returns the unescaped inside of a string literal; without an escape the same bytes.
 func plain(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw
@@ -140,8 +140,8 @@ func plain(raw []byte) []byte {
 	return appendPlain(make([]byte, 0, len(raw)), raw)
 }
 
-// chars is the unescaped text of the string at v, nil when it is none; most often it is a part of
-// b.
+// chars returns the unescaped text of the string at v, nil for another value. The text is usually a
+// part of b.
 func chars(b []byte, v span) []byte {
 	if kindAt(b, v) != '"' {
 		return nil
@@ -149,11 +149,11 @@ func chars(b []byte, v span) []byte {
 	return plain(v.inner().of(b))
 }
 
-// text is chars as a string.
+// text returns chars as a string.
 func text(b []byte, v span) string { return string(chars(b, v)) }
 
-// appendPlain appends the unescaped raw to dst. A surrogate without its half becomes U+FFFD; bytes
-// that are no UTF-8 stay.
+// appendPlain appends the unescaped raw to dst. A single surrogate becomes U+FFFD; bytes that are
+// no UTF-8 stay.
 func appendPlain(dst, raw []byte) []byte {
 	for {
 		n := bytes.IndexByte(raw, '\\')

@@ -12,16 +12,16 @@ import (
 // Dialect is one of the three API shapes that precept rewrites.
 type Dialect uint8
 
-// The dialects.
+// Dialects.
 const (
-	None      Dialect = iota // anything else: passed through untouched
+	None      Dialect = iota // any other API: passed through untouched
 	Chat                     // .../chat/completions
 	Responses                // .../responses
 	Messages                 // .../messages
 )
 
-// DialectOf is the API that a POST to the path speaks. The path ends in /chat/completions,
-// /responses or /messages.
+// DialectOf returns the dialect of a POST to the path, which ends in /chat/completions, /responses
+// or /messages.
 func DialectOf(path string) Dialect {
 	switch {
 	case strings.HasSuffix(path, "/chat/completions"):
@@ -34,10 +34,10 @@ func DialectOf(path string) Dialect {
 	return None
 }
 
-// String is the dialect's name in metrics and reports: chat, responses, messages, none.
+// String returns the name of the dialect in metrics and reports: chat, responses, messages, none.
 func (d Dialect) String() string { return [...]string{"none", "chat", "responses", "messages"}[d] }
 
-// DialectNamed is the dialect of that name, None where there is none.
+// DialectNamed returns the dialect with the name, None for an unknown name.
 func DialectNamed(name string) Dialect {
 	for _, d := range [...]Dialect{Chat, Responses, Messages} {
 		if d.String() == name {
@@ -47,10 +47,10 @@ func DialectNamed(name string) Dialect {
 	return None
 }
 
-// listKey is the name of the top-level member that holds the conversation.
+// listKey returns the name of the top-level member with the conversation.
 func (d Dialect) listKey() string { return [...]string{"", "messages", "input", "messages"}[d] }
 
-// partType is the type of a text part that a client sends.
+// partType returns the type of a text part that a client sends.
 func (d Dialect) partType() string {
 	if d == Responses {
 		return "input_text"
@@ -58,12 +58,12 @@ func (d Dialect) partType() string {
 	return "text"
 }
 
-// Role says who an item of the list speaks for.
+// Role is the speaker of an item of the list.
 type Role uint8
 
-// The roles, the same for all dialects. "developer" is RoleSystem. What the model made (reasoning,
-// calls, references to its items) is RoleAssistant. A user's message of the Messages API is
-// RoleTool when it holds nothing but tool results, and RoleUser with Results when it holds more.
+// Roles, the same for all dialects. "developer" is RoleSystem. Output of the model (reasoning,
+// calls, references to items) is RoleAssistant. A user's message of the Messages API is RoleTool if
+// the message holds only tool results, and RoleUser with Results if the message holds more.
 const (
 	RoleOther Role = iota
 	RoleSystem
@@ -72,7 +72,7 @@ const (
 	RoleTool
 )
 
-// roleOf is the role that a name stands for, in whichever dialect.
+// roleOf returns the role with the name, in any dialect.
 func roleOf(name string) Role {
 	switch name {
 	case "system", "developer":
@@ -93,8 +93,8 @@ type Uninspected struct{ Reason label.Reason }
 
 func (u *Uninspected) Error() string { return "uninspected: " + string(u.Reason) }
 
-// ErrorBody is precept's own error in the dialect's shape, type precept_error. The code of the
-// OpenAI shape is the status' name in snake case (service_unavailable).
+// ErrorBody returns an error of precept in the shape of the dialect, with type precept_error. The
+// code of the OpenAI shape is the name of the status in snake case (service_unavailable).
 func ErrorBody(d Dialect, status int, message string) []byte {
 	message = strings.ToValidUTF8(message, "\uFFFD")
 	if d == Messages {
@@ -105,7 +105,7 @@ func ErrorBody(d Dialect, status int, message string) []byte {
 	return filled(string(filled(body, "error.message", message)), "error.code", code)
 }
 
-// filled is a JSON text with a string at a path. The text and the path are ours: they fit.
+// filled returns a JSON text with a string at a path. Text and path are constants of this package.
 func filled(text, path, value string) []byte {
 	out, err := sjson.Set(text, path, value)
 	if err != nil {

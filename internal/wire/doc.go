@@ -1,27 +1,27 @@
-// Package wire knows where things stand in the bodies of three LLM APIs: chat completions,
-// responses and messages.
+// Package wire locates the parts of the bodies of three LLM APIs: chat completions, responses and
+// messages.
 //
-// Contract: a body is located, never decoded as a whole and never encoded again. What precept
-// changes is text inserted at a known offset: without that text the body is what it was. Whatever
-// is not understood is an *Uninspected error, and the caller forwards the body as it came.
+// Contract: a body is located, never decoded as a whole and never encoded again. A change is text
+// at a known offset: without the text the body has its original bytes. A body that wire does not
+// understand gives an *Uninspected error, and the caller forwards the body unchanged.
 //
-// A request, in the order in which it is read:
+// A request, in the order of reading:
 //
-//	scan.go, strings.go        proves that bytes are JSON, and says where values end
-//	parser.go, parser_list.go  does so with a body, and notes its list, roles, tools
-//	memory.go                  proves of a growing conversation what is new
-//	request.go                 what was found; cursor.go reads proved bytes
-//	item.go, part.go           one entry of the list, decoded; the dialects' files say how
-//	words.go, lead.go          what a person said, and what was put there
-//	written*.go                calls and results of agents that write them as text
-//	hash.go, anchor.go         by what an item is found again in a later request
-//	splice.go, system.go       where text goes, and the body with it
+//	scan.go, strings.go        prove that bytes are JSON, and find the ends of values
+//	parser.go, parser_list.go  do so with a body, and note its list, roles, tools
+//	memory.go                  proves only the new part of a growing conversation
+//	request.go                 holds the result; cursor.go reads proved bytes
+//	item.go, part.go           decode one entry of the list; each dialect has a file
+//	words.go                   separates the words of a person from inserted text
+//	agents.go, written*.go     read calls and results that agents write as prose
+//	hash.go, anchor.go         recognise an item in a later request
+//	splice.go, system.go       insert text
 //
-// A reply: sse.go cuts a stream into events, reader.go assembles them, with one file a dialect, and
-// reply.go is what comes of it. kept.go and recording.go read lists that come back from the store
-// or from people.
+// A reply: sse.go cuts a stream into events, reader.go assembles the events, with one file per
+// dialect, and reply.go holds the result. kept.go and recording.go read lists from the store and
+// from people.
 //
-// Hazards: a Request refers to the bytes it was parsed from and is valid while those stand; it
-// decodes its items lazily and caches them, so one goroutine at a time may use it. A ReplyReader
-// belongs to one goroutine, too.
+// Hazards: a Request refers to the bytes of its body and is valid as long as the bytes are
+// unchanged. A Request decodes items lazily and caches them, so one goroutine at a time may use a
+// Request. A ReplyReader belongs to one goroutine, too.
 package wire

@@ -11,8 +11,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Decode undoes a Content-Encoding (gzip, zstd, br, identity) for inspection. What comes of it may
-// be a thousand times longer than the body: whoever reads it stops in time.
+// Decode removes a Content-Encoding (gzip, zstd, br, identity) for inspection. The decoded body may
+// be a thousand times longer than body: the reader must stop in time.
 func Decode(encoding string, body []byte) (io.ReadCloser, error) {
 	plain, err := decoder(strings.ToLower(strings.TrimSpace(encoding)), body)
 	if err != nil {
@@ -21,7 +21,7 @@ func Decode(encoding string, body []byte) (io.ReadCloser, error) {
 	return plain, nil
 }
 
-// maxWindow bounds what a zstd frame may make us allocate; RFC 8878 asks decoders for 8 MiB.
+// maxWindow bounds the memory for a zstd frame; RFC 8878 asks decoders for 8 MiB.
 const maxWindow = 8 << 20
 
 func decoder(encoding string, body []byte) (io.ReadCloser, error) {

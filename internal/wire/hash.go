@@ -8,7 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// hashWords hashes a list of strings, each with its end.
+// hashWords hashes a list of strings with their ends.
 func hashWords(list []string) uint64 {
 	d := xxhash.New()
 	for _, s := range list {
@@ -18,9 +18,9 @@ func hashWords(list []string) uint64 {
 	return d.Sum64()
 }
 
-// systemHash is over the raw texts of the system prompt and of the leading system items. Raw,
-// because one client always writes a text with the same escapes, and unescaping 30 KB on every turn
-// would cost more than the whole scan.
+// systemHash hashes the raw texts of the system prompt and of the leading system items. A client
+// writes a text with the same escapes each time, and unescaping 30 KB on every turn would cost more
+// than the scan.
 func (r *Request) systemHash(system span) uint64 {
 	d := xxhash.New()
 	b := r.Body
@@ -29,7 +29,7 @@ func (r *Request) systemHash(system span) uint64 {
 			if p.kind != textPart {
 				continue
 			}
-			// Claude's first system block counts versions and changes between requests of one
+			// The first system block of Claude counts versions and changes between requests of a
 			// session.
 			if raw := p.text.inner().of(b); !bytes.HasPrefix(raw, []byte("x-anthropic-billing-header")) {
 				_, _ = d.Write(raw)
@@ -47,10 +47,10 @@ func (r *Request) systemHash(system span) uint64 {
 	return d.Sum64()
 }
 
-// Hash is the canonical content hash of item i. It does not see cache_control, id, status, refusal,
-// internal_chat_message_metadata_passthrough and keys that start with "__", nor the order of keys;
-// a string equals the one text part; reminder and environment blocks and precept's own are not in
-// it; of an assistant message with calls only the calls are. Stable across processes.
+// Hash returns the canonical content hash of item i, stable across processes. The hash ignores
+// cache_control, id, status, refusal, internal_chat_message_metadata_passthrough, keys that start
+// with "__", the order of keys, reminder and environment blocks, and blocks of precept. A string
+// equals a single text part. Of an assistant message with calls only the calls count.
 func (r *Request) Hash(i int) uint64 {
 	if r.hashes == nil {
 		r.hashes, r.hashed = make([]uint64, len(r.list)), make([]bool, len(r.list))
@@ -70,7 +70,7 @@ func (r *Request) hash(i int) uint64 {
 	}
 	for _, res := range it.Results {
 		if res.Own && res.Block >= 0 || res.Alike {
-			continue // its message grows from turn to turn, or it is a result only since an equal one came
+			continue // the message grows from turn to turn, or became a result when an equal one came
 		}
 		put('r', wireID(res.CallID))
 		put('t', strings.TrimSpace(withoutBlocks(res.Text, nil)))
@@ -95,7 +95,7 @@ func (r *Request) hash(i int) uint64 {
 	return d.Sum64()
 }
 
-// hashSaid hashes what the model or the system said.
+// hashSaid hashes the text of the model or the system.
 func (r *Request) hashSaid(it *Item, d *xxhash.Digest, put func(byte, string)) {
 	switch {
 	case it.Ref:
@@ -118,7 +118,7 @@ func (r *Request) otherParts(i int) uint64 {
 	return hashBeside(r.Body, r.parts(i))
 }
 
-// Beside hashes what item i holds beside text and tool results, 0 for nothing.
+// Beside returns a hash of the content of item i other than text and tool results, 0 for none.
 func (r *Request) Beside(i int) uint64 {
 	if r.list[i].role != RoleUser {
 		return 0
@@ -136,14 +136,15 @@ func hashBeside(b []byte, parts []part) (sum uint64) {
 	return sum
 }
 
-// hashValue hashes any value: members in any order, without those that agents change on the way.
+// hashValue hashes any value, without regard to the order of members and without the members that
+// agents change.
 func hashValue(b []byte, v span) uint64 {
 	sum, _ := hashAt(b, v.start)
 	return sum
 }
 
-// hashAt hashes the value at i and says where it ends, in one pass: a walk over each level of its
-// own would read the innermost bytes as often as they are nested.
+// hashAt hashes the value at i and returns its end, in one pass. A walk per level would read the
+// innermost bytes once per level.
 func hashAt(b []byte, i int) (sum uint64, end int) {
 	s := scanner{b: b}
 	var value uint64
@@ -171,12 +172,12 @@ func hashAt(b []byte, i int) (sum uint64, end int) {
 		}
 		return sum, i
 	}
-	// Strings are hashed as they are written: an image of 5 MB is not unescaped for this.
+	// Strings are hashed with their escapes: an image of 5 MB is not unescaped.
 	end = valueEnd(b, i)
 	return xxhash.Sum64(b[i:end]), end
 }
 
-// volatile says whether agents add, drop or change the member when they send an item again.
+// volatile reports whether agents add, drop or change a member when they send an item again.
 func volatile(key string) bool {
 	switch key {
 	case "cache_control", "id", "status", "refusal", "internal_chat_message_metadata_passthrough":
@@ -185,7 +186,7 @@ func volatile(key string) bool {
 	return strings.HasPrefix(key, "__")
 }
 
-// mix joins two hashes, in that order.
+// mix joins two hashes in order.
 func mix(a, b uint64) uint64 {
 	a ^= b + 0x9e3779b97f4a7c15 + a<<6 + a>>2
 	a *= 0xff51afd7ed558ccd

@@ -19,45 +19,45 @@ type Call struct {
 type Result struct {
 	CallID  string
 	Text    string // unescaped text; parts joined with \n
-	Lead    string // the blocks that another precept put before it; they are not in Text
-	IsError int8   // -1 the wire says no error, +1 it says error, 0 it does not say
-	Block   int    // index of the tool_result block in the item's content (messages); 0 elsewhere
-	Written bool   // it is the text of a user's message; Block is the number of an observation in it, or -1
-	Own     bool   // and its call stands in the same item
-	Alike   bool   // it is one because the list goes round in circles: it stands in Words as well
-	Beside  uint64 // a hash of what it holds beside text: images, files; 0 for nothing
+	Lead    string // blocks of another precept before the text; not part of Text
+	IsError int8   // -1 no error, +1 error, 0 no flag on the wire
+	Block   int    // messages: index of the tool_result block in the content; otherwise 0
+	Written bool   // the result is text of a user's message; Block is the number of an observation, or -1
+	Own     bool   // the same item holds the call
+	Alike   bool   // a result because the list repeats; the text is in Words, too
+	Beside  uint64 // hash of images and files; 0 for none
 }
 
 // Item is one entry of messages or input, decoded.
 type Item struct {
 	Index   int
 	Role    Role
-	Kind    string // responses: its type, "" where it has none
-	ID      string // the item's own id (responses: "id", item_reference's id)
-	Ref     bool   // item_reference: ID names something that the provider keeps
-	Text    string // user: every text part as sent, joined with \n; assistant: its text; system: its text
-	Words   string // user only: the user's own words: the text parts after reminders, environment blocks and our own blocks are stripped; "" when the message has none
+	Kind    string // responses: type of the item, "" for none
+	ID      string // id of the item (responses: "id", id of an item_reference)
+	Ref     bool   // item_reference: the provider keeps the item
+	Text    string // user: all text parts as sent, joined with \\n; assistant, system: the text
+	Words   string // user only: words of the user, without reminders, environment blocks and blocks of precept; "" for none
 	Calls   []Call
 	Results []Result
-	Served  []string // ids of what the provider keeps of an answer: calls that it answered itself, spoken words
-	Lead    string   // user: the blocks that another precept put before the words
-	HasText bool     // user: there is a text part that a block can be put before
+	Served  []string // ids of parts of an answer that the provider keeps: calls that the provider answered, spoken words
+	Lead    string   // user: blocks of another precept before the words
+	HasText bool     // user: a text part can take a block
 
-	wrote   Call   // user: the call that a written result answers,
-	wroteAt int    // and the item that holds it
-	steps   []step // user: those of a message that grows
+	wrote   Call   // user: call that a written result answers,
+	wroteAt int    // and the item with the call
+	steps   []step // user: steps of a growing message
 }
 
-// ItemResult is a tool result with the index of the item that holds it.
+// ItemResult is a tool result with the index of its item.
 type ItemResult struct {
 	Item int
 	Result
 }
 
-// Alike says whether the words of a user's item are taken for a tool result (see Result.Alike).
+// Alike reports whether the words of a user's item count as a tool result (see Result.Alike).
 func (it *Item) Alike() bool { return len(it.Results) > 0 && it.Results[0].Alike }
 
-// Item decodes item i once.
+// Item returns item i, decoded once.
 func (r *Request) Item(i int) *Item {
 	if r.items == nil {
 		r.items = make([]*Item, len(r.list))
@@ -89,9 +89,9 @@ func (r *Request) decode(it *Item, at span) {
 	}
 }
 
-// New is the index of the first item after the last thing that the model said (assistant message,
-// call, reasoning, reference to one of these): the new part of the turn. What the client has begun
-// of the next answer, at the end of the list, is not said yet. In a delta request it is 0.
+// New returns the index of the first item after the last output of the model (assistant message,
+// call, reasoning, reference): the new part of the turn. A beginning of the next answer at the end
+// of the list does not count. New is 0 in a delta request.
 func (r *Request) New() int { return r.fresh }
 
 func (r *Request) firstNew() int {
@@ -106,8 +106,8 @@ func (r *Request) firstNew() int {
 	return 0
 }
 
-// prefills says whether item i, at the end of the list, is the beginning of the answer: what the
-// model is to go on with.
+// prefills reports whether item i, at the end of the list, is the beginning of the answer that the
+// model continues.
 func (r *Request) prefills(i int) bool {
 	if r.list[i].role != RoleAssistant {
 		return false
@@ -116,7 +116,7 @@ func (r *Request) prefills(i int) bool {
 	return it.Text != "" && len(it.Calls) == 0 && len(it.Served) == 0 && !it.Ref
 }
 
-// End is the index behind the last item that is not the beginning of the answer.
+// End returns the index after the last item that is not the beginning of the answer.
 func (r *Request) End() int {
 	end := len(r.list)
 	for end > 0 && r.prefills(end-1) {
@@ -125,8 +125,8 @@ func (r *Request) End() int {
 	return end
 }
 
-// Prefilled is the beginning of the answer that the list ends with, "" for none. The client may
-// send it back before the rest or leave it out.
+// Prefilled returns the beginning of the answer at the end of the list, "" for none. The client may
+// send the answer back with or without the beginning.
 func (r *Request) Prefilled() string {
 	end := r.End()
 	if end == len(r.list) {
@@ -135,8 +135,8 @@ func (r *Request) Prefilled() string {
 	return strings.Clone(r.Item(end).Text)
 }
 
-// LastUser is the index of the newest user item of the new part that has words of the user and a
-// place for a block before them; -1 when there is none.
+// LastUser returns the index of the newest user item of the new part with words of the user and a
+// place for a block; -1 for none.
 func (r *Request) LastUser() int {
 	for i := len(r.list) - 1; i >= r.New(); i-- {
 		if r.list[i].role != RoleUser {
@@ -149,7 +149,7 @@ func (r *Request) LastUser() int {
 	return -1
 }
 
-// NewWords are the words of all user items of the new part, oldest first.
+// NewWords returns the words of all user items of the new part, the oldest first.
 func (r *Request) NewWords() []string {
 	var words []string
 	for i := r.New(); i < len(r.list); i++ {
@@ -163,7 +163,7 @@ func (r *Request) NewWords() []string {
 	return words
 }
 
-// NewResults are the tool results of the new part, oldest first.
+// NewResults returns the tool results of the new part, the oldest first.
 func (r *Request) NewResults() []ItemResult {
 	var out []ItemResult
 	for i := r.New(); i < len(r.list); i++ {
@@ -177,9 +177,9 @@ func (r *Request) NewResults() []ItemResult {
 	return out
 }
 
-// CallOf looks the call of a result up in the list, newest first. In a delta request it usually is
-// not there. Each item is read for it at most once, from the end as far as anyone asked: nearly
-// always that is the last answer.
+// CallOf returns the call of a result, from the newest item with the id. A delta request usually
+// lacks the call. Each item is read at most once, from the end: nearly always the last answer has
+// the call.
 func (r *Request) CallOf(callID string) (Call, bool) {
 	if callID == "" {
 		return Call{}, false
@@ -198,8 +198,8 @@ func (r *Request) CallOf(callID string) (Call, bool) {
 	return *c, true
 }
 
-// readCalls files the calls of item i, and gives the wanted one where it is among them. Of equal
-// ids the newest counts, in one answer the first.
+// readCalls files the calls of item i and returns the wanted call if the item has the call. Of
+// equal ids the newest item counts, and in one answer the first call.
 func (r *Request) readCalls(i int, wanted string) (found *Call) {
 	made := r.Item(i).Calls
 	for k := range made {
@@ -218,22 +218,22 @@ func (r *Request) readCalls(i int, wanted string) (found *Call) {
 	return found
 }
 
-// Some servers give their calls no ids, and some agents write calls and results as plain text. Such
-// a call is named here by the place of what answers it: the same in every request while the list is
-// only extended. It names nothing outside of its request.
+// Some servers give calls no ids, and some agents write calls and results as prose. unnamedMark
+// begins the id that this package makes from the index of the result. The id is the same in every
+// request as long as the list is only extended, and has no meaning outside of the request.
 const unnamedMark = "~"
 
-// unnamed is the name of what item i answers.
+// unnamed returns the id of the call that item i answers.
 func unnamed(i int) string { return unnamedMark + strconv.Itoa(i) }
 
-// UnnamedCall is the name of the nth call that item i makes, where the wire has none.
+// UnnamedCall returns the id of the nth call of item i, for calls without an id.
 func UnnamedCall(i, n int) string { return unnamed(i + 1 + n) }
 
-// Unnamed says whether a call's id was made here, because the wire has none.
+// Unnamed reports whether this package made the id of a call.
 func Unnamed(callID string) bool { return strings.HasPrefix(callID, unnamedMark) }
 
-// wireID is the id as it stands on the wire: what is made here depends on the place and is no part
-// of a content's hash.
+// wireID returns the id on the wire. Ids of this package depend on the place and are no part of the
+// hash of a content.
 func wireID(callID string) string {
 	if Unnamed(callID) {
 		return ""
@@ -241,8 +241,8 @@ func wireID(callID string) string {
 	return callID
 }
 
-// nameCalls names the calls of item i that have no id: servers without ids are answered in the
-// order of the calls.
+// nameCalls names the calls of item i without an id: servers without ids are answered in the order
+// of the calls.
 func nameCalls(calls []Call, i int) {
 	for n := range calls {
 		if calls[n].ID == "" {
@@ -251,14 +251,14 @@ func nameCalls(calls []Call, i int) {
 	}
 }
 
-// isNamed says whether item i holds a tool result that is found by the id of its call.
+// isNamed reports whether item i holds a tool result with the id of its call.
 func (r *Request) isNamed(i int) bool {
 	results := r.resultsOf(i)
 	return len(results) > 0 && (r.Dialect != Chat || results[0].call != xxhash.Sum64(nil))
 }
 
-// EchoCall is the key of a call by what it asks for. A reply without ids has nothing else in common
-// with the request behind it. The arguments may come back with other spaces.
+// EchoCall returns the key of a call by its content. A reply without ids shares nothing else with
+// the next request. White space of the arguments may change.
 func EchoCall(c *Call) string {
 	sum := uint64(0)
 	if args := []byte(c.Args); len(args) > 0 && args[0] == '{' && valid(args) {

@@ -2,16 +2,16 @@ package wire
 
 import "bytes"
 
-// Kept is a piece of a list that was kept after its request: the items of one turn.
+// Kept is the items of one turn, kept after the request.
 type Kept[T ~[]byte] struct {
-	Dialect Dialect // None: the items show it
-	Items   []T     // as they stood in the list
-	From    int     // the place of the first of them in the list
-	Said    string  // the model's text before them: agents that write their calls as text are understood by it
+	Dialect Dialect // None: derived from the items
+	Items   []T     // as in the list
+	From    int     // index of the first item in the list
+	Said    string  // text of the model before the items: agents with calls as prose need the text
 }
 
-// Read decodes the items as Request.Item does, one for each. Bytes that are no item give an empty
-// one of RoleOther. The string that the Responses API takes in place of a list is a user's item.
+// Read decodes the items as Request.Item does. Bytes that are no item give an empty item of
+// RoleOther. The string that the Responses API takes in place of a list is a user's item.
 func (k Kept[T]) Read() []*Item {
 	out := make([]*Item, len(k.Items))
 	r := k.request()
@@ -26,8 +26,8 @@ func (k Kept[T]) Read() []*Item {
 	return out
 }
 
-// request makes the list that the items would be alone, with what was said before them; nil where
-// they make none.
+// request returns a request with the items and the text before them; nil for items that make no
+// list.
 func (k Kept[T]) request() *Request {
 	size := len(k.Said) + 64
 	for _, raw := range k.Items {
@@ -51,10 +51,10 @@ func (k Kept[T]) request() *Request {
 	return r
 }
 
-// listDepth is how deep in a body the items of its list are nested.
+// listDepth is the nesting depth of the items of a list in a body.
 const listDepth = 2
 
-// appendItem appends an item of a list, an empty object for what is none.
+// appendItem appends an item of a list, an empty object for other bytes.
 func appendItem(dst, raw []byte) []byte {
 	switch v, ok := whole(raw, listDepth); {
 	case ok && raw[v.start] == '{':
@@ -65,14 +65,13 @@ func appendItem(dst, raw []byte) []byte {
 	return append(dst, "{}"...)
 }
 
-// appendBody appends a body that holds nothing but a list.
+// appendBody appends a body with nothing but a list.
 func appendBody(dst []byte, d Dialect, list []byte) []byte {
 	dst = append(append(append(dst, `{"`...), d.listKey()...), `":`...)
 	return append(append(dst, list...), '}')
 }
 
-// Elements cuts a JSON array into its elements, which are parts of it. ok is false for what is no
-// array.
+// Elements returns the elements of a JSON array as slices of array. ok is false for another value.
 func Elements[T ~[]byte](array []byte) (list []T, ok bool) {
 	v, ok := whole(array, 0)
 	if !ok || array[v.start] != '[' {
@@ -84,9 +83,8 @@ func Elements[T ~[]byte](array []byte) (list []T, ok bool) {
 	return list, true
 }
 
-// CallsIn gives the JSON of the calls in an item of a list, of whichever dialect: also of kinds of
-// calls that are not read elsewhere, because what they name may have to be known all the same. ok
-// is false for what is no item.
+// CallsIn returns the JSON of the calls in an item of a list, of any dialect and any kind of call:
+// opt-outs must see the names in every call. ok is false for bytes that are no item.
 func CallsIn(item []byte) (calls [][]byte, ok bool) {
 	v, ok := whole(item, listDepth)
 	if !ok {
@@ -107,7 +105,7 @@ func CallsIn(item []byte) (calls [][]byte, ok bool) {
 	return calls, true
 }
 
-// callParts gives what the calls in a content are made with.
+// callParts returns the inputs of the calls in a content.
 func callParts(b []byte, content span) (inputs [][]byte) {
 	for e := range elements(b, content) {
 		if bytes.HasSuffix(chars(b, member(b, e, "type")), []byte("tool_use")) {

@@ -10,54 +10,54 @@ import (
 	"precept/internal/label"
 )
 
-// Memory makes the parse of a growing conversation cost what is new in it. An agent sends its whole
-// history again with every turn; what was proved of it stays true as long as the bytes are the
-// same, and a hash over them costs a tenth of the proof.
+// Memory limits the cost of parsing a growing conversation to the new part. An agent sends its
+// whole history with every turn. Proofs about unchanged bytes stay true, and a hash over the bytes
+// costs a tenth of the proof.
 //
-// It holds offsets and hashes, never text. The hash is not a cryptographic one: a client that finds
-// two beginnings with the same hash confuses the parse of its own requests, which is why a scope
-// (the client's credential) is part of the key. It is safe for concurrent use.
+// Memory holds offsets and hashes, never text. The hash is not cryptographic: a client that finds
+// two beginnings with the same hash confuses the parse of its own requests. The scope (the client's
+// credential) is part of the key for this reason. Memory is safe for concurrent use.
 type Memory struct {
 	mu    sync.Mutex
-	kept  map[uint64][]*known // by scope and the body's first bytes, shortest first
-	size  int                 // entries in all of them
+	kept  map[uint64][]*known // by scope and first bytes of the body, the shortest first
+	size  int                 // number of entries
 	least int                 // shorter bodies are not remembered
 	clock uint64
 }
 
-// Bounds of what is remembered.
+// Bounds of the memory.
 const (
-	memoryLeast   = 8 << 10   // shorter bodies are parsed faster than they are looked up
-	memoryHead    = 1 << 10   // bytes that choose the bucket
-	memoryBucket  = 64        // conversations that begin alike
-	memoryEntries = 1_000_000 // list entries, results, tools and keys in all, 16 bytes each, and what holds them
+	memoryLeast   = 8 << 10   // parsing a shorter body is faster than the look-up
+	memoryHead    = 1 << 10   // number of bytes that choose the bucket
+	memoryBucket  = 64        // number of conversations with the same first bytes
+	memoryEntries = 1_000_000 // list entries, results, tools and keys together, 16 bytes each, with their holders
 )
 
-// known is what a scan proved of a body up to the end of a list item.
+// known holds the proofs about a body up to the end of a list item.
 type known struct {
-	n       int // the proven bytes
+	n       int // number of proven bytes
 	at      places
 	keys    []span
 	list    []entry
 	results []resultAt
 	tools   []span
-	count   int    // of what stands up to the end of the list, see parser.counts
+	count   int    // up to the end of the list, see parser.counts
 	start   int    // of the list
-	head    uint64 // hash of what stands before the list
+	head    uint64 // hash of the bytes before the list
 	sum     uint64 // hash of the list up to n
-	system  uint64 // the request's SystemHash,
-	settled bool   // which the proven part decides: an item that is no system text stands in it
+	system  uint64 // SystemHash of the request,
+	settled bool   // final, because an item of the proven part is no system text
 	used    uint64
 
 	digest xxhash.Digest // of a look-up: fed with the list up to n
 }
 
-// NewMemory makes an empty one.
+// NewMemory returns an empty memory.
 func NewMemory() *Memory { return &Memory{kept: map[uint64][]*known{}, least: memoryLeast} }
 
-// Parse is Parse, resumed from the longest beginning that was seen before. A body of more items,
-// parts, calls, tools and top-level keys than most, 0 for any number, is not read further than
-// that: the error's reason is "items".
+// Parse is Parse, resumed from the longest known beginning. Parse stops at a body with more than
+// most items, parts, calls, tools and top-level keys (0 for any number); the reason of the error is
+// "items".
 func (m *Memory) Parse(scope uint64, d Dialect, body []byte, most int) (*Request, error) {
 	if len(body) < m.least {
 		r, _, err := parse(d, body, most)
@@ -80,7 +80,7 @@ func (m *Memory) Parse(scope uint64, d Dialect, body []byte, most int) (*Request
 	return r, err
 }
 
-// parse is Parse within a number of items, with the parser left over.
+// parse is Parse with a bound on items. parse also returns the parser.
 func parse(d Dialect, body []byte, most int) (*Request, *parser, error) {
 	if len(body) > maxBody {
 		return nil, nil, &Uninspected{label.UninspectedSize}
@@ -90,7 +90,7 @@ func parse(d Dialect, body []byte, most int) (*Request, *parser, error) {
 	return r, p, err
 }
 
-// parser is a parser that has scanned the proven part.
+// parser returns a parser that has scanned the proven part.
 func (k *known) parser(d Dialect, body []byte, most int) *parser {
 	return &parser{
 		scanner: scanner{b: body}, dialect: d, most: most, count: k.count, at: k.at, keys: slices.Clone(k.keys),
@@ -99,10 +99,11 @@ func (k *known) parser(d Dialect, body []byte, most int) *parser {
 	}
 }
 
-// roomy is a copy with room for what a turn adds, which is remembered without another copy.
+// roomy returns a copy with room for the additions of a turn, so that the additions need no further
+// copy.
 func roomy[T any](s []T) []T { return append(make([]T, 0, len(s)+8), s...) }
 
-// resume scans on behind the proven part.
+// resume continues the scan after the proven part.
 func (p *parser) resume(k *known) int {
 	i := p.listItems(p.next(k.n, ']'))
 	if i > 0 {
@@ -111,23 +112,22 @@ func (p *parser) resume(k *known) int {
 	return p.members(p.next(i, '}'))
 }
 
-// listHash is the hash of the whole list, of which the digest has seen the beginning.
+// listHash returns the hash of the whole list. The digest has seen the beginning.
 func (k *known) listHash(list []byte) uint64 {
 	d := k.digest
 	_, _ = d.Write(list[k.n-k.start:])
 	return d.Sum64()
 }
 
-// knownItself is what a conversation takes of the room beside its entries.
+// knownItself is the number of entries that a conversation costs in addition to its own.
 const knownItself = 16
 
-// size is what it takes of the room, in entries.
+// size returns the cost of a conversation in entries.
 func (k *known) size() int {
 	return knownItself + len(k.list) + len(k.results) + len(k.tools) + len(k.keys)
 }
 
-// trimmed is s in no more room than it needs, about: what is remembered must not hold an array of
-// which it counts a part, or nothing.
+// trimmed returns s in an array of about its length, so that the memory holds no unused room.
 func trimmed[T any](s []T) []T {
 	switch {
 	case len(s) == 0:
@@ -138,8 +138,8 @@ func trimmed[T any](s []T) []T {
 	return append(make([]T, 0, len(s)), s...)
 }
 
-// find gives the longest proven beginning of the body. It hashes the body once, however many
-// candidates there are.
+// find returns the longest proven beginning of the body. find hashes the body once for all
+// candidates.
 func (m *Memory) find(key uint64, body []byte) *known {
 	m.mu.Lock()
 	list := m.kept[key]
@@ -175,7 +175,7 @@ func (m *Memory) find(key uint64, body []byte) *known {
 	return &k
 }
 
-// keep remembers what a scan proved, in the place of what it was resumed from.
+// keep stores the proofs of a scan in place of the proofs from which the scan was resumed.
 func (m *Memory) keep(key uint64, p *parser, r *Request, from *known) {
 	if len(p.list) == 0 || p.b[p.at.list.start] != '[' {
 		return
@@ -214,7 +214,7 @@ func (m *Memory) keep(key uint64, p *parser, r *Request, from *known) {
 	}
 	slices.SortFunc(list, func(a, b *known) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.n, b.n)) })
 	m.kept[key] = list
-	for other := range m.kept { // any one: what is forgotten costs one full parse
+	for other := range m.kept { // any conversation: the loss costs one full parse
 		if m.size <= memoryEntries {
 			break
 		}

@@ -63,8 +63,8 @@ func errorMark(kind byte) int8 {
 	return 0
 }
 
-// blockPlace is the place at the top of a tool_result's content; one that has none gets a member of
-// its own.
+// blockPlace returns the place at the top of the content of a tool_result. A result without content
+// gets a new member.
 func blockPlace(b []byte, at span) (place, bool) {
 	own := place{at: at.start + 1, form: newMember, head: newContent, tail: `",`}
 	if bytes.HasPrefix(b[own.at:], []byte(newContent)) {

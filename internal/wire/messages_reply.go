@@ -48,8 +48,8 @@ func (r *ReplyReader) wholeMessage(b []byte, v span) {
 	}
 }
 
-// block takes a block of the content as it begins; in a whole message that is all of it. Thinking
-// is not kept.
+// block reads the beginning of a block of the content; in a whole message the beginning is the
+// whole block. Thinking is not kept.
 func (r *ReplyReader) block(b []byte, v span, index int) {
 	switch p := partAt(b, v); p.kind {
 	case textPart:
@@ -59,7 +59,7 @@ func (r *ReplyReader) block(b []byte, v span, index int) {
 		s := r.slotAt(index)
 		s.isCall, s.id, s.name = true, c.ID, c.Name
 		r.set(s, c.Args)
-		s.done = true // until a delta says that the input comes in pieces
+		s.done = true // until a delta brings pieces of the input
 	case otherPart:
 		if id := short(b, p.id); id != "" {
 			r.slotAt(index).itemID = id
@@ -75,7 +75,7 @@ func (r *ReplyReader) blockDelta(b []byte, v span, index int) {
 	case "input_json_delta":
 		piece := member(b, v, "partial_json")
 		if kindAt(b, piece) != '"' || piece.end-piece.start == 2 {
-			return // the first piece is often empty, and for a call without arguments the only one
+			return // the first piece is often empty, and the only one for a call without arguments
 		}
 		s := r.slotFor(index)
 		if s == nil {
@@ -89,7 +89,7 @@ func (r *ReplyReader) blockDelta(b []byte, v span, index int) {
 	}
 }
 
-// slotFor finds the call of an index; pieces of a server's own tools have none.
+// slotFor returns the call of an index, nil for pieces of a server's own tools.
 func (r *ReplyReader) slotFor(index int) *slot {
 	if s := r.at[index]; s != nil && s.isCall {
 		return s

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// nest follows a JSON object or list that comes in pieces, and looks at each byte once.
+// nest follows the nesting of a JSON object or list that comes in pieces, and reads each byte once.
 type nest struct {
-	looked  int // how many bytes
+	looked  int // number of bytes
 	depth   int
 	quoted  bool // inside a string
-	escaped bool // behind a backslash
-	sound   int  // so many bytes were one whole value
-	broken  bool // it was closed, and is no JSON: more of it mends nothing
+	escaped bool // after a backslash
+	sound   int  // number of bytes that were one whole value
+	broken  bool // closed, and no JSON: more bytes do not repair the text
 }
 
 func (n *nest) read(piece []byte) {
@@ -33,10 +33,10 @@ func (n *nest) read(piece []byte) {
 	}
 }
 
-// shortValue is how long arguments may be that are no object or list.
+// shortValue is the largest length of arguments that are neither object nor list.
 const shortValue = 64
 
-// whole says that the text is one JSON value. It may be asked with every piece.
+// whole reports whether the text is one JSON value. whole may be called for every piece.
 func (s *slot) whole() bool {
 	skip := s.nest.looked
 	for i := range len(s.full) + 1 {

@@ -1,38 +1,38 @@
 package wire
 
-// parser is the scanner that also remembers where things stand. It proves the body and locates the
-// list's items, their roles and the ids of their tool results in one pass; a second pass over 256
-// KB would cost as much as the first.
+// parser is the scanner that also records places. parser proves the body and locates the items of
+// the list, the roles and the ids of tool results in one pass; a second pass over 256 KB would cost
+// as much as the first.
 type parser struct {
 	scanner
 	dialect Dialect
 	at      places
-	keys    []span // the top-level names
+	keys    []span // top-level names
 	list    []entry
 	results []resultAt
-	tools   []span // the names
-	odd     bool   // the list holds something that is no object
+	tools   []span // names
+	odd     bool   // the list holds a value that is no object
 	base    int    // see Request.base
 	ahead   ahead
 
-	most, count int  // how many items, parts, calls, tools and keys there may be (0: any number), and how many there are
-	listed      int  // how many there were where the list ended,
-	toolsListed int  // and how many names of tools
-	over        bool // stopped because there are more
+	most, count int  // bound (0: none) and number of items, parts, calls, tools and keys
+	listed      int  // count at the end of the list,
+	toolsListed int  // and number of tool names there
+	over        bool // stopped at the bound
 }
 
-// ahead is what stood before the list: of a conversation that grows it stays true.
+// ahead holds the members before the list, which stay the same while a conversation grows.
 type ahead struct {
 	at   places
-	keys int // how many
+	keys int // number of keys
 }
 
-// places are the top-level members that precept reads; the span of an absent one is empty.
+// places holds the top-level members that precept reads; the span of an absent member is empty.
 type places struct {
 	list, model, generate, metadata, cacheKey, previous, conversation, system, format, choice span
 }
 
-// body scans the whole body and returns where it ends, or bad.
+// body scans the whole body and returns its end, or bad.
 func (p *parser) body() int {
 	i := p.blank(0)
 	if i >= len(p.b) || p.b[i] != '{' {
@@ -42,8 +42,8 @@ func (p *parser) body() int {
 	return p.members(p.open(i, '}', 1))
 }
 
-// counts takes one more item, part, call, tool or key, and says whether there is room for it. The
-// other side chooses how many there are, and each costs more than its bytes.
+// counts adds one item, part, call, tool or key and reports whether the bound allows it. The client
+// chooses the number, and each costs more than its bytes.
 func (p *parser) counts() bool {
 	p.count++
 	p.over = p.over || p.most > 0 && p.count > p.most
@@ -79,7 +79,7 @@ func (p *parser) members(i int, more bool) int {
 	return i
 }
 
-// note remembers a top-level member.
+// note records a top-level member.
 func (p *parser) note(name []byte, v span) {
 	if string(name) == p.dialect.listKey() {
 		p.at.list = v
@@ -107,8 +107,8 @@ func (p *parser) note(name []byte, v span) {
 	}
 }
 
-// toolList scans the tools at i and notes their names: {name}, {function:{name}}, {custom:{name}},
-// those inside a namespace; a tool without a name goes by its type.
+// toolList scans the tools at i and records the names: {name}, {function:{name}}, {custom:{name}},
+// and names inside of a namespace. The type replaces a missing name.
 func (p *parser) toolList(i, depth int) int {
 	i, more := p.open(i, ']', depth)
 	for more {
@@ -164,7 +164,7 @@ func (p *parser) tool(i, depth int) (end int, name span) {
 	return i, name
 }
 
-// str is the text of a string that was just scanned, nil for anything else.
+// str returns the text of a string that was just scanned, nil for another value.
 func (p *parser) str(v span) []byte {
 	if v.end <= 0 || p.b[v.start] != '"' {
 		return nil

@@ -26,7 +26,7 @@ func (p *parser) listItems(i int, more bool) int {
 	return i
 }
 
-// counted is value for a member of an item or of a block: the elements of an array there are parts
+// counted is value for a member of an item or of a block: the elements of an array count as parts
 // or calls.
 func (p *parser) counted(i, depth int) int {
 	if i >= len(p.b) || p.b[i] != '[' {
@@ -81,10 +81,10 @@ func (p *parser) item(start int) int {
 		}
 		i, more = p.next(i, '}')
 	}
-	if p.dialect == Chat && call.empty() { // the result of a function, as older clients send it
+	if p.dialect == Chat && call.empty() { // result of a function of older clients
 		call = named
 	}
-	if string(p.str(kind)) != "additional_tools" { // the others tell of tools that the model cannot call, or could before
+	if string(p.str(kind)) != "additional_tools" { // other types describe tools that the model cannot call (any more)
 		p.tools = p.tools[:tools]
 	}
 	if i > 0 {
@@ -135,7 +135,7 @@ func (p *parser) block(i, n int) int {
 	return i
 }
 
-// add files an item.
+// add records an item.
 func (p *parser) add(at span, role, kind, call []byte, blocks, before int) {
 	if p.list == nil {
 		p.list = make([]entry, 0, 16)

@@ -2,7 +2,7 @@ package wire
 
 import "strings"
 
-// partKind is what a piece of a content is.
+// partKind is the kind of a part of a content.
 type partKind uint8
 
 const (
@@ -12,18 +12,18 @@ const (
 	callPart   // a tool_use block
 )
 
-// part is one piece of a content.
+// part is one part of a content.
 type part struct {
-	at   span // the whole value
+	at   span // whole value
 	kind partKind
 	text span   // textPart: the string literal
-	typ  string // text, input_text or output_text where the type says so
+	typ  string // text, input_text or output_text, where the part has a type
 	id   span
-	// whole: the content is this string, not an array that holds it
+	// whole: the content is this string, not an array with the string
 	whole bool
 }
 
-// contentParts splits the content at v, a string or an array of parts.
+// contentParts returns the parts of the content at v, a string or an array of parts.
 func contentParts(b []byte, v span) []part {
 	switch kindAt(b, v) {
 	case '"':
@@ -38,7 +38,7 @@ func contentParts(b []byte, v span) []part {
 	return nil
 }
 
-// content is where the content of item i stands; of a string in the place of a list, that string.
+// content returns the span of the content of item i, or of the string in place of a list.
 func (r *Request) content(i int) span {
 	if at := r.at(i); r.Body[at.start] != '{' {
 		return at
@@ -46,7 +46,7 @@ func (r *Request) content(i int) span {
 	return member(r.Body, r.at(i), "content")
 }
 
-// parts splits the content of item i. The last one that was split is kept: one message may hold
+// parts returns the parts of the content of item i. The last result is cached: one message may hold
 // thousands of results, and many texts may go there.
 func (r *Request) parts(i int) []part {
 	if r.splitOf != i+1 {
@@ -91,7 +91,7 @@ func joinText(b []byte, parts []part) string {
 	return strings.Join(texts, "\n")
 }
 
-// saidText is the text of an answer, or of the refusal that stands in its place.
+// saidText returns the text of an answer, or of the refusal in place of an answer.
 func saidText(b []byte, parts []part) string {
 	said := joinText(b, parts)
 	for i := 0; said == "" && i < len(parts); i++ {
@@ -100,7 +100,7 @@ func saidText(b []byte, parts []part) string {
 	return said
 }
 
-// userText fills what a user item's parts say.
+// userText fills the text fields of a user item from the parts.
 func (it *Item) userText(b []byte, parts []part) {
 	var texts, words []string
 	for _, p := range parts {
@@ -116,7 +116,7 @@ func (it *Item) userText(b []byte, parts []part) {
 			if w := ownWords(t, nil); w != "" {
 				words = append(words, w)
 			}
-		case resultPart: // no block goes before it
+		case resultPart: // no block goes before a result
 			it.HasText = false
 		case otherPart, callPart:
 		}

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// ReplyReader takes the bytes of a response as they come, cut anywhere, and assembles a Reply. It
-// never fails: what it does not understand it skips. One goroutine at a time may use it.
+// ReplyReader reads the bytes of a response, cut anywhere, and assembles a Reply. ReplyReader never
+// fails and skips input that it does not understand. One goroutine at a time may use a ReplyReader.
 type ReplyReader struct {
 	dialect  Dialect
 	size     int64
@@ -22,8 +22,8 @@ type ReplyReader struct {
 	rep      Reply
 	tokens   tokens
 	slots    []*slot
-	at       map[int]*slot // the newest slot of an index
-	cur      *slot         // the one that was used last
+	at       map[int]*slot // newest slot per index
+	cur      *slot         // last used slot
 	template template
 }
 
@@ -35,22 +35,22 @@ const (
 	modeJSON
 )
 
-// slot is one piece of a reply under construction: a call, a block of the content, an output item.
+// slot is a piece of a reply under construction: a call, a block of the content, an output item.
 type slot struct {
 	index    int
 	isCall   bool
 	done     bool
 	id, name string
 	itemID   string
-	full     [][]byte // pieces of the text, or of the call's arguments, that have no room left
-	taken    int      // bytes of memory that full takes
-	text     []byte   // the piece that grows
-	nest     nest     // of the text, as far as somebody has asked
+	full     [][]byte // full pieces of the text or of the call's arguments
+	taken    int      // memory of full, in bytes
+	text     []byte   // growing piece
+	nest     nest     // of the text, as far as whole was asked
 }
 
-// A text grows by doubling from textRoom, or it would be copied with nearly every event, and from
-// textPiece on in pieces of that: a long one would be copied with each doubling, and leave half of
-// the last one empty.
+// A text grows by doubling from textRoom, because a copy per event would be expensive, and from
+// textPiece on in pieces, because doubling a long text would copy often and leave half of the
+// memory empty.
 const (
 	textRoom  = 1 << 10
 	textPiece = 16 << 10
@@ -71,7 +71,7 @@ func (s *slot) room(n int) {
 	}
 }
 
-// said is the whole of it, once.
+// said returns the whole text and releases the pieces.
 func (s *slot) said() string {
 	var b strings.Builder
 	b.Grow(s.len())
@@ -79,14 +79,14 @@ func (s *slot) said() string {
 		b.Write(piece)
 	}
 	b.Write(s.text)
-	s.drop() // not both of them: when many streams end at once, it would be twice their bound
+	s.drop() // text and pieces together would double the bound when many streams end at once
 	return b.String()
 }
 
-// drop lets go of the text.
+// drop releases the text.
 func (s *slot) drop() { s.full, s.taken, s.text = nil, 0, nil }
 
-// len is how long the text is.
+// len returns the length of the text.
 func (s *slot) len() int {
 	n := len(s.text)
 	for _, piece := range s.full {
@@ -95,18 +95,18 @@ func (s *slot) len() int {
 	return n
 }
 
-// NewReplyReader reads a response of that dialect; limit bounds what is kept in bytes, never what
-// is read. size is what the response says of its length, -1 for nothing. Whether it is a stream or
-// one JSON body shows in its first byte: the content type is wrong too often to be asked.
+// NewReplyReader returns a reader for a response of the dialect. limit bounds the kept bytes, never
+// the read bytes. size is the announced length of the response, -1 for none. The first byte
+// separates a stream from a JSON body, because the content type is often wrong.
 func NewReplyReader(d Dialect, size int64, limit int) *ReplyReader {
 	r := &ReplyReader{dialect: d, size: size, limit: max(limit, 0)}
-	r.sse.max = r.limit + smallEvent // an event is more than the text it carries
+	r.sse.max = r.limit + smallEvent // an event is longer than its text
 	r.sse.event = r.event
 	r.tokens = tokens{-1, -1, -1, -1}
 	return r
 }
 
-// Write takes the next bytes. It keeps no reference to p.
+// Write reads the next bytes. Write keeps no reference to p.
 func (r *ReplyReader) Write(p []byte) (int, error) {
 	rest := p
 	if r.mode == modeUnknown {
@@ -148,11 +148,11 @@ func (r *ReplyReader) body(p []byte) {
 	r.json = append(r.json, p...)
 }
 
-// Ended says that the regular end has been seen, maybe before the connection ends ([DONE],
-// message_stop, response.completed).
+// Ended reports whether the regular end was read ([DONE], message_stop, response.completed),
+// possibly before the end of the connection.
 func (r *ReplyReader) Ended() bool { return r.ended }
 
-// Held is how many bytes of memory the reader has taken for what it keeps.
+// Held returns the memory of the reader in bytes.
 func (r *ReplyReader) Held() int {
 	n := cap(r.json) + cap(r.sse.line) + cap(r.sse.data) + cap(r.template.before) + cap(r.template.behind)
 	for _, s := range r.slots {
@@ -161,7 +161,7 @@ func (r *ReplyReader) Held() int {
 	return n
 }
 
-// Drop lets go of what was kept, and keeps from now on only how the reply ends.
+// Drop releases the kept bytes. From now on the reader keeps only how the reply ends.
 func (r *ReplyReader) Drop() {
 	r.rep.Cut, r.json, r.limit = true, nil, 0
 	r.sse.drop(smallEvent)
@@ -170,10 +170,10 @@ func (r *ReplyReader) Drop() {
 	}
 }
 
-// smallEvent is how much more than its text an event may be.
+// smallEvent is the largest length of an event beyond its text.
 const smallEvent = 4096
 
-// Reply is what has been read so far; call it once, at the end.
+// Reply returns the reply so far. Call Reply once, at the end.
 func (r *ReplyReader) Reply() *Reply {
 	switch r.mode {
 	case modeSSE:
@@ -187,7 +187,7 @@ func (r *ReplyReader) Reply() *Reply {
 	for _, s := range r.slots {
 		if s.itemID != "" {
 			rep.ItemIDs = append(rep.ItemIDs, s.itemID)
-			if s.isCall { // chatlas gives the item's id to the call that it sends back
+			if s.isCall { // chatlas sends the id of the item back as the id of the call
 				rep.others = appendKey(rep.others, "c:", s.itemID)
 			}
 		}
@@ -221,7 +221,7 @@ func (r *ReplyReader) finishJSON() {
 	r.json = nil
 }
 
-// event takes one server-sent event.
+// event reads one server-sent event.
 func (r *ReplyReader) event(name, data []byte, lost bool) {
 	if r.ended {
 		return
@@ -244,14 +244,14 @@ func (r *ReplyReader) event(name, data []byte, lost bool) {
 	r.template.learn(name, data)
 }
 
-// lostEvent reads what the name of an event says that was too long to keep.
+// lostEvent reads the name of an event that was too long to keep.
 func (r *ReplyReader) lostEvent(name []byte) {
 	if status := terminal(name); status == "completed" || status == "incomplete" {
 		r.rep.Finish, r.rep.Complete, r.ended = status, true, true
 	}
 }
 
-// object takes one JSON object, of an event or of a whole body.
+// object reads one JSON object, of an event or of a whole body.
 func (r *ReplyReader) object(name, b []byte) {
 	switch r.dialect {
 	case Chat:
@@ -264,7 +264,7 @@ func (r *ReplyReader) object(name, b []byte) {
 	}
 }
 
-// identify notes what a reply is called, and whose it is.
+// identify records id and model of a reply.
 func (r *ReplyReader) identify(b []byte, id, model span) {
 	if !id.empty() {
 		r.rep.ID = short(b, id)
@@ -274,7 +274,7 @@ func (r *ReplyReader) identify(b []byte, id, model span) {
 	}
 }
 
-// fail notes the provider's error: {message}, a string, or whatever it is.
+// fail records the error of the provider: {message}, a string, or another value.
 func (r *ReplyReader) fail(b []byte, v span) {
 	switch kindAt(b, v) {
 	case 0, 'n':
@@ -289,7 +289,7 @@ func (r *ReplyReader) fail(b []byte, v span) {
 	}
 }
 
-// slotAt finds or makes the slot of an index; nil when there are more than the limit has room for.
+// slotAt returns the slot of an index, a new one if necessary; nil at the limit.
 func (r *ReplyReader) slotAt(index int) *slot {
 	if s := r.at[index]; s != nil {
 		return s
@@ -297,13 +297,13 @@ func (r *ReplyReader) slotAt(index int) *slot {
 	return r.newSlot(index)
 }
 
-// slotCost is what a slot counts towards the limit beside its text.
+// slotCost is the cost of a slot towards the limit without its text.
 const slotCost = 128
 
 func (r *ReplyReader) newSlot(index int) *slot {
 	if r.kept+slotCost > r.limit {
 		r.rep.Cut = true
-		return &slot{index: index} // a stray one: what is written to it is not kept in the reply
+		return &slot{index: index} // stray slot: its text is not part of the reply
 	}
 	r.kept += slotCost
 	s := &slot{index: index}
@@ -314,7 +314,7 @@ func (r *ReplyReader) newSlot(index int) *slot {
 	return s
 }
 
-// add appends the string at v to a slot, as far as the limit goes.
+// add appends the string at v to a slot, up to the limit.
 func (r *ReplyReader) add(s *slot, b []byte, v span) {
 	if kindAt(b, v) != '"' {
 		return
@@ -324,14 +324,14 @@ func (r *ReplyReader) add(s *slot, b []byte, v span) {
 	r.append(s, v.inner().of(b))
 }
 
-// append adds what stands in a JSON string to a slot's text.
+// append adds the inside of a JSON string to the text of a slot.
 func (r *ReplyReader) append(s *slot, raw []byte) {
 	s.room(min(len(raw), r.limit-r.kept))
 	before := len(s.text)
 	s.text = r.cutOff(appendPlain(s.text, raw), before)
 }
 
-// set replaces a slot's text.
+// set replaces the text of a slot.
 func (r *ReplyReader) set(s *slot, t string) {
 	r.template.adds += 2
 	r.kept -= s.len()
@@ -339,8 +339,7 @@ func (r *ReplyReader) set(s *slot, t string) {
 	s.text = r.cutOff(append(s.text[:0], t...), 0)
 }
 
-// cutOff counts what text has more than before, and cuts it where the limit ends, between two
-// characters.
+// cutOff counts the new bytes of text and cuts text at the limit, between two characters.
 func (r *ReplyReader) cutOff(text []byte, before int) []byte {
 	if room := r.limit - r.kept; len(text)-before > room {
 		r.rep.Cut = true
@@ -354,7 +353,7 @@ func (r *ReplyReader) cutOff(text []byte, before int) []byte {
 	return text
 }
 
-// short is the string at v, up to 1,024 bytes: ids, names, reasons, messages.
+// short returns the string at v, up to 1,024 bytes: ids, names, reasons, messages.
 func short(b []byte, v span) string {
 	s := text(b, v)
 	if len(s) > 1024 {

@@ -7,18 +7,18 @@ import (
 	"precept/internal/label"
 )
 
-// Recording is a conversation as somebody wrote it down: an object with messages or input, of any
+// Recording is a conversation that a person recorded: an object with messages or input, of any
 // dialect.
 type Recording struct {
-	Source, ID []byte   // the JSON of these members, empty where absent
-	Request    *Request // its list, as the last request of the conversation
+	Source, ID []byte   // JSON of the members, empty for absent ones
+	Request    *Request // the list, as the last request of the conversation
 }
 
-// ErrNoRecording says of JSON that it is no object with messages or input.
+// ErrNoRecording is the error for JSON that is no object with messages or input.
 var ErrNoRecording = errors.New("it is no object with messages or input")
 
-// ReadRecording reads one recording. The error wraps ErrNoRecording, or an *Uninspected. It keeps
-// no reference to raw, except by Source and ID.
+// ReadRecording reads one recording. The error wraps ErrNoRecording or an *Uninspected. Only Source
+// and ID refer to raw.
 func ReadRecording(raw []byte) (Recording, error) {
 	var rec Recording
 	s := scanner{b: raw}
@@ -46,8 +46,8 @@ func ReadRecording(raw []byte) (Recording, error) {
 	return rec, nil
 }
 
-// recordedDialect tells by the types of a list called messages, or of the parts in it, which
-// dialect it is.
+// recordedDialect returns the dialect of a list called messages, from the types of its items or
+// parts.
 func recordedDialect(b []byte, list span) Dialect {
 	d := Chat
 	for e := range elements(b, list) {
@@ -64,8 +64,8 @@ func recordedDialect(b []byte, list span) Dialect {
 	return d
 }
 
-// typedDialect is the dialect that has items or parts of that type, d where that says nothing. The
-// Messages API goes first: its histories may quote the other.
+// typedDialect returns the dialect with items or parts of the type, d for a type of several
+// dialects. The Messages API goes first, because its histories may quote the other API.
 func typedDialect(d Dialect, kind []byte) Dialect {
 	switch string(kind) {
 	case "tool_result", "tool_use":

@@ -8,12 +8,11 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Usage is what the provider says the turn cost, in tokens; -1 where it does not say. Input counts
-// the cached tokens, too, in every dialect: the Messages API gives them apart, and here they are
-// added.
+// Usage is the cost of the turn in tokens, as the provider reports the cost; -1 for none. Input
+// includes the cached tokens in every dialect: the Messages API reports the two separately.
 type Usage struct{ Input, Cached, Output int }
 
-// Reply is what was read of a response.
+// Reply is the content of a response.
 type Reply struct {
 	ID       string // chatcmpl-, resp_, msg_
 	Model    string
@@ -21,18 +20,18 @@ type Reply struct {
 	Calls    []Call
 	ItemIDs  []string // responses: ids of the output items
 	Finish   string   // finish_reason, stop_reason, status
-	Error    string   // the provider's error message
+	Error    string   // error message of the provider
 	Usage    Usage
-	Choices  int  // chat: how many choices (n>1); Text and Calls are of the first
-	Complete bool // a regular end was seen (finish reason, message_stop, response.completed, a whole JSON body), and no error
-	Cut      bool // text or arguments were longer than the capture limit
+	Choices  int  // chat: number of choices (n>1); Text and Calls belong to the first choice
+	Complete bool // a regular end was read (finish reason, message_stop, response.completed, a whole JSON body), and no error
+	Cut      bool // text or arguments exceeded the capture limit
 
-	texts  []string // the messages one by one, where a reply may have several
-	others []string // keys of the choices that are not the first
+	texts  []string // messages one by one, where a reply may have several
+	others []string // keys of the further choices
 	echoes []string // see EchoReply
 }
 
-// number is the integer at v, or other.
+// number returns the integer at v, or other.
 func number(b []byte, v span, other int) int {
 	if v.empty() {
 		return other
@@ -44,7 +43,7 @@ func number(b []byte, v span, other int) int {
 	return n
 }
 
-// tokens is the usage as the dialects spell it, -1 where they do not.
+// tokens is the usage in the spelling of the dialects, -1 for an absent number.
 type tokens struct{ input, cached, created, output int }
 
 func (t *tokens) read(b []byte, v span) {
@@ -82,12 +81,13 @@ func (t *tokens) usage(d Dialect) Usage {
 	return u
 }
 
-// endOfThought ends what a model writes before its answer. Its beginning may stand in the prompt.
+// endOfThought ends the thoughts before an answer. The prompt may hold the beginning of the
+// thoughts.
 const endOfThought = "</think>"
 
-// EchoReply lists the keys by which this reply will be recognised in a later request (see
-// Request.Echo), plus "r:"+reply id. begun is what the client had begun of it (Request.Prefilled):
-// it comes back with that or without. What the reply says may not change afterwards: its texts are
+// EchoReply returns the keys by which a later request is recognised as an answer to this reply (see
+// Request.Echo), plus "r:"+reply id. begun is the beginning of the answer by the client
+// (Request.Prefilled), which comes back or not. The reply must not change afterwards: its texts are
 // hashed once.
 func EchoReply(rep *Reply, begun string) []string {
 	if rep.echoes == nil {
@@ -99,7 +99,7 @@ func EchoReply(rep *Reply, begun string) []string {
 	return appendKey(slices.Clip(rep.echoes), "t:", EchoText(begun+rep.said()[0]))
 }
 
-// keys are those of the reply alone.
+// keys returns the keys of the reply alone.
 func (rep *Reply) keys() []string {
 	var keys []string
 	for n := range rep.Calls {
@@ -112,11 +112,11 @@ func (rep *Reply) keys() []string {
 		texts := rep.said()
 		for _, t := range texts {
 			keys = appendKey(keys, "t:", EchoText(t))
-			if at := strings.LastIndex(t, endOfThought); at >= 0 { // many clients leave the thoughts out
+			if at := strings.LastIndex(t, endOfThought); at >= 0 { // many clients drop the thoughts
 				keys = appendKey(keys, "t:", EchoText(t[at+len(endOfThought):]))
 			}
 		}
-		if len(texts) > 1 { // the Messages API has them in one item
+		if len(texts) > 1 { // the Messages API has the texts in one item
 			keys = appendKey(keys, "t:", EchoText(rep.Text))
 		}
 		if key, ok := replyStep(texts[0]); ok {
@@ -127,7 +127,7 @@ func (rep *Reply) keys() []string {
 	return appendKey(keys, "r:", rep.ID)
 }
 
-// said is the messages one by one; one at least.
+// said returns the messages one by one, at least one.
 func (rep *Reply) said() []string {
 	if rep.texts == nil {
 		return []string{rep.Text}

@@ -11,79 +11,79 @@ import (
 	"precept/internal/label"
 )
 
-// Hints are the session ids found in a body, "" where absent.
+// Hints are the session ids of a body, "" for absent ones.
 type Hints struct {
 	MetadataSession string // metadata.session_id
-	UserIDSession   string // the session inside metadata.user_id (a JSON string of claude, or its older _session_ form)
+	UserIDSession   string // session inside of metadata.user_id (a JSON string of claude, or the older _session_ form)
 	PromptCacheKey  string
 	PreviousID      string // previous_response_id
 	Conversation    string // conversation, string or {id}
 }
 
-// Request is what was found in a request body. It refers to Body and is valid as long as Body is
-// not reused. One goroutine at a time may use it: items and hashes are decoded when first asked
-// for, and kept.
+// Request is a located request body. Request refers to Body and is valid as long as Body is
+// unchanged. One goroutine at a time may use a Request: items and hashes are decoded at the first
+// use, and cached.
 type Request struct {
 	Dialect Dialect
 	Body    []byte
 	Model   string
-	NoRun   bool // codex's warm-up, generate:false
-	Compact bool // responses: the list ends with a compaction_trigger, the reply is the conversation made short
+	NoRun   bool // warm-up of codex, generate:false
+	Compact bool // responses: the list ends with a compaction_trigger; the reply is the shortened conversation
 	Hints   Hints
 	Delta   bool     // the list is not the whole history (previous_response_id, conversation)
-	Tools   []string // names of the tools, sorted; namespace tools flattened; those of additional_tools items, too
+	Tools   []string // sorted names of the tools, with the members of namespaces and of additional_tools items
 
-	// SystemHash is over the texts of instructions/system and of the leading system items.
-	// ToolsHash is over the sorted names. ListHash is xxhash64 over the raw bytes of the list:
-	// equal for a retry, stable across processes.
+	// SystemHash covers the texts of instructions/system and of the leading system items, ToolsHash
+	// the sorted names. ListHash is xxhash64 of the raw bytes of the list: equal for a retry,
+	// stable across processes.
 	SystemHash, ToolsHash, ListHash uint64
 
-	base    int  // the place of the first item in the list that this one is a piece of
-	top     int  // the offset of the first top-level member
+	base    int  // index of the first item in the list of which this list is a piece
+	top     int  // offset of the first top-level member
 	system  span // system or instructions
-	format  span // what says in which form the answer is to be
+	format  span // prescribed form of the answer
 	choice  span // tool_choice
 	fresh   int  // see New
 	list    []entry
 	results []resultAt
-	items   []*Item            // those that were decoded
-	calls   map[string]*Call   // of the newest items, by id: what CallOf has read so far,
-	called  int                // and how many items that was
-	byCall  map[uint64][]int32 // indices of results by call; made when first asked for
-	split   []part             // the content of the item that was split last,
-	splitOf int                // which is this one, plus one
-	unnamed map[uint64][]int   // indices of the results without a call's id, by hash; made when first asked for
+	items   []*Item            // decoded items
+	calls   map[string]*Call   // calls of the newest items by id, as far as CallOf has read,
+	called  int                // and the number of these items
+	byCall  map[uint64][]int32 // indices of results by call; built at the first use
+	split   []part             // parts of the item that was split last,
+	splitOf int                // and the index of the item plus one
+	unnamed map[uint64][]int   // indices of the results without a call id, by hash; built at the first use
 	hashes  []uint64           // of the items; valid where hashed
 	hashed  []bool
-	alike   map[uint64]int // how often a call was answered by a text, see pairAlike; made when first asked for
-	circles bool           // one that is bare was answered alike twice
+	alike   map[uint64]int // number of equal answers to a call, see pairAlike; built at the first use
+	circles bool           // a bare call got the same answer twice
 }
 
-// entry is an item's place in the body and what the scan saw of it.
+// entry is the place of an item in the body, with the notes of the scan.
 type entry struct {
 	start, end int32
 	role       Role
-	results    int32 // how many entries of Request.results stand before it; those of item i are results[list[i].results:list[i+1].results]
+	results    int32 // number of entries of Request.results before the item; the results of item i are results[list[i].results:list[i+1].results]
 }
 
-// resultAt is a tool result seen by the scan.
+// resultAt is a tool result that the scan found.
 type resultAt struct {
 	item, block int32
-	call        uint64 // hash of the call's id
+	call        uint64 // hash of the id of the call
 }
 
 // maxBody is the longest body whose offsets fit.
 const maxBody = math.MaxInt32
 
-// Parse locates the list and what else precept needs. It copies nothing of the body but short
-// strings. The error is an *Uninspected.
+// Parse locates the list and the other members that precept needs. Parse copies only short strings
+// of the body. The error is an *Uninspected.
 func Parse(d Dialect, body []byte) (*Request, error) {
 	r, _, err := parse(d, body, 0)
 	return r, err
 }
 
-// request makes the request of a body whose scan ended at end; known is what it was resumed from,
-// nil for nothing.
+// request returns the request of a body whose scan ended at end. known holds the proofs from which
+// the scan was resumed, nil for none.
 func (p *parser) request(end int, known *known) (*Request, error) {
 	body := p.b
 	switch {
@@ -106,7 +106,7 @@ func (p *parser) request(end int, known *known) (*Request, error) {
 	return r, nil
 }
 
-// listFits says whether the list has the type that the API wants.
+// listFits reports whether the list has the type that the API requires.
 func (p *parser) listFits() bool {
 	switch kindAt(p.b, p.at.list) {
 	case '[':
@@ -117,12 +117,12 @@ func (p *parser) listFits() bool {
 	return false
 }
 
-// repeated says whether two top-level keys are the same. Readers differ in which of the two they
-// take, some of them fold the case, and a key may be spelled with escapes.
+// repeated reports whether two top-level keys are equal. Readers differ in the key that they take,
+// some readers fold the case, and a key may have escapes.
 func (p *parser) repeated() bool {
 	seen := make(map[string]bool, len(p.keys))
 	for _, k := range p.keys {
-		// Either way alone leaves letters that others take for an s or a k.
+		// ToLower or ToUpper alone leaves letters that other readers take for s or k.
 		name := string(bytes.ToLower(bytes.ToUpper(plain(k.of(p.b)))))
 		if seen[name] {
 			return true
@@ -132,7 +132,7 @@ func (p *parser) repeated() bool {
 	return false
 }
 
-// fill reads the members that the scan located.
+// fill reads the located members.
 func (r *Request) fill(at *places, tools []span, known *known) {
 	b := r.Body
 	r.Model = short(b, at.model)
@@ -160,7 +160,7 @@ func (r *Request) fill(at *places, tools []span, known *known) {
 	}
 }
 
-// compacts looks at the last item of a list of the Responses API.
+// compacts reads the last item of a list of the Responses API.
 func (r *Request) compacts() bool {
 	if r.Dialect != Responses || len(r.list) == 0 {
 		return false
@@ -183,7 +183,7 @@ func (r *Request) hints(at *places) Hints {
 	return h
 }
 
-// userSession finds the session in a metadata.user_id: a JSON object in a string, or
+// userSession returns the session of a metadata.user_id: a JSON object in a string, or
 // user_<..>_session_<id>.
 func userSession(id string) string {
 	if strings.HasPrefix(id, "{") {
@@ -198,18 +198,18 @@ func userSession(id string) string {
 	return ""
 }
 
-// Len is the number of items in the list; a string input (responses) is one user item.
+// Len returns the number of items in the list; a string input (responses) is one user item.
 func (r *Request) Len() int { return len(r.list) }
 
-// Raw is the bytes of item i inside Body (string input: the string itself, with its quotes).
+// Raw returns the bytes of item i in Body (string input: the string with its quotes).
 func (r *Request) Raw(i int) []byte { return r.at(i).of(r.Body) }
 
-// Role is the role of item i, known without decoding it.
+// Role returns the role of item i without decoding the item.
 func (r *Request) Role(i int) Role { return r.list[i].role }
 
 func (r *Request) at(i int) span { return span{int(r.list[i].start), int(r.list[i].end)} }
 
-// resultsOf are the tool results that the scan saw in item i.
+// resultsOf returns the tool results that the scan found in item i.
 func (r *Request) resultsOf(i int) []resultAt {
 	to := len(r.results)
 	if i+1 < len(r.list) {
@@ -218,7 +218,7 @@ func (r *Request) resultsOf(i int) []resultAt {
 	return r.results[r.list[i].results:to]
 }
 
-// Shaped says whether the request prescribes JSON for its answer: response_format, text.format,
+// Shaped reports whether the request prescribes JSON for the answer: response_format, text.format,
 // output_format.
 func (r *Request) Shaped() bool {
 	v := r.format
@@ -228,7 +228,7 @@ func (r *Request) Shaped() bool {
 	return strings.HasPrefix(text(r.Body, member(r.Body, v, "type")), "json")
 }
 
-// Forced says whether the answer must be a call of a tool.
+// Forced reports whether the answer must be a tool call.
 func (r *Request) Forced() bool {
 	how := text(r.Body, r.choice)
 	if kindAt(r.Body, r.choice) == '{' {

@@ -2,11 +2,10 @@ package wire
 
 import "strings"
 
-// Responses: instructions and input, a string or items of {type, ...}; a message may leave its type
-// out.
+// Responses: instructions and input, a string or items of {type, ...}; a message may omit its type.
 
-// itemRole is the role of an item of that type: what the model made is RoleAssistant, what a tool
-// gave back is RoleTool. An item of a type that is not known here is RoleOther and never touched.
+// itemRole returns the role of an item: RoleAssistant for output of the model, RoleTool for output
+// of a tool. An item of an unknown type is RoleOther and never touched.
 func itemRole(role, kind []byte) Role {
 	switch string(kind) {
 	case "", "message":
@@ -22,9 +21,8 @@ func itemRole(role, kind []byte) Role {
 	return RoleOther
 }
 
-// outputPlace is the place at the top of what a tool gave back: of a list of shell commands'
-// outputs that is what the first one printed. The outputs of other types are structures that a
-// person or a screen made.
+// outputPlace returns the place at the top of the output of a tool: of a list of outputs of shell
+// commands, the first output. Outputs of other types are structures of a person or a screen.
 func outputPlace(b []byte, kind string, output span) (place, bool) {
 	switch kind {
 	case "function_call_output", "custom_tool_call_output":
@@ -41,7 +39,7 @@ func outputPlace(b []byte, kind string, output span) (place, bool) {
 	return resultPlace(b, output, Responses)
 }
 
-// firstPrinted is what the first of a list of shell commands printed.
+// firstPrinted returns the output of the first of a list of shell commands.
 func firstPrinted(b []byte, output span) span {
 	for e := range elements(b, output) {
 		return member(b, e, "stdout")
@@ -98,7 +96,7 @@ func (r *Request) decodeResponses(it *Item, at span) {
 	}
 }
 
-// call reads the item as a tool call that the client is to answer.
+// call returns the item as a tool call that the client answers.
 func (f *respItem) call(b []byte, kind string) (Call, bool) {
 	c := Call{ID: text(b, f.callID), Name: text(b, f.name)}
 	switch kind {
@@ -131,8 +129,8 @@ func patchMark(status string) int8 {
 	return 0
 }
 
-// outputText is the text of a tool's output: a string, text parts, what shell commands printed, or
-// else the JSON as it stands.
+// outputText returns the text of the output of a tool: a string, text parts, the output of shell
+// commands, or the JSON.
 func outputText(b []byte, kind string, v span) string {
 	switch k := kindAt(b, v); {
 	case k == 0 || k == 'n':
@@ -147,7 +145,7 @@ func outputText(b []byte, kind string, v span) string {
 	return string(v.of(b))
 }
 
-// shellText is what shell commands printed, and how each ended: [{stdout, stderr, outcome}].
+// shellText returns output and end of shell commands: [{stdout, stderr, outcome}].
 func shellText(b []byte, v span) string {
 	var lines []string
 	for e := range elements(b, v) {

@@ -37,7 +37,7 @@ func (r *ReplyReader) responses(name, b []byte) {
 	}
 }
 
-// terminal is the status that a response's last event has in its name, "" for the other events.
+// terminal returns the status in the name of the last event of a response, "" for other events.
 func terminal(name []byte) string {
 	switch string(name) {
 	case "response.completed", "response.done":
@@ -59,8 +59,8 @@ func (r *ReplyReader) setArgs(b []byte, index int, v span) {
 	}
 }
 
-// wholeResponse reads the response object. A status says that nothing comes after it; the object's
-// own one is better.
+// wholeResponse reads the response object. A status means that nothing follows; the status of the
+// object takes precedence.
 func (r *ReplyReader) wholeResponse(b []byte, v span, status string) {
 	if kindAt(b, v) != '{' {
 		return
@@ -91,7 +91,7 @@ func (r *ReplyReader) wholeResponse(b []byte, v span, status string) {
 	}
 }
 
-// allDone says whether every item was seen whole, and there was one.
+// allDone reports whether all items, at least one, were read whole.
 func (r *ReplyReader) allDone() bool {
 	for _, s := range r.slots {
 		if !s.done {
@@ -108,7 +108,7 @@ func (r *ReplyReader) dropSlots() {
 	r.slots, r.at = nil, nil
 }
 
-// outputItem takes an item at its beginning or, done, as a whole.
+// outputItem reads an item at its beginning or, done, as a whole.
 func (r *ReplyReader) outputItem(b []byte, v span, index int, done bool) {
 	if kindAt(b, v) != '{' {
 		return

@@ -1,11 +1,11 @@
 package wire
 
-// maxDepth is how deep a body may nest. The scanner below calls itself once a level, so this bounds
-// the stack, too: a validator without a bound overflows on 8 MB of "[", and Go cannot recover from
-// that.
+// maxDepth is the largest nesting depth of a body. The scanner calls itself once per level, so the
+// bound protects the stack: a validator without a bound overflows on 8 MB of "[", and Go cannot
+// recover from a stack overflow.
 const maxDepth = 256
 
-// bad is the end of a value that is not one.
+// bad is the end of an invalid value.
 const bad = -1
 
 // span is a half-open range of offsets.
@@ -14,17 +14,17 @@ type span struct{ start, end int }
 func (s span) of(b []byte) []byte { return b[s.start:s.end] }
 func (s span) empty() bool        { return s.end == 0 }
 
-// inner is the text between the quotes of a string literal.
+// inner returns the text between the quotes of a string literal.
 func (s span) inner() span { return span{s.start + 1, s.end - 1} }
 
-// scanner proves in one pass that b is JSON, as strictly as encoding/json does, and says where
-// values end.
+// scanner proves in one pass that b is JSON, as strictly as encoding/json, and finds the ends of
+// values.
 type scanner struct {
 	b    []byte
 	deep bool // stopped because of maxDepth
 }
 
-// value returns the offset behind the value that begins at i, or bad.
+// value returns the offset after the value at i, or bad.
 func (s *scanner) value(i, depth int) int {
 	if uint(i) >= uint(len(s.b)) {
 		return bad
@@ -63,8 +63,7 @@ func (s *scanner) array(i, depth int) int {
 	return i
 }
 
-// open steps over the bracket at i; more says that a first element or key must follow at the
-// offset.
+// open returns the offset after the bracket at i; more reports that an element or key must follow.
 func (s *scanner) open(i int, closing byte, depth int) (at int, more bool) {
 	if depth > maxDepth {
 		s.deep = true
@@ -77,7 +76,7 @@ func (s *scanner) open(i int, closing byte, depth int) (at int, more bool) {
 	return i, true
 }
 
-// next steps from the end of an element to the next one, or behind the closing bracket.
+// next moves from the end of an element to the next element, or past the closing bracket.
 func (s *scanner) next(i int, closing byte) (at int, more bool) {
 	if i < 0 {
 		return bad, false
@@ -95,7 +94,8 @@ func (s *scanner) next(i int, closing byte) (at int, more bool) {
 	return bad, false
 }
 
-// key reads a member's name at i: the span between its quotes, and where its value begins, or bad.
+// key returns the span between the quotes of a member's name at i, and the offset of the value, or
+// bad.
 func (s *scanner) key(i int) (name span, value int) {
 	if uint(i) >= uint(len(s.b)) || s.b[i] != '"' {
 		return span{}, bad
@@ -111,7 +111,7 @@ func (s *scanner) key(i int) (name span, value int) {
 	return span{i + 1, end - 1}, s.blank(colon + 1)
 }
 
-// blank steps over white space.
+// blank returns the offset after white space.
 func (s *scanner) blank(i int) int {
 	for i < len(s.b) && s.b[i] <= ' ' && isBlank(s.b[i]) {
 		i++
@@ -129,8 +129,8 @@ func (s *scanner) literal(i int, word string) int {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
-// whole is the one JSON value that b holds, which is nested no deeper than maxDepth where it stands
-// at that depth.
+// whole returns the span of the one JSON value in b. depth is the depth of the value in its
+// document.
 func whole(b []byte, depth int) (v span, ok bool) {
 	s := scanner{b: b}
 	v.start = s.blank(0)
@@ -138,13 +138,13 @@ func whole(b []byte, depth int) (v span, ok bool) {
 	return v, v.end >= 0 && s.blank(v.end) == len(b)
 }
 
-// valid says whether b is one JSON value, nested no deeper than maxDepth.
+// valid reports whether b is one JSON value, at most maxDepth deep.
 func valid(b []byte) bool {
 	_, ok := whole(b, 0)
 	return ok
 }
 
-// numberEnd returns the offset behind the number that begins at i, or bad.
+// numberEnd returns the offset after the number at i, or bad.
 func numberEnd(b []byte, i int) int {
 	if b[i] == '-' {
 		i++
@@ -169,7 +169,7 @@ func numberEnd(b []byte, i int) int {
 	return i
 }
 
-// digits steps over at least one digit.
+// digits returns the offset after at least one digit.
 func digits(b []byte, i int) int {
 	from := i
 	for i < len(b) && b[i]-'0' <= 9 {

@@ -6,38 +6,38 @@ import (
 	"slices"
 )
 
-// Edit puts Text at one anchor: before the user's own words, or at the top of that tool result's
-// content.
+// Edit inserts Text at one place: before the user's own words, or at the top of the content of a
+// tool result.
 type Edit struct {
 	Item  int // index in the list, or System
-	Block int // messages: index of the tool_result block in content (elsewhere 0: the result); -1: the user's words
+	Block int // messages: index of the tool_result block in content (other dialects 0: the result); -1: the user's words
 	Text  string
 }
 
-// form is the shape that an insertion takes.
+// form is the shape of an insertion.
 type form uint8
 
 const (
 	inString   form = iota // inside a string, at its beginning
 	beforePart             // a new text part before another part
 	firstPart              // a new text part at the beginning of an array
-	newMember              // a member or message of its own, where there is none
+	newMember              // a new member or message
 	atEnd                  // inside a string, at its end
 	lastPart               // a new text part at the end of an array
 )
 
-// place is where text goes, and in which shape.
+// place is the offset of an insertion, with its form.
 type place struct {
 	at    int
 	form  form
-	typ   string // beforePart, firstPart, lastPart: the type of the new part
-	empty bool   // firstPart, lastPart: the array has nothing else
+	typ   string // beforePart, firstPart, lastPart: type of the new part
+	empty bool   // firstPart, lastPart: the array is empty
 
-	head, tail string // newMember: what stands around the text
+	head, tail string // newMember: bytes around the text
 }
 
-// wordsPlace is the place before the user's own words: the last text part that has some, or, where
-// none has, the last text part. Tool results stay in front: the Messages API wants them first.
+// wordsPlace returns the place before the user's own words: the last text part with words or,
+// without words, the last text part. Tool results stay in front, as the Messages API requires.
 func wordsPlace(b []byte, parts []part, d Dialect) (place, bool) {
 	at := -1
 	for i := len(parts) - 1; i >= 0 && parts[i].kind != resultPart; i-- {
@@ -61,7 +61,7 @@ func wordsPlace(b []byte, parts []part, d Dialect) (place, bool) {
 	return place{at: parts[at].at.start, form: beforePart, typ: partType(parts[at].typ, d)}, true
 }
 
-// resultPlace is the place at the top of a tool result's content or output.
+// resultPlace returns the place at the top of the content or output of a tool result.
 func resultPlace(b []byte, content span, d Dialect) (place, bool) {
 	switch kindAt(b, content) {
 	case '"':
@@ -80,7 +80,8 @@ func resultPlace(b []byte, content span, d Dialect) (place, bool) {
 	return place{}, false
 }
 
-// partType is the type of a new part beside one of type typ: some servers know one spelling only.
+// partType returns the type of a new part beside a part of type typ: some servers know one spelling
+// only.
 func partType(typ string, d Dialect) string {
 	if typ == "text" || typ == "input_text" {
 		return typ
@@ -88,8 +89,8 @@ func partType(typ string, d Dialect) string {
 	return d.partType()
 }
 
-// placeOf finds the place of an edit. ok is false for a newMember, too, where precept has made one
-// before, and for a result that takes no text (a computer's screenshot, a null content).
+// placeOf returns the place of an edit. ok is false for a newMember that precept made before, and
+// for a result without text (a screenshot, a null content).
 func (r *Request) placeOf(item, block int) (place, bool) {
 	if item == System {
 		return r.systemPlace()
@@ -122,14 +123,14 @@ func (r *Request) placeOf(item, block int) (place, bool) {
 	return place{}, false
 }
 
-// spot is a place and the texts that go there.
+// spot is a place and the texts for the place.
 type spot struct {
 	item, block int
 	place
 	texts []string
 }
 
-// spots finds the places of the edits, in the order of the body; empty texts are dropped.
+// spots returns the places of the edits in the order of the body, without empty texts.
 func (r *Request) spots(edits []Edit) ([]spot, error) {
 	spots := make([]spot, 0, len(edits))
 	for _, e := range edits {
@@ -151,9 +152,8 @@ func (r *Request) spots(edits []Edit) ([]spot, error) {
 	return spots, nil
 }
 
-// Splice appends the body with the edits applied to dst, which must not overlap Body. Texts for one
-// place stand in the order given. When an edit has no place, dst comes back as it was, with an
-// error.
+// Splice appends the edited body to dst, which must not overlap Body. Texts for one place keep
+// their order. For an edit without a place, Splice returns dst unchanged and an error.
 func (r *Request) Splice(dst []byte, edits []Edit) ([]byte, error) {
 	spots, err := r.spots(edits)
 	if err != nil {
@@ -173,7 +173,7 @@ func (r *Request) Splice(dst []byte, edits []Edit) ([]byte, error) {
 	return append(dst, r.Body[from:]...), nil
 }
 
-// appendTo appends the bytes that bring the texts to the place.
+// appendTo appends the bytes that insert the texts at the place.
 func (p *place) appendTo(dst []byte, texts []string) []byte {
 	switch p.form {
 	case inString, atEnd:

@@ -4,28 +4,27 @@ import (
 	"bytes"
 )
 
-// sseReader cuts a stream of server-sent events into events, wherever the bytes themselves are cut.
-// Lines end with LF, CR or CRLF. An event longer than max is not kept, but its name and its end are
-// seen.
+// sseReader cuts a stream of server-sent events, in pieces of any size, into events. Lines end with
+// LF, CR or CRLF. Of an event longer than max, sseReader keeps the name and the end only.
 type sseReader struct {
 	max   int
 	event func(name, data []byte, lost bool)
 
-	line    []byte // of the line that has not ended
-	data    []byte // of the event that has not ended
+	line    []byte // of the open line
+	data    []byte // of the open event
 	name    []byte
 	some    bool // the event has data
 	over    bool // the line is longer than max
-	lost    bool // so is the event
+	lost    bool // the event is longer than max
 	afterCR bool
 }
 
-// keptBuffer is how much of a buffer is kept from event to event: a thousand streams stand open at
-// once.
+// keptBuffer is the size of a buffer that is kept from event to event: a thousand streams are open
+// at once.
 const keptBuffer = 16 << 10
 
 func (s *sseReader) write(p []byte) {
-	returns := bytes.IndexByte(p, '\r') >= 0 // they are rare: not looked for in each line
+	returns := bytes.IndexByte(p, '\r') >= 0 // rare: not searched in each line
 	for len(p) > 0 {
 		if s.afterCR {
 			s.afterCR = false
@@ -59,7 +58,7 @@ func (s *sseReader) write(p []byte) {
 	}
 }
 
-// drop lets go of what is held of a line and an event, and holds only short ones from now on.
+// drop releases the open line and event. From now on only short ones are kept.
 func (s *sseReader) drop(most int) {
 	s.max = most
 	if len(s.line) > most {
@@ -70,7 +69,7 @@ func (s *sseReader) drop(most int) {
 	}
 }
 
-// end takes what stands without its line end: servers leave the last one out.
+// end reads the last line, which some servers send without a line end.
 func (s *sseReader) end() {
 	s.readLine(s.line)
 	s.dispatch()
@@ -129,18 +128,18 @@ func reuse(b []byte) []byte {
 	return b[:0]
 }
 
-// template is the form of an event that did nothing but add a piece of text. Streams consist of
-// such events, hundreds of them equal but for the piece: one that fits the template of the last one
-// is proved and read by comparing, which costs a tenth.
+// template is the form of an event that only added a piece of text. A stream has hundreds of such
+// events that differ only in the piece. Comparing an event with the template of the last event
+// costs a tenth of a scan.
 type template struct {
 	name, before, behind []byte
 	slot                 *slot
 	at                   span // of the piece, with its quotes
-	adds                 int  // of the event that was read last
+	adds                 int  // of the last event
 	set                  bool
 }
 
-// learn makes the template of the event that was just read, when it is of that kind.
+// learn makes the template of the last event, if the event is of this kind.
 func (m *template) learn(name, data []byte) {
 	m.set = m.adds == 1 && !m.slot.isCall
 	if !m.set {
@@ -151,8 +150,8 @@ func (m *template) learn(name, data []byte) {
 	m.behind = append(m.behind[:0], data[m.at.end-1:]...)
 }
 
-// readAlike reads an event that fits the template. What stands around the piece is what it was
-// before, so its effect is there.
+// readAlike reads an event that fits the template. The bytes around the piece are unchanged, so
+// their effect is known.
 func (r *ReplyReader) readAlike(name, data []byte) bool {
 	m := &r.template
 	if !m.set || !bytes.HasPrefix(data, m.before) || !bytes.Equal(name, m.name) {

@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// Strings are nine tenths of a body. Here their end is found and their text proved: no control
-// characters, no escape that JSON does not know. Eight bytes are looked at at once, because plain
-// text is what most of them hold.
+// Strings are nine tenths of a body. The functions of this file find the end of a string and prove
+// its text: no control characters, no invalid escape. They compare eight bytes at once, because
+// plain text is the common case.
 
-// A byte of a word, for eight comparisons at once.
+// One byte, eight times in a word.
 const (
 	ones   = 0x0101010101010101
 	highs  = 0x80 * ones
@@ -21,13 +21,14 @@ const (
 )
 
 // special marks the bytes of w that end a run of plain text in a string: quote, backslash, control.
-// The lowest mark is exact; higher ones may be wrong, by the borrow.
+// The lowest mark is exact; the borrow may falsify higher marks.
 func special(w uint64) uint64 {
 	q, s := w^quotes, w^slants
 	return ((q-ones)&^q | (s-ones)&^s | (w-blanks)&^w) & highs
 }
 
-// stringEnd returns the offset behind the closing quote of a string whose text begins at i, or bad.
+// stringEnd returns the offset after the closing quote of the string with text from offset i, or
+// bad.
 func stringEnd(b []byte, i int) int {
 	for i < len(b) {
 		if i+8 <= len(b) {
@@ -54,7 +55,7 @@ func stringEnd(b []byte, i int) int {
 	return bad
 }
 
-// escapeEnd returns the offset behind the escape whose letter stands at i, or bad.
+// escapeEnd returns the offset after the escape with its letter at i, or bad.
 func escapeEnd(b []byte, i int) int {
 	if i >= len(b) {
 		return bad
@@ -70,7 +71,7 @@ func escapeEnd(b []byte, i int) int {
 	return bad
 }
 
-// hex4 reads four hexadecimal digits; -1 when they are not.
+// hex4 returns the value of four hexadecimal digits; -1 for other bytes.
 func hex4(b []byte) rune {
 	var n [2]byte
 	if _, err := hex.Decode(n[:], b[:4]); err != nil {
@@ -79,8 +80,8 @@ func hex4(b []byte) rune {
 	return rune(binary.BigEndian.Uint16(n[:]))
 }
 
-// AppendString appends s as a JSON string. Bytes that are no UTF-8 become U+FFFD each, as
-// encoding/json has it.
+// AppendString appends s as a JSON string. Each byte that is no UTF-8 becomes U+FFFD, as in
+// encoding/json.
 func AppendString(dst []byte, s string) []byte {
 	if !utf8.ValidString(s) {
 		s = string([]rune(s))
@@ -88,8 +89,8 @@ func AppendString(dst []byte, s string) []byte {
 	return append(appendEscaped(append(dst, '"'), s), '"')
 }
 
-// appendEscaped appends s as the inside of a string literal, with no more escapes than JSON wants:
-// no HTML escapes, and bytes that are no UTF-8 stay as they are.
+// appendEscaped appends s as the inside of a string literal, with the required escapes only: no
+// HTML escapes, and bytes that are no UTF-8 stay.
 func appendEscaped(dst []byte, s string) []byte {
 	const digit = "0123456789abcdef"
 	from := 0

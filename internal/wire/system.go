@@ -5,13 +5,12 @@ import (
 	"strings"
 )
 
-// System is the Edit.Item of the system prompt, for those who want text there although it costs the
-// provider's cache: the text goes to its end. Where there is no prompt, one is made.
+// System is the Edit.Item of the system prompt. The text goes to the end of the prompt and costs
+// the provider's cache. A missing prompt is created.
 const System = -2
 
-// The beginnings of what is made where nothing was. The odd space makes them unmistakable: an added
-// member can be told from an empty one that was there, and what already begins this way is left
-// alone.
+// Beginnings of a created prompt. The odd space separates a created member from an empty member of
+// the client, and a body with such a beginning is left alone.
 const (
 	newContent      = `"content" :"`
 	newSystem       = `"system" :"`
@@ -19,8 +18,8 @@ const (
 	newMessage      = `{"role":"system","content" :"`
 )
 
-// SystemText is the system prompt: instructions or system, and the system messages that the list
-// begins with.
+// SystemText returns the system prompt: instructions or system, and the leading system messages of
+// the list.
 func (r *Request) SystemText() string {
 	texts := make([]string, 0, 2)
 	if t := joinText(r.Body, contentParts(r.Body, r.system)); t != "" {
@@ -37,7 +36,7 @@ func (r *Request) SystemText() string {
 	return strings.TrimSpace(withoutBlocks(strings.Join(texts, "\n"), nil))
 }
 
-// systemPlace is the place at the end of the system prompt.
+// systemPlace returns the place at the end of the system prompt.
 func (r *Request) systemPlace() (place, bool) {
 	if !r.system.empty() {
 		return r.endPlace(r.system)
@@ -60,7 +59,7 @@ func (r *Request) systemPlace() (place, bool) {
 	return place{}, false
 }
 
-// endPlace is the place at the end of a content: of the string, or behind the last part.
+// endPlace returns the place at the end of a content: of the string, or after the last part.
 func (r *Request) endPlace(v span) (place, bool) {
 	switch kindAt(r.Body, v) {
 	case '"':

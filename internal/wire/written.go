@@ -7,24 +7,22 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxApart is how many items may stand between an answer and its result: aider puts its own notes
-// there.
+// maxApart is the largest number of items between an answer and its result: aider inserts notes.
 const maxApart = 8
 
 func hex16(n uint64) string { return strconv.FormatUint(n, 16) }
 
-// writtenID names a call that stands in a text by what it asked for and what came of it.
+// writtenID returns the id of a call that is text: a hash of the call and its result.
 func writtenID(c *Call, text string) string {
 	return writtenMark + hex16(hashWords([]string{c.Name, c.Args, text}))
 }
 
 const writtenMark = unnamedMark + "w"
 
-// IsWritten says whether the call stands in a text, as agents write it that have no tools on the
-// wire.
+// IsWritten reports whether the call is text of an agent without tools on the wire.
 func (c *Call) IsWritten() bool { return strings.HasPrefix(c.ID, writtenMark) }
 
-// readWritten fills the results that stand in a user's item as text.
+// readWritten fills the results of a user's item that are text.
 func (r *Request) readWritten(it *Item) {
 	if !it.HasText || len(it.Results) > 0 {
 		return
@@ -60,7 +58,7 @@ func (r *Request) readWritten(it *Item) {
 	it.answers(c, from, res)
 }
 
-// answers makes the user's item the one that holds the result of a call in item from, -1 for none.
+// answers makes a user's item the holder of the result of a call in item from, -1 for none.
 func (it *Item) answers(c Call, from int, res Result) {
 	res.CallID = writtenID(&c, res.Text)
 	if from >= 0 {
@@ -73,8 +71,8 @@ func (it *Item) answers(c Call, from int, res Result) {
 	it.Results = []Result{res}
 }
 
-// askedBefore finds the call that a report in item i answers, and the item that holds it, -1 for
-// none.
+// askedBefore returns the call that a report in item i answers, and the index of the item with the
+// call, -1 for none.
 func (r *Request) askedBefore(i int, rep *report) (Call, int) {
 	for j := i - 1; j >= max(0, i-maxApart); j-- {
 		if r.list[j].role == RoleAssistant {
@@ -91,8 +89,8 @@ func (r *Request) askedBefore(i int, rep *report) (Call, int) {
 	return Call{}, -1
 }
 
-// saidAt is the text of the model's item i, read without decoding the item: its calls depend on
-// what stands behind it.
+// saidAt returns the text of item i of the model without decoding the item: its calls depend on
+// later items.
 func (r *Request) saidAt(i int) string {
 	if it := r.items[i]; it != nil {
 		return it.Text
@@ -100,7 +98,7 @@ func (r *Request) saidAt(i int) string {
 	return joinText(r.Body, r.parts(i))
 }
 
-// readWrittenCalls fills the calls that stand in the model's text, where their results are known.
+// readWrittenCalls fills the calls in the text of the model, where their results are known.
 func (r *Request) readWrittenCalls(it *Item) {
 	if len(it.Calls) > 0 {
 		return
@@ -121,14 +119,14 @@ func (r *Request) readWrittenCalls(it *Item) {
 	}
 }
 
-// An agent whose form of calls and results nobody has listed gives itself away when it goes round
-// in circles: it offers no tools, an answer of the model makes a call (an object of JSON, tags),
-// and the same text answers the same call twice. These texts are results then, and so is what
-// answers the calls between them. A block between fences is shown to people, too, who may come back
-// with the same failure: there it takes three. The texts stay the user's words for everything but
-// loops: what an item is must not change when the next one comes.
+// An agent with an unknown form of calls and results shows the form in a loop: the agent offers no
+// tools, an answer of the model makes a call (a JSON object, tags), and the same text answers the
+// same call twice. These texts are results then, and so are the answers to the calls between them.
+// A fenced block may be meant for a person, who may return with the same failure, so a fenced block
+// needs three repetitions. Only the loop detection sees the texts as results: the kind of an item
+// must not change when the next item comes.
 
-// answeredAlike finds the call that the text of an item answers, where the list shows that it does.
+// answeredAlike returns the call that the text of an item answers, where the list shows the call.
 func (r *Request) answeredAlike(it *Item, text string) (Call, bool) {
 	if it.Words == "" || !r.mayBeWritten(it.Index) {
 		return Call{}, false
@@ -150,10 +148,10 @@ func (r *Request) mayBeWritten(i int) bool {
 	return i > 0 && !r.Delta && r.withoutTools() && r.list[i].role == RoleUser && r.list[i-1].role == RoleAssistant
 }
 
-// withoutTools says whether the agent has none on the wire, and had none.
+// withoutTools reports whether the agent has no tools and no results on the wire.
 func (r *Request) withoutTools() bool { return len(r.Tools) == 0 && len(r.results) == 0 }
 
-// pairAlike counts how often each call was answered by each text.
+// pairAlike counts the pairs of call and answer.
 func (r *Request) pairAlike() {
 	r.alike = make(map[uint64]int)
 	for i := range r.list {
@@ -174,8 +172,8 @@ func (r *Request) pairAlike() {
 	}
 }
 
-// alikeKey is what a call and its answer have in common with an equal pair: all but the digits of
-// the text, which count seconds and turns.
+// alikeKey returns the key of a pair of call and answer, without the digits of the answer, which
+// count seconds and turns.
 func alikeKey(c *Call, text string) uint64 {
 	kept := make([]byte, 0, len(text))
 	for _, b := range []byte(text) {

@@ -5,10 +5,10 @@ import "strings"
 // askOpen begins a call of Hermes and Qwen.
 const askOpen = "<tool_call>"
 
-// tagCall reads the calls of an answer, else the last block of code. Of several it is the first
-// one's name and everything that they ask for.
+// tagCall reads the calls of an answer, or the last block of code. Several calls become one: the
+// name of the first, and the arguments of all.
 func tagCall(text string) (Call, bool) {
-	name, all := "", strings.Builder{} // a reply may hold them by the ten thousand
+	name, all := "", strings.Builder{} // a reply may hold ten thousand calls
 	for _, rest, more := strings.Cut(text, askOpen); more; _, rest, more = strings.Cut(rest, askOpen) {
 		var asked string
 		asked, rest, _ = strings.Cut(rest, "</tool_call>")
@@ -54,7 +54,7 @@ func jsonCall(s string) (name, args string) {
 	return name, args
 }
 
-// namedTag reads the last block between a line that is a tag, and the line that closes it.
+// namedTag reads the last block between a line with a tag and the line that closes the tag.
 func namedTag(text string) (Call, bool) {
 	end := strings.LastIndex(text, "\n</")
 	if end < 0 {
@@ -71,14 +71,14 @@ func namedTag(text string) (Call, bool) {
 	return Call{Name: name, Args: taggedArgs(text[start+len(name)+2 : end])}, true
 }
 
-// maxTagged is how long a text may be in which arguments are looked for, and maxTags how many.
+// Bounds of the text and of the number of arguments that taggedArgs reads.
 const (
 	maxTagged = 16 << 10
 	maxTags   = 32
 )
 
-// taggedArgs are the arguments that stand between tags as JSON; the text itself where it is long,
-// or holds none.
+// taggedArgs returns the arguments between tags as JSON, and the text itself for a long text or a
+// text without tags.
 func taggedArgs(s string) string {
 	whole := strings.TrimSpace(s)
 	if len(s) > maxTagged {
@@ -109,12 +109,12 @@ func taggedArgs(s string) string {
 	return string(append(out, '}'))
 }
 
-// isTag says whether a name is one of a tool.
+// isTag reports whether a name may be the name of a tool.
 func isTag(name string) bool {
 	return name != "" && len(name) < 64 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == ""
 }
 
-// lineCall reads ReAct's first form, a line "Action: name[what]", the last of them.
+// lineCall reads the last line "Action: name[argument]", the first form of ReAct.
 func lineCall(text string) (Call, bool) {
 	i := strings.LastIndex(text, "\nAction")
 	line, _, _ := strings.Cut(text[i+1:], "\n")
@@ -126,12 +126,12 @@ func lineCall(text string) (Call, bool) {
 	return Call{Name: name, Args: commandArgs(strings.TrimSuffix(args, "]"))}, ok && isTag(name) && strings.HasSuffix(args, "]")
 }
 
-// commandArgs is a command as the arguments of a call.
+// commandArgs returns a command as the arguments of a call.
 func commandArgs(command string) string {
 	return string(append(appendEscaped([]byte(`{"command":"`), strings.TrimSpace(command)), `"}`...))
 }
 
-// actionCall reads a call in the forms of smolagents and of ReAct, else the last block of code.
+// actionCall reads a call in the forms of smolagents and ReAct, or the last block of code.
 func actionCall(text string) (Call, bool) {
 	if _, list, ok := strings.Cut(text, "Calling tools:\n"); ok {
 		if c, ok := listedCall(list); ok {
@@ -156,8 +156,8 @@ func actionCall(text string) (Call, bool) {
 	return shellCall(text)
 }
 
-// listedCall reads what smolagents writes of its calls, as Python prints them. Of several it is the
-// first one's name and everything that they ask for.
+// listedCall reads the calls of smolagents as Python prints them. Several calls become one: the
+// name of the first, and the arguments of all.
 func listedCall(list string) (Call, bool) {
 	var c Call
 	for range 16 {
@@ -184,7 +184,7 @@ func listedCall(list string) (Call, bool) {
 	return c, c.Name != ""
 }
 
-// shellCall reads the last block of code between fences that is closed, as a command.
+// shellCall reads the last closed block of fenced code as a command.
 func shellCall(text string) (Call, bool) {
 	end := strings.LastIndex(text, "\n```")
 	if end < 0 {
@@ -199,7 +199,7 @@ func shellCall(text string) (Call, bool) {
 	return Call{Name: "bash", Args: commandArgs(code)}, code != ""
 }
 
-// editCall reads aider's edits: everything from the first one's file on.
+// editCall reads the edits of aider, from the file of the first edit on.
 func editCall(text string) (Call, bool) {
 	i := strings.Index(text, "<<<<<<< SEARCH\n")
 	j := strings.LastIndex(text, ">>>>>>> REPLACE")
@@ -212,8 +212,8 @@ func editCall(text string) (Call, bool) {
 	return Call{Name: "search_replace", Args: strings.TrimSpace(text[i : j+len(">>>>>>> REPLACE")])}, true
 }
 
-// anyCall reads the call in an answer, in whichever form. bare says that it is one that only a
-// program reads: people are shown blocks of code, too.
+// anyCall reads the call of an answer in any form. bare reports a form that only a program reads:
+// blocks of code are also meant for people.
 func anyCall(text string) (c Call, bare bool) {
 	text = withoutThinking(text)
 	if c, ok := objectCall(text); ok {
@@ -224,12 +224,12 @@ func anyCall(text string) (c Call, bare bool) {
 		return Call{}, false
 	}
 	if bare = c.Name != "bash"; !bare {
-		c.Name = "code" // in whichever language
+		c.Name = "code" // in any language
 	}
 	return c, bare
 }
 
-// withoutThinking is an answer behind what the model thought aloud at its beginning.
+// withoutThinking returns an answer without the thoughts at its beginning.
 func withoutThinking(text string) string {
 	text = strings.TrimSpace(text)
 	for _, tag := range [...]string{"think", "thinking", "thought"} {
@@ -242,7 +242,7 @@ func withoutThinking(text string) string {
 	return text
 }
 
-// objectCall reads the object of JSON with which an answer ends, in a fence or without one.
+// objectCall reads the JSON object at the end of an answer, fenced or not.
 func objectCall(text string) (Call, bool) {
 	text = strings.TrimSpace(strings.TrimSuffix(text, "```"))
 	from := strings.IndexByte(text, '{')
@@ -276,8 +276,8 @@ func objectCall(text string) (Call, bool) {
 	return c, len(args) > 1
 }
 
-// namedCall reads a member of a call that may name the tool: it is the name, or holds it beside the
-// arguments.
+// namedCall reads a member of a call that may name the tool: the member is the name, or holds the
+// name and the arguments.
 func namedCall(b []byte, v span) (name, args string) {
 	if kindAt(b, v) == '{' {
 		name, args = jsonCall(string(v.of(b)))

@@ -8,24 +8,24 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Some agents write all that has happened so far into one message that grows. The oldest form of
-// ReAct is such a scratchpad: the rules, the question, and behind it every thought, action and
-// observation, up to a thought that the model is to go on with. Rules and examples are written in
-// the same words; what has happened stands behind the question. dspy calls it a trajectory, and
-// gives each thought, call and observation a head of its own.
+// Some agents write all steps so far into one message that grows. The oldest form of ReAct is such
+// a scratchpad: rules and question, followed by every thought, action and observation, up to an
+// empty thought for the model. Rules and examples use the same words; the steps are after the
+// question. dspy calls the message a trajectory and gives each thought, call and observation a
+// head.
 
-// step is a call in such a message, and what came of it.
+// step is a call in such a message, with its result.
 type step struct {
 	number   int
-	action   string // scratchpad: the text that makes the call
-	thought  string // trajectory: what was thought before it
+	action   string // scratchpad: text with the call
+	thought  string // trajectory: thought before the call
 	call     Call
 	observed string
-	line     int    // of the message, where the observation begins,
-	label    string // and what that line begins with, as it stands in a JSON string; text goes behind it
+	line     int    // line of the message at which the observation begins,
+	label    string // and the beginning of the line in the JSON string; text goes after it
 }
 
-// did makes the user's item the one that holds the calls and results of its steps.
+// did adds the calls and results of steps to a user's item.
 func (it *Item) did(steps []step) {
 	for _, s := range steps {
 		failed := int8(0)
@@ -34,7 +34,7 @@ func (it *Item) did(steps []step) {
 			if s.call, ok = padCall(s.action); !ok || s.observed == "" {
 				continue
 			}
-		} else if strings.HasPrefix(s.observed, "Execution error in ") { // dspy's own words
+		} else if strings.HasPrefix(s.observed, "Execution error in ") { // words of dspy
 			failed = 1
 		}
 		s.call.ID = writtenID(&s.call, s.observed) + "." + strconv.Itoa(s.number)
@@ -43,8 +43,7 @@ func (it *Item) did(steps []step) {
 	}
 }
 
-// writtenPlace is the place at the top of the observation of that number, in the string of item i
-// that holds it.
+// writtenPlace returns the place at the top of an observation, by number, in the string of item i.
 func (r *Request) writtenPlace(i, number int) (place, bool) {
 	steps := r.Item(i).steps
 	at := slices.IndexFunc(steps, func(s step) bool { return s.number == number })
@@ -67,7 +66,7 @@ func (r *Request) writtenPlace(i, number int) (place, bool) {
 	return place{}, false
 }
 
-// lineStarts are the offsets at which the lines of the text in a JSON string begin.
+// lineStarts returns the offsets of the lines of the text in a JSON string.
 func lineStarts(literal []byte) []int {
 	starts := []int{1}
 	for i := 0; i < len(literal); i++ {
@@ -82,15 +81,15 @@ func lineStarts(literal []byte) []int {
 
 const observationLabel = "Observation"
 
-// maxPad is how many steps a scratchpad may have that is read.
+// maxPad is the largest number of steps of a scratchpad.
 const maxPad = 4096
 
-// scratchpad cuts such a message: what was asked, and what has been done since.
+// scratchpad returns the question and the steps of such a message.
 func scratchpad(text string) (asked string, steps []step, ok bool) {
 	if !strings.Contains(text, "\n"+observationLabel) {
 		return "", nil, false
 	}
-	begin, from, number := -1, 0, 0 // where the steps begin, where what is read now does, and in which line
+	begin, from, number := -1, 0, 0 // start of the steps, start of the current piece, number of the line
 	observing := false
 	for at := 0; at < len(text); number++ {
 		line, _, _ := strings.Cut(text[at:], "\n")
@@ -120,7 +119,7 @@ func scratchpad(text string) (asked string, steps []step, ok bool) {
 	return strings.TrimSpace(text[:begin]), steps, true
 }
 
-// stepLabel is the label with which a line begins, counted or not, and what stands behind it.
+// stepLabel returns the label of a line, numbered or not, and the text after the label.
 func stepLabel(line string) (label, said string) {
 	head, said, ok := strings.Cut(line, ":")
 	if !ok || len(head) > 20 {
@@ -133,7 +132,7 @@ func stepLabel(line string) (label, said string) {
 	return "", ""
 }
 
-// withoutThought is a text without the empty thought that it ends with for the model to go on.
+// withoutThought returns a text without the empty thought at its end.
 func withoutThought(s string) string {
 	at := strings.LastIndexByte(s, '\n')
 	if label, said := stepLabel(s[at+1:]); at >= 0 && label == "Thought" && strings.TrimSpace(said) == "" {
@@ -142,7 +141,7 @@ func withoutThought(s string) string {
 	return s
 }
 
-// padCall reads the call of a scratchpad's step.
+// padCall reads the call of a step of a scratchpad.
 func padCall(action string) (Call, bool) {
 	if strings.Contains(action, "\nAction Input:") {
 		return actionCall(action)
@@ -157,8 +156,7 @@ const (
 	respondMark    = "\n\nRespond with the corresponding output fields, starting with the field "
 )
 
-// trajectory cuts the message of dspy's ReAct: the fields that were asked with, and what has
-// happened since.
+// trajectory returns the input fields and the steps of a message of dspy's ReAct.
 func trajectory(text string) (asked string, steps []step, ok bool) {
 	if !strings.HasPrefix(text, fieldMark) {
 		return "", nil, false
@@ -170,7 +168,7 @@ func trajectory(text string) (asked string, steps []step, ok bool) {
 	number := strings.Count(asked+trajectoryMark, "\n") - 1 // of the line
 	var now step
 	field, value := "", []string(nil)
-	ends := func() { // the field
+	ends := func() { // of a field
 		text := strings.TrimSpace(strings.Join(value, ""))
 		switch field {
 		case "thought":
@@ -199,8 +197,8 @@ func trajectory(text string) (asked string, steps []step, ok bool) {
 	return strings.TrimSpace(asked), steps, ok
 }
 
-// stepHead reads the head of a field, observation_3 in [[ ## observation_3 ## ]], alone in its
-// line.
+// stepHead reads the head of a field in a line of its own: observation_3 in [[ ## observation_3 ##
+// ]].
 func stepHead(line string) (kind string, number int, ok bool) {
 	name, ok := strings.CutPrefix(line, fieldMark)
 	name, closed := strings.CutSuffix(name, " ## ]]")
@@ -210,13 +208,13 @@ func stepHead(line string) (kind string, number int, ok bool) {
 	return kind, int(n), ok && closed && err == nil && slices.Contains([]string{"thought", "tool_name", "tool_args", "observation"}, kind)
 }
 
-// stepKey is the key of the newest step of a trajectory. The reply that asked for the step has the
-// same key.
+// stepKey returns the key of the newest step of a trajectory. The reply with the step has the same
+// key.
 func stepKey(thought string, c *Call) string {
 	return "t:" + hex16(mix(xxhash.Sum64String(strings.TrimSpace(thought)), xxhash.Sum64String(EchoCall(c))))
 }
 
-// replyStep reads the step that a reply in dspy's form asks for.
+// replyStep returns the key of the step that a reply in the form of dspy asks for.
 func replyStep(text string) (key string, ok bool) {
 	if !strings.Contains(text, "[[ ## next_tool_name ## ]]") {
 		return "", false
