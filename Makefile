@@ -43,7 +43,7 @@ dead: ## Functions that the program never reaches
 	@GO="$(GO)" tools/dead.sh
 
 clones: ## The same code twice, from CLONE syntax nodes on; tests may repeat themselves
-	@found=$$(git ls-files '*.go' | grep -vE '_test\.go$$|^(store/storetest|inject/bank/banktest)/' | $(GO) tool -modfile=tools/go.mod dupl -files -plumbing -t $(CLONE)); \
+	@found=$$(git ls-files '*.go' | grep -vE '_test\.go$$|^(store/storetest|inject/bank/banktest|test)/' | $(GO) tool -modfile=tools/go.mod dupl -files -plumbing -t $(CLONE)); \
 		[ -z "$$found" ] || { echo "clones, make one of them:"; echo "$$found"; exit 1; }
 
 test: check fuzz norace race ## All that decides
@@ -59,7 +59,7 @@ fuzz: ## Every fuzz target on FUZZRUNS inputs
 	@GO="$(GO)" tools/fuzz.sh $(FUZZRUNS)
 
 chaos: ## The whole program killed, starved and damaged, for minutes (make test does it for seconds)
-	PRECEPT_CHAOS=1 $(GO) test -run Chaos -count=1 -timeout 30m -v ./cmd/precept
+	PRECEPT_CHAOS=1 $(GO) test -run Chaos -count=1 -p 1 -timeout 30m -v ./test/chaos ./test/server
 
 bench: ## Benchmarks, for benchstat (BENCH=regexp COUNT=n)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
@@ -78,10 +78,10 @@ agents: ## Real agents, from npm and PyPI, directly and through precept; prints 
 	GO="$(GO)" bash tools/agents.sh
 
 pictures: ## Pictures of the dashboard's pages, of a demo, into docs/img (needs chromium)
-	PRECEPT_PICTURES="$(CURDIR)/docs/img/pages" $(GO) test -count=1 -timeout 10m -run '^TestPictures$$' ./cmd/precept
+	PRECEPT_PICTURES="$(CURDIR)/docs/img/pages" $(GO) test -count=1 -timeout 10m -run '^TestPictures$$' ./test/browser
 
 paint: ## First paint of every page over 2,000 lessons and 1,000,000 sessions (minutes, 6 GB; needs chromium)
-	PRECEPT_PAINT="2000 1000000" $(GO) test -count=1 -timeout 30m -run '^TestFirstPaint$$' -v ./cmd/precept
+	PRECEPT_PAINT="2000 1000000" $(GO) test -count=1 -timeout 30m -run '^TestFirstPaint$$' -v ./test/browser
 
 e2e-deps: .cache/venv/.done .cache/node/.done .cache/promtool/.done ## The clients of the end-to-end tests, into .cache
 

@@ -79,8 +79,12 @@ func placeOf(pkg string) (place, bool) {
 // isTestSupport reports whether only tests may import a package. Test support imports what a package
 // of store may import.
 func isTestSupport(pkg string) bool {
-	return pkg == "store/storetest" || pkg == "inject/bank/banktest"
+	return pkg == "store/storetest" || pkg == "inject/bank/banktest" || isWholeSystem(pkg)
 }
+
+// isWholeSystem reports whether a package tests the whole program. Such a package imports every
+// package, and only its neighbours import it.
+func isWholeSystem(pkg string) bool { return strings.HasPrefix(pkg, "test/") }
 
 // rooms says where a third-party library may be imported: the packages, and "test" for test files
 // anywhere. A library that is not here must be given a room first.
@@ -255,7 +259,7 @@ func read(root fs.FS) ([]source, error) {
 		if err != nil {
 			return err
 		}
-		s := source{file: file, pkg: path.Dir(file), test: strings.HasSuffix(name, "_test.go")}
+		s := source{file: file, pkg: path.Dir(file), test: strings.HasSuffix(name, "_test.go") || isWholeSystem(path.Dir(file))}
 		for _, i := range parsed.Imports {
 			p, err := strconv.Unquote(i.Path.Value)
 			if err != nil {
@@ -308,7 +312,7 @@ func arrow(s source, to string) string {
 		return "" // an external test of its own package
 	}
 	if isTestSupport(to) {
-		if s.test {
+		if isWholeSystem(s.pkg) || s.test && !isWholeSystem(to) {
 			return ""
 		}
 		return to + " is for tests only"
@@ -316,6 +320,9 @@ func arrow(s source, to string) string {
 	target, known := placeOf(to)
 	if !known {
 		return to + " has no floor"
+	}
+	if isWholeSystem(s.pkg) {
+		return ""
 	}
 	here, _ := placeOf(s.pkg)
 	if isTestSupport(s.pkg) {
@@ -384,6 +391,9 @@ func TestViolationsAreFound(t *testing.T) {
 		"internal/wire/testdata/a.go":    file("precept/proxy"),
 		".cache/a.go":                    file("precept/proxy"),
 		"root_test.go":                   file("precept/proxy"),
+		"test/harness/fine.go":           file("precept/proxy", "precept/store/storetest", "pgregory.net/rapid"),
+		"test/chaos/fine_test.go":        file("precept/test/harness"),
+		"store/whole_test.go":            file("precept/test/harness"),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -403,6 +413,7 @@ func TestViolationsAreFound(t *testing.T) {
 		"store/storetest/up.go: imports store/sqlite, which is not below it in the folder",
 		"store/support.go: store/storetest is for tests only",
 		"store/unknown.go: imports example.org/lib, which has no room",
+		"store/whole_test.go: test/harness is for tests only",
 	}
 	got := violations(sources)
 	if !slices.Equal(got, want) {

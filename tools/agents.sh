@@ -146,4 +146,4 @@ done
 run=TestAgents
 [ $# -eq 0 ] || run="TestAgents/^($(IFS='|' && echo "$*"))"
 cd "$root"
-PRECEPT_AGENTS=1 "${GO:-go}" test ./cmd/precept -count=1 -timeout 3h -v -run "$run"
+PRECEPT_AGENTS=1 "${GO:-go}" test ./test/agents -count=1 -timeout 3h -v -run "$run"

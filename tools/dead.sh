@@ -6,6 +6,7 @@ found=$("${GO:-go}" tool -modfile=tools/go.mod deadcode ./... | grep -vE "$(grep
 # test support: packages that only tests import (floors_test.go)
 ^inject/bank/banktest/
 ^store/storetest/
+^test/
 # the inverse of Splice: strip(splice(body)) == body is the promise that the tests of wire and inject hold
 ^internal/wire/splice\.go:.* (Strip|strip|Request\.inserted|Request\.holds)$
 EXCEPT

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +31,7 @@ const (
 func (w *world) runCircle(ctx context.Context, f demoFlags) error {
 	play := demo.NewCircle(f.seed)
 	more := map[string]string{
-		"distill.enabled": "true", "distill.every": "1s", "distill.gate": cmp.Or(f.gate, "human"),
+		"distill.enabled": "true", "distill.every": "1s", "distill.gate": f.gate,
 	}
 	return onModel(ctx, "circle", f, play, play, more, func(cfg *configs.Config) error {
 		c := &circle{flags: f, play: play, outside: w, cfg: cfg}

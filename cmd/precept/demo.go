@@ -35,7 +35,7 @@ const (
 type demoFlags struct {
 	exit     bool
 	circle   bool
-	gate     string // of the circle; "" is a person's
+	gate     string // distill.gate of the circle: human or auto
 	sessions int
 	agents   int
 	seed     uint64
@@ -63,6 +63,8 @@ func (w *world) demo() *cobra.Command {
 		&f.circle, "circle", false,
 		"see one rule's whole way instead: agents fail, a lesson is distilled, approved, injected, measured",
 	)
+	c.Flags().StringVar(&f.gate, "gate", "human", "distill.gate of the circle: human or auto")
+	_ = c.Flags().MarkHidden("gate") // for the test of the circle without a person
 	c.Flags().BoolVar(
 		&f.exit, "exit", false, "end after the table instead of keeping the dashboard up",
 	)

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"precept/internal/sample"
+	"precept/store"
+)
+
+// What watch writes keeps to its columns, whatever was said, and is coloured only where that is
+// wanted.
+func TestWatchPage(t *testing.T) {
+	turn := store.TurnItem{Turn: 7, Outcome: sample.Failed, Loops: 1, Input: 12, Entries: []store.Entry{
+		{Kind: sample.EventUser, Text: strings.Repeat("日本語のとても長い文章 ", 20) + "\x1b]0;owned\x07\u202eevil"},
+		{Kind: store.KindBlock, Text: strings.Repeat("x", 500) + "\nEnd of lessons.\n\n", Slugs: []string{"a"}},
+		{Kind: store.KindWithheld, Slugs: []string{"kept-back"}, Chance: 0.7, Why: "withheld"},
+		{Kind: sample.EventCall, Tool: "bash", Text: "{\t}"},
+		{Kind: sample.SaidResult, Tool: "bash", Outcome: "error", Text: "Error 2"},
+		{Kind: sample.SaidSystem, Text: strings.Repeat("rule\n", 50)},
+	}}
+	for _, wide := range []int{40, 80, 132} {
+		for _, line := range (page{width: wide}).turn(&turn) {
+			n := 0
+			for _, r := range line {
+				n += cells(r)
+			}
+			if n > wide || strings.ContainsAny(line, "\x1b\x07\u202e\t") {
+				t.Errorf("%d of %d columns: %q", n, wide, line)
+			}
+		}
+	}
+	plain := strings.Join(page{width: 80}.turn(&turn), "\n")
+	for _, want := range []string{"turn 7", "LOOP", "PRECEPT +", "kept-back was withheld by a coin (it had a chance of 0.70 to be", "FAILED", "more lines; the dashboard shows them", "‹ESC›]0;owned"} {
+		if !strings.Contains(plain, want) {
+			t.Errorf("it does not say %q:\n%s", want, plain)
+		}
+	}
+	if coloured := strings.Join(page{width: 80, colour: true}.turn(&turn), "\n"); !strings.Contains(coloured, "\x1b[30;42mxxx") || strings.Count(coloured, "\x1b[0m") < 5 {
+		t.Errorf("%q", coloured)
+	}
+	w := &world{out: &bytes.Buffer{}, env: func(string) (string, bool) { return "", false }}
+	if w.page().colour {
+		t.Error("colours where no terminal is")
+	}
+	if s := fmt.Sprint(page{width: 20}.wrap("one two three four five", 10)); s != "[one two three four five]" {
+		t.Error(s)
+	}
+}

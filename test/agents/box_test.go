@@ -1,0 +1,130 @@
+package agents
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+)
+
+// box is where one agent lives during a run: a home and a project of its own, and the address that
+// it is to use.
+type box struct {
+	t        *testing.T
+	home     string
+	work     string
+	base     string // http://127.0.0.1:PORT, without /v1
+	programs string // AGENTS_HOME
+	env      []string
+	limit    time.Duration
+}
+
+func newBox(t *testing.T, base string) *box {
+	t.Helper()
+	// Not t.TempDir: an agent's daemon may write while the folder is being removed, and that is no
+	// failure.
+	dir, err := os.MkdirTemp("", "precept-agent-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	b := &box{
+		t: t, home: filepath.Join(dir, "home"), work: workDir(t), base: base,
+		programs: agentsHome(t), limit: 90 * time.Second,
+	}
+	if d, err := time.ParseDuration(os.Getenv("AGENTS_LIMIT")); err == nil {
+		b.limit = d
+	}
+	b.env = []string{
+		"PATH=" + b.path("node22", "node/bin") + ":" + os.Getenv("PATH"), "HOME=" + b.home, "WORK=" + b.work,
+		"XDG_CONFIG_HOME=" + b.home + "/.config", "XDG_DATA_HOME=" + b.home + "/.local/share",
+		"XDG_STATE_HOME=" + b.home + "/.local/state", "XDG_CACHE_HOME=" + b.home + "/.cache",
+		"NO_PROXY=127.0.0.1,localhost", "CI=1", "TERM=dumb", "NO_COLOR=1", "DO_NOT_TRACK=1", "LANG=C.UTF-8",
+	}
+	if err := os.MkdirAll(b.home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// agentsHome is where tools/agents.sh installs.
+func agentsHome(t *testing.T) string {
+	t.Helper()
+	if dir := os.Getenv("AGENTS_HOME"); dir != "" {
+		return dir
+	}
+	dir, err := filepath.Abs("../../.cache/agents")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// path is a file below a program's node_modules.
+func (b *box) path(folder, rest string) string {
+	return filepath.Join(b.programs, folder, "node_modules", rest)
+}
+
+// file writes a file below the agent's home.
+func (b *box) file(name, text string) {
+	b.t.Helper()
+	path := filepath.Join(b.home, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// call runs one command of the agent to its end, in a process group of its own: what the agent
+// leaves behind ends with it. A value from interrupt (nil for never) is a person's ^C.
+func (b *box) call(argv []string, interrupt <-chan struct{}) (code int, out string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), b.limit)
+	defer cancel()
+	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	c.Dir, c.Env = b.work, b.env
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGTERM) }
+	c.WaitDelay = 5 * time.Second
+	var buf bytes.Buffer
+	c.Stdout, c.Stderr = &buf, &buf
+	began := time.Now()
+	err := c.Start()
+	if err == nil {
+		over := make(chan struct{})
+		go func() {
+			select {
+			case <-interrupt:
+				time.Sleep(harness.WaitFor) // what was sent so far is to be read
+				_ = syscall.Kill(-c.Process.Pid, syscall.SIGINT)
+			case <-over:
+			}
+		}()
+		err = c.Wait()
+		close(over)
+	}
+	if c.Process != nil {
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		b.t.Fatalf("%s is not here; tools/agents.sh installs it", argv[0])
+	case ctx.Err() != nil:
+		b.t.Errorf("%s did not end within %s", strings.Join(argv[:min(len(argv), 3)], " "), b.limit)
+	case c.ProcessState == nil:
+		b.t.Fatalf("%s: %v", argv[0], err)
+	}
+	b.t.Logf("%s: exit %d after %s", filepath.Base(argv[0]), c.ProcessState.ExitCode(), time.Since(began).Round(100*time.Millisecond))
+	return c.ProcessState.ExitCode(), buf.String()
+}

@@ -1,0 +1,378 @@
+package agents
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"precept/test/harness"
+)
+
+const (
+	taskSlug  = "[check-the-target]" // the lesson that fires on the task
+	errorSlug = "read-the-message"   // and the one that fires on its error
+	errorText = "no rule to make target"
+	loopLabel = "[LOOP DETECTED]"
+	loopEnd   = "[END LOOP DETECTED]"
+)
+
+func (r *row) outcome(direct, through *boxed) {
+	r.set("exit", "", faultless(
+		unless(slices.Equal(direct.codes, through.codes), "%v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
+		unless(slices.Max(direct.codes) == 0, "the direct run ends with %v: %s", direct.codes, direct.outs))...)
+	var control row // holds the checks themselves to account: a run without precept must not pass them
+	control.blocks(direct)
+	r.set("control", "", unless(control.cells["lesson"].fault != "" && (direct.agent.edits || control.cells["loop"].fault != ""), "a run without precept has blocks"))
+	d, p := counts(direct.calls()), counts(through.calls())
+	wantOthers, others := direct.model.OtherRequests(), through.model.OtherRequests()
+	upgrades, wantUpgrades := through.tap.answers("GET", 426), direct.tap.answers("GET", 426)
+	r.set("requests", strings.Trim(fmt.Sprint(p), "[]"), faultless(
+		unless(slices.Equal(d, p), "%v main requests directly, %v through precept", d, p),
+		unless(len(d) > 0 && d[0] >= 5, "only %v main requests; the agent does not run the script", d),
+		unless(upgrades == wantUpgrades && (upgrades > 0) == direct.agent.upgrades, "%d websocket attempts answered 426 directly, %d through precept", wantUpgrades, upgrades),
+		unless(slices.Equal(wantOthers, others), "directly %v, through precept %v", wantOthers, others))...)
+}
+
+func counts(calls [][]harness.Asked) (n []int) {
+	for _, c := range calls {
+		n = append(n, len(c))
+	}
+	return n
+}
+
+// listSent is the conversation as the agent sent it.
+func (tr *boxed) listSent(a *harness.Asked) []any {
+	var sent harness.Asked
+	_ = json.Unmarshal(tr.tap.of(a).body, &sent.Body)
+	return sent.List()
+}
+
+// lists holds neighbouring requests against each other.
+func (r *row) lists(tr *boxed) {
+	if tr.agent.delta {
+		r.none("prefix")
+		return
+	}
+	mains := tr.mains()
+	var faults []string
+	stable := 0
+	for i := 1; i < len(mains); i++ {
+		before, after := &mains[i-1], &mains[i]
+		switch {
+		case extends(before.List(), after.List()):
+			stable++
+		case extends(tr.listSent(before), tr.listSent(after)):
+			faults = append(faults, fmt.Sprintf("request %d no longer begins with request %d, though the agent's own list does", i, i-1))
+		}
+	}
+	r.set("prefix", fmt.Sprintf("%d/%d", stable, len(mains)-1), faults...)
+}
+
+// blocks counts what was inserted, and takes it out again.
+func (r *row) blocks(tr *boxed) {
+	mains := tr.mains()
+	var lesson, loop, altered []string
+	warning, lessons, loops := "", 0, 0
+	for i := range mains {
+		m := &mains[i]
+		n, k := strings.Count(m.Raw, taskSlug), strings.Count(m.Raw, loopLabel)
+		lessons, loops = lessons+n, loops+k
+		if !tr.agent.delta {
+			lesson = append(lesson, unless(n == 1, "request %d holds %d blocks", i, n))
+			want := map[bool]int{true: 1}[i >= 2 && !tr.agent.edits]
+			loop = append(loop, unless(k == want, "request %d holds %d warnings, not %d", i, k, want))
+		}
+		if _, rest, ok := strings.Cut(m.Raw, loopLabel); ok {
+			text, _, _ := strings.Cut(rest, loopEnd)
+			loop = append(loop, unless(warning == "" || warning == text, "request %d words the warning otherwise: %q, before %q", i, text, warning))
+			warning = text
+		}
+		altered = append(altered, unless(withoutBlocks(m.Raw, string(tr.tap.of(m).body)), "request %d: without the blocks it is not what the agent sent\nsent %s\ngot  %s", i, tr.tap.of(m).body, m.Raw))
+	}
+	if tr.agent.delta {
+		lesson = append(lesson, unless(lessons == 1, "%d blocks in all requests together", lessons))
+		loop = append(loop, unless(loops == 1, "%d warnings in all requests together", loops))
+	}
+	r.set("lesson", "", faultless(lesson...)...)
+	r.set("loop", "", faultless(loop...)...)
+	r.set("bytes", "", faultless(altered...)...)
+}
+
+// withoutBlocks says whether got is sent with pieces inserted that are ours.
+func withoutBlocks(got, sent string) bool {
+	const sure = 200 // bytes that must agree behind a piece before it counts as found
+	for {
+		n := 0
+		for n < len(got) && n < len(sent) && got[n] == sent[n] {
+			n++
+		}
+		got, sent = got[n:], sent[n:]
+		if got == "" || sent == "" {
+			return got == sent
+		}
+		// The piece may begin with bytes that also stand before it, so look for its end and not for
+		// its beginning.
+		piece := strings.Index(got, sent[:min(sure, len(sent))])
+		if piece < 0 || (!strings.Contains(got[:piece], harness.LessonLabel) && !strings.Contains(got[:piece], "LOOP DETECTED")) {
+			return false
+		}
+		got = got[piece:]
+	}
+}
+
+func (r *row) sideRequests(tr *boxed) {
+	n := 0
+	var faults []string
+	for _, a := range tr.all() {
+		if a.Main {
+			continue
+		}
+		n++
+		faults = append(faults, unless(a.Raw == string(tr.tap.of(&a).body), "the agent sent %s, the model got %s", tr.tap.of(&a).body, a.Raw))
+	}
+	if n == 0 {
+		r.none("side")
+		return
+	}
+	r.set("side", fmt.Sprintf("ok %d", n), faultless(faults...)...)
+}
+
+func (r *row) sessions(tr *boxed) {
+	var names []string
+	for _, m := range tr.mains() {
+		names = append(names, tr.tap.of(&m).session)
+	}
+	distinct := slices.Compact(slices.Clone(names))
+	r.set("session", "", faultless(unless(len(distinct) == 1 && distinct[0] != "", "the requests belong to %q", names))...)
+}
+
+// newSession looks at a call that began a new conversation in the same home.
+func (r *row) newSession(tr *boxed) {
+	calls := tr.calls()
+	if len(calls[0]) == 0 {
+		return // the row says already that nothing came
+	}
+	old, now := tr.tap.of(&calls[0][0]).session, calls[len(calls)-1]
+	faults := []string{unless(len(now) >= 5, "only %d main requests", len(now))}
+	lessons := 0
+	for i := range now {
+		s := tr.tap.of(&now[i]).session
+		faults = append(faults,
+			unless(s != old, "request %d belongs to the old session", i),
+			unless(s == tr.tap.of(&now[0]).session, "request %d belongs to %q, the first to %q", i, s, tr.tap.of(&now[0]).session))
+		n := strings.Count(now[i].Raw, taskSlug)
+		lessons += n
+		faults = append(faults, unless(tr.agent.delta || n == 1, "request %d holds %d blocks", i, n))
+	}
+	faults = append(faults, unless(lessons > 0, "no block"))
+	r.set("new", "", faultless(faults...)...)
+}
+
+// restart looks at the last call, which resumed the conversation through a precept that was started
+// anew.
+func (r *row) restart(tr *boxed) {
+	calls := tr.calls()
+	if len(calls[0]) == 0 || len(calls[1]) == 0 {
+		r.set("restart", "", fmt.Sprintf("%v main requests", counts(calls)))
+		return
+	}
+	before, after := calls[0][len(calls[0])-1], calls[1][0]
+	r.set("restart", "", faultless(
+		unless(tr.codes[1] == 0, "exit %d: %s", tr.codes[1], tr.outs[1]),
+		unless(tr.tap.of(&before).session == tr.tap.of(&after).session, "session %q became %q", tr.tap.of(&before).session, tr.tap.of(&after).session),
+		unless(strings.Count(after.Raw, taskSlug) == 1, "%d blocks in %s", strings.Count(after.Raw, taskSlug), after.Raw),
+		unless(!extends(tr.listSent(&before), tr.listSent(&after)) || extends(before.List(), after.List()), "the list does not begin with the one before\n%s\n%s", before.Raw, after.Raw))...)
+}
+
+// parallel looks at two agents that began with the same words at the same time.
+func (r *row) parallel(trials ...*boxed) {
+	var faults []string
+	sessions := map[string]int{}
+	for i, tr := range trials {
+		var x row
+		x.lists(tr)
+		x.blocks(tr)
+		for _, c := range []string{"prefix", "lesson", "loop", "bytes"} {
+			if f := x.cells[c].fault; f != "" {
+				faults = append(faults, fmt.Sprintf("agent %d: %s: %s", i, c, f))
+			}
+		}
+		mains := tr.mains()
+		if len(mains) == 0 {
+			faults = append(faults, "no main request")
+			continue
+		}
+		last := tr.tap.of(&mains[len(mains)-1]).session
+		sessions[last]++
+		for k := 1; k < len(mains); k++ { // the first request may not tell them apart
+			s := tr.tap.of(&mains[k]).session
+			faults = append(faults, unless(s == last, "agent %d: request %d belongs to %q, the last one to %q", i, k, s, last))
+		}
+	}
+	faults = append(faults, unless(len(sessions) == len(trials), "%d agents end in the sessions %v", len(trials), sessions))
+	r.set("parallel", "", faultless(faults...)...)
+}
+
+// onError counts the blocks of the lesson that the first tool error fires.
+func (r *row) onError(tr *boxed) {
+	if tr.agent.edits {
+		r.none("error")
+		r.none("loop")
+		return
+	}
+	var faults []string
+	mains := tr.mains()
+	slug, all, shown := "["+errorSlug+"]", 0, false
+	for i := range mains {
+		n := strings.Count(mains[i].Raw, slug)
+		all += n
+		// qwen sometimes loses what a command printed; the lesson fires when it is shown.
+		shown = shown || strings.Contains(string(tr.tap.of(&mains[i]).body), errorText)
+		want := map[bool]int{true: 1}[shown]
+		faults = append(faults, unless(tr.agent.delta || n == want, "request %d holds %d blocks, not %d", i, n, want))
+	}
+	faults = append(faults, unless(all > 0, "no block"), unless(!tr.agent.delta || all == 1, "%d blocks in all requests together", all))
+	r.set("error", "", faultless(faults...)...)
+}
+
+// interrupt looks at a conversation that was left in the middle of a reply and resumed.
+func (r *row) interrupt(tr *boxed, left time.Time) {
+	var faults []string
+	select {
+	case gone := <-tr.model.Gone:
+		faults = append(faults, unless(gone.Sub(left) < time.Second, "the model heard of it %s after the agent had ended", gone.Sub(left)))
+	case <-time.After(5 * time.Second):
+		faults = append(faults, "the model never heard of it")
+	}
+	calls := tr.calls()
+	if len(calls) < 2 || len(calls[1]) == 0 {
+		r.set("interrupt", "", append(faults, fmt.Sprintf("%v main requests: %s", counts(calls), tr.outs))...)
+		return
+	}
+	if first := calls[1][0]; !strings.Contains(string(tr.tap.of(&first).body), loopTask) {
+		r.set("interrupt", "forgets", faults...) // the agent kept nothing of the conversation that was left
+		return
+	}
+	var x row
+	x.lists(tr)
+	x.blocks(tr)
+	x.sessions(tr)
+	faults = append(faults, unless(tr.codes[1] == 0, "the resumed conversation ends with %d: %s", tr.codes[1], tr.outs[1]))
+	for _, c := range []string{"prefix", "lesson", "bytes", "session"} {
+		faults = append(faults, x.cells[c].fault)
+	}
+	r.set("interrupt", "", faultless(faults...)...)
+}
+
+// compaction looks at a conversation whose history the agent replaced by a summary.
+func (r *row) compaction(direct, through *boxed) {
+	if !direct.shortened() {
+		r.none("compact")
+		return
+	}
+	var x row
+	x.sideRequests(through)
+	x.sessions(through)
+	x.lists(through)
+	d, p := counts(direct.calls()), counts(through.calls())
+	faults := []string{
+		unless(slices.Equal(direct.codes, through.codes), "exit %v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
+		unless(slices.Equal(d, p), "%v main requests directly, %v through precept", d, p),
+		x.cells["side"].fault, x.cells["session"].fault, x.cells["prefix"].fault,
+	}
+	for i, m := range through.mains() {
+		n := strings.Count(m.Raw, taskSlug)
+		faults = append(faults,
+			unless(n <= 1, "request %d holds %d blocks", i, n),
+			unless(withoutBlocks(m.Raw, string(through.tap.of(&m).body)), "request %d: without the blocks it is not what the agent sent\nsent %s\ngot  %s", i, through.tap.of(&m).body, m.Raw))
+	}
+	r.set("compact", "", faultless(faults...)...)
+}
+
+// refused looks at a conversation whose first block the upstream refused.
+func (r *row) refused(tr *boxed, counted int) {
+	mains := tr.mains()
+	withBlocks := 0
+	for i := range mains {
+		if strings.Contains(mains[i].Raw, harness.LessonLabel) || strings.Contains(mains[i].Raw, loopLabel) {
+			withBlocks++
+		}
+	}
+	seen := tr.tap.answers("POST", 400)
+	r.set("refused", "", faultless(
+		unless(slices.Max(tr.codes) == 0, "exit %v: %s", tr.codes, tr.outs),
+		unless(len(mains) >= 4, "only %d main requests", len(mains)),
+		unless(withBlocks == 1, "%d requests with a block, not one", withBlocks),
+		unless(seen == 0, "the agent saw %d refusals", seen),
+		unless(counted == 1, "precept counted %d", counted))...)
+}
+
+// shortened says whether the agent replaced its history at some point.
+func (tr *boxed) shortened() bool {
+	mains := tr.mains()
+	for i := 1; i < len(mains); i++ {
+		if before, after := tr.listSent(&mains[i-1]), tr.listSent(&mains[i]); len(after) <= len(before) && !extends(before, after) {
+			return true
+		}
+	}
+	return false
+}
+
+// retries looks at what the agent did after each fault.
+func (r *row) retries(direct, through *boxed) {
+	same := faultless(
+		unless(slices.Equal(direct.codes, through.codes), "exit %v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
+		unless(len(direct.mains()) == len(through.mains()), "%d main requests directly, %d through precept", len(direct.mains()), len(through.mains())))
+	for _, f := range agentFaults() {
+		d, p := direct.repeat(f.Name), through.repeat(f.Name)
+		if f.Nothing {
+			r.set(f.Name, p.what, append(same, faultless(unless(d.what == p.what, "directly %s, through precept %s", d.what, p.what))...)...)
+			continue
+		}
+		if d.what != repeated && d.what == p.what {
+			r.set(f.Name, p.what)
+			continue
+		}
+		r.set(f.Name, "", faultless(
+			unless(d.what == p.what, "directly %s, through precept %s", d.what, p.what),
+			unless(p.what != repeated || p.list, "the repeated list differs"),
+			unless(p.what != repeated || p.session, "the repeated request is another session"),
+			unless(p.what != repeated || p.block || through.agent.delta, "the repeated request has no block or more than one"))...)
+	}
+}
+
+// What agents do after a fault.
+const (
+	unseen   = "-"     // the run was over before
+	gaveUp   = "stops" // nothing came after it
+	repeated = "again" // the same list came again
+	wentOn   = "on"    // another request came
+)
+
+type repetition struct {
+	what                 string
+	list, session, block bool
+}
+
+// repeat finds the request that met a fault and the main request after it.
+func (tr *boxed) repeat(name string) repetition {
+	mains := tr.mains()
+	at := slices.IndexFunc(mains, func(a harness.Asked) bool { return a.Fault != nil && a.Fault.Name == name })
+	if at < 0 {
+		return repetition{what: unseen}
+	}
+	if at+1 == len(mains) {
+		return repetition{what: gaveUp}
+	}
+	hit, next := &mains[at], &mains[at+1]
+	before, after := tr.listSent(hit), tr.listSent(next)
+	if len(before) != len(after) || !extends(before, after) {
+		return repetition{what: wentOn}
+	}
+	return repetition{
+		what: repeated, list: len(hit.List()) == len(next.List()) && extends(hit.List(), next.List()),
+		session: tr.tap.of(hit).session == tr.tap.of(next).session, block: strings.Count(next.Raw, taskSlug) == 1,
+	}
+}

@@ -1,0 +1,44 @@
+package agents
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"precept/test/harness"
+)
+
+// counters are precept's own metrics, the label sets of a name summed up.
+func counters(t *testing.T, r *harness.Process) map[string]int {
+	t.Helper()
+	status, text := harness.Get(t, r.Admin+"/metrics", "e2e-token")
+	if status != http.StatusOK {
+		t.Errorf("metrics: %d %s", status, text)
+	}
+	sums := map[string]int{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		name, labels, _ := strings.Cut(name, "{")
+		if v, err := strconv.ParseFloat(value, 64); err == nil && !strings.Contains(labels, "outcome=") {
+			sums[name] += int(v)
+		}
+	}
+	return sums
+}
+
+// counted holds what precept has counted against what happened: conversations, each with one
+// lesson, and loops, whose warnings are picks with a coin of their own; nothing given up, nothing
+// dropped, nothing that it did not understand.
+func (r *row) counted(column string, got map[string]int, conversations, loops int) {
+	want := map[string]int{
+		"sessions_total": conversations, "lessons_matched_total": conversations, "lessons_picked_total": conversations + loops,
+		"lessons_injected_total": conversations + loops, "lessons_withheld_total": 0, "loops_total": loops,
+		"fail_open_total": 0, "uninspected_total": 0, "injection_rejected_total": 0, "dropped_total": 0,
+	}
+	var faults []string
+	for name, n := range want {
+		faults = append(faults, unless(got["precept_"+name] == n, "%s is %d, not %d", name, got["precept_"+name], n))
+	}
+	r.set(column, "", faultless(append(faults, r.cells[column].fault)...)...)
+}

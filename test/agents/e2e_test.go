@@ -1,0 +1,239 @@
+package agents
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+)
+
+// workDir is a project with a build that fails and another one that works.
+func workDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"build.sh": "echo building demo\necho 'error: no rule to make target demo' >&2\nexit 3\n",
+		"other.sh": "echo other ok\n", "README.md": "bench project\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const loopTask = "Precept e2e task: run the build script and tell me whether it works. Do not change files."
+
+// loopScript calls the same failing command three times, then another one, then answers.
+func loopScript() []harness.Step {
+	return []harness.Step{
+		{Text: "I will run the build script.", Command: "sh ./build.sh --target demo"},
+		{Command: "sh ./build.sh --target demo"},
+		{Command: "sh ./build.sh --target demo"},
+		{Command: "sh ./other.sh"},
+		{Text: "The build script fails with a missing target; the other script works."},
+	}
+}
+
+// wanted says that a client of the end-to-end tests is missing; under CI that is a failure.
+func wanted(t *testing.T, path, how string) string {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(root, path)
+	}
+	if _, err := os.Stat(path); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("%v; %s", err, how)
+		}
+		t.Skipf("%s is not here; %s", path, how)
+	}
+	return path
+}
+
+// ran is what a client did: its exit code, and what reached the model.
+type ran struct {
+	code  int
+	out   string
+	mains []harness.Asked
+	all   []harness.Asked
+}
+
+// run1 runs a client against base (without /v1) and reports.
+func run1(t *testing.T, m *harness.Model, base string, argv []string, env ...string) ran {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // the test's own clients
+	c.Env = append(os.Environ(), append([]string{"OPENAI_BASE_URL=" + base + "/v1", "OPENAI_API_KEY=sk-test", "ANTHROPIC_BASE_URL=" + base, "ANTHROPIC_API_KEY=sk-test", "NO_PROXY=127.0.0.1", "WORK=" + workDir(t)}, env...)...)
+	before := len(m.All())
+	out, err := c.CombinedOutput()
+	res := ran{out: string(out), code: c.ProcessState.ExitCode(), all: m.All()[before:]}
+	if err != nil && res.code < 0 {
+		t.Fatalf("%v: %v\n%s", argv, err, out)
+	}
+	for _, a := range res.all {
+		if a.Main {
+			res.mains = append(res.mains, a)
+		}
+	}
+	return res
+}
+
+// compare holds a run through precept against the direct one: the same end, the same number of main
+// requests, the list of each request a prefix of the next one's, one lesson block, one loop warning
+// that is sent again unchanged.
+func compare(t *testing.T, direct, through ran) {
+	t.Helper()
+	if through.code != direct.code || direct.code != 0 {
+		t.Fatalf("exit code %d directly, %d through precept\n%s\n%s", direct.code, through.code, direct.out, through.out)
+	}
+	if len(direct.mains) == 0 || len(through.mains) != len(direct.mains) {
+		t.Fatalf("%d main requests directly, %d through precept", len(direct.mains), len(through.mains))
+	}
+	for i := 1; i < len(through.mains); i++ {
+		if !extends(through.mains[i-1].List(), through.mains[i].List()) {
+			t.Errorf("request %d is no extension of the one before:\n%s\n%s", i, through.mains[i-1].Raw, through.mains[i].Raw)
+		}
+	}
+	last := through.mains[len(through.mains)-1].Raw
+	for _, want := range []string{"[check-the-target]", "Lessons from past experience:", "[LOOP DETECTED]"} {
+		if n := strings.Count(last, want); n != 1 {
+			t.Errorf("%q stands %d times in the last request, not once:\n%s", want, n, last)
+		}
+	}
+	for _, a := range through.all {
+		if !a.Main && strings.Contains(a.Raw, "Lessons from past experience") {
+			t.Errorf("a side request was changed: %s", a.Raw)
+		}
+	}
+}
+
+// extends says whether list b begins with list a; cache_control moves, and a string is one text
+// part.
+func extends(a, b []any) bool {
+	if len(a) > len(b) {
+		return false
+	}
+	for i := range a {
+		x, _ := json.Marshal(canonical(a[i]))
+		y, _ := json.Marshal(canonical(b[i]))
+		if !bytes.Equal(x, y) {
+			return false
+		}
+	}
+	return true
+}
+
+func canonical(v any) any {
+	switch v := v.(type) {
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = canonical(v[i])
+		}
+		return out
+	case map[string]any:
+		out := map[string]any{}
+		for k, x := range v {
+			if k == "cache_control" {
+				continue
+			}
+			if s, ok := x.(string); ok && k == "content" {
+				x = []any{map[string]any{"type": "text", "text": s}}
+			}
+			out[k] = canonical(x)
+		}
+		return out
+	}
+	return v
+}
+
+// clients are small agents on the official SDKs, and where those are.
+func clients() []struct{ name, needs, program, mode string } {
+	const python, node = ".cache/venv/bin/python", ".cache/node/node_modules"
+	return []struct{ name, needs, program, mode string }{
+		{"python/chat/plain", python, "e2e/sdk.py", "plain"},
+		{"python/chat/stream", python, "e2e/sdk.py", "stream"},
+		{"python/responses", python, "agents/responses_agent.py", ""},
+		{"python/messages", python, "agents/anthropic_agent.py", ""},
+		{"node/chat/plain", node, "e2e/sdk.mjs", "plain"},
+		{"node/chat/stream", node, "e2e/sdk.mjs", "stream"},
+		{"node/responses", node, "agents/openai-responses.mjs", ""},
+	}
+}
+
+// client is the command of one of them.
+func client(t *testing.T, needs, program, mode string) (argv []string, env string) {
+	t.Helper()
+	path := wanted(t, needs, "make e2e-deps installs it")
+	argv = []string{path, filepath.Join("testdata", program)}
+	if filepath.Ext(program) == ".mjs" {
+		argv[0] = filepath.Join(path, "node/bin/node")
+	}
+	if mode != "" {
+		argv = append(argv, mode)
+	}
+	return append(argv, loopTask), "MODULES=" + path
+}
+
+func TestE2EOfficialSDKs(t *testing.T) {
+	for _, c := range clients() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // most of the time is the start of an interpreter
+			argv, env := client(t, c.needs, c.program, c.mode)
+			m := harness.NewModel(t, loopScript())
+			direct := run1(t, m, m.URL, argv, env)
+			p := harness.Start(t, t.TempDir(), harness.Always(m, harness.LessonDir(t))...)
+			through := run1(t, m, p.Data, argv, env)
+			compare(t, direct, through)
+			if !strings.Contains(through.out, "the other script works") {
+				t.Errorf("the client printed %q", through.out)
+			}
+		})
+	}
+}
+
+// A repeated request after a 429 or a 500 is the same request, block and all; a stream that the
+// model cuts is cut for the client as well, which the official SDKs take for an error and not for
+// the end of an answer.
+func TestE2ERetries(t *testing.T) {
+	for name, f := range map[string]harness.Fault{
+		"429": {At: 1, Times: 1, Status: 429}, "500": {At: 2, Times: 1, Status: 500}, "cut": {At: 2, Times: 1, Cut: true},
+	} {
+		for _, c := range clients() {
+			if c.name == "python/responses" || strings.HasPrefix(c.name, "node/chat") || c.mode == "plain" {
+				continue // the same library, or the same dialect, as one of the others
+			}
+			t.Run(name+"/"+c.name, func(t *testing.T) {
+				t.Parallel()
+				argv, env := client(t, c.needs, c.program, c.mode)
+				m := harness.NewModel(t, loopScript(), f)
+				p := harness.Start(t, t.TempDir(), harness.Always(m, harness.LessonDir(t))...)
+				res := run1(t, m, p.Data, argv, env)
+				if f.Cut {
+					if res.code != 1 || len(res.mains) != 2 {
+						t.Fatalf("exit %d after %d requests\n%s", res.code, len(res.mains), res.out)
+					}
+					return
+				}
+				if res.code != 0 || len(res.mains) != 6 {
+					t.Fatalf("exit %d after %d requests\n%s", res.code, len(res.mains), res.out)
+				}
+				if first, again := res.mains[f.At-1].Raw, res.mains[f.At].Raw; first != again || strings.Count(first, taskSlug) != 1 {
+					t.Errorf("the retry differs, or has no block:\n%s\n%s", first, again)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package agents
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// agent is one row of the matrix: how an unmodified agent is pointed at a base URL and asked
+// something.
+type agent struct {
+	name string
+	// prepare writes the configuration that a person would write.
+	prepare func(b *box)
+	// ask is the command of a turn; again resumes the last conversation. With inProcess one command
+	// holds both turns.
+	ask       func(b *box, words string, again bool) []string
+	inProcess bool
+	program   string                            // without it the row is skipped
+	single    bool                              // a conversation cannot be resumed without a terminal
+	edits     bool                              // its model edits files, which leaves no result: there is no error and no loop
+	form      func(command, text string) string // how its model writes a call, or an answer (command "")
+	compacts  string                            // what a person says to have the history shortened, "" where the agent does it by itself
+	overflows bool                              // its history is shortened when the API says that it is too long
+	upgrades  bool                              // it tries a websocket first
+	forgets   bool                              // of a turn that failed it keeps nothing: what follows is a conversation of its own
+	delta     bool                              // the provider keeps the history: a request holds only what is new
+}
+
+// agents are all rows, those first that matter most.
+func agents(home string) []agent {
+	rows := []agent{
+		openCode("chat", "@ai-sdk/openai-compatible"), openCode("responses", "@ai-sdk/openai"), openCode("messages", "@ai-sdk/anthropic"),
+		qwen(),
+		pi("chat", "openai-completions", "/v1"), pi("responses", "openai-responses", "/v1"), pi("messages", "anthropic-messages", ""),
+		codex("provider"), codex("builtin"), codex("default"), claude(),
+	}
+	rows = append(rows, otherAgents()...)
+	rows = append(rows, programs()...)
+	return append(rows, pythonAgents(home)...)
+}
+
+func openCode(wire, provider string) agent {
+	return agent{
+		name: "opencode-" + wire,
+		prepare: func(b *box) {
+			b.env = append(b.env, "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_SHARE=1")
+			b.file(".config/opencode/opencode.json", fmt.Sprintf(`{"autoupdate": false, "share": "disabled", "enabled_providers": ["mine"],
+				"provider": {"mine": {"npm": %q, "name": "mine", "options": {"baseURL": %q, "apiKey": "sk-test"},
+				"models": {"mock-model": {"name": "mock-model", "tool_call": true, "limit": {"context": 128000, "output": 8000}}}}}}`, provider, b.base+"/v1"))
+		},
+		ask: func(b *box, words string, again bool) []string {
+			argv := []string{b.path("opencode", ".bin/opencode"), "run", "--auto", "-m", "mine/mock-model", "--format", "json"}
+			if again {
+				argv = append(argv, "-c")
+			}
+			return append(argv, words)
+		},
+	}
+}
+
+func qwen() agent {
+	return agent{
+		name: "qwen",
+		prepare: func(b *box) {
+			b.env = append(b.env, "OPENAI_API_KEY=sk-test", "OPENAI_MODEL=mock-model", "OPENAI_BASE_URL="+b.base+"/v1", "QWEN_TELEMETRY_ENABLED=false")
+			b.file(".qwen/settings.json", `{"privacy": {"usageStatisticsEnabled": false}, "telemetry": {"enabled": false},
+				"general": {"enableAutoUpdate": false}, "security": {"auth": {"selectedType": "openai"}}}`)
+		},
+		ask: func(b *box, words string, again bool) []string {
+			argv := []string{b.path("qwen", ".bin/qwen"), "--yolo", "--auth-type", "openai"}
+			if again {
+				argv = append(argv, "--continue")
+			}
+			return append(argv, "-p", words)
+		},
+	}
+}
+
+func pi(wire, api, suffix string) agent {
+	return agent{
+		name: "pi-" + wire, overflows: true,
+		prepare: func(b *box) {
+			b.env = append(b.env, "PI_OFFLINE=1", "PI_SKIP_VERSION_CHECK=1", "PI_TELEMETRY=0")
+			b.file(".pi/agent/models.json", fmt.Sprintf(`{"providers": {"mine": {"baseUrl": %q, "api": %q, "apiKey": "sk-test",
+				"models": [{"id": "mock-model", "contextWindow": 128000, "maxTokens": 8000}]}}}`, b.base+suffix, api))
+		},
+		ask: func(b *box, words string, again bool) []string {
+			argv := []string{b.path("pi", ".bin/pi"), "--provider", "mine", "--model", "mock-model"}
+			if again {
+				argv = append(argv, "-c")
+			}
+			return append(argv, "-p", words)
+		},
+	}
+}
+
+func codex(mode string) agent {
+	return agent{
+		name: "codex-" + mode, upgrades: mode == "builtin",
+		prepare: func(b *box) {
+			b.env = append(b.env, "CODEX_HOME="+filepath.Join(b.home, ".codex"), "OPENAI_API_KEY=sk-test")
+			common := "check_for_update_on_startup = false\n"
+			if mode != "default" { // its own model gets its tools in an item of the list
+				common += "model = \"gpt-5-codex\"\n"
+			}
+			if mode == "builtin" {
+				b.file(".codex/config.toml", common+fmt.Sprintf("openai_base_url = %q\n[analytics]\nenabled = false\n", b.base+"/v1"))
+				b.file(".codex/auth.json", `{"OPENAI_API_KEY": "sk-test", "auth_mode": "apikey"}`)
+				return
+			}
+			b.file(".codex/config.toml", common+fmt.Sprintf("model_provider = \"mine\"\n[analytics]\nenabled = false\n[model_providers.mine]\nname = \"mine\"\nbase_url = %q\nenv_key = \"OPENAI_API_KEY\"\nwire_api = \"responses\"\n", b.base+"/v1"))
+		},
+		ask: func(b *box, words string, again bool) []string {
+			argv := []string{b.path("codex", ".bin/codex"), "exec", "--skip-git-repo-check", "--json", "--dangerously-bypass-approvals-and-sandbox"}
+			if again {
+				argv = append(argv, "resume", "--last")
+			}
+			return append(argv, words)
+		},
+	}
+}
+
+func claude() agent {
+	return agent{
+		name: "claude", compacts: "/compact",
+		prepare: func(b *box) {
+			b.env = append(b.env, "ANTHROPIC_BASE_URL="+b.base, "ANTHROPIC_API_KEY=sk-ant-test", "DISABLE_AUTOUPDATER=1",
+				"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1")
+		},
+		ask: func(b *box, words string, again bool) []string {
+			argv := []string{b.path("claude", ".bin/claude"), "-p", "--output-format", "stream-json", "--verbose", "--allowedTools", "Bash"}
+			if again {
+				argv = append(argv, "--continue")
+			}
+			return append(argv, "--", words)
+		},
+	}
+}
+
+// programs are what people write themselves, on the libraries that they write it on.
+func programs() []agent {
+	script := func(name, folder, file string, delta bool, env ...string) agent {
+		return agent{
+			name: name, inProcess: true, delta: delta,
+			prepare: func(b *box) {
+				b.env = append(b.env, "OPENAI_API_KEY=sk-test", "ANTHROPIC_API_KEY=sk-test", "LANGCHAIN_TRACING_V2=false", "MODULES="+b.path(folder, ""),
+					"OPENAI_BASE_URL="+b.base+"/v1", "ANTHROPIC_BASE_URL="+b.base)
+				for _, e := range env {
+					b.env = append(b.env, strings.Replace(e, "=URL", "="+b.base, 1))
+				}
+			},
+			ask: func(b *box, words string, _ bool) []string {
+				here, err := filepath.Abs(filepath.Join("testdata", "agents", file))
+				if err != nil {
+					b.t.Fatal(err)
+				}
+				program := b.path("node22", "node/bin/node")
+				if filepath.Ext(file) == ".py" {
+					program = wanted(b.t, ".cache/venv/bin/python", "make e2e-deps installs it")
+				}
+				return []string{program, here, words, followUp}
+			},
+		}
+	}
+	return []agent{
+		script("openai-chat", "oai", "openai-chat.mjs", false),
+		script("openai-path", "oai", "openai-chat.mjs", false, "OPENAI_BASE_URL=URL/p/agent=builder,role=reviewer/v1"),
+		script("openai-responses", "oai", "openai-responses.mjs", false),
+		script("openai-previous", "oai", "openai-responses.mjs", true, "STORED=1"),
+		script("agents-js-chat", "oai", "openai-agents.mjs", false, "API=chat_completions"),
+		script("agents-js-responses", "oai", "openai-agents.mjs", false, "API=responses"),
+		script("aisdk-compatible", "aisdk", "aisdk.mjs", false, "API=compatible"),
+		script("aisdk-responses", "aisdk", "aisdk.mjs", false, "API=responses"),
+		script("aisdk-anthropic", "aisdk", "aisdk.mjs", false, "API=anthropic", "ANTHROPIC_BASE_URL=URL/v1"),
+		script("langchain-chat", "langchain", "langchain.mjs", false, "API=chat"),
+		script("langchain-responses", "langchain", "langchain.mjs", false, "API=responses"),
+		script("python-openai", "oai", "responses_agent.py", false),
+		script("python-anthropic", "oai", "anthropic_agent.py", false),
+	}
+}
+
+const followUp = "Precept e2e follow-up: no, that is wrong. Use the other script instead and try again."

@@ -1,0 +1,126 @@
+package agents
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"precept/test/harness"
+)
+
+// crowd is how many conversations with the same words begin at once.
+const crowd = 50
+
+// TestAgentsLoad lets fifty conversations of each framework begin with the same words at once, and
+// holds what the model saw, what precept counted and what the report says against each other.
+func TestAgentsLoad(t *testing.T) {
+	if os.Getenv("PRECEPT_AGENTS") == "" {
+		t.Skip("set PRECEPT_AGENTS=1, or say make agents")
+	}
+	for _, a := range pythonAgents(agentsHome(t)) {
+		t.Run(a.name, func(t *testing.T) {
+			if _, err := os.Stat(a.program); err != nil {
+				t.Skipf("skipped: %s is not installed; tools/agents.sh says why", a.name)
+			}
+			a.load(t)
+		})
+	}
+}
+
+func (a *agent) load(t *testing.T) {
+	t.Helper()
+	m := harness.NewModel(t, agentScript())
+	m.Gather(crowd)
+	tr := newBoxed(t, a, m)
+	p := harness.Start(t, t.TempDir(), append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "5s")...)
+	tr.tap.lead(t, p.Data)
+	argv := a.ask(tr.box, loopTask, false)
+	here, err := filepath.Abs(filepath.Join("testdata", "agents", "load.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.box.env, tr.box.limit = append(tr.box.env, "LOAD="+strconv.Itoa(crowd)), 4*tr.box.limit
+	code, out := tr.box.call(slices.Insert(argv, 1, here), nil)
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, out)
+	}
+	names, seen := tr.crowd(t)
+	got := counters(t, p)
+	for name, want := range map[string]int{
+		"precept_sessions_total": crowd, "precept_lessons_injected_total": seen.blocks, "precept_loops_total": seen.loops,
+		"precept_lessons_withheld_total": 0, "precept_sessions_excluded_total": 0, "precept_uninspected_total": 0,
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %d, not %d", name, got[name], want)
+		}
+	}
+	if n := got["precept_fail_open_total"]; n > 0 { // a look-up has 25 ms, and fifty programs may take the machine for longer
+		t.Logf("%d steps failed open", n)
+	}
+	reward(t, p, names)
+	fmt.Printf("%-26s %d sessions, %d blocks, %d warnings\n", a.name, len(names), seen.blocks, seen.loops)
+}
+
+// inserted is what the model saw of precept, each block once however often it was sent again.
+type inserted struct{ blocks, loops int }
+
+// crowd sorts what reached the model into conversations, by what the model itself said first in
+// them, and returns the sessions.
+func (tr *boxed) crowd(t *testing.T) (names []string, seen inserted) {
+	t.Helper()
+	lessons, loops, owner, first := map[string]bool{}, map[string]bool{}, map[string]string{}, map[string]int{}
+	for _, r := range tr.mains() {
+		name := tr.tap.of(&r).session
+		began := strings.Index(r.Raw, "step_0_")
+		if n := strings.Count(r.Raw, taskSlug); n != 1 && (!tr.agent.delta || r.Step == 0) {
+			t.Errorf("session %s: %d blocks in step %d", name, n, r.Step)
+		}
+		if !withoutBlocks(r.Raw, string(tr.tap.of(&r).body)) {
+			t.Errorf("session %s: step %d is not what the agent sent", name, r.Step)
+		}
+		if strings.Contains(r.Raw, loopLabel) {
+			loops[name] = true
+		}
+		lessons[name] = true
+		if began < 0 {
+			first[name]++
+			continue
+		}
+		mark := harness.StepMark.FindString(r.Raw[began:])
+		if tr.agent.delta && r.Step > 1 {
+			continue // only its first result holds the mark
+		}
+		if was := owner[mark]; was != "" && was != name {
+			t.Errorf("the conversation of %s is session %s, and was %s", mark, name, was)
+		}
+		owner[mark] = name
+	}
+	for _, name := range owner {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if n := len(slices.Compact(slices.Clone(names))); n != crowd || len(owner) != crowd || len(first) != crowd {
+		t.Errorf("%d conversations are %d sessions, %d with a first request", len(owner), n, len(first))
+	}
+	if want := map[bool]int{false: crowd}[tr.agent.edits]; len(loops) != want {
+		t.Errorf("%d conversations were warned of their loop, not %d", len(loops), want)
+	}
+	return names, inserted{blocks: len(lessons) + len(loops), loops: len(loops)}
+}
+
+// reward gives each session its reward, and waits for the report to count them all.
+func reward(t *testing.T, r *harness.Process, names []string) {
+	t.Helper()
+	for _, name := range names {
+		status, said := harness.Post(t, r.Data+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name))
+		if status != http.StatusAccepted || !strings.Contains(said, "joined") {
+			t.Fatalf("feedback on %s: %d %s", name, status, said)
+		}
+	}
+	reported(t, r, "", len(names))
+}

@@ -1,0 +1,186 @@
+package agents
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+)
+
+// otherAgents are further agents that people run.
+func otherAgents() []agent {
+	return []agent{
+		cline(),
+		copilot("chat", "/v1"), copilot("responses", "/v1", "COPILOT_PROVIDER_WIRE_API=responses"), copilot("messages", "", "COPILOT_PROVIDER_TYPE=anthropic"),
+		continueCLI(),
+	}
+}
+
+// cline is resumed in a terminal only.
+func cline() agent {
+	return agent{
+		name: "cline", single: true, overflows: true,
+		prepare: func(b *box) {
+			b.env = append(b.env, "CLINE_SESSION_BACKEND_MODE=local") // else it leaves a daemon behind
+			b.call([]string{b.path("cline", ".bin/cline"), "auth", "openai", "-k", "sk-test", "-m", "mock-model", "-b", b.base + "/v1"}, nil)
+		},
+		ask: func(b *box, words string, _ bool) []string {
+			return []string{b.path("cline", ".bin/cline"), "--json", words}
+		},
+	}
+}
+
+func copilot(wire, suffix string, env ...string) agent {
+	return agent{
+		name: "copilot-" + wire,
+		prepare: func(b *box) {
+			b.env = append(b.env, append(env, "COPILOT_PROVIDER_BASE_URL="+b.base+suffix, "COPILOT_PROVIDER_API_KEY=sk-test",
+				"COPILOT_MODEL=mock-model", "COPILOT_OFFLINE=true", "COPILOT_AUTO_UPDATE=false")...)
+		},
+		ask: func(b *box, words string, again bool) []string {
+			argv := []string{b.path("copilot", ".bin/copilot"), "--allow-all-tools"}
+			if again {
+				argv = append(argv, "--continue")
+			}
+			return append(argv, "-p", words)
+		},
+	}
+}
+
+func continueCLI() agent {
+	return agent{
+		name: "continue",
+		prepare: func(b *box) {
+			b.env = append(b.env, "CONTINUE_TELEMETRY_ENABLED=0")
+			b.file(".continue/config.yaml", fmt.Sprintf("name: mine\nversion: 1.0.0\nschema: v1\nmodels:\n  - name: mock\n    provider: openai\n    model: mock-model\n    apiBase: %s\n    apiKey: sk-test\n    roles: [chat]\n    capabilities: [tool_use]\n", b.base+"/v1"))
+		},
+		ask: func(b *box, words string, again bool) []string {
+			argv := []string{b.path("continue", ".bin/cn"), "--config", filepath.Join(b.home, ".continue/config.yaml"), "--auto"}
+			if again {
+				argv = append(argv, "--resume")
+			}
+			return append(argv, "-p", words)
+		},
+	}
+}
+
+// pythonAgents are programs on Python's frameworks.
+func pythonAgents(home string) []agent {
+	program := func(name, folder, file string, env ...string) agent {
+		return agent{
+			name: name, inProcess: true, program: filepath.Join(home, folder, "bin", "python"),
+			prepare: func(b *box) {
+				b.env = append(b.env, "OPENAI_API_KEY=sk-test", "ANTHROPIC_API_KEY=sk-test", "LANGSMITH_TRACING=false", "PYTHONDONTWRITEBYTECODE=1",
+					"OPENAI_BASE_URL="+b.base+"/v1", "OPENAI_API_BASE="+b.base+"/v1", "ANTHROPIC_BASE_URL="+b.base)
+				b.env = append(b.env, env...)
+			},
+			ask: func(b *box, words string, _ bool) []string {
+				here, err := filepath.Abs(filepath.Join("testdata", "agents", file))
+				if err != nil {
+					b.t.Fatal(err)
+				}
+				return []string{filepath.Join(b.programs, folder, "bin", "python"), here, words, followUp}
+			},
+		}
+	}
+	rows := []agent{
+		program("langgraph", "langgraph", "langgraph_agent.py"),
+		program("pydantic-ai-chat", "pydantic-ai", "pydantic_agent.py", "API=chat"),
+		program("pydantic-ai-responses", "pydantic-ai", "pydantic_agent.py", "API=responses"),
+		program("pydantic-ai-messages", "pydantic-ai", "pydantic_agent.py", "API=messages"),
+		program("llamaindex", "llamaindex", "llamaindex_agent.py"),
+		program("smolagents", "smolagents", "smolagents_agent.py"),
+	}
+	for _, f := range frameworks() {
+		row := program(f.name, f.folder, f.file, f.env...)
+		if f.once { // another task is another conversation
+			ask := row.ask
+			row.ask = func(b *box, words string, again bool) []string { return ask(b, words, again)[:3] }
+		}
+		row.form, row.edits, row.delta, row.forgets = f.form, f.edits, f.delta, f.forgets
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// framework is a program on one of Python's frameworks, in the folder of its own that
+// tools/agents.sh fills.
+type framework struct {
+	name, folder, file string
+	env                []string
+	once               bool // it is given one task
+	delta              bool // the provider keeps the history
+	forgets            bool // of a turn that failed it keeps nothing
+	edits              bool // its model edits files, which leaves no result
+	form               func(command, text string) string
+}
+
+func frameworks() []framework {
+	const stream = "STREAM=1"
+	local := "LITELLM_LOCAL_MODEL_COST_MAP=True" // else it looks for prices on the network
+	return []framework{
+		{name: "openai-python", folder: "sdks", file: "openai_chat_agent.py"},
+		{name: "openai-python-stream", folder: "sdks", file: "openai_chat_agent.py", env: []string{stream}},
+		{name: "openai-agents-chat", folder: "openai-agents", file: "openai_agents_agent.py", env: []string{"API=chat_completions", "OPENAI_AGENTS_DISABLE_TRACING=1"}},
+		{name: "openai-agents-responses", folder: "openai-agents", file: "openai_agents_agent.py", env: []string{"API=responses", stream, "OPENAI_AGENTS_DISABLE_TRACING=1"}},
+		{name: "langgraph-stream", folder: "langgraph", file: "langgraph_agent.py", env: []string{stream}},
+		{name: "langgraph-responses", folder: "langgraph", file: "langgraph_agent.py", env: []string{"API=responses", stream}},
+		{name: "langgraph-messages", folder: "langgraph", file: "langgraph_agent.py", env: []string{"API=messages"}},
+		{name: "deepagents", folder: "deepagents", file: "langgraph_agent.py", env: []string{"DEEP=1"}},
+		{name: "deepagents-messages", folder: "deepagents", file: "langgraph_agent.py", env: []string{"DEEP=1", "API=messages", stream}},
+		{name: "autogen", folder: "autogen", file: "autogen_agent.py"},
+		{name: "autogen-stream", folder: "autogen", file: "autogen_agent.py", env: []string{stream}},
+		{name: "ag2", folder: "ag2", file: "ag2_agent.py", env: []string{"API=chat"}},
+		{name: "ag2-responses", folder: "ag2", file: "ag2_agent.py", env: []string{"API=responses", stream}},
+		{name: "agno", folder: "agno", file: "agno_agent.py", env: []string{"API=chat"}},
+		{name: "agno-responses", folder: "agno", file: "agno_agent.py", env: []string{"API=responses", stream}, forgets: true},
+		{name: "agno-messages", folder: "agno", file: "agno_agent.py", env: []string{"API=messages", stream}, forgets: true},
+		{name: "litellm", folder: "litellm", file: "litellm_agent.py", env: []string{"API=chat", local}},
+		{name: "litellm-messages", folder: "litellm", file: "litellm_agent.py", env: []string{"API=messages", stream, local}},
+		{name: "strands", folder: "strands", file: "strands_agent.py", env: []string{"API=chat"}},
+		{name: "strands-messages", folder: "strands", file: "strands_agent.py", env: []string{"API=messages"}},
+		{name: "haystack", folder: "haystack", file: "haystack_agent.py", env: []string{"HAYSTACK_TELEMETRY_ENABLED=False"}},
+		{name: "haystack-stream", folder: "haystack", file: "haystack_agent.py", env: []string{stream, "HAYSTACK_TELEMETRY_ENABLED=False"}},
+		{name: "semantic-kernel", folder: "semantic-kernel", file: "semantic_kernel_agent.py"},
+		{name: "semantic-kernel-stream", folder: "semantic-kernel", file: "semantic_kernel_agent.py", env: []string{stream}},
+		{name: "google-adk", folder: "google-adk", file: "adk_agent.py", env: []string{local}},
+		{name: "google-adk-stream", folder: "google-adk", file: "adk_agent.py", env: []string{stream, local}},
+		{name: "agent-framework", folder: "agent-framework", file: "framework_agent.py", env: []string{"API=chat"}},
+		{name: "agent-framework-responses", folder: "agent-framework", file: "framework_agent.py", env: []string{"API=responses", stream}, delta: true},
+		{name: "crewai", folder: "crewai", file: "crewai_agent.py", env: []string{"CREWAI_DISABLE_TELEMETRY=true", "CREWAI_TRACING_ENABLED=false", "OTEL_SDK_DISABLED=true", local}, once: true},
+		{name: "openhands", folder: "openhands", file: "openhands_agent.py", env: []string{"OPENHANDS_SUPPRESS_BANNER=1", local}},
+		{name: "claude-agent-sdk", folder: "claude-agent-sdk", file: "claude_sdk_agent.py", env: []string{"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1"}},
+		{name: "mini-swe-agent", folder: "mini-swe", file: "mini_swe_agent.py", env: []string{local, "MSWEA_SILENT_STARTUP=1"}, once: true},
+		{name: "mini-swe-agent-text", folder: "mini-swe", file: "mini_swe_agent.py", env: []string{local, "MSWEA_SILENT_STARTUP=1", "TEXT=1"}, once: true, form: miniForm},
+		{name: "camel", folder: "camel", file: "camel_agent.py"},
+		{name: "gptme", folder: "gptme", file: "gptme_agent.py"},
+		{name: "dspy", folder: "dspy", file: "dspy_agent.py", env: []string{local}, once: true, form: dspyForm},
+		{name: "smolagents-code", folder: "smolagents", file: "smolagents_code_agent.py", form: codeForm},
+		{name: "aider", folder: "aider", file: "aider_agent.py", env: []string{local, stream}, edits: true, form: func(_, text string) string { return "It is as it was. " + text }},
+	}
+}
+
+// miniForm is how mini-SWE-agent's model writes a command.
+func miniForm(command, text string) string {
+	if command == "" {
+		command = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+	}
+	return text + "\n\n```mswea_bash_command\n" + command + "\n```"
+}
+
+// codeForm is how smolagents' models write code.
+func codeForm(command, text string) string {
+	if command == "" {
+		return "Thought: " + text + "\n<code>\nfinal_answer(\"it is told\")\n</code>"
+	}
+	return "Thought: " + text + "\n<code>\nprint(bash(" + strconv.Quote(command) + "))\n</code>"
+}
+
+// dspyForm is how dspy's models fill the fields of a step, and those of the answer behind the last.
+func dspyForm(command, text string) string {
+	tool, args := "finish", "{}"
+	if command != "" {
+		tool, args = "bash", `{"command": `+strconv.Quote(command)+`}`
+	}
+	return "[[ ## next_thought ## ]]\n" + text + "\n\n[[ ## next_tool_name ## ]]\n" + tool + "\n\n[[ ## next_tool_args ## ]]\n" + args +
+		"\n\n[[ ## reasoning ## ]]\n" + text + "\n\n[[ ## answer ## ]]\n" + text + "\n\n[[ ## completed ## ]]"
+}

@@ -1,0 +1,128 @@
+package agents
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"precept/test/harness"
+)
+
+// tapHeader numbers a request on its way, so that what reached the model can be held against what
+// the agent sent.
+const tapHeader = "X-Tap"
+
+// tap stands before precept (or, in a direct run, before the model) and keeps what the agent sent
+// and who precept took it for.
+type tap struct {
+	*httptest.Server
+	name   string // tells the requests of one tap from those of another at a shared model
+	mu     sync.Mutex
+	target *url.URL
+	sent   []sent
+}
+
+// sent is one request as it left the agent.
+type sent struct {
+	method, path string
+	body         []byte
+	status       int
+	session      string // what precept answered in Precept-Session
+}
+
+func newTap(t *testing.T, target string) *tap {
+	t.Helper()
+	tp := &tap{name: harness.Random(4)}
+	tp.lead(t, target)
+	proxy := &httputil.ReverseProxy{
+		Transport:     &http.Transport{DisableCompression: true},
+		FlushInterval: -1,
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(tp.to()) },
+		ModifyResponse: func(res *http.Response) error {
+			tp.answered(res)
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { panic(http.ErrAbortHandler) },
+	}
+	tp.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.Header.Set(tapHeader, tp.name+" "+strconv.Itoa(tp.note(r, body)))
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(tp.Close)
+	return tp
+}
+
+// lead makes another address the tap's target.
+func (tp *tap) lead(t *testing.T, target string) {
+	t.Helper()
+	to, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	tp.target = to
+}
+
+func (tp *tap) to() *url.URL {
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	return tp.target
+}
+
+func (tp *tap) note(r *http.Request, body []byte) int {
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	tp.sent = append(tp.sent, sent{method: r.Method, path: r.URL.Path, body: body})
+	return len(tp.sent) - 1
+}
+
+// number reads the header that a request got here; false when it came through another tap.
+func (tp *tap) number(h http.Header) (int, bool) {
+	name, text, _ := strings.Cut(h.Get(tapHeader), " ")
+	n, err := strconv.Atoi(text)
+	return n, err == nil && name == tp.name
+}
+
+func (tp *tap) answered(res *http.Response) {
+	if n, ok := tp.number(res.Request.Header); ok {
+		tp.mu.Lock()
+		defer tp.mu.Unlock()
+		tp.sent[n].status, tp.sent[n].session = res.StatusCode, res.Header.Get("Precept-Session")
+	}
+}
+
+// of is the request of the agent that became a request at the model.
+func (tp *tap) of(a *harness.Asked) sent {
+	n, ok := tp.number(a.Header)
+	if !ok {
+		return sent{}
+	}
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	return tp.sent[n]
+}
+
+// answers counts the requests of a method that were answered with a status.
+func (tp *tap) answers(method string, status int) (n int) {
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	for i := range tp.sent {
+		if tp.sent[i].method == method && tp.sent[i].status == status {
+			n++
+		}
+	}
+	return n
+}

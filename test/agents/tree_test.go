@@ -1,0 +1,186 @@
+package agents
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+)
+
+// grower is one of many conversations that begin with the same words: its list, and the sessions
+// that its requests were taken for.
+type grower struct {
+	t     *testing.T
+	who   string
+	url   func() string
+	list  []harness.Object
+	mu    sync.Mutex
+	names map[string]int
+}
+
+// ask sends the list and returns the choices of the answer.
+func (k *grower) ask(list []harness.Object, more harness.Object) []harness.Object {
+	k.t.Helper()
+	body := harness.Object{"model": "m", "messages": list, "tools": []harness.Object{{"type": "function", "function": harness.Object{"name": "bash"}}}}
+	maps.Copy(body, more)
+	raw, _ := json.Marshal(body)
+	status, reply, name := postNamed(k.t, k.url()+"/v1/chat/completions", k.who, string(raw))
+	var got struct {
+		Choices []struct {
+			Message harness.Object `json:"message"`
+		} `json:"choices"`
+	}
+	if err := json.Unmarshal([]byte(reply), &got); status != http.StatusOK || err != nil || len(got.Choices) == 0 {
+		k.t.Errorf("%s: %d %s", k.who, status, reply)
+		return []harness.Object{{}}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.names[name]++
+	var out []harness.Object
+	for _, c := range got.Choices {
+		out = append(out, c.Message)
+	}
+	return out
+}
+
+// goOn is the list with an answer and the results of its calls.
+func goOn(list []harness.Object, answer harness.Object, result string) []harness.Object {
+	list = append(append([]harness.Object{}, list...), answer)
+	calls, _ := answer["tool_calls"].([]any)
+	for _, c := range calls {
+		call, _ := c.(map[string]any)
+		list = append(list, harness.Object{"role": "tool", "tool_call_id": call["id"], "content": result})
+	}
+	return list
+}
+
+// manyAnswers is a model that makes as many choices as it is asked for, each with calls of its own.
+func manyAnswers(t *testing.T, seen func(who, body string)) *httptest.Server {
+	t.Helper()
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			N int `json:"n"`
+		}
+		raw, _ := io.ReadAll(r.Body)
+		_ = json.Unmarshal(raw, &body)
+		seen(r.Header.Get("X-Who"), string(raw))
+		var choices []harness.Object
+		for i := range max(body.N, 1) {
+			choices = append(choices, harness.Object{"index": i, "finish_reason": "tool_calls", "message": harness.Object{"role": "assistant", "content": nil, "tool_calls": []harness.Object{
+				{"id": "call_" + harness.Random(10), "type": "function", "function": harness.Object{"name": "bash", "arguments": `{"command":"ls ` + harness.Random(2) + `"}`}},
+			}}})
+		}
+		harness.ReplyJSON(w, http.StatusOK, harness.Object{"id": "chatcmpl-" + harness.Random(10), "object": "chat.completion", "choices": choices})
+	}))
+	t.Cleanup(up.Close)
+	return up
+}
+
+// TestFiftyTrees lets fifty conversations begin with the same words at once, and go on as programs
+// do that search: with one of several choices, with several answers to one list, in branches, from
+// an earlier place, after a kill. Each is one session with one block in all its requests, and none
+// is another one's.
+func TestFiftyTrees(t *testing.T) {
+	shapes := map[string]func(k *grower, i int, turn int){
+		"one of three choices": func(k *grower, i, _ int) {
+			choices := k.ask(k.list, harness.Object{"n": 3})
+			k.list = goOn(k.list, choices[i%len(choices)], "ok")
+		},
+		"the best of three answers": func(k *grower, i, turn int) {
+			if turn == 0 {
+				k.list = goOn(k.list, k.ask(k.list, nil)[0], "ok")
+				return
+			}
+			answers := make([]harness.Object, 3)
+			var wg sync.WaitGroup
+			for n := range answers {
+				wg.Go(func() { answers[n] = k.ask(k.list, harness.Object{"temperature": 1})[0] })
+			}
+			wg.Wait()
+			k.list = goOn(k.list, answers[i%3], "ok")
+		},
+		"two branches": func(k *grower, _, turn int) {
+			answer := k.ask(k.list, nil)[0]
+			if turn == 1 {
+				other := goOn(k.list, answer, "the other way")
+				for range 2 {
+					other = goOn(other, k.ask(other, nil)[0], "further")
+				}
+			}
+			k.list = goOn(k.list, answer, "ok")
+		},
+		"forked by a person": func(k *grower, i, turn int) {
+			if turn == 2 { // back behind the first answer, with other words
+				k.list = append(k.list[:4:4], harness.Object{"role": "user", "content": fmt.Sprint("No, try another way, number ", i%2)})
+			}
+			k.list = goOn(k.list, k.ask(k.list, nil)[0], "ok")
+		},
+		"resumed after a kill": func(k *grower, _, _ int) { k.list = goOn(k.list, k.ask(k.list, nil)[0], "ok") },
+	}
+	for name, shape := range shapes {
+		t.Run(name, func(t *testing.T) { growTrees(t, shape, strings.Contains(name, "kill")) })
+	}
+}
+
+func growTrees(t *testing.T, shape func(k *grower, i, turn int), kill bool) {
+	t.Helper()
+	var mu sync.Mutex
+	wrong := map[string]int{}
+	up := manyAnswers(t, func(who, body string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if strings.Count(body, taskSlug) != 1 {
+			wrong[who]++
+		}
+	})
+	p := harness.Start(t, t.TempDir(), harness.Always(&harness.Model{Server: up}, harness.LessonDir(t))...)
+	all := make([]*grower, crowd)
+	for i := range all {
+		all[i] = &grower{t: t, who: fmt.Sprint("conversation ", i), url: func() string { return p.Data }, names: map[string]int{}}
+		all[i].list = []harness.Object{{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Look at the build script"}}
+	}
+	counted := map[string]int{}
+	for turn := range 4 {
+		if kill && turn == 2 {
+			counted = counters(t, p)
+			time.Sleep(500 * time.Millisecond) // what ended 100 ms before is kept
+			p.Kills()
+			p = harness.Start(t, p.Dir, p.Flags...)
+		}
+		var wg sync.WaitGroup
+		for i, k := range all {
+			wg.Go(func() { shape(k, i, turn) })
+		}
+		wg.Wait()
+	}
+	owner := map[string]string{}
+	for _, k := range all {
+		if len(k.names) != 1 {
+			t.Errorf("%s is %d sessions: %v", k.who, len(k.names), k.names)
+		}
+		for name := range k.names {
+			if was := owner[name]; was != "" {
+				t.Errorf("%s and %s are both session %s", k.who, was, name)
+			}
+			owner[name] = k.who
+		}
+	}
+	if len(wrong) > 0 {
+		t.Errorf("not one block in requests of %v", wrong)
+	}
+	got := counters(t, p)
+	for name, want := range map[string]int{"precept_sessions_total": crowd, "precept_lessons_injected_total": crowd, "precept_sessions_excluded_total": 0} {
+		if n := got[name] + counted[name]; n != want {
+			t.Errorf("%s is %d, not %d", name, n, want)
+		}
+	}
+}

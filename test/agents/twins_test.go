@@ -1,0 +1,123 @@
+package agents
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"precept/test/harness"
+)
+
+// Of fifty conversations that begin with the same words at once, one half stays equal byte for
+// byte, on an API that counts its call ids; the other half calls something of its own each. The
+// report and the export count the second half alone, whatever is said of the first, and as many
+// blocks as the model saw.
+func TestTwinsInTheReport(t *testing.T) {
+	const n = 25
+	var mu sync.Mutex
+	blocks := map[string]int{}
+	waiting, all := 2*n, make(chan struct{})
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		who := r.Header.Get("X-Who")
+		mu.Lock()
+		blocks[who] += strings.Count(string(body), taskSlug)
+		if waiting--; waiting == 0 {
+			close(all)
+		}
+		mu.Unlock()
+		<-all
+		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"bash","arguments":%q}}]}}]}`,
+			strings.Count(string(body), `"role":"tool"`), `{"command":"cat `+who+`"}`)
+	}))
+	t.Cleanup(up.Close)
+	p := harness.Start(t, t.TempDir(), append(harness.Always(&harness.Model{Server: up}, harness.LessonDir(t)), "--reward-close-after", "5s")...)
+	names := make([]string, 2*n)
+	var wg, answered sync.WaitGroup
+	answered.Add(2 * n)
+	for i := range 2 * n {
+		wg.Go(func() {
+			who := map[bool]string{true: "same", false: fmt.Sprint("file ", i)}[i < n]
+			list := `{"role":"user","content":"Look at the build script"}`
+			for turn := range 3 {
+				if turn == 1 {
+					answered.Done()
+					answered.Wait()
+				}
+				status, reply, name := postNamed(t, p.Data+"/v1/chat/completions", who, `{"messages":[`+list+`]}`)
+				if status != http.StatusOK {
+					t.Errorf("%d %s", status, reply)
+				}
+				names[i] = name
+				list += fmt.Sprintf(`,{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"bash","arguments":%q}}]},{"role":"tool","tool_call_id":"call_%d","content":"text"}`,
+					turn, `{"command":"cat `+who+`"}`, turn)
+			}
+		})
+	}
+	wg.Wait()
+	for i := range 2 * n {
+		if who := map[bool]string{true: "same", false: fmt.Sprint("file ", i)}[i < n]; i >= n && blocks[who] != 3 || i < n && blocks[who] != 3*n {
+			t.Errorf("%d blocks reached the model from %q", blocks[who], who)
+		}
+	}
+	got := counters(t, p)
+	if got["precept_sessions_total"] != 2*n || got["precept_sessions_excluded_total"] != n || got["precept_lessons_injected_total"] != 2*n {
+		t.Errorf("%d sessions, %d left out, %d blocks counted", got["precept_sessions_total"], got["precept_sessions_excluded_total"], got["precept_lessons_injected_total"])
+	}
+	for _, name := range names {
+		if status, said := harness.Post(t, p.Data+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name)); status != http.StatusAccepted {
+			t.Errorf("feedback on %s: %d %s", name, status, said)
+		}
+	}
+	reported(t, p, "?provisional=true", n)
+}
+
+// postNamed sends a request of somebody, and returns the session that it was taken for.
+func postNamed(t *testing.T, url, who, body string) (status int, reply, session string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	req.Header.Set("X-Who", who)
+	res, err := (&http.Client{}).Do(req)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer func() { _ = res.Body.Close() }()
+	read, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return res.StatusCode, string(read), res.Header.Get("Precept-Session")
+}
+
+// reported waits for the report to count so many sessions with the task's lesson, and no more.
+func reported(t *testing.T, r *harness.Process, query string, want int) {
+	t.Helper()
+	harness.Eventually(t, fmt.Sprintf("a report of %d sessions with the lesson", want), func() bool {
+		_, body := harness.Get(t, r.Admin+"/api/report"+query, "e2e-token")
+		var rep struct {
+			Lessons []struct {
+				Slug     string
+				Injected int `json:"n_injected"`
+			}
+		}
+		if err := json.Unmarshal([]byte(body), &rep); err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range rep.Lessons {
+			if "["+l.Slug+"]" == taskSlug {
+				return l.Injected == want
+			}
+		}
+		return false
+	})
+}

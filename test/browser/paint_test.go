@@ -1,0 +1,237 @@
+//go:build !race
+
+package browser
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+
+	"github.com/chromedp/chromedp"
+	_ "modernc.org/sqlite" // the driver that the store is written with
+
+	"precept/inject/bank/banktest"
+	"precept/store"
+)
+
+// What the store of TestFirstPaint holds unless PRECEPT_PAINT says more: lessons, and sessions.
+const (
+	paintLessons  = 200
+	paintSessions = 4000
+	paintDays     = 60
+)
+
+// paintSize is how large the store shall be: PRECEPT_PAINT="2000 1000000" is what make paint asks
+// for.
+func paintSize(t *testing.T) (lessons, sessions int) {
+	t.Helper()
+	lessons, sessions = paintLessons, paintSessions
+	if text := os.Getenv("PRECEPT_PAINT"); text != "" {
+		if _, err := fmt.Sscan(text, &lessons, &sessions); err != nil {
+			t.Fatalf("PRECEPT_PAINT: %v; write lessons and sessions, such as 2000 1000000", err)
+		}
+	}
+	return lessons, sessions
+}
+
+// Every page of a server with many lessons and sessions paints, and shows the whole of it by pages.
+// How long the first paint takes is told, not judged: a test's machine may be doing anything.
+func TestFirstPaint(t *testing.T) {
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip("chromium is not installed; apt-get install chromium")
+	}
+	nLessons, nSessions := paintSize(t)
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		harness.ReplyJSON(w, http.StatusOK, map[string]any{"id": "chatcmpl-1", "object": "chat.completion", "model": "m", "choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": "Done."}}}, "usage": map[string]any{"prompt_tokens": 90, "completion_tokens": 2, "total_tokens": 92}})
+	}))
+	t.Cleanup(model.Close)
+	dir, bank := t.TempDir(), t.TempDir()
+	for i := range nLessons {
+		banktest.WriteLesson(t, bank, fmt.Sprintf("lesson-%04d", i), fmt.Sprintf("topic%04d", i))
+	}
+	flags := []string{"--upstream", model.URL + "/v1", "--lessons", bank, "--reward-close-after", "2s", "--log-level", "error"}
+	seeds := seedSessions(t, dir, nLessons, flags)
+	copies := nSessions/seeds - 1
+	began := time.Now()
+	multiply(t, filepath.Join(dir, "precept.db"), copies)
+	t.Logf("%d sessions of %d lessons, copied in %s", seeds*(copies+1), nLessons, time.Since(began).Round(time.Second))
+
+	p := harness.Start(t, dir, flags...)
+	var list store.SessionList
+	if p.Ask(t, "/api/sessions?limit=1", &list); len(list.Sessions) != 1 {
+		t.Fatalf("no session is listed")
+	}
+	allocator, cancel := chromedp.NewExecAllocator(t.Context(), chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.Headless,
+		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.Flag("disable-dev-shm-usage", true))
+	t.Cleanup(cancel)
+	ctx, cancelTab := chromedp.NewContext(allocator)
+	t.Cleanup(cancelTab)
+	ctx, stop := context.WithTimeout(ctx, 5*time.Minute)
+	t.Cleanup(stop)
+	if err := chromedp.Do(ctx, chromedp.Navigate(p.Admin+"/login?token=e2e-token"), chromedp.WaitReady(chromedp.CSS("main"))); err != nil {
+		t.Fatal(err)
+	}
+	rows := min(nLessons, 100)
+	for _, page := range []struct {
+		at, css string
+		least   int
+	}{
+		{"/", "tbody th.name", min(nLessons, 25)},
+		{"/lessons", "tbody th.name", rows},
+		{"/lessons?page=2&sort=-told", "tbody th.name", min(nLessons-rows, 100)},
+		{"/lessons/lesson-0007", ".paper", 2},
+		{"/breakdown", "h1", 1},
+		{"/queue", ".empty", 1},
+		{"/sessions", "tbody th.name", 50},
+		{"/sessions?agent=nobody-like-that", "h1", 1},
+		{"/sessions/" + list.Sessions[0].ID, ".turn", 1},
+		{"/samples", ".sample", 50},
+		{"/health", "table.config", 1},
+		{"/help", ".guides a", 5},
+	} {
+		var paints []float64
+		for range 4 {
+			paints = append(paints, firstPaint(t, ctx, p.Admin+page.at))
+		}
+		n, err := chromedp.Run(ctx, chromedp.Evaluate[int](`document.querySelectorAll("main `+page.css+`").length`))
+		if err != nil || n < page.least {
+			t.Errorf("%s: %d of %s, want %d: %v", page.at, n, page.css, page.least, err)
+		}
+		slices.Sort(paints[1:])
+		t.Logf("%-34s first paint %4.0f ms, then %4.0f ms (median of 3)", page.at, paints[0], paints[2])
+	}
+}
+
+// firstPaint opens a page and gives when the browser first painted content of it, in milliseconds
+// from the start of the navigation.
+func firstPaint(t *testing.T, ctx context.Context, address string) float64 {
+	t.Helper()
+	const painted = `performance.getEntriesByName("first-contentful-paint").length > 0`
+	if err := chromedp.Do(ctx, chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS("main"))); err != nil {
+		t.Fatal(address, err)
+	}
+	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](painted, chromedp.WithPollingTimeout(time.Minute))); err != nil {
+		t.Fatalf("%s is not painted: %v", address, err)
+	}
+	ms, err := chromedp.Run(ctx, chromedp.Evaluate[float64](`performance.getEntriesByName("first-contentful-paint")[0].startTime`))
+	if err != nil || ms <= 0 {
+		t.Fatal(address, ms, err)
+	}
+	return ms
+}
+
+// seedSessions has sessions closed over HTTP, two for each lesson, and gives how many there are.
+func seedSessions(t *testing.T, dir string, lessons int, flags []string) int {
+	t.Helper()
+	p := harness.Start(t, dir, flags...)
+	n := 2 * lessons
+	say := func(address, name, body string) error {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Precept-Session", name)
+		req.Header.Set("Precept-Agent", "coder-"+strconv.Itoa(len(name)%3))
+		res, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close() //nolint:errcheck // only read
+		_, err = io.Copy(io.Discard, res.Body)
+		return err
+	}
+	errs := make(chan error, 8)
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			for i := w; i < n; i += 8 {
+				name := fmt.Sprint("run-", i)
+				chat, err := json.Marshal(map[string]any{"model": "m", "messages": []any{map[string]any{"role": "user", "content": fmt.Sprintf("Please look at topic%04d and report what you find.", i/2)}}})
+				if err == nil {
+					err = say(p.Data+"/v1/chat/completions", name, string(chat))
+				}
+				if err == nil {
+					err = say(p.Data+"/v1/feedback", name, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%.1f}`, name, float64(i%11)/10))
+				}
+				if err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	select {
+	case err := <-errs:
+		t.Fatal(err)
+	default:
+	}
+	harness.Eventually(t, "all sessions are closed", func() bool {
+		var h struct {
+			Store struct{ Counts map[string]int }
+			Since struct {
+				Closed int `json:"sessions_closed"`
+			} `json:"since_start"`
+		}
+		p.Ask(t, "/api/health", &h)
+		return h.Since.Closed >= n
+	})
+	p.Stops()
+	return n
+}
+
+// multiply copies every session with what belongs to it, and spreads the copies, and the counters
+// of the days, over the weeks before: what a store holds after a while, in the form that precept
+// wrote.
+func multiply(t *testing.T, file string, copies int) {
+	t.Helper()
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // committed by then
+	db.SetMaxOpenConns(1)
+	do := func(statement string, args ...any) {
+		t.Helper()
+		if _, err := db.ExecContext(t.Context(), statement, args...); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	do("PRAGMA synchronous = OFF")
+	var most int
+	if err := db.QueryRowContext(t.Context(), "SELECT max(sid) FROM sessions").Scan(&most); err != nil {
+		t.Fatal(err)
+	}
+	do("BEGIN")
+	for k := 1; k <= copies; k++ {
+		off, back := k*most, int64(k)*int64(paintDays)*86_400_000_000/int64(copies+1)
+		do("INSERT INTO sessions(sid, tenant, started, seen, state, id, data, standin) SELECT sid + ?, tenant, started - ?, seen - ?, state, randomblob(16), data, standin FROM sessions WHERE sid <= ? AND data IS NOT NULL", off, back, back, most)
+		do("INSERT INTO settled SELECT sid + ?, version, told, reward, tier, frozen FROM settled WHERE sid <= ?", off, most)
+		do("INSERT INTO exchanges(sid, k, tenant, at, data, items) SELECT sid + ?, k, tenant, at - ?, data, items FROM exchanges WHERE sid <= ?", off, back, most)
+		do("INSERT INTO samples(sid, k, tenant, at, agent, data) SELECT sid + ?, k, tenant, at - ?, agent, data FROM samples WHERE sid <= ?", off, back, most)
+	}
+	do("UPDATE totals SET n = n * ?", copies+1)
+	do("WITH RECURSIVE back(d) AS (SELECT 1 UNION ALL SELECT d + 1 FROM back WHERE d < ?) INSERT OR IGNORE INTO counters SELECT tenant, scope, day - d, v FROM counters, back WHERE day > 1000", paintDays-1)
+	do("COMMIT")
+}

@@ -1,0 +1,307 @@
+package browser
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// pictureLimit is how large a picture may be in bytes: they are kept with the source.
+const pictureLimit = 150 << 10
+
+// TestPictures writes pictures of every page of the demo's dashboard, in both themes, into the
+// directory of PRECEPT_PICTURES; make pictures sets it. PRECEPT_PICTURE_WIDTHS asks for further
+// widths than the usual one.
+func TestPictures(t *testing.T) {
+	dir := os.Getenv("PRECEPT_PICTURES")
+	if dir == "" {
+		t.Skip("PRECEPT_PICTURES names no directory; make pictures does")
+	}
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Fatal("chromium is not installed; apt-get install chromium")
+	}
+	link := playDemo(t)
+	allocator, cancel := chromedp.NewExecAllocator(t.Context(), chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.Headless,
+		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true))
+	t.Cleanup(cancel)
+	ctx, cancelTab := chromedp.NewContext(allocator)
+	t.Cleanup(cancelTab)
+	ctx, stop := context.WithTimeout(ctx, 4*time.Minute)
+	t.Cleanup(stop)
+	base, _, _ := strings.Cut(link, "/login")
+	if err := chromedp.Do(ctx, chromedp.Navigate(link), chromedp.WaitReady(chromedp.CSS("body"))); err != nil {
+		t.Fatal(err)
+	}
+	pages := pagesOf(t, ctx)
+	for _, width := range widths(t) {
+		for _, theme := range []string{"light", "dark"} {
+			media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}}
+			if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, media); err != nil {
+				t.Fatal(err)
+			}
+			for name, at := range pages {
+				file := name + "-" + theme
+				if width != pictureWidth {
+					file += "-" + strconv.Itoa(width)
+				}
+				paint(t, ctx, base+at, filepath.Join(dir, file+".png"), width)
+			}
+		}
+	}
+}
+
+const pictureWidth = 1280
+
+func widths(t *testing.T) []int {
+	t.Helper()
+	out := []int{pictureWidth}
+	for text := range strings.FieldsSeq(os.Getenv("PRECEPT_PICTURE_WIDTHS")) {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// playDemo runs the demo until it has played, and gives the dashboard's link.
+func playDemo(t *testing.T) string {
+	t.Helper()
+	cmd := exec.Command("precept", "demo", "--sessions", "6000")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+	})
+	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+/login\?token=\w+`)
+	link := ""
+	watched := false
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if found := address.FindString(lines.Text()); found != "" && !watched {
+			link, watched = found, true
+			watch(t, link)
+		}
+		if strings.Contains(lines.Text(), "stays up") {
+			return link
+		}
+	}
+	t.Fatal("the demo ended")
+	return ""
+}
+
+// A lesson that waits for a person, in the place of one that there is: the queue has something to
+// show.
+const pictureCandidate = `---
+schema: learning/v1
+slug: run-the-suite-of-the-package
+title: Run the tests of the package that you touch, then the full suite once.
+trigger:
+  description: The ticket asks for all tests.
+  metadata: {precept: {keywords: ["a button in the wrong place", "screenshot of the page"]}}
+outcome: success
+supersedes: [run-the-full-suite]
+evidence:
+  - {kind: run, ref: TICKET-000042, note: The full suite took the whole budget.}
+metadata: {precept: {state: candidate}}
+---
+
+# Run the tests of the package that you touch, then the full suite once.
+
+## What to do (or avoid)
+
+Run the tests of the package after each change, and the full suite once, before you report.
+`
+
+// watch looks at the demo's overview as somebody would who keeps it open, and puts a lesson into
+// its queue.
+func watch(t *testing.T, link string) {
+	t.Helper()
+	base, key, _ := strings.Cut(link, "/login?token=")
+	ask := func(ctx context.Context, path string) ([]byte, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, http.NoBody)
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("Authorization", "Bearer "+key)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return nil, err
+		}
+		defer res.Body.Close() //nolint:errcheck // only read
+		return io.ReadAll(res.Body)
+	}
+	health, err := ask(t.Context(), "/api/health")
+	var h struct {
+		Config []struct{ Key, Value string }
+	}
+	if err == nil {
+		err = json.Unmarshal(health, &h)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.New("the health page names no directory of lessons")
+	for _, k := range h.Config {
+		if k.Key == "lessons" {
+			err = os.WriteFile(filepath.Join(strings.TrimSpace(k.Value), "run-the-suite-of-the-package.md"), []byte(pictureCandidate), 0o600)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			_, _ = ask(ctx, "/")
+			select {
+			case <-ctx.Done():
+			case <-time.After(2 * time.Second):
+			}
+		}
+	})
+	t.Cleanup(func() {
+		stop()
+		wg.Wait()
+	})
+}
+
+// pagesOf are the pages of the navigation, and the first lesson and session that there are.
+func pagesOf(t *testing.T, ctx context.Context) map[string]string {
+	t.Helper()
+	links := func(expression string) []string {
+		text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`[...document.querySelectorAll('`+expression+`')].map(a => a.getAttribute("href")).join(" ")`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Fields(text)
+	}
+	pages := map[string]string{}
+	for _, at := range links("header nav a") {
+		name := strings.Trim(at, "/")
+		if name == "" {
+			name = "overview"
+		}
+		pages[name] = at
+	}
+	for name, list := range map[string]string{"lesson": "lessons", "session": "sessions"} {
+		if _, ok := pages[list]; !ok {
+			continue
+		}
+		origin, err := chromedp.Run(ctx, chromedp.Evaluate[string]("location.origin"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := chromedp.Do(ctx, chromedp.Navigate(origin+pages[list]), chromedp.WaitReady(chromedp.CSS("body"))); err != nil {
+			t.Fatal(err)
+		}
+		row := "" // one that has something to show: a lesson that was injected and one that was withheld
+		if list == "sessions" {
+			row = "tr:has(.slug:not(.ghost)):has(.slug.ghost) "
+		}
+		if found := links(`main tbody ` + row + `a[href^="/` + list + `/"]`); len(found) > 0 {
+			pages[name] = found[0]
+		}
+	}
+	return pages
+}
+
+// paint takes a picture of the upper part of a page.
+func paint(t *testing.T, ctx context.Context, address, file string, width int) {
+	t.Helper()
+	size := emulation.SetDeviceMetricsOverrideParams{Width: int64(width), Height: int64(max(width*5/8, 800)), DeviceScaleFactor: 1}
+	if _, err := chromedp.Call(ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
+		t.Fatal(err)
+	}
+	if err := chromedp.Do(ctx, chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS("body"))); err != nil {
+		t.Fatal(address, err)
+	}
+	time.Sleep(300 * time.Millisecond) // charts are drawn behind the load
+	raw, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	small, err := fewColours(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if width == pictureWidth && len(small) > pictureLimit {
+		t.Errorf("%s has %d bytes", file, len(small))
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, small, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fewColours writes a picture with 256 of its colours, the commonest of each family first: pages
+// have few, and the file is a third. Families come before shades, so that the one red word on a
+// grey page stays red.
+func fewColours(raw []byte) ([]byte, error) {
+	full, err := png.Decode(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	seen := map[color.RGBA]int{}
+	b := full.Bounds()
+	for y := b.Min.Y; y < b.Max.Y; y++ {
+		for x := b.Min.X; x < b.Max.X; x++ {
+			seen[color.RGBAModel.Convert(full.At(x, y)).(color.RGBA)]++
+		}
+	}
+	all := slices.SortedFunc(maps.Keys(seen), func(x, y color.RGBA) int {
+		return cmp.Or(seen[y]-seen[x], cmp.Compare(fmt.Sprint(x), fmt.Sprint(y)))
+	})
+	var palette, shades color.Palette
+	families := map[[3]uint8]bool{}
+	for _, c := range all {
+		family := [3]uint8{c.R >> 5, c.G >> 5, c.B >> 5}
+		if families[family] {
+			shades = append(shades, c)
+			continue
+		}
+		families[family] = true
+		palette = append(palette, c)
+	}
+	palette = append(palette[:min(len(palette), 160)], shades...)
+	palette = palette[:min(len(palette), 256)]
+	out := image.NewPaletted(b, palette)
+	draw.Draw(out, b, full, b.Min, draw.Src)
+	var w bytes.Buffer
+	err = (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&w, out)
+	return w.Bytes(), err
+}

@@ -1,0 +1,90 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+
+	"precept/internal/label"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/store"
+)
+
+// awayBackend is a backend that takes nothing.
+type awayBackend struct{ store.Volatile }
+
+func (awayBackend) Write(context.Context, session.Batch) error { return errors.New("away") }
+
+// backlog fills a directory's spool with so many exchanges of 8 KiB that no store has taken.
+func backlog(t *testing.T, dir string, n int) {
+	t.Helper()
+	s, err := store.Open(t.Context(), store.Options{
+		Now: time.Now, Backend: awayBackend{}, HoldBytes: 64 << 20, SpoolDir: filepath.Join(dir, "spool"), SpoolBytes: 4 << 30,
+		Learn: true, Failed: func(label.Step, error) {}, Panicked: func(step label.Step, v any) { t.Error(step, v) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	words := strings.Repeat("one thing after the other ", 8<<10/26)
+	for i := range n {
+		id := session.KeyOf("default", session.SpaceName, fmt.Sprint("s", i/50))
+		x := &sample.Exchange{
+			ID: fmt.Sprintf("%08x-0000-4000-8000-%012x", i, i), Tenant: "default", Agent: "coder", Session: id.String(), SessionName: fmt.Sprint("s", i/50),
+			RequestID: fmt.Sprint("r", i), Turn: i%50 + 1, At: time.Now().UTC(), Dialect: "chat", Model: "m", Status: 200, Outcome: sample.Complete,
+			New:   []json.RawMessage{json.RawMessage(`{"role":"user","content":"` + words + `"}`)},
+			Reply: sample.Reply{ID: fmt.Sprint("chatcmpl-", i), Text: "It is done."},
+		}
+		harness.Eventually(t, "room for another", func() bool { return s.Offer(store.Turn{Exchange: x, Size: 8 << 10}) })
+	}
+	stop()
+	<-ended // with or without an error: it may have run out of time before it asked the backend
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A start does not wait for what an earlier run left behind: 1 GiB of it takes no longer than
+// nothing.
+func TestChaosBacklog(t *testing.T) {
+	dir, model := t.TempDir(), harness.Brief(t)
+	ready := func(dir string) (*harness.Process, time.Duration) {
+		from := time.Now()
+		p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1").Ready(dir)
+		return p, time.Since(from)
+	}
+	p, first := ready(t.TempDir())
+	p.Stops()
+	n := harness.Longer(2_000, 131_072)
+	backlog(t, dir, n)
+	from := time.Now()
+	d := harness.Doctor(t, dir)
+	looked := time.Since(from)
+	if d.Spooled+d.Dropped["full"] < int64(n) || d.Stored != 0 {
+		t.Fatalf("%+v", d)
+	}
+	p, took := ready(dir)
+	from = time.Now()
+	for left := d.Spooled; left > 0; {
+		before := left
+		p.EventuallyAt(300*time.Millisecond, fmt.Sprint("delivery of what is left of ", before), func() bool {
+			left = harness.Doctor(t, dir).Spooled
+			return left < before
+		})
+	}
+	t.Logf("%d exchanges: ready after %v (an empty directory: %v), drained %v later; the account took %v", n, took, first, time.Since(from), looked)
+	p.Stops()
+	if after := harness.Doctor(t, dir); after.Stored != d.Spooled || after.Admitted != d.Admitted {
+		t.Errorf("before %+v, after %+v", d, after)
+	}
+}

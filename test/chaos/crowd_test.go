@@ -1,0 +1,218 @@
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+)
+
+// dialed opens connections to a process that say nothing, until the test ends.
+func dialed(t *testing.T, p *harness.Process, n int) {
+	t.Helper()
+	for i := range n {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.Data, "http://"))
+		if err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+	}
+}
+
+// R129: connections that say nothing are more than the files that a process may have. Streams that
+// are under way go on, new requests are served, and each has its upstream.
+func TestChaosFiles(t *testing.T) {
+	const files = 256
+	model, finish := harness.SlowModel(t)
+	dir := t.TempDir()
+	limited := []string{"sh", "-c", `ulimit -n "$0" && exec precept "$@"`, strconv.Itoa(files)}
+	p := harness.LaunchBy(t, limited, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, "--upstream", model.URL+"/v1", "--limits-header-timeout", "10m").Ready(dir)
+	ended := []<-chan error{harness.Stream(t, p.Data)}
+	dialed(t, p, 3*files)
+	kept, err := net.Dial("tcp", strings.TrimPrefix(p.Data, "http://")) //nolint:noctx // a plain test
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = kept.Close() })
+	const request = `{"stream":true,"messages":[{"role":"user","content":"go"}]}`
+	_, _ = fmt.Fprintf(kept, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(request), request)
+	_ = kept.SetReadDeadline(time.Now().Add(time.Minute))
+	if line, err := bufio.NewReader(kept).ReadString('\n'); err != nil || !strings.Contains(line, " 200 ") {
+		t.Fatalf("%q, %v", line, err)
+	}
+	for range 20 {
+		ended = append(ended, harness.Stream(t, p.Data))
+	}
+	if status, _ := harness.Get(t, p.Admin+"/healthz", ""); status != http.StatusOK {
+		t.Errorf("the admin listener: %d", status)
+	}
+	close(finish)
+	for _, c := range ended {
+		if err := <-c; err != nil {
+			t.Errorf("a stream was cut: %v", err)
+		}
+	}
+	p.Eventually("all in the store", func() bool { return harness.Doctor(t, dir).Stored == int64(len(ended))+1 })
+	p.Stops()
+}
+
+// times are how long requests took.
+type times struct {
+	mu  sync.Mutex
+	all []time.Duration
+}
+
+func (l *times) add(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, d)
+}
+
+// p99 is the time that one of a hundred takes longer than.
+func (l *times) p99() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	slices.Sort(l.all)
+	return l.all[(len(l.all)-1)*99/100]
+}
+
+// ask sends one request of a crowd and tells how it was answered, in which time.
+func ask(t *testing.T, client *http.Client, data, text string) (code int, header http.Header, took time.Duration) {
+	t.Helper()
+	body := fmt.Sprintf(`{"messages":[{"role":"user","content":"%s %s"}]}`, text, strings.Repeat("x", 32<<10))
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, data+"/v1/chat/completions", strings.NewReader(body))
+	begin := time.Now()
+	res, err := client.Do(req)
+	if err != nil {
+		t.Error(err)
+		return 0, nil, 0
+	}
+	_, _ = io.Copy(io.Discard, res.Body)
+	_ = res.Body.Close()
+	return res.StatusCode, res.Header, time.Since(begin)
+}
+
+// R131: ten times as many requests as may be under way. Who is let in has an answer, who is not has
+// a 503 with the time to come back, and all is well when the crowd has gone. In the long form, on a
+// machine of its own: of those let in one in a hundred takes less than twice what it takes when
+// just as many come as may, and within two seconds after the crowd it is as it was.
+func TestChaosCrowd(t *testing.T) {
+	const most = 20
+	var under, peak atomic.Int64
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := under.Add(1)
+		defer under.Add(-1)
+		for old := peak.Load(); n > old && !peak.CompareAndSwap(old, n); old = peak.Load() {
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		time.Sleep(50 * time.Millisecond) // the model thinks
+		_, _ = io.WriteString(w, harness.Said("c", "fine"))
+	}))
+	t.Cleanup(model.Close)
+	dir := t.TempDir()
+	p := harness.Begins(t, dir, model.URL, "--limits-requests", strconv.Itoa(most))
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 10 * most}}
+	t.Cleanup(client.CloseIdleConnections)
+	var answered, refused atomic.Int64
+	crowd := func(workers int, lasts time.Duration) *times {
+		ctx, stop := context.WithTimeout(t.Context(), lasts)
+		defer stop()
+		took, all := &times{}, sync.WaitGroup{}
+		for worker := range workers {
+			all.Go(func() {
+				for i := 0; ctx.Err() == nil; i++ {
+					switch code, header, d := ask(t, client, p.Data, fmt.Sprintf("%d of %d", i, worker)); {
+					case code == http.StatusOK:
+						answered.Add(1)
+						took.add(d)
+					case code == http.StatusServiceUnavailable && header.Get("Retry-After") == "1":
+						refused.Add(1)
+						time.Sleep(50 * time.Millisecond) // none waits the second that it is told to
+					default:
+						t.Errorf("%d %v", code, header)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		return took
+	}
+	calm := crowd(most, harness.Longer[time.Duration](200, 5000)*time.Millisecond)
+	took := crowd(10*most, harness.Longer[time.Duration](2, 20)*time.Second)
+	after := crowd(most, harness.Longer[time.Duration](200, 2000)*time.Millisecond)
+	t.Logf("p99 %v before, %v in the crowd, %v in the two seconds after it", calm.p99(), took.p99(), after.p99())
+	if harness.Longer(false, true) && (took.p99() > 2*calm.p99() || after.p99() > 2*calm.p99()) {
+		t.Error("it is not served as well as without a crowd")
+	}
+	if answered.Load() < most || refused.Load() < most || peak.Load() > most {
+		t.Errorf("%d answered, %d refused, %d at once", answered.Load(), refused.Load(), peak.Load())
+	}
+	if n := resident(t, p); n > mostResident {
+		t.Errorf("%d MiB", n>>20)
+	}
+	l := harness.NewLoad(t, 0)
+	for range 2 * most {
+		l.One(t.Context(), p.Data)
+	}
+	l.All()
+	n := answered.Load() + 2*most
+	p.Eventually("all in the store", func() bool { return harness.Doctor(t, dir).Stored == n })
+	p.Stops()
+	t.Logf("%d answered, %d refused", answered.Load(), refused.Load())
+}
+
+// R133: clients stop reading long streams. Their upstreams wait, memory stays, and after
+// limits.client_write_timeout they are gone.
+func TestChaosStalledReaders(t *testing.T) {
+	clients := harness.Longer(200, 1000)
+	const size = 200 << 20
+	var begun, ended, whole atomic.Int64
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		event := []byte(`data: {"choices":[{"index":0,"delta":{"content":"` + strings.Repeat("word ", 800) + `"}}]}` + "\n\n")
+		begun.Add(1)
+		defer ended.Add(1)
+		for sent := 0; sent < size; sent += len(event) {
+			if _, err := w.Write(event); err != nil {
+				return
+			}
+		}
+		whole.Add(1)
+	}))
+	t.Cleanup(model.Close)
+	dir := t.TempDir()
+	p := harness.Begins(t, dir, model.URL, "--limits-client-write-timeout", harness.Longer("8s", "20s"))
+	const request = `{"stream":true,"messages":[{"role":"user","content":"go"}]}`
+	for range clients {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.Data, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		_, _ = fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(request), request)
+	}
+	peak := int64(0)
+	p.Eventually("the end of all of them", func() bool {
+		peak = max(peak, resident(t, p))
+		return ended.Load() == int64(clients) && begun.Load() == int64(clients)
+	})
+	if whole.Load() > 0 || peak > mostResident {
+		t.Errorf("%d of %d were read to the end; %d MiB at most", whole.Load(), clients, peak>>20)
+	}
+	p.Stops()
+	t.Logf("%d MiB at most", peak>>20)
+}

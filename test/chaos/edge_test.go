@@ -1,0 +1,251 @@
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+
+	"precept/internal/sample"
+)
+
+// holds is what a process has open: its goroutines and its files.
+func holds(t *testing.T, p *harness.Process) (goroutines, files int) {
+	t.Helper()
+	_, text := harness.Get(t, p.Admin+"/debug/pprof/goroutine?debug=1", "token")
+	m := regexp.MustCompile(`total (\d+)`).FindStringSubmatch(text)
+	if m == nil {
+		t.Fatalf("no goroutines in %.200s", text)
+	}
+	goroutines, _ = strconv.Atoi(m[1])
+	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.PID))
+	if err != nil {
+		t.Skip(err)
+	}
+	return goroutines, len(list)
+}
+
+// resident is the memory of a process, in bytes.
+func resident(t *testing.T, p *harness.Process) int64 {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.PID))
+	if err != nil {
+		t.Skip(err)
+	}
+	pages, err := strconv.ParseInt(strings.Fields(string(b))[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// R025: clients leave in the middle of long streams. The upstream hears of each, nothing of them
+// stays, and what came is kept.
+func TestChaosClientsLeave(t *testing.T) {
+	const clients, pieces = 40, 100
+	var left, whole atomic.Int64
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range pieces {
+			if i > pieces/2 { // nobody is to hear the end by being slow to leave
+				<-r.Context().Done()
+				left.Add(1)
+				return
+			}
+			_, _ = fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"piece %d. \"}}]}\n\n", i)
+			_ = http.NewResponseController(w).Flush()
+		}
+		whole.Add(1)
+	}))
+	t.Cleanup(model.Close)
+	dir := t.TempDir()
+	p := harness.Begins(t, dir, model.URL)
+	goroutines, files := holds(t, p)
+	for range clients {
+		ctx, leave := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.Data+"/v1/chat/completions",
+			strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"count"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewReader(res.Body)
+		for range 2 * pieces * 3 / 10 {
+			if _, err := lines.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+		leave()
+		_ = res.Body.Close()
+	}
+	p.Eventually("the upstream hears of all", func() bool { return left.Load() == clients })
+	// Looking costs a connection and its goroutines, and the server keeps some for the next.
+	p.Eventually("nothing of them stays", func() bool {
+		g, f := holds(t, p)
+		return g <= goroutines+4 && f <= files+4
+	})
+	p.Eventually("all in the books", func() bool { return harness.Doctor(t, dir).Stored == clients })
+	p.Stops()
+	for _, list := range harness.InFile(t, dir) {
+		if x := list[0]; x.Outcome != sample.Aborted || !strings.Contains(x.Reply.Text, "piece 20. ") {
+			t.Errorf("kept as %s: %.80q", x.Outcome, x.Reply.Text)
+		}
+	}
+	if whole.Load() > 0 {
+		t.Errorf("%d streams came to their end", whole.Load())
+	}
+}
+
+// R129: more headers than anybody needs, and more of them than that.
+func TestChaosHeaders(t *testing.T) {
+	dir := t.TempDir()
+	p := harness.Begins(t, dir, harness.Brief(t).URL)
+	ended := harness.Stream(t, p.Data)
+	said := func(headers func(w io.Writer)) string {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.Data, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		go func() {
+			_, _ = io.WriteString(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n")
+			headers(c)
+			_, _ = io.WriteString(c, "\r\n{}")
+		}()
+		line, _ := bufio.NewReader(c).ReadString('\n')
+		return strings.TrimSpace(line)
+	}
+	if line := said(func(w io.Writer) { _, _ = io.WriteString(w, "X: "+strings.Repeat("x", 2<<20)+"\r\n") }); !strings.HasPrefix(line, "HTTP/1.1 431 ") {
+		t.Errorf("2 MB: %q", line)
+	}
+	many := said(func(w io.Writer) {
+		for i := range 10_000 {
+			_, _ = fmt.Fprintf(w, "X-%d: %d\r\n", i, i)
+		}
+	})
+	if !strings.HasPrefix(many, "HTTP/1.1 200 ") && !strings.HasPrefix(many, "HTTP/1.1 431 ") {
+		t.Errorf("10,000 headers: %q", many)
+	}
+	before := resident(t, p)
+	_ = said(func(w io.Writer) { // 500 MB of one header: refused, and never held
+		_, _ = io.WriteString(w, "X: ")
+		piece := strings.Repeat("x", 1<<20)
+		for range 500 {
+			if _, err := io.WriteString(w, piece); err != nil {
+				return
+			}
+		}
+	})
+	if after := resident(t, p); after > before+64<<20 {
+		t.Errorf("%d MiB before, %d MiB after", before>>20, after>>20)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("the stream beside: %v", err)
+	}
+	p.Stops()
+}
+
+// R051: lessons that are not there or cannot be read: requests go on as they came.
+func TestChaosLessons(t *testing.T) {
+	var got atomic.Pointer[string]
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		text := string(b)
+		got.Store(&text)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, harness.Said("c", "fine"))
+	}))
+	t.Cleanup(model.Close)
+	for name, prepare := range map[string]func(t *testing.T, dir string){
+		"empty":   func(*testing.T, string) {},
+		"missing": func(t *testing.T, dir string) { t.Helper(); _ = os.Remove(dir) },
+		"unreadable": func(t *testing.T, dir string) {
+			t.Helper()
+			if err := os.Chmod(dir, 0); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.Chmod(dir, 0o700) }) //nolint:gosec // the test's own directory
+		},
+		"a file": func(t *testing.T, dir string) {
+			t.Helper()
+			_ = os.Remove(dir)
+			if err := os.WriteFile(dir, []byte("no directory"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"garbage": func(t *testing.T, dir string) {
+			t.Helper()
+			for i, text := range []string{"", "---\n", "\x00\xff", "---\nslug: [\n---\n", strings.Repeat("---\n", 10_000)} {
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("l%d.md", i)), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, lessons := t.TempDir(), filepath.Join(t.TempDir(), "lessons")
+			if err := os.Mkdir(lessons, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			prepare(t, lessons)
+			p := harness.Begins(t, dir, model.URL, "--lessons", lessons)
+			const body = `{"messages" : [{"role":"user","content":"the build \u0066ails"}], "model":"m"}`
+			if status, text := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); status != http.StatusOK || *got.Load() != body {
+				t.Errorf("%d %s, the upstream got %s", status, text, *got.Load())
+			}
+			p.Stops()
+		})
+	}
+}
+
+// R137: the upstream is away, and comes back.
+func TestChaosUpstreamReturns(t *testing.T) {
+	up := harness.Brief(t)
+	address := up.Listener.Addr().String()
+	p := harness.Begins(t, t.TempDir(), up.URL)
+	ask := func() (int, string) {
+		return harness.Post(t, p.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
+	}
+	if status, text := ask(); status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	up.Close()
+	for range 3 {
+		status, text := ask()
+		var refusal struct {
+			Error struct{ Type, Message string } `json:"error"`
+		}
+		if err := json.Unmarshal([]byte(text), &refusal); status != http.StatusBadGateway || err != nil || refusal.Error.Type != "precept_error" {
+			t.Errorf("while it is away: %d %s", status, text)
+		}
+	}
+	back, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := &httptest.Server{Listener: back, Config: &http.Server{Handler: up.Config.Handler, ReadHeaderTimeout: time.Minute}}
+	again.Start()
+	t.Cleanup(again.Close)
+	if status, text := ask(); status != http.StatusOK {
+		t.Errorf("when it is back: %d %s", status, text)
+	}
+	p.Stops()
+}

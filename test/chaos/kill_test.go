@@ -1,0 +1,240 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+
+	"precept/internal/sample"
+)
+
+// R083, R088: kill -9 under load, again and again.
+func TestChaosKill(t *testing.T) {
+	dir, model := t.TempDir(), harness.Brief(t)
+	l := harness.NewLoad(t, 5*time.Millisecond)
+	var sure []string
+	for round := range harness.Longer(5, 20) {
+		p := harness.Begins(t, dir, model.URL)
+		ctx, stop := context.WithCancel(t.Context())
+		wait := l.Start(ctx, p.Data, 8)
+		harness.Eventually(t, "answers that are old enough", func() bool { return len(l.EndedBefore(time.Now().Add(-harness.SureAfter()))) > 20 })
+		l.More(int64(7 * round))
+		stop() // what fails from now on is the kill
+		killed := p.Kills()
+		wait()
+		sure = append(sure, l.EndedBefore(killed.Add(-harness.SureAfter()))...)
+		l.Mu.Lock()
+		l.Answers = nil
+		l.Mu.Unlock()
+		if d := harness.Doctor(t, dir); d.Admitted < int64(len(sure)) {
+			t.Errorf("round %d: %d admitted, %d were answered in time", round, d.Admitted, len(sure))
+		}
+	}
+	if len(sure) < 50 {
+		t.Fatalf("only %d requests were answered in time", len(sure))
+	}
+	l.All()
+	p := harness.Begins(t, dir, model.URL)
+	d := p.Drained(dir)
+	p.Stops()
+	have := harness.InFile(t, dir)
+	harness.Once(t, "killed", sure, have)
+	if list := harness.Twice(have); len(list) > 0 {
+		t.Errorf("stored twice: %v", list)
+	}
+	if n := int64(len(have)); n != d.Stored+d.Incomplete {
+		t.Errorf("%d exchanges are in the store; the books say %+v", n, d)
+	}
+	t.Logf("%d answered, %+v", len(sure), d)
+}
+
+// R089: kill -9 in the middle of streams leaves a stub of each, and nothing that is half.
+func TestChaosStubs(t *testing.T) {
+	model, _ := harness.SlowModel(t)
+	dir := t.TempDir()
+	p := harness.Begins(t, dir, model.URL)
+	const streams = 50
+	var all sync.WaitGroup
+	for i := range streams {
+		all.Go(func() { <-streamOf(t, p.Data, fmt.Sprint("stream-", i)) })
+	}
+	p.Eventually("the beginnings in the spool", func() bool { return harness.Doctor(t, dir).Admitted == streams })
+	p.Kills()
+	all.Wait()
+	if d := harness.Doctor(t, dir); d.Incomplete != streams || d.Admitted != streams {
+		t.Errorf("after the kill: %+v", d)
+	}
+	for range 2 { // a second start tells of nothing anew
+		p = harness.Begins(t, dir, model.URL)
+		if d := p.Drained(dir); d.Incomplete != streams || d.Admitted != streams {
+			t.Errorf("after a start: %+v", d)
+		}
+		p.Kills()
+	}
+	p = harness.Begins(t, dir, model.URL)
+	p.Stops()
+	have := harness.InFile(t, dir)
+	for id, list := range have {
+		if len(list) != 1 || list[0].Outcome != sample.Incomplete || list[0].Reply.Text != "" || len(list[0].New) != 0 || !strings.HasPrefix(list[0].SessionName, "stream-") {
+			t.Errorf("%s: %+v", id, list)
+		}
+	}
+	if len(have) != streams {
+		t.Errorf("%d stubs, want %d", len(have), streams)
+	}
+	out, _, code := harness.Verb(t, "", "export", "--format", "openai", "--data-dir", dir)
+	for line := range strings.Lines(out) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("half a line: %q", line)
+		}
+	}
+	if code != harness.ExitDone {
+		t.Errorf("export ends with %d", code)
+	}
+}
+
+// streamOf begins a stream in a session of its own and reads it to its end.
+func streamOf(t *testing.T, data, name string) <-chan error {
+	t.Helper()
+	ended := make(chan error, 1)
+	body := strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"count"}]}`)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, data+"/v1/chat/completions", body)
+	if err != nil {
+		ended <- err
+		return ended
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Precept-Session", name)
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err == nil {
+		_, err = io.Copy(io.Discard, res.Body)
+		_ = res.Body.Close()
+	}
+	ended <- err
+	return ended
+}
+
+// R090: a backlog of which some segments are damaged between two runs.
+func TestChaosBitRot(t *testing.T) {
+	dir, model := t.TempDir(), harness.Brief(t)
+	// Without a store, what comes stays in the spool.
+	nowhere := "redis://" + refusing(t)
+	l := harness.NewLoad(t, time.Millisecond)
+	const segments = 5
+	for range segments {
+		p := harness.Begins(t, dir, model.URL, "--store-url", nowhere)
+		ctx, stop := context.WithTimeout(t.Context(), harness.Longer[time.Duration](300, 3000)*time.Millisecond)
+		l.Start(ctx, p.Data, 4)()
+		stop()
+		p.Eventually("all of it in the spool", func() bool { return harness.Ended(dir) == int64(l.All()) })
+		p.Kills()
+		newSegment(t, dir)
+	}
+	answered := int64(l.All())
+	before := harness.Doctor(t, dir, "--store-url", nowhere)
+	if before.Admitted != answered || before.Stored != 0 || before.Trouble == "" {
+		t.Fatalf("%d answered, %+v", answered, before)
+	}
+	damage(t, dir)
+	p := harness.Begins(t, dir, model.URL)
+	d := p.Drained(dir)
+	p.Stops()
+	lost := d.Dropped["damaged"]
+	if d.Admitted != answered || lost == 0 || lost > answered*9/10 || d.Stored+d.Incomplete != answered-lost {
+		t.Errorf("%d answered, %+v", answered, d)
+	}
+	if have := harness.InFile(t, dir); int64(len(have)) != d.Stored+d.Incomplete {
+		t.Errorf("%d in the store, %+v", len(have), d)
+	}
+	if aside, err := os.ReadDir(filepath.Join(dir, "spool", "quarantine")); err != nil || len(aside) == 0 {
+		t.Errorf("nothing is in quarantine: %v", err)
+	}
+	t.Logf("%d answered, %+v", answered, d)
+}
+
+// refusing is an address where everybody is turned away.
+func refusing(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// spoolFiles are a spool's segments, but for empty ones.
+func spoolFiles(t *testing.T, dir string) (paths []string) {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(dir, "spool", "*.spool"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range all {
+		if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// newSegment puts an empty file behind the last segment, as a crash leaves it that comes when one
+// begins: a start goes on behind it.
+func newSegment(t *testing.T, dir string) {
+	t.Helper()
+	files := spoolFiles(t, dir)
+	var n int
+	if _, err := fmt.Sscanf(filepath.Base(files[len(files)-1]), "%d.spool", &n); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "spool", fmt.Sprintf("%016d.spool", n+1)), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// damage flips a bit in some segments, cuts one and deletes one.
+func damage(t *testing.T, dir string) {
+	t.Helper()
+	files := spoolFiles(t, dir)
+	if len(files) < 4 {
+		t.Fatal(files)
+	}
+	for i, path := range files {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch i {
+		case 1:
+			err = os.Remove(path)
+		case 2:
+			err = os.WriteFile(path, b[:len(b)/2], 0o600)
+		default:
+			b[len(b)/3] ^= 4
+			err = os.WriteFile(path, b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package chaos
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+
+	"precept/store/storetest"
+)
+
+// played runs a load at about 100 requests a second against a fleet's replica, and does something
+// to its store meanwhile.
+func played(t *testing.T, p *harness.Process, harm func(l *harness.Load)) *harness.Load {
+	t.Helper()
+	l := harness.NewLoad(t, 40*time.Millisecond)
+	ctx, stop := context.WithCancel(t.Context())
+	wait := l.Start(ctx, p.Data, 4)
+	l.More(40)
+	harm(l)
+	l.More(40)
+	stop()
+	wait()
+	return l
+}
+
+// whole says that everything that was answered is in the store, once, and that the log kept its
+// voice down.
+func whole(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
+	t.Helper()
+	n := l.All()
+	// What a full disk kept waiting in memory is not in the books yet.
+	p.Eventually("all of it in the books", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
+	d := p.Drained(dir, "--store-url", url)
+	have := harness.InRedis(t, url)
+	harness.Once(t, "through Redis", l.EndedBefore(time.Now()), have)
+	if d.Admitted != int64(n) || d.Stored != int64(n) || len(have) != n || len(harness.Twice(have)) > 0 {
+		t.Errorf("%d answered, %d in the store, %v of them twice, %+v", n, len(have), harness.Twice(have), d)
+	}
+	if loud(p) > 10 {
+		t.Errorf("%d lines:\n%s", loud(p), p.Log.String())
+	}
+	p.Stops()
+	t.Logf("%d answered, %+v", n, d)
+}
+
+// R071: Redis is frozen.
+func TestChaosRedisFrozen(t *testing.T) {
+	t.Parallel()
+	server, dir := storetest.StartRedis(t), t.TempDir()
+	p := harness.Begins(t, dir, harness.Brief(t).URL, "--store-url", server.URL())
+	l := played(t, p, func(l *harness.Load) {
+		server.Freeze(t)
+		p.Notices(true)
+		l.More(harness.Longer[int64](100, 2000))
+		server.Thaw(t)
+	})
+	whole(t, p, dir, server.URL(), l)
+}
+
+// R073: Redis is killed, and loses what it had acknowledged last.
+func TestChaosRedisKilled(t *testing.T) {
+	t.Parallel()
+	server, dir := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "everysec"), t.TempDir()
+	p := harness.Begins(t, dir, harness.Brief(t).URL, "--store-url", server.URL())
+	l := played(t, p, func(l *harness.Load) {
+		for range harness.Longer(1, 9) {
+			server.Kill()
+			l.More(30)
+			if err := server.Start(); err != nil {
+				t.Fatal(err)
+			}
+			l.More(harness.Longer[int64](50, 300))
+		}
+	})
+	whole(t, p, dir, server.URL(), l)
+}
+
+// Redis comes back empty: what the spool still holds is written again. The test's load is younger
+// than what the spool keeps.
+func TestChaosRedisEmptied(t *testing.T) {
+	t.Parallel()
+	for name, down := range map[string]bool{"beside precept": false, "while precept was down": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, dir, model := storetest.StartRedis(t), t.TempDir(), harness.Brief(t)
+			p := harness.Begins(t, dir, model.URL, "--store-url", server.URL())
+			empty := func(*harness.Load) {
+				server.Kill()
+				if err := server.Start(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !down {
+				whole(t, p, dir, server.URL(), played(t, p, empty))
+				return
+			}
+			l := played(t, p, func(*harness.Load) {})
+			p.Eventually("everything in the books", func() bool { return harness.Doctor(t, dir).Admitted == int64(l.All()) })
+			p.Drained(dir)
+			p.Kills()
+			empty(l)
+			p = harness.Begins(t, dir, model.URL, "--store-url", server.URL())
+			p.Eventually("all of it", func() bool { return len(harness.InRedis(t, server.URL())) == l.All() })
+			whole(t, p, dir, server.URL(), l)
+		})
+	}
+}
+
+// R075: Redis has no memory left, and gets more.
+func TestChaosRedisFull(t *testing.T) {
+	t.Parallel()
+	server, dir := storetest.StartRedis(t), t.TempDir()
+	p := harness.Begins(t, dir, harness.Brief(t).URL, "--store-url", server.URL())
+	l := played(t, p, func(l *harness.Load) {
+		server.Must(t, "CONFIG", "SET", "maxmemory", "1mb")
+		p.Notices(true)
+		l.More(harness.Longer[int64](100, 1500))
+		p.Eventually("something that waits", func() bool { return harness.Doctor(t, dir, "--store-url", server.URL()).Spooled > 0 })
+		server.Must(t, "CONFIG", "SET", "maxmemory", "0")
+	})
+	whole(t, p, dir, server.URL(), l)
+}
+
+// R079: something takes the connection and never answers.
+func TestChaosRedisBlackhole(t *testing.T) {
+	t.Parallel()
+	hole, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = hole.Close() }()
+	dir, model := t.TempDir(), harness.Brief(t)
+	p := harness.Begins(t, dir, model.URL, "--store-url", "redis://"+hole.Addr().String())
+	l := played(t, p, func(l *harness.Load) { l.More(harness.Longer[int64](200, 1500)) })
+	p.Eventually("all of it in the spool", func() bool { return harness.Ended(dir) == int64(l.All()) })
+	if loud(p) > 10 {
+		t.Errorf("%d lines:\n%s", loud(p), p.Log.String())
+	}
+	p.Kills()
+	server := storetest.StartRedis(t)
+	p = harness.Begins(t, dir, model.URL, "--store-url", server.URL())
+	whole(t, p, dir, server.URL(), l)
+}
+
+// The local disk is full, and Redis is well: nothing is dropped.
+func TestChaosFullDiskBesideRedis(t *testing.T) {
+	server, disk := storetest.StartRedis(t), storetest.SmallDisk(t, 8<<20)
+	dir := filepath.Join(disk.Dir, "data")
+	p := harness.Begins(t, dir, harness.Brief(t).URL, "--store-url", server.URL())
+	l := played(t, p, func(l *harness.Load) {
+		for range harness.Longer(3, 15) {
+			disk.Fill(t, 0) // somebody takes whatever is given back
+			l.More(100)
+		}
+		stored := len(harness.InRedis(t, server.URL()))
+		p.Eventually("capture on a full disk", func() bool { return len(harness.InRedis(t, server.URL())) > stored+10 })
+		disk.Free(t)
+	})
+	whole(t, p, dir, server.URL(), l)
+}

@@ -1,0 +1,171 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+
+	"precept/internal/sample"
+	"precept/store/storetest"
+)
+
+// sampled reads the samples of a store: which exchanges each of them tells of.
+func sampled(t *testing.T, flags ...string) map[string][]string {
+	t.Helper()
+	out, complaints, code := harness.Verb(t, "", append([]string{"export"}, flags...)...)
+	if code != harness.ExitDone {
+		t.Fatalf("export: exit %d\n%s", code, complaints)
+	}
+	samples := map[string][]string{}
+	for line := range strings.Lines(out) {
+		var m struct {
+			ID   string `json:"sample_id"`
+			Meta struct {
+				Events []string `json:"source_event_ids"`
+			} `json:"meta"`
+		}
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		if samples[m.ID] != nil {
+			t.Errorf("sample %s stands there twice", m.ID)
+		}
+		samples[m.ID] = m.Meta.Events
+	}
+	return samples
+}
+
+// learned waits until every exchange of a store stands in one sample, and in no other one.
+func learned(t *testing.T, p *harness.Process, dir string, have func() map[string][]sample.Exchange, flags ...string) {
+	t.Helper()
+	export := append([]string{"--data-dir", dir}, flags...)
+	missing := func() (ids []string) {
+		in := map[string]int{}
+		for _, events := range sampled(t, export...) {
+			for _, id := range events {
+				in[id]++
+			}
+		}
+		for _, list := range have() {
+			for i := range list {
+				switch n := in[list[i].ID]; {
+				case n == 0:
+					ids = append(ids, list[i].ID)
+				case n > 1:
+					t.Errorf("exchange %s stands in %d samples", list[i].ID, n)
+				}
+			}
+		}
+		return ids
+	}
+	p.Eventually("everything in samples", func() bool {
+		d := harness.Doctor(t, dir, flags...)
+		return d.Spooled == 0 && d.Unsampled == 0 && len(missing()) == 0
+	})
+	if d := harness.Doctor(t, dir, flags...); d.SetAside.Total != 0 {
+		t.Errorf("set aside: %+v", d.SetAside)
+	}
+}
+
+// closes waits until so many more sessions have closed.
+func closes(t *testing.T, p *harness.Process, n int64) {
+	t.Helper()
+	until := p.Health().Since.Closed + n
+	p.Eventually(fmt.Sprint(n, " further sessions to close"), func() bool { return p.Health().Since.Closed >= until })
+}
+
+// hurt runs a load whose sessions close while it goes on, and breaks and mends its store meanwhile.
+func hurt(t *testing.T, p *harness.Process, breaks func() (mends func())) {
+	t.Helper()
+	l := harness.NewLoad(t, 10*time.Millisecond)
+	ctx, stop := context.WithCancel(t.Context())
+	wait := l.Start(ctx, p.Data, 4)
+	for range harness.Longer(1, 5) {
+		closes(t, p, 1)
+		mends := breaks()
+		p.Notices(true)
+		l.More(100)
+		mends()
+		p.Notices(false)
+	}
+	closes(t, p, 1)
+	stop()
+	wait()
+	t.Logf("%d answered", l.All())
+}
+
+// The database is locked by another program, for longer than a write waits, while sessions close.
+func TestChaosLockedWhileSessionsClose(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := harness.Begins(t, dir, harness.Brief(t).URL, "--reward-close-after", "1s")
+	hurt(t, p, func() func() { return lockFile(t, dir) })
+	learned(t, p, dir, func() map[string][]sample.Exchange { return harness.InFile(t, dir) })
+	p.Stops()
+}
+
+// Redis stands still while sessions close.
+func TestChaosFrozenWhileSessionsClose(t *testing.T) {
+	t.Parallel()
+	server, dir := storetest.StartRedis(t), t.TempDir()
+	url := server.URL()
+	p := harness.Begins(t, dir, harness.Brief(t).URL, "--store-url", url, "--reward-close-after", "1s")
+	hurt(t, p, func() func() {
+		server.Freeze(t)
+		return func() { server.Thaw(t) }
+	})
+	learned(t, p, dir, func() map[string][]sample.Exchange { return harness.InRedis(t, url) }, "--store-url", url)
+	p.Stops()
+}
+
+// precept is killed again and again while sessions close. Of turns that were under way a stub is
+// there.
+func TestChaosKilledWhileSessionsClose(t *testing.T) {
+	t.Parallel()
+	dir, model := t.TempDir(), harness.Brief(t)
+	for range harness.Longer(3, 20) {
+		p := harness.Begins(t, dir, model.URL, "--reward-close-after", "1s")
+		l := harness.NewLoad(t, 5*time.Millisecond)
+		ctx, stop := context.WithCancel(t.Context())
+		wait := l.Start(ctx, p.Data, 4)
+		closes(t, p, 1)
+		stop()
+		p.Kills()
+		wait()
+	}
+	p := harness.Begins(t, dir, model.URL, "--reward-close-after", "1s")
+	learned(t, p, dir, func() map[string][]sample.Exchange { return harness.InFile(t, dir) })
+	p.Stops()
+}
+
+// An agent goes on after its session closed, in memory, after a restart, and after a day of which
+// nothing is known.
+func TestTurnsAfterTheClosing(t *testing.T) {
+	t.Parallel()
+	dir, model := t.TempDir(), harness.Brief(t)
+	for range 3 {
+		p := harness.Begins(t, dir, model.URL, "--reward-close-after", "1s")
+		for range 2 {
+			l := harness.NewLoad(t, 0) // the same twenty sessions in each round and run
+			for range 20 {
+				l.One(t.Context(), p.Data)
+			}
+			l.All()
+			learned(t, p, dir, func() map[string][]sample.Exchange { return harness.InFile(t, dir) })
+		}
+		learned(t, p, dir, func() map[string][]sample.Exchange { return harness.InFile(t, dir) })
+		p.Stops()
+	}
+	ids := make([]string, 0, 8)
+	for id := range sampled(t, "--data-dir", dir) {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	t.Log(len(ids), "samples")
+}

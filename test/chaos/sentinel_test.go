@@ -1,0 +1,42 @@
+package chaos
+
+import (
+	"testing"
+
+	"precept/test/harness"
+
+	"precept/store/storetest"
+)
+
+// The master of a Sentinel group is killed, and its replica takes over: capture goes on, and what
+// the old one had taken and not passed on is written again.
+func TestChaosSentinelFailover(t *testing.T) {
+	t.Parallel()
+	g, dir := storetest.StartSentinel(t), t.TempDir()
+	p := harness.Begins(t, dir, harness.Brief(t).URL, "--store-url", g.URL())
+	l := played(t, p, func(*harness.Load) {
+		for n := range harness.Longer(1, 3) {
+			if n > 0 {
+				g.Joined(t)
+			}
+			old := g.Master(t)
+			old.Kill()
+			g.Failed(t, old)
+			if err := old.Start(); err != nil { // a replica from now on: the Sentinel will tell it
+				t.Fatal(err)
+			}
+		}
+	})
+	whole(t, p, dir, g.URL(), l)
+}
+
+// A server with TLS that knows its clients, as the whole program sees it.
+func TestServeWithTLS(t *testing.T) {
+	t.Parallel()
+	secrets := storetest.NewSecrets(t)
+	_, addr := storetest.StartRedisTLS(t, secrets, "yes")
+	url := "rediss://" + addr + "?ca_file=" + secrets.CA + "&cert_file=" + secrets.Cert + "&key_file=" + secrets.Key
+	dir := t.TempDir()
+	p := harness.Begins(t, dir, harness.Brief(t).URL, "--store-url", url)
+	whole(t, p, dir, url, played(t, p, func(*harness.Load) {}))
+}

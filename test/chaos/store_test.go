@@ -1,0 +1,319 @@
+package chaos
+
+import (
+	"context"
+	"database/sql"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+
+	"precept/store/storetest"
+)
+
+// lockFile keeps everybody else from writing to a directory's store, as a stray sqlite3 does.
+func lockFile(t *testing.T, dir string) (unlock func()) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "precept.db")+"?_pragma=busy_timeout(10000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := db.Conn(t.Context())
+	if err == nil {
+		_, err = conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		_, err := conn.ExecContext(context.WithoutCancel(t.Context()), "ROLLBACK")
+		if err != nil {
+			t.Error(err)
+		}
+		_ = conn.Close()
+		_ = db.Close()
+	}
+}
+
+// loud counts the lines of a log that want a person's eye.
+func loud(p *harness.Process) int {
+	return strings.Count(p.Log.String(), "level=WARN") + strings.Count(p.Log.String(), "level=ERROR")
+}
+
+// R081: another program holds the database.
+func TestChaosLocked(t *testing.T) {
+	dir, model := t.TempDir(), harness.Brief(t)
+	p := harness.Begins(t, dir, model.URL)
+	l := harness.NewLoad(t, 10*time.Millisecond)
+	ctx, stop := context.WithCancel(t.Context())
+	wait := l.Start(ctx, p.Data, 4)
+	l.More(40)
+	unlock := lockFile(t, dir)
+	p.Notices(true)
+	l.More(harness.Longer[int64](40, 1000))
+	p.Eventually("something that waits", func() bool { return harness.Doctor(t, dir).Spooled > 0 })
+	unlock()
+	l.More(40)
+	stop()
+	wait()
+	n := l.All()
+	d := p.Drained(dir)
+	p.Stops()
+	harness.Once(t, "locked", l.EndedBefore(time.Now()), harness.InFile(t, dir))
+	if d.Admitted < int64(n) || d.Stored != d.Admitted {
+		t.Errorf("%d answered, %+v", n, d)
+	}
+	if loud(p) > 10 {
+		t.Errorf("%d lines:\n%s", loud(p), p.Log.String())
+	}
+}
+
+// R081: the database is overwritten with garbage while precept runs, and before it starts.
+func TestChaosGarbage(t *testing.T) {
+	dir, model := t.TempDir(), harness.Brief(t)
+	l := harness.NewLoad(t, 5*time.Millisecond)
+	run := func(p *harness.Process, during func()) {
+		ctx, stop := context.WithCancel(t.Context())
+		wait := l.Start(ctx, p.Data, 4)
+		l.More(100)
+		during()
+		l.More(200)
+		stop()
+		wait()
+	}
+	garbage := []byte(strings.Repeat("this is no database ", 1000))
+	path := filepath.Join(dir, "precept.db")
+	p := harness.Begins(t, dir, model.URL)
+	run(p, func() {
+		if err := os.WriteFile(path, garbage, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+	p.Eventually("a word of it", func() bool { return strings.Contains(p.Log.String(), "damaged") })
+	d := harness.Doctor(t, dir)
+	if d.Spooled == 0 || d.Trouble == "" {
+		t.Errorf("beside: %+v", d)
+	}
+	p.Signal(syscall.SIGTERM)
+	p.Exit()
+	p = harness.Begins(t, dir, model.URL)
+	d = p.Drained(dir)
+	run(p, func() {})
+	p.Stops()
+	l.All()
+	aside, err := filepath.Glob(path + ".corrupt-*")
+	if err != nil || len(aside) == 0 {
+		t.Fatalf("the garbage was not set aside: %v %v", aside, err)
+	}
+	if b, err := os.ReadFile(aside[0]); err != nil || string(b) != string(garbage) {
+		t.Errorf("what was set aside is not what was there: %d bytes, %v", len(b), err)
+	}
+	if have := harness.InFile(t, dir); len(have) == 0 {
+		t.Error("the new store is empty")
+	}
+}
+
+// R081: the data directory can only be read: precept serves from memory and leaves it alone.
+func TestChaosReadOnly(t *testing.T) {
+	disk := storetest.SmallDisk(t, 64<<20)
+	dir, model := filepath.Join(disk.Dir, "data"), harness.Brief(t)
+	run := func(p *harness.Process) *harness.Load {
+		l := harness.NewLoad(t, 5*time.Millisecond)
+		ctx, stop := context.WithTimeout(t.Context(), harness.Longer[time.Duration](400, 3000)*time.Millisecond)
+		defer stop()
+		l.Start(ctx, p.Data, 4)()
+		return l
+	}
+	p := harness.Begins(t, dir, model.URL)
+	n := run(p).All()
+	p.Stops()
+	disk.ReadOnly(t, true)
+	p = harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1")
+	line := regexp.MustCompile(`data=(http://\S+) admin`)
+	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
+	p.Data = line.FindStringSubmatch(p.Log.String())[1]
+	if run(p).All() == 0 {
+		t.Error("nothing was answered")
+	}
+	if !strings.Contains(p.Log.String(), "runs from memory") || loud(p) > 10 {
+		t.Errorf("the log says:\n%s", p.Log.String())
+	}
+	if d := harness.Doctor(t, dir); d.Stored != int64(n) || d.Admitted != int64(n) {
+		t.Errorf("%d answered before, %+v", n, d)
+	}
+	p.Stops()
+	disk.ReadOnly(t, false)
+	p = harness.Begins(t, dir, model.URL)
+	n += run(p).All()
+	p.Stops()
+	if d := harness.Doctor(t, dir); d.Stored != int64(n) || d.Admitted != int64(n) {
+		t.Errorf("%d answered while it could be written, %+v", n, d)
+	}
+}
+
+// R084, R085: the disk is full, and freed.
+func TestChaosFullDisk(t *testing.T) {
+	disk := storetest.SmallDisk(t, 8<<20)
+	dir, model := filepath.Join(disk.Dir, "data"), harness.Brief(t)
+	p := harness.Begins(t, dir, model.URL, "--limits-capture-total-bytes", "1MiB")
+	l := harness.NewLoad(t, 2*time.Millisecond)
+	ctx, stop := context.WithCancel(t.Context())
+	wait := l.Start(ctx, p.Data, 4)
+	l.More(200)
+	for range harness.Longer(3, 15) {
+		disk.Fill(t, 0)
+		l.More(200)
+	}
+	full := l.Next.Load()
+	disk.Free(t)
+	before := harness.Doctor(t, dir).Stored
+	p.Eventually("capture", func() bool { return harness.Doctor(t, dir).Stored > before+10 })
+	stop()
+	wait()
+	n := l.All()
+	// What waits in memory for a disk that was full is not in the books yet.
+	p.Eventually("all of it in the books", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
+	d := p.Drained(dir)
+	p.Stops()
+	dropped := int64(0)
+	for reason, n := range d.Dropped {
+		if reason != "full" {
+			t.Errorf("%d dropped as %s", n, reason)
+		}
+		dropped += n
+	}
+	if d.Stored+dropped != int64(n) {
+		t.Errorf("%d answered, %+v", n, d)
+	}
+	if have := harness.InFile(t, dir); int64(len(have)) != d.Stored || len(harness.Twice(have)) > 0 {
+		t.Errorf("%d in the store, %+v", len(have), d)
+	}
+	t.Logf("full until request %d of %d, %+v", full, n, d)
+}
+
+// A start on a full disk, with a store there and without one: precept serves from memory and says
+// so. With room again the next start goes on where the last one with a store was.
+func TestChaosStartsOnAFullDisk(t *testing.T) {
+	disk := storetest.SmallDisk(t, 8<<20)
+	dir, model := filepath.Join(disk.Dir, "data"), harness.Brief(t)
+	line := regexp.MustCompile(`data=(http://\S+) admin`)
+	full := func(dir string) {
+		t.Helper()
+		disk.Fill(t, 0)
+		p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1")
+		p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
+		p.Data = line.FindStringSubmatch(p.Log.String())[1]
+		l := harness.NewLoad(t, 0)
+		for range 5 {
+			l.One(t.Context(), p.Data)
+		}
+		if l.All() != 5 || !strings.Contains(p.Log.String(), "runs from memory") || loud(p) > 10 {
+			t.Errorf("the log says:\n%s", p.Log.String())
+		}
+		p.Stops()
+		disk.Free(t)
+	}
+	full(dir)
+	p := harness.Begins(t, dir, model.URL)
+	l := harness.NewLoad(t, 0)
+	for range 5 {
+		l.One(t.Context(), p.Data)
+	}
+	n := l.All()
+	p.Drained(dir)
+	p.Stops()
+	full(dir)
+	p = harness.Begins(t, dir, model.URL)
+	if d := p.Drained(dir); d.Stored != int64(n) || d.Admitted != int64(n) {
+		t.Errorf("%d answered with a store, %+v", n, d)
+	}
+	p.Stops()
+}
+
+// R091: a stop lets streams end, and nothing of them is lost.
+func TestChaosStop(t *testing.T) {
+	model, finish := harness.SlowModel(t)
+	quick := harness.Brief(t)
+	dir := t.TempDir()
+	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", "25s").Ready(dir)
+	const streams = 50
+	ended := make([]<-chan error, streams)
+	for i := range ended {
+		ended[i] = harness.Stream(t, p.Data)
+	}
+	p.Signal(syscall.SIGTERM)
+	p.Eventually("a closed door", func() bool {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.Data, "http://"))
+		if err == nil {
+			_ = c.Close()
+		}
+		return err != nil
+	})
+	close(finish)
+	for _, c := range ended {
+		if err := <-c; err != nil {
+			t.Errorf("a stream was cut: %v", err)
+		}
+	}
+	if code := p.Exit(); code != harness.ExitDone {
+		t.Errorf("exit %d\n%s", code, p.Log.String())
+	}
+	d := harness.Doctor(t, dir)
+	if d.Stored != streams || d.Admitted != streams {
+		t.Errorf("%+v", d)
+	}
+	for id, list := range harness.InFile(t, dir) {
+		if len(list) != 1 || list[0].Outcome != "complete" || list[0].Reply.Text == "" {
+			t.Errorf("%s: %+v", id, list)
+		}
+	}
+
+	// Under load: what was answered is there.
+	p = harness.Begins(t, dir, quick.URL)
+	l := harness.NewLoad(t, time.Millisecond)
+	ctx, stop := context.WithCancel(t.Context())
+	wait := l.Start(ctx, p.Data, 8)
+	l.More(200)
+	stop()
+	p.Signal(syscall.SIGTERM)
+	wait()
+	if code := p.Exit(); code != harness.ExitDone {
+		t.Errorf("exit %d\n%s", code, p.Log.String())
+	}
+	have := harness.InFile(t, dir)
+	harness.Once(t, "stopped", l.EndedBefore(time.Now()), have)
+	if d := harness.Doctor(t, dir); d.Spooled != 0 || d.Stored != d.Admitted || int64(len(have)) != d.Stored {
+		t.Errorf("%d in the store, %+v", len(have), d)
+	}
+}
+
+// R092: a stream that does not end is cut, and kept as far as it came.
+func TestChaosStopCuts(t *testing.T) {
+	model, _ := harness.SlowModel(t)
+	dir := t.TempDir()
+	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", "500ms").Ready(dir)
+	ended := harness.Stream(t, p.Data)
+	p.Signal(syscall.SIGTERM)
+	if code := p.Exit(); code != harness.ExitCut {
+		t.Errorf("exit %d, want %d\n%s", code, harness.ExitCut, p.Log.String())
+	}
+	if <-ended == nil {
+		t.Error("the client saw a clean end")
+	}
+	d := harness.Doctor(t, dir)
+	have := harness.InFile(t, dir)
+	if d.Admitted != 1 || d.Stored != 1 || len(have) != 1 {
+		t.Errorf("%d in the store, %+v", len(have), d)
+	}
+	for _, list := range have {
+		if list[0].Outcome == "complete" {
+			t.Errorf("it is kept as %+v", list[0])
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"precept/test/harness"
+
+	"precept/store/storetest"
+)
+
+// In Redis, too, nothing is left of what was forgotten: beside a server, without one, and from
+// another machine.
+func TestForgetInRedis(t *testing.T) {
+	t.Parallel()
+	const first, second, third = "heliotrope-4711", "marigold-0815", "larkspur-2718"
+	server := storetest.StartRedis(t, "--rdbcompression", "no")
+	up := harness.Parrot(t, harness.Said("chatcmpl-1", "It is "+first+"."), harness.Said("chatcmpl-2", "It is "+second+"."), harness.Said("chatcmpl-3", "It is "+third+"."))
+	dir := t.TempDir()
+	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "300ms", "--store-url", server.URL()).Ready(dir)
+	for _, word := range []string{first, second, third} {
+		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
+		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"a-" + word}}, body); code != 200 {
+			t.Fatalf("%d %s", code, answer)
+		}
+		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"session_id":"a-`+word+`","source":"user","type":"approval","comment":"about `+word+`"}`); code != 202 {
+			t.Fatalf("%d %s", code, answer)
+		}
+	}
+	p.Eventually("the samples", func() bool {
+		out, err := harness.RunVerb(t, "export", "--store-url", server.URL(), "--data-dir", t.TempDir())
+		return err == nil && strings.Count(out, "\n") == 3
+	})
+	forget := func(args ...string) string {
+		t.Helper()
+		out, complaints, code := harness.Verb(t, "", append([]string{"forget", "--yes", "--store-url", server.URL()}, args...)...)
+		if code != 0 {
+			t.Fatalf("%v: %d %s%s", args, code, out, complaints)
+		}
+		return out
+	}
+	gone := func(word string) {
+		t.Helper()
+		if found := append(harness.Where(harness.Dump(t, server), word), harness.Where(harness.Files(t, dir), word)...); len(found) > 0 {
+			t.Errorf("%s is still in %v", word, found)
+		}
+	}
+	for _, word := range []string{first, second, third} {
+		if len(harness.Where(harness.Dump(t, server), word)) == 0 || len(harness.Where(harness.Files(t, dir), word)) == 0 {
+			t.Fatalf("%s is nowhere before it is forgotten: this test finds nothing", word)
+		}
+	}
+
+	if out := forget("--session", "a-"+first, "--data-dir", dir); !strings.Contains(out, "(1 session)") {
+		t.Errorf("beside the server: %s", out)
+	}
+	gone(first)
+	p.Signal(syscall.SIGTERM)
+	if code := p.Exit(); code != 0 {
+		t.Fatalf("exit %d\n%s", code, p.Log.String())
+	}
+	if out := forget("--session", "a-"+second, "--data-dir", dir); !strings.Contains(out, "(1 session)") {
+		t.Errorf("without a server: %s", out)
+	}
+	gone(second)
+	elsewhere := filepath.Join(t.TempDir(), "none")
+	if len(harness.Where(harness.Dump(t, server), third)) == 0 {
+		t.Error("the third session is gone, too")
+	}
+	if out := forget("--tenant", "default", "--data-dir", elsewhere); !strings.Contains(out, "(1 session)") {
+		t.Errorf("from another machine: %s", out)
+	}
+	if found := harness.Where(harness.Dump(t, server), third); len(found) > 0 {
+		t.Errorf("%s is still in %v", third, found)
+	}
+	if _, err := os.Stat(elsewhere); !os.IsNotExist(err) {
+		t.Errorf("a data directory was made: %v", err)
+	}
+	if out := forget("--tenant", "default", "--data-dir", dir); !strings.Contains(out, "nothing was kept") {
+		t.Errorf("again: %s", out)
+	}
+	gone(third)
+
+	server.Kill()
+	if _, complaints, code := harness.Verb(t, "", "forget", "--yes", "--tenant", "default", "--store-url", server.URL(), "--data-dir", dir); code != 1 || !strings.Contains(complaints, "cannot be reached") {
+		t.Errorf("without Redis: %d %s", code, complaints)
+	}
+}
+
+// Transcripts are taken in as samples, once, in both stores alike; in Redis also while a server
+// runs on the data directory.
+func TestImport(t *testing.T) {
+	t.Parallel()
+	const past = `{"source":"ci","id":"1","messages":[{"role":"user","content":"Paint the shed for amy@example.com."},{"role":"assistant","content":"It is painted."}]}
+{"source":"ci","id":"2","input":[{"role":"user","content":"Sweep the yard."},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"It is swept."}]}]}
+`
+	file := filepath.Join(t.TempDir(), "past.jsonl")
+	if err := os.WriteFile(file, []byte(past), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken := func(t *testing.T, dir, url string, more ...string) (sum struct{ Transcripts, Exchanges, Samples, Fresh int }) {
+		t.Helper()
+		out := harness.MustVerb(t, append([]string{"import", file, "--json", "--data-dir", dir, "--store-url", url}, more...)...)
+		if err := json.Unmarshal([]byte(out), &sum); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return sum
+	}
+	stores := map[string]func(t *testing.T, dir string) (url string){
+		"embedded": func(_ *testing.T, dir string) string { return filepath.Join(dir, "precept.db") },
+		"redis": func(t *testing.T, _ string) string {
+			t.Helper()
+			return storetest.StartRedis(t).URL()
+		},
+	}
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			url := open(t, dir)
+			if got := fmt.Sprint(taken(t, dir, url)); got != "{2 2 2 2}" {
+				t.Errorf("first: %s", got)
+			}
+			before := harness.MustVerb(t, "export", "--data-dir", dir, "--store-url", url)
+			if got := fmt.Sprint(taken(t, dir, url)); got != "{2 2 2 0}" {
+				t.Errorf("again: %s", got)
+			}
+			if after := harness.MustVerb(t, "export", "--data-dir", dir, "--store-url", url); after != before || strings.Count(after, "\n") != 2 {
+				t.Errorf("before:\n%s\nafter:\n%s", before, after)
+			}
+			if strings.Contains(before, "amy@example.com") || !strings.Contains(before, "[REDACTED:email:1]") {
+				t.Errorf("not redacted:\n%s", before)
+			}
+			if got := fmt.Sprint(taken(t, dir, url, "--tenant", "acme")); got != "{2 2 2 2}" {
+				t.Errorf("for another tenant: %s", got)
+			}
+			up := harness.Parrot(t, harness.Said("chatcmpl-1", "Hello."))
+			p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--store-url", url).Ready(dir)
+			if name == "redis" {
+				if got := fmt.Sprint(taken(t, dir, url)); got != "{2 2 2 0}" {
+					t.Errorf("beside a server: %s", got)
+				}
+			} else if _, err := harness.RunVerb(t, "import", file, "--data-dir", dir, "--store-url", url); err == nil || !strings.Contains(err.Error(), "stop it, import") {
+				t.Errorf("beside a server: %v", err)
+			}
+			p.Signal(syscall.SIGTERM)
+			p.Exit()
+		})
+	}
+}

@@ -1,0 +1,66 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"precept/test/harness"
+
+	"precept/bandit/report"
+	"precept/inject/bank/banktest"
+	"precept/store/storetest"
+)
+
+// A planned look is one for a fleet: replicas that settle each other's sessions come to the same,
+// and so does one that starts anew.
+func TestReplicasTakeOneLook(t *testing.T) {
+	t.Parallel()
+	lessons, model := t.TempDir(), harness.Parrot(t, harness.Said("c", "ok")).URL
+	banktest.WriteLesson(t, lessons, "look-first", "targets")
+	url := "redis://" + storetest.StartRedis(t).Addr + "/0"
+	harness.MustVerb(t, "lessons", "trial", "look-first", "--picks", "80", "--yes", "--lessons", lessons, "--data-dir", t.TempDir())
+	args := []string{"--reward-close-after", "3s", "--limits-lookup-timeout", "10s", "--bandit-control", "0", "--bandit-epsilon", "0.2"}
+	fleet := replicas(t, 2, url, model, lessons, args...)
+	const sessions = 140
+	for n := range sessions {
+		p, name := fleet[n%2], fmt.Sprintf("looked-%d", n)
+		if status, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[{"role":"user","content":"build the targets"}]}`); status != http.StatusOK {
+			t.Fatalf("%d %s", status, answer)
+		}
+		said := fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, n*5%7%2)
+		if status, answer := harness.Post(t, fleet[(n/2)%2].Data+"/v1/feedback", nil, said); status != http.StatusAccepted {
+			t.Fatalf("%d %s", status, answer)
+		}
+	}
+	read := func(p *harness.Process) (r report.Report) {
+		t.Helper()
+		status, body := harness.Get(t, p.Admin+"/api/report", "token")
+		if err := json.Unmarshal([]byte(body), &r); err != nil || status != http.StatusOK {
+			t.Fatalf("%d %s", status, body)
+		}
+		return r
+	}
+	told := func(p *harness.Process) int64 { r := read(p); return r.Global.NTreated + r.Global.NControl }
+	fleet[0].Eventually("all sessions to be counted", func() bool { return told(fleet[0]) == sessions && told(fleet[1]) == sessions })
+	fresh := replicas(t, 1, url, model, lessons, args...)[0]
+	fresh.Eventually("the newcomer to have read them", func() bool { return told(fresh) == sessions })
+	var first []byte
+	for _, p := range []*harness.Process{fleet[0], fleet[1], fresh} {
+		row := read(p).Lessons[0]
+		if len(row.Looks) != 1 || !row.Looks[0].Taken || row.Looks[0].NInjected+row.Looks[0].NWithheld != 80 || row.Trial != "ended" {
+			t.Fatalf("%+v", row)
+		}
+		look, err := json.Marshal(row.Looks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = look
+		}
+		if string(look) != string(first) {
+			t.Errorf("%s, and another replica %s", look, first)
+		}
+	}
+}

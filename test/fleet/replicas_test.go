@@ -1,0 +1,175 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"precept/test/harness"
+
+	"precept/internal/session"
+	"precept/store/storetest"
+)
+
+// A session's next turn may reach another replica at once: what was decided is there when the
+// client has its answer, for sessions that are named and for those that are known by what they send
+// back.
+func TestReplicasShareSessionsAtOnce(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	model := newScribe(t)
+	fleet := replicas(t, harness.Longer(3, 10), server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s")
+	db := openStore(t, server.URL())
+	injected := 0
+	sessions, turns := harness.Longer(8, 60), 6
+	for n := range sessions {
+		k := newChat(fmt.Sprint("quick-", n), n%2 == 0)
+		before := ""
+		for turn := range turns {
+			k.turn(t, fleet[(turn+n)%len(fleet)])
+			after := model.last(k.who)
+			if turn > 0 {
+				prefixOf(t, before, after)
+			}
+			before = after
+		}
+		if strings.Contains(before, "List the targets first") {
+			injected++
+		}
+		if n%2 == 0 {
+			written(t, db, session.KeyOf("default", session.SpaceName, k.who), turns)
+		}
+	}
+	if injected == 0 {
+		t.Error("no session got a lesson")
+	}
+	for _, p := range fleet {
+		p.Stops()
+	}
+	stats, err := db.Stats(t.Context())
+	if err != nil || stats["sessions"] != int64(sessions) || stats["exchanges"] != int64(sessions*turns) {
+		t.Errorf("%d sessions with %d exchanges, %v; want %d and %d", stats["sessions"], stats["exchanges"], err, sessions, sessions*turns)
+	}
+}
+
+// What one replica forgets all of them forget: in memory, in their spools, and when they come back
+// and have it in a backlog.
+func TestForgetInAFleet(t *testing.T) {
+	t.Parallel()
+	const word, other, late = "heliotrope-4711", "marigold-0815", "larkspur-2718"
+	server := storetest.StartRedis(t, "--rdbcompression", "no")
+	var replies atomic.Int64
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if b, _ := io.ReadAll(r.Body); strings.Contains(string(b), "without end") {
+			<-r.Context().Done()
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, harness.Said(fmt.Sprint("chatcmpl-", replies.Add(1)), "It is said."))
+	}))
+	t.Cleanup(up.Close)
+	dirs := []string{t.TempDir(), t.TempDir()}
+	start := func(dir string) *harness.Process {
+		return harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--store-url", server.URL()).Ready(dir)
+	}
+	fleet := []*harness.Process{start(dirs[0]), start(dirs[1])}
+	say := func(p *harness.Process, word string) {
+		t.Helper()
+		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
+		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"a-" + word}}, body); code != 200 {
+			t.Fatalf("%d %s", code, answer)
+		}
+	}
+	found := func(word string) []string {
+		out := harness.Where(harness.Dump(t, server), word)
+		for _, dir := range dirs {
+			out = append(out, harness.Where(harness.Files(t, dir), word)...)
+		}
+		return out
+	}
+	forget := func(word string) {
+		t.Helper()
+		out, complaints, code := harness.Verb(t, "", "forget", "--yes", "--session", "a-"+word, "--store-url", server.URL(), "--data-dir", dirs[0])
+		if code != 0 {
+			t.Fatalf("%d %s%s", code, out, complaints)
+		}
+	}
+	say(fleet[1], word)
+	say(fleet[1], other)
+	fleet[1].Eventually("both sessions in Redis and in the spool", func() bool {
+		return len(harness.Where(harness.Dump(t, server), word)) > 0 && len(harness.Where(harness.Dump(t, server), other)) > 0 && len(harness.Where(harness.Files(t, dirs[1]), word)) > 0
+	})
+	forget(word)
+	fleet[1].Eventually("the other replica to forget it", func() bool { return len(found(word)) == 0 })
+	if len(harness.Where(harness.Dump(t, server), other)) == 0 {
+		t.Error("another session is gone, too")
+	}
+	say(fleet[1], word) // a session that was forgotten may begin anew
+	fleet[1].Eventually("it is there again", func() bool { return len(harness.Where(harness.Dump(t, server), word)) > 0 })
+
+	// A replica that has not been able to deliver it, and is away when it is forgotten.
+	server.Freeze(t)
+	say(fleet[1], late)
+	go func() { // and one of the same session that is under way
+		req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, fleet[1].Data+"/v1/chat/completions",
+			strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Tell me `+late+` without end."}]}`))
+		req.Header.Set("Precept-Session", "a-"+late+"-again")
+		if res, err := http.DefaultClient.Do(req); err == nil {
+			_ = res.Body.Close()
+		}
+	}()
+	fleet[1].Eventually("it waits in the spool", func() bool {
+		return len(harness.Where(harness.Files(t, dirs[1]), "It is said.")) > 0 && len(harness.Where(harness.Files(t, dirs[1]), "a-"+late+"-again")) > 0
+	})
+	fleet[1].Signal(syscall.SIGKILL)
+	fleet[1].Exit()
+	server.Thaw(t)
+	if left := harness.Where(harness.Dump(t, server), late); len(left) > 0 {
+		t.Fatalf("it was delivered: %v", left)
+	}
+	forget(late)
+	forget(late + "-again")
+	p := start(dirs[1])
+	p.Eventually("the backlog to be drained", func() bool { b := harness.Doctor(t, dirs[1]); return b.Spooled == 0 && b.Incomplete == 1 })
+	p.Eventually("it to be forgotten", func() bool { return len(found(late)) == 0 })
+	if len(harness.Where(harness.Dump(t, server), other)) == 0 {
+		t.Error("another session is gone, too")
+	}
+	if d := harness.Doctor(t, dirs[1]); d.Admitted != d.Stored+d.Spooled+d.Incomplete || d.Spooled != 0 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// What other replicas are told before the answer ends is held to the opt-out, too: nothing of a
+// session that names a path which opted out comes to Redis, while another one is there when its
+// answer is.
+func TestWhatOptedOutIsNotPublished(t *testing.T) {
+	t.Parallel()
+	const silent, told = "heliotrope-4711", "marigold-0815"
+	server := storetest.StartRedis(t, "--rdbcompression", "no")
+	model := newScribe(t)
+	p := replicas(t, 1, server.URL(), model.URL, manyLessons(t))[0]
+	say := func(word, path string) {
+		t.Helper()
+		body := `{"model":"m","messages":[{"role":"user","content":"Mend the build script, ` + word + `."},{"role":"assistant","content":null,"tool_calls":[{"id":"call-` + word +
+			`","type":"function","function":{"name":"read","arguments":"{\"path\":\"` + path + `\"}"}}]},{"role":"tool","tool_call_id":"call-` + word + `","content":"A=1"}]}`
+		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {word}}, body); code != 200 {
+			t.Fatalf("%d %s", code, answer)
+		}
+	}
+	say(silent, "config/.env")
+	say(told, "config/build.mk")
+	p.Eventually("the one that may be told", func() bool { return len(harness.Where(harness.Dump(t, server), told)) > 0 })
+	p.Stops() // all that is to be written is
+	id := session.KeyOf("default", session.SpaceName, silent)
+	for _, trace := range []string{silent, string(id[:])} {
+		if left := harness.Where(harness.Dump(t, server), trace); len(left) > 0 {
+			t.Errorf("%q is in %v", trace, left)
+		}
+	}
+}

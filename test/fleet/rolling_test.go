@@ -1,0 +1,178 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+
+	"precept/store/storetest"
+)
+
+// balancer sends each request to a replica of which /readyz has said that it takes requests, as it
+// was when it was asked last.
+type balancer struct {
+	mu    sync.Mutex
+	all   []string // the data listeners that there are
+	ready []string
+	next  int
+}
+
+func (b *balancer) has(data string, there bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all = slices.DeleteFunc(b.all, func(s string) bool { return s == data })
+	if there {
+		b.all = append(b.all, data)
+	}
+}
+
+// ask asks every replica, again and again.
+func (b *balancer) ask(ctx context.Context, every time.Duration) {
+	c := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	for ctx.Err() == nil {
+		b.mu.Lock()
+		all := slices.Clone(b.all)
+		b.mu.Unlock()
+		var ready []string
+		for _, data := range all {
+			if res, err := c.Get(data + "/readyz"); err == nil {
+				_ = res.Body.Close()
+				if res.StatusCode == http.StatusOK {
+					ready = append(ready, data)
+				}
+			}
+		}
+		b.mu.Lock()
+		b.ready = ready
+		b.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-time.After(every):
+		}
+	}
+}
+
+func (b *balancer) pick() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.ready) == 0 {
+		return ""
+	}
+	b.next++
+	return b.ready[b.next%len(b.ready)]
+}
+
+func (b *balancer) count() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.ready)
+}
+
+// talker answers at once, or as a stream of half a second.
+func talker(t *testing.T) *httptest.Server {
+	t.Helper()
+	var n atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		id := fmt.Sprint("chatcmpl-", n.Add(1))
+		if !strings.Contains(string(b), `"stream":true`) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, harness.Said(id, "this is what there is to say of it"))
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range 10 {
+			_, _ = fmt.Fprintf(w, "data: {\"id\":%q,\"choices\":[{\"index\":0,\"delta\":{\"content\":\"word %d \"}}]}\n\n", id, i)
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(50 * time.Millisecond)
+		}
+		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Two replicas on one Redis are restarted, one after the other, under load with streams: no request
+// fails, each is kept once, and each becomes one sample.
+func TestRollingRestart(t *testing.T) {
+	t.Parallel()
+	redis, model := storetest.StartRedis(t), talker(t)
+	const asked = 100 * time.Millisecond
+	flags := []string{"--store-url", redis.URL(), "--reward-close-after", "1s", "--limits-drain-delay", "2s"}
+	dirs := []string{t.TempDir(), t.TempDir()}
+	var fleet []*harness.Process
+	b := &balancer{}
+	for _, dir := range dirs {
+		p := harness.Begins(t, dir, model.URL, flags...)
+		fleet = append(fleet, p)
+		b.has(p.Data, true)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var all sync.WaitGroup
+	all.Go(func() { b.ask(ctx, asked) })
+	harness.Eventually(t, "two replicas that are ready", func() bool { return b.count() == 2 })
+
+	l := harness.NewLoad(t, 20*time.Millisecond)
+	l.Pick, l.Alone = b.pick, true
+	l.Streams = func(n int64) bool { return n%3 == 0 }
+	loaded, end := context.WithCancel(ctx)
+	wait := l.Start(loaded, "", 6)
+	for i, dir := range dirs {
+		before := l.All()
+		harness.Eventually(t, "requests", func() bool { return l.All() > before+20 })
+		old := fleet[i]
+		old.Signal(syscall.SIGTERM)
+		if code := old.Exit(); code != harness.ExitDone {
+			t.Errorf("replica %d ended with %d\n%s", i, code, old.Log.String())
+		}
+		b.has(old.Data, false)
+		fleet[i] = harness.Begins(t, dir, model.URL, flags...)
+		b.has(fleet[i].Data, true)
+		harness.Eventually(t, "two replicas that are ready again", func() bool { return b.count() == 2 })
+	}
+	before := l.All()
+	harness.Eventually(t, "requests", func() bool { return l.All() > before+20 })
+	end()
+	wait()
+
+	n := l.All()
+	have := map[string]int{}
+	harness.Eventually(t, "a sample of each", func() bool {
+		out, _, _ := harness.Verb(t, "", "export", "--store-url", redis.URL(), "--data-dir", dirs[0])
+		clear(have)
+		have["samples"] = strings.Count(out, "\n")
+		return have["samples"] >= n
+	})
+	exchanges := harness.InRedis(t, redis.URL())
+	harness.Once(t, "through a rolling restart", l.EndedBefore(time.Now()), exchanges)
+	if have["samples"] != n || len(exchanges) != n || len(harness.Twice(exchanges)) > 0 {
+		t.Errorf("%d answered, %d exchanges, %d samples, twice: %v", n, len(exchanges), have["samples"], harness.Twice(exchanges))
+	}
+	var admitted int64
+	for i, dir := range dirs {
+		d := fleet[i].Drained(dir, flags[:2]...)
+		admitted += d.Admitted
+		if d.Unsampled != 0 || d.Incomplete != 0 {
+			t.Errorf("replica %d: %+v", i, d)
+		}
+		fleet[i].Stops()
+	}
+	if admitted != int64(n) {
+		t.Errorf("%d admitted, %d answered", admitted, n)
+	}
+	stop()
+	all.Wait()
+	t.Logf("%d answered", n)
+}

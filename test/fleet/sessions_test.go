@@ -1,0 +1,450 @@
+package fleet
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+
+	"precept/inject/bank/banktest"
+	"precept/internal/session"
+	"precept/store/redis"
+	"precept/store/storetest"
+)
+
+// scribe is a model that keeps what it was asked, by the request's session header.
+type scribe struct {
+	*httptest.Server
+	mu    sync.Mutex
+	asked map[string][]string
+	n     int
+}
+
+func newScribe(t *testing.T) *scribe {
+	t.Helper()
+	s := &scribe{asked: map[string][]string{}}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		s.mu.Lock()
+		s.n++
+		n := s.n
+		who := r.Header.Get("X-Who")
+		s.asked[who] = append(s.asked[who], string(b))
+		s.mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-%d","object":"chat.completion","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":"","tool_calls":[{"id":"call_%032x","type":"function","function":{"name":"ls","arguments":"{\"n\":%d}"}}]}}]}`, n, uint64(n)*0x9e3779b97f4a7c15, n)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *scribe) last(who string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.asked[who]
+	return list[len(list)-1]
+}
+
+// chat is an agent's conversation: it sends its history back, grown by the reply and the result of
+// its call.
+type chat struct {
+	who      string
+	named    bool // it names its session; else it is recognised by what it sends back
+	messages []any
+	turns    int
+}
+
+func newChat(who string, named bool) *chat {
+	return &chat{who: who, named: named, messages: []any{map[string]any{"role": "user", "content": "run the build script of " + who}}}
+}
+
+// turn sends the conversation through one replica, and takes the reply up.
+func (k *chat) turn(t *testing.T, p *harness.Process) {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{"model": "m", "messages": k.messages, "tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "ls"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.Data+"/v1/chat/completions", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Who", k.who)
+	if k.named {
+		req.Header.Set("Precept-Session", k.who)
+	}
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	var reply struct {
+		Choices []struct {
+			Message map[string]any `json:"message"`
+		} `json:"choices"`
+	}
+	if err := json.NewDecoder(res.Body).Decode(&reply); err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("status %d, %v", res.StatusCode, err)
+	}
+	msg := reply.Choices[0].Message
+	call := msg["tool_calls"].([]any)[0].(map[string]any)
+	k.messages = append(k.messages, msg, map[string]any{"role": "tool", "tool_call_id": call["id"], "content": "a.txt " + k.who})
+	k.turns++
+}
+
+// replicas start n precepts on one Redis, with draws that differ from session to session.
+func replicas(t *testing.T, n int, redisURL, upstream, lessons string, more ...string) (list []*harness.Process) {
+	t.Helper()
+	flags := append([]string{
+		"--upstream", upstream + "/v1", "--lessons", lessons, "--store-url", redisURL, "--bandit-epsilon", "0.5", "--bandit-control", "0", "--inject-k", "3",
+	}, more...)
+	for range n {
+		dir := t.TempDir()
+		list = append(list, harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, flags...).Ready(dir))
+	}
+	return list
+}
+
+func manyLessons(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i := range 8 {
+		banktest.WriteLesson(t, dir, fmt.Sprint("lesson-", i), "build script")
+	}
+	return dir
+}
+
+// written waits until the session's row in Redis is that of its newest turn: an agent thinks for
+// longer than that.
+func written(t *testing.T, s *redis.Store, id session.ID, turns int) *session.Record {
+	t.Helper()
+	var rec *session.Record
+	harness.Eventually(t, fmt.Sprint("the session's row of turn ", turns), func() bool {
+		row, ok, err := s.Session(t.Context(), "default", id)
+		if err != nil || !ok {
+			return false
+		}
+		rec, err = session.Decode(id, row.Data)
+		return err == nil && rec.Thread.Turns >= turns && rec.Thread.Replied
+	})
+	return rec
+}
+
+func openStore(t *testing.T, url string) *redis.Store {
+	t.Helper()
+	s, err := redis.Open(redis.Options{URL: url, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// prefixOf says that the list which the model saw before is how its newest one begins: blocks
+// included, byte for byte.
+func prefixOf(t *testing.T, before, after string) {
+	t.Helper()
+	list := func(body string) []json.RawMessage {
+		var v struct {
+			Messages []json.RawMessage `json:"messages"`
+		}
+		if err := json.Unmarshal([]byte(body), &v); err != nil {
+			t.Fatal(err)
+		}
+		return v.Messages
+	}
+	a, b := list(before), list(after)
+	if len(b) <= len(a) {
+		t.Fatalf("%d messages after %d", len(b), len(a))
+	}
+	for i := range a {
+		if !bytes.Equal(a[i], b[i]) {
+			t.Errorf("message %d changed:\n%s\n%s", i, a[i], b[i])
+		}
+	}
+}
+
+// lookups are the commands with which a request asks for a session that is not in memory.
+func lookups(lines []string) (n int) {
+	for _, l := range lines {
+		row := strings.Contains(l, `"hmget"`) && strings.Contains(l, `}:s:`) && strings.HasSuffix(l, `"h" "d" "i"`)
+		echo := strings.Contains(l, `"hget"`) && strings.Contains(l, `}:e:`)
+		if row || echo {
+			n++
+		}
+	}
+	return n
+}
+
+func TestReplicasShareSessions(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	model := newScribe(t)
+	fleet := replicas(t, 3, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s") // a loaded machine is no fault
+	db := openStore(t, server.URL())
+	injected := 0
+	for n := range 4 {
+		// Named, so that the test knows its id. Whether a block stands in it is a draw; 4 sessions
+		// without any are unlikely.
+		k := newChat(fmt.Sprint("talk-", n), true)
+		id := session.KeyOf("default", session.SpaceName, k.who)
+		var first *session.Record
+		before := ""
+		for i, at := range []int{0, 1, 2, 1, 0, 2, 2, 0} {
+			k.turn(t, fleet[(at+n)%3])
+			rec := written(t, db, id, k.turns)
+			after := model.last(k.who)
+			if first == nil {
+				first = rec
+			} else {
+				prefixOf(t, before, after)
+			}
+			if rec.Thread.Turns != i+1 || fmt.Sprint(rec.Assignment.Picks) != fmt.Sprint(first.Assignment.Picks) || rec.Assignment.Excluded {
+				t.Errorf("turn %d: %d turns, picks %v, first %v", i+1, rec.Thread.Turns, rec.Assignment.Picks, first.Assignment.Picks)
+			}
+			before = after
+		}
+		if strings.Contains(before, "List the targets first") {
+			injected++
+		}
+	}
+	if injected == 0 {
+		t.Error("no session got a lesson")
+	}
+
+	// So is one that is recognised by what it sends back.
+	nameless := newChat("nameless", false)
+	nameless.turn(t, fleet[2])
+	nameless.turn(t, fleet[2])
+	stopNameless := server.Monitor(t)
+	for range 6 {
+		nameless.turn(t, fleet[2])
+	}
+	if n := lookups(stopNameless()); n != 0 {
+		t.Errorf("6 turns of a nameless session on one replica asked the store %d times", n)
+	}
+
+	// A session that stays is served from memory; one that moves costs a look-up.
+	stays := newChat("stays", true)
+	stays.turn(t, fleet[0])
+	written(t, db, session.KeyOf("default", session.SpaceName, stays.who), 1)
+	stop := server.Monitor(t)
+	for range 12 {
+		stays.turn(t, fleet[0])
+	}
+	if n := lookups(stop()); n != 0 {
+		t.Errorf("12 turns on one replica asked the store %d times", n)
+	}
+	written(t, db, session.KeyOf("default", session.SpaceName, stays.who), 13)
+	stop = server.Monitor(t)
+	stays.turn(t, fleet[1])
+	if n := lookups(stop()); n != 1 {
+		t.Errorf("a turn on another replica asked the store %d times", n)
+	}
+}
+
+// A client that names nothing is recognised on any replica by what it sends back.
+func TestReplicasRecogniseEchoes(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	model := newScribe(t)
+	fleet := replicas(t, 2, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s") // a loaded machine is no fault
+	db := openStore(t, server.URL())
+	k := newChat("nameless", false)
+	before := ""
+	for i := range 6 {
+		k.turn(t, fleet[i%2])
+		var found []session.Listed
+		harness.Eventually(t, "the session's row", func() bool {
+			page, err := db.Newest(t.Context(), "default", session.Stretch{Most: 10})
+			found = page.List
+			return err == nil && len(found) > 0
+		})
+		if len(found) != 1 {
+			t.Fatalf("turn %d: %d sessions", i+1, len(found))
+		}
+		written(t, db, found[0].ID, i+1)
+		// The reply's own ids come with the flush behind it.
+		harness.Eventually(t, "the exchange", func() bool {
+			m, err := db.Stats(t.Context())
+			return err == nil && m["exchanges"] == int64(i+1)
+		})
+		if before != "" {
+			prefixOf(t, before, model.last(k.who))
+		}
+		before = model.last(k.who)
+	}
+}
+
+// While Redis is frozen nobody waits for it: sessions go on from memory, one that moves goes on
+// without lessons.
+func TestReplicasWithFrozenRedis(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	model := newScribe(t)
+	fleet := replicas(t, 2, server.URL(), model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--bandit-epsilon", "0")
+	db := openStore(t, server.URL())
+	home, moved := newChat("home", true), newChat("moved", true)
+	home.turn(t, fleet[0])
+	moved.turn(t, fleet[0])
+	written(t, db, session.KeyOf("default", session.SpaceName, "home"), 1)
+	written(t, db, session.KeyOf("default", session.SpaceName, "moved"), 1)
+	server.Freeze(t)
+	for range 20 {
+		home.turn(t, fleet[0])
+	}
+	moved.turn(t, fleet[1])
+	for i, want := range []string{"", `precept_sessions_excluded_total{reason="late"} 1`} { // Redis is frozen still: only the look-up was given up
+		_, metrics := harness.Get(t, fleet[i].Admin+"/metrics", "token")
+		if late := strings.Contains(metrics, `{reason="late"}`); late != (want != "") || !strings.Contains(metrics, want) {
+			t.Errorf("replica %d: a look-up was given up: %v, want %q", i, late, want)
+		}
+	}
+	server.Thaw(t)
+	const lesson = "List the targets first"
+	if !strings.Contains(model.last("home"), lesson) {
+		t.Error("a session that stayed lost its lesson")
+	}
+	if strings.Contains(model.last("moved"), lesson) {
+		t.Error("a session that could not be looked up got a lesson")
+	}
+	harness.Eventually(t, "23 exchanges, once each", func() bool {
+		m, err := db.Stats(t.Context())
+		return err == nil && m["exchanges"] == 23 && m["exchanges_ever"] == 23
+	})
+	// What stood in for the session meanwhile has left its record alone, and gives way to it.
+	p := fleet[1]
+	p.Eventually("the session itself", func() bool { moved.turn(t, p); return strings.Contains(model.last("moved"), lesson) })
+	rec := written(t, db, session.KeyOf("default", session.SpaceName, "moved"), 2)
+	if rec.State.StandIn || !rec.Assignment.Excluded || len(rec.Lessons.Blocks) != 1 {
+		t.Errorf("the session that moved: stand-in %v, excluded %v, %d blocks", rec.State.StandIn, rec.Assignment.Excluded, len(rec.Lessons.Blocks))
+	}
+	for _, p := range fleet {
+		if lines := strings.Count(p.Log.String(), "level=WARN") + strings.Count(p.Log.String(), "level=ERROR"); lines > 10 {
+			t.Errorf("%d lines in the log:\n%s", lines, p.Log.String())
+		}
+	}
+}
+
+// What one replica learned, all believe; whoever closes a session, it counts once.
+func TestReplicasLearnTogether(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	model := newScribe(t)
+	fleet := replicas(t, 3, server.URL(), model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--reward-close-after", "2s")
+	const sessions = 24
+	for n := range sessions {
+		k := newChat(fmt.Sprint("s", n), true)
+		k.turn(t, fleet[n%3])
+		post := fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, k.who, n%2)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fleet[(n+1)%3].Data+"/v1/feedback", strings.NewReader(post))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusAccepted {
+			t.Errorf("feedback: status %d", res.StatusCode)
+		}
+	}
+	counted := func(p *harness.Process) (n int) {
+		status, body := harness.Get(t, p.Admin+"/api/report", "token")
+		var r struct {
+			Lessons []struct {
+				Injected int `json:"n_injected"`
+				Withheld int `json:"n_withheld"`
+			} `json:"lessons"`
+		}
+		if status != http.StatusOK || json.Unmarshal([]byte(body), &r) != nil || len(r.Lessons) != 1 {
+			return -1
+		}
+		return r.Lessons[0].Injected + r.Lessons[0].Withheld
+	}
+	// A look-up that took longer than 45 ms put its session out of the experiment: that is right,
+	// and this machine may be slow.
+	db, want := openStore(t, server.URL()), 0
+	harness.Eventually(t, "the sessions' rewards", func() bool {
+		told := 0
+		want = 0
+		err := db.EachSession(t.Context(), "default", time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
+			rec, err := session.Decode(r.ID, r.Data)
+			if err == nil && a.Told {
+				told++
+				if !rec.Assignment.Excluded {
+					want++
+				}
+			}
+			return err
+		})
+		return err == nil && told == sessions
+	})
+	if want < sessions/2 {
+		t.Fatalf("%d of %d sessions are in the experiment", want, sessions)
+	}
+	for i, p := range fleet {
+		p.Eventually(fmt.Sprintf("replica %d counts %d sessions", i, want), func() bool {
+			return counted(p) == want
+		})
+	}
+}
+
+// A replica starts without Redis. Until the fleet's salt is known nobody gets a lesson by a coin of
+// its own; with a copy of the salt from an earlier run, lessons go on.
+func TestStartWithoutRedis(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
+	server.Kill()
+	model := newScribe(t)
+	flags := append([]string{"--upstream", model.URL + "/v1", "--lessons", harness.LessonDir(t), "--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0"}, "--store-url", server.URL())
+	dir := t.TempDir()
+	p := harness.Launch(t, dir, nil, flags...).Ready(dir)
+	if _, body := harness.Get(t, p.Data+"/readyz", ""); !strings.Contains(body, "degraded") {
+		t.Errorf("ready without a store: %q", body)
+	}
+	const lesson = "List the targets first"
+	turn := func(p *harness.Process, who string, named bool) bool {
+		t.Helper()
+		newChat(who, named).turn(t, p)
+		return strings.Contains(model.last(who), lesson)
+	}
+	if turn(p, "early", true) {
+		t.Error("a coin was flipped with a salt of its own")
+	}
+	p.Eventually("degraded", func() bool {
+		_, body := harness.Get(t, p.Data+"/readyz", "")
+		return strings.Contains(body, "degraded")
+	})
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	p.Eventually("a lesson", func() bool { n++; return turn(p, fmt.Sprint("later-", n), true) })
+	db := openStore(t, server.URL())
+	p.Eventually("what was said meanwhile", func() bool {
+		_, ok, err := db.Session(t.Context(), "default", session.KeyOf("default", session.SpaceName, "early"))
+		return ok && err == nil
+	})
+	p.Signal(syscall.SIGTERM)
+	if code := p.Exit(); code != 0 {
+		t.Errorf("exit %d\n%s", code, p.Log.String())
+	}
+	server.Kill()
+	p = harness.Launch(t, dir, nil, flags...).Ready(dir)
+	// Of a session with a name nobody can say that it is new; of one without, the request shows it.
+	if !turn(p, "with a copy", false) {
+		t.Errorf("no lesson, though the salt is known from the run before\n%s", p.Log.String())
+	}
+}

@@ -1,0 +1,123 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"precept/test/harness"
+
+	"precept/inject/bank/banktest"
+	"precept/store/storetest"
+)
+
+func TestVerbsReadRedis(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t, "--requirepass", "canary-52")
+	url := "redis://:canary-52@" + server.Addr + "/2"
+	model := newScribe(t)
+	fleet := replicas(t, 1, url, model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--reward-close-after", "1s")
+	newChat("one", true).turn(t, fleet[0])
+	lines := func(format string) []string {
+		out, err := harness.RunVerb(t, "export", "--store-url", url, "--data-dir", t.TempDir(), "--format", format)
+		if err != nil {
+			return nil
+		}
+		return strings.Split(strings.TrimSpace(out), "\n")
+	}
+	fleet[0].Eventually("a sample", func() bool { l := lines("mplp"); return len(l) == 1 && strings.Contains(l[0], `"sample_family"`) })
+	fleet[0].Eventually("a trial", func() bool { return strings.Contains(strings.Join(lines("experiment"), "\n"), "check-the-target") })
+
+	// From another machine: no server runs on this data directory.
+	var r struct {
+		Lessons []struct{ Slug string }
+	}
+	out := harness.MustVerb(t, "report", "--json", "--store-url", url, "--data-dir", t.TempDir(), "--lessons", harness.LessonDir(t))
+	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Lessons) != 1 || r.Lessons[0].Slug != "check-the-target" {
+		t.Errorf("report: %v\n%s", err, out)
+	}
+	var d struct{ Store map[string]int64 }
+	out = harness.MustVerb(t, "doctor", "--json", "--store-url", url, "--data-dir", t.TempDir())
+	if !strings.Contains(out, `"note"`) {
+		t.Errorf("doctor does not tell what a fleet does not share: %s", out)
+	}
+	if err := json.Unmarshal([]byte(out), &d); err != nil || d.Store["exchanges"] != 1 || d.Store["sessions"] != 1 {
+		t.Errorf("doctor: %v\n%s", err, out)
+	}
+
+	_, err := harness.RunVerb(t, "export", "--store-url", strings.Replace(url, "canary", "wrong-canary", 1), "--data-dir", t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "refuses the user or the password") {
+		t.Errorf("a wrong password: %v", err)
+	}
+	if text := fleet[0].Log.String(); strings.Contains(text, "canary") {
+		t.Errorf("the password is in the log:\n%s", text)
+	}
+}
+
+func TestLessonsInRedis(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	dir := harness.LessonDir(t)
+	if out := harness.MustVerb(t, "lessons", "push", dir, server.URL()); !strings.Contains(out, "1 lesson pushed: 1 new") {
+		t.Error(out)
+	}
+	if out := harness.MustVerb(t, "lessons", "push", dir, server.URL(), "--json"); !strings.Contains(out, `"lessons": 1`) || !strings.Contains(out, `"changes": []`) {
+		t.Errorf("push again, for a program: %s", out)
+	}
+	if out := harness.MustVerb(t, "lessons", "push", dir, "--store-url", server.URL()); !strings.Contains(out, "nothing is new") {
+		t.Error(out)
+	}
+	if out := harness.MustVerb(t, "lessons", "list", "--lessons", server.URL()); !strings.Contains(out, "check-the-target") {
+		t.Error(out)
+	}
+
+	// A replica has them at its start, and what is pushed later soon after.
+	model := newScribe(t)
+	fleet := replicas(t, 2, server.URL(), model.URL, "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0")
+	newChat("first", true).turn(t, fleet[0])
+	if !strings.Contains(model.last("first"), "(check-the-target)") {
+		t.Errorf("no lesson from Redis\n%s\n%s", model.last("first"), fleet[0].Log.String())
+	}
+	banktest.WriteLesson(t, dir, "second-lesson", "build script")
+	if err := os.WriteFile(filepath.Join(dir, "bad.md"), []byte("no lesson"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := harness.RunVerb(t, "lessons", "push", dir, server.URL()); err == nil || !strings.Contains(err.Error(), "nothing was pushed") {
+		t.Errorf("a faulty bank: %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "bad.md")); err != nil {
+		t.Fatal(err)
+	}
+	harness.MustVerb(t, "lessons", "push", dir, server.URL())
+	for i, p := range fleet {
+		n := 0
+		p.Eventually("the second lesson", func() bool {
+			n++
+			who := fmt.Sprint("later-", i, "-", n)
+			newChat(who, true).turn(t, p)
+			return strings.Contains(model.last(who), "(second-lesson)")
+		})
+	}
+
+	into := t.TempDir()
+	harness.MustVerb(t, "lessons", "pull", into, server.URL())
+	for _, name := range []string{"check-the-target.md", "second-lesson.md"} {
+		a, err1 := os.ReadFile(filepath.Join(dir, name))
+		b, err2 := os.ReadFile(filepath.Join(into, name))
+		if err1 != nil || err2 != nil || string(a) != string(b) {
+			t.Errorf("%s: %v, %v", name, err1, err2)
+		}
+	}
+	if _, err := harness.RunVerb(t, "lessons", "push", t.TempDir(), server.URL()); err == nil || !strings.Contains(err.Error(), "holds no lessons") {
+		t.Errorf("an empty directory took the fleet's lessons away: %v", err)
+	}
+	if out := harness.MustVerb(t, "lessons", "pull", t.TempDir(), server.URL()); strings.HasPrefix(out, "0 ") {
+		t.Errorf("after a push of nothing: %s", out)
+	}
+	if _, err := harness.RunVerb(t, "lessons", "push", dir); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {
+		t.Errorf("no address: %v", err)
+	}
+}

@@ -1,0 +1,277 @@
+package harness
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// answer is one reply of the scripted model, in the dialect of the request.
+type answer struct {
+	kind      string
+	body      map[string]any
+	text      string
+	mark      string // of the step; names that stand for a reply carry it, where the next request holds nothing else of it
+	callID    string // "" for none
+	code      string // what a tool that takes a program is given
+	tool      string
+	namespace string
+	args      map[string]any
+	tokens    int    // of the prompt, as the usage tells them
+	sealed    string // what a conversation was compacted to, for nobody to read; "" for none
+	hang      func() // returns when the client is gone
+}
+
+func (a *answer) write(w http.ResponseWriter, f *Fault) {
+	stream, _ := a.body["stream"].(bool)
+	s := &sse{w: w, hang: a.hang}
+	if stream {
+		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	}
+	switch a.kind {
+	case "chat":
+		a.chat(w, s, stream, f)
+	case "responses":
+		a.responses(w, s, stream, f)
+	default:
+		a.messages(w, s, stream, f)
+	}
+}
+
+// sse writes events, each flushed.
+type sse struct {
+	w    http.ResponseWriter
+	hang func()
+}
+
+func (s *sse) event(name string, v any) {
+	if name != "" {
+		fmt.Fprintf(s.w, "event: %s\n", name)
+	}
+	b, _ := json.Marshal(v)
+	fmt.Fprintf(s.w, "data: %s\n\n", b)
+	if f, ok := s.w.(http.Flusher); ok {
+		f.Flush()
+	}
+}
+
+// spoil ends a stream as the fault says; it is false without one.
+func (s *sse) spoil(f *Fault) bool {
+	if f == nil {
+		return false
+	}
+	if f.Hang {
+		s.hang()
+		return true
+	}
+	if f.Cut {
+		time.Sleep(WaitFor)
+		panic(http.ErrAbortHandler)
+	}
+	return f.Nothing
+}
+
+// pieces cuts a text as a model would.
+func pieces(s string) []string {
+	var out []string
+	for len(s) > 12 {
+		out = append(out, s[:12])
+		s = s[12:]
+	}
+	return append(out, s)
+}
+
+func argsText(args map[string]any) string {
+	b, _ := json.Marshal(args)
+	return string(b)
+}
+
+// Object is a JSON object of a request or a reply.
+type Object = map[string]any
+
+func (a *answer) chat(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
+	id, usage := "chatcmpl-"+Random(12), Object{"prompt_tokens": a.tokens, "completion_tokens": 10, "total_tokens": a.tokens + 10, "prompt_tokens_details": Object{"cached_tokens": 64}}
+	finish := "stop"
+	if a.callID != "" {
+		finish = "tool_calls"
+	}
+	if !stream {
+		msg := Object{"role": "assistant", "content": a.text}
+		if a.callID != "" {
+			msg["tool_calls"] = []Object{{"id": a.callID, "type": "function", "function": Object{"name": a.tool, "arguments": argsText(a.args)}}}
+		}
+		ReplyJSON(w, 200, Object{"id": id, "object": "chat.completion", "created": 1, "model": a.body["model"], "usage": usage, "choices": []Object{{"index": 0, "message": msg, "finish_reason": finish, "logprobs": nil}}})
+		return
+	}
+	chunk := func(delta Object, fin any) {
+		s.event("", Object{"id": id, "object": "chat.completion.chunk", "created": 1, "model": a.body["model"], "choices": []Object{{"index": 0, "delta": delta, "finish_reason": fin, "logprobs": nil}}})
+	}
+	chunk(Object{"role": "assistant", "content": ""}, nil)
+	if f != nil {
+		chunk(Object{"content": "partial "}, nil)
+		if s.spoil(f) {
+			return
+		}
+	}
+	for _, p := range pieces(a.text) {
+		chunk(Object{"content": p}, nil)
+	}
+	if a.callID != "" {
+		chunk(Object{"tool_calls": []Object{{"index": 0, "id": a.callID, "type": "function", "function": Object{"name": a.tool, "arguments": ""}}}}, nil)
+		for _, p := range pieces(argsText(a.args)) {
+			chunk(Object{"tool_calls": []Object{{"index": 0, "function": Object{"arguments": p}}}}, nil)
+		}
+	}
+	chunk(Object{}, finish)
+	if so, _ := a.body["stream_options"].(map[string]any); so["include_usage"] == true {
+		s.event("", Object{"id": id, "object": "chat.completion.chunk", "created": 1, "model": a.body["model"], "choices": []Object{}, "usage": usage})
+	}
+	fmt.Fprint(s.w, "data: [DONE]\n\n")
+}
+
+// compacts says whether the provider is asked to compact the conversation: the list ends with an
+// item that says so.
+func (a *answer) compacts() bool {
+	list, _ := a.body["input"].([]any)
+	if len(list) == 0 {
+		return false
+	}
+	last, _ := list[len(list)-1].(map[string]any)
+	return last["type"] == "compaction_trigger"
+}
+
+// summarises says whether a summary is asked for although tools are offered, in the words of claude
+// and copilot.
+func (a *answer) summarises() bool {
+	list, _ := a.body["messages"].([]any)
+	if list == nil {
+		list, _ = a.body["input"].([]any)
+	}
+	if len(list) == 0 {
+		return false
+	}
+	last, _ := json.Marshal(list[len(list)-1])
+	for _, words := range []string{"CRITICAL: Respond with TEXT ONLY", "The history is being compacted", "CONTEXT CHECKPOINT COMPACTION"} {
+		if strings.Contains(string(last), words) {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
+	id := "resp_" + a.mark
+	base := func(status string, output []Object) Object {
+		return Object{
+			"id": id, "object": "response", "created_at": 1, "status": status, "model": a.body["model"], "output": output, "error": nil, "incomplete_details": nil, "instructions": nil, "metadata": Object{}, "parallel_tool_calls": true, "temperature": 1, "tool_choice": "auto", "tools": []Object{}, "top_p": 1,
+			"usage": Object{"input_tokens": a.tokens, "input_tokens_details": Object{"cached_tokens": 64}, "output_tokens": 10, "output_tokens_details": Object{"reasoning_tokens": 0}, "total_tokens": a.tokens + 10},
+		}
+	}
+	var output []Object
+	if a.text != "" {
+		output = append(output, Object{"id": "msg_" + a.mark, "type": "message", "status": "completed", "role": "assistant", "content": []Object{{"type": "output_text", "text": a.text, "annotations": []Object{}, "logprobs": []Object{}}}})
+	}
+	if a.callID != "" {
+		call := Object{"id": "fc_" + Random(12), "type": "function_call", "status": "completed", "arguments": argsText(a.args), "call_id": a.callID, "name": a.tool}
+		if a.code != "" {
+			delete(call, "arguments")
+			call["type"], call["input"] = "custom_tool_call", a.code
+		}
+		if a.namespace != "" {
+			call["namespace"] = a.namespace
+		}
+		output = append(output, call)
+	}
+	if a.sealed != "" {
+		output = append(output, Object{"id": "cmp_" + Random(12), "type": "compaction", "encrypted_content": a.sealed})
+	}
+	if !stream {
+		ReplyJSON(w, 200, base("completed", output))
+		return
+	}
+	n := 0
+	e := func(kind string, v Object) {
+		v["type"], v["sequence_number"] = kind, n
+		n++
+		s.event(kind, v)
+	}
+	e("response.created", Object{"response": base("in_progress", []Object{})})
+	e("response.in_progress", Object{"response": base("in_progress", []Object{})})
+	if s.spoil(f) {
+		return
+	}
+	for i, item := range output {
+		open := Object{}
+		maps.Copy(open, item)
+		open["status"] = "in_progress"
+		if item["type"] == "message" {
+			open["content"] = []Object{}
+			e("response.output_item.added", Object{"output_index": i, "item": open})
+			part := item["content"].([]Object)[0]
+			e("response.content_part.added", Object{"item_id": item["id"], "output_index": i, "content_index": 0, "part": Object{"type": "output_text", "text": "", "annotations": []Object{}, "logprobs": []Object{}}})
+			for _, p := range pieces(a.text) {
+				e("response.output_text.delta", Object{"item_id": item["id"], "output_index": i, "content_index": 0, "delta": p, "logprobs": []Object{}})
+			}
+			e("response.output_text.done", Object{"item_id": item["id"], "output_index": i, "content_index": 0, "text": a.text, "logprobs": []Object{}})
+			e("response.content_part.done", Object{"item_id": item["id"], "output_index": i, "content_index": 0, "part": part})
+		} else if item["type"] == "compaction" || item["type"] == "custom_tool_call" {
+			e("response.output_item.added", Object{"output_index": i, "item": open})
+		} else {
+			open["arguments"] = ""
+			e("response.output_item.added", Object{"output_index": i, "item": open})
+			for _, p := range pieces(item["arguments"].(string)) {
+				e("response.function_call_arguments.delta", Object{"item_id": item["id"], "output_index": i, "delta": p})
+			}
+			e("response.function_call_arguments.done", Object{"item_id": item["id"], "output_index": i, "arguments": item["arguments"]})
+		}
+		e("response.output_item.done", Object{"output_index": i, "item": item})
+	}
+	e("response.completed", Object{"response": base("completed", output)})
+}
+
+func (a *answer) messages(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
+	id, usage := "msg_"+Random(12), Object{"input_tokens": a.tokens, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 64, "output_tokens": 10}
+	var blocks []Object
+	stop := "end_turn"
+	if a.text != "" {
+		blocks = append(blocks, Object{"type": "text", "text": a.text})
+	}
+	if a.callID != "" {
+		blocks, stop = append(blocks, Object{"type": "tool_use", "id": "toolu_" + a.callID, "name": a.tool, "input": a.args}), "tool_use"
+	}
+	if !stream {
+		ReplyJSON(w, 200, Object{"id": id, "type": "message", "role": "assistant", "model": a.body["model"], "content": blocks, "stop_reason": stop, "stop_sequence": nil, "usage": usage})
+		return
+	}
+	e := func(kind string, v Object) {
+		v["type"] = kind
+		s.event(kind, v)
+	}
+	e("message_start", Object{"message": Object{"id": id, "type": "message", "role": "assistant", "model": a.body["model"], "content": []Object{}, "stop_reason": nil, "stop_sequence": nil, "usage": usage}})
+	e("ping", Object{})
+	if f != nil {
+		e("content_block_start", Object{"index": 0, "content_block": Object{"type": "text", "text": ""}})
+		if s.spoil(f) {
+			return
+		}
+	}
+	for i, b := range blocks {
+		if b["type"] == "text" {
+			e("content_block_start", Object{"index": i, "content_block": Object{"type": "text", "text": ""}})
+			for _, p := range pieces(a.text) {
+				e("content_block_delta", Object{"index": i, "delta": Object{"type": "text_delta", "text": p}})
+			}
+		} else {
+			e("content_block_start", Object{"index": i, "content_block": Object{"type": "tool_use", "id": b["id"], "name": a.tool, "input": Object{}}})
+			for _, p := range pieces(argsText(a.args)) {
+				e("content_block_delta", Object{"index": i, "delta": Object{"type": "input_json_delta", "partial_json": p}})
+			}
+		}
+		e("content_block_stop", Object{"index": i})
+	}
+	e("message_delta", Object{"delta": Object{"stop_reason": stop, "stop_sequence": nil}, "usage": Object{"output_tokens": 10}})
+	e("message_stop", Object{})
+}

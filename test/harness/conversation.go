@@ -1,0 +1,57 @@
+package harness
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// Conversation is an agent that sends its history at each turn, and no id of its own unless header has one.
+type Conversation struct {
+	T             *testing.T
+	Base, Dialect string
+	List          []map[string]any
+	last          string // the reply's body
+	Header        map[string]string
+}
+
+// User adds a message of the user to the history.
+func (a *Conversation) User(text string) {
+	a.List = append(a.List, map[string]any{"role": "user", "content": text})
+}
+
+// Said adds a message of the assistant to the history.
+func (a *Conversation) Said(text string) {
+	a.List = append(a.List, map[string]any{"role": "assistant", "content": text})
+}
+
+// Send sends the history and keeps the body of the reply in last.
+func (a *Conversation) Send(stream bool) {
+	a.T.Helper()
+	body := map[string]any{"model": "m", "stream": stream, "messages": a.List, "max_tokens": 50}
+	if a.Dialect == "responses" {
+		body = map[string]any{"model": "m", "stream": stream, "input": a.List}
+	}
+	text, _ := json.Marshal(body)
+	path := map[string]string{"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}[a.Dialect]
+	req, err := http.NewRequestWithContext(a.T.Context(), http.MethodPost, a.Base+path, strings.NewReader(string(text)))
+	if err != nil {
+		a.T.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer sk-one")
+	req.Header.Set("Precept-Agent", "coder")
+	for k, v := range a.Header {
+		req.Header.Set(k, v)
+	}
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		a.T.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	b, _ := io.ReadAll(res.Body)
+	if a.last = string(b); res.StatusCode != http.StatusOK {
+		a.T.Fatalf("%d %s", res.StatusCode, b)
+	}
+}

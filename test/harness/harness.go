@@ -1,0 +1,64 @@
+// Package harness starts precept for the whole-system tests in the packages beside it.
+//
+// The tests run the program as its users do: Main builds the command once per test process and puts
+// the binary first in PATH, where launched servers, verbs and scripts find the name precept. With the
+// race detector in the test, the binary has the race detector as well.
+//
+// The package holds what several groups of tests share: a server in a process of its own (Process), a
+// scripted model for real agents (Model), simpler models (Parrot, Brief, SlowModel), a load generator
+// (Load), verbs (Verb, MustVerb) and readers of stored exchanges (InFile, InRedis).
+package harness
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Main builds precept, runs the tests of a package, and returns their exit code to os.Exit.
+func Main(m *testing.M) int {
+	dir, err := build()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if err := os.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// build returns the directory of the binary, which all packages of tests share: go build links only
+// what has changed, and replaces the file at once. A test process that a test starts, as an agent,
+// finds the directory in the environment.
+func build() (dir string, err error) {
+	const built = "PRECEPT_BUILT"
+	if dir := os.Getenv(built); dir != "" {
+		return dir, nil
+	}
+	root, err := filepath.Abs(Root)
+	if err != nil {
+		return "", err
+	}
+	dir = filepath.Join(root, ".cache", "test")
+	args := []string{"build", "-buildvcs=false"}
+	if Race {
+		dir += "-race"
+		args = append(args, "-race")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", append(args, "-o", filepath.Join(dir, "precept"), "./cmd/precept")...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build precept: %w\n%s", err, out)
+	}
+	return dir, os.Setenv(built, dir)
+}
+
+// Root is the project's root directory, seen from a package of tests.
+const Root = "../.."

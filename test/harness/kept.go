@@ -1,0 +1,156 @@
+package harness
+
+import (
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/store"
+	"precept/store/redis"
+	"precept/store/sqlite"
+	"precept/store/storetest"
+)
+
+// Ended is how many turns are in the books of a directory whose end is, too.
+func Ended(dir string) int64 {
+	b, err := store.ReadAccount(filepath.Join(dir, "spool"), false)
+	if err != nil {
+		return 0
+	}
+	return b.Admitted - b.Incomplete
+}
+
+// exchangesIn reads the exchanges of sessions: by request, with how often each is there.
+func exchangesIn(t *testing.T, s storetest.Samples, sessions []session.ID) map[string][]sample.Exchange {
+	t.Helper()
+	byRequest, ids := map[string][]sample.Exchange{}, map[string]bool{}
+	for _, id := range sessions {
+		list, err := s.Exchanges(t.Context(), "default", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range list {
+			x := &list[i]
+			if ids[x.ID] {
+				t.Errorf("the id %s is there twice", x.ID)
+			}
+			ids[x.ID] = true
+			byRequest[x.RequestID] = append(byRequest[x.RequestID], *x)
+		}
+	}
+	return byRequest
+}
+
+// InFile reads the exchanges of a directory's own store, which is sound.
+func InFile(t *testing.T, dir string) map[string][]sample.Exchange {
+	t.Helper()
+	path := filepath.Join(dir, "precept.db")
+	raw, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = raw.Close() }()
+	var ok string
+	if err := raw.QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&ok); err != nil || ok != "ok" {
+		t.Errorf("integrity check: %q, %v", ok, err)
+	}
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	return exchangesIn(t, db, sessionsIn(t, raw))
+}
+
+// sessionsIn lists the sessions that something is kept of, also those that have no row yet: of a
+// stub.
+func sessionsIn(t *testing.T, raw *sql.DB) (ids []session.ID) {
+	t.Helper()
+	rows, err := raw.QueryContext(t.Context(), "SELECT id FROM sessions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var id []byte
+		if err := rows.Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, session.ID(id))
+	}
+	if rows.Err() != nil {
+		t.Fatal(rows.Err())
+	}
+	return ids
+}
+
+// InRedis reads the exchanges of a store in Redis.
+func InRedis(t *testing.T, url string) map[string][]sample.Exchange {
+	t.Helper()
+	db, err := redis.Open(redis.Options{URL: url, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	var ids []session.ID
+	err = db.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(r session.Row, _ session.Applied) error {
+		ids = append(ids, r.ID)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exchangesIn(t, db, ids)
+}
+
+// Once says that each of the requests has exactly one exchange, whole.
+func Once(t *testing.T, what string, requests []string, have map[string][]sample.Exchange) {
+	t.Helper()
+	var missing, bad []string
+	for _, id := range requests {
+		switch list := have[id]; {
+		case len(list) == 0:
+			missing = append(missing, id)
+		case len(list) > 1 || list[0].Outcome != sample.Complete || list[0].Reply.Text == "" || len(list[0].New) != 1:
+			bad = append(bad, fmt.Sprintf("%+v", list))
+		}
+	}
+	if len(missing)+len(bad) > 0 {
+		t.Errorf("%s: of %d answered requests %d have no exchange, %d none that is whole: %v %v", what, len(requests), len(missing), len(bad), missing[:min(3, len(missing))], bad[:min(2, len(bad))])
+	}
+}
+
+// Twice lists the requests that have more than one exchange.
+func Twice(have map[string][]sample.Exchange) (requests []string) {
+	for id, list := range have {
+		if len(list) > 1 {
+			requests = append(requests, id)
+		}
+	}
+	slices.Sort(requests)
+	return requests
+}
+
+// Dump is all that a Redis holds, by key. The server must not compress what it dumps
+// (--rdbcompression no).
+func Dump(t *testing.T, server *storetest.Redis) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for cursor := ""; cursor != "0"; {
+		if cursor == "" {
+			cursor = "0"
+		}
+		page := server.Must(t, "SCAN", cursor, "COUNT", "1000").([]any)
+		cursor = page[0].(string)
+		for _, key := range page[1].([]any) {
+			content, _ := server.Must(t, "DUMP", key.(string)).(string) // nil: it expired meanwhile
+			all[key.(string)] = content + key.(string)
+		}
+	}
+	return all
+}

@@ -1,0 +1,157 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Longer returns the short form of a number, or the long one for `make chaos` (PRECEPT_CHAOS=1).
+func Longer[T any](short, long T) T {
+	if os.Getenv("PRECEPT_CHAOS") != "" {
+		return long
+	}
+	return short
+}
+
+// SureAfter is how long after its end a response is sure to survive a crash: 100 ms, and more on a
+// machine that runs other tests beside.
+func SureAfter() time.Duration { return Longer(500*time.Millisecond, 100*time.Millisecond) }
+
+// answered is one request that was answered.
+type answered struct {
+	request string // Precept-Request-Id
+	ended   time.Time
+}
+
+// Load sends requests to a precept until it is stopped.
+type Load struct {
+	t       *testing.T
+	pause   time.Duration // of each worker between two requests
+	Client  *http.Client
+	Pick    func() string      // where the next request goes; nil: where start said
+	Streams func(n int64) bool // whether the nth asks for a stream; nil: none does
+	Alone   bool               // each request is a session of its own
+	Next    atomic.Int64
+	Mu      sync.Mutex
+	Answers []answered
+	failed  []string
+}
+
+// NewLoad returns a load whose workers pause between two requests.
+func NewLoad(t *testing.T, pause time.Duration) *Load {
+	t.Helper()
+	l := &Load{t: t, pause: pause, Client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	t.Cleanup(l.Client.CloseIdleConnections)
+	return l
+}
+
+// Start lets workers send until the context ends; wait returns when they have stopped.
+func (l *Load) Start(ctx context.Context, data string, workers int) (wait func()) {
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				l.One(ctx, data)
+				select {
+				case <-ctx.Done():
+				case <-time.After(l.pause):
+				}
+			}
+		})
+	}
+	return all.Wait
+}
+
+// More waits until so many more requests have gone out.
+func (l *Load) More(n int64) {
+	l.t.Helper()
+	until := l.Next.Load() + n
+	Eventually(l.t, fmt.Sprint(n, " more requests"), func() bool { return l.Next.Load() >= until })
+}
+
+// One sends one request. What fails after the context has ended is no failure.
+func (l *Load) One(ctx context.Context, data string) {
+	n := l.Next.Add(1)
+	if l.Pick != nil {
+		data = l.Pick()
+	}
+	stream := ""
+	if l.Streams != nil && l.Streams(n) {
+		stream = `"stream":true,`
+	}
+	body := fmt.Sprintf(`{`+stream+`"model":"m","messages":[{"role":"user","content":"question %d %s"}]}`, n, strings.Repeat("and so on ", 50))
+	req, err := http.NewRequestWithContext(l.t.Context(), http.MethodPost, data+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		l.t.Error(err)
+		return
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Precept-Session", "s"+strconv.FormatInt(n%20, 10)+"-"+strconv.FormatInt(n/200, 10))
+	if l.Alone {
+		req.Header.Set("Precept-Session", "s"+strconv.FormatInt(n, 10))
+	}
+	res, err := l.Client.Do(req)
+	var said []byte
+	if err == nil {
+		said, err = io.ReadAll(res.Body)
+		_ = res.Body.Close()
+	}
+	now := time.Now()
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	switch {
+	case err == nil && res.StatusCode == http.StatusOK:
+		l.Answers = append(l.Answers, answered{res.Header.Get("Precept-Request-Id"), now})
+	case ctx.Err() != nil:
+	case err != nil:
+		l.failed = append(l.failed, err.Error())
+	default:
+		l.failed = append(l.failed, res.Status+": "+string(said))
+	}
+}
+
+// EndedBefore lists the requests whose end the client saw before a time.
+func (l *Load) EndedBefore(at time.Time) (requests []string) {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	for _, a := range l.Answers {
+		if a.ended.Before(at) {
+			requests = append(requests, a.request)
+		}
+	}
+	return requests
+}
+
+// All is how many requests were answered, without one that failed.
+func (l *Load) All() int {
+	l.t.Helper()
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if len(l.failed) > 0 {
+		l.t.Errorf("%d of %d requests failed: %v", len(l.failed), len(l.failed)+len(l.Answers), l.failed[:min(3, len(l.failed))])
+	}
+	return len(l.Answers)
+}
+
+// Brief answers every chat request at once.
+func Brief(t *testing.T) *httptest.Server {
+	t.Helper()
+	var n atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, Said(fmt.Sprint("chatcmpl-", n.Add(1)), "this is what there is to say of it"))
+	}))
+	t.Cleanup(s.Close)
+	return s
+}

@@ -1,0 +1,369 @@
+package harness
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Step is what the scripted model does next: call the agent's shell tool, or answer.
+type Step struct {
+	Text    string
+	Command string
+	Tokens  int // what it says, once, that the prompt was long; 0 for little
+}
+
+// Asked is one generation request as it reached the model.
+type Asked struct {
+	Kind   string // chat, responses, messages
+	Main   bool   // it offers tools
+	Step   int
+	Fault  *Fault // what it got instead of an answer
+	Header http.Header
+	Body   map[string]any
+	Raw    string
+}
+
+// Fault is what the model does wrong, so many times, from the at-th main request on.
+type Fault struct {
+	Name      string
+	At, Times int
+	Status    int
+	Cut       bool // begins a stream and drops the connection
+	Nothing   bool // begins a stream and ends it without a finish
+	Hang      bool // begins a stream and is silent until the client is gone
+	// overflow: the history is too long from the third step on, until the agent asks for a summary
+	// or sends a shorter one
+	Overflow bool
+	Strict   bool // refuses what holds a block
+}
+
+// Model is a scripted LLM: chat completions, responses and messages, streamed or not. The step is
+// read from the request itself (the highest step_N in it), so that a retry gets the same answer and
+// nothing depends on the order of arrival.
+type Model struct {
+	*httptest.Server
+	steps []Step
+	Form  func(command, text string) string // how calls stand in the answers of an agent that offers no tools
+
+	Mu     sync.Mutex
+	Asked  []Asked
+	others []string // method and path of what was no generation request
+	mains  int
+	Faults []Fault
+	told   map[int]bool // steps that have said how long their prompt was
+	long   int          // what the last of them said
+	most   int          // items in the longest list
+	short  bool         // the agent has done something about its length
+
+	wait  int           // how many first requests are still to come before the first is answered
+	ready chan struct{} // closed when they have
+
+	Hung chan struct{}  // gets a value when a stream begins to hang
+	Gone chan time.Time // and when its client is gone
+}
+
+// NewModel serves a model that follows the steps, with the faults in between.
+func NewModel(t *testing.T, steps []Step, faults ...Fault) *Model {
+	t.Helper()
+	m := &Model{steps: steps, Faults: faults, told: map[int]bool{}, Hung: make(chan struct{}, 1), Gone: make(chan time.Time, 1)}
+	m.Server = httptest.NewServer(m)
+	t.Cleanup(m.Close)
+	return m
+}
+
+// LessonLabel is the first line of a block of lessons.
+const LessonLabel = "Lessons from past experience:"
+
+// StepMark matches the mark of a step in a request or a reply.
+var StepMark = regexp.MustCompile(`step_(\d+)_[0-9a-f]{16}`)
+
+// ServeHTTP implements http.Handler.
+func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Upgrade") != "" { // as an API without websockets does; agents then speak HTTP
+		w.WriteHeader(http.StatusUpgradeRequired)
+		return
+	}
+	raw, _ := io.ReadAll(r.Body)
+	kind := ""
+	for _, k := range []string{"chat/completions", "responses", "messages"} {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/"+k) {
+			kind = strings.TrimSuffix(k, "/completions")
+		}
+	}
+	var body map[string]any
+	if kind == "" || json.Unmarshal(raw, &body) != nil {
+		m.Mu.Lock()
+		m.others = append(m.others, r.Method+" "+r.URL.Path)
+		m.Mu.Unlock()
+		if strings.HasSuffix(r.URL.Path, "/models") {
+			ReplyJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{map[string]any{"id": "gpt-5-codex", "object": "model"}, map[string]any{"id": "mock-model", "object": "model"}}})
+			return
+		}
+		ReplyJSON(w, http.StatusNotFound, map[string]any{"error": map[string]any{"message": "no such route", "type": "invalid_request_error"}})
+		return
+	}
+	a := answer{kind: kind, body: body, text: "The user wants the build script run and its result told; nothing was changed so far (" + Random(4) + ").", mark: Random(12), tokens: 100, hang: func() { m.hang(r.Context()) }}
+	f := m.note(&a, r, string(raw))
+	m.held(r.Context(), &a)
+	if f != nil && f.Status != 0 {
+		w.Header().Set("Retry-After", "1")
+		ReplyJSON(w, f.Status, f.said(kind))
+		return
+	}
+	a.write(w, f)
+}
+
+// Gather has the first requests wait for each other, so many of them.
+func (m *Model) Gather(n int) { m.wait, m.ready = n, make(chan struct{}) }
+
+func (m *Model) held(ctx context.Context, a *answer) {
+	if m.ready == nil || !strings.HasPrefix(a.mark, "step_0_") {
+		return
+	}
+	m.Mu.Lock()
+	if m.wait--; m.wait == 0 {
+		close(m.ready)
+	}
+	m.Mu.Unlock()
+	select {
+	case <-m.ready:
+	case <-ctx.Done():
+	case <-time.After(time.Minute):
+	}
+}
+
+// said is the body of a refusal, in the API's own words where agents read them.
+func (f *Fault) said(kind string) any {
+	text, code := "scripted fault", any(nil)
+	switch {
+	case f.Overflow && kind == "messages":
+		text = "prompt is too long: 395000 tokens > 128000 maximum"
+	case f.Overflow:
+		text, code = "This model's maximum context length is 128000 tokens. However, your messages resulted in 395000 tokens. Please reduce the length of the messages.", "context_length_exceeded"
+	}
+	kindOf := map[bool]string{true: "api_error", false: "invalid_request_error"}[f.Status >= 500]
+	return map[string]any{"type": "error", "error": map[string]any{"type": kindOf, "message": text, "code": code}}
+}
+
+// hang lasts until the client is gone.
+func (m *Model) hang(ctx context.Context) {
+	m.Hung <- struct{}{}
+	select {
+	case <-ctx.Done():
+		m.Gone <- time.Now()
+	case <-time.After(time.Minute):
+	}
+}
+
+// note records a request and decides what it gets.
+func (m *Model) note(a *answer, r *http.Request, raw string) *Fault {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	rec := Asked{Kind: a.kind, Header: r.Header.Clone(), Body: a.body, Raw: raw, Step: -1}
+	defer func() { m.Asked = append(m.Asked, rec) }()
+	tools := toolsOf(a.body)
+	if a.compacts() {
+		a.text, a.sealed = "", Random(40)
+		return nil
+	}
+	if len(tools) == 0 && m.Form == nil || a.summarises() {
+		m.short = true
+		a.tokens = max(a.tokens, m.long) // the summary of a long history was asked for with a long prompt
+		return nil
+	}
+	rec.Main = true
+	m.mains++
+	for _, f := range StepMark.FindAllStringSubmatch(raw, -1) {
+		n, _ := strconv.Atoi(f[1])
+		rec.Step = max(rec.Step, n)
+	}
+	rec.Step++
+	n := len(rec.List())
+	m.short = m.short || n < m.most
+	m.most = max(m.most, n)
+	s := m.steps[min(rec.Step, len(m.steps)-1)]
+	mark := "step_" + strconv.Itoa(rec.Step) + "_" + Random(8)
+	a.text, a.mark = s.Text, mark
+	if s.Tokens > 0 && !m.told[rec.Step] { // once, or an agent would shorten its history for ever
+		m.told[rec.Step], a.tokens, m.long = true, s.Tokens, s.Tokens
+	}
+	if m.Form != nil {
+		a.text = m.Form(s.Command, s.Text+" ("+mark+")")
+	} else if tool, ok := shellOf(tools); ok && s.Command != "" {
+		a.callID, a.tool, a.namespace = "call_"+mark, tool.name, tool.namespace
+		a.args = tool.fill(s.Command)
+		if tool.code {
+			a.code = "const r = await tools.exec_command({cmd: " + strconv.Quote(s.Command) + "});\ntext(r);"
+		}
+	} else {
+		a.text += " (" + mark + ")"
+	}
+	for i := range m.Faults {
+		f := &m.Faults[i]
+		if f.Overflow && rec.Step >= 2 && !m.short || f.Strict && strings.Contains(raw, LessonLabel) {
+			rec.Fault = f
+			return f
+		}
+		if m.mains >= f.At && f.Times > 0 {
+			f.Times--
+			rec.Fault = f
+			return f
+		}
+	}
+	return nil
+}
+
+// All returns the generation requests so far.
+func (m *Model) All() []Asked {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	return append([]Asked(nil), m.Asked...)
+}
+
+// OtherRequests are method and path of what was no generation request, sorted. The version is left
+// out: precept adds the upstream's own to a path that has none.
+func (m *Model) OtherRequests() []string {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	var out []string
+	for _, s := range m.others {
+		out = append(out, strings.Replace(s, " /v1/", " /", 1))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// List is the conversation in a request.
+func (a *Asked) List() []any {
+	if l, ok := a.Body["messages"].([]any); ok {
+		return l
+	}
+	l, _ := a.Body["input"].([]any)
+	return l
+}
+
+// Random returns n random bytes in hexadecimal.
+func Random(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b)
+	return hex.EncodeToString(b)
+}
+
+// ReplyJSON writes a response.
+func ReplyJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// tool is one that an agent offers.
+type tool struct {
+	name, namespace string
+	schema          map[string]any
+	code            bool // it takes a program that calls the other tools: Codex's exec
+}
+
+// toolsOf reads the tools at the top, and those that an item of the list holds.
+func toolsOf(body map[string]any) []tool {
+	var out []tool
+	list, _ := body["tools"].([]any)
+	input, _ := body["input"].([]any)
+	for _, v := range input {
+		if item, _ := v.(map[string]any); item["type"] == "additional_tools" {
+			more, _ := item["tools"].([]any)
+			list = append(list, more...)
+		}
+	}
+	for _, v := range list {
+		t, _ := v.(map[string]any)
+		name, _ := t["name"].(string)
+		switch f, _ := t["function"].(map[string]any); {
+		case f != nil:
+			name, _ = f["name"].(string)
+			schema, _ := f["parameters"].(map[string]any)
+			out = append(out, tool{name: name, schema: schema})
+		case t["type"] == "namespace":
+			subs, _ := t["tools"].([]any)
+			for _, s := range subs {
+				sub, _ := s.(map[string]any)
+				n, _ := sub["name"].(string)
+				schema, _ := sub["parameters"].(map[string]any)
+				out = append(out, tool{name: n, namespace: name, schema: schema, code: sub["type"] == "custom" && n == "exec"})
+			}
+		case t["input_schema"] != nil:
+			schema, _ := t["input_schema"].(map[string]any)
+			out = append(out, tool{name: name, schema: schema})
+		default:
+			schema, _ := t["parameters"].(map[string]any)
+			out = append(out, tool{name: name, schema: schema})
+		}
+	}
+	return out
+}
+
+// shellOf finds the tool that runs a command, by the names that agents give it.
+func shellOf(tools []tool) (tool, bool) {
+	for _, name := range []string{"shell", "shell_command", "exec_command", "bash", "Bash", "run_shell_command", "execute_command", "run_commands", "run_command", "terminal"} {
+		for _, t := range tools {
+			if t.code || (t.name == name || strings.HasSuffix(t.name, "-"+name)) && t.schema != nil {
+				return t, true
+			}
+		}
+	}
+	return tool{}, false
+}
+
+// fill makes arguments by the tool's own schema.
+func (t *tool) fill(command string) map[string]any {
+	props, _ := t.schema["properties"].(map[string]any)
+	args := map[string]any{}
+	for _, k := range []string{"command", "cmd", "commands", "script"} {
+		p, ok := props[k].(map[string]any)
+		if !ok {
+			continue
+		}
+		args[k] = command
+		if p["type"] == "array" {
+			args[k] = []string{"bash", "-lc", command}
+			if k == "commands" {
+				args[k] = []string{command}
+			}
+		}
+		break
+	}
+	required, _ := t.schema["required"].([]any)
+	for _, v := range required {
+		k, _ := v.(string)
+		if _, have := args[k]; have {
+			continue
+		}
+		p, _ := props[k].(map[string]any)
+		switch p["type"] {
+		case "boolean":
+			args[k] = false
+		case "number", "integer":
+			args[k] = 10000
+		case "array":
+			args[k] = []any{}
+		default:
+			args[k] = "run the step"
+		}
+	}
+	return args
+}
+
+// WaitFor is how long a scripted stream waits before it drops the connection, so that what it wrote
+// arrives and is read.
+const WaitFor = 200 * time.Millisecond

@@ -1,0 +1,267 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"precept/admin"
+	"precept/cmd/precept/server"
+)
+
+// Process is a running `precept serve`. It ends with its test.
+type Process struct {
+	Data, Admin string // base URLs of both listeners, known once ready has returned
+	PID         int
+
+	T      *testing.T
+	Dir    string // of its data
+	Flags  []string
+	Cmd    *exec.Cmd
+	Log    LockedBuffer  // standard output and standard error
+	End    chan struct{} // closed at the end of the process
+	err    error         // how the process ended, valid once end is closed
+	killed bool
+}
+
+// LockedBuffer collects the output of a process while tests read it.
+type LockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *LockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *LockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// Launch starts precept on free ports and does not wait for it.
+func Launch(t *testing.T, dir string, env []string, flags ...string) *Process {
+	t.Helper()
+	return LaunchBy(t, []string{"precept"}, dir, env, flags...)
+}
+
+// LaunchBy is launch by a command line that ends in precept.
+func LaunchBy(t *testing.T, command []string, dir string, env []string, flags ...string) *Process {
+	t.Helper()
+	args := slices.Concat(command[1:], []string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", dir}, flags)
+	p := &Process{T: t, Dir: dir, Flags: flags, Cmd: exec.CommandContext(context.Background(), command[0], args...), End: make(chan struct{})}
+	p.Cmd.Env = append(append(os.Environ(), "OPENAI_BASE_URL="), env...)
+	p.Cmd.Dir = t.TempDir()
+	p.Cmd.Stdout, p.Cmd.Stderr = &p.Log, &p.Log
+	if err := p.Cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		p.err = p.Cmd.Wait()
+		close(p.End)
+	}()
+	t.Cleanup(func() {
+		_ = p.Cmd.Process.Kill()
+		<-p.End
+	})
+	return p
+}
+
+// Begins starts precept with the admin token "token" and waits until it is ready.
+func Begins(t *testing.T, dir, upstream string, flags ...string) *Process {
+	t.Helper()
+	return Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, append([]string{"--upstream", upstream + "/v1"}, flags...)...).Ready(dir)
+}
+
+// Start starts precept with the admin token "e2e-token" and waits until it is ready. The test fails
+// if precept does not stop cleanly at the test's end.
+func Start(t *testing.T, dir string, flags ...string) *Process {
+	t.Helper()
+	p := Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=e2e-token"}, flags...)
+	t.Cleanup(func() {
+		select {
+		case <-p.End:
+		default:
+			p.Signal(syscall.SIGTERM)
+		}
+		if code := p.Exit(); code != ExitDone && !p.killed {
+			t.Errorf("precept stopped with exit code %d:\n%s", code, p.Log.String())
+		}
+	})
+	return p.Ready(dir)
+}
+
+// Ready waits until precept has written run.json, and reads the addresses from the file.
+func (p *Process) Ready(dir string) *Process {
+	p.T.Helper()
+	p.Eventually("run.json", func() bool {
+		r, err := server.ReadRunFile(dir)
+		if err != nil || r.PID != p.Cmd.Process.Pid {
+			return false
+		}
+		p.Data, p.Admin, p.PID = r.Data, r.Admin, r.PID
+		return true
+	})
+	return p
+}
+
+// Eventually waits up to two minutes until ok is true. It fails at once when the process has ended.
+func (p *Process) Eventually(what string, ok func() bool) {
+	p.T.Helper()
+	p.EventuallyAt(20*time.Millisecond, what, ok)
+}
+
+// EventuallyAt is eventually with another interval between two calls of ok.
+func (p *Process) EventuallyAt(every time.Duration, what string, ok func() bool) {
+	p.T.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(every) {
+		if ok() {
+			return
+		}
+		select {
+		case <-p.End:
+			p.T.Fatalf("waiting for %s: precept has ended: %v\n%s", what, p.err, p.Log.String())
+		default:
+		}
+	}
+	p.T.Fatalf("%s does not come\n%s", what, p.Log.String())
+}
+
+// Exit waits for the end of the process and returns its exit code.
+func (p *Process) Exit() int {
+	p.T.Helper()
+	select {
+	case <-p.End:
+	case <-time.After(30 * time.Second):
+		p.T.Fatalf("precept does not end\n%s", p.Log.String())
+	}
+	if failed, ok := errors.AsType[*exec.ExitError](p.err); ok {
+		return failed.ExitCode()
+	}
+	if p.err != nil {
+		p.T.Fatal(p.err)
+	}
+	return ExitDone
+}
+
+// Signal sends a signal to the process.
+func (p *Process) Signal(s os.Signal) {
+	p.T.Helper()
+	if err := p.Cmd.Process.Signal(s); err != nil {
+		p.T.Fatal(err)
+	}
+}
+
+// Stops ends the process with SIGTERM and expects exit code 0.
+func (p *Process) Stops() {
+	p.T.Helper()
+	p.Signal(syscall.SIGTERM)
+	if code := p.Exit(); code != ExitDone {
+		p.T.Errorf("exit %d\n%s", code, p.Log.String())
+	}
+}
+
+// Kills ends the process with SIGKILL and returns the time of the signal.
+func (p *Process) Kills() time.Time {
+	p.T.Helper()
+	p.killed = true
+	at := time.Now()
+	if err := p.Cmd.Process.Kill(); err != nil {
+		p.T.Fatal(err)
+	}
+	<-p.End
+	return at
+}
+
+// Notices waits until /readyz says that the store cannot be written, or that it can be again.
+func (p *Process) Notices(broken bool) {
+	p.T.Helper()
+	p.Eventually(fmt.Sprint("/readyz that says degraded: ", broken), func() bool {
+		_, says := Get(p.T, p.Data+"/readyz", "")
+		return strings.Contains(says, "degraded") == broken
+	})
+}
+
+// Health returns the answer of /api/health to the admin token "token".
+func (p *Process) Health() (h admin.Health) {
+	p.T.Helper()
+	status, body := Get(p.T, p.Admin+"/api/health", "token")
+	if err := json.Unmarshal([]byte(body), &h); err != nil || status != http.StatusOK {
+		p.T.Fatalf("%d, %v\n%s", status, err, body)
+	}
+	return h
+}
+
+// Drained waits until every accepted exchange is in the store.
+func (p *Process) Drained(dir string, flags ...string) Diagnosis {
+	p.T.Helper()
+	var d Diagnosis
+	p.Eventually("an empty spool", func() bool {
+		d = Doctor(p.T, dir, flags...)
+		return d.Spooled == 0
+	})
+	return d
+}
+
+// Ask gets a path of the admin listener with the token "e2e-token". The answer goes into a *string as
+// text, into another pointer as JSON.
+func (p *Process) Ask(t *testing.T, path string, into any) int {
+	t.Helper()
+	status, body := Get(t, p.Admin+path, "e2e-token")
+	switch into := into.(type) {
+	case nil:
+	case *string:
+		*into = body
+	default:
+		if err := json.Unmarshal([]byte(body), into); err != nil {
+			t.Fatalf("%s: %v: %s", path, err, body)
+		}
+	}
+	return status
+}
+
+// Metrics returns /metrics in the form that accept names.
+func (p *Process) Metrics(t *testing.T, accept string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.Admin+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", accept)
+	req.Header.Set("Authorization", "Bearer e2e-token")
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// Eventually waits up to two minutes until ok is true.
+func Eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not come", what)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package harness
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// The exit codes of precept, see the documentation of command precept.
+const (
+	ExitDone   = 0
+	ExitFailed = 1
+	ExitMisuse = 2
+	ExitCut    = 3
+)
+
+// Verb runs one command line of precept to its end, in an empty directory.
+func Verb(t *testing.T, stdin string, args ...string) (out, complaints string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "precept", args...)
+	cmd.Env = append(os.Environ(), "OPENAI_BASE_URL=")
+	cmd.Dir = t.TempDir()
+	cmd.Stdin = strings.NewReader(stdin)
+	var o, e strings.Builder
+	cmd.Stdout, cmd.Stderr = &o, &e
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return o.String(), e.String(), cmd.ProcessState.ExitCode()
+}
+
+// RunVerb runs one verb of precept and returns its standard output.
+func RunVerb(t *testing.T, args ...string) (out string, err error) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), "precept", args...)
+	c.Dir = t.TempDir()
+	var said strings.Builder
+	c.Stderr = &said
+	b, err := c.Output()
+	if err != nil {
+		err = fmt.Errorf("precept %s: %w\n%s", strings.Join(args, " "), err, said.String())
+	}
+	return string(b), err
+}
+
+// MustVerb runs one verb that must succeed and returns its standard output.
+func MustVerb(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := RunVerb(t, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Diagnosis is the answer of precept doctor --json: admitted = stored + spooled + incomplete + dropped.
+type Diagnosis struct {
+	Admitted   int64            `json:"admitted"`
+	Stored     int64            `json:"stored"`
+	Spooled    int64            `json:"spooled"`
+	Incomplete int64            `json:"incomplete"`
+	Dropped    map[string]int64 `json:"dropped"`
+	Unsampled  int64            `json:"unsampled"`
+	SetAside   struct {
+		Total int `json:"total"`
+	} `json:"set_aside"`
+	Store   map[string]int64 `json:"store"`
+	Trouble string           `json:"store_error"`
+	Missing int64            `json:"missing"`
+	Running *struct{}        `json:"running"`
+}
+
+// Doctor asks for the account of a directory, which balances.
+func Doctor(t *testing.T, dir string, flags ...string) Diagnosis {
+	t.Helper()
+	out, complaints, code := Verb(t, "", append([]string{"doctor", "--json", "--data-dir", dir}, flags...)...)
+	var d Diagnosis
+	if err := json.Unmarshal([]byte(out), &d); err != nil || code != ExitDone {
+		t.Fatalf("doctor: exit %d, %v\n%s%s", code, err, out, complaints)
+	}
+	sum := d.Stored + d.Spooled + d.Incomplete
+	for _, n := range d.Dropped {
+		sum += n
+	}
+	if sum != d.Admitted {
+		t.Errorf("the books do not balance: %s", out)
+	}
+	return d
+}

@@ -1,0 +1,197 @@
+package learning
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+
+	"precept/store/sqlite"
+	"precept/store/storetest"
+)
+
+// Two servers share their store and their lessons in Redis. What an agent writes at one of them, by
+// API or by writ, is there at the other; what it deletes is gone at both.
+func TestAgentLessonsInRedis(t *testing.T) {
+	t.Parallel()
+	const note = "/lesson parser deadlock: Close the parser first."
+	up := newTeller(t, false, note, "Fine.")
+	shared := []string{
+		"--upstream", up.URL + "/v1", "--store-url", storetest.StartRedis(t).URL(), "--lessons", "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0",
+		"--bandit-control", "0", "--writ-enabled", "--writ-trust", "own",
+	}
+	one, two := harness.Start(t, t.TempDir(), shared...), harness.Start(t, t.TempDir(), shared...)
+	here, there := lessonsOf{t, one.Data, "coder", "sk-one"}, lessonsOf{t, two.Data, "coder", "sk-one"}
+	lists := func(n int) func() bool {
+		return func() bool { ids, _ := there.list(""); return len(ids) == n }
+	}
+
+	l := here.create("build cache is stale", "Clear the cache first.")
+	harness.Eventually(t, "the other server to list it", lists(1))
+	if code, b := there.do("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Clear the build cache first."}); code != http.StatusOK {
+		t.Fatalf("%d %s", code, b)
+	}
+	harness.Eventually(t, "the first server to see the change", func() bool {
+		_, b := here.do("GET", "/"+l.ID, nil)
+		return strings.Contains(string(b), "Clear the build cache first.")
+	})
+	for _, o := range []lessonsOf{{t, two.Data, "reviewer", "sk-one"}, {t, one.Data, "reviewer", "sk-one"}} {
+		if code, _ := o.do("GET", "/"+l.ID, nil); code != http.StatusNotFound {
+			t.Errorf("another agent's lesson: %d", code)
+		}
+	}
+	harness.Eventually(t, "it to be injected at the other server", func() bool {
+		a := &harness.Conversation{T: t, Base: two.Data, Dialect: "chat"}
+		a.User("The build cache is stale, they say.")
+		a.Send(false)
+		return strings.Contains(up.texts(t)[0], "Clear the build cache first.")
+	})
+
+	a := &harness.Conversation{T: t, Base: one.Data, Dialect: "chat", Header: map[string]string{"Precept-Session": "moving"}}
+	up.mu.Lock()
+	up.asked, up.says = nil, []string{note, "Fine."}
+	up.mu.Unlock()
+	a.User("Mend the parser.")
+	a.Send(false)
+	harness.Eventually(t, "the writ to be carried out", lists(2))
+	a.Said(note)
+	if l, _ := there.list("?q=parser"); len(l) != 1 {
+		t.Errorf("the other server does not list what was written: %q", l)
+	}
+
+	ids, _ := there.list("")
+	for _, id := range ids {
+		if code, b := there.do("DELETE", "/"+id, nil); code != http.StatusNoContent {
+			t.Errorf("%d %s", code, b)
+		}
+	}
+	harness.Eventually(t, "both to be gone at the first server", func() bool { ids, _ := here.list(""); return len(ids) == 0 })
+}
+
+// A distiller that is killed while a model judges leaves nothing half done: the next one goes on
+// behind the last session that was judged, so that at most the four that were being judged are paid
+// twice. While somebody else is at it nobody begins.
+func TestDistilGoesOnAfterAKill(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"sqlite", "redis"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			const sessions = 40
+			var asked atomic.Int64
+			hold := make(chan struct{})
+			judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				data, _ := io.ReadAll(r.Body)
+				content := `{"lessons":[]}`
+				if strings.Contains(string(data), "Say how it ended") {
+					if content = `{"outcome":"success","reason":"r"}`; asked.Add(1) > sessions/2 {
+						select {
+						case <-hold:
+						case <-r.Context().Done():
+						}
+					}
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = fmt.Fprintf(w, `{"choices":[{"finish_reason":"stop","message":{"content":%q}}],"usage":{"prompt_tokens":9,"completion_tokens":1}}`, content)
+			}))
+			t.Cleanup(judge.Close)
+			dir := t.TempDir()
+			at := []string{"--data-dir", dir}
+			var rds *storetest.Redis
+			if kind == "redis" {
+				rds = storetest.StartRedis(t)
+				at = append(at, "--store-url", rds.URL())
+			}
+			past := filepath.Join(dir, "past.jsonl")
+			if err := os.WriteFile(past, []byte(transcripts(sessions)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			harness.MustVerb(t, append([]string{"import", past}, at...)...)
+			distil := append([]string{"distill", "--json", "--judge", judge.URL + "/v1", "--model", "m", "--lessons", t.TempDir()}, at...)
+
+			first := exec.Command("precept", distil...) //nolint:noctx // it is killed below
+			if err := first.Start(); err != nil {
+				t.Fatal(err)
+			}
+			harness.Eventually(t, "half of them to be judged", func() bool { return asked.Load() > sessions/2 })
+			if _, told, code := harness.Verb(t, "", distil...); code != 1 || !strings.Contains(told, "somebody else is distilling default") {
+				t.Errorf("a second one beside the first: %d %s", code, told)
+			}
+			if err := first.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = first.Wait()
+			close(hold)
+			before := asked.Load()
+			if kind == "redis" {
+				expire(t, rds, "claim:distill:")
+			} else {
+				expireClaim(t, dir, "distill:default")
+			}
+			var sum struct{ Read, Unchanged, Judged int }
+			out, told, code := harness.Verb(t, "", distil...)
+			if code != 0 || json.Unmarshal([]byte(out), &sum) != nil {
+				t.Fatalf("%d %s%s", code, out, told)
+			}
+			if sum.Read != sessions || sum.Judged != sessions-sum.Unchanged || asked.Load()-before != int64(sum.Judged) || asked.Load() > sessions+4 {
+				t.Errorf("%+v; %d judged before the kill, %d in all", sum, before, asked.Load())
+			}
+		})
+	}
+}
+
+// expire ends the time of the one key that has this in its name, as if it had passed.
+func expire(t *testing.T, server *storetest.Redis, part string) {
+	t.Helper()
+	keys, _ := server.Must(t, "KEYS", "*"+part+"*").([]any)
+	if len(keys) != 1 {
+		t.Fatalf("keys %v", keys)
+	}
+	name, _ := keys[0].(string)
+	if left, _ := server.Must(t, "PTTL", name).(int64); left <= 0 || left > 2*60*1000 {
+		t.Errorf("%s lives for %d ms", name, left)
+	}
+	server.Must(t, "PEXPIRE", name, "0")
+}
+
+// expireClaim ends a claim in the embedded store, as three minutes would.
+func expireClaim(t *testing.T, dir, name string) {
+	t.Helper()
+	later := func() time.Time { return time.Now().Add(3 * time.Minute) }
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: later})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if ok, err := db.Claim(t.Context(), name, "test", later(), time.Minute); err != nil || !ok {
+		t.Fatalf("the claim holds after three minutes: %v", err)
+	}
+	if err := db.Unclaim(t.Context(), name, "test"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// transcripts are past sessions, each with a tool that fails.
+func transcripts(n int) string {
+	var b strings.Builder
+	for i := range n {
+		line, _ := json.Marshal(map[string]any{"source": "s", "id": fmt.Sprint("run-", i), "messages": []map[string]any{
+			{"role": "user", "content": fmt.Sprint("build target ", i)},
+			{"role": "assistant", "tool_calls": []any{map[string]any{"id": fmt.Sprint("c", i), "type": "function", "function": map[string]any{"name": "make", "arguments": "{}"}}}},
+			{"role": "tool", "tool_call_id": fmt.Sprint("c", i), "content": "error: no rule"},
+			{"role": "assistant", "content": "done"},
+		}})
+		b.Write(slices.Concat(line, []byte("\n")))
+	}
+	return b.String()
+}

@@ -1,0 +1,116 @@
+package learning
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+
+	"precept/inject/lesson"
+)
+
+// With gate: auto nobody approves: the lesson goes to a planned trial after two independent
+// sessions, and what is proven there stays in force.
+func TestCircleByItself(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it plays 2,240 sessions")
+	}
+	dir := t.TempDir()
+	out, done, stop := playCircle(t, dir, "--gate", "auto")
+	var states []lesson.State
+	for !strings.Contains(out.String(), "stays up") || states[len(states)-1] == lesson.Trial {
+		select {
+		case err := <-done:
+			t.Fatalf("%v\n%s\n%v", err, out.String(), states)
+		case <-time.After(50 * time.Millisecond):
+		}
+		banks, _ := filepath.Glob(filepath.Join(dir, "precept-circle-*", "lessons"))
+		for _, b := range banks {
+			book, _, err := lesson.Load(b)
+			if err != nil {
+				continue
+			}
+			if l, ok := book.Get("give-floor-as-a-whole-number-to-book-room"); ok && (len(states) == 0 || states[len(states)-1] != l.State) {
+				states = append(states, l.State)
+				if l.State.Fires() && l.Approval.By != "gate: auto" {
+					t.Errorf("%s by %q", l.State, l.Approval.By)
+				}
+			}
+		}
+	}
+	if n := len(states); n < 2 || states[n-1] != lesson.Active || states[n-2] != lesson.Trial {
+		t.Errorf("%v\n%s", states, out.String())
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// playCircle starts the demo of the circle, with its files in dir. done receives the end of the
+// process, which stop asks for.
+func playCircle(t *testing.T, dir string, flags ...string) (out *harness.LockedBuffer, done <-chan error, stop func()) {
+	t.Helper()
+	out = &harness.LockedBuffer{}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 4*time.Minute)
+	cmd := exec.CommandContext(ctx, "precept", append([]string{"demo", "--circle", "--agents", "8", "--seed", "1"}, flags...)...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended, gone := make(chan error, 1), make(chan struct{})
+	go func() {
+		ended <- cmd.Wait()
+		close(gone)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-gone
+	})
+	return out, ended, func() { _ = cmd.Process.Signal(os.Interrupt) }
+}
+
+type circleRow struct {
+	Slug      string `json:"slug"`
+	Verdict   string `json:"verdict"`
+	Matched   int64  `json:"matched"`
+	Picked    int64  `json:"picked"`
+	NInjected int64  `json:"n_injected"`
+	Verdicts  []string
+}
+
+func circleReport(t *testing.T, admin, token string) map[string]circleRow {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, admin+"/api/report", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var rep struct {
+		Lessons []circleRow `json:"lessons"`
+	}
+	if err := json.NewDecoder(res.Body).Decode(&rep); err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]circleRow{}
+	for _, r := range rep.Lessons { // a lesson that became a caution has one row for each way in which it was shown
+		all := rows[r.Slug]
+		all.Slug, all.Verdicts = r.Slug, append(all.Verdicts, r.Verdict)
+		all.Matched, all.Picked, all.NInjected = all.Matched+r.Matched, all.Picked+r.Picked, all.NInjected+r.NInjected
+		rows[r.Slug] = all
+	}
+	return rows
+}

@@ -1,0 +1,65 @@
+//go:build !race
+
+package learning
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The whole circle through the real proxy over HTTP: agents fail, the server's own distiller
+// proposes a lesson, it is approved over the admin listener, injected, measured, and called proven;
+// what harms is found out, and poison gets in nowhere.
+func TestCircle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it plays 2,240 sessions")
+	}
+	dir := t.TempDir()
+	out, done, stop := playCircle(t, dir)
+	for !strings.Contains(out.String(), "stays up") {
+		select {
+		case err := <-done:
+			t.Fatalf("%v\n%s", err, out.String())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	text := out.String()
+	login := regexp.MustCompile(`(http://127[^/]+)/login\?token=([0-9a-f]+)`).FindStringSubmatch(text)
+	if login == nil {
+		t.Fatal(text)
+	}
+	rep := circleReport(t, login[1], login[2])
+	for slug, want := range map[string][]string{
+		"give-floor-as-a-whole-number-to-book-room": {"proven helps", "helps"},
+		"leave-the-floor-out":                       {"proven harms", "harms", "likely harms", "benched"},
+	} {
+		r, ok := rep[slug]
+		if !ok {
+			t.Fatalf("%s is not in the report\n%s", slug, text)
+		}
+		found := false
+		for _, v := range want {
+			found = found || slices.Contains(r.Verdicts, v)
+		}
+		if !found || r.NInjected == 0 {
+			t.Errorf("%s: %+v", slug, r)
+		}
+	}
+	if harm := rep["leave-the-floor-out"]; harm.Picked > harm.Matched/2 {
+		t.Errorf("what harms was picked in %d of %d sessions", harm.Picked, harm.Matched)
+	}
+	if len(rep) > 3 || !strings.Contains(text, "reached a model as a lesson: 0.") {
+		t.Errorf("%d lessons\n%s", len(rep), text)
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "precept-circle-*")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}

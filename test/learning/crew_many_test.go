@@ -1,0 +1,72 @@
+//go:build !race
+
+package learning
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"precept/test/harness"
+)
+
+// A run of very many sessions is held, closed and counted as one.
+func TestARunOfManySessions(t *testing.T) {
+	t.Parallel()
+	const members = 1500
+	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
+	p := harness.Launch(t, dir, nil, crewFlags(m, lessons)...).Ready(dir)
+	agents := make([]*crewAgent, members)
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := w; i < members; i += 4 {
+				agents[i] = newCrewAgent("many", fmt.Sprint("agent", i))
+				agents[i].says(t, p.Data, topics(i%20, i%20+6), i%2 == 0)
+			}
+		})
+	}
+	wg.Wait()
+	given, withheld := map[string]bool{}, map[string]bool{}
+	for _, a := range agents {
+		for s := range a.given {
+			given[s] = true
+		}
+		for s := range a.withheld {
+			withheld[s] = true
+		}
+	}
+	for s := range given {
+		if withheld[s] {
+			t.Errorf("%s is given to some and withheld from others", s)
+		}
+	}
+	if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.75}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
+		t.Fatal(code, answer)
+	}
+	_ = p.Cmd.Process.Signal(os.Interrupt)
+	<-p.End
+	p = harness.Launch(t, dir, nil, crewFlags(m, lessons, "--reward-close-after", "1s")...).Ready(dir)
+	ratedAs(t, p, dir, "many", members, 0.75)
+	units, picks := 0, 0
+	for _, c := range crewTrials(t, "--data-dir", dir) {
+		switch {
+		case c.Run != "many":
+			t.Fatalf("a draw of its own: %+v", c)
+		case c.Coin == "holdout":
+			picks++
+		case c.Arm == "":
+			units++
+		}
+	}
+	if units != 1 || picks != len(given)+len(withheld) {
+		t.Errorf("%d units, %d picks; %d given and %d withheld", units, picks, len(given), len(withheld))
+	}
+	if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.25}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
+		t.Fatal(code, answer)
+	}
+	ratedAs(t, p, dir, "many", members, 0.25) // all of them have closed
+}

@@ -1,0 +1,622 @@
+package learning
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"precept/test/harness"
+
+	"precept/bandit/report"
+	"precept/inject/bank/banktest"
+	"precept/store/storetest"
+)
+
+// crewModel is a model that notes which lessons each agent of each run was shown.
+type crewModel struct {
+	*httptest.Server
+	mu     sync.Mutex
+	seen   map[string]map[string]bool // "run/agent" to slugs
+	fields []string                   // headers of precept's own that reached it
+}
+
+var (
+	crewMark   = regexp.MustCompile(`@@([^@]*)@@`)
+	crewLesson = regexp.MustCompile(`- \[([a-z0-9-]+)\] `)
+)
+
+func newCrewModel(t *testing.T) *crewModel {
+	t.Helper()
+	m := &crewModel{seen: map[string]map[string]bool{}}
+	n := 0
+	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		m.mu.Lock()
+		n++
+		id := n
+		for h := range r.Header {
+			if strings.HasPrefix(h, "Precept-") {
+				m.fields = append(m.fields, h)
+			}
+		}
+		if who := crewMark.FindSubmatch(b); who != nil {
+			key := string(who[1])
+			if m.seen[key] == nil {
+				m.seen[key] = map[string]bool{}
+			}
+			for _, l := range crewLesson.FindAllSubmatch(b, -1) {
+				m.seen[key][string(l[1])] = true
+			}
+		}
+		m.mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-%d","object":"chat.completion","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"This is answer %d of the model."}}],"usage":{"prompt_tokens":100,"completion_tokens":5}}`, id, id)
+	}))
+	t.Cleanup(m.Close)
+	return m
+}
+
+// of is what any agent of the run was shown.
+func (m *crewModel) of(run string) map[string]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := map[string]bool{}
+	for key, slugs := range m.seen {
+		if name, _, _ := strings.Cut(key, "/"); name == run {
+			for s := range slugs {
+				all[s] = true
+			}
+		}
+	}
+	return all
+}
+
+// crewAgent is one agent of a run: an SDK program that sends its history back, and names nothing
+// but its run.
+type crewAgent struct {
+	run, name string
+	history   []map[string]any
+	given     map[string]bool
+	withheld  map[string]bool
+}
+
+func newCrewAgent(run, name string) *crewAgent {
+	return &crewAgent{run: run, name: name, given: map[string]bool{}, withheld: map[string]bool{}}
+}
+
+// says sends the next words, in the header's form or in the path's, and takes the arm from the
+// debugging headers.
+func (a *crewAgent) says(t *testing.T, base, words string, inPath bool) {
+	t.Helper()
+	a.history = append(a.history, map[string]any{"role": "user", "content": fmt.Sprintf("@@%s/%s@@ %s", a.run, a.name, words)})
+	body, _ := json.Marshal(map[string]any{
+		"model": "m", "messages": append([]map[string]any{{"role": "system", "content": "You are the " + a.name}}, a.history...),
+		"tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "tool_of_" + a.name}}},
+	})
+	url, header := base+"/v1/chat/completions", http.Header{"Precept-Run": {a.run}, "Authorization": {"Bearer k"}}
+	if inPath {
+		url = base + "/p/agent=" + a.name + ",run=" + a.run + "/v1/chat/completions"
+		header.Del("Precept-Run")
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(string(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = header
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close() //nolint:errcheck // only read
+	var answer struct {
+		Choices []struct{ Message map[string]any }
+	}
+	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil || res.StatusCode != http.StatusOK || len(answer.Choices) != 1 {
+		t.Fatal(res.Status, err)
+	}
+	a.history = append(a.history, answer.Choices[0].Message)
+	for field, to := range map[string]map[string]bool{"Precept-Lessons": a.given, "Precept-Withheld": a.withheld} {
+		for slug := range strings.SplitSeq(res.Header.Get(field), ",") {
+			if slug != "" {
+				to[slug] = true
+			}
+		}
+	}
+}
+
+// crewTrial is a line of the exported experiment.
+type crewTrial struct {
+	Run, Coin, Arm, Slug, Assigned string
+	Outcome                        *float64
+	Closed                         bool
+}
+
+func crewTrials(t *testing.T, args ...string) (all []crewTrial) {
+	t.Helper()
+	for line := range strings.Lines(harness.MustVerb(t, append([]string{"export", "--format", "experiment"}, args...)...)) {
+		var c crewTrial
+		if err := json.Unmarshal([]byte(line), &c); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+func topics(from, to int) string {
+	var words []string
+	for i := from; i < to; i++ {
+		words = append(words, fmt.Sprintf("about topic%02d", i%20))
+	}
+	return strings.Join(words, " and ")
+}
+
+// crewFlags put the coins to work.
+func crewFlags(m *crewModel, lessons string, more ...string) []string {
+	return append([]string{
+		"--upstream", m.URL + "/v1", "--lessons", lessons, "--bandit-objective", "random", "--bandit-epsilon", "0.5", "--bandit-control", "0.1", "--bandit-holdout", "fixed",
+		"--limits-lookup-timeout", "10s", "--debug-headers", "--bandit-salt", "a salt of the tests",
+	}, more...)
+}
+
+func crewLessons(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i := range 20 {
+		banktest.WriteLesson(t, dir, fmt.Sprintf("lesson-%02d", i), fmt.Sprintf("topic%02d", i))
+	}
+	return dir
+}
+
+// Two agents in each of 200 runs, with a restart and a kill in the middle of some: what the coins
+// gave to one of them they gave to the other, the report counts runs, and what it counts is what
+// the model saw.
+func TestARunIsOneUnit(t *testing.T) {
+	t.Parallel()
+	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
+	const runs = 200
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, crewFlags(m, lessons)...).Ready(dir)
+	again := func(stop func(), flags ...string) {
+		t.Helper()
+		stop()
+		<-p.End
+		p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, crewFlags(m, lessons, flags...)...).Ready(dir)
+	}
+	agents := make([][2]*crewAgent, runs)
+	begin := func(i int) {
+		run := fmt.Sprintf("ci-%d", i)
+		agents[i] = [2]*crewAgent{newCrewAgent(run, "writer"), newCrewAgent(run, "reader")}
+		agents[i][0].says(t, p.Data, topics(i, i+12), i%2 == 0)
+	}
+	goOn := func(i int) {
+		agents[i][1].says(t, p.Data, topics(i+6, i+18), i%2 == 0)
+		agents[i][0].says(t, p.Data, topics(i+12, i+20), i%2 == 0)
+		agents[i][1].says(t, p.Data, topics(i, i+6), i%2 == 0)
+	}
+	for i := range runs {
+		begin(i)
+		switch i {
+		case 70: // two dozen runs are in the middle
+			again(func() { _ = p.Cmd.Process.Signal(os.Interrupt) })
+		case 140:
+			asked := int64(i + 1 + 3*(i-24))
+			p.Eventually("all of it in the store", func() bool { return harness.Doctor(t, dir).Stored == asked })
+			again(func() { _ = p.Cmd.Process.Kill() })
+		}
+		if i >= 24 {
+			goOn(i - 24)
+		}
+	}
+	for i := runs - 24; i < runs; i++ {
+		goOn(i)
+	}
+	rateCrews(t, func(int) string { return p.Data }, agents)
+	again(func() { _ = p.Cmd.Process.Signal(os.Interrupt) }, "--reward-close-after", "1s") // everything is older than that
+	closedCrews(t, p, m, agents, "--data-dir", dir)
+	if len(m.fields) > 0 {
+		t.Error("precept's own headers went upstream:", m.fields)
+	}
+}
+
+// rateCrews rates every second run as a whole, and of the others the agents, by the same rater.
+func rateCrews(t *testing.T, at func(i int) string, agents [][2]*crewAgent) {
+	t.Helper()
+	for i := range agents {
+		run := agents[i][0].run
+		bodies := []string{fmt.Sprintf(`{"id":"f","run_id":%q,"source":"user","type":"score","score":0.75}`, run)}
+		if i%2 == 1 { // the members are rated, each by the same rater
+			bodies = nil
+			for k, score := range []string{"1", "0"} {
+				name := sessionOf(t, at(i+k), agents[i][k])
+				bodies = append(bodies, fmt.Sprintf(`{"id":"f","session_id":%q,"source":"user","type":"score","score":%s,"rater":"ann"}`, name, score))
+			}
+		}
+		for _, body := range bodies {
+			if status, answer := harness.Post(t, at(i)+"/v1/feedback", nil, body); status != http.StatusAccepted || !strings.Contains(answer, "joined") {
+				t.Fatal(status, answer)
+			}
+		}
+	}
+}
+
+// closedCrews waits until all runs are closed and counted, and checks everything.
+func closedCrews(t *testing.T, p *harness.Process, m *crewModel, agents [][2]*crewAgent, verb ...string) {
+	t.Helper()
+	var r report.Report
+	p.Eventually("all runs to be closed", func() bool {
+		closed := 0
+		for _, c := range crewTrials(t, verb...) {
+			if c.Coin == "control" && c.Arm == "" && c.Closed && c.Outcome != nil {
+				closed++
+			}
+		}
+		return closed == len(agents)
+	})
+	p.Eventually("the report to count them", func() bool {
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.Admin+"/api/report", http.NoBody)
+		req.Header.Set("Authorization", "Bearer crew")
+		res, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close() //nolint:errcheck // only read
+		r = report.Report{}
+		if err := json.NewDecoder(res.Body).Decode(&r); err != nil {
+			t.Fatal(err)
+		}
+		return r.Global.NTreated+r.Global.NControl == int64(len(agents))
+	})
+	checkCrews(t, m, agents, crewTrials(t, verb...), &r)
+	recomputeCrews(t, harness.MustVerb(t, append([]string{"export", "--format", "experiment"}, verb...)...), &r)
+	checkCrewSamples(t, harness.MustVerb(t, append([]string{"export"}, verb...)...), len(agents))
+}
+
+// Agents of a run on two replicas, by turns and at the same moment: they are one unit all the same.
+func TestARunOverReplicas(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	m, lessons := newCrewModel(t), crewLessons(t)
+	const runs = 60
+	begin := func(flags ...string) (fleet []*harness.Process) {
+		for range 2 {
+			dir := t.TempDir()
+			flags := append(crewFlags(m, lessons, "--store-url", server.URL()), flags...)
+			fleet = append(fleet, harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, flags...).Ready(dir))
+		}
+		return fleet
+	}
+	fleet := begin()
+	agents := make([][2]*crewAgent, runs)
+	for i := range runs {
+		run := fmt.Sprintf("ci-%d", i)
+		agents[i] = [2]*crewAgent{newCrewAgent(run, "writer"), newCrewAgent(run, "reader")}
+		a, b := fleet[i%2].Data, fleet[(i+1)%2].Data
+		if i%3 == 0 { // at the same moment
+			var both sync.WaitGroup
+			both.Go(func() { agents[i][0].says(t, a, topics(i, i+12), false) })
+			both.Go(func() { agents[i][1].says(t, b, topics(i+6, i+18), false) })
+			both.Wait()
+		} else {
+			agents[i][0].says(t, a, topics(i, i+12), i%2 == 0)
+			agents[i][1].says(t, b, topics(i+6, i+18), i%2 == 0)
+		}
+		agents[i][0].says(t, b, topics(i+12, i+20), i%2 == 0)
+		agents[i][1].says(t, a, topics(i, i+6), i%2 == 0)
+	}
+	rateCrews(t, func(i int) string { return fleet[i%2].Data }, agents)
+	for _, p := range fleet {
+		_ = p.Cmd.Process.Signal(os.Interrupt)
+		<-p.End
+	}
+	p := begin("--reward-close-after", "1s")[0]
+	closedCrews(t, p, m, agents, "--store-url", server.URL())
+}
+
+// sessionOf asks what an agent's session is called, by going on with it.
+func sessionOf(t *testing.T, base string, a *crewAgent) string {
+	t.Helper()
+	body, _ := json.Marshal(map[string]any{"model": "m", "messages": append(slices.Clone(a.history), map[string]any{"role": "user", "content": "thank you"})})
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1/chat/completions", strings.NewReader(string(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = http.Header{"Precept-Run": {a.run}, "Authorization": {"Bearer k"}}
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, res.Body)
+	_ = res.Body.Close()
+	return res.Header.Get("Precept-Session")
+}
+
+// checkCrews holds the draws, the report and what the model saw against each other.
+func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []crewTrial, r *report.Report) {
+	t.Helper()
+	type drawn struct{ injected, withheld map[string]bool }
+	byRun := map[string]*drawn{}
+	units, control := map[string]int{}, map[string]bool{}
+	for _, c := range trials {
+		if c.Run == "" {
+			t.Errorf("a draw of its own, outside of the runs: %+v", c)
+			continue
+		}
+		if byRun[c.Run] == nil {
+			byRun[c.Run] = &drawn{map[string]bool{}, map[string]bool{}}
+		}
+		switch {
+		case c.Coin == "control" && c.Arm == "":
+			units[c.Run]++
+			control[c.Run] = c.Assigned == "control"
+			want := 0.75
+			if n := 0; true {
+				_, _ = fmt.Sscanf(c.Run, "ci-%d", &n)
+				if n%2 == 1 {
+					want = 0.5
+				}
+			}
+			if *c.Outcome != want {
+				t.Errorf("%s is worth %v, want %v", c.Run, *c.Outcome, want)
+			}
+		case c.Assigned == "injected":
+			byRun[c.Run].injected[c.Slug] = true
+		case c.Assigned == "withheld":
+			byRun[c.Run].withheld[c.Slug] = true
+		}
+	}
+	injected, withheld, both := map[string]int64{}, map[string]int64{}, 0
+	for i := range agents {
+		a, b := agents[i][0], agents[i][1]
+		d := byRun[a.run]
+		if d == nil || units[a.run] != 1 {
+			t.Fatalf("%s is %d units", a.run, units[a.run])
+		}
+		for _, pair := range [][2]*crewAgent{{a, b}, {b, a}} {
+			for slug := range pair[0].given {
+				if pair[1].withheld[slug] || pair[0].withheld[slug] {
+					t.Errorf("%s: %s is given to %s and withheld from %s", a.run, slug, pair[0].name, pair[1].name)
+				}
+			}
+		}
+		for slug := range a.given {
+			if b.given[slug] {
+				both++
+			}
+		}
+		saw := m.of(a.run)
+		if control[a.run] && len(saw)+len(d.injected)+len(d.withheld) > 0 {
+			t.Errorf("%s is control, and saw %v", a.run, saw)
+		}
+		for slug := range saw {
+			if !d.injected[slug] {
+				t.Errorf("%s: the model saw %s, and the run has %v", a.run, slug, d)
+			}
+		}
+		for slug := range d.injected {
+			injected[slug]++
+			if !saw[slug] {
+				t.Errorf("%s: %s counts as injected, and the model never saw it", a.run, slug)
+			}
+		}
+		for slug := range d.withheld {
+			withheld[slug]++
+		}
+	}
+	if both < 50 {
+		t.Errorf("only %d lessons met both agents of a run: nothing is tried", both)
+	}
+	for _, l := range r.Lessons {
+		if l.NInjected != injected[l.Slug] || l.NWithheld != withheld[l.Slug] {
+			t.Errorf("%s: the report has %d and %d, the model saw it in %d runs, and it was withheld in %d", l.Slug, l.NInjected, l.NWithheld, injected[l.Slug], withheld[l.Slug])
+		}
+	}
+}
+
+// recomputeCrews lets a script that shares nothing with precept come to the same report: a run is
+// one row.
+func recomputeCrews(t *testing.T, trials string, r *report.Report) {
+	t.Helper()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("python3 is missing; install it")
+		}
+		return
+	}
+	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")
+	script.Stdin = strings.NewReader(trials)
+	out, err := script.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []struct {
+		Arm     string
+		With    int64 `json:"n_with"`
+		Without int64 `json:"n_without"`
+		Effect  *float64
+	}
+	if err := json.Unmarshal(out, &rows); err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, row := range rows {
+		for _, l := range r.Lessons {
+			if string(l.Arm) != row.Arm {
+				continue
+			}
+			found++
+			if row.With != l.NInjected || row.Without != l.NWithheld || (row.Effect == nil) != (l.Effect == nil) || row.Effect != nil && math.Abs(*row.Effect-*l.Effect) > 1e-5 {
+				t.Errorf("%s: the script has %+v, the report %d and %d, %v", l.Slug, row, l.NInjected, l.NWithheld, l.Effect)
+			}
+		}
+	}
+	if found != len(r.Lessons) || found == 0 {
+		t.Errorf("the script has %d of %d lessons", found, len(r.Lessons))
+	}
+}
+
+// checkCrewSamples looks whether what was said of the run reached each of its sessions.
+func checkCrewSamples(t *testing.T, out string, runs int) {
+	t.Helper()
+	sessions := map[string]map[string]bool{}
+	for line := range strings.Lines(out) {
+		var s struct {
+			Feedback struct {
+				Type    string
+				Details struct{ Score float64 }
+			}
+			Meta struct{ Run, Session string }
+		}
+		if err := json.Unmarshal([]byte(line), &s); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		if _, err := fmt.Sscanf(s.Meta.Run, "ci-%d", &n); err != nil {
+			t.Fatalf("a sample without its run: %s", line)
+		}
+		if n%2 == 0 && s.Feedback.Details.Score == 0.75 {
+			if sessions[s.Meta.Run] == nil {
+				sessions[s.Meta.Run] = map[string]bool{}
+			}
+			sessions[s.Meta.Run][s.Meta.Session] = true
+		}
+	}
+	for i := 0; i < runs; i += 2 {
+		if n := len(sessions[fmt.Sprintf("ci-%d", i)]); n != 2 {
+			t.Errorf("what was said of run %d stands in the samples of %d sessions", i, n)
+		}
+	}
+}
+
+// ratedAs waits until so many sessions of a run have samples, all of them of that score.
+func ratedAs(t *testing.T, p *harness.Process, dir, run string, sessions int, score float64) {
+	t.Helper()
+	last := ""
+	defer func() {
+		if t.Failed() {
+			t.Log(last)
+		}
+	}()
+	p.Eventually(fmt.Sprintf("%d sessions of %s to be worth %v", sessions, run, score), func() bool {
+		rated := map[string]bool{}
+		last = harness.MustVerb(t, "export", "--data-dir", dir)
+		for line := range strings.Lines(last) {
+			var s struct {
+				Feedback struct{ Details struct{ Score *float64 } }
+				Meta     struct{ Run, Session string }
+			}
+			if err := json.Unmarshal([]byte(line), &s); err != nil {
+				t.Fatal(err)
+			}
+			if s.Meta.Run == run && s.Feedback.Details.Score != nil && *s.Feedback.Details.Score == score {
+				rated[s.Meta.Session] = true
+			}
+		}
+		return len(rated) == sessions
+	})
+}
+
+// What is said of a run before there is one, while it runs and after it has closed reaches all of
+// its sessions, and is one reward.
+func TestFeedbackOnARun(t *testing.T) {
+	t.Parallel()
+	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
+	p := harness.Launch(t, dir, nil, crewFlags(m, lessons, "--reward-close-after", "1s")...).Ready(dir)
+	say := func(body, status string) {
+		t.Helper()
+		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, body); code != http.StatusAccepted || !strings.Contains(answer, `"`+status+`"`) {
+			t.Fatal(code, answer)
+		}
+	}
+	say(`{"run_id":"early","source":"system","type":"score","score":0.25}`, "parked")
+	for _, run := range []string{"early", "late"} {
+		for i := range 5 {
+			newCrewAgent(run, fmt.Sprint("agent", i)).says(t, p.Data, topics(i, i+9), i%2 == 0)
+		}
+	}
+	ratedAs(t, p, dir, "early", 5, 0.25)
+	p.Eventually("the other run to be closed", func() bool {
+		for _, c := range crewTrials(t, "--data-dir", dir) {
+			if c.Run == "late" && c.Coin == "control" && c.Closed {
+				return true
+			}
+		}
+		return false
+	})
+	for range 2 { // the same twice
+		say(`{"id":"one","run_id":"late","source":"user","type":"score","score":0.5,"comment":"half of it"}`, "joined")
+	}
+	ratedAs(t, p, dir, "late", 5, 0.5)
+	say(`{"id":"one","run_id":"late","source":"user","type":"score","score":1}`, "joined") // another word of the same
+	ratedAs(t, p, dir, "late", 5, 1)
+	say(`{"session_id":"late","source":"user","type":"score","score":0,"rater":"bob"}`, "joined") // a run's name does where no session has it
+	p.Eventually("the run to be worth the mean", func() bool {
+		units := 0
+		for _, c := range crewTrials(t, "--data-dir", dir) {
+			if c.Run == "late" && c.Coin == "control" && c.Arm == "" && c.Outcome != nil && *c.Outcome == 0.5 {
+				units++
+			}
+		}
+		return units == 1
+	})
+	// Who goes on after the run has closed keeps to what was drawn, and nothing of it counts again.
+	before := len(crewTrials(t, "--data-dir", dir))
+	a := newCrewAgent("late", "straggler")
+	a.says(t, p.Data, topics(0, 20), false)
+	ratedAs(t, p, dir, "late", 6, 0) // the latest word, in the samples
+	if after := len(crewTrials(t, "--data-dir", dir)); after != before {
+		t.Errorf("%d draws, %d before the straggler", after, before)
+	}
+}
+
+// Who forgets a run forgets all of its sessions, with a server and without, and nobody else's.
+func TestForgetARun(t *testing.T) {
+	t.Parallel()
+	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, crewFlags(m, lessons, "--reward-close-after", "1s")...).Ready(dir)
+	for _, run := range []string{"gone-first", "gone-second", "stays"} {
+		for i := range 3 {
+			newCrewAgent(run, fmt.Sprint("agent", i)).says(t, p.Data, topics(i, i+9), i%2 == 0)
+		}
+		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, fmt.Sprintf(`{"run_id":%q,"type":"score","score":1,"comment":"words on %s"}`, run, run)); code != http.StatusAccepted {
+			t.Fatal(code, answer)
+		}
+		ratedAs(t, p, dir, run, 3, 1)
+	}
+	left := func(runs ...string) {
+		t.Helper()
+		for _, text := range []string{harness.MustVerb(t, "export", "--data-dir", dir), harness.MustVerb(t, "export", "--format", "experiment", "--data-dir", dir)} {
+			for _, run := range []string{"gone-first", "gone-second", "stays"} {
+				if strings.Contains(text, run) != slices.Contains(runs, run) {
+					t.Errorf("%s is there: %v", run, strings.Contains(text, run))
+				}
+			}
+		}
+	}
+	left("gone-first", "gone-second", "stays")
+	status, answer := harness.Post(t, p.Admin+"/api/forget", http.Header{"Authorization": {"Bearer crew"}}, `{"tenant":"default","session":"gone-first"}`)
+	if status != http.StatusOK || !strings.Contains(answer, `"forgotten":4`) { // the run and its three sessions
+		t.Error(status, answer)
+	}
+	left("gone-second", "stays")
+	_ = p.Cmd.Process.Signal(os.Interrupt)
+	<-p.End
+	harness.MustVerb(t, "forget", "--session", "gone-second", "--yes", "--data-dir", dir)
+	left("stays")
+	for name, text := range harness.Files(t, dir) {
+		if strings.Contains(text, "words on gone") {
+			t.Errorf("%s holds what was said of a run that is forgotten", name)
+		}
+	}
+}

@@ -1,0 +1,271 @@
+//go:build !race
+
+package learning
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"precept/test/harness"
+
+	"precept/bandit/report"
+	"precept/inject/bank/banktest"
+)
+
+// season plays sessions in which up to three lessons match, and tells of nine in ten how they
+// ended. What helps is the first.
+func season(t *testing.T, data string, sessions int) {
+	t.Helper()
+	post := func(path, session string, body any) (string, error) {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return "", err
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, data+path, strings.NewReader(string(b)))
+		if err != nil {
+			return "", err
+		}
+		req.Header.Set("Precept-Session", session)
+		res, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			return "", err
+		}
+		defer res.Body.Close() //nolint:errcheck // only read
+		answer, err := io.ReadAll(res.Body)
+		if err == nil && res.StatusCode/100 != 2 {
+			err = fmt.Errorf("%s: %s %s", path, res.Status, answer)
+		}
+		return string(answer), err
+	}
+	play := func(n int) error {
+		name, words := fmt.Sprintf("season-%d", n), "do the work"
+		for k, word := range []string{"apples", "pears", "plums"} {
+			if (n+k)%4 > 0 {
+				words += " with " + word
+			}
+		}
+		answer, err := post("/v1/chat/completions", name, map[string]any{"model": "m", "messages": []map[string]string{{"role": "user", "content": words}}})
+		if err != nil || n%10 == 0 {
+			return err
+		}
+		score := float64(n*7%11) / 20
+		if strings.Contains(answer, "saw look-at-apples") {
+			score += 0.4
+		}
+		_, err = post("/v1/feedback", name, map[string]any{"id": name, "session_id": name, "source": "user", "type": "score", "score": score})
+		return err
+	}
+	var workers sync.WaitGroup
+	for w := range 4 {
+		workers.Go(func() {
+			for n := w; n < sessions; n += 4 {
+				if err := play(n); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// The report can be computed again by anyone: a script that shares nothing with precept comes to
+// the same effects and intervals from what export writes.
+func TestTheReportCanBeRecomputed(t *testing.T) {
+	t.Parallel()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("python3 is missing; install it")
+		}
+		t.Skip("needs python3")
+	}
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		answer := "done"
+		if strings.Contains(string(b), "[look-at-apples]") {
+			answer = "saw look-at-apples"
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-1","object":"chat.completion","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}]}`, answer)
+	}))
+	defer model.Close()
+	dir, lessons := t.TempDir(), t.TempDir()
+	for _, fruit := range []string{"apples", "pears", "plums"} {
+		banktest.WriteLesson(t, lessons, "look-at-"+fruit, fruit)
+	}
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=season"}, "--upstream", model.URL+"/v1", "--lessons", lessons,
+		"--reward-close-after", "1s", "--limits-lookup-timeout", "10s", "--bandit-epsilon", "0.3", "--bandit-control", "0.15").Ready(dir)
+	verb := func(args ...string) []byte {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "precept", append(args, "--data-dir", dir)...)
+		cmd.Env = append(os.Environ(), "OPENAI_BASE_URL=", "PRECEPT_ADMIN_TOKEN=season")
+		var complaints strings.Builder
+		cmd.Stderr = &complaints
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("precept %v: %v\n%s", args, err, complaints.String())
+		}
+		return out
+	}
+	var r report.Report
+	verb("lessons", "trial", "look-at-apples", "--picks", "120", "--epsilon", "0.4", "--yes", "--lessons", lessons)
+	p.Eventually("the trial to begin", func() bool {
+		if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons), &r); err != nil {
+			t.Fatal(err)
+		}
+		return len(r.Lessons) > 0 && r.Lessons[0].Trial == "running" && r.Looks.Planned == 1
+	})
+	const sessions = 400
+	season(t, p.Data, sessions)
+	p.Eventually("all sessions to be closed", func() bool {
+		if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r.Reporting.AssignedTreated+r.Reporting.AssignedControl == sessions && r.Global.NTreated+r.Global.NControl == sessions*9/10
+	})
+	look := r.Lessons[0].Looks[0]
+	if !look.Taken || look.NInjected+look.NWithheld != 120 || look.Effect == nil || r.Lessons[0].Trial != "ended" || r.Lessons[0].Next == "" || r.Lessons[0].Epsilon == 0.4 {
+		t.Fatalf("the planned look: %+v of %+v", look, r.Lessons[0])
+	}
+	if look.Verdict != report.TrialHelps || *look.P > r.Looks.Bar || r.Looks.Taken != 1 {
+		t.Errorf("forty points are found by 120 picks: %+v, %+v", look, r.Looks)
+	}
+	// What is told after the closing corrects the row, and leaves the look as it is.
+	before := r
+	for n := range 60 {
+		name := fmt.Sprintf("season-%d", n)
+		status, answer := harness.Post(t, p.Data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1,"rater":"later"}`, name))
+		if status != http.StatusAccepted || !strings.Contains(answer, "joined") {
+			t.Fatalf("%d %s", status, answer)
+		}
+	}
+	p.Eventually("the corrections to be counted", func() bool {
+		corrected := 0
+		for line := range strings.Lines(string(verb("export", "--format", "experiment"))) {
+			var c struct {
+				Coin, Arm      string
+				Outcome, First *float64
+				FirstTier      int `json:"tier_at_closing"`
+			}
+			if err := json.Unmarshal([]byte(strings.ReplaceAll(line, "outcome_at_closing", "first")), &c); err != nil {
+				t.Fatal(err)
+			}
+			if (c.First == nil) != (c.FirstTier == 0) {
+				t.Fatalf("of what was told at the closing either the reward or its source is missing: %s", line)
+			}
+			if c.Coin == "control" && c.Arm == "" && c.Outcome != nil && (c.First == nil || *c.First != *c.Outcome) {
+				corrected++
+			}
+		}
+		return corrected == 60
+	})
+	p.Eventually("the report to know them", func() bool {
+		r = report.Report{}
+		if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r.Global.NTreated+r.Global.NControl == sessions*9/10+6 && *r.Lessons[0].Effect != *before.Lessons[0].Effect
+	})
+	if after := r.Lessons[0].Looks[0]; *after.Effect != *look.Effect || *after.P != *look.P || after.Told != look.Told {
+		t.Errorf("the look moved: %+v, it was %+v", after, look)
+	}
+	if r.Reporting.EValue != before.Reporting.EValue || r.Lessons[0].Reporting != before.Lessons[0].Reporting || r.Reporting.ToldTreated == before.Reporting.ToldTreated {
+		t.Errorf("who reports is asked at the closing: %+v, it was %+v", r.Reporting, before.Reporting)
+	}
+	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")
+	trials := string(verb("export", "--format", "experiment", "--tenant", "default"))
+	// Sessions that closed under an older definition of reward are left out, as the report leaves
+	// them out.
+	older := strings.NewReplacer(`"reward_definition":"user>verifier>implicit@1s"`, `"reward_definition":"user@1s"`, `"at":"20`, `"at":"19`).Replace(trials)
+	if older == trials {
+		t.Fatalf("the lines have changed: %.300s", trials)
+	}
+	script.Stdin = strings.NewReader(older + trials)
+	out, err := script.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again []struct {
+		Arm, Trial     string
+		Taken          bool
+		P              *float64
+		With           int64 `json:"n_with"`
+		Without        int64 `json:"n_without"`
+		Effect, Lo, Hi *float64
+		SRM, Reporting float64
+	}
+	if err := json.Unmarshal(out, &again); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	shown := 0
+	near := func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*y }
+	same := func(arm string, with, without int64, srm, reporting float64, ours ...*float64) {
+		t.Helper()
+		for _, a := range again {
+			if a.Arm != arm || a.Trial != "" {
+				continue
+			}
+			if a.With != with || a.Without != without {
+				t.Errorf("%s: %d with and %d without, the report has %d and %d", arm, a.With, a.Without, with, without)
+			}
+			for i, theirs := range []*float64{a.Effect, a.Lo, a.Hi} {
+				if (theirs == nil) != (ours[i] == nil) || (theirs != nil && math.Abs(*theirs-*ours[i]) > 1e-12) {
+					t.Errorf("%s: %s, the report has %v", arm, out, ours)
+				}
+			}
+			if !near(a.SRM, srm) || !near(a.Reporting, reporting) || srm == 1 || reporting == 1 {
+				t.Errorf("%s: checks %v and %v, the report has %v and %v", arm, a.SRM, a.Reporting, srm, reporting)
+			}
+			if a.Effect != nil {
+				shown++
+			}
+			return
+		}
+		t.Errorf("%s is missing: %s", arm, out)
+	}
+	same("", r.Global.NTreated, r.Global.NControl, r.SRM.EValue, r.Reporting.EValue, r.Global.Effect, r.Global.Lo, r.Global.Hi)
+	for _, l := range r.Lessons {
+		same(string(l.Arm), l.NInjected, l.NWithheld, l.SRM.EValue, l.Reporting.EValue, l.Effect, l.Lo, l.Hi)
+	}
+	for _, a := range again {
+		if a.Trial != "" && (a.With != look.NInjected || a.Without != look.NWithheld || math.Abs(*a.Effect-*look.Effect) > 1e-12 ||
+			math.Abs(*a.Lo-*look.Lo) > 1e-12 || math.Abs(*a.Hi-*look.Hi) > 1e-12 || math.Abs(*a.P-*look.P) > 1e-12 || !a.Taken) {
+			t.Errorf("the look: %s, the report has %+v", out, look)
+		}
+	}
+	if len(again) != 2+len(r.Lessons) || shown < 3 {
+		t.Errorf("%d rows of %d show an effect", shown, len(again))
+	}
+
+	explained := strings.Join(strings.Fields(string(verb("report", "--explain", "look-at-apples", "--lessons", lessons))), " ") // its lines are broken where they are long
+	if !strings.Contains(explained, "sum z / n") || !strings.Contains(explained, "one look") || !strings.Contains(explained, "missing") {
+		t.Errorf("the row is not explained:\n%s", explained)
+	}
+	var rows []report.Row
+	if err := json.Unmarshal(verb("report", "--explain", "look-at-apples", "--json", "--lessons", lessons), &rows); err != nil || len(rows) != 1 || rows[0].Explain == nil ||
+		math.Abs(*rows[0].Explain.Mean-*r.Lessons[0].Effect) > 1e-9 {
+		t.Errorf("%v, %+v", err, rows)
+	}
+
+	// What counts under another definition of reward begins at nothing, and says what it leaves
+	// out.
+	p.Stops()
+	var other report.Report
+	if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons, "--reward-tiers", "verifier", "--reward-close-after", "1s", "--reward-sentiment"), &other); err != nil {
+		t.Fatal(err)
+	}
+	if other.RewardDefinition != "verifier+sentiment@1s" || other.Global.NTreated != 0 || fmt.Sprint(other.Elsewhere) != fmt.Sprintf("[{user>verifier>implicit@1s %d}]", sessions) {
+		t.Errorf("under another definition: %q, %+v, elsewhere %v", other.RewardDefinition, other.Global, other.Elsewhere)
+	}
+}

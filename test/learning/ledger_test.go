@@ -1,0 +1,131 @@
+package learning
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+
+	"precept/inject/bank"
+	"precept/inject/ledger"
+	"precept/inject/lesson"
+)
+
+// recordInto runs precept record on a ledger.
+func recordInto(t *testing.T, file, what, rule string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "precept", "record", "--ledger-file", file, "--intent-id", "INT-1", "--type", "test", "--file", what,
+		"--error", "the sum is wrong", "--cause", "off by one", "--resolution", "fixed", "--rule", rule).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// reaches asks once, and says whether the model sees a word.
+func reaches(t *testing.T, p *harness.Process, m *harness.Model, agent, about, word string) bool {
+	t.Helper()
+	harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Agent": {agent}},
+		`{"model":"m","messages":[{"role":"user","content":"Please mend `+about+` today."}]}`)
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	return strings.Contains(m.Asked[len(m.Asked)-1].Raw, word)
+}
+
+// What an agent recorded reaches that agent alone where it trusts itself, and otherwise nobody
+// before it is approved.
+func TestLedgerIsASourceOfLessons(t *testing.T) {
+	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
+	for _, trust := range []string{"own", "quarantined"} {
+		dir, lessons := t.TempDir(), t.TempDir()
+		file := filepath.Join(dir, "AGENT.md")
+		recordInto(t, file, "src/cart.go", "Test the empty cart.")
+		p := harness.Start(t, dir, append(harness.Always(m, lessons), "--ledger-file", file, "--ledger-agent", "coder", "--ledger-trust", trust)...)
+		proposed := func(pattern string) (slug string) {
+			harness.Eventually(t, "the proposal "+pattern, func() bool {
+				files, _ := filepath.Glob(filepath.Join(lessons, "ledger", pattern))
+				for _, f := range files {
+					slug = strings.TrimSuffix(filepath.Base(f), ".md")
+				}
+				return slug != ""
+			})
+			return slug
+		}
+		cart := func() bool { return reaches(t, p, m, "coder", "src/cart.go", "Test the empty cart.") }
+		shop := func() bool { return reaches(t, p, m, "coder", "src/shop.go", "Close the shop first.") }
+		if trust == "own" {
+			harness.Eventually(t, "the agent's own lesson", cart)
+		} else if proposed("test-the-empty-cart-*.md"); cart() {
+			t.Fatal("what nobody approved reached the agent")
+		}
+		recordInto(t, file, "src/shop.go", "Close the shop first.") // the file is watched
+		if trust == "own" {
+			harness.Eventually(t, "what was recorded later", shop)
+			if reaches(t, p, m, "other", "src/shop.go", "Close the shop first.") {
+				t.Fatal("another agent got it")
+			}
+			continue
+		}
+		slug := proposed("close-the-shop-first-*.md")
+		if out, err := exec.CommandContext(t.Context(), "precept", "lessons", "approve", slug, "--lessons", lessons).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		harness.Eventually(t, "what was approved", shop)
+		b, err := os.ReadFile(file)
+		if err != nil || strings.Count(string(b), "**Corrective Rule:**") != 2 {
+			t.Fatal("the ledger was touched", err)
+		}
+	}
+}
+
+// A bank takes what a ledger proposes, quarantined; what was approved fires on the file and on the
+// error, for its agent.
+func TestLessonsReachABank(t *testing.T) {
+	l := &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
+	for n := range 20 {
+		_, _, err := l.Record(t.Context(), ledger.Entry{
+			IntentID: "I", Type: ledger.TypeTest, File: fmt.Sprintf("src/part%d/cart.go", n), Error: fmt.Sprintf("Type 'x%d' is not assignable to anything", n),
+			Cause: "A typo.", Resolution: "Fixed.", Rule: "Test the empty list.",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(l.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := bank.New(bank.Options{Place: bank.Directory(t.TempDir()), Now: time.Now})
+	scope := lesson.Scope{Tenant: "default", Agent: "coder"}
+	for _, own := range []bool{false, true} {
+		for i, x := range ledger.Lessons(text) {
+			if i%2 == 0 == own {
+				continue
+			}
+			r, err := b.Propose(context.Background(), bank.Proposal{Lesson: x, Source: "ledger", By: "test", Scope: scope, Own: own})
+			if err != nil || r.Lesson.State.Fires() != own {
+				t.Fatal(own, err, r.Findings)
+			}
+		}
+	}
+	book, problems, err := b.List(context.Background())
+	if err != nil || len(problems) != 0 || book.Len() != 20 {
+		t.Fatal(book.Len(), problems, err)
+	}
+	q := lesson.Query{Words: []string{"please mend src/part18/cart.go and src/part19/cart.go"}, Tenant: "default", Agent: "coder", Now: time.Now()}
+	hits := book.Match(&q)
+	if len(hits) != 1 || !strings.HasPrefix(hits[0].Lesson.Slug, "test-the-empty-list-") || !slices.Contains(book.Text(hits[0].Lesson).Lines(600), "Test the empty list.") {
+		t.Fatalf("%+v", hits)
+	}
+	q.Agent = "other"
+	if hits = book.Match(&q); len(hits) != 0 {
+		t.Fatal("another agent gets it")
+	}
+}

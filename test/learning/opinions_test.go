@@ -1,0 +1,99 @@
+package learning
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"precept/test/harness"
+
+	"precept/bandit/report"
+	"precept/inject/bank/banktest"
+	"precept/store/storetest"
+)
+
+// opinionated is a judge that has one opinion of whatever was in force, and learns nothing.
+func opinionated(t *testing.T) string {
+	t.Helper()
+	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		data, _ := io.ReadAll(r.Body)
+		content := `{"lessons":[]}`
+		switch text := string(data); {
+		case strings.Contains(text, "what became of it in this run"):
+			content = `{"lessons":[{"slug":"look-first","opinion":"ignored"},{"slug":"never-shown","opinion":"followed"}]}`
+		case strings.Contains(text, "Say how it ended"):
+			content = `{"outcome":"success","reason":"r"}`
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"choices":[{"finish_reason":"stop","message":{"content":%q}}],"usage":{"prompt_tokens":9,"completion_tokens":1}}`, content)
+	}))
+	t.Cleanup(judge.Close)
+	return judge.URL + "/v1"
+}
+
+// What a judge thought of a lesson stands beside its row: of the running server, of the store when
+// none runs, and by lessons show.
+func TestOpinionsAreShown(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"sqlite", "redis"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			dir, lessons := t.TempDir(), t.TempDir()
+			at := []string{"--data-dir", dir, "--lessons", lessons}
+			args := []string{"--upstream", picky(t), "--lessons", lessons, "--bandit-epsilon", "0", "--bandit-control", "0", "--bandit-objective", "all"}
+			if kind == "redis" {
+				url := []string{"--store-url", "redis://" + storetest.StartRedis(t).Addr + "/0"}
+				at, args = append(at, url...), append(args, url...)
+			}
+			banktest.WriteLesson(t, lessons, "look-first", "targets")
+			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=opinions"}, args...).Ready(dir)
+			say := func(name, words string) {
+				t.Helper()
+				if status, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[`+words+`]}`); status != http.StatusOK {
+					t.Fatalf("%d %s", status, answer)
+				}
+			}
+			const first = `{"role":"user","content":"build the targets"}`
+			say("one", first)
+			say("two", `{"role":"user","content":"build all of the targets"}`)
+			judge := append([]string{"distill", "--judge", opinionated(t), "--model", "m", "--json"}, at...)
+			judged := 0
+			distil := func() {
+				t.Helper()
+				out, complaints, code := harness.Verb(t, "", judge...)
+				var sum struct{ Judged int }
+				if code != 0 || json.Unmarshal([]byte(out), &sum) != nil {
+					t.Fatalf("%d %s%s", code, out, complaints)
+				}
+				judged += sum.Judged
+			}
+			p.Eventually("both sessions to be judged", func() bool { distil(); return judged == 2 })
+			if _, body := harness.Get(t, p.Admin+"/api/report", "opinions"); !strings.Contains(body, `"opinions":{"followed":0,"ignored":2,"irrelevant":0,"contradicted":0}`) {
+				t.Error(body)
+			}
+			say("one", first+`,{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}`)
+			p.Eventually("the session that went on to be judged again", func() bool { distil(); return judged == 3 })
+			p.Stops()
+			out, complaints, code := harness.Verb(t, "", append([]string{"report", "--json"}, at...)...)
+			var r report.Report
+			if code != 0 || json.Unmarshal([]byte(out), &r) != nil || len(r.Lessons) != 1 {
+				t.Fatalf("%d %s%s", code, out, complaints)
+			}
+			if o := r.Lessons[0].Opinions; o == nil || *o != (report.Opinions{Ignored: 2}) { // a session that was judged twice counts once
+				t.Errorf("%+v", o)
+			}
+			_, told, code := harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, at...)...)
+			if code != 0 || !strings.Contains(told, "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0") {
+				t.Errorf("%d %s", code, told)
+			}
+			banktest.WriteLesson(t, lessons, "look-first", "goals") // another text, of which nobody has said anything
+			if _, told, _ = harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, at...)...); strings.Contains(told, "opinion") {
+				t.Error(told)
+			}
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package learning
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"precept/test/harness"
+
+	"precept/bandit/report"
+	"precept/inject/bank/banktest"
+	"precept/store/storetest"
+)
+
+// picky is a model that refuses what precept inserts.
+func picky(t *testing.T) string {
+	t.Helper()
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		if strings.Contains(string(b), "End of lessons.") && strings.Contains(string(b), "please refuse") {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			_, _ = io.WriteString(w, `{"error":{"message":"no"}}`)
+			return
+		}
+		_, _ = io.WriteString(w, harness.Said("c", "ok"))
+	}))
+	t.Cleanup(model.Close)
+	return model.URL + "/v1"
+}
+
+// Only a session that was treated can be refused, lose its block, or be spared it by its client.
+// All of them stay in the experiment, with their arm and their reward, and refusals are told by
+// arm: whatever the store, and after a restart.
+func TestWhatOnlyTreatedSessionsMeetLeavesNobodyOut(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"sqlite", "redis"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			dir, lessons, url := t.TempDir(), t.TempDir(), ""
+			if kind == "redis" {
+				url = "redis://" + storetest.StartRedis(t).Addr + "/0"
+			}
+			banktest.WriteLesson(t, lessons, "look-first", "targets")
+			args := []string{
+				"--upstream", picky(t), "--lessons", lessons, "--store-url", url, "--reward-close-after", "2s", "--limits-lookup-timeout", "10s",
+				"--bandit-epsilon", "0.5", "--bandit-control", "0.2", "--bandit-objective", "all",
+			}
+			if url == "" {
+				args = append(args[:4], args[6:]...)
+			}
+			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=refused"}, args...).Ready(dir)
+			const sessions = 60
+			for n := range sessions {
+				meets(t, p.Data, n)
+			}
+			var r report.Report
+			read := func() {
+				t.Helper()
+				status, body := harness.Get(t, p.Admin+"/api/report", "refused")
+				if r = (report.Report{}); status != http.StatusOK || json.Unmarshal([]byte(body), &r) != nil {
+					t.Fatalf("%d %s", status, body)
+				}
+			}
+			p.Eventually("all sessions to be counted", func() bool {
+				read()
+				return r.Global.NTreated+r.Global.NControl == sessions
+			})
+			p.Stops()
+			p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=refused"}, args...).Ready(dir)
+			read()
+			row := r.Lessons[0]
+			if row.Told != row.Picked || row.Picked != r.Global.NTreated || row.NInjected == 0 || row.NWithheld == 0 || !row.SRM.OK {
+				t.Errorf("not all of them count: %+v", row)
+			}
+			if row.RefusedWith == 0 || row.RefusedWith >= row.NInjected || row.RefusedWithout != 0 || r.Global.RefusedTreated != row.RefusedWith || r.Global.RefusedControl != 0 {
+				t.Errorf("refused %d and %d of %+v, in all %+v", row.RefusedWith, row.RefusedWithout, row, r.Global)
+			}
+			if _, page := harness.Get(t, p.Admin+"/", "refused"); !strings.Contains(page, fmt.Sprintf(">%d / 0</td>", row.RefusedWith)) {
+				t.Error("the dashboard does not tell of refusals")
+			}
+		})
+	}
+}
+
+// meets plays one session: every third is refused, every third loses its block to a compaction,
+// every third has a turn in which its client wants nothing inserted.
+func meets(t *testing.T, data string, n int) {
+	t.Helper()
+	name := fmt.Sprintf("meets-%d", n)
+	words, header := "build the targets", http.Header{"Precept-Session": {name}}
+	if n%3 == 0 {
+		words = "build the targets, please refuse"
+	}
+	turn := func(messages string, header http.Header) {
+		t.Helper()
+		if status, answer := harness.Post(t, data+"/v1/chat/completions", header, `{"model":"m","messages":[`+messages+`]}`); status != http.StatusOK {
+			t.Fatalf("%d %s", status, answer)
+		}
+	}
+	first := fmt.Sprintf(`{"role":"user","content":%q}`, words)
+	turn(first, header)
+	switch n % 3 {
+	case 1:
+		turn(`{"role":"user","content":"Summary: it went well."},{"role":"user","content":"go on"}`, header)
+	case 2:
+		off := header.Clone()
+		off.Set("Precept-Inject", "off")
+		turn(first+`,{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}`, off)
+	}
+	if status, answer := harness.Post(t, data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name)); status != http.StatusAccepted {
+		t.Fatalf("%d %s", status, answer)
+	}
+}

@@ -1,0 +1,91 @@
+package learning
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"precept/test/harness"
+
+	"precept/store/storetest"
+)
+
+// A conversation goes from one server to the other with every turn: each answer to a writ of a
+// reply stands in the very next turn, once, and every earlier one byte for byte where it was. How
+// often a lesson was met is counted by both together, and survives their restart.
+func TestWritAtTwoServers(t *testing.T) {
+	t.Parallel()
+	const turns = 8
+	var says []string
+	for n := range turns {
+		says = append(says, fmt.Sprintf("/lesson cache number %d: Clear cache %d first.", n, n))
+	}
+	up := newTeller(t, true, says...)
+	shared := []string{
+		"--upstream", up.URL + "/v1", "--store-url", storetest.StartRedis(t).URL(), "--lessons", "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0",
+		"--bandit-control", "0", "--writ-enabled", "--writ-trust", "own",
+	}
+	dirs := []string{t.TempDir(), t.TempDir()}
+	servers := []*harness.Process{harness.Start(t, dirs[0], shared...), harness.Start(t, dirs[1], shared...)}
+	a := &harness.Conversation{T: t, Dialect: "chat"}
+	seen := ""
+	for n := range turns {
+		a.Base = servers[n%2].Data
+		a.User(fmt.Sprint("Go on, ", n))
+		a.Send(true)
+		carriedOut(t, n+1, servers...)
+		got := up.texts(t)
+		if n > 0 {
+			newest := got[len(got)-1]
+			if !strings.HasPrefix(newest, fmt.Sprintf("[/lesson create] OK: recorded lesson #cache-number-%d-", n-1)) || strings.Count(newest, "[/lesson ") != 1 {
+				t.Fatalf("turn %d: %q", n, newest)
+			}
+			if !strings.HasPrefix(strings.Join(got, "\n"), seen) {
+				t.Fatalf("turn %d: an earlier turn reads otherwise:\n%s\nbefore:\n%s", n, strings.Join(got, "\n"), seen)
+			}
+		}
+		seen = strings.Join(got, "\n")
+		a.Said(says[n])
+	}
+
+	owns := func(base string) lessonsOf { return lessonsOf{t, base, "coder", "sk-one"} }
+	harness.Eventually(t, "both servers to have the lesson in force", func() bool {
+		for _, s := range servers {
+			b := &harness.Conversation{T: t, Base: s.Data, Dialect: "chat"}
+			b.User("Is cache number 3 stale?")
+			b.Send(true)
+			if !strings.Contains(up.texts(t)[0], "Clear cache 3 first.") {
+				return false
+			}
+		}
+		return true
+	})
+	count := func(base string) (n int) {
+		_, body := owns(base).do("GET", "?q=number+3", nil)
+		var page struct{ Lessons []lessonAnswer }
+		if json.Unmarshal(body, &page) != nil || len(page.Lessons) != 1 {
+			t.Fatalf("%s", body)
+		}
+		return page.Lessons[0].HitCount
+	}
+	for range 10 {
+		for _, s := range servers {
+			b := &harness.Conversation{T: t, Base: s.Data, Dialect: "chat"}
+			b.User("Cache number 3 is stale again.")
+			b.Send(true)
+		}
+	}
+	harness.Eventually(t, "both servers to tell the same count", func() bool {
+		one, two := count(servers[0].Data), count(servers[1].Data)
+		return one == two && one >= 22
+	})
+	before := count(servers[0].Data)
+	for _, s := range servers {
+		s.Stops()
+	}
+	again := harness.Start(t, t.TempDir(), shared...)
+	if n := count(again.Data); n != before {
+		t.Errorf("%d after a restart, %d before", n, before)
+	}
+}

@@ -1,0 +1,243 @@
+package privacy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+
+	"github.com/parquet-go/parquet-go"
+
+	"precept/cmd/precept/server"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/store/sqlite"
+	"precept/store/storetest"
+)
+
+// canaries are one value of every kind, put together at run time, so that scanners of this
+// repository find none in it.
+func canaries() map[string]string {
+	const hex32, mixed36 = "0a1b2c3d4e5f60718293a4b5c6d7e8f9", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+	j := func(parts ...string) string { return strings.Join(parts, "") }
+	return map[string]string{
+		"openai": j("sk-", "proj-", mixed36), "anthropic": j("sk-", "ant-api03-", mixed36), "aws": j("AKIA", "IOSFODNN7ABCDEFG"),
+		"github": j("ghp", "_", mixed36), "gitlab": j("glpat", "-", mixed36[:20]), "slack": j("xox", "b-123456789012-123456789012-", mixed36[:24]),
+		"stripe": j("sk", "_live_", mixed36[:24]), "google": j("AI", "za", mixed36[:35]), "npm": j("npm", "_", mixed36),
+		"pypi": j("pypi", "-AgEIcHlwaS5vcmc", mixed36, mixed36), "huggingface": j("hf", "_", mixed36[:34]),
+		"sendgrid": j("SG", ".", mixed36[:22], ".", mixed36, mixed36[:7]), "twilio": j("AC", hex32),
+		"jwt":         j("eyJhbGciOiJIUzI1NiJ9.", "eyJzdWIiOiIxMjM0NTY3ODkwIn0.", mixed36),
+		"private key": j("-----BEGIN ", "PRIVATE KEY-----\n", mixed36, mixed36[:28], "\n", mixed36, "\n-----END ", "PRIVATE KEY-----"),
+		"email":       "wilhelmina.x@postal-canary.example.org", "phone": "+1 (415) 555-0142", "card": "4111 1111 1111 1111",
+		"iban": "DE89 3704 0044 0532 0130 00", "ssn": "078-05-1120", "ip": "203.0.113.77",
+	}
+}
+
+// leaks lists where a canary, or the greater part of it, stands in clear.
+func leaks(all map[string]string, values map[string]string) (found []string) {
+	for kind, v := range values {
+		for _, part := range []string{v, v[:len(v)*2/3]} {
+			for _, form := range []string{part, strings.ReplaceAll(part, "\n", `\n`), strings.ReplaceAll(part, "\n", `\\n`)} {
+				for _, name := range harness.Where(all, form) {
+					at := strings.Index(all[name], form)
+					found = append(found, fmt.Sprintf("%s in %s: %q", kind, name, all[name][max(0, at-60):min(len(all[name]), at+90)]))
+				}
+			}
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// streaming is an upstream that says and calls with the text in pieces of seven bytes, and hangs up
+// in the middle of the last value when the request asks for it.
+func streaming(t *testing.T, text string, last string) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		event := func(v any) {
+			b, _ := json.Marshal(v)
+			_, _ = fmt.Fprintf(w, "data: %s\n\n", b)
+			_ = http.NewResponseController(w).Flush()
+		}
+		delta := func(d any) map[string]any {
+			return map[string]any{"id": "chatcmpl-1", "choices": []any{map[string]any{"index": 0, "delta": d}}}
+		}
+		say := func(text string) {
+			for piece := range slices.Chunk([]byte(text), 7) {
+				event(delta(map[string]any{"content": string(piece)}))
+			}
+		}
+		if strings.Contains(string(body), "hang up") {
+			say("Use " + last[:len(last)*3/4])
+			panic(http.ErrAbortHandler)
+		}
+		say(text)
+		args, _ := json.Marshal(map[string]string{"note": text})
+		for i, piece := range slices.Collect(slices.Chunk(args, 7)) {
+			call := map[string]any{"index": 0, "function": map[string]any{"arguments": string(piece)}}
+			if i == 0 {
+				call["id"], call["type"] = "call_1", "function"
+				call["function"].(map[string]any)["name"] = "note"
+			}
+			event(delta(map[string]any{"tool_calls": []any{call}}))
+		}
+		event(map[string]any{"id": "chatcmpl-1", "choices": []any{map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": "tool_calls"}}})
+		_, _ = io.WriteString(w, "data: [DONE]\n\n")
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Nothing raw anywhere (R122, R123, R127): a canary of every kind in every place that an agent, a
+// model or a person can write into, and a look into every file of the data directory, the log, the
+// metrics and every format of the export.
+func TestNothingRawAnywhere(t *testing.T) {
+	values := canaries()
+	var list []string
+	for _, kind := range slices.Sorted(maps.Keys(values)) {
+		list = append(list, kind+" is "+values[kind]+" here.")
+	}
+	text := strings.Join(list, "\n")
+	up := streaming(t, text, values["openai"])
+	dir := t.TempDir()
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--upstream", up.URL+"/v1", "--reward-close-after", "1s", "--log-level", "debug").Ready(dir)
+
+	inner, _ := json.Marshal(map[string]string{"body": text})
+	args, _ := json.Marshal(map[string]string{"json": string(inner)}) // JSON in a JSON string in a JSON string
+	escaped := strings.NewReplacer("@", `\u0040`, "-", `\u002d`, "1", `\u0031`).Replace(strings.ReplaceAll(text, "\n", `\n`))
+	history := []any{
+		map[string]any{"role": "system", "content": text},
+		map[string]any{"role": "user", "content": "Take note of this: " + text},
+		map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{map[string]any{"id": "call_0", "type": "function", "function": map[string]any{"name": "note", "arguments": string(args)}}}},
+		map[string]any{"role": "tool", "tool_call_id": "call_0", "content": "error: " + text},
+	}
+	messages, err := json.Marshal(history)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list1 := strings.TrimSuffix(string(messages), "]") + `,{"role":"user","content":"` + escaped + ` %s"}]`
+	name := "run of " + values["email"] + " with " + values["github"]
+	header := http.Header{
+		"Precept-Session": {name}, "Precept-Agent": {"agent-" + values["email"]}, "Precept-Tags": {values["gitlab"]}, "User-Agent": {"tool/" + values["npm"]},
+		"Authorization": {"Bearer " + values["openai"]}, "X-Api-Key": {values["anthropic"]}, "Api-Key": {values["stripe"]}, "Cookie": {"id=" + values["jwt"]},
+	}
+	for _, words := range []string{"go on", "hang up"} {
+		body := fmt.Sprintf(`{"model":"m","stream":true,"messages":%s,"tools":[{"type":"function","function":{"name":"note","parameters":{}}}]}`, fmt.Sprintf(list1, words))
+		code, answer := harness.Post(t, p.Data+"/v1/chat/completions?key="+values["google"], header, body)
+		if code != 200 || !strings.Contains(strings.ReplaceAll(answer, "\n", ""), "data: ") {
+			t.Fatalf("%s: %d %s", words, code, answer)
+		}
+	}
+	for i, kind := range []string{"correction", "rejection"} {
+		b, err := json.Marshal(map[string]any{"id": fmt.Sprintf("f%d-%s", i, values["huggingface"]), "session_id": name, "source": "user", "type": kind, "comment": text, "rater": values["email"], "correction": text, "details": map[string]any{"why": []string{text}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, about := range []string{name, "nobody has " + values["slack"]} { // joined, and parked
+			one := strings.Replace(string(b), `"session_id":`+jsonText(name), `"session_id":`+jsonText(about), 1)
+			if code, answer := harness.Post(t, p.Data+"/v1/feedback", header, one); code != 202 {
+				t.Fatalf("feedback: %d %s", code, answer)
+			}
+		}
+	}
+	for _, bad := range []string{`{"messages":` + jsonText(text), `{"session_id":` + jsonText(text) + `,"x":1}`} { // faults are told without their text
+		harness.Post(t, p.Data+"/v1/feedback", header, bad)
+		harness.Post(t, p.Data+"/v1/chat/completions?key="+values["google"], header, bad)
+	}
+	p.Eventually("the samples", func() bool {
+		_, metrics := harness.Get(t, p.Admin+"/metrics", "t")
+		return strings.Contains(metrics, `precept_sessions_closed_total 1`)
+	})
+	p.Drained(dir)
+	all := harness.Files(t, dir)
+	if len(harness.Where(all, "REDACTED:email:")) == 0 || len(all) < 3 {
+		t.Fatalf("nothing was kept: this test finds nothing in %d files", len(all))
+	}
+	_, all["/metrics"] = harness.Get(t, p.Admin+"/metrics", "t")
+	all["the log"] = p.Log.String()
+	p.Signal(syscall.SIGTERM)
+	if code := p.Exit(); code != 0 {
+		t.Fatalf("exit %d\n%s", code, p.Log.String())
+	}
+	for file, content := range harness.Files(t, dir) {
+		all["stopped "+file] = content
+	}
+	all["the store's documents"] = documentsOf(t, dir) // they are compressed in the file
+	for _, format := range []string{"mplp", "openai", "preference", "experiment"} {
+		out, complaints, code := harness.Verb(t, "", "export", "--data-dir", dir, "--format", format)
+		if code != 0 || out == "" && format != "experiment" {
+			t.Errorf("%s: %d %q %s", format, code, out, complaints)
+		}
+		all["export "+format] = out
+	}
+	path := filepath.Join(t.TempDir(), "x.parquet")
+	if _, complaints, code := harness.Verb(t, "", "export", "--data-dir", dir, "--format", "parquet", "--output", path); code != 0 {
+		t.Errorf("parquet: %d %s", code, complaints)
+	}
+	for file, content := range harness.Files(t, filepath.Dir(path)) {
+		rows := parquetRows(t, []byte(content))
+		b, err := json.Marshal(rows)
+		if err != nil || len(rows) == 0 {
+			t.Errorf("%d rows, %v", len(rows), err)
+		}
+		all["export parquet"], all[file] = string(b), content
+	}
+	for _, leak := range leaks(all, values) {
+		t.Error(leak)
+	}
+}
+
+// documentsOf is everything that the store tells, as JSON.
+func documentsOf(t *testing.T, dir string) string {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), ReadOnly: true, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	var b strings.Builder
+	put := func(v any) error { return json.NewEncoder(&b).Encode(v) }
+	err = storetest.EachExchange(t.Context(), db, func(x sample.Exchange) error { return put(x) })
+	if err == nil {
+		err = db.EachSample(t.Context(), "", time.Time{}, time.Time{}, func(s session.StoredSample) error { return put(s) })
+	}
+	if err == nil {
+		err = db.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
+			entries, err := db.Feedback(t.Context(), r.Tenant, r.ID)
+			return errors.Join(err, put(string(r.Data)), put(entries), put(string(a.Frozen)))
+		})
+	}
+	if err != nil || b.Len() < 1000 {
+		t.Fatalf("%d bytes, %v", b.Len(), err)
+	}
+	return b.String()
+}
+
+func jsonText(s string) string {
+	b, _ := json.Marshal(s) // a string always encodes
+	return string(b)
+}
+
+// parquetRows reads the samples of an export.
+func parquetRows(t *testing.T, file []byte) []server.ParquetSample {
+	t.Helper()
+	rows, err := parquet.Read[server.ParquetSample](bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}

@@ -1,0 +1,81 @@
+package privacy
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+
+	"precept/test/harness"
+)
+
+// words makes text like that of tool results: words, numbers, paths, no two lines alike.
+func wordsOf(r *rand.Rand, n int) string {
+	list := strings.Fields("server handler request response error context buffer reader writer config session module package function return value index string number table column commit branch merge build test failed passed open close file path line token parse encode decode cache queue worker signal")
+	var b strings.Builder
+	for b.Len() < n {
+		fmt.Fprintf(&b, "%s/%s_%d.go:%d: %s %s %x\n", list[r.IntN(len(list))], list[r.IntN(len(list))], r.IntN(1000), r.IntN(2000), list[r.IntN(len(list))], list[r.IntN(len(list))], r.Uint32())
+	}
+	return b.String()[:n]
+}
+
+// A session of 200 turns takes no more than 1.5 times its final transcript, though the agent sends
+// all of it anew with every turn: 200 requests bring a hundred times as much.
+func TestDeltaStorage(t *testing.T) {
+	const turns, most = 200, 1.5
+	r := rand.New(rand.NewPCG(7, 8))
+	replies := make([]string, turns)
+	history := []any{map[string]any{"role": "system", "content": wordsOf(r, 4000)}, map[string]any{"role": "user", "content": "Mend the build, please."}}
+	for i := range replies {
+		replies[i] = calling(fmt.Sprintf("chatcmpl-%03d-%08x", i, r.Uint32()), "sh", `{"command":"`+strings.ReplaceAll(wordsOf(r, 120), "\n", " ")+`"}`)
+	}
+	up := harness.Parrot(t, replies...)
+	dir := t.TempDir()
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--upstream", up.URL+"/v1", "--detect-loops=false").Ready(dir)
+	transcript, sent := 0, 0
+	for i := range turns {
+		body, err := json.Marshal(map[string]any{"model": "m", "messages": history, "tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "sh", "parameters": map[string]any{}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent += len(body)
+		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"long"}}, string(body)); code != 200 {
+			t.Fatalf("turn %d: %d %s", i, code, answer)
+		}
+		var reply struct {
+			Choices []struct{ Message map[string]any }
+		}
+		if err := json.Unmarshal([]byte(replies[i]), &reply); err != nil {
+			t.Fatal(err)
+		}
+		message := reply.Choices[0].Message
+		id := message["tool_calls"].([]any)[0].(map[string]any)["id"]
+		history = append(history, message, map[string]any{"role": "tool", "tool_call_id": id, "content": wordsOf(r, 2400)})
+		final, err := json.Marshal(history)
+		if err != nil {
+			t.Fatal(err)
+		}
+		transcript = len(final)
+	}
+	p.Eventually("the last exchange", func() bool {
+		_, text := harness.Get(t, p.Admin+"/metrics", "t")
+		return strings.Contains(text, fmt.Sprintf(`precept_samples_total{outcome="exchange_stored"} %d`, turns))
+	})
+	p.Signal(syscall.SIGTERM)
+	if code := p.Exit(); code != 0 {
+		t.Fatalf("exit %d\n%s", code, p.Log.String())
+	}
+	sizes := map[string]int{}
+	for name, content := range harness.Files(t, dir) {
+		sizes[name] = len(content)
+	}
+	stored := sizes["/precept.db"] + sizes["/precept.db-wal"]
+	share := float64(stored) / float64(transcript)
+	t.Logf("a transcript of %d bytes, sent as %d bytes, is stored in %d: %.2f times; files %v", transcript, sent, stored, share, sizes)
+	if share > most {
+		t.Errorf("%.2f times the transcript, more than %.1f", share, most)
+	}
+}

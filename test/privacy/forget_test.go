@@ -1,0 +1,95 @@
+package privacy
+
+import (
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+
+	"precept/test/harness"
+)
+
+// A session is forgotten beside a running server, a tenant when none runs: nothing of either is in
+// any file afterwards.
+func TestForgetEverywhere(t *testing.T) {
+	const first, second = "heliotrope-4711", "marigold-0815"
+	up := harness.Parrot(t, harness.Said("chatcmpl-1", "It is "+first+"."), harness.Said("chatcmpl-2", "It is "+second+"."))
+	dir := t.TempDir()
+	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "300ms").Ready(dir)
+	say := func(name, word string) {
+		t.Helper()
+		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
+		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {name + "-" + word}}, body); code != 200 {
+			t.Fatalf("%d %s", code, answer)
+		}
+		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"session_id":"`+name+"-"+word+`","source":"user","type":"approval","comment":"about `+word+`"}`); code != 202 {
+			t.Fatalf("%d %s", code, answer)
+		}
+	}
+	say("a", first)
+	say("b", second)
+	metric := func(want string) {
+		t.Helper()
+		p.Eventually(want, func() bool {
+			token := strings.TrimSpace(harness.Files(t, dir)["/admin-token"])
+			_, text := harness.Get(t, p.Admin+"/metrics", token)
+			return strings.Contains(text, want)
+		})
+	}
+	metric(`precept_samples_total{outcome="sample_stored"} 2`)
+	for _, word := range []string{first, second} {
+		if len(harness.Where(harness.Files(t, dir), word)) == 0 {
+			t.Fatalf("%s is in no file before it is forgotten: this test finds nothing", word)
+		}
+	}
+
+	out, complaints, code := harness.Verb(t, "", "forget", "--session", "a-"+first, "--yes", "--data-dir", dir)
+	if code != 0 || !strings.Contains(out, "(1 session)") {
+		t.Fatalf("beside the server: %d %s%s", code, out, complaints)
+	}
+	if found := harness.Where(harness.Files(t, dir), first); len(found) > 0 {
+		t.Errorf("the session is still in %v", found)
+	}
+	if len(harness.Where(harness.Files(t, dir), second)) == 0 {
+		t.Error("the other session is gone, too")
+	}
+	out, _, code = harness.Verb(t, "", "forget", "--session", "a-"+first, "--yes", "--json", "--data-dir", dir)
+	if code != 0 || !strings.Contains(out, `"forgotten": 0`) {
+		t.Errorf("forgotten twice: %d %s", code, out)
+	}
+
+	// Its agent goes on all the same: it begins anew, and that can be forgotten, too.
+	say("a", first)
+	metric(`precept_samples_total{outcome="sample_stored"} 3`)
+	p.Signal(syscall.SIGTERM)
+	if code := p.Exit(); code != 0 {
+		t.Fatalf("exit %d\n%s", code, p.Log.String())
+	}
+	if out, complaints, code = harness.Verb(t, "no\n", "forget", "--tenant", "default", "--data-dir", dir); code == 0 || !strings.Contains(complaints, "nothing was deleted") {
+		t.Errorf("the answer was no: %d %s%s", code, out, complaints)
+	}
+	if out, complaints, code = harness.Verb(t, "yes\n", "forget", "--tenant", "default", "--data-dir", dir); code != 0 || !strings.Contains(out, "(2 sessions)") {
+		t.Errorf("without a server: %d %s%s", code, out, complaints)
+	}
+	for _, word := range []string{first, second} {
+		if found := harness.Where(harness.Files(t, dir), word); len(found) > 0 {
+			t.Errorf("%s is still in %v", word, found)
+		}
+	}
+	if out, _, code = harness.Verb(t, "", "export", "--data-dir", dir); code != 0 || out != "" {
+		t.Errorf("export: %d %s", code, out)
+	}
+}
+
+// The retention of a running server, and a change of it.
+func TestRetentionWhileItRuns(t *testing.T) {
+	const word = "cornflower-1234"
+	up := harness.Parrot(t, harness.Said("chatcmpl-1", "It is "+word+"."))
+	dir := t.TempDir()
+	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "200ms", "--learning-retention", "2s").Ready(dir)
+	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`); code != 200 {
+		t.Fatalf("%d %s", code, answer)
+	}
+	p.Eventually("the exchange", func() bool { return len(harness.Where(harness.Files(t, dir), word)) > 0 })
+	p.Eventually("its end", func() bool { return len(harness.Where(harness.Files(t, dir), word)) == 0 })
+}

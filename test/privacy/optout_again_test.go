@@ -1,0 +1,90 @@
+package privacy
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"precept/test/harness"
+
+	"precept/internal/session"
+)
+
+// A session opted out, by the header or by a path. Its next turn sends all of it again, without the
+// header: after a restart, and after the session had to leave memory for others. What was said
+// before stays out of every file, and what is new is kept.
+func TestOptOutsAreKnownAgain(t *testing.T) {
+	t.Parallel()
+	const canary, news = "periwinkle-3141", "marigold-5926"
+	for form, header := range map[string]http.Header{"header": {"Precept-Learn": {"off"}}, "path": {}} {
+		for _, restart := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, restart %v", form, restart), func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					b, _ := io.ReadAll(r.Body)
+					w.Header().Set("Content-Type", "application/json")
+					if form == "path" && !strings.Contains(string(b), news) {
+						_, _ = io.WriteString(w, calling("chatcmpl-1", "read", `{"path":"prod.env"}`))
+						return
+					}
+					_, _ = io.WriteString(w, harness.Said("chatcmpl-2", "an answer"))
+				}))
+				t.Cleanup(up.Close)
+				p := harness.Begins(t, dir, up.URL, "--limits-sessions", "1")
+				first := `{"role":"user","content":"Look for ` + canary + `."}`
+				send := func(name, list string, header http.Header) {
+					t.Helper()
+					h := header.Clone()
+					if h == nil {
+						h = http.Header{}
+					}
+					h.Set("Precept-Session", name)
+					if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", h, `{"model":"m","messages":[`+list+`]}`); code != 200 {
+						t.Fatalf("%d %s", code, answer)
+					}
+				}
+				send("s-"+canary, first, header)
+				if restart {
+					p.Stops()
+					p = harness.Begins(t, dir, up.URL, "--limits-sessions", "1")
+				} else {
+					p.Drained(dir)
+					for i := range 5 {
+						send(fmt.Sprint("other", i), `{"role":"user","content":"`+news+` hello"}`, nil)
+					}
+					p.Eventually("the others alone in memory", func() bool { return p.Health().Since.InMemory == 1 })
+				}
+				// The reply said what the session is about, and is given back.
+				send("s-"+canary, first+`,{"role":"assistant","content":"I found `+canary+`."},{"role":"user","content":"And `+news+`?"}`, nil)
+				p.Drained(dir)
+				p.Stops()
+				all := harness.Files(t, dir)
+				id := session.KeyOf("default", session.SpaceName, "s-"+canary)
+				for _, trace := range []string{"Look for " + canary, "I found " + canary} {
+					if found := harness.Where(all, trace); len(found) > 0 {
+						t.Errorf("%q is in %v", trace, found)
+					}
+				}
+				kept := harness.InFile(t, dir)
+				n := 0
+				for _, list := range kept {
+					for i := range list {
+						if list[i].Session == id.String() {
+							n++
+							if list[i].Turn != 2 || len(list[i].New) != 1 || !strings.Contains(string(list[i].New[0]), news) {
+								t.Errorf("kept of it: turn %d %s", list[i].Turn, list[i].New)
+							}
+						}
+					}
+				}
+				if n != 1 {
+					t.Errorf("%d exchanges of it are kept, want the new one", n)
+				}
+			})
+		}
+	}
+}

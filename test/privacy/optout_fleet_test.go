@@ -1,0 +1,94 @@
+package privacy
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"precept/test/harness"
+
+	"precept/store/storetest"
+)
+
+// A session opts out at one replica, by the header or by a path, and its next turn, which sends all
+// of it again without the header, reaches another one at once: what was said before is in no file
+// of the fleet and nowhere in Redis, and what is new is kept. So it is where a turn in the middle
+// opted out, and where the first replica gets the session back after a turn elsewhere.
+func TestOptOutsAreKnownToTheFleet(t *testing.T) {
+	t.Parallel()
+	const canary, news = "periwinkle-3141", "marigold-5926"
+	server := storetest.StartRedis(t, "--rdbcompression", "no")
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		if strings.Contains(string(b), "by path") && !strings.Contains(string(b), news) {
+			_, _ = io.WriteString(w, calling("chatcmpl-1", "read", `{"path":"prod.env"}`))
+			return
+		}
+		_, _ = io.WriteString(w, harness.Said("chatcmpl-2", "an answer"))
+	}))
+	t.Cleanup(up.Close)
+	var dirs []string
+	var fleet []*harness.Process
+	for range 3 {
+		dir := t.TempDir()
+		dirs = append(dirs, dir)
+		fleet = append(fleet, harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, "--upstream", up.URL+"/v1", "--store-url", server.URL(), "--limits-lookup-timeout", "10s").Ready(dir))
+	}
+	off := http.Header{"Precept-Learn": {"off"}}
+	send := func(at int, name, list string, header http.Header) {
+		t.Helper()
+		h := http.Header{"Precept-Session": {name}}
+		maps.Copy(h, header)
+		if code, answer := harness.Post(t, fleet[at].Data+"/v1/chat/completions", h, `{"model":"m","messages":[`+list+`]}`); code != 200 {
+			t.Fatalf("%d %s", code, answer)
+		}
+	}
+	said := func(role, text string) string { return fmt.Sprintf(`{"role":%q,"content":%q}`, role, text) }
+	add := func(list string, more ...string) string { return strings.Join(append([]string{list}, more...), ",") }
+	for form, header := range map[string]http.Header{"by header": off, "by path": nil} {
+		// all of it opted out, at one replica
+		one := said("user", "Look for "+canary+" "+form+".")
+		send(0, "one "+form, one, header)
+		one = add(one, said("assistant", "I found "+canary+"."), said("user", "And one "+news+"?"))
+		send(1, "one "+form, one, nil)
+	}
+	// all of it, at two replicas; then it comes back to the first
+	two := said("user", "Look for "+canary+".")
+	send(0, "two", two, off)
+	two = add(two, said("assistant", "I found "+canary+"."), said("user", "More of "+canary+"."))
+	send(1, "two", two, off)
+	two = add(two, said("assistant", "And "+canary+"."), said("user", "And two "+news+"?"))
+	send(0, "two", two, nil)
+	// a turn in the middle
+	mid := said("user", "Begin with mid "+news+".")
+	send(2, "mid", mid, nil)
+	mid = add(mid, said("assistant", "Begun."), said("user", "Look for "+canary+"."))
+	send(0, "mid", mid, off)
+	mid = add(mid, said("assistant", "I found "+canary+"."), said("user", "And mid again "+news+"?"))
+	send(2, "mid", mid, nil)
+	for i := range fleet {
+		fleet[i].Drained(dirs[i])
+		fleet[i].Stops()
+	}
+	all := harness.Dump(t, server)
+	for i := range dirs {
+		for name, text := range harness.Files(t, dirs[i]) {
+			all[fmt.Sprint(i, name)] = text
+		}
+	}
+	for _, trace := range []string{"Look for " + canary, "I found " + canary, "More of " + canary, "And " + canary} {
+		if found := harness.Where(all, trace); len(found) > 0 {
+			t.Errorf("%q is in %v", trace, found)
+		}
+	}
+	for _, kept := range []string{"And one " + news, "And two " + news, "mid " + news, "mid again " + news} {
+		if len(harness.Where(all, kept)) == 0 {
+			t.Errorf("%q is nowhere", kept)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package privacy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+
+	"precept/internal/session"
+)
+
+// calling is a chat completion that calls a tool.
+func calling(id, tool, args string) string {
+	return fmt.Sprintf(`{"id":%q,"object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%s","type":"function","function":{"name":%q,"arguments":%q}}]}}]}`, id, id, tool, args)
+}
+
+func sha(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
+}
+
+// Every form of opting out, with a canary in all that could be kept: nothing of it is in any file,
+// not even a hash.
+func TestOptOutForms(t *testing.T) {
+	const canary = "periwinkle-2718"
+	dir := t.TempDir()
+	file := filepath.Join(t.TempDir(), "precept.yaml")
+	reply := calling("chatcmpl-"+canary, "read", `{"path":"`+canary+`/prod.env"}`)
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(150 * time.Millisecond) // that it has begun is put down before anybody knows where it leads
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, reply)
+	}))
+	t.Cleanup(up.Close)
+	text := fmt.Sprintf(`
+tenancy: keys
+keys:
+  - {name: quiet, key_sha256: %s, tenant: tenant-quiet, upstream_key: up, learn: "off"}
+  - {name: secret, key_sha256: %s, tenant: private-1, upstream_key: up}
+  - {name: loud, key_sha256: %s, tenant: tenant-loud, upstream_key: up}
+learning:
+  opt_out_tenants: ["private-*"]
+  opt_out_agents: ["nightly-*"]
+reward: {close_after: 300ms}
+`, sha("k-quiet"), sha("k-secret"), sha("k-loud"))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--log-level", "debug").Ready(dir)
+	forms := map[string]http.Header{
+		"the header":   {"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}},
+		"the key":      {"Authorization": {"Bearer k-quiet"}},
+		"the tenant":   {"Authorization": {"Bearer k-secret"}},
+		"the agent":    {"Authorization": {"Bearer k-loud"}, "Precept-Agent": {"nightly-7"}},
+		"a path":       {"Authorization": {"Bearer k-loud"}},
+		"by no header": {"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"OFF"}},
+	}
+	names := []string{}
+	for form, header := range forms {
+		name := canary + "-" + strings.ReplaceAll(form, " ", "-")
+		names = append(names, name)
+		header = header.Clone()
+		header.Set("Precept-Session", name)
+		body := `{"model":"m","messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"Look for ` + canary + `."}],"tools":[{"type":"function","function":{"name":"read","parameters":{}}}]}`
+		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, body); code != 200 || !strings.Contains(answer, canary) {
+			t.Fatalf("%s: %d %s", form, code, answer)
+		}
+		if code, answer := harness.Post(t, p.Data+"/v1/feedback", header, `{"session_id":"`+name+`","source":"user","type":"approval","comment":"of `+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
+			t.Errorf("%s: feedback %d %s", form, code, answer)
+		}
+	}
+	metric := func(want string) {
+		t.Helper()
+		p.Eventually(want, func() bool { _, text := harness.Get(t, p.Admin+"/metrics", "t"); return strings.Contains(text, want) })
+	}
+	metric(fmt.Sprintf(`precept_dropped_total{reason="opt_out"} %d`, len(forms)))
+	clean := func(when string) {
+		t.Helper()
+		all := harness.Files(t, dir)
+		all["the log"] = p.Log.String()
+		for _, trace := range append([]string{canary, "tenant-quiet", "tenant-loud", "private-1", "nightly", sha(canary)}, names...) {
+			if found := harness.Where(all, trace); len(found) > 0 {
+				t.Errorf("%s: %q is in %v", when, trace, found)
+			}
+		}
+		for _, tenant := range []string{"tenant-quiet", "private-1", "tenant-loud"} {
+			for _, name := range names {
+				id := session.KeyOf(tenant, session.SpaceName, name)
+				if found := append(harness.Where(all, string(id[:])), harness.Where(all, id.String())...); len(found) > 0 {
+					t.Errorf("%s: the hash of %s is in %v", when, name, found)
+				}
+			}
+		}
+		if kept := kept(t, dir); kept != "[0 0 0 0 0]" {
+			t.Errorf("%s: sessions, exchanges, samples, feedback, parked: %s", when, kept)
+		}
+	}
+	p.Eventually("what is known by its reply alone to be taken back", func() bool { return len(harness.Where(harness.Files(t, dir), canary)) == 0 })
+	clean("while it runs")
+	// Feedback that comes late, from the client of a session that nobody remembers.
+	if code, answer := harness.Post(t, p.Data+"/v1/feedback", http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}, `{"session_id":"other","source":"user","type":"approval","comment":"`+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
+		t.Errorf("late feedback: %d %s", code, answer)
+	}
+	p.Signal(syscall.SIGTERM)
+	if code := p.Exit(); code != 0 {
+		t.Fatalf("exit %d\n%s", code, p.Log.String())
+	}
+	clean("after the stop")
+
+	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--learning-enabled=false").Ready(dir)
+	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", forms["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
+		t.Fatalf("%d %s", code, answer)
+	}
+	metric(`precept_dropped_total{reason="opt_out"} 1`)
+	clean("where nothing is learned")
+	p.Signal(syscall.SIGTERM)
+	p.Exit()
+
+	// And whoever did not opt out is kept.
+	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--learning-opt-out-patterns", "").Ready(dir)
+	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", forms["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
+		t.Fatalf("%d %s", code, answer)
+	}
+	p.Eventually("the exchange", func() bool { return len(harness.Where(harness.Files(t, dir), canary)) > 0 })
+}
+
+// kept is what doctor counts in the store.
+func kept(t *testing.T, dir string) string {
+	t.Helper()
+	out, complaints, code := harness.Verb(t, "", "doctor", "--json", "--data-dir", dir)
+	var d harness.Diagnosis
+	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 {
+		t.Fatalf("doctor: %d %v %s%s", code, err, out, complaints)
+	}
+	var n []int64
+	for _, name := range []string{"sessions", "exchanges", "samples", "feedback", "parked"} {
+		n = append(n, d.Store[name])
+	}
+	return fmt.Sprint(n)
+}
+
+// A session of several turns: the one that reads the file, the one that gets it, and the answer
+// that quotes it are not kept; what came before and what comes after is.
+func TestOptOutInTheMiddle(t *testing.T) {
+	const canary = "verbena-1414"
+	dir := t.TempDir()
+	up := harness.Parrot(t,
+		harness.Said("chatcmpl-1", "first-answer"), calling("chatcmpl-2", "read", `{"path":"C:\\app\\.ENV"}`),
+		harness.Said("chatcmpl-3", "It says "+canary), harness.Said("chatcmpl-4", "last-answer"))
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--upstream", up.URL+"/v1", "--reward-close-after", "1s").Ready(dir)
+	list := `{"role":"user","content":"first-question"}`
+	ask := func() {
+		t.Helper()
+		body := `{"model":"m","messages":[` + list + `],"tools":[{"type":"function","function":{"name":"read","parameters":{}}}]}`
+		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); code != 200 {
+			t.Fatalf("%d %s", code, answer)
+		}
+	}
+	ask()
+	list += `,{"role":"assistant","content":"first-answer"},{"role":"user","content":"Now read ` + canary + `-question"}`
+	ask()
+	list += `,{"role":"assistant","content":null,"tool_calls":[{"id":"call_chatcmpl-2","type":"function","function":{"name":"read","arguments":"{\"path\":\"C:\\\\app\\\\.ENV\"}"}}]},{"role":"tool","tool_call_id":"call_chatcmpl-2","content":"KEY=` + canary + `"}`
+	ask()
+	list += `,{"role":"assistant","content":"It says ` + canary + `"},{"role":"user","content":"last-question"}`
+	ask()
+	p.Eventually("the samples", func() bool {
+		_, text := harness.Get(t, p.Admin+"/metrics", "t")
+		return strings.Contains(text, `precept_dropped_total{reason="opt_out"} 2`) && strings.Contains(text, `precept_samples_total{outcome="exchange_stored"} 2`)
+	})
+	p.Signal(syscall.SIGTERM)
+	if code := p.Exit(); code != 0 {
+		t.Fatalf("exit %d\n%s", code, p.Log.String())
+	}
+	all := harness.Files(t, dir)
+	for _, trace := range []string{canary, ".ENV", ".env", "call_chatcmpl-2"} {
+		if found := harness.Where(all, trace); len(found) > 0 {
+			t.Errorf("%q is in %v", trace, found)
+		}
+	}
+	for _, stays := range []string{"first-question", "first-answer", "last-question", "last-answer"} {
+		if len(harness.Where(all, stays)) == 0 {
+			t.Errorf("%q is gone, too", stays)
+		}
+	}
+}

@@ -1,0 +1,355 @@
+package project
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+
+	"github.com/goccy/go-yaml"
+
+	"precept/store/storetest"
+)
+
+// What the manifests use of the Kubernetes API, field by field and no more: a misspelt field is
+// silently dropped there.
+type (
+	kubeMeta struct {
+		Name   string
+		Labels map[string]string
+	}
+	kubeSelector struct {
+		MatchLabels map[string]string `yaml:"matchLabels"`
+	}
+	KubeHead struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string
+		Metadata   kubeMeta
+	}
+	kubeConfigMap struct {
+		KubeHead `yaml:",inline"`
+		Data     map[string]string
+	}
+	kubeSecret struct {
+		KubeHead   `yaml:",inline"`
+		Type       string
+		StringData map[string]string `yaml:"stringData"`
+	}
+	kubeService struct {
+		KubeHead `yaml:",inline"`
+		Spec     struct {
+			ClusterIP                string `yaml:"clusterIP"`
+			PublishNotReadyAddresses bool   `yaml:"publishNotReadyAddresses"`
+			Selector                 map[string]string
+			Ports                    []struct {
+				Name       string
+				Port       int
+				TargetPort string `yaml:"targetPort"`
+			}
+		}
+	}
+	kubeBudget struct {
+		KubeHead `yaml:",inline"`
+		Spec     struct {
+			MaxUnavailable int `yaml:"maxUnavailable"`
+			Selector       kubeSelector
+		}
+	}
+	kubeKustomization struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string
+		Resources  []string
+	}
+	kubeProbe struct {
+		HTTPGet struct {
+			Path string
+			Port string
+		} `yaml:"httpGet"`
+		PeriodSeconds    int `yaml:"periodSeconds"`
+		TimeoutSeconds   int `yaml:"timeoutSeconds"`
+		FailureThreshold int `yaml:"failureThreshold"`
+	}
+	kubeContainer struct {
+		Name, Image string
+		Args        []string
+		Env         []struct {
+			Name, Value string
+			ValueFrom   struct {
+				SecretKeyRef struct{ Name, Key string } `yaml:"secretKeyRef"`
+			} `yaml:"valueFrom"`
+		}
+		Ports []struct {
+			Name          string
+			ContainerPort int `yaml:"containerPort"`
+		}
+		StartupProbe   kubeProbe `yaml:"startupProbe"`
+		LivenessProbe  kubeProbe `yaml:"livenessProbe"`
+		ReadinessProbe kubeProbe `yaml:"readinessProbe"`
+		Lifecycle      struct {
+			PreStop struct{ Sleep struct{ Seconds int } } `yaml:"preStop"`
+		}
+		Resources       struct{ Requests, Limits struct{ CPU, Memory string } }
+		SecurityContext struct {
+			AllowPrivilegeEscalation bool `yaml:"allowPrivilegeEscalation"`
+			ReadOnlyRootFilesystem   bool `yaml:"readOnlyRootFilesystem"`
+			Capabilities             struct{ Drop []string }
+		} `yaml:"securityContext"`
+		VolumeMounts []struct {
+			Name      string
+			MountPath string `yaml:"mountPath"`
+			ReadOnly  bool   `yaml:"readOnly"`
+		} `yaml:"volumeMounts"`
+	}
+	kubePod struct {
+		AutomountServiceAccountToken  bool `yaml:"automountServiceAccountToken"`
+		TerminationGracePeriodSeconds int  `yaml:"terminationGracePeriodSeconds"`
+		SecurityContext               struct {
+			RunAsNonRoot   bool                  `yaml:"runAsNonRoot"`
+			RunAsUser      int                   `yaml:"runAsUser"`
+			RunAsGroup     int                   `yaml:"runAsGroup"`
+			FSGroup        int                   `yaml:"fsGroup"`
+			SeccompProfile struct{ Type string } `yaml:"seccompProfile"`
+		} `yaml:"securityContext"`
+		TopologySpreadConstraints []struct {
+			MaxSkew           int          `yaml:"maxSkew"`
+			TopologyKey       string       `yaml:"topologyKey"`
+			WhenUnsatisfiable string       `yaml:"whenUnsatisfiable"`
+			LabelSelector     kubeSelector `yaml:"labelSelector"`
+		} `yaml:"topologySpreadConstraints"`
+		Containers []kubeContainer
+		Volumes    []struct {
+			Name      string
+			ConfigMap struct{ Name string } `yaml:"configMap"`
+		}
+	}
+	kubeStatefulSet struct {
+		KubeHead `yaml:",inline"`
+		Spec     struct {
+			Replicas            int
+			ServiceName         string `yaml:"serviceName"`
+			PodManagementPolicy string `yaml:"podManagementPolicy"`
+			Selector            kubeSelector
+			Template            struct {
+				Metadata kubeMeta
+				Spec     kubePod
+			}
+			VolumeClaimTemplates []struct {
+				Metadata kubeMeta
+				Spec     struct {
+					AccessModes []string `yaml:"accessModes"`
+					Resources   struct{ Requests struct{ Storage string } }
+				}
+			} `yaml:"volumeClaimTemplates"`
+		}
+	}
+)
+
+// kubernetes are the manifests.
+type kubernetes struct {
+	config   kubeConfigMap
+	secret   kubeSecret
+	services map[string]*kubeService
+	set      kubeStatefulSet
+	budget   kubeBudget
+}
+
+// readKubernetes decodes each document by the version and kind that it says it is.
+func readKubernetes(t *testing.T) *kubernetes {
+	t.Helper()
+	k := &kubernetes{services: map[string]*kubeService{}}
+	var services []*kubeService
+	next := func(document []byte) any {
+		var head struct {
+			APIVersion string `yaml:"apiVersion"`
+			Kind       string
+		}
+		if err := yaml.Unmarshal(document, &head); err != nil {
+			t.Fatal(err)
+		}
+		switch head.APIVersion + " " + head.Kind {
+		case "v1 ConfigMap":
+			return &k.config
+		case "v1 Secret":
+			return &k.secret
+		case "v1 Service":
+			services = append(services, &kubeService{})
+			return services[len(services)-1]
+		case "apps/v1 StatefulSet":
+			return &k.set
+		case "policy/v1 PodDisruptionBudget":
+			return &k.budget
+		case "kustomize.config.k8s.io/v1beta1 Kustomization":
+			return &kubeKustomization{}
+		}
+		t.Fatalf("no test knows %s %s", head.APIVersion, head.Kind)
+		return nil
+	}
+	files, err := filepath.Glob(filepath.Join(repo, "deploy", "kubernetes", "*.yaml"))
+	if err != nil || len(files) < 6 {
+		t.Fatalf("%v: %v", files, err)
+	}
+	for _, file := range files {
+		strictly(t, "deploy/kubernetes/"+filepath.Base(file), next)
+	}
+	for _, s := range services {
+		k.services[s.Metadata.Name] = s
+	}
+	return k
+}
+
+func (k *kubernetes) container() *kubeContainer { return &k.set.Spec.Template.Spec.Containers[0] }
+
+// env is what the container's precept sees.
+func (k *kubernetes) env(t *testing.T) map[string]string {
+	t.Helper()
+	env := imageEnv(t)
+	for _, e := range k.container().Env {
+		if ref := e.ValueFrom.SecretKeyRef; ref.Key != "" {
+			if e.Value = k.secret.StringData[ref.Key]; ref.Name != k.secret.Metadata.Name || e.Value == "" {
+				t.Errorf("%s comes from %s/%s, of which secret.example.yaml does not tell", e.Name, ref.Name, ref.Key)
+			}
+		}
+		env[e.Name] = e.Value
+	}
+	return env
+}
+
+// mount writes the ConfigMap as the kubelet does: files are links into a directory that is swapped
+// whole.
+func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string) string) {
+	t.Helper()
+	if err := os.Mkdir(filepath.Join(dir, version), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range k.config.Data {
+		if err := os.WriteFile(filepath.Join(dir, version, name), []byte(change(text)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil && !os.IsExist(err) {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(version, filepath.Join(dir, "..data_tmp")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// args are the container's, with the ConfigMap where the test has mounted it.
+func (k *kubernetes) args(t *testing.T, dir string) []string {
+	t.Helper()
+	c := k.container()
+	i := slices.IndexFunc(c.VolumeMounts, func(m struct {
+		Name      string
+		MountPath string `yaml:"mountPath"`
+		ReadOnly  bool   `yaml:"readOnly"`
+	},
+	) bool {
+		return m.Name == "config"
+	})
+	if i < 0 {
+		t.Fatal("the configuration is not mounted")
+	}
+	out := slices.Clone(c.Args)
+	for n, arg := range out {
+		if name, ok := strings.CutPrefix(arg, c.VolumeMounts[i].MountPath+"/"); ok {
+			if _, ok := k.config.Data[name]; !ok {
+				t.Errorf("the ConfigMap has no %s", name)
+			}
+			out[n] = filepath.Join(dir, name)
+		}
+	}
+	return out
+}
+
+// Names, labels, ports and times of the manifests agree with each other and with the program.
+func TestKubernetes(t *testing.T) {
+	t.Parallel()
+	k := readKubernetes(t)
+	set, pod, c := k.set.Spec, k.set.Spec.Template.Spec, k.container()
+	for name, labels := range map[string]map[string]string{
+		"set": set.Selector.MatchLabels, "budget": k.budget.Spec.Selector.MatchLabels,
+		"spread": pod.TopologySpreadConstraints[0].LabelSelector.MatchLabels, "service": k.services["precept"].Spec.Selector,
+		"admin": k.services["precept-admin"].Spec.Selector, "replicas": k.services[set.ServiceName].Spec.Selector,
+	} {
+		if !maps.Equal(labels, set.Template.Metadata.Labels) {
+			t.Errorf("%s selects %v, the pods have %v", name, labels, set.Template.Metadata.Labels)
+		}
+	}
+	dir := t.TempDir()
+	k.mount(t, dir, "..1", func(s string) string { return s })
+	env := k.env(t)
+	onlyKnown(t, "statefulset.yaml", env)
+	runnable(t, "statefulset.yaml", c.Args)
+	e := effective(t, env, k.args(t, dir)...)
+	ports := map[string]int{}
+	for _, p := range c.Ports {
+		ports[p.Name] = p.ContainerPort
+	}
+	want, err := json.Marshal(map[string]json.Number{"data": json.Number(port(t, e.Listen)), "admin": json.Number(port(t, e.Admin.Listen))})
+	if got, _ := json.Marshal(ports); err != nil || string(got) != string(want) {
+		t.Errorf("the container's ports are %s, precept listens on %s", got, want)
+	}
+	for _, s := range k.services {
+		for _, p := range s.Spec.Ports {
+			if ports[p.TargetPort] != p.Port {
+				t.Errorf("%s: %+v leads nowhere", s.Metadata.Name, p)
+			}
+		}
+	}
+	if e.Lessons != "redis://" || e.DataDir != c.VolumeMounts[0].MountPath || set.VolumeClaimTemplates[0].Metadata.Name != c.VolumeMounts[0].Name || !slices.Contains(e.Admin.Hosts, "precept-admin") {
+		t.Errorf("%+v", e)
+	}
+	sleep := time.Duration(c.Lifecycle.PreStop.Sleep.Seconds) * time.Second
+	if grace := time.Duration(pod.TerminationGracePeriodSeconds) * time.Second; sleep <= 0 || grace <= sleep+stopNeeds {
+		t.Errorf("a pod has %s to end, it may take %s", grace, sleep+stopNeeds)
+	}
+	if !pod.SecurityContext.RunAsNonRoot || !strings.Contains(deployed(t, "Dockerfile"), "USER 65532:65532") || pod.SecurityContext.RunAsUser != 65532 || !c.SecurityContext.ReadOnlyRootFilesystem {
+		t.Errorf("%+v", pod.SecurityContext)
+	}
+}
+
+// A precept runs on the ConfigMap as the kubelet mounts it, answers the probes, and takes over a
+// change of it.
+func TestKubernetesRuns(t *testing.T) {
+	t.Parallel()
+	k := readKubernetes(t)
+	server := storetest.StartRedis(t)
+	config, dir := t.TempDir(), t.TempDir()
+	k.mount(t, config, "..1", func(s string) string { return s })
+	env := k.env(t)
+	env["PRECEPT_STORE_URL"] = "redis://" + server.Addr + "/0"
+	p := harness.Launch(t, dir, pairs(env), k.args(t, config)[1:]...).Ready(dir)
+	for _, probe := range []kubeProbe{k.container().StartupProbe, k.container().LivenessProbe, k.container().ReadinessProbe} {
+		base := map[string]string{"data": p.Data, "admin": p.Admin}[probe.HTTPGet.Port]
+		if code := statusAs(t, base+probe.HTTPGet.Path, "10.0.0.7:8080", ""); code != 200 {
+			t.Errorf("%+v: %d", probe, code)
+		}
+	}
+	if code := statusAs(t, p.Admin+"/metrics", "precept-admin", k.secret.StringData["admin-token"]); code != 200 {
+		t.Errorf("the service's name: %d", code)
+	}
+	k.mount(t, config, "..2", func(s string) string { return strings.Replace(s, "epsilon: 0.2", "epsilon: 0.3", 1) })
+	p.Eventually("the reload", func() bool { return strings.Contains(p.Log.String(), `"msg":"configuration taken over"`) })
+}
+
+// kubectl puts the manifests together, where there is one.
+func TestKustomize(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("kubectl"); err != nil {
+		t.Skip("kubectl is not here")
+	}
+	out, err := exec.CommandContext(t.Context(), "kubectl", "kustomize", filepath.Join(repo, "deploy", "kubernetes")).CombinedOutput()
+	if err != nil || strings.Count(string(out), "\nkind: ") != 6 || strings.Contains(string(out), "kind: Secret") {
+		t.Errorf("%v: %s", err, out)
+	}
+}

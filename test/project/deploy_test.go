@@ -1,0 +1,295 @@
+package project
+
+import (
+	"bytes"
+	"io"
+	"io/fs"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"precept/cmd/precept/server"
+)
+
+// lastWrite is the store's one bounded attempt at a stop (writeLimit of package store).
+const lastWrite = 10 * time.Second
+
+// stopNeeds is how long a stop of an unconfigured precept may take: whoever runs it must not kill
+// it before.
+const stopNeeds = 30*time.Second + server.CutWait + lastWrite
+
+// deployed is a file under deploy/, or the Dockerfile.
+func deployed(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(repo, filepath.FromSlash(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// strictly decodes the documents of a YAML file; an unknown or doubled key is a fault. next says
+// into what.
+func strictly(t *testing.T, name string, next func(document []byte) any) {
+	t.Helper()
+	for document := range strings.SplitSeq(deployed(t, name), "\n---\n") {
+		into := next([]byte(document))
+		if err := yaml.NewDecoder(strings.NewReader(document), yaml.Strict()).Decode(into); err != nil {
+			t.Fatalf("%s: %s", name, yaml.FormatError(err, false, true))
+		}
+	}
+}
+
+// imageEnv are the variables that the image sets.
+func imageEnv(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^ENV (.*)$`).FindAllStringSubmatch(deployed(t, "Dockerfile"), -1) {
+		for pair := range strings.FieldsSeq(m[1]) {
+			name, value, _ := strings.Cut(pair, "=")
+			out[name] = value
+		}
+	}
+	if len(out) == 0 {
+		t.Fatal("the Dockerfile sets no variable")
+	}
+	return out
+}
+
+// effectiveConfig is what serve would run with.
+type effectiveConfig struct {
+	Listen string
+	Admin  struct {
+		Listen string
+		Hosts  []string
+	}
+	DataDir string `yaml:"data_dir"`
+	Lessons string
+	Limits  struct {
+		DrainTimeout string `yaml:"drain_timeout"`
+	}
+	Log struct{ Format string }
+}
+
+// effective asks the real binary what it makes of variables and arguments.
+func effective(t *testing.T, env map[string]string, args ...string) (out effectiveConfig) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), "precept", append(args, "--print-config")...)
+	c.Dir, c.Env = t.TempDir(), pairs(env)
+	c.Env = append(c.Env, "PATH="+os.Getenv("PATH"))
+	var said bytes.Buffer
+	c.Stderr = &said
+	b, err := c.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, said.String())
+	}
+	if err := yaml.Unmarshal(b, &out); err != nil {
+		t.Fatal(err)
+	}
+	if drain, err := time.ParseDuration(out.Limits.DrainTimeout); err != nil || drain+server.CutWait+lastWrite != stopNeeds {
+		t.Errorf("the drain takes %s: the times in deploy/ are made for another one", out.Limits.DrainTimeout)
+	}
+	return out
+}
+
+func pairs(env map[string]string) (out []string) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		out = append(out, name+"="+env[name])
+	}
+	return out
+}
+
+// onlyKnown fails on a variable that nothing reads.
+func onlyKnown(t *testing.T, where string, env map[string]string) {
+	t.Helper()
+	known := gatherPromises(t).env
+	for name := range env {
+		if strings.HasPrefix(name, "PRECEPT_") && !known[name] {
+			t.Errorf("%s: nothing reads the variable %s", where, name)
+		}
+	}
+}
+
+// runnable fails on a command line that the program does not understand.
+func runnable(t *testing.T, where string, args []string) {
+	t.Helper()
+	p := gatherPromises(t)
+	verb, rest := p.command(args[:1])
+	if len(rest) > 0 {
+		t.Errorf("%s: precept %s is no verb", where, args[0])
+	}
+	p.flags(verb, strings.Join(args, " "), t.Errorf)
+}
+
+func port(t *testing.T, address string) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// Every YAML file that somebody deploys is YAML, without a key twice.
+func TestDeployedYAML(t *testing.T) {
+	t.Parallel()
+	n := 0
+	err := fs.WalkDir(os.DirFS(repo), "deploy", func(file string, d fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(file) == ".yaml" {
+			n++
+			strictly(t, file, func([]byte) any { return &map[string]any{} })
+		}
+		return err
+	})
+	if err != nil || n < 8 {
+		t.Errorf("%d files: %v", n, err)
+	}
+}
+
+// The image is told of variables, verbs and ports that there are, and can be asked whether it is
+// healthy.
+func TestDockerfile(t *testing.T) {
+	t.Parallel()
+	text, env := deployed(t, "Dockerfile"), imageEnv(t)
+	onlyKnown(t, "Dockerfile", env)
+	env["PRECEPT_ADMIN_TOKEN"] = "0123456789abcdef"
+	c := effective(t, env, "serve")
+	if want := "EXPOSE " + port(t, c.Listen) + " " + port(t, c.Admin.Listen) + "\n"; !strings.Contains(text, want) {
+		t.Errorf("the Dockerfile has no %s", want)
+	}
+	if !strings.Contains(text, "VOLUME "+c.DataDir+"\n") || !strings.Contains(text, "\nUSER 65532:65532\n") {
+		t.Error("the data directory is no volume, or the user is root")
+	}
+	for _, form := range []string{`HEALTHCHECK .*CMD \["/precept", "(.*)"\]`, `(?m)^CMD \["(.*)"\]$`} {
+		m := regexp.MustCompile(form).FindStringSubmatch(text)
+		if m == nil {
+			t.Fatalf("the Dockerfile has no %s", form)
+		}
+		runnable(t, "Dockerfile", strings.Split(m[1], `", "`))
+	}
+	if _, err := os.Stat(filepath.Join(repo, "go.mod")); err != nil || !strings.Contains(text, "FROM --platform=$BUILDPLATFORM golang:"+goVersion(t)+"-") {
+		t.Errorf("the image is not built with the Go of go.mod: %v", err)
+	}
+}
+
+// goVersion is major and minor of go.mod's Go.
+func goVersion(t *testing.T) string {
+	t.Helper()
+	m := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(deployed(t, "go.mod"))
+	if m == nil {
+		t.Fatal("go.mod names no Go")
+	}
+	return m[1]
+}
+
+// unit reads a systemd unit: section, key, and all values of it in their order.
+func unit(t *testing.T, text string) map[string]map[string][]string {
+	t.Helper()
+	out, section := map[string]map[string][]string{}, ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		key, value, ok := strings.Cut(line, "=")
+		switch {
+		case line == "" || line[0] == '#':
+		case line[0] == '[':
+			section = strings.Trim(line, "[]")
+			out[section] = map[string][]string{}
+		case !ok || section == "":
+			t.Fatalf("no line of a unit: %q", line)
+		default:
+			out[section][key] = append(out[section][key], value)
+		}
+	}
+	return out
+}
+
+// The unit starts what there is, where it may write, reloads, and leaves the drain its time.
+func TestSystemdUnit(t *testing.T) {
+	t.Parallel()
+	text := deployed(t, "deploy/precept.service")
+	s := unit(t, text)["Service"]
+	one := func(key string) string {
+		if len(s[key]) != 1 {
+			t.Fatalf("%s: %q", key, s[key])
+		}
+		return s[key][0]
+	}
+	runnable(t, "precept.service", strings.Fields(one("ExecStart"))[1:])
+	env := map[string]string{}
+	for pair := range strings.FieldsSeq(one("Environment")) {
+		name, value, _ := strings.Cut(pair, "=")
+		env[name] = value
+	}
+	onlyKnown(t, "precept.service", env)
+	env["PRECEPT_UPSTREAM"] = "https://api.openai.com/v1"
+	c := effective(t, env, "serve")
+	for dir := range strings.FieldsSeq(one("StateDirectory")) {
+		if at := "/var/lib/" + dir; at != c.DataDir && at != c.Lessons {
+			t.Errorf("%s is a state directory, and neither %s nor %s", at, c.DataDir, c.Lessons)
+		}
+	}
+	if limit, err := time.ParseDuration(one("TimeoutStopSec") + "s"); err != nil || limit <= stopNeeds {
+		t.Errorf("TimeoutStopSec %s is not longer than a stop, %s", limit, stopNeeds)
+	}
+	if one("Type") != "notify" || !strings.Contains(one("ExecReload"), "-HUP $MAINPID") || one("SuccessExitStatus") != "3" || one("RestartPreventExitStatus") != "2" {
+		t.Errorf("%v", s)
+	}
+	verifyUnit(t, text)
+}
+
+// verifyUnit lets systemd read the unit, and say how much a service that was taken over could do.
+func verifyUnit(t *testing.T, text string) {
+	t.Helper()
+	tool, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Log("systemd-analyze is not here")
+		return
+	}
+	binary, err := exec.LookPath("precept")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := filepath.Join(t.TempDir(), "precept.service")
+	if err := os.WriteFile(at, []byte(strings.ReplaceAll(text, "/usr/local/bin/precept", binary)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"verify", "--man=no", at}, {"security", "--offline=true", "--threshold=20", at}} {
+		out, err := exec.CommandContext(t.Context(), tool, args...).CombinedOutput()
+		if unknown := strings.Contains(string(out), "precept.service:") && args[0] == "verify"; err != nil || unknown { // a misspelt key is a warning
+			t.Errorf("systemd-analyze %v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// statusAs asks under a host's name, with a token.
+func statusAs(t *testing.T, url, host, token string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = host
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, res.Body)
+	_ = res.Body.Close()
+	return res.StatusCode
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,202 @@
+package project
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+
+	"github.com/goccy/go-yaml"
+
+	"precept/inject/bank/banktest"
+	"precept/store/storetest"
+)
+
+// docBlock is a fenced block of a document.
+type docBlock struct {
+	line       int
+	kind, text string
+	unrun      string // why it is not run: <!-- not run: ... --> on the line above
+}
+
+var (
+	unrunForm   = regexp.MustCompile(`^<!-- not run: (.+) -->$`)
+	commandForm = regexp.MustCompile(`^(?:\$ )?(?:(?:bin/|\./)?precept [a-z]+(?: [^ ]|$)|(?:make|docker|kubectl|git|curl|export|redis-cli|pip|python|npm) )`)
+)
+
+// docBlocks finds the fenced blocks, and the lines of indented ones that look like a shell's: those
+// nobody runs.
+func docBlocks(text string) (blocks []docBlock, loose []int) {
+	var in *docBlock
+	before := ""
+	for n, line := range strings.Split(text, "\n") {
+		kind, fence := strings.CutPrefix(line, "```")
+		switch {
+		case fence && in == nil:
+			in = &docBlock{line: n + 1, kind: kind}
+			if m := unrunForm.FindStringSubmatch(before); m != nil {
+				in.unrun = m[1]
+			}
+		case fence:
+			blocks, in = append(blocks, *in), nil
+		case in != nil:
+			in.text += line + "\n"
+		case strings.HasPrefix(line, "    ") && commandForm.MatchString(strings.TrimSpace(line)):
+			loose = append(loose, n+1)
+		}
+		before = line
+	}
+	return blocks, loose
+}
+
+// Commands in a document are found, whatever the block; columns of prose are none.
+func TestDocBlocks(t *testing.T) {
+	t.Parallel()
+	blocks, loose := docBlocks("a\n\n<!-- not run: why -->\n```sh\nx\ny\n```\n```\nz\n```\n\n    precept check\n    make test  # x\n    precept serve   words\n")
+	if len(blocks) != 2 || blocks[0] != (docBlock{4, "sh", "x\ny\n", "why"}) || blocks[1].kind != "" || !slices.Equal(loose, []int{12, 13}) {
+		t.Errorf("%+v %v", blocks, loose)
+	}
+}
+
+// Every shell block of the documents is run, in the order of its document, in a project beside a
+// running precept, or says why not. Addresses and placeholders are replaced: see docWorld.
+func TestDocsShell(t *testing.T) {
+	t.Parallel()
+	ran := 0
+	for _, file := range documents(t) {
+		if filepath.Ext(file) != ".md" || strings.HasPrefix(file, "docs/decisions/") || file == "CHANGELOG.md" {
+			continue
+		}
+		blocks, loose := docBlocks(deployed(t, file))
+		for _, line := range loose {
+			t.Errorf("%s:%d: a command in an indented block: make it a block of sh, which is run", file, line)
+		}
+		var shell []docBlock
+		for _, b := range blocks {
+			switch b.kind {
+			case "sh":
+				if b.unrun == "" {
+					shell = append(shell, b)
+				}
+			case "json", "yaml":
+				var v any
+				err := json.Unmarshal([]byte(b.text), &v)
+				if b.kind == "yaml" {
+					err = yaml.Unmarshal([]byte(b.text), &v)
+				}
+				if err != nil {
+					t.Errorf("%s:%d: %v", file, b.line, err)
+				}
+			case "":
+				t.Errorf("%s:%d: a block that does not say what it is: sh, json, yaml or text", file, b.line)
+			}
+		}
+		if ran += len(shell); len(shell) == 0 {
+			continue
+		}
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			w := newDocWorld(t)
+			if strings.HasPrefix(file, "examples/redis/") {
+				w.samples(t)
+			}
+			for _, b := range shell {
+				w.run(t, b)
+			}
+		})
+	}
+	if ran < 8 {
+		t.Errorf("only %d blocks are run", ran)
+	}
+}
+
+// docWorld is what a reader of the documents has: a project in git with lessons, transcripts and a
+// running precept in front of a model, and beside it another team's lessons and a Redis.
+type docWorld struct {
+	dir, redis string // the project, the Redis' address
+	env        []string
+	say        *strings.Replacer
+}
+
+func newDocWorld(t *testing.T) *docWorld {
+	t.Helper()
+	root := t.TempDir()
+	dir, other, own := filepath.Join(root, "project"), filepath.Join(root, "other-team", "lessons"), filepath.Join(root, "our-other-project", "lessons")
+	for _, d := range []string{filepath.Join(dir, "lessons"), filepath.Join(dir, "data"), other, own} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	banktest.WriteLesson(t, filepath.Join(dir, "lessons"), "check-the-target", "build script")
+	banktest.WriteLesson(t, filepath.Join(dir, "lessons"), "ask-first", "drop the table")
+	banktest.WriteLesson(t, other, "their-lesson", "load the page")
+	banktest.WriteLesson(t, own, "our-lesson", "open the drawer")
+	transcript := `{"source":"old","id":"1","messages":[{"role":"user","content":"Click on load more, please."},{"role":"assistant","content":"Done."}]}` + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "transcripts.jsonl"), []byte(transcript), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := storetest.StartRedis(t, "--requirepass", "documents")
+	data := filepath.Join(dir, "data")
+	p := harness.Launch(t, data, []string{"PRECEPT_ADMIN_TOKEN=documents-token"}, "--upstream", harness.Brief(t).URL+"/v1", "--lessons", filepath.Join(dir, "lessons")).Ready(data)
+	visit(t, p)
+	w := &docWorld{dir: dir, redis: server.Addr, say: strings.NewReplacer(
+		"127.0.0.1:8080", strings.TrimPrefix(p.Data, "http://"), "127.0.0.1:8081", strings.TrimPrefix(p.Admin, "http://"),
+		"host:6379", ":documents@"+server.Addr, "redis-cli ", "redis-cli -e -p "+port(t, server.Addr)+" ",
+		"SLUG", "check-the-target", "ENTRY_ID", "1-1")}
+	w.env = append(os.Environ(), "HOME="+root, "OPENAI_BASE_URL=", "PRECEPT_ADMIN_TOKEN=documents-token", "NO_COLOR=1", "REDIS_PASSWORD=documents",
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org")
+	w.run(t, docBlock{text: `printf 'data\nci-data\nout\n' > .gitignore
+git init -q -b main && git add . && git commit -qm begin
+git init -q --bare ../origin.git && git remote add origin ../origin.git && git push -q -u origin main
+git config push.autoSetupRemote true`})
+	return w
+}
+
+// run runs a block; one that fails fails the test.
+func (w *docWorld) run(t *testing.T, b docBlock) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, "bash", "-euxo", "pipefail", "-c", w.say.Replace(b.text))
+	c.Dir, c.Env = w.dir, w.env
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("line %d: %v\n%s\n%s", b.line, err, b.text, out)
+	}
+}
+
+// visit is a session of one turn.
+func visit(t *testing.T, p *harness.Process) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.Data+"/v1/chat/completions", strings.NewReader(
+		`{"model":"m","messages":[{"role":"user","content":"Run the build script."}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Precept-Session", "ci-42")
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+}
+
+// samples fills the Redis with a session's.
+func (w *docWorld) samples(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	p := harness.Launch(t, dir, nil, "--upstream", harness.Brief(t).URL+"/v1", "--store-url", "redis://:documents@"+w.redis+"/0", "--reward-close-after", "1s").Ready(dir)
+	visit(t, p)
+	p.Eventually("a sample in Redis", func() bool {
+		out, err := exec.CommandContext(t.Context(), "redis-cli", "-p", port(t, w.redis), "-a", "documents", "--no-auth-warning", "XLEN", "precept:{f942583df4eeb46b}:samples").Output()
+		return err == nil && strings.TrimSpace(string(out)) == "1"
+	})
+}

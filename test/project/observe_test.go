@@ -1,0 +1,125 @@
+package project
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+// expressions are the queries of the rules and of the dashboard that configs/ ships.
+func expressions(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	var rules struct {
+		Groups []struct {
+			Rules []struct{ Alert, Record, Expr string }
+		}
+	}
+	if err := yaml.Unmarshal(readConfig(t, "prometheus/precept.rules.yaml"), &rules); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range rules.Groups {
+		for _, r := range g.Rules {
+			out[r.Alert+r.Record] = r.Expr
+		}
+	}
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(readConfig(t, "grafana/precept.json"), &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range dashboard.Panels {
+		for _, target := range p.Targets {
+			out[p.Title+": "+target.Expr] = target.Expr
+		}
+	}
+	return out
+}
+
+func readConfig(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(repo, "configs", filepath.FromSlash(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Rules and dashboard ask for metrics that exist: a query for one that does not is silent for ever.
+func TestRulesAndDashboardNameMetrics(t *testing.T) {
+	known := metricNames(t)
+	all := expressions(t)
+	if len(all) < 25 {
+		t.Fatalf("only %d expressions were found", len(all))
+	}
+	for where, expr := range all {
+		for _, name := range metricForm.FindAllString(expr, -1) {
+			if !known[name] {
+				t.Errorf("%s asks for %s, which does not exist", where, name)
+			}
+		}
+	}
+}
+
+// Prometheus itself reads the rules, and its configuration.
+func TestPromtool(t *testing.T) {
+	tool := promtool(t)
+	for _, args := range [][]string{{"check", "rules", "precept.rules.yaml"}, {"check", "config", "--syntax-only", "prometheus.yaml"}, {"test", "rules", "precept.rules.test.yaml"}} {
+		c := exec.CommandContext(t.Context(), tool, args...) //nolint:gosec // promtool, in a folder of ours
+		c.Dir = filepath.Join(repo, "configs", "prometheus")
+		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "SUCCESS") {
+			t.Errorf("promtool %v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// promtool finds Prometheus' own tool, or skips the test.
+func promtool(t *testing.T) string {
+	t.Helper()
+	tool, err := exec.LookPath("promtool")
+	if err != nil {
+		tool = filepath.Join(repo, ".cache", "promtool", "usr", "bin", "promtool")
+		if !exists(tool) {
+			t.Skip("promtool is not here; make e2e-deps brings it")
+		}
+	}
+	if tool, err = filepath.Abs(tool); err != nil {
+		t.Fatal(err)
+	}
+	return tool
+}
+
+// Each alert is tried in a world in which it fires, and in one in which it does not.
+func TestEachAlertIsTried(t *testing.T) {
+	var tried struct {
+		Tests []struct {
+			Alerts []struct {
+				Name     string `yaml:"alertname"`
+				Expected []any  `yaml:"exp_alerts"`
+			} `yaml:"alert_rule_test"`
+		}
+	}
+	if err := yaml.Unmarshal(readConfig(t, "prometheus/precept.rules.test.yaml"), &tried); err != nil {
+		t.Fatal(err)
+	}
+	fires, rests := map[string]bool{}, map[string]bool{}
+	for _, test := range tried.Tests {
+		for _, a := range test.Alerts {
+			fires[a.Name], rests[a.Name] = fires[a.Name] || len(a.Expected) > 0, rests[a.Name] || len(a.Expected) == 0
+		}
+	}
+	for name := range expressions(t) {
+		if strings.HasPrefix(name, "Precept") && (!fires[name] || !rests[name]) {
+			t.Errorf("%s: fires %t, rests %t", name, fires[name], rests[name])
+		}
+	}
+}

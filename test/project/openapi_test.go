@@ -1,0 +1,308 @@
+package project
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"precept/test/harness"
+
+	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"precept/admin"
+	"precept/bandit/report"
+	"precept/store"
+)
+
+var update = flag.Bool("update", false, "write what is made from the source anew") //nolint:gochecknoglobals // a flag of the tests
+
+const generatedMark = "# What follows is made from the program's types"
+
+// The schemas of large answers are those of the types that are encoded.
+func TestOpenAPITypes(t *testing.T) {
+	file := filepath.Join(repo, "admin", "openapi.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, ok := strings.Cut(string(text), generatedMark)
+	if !ok {
+		t.Fatalf("%s has no line %q", file, generatedMark)
+	}
+	rest := string(text[len(head):])
+	line, _, _ := strings.Cut(rest, "\n")
+	want := head + line + "\n" + schemasOf(t, answers()...)
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil { //nolint:gosec // a source file
+			t.Fatal(err)
+		}
+		return
+	}
+	if want != string(text) {
+		t.Errorf("%s is not what the types say; go test ./test/project -run OpenAPI -update writes it anew", file)
+	}
+}
+
+// answers are the types of large answers.
+func answers() []reflect.Type {
+	return []reflect.Type{
+		reflect.TypeFor[report.Report](), reflect.TypeFor[report.Forecast](),
+		reflect.TypeFor[store.SessionList](), reflect.TypeFor[store.Transcript](), reflect.TypeFor[store.SampleList](), reflect.TypeFor[admin.Health](),
+	}
+}
+
+// described is the running program's own description.
+type described struct {
+	t        *testing.T
+	doc      map[string]any
+	compiler *jsonschema.Compiler
+	seen     map[string]bool // "METHOD /path status" that were answered
+}
+
+func describe(t *testing.T, text string) *described {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &described{t: t, doc: doc.(map[string]any), compiler: jsonschema.NewCompiler(), seen: map[string]bool{}}
+	d.compiler.DefaultDraft(jsonschema.Draft2020)
+	d.compiler.AssertFormat()
+	if err := d.compiler.AddResource("mem:///openapi.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// at follows a JSON pointer, through references.
+func (d *described) at(pointer string) (any, string) {
+	var node any = d.doc
+	path := ""
+	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		m, ok := node.(map[string]any)
+		if !ok {
+			return nil, path
+		}
+		node = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
+		path += "/" + step
+		if m, ok := node.(map[string]any); ok && m["$ref"] != nil {
+			return d.at(strings.TrimPrefix(m["$ref"].(string), "#") + pointerRest(pointer, path))
+		}
+	}
+	return node, path
+}
+
+// pointerRest is what of a pointer is still to be followed.
+func pointerRest(pointer, done string) string { return strings.TrimPrefix(pointer, done) }
+
+func escaped(step string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(step) }
+
+// check holds an answer to the description.
+func (d *described) check(method, path string, res *http.Response, body []byte) {
+	d.t.Helper()
+	status := strconv.Itoa(res.StatusCode)
+	where := method + " " + path + " " + status
+	d.seen[where] = true
+	base := "/paths/" + escaped(path) + "/" + strings.ToLower(method) + "/responses/" + status
+	if node, _ := d.at(base); node == nil {
+		d.t.Errorf("%s is not described: %s", where, body)
+		return
+	}
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	content, _ := d.at(base + "/content")
+	if content == nil {
+		if len(body) > 0 {
+			d.t.Errorf("%s: a body that is not described: %q", where, body)
+		}
+		return
+	}
+	media, _ := d.at(base + "/content/" + escaped(kind))
+	if media == nil {
+		d.t.Errorf("%s: the Content-Type %q is not described", where, kind)
+		return
+	}
+	if kind != "application/json" {
+		return
+	}
+	_, at := d.at(base + "/content/" + escaped(kind) + "/schema")
+	schema, err := d.compiler.Compile("mem:///openapi.json#" + at)
+	if err != nil {
+		d.t.Fatalf("%s: %v", where, err)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		d.t.Errorf("%s: %v", where, err)
+		return
+	}
+	if err := schema.Validate(value); err != nil {
+		d.t.Errorf("%s: %v\n%s", where, err, body)
+	}
+}
+
+// call asks a running precept and holds the answer to the description. path is as described, values
+// are put into its names.
+func (d *described) call(base, method, path, token, body string, values ...string) []byte {
+	d.t.Helper()
+	url, query, _ := strings.Cut(path, "?")
+	template := url
+	for i := 0; i+1 < len(values); i += 2 {
+		url = strings.ReplaceAll(url, "{"+values[i]+"}", values[i+1])
+	}
+	if query != "" {
+		url += "?" + query
+	}
+	req, err := http.NewRequestWithContext(d.t.Context(), method, base+url, strings.NewReader(body))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Do(req)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	got, err := io.ReadAll(res.Body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.check(method, template, res, got)
+	return got
+}
+
+// The running program answers as its description says, every operation at least once.
+func TestOpenAPIAnswers(t *testing.T) {
+	m := harness.NewModel(t, nil)
+	r := harness.Start(t, t.TempDir(), append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "100ms", "--writ-trust", "own")...)
+	const token = "e2e-token"
+	_, text := harness.Get(t, r.Admin+"/api/openapi.yaml", token)
+	d := describe(t, text)
+	d.call(r.Admin, "GET", "/api/openapi.yaml", token, "")
+	d.call(r.Data, "GET", "/healthz", "", "")
+	d.call(r.Admin, "GET", "/readyz", "", "")
+	d.call(r.Admin, "GET", "/metrics", token, "")
+	d.call(r.Admin, "GET", "/metrics", "", "")
+	d.call(r.Admin, "GET", "/login", "", "")
+	d.call(r.Admin, "POST", "/login", "", "")
+
+	harness.Post(t, r.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"s1"}}, `{"model":"m1","messages":[{"role":"user","content":"mend the build script"}]}`)
+	d.call(r.Data, "POST", "/v1/feedback", "", `{"session_id":"s1","source":"user","type":"approval"}`)
+	d.call(r.Data, "POST", "/v1/feedback", "", `[{"session_id":"s1","source":"user","type":"score","score":0.5},{"source":"user"}]`)
+	d.call(r.Data, "POST", "/v1/feedback", "", `{"nonsense":1}`)
+	d.call(r.Data, "POST", "/v1/feedback", "", `{"sample_id":"00000000-0000-4000-8000-000000000000","source":"user","type":"approval"}`)
+
+	var l struct{ ID string }
+	if err := json.Unmarshal(d.call(r.Data, "POST", "/v1/lessons", "", `{"signature":"deploy fails","lesson_text":"Read the log first.","targets":[{"role":"reviewer"}]}`), &l); err != nil {
+		t.Fatal(err)
+	}
+	d.call(r.Data, "POST", "/v1/lessons", "", `{"signature":"x"}`)
+	d.call(r.Data, "POST", "/v1/lessons", "", `nonsense`)
+	d.call(r.Data, "GET", "/v1/lessons?limit=1", "", "")
+	d.call(r.Data, "GET", "/v1/lessons?limit=0", "", "")
+	d.call(r.Data, "GET", "/v1/lessons/{id}", "", "", "id", l.ID)
+	d.call(r.Data, "GET", "/v1/lessons/{id}", "", "", "id", "none")
+	d.call(r.Data, "PATCH", "/v1/lessons/{id}", "", `{"lesson_text":"Read the whole log first."}`, "id", l.ID)
+	d.call(r.Data, "DELETE", "/v1/lessons/{id}", "", "", "id", l.ID)
+
+	d.call(r.Admin, "GET", "/api/report?provisional=true&what_if=0.2&explain=check-the-target", token, "")
+	d.call(r.Admin, "GET", "/api/report", "", "")
+	d.call(r.Admin, "GET", "/api/report?window=x", token, "")
+	const act = "/api/lessons/{slug}/{action}"
+	d.call(r.Admin, "POST", act, token, `{"picks":800,"dry_run":true}`, "slug", "check-the-target", "action", "trial")
+	d.call(r.Admin, "POST", act, token, "", "slug", "check-the-target", "action", "pause")
+	d.call(r.Admin, "POST", act, token, "", "slug", "none", "action", "pause")
+	d.call(r.Admin, "POST", act, token, `{"nonsense":1}`, "slug", "check-the-target", "action", "trial")
+	whatIsKept(d, r, token)
+	d.call(r.Admin, "POST", "/api/forget", token, `{"session":"s1"}`)
+	d.call(r.Admin, "POST", "/api/forget", token, `{}`)
+	d.everything()
+}
+
+// whatIsKept asks for sessions, samples and health.
+func whatIsKept(d *described, r *harness.Process, token string) {
+	d.t.Helper()
+	harness.Eventually(d.t, "the session is closed, and has its sample", func() bool {
+		var l store.SampleList
+		r.Ask(d.t, "/api/samples", &l)
+		return len(l.Samples) > 0
+	})
+	d.call(r.Admin, "GET", "/api/sessions?limit=5&verdict=good", token, "")
+	d.call(r.Admin, "GET", "/api/sessions?words=script&tool=x", token, "")
+	d.call(r.Admin, "GET", "/api/sessions?after=nowhere!", token, "")
+	d.call(r.Admin, "GET", "/api/sessions", "", "")
+	d.call(r.Admin, "GET", "/api/sessions/{session}", token, "", "session", "s1")
+	d.call(r.Admin, "GET", "/api/sessions/{session}", token, "", "session", "nobody")
+	d.call(r.Admin, "GET", "/api/samples?quality=good,unrated", token, "")
+	d.call(r.Admin, "GET", "/api/samples?family=x", token, "")
+	d.call(r.Admin, "GET", "/api/export?format=openai", token, "")
+	d.call(r.Admin, "GET", "/api/export?format=parquet", token, "")
+	d.call(r.Admin, "GET", "/api/export?format=x", token, "")
+	d.call(r.Admin, "GET", "/api/health", token, "")
+	d.call(r.Admin, "POST", "/api/feedback", token, `{"session_id":"s1","source":"user","type":"approval"}`)
+	d.call(r.Admin, "POST", "/api/feedback", token, `{"nonsense":1}`)
+	d.call(r.Admin, "POST", "/api/feedback", token, `{"sample_id":"00000000-0000-4000-8000-000000000000","source":"user","type":"approval"}`)
+}
+
+// A schema that takes everything would hold nobody to anything.
+func TestOpenAPISchemasRefuse(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(repo, "admin", "openapi.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := describe(t, string(text))
+	for name, bad := range map[string]string{
+		"Fault": `{"error":1}`, "Refusal": `{"error":{"message":"x","type":"other"}}`, "Lesson": `{"id":"x"}`, "FeedbackAnswer": `{"status":"lost"}`,
+		"Feedback": `{"source":"user","type":"approval","session_id":"a","request_id":"b"}`, "Report": `{"lessons":[]}`,
+		"Trial": `{"epsilon":2}`, "NewLesson": `{"signature":""}`,
+	} {
+		schema, err := d.compiler.Compile("mem:///openapi.json#/components/schemas/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(bad))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if schema.Validate(value) == nil {
+			t.Errorf("%s takes %s", name, bad)
+		}
+	}
+}
+
+// everything says which operations nobody asked for, or only in vain.
+func (d *described) everything() {
+	d.t.Helper()
+	for path, item := range d.doc["paths"].(map[string]any) {
+		for method, op := range item.(map[string]any) {
+			if _, isOp := op.(map[string]any); !isOp { // parameters, servers
+				continue
+			}
+			asked := false
+			for where := range d.seen {
+				if rest, ok := strings.CutPrefix(where, strings.ToUpper(method)+" "+path+" "); ok && (rest[0] == '2' || path == "/login") {
+					asked = true
+				}
+			}
+			if !asked {
+				d.t.Errorf("nothing was seen to succeed at %s %s", strings.ToUpper(method), path)
+			}
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package project
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// schemas writes Go types as JSON Schemas in YAML, with the comments of their fields.
+type schemas struct {
+	t     *testing.T
+	done  map[string]string            // by name
+	notes map[string]map[string]string // by package path and "Type.Field"
+}
+
+// schemasOf writes the schemas of the types and of all that they hold.
+func schemasOf(t *testing.T, all ...reflect.Type) string {
+	t.Helper()
+	s := &schemas{t: t, done: map[string]string{}, notes: map[string]map[string]string{}}
+	for _, typ := range all {
+		s.of(typ)
+	}
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(s.done)) {
+		b.WriteString(s.done[name])
+	}
+	return b.String()
+}
+
+// of is the schema of a type, in YAML's flow form.
+func (s *schemas) of(typ reflect.Type) string {
+	switch typ {
+	case reflect.TypeFor[time.Time]():
+		return "type: string, format: date-time"
+	case reflect.TypeFor[json.RawMessage]():
+		return "description: any JSON"
+	}
+	switch typ.Kind() {
+	case reflect.Bool:
+		return "type: boolean"
+	case reflect.String:
+		return "type: string"
+	case reflect.Float32, reflect.Float64:
+		return "type: number"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "type: integer"
+	case reflect.Pointer:
+		return nullable(s.of(typ.Elem()))
+	case reflect.Slice:
+		return `type: [array, "null"], items: {` + s.of(typ.Elem()) + "}"
+	case reflect.Map:
+		return `type: [object, "null"], additionalProperties: {` + s.of(typ.Elem()) + "}"
+	case reflect.Struct:
+		if name := s.name(typ); s.done[name] == "" {
+			s.done[name] = "..." // types that hold themselves
+			s.done[name] = s.object(name, typ)
+		}
+		return `$ref: "#/components/schemas/` + s.name(typ) + `"`
+	case reflect.Interface:
+		return ""
+	default:
+		s.t.Fatalf("no schema for %s", typ)
+		return ""
+	}
+}
+
+func nullable(schema string) string {
+	if kind, ok := strings.CutPrefix(schema, "type: "); ok && !strings.HasPrefix(kind, "[") {
+		kind, rest, more := strings.Cut(kind, ", ")
+		schema = "type: [" + kind + `, "null"]`
+		if more {
+			schema += ", " + rest
+		}
+		return schema
+	}
+	return "oneOf: [{" + schema + `}, {type: "null"}]`
+}
+
+// name tells types of one name in two packages apart.
+func (s *schemas) name(typ reflect.Type) string {
+	name := strings.ToUpper(typ.Name()[:1]) + typ.Name()[1:]
+	switch pkg := filepath.Base(typ.PkgPath()); {
+	case strings.EqualFold(pkg, name), name == "Forecast":
+		return name
+	default:
+		return strings.ToUpper(pkg[:1]) + pkg[1:] + name
+	}
+}
+
+// object is the schema of a struct.
+func (s *schemas) object(name string, typ reflect.Type) string {
+	var required []string
+	var b strings.Builder
+	s.members(typ, &required, &b)
+	head := "    " + name + ":\n      type: object\n      additionalProperties: false\n"
+	if len(required) > 0 {
+		head += "      required: [" + strings.Join(required, ", ") + "]\n"
+	}
+	return head + "      properties:\n" + b.String()
+}
+
+// members writes the fields as encoding/json does, those of embedded structs among them.
+func (s *schemas) members(typ reflect.Type, required *[]string, b *strings.Builder) {
+	for f := range typ.Fields() {
+		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && tag == "":
+			s.members(f.Type, required, b)
+			continue
+		case !f.IsExported() || tag == "-":
+			continue
+		case tag == "":
+			tag = f.Name
+		}
+		if !strings.Contains(options, "omit") {
+			*required = append(*required, tag)
+		}
+		schema := s.of(f.Type)
+		if note := s.note(typ, f.Name); note != "" && !strings.Contains(schema, "description:") {
+			if schema != "" {
+				schema += ", "
+			}
+			schema += "description: " + strconv.Quote(note)
+		}
+		fmt.Fprintf(b, "        %s: {%s}\n", tag, schema)
+	}
+}
+
+// note is the comment of a field.
+func (s *schemas) note(typ reflect.Type, field string) string {
+	pkg := typ.PkgPath()
+	if s.notes[pkg] == nil {
+		s.notes[pkg] = map[string]string{}
+		dir := filepath.Join(repo, filepath.FromSlash(strings.TrimPrefix(pkg, "precept/")))
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			s.t.Fatalf("the source of %s is not in %s: %v", pkg, dir, err)
+		}
+		for _, file := range files {
+			s.read(pkg, file)
+		}
+	}
+	return s.notes[pkg][typ.Name()+"."+field]
+}
+
+func (s *schemas) read(pkg, file string) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.ParseComments)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		spec, ok := n.(*ast.TypeSpec)
+		if !ok {
+			return true
+		}
+		st, ok := spec.Type.(*ast.StructType)
+		if !ok {
+			return true
+		}
+		for _, f := range st.Fields.List {
+			for _, name := range f.Names {
+				note := strings.Join(strings.Fields(f.Doc.Text()+" "+f.Comment.Text()), " ")
+				s.notes[pkg][spec.Name.Name+"."+name.Name] = strings.NewReplacer("nil ", "null ", "nil:", "null:").Replace(note)
+			}
+		}
+		return true
+	})
+}

@@ -1,0 +1,192 @@
+package project
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// code is a piece of a document that names things of the program: a span between backticks, or a
+// line of a block.
+type code struct {
+	text  string
+	block bool
+}
+
+var (
+	spanForm   = regexp.MustCompile("`([^`\n]+)`")
+	linkForm   = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+	verbForm   = regexp.MustCompile(`(?:^|[\s(;|&])(?:bin/|\./)?precept((?:\s+\S+)+)`)
+	flagForm   = regexp.MustCompile(`(?:^|\s)--([a-z][a-z0-9-]*)`)
+	keyForm    = regexp.MustCompile(`^[a-z_]+(\.[a-z_]+)+$`)
+	envForm    = regexp.MustCompile(`\bPRECEPT_[A-Z][A-Z_]*\b`)
+	metricForm = regexp.MustCompile(`\bprecept_[a-z_]*(?:\{[a-z_]+(?:,[a-z_]+)*\}_[a-z_]+)?[a-z_]*`)
+	pathForm   = regexp.MustCompile(`(?:^|\s)(/(?:api|v1/feedback|v1/lessons|healthz|readyz|metrics|login|logout)[^\s?"']*)`)
+	headerForm = regexp.MustCompile(`\bPrecept-[A-Z][A-Za-z-]+`)
+	makeForm   = regexp.MustCompile(`(?:^|\s)make ([a-z0-9-]+)`)
+	fileForm   = regexp.MustCompile(`^(?:configs|docs|examples|tools)/[\w./-]+$`)
+	subList    = regexp.MustCompile(`^precept\s+([a-z]+)\s{2,}([a-z]+(?:, [a-z]+)+)(?:\s{2,}|$)`)
+	yamlPrefix = regexp.MustCompile(`^\s*#\s?`)
+)
+
+// codes takes the code out of a document; in YAML that is every comment's spans.
+func codes(file, text string) []code {
+	var out []code
+	fenced := false
+	for line := range strings.SplitSeq(text, "\n") {
+		if path.Ext(file) == ".yaml" {
+			line = yamlPrefix.ReplaceAllString(line, "")
+		}
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			fenced = !fenced
+			continue
+		}
+		if path.Ext(file) == ".md" && (fenced || strings.HasPrefix(line, "    ")) {
+			out = append(out, code{text: strings.TrimSpace(line), block: true})
+			continue
+		}
+		for _, m := range spanForm.FindAllStringSubmatch(line, -1) {
+			out = append(out, code{text: m[1]})
+		}
+	}
+	return out
+}
+
+// faults are the promises of a document that the program does not keep.
+func (p *promises) faults(file, text string) []string {
+	var out []string
+	fault := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	for _, c := range codes(file, text) {
+		p.verbs(c, fault)
+		p.names(c, fault)
+	}
+	for _, m := range linkForm.FindAllStringSubmatch(text, -1) {
+		if !strings.Contains(m[1], "://") && !inRepo(path.Join(path.Dir(file), m[1])) {
+			fault("links to %s, which is not there", m[1])
+		}
+	}
+	return out
+}
+
+// verbs checks command lines.
+func (p *promises) verbs(c code, fault func(string, ...any)) {
+	if m := subList.FindStringSubmatch(c.text); c.block && m != nil {
+		if verb, rest := p.command([]string{m[1]}); len(rest) == 0 && len(verb.verbs) > 0 {
+			for sub := range strings.SplitSeq(m[2], ", ") {
+				if _, rest := p.command([]string{m[1], sub}); len(rest) > 0 {
+					fault("precept %s %s is no verb", m[1], sub)
+				}
+			}
+			return
+		}
+	}
+	line := c.text
+	if c.block {
+		line, _, _ = strings.Cut(line, " # ")
+	}
+	m := verbForm.FindStringSubmatch(line)
+	if m == nil {
+		if strings.HasPrefix(c.text, "--") {
+			p.flags(p.root, c.text, fault)
+		}
+		return
+	}
+	words := strings.Fields(m[1])
+	named := slices.IndexFunc(words, func(w string) bool { return !regexp.MustCompile(`^[a-z]+$`).MatchString(w) })
+	if named < 0 {
+		named = len(words)
+	}
+	verb, rest := p.command(words[:named])
+	if verb == p.root && named > 0 || len(rest) > 0 && len(verb.verbs) > 0 {
+		if c.block && !strings.HasPrefix(line, "precept") && !strings.Contains(line, "/precept") {
+			return // prose in a block
+		}
+		fault("precept %s is no verb", strings.Join(words[:named], " "))
+		return
+	}
+	ours, _, _ := strings.Cut(m[1], " -- ") // what stands behind is another program's
+	ours, _, _ = strings.Cut(ours, "|")
+	p.flags(verb, ours, fault)
+}
+
+// flags checks the flags of a verb, or of any verb where a document names a flag alone.
+func (p *promises) flags(verb *command, text string, fault func(string, ...any)) {
+	for _, m := range flagForm.FindAllStringSubmatch(text, -1) {
+		if !verb.hasFlag(m[1]) && !foreign(text) {
+			fault("%s has no flag --%s", verb.path, m[1])
+		}
+	}
+}
+
+// foreign names what documents tell of other programs.
+func foreign(text string) bool {
+	return slices.Contains([]string{"--auth-type openai", "--model openai/MODEL", "--user", "/api/chat"}, text)
+}
+
+// names checks keys, variables, metrics, paths, headers, targets and files.
+func (p *promises) names(c code, fault func(string, ...any)) {
+	if head, _, _ := strings.Cut(c.text, ":"); keyForm.MatchString(head) {
+		first, _, _ := strings.Cut(head, ".")
+		if p.sections[first] && !p.keys[head] && !inRepo(head) {
+			fault("there is no key %s", head)
+		}
+	}
+	for _, name := range envForm.FindAllString(c.text, -1) {
+		if !p.env[name] {
+			fault("nothing reads the variable %s", name)
+		}
+	}
+	for _, form := range metricForm.FindAllString(c.text, -1) {
+		for _, name := range spread(form) {
+			if !p.metrics[name] && !strings.HasSuffix(name, "_") {
+				fault("there is no metric %s", name)
+			}
+		}
+	}
+	text := regexp.MustCompile(`^(GET|POST|PUT|PATCH|DELETE|POST/GET) `).ReplaceAllString(c.text, "")
+	if !c.block || strings.HasPrefix(text, "/") {
+		for _, m := range pathForm.FindAllStringSubmatch(text, -1) {
+			at := regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(m[1], "x")
+			if !foreign(m[1]) && !slices.ContainsFunc(p.routes, func(r *regexp.Regexp) bool { return r.MatchString(at) }) {
+				fault("nothing answers %s", m[1])
+			}
+		}
+	}
+	for _, name := range headerForm.FindAllString(c.text, -1) {
+		if !p.headers[strings.ToLower(name)] {
+			fault("nothing knows the header %s", name)
+		}
+	}
+	for _, m := range makeForm.FindAllStringSubmatch(c.text, -1) {
+		if (!c.block || strings.HasPrefix(c.text, "make ")) && !p.targets[m[1]] {
+			fault("there is no make %s", m[1])
+		}
+	}
+	if fileForm.MatchString(c.text) && !inRepo(c.text) {
+		fault("there is no file %s", c.text)
+	}
+}
+
+// spread writes out {a,b} in a metric's name.
+func spread(form string) []string {
+	head, rest, ok := strings.Cut(form, "{")
+	if !ok {
+		return []string{form}
+	}
+	list, tail, _ := strings.Cut(rest, "}")
+	var out []string
+	for one := range strings.SplitSeq(list, ",") {
+		out = append(out, head+one+tail)
+	}
+	return out
+}
+
+// inRepo says whether the project has a file or folder.
+func inRepo(name string) bool {
+	_, err := fs.Stat(os.DirFS(repo), path.Clean(name))
+	return err == nil
+}

@@ -1,0 +1,335 @@
+package project
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"precept/test/harness"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"precept/cmd/precept/server"
+	"precept/configs"
+	"precept/learn"
+	"precept/proxy"
+	"precept/store"
+)
+
+// promises are all that a document may name, taken from the program itself.
+type promises struct {
+	root     *command
+	keys     map[string]bool // configuration keys and sections
+	env      map[string]bool
+	metrics  map[string]bool
+	routes   []*regexp.Regexp
+	headers  map[string]bool // lower case
+	targets  map[string]bool // of the Makefile
+	sections map[string]bool // first segments of keys
+}
+
+// TestDocsPromise walks README, docs, configs and examples and fails on a verb, flag, key,
+// variable, metric, path, header, make target or link that is not there.
+func TestDocsPromise(t *testing.T) {
+	p := gatherPromises(t)
+	files := documents(t)
+	if len(files) < 8 {
+		t.Fatalf("only %d documents were found: %v", len(files), files)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join(repo, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		checked := string(text)
+		if file == "docs/ARCHITECTURE.md" { // its locks are no keys; house_test.go at the root holds them
+			before, rest, _ := strings.Cut(checked, "\n## Locks\n")
+			_, after, _ := strings.Cut(rest, "\n## ")
+			checked = before + "\n## " + after
+		}
+		for _, f := range p.faults(file, checked) {
+			t.Errorf("%s: %s", file, f)
+		}
+	}
+}
+
+// What the walk must find: a test that cannot fail holds nobody to anything.
+func TestDocsPromiseFindsFaults(t *testing.T) {
+	p := gatherPromises(t)
+	for _, tc := range []struct{ text, want string }{
+		{"Run `precept frobnicate` now.", "frobnicate"},
+		{"Run `precept lessons dance x`.", "dance"},
+		{"    precept lessons    list, dance", "dance"},
+		{"Run `precept report --sideways`.", "--sideways"},
+		{"Set `--no-such-flag`.", "--no-such-flag"},
+		{"Set `bandit.nosuch`.", "bandit.nosuch"},
+		{"Set `PRECEPT_NO_SUCH=1`.", "PRECEPT_NO_SUCH"},
+		{"See `precept_nosuch_total{a}`.", "precept_nosuch_total"},
+		{"See `precept_lessons_{matched,nosuch}_total`.", "precept_lessons_nosuch_total"},
+		{"Ask `GET /api/nosuch`.", "/api/nosuch"},
+		{"Send `Precept-Nosuch`.", "Precept-Nosuch"},
+		{"Do `make nosuch`.", "make nosuch"},
+		{"See [this](docs/NOSUCH.md).", "docs/NOSUCH.md"},
+		{"See `configs/nosuch.yaml`.", "configs/nosuch.yaml"},
+	} {
+		got := p.faults("README.md", tc.text)
+		if len(got) != 1 || !strings.Contains(got[0], tc.want) {
+			t.Errorf("%q: %q", tc.text, got)
+		}
+	}
+	fine := "`precept report --json --tenant x`, `--bandit-epsilon 0.1`, `bandit.epsilon`, `PRECEPT_LISTEN`, `precept_requests_total{code}`, " +
+		"`GET /api/report?window=`, `Precept-Session`, `make test`, [a](docs/AGENTS.md), `docker run --rm x`, precept is fine\n\n    precept lessons    list, show\n"
+	if got := p.faults("README.md", fine); len(got) != 0 {
+		t.Errorf("%q", got)
+	}
+}
+
+// repo is the root of the project, seen from this package.
+const repo = "../.."
+
+// documents are what people read; decisions tell of the past and may name what is gone.
+func documents(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	err := fs.WalkDir(os.DirFS(repo), ".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name := d.Name(); file != "." && (name[0] == '.' || name == "node_modules" || name == "testdata" || file == "docs/decisions") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		top, _, nested := strings.Cut(file, "/")
+		in := !nested || top == "docs" || top == "examples" || top == "configs" || top == "deploy"
+		if ext := filepath.Ext(file); in && file != "CHANGELOG.md" && (ext == ".md" && d.Name() != "LESSON.md" || ext == ".yaml" && (top == "configs" || top == "deploy")) {
+			out = append(out, file)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(out, func(f string) bool { return strings.HasPrefix(f, "configs/lessons/") && strings.Count(f, "/") > 2 })
+}
+
+// gatherPromises asks the program what it has.
+func gatherPromises(t *testing.T) *promises {
+	t.Helper()
+	p := &promises{root: commandTree(t), keys: map[string]bool{}, env: map[string]bool{}, sections: map[string]bool{}}
+	for _, n := range configs.Names() {
+		p.env[n.Env] = true
+		parts := strings.Split(n.Path, ".")
+		for i := range parts {
+			p.keys[strings.Join(parts[:i+1], ".")] = true
+		}
+		p.sections[parts[0]] = true
+	}
+	for _, extra := range []string{"PRECEPT_CONFIG", "PRECEPT_ADMIN_TOKEN", "PRECEPT_SESSION", "PRECEPT_RUN", "PRECEPT_URL", "PRECEPT_KEY"} {
+		p.env[extra] = true
+	}
+	for _, chaos := range []string{"PRECEPT_CHAOS"} { // of make chaos
+		p.env[chaos] = true
+	}
+	p.metrics = metricNames(t)
+	p.routes = routeForms(t)
+	p.headers = headerNames(t)
+	p.targets = makeTargets(t)
+	return p
+}
+
+// describer is a registry that only notes which metrics there are.
+type describer struct{ names map[string]bool }
+
+func (d describer) Register(c prometheus.Collector) error {
+	ch := make(chan *prometheus.Desc)
+	go func() { c.Describe(ch); close(ch) }()
+	for desc := range ch {
+		if m := regexp.MustCompile(`fqName: "([^"]+)"`).FindStringSubmatch(desc.String()); m != nil {
+			d.names[m[1]] = true
+		}
+	}
+	return nil
+}
+
+func (d describer) MustRegister(cs ...prometheus.Collector) {
+	for _, c := range cs {
+		_ = d.Register(c)
+	}
+}
+
+func (d describer) Unregister(prometheus.Collector) bool { return true }
+
+func metricNames(t *testing.T) map[string]bool {
+	t.Helper()
+	d := describer{names: map[string]bool{}}
+	proxy.NewMetrics(d)
+	server.WatchStore(d, &store.Store{})
+	server.WatchLearning(d, &learn.Tally{})
+	server.CountSpans(d, nil)
+	for name := range maps.Clone(d.names) {
+		d.names[name+"_bucket"] = true // of histograms, as queries write them
+	}
+	return d.names
+}
+
+// sourceFiles are the Go files of some rooms, without tests.
+func sourceFiles(t *testing.T, rooms ...string) []*ast.File {
+	t.Helper()
+	var out []*ast.File
+	for _, room := range rooms {
+		paths, err := filepath.Glob(filepath.Join(repo, room, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(paths) == 0 {
+			t.Fatalf("%s has no Go files", room)
+		}
+		for _, path := range paths {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// routeForms are the paths that the two faces answer themselves, as patterns.
+func routeForms(t *testing.T) []*regexp.Regexp {
+	t.Helper()
+	var out []*regexp.Regexp
+	for _, f := range sourceFiles(t, "proxy", "admin") {
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) < 2 {
+				return true
+			}
+			sel, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || !slices.Contains([]string{"GET", "POST", "PUT", "PATCH", "DELETE"}, sel.Sel.Name) {
+				return true
+			}
+			if lit, ok := call.Args[0].(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				path, err := strconv.Unquote(lit.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				form := regexp.MustCompile(`:[a-z]+`).ReplaceAllString(regexp.QuoteMeta(path), `[^/]+`)
+				out = append(out, regexp.MustCompile("^"+form+"$"))
+			}
+			return true
+		})
+	}
+	if len(out) < 10 {
+		t.Fatalf("only %d routes were found", len(out))
+	}
+	return out
+}
+
+// headerNames are the Precept-* names that the source holds.
+func headerNames(t *testing.T) map[string]bool {
+	t.Helper()
+	out := map[string]bool{}
+	header := regexp.MustCompile(`(?i)precept-[a-z-]+`)
+	for _, f := range sourceFiles(t, "proxy", "internal/session", "internal/wire", "inject", "admin") {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				for _, name := range header.FindAllString(lit.Value, -1) {
+					out[strings.ToLower(name)] = true
+				}
+			}
+			return true
+		})
+	}
+	return out
+}
+
+func makeTargets(t *testing.T) map[string]bool {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(repo, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(string(b), -1) {
+		out[m[1]] = true
+	}
+	return out
+}
+
+// command is a verb of the program, or the program itself.
+type command struct {
+	path  string // precept lessons approve
+	flags map[string]bool
+	verbs map[string]*command
+}
+
+// commandTree asks the program for its verbs and their flags, as a shell does that completes a line.
+func commandTree(t *testing.T) *command {
+	t.Helper()
+	complete := func(words ...string) (found []string) {
+		out := harness.MustVerb(t, append([]string{"__complete"}, words...)...)
+		for line := range strings.Lines(out) {
+			name, _, described := strings.Cut(strings.TrimRight(line, "\n"), "\t")
+			if described || strings.HasPrefix(name, "--") {
+				found = append(found, name)
+			}
+		}
+		return found
+	}
+	var read func(words []string) *command
+	read = func(words []string) *command {
+		c := &command{path: strings.Join(append([]string{"precept"}, words...), " "), flags: map[string]bool{}, verbs: map[string]*command{}}
+		for _, flag := range complete(append(slices.Clone(words), "--")...) {
+			c.flags[strings.TrimPrefix(flag, "--")] = true
+		}
+		if len(words) > 0 && words[0] == "help" {
+			return c // its arguments are verbs
+		}
+		for _, verb := range complete(append(slices.Clone(words), "")...) {
+			c.verbs[verb] = read(append(slices.Clone(words), verb))
+		}
+		return c
+	}
+	return read(nil)
+}
+
+// command finds the verb of some words; rest is the part of the words that is no verb.
+func (p *promises) command(words []string) (c *command, rest []string) {
+	c = p.root
+	for i, word := range words {
+		next, ok := c.verbs[word]
+		if !ok {
+			return c, words[i:]
+		}
+		c = next
+	}
+	return c, nil
+}
+
+// hasFlag reports whether a verb, or a verb below it, has a flag.
+func (c *command) hasFlag(name string) bool {
+	if name == "help" || name == "version" || c.flags[name] {
+		return true
+	}
+	for _, below := range c.verbs {
+		if below.hasFlag(name) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,92 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"precept/test/harness"
+
+	"precept/store/storetest"
+)
+
+// A session and a run keep so much feedback and no more. Whoever posts one entry too many is told,
+// in an array for that entry alone; what is there may still be repeated and corrected.
+func TestFeedbackIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"sqlite", "redis"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(w, harness.Said("c", "ok"))
+			}))
+			t.Cleanup(model.Close)
+			flags := []string{"--limits-feedback", "3", "--limits-lookup-timeout", "10s"}
+			if kind == "redis" {
+				flags = append(flags, "--store-url", "redis://"+storetest.StartRedis(t).Addr+"/0")
+			}
+			dir := t.TempDir()
+			p := harness.Begins(t, dir, model.URL, flags...)
+			turn := func(headers ...string) {
+				t.Helper()
+				h := http.Header{}
+				for i := 0; i < len(headers); i += 2 {
+					h.Set(headers[i], headers[i+1])
+				}
+				if status, b := harness.Post(t, p.Data+"/v1/chat/completions", h, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`); status != 200 {
+					t.Fatalf("%d %s", status, b)
+				}
+			}
+			tell := func(want int, has, session string, ids ...string) {
+				t.Helper()
+				var list []string
+				for _, id := range ids {
+					list = append(list, fmt.Sprintf(`{"id":%q,"session_id":%q,"source":"user","type":"score","score":1,"rater":%q}`, id, session, id))
+				}
+				body := strings.Join(list, ",")
+				if len(ids) > 1 {
+					body = "[" + body + "]"
+				}
+				if status, b := harness.Post(t, p.Data+"/v1/feedback", nil, body); status != want || !strings.Contains(b, has) {
+					t.Errorf("%s %v: %d %s", session, ids, status, b)
+				}
+			}
+
+			turn("Precept-Session", "alone")
+			tell(202, "joined", "alone", "a")
+			tell(202, "joined", "alone", "b", "c")
+			tell(429, "limits.feedback", "alone", "d")
+			tell(202, "joined", "alone", "b")
+			tell(202, `{"id":"d","status":"refused","error":"this session or run has as much`, "alone", "c", "d", "a")
+
+			tell(202, "parked", "later", "a", "b", "c")
+			tell(429, "post it again when they have", "later", "d")
+			tell(202, "parked", "later", "b")
+			turn("Precept-Session", "later")
+			p.Eventually("what was parked to be joined", func() bool {
+				_, b := harness.Get(t, p.Admin+"/api/health", "token")
+				return strings.Contains(b, `"parked":0`)
+			})
+			tell(429, "limits.feedback", "later", "d")
+
+			// Four members say one thing each: the run's set takes three.
+			for _, name := range []string{"m1", "m2", "m3", "m4"} {
+				turn("Precept-Session", name, "Precept-Run", "r")
+				tell(202, "joined", name, "x")
+			}
+			_, metrics := harness.Get(t, p.Admin+"/metrics", "token")
+			for _, line := range []string{
+				`precept_feedback_total{source="user",status="full",type="score"} 4`, "precept_feedback_left_out_total 1",
+			} {
+				if !strings.Contains(metrics, line+"\n") {
+					t.Errorf("no %s in the metrics", line)
+				}
+			}
+			p.Stops()
+		})
+	}
+}

@@ -1,0 +1,35 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"precept/test/harness"
+
+	"precept/inject/bank/banktest"
+)
+
+// The index follows what somebody edits by hand, and holds what was counted, not what a file says.
+func TestIndexFollowsAnEdit(t *testing.T) {
+	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
+	lessons := harness.LessonDir(t)
+	p := harness.Start(t, t.TempDir(), append(harness.Always(m, lessons), "--reward-close-after", "1s")...)
+	a := &harness.Conversation{T: t, Base: p.Data, Dialect: "chat", Header: map[string]string{"Precept-Session": "one"}}
+	a.User("Run the build script.")
+	a.Send(false)
+	if status, b := harness.Post(t, p.Data+"/v1/feedback", nil, `{"session_id":"one","source":"user","type":"score","score":1}`); status >= 300 {
+		t.Fatal(status, b)
+	}
+	harness.Eventually(t, "the session's reward in the report", func() bool {
+		_, body := harness.Get(t, p.Admin+"/api/report", "e2e-token")
+		return strings.Contains(body, `"n_injected":1`)
+	})
+	banktest.WriteLesson(t, lessons, "another-a", "another thing")
+	harness.Eventually(t, "an index with both lessons, and the session's reward", func() bool {
+		b, _ := os.ReadFile(filepath.Join(lessons, "_index.md"))
+		s := string(b)
+		return strings.Contains(s, "another-a") && strings.Contains(s, "| check-the-target |") && strings.Contains(s, "| 1 | 0 |")
+	})
+}

@@ -1,0 +1,107 @@
+package server
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"precept/test/harness"
+
+	"precept/store/storetest"
+)
+
+// Every line of the log that belongs to a request names it, as its answer does; and what a request,
+// a reply or a feedback holds is in no line, at any level.
+func TestLogsNameRequestsAndTellNothing(t *testing.T) {
+	t.Parallel()
+	const canary = "heliotrope-4711"
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/unknown/chat/completions"):
+			http.Error(w, "no such path, "+canary, http.StatusNotFound)
+		case strings.Contains(string(b), "hang up"):
+			panic(http.ErrAbortHandler)
+		case strings.Contains(string(b), "talk nonsense"):
+			c, _, _ := http.NewResponseController(w).Hijack()
+			_, _ = io.WriteString(c, "SMTP "+canary+"\r\n")
+			_ = c.Close()
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, harness.Said("chatcmpl-1", canary))
+		}
+	}))
+	t.Cleanup(up.Close)
+	redis, dir, lessons := storetest.StartRedis(t), t.TempDir(), filepath.Join(t.TempDir(), "lessons")
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, "--upstream", up.URL+"/v1", "--store-url", redis.URL(), "--lessons", lessons, "--log-level", "debug", "--log-format", "json").Ready(dir)
+	ask := func(method, url, body string, want int) (request string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Authorization", "Bearer sk-"+canary)
+		req.Header.Set("Precept-Session", "session of "+canary)
+		res, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		if b, _ := io.ReadAll(res.Body); res.StatusCode != want {
+			t.Fatalf("%s %s: %d %s, want %d", method, url, res.StatusCode, b, want)
+		}
+		return res.Header.Get("Precept-Request-Id")
+	}
+	chat := func(words string) string {
+		return `{"model":"m","messages":[{"role":"user","content":"` + words + `, ` + canary + `"}],"tools":[{"type":"function","function":{"name":"` + canary + `"}}]}`
+	}
+	told := map[string]string{ // by what went wrong: the id that the answer gave
+		"a path that the upstream does not know": ask(http.MethodPost, p.Data+"/unknown/chat/completions?key="+canary, chat("hello"), http.StatusNotFound),
+		"an upstream that hangs up":              ask(http.MethodPost, p.Data+"/v1/chat/completions", chat("hang up"), http.StatusBadGateway),
+		"an upstream that speaks something else": ask(http.MethodPost, p.Data+"/v1/chat/completions", chat("talk nonsense"), http.StatusBadGateway),
+		"a token that is wrong":                  ask(http.MethodGet, p.Admin+"/api/report", "", http.StatusUnauthorized),
+	}
+	ask(http.MethodPost, p.Data+"/v1/chat/completions", chat("hello"), http.StatusOK)
+	ask(http.MethodPost, p.Data+"/v1/chat/completions", `{"messages": [`+canary, http.StatusOK) // forwarded as it came
+	ask(http.MethodPost, p.Data+"/v1/feedback", `{"`+canary, http.StatusBadRequest)
+	if err := os.RemoveAll(lessons); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(lessons, []byte("no directory"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	note := `{"signature":"tests of ` + canary + `","lesson_text":"Run the tests of ` + canary + ` before you commit.","keywords":["` + canary + `"]}`
+	told["a lesson that cannot be written"] = ask(http.MethodPost, p.Data+"/v1/lessons", note, http.StatusServiceUnavailable)
+	redis.Freeze(t)
+	told["a feedback that cannot be stored"] = ask(http.MethodPost, p.Data+"/v1/feedback", `{"session_id":"elsewhere of `+canary+`","source":"user","type":"score","score":1,"comment":"`+canary+`"}`, http.StatusServiceUnavailable)
+	redis.Thaw(t)
+	p.Stops()
+
+	named := map[string]bool{}
+	lines := bufio.NewScanner(strings.NewReader(p.Log.String()))
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), canary) {
+			t.Errorf("content is in the log: %s", lines.Text())
+		}
+		var line struct{ Request, Msg string }
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			continue // the login link, for people
+		}
+		named[line.Request] = true
+	}
+	for what, id := range told {
+		if id == "" || !named[id] {
+			t.Errorf("%s: no line of the log names the request %q", what, id)
+		}
+	}
+	if t.Failed() {
+		t.Log(p.Log.String())
+	}
+}

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+)
+
+// Ready says what /readyz says, finds the server by its data directory or by its address, and fails
+// where nobody is.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := harness.Launch(t, dir, nil, "--upstream", "http://127.0.0.1:1/v1").Ready(dir)
+	out, err := harness.RunVerb(t, "ready", "--data-dir", dir)
+	if err != nil || out != p.Data+"/readyz: ok\n" {
+		t.Errorf("%v: %q", err, out)
+	}
+	out, err = harness.RunVerb(t, "ready", "--json", "--data-dir", t.TempDir(), "--listen", strings.TrimPrefix(p.Data, "http://"))
+	if err != nil || !strings.Contains(out, `"ready": true`) {
+		t.Errorf("%v: %q", err, out)
+	}
+	p.Stops()
+	out, err = harness.RunVerb(t, "ready", "--json", "--data-dir", dir, "--listen", strings.TrimPrefix(p.Data, "http://"))
+	if err == nil || !strings.Contains(out, `"ready": false`) {
+		t.Errorf("%v: %q", err, out)
+	}
+	if _, err = harness.RunVerb(t, "ready", "--data-dir", dir, "--listen", ":1"); err == nil || !strings.Contains(err.Error(), "http://127.0.0.1:1/readyz: nobody answers: start it") {
+		t.Error(err)
+	}
+}
+
+// A service manager is told when precept is ready, where, and when it begins to stop.
+func TestServiceManagerIsTold(t *testing.T) {
+	t.Parallel()
+	short, err := os.MkdirTemp("", "n") // a socket's path is at most 107 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(short) })
+	socket := filepath.Join(short, "notify")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Skip("no datagram sockets here: ", err)
+	}
+	t.Cleanup(func() { _ = manager.Close() })
+	_ = manager.SetReadDeadline(time.Now().Add(2 * time.Minute))
+	next := func() string {
+		b := make([]byte, 4096)
+		n, err := manager.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b[:n])
+	}
+	dir := t.TempDir()
+	p := harness.Launch(t, dir, []string{"NOTIFY_SOCKET=" + socket}, "--upstream", "http://127.0.0.1:1/v1")
+	said := next()
+	if p.Ready(dir); said != "READY=1\nSTATUS=data "+p.Data+", admin "+p.Admin {
+		t.Errorf("%q", said)
+	}
+	p.Signal(syscall.SIGTERM)
+	if said := next(); !strings.HasPrefix(said, "STOPPING=1\n") {
+		t.Errorf("%q", said)
+	}
+	if code := p.Exit(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// A manager that cannot be told stops nobody.
+func TestServiceManagerIsAway(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := harness.Launch(t, dir, []string{"NOTIFY_SOCKET=" + filepath.Join(dir, "nobody")}, "--upstream", "http://127.0.0.1:1/v1").Ready(dir)
+	p.Eventually("the warning", func() bool { return strings.Contains(p.Log.String(), "the service manager was not told") })
+}

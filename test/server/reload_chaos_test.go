@@ -1,0 +1,100 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+)
+
+// Many reloads under load, by signal and by the file alone, a tenth of them of configurations with
+// faults: no request fails, and nothing of a configuration that has gone stays in goroutines or
+// files. TestAThousandReloads has more of them.
+func TestChaosReloads(t *testing.T) {
+	t.Parallel()
+	reloads(t, harness.Longer(150, 5000))
+}
+
+func reloads(t *testing.T, n int) {
+	t.Helper()
+	one, other := harness.Brief(t), harness.Brief(t)
+	settings := func(i int) string {
+		up := []string{one.URL, other.URL}[i%2]
+		text := fmt.Sprintf("upstream: %s/v1\nadmin: {tokens: [token]}\nbandit: {epsilon: 0.%d}\nlimits: {upstream_header_timeout: %ds}\n"+
+			"learning: {anonymize_pii: %v, opt_out_patterns: ['*.k%d']}\ninject: {k: %d}\n", up, i%9+1, 100+i%5, i%3 == 0, i, i%4)
+		if i%10 == 9 {
+			text += []string{"bandit: {epsilon: 7}\n", "limits: {nonsense: 1}\n", "keys: [", "tenancy: keys\n"}[i/10%4]
+		}
+		return text
+	}
+	s := reloading(t, settings(0))
+	load := harness.NewLoad(t, 25*time.Millisecond)
+	during := func(what func()) {
+		t.Helper()
+		ctx, stop := context.WithCancel(t.Context())
+		wait := load.Start(ctx, s.Data, 2)
+		what()
+		stop()
+		wait()
+		load.Client.CloseIdleConnections()
+	}
+	during(func() { load.More(40) }) // all that is made once is made
+	before := s.uses("go_goroutines", "process_open_fds")
+
+	seen := regexp.MustCompile(`configuration (was not )?taken over`)
+	during(func() {
+		for i := 1; i <= n; i++ {
+			s.write(settings(i % n))
+			if i%100 != 0 { // the others are seen by themselves
+				s.Signal(syscall.SIGHUP)
+			}
+			s.EventuallyAt(time.Millisecond, fmt.Sprint("reload ", i), func() bool { return s.reloads(seen) >= i })
+		}
+	})
+	if answered := load.All(); answered < n/10 {
+		t.Errorf("only %d requests were answered meanwhile", answered)
+	}
+	if refused := strings.Count(s.Log.String(), "the configuration was not taken over"); refused < n/10 { // under load one may be read twice
+		t.Errorf("%d configurations were refused, want at least %d", refused, n/10)
+	}
+	var after [2]float64
+	s.Eventually("goroutines and files of before", func() bool {
+		after = s.uses("go_goroutines", "process_open_fds")
+		return after[0] <= before[0]+8 && after[1] <= before[1]+8
+	})
+	t.Logf("%d answered; goroutines %v before, %v after; files %v, %v", load.All(), before[0], after[0], before[1], after[1])
+	s.Stops()
+}
+
+// reloads counts the reloads that the log tells of. It is asked often: what was counted is not
+// looked at again.
+func (s *settled) reloads(line *regexp.Regexp) int {
+	text := s.Log.String()
+	end := strings.LastIndexByte(text, '\n') + 1
+	s.counted += len(line.FindAllStringIndex(text[s.read:end], -1))
+	s.read = end
+	return s.counted
+}
+
+// uses reads two figures of the server's metrics.
+func (s *settled) uses(names ...string) (out [2]float64) {
+	s.T.Helper()
+	_, text := harness.Get(s.T, s.Admin+"/metrics", "token")
+	for i, name := range names {
+		m := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(text)
+		if m == nil {
+			s.T.Fatalf("there is no metric %s", name)
+		}
+		var err error
+		if out[i], err = strconv.ParseFloat(m[1], 64); err != nil {
+			s.T.Fatal(err)
+		}
+	}
+	return out
+}

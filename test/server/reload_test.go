@@ -1,0 +1,147 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"precept/test/harness"
+
+	"precept/configs"
+)
+
+// settled is a configuration file, and a precept that reads it.
+type settled struct {
+	*harness.Process
+	file, dir     string
+	read, counted int // of the log, see reloads
+}
+
+func reloading(t *testing.T, text string, flags ...string) *settled {
+	t.Helper()
+	s := &settled{Process: &harness.Process{T: t}, file: filepath.Join(t.TempDir(), "precept.yaml"), dir: t.TempDir()}
+	s.write(text)
+	s.Process = harness.Launch(t, s.dir, []string{"PRECEPT_ADMIN_TOKEN="}, append([]string{"--config", s.file}, flags...)...).Ready(s.dir)
+	return s
+}
+
+func (s *settled) write(text string) {
+	s.T.Helper()
+	if err := os.WriteFile(s.file, []byte(text), 0o600); err != nil {
+		s.T.Fatal(err)
+	}
+}
+
+// opens says whether the admin listener takes a token.
+func (s *settled) opens(token string) bool {
+	status, _ := harness.Get(s.T, s.Admin+"/api/report", token)
+	return status == http.StatusOK
+}
+
+// A file that is changed, read at a SIGHUP and changed back before anybody has looked is in force
+// as it is.
+func TestReloadSeesWhatIsChangedBack(t *testing.T) {
+	t.Parallel()
+	const first, second = "admin: {tokens: [first]}\n", "admin: {tokens: [second]}\n"
+	s := reloading(t, first)
+	for range 3 {
+		s.write(second)
+		s.Signal(syscall.SIGHUP)
+		s.Eventually("the second token", func() bool { return s.opens("second") })
+		s.write(first)
+		s.Eventually("the first token", func() bool { return s.opens("first") })
+	}
+}
+
+// An empty file is one that somebody is writing: its defaults would send requests to another
+// upstream.
+func TestReloadRefusesAnEmptyFile(t *testing.T) {
+	t.Parallel()
+	s := reloading(t, "admin: {tokens: [first]}\n")
+	s.write("")
+	s.Signal(syscall.SIGHUP)
+	s.Eventually("the refusal", func() bool { return strings.Contains(s.Log.String(), "the configuration file is empty") })
+	if !s.opens("first") {
+		t.Error("the old configuration is not in force")
+	}
+	s.write("admin: {tokens: [second]}\n")
+	s.Eventually("what was written then", func() bool { return s.opens("second") })
+}
+
+// What a running server cannot follow stays as it is, and is told until there is a new start; what
+// it can follow is in force.
+func TestReloadTellsWhatNeedsAStart(t *testing.T) {
+	t.Parallel()
+	const base = "admin: {tokens: [token]}\nmetrics: {public: %v}\n%s"
+	s := reloading(t, fmt.Sprintf(base, false, ""))
+	s.write(fmt.Sprintf(base, true, "data_dir: /nowhere\nreward: {close_after: 1s}\nlimits: {sessions: 7, upstream_header_timeout: 7s}\n"))
+	s.Signal(syscall.SIGHUP)
+	s.Eventually("the log to tell it", func() bool {
+		return strings.Contains(s.Log.String(), `keys="reward.close_after limits.sessions"`) // data_dir is a flag's
+	})
+	settings := func() map[string]string {
+		_, text := harness.Get(t, s.Admin+"/api/health", "token")
+		var health struct{ Config []configs.Setting }
+		if err := json.Unmarshal([]byte(text), &health); err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]string{}
+		for _, k := range health.Config {
+			out[k.Path] = k.Value
+		}
+		return out
+	}
+	if have := settings(); have["reward.close_after"] != "24h0m0s" || have["limits.sessions"] != "20000" || have["limits.upstream_header_timeout"] != "7s" || have["metrics.public"] != "true" {
+		t.Errorf("in force: close_after %s, sessions %s, upstream_header_timeout %s, public %s", have["reward.close_after"], have["limits.sessions"], have["limits.upstream_header_timeout"], have["metrics.public"])
+	}
+	s.write(fmt.Sprintf(base, false, "limits: {sessions: 7}\n")) // a later reload does not forget it
+	s.Signal(syscall.SIGHUP)
+	s.Eventually("the second reload", func() bool { return settings()["metrics.public"] == "false" })
+	if _, page := harness.Get(t, s.Admin+"/", "token"); !strings.Contains(page, "needs a new start: limits.sessions") {
+		t.Error("the dashboard does not tell it any more")
+	}
+	s.write(fmt.Sprintf(base, false, ""))
+	s.Signal(syscall.SIGHUP)
+	s.Eventually("nothing to wait for", func() bool {
+		_, page := harness.Get(t, s.Admin+"/", "token")
+		return !strings.Contains(page, "needs a new start")
+	})
+}
+
+// Personal data is kept out, or not, as the configuration says now.
+func TestReloadAnonymizes(t *testing.T) {
+	t.Parallel()
+	model := harness.Brief(t)
+	s := reloading(t, "learning: {anonymize_pii: false}\n", "--upstream", model.URL+"/v1")
+	say := func(address string) {
+		t.Helper()
+		if code, text := harness.Post(t, s.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"write to `+address+`"}]}`); code != http.StatusOK {
+			t.Fatalf("%d %s", code, text)
+		}
+	}
+	say("before@example.com")
+	s.Eventually("what may be kept", func() bool { return len(harness.Where(harness.Files(t, s.dir), "before@example.com")) > 0 })
+	s.write("learning: {anonymize_pii: true}\n")
+	s.Signal(syscall.SIGHUP)
+	s.Eventually("the reload", func() bool { return strings.Contains(s.Log.String(), "configuration taken over") })
+	say("after@example.com")
+	s.Eventually("what was redacted", func() bool { return len(harness.Where(harness.Files(t, s.dir), "[REDACTED:email:1]")) > 0 })
+	if left := harness.Where(harness.Files(t, s.dir), "after@example.com"); len(left) > 0 {
+		t.Errorf("the address is in %v", left)
+	}
+}
+
+// SIGTERM is heard in a flood of SIGHUP.
+func TestReloadFloodStops(t *testing.T) {
+	t.Parallel()
+	s := reloading(t, "log: {level: error}\n")
+	for range 200 {
+		s.Signal(syscall.SIGHUP)
+	}
+	s.Stops()
+}

@@ -1,0 +1,360 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+
+	"precept/admin"
+	"precept/cmd/precept/server"
+)
+
+// The whole first start: ready line, run.json, a token of its own behind a link that works; and the
+// whole stop.
+func TestServeFirstStart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	p := harness.Launch(t, dir, nil).Ready(dir)
+	line := regexp.MustCompile(`msg="precept ready" data=(http://127\.0\.0\.1:\d+) admin=(http://127\.0\.0\.1:\d+)`)
+	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
+	if m := line.FindStringSubmatch(p.Log.String()); m[1] != p.Data || m[2] != p.Admin {
+		t.Errorf("the line says %v, run.json %s %s", m[1:], p.Data, p.Admin)
+	}
+	link := regexp.MustCompile(`http://[^ ]+/login\?token=[0-9a-f]{64}`).FindString(p.Log.String())
+	if status, _ := harness.Get(t, link, ""); status != http.StatusSeeOther {
+		t.Errorf("the login link %q: %d", link, status)
+	}
+	info, err := os.Stat(filepath.Join(dir, admin.TokenFile))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the token file: %v, %v", info, err)
+	}
+	for _, url := range []string{p.Data + "/healthz", p.Data + "/readyz", p.Admin + "/healthz", p.Admin + "/readyz"} {
+		if status, text := harness.Get(t, url, ""); status != 200 {
+			t.Errorf("%s: %d %s", url, status, text)
+		}
+	}
+	for _, url := range []string{p.Admin + "/", p.Admin + "/metrics", p.Admin + "/api/report", p.Admin + "/debug/pprof/"} {
+		if status, _ := harness.Get(t, url, ""); status != 401 {
+			t.Errorf("%s without a token: %d", url, status)
+		}
+	}
+	token, _ := os.ReadFile(filepath.Join(dir, admin.TokenFile))
+	if status, text := harness.Get(t, p.Admin+"/metrics", strings.TrimSpace(string(token))); status != 200 || !strings.Contains(text, "go_goroutines") {
+		t.Errorf("/metrics: %d", status)
+	} else if share := regexp.MustCompile(`go_gc_gogc_percent (\d+)\n`).FindStringSubmatch(text); share == nil || share[1] == "100" {
+		t.Errorf("the collector's share of %v is Go's own: it is not set", share) // 250 or, of a larger heap, less
+	}
+	p.Signal(syscall.SIGTERM)
+	if code := p.Exit(); code != harness.ExitDone {
+		t.Errorf("a stop without streams ends with %d\n%s", code, p.Log.String())
+	}
+	if _, err := os.Stat(server.RunFilePath(dir)); !os.IsNotExist(err) {
+		t.Errorf("run.json is still there: %v", err)
+	}
+
+	again := harness.Launch(t, dir, nil, "--log-format", "json", "--log-level", "error").Ready(dir)
+	again.Eventually("the ready line", func() bool { return strings.Contains(again.Log.String(), `"msg":"precept ready"`) })
+	if strings.Contains(again.Log.String(), "token=") {
+		t.Error("the login link is shown a second time")
+	}
+}
+
+func TestServeMistakes(t *testing.T) {
+	taken := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(taken.Close)
+	dir := t.TempDir()
+	cases := []struct {
+		name  string
+		flags []string
+		code  int
+		says  string
+	}{
+		{"port taken", []string{"--listen", strings.TrimPrefix(taken.URL, "http://")}, harness.ExitFailed, "free the address"},
+		{"configuration", []string{"--bandit-epsilon", "2"}, harness.ExitMisuse, "from 0 to 1"},
+		{"flag", []string{"--epsilon", "2"}, harness.ExitMisuse, "unknown flag"},
+		{"file", []string{"--config", "none.yaml"}, harness.ExitMisuse, "none.yaml"},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			p := harness.Launch(t, dir, nil, tc.flags...)
+			if code := p.Exit(); code != tc.code || !strings.Contains(p.Log.String(), tc.says) {
+				t.Errorf("exit %d, want %d and %q:\n%s", code, tc.code, tc.says, p.Log.String())
+			}
+		})
+	}
+}
+
+// R082: two on one data directory.
+func TestServeTwice(t *testing.T) {
+	dir := t.TempDir()
+	harness.Launch(t, dir, nil).Ready(dir)
+	second := harness.Launch(t, dir, nil)
+	if code := second.Exit(); code != harness.ExitFailed || !strings.Contains(second.Log.String(), dir) {
+		t.Errorf("the second ends with %d:\n%s", code, second.Log.String())
+	}
+	if _, err := server.ReadRunFile(dir); err != nil {
+		t.Errorf("the second took run.json away from the first: %v", err)
+	}
+}
+
+// R091, R092: streams may end; a second signal, or the time, cuts them, and the exit code says so.
+func TestServeDrains(t *testing.T) {
+	model, stop := harness.SlowModel(t)
+	dir := t.TempDir()
+	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", "25s").Ready(dir)
+	ended := harness.Stream(t, p.Data)
+	p.Signal(syscall.SIGTERM)
+	p.Eventually("the end of new connections", func() bool {
+		c := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+		res, err := c.Get(p.Data + "/healthz")
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		return err != nil
+	})
+	if status, text := harness.Get(t, p.Admin+"/readyz", ""); status != http.StatusServiceUnavailable || text != "draining\n" {
+		t.Errorf("ready while it drains: %d %s", status, text)
+	}
+	close(stop)
+	if err := <-ended; err != nil {
+		t.Errorf("the stream was cut: %v", err)
+	}
+	if code := p.Exit(); code != harness.ExitDone {
+		t.Errorf("exit %d\n%s", code, p.Log.String())
+	}
+}
+
+func TestServeCutsStreams(t *testing.T) {
+	model, _ := harness.SlowModel(t)
+	for name, second := range map[string]bool{"time": false, "second signal": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			drain := "500ms"
+			if second {
+				drain = "1h"
+			}
+			dir := t.TempDir()
+			p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", drain).Ready(dir)
+			ended := harness.Stream(t, p.Data)
+			p.Signal(syscall.SIGTERM)
+			if second {
+				p.Eventually("the drain", func() bool { return strings.Contains(p.Log.String(), "msg=stopping") })
+				p.Signal(syscall.SIGINT)
+			}
+			if code := p.Exit(); code != harness.ExitCut {
+				t.Errorf("exit %d, want %d\n%s", code, harness.ExitCut, p.Log.String())
+			}
+			if err := <-ended; err == nil {
+				t.Error("the client saw a clean end of a stream that was cut")
+			}
+			if _, err := os.Stat(server.RunFilePath(dir)); !os.IsNotExist(err) {
+				t.Errorf("run.json is still there: %v", err)
+			}
+		})
+	}
+}
+
+// R096: a changed file is taken over; one with faults is not, which is told in the log and on the
+// dashboard.
+func TestServeReloads(t *testing.T) {
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "precept.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("admin: {tokens: [first]}\nmetrics: {public: false}\n")
+	p := harness.Launch(t, dir, nil, "--config", file).Ready(dir)
+	opens := func(token string) bool {
+		status, _ := harness.Get(t, p.Admin+"/api/report", token)
+		return status == 200
+	}
+	if !opens("first") {
+		t.Fatal("the first token does not open")
+	}
+	write("admin: {tokens: [second], viewer_tokens: [looker]}\nmetrics: {public: true}\n") // seen by itself
+	p.Eventually("the second token", func() bool { return opens("second") })
+	if opens("first") {
+		t.Error("the first token still opens")
+	}
+	if status, said := harness.Get(t, p.Admin+"/api/export", "looker"); !opens("looker") || status != 403 || !strings.Contains(said, "viewer") {
+		t.Errorf("a viewer's token came with the reload: %d %s", status, said)
+	}
+	if status, _ := harness.Get(t, p.Admin+"/metrics", ""); status != 200 {
+		t.Errorf("/metrics is public now: %d", status)
+	}
+
+	write("admin: {tokens: [third]}\nbandit: {epsilon: 7}\n")
+	p.Signal(syscall.SIGHUP)
+	p.Eventually("the fault in the log", func() bool { return strings.Contains(p.Log.String(), "bandit.epsilon") })
+	if opens("third") || !opens("second") {
+		t.Error("half of a configuration with faults was taken over")
+	}
+	_, page := harness.Get(t, p.Admin+"/", "second")
+	if !strings.Contains(page, "bandit.epsilon") {
+		t.Error("the dashboard does not tell the fault")
+	}
+
+	write("admin: {tokens: [fourth], listen: '127.0.0.1:1'}\n")
+	p.Signal(syscall.SIGHUP)
+	p.Eventually("the fourth token", func() bool { return opens("fourth") })
+	if _, page := harness.Get(t, p.Admin+"/", "fourth"); strings.Contains(page, "bandit.epsilon") {
+		t.Error("the dashboard still tells a fault that was mended")
+	}
+	if strings.Contains(p.Log.String(), "fourth") {
+		t.Error("a token is in the log")
+	}
+}
+
+// R081: with a data directory that cannot be made precept starts, proxies and says so.
+func TestServeWithoutDataDir(t *testing.T) {
+	const dir = "/proc/precept" // where not even root can make one
+	if runtime.GOOS != "linux" {
+		t.Skip("there is no /proc here")
+	}
+	p := harness.Launch(t, dir, nil)
+	line := regexp.MustCompile(`data=(http://\S+) admin=(http://\S+)`)
+	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
+	m := line.FindStringSubmatch(p.Log.String())
+	if status, _ := harness.Get(t, m[1]+"/readyz", ""); status != 200 {
+		t.Errorf("not ready: %d", status)
+	}
+	link := regexp.MustCompile(`http://[^ ]+/login\?token=[0-9a-f]{64}`).FindString(p.Log.String())
+	if status, _ := harness.Get(t, link, ""); status != http.StatusSeeOther {
+		t.Errorf("the login link %q: %d", link, status)
+	}
+	if !strings.Contains(p.Log.String(), "runs from memory") {
+		t.Errorf("nothing is said of the directory:\n%s", p.Log.String())
+	}
+}
+
+// The verbs that read the store work beside a running server and after it.
+func TestVerbsBesideServer(t *testing.T) {
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"chatcmpl-1","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"four"}}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`)
+	}))
+	t.Cleanup(model.Close)
+	const canary = "sk-canary-41c9d7" // the client's key: it may be nowhere but upstream (R127)
+	dir := t.TempDir()
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=verbs-token"}, "--upstream", model.URL+"/v1", "--reward-close-after", "1s", "--log-level", "debug").Ready(dir)
+	for i := range 3 {
+		body := strings.NewReader(fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"what is %d and two?"}]}`, i))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.Data+"/v1/chat/completions", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+canary)
+		res, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		_ = res.Body.Close()
+	}
+	verb := func(args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "precept", append(args, "--data-dir", dir)...)
+		cmd.Env = append(os.Environ(), "OPENAI_BASE_URL=", "PRECEPT_ADMIN_TOKEN=verbs-token")
+		var complaints strings.Builder
+		cmd.Stderr = &complaints
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("precept %s: %v\n%s", strings.Join(args, " "), err, complaints.String())
+		}
+		return string(out)
+	}
+	p.Eventually("three samples", func() bool { return strings.Count(verb("export"), "\n") == 3 })
+	var sample map[string]any
+	line, _, _ := strings.Cut(verb("export", "--format", "mplp", "--family", "dialog_response"), "\n")
+	if err := json.Unmarshal([]byte(line), &sample); err != nil || sample["sample_family"] != "dialog_response" {
+		t.Errorf("mplp: %s, %v", line, err)
+	}
+	if chat := verb("export", "--format", "openai"); strings.Count(chat, "\n") != 3 || !strings.Contains(chat, `"content":"four"`) {
+		t.Errorf("openai: %s", chat)
+	}
+	for _, args := range [][]string{{"export", "--format", "experiment"}, {"export", "--format", "preference"}, {"export", "--until", "2020-01-01"}, {"export", "--tenant", "nobody"}} {
+		if out := verb(args...); out != "" {
+			t.Errorf("%v: %s", args, out)
+		}
+	}
+	check := func(when string) {
+		t.Helper()
+		var d harness.Diagnosis
+		if err := json.Unmarshal([]byte(verb("doctor", "--json")), &d); err != nil {
+			t.Fatal(err)
+		}
+		if d.Admitted != 3 || d.Stored != 3 || d.Spooled != 0 || d.Incomplete != 0 || d.Dropped == nil || (d.Running != nil) != (when == "beside") {
+			t.Errorf("%s: %+v", when, d)
+		}
+		if text := verb("doctor"); !strings.Contains(text, "exchanges admitted") {
+			t.Errorf("%s: %s", when, text)
+		}
+		var r map[string]any
+		if err := json.Unmarshal([]byte(verb("report", "--json")), &r); err != nil || r["lessons"] == nil || r["global"] == nil {
+			t.Errorf("%s: report %v, %v", when, r, err)
+		}
+		if text := verb("report"); !strings.Contains(text, "all lessons together") || !strings.Contains(text, "not enough data") {
+			t.Errorf("%s: %s", when, text)
+		}
+	}
+	check("beside")
+	p.Signal(syscall.SIGTERM)
+	if code := p.Exit(); code != harness.ExitDone {
+		t.Errorf("exit %d\n%s", code, p.Log.String())
+	}
+	check("after")
+	if strings.Contains(p.Log.String(), canary) || strings.Contains(p.Log.String(), "verbs-token") {
+		t.Error("a key is in the log")
+	}
+	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if b, _ := os.ReadFile(path); strings.Contains(string(b), canary) || strings.Contains(string(b), "verbs-token") {
+			t.Errorf("a key is in %s", path)
+		}
+		return err
+	})
+}
+
+// TestExitCodes holds the codes of the package's documentation.
+func TestExitCodes(t *testing.T) {
+	cases := []struct {
+		args string
+		want int
+	}{
+		{"version", harness.ExitDone},
+		{"check --data-dir x", harness.ExitDone},
+		{"check --bandit-epsilon 2", harness.ExitMisuse},
+		{"check --nonsense", harness.ExitMisuse},
+		{"check --config /no/such/file", harness.ExitMisuse},
+		{"nonsense", harness.ExitMisuse},
+		{"export --format nonsense", harness.ExitMisuse},
+		{"lessons show", harness.ExitMisuse},
+		{"lessons list --lessons /no/such/dir", harness.ExitFailed},
+		{"doctor --data-dir /no/such/dir", harness.ExitFailed},
+		{"inspect /no/such/file", harness.ExitFailed},
+	}
+	for _, tc := range cases {
+		t.Run(tc.args, func(t *testing.T) {
+			_, complaints, got := harness.Verb(t, "", strings.Fields(tc.args)...)
+			if got != tc.want {
+				t.Errorf("exit %d, want %d\n%s", got, tc.want, complaints)
+			}
+			if failed := tc.want != harness.ExitDone; failed != strings.HasPrefix(complaints, "precept: ") {
+				t.Errorf("it says %q", complaints)
+			}
+		})
+	}
+}

@@ -1,0 +1,61 @@
+package server
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"precept/test/harness"
+
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// The real binary sends a span a turn to the collector of its configuration, what is left of them
+// when it stops, and no content.
+func TestTracesEndToEnd(t *testing.T) {
+	var mu sync.Mutex
+	var names []string
+	var raw strings.Builder
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		var data otlp.TracesData
+		if err != nil || proto.Unmarshal(body, &data) != nil || r.Header.Get("Authorization") != "Bearer otel-key" {
+			t.Errorf("%v %v", err, r.Header)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		raw.Write(body)
+		for _, rs := range data.GetResourceSpans() {
+			for _, ss := range rs.GetScopeSpans() {
+				for _, s := range ss.GetSpans() {
+					names = append(names, s.GetName())
+				}
+			}
+		}
+	}))
+	defer collector.Close()
+	m := harness.NewModel(t, nil)
+	r := harness.Start(t, t.TempDir(), append(harness.Always(m, harness.LessonDir(t)),
+		"--otel-endpoint", collector.URL, "--otel-headers", "Authorization: Bearer otel-key")...)
+	for range 3 {
+		harness.Post(t, r.Data+"/v1/chat/completions", nil, `{"model":"m1","messages":[{"role":"user","content":"canary-words about the build script"}]}`)
+	}
+	metrics := r.Metrics(t, "application/openmetrics-text")
+	if !strings.Contains(metrics, `# {trace_id="`) || !strings.Contains(metrics, `precept_spans_total{outcome="dropped"} 0`) {
+		t.Errorf("metrics without exemplars or spans:\n%s", metrics)
+	}
+	r.Stops()
+	if len(names) != 3 || names[0] != "chat m1" {
+		t.Errorf("spans %q", names)
+	}
+	if all := raw.String(); strings.Contains(all, "canary") || !strings.Contains(all, "check-the-target") {
+		t.Errorf("spans %q", all)
+	}
+	if strings.Contains(r.Log.String(), "otel-key") {
+		t.Error("the key is in the log")
+	}
+}

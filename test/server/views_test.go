@@ -1,0 +1,172 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"precept/test/harness"
+
+	"precept/admin"
+	"precept/store"
+	"precept/store/storetest"
+)
+
+const ownedWords = "Run the build script. <script>alert(1)</script> \x1b[31m"
+
+// A session is listed, read, watched, rated, exported and forgotten through the admin listener,
+// over SQLite and over Redis.
+func TestSessionsOfARunningServer(t *testing.T) {
+	t.Setenv("PRECEPT_ADMIN_TOKEN", "e2e-token")
+	server := storetest.StartRedis(t)
+	for name, flags := range map[string][]string{"sqlite": nil, "redis": {"--store-url", server.URL()}} {
+		t.Run(name, func(t *testing.T) { lived(t, flags) })
+	}
+}
+
+func lived(t *testing.T, flags []string) {
+	t.Helper()
+	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
+	dir := t.TempDir()
+	p := harness.Start(t, dir, append(append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "4s"), flags...)...)
+	a := &harness.Conversation{T: t, Base: p.Data, Dialect: "chat", Header: map[string]string{"Precept-Session": "one"}}
+	a.User(ownedWords)
+	a.Send(false)
+	hidden := &harness.Conversation{T: t, Base: p.Data, Dialect: "chat", Header: map[string]string{"Precept-Session": "opted", "Precept-Learn": "off"}}
+	hidden.User("Run the build script, the canary-word is secret.")
+	hidden.Send(false)
+	var l store.SessionList
+	harness.Eventually(t, "the session is stored", func() bool {
+		p.Ask(t, "/api/sessions?words="+url.QueryEscape("<script>"), &l)
+		return len(l.Sessions) == 1
+	})
+	one := l.Sessions[0]
+	if one.Name != "one" || one.Turns != 1 || len(one.Injected) != 1 || one.Found == nil {
+		t.Errorf("%+v", one)
+	}
+	var tr store.Transcript
+	p.Ask(t, "/api/sessions/one", &tr)
+	var kinds []string
+	for _, e := range tr.Said[0].Entries {
+		kinds = append(kinds, e.Kind)
+	}
+	if got := strings.Join(kinds, " "); !strings.HasSuffix(got, "block user assistant") {
+		t.Errorf("entries: %s", got)
+	}
+	watched(t, dir, one.ID)
+	if code, _ := harness.Post(t, p.Admin+"/api/feedback", http.Header{"Authorization": {"Bearer e2e-token"}}, `{"session_id":"one","source":"user","type":"score","score":0.8}`); code != http.StatusAccepted {
+		t.Errorf("feedback: %d", code)
+	}
+	harness.Eventually(t, "the session is closed, and has its sample", func() bool {
+		var s store.SampleList
+		p.Ask(t, "/api/sessions/one", &tr)
+		p.Ask(t, "/api/samples?quality=good", &s)
+		return tr.Closed && tr.Rewarded.Counted != nil && *tr.Rewarded.Counted == 0.8 && len(s.Samples) == 1
+	})
+	out, err := harness.RunVerb(t, "watch", one.ID, "--data-dir", dir)
+	if err != nil || !strings.Contains(out, "closed after turn 1: reward 0.80 (good), from tier 1") {
+		t.Errorf("%v: %s", err, out)
+	}
+	sameExports(t, p, dir, flags)
+	for query, some := range map[string]bool{"session=" + one.ID: true, "agent=" + one.Agent: true, "agent=nobody": false, "session=other": false} {
+		for _, format := range []string{"mplp", "openai"} {
+			var text string
+			if code := p.Ask(t, "/api/export?format="+format+"&"+query, &text); code != http.StatusOK || (text != "") != some {
+				t.Errorf("%s of %s: %d, %q", format, query, code, text)
+			}
+		}
+	}
+	health(t, p)
+	var page string
+	for _, path := range []string{"/sessions", "/sessions/" + one.ID, "/samples", "/health", "/api/sessions", "/api/samples", "/api/export?format=openai", "/api/health"} {
+		if code := p.Ask(t, path, &page); code != http.StatusOK || strings.Contains(page, "canary-word") || strings.Contains(page, "e2e-token") || strings.Contains(page, "\x1b") {
+			t.Errorf("%s: %d: %s", path, code, page)
+		}
+	}
+	if code, text := harness.Post(t, p.Admin+"/api/forget", http.Header{"Authorization": {"Bearer e2e-token"}}, `{"session":"one"}`); code != http.StatusOK || !strings.Contains(text, `"forgotten":1`) {
+		t.Errorf("forget: %d %s", code, text)
+	}
+	if code := p.Ask(t, "/api/sessions/one", nil); code != http.StatusNotFound {
+		t.Errorf("after it is forgotten: %d", code)
+	}
+}
+
+// watched follows the session as a person would, and as a program would.
+func watched(t *testing.T, dir, id string) {
+	t.Helper()
+	for _, args := range [][]string{{"watch", "one"}, {"watch", id}, {"watch", "--latest"}} {
+		out, err := harness.RunVerb(t, append(args, "--once", "--data-dir", dir)...)
+		if err != nil || !strings.Contains(out, "PRECEPT +") || !strings.Contains(out, "[check-the-target]") || !strings.Contains(out, "<script>") || strings.Contains(out, "\x1b") {
+			t.Errorf("%v: %v: %s", args, err, out)
+		}
+		for line := range strings.Lines(out) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
+				t.Errorf("%d columns: %s", n, line)
+			}
+		}
+	}
+	out, err := harness.RunVerb(t, "watch", "one", "--once", "--json", "--data-dir", dir)
+	var turn store.TurnItem
+	if err != nil || json.Unmarshal([]byte(out), &turn) != nil || turn.Turn != 1 {
+		t.Errorf("%v: %s", err, out)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"watch", "--once", "--data-dir", dir, "nobody"}, "nothing is kept of this session"},
+		{[]string{"watch", "--latest", "--data-dir", t.TempDir()}, "no server runs on this data directory"},
+		{[]string{"watch"}, "name one session"},
+		{[]string{"watch", "one", "--latest"}, "name one session"},
+	} {
+		if out, err := harness.RunVerb(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v: %s", c.args, err, out)
+		}
+	}
+}
+
+// sameExports holds the listener's export to the verb's.
+func sameExports(t *testing.T, p *harness.Process, dir string, flags []string) {
+	t.Helper()
+	for _, format := range admin.ExportFormats() {
+		var web string
+		if code := p.Ask(t, "/api/export?format="+format, &web); code != http.StatusOK || web == "" && format != "preference" {
+			t.Errorf("%s: %d, %d bytes", format, code, len(web))
+		}
+		if verb := harness.MustVerb(t, append([]string{"export", "--data-dir", dir, "--format", format, "--tenant", "default"}, flags...)...); verb != web && format != "parquet" {
+			t.Errorf("%s: the listener writes\n%s\nthe verb\n%s", format, web, verb)
+		}
+	}
+}
+
+// health looks whether the account balances, and is the doctor's.
+func health(t *testing.T, p *harness.Process) {
+	t.Helper()
+	var h admin.Health
+	harness.Eventually(t, "the account knows the exchange", func() bool {
+		p.Ask(t, "/api/health", &h)
+		return h.Account.Stored > 0
+	})
+	if !h.Account.Balanced || h.Account.Admitted < 1 || h.PID != p.PID || h.Account.Trouble+h.Store.Trouble != "" || !h.Store.Healthy || len(h.Config) < 50 {
+		t.Errorf("%+v %+v", h.Account, h.Store)
+	}
+	changed := map[string]string{}
+	for _, s := range h.Config {
+		if s.Changed {
+			changed[s.Path] = s.Value
+		}
+	}
+	if changed["reward.close_after"] != "4s" || changed["admin.tokens"] == "" || strings.Contains(changed["admin.tokens"], "e2e") {
+		t.Errorf("changed: %v", changed)
+	}
+	var audit bool
+	for _, n := range h.Audit {
+		audit = audit || n.Action == "POST /api/feedback"
+	}
+	if !audit {
+		t.Errorf("the audit: %+v", h.Audit)
+	}
+}

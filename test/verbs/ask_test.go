@@ -1,0 +1,47 @@
+package verbs
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"precept/test/harness"
+
+	"precept/cmd/precept/server"
+)
+
+// reportWith is `precept report` on a data directory, with an admin token in the environment.
+func reportWith(t *testing.T, dir, token string) (code int, out, errs string) {
+	t.Helper()
+	t.Setenv("PRECEPT_ADMIN_TOKEN", token)
+	out, errs, code = harness.Verb(t, "", "report", "--data-dir", dir, "--lessons", t.TempDir())
+	return code, out, errs
+}
+
+// A refused token is told of. Reading the store instead would show older numbers without a word.
+func TestReportTellsOfARefusedToken(t *testing.T) {
+	dir := t.TempDir()
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=right-token-0123456789"}, "--upstream", "http://127.0.0.1:1/v1", "--lessons", t.TempDir()).Ready(dir)
+	if code, _, errs := reportWith(t, dir, "right-token-0123456789"); code != harness.ExitDone {
+		t.Fatalf("with the right token: exit %d\n%s", code, errs)
+	}
+	for name, token := range map[string]string{"another": "wrong-token-0123456789", "none": ""} {
+		code, out, errs := reportWith(t, dir, token)
+		if code != harness.ExitFailed || out != "" || !strings.Contains(errs, "PRECEPT_ADMIN_TOKEN") || !strings.Contains(errs, p.Admin) {
+			t.Errorf("with %s token: exit %d, out %q\n%s", name, code, out, errs)
+		}
+	}
+	p.Signal(os.Interrupt)
+	if code := p.Exit(); code != 0 {
+		t.Fatalf("exit %d", code)
+	}
+	if code, _, errs := reportWith(t, dir, ""); code != harness.ExitDone {
+		t.Errorf("without a server the store is read: exit %d\n%s", code, errs)
+	}
+	if err := server.WriteRunFile(dir, server.RunFile{PID: 1, Admin: "http://127.0.0.1:1"}); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := reportWith(t, dir, ""); code != harness.ExitDone {
+		t.Errorf("a crash leaves run.json behind, and the store is read: exit %d\n%s", code, errs)
+	}
+}

@@ -1,0 +1,64 @@
+package verbs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/store/redis"
+	"precept/store/storetest"
+)
+
+// A store that has lost what the spool let go of is told in words, and one that has it is not.
+func TestDoctorMissesExchanges(t *testing.T) {
+	server := storetest.StartRedis(t)
+	dir := t.TempDir()
+	const at = `{"at":{"segment":3,"offset":0},"admitted":7,"stored":5,"incomplete":2}`
+	cursor := `{"version":1,"spool":"x","delivered":` + at + `,"safe":` + at + `,"end":{"segment":3,"offset":0},"admitted":7}`
+	if err := os.MkdirAll(filepath.Join(dir, "spool"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "spool", "cursor.json"), []byte(cursor), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if d := harness.Doctor(t, dir, "--store-url", server.URL()); d.Missing != 5 || d.Stored != 5 || d.Incomplete != 2 {
+		t.Errorf("%+v", d)
+	}
+	told := func(want bool) {
+		t.Helper()
+		out, complaints, code := harness.Verb(t, "", "doctor", "--data-dir", dir, "--store-url", server.URL())
+		if code != harness.ExitDone || strings.Contains(strings.Join(strings.Fields(out), " "), "exchanges that the store had taken are not there any more") != want {
+			t.Errorf("told is not %v: exit %d\n%s%s", want, code, out, complaints)
+		}
+	}
+	told(true)
+	shared, err := redis.Open(redis.Options{URL: server.URL(), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shared.Close()
+	put := func(tenant string, n int) {
+		t.Helper()
+		var b session.Batch
+		for i := range n {
+			x := sample.Exchange{ID: fmt.Sprint("x", i), Tenant: tenant, Session: session.ID{1}.String(), At: time.Now()}
+			b.Exchanges = append(b.Exchanges, x)
+		}
+		if err := shared.Write(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("default", 3)
+	if d := harness.Doctor(t, dir, "--store-url", server.URL()); d.Missing != 2 {
+		t.Errorf("%+v", d)
+	}
+	put("other", 2) // the replicas of a fleet count together
+	told(false)
+}

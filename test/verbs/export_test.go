@@ -1,0 +1,299 @@
+package verbs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/test/harness"
+
+	"github.com/parquet-go/parquet-go"
+
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/cmd/precept/server"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/store/sqlite"
+)
+
+// exported runs an export over a data directory.
+func exported(t *testing.T, dir string, flags ...string) string {
+	t.Helper()
+	return harness.MustVerb(t, append([]string{"export", "--data-dir", dir}, flags...)...)
+}
+
+func exportID(n int) session.ID { return session.KeyOf("default", session.SpaceName, fmt.Sprint(n)) }
+
+// talk is a session's one exchange.
+func talk(tenant string, id session.ID, n int, at time.Time, lesson string) sample.Exchange {
+	x := sample.Exchange{
+		ID: fmt.Sprintf("00000000-0000-4000-8000-%012x", n), Tenant: tenant, Agent: "coder", Session: id.String(), Turn: 1, At: at, Dialect: "chat", Model: "m-1",
+		Status: 200, Outcome: sample.Complete, New: []json.RawMessage{json.RawMessage(fmt.Sprintf(`{"role":"user","content":"question %d"}`, n))},
+		Reply: sample.Reply{Text: fmt.Sprint("answer ", n)},
+	}
+	if lesson != "" {
+		x.Lessons = []sample.Lesson{{Slug: lesson, Arm: lesson + "@1", State: "injected", Propensity: 0.8}}
+	}
+	return x
+}
+
+// fixture is a store with four sessions of two tenants, rated differently.
+func fixture(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	rate := func(kind string, score float64) []feedback.Entry {
+		return []feedback.Entry{{ID: "f", At: day(9), Source: "user", Type: kind, Score: score, Tier: 1}}
+	}
+	for n, s := range []struct {
+		tenant, lesson string
+		entries        []feedback.Entry
+	}{
+		{"default", "look-twice", rate("approval", 1)},
+		{"default", "", rate("rejection", 0)},
+		{"default", "look-twice", nil},
+		{"acme", "", rate("score", 0.5)},
+	} {
+		id := exportID(n)
+		record := &session.Record{
+			Identity: session.Identity{ID: id, Tenant: s.tenant, Agent: "coder", Name: fmt.Sprint(n), Started: day(n + 1), Seen: day(n + 1)},
+			Thread:   session.Thread{Turns: 1},
+		}
+		if s.lesson != "" {
+			record.Assignment = trial.Assignment{Decided: true, Picks: []trial.Pick{{Slug: s.lesson, Arm: trial.Arm(s.lesson + "@1"), Injected: true, Propensity: 0.8, Eps: 0.2}}}
+		}
+		row, err := record.Row(func(text string) (string, bool) { return text, true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := session.Batch{Rows: []session.Row{row}, Exchanges: []sample.Exchange{talk(s.tenant, id, n, day(n+1), s.lesson)}}
+		whole := sample.Session{Tenant: s.tenant, Agent: "coder", ID: id.String(), Exchanges: slices.Clone(b.Exchanges)}
+		for _, e := range s.entries {
+			whole.Ratings = append(whole.Ratings, sample.Rating{At: e.At, Source: e.Source, Type: e.Type, Score: e.Score})
+		}
+		for _, m := range sample.Build(whole) {
+			b.Samples = append(b.Samples, session.StoredSample{Tenant: s.tenant, Agent: "coder", ID: id, Sample: m})
+		}
+		if err := db.Write(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.AddFeedback(t.Context(), s.tenant, map[session.ID][]feedback.Entry{id: s.entries}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func day(n int) time.Time { return time.Date(2031, 5, n, 12, 0, 0, 0, time.UTC) }
+
+// Every filter on every format for which it means something: the questions that come out.
+func TestExportFilters(t *testing.T) {
+	dir := fixture(t)
+	for _, c := range []struct {
+		flags string
+		want  string
+	}{
+		{"", "0 1 2 3"},
+		{"--tenant acme", "3"},
+		{"--tenant nobody", ""},
+		{"--since 2031-05-02 --until 2031-05-04", "1 2"},
+		{"--until 2031-05-02T12:00:00Z", "0"},
+		{"--lesson look-twice", "0 2"},
+		{"--lesson other", ""},
+		{"--quality good", "0"},
+		{"--quality poor,unrated", "1 2"},
+		{"--quality acceptable", "3"},
+		{"--family dialog_response", "0 1 2 3"},
+		{"--family error_correction,plan_optimization", ""},
+		{"--lesson look-twice --quality good --tenant default", "0"},
+	} {
+		for _, format := range []string{"mplp", "openai", "parquet"} {
+			out := exported(t, dir, append(strings.Fields(c.flags), "--format", format)...)
+			if format == "parquet" {
+				out = parquetInputs(t, []byte(out))
+			}
+			var found []string
+			for n := range 4 {
+				if strings.Contains(out, fmt.Sprintf("question %d", n)) {
+					found = append(found, fmt.Sprint(n))
+				}
+			}
+			if got := strings.Join(found, " "); got != c.want {
+				t.Errorf("%s %s: %q, want %q", format, c.flags, got, c.want)
+			}
+		}
+	}
+	if n := strings.Count(exported(t, dir, "--format", "experiment", "--lesson", "look-twice"), "\n"); n != 2 {
+		t.Errorf("%d draws of the lesson", n)
+	}
+	if out := exported(t, dir, "--format", "experiment", "--lesson", "other"); out != "" {
+		t.Errorf("draws of no lesson: %s", out)
+	}
+}
+
+func readParquet(t *testing.T, file []byte) []server.ParquetSample {
+	t.Helper()
+	rows, err := parquet.Read[server.ParquetSample](bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+func parquetInputs(t *testing.T, file []byte) string {
+	t.Helper()
+	var b strings.Builder
+	for _, r := range readParquet(t, file) {
+		b.WriteString(r.Input)
+	}
+	return b.String()
+}
+
+// The Parquet file says the same as the lines.
+func TestExportParquet(t *testing.T) {
+	dir := fixture(t)
+	var lines []sample.Sample
+	for d := json.NewDecoder(strings.NewReader(exported(t, dir))); ; {
+		var s sample.Sample
+		err := d.Decode(&s)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, s)
+	}
+	path := filepath.Join(t.TempDir(), "samples.parquet")
+	if out := exported(t, dir, "--format", "parquet", "--output", path); out != "" {
+		t.Errorf("written to standard output, too: %q", out)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := readParquet(t, file)
+	if len(rows) != len(lines) || len(rows) != 4 {
+		t.Fatalf("%d rows, %d lines", len(rows), len(lines))
+	}
+	for i, r := range rows {
+		s := lines[i]
+		var input, meta map[string]any
+		if json.Unmarshal([]byte(r.Input), &input) != nil || json.Unmarshal([]byte(r.Meta), &meta) != nil || !reflect.DeepEqual(input, s.Input) || !reflect.DeepEqual(meta, s.Meta) {
+			t.Errorf("row %d: input %s, meta %s; line %v %v", i, r.Input, r.Meta, s.Input, s.Meta)
+		}
+		label := ""
+		if r.QualityLabel != nil {
+			label = *r.QualityLabel
+		}
+		if r.SampleID != s.ID || r.Family != s.Family || r.CreatedAt != s.CreatedAt.UnixMilli() || label != s.Feedback.QualityLabel ||
+			r.QualityScore != s.Meta["quality_score"] || r.Tenant != s.Meta["tenant"] || r.Turns != 1 || r.Model != "m-1" {
+			t.Errorf("row %d: %+v; line %+v", i, r, s)
+		}
+	}
+}
+
+func TestExportStats(t *testing.T) {
+	dir := fixture(t)
+	var r struct {
+		Samples, Rated, Approved, Corrected, Rejected int
+		Approval                                      *float64       `json:"approval_rate"`
+		Rejection                                     *float64       `json:"rejection_rate"`
+		Correction                                    *float64       `json:"correction_rate"`
+		Mean                                          *float64       `json:"mean_score"`
+		Labels                                        map[string]int `json:"by_label"`
+	}
+	read := func(flags ...string) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(exported(t, dir, append(flags, "--stats")...)), &r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read()
+	if r.Samples != 4 || r.Rated != 3 || r.Approved != 1 || r.Rejected != 1 || *r.Approval != 1.0/3 || *r.Rejection != 1.0/3 || *r.Correction != 0 || *r.Mean != 0.5 || r.Labels["acceptable"] != 1 {
+		t.Errorf("%+v", r)
+	}
+	read("--quality", "unrated")
+	if r.Samples != 1 || r.Approval != nil {
+		t.Errorf("unrated: %+v", r)
+	}
+}
+
+func TestExportMisuse(t *testing.T) {
+	for _, flags := range []string{"--format xml", "--quality splendid", "--family other", "--since yesterday", "--format experiment --quality good", "more"} {
+		out, complaints, code := harness.Verb(t, "", append([]string{"export", "--data-dir", t.TempDir()}, strings.Fields(flags)...)...)
+		if code != harness.ExitMisuse || complaints == "" || out != "" {
+			t.Errorf("%s: %d %q %q", flags, code, out, complaints)
+		}
+	}
+}
+
+// many is a walk over more samples than fit into memory, made up as it goes.
+type many struct {
+	server.Evidence
+	n int
+}
+
+func (m many) Stats(context.Context) (map[string]int64, error) {
+	return map[string]int64{"samples": int64(m.n)}, nil
+}
+
+func (m many) EachSample(_ context.Context, _ string, _, _ time.Time, fn func(session.StoredSample) error) error {
+	for n := range m.n {
+		s := sample.Build(sample.Session{Tenant: "t", ID: "s", Exchanges: []sample.Exchange{talk("t", exportID(n%64), n, day(1), "look-twice")}})[0]
+		s.Output["response_text"] = strings.Repeat(fmt.Sprintf("answer %d. ", n), 100)
+		if err := fn(session.StoredSample{Tenant: "t", Agent: "a", ID: exportID(n % 64), Sample: s}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// peak watches how much lives on the heap while something is written.
+type peak struct {
+	bytes, writes int64
+	most          uint64
+}
+
+func (p *peak) Write(b []byte) (int, error) {
+	p.bytes += int64(len(b))
+	if p.writes++; p.writes%64 == 0 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		p.most = max(p.most, m.HeapAlloc)
+	}
+	return len(b), nil
+}
+
+// An export holds a page at a time: what it needs does not grow with how much there is.
+func TestExportIsBounded(t *testing.T) {
+	const samples, limit = 30_000, 48 << 20 // 60 MB of lines; three times what is seen, garbage included
+	for _, format := range []string{"mplp", "parquet"} {
+		p := &peak{}
+		x := &server.ExportJob{Evidence: many{n: samples}, Filter: &sample.Filter{}, Out: p}
+		runtime.GC()
+		if err := x.Write(t.Context(), format); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %d bytes, at most %d MiB on the heap", format, p.bytes, p.most>>20)
+		if p.most > limit {
+			t.Errorf("%s: %d MiB on the heap", format, p.most>>20)
+		}
+	}
+}

@@ -1,0 +1,10 @@
+package verbs
+
+import (
+	"os"
+	"testing"
+
+	"precept/test/harness"
+)
+
+func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }

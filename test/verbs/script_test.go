@@ -1,0 +1,42 @@
+package verbs
+
+import (
+	"errors"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestScripts runs the verbs as people do: testdata/script/*.txtar.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Setup: func(e *testscript.Env) error {
+			// A shell that points its agents at some API must not change what the scripts see.
+			e.Setenv("OPENAI_BASE_URL", "")
+			e.Setenv("NO_COLOR", "1")
+			return nil
+		},
+	})
+}
+
+// exits runs a command that must end with a status: exits 2 precept serve --no-such-flag.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS COMMAND...")
+	}
+	err, status := ts.Exec(args[1], args[2:]...), 0
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+		status = ended.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if strconv.Itoa(status) != args[0] {
+		ts.Fatalf("%v ends with %d, not %s", args[1:], status, args[0])
+	}
+}

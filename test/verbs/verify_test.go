@@ -1,0 +1,136 @@
+package verbs
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"precept/test/harness"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// contract compiles the published schema of record.
+func contract(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	s, err := jsonschema.NewCompiler().Compile("../../docs/contracts/record.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// What record takes and gives is what the published contract says, and what the contract refuses is
+// refused.
+func TestRecordContract(t *testing.T) {
+	schema := contract(t)
+	const good = `{"intent_id":"I","type":"test","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`
+	for _, c := range []struct {
+		in string
+		ok bool
+	}{
+		{good, true},
+		{strings.Replace(good, `"e"`, `"`+strings.Repeat("long ", 200)+`"`, 1), true},
+		{strings.Replace(good, `"c"`, `""`, 1), false},
+		{strings.Replace(good, `"c"`, `" \t"`, 1), false},
+		{strings.Replace(good, `"test"`, `"other"`, 1), false},
+		{strings.Replace(good, `"do"`, `"`+strings.Repeat("x", 4097)+`"`, 1), false},
+		{strings.Replace(good, `,"rule":"do"`, ``, 1), false},
+		{strings.Replace(good, `"rule"`, `"extra":1,"rule"`, 1), false},
+		{`[` + good + `]`, false},
+	} {
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(c.in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(value); (err == nil) != c.ok {
+			t.Errorf("the contract on %.60s: %v", c.in, err)
+		}
+		out, errs, code := harness.Verb(t, c.in, "record", "--json", "--ledger-file", filepath.Join(t.TempDir(), "AGENT.md"))
+		if (code == harness.ExitDone) != c.ok || !c.ok && code != harness.ExitMisuse {
+			t.Errorf("record on %.60s: %d %s", c.in, code, errs)
+		}
+		if !c.ok {
+			continue
+		}
+		if value, err = jsonschema.UnmarshalJSON(strings.NewReader(out)); err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(value); err != nil {
+			t.Errorf("the answer: %v", err)
+		}
+	}
+}
+
+// A signal reaches the command, whose exit status is ours; being stopped is nothing to learn from.
+func TestVerifyForwardsSignals(t *testing.T) {
+	for _, c := range []struct {
+		script string
+		sig    syscall.Signal
+		code   int
+	}{
+		{`trap 'echo stopping; exit 42' TERM; echo ready; while :; do sleep 0.05; done`, syscall.SIGTERM, 42},
+		{`trap 'echo stopping; exit 43' INT; echo ready; while :; do sleep 0.05; done`, syscall.SIGINT, 43},
+		{`echo ready; exec sleep 60`, syscall.SIGTERM, 128 + 15},
+	} {
+		dir := t.TempDir()
+		cmd := exec.Command("precept", "verify", "--", "sh", "-c", c.script)
+		cmd.Dir = dir
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ready := make([]byte, len("ready\n"))
+		if _, err := io.ReadFull(out, ready); err != nil { // passed through live, not at the end
+			t.Fatal(err)
+		}
+		if err := cmd.Process.Signal(c.sig); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, out)
+		_ = cmd.Wait()
+		if got := cmd.ProcessState.ExitCode(); got != c.code {
+			t.Errorf("%s: exit code %d, want %d", c.script, got, c.code)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "AGENT.md")); err == nil {
+			t.Errorf("%s: an interruption was recorded", c.script)
+		}
+	}
+}
+
+// What a command leaves running may hold its output open; its end is the command's.
+func TestVerifyDoesNotWaitForWhatIsLeft(t *testing.T) {
+	left := filepath.Join(t.TempDir(), "left")
+	out, _, code := harness.Verb(t, "", "verify", "--dry-run", "--json", "--", "sh", "-c", "sleep 600 & echo $! >"+left+"; exit 5")
+	text, err := os.ReadFile(left)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	still, err := os.FindProcess(pid)
+	if err == nil {
+		err = still.Kill()
+	}
+	if code != 5 || err != nil {
+		t.Errorf("exit code %d; what was left running: %v", code, err)
+	}
+	var v struct {
+		ExitCode int   `json:"exit_code"`
+		Failures []any `json:"failures"`
+	}
+	if err := json.Unmarshal([]byte(out), &v); err != nil || v.ExitCode != 5 || len(v.Failures) != 1 {
+		t.Error(out, err)
+	}
+}
