@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// Action is what an operator does to a lesson.
+// Action is an operator's decision about a lesson.
 type Action string
 
 // The actions.
 const (
-	Approve    Action = "approve" // in force, in this text
-	Reject     Action = "reject"  // never to be in force
-	StartTrial Action = "trial"   // in force, and measured as fast as may be
-	Pause      Action = "pause"   // out of force until it is approved again
-	Retire     Action = "retire"  // out of force for good; its numbers stay
+	Approve    Action = "approve" // active, in this text
+	Reject     Action = "reject"  // never active
+	StartTrial Action = "trial"   // active, and measured with an even split
+	Pause      Action = "pause"   // inactive until approved again
+	Retire     Action = "retire"  // inactive permanently; the counts stay
 )
 
-// Actions are all of them.
+// Actions returns all actions.
 func Actions() []Action { return []Action{Approve, Reject, StartTrial, Pause, Retire} }
 
-// Valid says whether it is one of them.
+// Valid reports whether a is one of the actions.
 func (a Action) Valid() bool { return slices.Contains(Actions(), a) }
 
-// Validate refuses a plan that is none.
+// Validate returns an error for an invalid plan.
 func (p TrialPlan) Validate() error {
 	ok := func(x float64) bool { return x == 0 || (x > 0 && x < 1) }
 	if !ok(p.Epsilon) || !ok(p.Until) {
@@ -42,11 +42,11 @@ func (p TrialPlan) Validate() error {
 	return nil
 }
 
-// maxPicks bounds a planned trial: each of its picks is kept until the last.
+// maxPicks is the maximum of a planned trial, whose picks are all stored.
 const maxPicks = 100_000
 
-// leastPicks is how few picks a planned trial may have: fewer, or fewer than twenty on the rarer
-// side of the coin, and the interval of its one look would not mean what it says.
+// leastPicks returns the minimum number of picks of a planned trial. With fewer, or with fewer than
+// twenty on the rarer side of the coin, the interval of the evaluation would be invalid.
 func (p TrialPlan) leastPicks() int64 {
 	const least, side = 50, 20
 	rare := 0.5
@@ -56,14 +56,15 @@ func (p TrialPlan) leastPicks() int64 {
 	return max(least, int64(math.Ceil(side/rare)))
 }
 
-// Sight is what somebody saw of a lesson before acting on it. The zero Sight fits any.
+// Sight is the version of a lesson that a person saw before acting. The zero Sight matches any
+// version.
 type Sight struct {
-	Hash  string // its ContentHash
+	Hash  string // ContentHash of the version
 	State State
 }
 
-// Check refuses to act on a lesson that is no longer as it was seen: nobody approves a text unread,
-// and of two people who decide at once the first one's decision holds.
+// Check returns an error if the lesson differs from the seen version: no text is approved unread,
+// and of two simultaneous decisions the first is carried out.
 func (s Sight) Check(l *Lesson) error {
 	switch {
 	case s.State != "" && s.State != l.State:
@@ -74,8 +75,7 @@ func (s Sight) Check(l *Lesson) error {
 	return nil
 }
 
-// Act makes the lesson that an action leaves; l stays as it is. Setting it in force approves the
-// text that it has now.
+// Act returns the lesson after an action; l does not change. Activation approves the present text.
 func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err

@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// MaxAdvice is how many bytes of a lesson's advice stand in a block.
+// MaxAdvice is the maximum length of a lesson's advice in a block, in bytes.
 const MaxAdvice = 600
 
-// maxRaw is how much of a section is looked at to make those lines; a section may be a megabyte.
+// maxRaw is the length of a section that is read for these lines; a section may have a megabyte.
 const maxRaw = 16 << 10
 
-// Text is a lesson as it may stand in a request: nothing in it is hidden, closes a block or speaks
-// as a role. Whatever road a lesson took, this is what a model sees of it.
+// Text is a lesson in the form that a request may contain: without hidden characters, block
+// delimiters and role marks. A model sees lessons in this form only.
 type Text struct {
 	Slug, Title string
 	lines       []string // of the advice
@@ -30,7 +30,7 @@ func (l *Lesson) Text() Text {
 	return t
 }
 
-// Line is a text that somebody else wrote as one line that a model may see.
+// Line returns a foreign text as one line that a model may see.
 func Line(text string) string {
 	if line := oneLine(text); !hasDelimiter(line) {
 		return line
@@ -38,8 +38,8 @@ func Line(text string) string {
 	return ""
 }
 
-// Headline is the title as it may stand in a block, after "- [slug] ": one line, nothing hidden, no
-// role, no delimiter.
+// Headline returns the title for a block, after "- [slug] ": one line without hidden characters,
+// roles and delimiters.
 func (l *Lesson) Headline() string {
 	h := oneLine(l.Title)
 	if h == "" || hasDelimiter(h) {
@@ -55,9 +55,9 @@ func oneLine(s string) string {
 	return strings.Join(strings.Fields(strings.Join(clean(strings.Join(strings.Fields(clipBytes(s, maxRaw)), " ")), " ")), " ")
 }
 
-// Lines is the advice, each line after a fixed prefix of the caller's: without blank lines and code
-// fences. All lines with their line feeds have at most maxBytes bytes (without the caller's
-// prefixes); what is more is cut behind a sentence.
+// Lines returns the advice without blank lines and code fences, one line per caller's prefix. The
+// lines with their line feeds have at most maxBytes bytes, without the prefixes; the rest is cut
+// after a sentence.
 func (t *Text) Lines(maxBytes int) []string {
 	kept, ends := t.lines, t.ends
 	used := 0
@@ -69,7 +69,7 @@ func (t *Text) Lines(maxBytes int) []string {
 		if part := cutSentence(line, maxBytes-used-1); part != "" {
 			return append(kept[:i:i], part)
 		}
-		for n := i; n > 0; n-- { // back to where a sentence ended: a wrapped paragraph breaks its lines anywhere
+		for n := i; n > 0; n-- { // back to the end of a sentence: a wrapped paragraph breaks its lines anywhere
 			if ends[n-1] || endsSentence(kept[n-1]) {
 				return kept[:n:n]
 			}
@@ -82,8 +82,8 @@ func (t *Text) Lines(maxBytes int) []string {
 	return kept
 }
 
-// unwrap drops blank lines and fence markers; ends tells after which of the kept lines a paragraph
-// or an item is over.
+// unwrap drops blank lines and fence markers. ends reports the lines that end a paragraph or an
+// item.
 func unwrap(lines []string) (kept []string, ends []bool) {
 	for _, line := range lines {
 		t := strings.TrimSpace(line)
@@ -109,8 +109,8 @@ func isItem(t string) bool {
 	return len(digits) < len(t) && (strings.HasPrefix(digits, ". ") || strings.HasPrefix(digits, ") "))
 }
 
-// cutSentence returns the longest head of s of at most limit bytes that ends a sentence; "" when
-// none does.
+// cutSentence returns the longest start of s of at most limit bytes that ends a sentence, or an
+// empty string.
 func cutSentence(s string, limit int) string {
 	best := 0
 	for i, r := range s {
@@ -130,7 +130,7 @@ func cutSentence(s string, limit int) string {
 
 func isWideStop(r rune) bool { return r == '。' || r == '！' || r == '？' }
 
-// endsSentence says whether s ends with a full stop that is not an abbreviation's.
+// endsSentence reports whether s ends with a full stop that does not belong to an abbreviation.
 func endsSentence(s string) bool {
 	s = strings.TrimRight(s, " \"'`)]”’")
 	r, size := utf8.DecodeLastRuneInString(s)
@@ -146,11 +146,11 @@ func endsSentence(s string) bool {
 	case "e.g", "i.e", "etc", "vs", "cf", "approx":
 		return false
 	default:
-		return last != "" && strings.Trim(head, "0123456789") != "" // the number of an item ends nothing
+		return last != "" && strings.Trim(head, "0123456789") != "" // the number of an item ends no sentence
 	}
 }
 
-// hardCut is for a first sentence longer than the room: it ends at a word, visibly.
+// hardCut cuts a first sentence that exceeds the room, at a word, with a visible mark.
 func hardCut(lines []string, maxBytes int) []string {
 	const more = " ..."
 	out := []string{}

@@ -10,13 +10,12 @@ import (
 // Schema is the specification identifier of the AIP-11 form.
 const Schema = "learning/v1"
 
-// isForeign tells the frontmatter of another kind of file: a skill's, or an editor's rule.
+// isForeign recognises the frontmatter of other kinds of files: a skill's, or an editor's rule.
 func isForeign(n *node) bool {
 	return !slices.ContainsFunc([]string{"schema", "slug", "title", "trigger", "outcome", "evidence"}, func(key string) bool { return indexKey(n, key) >= 0 })
 }
 
-// aip11 reads the fields of a learning/v1 frontmatter by the rules of the published schema, which
-// it follows key by key.
+// aip11 reads the fields of a learning/v1 frontmatter, in the order of the published schema.
 func (r *reader) aip11(l *Lesson, n *node) {
 	l.Form = FormAIP11
 	r.known("", n, "schema", "slug", "title", "trigger", "outcome", "evidence", "confidence", "success_count",
@@ -128,7 +127,7 @@ func evidenceKinds() []string {
 	return []string{"run", "conversation", "work-item", "audit", "wiki-page"}
 }
 
-// own gets metadata.precept of a mapping, nil where there is none.
+// own returns metadata.precept of a mapping, or nil.
 func (r *reader) own(prefix string, n *node) *node {
 	if m := r.mapping(prefix, n, "metadata", false); m != nil {
 		return r.mapping(join(prefix, "metadata"), m, "precept", false)
@@ -136,7 +135,7 @@ func (r *reader) own(prefix string, n *node) *node {
 	return nil
 }
 
-// metadata reads metadata.precept: the state and what it was approved for.
+// metadata reads metadata.precept: the state and its approval.
 func (r *reader) metadata(l *Lesson, n *node) {
 	if n = r.own("", n); n == nil {
 		return

@@ -6,34 +6,33 @@ import (
 )
 
 // automaton is an Aho-Corasick automaton over bytes. States are numbered breadth first, so the
-// children of a state are neighbours and the shallow states, where a scan spends its time, come
-// first: those have a full row of transitions. The deep ones, of which ten thousand phrases make
-// many, have only the labels of their few children and a failure link.
+// children of a state are neighbours. The shallow states, where a scan spends most of its time,
+// come first and have a full row of transitions. The many deep states have only the labels of their
+// few children and a failure link.
 type automaton struct {
-	states []state           // and one more, for the end of the last one's children
+	states []state           // and a sentinel for the end of the last state's children
 	rows   [][256]int32      // of the first states: where each byte leads
-	ends   map[int32][]int32 // by state: the words that end there
+	ends   map[int32][]int32 // words that end in a state
 }
 
 // state is a prefix of words.
 type state struct {
-	first int32 // its first child; the children end where the next state's begin
-	fail  int32 // the state of its longest proper suffix
-	end   int32 // the state nearest to it by failure links, itself first, where a word ends; 0: none
-	label byte  // that leads here
+	first int32 // first child; the children end where the next state's children start
+	fail  int32 // state of the longest proper suffix
+	end   int32 // nearest state by failure links, including this state, where a word ends; 0: none
+	label byte  // label of the incoming edge
 }
 
 // maxRows is how many states have a row, of 1 KiB each: they should stay in the second-level cache.
 const maxRows = 1024
 
-// word is a text to find, and what to report for it.
+// word is a text to find, with the id to report.
 type word struct {
 	text []byte
 	id   int32
 }
 
-// newAutomaton builds the automaton, with rows for at most so many states, but one. The words are
-// not empty.
+// newAutomaton builds the automaton of non-empty words, with full rows for at most rows-1 states.
 func newAutomaton(words []word, rows int) *automaton {
 	slices.SortFunc(words, func(x, y word) int {
 		return cmp.Or(slices.Compare(x.text, y.text), cmp.Compare(x.id, y.id))
@@ -44,7 +43,7 @@ func newAutomaton(words []word, rows int) *automaton {
 	return m
 }
 
-// span is a run of sorted words that share their first depth bytes: one state of the trie.
+// span is a run of sorted words with the same first depth bytes: one state of the trie.
 type span struct{ lo, hi, depth int }
 
 // build lays out the trie breadth first from the sorted words, without a map.
@@ -72,8 +71,8 @@ func (m *automaton) build(words []word) {
 	m.states = append(slices.Clip(m.states), state{first: int32(len(queue))}) //nolint:gosec // as above
 }
 
-// link fills failure links, ends and rows, in breadth-first order: a failure link always points to
-// a state that is done.
+// link computes failure links, ends and rows in breadth-first order, so that a failure link points
+// to a finished state.
 func (m *automaton) link(rows int) {
 	n := len(m.states) - 1
 	m.rows = make([][256]int32, 0, max(1, min(n, rows)))
@@ -96,7 +95,7 @@ func (m *automaton) link(rows int) {
 	}
 }
 
-// step is the state behind another one and a byte.
+// step returns the next state for a byte.
 func (m *automaton) step(s int32, c byte) int32 {
 	for int(s) >= len(m.rows) {
 		for k := m.states[s].first; k < m.states[s+1].first; k++ {
@@ -109,7 +108,8 @@ func (m *automaton) step(s int32, c byte) int32 {
 	return m.rows[s][c]
 }
 
-// scan calls found for every word that ends in text, with the position behind it, until it says no.
+// scan calls found for every word that ends in text, with the position after the word, until found
+// returns false.
 func (m *automaton) scan(text []byte, found func(id int32, end int) bool) {
 	s := int32(0)
 	for i, c := range text {

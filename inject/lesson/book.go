@@ -11,38 +11,38 @@ import (
 	"time"
 )
 
-// Book is the immutable set in force. It is swapped whole.
+// Book is the immutable set of lessons in effect. A reload replaces the whole book.
 type Book struct {
 	lessons  []*Lesson
 	bySlug   map[string]*Lesson
-	above    map[string][]*Lesson // by slug: the lessons that supersede it, directly or through others
+	above    map[string][]*Lesson // lessons that supersede a slug, directly or through others
 	hash     string
-	archived map[string]bool // slugs of archived lessons, which others may refer to
+	archived map[string]bool // slugs of archived lessons, which other lessons may refer to
 
-	compiled []compiled // the lessons that may fire, by slug
+	compiled []compiled // active lessons, by slug
 	tags     map[string][]int32
 	phrases  []ownedPhrase
 	machine  *automaton
-	scratch  *sync.Pool      // of *scratch; measured: without it a match allocates 40 KB
-	overlaps func() overlaps // made when it is first needed
-	texts    sync.Map        // by *Lesson: its *Text, made when it is first needed
+	scratch  *sync.Pool      // of *scratch; measured: a match without the pool allocates 40 KB
+	overlaps func() overlaps // computed at the first use
+	texts    sync.Map        // *Text by *Lesson, rendered at the first use
 }
 
-// compiled is a lesson as the matcher sees it.
+// compiled is the matcher's form of a lesson.
 type compiled struct {
 	lesson *Lesson
 	above  []*Lesson
 }
 
-// ownedPhrase is a phrase with the lessons that have it.
+// ownedPhrase is a phrase with its lessons.
 type ownedPhrase struct {
 	phrase
 	owners []owner
 }
 
-// owner says of which lesson a phrase is, and what it does there.
+// owner is the lesson of a phrase, with the role of the phrase.
 type owner struct {
-	lesson int32 // its number in Book.compiled
+	lesson int32 // index in Book.compiled
 	role   role
 }
 
@@ -54,16 +54,15 @@ const (
 	roleVeto                // searched in both; silences the lesson
 )
 
-// NewBook compiles lessons. Those that are expired, superseded or not in force are kept for
-// listing, not for matching. Of two lessons with the same slug the first by path stays. The lessons
-// belong to the book from now on.
+// NewBook compiles lessons. Expired, superseded and inactive lessons are listed and never match. Of
+// two lessons with one slug, the first by path is kept. The book owns the lessons.
 func NewBook(lessons []*Lesson) *Book {
 	b := newBook(lessons)
 	b.compile()
 	return b
 }
 
-// With is the book with other lessons, for checking: it was not compiled and matches nothing.
+// With returns an uncompiled book with other lessons, for checks only.
 func (b *Book) With(lessons []*Lesson) *Book {
 	next := newBook(lessons)
 	next.archived = b.archived
@@ -89,7 +88,7 @@ func newBook(lessons []*Lesson) *Book {
 	return b
 }
 
-// compile builds the automaton over all phrases of the lessons that may fire.
+// compile builds the automaton over all phrases of the active lessons.
 func (b *Book) compile() {
 	numbers := map[string]int{} // of the phrases, by key
 	for _, l := range b.lessons {
@@ -117,7 +116,7 @@ func (b *Book) compile() {
 	b.scratch = &sync.Pool{New: func() any { return &scratch{seen: make([]signs, n), met: make([]int32, len(b.phrases))} }}
 }
 
-// own notes whose the phrases are.
+// own records the owner of the phrases.
 func (b *Book) own(numbers map[string]int, phrases []string, o owner) {
 	for _, s := range phrases {
 		p := readPhrase(s)
@@ -137,19 +136,19 @@ func (b *Book) own(numbers map[string]int, phrases []string, o owner) {
 // Lessons lists all, by slug. The slice is the caller's.
 func (b *Book) Lessons() []*Lesson { return slices.Clone(b.lessons) }
 
-// Archived says whether the bank of the book holds an archived lesson of that slug.
+// Archived reports whether the bank holds an archived lesson with the slug.
 func (b *Book) Archived(slug string) bool { return b.archived[slug] }
 
 // Len is the number of lessons.
 func (b *Book) Len() int { return len(b.lessons) }
 
-// Get finds one by slug.
+// Get returns the lesson of a slug.
 func (b *Book) Get(slug string) (*Lesson, bool) {
 	l, ok := b.bySlug[slug]
 	return l, ok
 }
 
-// Text is the lesson as it may stand in a request; it is rendered once.
+// Text returns the lesson in the form that a request may contain, rendered once.
 func (b *Book) Text(l *Lesson) *Text {
 	if t, ok := b.texts.Load(l); ok {
 		return t.(*Text)
@@ -159,11 +158,10 @@ func (b *Book) Text(l *Lesson) *Text {
 	return t.(*Text)
 }
 
-// Hash identifies the book: equal when the same lessons are in the same states.
+// Hash identifies the book: equal lessons in equal states have equal hashes.
 func (b *Book) Hash() string { return b.hash }
 
-// StateAt is the state that a lesson is in at now: its own, or Superseded or Expired when that has
-// come to pass.
+// StateAt returns the state of a lesson at now: its own, Superseded, or Expired.
 func (b *Book) StateAt(slug string, now time.Time) (State, bool) {
 	l, ok := b.bySlug[slug]
 	switch {
@@ -180,7 +178,7 @@ func (b *Book) StateAt(slug string, now time.Time) (State, bool) {
 	}
 }
 
-// Heirs lists the lessons in force that supersede the slug, directly or through others; by slug.
+// Heirs returns the active lessons that supersede the slug, directly or through others, by slug.
 func (b *Book) Heirs(slug string, now time.Time) []*Lesson {
 	return slices.DeleteFunc(slices.Clone(b.above[slug]), func(l *Lesson) bool { return !l.InForce(now) })
 }

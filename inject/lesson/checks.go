@@ -12,15 +12,14 @@ import (
 // Severity of a finding.
 type Severity string
 
-// The severities: an error refuses a write, a warning is shown and refuses nothing.
+// The severities: an error refuses a write, a warning does not.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"
 )
 
-// Finding is what a check has to say about a lesson. Its code is AIP-11's where there is one,
-// otherwise the check's name: contradiction, dead_keyword, dead_trigger, self_match, file_name,
-// no_advice.
+// Finding is the result of a check. The code is a code of AIP-11, or the name of the check:
+// contradiction, dead_keyword, dead_trigger, self_match, file_name, no_advice.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Code     Code     `json:"code"`
@@ -30,7 +29,7 @@ type Finding struct {
 	Message  string   `json:"message"`
 }
 
-// String tells the finding in one line.
+// String returns the finding as one line.
 func (f Finding) String() string {
 	field := f.Field
 	if field != "" {
@@ -39,7 +38,7 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s: %s: %s%s", f.File, f.Severity, f.Code, field, f.Message)
 }
 
-// The codes of checks that AIP-11 does not know. They are only ever warnings.
+// Codes of checks outside of AIP-11, which are always warnings.
 const (
 	codeContradiction Code = "contradiction"
 	codeDead          Code = "dead_keyword"
@@ -49,27 +48,27 @@ const (
 	codeNoAdvice      Code = "no_advice"
 )
 
-// Checks judges lessons before they may speak. The zero value is useful; the hooks bring in what
-// other rooms know.
+// Checks judges lessons before their activation. The zero value works without the hooks.
 //
-// A lesson that no program wrote (Approval.Source is empty) is a person's: an unresolvable
-// reference or a broad trigger is a warning there and a refusal otherwise.
+// A lesson without Approval.Source was written by a person: an unresolvable reference or a broad
+// trigger is a warning there, and an error otherwise.
 type Checks struct {
 	Now      time.Time                           // for expiry; zero: not checked
-	Resolve  func(Evidence) bool                 // whether a reference leads to something; nil: not checked
+	Resolve  func(Evidence) bool                 // reports whether a reference resolves; nil: not checked
 	Secrets  func(text string) []string          // names of the secrets and personal data in a text; nil: not checked
 	Backtest func(*Lesson) (fired, sessions int) // against captured traffic; nil: not checked
 }
 
-// A trigger that would have fired in more than this share of the captured sessions is broad; fewer
-// sessions than this many say nothing.
+// A trigger is broad if it matches more than this share of the captured sessions, given a minimum
+// number of sessions.
 const (
 	broadShare    = 0.6
 	broadSessions = 20
 	deadSessions  = 100 // in so many sessions a live trigger has fired once
 )
 
-// Book checks every lesson of a book, and each against the others; sorted by slug.
+// Book checks every lesson of a book, alone and against the others. The findings are sorted by
+// slug.
 func (c Checks) Book(b *Book) []Finding {
 	var out []Finding
 	idx := b.overlaps()
@@ -84,7 +83,7 @@ func (c Checks) Book(b *Book) []Finding {
 	return out
 }
 
-// Lesson checks one lesson that is to join a book, or to replace the one with its path there.
+// Lesson checks a lesson that is to join a book, or to replace the lesson with its path.
 func (c Checks) Lesson(l *Lesson, b *Book) []Finding {
 	out := c.alone(l, b)
 	if other, ok := b.Get(l.Slug); ok && other != l && other.Path != l.Path {
@@ -97,12 +96,12 @@ func (c Checks) Lesson(l *Lesson, b *Book) []Finding {
 	return out
 }
 
-// Notes checks what the evidence of a lesson says, which a person reads and no model does.
+// Notes checks the evidence of a lesson, which only people read.
 func (c Checks) Notes(l *Lesson) []Finding {
 	return slices.DeleteFunc(append(Suspicious(l), c.secrets(l)...), func(f Finding) bool { return f.Field != "evidence" })
 }
 
-// Refusal is the errors among findings as a Parse would have told them; nil when there are none.
+// Refusal returns the errors among findings in the form of Parse; nil without errors.
 func Refusal(findings []Finding) Faults {
 	var out Faults
 	for _, f := range findings {
@@ -117,7 +116,7 @@ func finding(l *Lesson, s Severity, code Code, field, format string, args ...any
 	return Finding{Severity: s, Code: code, File: l.Path, Slug: l.Slug, Field: field, Message: fmt.Sprintf(format, args...)}
 }
 
-// soft is the severity of what a person may do and a program may not.
+// soft returns the severity of an act that is permitted to people only.
 func soft(l *Lesson) Severity {
 	if l.Approval.Source == "" {
 		return Warning
@@ -141,8 +140,8 @@ func (c Checks) alone(l *Lesson, b *Book) []Finding {
 	return append(out, appearance(l)...)
 }
 
-// broad finds triggers that would fire everywhere, and those that are not searched for because they
-// would.
+// broad finds triggers that would match everywhere, including triggers that are ignored for this
+// reason.
 func broad(l *Lesson) []Finding {
 	if l.Trigger.Empty() {
 		return []Finding{finding(l, soft(l), CodeOverbroad, "trigger",
@@ -165,10 +164,10 @@ func broad(l *Lesson) []Finding {
 
 func isLone(r rune) bool { return kindOf(r) == loneKind }
 
-// fieldPhrase is a phrase with the field that it stands in.
+// fieldPhrase is a phrase with its field.
 type fieldPhrase struct{ field, text string }
 
-// phrases lists what fires a lesson, without the tags.
+// phrases lists the triggers of a lesson without the tags.
 func phrases(t *Trigger) []fieldPhrase {
 	const prefix = "trigger.metadata.precept."
 	var out []fieldPhrase
@@ -218,7 +217,7 @@ func (c Checks) evidence(l *Lesson) []Finding {
 		"no reference leads to a run, conversation, work item, audit record or page that is known; name one that does")}
 }
 
-// ancestry checks what the lesson says it replaces.
+// ancestry checks the superseded lessons.
 func ancestry(l *Lesson, b *Book) []Finding {
 	if len(l.Supersedes) == 0 {
 		return nil
@@ -236,7 +235,7 @@ func ancestry(l *Lesson, b *Book) []Finding {
 	return out
 }
 
-// appearance finds what is odd in a file that works all the same.
+// appearance finds oddities in a valid file.
 func appearance(l *Lesson) []Finding {
 	var out []Finding
 	base := strings.TrimSuffix(path.Base(strings.ReplaceAll(l.Path, "\\", "/")), ".md")

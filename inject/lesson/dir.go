@@ -31,16 +31,16 @@ var (
 	errTooDeep = fmt.Errorf("lies more than %d folders deep; move its lessons up", maxDirDepth)
 )
 
-// Load reads a directory of lessons: each *.md file, subfolders being categories, except what
-// starts with a dot or an underscore. A file that cannot be used is a problem, not an error; the
-// error tells of the directory itself. A directory that does not exist is an empty book.
+// Load reads a directory of lessons: each *.md file, with subfolders as categories, except names
+// with a leading dot or underscore. An unusable file is a problem; the error concerns the
+// directory. A missing directory is an empty book.
 func Load(dir string, secrets ...Secrets) (*Book, []Problem, error) {
 	return NewWatcher(dir, nil, secrets...).Load()
 }
 
-// ReadDir reads the texts of a bank directory by name (relative to it, with slashes), without
-// understanding them. Files that cannot be read, or are too large, are problems; a directory that
-// does not exist has no texts. version changes with the files.
+// ReadDir reads the texts of a bank directory by name (relative, with slashes), without parsing
+// them. Unreadable and oversized files are problems; a missing directory has no texts. version
+// changes with the files.
 func ReadDir(dir string) (texts map[string][]byte, version string, problems []Problem, err error) {
 	texts = map[string][]byte{}
 	l, err := list(dir, func(l *listing, name string, info fs.FileInfo) {
@@ -57,7 +57,7 @@ func ReadDir(dir string) (texts map[string][]byte, version string, problems []Pr
 	return texts, l.version(), l.problems, nil
 }
 
-// DirVersion is the version of a directory as ReadDir tells it, without reading the files.
+// DirVersion returns the version of ReadDir without reading the files.
 func DirVersion(dir string) (string, error) {
 	l, err := list(dir, func(*listing, string, fs.FileInfo) {})
 	if err != nil {
@@ -92,13 +92,13 @@ type listing struct {
 	dir      string
 	visit    func(l *listing, name string, info fs.FileInfo) // of each lesson; names are relative to dir, with slashes
 	files    int
-	seen     hash.Hash // of all that tells of a change without reading the files
-	row      []byte    // of one file, for seen
-	problems []Problem // folders and links that could not be looked into
+	seen     hash.Hash // digest of all facts that reveal a change without reading the files
+	row      []byte    // facts of one file, for the digest
+	problems []Problem // unreadable folders and links
 }
 
-// list visits the lesson files of a directory. It looks at them every second, so it leaves as
-// little behind as it can.
+// list visits the lesson files of a directory. The list allocates little, because a watcher calls
+// it often.
 func list(dir string, visit func(*listing, string, fs.FileInfo)) (*listing, error) {
 	l := &listing{dir: dir, visit: visit, seen: sha256.New()}
 	if err := l.walk("", nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -115,7 +115,7 @@ func (l *listing) unread(name string, code Code, err error) Problem {
 	return Problem{Path: l.path(name), Faults: Faults{{Code: code, Message: err.Error()}}, unread: name}
 }
 
-// cannotLook notes a folder or link that could not be looked into.
+// cannotLook records an unreadable folder or link.
 func (l *listing) cannotLook(name string, err error) {
 	p := l.unread(name, CodeInternal, err)
 	l.problems = append(l.problems, p)
@@ -134,12 +134,12 @@ func (l *listing) file(name string, info fs.FileInfo) {
 	l.visit(l, name, info)
 }
 
-// version is a hash over the names of the files and what was seen of them.
+// version returns a hash over the names and facts of the files.
 func (l *listing) version() string { return hex.EncodeToString(l.seen.Sum(nil)) }
 
-// walk lists the lessons of a folder and of those in it, following links as a Kubernetes volume
-// needs it. above are the folders that it is in: a link that leads back to one of them leads to
-// what is read already. The error is of the folder itself.
+// walk lists the lessons of a folder and its subfolders, following links as a Kubernetes volume
+// requires. above holds the parent folders: a link to one of them is skipped. The error concerns
+// the folder itself.
 func (l *listing) walk(folder string, above []fs.FileInfo) error {
 	items, err := os.ReadDir(l.path(folder))
 	if err != nil {
@@ -174,7 +174,7 @@ func (l *listing) walk(folder string, above []fs.FileInfo) error {
 	return nil
 }
 
-// walkInto lists the lessons of a folder within another one.
+// walkInto lists the lessons of a subfolder.
 func (l *listing) walkInto(name string, info fs.FileInfo, above []fs.FileInfo) {
 	switch {
 	case slices.ContainsFunc(above, func(up fs.FileInfo) bool { return os.SameFile(up, info) }):
@@ -187,11 +187,11 @@ func (l *listing) walkInto(name string, info fs.FileInfo, above []fs.FileInfo) {
 	}
 }
 
-// isSkipped says whether a file or folder is no part of the bank: precept's own begin with an
-// underscore, those of editors and of git with a dot.
+// isSkipped reports whether a name is outside of the bank: precept's own files start with an
+// underscore, files of editors and git with a dot.
 func isSkipped(name string) bool { return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") }
 
-// isLessonName says whether a file is meant to be a lesson. A README beside them is not.
+// isLessonName reports whether a file is intended as a lesson. A README is not.
 func isLessonName(name string) bool {
 	return strings.EqualFold(path.Ext(name), ".md") && !strings.EqualFold(path.Base(name), "README.md")
 }

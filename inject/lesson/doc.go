@@ -1,23 +1,21 @@
-// Package lesson holds the lessons: it reads and writes LESSON.md files (AIP-11 learning/v1 and the
-// gptme form), compiles a set of them into an immutable Book that tells which ones a turn fires,
-// keeps a directory of them in force (Load, Watcher), renders a lesson's advice as lines that are
-// safe to insert, and checks lessons before they may speak.
+// Package lesson reads and writes LESSON.md files (AIP-11 learning/v1 and the gptme form), compiles
+// them into an immutable Book that matches turns, watches a directory of lessons (Load, Watcher),
+// renders a lesson's advice as lines that are safe to insert, and checks lessons before their
+// activation.
 //
-// A file becomes a lesson in parse.go: yaml.go reads its frontmatter, aip11.go or gptme.go its
-// fields by the rules of rules.go, sections.go its markdown; format.go writes it again, edit.go and
-// render.go touching only the lines that changed. lesson.go and action.go tell what a lesson is and
-// what is done to it. dir.go, texts.go and watch.go read a bank. book.go compiles it: phrase.go and
-// fold.go say what a phrase is, automaton.go finds them all in one pass, match.go weighs what was
-// found, and explain.go says why. advice.go renders what a model may see, which sanitize.go and
-// roles.go make harmless. checks.go judges a lesson, with injection.go, orders.go and keywords.go.
+// A file is parsed in parse.go: the frontmatter by yaml.go, its fields by aip11.go or gptme.go with
+// the rules of rules.go, and the markdown by sections.go. format.go writes a file, edit.go and
+// render.go change edited lines only. lesson.go and action.go define a lesson and its actions.
+// dir.go, texts.go and watch.go read a bank. book.go compiles the book: phrase.go and fold.go
+// define phrases, automaton.go finds them in one pass, match.go evaluates the findings, and
+// explain.go explains them. advice.go renders the text for a model, with sanitize.go and roles.go.
+// checks.go checks a lesson, with injection.go, orders.go and keywords.go.
 //
-// Contract: a Lesson is never changed once it is in a Book, and a Book is never changed at all; a
-// reload makes a new one and swaps it whole. Parsing keeps the file byte for byte (Lesson.Raw);
-// Format returns those bytes until a field is edited, and then touches only the lines of that
-// field.
+// The contract: a Lesson in a Book is never changed, and a Book is never changed: a reload replaces
+// the whole book. Parsing keeps the file byte for byte (Lesson.Raw). Format returns these bytes
+// until a field is edited, and then changes only the lines of the field.
 //
-// Hazard: a lesson is text that somebody else wrote and that a model will read. What stands in
-// Title, Advice and Body is raw; only Headline and Lines may go into a request. And nothing an
-// author declares about success is believed: the counts of a file are its own, the statistics live
-// elsewhere.
+// The hazard: a lesson is foreign text that a model will read. Title, Advice and Body are raw; only
+// Headline and Lines may enter a request. Claims of an author about success are ignored: the counts
+// of a file are the author's, and the statistics are in the store.
 package lesson

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// apply sets or removes one field in a file's head (everything before the body, both --- lines
-// included) and touches no other line. The YAML is read anew for each edit: an edit moves the lines
-// below it.
+// apply sets or removes one field in a file's head (the text before the body, with both --- lines)
+// and changes no other line. The YAML is parsed again for each edit, because an edit moves the
+// following lines.
 func apply(head string, f field) (string, error) {
 	eol := "\n"
 	if strings.Contains(head, "\r\n") {
@@ -43,11 +43,11 @@ func apply(head string, f field) (string, error) {
 	return head[:at] + strings.Join(ed.lines, eol) + eol + head[at+len(front):], nil
 }
 
-// editor works on the lines of a frontmatter; line numbers are those of the nodes, from 1.
+// editor edits the lines of a frontmatter; line numbers are the nodes' numbers, from 1.
 type editor struct{ lines []string }
 
-// consistent says whether every key of the block mappings stands on a line of its own, where the
-// YAML reader says it is.
+// consistent reports whether every key of the block mappings has a line of its own, at the line
+// number of the YAML parser.
 func (ed *editor) consistent(m *node) bool {
 	if m.kind != kindMap || m.flow {
 		return true
@@ -70,8 +70,8 @@ func (ed *editor) consistent(m *node) bool {
 	return true
 }
 
-// end is the line behind pair i of m: where the next key starts or the mapping ends, less the blank
-// lines and comments that stand before the next key and belong to it.
+// end returns the line after pair i of m: the start of the next key or the end of the mapping,
+// without the blank lines and comments that belong to the next key.
 func (ed *editor) end(m *node, i, stop int) int {
 	if i+1 < len(m.keys) {
 		stop = m.keys[i+1].line
@@ -93,7 +93,7 @@ func (ed *editor) indent(line int) int {
 	return len(s) - len(strings.TrimLeft(s, " "))
 }
 
-// replace puts new lines in the place of those from start to before end.
+// replace replaces the lines from start to before end.
 func (ed *editor) replace(start, end int, with []string) {
 	ed.lines = slices.Replace(ed.lines, start-1, end-1, with...)
 }
@@ -133,7 +133,7 @@ func (ed *editor) set(m *node, path []string, v *node, stop int) {
 	}
 }
 
-// grows says whether v is the block list old with more items at its end.
+// grows reports whether v is the block list old with further items at its end.
 func (ed *editor) grows(old, v *node, line int) bool {
 	if old.kind != kindList || v.kind != kindList || old.flow || len(old.list) == 0 || len(v.list) <= len(old.list) {
 		return false
@@ -144,7 +144,7 @@ func (ed *editor) grows(old, v *node, line int) bool {
 	return first > line && strings.HasPrefix(strings.TrimLeft(ed.lines[first-1], " "), "- ") && equalNode(old, &head)
 }
 
-// remove takes the field at path out, and every mapping that would be left empty.
+// remove removes the field at path, and every mapping that would become empty.
 func (ed *editor) remove(m *node, path []string, stop int) {
 	i := indexKey(m, path[0])
 	if i < 0 {
@@ -164,7 +164,7 @@ func (ed *editor) remove(m *node, path []string, stop int) {
 	}
 }
 
-// lonely says whether removing path from m leaves nothing of m.
+// lonely reports whether m is empty without path.
 func lonely(m *node, path []string) bool {
 	if m.kind != kindMap || len(m.keys) != 1 || m.keys[0].key != path[0] {
 		return false
@@ -200,7 +200,7 @@ func graft(m *node, path []string, v node) {
 	graft(&m.keys[i].val, path[1:], v)
 }
 
-// isBlock says whether a value is a mapping written below its key, a line for each of its own keys.
+// isBlock reports whether a value is a mapping below its key, with one line per key.
 func isBlock(v *node, keyLine int) bool {
 	return v.kind == kindMap && !v.flow && len(v.keys) > 0 && v.keys[0].line > keyLine
 }

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Cause is one trigger of a lesson that a query pulls.
+// Cause is one matching trigger of a lesson.
 type Cause struct {
 	Kind  string `json:"kind"`  // keyword, tag, error_pattern, tool
-	Text  string `json:"text"`  // as the lesson has it
+	Text  string `json:"text"`  // as written in the lesson
 	Where string `json:"where"` // words, tool error, request
 }
 
-// Explanation says of a lesson that a query comes near why it fires, or does not.
+// Explanation explains why a lesson with a matching trigger matches a query, or does not.
 type Explanation struct {
 	Lesson *Lesson
 	Fires  bool
 	By     []Cause
-	Not    []string // why it does not, each with what would be needed
+	Not    []string // reasons against a match, with the remedies
 }
 
-// Explain tells of every lesson of which some trigger stands in the query, by slug. Whether it
-// fires is Match's own answer.
+// Explain returns an explanation for every lesson with a trigger in the query, by slug. The result
+// agrees with Match.
 func (b *Book) Explain(q *Query) []Explanation {
 	fires := map[*Lesson]bool{}
 	for _, h := range b.Match(q) {
@@ -45,7 +45,7 @@ func (b *Book) Explain(q *Query) []Explanation {
 	return out
 }
 
-// causes collects the triggers, and says whether there are any, be it in the wrong place.
+// causes collects the triggers in the query, and reports whether any exists, even at a wrong place.
 func (e *Explanation) causes(q *foldedQuery) bool {
 	t := &e.Lesson.Trigger
 	add := func(kind, phrase string, wordsToo bool) {
@@ -83,7 +83,7 @@ func (e *Explanation) causes(q *foldedQuery) bool {
 	return true
 }
 
-// foldedQuery is a query with its texts as phrases are looked for in them.
+// foldedQuery is a query with its texts in the form for comparison.
 type foldedQuery struct {
 	*Query
 	words, errors [][]byte
@@ -100,13 +100,13 @@ func (q *Query) folded() *foldedQuery {
 	return out
 }
 
-// standsInAny says whether a phrase stands in one of some folded texts.
+// standsInAny reports whether one of the folded texts contains the phrase.
 func standsInAny(phrase string, texts [][]byte) bool {
 	p := readPhrase(phrase)
 	return p.fires() && slices.ContainsFunc(texts, p.in)
 }
 
-// obstacles says what keeps a lesson from firing although a trigger of it is there.
+// obstacles returns the reasons against a match of a lesson with a present trigger.
 func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -140,13 +140,13 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	case u.offered(m, q.Query, ""):
 	case !slices.ContainsFunc(q.Errors, func(e ErrorText) bool { return u.offered(&signs{}, q.Query, e.Tool) }):
 		say("none of its tools (%s) is offered", tools)
-	case len(out) == 0: // one of them failed, of something else
+	case len(out) == 0: // another tool failed
 		say("its tools (%s) are not offered where its trigger stands", tools)
 	}
 	return out
 }
 
-// targetsText is a list of targets as a person would write it.
+// targetsText formats a list of targets for people.
 func targetsText(targets []Target) string {
 	var all []string
 	for _, t := range targets {
@@ -161,8 +161,8 @@ func targetsText(targets []Target) string {
 	return strings.Join(all, ", or ")
 }
 
-// Fired lists the phrases and tags by which the lesson's trigger matches the query, as its file has
-// them.
+// Fired returns the phrases and tags by which the lesson's trigger matches the query, as written in
+// the file.
 func (l *Lesson) Fired(q *Query) []string {
 	var out []string
 	e := Explanation{Lesson: l}

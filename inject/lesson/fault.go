@@ -20,15 +20,15 @@ const (
 	CodeInternal   Code = "internal"
 )
 
-// Fault is one thing wrong with a lesson, with a sentence that says what to do about it.
+// Fault is one error in a lesson, with the remedy.
 type Fault struct {
 	Code    Code   `json:"code"`
 	Field   string `json:"field,omitempty"` // path in the frontmatter, "trigger.tags[2]"; "" for the file as a whole
-	Line    int    `json:"line,omitempty"`  // in the file, from 1; 0 when there is none
+	Line    int    `json:"line,omitempty"`  // line in the file, from 1; 0 without a line
 	Message string `json:"message"`
 }
 
-// Error tells the fault in one line.
+// Error returns the fault as one line.
 func (f Fault) Error() string {
 	var b strings.Builder
 	b.WriteString(string(f.Code))
@@ -41,7 +41,7 @@ func (f Fault) Error() string {
 	return b.String() + ": " + f.Message
 }
 
-// Faults is everything wrong with one file, in the order of its fields. It is the error of Parse.
+// Faults holds the errors of one file, in the order of its fields, as the error of Parse.
 type Faults []Fault
 
 // maxFaultsInText is how many faults an error lists.
@@ -60,19 +60,19 @@ func (fs Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Problem is what a load of the bank has to say about one file.
+// Problem is the result of a load of the bank for one unusable file.
 type Problem struct {
 	Path   string `json:"path"`
 	Slug   string `json:"slug,omitempty"`
 	Faults Faults `json:"faults"`
-	Kept   bool   `json:"kept"` // the previous good version of the file stays in force
+	Kept   bool   `json:"kept"` // the previous valid version stays active
 
 	Quarantined bool `json:"quarantined,omitempty"` // the file can be read, and waits for approval
 
-	unread string // the name of the file or folder that could not be read; "" otherwise
+	unread string // name of an unreadable file or folder, otherwise empty
 }
 
-// Error tells the file and its faults.
+// Error returns the file and its faults.
 func (p Problem) Error() string {
 	tail := ""
 	if p.Kept {

@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// fold maps a rune to the representative of its simple case folding orbit (ß and ẞ, σ ς Σ, k and
-// the Kelvin sign). The Turkish dotted and dotless i have no simple folding; they go to i, so that
-// a word typed on a Turkish keyboard and its upper-casing by any program still meet.
+// fold returns the representative of a rune's simple case folding orbit (ß and ẞ, σ ς Σ, k and the
+// Kelvin sign). The Turkish dotted and dotless i have no simple folding and become i, so that a
+// word from a Turkish keyboard matches its upper-case form.
 func fold(r rune) rune {
 	if r < utf8.RuneSelf {
 		return rune(lowerASCII(byte(r))) //nolint:gosec // an ASCII code
@@ -29,8 +29,8 @@ func lowerASCII(c byte) byte {
 	return c
 }
 
-// appendFolded adds a rune to a text as phrases and texts are compared: case folded, white space a
-// single blank and none at the beginning, what is invisible dropped.
+// appendFolded appends a rune in the form for comparison: case folded, white space as a single
+// blank and none at the start, invisible runes dropped.
 func appendFolded(text []byte, r rune) []byte {
 	const dotAbove = 0x0307
 	last := byte(' ')
@@ -44,23 +44,23 @@ func appendFolded(text []byte, r rune) []byte {
 		}
 	case r < utf8.RuneSelf:
 		text = append(text, lowerASCII(byte(r)))
-	case invisible(r), r == dotAbove && last == 'i': // the lower case of İ is i with a dot above it
+	case invisible(r), r == dotAbove && last == 'i': // the lower case of İ is i with a combining dot
 	default:
 		text = utf8.AppendRune(text, fold(r))
 	}
 	return text
 }
 
-// runeKind says what a rune is to the words of a text.
+// runeKind is the role of a rune in words.
 type runeKind uint8
 
 const (
 	signKind runeKind = iota // neither letter nor digit
-	wordKind                 // letter, digit, mark or underscore: makes one word with those beside it
-	loneKind                 // a letter of a script that writes no spaces: a word by itself
+	wordKind                 // letter, digit, mark or underscore: part of a word
+	loneKind                 // letter of a script without spaces: a word by itself
 )
 
-// firstLone is where the scripts that write no spaces begin.
+// firstLone is the start of the scripts without spaces.
 const firstLone = 0x0E00
 
 func kindOf(r rune) runeKind {
@@ -89,8 +89,8 @@ func boundary(text []byte, at int) bool {
 	return before != wordKind || behind != wordKind
 }
 
-// invisible says whether a rune is drawn as nothing at all, so that a word with it looks like the
-// word without it.
+// invisible reports whether a rune is not drawn, so that a word with the rune looks like the word
+// without it.
 func invisible(r rune) bool {
 	switch {
 	case r == 0x00AD, r == 0x034F, r == 0x061C, r == 0x115F, r == 0x1160, r == 0x17B4, r == 0x17B5, r == 0x3164, r == 0xFEFF, r == 0xFFA0:

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Format writes a lesson as a file. One that was read and not edited gives its bytes back; an
-// edited one gives them with only the lines of the edited fields changed, comments and unknown
-// metadata untouched; a new one (no Raw) is written whole, in the learning/v1 form. Advice follows
-// from Body and is not written by itself, except for a new lesson without a body. The result has
-// been read back: what the file format cannot express is an error.
+// Format writes a lesson as a file. An unedited lesson gives its original bytes. An edited lesson
+// gives these bytes with only the lines of the edited fields changed, and comments and unknown
+// metadata untouched. A new lesson (without Raw) is written in the learning/v1 form. Advice follows
+// from Body and is not written separately, except for a new lesson without a body. The result is
+// parsed again: a lesson that the file format cannot express is an error.
 func Format(l *Lesson) ([]byte, error) {
 	if len(l.Raw) == 0 {
 		return formatNew(l)
@@ -28,8 +28,8 @@ func Format(l *Lesson) ([]byte, error) {
 			return nil, err
 		}
 	}
-	// An approval that is renewed wakes the state in the file, which a lesson that was quarantined
-	// meanwhile does not want.
+	// A renewed approval would activate the state in the file, which must not happen to a
+	// quarantined lesson.
 	if got, faults := parse(l.Path, head+l.Body); len(faults) == 0 && got.State != l.State && got.State != Quarantined {
 		var err error
 		if head, err = apply(head, field{path: []string{"metadata", "precept", "state"}, val: stateNode(l)}); err != nil {
@@ -40,8 +40,7 @@ func Format(l *Lesson) ([]byte, error) {
 	return []byte(out), verify(l, out, orig.State.Fires())
 }
 
-// Edit makes a new lesson out of an old one, which stays as it is: a copy is edited, written, and
-// read again.
+// Edit returns an edited copy of a lesson: the copy is changed, written, and parsed again.
 func Edit(l *Lesson, change func(*Lesson)) (*Lesson, error) {
 	c := l.Clone()
 	change(c)
@@ -57,7 +56,7 @@ func Edit(l *Lesson, change func(*Lesson)) (*Lesson, error) {
 	return out, nil
 }
 
-// Clone copies a lesson, so that the copy may be edited.
+// Clone copies a lesson for editing.
 func (l *Lesson) Clone() *Lesson {
 	c := *l
 	t := &c.Trigger
@@ -86,8 +85,8 @@ func formatNew(l *Lesson) ([]byte, error) {
 	return []byte(out), verify(c, out, false)
 }
 
-// verify reads a written file back and compares. A lesson that was in force may lose that by an
-// edit of the text that was approved; setting it in force without approving the text is a mistake.
+// verify parses a written file and compares the result. Editing an approved text may deactivate an
+// active lesson; activating a lesson without an approval of the text is an error.
 func verify(l *Lesson, raw string, inForce bool) error {
 	got, faults := parse(l.Path, raw)
 	if len(faults) > 0 {
@@ -105,7 +104,7 @@ func verify(l *Lesson, raw string, inForce bool) error {
 	}
 	for _, f := range diff(got, l, FormAIP11) {
 		path := strings.Join(f.path, ".")
-		if got.Form != FormGptme || path != "title" && path != "trigger.description" { // which follow from its body
+		if got.Form != FormGptme || path != "title" && path != "trigger.description" { // both follow from the body
 			return fmt.Errorf("the field %s cannot be written to this file; convert the lesson to learning/v1", path)
 		}
 	}
@@ -115,7 +114,7 @@ func verify(l *Lesson, raw string, inForce bool) error {
 	return nil
 }
 
-// field is a path in the frontmatter with its value; nil: the key is not there.
+// field is a path in the frontmatter with its value; nil for a missing key.
 type field struct {
 	path []string
 	val  *node
@@ -133,8 +132,8 @@ func diff(a, b *Lesson, form Form) []field {
 	return out
 }
 
-// fields lists what can be written to the frontmatter of a form, in the order of a new file. The
-// list has the same length for every lesson.
+// fields lists the frontmatter fields of a form, in the order of a new file. The list has the same
+// length for every lesson.
 func fields(l *Lesson, form Form) []field {
 	t := &l.Trigger
 	own := []field{
@@ -218,7 +217,7 @@ func evidenceNode(evidence []Evidence) *node {
 	return listNode(evidence, func(e Evidence) node { return optionalMap("kind", e.Kind, "ref", e.Ref, "note", e.Note) })
 }
 
-// listNode makes a list, nil of nothing.
+// listNode makes a list, nil if empty.
 func listNode[T any](list []T, entry func(T) node) *node {
 	if len(list) == 0 {
 		return nil
@@ -230,7 +229,7 @@ func listNode[T any](list []T, entry func(T) node) *node {
 	return n
 }
 
-// optionalMap makes a mapping out of keys and values, without the empty ones.
+// optionalMap makes a mapping of keys and values, without empty values.
 func optionalMap(kv ...string) node {
 	n := node{kind: kindMap}
 	for i := 0; i+1 < len(kv); i += 2 {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// glob says whether name matches pattern, letters compared without case: * stands for any run of
-// characters, ? for one. There are no other special characters, so every pattern is valid. The work
-// is at most len(pattern) * len(name).
+// glob reports whether name matches pattern, ignoring case: * matches any run of characters, ?
+// matches one. There are no other special characters, so every pattern is valid. The work is at
+// most len(pattern) * len(name).
 func glob(pattern, name string) bool {
 	p, n := []rune(strings.ToLower(pattern)), []rune(strings.ToLower(name))
 	i, j, starAt, resume := 0, 0, -1, 0
@@ -32,12 +32,12 @@ func glob(pattern, name string) bool {
 	return i == len(p)
 }
 
-// anyGlob says whether one of the patterns matches the name.
+// anyGlob reports whether one of the patterns matches the name.
 func anyGlob(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return glob(p, name) })
 }
 
-// matches says whether every field of the target that is given matches.
+// matches reports whether every given field of the target matches.
 func (t Target) matches(q *Query) bool {
 	return (t.Operator == "" || glob(t.Operator, q.Agent)) &&
 		(t.Role == "" || glob(t.Role, q.Role)) &&
@@ -49,7 +49,7 @@ func (t *Trigger) addressed(q *Query) bool {
 	return (len(t.Models) == 0 || anyGlob(t.Models, q.Model)) && t.targeted(q)
 }
 
-// targeted says whether one of the targets matches, or there are none.
+// targeted reports whether one of the targets matches, or none exists.
 func (t *Trigger) targeted(q *Query) bool {
 	return len(t.Targets) == 0 || slices.ContainsFunc(t.Targets, func(x Target) bool { return x.matches(q) })
 }

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// isGptme tells the gptme form by what only it has: no schema, but a match or a status.
+// isGptme recognises the gptme form: no schema, but a match or a status.
 func isGptme(n *node) bool {
 	if _, ok := n.get("schema"); ok {
 		return false
@@ -15,9 +15,8 @@ func isGptme(n *node) bool {
 	return match || status
 }
 
-// gptme reads the other form: match.keywords and status in the frontmatter, everything else in the
-// markdown. It is a foreign format that grows by itself, so keys that mean nothing to us are passed
-// over here; those that do are checked.
+// gptme reads the gptme form: match.keywords and status in the frontmatter, all other fields in the
+// markdown. Unknown keys are ignored, because the foreign format evolves; known keys are checked.
 func (r *reader) gptme(l *Lesson, n *node) {
 	l.Form = FormGptme
 	l.Slug = slugFromPath(l.Path)
@@ -49,7 +48,7 @@ func (r *reader) status(n *node) State {
 		switch v.text {
 		case "active":
 			return Active
-		case "automated", "deprecated", "archived": // automated: a tool enforces it now, so nobody has to be told
+		case "automated", "deprecated", "archived": // automated: a tool enforces the lesson, so agents need no advice
 			return Archived
 		}
 	}

@@ -9,10 +9,9 @@ import (
 	"strconv"
 )
 
-// Hash computes the content hash: SHA-256 over what the model would see (slug, title, advice) and
-// over what makes the lesson fire (tags, targets, keywords, error patterns, tools, models, scope;
-// each list sorted, for its order means nothing). Neither counts nor state nor the description in
-// prose are in it: they may change without making another arm.
+// Hash computes the content hash: SHA-256 over the text for the model (slug, title, advice) and
+// over the triggers (tags, targets, keywords, error patterns, tools, models, scope; each list
+// sorted). Counts, state and description are not included: they may change without a new arm.
 func (l *Lesson) Hash() string {
 	h := sha256.New()
 	t := &l.Trigger
@@ -27,7 +26,7 @@ func (l *Lesson) Hash() string {
 		targets = append(targets, g.Operator+"\x00"+g.Role+"\x00"+g.Skill)
 	}
 	hashList(h, targets)
-	if l.Scope != (Scope{}) { // what was approved for one agent is not approved for all
+	if l.Scope != (Scope{}) { // an approval for one agent is no approval for all
 		hashList(h, []string{"tenant " + l.Scope.Tenant, "agent " + l.Scope.Agent})
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -41,8 +40,8 @@ func hashList(h hash.Hash, list []string) {
 	}
 }
 
-// hashString writes a length before the text: two different lists of strings never give the same
-// bytes.
+// hashString writes the length before the text, so that different lists of strings never give
+// identical bytes.
 func hashString(h hash.Hash, s string) {
 	var n [8]byte
 	binary.LittleEndian.PutUint64(n[:], uint64(len(s)))

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// The files that precept keeps beside the lessons. Their names start with an underscore, so that no
-// load reads them.
+// Precept's own files in a bank. Their names start with an underscore, so that a load ignores them.
 const (
 	IndexFile  = "_index.md"
 	LogFile    = "_log.jsonl"
@@ -37,8 +36,7 @@ func Index(b *Book, counts func(slug string) Counts) []byte {
 	return []byte(s.String())
 }
 
-// IndexCounts reads the published counts out of an index, for who writes it anew without knowing
-// better.
+// IndexCounts returns the published counts of an index, for a writer without newer counts.
 func IndexCounts(index []byte) func(slug string) Counts {
 	known := map[string]Counts{}
 	for line := range strings.Lines(string(index)) {
@@ -65,18 +63,17 @@ type Event struct {
 	Action string         `json:"action"` // "propose", "refuse", "approve", "edit", "cite", "supersede", "archive", ...
 	Slug   string         `json:"slug,omitempty"`
 	By     string         `json:"by,omitempty"`
-	From   State          `json:"from,omitempty"` // the state before; "" where there was no lesson
+	From   State          `json:"from,omitempty"` // previous state; empty for a new lesson
 	To     State          `json:"to,omitempty"`   // the state after; "" where none is left
 	Hash   string         `json:"content_hash,omitempty"`
-	Source string         `json:"source,omitempty"` // the program that wrote it; "" for a person
+	Source string         `json:"source,omitempty"` // program that wrote the lesson; empty for a person
 	Tenant string         `json:"tenant,omitempty"`
 	Agent  string         `json:"agent,omitempty"`
 	Detail map[string]any `json:"detail,omitempty"`
 }
 
-// AppendLog appends an event to the audit log of a bank directory, as one write: lines of several
-// writers do not mix, and nothing that stands there is touched. A line that a crash cut short is
-// ended first.
+// AppendLog appends an event to the audit log of a bank directory in one write, so that lines of
+// several writers do not mix. An incomplete line of a crash is ended first.
 func AppendLog(dir string, e Event) error {
 	line, err := json.Marshal(e)
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"unicode"
 )
 
-// part is a text of a lesson with the field that it stands in.
+// part is a text of a lesson with its field.
 type part struct {
 	field, text string
-	seen        bool // the model sees it
+	seen        bool // shown to the model
 }
 
-// texted lists the texts of a lesson, what the model sees first.
+// texted lists the texts of a lesson, texts for the model first.
 func texted(l *Lesson) []part {
 	out := []part{{"title", l.Title, true}, {"body", l.Advice, true}}
 	if rest := strings.Replace(l.Body, l.Advice, "", 1); strings.TrimSpace(rest) != "" {
@@ -30,8 +30,8 @@ func texted(l *Lesson) []part {
 	return out
 }
 
-// Suspicious scans a lesson for text that would rather speak to the model than to the reader. What
-// only a person sees counts as a warning in a person's file: it never gets into a request.
+// Suspicious scans a lesson for text that addresses the model instead of the reader. In a person's
+// file, a finding in text for people only is a warning, because this text never enters a request.
 func Suspicious(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range texted(l) {
@@ -46,7 +46,7 @@ func Suspicious(l *Lesson) []Finding {
 	return out
 }
 
-// scan names what is suspicious in a text, each kind once.
+// scan returns the kinds of suspicious text, each once.
 func scan(s string) []string {
 	var out []string
 	if strings.ContainsAny(s, "\x1b\u009b\u009d") {
@@ -73,8 +73,7 @@ func scan(s string) []string {
 	return append(out, ordered(v)...)
 }
 
-// labelled says whether a line or a sentence begins with the label of a role in letters that only
-// look like it.
+// labelled reports whether a line or a sentence starts with a role's label in look-alike letters.
 func labelled(v string) bool {
 	for line := range strings.Lines(v) {
 		head, _, ok := strings.Cut(line, ":")
@@ -90,8 +89,8 @@ func labelled(v string) bool {
 	return false
 }
 
-// commands says whether the pattern stands in the text other than as something to avoid in the same
-// sentence: "never upload an API key" is a good lesson.
+// commands reports whether the pattern occurs without a negation in its sentence: "never upload an
+// API key" is a valid lesson.
 func commands(p *regexp.Regexp, text string) bool {
 	const reach = 32
 	for _, m := range p.FindAllStringIndex(text, -1) {
@@ -104,8 +103,8 @@ func commands(p *regexp.Regexp, text string) bool {
 	return false
 }
 
-// hasHidden says whether a text holds characters that are not drawn. Emoji are made with some of
-// them.
+// hasHidden reports whether a text contains characters that are not drawn. Emoji may contain some
+// of them.
 func hasHidden(s string) bool {
 	const firstSymbol, emojiStyle, joiner = 0x2190, 0xFE0F, 0x200D
 	last := rune(0)
@@ -119,7 +118,7 @@ func hasHidden(s string) bool {
 	return false
 }
 
-// scanPatterns are what the scan looks for besides tables and orders.
+// scanPatterns holds the patterns of the scan beyond tables and orders.
 type scanPatterns struct{ labels, dataURL, negation *regexp.Regexp }
 
 //nolint:gochecknoglobals // immutable, compiled at first use

@@ -35,8 +35,8 @@ func hasBlob(s string) bool {
 	return slices.ContainsFunc(runs, isBlob)
 }
 
-// selfMatch finds keywords that the lesson's own text contains: an agent that quotes its context
-// would fire the lesson by having been given it, and the lesson would look as if it were needed.
+// selfMatch finds keywords in the lesson's own text: an agent that quotes its context would trigger
+// the lesson that it was given, and the lesson would seem necessary.
 func selfMatch(l *Lesson) []Finding {
 	shown := l.Text()
 	own := shown.Title + "\n" + strings.Join(shown.Lines(MaxAdvice), "\n")
@@ -50,10 +50,10 @@ func selfMatch(l *Lesson) []Finding {
 	return out
 }
 
-// standsIn says whether a phrase matches a text, as a book with this one phrase would.
+// standsIn reports whether a phrase matches a text, as in a book with this phrase alone.
 func standsIn(phrase, text string) bool { return standsInAny(phrase, [][]byte{appendText(nil, text)}) }
 
-// in says whether a phrase stands in a folded text.
+// in reports whether a folded text contains the phrase.
 func (p *phrase) in(text []byte) bool {
 	longest, tries := p.pieces[p.longest], 0
 	for from := 0; ; from++ {
@@ -67,7 +67,7 @@ func (p *phrase) in(text []byte) bool {
 	}
 }
 
-// overlaps finds lessons by what fires them.
+// overlaps maps triggers to lessons.
 type overlaps map[string][]*Lesson
 
 func newOverlaps(lessons []*Lesson) overlaps {
@@ -80,7 +80,7 @@ func newOverlaps(lessons []*Lesson) overlaps {
 	return o
 }
 
-// triggerKeys lists what fires a lesson in comparable form, each once.
+// triggerKeys lists the triggers of a lesson in comparable form, without duplicates.
 func triggerKeys(l *Lesson) []string {
 	var keys []string
 	for _, tag := range l.Trigger.Tags {
@@ -93,8 +93,8 @@ func triggerKeys(l *Lesson) []string {
 	return slices.Compact(keys)
 }
 
-// opposed lists the lessons in force that share a trigger with l and claim the opposite outcome; by
-// slug. One that replaces the other is no contradiction.
+// opposed returns the active lessons that share a trigger with l and claim the opposite outcome, by
+// slug. A lesson and its successor do not contradict each other.
 func (o overlaps) opposed(l *Lesson) []*Lesson {
 	var out []*Lesson
 	for _, key := range triggerKeys(l) {
@@ -114,8 +114,8 @@ func opposite(a, b *Lesson) bool {
 		!slices.Contains(a.Supersedes, b.Slug) && !slices.Contains(b.Supersedes, a.Slug) && sameAudience(a, b)
 }
 
-// sameAudience says whether the targets of two lessons may mean the same agent. It errs on the side
-// of yes: globs that are written differently may still meet.
+// sameAudience reports whether the targets of two lessons may match one agent. In doubt the result
+// is true, because different globs may overlap.
 func sameAudience(a, b *Lesson) bool {
 	apart := func(x, y string) bool { return x != "" && y != "" && x != y }
 	if apart(a.Scope.Tenant, b.Scope.Tenant) || apart(a.Scope.Agent, b.Scope.Agent) {
@@ -141,6 +141,6 @@ func contradiction(a, b *Lesson) Finding {
 		b.Slug, a.Outcome, b.Outcome)
 }
 
-// Contradicts lists the lessons of the book that share a trigger with l and claim the opposite
+// Contradicts returns the lessons of the book that share a trigger with l and claim the opposite
 // outcome: both are kept, and shown together.
 func (b *Book) Contradicts(l *Lesson) []*Lesson { return b.overlaps().opposed(l) }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// State of a lesson: what a person, the gate or the chooser made of it.
+// State is the state of a lesson, set by a person, the gate or the chooser.
 type State string
 
 // The states, in the order a lesson goes through them.
@@ -22,14 +22,13 @@ const (
 	Rejected    State = "rejected"
 )
 
-// Valid says whether s is one of the states.
+// Valid reports whether s is one of the states.
 func (s State) Valid() bool {
 	return s.Fires() || slices.Contains([]State{Candidate, Quarantined, Superseded, Expired, Archived, Rejected}, s)
 }
 
-// Fires says whether a lesson in this state may match at all. A benched one still matches: the
-// chooser benches it, and probes it now and then, which it could not do with a lesson that it never
-// sees.
+// Fires reports whether a lesson in this state may match. A benched lesson matches, because the
+// chooser probes benched lessons.
 func (s State) Fires() bool { return slices.Contains([]State{Trial, Active, Caution, Benched}, s) }
 
 // Form is the file format a lesson was read from.
@@ -41,7 +40,7 @@ const (
 	FormGptme Form = "gptme" // match.keywords and status
 )
 
-// Target scopes a lesson: within one all given fields must match (globs), any target of the list
+// Target restricts a lesson: all given fields must match (globs), and any target of the list
 // suffices.
 type Target struct{ Operator, Role, Skill string }
 
@@ -54,7 +53,7 @@ type Trigger struct {
 	Keywords, NotKeywords, Tools, ErrorPatterns, Models []string
 }
 
-// Empty says that nothing could fire the trigger: no tag, no keyword, no error pattern.
+// Empty reports whether the trigger has no tag, no keyword and no error pattern.
 func (t *Trigger) Empty() bool {
 	return len(t.Tags) == 0 && len(t.Keywords) == 0 && len(t.ErrorPatterns) == 0
 }
@@ -62,18 +61,17 @@ func (t *Trigger) Empty() bool {
 // Evidence is one AIP-11 reference.
 type Evidence struct{ Kind, Ref, Note string }
 
-// Approval is what stands in metadata.precept beside the state. It is bound to a content hash: a
-// text that was edited after its approval is quarantined again.
+// Approval is the part of metadata.precept about the approval of a state. An approval is bound to a
+// content hash: editing an approved text quarantines the lesson again.
 type Approval struct {
-	ContentHash string    // the text that was approved; "" when the file does not say
-	By          string    // who approved
+	ContentHash string    // hash of the approved text, empty if the file has none
+	By          string    // approver
 	At          time.Time // when; zero when the file does not say
 	Source      string    // where the lesson came from ("distill", "api", "writ", ...); "" for a person's file
 }
 
-// Scope says for whom a lesson is that came in by a program: one tenant's, or one agent's of it. An
-// empty field is anyone. It is compared letter by letter, unlike a Target, whose globs an author
-// writes.
+// Scope restricts a program's lesson to one tenant, or to one agent of the tenant. An empty field
+// means all. A scope is compared literally, unlike the globs of a Target.
 type Scope struct{ Tenant, Agent string }
 
 // holds says whether the lesson may be seen by the speaker of a turn at all.
@@ -81,15 +79,16 @@ func (s Scope) holds(q *Query) bool {
 	return (s.Tenant == "" || s.Tenant == q.Tenant) && (s.Agent == "" || s.Agent == q.Agent)
 }
 
-// TrialPlan is how an operator wants a lesson in trial to be measured; a zero takes what is usual.
+// TrialPlan is an operator's plan for the measurement of a lesson in trial; zero values mean the
+// defaults.
 type TrialPlan struct {
-	Epsilon float64   // the share of its picks that is withheld (0.5)
-	Until   float64   // the half-width of the interval, in units of reward, at which the trial ends; 0: when somebody ends it
-	Picks   int64     // of a planned trial: after so many told picks it is looked at once, and ends; 0: not planned
-	Started time.Time // of a planned trial: the same lesson may go through several
+	Epsilon float64   // share of withheld picks (0.5)
+	Until   float64   // half-width of the interval, in units of reward, at which the trial ends; 0: a person ends the trial
+	Picks   int64     // of a planned trial: number of rewarded picks at the evaluation; 0: not planned
+	Started time.Time // of a planned trial: a lesson may go through several
 }
 
-// Lesson is one LESSON.md, read. It is immutable once in a book.
+// Lesson is one parsed LESSON.md. A lesson in a book is immutable.
 type Lesson struct {
 	Slug, Title                string
 	Trigger                    Trigger
@@ -101,14 +100,14 @@ type Lesson struct {
 	ExpiresAt                  time.Time // zero: never
 	State                      State     // of a person's file: active
 	Approval                   Approval
-	Scope                      Scope     // for whom it is, where a program wrote it
+	Scope                      Scope     // scope of a program's lesson
 	CreatedAt, UpdatedAt       time.Time // by a program; zero in a person's file
 	Plan                       TrialPlan // of a lesson in trial
 	Body                       string    // markdown after the frontmatter
 	Advice                     string    // the "What to do (or avoid)" section (gptme form: rule and pattern), raw
-	Path                       string    // where it was read
+	Path                       string    // source file
 	Category                   string    // the subfolder
-	ContentHash                string    // hex SHA-256 over what the model would see and the trigger
+	ContentHash                string    // hex SHA-256 over the text for the model and the trigger
 	Raw                        string    // the file, byte for byte
 	Form                       Form
 }
@@ -118,8 +117,8 @@ func (l *Lesson) ExpiredAt(now time.Time) bool {
 	return !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt)
 }
 
-// InForce says whether the lesson may speak at now: its state fires and it has not expired.
-// Supersession is the book's to know (Book.StateAt).
+// InForce reports whether the lesson is active at now: the state fires and the lesson has not
+// expired. Supersession is known to the book only (Book.StateAt).
 func (l *Lesson) InForce(now time.Time) bool { return l.State.Fires() && !l.ExpiredAt(now) }
 
 // Arm is the first 12 hex digits of the content hash: an edited lesson is a new arm of the

@@ -5,26 +5,26 @@ import (
 	"strings"
 )
 
-// signs are what a match has seen of one lesson so far.
+// signs holds a match's findings about one lesson.
 type signs struct {
 	touched       bool
 	words, vetoed bool
-	looked, found bool  // whether a tool of the lesson was looked for among the request's, and is there
-	asked         int32 // 1 + index of the newest error text whose tool was looked at
-	err           int32 // 1 + index of the newest error text that triggered it
+	looked, found bool  // the lesson's tools were compared with the request's; one is offered
+	asked         int32 // 1 + index of the newest error text whose tool was compared
+	err           int32 // 1 + index of the newest error text with a trigger
 }
 
-// mostWork bounds what one match may cost, in phrases that are met and places that are tried around
-// them: some milliseconds. Text that a client chose, against phrases with a * of which none fits,
-// or that are each other's endings, could cost a second otherwise. Usual texts take some hundred.
+// mostWork limits the work of one match, in phrases found and places tried: some milliseconds.
+// Crafted text against phrases with a *, or phrases that are suffixes of each other, could
+// otherwise cost a second. Typical texts take a few hundred.
 const mostWork = 1 << 18
 
-// scratch is what one match works with; it never outlives the call.
+// scratch is the memory of one match and never outlives the call.
 type scratch struct {
 	text    []byte
 	left    int     // of mostWork
 	met     []int32 // where each phrase was met last: inWords, 1 + the index of an error text, 0: nowhere
-	phrases []int32 // that were met
+	phrases []int32 // found phrases
 	seen    []signs
 	touched []int32
 }
@@ -38,10 +38,10 @@ func (s *scratch) touch(u int32) *signs {
 	return m
 }
 
-// inWords says that a phrase was met in the user's words.
+// inWords is the place of a phrase in the user's words.
 const inWords = -1
 
-// meet notes where a phrase was met, so that its lessons hear of it once in a text.
+// meet records the place of a phrase, once per lesson and text.
 func (s *scratch) meet(id, where int32) {
 	if s.met[id] == 0 {
 		s.phrases = append(s.phrases, id)
@@ -61,9 +61,9 @@ func (s *scratch) reset() {
 	s.touched, s.text = s.touched[:0], s.text[:0]
 }
 
-// Match returns the lessons that fire, ordered by slug. It is safe for concurrent use; the hits are
-// all it allocates. Where the phrases met are too many it returns none and sets q.Spent: a part of
-// them might lack what forbids a lesson.
+// Match returns the matching lessons, ordered by slug. Match is safe for concurrent use and
+// allocates the hits only. Beyond mostWork Match returns no hit and sets q.Spent, because the rest
+// could contain a phrase that forbids a lesson.
 func (b *Book) Match(q *Query) []Hit {
 	if len(b.compiled) == 0 {
 		return nil
@@ -94,7 +94,7 @@ func (b *Book) Match(q *Query) []Hit {
 	return b.hits(s, q)
 }
 
-// tagError fires the lessons of the tags that an error text was given.
+// tagError matches the lessons of an error text's tags.
 func (b *Book) tagError(s *scratch, q *Query, i int) {
 	for _, tag := range q.Errors[i].Tags {
 		for _, u := range b.tags[tag] {
@@ -105,7 +105,7 @@ func (b *Book) tagError(s *scratch, q *Query, i int) {
 	}
 }
 
-// scan searches a text: the user's words, or the error text whose number is where.
+// scan searches a text: the user's words, or the error text with the index where.
 func (b *Book) scan(s *scratch, q *Query, text string, where int32) {
 	s.text = appendText(s.text[:0], text)
 	b.machine.scan(s.text, func(id int32, end int) bool {
@@ -133,15 +133,14 @@ func (b *Book) scan(s *scratch, q *Query, text string, where int32) {
 	})
 }
 
-// Bounds of what a client may name its tools. Names beyond them are not compared with what lessons
-// say.
+// Limits of a client's tool names. Names beyond the limits are not compared.
 const (
 	maxTools    = 1024
 	maxToolName = 256
 )
 
-// offered says whether a tool that the lesson speaks of is at hand; failing is the tool of the call
-// that failed, "" for the user's words.
+// offered reports whether one of the lesson's tools is offered. failing is the tool of the failed
+// call, empty for the user's words.
 func (u *compiled) offered(m *signs, q *Query, failing string) bool {
 	tools := u.lesson.Trigger.Tools
 	if len(tools) == 0 || failing != "" && anyTool(tools, []string{failing}) {
@@ -157,8 +156,8 @@ func anyTool(patterns, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return len(n) <= maxToolName && anyGlob(patterns, n) })
 }
 
-// silenced says whether the lesson may not speak in this turn although its state would let it. A
-// lesson of one tenant or agent supersedes for those alone.
+// silenced reports whether the lesson is inactive in this turn although its state fires. A lesson
+// of one tenant or agent supersedes others for this tenant or agent only.
 func (u *compiled) silenced(q *Query) bool {
 	return u.lesson.ExpiredAt(q.Now) ||
 		slices.ContainsFunc(u.above, func(l *Lesson) bool { return l.InForce(q.Now) && l.Scope.holds(q) })

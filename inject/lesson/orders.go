@@ -12,9 +12,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// This file looks for orders that no lesson gives, in the languages that models obey. What they are
-// is orders.txt. Most lessons are English, so that the patterns for English are fine; in other
-// languages a verb and a noun in one sentence suffice.
+// Detection of orders that no lesson gives, in the languages that models obey. orders.txt lists
+// them. Most lessons are English, so the patterns for English are precise; in other languages a
+// verb and a noun in one sentence suffice.
 
 //go:embed orders.txt
 var ordersText string
@@ -22,10 +22,10 @@ var ordersText string
 // order is a section of orders.txt.
 type order struct {
 	what       string
-	forms      []string // of a text, in which it is looked for
-	avoided    bool     // it does not count as something to avoid
-	bySentence bool     // it does not cross the end of a sentence
-	words      []string // one of them stands in what it matches
+	forms      []string // forms of a text that are searched
+	avoided    bool     // a negated order does not count
+	bySentence bool     // does not cross the end of a sentence
+	words      []string // every match contains one of the words
 	abroad     bool     // or any letter beyond ASCII does
 	pattern    *regexp.Regexp
 }
@@ -33,14 +33,14 @@ type order struct {
 // orderBook is orders.txt, read.
 type orderBook struct {
 	orders             []order
-	sendVerb, sendNoun *regexp.Regexp // of other languages than English
+	sendVerb, sendNoun *regexp.Regexp // for languages other than English
 }
 
 //nolint:gochecknoglobals // immutable, compiled at first use
 var orders = sync.OnceValue(func() *orderBook {
 	parts := map[string][]string{}
 	var book orderBook
-	for _, section := range strings.Split(ordersText, "\n[")[1:] { // behind what people are told
+	for _, section := range strings.Split(ordersText, "\n[")[1:] { // the first part is a comment for people
 		head, lines, _ := strings.Cut(section, "]\n")
 		if head == "parts" {
 			for line := range strings.Lines(lines) {
@@ -57,10 +57,10 @@ var orders = sync.OnceValue(func() *orderBook {
 	return &book
 })
 
-// readOrder reads a section. Its parts are put into its patterns, written in its form.
+// readOrder parses a section: the parts are inserted into the patterns, in the section's form.
 func readOrder(what string, how []string, lines string, parts map[string][]string) order {
 	o := order{what: what, forms: how, avoided: slices.Contains(how, "avoided"), bySentence: slices.Contains(how, "by sentence")}
-	written := norm.NFD.String // as a text is that has no accents; in English it changes nothing
+	written := norm.NFD.String // matches the text without accents; no change for English
 	if how[0] == "squeezed" {
 		written = squeezed
 	}
@@ -93,7 +93,7 @@ func squeezed(words string) string {
 	return strings.Join(list, "|")
 }
 
-// may says whether the order can stand in a text at all.
+// may reports whether a text can contain the order at all.
 func (o *order) may(text string) bool {
 	return o.abroad && strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) ||
 		slices.ContainsFunc(o.words, func(w string) bool { return strings.Contains(text, w) })
@@ -111,7 +111,7 @@ func (o *order) in(text string) bool {
 	return slices.ContainsFunc(texts, func(s string) bool {
 		switch {
 		case o.bySentence && strings.Contains(s, "header") && !strings.Contains(s, "://"):
-			return false // a key in a request's header is how one logs in
+			return false // a key in a request's header is a normal login
 		case o.avoided:
 			return commands(o.pattern, s)
 		}
@@ -119,7 +119,7 @@ func (o *order) in(text string) bool {
 	})
 }
 
-// ordered tells what orders stand in a text.
+// ordered returns the orders in a text.
 func ordered(text string) []string {
 	plain := plainly(text)
 	bare := unaccented(plain)
@@ -148,7 +148,7 @@ func plainly(s string) string {
 	return strings.Join(strings.Fields(strings.ToLower(norm.NFKC.String(s))), " ")
 }
 
-// unaccented drops accents, and takes what joins words for a blank.
+// unaccented drops accents, and replaces joiners by blanks.
 func unaccented(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -161,8 +161,8 @@ func unaccented(s string) string {
 	}, norm.NFD.String(s))
 }
 
-// sendsAbroad says whether an address stands near a verb of sending and a secret, in other
-// languages than English.
+// sendsAbroad reports whether an address occurs near a verb of sending and a secret, in languages
+// other than English.
 func (b *orderBook) sendsAbroad(bare string) bool {
 	const reach = 160
 	if !strings.Contains(bare, "http") && !strings.Contains(bare, "@") {

@@ -10,8 +10,8 @@ import (
 // MaxFile is the size in bytes beyond which a lesson file is refused.
 const MaxFile = 1 << 20
 
-// Parse reads one LESSON.md in either form. path gives the gptme form its slug and stands in
-// messages. The error is Faults: everything that is wrong, not only the first.
+// Parse parses a LESSON.md in either form. path gives the gptme form its slug and occurs in
+// messages. The error is Faults with all faults of the file.
 func Parse(path string, raw []byte) (*Lesson, error) {
 	l, faults := parse(path, string(raw))
 	if len(faults) > 0 {
@@ -20,7 +20,7 @@ func Parse(path string, raw []byte) (*Lesson, error) {
 	return l, nil
 }
 
-// parse is Parse of a text. The lesson holds it once: body and advice are parts of it.
+// parse parses a text. The lesson holds the text once: body and advice are substrings.
 func parse(file, raw string) (*Lesson, Faults) {
 	whole := func(format string, args ...any) (*Lesson, Faults) {
 		return nil, Faults{{Code: CodeInvalid, Message: fmt.Sprintf(format, args...)}}
@@ -51,7 +51,7 @@ func parse(file, raw string) (*Lesson, Faults) {
 	root, faults := readYAML(front)
 	gptme := isGptme(&root)
 	switch {
-	case root.kind == kindMap && !gptme && isForeign(&root): // before its faults: they are none of ours
+	case root.kind == kindMap && !gptme && isForeign(&root): // before its faults, which do not concern precept
 		return whole("this is no lesson: it has neither schema: %s nor the gptme form's match; `precept lessons new` writes one, and a file that starts with _ is left alone", Schema)
 	case len(faults) > 0:
 		return nil, faults
@@ -72,7 +72,7 @@ func parse(file, raw string) (*Lesson, Faults) {
 	return l, nil
 }
 
-// finish computes what follows from the fields: the hash, and whether an approval still holds.
+// finish computes the derived fields: the hash, and the validity of the approval.
 func (l *Lesson) finish() {
 	l.ContentHash = l.Hash()
 	if l.stale() || l.State.Fires() && l.unseen() {
@@ -80,8 +80,8 @@ func (l *Lesson) finish() {
 	}
 }
 
-// unseen says that what a model would be shown holds what the injection scan refuses, and that
-// nobody has approved this very text. A file is a road into a request like any other.
+// unseen reports whether the text for a model contains a pattern that the injection scan refuses,
+// without an approval of this text. A file can reach a request like any other source.
 func (l *Lesson) unseen() bool {
 	if l.Approval.ContentHash == l.ContentHash {
 		return false
@@ -89,12 +89,12 @@ func (l *Lesson) unseen() bool {
 	return len(scan(clipBytes(l.Title, maxRaw))) > 0 || len(scan(clipBytes(l.Advice, maxRaw))) > 0
 }
 
-// stale says that the file's state was approved for another text, or for none though a program
-// wrote it. An approval is bound to what was read by the approver; otherwise a lesson could be
-// approved first and armed afterwards.
+// stale reports whether the approval of the file's state is for another text, or missing for a
+// program's lesson. An approval is bound to the text that the approver read: otherwise a lesson
+// could be approved first and armed afterwards.
 func (l *Lesson) stale() bool {
 	if l.Approval.ContentHash == "" && l.Approval.Source == "" {
-		return false // a person's file, which nobody had to approve
+		return false // a person's file needs no approval
 	}
 	return l.State.Fires() && l.Approval.ContentHash != l.ContentHash
 }
@@ -121,14 +121,14 @@ func split(raw string) (front, body string, ok bool) {
 	return "", "", false
 }
 
-// latin writes as ASCII the letters of Latin alphabets that are no letter with an accent.
+// latin replaces letters of Latin alphabets without a decomposition by ASCII.
 func latin(text string) string {
 	return strings.NewReplacer("ß", "ss", "æ", "ae", "œ", "oe", "ø", "o", "ł", "l", "đ", "d", "ð", "d", "þ", "th", "ı", "i").Replace(text)
 }
 
-// Hyphenated is what a slug says in words: the letters and digits of a text in lower case and
-// without accents, as far as they are Latin, hyphens for what is between them, at most so many
-// bytes, a letter first. It is empty where the text has no such letter.
+// Hyphenated converts words to the form of a slug: the Latin letters and digits in lower case
+// without accents, hyphens between words, at most the given number of bytes, starting with a
+// letter. The result is empty for a text without such a letter.
 func Hyphenated(text string, most int) string {
 	var b strings.Builder
 	for _, r := range latin(strings.ToLower(unaccented(text))) {

@@ -8,21 +8,20 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxRun is how many word characters a * stands for at most. It bounds the work on one very long
-// word.
+// maxRun is the maximum number of word characters that a * matches, which limits the work on one
+// very long word.
 const maxRun = 256
 
-// phrase is a trigger in the form that is compared: folded like a text, each * that touches a
-// letter or digit a star (neighbouring ones are one). Any other * stands for itself, as in "select
-// * from".
+// phrase is a trigger in the form for comparison: folded, with each * next to a letter or digit as
+// a star (adjacent stars are one). Any other * is literal, as in "select * from".
 type phrase struct {
-	key         string   // folded: equal for phrases that match the same texts
-	pieces      [][]byte // what stands before, between and behind the stars
+	key         string   // folded: equal for phrases that match identical texts
+	pieces      [][]byte // texts before, between and after the stars
 	longest     int      // the number of the longest piece, by which the phrase is looked for
-	left, right bool     // a word boundary is required there
+	left, right bool     // a word boundary is required at this end
 }
 
-// readPhrase folds a phrase and takes it apart.
+// readPhrase folds and splits a phrase.
 func readPhrase(s string) phrase {
 	var folded, key, piece []byte
 	for _, r := range norm.NFC.String(s) {
@@ -55,18 +54,18 @@ func readPhrase(s string) phrase {
 	return p
 }
 
-// touchesWord says whether a letter or digit stands at one of the ends of a part of a text.
+// touchesWord reports whether a letter or digit is next to one of the ends of a part of a text.
 func touchesWord(text []byte, from, to int) bool {
 	before, behind := around(text, from, to)
 	return before != signKind || behind != signKind
 }
 
-// phraseKey is equal for phrases that match the same texts.
+// phraseKey returns the key of a phrase: equal for phrases that match identical texts.
 func phraseKey(s string) string { return readPhrase(s).key }
 
-// fires says whether a phrase may trigger anything: it has a letter or digit and something beside
-// it, and is no stop word. A person who writes the keyword "the" is told so by the checks; until
-// then the keyword stays silent rather than firing in every session.
+// fires reports whether a phrase may trigger a lesson: at least two characters with a letter or
+// digit, and no stop word. The checks warn about a keyword such as "the", which never triggers,
+// instead of triggering in every session.
 func (p *phrase) fires() bool {
 	words, drawn := 0, 0
 	for _, r := range string(slices.Concat(p.pieces...)) {
@@ -84,15 +83,15 @@ func (p *phrase) fires() bool {
 	return words > 0 && drawn > 1 && !isStopWord(p.key)
 }
 
-// at says whether the phrase stands in text with its longest piece, found there, ending before end.
-// The places that are tried are taken off left.
+// at reports whether text contains the phrase with its longest piece ending before end. Tried
+// places are subtracted from left.
 func (p *phrase) at(text []byte, end int, left *int) bool {
 	return p.before(text, end-len(p.pieces[p.longest]), left) && p.behind(text, end, left)
 }
 
-// behind compares the pieces behind the longest one. Each is taken at its first place within the
-// star's run: that leaves the most room to the rest, so no place has to be tried twice. Only the
-// last piece may have to stand at a boundary, and then the first place that does is taken.
+// behind compares the pieces after the longest piece. Each is matched at its first place within the
+// star's run, which leaves most room for the rest, so no place is tried twice. Only the last piece
+// may require a boundary, and is matched at the first place with the boundary.
 func (p *phrase) behind(text []byte, at int, left *int) bool {
 	for i := p.longest + 1; i < len(p.pieces); i++ {
 		piece, last := p.pieces[i], i == len(p.pieces)-1

@@ -2,8 +2,8 @@ package lesson
 
 import "time"
 
-// Query is what a turn shows to the matcher: only what is new in the turn. The caller has stripped
-// reminders, environment blocks and our own blocks from the texts.
+// Query is the matcher's view of a turn: the new content only. The caller has removed reminders,
+// environment blocks and our own blocks.
 type Query struct {
 	Words              []string    // newest user words
 	Errors             []ErrorText // newest tool errors, the newest last
@@ -14,17 +14,17 @@ type Query struct {
 	Tools              []string // tools offered in the request
 	Now                time.Time
 
-	Spent bool // set by Match: the match was given up, because it would have cost too much
+	Spent bool // set by Match: the match exceeded its work limit
 }
 
-// ErrorText is the error signature of one newest tool result.
+// ErrorText is the error signature of a new tool result.
 type ErrorText struct {
 	CallID, Tool, Text string
 	Tags               []string // by a Tagger
 }
 
-// Hit is a lesson whose target and trigger fired.
+// Hit is a lesson with a matching target and trigger.
 type Hit struct {
 	Lesson *Lesson
-	CallID string // of the newest tool result that triggered it; "" when user words or tags did
+	CallID string // newest tool result with a trigger; empty for user words and tags
 }

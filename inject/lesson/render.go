@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// renderPair writes a key and its value as block YAML at an indent, one string a line.
+// renderPair writes a key and its value as lines of block YAML at an indentation.
 func renderPair(key string, v *node, indent int) []string {
 	pad := strings.Repeat(" ", indent)
 	head := pad + quote(key) + ":"
@@ -45,7 +45,7 @@ func renderItems(items []node, indent int) []string {
 	return out
 }
 
-// inline says whether a list reads well on one line.
+// inline reports whether a list is written on one line.
 func inline(v *node) bool {
 	const room = 80
 	n := 0
@@ -66,7 +66,7 @@ func scalars(items []node) []string {
 	return parts
 }
 
-// scalar writes a value that has no lines of its own.
+// scalar writes a value without lines of its own.
 func scalar(v *node) string {
 	switch v.kind {
 	case kindMap:
@@ -87,8 +87,8 @@ func scalar(v *node) string {
 	}
 }
 
-// quote writes a string plain when no YAML reader could take it for anything else, and in double
-// quotes otherwise. Go's escapes are YAML's, too.
+// quote writes a string plain if no YAML parser can misread the string, and in double quotes
+// otherwise. Go's escapes are valid in YAML.
 func quote(s string) string {
 	if isPlain(s) {
 		return s
@@ -96,7 +96,7 @@ func quote(s string) string {
 	return strconv.Quote(strings.ToValidUTF8(s, "\ufffd"))
 }
 
-// isPlain is narrow on purpose: letters first, then nothing that means anything in YAML.
+// isPlain is narrow: letters first, then no character with a meaning in YAML.
 func isPlain(s string) bool {
 	switch strings.ToLower(s) {
 	case "", "true", "false", "null", "yes", "no", "on", "off", "y", "n", "inf", "nan":

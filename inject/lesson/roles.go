@@ -10,18 +10,18 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// roleForm is one of the forms in which a text speaks as a role of the conversation, or as a tool.
-// The scan of a lesson that is written down and the rendering of one for a request go by this one
-// table: what the scan lets through is broken by the rendering all the same.
+// roleForm is a form in which a text imitates a role of the conversation or a tool. The scan of a
+// written lesson and the rendering for a request use this table: the rendering breaks every form
+// that the scan permits.
 type roleForm struct {
 	find    *regexp.Regexp // in the drawn text
-	with    string         // what it becomes: $1 and $2 are the groups, in the text itself
-	refused bool           // no lesson needs it, and the scan says so
+	with    string         // replacement: $1 and $2 are the groups in the text
+	refused bool           // refused by the scan, because no lesson needs the form
 	capital bool           // only where the label begins with a capital: "file system: ext4" is prose
 }
 
-// roleForms are the chat templates of the models that are known, the tags of tool calls, and labels
-// and headings that begin a turn in plain text.
+// roleForms lists the chat templates of known models, the tags of tool calls, and labels and
+// headings that start a turn in plain text.
 //
 //nolint:gochecknoglobals // immutable, compiled at first use
 var roleForms = sync.OnceValue(func() []roleForm {
@@ -52,7 +52,7 @@ var roleForms = sync.OnceValue(func() []roleForm {
 		refused(form(`\[\s*(/?\s*(?:NAMES)\b[^\]\n]{0,20})\]`, strictSquare, "($1)")), // [INST]
 		form(`\[\s*(/?\s*(?:NAMES)\b[^\]\n]{0,40})\]`, square, "($1)"),                // mistral's
 		form(`<+\s*(/?\s*(?:NAMES)(?:[\s=:][^<>\n]{0,200})?/?)\s*>+`, tags, "($1)"),
-		refused(form(`<+\s*(/?\s*(?:NAMES)\b)`, strictTags, "($1")), // that nothing closes
+		refused(form(`<+\s*(/?\s*(?:NAMES)\b)`, strictTags, "($1")), // without a closing bracket
 		form(`\[\s*(/?\s*(?:NAMES)\b)`, strictSquare, "($1"),
 		form(`<<+\s*(/?\s*(?:NAMES)\b)`, strictSquare, "($1"),
 		refused(form(`(?m)#{2,}[ \t]*((?:NAMES)\b[ \t]*:?)[ \t]*$`, headings, "$1")),
@@ -66,7 +66,7 @@ var roleForms = sync.OnceValue(func() []roleForm {
 	}
 })
 
-// speaksAsRole says whether a text holds a form that no lesson needs.
+// speaksAsRole reports whether a text contains a form that no lesson needs.
 func speaksAsRole(s string) bool {
 	text, _ := drawn(s)
 	for _, f := range roleForms() {
@@ -77,11 +77,11 @@ func speaksAsRole(s string) bool {
 	return false
 }
 
-// maxPasses is how often a text is gone through: what was rewritten may join what stood around it.
+// maxPasses limits the passes over a text: a rewritten form may join its surroundings.
 const maxPasses = 8
 
-// neutralize rewrites what a model could take for a turn of the conversation. The words stay
-// readable; only their form is broken. Lines in which a form is left after all passes go.
+// neutralize breaks every form that a model could read as a turn of the conversation. The words
+// stay readable. Lines with a form left after all passes are dropped.
 func neutralize(s string) string {
 	for range maxPasses {
 		before := s
@@ -98,7 +98,7 @@ func neutralize(s string) string {
 	return strings.Join(kept, "\n")
 }
 
-// rewrite breaks each of the forms once, wherever it stands in s.
+// rewrite breaks each form once, at every place in s.
 func rewrite(s string) string {
 	text, at := drawn(s)
 	for i := range roleForms() {
@@ -110,7 +110,7 @@ func rewrite(s string) string {
 	return s
 }
 
-// rewrite breaks the form wherever it stands in s, of which text and at are what drawn says.
+// rewrite breaks the form at every place in s. text and at are results of drawn.
 func (f *roleForm) rewrite(s, text string, at []int) string {
 	found := f.find.FindAllStringSubmatchIndex(text, -1)
 	if len(found) == 0 {
@@ -143,9 +143,8 @@ func startsUpper(s string) bool {
 	return unicode.IsUpper(r)
 }
 
-// drawn is the text as it looks, for comparing: letters of other scripts, accents, case and the
-// many forms of brackets and bars are folded. at tells for each of its bytes, and for its end,
-// where the character stands in s.
+// drawn returns the text as it looks, for comparison: letters of other scripts, accents, case and
+// the forms of brackets and bars are folded. at maps each byte, and the end, to the position in s.
 func drawn(s string) (text string, at []int) {
 	b := make([]byte, 0, len(s))
 	at = make([]int, 0, len(s)+1)

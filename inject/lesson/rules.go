@@ -18,7 +18,7 @@ const (
 	maxRef           = 256
 	maxNote          = 500
 	maxPhrase        = 200 // characters of a keyword
-	maxPhrases       = 100 // entries of one list of ours
+	maxPhrases       = 100 // entries of one of precept's lists
 )
 
 // reader turns nodes into fields and collects every fault on the way.
@@ -35,7 +35,7 @@ func (r *reader) invalid(field string, line int, format string, args ...any) {
 	r.fault(CodeInvalid, field, line, format, args...)
 }
 
-// known refuses every key of n that is not in the list.
+// known refuses every key of n outside of the list.
 func (r *reader) known(prefix string, n *node, keys ...string) {
 	for i := range n.keys {
 		p := &n.keys[i]
@@ -52,7 +52,7 @@ func join(prefix, key string) string {
 	return prefix + "." + key
 }
 
-// mapping gets the mapping under key; nil when it is missing or something else.
+// mapping returns the mapping under key; nil if missing or of another kind.
 func (r *reader) mapping(prefix string, n *node, key string, required bool) *node {
 	v, ok := n.get(key)
 	field := join(prefix, key)
@@ -97,7 +97,7 @@ func (r *reader) isText(field string, v *node, lo, hi int) bool {
 	return true
 }
 
-// items gets the list under key; nil when it is missing or something else.
+// items returns the list under key; nil if missing or of another kind.
 func (r *reader) items(prefix string, n *node, key string, limit int) []node {
 	v, ok := n.get(key)
 	if !ok {
@@ -132,7 +132,7 @@ func (r *reader) texts(prefix string, n *node, key string, limit, hi int, ok fun
 	return out
 }
 
-// number gets a number that passes ok; 0 when it is missing or something else.
+// number returns a number that passes ok; 0 if missing or invalid.
 func (r *reader) number(prefix string, n *node, key string, ok func(float64) bool, want string, args ...any) float64 {
 	v, there := n.get(key)
 	if !there {
@@ -196,12 +196,13 @@ func (r *reader) instant(prefix string, n *node, key string) time.Time {
 	return t
 }
 
-// IsSlug says whether s is a slug by the schema: ^[a-z][a-z0-9-]*[a-z0-9]$ with its length.
+// IsSlug reports whether s is a slug by the schema: ^[a-z][a-z0-9-]*[a-z0-9]$ within the length
+// limits.
 func IsSlug(s string) bool {
 	return len(s) >= minSlug && len(s) <= maxSlug && isSlugRef(s)
 }
 
-// isSlugRef is the same pattern without a length, as the schema has it for supersedes.
+// isSlugRef is the pattern without a length limit, as in the schema of supersedes.
 func isSlugRef(s string) bool {
 	return len(s) >= minSlug && isTag(s) && s[len(s)-1] != '-'
 }

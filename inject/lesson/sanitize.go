@@ -7,9 +7,8 @@ import (
 	"unicode"
 )
 
-// clean makes lines out of a text that somebody else wrote, so that nothing in them is hidden and
-// nothing reads as a role, a chat template or one of our own delimiters. The caller's fixed line
-// prefix does the rest. Lines in which nothing is changed are parts of s, and no copies.
+// clean splits a foreign text into lines without hidden characters, roles, chat templates and our
+// delimiters. The caller adds a fixed prefix to each line. Unchanged lines are substrings of s.
 func clean(s string) []string {
 	for _, plain := range [...][2]string{{"\r\n", "\n"}, {"\r", "\n"}, {"\t", "    "}} {
 		s = strings.ReplaceAll(s, plain[0], plain[1])
@@ -26,21 +25,20 @@ func clean(s string) []string {
 	return kept
 }
 
-// Quoted makes a text that somebody else wrote safe to stand within a line of a block, cleaned like
-// a lesson's: one line, without the brackets that our delimiters begin and end with, of at most n
-// bytes and three dots.
+// Quoted makes a foreign text safe inside of a line of a block: cleaned like a lesson, one line,
+// without the brackets of our delimiters, at most n bytes and three dots.
 func Quoted(s string, n int) string {
-	const read = 16 // times n: what is dropped makes room, and a call may be as long as a file
+	const read = 16 // times n: cleaning removes text, and a call may be as long as a file
 	round := strings.NewReplacer("[", "(", "［", "(", "⟦", "(", "【", "(", "]", ")", "］", ")", "⟧", ")", "】", ")").Replace
 	s = round(stripANSI(strings.ToValidUTF8(s[:min(len(s), read*n)], "")))
-	s = round(strings.Join(clean(s), " ")) // again: an unusual form of one may have become a plain one
+	s = round(strings.Join(clean(s), " ")) // again: an unusual bracket may have become a plain one
 	if short := clipBytes(s, n); short != s {
 		return short + "..."
 	}
 	return s
 }
 
-// stripANSI removes terminal escape sequences whole, so that no "[31m" stays behind.
+// stripANSI removes whole terminal escape sequences, so that no "[31m" remains.
 func stripANSI(s string) string {
 	if !strings.ContainsAny(s, "\x1b\u009b\u009d") {
 		return s
@@ -48,9 +46,9 @@ func stripANSI(s string) string {
 	return ansi().ReplaceAllString(s, "")
 }
 
-// visible keeps what a reader of the file could see: line separators become line feeds, other white
-// space a space; control, format, tag, private-use and unassigned-looking characters go; full-width
-// brackets and letters become plain ones.
+// visible keeps the characters that a reader sees: line separators become line feeds, and other
+// white space becomes a space. Control, format, tag, private-use and unassigned characters are
+// dropped. Full-width brackets and letters become plain ones.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -71,12 +69,12 @@ func visible(s string) string {
 	}, s)
 }
 
-// hidden says whether a rune is not drawn, or drawn as nobody can foresee.
+// hidden reports whether a rune is not drawn, or drawn unpredictably.
 func hidden(r rune) bool {
 	return invisible(r) || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Co, unicode.Cs, unicode.Noncharacter_Code_Point)
 }
 
-// stripComments removes HTML comments, again and again: cutting one may join two halves of another.
+// stripComments removes HTML comments repeatedly: removing one may join two halves of another.
 func stripComments(s string) string {
 	for {
 		start := strings.Index(s, "<!--")

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// section returns the text under the first heading that is wanted, up to the next heading of the
-// same or a higher level. Where no line ends in a carriage return, it is a part of the body and no
-// copy of it.
+// section returns the text under the first wanted heading, up to the next heading of the same or a
+// higher level. Without carriage returns the result is a substring of body.
 func section(body string, wanted func(string) bool) string {
 	level, start, end := 0, len(body), len(body)
 	for h := range headings(body) {
@@ -22,13 +21,13 @@ func section(body string, wanted func(string) bool) string {
 	return strings.Trim(strings.ReplaceAll(body[start:end], "\r\n", "\n"), "\r\n")
 }
 
-// heading is a heading with the place of its line in the text.
+// heading is a heading with the position of its line.
 type heading struct {
 	level, start, end int
 	text              string
 }
 
-// headings goes through the headings that stand outside of code fences.
+// headings iterates over the headings outside of code fences.
 func headings(body string) iter.Seq[heading] {
 	return func(yield func(heading) bool) {
 		at, fence := 0, ""
@@ -44,8 +43,7 @@ func headings(body string) iter.Seq[heading] {
 	}
 }
 
-// Fence follows code fences: it returns the marker of the fence that is open behind a line, ""
-// where none is.
+// Fence returns the marker of the code fence that is open after a line, or an empty string.
 func Fence(open, line string) string {
 	text := strings.TrimLeft(line, " ")
 	if len(line)-len(text) > 3 {
@@ -87,7 +85,7 @@ func isHeading(want string) func(string) bool {
 	return func(s string) bool { return strings.EqualFold(strings.TrimRight(s, ":"), want) }
 }
 
-// isAdviceHeading accepts the section's name in the ways people write it.
+// isAdviceHeading accepts the common variants of the section's name.
 func isAdviceHeading(s string) bool {
 	s = strings.ToLower(strings.Join(strings.FieldsFunc(s, func(r rune) bool {
 		return r == ' ' || r == '(' || r == ')' || r == '/' || r == ':' || r == '\t'
@@ -100,7 +98,7 @@ func isAdviceHeading(s string) bool {
 	}
 }
 
-// firstTitle is the text of the first heading of level one.
+// firstTitle returns the text of the first heading of level one.
 func firstTitle(body string) string {
 	for h := range headings(body) {
 		if h.level == 1 {

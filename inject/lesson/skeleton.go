@@ -11,8 +11,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// hasDelimiter says whether a text holds one of the delimiters of inserted blocks, in whatever
-// disguise.
+// hasDelimiter reports whether a text contains a delimiter of inserted blocks, in any disguise.
 func hasDelimiter(s string) bool {
 	k := skeleton(s)
 	for _, d := range delimiters() {
@@ -23,8 +22,8 @@ func hasDelimiter(s string) bool {
 	return false
 }
 
-// delimiters are the skeletons of the lines that open and close blocks. Those in brackets keep the
-// bracket, for without it they are words that anyone may write.
+// delimiters holds the skeletons of the lines that open and close blocks. Bracketed delimiters keep
+// the bracket, because the words alone are common.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var delimiters = sync.OnceValue(func() []string {
@@ -38,10 +37,10 @@ var delimiters = sync.OnceValue(func() []string {
 	return plain
 })
 
-// skeleton reduces a text to the letters that it looks like: compatibility forms, accents, case,
-// look-alikes of other scripts and digits in place of letters are folded; everything that is no
-// letter goes, except an opening bracket and the slash behind it. It is for comparing with other
-// skeletons only.
+// skeleton reduces a text to the letters that it resembles: compatibility forms, accents, case,
+// look-alikes of other scripts and digits in place of letters are folded. Other characters are
+// dropped, except an opening bracket with a following slash. Skeletons are compared with skeletons
+// only.
 func skeleton(s string) string {
 	b := make([]byte, 0, len(s))
 	for _, r := range norm.NFKD.String(s) {
@@ -56,8 +55,8 @@ func skeleton(s string) string {
 //go:embed lookalikes.txt
 var lookalikesText string
 
-// lookalikes are the rows of lookalikes.txt, by what they are compared for: the first rune of a row
-// by each of the others. i and l, which no font keeps apart for certain, are one.
+// lookalikes maps each rune of a row of lookalikes.txt to the first rune of the row. i and l are
+// one, because no font separates them reliably.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var lookalikes = sync.OnceValue(func() (all struct{ letters, signs map[rune]rune }) {
@@ -77,8 +76,8 @@ var lookalikes = sync.OnceValue(func() (all struct{ letters, signs map[rune]rune
 	return all
 })
 
-// lookalike maps a rune to the Latin letter that it is drawn like, in lower case: a capital of
-// another script may be drawn like another letter than its small form.
+// lookalike returns the Latin letter, in lower case, that a rune resembles: a capital of another
+// script may resemble another letter than its small form.
 func lookalike(r rune) rune {
 	letters, folded := lookalikes().letters, fold(r)
 	return cmp.Or(letters[r], letters[folded], folded)

@@ -1,6 +1,6 @@
 package lesson
 
-// isStopWord says whether a whole phrase is a word that stands in almost any English text.
+// isStopWord reports whether a whole phrase is a word of almost any English text.
 func isStopWord(s string) bool {
 	switch s {
 	case "a", "about", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "ask", "at",

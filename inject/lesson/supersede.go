@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// supersession gives for each slug the lessons above it: those that supersede it, those that
-// supersede them, and so on, so that a lesson does not come back to life when the one between is
-// archived. Lessons that supersede each other in a circle cancel out: neither silences the other
-// (the bank reports the circle).
+// supersession returns, for each slug, the lessons that supersede it directly or through others, so
+// that a lesson stays superseded if the lesson in between is archived. Lessons that supersede each
+// other in a circle have no effect on each other (the bank reports the circle).
 func supersession(lessons []*Lesson, bySlug map[string]*Lesson) map[string][]*Lesson {
 	direct := map[string][]string{}
 	for _, l := range lessons {
@@ -33,8 +32,8 @@ func supersession(lessons []*Lesson, bySlug map[string]*Lesson) map[string][]*Le
 	return above
 }
 
-// reachable lists what can be reached from start, start itself only when it stands in a circle;
-// sorted.
+// reachable returns the sorted nodes that can be reached from start; start itself only within a
+// circle.
 func reachable(start string, next map[string][]string) []string {
 	seen := map[string]bool{}
 	todo := slices.Clone(next[start])
@@ -53,7 +52,7 @@ func reachable(start string, next map[string][]string) []string {
 	return out
 }
 
-// circles lists the slugs that supersede themselves, directly or through others; sorted.
+// circles returns the sorted slugs that supersede themselves, directly or through others.
 func circles(lessons []*Lesson) []string {
 	next := map[string][]string{}
 	for _, l := range lessons {
@@ -69,8 +68,8 @@ func circles(lessons []*Lesson) []string {
 	return out
 }
 
-// links tells the supersedes entries of a lesson that name nothing in the book or its archive, and
-// whether the lesson is one of those that supersede themselves.
+// links returns the supersedes entries of a lesson without a target in the book or its archive, and
+// a fault for a lesson that supersedes itself.
 func (b *Book) links(l *Lesson, circular []string) []Fault {
 	var out []Fault
 	for i, old := range l.Supersedes {

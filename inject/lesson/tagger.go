@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Tagger gives a turn the tags whose words stand in it (the configuration's tags). Its words are
-// phrases like a lesson's keywords.
+// Tagger adds tags to a turn whose words match (tags in the configuration). The words are phrases
+// like a lesson's keywords.
 type Tagger struct{ book *Book }
 
 // NewTagger compiles rules: words by tag.
@@ -18,8 +18,8 @@ func NewTagger(rules map[string][]string) *Tagger {
 	return &Tagger{NewBook(lessons)}
 }
 
-// Tag adds the tags to the query: those of the user's words to the turn, those of an error text to
-// that text. A nil Tagger adds none.
+// Tag adds the tags of the user's words to the turn, and the tags of an error text to this text. A
+// nil Tagger adds none.
 func (t *Tagger) Tag(q *Query) {
 	if t == nil || t.book.Len() == 0 {
 		return
@@ -32,7 +32,7 @@ func (t *Tagger) Tag(q *Query) {
 }
 
 func (t *Tagger) tags(have []string, q *Query) []string {
-	out := slices.Clip(have) // the caller's list stays as it is
+	out := slices.Clip(have) // the caller's list does not change
 	for _, h := range t.book.Match(q) {
 		if !slices.Contains(out, h.Lesson.Slug) {
 			out = append(out, h.Lesson.Slug)

@@ -7,16 +7,16 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// What is searched of one text: its head and its tail. People paste logs of megabytes; the words
-// stand at the ends.
+// The searched part of a text: its head and its tail. People paste logs of megabytes, with their
+// own words at the ends.
 const (
 	maxText  = 64 << 10
 	halfText = maxText / 2
 )
 
-// Blobs are runs of base64 characters: from blobMixed on when upper case, lower case and digits are
-// mixed as only an encoding does, from blobLong on in any case, unless separators are so dense that
-// it is a path or an identifier.
+// Blobs are runs of base64 characters: at least blobMixed with upper case, lower case and digits
+// mixed, or at least blobLong in any case, unless the density of separators indicates a path or an
+// identifier.
 const (
 	blobMixed = 64
 	blobLong  = 256
@@ -50,8 +50,8 @@ func isBlob(run string) bool {
 	return upper > 0 && lower > 0 && digit > 0 && sep <= len(run)/16
 }
 
-// cutOut stands in a folded text for what was left out: nothing matches across it, and it bounds
-// words. No UTF-8 holds it.
+// cutOut replaces omitted text in a folded text: no match extends over it, and it bounds words. No
+// UTF-8 contains this byte.
 const cutOut = 0xFF
 
 // appendText folds a text: see appendFolded. Blobs are cut out, and the middle of a very long text.
@@ -64,9 +64,9 @@ func appendText(dst []byte, s string) []byte {
 }
 
 func appendPart(dst []byte, s string) []byte {
-	s = norm.NFC.String(s) // a keyboard writes ü as one character, a file name of macOS as two
+	s = norm.NFC.String(s) // a keyboard sends ü as one character, a file name of macOS as two
 	dst = slices.Grow(dst, len(s))
-	run, at := 0, len(dst) // where the run of base64 characters that goes on begins, in s and in dst
+	run, at := 0, len(dst) // start of the present run of base64 characters, in s and in dst
 	for i := 0; i < len(s); {
 		if isBlobByte(s[i]) {
 			dst = append(dst, lowerASCII(s[i]))

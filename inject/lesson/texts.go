@@ -12,37 +12,37 @@ import (
 // Secrets names the kinds of secrets in a text.
 type Secrets = func(text string) []string
 
-// Texts is a bank of lessons that come as texts by name: from the files of a directory, or from the
-// Redis of a fleet. A text that cannot be used leaves the last good version of it in force, and one
-// that has not changed is not parsed twice. It is for one goroutine.
+// Texts is a bank of lessons in texts by name: from the files of a directory, or from the Redis of
+// a fleet. The last valid version of an unusable text stays active, and an unchanged text is not
+// parsed twice. Texts is not safe for concurrent use.
 type Texts struct {
 	from     string
-	secrets  []Secrets         // what they find is kept from models until somebody approves that very text
+	secrets  []Secrets         // finders of secrets; a text with a secret is withheld from models until a person approves the text
 	entries  map[string]*entry // nil before the first load
 	archived map[string]bool   // slugs of archived lessons
 	unread   []Problem
 
-	book     *Book // of what it holds
+	book     *Book // book of the present texts
 	problems []Problem
 }
 
-// entry is what the bank knows of one text.
+// entry is the state of one text.
 type entry struct {
 	name, path string
 	raw        string
 	lesson     *Lesson
-	faults     Faults   // of the newest version; then lesson is the one before, or nil
-	held       []string // kinds of secrets, for which it waits for approval
+	faults     Faults   // of the newest version; lesson is then the previous version, or nil
+	held       []string // kinds of secrets that need an approval
 }
 
-// NewTexts makes a bank. from stands before a text's name where people are told of it.
+// NewTexts returns an empty bank. from is the prefix of a text's name in messages.
 func NewTexts(from string, secrets ...Secrets) *Texts {
 	return &Texts{from: from, secrets: secrets, book: NewBook(nil)}
 }
 
-// Load takes a new set of texts by name (a path with slashes, ending in .md; its folders are the
-// category). unread is what ReadDir could not read: what is known of that stays. It gives the book,
-// what is wrong with the texts, and whether anything is new.
+// Load replaces the texts by name (a path with slashes and the suffix .md; the folders are the
+// category). unread lists unreadable names, whose state is kept. Load returns the book, the
+// problems of the texts, and whether the result has changed.
 func (t *Texts) Load(texts map[string][]byte, unread ...Problem) (book *Book, problems []Problem, changed bool) {
 	next := make(map[string]*entry, len(texts))
 	archived := map[string]bool{}
@@ -78,10 +78,10 @@ func (t *Texts) Load(texts map[string][]byte, unread ...Problem) (book *Book, pr
 	return book, problems, changed
 }
 
-// Current is what Load gave last.
+// Current returns the last result of Load.
 func (t *Texts) Current() (*Book, []Problem) { return t.book, slices.Clone(t.problems) }
 
-// keep lets what is known of unread files and folders stay, and says so in the problems.
+// keep keeps the state of unread files and folders, and marks their problems.
 func (t *Texts) keep(next map[string]*entry, unread []Problem) []Problem {
 	unread = slices.Clone(unread)
 	for i := range unread {
@@ -111,7 +111,7 @@ func (t *Texts) parseAll(entries []*entry) {
 	wg.Wait()
 }
 
-// parse replaces the entry's lesson by what the text says, or says why it cannot.
+// parse replaces the entry's lesson by the parsed text, or records the faults.
 func (t *Texts) parse(e *entry) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -130,8 +130,7 @@ func (t *Texts) parse(e *entry) {
 	e.lesson, e.held = l, held
 }
 
-// hold quarantines a lesson that would show models a secret, unless somebody approved that very
-// text.
+// hold quarantines a lesson that contains a secret for models, unless a person approved the text.
 func (t *Texts) hold(l *Lesson) (kinds []string) {
 	if !l.State.Fires() || l.Approval.ContentHash == l.ContentHash {
 		return nil
@@ -145,8 +144,8 @@ func (t *Texts) hold(l *Lesson) (kinds []string) {
 	return kinds
 }
 
-// assemble makes the book out of the entries, and finds what is wrong with each, and what only the
-// whole can tell: two texts with one slug, superseded lessons that are not there, circles.
+// assemble makes the book of the entries and collects the problems, including those that concern
+// several texts: duplicate slugs, missing superseded lessons, circles.
 func (t *Texts) assemble() {
 	var lessons []*Lesson
 	problems := slices.Clone(t.unread)
@@ -180,14 +179,15 @@ func (t *Texts) assemble() {
 	t.book.archived = t.archived
 	circular := circles(lessons)
 	for _, l := range lessons {
-		for _, f := range t.book.links(l, circular) { // such a lesson stays in force; its link does nothing
+		for _, f := range t.book.links(l, circular) { // the lesson stays active; the link has no effect
 			problems = append(problems, problem(l, f.Code, f.Field, f.Message))
 		}
 	}
 	t.problems = problems
 }
 
-// waits says why a person's file is not in force, "" where it is, or where a person has decided so.
+// waits returns the reason why a person's file is inactive, empty if active or by a person's
+// decision.
 func (e *entry) waits() string {
 	switch l := e.lesson; {
 	case l.State != Quarantined || l.Approval.Source != "":
@@ -204,9 +204,9 @@ func problem(l *Lesson, code Code, field, message string) Problem {
 	return Problem{Path: l.Path, Slug: l.Slug, Faults: Faults{{Code: code, Field: field, Message: message}}}
 }
 
-// IsLessonPath says whether a bank takes a file of that name, relative to it and with slashes, for
-// a lesson. Names come from other banks, too: where a backslash parts folders, one in a name would
-// lead out of the directory.
+// IsLessonPath reports whether a bank treats the name (relative, with slashes) as a lesson. Names
+// come from other banks, too: on systems with backslash separators, a backslash in a name could
+// leave the directory.
 func IsLessonPath(name string) bool {
 	if strings.ContainsAny(name, "\\\x00") {
 		return false

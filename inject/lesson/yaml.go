@@ -12,13 +12,13 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// These bound what the YAML parser gets to see: it recurses, a stack overflow cannot be caught, and
-// 60 KB of open brackets cost it 35 seconds.
+// Limits of the YAML parser's input: the parser recurses, a stack overflow cannot be recovered, and
+// 60 KB of open brackets take 35 seconds.
 const (
 	maxFrontmatter = 32 << 10
 	maxDepth       = 32  // of values
 	maxBrackets    = 64  // open at once
-	maxIndicators  = 100 // in one line
+	maxIndicators  = 100 // per line
 )
 
 type kind uint8
@@ -38,12 +38,11 @@ func (k kind) String() string {
 	}[k]
 }
 
-// node is a YAML value with the line it stands on: the little of the YAML model that JSON has too.
-// Anchors, aliases, merge keys and explicit tags are refused, so a small file cannot unfold into a
-// large value.
+// node is a YAML value with its line, restricted to the model of JSON. Anchors, aliases, merge keys
+// and explicit tags are refused, so that a small file cannot expand to a large value.
 type node struct {
 	kind kind
-	text string // of a string; of a number as it was written
+	text string // text of a string; a number as written
 	num  float64
 	list []node
 	keys []pair
@@ -72,8 +71,7 @@ func indexKey(n *node, key string) int {
 // readYAML reads a frontmatter into a node. All errors name the line.
 func readYAML(src string) (root node, faults Faults) {
 	defer func() {
-		// The parser is a library's: whatever a hostile file makes it do is a fault of that file,
-		// not of the program.
+		// The parser is foreign code: a panic on a hostile file is a fault of the file.
 		if r := recover(); r != nil {
 			faults = Faults{{Code: CodeInvalid, Message: fmt.Sprintf("the frontmatter cannot be read as YAML (%v); simplify it", r)}}
 		}
@@ -96,8 +94,8 @@ func readYAML(src string) (root node, faults Faults) {
 	return root, c.faults
 }
 
-// tangled says whether the text holds more open brackets, or more indicators in one line, than any
-// lesson needs. It does not know quotes; the bounds are generous.
+// tangled reports whether the text has more open brackets, or more indicators in one line, than any
+// lesson needs. Quotes are ignored; the limits are generous.
 func tangled(src string) bool {
 	open := 0
 	for line := range strings.Lines(src) {
