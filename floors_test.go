@@ -99,7 +99,7 @@ func rooms() map[string][]string {
 		"github.com/klauspost/compress":            {"internal/wire", "store/sqlite", "cmd/precept/server"},
 		"github.com/cespare/xxhash/v2":             {"internal/wire", "detect", "internal/session"},
 		"modernc.org/sqlite":                       {"store/sqlite", "test"},
-		"zombiezen.com/go/sqlite":                  {"store/outbox"},
+		"zombiezen.com/go/sqlite":                  {"store/outbox", "store/sqlite"},
 		"github.com/redis/go-redis/v9":             {"store/redis"},
 		"github.com/labstack/echo/v4":              {"proxy", "admin"},
 		"maragu.dev/gomponents":                    {"admin"},

@@ -142,7 +142,8 @@ func fill(b *testing.B, s *sqlite.Store, sessions int) {
 func BenchmarkSession(b *testing.B) {
 	s := openBench(b)
 	fill(b, s, 5000)
-	n := 0
+	n, before := 0, cpuTime()
+	defer func() { b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/float64(n/7919), "cpu-ns/op") }()
 	for b.Loop() {
 		n += 7919
 		if _, ok, err := s.Session(b.Context(), "default", benchID(n%5000)); err != nil || !ok {
@@ -151,12 +152,28 @@ func BenchmarkSession(b *testing.B) {
 	}
 }
 
+// BenchmarkUnknownSession looks up sessions that were never stored: the first request of each session.
+func BenchmarkUnknownSession(b *testing.B) {
+	s := openBench(b)
+	fill(b, s, 5000)
+	n, before := 5000, cpuTime()
+	for b.Loop() {
+		n++
+		if _, ok, err := s.Session(b.Context(), "default", benchID(n)); err != nil || ok {
+			b.Fatal(ok, err)
+		}
+	}
+	b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/float64(n-5000), "cpu-ns/op")
+}
+
 // Twenty keys of a history, of which one is known.
 func BenchmarkFindEcho(b *testing.B) {
 	s := openBench(b)
 	fill(b, s, 5000)
 	n := 0
 	keys := make([]session.EchoKey, 20)
+	before := cpuTime()
+	defer func() { b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/float64(n/7919), "cpu-ns/op") }()
 	for b.Loop() {
 		n += 7919
 		for i := range keys {

@@ -2,241 +2,259 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"math"
+	"strings"
 	"time"
 
-	sqlite "modernc.org/sqlite"
+	"zombiezen.com/go/sqlite"
 
 	"precept/internal/session"
 )
 
-// conn is one connection with the statements it has prepared. It serves one goroutine at a time:
-// the pool sees to that.
+// conn is one connection to the file. One goroutine uses a connection at a time; the pool of
+// connections in Store sees to that.
 //
-// Its statements run inside do. The first that fails, or the end of do's context, ends them all:
-// what comes after it does nothing and reads nothing, and do returns the error. So code in between
-// need not look at each statement, as long as it takes no decision of its own on what it read.
+// Statements run inside do. The first statement that fails, or the end of the context of do, ends
+// all of them: later statements do nothing and read nothing, and do returns the error. The code
+// between the statements therefore checks no errors, as long as the code decides nothing by what a
+// statement read.
 //
-// It speaks to the driver without database/sql, whose locks and per-call connection search cost as
-// much as a small statement itself (docs/decisions/0032-echoes.md). The driver gets a context for
-// reads alone, since it starts a goroutine for each statement that has one: a read may come upon a
-// page that the disk takes long to give, and is interrupted when its context ends. Elsewhere the
-// context is looked at between statements and rows, which are short.
+// docs/decisions/0052-sqlite-driver.md compares this layer with database/sql and with the driver of
+// modernc.org/sqlite.
 type conn struct {
-	driverConn
-	stmts      map[string]*stmt
-	interrupts bool            // a query is interrupted when ctx ends
-	ctx        context.Context // of do
-	until      context.Context // of a query: ctx, or never
-	never      context.Context // without an end
-	err        error           // what ended do's statements
+	db         *sqlite.Conn
+	interrupts bool            // interrupt a running statement when ctx ends
+	ctx        context.Context // context of the running do
+	err        error           // first failure in the running do
 }
 
-type driverConn interface {
-	driver.Conn
-	driver.ExecerContext
-}
-
-type driverStmt interface {
-	driver.Stmt
-	driver.StmtExecContext
-	driver.StmtQueryContext
-}
-
-type stmt struct {
-	driverStmt
-	args []driver.NamedValue // reused: a statement is never run twice at once
-	row  row
-}
-
-func connect(ctx context.Context, dsn string) (*conn, error) {
-	dial, err := sqlite.NewConnector(dsn)
-	if err != nil {
-		return nil, fmt.Errorf("sqlite: %w", err)
-	}
-	d, err := dial.Connect(ctx)
+// connect opens a connection and runs the settings, a script of PRAGMA statements.
+//
+// The wait for locks is switched off, because SQLite would sleep without a look at the context:
+// Store.retry waits instead.
+func connect(ctx context.Context, uri, settings string) (*conn, error) {
+	db, err := sqlite.OpenConn(uri, sqlite.OpenReadWrite, sqlite.OpenCreate, sqlite.OpenURI)
 	if err != nil {
 		return nil, err
 	}
-	c, ok := d.(driverConn)
-	if !ok {
-		return nil, errors.Join(errors.New("sqlite: the driver cannot execute"), d.Close())
+	db.SetBusyTimeout(0)
+	c := &conn{db: db, ctx: context.Background()}
+	err = db.SetDefensive(true)
+	if err == nil {
+		err = c.do(ctx, func() { c.script(settings) })
 	}
-	never := context.WithoutCancel(ctx)
-	return &conn{driverConn: c, stmts: map[string]*stmt{}, ctx: never, until: never, never: never}, nil
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
 }
 
-func (c *conn) close() error {
-	var errs []error
-	for _, s := range c.stmts {
-		errs = append(errs, s.Close())
-	}
-	return errors.Join(append(errs, c.Close())...)
-}
+func (c *conn) close() error { return c.db.Close() }
 
-// do runs fn, and returns what ended its statements.
+// do runs fn and returns the first failure of the statements in fn.
 func (c *conn) do(ctx context.Context, fn func()) error {
 	c.ctx, c.err = ctx, nil
 	if c.interrupts {
-		c.until = ctx
+		c.db.SetInterrupt(ctx.Done())
 	}
-	defer func() { c.ctx, c.until = c.never, c.never }()
+	defer func() {
+		c.ctx = context.Background()
+		c.db.SetInterrupt(nil)
+	}()
 	fn()
 	return c.err
 }
 
-// fail ends what do runs, unless something has already, or err is nil.
+// fail records the first failure. An interrupted statement fails with the error of the context.
 func (c *conn) fail(err error) {
-	if c.err == nil {
-		c.err = err
+	if c.err != nil || err == nil {
+		return
 	}
+	if sqlite.ErrCode(err) == sqlite.ResultInterrupt && c.ctx.Err() != nil {
+		err = c.ctx.Err()
+	}
+	c.err = err
 }
 
-// alive says whether statements are still run.
+// alive reports whether further statements run.
 func (c *conn) alive() bool {
-	if c.err == nil {
-		c.err = c.ctx.Err()
-	}
+	c.fail(c.ctx.Err())
 	return c.err == nil
 }
 
-// prepare finds or makes the statement, nil when no more are run. Queries are constants of this
-// package, so that the map stays small.
-func (c *conn) prepare(query string, args []any) *stmt {
+// prepare returns the statement with its arguments bound, or nil after a failure. The connection
+// keeps its prepared statements; queries are constants of this package, so that their number stays
+// small.
+func (c *conn) prepare(query string, args []any) *sqlite.Stmt {
 	if !c.alive() {
 		return nil
 	}
-	s, ok := c.stmts[query]
-	if !ok {
-		p, err := c.Prepare(query)
-		if err != nil {
-			c.fail(err)
-			return nil
-		}
-		d, ok := p.(driverStmt)
-		if !ok {
-			c.fail(errors.New("sqlite: the driver cannot run statements"))
-			return nil
-		}
-		s = &stmt{driverStmt: d}
-		c.stmts[query] = s
+	stmt, err := c.db.Prepare(query)
+	if err == nil && stmt.BindParamCount() != len(args) {
+		err = fmt.Errorf("sqlite: %d arguments for %q", len(args), query)
 	}
-	s.args = s.args[:0]
-	for i, a := range args {
-		s.args = append(s.args, driver.NamedValue{Ordinal: i + 1, Value: bind(a)})
-	}
-	return s
-}
-
-// exec runs a statement and says how many rows it changed.
-func (c *conn) exec(query string, args ...any) int64 {
-	if r := c.run(query, args); r != nil {
-		n, err := r.RowsAffected()
-		c.fail(err)
-		return n
-	}
-	return 0
-}
-
-// insert runs a statement that makes a row, and says which number the row has.
-func (c *conn) insert(query string, args ...any) int64 {
-	if r := c.run(query, args); r != nil {
-		id, err := r.LastInsertId()
-		c.fail(err)
-		return id
-	}
-	return 0
-}
-
-func (c *conn) run(query string, args []any) driver.Result {
-	s := c.prepare(query, args)
-	if s == nil {
-		return nil
-	}
-	defer clear(s.args) // let go of the blobs
-	r, err := s.ExecContext(c.never, s.args)
 	if err != nil {
 		c.fail(err)
 		return nil
 	}
-	return r
+	for i, a := range args {
+		bind(stmt, i+1, a)
+	}
+	return stmt
+}
+
+// finish resets a statement and releases the memory of its arguments.
+func (c *conn) finish(stmt *sqlite.Stmt) {
+	c.fail(stmt.Reset())
+	c.fail(stmt.ClearBindings())
+}
+
+// exec runs a statement and returns the number of rows that the statement changed.
+func (c *conn) exec(query string, args ...any) int64 {
+	for range c.rows(query, args...) { // a PRAGMA may return rows
+	}
+	if c.err != nil {
+		return 0
+	}
+	return int64(c.db.Changes())
+}
+
+// insert runs a statement that adds a row, and returns the number of the row.
+func (c *conn) insert(query string, args ...any) int64 {
+	if c.exec(query, args...); c.err != nil {
+		return 0
+	}
+	return c.db.LastInsertRowID()
 }
 
 // script runs several statements once, without keeping them.
 func (c *conn) script(text string) {
-	if c.alive() {
-		_, err := c.ExecContext(c.never, text, nil)
-		c.fail(err)
+	for text = strings.TrimSpace(text); text != "" && c.alive(); {
+		stmt, rest, err := c.db.PrepareTransient(text)
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		text = strings.TrimSpace(text[len(text)-rest:])
+		for more := true; more && c.err == nil; {
+			more, err = stmt.Step()
+			c.fail(err)
+		}
+		c.fail(stmt.Finalize())
 	}
 }
 
-// rollback ends a transaction, whatever has ended its statements.
+// rollback ends an open transaction, also after a failure.
 func (c *conn) rollback() error {
-	_, err := c.ExecContext(c.never, "ROLLBACK", nil)
-	return err
-}
-
-// rows are the rows of a query. Each is good until the next one; the strings and blobs in it are
-// copies and may be kept.
-func (c *conn) rows(query string, args ...any) iter.Seq[row] {
-	return func(yield func(row) bool) { c.each(query, args, yield) }
-}
-
-func (c *conn) each(query string, args []any, yield func(row) bool) {
-	s := c.prepare(query, args)
-	if s == nil {
-		return
+	if c.db.AutocommitEnabled() {
+		return nil // SQLite rolls back by itself after some failures
 	}
-	rows, err := s.QueryContext(c.until, s.args)
-	clear(s.args)
+	stmt, err := c.db.Prepare("ROLLBACK")
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
-	defer func() { c.fail(rows.Close()) }()
-	if s.row == nil {
-		s.row = make(row, len(rows.Columns()))
-	}
-	for c.alive() { // the driver looks at the context for the first row alone
-		err := rows.Next(s.row)
-		if errors.Is(err, io.EOF) {
+	_, err = stmt.Step()
+	return errors.Join(err, stmt.Reset())
+}
+
+// rows returns the rows of a query. A row is valid until the next one; values that scan has copied
+// stay valid.
+func (c *conn) rows(query string, args ...any) iter.Seq[row] {
+	return func(yield func(row) bool) {
+		stmt := c.prepare(query, args)
+		if stmt == nil {
 			return
 		}
-		if c.fail(err); err != nil || !yield(s.row) {
-			return
+		defer c.finish(stmt)
+		for c.alive() {
+			more, err := stmt.Step()
+			if c.fail(err); !more || !yield(row{stmt: stmt}) {
+				return
+			}
 		}
 	}
 }
 
-// row is the first row of a query, nil when there is none. It is good until the query is run again.
-func (c *conn) row(query string, args ...any) (first row) {
-	c.each(query, args, func(r row) bool {
-		first = r
-		return false
-	})
-	return first
+// row is a row of a query.
+type row struct {
+	stmt *sqlite.Stmt
+	from int // first column that scan reads
 }
 
-// number runs a query for one integer; 0 when there is no row or it is NULL.
+// skip returns the row without its first n columns.
+func (r row) skip(n int) row { return row{r.stmt, r.from + n} }
+
+// scan copies the first columns into dest, by the types of dest (see bind). A column of another
+// type, such as a NULL, reads as zero.
+func (r row) scan(dest ...any) {
+	for i, d := range dest {
+		col := r.from + i
+		switch d := d.(type) {
+		case *int64:
+			*d = r.stmt.ColumnInt64(col)
+		case *int:
+			*d = r.stmt.ColumnInt(col)
+		case *int32:
+			*d = r.stmt.ColumnInt32(col)
+		case *bool:
+			*d = r.stmt.ColumnBool(col)
+		case *float64:
+			*d = math.Float64frombits(uint64(r.stmt.ColumnInt64(col)))
+		case *time.Time:
+			*d = fromMicros(r.stmt.ColumnInt64(col))
+		case *string:
+			*d = r.stmt.ColumnText(col)
+		case *[]byte:
+			*d = nil
+			if !r.stmt.ColumnIsNull(col) {
+				*d = make([]byte, r.stmt.ColumnLen(col))
+				r.stmt.ColumnBytes(col, *d)
+			}
+		case *session.ID:
+			r.stmt.ColumnBytes(col, d[:])
+		default:
+			panic(fmt.Sprintf("sqlite: a column is not read into a %T", d))
+		}
+	}
+}
+
+// row returns the first row of a query, to be read by scan.
+func (c *conn) row(query string, args ...any) firstRow { return firstRow{c, query, args} }
+
+// firstRow is a query for one row. The query runs in scan.
+type firstRow struct {
+	c     *conn
+	query string
+	args  []any
+}
+
+// scan reads the row and reports whether there is one. Without a row, dest keeps its values.
+func (q firstRow) scan(dest ...any) bool {
+	for r := range q.c.rows(q.query, q.args...) {
+		r.scan(dest...)
+		return true
+	}
+	return false
+}
+
+// number returns the integer that a query finds, 0 for no row and for NULL.
 func (c *conn) number(query string, args ...any) (n int64) {
 	c.row(query, args...).scan(&n)
 	return n
 }
 
-// value runs a query for one blob: nil when there is no row, and never nil for one that is empty.
-func (c *conn) value(query string, args ...any) []byte {
-	if r := c.row(query, args...); r != nil {
-		return notNull(as[[]byte](r[0]))
+// value returns the blob that a query finds. No row is nil, and an empty blob is not.
+func (c *conn) value(query string, args ...any) (v []byte) {
+	if !c.row(query, args...).scan(&v) {
+		return nil
 	}
-	return nil
+	return notNull(v)
 }
 
-// notNull is a blob that does not become NULL.
+// notNull returns b, or an empty blob where b would become NULL.
 func notNull(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -244,69 +262,37 @@ func notNull(b []byte) []byte {
 	return b
 }
 
-// row is a row of a query.
-type row []driver.Value
-
-// scan reads the first columns into what dest points at, by its type (see bind). It is false, and
-// reads nothing, when there is no row.
-func (r row) scan(dest ...any) bool {
-	if r == nil {
-		return false
-	}
-	for i, d := range dest {
-		n := as[int64](r[i])
-		switch d := d.(type) {
-		case *int64:
-			*d = n
-		case *int:
-			*d = int(n)
-		case *int32:
-			*d = int32(n)
-		case *bool:
-			*d = n != 0
-		case *float64:
-			*d = math.Float64frombits(uint64(n))
-		case *time.Time:
-			*d = fromMicros(n)
-		case *string:
-			*d = as[string](r[i])
-		case *[]byte:
-			*d = as[[]byte](r[i])
-		case *session.ID:
-			copy(d[:], as[[]byte](r[i]))
-		default:
-			panic(fmt.Sprintf("sqlite: a column is not read into a %T", d))
-		}
-	}
-	return true
-}
-
-// bind is how a value of Go is kept: times as microseconds, as a Redis score could hold them too,
-// and floats by their bits, which come back the same.
-func bind(v any) driver.Value {
+// bind sets an argument of a statement. Times are stored as microseconds, and floats by their bits,
+// which come back the same.
+func bind(stmt *sqlite.Stmt, at int, v any) {
 	switch v := v.(type) {
+	case int64:
+		stmt.BindInt64(at, v)
 	case int:
-		return int64(v)
+		stmt.BindInt64(at, int64(v))
 	case int32:
-		return int64(v)
+		stmt.BindInt64(at, int64(v))
 	case bool:
-		if v {
-			return int64(1)
-		}
-		return int64(0)
+		stmt.BindBool(at, v)
 	case float64:
-		return int64(math.Float64bits(v))
+		stmt.BindInt64(at, int64(math.Float64bits(v)))
 	case time.Time:
-		return micros(v)
+		stmt.BindInt64(at, micros(v))
+	case string:
+		stmt.BindText(at, v)
 	case session.ID:
-		return v[:]
+		stmt.BindBytes(at, v[:])
+	case []byte:
+		if v == nil {
+			stmt.BindNull(at)
+		} else {
+			stmt.BindBytes(at, v)
+		}
+	default:
+		panic(fmt.Sprintf("sqlite: a %T is not stored", v))
 	}
-	return v
 }
 
-// as reads a column. The columns are ours and typed; what has another type (a NULL, a damaged row)
-// reads as zero.
-func as[T any](v driver.Value) T {
-	t, _ := v.(T)
-	return t
-}
+// micros and fromMicros convert between a time and what is stored. The zero time survives.
+func micros(t time.Time) int64     { return t.UnixMicro() }
+func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }

@@ -22,27 +22,27 @@ func TestTheFirstErrorEndsATransaction(t *testing.T) {
 	const put = "INSERT INTO meta(key, value) VALUES(?, x'01')"
 	rows := 0
 	err := s.update(t.Context(), "test", func(x *tx) {
-		if x.exec(put, "a") != 1 || x.number("SELECT count(*) FROM meta") != 1 {
+		if x.db.exec(put, "a") != 1 || x.db.number("SELECT count(*) FROM meta") != 1 {
 			t.Error("what comes before the error is done")
 		}
-		x.exec("no sql")
-		x.script("INSERT INTO meta(key, value) VALUES('b', x'01')")
-		for range x.rows("SELECT 1") {
+		x.db.exec("no sql")
+		x.db.script("INSERT INTO meta(key, value) VALUES('b', x'01')")
+		for range x.db.rows("SELECT 1") {
 			rows++
 		}
-		if x.exec(put, "c") != 0 || x.insert(put, "d") != 0 || x.number("SELECT 1") != 0 || x.value("SELECT x'01'") != nil || rows != 0 {
+		if x.db.exec(put, "c") != 0 || x.db.insert(put, "d") != 0 || x.db.number("SELECT 1") != 0 || x.db.value("SELECT x'01'") != nil || rows != 0 {
 			t.Error("something was done or read after the error")
 		}
-		x.fail(errors.New("a later one"))
+		x.db.fail(errors.New("a later one"))
 	})
 	if err == nil || !strings.Contains(err.Error(), `"no"`) {
 		t.Errorf("the error is not the first one: %v", err)
 	}
 	err = s.update(t.Context(), "test", func(x *tx) {
-		if n := x.number("SELECT count(*) FROM meta"); n != 0 {
+		if n := x.db.number("SELECT count(*) FROM meta"); n != 0 {
 			t.Errorf("%d values were stored", n)
 		}
-		x.exec(put, "e")
+		x.db.exec(put, "e")
 	})
 	if _, ok, e := s.Meta(t.Context(), "e"); err != nil || !ok || e != nil {
 		t.Errorf("the next one: %v, %v, %v", err, ok, e)
@@ -56,9 +56,9 @@ func TestAContextEndsATransaction(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	ctx, cancel := context.WithCancel(t.Context())
 	err := s.update(ctx, "test", func(x *tx) {
-		x.exec("INSERT INTO meta(key, value) VALUES('a', x'01')")
+		x.db.exec("INSERT INTO meta(key, value) VALUES('a', x'01')")
 		cancel()
-		if x.number("SELECT 1") != 0 {
+		if x.db.number("SELECT 1") != 0 {
 			t.Error("it is read on")
 		}
 	})
@@ -78,7 +78,7 @@ func TestAFullDiskIsTriedAgain(t *testing.T) {
 	err := s.update(t.Context(), "test", func(x *tx) {
 		x.totals[totalSamples]++
 		if tries++; tries == 1 {
-			x.fail(session.ErrDiskFull)
+			x.db.fail(session.ErrDiskFull)
 		}
 	})
 	if st, e := s.Stats(t.Context()); err != nil || e != nil || tries != 2 || st[totalSamples] != 1 {

@@ -68,16 +68,16 @@ func (s *sums) store(t *tx) {
 }
 
 func (t *tx) addRow(k rowKey, cells []cell) {
-	old := t.value("SELECT v FROM counters WHERE tenant = ? AND scope = ? AND day = ?", k.tenant, k.scope, k.day)
-	t.cells(k.scope, old, func(c cell) { cells = addCell(cells, c) })
+	old := t.db.value("SELECT v FROM counters WHERE tenant = ? AND scope = ? AND day = ?", k.tenant, k.scope, k.day)
+	t.db.cells(k.scope, old, func(c cell) { cells = addCell(cells, c) })
 	v := packCells(cells)
 	switch {
 	case old != nil && len(v) == 0: // an undone session leaves nothing behind
-		t.exec("DELETE FROM counters WHERE tenant = ? AND scope = ? AND day = ?", k.tenant, k.scope, k.day)
+		t.db.exec("DELETE FROM counters WHERE tenant = ? AND scope = ? AND day = ?", k.tenant, k.scope, k.day)
 	case old != nil:
-		t.exec("UPDATE counters SET v = ? WHERE tenant = ? AND scope = ? AND day = ?", v, k.tenant, k.scope, k.day)
+		t.db.exec("UPDATE counters SET v = ? WHERE tenant = ? AND scope = ? AND day = ?", v, k.tenant, k.scope, k.day)
 	case len(v) > 0:
-		t.exec("INSERT INTO counters(tenant, scope, day, v) VALUES(?, ?, ?, ?)", k.tenant, k.scope, k.day, v)
+		t.db.exec("INSERT INTO counters(tenant, scope, day, v) VALUES(?, ?, ?, ?)", k.tenant, k.scope, k.day, v)
 	}
 }
 

@@ -27,7 +27,7 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 func (t *tx) setAside(a *session.DeadLetter) {
 	doc, err := json.Marshal(a)
 	if err != nil {
-		t.fail(fmt.Errorf("%w: %w", session.ErrInvalid, err))
+		t.db.fail(fmt.Errorf("%w: %w", session.ErrInvalid, err))
 	}
 	tenant := t.tenant(a.Tenant)
 	sid := t.named(sessionKey{tenant, a.ID}, a.At).sid
@@ -35,11 +35,11 @@ func (t *tx) setAside(a *session.DeadLetter) {
 	if a.Exchange != "" {
 		out = outExchange
 	}
-	t.exec(`INSERT INTO aside(k, sid, out, tries, at, data) VALUES(?, ?, ?, 1, ?, ?)
+	t.db.exec(`INSERT INTO aside(k, sid, out, tries, at, data) VALUES(?, ?, ?, 1, ?, ?)
 		ON CONFLICT(k) DO UPDATE SET out = excluded.out, tries = tries + 1, at = excluded.at, data = excluded.data`,
 		key(fmt.Sprintf("%d/%s/%s", tenant, a.ID, a.Exchange)), sid, out, a.At, doc)
 	if out != outExchange {
-		t.exec("UPDATE sessions SET state = ? WHERE sid = ? AND state < ?", stateAside, sid, stateClosed)
+		t.db.exec("UPDATE sessions SET state = ? WHERE sid = ? AND state < ?", stateAside, sid, stateClosed)
 	}
 }
 
@@ -47,8 +47,8 @@ func (t *tx) setAside(a *session.DeadLetter) {
 // how many they are.
 func (s *Store) Readmit(ctx context.Context, most int) (n int, err error) {
 	err = s.update(ctx, "readmit", func(t *tx) {
-		t.exec("UPDATE sessions SET state = ? WHERE state = ? AND sid IN (SELECT sid FROM aside WHERE out = 1 AND tries < ?)", stateOpen, stateAside, most)
-		n = int(t.exec("UPDATE aside SET out = 0 WHERE out = 1 AND tries < ?", most))
+		t.db.exec("UPDATE sessions SET state = ? WHERE state = ? AND sid IN (SELECT sid FROM aside WHERE out = 1 AND tries < ?)", stateOpen, stateAside, most)
+		n = int(t.db.exec("UPDATE aside SET out = 0 WHERE out = 1 AND tries < ?", most))
 	})
 	return n, err
 }
@@ -65,8 +65,10 @@ func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.Dead
 		for r := range c.rows(`SELECT a.data, t.name, s.id, a.tries, a.at FROM aside a JOIN sessions s USING(sid) JOIN tenants t ON t.id = s.tenant
 			ORDER BY a.at DESC, a.k LIMIT ?`, limit) {
 			var a session.DeadLetter
-			c.decode(as[[]byte](r[0]), &a)
-			r[1:].scan(&a.Tenant, &a.ID, &a.Tries, &a.At)
+			var doc []byte
+			r.scan(&doc)
+			c.decode(doc, &a)
+			r.skip(1).scan(&a.Tenant, &a.ID, &a.Tries, &a.At)
 			of.list = append(of.list, a)
 		}
 		return of

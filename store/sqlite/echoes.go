@@ -83,7 +83,7 @@ func (t *tx) putEchoes(list []session.Echo) {
 	slices.SortFunc(batch, func(a, b entry) int { return cmp.Compare(a.key, b.key) }) // neighbours lie on one page
 	g := t.s.newest
 	for _, e := range batch {
-		t.exec(putEcho, g.number, e.key, e.sid, e.at)
+		t.db.exec(putEcho, g.number, e.key, e.sid, e.at)
 	}
 	if g.size += int64(len(batch)); g.size >= generationSize {
 		t.fold(g.number)
@@ -95,20 +95,20 @@ func (t *tx) putEchoes(list []session.Echo) {
 // fold leaves in a full generation what FindEcho may tell of it, so that a key that goes by in
 // every session takes no more room than others, and lets go of the generation that is too old.
 func (t *tx) fold(gen int64) {
-	t.exec(`DELETE FROM echoes WHERE gen = ?1 AND (k, sid) IN (SELECT k, sid FROM
+	t.db.exec(`DELETE FROM echoes WHERE gen = ?1 AND (k, sid) IN (SELECT k, sid FROM
 		(SELECT k, sid, row_number() OVER (PARTITION BY k ORDER BY at DESC, sid DESC) AS place FROM echoes WHERE gen = ?1) WHERE place > ?2)`,
 		gen, echoesPerKey)
-	t.exec("DELETE FROM echoes WHERE gen <= ?", gen-generations)
+	t.db.exec("DELETE FROM echoes WHERE gen <= ?", gen-generations)
 }
 
 // dropOldEchoes deletes the generations, the oldest first, that hold nothing from after the given
 // time.
 func (s *Store) dropOldEchoes(ctx context.Context, before time.Time) error {
 	return s.eachGeneration(ctx, "retain echoes", func(t *tx, gen int64) bool {
-		if t.number("SELECT 1 FROM echoes WHERE gen = ? AND at >= ? LIMIT 1", gen, before) != 0 {
+		if t.db.number("SELECT 1 FROM echoes WHERE gen = ? AND at >= ? LIMIT 1", gen, before) != 0 {
 			return false
 		}
-		t.exec("DELETE FROM echoes WHERE gen = ?", gen)
+		t.db.exec("DELETE FROM echoes WHERE gen = ?", gen)
 		return true
 	})
 }
@@ -121,7 +121,7 @@ func (s *Store) dropEchoes(ctx context.Context, gone []int64) error {
 	}
 	list := jsonOf(gone)
 	return s.eachGeneration(ctx, "forget echoes", func(t *tx, gen int64) bool {
-		t.exec("DELETE FROM echoes WHERE gen = ? AND sid IN (SELECT value FROM json_each(?))", gen, list)
+		t.db.exec("DELETE FROM echoes WHERE gen = ? AND sid IN (SELECT value FROM json_each(?))", gen, list)
 		return true
 	})
 }
@@ -132,7 +132,7 @@ func (s *Store) eachGeneration(ctx context.Context, op string, fn func(t *tx, ge
 	for last, more := int64(-1), true; more; {
 		var gen int64
 		err := s.update(ctx, op, func(t *tx) {
-			gen = t.number("SELECT coalesce(min(gen), -1) FROM echoes WHERE gen > ?", last)
+			gen = t.db.number("SELECT coalesce(min(gen), -1) FROM echoes WHERE gen > ?", last)
 			more = gen >= 0 && fn(t, gen)
 		})
 		if err != nil {

@@ -207,7 +207,7 @@ func TestRefusedEchoesLeaveTheGenerationAlone(t *testing.T) {
 	one := session.Echo{Tenant: "default", Key: 1, ID: testID(1), At: time.Unix(1, 0)}
 	err := s.update(t.Context(), "test", func(x *tx) {
 		x.putEchoes([]session.Echo{one})
-		x.fail(stop)
+		x.db.fail(stop)
 	})
 	if !errors.Is(err, stop) {
 		t.Fatal(err)

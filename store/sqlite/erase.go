@@ -26,7 +26,7 @@ type victim struct {
 func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool, error) {
 	var sid int64
 	err := s.update(ctx, "forget", func(t *tx) {
-		if sid = t.session(t.known(tenant), id); sid != 0 {
+		if sid = t.db.session(t.known(tenant), id); sid != 0 {
 			t.drop(sid)
 		}
 	})
@@ -88,22 +88,22 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 func (s *Store) dropParked(ctx context.Context, tenant string) error {
 	return s.update(ctx, "forget parked feedback", func(t *tx) {
 		if n := t.known(tenant); n != 0 {
-			t.exec("DELETE FROM notes WHERE tenant = ?", n)
-			t.totals[totalParked] -= t.exec("DELETE FROM parked WHERE tenant IN (?, 0)", n)
+			t.db.exec("DELETE FROM notes WHERE tenant = ?", n)
+			t.totals[totalParked] -= t.db.exec("DELETE FROM parked WHERE tenant IN (?, 0)", n)
 		}
 	})
 }
 
 func (t *tx) drop(sid int64) {
-	t.totals[totalSessions] -= t.number("SELECT data IS NOT NULL FROM sessions WHERE sid = ?", sid)
-	t.totals[totalExchanges] -= t.exec("DELETE FROM exchanges WHERE sid = ?", sid)
-	t.totals[totalSamples] -= t.exec("DELETE FROM samples WHERE sid = ?", sid)
-	t.totals[totalFeedback] -= t.exec("DELETE FROM feedback WHERE sid = ?", sid)
-	t.exec("DELETE FROM settled WHERE sid = ?", sid)
-	t.exec("DELETE FROM unsettled WHERE sid = ?", sid)
-	t.exec("DELETE FROM aside WHERE sid = ?", sid)
-	t.exec("DELETE FROM marks WHERE sid = ?", sid)
-	t.exec("DELETE FROM sessions WHERE sid = ?", sid)
+	t.totals[totalSessions] -= t.db.number("SELECT data IS NOT NULL FROM sessions WHERE sid = ?", sid)
+	t.totals[totalExchanges] -= t.db.exec("DELETE FROM exchanges WHERE sid = ?", sid)
+	t.totals[totalSamples] -= t.db.exec("DELETE FROM samples WHERE sid = ?", sid)
+	t.totals[totalFeedback] -= t.db.exec("DELETE FROM feedback WHERE sid = ?", sid)
+	t.db.exec("DELETE FROM settled WHERE sid = ?", sid)
+	t.db.exec("DELETE FROM unsettled WHERE sid = ?", sid)
+	t.db.exec("DELETE FROM aside WHERE sid = ?", sid)
+	t.db.exec("DELETE FROM marks WHERE sid = ?", sid)
+	t.db.exec("DELETE FROM sessions WHERE sid = ?", sid)
 }
 
 // checkpoint folds the WAL into the file and cuts it off. A reader that stands in the way is waited

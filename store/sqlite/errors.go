@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	driver "modernc.org/sqlite"
+	"zombiezen.com/go/sqlite"
 
 	"precept/internal/session"
 )
@@ -37,44 +37,24 @@ var (
 	errReading = errors.New("the store is being read")
 )
 
-// The primary result codes of SQLite that callers have to tell apart (sqlite.org/rescode.html).
-const (
-	codeBusy     = 5
-	codeLocked   = 6
-	codeReadOnly = 8
-	codeIO       = 10
-	codeCorrupt  = 11
-	codeFull     = 13
-	codeCantOpen = 14
-	codeNotADB   = 26
-)
-
-// code is the primary SQLite result code of err, 0 when it has none.
-func code(err error) int {
-	if e, ok := errors.AsType[*driver.Error](err); ok {
-		return e.Code() & 0xff
-	}
-	return 0
-}
-
 func isBusy(err error) bool {
-	c := code(err)
-	return c == codeBusy || c == codeLocked || errors.Is(err, errReading)
+	code := sqlite.ErrCode(err).ToPrimary()
+	return code == sqlite.ResultBusy || code == sqlite.ResultLocked || errors.Is(err, errReading)
 }
 
 // classify puts the sentinel that a caller acts upon before SQLite's own words.
 func classify(err error) error {
 	var kind error
-	switch code(err) {
-	case codeBusy, codeLocked:
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultBusy, sqlite.ResultLocked:
 		kind = ErrBusy
-	case codeReadOnly, codeCantOpen:
+	case sqlite.ResultReadOnly, sqlite.ResultCantOpen:
 		kind = ErrReadOnly
-	case codeIO:
+	case sqlite.ResultIOErr:
 		kind = ErrDisk
-	case codeFull:
+	case sqlite.ResultFull:
 		kind = session.ErrDiskFull
-	case codeCorrupt, codeNotADB:
+	case sqlite.ResultCorrupt, sqlite.ResultNotADB:
 		kind = ErrCorrupt
 	default:
 		return err

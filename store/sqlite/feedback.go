@@ -64,7 +64,7 @@ func (t *tx) addEntries(k sessionKey, list []feedback.Entry, to *joined) {
 		}
 		if changed {
 			to.changed[k.id]++
-			t.exec("INSERT INTO unsettled(sid, n) VALUES(?, 1) ON CONFLICT(sid) DO UPDATE SET n = n + 1", sid)
+			t.db.exec("INSERT INTO unsettled(sid, n) VALUES(?, 1) ON CONFLICT(sid) DO UPDATE SET n = n + 1", sid)
 		}
 	}
 }
@@ -74,7 +74,7 @@ type room struct{ entries, bytes int64 }
 
 func (t *tx) room(sid int64) room {
 	var entries, bytes int64
-	t.row("SELECT count(*), sum(length(data)) FROM feedback WHERE sid = ?", sid).scan(&entries, &bytes)
+	t.db.row("SELECT count(*), sum(length(data)) FROM feedback WHERE sid = ?", sid).scan(&entries, &bytes)
 	return room{int64(t.s.opt.MaxFeedback) - entries, session.FeedbackBytes - bytes}
 }
 
@@ -82,13 +82,13 @@ func (t *tx) room(sid int64) room {
 func (t *tx) addEntry(sid int64, e feedback.Entry, has *room) (changed, full bool) {
 	data, k := t.encode(e), key(e.ID)
 	if has.entries > 0 && has.bytes > 0 &&
-		t.exec("INSERT INTO feedback(sid, k, data) VALUES(?, ?, ?) ON CONFLICT DO NOTHING", sid, k, data) == 1 {
+		t.db.exec("INSERT INTO feedback(sid, k, data) VALUES(?, ?, ?) ON CONFLICT DO NOTHING", sid, k, data) == 1 {
 		has.entries--
 		has.bytes -= int64(len(data))
 		t.totals[totalFeedback]++
 		return true, false
 	}
-	old := t.value("SELECT data FROM feedback WHERE sid = ? AND k = ?", sid, k)
+	old := t.db.value("SELECT data FROM feedback WHERE sid = ? AND k = ?", sid, k)
 	switch {
 	case old == nil:
 		return false, true
@@ -97,21 +97,21 @@ func (t *tx) addEntry(sid int64, e feedback.Entry, has *room) (changed, full boo
 	case len(data) > len(old) && has.bytes <= 0:
 		return false, true
 	}
-	t.exec("UPDATE feedback SET data = ? WHERE sid = ? AND k = ?", data, sid, k)
+	t.db.exec("UPDATE feedback SET data = ? WHERE sid = ? AND k = ?", data, sid, k)
 	return true, false
 }
 
 // supersedes says whether a version of an entry stands before the one that is there.
 func (t *tx) supersedes(e feedback.Entry, data, old []byte) bool {
 	var was feedback.Entry
-	t.decode(old, &was)
+	t.db.decode(old, &was)
 	return bytes.Compare(feedback.Rank(e.At, data), feedback.Rank(was.At, old)) > 0
 }
 
 func (t *tx) encode(e feedback.Entry) []byte {
 	data, err := e.Encode()
 	if err != nil {
-		t.fail(fmt.Errorf("feedback %q: %w: %w", e.ID, session.ErrInvalid, err))
+		t.db.fail(fmt.Errorf("feedback %q: %w: %w", e.ID, session.ErrInvalid, err))
 	}
 	return data
 }
@@ -141,8 +141,10 @@ func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) ([]feed
 // entries are those that a query finds, by time, then id.
 func (c *conn) entries(query string, args ...any) (list []feedback.Entry) {
 	for r := range c.rows(query, args...) {
+		var doc []byte
 		var e feedback.Entry
-		c.decode(as[[]byte](r[0]), &e)
+		r.scan(&doc)
+		c.decode(doc, &e)
 		list = append(list, e)
 	}
 	feedback.Sort(list)

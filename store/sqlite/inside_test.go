@@ -136,7 +136,7 @@ func TestRolledBackTenant(t *testing.T) {
 	stop := errors.New("stop")
 	err := s.update(t.Context(), "test", func(x *tx) {
 		x.tenant("ghost")
-		x.fail(stop)
+		x.db.fail(stop)
 	})
 	if !errors.Is(err, stop) {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestPanicRollsBack(t *testing.T) {
 			}
 		}()
 		_ = s.update(t.Context(), "test", func(x *tx) {
-			x.exec("INSERT INTO meta(key, value) VALUES('k', x'00')")
+			x.db.exec("INSERT INTO meta(key, value) VALUES('k', x'00')")
 			panic("bug")
 		})
 	}()
@@ -178,15 +178,17 @@ func TestPanicRollsBack(t *testing.T) {
 func TestReadReturnsInTime(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	hang, ran := make(chan struct{}), make(chan struct{})
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-ran
+		cancel()
+	}()
 	_, err := read(ctx, s, func(*conn) int {
 		close(ran)
 		<-hang
 		return 1
 	})
-	<-ran
-	if !errors.Is(err, context.DeadlineExceeded) {
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := s.Stats(t.Context()); err != nil {
@@ -246,11 +248,11 @@ func TestDamagedDocument(t *testing.T) {
 }
 
 func TestCode(t *testing.T) {
-	if err := classify(errors.New("plain")); errors.Is(err, ErrBusy) || code(err) != 0 {
-		t.Errorf("%v has code %d", err, code(err))
+	if err := classify(errors.New("plain")); errors.Is(err, ErrBusy) {
+		t.Errorf("error %v", err)
 	}
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
-	err := s.update(t.Context(), "test", func(x *tx) { x.exec("no sql") })
+	err := s.update(t.Context(), "test", func(x *tx) { x.db.exec("no sql") })
 	if err == nil || !strings.Contains(err.Error(), "sqlite: test: ") {
 		t.Errorf("error %v", err)
 	}
@@ -272,7 +274,7 @@ func TestSlowReadGivesItsConnectionBack(t *testing.T) {
 	for name, fn := range map[string]func(*conn) int{
 		"before the first row":        rows(` SELECT max(n) FROM c`),
 		"rows without end":            rows(` SELECT n FROM c`),
-		"before a later row":          rows(` SELECT n FROM c WHERE n = 1 OR n > 2000000`), // the driver does not interrupt it
+		"before a later row":          rows(` SELECT n FROM c WHERE n = 1 OR n > 2000000000`),
 		"a disk that does not answer": func(*conn) int { <-hang; return 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -283,8 +285,8 @@ func TestSlowReadGivesItsConnectionBack(t *testing.T) {
 					t.Errorf("error %v", err)
 				}
 				cancel()
-				if name == "a disk that does not answer" || name == "before a later row" {
-					break // of these there may be one
+				if name == "a disk that does not answer" {
+					break // this read keeps its connection
 				}
 			}
 			if _, err := s.Stats(t.Context()); err != nil {

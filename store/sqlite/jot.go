@@ -62,13 +62,13 @@ func (s *Store) Jot(ctx context.Context, tenant string, marks map[session.ID][]b
 	return s.update(ctx, "jot", func(t *tx) {
 		n := t.tenant(tenant)
 		for id, data := range marks {
-			t.exec("INSERT OR REPLACE INTO marks(sid, data) SELECT sid, ? FROM sessions WHERE id = ? AND tenant = ? AND data IS NOT NULL", notNull(data), id, n)
+			t.db.exec("INSERT OR REPLACE INTO marks(sid, data) SELECT sid, ? FROM sessions WHERE id = ? AND tenant = ? AND data IS NOT NULL", notNull(data), id, n)
 		}
 		for key, data := range notes {
 			if data == nil {
-				t.exec("DELETE FROM notes WHERE tenant = ? AND key = ?", n, key)
+				t.db.exec("DELETE FROM notes WHERE tenant = ? AND key = ?", n, key)
 			} else {
-				t.exec("INSERT OR REPLACE INTO notes(tenant, key, data) VALUES(?, ?, ?)", n, key, data)
+				t.db.exec("INSERT OR REPLACE INTO notes(tenant, key, data) VALUES(?, ?, ?)", n, key, data)
 			}
 		}
 	})
@@ -90,10 +90,10 @@ func (s *Store) Claim(ctx context.Context, name, owner string, now time.Time, tt
 	}
 	err = s.update(ctx, "claim", func(t *tx) {
 		var held claim
-		_ = json.Unmarshal(t.value(metaByKey, key), &held) // what cannot be read is nobody's
+		_ = json.Unmarshal(t.db.value(metaByKey, key), &held) // what cannot be read is nobody's
 		// One that is to last longer than this one would was made before the clock was set back.
 		if ok = held.Owner == owner || !held.Until.After(now) || held.Until.After(now.Add(ttl)); ok {
-			t.exec("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", key, data)
+			t.db.exec("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", key, data)
 		}
 	})
 	return ok && err == nil, err
@@ -102,6 +102,6 @@ func (s *Store) Claim(ctx context.Context, name, owner string, now time.Time, tt
 // Unclaim gives the right back, if the owner still has it.
 func (s *Store) Unclaim(ctx context.Context, name, owner string) error {
 	return s.update(ctx, "unclaim", func(t *tx) {
-		t.exec("DELETE FROM meta WHERE key = ? AND json_extract(value, '$.owner') = ?", "claim:"+name, owner)
+		t.db.exec("DELETE FROM meta WHERE key = ? AND json_extract(value, '$.owner') = ?", "claim:"+name, owner)
 	})
 }

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"time"
 
 	"precept/internal/session"
 )
@@ -28,7 +27,3 @@ func mix(z uint64) uint64 {
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31
 }
-
-// Times are kept as microseconds, as a Redis score could hold them too. The zero time survives.
-func micros(t time.Time) int64     { return t.UnixMicro() }
-func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }

@@ -41,7 +41,7 @@ func (s *Store) Newest(ctx context.Context, tenant string, of session.Stretch) (
 		ORDER BY s.started DESC, s.sid DESC LIMIT ?`,
 		func(_ *conn, r row) (session.Listed, int) {
 			v := session.Listed{Row: session.Row{Tenant: tenant}}
-			bytes := scanListed(r[2:], &v)
+			bytes := scanListed(r, &v)
 			return v, bytes
 		})
 }
@@ -53,7 +53,7 @@ func (s *Store) NewestSamples(ctx context.Context, tenant string, of session.Str
 		ORDER BY m.at DESC, m.rid DESC LIMIT ?`,
 		func(c *conn, r row) (session.StoredSample, int) {
 			m := session.StoredSample{Tenant: tenant}
-			bytes := s.scanSample(c, r[2:], &m)
+			bytes := s.scanSample(c, r, &m)
 			return m, bytes
 		})
 }
@@ -68,10 +68,10 @@ func listed[T any](ctx context.Context, s *Store, tenant string, of session.Stre
 	most := min(max(of.Most, 1), pageRows)
 	return readOf(ctx, s, tenant, func(c *conn, n int64) (p session.Page[T]) {
 		from, to := (&span{since: of.Since, until: of.Until}).bounds()
-		list, last := page(c, most, scan, query, n, from, to, after.at, after.rid, most)
-		p.List = list
-		if next := (place{}); last.scan(&next.at, &next.rid) {
-			p.Next = next.String()
+		var last place
+		list, more := page(c, most, scan, []any{&last.at, &last.rid}, query, n, from, to, after.at, after.rid, most)
+		if p.List = list; more {
+			p.Next = last.String()
 		}
 		return p
 	})

@@ -63,8 +63,8 @@ func crowd(t *testing.T, s *Store, n int) {
 		insert := fmt.Sprintf(`INSERT INTO sessions(tenant, started, seen, state, id, data)
 			WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ? - 1)
 			SELECT ?, %d + i * 1000000, %d + i * 1000000, 2, randomblob(16), '{"agent":"coder","turns":3}' FROM n`, micros(crowdStart()), micros(crowdStart()))
-		x.exec(insert, n, many)
-		x.exec("INSERT INTO sessions(tenant, started, seen, state, id, data) VALUES(?, 0, 0, 2, randomblob(16), '{}')", few)
+		x.db.exec(insert, n, many)
+		x.db.exec("INSERT INTO sessions(tenant, started, seen, state, id, data) VALUES(?, 0, 0, 2, randomblob(16), '{}')", few)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,9 @@ func planOf(t *testing.T, s *Store, query string) string {
 	t.Helper()
 	plan, err := read(t.Context(), s, func(c *conn) (out string) {
 		for r := range c.rows("EXPLAIN QUERY PLAN " + query) {
-			out += as[string](r[3]) + "; "
+			var detail string
+			r.skip(3).scan(&detail)
+			out += detail + "; "
 		}
 		return out
 	})

@@ -15,7 +15,7 @@ func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) 
 	return s.update(ctx, "raise", func(t *tx) {
 		n := t.tenant(tenant)
 		for _, m := range maxima {
-			t.exec(`INSERT INTO maxima(tenant, scope, field, day, value) VALUES(?, ?, ?, ?, ?)
+			t.db.exec(`INSERT INTO maxima(tenant, scope, field, day, value) VALUES(?, ?, ?, ?, ?)
 				ON CONFLICT DO UPDATE SET value = excluded.value WHERE excluded.value > value`, n, m.Scope, m.Field, m.Day, m.Value)
 		}
 	})
@@ -50,8 +50,8 @@ func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data 
 func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (ok bool, err error) {
 	err = s.update(ctx, "put priors", func(t *tx) {
 		n := t.tenant(tenant)
-		if ok = t.number("SELECT version FROM priors WHERE tenant = ?", n) == from; ok {
-			t.exec("INSERT OR REPLACE INTO priors(tenant, version, data) VALUES(?, ?, ?)", n, from+1, notNull(data))
+		if ok = t.db.number("SELECT version FROM priors WHERE tenant = ?", n) == from; ok {
+			t.db.exec("INSERT OR REPLACE INTO priors(tenant, version, data) VALUES(?, ?, ?)", n, from+1, notNull(data))
 		}
 	})
 	return ok && err == nil, err
@@ -73,8 +73,8 @@ func (s *Store) InitMeta(ctx context.Context, key string, value []byte) ([]byte,
 		return stands, err
 	}
 	err = s.update(ctx, "init meta", func(t *tx) {
-		t.exec("INSERT INTO meta(key, value) VALUES(?, ?) ON CONFLICT DO NOTHING", key, notNull(value))
-		stands = t.value(metaByKey, key)
+		t.db.exec("INSERT INTO meta(key, value) VALUES(?, ?) ON CONFLICT DO NOTHING", key, notNull(value))
+		stands = t.db.value(metaByKey, key)
 	})
 	return stands, err
 }

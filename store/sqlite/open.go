@@ -41,7 +41,7 @@ type Options struct {
 // Store is the embedded store. It is safe for concurrent use.
 type Store struct {
 	opt    Options
-	dsn    string
+	uri    string // of the connections for reads
 	notice string
 	was    int    // the schema before the opening
 	guard  *guard // nil when read-only
@@ -127,13 +127,13 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 	if err := checkHeader(o.Path); err != nil {
 		return nil, err
 	}
-	s := newStore(o, readerDSN(o.Path, "rw"))
+	s := newStore(o, fileURI(o.Path, "rw"))
 	if err := s.identify(ctx); err != nil {
 		return nil, classify(err)
 	}
 	var c *conn
 	err := s.retry(ctx, func() (err error) {
-		if c, err = connect(ctx, writerDSN(o.Path)); err != nil {
+		if c, err = connect(ctx, fileURI(o.Path, "rwc"), writerSettings); err != nil {
 			return err
 		}
 		if err = c.do(ctx, func() { s.begin(c) }); err != nil {
@@ -165,7 +165,7 @@ func (s *Store) identify(ctx context.Context) error {
 		return err
 	}
 	return s.retry(ctx, func() error {
-		c, err := connect(ctx, readerDSN(s.opt.Path, "ro"))
+		c, err := connect(ctx, fileURI(s.opt.Path, "ro"), readerSettings)
 		if err != nil {
 			return err
 		}
@@ -194,8 +194,8 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 	if err := checkHeader(o.Path); err != nil {
 		return nil, err
 	}
-	try := func(dsn string) (*Store, error) {
-		s := newStore(o, dsn)
+	try := func(uri string) (*Store, error) {
+		s := newStore(o, uri)
 		v, err := read(ctx, s, version)
 		if err == nil && v < schemaVersion {
 			err = fmt.Errorf("schema %d is older than this release's %d: start precept serve once to upgrade it", v, schemaVersion)
@@ -205,18 +205,18 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 		}
 		return s, nil
 	}
-	s, err := try(readerDSN(o.Path, "ro"))
+	s, err := try(fileURI(o.Path, "ro"))
 	if _, wal := os.Stat(o.Path + "-wal"); err != nil && errors.Is(wal, os.ErrNotExist) {
 		// A closed store in a directory where the WAL's index cannot be made: nobody writes, so it
 		// can be read as it is.
-		return try(readerDSN(o.Path, "ro") + "&immutable=1")
+		return try(fileURI(o.Path, "ro") + "&immutable=1")
 	}
 	return s, err
 }
 
-func newStore(o Options, dsn string) *Store {
+func newStore(o Options, uri string) *Store {
 	s := &Store{
-		opt: o, dsn: dsn, write: make(chan *conn, 1), closed: make(chan struct{}),
+		opt: o, uri: uri, write: make(chan *conn, 1), closed: make(chan struct{}),
 		readers: make(chan struct{}, maxReaders), idle: make(chan *conn, maxReaders),
 	}
 	for range maxReaders {
@@ -252,17 +252,28 @@ func explain(err error, readOnly bool) error {
 //   - wal_autocheckpoint 1000 pages (8 MiB); journal_size_limit gives the space of a burst back.
 //   - busy_timeout 0: SQLite would sleep without looking at a context; retry does the waiting.
 //   - secure_delete: what is forgotten is overwritten, not only unlinked.
-func writerDSN(path string) string {
-	return fileURI(path, "rwc") + "&_pragma=page_size(8192)&_journal_mode=WAL&_synchronous=NORMAL" +
-		"&_pragma=cache_size(-4096)&_pragma=wal_autocheckpoint(1000)&_pragma=journal_size_limit(33554432)&_pragma=secure_delete(1)"
-}
+const (
+	allSettings = `
+PRAGMA temp_store = MEMORY;
+PRAGMA trusted_schema = OFF;
+`
+	writerSettings = allSettings + `
+PRAGMA page_size = 8192;
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
+PRAGMA cache_size = -4096;
+PRAGMA wal_autocheckpoint = 1000;
+PRAGMA journal_size_limit = 33554432;
+PRAGMA secure_delete = ON;
+`
+	readerSettings = allSettings + `
+PRAGMA cache_size = -1024;
+PRAGMA query_only = ON;
+`
+)
 
-func readerDSN(path, mode string) string {
-	return fileURI(path, mode) + "&_pragma=cache_size(-1024)&_query_only=1"
-}
-
+// fileURI returns the address of the file for SQLite. mode is rwc, rw or ro.
 func fileURI(path, mode string) string {
-	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "mode=" + mode +
-		"&_busy_timeout=0&_pragma=temp_store(MEMORY)&_pragma=trusted_schema(0)&_dqs=0&_defensive=1&_error_rc=1"}
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "mode=" + mode}
 	return u.String()
 }

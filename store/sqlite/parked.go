@@ -22,27 +22,27 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 
 func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 	data, k := t.encode(e), key(e.ID)
-	old := t.value("SELECT data FROM parked WHERE echo = ? AND k = ?", echo, k)
+	old := t.db.value("SELECT data FROM parked WHERE echo = ? AND k = ?", echo, k)
 	switch {
 	case old != nil:
 		if t.supersedes(e, data, old) {
-			t.exec("UPDATE parked SET at = ?, data = ? WHERE echo = ? AND k = ?", e.At, data, echo, k)
+			t.db.exec("UPDATE parked SET at = ?, data = ? WHERE echo = ? AND k = ?", e.At, data, echo, k)
 		}
 	case t.parkingFull(tenant, echo):
-		t.fail(session.ErrParkingFull)
+		t.db.fail(session.ErrParkingFull)
 	default:
 		t.totals[totalParked]++
-		t.exec("INSERT INTO parked(echo, k, at, data, tenant) VALUES(?, ?, ?, ?, ?)", echo, k, e.At, data, tenant)
+		t.db.exec("INSERT INTO parked(echo, k, at, data, tenant) VALUES(?, ?, ?, ?, ?)", echo, k, e.At, data, tenant)
 	}
 }
 
 // parkingFull says whether no more can wait, of the tenant or for the key. A tenant may hold as
 // many places as it leaves free: it never takes those that others need.
 func (t *tx) parkingFull(tenant, echo int64) bool {
-	all := t.number("SELECT n FROM totals WHERE name = ?", totalParked)
-	own := t.number("SELECT n FROM parked_of WHERE tenant = ?", tenant)
+	all := t.db.number("SELECT n FROM totals WHERE name = ?", totalParked)
+	own := t.db.number("SELECT n FROM parked_of WHERE tenant = ?", tenant)
 	most := int64(t.s.opt.MaxFeedback)
-	here := t.number("SELECT count(*) FROM (SELECT 1 FROM parked WHERE echo = ? LIMIT ?)", echo, most)
+	here := t.db.number("SELECT count(*) FROM (SELECT 1 FROM parked WHERE echo = ? LIMIT ?)", echo, most)
 	return own >= 2*int64(t.s.opt.MaxParked)-all || here >= most
 }
 
@@ -58,7 +58,7 @@ func (s *Store) Join(ctx context.Context, tenant string, owners map[session.Echo
 		to = joined{changed: map[session.ID]int{}}
 		n := t.tenant(tenant)
 		for _, k := range keys {
-			list := t.entries("DELETE FROM parked WHERE echo = ? RETURNING data", echoKey(n, k))
+			list := t.db.entries("DELETE FROM parked WHERE echo = ? RETURNING data", echoKey(n, k))
 			t.totals[totalParked] -= int64(len(list))
 			t.addEntries(sessionKey{n, owners[k]}, list, &to)
 		}
@@ -84,7 +84,7 @@ func (s *Store) waiting(ctx context.Context, tenant string, keys []session.EchoK
 // PurgeParked gives up on feedback from before the given time and says on how much.
 func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err error) {
 	err = s.update(ctx, "purge parked feedback", func(t *tx) {
-		gone := t.exec("DELETE FROM parked WHERE at < ?", before)
+		gone := t.db.exec("DELETE FROM parked WHERE at < ?", before)
 		t.totals[totalParked] -= gone
 		n = int(gone)
 	})

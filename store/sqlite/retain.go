@@ -83,7 +83,7 @@ func (s *Store) retainStep(ctx context.Context, list []victim, before time.Time)
 	err = s.update(ctx, "retain", func(t *tx) {
 		gone = 0
 		for _, v := range list {
-			if t.number("SELECT 1 FROM sessions WHERE sid = ? AND id = ? AND seen < ?", v.sid, v.id, before) != 0 {
+			if t.db.number("SELECT 1 FROM sessions WHERE sid = ? AND id = ? AND seen < ?", v.sid, v.id, before) != 0 {
 				t.drop(v.sid)
 				gone++
 			}

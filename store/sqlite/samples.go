@@ -66,7 +66,7 @@ func (s *Store) EachSample(ctx context.Context, tenant string, since, until time
 		JOIN sessions s ON s.sid = m.sid JOIN tenants t ON t.id = m.tenant
 		WHERE m.rid > ?1 AND m.rid <= ?2 AND m.at >= ?3 AND m.at < ?4 AND (?5 = 0 OR m.tenant = ?5) ORDER BY m.rid LIMIT ?6`,
 		func(c *conn, r row) (m session.StoredSample, bytes int) {
-			bytes = s.scanSample(c, r[1:], &m, &m.Tenant)
+			bytes = s.scanSample(c, r, &m, &m.Tenant)
 			return m, bytes
 		}, fn)
 }
@@ -78,8 +78,8 @@ func (s *Store) EachSession(ctx context.Context, tenant string, since, until tim
 		FROM sessions s JOIN tenants t ON t.id = s.tenant LEFT JOIN settled a ON a.sid = s.sid
 		WHERE s.sid > ?1 AND s.sid <= ?2 AND s.started >= ?3 AND s.started < ?4 AND (?5 = 0 OR s.tenant = ?5) AND s.data IS NOT NULL ORDER BY s.sid LIMIT ?6`,
 		func(_ *conn, r row) (v session.Listed, bytes int) {
-			r[1:].scan(&v.Tenant)
-			bytes = scanListed(r[2:], &v)
+			r.scan(&v.Tenant)
+			bytes = scanListed(r.skip(1), &v)
 			return v, bytes
 		}, func(v session.Listed) error { return fn(v.Row, v.Applied) })
 }
@@ -131,9 +131,9 @@ func walk[T any](ctx context.Context, s *Store, of span, query string, scan scan
 			}
 			window := last + walkRows
 			end := c.number(of.last)
-			list, row := page(c, pageRows, scan, query, last, window, from, to, n, pageRows)
-			if row != nil {
-				return step{list, as[int64](row[0]), true}
+			list, more := page(c, pageRows, scan, []any{&next.last}, query, last, window, from, to, n, pageRows)
+			if more {
+				return step{list, next.last, true}
 			}
 			return step{list, window, window < end}
 		})
@@ -153,18 +153,19 @@ func walk[T any](ctx context.Context, s *Store, of span, query string, scan scan
 // scanner reads a row and says how many bytes it weighs.
 type scanner[T any] func(c *conn, r row) (v T, bytes int)
 
-// page reads rows until there are most of them, or they weigh pageBytes: then it tells the last
-// one.
-func page[T any](c *conn, most int, scan scanner[T], query string, args ...any) (list []T, last row) {
+// page reads rows until there are most of them, or they weigh pageBytes, and reports whether it
+// stopped there. The first columns of the query are read into place.
+func page[T any](c *conn, most int, scan scanner[T], place []any, query string, args ...any) (list []T, more bool) {
 	size := 0
 	for r := range c.rows(query, args...) {
-		v, bytes := scan(c, r)
+		r.scan(place...)
+		v, bytes := scan(c, r.skip(len(place)))
 		list = append(list, v)
 		if size += bytes; len(list) == most || size >= pageBytes {
-			return list, r
+			return list, true
 		}
 	}
-	return list, nil
+	return list, false
 }
 
 // SampleSession finds the session that a sample belongs to.

@@ -38,10 +38,10 @@ func older(t *testing.T, s *Store, schema int) {
 	err := s.update(t.Context(), "test", func(x *tx) {
 		for v := schemaVersion; v > schema; v-- {
 			for _, stmt := range undo()[v] {
-				x.exec(stmt)
+				x.db.exec(stmt)
 			}
 		}
-		x.exec(fmt.Sprint("PRAGMA user_version = ", schema))
+		x.db.exec(fmt.Sprint("PRAGMA user_version = ", schema))
 	})
 	if err == nil {
 		err = s.Close()
@@ -54,7 +54,7 @@ func older(t *testing.T, s *Store, schema int) {
 // at makes a database of an earlier schema, with one of everything in it that it has.
 func at(t *testing.T, path string, schema int) {
 	t.Helper()
-	c, err := connect(t.Context(), writerDSN(path))
+	c, err := connect(t.Context(), fileURI(path, "rwc"), writerSettings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestAMigrationIsWholeOrNothing(t *testing.T) {
 	at(t, path, echoVersion-1)
 	script := func(text string) {
 		t.Helper()
-		c, err := connect(t.Context(), writerDSN(path))
+		c, err := connect(t.Context(), fileURI(path, "rwc"), writerSettings)
 		if err != nil {
 			t.Fatal(err)
 		}

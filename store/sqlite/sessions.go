@@ -78,8 +78,8 @@ func (t *tx) named(k sessionKey, at time.Time) *named {
 		return n
 	}
 	n := &named{}
-	if !t.row("SELECT sid, state FROM sessions WHERE id = ? AND tenant = ?", k.id, k.tenant).scan(&n.sid, &n.state) {
-		n.sid = t.insert("INSERT INTO sessions(tenant, started, seen, state, id) VALUES(?1, ?2, ?2, ?3, ?4)", k.tenant, at, stateNamed, k.id)
+	if !t.db.row("SELECT sid, state FROM sessions WHERE id = ? AND tenant = ?", k.id, k.tenant).scan(&n.sid, &n.state) {
+		n.sid = t.db.insert("INSERT INTO sessions(tenant, started, seen, state, id) VALUES(?1, ?2, ?2, ?3, ?4)", k.tenant, at, stateNamed, k.id)
 	}
 	t.sids[k] = n
 	return n
@@ -115,13 +115,13 @@ func (t *tx) put(r session.Row) {
 		sid, started, seen, state int64
 		has, standIn              bool
 	}
-	found := t.row("SELECT sid, started, seen, state, data IS NOT NULL, standin FROM sessions WHERE id = ? AND tenant = ?", r.ID, tenant).
+	found := t.db.row("SELECT sid, started, seen, state, data IS NOT NULL, standin FROM sessions WHERE id = ? AND tenant = ?", r.ID, tenant).
 		scan(&old.sid, &old.started, &old.seen, &old.state, &old.has, &old.standIn)
 	if !old.has {
 		t.totals[totalSessions]++
 	}
 	if !found {
-		old.sid = t.insert("INSERT INTO sessions(tenant, started, seen, state, id, data, standin) VALUES(?, ?, ?, ?, ?, ?, ?)",
+		old.sid = t.db.insert("INSERT INTO sessions(tenant, started, seen, state, id, data, standin) VALUES(?, ?, ?, ?, ?, ?, ?)",
 			tenant, started, seen, state, r.ID, data, r.StandIn)
 	}
 	state = max(state, old.state)
@@ -134,11 +134,11 @@ func (t *tx) put(r session.Row) {
 	case !found:
 	case old.has && yields:
 		if state != old.state {
-			t.exec("UPDATE sessions SET state = ? WHERE sid = ?", state, old.sid)
+			t.db.exec("UPDATE sessions SET state = ? WHERE sid = ?", state, old.sid)
 		}
 	case state == old.state && started == old.started && r.StandIn == old.standIn: // no index has to be changed
-		t.exec("UPDATE sessions SET seen = ?, data = ? WHERE sid = ?", seen, data, old.sid)
+		t.db.exec("UPDATE sessions SET seen = ?, data = ? WHERE sid = ?", seen, data, old.sid)
 	default:
-		t.exec("UPDATE sessions SET started = ?, seen = ?, state = ?, data = ?, standin = ? WHERE sid = ?", started, seen, state, data, r.StandIn, old.sid)
+		t.db.exec("UPDATE sessions SET started = ?, seen = ?, state = ?, data = ?, standin = ? WHERE sid = ?", started, seen, state, data, r.StandIn, old.sid)
 	}
 }

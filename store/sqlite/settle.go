@@ -53,16 +53,16 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 // step stores one step's Applied, if the version is still the one it was computed from.
 func (t *tx) step(tenant int64, step session.Settlement) bool {
 	sid := t.named(sessionKey{tenant, step.ID}, fromMicros(0)).sid
-	if t.number("SELECT version FROM settled WHERE sid = ?", sid) != step.From {
+	if t.db.number("SELECT version FROM settled WHERE sid = ?", sid) != step.From {
 		return false
 	}
 	to := step.To
-	t.exec("INSERT OR REPLACE INTO settled(sid, "+appliedColumns+") VALUES(?, ?, ?, ?, ?, ?)",
+	t.db.exec("INSERT OR REPLACE INTO settled(sid, "+appliedColumns+") VALUES(?, ?, ?, ?, ?, ?)",
 		sid, step.From+1, to.Told, to.Reward, to.Tier, notNull(to.Frozen))
 	if step.From == 0 {
-		t.exec("UPDATE sessions SET state = ?1 WHERE sid = ?2 AND state <> ?1", stateClosed, sid)
+		t.db.exec("UPDATE sessions SET state = ?1 WHERE sid = ?2 AND state <> ?1", stateClosed, sid)
 	}
-	t.exec("DELETE FROM aside WHERE sid = ? AND out < ?", sid, outExchange) // it went well this time
-	t.exec("DELETE FROM unsettled WHERE sid = ? AND n = ?", sid, step.Heard)
+	t.db.exec("DELETE FROM aside WHERE sid = ? AND out < ?", sid, outExchange) // it went well this time
+	t.db.exec("DELETE FROM unsettled WHERE sid = ? AND n = ?", sid, step.Heard)
 	return true
 }

@@ -24,7 +24,7 @@ const (
 func (t *tx) addTotals() {
 	for name, n := range t.totals {
 		if n != 0 {
-			t.exec("INSERT INTO totals(name, n) VALUES(?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n", name, n)
+			t.db.exec("INSERT INTO totals(name, n) VALUES(?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n", name, n)
 		}
 	}
 }

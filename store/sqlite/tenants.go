@@ -68,7 +68,7 @@ func (t *tx) tenant(name string) int64 {
 		return id
 	}
 	if id = t.known(name); id == 0 {
-		id = t.insert("INSERT INTO tenants(name) VALUES(?)", name)
+		id = t.db.insert("INSERT INTO tenants(name) VALUES(?)", name)
 	}
 	t.tenants[name] = id
 	return id
@@ -79,14 +79,16 @@ func (t *tx) known(name string) int64 {
 	if id, ok := t.s.tenants.get(name); ok {
 		return id
 	}
-	return t.number(tenantByName, name)
+	return t.db.number(tenantByName, name)
 }
 
 // Tenants lists every tenant that anything was ever stored for, in byte order.
 func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 	return read(ctx, s, func(c *conn) (names []string) {
 		for r := range c.rows("SELECT name FROM tenants ORDER BY name") {
-			names = append(names, as[string](r[0]))
+			var name string
+			r.scan(&name)
+			names = append(names, name)
 		}
 		return names
 	})

@@ -54,15 +54,16 @@ func (t *tx) dropStale(b session.Batch) {
 		}
 	}
 	for ref, of := range keep {
-		sid := t.session(t.known(ref.Tenant), ref.ID)
+		sid := t.db.session(t.known(ref.Tenant), ref.ID)
 		var stale []int64
-		for r := range t.rows("SELECT k FROM samples WHERE sid = ?", sid) {
-			if k := as[int64](r[0]); !of[k] {
+		for r := range t.db.rows("SELECT k FROM samples WHERE sid = ?", sid) {
+			var k int64
+			if r.scan(&k); !of[k] {
 				stale = append(stale, k)
 			}
 		}
 		for _, k := range stale {
-			t.totals[totalSamples] -= t.exec("DELETE FROM samples WHERE sid = ? AND k = ?", sid, k)
+			t.totals[totalSamples] -= t.db.exec("DELETE FROM samples WHERE sid = ? AND k = ?", sid, k)
 		}
 	}
 }
@@ -91,7 +92,7 @@ func (s *Store) pack(d *session.Documents) (p packed, err error) {
 func (t *tx) putExchange(e sample.Exchange, id session.ID, data, items []byte) {
 	tenant := t.tenant(e.Tenant)
 	of := t.named(sessionKey{tenant, id}, e.At)
-	fresh := t.exec("INSERT INTO exchanges(sid, k, tenant, at, data, items) VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+	fresh := t.db.exec("INSERT INTO exchanges(sid, k, tenant, at, data, items) VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
 		of.sid, key(e.ID), tenant, e.At, data, items)
 	if fresh == 0 {
 		return
@@ -107,13 +108,13 @@ func (t *tx) await(of *named) {
 	switch of.state {
 	case stateNamed:
 		of.state = stateOpen
-		t.exec("UPDATE sessions SET state = ? WHERE sid = ?", stateOpen, of.sid)
+		t.db.exec("UPDATE sessions SET state = ? WHERE sid = ?", stateOpen, of.sid)
 	case stateClosed:
 		if !of.asked {
-			of.settled, of.asked = t.number("SELECT 1 FROM settled WHERE sid = ?", of.sid) == 1, true
+			of.settled, of.asked = t.db.number("SELECT 1 FROM settled WHERE sid = ?", of.sid) == 1, true
 		}
 		if of.settled { // one that was taken in from elsewhere came with its samples
-			t.exec("INSERT INTO unsettled(sid, n, x) VALUES(?, 1, 1) ON CONFLICT(sid) DO UPDATE SET n = n + 1, x = x + 1", of.sid)
+			t.db.exec("INSERT INTO unsettled(sid, n, x) VALUES(?, 1, 1) ON CONFLICT(sid) DO UPDATE SET n = n + 1, x = x + 1", of.sid)
 		}
 	}
 }
@@ -121,11 +122,11 @@ func (t *tx) await(of *named) {
 func (t *tx) putSample(m session.StoredSample, data []byte) {
 	tenant, k := t.tenant(m.Tenant), key(m.Sample.ID)
 	sid := t.named(sessionKey{tenant, m.ID}, m.CreatedAt).sid
-	fresh := t.exec("INSERT INTO samples(sid, k, tenant, at, agent, data) VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+	fresh := t.db.exec("INSERT INTO samples(sid, k, tenant, at, agent, data) VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
 		sid, k, tenant, m.CreatedAt, m.Agent, data)
 	t.totals[totalSamples] += fresh
 	t.totals[totalSamplesEver] += fresh
 	if fresh == 0 { // built again, with a rating that came later
-		t.exec("UPDATE samples SET at = ?, data = ? WHERE sid = ? AND k = ? AND data <> ?", m.CreatedAt, data, sid, k, data)
+		t.db.exec("UPDATE samples SET at = ?, data = ? WHERE sid = ? AND k = ? AND data <> ?", m.CreatedAt, data, sid, k, data)
 	}
 }

@@ -11,16 +11,17 @@ import (
 	"precept/internal/session"
 )
 
-// maxReaders bounds the connections that read beside the writer. They are opened when those that
-// are open are in use; some may wait for a disk that does not answer.
+// maxReaders bounds the connections for reads. A connection is opened when the open ones are in use;
+// some may wait for a disk that does not answer.
 const maxReaders = 8
 
-// read runs fn on a reading connection. It returns when ctx ends even if the disk does not answer:
-// fn is interrupted then, ends on its own, and its result is thrown away, which is why it may not
-// touch anything but what it returns. SQLite is not interrupted while it looks for a later row,
-// which the driver offers no way to, nor while a disk does not answer: such a read keeps its
-// connection until it ends, and Close waits for it. A panic of fn is the caller's, in whichever
-// goroutine it happened: the others go on.
+// read runs fn on a connection for reads, in a goroutine of its own, and returns at the latest when
+// ctx ends. SQLite is interrupted then, and the result of fn is dropped. A read that hangs in the
+// disk keeps its connection until the disk answers, and Close waits for the read. Until then fn may
+// run beside its caller: fn reads only variables that nobody changes, and writes only what fn
+// returns.
+//
+// A panic of fn continues in the caller.
 func read[T any](ctx context.Context, s *Store, fn func(*conn) T) (T, error) {
 	var none T
 	place, err := take(ctx, s, s.readers)
@@ -50,7 +51,7 @@ type readResult[T any] struct {
 	panicked *readPanic
 }
 
-// readPanic is a panic of a read, which goes on where the read is waited for.
+// readPanic carries the panic of a read to the goroutine of the caller.
 type readPanic struct {
 	value any
 	stack []byte
@@ -58,19 +59,23 @@ type readPanic struct {
 
 func (p *readPanic) Error() string { return fmt.Sprintf("%v\n%s", p.value, p.stack) }
 
-// Unwrap gives the error that the panic was of; nil if it was of something else.
+// Unwrap returns the error that the read panicked with, nil for another value.
 func (p *readPanic) Unwrap() error {
 	err, _ := p.value.(error)
 	return err
 }
 
-// runRead runs fn on an idle connection, or on another one.
+// runRead runs fn on an idle connection, or on a new one.
 func runRead[T any](ctx context.Context, s *Store, fn func(*conn) T) (r readResult[T]) {
 	var c *conn
 	select {
 	case c = <-s.idle:
 	default:
-		if r.err = s.retry(ctx, func() (err error) { c, err = connect(ctx, s.dsn); return err }); r.err != nil {
+		r.err = s.retry(ctx, func() (err error) {
+			c, err = connect(ctx, s.uri, readerSettings)
+			return err
+		})
+		if r.err != nil {
 			return r
 		}
 		c.interrupts = true
@@ -78,7 +83,7 @@ func runRead[T any](ctx context.Context, s *Store, fn func(*conn) T) (r readResu
 	defer func() {
 		if v := recover(); v != nil {
 			r.panicked = &readPanic{v, debug.Stack()}
-			_ = c.close() // nobody can say what state it is in
+			_ = c.close() // its state is unknown
 			return
 		}
 		s.idle <- c
@@ -117,7 +122,7 @@ func (s *Store) writer(ctx context.Context) (*conn, error) {
 
 // tx is a write transaction in progress. Its caches become the store's when it is committed.
 type tx struct {
-	*conn
+	db      *conn
 	s       *Store
 	tenants map[string]int64
 	sids    map[sessionKey]*named
@@ -157,7 +162,7 @@ func (s *Store) transact(ctx context.Context, fn func(*tx)) (err error) {
 			err = cmp.Or(err, c.rollback())
 		}
 	}()
-	t := &tx{conn: c, s: s, tenants: map[string]int64{}, sids: map[sessionKey]*named{}, totals: map[string]int64{}}
+	t := &tx{db: c, s: s, tenants: map[string]int64{}, sids: map[sessionKey]*named{}, totals: map[string]int64{}}
 	err = c.do(ctx, func() {
 		fn(t)
 		t.addTotals()
