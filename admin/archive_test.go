@@ -36,7 +36,7 @@ type kept struct {
 
 func newKept(t *testing.T, now time.Time) *kept {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "precept.db"), Exclusive: true})
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "precept.db")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,9 +21,6 @@ type Options struct {
 	Path string // of the database file; its directory is made when missing
 	// ReadOnly opens what is there beside a running server, without writing a byte of it.
 	ReadOnly bool
-	// Exclusive says that nobody else writes the file for as long as it is open: what was never
-	// written need not be looked for.
-	Exclusive bool
 	// Now names the file that is set aside when it turns out to be garbage. Nothing else here has a
 	// clock.
 	Now func() time.Time
@@ -54,7 +51,6 @@ type Store struct {
 	tenants tenantNames
 	newest  generation // of echoes
 	packer  packer
-	bloom   *bloom // nil: every session may be there
 }
 
 // Open opens the store at o.Path, makes it when there is none, and brings an older schema up to
@@ -179,9 +175,6 @@ func (s *Store) begin(c *conn) {
 	s.was = migrate(c)
 	probe(c)
 	s.newest = newestGeneration(c)
-	if s.opt.Exclusive {
-		s.bloom = loadBloom(c)
-	}
 }
 
 func openReadOnly(ctx context.Context, o Options) (*Store, error) {

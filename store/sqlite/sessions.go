@@ -29,9 +29,6 @@ func rowDest(r *session.Row) []any {
 
 // Session finds one session's row.
 func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
-	if !s.bloom.may(id) {
-		return session.Row{}, false, ctx.Err()
-	}
 	type result struct {
 		row   session.Row
 		found bool
@@ -104,7 +101,6 @@ func readSession[T any](ctx context.Context, s *Store, tenant string, id session
 // batch does not take the session back, and a stand-in never wins against another one; Closed is
 // only ever set.
 func (t *tx) put(r session.Row) {
-	t.s.bloom.add(r.ID)
 	tenant := t.tenant(r.Tenant)
 	started, seen, data := micros(r.Started), micros(r.Seen), notNull(r.Data) // NULL is a session without a row
 	state := stateOpen

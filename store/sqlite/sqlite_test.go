@@ -28,6 +28,6 @@ func open(t *testing.T, o sqlite.Options) *sqlite.Store {
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store {
 		t.Helper()
-		return open(t, sqlite.Options{Exclusive: true})
+		return open(t, sqlite.Options{})
 	})
 }

@@ -111,7 +111,7 @@ func openBackend(ctx context.Context, tools Tools, cfg *configs.Config, unwritab
 		return openMemory(unwritable, f), nil
 	}
 	db, err := sqlite.Open(ctx, sqlite.Options{
-		Path: cfg.StoreURL(), Now: tools.Now, Exclusive: true, MaxFeedback: cfg.Limits.Feedback,
+		Path: cfg.StoreURL(), Now: tools.Now, MaxFeedback: cfg.Limits.Feedback,
 	})
 	if errors.Is(err, sqlite.ErrReadOnly) || errors.Is(err, session.ErrDiskFull) || errors.Is(err, sqlite.ErrDisk) {
 		return openMemory(err, f), nil
