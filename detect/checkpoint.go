@@ -18,7 +18,7 @@ const (
 // flags returns the stored booleans of a step, the lowest bit first. skipped covers pending and
 // refused steps.
 func (s *step) flags(failed, skipped *bool) [8]*bool {
-	return [...]*bool{&s.person, &s.reopens, failed, skipped, &s.changing, &s.repeats, &s.silent, &s.warned}
+	return [...]*bool{&s.person, &s.turn.reopens, failed, skipped, &s.memo.changing, &s.memo.repeats, &s.memo.silent, &s.warned}
 }
 
 // LoopsSince is Loops for requests without their history. checkpoint is the result of the last call
@@ -35,7 +35,7 @@ func LoopsSince(
 	if len(old) > 0 {
 		batch = uint16(old[0].batch) + 1 //nolint:gosec // wraps around; only neighbours are compared
 	}
-	h.steps = slices.DeleteFunc(h.steps, func(s *step) bool { return !s.person && s.tool == "" })
+	h.steps = slices.DeleteFunc(h.steps, func(s *step) bool { return !s.person && s.call.result.tool == "" })
 	for _, s := range h.steps {
 		s.batch = int(batch)
 	}
@@ -84,11 +84,14 @@ func readCheckpoint(state []byte) []*step {
 	var steps []*step
 	for b := state[1:]; len(b) > 0; b = b[checkpointSize:] {
 		s := &step{
-			key: binary.LittleEndian.Uint64(b), keyed: true,
-			sum: binary.LittleEndian.Uint64(b[8:]), summed: true,
 			batch: int(binary.LittleEndian.Uint16(b[18:])),
-			heard: true, placed: true, weighed: true,
-			judgedCall: &judgedCall{looked: true, ruled: true, judgement: Judgement{
+			turn:  personTurn{heard: true},
+			memo: stepMemo{
+				key: binary.LittleEndian.Uint64(b), keyed: true,
+				sum: binary.LittleEndian.Uint64(b[8:]), summed: true,
+				placed: true, weighed: true,
+			},
+			call: &judgedCall{looked: true, ruled: true, judgement: Judgement{
 				Outcome: OK,
 				Code:    int(int16(binary.LittleEndian.Uint16(b[16:]))), //nolint:gosec // as written
 			}},
@@ -98,9 +101,9 @@ func readCheckpoint(state []byte) []*step {
 			*flag = binary.LittleEndian.Uint16(b[20:])&(1<<i) != 0
 		}
 		if failed {
-			s.judgement.Outcome = Error
+			s.call.judgement.Outcome = Error
 		} else if skipped {
-			s.judgement.Outcome = Refusal
+			s.call.judgement.Outcome = Refusal
 		}
 		steps = append(steps, s)
 		if len(steps) == checkpointSteps {

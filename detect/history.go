@@ -78,7 +78,7 @@ func (h *history) readItem(i int) {
 		return
 	}
 	if words, ok := speaks(h.req, i); ok {
-		h.steps = append(h.steps, &step{item: i, person: true, words: words})
+		h.steps = append(h.steps, &step{item: i, person: true, turn: personTurn{words: words}})
 	}
 	results := h.req.Item(i).Results
 	for _, r := range slices.Backward(results) {
@@ -86,8 +86,8 @@ func (h *history) readItem(i int) {
 			h.batch++
 		}
 		h.steps = append(h.steps, &step{
-			judgedCall: &judgedCall{callResult: callResult{text: unlabelled(r), flag: r.IsError}},
-			item:       i, batch: h.batch, callID: r.CallID, beside: r.Beside,
+			call: &judgedCall{result: callResult{text: unlabelled(r), flag: r.IsError}},
+			item: i, batch: h.batch, callID: r.CallID, beside: r.Beside,
 			written: r.Written, own: r.Own, unasked: r.Own && r.Block < 0,
 			warned: r.CallID != "" && h.warned[r.CallID],
 		})
@@ -115,9 +115,9 @@ func (h *history) resolve(steps []*step, calls map[string]wire.Call, order []wir
 		if !ok {
 			continue
 		}
-		s.tool, s.args = call.Name, call.Args
+		s.call.result.tool, s.call.result.args = call.Name, call.Args
 		if s.item >= h.fresh {
-			s.judgedCall = h.res.of(s.callResult)
+			s.call = h.res.of(s.call.result)
 		}
 	}
 }
@@ -140,9 +140,9 @@ func (h *history) seenBefore(s *step) bool {
 	if h.tries++; h.tries > maxTries {
 		return h.indexed(s)
 	}
-	words := s.look().literals(s.args)
+	words := s.look().literals(s.call.result.args)
 	if !s.written { // or the name was made by precept
-		words = append(words, s.tool)
+		words = append(words, s.call.result.tool)
 	}
 	needles := needlesOf(words)
 	for i := h.first - 1; i >= 0; i-- {
@@ -150,7 +150,7 @@ func (h *history) seenBefore(s *step) bool {
 			continue
 		}
 		for _, c := range h.req.Item(i).Calls {
-			if c.Name == s.tool && callKey(c.Name, c.Args) == s.identity() {
+			if c.Name == s.call.result.tool && callKey(c.Name, c.Args) == s.identity() {
 				return true
 			}
 		}

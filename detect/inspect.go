@@ -84,7 +84,7 @@ func (t *transcript) item(i int) error {
 		}
 		v := s.outcome()
 		if err := t.emit(Finding{
-			Index: i, Kind: KindResult, Label: string(v.Outcome), Rule: v.Rule, Tool: s.tool,
+			Index: i, Kind: KindResult, Label: string(v.Outcome), Rule: v.Rule, Tool: s.call.result.tool,
 		}); err != nil {
 			return err
 		}

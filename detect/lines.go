@@ -21,10 +21,10 @@ func (p *phrases) failLine(t string) (string, weight) {
 	if len(t) < 4 || len(t) > 2000 {
 		return "", nothing
 	}
-	if rule := cmp.Or(p.strong.rule(t), testsFailed(t), buildFailed(t), toolFailed(t)); rule != "" {
+	if rule := cmp.Or(p.line.strong.rule(t), testsFailed(t), buildFailed(t), toolFailed(t)); rule != "" {
 		return rule, strong
 	}
-	if rule := cmp.Or(p.weak.rule(t), p.errorReported(t), errorAtPlace(t)); rule != "" {
+	if rule := cmp.Or(p.line.weak.rule(t), p.errorReported(t), errorAtPlace(t)); rule != "" {
 		return rule, weak
 	}
 	return "", nothing
@@ -108,7 +108,7 @@ func toolFailed(t string) string {
 // errorReported returns the rule of an error in the words of a program, a shell or an exception.
 func (p *phrases) errorReported(t string) string {
 	switch {
-	case p.errorLine.opens(strings.ToLower(cutText(t, 24))):
+	case p.line.errorLine.opens(strings.ToLower(cutText(t, 24))):
 		return "error-line"
 	case exceptionLine(strings.Trim(t, "[]")), // Symfony puts the exception in brackets
 		strings.HasPrefix(t, "** (") && exceptionLine(strings.Replace(t[4:], ")", ":", 1)), // Elixir
@@ -116,7 +116,7 @@ func (p *phrases) errorReported(t string) string {
 		return "exception"
 	case p.shellComplains(t):
 		return "shell"
-	case p.command.opens(t), hasWord(t, p.lists["command-anywhere"]...),
+	case p.line.command.opens(t), hasWord(t, p.lists["command-anywhere"]...),
 		strings.HasPrefix(t, "The ") && strings.Contains(t, "\" is invalid: "): // kubectl, of an object
 		return "command"
 	case isDigit(t[0]) && strings.Contains(t, " ERROR 4"): // wget
@@ -280,7 +280,7 @@ func (p *phrases) shellComplains(t string) bool {
 		return false
 	}
 	for rest, ok := low, true; ok; {
-		if _, rest, ok = strings.Cut(rest, ": "); ok && rest != "" && p.shell.opens(rest) {
+		if _, rest, ok = strings.Cut(rest, ": "); ok && rest != "" && p.line.shell.opens(rest) {
 			return true
 		}
 	}

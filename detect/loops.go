@@ -31,17 +31,17 @@ func judge(steps func(int) *step) (Loop, bool) {
 		return Loop{}, false
 	}
 	v := now.outcome()
-	if now.repeats {
+	if now.memo.repeats {
 		return Loop{}, false
 	}
 	count, warned := streak(steps)
-	loop := Loop{Index: now.item, CallID: now.callID, Tool: now.tool, Args: now.args}
+	loop := Loop{Index: now.item, CallID: now.callID, Tool: now.call.result.tool, Args: now.call.result.args}
 	switch {
 	case warned:
 		return Loop{}, false
 	case v.Outcome == Error && count >= againFailed:
 		loop.Rule = "failed-again"
-	case v.Outcome == OK && (now.silent && count >= againSilent || count >= againSuccess):
+	case v.Outcome == OK && (now.memo.silent && count >= againSilent || count >= againSuccess):
 		loop.Rule = "same-again"
 	case v.Outcome == OK && count >= 2 && cycle(steps):
 		loop.Rule = "cycle"
@@ -68,10 +68,10 @@ func streak(steps func(int) *step) (count int, warned bool) {
 			}
 			crossed = true
 		case s.identity() != now.identity():
-			if s.look(); s.changing && s.outcome().Outcome == OK {
+			if s.look(); s.memo.changing && s.outcome().Outcome == OK {
 				return count, warned
 			}
-			adjacent = adjacent && s.repeats
+			adjacent = adjacent && s.memo.repeats
 		case s.batch == now.batch || s.outcome().Outcome == Pending || s.outcome().Outcome == Refusal:
 		case !alike(now, s, adjacent):
 			return count, warned
@@ -123,7 +123,7 @@ func goesRound(steps func(int) *step, n int) bool {
 func staysClosed(now, person *step) bool {
 	v := now.outcome()
 	return v.Outcome == Error && now.look().kind == kindOther && !person.opens() &&
-		!wording().passing(v, now.text)
+		!wording().passing(v, now.call.result.text)
 }
 
 // passing reports whether a failure may pass without a change.
@@ -145,11 +145,11 @@ func (h *history) judgeNew(n, most int, madeBefore func(*step) bool) []Loop {
 	var found map[answered]bool // equal calls of one answer are one loop
 	for i := n - 1; i >= 0 && len(loops) < most; i-- {
 		s := h.steps[i]
-		if s.person || s.unasked || s.tool == "" || !madeBefore(s) {
+		if s.person || s.unasked || s.call.result.tool == "" || !madeBefore(s) {
 			continue
 		}
 		loop, ok := judge(func(back int) *step { return h.at(i + back) })
-		call := answered{s.batch, s.tool, s.args}
+		call := answered{s.batch, s.call.result.tool, s.call.result.args}
 		if !ok || found[call] {
 			continue
 		}

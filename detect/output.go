@@ -130,7 +130,7 @@ func (p *phrases) soundsDone(body string) bool {
 
 // allComplain reports whether every line is a complaint of a shell, a utility or a command.
 func (p *phrases) allComplain(body string) bool {
-	return all(body, func(t string) bool { return p.shellComplains(t) || p.command.opens(t) })
+	return all(body, func(t string) bool { return p.shellComplains(t) || p.line.command.opens(t) })
 }
 
 // complains reports whether every line is a complaint of the shell or of a called program. Files
@@ -144,7 +144,7 @@ func (c *shellCommand) complains(body string) bool {
 	}
 	filters := c.known.is("program filters", c.last)
 	return all(body, func(t string) bool {
-		return c.known.shellComplains(t) && c.calls(t) || !filters && c.known.command.opens(t)
+		return c.known.shellComplains(t) && c.calls(t) || !filters && c.known.line.command.opens(t)
 	})
 }
 

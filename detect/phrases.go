@@ -35,16 +35,24 @@ type phrases struct {
 	lists map[string][]string        // by class
 	sets  map[string]map[string]bool // lists as sets
 
-	// Phrases that are compared with nearly every line, by their first byte.
-	errors, errorEnds, errorAlone prefixes
-	unable, invalid, command      prefixes
-	errorLine, shell              prefixes
-	missing                       prefixes // without the leading blank
-	strong, weak                  prefixes
+	message messagePhrases
+	line    linePhrases
 
 	refusals    []refusalWording
 	synthetic   []meaning // beginnings of texts of an agent in the role of the user
 	says, roles []meaning // of the housekeeping of agents
+}
+
+// messagePhrases are phrases of the message of a failure, by their first byte.
+type messagePhrases struct {
+	errors, errorEnds, errorAlone prefixes
+	unable, invalid               prefixes
+	missing                       prefixes // without the leading blank
+}
+
+// linePhrases are phrases of lines of an output, by their first byte.
+type linePhrases struct {
+	command, errorLine, shell, strong, weak prefixes
 }
 
 // is reports whether a word is in a list.
@@ -133,9 +141,9 @@ func readList(file, text string) ([]listed, error) {
 func compile(list []listed) *phrases {
 	p := &phrases{lists: map[string][]string{}, sets: map[string]map[string]bool{}}
 	prefixed := map[string]*prefixes{
-		"error": &p.errors, "error-ends": &p.errorEnds, "error-alone": &p.errorAlone,
-		"unable": &p.unable, "invalid": &p.invalid, "command": &p.command, "missing": &p.missing,
-		"error-line": &p.errorLine, "shell": &p.shell, "fails": &p.strong, "reports": &p.weak,
+		"error": &p.message.errors, "error-ends": &p.message.errorEnds, "error-alone": &p.message.errorAlone,
+		"unable": &p.message.unable, "invalid": &p.message.invalid, "command": &p.line.command, "missing": &p.message.missing,
+		"error-line": &p.line.errorLine, "shell": &p.line.shell, "fails": &p.line.strong, "reports": &p.line.weak,
 	}
 	for _, l := range list {
 		class, more, _ := strings.Cut(l.class, " ")
@@ -150,8 +158,8 @@ func compile(list []listed) *phrases {
 		case "side-is":
 			p.roles = append(p.roles, meaning{more, l.phrase})
 		case "error-word":
-			p.errors.add(l.phrase, class)
-			p.errorLine.add(l.phrase, class)
+			p.message.errors.add(l.phrase, class)
+			p.line.errorLine.add(l.phrase, class)
 		default:
 			if to := prefixed[class]; to != nil {
 				to.add(strings.TrimPrefix(l.phrase, " "), cmp.Or(more, class))

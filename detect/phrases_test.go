@@ -29,7 +29,7 @@ func hears(p *phrases, class, phrase, text string) string {
 		return fmt.Sprint(p.complains(text))
 	case "command", "shell", "shell-anywhere", "command-anywhere", "fails", "reports", "error-line":
 		rule, weight := p.failLine(text)
-		return fmt.Sprint(rule, weight, p.command.opens(text), p.shellComplains(text))
+		return fmt.Sprint(rule, weight, p.line.command.opens(text), p.shellComplains(text))
 	case "done":
 		return fmt.Sprint(p.doneLine(text))
 	case "own-failure", "own-note":

@@ -22,9 +22,8 @@ type callResult struct {
 
 // judgedCall is a call with its result and the judgements so far.
 type judgedCall struct {
-	callResult
-
-	call          toolCall
+	result        callResult
+	analysis      toolCall
 	judgement     Judgement
 	looked, ruled bool
 }
@@ -37,14 +36,14 @@ func (r *Results) Classify(call wire.Call, res wire.Result) Judgement {
 // of returns the entry of a result, a new one if necessary.
 func (r *Results) of(res callResult) *judgedCall {
 	if r == nil {
-		return &judgedCall{callResult: res}
+		return &judgedCall{result: res}
 	}
 	j := r.seen[res]
 	if j == nil {
 		if r.seen == nil {
 			r.seen = make(map[callResult]*judgedCall)
 		}
-		j = &judgedCall{callResult: res}
+		j = &judgedCall{result: res}
 		r.seen[res] = j
 	}
 	return j
@@ -52,14 +51,14 @@ func (r *Results) of(res callResult) *judgedCall {
 
 func (j *judgedCall) look() *toolCall {
 	if !j.looked {
-		j.looked, j.call = true, wording().lookAt(j.tool, j.args)
+		j.looked, j.analysis = true, wording().lookAt(j.result.tool, j.result.args)
 	}
-	return &j.call
+	return &j.analysis
 }
 
 func (j *judgedCall) outcome() Judgement {
 	if !j.ruled {
-		j.ruled, j.judgement = true, wording().classify(j.look(), j.text, j.flag)
+		j.ruled, j.judgement = true, wording().classify(j.look(), j.result.text, j.result.flag)
 	}
 	return j.judgement
 }

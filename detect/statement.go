@@ -27,7 +27,7 @@ func (p *phrases) statement(text string) (string, bool) {
 		return "error-first", true
 	case p.startsUnable(low, first):
 		return "unable", true
-	case short && p.invalid.opens(low):
+	case short && p.message.invalid.opens(low):
 		return "invalid", true
 	case short && rest == "" && p.endsUnable(firstSentence(low)):
 		return "no-such", true
@@ -41,16 +41,16 @@ func (p *phrases) statement(text string) (string, bool) {
 // begins with ("Forbidden Planet is a film"), the text must be short or the words must end a
 // clause.
 func (p *phrases) startsError(low string, short bool) bool {
-	if p.errors.opens(low) {
+	if p.message.errors.opens(low) {
 		return true
 	}
-	for _, m := range p.errorEnds.of(low) {
+	for _, m := range p.message.errorEnds.of(low) {
 		rest, ok := strings.CutPrefix(low, m.text)
 		if ok && (endsThere(rest) || short && !letterAt(rest, 0)) {
 			return true
 		}
 	}
-	for _, m := range p.errorAlone.of(low) {
+	for _, m := range p.message.errorAlone.of(low) {
 		if rest, ok := strings.CutPrefix(low, m.text); ok && endsThere(rest) {
 			return true
 		}
@@ -81,7 +81,7 @@ func endsThere(rest string) bool { return rest == "" || strings.IndexByte(":.!([
 // startsUnable reports whether a text begins like "Could not find [x]" or "Failed to open y", with
 // a verb in lower case. Titles have a capital ("Failed States").
 func (p *phrases) startsUnable(low, first string) bool {
-	for _, m := range p.unable.of(low) {
+	for _, m := range p.message.unable.of(low) {
 		if strings.HasPrefix(low, m.text) && len(first) > len(m.text) {
 			c := first[len(m.text)]
 			return c >= 'a' && c <= 'z' || c == '\'' || c == '"' || c == '`' || c == '['
@@ -114,7 +114,7 @@ func (p *phrases) endsUnable(low string) bool {
 // missingAt reports whether a text continues with such words. The end of the sentence may replace
 // the full stop.
 func (p *phrases) missingAt(text string) bool {
-	return slices.ContainsFunc(p.missing.of(text), func(m meaning) bool {
+	return slices.ContainsFunc(p.message.missing.of(text), func(m meaning) bool {
 		return strings.HasPrefix(text, m.text) || text+"." == m.text
 	})
 }

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// step is one answered call or the turn of a person. Each property is computed once.
+// step is one answered call or the turn of a person.
 type step struct {
-	*judgedCall // nil for the turn of a person
+	call *judgedCall // nil for the turn of a person
 
 	item    int
 	batch   int // shared by the calls of one answer, which were made without each other's results
@@ -18,10 +18,19 @@ type step struct {
 	own     bool // see wire.Result
 	unasked bool // the model did not ask: the agent ran a test by itself
 
-	person         bool   // turn of a person
-	words          string // words of the person
-	heard, reopens bool   // the words were read; the words say that something changed
+	person bool
+	turn   personTurn
+	memo   stepMemo
+}
 
+// personTurn is what a person says in a step.
+type personTurn struct {
+	words          string
+	heard, reopens bool // the words were read; the words say that something changed
+}
+
+// stepMemo holds the properties of a step that are computed once.
+type stepMemo struct {
 	key, sum          uint64
 	keyed, summed     bool
 	placed, weighed   bool // the fields below are known: from the call, from the outcome
@@ -30,58 +39,58 @@ type step struct {
 }
 
 func (s *step) look() *toolCall {
-	call := s.judgedCall.look()
-	if !s.placed {
-		s.placed = true
-		s.changing = call.mayChange()
-		s.repeats = call.kind == kindPlan || call.kind == kindWait
+	call := s.call.look()
+	if !s.memo.placed {
+		s.memo.placed = true
+		s.memo.changing = call.mayChange()
+		s.memo.repeats = call.kind == kindPlan || call.kind == kindWait
 	}
 	return call
 }
 
 func (s *step) identity() uint64 {
-	if !s.keyed {
-		s.key, s.keyed = callKey(s.tool, s.args), true
+	if !s.memo.keyed {
+		s.memo.key, s.memo.keyed = callKey(s.call.result.tool, s.call.result.args), true
 	}
-	return s.key
+	return s.memo.key
 }
 
 func (s *step) outcome() Judgement {
-	v := s.judgedCall.outcome()
-	if s.weighed {
+	v := s.call.outcome()
+	if s.memo.weighed {
 		return v
 	}
-	s.weighed = true
+	s.memo.weighed = true
 	call := s.look()
 	acts := len(call.shell.parts) > 0 && !call.shell.readOnly
 	if v.Outcome == OK && !v.Sure && acts {
 		// A test, lint or build with an output reports its outcome, even without an exit code.
-		s.silent = call.verifies() == "" || wording().unframe(s.text).empty
+		s.memo.silent = call.verifies() == "" || wording().unframe(s.call.result.text).empty
 	}
-	s.repeats = s.repeats || v.Outcome == OK && wording().goesOn(s.text)
+	s.memo.repeats = s.memo.repeats || v.Outcome == OK && wording().goesOn(s.call.result.text)
 	return v
 }
 
 func (s *step) result() uint64 {
-	if !s.summed {
-		s.sum, s.summed = resultSum(s.text)^s.beside, true
+	if !s.memo.summed {
+		s.memo.sum, s.memo.summed = resultSum(s.call.result.text)^s.beside, true
 	}
-	return s.sum
+	return s.memo.sum
 }
 
 // goesNowhere reports whether a step is no part of a loop: the step may have changed the world, is
 // meant to be repeated, or was not carried out.
 func (s *step) goesNowhere() bool {
 	v := s.outcome()
-	return s.repeats || s.changing || v.Outcome == Pending || v.Outcome == Refusal
+	return s.memo.repeats || s.memo.changing || v.Outcome == Pending || v.Outcome == Refusal
 }
 
 // opens reports whether the person says that something changed.
 func (s *step) opens() bool {
-	if !s.heard {
-		s.heard, s.reopens = true, wording().reopening(s.words)
+	if !s.turn.heard {
+		s.turn.heard, s.turn.reopens = true, wording().reopening(s.turn.words)
 	}
-	return s.reopens
+	return s.turn.reopens
 }
 
 // goesOn reports whether a short result describes an unfinished task. The agent then asks until the

@@ -68,13 +68,13 @@ func TestEntriesOfAnyText(t *testing.T) {
 			t.Fatalf("%q, %v", after, err)
 		}
 		got := ledger.Entries(after)
-		if len(got) != 1 || got[0].Error != strings.ReplaceAll(r[0].Entry.Error, "&lt;!--", "<!--") {
+		if len(got) != 1 || got[0].Entry.Error != strings.ReplaceAll(r[0].Entry.Error, "&lt;!--", "<!--") {
 			t.Fatalf("%+v of %q", got, after)
 		}
 		for _, made := range ledger.Lessons(after) {
 			for _, p := range made.Trigger.ErrorPatterns {
-				if !strings.Contains(got[0].Error, p) {
-					t.Fatalf("the pattern %q does not stand in %q", p, got[0].Error)
+				if !strings.Contains(got[0].Entry.Error, p) {
+					t.Fatalf("the pattern %q does not stand in %q", p, got[0].Entry.Error)
 				}
 			}
 		}

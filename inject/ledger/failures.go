@@ -30,7 +30,7 @@ type Output struct {
 // tool, because `make check` or `npm test` may run any tool. For tools that no reader knows, the
 // command names the format.
 func Failures(o Output) []Failure {
-	r := &reading{Output: o, lines: strings.Split(strings.ReplaceAll(plain(o.Text), "\r\n", "\n"), "\n")}
+	r := &reading{out: o, lines: strings.Split(strings.ReplaceAll(plain(o.Text), "\r\n", "\n"), "\n")}
 	r.gotest()
 	r.positions()
 	r.ruff()
@@ -47,15 +47,15 @@ func Failures(o Output) []Failure {
 
 // reading is the state of one call of Failures.
 type reading struct {
-	Output
+	out   Output
 	lines []string
 	found []located
 }
 
 // located is a failure and the number of its line, for the order.
 type located struct {
-	Failure
-	at int
+	failure Failure
+	at      int
 }
 
 func (r *reading) add(at int, f Failure) {
@@ -72,7 +72,7 @@ func (r *reading) distinct() []Failure {
 	seen := map[[2]string]bool{}
 	var out []Failure
 	for i := range r.found {
-		f := r.found[i].Failure
+		f := r.found[i].failure
 		key := [2]string{f.File, Summary(f.Error)}
 		if !seen[key] {
 			seen[key] = true
@@ -85,7 +85,7 @@ func (r *reading) distinct() []Failure {
 // relative returns a path as the project knows the path.
 func (r *reading) relative(path string) string {
 	path = strings.TrimSpace(path)
-	if rel, err := filepath.Rel(r.Dir, path); err == nil && !strings.HasPrefix(rel, "..") {
+	if rel, err := filepath.Rel(r.out.Dir, path); err == nil && !strings.HasPrefix(rel, "..") {
 		path = rel
 	}
 	path = strings.TrimPrefix(filepath.ToSlash(path), "./")

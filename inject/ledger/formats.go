@@ -16,7 +16,7 @@ const maxFormatLine = 4 << 10
 // format reads the output of a program that only the library knows: rubocop, phpstan, dotnet and some
 // 30 others. The command names the program, because the formats of several programs fit one line.
 func (r *reading) format() {
-	name := formatOf(r.Command)
+	name := formatOf(r.out.Command)
 	if name == "" {
 		return
 	}
@@ -47,7 +47,7 @@ func (r *reading) format() {
 		all = errors
 	}
 	for _, f := range all {
-		r.add(f.at, f.Failure)
+		r.add(f.at, f.failure)
 	}
 }
 

@@ -160,8 +160,8 @@ func (p *goPackage) hasFailedPart(test string) bool {
 
 // folder returns the folder of a package of the module, and the import path of any other package.
 func (r *reading) folder(pkg string) string {
-	if pkg == r.Module {
+	if pkg == r.out.Module {
 		return ""
 	}
-	return strings.TrimPrefix(pkg, r.Module+"/")
+	return strings.TrimPrefix(pkg, r.out.Module+"/")
 }

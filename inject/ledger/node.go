@@ -41,7 +41,7 @@ func (r *reading) eslint() {
 		problems = found["warning"]
 	}
 	for _, c := range problems {
-		r.add(c.at, c.Failure)
+		r.add(c.at, c.failure)
 	}
 }
 
@@ -110,8 +110,8 @@ func (r *reading) vitest() {
 			continue
 		}
 		for _, w := range waiting {
-			w.Error = titled(w.Subject, strings.TrimSpace(text))
-			r.add(w.at, w.Failure)
+			w.failure.Error = titled(w.failure.Subject, strings.TrimSpace(text))
+			r.add(w.at, w.failure)
 		}
 		waiting = nil
 	}

@@ -108,8 +108,8 @@ func (s *section) added(text []byte, bullets, eol string) (at int, insert string
 
 // Dated is an entry of a ledger with its time.
 type Dated struct {
-	Entry
-	At time.Time // zero for a text that is no time
+	Entry Entry
+	At    time.Time // zero for a text that is no time
 }
 
 // Entries returns the entries of a ledger, the oldest first. Entries skips text in another form,
@@ -136,14 +136,14 @@ func Entries(text []byte) []Dated {
 			continue
 		}
 		label, value, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(content), "- **"), ":** ")
-		for _, f := range open.fields() {
+		for _, f := range open.Entry.fields() {
 			if f.label == label && *f.text == "" {
 				*f.text = strings.ReplaceAll(strings.TrimSpace(value), "&lt;!--", "<!--")
 			}
 		}
 	}
 	for i := range out {
-		out[i].File = strings.Trim(out[i].File, "` ")
+		out[i].Entry.File = strings.Trim(out[i].Entry.File, "` ")
 	}
-	return slices.DeleteFunc(out, func(d Dated) bool { return d.File == "" || d.Error == "" || d.Rule == "" })
+	return slices.DeleteFunc(out, func(d Dated) bool { return d.Entry.File == "" || d.Entry.Error == "" || d.Entry.Rule == "" })
 }

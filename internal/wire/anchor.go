@@ -104,15 +104,15 @@ func (r *Request) equalsBefore(i int) int {
 // unnamedLike returns the results without a call id that are equal to item i, in the order of the
 // list.
 func (r *Request) unnamedLike(i int) []int {
-	if r.unnamed == nil {
-		r.unnamed = make(map[uint64][]int)
+	if r.memo.unnamed == nil {
+		r.memo.unnamed = make(map[uint64][]int)
 		for j := range r.list {
 			if r.list[j].role == RoleTool && !r.isNamed(j) {
-				r.unnamed[r.Hash(j)] = append(r.unnamed[r.Hash(j)], j)
+				r.memo.unnamed[r.Hash(j)] = append(r.memo.unnamed[r.Hash(j)], j)
 			}
 		}
 	}
-	return r.unnamed[r.Hash(i)]
+	return r.memo.unnamed[r.Hash(i)]
 }
 
 // resultsBefore counts the results of a call in the items before i. Some servers count ids from
@@ -137,14 +137,14 @@ func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 
 // resultsTo returns the indices of the results of a call, in the order of the list.
 func (r *Request) resultsTo(call uint64) []int32 {
-	if r.byCall == nil {
-		r.byCall = make(map[uint64][]int32, len(r.results))
+	if r.memo.byCall == nil {
+		r.memo.byCall = make(map[uint64][]int32, len(r.results))
 		for i := range r.results {
 			of := r.results[i].call
-			r.byCall[of] = append(r.byCall[of], int32(i)) //nolint:gosec // fewer items than bytes, and offsets fit
+			r.memo.byCall[of] = append(r.memo.byCall[of], int32(i)) //nolint:gosec // fewer items than bytes, and offsets fit
 		}
 	}
-	return r.byCall[call]
+	return r.memo.byCall[call]
 }
 
 // result returns the tool result in a block of the content, nil for none.

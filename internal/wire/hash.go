@@ -52,13 +52,13 @@ func (r *Request) systemHash(system span) uint64 {
 // with "__", the order of keys, reminder and environment blocks, and blocks of precept. A string
 // equals a single text part. Of an assistant message with calls only the calls count.
 func (r *Request) Hash(i int) uint64 {
-	if r.hashes == nil {
-		r.hashes, r.hashed = make([]uint64, len(r.list)), make([]bool, len(r.list))
+	if r.memo.hashes == nil {
+		r.memo.hashes, r.memo.hashed = make([]uint64, len(r.list)), make([]bool, len(r.list))
 	}
-	if !r.hashed[i] {
-		r.hashes[i], r.hashed[i] = r.hash(i), true
+	if !r.memo.hashed[i] {
+		r.memo.hashes[i], r.memo.hashed[i] = r.hash(i), true
 	}
-	return r.hashes[i]
+	return r.memo.hashes[i]
 }
 
 func (r *Request) hash(i int) uint64 {

@@ -59,15 +59,15 @@ func (it *Item) Alike() bool { return len(it.Results) > 0 && it.Results[0].Alike
 
 // Item returns item i, decoded once.
 func (r *Request) Item(i int) *Item {
-	if r.items == nil {
-		r.items = make([]*Item, len(r.list))
+	if r.memo.items == nil {
+		r.memo.items = make([]*Item, len(r.list))
 	}
-	if r.items[i] == nil {
+	if r.memo.items[i] == nil {
 		it := &Item{Index: i, Role: r.list[i].role}
 		r.decode(it, r.at(i))
-		r.items[i] = it
+		r.memo.items[i] = it
 	}
-	return r.items[i]
+	return r.memo.items[i]
 }
 
 func (r *Request) decode(it *Item, at span) {
@@ -184,10 +184,10 @@ func (r *Request) CallOf(callID string) (Call, bool) {
 	if callID == "" {
 		return Call{}, false
 	}
-	c := r.calls[callID]
-	for c == nil && r.called < len(r.list) {
-		r.called++
-		i := len(r.list) - r.called
+	c := r.memo.calls[callID]
+	for c == nil && r.memo.called < len(r.list) {
+		r.memo.called++
+		i := len(r.list) - r.memo.called
 		if role := r.list[i].role; role == RoleAssistant || role == RoleUser && Unnamed(callID) {
 			c = r.readCalls(i, callID)
 		}
@@ -204,13 +204,13 @@ func (r *Request) readCalls(i int, wanted string) (found *Call) {
 	made := r.Item(i).Calls
 	for k := range made {
 		c := &made[k]
-		if r.calls[c.ID] != nil {
+		if r.memo.calls[c.ID] != nil {
 			continue
 		}
-		if r.calls == nil {
-			r.calls = make(map[string]*Call)
+		if r.memo.calls == nil {
+			r.memo.calls = make(map[string]*Call)
 		}
-		r.calls[c.ID] = c
+		r.memo.calls[c.ID] = c
 		if c.ID == wanted {
 			found = c
 		}

@@ -49,10 +49,10 @@ func (r *Request) content(i int) span {
 // parts returns the parts of the content of item i. The last result is cached: one message may hold
 // thousands of results, and many texts may go there.
 func (r *Request) parts(i int) []part {
-	if r.splitOf != i+1 {
-		r.split, r.splitOf = contentParts(r.Body, r.content(i)), i+1
+	if r.memo.splitOf != i+1 {
+		r.memo.split, r.memo.splitOf = contentParts(r.Body, r.content(i)), i+1
 	}
-	return r.split
+	return r.memo.split
 }
 
 func partAt(b []byte, e span) part {

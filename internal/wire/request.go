@@ -46,6 +46,11 @@ type Request struct {
 	fresh   int  // see New
 	list    []entry
 	results []resultAt
+	memo    requestMemo
+}
+
+// requestMemo holds what a Request has decoded so far.
+type requestMemo struct {
 	items   []*Item            // decoded items
 	calls   map[string]*Call   // calls of the newest items by id, as far as CallOf has read,
 	called  int                // and the number of these items

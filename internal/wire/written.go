@@ -92,7 +92,7 @@ func (r *Request) askedBefore(i int, rep *report) (Call, int) {
 // saidAt returns the text of item i of the model without decoding the item: its calls depend on
 // later items.
 func (r *Request) saidAt(i int) string {
-	if it := r.items[i]; it != nil {
+	if it := r.memo.items[i]; it != nil {
 		return it.Text
 	}
 	return joinText(r.Body, r.parts(i))
@@ -135,13 +135,13 @@ func (r *Request) answeredAlike(it *Item, text string) (Call, bool) {
 	if c.Name == "" {
 		return Call{}, false
 	}
-	if r.alike == nil {
+	if r.memo.alike == nil {
 		r.pairAlike()
 	}
 	if bare {
-		return c, r.circles || r.alike[alikeKey(&c, text)] > 1
+		return c, r.memo.circles || r.memo.alike[alikeKey(&c, text)] > 1
 	}
-	return c, r.alike[alikeKey(&c, text)] > 2
+	return c, r.memo.alike[alikeKey(&c, text)] > 2
 }
 
 func (r *Request) mayBeWritten(i int) bool {
@@ -153,7 +153,7 @@ func (r *Request) withoutTools() bool { return len(r.Tools) == 0 && len(r.result
 
 // pairAlike counts the pairs of call and answer.
 func (r *Request) pairAlike() {
-	r.alike = make(map[uint64]int)
+	r.memo.alike = make(map[uint64]int)
 	for i := range r.list {
 		if !r.mayBeWritten(i) {
 			continue
@@ -167,8 +167,8 @@ func (r *Request) pairAlike() {
 			continue
 		}
 		key := alikeKey(&c, text)
-		r.alike[key]++
-		r.circles = r.circles || bare && r.alike[key] > 1
+		r.memo.alike[key]++
+		r.memo.circles = r.memo.circles || bare && r.memo.alike[key] > 1
 	}
 }
 
