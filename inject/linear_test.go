@@ -165,7 +165,7 @@ func (w turns) work(t testing.TB, d wire.Dialect, body []byte) {
 		}
 		results.Signals(req, nil)
 		for _, res := range req.NewResults() {
-			req.CallOf(res.CallID)
+			req.CallOf(res.Result.CallID)
 		}
 		threads.Ended(found, true, now)
 	}

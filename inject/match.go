@@ -133,16 +133,17 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 	if _, ok := spots[""]; ok {
 		q.Tags = c.Tags
 	}
-	for _, r := range w.Request.NewResults() {
+	for _, found := range w.Request.NewResults() {
+		r := found.Result
 		if _, twice := spots[r.CallID]; twice || r.CallID == "" {
 			continue
 		}
 		call := w.call(r.CallID)
-		v := w.Results.Classify(call, r.Result)
+		v := w.Results.Classify(call, r)
 		if v.Outcome != detect.Error {
 			continue
 		}
-		if at, ok := w.result(r.Item, r.Block, r.CallID); ok {
+		if at, ok := w.result(found.Item, r.Block, r.CallID); ok {
 			spots[r.CallID] = at
 			q.Errors = append(q.Errors, lesson.ErrorText{CallID: r.CallID, Tool: call.Name, Text: detect.Signature(r.Text)})
 		}

@@ -46,7 +46,8 @@ func query(x *sample.Exchange, calls map[string]wire.Call) (lesson.Query, bool) 
 	for _, words := range req.NewWords() {
 		q.Words = append(q.Words, ends(words))
 	}
-	for _, r := range req.NewResults() {
+	for _, found := range req.NewResults() {
+		r := found.Result
 		call, ok := req.CallOf(r.CallID)
 		if !ok {
 			call = calls[r.CallID]

@@ -28,7 +28,7 @@ func (r *Request) AnchorAt(i int, callID string) Anchor {
 	if callID != "" && !Unnamed(callID) {
 		return Anchor{CallID: callID, Nth: r.resultsBefore(i, xxhash.Sum64String(callID)), Index: i}
 	}
-	a := Anchor{Role: r.list[i].role, Hash: r.Hash(i), Nth: r.equalsBefore(i), Index: i}
+	a := Anchor{Role: r.scan.list[i].role, Hash: r.Hash(i), Nth: r.equalsBefore(i), Index: i}
 	for _, res := range r.Item(i).Results {
 		if callID != "" && res.CallID == callID && res.Own && res.Block >= 0 {
 			a.Part = res.Block + 1
@@ -51,7 +51,7 @@ func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 		return r.open(i, a.Part)
 	}
 	nth := 0
-	for i := range r.list {
+	for i := range r.scan.list {
 		if !r.stands(a, i) {
 			continue
 		}
@@ -66,7 +66,7 @@ func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 // open returns the place of a text in item i: before the words, or at the top of the result.
 func (r *Request) open(i, part int) (item, block int, ok bool) {
 	block = part - 1
-	if results := r.Item(i).Results; r.list[i].role == RoleTool && len(results) > 0 && part == 0 {
+	if results := r.Item(i).Results; r.scan.list[i].role == RoleTool && len(results) > 0 && part == 0 {
 		block = results[0].Block
 	}
 	_, ok = r.placeOf(i, block)
@@ -75,17 +75,17 @@ func (r *Request) open(i, part int) (item, block int, ok bool) {
 
 // stands reports whether item i matches the anchor, without regard to Nth.
 func (r *Request) stands(a Anchor, i int) bool {
-	return i >= 0 && i < len(r.list) && r.list[i].role == a.Role && r.Hash(i) == a.Hash
+	return i >= 0 && i < len(r.scan.list) && r.scan.list[i].role == a.Role && r.Hash(i) == a.Hash
 }
 
 // equalsBefore counts the items before i that are equal to item i. An item with tool results has no
 // equal, because call ids are part of the hash; skipping such items saves hashing the whole history
 // of a tool loop.
 func (r *Request) equalsBefore(i int) int {
-	if r.list[i].role != RoleTool && len(r.resultsOf(i)) > 0 {
+	if r.scan.list[i].role != RoleTool && len(r.resultsOf(i)) > 0 {
 		return 0
 	}
-	if r.list[i].role == RoleTool {
+	if r.scan.list[i].role == RoleTool {
 		if r.isNamed(i) {
 			return 0
 		}
@@ -94,7 +94,7 @@ func (r *Request) equalsBefore(i int) int {
 	}
 	n := 0
 	for j := range i {
-		if r.list[j].role == r.list[i].role && len(r.resultsOf(j)) == 0 && r.Hash(j) == r.Hash(i) {
+		if r.scan.list[j].role == r.scan.list[i].role && len(r.resultsOf(j)) == 0 && r.Hash(j) == r.Hash(i) {
 			n++
 		}
 	}
@@ -106,8 +106,8 @@ func (r *Request) equalsBefore(i int) int {
 func (r *Request) unnamedLike(i int) []int {
 	if r.memo.unnamed == nil {
 		r.memo.unnamed = make(map[uint64][]int)
-		for j := range r.list {
-			if r.list[j].role == RoleTool && !r.isNamed(j) {
+		for j := range r.scan.list {
+			if r.scan.list[j].role == RoleTool && !r.isNamed(j) {
 				r.memo.unnamed[r.Hash(j)] = append(r.memo.unnamed[r.Hash(j)], j)
 			}
 		}
@@ -119,14 +119,14 @@ func (r *Request) unnamedLike(i int) []int {
 // zero in every reply, so ids repeat.
 func (r *Request) resultsBefore(i int, call uint64) int {
 	same := r.resultsTo(call)
-	n, _ := slices.BinarySearchFunc(same, i, func(at int32, i int) int { return cmp.Compare(int(r.results[at].item), i) })
+	n, _ := slices.BinarySearchFunc(same, i, func(at int32, i int) int { return cmp.Compare(int(r.scan.results[at].item), i) })
 	return n
 }
 
 func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 	same := r.resultsTo(xxhash.Sum64String(a.CallID))
 	for _, at := range same[min(max(a.Nth, 0), len(same)):] { // several only for two ids with the same hash
-		res := &r.results[at]
+		res := &r.scan.results[at]
 		if found := r.Item(int(res.item)).result(int(res.block)); found != nil && found.CallID == a.CallID {
 			_, ok = r.placeOf(int(res.item), found.Block)
 			return int(res.item), found.Block, ok
@@ -138,9 +138,9 @@ func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 // resultsTo returns the indices of the results of a call, in the order of the list.
 func (r *Request) resultsTo(call uint64) []int32 {
 	if r.memo.byCall == nil {
-		r.memo.byCall = make(map[uint64][]int32, len(r.results))
-		for i := range r.results {
-			of := r.results[i].call
+		r.memo.byCall = make(map[uint64][]int32, len(r.scan.results))
+		for i := range r.scan.results {
+			of := r.scan.results[i].call
 			r.memo.byCall[of] = append(r.memo.byCall[of], int32(i)) //nolint:gosec // fewer items than bytes, and offsets fit
 		}
 	}

@@ -83,7 +83,7 @@ func BenchmarkTurn(b *testing.B) {
 		for b.Loop() {
 			r, _ := Parse(d, body)
 			for _, res := range r.NewResults() {
-				r.CallOf(res.CallID)
+				r.CallOf(res.Result.CallID)
 			}
 			r.LastUser()
 			edits := make([]Edit, 0, 2)

@@ -23,7 +23,7 @@ func (r *Request) decodeChat(it *Item, at span) {
 		}
 		res := Result{CallID: text(b, callID), Beside: hashBeside(b, parts)}
 		if res.CallID == "" {
-			res.CallID = unnamed(r.base + it.Index)
+			res.CallID = unnamed(r.scan.base + it.Index)
 		}
 		res.Lead, res.Text = cutLead(joinText(b, parts))
 		it.Results = []Result{res}
@@ -35,7 +35,7 @@ func (r *Request) decodeChat(it *Item, at span) {
 			it.Served = []string{heard}
 		}
 		it.Calls = chatCalls(b, calls, legacy)
-		nameCalls(it.Calls, r.base+it.Index)
+		nameCalls(it.Calls, r.scan.base+it.Index)
 	case RoleSystem, RoleOther:
 		it.Text = joinText(b, parts)
 	}
@@ -44,7 +44,7 @@ func (r *Request) decodeChat(it *Item, at span) {
 // calledBefore reports whether an answer shortly before item i made the call with the id.
 func (r *Request) calledBefore(i int, id string) bool {
 	for j := i - 1; id != "" && j >= max(0, i-maxApart); j-- {
-		if r.list[j].role == RoleAssistant {
+		if r.scan.list[j].role == RoleAssistant {
 			return slices.ContainsFunc(r.Item(j).Calls, func(c Call) bool { return c.ID == id })
 		}
 	}

@@ -38,8 +38,8 @@ func (r *Request) systemHash(system span) uint64 {
 		}
 	}
 	add(system)
-	for i := range r.list {
-		if r.list[i].role != RoleSystem {
+	for i := range r.scan.list {
+		if r.scan.list[i].role != RoleSystem {
 			break
 		}
 		add(r.content(i))
@@ -53,7 +53,7 @@ func (r *Request) systemHash(system span) uint64 {
 // equals a single text part. Of an assistant message with calls only the calls count.
 func (r *Request) Hash(i int) uint64 {
 	if r.memo.hashes == nil {
-		r.memo.hashes, r.memo.hashed = make([]uint64, len(r.list)), make([]bool, len(r.list))
+		r.memo.hashes, r.memo.hashed = make([]uint64, len(r.scan.list)), make([]bool, len(r.scan.list))
 	}
 	if !r.memo.hashed[i] {
 		r.memo.hashes[i], r.memo.hashed[i] = r.hash(i), true
@@ -120,7 +120,7 @@ func (r *Request) otherParts(i int) uint64 {
 
 // Beside returns a hash of the content of item i other than text and tool results, 0 for none.
 func (r *Request) Beside(i int) uint64 {
-	if r.list[i].role != RoleUser {
+	if r.scan.list[i].role != RoleUser {
 		return 0
 	}
 	return r.otherParts(i)

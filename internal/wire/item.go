@@ -50,8 +50,8 @@ type Item struct {
 
 // ItemResult is a tool result with the index of its item.
 type ItemResult struct {
-	Item int
-	Result
+	Item   int
+	Result Result
 }
 
 // Alike reports whether the words of a user's item count as a tool result (see Result.Alike).
@@ -60,10 +60,10 @@ func (it *Item) Alike() bool { return len(it.Results) > 0 && it.Results[0].Alike
 // Item returns item i, decoded once.
 func (r *Request) Item(i int) *Item {
 	if r.memo.items == nil {
-		r.memo.items = make([]*Item, len(r.list))
+		r.memo.items = make([]*Item, len(r.scan.list))
 	}
 	if r.memo.items[i] == nil {
-		it := &Item{Index: i, Role: r.list[i].role}
+		it := &Item{Index: i, Role: r.scan.list[i].role}
 		r.decode(it, r.at(i))
 		r.memo.items[i] = it
 	}
@@ -92,13 +92,13 @@ func (r *Request) decode(it *Item, at span) {
 // New returns the index of the first item after the last output of the model (assistant message,
 // call, reasoning, reference): the new part of the turn. A beginning of the next answer at the end
 // of the list does not count. New is 0 in a delta request.
-func (r *Request) New() int { return r.fresh }
+func (r *Request) New() int { return r.scan.fresh }
 
 func (r *Request) firstNew() int {
 	if r.Delta {
 		return 0
 	}
-	for i, e := range slices.Backward(r.list[:r.End()]) {
+	for i, e := range slices.Backward(r.scan.list[:r.End()]) {
 		if e.role == RoleAssistant {
 			return i + 1
 		}
@@ -109,7 +109,7 @@ func (r *Request) firstNew() int {
 // prefills reports whether item i, at the end of the list, is the beginning of the answer that the
 // model continues.
 func (r *Request) prefills(i int) bool {
-	if r.list[i].role != RoleAssistant {
+	if r.scan.list[i].role != RoleAssistant {
 		return false
 	}
 	it := r.Item(i)
@@ -118,7 +118,7 @@ func (r *Request) prefills(i int) bool {
 
 // End returns the index after the last item that is not the beginning of the answer.
 func (r *Request) End() int {
-	end := len(r.list)
+	end := len(r.scan.list)
 	for end > 0 && r.prefills(end-1) {
 		end--
 	}
@@ -129,7 +129,7 @@ func (r *Request) End() int {
 // send the answer back with or without the beginning.
 func (r *Request) Prefilled() string {
 	end := r.End()
-	if end == len(r.list) {
+	if end == len(r.scan.list) {
 		return ""
 	}
 	return strings.Clone(r.Item(end).Text)
@@ -138,8 +138,8 @@ func (r *Request) Prefilled() string {
 // LastUser returns the index of the newest user item of the new part with words of the user and a
 // place for a block; -1 for none.
 func (r *Request) LastUser() int {
-	for i := len(r.list) - 1; i >= r.New(); i-- {
-		if r.list[i].role != RoleUser {
+	for i := len(r.scan.list) - 1; i >= r.New(); i-- {
+		if r.scan.list[i].role != RoleUser {
 			continue
 		}
 		if it := r.Item(i); it.HasText && it.Words != "" {
@@ -152,8 +152,8 @@ func (r *Request) LastUser() int {
 // NewWords returns the words of all user items of the new part, the oldest first.
 func (r *Request) NewWords() []string {
 	var words []string
-	for i := r.New(); i < len(r.list); i++ {
-		if r.list[i].role != RoleUser {
+	for i := r.New(); i < len(r.scan.list); i++ {
+		if r.scan.list[i].role != RoleUser {
 			continue
 		}
 		if w := r.Item(i).Words; w != "" {
@@ -166,8 +166,8 @@ func (r *Request) NewWords() []string {
 // NewResults returns the tool results of the new part, the oldest first.
 func (r *Request) NewResults() []ItemResult {
 	var out []ItemResult
-	for i := r.New(); i < len(r.list); i++ {
-		if len(r.resultsOf(i)) == 0 && r.list[i].role != RoleUser {
+	for i := r.New(); i < len(r.scan.list); i++ {
+		if len(r.resultsOf(i)) == 0 && r.scan.list[i].role != RoleUser {
 			continue
 		}
 		for _, res := range r.Item(i).Results {
@@ -185,10 +185,10 @@ func (r *Request) CallOf(callID string) (Call, bool) {
 		return Call{}, false
 	}
 	c := r.memo.calls[callID]
-	for c == nil && r.memo.called < len(r.list) {
+	for c == nil && r.memo.called < len(r.scan.list) {
 		r.memo.called++
-		i := len(r.list) - r.memo.called
-		if role := r.list[i].role; role == RoleAssistant || role == RoleUser && Unnamed(callID) {
+		i := len(r.scan.list) - r.memo.called
+		if role := r.scan.list[i].role; role == RoleAssistant || role == RoleUser && Unnamed(callID) {
 			c = r.readCalls(i, callID)
 		}
 	}

@@ -160,7 +160,7 @@ func TestNew(t *testing.T) {
 			r := must(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+c.list+`]}`)
 			var ids []string
 			for _, res := range r.NewResults() {
-				ids = append(ids, res.CallID)
+				ids = append(ids, res.Result.CallID)
 			}
 			if r.New() != c.want || r.LastUser() != c.last || !reflect.DeepEqual(r.NewWords(), c.words) || !reflect.DeepEqual(ids, c.results) {
 				t.Errorf("new %d last %d words %q results %q", r.New(), r.LastUser(), r.NewWords(), ids)

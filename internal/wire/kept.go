@@ -43,7 +43,7 @@ func (k Kept[T]) request() *Request {
 	if d == None {
 		d = recordedDialect(list, span{0, len(list)})
 	}
-	p := &parser{scanner: scanner{b: appendBody(make([]byte, 0, len(list)+16), d, list)}, dialect: d, base: k.From - 1}
+	p := &parser{scan: scanner{b: appendBody(make([]byte, 0, len(list)+16), d, list)}, dialect: d, base: k.From - 1}
 	r, err := p.request(p.body(), nil)
 	if err != nil {
 		return nil

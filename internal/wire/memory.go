@@ -85,7 +85,7 @@ func parse(d Dialect, body []byte, most int) (*Request, *parser, error) {
 	if len(body) > maxBody {
 		return nil, nil, &Uninspected{label.UninspectedSize}
 	}
-	p := &parser{scanner: scanner{b: body}, dialect: d, most: most}
+	p := &parser{scan: scanner{b: body}, dialect: d, most: most}
 	r, err := p.request(p.body(), nil)
 	return r, p, err
 }
@@ -93,7 +93,7 @@ func parse(d Dialect, body []byte, most int) (*Request, *parser, error) {
 // parser returns a parser that has scanned the proven part.
 func (k *known) parser(d Dialect, body []byte, most int) *parser {
 	return &parser{
-		scanner: scanner{b: body}, dialect: d, most: most, count: k.count, at: k.at, keys: slices.Clone(k.keys),
+		scan: scanner{b: body}, dialect: d, most: most, count: k.count, at: k.at, keys: slices.Clone(k.keys),
 		list: roomy(k.list), results: roomy(k.results), tools: slices.Clone(k.tools),
 		ahead: ahead{k.at, len(k.keys)},
 	}
@@ -105,11 +105,11 @@ func roomy[T any](s []T) []T { return append(make([]T, 0, len(s)+8), s...) }
 
 // resume continues the scan after the proven part.
 func (p *parser) resume(k *known) int {
-	i := p.listItems(p.next(k.n, ']'))
+	i := p.listItems(p.scan.next(k.n, ']'))
 	if i > 0 {
 		p.at.list = span{k.start, i}
 	}
-	return p.members(p.next(i, '}'))
+	return p.members(p.scan.next(i, '}'))
 }
 
 // listHash returns the hash of the whole list. The digest has seen the beginning.
@@ -177,7 +177,7 @@ func (m *Memory) find(key uint64, body []byte) *known {
 
 // keep stores the proofs of a scan in place of the proofs from which the scan was resumed.
 func (m *Memory) keep(key uint64, p *parser, r *Request, from *known) {
-	if len(p.list) == 0 || p.b[p.at.list.start] != '[' {
+	if len(p.list) == 0 || p.scan.b[p.at.list.start] != '[' {
 		return
 	}
 	k := &known{
@@ -187,10 +187,10 @@ func (m *Memory) keep(key uint64, p *parser, r *Request, from *known) {
 	}
 	if from != nil {
 		d := from.digest
-		_, _ = d.Write(p.b[from.n:k.n])
+		_, _ = d.Write(p.scan.b[from.n:k.n])
 		k.head, k.sum = from.head, d.Sum64()
 	} else {
-		k.head, k.sum = xxhash.Sum64(p.b[:k.start]), xxhash.Sum64(p.b[k.start:k.n])
+		k.head, k.sum = xxhash.Sum64(p.scan.b[:k.start]), xxhash.Sum64(p.scan.b[k.start:k.n])
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

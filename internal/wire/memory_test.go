@@ -33,8 +33,8 @@ func same(t interface {
 			t.Fatalf("%q: hash of item %d", body, i)
 		}
 	}
-	if len(want.results) == 0 {
-		want.results, got.results = nil, nil
+	if len(want.scan.results) == 0 {
+		want.scan.results, got.scan.results = nil, nil
 	}
 	if !reflect.DeepEqual(want, got) {
 		t.Fatalf("%q:\n got %+v\nwant %+v", body, got, want)

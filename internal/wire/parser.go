@@ -4,7 +4,7 @@ package wire
 // the list, the roles and the ids of tool results in one pass; a second pass over 256 KB would cost
 // as much as the first.
 type parser struct {
-	scanner
+	scan    scanner
 	dialect Dialect
 	at      places
 	keys    []span // top-level names
@@ -34,12 +34,12 @@ type places struct {
 
 // body scans the whole body and returns its end, or bad.
 func (p *parser) body() int {
-	i := p.blank(0)
-	if i >= len(p.b) || p.b[i] != '{' {
-		return p.value(i, 0)
+	i := p.scan.blank(0)
+	if i >= len(p.scan.b) || p.scan.b[i] != '{' {
+		return p.scan.value(i, 0)
 	}
 	p.keys = make([]span, 0, 24)
-	return p.members(p.open(i, '}', 1))
+	return p.members(p.scan.open(i, '}', 1))
 }
 
 // counts adds one item, part, call, tool or key and reports whether the bound allows it. The client
@@ -57,24 +57,24 @@ func (p *parser) members(i int, more bool) int {
 		if !p.counts() {
 			return bad
 		}
-		if name, i = p.key(i); i < 0 {
+		if name, i = p.scan.key(i); i < 0 {
 			return bad
 		}
 		p.keys = append(p.keys, name)
-		from, field := i, plain(name.of(p.b))
-		switch list := i < len(p.b) && p.b[i] == '['; {
+		from, field := i, plain(name.of(p.scan.b))
+		switch list := i < len(p.scan.b) && p.scan.b[i] == '['; {
 		case list && string(field) == p.dialect.listKey():
 			p.ahead = ahead{p.at, len(p.keys)}
 			i = p.itemList(i)
 		case list && (string(field) == "tools" || string(field) == "functions"):
 			i = p.toolList(i, 2)
 		default:
-			i = p.value(i, 1)
+			i = p.scan.value(i, 1)
 		}
 		if i > 0 {
 			p.note(field, span{from, i})
 		}
-		i, more = p.next(i, '}')
+		i, more = p.scan.next(i, '}')
 	}
 	return i
 }
@@ -110,21 +110,21 @@ func (p *parser) note(name []byte, v span) {
 // toolList scans the tools at i and records the names: {name}, {function:{name}}, {custom:{name}},
 // and names inside of a namespace. The type replaces a missing name.
 func (p *parser) toolList(i, depth int) int {
-	i, more := p.open(i, ']', depth)
+	i, more := p.scan.open(i, ']', depth)
 	for more {
 		if !p.counts() {
 			return bad
 		}
-		if i < len(p.b) && p.b[i] == '{' {
+		if i < len(p.scan.b) && p.scan.b[i] == '{' {
 			before := len(p.tools)
 			var name span
 			if i, name = p.tool(i, depth+1); len(p.str(name)) > 0 && len(p.tools) == before {
 				p.tools = append(p.tools, name)
 			}
 		} else {
-			i = p.value(i, depth)
+			i = p.scan.value(i, depth)
 		}
-		i, more = p.next(i, ']')
+		i, more = p.scan.next(i, ']')
 	}
 	return i
 }
@@ -132,21 +132,21 @@ func (p *parser) toolList(i, depth int) int {
 // tool scans one tool, or the function inside of one.
 func (p *parser) tool(i, depth int) (end int, name span) {
 	var kind span
-	i, more := p.open(i, '}', depth)
+	i, more := p.scan.open(i, '}', depth)
 	for more {
 		var key span
-		if key, i = p.key(i); i < 0 {
+		if key, i = p.scan.key(i); i < 0 {
 			return bad, span{}
 		}
-		from, field := i, string(plain(key.of(p.b)))
+		from, field := i, string(plain(key.of(p.scan.b)))
 		var inner span
 		switch {
-		case field == "tools" && i < len(p.b) && p.b[i] == '[':
+		case field == "tools" && i < len(p.scan.b) && p.scan.b[i] == '[':
 			i = p.toolList(i, depth+1)
-		case (field == "function" || field == "custom") && i < len(p.b) && p.b[i] == '{':
+		case (field == "function" || field == "custom") && i < len(p.scan.b) && p.scan.b[i] == '{':
 			i, inner = p.tool(i, depth+1)
 		default:
-			i = p.value(i, depth)
+			i = p.scan.value(i, depth)
 		}
 		switch {
 		case field == "name":
@@ -156,7 +156,7 @@ func (p *parser) tool(i, depth int) (end int, name span) {
 		case !inner.empty() && name.empty():
 			name = inner
 		}
-		i, more = p.next(i, '}')
+		i, more = p.scan.next(i, '}')
 	}
 	if name.empty() {
 		name = kind
@@ -166,8 +166,8 @@ func (p *parser) tool(i, depth int) (end int, name span) {
 
 // str returns the text of a string that was just scanned, nil for another value.
 func (p *parser) str(v span) []byte {
-	if v.end <= 0 || p.b[v.start] != '"' {
+	if v.end <= 0 || p.scan.b[v.start] != '"' {
 		return nil
 	}
-	return plain(v.inner().of(p.b))
+	return plain(v.inner().of(p.scan.b))
 }

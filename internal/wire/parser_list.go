@@ -5,7 +5,7 @@ import "github.com/cespare/xxhash/v2"
 // itemList scans the list at i, depth 2.
 func (p *parser) itemList(i int) int {
 	p.list, p.results, p.odd = p.list[:0], p.results[:0], false
-	return p.listItems(p.open(i, ']', 2))
+	return p.listItems(p.scan.open(i, ']', 2))
 }
 
 // listItems scans the items from i on.
@@ -14,13 +14,13 @@ func (p *parser) listItems(i int, more bool) int {
 		if !p.counts() {
 			return bad
 		}
-		if i < len(p.b) && p.b[i] == '{' {
+		if i < len(p.scan.b) && p.scan.b[i] == '{' {
 			i = p.item(i)
 		} else {
 			p.odd = true
-			i = p.value(i, 2)
+			i = p.scan.value(i, 2)
 		}
-		i, more = p.next(i, ']')
+		i, more = p.scan.next(i, ']')
 	}
 	p.listed, p.toolsListed = p.count, len(p.tools)
 	return i
@@ -29,15 +29,15 @@ func (p *parser) listItems(i int, more bool) int {
 // counted is value for a member of an item or of a block: the elements of an array count as parts
 // or calls.
 func (p *parser) counted(i, depth int) int {
-	if i >= len(p.b) || p.b[i] != '[' {
-		return p.value(i, depth)
+	if i >= len(p.scan.b) || p.scan.b[i] != '[' {
+		return p.scan.value(i, depth)
 	}
-	i, more := p.open(i, ']', depth+1)
+	i, more := p.scan.open(i, ']', depth+1)
 	for more {
 		if !p.counts() {
 			return bad
 		}
-		i, more = p.next(p.value(i, depth+1), ']')
+		i, more = p.scan.next(p.scan.value(i, depth+1), ']')
 	}
 	return i
 }
@@ -46,18 +46,18 @@ func (p *parser) counted(i, depth int) int {
 func (p *parser) item(start int) int {
 	var role, kind, call, named span
 	blocks, before, tools := -1, len(p.results), len(p.tools)
-	i, more := p.open(start, '}', 3)
+	i, more := p.scan.open(start, '}', 3)
 	for more {
 		var name span
-		if name, i = p.key(i); i < 0 {
+		if name, i = p.scan.key(i); i < 0 {
 			return bad
 		}
-		from, field := i, plain(name.of(p.b))
+		from, field := i, plain(name.of(p.scan.b))
 		content := p.dialect == Messages && string(field) == "content"
 		if content {
 			p.results, blocks = p.results[:before], -1 // of two contents the last one counts
 		}
-		switch list := i < len(p.b) && p.b[i] == '['; {
+		switch list := i < len(p.scan.b) && p.scan.b[i] == '['; {
 		case content && list:
 			i, blocks = p.blocks(i)
 		case list && p.dialect == Responses && string(field) == "tools":
@@ -79,7 +79,7 @@ func (p *parser) item(start int) int {
 		case "name":
 			named = span{from, i}
 		}
-		i, more = p.next(i, '}')
+		i, more = p.scan.next(i, '}')
 	}
 	if p.dialect == Chat && call.empty() { // result of a function of older clients
 		call = named
@@ -95,17 +95,17 @@ func (p *parser) item(start int) int {
 
 // blocks scans the content at i of a message, depth 4, and counts its blocks.
 func (p *parser) blocks(i int) (end, n int) {
-	i, more := p.open(i, ']', 4)
+	i, more := p.scan.open(i, ']', 4)
 	for ; more; n++ {
 		if !p.counts() {
 			return bad, n
 		}
-		if i < len(p.b) && p.b[i] == '{' {
+		if i < len(p.scan.b) && p.scan.b[i] == '{' {
 			i = p.block(i, n)
 		} else {
-			i = p.value(i, 4)
+			i = p.scan.value(i, 4)
 		}
-		i, more = p.next(i, ']')
+		i, more = p.scan.next(i, ']')
 	}
 	return i, n
 }
@@ -113,21 +113,21 @@ func (p *parser) blocks(i int) (end, n int) {
 // block scans one block of a message's content, depth 5.
 func (p *parser) block(i, n int) int {
 	var kind, call span
-	i, more := p.open(i, '}', 5)
+	i, more := p.scan.open(i, '}', 5)
 	for more {
 		var name span
-		if name, i = p.key(i); i < 0 {
+		if name, i = p.scan.key(i); i < 0 {
 			return bad
 		}
 		from := i
 		i = p.counted(i, 5)
-		switch string(plain(name.of(p.b))) {
+		switch string(plain(name.of(p.scan.b))) {
 		case "type":
 			kind = span{from, i}
 		case "tool_use_id":
 			call = span{from, i}
 		}
-		i, more = p.next(i, '}')
+		i, more = p.scan.next(i, '}')
 	}
 	if i > 0 && string(p.str(kind)) == "tool_result" {
 		p.results = append(p.results, resultAt{int32(len(p.list)), int32(n), xxhash.Sum64(p.str(call))})

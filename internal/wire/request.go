@@ -38,15 +38,25 @@ type Request struct {
 	// stable across processes.
 	SystemHash, ToolsHash, ListHash uint64
 
-	base    int  // index of the first item in the list of which this list is a piece
-	top     int  // offset of the first top-level member
-	system  span // system or instructions
-	format  span // prescribed form of the answer
-	choice  span // tool_choice
-	fresh   int  // see New
+	members requestMembers
+	scan    requestScan
+	memo    requestMemo
+}
+
+// requestMembers are the places of top-level members.
+type requestMembers struct {
+	top    int  // offset of the first member
+	system span // system or instructions
+	format span // prescribed form of the answer
+	choice span // tool_choice
+}
+
+// requestScan holds the notes of the scan about the list.
+type requestScan struct {
 	list    []entry
 	results []resultAt
-	memo    requestMemo
+	base    int // index of the first item in the list of which this list is a piece
+	fresh   int // see New
 }
 
 // requestMemo holds what a Request has decoded so far.
@@ -90,13 +100,13 @@ func Parse(d Dialect, body []byte) (*Request, error) {
 // request returns the request of a body whose scan ended at end. known holds the proofs from which
 // the scan was resumed, nil for none.
 func (p *parser) request(end int, known *known) (*Request, error) {
-	body := p.b
+	body := p.scan.b
 	switch {
 	case p.over:
 		return nil, &Uninspected{label.UninspectedItems}
-	case p.deep:
+	case p.scan.deep:
 		return nil, &Uninspected{label.UninspectedDepth}
-	case end < 0 || p.blank(end) != len(body):
+	case end < 0 || p.scan.blank(end) != len(body):
 		return nil, &Uninspected{label.UninspectedInvalid}
 	case p.repeated():
 		return nil, &Uninspected{label.UninspectedDuplicate}
@@ -105,15 +115,15 @@ func (p *parser) request(end int, known *known) (*Request, error) {
 	case !p.listFits():
 		return nil, &Uninspected{label.UninspectedListType}
 	}
-	r := &Request{Dialect: p.dialect, Body: body, list: p.list, results: p.results, base: p.base}
-	r.top, r.system, r.format, r.choice = p.blank(p.blank(0)+1), p.at.system, p.at.format, p.at.choice
+	r := &Request{Dialect: p.dialect, Body: body, scan: requestScan{list: p.list, results: p.results, base: p.base}}
+	r.members.top, r.members.system, r.members.format, r.members.choice = p.scan.blank(p.scan.blank(0)+1), p.at.system, p.at.format, p.at.choice
 	r.fill(&p.at, p.tools, known)
 	return r, nil
 }
 
 // listFits reports whether the list has the type that the API requires.
 func (p *parser) listFits() bool {
-	switch kindAt(p.b, p.at.list) {
+	switch kindAt(p.scan.b, p.at.list) {
 	case '[':
 		return !p.odd && (len(p.list) > 0 || p.dialect == Responses)
 	case '"':
@@ -128,7 +138,7 @@ func (p *parser) repeated() bool {
 	seen := make(map[string]bool, len(p.keys))
 	for _, k := range p.keys {
 		// ToLower or ToUpper alone leaves letters that other readers take for s or k.
-		name := string(bytes.ToLower(bytes.ToUpper(plain(k.of(p.b)))))
+		name := string(bytes.ToLower(bytes.ToUpper(plain(k.of(p.scan.b)))))
 		if seen[name] {
 			return true
 		}
@@ -145,9 +155,9 @@ func (r *Request) fill(at *places, tools []span, known *known) {
 	r.Hints = r.hints(at)
 	r.Delta = r.Dialect == Responses && (r.Hints.PreviousID != "" || r.Hints.Conversation != "")
 	if kindAt(b, at.list) == '"' {
-		r.list = []entry{{start: int32(at.list.start), end: int32(at.list.end), role: RoleUser}}
+		r.scan.list = []entry{{start: int32(at.list.start), end: int32(at.list.end), role: RoleUser}}
 	}
-	r.Compact, r.fresh = r.compacts(), r.firstNew()
+	r.Compact, r.scan.fresh = r.compacts(), r.firstNew()
 	r.Tools = make([]string, 0, len(tools))
 	for _, v := range tools {
 		r.Tools = append(r.Tools, text(b, v))
@@ -167,11 +177,11 @@ func (r *Request) fill(at *places, tools []span, known *known) {
 
 // compacts reads the last item of a list of the Responses API.
 func (r *Request) compacts() bool {
-	if r.Dialect != Responses || len(r.list) == 0 {
+	if r.Dialect != Responses || len(r.scan.list) == 0 {
 		return false
 	}
-	last := r.list[len(r.list)-1]
-	return last.role == RoleOther && text(r.Body, respItemAt(r.Body, r.at(len(r.list)-1)).kind) == "compaction_trigger"
+	last := r.scan.list[len(r.scan.list)-1]
+	return last.role == RoleOther && text(r.Body, respItemAt(r.Body, r.at(len(r.scan.list)-1)).kind) == "compaction_trigger"
 }
 
 func (r *Request) hints(at *places) Hints {
@@ -204,29 +214,29 @@ func userSession(id string) string {
 }
 
 // Len returns the number of items in the list; a string input (responses) is one user item.
-func (r *Request) Len() int { return len(r.list) }
+func (r *Request) Len() int { return len(r.scan.list) }
 
 // Raw returns the bytes of item i in Body (string input: the string with its quotes).
 func (r *Request) Raw(i int) []byte { return r.at(i).of(r.Body) }
 
 // Role returns the role of item i without decoding the item.
-func (r *Request) Role(i int) Role { return r.list[i].role }
+func (r *Request) Role(i int) Role { return r.scan.list[i].role }
 
-func (r *Request) at(i int) span { return span{int(r.list[i].start), int(r.list[i].end)} }
+func (r *Request) at(i int) span { return span{int(r.scan.list[i].start), int(r.scan.list[i].end)} }
 
 // resultsOf returns the tool results that the scan found in item i.
 func (r *Request) resultsOf(i int) []resultAt {
-	to := len(r.results)
-	if i+1 < len(r.list) {
-		to = int(r.list[i+1].results)
+	to := len(r.scan.results)
+	if i+1 < len(r.scan.list) {
+		to = int(r.scan.list[i+1].results)
 	}
-	return r.results[r.list[i].results:to]
+	return r.scan.results[r.scan.list[i].results:to]
 }
 
 // Shaped reports whether the request prescribes JSON for the answer: response_format, text.format,
 // output_format.
 func (r *Request) Shaped() bool {
-	v := r.format
+	v := r.members.format
 	if inner := member(r.Body, v, "format"); !inner.empty() {
 		v = inner
 	}
@@ -235,9 +245,9 @@ func (r *Request) Shaped() bool {
 
 // Forced reports whether the answer must be a tool call.
 func (r *Request) Forced() bool {
-	how := text(r.Body, r.choice)
-	if kindAt(r.Body, r.choice) == '{' {
-		how = text(r.Body, member(r.Body, r.choice, "type"))
+	how := text(r.Body, r.members.choice)
+	if kindAt(r.Body, r.members.choice) == '{' {
+		how = text(r.Body, member(r.Body, r.members.choice, "type"))
 	}
 	return how != "" && how != "auto" && how != "none" && how != "allowed_tools"
 }

@@ -95,10 +95,10 @@ func (r *Request) placeOf(item, block int) (place, bool) {
 	if item == System {
 		return r.systemPlace()
 	}
-	if item < 0 || item >= len(r.list) {
+	if item < 0 || item >= len(r.scan.list) {
 		return place{}, false
 	}
-	switch role := r.list[item].role; {
+	switch role := r.scan.list[item].role; {
 	case role == RoleUser && block < 0:
 		return wordsPlace(r.Body, r.parts(item), r.Dialect)
 	case role == RoleUser:
@@ -126,8 +126,8 @@ func (r *Request) placeOf(item, block int) (place, bool) {
 // spot is a place and the texts for the place.
 type spot struct {
 	item, block int
-	place
-	texts []string
+	where       place
+	texts       []string
 }
 
 // spots returns the places of the edits in the order of the body, without empty texts.
@@ -144,11 +144,11 @@ func (r *Request) spots(edits []Edit) ([]spot, error) {
 				return nil, fmt.Errorf("splice: no place for text in item %d, block %d of %s", e.Item, e.Block, r.Dialect)
 			}
 			i = len(spots)
-			spots = append(spots, spot{item: e.Item, block: e.Block, place: p})
+			spots = append(spots, spot{item: e.Item, block: e.Block, where: p})
 		}
 		spots[i].texts = append(spots[i].texts, e.Text)
 	}
-	slices.SortStableFunc(spots, func(a, b spot) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(spots, func(a, b spot) int { return cmp.Compare(a.where.at, b.where.at) })
 	return spots, nil
 }
 
@@ -166,9 +166,9 @@ func (r *Request) Splice(dst []byte, edits []Edit) ([]byte, error) {
 	dst = slices.Grow(dst, size)
 	from := 0
 	for _, s := range spots {
-		dst = append(dst, r.Body[from:s.at]...)
-		dst = s.appendTo(dst, s.texts)
-		from = s.at
+		dst = append(dst, r.Body[from:s.where.at]...)
+		dst = s.where.appendTo(dst, s.texts)
+		from = s.where.at
 	}
 	return append(dst, r.Body[from:]...), nil
 }

@@ -22,11 +22,11 @@ const (
 // the list.
 func (r *Request) SystemText() string {
 	texts := make([]string, 0, 2)
-	if t := joinText(r.Body, contentParts(r.Body, r.system)); t != "" {
+	if t := joinText(r.Body, contentParts(r.Body, r.members.system)); t != "" {
 		texts = append(texts, t)
 	}
-	for i := range r.list {
-		if r.list[i].role != RoleSystem {
+	for i := range r.scan.list {
+		if r.scan.list[i].role != RoleSystem {
 			break
 		}
 		if t := r.Item(i).Text; t != "" {
@@ -38,10 +38,10 @@ func (r *Request) SystemText() string {
 
 // systemPlace returns the place at the end of the system prompt.
 func (r *Request) systemPlace() (place, bool) {
-	if !r.system.empty() {
-		return r.endPlace(r.system)
+	if !r.members.system.empty() {
+		return r.endPlace(r.members.system)
 	}
-	if r.Dialect != Messages && len(r.list) > 0 && r.list[0].role == RoleSystem {
+	if r.Dialect != Messages && len(r.scan.list) > 0 && r.scan.list[0].role == RoleSystem {
 		if r.begins(r.at(0).start, newMessage) {
 			return place{at: r.at(0).start, form: newMember, head: newMessage, tail: `"},`}, false
 		}
@@ -51,9 +51,9 @@ func (r *Request) systemPlace() (place, bool) {
 	case Chat:
 		return place{at: r.at(0).start, form: newMember, head: newMessage, tail: `"},`}, true
 	case Responses:
-		return place{at: r.top, form: newMember, head: newInstructions, tail: `",`}, true
+		return place{at: r.members.top, form: newMember, head: newInstructions, tail: `",`}, true
 	case Messages:
-		return place{at: r.top, form: newMember, head: newSystem, tail: `",`}, true
+		return place{at: r.members.top, form: newMember, head: newSystem, tail: `",`}, true
 	case None:
 	}
 	return place{}, false
@@ -64,8 +64,8 @@ func (r *Request) endPlace(v span) (place, bool) {
 	switch kindAt(r.Body, v) {
 	case '"':
 		for _, head := range []string{newSystem, newInstructions} {
-			if v.start == r.top+len(head)-1 && r.begins(r.top, head) {
-				return place{at: r.top, form: newMember, head: head, tail: `",`}, false
+			if v.start == r.members.top+len(head)-1 && r.begins(r.members.top, head) {
+				return place{at: r.members.top, form: newMember, head: head, tail: `",`}, false
 			}
 		}
 		return place{at: v.end - 1, form: atEnd}, true

@@ -75,7 +75,7 @@ func (it *Item) answers(c Call, from int, res Result) {
 // call, -1 for none.
 func (r *Request) askedBefore(i int, rep *report) (Call, int) {
 	for j := i - 1; j >= max(0, i-maxApart); j-- {
-		if r.list[j].role == RoleAssistant {
+		if r.scan.list[j].role == RoleAssistant {
 			if c, ok := rep.find(r.saidAt(j)); ok {
 				return c, j
 			}
@@ -103,9 +103,9 @@ func (r *Request) readWrittenCalls(it *Item) {
 	if len(it.Calls) > 0 {
 		return
 	}
-	for i := it.Index + 1; i < min(it.Index+1+maxApart, len(r.list)); i++ {
-		if r.list[i].role != RoleUser {
-			if r.list[i].role != RoleAssistant {
+	for i := it.Index + 1; i < min(it.Index+1+maxApart, len(r.scan.list)); i++ {
+		if r.scan.list[i].role != RoleUser {
+			if r.scan.list[i].role != RoleAssistant {
 				return
 			}
 			continue
@@ -145,16 +145,16 @@ func (r *Request) answeredAlike(it *Item, text string) (Call, bool) {
 }
 
 func (r *Request) mayBeWritten(i int) bool {
-	return i > 0 && !r.Delta && r.withoutTools() && r.list[i].role == RoleUser && r.list[i-1].role == RoleAssistant
+	return i > 0 && !r.Delta && r.withoutTools() && r.scan.list[i].role == RoleUser && r.scan.list[i-1].role == RoleAssistant
 }
 
 // withoutTools reports whether the agent has no tools and no results on the wire.
-func (r *Request) withoutTools() bool { return len(r.Tools) == 0 && len(r.results) == 0 }
+func (r *Request) withoutTools() bool { return len(r.Tools) == 0 && len(r.scan.results) == 0 }
 
 // pairAlike counts the pairs of call and answer.
 func (r *Request) pairAlike() {
 	r.memo.alike = make(map[uint64]int)
-	for i := range r.list {
+	for i := range r.scan.list {
 		if !r.mayBeWritten(i) {
 			continue
 		}
