@@ -60,7 +60,7 @@ func objectJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool
 	if judgement, ok := known.statusField(v); ok {
 		return judgement, true
 	}
-	if known.goesOnField(v) {
+	if known.unfinishedField(v) {
 		return Judgement{Outcome: Pending, Rule: "json:status"}, true
 	}
 	if known.onlyComplains(v) {
@@ -175,9 +175,9 @@ func (p *phrases) statusField(v lenientValue) (Judgement, bool) {
 	return Judgement{}, false
 }
 
-// goesOnField reports whether a task is still running. The id of a task makes the object a task: an
+// unfinishedField reports whether a task is still running. The id of a task makes the object a task: an
 // order that is "pending" is data.
-func (p *phrases) goesOnField(v lenientValue) bool {
+func (p *phrases) unfinishedField(v lenientValue) bool {
 	s, _ := v.get("status", "state")
 	_, task := v.get(p.lists["key task"]...)
 	return task && len(v.keys) <= 8 && p.is("runs-on", strings.ToLower(s.raw))

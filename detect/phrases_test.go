@@ -56,8 +56,8 @@ func hears(p *phrases, class, phrase, text string) string {
 		return fmt.Sprint(own, pasted)
 	case "frame-varies":
 		return fmt.Sprint(p.sum(text))
-	case "goes-on":
-		return fmt.Sprint(p.goesOn(text))
+	case "unfinished":
+		return fmt.Sprint(p.unfinished(text))
 	case "reopens":
 		return fmt.Sprint(p.reopening(text))
 	case "unit", "numbered":

@@ -67,7 +67,7 @@ func (s *step) outcome() Judgement {
 		// A test, lint or build with an output reports its outcome, even without an exit code.
 		s.memo.silent = call.verifies() == "" || wording().unframe(s.call.result.text).empty
 	}
-	s.memo.repeats = s.memo.repeats || v.Outcome == OK && wording().goesOn(s.call.result.text)
+	s.memo.repeats = s.memo.repeats || v.Outcome == OK && wording().unfinished(s.call.result.text)
 	return v
 }
 
@@ -93,13 +93,13 @@ func (s *step) opens() bool {
 	return s.turn.reopens
 }
 
-// goesOn reports whether a short result describes an unfinished task. The agent then asks until the
+// unfinished reports whether a short result describes an unfinished task. The agent then asks until the
 // task is finished.
-func (p *phrases) goesOn(text string) bool {
+func (p *phrases) unfinished(text string) bool {
 	const short, lines = 200, 3
 	text = strings.TrimSpace(text)
 	return len(text) <= short && strings.Count(text, "\n") < lines &&
-		phrase(strings.ToLower(text), p.lists["goes-on"]...)
+		phrase(strings.ToLower(text), p.lists["unfinished"]...)
 }
 
 // reopening reports whether the person says that something changed, or asks for a second attempt.

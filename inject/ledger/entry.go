@@ -74,7 +74,7 @@ func Decode(r io.Reader) (Entry, error) {
 		}
 		switch text := fields[at].text; {
 		case *text != "":
-			faults = append(faults, fmt.Errorf("%s stands there twice; remove one", m.key))
+			faults = append(faults, fmt.Errorf("%s appears twice; remove one", m.key))
 		case json.Unmarshal(m.value, text) != nil || m.value[0] != '"':
 			faults = append(faults, fmt.Errorf("%s is not a string; put it in quotes", m.key))
 			*text = string(m.value) // or Validate reports the field as missing, too

@@ -357,7 +357,7 @@ func TestDecode(t *testing.T) {
 		"unknown":   {strings.Replace(good, `"rule"`, `"severity":"x","rule"`, 1), `"severity" is no field`},
 		"missing":   {strings.Replace(good, `"cause":"c",`, "", 1), "cause is missing"},
 		"blank":     {strings.Replace(good, `"c"`, `"  "`, 1), "cause is missing"},
-		"twice":     {strings.Replace(good, `"cause":"c"`, `"cause":"c","cause":"d"`, 1), "cause stands there twice"},
+		"twice":     {strings.Replace(good, `"cause":"c"`, `"cause":"c","cause":"d"`, 1), "cause appears twice"},
 		"number":    {strings.Replace(good, `"c"`, `3`, 1), "cause is not a string"},
 		"null":      {strings.Replace(good, `"c"`, `null`, 1), "cause is not a string"},
 		"type":      {strings.Replace(good, `"lint"`, `"LINT"`, 1), "write lint, test or static-analysis"},

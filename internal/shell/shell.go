@@ -114,8 +114,8 @@ type reader struct {
 // read adds the commands of a statement. The walk visits a command before its words, and the words
 // before the redirections.
 func (r *reader) read(stmt *syntax.Stmt) {
-	joined := map[*syntax.Stmt]string{} // operator before a statement
-	var from, to uint                   // of the substitution that the walk is in
+	var joined map[*syntax.Stmt]string // operator before a statement
+	var from, to uint                  // of the substitution that the walk is in
 	within := func(n syntax.Node) bool {
 		at := n.Pos().Offset()
 		return from <= at && at < to
@@ -123,9 +123,12 @@ func (r *reader) read(stmt *syntax.Stmt) {
 	for node := range syntax.Preorder(stmt) {
 		switch n := node.(type) {
 		case *syntax.BinaryCmd:
-			joined[n.Y] = strings.TrimSuffix(n.Op.String(), "&")
-			if n.Op == syntax.AndStmt {
-				joined[n.Y] = "&&"
+			if joined == nil {
+				joined = map[*syntax.Stmt]string{}
+			}
+			joined[n.Y] = n.Op.String()
+			if n.Op == syntax.PipeAll {
+				joined[n.Y] = "|"
 			}
 		case *syntax.Stmt:
 			if op, ok := joined[n]; ok && !within(n) {

@@ -47,12 +47,12 @@ func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 		_, ok := r.systemPlace()
 		return System, -1, ok
 	}
-	if i := a.Index; r.stands(a, i) && r.equalsBefore(i) == a.Nth {
+	if i := a.Index; r.matches(a, i) && r.equalsBefore(i) == a.Nth {
 		return r.open(i, a.Part)
 	}
 	nth := 0
 	for i := range r.scan.list {
-		if !r.stands(a, i) {
+		if !r.matches(a, i) {
 			continue
 		}
 		if nth == a.Nth {
@@ -73,8 +73,8 @@ func (r *Request) open(i, part int) (item, block int, ok bool) {
 	return i, block, ok
 }
 
-// stands reports whether item i matches the anchor, without regard to Nth.
-func (r *Request) stands(a Anchor, i int) bool {
+// matches reports whether item i matches the anchor, without regard to Nth.
+func (r *Request) matches(a Anchor, i int) bool {
 	return i >= 0 && i < len(r.scan.list) && r.scan.list[i].role == a.Role && r.Hash(i) == a.Hash
 }
 
