@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// turns writes a conversation without tools: the model's and the user's texts in turn.
+// turns returns a conversation without tools: texts of the model and the user in turn.
 func turns(texts ...string) []any {
 	list := []any{obj{"role": "user", "content": "do the task"}}
 	for i, text := range texts {
@@ -17,8 +17,8 @@ func turns(texts ...string) []any {
 	return list
 }
 
-// What repeats itself in a form that nobody has listed is a loop where a program can only have
-// written it, and none where a person may have.
+// A repetition in an unknown form is a loop if only a program can have written the texts, and none
+// if a person may have written them.
 func TestUnlistedForms(t *testing.T) {
 	const (
 		object = `{"request": "fetch", "url": "http://a.test/x"}`
@@ -82,7 +82,7 @@ func TestUnlistedForms(t *testing.T) {
 	}
 }
 
-// What has become a result by what came later is, for all that was decided before, what it was.
+// A text that later items turn into a result stays a text for earlier decisions.
 func TestUnlistedFormsStay(t *testing.T) {
 	pair := []string{`{"request": "fetch"}`, "Error: 404 not found"}
 	once := parse(t, wire.Chat, obj{"model": "m", "messages": turns(pair...)})

@@ -7,17 +7,17 @@ import (
 	"precept/internal/wire"
 )
 
-// judgedAs is what a result is, and which rule says so.
+// judgedAs is an outcome with its rule.
 type judgedAs struct {
 	outcome detect.Outcome
 	rule    string
 }
 
-// failed and worked make the two outcomes that a call has.
+// failed and worked return the two outcomes of a call.
 func failed(rule string) judgedAs { return judgedAs{detect.Error, rule} }
 func worked(rule string) judgedAs { return judgedAs{detect.OK, rule} }
 
-// judge holds a tool's results to what they are.
+// judge compares the judgements on results with the wanted outcomes.
 func judge(t *testing.T, tool, args string, results map[string]judgedAs) {
 	t.Helper()
 	for text, want := range results {
@@ -28,7 +28,7 @@ func judge(t *testing.T, tool, args string, results map[string]judgedAs) {
 	}
 }
 
-// The fields by which an API says that a call failed, and data that looks like them.
+// Fields that report a failure of an API, and data of similar form.
 func TestFieldsOfAnAnswer(t *testing.T) {
 	judge(t, "place_order", `{"id":7}`, map[string]judgedAs{
 		`{"success":false}`:                                 failed("json:success"),
@@ -163,8 +163,8 @@ func TestFieldsOfAnAnswer(t *testing.T) {
 	})
 }
 
-// What is read from a file or printed by a command that looks is judged as an answer only where
-// every key is one of an envelope.
+// The content of a file, and the output of a command that only looks, count as an answer only if
+// every key is a key of an envelope.
 func TestEnvelopesOfWhatIsRead(t *testing.T) {
 	judge(t, "read", `{"path":"a.json"}`, map[string]judgedAs{
 		`{"error":"x"}`:                       failed("json:error"),
@@ -185,7 +185,7 @@ func TestEnvelopesOfWhatIsRead(t *testing.T) {
 	})
 }
 
-// Tools that change files speak in few sentences.
+// Sentences of tools that change files.
 func TestSentencesOfEdits(t *testing.T) {
 	judge(t, "Edit", `{"file_path":"/a","old_string":"x"}`, map[string]judgedAs{
 		"The file /a has been updated.":             worked("edited"),
@@ -210,7 +210,7 @@ func TestSentencesOfEdits(t *testing.T) {
 	})
 }
 
-// A file that is read may say anything; a result that is nothing but a message failed.
+// A file may contain any text; a result that consists of one message is a failure.
 func TestMessagesInPlaceOfContent(t *testing.T) {
 	judge(t, "read", `{"path":"a"}`, map[string]judgedAs{
 		"Error: a is a folder":                                    failed("text:error-first"),
@@ -230,7 +230,7 @@ func TestMessagesInPlaceOfContent(t *testing.T) {
 	})
 }
 
-// Pages of a browser that could not be opened, and pages that only speak of it.
+// Pages that a browser could not open, and pages that describe such errors.
 func TestPagesOfErrors(t *testing.T) {
 	judge(t, "WebFetch", `{"url":"http://a"}`, map[string]judgedAs{
 		"<html>\n<title>404 Not Found</title></html>": failed(
@@ -285,7 +285,7 @@ func TestPagesOfErrors(t *testing.T) {
 	})
 }
 
-// The wire's flag is believed but for refusals and for commands that found nothing.
+// The flag of the wire decides, except for refusals and for commands without a match.
 func TestTheFlagOfTheWire(t *testing.T) {
 	for _, c := range []struct {
 		tool, args, text string
@@ -321,7 +321,7 @@ func TestTheFlagOfTheWire(t *testing.T) {
 	}
 }
 
-// opencode's run refuses in a person's words, with nobody there.
+// The run command of opencode refuses in the words of a person while no person is present.
 func TestRunRefusesByItself(t *testing.T) {
 	const (
 		rejected = "The user rejected permission to use this specific tool call."

@@ -7,7 +7,7 @@ import (
 	"precept/detect"
 )
 
-// loopsIn counts the warnings that a story would get.
+// loopsIn returns the number of warnings for a story.
 func loopsIn(t *testing.T, story ...did) (n int) {
 	t.Helper()
 	found, err := inspect(t, mustJSON(t, obj{"messages": chat(story)}))
@@ -22,8 +22,8 @@ func loopsIn(t *testing.T, story ...did) (n int) {
 	return n
 }
 
-// What a call between two equal failures may have changed is told by its name: a verb that changes
-// something opens the case again, one that looks does not, nor does one that failed.
+// The name of a call between two equal failures shows whether the call may have changed something:
+// a changing verb reopens the case; a looking verb and a failed call do not.
 func TestNamesOfCallsBetween(t *testing.T) {
 	refuse := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	for verbs, changes := range map[string]bool{
@@ -51,8 +51,8 @@ func TestNamesOfCallsBetween(t *testing.T) {
 	}
 }
 
-// The same holds for commands: what only looks opens nothing, nor does a test; an edit does, and a
-// test or a linter that mends what it finds.
+// Commands that only look, and tests, do not reopen a case. Edits do, and tests or linters that
+// repair files.
 func TestCommandsBetween(t *testing.T) {
 	for command, changes := range map[string]bool{
 		"ls -la":                      false,
@@ -93,8 +93,7 @@ func TestCommandsBetween(t *testing.T) {
 	}
 }
 
-// Tools by their kinds: reading, searching and planning are no excuse; editing is, and what does
-// something to a page.
+// Tools that read, search or plan do not reopen a case; tools that edit or act on a page do.
 func TestToolsBetween(t *testing.T) {
 	for _, c := range []struct {
 		tool, args string
@@ -123,9 +122,8 @@ func TestToolsBetween(t *testing.T) {
 	}
 }
 
-// A person's turn resets what stands on the person's machine. An API that refuses by its rules goes
-// on refusing, unless the person says that something is different, or the failure was one that
-// passes.
+// A turn of a person reopens failures on the person's machine. An API that refuses by its rules
+// refuses again, unless the person reports a change or the failure is a passing one.
 func TestAPersonBetween(t *testing.T) {
 	rule := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	if got := loopsIn(t, fails("make demo"), say("and the docs?"), fails("make demo")); got != 0 {

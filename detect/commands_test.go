@@ -10,14 +10,14 @@ import (
 	"precept/internal/wire"
 )
 
-// shell is the arguments of a shell tool for a command.
+// shell returns the arguments of a shell tool for a command.
 func shell(command string) string {
 	b, _ := json.Marshal(map[string]string{"command": command})
 	return string(b)
 }
 
-// A command that only looks prints whatever there is to see; the output of one that does something
-// tells how it went.
+// The output of a command that only looks is content; the output of another command reports its
+// outcome.
 func TestCommandsThatOnlyLook(t *testing.T) {
 	for command, looks := range map[string]bool{
 		"ls -la":                        true,
@@ -138,7 +138,7 @@ func TestCommandsThatOnlyLook(t *testing.T) {
 	}
 }
 
-// The forms in which harnesses tell an exit code, and texts that look like them.
+// Forms of an exit code in harnesses, and similar texts.
 func TestExitCodesOfHarnesses(t *testing.T) {
 	for name, c := range map[string]struct {
 		form string // %d is the code
@@ -223,8 +223,7 @@ func TestExitCodesOfHarnesses(t *testing.T) {
 	}
 }
 
-// Some programs say by the exit code 1 that they found nothing; what they printed then says that it
-// was more than that.
+// Some programs report "nothing found" by exit code 1. An output with an error is more than that.
 func TestExitCodeOneOfProgramsThatLook(t *testing.T) {
 	for command, found := range map[string]bool{
 		"grep x a": true, "rg x": true, "git diff --exit-code": true, "diff a b": true, "test -f a": true, "[ -f a ]": true, "which x": true, "ls | xargs grep x": true,
@@ -242,8 +241,8 @@ func TestExitCodeOneOfProgramsThatLook(t *testing.T) {
 	}
 }
 
-// Commands that test, lint and build speak of the work; a pipe may hide how they ended, and what
-// did not come about speaks of nothing.
+// Commands that test, lint and build verify the work, unless a pipe hides their end or the command
+// did not run.
 func TestCommandsThatVerify(t *testing.T) {
 	for command, kind := range map[string]string{
 		"pytest -q":                        "test",
@@ -326,7 +325,7 @@ func TestCommandsThatVerify(t *testing.T) {
 	}
 }
 
-// A pipe hides the exit code of a test; its output may still say how it went.
+// A pipe hides the exit code of a test; the output may still show the outcome.
 func TestVerificationBehindAPipe(t *testing.T) {
 	for _, c := range []struct{ command, text, want string }{
 		{"pytest | tail -3", "==== 3 passed in 0.1s ====", "approval"},
@@ -352,7 +351,7 @@ func TestVerificationBehindAPipe(t *testing.T) {
 	}
 }
 
-// What harnesses put around a result is taken off before it is read, and what only looks so stays.
+// Wrappers of harnesses are removed from a result; similar texts stay.
 func TestWrappersOfResults(t *testing.T) {
 	reminder := "<system-reminder>read it</system-reminder>"
 	for text, want := range map[string]detect.Outcome{

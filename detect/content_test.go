@@ -12,7 +12,7 @@ import (
 	"precept/internal/wire"
 )
 
-// What is read is somebody's text: whatever failures it tells of, reading it went well.
+// The content of a file is no failure, whatever the content describes.
 func TestWhatIsReadIsNoFailure(t *testing.T) {
 	const above = "# The log of last night\n\n1\n2\n3\n4\n5\n6\n"
 	n := each(t, failedOutputs, func(command, _, text string) {
@@ -39,7 +39,7 @@ func TestWhatIsReadIsNoFailure(t *testing.T) {
 	}
 }
 
-// A harness that tells the exit code is believed, whatever a program says in whatever language.
+// The exit code of a harness decides, in any language of the output.
 func TestAFrameIsBelieved(t *testing.T) {
 	each(t, failedOutputs, func(command, args, text string) {
 		for _, frame := range []string{"Exit code: 3\nOutput:\n" + text, text + "\n\nCommand exited with code 3"} {
@@ -55,7 +55,7 @@ func TestAFrameIsBelieved(t *testing.T) {
 	})
 }
 
-// A failure has a signature of its own words, and it is the same when it is told again.
+// Each failure has a signature of its own words, and the same signature the next time.
 func TestEachFailureHasASignature(t *testing.T) {
 	each(t, failedOutputs, func(command, _, text string) {
 		signature := detect.Signature(text)
@@ -69,7 +69,7 @@ func TestEachFailureHasASignature(t *testing.T) {
 	})
 }
 
-// What stands behind an exception counts: a program that goes on has caught it.
+// A program that continues after an exception caught the exception.
 func TestWhereATracebackEnds(t *testing.T) {
 	const trace = "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n    f()\nKeyError: 'x'\n"
 	for text, want := range map[string]detect.Outcome{
@@ -87,7 +87,7 @@ func TestWhereATracebackEnds(t *testing.T) {
 	}
 }
 
-// A package that does not compile is told in the middle of those that pass.
+// A package that does not compile is found among packages that pass.
 func TestAPackageThatDoesNotCompile(t *testing.T) {
 	passed := strings.Repeat("ok  \tshop/list\t0.01s\n", 6)
 	for text, want := range map[string]detect.Outcome{
@@ -101,7 +101,7 @@ func TestAPackageThatDoesNotCompile(t *testing.T) {
 	}
 }
 
-// A transcript is judged as the proxy judged it while it grew.
+// A transcript gives the judgements of the proxy while the transcript grew.
 func TestATranscriptIsJudgedAsItGrew(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		story := stories(rt)
@@ -132,7 +132,7 @@ func TestATranscriptIsJudgedAsItGrew(t *testing.T) {
 	})
 }
 
-// Calls that show something new each time go in no circle, however often they are made.
+// Calls with new results are no loop, however often they repeat.
 func TestWhatChangesIsNoLoop(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var story []did

@@ -10,8 +10,8 @@ import (
 	"precept/detect"
 )
 
-// The commands of a program are found in each form of a string; a string that is put together at
-// run time is none. Where all that ran only looks, an exit code of 1 is no failure.
+// Commands are found in each form of a string literal; a string that is built at run time is no
+// literal. If all commands only look, exit code 1 is no failure.
 func TestCommandsInPrograms(t *testing.T) {
 	for program, want := range map[string]detect.Outcome{
 		`tools.exec_command({cmd: "grep -n \"x\" a.go"})`:                        detect.OK,
@@ -44,7 +44,7 @@ func TestCommandsInPrograms(t *testing.T) {
 	}
 }
 
-// A command may stand in the arguments as a text, as words, or as a list of commands.
+// The arguments hold a command as a text, as words, or as a list of commands.
 func TestFormsOfCommands(t *testing.T) {
 	for args, want := range map[string]detect.Outcome{
 		`{"command":"grep -n x a.go"}`:                              detect.OK,
@@ -71,7 +71,7 @@ func TestFormsOfCommands(t *testing.T) {
 	}
 }
 
-// What goes on is neither a success nor a failure, where the first lines say so.
+// A running command is neither a success nor a failure, if the first lines say so.
 func TestFormsOfPending(t *testing.T) {
 	for text, want := range map[string]detect.Outcome{
 		"Process running with session ID 7":                              detect.Pending,
@@ -101,7 +101,7 @@ func TestFormsOfPending(t *testing.T) {
 	}
 }
 
-// Who refused is told: a person's refusal is feedback, a policy's and a missing terminal's is none.
+// The refuser is known: only the refusal of a person is feedback.
 func TestWhoRefused(t *testing.T) {
 	for text, want := range map[string]detect.Refuser{
 		`This "rm x" was denied by permission rule 3`:                            detect.Policy,
@@ -127,7 +127,7 @@ func TestWhoRefused(t *testing.T) {
 	}
 }
 
-// An editor that could not edit says so in its first line; one that did shows what it did.
+// An editor reports a failure in the first line; a successful editor shows the change.
 func TestAnswersOfEditors(t *testing.T) {
 	for text, want := range map[string]detect.Outcome{
 		"String to replace was not found in the file":      detect.Error,
@@ -158,7 +158,7 @@ func TestAnswersOfEditors(t *testing.T) {
 	}
 }
 
-// A signature holds what went wrong wherever an envelope tells it, and nothing that frames it.
+// A signature holds the error of an envelope and no part of the frame.
 func TestSignaturesOfEnvelopes(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"error":"no such stage"}`:                                       "no such stage",
@@ -179,7 +179,7 @@ func TestSignaturesOfEnvelopes(t *testing.T) {
 	}
 }
 
-// A file with many faults tells the first ten, and counts the others; what follows a fault is read.
+// Read lists ten faults of a file, counts the others, and continues after a fault.
 func TestFaultsOfTranscripts(t *testing.T) {
 	good := mustJSON(t, obj{"id": "good", "messages": chat(story)})
 	var file strings.Builder

@@ -6,7 +6,7 @@ import (
 	"precept/detect"
 )
 
-// TestEnvelopes: what APIs answer.
+// Answers of APIs.
 func TestEnvelopes(t *testing.T) {
 	runResults(t, []resultCase{
 		{
@@ -195,7 +195,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%q: got %s by %q (%s), want refusal by %q", c.text, got.Outcome, got.By, got.Rule, c.by)
 		}
 	}
-	// The same words in a file that was read are somebody's documentation.
+	// The same words in a file are documentation.
 	if got := detect.Classify("read", `{"path":"notes.md"}`, "Command aborted", 0); got.Outcome == detect.Refusal {
 		t.Errorf("a file's content is no refusal: %+v", got)
 	}

@@ -10,9 +10,9 @@ import (
 	"precept/detect"
 )
 
-// TestEval measures the detectors on labelled trajectories, where PRECEPT_EVAL names a directory
-// that holds them (tool_errors.jsonl, loops.jsonl, feedback.jsonl, trajectories.jsonl). They are
-// not part of the project.
+// TestEval measures the detectors on labelled trajectories in the directory PRECEPT_EVAL
+// (tool_errors.jsonl, loops.jsonl, feedback.jsonl, trajectories.jsonl). The trajectories are not
+// part of the project.
 func TestEval(t *testing.T) {
 	dir := os.Getenv("PRECEPT_EVAL")
 	if dir == "" {

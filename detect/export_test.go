@@ -1,7 +1,7 @@
 package detect
 
-// What tests of the public face need to know of the inside: bounds, the identity of calls and
-// results, and the outcome of a run by itself.
+// Unexported names for tests of package detect_test: bounds, identities of calls and results, and
+// the outcome of a run.
 const (
 	CheckpointSize  = checkpointSize
 	CheckpointSteps = checkpointSteps
@@ -13,7 +13,7 @@ var (
 	ResultSum = resultSum
 )
 
-// Verification reads the outcome of a run as Signals does.
+// Verification returns the outcome of a run as Signals reads the outcome.
 func Verification(tool, args, text string) (kind string, passed, ok bool) {
 	p := wording()
 	call := p.lookAt(tool, args)
@@ -21,5 +21,5 @@ func Verification(tool, args, text string) (kind string, passed, ok bool) {
 	return kind, passed, kind != ""
 }
 
-// Holds says whether all of the words stand in raw.
+// Holds reports whether raw holds all words.
 func Holds(raw []byte, words []string) bool { return holds(raw, needlesOf(words)) }

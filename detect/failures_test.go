@@ -6,7 +6,7 @@ import (
 	"precept/detect"
 )
 
-// TestMaskedFailures: the exit code is gone, the output tells.
+// Without an exit code the output decides.
 func TestMaskedFailures(t *testing.T) {
 	mk := func(cmd string) string { return `{"command":"` + cmd + `"}` }
 	runResults(t, []resultCase{
@@ -129,7 +129,7 @@ func TestMaskedFailures(t *testing.T) {
 	})
 }
 
-// TestNoFailure: results that talk of errors and are none.
+// Results that mention errors and are no failures.
 func TestNoFailure(t *testing.T) {
 	mk := func(cmd string) string { return `{"command":"` + cmd + `"}` }
 	runResults(t, []resultCase{

@@ -41,8 +41,7 @@ var story = []did{ //nolint:gochecknoglobals // the tests' shared example, never
 	),
 }
 
-// TestInspectForms: the same story in every form and framing gives the same findings, at the
-// indices of its list.
+// The same story in every form and framing gives the same findings at the indices of its list.
 func TestInspectForms(t *testing.T) {
 	summary := func(fs []detect.Finding) string {
 		var b strings.Builder
@@ -128,8 +127,7 @@ func TestInspectFaults(t *testing.T) {
 	}
 }
 
-// TestInspectIsThatOfTheProxy: what inspect finds in a whole transcript is what the proxy would
-// have found turn by turn.
+// Inspect finds in a whole transcript the findings of the proxy turn by turn.
 func TestInspectIsThatOfTheProxy(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := stories(rt)
@@ -153,7 +151,7 @@ func TestInspectIsThatOfTheProxy(t *testing.T) {
 	})
 }
 
-// usersBefore: a user turn is one message, a call two.
+// usersBefore returns the number of user turns: a user turn is one message, a call two.
 func usersBefore(s []did, i int) int {
 	n := 0
 	for _, d := range s[:i] {
@@ -190,7 +188,7 @@ func BenchmarkInspect(b *testing.B) {
 	}
 }
 
-// golden compares with a file under testdata; PRECEPT_UPDATE=1 writes it.
+// golden compares a text with a file under testdata; PRECEPT_UPDATE=1 writes the file.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", file)

@@ -8,10 +8,10 @@ import (
 	"precept/detect"
 )
 
-// program is a call of a program whose exit status a pipe hides: its output alone judges it.
+// program is a call of a program whose exit status a pipe hides: only the output counts.
 const program = `{"command":"./release.sh 2>&1 | tail -20"}`
 
-// proof is what a line of output proves.
+// proof is the evidence of a line.
 type proof int
 
 const (
@@ -20,8 +20,7 @@ const (
 	summary       // a tool's own summary of a failure: proof wherever it stands
 )
 
-// The lines that tools end with when they fail, each with the rule that reads it, and beside them
-// lines that look alike and prove nothing.
+// Last lines of tools that fail, with their rules, and similar lines without evidence.
 func TestWhatALineProves(t *testing.T) {
 	for _, c := range []struct {
 		line  string
@@ -179,8 +178,7 @@ func TestWhatALineProves(t *testing.T) {
 	}
 }
 
-// A summary that says all went well settles what was told before it; one that only looks like it
-// does not.
+// A summary of a success overrides earlier errors; a similar line does not.
 func TestLastWordsThatSayAllWentWell(t *testing.T) {
 	for line, well := range map[string]bool{
 		"==== 22 passed in 3.20s ====":               true,
@@ -225,7 +223,8 @@ func TestLastWordsThatSayAllWentWell(t *testing.T) {
 	}
 }
 
-// An exception that ends the output ended the program; one that much follows was caught.
+// An exception at the end of the output ended the program; an exception followed by much output was
+// caught.
 func TestATracebackAtTheEnd(t *testing.T) {
 	const trace = "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    f()\nLookup: gone"
 	for name, c := range map[string]struct {
@@ -249,7 +248,7 @@ func TestATracebackAtTheEnd(t *testing.T) {
 	}
 }
 
-// Source code that a program prints says nothing of the program.
+// Printed source code says nothing about the program.
 func TestPrintedSourceIsNoOutput(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
@@ -270,7 +269,7 @@ func TestPrintedSourceIsNoOutput(t *testing.T) {
 	}
 }
 
-// The shell's complaints are a failure where they are half of what was printed.
+// Complaints of the shell are a failure if they are half of the output.
 func TestHalfOfTheLinesComplain(t *testing.T) {
 	const complaint = "ls: cannot access 'x': No such file or directory\n"
 	for n, bad := range map[int]bool{7: true, 6: true, 5: false, 1: false} {
@@ -281,7 +280,7 @@ func TestHalfOfTheLinesComplain(t *testing.T) {
 	}
 }
 
-// The harness's own words that a command's time was up stand at either end.
+// The harness reports a timeout at either end of the output.
 func TestTimeIsUp(t *testing.T) {
 	for text, rule := range map[string]string{
 		"Command timed out after 120s\nCollecting flask":                   "text:timeout",
@@ -299,8 +298,8 @@ func TestTimeIsUp(t *testing.T) {
 	}
 }
 
-// What common programs say when they could not, where a harness tells no exit code; and the same
-// words in what was only read, or before a program said that all went well.
+// Failures in the words of common programs, without an exit code; and the same words in a file or
+// before a success.
 func TestCommandsThatCouldNot(t *testing.T) {
 	for _, c := range []struct {
 		line, out string

@@ -41,7 +41,7 @@ func each(t *testing.T, file string, see func(command, args, text string)) (n in
 	return n
 }
 
-// What went well is no failure, however much it speaks of failures.
+// A success is no failure, however often its output mentions failures.
 func TestFineOutputs(t *testing.T) {
 	n := each(t, fineOutputs, func(command, args, text string) {
 		for _, frame := range []string{"", "[exit code: 0]", "Exit code: 0"} {
@@ -55,7 +55,7 @@ func TestFineOutputs(t *testing.T) {
 	}
 }
 
-// What programs say when they could not is a failure where nothing tells an exit code.
+// Failures in the words of programs are failures without an exit code.
 func TestFailedOutputs(t *testing.T) {
 	n := each(t, failedOutputs, func(command, args, text string) {
 		if j := detect.Classify("bash", args, text, 0); j.Outcome != detect.Error {
@@ -67,7 +67,7 @@ func TestFailedOutputs(t *testing.T) {
 	}
 }
 
-// What tools answer is judged by how it says that they could not.
+// Answers of tools are judged by their words for a failure.
 func TestToolAnswers(t *testing.T) {
 	n := 0
 	for line := range strings.Lines(toolAnswers) {

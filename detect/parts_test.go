@@ -128,7 +128,7 @@ func TestLenient(t *testing.T) {
 	}
 }
 
-// TestLenientReadsJSON: what encoding/json writes, the tolerant reader reads alike, at the top.
+// The tolerant reader reads the output of encoding/json like encoding/json.
 func TestLenientReadsJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := rapid.MapOf(rapid.StringMatching(`[a-z]{1,8}`), rapid.String()).Draw(t, "m")
@@ -215,8 +215,7 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
-// What somebody may know an error by stands in the signature: all of a short one, less the frames
-// of a stack, and the headline of a long one.
+// A signature is all of a short result without stack frames, and the headline of a long result.
 func TestSignature(t *testing.T) {
 	long := strings.Repeat("building\ndone\n", 4)
 	for _, c := range []struct{ name, text, want string }{
@@ -260,7 +259,7 @@ func TestSignatureBounds(t *testing.T) {
 	})
 }
 
-// TestSpeech: the triples rule out nothing that a search of the text finds, and let nothing in.
+// The triples exclude no phrase of the text and admit no other phrase.
 func TestSpeech(t *testing.T) {
 	words := []string{"it", "it's", "works", "doesn't", "wrong", "ty", "k", "но", "да", "不对", "que", "\xff", "", "still", "fails"}
 	rapid.Check(t, func(t *rapid.T) {

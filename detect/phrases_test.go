@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// answered and offered are what an agent said before a person's turn.
+// answered and offered are texts of an agent before the turn of a person.
 const (
 	answered = "Done. The cart now sums the items."
 	offered  = "The cart now sums the items. Would you like me to book it?"
 )
 
-// hears is how the lists read the case of a class.
+// hears returns the reading of the case of a class.
 func hears(p *phrases, class, phrase, text string) string {
 	kind, _, _ := strings.Cut(class, " ")
 	switch kind {
@@ -87,7 +87,7 @@ func hears(p *phrases, class, phrase, text string) string {
 	return fmt.Sprint(p.readTurn(text, text, answered))
 }
 
-// knows is what the lists tell of the call, the command, the fields or the arguments of a case.
+// knows returns the reading of the call, the command, the fields or the arguments of a case.
 func knows(p *phrases, class, phrase, text string) string {
 	tell := func(name, args, result string) string {
 		c := p.lookAt(name, args)
@@ -114,8 +114,7 @@ func knows(p *phrases, class, phrase, text string) string {
 	return tell(name, args, "")
 }
 
-// A phrase is in the list because a case needs it: without its line its case is read in another
-// way.
+// Each phrase is needed: without its line its case is read in another way.
 func TestEachPhraseIsNeeded(t *testing.T) {
 	list, err := readLists()
 	if err != nil || len(list) < 2000 {
@@ -126,7 +125,7 @@ func TestEachPhraseIsNeeded(t *testing.T) {
 	}
 }
 
-// needless tells the phrases that no case needs.
+// needless returns the phrases that no case needs.
 func needless(t *testing.T, list []listed) (faults []string) {
 	t.Helper()
 	all := compile(list)
@@ -140,7 +139,7 @@ func needless(t *testing.T, list []listed) (faults []string) {
 	return faults
 }
 
-// without is what is known when the ith line is not in the lists.
+// without returns the phrases without the ith line.
 func without(all *phrases, list []listed, i int) *phrases {
 	class, phrase := list[i].class, list[i].phrase
 	if len(all.lists[class]) == 0 { // it is compiled in a way of its own
@@ -158,7 +157,8 @@ func without(all *phrases, list []listed, i int) *phrases {
 	return &less
 }
 
-// The test above finds a phrase that another one makes needless, and one that is never reached.
+// The test above finds a phrase that another phrase makes needless, and a phrase that is never
+// reached.
 func TestNeedlessPhrasesAreFound(t *testing.T) {
 	list, err := readList("a.tsv", "praise\ten\tworks now\tit works now\n"+"praise\ten\tit works now\tit works now\n"+
 		"thanks\ten\tthanks\tthanks, it works now\n"+"# a note\n\n"+"shell\ten\t\"is a \"\tcat: x: is a y\n")
@@ -183,7 +183,7 @@ func TestAListOfPhrasesIsRead(t *testing.T) {
 	}
 }
 
-// BenchmarkReadTurn reads what people say: short and long, and nothing of interest in it.
+// BenchmarkReadTurn reads a short and a long turn without an opinion.
 func BenchmarkReadTurn(b *testing.B) {
 	for name, text := range map[string]string{
 		"short": "ok, but make it a little shorter",
@@ -201,7 +201,7 @@ func BenchmarkReadTurn(b *testing.B) {
 	}
 }
 
-// BenchmarkClassify judges the output of a command, and the answer of a tool of one's own.
+// BenchmarkClassify judges the output of a command, and the answer of a custom tool.
 func BenchmarkClassify(b *testing.B) {
 	for _, c := range []struct{ name, tool, text string }{
 		{

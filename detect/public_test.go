@@ -12,7 +12,7 @@ import (
 	"precept/internal/wire"
 )
 
-// results are tool results as programs and services give them, with what they are.
+// results returns tool results of programs and services with their outcomes.
 func results() map[string]detect.Outcome {
 	return map[string]detect.Outcome{
 		"error: no rule to make target 'demo'\nmake: *** [all] Error 2":                                        detect.Error,
@@ -29,7 +29,7 @@ func results() map[string]detect.Outcome {
 	}
 }
 
-// What harnesses and terminals put around a result says nothing of how it went.
+// Frames of harnesses and terminals do not change the outcome.
 func TestAnOutcomeDoesNotDependOnItsFrame(t *testing.T) {
 	const args = `{"command":"make demo"}`
 	for text, want := range results() {
@@ -52,7 +52,7 @@ func TestAnOutcomeDoesNotDependOnItsFrame(t *testing.T) {
 	}
 }
 
-// An exit code that the harness tells decides, whatever stands in the output.
+// The exit code of the harness decides, whatever the output contains.
 func TestAnExitCodeDecides(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := rapid.SampledFrom([]string{"all fine", "error: x", "ok  \tshop\t0.1s", "7 items", "Zürich", "[1, 2]", "FAIL"})
@@ -69,8 +69,8 @@ func TestAnExitCodeDecides(t *testing.T) {
 	})
 }
 
-// request is a list in which a command failed, was refused, or passed, in one of the dialects; a
-// person speaks behind it.
+// request returns a list with a failed, refused or passed command, followed by a turn of a person,
+// in one of the dialects.
 func request(tb testing.TB, d wire.Dialect, command, result, words string) *wire.Request {
 	tb.Helper()
 	type obj = map[string]any
@@ -138,7 +138,7 @@ func request(tb testing.TB, d wire.Dialect, command, result, words string) *wire
 	return req
 }
 
-// What a test said and what a person said is the same feedback in every dialect.
+// A test and a person give the same feedback in every dialect.
 func TestSignalsAreThoseOfEveryDialect(t *testing.T) {
 	for _, c := range []struct{ name, command, result, words, want string }{
 		{
@@ -173,7 +173,7 @@ func TestSignalsAreThoseOfEveryDialect(t *testing.T) {
 	}
 }
 
-// How a person types changes nothing of what they mean.
+// The way of typing does not change the opinion of a person.
 func TestHowAPersonTypesDoesNotMatter(t *testing.T) {
 	const previous = "Done. The cart now sums the items."
 	for words, want := range map[string]detect.Feeling{
@@ -191,7 +191,7 @@ func TestHowAPersonTypesDoesNotMatter(t *testing.T) {
 	}
 }
 
-// A signature holds nothing that did not stand in the text, and is the same each time.
+// A signature is part of the text, and the same each time.
 func TestASignatureIsOfTheText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := rapid.SampledFrom([]string{"./cart.go:9:2: undefined: total", "KeyError: 'x'", "some words", "npm error code 1", "FAIL\tshop", "", "  at f (a.js:1:2)", "error: boom"})

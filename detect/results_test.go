@@ -30,7 +30,7 @@ func runResults(t *testing.T, cases []resultCase) {
 
 const sh = `{"command":"./deploy.sh staging"}`
 
-// TestAgentsExitCodes holds the forms in which the known agents tell how a command ended.
+// Forms in which known agents report the end of a command.
 func TestAgentsExitCodes(t *testing.T) {
 	runResults(t, []resultCase{
 		{
@@ -141,7 +141,7 @@ func TestAgentsExitCodes(t *testing.T) {
 	})
 }
 
-// TestBadArguments holds what harnesses answer when they cannot run a call at all.
+// Answers of harnesses to calls that cannot run.
 func TestBadArguments(t *testing.T) {
 	runResults(t, []resultCase{
 		{
@@ -198,8 +198,7 @@ func TestFlag(t *testing.T) {
 	}
 }
 
-// TestClassifyTotal: any text has one of the four outcomes, refusals have a refuser, and the
-// judgement is repeatable.
+// Any text has one of the four outcomes, refusals have a refuser, and the judgement is repeatable.
 func TestClassifyTotal(t *testing.T) {
 	tools := []string{"bash", "read", "Edit", "lookup_order", "run_code", "WebFetch", "TodoWrite", "", "ツール"}
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,8 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// What a call verifies is told by the program that it runs, behind whatever runs that, or by the
-// tool's name.
+// The program of a call, or the name of the tool, shows what the call verifies.
 func TestWhatACallVerifies(t *testing.T) {
 	for kind, commands := range map[string][]string{
 		"test": {
@@ -49,7 +48,7 @@ func TestWhatACallVerifies(t *testing.T) {
 	}
 }
 
-// Two results are equal when they differ in nothing but what changes from run to run.
+// Two results are equal if only volatile parts differ.
 func TestResultsThatDifferFromRunToRun(t *testing.T) {
 	same := [][2]string{
 		{"at 0x7ffe12 it fell", "at 0x55aa it fell"},
@@ -92,8 +91,8 @@ func TestResultsThatDifferFromRunToRun(t *testing.T) {
 	}
 }
 
-// An answer of many calls is held against a history that made them all, however the arguments are
-// spelled; what differs by a value is another call.
+// The calls of one answer are found in a history with the same calls, in any spelling of the
+// arguments. A different value makes another call.
 func TestManyCallsAtOnceAreKnownAgain(t *testing.T) {
 	arguments := []func(i int, again bool) string{
 		func(i int, again bool) string { // in another order, with other spaces and another description
@@ -144,7 +143,7 @@ func TestManyCallsAtOnceAreKnownAgain(t *testing.T) {
 	}
 }
 
-// Servers without ids are answered in the order of the calls.
+// Servers without ids get their answers in the order of the calls.
 func TestResultsWithoutIDs(t *testing.T) {
 	made := func(name string) obj {
 		return obj{"type": "function", "function": obj{"name": name, "arguments": `{"id":7}`}}

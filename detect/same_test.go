@@ -13,7 +13,7 @@ import (
 	"precept/internal/wire"
 )
 
-// TestSameCall: what makes two calls the same, and two results.
+// Properties that make two calls equal, and two results.
 func TestSameCall(t *testing.T) {
 	for _, c := range []struct {
 		name, a, b string
@@ -85,8 +85,7 @@ func TestSameCall(t *testing.T) {
 	}
 }
 
-// TestLoopsAnyForm: the form of the API does not matter, nor does it whether the provider keeps the
-// history.
+// The form of the API does not matter, nor the keeper of the history.
 func TestLoopsAnyForm(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		story := stories(rt)
@@ -116,7 +115,7 @@ func TestACheckpointMayBeAnything(t *testing.T) {
 	}
 }
 
-// TestMemory: a result whose call is not in the list is found in the session's memory.
+// The memory of the session holds the call of a result that is not in the list.
 func TestMemory(t *testing.T) {
 	mem := func(id string) (wire.Call, bool) {
 		return wire.Call{ID: id, Name: "bash", Args: `{"command":"make"}`}, strings.HasPrefix(id, "c")
@@ -153,8 +152,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// history200 is a session of 200 turns in which nothing repeats: every turn reads another part of a
-// file.
+// history200 returns a session of 200 turns without a repetition: every turn reads another part of
+// a file.
 func history200(b *testing.B, d wire.Dialect) []byte {
 	b.Helper()
 	var story []did
@@ -172,7 +171,7 @@ func history200(b *testing.B, d wire.Dialect) []byte {
 	return raw
 }
 
-// A call's words are found wherever they stand.
+// The words of a call are found at any place.
 func TestHolds(t *testing.T) {
 	piece := rapid.SampledFrom([]string{"a", "ab", "-run", "3.go", "Q", "Qz", `\"`, "\xff", "_", "7"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -215,8 +214,8 @@ func BenchmarkResultSum8K(b *testing.B) {
 	}
 }
 
-// A call that shows another picture each time goes in no circle, wherever its agent puts the
-// picture; one that shows the same one does.
+// A call with another picture each time is no loop, wherever the agent puts the picture; a call
+// with the same picture is a loop.
 func TestLoopsSeePictures(t *testing.T) {
 	places := map[string]func(id, picture string) []any{
 		"result": func(id, picture string) []any {

@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// ran is what codex answers to a program that ran commands.
+// ran returns the answer of codex to a program that ran commands.
 func ran(results ...string) string {
 	text := "Script completed\nWall time 0.1 seconds\nOutput:\n"
 	for _, r := range results {
@@ -21,7 +21,7 @@ func result(code int, output string) string {
 	return fmt.Sprintf(`{"chunk_id":"952bb9","wall_time_seconds":0.0000067,"exit_code":%d,"original_token_count":13,"output":%q}`, code, output)
 }
 
-// A program that runs commands is judged by what the commands gave back.
+// The results of the commands decide about the program that ran the commands.
 func TestScripts(t *testing.T) {
 	const program = "const r = await tools.exec_command({cmd: \"make\"});\ntext(r);"
 	for name, c := range map[string]struct {
@@ -62,7 +62,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// The words of a failure are those of the command, without what changes from run to run.
+// The signature is made of the words of the command, without volatile parts.
 func TestSignatureOfAScript(t *testing.T) {
 	one := detect.Signature(ran(result(3, "error: no rule to make target demo\n")))
 	if one != detect.Signature("error: no rule to make target demo") {
@@ -70,7 +70,7 @@ func TestSignatureOfAScript(t *testing.T) {
 	}
 }
 
-// The same program that fails alike is a loop, although its results are numbered and timed.
+// A program that fails alike is a loop, although the results are numbered and timed.
 func TestLoopOfScripts(t *testing.T) {
 	input := []obj{{"type": "message", "role": "user", "content": "Build it."}}
 	for i, chunk := range []string{"952bb9", "0a1b2c"} {

@@ -10,8 +10,7 @@ import (
 	"precept/detect"
 )
 
-// What is small: a word, a line, a frame without a content. Each row is here because a change of
-// the code that no other case noticed changes it.
+// Short results. Each row fails after a change of the code that no other case detects.
 func TestSmallResults(t *testing.T) {
 	const shell = `{"command":"./deploy"}`
 	runResults(t, []resultCase{
@@ -120,8 +119,7 @@ func TestSmallResults(t *testing.T) {
 	})
 }
 
-// Which runs verify something, and what they say: a masked one says nothing where its output does
-// not.
+// Runs that verify the work, and their outcomes. A masked run without a summary has none.
 func TestWhatVerifies(t *testing.T) {
 	for _, c := range []struct{ tool, args, text, want string }{
 		{"bash", `{"command":"nx tsc`, "", "lint passed"},
@@ -159,7 +157,7 @@ func TestWhatVerifies(t *testing.T) {
 	}
 }
 
-// Short turns: what is said, and what it answers.
+// Short turns and their answers.
 func TestSmallTurns(t *testing.T) {
 	for words, want := range map[string]detect.Feeling{
 		"ok": detect.Approval, "k": detect.Approval, "k(": detect.Approval, "k but ": detect.Approval,
@@ -175,8 +173,8 @@ func TestSmallTurns(t *testing.T) {
 	}
 }
 
-// Nothing that an agent or a program writes is too short, cut too early or begun too late to be
-// read; and reading it twice gives the same.
+// No text is too short, cut too early or begun too late to be read, and a second reading gives the
+// same.
 func TestEveryPieceIsRead(t *testing.T) {
 	texts := []string{
 		`{"command":"cd web && npx tsc --noEmit 2>&1 | head -20; echo $? > x","timeout":3,"env":["A=1",{"b":null}]}`,

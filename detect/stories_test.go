@@ -12,8 +12,8 @@ import (
 	"precept/internal/wire"
 )
 
-// did is one answered call of a story; a story is a list of them, user turns between ("user: ...")
-// and calls made together (also).
+// did is one answered call of a story. A story is a list of calls with user turns ("user: ...") and
+// calls of one answer (also).
 type did struct {
 	user               string
 	tool, args, result string
@@ -51,7 +51,7 @@ func parse(tb testing.TB, d wire.Dialect, body any) *wire.Request {
 
 type obj = map[string]any
 
-// chat writes a story in the chat form.
+// chat returns a story in the chat form.
 func chat(story []did) []any {
 	msgs := []any{obj{"role": "user", "content": "do the task"}}
 	for i, d := range story {
@@ -76,7 +76,7 @@ func chat(story []did) []any {
 	return msgs
 }
 
-// messages writes a story in the messages form.
+// messages returns a story in the messages form.
 func messages(story []did) []any {
 	msgs := []any{obj{"role": "user", "content": "do the task"}}
 	for i, d := range story {
@@ -97,7 +97,7 @@ func messages(story []did) []any {
 	return msgs
 }
 
-// responses writes a story in the responses form.
+// responses returns a story in the responses form.
 func responses(story []did) []any {
 	items := []any{obj{"role": "user", "content": "do the task"}}
 	var outputs []any
@@ -121,8 +121,8 @@ func responses(story []did) []any {
 	return items
 }
 
-// play replays a story turn by turn, as a proxy sees it, and returns the indices of the calls that
-// were warned of.
+// play replays a story turn by turn, as a proxy sees the story, and returns the indices of the
+// calls with a warning.
 func play(tb testing.TB, d wire.Dialect, story []did) []int {
 	tb.Helper()
 	warned := map[string]bool{}
@@ -163,7 +163,7 @@ func play(tb testing.TB, d wire.Dialect, story []did) []int {
 	return out
 }
 
-// stories draws sessions in which things repeat.
+// stories draws sessions with repetitions.
 func stories(t *rapid.T) []did {
 	cmds := []string{"make", "make test", "sh run.sh", "cat a"}
 	n := rapid.IntRange(1, 12).Draw(t, "n")
@@ -188,7 +188,7 @@ func stories(t *rapid.T) []did {
 	return story
 }
 
-// playSince replays a story whose history the provider keeps: requests hold only what is new.
+// playSince replays a story whose history the provider keeps: requests hold only new items.
 func playSince(tb testing.TB, story []did) []int {
 	tb.Helper()
 	warned, calls := map[string]bool{}, map[string]wire.Call{}

@@ -13,7 +13,7 @@ import (
 	"precept/inject/ledger"
 )
 
-// A fault is told once, and what is as long as may be is none.
+// Decode reports each fault once, and no fault for a field of the largest length.
 func TestDecodeAtItsBounds(t *testing.T) {
 	for body, faults := range map[string]int{
 		`{"intent_id":"I","type":7,"file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`:    2, // no string, and no type
@@ -45,8 +45,8 @@ func TestDecodeAtItsBounds(t *testing.T) {
 	}
 }
 
-// Whatever an entry holds, each of its parts is one line in the file, without what terminals or
-// browsers would hide, and a lesson's patterns are words that stand in its error.
+// Each part of an entry is one line in the file, without characters that terminals or browsers
+// hide, and the patterns of a lesson are words of its error.
 func TestEntriesOfAnyText(t *testing.T) {
 	pieces := []string{"the sum", " of all ", "\n", "\r\n## Next\n", "\x00", "\x07", "\u200b", "\u202e", "\ufffd", "\xff", "\x1b[31m", "\x1b]8;;x\x07", "<!--", "-->", "```", "`a b`", `"`, " 17 ", "*", "- [x] ", "**File:** ", "E0308", "cannot be found in that place"}
 	dir := t.TempDir()
@@ -81,7 +81,7 @@ func TestEntriesOfAnyText(t *testing.T) {
 	})
 }
 
-// What was recorded needs no second copy in the trace; what is there already leaves the file alone.
+// A recorded entry needs no second copy in the trace; a known entry leaves the file unchanged.
 func TestWhatIsThereAlready(t *testing.T) {
 	l := at(t, "# Agent\n")
 	record(t, l, entry(1))

@@ -9,7 +9,7 @@ import (
 	"precept/inject/ledger"
 )
 
-// told lists the failures of an output that came from a project, a line each.
+// told returns the failures of an output of a project, one per line.
 func told(text string) string {
 	var got []string
 	for _, f := range ledger.Failures(ledger.Output{Text: text, Dir: "/home/dev/shop", Module: "example.com/shop"}) {
@@ -18,8 +18,8 @@ func told(text string) string {
 	return strings.Join(got, "\n")
 }
 
-// Outputs that end in the middle, as a pipe that is closed leaves them: what is there is read, what
-// has no end of its own is left out.
+// Truncated outputs, as a closed pipe leaves them: complete failures are read, incomplete ones are
+// left out.
 func TestOutputsThatEndEarly(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"ruff, before the place", "F401 `os` imported but unused", ""},
@@ -45,7 +45,7 @@ func TestOutputsThatEndEarly(t *testing.T) {
 	}
 }
 
-// What comes near a failure and belongs to another one, to a passing test or to a quotation.
+// Lines near a failure that belong to another failure, to a passing test or to a quotation.
 func TestWhatBelongsTogether(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"a complaint below a file", "/home/dev/shop/a.js\n  3:7  error  'x' is not defined  no-undef\n", "eslint | a.js | 'x' is not defined (no-undef)"},
@@ -125,7 +125,7 @@ func TestWhatBelongsTogether(t *testing.T) {
 	}
 }
 
-// An entry follows a list at once, whatever its marks, and other text behind a blank line.
+// An entry follows a list directly, and other text after a blank line.
 func TestWhatAnEntryFollows(t *testing.T) {
 	for last, blank := range map[string]bool{
 		"- by hand": false, "* by hand": false, "+ by hand": false, "- by hand\n  and more": false, "- by hand\n\tand more": false,
@@ -143,8 +143,7 @@ func TestWhatAnEntryFollows(t *testing.T) {
 	}
 }
 
-// Of a ledger that people have edited, what is an entry is read: an entry needs its file, its error
-// and its rule, and an empty part is no advice.
+// Ledgers that people edited: an entry needs file, error and rule, and an empty part is no advice.
 func TestLedgersByHand(t *testing.T) {
 	all := strings.Split(strings.TrimSuffix(bullet, "\n"), "\n")
 	fields := strings.Join(all[1:], "\n")
@@ -200,8 +199,7 @@ func TestLedgersByHand(t *testing.T) {
 	}
 }
 
-// What a lesson of the ledger fires on: a path that says something, and the words of an error that
-// stay.
+// Triggers of a lesson: a specific path, and the stable words of the error.
 func TestWhatALedgersLessonFiresOn(t *testing.T) {
 	for _, c := range []struct{ file, err, keyword, pattern string }{
 		{"src/a*b.go", "cannot resolve the address of it", "", "cannot resolve the address of it"},

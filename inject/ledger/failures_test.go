@@ -24,8 +24,8 @@ func ExampleFailures() {
 	// pytest, cart_test.py: test_total: assert 3 == 4
 }
 
-// The outputs are what the tools themselves printed, at their usual settings and some others;
-// PRECEPT_GOLDEN=1 writes what is read in them now, to be read by a person.
+// The outputs are printed by the tools at their usual settings and some others. PRECEPT_GOLDEN=1
+// writes the current readings, for a review by a person.
 func TestFailures(t *testing.T) {
 	outputs, err := filepath.Glob("testdata/outputs/*.txt")
 	if err != nil || len(outputs) < 25 {
@@ -58,7 +58,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// What succeeds, and what merely mentions errors, is no failure.
+// A success, and a mention of errors, is no failure.
 func TestNoFailures(t *testing.T) {
 	for _, text := range []string{
 		"",
@@ -79,7 +79,7 @@ func TestNoFailures(t *testing.T) {
 	}
 }
 
-// The same failure in two runs is the same: neither lines nor addresses are in it.
+// The same failure in two runs is equal, without lines and addresses.
 func TestFailuresAreStable(t *testing.T) {
 	one := ledger.Failures(ledger.Output{Text: "store.py:8:1: F401 `os` imported but unused\nE: at 0x7f32a38ff710\n"})
 	two := ledger.Failures(ledger.Output{Text: "store.py:80:7: F401 `os` imported but unused\n"})

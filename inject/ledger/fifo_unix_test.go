@@ -14,8 +14,8 @@ import (
 	"precept/inject/ledger"
 )
 
-// A named pipe in the place of the ledger fails like any other file that cannot be written: whoever
-// opened it would wait for a writer who never comes, with the folder locked.
+// A named pipe in place of the ledger fails like any file that cannot be written: opening the pipe
+// would wait for a writer forever, with the folder locked.
 func TestAPipeIsNoLedger(t *testing.T) {
 	l := at(t, "")
 	if err := syscall.Mkfifo(l.Path, 0o600); err != nil {
@@ -46,7 +46,7 @@ func TestAPipeIsNoLedger(t *testing.T) {
 	}
 }
 
-// Nor is one a trace.
+// A named pipe is no trace either.
 func TestAPipeIsNoTrace(t *testing.T) {
 	l := at(t, "")
 	path := filepath.Join(filepath.Dir(l.Path), ledger.TraceFile)

@@ -83,8 +83,7 @@ const bullet = `- [2026-03-04T05:06:07Z] **Failure Type:** test
     - **Corrective Rule:** Test the empty list.
 `
 
-// Each case is a file before, and what it is after: where the section is missing it is made, and
-// what stood there stays.
+// Each case is a file before and after: a missing section is created, and the old text stays.
 func TestWhereAnEntryGoes(t *testing.T) {
 	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 	const head = "## Lessons Learned\n\n"
@@ -149,8 +148,8 @@ func TestWhereAnEntryGoes(t *testing.T) {
 	}
 }
 
-// Whatever the file is, nothing of it is touched: what was added, taken out, leaves it byte for
-// byte; and the entry is found.
+// Record changes no byte of any file: without the inserted text the file has its old bytes, and the
+// entry is found.
 func TestNothingIsTouched(t *testing.T) {
 	pieces := []string{
 		"## Lessons Learned\n", "## Lessons Learned\r\n", "# Agent\n", "- old\n", "    - inner\n", "```\n", "~~~\r\n", "<!-- x\n", "-->\n",
@@ -179,8 +178,8 @@ func TestNothingIsTouched(t *testing.T) {
 			same++
 		}
 		if !strings.HasSuffix(after, before[same:]) {
-			// The common head may reach into what was added: then a shorter head and a longer tail
-			// fit.
+			// The common head may reach into the inserted text: then a shorter head and a longer
+			// tail fit.
 			for same >= 0 && !(strings.HasPrefix(after, before[:same]) && strings.HasSuffix(after, before[same:])) {
 				same--
 			}
@@ -242,7 +241,7 @@ func TestErrorSummary(t *testing.T) {
 	}
 }
 
-// A secret in an error does not reach the file, which is shared, nor the trace.
+// A secret in an error reaches neither the file, which is shared, nor the trace.
 func TestSecretsStayOut(t *testing.T) {
 	l := at(t, "")
 	e := entry(1)
@@ -258,8 +257,8 @@ func TestSecretsStayOut(t *testing.T) {
 	}
 }
 
-// A file that cannot be written is tried a second time after 100 ms; then the work goes on and the
-// trace has the entry.
+// A second attempt follows a failed write after 100 ms. Then Record returns, and the trace has the
+// entry.
 func TestFailsSilently(t *testing.T) {
 	l := at(t, "x\n")
 	if err := os.Remove(l.Path); err != nil {
@@ -284,7 +283,7 @@ func TestFailsSilently(t *testing.T) {
 	}
 }
 
-// What hinders the first attempt and is gone at the second loses nothing.
+// An obstacle that is gone at the second attempt loses no entry.
 func TestRetries(t *testing.T) {
 	l := at(t, "")
 	if err := os.Mkdir(l.Path, 0o755); err != nil {
@@ -298,7 +297,7 @@ func TestRetries(t *testing.T) {
 	})
 }
 
-// A link may say from the root where the ledger is to be, and through other links.
+// A link to the ledger may be absolute, and lead through other links.
 func TestALinkFromTheRoot(t *testing.T) {
 	l, place := at(t, ""), filepath.Join(t.TempDir(), "AGENTS.md")
 	if err := errors.Join(os.Symlink(l.Path+".link", l.Path), os.Symlink(place, l.Path+".link")); err != nil {

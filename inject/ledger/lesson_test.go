@@ -7,7 +7,7 @@ import (
 	"precept/inject/ledger"
 )
 
-// What was recorded is read again, by the same words, among what people wrote beside it.
+// Recorded entries are read back word for word, among the text of people.
 func TestEntries(t *testing.T) {
 	for _, eol := range []string{"\n", "\r\n"} {
 		l := at(t, strings.ReplaceAll("# A\n\n## Lessons Learned\n\n- by hand\n- [2026] half\n    - **File:** `x`\n", "\n", eol))

@@ -8,7 +8,7 @@ import (
 	"precept/inject/ledger"
 )
 
-// Each shape in which a tool names what is wrong, by itself, with what is read in it.
+// Each shape of a failure by itself, with its reading.
 func TestShapesOfFailures(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{

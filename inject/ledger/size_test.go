@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// worked is how long this thread has worked, however busy the machine is with other things.
+// worked returns the CPU time of this thread, which does not depend on the load of the machine.
 func worked(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -21,7 +21,7 @@ func worked(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// A ledger of 5 MB is no burden: what an entry costs grows with the file, not with its square.
+// The cost of an entry grows linearly with the file, up to 5 MB.
 func TestFiveMegabytes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 5 MB a few times, and measures it")

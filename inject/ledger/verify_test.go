@@ -13,7 +13,7 @@ import (
 	"precept/internal/file"
 )
 
-// What a command told of becomes an entry that says by which command it was found.
+// The entry of a failure names the command that found the failure.
 func TestEntryOfAFailure(t *testing.T) {
 	long := strings.Repeat("é", 300)
 	for _, c := range []struct {
@@ -65,8 +65,8 @@ func TestEntryOfAFailure(t *testing.T) {
 	}
 }
 
-// What failed and nobody has mended is a lesson without a word of what mended it; what a tool calls
-// its rule or test is told as what was found.
+// The lesson of an open failure has no word about a repair, and names the rule or the test of the
+// tool.
 func TestLessonOfAFailure(t *testing.T) {
 	for text, subject := range map[string]string{
 		"a.py:3: error: Bad type  [assignment]\n": "assignment", "a.py:3: error: Bad type\n": "", "a.py:3:1: F401 `os` imported\n": "F401", "a.js:3:7: no x [Error/no-undef]\n": "no-undef",
@@ -91,7 +91,7 @@ func TestLessonOfAFailure(t *testing.T) {
 	}
 }
 
-// Of a command that no reader understands the last lines are kept, and its words say what it is.
+// The last lines of an unknown output become the error, and the words of the command give the type.
 func TestUnread(t *testing.T) {
 	for _, c := range []struct{ command, text, kind, want string }{
 		{"./check-links", "a\nb\n\n  c\td\n", ledger.TypeAnalysis, "a b c d"},
@@ -112,7 +112,7 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// What was verified and what was refused stands in the trace, without secrets.
+// The trace has verified commands and refused entries, without secrets.
 func TestTraceOfVerifications(t *testing.T) {
 	l := at(t, "")
 	if err := errors.Join(l.TraceVerify([]string{"go", "test", "-token=sk-a1B2c3D4e5F6g7H8i9"}, 1, 2), l.TraceVerify([]string{"make"}, 0, 0),
@@ -136,7 +136,7 @@ func TestTraceOfVerifications(t *testing.T) {
 	}
 }
 
-// Where no trace can be left the caller is told so, and the entry is in the ledger all the same.
+// Record reports a trace that cannot be written, and the ledger has the entry nevertheless.
 func TestNoTrace(t *testing.T) {
 	l := at(t, "")
 	if err := os.WriteFile(filepath.Join(filepath.Dir(l.Path), filepath.Dir(ledger.TraceFile)), nil, 0o600); err != nil {
@@ -148,7 +148,7 @@ func TestNoTrace(t *testing.T) {
 	}
 }
 
-// One entry that is wrong keeps all of them out.
+// One invalid entry refuses all entries of a call.
 func TestRecordsAllOrNothing(t *testing.T) {
 	l := at(t, "before\n")
 	wrong := entry(2)
@@ -164,7 +164,7 @@ func TestRecordsAllOrNothing(t *testing.T) {
 	}
 }
 
-// What a ledger's path leads to is a file that may be written, or the entry is not recorded.
+// The path of a ledger must lead to a file that may be written, or the entry is not recorded.
 func TestWhatIsNoLedger(t *testing.T) {
 	for name, spoil := range map[string]func(l *ledger.Ledger) error{
 		"too many links": func(l *ledger.Ledger) error {
@@ -191,7 +191,7 @@ func TestWhatIsNoLedger(t *testing.T) {
 	}
 }
 
-// A writer that holds the lock is waited for, and not for ever.
+// Record waits for a writer with the lock, but not forever.
 func TestAnotherWriter(t *testing.T) {
 	l := at(t, "")
 	dir, err := os.Open(filepath.Dir(l.Path))
