@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -14,10 +15,10 @@ import (
 )
 
 // Bank holds the lessons of a fleet: LESSON.md texts by name, one set for all replicas. A change is
-// told at once to those who listen, and found by the others when they look.
+// published to the replicas that subscribe, and found by the others at their next look.
 type Bank struct{ s *Store }
 
-// OpenBank makes a bank. It does not ask Redis for anything.
+// OpenBank returns a bank, without a call to Redis.
 func OpenBank(o Options) (*Bank, error) {
 	s, err := Open(o)
 	if err != nil {
@@ -26,14 +27,14 @@ func OpenBank(o Options) (*Bank, error) {
 	return &Bank{s}, nil
 }
 
-// Close ends the bank.
+// Close closes the bank.
 func (b *Bank) Close() error { return b.s.Close() }
 
-// Texts reads all lessons, with the version of the set: how often it was changed, "" when nobody
-// ever put a lesson there.
+// Texts returns all lessons with the version of the set, which is the number of changes; "": no
+// lesson was ever stored.
 func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version string, err error) {
 	err = b.s.do(ctx, "lessons", func(c client) error {
-		// One transaction, so that the version is the texts' own.
+		// One transaction, so that the version belongs to the texts.
 		pipe := c.TxPipeline()
 		all, v := pipe.HGetAll(ctx, b.s.shared("lessons")), pipe.Get(ctx, b.s.shared("lessons-version"))
 		if err := each(ctx, pipe); err != nil {
@@ -48,12 +49,12 @@ func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version stri
 	return texts, version, err
 }
 
-// Version is the version of the set, as Texts tells it, without the texts.
+// Version returns the version of the set, without the texts.
 func (b *Bank) Version(ctx context.Context) (string, error) {
 	return ask(ctx, b.s, "lessons", func(c client) (string, error) { return c.Get(ctx, b.s.shared("lessons-version")).Result() })
 }
 
-// lessonFits refuses what no replica would take.
+// lessonFits returns an error for a name or a text that no replica accepts.
 func lessonFits(name string, text []byte) error {
 	switch {
 	case !bank.IsName(name):
@@ -64,7 +65,7 @@ func lessonFits(name string, text []byte) error {
 	return nil
 }
 
-// change runs the script and gives its answer: the new version, "noted", or "changed".
+// change runs the script, and returns its answer: the new version, "noted" or "changed".
 func (b *Bank) change(ctx context.Context, args []any) (string, error) {
 	return ask(ctx, b.s, "push lessons", func(c client) (string, error) {
 		return b.s.script(ctx, c, "lessons", b.s.shared(""), args...).Text()
@@ -73,19 +74,17 @@ func (b *Bank) change(ctx context.Context, args []any) (string, error) {
 
 func (b *Bank) channel() string { return b.s.shared("lessons") }
 
-// The times of a Watcher: a change is in force within a second where it is heard of, else at the
-// next look.
+// The times of a Watcher: a published change is in force within a second, any other at the next look.
 const (
 	lookEvery   = 2 * time.Second
 	listenAgain = 5 * time.Second
 )
 
-// Watcher keeps the lessons of a bank in force, like lesson.Watcher those of a directory. Run
-// starts everything, and has stopped it when it returns.
+// Watcher keeps the lessons of a bank in force, as lesson.Watcher does for a directory. Run starts
+// and stops everything.
 type Watcher struct {
-	Poll time.Duration // how often the bank is looked at; 0: two seconds
-	// Panicked is told of a panic in a look; nil: nobody. What was in force stays, and the watcher
-	// goes on.
+	Poll time.Duration // pause between two looks at the bank; 0: two seconds
+	// Panicked is called after a panic in a look; nil: not called. The book in force stays.
 	Panicked func(value any)
 
 	bank    *Bank
@@ -93,17 +92,16 @@ type Watcher struct {
 	onBook  func(*lesson.Book, []lesson.Problem)
 	version string
 	read    bool   // the texts were read at least once
-	fault   string // what onBook heard last of the bank itself, "" for nothing
+	fault   string // last reported fault of the bank; "": none
 }
 
-// Watch makes a watcher that calls onBook, from Run's goroutine, with every new book and everything
-// that is wrong with the texts. A bank that cannot be reached, or has lost its data, leaves the
-// book in force.
+// Watch returns a watcher that calls onBook, in the goroutine of Run, with each new book and its
+// problems. While the bank cannot be reached, or has lost its data, the book stays in force.
 func (b *Bank) Watch(onBook func(*lesson.Book, []lesson.Problem), secrets ...lesson.Secrets) *Watcher {
 	return &Watcher{Poll: lookEvery, bank: b, texts: lesson.NewTexts("redis", secrets...), onBook: onBook}
 }
 
-// Run loads the lessons, calls back, and keeps doing so on every change until ctx is done.
+// Run loads the lessons, and calls onBook after every change, until ctx is done.
 func (w *Watcher) Run(ctx context.Context) error {
 	if w.Poll <= 0 {
 		w.Poll = lookEvery
@@ -118,7 +116,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		}
 	}()
 	for {
-		// What changes before somebody listens is found at the next look.
+		// A change before the subscription is found at the next look.
 		if reached := w.guarded(ctx); reached && sub == nil {
 			sub = w.bank.s.client.Subscribe(ctx, w.bank.channel())
 			heard = sub.Channel(goredis.WithChannelHealthCheckInterval(listenAgain))
@@ -132,8 +130,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// guarded looks, and keeps a panic from ending the program. A set of texts that makes the look
-// panic is not read again.
+// guarded is look with a recovery from panics. A set of texts at which look panics is not read
+// again.
 func (w *Watcher) guarded(ctx context.Context) (reached bool) {
 	defer func() {
 		if v := recover(); v != nil && w.Panicked != nil {
@@ -143,7 +141,7 @@ func (w *Watcher) guarded(ctx context.Context) (reached bool) {
 	return w.look(ctx)
 }
 
-// look reads the bank when it has changed, and says whether it could be asked.
+// look reads the bank after a change, and reports whether Redis answered.
 func (w *Watcher) look(ctx context.Context) bool {
 	version, err := w.bank.Version(ctx)
 	var texts map[string][]byte
@@ -163,14 +161,14 @@ func (w *Watcher) look(ctx context.Context) bool {
 			w.fault = ""
 			w.onBook(book, problems)
 		}
-	case w.fault != "": // Redis can be asked again, and the texts are the same
+	case w.fault != "": // Redis answers again, and the texts are the same
 		w.fault = ""
 		w.onBook(w.texts.Current())
 	}
 	return err == nil
 }
 
-// report calls back with the book in force and what is wrong with the bank, once.
+// report calls onBook once with the book in force and a fault of the bank.
 func (w *Watcher) report(fault string) {
 	if fault == w.fault {
 		return
@@ -180,4 +178,81 @@ func (w *Watcher) report(fault string) {
 	w.onBook(book, append(slices.Clip(problems), lesson.Problem{
 		Path: "redis", Kept: true, Faults: lesson.Faults{{Code: lesson.CodeInternal, Message: fault}},
 	}))
+}
+
+// Where returns the name of the bank for people. The address may hold a password, and is not part
+// of the name.
+func (b *Bank) Where() string { return "redis" }
+
+// Read implements bank.Place.
+func (b *Bank) Read(ctx context.Context) (bank.Reading, error) {
+	texts, version, err := b.Texts(ctx)
+	for name := range texts {
+		if !bank.IsName(name) { // the index is in the same hash
+			delete(texts, name)
+		}
+	}
+	return bank.Reading{Texts: texts, Version: version}, err
+}
+
+// Commit implements bank.Place in one script, so that no other change comes between the expected
+// texts and the new ones.
+func (b *Bank) Commit(ctx context.Context, c bank.Change) error {
+	args := []any{b.channel(), "at", c.Version}
+	var writes []any
+	for _, e := range c.Edits {
+		if err := lessonFits(e.Name, e.New); err != nil {
+			return err
+		}
+		if e.Old == nil {
+			args = append(args, "not", e.Name)
+		} else {
+			args = append(args, "was", e.Name, string(e.Old))
+		}
+		if e.New == nil {
+			writes = append(writes, "del", e.Name)
+		} else {
+			writes = append(writes, "set", e.Name, string(e.New))
+		}
+	}
+	if c.Index != nil {
+		old, err := b.index(ctx)
+		if err != nil {
+			return err
+		}
+		if index := string(c.Index([]byte(old))); index != old {
+			writes = append(writes, "set", lesson.IndexFile, index)
+		}
+	}
+	for i := range c.Log {
+		line, err := json.Marshal(&c.Log[i])
+		if err != nil {
+			return fmt.Errorf("audit log: %w", err)
+		}
+		writes = append(writes, "log", string(line))
+	}
+	reply, err := b.change(ctx, append(args, writes...))
+	if err == nil && reply == "changed" {
+		err = bank.ErrChanged
+	}
+	return err
+}
+
+func (b *Bank) index(ctx context.Context) (index string, err error) {
+	text, _, err := b.s.value(ctx, "lessons", b.s.shared("lessons"), lesson.IndexFile)
+	return string(text), err
+}
+
+// Tail implements bank.Place.
+func (b *Bank) Tail(ctx context.Context, n int) (events []lesson.Event, err error) {
+	lines, err := ask(ctx, b.s, "lessons", func(c client) ([]string, error) {
+		return c.LRange(ctx, b.s.shared("lessons-log"), int64(-n), -1).Result()
+	})
+	for _, line := range lines {
+		var e lesson.Event
+		if json.Unmarshal([]byte(line), &e) == nil {
+			events = append(events, e)
+		}
+	}
+	return events, err
 }

@@ -9,9 +9,9 @@ import (
 	"precept/internal/session"
 )
 
-// Consult adds to how often lessons were consulted, and says when last: one count for all replicas.
-// A caller who got no answer tells the same batch again under the same name, and it counts once, if
-// that is within an hour.
+// Consult adds to the counts of consulted lessons, and sets the time of the last consultation, for
+// all replicas. A caller without an answer repeats the batch under the same name, which counts once
+// within an hour.
 func (s *Store) Consult(ctx context.Context, batch string, met map[string]bank.Consultation) error {
 	args := []any{batch}
 	for slug, m := range met {
@@ -20,7 +20,7 @@ func (s *Store) Consult(ctx context.Context, batch string, met map[string]bank.C
 	return s.do(ctx, "consult", func(c client) error { return s.script(ctx, c, "consult", s.shared(""), args...).Err() })
 }
 
-// Consultations reads the counts of lessons. Those that nobody consulted are left out.
+// Consultations returns the counts of lessons, without the lessons that were never consulted.
 func (s *Store) Consultations(ctx context.Context, slugs []string) (map[string]bank.Consultation, error) {
 	out := make(map[string]bank.Consultation, len(slugs))
 	if len(slugs) == 0 {
@@ -39,7 +39,7 @@ func (s *Store) Consultations(ctx context.Context, slugs []string) (map[string]b
 			if err != nil {
 				continue
 			}
-			micros, _ := strconv.ParseInt(at, 10, 64) // nothing: it was never seen
+			micros, _ := strconv.ParseInt(at, 10, 64) // 0: the time is unknown
 			out[slug] = bank.Consultation{Count: n, Last: time.UnixMicro(micros).UTC()}
 		}
 		return nil
@@ -47,25 +47,25 @@ func (s *Store) Consultations(ctx context.Context, slugs []string) (map[string]b
 	return out, err
 }
 
-// Consult is the store's, for lessons that lie in a Redis of their own.
+// Consult is Store.Consult, for lessons in a Redis of their own.
 func (b *Bank) Consult(ctx context.Context, batch string, met map[string]bank.Consultation) error {
 	return b.s.Consult(ctx, batch, met)
 }
 
-// Consultations is the store's.
+// Consultations is Store.Consultations.
 func (b *Bank) Consultations(ctx context.Context, slugs []string) (map[string]bank.Consultation, error) {
 	return b.s.Consultations(ctx, slugs)
 }
 
-// Leave keeps a text with a session for whichever replica takes its next turn. It goes with the
-// session, and nothing is left with one that is not there.
+// Leave keeps a text with a session, for the replica that serves the session's next turn. The text
+// is deleted with the session. Without such a session, Leave does nothing.
 func (s *Store) Leave(ctx context.Context, tenant string, id session.ID, name, text string) error {
 	p := newPlan("jot")
 	p.add(s.base(tenant), "s", string(id[:]), "l:"+name, text)
 	return s.commit(ctx, "leave", p, tenant)
 }
 
-// Take gives what was left under a name, once.
+// Take returns and deletes the text that was left under a name.
 func (s *Store) Take(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error) {
 	key := s.sessionKey(tenant, id)
 	err = s.look(ctx, "take", func(c client) error {

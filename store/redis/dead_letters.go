@@ -14,12 +14,12 @@ import (
 	"precept/internal/session"
 )
 
-// asideHead is what stands of a mark before its document: whether it is left alone, and how often
-// it was set aside.
+// asideHead is the size of the part of a mark before its document: whether the session is set
+// aside, and the number of times.
 const asideHead = 7
 
-// SetAside marks sessions and exchanges at which a step panicked. A session is neither due nor
-// unsettled from then on, until Readmit lets it in again or a settlement of it goes through.
+// SetAside marks sessions and exchanges at which a step panicked. Such a session is neither due nor
+// unsettled until Readmit or a settlement.
 func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 	p, names := newPlan("aside"), []string{}
 	for i := range list {
@@ -34,8 +34,8 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 	return s.commit(ctx, "set aside", p, names...)
 }
 
-// Readmit lets those sessions be tried again that were set aside fewer times than most, and those
-// that a release before closed without settling them. It says how many they are.
+// Readmit makes sessions due again that were set aside fewer than most times, and sessions that an
+// earlier release closed without a settlement. It returns their number.
 func (s *Store) Readmit(ctx context.Context, most int) (n int, err error) {
 	err = s.do(ctx, "readmit", func(c client) error {
 		names, err := s.tenants(ctx, c)
@@ -51,7 +51,7 @@ func (s *Store) Readmit(ctx context.Context, most int) (n int, err error) {
 	return n, err
 }
 
-// eachAside hands over all marks, as they are kept.
+// eachAside calls fn with all marks.
 func (s *Store) eachAside(ctx context.Context, op string, fn func(tenant, field, value string) error) error {
 	all := func(p goredis.Pipeliner, base string) *goredis.MapStringStringCmd {
 		return p.HGetAll(ctx, base+"aside")
@@ -66,8 +66,7 @@ func (s *Store) eachAside(ctx context.Context, op string, fn func(tenant, field,
 	})
 }
 
-// DeadLetters lists what is set aside, the latest first, at most limit of them, and says how many
-// there are.
+// DeadLetters returns the newest marks, at most limit, and the number of all marks.
 func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error) {
 	err = s.eachAside(ctx, "aside", func(tenant, field, value string) error {
 		a, err := toAside(tenant, field, value)
@@ -95,8 +94,8 @@ func toAside(tenant, field, value string) (session.DeadLetter, error) {
 	return a, nil
 }
 
-// Unsampled counts the exchanges that no sample knows although their session was settled, or will
-// not be because it was set aside.
+// Unsampled returns the number of exchanges without a sample whose session was settled, or will not
+// be settled because the session is set aside.
 func (s *Store) Unsampled(ctx context.Context) (n int64, err error) {
 	late := func(p goredis.Pipeliner, base string) *goredis.StringCmd { return p.HGet(ctx, base+"t", "late") }
 	err = askAll(ctx, s, "unsampled", late, func(_ string, cmd *goredis.StringCmd) error {
@@ -120,7 +119,7 @@ func (s *Store) Unsampled(ctx context.Context) (n int64, err error) {
 	return n + left, err
 }
 
-// unsettledExchanges counts the exchanges of those of the sessions that were never settled.
+// unsettledExchanges returns the number of exchanges of the sessions that were never settled.
 func (s *Store) unsettledExchanges(ctx context.Context, c client, of []where) (n int64, err error) {
 	settled, err := piped(ctx, c, of, func(p goredis.Pipeliner, w where) *goredis.BoolCmd {
 		return p.HExists(ctx, s.sessionKey(w.tenant, w.id), "a")

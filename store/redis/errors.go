@@ -11,32 +11,32 @@ import (
 	"precept/internal/session"
 )
 
-// What can go wrong, for errors.Is, beside session.ErrInvalid, which never succeeds, and
-// session.ErrParkingFull. What wraps session.ErrUnavailable is temporary.
+// The errors of a Store, besides session.ErrInvalid, which never succeeds, and
+// session.ErrParkingFull. An error that wraps session.ErrUnavailable is temporary.
 var (
-	// ErrDown means that Redis cannot be reached, or does not answer in time.
+	// ErrDown reports that Redis cannot be reached, or does not answer in time.
 	ErrDown = fmt.Errorf("Redis cannot be reached: %w", session.ErrUnavailable) //nolint:staticcheck // a name
-	// ErrBusy means that Redis answers, but takes no writes now: it loads its data, fails over, or
+	// ErrBusy reports that Redis accepts no writes now, because Redis loads its data, fails over, or
 	// is a replica.
 	ErrBusy = fmt.Errorf("Redis does not take writes now: %w", session.ErrUnavailable) //nolint:staticcheck // a name
-	// ErrFull means that maxmemory is reached.
+	// ErrFull reports that maxmemory is reached.
 	ErrFull = fmt.Errorf("Redis is full (maxmemory); give it more memory, or keep less with learning.retention: %w", session.ErrUnavailable) //nolint:staticcheck // a name
-	// ErrAuth means that user or password are refused.
+	// ErrAuth reports that the user or the password is refused.
 	ErrAuth = fmt.Errorf("Redis refuses the user or the password; check store.url: %w", session.ErrUnavailable) //nolint:staticcheck // a name
-	// ErrTLS means that a certificate is not trusted, ours or the server's.
+	// ErrTLS reports that a certificate is not trusted, ours or the server's.
 	ErrTLS = fmt.Errorf("Redis and precept do not trust each other; name the authority of its certificate with ca_file in store.url, and ours with cert_file and key_file: %w", session.ErrUnavailable) //nolint:staticcheck // a name
-	// ErrACL means that the user may not do what precept needs.
+	// ErrACL reports that the user lacks a permission.
 	ErrACL = fmt.Errorf("the Redis user lacks a permission; docs/OPERATIONS.md lists what precept needs: %w", session.ErrUnavailable)
-	// ErrCorrupt means that something in Redis is not what we wrote.
+	// ErrCorrupt reports that a value in Redis was not written by precept.
 	ErrCorrupt = errors.New("a value in Redis is not precept's")
-	// ErrClosed means that the store was closed.
+	// ErrClosed reports that the store is closed.
 	ErrClosed = errors.New("the store is closed")
-	// ErrURL means that the address of Redis, or something in it, cannot be used.
+	// ErrURL reports that the address of Redis, or one of its parameters, cannot be used.
 	ErrURL = errors.New("the Redis address cannot be used")
 )
 
-// explain puts the sentinel that a caller acts upon before the server's or the network's own words.
-// Neither of them holds the password.
+// explain wraps an error of the server or the network in the sentinel on which callers act. Neither
+// text holds the password.
 func explain(ctx context.Context, err error) error {
 	if err == nil || absent(err) {
 		return err
@@ -60,12 +60,11 @@ func explain(ctx context.Context, err error) error {
 	}
 }
 
-// absent says whether an error is the server's word that there is no such thing. The library
-// returns that bare; wrapped, it is a Sentinel's word that there is no such master, and nothing was
-// asked of any.
+// absent reports whether the server answered that a value does not exist. The library returns that
+// error bare. Wrapped, the error says that a Sentinel knows no such group.
 func absent(err error) bool { return err == goredis.Nil } //nolint:errorlint // see above
 
-// ours says whether an error holds a sentinel of precept's already.
+// ours reports whether an error wraps a sentinel already.
 func ours(err error) bool {
 	for _, kind := range [...]error{session.ErrUnavailable, session.ErrInvalid, session.ErrParkingFull, ErrCorrupt, ErrClosed} {
 		if errors.Is(err, kind) {
@@ -75,8 +74,8 @@ func ours(err error) bool {
 	return false
 }
 
-// explainReply sorts what the server said. An error inside a script has the script's name in front
-// or behind it.
+// explainReply wraps an error reply of the server. An error inside a script has the script's name
+// before or after it.
 func explainReply(err error, text string) error {
 	has := func(words ...string) bool {
 		for _, w := range words {
@@ -96,7 +95,7 @@ func explainReply(err error, text string) error {
 		kind = ErrFull
 	case has("ERR max number of clients"):
 		kind = ErrDown
-	case strings.Contains(text, "non local key"): // a slot is on its way to another node
+	case strings.Contains(text, "non local key"): // a slot moves to another node
 		kind = ErrBusy
 	case has("READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "BUSY", "NOREPLICAS", "MISCONF", "UNBLOCKED"):
 		kind = ErrBusy

@@ -3,11 +3,13 @@ package redis
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -15,7 +17,7 @@ import (
 	"precept/internal/session"
 )
 
-// An entry is kept as its rank and its JSON: scripts compare the ranks.
+// packEntry encodes an entry as its rank and its JSON. Scripts compare the ranks.
 func packEntry(e *feedback.Entry) (string, error) {
 	data, err := e.Encode()
 	if err != nil {
@@ -34,10 +36,10 @@ func unpackEntry(v string) (e feedback.Entry, err error) {
 	return e, nil
 }
 
-// AddFeedback joins entries to the sets of sessions and says how many changed each set: an entry
-// with a new id, or a later version of one that is there. Sessions whose set stayed as it was are
-// left out. Every order of arrival ends in the same set. session.FeedbackFull tells what a full set
-// has no room for. When it fails otherwise, some entries may have been added; do it again.
+// AddFeedback adds entries to the sets of sessions, and returns the number of entries that changed
+// each set: new ids, and later versions of known ids. Sessions without a change are left out. Every
+// order of arrival gives the same set. The error is a session.FeedbackFull if a set has no room.
+// After any other error some entries may have been added: repeat the call.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	p, base := newPlan("feedback"), s.base(tenant)
 	var of []session.ID
@@ -57,8 +59,7 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 	return tally(p, of)
 }
 
-// tally adds up how many entries changed each session's set; numbers below 0 count what found no
-// room.
+// tally adds up the entries that changed each set. Numbers below 0 count entries without room.
 func tally(p *plan, of []session.ID) (map[session.ID]int, error) {
 	added, left := map[session.ID]int{}, session.FeedbackFull(0)
 	for i, n := range p.answers() {
@@ -74,18 +75,18 @@ func tally(p *plan, of []session.ID) (map[session.ID]int, error) {
 	return added, nil
 }
 
-// Feedback lists a session's set by time, then id.
+// Feedback returns the set of a session, by time and id.
 func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
 	list, _, err := s.Heard(ctx, tenant, id)
 	return list, err
 }
 
-// Heard is Feedback, with what a settlement that is made of it says of it
-// (session.Settlement.Heard).
+// Heard is Feedback, with the value for session.Settlement.Heard of a settlement that follows from
+// the set.
 func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) (list []feedback.Entry, heard int64, err error) {
 	err = s.do(ctx, "feedback", func(c client) error {
 		pipe := c.Pipeline()
-		n := pipe.HGet(ctx, s.sessionKey(tenant, id), "n") // first: what comes in between is not taken for heard
+		n := pipe.HGet(ctx, s.sessionKey(tenant, id), "n") // first: feedback that comes in between is not heard
 		values := pipe.HVals(ctx, s.base(tenant)+"f:"+id.String())
 		if err := each(ctx, pipe); err != nil {
 			return err
@@ -97,8 +98,8 @@ func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) (list [
 	return list, heard, err
 }
 
-// Unsettled lists closed sessions to which feedback or exchanges came since they were settled, at
-// most limit of each tenant, in no order.
+// Unsettled returns closed sessions with feedback or exchanges after their settlement, at most
+// limit of each tenant, in no order.
 func (s *Store) Unsettled(ctx context.Context, limit int) (list []session.Unsettled, err error) {
 	some := func(p goredis.Pipeliner, base string) *goredis.StringSliceCmd {
 		return p.SRandMemberN(ctx, base+"unsettled", int64(limit))
@@ -122,4 +123,167 @@ func unpackEntries(values []string) (list []feedback.Entry, err error) {
 	}
 	feedback.Sort(list)
 	return list, nil
+}
+
+// OpenFeedback returns at most limit open sessions of a tenant with feedback, and all feedback of
+// each. The sessions are in the order of their newest feedback, oldest first, from the place after
+// on: 0, or the place last of the previous call.
+func (s *Store) OpenFeedback(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, said [][]feedback.Entry, last int64, err error) {
+	err = s.do(ctx, "feedback of open sessions", func(c client) error {
+		key := s.base(tenant) + "told"
+		last = after
+		pipe := c.Pipeline()
+		latest := pipe.HGet(ctx, s.base(tenant)+"t", "told")
+		page := pipe.ZRangeByScoreWithScores(ctx, key, openBehind(after, limit))
+		if err := each(ctx, pipe); err != nil {
+			return err
+		}
+		list := page.Val()
+		if integer(latest.Val()) < after { // the server has lost data, and its places start below after
+			last = 0
+			if list, err = c.ZRangeByScoreWithScores(ctx, key, openBehind(0, limit)).Result(); err != nil {
+				return err
+			}
+		}
+		rows, said, err = s.openFeedback(ctx, c, tenant, list)
+		switch {
+		case err != nil:
+		case len(list) < limit: // the last page: later places belong to sessions that left the list
+			last = integer(latest.Val())
+		default:
+			last = int64(list[len(list)-1].Score)
+		}
+		return err
+	})
+	return rows, said, last, err
+}
+
+func openBehind(after int64, limit int) *goredis.ZRangeBy {
+	return &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(after, 10), Max: "+inf", Count: int64(limit)}
+}
+
+// openFeedback returns the rows and the feedback of sessions. Sessions without a row are left out,
+// as are sessions whose feedback cannot be read: their closing reports that, and other sessions
+// must not wait.
+func (s *Store) openFeedback(ctx context.Context, c client, tenant string, list []goredis.Z) (rows []session.Row, said [][]feedback.Entry, err error) {
+	ids := make([]session.ID, len(list))
+	heads := make([]*goredis.SliceCmd, len(list))
+	values := make([]*goredis.StringSliceCmd, len(list))
+	pipe := c.Pipeline()
+	for i, z := range list {
+		member, _ := z.Member.(string)
+		ids[i] = toID(member)
+		heads[i] = pipe.HMGet(ctx, s.sessionKey(tenant, ids[i]), "h", "d", "i")
+		values[i] = pipe.HVals(ctx, s.base(tenant)+"f:"+ids[i].String())
+	}
+	if len(list) == 0 {
+		return nil, nil, nil
+	}
+	if err := each(ctx, pipe); err != nil {
+		return nil, nil, err
+	}
+	for i, id := range ids {
+		r, ok := toRow(tenant, id, heads[i].Val())
+		if !ok {
+			continue
+		}
+		if entries, err := unpackEntries(values[i].Val()); err == nil {
+			rows, said = append(rows, r), append(said, entries)
+		}
+	}
+	return rows, said, nil
+}
+
+// Settled reports, for each session, whether the counters contain the session.
+func (s *Store) Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error) {
+	out := make([]bool, 0, len(ids))
+	err := s.do(ctx, "settled", func(c client) error {
+		for part := range slices.Chunk(ids, 500) {
+			cmds, err := piped(ctx, c, part, func(p goredis.Pipeliner, id session.ID) *goredis.BoolCmd {
+				return p.HExists(ctx, s.sessionKey(tenant, id), "a")
+			})
+			if err != nil {
+				return err
+			}
+			for _, cmd := range cmds {
+				out = append(out, cmd.Val())
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Park keeps feedback until its key occurs. Versions of one entry fold as in AddFeedback. The key
+// may occur between the caller's look-up and Park: look the key up again afterwards.
+func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
+	v, err := packEntry(&e)
+	if err != nil {
+		return fmt.Errorf("redis: park: %w", err)
+	}
+	k, n := echoBytes(key), 0
+	err = s.change(ctx, "park", []string{tenant}, func(c client) error {
+		n, err = s.script(ctx, c, "park", s.base(tenant), s.opt.MaxParked, s.opt.MaxFeedback, k, hex.EncodeToString([]byte(k)), digest(e.ID), score(e.At), v).Int()
+		return err
+	})
+	if err == nil && n == 0 {
+		err = fmt.Errorf("redis: park: %w", session.ErrParkingFull)
+	}
+	return err
+}
+
+// Join moves parked feedback to the sessions of its keys, each key in one step, and returns the
+// number of entries that changed each set, as AddFeedback does.
+func (s *Store) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
+	if len(owners) == 0 {
+		return map[session.ID]int{}, ctx.Err()
+	}
+	p, base := newPlan("join"), s.base(tenant)
+	var of []session.ID
+	for _, k := range slices.Sorted(maps.Keys(owners)) {
+		b, id := echoBytes(k), owners[k]
+		p.add(base, b, hex.EncodeToString([]byte(b)), string(id[:]), strconv.Itoa(s.opt.MaxFeedback))
+		of = append(of, id)
+	}
+	err := s.do(ctx, "join feedback", func(c client) error {
+		waiting, err := c.ZCard(ctx, base+"parked").Result()
+		if err != nil || waiting == 0 {
+			p.calls = nil // the usual case
+			return err
+		}
+		return s.run(ctx, c, p)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return tally(p, of)
+}
+
+// PurgeParked deletes parked feedback from before a time, and returns its number.
+func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err error) {
+	names, err := s.Tenants(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range names {
+		gone, err := s.purge(ctx, name, "("+score(before))
+		n += gone
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// purge deletes parked feedback of a tenant up to a bound, in steps.
+func (s *Store) purge(ctx context.Context, tenant, bound string) (n int, err error) {
+	for gone := callItems; gone == callItems; n += gone {
+		gone, err = ask(ctx, s, "purge parked feedback", func(c client) (int, error) {
+			return s.script(ctx, c, "purge", s.base(tenant), bound, callItems).Int()
+		})
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
 }

@@ -12,24 +12,24 @@ import (
 	"precept/internal/session"
 )
 
-// Mark reads what was noted of a session, nil when nothing was.
+// Mark returns the note of a session; nil: none.
 func (s *Store) Mark(ctx context.Context, tenant string, id session.ID) (data []byte, err error) {
 	data, _, err = s.value(ctx, "mark", s.sessionKey(tenant, id), "jot")
 	return data, err
 }
 
-// Note reads a note of a tenant, nil when there is none.
+// Note returns a note of a tenant; nil: none.
 func (s *Store) Note(ctx context.Context, tenant, key string) (data []byte, err error) {
 	data, _, err = s.value(ctx, "note", s.base(tenant)+"notes", key)
 	return data, err
 }
 
-// scanNotes is how many notes are asked for at a time, about.
+// scanNotes is the approximate number of notes that one scan step reads.
 const scanNotes = 500
 
-// EachNote hands over the tenant's notes whose keys begin with prefix, by key.
+// EachNote calls fn with the notes of a tenant whose keys begin with prefix, by key.
 func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error {
-	found := map[string]string{} // a scan may tell a note twice
+	found := map[string]string{} // a scan may return a note twice
 	err := s.do(ctx, "notes", func(c client) error {
 		it := c.HScan(ctx, s.base(tenant)+"notes", 0, "", scanNotes).Iterator()
 		for it.Next(ctx) {
@@ -50,9 +50,8 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 	return nil
 }
 
-// Jot writes notes of sessions and of the tenant. Nothing is noted of a session that is not there
-// (any more); a note of the tenant without data is deleted. It is one step as long as it holds no
-// more than a script may (200 notes, 1 MiB).
+// Jot writes notes of sessions and of the tenant. Notes of missing sessions are dropped; a note of
+// the tenant without data is deleted. Jot is one step up to 200 notes and 1 MiB.
 func (s *Store) Jot(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
 	p, base := newPlan("jot"), s.base(tenant)
 	for _, key := range slices.Sorted(maps.Keys(notes)) {
@@ -64,15 +63,14 @@ func (s *Store) Jot(ctx context.Context, tenant string, marks map[session.ID][]b
 	return s.commit(ctx, "jot", p, tenant)
 }
 
-// Claim takes the right to work at something for a time, or makes it last longer for the owner who
-// has it. It is false while somebody else has it. The time is the server's own; now is for stores
-// without a clock that replicas share.
+// Claim takes or extends the right to a piece of work for a time, and reports whether owner has the
+// right. The time is the server's; the parameter now is for stores without a shared clock.
 func (s *Store) Claim(ctx context.Context, name, owner string, _ time.Time, ttl time.Duration) (bool, error) {
 	n, err := s.lock(ctx, "take", "claim:"+name, owner, millis(ttl))
 	return n > 0, err
 }
 
-// Unclaim gives the right back, if the owner still has it.
+// Unclaim ends the right of owner, if owner still has it.
 func (s *Store) Unclaim(ctx context.Context, name, owner string) error {
 	_, err := s.lock(ctx, "free", "claim:"+name, owner)
 	return err

@@ -11,13 +11,13 @@ import (
 	"precept/internal/session"
 )
 
-// sweepStep is how many sessions one step of a sweep deletes: some milliseconds of the server's
-// time.
+// sweepStep is the number of sessions that one step of a sweep deletes, in some milliseconds of the
+// server's time.
 const sweepStep = 32
 
-// Forget deletes a session wherever it stands: row, echoes, exchanges, samples, feedback and what
-// it was settled with. What it added to the counters stays; that is sums, and names nobody. It says
-// whether there was anything.
+// Forget deletes a session with its row, echoes, exchanges, samples, feedback and settlement, and
+// reports whether there was such a session. The counters keep the session's sums, which name no
+// person.
 //
 // The server's append-only file holds the old values until it is rewritten (BGREWRITEAOF), and its
 // last snapshot until the next one.
@@ -26,14 +26,14 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 	return n > 0, err
 }
 
-// forget deletes sessions that were seen last before a time, in one step.
+// forget deletes sessions that were last seen before a time, in one step.
 func (s *Store) forget(ctx context.Context, c client, tenant, before string, ids ...string) (int, error) {
 	return s.script(ctx, c, "forget", s.base(tenant), append([]any{before}, anys(ids)...)...).Int()
 }
 
-// ForgetTenant deletes all sessions of a tenant, as Forget does, and the feedback that waits for
-// its exchanges. It says how many sessions there were. The tenant's name and its counters stay.
-// When it ends with an error, what was not deleted yet is still there: call it again.
+// ForgetTenant deletes all sessions of a tenant, as Forget does, and the tenant's parked feedback.
+// It returns the number of sessions. The tenant's name and its counters stay. After an error the
+// rest is still there: repeat the call.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
 	sessions, err = s.sweep(ctx, "forget tenant", []string{tenant}, "")
 	if err == nil {
@@ -45,10 +45,9 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 	return sessions, err
 }
 
-// Retain deletes the sessions that were last seen before the given time, as Forget does, and says
-// how many. It works in steps of some milliseconds and looks at the context between them: with a
-// context that ends soon it does at least one step and returns the context's error when there is
-// more to do.
+// Retain deletes the sessions that were last seen before a time, as Forget does, and returns their
+// number. It works in steps of some milliseconds, at least one, and returns the error of ctx if
+// sessions are left.
 func (s *Store) Retain(ctx context.Context, before time.Time) (int, error) {
 	names, err := s.Tenants(context.WithoutCancel(ctx))
 	if err != nil {
@@ -57,8 +56,8 @@ func (s *Store) Retain(ctx context.Context, before time.Time) (int, error) {
 	return s.sweep(ctx, "retain", names, score(before))
 }
 
-// sweep forgets the tenants' sessions that were seen last before a time ("": all of them), in
-// steps. The context is looked at between them: a step that deletes something is not cut short.
+// sweep deletes the tenants' sessions that were last seen before a time ("": all sessions) in
+// steps. The context is checked between the steps.
 func (s *Store) sweep(ctx context.Context, op string, names []string, before string) (n int, err error) {
 	until := "+inf"
 	if before != "" {
@@ -88,9 +87,9 @@ func (s *Store) sweep(ctx context.Context, op string, names []string, before str
 	return n, nil
 }
 
-// Stats counts what is stored: sessions, exchanges, samples, feedback and parked as they are now,
-// exchanges_ever and samples_ever over the store's life, whatever was deleted since; bytes is what
-// the servers use in memory, for all that is in them.
+// Stats returns the numbers of stored sessions, exchanges, samples, feedback and parked feedback,
+// the numbers of exchanges and samples ever stored (exchanges_ever, samples_ever), and the memory
+// that the servers use (bytes).
 func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 	names := []string{"exchanges", "exchanges_ever", "samples", "samples_ever", "feedback"}
 	m := map[string]int64{}
@@ -115,7 +114,7 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 		return nil, err
 	}
 	used, err := ask(ctx, s, "stats", func(c client) ([]string, error) { return s.infos(ctx, c, "memory", "used_memory") })
-	for _, name := range append(names, "sessions", "parked", "bytes") { // those that nothing was counted of, too
+	for _, name := range append(names, "sessions", "parked", "bytes") { // also those without a count
 		m[name] += 0
 	}
 	for _, bytes := range used {
@@ -124,9 +123,9 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 	return m, err
 }
 
-// infos reads a field of INFO from every server that holds data, in no order.
+// infos returns a field of INFO from every server with data, in no order.
 func (s *Store) infos(ctx context.Context, c client, section, field string) (values []string, err error) {
-	var mu sync.Mutex // a Cluster's servers are asked side by side
+	var mu sync.Mutex // the servers of a Cluster are asked in parallel
 	one := func(ctx context.Context, n *goredis.Client) error {
 		text, err := n.Info(ctx, section).Result()
 		_, text, _ = strings.Cut(text, "\r\n"+field+":")
@@ -145,8 +144,8 @@ func (s *Store) infos(ctx context.Context, c client, section, field string) (val
 	return values, err
 }
 
-// Sync asks Redis whether it is there. When what it answers is on its disk is a matter of its
-// configuration (appendfsync); Epoch tells when something may have been lost.
+// Sync reports whether Redis answers. The configuration of Redis decides when an answered write is
+// on the disk (appendfsync); Epoch changes when a write may be lost.
 func (s *Store) Sync(ctx context.Context) error {
 	return s.do(ctx, "sync", func(c client) error { return c.Ping(ctx).Err() })
 }

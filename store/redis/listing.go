@@ -12,14 +12,13 @@ import (
 	"precept/internal/session"
 )
 
-// A page looks at this many entries at most, and asks for this many of them at a time.
 const (
-	listedScan  = 20_000
-	listedBatch = 500
+	listedScan  = 20_000 // entries that one page looks at
+	listedBatch = 500    // entries that one call reads
 )
 
-// Newest lists a tenant's sessions in the order in which they were first written, the latest first.
-// Of sessions that are out of the stretch's time only the head is read.
+// Newest returns a page of a tenant's sessions in the order of their first write, newest first.
+// Only the heads of sessions outside of the time range are read.
 func (s *Store) Newest(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.Listed], error) {
 	return newest(ctx, s, "list sessions", of, 1, s.listed, func(c client, before string) ([]ref, error) {
 		by := &goredis.ZRangeBy{Min: "-inf", Max: cmp.Or(before, "+inf"), Count: listedBatch}
@@ -31,7 +30,7 @@ func (s *Store) Newest(ctx context.Context, tenant string, of session.Stretch) (
 	})
 }
 
-// NewestSamples lists a tenant's samples likewise.
+// NewestSamples returns a page of a tenant's samples likewise.
 func (s *Store) NewestSamples(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.StoredSample], error) {
 	return newest(ctx, s, "list samples", of, 2, s.sampleDocs, func(c client, before string) ([]ref, error) {
 		entries, err := c.XRevRangeN(ctx, s.base(tenant)+"samples", cmp.Or(before, "+"), "-", listedBatch).Result()
@@ -39,8 +38,8 @@ func (s *Store) NewestSamples(ctx context.Context, tenant string, of session.Str
 	})
 }
 
-// newest reads a page of a list whose places have so many numbers. The references that stand before
-// a place ("": all) are asked for until there are enough of them, and then what they refer to.
+// newest reads a page of a list. A place in the list consists of the given number of integers.
+// refsBefore returns the references before a place ("": the newest), load the values of references.
 func newest[T any](ctx context.Context, s *Store, op string, of session.Stretch, numbers int,
 	load func(ctx context.Context, c client, refs []ref) ([]T, error), refsBefore func(c client, before string) ([]ref, error),
 ) (p session.Page[T], err error) {
@@ -73,14 +72,14 @@ func newest[T any](ctx context.Context, s *Store, op string, of session.Stretch,
 	return p, err
 }
 
-// list gathers the references of a page.
+// list collects the references of a page.
 type list struct {
 	from, to int64
 	most     int
 	chosen   []ref
-	last     place // of the last one that was looked at
+	last     place // place of the last entry
 	looked   int
-	more     bool // there may be more behind last
+	more     bool // more entries may follow last
 	ended    bool
 }
 
@@ -92,7 +91,7 @@ func newList(of session.Stretch) *list {
 
 func (l *list) done() bool { return l.ended || len(l.chosen) == l.most || l.looked >= listedScan }
 
-// add goes through further references; all says that there are none behind them.
+// add adds references that are in the time range. all reports that no references follow.
 func (l *list) add(refs []ref, all bool) {
 	for i, r := range refs {
 		l.last = r.place

@@ -14,8 +14,7 @@ import (
 	"precept/internal/session"
 )
 
-// The client's bounds. A request waits for none of them: its look-up has a context of
-// limits.lookup_timeout, 45 ms.
+// The bounds of the client. The look-up of a request has a shorter one: limits.lookup_timeout, 45 ms.
 const (
 	dialTimeout = time.Second
 	ioTimeout   = 3 * time.Second
@@ -23,25 +22,25 @@ const (
 	poolSize    = 16
 	connIdle    = 5 * time.Minute
 
-	retryEvery  = time.Second     // how often a Redis that does not answer is asked by the recorder
-	lookupEvery = 5 * time.Second // and by look-ups, unless the recorder got through meanwhile
+	retryEvery  = time.Second     // pause between two probes of the recorder
+	lookupEvery = 5 * time.Second // pause between two probes of look-ups, unless the recorder succeeds meanwhile
 )
 
-// Options say where the store lies and how it behaves.
+// Options configure a Store.
 type Options struct {
 	URL string // see ParseURL
-	// Now drives the breaker. Nothing else here has a clock.
+	// Now is the clock of the breaker.
 	Now func() time.Time
-	// Timeout bounds one exchange of a command and its answer with the server (3 s).
+	// Timeout bounds one command and its reply (3 s).
 	Timeout time.Duration
-	// MaxParked bounds the early feedback of one tenant that waits, in entries (100,000).
+	// MaxParked bounds the parked feedback of one tenant, in entries (100,000).
 	MaxParked int
-	// MaxFeedback bounds a session's set of feedback, and what waits for one key
+	// MaxFeedback bounds the feedback of a session, and the parked feedback of a key
 	// (session.MostFeedback).
 	MaxFeedback int
 }
 
-// Store is a store in Redis. It is safe for concurrent use, also by other processes on the same
+// Store is a store in Redis. It is safe for concurrent use, also by other processes with the same
 // Redis.
 type Store struct {
 	opt     Options
@@ -49,19 +48,19 @@ type Store struct {
 	prefix  string
 	scripts map[string]*goredis.Script // by the names of their files
 
-	slow  breaker // of what the recorder does
-	quick breaker // of what a request waits for
+	slow  breaker // of operations of the recorder
+	quick breaker // of look-ups that a request waits for
 
 	closed chan struct{}
 	once   sync.Once
 	known  registered
-	epoch  atomic.Pointer[string] // as told last
+	epoch  atomic.Pointer[string] // last known epoch
 }
 
-// client is one server, a Sentinel group or a Cluster.
+// client is a connection to one server, a Sentinel group or a Cluster.
 type client = goredis.UniversalClient
 
-// Open makes a store. It does not ask Redis for anything: use Ping to learn whether it is there.
+// Open returns a store, without a call to Redis. Ping reports whether Redis answers.
 func Open(o Options) (*Store, error) {
 	a, err := parseURL(o.URL)
 	if err != nil {
@@ -81,7 +80,7 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close ends the store. Twice is fine.
+// Close closes the store. Close may be called twice.
 func (s *Store) Close() error {
 	var err error
 	s.once.Do(func() {
@@ -91,13 +90,12 @@ func (s *Store) Close() error {
 	return err
 }
 
-// Ping asks whether Redis is there and takes us, once, whatever the breaker says.
+// Ping asks once whether Redis accepts precept, without regard to the breaker.
 func (s *Store) Ping(ctx context.Context) error {
 	return s.ended("ping", &s.slow, explain(ctx, s.client.Ping(ctx).Err()))
 }
 
-// do runs an operation of the recorder, of a verb or of a dashboard: something that may take a
-// moment.
+// do runs an operation of the recorder, a verb or a dashboard, which may take a moment.
 func (s *Store) do(ctx context.Context, op string, fn func(c client) error) error {
 	return s.through(ctx, op, &s.slow, fn)
 }
@@ -107,8 +105,7 @@ func (s *Store) look(ctx context.Context, op string, fn func(c client) error) er
 	return s.through(ctx, op, &s.quick, fn)
 }
 
-// ask is do for what has one answer, which is the zero one where Redis says that there is no such
-// thing.
+// ask is do with a result, which is the zero value if Redis has no such value.
 func ask[T any](ctx context.Context, s *Store, op string, fn func(c client) (T, error)) (answer T, err error) {
 	err = s.do(ctx, op, func(c client) error {
 		answer, err = fn(c)
@@ -117,8 +114,8 @@ func ask[T any](ctx context.Context, s *Store, op string, fn func(c client) (T, 
 	return answer, err
 }
 
-// through runs an operation behind a breaker. Look-ups do not go out either while the recorder's is
-// open.
+// through runs an operation behind a breaker. While the recorder's breaker is open, look-ups are
+// refused as well.
 func (s *Store) through(ctx context.Context, op string, b *breaker, fn func(c client) error) error {
 	select {
 	case <-s.closed:
@@ -135,11 +132,11 @@ func (s *Store) through(ctx context.Context, op string, b *breaker, fn func(c cl
 	return s.ended(op, b, explain(ctx, fn(s.client)))
 }
 
-// ended tells the breaker how a call ended, and the caller, too. When Redis answers the recorder,
-// look-ups may go out again as well.
+// ended reports the end of a call to the breaker, and wraps the error. A successful call of the
+// recorder closes the breaker of look-ups as well.
 func (s *Store) ended(op string, b *breaker, err error) error {
 	failed := errors.Is(err, context.DeadlineExceeded) || unreachable(err)
-	if !errors.Is(err, context.Canceled) { // the caller left; that says nothing of Redis
+	if !errors.Is(err, context.Canceled) { // a caller that gave up says nothing about Redis
 		b.note(s.opt.Now(), failed)
 		if b == &s.slow && !failed {
 			s.quick.note(s.opt.Now(), false)
@@ -150,3 +147,52 @@ func (s *Store) ended(op string, b *breaker, err error) error {
 	}
 	return fmt.Errorf("redis: %s: %w", op, err)
 }
+
+// breaker bounds the cost of a Redis that does not answer to one wait in each period. A closed
+// breaker lets every call through. An open breaker lets one call through at the end of each period,
+// as a probe, and refuses all others at once.
+type breaker struct {
+	period time.Duration
+	most   int // failures in a row that leave the breaker closed: on a busy machine a short wait may time out by chance
+
+	mu     sync.Mutex
+	failed int       // in a row
+	until  time.Time // end of the open period; zero: closed
+}
+
+// allow reports whether a call may go out. During a probe the breaker stays open for all other
+// calls.
+func (b *breaker) allow(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.until.IsZero() {
+		return true
+	}
+	if now.Before(b.until) {
+		return false
+	}
+	b.until = now.Add(b.period)
+	return true
+}
+
+// open reports whether calls are refused now.
+func (b *breaker) open(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return now.Before(b.until)
+}
+
+// note records the end of a call.
+func (b *breaker) note(now time.Time, failed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !failed {
+		b.failed, b.until = 0, time.Time{}
+	} else if b.failed++; b.failed > b.most {
+		b.until = now.Add(b.period)
+	}
+}
+
+// unreachable reports whether an error is one of a Redis that does not answer. A Redis that refuses
+// at once needs no breaker.
+func unreachable(err error) bool { return errors.Is(err, ErrDown) || errors.Is(err, ErrTLS) }

@@ -1,11 +1,18 @@
 package redis_test
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"regexp"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
+	"precept/internal/session"
 	"precept/store/redis"
 	"precept/store/storetest"
 )
@@ -43,4 +50,52 @@ func open(t *testing.T, url string) *redis.Store {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
+}
+
+// No test leaves a goroutine behind.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// permissions are what a user of precept's needs, as docs/OPERATIONS.md tells operators.
+func permissions() []string {
+	return strings.Fields("-@all +@connection +@read +@hash +@set +@sortedset +@string +@list +@stream +@pubsub " +
+		"+eval +evalsha +append +del +exists +pexpire +incr +incrby +time +info +cluster|slots +cluster|shards +cluster|nodes +command -@dangerous +info")
+}
+
+func TestPermissionsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/OPERATIONS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flat := regexp.MustCompile(`\s+`).ReplaceAllString(string(text), " ")
+	if !strings.Contains(flat, strings.Join(permissions(), " ")) {
+		t.Errorf("docs/OPERATIONS.md does not list the permissions that are tested: %s", strings.Join(permissions(), " "))
+	}
+}
+
+func TestGoneSessionsLeaveNothing(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := open(t, server.URL())
+	storetest.RunGrowth(t, s, func(id session.ID, _ time.Time) {
+		other := id
+		other[0]++ // which is not there
+		err := errors.Join(s.Leave(t.Context(), ours, id, "report", "text"), s.Leave(t.Context(), ours, other, "report", "text"),
+			s.KeepOptOuts(t.Context(), map[session.ID]session.OptOutMark{id: {Turns: 1, Items: 2}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}, func() map[string]int64 { return sizes(t, server) })
+}
+
+// sizes are the bytes of every key that does not end by itself.
+func sizes(t *testing.T, server *storetest.Redis) map[string]int64 {
+	t.Helper()
+	out := map[string]int64{}
+	keys, _ := server.Must(t, "KEYS", "*").([]any)
+	for _, k := range keys {
+		key, _ := k.(string)
+		if ttl, _ := server.Must(t, "PTTL", key).(int64); ttl < 0 {
+			out[key], _ = server.Must(t, "MEMORY", "USAGE", key).(int64)
+		}
+	}
+	return out
 }

@@ -12,13 +12,13 @@ import (
 	"precept/internal/session"
 )
 
-// placeSize is the place in the order of writing that stands before an exchange's document.
+// placeSize is the size of the place in the order of writes, before the document of an exchange.
 const placeSize = 16
 
-// Exchanges lists what is kept of a session, by turn, then as it came in.
+// Exchanges returns the exchanges of a session, by turn, then in the order of writes.
 func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) (list []sample.Exchange, err error) {
 	values, err := ask(ctx, s, "exchanges", func(c client) ([]string, error) { return c.HVals(ctx, s.base(tenant)+"x:"+id.String()).Result() })
-	slices.Sort(values) // each begins with its place
+	slices.Sort(values) // each value begins with its place
 	for _, v := range values {
 		e, err := toExchange(v)
 		if err != nil {
@@ -37,7 +37,7 @@ func toExchange(v string) (sample.Exchange, error) {
 	return unpackExchange(v[placeSize:])
 }
 
-// SampleSession finds the session that a sample belongs to.
+// SampleSession returns the session of a sample.
 func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (id session.ID, ok bool, err error) {
 	k := digest(sampleID)
 	v, ok, err := s.value(ctx, "sample", s.base(tenant)+bucket("i", k), k)
@@ -45,11 +45,11 @@ func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (id 
 		return id, false, err
 	}
 	id = toID(string(v))
-	_, ok, err = s.value(ctx, "sample", s.base(tenant)+"m:"+id.String(), sampleID) // it may have been built anew without it
+	_, ok, err = s.value(ctx, "sample", s.base(tenant)+"m:"+id.String(), sampleID) // a later build of the samples may lack this one
 	return id, ok, err
 }
 
-// toSample puts a sample together from its stream entry and its document.
+// toSample joins a sample from its stream entry and its document.
 func toSample(fields map[string]any, doc string) (session.StoredSample, error) {
 	text := func(name string) string { v, _ := fields[name].(string); return v }
 	m := session.StoredSample{Tenant: text("tenant"), Agent: text("agent")}

@@ -13,7 +13,7 @@ import (
 //go:embed lua/*.lua
 var sources embed.FS
 
-// loadScripts reads lua/*.lua, each with common.lua in front of it.
+// loadScripts returns lua/*.lua, each after common.lua.
 func loadScripts() (map[string]*goredis.Script, error) {
 	head, err := sources.ReadFile("lua/common.lua")
 	if err != nil {
@@ -31,16 +31,16 @@ func loadScripts() (map[string]*goredis.Script, error) {
 	return scripts, err
 }
 
-// keys are what a script is told to touch: one key, which stands for all of them in its slot.
+// keys returns the keys that a script declares: one key, which stands for all keys of its slot.
 func keys(base string) []string { return []string{base + "t"} }
 
-// script runs a script once. It goes out by its digest, and whole where the server does not know
-// it: a restart or SCRIPT FLUSH makes it forget them all.
+// script runs a script by its digest, or by its text if the server does not know the digest: a
+// restart or SCRIPT FLUSH deletes all scripts.
 func (s *Store) script(ctx context.Context, c client, name, base string, args ...any) *goredis.Cmd {
 	return s.scripts[name].Run(ctx, c, keys(base), args...)
 }
 
-// anys are texts as arguments of a command.
+// anys returns texts as arguments of a command.
 func anys(texts []string) []any {
 	out := make([]any, len(texts))
 	for i, text := range texts {
@@ -49,8 +49,8 @@ func anys(texts []string) []any {
 	return out
 }
 
-// The bounds of one run of a script, so that none holds the server up for more than some
-// milliseconds, and of one pipeline.
+// The bounds of one call of a script, which may block the server for some milliseconds only, and of
+// one pipeline.
 const (
 	callItems = 200
 	callBytes = 1 << 20
@@ -58,30 +58,31 @@ const (
 	pipeBytes = 4 << 20
 )
 
-// plan is a list of items for one script, of any tenants, cut into runs.
+// plan is a list of items for one script, of any tenants, cut into calls.
 type plan struct {
 	script string
 	items  int
 	calls  []*call
-	open   map[string]*call // the newest call of each base
+	open   map[string]*call // newest call of each base
 }
 
-// call is one run of a script for one tenant.
+// call is one call of a script for one tenant.
 type call struct {
 	base  string
 	args  []any
-	items []int // which of the plan's it holds
+	items []int // numbers of its items in the plan
 	bytes int
 	reply *goredis.Cmd
 }
 
 func newPlan(script string) *plan { return &plan{script: script, open: map[string]*call{}} }
 
-// add puts an item into the tenant's newest run, or into a new one: a run has no part of an item.
+// add puts an item into the newest call of the tenant, or into a new call. A call holds whole
+// items.
 func (p *plan) add(base string, args ...any) {
 	size := 0
 	for _, a := range args {
-		size += len(a.(string)) + 16 //nolint:forcetypeassert // all of ours are
+		size += len(a.(string)) + 16 //nolint:forcetypeassert // all arguments are strings
 	}
 	c := p.open[base]
 	if c == nil || len(c.items) >= callItems || c.bytes+size > callBytes && c.bytes > 0 {
@@ -95,8 +96,8 @@ func (p *plan) add(base string, args ...any) {
 	p.items++
 }
 
-// answers are the integers that the script said of the items, each with its item's number. What it
-// said behind those of its last item has the number -1.
+// answers yields the integers that the script returned, each with the number of its item. An
+// integer after those of the last item has the number -1.
 func (p *plan) answers() iter.Seq2[int, int64] {
 	return func(yield func(int, int64) bool) {
 		for _, k := range p.calls {
@@ -114,8 +115,8 @@ func (p *plan) answers() iter.Seq2[int, int64] {
 	}
 }
 
-// run runs a plan in pipelines, in order: many runs cost one round trip, which Script.Run cannot
-// do. Those that the server did not know by their digest go out again, whole.
+// run runs a plan in pipelines, in order, so that many calls cost one round trip. Script.Run cannot
+// do that. Calls whose digest the server does not know are repeated with the text.
 func (s *Store) run(ctx context.Context, c client, p *plan) error {
 	script := s.scripts[p.script]
 	for calls := p.calls; len(calls) > 0; {
@@ -128,7 +129,7 @@ func (s *Store) run(ctx context.Context, c client, p *plan) error {
 		for _, k := range calls[:n] {
 			k.reply = script.EvalSha(ctx, pipe, keys(k.base), k.args...)
 		}
-		_, _ = pipe.Exec(ctx) // each command has its own error
+		_, _ = pipe.Exec(ctx) // the error is that of a command
 		for _, k := range calls[:n] {
 			if goredis.HasErrorPrefix(k.reply.Err(), "NOSCRIPT") {
 				k.reply = script.Eval(ctx, c, keys(k.base), k.args...)
@@ -142,7 +143,7 @@ func (s *Store) run(ctx context.Context, c client, p *plan) error {
 	return nil
 }
 
-// change runs what changes something of tenants, who are known to everybody before.
+// change runs an operation that writes to tenants, after the tenants are registered.
 func (s *Store) change(ctx context.Context, op string, tenants []string, fn func(c client) error) error {
 	return s.do(ctx, op, func(c client) error {
 		if err := s.register(ctx, c, tenants...); err != nil {
@@ -152,7 +153,7 @@ func (s *Store) change(ctx context.Context, op string, tenants []string, fn func
 	})
 }
 
-// commit runs a plan that changes something of tenants.
+// commit runs a plan that writes to tenants.
 func (s *Store) commit(ctx context.Context, op string, p *plan, tenants ...string) error {
 	if p.items == 0 {
 		return ctx.Err()

@@ -12,7 +12,8 @@ import (
 	"precept/internal/session"
 )
 
-// toRow reads a session's head, data and stand-in mark; ok is false when it has no row.
+// toRow decodes the head, the data and the stand-in mark of a session; ok is false if the session
+// has no row.
 func toRow(tenant string, id session.ID, v []any) (r session.Row, ok bool) {
 	if len(v) < 3 {
 		return r, false
@@ -32,7 +33,7 @@ func (s *Store) sessionKey(tenant string, id session.ID) string {
 	return s.base(tenant) + "s:" + id.String()
 }
 
-// Session finds one session's row.
+// Session returns the row of a session.
 func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (r session.Row, ok bool, err error) {
 	err = s.look(ctx, "session", func(c client) error {
 		v, err := c.HMGet(ctx, s.sessionKey(tenant, id), "h", "d", "i").Result()
@@ -42,8 +43,8 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (r se
 	return r, ok && err == nil, err
 }
 
-// FindEcho finds the sessions that the keys went by in, newest first, at most four a key. Keys
-// without any are left out.
+// FindEcho returns the sessions of each key, newest first, at most four. Keys without a session are
+// left out.
 func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	found := map[session.EchoKey][]session.ID{}
 	if len(keys) == 0 {
@@ -71,7 +72,7 @@ func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.Echo
 	return found, nil
 }
 
-// piped asks Redis something of each of the things, in one round trip.
+// piped asks one question about each thing, in one round trip.
 func piped[T any, C goredis.Cmder](ctx context.Context, c client, of []T, question func(p goredis.Pipeliner, thing T) C) ([]C, error) {
 	if len(of) == 0 {
 		return nil, nil
@@ -87,7 +88,7 @@ func piped[T any, C goredis.Cmder](ctx context.Context, c client, of []T, questi
 	return answers, nil
 }
 
-// each runs a pipeline of reads; what is not there is no error.
+// each runs a pipeline of reads. A missing value is no error.
 func each(ctx context.Context, pipe goredis.Pipeliner) error {
 	cmds, err := pipe.Exec(ctx)
 	if err == nil {
@@ -111,13 +112,12 @@ type where struct {
 	started int64
 }
 
-// Due lists open sessions that started before the given time, oldest first (ties by id, then
-// tenant), at most limit of them, beginning behind after: the last row of the previous call, or the
-// zero Row.
+// Due returns at most limit open sessions that started before a time, oldest first (ties by id,
+// then tenant), after the last row of the previous call, or from the zero Row on.
 func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) (rows []session.Row, err error) {
 	last := where{after.Tenant, after.ID, micros(after.Started)}
-	// Sessions that closed meanwhile, or that Redis has lost, leave room for the next ones: a short
-	// list is the end of all.
+	// Sessions that closed meanwhile, or that Redis has lost, make room for the next ones: only a
+	// short list is the end.
 	for more := true; more && err == nil && len(rows) < limit; {
 		var list []where
 		var page []session.Row
@@ -136,9 +136,9 @@ func compareWhere(a, b where) int {
 	return cmp.Or(cmp.Compare(a.started, b.started), bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.tenant, b.tenant))
 }
 
-// openBehind lists open sessions of the tenants that started before a time, behind one of them.
+// openBehind returns open sessions of the tenants that started before a time, after a session.
 func (s *Store) openBehind(ctx context.Context, last where, startedBefore time.Time, limit int) (list []where, err error) {
-	// It begins at the last one itself: of the same session another tenant's may come next.
+	// The range includes last, because another tenant may have a session with the same id.
 	by := &goredis.ZRangeBy{Min: "[" + ordered(last.started) + string(last.id[:]), Max: "(" + ordered(micros(startedBefore)), Count: int64(limit) + 1}
 	due := func(p goredis.Pipeliner, base string) *goredis.StringSliceCmd {
 		return p.ZRangeByLex(ctx, base+"due", by)
@@ -158,7 +158,7 @@ func (s *Store) openBehind(ctx context.Context, last where, startedBefore time.T
 	return list[:min(len(list), limit)], err
 }
 
-// rows reads the sessions' rows, in order; those that have none any more are left out.
+// rows returns the rows of sessions, in order. Sessions without a row are left out.
 func (s *Store) rows(ctx context.Context, c client, list []where) (rows []session.Row, err error) {
 	for part := range slices.Chunk(list, 100) {
 		values, err := piped(ctx, c, part, func(p goredis.Pipeliner, w where) *goredis.SliceCmd {
@@ -170,7 +170,7 @@ func (s *Store) rows(ctx context.Context, c client, list []where) (rows []sessio
 		for i, w := range part {
 			v := values[i].Val()
 			r, ok := toRow(w.tenant, w.id, v)
-			if !ok && w.started != 0 && len(v) > 3 && v[3] != nil { // it has exchanges, and its row never came
+			if !ok && w.started != 0 && len(v) > 3 && v[3] != nil { // the session has exchanges, and no row yet
 				r, ok = session.Row{Tenant: w.tenant, ID: w.id, Started: fromMicros(w.started), Seen: fromMicros(w.started)}, true
 			}
 			if ok {

@@ -15,7 +15,7 @@ import (
 	"precept/internal/session"
 )
 
-// Applied is what the counters hold for a session; the zero Applied when it was never settled.
+// Applied returns the settlement of a session; the zero Applied: the session was never settled.
 func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (a session.Applied, err error) {
 	text, ok, err := s.value(ctx, "applied", s.sessionKey(tenant, id), "a")
 	if !ok {
@@ -24,7 +24,7 @@ func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (a se
 	return toApplied(string(text))
 }
 
-// What a session was settled with: version, a blank, told (1 byte), tier (8), reward (8) and the
+// packApplied encodes a settlement: version, a blank, told (1 byte), tier (8), reward (8) and the
 // frozen assignment.
 func packApplied(a session.Applied) string {
 	b := []byte(bit(a.Told))
@@ -44,16 +44,15 @@ func toApplied(text string) (a session.Applied, err error) {
 	return a, nil
 }
 
-// Settle takes each step whose session still has version From: its deltas go into the counters and
-// To becomes its Applied, with version From+1. A step from 0 also closes the session. It says which
-// steps were taken; for the others, read Applied and compute anew. The steps of a tenant are taken
-// in order, each of them whole.
+// Settle takes each step whose session still has version From: the deltas are added to the
+// counters, and To becomes the session's Applied, with version From+1. A step from 0 also closes
+// the session. Settle reports which steps were taken. For the other sessions, read Applied and
+// compute the step again. The steps of a tenant are taken in order, each as a whole.
 //
-// A step that is taken ends what Unsettled says of its session, unless feedback has come that it
-// had not heard.
+// A taken step removes its session from Unsettled, unless there is feedback that the step has not
+// heard.
 //
-// When it returns an error, some of the steps may have been taken; the versions make it safe to try
-// all of them again.
+// After an error some steps may have been taken. The versions make it safe to repeat all of them.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	taken := make([]bool, len(steps))
 	p := newPlan("settle")
@@ -71,7 +70,7 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 	return taken, nil
 }
 
-// stepArgs are a step as settle.lua reads it. The deltas of one counter row stand together.
+// stepArgs returns a step as settle.lua reads it. The deltas of one counter row are adjacent.
 func stepArgs(st *session.Settlement) []any {
 	args := []any{string(st.ID[:]), strconv.FormatInt(st.From, 10), strconv.FormatInt(st.From+1, 10), packApplied(st.To), strconv.FormatInt(st.Heard, 10)}
 	var order []string
@@ -94,7 +93,7 @@ func stepArgs(st *session.Settlement) []any {
 	return args
 }
 
-// rowName names a counter row: the day, a blank and the scope.
+// rowName returns the name of a counter row: the day, a blank and the scope.
 func rowName(scope string, day int32) string { return strconv.Itoa(int(day)) + " " + scope }
 
 func fromRowName(name string) (trial.Key, error) {

@@ -8,11 +8,11 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// maxNames bounds the remembered tenants: by-credential tenancy makes a tenant of every client key.
+// maxNames bounds the remembered tenants: with by-credential tenancy every client key is a tenant.
 const maxNames = 4096
 
-// registered remembers which tenants Redis has been told of. A new connection makes it forget them
-// all: the server may have been restarted with a little less than it had.
+// registered remembers the tenants that Redis has. A new connection clears the set, because the
+// server may have restarted with a part of its data.
 type registered struct {
 	mu sync.Mutex
 	m  map[string]bool
@@ -46,8 +46,8 @@ func (r *registered) add(names []string) {
 	}
 }
 
-// register lists tenants before anything is stored for them: a crash in between leaves a tenant
-// without data, never data that nobody finds.
+// register adds tenants to the list of tenants before anything is stored for them. A crash in
+// between leaves a tenant without data, never data without a tenant.
 func (s *Store) register(ctx context.Context, c client, names ...string) error {
 	missing := s.known.missing(names)
 	if len(missing) == 0 {
@@ -60,7 +60,7 @@ func (s *Store) register(ctx context.Context, c client, names ...string) error {
 	return nil
 }
 
-// Tenants lists every tenant that anything was ever stored for, in byte order.
+// Tenants returns every tenant with stored data, in byte order.
 func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 	return ask(ctx, s, "tenants", func(c client) ([]string, error) { return s.tenants(ctx, c) })
 }
@@ -71,7 +71,8 @@ func (s *Store) tenants(ctx context.Context, c client) ([]string, error) {
 	return names, err
 }
 
-// askAll asks something of each tenant, many in one round, and hands on what each answers.
+// askAll asks one question about each tenant, many in one round trip, and calls answer with each
+// result.
 func askAll[C goredis.Cmder](ctx context.Context, s *Store, op string, question func(p goredis.Pipeliner, base string) C, answer func(name string, cmd C) error) error {
 	return s.do(ctx, op, func(c client) error {
 		names, err := s.tenants(ctx, c)
@@ -91,4 +92,33 @@ func askAll[C goredis.Cmder](ctx context.Context, s *Store, op string, question 
 		}
 		return nil
 	})
+}
+
+// reopenedField of a tenant's totals is set when reopen is done.
+const reopenedField = "reopened"
+
+// reopen makes sessions of a tenant due again that an earlier release closed without a settlement,
+// so that nothing was learned from them. One replica does so once for each tenant; twice does no
+// harm.
+func (s *Store) reopen(ctx context.Context, c client, tenant string) (n int, err error) {
+	base := s.base(tenant)
+	pipe := c.Pipeline()
+	looked := pipe.HExists(ctx, base+"t", reopenedField)
+	pipe.Del(ctx, base+"exchanges") // an unused list of earlier releases
+	if err := each(ctx, pipe); err != nil || looked.Val() {
+		return 0, err
+	}
+	for from := int64(0); ; from += callItems {
+		ids, err := c.ZRevRange(ctx, base+"order", from, from+callItems-1).Result()
+		if err != nil {
+			return n, err
+		}
+		opened, err := s.script(ctx, c, "reopen", base, anys(ids)...).Int()
+		if n += opened; err != nil {
+			return n, err
+		}
+		if len(ids) < callItems {
+			return n, c.HSet(ctx, base+"t", reopenedField, 1).Err()
+		}
+	}
 }

@@ -2,9 +2,13 @@ package redis
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -14,14 +18,14 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// address is where Redis is, as a URL says it.
+// address is a parsed URL of Redis.
 type address struct {
 	goredis.UniversalOptions
 	prefix  string // of all keys
 	secrecy secrecy
 }
 
-// The forms of an address:
+// parseURL parses an address:
 //
 //	redis://[user:password@]host[:port][/db]                        one server; rediss:// with TLS
 //	redis://[user:password@]host:port,host:port,...?cluster=true    a Cluster, by any of its nodes
@@ -30,10 +34,10 @@ type address struct {
 //
 // Further parameters: prefix=NAME (of the keys, "precept"), tls=true, skip_verify=true (TLS without
 // checking the certificate), ca_file, cert_file, key_file and server_name (see secrecy),
-// sentinel_user and sentinel_password, and addr=HOST:PORT, as often as needed, instead of commas.
+// sentinel_user and sentinel_password, and addr=HOST:PORT, repeated, instead of commas.
 //
-// parseURL does without net/url for the hosts: since Go 1.26 that refuses lists of them. Its errors
-// never hold the text that it was given, in which a password may stand.
+// parseURL parses the hosts without net/url, which refuses lists of hosts since Go 1.26. Errors never
+// quote the address, because the address may hold a password.
 func parseURL(text string) (a address, err error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
@@ -64,7 +68,7 @@ func parseURL(text string) (a address, err error) {
 	return a, a.places(list)
 }
 
-// login reads user:password.
+// login parses user:password.
 func (a *address) login(text string) error {
 	user, password, _ := strings.Cut(text, ":")
 	var err error
@@ -77,7 +81,7 @@ func (a *address) login(text string) error {
 	return nil
 }
 
-// options reads the scheme and the parameters.
+// options parses the scheme and the parameters.
 func (a *address) options(scheme string, values url.Values) error {
 	a.prefix = "precept"
 	switch scheme {
@@ -107,13 +111,13 @@ func (a *address) options(scheme string, values url.Values) error {
 			return fmt.Errorf("%w: there is no parameter %q", ErrURL, name)
 		}
 	}
-	for _, name := range []string{"server_name", "ca_file", "cert_file", "key_file"} { // naming one means TLS, whatever else is said
+	for _, name := range []string{"server_name", "ca_file", "cert_file", "key_file"} { // each of these parameters turns TLS on
 		a.secrecy.on = a.secrecy.on || values.Has(name)
 	}
 	return a.check(scheme)
 }
 
-// check refuses what does not go together.
+// check returns an error for parameters that exclude each other.
 func (a *address) check(scheme string) error {
 	switch {
 	case a.prefix == "" || strings.ContainsAny(a.prefix, "{}*?[] \t\r\n"):
@@ -128,7 +132,7 @@ func (a *address) check(scheme string) error {
 	return nil
 }
 
-// places reads the hosts, and what TLS has to know of them.
+// places parses the hosts, and loads the TLS files.
 func (a *address) places(list []string) error {
 	port := "6379"
 	if a.MasterName != "" {
@@ -161,21 +165,70 @@ func (a *address) places(list []string) error {
 	return err
 }
 
-// connect makes a client. Every bound is explicit: the library's own defaults make a call wait ten
-// seconds for a server that has frozen. fresh is told of every new connection.
+// connect returns a client. Every bound is set: with the library's defaults a call waits ten
+// seconds for a server that has frozen. fresh is called for every new connection.
 func (a *address) connect(timeout time.Duration, fresh func()) client {
 	o := a.UniversalOptions
 	o.OnConnect = func(context.Context, *goredis.Conn) error { fresh(); return nil }
 
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = dialTimeout, timeout, timeout, poolTimeout
 	o.ContextTimeoutEnabled = true
-	o.MaxRetries = -1 // the recorder repeats, with its own patience
+	o.MaxRetries = -1 // the recorder repeats
 	o.DialerRetries = 1
 	o.PoolSize, o.PipelinePoolSize, o.ConnMaxIdleTime = poolSize, -1, connIdle
 	o.MaxRedirects = 3
 
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	logging.Disable() // the library writes a line for each failed dial; what failed is our caller's to tell
+	logging.Disable() // the library logs each failed dial; callers report failures
 	return goredis.NewUniversalClient(&o)
+}
+
+// secrecy holds the TLS parameters of an address.
+type secrecy struct {
+	on         bool
+	skipVerify bool
+	serverName string // name in the certificate; "": the host of the address
+	caFile     string // trusted authorities, instead of the system's
+	certFile   string // client certificate
+	keyFile    string
+}
+
+// config returns the TLS configuration; nil: no TLS. Without serverName, each server must prove the
+// name of its host.
+func (y *secrecy) config() (*tls.Config, error) {
+	if !y.on {
+		return nil, nil //nolint:nilnil // nil is no TLS for the client
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: y.skipVerify, ServerName: y.serverName} //nolint:gosec // the operator's choice
+	if y.caFile != "" {
+		pem, err := os.ReadFile(y.caFile)
+		if err != nil {
+			return nil, fmt.Errorf("%w: ca_file: %w", ErrURL, err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%w: ca_file %s holds no certificate in PEM", ErrURL, y.caFile)
+		}
+	}
+	if (y.certFile == "") != (y.keyFile == "") {
+		return nil, fmt.Errorf("%w: cert_file and key_file go together", ErrURL)
+	}
+	if y.certFile != "" {
+		pair, err := tls.LoadX509KeyPair(y.certFile, y.keyFile)
+		if err != nil {
+			return nil, fmt.Errorf("%w: cert_file and key_file: %w", ErrURL, err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// distrusts reports whether an error is a refused certificate, ours or the server's.
+func distrusts(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[tls.AlertError](err)
+	return ok
 }

@@ -14,21 +14,20 @@ import (
 	"precept/internal/session"
 )
 
-// A walk reads this many references at a time from each tenant, and this many documents: a slow
-// reader of a long export holds no more in memory.
+// The page sizes bound the memory of a long export with a slow reader.
 const (
-	pageRefs = 128
-	pageDocs = 16
+	pageRefs = 128 // references of a tenant that one call reads
+	pageDocs = 16  // documents that one call reads
 )
 
-// place is where something stands in the order of writing: a session by one number, a sample by the
-// two of its stream's entry.
+// place is a position in the order of writes: one number for a session, the two numbers of the
+// stream entry for a sample.
 type place struct{ major, minor int64 }
 
-// top is the place before all others.
+// top returns the place before all others.
 func top() place { return place{-1, -1} }
 
-// String is the place as Redis and those who turn pages write it.
+// String returns the place as Redis and the pages of lists write it.
 func (p place) String() string {
 	text := strconv.FormatInt(p.major, 10)
 	if p.minor >= 0 {
@@ -41,7 +40,7 @@ func comparePlaces(a, b place) int {
 	return cmp.Or(cmp.Compare(a.major, b.major), cmp.Compare(a.minor, b.minor))
 }
 
-// ref is one thing of a walk: where it stands, when it was, and what its document is found by.
+// ref is a reference of a walk: place, time, and the key of the document.
 type ref struct {
 	tenant string
 	place  place
@@ -50,15 +49,15 @@ type ref struct {
 	id     session.ID
 }
 
-// walker is how one kind of things is walked over.
+// walker lists and loads one kind of values.
 type walker[T any] struct {
 	s    *Store
 	op   string
 	list func(ctx context.Context, c client, tenant string, after place) ([]ref, error)
-	load func(ctx context.Context, c client, refs []ref) ([]T, error) // what is gone is left out
+	load func(ctx context.Context, c client, refs []ref) ([]T, error) // deleted values are left out
 }
 
-// cursor is a walk within one tenant.
+// cursor is the progress of a walk within one tenant.
 type cursor struct {
 	tenant string
 	refs   []ref
@@ -66,7 +65,7 @@ type cursor struct {
 	ended  bool
 }
 
-// walk merges the tenants' lists by place, oldest first.
+// walk merges the lists of the tenants by place, oldest first.
 func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.Time, fn func(T) error) error {
 	from, to := bounds(since, until)
 	names := []string{tenant}
@@ -118,7 +117,7 @@ func (w *walker[T]) page(ctx context.Context, cursors []*cursor, from, to int64)
 	return page, more, err
 }
 
-// next takes the oldest reference of all tenants. Those that have no more are asked no more.
+// next returns the oldest reference of all tenants. A tenant at its end is not asked again.
 func (w *walker[T]) next(ctx context.Context, c client, cursors []*cursor) (ref, bool, error) {
 	var first *cursor
 	for _, k := range cursors {
@@ -143,8 +142,8 @@ func (w *walker[T]) next(ctx context.Context, c client, cursors []*cursor) (ref,
 	return r, true, nil
 }
 
-// bounds are times as they are kept: from <= when < to. What is gone meanwhile has the least of all
-// numbers, and is never between them.
+// bounds returns a time range as stored times: from <= at < to. A deleted session has the smallest
+// of all numbers, which is outside of every range.
 func bounds(since, until time.Time) (from, to int64) {
 	from, to = gone+1, math.MaxInt64
 	if !since.IsZero() {
@@ -158,9 +157,9 @@ func bounds(since, until time.Time) (from, to int64) {
 
 const gone = math.MinInt64
 
-// EachSample walks over the samples of a tenant ("" for all) with since <= CreatedAt < until (zero:
-// no bound), in the order in which they were first written. What is written meanwhile may be seen.
-// An error of fn ends the walk and is returned.
+// EachSample calls fn with the samples of a tenant ("": all tenants) with since <= CreatedAt <
+// until (zero: no bound), in the order of their first write. Samples that are written meanwhile may
+// be included. EachSample stops at an error of fn, and returns that error.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	w := walker[session.StoredSample]{
 		s: s, op: "walk over samples", load: s.sampleDocs,
@@ -176,7 +175,7 @@ func (s *Store) EachSample(ctx context.Context, tenant string, since, until time
 	return w.walk(ctx, tenant, since, until, fn)
 }
 
-// sampleRefs are the entries of a tenant's stream of samples.
+// sampleRefs returns references to the entries of a tenant's stream of samples.
 func sampleRefs(tenant string, entries []goredis.XMessage) []ref {
 	refs := make([]ref, len(entries))
 	for i, e := range entries {
@@ -186,7 +185,7 @@ func sampleRefs(tenant string, entries []goredis.XMessage) []ref {
 	return refs
 }
 
-// sampleDocs reads the samples of references.
+// sampleDocs returns the samples of references.
 func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []session.StoredSample, err error) {
 	docs, err := piped(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.StringCmd {
 		id, _ := r.fields["session"].(string)
@@ -205,8 +204,7 @@ func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []se
 	return list, err
 }
 
-// EachSession walks over the sessions likewise, by their start, each with what the counters hold
-// for it.
+// EachSession calls fn with sessions likewise, by start, each with its settlement.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
 	w := walker[session.Listed]{
 		s: s, op: "walk over sessions", load: s.listed,
@@ -221,8 +219,8 @@ func (s *Store) EachSession(ctx context.Context, tenant string, since, until tim
 	return w.walk(ctx, tenant, since, until, func(l session.Listed) error { return fn(l.Row, l.Applied) })
 }
 
-// sessionRefs are entries of the order of a tenant's sessions, each with its session's start, for
-// which only the head of the session is read.
+// sessionRefs returns references to sessions, with the start of each session. Only the heads of the
+// sessions are read.
 func (s *Store) sessionRefs(ctx context.Context, c client, tenant string, list []goredis.Z) ([]ref, error) {
 	refs := make([]ref, len(list))
 	for i, z := range list {
@@ -240,7 +238,7 @@ func (s *Store) sessionRefs(ctx context.Context, c client, tenant string, list [
 	return refs, err
 }
 
-// listed reads the sessions of references.
+// listed returns the sessions of references.
 func (s *Store) listed(ctx context.Context, c client, refs []ref) (list []session.Listed, err error) {
 	values, err := piped(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.SliceCmd {
 		return p.HMGet(ctx, s.sessionKey(r.tenant, r.id), "h", "d", "i", "a")

@@ -2,7 +2,7 @@ package redis
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // the digest that Redis' scripts have
+	"crypto/sha1" //nolint:gosec // the digest of Redis' scripts
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -15,17 +15,17 @@ import (
 	"precept/internal/session"
 )
 
-// maxDocument is the largest thing that is sent to Redis; it takes no string of more than 512 MiB
+// maxDocument is the largest value that is sent to Redis, which accepts strings of up to 512 MiB
 // (proto-max-bulk-len).
 const maxDocument = 64 << 20
 
-// Write stores the batch: rows, then echoes, exchanges and samples, tenant by tenant. It may be
-// repeated at will: rows of a session yield to a newer Seen, exchanges that are there already are
-// left alone, a sample takes the place of the one with its id, echoes stay what they are. When it
-// fails, some of the batch may have been stored; repeat it.
+// Write stores the batch: rows, then echoes, exchanges and samples, tenant by tenant. Write may be
+// repeated: a row yields to a row with a newer Seen, a known exchange stays, a sample replaces the
+// sample with its id, and a known echo stays. After an error a part of the batch may be stored:
+// repeat the call.
 //
-// With session.ErrInvalid nothing was stored, and one of the values can never be: take it out of
-// the batch.
+// With session.ErrInvalid nothing was stored, and one of the values can never be stored: remove the
+// value from the batch.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	b, units := apart(b)
 	w := &writing{s: s, bases: map[string]string{}}
@@ -41,7 +41,7 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 		return ctx.Err()
 	}
 	return s.change(ctx, "write", slices.Collect(maps.Keys(w.bases)), func(c client) error {
-		// The order of writing is one for all tenants.
+		// All tenants share one order of writes.
 		end, err := c.IncrBy(ctx, s.shared("seq"), int64(len(w.items))).Result()
 		if err != nil {
 			return err
@@ -57,7 +57,7 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	})
 }
 
-// apart takes the rows of units out of a batch.
+// apart separates the rows of units from a batch.
 func apart(b session.Batch) (session.Batch, []session.Row) {
 	if !slices.ContainsFunc(b.Rows, func(r session.Row) bool { return r.Unit }) {
 		return b, nil
@@ -74,11 +74,11 @@ func apart(b session.Batch) (session.Batch, []session.Row) {
 	return b, units
 }
 
-// unitTries is how often a unit's row is merged anew because another replica was faster.
+// unitTries is the number of times that a unit's row is merged because another replica was faster.
 const unitTries = 32
 
-// writeUnit writes the row of a unit for which several replicas may draw at once: what stands there
-// is merged with it, and if another one writes meanwhile, that is merged, too.
+// writeUnit writes the row of a unit for which several replicas may draw at once: the row is merged
+// with the stored row, again if another replica writes meanwhile.
 func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
 	return s.change(ctx, "write unit", []string{r.Tenant}, func(c client) error {
 		for range unitTries {
@@ -90,7 +90,7 @@ func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
 	})
 }
 
-// tryUnit does so once, and says whether nobody came in between.
+// tryUnit merges and writes the row once, and reports whether no other replica wrote meanwhile.
 func (s *Store) tryUnit(ctx context.Context, c client, r session.Row) (done bool, err error) {
 	v, err := c.HMGet(ctx, s.sessionKey(r.Tenant, r.ID), "h", "d", "i").Result()
 	if err != nil {
@@ -98,9 +98,9 @@ func (s *Store) tryUnit(ctx context.Context, c client, r session.Row) (done bool
 	}
 	was := ""
 	if old, ok := toRow(r.Tenant, r.ID, v); ok {
-		sum := sha1.Sum(old.Data) //nolint:gosec // what Lua has; the same row, or another one
+		sum := sha1.Sum(old.Data) //nolint:gosec // Lua has SHA-1 only; the digest compares rows
 		was = hex.EncodeToString(sum[:])
-		if both, err := session.Merged(old, r); err == nil { // what does not parse gives way, as any row does
+		if both, err := session.Merged(old, r); err == nil { // a row that does not decode is replaced
 			r = both
 		}
 	}
@@ -116,14 +116,14 @@ func (s *Store) tryUnit(ctx context.Context, c client, r session.Row) (done bool
 	return s.script(ctx, c, "write", s.base(r.Tenant), args...).Bool()
 }
 
-// writing is a batch on its way.
+// writing is a batch while it is encoded.
 type writing struct {
 	s     *Store
 	items []item
-	bases map[string]string // what the keys of each tenant begin with
+	bases map[string]string // prefix of the keys of each tenant
 }
 
-// item is one operation of write.lua; a placed one ends with its place in the order of writing.
+// item is one operation of write.lua. A placed item ends with its place in the order of writes.
 type item struct {
 	base   string
 	args   []any
@@ -137,7 +137,7 @@ func (w *writing) add(tenant string, placed bool, args ...any) {
 	w.items = append(w.items, item{w.bases[tenant], args, placed})
 }
 
-// encode checks everything before anything is sent.
+// encode checks and encodes everything before anything is sent.
 func (w *writing) encode(b *session.Batch) error {
 	docs, err := b.Documents()
 	if err != nil {
@@ -174,14 +174,14 @@ func (w *writing) encode(b *session.Batch) error {
 	return nil
 }
 
-// rowArgs are a row as write.lua reads it, but for its place.
+// rowArgs returns a row as write.lua reads it, without the place.
 func rowArgs(r *session.Row) ([]any, error) {
 	return []any{
 		string(r.ID[:]), ordered(micros(r.Started)), ordered(micros(r.Seen)), score(r.Seen), bit(r.Closed), bit(r.StandIn), string(r.Data),
 	}, fits("session "+r.ID.String(), len(r.Data))
 }
 
-// fits refuses what is too large to be sent.
+// fits returns an error for a value that is too large to be sent.
 func fits(what string, bytes int) error {
 	if bytes > maxDocument {
 		return fmt.Errorf("%s: %w: it has %d bytes, more than %d", what, session.ErrInvalid, bytes, maxDocument)
@@ -189,7 +189,7 @@ func fits(what string, bytes int) error {
 	return nil
 }
 
-// whole tells of which sessions the batch has all samples.
+// whole adds the sessions of which the batch has all samples.
 func (w *writing) whole(b *session.Batch) {
 	names := make(map[session.Ref][]any, len(b.Whole))
 	for i := range b.Samples {
@@ -209,11 +209,11 @@ func bit(b bool) string {
 	return "0"
 }
 
-// An exchange's document: the length of its JSON (4 bytes), the JSON without its new items, and the
-// list of these, byte for byte, or nothing.
+// packExchange encodes the document of an exchange: the length of its JSON (4 bytes), the JSON
+// without new items, and the list of the new items, byte for byte, or nothing.
 func packExchange(enc sample.Encoded) string {
 	b := make([]byte, 4, 4+len(enc.Data)+len(enc.Items))
-	binary.BigEndian.PutUint32(b, uint32(len(enc.Data))) //nolint:gosec // what is longer than maxDocument is refused
+	binary.BigEndian.PutUint32(b, uint32(len(enc.Data))) //nolint:gosec // longer documents are refused
 	return string(append(append(b, enc.Data...), enc.Items...))
 }
 

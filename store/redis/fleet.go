@@ -1,0 +1,139 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"precept/internal/session"
+)
+
+// Epoch returns the epoch of the data, which changes when data may be lost: a server was restarted
+// or replaced by its replica, or the data was flushed. A writer with a copy of its last writes then
+// writes them again.
+func (s *Store) Epoch(ctx context.Context) (string, error) {
+	epoch, err := ask(ctx, s, "epoch", func(c client) (string, error) {
+		now, err := c.Time(ctx).Result()
+		if err != nil {
+			return "", err
+		}
+		// The first replica marks an empty Redis, with the time of the server.
+		key := s.shared("epoch")
+		if err := c.SetNX(ctx, key, strconv.FormatInt(now.UnixNano(), 36), 0).Err(); err != nil {
+			return "", err
+		}
+		mark, err := c.Get(ctx, key).Result()
+		if err != nil {
+			return "", err
+		}
+		runs, err := s.infos(ctx, c, "server", "run_id")
+		return joinEpoch(mark, runs), err
+	})
+	if err == nil {
+		if old := s.epoch.Swap(&epoch); old != nil && *old != epoch {
+			s.known.clear() // the list of tenants may be lost as well
+		}
+	}
+	return epoch, err
+}
+
+// joinEpoch hashes the mark in the data and the run ids of the servers, in any order.
+func joinEpoch(mark string, runs []string) string {
+	slices.Sort(runs)
+	sum := sha256.Sum256([]byte(mark + " " + strings.Join(runs, " ")))
+	return hex.EncodeToString(sum[:12])
+}
+
+// erasureAge is the age at which an erasure leaves the list. A replica that was down for longer
+// must not have rows in its outbox.
+const erasureAge = 24 * time.Hour
+
+// Announce adds an erasure to the list of all replicas, so that no replica writes the sessions
+// again. It returns the place in the list.
+func (s *Store) Announce(ctx context.Context, e session.Erasure) (place string, err error) {
+	var ids strings.Builder
+	for i := range e.IDs {
+		ids.Write(e.IDs[i][:])
+	}
+	return ask(ctx, s, "announce", func(c client) (string, error) {
+		return c.XAdd(ctx, &goredis.XAddArgs{
+			Stream: s.shared("erasures"), MinID: strconv.FormatInt(e.At.Add(-erasureAge).UnixMilli(), 10), Approx: true,
+			Values: []any{"t", e.Tenant, "i", ids.String(), "at", micros(e.At)},
+		}).Result()
+	})
+}
+
+// Erasures returns some erasures after a place; "": from the first on.
+func (s *Store) Erasures(ctx context.Context, after string) (list []session.Erasure, err error) {
+	const most = 200
+	from := "-"
+	if after != "" {
+		from = "(" + after
+	}
+	entries, err := ask(ctx, s, "erasures", func(c client) ([]goredis.XMessage, error) {
+		return c.XRangeN(ctx, s.shared("erasures"), from, "+", most).Result()
+	})
+	for _, m := range entries {
+		list = append(list, erasure(m))
+	}
+	return list, err
+}
+
+// erasure decodes an erasure. One that does not decode has no tenant, and is skipped.
+func erasure(m goredis.XMessage) session.Erasure {
+	text := func(field string) string {
+		v, _ := m.Values[field].(string)
+		return v
+	}
+	e := session.Erasure{Place: m.ID, Tenant: text("t")}
+	at, _ := strconv.ParseInt(text("at"), 10, 64)
+	e.At = time.UnixMicro(at).UTC()
+	ids := text("i")
+	for ; len(ids) >= len(session.ID{}); ids = ids[len(session.ID{}):] {
+		e.IDs = append(e.IDs, session.ID([]byte(ids[:len(session.ID{})])))
+	}
+	if ids != "" { // a part of an id: no erasure rather than one of the whole tenant
+		e.Tenant, e.IDs = "", nil
+	}
+	return e
+}
+
+// optOutFor is the life of the mark of an opted-out session after the session's last turn.
+const optOutFor = 30 * 24 * time.Hour
+
+// optOutName returns the name of a mark, a hash of the session's id.
+func optOutName(id session.ID) string {
+	sum := sha256.Sum256(append([]byte("precept opted out\x00"), id[:]...))
+	return string(sum[:16])
+}
+
+// KeepOptOuts stores marks of opted-out sessions for all replicas. Of two marks of a session, the
+// mark with more items stays, so that a late mark hides no less.
+func (s *Store) KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
+	p, base := newPlan("optout"), s.shared("")
+	for id, m := range marks {
+		p.add(base, optOutName(id), strconv.Itoa(m.Turns), strconv.Itoa(m.Items), millis(optOutFor))
+	}
+	return s.commit(ctx, "opt out", p)
+}
+
+// OptOutOf returns the mark of a session.
+func (s *Store) OptOutOf(ctx context.Context, id session.ID) (m session.OptOutMark, ok bool, err error) {
+	err = s.look(ctx, "opt out", func(c client) error {
+		text, err := c.Get(ctx, s.shared(fmt.Sprintf("optout:%x", optOutName(id)))).Result()
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Sscan(text, &m.Turns, &m.Items)
+		ok = err == nil
+		return err
+	})
+	return m, ok, err
+}
