@@ -11,16 +11,16 @@ import (
 	"precept/inject/lesson"
 )
 
-// BankWriter changes a bank of lessons that somebody watches. Names are paths with slashes.
+// BankWriter changes a bank of lessons that a watcher watches. Names are paths with slashes.
 type BankWriter interface {
 	Put(t *testing.T, name, text string)
 	Delete(t *testing.T, name string)
 }
 
-// OpenBank makes an empty bank, and what watches it: run calls onBook until its context ends.
+// OpenBank returns an empty bank and its watcher: run calls onBook until its context ends.
 type OpenBank func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (w BankWriter, run func(context.Context) error)
 
-// RunBank holds a bank of lessons, wherever it lies, to one behaviour.
+// RunBank is the conformance suite of a bank of lessons.
 func RunBank(t *testing.T, open OpenBank) {
 	t.Helper()
 	for name, run := range map[string]func(*testing.T, *watched){
@@ -96,7 +96,7 @@ func RunBank(t *testing.T, open OpenBank) {
 	}
 }
 
-// text is a lesson that can be used.
+// text returns a valid lesson.
 func text(slug, advice string) string {
 	return strings.NewReplacer("SLUG", slug, "ADVICE", advice).Replace(`---
 schema: learning/v1
@@ -129,7 +129,7 @@ func slugs(want ...string) func(*lesson.Book, []lesson.Problem) bool {
 	}
 }
 
-// watched keeps what a bank told last.
+// watched holds the last book and problems that a bank reported.
 type watched struct {
 	BankWriter
 
@@ -150,7 +150,7 @@ func (w *watched) last() *lesson.Book {
 	return w.book
 }
 
-// await waits until what the bank told last is as it should be.
+// await waits until the last report satisfies ok.
 func (w *watched) await(t *testing.T, what string, ok func(*lesson.Book, []lesson.Problem) bool) {
 	t.Helper()
 	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { //nolint:forbidigo // the watcher's own clock

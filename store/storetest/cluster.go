@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// clusterNodes is the smallest number of masters that a Redis Cluster has.
+// clusterNodes is the smallest number of masters of a Redis Cluster.
 const clusterNodes = 3
 
 // slots is how many there are in a Redis Cluster.
@@ -17,7 +17,8 @@ const slots = 16384
 // Cluster is a real Redis Cluster of three masters without replicas.
 type Cluster struct{ Nodes []*Redis }
 
-// StartCluster starts a Cluster on free ports and waits until each node says that it is whole.
+// StartCluster starts a Cluster on free ports, and waits until each node reports that the Cluster
+// is complete.
 func StartCluster(t *testing.T) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -42,7 +43,7 @@ func StartCluster(t *testing.T) *Cluster {
 	return c
 }
 
-// await waits until a node knows all of the others and every slot.
+// await waits until a node knows all other nodes and every slot.
 func (c *Cluster) await(t *testing.T, n *Redis) {
 	t.Helper()
 	info := ""
@@ -56,7 +57,7 @@ func (c *Cluster) await(t *testing.T, n *Redis) {
 	t.Fatalf("the Cluster does not come together; %s says\n%s", n.Addr, info)
 }
 
-// URL is the address for store.url, with parameters ("prefix=x") behind it.
+// URL returns the address for store.url, with parameters ("prefix=x").
 func (c *Cluster) URL(parameters ...string) string {
 	hosts := make([]string, len(c.Nodes))
 	for i, n := range c.Nodes {

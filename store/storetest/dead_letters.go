@@ -63,8 +63,8 @@ func unsampled(t tester, s Store) int64 {
 	return got[int64](t)(s.Unsampled(t.Context()))
 }
 
-// lateExchange: of a session that is settled, whatever comes makes it one that is to be settled
-// again, and is counted until then; what is written twice is counted once.
+// lateExchange tests that an exchange of a settled session makes the session unsettled, and is
+// counted until the next settlement, once if it is written twice.
 func lateExchange(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}, Exchanges: []sample.Exchange{exchange(us, 1, 1)}})
 	first := step(us, 1, 0)
@@ -93,8 +93,8 @@ func lateExchange(t tester, s Store) {
 	equal(t, "all of them", []int64{unsampled(t, s), int64(len(unsettled(t, s)))}, []int64{0, 0})
 }
 
-// rowless: the program died between an exchange and its session's row. The session closes as any
-// other; a row that comes later is the session's.
+// rowless tests a crash between an exchange and the row of its session: the session closes like any
+// other, and takes a row that comes later.
 func rowless(t tester, s Store) {
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1), exchange(us, 2, 1)}})
 	list := due(t, s, at(60), session.Row{}, 10)

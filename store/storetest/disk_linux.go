@@ -12,15 +12,15 @@ import (
 	"testing"
 )
 
-// ownSpace tells a test that it runs in name spaces of its own.
+// ownSpace is the environment variable of a test process with its own name spaces.
 const ownSpace = "STORETEST_OWN_SPACE"
 
-// Disk is a real file system that is as small as a test wants it.
+// Disk is a real file system of a chosen size.
 type Disk struct{ Dir string }
 
-// SmallDisk mounts a file system of so many bytes in memory for a test. Who may not mount runs the
-// test again in a process with name spaces of its own, and skips here; where there are none either,
-// the test is skipped.
+// SmallDisk mounts a file system of size bytes in memory. Without the right to mount, SmallDisk runs
+// the test in a process with its own name spaces, and skips the test here; without name spaces, the
+// test is skipped.
 func SmallDisk(t *testing.T, size int) *Disk {
 	t.Helper()
 	d := &Disk{t.TempDir()}
@@ -59,7 +59,7 @@ func inOwnSpace(t *testing.T) {
 	t.Fatalf("in a process of its own: %v\n%s", err, out)
 }
 
-// Fill takes what space is left but for so many bytes. It may be called again.
+// Fill fills the file system but for leave bytes. Fill may be called again.
 func (d *Disk) Fill(t testing.TB, leave int) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(d.Dir, "filler"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
@@ -91,7 +91,7 @@ func (d *Disk) Room(t testing.TB) int64 {
 	return int64(s.Bavail) * s.Bsize //nolint:gosec // a small disk
 }
 
-// Free gives back what Fill took.
+// Free undoes Fill.
 func (d *Disk) Free(t testing.TB) {
 	t.Helper()
 	if err := os.Remove(filepath.Join(d.Dir, "filler")); err != nil {
@@ -99,8 +99,7 @@ func (d *Disk) Free(t testing.TB) {
 	}
 }
 
-// ReadOnly makes the file system one that cannot be written, whoever has files open in it, or lifts
-// that.
+// ReadOnly makes the file system read-only, also for open files, or writable again.
 func (d *Disk) ReadOnly(t testing.TB, on bool) {
 	t.Helper()
 	flags := uintptr(syscall.MS_REMOUNT)

@@ -4,24 +4,24 @@ package storetest
 
 import "testing"
 
-// Disk is a real file system that is as small as a test wants it.
+// Disk is a real file system of a chosen size.
 type Disk struct{ Dir string }
 
-// SmallDisk is of Linux.
+// SmallDisk skips the test.
 func SmallDisk(t *testing.T, _ int) *Disk {
 	t.Helper()
 	t.Skip("a small disk can be mounted on Linux only")
 	return nil
 }
 
-// Fill takes what space is left.
+// Fill does nothing.
 func (d *Disk) Fill(testing.TB, int) {}
 
 // Room returns the number of free bytes.
 func (d *Disk) Room(testing.TB) int64 { return 0 }
 
-// Free gives back what Fill took.
+// Free undoes Fill.
 func (d *Disk) Free(testing.TB) {}
 
-// ReadOnly makes it one that cannot be written.
+// ReadOnly does nothing.
 func (d *Disk) ReadOnly(testing.TB, bool) {}

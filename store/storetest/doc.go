@@ -1,14 +1,14 @@
-// Package storetest holds every backend to one behaviour. An implementation's own test is three
-// lines:
+// Package storetest is the conformance suite of backends. The test of a backend is:
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) storetest.Store { return openEmpty(t) })
 //	}
 //
-// Contract: open returns an empty store each time and closes it by t.Cleanup. The suite has no
-// clock of its own: times are values that it passes in, far from now. It must also pass under
-// -race.
+// open returns an empty store each time, and closes the store with t.Cleanup. The suite has no clock:
+// times are arguments, far from now. The suite must pass under -race.
 //
-// Hazard: what the suite does not ask, two backends may do differently. A caller that relies on
-// something new adds the case here first.
+// Two backends may differ where the suite has no case. A caller that depends on new behaviour adds a
+// case first.
+//
+// The package also starts real servers of Redis for tests, and mounts small disks.
 package storetest

@@ -221,7 +221,7 @@ func add(t tester, s Store, tenant string, n int, list ...feedback.Entry) int {
 	return got[map[session.ID]int](t)(s.AddFeedback(t.Context(), tenant, said(n, list...)))[id(n)]
 }
 
-// said is what is said of one session.
+// said returns feedback on one session.
 func said(n int, list ...feedback.Entry) map[session.ID][]feedback.Entry {
 	return map[session.ID][]feedback.Entry{id(n): list}
 }
@@ -231,8 +231,8 @@ func entries(t tester, s Store, tenant string, n int) []feedback.Entry {
 	return got[[]feedback.Entry](t)(s.Feedback(t.Context(), tenant, id(n)))
 }
 
-// anySet: however entries arrive, in whatever order, however often and however bundled, they end in
-// one set.
+// anySet tests that entries end in one set in every order, with every repetition, and in every
+// bundle.
 func anySet(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {

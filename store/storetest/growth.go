@@ -13,9 +13,9 @@ import (
 	"precept/internal/session"
 )
 
-// RunGrowth holds a backend to leaving nothing of sessions that are past every retention. After ten
-// rounds of them there are the same things as after the first one, none of which has grown: size
-// says how large each is. also does to a session what only this backend knows.
+// RunGrowth tests that a backend keeps nothing of deleted sessions. After ten rounds of sessions,
+// size must return the same names as after the first round, none with a larger size. also adds to a
+// session what only this backend stores.
 func RunGrowth(t *testing.T, s Store, also func(id session.ID, now time.Time), size func() map[string]int64) {
 	t.Helper()
 	const each, digits = 40, 64 // what totals may grow by
@@ -44,11 +44,10 @@ func RunGrowth(t *testing.T, s Store, also func(id session.ID, now time.Time), s
 	}
 }
 
-// hashed is a session's id as it is in life: a hash.
+// hashed returns a session id as in production: a hash.
 func hashed(n int) session.ID { return session.KeyOf(us, session.SpaceName, fmt.Sprint(n)) }
 
-// live is a session with something of every kind, from its first turn to its settlement and what
-// comes behind it.
+// live plays a session with values of every kind, from its first turn past its settlement.
 func live(t tester, s Store, n int, now time.Time) {
 	t.Helper()
 	ctx, sid := t.Context(), hashed(n)

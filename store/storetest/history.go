@@ -10,16 +10,15 @@ import (
 	"precept/internal/session"
 )
 
-// life is what happens to the sessions of one tenant, drawn by rapid.
+// life is a sequence of events in the sessions of one tenant, drawn by rapid.
 type life struct {
 	tester
 	s     Store
 	lives int // before this one: a sample's id is the store's own
 }
 
-// anyHistory: whatever happens to sessions and in whatever order, the running totals are what a
-// walk counts, an open session is due unless it was set aside, and a tenant that is forgotten
-// leaves nothing.
+// anyHistory tests that, after events in any order, the running totals are what a walk counts, an
+// open session is due unless it is set aside, and a forgotten tenant leaves nothing.
 func anyHistory(s Store) func(*rapid.T) {
 	lives := 0
 	return func(rt *rapid.T) {

@@ -71,7 +71,7 @@ func jottingCases() map[string]func(tester, Store) {
 	}
 }
 
-// claimTime is a clock for claims, in seconds.
+// claimTime returns a time of claims, in seconds.
 func claimTime(n int) time.Time { return at(0).Add(time.Duration(n) * time.Second) }
 
 func jot(t tester, s Store, tenant string, marks map[int]string, list map[string]string) {

@@ -90,7 +90,7 @@ func keepingCases() map[string]func(tester, Store) {
 	}
 }
 
-// ending is a context that is over when it was asked for so many times.
+// ending is a context that ends when it was asked a number of times.
 type ending struct {
 	context.Context
 	after int
@@ -103,7 +103,7 @@ func (e *ending) Err() error {
 	return nil
 }
 
-// full writes something of every kind for a session.
+// full writes values of every kind for a session.
 func full(t tester, s Store, tenant string, n int) {
 	t.Helper()
 	write(t, s, session.Batch{

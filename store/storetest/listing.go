@@ -141,7 +141,7 @@ func newestSamples(t tester, s Store, of session.Stretch) session.Page[session.S
 	return got[session.Page[session.StoredSample]](t)(s.NewestSamples(t.Context(), us, of))
 }
 
-// ids are the numbers of listed sessions.
+// ids returns the numbers of listed sessions.
 func ids(list []session.Listed) []int {
 	out := []int{}
 	for _, l := range list {

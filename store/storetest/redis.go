@@ -4,32 +4,34 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// startLimit is how long a server may take to come up on a loaded machine.
+// startLimit is the longest start of a server on a loaded machine.
 const startLimit = 30 * time.Second
 
-// Redis is a real server, started for a test and ended with it.
+// Redis is a real server, which is started for a test and ends with the test.
 type Redis struct {
 	Addr string // host:port
 
 	dir    string
 	args   []string
-	config string // of a Sentinel, which keeps what it knows there
+	config string // configuration file of a Sentinel, which writes to the file
 	cmd    *exec.Cmd
 	done   chan struct{} // closed when the process has ended
 }
 
-// StartRedis starts a redis-server on a free port of the loopback, in a directory of the test's
-// own. args are options of its configuration ("--appendonly", "yes"). Without redis-server the test
-// is skipped, in CI it fails.
+// StartRedis starts a redis-server on a free port of the loopback, in a directory of the test. args
+// are configuration options ("--appendonly", "yes"). Without redis-server the test is skipped; in
+// CI it fails.
 func StartRedis(t *testing.T, args ...string) *Redis {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
@@ -51,7 +53,7 @@ func StartRedis(t *testing.T, args ...string) *Redis {
 	return nil
 }
 
-// Start starts the server again after Kill, on its old port and data.
+// Start starts the server again after Kill, with its port and its data.
 func (r *Redis) Start() error {
 	_, port, _ := net.SplitHostPort(r.Addr)
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", r.dir, "--daemonize", "no"}, r.args...)
@@ -87,7 +89,7 @@ func (r *Redis) Start() error {
 	}
 }
 
-// Kill ends the server as a crash does, and waits for its end. It may have ended before.
+// Kill ends the server as a crash does, and waits for the end. The server may have ended before.
 func (r *Redis) Kill() {
 	if r.cmd == nil || r.cmd.Process == nil {
 		return
@@ -97,7 +99,7 @@ func (r *Redis) Kill() {
 	<-r.done
 }
 
-// Freeze stops the server without ending it: connections stay and nothing is answered, until Thaw.
+// Freeze stops the server without ending it: connections stay open, and get no answer until Thaw.
 func (r *Redis) Freeze(t testing.TB) {
 	t.Helper()
 	if err := r.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -105,7 +107,7 @@ func (r *Redis) Freeze(t testing.TB) {
 	}
 }
 
-// Thaw lets a frozen server go on.
+// Thaw ends Freeze.
 func (r *Redis) Thaw(t testing.TB) {
 	t.Helper()
 	if err := r.cmd.Process.Signal(syscall.SIGCONT); err != nil {
@@ -113,10 +115,10 @@ func (r *Redis) Thaw(t testing.TB) {
 	}
 }
 
-// URL is the address for store.url.
+// URL returns the address for store.url.
 func (r *Redis) URL() string { return "redis://" + r.Addr }
 
-// Must runs a command and ends the test when it fails.
+// Must runs a command, and ends the test on an error.
 func (r *Redis) Must(t testing.TB, args ...string) any {
 	t.Helper()
 	v, err := r.Do(args...)
@@ -126,7 +128,7 @@ func (r *Redis) Must(t testing.TB, args ...string) any {
 	return v
 }
 
-// Do runs a command on a connection of its own and returns a string, an int64, nil or a []any.
+// Do runs a command on its own connection, and returns a string, an int64, nil or a []any.
 func (r *Redis) Do(args ...string) (any, error) {
 	c, err := r.dial()
 	if err != nil {
@@ -145,7 +147,7 @@ func (r *Redis) Do(args ...string) (any, error) {
 	return talk(c, args)
 }
 
-// password is what the server wants of everybody.
+// password returns the password that the server requires.
 func (r *Redis) password() string {
 	if r.config != "" {
 		return SentinelPassword
@@ -163,7 +165,7 @@ func (r *Redis) dial() (net.Conn, error) {
 	return d.Dial("tcp", r.Addr) //nolint:noctx // bounded by itself
 }
 
-// freePort finds a port that nobody listens on just now.
+// freePort returns a port without a listener.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
@@ -175,8 +177,8 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// Monitor notes every command that the server gets from now on, until the returned function is
-// called. Those of scripts are left out.
+// Monitor records every command that the server gets, without those of scripts, until the returned
+// function is called.
 func (r *Redis) Monitor(t testing.TB) (stop func() []string) {
 	t.Helper()
 	c, err := r.dial()
@@ -213,5 +215,64 @@ func (r *Redis) Monitor(t testing.TB) (stop func() []string) {
 		}
 		_ = c.Close()
 		return lines
+	}
+}
+
+// replyError is an error reply of a server.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+
+// talk sends one command and reads its reply, in the oldest form of Redis' protocol (RESP2). The
+// tests of a client must not depend on that client.
+func talk(c net.Conn, args []string) (any, error) {
+	b := fmt.Appendf(nil, "*%d\r\n", len(args))
+	for _, a := range args {
+		b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(a), a)
+	}
+	if _, err := c.Write(b); err != nil {
+		return nil, err
+	}
+	return readReply(bufio.NewReader(c))
+}
+
+func readReply(r *bufio.Reader) (any, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return nil, err
+	}
+	if len(line) < 3 {
+		return nil, fmt.Errorf("a reply that is no reply: %q", line)
+	}
+	kind, text := line[0], line[1:len(line)-2]
+	if kind == '+' {
+		return text, nil
+	}
+	if kind == '-' {
+		return nil, replyError(text)
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("a reply that is no reply: %q", line)
+	}
+	switch {
+	case kind == ':':
+		return n, nil
+	case n < 0:
+		return nil, nil //nolint:nilnil // Redis' own nil
+	case kind == '$':
+		b := make([]byte, n+2)
+		_, err := io.ReadFull(r, b)
+		return string(b[:max(len(b)-2, 0)]), err
+	case kind == '*':
+		list := make([]any, n)
+		for i := range list {
+			if list[i], err = readReply(r); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	default:
+		return nil, fmt.Errorf("a reply that is no reply: %q", line)
 	}
 }

@@ -2,12 +2,19 @@ package storetest
 
 import (
 	"context"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/internal/sample"
 	"precept/internal/session"
 )
 
@@ -17,7 +24,7 @@ const (
 	them = "other"
 )
 
-// Run holds one backend to the contract. open makes an empty store.
+// Run is the conformance suite of a backend. open returns an empty store.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	t.Helper()
 	for _, group := range []struct {
@@ -50,7 +57,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	t.Run("sessions/any order, the same row", func(t *testing.T) { rapid.Check(t, anyRow(open(t))) })
 }
 
-// tester is what the cases need of a test; a draw of rapid has it, too.
+// tester is the part of a test that the cases need; a draw of rapid has it as well.
 type tester interface {
 	Helper()
 	Context() context.Context
@@ -60,7 +67,7 @@ type tester interface {
 	Fatalf(format string, args ...any)
 }
 
-// must ends the test on an error; most cases are not about them.
+// must ends the test on an error.
 func must(t tester, err error) {
 	t.Helper()
 	if err != nil {
@@ -68,7 +75,7 @@ func must(t tester, err error) {
 	}
 }
 
-// got ends the test on an error and hands the value on.
+// got ends the test on an error, and returns the value.
 func got[T any](t tester) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()
@@ -94,7 +101,7 @@ func stats(t tester, s Store) map[string]int64 {
 	return got[map[string]int64](t)(s.Stats(t.Context()))
 }
 
-// ended is a context that is over.
+// ended returns a context that has ended.
 func ended(t tester) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -104,4 +111,50 @@ func ended(t tester) context.Context {
 
 func isEnded(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// The data of the suite: small, invented, different in every field.
+
+func at(minutes int) time.Time {
+	return time.Date(2031, 5, 6, 7, 8, 9, 123_456_000, time.UTC).Add(time.Duration(minutes) * time.Minute)
+}
+
+func id(n int) (id session.ID) {
+	copy(id[:], fmt.Sprintf("%08x-session", n*0x9e3779b))
+	return id
+}
+
+func row(tenant string, n, seen int) session.Row {
+	return session.Row{
+		Tenant: tenant, ID: id(n), Started: at(n), Seen: at(seen),
+		Data: fmt.Appendf(nil, `{"tenant":%q,"n":%d,"seen":%d}`, tenant, n, seen),
+	}
+}
+
+func exchange(tenant string, session, turn int) sample.Exchange {
+	sid := id(session)
+	return sample.Exchange{
+		ID: fmt.Sprintf("%s-%d-%d", tenant, session, turn), Tenant: tenant, Agent: "coder", Session: hex.EncodeToString(sid[:]), SessionName: "ci-42",
+		RequestID: fmt.Sprintf("req-%d", turn), Turn: turn, At: at(session + turn), Dialect: "chat", Model: "m-1", Status: 200, Outcome: "complete",
+		New:     []json.RawMessage{json.RawMessage(`{"role":"user","content":"a < b & c > d"}`)},
+		NewFrom: turn, Reply: sample.Reply{ID: "chatcmpl-1", Text: "done", Calls: []sample.Call{{ID: "c1", Name: "ls", Args: `{"p":"."}`}}, InputTokens: 12},
+		Lessons: []sample.Lesson{{Slug: "verify-id", Arm: "verify-id@0123456789ab", State: "injected", Propensity: 0.76}}, LatencyMS: 12.5,
+		Redacted: map[string]int{"email": 2},
+	}
+}
+
+func stored(tenant string, session_, n int) session.StoredSample {
+	return session.StoredSample{Tenant: tenant, Agent: "coder", ID: id(session_), Sample: sample.Sample{
+		ID: fmt.Sprintf("sample-%s-%d", tenant, n), Family: "dialog_response", CreatedAt: at(n),
+		Input: map[string]any{"text": fmt.Sprint("in ", n)}, Output: map[string]any{"text": "out"},
+		Feedback: sample.Feedback{Source: "system", Type: "score", Details: map[string]any{"rated": false}}, Meta: map[string]any{"q": 0.5},
+	}}
+}
+
+func entry(name string, minute int, score float64) feedback.Entry {
+	return feedback.Entry{ID: name, At: at(minute), Source: "user", Type: "score", Score: score, Tier: 1, Rater: "kim", Comment: "<" + name + ">"}
+}
+
+func delta(scope, field string, day int32, v int64) trial.Delta {
+	return trial.Delta{Key: trial.Key{Scope: scope, Field: field, Day: day}, Value: v}
 }

@@ -143,8 +143,8 @@ func exchangeIDs(list []sample.Exchange) (ids []string) {
 	return ids
 }
 
-// EachExchange walks over the exchanges of all sessions, session by session. A program has no need
-// of it; tests ask what is in a store.
+// EachExchange calls fn with the exchanges of all sessions, session by session. Only tests need
+// such a walk.
 func EachExchange(ctx context.Context, s Samples, fn func(sample.Exchange) error) error {
 	return s.EachSession(ctx, "", time.Time{}, time.Time{}, func(r session.Row, _ session.Applied) error {
 		list, err := s.Exchanges(ctx, r.Tenant, r.ID)

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// SentinelGroup is a master with a replica, and the Sentinel that watches them.
+// SentinelGroup is a master with a replica, and their Sentinel.
 type SentinelGroup struct {
 	Name    string
-	Servers []*Redis // the first was the master at the beginning
+	Servers []*Redis // the first is the master at the start
 	*Redis           // the Sentinel
 }
 
@@ -24,8 +24,7 @@ const (
 	SentinelPassword = "canary-sentinel"
 )
 
-// StartSentinel starts a group on free ports, and waits until its Sentinel knows the replica, to
-// which it can turn then.
+// StartSentinel starts a group on free ports, and waits until the Sentinel knows the replica.
 func StartSentinel(t *testing.T) *SentinelGroup {
 	t.Helper()
 	g := &SentinelGroup{Name: "fleet"}
@@ -58,7 +57,7 @@ func (g *SentinelGroup) Joined(t testing.TB) {
 	})
 }
 
-// Master is the server that the Sentinel holds for the master now.
+// Master returns the master by the Sentinel.
 func (g *SentinelGroup) Master(t testing.TB) *Redis {
 	t.Helper()
 	addr, _ := g.Must(t, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", g.Name).([]any)
@@ -71,7 +70,7 @@ func (g *SentinelGroup) Master(t testing.TB) *Redis {
 	return nil
 }
 
-// Failed waits until another one is the master, and says so itself.
+// Failed waits until another server is the master, and reports so itself.
 func (g *SentinelGroup) Failed(t testing.TB, old *Redis) {
 	t.Helper()
 	g.await(t, "there is no new master", func() bool {
@@ -95,7 +94,7 @@ func (g *SentinelGroup) await(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// URL is the address for store.url, with parameters behind it.
+// URL returns the address for store.url, with parameters.
 func (g *SentinelGroup) URL(parameters ...string) string {
 	return "redis-sentinel://:" + ServersPassword + "@" + g.Addr + "?" +
 		strings.Join(append([]string{"master=" + g.Name, "sentinel_password=" + SentinelPassword}, parameters...), "&")

@@ -210,8 +210,7 @@ func sessionContext(t tester, s Store) {
 	equal(t, "row", sessionOf(t, s, us, 1), row(us, 1, 1))
 }
 
-// standIns: a row that was made without knowing of another one never takes its place, and gives it
-// up.
+// standIns tests that a stand-in never replaces the row of its session, and is replaced by the row.
 func standIns(t tester, s Store) {
 	standIn := func(n, seen int) session.Row {
 		r := row(us, n, seen)
@@ -233,8 +232,8 @@ func standIns(t tester, s Store) {
 	equal(t, "and stays", sessionOf(t, s, us, 2), row(us, 2, 5))
 }
 
-// anyRow: whatever the order in which a session's rows arrive, however often, the same one stands
-// in the end.
+// anyRow tests that the rows of a session end in the same row in every order and with every
+// repetition.
 func anyRow(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {

@@ -79,8 +79,8 @@ func unsettled(t tester, s Store) []session.Unsettled {
 	return got[[]session.Unsettled](t)(s.Unsettled(t.Context(), 10))
 }
 
-// unheard: feedback that comes to a closed session, in whatever way, stands out until a step has
-// heard it.
+// unheard tests that feedback on a closed session, however it arrives, makes the session unsettled
+// until a step has heard the feedback.
 func unheard(t tester, s Store) {
 	heard := func(n int) int64 {
 		_, m, err := s.Heard(t.Context(), us, id(n))
@@ -180,8 +180,8 @@ func settleContext(t tester, s Store) {
 	equal(t, "counters", len(counters(t, s, us)), 0)
 }
 
-// anyOrder: any order of the steps and any cut into batches ends in the same counters, byte for
-// byte.
+// anyOrder tests that any order of steps, and any cut into batches, ends in the same counters, byte
+// for byte.
 func anyOrder(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {

@@ -10,7 +10,7 @@ import (
 	"precept/internal/session"
 )
 
-// Sessions is where sessions are written down and found again.
+// Sessions stores and finds sessions.
 type Sessions interface {
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
 	FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error)
@@ -18,7 +18,7 @@ type Sessions interface {
 	Write(ctx context.Context, b session.Batch) error
 }
 
-// Feedbacks is the set of entries of each session.
+// Feedbacks stores the feedback of each session.
 type Feedbacks interface {
 	AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (added map[session.ID]int, err error)
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
@@ -26,14 +26,14 @@ type Feedbacks interface {
 	Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error)
 }
 
-// Parking is where feedback waits for its exchange.
+// Parking stores feedback until its session is known.
 type Parking interface {
 	Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
 	Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (added map[session.ID]int, err error)
 	PurgeParked(ctx context.Context, before time.Time) (int, error)
 }
 
-// Counters is what rewards add up to.
+// Counters stores the sums of rewards.
 type Counters interface {
 	Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error)
 	Settle(ctx context.Context, steps []session.Settlement) ([]bool, error)
@@ -41,7 +41,7 @@ type Counters interface {
 	Tenants(ctx context.Context) ([]string, error)
 }
 
-// Models is what merges by maximum, and what one replica publishes for all.
+// Models stores maxima, and priors that one replica publishes for all.
 type Models interface {
 	Raise(ctx context.Context, tenant string, maxima []trial.Delta) error
 	Maxima(ctx context.Context, tenant string) ([]trial.Delta, error)
@@ -49,13 +49,13 @@ type Models interface {
 	PutPriors(ctx context.Context, tenant string, from int64, data []byte) (bool, error)
 }
 
-// Metas is the program's own values.
+// Metas stores precept's own values.
 type Metas interface {
 	Meta(ctx context.Context, key string) (value []byte, ok bool, err error)
 	InitMeta(ctx context.Context, key string, value []byte) (stands []byte, err error)
 }
 
-// Samples is what is kept of the traffic.
+// Samples stores exchanges and samples.
 type Samples interface {
 	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 	SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
@@ -63,13 +63,13 @@ type Samples interface {
 	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
 }
 
-// Listings are pages of what is kept, newest first.
+// Listings returns pages of sessions and samples, newest first.
 type Listings interface {
 	Newest(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.Listed], error)
 	NewestSamples(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.StoredSample], error)
 }
 
-// DeadLetters is what a step panicked at, and what no sample knows.
+// DeadLetters stores the marks of steps that panicked, and counts exchanges without a sample.
 type DeadLetters interface {
 	SetAside(ctx context.Context, list []session.DeadLetter) error
 	Readmit(ctx context.Context, most int) (int, error)
@@ -77,7 +77,7 @@ type DeadLetters interface {
 	Unsampled(ctx context.Context) (int64, error)
 }
 
-// Keeping is for whoever looks after the data.
+// Keeping deletes, counts and syncs.
 type Keeping interface {
 	Forget(ctx context.Context, tenant string, id session.ID) (bool, error)
 	ForgetTenant(ctx context.Context, tenant string) (sessions int, err error)
@@ -87,7 +87,7 @@ type Keeping interface {
 	Close() error
 }
 
-// Jottings is what the distiller keeps: of a session, and of a tenant; and who is at work.
+// Jottings stores notes of the distiller on sessions and tenants, and the claims of workers.
 type Jottings interface {
 	Mark(ctx context.Context, tenant string, id session.ID) ([]byte, error)
 	Note(ctx context.Context, tenant, key string) ([]byte, error)
@@ -97,7 +97,7 @@ type Jottings interface {
 	Unclaim(ctx context.Context, name, owner string) error
 }
 
-// Records is what happened.
+// Records groups the interfaces of sessions and traffic.
 type Records interface {
 	Sessions
 	Samples
@@ -106,13 +106,13 @@ type Records interface {
 	Parking
 }
 
-// Learning is what was learned from it.
+// Learning groups the interfaces of package learn.
 type Learning interface {
 	Counters
 	Models
 }
 
-// Store is a whole backend.
+// Store is a complete backend.
 type Store interface {
 	Records
 	Learning

@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// Secrets are an authority of a test's own, and a certificate for the loopback that servers and
-// clients show.
+// Secrets are files of an authority of the test, and of a certificate for the loopback, for servers
+// and clients.
 type Secrets struct{ CA, Cert, Key string } // files
 
-// NewSecrets makes them in a directory of the test's.
+// NewSecrets creates the files in a directory of the test.
 func NewSecrets(t *testing.T) *Secrets {
 	t.Helper()
 	dir := t.TempDir()
@@ -77,8 +77,8 @@ func (s *Secrets) Args(port, clients string) []string {
 	return []string{"--tls-port", port, "--tls-cert-file", s.Cert, "--tls-key-file", s.Key, "--tls-ca-cert-file", s.CA, "--tls-auth-clients", clients}
 }
 
-// StartRedisTLS starts a server that listens with TLS on the second of its ports, addr. A
-// redis-server that was built without TLS skips the test.
+// StartRedisTLS starts a server that listens with TLS on its second port, addr. A redis-server
+// without TLS skips the test.
 func StartRedisTLS(t *testing.T, s *Secrets, clients string, args ...string) (r *Redis, addr string) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), "redis-server", "--tls-port", "1", "--port", "0", "--tls-cert-file", "/nowhere").CombinedOutput(); err != nil && strings.Contains(string(out), "Bad directive") {

@@ -27,7 +27,7 @@ func togetherCases() map[string]func(tester, Store) {
 
 const workers = 8
 
-// together runs fn in several goroutines and waits for them.
+// together runs fn in several goroutines, and waits for them.
 func together(t tester, fn func(worker int) error) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -92,8 +92,8 @@ func oneSettles(t tester, s Store) {
 	equal(t, "counters", counters(t, s, us), []trial.Delta{delta("a@1", "n", 0, 10)})
 }
 
-// unitsMerge: each worker writes the row of one run with a draw of its own, as replicas do that
-// have not met.
+// unitsMerge tests replicas that have not met: each worker writes the row of one run with its own
+// draw.
 func unitsMerge(t tester, s Store) {
 	if _, ok := s.(interface {
 		Moved(ctx context.Context) (map[string]session.Stand, error)
@@ -128,8 +128,8 @@ func unitsMerge(t tester, s Store) {
 	equal(t, "members", rec.Unit.Members, workers)
 }
 
-// manyCorrect: every worker adds one to the same session until it got through, from whatever
-// version stands.
+// manyCorrect tests concurrent settlements of one session: each worker adds one until its step is
+// taken, from the current version.
 func manyCorrect(t tester, s Store) {
 	together(t, func(int) error {
 		for {
