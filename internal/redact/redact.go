@@ -31,6 +31,7 @@ type Redactor struct {
 	numbers map[uint64]int
 	next    [kindCount]int
 	counts  [kindCount]int
+	clean   *CleanTexts // nil: every text is scanned
 }
 
 // New makes a redactor of secrets; personal adds e-mail addresses, phone numbers, payment cards,

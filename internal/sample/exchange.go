@@ -94,8 +94,12 @@ func NewID(random io.Reader) (string, error) {
 // Unchanged items of New keep their bytes; changed items get new bytes.
 func (e *Exchange) Redact(r *redact.Redactor) {
 	r.DrainCounts()
+	redactItem := r.JSON
+	if e.NewFrom == 0 { // system prompt and rules files, which other sessions send too
+		redactItem = r.JSONCached
+	}
 	for i, item := range e.New {
-		e.New[i] = r.JSON(nil, item)
+		e.New[i] = redactItem(nil, item)
 	}
 	text := r.Text
 	if e.Truncated || e.Outcome == Incomplete || e.Outcome == Aborted { // the reply may end anywhere

@@ -1,0 +1,85 @@
+package redact
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/dgraph-io/ristretto/v2"
+)
+
+// CleanTexts remembers which texts contain nothing to redact. Agents send the same system prompt and
+// the same rules files at the start of every session; the second session finds them here, and the
+// texts are not scanned again. An entry may be evicted at any time: the text is then scanned again.
+// It is safe for concurrent use.
+type CleanTexts struct {
+	cache        *ristretto.Cache[uint64, [sha256.Size]byte]
+	hits, misses atomic.Int64
+}
+
+const (
+	minCleanText  = 1 << 10 // bytes; a shorter text is scanned faster than it is looked up
+	cleanTextCost = 160     // bytes of memory of an entry: digest, keys, counters
+)
+
+// NewCleanTexts returns a cache of about size bytes. Close ends its goroutines.
+func NewCleanTexts(size int64) (*CleanTexts, error) {
+	cache, err := ristretto.NewCache(&ristretto.Config[uint64, [sha256.Size]byte]{
+		NumCounters: max(10*size/cleanTextCost, 1), MaxCost: size, BufferItems: 64, IgnoreInternalCost: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cache of clean texts: %w", err)
+	}
+	return &CleanTexts{cache: cache}, nil
+}
+
+// Close ends the goroutines of the cache. A closed cache contains nothing.
+func (c *CleanTexts) Close() { c.cache.Close() }
+
+// Hits returns how many look-ups found their text.
+func (c *CleanTexts) Hits() int64 { return c.hits.Load() }
+
+// Misses returns how many look-ups did not find their text.
+func (c *CleanTexts) Misses() int64 { return c.misses.Load() }
+
+// digest returns the identity of a text. The whole digest is compared, so that no crafted text passes
+// for another one. A text without secrets may contain personal data: personal is part of the identity.
+func digest(raw []byte, personal bool) (key uint64, sum [sha256.Size]byte) {
+	sum = sha256.Sum256(raw)
+	if personal {
+		sum[0] ^= 0xff
+	}
+	return binary.LittleEndian.Uint64(sum[:8]), sum
+}
+
+func (c *CleanTexts) has(key uint64, sum [sha256.Size]byte) bool {
+	found, ok := c.cache.Get(key)
+	ok = ok && found == sum
+	if ok {
+		c.hits.Add(1)
+	} else {
+		c.misses.Add(1)
+	}
+	return ok
+}
+
+// Remember makes JSONCached use the cache. The cache may serve several redactors.
+func (r *Redactor) Remember(c *CleanTexts) { r.clean = c }
+
+// JSONCached is JSON for a text that other sessions are likely to send, too. The digest of a text
+// costs a third of its scan, so a text that does not repeat is better given to JSON.
+func (r *Redactor) JSONCached(dst, raw []byte) []byte {
+	if r.clean == nil || len(raw) < minCleanText {
+		return r.JSON(dst, raw)
+	}
+	key, sum := digest(raw, r.m.personal)
+	if r.clean.has(key, sum) {
+		return raw
+	}
+	out := r.JSON(dst, raw)
+	if &out[0] == &raw[0] { // JSON returns raw itself if there is nothing to redact
+		r.clean.cache.Set(key, sum, cleanTextCost)
+	}
+	return out
+}

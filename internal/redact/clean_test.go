@@ -1,0 +1,110 @@
+package redact_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/internal/redact"
+)
+
+// systemPrompt returns a JSON item of about n bytes without anything to redact.
+func systemPrompt(n int) []byte {
+	line := "Read the file before you edit the file. Run the narrowest test first, then the whole suite. "
+	return []byte(`{"role":"system","content":"` + strings.Repeat(line, n/len(line)+1) + `"}`)
+}
+
+func cleanTexts(tb testing.TB) *redact.CleanTexts {
+	tb.Helper()
+	c, err := redact.NewCleanTexts(1 << 20)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(c.Close)
+	return c
+}
+
+// admitted waits until a look-up finds the text: the cache admits entries asynchronously.
+func admitted(tb testing.TB, c *redact.CleanTexts, r *redact.Redactor, text []byte) {
+	tb.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		before := c.Hits()
+		r.JSONCached(nil, text)
+		if c.Hits() > before {
+			return
+		}
+		if time.Now().After(end) {
+			tb.Fatal("the cache does not admit the text")
+		}
+	}
+}
+
+func TestACleanTextIsScannedOnce(t *testing.T) {
+	c, prompt := cleanTexts(t), systemPrompt(4<<10)
+	first := redact.New(true)
+	first.Remember(c)
+	admitted(t, c, first, prompt)
+	second := redact.New(true)
+	second.Remember(c)
+	hits := c.Hits()
+	if out := second.JSONCached(nil, bytes.Clone(prompt)); !bytes.Equal(out, prompt) || c.Hits() != hits+1 {
+		t.Errorf("another session: %d hits, want %d", c.Hits(), hits+1)
+	}
+}
+
+// A text with a secret is redacted however often the text was seen.
+func TestATextWithASecretIsNeverClean(t *testing.T) {
+	c := cleanTexts(t)
+	r := redact.New(true)
+	r.Remember(c)
+	prompt := systemPrompt(4 << 10)
+	secret := bytes.Replace(prompt, []byte("narrowest"), []byte("AKIAIOSFODNN7EXAMPLE"), 1)
+	admitted(t, c, r, prompt)
+	for range 5 {
+		if out := r.JSONCached(nil, secret); bytes.Contains(out, []byte("AKIAIOSFODNN7EXAMPLE")) {
+			t.Fatal("the key passed")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if c.Misses() < 5 {
+		t.Errorf("%d misses, want at least 5", c.Misses())
+	}
+}
+
+// A text that is clean while personal data are kept is scanned when personal data are redacted.
+func TestCleanOfSecretsIsNotCleanOfPersonalData(t *testing.T) {
+	c := cleanTexts(t)
+	text := bytes.Replace(systemPrompt(4<<10), []byte("narrowest"), []byte("write to ann@example.org"), 1)
+	secrets := redact.New(false)
+	secrets.Remember(c)
+	admitted(t, c, secrets, text)
+	personal := redact.New(true)
+	personal.Remember(c)
+	if out := personal.JSONCached(nil, text); bytes.Contains(out, []byte("ann@example.org")) {
+		t.Error("the address passed")
+	}
+}
+
+func BenchmarkCleanText(b *testing.B) {
+	for _, size := range []int{4 << 10, 32 << 10} {
+		text := systemPrompt(size)
+		b.Run(fmt.Sprintf("scan/%dK", size>>10), func(b *testing.B) {
+			r := redact.New(true)
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				r.JSON(nil, text)
+			}
+		})
+		b.Run(fmt.Sprintf("hit/%dK", size>>10), func(b *testing.B) {
+			c, r := cleanTexts(b), redact.New(true)
+			r.Remember(c)
+			admitted(b, c, r, text)
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				r.JSONCached(nil, text)
+			}
+		})
+	}
+}
