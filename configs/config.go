@@ -181,6 +181,7 @@ type Limits struct {
 	BodyBytes             Size          `yaml:"body_bytes" min:"1"`
 	CaptureBytes          Size          `yaml:"capture_bytes" min:"0"`
 	CaptureTotalBytes     Size          `yaml:"capture_total_bytes" min:"0" restart:"yes"`
+	CleanTextsBytes       Size          `yaml:"clean_texts_bytes" min:"0" restart:"yes"`
 	SpoolBytes            Size          `yaml:"spool_bytes" min:"1048576" restart:"yes"`
 	HeaderTimeout         time.Duration `yaml:"header_timeout" min:"1" restart:"yes"`
 	UpstreamHeaderTimeout time.Duration `yaml:"upstream_header_timeout" min:"1"`

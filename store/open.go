@@ -71,7 +71,7 @@ func (s *Store) takeIn(log *spool.Log) {
 	s.inbox = &inbox{tally: &s.Tally, state: s.state, hold: o.HoldBytes, stubs: log != nil, full: make(chan struct{}, 1)}
 	s.waiting = &waiting{held: map[string][]session.Echo{}}
 	s.touched = &touched{of: map[session.Ref]bool{}}
-	s.optouts = &optouts{live: live, waiting: s.waiting, marks: s.openMarks(log != nil), tally: &s.Tally, failed: o.Failed}
+	s.optouts = &optouts{live: live, waiting: s.waiting, marks: s.openMarks(log != nil), tally: &s.Tally, failed: o.Failed, clean: o.CleanTexts}
 	s.sessions = &sessions{
 		live: live, be: o.Backend, marks: s.optouts.marks, state: s.state, now: o.Now, lookup: o.Lookup, failed: o.Failed,
 	}

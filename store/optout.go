@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"precept/internal/label"
+	"precept/internal/redact"
 	"precept/internal/sample"
 	"precept/internal/session"
 )
@@ -23,6 +24,7 @@ type optouts struct {
 	marks   *optOutMarks
 	tally   *Tally
 	failed  func(step label.Step, err error)
+	clean   *redact.CleanTexts // nil: every text is scanned
 
 	rules    atomic.Pointer[sample.OptOut] // nil: nobody opted out
 	personal atomic.Bool                   // personal data is redacted besides secrets

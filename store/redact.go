@@ -12,8 +12,12 @@ import (
 	"precept/internal/session"
 )
 
-// newRedactor makes a redactor for whoever has none of its own.
-func (o *optouts) newRedactor() *redact.Redactor { return redact.New(o.personal.Load()) }
+// newRedactor returns a redactor for the present settings.
+func (o *optouts) newRedactor() *redact.Redactor {
+	r := redact.New(o.personal.Load())
+	r.Remember(o.clean)
+	return r
+}
 
 // redact takes secrets and personal data out of everything that an agent, a tool or a model wrote.
 func (o *optouts) redact(r *redact.Redactor, x *sample.Exchange) {

@@ -7,6 +7,7 @@ import (
 	"precept/bandit/feedback"
 	"precept/internal/guard"
 	"precept/internal/label"
+	"precept/internal/redact"
 	"precept/internal/sample"
 	"precept/internal/session"
 )
@@ -27,6 +28,7 @@ type Options struct {
 	DeliverEvery time.Duration
 	Learn        bool                             // keep exchanges and samples
 	Personal     bool                             // redact personal data besides secrets
+	CleanTexts   *redact.CleanTexts               // texts without anything to redact; nil: every text is scanned
 	OptOut       *sample.OptOut                   // nil: nobody opted out
 	Sentiment    bool                             // the user's words count as an implicit signal
 	Retention    time.Duration                    // how long a session is kept after it was last seen; 0: for ever

@@ -20,6 +20,7 @@ import (
 
 	"precept/cmd/precept/server"
 	"precept/configs"
+	"precept/internal/redact"
 	"precept/learn"
 	"precept/proxy"
 	"precept/store"
@@ -177,6 +178,7 @@ func metricNames(t *testing.T) map[string]bool {
 	server.WatchStore(d, &store.Store{})
 	server.WatchLearning(d, &learn.Tally{})
 	server.CountSpans(d, nil)
+	server.CountCache(d, "any", (*redact.CleanTexts)(nil))
 	for name := range maps.Clone(d.names) {
 		d.names[name+"_bucket"] = true // of histograms, as queries write them
 	}

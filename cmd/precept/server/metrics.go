@@ -90,3 +90,19 @@ func CountSpans(reg prometheus.Registerer, t *trace.Tracer) {
 		}, func() float64 { return float64(count(t)) }))
 	}
 }
+
+// counted is a cache that counts its look-ups.
+type counted interface {
+	Hits() int64
+	Misses() int64
+}
+
+// CountCache registers the look-ups of a cache.
+func CountCache(reg prometheus.Registerer, name string, c counted) {
+	for outcome, count := range map[string]func() int64{"hit": c.Hits, "miss": c.Misses} {
+		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "precept_cache_lookups_total", Help: "Look-ups in a cache, by cache and outcome.",
+			ConstLabels: prometheus.Labels{"cache": name, "outcome": outcome},
+		}, func() float64 { return float64(count()) }))
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"precept/internal/redact"
 	"precept/learn"
 	"precept/proxy"
 	"precept/proxy/trace"
@@ -78,6 +79,18 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	}
 	storeOptions.Failed, storeOptions.Panicked = failures.failed, failures.panicked
 	storeOptions.Secret, storeOptions.Absent = []byte(keys.pair.Secret), opened.absent
+	if size := int64(cfg.Limits.CleanTextsBytes); size > 0 {
+		clean, err := redact.NewCleanTexts(size)
+		if err != nil {
+			return err
+		}
+		s.onStop("cache of clean texts", func() error {
+			clean.Close()
+			return nil
+		})
+		CountCache(registry, "clean_texts", clean)
+		storeOptions.CleanTexts = clean
+	}
 	st, err := store.Open(ctx, storeOptions)
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)
