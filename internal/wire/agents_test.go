@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Calls between tags, as models write them, and texts that only look so.
+// Calls between tags in the forms of models, and similar texts.
 func TestTagCall(t *testing.T) {
 	long := strings.Repeat("<a>", maxTagged)
 	for text, want := range map[string]Call{
@@ -32,7 +32,7 @@ func TestTagCall(t *testing.T) {
 	}
 }
 
-// What a person says in such forms is theirs.
+// The words of a person in similar forms are no results.
 func TestTagReport(t *testing.T) {
 	for text, want := range map[string]string{
 		"<tool_response>\nx\n</tool_response>":                                       "x",
@@ -68,7 +68,7 @@ func TestResultNamedByID(t *testing.T) {
 	}
 }
 
-// Qwen-Agent writes the calls of an answer anew before it sends it back.
+// Qwen-Agent rewrites the calls of an answer before it sends the answer back.
 func TestTextOfTagsComesBack(t *testing.T) {
 	const said = "I look.\n<tool_call>\n{\"arguments\":{\"b\":1,\"a\":[2]},\"name\":\"f\"}\n</tool_call>"
 	back := "I look. <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [2], \"b\": 1}}\n</tool_call>"
@@ -82,7 +82,7 @@ func TestTextOfTagsComesBack(t *testing.T) {
 	}
 }
 
-// An answer of ten thousands of calls takes memory by its length.
+// An answer of ten thousand calls takes memory in proportion to its length.
 func TestTagCallsAreLinear(t *testing.T) {
 	text := strings.Repeat(`<tool_call>{"name":"f","arguments":{}}</tool_call>`, 20_000)
 	var before, after runtime.MemStats

@@ -147,7 +147,7 @@ func TestEcho(t *testing.T) {
 	}
 }
 
-// A reply with the provider's own tools in it is known again by them and by its texts together.
+// A reply with calls that the provider answered is recognised by the calls and the texts together.
 func TestEchoOfServedReply(t *testing.T) {
 	const served = `{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[]}`
 	for _, content := range []string{
@@ -168,8 +168,7 @@ func TestEchoOfServedReply(t *testing.T) {
 	}
 }
 
-// An answer is known again although it is a refusal, was spoken, or comes back without its
-// thoughts.
+// An answer is recognised even if it is a refusal, was spoken, or returns without its thoughts.
 func TestEchoOfOtherAnswers(t *testing.T) {
 	chat := func(message string) string {
 		return `{"choices":[{"index":0,"message":{"role":"assistant",` + message + `},"finish_reason":"stop"}]}`

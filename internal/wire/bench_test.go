@@ -14,7 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// conversation is an agent's request of about size bytes: a system prompt and tools, then a loop of
+// conversation returns a request of about size bytes: a system prompt and tools, then a loop of
 // calls and results.
 func conversation(d Dialect, size int) []byte {
 	code := "func main() {\n\tfmt.Println(\"hello, world\")\n\tfor i := range 10 {\n\t\twork(i)\n\t}\n}\n"
@@ -70,7 +70,7 @@ func BenchmarkParse(b *testing.B) {
 	})
 }
 
-// BenchmarkTurn is what a proxy asks of a request in the middle of a session.
+// BenchmarkTurn does the work of a proxy on a request in the middle of a session.
 func BenchmarkTurn(b *testing.B) {
 	sizes(b, func(b *testing.B, d Dialect, body []byte) {
 		b.Helper()
@@ -116,7 +116,7 @@ func BenchmarkSplice(b *testing.B) {
 	})
 }
 
-// BenchmarkImage is a request with a picture of 5 MB in the newest message.
+// BenchmarkImage reads a request with a picture of 5 MB in the newest message.
 func BenchmarkImage(b *testing.B) {
 	body := []byte(`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` +
 		strings.Repeat("iVBORw0KGgoAAAAN", 5<<20/16) + `"}},{"type":"text","text":"what is it"}]}]}`)
@@ -163,9 +163,8 @@ func BenchmarkReplySSE(b *testing.B) {
 	}
 }
 
-// parseWithGJSON finds in a body what Parse finds, with gjson in place of the scan by hand: a bound
-// of the depth, a proof, the top-level members, and of each item its place, its role and the calls
-// that it answers.
+// parseWithGJSON finds the same as Parse with gjson in place of the own scan: a bound of the depth,
+// a proof, the top-level members, and of each item the place, the role and the answered calls.
 func parseWithGJSON(d Dialect, body []byte) (items []entry, answered int, ok bool) {
 	for depth, i, quoted := 0, 0, false; i < len(body); i++ { // gjson's proof overflows the stack
 		switch c := body[i]; {
@@ -213,7 +212,7 @@ func parseWithGJSON(d Dialect, body []byte) (items []entry, answered int, ok boo
 	return items, answered, ok
 }
 
-// BenchmarkParseWithGJSON is BenchmarkParse with the library: decision 25 tells the figures.
+// BenchmarkParseWithGJSON is BenchmarkParse with the library; decision 25 has the figures.
 func BenchmarkParseWithGJSON(b *testing.B) {
 	sizes(b, func(b *testing.B, d Dialect, body []byte) {
 		b.Helper()
@@ -229,8 +228,8 @@ func BenchmarkParseWithGJSON(b *testing.B) {
 	})
 }
 
-// BenchmarkMemory is a conversation that has grown by one answer and its result, read from the
-// start, and from where the last turn's proof ended.
+// BenchmarkMemory reads a conversation that has grown by one answer and its result, from the start
+// and from the end of the last proof.
 func BenchmarkMemory(b *testing.B) {
 	for _, kib := range []int{32, 256} {
 		body := conversation(Chat, kib<<10)
@@ -267,7 +266,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkTemplate reads a stream with and without the form of the last event.
+// BenchmarkTemplate reads a stream with and without the template of the last event.
 func BenchmarkTemplate(b *testing.B) {
 	event := []byte(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}` + "\n\n")
 	stream := bytes.Repeat(event, 200)
@@ -294,8 +293,7 @@ func BenchmarkTemplate(b *testing.B) {
 	}
 }
 
-// BenchmarkEventWithGJSON reads the same events with gjson: a proof, and the members by their
-// paths.
+// BenchmarkEventWithGJSON reads the same events with gjson: a proof, and the members by path.
 func BenchmarkEventWithGJSON(b *testing.B) {
 	event := []byte(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}`)
 	b.SetBytes(int64(200 * len(event)))

@@ -76,7 +76,7 @@ func encoded(tb testing.TB, encoding string, plain []byte) []byte {
 	return out.Bytes()
 }
 
-// decode gives at most limit bytes of what is in the body.
+// decode returns at most limit bytes of the decoded body.
 func decode(encoding string, body []byte, limit int64) ([]byte, error) {
 	plain, err := Decode(encoding, body)
 	if err != nil {

@@ -27,7 +27,7 @@ func parsed(t *testing.T, d wire.Dialect, body string) *wire.Request {
 	return r
 }
 
-// What the model made, what a tool gave back and what is not known here: by the type of the item.
+// The type of an item gives the role: output of the model, output of a tool, or unknown.
 func TestRolesOfResponsesItems(t *testing.T) {
 	for role, kinds := range map[wire.Role]string{
 		wire.RoleTool: "function_call_output custom_tool_call_output local_shell_call_output shell_call_output " +
@@ -47,8 +47,8 @@ func TestRolesOfResponsesItems(t *testing.T) {
 	}
 }
 
-// Calls of the Responses API are whole before their item is, and also where the stream is cut
-// behind them; pieces that come after the whole change nothing.
+// Calls of the Responses API are complete before their items, also in a stream that is cut after
+// the calls; pieces after the whole call change nothing.
 func TestCallsOfACutStream(t *testing.T) {
 	event := func(kind, rest string) string {
 		return `data: {"type":"` + kind + `","output_index":0` + rest + "}\n\n"
@@ -75,8 +75,8 @@ func TestCallsOfACutStream(t *testing.T) {
 	}
 }
 
-// The system prompt is instructions or system and the messages that the list begins with, without
-// what precept put there; later ones are none.
+// The system prompt is instructions or system and the leading messages of the list, without
+// insertions of precept; later system messages do not count.
 func TestSystemText(t *testing.T) {
 	block := `Lessons from past experience:\n- x\nEnd of lessons.\n`
 	for name, k := range map[string]struct {
@@ -96,7 +96,7 @@ func TestSystemText(t *testing.T) {
 	}
 }
 
-// A text as a JSON string is what encoding/json makes of it, whatever its bytes are.
+// AppendString gives the bytes of encoding/json for any text.
 func TestAppendString(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) + rapid.String().Draw(t, "text")
@@ -115,7 +115,7 @@ func TestAppendString(t *testing.T) {
 	})
 }
 
-// Our own errors are JSON in each dialect's shape, whatever is said in them.
+// Errors of precept are JSON in the shape of each dialect, with any message.
 func TestErrorBodies(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.None, wire.Chat, wire.Responses, wire.Messages} {
 		body := wire.ErrorBody(d, 503, "it \"failed\"\n\xff<b>")
@@ -135,7 +135,8 @@ func TestErrorBodies(t *testing.T) {
 	}
 }
 
-// Each encoding is undone under each of its names; what is cut, or of another one, is an error.
+// Each encoding is decoded under each of its names; a truncated body and another encoding are
+// errors.
 func TestDecode(t *testing.T) {
 	const text = `{"messages":[]}`
 	pack := func(w io.WriteCloser, b *bytes.Buffer) []byte {
@@ -177,8 +178,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// A block in front of parts is a part of the kind that stands beside it: some servers know one
-// spelling only.
+// A block before other parts has the type of the part beside it: some servers know one spelling
+// only.
 func TestKindOfANewPart(t *testing.T) {
 	for name, k := range map[string]struct{ list, want string }{
 		"beside text":           {`[{"type":"text","text":"x"}]`, `[{"type":"text","text":"B"},{"type":"text","text":"x"}]`},
@@ -197,8 +198,8 @@ func TestKindOfANewPart(t *testing.T) {
 	}
 }
 
-// What differs has another hash, also where it is neither words nor calls; what agents write anew
-// has not.
+// Different contents have different hashes, also outside of words and calls; changes that agents
+// make do not change the hash.
 func TestWhatHashesSee(t *testing.T) {
 	hash := func(item string) uint64 { return parsed(t, wire.Chat, `{"messages":[`+item+`]}`).Hash(0) }
 	user := func(text string) string { return fmt.Sprintf(`{"role":"user","content":%q}`, text) }
@@ -231,8 +232,8 @@ func TestWhatHashesSee(t *testing.T) {
 	}
 }
 
-// Servers that count no calls: a piece without an index goes on with the call that was written last
-// or, with another id, begins one; text beside them stays text.
+// Servers without indices of calls: a piece without an index continues the last call or, with
+// another id, begins a call; text between the pieces stays text.
 func TestCallsWithoutAnIndex(t *testing.T) {
 	const first, more, second = `{"id":"a","function":{"name":"f","arguments":"{\"x\""}}`, `{"function":{"arguments":":1}"}}`, `{"id":"b","function":{"name":"g","arguments":"{}"}}`
 	const both, counted = `{"index":0,"id":"a","function":{"name":"f","arguments":"{"}},{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}`, `{"index":0,"function":{"arguments":"\"x\""}}`
@@ -252,8 +253,8 @@ func TestCallsWithoutAnIndex(t *testing.T) {
 	}
 }
 
-// What stands beside the words of a user counts, what a model or a tool shows does not; and a
-// command that the agent ran is another one by what came of it.
+// Content beside the words of a user counts for the hash, output of a model or a tool does not; the
+// result of a command that the agent ran distinguishes two equal commands.
 func TestWhatAnItemIsKnownBy(t *testing.T) {
 	const picture = `[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:,"}}]`
 	ran := func(output string) string {
@@ -272,8 +273,8 @@ func TestWhatAnItemIsKnownBy(t *testing.T) {
 	}
 }
 
-// A server without ids that names the call in each piece begins another one where the arguments
-// are whole, however long they have become.
+// A server without ids that names the call in each piece begins another call after complete
+// arguments of any length.
 func TestLongCallsWithoutIds(t *testing.T) {
 	args := `{"text":"` + strings.Repeat("x{]y", 10_000) + `"}`
 	r := wire.NewReplyReader(wire.Chat, -1, 1<<20)
@@ -289,8 +290,7 @@ func TestLongCallsWithoutIds(t *testing.T) {
 	}
 }
 
-// What is remembered of a conversation that has only instructions so far says nothing of those to
-// come.
+// A remembered conversation with instructions only says nothing about later instructions.
 func TestInstructionsThatGrow(t *testing.T) {
 	m := wire.NewMemory()
 	list := `{"role":"system","content":"` + strings.Repeat("a", 9<<10) + `"}`
@@ -309,8 +309,8 @@ func TestInstructionsThatGrow(t *testing.T) {
 	}
 }
 
-// A reply of the Responses API is known again by the ids of its items and calls, and a call by the
-// id of its item, too; what a message is called names no call.
+// A reply of the Responses API is recognised by the ids of its items and calls, and a call also by
+// the id of its item; the id of a message names no call.
 func TestKeysOfOutputItems(t *testing.T) {
 	r := wire.NewReplyReader(wire.Responses, -1, 1<<16)
 	_, _ = io.WriteString(r, `{"id":"resp_1","status":"completed","output":[{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"hi"}]},`+
@@ -327,7 +327,7 @@ func TestKeysOfOutputItems(t *testing.T) {
 	}
 }
 
-// Equal words of a person are counted, also where results stand between them.
+// Equal words of a person are counted, also with results between them.
 func TestEqualWordsAreCounted(t *testing.T) {
 	const step = `{"role":"user","content":"go"},{"role":"assistant","tool_calls":[{"id":"%[1]d","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"%[1]d","content":"x"}`
 	list := fmt.Sprintf(step, 1) + "," + fmt.Sprintf(step, 2) + "," + fmt.Sprintf(step, 3)

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// gen draws request bodies as clients could write them: any dialect, any white space, members in
-// any order.
+// gen draws request bodies as clients write them: any dialect, any white space, members in any
+// order.
 type gen struct{ *rapid.T }
 
 func (g gen) space() string {
@@ -57,7 +57,7 @@ func (g gen) member(name, value string) string {
 	return `"` + name + `"` + g.space() + ":" + g.space() + value
 }
 
-// textOrParts is a content: a string, or parts that hold texts and other things.
+// textOrParts returns a content: a string, or parts with texts and other things.
 func (g gen) textOrParts(typ string) string {
 	if g.pick(2) == 0 {
 		return g.string()
@@ -120,7 +120,7 @@ func (g gen) messagesItem() string {
 	return g.object(g.member("role", `"user"`), g.member("content", results))
 }
 
-// body draws a whole request.
+// body returns a whole request.
 func (g gen) body() (Dialect, string) {
 	d := Dialect(1 + g.pick(3))
 	item := map[Dialect]func() string{Chat: g.chatItem, Responses: g.responsesItem, Messages: g.messagesItem}[d]
@@ -135,13 +135,13 @@ func (g gen) body() (Dialect, string) {
 	return d, g.space() + g.object(g.member(d.listKey(), list), system, `"model":"m"`, `"seed":123456789012345678901234567890`, `"x":1E400`) + g.space()
 }
 
-// takes says whether text can be put into a result of item i.
+// takes reports whether text can be inserted into a result of item i.
 func (r *Request) takes(i int, res Result) bool {
 	_, ok := r.placeOf(i, res.Block)
 	return ok
 }
 
-// edits draws texts for some of the places that a request has.
+// edits returns texts for some of the places of a request.
 func (g gen) edits(r *Request, text *rapid.Generator[string]) []Edit {
 	var edits []Edit
 	for i := range r.Len() {

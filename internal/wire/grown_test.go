@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// grown is a request of one message of the user, whose content is JSON.
+// grown returns a request with one message of the user; content is JSON.
 func grown(t *testing.T, content string) *wire.Request {
 	t.Helper()
 	r, err := wire.Parse(wire.Chat, []byte(`{"messages":[{"role":"user","content":`+content+`}]}`))
@@ -19,20 +19,20 @@ func grown(t *testing.T, content string) *wire.Request {
 	return r
 }
 
-// quoted is a text as a JSON string.
+// quoted returns a text as a JSON string.
 func quoted(text string) string {
 	b, _ := json.Marshal(text)
 	return string(b)
 }
 
-// parted cuts a text into two parts of a content, at a line.
+// parted returns two parts of a content, cut at a line of a text.
 func parted(text, at string) string {
 	head, tail, _ := strings.Cut(text, "\n"+at)
 	return `[{"type":"text","text":` + quoted(head) + `},{"type":"image_url"},{"type":"text","text":` + quoted(at+tail) + `}]`
 }
 
-// In a message that grows, text goes to the top of each observation: behind its label or under its
-// head, in the string that holds it, whatever stands before it in the same words.
+// In a message that grows, text goes to the top of each observation: after its label or below its
+// head, in the right string, whatever equal words stand before.
 func TestTextInAMessageThatGrows(t *testing.T) {
 	const (
 		pad = "Answer this. Quote \"it\".\n\nQuestion: what is an\nObservation: worth?\nThought: I look\nAction: ls\nAction Input: .\nObservation: RED\nThought: more\n" +
@@ -75,8 +75,8 @@ func TestTextInAMessageThatGrows(t *testing.T) {
 	}
 }
 
-// The steps of a trajectory are its fields of one number; a field that is none, a head that is not
-// alone in its line, and a number that nobody counts to are text of the field before.
+// The steps of a trajectory are its fields with one number. An unknown field, a head beside other
+// text, and a number without a step are text of the field before.
 func TestStepsOfATrajectory(t *testing.T) {
 	const head = "[[ ## q ## ]]\nx\n\n[[ ## trajectory ## ]]\n"
 	for text, want := range map[string]string{

@@ -2,7 +2,7 @@ package wire
 
 import "testing"
 
-// hashOf is the hash of the first item.
+// hashOf returns the hash of the first item.
 func hashOf(t *testing.T, d Dialect, item string) uint64 {
 	t.Helper()
 	return must(t, d, `{"`+d.listKey()+`":[`+item+`]}`).Hash(0)
@@ -107,7 +107,7 @@ func TestDifferentItemsHaveDifferentHashes(t *testing.T) {
 	}
 }
 
-// Pinned: anchors are stored, and must be found by the next release.
+// Pinned: anchors are stored, and the next release must find them.
 func TestHashIsStable(t *testing.T) {
 	for _, c := range []struct {
 		dialect Dialect
@@ -148,7 +148,7 @@ func TestSystemHash(t *testing.T) {
 	}
 }
 
-// What a tool gave back as text is none of the user's words, and tells items apart all the same.
+// The results of tools that are text are no words of the user, but distinguish items.
 func TestObservationsDiffer(t *testing.T) {
 	a, b := `{"role":"user","content":"Observation:\none"}`, `{"role":"user","content":"Observation:\ntwo"}`
 	if hashOf(t, Chat, a) == hashOf(t, Chat, b) {

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// What a reader holds is what it keeps, whatever goes by; let go of, it still sees how the reply
-// ends.
+// Held is the memory of the kept bytes. After Drop the reader still sees the end of the reply.
 func TestHeldAndDropped(t *testing.T) {
 	event := func(piece string) string {
 		return fmt.Sprintf("data: {\"id\":\"chatcmpl-1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", piece)
@@ -50,7 +49,7 @@ func TestHeldAndDropped(t *testing.T) {
 	}
 }
 
-// A long copy takes hardly more memory than it has bytes, and is not copied while it grows.
+// A long copy takes little more memory than its bytes, and is not copied while it grows.
 func TestLongCopies(t *testing.T) {
 	const pieces, piece = 900, 1000
 	text := strings.Repeat("w", piece)

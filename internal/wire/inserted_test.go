@@ -15,7 +15,7 @@ import (
 	"precept/internal/wire"
 )
 
-// places are where text may go in a request: each is found again by its anchor.
+// places returns the places for text in a request. Each place is found again by its anchor.
 func places(r *wire.Request) []wire.Edit {
 	var out []wire.Edit
 	for i := range r.Len() {
@@ -35,13 +35,13 @@ func places(r *wire.Request) []wire.Edit {
 	return out
 }
 
-// takes says whether text can be put into a result of item i.
+// takes reports whether text can be inserted into a result of item i.
 func takes(r *wire.Request, i int, res wire.Result) bool {
 	_, err := r.Splice(nil, []wire.Edit{{Item: i, Block: res.Block, Text: "x"}})
 	return err == nil
 }
 
-// escaped is a text inside of a JSON string.
+// escaped returns a text as the inside of a JSON string.
 func escaped(text string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -50,8 +50,8 @@ func escaped(text string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
 }
 
-// without takes a text out of a body, with what may stand around it: nothing, a text part, or a
-// member or message that was made for it.
+// without removes a text from a body, with the bytes that were made around the text: none, a text
+// part, or a member or message.
 func without(body []byte, text string) ([]byte, bool) {
 	e := escaped(text)
 	if bytes.Count(body, []byte(e)) != 1 {
@@ -69,9 +69,8 @@ func without(body []byte, text string) ([]byte, bool) {
 	return nil, false
 }
 
-// checkInserted splices texts into some places of a body. What comes of it is JSON. The items that
-// nobody wanted changed are the same bytes, the others hold their texts, and without the texts the
-// body is what it was.
+// checkInserted splices texts into some places of a body. The output is JSON. Other items keep
+// their bytes, the chosen items hold their texts, and without the texts the body is the original.
 func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	r, err := wire.Parse(d, bytes.Clone(body))
 	if err != nil {
@@ -107,7 +106,7 @@ func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	}
 }
 
-// checkItems holds the items of a spliced body against what they were.
+// checkItems compares the items of a spliced body with the original items.
 func checkItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit) {
 	spliced, err := wire.Parse(r.Dialect, out)
 	if err != nil {
@@ -132,8 +131,8 @@ func checkItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit) {
 	}
 }
 
-// agentItems are pieces of conversations as agents send them, for each dialect: an answer and what
-// follows it.
+// agentItems returns pieces of conversations of agents for each dialect: an answer and the items
+// after the answer.
 func agentItems(d wire.Dialect) []string {
 	return map[wire.Dialect][]string{
 		wire.Chat: {
@@ -164,7 +163,7 @@ func agentItems(d wire.Dialect) []string {
 	}[d]
 }
 
-// agentRequest draws a request of a dialect as an agent sends it.
+// agentRequest returns a request of a dialect as an agent sends the request.
 func agentRequest(t *rapid.T, d wire.Dialect) []byte {
 	var items []string
 	for i := range rapid.IntRange(1, 8).Draw(t, "length") {
@@ -186,7 +185,7 @@ func agentRequest(t *rapid.T, d wire.Dialect) []byte {
 		`],"stream":true,"seed":123456789012345678901234567890,"x":-1.5E+400,"metadata":{"b":1,"a":"\/\ud800"}}` + rapid.SampledFrom([]string{"", "\n", " \r\n"}).Draw(t, "behind"))
 }
 
-// What is spliced into a request is what was asked for and nothing else, whatever an agent sends.
+// Splice inserts the given texts and changes nothing else, for any request of an agent.
 func TestSpliceIsTheBodyAndTheTexts(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 		t.Run(d.String(), func(t *testing.T) {
@@ -195,9 +194,8 @@ func TestSpliceIsTheBodyAndTheTexts(t *testing.T) {
 	}
 }
 
-// TestSpliceOfRecordedRequests is the same for requests that were recorded, where PRECEPT_CAPTURES
-// names a directory of them: lines of JSON with a path and a body. They are not part of the
-// project.
+// The same for recorded requests, where PRECEPT_CAPTURES names a directory with lines of JSON
+// {path, body}. The recordings are not part of the project.
 func TestSpliceOfRecordedRequests(t *testing.T) {
 	dir := os.Getenv("PRECEPT_CAPTURES")
 	if dir == "" {

@@ -102,7 +102,7 @@ func TestItems(t *testing.T) {
 	}
 }
 
-// What a result holds beside text is told apart by it.
+// Content of a result beside the text distinguishes results.
 func TestBeside(t *testing.T) {
 	for _, c := range []struct {
 		dialect Dialect

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What was kept of a turn reads as it did in the list: the same words, calls, results and ids.
+// Kept items read as in the list: the same words, calls, results and ids.
 func TestKeptItemsReadAsTheyDidInTheList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")
@@ -34,7 +34,7 @@ func TestKeptItemsReadAsTheyDidInTheList(t *testing.T) {
 	})
 }
 
-// conversationOf is a list in which calls have ids or none.
+// conversationOf returns a list whose calls have ids or none.
 func conversationOf(t *rapid.T, d Dialect) []byte {
 	var items []string
 	for i := range rapid.IntRange(1, 8).Draw(t, "items") {
@@ -81,7 +81,7 @@ func TestKeptTakesWhatever(t *testing.T) {
 	}
 }
 
-// Without a dialect the items tell it.
+// The items show the dialect.
 func TestKeptTellsTheDialect(t *testing.T) {
 	for d, item := range map[Dialect]string{
 		Chat: `{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":"x"}}]}`, Responses: `{"type":"function_call","call_id":"c","name":"f","arguments":"x"}`,
@@ -100,7 +100,7 @@ func TestKeptTellsTheDialect(t *testing.T) {
 	}
 }
 
-// A call that is written as text is found in what was said before the items.
+// A call that is text is found in the text before the items.
 func TestKeptKnowsWhatWasSaid(t *testing.T) {
 	k := Kept[[]byte]{Dialect: Chat, From: 2, Said: "Action: ls\nAction Input: .", Items: [][]byte{[]byte(`{"role":"user","content":"Observation: a.go"}`)}}
 	alone := k
@@ -129,7 +129,7 @@ func TestAppendStringIsJSON(t *testing.T) {
 	})
 }
 
-// Whatever bytes an item holds, its calls are parts of it; what is no JSON is no item.
+// The calls of an item are parts of its bytes; bytes that are no JSON are no item.
 func TestCallsInTakesWhatever(t *testing.T) {
 	pieces := []string{`{`, `}`, `[`, `]`, `"`, `,`, `:`, `\\`, `"type"`, `"x_call"`, `"tool_calls"`, `"content"`, `"tool_use"`, `"input"`, `7`, ` `, `{"type":"tool_use","input":7}`, `null`}
 	rapid.Check(t, func(t *rapid.T) {
@@ -146,7 +146,7 @@ func TestCallsInTakesWhatever(t *testing.T) {
 	})
 }
 
-// A list is cut as encoding/json cuts it.
+// Elements agrees with encoding/json.
 func TestElementsAreThoseOfTheArray(t *testing.T) {
 	pieces := []string{`{"a" : 1.0}`, `{`, `]`, `[`, `"`, `,`, `"x"`, ` `, `null`, `[[],7]`, "\n"}
 	rapid.Check(t, func(t *rapid.T) {

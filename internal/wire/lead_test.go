@@ -8,8 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// The blocks that another precept put before a text are known by its very words at the beginning,
-// and are told apart from the text; a quotation of them is a part of it.
+// The blocks of another precept are recognised by their exact words at the beginning of a text and
+// separated from the text; a quotation of a block is part of the text.
 func TestBlocksOfAnotherPrecept(t *testing.T) {
 	const advice = "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- a\nEnd of lessons.\n\n"
 	const pitfalls = "[KNOWN PITFALLS from earlier runs. Advice, not a request from the user; ignore what does not apply.]\n- b\n[END KNOWN PITFALLS]\n\n"
@@ -27,7 +27,7 @@ func TestBlocksOfAnotherPrecept(t *testing.T) {
 	}
 }
 
-// checkLead holds that a result's lead and text are told apart in each dialect, and what stands
+// checkLead checks that lead and text of a result are separated in each dialect, and the blocks
 // before a person's words.
 func checkLead(t *testing.T, lead, rest, want string) {
 	t.Helper()
@@ -54,7 +54,7 @@ func checkLead(t *testing.T, lead, rest, want string) {
 	}
 }
 
-// The newest step of a trajectory is known again by the reply that asked for it.
+// The newest step of a trajectory is recognised by the reply with the step.
 func TestStepsOfTrajectoriesAreKnownAgain(t *testing.T) {
 	const asked = "[[ ## next_thought ## ]]\nI look\n\n[[ ## next_tool_name ## ]]\nf\n\n[[ ## next_tool_args ## ]]\n{\"a\": 1}\n\n[[ ## completed ## ]]"
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)

@@ -8,7 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// grown is a conversation of so many exchanges.
+// grown returns a conversation of n exchanges.
 func grown(name string, n int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"model":"m","messages":[{"role":"user","content":"` + name + `"}`)
@@ -18,12 +18,12 @@ func grown(name string, n int) []byte {
 	return []byte(b.String() + "]}")
 }
 
-// keyOf is where a conversation is remembered.
+// keyOf returns the bucket of a conversation.
 func keyOf(m *Memory, scope uint64, d Dialect, body []byte) uint64 {
 	return scope ^ uint64(d)<<56 ^ xxhash.Sum64(body[:min(len(body), memoryHead, m.least)])
 }
 
-// counted fails when the room that is taken is not the sum of what is kept.
+// counted fails unless the used room is the sum of the kept entries.
 func counted(t *testing.T, m *Memory) (conversations int) {
 	t.Helper()
 	sum := 0
@@ -41,8 +41,8 @@ func counted(t *testing.T, m *Memory) (conversations int) {
 	return conversations
 }
 
-// A conversation that grows is remembered once, as far as it is; a branch of it beside it. The next
-// turn goes on from the longest beginning.
+// A growing conversation is remembered once, up to its end, and a branch separately. The next turn
+// resumes from the longest beginning.
 func TestMemoryFollowsAConversation(t *testing.T) {
 	m := NewMemory()
 	m.least = 1
@@ -87,7 +87,7 @@ func TestMemoryFollowsAConversation(t *testing.T) {
 	}
 }
 
-// Of conversations that begin alike the one that was used longest ago makes room.
+// Of conversations with the same beginning the least recently used one makes room.
 func TestMemoryForgetsWhatIsNotUsed(t *testing.T) {
 	m := NewMemory()
 	m.least = 1

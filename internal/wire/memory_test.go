@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// same fails when a remembered parse differs from a fresh one.
+// same fails if a remembered parse differs from a fresh parse.
 func same(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -41,8 +41,8 @@ func same(t interface {
 	}
 }
 
-// A conversation that grows, forks, is cut, or whose other members change is parsed as if nothing
-// were remembered.
+// A conversation that grows, forks, is cut, or whose other members change is parsed as without a
+// memory.
 func TestMemoryIsParse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")
@@ -91,7 +91,7 @@ func FuzzMemory(f *testing.F) {
 	})
 }
 
-// What is remembered is bounded, whatever clients send.
+// The memory is bounded for any traffic.
 func TestMemoryIsBounded(t *testing.T) {
 	m := NewMemory()
 	m.least = 1
@@ -112,8 +112,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// What is remembered of a conversation is counted: tools that stand behind the list are not, and
-// are not held either.
+// The memory counts what it holds: tools after the list are neither counted nor held.
 func TestMemoryHoldsWhatItCounts(t *testing.T) {
 	m := NewMemory()
 	tools := strings.Repeat(`{"type":"function","function":{"name":"f"}},`, 4000)
@@ -144,7 +143,7 @@ func heap() uint64 {
 	return s.HeapAlloc
 }
 
-// A model's name is no place to keep a megabyte in.
+// The name of a model is bounded.
 func TestModelIsBounded(t *testing.T) {
 	r, err := Parse(Chat, []byte(`{"model":"`+strings.Repeat("é", 1<<19)+`","messages":[{"role":"user","content":"hi"}]}`))
 	if err != nil || len(r.Model) > 1024 || !strings.HasPrefix(r.Model, "éé") || !utf8.ValidString(r.Model) {

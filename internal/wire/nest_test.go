@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Whether arguments are whole does not depend on where they are cut, or how often somebody asks.
+// Neither the cuts nor the number of calls change whether arguments are whole.
 func TestWholeAsItComes(t *testing.T) {
 	for _, text := range []string{
 		`{"a":"}\"{","b":[1,{"c":2}]}`, `[1,[2],"]"]`, `"a \" b"`, `12`, `true`, `  {} `, `{"a":"\\"}`,
@@ -30,7 +30,7 @@ func TestWholeAsItComes(t *testing.T) {
 	}
 }
 
-// A server that gives no ids and names the call with each piece costs by what it sends.
+// A server without ids that names the call with each piece costs in proportion to its bytes.
 func TestNamedPiecesAreLinear(t *testing.T) {
 	piece := func(args string) string {
 		return fmt.Sprintf("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\",\"arguments\":%q}}]}}]}\n\n", args)

@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// replyOf reads a reply that comes in pieces of some bytes.
+// replyOf reads a reply in pieces of a size.
 func replyOf(d wire.Dialect, raw string, piece int) *wire.Reply {
 	r := wire.NewReplyReader(d, -1, 1<<20)
 	for len(raw) > 0 {
@@ -19,7 +19,7 @@ func replyOf(d wire.Dialect, raw string, piece int) *wire.Reply {
 	return r.Reply()
 }
 
-// What a reply says beside its text, as servers say it, however its bytes are cut.
+// Contents of a reply beside the text, as servers send them, cut anywhere.
 func TestOddReplies(t *testing.T) {
 	long := strings.Repeat("é", 600)
 	for _, c := range []struct {
@@ -60,8 +60,8 @@ func TestOddReplies(t *testing.T) {
 	}
 }
 
-// Texts and arguments are cut where the limit ends, between two characters, and what comes behind
-// them is seen.
+// Texts and arguments are cut at the limit, between two characters, and the content after them is
+// read.
 func TestRepliesAreCutAtTheLimit(t *testing.T) {
 	for limit := 120; limit < 300; limit += 7 {
 		r := wire.NewReplyReader(wire.Chat, -1, limit)

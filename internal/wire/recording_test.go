@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// A recording is an object with messages or input, and its list shows which dialect it is of.
+// A recording is an object with messages or input, and its list shows the dialect.
 func TestReadRecording(t *testing.T) {
 	deep := strings.Repeat("[", 300)
 	for raw, want := range map[string]string{
@@ -53,7 +53,8 @@ func TestReadRecording(t *testing.T) {
 	}
 }
 
-// What a call is made with is found in an item of any dialect, of kinds too that nobody else reads.
+// The inputs of calls are found in an item of any dialect, also of kinds of calls that are not read
+// elsewhere.
 func TestCallsIn(t *testing.T) {
 	for item, want := range map[string]string{
 		`{"role":"assistant","tool_calls":[{"function":{"name":"f"}}],"function_call":{"name":"g"}}`: `[{"function":{"name":"f"}}] {"name":"g"}`,
@@ -82,8 +83,8 @@ func TestCallsIn(t *testing.T) {
 	}
 }
 
-// Every wrapper that agents put around what a person said goes, and is named; a tag that nobody
-// knows is the person's.
+// Every wrapper of an agent around a person's words is removed and named; an unknown tag belongs to
+// the person.
 func TestWrappersOfAgents(t *testing.T) {
 	const tags = "system-reminder,environment_context,skills_instructions,user_instructions,current_datetime,SYSTEM_NOTICE,environment_details," +
 		"permissions instructions,apps_instructions,plugins_instructions,collaboration_mode,model_switch,turn_aborted,subagent_notification," +

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// read feeds a reply in pieces of n bytes.
+// read reads a reply in pieces of n bytes.
 func read(d Dialect, raw []byte, limit, n int) *Reply {
 	r := NewReplyReader(d, -1, limit)
 	for len(raw) > 0 {
@@ -95,7 +95,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// One line of 5 MB does not stop the reader, and what comes after it is read.
+// One line of 5 MB does not stop the reader, and the lines after it are read.
 func TestHugeLine(t *testing.T) {
 	huge := strings.Repeat("x", 5<<20)
 	stream := `data: {"choices":[{"index":0,"delta":{"content":"a"}}]}` + "\n\n" +
@@ -113,8 +113,8 @@ func TestHugeLine(t *testing.T) {
 	}
 }
 
-// The last event of a response repeats all of it: too long to keep, its name still says that it is
-// the end.
+// The last event of a response repeats the whole response: too long to keep, but its name marks the
+// end.
 func TestHugeLastEvent(t *testing.T) {
 	stream := "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"instructions\":\"" + strings.Repeat("x", 20_000) + "\"}}\n\n"
 	r := NewReplyReader(Responses, -1, 1000)
@@ -135,7 +135,7 @@ func TestHugeLastEvent(t *testing.T) {
 	}
 }
 
-// What is kept never exceeds the limit, and a text is cut between two characters.
+// The kept bytes never exceed the limit, and a text is cut between two characters.
 func TestLimit(t *testing.T) {
 	for _, limit := range []int{-1, 0, 1, 200, 300, 301, 302, 303} {
 		var stream strings.Builder
@@ -159,7 +159,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// The texts of a reply are hashed once, whoever asks for its keys.
+// The texts of a reply are hashed once for all callers.
 func TestEchoReplyIsMadeOnce(t *testing.T) {
 	rep := &Reply{ID: "chatcmpl-1", Text: "a text that is hashed"}
 	first := EchoReply(rep, "")
@@ -270,7 +270,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// A client that asked for several choices may go on with any of them.
+// A client with several choices may continue with any of them.
 func TestEchoOfFurtherChoices(t *testing.T) {
 	stream := `data: {"id":"chatcmpl-1","choices":[{"index":1,"delta":{"tool_calls":[{"index":0,"id":"call_b1","function":{"name":"sh","arguments":"{"}}]}}]}
 

@@ -10,7 +10,7 @@ import (
 	"precept/internal/label"
 )
 
-// must parses a body that is understood.
+// must returns the parse of a body that wire understands.
 func must(tb testing.TB, d Dialect, body string) *Request {
 	tb.Helper()
 	r, err := Parse(d, []byte(body))
@@ -86,7 +86,7 @@ func TestParseReadsTheTopLevel(t *testing.T) {
 	}
 }
 
-// Codex gives models that can do without top-level tools an item that holds them.
+// Codex gives models without top-level tools an item with the tools.
 func TestParseReadsToolsInTheList(t *testing.T) {
 	for body, want := range map[string][]string{
 		`{"input":[{"type":"additional_tools","role":"developer","tools":[{"type":"function","name":"b"},{"type":"custom","name":"a"}]},{"role":"user","content":"x"}]}`:               {"a", "b"},
@@ -182,7 +182,7 @@ func TestListHash(t *testing.T) {
 	if a.ListHash != b.ListHash || a.ListHash == c.ListHash {
 		t.Errorf("%x %x %x", a.ListHash, b.ListHash, c.ListHash)
 	}
-	// Pinned: what is stored must be found by the next release.
+	// Pinned: hashes are stored, and the next release must compute the same.
 	if a.ListHash != 0x73b892c991e6ffbe {
 		t.Errorf("the hash changed: %#x", a.ListHash)
 	}
@@ -201,7 +201,7 @@ func TestRawIsTheItemsBytes(t *testing.T) {
 	}
 }
 
-// walk asks a request everything, for the fuzzers: nothing of it may panic.
+// walk calls every method of a request for the fuzzers: no call may panic.
 func walk(t *testing.T, r *Request) {
 	t.Helper()
 	_, _, _ = r.NewWords(), r.NewResults(), r.LastUser()

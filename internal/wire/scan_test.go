@@ -22,7 +22,7 @@ func TestValidIsAsStrictAsEncodingJSON(t *testing.T) {
 	}
 }
 
-// A special byte must be found wherever it stands in the words that are looked at together.
+// A special byte is found at any place of the words that are compared together.
 func TestStringEndAtEveryOffset(t *testing.T) {
 	for _, end := range []string{`"`, `\n"`, "\x01\"", "\x80\"", "\xff\"", "\x1f\"", "!\"", "]\"", "#\""} {
 		for n := range 40 {

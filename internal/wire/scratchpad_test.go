@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// What was asked and what was done since are told apart; rules and examples in the same words are
-// part of what was asked.
+// Question and steps are separated; rules and examples in the same words belong to the question.
 func TestScratchpad(t *testing.T) {
 	const rules = "Use this:\n\nQuestion: the question\nThought: think\nAction: the action\nAction Input: its input\nObservation: what came\n... (again)\nThought: I know\nFinal Answer: it\n\nBegin!\n\n"
 	for text, want := range map[string]string{
@@ -37,7 +36,7 @@ func TestScratchpad(t *testing.T) {
 	}
 }
 
-// What was asked stays the same from the first request on, and text goes to the top of each
+// The question stays the same from the first request on, and text goes to the top of each
 // observation.
 func TestScratchpadPlaces(t *testing.T) {
 	text := "Observe:\nObservation rules: none\\\\nObservation\nQuestion: \u00e9\nThought:"

@@ -8,8 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// shape is what is read of a list: of each item its role, "+" where text may go before its words,
-// its text, calls, results and what is served.
+// shape returns the reading of a list: of each item its role, "+" if text may go before its words,
+// its text, calls, results and served ids.
 func shape(r *wire.Request) string {
 	var out []string
 	for i := range r.Len() {
@@ -44,8 +44,8 @@ func shape(r *wire.Request) string {
 	return strings.Join(out, " | ")
 }
 
-// Bodies as SDKs and people send them, and what is read of each. In every place that a request has
-// text can be put, and nothing else of it changes (see TestSpliceIsTheBodyAndTheTexts).
+// Bodies of SDKs and people, with the reading of each. Text can be inserted in every place of a
+// request, and nothing else changes (see TestSpliceIsTheBodyAndTheTexts).
 func TestOddShapes(t *testing.T) {
 	for _, c := range []struct {
 		dialect wire.Dialect
@@ -103,7 +103,7 @@ func TestOddShapes(t *testing.T) {
 	}
 }
 
-// What agents change of an item on its way does not change its hash; what it says does.
+// Changes that agents make to an item do not change its hash; other words do.
 func TestHashesOfWhatComesBack(t *testing.T) {
 	hash := func(d wire.Dialect, item string) uint64 {
 		key := map[bool]string{true: "input", false: "messages"}[d == wire.Responses]

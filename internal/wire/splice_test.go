@@ -10,7 +10,7 @@ import (
 
 const block = "Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd of lessons.\n\n"
 
-// escaped is block inside a JSON string.
+// escaped is block inside of a JSON string.
 const escaped = `Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd of lessons.\n\n`
 
 func TestSplicePlaces(t *testing.T) {
@@ -244,8 +244,8 @@ func TestStripUndoesSplice(t *testing.T) {
 	})
 }
 
-// An agent re-sends its history without our blocks; what the upstream sees has them. Both must be
-// the same items.
+// An agent sends its history without the blocks of precept; the upstream sees the history with the
+// blocks. Both have the same items.
 func TestBlocksDoNotCountInTheHash(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := gen{t}

@@ -68,7 +68,7 @@ func TestSSE(t *testing.T) {
 	}
 }
 
-// What was written as events is read as these events, whatever the line ends and the cuts.
+// Events are read as written, with any line ends and any cuts.
 func TestSSERoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var stream strings.Builder

@@ -9,9 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Long strings, made of what makes their end difficult to find: runs of backslashes over the
-// borders of words, escapes that end in the next one, quotes and controls before and behind the
-// end.
+// Long strings with a difficult end: runs of backslashes over the borders of words, escapes across
+// a border, quotes and controls before and after the end.
 func TestLongStringsAgreeWithEncodingJSON(t *testing.T) {
 	piece := rapid.SampledFrom([]string{
 		"a", "bcdefgh", strings.Repeat("x", 61), strings.Repeat("y", 64), "\u00e9", "\U0001F600", "\x7f", "\xff", "!", "#", "[", "]",
@@ -42,8 +41,7 @@ func TestLongStringsAgreeWithEncodingJSON(t *testing.T) {
 	})
 }
 
-// Every byte at the borders of words, the telling ones at every offset, alone and
-// escaped.
+// Every byte at the borders of words, special bytes at every offset, alone and escaped.
 func TestEveryByteAtEveryOffset(t *testing.T) {
 	for _, before := range []string{"", `\`, `\\`, `\\\`, `\u00`} {
 		for offset := range 70 {

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Strip takes the texts that these edits put into a body out again: the inverse of Splice.
+// Strip removes the texts of edits from a body: the inverse of Splice.
 func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
-	// A system message that was made counts as an item: without it the indices of the others are
-	// right again. And what stands before the words hides results that are read out of them.
+	// A created system message counts as an item: without it the indices of the other items are
+	// right again. Text before the words hides results that are read out of the words.
 	var steps [3][]spot
 	for _, e := range edits {
 		step := &steps[2]
@@ -61,9 +61,9 @@ func strip(d Dialect, body []byte, spots []spot) ([]byte, error) {
 	return append(out, body[from:]...), nil
 }
 
-// places are where the edits of a place may have put their text. The words may have been looked
-// for in vain when it was put in, and the text itself may read like words: then it stands before
-// another text part.
+// places returns the places where the edits of a spot may have put their text. At the time of the
+// edit the item may have had no words, and the text itself may read like words: then the text is
+// before another text part.
 func (r *Request) places(g spot) []place {
 	p, ok := r.placeOf(g.item, g.block)
 	if !ok && p.form != newMember {
@@ -81,7 +81,7 @@ func (r *Request) places(g spot) []place {
 	return out
 }
 
-// inserted finds the bytes that the edits of a place put into the body.
+// inserted returns the bytes that the edits of a spot put into the body.
 func (r *Request) inserted(g spot) (span, bool) {
 	for _, p := range r.places(g) {
 		text := p.appendTo(nil, g.texts)
@@ -92,7 +92,7 @@ func (r *Request) inserted(g spot) (span, bool) {
 		if r.holds(cut, text) {
 			return cut, true
 		}
-		// Into an empty array the part went without a comma.
+		// A part in an empty array has no comma.
 		if cut.end--; p.form == firstPart && r.holds(cut, text[:len(text)-1]) && bytes.TrimLeft(r.Body[cut.end:], " \t\r\n")[0] == ']' {
 			return cut, true
 		}
@@ -104,7 +104,7 @@ func (r *Request) inserted(g spot) (span, bool) {
 	return span{}, false
 }
 
-// holds says whether exactly this text stands at the span.
+// holds reports whether exactly the text is at the span.
 func (r *Request) holds(at span, text []byte) bool {
 	return at.start >= 0 && at.end <= len(r.Body) && bytes.Equal(at.of(r.Body), text)
 }

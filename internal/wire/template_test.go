@@ -9,8 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A stream that is read with templates gives the same reply as one in which every event is read
-// anew.
+// A stream that is read with templates gives the same reply as without.
 func TestTemplateChangesNothing(t *testing.T) {
 	events := map[Dialect][]string{
 		Chat: {

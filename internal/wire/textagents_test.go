@@ -10,8 +10,8 @@ import (
 	"precept/internal/wire"
 )
 
-// chatOf is a request of the chat dialect. Its script has a line "U " or "A " for the beginning of
-// each message of the user or the assistant; ”' stands for a fence.
+// chatOf returns a request of the chat dialect. A line "U " or "A " of the script begins a message
+// of the user or the assistant; ”' is a fence.
 func chatOf(t *testing.T, script string) *wire.Request {
 	t.Helper()
 	var list []map[string]string
@@ -36,8 +36,8 @@ func chatOf(t *testing.T, script string) *wire.Request {
 	return r
 }
 
-// told is what is read of a list of text: the person's words, the calls and the results. Names of
-// calls are counted in the order in which they appear.
+// told returns the reading of a list of text: the person's words, the calls and the results. Names
+// of calls are counted in the order of their appearance.
 func told(r *wire.Request) string {
 	var out strings.Builder
 	ids := map[string]int{}
@@ -66,8 +66,8 @@ func told(r *wire.Request) string {
 	return out.String()
 }
 
-// Agents that speak with their model in plain text have calls and results all the same. What
-// follows a turn does not change what it is, except where the list shows that it goes in circles.
+// Agents that write calls as prose have calls and results, too. Later items do not change the
+// reading of a turn, except where the list shows a loop.
 func TestTextAgents(t *testing.T) {
 	for _, c := range []struct{ name, script, want string }{
 		{"smolagents", `
@@ -433,7 +433,7 @@ Respond with the corresponding output fields, starting with the field '[[ ## nex
 	}
 }
 
-// checkEchoes holds that what the model said is known again by a key of the reply that said it.
+// checkEchoes checks that the output of the model is recognised by a key of its reply.
 func checkEchoes(t *testing.T, r *wire.Request) {
 	t.Helper()
 	for i := range r.Len() {
@@ -450,8 +450,8 @@ func checkEchoes(t *testing.T, r *wire.Request) {
 	}
 }
 
-// checkOwnResults holds that the results of a message that holds its own calls are found again,
-// each in its place, and that text goes there.
+// checkOwnResults checks that the results of a message with its own calls are found again, each in
+// its place, and that text goes there.
 func checkOwnResults(t *testing.T, r *wire.Request) {
 	t.Helper()
 	for i := range r.Len() {

@@ -9,16 +9,15 @@ import (
 	"precept/internal/wire"
 )
 
-// circling is a conversation in which the same call is answered alike twice; each answer is made by
-// the function.
+// circling returns a conversation in which the same call gets the same answer twice; answer makes
+// each answer.
 func circling(t *testing.T, answer func(n int) string) *wire.Request {
 	t.Helper()
 	return chatOf(t, "U find it\nA "+answer(0)+"\nU nothing was found\nA "+answer(1)+"\nU nothing was found")
 }
 
-// An agent of a form that nobody listed, which goes round in circles, is understood by the object
-// that its answers end with: under each of the names that a tool goes by, whatever is thought
-// beside it.
+// An agent of an unknown form that repeats itself is understood by the object at the end of its
+// answers: under each of the names of a tool, with any thoughts beside it.
 func TestObjectsThatCall(t *testing.T) {
 	for _, key := range []string{"request", "name", "tool", "tool_name", "action", "command", "function"} {
 		for form, value := range map[string]string{"a name": `"search"`, "an object": `{"name":"search","arguments":{"q":1}}`} {
@@ -59,7 +58,7 @@ U nothing after 9 seconds`)
 	}
 }
 
-// What is taken out of a text is told, piece by piece, and all that is left are the words.
+// Each removed piece of a text is named, and only the words are left.
 func TestWhatIsStripped(t *testing.T) {
 	const lessons = "Lessons from past experience:\n- x\nEnd of lessons."
 	const loop = "[LOOP DETECTED] y [END LOOP DETECTED]"
@@ -103,7 +102,7 @@ func TestWhatIsStripped(t *testing.T) {
 	}
 }
 
-// The calls of a growing message are found by what answers them, as those of a list are.
+// The calls of a growing message are found by their answers, like those of a list.
 func TestCallsOfAGrowingMessage(t *testing.T) {
 	for name, k := range map[string]struct{ text, calls string }{
 		"a trajectory": {

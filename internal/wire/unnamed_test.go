@@ -19,8 +19,8 @@ func parse(t *testing.T, d wire.Dialect, body string) *wire.Request {
 	return r
 }
 
-// Servers that give their calls no ids are answered in the order of the calls. Equal results are
-// told apart by how many stand before them, and found again when the list grows or loses its
+// Servers without ids get their answers in the order of the calls. Equal results differ by the
+// number of equal results before them, and are found again when the list grows or loses its
 // beginning.
 func TestResultsWithoutIDs(t *testing.T) {
 	const asked = `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"n\":1}"}},{"function":{"name":"g","arguments":"{}"}}]}`
@@ -55,8 +55,7 @@ func TestResultsWithoutIDs(t *testing.T) {
 	}
 }
 
-// A call without an id is known again by what it asks for, with whatever spaces and order it comes
-// back.
+// A call without an id is recognised by its content, with any white space and order.
 func TestCallsWithoutIDsAreKnownAgain(t *testing.T) {
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 	_, _ = reader.Write([]byte(`{"choices":[{"message":{"tool_calls":[{"function":{"name":"f","arguments":"{\"a\": 1, \"b\": [2]}"}},{"function":{"name":"g","arguments":" x "}}]}}]}`))
@@ -74,8 +73,8 @@ func TestCallsWithoutIDsAreKnownAgain(t *testing.T) {
 	}
 }
 
-// What the model thought and what it said before its tools may be left out when its words come
-// back, and what an agent writes behind them is not the model's.
+// Thoughts, and words before a call, may be missing when the words of the model return, and text
+// that an agent appends is not the model's.
 func TestTextsAreKnownAgain(t *testing.T) {
 	reply := func(text, begun string) []string {
 		raw, _ := json.Marshal(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": text}}}})

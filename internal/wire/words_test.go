@@ -59,7 +59,7 @@ func TestOwnWords(t *testing.T) {
 	}
 }
 
-// A text made to be slow: openings without ends, by the hundred thousand.
+// A text that is made to be slow: a hundred thousand openings without ends.
 func TestOwnWordsIsLinear(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
