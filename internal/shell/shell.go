@@ -1,9 +1,9 @@
 // Package shell reads command lines as agents write them for a shell. Parse returns the simple
-// commands of a text; Parse never runs or expands a command.
+// commands of a text and never runs or expands a command.
 //
-// mvdan.cc/sh parses the text as Bash. Where the library refuses a text (PowerShell, a pasted prompt,
-// a command that was cut), Parse cuts the text at its operators and returns a Line that is not
-// Parsed: a caller then assumes that the line may do anything.
+// mvdan.cc/sh parses the text as Bash. A text that is no Bash (PowerShell, a pasted prompt, a cut
+// command) is cut at its operators, and its Line is not Parsed: a caller then assumes that the line
+// may do anything.
 package shell
 
 import (
@@ -19,8 +19,8 @@ import (
 // a few megabytes.
 const MaxText = 4096
 
-// The characters whose backslash word removes. Bash removes a backslash before a letter, too; here it
-// separates the names of a Windows path.
+// Characters after a removed backslash. Bash also removes a backslash before a letter; here the
+// backslash separates the names of a Windows path.
 const (
 	unquotedEscapes = " \t\"'`\\$&|;<>(){}[]*?!#~=%@+,:-"
 	quotedEscapes   = "\"\\$`"
@@ -178,7 +178,7 @@ func (r *reader) call(n *syntax.CallExpr, inner bool) {
 	r.add(c)
 }
 
-// add appends a command behind the operator that the walk has seen last.
+// add appends a command after the last operator of the walk.
 func (r *reader) add(c Command) {
 	if c.Inner {
 		c.After = ""
@@ -262,8 +262,8 @@ func (r *reader) source(n syntax.Node) string {
 	return r.text[from:to]
 }
 
-// split cuts a text at its operators outside of quotes, up to the first here-document: the text
-// behind it is data.
+// split cuts a text at its operators outside of quotes, up to the first here-document: the rest
+// is data.
 func split(text string) Line {
 	var line Line
 	text, _, document := strings.Cut(text, "<<")
