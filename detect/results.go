@@ -33,6 +33,19 @@ func (r *Results) Classify(call wire.Call, res wire.Result) Judgement {
 	return r.of(callResult{call.Name, call.Args, res.Text, res.IsError}).outcome()
 }
 
+// Failed returns how many results are new in the request, and the places of those that are errors:
+// 0 is the first new result. mem knows the calls that are not in the list.
+func (r *Results) Failed(req *wire.Request, mem func(callID string) (wire.Call, bool)) (results int, failed []int) {
+	list := req.NewResults()
+	for n := range list {
+		call, _ := callOf(req, list[n].Result.CallID, mem)
+		if r.Classify(call, list[n].Result).Outcome == Error {
+			failed = append(failed, n)
+		}
+	}
+	return len(list), failed
+}
+
 // of returns the entry of a result, a new one if necessary.
 func (r *Results) of(res callResult) *judgedCall {
 	if r == nil {

@@ -1,12 +1,14 @@
 package detect_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"precept/detect"
+	"precept/internal/wire"
 )
 
 type resultCase struct {
@@ -258,6 +260,32 @@ func BenchmarkClassify8KJSON(b *testing.B) {
 	for b.Loop() {
 		if v := detect.Classify("list_items", "{}", text, 0); v.Outcome != detect.OK {
 			b.Fatal(v)
+		}
+	}
+}
+
+// Failed names the errors among the new results by their place. The result of an earlier turn, which
+// the request repeats, is not judged again.
+func TestFailedNamesTheErrorsAmongTheNewResults(t *testing.T) {
+	call := func(id string) obj {
+		return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":"make"}`}}}}
+	}
+	result := func(id, text string) obj { return obj{"role": "tool", "tool_call_id": id, "content": text} }
+	const failed = "Traceback (most recent call last):\n  File \"x.py\", line 1\nValueError: no wall"
+	for name, k := range map[string]struct {
+		new     []obj
+		results int
+		want    []int
+	}{
+		"no result":       {[]obj{{"role": "user", "content": "go on"}}, 0, nil},
+		"no error":        {[]obj{result("c2", "done")}, 1, nil},
+		"one of three":    {[]obj{result("c2", "done"), result("c3", failed), result("c4", "done")}, 3, []int{1}},
+		"words behind it": {[]obj{result("c2", failed), {"role": "user", "content": "stop"}}, 1, []int{0}},
+	} {
+		msgs := append([]obj{{"role": "user", "content": "build"}, call("c1"), result("c1", failed), call("c2")}, k.new...)
+		results, got := new(detect.Results).Failed(parse(t, wire.Chat, obj{"messages": msgs}), nil)
+		if results != k.results || !slices.Equal(got, k.want) {
+			t.Errorf("%s: %d results, errors %v; want %d, %v", name, results, got, k.results, k.want)
 		}
 	}
 }

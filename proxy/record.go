@@ -92,6 +92,9 @@ func (t *exchange) gather() {
 	}
 	t.size = int64(t.newItems(t.kept))
 	t.signals, t.answers = t.results.Signals(t.req, t.remembered), t.arguments()
+	if results, failed := t.results.Failed(t.req, t.remembered); results > 0 {
+		t.kept.Verdicts = &sample.Verdicts{Results: results, Failed: failed}
+	}
 	t.gathered = true
 }
 

@@ -7,8 +7,17 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"precept/detect"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/store/sqlite"
 )
 
 // recorded is one request of an agent and what the model answered to it. The recordings are made up
@@ -71,6 +80,7 @@ type player struct {
 	session  string
 	previous string
 	turns    int
+	dir      string // of the store
 }
 
 func (p *player) play(t *testing.T, all []recorded) {
@@ -88,6 +98,7 @@ func (p *player) play(t *testing.T, all []recorded) {
 		_, _ = io.WriteString(w, reply)
 	})
 	book, dir := bookOf(t, "build: repair the build"), t.TempDir()
+	p.dir = dir
 	r := newRig(t, up, dir, book, certain())
 	for i := range all {
 		if i == p.at {
@@ -113,6 +124,76 @@ func (p *player) play(t *testing.T, all []recorded) {
 		}
 		p.turn(t, i, rec, res.Header.Get("Precept-Session"), sent)
 	}
+	r.stop()
+}
+
+// A turn judges its tool results on the way. The samples of the session are those that closing
+// makes where it judges the stored results itself.
+func TestVerdictsOfTurnsGiveTheSamplesOfClosing(t *testing.T) {
+	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var judged, failed atomic.Int64
+	t.Run("agents", func(t *testing.T) {
+		for _, path := range paths {
+			t.Run(strings.TrimSuffix(filepath.Base(path), ".jsonl"), func(t *testing.T) {
+				t.Parallel()
+				p := &player{at: -1}
+				p.play(t, readRecording(t, path))
+				for _, stored := range p.stored(t) {
+					bare := slices.Clone(stored)
+					for i := range bare {
+						if v := bare[i].Verdicts; v != nil {
+							judged.Add(int64(v.Results))
+							failed.Add(int64(len(v.Failed)))
+						}
+						bare[i].Verdicts = nil
+					}
+					have, want := samplesOf(stored), samplesOf(bare)
+					if !reflect.DeepEqual(have, want) {
+						t.Errorf("have %v\nwant %v", have, want)
+					}
+				}
+			})
+		}
+	})
+	if judged.Load() < 20 || failed.Load() < 5 {
+		t.Errorf("the turns judged %d results and found %d errors: too few to compare", judged.Load(), failed.Load())
+	}
+}
+
+// stored returns the exchanges of each session in the store.
+func (p *player) stored(t *testing.T) (all [][]sample.Exchange) {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(p.dir, "precept.db"), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	var rows []session.Row
+	err = db.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(row session.Row, _ session.Applied) error {
+		rows = append(rows, row)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		list, err := db.Exchanges(t.Context(), row.Tenant, row.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, list)
+	}
+	return all
+}
+
+// samplesOf makes the samples of a session as closing does.
+func samplesOf(list []sample.Exchange) []sample.Sample {
+	return sample.Build(sample.Session{Tenant: "default", ID: "x", Exchanges: list, Failing: func(tool, args, text string, isError int8) bool {
+		return detect.Classify(tool, args, text, isError).Outcome == detect.Error
+	}})
 }
 
 // turn checks one turn of the conversation.

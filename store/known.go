@@ -7,44 +7,36 @@ import (
 
 // What is known here of sessions before the backend knows it, for whoever learns from them.
 
-// Newest is the record of a session that closes. One in memory is newer than its row, unless
-// another replica has served the session since. Of a session of which only exchanges came to the
-// backend it is one in which nothing was decided.
+// Newest returns the record of a session that closes. The record in memory is newer than the row,
+// unless another replica has served the session since. A session of which only exchanges came to the
+// backend has a record in which nothing was decided.
 func (s *sessions) Newest(row *session.Row) *session.Record {
-	rec := &session.Record{Identity: session.Identity{ID: row.ID, Tenant: row.Tenant}}
+	var here *session.Record
+	if ses := s.live.peek(row.ID); ses != nil {
+		ses.Lock()
+		here = ses.Snapshot()
+		ses.Unlock()
+		ses.pins.Add(-1)
+	}
+	if here != nil && !here.State.StandIn && !s.Shared() { // no other process writes rows
+		return here
+	}
+	stored := &session.Record{Identity: session.Identity{ID: row.ID, Tenant: row.Tenant}}
 	if len(row.Data) > 0 {
-		stored, err := session.Decode(row.ID, row.Data)
+		rec, err := session.Decode(row.ID, row.Data)
 		if err == nil {
-			rec = stored
-		} else { // closed with nothing to count, rather than looked at for ever
+			stored = rec
+		} else { // the session closes with nothing to count: else it would stay due for ever
 			s.failed(label.StepDecode, err)
 		}
 	}
-	ses := s.live.peek(row.ID)
-	if ses == nil {
-		return rec
+	if here == nil || stored.Thread.Turns > here.Thread.Turns || here.State.StandIn && !stored.State.StandIn {
+		return stored
 	}
-	defer ses.pins.Add(-1)
-	ses.Lock()
-	defer ses.Unlock()
-	if rec.Thread.Turns <= ses.Thread.Turns && (rec.State.StandIn || !ses.State.StandIn) { // else it has gone on at another replica
-		if c, err := session.Decode(row.ID, mustEncode(ses.Record)); err == nil {
-			if c.Shared() && c.State.StandIn == rec.State.StandIn && len(row.Data) > 0 {
-				c.Join(rec)
-			}
-			rec = c
-		}
+	if here.Shared() && here.State.StandIn == stored.State.StandIn && len(row.Data) > 0 {
+		here.Join(stored)
 	}
-	return rec
-}
-
-// mustEncode is the JSON of a record, or nothing.
-func mustEncode(r *session.Record) []byte {
-	b, err := r.Encode()
-	if err != nil {
-		return nil
-	}
-	return b
+	return here
 }
 
 // InUse is what is known here of who a session belongs to and what it was assigned, nil when it
@@ -60,10 +52,5 @@ func (s *sessions) InUse(of session.Ref) *session.Record {
 	}
 	ses.Lock() // not held any longer: requests of the session wait for it
 	defer ses.Unlock()
-	return &session.Record{
-		Identity:   session.Identity{ID: of.ID, Tenant: of.Tenant, Started: ses.Identity.Started},
-		Unit:       session.Unit{ID: ses.Unit.ID},
-		Thread:     session.Thread{Turns: ses.Thread.Turns},
-		Assignment: ses.Assignment.Clone(),
-	}
+	return ses.Snapshot()
 }

@@ -150,6 +150,33 @@ func TestBuildRetry(t *testing.T) {
 	}
 }
 
+// Where the turn has judged the results, nobody judges them again.
+func TestBuildTakesTheVerdictsOfTheTurn(t *testing.T) {
+	build := func(v *sample.Verdicts) (failed any, asked int) {
+		c := newScript()
+		c.turn(calls("c1", "bash", `{"command":"npm tst"}`), say("user", "Run the tests"))
+		c.turn(sample.Reply{Text: "Done."}, answer("c1", "error: unknown command tst")).Verdicts = v
+		c.s.Failing = func(string, string, string, int8) bool { asked++; return true }
+		return sample.Build(c.s)[0].Output["failed_calls"], asked
+	}
+	for name, k := range map[string]struct {
+		verdicts *sample.Verdicts
+		failed   int
+		asked    int
+	}{
+		"no verdicts":               {nil, 1, 1},
+		"an error":                  {&sample.Verdicts{Results: 1, Failed: []int{0}}, 1, 0},
+		"no error":                  {&sample.Verdicts{Results: 1}, 0, 0},
+		"verdicts on other results": {&sample.Verdicts{Results: 2, Failed: []int{1}}, 1, 1},
+		"an error that was cut off": {&sample.Verdicts{Results: 2}, 1, 1},
+		"a place without a result":  {&sample.Verdicts{Results: 1, Failed: []int{7}}, 0, 0},
+	} {
+		if failed, asked := build(k.verdicts); failed != k.failed || asked != k.asked {
+			t.Errorf("%s: %v failed calls, %d results judged again; want %d, %d", name, failed, asked, k.failed, k.asked)
+		}
+	}
+}
+
 func TestBuildTask(t *testing.T) {
 	c := newScript()
 	c.turn(calls("c1", "bash", `{"command":"npm tst"}`), say("system", "You are..."), say("user", "<system-reminder>x</system-reminder>Run the tests"))

@@ -39,6 +39,7 @@ type Exchange struct {
 	Reply       Reply             `json:"reply"`
 	Lessons     []Lesson          `json:"lessons,omitempty"`
 	Loops       int               `json:"loops,omitempty"` // warnings decided in this turn
+	Verdicts    *Verdicts         `json:"verdicts,omitempty"`
 	LatencyMS   float64           `json:"latency_ms"`
 	FirstMS     float64           `json:"first_byte_ms"`
 	Book        string            `json:"book,omitempty"`
@@ -59,6 +60,14 @@ type Lesson struct {
 	Arm        string  `json:"arm"`
 	State      string  `json:"state"` // matched | injected | withheld | control
 	Propensity float64 `json:"propensity,omitempty"`
+}
+
+// Verdicts say which tool results of New are errors. The turn sets them, where the results have been
+// judged anyway; closing the session would have to read each result again. The count tells whether
+// New still holds the results that were judged: New may be cut at its limit.
+type Verdicts struct {
+	Results int   `json:"results"`          // tool results in New
+	Failed  []int `json:"failed,omitempty"` // places of the errors among them, from 0
 }
 
 // Reply is the model's answer. Token counts are 0 or less where the provider did not say.

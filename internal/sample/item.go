@@ -17,6 +17,19 @@ func (e *Exchange) items(before *Reply) []*wire.Item {
 	return kept.Read()
 }
 
+// verdictsOn returns the verdicts of the turn on the results of items, nil where the turn has not
+// judged exactly these results.
+func (e *Exchange) verdictsOn(items []*wire.Item) *Verdicts {
+	results := 0
+	for _, it := range items {
+		results += len(it.Results)
+	}
+	if e.Verdicts == nil || e.Verdicts.Results != results {
+		return nil
+	}
+	return e.Verdicts
+}
+
 // calls returns the calls of the reply. A call without an id is named by its position, as wire
 // names the call in the history.
 func (e *Exchange) calls() []Call {

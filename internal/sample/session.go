@@ -91,6 +91,7 @@ func (h *history) add(e *Exchange) {
 		before = &h.kept[n-1].Reply
 	}
 	items := e.items(before)
+	verdicts, place := e.verdictsOn(items), 0
 	for _, it := range items {
 		if it.Role == wire.RoleAssistant && before == nil { // later assistant items repeat replies
 			h.say(EventAssistant, it.Text, e.Turn)
@@ -99,7 +100,8 @@ func (h *history) add(e *Exchange) {
 			h.call(Call(c), e.Turn)
 		}
 		for i := range it.Results {
-			h.result(&it.Results[i])
+			h.result(&it.Results[i], verdicts, place)
+			place++
 		}
 		h.say(EventUser, it.Words, e.Turn)
 	}
@@ -139,15 +141,22 @@ func (h *history) call(c Call, turn int) {
 	h.events = append(h.events, Event{Turn: turn, Role: EventCall, Call: c})
 }
 
-// result assigns a result to the newest call of its id, once.
-func (h *history) result(r *wire.Result) {
+// result assigns a result to the newest call of its id, once. place is the place of r among the
+// results of its exchange; verdicts are those of the turn, nil where the turn has not judged all of
+// them.
+func (h *history) result(r *wire.Result, verdicts *Verdicts, place int) {
 	i, ok := h.newest[r.CallID]
 	if !ok || h.events[i].Answered {
 		return
 	}
 	s := &h.events[i]
 	s.Answered, s.Text, s.IsError = true, r.Text, r.IsError
-	if s.failed = r.IsError > 0; h.Failing != nil {
+	switch {
+	case h.Failing == nil:
+		s.failed = r.IsError > 0
+	case verdicts != nil:
+		s.failed = slices.Contains(verdicts.Failed, place)
+	default:
 		s.failed = h.Failing(s.Call.Name, s.Call.Args, r.Text, r.IsError)
 	}
 }

@@ -152,6 +152,16 @@ type LoopState struct {
 	Delta  []byte          `json:"delta,omitempty"`  // state of the detector on delta wires, where requests lack the history
 }
 
+// Snapshot returns a copy of the numbers of a session: identity, unit, turns, tokens and assignment,
+// without texts, blocks and calls. Closing reads the copy while requests change the record. Lock the
+// record.
+func (r *Record) Snapshot() *Record {
+	return &Record{
+		Identity: r.Identity, Unit: r.Unit, Thread: Thread{Turns: r.Thread.Turns, Used: r.Thread.Used},
+		Assignment: r.Assignment.Clone(), State: r.State,
+	}
+}
+
 // NewRecord returns the record of a new session.
 func NewRecord(tenant string, c Claim, r Resolved, now time.Time) *Record {
 	now = now.UTC()

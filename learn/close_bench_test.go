@@ -1,0 +1,103 @@
+package learn_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"precept/bandit/feedback"
+	"precept/internal/sample"
+	"precept/store"
+)
+
+// step returns turn n of a session that works with tools: the result of the call before and the next
+// call. The last turn ends with words. judged says whether the turn carries verdicts on its results,
+// as turns of a proxy do.
+func step(name string, n, last int, at time.Time, judged bool) *sample.Exchange {
+	x := exchange(us, name, n, at)
+	text := strings.Repeat("The build of the shed prints a line such as this one. ", 18) // about 1 KB
+	if n == 1 {
+		x.New = []json.RawMessage{json.RawMessage(`{"role":"user","content":"Paint the shed. ` + text + `"}`)}
+	} else {
+		x.NewFrom = 2*n - 2
+		x.New = []json.RawMessage{
+			json.RawMessage(fmt.Sprintf(`{"role":"assistant","content":null,"tool_calls":[{"id":"call_%s_%d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"make wall-%d\"}"}}]}`, name, n-1, n-1)),
+			json.RawMessage(fmt.Sprintf(`{"role":"tool","tool_call_id":"call_%s_%d","content":"%s"}`, name, n-1, text)),
+		}
+		x.Given = 1
+		if judged {
+			x.Verdicts = &sample.Verdicts{Results: 1}
+		}
+	}
+	x.Reply = sample.Reply{ID: fmt.Sprintf("chatcmpl-%s-%d", name, n), InputTokens: 1200 * n, CachedTokens: 600 * n, OutputTokens: 90}
+	if n == last {
+		x.Reply.Text = "The shed is painted."
+	} else {
+		x.Reply.Calls = []sample.Call{{ID: fmt.Sprintf("call_%s_%d", name, n), Name: "bash", Args: fmt.Sprintf(`{"command":"make wall-%d"}`, n)}}
+	}
+	x.Lessons = []sample.Lesson{{Slug: "open-the-window", Arm: "open-the-window", State: "injected", Propensity: 0.9}}
+	x.LatencyMS, x.FirstMS = 1200, 300
+	return x
+}
+
+// BenchmarkClose closes sessions of 1 and of 10 exchanges of about 1 KB over the embedded store, every
+// second one with a reward.
+// cpu-us/exchange is the CPU time of the whole process while the sessions close.
+func BenchmarkClose(b *testing.B) {
+	for _, turns := range []int{1, 10} {
+		for _, judged := range []bool{false, true} {
+			b.Run(fmt.Sprintf("turns=%d/judged=%v", turns, judged), func(b *testing.B) { benchClose(b, turns, judged) })
+		}
+	}
+}
+
+func benchClose(b *testing.B, turns int, judged bool) {
+	b.Helper()
+	const sessions = 400
+	r := newRig(b, nil)
+	var cpu time.Duration
+	n := 0
+	for b.Loop() {
+		b.StopTimer()
+		for range sessions {
+			name := fmt.Sprint("s", n)
+			n++
+			id := r.begin(us, name, picked(n%2 == 0))
+			for turn := 1; turn <= turns; turn++ {
+				if !r.Offer(store.Turn{Exchange: step(name, turn, turns, r.clk.now(), judged), Size: 1000}) {
+					b.Fatal("the turn was refused")
+				}
+			}
+			r.Deliver(b.Context())
+			if n%2 == 0 {
+				r.tell(us, id, feedback.Entry{ID: "f", At: r.clk.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: 1, Tier: feedback.TierUser})
+			}
+		}
+		r.record()
+		r.clk.add(closeAge + time.Second)
+		r.record()
+		before, closed := cpuTime(b), r.Learner.Tally.Closed.Load()
+		b.StartTimer()
+		r.closeDue(b.Context())
+		b.StopTimer()
+		cpu += cpuTime(b) - before
+		if got := r.Learner.Tally.Closed.Load() - closed; got != sessions {
+			b.Fatalf("%d sessions closed, want %d", got, sessions)
+		}
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(cpu.Microseconds())/float64(n*turns), "cpu-us/exchange")
+	b.ReportMetric(float64(cpu.Microseconds())/float64(n), "cpu-us/session")
+}
+
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
