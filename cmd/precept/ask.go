@@ -33,10 +33,10 @@ var errNoServer = errors.New("no server runs on this data directory")
 // askAdmin gets an answer from the admin listener of the server that run.json names. The error is
 // errNoServer where nobody answers; everything else is the server's own word, which reading the
 // store instead would only hide.
-func (w *world) askAdmin(ctx context.Context, cfg *configs.Config, path string, read func(io.Reader) error) error {
+func askAdmin(ctx context.Context, cfg *configs.Config, path string, read func(io.Reader) error) error {
 	at, err := server.ReadRunFile(cfg.DataDir)
 	if err == nil {
-		token, _ := w.adminToken(cfg) // a server that is asked without one says that it wants one
+		token, _ := adminToken(cfg) // a server that is asked without one says that it wants one
 		ctx, cancel := context.WithTimeout(ctx, askLimit)
 		defer cancel()
 		if err = (adminClient{at.Admin, token}).do(ctx, http.MethodGet, path, nil, read); !errors.Is(err, errNoServer) {
@@ -118,7 +118,7 @@ type refusedError struct {
 func (e *refusedError) Error() string { return e.text }
 
 // adminToken finds a token in clear: a configured one, or the one that precept made for itself.
-func (w *world) adminToken(cfg *configs.Config) (string, error) {
+func adminToken(cfg *configs.Config) (string, error) {
 	for _, t := range cfg.Admin.Tokens {
 		if !strings.HasPrefix(t.Reveal(), "sha256:") {
 			return t.Reveal(), nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -59,7 +60,7 @@ func (w *world) checkLessons(cfg *configs.Config, asJSON bool) error {
 	}
 	answer.OK = len(answer.Broken) == 0
 	if asJSON {
-		return w.answer(answer, answer.OK)
+		return conclude(w.out, answer, answer.OK)
 	}
 	fmt.Fprintf(
 		w.out, "configuration %s: ok\nlessons in %s: %d can be read, %d cannot\n", answer.Config,
@@ -71,9 +72,9 @@ func (w *world) checkLessons(cfg *configs.Config, asJSON bool) error {
 	return exit(answer.OK)
 }
 
-// answer writes JSON, and ends a verb.
-func (w *world) answer(v any, ok bool) error {
-	if err := writeJSON(w.out, v); err != nil {
+// conclude writes the answer of a verb as JSON; ok decides on the exit code.
+func conclude(out io.Writer, v any, ok bool) error {
+	if err := writeJSON(out, v); err != nil {
 		return err
 	}
 	return exit(ok)

@@ -58,7 +58,7 @@ func (w *world) configured(c *cobra.Command, shown []string, run func(*cobra.Com
 // onBank gives a verb the configuration's flags, and runs it with the configured bank.
 func (w *world) onBank(c *cobra.Command, run func(context.Context, *bank.Bank, []string) error) *cobra.Command {
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		b, closeBank, err := w.OpenWriter(cfg)
+		b, closeBank, err := w.tools.OpenWriter(cfg)
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func storeKeys() []string { return []string{"data_dir", "store.url"} }
 
 // source is where the configuration is read from; offline lets pass what only a server needs.
 func (f *configFlags) source(w *world, offline bool) *server.Source {
-	path := cmp.Or(f.file, w.variable("PRECEPT_CONFIG")) // "" is none
+	path := cmp.Or(f.file, variable(w.env, "PRECEPT_CONFIG")) // "" is none
 	return &server.Source{File: path, Parse: func(file []byte) (*configs.Config, error) {
 		return configs.Parse(configs.Sources{FileName: path, File: file, Env: w.env, Flags: f.given, Offline: offline})
 	}}

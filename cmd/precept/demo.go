@@ -84,7 +84,7 @@ func (w *world) runDemo(ctx context.Context, f demoFlags) error {
 	model := demo.NewUpstream(play)
 	return onModel(ctx, "demo", f, play, model, nil, func(cfg *configs.Config) error {
 		d := &stage{outside: w, flags: f, world: play, model: model}
-		o := server.Options{Tools: w.Tools, Config: cfg, Console: w.err, Truth: play.Effect}
+		o := server.Options{Tools: w.tools, Config: cfg, Console: w.err, Truth: play.Effect}
 		return onStage(ctx, o, f, w.out, d.play)
 	})
 }
@@ -206,7 +206,7 @@ func (d *stage) play(ctx context.Context, on *server.Server, data, adminURL stri
 	}
 	fmt.Fprintf(
 		out, "\nWhat is true, and what precept found out (points of success):\n\n%s\n%s\n",
-		demoTable(d.world.Truths, r.Lessons, d.outside.columns()), d.model.Score().Summary(),
+		demoTable(d.world.Truths, r.Lessons, columns(d.outside.out)), d.model.Score().Summary(),
 	)
 	if caught, calls := fleet.Loops(); caught > 0 {
 		fmt.Fprintf(
@@ -223,7 +223,7 @@ func (d *stage) run(ctx context.Context, fleet *demo.Fleet) error {
 	go func() { played <- fleet.Run(ctx) }()
 	ticker := time.NewTicker(demoLook)
 	defer ticker.Stop()
-	line, shown := d.outside.newProgress("sessions", int64(d.flags.sessions)), int64(0)
+	line, shown := newProgress(d.outside.err, d.outside.tools, "sessions", int64(d.flags.sessions)), int64(0)
 	defer line.end()
 	for {
 		select {

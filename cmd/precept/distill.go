@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os/signal"
 	"slices"
@@ -126,7 +127,7 @@ func (w *world) runDistill(ctx context.Context, cfg *configs.Config, f *distillF
 	if err != nil {
 		return err
 	}
-	d, closeStore, err := w.openDistiller(ctx, cfg, f.dryRun)
+	d, closeStore, err := openDistiller(ctx, w.tools, cfg, f.dryRun)
 	if err != nil {
 		return err
 	}
@@ -142,18 +143,18 @@ func (w *world) runDistill(ctx context.Context, cfg *configs.Config, f *distillF
 			if err != nil {
 				fmt.Fprintln(w.err, "precept:", err)
 			} else if s.Judged+s.Proposed+s.Merged > 0 {
-				_ = w.printDistill(&s, f)
+				_ = printDistill(w.out, &s, f)
 			}
 		})
 	}
-	watch := w.newProgress("sessions", 0)
+	watch := newProgress(w.err, w.tools, "sessions", 0)
 	d.Options.Progress = func(n int) { watch.add(int64(n)) }
 	sum, err := d.Once(ctx)
 	watch.end()
 	if err != nil {
 		return err
 	}
-	if err := w.printDistill(&sum, f); err != nil {
+	if err := printDistill(w.out, &sum, f); err != nil {
 		return err
 	}
 	if len(sum.Busy) > 0 {
@@ -166,53 +167,53 @@ func (w *world) runDistill(ctx context.Context, cfg *configs.Config, f *distillF
 }
 
 // printDistill prints a summary.
-func (w *world) printDistill(s *distill.Summary, f *distillFlags) error {
+func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 	if f.asJSON {
-		return writeJSON(w.out, s)
+		return writeJSON(out, s)
 	}
 	for i := range s.Drafts {
 		d := &s.Drafts[i]
 		fmt.Fprintf(
-			w.out, "%-11s %s\n            %s\n", d.State, report.Printable(d.Slug),
+			out, "%-11s %s\n            %s\n", d.State, report.Printable(d.Slug),
 			report.Printable(d.Title),
 		)
 		for _, a := range d.Advice {
-			fmt.Fprintf(w.out, "            | %s\n", report.Printable(a))
+			fmt.Fprintf(out, "            | %s\n", report.Printable(a))
 		}
 		if d.Reason != "" {
-			fmt.Fprintf(w.out, "            %s\n", report.Printable(d.Reason))
+			fmt.Fprintf(out, "            %s\n", report.Printable(d.Reason))
 		}
 		if d.Contradicts != "" {
 			fmt.Fprintf(
-				w.out, "            says the opposite of %s; both are kept\n",
+				out, "            says the opposite of %s; both are kept\n",
 				report.Printable(d.Contradicts),
 			)
 		}
 	}
 	if s.Read == s.Unchanged {
-		_, err := fmt.Fprintf(w.out, "read %s, none of them new\n", amount(s.Read, "session"))
+		_, err := fmt.Fprintf(out, "read %s, none of them new\n", amount(s.Read, "session"))
 		return err
 	}
-	fmt.Fprintf(w.out, "read %s, %d of them new; judged %d, %d could not be; %s: %d proposed, %d merged into lessons that are there, %d refused\n",
+	fmt.Fprintf(out, "read %s, %d of them new; judged %d, %d could not be; %s: %d proposed, %d merged into lessons that are there, %d refused\n",
 		amount(s.Read, "session"), s.Read-s.Unchanged, s.Judged, s.Failed, amount(s.Candidates, "candidate"), s.Proposed, s.Merged, server.Total(s.Refused))
 	for _, why := range slices.Sorted(maps.Keys(s.Refused)) {
-		fmt.Fprintf(w.out, "  refused %d: %s\n", s.Refused[why], report.Printable(why))
+		fmt.Fprintf(out, "  refused %d: %s\n", s.Refused[why], report.Printable(why))
 	}
 	if s.Opinions > 0 {
-		fmt.Fprintf(w.out, "%s on lessons in force\n", amount(s.Opinions, "opinion"))
+		fmt.Fprintf(out, "%s on lessons in force\n", amount(s.Opinions, "opinion"))
 	}
 	if s.Tokens > 0 {
 		fmt.Fprintf(
-			w.out, "the judge took %s, %.4f in the prices of the configuration\n", amount(s.Tokens, "token"),
+			out, "the judge took %s, %.4f in the prices of the configuration\n", amount(s.Tokens, "token"),
 			s.Cost,
 		)
 	}
 	if s.Stopped != "" {
-		fmt.Fprintln(w.out, "stopped early:", s.Stopped)
+		fmt.Fprintln(out, "stopped early:", s.Stopped)
 	}
 	if s.Proposed > 0 && !f.dryRun {
 		fmt.Fprintln(
-			w.out,
+			out,
 			"`precept lessons list --state quarantined` lists what waits; `precept lessons approve SLUG` sets one in force",
 		)
 	}
@@ -226,19 +227,19 @@ func stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // openDistiller opens the configured store and lessons for a verb. It works beside a running
 // server: what it writes are notes of its own, which nobody else writes.
-func (w *world) openDistiller(ctx context.Context, cfg *configs.Config, dryRun bool) (*server.Distiller, func(), error) {
+func openDistiller(ctx context.Context, tools server.Tools, cfg *configs.Config, dryRun bool) (*server.Distiller, func(), error) {
 	if err := missingStore(cfg); err != nil {
 		return nil, nil, err
 	}
-	st, err := w.OpenStore(ctx, cfg, sqlite.Options{ReadOnly: dryRun, BusyTimeout: 10 * time.Second})
+	st, err := tools.OpenStore(ctx, cfg, sqlite.Options{ReadOnly: dryRun, BusyTimeout: 10 * time.Second})
 	if err != nil {
 		return nil, nil, err
 	}
-	place, closeBank, err := w.OpenPlace(cfg)
+	place, closeBank, err := tools.OpenPlace(cfg)
 	if err != nil {
 		return nil, nil, errors.Join(err, st.Close())
 	}
-	d, err := w.NewDistiller(cfg, st, place) //nolint:contextcheck // a check has no context; the look-up is bounded
+	d, err := tools.NewDistiller(cfg, st, place) //nolint:contextcheck // a check has no context; the look-up is bounded
 	if err != nil {
 		closeBank()
 		return nil, nil, errors.Join(err, st.Close())

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -90,19 +91,19 @@ func (w *world) doctor() *cobra.Command {
 	}
 	addJSON(c, &asJSON)
 	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
-		d, err := w.diagnose(c.Context(), cfg)
+		d, err := diagnose(c.Context(), w.tools, cfg)
 		if err != nil {
 			return err
 		}
 		if asJSON {
 			return writeJSON(w.out, d)
 		}
-		return w.printDiagnosis(d, w.columns())
+		return printDiagnosis(w.out, d, columns(w.out))
 	})
 }
 
-func (w *world) diagnose(ctx context.Context, cfg *configs.Config) (diagnosis, error) {
-	d, err := w.balance(ctx, cfg)
+func diagnose(ctx context.Context, tools server.Tools, cfg *configs.Config) (diagnosis, error) {
+	d, err := balance(ctx, tools, cfg)
 	if err != nil {
 		return diagnosis{}, err
 	}
@@ -116,7 +117,7 @@ func (w *world) diagnose(ctx context.Context, cfg *configs.Config) (diagnosis, e
 }
 
 // printDiagnosis prints a diagnosis for people.
-func (w *world) printDiagnosis(d diagnosis, columns int) error {
+func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	n := func(i int64) string { return strconv.FormatInt(i, 10) }
 	var dropped int64
 	for _, v := range d.Dropped {
@@ -141,26 +142,26 @@ func (w *world) printDiagnosis(d diagnosis, columns int) error {
 	for _, name := range slices.Sorted(maps.Keys(d.Store)) {
 		rows = append(rows, []string{"  " + strings.ReplaceAll(name, "_", " "), n(d.Store[name])})
 	}
-	if err := table(w.out, rows, columns); err != nil {
+	if err := table(out, rows, columns); err != nil {
 		return err
 	}
 	for i := range d.SetAside.Latest {
 		a := &d.SetAside.Latest[i]
-		say(w.out, columns, "set aside: %s session %s %s, step %s, %d times, last %s: %s",
+		say(out, columns, "set aside: %s session %s %s, step %s, %d times, last %s: %s",
 			report.Printable(a.Tenant), a.Session, a.Exchange, a.Step, a.Tries, a.At.UTC().Format(time.RFC3339), report.Printable(a.Why))
 	}
 	if d.Trouble != "" {
-		say(w.out, columns, "the store cannot be read: %s", report.Printable(d.Trouble))
+		say(out, columns, "the store cannot be read: %s", report.Printable(d.Trouble))
 	}
 	if d.Missing > 0 {
-		say(w.out, columns, missing, d.Missing)
+		say(out, columns, missing, d.Missing)
 	}
 	if d.Note != "" {
-		say(w.out, columns, "note: %s", d.Note)
+		say(out, columns, "note: %s", d.Note)
 	}
 	if d.Running != nil {
 		say(
-			w.out, columns, "running: pid %d, data %s, admin %s (unless it crashed)", d.Running.PID,
+			out, columns, "running: pid %d, data %s, admin %s (unless it crashed)", d.Running.PID,
 			d.Running.Data, d.Running.Admin,
 		)
 	}
@@ -169,13 +170,13 @@ func (w *world) printDiagnosis(d diagnosis, columns int) error {
 
 // balance draws up the account of the data directory, and adds what the store counts where it can
 // be read. That it cannot is the answer, where there is an account.
-func (w *world) balance(ctx context.Context, cfg *configs.Config) (diagnosis, error) {
+func balance(ctx context.Context, tools server.Tools, cfg *configs.Config) (diagnosis, error) {
 	d := diagnosis{}
 	var err error
 	if d.Account, err = store.ReadAccount(server.SpoolDir(cfg), server.IsLocked(cfg.DataDir)); err != nil {
 		return d, err
 	}
-	e, err := w.OpenStored(ctx, cfg)
+	e, err := tools.OpenStored(ctx, cfg)
 	if err == nil {
 		defer e.Close() //nolint:errcheck // only read
 		if d.Store, err = e.Stats(ctx); err == nil {

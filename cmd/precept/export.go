@@ -81,18 +81,18 @@ func (w *world) runExport(ctx context.Context, cfg *configs.Config, f *exportFla
 			"a Parquet file is nothing for a terminal; name a file with --output, or redirect",
 		))
 	}
-	e, err := w.OpenStored(ctx, cfg)
+	e, err := w.tools.OpenStored(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer e.Close() //nolint:errcheck // only read
 	x := &server.ExportJob{Evidence: e, Filter: filter, Out: w.out}
 	if f.output == "" {
-		return w.exportOf(ctx, x, f)
+		return exportOf(ctx, w.err, w.tools, x, f)
 	}
 	return file.Replace(f.output, 0o600, func(out io.Writer) error {
 		x.Out = out
-		return w.exportOf(ctx, x, f)
+		return exportOf(ctx, w.err, w.tools, x, f)
 	})
 }
 
@@ -149,7 +149,7 @@ func parseDay(flag, text string) (time.Time, error) {
 }
 
 // exportOf exports while a person at a terminal sees how far it is.
-func (w *world) exportOf(ctx context.Context, x *server.ExportJob, f *exportFlags) error {
+func exportOf(ctx context.Context, console io.Writer, tools server.Tools, x *server.ExportJob, f *exportFlags) error {
 	st, err := x.Stats(ctx)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (w *world) exportOf(ctx context.Context, x *server.ExportJob, f *exportFlag
 	if !f.stats && f.format != "mplp" && f.format != "parquet" {
 		what = "sessions"
 	}
-	watch := w.newProgress(what, st[what])
+	watch := newProgress(console, tools, what, st[what])
 	x.Seen = func() { watch.add(1) }
 	defer watch.end()
 	if f.stats {

@@ -89,20 +89,20 @@ func (w *world) feedback() *cobra.Command {
 }
 
 func (w *world) runFeedback(ctx context.Context, cfg *configs.Config, f *feedbackFlags) error {
-	body, err := w.feedbackBody(f)
+	body, err := feedbackBody(w.env, f)
 	if err != nil {
 		return misuse(err)
 	}
 	if f.correct != "" {
-		if body["correction"], err = w.correction(f.correct); err != nil {
+		if body["correction"], err = correction(w.in, f.correct); err != nil {
 			return fmt.Errorf("--correct: %w", err)
 		}
 	}
-	base, err := w.dataListener(ctx, cfg, &f.at)
+	base, err := dataListener(ctx, w.env, cfg, &f.at)
 	if err != nil {
 		return err
 	}
-	answer, err := w.postFeedback(ctx, base, w.credential(cfg, &f.at), body)
+	answer, err := postFeedback(ctx, base, credential(w.env, cfg, &f.at), body)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (w *world) runFeedback(ctx context.Context, cfg *configs.Config, f *feedbac
 }
 
 // feedbackBody makes the post, and refuses what is ambiguous before anybody is asked.
-func (w *world) feedbackBody(f *feedbackFlags) (map[string]any, error) {
+func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string]any, error) {
 	body := map[string]any{"source": f.source}
 	targets := 0
 	for key, value := range map[string]string{
@@ -131,7 +131,7 @@ func (w *world) feedbackBody(f *feedbackFlags) (map[string]any, error) {
 		}
 	}
 	if targets == 0 {
-		targets = w.withinRun(body)
+		targets = withinRun(env, body)
 	}
 	if targets != 1 {
 		return nil, errors.New("name one of --session, --run, --request, --response and --sample")
@@ -166,12 +166,12 @@ func (w *world) feedbackBody(f *feedbackFlags) (map[string]any, error) {
 }
 
 // withinRun names what precept run has started, where the verb runs within it.
-func (w *world) withinRun(body map[string]any) (targets int) {
-	if run := w.variable("PRECEPT_RUN"); run != "" {
+func withinRun(env func(string) (string, bool), body map[string]any) (targets int) {
+	if run := variable(env, "PRECEPT_RUN"); run != "" {
 		body["run_id"] = run
 		return 1
 	}
-	if session := w.variable("PRECEPT_SESSION"); session != "" {
+	if session := variable(env, "PRECEPT_SESSION"); session != "" {
 		body["session_id"] = session
 		return 1
 	}
@@ -179,8 +179,8 @@ func (w *world) withinRun(body map[string]any) (targets int) {
 }
 
 // correction reads what would have been right: a JSON value as it is, anything else as text.
-func (w *world) correction(file string) (any, error) {
-	b, err := w.readText(file, maxCorrection)
+func correction(in io.Reader, file string) (any, error) {
+	b, err := readText(in, file, maxCorrection)
 	switch {
 	case err != nil:
 		return nil, err
@@ -201,7 +201,7 @@ type posted struct {
 }
 
 // postFeedback posts one feedback.
-func (w *world) postFeedback(
+func postFeedback(
 	ctx context.Context, base, key string, body map[string]any,
 ) (posted, error) {
 	var answer posted
@@ -236,10 +236,10 @@ var errNotRunning = errors.New(
 
 // dataListener finds the data listener: the one that was named, or the running one of the data
 // directory.
-func (w *world) dataListener(
-	ctx context.Context, cfg *configs.Config, at *dataFlags,
+func dataListener(
+	ctx context.Context, env func(string) (string, bool), cfg *configs.Config, at *dataFlags,
 ) (string, error) {
-	if base := cmp.Or(at.url, w.variable("PRECEPT_URL")); base != "" {
+	if base := cmp.Or(at.url, variable(env, "PRECEPT_URL")); base != "" {
 		return strings.TrimSuffix(strings.TrimRight(base, "/"), "/v1"), nil
 	}
 	run, err := server.ReadRunFile(cfg.DataDir)
@@ -263,10 +263,10 @@ func alive(ctx context.Context, base string) bool {
 
 // credential is the key of the agent, "" where tenants do not go by keys: then nobody needs to see
 // it.
-func (w *world) credential(cfg *configs.Config, at *dataFlags) string {
+func credential(env func(string) (string, bool), cfg *configs.Config, at *dataFlags) string {
 	names := []string{"PRECEPT_KEY"}
 	if cfg.Tenancy != "single" {
 		names = append(names, "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
 	}
-	return cmp.Or(at.key, w.variable(names...))
+	return cmp.Or(at.key, variable(env, names...))
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -71,12 +72,12 @@ func (w *world) runForget(ctx context.Context, cfg *configs.Config, f *forgetFla
 	if err := missingStore(cfg); err != nil {
 		return err
 	}
-	if err := w.sure(f, report.Printable(what)); err != nil {
+	if err := sure(w.in, w.err, f, report.Printable(what)); err != nil {
 		return err
 	}
-	n, err := w.forgetOffline(ctx, cfg, f)
+	n, err := forgetOffline(ctx, w.tools, cfg, f)
 	if errors.Is(err, errServed) {
-		n, err = w.forgetOnline(ctx, cfg, f)
+		n, err = forgetOnline(ctx, cfg, f)
 	}
 	if err != nil {
 		return fmt.Errorf("%s is not forgotten: %w", report.Printable(what), err)
@@ -95,26 +96,26 @@ func (w *world) runForget(ctx context.Context, cfg *configs.Config, f *forgetFla
 }
 
 // sure asks the person, unless told not to. Nobody answering is no.
-func (w *world) sure(f *forgetFlags, what string) error {
+func sure(in io.Reader, console io.Writer, f *forgetFlags, what string) error {
 	if f.yes {
 		return nil
 	}
-	fmt.Fprintf(w.err, "Delete %s? It cannot be undone. [yes/no] ", what)
-	line, err := bufio.NewReader(w.in).ReadString('\n')
+	fmt.Fprintf(console, "Delete %s? It cannot be undone. [yes/no] ", what)
+	line, err := bufio.NewReader(in).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer == "yes" || answer == "y" {
 		return nil
 	}
 	if err != nil && line == "" {
-		fmt.Fprintln(w.err)
+		fmt.Fprintln(console)
 	}
 	return errors.New("nothing was deleted; answer yes, or say --yes where nobody can answer")
 }
 
 // forgetOffline works on the store itself.
-func (w *world) forgetOffline(
-	ctx context.Context, cfg *configs.Config, f *forgetFlags,
+func forgetOffline(
+	ctx context.Context, tools server.Tools, cfg *configs.Config, f *forgetFlags,
 ) (n int, err error) {
-	s, err := w.openOffline(ctx, cfg, offlineUse{})
+	s, err := openOffline(ctx, tools, cfg, offlineUse{})
 	if err != nil {
 		return 0, err
 	}
@@ -127,14 +128,14 @@ func (w *world) forgetOffline(
 }
 
 // forgetOnline asks the running server, which has more in memory than the store knows.
-func (w *world) forgetOnline(
+func forgetOnline(
 	ctx context.Context, cfg *configs.Config, f *forgetFlags,
 ) (int, error) {
 	at, err := server.ReadRunFile(cfg.DataDir)
 	if err != nil {
 		return 0, fmt.Errorf("%w, and it does not say where it is reached (%w)", errServed, err)
 	}
-	token, err := w.adminToken(cfg)
+	token, err := adminToken(cfg)
 	if err != nil {
 		return 0, fmt.Errorf(
 			"a server runs and there is no token for it (%w); set PRECEPT_ADMIN_TOKEN", err,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"precept/bandit/report"
+	"precept/cmd/precept/server"
 	"precept/configs"
 	"precept/detect"
 	"precept/learn"
@@ -53,13 +55,13 @@ func (w *world) importVerb() *cobra.Command {
 	addJSON(c, &f.asJSON)
 	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, files []string) error {
 		for _, file := range files { // no store is made for a name that was mistyped
-			in, err := w.open(file)
+			in, err := open(w.in, file)
 			if err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
 			_ = in.Close() // it is read later
 		}
-		s, err := w.openOffline(c.Context(), cfg, offlineUse{create: true, beside: true})
+		s, err := openOffline(c.Context(), w.tools, cfg, offlineUse{create: true, beside: true})
 		if errors.Is(err, errServed) {
 			return fmt.Errorf(
 				"%w; import works while no server runs: stop it, import, and start it again", err,
@@ -69,13 +71,13 @@ func (w *world) importVerb() *cobra.Command {
 			return err
 		}
 		into := &learn.Importer{
-			Now: w.Now, Learn: cfg.Learning.Enabled, Into: s.backend, Cleanse: s.Cleanse,
+			Now: w.tools.Now, Learn: cfg.Learning.Enabled, Into: s.backend, Cleanse: s.Cleanse,
 		}
 		sum, err := w.importAll(c.Context(), into, &f, files)
 		if err = errors.Join(err, s.stop()); err != nil {
 			return err
 		}
-		return w.printImport(&f, sum)
+		return printImport(w.out, w.err, &f, sum)
 	})
 }
 
@@ -84,10 +86,10 @@ func (w *world) importAll(
 	ctx context.Context, into *learn.Importer, f *importFlags, files []string,
 ) (imported, error) {
 	sum := imported{Faults: []string{}}
-	watch := w.newProgress("transcripts", 0)
+	watch := newProgress(w.err, w.tools, "transcripts", 0)
 	defer watch.end()
 	for _, file := range files {
-		fatal, err := w.importFile(file, func(t detect.Transcript, at time.Time) error {
+		fatal, err := importFile(w.in, w.tools, file, func(t detect.Transcript, at time.Time) error {
 			got, err := into.Import(ctx, f.tenant, cmp.Or(f.agent, t.Source, "import"), t, at)
 			if err != nil {
 				return err
@@ -114,13 +116,13 @@ func (w *world) importAll(
 
 // importFile reads one file. fatal is an error of each; err tells of transcripts that are not to be
 // read.
-func (w *world) importFile(file string, each func(detect.Transcript, time.Time) error) (fatal, err error) {
-	in, err := w.open(file)
+func importFile(stdin io.Reader, tools server.Tools, file string, each func(detect.Transcript, time.Time) error) (fatal, err error) {
+	in, err := open(stdin, file)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close() //nolint:errcheck // only read
-	at := w.Now()
+	at := tools.Now()
 	if f, ok := in.(*os.File); ok {
 		info, err := f.Stat()
 		if err != nil {
@@ -136,28 +138,28 @@ func (w *world) importFile(file string, each func(detect.Transcript, time.Time) 
 }
 
 // printImport prints what was taken in.
-func (w *world) printImport(f *importFlags, sum imported) error {
+func printImport(out, console io.Writer, f *importFlags, sum imported) error {
 	if f.asJSON {
-		if err := writeJSON(w.out, sum); err != nil {
+		if err := writeJSON(out, sum); err != nil {
 			return err
 		}
 	} else {
 		if sum.Transcripts == 0 {
-			fmt.Fprintln(w.out, "no transcript was taken in")
+			fmt.Fprintln(out, "no transcript was taken in")
 		} else {
 			fmt.Fprintf(
-				w.out, "%s: %s, %s, %d of them new\n", amount(sum.Transcripts, "transcript"),
+				out, "%s: %s, %s, %d of them new\n", amount(sum.Transcripts, "transcript"),
 				amount(sum.Exchanges, "exchange"), amount(sum.Samples, "sample"), sum.Fresh,
 			)
 		}
 		if sum.OptedOut > 0 {
 			fmt.Fprintf(
-				w.out, "left out, as the opt-outs of the configuration say: %s\n",
+				out, "left out, as the opt-outs of the configuration say: %s\n",
 				amount(sum.OptedOut, "exchange"),
 			)
 		}
 		for _, fault := range sum.Faults {
-			fmt.Fprintln(w.err, "precept:", report.Printable(fault))
+			fmt.Fprintln(console, "precept:", report.Printable(fault))
 		}
 	}
 	return exit(len(sum.Faults) == 0)

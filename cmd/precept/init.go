@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"net/url"
@@ -167,7 +168,7 @@ func (b *beginning) lessons(dir string, w *world) error {
 		return err
 	}
 	if b.starter {
-		return w.startWith(dir)
+		return startWith(w.out, dir)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) > 0 {
@@ -184,7 +185,7 @@ func (b *beginning) lessons(dir string, w *world) error {
 }
 
 // startWith copies the starter lessons.
-func (w *world) startWith(dir string) error {
+func startWith(out io.Writer, dir string) error {
 	starter, n := configs.Starter(), 0
 	err := fs.WalkDir(starter, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || path == "README.md" {
@@ -202,7 +203,7 @@ func (w *world) startWith(dir string) error {
 		return create(file, string(text))
 	})
 	if err == nil {
-		fmt.Fprintf(w.out, "wrote %d starter lessons to %s\n", n, dir)
+		fmt.Fprintf(out, "wrote %d starter lessons to %s\n", n, dir)
 	}
 	return err
 }

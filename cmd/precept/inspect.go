@@ -13,7 +13,7 @@ import (
 	"precept/detect"
 )
 
-func (w *world) inspect() *cobra.Command {
+func inspect(in io.Reader, out io.Writer) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "inspect FILE...",
@@ -26,12 +26,12 @@ func (w *world) inspect() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON lines, one for each finding")
 	c.RunE = func(_ *cobra.Command, files []string) error {
-		emit := w.printFinding
+		emit := func(f detect.Finding) error { return printFinding(out, f) }
 		if asJSON {
-			emit = func(f detect.Finding) error { return writeLine(w.out, f) }
+			emit = func(f detect.Finding) error { return writeLine(out, f) }
 		}
 		for _, file := range files {
-			if err := w.inspectFile(file, emit); err != nil {
+			if err := inspectFile(in, file, emit); err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
 		}
@@ -40,8 +40,8 @@ func (w *world) inspect() *cobra.Command {
 	return c
 }
 
-func (w *world) inspectFile(file string, emit func(detect.Finding) error) error {
-	in, err := w.open(file)
+func inspectFile(stdin io.Reader, file string, emit func(detect.Finding) error) error {
+	in, err := open(stdin, file)
 	if err != nil {
 		return err
 	}
@@ -50,9 +50,9 @@ func (w *world) inspectFile(file string, emit func(detect.Finding) error) error 
 }
 
 // open opens a file to read it; - is standard input.
-func (w *world) open(file string) (io.ReadCloser, error) {
+func open(stdin io.Reader, file string) (io.ReadCloser, error) {
 	if file == "-" {
-		return io.NopCloser(w.in), nil
+		return io.NopCloser(stdin), nil
 	}
 	in, err := os.Open(file)
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
@@ -62,8 +62,8 @@ func (w *world) open(file string) (io.ReadCloser, error) {
 }
 
 // readText reads a file of at most so many bytes; - is standard input.
-func (w *world) readText(file string, most int64) ([]byte, error) {
-	in, err := w.open(file)
+func readText(stdin io.Reader, file string, most int64) ([]byte, error) {
+	in, err := open(stdin, file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -76,7 +76,7 @@ func (w *world) readText(file string, most int64) ([]byte, error) {
 }
 
 // printFinding prints a finding for people: where, what, and which rule said so.
-func (w *world) printFinding(f detect.Finding) error {
+func printFinding(out io.Writer, f detect.Finding) error {
 	text := fmt.Sprintf("%s %s [%d] %s %s", f.Source, f.ID, f.Index, f.Kind, f.Label)
 	if f.Tool != "" {
 		text += " " + f.Tool
@@ -84,6 +84,6 @@ func (w *world) printFinding(f detect.Finding) error {
 	if f.Rule != "" {
 		text += " (" + f.Rule + ")"
 	}
-	_, err := fmt.Fprintln(w.out, report.Printable(text))
+	_, err := fmt.Fprintln(out, report.Printable(text))
 	return err
 }

@@ -1,3 +1,14 @@
+// Command precept is a reverse proxy in front of LLM APIs that lets unmodified agents learn from
+// experience.
+//
+// One file is one verb. Here, and nowhere below, the clock, the random source, the logger and the
+// store are made, the environment is read and signals are taken.
+//
+// Exit codes: 0 done; 1 it failed, or a check found something; 2 misuse: wrong flags or arguments,
+// or a configuration with faults; 3 stopped, and streams that did not end within
+// limits.drain_timeout (or at a second signal) were cut. What a flag or an argument names and is
+// not there, cannot be read, or holds what it should not is no misuse: 1. The configuration file
+// alone is one, and an entry that record reads, which stands for its flags.
 package main
 
 import (
@@ -24,21 +35,21 @@ const (
 	exitCut    = 3
 )
 
-// world is what a verb may touch of the outside.
+// world holds everything outside of the program that a verb may touch.
 type world struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) (string, bool)
-	names    []configs.Name // of the keys, once a verb has asked for them; all verbs share them
-	server.Tools
+	tools    server.Tools
+	names    []configs.Name // keys of the configuration, once a verb has asked for them; all verbs share them
 }
 
 func main() { os.Exit(run()) }
 
 // variable is the first of the named variables of the environment that says something.
-func (w *world) variable(names ...string) string {
+func variable(env func(string) (string, bool), names ...string) string {
 	for _, name := range names {
-		if text, _ := w.env(name); text != "" {
+		if text, _ := env(name); text != "" {
 			return text
 		}
 	}
@@ -49,7 +60,7 @@ func (w *world) variable(names ...string) string {
 func run() int {
 	tuneCollector(os.LookupEnv)
 	log.SetOutput(io.Discard) // net/http prints there what an upstream sent unasked: a model's words, or a key
-	w := &world{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, Tools: server.Tools{
+	w := &world{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, tools: server.Tools{
 		Now: time.Now, Random: rand.Reader,
 	}}
 	return w.execute(context.Background(), os.Args[1:])
@@ -112,7 +123,7 @@ func (w *world) root() *cobra.Command {
 			"%w; %s`%s --help` lists the flags", plainer(err), meant(c, err), c.CommandPath(),
 		))
 	})
-	w.wrapHelp(root)
+	wrapHelp(w.out, root)
 	for _, g := range []struct {
 		title string
 		verbs []*cobra.Command
@@ -121,7 +132,7 @@ func (w *world) root() *cobra.Command {
 			w.initVerb(), w.check(), w.serve(), w.runVerb(), w.readyVerb(), w.demo(),
 		}},
 		{"See what happens:", []*cobra.Command{
-			w.report(), w.watch(), w.doctor(), w.inspect(),
+			w.report(), w.watch(), w.doctor(), inspect(w.in, w.out),
 		}},
 		{"Lessons and feedback:", []*cobra.Command{
 			w.lessons(), w.distill(), w.feedback(), w.record(), w.verify(),
@@ -134,7 +145,7 @@ func (w *world) root() *cobra.Command {
 		}
 		root.AddCommand(g.verbs...)
 	}
-	root.AddCommand(w.version())
+	root.AddCommand(version(w.out))
 	checkTopics(root)
 	return root
 }
@@ -157,4 +168,28 @@ func checkTopics(root *cobra.Command) {
 			}
 		}
 	}
+}
+
+// version prints the version that the build wrote into the binary.
+func version(out io.Writer) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this binary",
+		Args:  arguments(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			b := server.ReadBuild()
+			if asJSON {
+				return writeJSON(out, b)
+			}
+			text := "precept " + b.Version
+			if b.Revision != "" {
+				text += " " + b.Revision
+			}
+			_, err := fmt.Fprintln(out, text, b.Go)
+			return err
+		},
+	}
+	addJSON(c, &asJSON)
+	return c
 }

@@ -35,8 +35,8 @@ type offlineUse struct {
 // openOffline opens the configured store, and starts it. A store of this machine's own wants the
 // data directory for itself; one in Redis is shared anyway, and then it is the spool beside it that
 // must be nobody else's.
-func (w *world) openOffline(
-	ctx context.Context, cfg *configs.Config, use offlineUse,
+func openOffline(
+	ctx context.Context, tools server.Tools, cfg *configs.Config, use offlineUse,
 ) (*offline, error) {
 	var lock io.Closer = io.NopCloser(nil)
 	claimed := !server.IsRedis(cfg.StoreURL()) || !use.beside && isDirectory(cfg.DataDir)
@@ -49,11 +49,11 @@ func (w *world) openOffline(
 			return nil, err
 		}
 	}
-	be, err := w.OpenStore(ctx, cfg, sqlite.Options{})
+	be, err := tools.OpenStore(ctx, cfg, sqlite.Options{})
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	options, err := w.StoreOptions(cfg, be)
+	options, err := tools.StoreOptions(cfg, be)
 	if !claimed {
 		options.SpoolDir = ""
 	}

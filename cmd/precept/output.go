@@ -30,11 +30,11 @@ func writeLine(w io.Writer, v any) error {
 }
 
 // reply ends a verb with its answer: as JSON, or as a sentence.
-func (w *world) reply(asJSON bool, v any, format string, args ...any) error {
+func reply(out io.Writer, asJSON bool, v any, format string, args ...any) error {
 	if asJSON {
-		return writeJSON(w.out, v)
+		return writeJSON(out, v)
 	}
-	_, err := fmt.Fprintf(w.out, format+"\n", args...)
+	_, err := fmt.Fprintf(out, format+"\n", args...)
 	return err
 }
 
@@ -55,16 +55,16 @@ func addJSON(c *cobra.Command, asJSON *bool) {
 const beneath = 4
 
 // columns returns the width of output for people.
-func (w *world) columns() int {
-	width, _ := w.screen()
+func columns(out io.Writer) int {
+	width, _ := screen(out)
 	return width
 }
 
 // screen returns the width of the terminal on standard output and whether there is a terminal;
 // without one the width is 80.
-func (w *world) screen() (width int, live bool) {
+func screen(out io.Writer) (width int, live bool) {
 	const usual, least = 80, 40
-	f, ok := w.out.(*os.File)
+	f, ok := out.(*os.File)
 	if !ok || !isTerminal(f) {
 		return usual, false
 	}
@@ -77,8 +77,8 @@ func (w *world) screen() (width int, live bool) {
 
 // wrapHelp makes help fit the terminal, or 100 columns where there is none. It sets no template of
 // cobra's, with which the binary would be 11 MB larger (decision 48).
-func (w *world) wrapHelp(root *cobra.Command) {
-	columns, live := w.screen()
+func wrapHelp(stdout io.Writer, root *cobra.Command) {
+	columns, live := screen(stdout)
 	if !live {
 		columns = 100
 	}

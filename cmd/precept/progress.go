@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"precept/cmd/precept/server"
 )
 
 // progressEvery is how often a person is told how far it is.
@@ -22,11 +24,11 @@ type progress struct {
 }
 
 // newProgress watches the work when standard error is a terminal.
-func (w *world) newProgress(what string, total int64) *progress {
-	if !isTerminal(w.err) {
+func newProgress(console io.Writer, tools server.Tools, what string, total int64) *progress {
+	if !isTerminal(console) {
 		return nil
 	}
-	return &progress{out: w.err, now: w.Now, what: what, total: total, began: w.Now()}
+	return &progress{out: console, now: tools.Now, what: what, total: total, began: tools.Now()}
 }
 
 // add counts n more.

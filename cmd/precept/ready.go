@@ -42,7 +42,7 @@ func (w *world) readyVerb() *cobra.Command {
 	return w.configured(c, []string{"data_dir", "listen"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		r := askReady(c.Context(), cfg)
 		if asJSON {
-			return w.answer(r, r.Ready)
+			return conclude(w.out, r, r.Ready)
 		}
 		if !r.Ready {
 			return fmt.Errorf("%s: %s", r.URL, r.Says)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +24,7 @@ func (f *ledgerFlags) add(c *cobra.Command) {
 
 func (f *ledgerFlags) open(w *world) *ledger.Ledger {
 	return &ledger.Ledger{
-		Path: cmp.Or(f.file, w.variable("PRECEPT_LEDGER_FILE"), ledger.FileName), Now: w.Now,
+		Path: cmp.Or(f.file, variable(w.env, "PRECEPT_LEDGER_FILE"), ledger.FileName), Now: w.tools.Now,
 	}
 }
 
@@ -54,19 +55,19 @@ func (w *world) record() *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "read the entry from standard input, answer as JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		l := at.open(w)
-		if err := w.entry(c, &e, asJSON); err != nil {
+		if err := entry(w.in, c, &e, asJSON); err != nil {
 			if lost := l.TraceRefused(err); lost != nil {
 				fmt.Fprintln(w.err, "precept:", lost)
 			}
 			return misuse(err)
 		}
-		return w.recordOne(c.Context(), l, e, asJSON)
+		return recordOne(c.Context(), w.out, w.err, l, e, asJSON)
 	}
 	return c
 }
 
 // entry takes the entry from where it stands, and refuses one that is not whole.
-func (w *world) entry(c *cobra.Command, e *ledger.Entry, asJSON bool) error {
+func entry(in io.Reader, c *cobra.Command, e *ledger.Entry, asJSON bool) error {
 	if !asJSON {
 		if err := e.Validate(); err != nil {
 			return fmt.Errorf(
@@ -84,7 +85,7 @@ func (w *world) entry(c *cobra.Command, e *ledger.Entry, asJSON bool) error {
 			)
 		}
 	}
-	got, err := ledger.Decode(w.in)
+	got, err := ledger.Decode(in)
 	if err != nil {
 		return fmt.Errorf("the entry is not recorded:\n%w", err)
 	}
@@ -92,23 +93,23 @@ func (w *world) entry(c *cobra.Command, e *ledger.Entry, asJSON bool) error {
 	return nil
 }
 
-func (w *world) recordOne(
-	ctx context.Context, l *ledger.Ledger, e ledger.Entry, asJSON bool,
+func recordOne(
+	ctx context.Context, out, console io.Writer, l *ledger.Ledger, e ledger.Entry, asJSON bool,
 ) error {
 	results, untraced, err := l.Record(ctx, e)
 	if err != nil {
 		return misuse(err)
 	}
 	if untraced != nil && results[0].Status == ledger.Failed {
-		fmt.Fprintln(w.err, "precept:", errors.Join(errors.New(results[0].Message), untraced))
+		fmt.Fprintln(console, "precept:", errors.Join(errors.New(results[0].Message), untraced))
 	}
 	switch {
 	case asJSON:
-		return writeJSON(w.out, results[0])
+		return writeJSON(out, results[0])
 	case results[0].Status == ledger.Recorded:
-		_, err = fmt.Fprintln(w.out, "recorded in", l.Path)
+		_, err = fmt.Fprintln(out, "recorded in", l.Path)
 	case results[0].Status == ledger.Duplicate:
-		_, err = fmt.Fprintln(w.out, "already recorded in", l.Path)
+		_, err = fmt.Fprintln(out, "already recorded in", l.Path)
 	}
 	return err
 }

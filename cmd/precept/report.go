@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"slices"
 	"strconv"
@@ -73,47 +74,47 @@ func (w *world) report() *cobra.Command {
 		if f.query.Window, err = admin.ParseWindow(f.window); err != nil {
 			return misuse(fmt.Errorf("--window: %w", err))
 		}
-		r, err := w.findReport(c.Context(), cfg, &f)
+		r, err := findReport(c.Context(), w.err, w.tools, cfg, &f)
 		if err != nil {
 			return err
 		}
 		if f.query.Explain != "" {
-			return w.explain(r, &f)
+			return explain(w.out, r, &f)
 		}
 		if f.asJSON {
 			return writeJSON(w.out, r)
 		}
-		return r.Table(w.out, w.columns())
+		return r.Table(w.out, columns(w.out))
 	})
 }
 
 // explain tells how the rows of one lesson came about.
-func (w *world) explain(r report.Report, f *reportFlags) error {
+func explain(out io.Writer, r report.Report, f *reportFlags) error {
 	slug := f.query.Explain
 	r.Lessons = slices.DeleteFunc(r.Lessons, func(row report.Row) bool { return row.Slug != slug })
 	if len(r.Lessons) == 0 {
 		return noLesson(slug)
 	}
 	if f.asJSON {
-		return writeJSON(w.out, r.Lessons)
+		return writeJSON(out, r.Lessons)
 	}
-	return r.Explain(w.out, slug, w.columns())
+	return r.Explain(out, slug, columns(out))
 }
 
 // findReport asks the running server first: what it has in memory is newer than the store. A server
 // that refuses is told of, and the store is read only where no server answers.
-func (w *world) findReport(
-	ctx context.Context, cfg *configs.Config, f *reportFlags,
+func findReport(
+	ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, f *reportFlags,
 ) (report.Report, error) {
-	r, err := w.askServer(ctx, cfg, f)
+	r, err := askServer(ctx, cfg, f)
 	if errors.Is(err, errNoServer) {
-		return w.readReport(ctx, cfg, f.query)
+		return readReport(ctx, console, tools, cfg, f.query)
 	}
 	return r, err
 }
 
 // askServer gets the report from the admin listener that run.json names.
-func (w *world) askServer(
+func askServer(
 	ctx context.Context, cfg *configs.Config, f *reportFlags,
 ) (report.Report, error) {
 	var r report.Report
@@ -126,26 +127,26 @@ func (w *world) askServer(
 	if f.query.WhatIf > 0 {
 		q.Set("what_if", strconv.FormatFloat(f.query.WhatIf, 'g', -1, 64))
 	}
-	err := w.askAdmin(ctx, cfg, "/api/report?"+q.Encode(), document(&r))
+	err := askAdmin(ctx, cfg, "/api/report?"+q.Encode(), document(&r))
 	return r, err
 }
 
 // readReport computes the report from the store.
-func (w *world) readReport(
-	ctx context.Context, cfg *configs.Config, q admin.Query,
+func readReport(
+	ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, q admin.Query,
 ) (report.Report, error) {
-	db, err := w.OpenStored(ctx, cfg)
+	db, err := tools.OpenStored(ctx, cfg)
 	if err != nil {
 		return report.Report{}, err
 	}
-	o := w.LearnOptions(cfg, db)
+	o := tools.LearnOptions(cfg, db)
 	o.Failed = func(label.Step, error) {}
-	o.Guard = guard.New(guard.Options{Now: w.Now, Failed: o.Failed, Panicked: func(label.Step, any) {}})
+	o.Guard = guard.New(guard.Options{Now: tools.Now, Failed: o.Failed, Panicked: func(label.Step, any) {}})
 	l, err := learn.Open(ctx, o)
 	if err != nil {
 		return report.Report{}, errors.Join(err, db.Close())
 	}
-	book, _, err := w.readBook(ctx, cfg)
+	book, _, err := readBook(ctx, tools, cfg)
 	if err != nil {
 		book = lesson.NewBook(nil) // the evidence of lessons whose files are gone is still evidence
 	}
@@ -156,7 +157,7 @@ func (w *world) readReport(
 		Inject: in, Config: in.Bandit,
 	})
 	if told := server.Annotate(ctx, &r, db, q.Tenant); told != nil && err == nil { // what was measured is told without them
-		fmt.Fprintln(w.err, "precept:", report.Printable(told.Error()))
+		fmt.Fprintln(console, "precept:", report.Printable(told.Error()))
 	}
 	return r, errors.Join(err, db.Close())
 }

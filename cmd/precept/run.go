@@ -82,7 +82,7 @@ func (w *world) runAgent(
 	if _, err := exec.LookPath(args[0]); err != nil { // no server need be started for it
 		return cannotRun(notStarted(err), err)
 	}
-	base, err := w.dataListener(ctx, cfg, &f.at)
+	base, err := dataListener(ctx, w.env, cfg, &f.at)
 	if errors.Is(err, errNotRunning) {
 		var stop func() error
 		if base, stop, err = w.ownServer(ctx, flags); err == nil {
@@ -145,7 +145,7 @@ func (w *world) pointing(
 	}
 	if p.run == "" && p.session == "" {
 		var b [8]byte
-		if _, err := io.ReadFull(w.Random, b[:]); err != nil {
+		if _, err := io.ReadFull(w.tools.Random, b[:]); err != nil {
 			return nil, fmt.Errorf("make a run's name: %w", err)
 		}
 		p.run = "run-" + hex.EncodeToString(b[:])
@@ -194,10 +194,10 @@ func (w *world) judge(ctx context.Context, cfg *configs.Config, f *runFlags, p *
 	body[what+"_id"] = name
 	if f.record && v.ExitCode != 0 {
 		at := ledgerFlags{file: cfg.Ledger.File}
-		w.recordFailures(ctx, at.open(w), name, v)
-		w.printVerified(v, false)
+		recordFailures(ctx, w.err, at.open(w), name, v)
+		printVerified(w.err, v, false)
 	}
-	answer, err := w.postFeedback(ctx, p.data, w.credential(cfg, &f.at), body)
+	answer, err := postFeedback(ctx, p.data, credential(w.env, cfg, &f.at), body)
 	if err != nil {
 		fmt.Fprintln(w.err, "precept: the verdict could not be posted:", err)
 		return
@@ -227,7 +227,7 @@ func (w *world) ownServer(ctx context.Context, flags *configFlags) (base string,
 	}
 	ready := make(chan string, 1)
 	s := server.New(server.Options{
-		Tools: w.Tools, Config: &own, Source: source, Console: log, Within: true,
+		Tools: w.tools, Config: &own, Source: source, Console: log, Within: true,
 		Ready: func(data, _ string) { ready <- data },
 	})
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,7 +35,7 @@ func (w *world) serve() *cobra.Command {
 			return misuse(err)
 		}
 		if *show {
-			return w.printConfig(cfg)
+			return printConfig(w.out, cfg)
 		}
 		return stopped(w.newServer(cfg, source).Run(c.Context()))
 	}
@@ -41,7 +44,7 @@ func (w *world) serve() *cobra.Command {
 
 // printConfig prints the configuration in force, without secrets, and which keys of it are not at
 // their defaults.
-func (w *world) printConfig(cfg *configs.Config) error {
+func printConfig(out io.Writer, cfg *configs.Config) error {
 	text, err := cfg.Effective()
 	if err != nil {
 		return err
@@ -50,14 +53,15 @@ func (w *world) printConfig(cfg *configs.Config) error {
 	if keys := configs.Changed(cfg); len(keys) > 0 {
 		changed = strings.Join(keys, " ")
 	}
-	_, err = fmt.Fprintf(w.out, "%s# not at their defaults: %s\n", text, changed)
+	_, err = fmt.Fprintf(out, "%s# not at their defaults: %s\n", text, changed)
 	return err
 }
 
 // newServer makes a server that tells on the console what a person must see.
 func (w *world) newServer(cfg *configs.Config, source *server.Source) *server.Server {
 	return server.New(server.Options{
-		Tools: w.Tools, Config: cfg, Source: source, Console: w.err, Notify: w.notifyManager,
+		Tools: w.tools, Config: cfg, Source: source, Console: w.err,
+		Notify: func(ctx context.Context, state string) error { return notifyManager(ctx, w.env, state) },
 	})
 }
 
@@ -67,4 +71,20 @@ func stopped(err error) error {
 		return &codedError{code: exitCut}
 	}
 	return err
+}
+
+// notifyManager tells a service manager what precept does: a datagram to the socket that
+// NOTIFY_SOCKET names, as sd_notify(3) has it. Without the variable nobody asks.
+func notifyManager(ctx context.Context, env func(string) (string, bool), state string) error {
+	name := variable(env, "NOTIFY_SOCKET")
+	if name == "" {
+		return nil
+	}
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unixgram", name)
+	if err != nil {
+		return err
+	}
+	_, err = c.Write([]byte(state))
+	return errors.Join(err, c.Close())
 }

@@ -59,7 +59,7 @@ func (w *world) verify() *cobra.Command {
 			return err
 		}
 		if v.ExitCode != 0 && !dry {
-			w.recordFailures(c.Context(), at.open(w), intent, v)
+			recordFailures(c.Context(), w.err, at.open(w), intent, v)
 		} else if !dry {
 			_ = at.open(w).TraceVerify(args, v.ExitCode, 0)
 		}
@@ -68,7 +68,7 @@ func (w *world) verify() *cobra.Command {
 				return err
 			}
 		} else {
-			w.printVerified(v, dry)
+			printVerified(w.err, v, dry)
 		}
 		if v.ExitCode != 0 {
 			return &codedError{code: v.ExitCode}
@@ -118,7 +118,7 @@ func (w *world) verifyCommand(args []string, aside bool) (*verified, error) {
 }
 
 // recordFailures puts the failures into the ledger. Nothing of it changes how the command ended.
-func (w *world) recordFailures(ctx context.Context, l *ledger.Ledger, intent string, v *verified) {
+func recordFailures(ctx context.Context, console io.Writer, l *ledger.Ledger, intent string, v *verified) {
 	entries := make([]ledger.Entry, 0, len(v.Failures))
 	for i := range v.Failures {
 		entries = append(entries, v.Failures[i].Entry(intent, v.Command))
@@ -127,22 +127,22 @@ func (w *world) recordFailures(ctx context.Context, l *ledger.Ledger, intent str
 	if len(entries) > 0 {
 		results, lost, err := l.Record(ctx, entries...)
 		if err != nil {
-			fmt.Fprintln(w.err, "precept: nothing was recorded:", err)
+			fmt.Fprintln(console, "precept: nothing was recorded:", err)
 			return
 		}
 		v.Results, untraced = results, lost
 	}
 	if err := errors.Join(untraced, l.TraceVerify(v.Command, v.ExitCode, len(v.Failures))); err != nil {
-		fmt.Fprintln(w.err, "precept:", err)
+		fmt.Fprintln(console, "precept:", err)
 	}
 }
 
 // printVerified says on standard error what was recorded: standard output is the command's.
-func (w *world) printVerified(v *verified, dry bool) {
+func printVerified(console io.Writer, v *verified, dry bool) {
 	if dry {
 		for i := range v.Failures {
 			f := &v.Failures[i]
-			fmt.Fprintf(w.err, "%s: %s: %s\n", f.Tool, f.File, ledger.Summary(f.Error))
+			fmt.Fprintf(console, "%s: %s: %s\n", f.Tool, f.File, ledger.Summary(f.Error))
 		}
 		return
 	}
@@ -158,7 +158,7 @@ func (w *world) printVerified(v *verified, dry bool) {
 	}
 	if fresh+known > 0 {
 		fmt.Fprintf(
-			w.err, "precept: %s recorded in %s, %d were there already\n", amount(fresh, "failure"),
+			console, "precept: %s recorded in %s, %d were there already\n", amount(fresh, "failure"),
 			v.Results[0].Ledger, known,
 		)
 	}

@@ -85,7 +85,7 @@ func repeat(
 
 // watching is a session that is followed.
 type watching struct {
-	*world
+	world   *world
 	cfg     *configs.Config
 	flags   *watchFlags
 	page    page
@@ -124,7 +124,7 @@ func (x *watching) look(ctx context.Context) (over bool, err error) {
 			continue
 		}
 		if t.Closed && !x.flags.asJSON {
-			_, err = fmt.Fprintln(x.out, x.page.end(&t))
+			_, err = fmt.Fprintln(x.world.out, x.page.end(&t))
 		}
 		return t.Closed || x.flags.once, err
 	}
@@ -137,7 +137,7 @@ func (x *watching) wait(why string) (over bool, err error) {
 	}
 	if !x.waits && !x.flags.asJSON {
 		x.waits = true
-		fmt.Fprintln(x.err, why+"; waiting (control-C ends it)")
+		fmt.Fprintln(x.world.err, why+"; waiting (control-C ends it)")
 	}
 	return false, nil
 }
@@ -146,7 +146,7 @@ func (x *watching) wait(why string) (over bool, err error) {
 func (x *watching) newest(ctx context.Context) error {
 	var l store.SessionList
 	q := url.Values{"tenant": {x.flags.tenant}, "limit": {"1"}}
-	err := x.askAdmin(ctx, x.cfg, "/api/sessions?"+q.Encode(), document(&l))
+	err := askAdmin(ctx, x.cfg, "/api/sessions?"+q.Encode(), document(&l))
 	if len(l.Sessions) > 0 {
 		x.name = l.Sessions[0].ID
 	}
@@ -158,7 +158,7 @@ func (x *watching) newest(ctx context.Context) error {
 func (x *watching) ask(ctx context.Context) (t store.Transcript, found bool, err error) {
 	const back = 5
 	q := url.Values{"tenant": {x.flags.tenant}, "from": {fmt.Sprint(max(0, x.next-back))}}
-	err = x.askAdmin(ctx, x.cfg, "/api/sessions/"+url.PathEscape(x.name)+"?"+q.Encode(), document(&t))
+	err = askAdmin(ctx, x.cfg, "/api/sessions/"+url.PathEscape(x.name)+"?"+q.Encode(), document(&t))
 	var refused *refusedError
 	if errors.As(err, &refused) && refused.status == http.StatusNotFound {
 		return t, false, nil
@@ -170,7 +170,7 @@ func (x *watching) ask(ctx context.Context) (t store.Transcript, found bool, err
 func (x *watching) print(t *store.Transcript) error {
 	if !x.begun && !x.flags.asJSON {
 		x.begun = true
-		if _, err := fmt.Fprintln(x.out, x.page.head(t)); err != nil {
+		if _, err := fmt.Fprintln(x.world.out, x.page.head(t)); err != nil {
 			return err
 		}
 	}
@@ -182,9 +182,9 @@ func (x *watching) print(t *store.Transcript) error {
 		x.printed[turn.ID] = true
 		var err error
 		if x.flags.asJSON {
-			err = writeLine(x.out, turn)
+			err = writeLine(x.world.out, turn)
 		} else {
-			_, err = fmt.Fprintln(x.out, strings.Join(x.page.turn(turn), "\n"))
+			_, err = fmt.Fprintln(x.world.out, strings.Join(x.page.turn(turn), "\n"))
 		}
 		if err != nil {
 			return err

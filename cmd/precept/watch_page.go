@@ -25,7 +25,7 @@ const shownLines = 12
 
 // page is the terminal's: NO_COLOR, and what is no terminal, gets none.
 func (w *world) page() page {
-	columns, live := w.screen()
+	columns, live := screen(w.out)
 	none, _ := w.env("NO_COLOR")
 	term, _ := w.env("TERM")
 	return page{width: columns, colour: live && none == "" && term != "dumb"}

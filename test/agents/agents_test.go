@@ -11,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/test/harness"
-
 	"precept/inject/bank/banktest"
+	"precept/test/harness"
 )
 
 // agentScript is the loop, then what the follow-up gets.

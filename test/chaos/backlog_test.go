@@ -10,12 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"precept/test/harness"
-
 	"precept/internal/label"
 	"precept/internal/sample"
 	"precept/internal/session"
 	"precept/store"
+	"precept/test/harness"
 )
 
 // awayBackend is a backend that takes nothing.

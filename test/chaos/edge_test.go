@@ -18,9 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/test/harness"
-
 	"precept/internal/sample"
+	"precept/test/harness"
 )
 
 // holds is what a process has open: its goroutines and its files.

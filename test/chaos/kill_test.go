@@ -14,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/test/harness"
-
 	"precept/internal/sample"
+	"precept/test/harness"
 )
 
 // R083, R088: kill -9 under load, again and again.

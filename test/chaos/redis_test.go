@@ -7,9 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/test/harness"
-
 	"precept/store/storetest"
+	"precept/test/harness"
 )
 
 // played runs a load at about 100 requests a second against a fleet's replica, and does something

@@ -9,10 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"precept/test/harness"
-
 	"precept/internal/sample"
 	"precept/store/storetest"
+	"precept/test/harness"
 )
 
 // sampled reads the samples of a store: which exchanges each of them tells of.

@@ -3,9 +3,8 @@ package chaos
 import (
 	"testing"
 
-	"precept/test/harness"
-
 	"precept/store/storetest"
+	"precept/test/harness"
 )
 
 // The master of a Sentinel group is killed, and its replica takes over: capture goes on, and what

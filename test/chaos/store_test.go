@@ -12,9 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/test/harness"
-
 	"precept/store/storetest"
+	"precept/test/harness"
 )
 
 // lockFile keeps everybody else from writing to a directory's store, as a stray sqlite3 does.

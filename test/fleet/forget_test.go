@@ -10,9 +10,8 @@ import (
 	"syscall"
 	"testing"
 
-	"precept/test/harness"
-
 	"precept/store/storetest"
+	"precept/test/harness"
 )
 
 // In Redis, too, nothing is left of what was forgotten: beside a server, without one, and from

@@ -6,11 +6,10 @@ import (
 	"net/http"
 	"testing"
 
-	"precept/test/harness"
-
 	"precept/bandit/report"
 	"precept/inject/bank/banktest"
 	"precept/store/storetest"
+	"precept/test/harness"
 )
 
 // A planned look is one for a fleet: replicas that settle each other's sessions come to the same,

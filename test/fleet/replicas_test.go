@@ -11,10 +11,9 @@ import (
 	"syscall"
 	"testing"
 
-	"precept/test/harness"
-
 	"precept/internal/session"
 	"precept/store/storetest"
+	"precept/test/harness"
 )
 
 // A session's next turn may reach another replica at once: what was decided is there when the

@@ -14,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/test/harness"
-
 	"precept/store/storetest"
+	"precept/test/harness"
 )
 
 // balancer sends each request to a replica of which /readyz has said that it takes requests, as it

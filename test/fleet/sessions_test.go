@@ -13,12 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"precept/test/harness"
-
 	"precept/inject/bank/banktest"
 	"precept/internal/session"
 	"precept/store/redis"
 	"precept/store/storetest"
+	"precept/test/harness"
 )
 
 // scribe is a model that keeps what it was asked, by the request's session header.

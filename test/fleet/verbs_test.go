@@ -8,10 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"precept/test/harness"
-
 	"precept/inject/bank/banktest"
 	"precept/store/storetest"
+	"precept/test/harness"
 )
 
 func TestVerbsReadRedis(t *testing.T) {

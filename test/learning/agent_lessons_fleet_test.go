@@ -15,10 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"precept/test/harness"
-
 	"precept/store/sqlite"
 	"precept/store/storetest"
+	"precept/test/harness"
 )
 
 // Two servers share their store and their lessons in Redis. What an agent writes at one of them, by

@@ -11,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/test/harness"
-
 	"precept/inject/lesson"
+	"precept/test/harness"
 )
 
 // With gate: auto nobody approves: the lesson goes to a planned trial after two independent

@@ -16,11 +16,10 @@ import (
 	"sync"
 	"testing"
 
-	"precept/test/harness"
-
 	"precept/bandit/report"
 	"precept/inject/bank/banktest"
 	"precept/store/storetest"
+	"precept/test/harness"
 )
 
 // crewModel is a model that notes which lessons each agent of each run was shown.

@@ -16,10 +16,9 @@ import (
 	"sync"
 	"testing"
 
-	"precept/test/harness"
-
 	"precept/bandit/report"
 	"precept/inject/bank/banktest"
+	"precept/test/harness"
 )
 
 // season plays sessions in which up to three lessons match, and tells of nine in ten how they

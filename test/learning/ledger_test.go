@@ -12,11 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"precept/test/harness"
-
 	"precept/inject/bank"
 	"precept/inject/ledger"
 	"precept/inject/lesson"
+	"precept/test/harness"
 )
 
 // recordInto runs precept record on a ledger.

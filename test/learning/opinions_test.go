@@ -9,11 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"precept/test/harness"
-
 	"precept/bandit/report"
 	"precept/inject/bank/banktest"
 	"precept/store/storetest"
+	"precept/test/harness"
 )
 
 // opinionated is a judge that has one opinion of whatever was in force, and learns nothing.

@@ -9,11 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"precept/test/harness"
-
 	"precept/bandit/report"
 	"precept/inject/bank/banktest"
 	"precept/store/storetest"
+	"precept/test/harness"
 )
 
 // picky is a model that refuses what precept inserts.

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"precept/test/harness"
-
 	"precept/store/storetest"
+	"precept/test/harness"
 )
 
 // A conversation goes from one server to the other with every turn: each answer to a writ of a

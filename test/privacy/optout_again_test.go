@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"precept/test/harness"
-
 	"precept/internal/session"
+	"precept/test/harness"
 )
 
 // A session opted out, by the header or by a path. Its next turn sends all of it again, without the

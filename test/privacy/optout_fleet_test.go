@@ -9,9 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"precept/test/harness"
-
 	"precept/store/storetest"
+	"precept/test/harness"
 )
 
 // A session opts out at one replica, by the header or by a path, and its next turn, which sends all

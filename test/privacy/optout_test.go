@@ -15,9 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/test/harness"
-
 	"precept/internal/session"
+	"precept/test/harness"
 )
 
 // calling is a chat completion that calls a tool.

@@ -11,9 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"precept/test/harness"
-
 	"precept/inject/bank/banktest"
+	"precept/test/harness"
 )
 
 // The backup that docs/OPERATIONS.md describes, beside a running server, and its restore: the

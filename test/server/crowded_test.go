@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"precept/test/harness"
-
 	"precept/store/storetest"
+	"precept/test/harness"
 )
 
 // A session and a run keep so much feedback and no more. Whoever posts one entry too many is told,

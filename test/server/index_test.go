@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"precept/test/harness"
-
 	"precept/inject/bank/banktest"
+	"precept/test/harness"
 )
 
 // The index follows what somebody edits by hand, and holds what was counted, not what a file says.

@@ -11,9 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"precept/test/harness"
-
 	"precept/store/storetest"
+	"precept/test/harness"
 )
 
 // Every line of the log that belongs to a request names it, as its answer does; and what a request,

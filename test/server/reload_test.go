@@ -10,9 +10,8 @@ import (
 	"syscall"
 	"testing"
 
-	"precept/test/harness"
-
 	"precept/configs"
+	"precept/test/harness"
 )
 
 // settled is a configuration file, and a precept that reads it.

@@ -16,10 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"precept/test/harness"
-
 	"precept/admin"
 	"precept/cmd/precept/server"
+	"precept/test/harness"
 )
 
 // The whole first start: ready line, run.json, a token of its own behind a link that works; and the

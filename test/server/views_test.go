@@ -8,11 +8,10 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"precept/test/harness"
-
 	"precept/admin"
 	"precept/store"
 	"precept/store/storetest"
+	"precept/test/harness"
 )
 
 const ownedWords = "Run the build script. <script>alert(1)</script> \x1b[31m"

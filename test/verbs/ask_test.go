@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"precept/test/harness"
-
 	"precept/cmd/precept/server"
+	"precept/test/harness"
 )
 
 // reportWith is `precept report` on a data directory, with an admin token in the environment.

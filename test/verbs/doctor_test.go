@@ -8,12 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"precept/test/harness"
-
 	"precept/internal/sample"
 	"precept/internal/session"
 	"precept/store/redis"
 	"precept/store/storetest"
+	"precept/test/harness"
 )
 
 // A store that has lost what the spool let go of is told in words, and one that has it is not.

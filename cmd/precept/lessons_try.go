@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -76,35 +78,35 @@ func (w *world) lessonsTry() *cobra.Command {
 	)
 	addJSON(c, &f.asJSON)
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		text, err := w.tryText(&f, args)
+		text, err := tryText(w.in, &f, args)
 		if err != nil {
 			return err
 		}
-		book, problems, err := w.loadBook(c.Context(), cfg)
+		book, problems, err := loadBook(c.Context(), w.tools, cfg)
 		if err != nil {
 			return err
 		}
-		answer := w.try(cfg, book, &f, text)
+		answer := try(w.tools.Now(), cfg, book, &f, text)
 		if f.asJSON {
 			return writeJSON(w.out, answer)
 		}
 		if len(problems) > 0 {
-			w.warnOfFaults(len(problems))
+			warnOfFaults(w.err, len(problems))
 		}
-		w.printTried(&answer)
+		printTried(w.out, &answer)
 		return nil
 	})
 }
 
 // tryText is the text that was given.
-func (w *world) tryText(f *tryFlags, args []string) (string, error) {
+func tryText(in io.Reader, f *tryFlags, args []string) (string, error) {
 	if len(args) > 0 && f.file != "" {
 		return "", misuse(errors.New("give the text or --file, not both"))
 	}
 	if len(args) > 0 && args[0] != "-" {
 		return args[0], nil
 	}
-	b, err := w.readText(cmp.Or(f.file, "-"), maxTry)
+	b, err := readText(in, cmp.Or(f.file, "-"), maxTry)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("read the text: %w", err)
@@ -117,14 +119,14 @@ func (w *world) tryText(f *tryFlags, args []string) (string, error) {
 }
 
 // try matches the text.
-func (w *world) try(cfg *configs.Config, book *lesson.Book, f *tryFlags, text string) tried {
+func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, text string) tried {
 	out := tried{
 		Stripped: []wire.Stripped{}, Tags: []string{}, Matches: []triedLesson{},
 		Near: []triedLesson{},
 	}
 	q := lesson.Query{
 		Tenant: f.tenant, Agent: f.agent, Role: f.role, Skill: f.skill, Model: f.model,
-		Tags: f.tags, Now: w.Now(),
+		Tags: f.tags, Now: now,
 	}
 	if f.tool != "" {
 		q.Tools = []string{f.tool}
@@ -160,40 +162,40 @@ func (w *world) try(cfg *configs.Config, book *lesson.Book, f *tryFlags, text st
 }
 
 // printTried prints the answer for people.
-func (w *world) printTried(t *tried) {
+func printTried(out io.Writer, t *tried) {
 	const most = 200
 	for _, s := range t.Stripped {
-		fmt.Fprintf(w.out, "stripped  %s: %s\n", s.Kind, report.Printable(shorten(s.Text, most)))
+		fmt.Fprintf(out, "stripped  %s: %s\n", s.Kind, report.Printable(shorten(s.Text, most)))
 	}
 	switch {
 	case t.Outcome != "" && t.Outcome != string(detect.Error):
 		fmt.Fprintf(
-			w.out, "searched  nothing: precept calls this result %s, and no lesson fires on that\n",
+			out, "searched  nothing: precept calls this result %s, and no lesson fires on that\n",
 			t.Outcome,
 		)
 	case t.Searched == "":
-		fmt.Fprintln(w.out, "searched  nothing: no words of a person are left")
+		fmt.Fprintln(out, "searched  nothing: no words of a person are left")
 	default:
-		fmt.Fprintf(w.out, "searched  %s\n", report.Printable(shorten(t.Searched, most)))
+		fmt.Fprintf(out, "searched  %s\n", report.Printable(shorten(t.Searched, most)))
 	}
 	for _, l := range t.Matches {
 		fmt.Fprintf(
-			w.out, "match     %s  %s  (%s)\n", report.Printable(l.Slug), report.Printable(l.Title),
+			out, "match     %s  %s  (%s)\n", report.Printable(l.Slug), report.Printable(l.Title),
 			report.Printable(causes(l.By)),
 		)
 	}
 	if len(t.Matches) == 0 {
-		fmt.Fprintln(w.out, "no lesson matches")
+		fmt.Fprintln(out, "no lesson matches")
 	}
 	for _, l := range t.Near {
 		fmt.Fprintf(
-			w.out, "near      %s  %s\n", report.Printable(l.Slug), report.Printable(l.Title),
+			out, "near      %s  %s\n", report.Printable(l.Slug), report.Printable(l.Title),
 		)
 		if len(l.By) > 0 {
-			fmt.Fprintf(w.out, "          by %s\n", report.Printable(causes(l.By)))
+			fmt.Fprintf(out, "          by %s\n", report.Printable(causes(l.By)))
 		}
 		for _, why := range l.Why {
-			fmt.Fprintf(w.out, "          but %s\n", report.Printable(why))
+			fmt.Fprintf(out, "          but %s\n", report.Printable(why))
 		}
 	}
 }

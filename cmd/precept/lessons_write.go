@@ -58,13 +58,13 @@ func (w *world) lessonsNew() *cobra.Command {
 				)
 			}
 		}
-		r, err := b.Put(ctx, name, raw, w.who())
+		r, err := b.Put(ctx, name, raw, who(w.env))
 		printFindings(w.err, r.Findings)
 		if err != nil {
 			return err
 		}
 		l = r.Lesson
-		return w.reply(
+		return reply(w.out,
 			asJSON, standing{l.Slug, l.State, l.ContentHash, l.Path}, "%s is %s now: %s", l.Slug,
 			l.State, l.Path,
 		)
@@ -124,13 +124,13 @@ func (w *world) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 	}
 	if len(l.Evidence) == 0 {
 		l.Evidence = []lesson.Evidence{{
-			Kind: "audit", Ref: w.who() + "/" + w.Now().UTC().Format(time.DateOnly),
+			Kind: "audit", Ref: who(w.env) + "/" + w.tools.Now().UTC().Format(time.DateOnly),
 			Note: "Written by hand.",
 		}}
 	}
 	advice := f.advice
 	if advice == "-" {
-		raw, err := w.readText("-", lesson.MaxFile)
+		raw, err := readText(w.in, "-", lesson.MaxFile)
 		if err != nil {
 			return nil, err
 		}
@@ -144,9 +144,9 @@ func (w *world) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 }
 
 // printProblems tells what keeps lesson files from being read, a line each.
-func (w *world) printProblems(problems []lesson.Problem) {
+func printProblems(console io.Writer, problems []lesson.Problem) {
 	for i := range problems {
-		fmt.Fprintln(w.err, report.Printable(problems[i].Error()))
+		fmt.Fprintln(console, report.Printable(problems[i].Error()))
 	}
 }
 
@@ -174,19 +174,19 @@ func (w *world) lessonsImport() *cobra.Command {
 	)
 	addJSON(c, &asJSON)
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		b, closeBank, err := w.OpenWriter(cfg, func(o *bank.Options) { // a person's doing knows no limits
+		b, closeBank, err := w.tools.OpenWriter(cfg, func(o *bank.Options) { // a person's doing knows no limits
 			o.Limits = bank.Limits{AgentHour: math.MaxInt, TenantHour: math.MaxInt, Waiting: math.MaxInt}
 		})
 		if err != nil {
 			return err
 		}
 		defer closeBank()
-		texts, problems, err := w.foreignTexts(args)
+		texts, problems, err := foreignTexts(w.in, args)
 		if err != nil {
 			return err
 		}
-		w.printProblems(problems)
-		taken, failed, err := w.adoptAll(c.Context(), b, texts, approve)
+		printProblems(w.err, problems)
+		taken, failed, err := adoptAll(c.Context(), w.env, w.err, b, texts, approve)
 		if err != nil {
 			return err
 		}
@@ -199,7 +199,7 @@ func (w *world) lessonsImport() *cobra.Command {
 			state = ", quarantined: read them (lessons list --state quarantined), then approve or reject"
 		}
 		counts := map[string]int{"taken": taken, "refused": failed}
-		if err := w.reply(asJSON, counts, "%s taken in%s; %d refused", amount(taken, "lesson"), state, failed); err != nil {
+		if err := reply(w.out, asJSON, counts, "%s taken in%s; %d refused", amount(taken, "lesson"), state, failed); err != nil {
 			return err
 		}
 		return exit(failed == 0)
@@ -207,30 +207,30 @@ func (w *world) lessonsImport() *cobra.Command {
 }
 
 // adoptAll proposes foreign texts, and approves what was taken in where that is wanted.
-func (w *world) adoptAll(
-	ctx context.Context, b *bank.Bank, texts map[string][]byte, approve bool,
+func adoptAll(
+	ctx context.Context, env func(string) (string, bool), console io.Writer, b *bank.Bank, texts map[string][]byte, approve bool,
 ) (taken, failed int, err error) {
 	var proposals []bank.Proposal
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		l, err := adopt(name, texts[name])
 		if err != nil {
-			fmt.Fprintln(w.err, report.Printable(fmt.Sprintf("%s: %v", name, err)))
+			fmt.Fprintln(console, report.Printable(fmt.Sprintf("%s: %v", name, err)))
 			failed++
 			continue
 		}
-		proposals = append(proposals, bank.Proposal{Lesson: l, Source: "import", By: w.who()})
+		proposals = append(proposals, bank.Proposal{Lesson: l, Source: "import", By: who(env)})
 	}
 	results, err := b.ProposeAll(ctx, proposals)
 	if err != nil {
 		return taken, failed, err
 	}
 	for i, r := range results {
-		printFindings(w.err, r.Findings)
+		printFindings(console, r.Findings)
 		if r.Err == nil && approve {
-			_, r.Err = b.Act(ctx, r.Lesson.Slug, bank.Decision{Action: lesson.Approve, By: w.who()})
+			_, r.Err = b.Act(ctx, r.Lesson.Slug, bank.Decision{Action: lesson.Approve, By: who(env)})
 		}
 		if r.Err != nil {
-			fmt.Fprintln(w.err, report.Printable(
+			fmt.Fprintln(console, report.Printable(
 				fmt.Sprintf("%s: %v", proposals[i].Lesson.Path, r.Err),
 			))
 			failed++
@@ -243,7 +243,7 @@ func (w *world) adoptAll(
 
 // foreignTexts reads the files that are named, and the lessons of directories that are. Problems
 // tell of what stands in a directory and cannot be read.
-func (w *world) foreignTexts(args []string) (out map[string][]byte, problems []lesson.Problem, err error) {
+func foreignTexts(in io.Reader, args []string) (out map[string][]byte, problems []lesson.Problem, err error) {
 	out = map[string][]byte{}
 	for _, arg := range args {
 		if isDirectory(arg) {
@@ -257,7 +257,7 @@ func (w *world) foreignTexts(args []string) (out map[string][]byte, problems []l
 			}
 			continue
 		}
-		if out[arg], err = w.readText(arg, lesson.MaxFile); err != nil {
+		if out[arg], err = readText(in, arg, lesson.MaxFile); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -10,12 +10,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"precept/bandit/report"
 	"precept/cmd/precept/server"
 	"precept/configs"
+	"precept/distill"
 	"precept/inject/lesson"
+
+	"github.com/spf13/cobra"
 )
 
 // listFlags choose lessons.
@@ -55,7 +56,7 @@ func (w *world) lessonsList() *cobra.Command {
 }
 
 func (w *world) list(ctx context.Context, cfg *configs.Config, f *listFlags) error {
-	book, problems, err := w.listed(ctx, cfg, f.archived)
+	book, problems, err := listed(ctx, w.tools, cfg, f.archived)
 	if err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ func (w *world) list(ctx context.Context, cfg *configs.Config, f *listFlags) err
 	list := make([]lessonRow, 0, book.Len())
 	rows := [][]string{{"SLUG", "STATE", "OUTCOME", "CONFIDENCE", "TITLE"}}
 	for _, l := range book.Lessons() {
-		r := w.row(book, l)
+		r := row(w.tools.Now(), book, l)
 		if len(f.states) > 0 && !slices.Contains(f.states, string(r.State)) {
 			continue
 		}
@@ -80,7 +81,7 @@ func (w *world) list(ctx context.Context, cfg *configs.Config, f *listFlags) err
 		})
 	}
 	if len(problems) > 0 {
-		w.warnOfFaults(len(problems))
+		warnOfFaults(w.err, len(problems))
 	}
 	if f.asJSON {
 		return writeJSON(w.out, list)
@@ -89,14 +90,14 @@ func (w *world) list(ctx context.Context, cfg *configs.Config, f *listFlags) err
 		_, err := fmt.Fprintln(w.out, "there are no such lessons")
 		return err
 	}
-	if err := table(w.out, rows, w.columns()); err != nil {
+	if err := table(w.out, rows, columns(w.out)); err != nil {
 		return err
 	}
 	for i := range list {
 		for _, other := range list[i].Conflicts {
 			if list[i].Slug < other { // each pair once
 				say(
-					w.out, w.columns(),
+					w.out, columns(w.out),
 					"! %s and %s fire on the same words and claim opposite outcomes; both are kept",
 					list[i].Slug, other,
 				)
@@ -107,13 +108,13 @@ func (w *world) list(ctx context.Context, cfg *configs.Config, f *listFlags) err
 }
 
 // listed reads the bank, or what is archived in it.
-func (w *world) listed(
-	ctx context.Context, cfg *configs.Config, archived bool,
+func listed(
+	ctx context.Context, tools server.Tools, cfg *configs.Config, archived bool,
 ) (*lesson.Book, []lesson.Problem, error) {
 	if !archived {
-		return w.loadBook(ctx, cfg)
+		return loadBook(ctx, tools, cfg)
 	}
-	b, closeBank, err := w.OpenWriter(cfg)
+	b, closeBank, err := tools.OpenWriter(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -138,7 +139,7 @@ func (w *world) lessonsShow() *cobra.Command {
 	addJSON(c, &asJSON)
 	c.Flags().BoolVar(&archived, "archived", false, "an archived lesson")
 	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		book, _, err := w.listed(c.Context(), cfg, archived)
+		book, _, err := listed(c.Context(), w.tools, cfg, archived)
 		if err != nil {
 			return err
 		}
@@ -146,7 +147,7 @@ func (w *world) lessonsShow() *cobra.Command {
 		if !ok {
 			return noLesson(args[0])
 		}
-		row, companion, opinions := w.row(book, l), companionOf(cfg, l.Slug), w.opinionsOf(c.Context(), cfg, l)
+		row, companion, opinions := row(w.tools.Now(), book, l), companionOf(cfg, l.Slug), opinionsOf(c.Context(), w.tools, cfg, l)
 		if asJSON {
 			return writeJSON(w.out, struct {
 				lessonRow
@@ -189,4 +190,39 @@ func companionOf(cfg *configs.Config, slug string) string {
 		}
 	}
 	return ""
+}
+
+// opinionsOf sums what judges said of a lesson's present text, over all tenants that may get it;
+// nil when they said nothing, or when there is no store that can be read: a lesson is shown without
+// one.
+func opinionsOf(
+	ctx context.Context, tools server.Tools, cfg *configs.Config, l *lesson.Lesson,
+) *report.Opinions {
+	if storeless(cfg) {
+		return nil
+	}
+	db, err := tools.OpenStored(ctx, cfg)
+	if err != nil {
+		return nil
+	}
+	defer db.Close() //nolint:errcheck // only read
+	tenants, err := db.Tenants(ctx)
+	if err != nil {
+		return nil
+	}
+	var sum report.Opinions
+	for _, tenant := range tenants {
+		if l.Scope.Tenant != "" && l.Scope.Tenant != tenant {
+			continue
+		}
+		opinions, err := distill.ReadOpinions(ctx, db, tenant)
+		if err != nil {
+			return nil
+		}
+		sum.Merge(opinions[l.Slug+"@"+l.Arm()])
+	}
+	if sum.Total() == 0 {
+		return nil
+	}
+	return &sum
 }

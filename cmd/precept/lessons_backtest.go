@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -51,7 +52,7 @@ func (w *world) lessonsBacktest() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		run, err := w.backtest(c.Context(), cfg, lessons, f.tenant, since)
+		run, err := runBacktest(c.Context(), w.err, w.tools, cfg, lessons, f.tenant, since)
 		if err != nil {
 			return err
 		}
@@ -59,7 +60,7 @@ func (w *world) lessonsBacktest() *cobra.Command {
 			return writeJSON(w.out, run.Results())
 		}
 		for _, r := range run.Results() {
-			w.printBacktest(r)
+			printBacktest(w.out, r)
 		}
 		return nil
 	})
@@ -73,7 +74,7 @@ func (w *world) named(
 	var out []*lesson.Lesson
 	for _, arg := range args {
 		if strings.HasSuffix(arg, ".md") {
-			raw, err := w.readText(arg, lesson.MaxFile)
+			raw, err := readText(w.in, arg, lesson.MaxFile)
 			if err != nil {
 				return nil, err
 			}
@@ -86,7 +87,7 @@ func (w *world) named(
 		}
 		if book == nil {
 			var err error
-			if book, _, err = w.readBook(ctx, cfg); err != nil {
+			if book, _, err = readBook(ctx, w.tools, cfg); err != nil {
 				return nil, err
 			}
 		}
@@ -99,12 +100,12 @@ func (w *world) named(
 	return out, nil
 }
 
-// backtest shows the captured sessions to lessons, one session at a time.
-func (w *world) backtest(
-	ctx context.Context, cfg *configs.Config, lessons []*lesson.Lesson, tenant string,
+// runBacktest shows the captured sessions to lessons, one session at a time.
+func runBacktest(
+	ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, lessons []*lesson.Lesson, tenant string,
 	since time.Time,
 ) (*backtest.Run, error) {
-	e, err := w.OpenStored(ctx, cfg)
+	e, err := tools.OpenStored(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func (w *world) backtest(
 	if err != nil {
 		return nil, err
 	}
-	watch := w.newProgress("sessions", st["sessions"])
+	watch := newProgress(console, tools, "sessions", st["sessions"])
 	defer watch.end()
 	run := backtest.New(lessons, lesson.NewTagger(cfg.Tags))
 	err = e.EachSession(ctx, tenant, since, time.Time{}, func(r session.Row, a session.Applied) error {
@@ -136,16 +137,16 @@ func (w *world) backtest(
 	return run, err
 }
 
-func (w *world) printBacktest(r backtest.Result) {
+func printBacktest(out io.Writer, r backtest.Result) {
 	fmt.Fprintf(
-		w.out, "%s would have fired in %d of %s%s\n", r.Slug, r.Fired, amount(r.Sessions, "session"),
+		out, "%s would have fired in %d of %s%s\n", r.Slug, r.Fired, amount(r.Sessions, "session"),
 		share(r.Fired, r.Sessions),
 	)
 	for _, word := range r.Words {
-		fmt.Fprintf(w.out, "  %6d  %s\n", word.Sessions, report.Printable(word.Word))
+		fmt.Fprintf(out, "  %6d  %s\n", word.Sessions, report.Printable(word.Word))
 	}
 	for _, word := range r.Silent {
-		fmt.Fprintf(w.out, "  %6d  %s\n", 0, report.Printable(word))
+		fmt.Fprintf(out, "  %6d  %s\n", 0, report.Printable(word))
 	}
 	mean := func(m *float64, n int) string {
 		if m == nil {
@@ -154,17 +155,17 @@ func (w *world) printBacktest(r backtest.Result) {
 		return fmt.Sprintf("%s (of %d told)", strconv.FormatFloat(*m, 'f', 3, 64), n)
 	}
 	fmt.Fprintf(
-		w.out, "  mean reward: there %s, elsewhere %s; this is no effect of the lesson\n",
+		out, "  mean reward: there %s, elsewhere %s; this is no effect of the lesson\n",
 		mean(r.Worth.Fired, r.Worth.ToldFired), mean(r.Worth.Rest, r.Worth.ToldRest),
 	)
 	if len(r.Examples) > 0 {
-		fmt.Fprintf(w.out, "  such as %s\n", report.Printable(strings.Join(r.Examples, ", ")))
+		fmt.Fprintf(out, "  such as %s\n", report.Printable(strings.Join(r.Examples, ", ")))
 	}
 	if r.Near.Sessions > 0 {
-		fmt.Fprintf(w.out, "  near misses in %s:\n", amount(r.Near.Sessions, "other"))
+		fmt.Fprintf(out, "  near misses in %s:\n", amount(r.Near.Sessions, "other"))
 	}
 	for _, why := range r.Near.Why {
-		fmt.Fprintf(w.out, "  %6d  %s\n", why.Sessions, report.Printable(why.Word))
+		fmt.Fprintf(out, "  %6d  %s\n", why.Sessions, report.Printable(why.Word))
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
@@ -46,7 +48,7 @@ func (w *world) lessonsDiff() *cobra.Command {
 	}
 	addJSON(c, &asJSON)
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		old, err := w.bankAt(c.Context(), cfg, args[0])
+		old, err := bankAt(c.Context(), w.err, w.tools, cfg, args[0])
 		if err != nil {
 			return err
 		}
@@ -54,16 +56,16 @@ func (w *world) lessonsDiff() *cobra.Command {
 		if len(args) == 2 {
 			place = args[1]
 		}
-		next, err := w.bankAt(c.Context(), cfg, place)
+		next, err := bankAt(c.Context(), w.err, w.tools, cfg, place)
 		if err != nil {
 			return err
 		}
-		changes, ok := w.differences(old, next)
+		changes, ok := differences(w.tools.Now(), old, next)
 		if asJSON {
-			return w.answer(changes, ok)
+			return conclude(w.out, changes, ok)
 		}
 		for i := range changes {
-			w.printChange(&changes[i])
+			printChange(w.out, &changes[i])
 		}
 		if len(changes) == 0 {
 			fmt.Fprintln(w.out, "the lessons do not differ")
@@ -75,12 +77,12 @@ func (w *world) lessonsDiff() *cobra.Command {
 }
 
 // bankAt reads the bank that an argument names.
-func (w *world) bankAt(ctx context.Context, cfg *configs.Config, at string) (*lesson.Book, error) {
+func bankAt(ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, at string) (*lesson.Book, error) {
 	if server.IsRedis(at) {
 		other := *cfg
 		other.Lessons = at
-		book, problems, err := w.readBook(ctx, &other)
-		w.printProblems(problems)
+		book, problems, err := readBook(ctx, tools, &other)
+		printProblems(console, problems)
 		return book, err
 	}
 	rev, isGit := strings.CutPrefix(at, "git:")
@@ -89,13 +91,13 @@ func (w *world) bankAt(ctx context.Context, cfg *configs.Config, at string) (*le
 	if isGit {
 		texts, err = textsOfRevision(ctx, cfg.Lessons, rev)
 	} else {
-		texts, err = w.readTexts(at)
+		texts, err = readTexts(console, at)
 	}
 	if err != nil {
 		return nil, err
 	}
 	book, problems, _ := lesson.NewTexts(at).Load(texts)
-	w.printProblems(problems)
+	printProblems(console, problems)
 	return book, nil
 }
 
@@ -137,13 +139,13 @@ func textsOfRevision(ctx context.Context, dir, rev string) (map[string][]byte, e
 
 // differences lists what differs, by slug. ok is false when the checks refuse something that is
 // new.
-func (w *world) differences(old, next *lesson.Book) (out []change, ok bool) {
+func differences(now time.Time, old, next *lesson.Book) (out []change, ok bool) {
 	out, ok = []change{}, true
 	slugs := map[string]bool{}
 	for _, l := range slices.Concat(old.Lessons(), next.Lessons()) {
 		slugs[l.Slug] = true
 	}
-	checks := lesson.Checks{Now: w.Now(), Secrets: server.Secrets}
+	checks := lesson.Checks{Now: now, Secrets: server.Secrets}
 	for _, slug := range slices.Sorted(maps.Keys(slugs)) {
 		a, was := old.Get(slug)
 		b, is := next.Get(slug)
@@ -151,11 +153,11 @@ func (w *world) differences(old, next *lesson.Book) (out []change, ok bool) {
 		var from, to string
 		if was {
 			from = a.Raw
-			c.From, _ = old.StateAt(slug, w.Now())
+			c.From, _ = old.StateAt(slug, now)
 		}
 		if is {
 			to = b.Raw
-			c.To, _ = next.StateAt(slug, w.Now())
+			c.To, _ = next.StateAt(slug, now)
 		}
 		if from == to && c.From == c.To {
 			continue
@@ -179,30 +181,30 @@ func (w *world) differences(old, next *lesson.Book) (out []change, ok bool) {
 	return out, ok
 }
 
-func (w *world) printChange(c *change) {
+func printChange(out io.Writer, c *change) {
 	switch c.Kind {
 	case "added":
-		fmt.Fprintf(w.out, "+ %s (%s)\n", c.Slug, c.To)
+		fmt.Fprintf(out, "+ %s (%s)\n", c.Slug, c.To)
 	case "removed":
-		fmt.Fprintf(w.out, "- %s (%s)\n", c.Slug, c.From)
+		fmt.Fprintf(out, "- %s (%s)\n", c.Slug, c.From)
 	default:
-		fmt.Fprintf(w.out, "~ %s (%s -> %s)\n", c.Slug, c.From, c.To)
+		fmt.Fprintf(out, "~ %s (%s -> %s)\n", c.Slug, c.From, c.To)
 	}
 	if c.Kind == "changed" && c.Content {
 		fmt.Fprintln(
-			w.out, "  the text or the trigger is another: what was measured of it begins anew",
+			out, "  the text or the trigger is another: what was measured of it begins anew",
 		)
 	}
 	if c.Lost {
 		fmt.Fprintln(
-			w.out,
+			out,
 			"  its approval was for another text: it is out of force until somebody approves it",
 		)
 	}
 	for _, f := range c.Findings {
-		fmt.Fprintln(w.out, " ", report.Printable(f.String()))
+		fmt.Fprintln(out, " ", report.Printable(f.String()))
 	}
 	for line := range strings.Lines(c.Diff) {
-		fmt.Fprintln(w.out, "  "+report.Printable(strings.TrimRight(line, "\n")))
+		fmt.Fprintln(out, "  "+report.Printable(strings.TrimRight(line, "\n")))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,14 +42,14 @@ func (w *world) lessonsArchive() *cobra.Command {
 			return err
 		}
 		for _, l := range book.Lessons() {
-			state, _ := book.StateAt(l.Slug, w.Now())
+			state, _ := book.StateAt(l.Slug, w.tools.Now())
 			if (expired && state == lesson.Expired || superseded && state == lesson.Superseded) &&
 				!slices.Contains(slugs, l.Slug) {
 				slugs = append(slugs, l.Slug)
 			}
 		}
 		for _, slug := range slugs {
-			if err := b.Archive(ctx, slug, w.who()); err != nil {
+			if err := b.Archive(ctx, slug, who(w.env)); err != nil {
 				return slugError(slug, err)
 			}
 			if !asJSON {
@@ -75,11 +76,11 @@ func (w *world) lessonsRestore() *cobra.Command {
 	}
 	addJSON(c, &asJSON)
 	return w.onBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
-		l, err := b.Restore(ctx, args[0], w.who())
+		l, err := b.Restore(ctx, args[0], who(w.env))
 		if err != nil {
 			return slugError(args[0], err)
 		}
-		return w.stands(l, asJSON)
+		return stands(w.out, l, asJSON)
 	})
 }
 
@@ -122,7 +123,7 @@ func (w *world) lessonsLog() *cobra.Command {
 			_, err := fmt.Fprintln(w.out, "nothing of it was logged")
 			return err
 		}
-		return table(w.out, rows, w.columns())
+		return table(w.out, rows, columns(w.out))
 	})
 }
 
@@ -148,18 +149,18 @@ func (w *world) lessonsExport() *cobra.Command {
 				"write --format jsonl, or --format aip11 or gptme and a directory",
 			))
 		}
-		book, _, err := w.loadBook(c.Context(), cfg)
+		book, _, err := loadBook(c.Context(), w.tools, cfg)
 		if err != nil {
 			return err
 		}
 		n := 0
 		for _, l := range book.Lessons() {
-			row := w.row(book, l)
+			row := row(w.tools.Now(), book, l)
 			if !slices.Contains(states, string(row.State)) || l.Scope != (lesson.Scope{}) {
 				continue
 			}
 			n++
-			if err := w.exportOne(format, args, l, row); err != nil {
+			if err := exportOne(w.out, format, args, l, row); err != nil {
 				return err
 			}
 		}
@@ -174,7 +175,7 @@ func (w *world) lessonsExport() *cobra.Command {
 	})
 }
 
-func (w *world) exportOne(format string, args []string, l *lesson.Lesson, row lessonRow) error {
+func exportOne(out io.Writer, format string, args []string, l *lesson.Lesson, row lessonRow) error {
 	switch format {
 	case "aip11":
 		return file.Write(
@@ -189,7 +190,7 @@ func (w *world) exportOne(format string, args []string, l *lesson.Lesson, row le
 			filepath.Join(args[0], filepath.FromSlash(l.Category), l.Slug+".md"), 0o644, text,
 		)
 	default:
-		return json.NewEncoder(w.out).Encode(struct {
+		return json.NewEncoder(out).Encode(struct {
 			lessonRow
 			Advice string `json:"advice"`
 			Text   string `json:"text"`

@@ -10,6 +10,7 @@ import (
 	"precept/admin"
 	"precept/bandit"
 	"precept/bandit/report"
+	"precept/cmd/precept/server"
 	"precept/configs"
 	"precept/inject"
 	"precept/inject/lesson"
@@ -101,9 +102,9 @@ func (w *world) lessonsTrial() *cobra.Command {
 func (w *world) planTrial(
 	ctx context.Context, cfg *configs.Config, slug string, f *trialFlags,
 ) error {
-	r, err := w.findReport(ctx, cfg, &reportFlags{query: admin.Query{Tenant: f.tenant}})
+	r, err := findReport(ctx, w.err, w.tools, cfg, &reportFlags{query: admin.Query{Tenant: f.tenant}})
 	if err != nil && storeless(cfg) {
-		if r, err = w.blankReport(ctx, cfg); err != nil {
+		if r, err = blankReport(ctx, w.tools, cfg); err != nil {
 			return fmt.Errorf("what the trial costs cannot be told: %w", err)
 		}
 		fmt.Fprintln(
@@ -150,18 +151,18 @@ func (w *world) beginTrial(
 	if err != nil || f.asJSON {
 		return err
 	}
-	return w.stands(l, false)
+	return stands(w.out, l, false)
 }
 
 // blankReport is that of lessons which nobody has measured.
-func (w *world) blankReport(ctx context.Context, cfg *configs.Config) (report.Report, error) {
-	book, _, err := w.readBook(ctx, cfg)
+func blankReport(ctx context.Context, tools server.Tools, cfg *configs.Config) (report.Report, error) {
+	book, _, err := readBook(ctx, tools, cfg)
 	if err != nil {
 		return report.Report{}, err
 	}
 	with := bandit.Config{Epsilon: cfg.Bandit.Epsilon}
 	in := report.Input{
-		Now: w.Now(), Chooser: learn.Chooser(bandit.New(), with), Policy: learn.Policy(with),
+		Now: tools.Now(), Chooser: learn.Chooser(bandit.New(), with), Policy: learn.Policy(with),
 	}
 	for _, l := range book.Lessons() {
 		shown := inject.Config{}.Present(l, book.Text(l), nil)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -37,7 +38,7 @@ func (w *world) lessonsLint() *cobra.Command {
 	addJSON(c, &asJSON)
 	c.Flags().BoolVar(&alone, "no-backtest", false, "do not try the triggers on captured sessions")
 	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
-		book, problems, err := w.loadBook(c.Context(), cfg)
+		book, problems, err := loadBook(c.Context(), w.tools, cfg)
 		if err != nil {
 			return err
 		}
@@ -46,10 +47,10 @@ func (w *world) lessonsLint() *cobra.Command {
 			read[l.Path] = true
 		}
 		problems = slices.DeleteFunc(problems, func(p lesson.Problem) bool { return read[p.Path] && !p.Kept })
-		checks := lesson.Checks{Now: w.Now(), Secrets: server.Secrets}
+		checks := lesson.Checks{Now: w.tools.Now(), Secrets: server.Secrets}
 		answer := linted{OK: len(problems) == 0, Lessons: book.Len(), Broken: problems}
 		if !alone && !storeless(cfg) {
-			run, err := w.backtest(c.Context(), cfg, book.Lessons(), "", time.Time{})
+			run, err := runBacktest(c.Context(), w.err, w.tools, cfg, book.Lessons(), "", time.Time{})
 			if err != nil {
 				return fmt.Errorf("%w; --no-backtest does without the captured sessions", err)
 			}
@@ -60,32 +61,32 @@ func (w *world) lessonsLint() *cobra.Command {
 			answer.OK = answer.OK && answer.Findings[i].Severity != lesson.Error
 		}
 		if asJSON {
-			return w.answer(answer, answer.OK)
+			return conclude(w.out, answer, answer.OK)
 		}
-		w.printLint(answer)
+		printLint(w.out, answer)
 		return exit(answer.OK)
 	})
 }
 
 // warnOfFaults tells of lesson files that are not in force, where a verb goes on without them.
-func (w *world) warnOfFaults(files int) {
+func warnOfFaults(console io.Writer, files int) {
 	fmt.Fprintf(
-		w.err, "precept: faults in %s; precept lessons lint tells them\n", amount(files, "file"),
+		console, "precept: faults in %s; precept lessons lint tells them\n", amount(files, "file"),
 	)
 }
 
 // printLint prints findings for people, a line each.
-func (w *world) printLint(l linted) {
+func printLint(out io.Writer, l linted) {
 	for _, p := range l.Broken {
-		fmt.Fprintln(w.out, report.Printable(p.Error()))
+		fmt.Fprintln(out, report.Printable(p.Error()))
 	}
-	printFindings(w.out, l.Findings)
+	printFindings(out, l.Findings)
 	fmt.Fprintf(
-		w.out, "%s, %s that cannot be read, %s", amount(l.Lessons, "lesson"),
+		out, "%s, %s that cannot be read, %s", amount(l.Lessons, "lesson"),
 		amount(len(l.Broken), "file"), amount(len(l.Findings), "finding"),
 	)
 	if l.Sessions > 0 {
-		fmt.Fprintf(w.out, ", tried on %s", amount(l.Sessions, "session"))
+		fmt.Fprintf(out, ", tried on %s", amount(l.Sessions, "session"))
 	}
-	fmt.Fprintln(w.out)
+	fmt.Fprintln(out)
 }

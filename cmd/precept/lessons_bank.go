@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,13 +17,13 @@ import (
 )
 
 // who is the person at the terminal, for the audit log.
-func (w *world) who() string { return cmp.Or(w.variable("USER"), "operator") }
+func who(env func(string) (string, bool)) string { return cmp.Or(variable(env, "USER"), "operator") }
 
 // readBook reads the configured lessons once, for a verb.
-func (w *world) readBook(
-	ctx context.Context, cfg *configs.Config,
+func readBook(
+	ctx context.Context, tools server.Tools, cfg *configs.Config,
 ) (*lesson.Book, []lesson.Problem, error) {
-	b, closeBank, err := w.OpenWriter(cfg)
+	b, closeBank, err := tools.OpenWriter(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -51,12 +52,12 @@ func (w *world) lessonsPush() *cobra.Command {
 	}
 	addJSON(c, &asJSON)
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		place, err := w.argumentBank(cfg, args)
+		place, err := argumentBank(w.tools, cfg, args)
 		if err != nil {
 			return err
 		}
 		defer place.Close() //nolint:errcheck // everything was answered
-		texts, err := w.readTexts(args[0])
+		texts, err := readTexts(w.err, args[0])
 		if err == nil && len(texts) == 0 { // a wrong directory is likelier than a bank that shall be empty
 			err = fmt.Errorf("%s holds no lessons, so nothing was pushed; to empty the bank, "+
 				"take each lesson out of it with: precept lessons archive SLUG", args[0])
@@ -66,12 +67,12 @@ func (w *world) lessonsPush() *cobra.Command {
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), server.BankLimit)
 		defer cancel()
-		changed, findings, err := w.Writer(place).Replace(ctx, texts, w.who())
+		changed, findings, err := w.tools.Writer(place).Replace(ctx, texts, who(w.env))
 		printFindings(w.err, findings)
 		if err != nil {
 			return fmt.Errorf("nothing was pushed: %w", err)
 		}
-		return w.reply(
+		return reply(w.out,
 			asJSON, pushed{len(texts), append([]lesson.Event{}, changed...)},
 			"%s pushed: %s", amount(len(texts), "lesson"), tally(changed),
 		)
@@ -89,7 +90,7 @@ func (w *world) lessonsPull() *cobra.Command {
 	}
 	addJSON(c, &asJSON)
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		place, err := w.argumentBank(cfg, args)
+		place, err := argumentBank(w.tools, cfg, args)
 		if err != nil {
 			return err
 		}
@@ -100,25 +101,25 @@ func (w *world) lessonsPull() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		n, err := w.Writer(bank.Directory(args[0])).CopyIn(ctx, r.Texts, w.who())
+		n, err := w.tools.Writer(bank.Directory(args[0])).CopyIn(ctx, r.Texts, who(w.env))
 		if err != nil {
 			return err
 		}
-		return w.reply(
+		return reply(w.out,
 			asJSON, map[string]int{"lessons": n}, "%s pulled into %s", amount(n, "lesson"), args[0],
 		)
 	})
 }
 
 // argumentBank opens the bank that push and pull were told of.
-func (w *world) argumentBank(cfg *configs.Config, args []string) (*redis.Bank, error) {
+func argumentBank(tools server.Tools, cfg *configs.Config, args []string) (*redis.Bank, error) {
 	switch {
 	case len(args) == 2:
 		cfg.Lessons = args[1]
 	case !server.IsRedis(cfg.Lessons):
 		cfg.Lessons = "redis://"
 	}
-	place, err := w.OpenBank(cfg)
+	place, err := tools.OpenBank(cfg)
 	if place == nil && err == nil {
 		err = fmt.Errorf("%s is no bank in Redis; write redis://host:6379/0", args[1])
 	}
@@ -126,12 +127,12 @@ func (w *world) argumentBank(cfg *configs.Config, args []string) (*redis.Bank, e
 }
 
 // readTexts reads the lesson files of a directory; each must be readable.
-func (w *world) readTexts(dir string) (map[string][]byte, error) {
+func readTexts(console io.Writer, dir string) (map[string][]byte, error) {
 	if !isDirectory(dir) {
 		return nil, fmt.Errorf("there is no directory %s", dir)
 	}
 	texts, _, problems, err := lesson.ReadDir(dir)
-	w.printProblems(problems)
+	printProblems(console, problems)
 	if err == nil && len(problems) > 0 {
 		err = fmt.Errorf("%s cannot be read", amount(len(problems), "lesson"))
 	}
