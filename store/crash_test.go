@@ -23,7 +23,7 @@ func TestCrashAtEachStep(t *testing.T) {
 	r := newRig(t, nil)
 	var left []string
 	crash := func() { left = append(left, copied(t, r.dir)) }
-	r.backend.hook = func(string) { crash() }
+	r.backend.onCall(func(string) { crash() })
 	step := func() {
 		r.deliver()
 		crash()
@@ -46,7 +46,7 @@ func TestCrashAtEachStep(t *testing.T) {
 		r.clock.add(5 * time.Second)
 		step()
 	}
-	r.backend.hook = nil
+	r.backend.onCall(nil)
 	t.Logf("%d crashes", len(left))
 	last := int64(0)
 	for i, dir := range left {

@@ -133,16 +133,16 @@ func TestParkingRace(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.begin(us, "s", picked(true))
 	looks := 0
-	r.backend.hook = func(op string) {
+	r.backend.onCall(func(op string) {
 		if op != "echo" {
 			return
 		}
 		if looks++; looks == 1 {
 			r.note(replyKey, id)
 		}
-	}
+	})
 	same(t, "status", r.post(us, replyKey, score("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
-	r.backend.hook = nil
+	r.backend.onCall(nil)
 	r.deliver()
 	r.age()
 	same(t, "counted", r.counter("", "rewarded"), 1)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -161,7 +162,7 @@ func TestRowThatWaitsIsForgottenElsewhere(t *testing.T) {
 		if _, ok := r.row(gone); ok {
 			t.Fatal("the row does not wait: this test cannot fail")
 		}
-		be.erased = []session.Erasure{{Tenant: us, IDs: []session.ID{gone}, At: r.clock.now().Add(-time.Minute / 2), Place: "1"}}
+		be.forgetElsewhere(session.Erasure{Tenant: us, IDs: []session.ID{gone}, At: r.clock.now().Add(-time.Minute / 2), Place: "1"})
 		time.Sleep(2 * time.Second)
 		r.clock.add(time.Hour)
 		time.Sleep(time.Second)
@@ -190,7 +191,7 @@ func TestBacklogOfASessionForgottenElsewhereStaysOut(t *testing.T) {
 	r.deliver()
 	r = r.restart(func(o *store.Options) {
 		inFleet(&be, "one")(o)
-		be.erased = []session.Erasure{{Tenant: us, IDs: []session.ID{gone}, At: r.clock.now().Add(time.Second), Place: "1"}}
+		be.forgetElsewhere(session.Erasure{Tenant: us, IDs: []session.ID{gone}, At: r.clock.now().Add(time.Second), Place: "1"})
 	})
 	r.wait(durable)
 	_, rowOfGone := r.row(gone)
@@ -218,27 +219,27 @@ func TestForgettingDoesNotHoldUpTheRecorder(t *testing.T) {
 		r := runRig(t, nil)
 		r.spoken(us, word)
 		r.offer("s", 1, 2)
-		turn := 2
-		r.backend.hook = func(op string) {
-			if op != "write" && op != "sync" || turn == 5 {
+		var turn atomic.Int64
+		turn.Store(2)
+		r.backend.onCall(func(op string) {
+			if op != "write" && op != "sync" || turn.Load() == 5 {
 				return
 			}
 			before := r.books(true).Admitted
-			turn++
-			r.offer("s", turn)
+			r.offer("s", int(turn.Add(1)))
 			time.Sleep(time.Second)
 			if have := r.books(true).Admitted; have <= before {
 				t.Errorf("the recorder waits for the backend's %s", op)
 			}
-		}
+		})
 		r.forget(word)
 		sameList(t, "files that hold the word", files(t, r.dir, word), nil)
-		same(t, "turns came meanwhile", turn > 2, true)
+		same(t, "turns came meanwhile", turn.Load() > 2, true)
 		time.Sleep(durable)
 		admitted := r.books(true).Admitted
 		left := r.crash(nil)
 		left.deliver()
-		same(t, "stored after a crash", left.exchanges(idOf("s")), turn)
+		same(t, "stored after a crash", int64(left.exchanges(idOf("s"))), turn.Load())
 		same(t, "account", left.account(true), fmt.Sprintf("%d = %[1]d + 0 + 0", admitted))
 	})
 }

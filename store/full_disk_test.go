@@ -113,16 +113,16 @@ func TestBackendOnAFullDiskGetsRoom(t *testing.T) {
 		o.play(r, 5)
 	}
 	var room []int64
-	r.backend.hook = func(op string) {
+	r.backend.onCall(func(op string) {
 		if op == "write" {
 			room = append(room, disk.Room(t))
 		}
-	}
+	})
 	r.backend.failNext("write", 2, session.ErrDiskFull)
 	for range 4 {
 		o.play(r, 1)
 	}
-	r.backend.hook = nil
+	r.backend.onCall(nil)
 	if len(room) < 3 || runtime.GOOS == "linux" && room[2] < room[0]+64<<10 {
 		t.Errorf("free bytes at each write: %v", room)
 	}

@@ -80,7 +80,14 @@ type faulty struct {
 	calls []string
 	fail  map[string]int // number of next calls that fail, by operation
 	err   error
-	hook  func(op string) // runs before every call, without the lock
+	hook  func(op string) // runs before every call, without the lock; set by onCall
+}
+
+// onCall runs hook before every call; nil: nothing.
+func (f *faulty) onCall(hook func(op string)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hook = hook
 }
 
 func (f *faulty) call(op string) error {

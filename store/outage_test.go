@@ -21,7 +21,7 @@ func TestSlowBackendDoesNotHoldUpTheRecorder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
 		hang, hung := make(chan struct{}), make(chan struct{}, 1)
-		r.backend.hook = func(op string) {
+		r.backend.onCall(func(op string) {
 			if op == "write" {
 				select {
 				case hung <- struct{}{}:
@@ -29,7 +29,7 @@ func TestSlowBackendDoesNotHoldUpTheRecorder(t *testing.T) {
 				}
 				<-hang
 			}
-		}
+		})
 		r.offer("first", 1)
 		<-hung
 		for i := range int64(3) {
@@ -141,8 +141,17 @@ func (l *losing) Announce(context.Context, session.Erasure) (string, error) {
 }
 
 func (l *losing) Erasures(context.Context, string) (list []session.Erasure, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	list, l.erased = l.erased, nil
 	return list, nil
+}
+
+// forgetElsewhere announces the erasure of another replica.
+func (l *losing) forgetElsewhere(e session.Erasure) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.erased = []session.Erasure{e}
 }
 
 func (l *losing) KeepOptOuts(context.Context, map[session.ID]session.OptOutMark) error { return nil }

@@ -21,12 +21,12 @@ func TestChangeDuringAWriteIsWrittenAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.begin(us, "s", trial.Assignment{})
-	r.backend.hook = func(op string) {
+	r.backend.onCall(func(op string) {
 		if op == "write" {
-			r.backend.hook = nil
+			r.backend.onCall(nil)
 			r.change(id, store.Decided, func(rec *session.Record) { rec.Thread.Turns = 9 })
 		}
-	}
+	})
 	r.deliver()
 	r.deliver()
 	same(t, "turns", r.restart(nil).turnsOf(id), 9)

@@ -87,13 +87,13 @@ func TestInvalidExchangeAndAFailure(t *testing.T) {
 	r.invalid(1)
 	r.offer("s", 2, 3)
 	writes := 0
-	r.backend.hook = func(string) {
+	r.backend.onCall(func(string) {
 		if writes++; writes == 3 {
 			r.backend.failNext("write", 1, errDown) // the next one, while exchanges are written one by one
 		}
-	}
+	})
 	r.deliver()
-	r.backend.hook = nil
+	r.backend.onCall(nil)
 	same(t, "pending", r.store.Tally.Pending.Load(), 3)
 	r.wait(time.Second)
 	same(t, "in the database", r.exchanges(id), 2)
@@ -113,7 +113,7 @@ func TestInvalidExchangeBesideAForgottenOne(t *testing.T) {
 	r.invalid(1)
 	r.offer("s", 2)
 	r.deliver()
-	be.erased = []session.Erasure{{Tenant: us, IDs: []session.ID{gone}, At: r.clock.now(), Place: "1"}}
+	be.forgetElsewhere(session.Erasure{Tenant: us, IDs: []session.ID{gone}, At: r.clock.now(), Place: "1"})
 	r.wait(2 * time.Second)
 	same(t, "of the forgotten one", r.exchanges(gone), 0)
 	same(t, "written", r.store.Tally.Exchanges.Load(), 1)

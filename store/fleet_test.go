@@ -1,0 +1,247 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/store"
+)
+
+// fleet is the shared state of replicas besides their database: erasures and opt-out marks.
+type fleet struct {
+	mu     sync.Mutex
+	erased []session.Erasure
+	marks  map[session.ID]session.OptOutMark
+}
+
+func (f *fleet) Epoch(context.Context) (string, error) { return "one", nil }
+
+func (f *fleet) Announce(_ context.Context, e session.Erasure) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e.Place = fmt.Sprintf("%04d", len(f.erased)+1)
+	f.erased = append(f.erased, e)
+	return e.Place, nil
+}
+
+func (f *fleet) Erasures(_ context.Context, after string) (list []session.Erasure, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range f.erased {
+		if e.Place > after {
+			list = append(list, e)
+		}
+	}
+	return list, nil
+}
+
+func (f *fleet) KeepOptOuts(_ context.Context, marks map[session.ID]session.OptOutMark) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id, m := range marks {
+		f.marks[id] = m
+	}
+	return nil
+}
+
+func (f *fleet) OptOutOf(_ context.Context, id session.ID) (m session.OptOutMark, ok bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m, ok = f.marks[id]
+	return m, ok, nil
+}
+
+// replicas opens two running stores with one database. The test is in a bubble of synctest.
+func replicas(t *testing.T, change func(o *store.Options)) (a, b *rig) {
+	t.Helper()
+	shared := &fleet{marks: map[session.ID]session.OptOutMark{}}
+	a = openRig(t, t.TempDir(), &clock{}, func(o *store.Options) {
+		o.Fleet = shared
+		if change != nil {
+			change(o)
+		}
+	})
+	b = openRig(t, t.TempDir(), a.clock, func(o *store.Options) {
+		o.Fleet = shared
+		f := o.Backend.(*faulty) //nolint:forcetypeassert // of openRig
+		if err := f.backend.Close(); err != nil {
+			t.Fatal(err)
+		}
+		f.backend = unclosed{a.backend.backend}
+		if change != nil {
+			change(o)
+		}
+	})
+	a.run()
+	b.run()
+	return a, b
+}
+
+// A decision is in the shared backend when Publish returns, before any delivery.
+func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, b := replicas(t, nil)
+		id := a.begin(us, "s", picked(true))
+		ses := a.store.Resident(id)
+		x := exchange(us, "s", 1, a.clock.now())
+		a.store.Hold(x.RequestID, session.Echo{Tenant: us, Key: replyKey, ID: id, At: a.clock.now()})
+		a.store.Publish(ses, nil, x, nil, 0)
+		a.store.Release(ses, store.Decided)
+		there, late := b.store.Acquire(t.Context(), us, id)
+		if there == nil || late || len(there.Assignment.Picks) != 1 {
+			t.Fatalf("the session at the other replica: %+v, late %v", there, late)
+		}
+		b.store.Release(there, store.Unchanged)
+		sameList(t, "the session of the reply", b.store.Echoes(t.Context(), us, []session.EchoKey{replyKey})[replyKey], []session.ID{id})
+		same(t, "replicas share sessions", a.store.Shared() && b.store.Shared(), true)
+	})
+}
+
+// A slow backend delays Publish for a bounded time; the decision is delivered later.
+func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := replicas(t, nil)
+		id := a.begin(us, "s", picked(true))
+		a.backend.onCall(func(op string) {
+			if op == "write" {
+				time.Sleep(5 * time.Second)
+			}
+		})
+		ses := a.store.Resident(id)
+		before := time.Now()
+		a.store.Publish(ses, nil, exchange(us, "s", 1, a.clock.now()), nil, 0)
+		if waited := time.Since(before); waited > 100*time.Millisecond {
+			t.Errorf("Publish waited for %v", waited)
+		}
+		a.store.Release(ses, store.Decided)
+		time.Sleep(time.Minute)
+		_, ok := a.row(id)
+		same(t, "the row is there later", ok, true)
+	})
+}
+
+// A replica that gets the next turn of an opted-out session hides the items of the turns before.
+func TestOptedOutTurnIsKnownToAnotherReplica(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, b := replicas(t, envOut(t))
+		id := a.begin(us, "s", picked(true))
+		a.change(id, store.Decided, func(rec *session.Record) {
+			rec.Thread.Items = 4
+			rec.Await(1)
+		})
+		x := exchange(us, "s", 1, a.clock.now())
+		readsEnv(x)
+		ses := a.store.Resident(id)
+		a.store.Publish(ses, nil, x, nil, 0)
+		a.store.Release(ses, store.Decided)
+		_, ok := a.row(id)
+		same(t, "the session has a row", ok, false)
+		for name, late := range map[string]bool{"asked": false, "without an answer": true} {
+			rec := &session.Record{Identity: session.Identity{ID: id, Tenant: us, Name: "s", Started: b.clock.now()}}
+			b.store.Recall(t.Context(), rec, 4, late)
+			same(t, "hidden items, "+name, rec.Thread.Items, 4)
+			same(t, "silent, "+name, rec.Silent(), true)
+		}
+		other := &session.Record{Identity: session.Identity{ID: idOf("other"), Tenant: us, Name: "other", Started: b.clock.now()}}
+		b.store.Recall(t.Context(), other, 4, false)
+		same(t, "hidden items of another session", other.Thread.Items, 0)
+	})
+}
+
+// A session that one replica forgets leaves the memory and the outbox of the other replica, and
+// does not come back.
+func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, b := replicas(t, nil)
+		id := a.spoken(us, word)
+		time.Sleep(time.Second)
+		there, _ := b.store.Acquire(t.Context(), us, id)
+		if there == nil {
+			t.Fatal("the other replica does not know the session")
+		}
+		b.offer(word, 2)
+		b.store.Release(there, store.Decided)
+		time.Sleep(time.Second)
+		same(t, "turns before", a.exchanges(id), 2)
+		a.forget(word)
+		x := exchange(us, word, 3, b.clock.now().Add(-time.Second)) // a turn that was under way
+		b.store.Offer(store.Turn{Exchange: x, Size: 100})
+		time.Sleep(durable)
+		same(t, "in memory", b.inMemory(us, id), false)
+		sameList(t, "turns", a.stored(word), nil)
+		_, ok := a.row(id)
+		same(t, "the row is there", ok, false)
+		for _, r := range []*rig{a, b} {
+			sameList(t, "files of a replica that hold the word", files(t, r.dir, word), nil)
+		}
+	})
+}
+
+// The newest record of a session that closes is that in memory, unless another replica continued
+// the session.
+func TestNewestRecord(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.begin(us, "s", picked(true))
+	r.deliver()
+	row, _ := r.row(id)
+	r.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 3 })
+	same(t, "turns in memory", r.store.Newest(&row).Thread.Turns, 3)
+	same(t, "turns of an unknown session", r.store.Newest(&session.Row{Tenant: us, ID: idOf("x")}).Thread.Turns, 0)
+	r.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 0 })
+	same(t, "turns of the row", r.store.Newest(&row).Thread.Turns, 1)
+	of, ok, err := r.store.Known(t.Context(), us, id)
+	same(t, "the session is known", fmt.Sprint(of.Name, " ", ok, err), "s true <nil>")
+	_, ok, err = r.store.Known(t.Context(), "them", id)
+	same(t, "to another tenant", fmt.Sprint(ok, err), "false <nil>")
+}
+
+// Sessions with exchanges on their way to the backend are undelivered.
+func TestUndeliveredSessions(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *store.Options) { o.HoldBytes = 1000 })
+	undelivered := func() (n int, ok bool) {
+		r.store.Still(func() {
+			var of map[session.Ref]bool
+			of, ok = r.store.Undelivered()
+			n = len(of)
+		})
+		return n, ok
+	}
+	r.deliver()
+	r.offer("a", 1, 2)
+	r.offer("b", 1)
+	n, ok := undelivered()
+	same(t, "in memory", fmt.Sprint(n, ok), "2 true")
+	r.backend.failNext("write", 1, errDown)
+	r.deliver()
+	_, ok = undelivered()
+	same(t, "known during a failure", ok, false)
+	r.wait(2 * time.Second)
+	n, ok = undelivered()
+	same(t, "delivered", fmt.Sprint(n, ok), "0 true")
+}
+
+// Imported exchanges are redacted, and those that opted out are left out.
+func TestCleanse(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, envOut(t))
+	kept, out, answers := exchange(us, "kept", 1, when), exchange(us, "out", 1, when), exchange(us, "answers", 1, when)
+	kept.Reply.Text = "ask amy@example.com"
+	readsEnv(out)
+	list := r.store.Cleanse([]sample.Exchange{*kept, *out, *answers}, [][]string{nil, nil, {`{"path":"prod.env"}`}})
+	if len(list) != 1 || list[0].SessionName != "kept" || list[0].Reply.Text != "ask [REDACTED:email:1]" {
+		t.Errorf("%+v", list)
+	}
+	same(t, "counted as opted out", r.store.Tally.OptedOut.Load(), 2)
+}
