@@ -11,7 +11,7 @@ import (
 	"precept/internal/session"
 )
 
-// What an Archive reads of a backend: pages of sessions and samples, and one session.
+// The parts of a backend that an Archive reads.
 type (
 	lister interface {
 		Newest(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.Listed], error)
@@ -30,36 +30,36 @@ type (
 	}
 )
 
-// Archive shows what is kept: sessions in a list, one of them as a person reads it, samples. It
-// reads what is stored, and shows nothing of who has opted out since.
+// Archive is the read side of a store: lists of sessions and samples, searches, and transcripts. An
+// Archive reads what the backend has, and hides sessions that opted out after they were stored.
 type Archive struct {
 	now      func() time.Time
-	be       archived
-	reward   feedback.Definition // as it is in force
+	backend  archived
+	reward   feedback.Definition // the definition that is in force
 	optOut   *atomic.Pointer[sample.OptOut]
 	redactor func() *redact.Redactor
 }
 
-// Hides says that an agent or a tenant has opted out since: what was kept before is shown no more.
+// Hides reports whether a tenant or an agent has opted out, so that its sessions are hidden.
 func (a *Archive) Hides(tenant, agent string) bool {
 	o := a.optOut.Load()
 	return o != nil && (o.Tenant(tenant) || o.Agent(agent))
 }
 
-// veiledNow says that an exchange names a path that is opted out by now.
-func (a *Archive) veiledNow(e *sample.Exchange) bool {
+// hidesExchange reports whether an exchange names an opted-out path.
+func (a *Archive) hidesExchange(e *sample.Exchange) bool {
 	o := a.optOut.Load()
 	return o != nil && o.Named(e)
 }
 
-// find reads the row of the session that a name means.
+// find returns the stored session of a name, or ErrNoSession.
 func (a *Archive) find(ctx context.Context, tenant, name string) (session.Listed, *session.Record, error) {
-	ids, err := idsNamed(ctx, a.be, tenant, name)
+	ids, err := idsNamed(ctx, a.backend, tenant, name)
 	if err != nil {
 		return session.Listed{}, nil, err
 	}
 	for _, id := range ids {
-		row, ok, err := a.be.Session(ctx, tenant, id)
+		row, ok, err := a.backend.Session(ctx, tenant, id)
 		if err != nil {
 			return session.Listed{}, nil, err
 		}
@@ -70,7 +70,7 @@ func (a *Archive) find(ctx context.Context, tenant, name string) (session.Listed
 		if err != nil {
 			return session.Listed{}, nil, err
 		}
-		applied, err := a.be.Applied(ctx, tenant, id)
+		applied, err := a.backend.Applied(ctx, tenant, id)
 		return session.Listed{Row: row, Applied: applied}, rec, err
 	}
 	return session.Listed{}, nil, ErrNoSession

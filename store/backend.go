@@ -1,15 +1,22 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"time"
 
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
 	"precept/internal/guard"
+	"precept/internal/sample"
+	"precept/internal/session"
 )
 
 // writeLimit bounds one attempt to write a batch.
 const writeLimit = 10 * time.Second
 
-// Backend is what stands behind the store: each part says which of it it needs.
+// Backend stores sessions, exchanges and feedback. Each part of a Store declares the methods that
+// the part needs.
 type Backend interface {
 	recorded
 	archived
@@ -18,7 +25,7 @@ type Backend interface {
 	Close() error
 }
 
-// recorded is what happened in sessions, and what was said of them.
+// recorded is the part of a backend that takes exchanges and feedback.
 type recorded interface {
 	sessionFinder
 	batchWriter
@@ -27,11 +34,142 @@ type recorded interface {
 	parking
 }
 
-// Fleet is a backend that other processes write to as well: through it replicas tell each other
-// what they have forgotten, and who opted out.
+// Fleet is a backend that replicas share: through a Fleet, replicas tell each other of forgotten and
+// of opted-out sessions.
 type Fleet interface {
 	epochs
 	announcer
 	optOutKeeper
 	optOutFinder
 }
+
+// ErrVolatile is the error of every write to a Volatile.
+var ErrVolatile = errors.New("precept runs from memory: its data directory cannot be written")
+
+// Volatile is the Backend of a precept whose data directory cannot be written. A Volatile stores
+// nothing: lessons are picked and inserted from memory, exchanges are counted as dropped, and
+// feedback is refused with ErrVolatile.
+type Volatile struct{}
+
+// Session finds nothing.
+func (Volatile) Session(context.Context, string, session.ID) (session.Row, bool, error) {
+	return session.Row{}, false, nil
+}
+
+// FindEcho finds nothing.
+func (Volatile) FindEcho(context.Context, string, []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
+	return nil, nil
+}
+
+// Write returns ErrVolatile.
+func (Volatile) Write(context.Context, session.Batch) error { return ErrVolatile }
+
+// AddFeedback returns ErrVolatile.
+func (Volatile) AddFeedback(context.Context, string, map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
+	return nil, ErrVolatile
+}
+
+// Feedback finds nothing.
+func (Volatile) Feedback(context.Context, string, session.ID) ([]feedback.Entry, error) {
+	return nil, nil
+}
+
+// Heard finds nothing.
+func (Volatile) Heard(context.Context, string, session.ID) ([]feedback.Entry, int64, error) {
+	return nil, 0, nil
+}
+
+// Unsettled finds nothing.
+func (Volatile) Unsettled(context.Context, int) ([]session.Unsettled, error) { return nil, nil }
+
+// Park returns ErrVolatile.
+func (Volatile) Park(context.Context, string, session.EchoKey, feedback.Entry) error {
+	return ErrVolatile
+}
+
+// Join finds nothing.
+func (Volatile) Join(context.Context, string, map[session.EchoKey]session.ID) (map[session.ID]int, error) {
+	return nil, nil
+}
+
+// Due finds nothing.
+func (Volatile) Due(context.Context, time.Time, session.Row, int) ([]session.Row, error) {
+	return nil, nil
+}
+
+// Applied finds nothing.
+func (Volatile) Applied(context.Context, string, session.ID) (session.Applied, error) {
+	return session.Applied{}, nil
+}
+
+// Settle settles nothing.
+func (Volatile) Settle(_ context.Context, s []session.Settlement) ([]bool, error) {
+	return make([]bool, len(s)), nil
+}
+
+// Counters finds nothing.
+func (Volatile) Counters(context.Context, string) ([]trial.Delta, error) { return nil, nil }
+
+// Tenants finds nothing.
+func (Volatile) Tenants(context.Context) ([]string, error) { return nil, nil }
+
+// Raise returns ErrVolatile.
+func (Volatile) Raise(context.Context, string, []trial.Delta) error { return ErrVolatile }
+
+// Maxima finds nothing.
+func (Volatile) Maxima(context.Context, string) ([]trial.Delta, error) { return nil, nil }
+
+// Priors finds nothing.
+func (Volatile) Priors(context.Context, string) (int64, []byte, error) { return 0, nil, nil }
+
+// PutPriors returns ErrVolatile.
+func (Volatile) PutPriors(context.Context, string, int64, []byte) (bool, error) {
+	return false, ErrVolatile
+}
+
+// Exchanges finds nothing.
+func (Volatile) Exchanges(context.Context, string, session.ID) ([]sample.Exchange, error) {
+	return nil, nil
+}
+
+// Newest finds nothing.
+func (Volatile) Newest(context.Context, string, session.Stretch) (session.Page[session.Listed], error) {
+	return session.Page[session.Listed]{}, nil
+}
+
+// NewestSamples finds nothing.
+func (Volatile) NewestSamples(context.Context, string, session.Stretch) (session.Page[session.StoredSample], error) {
+	return session.Page[session.StoredSample]{}, nil
+}
+
+// SampleSession finds nothing.
+func (Volatile) SampleSession(context.Context, string, string) (session.ID, bool, error) {
+	return session.ID{}, false, nil
+}
+
+// Forget does nothing.
+func (Volatile) Forget(context.Context, string, session.ID) (bool, error) { return false, nil }
+
+// ForgetTenant does nothing.
+func (Volatile) ForgetTenant(context.Context, string) (int, error) { return 0, nil }
+
+// Retain does nothing.
+func (Volatile) Retain(context.Context, time.Time) (int, error) { return 0, nil }
+
+// PurgeParked does nothing.
+func (Volatile) PurgeParked(context.Context, time.Time) (int, error) { return 0, nil }
+
+// SetAside does nothing.
+func (Volatile) SetAside(context.Context, []session.DeadLetter) error { return nil }
+
+// Readmit does nothing.
+func (Volatile) Readmit(context.Context, int) (int, error) { return 0, nil }
+
+// Unsampled returns 0.
+func (Volatile) Unsampled(context.Context) (int64, error) { return 0, nil }
+
+// Sync does nothing.
+func (Volatile) Sync(context.Context) error { return nil }
+
+// Close does nothing.
+func (Volatile) Close() error { return nil }

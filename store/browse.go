@@ -11,37 +11,37 @@ import (
 	"precept/internal/session"
 )
 
-// What one question about sessions or samples may look at. Who wants more asks again with Next.
+// The bounds of one query. A caller that wants more queries again with Next.
 const (
 	DefaultRows = 50
 	MaxRows     = 200
-	maxScan     = 5_000           // sessions, by what their rows say
-	maxRead     = 1_000           // of them, sessions of which what was said is read
-	maxSearch   = 2 * time.Second // and no new page is begun behind it
+	maxScan     = 5_000           // sessions whose rows are read
+	maxRead     = 1_000           // sessions whose exchanges are read
+	maxSearch   = 2 * time.Second // time after which no new page is read
 )
 
-// SessionQuery says which sessions are asked for, newest first. What is empty asks for nothing.
+// SessionQuery selects sessions, newest first. An empty field selects all.
 type SessionQuery struct {
 	Tenant       string
-	Since, Until time.Time // of the start
-	After        string    // Next of the answer before
+	Since, Until time.Time // bounds of the start
+	After        string    // Next of the previous list
 	Limit        int       // 0: DefaultRows; at most MaxRows
-	Session      string    // the one session of this name or id; what else is asked for is not looked at
+	Session      string    // name or id of one session; the other fields do not count
 
-	Agent, Model string   // the whole name
-	Lesson       string   // a slug that matched in it
+	Agent, Model string   // the whole name, in any case
+	Lesson       string   // slug of a lesson that matched
 	Verdict      string   // one of Verdicts
-	Loops        bool     // with a loop only
-	MinReward    *float64 // told, and at least this
-	MaxReward    *float64 // told, and at most this
+	Loops        bool     // only sessions with a loop
+	MinReward    *float64 // only rewarded sessions
+	MaxReward    *float64 // only rewarded sessions
 
-	Words string // said by anybody, or in an answer of a tool; case does not count
-	Tool  string // called in it, the name or a part of it
-	Error string // in a failed call's answer, or in an error of the upstream
+	Words string // text of the user, the model or a tool, in any case
+	Tool  string // part of the name of a called tool
+	Error string // text of a failed call or of an upstream error
 }
 
-// Verdicts are what a session's reward comes to; StillOpen is one that is not closed yet, Unrated
-// one of which nobody told.
+// Verdicts returns the verdicts on sessions: the quality labels of rewards, Unrated without a reward,
+// and StillOpen before the session closes.
 func Verdicts() []string {
 	return []string{sample.Good, sample.Acceptable, sample.Poor, Unrated, StillOpen}
 }
@@ -52,16 +52,16 @@ const (
 	StillOpen = "open"
 )
 
-// SessionItem is a session in a list.
+// SessionItem is a session in a list. The fields are those of the API's JSON object.
 type SessionItem struct {
 	ID       string    `json:"session_id"`
 	Name     string    `json:"name"`
 	Tenant   string    `json:"tenant"`
-	Run      string    `json:"run,omitempty"` // the run that it belongs to, or the named session whose sub-agent it is; of a run's own row its name
+	Run      string    `json:"run,omitempty"` // name of the run, or of the parent session
 	Agent    string    `json:"agent"`
 	Model    string    `json:"model,omitempty"`
 	Dialect  string    `json:"dialect,omitempty"`
-	Method   string    `json:"method,omitempty"` // how it was recognised
+	Method   string    `json:"method,omitempty"` // how the session was identified
 	Started  time.Time `json:"started"`
 	Seen     time.Time `json:"seen"`
 	Closed   bool      `json:"closed"`
@@ -70,27 +70,27 @@ type SessionItem struct {
 	Matched  []string  `json:"matched"`
 	Injected []string  `json:"injected"`
 	Withheld []string  `json:"withheld"`
-	Control  bool      `json:"control"`  // it gets nothing, by the coin
-	Excluded bool      `json:"excluded"` // no part of the experiment
-	Refused  bool      `json:"refused"`  // the upstream took its requests only unchanged
-	Reward   *float64  `json:"reward"`   // null: nobody told, or it is not closed
+	Control  bool      `json:"control"`  // in the control group
+	Excluded bool      `json:"excluded"` // excluded from the experiment
+	Refused  bool      `json:"refused"`  // the upstream accepts only unchanged requests
+	Reward   *float64  `json:"reward"`   // null: no feedback, or open
 	Tier     int       `json:"tier,omitempty"`
 	Verdict  string    `json:"verdict"`
 	Input    int64     `json:"input_tokens"`
 	Cached   int64     `json:"cached_tokens"`
-	Found    *Found    `json:"found,omitempty"` // of a search: where
+	Found    *Found    `json:"found,omitempty"` // first hit of a search
 }
 
 // SessionList is the answer to a SessionQuery.
 type SessionList struct {
 	Sessions []SessionItem `json:"sessions"`
-	Next     string        `json:"next,omitempty"` // asks for what comes behind; there may be more although this page is short
-	Looked   int           `json:"looked_at"`      // how many sessions were looked at for it
-	Back     *time.Time    `json:"back_to"`        // the start of the oldest of them
+	Next     string        `json:"next,omitempty"` // After of the next query; a short page may have a next one
+	Looked   int           `json:"looked_at"`      // sessions whose rows were read
+	Back     *time.Time    `json:"back_to"`        // start of the oldest of these sessions
 }
 
-// Browse lists sessions. It reads what is stored: what was redacted or opted out is not there to be
-// shown, and a turn appears when it has been delivered.
+// Browse lists sessions. Redacted and opted-out text is never stored, and a turn appears when it is
+// delivered.
 func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, error) {
 	if q.Session != "" {
 		return a.one(ctx, q.Tenant, q.Session)
@@ -100,7 +100,7 @@ func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, erro
 	began := a.now()
 	for {
 		of.Most = b.most()
-		page, err := a.be.Newest(ctx, q.Tenant, of)
+		page, err := a.backend.Newest(ctx, q.Tenant, of)
 		if err != nil {
 			return b.out, err
 		}
@@ -108,9 +108,9 @@ func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, erro
 		if err != nil {
 			return b.out, err
 		}
-		if left > 0 { // the page is asked for again: a place is known of its last entry only
+		if left > 0 { // read the page again, shorter, because only the last session of a page has a place
 			of.Most = len(page.List) - left
-			page, err = a.be.Newest(ctx, q.Tenant, of)
+			page, err = a.backend.Newest(ctx, q.Tenant, of)
 			b.out.Next = page.Next
 			return b.out, err
 		}
@@ -122,16 +122,16 @@ func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, erro
 	}
 }
 
-// browsing is a list that is being made.
+// browsing is a list under construction.
 type browsing struct {
 	a     *Archive
 	q     *SessionQuery
 	limit int
 	out   SessionList
-	reads int // sessions of which what was said was read
+	reads int // sessions whose exchanges were read
 }
 
-// most is how many sessions to ask for: more than are wanted, where most of them are not.
+// most returns the size of the next page: with filters, more sessions than the list has room for.
 func (b *browsing) most() int {
 	switch {
 	case b.q.searches():
@@ -143,7 +143,8 @@ func (b *browsing) most() int {
 	}
 }
 
-// look looks at a page's sessions, and says how many of them it left when the list was full.
+// look adds the selected sessions of a page. left is the number of sessions after the one that
+// filled the list.
 func (b *browsing) look(ctx context.Context, list []session.Listed) (left int, err error) {
 	for i := range list {
 		l := &list[i]
@@ -152,7 +153,7 @@ func (b *browsing) look(ctx context.Context, list []session.Listed) (left int, e
 		item, ok := b.a.item(l)
 		if ok = ok && b.q.wants(&item); ok && b.q.searches() {
 			b.reads++
-			if item.Found, ok, err = b.a.search(ctx, l, newHunt(b.q.Words, b.q.Tool, b.q.Error)); err != nil {
+			if item.Found, ok, err = b.a.search(ctx, l, newHits(b.q.Words, b.q.Tool, b.q.Error)); err != nil {
 				return 0, err
 			}
 		}
@@ -166,7 +167,7 @@ func (b *browsing) look(ctx context.Context, list []session.Listed) (left int, e
 	return 0, nil
 }
 
-// one lists the session of a name, if there is one.
+// one returns a list of the session of a name, if there is one.
 func (a *Archive) one(ctx context.Context, tenant, name string) (SessionList, error) {
 	out := SessionList{Sessions: []SessionItem{}}
 	l, rec, err := a.find(ctx, tenant, name)
@@ -186,15 +187,15 @@ func rows(limit int) int {
 	return min(limit, MaxRows)
 }
 
-// filters says that the answer may leave sessions out.
+// filters reports whether the query leaves sessions out.
 func (q *SessionQuery) filters() bool {
 	return q.Agent+q.Model+q.Lesson+q.Verdict != "" || q.Loops || q.MinReward != nil || q.MaxReward != nil || q.searches()
 }
 
-// searches says that what was said has to be read.
+// searches reports whether exchanges have to be read.
 func (q *SessionQuery) searches() bool { return q.Words+q.Tool+q.Error != "" }
 
-// wants says whether a session is asked for, as far as its row tells.
+// wants reports whether the query selects a session by its row.
 func (q *SessionQuery) wants(x *SessionItem) bool {
 	switch {
 	case q.Agent != "" && !strings.EqualFold(q.Agent, x.Agent),
@@ -210,10 +211,10 @@ func (q *SessionQuery) wants(x *SessionItem) bool {
 	return q.MaxReward == nil || x.Reward != nil && *x.Reward <= *q.MaxReward
 }
 
-// item tells a session; ok is false for one of which nothing may be shown.
+// item returns a session of a list; ok is false for a hidden session.
 func (a *Archive) item(l *session.Listed) (x SessionItem, ok bool) {
 	rec, err := session.Decode(l.ID, l.Data)
-	if err != nil { // by another version, or damaged: that there is one can be told
+	if err != nil { // of another version, or damaged
 		rec = &session.Record{Identity: session.Identity{Name: l.ID.String()}}
 	}
 	if a.Hides(l.Tenant, rec.Identity.Agent) {
@@ -249,4 +250,55 @@ func itemOf(l *session.Listed, rec *session.Record) SessionItem {
 		x.Reward, x.Tier, x.Verdict = &reward, l.Applied.Tier, sample.LabelOf(reward)
 	}
 	return x
+}
+
+// SampleQuery selects samples, newest first.
+type SampleQuery struct {
+	sample.Filter        // Tenant is required
+	Agent         string // the whole name
+	Session       string // a session's id
+	After         string
+	Limit         int // 0: DefaultRows; at most MaxRows
+}
+
+// SampleItem is a sample in a list.
+type SampleItem struct {
+	Session string        `json:"session_id"`
+	Tenant  string        `json:"tenant"`
+	Agent   string        `json:"agent"`
+	Sample  sample.Sample `json:"sample"`
+}
+
+// SampleList is the answer to a SampleQuery.
+type SampleList struct {
+	Samples []SampleItem `json:"samples"`
+	Next    string       `json:"next,omitempty"` // After of the next query; a short page may have a next one
+	Looked  int          `json:"looked_at"`      // samples that were read
+}
+
+// BrowseSamples lists samples as Browse lists sessions.
+func (a *Archive) BrowseSamples(ctx context.Context, q *SampleQuery) (SampleList, error) {
+	out := SampleList{Samples: []SampleItem{}}
+	limit := rows(q.Limit)
+	of := session.Stretch{Since: q.From, Until: q.To, After: q.After, Most: limit}
+	began := a.now()
+	for {
+		page, err := a.backend.NewestSamples(ctx, q.Tenant, of)
+		if err != nil {
+			return out, err
+		}
+		for i := range page.List {
+			out.Looked++
+			m := &page.List[i]
+			if a.Hides(m.Tenant, m.Agent) || q.Agent != "" && q.Agent != m.Agent || q.Session != "" && q.Session != m.ID.String() || !q.Match(m.Tenant, &m.Sample) {
+				continue
+			}
+			out.Samples = append(out.Samples, SampleItem{Session: m.ID.String(), Tenant: m.Tenant, Agent: m.Agent, Sample: m.Sample})
+		}
+		out.Next, of.After = page.Next, page.Next
+		of.Most = limit - len(out.Samples)
+		if page.Next == "" || len(out.Samples) >= limit || out.Looked >= maxScan || a.now().Sub(began) > maxSearch {
+			return out, nil
+		}
+	}
 }

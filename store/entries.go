@@ -12,34 +12,34 @@ import (
 	"precept/internal/wire"
 )
 
-// Entry is one thing of an exchange: in the order in which the model read it, then what it
-// answered.
+// Entry is one message of an exchange: the request in the order in which the model read it, then the
+// reply.
 type Entry struct {
 	Kind    string   `json:"kind"`              // system, user, assistant, call, result, other, block, withheld or error
-	Text    string   `json:"text,omitempty"`    // of a call, its arguments
-	Cut     int      `json:"cut,omitempty"`     // so many bytes of the text are left out
-	Tool    string   `json:"tool,omitempty"`    // of a call or a result
-	CallID  string   `json:"call_id,omitempty"` //
-	Outcome string   `json:"outcome,omitempty"` // of a result: ok, error, pending or refusal
-	Rule    string   `json:"rule,omitempty"`    // by which that was seen
-	Slugs   []string `json:"slugs,omitempty"`   // of a block, or of what was withheld
+	Text    string   `json:"text,omitempty"`    // text, or arguments of a call
+	Cut     int      `json:"cut,omitempty"`     // bytes of the text that are left out
+	Tool    string   `json:"tool,omitempty"`    // tool of a call or a result
+	CallID  string   `json:"call_id,omitempty"` // id of a call or a result
+	Outcome string   `json:"outcome,omitempty"` // outcome of a result: ok, error, pending or refusal
+	Rule    string   `json:"rule,omitempty"`    // rule that found the outcome
+	Slugs   []string `json:"slugs,omitempty"`   // lessons of a block, or withheld lessons
 	Loop    bool     `json:"loop,omitempty"`    // a loop warning
-	Again   bool     `json:"again,omitempty"`   // inserted anew: the agent had compacted its history
-	Chance  float64  `json:"chance,omitempty"`  // of what was withheld: the chance that it was inserted
-	Why     string   `json:"why,omitempty"`     // of what was withheld: withheld (by its coin) or control (by the session's)
+	Again   bool     `json:"again,omitempty"`   // inserted again after the agent compacted its history
+	Chance  float64  `json:"chance,omitempty"`  // probability that a withheld lesson was inserted
+	Why     string   `json:"why,omitempty"`     // reason of a withheld lesson: withheld (its coin) or control (the session's coin)
 }
 
-// The kinds of an Entry beside the roles of what was said.
+// The kinds of an Entry besides the roles of messages.
 const (
 	KindBlock    = "block"
 	KindWithheld = "withheld"
 	KindError    = "error"
 )
 
-// maxText is how much of one text is shown, in bytes.
+// maxText is the number of bytes after which a text is cut.
 const maxText = 32 << 10
 
-// cut shortens a text that is too long for a page, at the end of a character.
+// cut shortens a text that is too long for a page, between two characters.
 func (e *Entry) cut() {
 	if len(e.Text) <= maxText {
 		return
@@ -51,7 +51,7 @@ func (e *Entry) cut() {
 	e.Cut, e.Text = len(e.Text)-n, e.Text[:n]
 }
 
-// entriesOf makes entries of what was said.
+// entriesOf returns the entries of messages.
 func entriesOf(list []sample.Said) []Entry {
 	var out []Entry
 	for i := range list {
@@ -60,6 +60,7 @@ func entriesOf(list []sample.Said) []Entry {
 	return out
 }
 
+// entryOf returns the entry of a message.
 func entryOf(x *sample.Said) Entry {
 	e := Entry{Kind: x.Role, Text: x.Text, Tool: x.Call.Name, CallID: x.Call.ID}
 	switch x.Role {
@@ -72,12 +73,12 @@ func entryOf(x *sample.Said) Entry {
 	return e
 }
 
-// withInsertions puts what precept inserted in the turn, and what its coins kept back, to the place
-// where it stood or would have stood: before the user's words, at the top of a tool's answer, or
-// behind the prompt.
+// withInsertions returns the entries of a request with the inserted blocks and the withheld lessons
+// of the turn, each at its place: before the user's text, before a tool's result, or after the
+// system prompt.
 func withInsertions(request []sample.Said, blocks []session.Block, e *sample.Exchange, r *redact.Redactor) []Entry {
 	list := entriesOf(request)
-	words := -1 // the newest of the user's words
+	words := -1 // newest text of the user
 	for i := range list {
 		if list[i].Kind == sample.EventUser {
 			words = i
@@ -109,7 +110,7 @@ func withInsertions(request []sample.Said, blocks []session.Block, e *sample.Exc
 	return out
 }
 
-// placeOf is the entry before which a block stood, -1 for the top.
+// placeOf returns the entry before which a block was inserted; -1: the block is first.
 func placeOf(b *session.Block, list []Entry, words int) int {
 	switch {
 	case b.Anchor.CallID != "":
@@ -121,8 +122,7 @@ func placeOf(b *session.Block, list []Entry, words int) int {
 	}
 }
 
-// blockEntry shows a block. A loop warning quotes the agent's own call, which is redacted like
-// everything that it said.
+// blockEntry returns the entry of a block. A loop warning quotes a call of the agent, and is redacted.
 func blockEntry(b *session.Block, r *redact.Redactor) Entry {
 	e := Entry{Kind: KindBlock, Text: b.Text, Slugs: b.Slugs, Loop: b.Loop, Again: b.Again}
 	if b.Loop {

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -44,9 +45,7 @@ func (f *fleet) Erasures(_ context.Context, after string) (list []session.Erasur
 func (f *fleet) KeepOptOuts(_ context.Context, marks map[session.ID]session.OptOutMark) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for id, m := range marks {
-		f.marks[id] = m
-	}
+	maps.Copy(f.marks, marks)
 	return nil
 }
 

@@ -10,52 +10,48 @@ import (
 )
 
 const (
-	// defaultSessions is how many sessions are kept in memory.
 	defaultSessions = 20_000
-	idleAfter       = 10 * time.Minute
-	// overFull times the limit may be in memory while the backend takes nothing: a session that it
-	// does not have yet stays.
-	overFull  = 2
-	sweepStep = 4096 // how many sessions one sweep looks at
-	putStep   = 16   // how many are looked at when one is added
+	idleAfter       = 10 * time.Minute // age, since the last use, at which a session leaves memory
+	overFull        = 2                // times the limit may be in memory while the backend takes nothing
+	sweepStep       = 4096             // sessions that one sweep looks at
+	putStep         = 16               // sessions that an addition looks at
 )
 
-// live holds the sessions in memory, up to a limit, in the order of their last use. A session may
-// be dropped when no request holds it and the backend has its row: its next request reads it from
-// there. While the backend takes nothing, memory may hold overFull times as many. Beyond that the
-// least recently used are dropped although the backend does not have them, and blind remembers that
-// the next request of such a session will not find it.
+// live holds the sessions in memory, up to a limit, in the order of their last use. A session leaves
+// memory when no request pins the session and the backend has its row. While the backend takes
+// nothing, memory holds overFull times the limit; beyond that, the least recently used sessions leave
+// memory although the backend does not have their rows, and blind remembers that look-ups may miss
+// them.
 type live struct {
 	mu    sync.Mutex
 	of    map[session.ID]*Session
-	order *list.List // of *Session, the latest used first
+	order *list.List // of *Session, most recently used first
 	limit int
-	// volatile says that the backend keeps nothing. What is dropped is lost then, so that being
-	// idle is no reason to drop it; only the limit is.
+	// volatile reports that the backend keeps nothing. A session that leaves memory is lost then, so
+	// that only the limit removes sessions.
 	volatile bool
-	// blind is the newest flush of a row whose session was dropped before the backend had it. Until
-	// that flush is delivered, a session that nobody finds may exist all the same.
+	// blind is the newest flush with the row of a session that left memory before the backend had the
+	// row. Until that flush is delivered, a session that no look-up finds may exist.
 	blind atomic.Int64
 }
 
-// Session is a record in memory, with what the store has to know of it. Whoever got it from the
-// store holds it until Release: as long as somebody does, it is not dropped, and all requests of
-// the session share this one copy.
+// Session is a session in memory. All requests of a session share one Session, which stays in memory
+// while a request pins it: from Acquire, Resident or Add until Release.
 type Session struct {
 	*session.Record
 	at    *list.Element
-	pins  atomic.Int32 // how many hold it
-	used  atomic.Int64 // when it was last used, in Unix seconds
-	dirty atomic.Bool  // it is in waiting.dirty
-	later atomic.Bool  // it is in waiting.later
-	put   atomic.Int64 // the flush that last took its row; 0: none did
-	mute  atomic.Bool  // all of it opted out, and nothing that is written says so: memory alone knows
-	gone  atomic.Bool  // it was forgotten: nothing of it may be written any more
-	// unsure says that it was made while the backend could not be asked, and that the backend has
-	// not said since whether it has the session.
+	pins  atomic.Int32 // number of requests that hold the session
+	used  atomic.Int64 // last use, in Unix seconds
+	dirty atomic.Bool  // the session is in waiting.dirty
+	later atomic.Bool  // the session is in waiting.later
+	put   atomic.Int64 // the flush that last took the row; 0: none
+	mute  atomic.Bool  // all turns opted out, and only memory knows
+	gone  atomic.Bool  // the session was forgotten: no row may be written any more
+	// unsure reports that the session began without an answer from the backend, and that the backend
+	// has not answered since.
 	unsure atomic.Bool
-	// veiled says that its row was made, or left out, before it was known whether its newest turn
-	// may be kept. The row is made again then.
+	// veiled reports that the row was made, or left out, before the newest turn was judged. The
+	// judgement makes the row again.
 	veiled atomic.Bool
 }
 
@@ -63,7 +59,7 @@ func newLive(limit int, volatile bool) *live {
 	return &live{of: map[session.ID]*Session{}, order: list.New(), limit: limit, volatile: volatile}
 }
 
-// get pins a session that is in memory, and counts that as a use.
+// get pins a session that is in memory, which counts as a use; nil: not in memory.
 func (l *live) get(id session.ID, now time.Time) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +70,7 @@ func (l *live) get(id session.ID, now time.Time) *Session {
 	return s
 }
 
-// peek pins a session that is in memory, without counting that as a use.
+// peek pins a session that is in memory, which does not count as a use; nil: not in memory.
 func (l *live) peek(id session.ID) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,16 +87,15 @@ func (l *live) use(s *Session, now time.Time) {
 	l.order.MoveToFront(s.at)
 }
 
-// has says whether a session is in memory.
+// has reports whether a session is in memory.
 func (l *live) has(id session.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.of[id] != nil
 }
 
-// put adds a record and pins it. When another request has added one of that session before, its
-// record is pinned and returned instead. delivered is the flush up to which the backend has
-// everything.
+// put adds and pins a session, or pins the session that another request added before. delivered is
+// the newest flush that the backend has.
 func (l *live) put(rec *session.Record, now time.Time, delivered int64) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,22 +110,21 @@ func (l *live) put(rec *session.Record, now time.Time, delivered int64) *Session
 	return s
 }
 
-// sweep drops sessions that are idle, and those beyond the limit.
+// sweep removes idle sessions, and sessions beyond the limit.
 func (l *live) sweep(now time.Time, delivered int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.thin(sweepStep, now.Add(-idleAfter), delivered)
 }
 
-// thin looks at up to step sessions, the least recently used first, and drops those that may be
-// dropped: beyond the limit, or not used since the time idle, where that is not zero. The caller
-// has mu.
+// thin looks at up to step sessions, the least recently used first, and removes the sessions that
+// are beyond the limit, or not used since the time idle, unless idle is zero. The caller holds mu.
 func (l *live) thin(step int, idle time.Time, delivered int64) {
 	if l.volatile {
 		idle = time.Time{}
 	}
 	for e := l.order.Back(); e != nil && step > 0; step-- {
-		s := e.Value.(*Session) //nolint:forcetypeassert // nothing else is in it
+		s := e.Value.(*Session) //nolint:forcetypeassert // the list holds sessions only
 		e = e.Prev()
 		many := len(l.of) > l.limit
 		if !many && (idle.IsZero() || s.used.Load() > idle.Unix()) {
@@ -149,14 +143,14 @@ func (l *live) thin(step int, idle time.Time, delivered int64) {
 	}
 }
 
-// drop takes a session out. The caller has mu.
+// drop removes a session. The caller holds mu.
 func (l *live) drop(s *Session) {
 	delete(l.of, s.Identity.ID)
 	l.order.Remove(s.at)
 }
 
-// forget takes a session out of memory, and says whether it was there. A request that holds it goes
-// on with its copy, of which nothing is written any more.
+// forget removes a session from memory, and reports whether the session was there. A request that
+// pins the session continues with its copy, which is not written any more.
 func (l *live) forget(tenant string, id session.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,7 +163,7 @@ func (l *live) forget(tenant string, id session.ID) bool {
 	return true
 }
 
-// forgetTenant takes a tenant's sessions out of memory, and says how many there were.
+// forgetTenant removes the sessions of a tenant from memory, and returns their number.
 func (l *live) forgetTenant(tenant string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,7 +177,7 @@ func (l *live) forgetTenant(tenant string) (n int) {
 	return n
 }
 
-// count is the number of sessions in memory.
+// count returns the number of sessions in memory.
 func (l *live) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

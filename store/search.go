@@ -10,27 +10,27 @@ import (
 	"precept/internal/session"
 )
 
-// around is how much of a text is shown before and behind a hit, in bytes.
+// around is the number of bytes that an excerpt shows before and after a hit.
 const around = 80
 
-// Found is where a search hit.
+// Found is the first hit of a search in a session.
 type Found struct {
 	Turn int    `json:"turn"`
 	Role string `json:"role"`
-	Text string `json:"text"` // around the hit
+	Text string `json:"text"` // excerpt with the hit
 }
 
-// search reads a session for what is searched. Of several things that are searched, all must be in
-// it; what is shown is the hit of the first.
-func (a *Archive) search(ctx context.Context, l *session.Listed, h hunt) (*Found, bool, error) {
-	ex, err := a.be.Exchanges(ctx, l.Tenant, l.ID)
+// search looks for words, tool and error in the exchanges of a session, and reports whether all of
+// them were found. The result is the hit of the first.
+func (a *Archive) search(ctx context.Context, l *session.Listed, h hits) (*Found, bool, error) {
+	ex, err := a.backend.Exchanges(ctx, l.Tenant, l.ID)
 	if err != nil {
 		return nil, false, err
 	}
 	r := sample.NewReading()
 	for i := range ex {
 		e := &ex[i]
-		if a.veiledNow(e) {
+		if a.hidesExchange(e) {
 			continue
 		}
 		for _, said := range append(r.Request(e), r.Reply(e)...) {
@@ -52,19 +52,22 @@ func (a *Archive) search(ctx context.Context, l *session.Listed, h hunt) (*Found
 	return found, true, nil
 }
 
-// hunt is what is searched in a session, each with its first hit.
-type hunt struct{ words, tool, failure target }
+// hits holds the searched texts of a session, each with its first hit.
+type hits struct{ words, tool, failure target }
 
-func newHunt(words, tool, failure string) hunt {
+// newHits returns the hits of a query, none yet.
+func newHits(words, tool, failure string) hits {
 	of := func(text string) target { return target{text: strings.ToLower(text)} }
-	return hunt{words: of(words), tool: of(tool), failure: of(failure)}
+	return hits{words: of(words), tool: of(tool), failure: of(failure)}
 }
 
+// target is one searched text.
 type target struct {
 	text  string // lower case
 	found *Found
 }
 
+// look records the first hit.
 func (t *target) look(turn int, role, text string) {
 	if t.text == "" || t.found != nil {
 		return
@@ -74,7 +77,8 @@ func (t *target) look(turn int, role, text string) {
 	}
 }
 
-func (h *hunt) look(turn int, said *sample.Said) {
+// look looks at one message of an exchange.
+func (h *hits) look(turn int, said *sample.Said) {
 	switch said.Role {
 	case sample.EventCall:
 		h.tool.look(turn, said.Role, said.Call.Name)
@@ -90,8 +94,8 @@ func (h *hunt) look(turn int, said *sample.Said) {
 	}
 }
 
-// excerpt is the text around a hit, on one line. Lower case may have another length than what it
-// was made of: the cut goes where a character begins.
+// excerpt returns the text around a hit, on one line. The cuts are between characters: at and n are
+// places in the lower-case text, whose length may differ.
 func excerpt(text string, at, n int) string {
 	from, to := max(0, min(at, len(text))-around), min(len(text), at+n+around)
 	for from > 0 && !utf8.RuneStart(text[from]) {

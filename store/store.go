@@ -79,7 +79,7 @@ func (s *Store) Guard() *guard.Guard { return s.guard }
 
 // Archive shows what is kept. reward is the definition that is in force.
 func (s *Store) Archive(reward feedback.Definition) *Archive {
-	return &Archive{now: s.opts.Now, be: s.opts.Backend, reward: reward, optOut: &s.optouts.rules, redactor: s.optouts.newRedactor}
+	return &Archive{now: s.opts.Now, backend: s.opts.Backend, reward: reward, optOut: &s.optouts.rules, redactor: s.optouts.newRedactor}
 }
 
 // Healthy says whether the last write went through.

@@ -10,19 +10,19 @@ import (
 	"precept/internal/session"
 )
 
-// forgottenIn is how long a tombstone stands: a request that began before its session was forgotten
-// has ended by then.
+// forgottenIn is the life of a tombstone: a request that began before its session was forgotten has
+// ended by then.
 const forgottenIn = 24 * time.Hour
 
-// tombstones say what was forgotten, and when, so that nothing of a request that is still under way
-// brings it back.
+// tombstones hold forgotten sessions and tenants with the time, so that a request that is under way
+// does not bring a session back.
 type tombstones struct {
 	mu       sync.RWMutex
 	sessions map[session.ID]time.Time
 	tenants  map[string]time.Time
 }
 
-// put sets the tombstones of what is forgotten.
+// put adds the tombstones of an erasure.
 func (t *tombstones) put(e *session.Erasure) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -34,7 +34,7 @@ func (t *tombstones) put(e *session.Erasure) {
 	}
 }
 
-// cover says whether something of a session belongs to what was forgotten while it was under way.
+// cover reports whether content of a session at a time belongs to a forgotten session.
 func (t *tombstones) cover(tenant, id string, at time.Time) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -49,7 +49,7 @@ func (t *tombstones) cover(tenant, id string, at time.Time) bool {
 	return ok && !at.After(since)
 }
 
-// left is what of a batch is not forgotten.
+// left returns a batch without the content of forgotten sessions.
 func (t *tombstones) left(w session.Batch) session.Batch {
 	w.Rows = without(w.Rows, func(r *session.Row) bool { return t.cover(r.Tenant, r.ID.String(), r.Seen) })
 	w.Echoes = without(w.Echoes, func(k *session.Echo) bool { return t.cover(k.Tenant, k.ID.String(), k.At) })
@@ -57,12 +57,12 @@ func (t *tombstones) left(w session.Batch) session.Batch {
 	return w
 }
 
-// heard is what of the traffic's own feedback is not forgotten.
+// heard returns the signals without those of forgotten sessions.
 func (t *tombstones) heard(list []signal) []signal {
 	return without(list, func(g *signal) bool { return t.cover(g.Tenant, g.ID.String(), g.entry.At) })
 }
 
-// tidy lets go of what no request can bring back any more.
+// tidy removes the tombstones that are older than any request.
 func (t *tombstones) tidy(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,7 +71,7 @@ func (t *tombstones) tidy(now time.Time) {
 	maps.DeleteFunc(t.tenants, func(_ string, at time.Time) bool { return old(at) })
 }
 
-// without is the list itself where nothing is to be left out of it, otherwise a new one.
+// without returns list without the items for which gone is true, in a new list if there are any.
 func without[T any](list []T, gone func(*T) bool) []T {
 	for i := range list {
 		if !gone(&list[i]) {

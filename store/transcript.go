@@ -12,50 +12,50 @@ import (
 )
 
 const (
-	// TurnsShown is how many exchanges one answer shows at most.
+	// TurnsShown is the largest number of exchanges in one Transcript.
 	TurnsShown = 100
 
-	maxShown = 2 << 20 // bytes of their texts: an answer that has more ends before TurnsShown
+	maxShown = 2 << 20 // bytes of text after which a Transcript ends
 )
 
-// Transcript is a session as a person reads it.
+// Transcript is a session with its exchanges, for a person to read.
 type Transcript struct {
 	SessionItem
 	Rewarded  Rewarded   `json:"rewarded"`
-	Picks     []PickItem `json:"picks"`      // the coins of the session
-	Said      []TurnItem `json:"transcript"` // exchanges of it, oldest first
-	From      int        `json:"from"`       // how many exchanges come before those
-	Next      int        `json:"next"`       // what to ask for next as from; equal to Exchanges: that was all so far
-	Exchanges int        `json:"exchanges"`  // how many the session has in all
-	OptedOut  []int      `json:"opted_out"`  // turns of which nothing was kept
+	Picks     []PickItem `json:"picks"`      // picked lessons
+	Said      []TurnItem `json:"transcript"` // exchanges, oldest first
+	From      int        `json:"from"`       // number of exchanges before Said
+	Next      int        `json:"next"`       // from of the next query; equal to Exchanges at the end
+	Exchanges int        `json:"exchanges"`  // number of exchanges of the session
+	OptedOut  []int      `json:"opted_out"`  // turns that opted out
 }
 
-// Rewarded is what a session was worth, and who said so.
+// Rewarded is the reward of a session, with its sources.
 type Rewarded struct {
-	Value      *float64     `json:"value"` // the reward by the feedback so far; null: there is none
+	Value      *float64     `json:"value"` // reward by the feedback so far; null: no feedback
 	Tier       int          `json:"tier,omitempty"`
-	Definition string       `json:"definition"` // of reward that is in force
-	Counted    *float64     `json:"counted"`    // what the counters hold of it; null: it is open, or has no feedback
+	Definition string       `json:"definition"` // definition of reward that is in force
+	Counted    *float64     `json:"counted"`    // reward in the counters; null: open, or no feedback
 	Sources    []SourceItem `json:"sources"`
 }
 
 // SourceItem is one feedback.
 type SourceItem struct {
 	feedback.Entry
-	Decides bool `json:"decides"` // the reward follows from it: of the highest tier that has any, its rater's latest
+	Decides bool `json:"decides"` // the reward follows from this feedback: the rater's latest, of the highest tier with feedback
 }
 
-// PickItem is a lesson that was chosen, and how its coin fell.
+// PickItem is a picked lesson with its coin.
 type PickItem struct {
 	Slug       string  `json:"slug"`
 	Arm        string  `json:"arm"`
 	Injected   bool    `json:"injected"`
-	Propensity float64 `json:"propensity"` // the chance of being injected
+	Propensity float64 `json:"propensity"` // probability of injection
 	Turn       int     `json:"turn"`
 	Trial      string  `json:"trial,omitempty"`
 }
 
-// TurnItem is one exchange.
+// TurnItem is one exchange. The fields are those of the API's JSON object.
 type TurnItem struct {
 	Turn      int             `json:"turn"`
 	ID        string          `json:"exchange_id"`
@@ -70,17 +70,17 @@ type TurnItem struct {
 	Input     int             `json:"input_tokens"`
 	Cached    int             `json:"cached_tokens"`
 	Output    int             `json:"output_tokens"`
-	Choices   int             `json:"choices,omitempty"` // of the reply, where it has several: the first is shown
+	Choices   int             `json:"choices,omitempty"` // number of choices, if there are several; the first is shown
 	Loops     int             `json:"loops"`
-	Lessons   []sample.Lesson `json:"lessons"` // that matched for the first time
+	Lessons   []sample.Lesson `json:"lessons"` // lessons that matched for the first time
 	Redacted  map[string]int  `json:"redacted,omitempty"`
-	Truncated bool            `json:"truncated"` // the copy of the reply hit its limit
-	Hidden    bool            `json:"hidden"`    // it names a path that has opted out since: it has no entries
+	Truncated bool            `json:"truncated"` // the reply is longer than its copy
+	Hidden    bool            `json:"hidden"`    // the exchange names an opted-out path, and has no entries
 	Entries   []Entry         `json:"entries"`
 }
 
-// Transcript reads one session from the exchange from on, counted from 0. name is the client's name
-// of it, ours, or its id. Like Browse it reads what is stored.
+// Transcript returns one session from the exchange from on, counted from 0. name is the client's name
+// of the session, our name, or the id.
 func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int) (Transcript, error) {
 	l, rec, err := a.find(ctx, tenant, name)
 	if err != nil {
@@ -90,12 +90,12 @@ func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int)
 		return Transcript{}, ErrNoSession
 	}
 	t := Transcript{SessionItem: itemOf(&l, rec), Said: []TurnItem{}, Picks: picks(&rec.Assignment), OptedOut: append([]int{}, rec.OptOut.Turns...)}
-	entries, err := a.be.Feedback(ctx, tenant, l.ID)
+	entries, err := a.backend.Feedback(ctx, tenant, l.ID)
 	if err != nil {
 		return t, err
 	}
 	t.Rewarded = a.rewarded(&l, entries)
-	ex, err := a.be.Exchanges(ctx, tenant, l.ID)
+	ex, err := a.backend.Exchanges(ctx, tenant, l.ID)
 	if err != nil {
 		return t, err
 	}
@@ -104,8 +104,7 @@ func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int)
 	return t, nil
 }
 
-// Block is the text that was inserted into a session when it was shown a lesson; "" when none is
-// kept.
+// Block returns the text that was inserted into a session with a lesson; "": no such text is stored.
 func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string, error) {
 	_, rec, err := a.find(ctx, tenant, name)
 	if err != nil || a.Hides(tenant, rec.Identity.Agent) {
@@ -119,6 +118,7 @@ func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string,
 	return "", nil
 }
 
+// rewarded returns the reward of a session by its feedback.
 func (a *Archive) rewarded(l *session.Listed, entries []feedback.Entry) Rewarded {
 	out := Rewarded{Definition: a.reward.String(), Sources: []SourceItem{}}
 	if o := feedback.Reward(entries, a.reward.Tiers); o.OK {
@@ -134,6 +134,7 @@ func (a *Archive) rewarded(l *session.Listed, entries []feedback.Entry) Rewarded
 	return out
 }
 
+// picks returns the picks of an assignment.
 func picks(a *trial.Assignment) []PickItem {
 	out := make([]PickItem, 0, len(a.Picks))
 	for i := range a.Picks {
@@ -143,8 +144,8 @@ func picks(a *trial.Assignment) []PickItem {
 	return out
 }
 
-// say adds the exchanges from t.From on, as many as one answer holds. Those before are read as
-// well: what a tool's result answers may stand in them.
+// say adds the exchanges from t.From on, as many as one Transcript holds. Earlier exchanges are read
+// as well, because they may hold the calls that results answer.
 func (a *Archive) say(t *Transcript, rec *session.Record, ex []sample.Exchange) {
 	reading, shown, r := sample.NewReading(), 0, a.redactor()
 	t.Next = t.From
@@ -173,11 +174,12 @@ func (a *Archive) say(t *Transcript, rec *session.Record, ex []sample.Exchange) 
 	}
 }
 
+// turnItem returns an exchange without entries.
 func (a *Archive) turnItem(e *sample.Exchange) TurnItem {
 	return TurnItem{
 		Turn: e.Turn, ID: e.ID, RequestID: e.RequestID, At: e.At, Model: e.Model, Status: e.Status, Outcome: e.Outcome, Finish: e.Reply.Finish,
 		LatencyMS: e.LatencyMS, FirstMS: e.FirstMS, Input: max(e.Reply.InputTokens, 0), Cached: max(e.Reply.CachedTokens, 0), Output: max(e.Reply.OutputTokens, 0),
 		Choices: e.Reply.Choices, Loops: e.Loops, Lessons: append([]sample.Lesson{}, e.Lessons...), Redacted: e.Redacted, Truncated: e.Truncated,
-		Hidden: a.veiledNow(e), Entries: []Entry{},
+		Hidden: a.hidesExchange(e), Entries: []Entry{},
 	}
 }
