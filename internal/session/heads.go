@@ -22,22 +22,21 @@ type head struct {
 // heads remembers a bounded number of sessions, and of those without a name how they began; the
 // oldest is forgotten.
 type heads struct {
-	recent[ID, *head]
-
-	starts recent[startKey, []start]
+	sessions recent[ID, *head]
+	starts   recent[startKey, []start]
 }
 
 func newHeads(n int) heads {
 	return heads{newRecent[ID, *head](n), newRecent[startKey, []start](min(n, 8192))}
 }
 
-func (h *heads) get(id ID) *head { return h.of[id] }
+func (h *heads) get(id ID) *head { return h.sessions.of[id] }
 
 func (h *heads) make(id ID) *head {
-	if h.of[id] == nil {
-		h.put(id, &head{})
+	if h.sessions.of[id] == nil {
+		h.sessions.put(id, &head{})
 	}
-	return h.of[id]
+	return h.sessions.of[id]
 }
 
 // goOn notes that the request continues the session's newest reply.

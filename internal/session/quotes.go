@@ -14,9 +14,8 @@ import (
 // (docs/decisions/0010-side-calls-of-frameworks.md). It is bounded, forgets, and is safe for
 // concurrent use.
 type Quotes struct {
-	recent[Scope, *talk]
-
-	mu sync.Mutex
+	mu    sync.Mutex
+	talks recent[Scope, *talk]
 }
 
 // talk is what is known of one credential's conversations: those that work with tools, and chats.
@@ -39,7 +38,7 @@ func (t *talk) all(yield func(x *fingerprint) bool) {
 
 // NewQuotes makes an empty one.
 func NewQuotes() *Quotes {
-	return &Quotes{recent: newRecent[Scope, *talk](quoteScopes)}
+	return &Quotes{talks: newRecent[Scope, *talk](quoteScopes)}
 }
 
 // Asked takes note of a turn of a session. Of a conversation that is known only the items are
@@ -75,7 +74,7 @@ func (q *Quotes) Asked(sc Scope, id ID, req *wire.Request, now time.Time) {
 func (q *Quotes) Answered(sc Scope, id ID, rep *wire.Reply) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	x := q.of[sc.whose()].get(id)
+	x := q.talks.of[sc.whose()].get(id)
 	if x == nil {
 		return
 	}
@@ -91,7 +90,7 @@ func (q *Quotes) Answered(sc Scope, id ID, rep *wire.Reply) {
 func (q *Quotes) AnsweredBeside(sc Scope, id ID, rep *wire.Reply, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	x := q.of[sc.whose()].get(id)
+	x := q.talks.of[sc.whose()].get(id)
 	if x == nil {
 		return
 	}
@@ -114,7 +113,7 @@ func (q *Quotes) About(sc Scope, req *wire.Request, now time.Time) (about ID, ok
 	w.forced = len(req.Tools) > 0 && req.Forced()
 	w.shaped = w.bare && req.Shaped()
 	w.read(req)
-	for x := range q.of[sc.whose()].all {
+	for x := range q.talks.of[sc.whose()].all {
 		if x.system != req.SystemHash && now.Sub(x.at) < quoteLife && !share(w.names, x.tools) && w.about(x) {
 			return x.id, true
 		}
@@ -125,10 +124,10 @@ func (q *Quotes) About(sc Scope, req *wire.Request, now time.Time) (about ID, ok
 // find gives the place of a conversation; the one that was used longest ago makes room. Lock it.
 func (q *Quotes) find(sc Scope, id ID, tooled bool) *fingerprint {
 	sc = sc.whose()
-	if q.of[sc] == nil {
-		q.put(sc, &talk{})
+	if q.talks.of[sc] == nil {
+		q.talks.put(sc, &talk{})
 	}
-	t := q.of[sc]
+	t := q.talks.of[sc]
 	x := t.get(id)
 	if x == nil {
 		x = &fingerprint{id: id, tooled: tooled}
@@ -149,4 +148,46 @@ func (t *talk) get(id ID) *fingerprint {
 		}
 	}
 	return nil
+}
+
+// callerText is how many bytes of a conversation's first words are searched.
+const callerText = 4 << 10
+
+// Caller finds the conversation that made the one which the request begins: its newest reply calls
+// for something in words that are the first ones here, as a tool does that is an agent. sure is
+// false where several ask for the same.
+func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, sure bool) {
+	words := task(req)
+	if len(words) < quoteAlone {
+		return id, false, false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for x := range q.talks.of[sc.whose()].all {
+		if now.Sub(x.at) >= quoteLife || !shows(words, x.asks) {
+			continue
+		}
+		if x.system == req.SystemHash && shows(words, x.asked[:]) {
+			continue // the same agent was given the same task once more
+		}
+		if ok {
+			return id, true, false
+		}
+		id, ok = x.id, true
+	}
+	return id, ok, ok
+}
+
+// task are the words with which a conversation begins, "" where something was answered already.
+func task(req *wire.Request) string {
+	for i := range min(req.Len(), maxFront) {
+		if role := req.Role(i); role == wire.RoleAssistant || role == wire.RoleTool {
+			return ""
+		}
+	}
+	it, ok := opening(req)
+	if !ok {
+		return ""
+	}
+	return it.Words[:min(len(it.Words), callerText)]
 }

@@ -48,9 +48,8 @@ const (
 
 // transcripts are conversations of which every request is one message.
 type transcripts struct {
-	recent[transcriptKey, []*transcript]
-
-	mu sync.Mutex
+	mu    sync.Mutex
+	known recent[transcriptKey, []*transcript]
 }
 
 func (r *Resolved) transcriptKey(system uint64, text string) transcriptKey {
@@ -91,7 +90,7 @@ func (s *transcripts) goOn(r *Resolved, text string) (ids []ID) {
 func (s *transcripts) fitting(r *Resolved, text string) (best []*transcript) {
 	var again []*transcript
 	most, p := 0, prefixes{text: text, room: compareRoom + 2*len(text), sums: map[int]uint64{}}
-	for _, x := range slices.Backward(s.of[r.transcript]) {
+	for _, x := range slices.Backward(s.known.of[r.transcript]) {
 		switch n := x.fits(&p); {
 		case n > most:
 			best, most = append(best[:0], x), n
@@ -167,13 +166,13 @@ func (s *transcripts) begin(r *Resolved, req *wire.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	alike := s.of[r.transcript]
+	alike := s.known.of[r.transcript]
 	if slices.ContainsFunc(alike, func(x *transcript) bool { return x.id == r.ID }) {
 		return // the same words, sent again
 	}
 	x := &transcript{id: r.ID}
 	x.ask(text, r.list)
-	s.put(r.transcript, push(alike, x, transcriptAlike))
+	s.known.put(r.transcript, push(alike, x, transcriptAlike))
 }
 
 // answered notes how the answer to a conversation's newest text begins.
@@ -183,7 +182,7 @@ func (s *transcripts) answered(r *Resolved, answer string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, x := range s.of[r.transcript] {
+	for _, x := range s.known.of[r.transcript] {
 		if x.id != r.ID {
 			continue
 		}
