@@ -1,11 +1,12 @@
-// Package session says who is speaking, and holds what precept remembers of a conversation.
+// Package session identifies the session of a request and holds the record of a session.
 //
-// Contract: Identify reads names out of headers, path and body and is pure. Threader finds the
-// conversation of a request that carries no name, by what agents send back of what went by, or by
-// the one message that goes on with an earlier one. Record is the memory of one session: what
-// matched, what was picked, which coins fell, and every block that was inserted, with its anchor.
+//   - Identify reads names from headers, path and body. Identify is pure.
+//   - Threader finds the conversation of a request without a name: by ids and texts that agents send
+//     back, or by a single message that grows.
+//   - Record is the memory of one session: matches, picks, coins, and every inserted block with its
+//     anchor. Encode, Decode and Row read and write the record as JSON.
+//   - Quotes recognise side requests that show a conversation in one text.
 //
-// Hazard: a session recognised wrongly mixes two experiments and tears the provider's prompt cache.
-// Whatever is not certain (few-shot examples, call ids that repeat from run to run, identical
-// starts) ends in a session of its own.
+// A wrong session mixes two experiments and breaks the provider's prompt cache. An uncertain request
+// (few-shot examples, call ids that repeat from run to run, equal beginnings) gets a new session.
 package session

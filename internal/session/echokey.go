@@ -6,32 +6,32 @@ import (
 	"strings"
 )
 
-// EchoKey is what a thing that went by (a call id, an item id, an assistant text, a reply id) is
-// looked up by: the first 8 bytes of SHA-256 over tenant, credential and the key's text.
+// EchoKey is the look-up key of a thing that went by (a call id, an item id, an assistant text, a
+// reply id): the first 8 bytes of SHA-256 over tenant, credential and text.
 type EchoKey uint64
 
-// Scope is inside what echoes are looked up: nobody is recognised by what another key's holder saw.
-// Of a run, names and what comes again in every conversation are the run's own.
+// Scope is the space in which echoes are looked up. No client finds a session through content that
+// only another key has seen. In a run, session names and repeating content belong to the run.
 type Scope struct {
 	Tenant     string
 	Credential uint64 // hash of the client's key
 	Run        string // its name, bounded; "" outside of one
 }
 
-// whose is the scope without its run: a side call may not name it.
+// whose returns the scope without its run, which a side request may not name.
 func (sc Scope) whose() Scope {
 	sc.Run = ""
 	return sc
 }
 
-// EchoKeyOf is the key of what a tenant's clients may name whatever credential they have: a
-// session, a request, a reply.
+// EchoKeyOf returns the key of a thing that all clients of a tenant may name: a session, a request,
+// a reply.
 func EchoKeyOf(tenant, key string) EchoKey {
 	return echoKey(Scope{Tenant: tenant}, key, 0)
 }
 
-// echoKey makes the key; context tells apart what repeats from run to run, 0 where the thing is
-// unique by itself.
+// echoKey returns the key. context separates things that repeat from run to run; 0 for things that
+// are unique.
 func echoKey(sc Scope, key string, context uint64) EchoKey {
 	var buf [256]byte
 	b := binary.AppendUvarint(buf[:0], uint64(len(sc.Tenant)))
@@ -43,17 +43,17 @@ func echoKey(sc Scope, key string, context uint64) EchoKey {
 	return EchoKey(binary.LittleEndian.Uint64(sum[:8]))
 }
 
-// repeats says whether the thing may come again in another run: "call_1" and "functions.bash:0" do,
-// and so does a text like "Done."; ids that look random do not, nor do those of replies.
+// repeats reports whether the thing may come again in another run: "call_1", "functions.bash:0" and
+// short texts do. Random ids and ids of replies do not.
 func repeats(key string) bool {
 	return !strings.HasPrefix(key, "r:") && (strings.HasPrefix(key, "t:") || !random(key))
 }
 
-// randomBits is how much chance an id must show before it is taken for unique.
+// randomBits is the number of random bits from which on an id counts as unique.
 const randomBits = 40
 
-// random estimates the bits of chance in the id behind the two-letter prefix of key. Runs without a
-// digit are words.
+// random reports whether the id after the two-letter prefix of key looks random. A run of letters
+// without a digit counts as a word.
 func random(key string) bool {
 	bits, digits, lower, upper := 0.0, 0, 0, 0
 	end := func() {

@@ -27,7 +27,7 @@ const (
 	quoteWords  = 4         // and fewer words
 )
 
-// fingerprint is what one conversation can be known by.
+// fingerprint holds the texts by which a conversation is recognised in a quotation.
 type fingerprint struct {
 	id     ID
 	tooled bool // it began with tools
@@ -42,13 +42,13 @@ type fingerprint struct {
 	soon   time.Time // and when
 }
 
-// part is a piece of a text that stands in a quotation of it as it is.
+// part is a piece of a text that a quotation repeats unchanged.
 type part struct {
 	text string
 	rest int // how long the text is from there on
 }
 
-// recall takes what was said before out of a history.
+// recall reads the texts of a history.
 func (x *fingerprint) recall(req *wire.Request) {
 	if it, ok := opening(req); ok {
 		x.asked[0] = distinctive(it.Words)
@@ -60,7 +60,7 @@ func (x *fingerprint) recall(req *wire.Request) {
 	}
 }
 
-// say notes something that was answered.
+// say adds an answer.
 func (x *fingerprint) say(text string) {
 	w := distinctive(text)
 	if w.text == "" {
@@ -69,7 +69,8 @@ func (x *fingerprint) say(text string) {
 	x.said = push(x.said, w, quoteSaid)
 }
 
-// newest finds in the items from one on what the user said last, and what the tools gave since.
+// newest returns the newest words of the user in the items from index from on, and the tool results
+// after these words.
 func newest(req *wire.Request, from int) (words string, results []string) {
 	for i := req.Len() - 1; i >= max(from, req.Len()-quoteLook); i-- {
 		it := req.Item(i)
@@ -85,8 +86,8 @@ func newest(req *wire.Request, from int) (words string, results []string) {
 	return "", results
 }
 
-// distinctive is the first long piece of a text that stands in a quotation of it as it is: of a
-// line, up to what would be escaped. It is empty where the text has none.
+// distinctive returns the first long piece of a text that a quotation repeats unchanged: part of a
+// line without characters that would be escaped. The piece is empty where the text has none.
 func distinctive(text string) part {
 	for p, at := range pieces(text) {
 		return part{strings.Clone(p), len(text) - at}
@@ -94,7 +95,7 @@ func distinctive(text string) part {
 	return part{}
 }
 
-// phrases appends the first long pieces of a text that are sentences: names of fields have no
+// phrases appends the first long pieces of a text that are sentences. Names of fields contain no
 // spaces.
 func phrases(to []part, text string, most int) []part {
 	for p := range pieces(text) {
@@ -108,7 +109,7 @@ func phrases(to []part, text string, most int) []part {
 	return to
 }
 
-// pieces are what stands between what would be escaped, as far as it is looked for, with its place.
+// pieces yields the pieces between escaped characters, with their positions.
 func pieces(text string) iter.Seq2[string, int] {
 	text = text[:min(len(text), 4<<10)]
 	return func(yield func(string, int) bool) {
@@ -129,5 +130,5 @@ func pieces(text string) iter.Seq2[string, int] {
 	}
 }
 
-// escaped says that a character is written otherwise in JSON, in markup or in a template.
+// escaped reports whether JSON, markup or a template writes the character differently.
 func escaped(c byte) bool { return c < ' ' || strings.IndexByte("\"\\<>&'`{}", c) >= 0 }

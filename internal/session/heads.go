@@ -7,7 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// head is how far a session is: which of two that began alike a request continues.
+// head is the newest state of a session. Of two sessions that began alike, the head says which one
+// a request continues.
 type head struct {
 	list      uint64    // of the newest request that continued the newest reply
 	items     int       // how many items that had,
@@ -19,8 +20,8 @@ type head struct {
 	answered  bool      // some request of it had a complete reply
 }
 
-// heads remembers a bounded number of sessions, and of those without a name how they began; the
-// oldest is forgotten.
+// heads keep a bounded number of sessions, and the first requests of sessions without a name. The
+// oldest entries are dropped.
 type heads struct {
 	sessions recent[ID, *head]
 	starts   recent[startKey, []start]
@@ -39,7 +40,7 @@ func (h *heads) make(id ID) *head {
 	return h.sessions.of[id]
 }
 
-// goOn notes that the request continues the session's newest reply.
+// goOn stores that the request continues the newest reply of the session.
 func (h *heads) goOn(r *Resolved) {
 	x := h.make(r.ID)
 	if x.list != r.list {
@@ -50,14 +51,14 @@ func (h *heads) goOn(r *Resolved) {
 	x.inFlight++
 }
 
-// extended says whether the request goes on where the session's newest one ended.
+// extended reports whether the request continues where the newest request of the session ended.
 func (x *head) extended(req *wire.Request) bool {
 	return x.items > 0 && req.Len() > x.items && itemKey(req, x.items-1) == x.last
 }
 
-// accepts says whether the request goes on with what the session's newest one showed, or is that
-// one again, which failed: what was answered and comes again is another conversation that begins
-// with the same words. A window over the history may have moved.
+// accepts reports whether the request continues the newest request of the session, or repeats that
+// request after a failure. A list that was answered and comes again belongs to another conversation
+// with the same first words. A window over the history may have moved.
 func (x *head) accepts(req *wire.Request, retry bool) bool {
 	if x.items == 0 || req.Delta {
 		return true
@@ -73,24 +74,24 @@ func (x *head) accepts(req *wire.Request, retry bool) bool {
 	return false
 }
 
-// againWithin is how long a failed first request is waited for.
+// againWithin is the time in which a repeated first request counts as a retry.
 const againWithin = 60 * time.Second
 
-// startKey is what two identical first requests have in common.
+// startKey identifies equal first requests.
 type startKey struct {
 	scope Scope
 	list  uint64
 }
 
-// start is a session that began with a request without any id. While that is under way an equal one
-// is a second session, since agents are started in parallel; when it ended without a reply, an
-// equal one is its retry.
+// start is a session that began with a request without any id. While that request is under way, an
+// equal request is a second session, because agents start in parallel. After a failure, an equal
+// request is the retry.
 type start struct {
 	id   ID
 	name string
 }
 
-// first is the head of a session that nothing but its first request is known of; nil for another.
+// first returns the head of a session that has had only its first request, else nil.
 func (h *heads) first(k startKey, s start) *head {
 	if x := h.get(s.id); x != nil && !x.answered && x.list == k.list {
 		return x
@@ -98,9 +99,9 @@ func (h *heads) first(k startKey, s start) *head {
 	return nil
 }
 
-// again finds the session whose failed first request this one repeats, and says whether it is sure
-// of it. A library that says that it repeats is believed even while the first one seems to be under
-// way: its end may not have been noticed yet.
+// again returns the session whose failed first request is repeated, and whether the answer is
+// certain. A client library that declares a retry is believed while the first request seems to be
+// under way: its end may not have been noticed yet.
 func (h *heads) again(k startKey, retry bool, now time.Time) (found start, known, sure bool) {
 	waiting := 0
 	for _, s := range h.starts.of[k] {
@@ -118,7 +119,8 @@ func (h *heads) again(k startKey, retry bool, now time.Time) (found start, known
 	return found, waiting > 0, waiting == 1
 }
 
-// begin notes a session that began with such a request. Those that are past it make room.
+// begin stores a session that began with the request of key k. Sessions beyond their first request
+// make room.
 func (h *heads) begin(k startKey, s start, now time.Time) {
 	twins := slices.DeleteFunc(h.starts.of[k], func(t start) bool {
 		x := h.first(k, t)

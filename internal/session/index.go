@@ -4,8 +4,8 @@ import (
 	"sync"
 )
 
-// stamp says when in its session a thing went by: the kind in the two highest bits, the number of
-// the reply below.
+// stamp is the time of an echo in its session: the kind in the two highest bits, the number of the
+// reply in the others.
 type stamp uint32
 
 // The kinds, weakest first. What only requests have shown may be a few-shot example, which stands
@@ -25,8 +25,8 @@ type owner struct {
 	stamp stamp
 }
 
-// index maps keys to the sessions in which they went by. It is bounded: the oldest entries are
-// overwritten. 32 bytes an entry, beside the map.
+// index maps echo keys to their sessions. An index is bounded: new entries overwrite the oldest. An
+// entry takes 32 bytes besides the map.
 type index struct {
 	mu   sync.Mutex
 	last map[EchoKey]uint32 // slot + 1 of the key's newest entry
@@ -39,14 +39,15 @@ type indexEntry struct {
 	older uint32 // slot + 1 of the same key's entry before this one, 0: none; verified on use, the slot may be reused
 }
 
-// maxOwners is how many sessions of one key are looked at: as many runs may begin alike at once.
+// maxOwners bounds the sessions of one key that are compared. As many runs may begin alike at the
+// same time.
 const maxOwners = 128
 
 func newIndex(entries int) *index {
 	return &index{last: make(map[EchoKey]uint32), ring: ring[indexEntry]{most: entries}}
 }
 
-// addAll notes keys, and returns those that were news.
+// addAll adds keys and returns the new ones.
 func (x *index) addAll(keys []EchoKey, o owner) (news []EchoKey) {
 	for _, k := range keys {
 		if x.add(k, o) {
@@ -56,7 +57,7 @@ func (x *index) addAll(keys []EchoKey, o owner) (news []EchoKey) {
 	return news
 }
 
-// add notes that the key went by in the session. It says whether that was news.
+// add stores that the key went by in the session, and reports whether that was new.
 func (x *index) add(k EchoKey, o owner) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -81,7 +82,7 @@ func (x *index) add(k EchoKey, o owner) bool {
 	return true
 }
 
-// owners are the sessions of a key, newest first.
+// owners returns the sessions of a key, newest first.
 func (x *index) owners(k EchoKey) (list []owner) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -92,9 +93,9 @@ func (x *index) owners(k EchoKey) (list []owner) {
 	return list
 }
 
-// walk visits the entries of a key, newest first, until visit says no. A link that leads to a slot
-// overwritten since is noticed: the slot holds another key, or was written after the entry that
-// links to it.
+// walk visits the entries of a key, newest first, until visit returns false. A link to an
+// overwritten slot is detected: the slot holds another key, or an entry that is younger than the
+// link.
 func (x *index) walk(k EchoKey, visit func(*indexEntry) bool) {
 	age := -1
 	at := x.last[k]

@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// ID is a session's key: SHA-256 over tenant, name space and name, first 16 bytes. Its hex form
-// feeds the coins.
+// ID is the key of a session: the first 16 bytes of SHA-256 over tenant, name space and name. The
+// coins use the hex form.
 type ID [16]byte
 
-// String is the hex form.
+// String returns the hex form.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
 // ParseID reads the hex form.
@@ -28,8 +28,8 @@ func ParseID(s string) (ID, bool) {
 	return id, true
 }
 
-// OfRequest reads the session out of a Precept-Request-Id: it holds it, so that feedback by request
-// id needs no index of its own.
+// OfRequest returns the session inside a Precept-Request-Id. Feedback by request id therefore needs
+// no index.
 func OfRequest(name string) (ID, bool) {
 	text, ok := strings.CutPrefix(name, "req_")
 	if !ok || len(text) != 2*len(ID{})+16 {
@@ -38,12 +38,11 @@ func OfRequest(name string) (ID, bool) {
 	return ParseID(text[:2*len(ID{})])
 }
 
-// MaxName is the longest name in bytes that is kept as it came.
+// MaxName is the longest name, in bytes, that is kept unchanged.
 const MaxName = 256
 
-// Space is the kind of name that a session is claimed by. Equal names of different kinds are
-// different sessions: a number that one agent puts into its own header says nothing about the same
-// number in another agent's.
+// Space is the kind of a name. Equal names of different kinds are different sessions: a number in
+// the header of one agent has nothing to do with the same number in the header of another agent.
 type Space string
 
 // The spaces, in the order in which they are looked for. Precept-Session, the path form and the
@@ -66,11 +65,11 @@ const (
 	SpaceConversation Space = "conversation"
 )
 
-// SpaceRun is the kind of name that a run has. It is none of a session: equal names of both are
-// different things.
+// SpaceRun is the kind of the name of a run. A run and a session of the same name are different
+// things.
 const SpaceRun Space = "run"
 
-// spaces lists all of them.
+// spaces returns all kinds of session names.
 func spaces() [14]Space {
 	return [...]Space{
 		SpaceName, SpaceClaude, SpaceCodexSession, SpaceCodexThread, SpaceXSession, SpaceUnderscore, SpaceAffinity,
@@ -78,7 +77,7 @@ func spaces() [14]Space {
 	}
 }
 
-// KeyOf is the ID of a name inside a tenant.
+// KeyOf returns the ID of a name inside a tenant.
 func KeyOf(tenant string, space Space, name string) ID {
 	var buf [512]byte
 	b := append(buf[:0], "precept session\x00"...)
@@ -92,11 +91,11 @@ func KeyOf(tenant string, space Space, name string) ID {
 	return ID(sum[:16])
 }
 
-// RunKey is the ID of the run of that name inside a tenant.
+// RunKey returns the ID of a run inside a tenant.
 func RunKey(tenant, name string) ID { return KeyOf(tenant, SpaceRun, name) }
 
-// idOf is the ID of the session that a name means to this client. Inside a run it is a name of the
-// run: agents that are called the same in every run ("reviewer") are not one session.
+// idOf returns the ID of the session that this client means by the name. Inside a run, the name
+// belongs to the run: agents with the same name in every run ("reviewer") are different sessions.
 func (sc Scope) idOf(space Space, name string) ID {
 	if sc.Run == "" {
 		return KeyOf(sc.Tenant, space, name)
@@ -107,8 +106,8 @@ func (sc Scope) idOf(space Space, name string) ID {
 	return KeyOf(sc.Tenant, "in a run: "+space, hex.EncodeToString(sum[:]))
 }
 
-// Candidates are the IDs that a name may stand for, one a space: feedback says only the name. The
-// hex form of an ID is a name as well.
+// Candidates returns the IDs that a name may mean, one for each kind: feedback gives only the name.
+// The hex form of an ID is a name, too.
 func Candidates(tenant, name string) []ID {
 	all := spaces()
 	ids := make([]ID, 0, len(all)+1)
@@ -121,9 +120,9 @@ func Candidates(tenant, name string) []ID {
 	return ids
 }
 
-// Bounded is the name as it is kept and shown: trimmed, and replaced by "h_" and a hash when it is
-// longer than MaxName or holds what does not belong into a header line. Equal names stay equal.
-// Bounded(Bounded(x)) == Bounded(x).
+// Bounded returns the name in the form that is kept and shown: trimmed, and replaced by "h_" and a
+// hash where the name is longer than MaxName or does not fit into a header line. Equal names stay
+// equal, and Bounded(Bounded(x)) == Bounded(x).
 func Bounded(name string) string {
 	name = strings.TrimSpace(name)
 	if len(name) <= MaxName && clean(name) {
@@ -133,5 +132,5 @@ func Bounded(name string) string {
 	return "h_" + hex.EncodeToString(sum[:16])
 }
 
-// clean says that s is valid UTF-8 without control characters.
+// clean reports whether s is valid UTF-8 without control characters.
 func clean(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl) }

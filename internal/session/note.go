@@ -6,8 +6,8 @@ import (
 	"precept/internal/wire"
 )
 
-// note indexes what the request shows of the session, newest first, up to what is known already. It
-// returns what looks random: a text or a "call_1" counts for this process only, and little.
+// note indexes the echoes of the request, newest first, up to the first known echo. note returns
+// the new keys that look random; a text or a "call_1" is only known to this process.
 func (t *Threader) note(r *Resolved, req *wire.Request) []EchoKey {
 	if r.Method.named() && t.spoke(r.ID) {
 		return nil // it comes back with its name, and its replies are known
@@ -44,8 +44,8 @@ func (t *Threader) note(r *Resolved, req *wire.Request) []EchoKey {
 	return news
 }
 
-// noteDetails indexes what is new in a request and tells its run from others whose ids are counted
-// as well.
+// noteDetails indexes new content of a request that separates the run from other runs with counted
+// ids.
 func (t *Threader) noteDetails(r *Resolved, req *wire.Request) {
 	for i := max(req.New(), req.Len()-maxBack); i < req.Len(); i++ {
 		if it := req.Item(i); it.Role == wire.RoleUser || it.Role == wire.RoleTool {
@@ -54,9 +54,9 @@ func (t *Threader) noteDetails(r *Resolved, req *wire.Request) {
 	}
 }
 
-// Replied notes a reply, and returns the keys to be stored. Call it before the last byte of the
-// reply goes to the client: the next request may be here before this one has returned. main is
-// false for a side request's reply, which says nothing of how far the session is.
+// Replied indexes a reply and returns the keys to store. Call Replied before the last byte of the
+// reply reaches the client: the next request may arrive before Replied returns. main is false for
+// the reply to a side request, which does not advance the session.
 func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 	o := owner{r.ID, stampRequest}
 	if main && rep.Complete {
@@ -90,8 +90,8 @@ func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 	return t.index.addAll(keys, o)
 }
 
-// Summed notes the reply to a side call about a session that was found by nothing but what it
-// shows: the session may go on from a summary.
+// Summed indexes the reply to a side request that only its quotation ties to the session. The
+// session may continue from a summary in the reply.
 func (t *Threader) Summed(r Resolved, id ID, rep *wire.Reply) {
 	if rep.Complete {
 		t.index.addAll(summaryKeys(r.scope, rep.Text, summaryGiven), owner{id, stampRequest})

@@ -2,21 +2,21 @@ package session
 
 import "slices"
 
-// maxHidden bounds the turns that a record knows to be hidden; of more the oldest is let go, whose
-// traces have gone by then.
+// maxHidden bounds the hidden turns of a record. The oldest turn is dropped first: its traces are
+// gone by then.
 const maxHidden = 4096
 
-// Await says that it is not known yet whether anything of the turn may be kept: a row has nothing
-// of it until then. Lock the record.
+// Await marks a turn that the recorder has not judged yet. Until Judged, a row contains nothing of
+// the turn. Lock the record.
 func (r *Record) Await(turn int) {
 	if turn > 0 && !slices.Contains(r.OptOut.Unjudged, turn) {
 		r.OptOut.Unjudged = bounded(append(r.OptOut.Unjudged, turn))
 	}
 }
 
-// Judged says whether the turn opted out. Nothing that follows from what was said in one that did
-// may be kept, also where a later turn repeats it. Once opted out, a turn stays so, whatever its
-// retry says. Lock the record.
+// Judged stores whether the turn opted out. Nothing that follows from the text of an opted-out turn
+// may be kept, even if a later turn repeats the text. A turn that opted out stays opted out,
+// whatever its retry says. Lock the record.
 func (r *Record) Judged(turn int, optedOut bool) {
 	r.OptOut.Unjudged = slices.DeleteFunc(r.OptOut.Unjudged, func(t int) bool { return t == turn })
 	if optedOut && turn > 0 && !slices.Contains(r.OptOut.Turns, turn) {
@@ -24,17 +24,17 @@ func (r *Record) Judged(turn int, optedOut bool) {
 	}
 }
 
-// Hidden says whether nothing of the turn may be kept, or not yet. Lock the record.
+// Hidden reports whether the turn opted out or is not judged yet. Lock the record.
 func (r *Record) Hidden(turn int) bool {
 	return slices.Contains(r.OptOut.Turns, turn) || slices.Contains(r.OptOut.Unjudged, turn)
 }
 
-// Silent says whether the session has turns, and every one of them opted out: nothing of it may be
-// kept. Lock the record.
+// Silent reports whether the session has turns and all of them opted out. Nothing of a silent
+// session may be kept. Lock the record.
 func (r *Record) Silent() bool { return r.Thread.Turns > 0 && len(r.OptOut.Turns) >= r.Thread.Turns }
 
-// Visible says whether there is anything in the session that may be kept: a turn that is not
-// hidden, or no turn yet. Lock the record.
+// Visible reports whether the session has a turn that is not hidden, or no turn yet. Lock the
+// record.
 func (r *Record) Visible() bool {
 	for turn := 1; turn <= r.Thread.Turns; turn++ {
 		if !r.Hidden(turn) {
@@ -46,17 +46,18 @@ func (r *Record) Visible() bool {
 
 func bounded(turns []int) []int { return turns[max(0, len(turns)-maxHidden):] }
 
-// OptOutMark is what stays of a session all of whose turns opted out: how many there were, and how
-// long their list was.
+// OptOutMark is all that is kept of a silent session: the number of turns, and the length of the
+// list. The mark tells other replicas that the session opted out.
 type OptOutMark struct{ Turns, Items int }
 
-// OptOutMark is the session's own; ok is false while something of it may be kept. Lock the record.
+// OptOutMark returns the mark of the session. ok is false while something of the session may be
+// kept. Lock the record.
 func (r *Record) OptOutMark() (m OptOutMark, ok bool) {
 	return OptOutMark{r.Thread.Turns, r.Thread.Items}, r.Silent()
 }
 
-// Hide makes the record one in which as many turns opted out as the mark says. One that knows
-// of more keeps them. Lock the record.
+// Hide marks as many turns as opted out as the mark says. A mark of a shorter list is outdated and
+// has no effect. Lock the record.
 func (r *Record) Hide(m OptOutMark) {
 	if m.Items < r.Thread.Items {
 		return

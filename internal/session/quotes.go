@@ -8,21 +8,20 @@ import (
 	"precept/internal/wire"
 )
 
-// Quotes knows what is said in the conversations that go on, so that a request about one of them
+// Quotes hold texts of the conversations that are under way, so that a request about a conversation
 // is not taken for a conversation of its own: frameworks judge, summarise and remember by requests
-// that no wording gives away, and that show what was asked beside what was answered in one text
-// (docs/decisions/0010-side-calls-of-frameworks.md). It is bounded, forgets, and is safe for
-// concurrent use.
+// without a known wording, which show question and answer in one text (docs/decisions/0010-side-
+// calls-of-frameworks.md). Quotes are bounded and safe for concurrent use.
 type Quotes struct {
 	mu    sync.Mutex
 	talks recent[Scope, *talk]
 }
 
-// talk is what is known of one credential's conversations: those that work with tools, and chats.
-// The one that was used last stands last.
+// talk holds the conversations of one credential, with tools and without. The last used
+// conversation is the last entry.
 type talk struct{ tooled, chats []*fingerprint }
 
-// all are the conversations, those that work with tools first, the newest first among them.
+// all yields the conversations, those with tools first, newest first.
 func (t *talk) all(yield func(x *fingerprint) bool) {
 	if t == nil {
 		return
@@ -36,14 +35,13 @@ func (t *talk) all(yield func(x *fingerprint) bool) {
 	}
 }
 
-// NewQuotes makes an empty one.
+// NewQuotes returns empty Quotes.
 func NewQuotes() *Quotes {
 	return &Quotes{talks: newRecent[Scope, *talk](quoteScopes)}
 }
 
-// Asked takes note of a turn of a session. Of a conversation that is known only the items are
-// looked at that are new; of another one (precept was started anew, or another replica served it)
-// it takes what the request shows.
+// Asked adds a turn of a session. Of a known conversation Asked reads only the new items; of an
+// unknown one (after a restart, or served by another replica) all that the request shows.
 func (q *Quotes) Asked(sc Scope, id ID, req *wire.Request, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -70,7 +68,7 @@ func (q *Quotes) Asked(sc Scope, id ID, req *wire.Request, now time.Time) {
 	}
 }
 
-// Answered takes note of a reply to a session of which a turn was noted.
+// Answered adds the reply to a turn that Asked has added.
 func (q *Quotes) Answered(sc Scope, id ID, rep *wire.Reply) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -85,8 +83,8 @@ func (q *Quotes) Answered(sc Scope, id ID, rep *wire.Reply) {
 	}
 }
 
-// AnsweredBeside takes note of a reply to a side call about a session: what is made of it may be
-// the next side call.
+// AnsweredBeside adds the reply to a side request about a session. The next side request may quote
+// the reply.
 func (q *Quotes) AnsweredBeside(sc Scope, id ID, rep *wire.Reply, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -100,9 +98,8 @@ func (q *Quotes) AnsweredBeside(sc Scope, id ID, rep *wire.Reply, now time.Time)
 	}
 }
 
-// About finds the conversation that a request is about which would begin one of its own. It has
-// another system text than that one, and none of its tools. docs/decisions/0010 says what it must
-// show.
+// About returns the conversation that the request quotes. The request has another system text than
+// that conversation, and none of its tools. docs/decisions/0010 lists what the request must show.
 func (q *Quotes) About(sc Scope, req *wire.Request, now time.Time) (about ID, ok bool) {
 	if req.Delta {
 		return about, false
@@ -121,7 +118,8 @@ func (q *Quotes) About(sc Scope, req *wire.Request, now time.Time) (about ID, ok
 	return about, false
 }
 
-// find gives the place of a conversation; the one that was used longest ago makes room. Lock it.
+// find returns the entry of a conversation, a new one if necessary; the least recently used entry
+// makes room. Lock q.
 func (q *Quotes) find(sc Scope, id ID, tooled bool) *fingerprint {
 	sc = sc.whose()
 	if q.talks.of[sc] == nil {
@@ -140,7 +138,7 @@ func (q *Quotes) find(sc Scope, id ID, tooled bool) *fingerprint {
 	return x
 }
 
-// get is the conversation of that name, nil where it is not known.
+// get returns the conversation with that ID, nil if unknown.
 func (t *talk) get(id ID) *fingerprint {
 	for x := range t.all {
 		if x.id == id {
@@ -150,12 +148,12 @@ func (t *talk) get(id ID) *fingerprint {
 	return nil
 }
 
-// callerText is how many bytes of a conversation's first words are searched.
+// callerText bounds the bytes of the first words that Caller searches.
 const callerText = 4 << 10
 
-// Caller finds the conversation that made the one which the request begins: its newest reply calls
-// for something in words that are the first ones here, as a tool does that is an agent. sure is
-// false where several ask for the same.
+// Caller returns the conversation that started the conversation of the request: the newest reply of
+// the caller contains a call whose words are the first words here, as the call of a sub-agent does.
+// sure is false where several conversations made the same call.
 func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, sure bool) {
 	words := task(req)
 	if len(words) < quoteAlone {
@@ -178,7 +176,8 @@ func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, 
 	return id, ok, ok
 }
 
-// task are the words with which a conversation begins, "" where something was answered already.
+// task returns the words with which a conversation begins, "" where the request already shows an
+// answer.
 func task(req *wire.Request) string {
 	for i := range min(req.Len(), maxFront) {
 		if role := req.Role(i); role == wire.RoleAssistant || role == wire.RoleTool {

@@ -51,8 +51,8 @@ func TestQuotesForget(t *testing.T) {
 	for n := range quoteScopes {
 		play(Scope{Tenant: "t", Credential: uint64(100 + n)}, n)
 	}
-	if about(one, 1, now) || len(q.of) != quoteScopes {
-		t.Errorf("%d credentials are known", len(q.of))
+	if about(one, 1, now) || len(q.talks.of) != quoteScopes {
+		t.Errorf("%d credentials are known", len(q.talks.of))
 	}
 }
 

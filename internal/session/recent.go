@@ -1,6 +1,6 @@
 package session
 
-// recent is a map of the newest keys, so many at most.
+// recent is a map that keeps a bounded number of its newest keys.
 type recent[K comparable, V any] struct {
 	of   map[K]V
 	ring ring[K]
@@ -10,7 +10,7 @@ func newRecent[K comparable, V any](most int) recent[K, V] {
 	return recent[K, V]{map[K]V{}, ring[K]{most: most}}
 }
 
-// put sets the value of a key; the oldest one makes room for a new one.
+// put sets the value of a key. A new key removes the oldest one.
 func (r *recent[K, V]) put(k K, v V) {
 	if _, known := r.of[k]; !known {
 		if oldest, full := r.ring.add(k); full {
@@ -20,14 +20,14 @@ func (r *recent[K, V]) put(k K, v V) {
 	r.of[k] = v
 }
 
-// ring holds the newest entries, so many at most.
+// ring holds a bounded number of the newest entries.
 type ring[K any] struct {
 	keys []K
 	next int // where the next one goes
 	most int
 }
 
-// add notes an entry, and gives the one that has to go for it, if one has.
+// add stores an entry and returns the entry that it overwrites, if any.
 func (r *ring[K]) add(k K) (oldest K, full bool) {
 	if full = len(r.keys) == r.most; full {
 		oldest, r.keys[r.next] = r.keys[r.next], k
@@ -38,7 +38,7 @@ func (r *ring[K]) add(k K) (oldest K, full bool) {
 	return oldest, full
 }
 
-// push appends to a list of so many entries; the oldest one makes room.
+// push appends to a list of at most most entries and drops the oldest ones.
 func push[T any](list []T, x T, most int) []T {
 	if len(list) >= most {
 		list = append(list[:0], list[len(list)-most+1:]...)

@@ -2,10 +2,10 @@ package session
 
 import "precept/internal/wire"
 
-// Elsewhere says that the conversation seems to have gone on without this record: another replica
-// served turns of it. Then more than one answer stands behind the list that was seen last, or an
-// answer where none went by here, or the list does not go on from there at all (a history that was
-// compacted looks like that, too). Lock the record.
+// Elsewhere reports whether another replica has probably served turns of the conversation: after
+// the list that this record knows, the request holds more than one answer, or an answer where no
+// reply went by here, or the request does not continue the list at all. A compacted history looks
+// like the last case. Lock the record.
 func (r *Record) Elsewhere(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || req.Delta || r.Thread.ListHash == req.ListHash {
 		return false
@@ -41,13 +41,14 @@ func (r *Record) Adopt(n *Record) {
 	r.Assignment.Excluded = r.Assignment.Excluded || r.State.Doubted
 }
 
-// merge takes over what was drawn at another replica. Lock the record.
+// merge adds the draws of another replica. Lock the record.
 func (r *Record) merge(n *Record) {
 	r.Assignment.Merge(&n.Assignment, r.before(n))
 	r.Unit.Members = max(r.Unit.Members, n.Unit.Members)
 }
 
-// before says whose beginning stands: the earlier one's.
+// before reports whether r began before n. The earlier beginning decides the control coin and the
+// baseline.
 func (r *Record) before(n *Record) bool {
 	if !r.Identity.Started.Equal(n.Identity.Started) {
 		return r.Identity.Started.Before(n.Identity.Started)
@@ -55,8 +56,8 @@ func (r *Record) before(n *Record) bool {
 	return r.Assignment.Category <= n.Assignment.Category
 }
 
-// Join takes over what another replica knows of a unit. Each of them may have gone on: nothing of
-// either is lost. Lock the record.
+// Join merges the record of a unit with the record of another replica. Both may have new turns;
+// Join loses nothing of either. Lock the record.
 func (r *Record) Join(n *Record) {
 	if !r.Unit.IsRun { // a conversation has one newest state
 		if n.Thread.Turns > r.Thread.Turns || n.Thread.Turns == r.Thread.Turns && n.Identity.Seen.After(r.Identity.Seen) {
@@ -80,8 +81,8 @@ func (r *Record) Join(n *Record) {
 	r.State.Closed, r.OptOut.Kept = r.State.Closed || n.State.Closed, true
 }
 
-// Merged is what stands where a unit's row is written over another one that this replica may not
-// have seen.
+// Merged returns the row that replaces old when a replica writes row without having read old. Both
+// are rows of one unit.
 func Merged(old, row Row) (Row, error) {
 	was, err := Decode(old.ID, old.Data)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Resolved is the session of a request. Hand it back to Replied and Ended.
+// Resolved is the session of a request. Pass the Resolved to Replied and Ended.
 type Resolved struct {
 	ID     ID
 	Name   string // the client's own where it gave one, else ours
@@ -29,8 +29,8 @@ type Resolved struct {
 	prefill      string        // what the client has begun of the answer
 }
 
-// key is the key of one thing in this conversation. What the conversation is about is looked up
-// only for things that come again in every run.
+// key returns the echo key of a thing in this conversation. Things that repeat in every run get a
+// key that depends on the topic of the conversation.
 func (r *Resolved) key(k string) EchoKey {
 	if !repeats(k) {
 		return echoKey(r.scope, k, 0)
@@ -38,10 +38,10 @@ func (r *Resolved) key(k string) EchoKey {
 	return echoKey(r.scope, k, r.about())
 }
 
-// detail is the key of such a thing.
+// detail returns the echo key of a thing that repeats in every run.
 func (r *Resolved) detail(what string) EchoKey { return echoKey(r.scope, what, r.about()) }
 
-// about is a hash of what the conversation is about.
+// about returns a hash of the topic of the conversation.
 func (r *Resolved) about() uint64 {
 	if !r.knowsContext && r.req != nil {
 		r.context, r.knowsContext = r.scope.about(r.req), true
@@ -49,7 +49,8 @@ func (r *Resolved) about() uint64 {
 	return r.context
 }
 
-// LetGo takes out of the request what Replied may ask for. Its bytes are not read any more.
+// LetGo releases the request. Replied needs the topic, so LetGo computes the topic first. The bytes
+// of the request are not read afterwards.
 func (r *Resolved) LetGo() {
 	r.about()
 	r.req = nil
@@ -59,7 +60,7 @@ func (r *Resolved) named(c Claim) {
 	r.ID, r.Name, r.Method = r.scope.idOf(c.Space, c.Session), c.Session, c.Method
 }
 
-// transcriptKey is what the texts of a conversation have in common.
+// transcriptKey is what all texts of a conversation have in common.
 type transcriptKey struct {
 	scope        Scope
 	system, head uint64

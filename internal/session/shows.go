@@ -6,7 +6,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Shares says whether the request goes on with what the record holds. Lock the record.
+// Shares reports whether the request shows new content of the last turn, or whether the record has
+// no such content to compare. Lock the record.
 func (r *Record) Shares(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || req.Delta || len(r.Thread.LastTurn.Items) == 0 || r.Thread.ListHash == req.ListHash {
 		return true
@@ -19,15 +20,15 @@ func (r *Record) Shares(req *wire.Request) bool {
 	return false
 }
 
-// Begins says whether the request begins a conversation with the words that the record's began
-// with, which were answered: under a name that may stand for several it is another one. Lock the
-// record.
+// Begins reports whether the request repeats the first list of the record, which was answered.
+// Under a name that several conversations share, such a request begins another conversation. Lock
+// the record.
 func (r *Record) Begins(req *wire.Request) bool {
 	return r.Thread.Turns > 0 && r.Thread.Replied && r.Thread.ListHash == req.ListHash
 }
 
-// Shows says whether a request with other tools shows something of the conversation, as a memory
-// keeper's does. A sub-agent's does not. Lock the record.
+// Shows reports whether a request with other tools shows part of the conversation, as the request
+// of a memory keeper does. The request of a sub-agent does not. Lock the record.
 func (r *Record) Shows(req *wire.Request) bool {
 	if r.Shares(req) {
 		return true

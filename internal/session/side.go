@@ -8,8 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Signs are what is known of agents and of the words of their side requests; the room of detection
-// holds the lists.
+// Signs hold the knowledge of package detect about agents and about the wording of side requests.
 type Signs struct {
 	// Side says whether the request's words are those of a title, a summary, a compaction ("": no).
 	Side func(req *wire.Request) string
@@ -18,8 +17,8 @@ type Signs struct {
 	Tooled func(product string) bool
 }
 
-// Side reports whether the request is a side request, and the reason. Side requests are forwarded
-// unchanged: no lesson, no replay, no trial, no loop state. The caller holds the record's lock.
+// Side reports whether the request is a side request, and why. Side requests are forwarded as they
+// came: no lesson, no replay, no trial, no loop state. Lock the record.
 func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason label.Reason, side bool) {
 	if req.NoRun {
 		return label.SideWarmUp, true
@@ -50,9 +49,9 @@ func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason label.Reason,
 	return "", false
 }
 
-// sameAgent says that other tools are offered and yet the agent is the same one: the conversation
-// goes on under the same system text, with the tools of this step; or a server of tools came up
-// late, and there are more of them. A memory keeper or a sub-agent has its own system text.
+// sameAgent reports whether the agent is the same although the tools differ: the conversation
+// continues under the same system text with the tools of this step, or a tool server started late
+// and added tools. A memory keeper or a sub-agent has a system text of its own.
 func (r *Record) sameAgent(req *wire.Request) bool {
 	system, goesOn := req.SystemHash == r.Agents.SystemHash, r.continues(req)
 	names := shortNames(req.Tools)
@@ -61,11 +60,11 @@ func (r *Record) sameAgent(req *wire.Request) bool {
 	return system && goesOn || more && (system || goesOn)
 }
 
-// maxAgents is how many agents may have worked on a conversation, of those without tools and of
-// those with tools.
+// maxAgents bounds the known agents of a conversation, separately for agents without tools and with
+// tools.
 const maxAgents = 8
 
-// meetAgent notes who works on the conversation now: whose request it is, and with which tools.
+// meetAgent stores the agent that sends the request, and its tools.
 func (r *Record) meetAgent(req *wire.Request) {
 	switch {
 	case len(req.Tools) > 0 && !(r.Agents.HasTools && r.Agents.ToolsHash == req.ToolsHash):
@@ -75,8 +74,8 @@ func (r *Record) meetAgent(req *wire.Request) {
 	}
 }
 
-// meetTools takes other tools in: of the first agent, of one that has taken the conversation over,
-// or more of them than there were. A mode with fewer tools will end.
+// meetTools stores new tools: of the first agent, of an agent that has taken the conversation over,
+// or a longer list of the same agent. A shorter list is a mode that ends, and changes nothing.
 func (r *Record) meetTools(req *wire.Request) {
 	names := shortNames(req.Tools)
 	switch {
@@ -100,15 +99,15 @@ func noteAgent(list []uint64, system uint64) []uint64 {
 	return append(list, system)
 }
 
-// handedBack says that an agent that has handed the conversation over goes on with it.
+// handedBack reports whether a former agent continues the conversation.
 func (r *Record) handedBack(req *wire.Request) bool {
 	return req.SystemHash != r.Agents.SystemHash && slices.Contains(r.Agents.Former, req.SystemHash) && r.continues(req)
 }
 
-// maxToolNames bounds what is kept of a tool list.
+// maxToolNames bounds the stored names of a tool list.
 const maxToolNames = 256
 
-// shortNames are sorted hashes of names.
+// shortNames returns sorted hashes of names.
 func shortNames(names []string) []uint32 {
 	out := make([]uint32, 0, min(len(names), maxToolNames))
 	for _, n := range names[:min(len(names), maxToolNames)] {
@@ -120,7 +119,7 @@ func shortNames(names []string) []uint32 {
 	return slices.Compact(out)
 }
 
-// share says whether two sorted lists of names share one.
+// share reports whether two sorted lists have a name in common.
 func share(a, b []uint32) bool {
 	return slices.ContainsFunc(a, func(n uint32) bool { return among(b, n) })
 }

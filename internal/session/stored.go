@@ -11,50 +11,46 @@ import (
 	"precept/internal/sample"
 )
 
-// The shapes in which sessions are kept. Both stores read and write exactly these; store/storetest
-// holds them to it.
+// The types that both stores read and write. store/storetest checks each store.
 
-// What a store's error says to those who write, whichever store it is. Every backend wraps them.
+// Errors of a store that writers distinguish. Every backend wraps them.
 var (
-	// ErrInvalid means that the value can never be stored, however often it is tried.
+	// ErrInvalid means that no attempt will store the value.
 	ErrInvalid = errors.New("the value cannot be stored")
-	// ErrUnavailable means that the store is away, or takes nothing now: the same may be tried
-	// again later.
+	// ErrUnavailable means that the store is away or accepts nothing now. A later attempt may succeed.
 	ErrUnavailable = errors.New("the store is not available")
-	// ErrDiskFull means that it writes to this machine's disk, and that has no room.
+	// ErrDiskFull means that the local disk of the store has no room.
 	ErrDiskFull = errors.New("the disk is full")
-	// ErrParkingFull means that too much feedback waits for exchanges that have not come.
+	// ErrParkingFull means that too much early feedback waits for its exchanges.
 	ErrParkingFull = errors.New("too much early feedback is waiting")
 )
 
-// MostFeedback bounds a session's set of feedback where nobody says otherwise (limits.feedback), in
-// entries. In bytes FeedbackBytes does: whoever looks at a reward reads all of the set.
+// Default bounds of the feedback of a session, in entries (limits.feedback) and bytes. Every reward
+// reads the whole set.
 const (
 	MostFeedback  = 2000
 	FeedbackBytes = 16 << 20
 )
 
-// FeedbackFull says how many new entries of a call found their session's set full. They are not
-// kept; all others of the call are.
+// FeedbackFull is the number of new feedback entries that found the set of their session full. The
+// other entries of the call are kept.
 type FeedbackFull int
 
 func (n FeedbackFull) Error() string { return fmt.Sprintf("no room for %d feedback entries", int(n)) }
 
-// Row is a session as stored: Data is the record's JSON. StandIn marks one that was made while
-// nobody could say whether there is another one of the session: whatever the order in which they
-// are written, that one stands.
+// Row is a session as stored. Data is the JSON of the record.
 type Row struct {
 	Tenant  string
 	ID      ID
 	Started time.Time
 	Seen    time.Time
 	Closed  bool
-	StandIn bool
-	Unit    bool // others draw through it: where it is written at several places at once, Merged is what stands
+	StandIn bool // made while the store was away; the row of the real session replaces this one, in whatever order both are written
+	Unit    bool // other sessions draw through the record; replicas that write the row at the same time merge with Merged
 	Data    []byte
 }
 
-// Echo says that the key went by in the session.
+// Echo states that the key went by in the session.
 type Echo struct {
 	Tenant string
 	Key    EchoKey
@@ -62,10 +58,9 @@ type Echo struct {
 	At     time.Time
 }
 
-// Batch is written in one transaction, or not at all. Rows replace older rows of the same session
-// (never a Closed one's closed flag); echoes are added; exchanges and samples are idempotent by
-// their id. Of the sessions in Whole the samples are all that they have now: those that were built
-// before and are not among them are deleted.
+// Batch is written in one transaction. Rows replace older rows of the same session, except for the
+// Closed flag, which stays set. Echoes are added. Exchanges and samples are idempotent by their
+// ids. For the sessions in Whole, Samples holds all samples: the store deletes the others.
 type Batch struct {
 	Rows      []Row
 	Echoes    []Echo
@@ -80,7 +75,7 @@ type Ref struct {
 	ID     ID
 }
 
-// StoredSample is an MPLP sample with what it is found by.
+// StoredSample is an MPLP sample with its tenant, agent and session.
 type StoredSample struct {
 	Tenant string
 	Agent  string
@@ -88,7 +83,7 @@ type StoredSample struct {
 	sample.Sample
 }
 
-// Applied is the reward that the counters hold for a session, with its version.
+// Applied is the reward that the counters contain for a session, with a version.
 type Applied struct {
 	Version int64   // 0: not closed yet
 	Told    bool    // a reward is applied
@@ -97,9 +92,9 @@ type Applied struct {
 	Frozen  []byte // the assignment as it was at closing: every later correction is computed from it
 }
 
-// Settlement is one atomic step: if the session's Applied still has version From, the deltas go
-// into the tenant's counters and To becomes its Applied (with version From+1). Heard says which
-// feedback it was made of: if more has come since, the session stays one that is to be settled.
+// Settlement is one atomic step: if Applied of the session still has version From, the deltas are
+// added to the counters of the tenant, and To becomes Applied with version From+1. Heard is the
+// state of the feedback behind the step: later feedback leaves the session unsettled.
 type Settlement struct {
 	Tenant string
 	ID     ID
@@ -109,8 +104,8 @@ type Settlement struct {
 	Heard  int64
 }
 
-// DeadLetter is the mark of a session, or of one exchange of it, at which a step of ours panicked.
-// A session that is set aside is neither due nor unsettled until it is readmitted.
+// DeadLetter marks a session, or one of its exchanges, at which a step panicked. A marked session
+// is neither due nor unsettled until it is readmitted.
 type DeadLetter struct {
 	Tenant   string    `json:"-"`
 	ID       ID        `json:"-"`
@@ -121,20 +116,19 @@ type DeadLetter struct {
 	Tries    int       `json:"-"` // how often it was set aside
 }
 
-// Unsettled names a closed session of which the counters or the samples do not know all yet:
-// feedback or exchanges came since it was settled last.
+// Unsettled names a closed session with feedback or exchanges after its last settlement.
 type Unsettled struct {
 	Tenant string
 	ID     ID
 }
 
-// Stand is how far a tenant's numbers have come, for replicas that share a store.
+// Stand is the progress of a tenant's numbers, for replicas that share a store.
 type Stand struct {
 	Counters string // changes whenever counters do
 	Told     int64  // the place of the newest provisional reward
 }
 
-// Erasure is what was forgotten, as replicas announce it to each other.
+// Erasure announces forgotten sessions to other replicas.
 type Erasure struct {
 	Place  string // of the announcement
 	Tenant string
@@ -142,37 +136,37 @@ type Erasure struct {
 	At     time.Time
 }
 
-// ErrPlace means that a place in a list is none that the store gave.
+// ErrPlace means that a place in a list does not come from the store.
 var ErrPlace = errors.New("this place in the list is unknown; begin at its top")
 
-// Stretch says which part of a list, newest first, is asked for.
+// Stretch selects a part of a list, newest first.
 type Stretch struct {
 	Since, Until time.Time // Since <= when < Until; zero: no bound
 	After        string    // Page.Next of the page before; "": from the newest on
 	Most         int       // how many entries
 }
 
-// Page is a part of a list, newest first. A store looks at a bounded number of entries for a page:
-// one may be empty, and there may be more all the same.
+// Page is a part of a list, newest first. A store reads a bounded number of entries for a page, so
+// an empty page may have a successor.
 type Page[T any] struct {
 	List []T
 	Next string // where the list goes on; "": it has ended
 }
 
-// Listed is a session as lists show it: its row, and what the counters hold for it.
+// Listed is a session in a list: its row, and the reward that the counters contain.
 type Listed struct {
 	Row
 	Applied Applied
 }
 
-// Documents are the exchanges and samples of a batch in the form in which a store keeps them.
+// Documents are the exchanges and samples of a batch as a store keeps them.
 type Documents struct {
 	Sessions  []ID // of the exchanges
 	Exchanges []sample.Encoded
 	Samples   [][]byte // JSON
 }
 
-// Documents encodes a batch. The error is ErrInvalid: it names the first thing that no store can
+// Documents encodes a batch. The error is ErrInvalid and names the first value that no store can
 // keep.
 func (b *Batch) Documents() (d Documents, err error) {
 	for i := range b.Exchanges {

@@ -18,8 +18,9 @@ const (
 	summaryBytes = 64 << 10
 )
 
-// summaryKeys are the keys of the first long lines of a text: of very long ones, and of each with
-// the one before. A heading that every summary of an agent has is no sign of one conversation.
+// summaryKeys returns the keys of the first long lines of a text: of very long lines, and of each
+// long line together with the line before. A heading that all summaries of an agent share
+// identifies no conversation.
 func summaryKeys(sc Scope, text string, most int) []EchoKey {
 	var keys []EchoKey
 	add := func(lines ...string) {
@@ -50,7 +51,7 @@ func summaryKeys(sc Scope, text string, most int) []EchoKey {
 	return keys
 }
 
-// summaryShown are the keys under which a side request's reply may stand in a request as the first
+// summaryShown returns the keys under which the reply to a side request may come back as the first
 // words of the user.
 func summaryShown(sc Scope, req *wire.Request) []EchoKey {
 	it, ok := opening(req)
@@ -60,8 +61,8 @@ func summaryShown(sc Scope, req *wire.Request) []EchoKey {
 	return summaryKeys(sc, it.Words, summaryAsked)
 }
 
-// beginning is the key under which a session is known by its first words; ok is false where they
-// are not shown.
+// beginning returns the key of the first words of a session. ok is false where the request does not
+// show them.
 func beginning(sc Scope, req *wire.Request) (key EchoKey, ok bool) {
 	words := firstWords(req)
 	return echoKey(sc, "w:"+strconv.FormatUint(words, 16)+sc.Run, 0), words != 0

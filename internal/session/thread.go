@@ -9,8 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Resolve finds the session of a request, in the order: the name it claims, the reply that it
-// continues, what it echoes, a first request that is being sent again; else the session is new.
+// Resolve finds the session of a request by the first rule that applies: the claimed name, the
+// continued reply, the echoes, a repeated first request. Otherwise the session is new.
 func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, look Lookup) Resolved {
 	r := Resolved{scope: sc, at: now}
 	if req == nil {
@@ -42,9 +42,9 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	return r
 }
 
-// fits names the session by a name that may stand for a whole application, where the request goes
-// on with what the name stood for last, or where nothing is known of it. Lists that share nothing
-// are conversations of their own.
+// fits assigns the request to its loose name, a name that may stand for a whole application, where
+// the request continues the newest request under the name or nothing is known of the name. Lists
+// that share nothing are separate conversations.
 func (t *Threader) fits(r *Resolved, c Claim, req *wire.Request) bool {
 	id := r.scope.idOf(c.Space, c.Session)
 	t.mu.Lock()
@@ -58,7 +58,7 @@ func (t *Threader) fits(r *Resolved, c Claim, req *wire.Request) bool {
 	return true
 }
 
-// Apart is the session of its own of a request that shares nothing with what is stored under its
+// Apart returns a session of its own for a request that shares nothing with the session under its
 // loose name.
 func (t *Threader) Apart(r Resolved, c Claim, now time.Time) Resolved {
 	t.Ended(r, false, now)
@@ -68,8 +68,7 @@ func (t *Threader) Apart(r Resolved, c Claim, now time.Time) Resolved {
 	return r
 }
 
-// begin opens a session, or finds the one that the same first request opened when it failed a
-// moment ago.
+// begin opens a session, or returns the session of the same first request that failed a moment ago.
 func (t *Threader) begin(r *Resolved, c Claim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,10 +91,10 @@ func (t *Threader) begin(r *Resolved, c Claim) {
 	}
 }
 
-// Below finds the session of a request that came under the name of another conversation and is none
-// of it: a sub-agent's. It is known by its echo, and where first says that nothing ties it to the
-// other one, it may be new. ok is false where neither holds; parent then stays what the request is
-// beside of.
+// Below returns the session of a sub-agent whose request came under the name of another
+// conversation, the parent. The echoes of the request identify the session; with first, where
+// nothing ties the request to the parent, the session may be new. Otherwise ok is false, and the
+// request is a side request of the parent.
 func (t *Threader) Below(parent Resolved, c Claim, first bool, now time.Time, look Lookup) (r Resolved, ok bool) {
 	req := parent.req
 	c.Session, c.Space, c.Method = "", "", ""
@@ -113,8 +112,8 @@ func (t *Threader) Below(parent Resolved, c Claim, first bool, now time.Time, lo
 	return r, true
 }
 
-// noticed says whether the first words of the user carry an agent's own note that the history
-// behind them was cut: cline cuts it without asking any model, and leaves nothing else of it.
+// noticed reports whether the first words of the user contain an agent's note that the history was
+// cut. cline cuts the history without asking a model, and nothing else of the history remains.
 func noticed(req *wire.Request) bool {
 	it, ok := opening(req)
 	if !ok {
@@ -124,9 +123,9 @@ func noticed(req *wire.Request) bool {
 	return ok && strings.Contains(note, "context was compacted")
 }
 
-// shortened finds the session whose history the agent has cut: it began with the same words. Of
-// several that did, it is the one whose newest request came to nothing; where that does not tell
-// either, the list is a session of its own.
+// shortened finds the session whose history the agent has cut, by its first words. Of several
+// sessions with these words, shortened takes the only one whose newest request failed; otherwise
+// the list is a session of its own.
 func (t *Threader) shortened(r *Resolved, req *wire.Request, look Lookup) bool {
 	if !noticed(req) {
 		return false
@@ -153,8 +152,8 @@ func (t *Threader) shortened(r *Resolved, req *wire.Request, look Lookup) bool {
 	return true
 }
 
-// grown finds the conversation that the request's one message goes on with, and notes how far it
-// is. Where several fit that are equal, it may be any of them.
+// grown finds the conversation that the single message of the request continues, and stores the new
+// length. Several equal conversations leave the session in doubt.
 func (t *Threader) grown(r *Resolved, req *wire.Request) bool {
 	text := onlyText(req)
 	if text == "" {

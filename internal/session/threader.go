@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Threader finds the session of a request. It is bounded, safe for concurrent use, and does no I/O
-// of its own.
+// Threader finds the session of a request. A Threader is bounded, safe for concurrent use, and does
+// no I/O of its own.
 type Threader struct {
 	index       *index
 	transcripts *transcripts
@@ -16,10 +16,10 @@ type Threader struct {
 	heads heads
 }
 
-// NewThreader makes an empty one. entropy names new sessions.
+// NewThreader returns an empty Threader. entropy names new sessions.
 func NewThreader(entropy func() [16]byte) *Threader { return newThreader(entropy, 400_000, 65_536) }
 
-// newThreader makes one that remembers so many keys, and of so many sessions how far they are.
+// newThreader returns a Threader that keeps the given numbers of echo keys and sessions.
 func newThreader(entropy func() [16]byte, echoes, sessions int) *Threader {
 	return &Threader{
 		index:       newIndex(echoes),
@@ -29,8 +29,8 @@ func newThreader(entropy func() [16]byte, echoes, sessions int) *Threader {
 	}
 }
 
-// Ended says that the request is over, with a complete reply or without. Call it once for every
-// Resolve.
+// Ended stores that the request is over, with a complete reply or without. Call Ended once for
+// every Resolve.
 func (t *Threader) Ended(r Resolved, complete bool, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,7 +44,7 @@ func (t *Threader) Ended(r Resolved, complete bool, now time.Time) {
 	}
 }
 
-// advance counts a complete reply.
+// advance counts a complete reply of the session and returns its number.
 func (t *Threader) advance(r *Resolved) stamp {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,8 +54,8 @@ func (t *Threader) advance(r *Resolved) stamp {
 	return h.replies &^ stampKind
 }
 
-// join takes the request for one of a session that is known. The caller of Resolve puts the stored
-// name in its place when it has the record.
+// join assigns the request to a known session. The caller of Resolve sets the stored name when the
+// record is read.
 func (t *Threader) join(r *Resolved, id ID) {
 	r.ID, r.Name = id, ""
 	t.goOn(r)
@@ -67,7 +67,7 @@ func (t *Threader) goOn(r *Resolved) {
 	t.heads.goOn(r)
 }
 
-// spoke says whether a reply of the session went by here.
+// spoke reports whether a reply of the session went by here.
 func (t *Threader) spoke(id ID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,7 +75,7 @@ func (t *Threader) spoke(id ID) bool {
 	return h != nil && h.replies > 0
 }
 
-// failed says whether the session's newest request is over without a reply.
+// failed reports whether the newest request of the session ended without a reply.
 func (t *Threader) failed(id ID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,6 +83,6 @@ func (t *Threader) failed(id ID) bool {
 	return h != nil && h.continued && h.inFlight == 0
 }
 
-// Lookup asks the store which sessions own the keys, newest first. It is called at most once a
-// request, without any lock held, and only when memory knows none of them. It may be nil.
+// Lookup asks the store which sessions own the keys, newest first. A request calls Lookup at most
+// once, without a lock held, and only where memory knows none of the keys. A Lookup may be nil.
 type Lookup func(keys []EchoKey) map[EchoKey][]ID

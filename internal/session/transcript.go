@@ -15,7 +15,7 @@ import (
 // model answered stands in no item of its own there. Such a conversation is known by its text: the
 // next one is the one before, with something put in near its end that begins with the answer.
 
-// transcript is how far such a conversation is.
+// transcript is the newest state of a conversation whose requests are one growing message.
 type transcript struct {
 	id       ID
 	size     int // of the newest text, in bytes
@@ -26,8 +26,8 @@ type transcript struct {
 	extended bool     // it has gone on at least once
 }
 
-// seam is a place in a text at which the next one may go on otherwise: behind it stands no more
-// than what a template ends with.
+// seam is a place at which the next text may continue. Only the end of a template follows the
+// place.
 type seam struct {
 	at             int
 	before, behind uint64 // hashes
@@ -46,7 +46,7 @@ const (
 	compareRoom     = 8 << 20 // bytes that are compared for a request, beside its own text
 )
 
-// transcripts are conversations of which every request is one message.
+// transcripts hold the conversations whose requests are one growing message.
 type transcripts struct {
 	mu    sync.Mutex
 	known recent[transcriptKey, []*transcript]
@@ -57,7 +57,8 @@ func (r *Resolved) transcriptKey(system uint64, text string) transcriptKey {
 	return transcriptKey{r.scope, system, xxhash.Sum64String(line[:min(len(line), transcriptHead)])}
 }
 
-// seamsOf are the places at which a text may go on: its end, and before each of its last lines.
+// seamsOf returns the places at which a text may continue: its end, and the start of each of its
+// last lines.
 func seamsOf(text string) (seams [transcriptSeams]seam) {
 	end := len(text)
 	for i := range seams {
@@ -71,7 +72,7 @@ func seamsOf(text string) (seams [transcriptSeams]seam) {
 	return seams
 }
 
-// goOn gives the conversations that the text may be of, and takes it for the first one's.
+// goOn returns the conversations that the text may continue, and advances the first of them.
 func (s *transcripts) goOn(r *Resolved, text string) (ids []ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +87,8 @@ func (s *transcripts) goOn(r *Resolved, text string) (ids []ID) {
 	return ids
 }
 
-// fitting are the conversations that the text may go on with, or else the one that it repeats.
+// fitting returns the conversations that the text may continue, else the conversation that the text
+// repeats.
 func (s *transcripts) fitting(r *Resolved, text string) (best []*transcript) {
 	var again []*transcript
 	most, p := 0, prefixes{text: text, room: compareRoom + 2*len(text), sums: map[int]uint64{}}
@@ -106,8 +108,9 @@ func (s *transcripts) fitting(r *Resolved, text string) (best []*transcript) {
 	return again
 }
 
-// fits says how well a text goes on with the conversation's: by how much of that it begins with,
-// then by how much of the answer it shows. 0 is not at all.
+// fits returns how well a text continues the conversation: first the length of the shared beginning
+// counts, then the visible lines of the answer. 0 means that the text does not continue the
+// conversation.
 func (x *transcript) fits(p *prefixes) int {
 	if x.waits || len(x.answer) == 0 || len(p.text) <= x.size {
 		return 0
@@ -131,15 +134,15 @@ func (x *transcript) fits(p *prefixes) int {
 	return 0
 }
 
-// prefixes are how a text begins, as hashes: many conversations may begin alike. The work on it is
-// bounded.
+// prefixes hold hashes of the beginnings of a text, since many conversations may begin alike. The
+// work on a text is bounded.
 type prefixes struct {
 	text string
 	room int
 	sums map[int]uint64 // by length
 }
 
-// spend says whether so many bytes may be looked at still.
+// spend reports whether n more bytes may be read.
 func (p *prefixes) spend(n int) bool {
 	p.room -= n
 	return p.room >= 0
@@ -158,7 +161,7 @@ func (x *transcript) ask(text string, list uint64) {
 	x.size, x.seams, x.list, x.waits = len(text), seamsOf(text), list, true
 }
 
-// begin notes a conversation that may go on so.
+// begin stores a conversation that may continue with a longer message.
 func (s *transcripts) begin(r *Resolved, req *wire.Request) {
 	text := onlyText(req)
 	if text == "" || r.transcript == (transcriptKey{}) {
@@ -175,7 +178,7 @@ func (s *transcripts) begin(r *Resolved, req *wire.Request) {
 	s.known.put(r.transcript, push(alike, x, transcriptAlike))
 }
 
-// answered notes how the answer to a conversation's newest text begins.
+// answered stores the first lines of the answer to the newest text of a conversation.
 func (s *transcripts) answered(r *Resolved, answer string) {
 	if r.transcript == (transcriptKey{}) {
 		return

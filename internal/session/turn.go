@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// TurnKind says what a main request is to the session.
+// TurnKind is the relation of a main request to the turns before.
 type TurnKind uint8
 
 // The kinds.
@@ -19,8 +19,8 @@ const (
 	Repeat                  // the same list, answered before: a turn, but nothing in it is new
 )
 
-// Begin counts a main request. On a retry nothing is new: the same draw, no new sample, no new
-// loop. Lock the record.
+// Begin counts a main request and returns its kind. A retry brings nothing new: the same draw, no
+// new sample, no new loop. Lock the record.
 func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	if now = now.UTC(); now.Before(r.Identity.Seen) { // the clock was set back: of two rows a store keeps the one that was seen later
 		now = r.Identity.Seen.Add(time.Microsecond)
@@ -51,9 +51,9 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	return NewTurn
 }
 
-// InPlace says whether the list of the turn before stands at its place in this one, whatever has
-// become of single items: its reply, or what was new in it, is where it was, or the list is the one
-// message still that it was. Call it between Begin and Mark. Lock the record.
+// InPlace reports whether the list of the turn before is still at its place in req: the reply or
+// the new content of that turn has the same position, or the list is still the one message. Single
+// items may have changed. Call InPlace between Begin and Mark. Lock the record.
 func (r *Record) InPlace(req *wire.Request) bool {
 	if req.Delta || r.Thread.Turns <= 1 || r.Thread.ItemsBefore > req.Len() {
 		return false
@@ -87,8 +87,8 @@ const (
 	maxCallSum  = 12 << 10
 )
 
-// Done takes the reply of a main request: what it called is remembered, for requests that will
-// carry the outputs only. Lock the record.
+// Done adds the reply to a main request. The record keeps the calls of the reply for requests that
+// carry only the outputs. Lock the record.
 func (r *Record) Done(rep *wire.Reply) {
 	r.State.Dirty = true
 	r.Thread.Replied = r.Thread.Replied || rep.Complete
@@ -118,7 +118,7 @@ func (r *Record) Done(rep *wire.Reply) {
 	r.dropCalls()
 }
 
-// dropCalls keeps the record small: the oldest calls go first.
+// dropCalls removes the oldest calls beyond the bounds.
 func (r *Record) dropCalls() {
 	sum := 0
 	for i, id := range slices.Backward(r.Thread.CallOrder) {
@@ -135,9 +135,9 @@ func (r *Record) dropCalls() {
 	}
 }
 
-// Fresh says whether item i of the request was never sent before in this session, as far as the
-// record knows: it is in the new part, and not among what the new part of the request before was.
-// Call it before Mark. Lock the record.
+// Fresh reports whether item i of the request was never sent in this session, as far as the record
+// knows: the item is in the new part of req, and not in the new part of the request before. Call
+// Fresh before Mark. Lock the record.
 func (r *Record) Fresh(req *wire.Request, i int) bool {
 	if i < req.New() {
 		return false
@@ -149,8 +149,8 @@ func (r *Record) Fresh(req *wire.Request, i int) bool {
 	return r.Thread.LastTurn.Items[at] != itemKey(req, i)
 }
 
-// FreshResult says the same of one tool result in item i: words that were added behind it make the
-// item another one, and the result was sent nevertheless.
+// FreshResult reports the same of one tool result in item i. Words after a result change the item,
+// although the result was sent before.
 func (r *Record) FreshResult(req *wire.Request, i int, callID string) bool {
 	from := req.New()
 	if i < from {
@@ -162,11 +162,10 @@ func (r *Record) FreshResult(req *wire.Request, i int, callID string) bool {
 	return len(r.Thread.LastTurn.Answered) < maxNew && !slices.Contains(r.Thread.LastTurn.Answered, hashText(callID)) // of more it is not known
 }
 
-// maxNew bounds the remembered new part; a first request may carry a long history without any
-// reply in it.
+// maxNew bounds the items of LastTurn. A first request may carry a long history without a reply.
 const maxNew = 64
 
-// Mark remembers the new part of the request as sent. Lock the record.
+// Mark stores the new part of the request as LastTurn. Lock the record.
 func (r *Record) Mark(req *wire.Request) {
 	end := req.End()
 	from := max(min(req.New(), end), end-maxNew)

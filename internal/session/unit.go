@@ -9,10 +9,10 @@ import (
 	"precept/internal/wire"
 )
 
-// ByRun is the method of a run's own record: it is no conversation.
+// ByRun is the method of the record of a run, which is no conversation.
 const ByRun Method = "run"
 
-// NewRun begins the memory of a run: what was drawn for all of its sessions.
+// NewRun returns the record of a run. All sessions of the run draw through this record.
 func NewRun(tenant string, c Claim, name string, id ID, now time.Time) *Record {
 	now = now.UTC()
 	return &Record{
@@ -22,8 +22,8 @@ func NewRun(tenant string, c Claim, name string, id ID, now time.Time) *Record {
 	}
 }
 
-// UnitID is the ID of the record that the session draws through, false when it is its own. It never
-// changes: no lock is needed.
+// UnitID returns the ID of the record through which the session draws, false where the session
+// draws through its own. The unit never changes, so no lock is needed.
 func (r *Record) UnitID() (ID, bool) {
 	if r.Unit.ID == "" {
 		return ID{}, false
@@ -31,10 +31,11 @@ func (r *Record) UnitID() (ID, bool) {
 	return ParseID(r.Unit.ID)
 }
 
-// Shared says that other sessions draw through the record. Lock it.
+// Shared reports whether other sessions draw through the record. Lock the record.
 func (r *Record) Shared() bool { return r.Unit.IsRun || r.Unit.Members > 0 }
 
-// AddMember makes the session of rec a member. Lock the unit's record; rec's is nobody else's yet.
+// AddMember makes the session of rec a member of the unit r. Lock r. No other goroutine may hold
+// rec yet.
 func (r *Record) AddMember(rec *Record) {
 	r.Unit.Members++
 	r.State.Dirty = true
@@ -52,25 +53,25 @@ func (r *Record) CountTurn(now time.Time) {
 	}
 }
 
-// Spend adds what a member's turn cost. Lock the record.
+// Spend adds the tokens of a turn of a member. Lock the record.
 func (r *Record) Spend(u wire.Usage) {
 	r.Thread.Used.Input += int64(max(u.Input, 0))
 	r.Thread.Used.Cached += int64(max(u.Cached, 0))
 	r.State.Dirty = true
 }
 
-// MemberKey is the key under which the member of that number is found.
+// MemberKey returns the echo key of the member with that number.
 func MemberKey(tenant string, unit ID, seat int) EchoKey {
 	return EchoKeyOf(tenant, fmt.Sprintf("m:%s/%d", unit, seat))
 }
 
-// RunEcho is the key under which feedback on a run waits for it.
+// RunEcho returns the echo key under which early feedback waits for a run.
 func RunEcho(tenant, name string) EchoKey { return EchoKeyOf(tenant, "u:"+Bounded(name)) }
 
-// memberStep is how many members are looked for in one step.
+// memberStep is the number of members that one look-up asks for.
 const memberStep = 256
 
-// Member is who a session is, for feedback.
+// Member identifies a session, its unit and its members, for feedback.
 type Member struct {
 	ID       ID
 	Unit     ID // none: its own
@@ -80,7 +81,7 @@ type Member struct {
 	Run      string // its name, of a run's own row
 }
 
-// Member says who the session is. Lock the record.
+// Member returns the identity of the session. Lock the record.
 func (r *Record) Member() Member {
 	m := Member{ID: r.Identity.ID, MemberNo: r.Unit.MemberNo, Members: r.Unit.Members, Name: r.Identity.Name}
 	m.Unit, _ = r.UnitID()
@@ -90,12 +91,12 @@ func (r *Record) Member() Member {
 	return m
 }
 
-// Finder looks up in which sessions something went by.
+// Finder finds the sessions of echo keys.
 type Finder interface {
 	FindEcho(ctx context.Context, tenant string, keys []EchoKey) (map[EchoKey][]ID, error)
 }
 
-// EachMember goes through a unit's members, some at a time.
+// EachMember calls use with the IDs of the members of a unit, at most memberStep IDs a call.
 func EachMember(ctx context.Context, in Finder, tenant string, of *Member, use func(ids []ID) error) error {
 	all := make([]EchoKey, of.Members)
 	for i := range all {
