@@ -11,34 +11,32 @@ import (
 	"precept/internal/session"
 )
 
-// Memory is what is known of sessions before the backend knows it.
+// Memory reads sessions whose newest state is not in the backend yet.
 type Memory interface {
-	// Newest is the record of a session that closes: one in memory is newer than its row.
+	// Newest returns the record of a session that closes. A record in memory is newer than its row.
 	Newest(row *session.Row) *session.Record
-	// InUse is what is known of who a session belongs to and what it was assigned, nil when it is
-	// not in memory.
+	// InUse returns the numbers of a session in memory, nil for another session.
 	InUse(of session.Ref) *session.Record
-	// Known says who a session is, and whether the tenant has it.
+	// Known returns the identity of a session, and whether the tenant has the session.
 	Known(ctx context.Context, tenant string, id session.ID) (session.Member, bool, error)
 }
 
-// Recorder brings to the backend what was said.
+// Recorder delivers exchanges and records to the backend.
 type Recorder interface {
-	// Deliver hands over what came, at once.
+	// Deliver delivers everything that is waiting, at once.
 	Deliver(ctx context.Context)
-	// Still runs f while nothing is handed over and nothing is forgotten.
+	// Still runs f while nothing is delivered and nothing is forgotten.
 	Still(f func())
-	// Undelivered are the sessions of which something is on its way to the backend; ok is false
-	// when that cannot be told. It is called in Still.
+	// Undelivered returns the sessions with data that the backend does not have yet. ok is false
+	// where the recorder cannot tell. Undelivered is called in Still.
 	Undelivered() (of map[session.Ref]bool, ok bool)
 }
 
-// Touches are the sessions of which something was said, or that are to be looked at again for
-// another reason.
+// Touches hold the sessions to correct: sessions with new feedback, or with a failed correction.
 type Touches interface {
 	Touch(tenant string, id session.ID)
 	Touched() map[session.Ref]bool
-	// Tell adds to sessions what is said of them, and touches those that hear something new.
+	// Tell adds feedback to sessions, and touches the sessions to which the feedback is new.
 	Tell(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error
 }
 
@@ -87,7 +85,7 @@ type (
 	}
 )
 
-// Backend is what stands behind a learner.
+// Backend is the store behind a Learner.
 type Backend interface {
 	numbers
 	closings
@@ -96,15 +94,14 @@ type Backend interface {
 	guard.Marks
 }
 
-// Fleet is a backend that other processes write to as well: through it replicas tell each other
-// what they have counted and heard.
+// Fleet is a backend that other replicas write to as well.
 type Fleet interface {
-	// Moved says of each tenant how far its counters, and what open sessions told, have come, by
-	// whomever.
+	// Moved returns, for each tenant, the progress of the counters and of the feedback on open
+	// sessions, over all replicas.
 	Moved(ctx context.Context) (map[string]session.Stand, error)
-	// OpenFeedback lists open sessions with all feedback that they got, in the order in which they
-	// last got some, behind a place in it.
+	// OpenFeedback lists open sessions with all of their feedback, in the order of their newest
+	// feedback, after a place in that order.
 	OpenFeedback(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, said [][]feedback.Entry, last int64, err error)
-	// Settled says which sessions the counters know.
+	// Settled reports which sessions the counters contain.
 	Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error)
 }

@@ -16,8 +16,8 @@ import (
 	"precept/internal/session"
 )
 
-// beliefs is what the chooser believes, by tenant: the counters in memory, the priors in force, and
-// what open sessions have told so far (provisional.go).
+// beliefs hold the chooser of each tenant: the counters in memory, the published priors, and the
+// provisional rewards of open sessions (provisional.go).
 type beliefs struct {
 	tools
 	reward string // the definition under which is counted
@@ -41,7 +41,7 @@ func newBeliefs(with tools, reward string, be numbers) *beliefs {
 	return &beliefs{tools: with, reward: reward, be: be, provisional: map[session.Ref]openReward{}, moved: map[string]string{}, followed: map[string]int64{}, tenants: map[string]*tenant{}}
 }
 
-// read makes what the chooser believes of a tenant's lessons out of the backend alone.
+// read builds the beliefs of a tenant from the backend alone.
 func (b *beliefs) read(ctx context.Context, name string) (*tenant, error) {
 	deltas, err := b.be.Counters(ctx, name)
 	if err != nil {
@@ -74,8 +74,8 @@ func (b *beliefs) adopt(ctx context.Context, name string, t *tenant) error {
 	return nil
 }
 
-// move takes a step that moves counters in the backend, and follows it in memory: what the
-// sessions told provisionally is taken back, and the deltas of each tenant are added.
+// move runs a step that moves counters in the backend, and repeats the step in memory: provisional
+// rewards of the sessions are removed, and the deltas of each tenant are added.
 func (b *beliefs) move(ctx context.Context, step func() (of []session.Ref, deltas map[string][]trial.Delta, err error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,8 +92,7 @@ func (b *beliefs) move(ctx context.Context, step func() (of []session.Ref, delta
 	return nil
 }
 
-// learned folds what was just settled into the beliefs, and publishes maxima and priors. The caller
-// has mu.
+// learned adds settled deltas to the beliefs, and publishes maxima and priors. Lock b.mu.
 func (b *beliefs) learned(ctx context.Context, name string, deltas []trial.Delta) {
 	c := b.of(name)
 	c.Add(deltas)
@@ -106,8 +105,7 @@ func (b *beliefs) learned(ctx context.Context, name string, deltas []trial.Delta
 	b.refit(ctx, name)
 }
 
-// refitDue looks whether the tenants of sessions that told something have told enough for new
-// priors.
+// refitDue refits the priors of tenants with enough new rewards.
 func (b *beliefs) refitDue(ctx context.Context, touched map[session.Ref]bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,7 +116,7 @@ func (b *beliefs) refitDue(ctx context.Context, touched map[session.Ref]bool) {
 	}
 }
 
-// refit fits the priors when enough rewards have come in, and publishes them. The caller has mu.
+// refit fits and publishes the priors after enough new rewards. Lock b.mu.
 func (b *beliefs) refit(ctx context.Context, name string) {
 	c, t := b.of(name), b.tenant(name)
 	if t.rewards < bandit.RefitEvery {
@@ -166,9 +164,9 @@ func (b *beliefs) loadAll(ctx context.Context) error {
 	return nil
 }
 
-// follow makes a tenant anew out of what all replicas have counted, unless it stands there already.
-// settled says which sessions the counters know by now, because another replica closed them: the
-// provisional rewards of those are taken back.
+// follow rebuilds a tenant from the counters of all replicas, unless memory has the state named
+// stand already. settled reports which sessions another replica has closed: their provisional
+// rewards are removed.
 func (b *beliefs) follow(ctx context.Context, name, stand string, settled func(ids []session.ID) ([]bool, error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -197,32 +195,32 @@ func (b *beliefs) follow(ctx context.Context, name, stand string, settled func(i
 	return nil
 }
 
-// listenedTo says how far the chooser has listened to a tenant's open sessions.
+// listenedTo returns the place up to which the feedback of a tenant's open sessions was read.
 func (b *beliefs) listenedTo(name string) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.followed[name]
 }
 
-// listened notes it.
+// listened stores that place.
 func (b *beliefs) listened(name string, last int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.followed[name] = last
 }
 
-// mostProvisional bounds the open sessions that the chooser learns from; what is beyond them is
-// learned when it closes.
+// mostProvisional bounds the open sessions that the chooser learns from. Further sessions are
+// learned from at their closing.
 const mostProvisional = 50_000
 
-// openReward is the provisional reward of an open session, for the chooser and for nobody else
-// (bandit.Chooser.AddProvisional).
+// openReward is the provisional reward of an open session. Only the chooser uses provisional
+// rewards (bandit.Chooser.AddProvisional).
 type openReward struct {
 	provisional bandit.Provisional
 	due         time.Time // when the session closes
 }
 
-// setProvisional puts a session's reward of this moment in the place of the one before.
+// setProvisional replaces the provisional reward of a session.
 func (b *beliefs) setProvisional(rec *session.Record, out feedback.Outcome, due time.Time) {
 	at := session.Ref{Tenant: rec.Identity.Tenant, ID: rec.Identity.ID}
 	b.mu.Lock()
@@ -238,7 +236,7 @@ func (b *beliefs) setProvisional(rec *session.Record, out feedback.Outcome, due 
 	}
 }
 
-// dropProvisional takes back what an open session told. The caller has mu.
+// dropProvisional removes the provisional reward of a session. Lock b.mu.
 func (b *beliefs) dropProvisional(at session.Ref) {
 	f, ok := b.provisional[at]
 	if !ok {
@@ -251,8 +249,8 @@ func (b *beliefs) dropProvisional(at session.Ref) {
 	}
 }
 
-// dueBy are a tenant's sessions that have a provisional reward and were to close by then. The
-// caller has mu.
+// dueBy returns the sessions of a tenant with a provisional reward and a closing time until when.
+// Lock b.mu.
 func (b *beliefs) dueBy(name string, when time.Time) (ids []session.ID) {
 	for at, f := range b.provisional {
 		if at.Tenant == name && !f.due.After(when) {
@@ -262,7 +260,7 @@ func (b *beliefs) dueBy(name string, when time.Time) (ids []session.ID) {
 	return ids
 }
 
-// expire takes back the provisional rewards of sessions that were to close before.
+// expire removes provisional rewards of sessions with a closing time before before.
 func (b *beliefs) expire(before time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

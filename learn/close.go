@@ -21,7 +21,7 @@ const (
 	unitGrace = 5 * time.Second
 )
 
-// closer closes sessions and corrects what is closed. It belongs to one goroutine.
+// closer closes sessions and corrects closed ones. Only the goroutine of Learner.Run uses a closer.
 type closer struct {
 	tools
 	recorder Recorder
@@ -40,14 +40,14 @@ type closer struct {
 	unsampledAt time.Time
 }
 
-// tick is how often due sessions are looked for: a tenth of the closing age, between 100 ms and
-// 10 s.
+// tick returns the interval in which due sessions are closed: a tenth of the closing age, between
+// 100 ms and 10 s.
 func (c *closer) tick() time.Duration {
 	return min(max(c.reward.CloseAfter/10, 100*time.Millisecond), 10*time.Second)
 }
 
-// closeDue closes every session that has reached the fixed age. The age is the same for every arm:
-// closing on the arrival of feedback would count the arms whose sessions end sooner first.
+// closeDue closes every session that has reached the closing age. The age is the same for every
+// arm: closing at the arrival of feedback would count the arms with shorter sessions first.
 func (c *closer) closeDue(ctx context.Context) {
 	c.recorder.Still(func() {
 		if _, ok := c.recorder.Undelivered(); !ok {
@@ -62,7 +62,7 @@ func (c *closer) closeDue(ctx context.Context) {
 	})
 }
 
-// countUnsampled keeps count of the exchanges that are stored and stand in no sample.
+// countUnsampled updates the count of stored exchanges that are part of no sample.
 func (c *closer) countUnsampled(ctx context.Context) {
 	now := c.now()
 	if now.Before(c.unsampledAt) {
@@ -77,7 +77,7 @@ func (c *closer) countUnsampled(ctx context.Context) {
 	c.tally.Unsampled.Store(n)
 }
 
-// closeAll says whether it found all that was due.
+// closeAll reports whether it has found all due sessions.
 func (c *closer) closeAll(ctx context.Context) bool {
 	var after session.Row
 	for ctx.Err() == nil {
@@ -110,7 +110,7 @@ func (c *closer) closeAll(ctx context.Context) bool {
 	return false
 }
 
-// unitsOf are the units of sessions of which something is on its way to the backend.
+// unitsOf returns the units of sessions with data that the backend does not have yet.
 func (c *closer) unitsOf(waiting map[session.Ref]bool) map[session.Ref]bool {
 	units := map[session.Ref]bool{}
 	for at := range waiting {
@@ -123,12 +123,12 @@ func (c *closer) unitsOf(waiting map[session.Ref]bool) map[session.Ref]bool {
 	return units
 }
 
-// inGrace says whether a session that is due may still wait for what its members are saying.
+// inGrace reports whether a due unit may still wait for data of its members.
 func (c *closer) inGrace(row *session.Row) bool {
 	return c.now().Sub(row.Started) < c.reward.CloseAfter+unitGrace
 }
 
-// prepare makes the first settlement of a session. A session of which only exchanges came to the
+// prepare returns the first settlement of a session. A session of which only exchanges reached the
 // backend closes with nothing to count; its samples are made.
 func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 	rec := c.memory.Newest(row)
@@ -163,8 +163,8 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 	return st
 }
 
-// atClosing freezes in a session's assignment what was told of it, and is what the session adds to
-// the counters.
+// atClosing stores the reward at closing in the assignment of a session and returns the deltas that
+// the session adds to the counters.
 func atClosing(rec *session.Record, out feedback.Outcome) []trial.Delta {
 	a := &rec.Assignment
 	if a.First = nil; out.OK {

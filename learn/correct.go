@@ -14,7 +14,7 @@ import (
 	"precept/internal/session"
 )
 
-// resettle brings what the counters hold of closed sessions in line with feedback that came later.
+// resettle corrects the counters of closed sessions by feedback that came later.
 func (c *closer) resettle(ctx context.Context) {
 	touched := c.touches.Touched()
 	if len(touched) == 0 {
@@ -39,7 +39,7 @@ func (c *closer) correctAll(ctx context.Context, touched map[session.Ref]bool) {
 	c.settle(ctx, work)
 }
 
-// finish makes the corrections that wait, at a stop.
+// finish makes the waiting corrections at a stop.
 func (c *closer) finish(ctx context.Context) {
 	c.recorder.Still(func() {
 		if _, ok := c.recorder.Undelivered(); ok {
@@ -50,16 +50,15 @@ func (c *closer) finish(ctx context.Context) {
 	c.resettle(ctx)
 }
 
-// lateEvery is how often the samples of sessions are built again that went on after they were
-// closed: a tenth of the closing age, between 100 ms and 5 minutes. An agent may go on for days,
-// and each time all of its session is read.
+// lateEvery returns the interval in which the samples of sessions are rebuilt that continued after
+// closing: a tenth of the closing age, between 100 ms and 5 minutes. An agent may continue for
+// days, and each rebuild reads the whole session.
 func (c *closer) lateEvery() time.Duration {
 	return min(max(c.reward.CloseAfter/10, 100*time.Millisecond), 5*time.Minute)
 }
 
-// pickUp looks for what came to closed sessions and was not settled: exchanges of agents that went
-// on, feedback that was taken in before the program died, and on a backend that others write to
-// what one of them has left behind.
+// pickUp finds closed sessions with unsettled data: exchanges of agents that continued, feedback
+// that was stored before the program died, and in a shared backend the leftovers of other replicas.
 func (c *closer) pickUp(ctx context.Context) {
 	now := c.now()
 	if now.Before(c.pickUpAt) {
@@ -79,8 +78,8 @@ func (c *closer) pickUp(ctx context.Context) {
 	}
 }
 
-// correct makes the settlement that turns a closed session's applied reward into today's; nil when
-// there is none to make. What could not be done is tried again.
+// correct returns the settlement that replaces the applied reward of a closed session by the reward
+// of today, nil without a change. A failed correction is tried again.
 func (c *closer) correct(ctx context.Context, at session.Ref) *settling {
 	again := func(err error) *settling {
 		c.failed(label.StepCorrect, err)
@@ -128,8 +127,8 @@ func (c *closer) correct(ctx context.Context, at session.Ref) *settling {
 	return st
 }
 
-// defined reads what a session was closed with, and the definition of reward under which it closed:
-// a correction stays under it, whatever a reward is today.
+// defined decodes the assignment of a closed session and the definition of reward at its closing.
+// Corrections keep that definition, whatever definition is configured today.
 func defined(frozen []byte, a *trial.Assignment) (feedback.Definition, error) {
 	if err := json.Unmarshal(frozen, a); err != nil {
 		return feedback.Definition{}, err

@@ -19,7 +19,7 @@ const (
 	rewardEnd     = "|"
 )
 
-// under gives deltas the scopes of a definition.
+// under adds the definition to the scopes of deltas.
 func under(reward string, ds []trial.Delta) []trial.Delta {
 	if reward == defaultReward || len(ds) == 0 {
 		return ds
@@ -31,8 +31,8 @@ func under(reward string, ds []trial.Delta) []trial.Delta {
 	return out
 }
 
-// ofDefinition keeps the deltas of one definition, with the scopes that they have in memory, and
-// counts the sessions that closed under each of the others.
+// ofDefinition returns the deltas of one definition with the scopes of memory, and the number of
+// closed sessions under each other definition.
 func ofDefinition(reward string, ds []trial.Delta) (own []trial.Delta, closed map[string]int64) {
 	others := map[string][]trial.Delta{}
 	closed = map[string]int64{}
@@ -56,7 +56,7 @@ func ofDefinition(reward string, ds []trial.Delta) (own []trial.Delta, closed ma
 	return own, closed
 }
 
-// counted is what the report says of the other definitions.
+// counted returns the sessions under other definitions in the form of the report.
 func counted(closed map[string]int64) (list []report.Counted) {
 	for _, reward := range slices.Sorted(maps.Keys(closed)) {
 		list = append(list, report.Counted{RewardDefinition: reward, Sessions: closed[reward]})

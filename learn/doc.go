@@ -1,19 +1,18 @@
-// Package learn does what follows from what was said: it closes sessions at a fixed age, folds
-// their feedback into a reward, builds their samples, moves the counters, and keeps what the
-// chooser believes.
+// Package learn closes sessions at a fixed age: learn folds the feedback on a session into a reward,
+// builds the samples, moves the counters, and holds the beliefs of the chooser.
 //
-// Contract: only Beliefs is on the request path; it never asks the backend and never waits for who
-// does. Everything else happens in Run, which one goroutine is, in Follow, which asks what other
-// replicas have counted, and in Report, for who asks. A correction is computed from what was frozen
-// at the closing: whatever order feedback comes in, the counters are the same.
+// Only Beliefs is on the request path. Beliefs never asks the backend and never waits for a goroutine
+// that does. Run closes and corrects sessions in one goroutine, Follow reads what other replicas have
+// counted, and Report answers a caller. A correction starts from the assignment that was frozen at
+// the closing, so that the counters do not depend on the order of the feedback.
 //
-// What is learned from stands in memory and on its way to the backend as well. The package that
-// keeps that gives it through three small interfaces, Memory, Recorder and Touches; it is not
-// imported, and nothing that waits here can hold up what it records.
+// The newest state of a session is in memory or on the way to the backend. Memory, Recorder and
+// Touches are the interfaces to the package that has this state. learn does not import the package,
+// and no lock of learn can hold up the recording.
 //
-// A step that fails is taken again; one that panics costs the session that it was taken at
-// (store/guard).
+// A failed step is repeated. A step that panics costs the session at which the step panicked
+// (internal/guard).
 //
-// Lock order: what Recorder.Still holds, beliefs.mu, beliefs.tenantsMu. The backend is waited for
-// under the first two.
+// Lock order: the lock of Recorder.Still, beliefs.mu, beliefs.tenantsMu. The backend is called under
+// the first two.
 package learn

@@ -10,10 +10,10 @@ import (
 	"precept/internal/session"
 )
 
-// toldBatch is how many open sessions that were told of are read in one step.
+// toldBatch is the number of open sessions that one step reads.
 const toldBatch = 500
 
-// follower keeps the beliefs in line with what other replicas have settled and heard.
+// follower adds to the beliefs what other replicas have settled and heard.
 type follower struct {
 	tools
 	beliefs *beliefs
@@ -40,7 +40,7 @@ func (f *follower) run(ctx context.Context, every time.Duration) error {
 	}
 }
 
-// start reads what there is. A backend that is away is asked again by run.
+// start reads the counters once. run retries a backend that is away.
 func (f *follower) start(ctx context.Context) error {
 	err := f.guard.Err(label.StepLoad, func() error { return f.refresh(ctx) })
 	if errors.Is(err, session.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, guard.ErrPanicked) {
@@ -50,8 +50,8 @@ func (f *follower) start(ctx context.Context) error {
 	return err
 }
 
-// refresh reads the counters of every tenant whose counters have moved since they were read. They
-// replace what is in memory: its own part of them is among them.
+// refresh reads the counters of every tenant whose counters have moved since the last time. They
+// replace the counters in memory, which are part of them.
 func (f *follower) refresh(ctx context.Context) error {
 	if f.fleet == nil {
 		return nil
@@ -78,8 +78,7 @@ func (f *follower) refresh(ctx context.Context) error {
 	return nil
 }
 
-// listen lets the chooser learn from what open sessions told the other replicas, as far as they
-// have come.
+// listen gives the chooser the feedback on open sessions that other replicas have received.
 func (f *follower) listen(ctx context.Context, name string, latest int64) error {
 	for ctx.Err() == nil {
 		from := f.beliefs.listenedTo(name)

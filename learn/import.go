@@ -17,13 +17,13 @@ import (
 	"precept/internal/wire"
 )
 
-// byImport is the method of sessions that were never spoken through precept.
+// byImport is the method of sessions that precept has not served.
 const byImport session.Method = "import"
 
 // errNotLearning says that nothing may be kept.
 var errNotLearning = errors.New("learning.enabled is false: nothing is kept; switch it on to take transcripts in")
 
-// Imported is what became of a transcript.
+// Imported is the result of one import.
 type Imported struct {
 	Exchanges int `json:"exchanges"`
 	Samples   int `json:"samples"`
@@ -31,7 +31,7 @@ type Imported struct {
 	OptedOut  int `json:"opted_out"` // exchanges of which nothing may be kept
 }
 
-// Importer takes past conversations in. Every field is required.
+// Importer stores past conversations. Every field is required.
 type Importer struct {
 	Now   func() time.Time
 	Learn bool // something may be kept at all
@@ -44,11 +44,11 @@ type Importer struct {
 	Cleanse func(list []sample.Exchange, answered [][]string) []sample.Exchange
 }
 
-// Import keeps a past conversation as a session: redacted, with what opted out left out, and with
-// the samples that it gives. at is when it was, as far as anybody knows. It is outside of every
-// experiment: nobody drew anything for it. The same transcript taken in twice is there once, and a
-// longer one of the same conversation adds to it: the session's id follows from tenant, source, id
-// and first item, that of an exchange from what was said in it.
+// Import stores a past conversation as a session: redacted, without opted-out exchanges, and with
+// its samples. at is the time of the conversation, as far as it is known. The session is outside of
+// every experiment. A second import of the same transcript changes nothing, and a longer transcript
+// of the conversation adds to the session: the session ID follows from tenant, source, id and first
+// item, the ID of an exchange from its content.
 func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Transcript, at time.Time) (Imported, error) {
 	var out Imported
 	if !m.Learn {
@@ -92,7 +92,7 @@ func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 	return out, m.Into.Write(ctx, b)
 }
 
-// importID is the id of an imported conversation.
+// importID returns the session ID of an imported conversation.
 func importID(tenant, name string, req *wire.Request) (id session.ID) {
 	h := sha256.New()
 	parts := []string{"precept import", tenant, name}
@@ -111,7 +111,7 @@ func importID(tenant, name string, req *wire.Request) (id session.ID) {
 	return id
 }
 
-// exchangeID has the form of a UUID v4 and follows from what was said.
+// exchangeID returns an ID in the form of a UUID v4 that follows from the content of the exchange.
 func exchangeID(session_ session.ID, x *sample.Exchange) string {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%s/%d", session_, x.Turn)
@@ -131,8 +131,8 @@ func exchangeID(session_ session.ID, x *sample.Exchange) string {
 	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-")
 }
 
-// exchangesOf takes a list apart as the proxy would have seen it grow: what came, and the answer to
-// it. answered are the arguments of the calls whose results came with each.
+// exchangesOf splits a list into the turns that the proxy would have seen. answered holds, for each
+// turn, the arguments of the calls whose results the turn brought.
 func exchangesOf(req *wire.Request) (list []sample.Exchange, answered [][]string) {
 	for from := 0; from < req.Len(); {
 		x := sample.Exchange{Turn: len(list) + 1, Dialect: req.Dialect.String(), Status: 200, Outcome: sample.Incomplete, NewFrom: from}

@@ -18,10 +18,10 @@ const (
 	closeBatch   = 400              // sessions settled in one transaction
 )
 
-// FollowEvery is how often a learner looks at what other replicas have learned.
+// FollowEvery is the interval in which a learner reads what other replicas have counted.
 const FollowEvery = 2 * time.Second
 
-// Options are what a learner is made of. Every field is required unless it says otherwise.
+// Options configure a Learner. Every field is required unless its comment says otherwise.
 type Options struct {
 	Now      func() time.Time
 	Backend  Backend
@@ -35,7 +35,7 @@ type Options struct {
 	Failed   func(step label.Step, err error) // told of every failure; it must not block
 }
 
-// Tally counts what was learned, for metrics. Its fields only grow, but Unsampled.
+// Tally counts for metrics. All fields except Unsampled only grow.
 type Tally struct {
 	Samples   atomic.Int64 // written
 	Closed    atomic.Int64 // sessions closed
@@ -43,7 +43,8 @@ type Tally struct {
 	Unsampled atomic.Int64 // exchanges of settled sessions that no sample knows yet
 }
 
-// Learner is what a running precept learns with. Open makes it, Run and Follow are its goroutines.
+// Learner closes sessions and holds the beliefs of the chooser. Open returns a Learner; Run and
+// Follow are its goroutines.
 type Learner struct {
 	Tally Tally
 
@@ -57,15 +58,15 @@ type Learner struct {
 	reward   string
 }
 
-// tools are what each part of a learner has.
+// tools are the clock, the guard and the error hook that each part of a Learner has.
 type tools struct {
 	now    func() time.Time
 	guard  *guard.Guard
 	failed func(step label.Step, err error)
 }
 
-// Open loads the counters of every tenant. It starts nothing. A backend that replicas share is no
-// reason not to start while it is away: lessons are chosen from the priors until Follow finds it.
+// Open loads the counters of every tenant and starts nothing. A shared backend that is away does
+// not prevent the start: lessons are chosen from the priors until Follow reaches the backend.
 func Open(ctx context.Context, o Options) (*Learner, error) {
 	if o.Memory == nil {
 		o.Memory = nobody{}
@@ -87,18 +88,18 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 	return l, l.beliefs.loadAll(ctx)
 }
 
-// Beliefs is what the chooser believes of a tenant's lessons. It never asks the backend: a tenant
-// that is not in memory yet starts from the priors, and is loaded by Run.
+// Beliefs returns the chooser of a tenant. Beliefs never asks the backend: a tenant that is not in
+// memory starts from the priors, and Run loads the tenant.
 func (l *Learner) Beliefs(tenant string) *bandit.Chooser { return l.beliefs.of(tenant) }
 
-// Follow keeps the beliefs in line with what other replicas have settled, until ctx is done. On a
-// backend that is this process' own it returns at once.
+// Follow adds what other replicas have settled to the beliefs until ctx is done. On a backend of
+// this process alone Follow returns at once.
 func (l *Learner) Follow(ctx context.Context, every time.Duration) error {
 	return l.follower.run(ctx, every)
 }
 
-// Run closes and corrects until ctx is done. Then it waits until the recorder has handed over what
-// it had, and makes the last corrections.
+// Run closes and corrects sessions until ctx is done. Then Run waits until the recorder has
+// delivered everything, and makes the last corrections.
 func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
 	l.guard.Readmit(ctx, l.marks)
 	tick := time.NewTicker(correctEvery)
@@ -120,8 +121,8 @@ func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
 	}
 }
 
-// finish makes the corrections that can still be made, with one bounded attempt: the time that the
-// recorder takes is part of it.
+// finish makes the last corrections in one bounded attempt. The bound includes the time of the
+// recorder.
 func (l *Learner) finish(drained <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), finishLimit)
 	defer cancel()
@@ -130,7 +131,7 @@ func (l *Learner) finish(drained <-chan struct{}) {
 	l.guard.Keep(ctx, l.marks)
 }
 
-// nobody is the memory of who serves no session.
+// nobody is the Memory of a program that serves no sessions.
 type nobody struct{}
 
 func (nobody) Newest(row *session.Row) *session.Record {

@@ -10,12 +10,12 @@ import (
 	"precept/internal/session"
 )
 
-// closingGrace is how long after its closing age an open session is still taken for open: then
-// another replica has closed it.
+// closingGrace is the time after the closing age during which an open session still counts as open.
+// After that time another replica has closed the session.
 const closingGrace = 5 * time.Second
 
-// provisional is how the chooser learns from an open session's feedback at once. It is the rewards
-// of the last closing age, and where there is little history that is much of it.
+// provisional lets the chooser learn from feedback on open sessions at once. Open sessions hold the
+// rewards of the last closing age, which is much of a short history.
 type provisional struct {
 	tools
 	beliefs *beliefs
@@ -28,7 +28,7 @@ type provisional struct {
 	recalled bool        // all of them
 }
 
-// learn lets the chooser learn what an open session has told.
+// learn gives the reward of an open session to the chooser.
 func (p *provisional) learn(ctx context.Context, at session.Ref) {
 	rec := p.memory.InUse(at)
 	if rec == nil {
@@ -41,8 +41,8 @@ func (p *provisional) learn(ctx context.Context, at session.Ref) {
 	p.learnFrom(ctx, rec)
 }
 
-// record is what is known of a session of which there is a row; nil for one that does not decode,
-// which closing tells of.
+// record returns the newest record of a session with a row, nil for a row that does not decode.
+// Closing reports such a row.
 func (p *provisional) record(row *session.Row) *session.Record {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
@@ -75,13 +75,13 @@ func (p *provisional) tell(rec *session.Record, entries []feedback.Entry) {
 	p.beliefs.setProvisional(rec, out, rec.Identity.Started.Add(p.reward.CloseAfter))
 }
 
-// expire takes back what was told of sessions that must have been closed elsewhere. tick is how
-// often sessions are closed.
+// expire removes the rewards of sessions that another replica must have closed. tick is the
+// interval of closing.
 func (p *provisional) expire(tick time.Duration) {
 	p.beliefs.expire(p.now().Add(-closingGrace - 2*tick))
 }
 
-// recall learns from the sessions that an earlier run left open, a bounded step a call.
+// recall learns from sessions that an earlier run left open, a bounded number a call.
 func (p *provisional) recall(ctx context.Context) {
 	if p.recalled {
 		return
@@ -103,9 +103,9 @@ func (p *provisional) recall(ctx context.Context) {
 	}
 }
 
-// inTime leaves out what the traffic said of a session after it was to close: a session's reward is
-// that of one fixed age, also where its agent goes on for days. What people say counts whenever
-// they say it.
+// inTime removes feedback that the traffic gave after the closing age: the reward of a session is
+// the reward at one fixed age, even where the agent continues for days. Feedback of people counts
+// at any time.
 func inTime(entries []feedback.Entry, started time.Time, age time.Duration) []feedback.Entry {
 	if started.IsZero() {
 		return entries

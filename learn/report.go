@@ -15,7 +15,7 @@ import (
 	"precept/internal/session"
 )
 
-// ReportQuery says which report is asked for.
+// ReportQuery selects a report.
 type ReportQuery struct {
 	Tenant      string
 	Window      time.Duration // 0: all
@@ -28,11 +28,11 @@ type ReportQuery struct {
 	Inject      inject.Config // how lessons are presented
 }
 
-// openLimit bounds the open sessions of a provisional report.
+// openLimit bounds the open sessions in a provisional report.
 const openLimit = 100_000
 
-// Report makes the report of a tenant out of the counters in memory; where other replicas settle
-// sessions, too, of what all of them have counted by now.
+// Report builds the report of a tenant from the counters in memory. Where other replicas settle
+// sessions, Report reads their counters first.
 func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, error) {
 	if err := l.follower.refresh(ctx); err != nil { // what was read last has to do
 		l.failed(label.StepFollow, err)
@@ -53,7 +53,7 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 	}), nil
 }
 
-// withOpen adds what open sessions would contribute today to a copy of the counters.
+// withOpen adds the present rewards of open sessions to a copy of the counters.
 func (l *Learner) withOpen(ctx context.Context, tenant string, c *bandit.Chooser) (*bandit.Chooser, error) {
 	c = c.Clone()
 	var after session.Row
@@ -76,7 +76,7 @@ func (l *Learner) withOpen(ctx context.Context, tenant string, c *bandit.Chooser
 	return c, nil
 }
 
-// wouldAdd is what closing the session now would add to the counters.
+// wouldAdd returns the deltas that closing the session now would add to the counters.
 func (l *Learner) wouldAdd(ctx context.Context, row *session.Row) []trial.Delta {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
@@ -93,7 +93,7 @@ func (l *Learner) wouldAdd(ctx context.Context, row *session.Row) []trial.Delta 
 	return atClosing(rec, out)
 }
 
-// lessonsOf are the lessons of a book as the report knows them.
+// lessonsOf returns the lessons of a book in the form of the report.
 func lessonsOf(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson {
 	book := q.Book
 	if book == nil {
@@ -119,4 +119,41 @@ func lessonsOf(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson
 		out = append(out, r)
 	}
 	return out
+}
+
+// Chooser returns the beliefs of a chooser under a configuration, from its counters alone: they are
+// the same on every replica and after a restart.
+func Chooser(c *bandit.Chooser, cfg bandit.Config) report.Chooser { return chooser{c, cfg} }
+
+// Policy returns the settings of the choice in the form of the report.
+func Policy(cfg bandit.Config) report.Policy {
+	return report.Policy{
+		Objective: string(cfg.Objective), Holdout: string(cfg.Holdout), Control: cfg.Control, TokenCost: cfg.TokenCost,
+		ProbeShare: bandit.ProbeShare,
+	}
+}
+
+type chooser struct {
+	of  *bandit.Chooser
+	cfg bandit.Config
+}
+
+func (c chooser) Believes(l report.Lesson) report.Belief {
+	k := action(l)
+	p := c.of.Counted(k)
+	better, worse := c.of.Published(l.Arm)
+	return report.Belief{Mean: p.Mean, Var: p.Var, Benched: p.Probe, Epsilon: c.cfg.NextEpsilon(k, p), Better: better, Worse: worse}
+}
+
+func (c chooser) BelievedAt(l report.Lesson, day int32) float64 {
+	return c.of.MeanAt(action(l), day)
+}
+
+func (c chooser) Sigma2() float64 { return c.of.Priors().Sigma2 }
+
+func action(l report.Lesson) bandit.Action {
+	return bandit.Action{
+		Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial,
+		Forced: l.Arm == trial.LoopArm,
+	}
 }

@@ -13,7 +13,8 @@ import (
 	"precept/internal/session"
 )
 
-// samples builds and writes what is learned of each session besides its numbers.
+// samples builds and writes the samples of sessions. Building reads the exchanges of a session from
+// the backend.
 type samples struct {
 	tools
 	be      writer
@@ -21,8 +22,8 @@ type samples struct {
 	written *atomic.Int64
 }
 
-// write builds the samples of sessions that close, got another rating, or went on. It
-// returns those of the sessions at which no step panicked, and whether theirs are written.
+// write builds the samples of sessions that close, got a new rating, or continued after closing.
+// write returns the sessions at which no step panicked, and whether their samples are written.
 func (s *samples) write(ctx context.Context, work []*settling) (left []*settling, ok bool) {
 	if !s.keep {
 		return work, true
@@ -54,7 +55,7 @@ func (s *samples) write(ctx context.Context, work []*settling) (left []*settling
 	return left, true
 }
 
-// build makes all samples of one session.
+// build adds all samples of one session to a batch.
 func (s *samples) build(ctx context.Context, b *session.Batch, st *settling) error {
 	ex, err := s.be.Exchanges(ctx, st.Tenant, st.ID)
 	if err != nil || len(ex) == 0 {
@@ -67,8 +68,8 @@ func (s *samples) build(ctx context.Context, b *session.Batch, st *settling) err
 	return nil
 }
 
-// sift writes the samples of each session by itself: something of them can never be written,
-// and the others must not wait for it.
+// sift writes the samples of each session in a batch of its own. A batch with a value that can
+// never be stored would hold up the other sessions.
 func (s *samples) sift(ctx context.Context, work []*settling) (left []*settling, ok bool) {
 	for n, st := range work {
 		var b session.Batch
@@ -94,7 +95,7 @@ func (s *samples) sift(ctx context.Context, work []*settling) (left []*settling,
 	return left, true
 }
 
-// sampleSession is a session as the builder of samples wants it.
+// sampleSession returns a session in the form that sample.Build reads.
 func sampleSession(tenant string, id session.ID, ex []sample.Exchange, entries []feedback.Entry) sample.Session {
 	out := sample.Session{
 		Tenant: tenant, Agent: ex[0].Agent, Name: ex[0].SessionName, ID: id.String(), Exchanges: ex, Failing: failing,
@@ -109,7 +110,7 @@ func sampleSession(tenant string, id session.ID, ex []sample.Exchange, entries [
 	return out
 }
 
-// failing says whether a tool result is an error.
+// failing reports whether a tool result is an error.
 func failing(tool, args, text string, isError int8) bool {
 	return detect.Classify(tool, args, text, isError).Outcome == detect.Error
 }

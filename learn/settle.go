@@ -11,7 +11,7 @@ import (
 	"precept/internal/session"
 )
 
-// settling is one session on its way into the counters.
+// settling is a session whose settlement is under way.
 type settling struct {
 	session.Settlement
 	reward  string // the definition of reward that its deltas are under
@@ -21,8 +21,8 @@ type settling struct {
 
 func (st *settling) ref() session.Ref { return session.Ref{Tenant: st.Tenant, ID: st.ID} }
 
-// settle writes the samples first and moves the counters then: a crash in between repeats both, and
-// samples are idempotent by their id.
+// settle writes the samples first and moves the counters second. After a crash in between both are
+// repeated; samples are idempotent by their id.
 func (c *closer) settle(ctx context.Context, work []*settling) {
 	if len(work) == 0 {
 		return
@@ -48,7 +48,7 @@ func (c *closer) settle(ctx context.Context, work []*settling) {
 	}
 }
 
-// settleAll moves the counters, in the backend and in memory.
+// settleAll moves the counters in the backend and in memory.
 func (c *closer) settleAll(ctx context.Context, work []*settling) error {
 	steps := make([]session.Settlement, len(work))
 	for i, st := range work {
@@ -73,7 +73,7 @@ func (c *closer) settleAll(ctx context.Context, work []*settling) error {
 	})
 }
 
-// settled takes note of a step that the backend took.
+// settled counts a step that the backend took.
 func (c *closer) settled(st *settling, byTenant map[string][]trial.Delta) {
 	if st.reward == c.name {
 		byTenant[st.Tenant] = append(byTenant[st.Tenant], st.Deltas...)
@@ -86,13 +86,14 @@ func (c *closer) settled(st *settling, byTenant map[string][]trial.Delta) {
 	}
 }
 
-// again keeps what could not be settled for another time.
+// again schedules steps that could not be settled.
 func (c *closer) again(work []*settling, err error) {
 	c.failed(label.StepSettle, err)
 	c.lookAgain(work)
 }
 
-// lookAgain keeps the corrections of a step that failed; what is to be closed stays due by itself.
+// lookAgain schedules the corrections of a failed step. Sessions that are still open remain due
+// without it.
 func (c *closer) lookAgain(work []*settling) {
 	for _, st := range work {
 		if st.From > 0 {

@@ -19,7 +19,7 @@ const (
 	tenantStep  = 200 // read from the backend in one step
 )
 
-// tenant is what the chooser and the report read of one tenant.
+// tenant holds the beliefs about the lessons of one tenant.
 type tenant struct {
 	counters  *bandit.Chooser
 	elsewhere map[string]int64 // sessions counted under other definitions of reward
@@ -29,7 +29,7 @@ type tenant struct {
 	read      bool         // what the backend knows of it is in it; guarded by tenantsMu
 }
 
-// of is what the chooser believes of a tenant's lessons.
+// of returns the chooser of a tenant.
 func (b *beliefs) of(name string) *bandit.Chooser {
 	t := b.tenant(name)
 	if t == nil {
@@ -54,14 +54,14 @@ func (b *beliefs) add(name string) *tenant {
 	return t
 }
 
-// tenant is what is known of a tenant that was asked for, nil when it is not in memory.
+// tenant returns a tenant in memory, nil for another one.
 func (b *beliefs) tenant(name string) *tenant {
 	b.tenantsMu.RLock()
 	defer b.tenantsMu.RUnlock()
 	return b.tenants[name]
 }
 
-// elsewhere are the sessions of a tenant that were counted under other definitions of reward.
+// elsewhere returns the number of sessions that were counted under other definitions of reward.
 func (b *beliefs) elsewhere(name string) map[string]int64 {
 	if t := b.tenant(name); t != nil {
 		return t.elsewhere
@@ -69,7 +69,7 @@ func (b *beliefs) elsewhere(name string) map[string]int64 {
 	return nil
 }
 
-// put puts what was read of a tenant in the place of what was known.
+// put replaces a tenant by a fresh copy from the backend.
 func (b *beliefs) put(name string, fresh *tenant) {
 	b.tenantsMu.Lock()
 	defer b.tenantsMu.Unlock()
@@ -82,14 +82,14 @@ func (b *beliefs) put(name string, fresh *tenant) {
 	b.tenants[name] = fresh
 }
 
-// room says whether a tenant is in memory, or may be.
+// room reports whether a tenant is in memory or fits into memory.
 func (b *beliefs) room(name string) bool {
 	b.tenantsMu.RLock()
 	defer b.tenantsMu.RUnlock()
 	return b.tenants[name] != nil || len(b.tenants) < tenantsMost
 }
 
-// load reads a tenant that was not in memory, for somebody who cannot do with the priors.
+// load reads a tenant that is not in memory, for callers that need more than the priors.
 func (b *beliefs) load(ctx context.Context, name string) error {
 	b.of(name)
 	b.mu.Lock()
@@ -105,8 +105,7 @@ func (b *beliefs) load(ctx context.Context, name string) error {
 	return nil
 }
 
-// tidy reads the tenants that were asked for and are not in memory, and lets go of those that are
-// too many.
+// tidy reads tenants that were asked for and are not in memory, and drops tenants beyond the bound.
 func (b *beliefs) tidy(ctx context.Context) {
 	b.tenantsMu.Lock()
 	n := min(len(b.unread), tenantStep)
@@ -128,8 +127,7 @@ func (b *beliefs) tidy(ctx context.Context) {
 	}
 }
 
-// drop lets go of the tenants that were asked for longest ago. What was learned of them stands in
-// the backend.
+// drop removes the least recently used tenants from memory. The backend has their counters.
 func (b *beliefs) drop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

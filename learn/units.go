@@ -8,12 +8,12 @@ import (
 	"precept/internal/session"
 )
 
-// mostPassedOn bounds for how many units it is remembered what their members were told; of more
-// they are told again.
+// mostPassedOn bounds the units whose passed feedback is remembered. Beyond the bound, members get
+// the same feedback again, which changes nothing.
 const mostPassedOn = 4096
 
-// units lets a unit and its members know what was said of each other (feedback/unit.go). It belongs
-// to the closer's goroutine.
+// units exchange feedback between a unit and its members (feedback/unit.go). Only the goroutine of
+// Learner.Run uses units.
 type units struct {
 	memory  Memory
 	be      tellers
@@ -23,11 +23,10 @@ type units struct {
 	passed map[session.Ref]string           // what was said of a unit that its members have been told
 }
 
-// begin forgets what units were told: it is read anew.
+// begin drops the feedback of units that was read before.
 func (u *units) begin() { u.said = map[session.Ref][]feedback.Entry{} }
 
-// share is done when a member closes: its unit hears what it was told, in case it has not, and it
-// hears what was said of the unit.
+// share exchanges the feedback of a closing member with its unit, in both directions.
 func (u *units) share(ctx context.Context, rec *session.Record) error {
 	of := rec.Member()
 	at := session.Ref{Tenant: rec.Identity.Tenant, ID: of.Unit}
@@ -54,8 +53,8 @@ func (u *units) share(ctx context.Context, rec *session.Record) error {
 	return err
 }
 
-// passToMembers lets the members of a unit know what was said of it, when that is news. Who becomes
-// one later asks when it closes.
+// passToMembers passes new feedback on a unit to its members. A session that becomes a member later
+// gets the feedback at its closing.
 func (u *units) passToMembers(ctx context.Context, at session.Ref) error {
 	of, ok, err := u.memory.Known(ctx, at.Tenant, at.ID)
 	if err != nil || !ok || of.Members == 0 {

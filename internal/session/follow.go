@@ -19,16 +19,16 @@ func (t *Threader) follow(r *Resolved, tr *trail, look Lookup) bool {
 	return look != nil && len(unknown) > 0 && t.lookUp(r, tr, unknown, look)
 }
 
-// lookUp asks the store for the session, where memory knows none of the keys. Of several that own
-// the newest stored one it is one that shares more of the past.
+// lookUp asks the store for the session where memory knows none of the keys. Of several owners of
+// the newest stored key, lookUp takes one that shares older keys.
 func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Lookup) bool {
 	keys := make([]EchoKey, len(unknown))
 	for i, k := range unknown {
-		keys[i] = k.EchoKey
+		keys[i] = k.key
 	}
 	stored := look(keys)
 	for i, k := range unknown {
-		ids := slices.DeleteFunc(stored[k.EchoKey], func(id ID) bool { return id == tr.except })
+		ids := slices.DeleteFunc(stored[k.key], func(id ID) bool { return id == tr.except })
 		if len(ids) == 0 {
 			continue
 		}
@@ -45,10 +45,10 @@ func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Looku
 	return false
 }
 
-// candidates are the sessions that own a key and that the request may go on with. Of a key that
-// says little it must be one alone, whose newest reply nobody has continued yet.
+// candidates returns the sessions that own a key and that the request may continue. A key that says
+// little counts only where one session owns the key and that session waits for a request.
 func (t *Threader) candidates(tr *trail, k trailKey) []owner {
-	found := t.index.owners(k.EchoKey)
+	found := t.index.owners(k.key)
 	found = slices.DeleteFunc(found, func(o owner) bool { return o.id == tr.except })
 	if len(found) == 0 {
 		return nil
@@ -66,11 +66,11 @@ func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 	return found
 }
 
-// believed says whether the session is one that the key was seen in for sure. One in which only
-// requests have shown it, never a reply, is none, unless this request extends its newest request.
-// What shows a session's past and none of its replies is another conversation with the same
-// examples in front; an agent that rewrites replies before it sends them back still sends
-// everything else.
+// believed reports whether the key certainly went by in the session. A session in which only
+// requests have shown the key, never a reply, counts only where the request extends its newest
+// request. A request that shows the past of a session and none of its replies belongs to another
+// conversation with the same examples in front. An agent that rewrites replies still sends
+// everything else back.
 func (t *Threader) believed(o owner, req *wire.Request) bool {
 	kind := o.stamp & stampKind
 	if kind >= stampRequest {
@@ -81,11 +81,11 @@ func (t *Threader) believed(o owner, req *wire.Request) bool {
 	return unanswered || h != nil && h.extended(req)
 }
 
-// choose decides among the owners of the newest known key. Several own it when two runs began
-// alike. The request belongs to the one whose newest reply it continues and which nobody has
-// continued yet; where none is, it is a branch of a shared past, and gets a session of its own. An
-// equal request may have taken the one that was left for this one, and left its own, which was
-// answered meanwhile: so who owns the key is asked again as long as that changes.
+// choose decides among the owners of the newest known key; several runs that began alike own the
+// same key. The request belongs to the owner whose newest reply the request continues and no other
+// request has continued. Without such an owner, the request is a branch of a shared past and gets a
+// new session. choose asks for the owners again while they change: an equal request may take the
+// free session, and leave its own one, which was answered in the meantime.
 func (t *Threader) choose(r *Resolved, tr *trail, k trailKey, found []owner) bool {
 	for range maxOwners {
 		if len(found) == 1 {
@@ -104,7 +104,7 @@ func (t *Threader) choose(r *Resolved, tr *trail, k trailKey, found []owner) boo
 	return false
 }
 
-// pick takes the one of several owners that the request belongs to, if there is one.
+// pick returns false where the request belongs to none of the owners.
 func (t *Threader) pick(r *Resolved, tr *trail, k trailKey, found []owner) bool {
 	if r.weak { // first of all those that did what the request shows: another one may be free, and is none of it
 		keys := tr.details()
@@ -116,7 +116,7 @@ func (t *Threader) pick(r *Resolved, tr *trail, k trailKey, found []owner) bool 
 		// The older keys are asked without the lock; what was best may be continued meanwhile, so
 		// it is judged again.
 		t.mu.Unlock()
-		alike := t.narrow(t.narrow(best, tr.behind(k.EchoKey)), tr.details())
+		alike := t.narrow(t.narrow(best, tr.behind(k.key)), tr.details())
 		r.Doubt = nil
 		for _, o := range alike {
 			if len(alike) > 1 {
@@ -136,11 +136,11 @@ func (t *Threader) pick(r *Resolved, tr *trail, k trailKey, found []owner) bool 
 	return true
 }
 
-// maxTelling is how many details are asked for of sessions that may all have gone on.
+// maxTelling bounds the details that are compared for sessions that may all have continued.
 const maxTelling = 8
 
-// likeliest guesses among sessions that nothing tells apart. Of those that were spoken to a moment
-// ago it is the one that came first; else it is the newest, since the others were left.
+// likeliest guesses among sessions that nothing tells apart: the oldest of those that were active a
+// moment ago, else the newest, since the others were left.
 func (t *Threader) likeliest(tied []owner) owner {
 	pick := tied[0]
 	for _, o := range tied[1:] { // from the newest to the oldest
@@ -163,7 +163,7 @@ const (
 	rankAgain         // exactly this request failed in it
 )
 
-// best returns the highest rank and the owners that have it. The caller has the lock.
+// best returns the highest rank and its owners. Lock t.mu.
 func (t *Threader) best(found []owner, tr *trail) (rank int, best []owner) {
 	for _, o := range found {
 		r := rankNone
@@ -188,8 +188,8 @@ func (t *Threader) best(found []owner, tr *trail) (rank int, best []owner) {
 	return rank, best
 }
 
-// current says whether the key is of the session's newest reply. Weak owners are here because the
-// request goes on where the session's newest request ended.
+// current reports whether the key belongs to the newest reply of the session. A weak owner is a
+// candidate only where the request continues the newest request of the session.
 func (o owner) current(h *head) bool {
 	switch o.stamp & stampKind {
 	case stampReply:
@@ -201,7 +201,7 @@ func (o owner) current(h *head) bool {
 	return false
 }
 
-// narrow keeps the owners that also own older parts of the conversation, as long as some do.
+// narrow keeps the owners that also own older parts of the conversation, while such owners remain.
 func (t *Threader) narrow(found []owner, older []EchoKey) []owner {
 	for _, k := range older {
 		if len(found) == 1 {

@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// look is a request in which quotations are looked for.
+// look is a request that is searched for quotations.
 type look struct {
 	bare, shaped, forced bool // it offers no tools, and wants JSON; it wants a call of its tools
 	names                []uint32
@@ -23,7 +23,7 @@ type spoken struct {
 	text string
 }
 
-// read takes the texts, as far as they are searched.
+// read collects the texts that are searched.
 func (w *look) read(req *wire.Request) {
 	room := quoteText
 	for i := 0; i < req.Len() && room > 0; i++ {
@@ -36,10 +36,10 @@ func (w *look) read(req *wire.Request) {
 	}
 }
 
-// about says whether the request is about the conversation. One of its texts shows what was asked
-// and what was answered there; of a conversation without tools, and in a request that has tools of
-// its own, it must show them as a dialogue. What wants JSON and has no tools judges or sorts by one
-// of the two.
+// about reports whether the request is about the conversation. One text of the request shows
+// question and answer of the conversation; for a conversation without tools, and in a request with
+// tools of its own, the text must show them as a dialogue. A request for JSON without tools judges
+// or sorts by one of the two.
 func (w *look) about(x *fingerprint) bool {
 	asked, said := false, false
 	for _, s := range w.texts {
@@ -63,13 +63,13 @@ func (w *look) about(x *fingerprint) bool {
 	return w.bare && x.tooled && asked && said
 }
 
-// match is where a part of a conversation stands in a text.
+// match is the position of a part of a conversation in a text.
 type match struct {
-	part
-	at int
+	part part
+	at   int
 }
 
-// earliest finds the first of the parts that stands in the text, and is so long.
+// earliest finds the first part of at least that length in the text.
 func earliest(parts []part, text string, least int) (match, bool) {
 	for _, p := range parts {
 		if at := strings.Index(text, p.text); at >= 0 && len(p.text) > 0 && len(p.text) >= least {
@@ -79,13 +79,14 @@ func earliest(parts []part, text string, least int) (match, bool) {
 	return match{}, false
 }
 
-// shows says that a text shows one of the parts, long enough to be known by itself.
+// shows reports whether the text contains one of the parts, long enough to identify the
+// conversation alone.
 func shows(text string, parts []part) bool {
 	_, ok := earliest(parts, text, quoteAlone)
 	return ok
 }
 
-// latest finds the newest of them, where it stands last.
+// latest finds the last position of the newest part in the text.
 func latest(parts []part, text string) (match, bool) {
 	for _, p := range slices.Backward(parts) {
 		if at := strings.LastIndex(text, p.text); at >= 0 && p.text != "" {
@@ -95,23 +96,24 @@ func latest(parts []part, text string) (match, bool) {
 	return match{}, false
 }
 
-// apart says that the two are not one: who repeats a question answers nothing.
+// apart reports whether the two do not overlap: a repeated question is no answer.
 func apart(a, b match) bool {
-	return a.at+len(a.text) <= b.at || b.at+len(b.text) <= a.at
+	return a.at+len(a.part.text) <= b.at || b.at+len(b.part.text) <= a.at
 }
 
-// closes says that what was answered ends the text, but for what closes a quotation: a few bytes,
-// and no sentence that says what to do.
+// closes reports whether the answer ends the text, except for the end of a quotation: a few bytes
+// and no sentence with an instruction.
 func closes(text string, b match) bool {
-	end := b.at + b.rest + b.rest/8 // escapes make it longer
-	if b.rest == 0 || len(text) > end+quoteBehind {
+	end := b.at + b.part.rest + b.part.rest/8 // escapes make it longer
+	if b.part.rest == 0 || len(text) > end+quoteBehind {
 		return false
 	}
 	return len(text) <= end || len(strings.Fields(text[end:])) < quoteWords
 }
 
-// speakerLabel is the form of what names a speaker before a place in a text ("user: ", "<input>\n",
-// "== Human ==\n\n", `{"role": "user", "content": "`), without its letters; "" where nothing does.
+// speakerLabel returns the form, without letters, of the text that names a speaker before a
+// position ("user: ", "<input>\n", "== Human ==\n\n", `{"role": "user", "content": "`), "" without
+// such a text.
 func speakerLabel(text string, at int) string {
 	before := text[max(0, at-64):at]
 	end := strings.LastIndexFunc(before, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })

@@ -6,8 +6,8 @@ import (
 	"precept/internal/wire"
 )
 
-// trail is what a request may be known by: the reply that it names, then what it echoes, newest
-// first, then the summary that it may begin with, then its newest answer.
+// trail holds the keys by which a request may be recognised: the reply that the request names, its
+// echoes, newest first, a summary at its beginning, and its newest answer.
 type trail struct {
 	r      *Resolved
 	claim  Claim
@@ -16,16 +16,16 @@ type trail struct {
 
 // trailKey is one key of a trail.
 type trailKey struct {
-	EchoKey
+	key    EchoKey
 	method Method // what it proves
 	weak   bool   // the thing comes again in every run
 	unique bool   // it says little: it counts where one session alone has it, and waits for a request
 }
 
-// keys yields them. It is lazy, because the first key is nearly always the one.
+// keys yields the keys one by one, because the first key nearly always decides.
 func (t *trail) keys(yield func(trailKey) bool) {
 	sc := t.r.scope
-	if t.claim.Previous != "" && !yield(trailKey{EchoKey: echoKey(sc, "r:"+t.claim.Previous, 0), method: ByBody}) {
+	if t.claim.Previous != "" && !yield(trailKey{key: echoKey(sc, "r:"+t.claim.Previous, 0), method: ByBody}) {
 		return
 	}
 	if t.claim.Space != SpaceConversation { // else the provider keeps the history: only a reply id is stronger
@@ -34,46 +34,46 @@ func (t *trail) keys(yield func(trailKey) bool) {
 			echoes := t.r.req.Echo(i)
 			for _, k := range echoes[:min(len(echoes), maxTrail)] { // one answer may hold thousands of calls
 				given++
-				if !yield(trailKey{EchoKey: t.r.key(k), method: ByEcho, weak: repeats(k)}) {
+				if !yield(trailKey{key: t.r.key(k), method: ByEcho, weak: repeats(k)}) {
 					return
 				}
 			}
 		}
 		for _, k := range summaryShown(sc, t.r.req) {
-			if !yield(trailKey{EchoKey: k, method: ByEcho}) {
+			if !yield(trailKey{key: k, method: ByEcho}) {
 				return
 			}
 		}
 	}
 	for _, k := range t.answer() {
-		if !yield(trailKey{EchoKey: k, method: ByEcho, unique: true}) {
+		if !yield(trailKey{key: k, method: ByEcho, unique: true}) {
 			return
 		}
 	}
 }
 
-// oldest is the first item that is looked at.
+// oldest returns the first item that is read.
 func (t *trail) oldest() int { return max(0, t.r.req.Len()-maxLook) }
 
-// behind gives the keys that stand behind one of them.
+// behind returns the keys that are older than k.
 func (t *trail) behind(k EchoKey) (older []EchoKey) {
 	passed := false
 	for x := range t.keys {
 		if passed {
-			older = append(older, x.EchoKey)
+			older = append(older, x.key)
 		}
-		passed = passed || x.EchoKey == k
+		passed = passed || x.key == k
 	}
 	return older
 }
 
-// longAnswer is how many bytes of text, or of a call's arguments, are taken for one conversation's
-// own.
+// longAnswer is the number of bytes of a text, or of the arguments of a call, from which on they
+// identify one conversation.
 const longAnswer = 64
 
-// answer are the keys of the newest answer without what the conversation began with: a program may
-// write its first message anew in every turn (retrieved documents, a plan made before), and give
-// ids of its own to calls that had none.
+// answer returns the keys of the newest answer without the beginning of the conversation: a program
+// may rewrite its first message in every turn (retrieved documents, an earlier plan) and replace
+// missing ids of calls.
 func (t *trail) answer() []EchoKey {
 	if t.r.req.Delta {
 		return nil
@@ -90,8 +90,8 @@ func (t *trail) answer() []EchoKey {
 	return nil
 }
 
-// answerKeys are the keys of an answer by its text, or by what its calls ask for; of short ones
-// there are none.
+// answerKeys returns the keys of an answer by its text, or by the arguments of its calls. Short
+// answers have no key.
 func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
 	var keys []EchoKey
 	if len(calls) == 0 && len(text) >= longAnswer {
@@ -105,10 +105,9 @@ func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
 	return keys
 }
 
-// details are the keys of what tells runs apart whose ids are counted, newest first: what was
-// called, what came back, what the user said. What is new in the request went by in no session that
-// it could belong to. An agent may word them anew, so they are asked only where several sessions
-// are left.
+// details returns keys that separate runs with counted ids, newest first: calls, results and words
+// of the user. New content of the request went by in no session yet. An agent may word these things
+// differently, so details are compared only where several sessions remain.
 func (t *trail) details() (keys []EchoKey) {
 	for i := t.r.req.Len() - 1; i >= t.oldest() && len(keys) < maxTrail; i-- {
 		it := t.r.req.Item(i)
