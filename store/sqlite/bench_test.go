@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -43,9 +44,8 @@ func benchID(n int) (id session.ID) {
 	return id
 }
 
-// meter measures what a call takes, apart from making its data: the processor time of the whole
-// process (checkpoints and the collector are in it), which a busy machine does not blur, beside the
-// time on the clock.
+// meter measures calls without the making of their data: the processor time of the process, which
+// other load does not change, with checkpoints and the collector, and the elapsed time.
 type meter struct {
 	b     *testing.B
 	cpu   time.Duration
@@ -70,12 +70,12 @@ func (m *meter) report(unit string) {
 	m.b.ReportMetric(float64(m.cpu.Nanoseconds())/float64(m.items), "cpu-ns/"+unit)
 }
 
-// benchRow is a session of 4 KiB, the size of one with a few blocks.
+// benchRow returns a session of 4 KiB, the size of a session with a few blocks.
 func benchRow(n, seen int) session.Row {
 	return session.Row{Tenant: "default", ID: benchID(n), Started: benchStart(), Seen: benchStart().Add(time.Duration(seen)), Data: bytes.Repeat([]byte("0123456789abcdef"), 256)}
 }
 
-// benchExchange is a turn of about 1.3 KB.
+// benchExchange returns a turn of about 1.3 KB.
 func benchExchange(n, turn int) sample.Exchange {
 	id := benchID(n)
 	return sample.Exchange{
@@ -86,7 +86,8 @@ func benchExchange(n, turn int) sample.Exchange {
 	}
 }
 
-// A batch of 500 turns of 50 sessions: an exchange each, the sessions' rows, three echoes a turn.
+// BenchmarkWrite writes batches of 500 turns of 50 sessions: exchanges, rows of sessions, and three
+// echoes a turn.
 func BenchmarkWrite(b *testing.B) {
 	for part, c := range map[string]struct {
 		items int
@@ -166,7 +167,7 @@ func BenchmarkUnknownSession(b *testing.B) {
 	b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/float64(n-5000), "cpu-ns/op")
 }
 
-// Twenty keys of a history, of which one is known.
+// BenchmarkFindEcho looks up twenty keys, one of which is stored.
 func BenchmarkFindEcho(b *testing.B) {
 	s := openBench(b)
 	fill(b, s, 5000)
@@ -186,7 +187,8 @@ func BenchmarkFindEcho(b *testing.B) {
 	}
 }
 
-// 200 sessions of 90 deltas each: six lessons of 14 fields, a baseline and the global ones.
+// BenchmarkSettle settles 200 sessions of 90 deltas: six lessons of 14 fields, a baseline and the
+// global fields.
 func BenchmarkSettle(b *testing.B) {
 	for _, lessons := range []int{20, 1000} {
 		b.Run(fmt.Sprintf("lessons=%d", lessons), func(b *testing.B) {
@@ -246,4 +248,67 @@ func BenchmarkCounters(b *testing.B) {
 			b.Fatal(len(list), err)
 		}
 	}
+}
+
+// BenchmarkEchoes measures the cost of 200,000 echoes: writing them in batches of a quiet and of a
+// busy second, their bytes in the file, and the look-up of twenty keys, one of which is stored
+// (docs/decisions/0032-echoes.md).
+func BenchmarkEchoes(b *testing.B) {
+	const all = 198_000 // a multiple of both
+	for _, size := range []int{30, 1500} {
+		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
+			b.StopTimer()
+			m, lookups := meter{b: b}, time.Duration(0)
+			for range b.N {
+				path := filepath.Join(b.TempDir(), "precept.db")
+				s, err := sqlite.Open(b.Context(), sqlite.Options{Path: path})
+				if err != nil {
+					b.Fatal(err)
+				}
+				for n := 0; n < all; n += size {
+					batch := echoBatch(n, size)
+					m.run(size, func() error { return s.Write(b.Context(), batch) })
+				}
+				lookups += lookUp(b, s, all)
+				if err := s.Close(); err != nil {
+					b.Fatal(err)
+				}
+				info, err := os.Stat(path)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(info.Size())/all, "B/echo")
+			}
+			m.report("echo")
+			b.ReportMetric(float64(lookups.Microseconds())/float64(b.N), "us/lookup")
+		})
+	}
+}
+
+func echoBatch(from, size int) (batch session.Batch) {
+	at := benchStart().Add(time.Duration(from) * time.Millisecond)
+	for n := from; n < from+size; n++ {
+		batch.Echoes = append(batch.Echoes, session.Echo{Tenant: "default", Key: benchKey(n), ID: benchID(n / 3000), At: at})
+	}
+	return batch
+}
+
+func benchKey(n int) session.EchoKey { return session.EchoKey(n) * 0x9e3779b97f4a7c15 }
+
+// lookUp returns the mean time of a look-up.
+func lookUp(b *testing.B, s *sqlite.Store, all int) time.Duration {
+	b.Helper()
+	const rounds = 2000
+	keys := make([]session.EchoKey, 20)
+	begun := time.Now()
+	for n := range rounds {
+		for i := range keys {
+			keys[i] = benchKey(n+i)*3 + 1
+		}
+		keys[19] = benchKey(n * 7919 % all)
+		if found, err := s.FindEcho(b.Context(), "default", keys); err != nil || len(found) != 1 {
+			b.Fatal(found, err)
+		}
+	}
+	return time.Since(begun) / rounds
 }

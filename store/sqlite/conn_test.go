@@ -14,8 +14,8 @@ import (
 	"precept/internal/session"
 )
 
-// What follows a statement that failed does nothing and reads nothing; nothing of the transaction
-// is stored, and the next one goes its way.
+// After a failed statement, later statements of the transaction do nothing and read nothing.
+// Nothing of the transaction is stored, and the next transaction succeeds.
 func TestTheFirstErrorEndsATransaction(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -49,8 +49,7 @@ func TestTheFirstErrorEndsATransaction(t *testing.T) {
 	}
 }
 
-// Who gives up is not kept waiting: the rest of his transaction is not carried out, and nothing of
-// it is stored.
+// The end of the context aborts the transaction: no later statement runs, and nothing is stored.
 func TestAContextEndsATransaction(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -70,7 +69,7 @@ func TestAContextEndsATransaction(t *testing.T) {
 	}
 }
 
-// What is done on a full disk is done once more when the log was folded in, and counts as once.
+// A transaction on a full disk runs again after a checkpoint, and counts once.
 func TestAFullDiskIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -86,7 +85,7 @@ func TestAFullDiskIsTriedAgain(t *testing.T) {
 	}
 }
 
-// Every kind of value comes back as it was bound: times to the microsecond, floats bit by bit.
+// Values of every type return as they were bound: times to the microsecond, floats bit by bit.
 func TestValuesComeBack(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -123,7 +122,7 @@ func TestValuesComeBack(t *testing.T) {
 	})
 }
 
-// No row, a NULL and an empty blob are told apart where it matters.
+// No row, NULL and an empty blob are different where callers need the difference.
 func TestNothingIsRead(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))

@@ -9,27 +9,90 @@ import (
 	"slices"
 
 	"precept/bandit/trial"
+	"precept/internal/session"
 )
 
-// A counter row holds all fields of one scope and day: field name and zigzag varint, sorted by
-// name, zeros left out. Sums are done here and not in SQL, which would turn a sum that overflows
-// into a float.
+const appliedColumns = "version, told, reward, tier, frozen"
 
+// appliedDest returns the variables for appliedColumns. All columns are NULL for a session that was
+// never settled.
+func appliedDest(a *session.Applied) []any {
+	return []any{&a.Version, &a.Told, &a.Reward, &a.Tier, &a.Frozen}
+}
+
+// Applied returns the settled state of a session, the zero Applied before the first settlement.
+func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error) {
+	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) (a session.Applied) {
+		c.row("SELECT "+appliedColumns+" FROM settled WHERE sid = ?", sid).scan(appliedDest(&a)...)
+		return a
+	})
+}
+
+// Settle applies each step whose session has version From: the deltas go into the counters, and To
+// with version From+1 becomes the settled state. A step from version 0 also closes the session.
+// Settle reports for each step whether the step was applied; for the others the caller reads
+// Applied and computes the step again. All steps are one transaction, in order, so that a batch may
+// hold several steps of a session.
+//
+// An error means that no step was applied, except that the end of the context during the commit
+// leaves the result open: the versions make a repetition safe.
+//
+// An applied step removes the session from Unsettled, unless feedback arrived that the step does
+// not include.
+func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
+	taken := make([]bool, len(steps))
+	err := s.update(ctx, "settle", func(t *tx) {
+		sum := sums{rows: map[rowKey]*[]cell{}}
+		for i, step := range steps {
+			tenant := t.tenant(step.Tenant)
+			if taken[i] = t.step(tenant, step); taken[i] {
+				sum.add(tenant, step.Deltas)
+			}
+		}
+		sum.store(t)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return taken, nil
+}
+
+// step stores the settled state of one step, if the version matches.
+func (t *tx) step(tenant int64, step session.Settlement) bool {
+	sid := t.named(sessionKey{tenant, step.ID}, fromMicros(0)).sid
+	if t.db.number("SELECT version FROM settled WHERE sid = ?", sid) != step.From {
+		return false
+	}
+	to := step.To
+	t.db.exec("INSERT OR REPLACE INTO settled(sid, "+appliedColumns+") VALUES(?, ?, ?, ?, ?, ?)",
+		sid, step.From+1, to.Told, to.Reward, to.Tier, notNull(to.Frozen))
+	if step.From == 0 {
+		t.db.exec("UPDATE sessions SET state = ?1 WHERE sid = ?2 AND state <> ?1", stateClosed, sid)
+	}
+	t.db.exec("DELETE FROM aside WHERE sid = ? AND out < ?", sid, outExchange) // the settlement succeeded this time
+	t.db.exec("DELETE FROM unsettled WHERE sid = ? AND n = ?", sid, step.Heard)
+	return true
+}
+
+// cell is one field of a counter row. A row holds the fields of one scope and day, sorted by name,
+// without zeros, each as its name and a zigzag varint. The sums are made in Go: SQL would turn a sum
+// that overflows into a float.
 type cell struct {
 	field string
 	value int64
 }
 
+// rowKey identifies a counter row.
 type rowKey struct {
 	tenant int64
 	scope  string
 	day    int32
 }
 
-// sums gathers the deltas of a whole batch, so that each counter row is read and written once.
+// sums adds up the deltas of a batch, so that each counter row is read and written once.
 type sums struct {
 	rows map[rowKey]*[]cell
-	last *[]cell // deltas of one scope and day come together
+	last *[]cell // cells of the last delta: deltas of one scope and day are neighbours
 	at   rowKey
 }
 
@@ -47,7 +110,8 @@ func (s *sums) add(tenant int64, deltas []trial.Delta) {
 	}
 }
 
-// addCell keeps the cells sorted. They are few, so that moving them costs less than a map.
+// addCell adds a cell to cells sorted by name. The cells are few: moving them costs less than a
+// map.
 func addCell(cells []cell, c cell) []cell {
 	i, found := slices.BinarySearchFunc(cells, c.field, func(c cell, f string) int { return cmp.Compare(c.field, f) })
 	if found {
@@ -57,7 +121,7 @@ func addCell(cells []cell, c cell) []cell {
 	return slices.Insert(cells, i, c)
 }
 
-// store adds the sums to the tables, in key order for the sake of the B-tree.
+// store adds the sums to the table in key order, which is the order of the B-tree.
 func (s *sums) store(t *tx) {
 	keys := slices.SortedFunc(maps.Keys(s.rows), func(a, b rowKey) int {
 		return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.scope, b.scope), cmp.Compare(a.day, b.day))
@@ -72,7 +136,7 @@ func (t *tx) addRow(k rowKey, cells []cell) {
 	t.db.cells(k.scope, old, func(c cell) { cells = addCell(cells, c) })
 	v := packCells(cells)
 	switch {
-	case old != nil && len(v) == 0: // an undone session leaves nothing behind
+	case old != nil && len(v) == 0: // all sums are zero again
 		t.db.exec("DELETE FROM counters WHERE tenant = ? AND scope = ? AND day = ?", k.tenant, k.scope, k.day)
 	case old != nil:
 		t.db.exec("UPDATE counters SET v = ? WHERE tenant = ? AND scope = ? AND day = ?", v, k.tenant, k.scope, k.day)
@@ -81,7 +145,7 @@ func (t *tx) addRow(k rowKey, cells []cell) {
 	}
 }
 
-// cells reads a row of counters.
+// cells calls fn for the cells of a counter row.
 func (c *conn) cells(scope string, v []byte, fn func(cell)) {
 	if err := eachCell(v, fn); err != nil {
 		c.fail(fmt.Errorf("counters of %q: %w", scope, err))
@@ -119,11 +183,10 @@ func eachCell(b []byte, fn func(cell)) error {
 	return nil
 }
 
-// Counters lists a tenant's counters, sorted by scope, field and day; counters that are zero are
-// left out.
+// Counters lists the counters of a tenant, sorted by scope, field and day, without zeros.
 func (s *Store) Counters(ctx context.Context, tenant string) ([]trial.Delta, error) {
 	return readOf(ctx, s, tenant, func(c *conn, n int64) (list []trial.Delta) {
-		names := map[string]string{} // a few dozen names stand in every row
+		names := map[string]string{} // all rows share a few dozen names
 		for r := range c.rows("SELECT scope, day, v FROM counters WHERE tenant = ? ORDER BY scope, day", n) {
 			var k trial.Key
 			var v []byte
@@ -141,4 +204,56 @@ func (s *Store) Counters(ctx context.Context, tenant string) ([]trial.Delta, err
 		slices.SortFunc(list, trial.Compare)
 		return list
 	})
+}
+
+// Raise sets each maximum of a tenant to the given value where the value is greater. Raise can be
+// repeated and reordered.
+func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) error {
+	if len(maxima) == 0 {
+		return nil
+	}
+	return s.update(ctx, "raise", func(t *tx) {
+		n := t.tenant(tenant)
+		for _, m := range maxima {
+			t.db.exec(`INSERT INTO maxima(tenant, scope, field, day, value) VALUES(?, ?, ?, ?, ?)
+				ON CONFLICT DO UPDATE SET value = excluded.value WHERE excluded.value > value`, n, m.Scope, m.Field, m.Day, m.Value)
+		}
+	})
+}
+
+// Maxima lists the maxima of a tenant, sorted by scope, field and day.
+func (s *Store) Maxima(ctx context.Context, tenant string) ([]trial.Delta, error) {
+	return readOf(ctx, s, tenant, func(c *conn, n int64) (list []trial.Delta) {
+		for r := range c.rows("SELECT scope, field, day, value FROM maxima WHERE tenant = ? ORDER BY scope, field, day", n) {
+			var d trial.Delta
+			r.scan(&d.Scope, &d.Field, &d.Day, &d.Value)
+			list = append(list, d)
+		}
+		return list
+	})
+}
+
+// Priors returns the priors that a replica published last, version 0 before the first.
+func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data []byte, err error) {
+	type versioned struct {
+		version int64
+		data    []byte
+	}
+	v, err := readOf(ctx, s, tenant, func(c *conn, n int64) (v versioned) {
+		c.row("SELECT version, data FROM priors WHERE tenant = ?", n).scan(&v.version, &v.data)
+		return v
+	})
+	return v.version, v.data, err
+}
+
+// PutPriors publishes priors as version from+1 if from is the current version, and reports whether
+// it is.
+func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (ok bool, err error) {
+	err = s.update(ctx, "put priors", func(t *tx) {
+		n := t.tenant(tenant)
+		if ok = t.db.number("SELECT version FROM priors WHERE tenant = ?", n) == from; ok {
+			t.db.exec("INSERT OR REPLACE INTO priors(tenant, version, data) VALUES(?, ?, ?)", n, from+1, notNull(data))
+		}
+	})
+	return ok && err == nil, err
 }

@@ -11,28 +11,28 @@ import (
 	"precept/internal/session"
 )
 
-// Echoes come several a turn and are hardly ever asked for: the threads in use stand in memory
-// elsewhere, and here is only what a restart must not lose. Their keys are hashes, so that in one
-// large B-tree each would change a page of its own, on the disk and in the log. The primary key of
-// the table therefore begins with a generation: what is written lands in the newest one, which fits
-// into the cache, and a look-up asks all of them (docs/decisions/0032-echoes.md).
+// A turn writes several echoes, and look-ups are rare: the threads in use are in memory, and the table
+// is for the time after a restart. The keys are hashes: in one large B-tree each echo would change
+// another page, in the WAL and in the file. The primary key of the table therefore begins with a
+// generation. New echoes go to the newest generation, which fits into the cache, and a look-up asks
+// all generations (docs/decisions/0032-echoes.md).
 const (
 	echoesPerKey   = 4
 	generationSize = 64 << 10 // echoes, about 1.7 MiB
-	generations    = 64       // the oldest is deleted to make room for another one
+	generations    = 64       // a new generation replaces the oldest one
 )
 
-// generation is the one that is written to. It belongs to whoever has the writing connection.
+// generation is the newest generation. The user of the connection for writes owns the value.
 type generation struct{ number, size int64 }
 
-// newestGeneration finds the one that the last run wrote to.
+// newestGeneration finds the generation that the last run wrote to.
 func newestGeneration(c *conn) (g generation) {
 	c.row("SELECT gen, count(*) FROM echoes WHERE gen = (SELECT max(gen) FROM echoes) GROUP BY gen").scan(&g.number, &g.size)
 	return g
 }
 
-// FindEcho finds the sessions that the keys went by in, newest first, at most four a key. Keys
-// without any are left out.
+// FindEcho returns the sessions in which the keys occurred, newest first, at most four for a key.
+// Keys without a session are left out.
 func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	return read(ctx, s, func(c *conn) map[session.EchoKey][]session.ID {
 		found := map[session.EchoKey][]session.ID{}
@@ -60,15 +60,16 @@ func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.Echo
 	})
 }
 
-// jsonOf is a list of numbers for json_each.
+// jsonOf encodes a list of numbers for json_each.
 func jsonOf(list []int64) string {
-	b, _ := json.Marshal(list) // numbers have no error
+	b, _ := json.Marshal(list) // numbers always encode
 	return string(b)
 }
 
 const putEcho = "INSERT INTO echoes(gen, k, sid, at) VALUES(?, ?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at WHERE excluded.at > at"
 
-// putEchoes writes a batch into the newest generation, and begins another one when it is full.
+// putEchoes writes a batch into the newest generation, and starts the next generation when that one
+// is full.
 func (t *tx) putEchoes(list []session.Echo) {
 	if len(list) == 0 {
 		return
@@ -80,7 +81,7 @@ func (t *tx) putEchoes(list []session.Echo) {
 		sid := t.named(sessionKey{tenant, e.ID}, e.At).sid
 		batch = append(batch, entry{echoKey(tenant, e.Key), sid, micros(e.At)})
 	}
-	slices.SortFunc(batch, func(a, b entry) int { return cmp.Compare(a.key, b.key) }) // neighbours lie on one page
+	slices.SortFunc(batch, func(a, b entry) int { return cmp.Compare(a.key, b.key) }) // neighbours share a page
 	g := t.s.newest
 	for _, e := range batch {
 		t.db.exec(putEcho, g.number, e.key, e.sid, e.at)
@@ -92,8 +93,8 @@ func (t *tx) putEchoes(list []session.Echo) {
 	t.done = append(t.done, func() { t.s.newest = g })
 }
 
-// fold leaves in a full generation what FindEcho may tell of it, so that a key that goes by in
-// every session takes no more room than others, and lets go of the generation that is too old.
+// fold reduces a full generation to the echoes that FindEcho may return, so that a key of every
+// session takes no more room than other keys. fold deletes the generation that is too old.
 func (t *tx) fold(gen int64) {
 	t.db.exec(`DELETE FROM echoes WHERE gen = ?1 AND (k, sid) IN (SELECT k, sid FROM
 		(SELECT k, sid, row_number() OVER (PARTITION BY k ORDER BY at DESC, sid DESC) AS place FROM echoes WHERE gen = ?1) WHERE place > ?2)`,
@@ -101,8 +102,8 @@ func (t *tx) fold(gen int64) {
 	t.db.exec("DELETE FROM echoes WHERE gen <= ?", gen-generations)
 }
 
-// dropOldEchoes deletes the generations, the oldest first, that hold nothing from after the given
-// time.
+// dropOldEchoes deletes the oldest generations, as long as a generation has no echo from after the
+// given time.
 func (s *Store) dropOldEchoes(ctx context.Context, before time.Time) error {
 	return s.eachGeneration(ctx, "retain echoes", func(t *tx, gen int64) bool {
 		if t.db.number("SELECT 1 FROM echoes WHERE gen = ? AND at >= ? LIMIT 1", gen, before) != 0 {
@@ -113,8 +114,8 @@ func (s *Store) dropOldEchoes(ctx context.Context, before time.Time) error {
 	})
 }
 
-// dropEchoes deletes the echoes of forgotten sessions. They lead nowhere already, since a session's
-// number is never used again; but what was forgotten shall not be recognisable either.
+// dropEchoes deletes the echoes of forgotten sessions. The echoes lead to no session any more,
+// because numbers of sessions are not reused; forgotten data must not be recognisable either.
 func (s *Store) dropEchoes(ctx context.Context, gone []int64) error {
 	if len(gone) == 0 {
 		return nil
@@ -126,8 +127,8 @@ func (s *Store) dropEchoes(ctx context.Context, gone []int64) error {
 	})
 }
 
-// eachGeneration runs fn for each generation, the oldest first, until it says no, in a transaction
-// of its own: the recorder gets its turn in between.
+// eachGeneration runs fn for each generation, the oldest first, until fn returns false. Each
+// generation is one transaction, so that the recorder can write in between.
 func (s *Store) eachGeneration(ctx context.Context, op string, fn func(t *tx, gen int64) bool) error {
 	for last, more := int64(-1), true; more; {
 		var gen int64

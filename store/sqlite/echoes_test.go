@@ -28,7 +28,8 @@ func testID(n int) (id session.ID) {
 	return id
 }
 
-// model is what FindEcho should know: of each key, when each session had it last.
+// model is a plain map with the expected results of FindEcho: for each key, the last time of each
+// session.
 type model map[session.EchoKey]map[int]int
 
 func (m model) newest(k session.EchoKey) (ids []session.ID) {
@@ -52,10 +53,10 @@ func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 	}
 }
 
-// overflow lets the next batch of echoes fill its generation.
+// overflow makes the next batch of echoes fill its generation.
 func overflow(s *Store) { s.newest.size = generationSize }
 
-// echoRowsOf counts the rows of echoes of which a condition holds.
+// echoRowsOf counts the rows of echoes that match a condition.
 func echoRowsOf(t *testing.T, s *Store, where string, args ...any) int64 {
 	t.Helper()
 	n, err := read(t.Context(), s, func(c *conn) int64 {
@@ -67,8 +68,8 @@ func echoRowsOf(t *testing.T, s *Store, where string, args ...any) int64 {
 	return n
 }
 
-// Echoes by the ten thousand, over several generations and a reopening: the answers are those of a
-// plain map.
+// Tens of thousands of echoes over several generations and a reopening give the answers of a plain
+// map.
 func TestEchoGenerations(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
@@ -133,8 +134,7 @@ func TestEchoGenerations(t *testing.T) {
 	checkModel(t, s, model{}, keys)
 }
 
-// What a generation holds of other sessions is found as before when one session's echoes were taken
-// out of it: at once, and when the store was opened anew.
+// Forgetting one session removes no echoes of other sessions, before and after a reopening.
 func TestGenerationsKeepWhatIsNotForgotten(t *testing.T) {
 	const sessions, each = 10, 300
 	path := filepath.Join(t.TempDir(), "precept.db")
@@ -172,8 +172,8 @@ func TestGenerationsKeepWhatIsNotForgotten(t *testing.T) {
 	checkModel(t, openTest(t, path), m, keys)
 }
 
-// The oldest generation goes when there are too many, and a full one keeps of a key that goes by
-// in every session the newest four.
+// The oldest generation is deleted when there are too many, and a full generation keeps the newest
+// four echoes of a key that occurs in every session.
 func TestEchoesAreBounded(t *testing.T) {
 	const everywhere = 1 << 50
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -199,7 +199,8 @@ func TestEchoesAreBounded(t *testing.T) {
 	}
 }
 
-// A batch that is taken back takes its generation back: what comes next is written and found.
+// A batch that is rolled back also rolls back its generation: the next echoes are written and
+// found.
 func TestRefusedEchoesLeaveTheGenerationAlone(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	overflow(s)

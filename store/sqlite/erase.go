@@ -2,27 +2,26 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
+	"time"
 
 	"precept/internal/session"
 )
 
-// eraseChunk is how many sessions one transaction deletes: some milliseconds, so that the recorder
-// gets its turn.
+// eraseChunk is the number of sessions that one transaction deletes in some milliseconds, so that
+// the recorder can write in between.
 const eraseChunk = 64
 
-// victim is a session that is to be deleted.
+// victim is a session to be deleted.
 type victim struct {
 	sid int64
 	id  session.ID
 }
 
-// Forget deletes a session wherever it stands: row, exchanges, samples, feedback, what it was
-// settled with, and its echoes. What it added to the counters stays; that is sums, and names
-// nobody. It says whether there was anything.
+// Forget deletes a session: row, exchanges, samples, feedback, settled state and echoes. The
+// counters keep the sums of the session, which identify no session. Forget reports whether the
+// session existed.
 //
-// Freed pages are overwritten, and the WAL, which may hold old copies, is folded into the file (see
-// checkpoint).
+// Freed pages are overwritten, and a checkpoint removes old copies from the WAL.
 func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool, error) {
 	var sid int64
 	err := s.update(ctx, "forget", func(t *tx) {
@@ -39,15 +38,14 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 	return true, s.checkpoint(ctx, true)
 }
 
-// ForgetTenant deletes all sessions of a tenant, as Forget does, its notes, and the feedback that
-// waits for its exchanges. It says how many sessions there were. The tenant's name and its counters
-// stay. When it ends with an error, what was not deleted yet is still there: call it again.
+// ForgetTenant deletes all sessions of a tenant as Forget does, the notes of the tenant and its
+// parked feedback. It returns the number of sessions. The name of the tenant and its counters stay.
+// After an error the rest of the data is still stored, and the caller repeats the call.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
 	var gone []int64
 	for after := []byte{}; ; {
 		victims, err := readOf(ctx, s, tenant, func(c *conn, n int64) (list []victim) {
-			// Through the index alone: the rows of all other tenants would have to be read
-			// otherwise.
+			// Without this index SQLite would read the rows of all other tenants.
 			for r := range c.rows("SELECT sid, id FROM sessions INDEXED BY sessions_id WHERE id > ? AND tenant = ? ORDER BY id LIMIT ?", after, n, eraseChunk) {
 				var v victim
 				r.scan(&v.sid, &v.id)
@@ -83,8 +81,8 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 	return len(gone), s.checkpoint(ctx, true)
 }
 
-// dropParked deletes the tenant's notes and what waits for its exchanges; and what was parked
-// before it was noted for whom.
+// dropParked deletes the notes and the parked feedback of a tenant, and parked feedback of before
+// schema 2, which names no tenant.
 func (s *Store) dropParked(ctx context.Context, tenant string) error {
 	return s.update(ctx, "forget parked feedback", func(t *tx) {
 		if n := t.known(tenant); n != 0 {
@@ -106,31 +104,93 @@ func (t *tx) drop(sid int64) {
 	t.db.exec("DELETE FROM sessions WHERE sid = ?", sid)
 }
 
-// checkpoint folds the WAL into the file and cuts it off. A reader that stands in the way is waited
-// for, if asked to, as long as for a lock; otherwise, and after that, the next checkpoint does it.
-func (s *Store) checkpoint(ctx context.Context, wait bool) error {
-	c, err := s.writer(ctx)
-	if err != nil {
-		return err
+// youngInARow is the number of young sessions in a row after which Retain stops. Sessions are
+// numbered about as they start, so that the old ones come first. An old session behind as many
+// young ones is deleted together with them.
+const youngInARow = 4096
+
+// Retain deletes the sessions that were last seen before the given time, and returns their number.
+// Retain works in steps of some milliseconds and checks the context between the steps: with a
+// context that ends soon, Retain runs at least one step, and returns the error of the context when
+// sessions are left. The echoes of deleted sessions lead to no session, and are deleted with their
+// generation.
+func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error) {
+	whole := context.WithoutCancel(ctx)
+	for last := int64(0); ; {
+		if err := ctx.Err(); err != nil && (n > 0 || last == 0) {
+			return n, err
+		}
+		p, err := s.retainable(whole, last, before)
+		if err != nil {
+			return n, err
+		}
+		gone, err := s.retainStep(whole, p.list, before)
+		if err != nil {
+			return n, err
+		}
+		n += gone
+		if last = p.last; p.end {
+			break
+		}
 	}
-	defer func() { s.write <- c }()
-	if err := s.guard.check(); err != nil {
-		return err
+	if err = s.dropOldEchoes(whole, before); err != nil || n == 0 {
+		return n, err
 	}
-	fold := func() error {
-		return c.do(ctx, func() {
-			if busy := c.number("PRAGMA wal_checkpoint(TRUNCATE)"); busy != 0 {
-				c.fail(errReading)
+	return n, s.checkpoint(whole, false)
+}
+
+// candidates are the next sessions to be deleted.
+type candidates struct {
+	list  []victim
+	last  int64 // last number that was read
+	young int   // young sessions in a row, up to last
+	end   bool
+}
+
+func (s *Store) retainable(ctx context.Context, after int64, before time.Time) (candidates, error) {
+	return read(ctx, s, func(c *conn) (p candidates) {
+		for r := range c.rows("SELECT sid, id, started, seen FROM sessions WHERE sid > ? ORDER BY sid", after) {
+			var v victim
+			var started, seen int64
+			r.scan(&v.sid, &v.id, &started, &seen)
+			p.last = v.sid
+			switch {
+			case seen < micros(before):
+				p.list = append(p.list, v)
+				p.young = 0
+			case started < micros(before): // an old session that is still in use
+				p.young = 0
+			default:
+				p.young++
 			}
-		})
+			if p.young == youngInARow {
+				break
+			}
+			if len(p.list) == eraseChunk {
+				return p
+			}
+		}
+		p.end = true
+		return p
+	})
+}
+
+// retainStep deletes the candidates, except those that were seen again after they were listed.
+func (s *Store) retainStep(ctx context.Context, list []victim, before time.Time) (gone int, err error) {
+	if len(list) == 0 {
+		return 0, nil
 	}
-	if wait {
-		err = s.retry(ctx, fold)
-	} else {
-		err = fold()
+	err = s.update(ctx, "retain", func(t *tx) {
+		gone = 0
+		for _, v := range list {
+			if t.db.number("SELECT 1 FROM sessions WHERE sid = ? AND id = ? AND seen < ?", v.sid, v.id, before) != 0 {
+				t.drop(v.sid)
+				gone++
+			}
+		}
+	})
+	if err != nil {
+		return 0, err
 	}
-	if err != nil && !isBusy(err) {
-		return fmt.Errorf("sqlite: checkpoint: %w", classify(err))
-	}
-	return nil
+	return gone, nil
 }

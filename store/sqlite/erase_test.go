@@ -17,7 +17,7 @@ import (
 
 const canary = "canary-9f27c1"
 
-// fill writes a session with something of everything, in which the canary occurs.
+// fill writes a session with data in every table; the data contains the canary.
 func fill(t *testing.T, s *Store, tenant string, n int) {
 	t.Helper()
 	at := time.Unix(int64(1000*n), 0)
@@ -46,7 +46,7 @@ func fill(t *testing.T, s *Store, tenant string, n int) {
 	}
 }
 
-// onDisk counts a needle in all files of the store.
+// onDisk counts occurrences of a text in all files of the store.
 func onDisk(t *testing.T, s *Store, needle []byte) int {
 	t.Helper()
 	return bytes.Count(allFiles(t, s), needle)
@@ -113,7 +113,7 @@ func TestForgottenTenantIsGoneFromTheFiles(t *testing.T) {
 	}
 }
 
-// One session among many of its tenant, in memory and after the store was opened again.
+// Forgetting removes one session of many, in memory and after a reopening.
 func TestForgottenSessionIsGoneFromTheFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
@@ -134,8 +134,7 @@ func TestForgottenSessionIsGoneFromTheFiles(t *testing.T) {
 	if ok, err := s.Forget(t.Context(), "t", testID(3)); !ok || err != nil {
 		t.Fatalf("forgot: %v, %v", ok, err)
 	}
-	// The early feedback names no session: it goes with its tenant, or when it was not fetched for
-	// long.
+	// Parked feedback names no session: it is deleted with its tenant, or by PurgeParked.
 	if _, err := s.PurgeParked(t.Context(), time.Unix(1e9, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -170,8 +169,8 @@ func TestForgottenSessionIsGoneFromTheFiles(t *testing.T) {
 	check(openTest(t, path))
 }
 
-// Retention works in steps: with a context that has no time left it does what one step can, and
-// goes on at the next call.
+// Retention works in steps: with a context without time left, Retain runs one step, and the next
+// call continues.
 func TestRetainInSteps(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	const sessions = 3*eraseChunk + 7
@@ -206,7 +205,7 @@ func TestRetainInSteps(t *testing.T) {
 	}
 }
 
-// soonOver is a context that is over the second time somebody looks.
+// soonOver is a context that has ended when Err is called for the second time.
 type soonOver struct {
 	context.Context
 	looks int
@@ -219,7 +218,7 @@ func (c *soonOver) Err() error {
 	return nil
 }
 
-// A store of the first schema is brought up to date with what waits in it.
+// A store of the first schema is migrated with its parked feedback.
 func TestParkedBeforeTenantsWereNoted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)

@@ -9,40 +9,40 @@ import (
 	"precept/internal/session"
 )
 
-// What can go wrong, for errors.Is, beside session.ErrInvalid, which never succeeds,
-// session.ErrParkingFull and session.ErrDiskFull. Every write is one transaction: with any of
-// these, nothing of it was stored.
+// Errors of the store, for errors.Is, beside session.ErrInvalid, session.ErrParkingFull and
+// session.ErrDiskFull. A write that returns one of them stored nothing.
 var (
-	// ErrBusy means that another process holds the database: keep the batch and try again later.
+	// ErrBusy reports that another process holds the lock: the caller keeps the batch and repeats
+	// the write later.
 	ErrBusy = errors.New("the database is locked by another process")
-	// ErrReadOnly means that the file or its directory cannot be written.
+	// ErrReadOnly reports that the file or its directory cannot be written.
 	ErrReadOnly = errors.New("the data directory cannot be written")
-	// ErrDisk means that the disk fails.
+	// ErrDisk reports an I/O error.
 	ErrDisk = errors.New("the disk fails")
-	// ErrCorrupt means that the file is damaged, or was replaced under us: Close and Open again,
-	// which sets it aside.
+	// ErrCorrupt reports that the file is damaged or was replaced: Close and Open set it aside.
 	ErrCorrupt = errors.New("the database file is damaged")
-	// ErrNewer means that a newer release has written the file.
+	// ErrNewer reports the file of a newer release.
 	ErrNewer = errors.New("the database was written by a newer release")
-	// ErrForeign means that the file is a database of another program.
+	// ErrForeign reports the database of another program.
 	ErrForeign = errors.New("the file is another program's database")
-	// ErrMissing means that there is nothing to read yet.
+	// ErrMissing reports that there is no file to read.
 	ErrMissing = errors.New("there is no database yet")
-	// ErrLocked means that another process serves from the data directory.
+	// ErrLocked reports that another process uses the data directory.
 	ErrLocked = errors.New("the data directory is in use")
-	// ErrClosed means that the store was closed.
+	// ErrClosed reports that the store was closed.
 	ErrClosed = errors.New("the store is closed")
 
-	// errReading means that a reader keeps the WAL from being folded in.
+	// errReading reports that a reader prevents a checkpoint.
 	errReading = errors.New("the store is being read")
 )
 
+// isBusy reports whether a lock made the statement fail.
 func isBusy(err error) bool {
 	code := sqlite.ErrCode(err).ToPrimary()
 	return code == sqlite.ResultBusy || code == sqlite.ResultLocked || errors.Is(err, errReading)
 }
 
-// classify puts the sentinel that a caller acts upon before SQLite's own words.
+// classify wraps an error of SQLite in the error of this package that callers test for.
 func classify(err error) error {
 	var kind error
 	switch sqlite.ErrCode(err).ToPrimary() {

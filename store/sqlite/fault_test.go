@@ -39,7 +39,7 @@ func has(t *testing.T, s *sqlite.Store, n int) bool {
 	return ok
 }
 
-// raw opens the file behind the store's back.
+// raw opens the file without the store.
 func raw(t *testing.T, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -149,7 +149,7 @@ func TestReadOnlyBesideAWriter(t *testing.T) {
 	}
 }
 
-// A program that died while the clock was a day ahead does not keep its work from others for a day.
+// The claim of a program whose clock was a day ahead does not block other programs for a day.
 func TestAClaimOfAClockThatWasSetBack(t *testing.T) {
 	s, now := open(t, sqlite.Options{}), benchStart()
 	for _, c := range []struct {
@@ -163,7 +163,7 @@ func TestAClaimOfAClockThatWasSetBack(t *testing.T) {
 	}
 }
 
-// Who only reads cannot bring an older store up to date, and is told who can.
+// A read-only store cannot migrate an older file, and the error names the remedy.
 func TestReadOnlyOfAnOlderStore(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path})
@@ -256,8 +256,8 @@ func occurrences(t *testing.T, path, text string) (n int) {
 	return n
 }
 
-// A tenant may hold as many places as it leaves free: however much of it waits, there is one for
-// another tenant, and what is given up, joined or forgotten is free again.
+// A tenant may take as many places as it leaves free: other tenants find a place, and purged,
+// joined or forgotten entries free theirs.
 func TestParkingIsShared(t *testing.T) {
 	t.Parallel()
 	path := dbPath(t)

@@ -6,16 +6,17 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"precept/bandit/feedback"
 	"precept/internal/session"
 )
 
-// AddFeedback joins entries to the sets of sessions, in one transaction, and says how many changed
-// each set: an entry with a new id, or a later version of one that is there. Sessions whose set
-// stayed as it was are left out. Of two versions the later At stands, of the same time the one
-// whose JSON has the greater hash, so that every order of arrival ends in the same set. What a full
-// set has no room for is told with session.FeedbackFull.
+// AddFeedback adds entries to the feedback of sessions in one transaction, and returns how many
+// entries changed each session: new ids, and later versions of known ids. Sessions without a change
+// are left out. Of two versions the later At wins; at the same time the JSON with the greater hash
+// wins, so that every order of arrival has the same result. session.FeedbackFull counts the entries
+// that a full session refused.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	if len(entries) == 0 {
 		return map[session.ID]int{}, nil
@@ -32,8 +33,7 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 	return to.result(err)
 }
 
-// joined is what a call did to sets: how many entries changed each, and for how many there was no
-// room.
+// joined counts the entries that changed each session, and the refused entries.
 type joined struct {
 	changed map[session.ID]int
 	left    session.FeedbackFull
@@ -50,7 +50,7 @@ func (j *joined) result(err error) (map[session.ID]int, error) {
 	}
 }
 
-// addEntries joins entries to a session's set.
+// addEntries adds entries to the feedback of one session.
 func (t *tx) addEntries(k sessionKey, list []feedback.Entry, to *joined) {
 	if len(list) == 0 {
 		return
@@ -69,7 +69,7 @@ func (t *tx) addEntries(k sessionKey, list []feedback.Entry, to *joined) {
 	}
 }
 
-// room is what a set may still take.
+// room is the free space of a session for feedback.
 type room struct{ entries, bytes int64 }
 
 func (t *tx) room(sid int64) room {
@@ -78,7 +78,8 @@ func (t *tx) room(sid int64) room {
 	return room{int64(t.s.opt.MaxFeedback) - entries, session.FeedbackBytes - bytes}
 }
 
-// addEntry says whether the entry changed the set, or found it full.
+// addEntry adds one entry and reports whether the entry changed the session, or was refused by a
+// full one.
 func (t *tx) addEntry(sid int64, e feedback.Entry, has *room) (changed, full bool) {
 	data, k := t.encode(e), key(e.ID)
 	if has.entries > 0 && has.bytes > 0 &&
@@ -101,7 +102,7 @@ func (t *tx) addEntry(sid int64, e feedback.Entry, has *room) (changed, full boo
 	return true, false
 }
 
-// supersedes says whether a version of an entry stands before the one that is there.
+// supersedes reports whether a version of an entry wins against the stored version.
 func (t *tx) supersedes(e feedback.Entry, data, old []byte) bool {
 	var was feedback.Entry
 	t.db.decode(old, &was)
@@ -116,21 +117,21 @@ func (t *tx) encode(e feedback.Entry) []byte {
 	return data
 }
 
-// Feedback lists a session's set by time, then id.
+// Feedback lists the feedback of a session by time, then id.
 func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
 	list, _, err := s.Heard(ctx, tenant, id)
 	return list, err
 }
 
-// Heard is Feedback, with what a settlement that is made of it says of it
-// (session.Settlement.Heard).
+// Heard returns the list of Feedback, and the value of session.Settlement.Heard for a settlement
+// that is made of the list.
 func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
-	type result struct { // read may go on when ctx has ended, and nobody else must see what it writes then
+	type result struct { // a read writes only what it returns
 		list  []feedback.Entry
 		heard int64
 	}
 	r, err := readSession(ctx, s, tenant, id, func(c *conn, sid int64) (r result) {
-		// First, so that what comes in between is not taken for heard.
+		// The count comes first: an entry that arrives in between is not counted as heard.
 		r.heard = c.number("SELECT n FROM unsettled WHERE sid = ?", sid)
 		r.list = c.entries("SELECT data FROM feedback WHERE sid = ?", sid)
 		return r
@@ -138,7 +139,7 @@ func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) ([]feed
 	return r.list, r.heard, err
 }
 
-// entries are those that a query finds, by time, then id.
+// entries returns the entries that a query finds, by time, then id.
 func (c *conn) entries(query string, args ...any) (list []feedback.Entry) {
 	for r := range c.rows(query, args...) {
 		var doc []byte
@@ -151,8 +152,8 @@ func (c *conn) entries(query string, args ...any) (list []feedback.Entry) {
 	return list
 }
 
-// Unsettled lists closed sessions to which feedback or exchanges came since they were settled, at
-// most limit of them.
+// Unsettled lists at most limit closed sessions that received feedback or exchanges after their
+// settlement.
 func (s *Store) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error) {
 	return read(ctx, s, func(c *conn) (list []session.Unsettled) {
 		for r := range c.rows(`SELECT t.name, s.id FROM unsettled u CROSS JOIN settled USING(sid) JOIN sessions s USING(sid) JOIN tenants t ON t.id = s.tenant
@@ -163,4 +164,86 @@ func (s *Store) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, 
 		}
 		return list
 	})
+}
+
+// Park keeps feedback for an echo key that no exchange has yet. Versions of an entry merge as in
+// AddFeedback. The exchange may be stored between the look-up of the caller and Park: the caller
+// looks the key up again afterwards.
+func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
+	return s.update(ctx, "park", func(t *tx) {
+		n := t.tenant(tenant)
+		t.park(n, echoKey(n, key), e)
+	})
+}
+
+func (t *tx) park(tenant, echo int64, e feedback.Entry) {
+	data, k := t.encode(e), key(e.ID)
+	old := t.db.value("SELECT data FROM parked WHERE echo = ? AND k = ?", echo, k)
+	switch {
+	case old != nil:
+		if t.supersedes(e, data, old) {
+			t.db.exec("UPDATE parked SET at = ?, data = ? WHERE echo = ? AND k = ?", e.At, data, echo, k)
+		}
+	case t.parkingFull(tenant, echo):
+		t.db.fail(session.ErrParkingFull)
+	default:
+		t.totals[totalParked]++
+		t.db.exec("INSERT INTO parked(echo, k, at, data, tenant) VALUES(?, ?, ?, ?, ?)", echo, k, e.At, data, tenant)
+	}
+}
+
+// parkingFull reports whether the tenant or the key has no free place. A tenant may take at most as
+// many places as stay free, so that other tenants find a place.
+func (t *tx) parkingFull(tenant, echo int64) bool {
+	all := t.db.number("SELECT n FROM totals WHERE name = ?", totalParked)
+	own := t.db.number("SELECT n FROM parked_of WHERE tenant = ?", tenant)
+	most := int64(t.s.opt.MaxFeedback)
+	here := t.db.number("SELECT count(*) FROM (SELECT 1 FROM parked WHERE echo = ? LIMIT ?)", echo, most)
+	return own >= 2*int64(t.s.opt.MaxParked)-all || here >= most
+}
+
+// Join moves parked feedback of the keys to the sessions of the keys, in one transaction, so that
+// no entry is lost in between. The result is the one of AddFeedback.
+func (s *Store) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
+	keys, err := s.waiting(ctx, tenant, slices.Sorted(maps.Keys(owners)))
+	if err != nil || len(keys) == 0 {
+		return map[session.ID]int{}, err
+	}
+	var to joined
+	err = s.update(ctx, "join feedback", func(t *tx) {
+		to = joined{changed: map[session.ID]int{}}
+		n := t.tenant(tenant)
+		for _, k := range keys {
+			list := t.db.entries("DELETE FROM parked WHERE echo = ? RETURNING data", echoKey(n, k))
+			t.totals[totalParked] -= int64(len(list))
+			t.addEntries(sessionKey{n, owners[k]}, list, &to)
+		}
+	})
+	return to.result(err)
+}
+
+// waiting returns the keys that have parked feedback.
+func (s *Store) waiting(ctx context.Context, tenant string, keys []session.EchoKey) ([]session.EchoKey, error) {
+	return readOf(ctx, s, tenant, func(c *conn, n int64) (waiting []session.EchoKey) {
+		if c.number("SELECT 1 FROM parked LIMIT 1") == 0 {
+			return nil
+		}
+		for _, k := range keys {
+			if c.number("SELECT 1 FROM parked WHERE echo = ? LIMIT 1", echoKey(n, k)) != 0 {
+				waiting = append(waiting, k)
+			}
+		}
+		return waiting
+	})
+}
+
+// PurgeParked deletes parked feedback from before the given time, and returns the number of
+// entries.
+func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err error) {
+	err = s.update(ctx, "purge parked feedback", func(t *tx) {
+		gone := t.db.exec("DELETE FROM parked WHERE at < ?", before)
+		t.totals[totalParked] -= gone
+		n = int(gone)
+	})
+	return n, err
 }

@@ -38,7 +38,7 @@ func TestGarbageIsSetAside(t *testing.T) {
 	}
 }
 
-// A file of no bytes is one that was made and not written yet, as after a crash at the first start.
+// An empty file is a new store, as after a crash at the first start.
 func TestEmptyFileIsAFreshStore(t *testing.T) {
 	path := dbPath(t)
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -126,8 +126,8 @@ func TestReplacedWhileInUse(t *testing.T) {
 	}
 }
 
-// A directory in the file's place, which a container runtime makes of a mount without a source, is
-// nobody's garbage: it stays where it is.
+// A directory at the path, which a container runtime makes for a mount without a source, is not set
+// aside.
 func TestADirectoryIsLeftAlone(t *testing.T) {
 	path := dbPath(t)
 	if err := os.Mkdir(path, 0o700); err != nil {
@@ -143,7 +143,7 @@ func TestADirectoryIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Who only reads sets nothing aside, and is told who does.
+// A read-only store sets nothing aside, and the error names the remedy.
 func TestReadingGarbage(t *testing.T) {
 	path, garbage := dbPath(t), []byte("not a database")
 	if err := os.WriteFile(path, garbage, 0o600); err != nil {

@@ -18,8 +18,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// The test binary is also the other process: with helperEnv set it does what is asked of it and no
-// tests.
+// helperEnv makes the test binary act as another process, without tests.
 const helperEnv = "PRECEPT_SQLITE_HELPER"
 
 func TestMain(m *testing.M) {
@@ -79,7 +78,7 @@ func err2(a, b error) error {
 	return b
 }
 
-// process is a helper that runs.
+// process is a running helper.
 type process struct {
 	cmd   *exec.Cmd
 	in    io.Closer
@@ -119,7 +118,7 @@ func startAs(t *testing.T, binary string, as *syscall.Credential, mode string, a
 	return p
 }
 
-// line is the next line that the helper prints.
+// line returns the next line of the helper.
 func (p *process) line(t *testing.T) string {
 	t.Helper()
 	if !p.lines.Scan() {
@@ -128,7 +127,7 @@ func (p *process) line(t *testing.T) string {
 	return p.lines.Text()
 }
 
-// hold starts a helper that runs the statements on the database and keeps the connection.
+// hold starts a helper that runs the statements on the database and keeps its connection.
 func hold(t *testing.T, path string, stmts ...string) *process {
 	t.Helper()
 	p := start(t, "hold", append([]string{path}, stmts...)...)

@@ -32,7 +32,7 @@ func burstBatch(n int) session.Batch {
 	return b
 }
 
-// burst writes until it is killed and says of each step when it is done.
+// burst writes until a signal kills the process, and prints each finished step.
 func burst(dir, from string) error {
 	ctx := context.Background()
 	l, err := sqlite.Lock(dir)
@@ -59,7 +59,8 @@ func burst(dir, from string) error {
 	return err
 }
 
-// Killed at any point of a burst, what was acknowledged is there, and nothing is there in part.
+// After a kill at any point of a burst, all acknowledged writes are stored, and no write is stored
+// in part.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test repeats itself
@@ -114,7 +115,7 @@ func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
 	return batches
 }
 
-// checkBatch looks for the parts of a batch whose row is there.
+// checkBatch looks for all parts of a batch whose row is stored.
 func checkBatch(t *testing.T, s *sqlite.Store, n int) {
 	t.Helper()
 	if list, err := s.Exchanges(t.Context(), "default", benchID(n)); err != nil || len(list) != 5 {
@@ -132,7 +133,7 @@ func checkBatch(t *testing.T, s *sqlite.Store, n int) {
 	}
 }
 
-// checkSums compares the counters with the sessions that say they are in them.
+// checkSums compares the counters with the settled sessions.
 func checkSums(t *testing.T, s *sqlite.Store) {
 	t.Helper()
 	settled := int64(0)

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// Lock is not to be had on this system: two processes on one directory cannot be kept apart here.
+// Lock returns an error: this system cannot keep two processes on one directory apart.
 func Lock(string) (io.Closer, error) {
 	return nil, errors.New("locking a data directory is not supported on this system")
 }

@@ -14,8 +14,7 @@ import (
 )
 
 // Lock claims a data directory for this process until the returned lock is closed or the process
-// ends, however it ends. A second process gets ErrLocked. Readers (Options.ReadOnly) do not need
-// it.
+// ends. A second process gets ErrLocked. Stores with Options.ReadOnly need no lock.
 func Lock(dir string) (io.Closer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, explain(fmt.Errorf("%w: %w", ErrReadOnly, err), false))
@@ -25,17 +24,16 @@ func Lock(dir string) (io.Closer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, explain(fmt.Errorf("%w: %w", ErrReadOnly, err), false))
 	}
-	// flock belongs to the open file, so it also tells two stores in one process apart, and a crash
-	// leaves no stale lock.
+	// flock belongs to the open file: it separates two stores of one process, and a crash leaves no
+	// stale lock.
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		defer f.Close() //nolint:errcheck // it was only read
+		defer f.Close() //nolint:errcheck // a file that was only read
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("lock %s: %w", dir, err)
 		}
 		return nil, fmt.Errorf("%w: %s is served by %s; stop it, or give this one another with --data-dir", ErrLocked, dir, holder(f))
 	}
-	// Who holds it is for people to read. On a full disk it cannot be said, and it is held all the
-	// same.
+	// The process number is information for people. The lock holds without it, on a full disk.
 	_ = errors.Join(f.Truncate(0), writeAt(f, strconv.Itoa(os.Getpid())+"\n"))
 	return f, nil
 }
@@ -45,7 +43,7 @@ func writeAt(f *os.File, s string) error {
 	return err
 }
 
-// holder names the process that has the lock, as it wrote itself down.
+// holder returns the process that has the lock, as the lock file names it.
 func holder(f *os.File) string {
 	b := make([]byte, 32)
 	n, _ := f.ReadAt(b, 0)

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	packFrom   = 512       // bytes; what is shorter is not worth it, and stays legible
-	packBetter = 2 << 10   // from here on by zstd; below, its tables cost four times what s2 takes, and the dictionary makes good for them
-	packWindow = 256 << 10 // what an encoder remembers: documents are some kilobytes, and its memory is kept
-	packedMost = 256 << 20 // what a document may become: more is damage
-	packS2     = 1         // the byte before what s2 made, which begins neither JSON nor a frame of zstd
-	packLong   = 64 << 10  // from here on by s2 again: a third of zstd's time where it counts, for a third more bytes
-	packS2Long = 2         // the byte before what s2 made without the dictionary
+	packFrom   = 512       // bytes; shorter documents stay as they are
+	packBetter = 2 << 10   // zstd from this length; below, s2 with a dictionary needs a quarter of the time
+	packWindow = 256 << 10 // window of the encoder, which keeps its memory; documents have some kilobytes
+	packedMost = 256 << 20 // longest document; a longer one is damage
+	packS2     = 1         // first byte of a document of s2; neither JSON nor a frame of zstd begins with it
+	packLong   = 64 << 10  // s2 from this length: a third of the time of zstd, for a third more bytes
+	packS2Long = 2         // first byte of a document of s2 without the dictionary
 )
 
-// smallDict is what small documents have in common: a third of one is the names of its fields. It
-// is part of the file's format: other words need another byte than packS2.
+// smallDict is the text that small documents share: a third of a small document is names of fields.
+// The dictionary is part of the file format: another dictionary needs another byte than packS2.
 const smallDict = `{"type":"function_call_output","call_id":"call_","output":"{"type":"message","role":"user","content":[{"type":"input_text","text":"` +
 	`{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_01","content":[{"type":"text","text":"{"type":"tool_use","id":"toolu_01","name":"","input":{` +
 	`[{"role":"assistant","content":null,"tool_calls":[{"id":"call_","type":"function","function":{"name":"","arguments":"{\"command\":\"` +
@@ -32,9 +32,9 @@ const smallDict = `{"type":"function_call_output","call_id":"call_","output":"{"
 	`"status":200,"outcome":"complete","new":[],"new_from":1,"reply":{"id":"chatcmpl-","text":"","calls":[{"id":"call_","name":"","args":"{\"path\":\""}],` +
 	`"finish":"stop","input_tokens":1,"cached_tokens":1,"output_tokens":1},"latency_ms":1.0,"first_byte_ms":1.0,"book":"","config":""}`
 
-// packer compresses documents, which are most of the file: with them as they are, a long session
-// takes twice its transcript, a page and a row holding what they can. It is made when first used,
-// and safe for concurrent use.
+// packer compresses documents, which are most of the file. Uncompressed, a long session takes twice
+// the bytes of its transcript. The first use makes the encoder and the decoder. A packer is safe
+// for concurrent use.
 type packer struct {
 	once sync.Once
 	enc  *zstd.Encoder
@@ -45,7 +45,7 @@ type packer struct {
 	dict     *s2.Dict
 }
 
-// small packs and unpacks by smallDict.
+// small returns the s2 dictionary of smallDict.
 func (p *packer) small() *s2.Dict {
 	p.dictOnce.Do(func() { p.dict = s2.MakeDict([]byte(smallDict), []byte(`{"id":"`)) })
 	return p.dict
@@ -62,13 +62,13 @@ func (p *packer) open() error {
 	return p.err
 }
 
-// pack compresses a document, where that makes it smaller.
+// pack compresses a document if the result is smaller.
 func (p *packer) pack(doc []byte) ([]byte, error) {
 	if len(doc) < packFrom {
 		return doc, nil
 	}
 	if len(doc) < packBetter {
-		var room [packBetter + packBetter/4]byte // a copy takes no more than what is packed
+		var room [packBetter + packBetter/4]byte // the clone below has no spare capacity
 		room[0] = packS2
 		if n := 1 + len(p.small().Encode(room[1:], doc)); n < len(doc) {
 			return bytes.Clone(room[:n]), nil
@@ -79,7 +79,7 @@ func (p *packer) pack(doc []byte) ([]byte, error) {
 		out := make([]byte, 1+s2.MaxEncodedLen(len(doc)))
 		out[0] = packS2Long
 		if out = out[:1+len(s2.Encode(out[1:], doc))]; len(out) < len(doc) {
-			return slices.Clone(out), nil // without the room for what does not shrink
+			return slices.Clone(out), nil // the copy has no spare capacity
 		}
 		return doc, nil
 	}
@@ -92,7 +92,7 @@ func (p *packer) pack(doc []byte) ([]byte, error) {
 	return doc, nil
 }
 
-// unpack undoes pack: JSON begins with a bracket, a frame with its magic number (RFC 8878).
+// unpack reverses pack. JSON begins with a bracket, a zstd frame with its magic number (RFC 8878).
 func (p *packer) unpack(doc []byte) ([]byte, error) {
 	if len(doc) > 0 && doc[0] == packS2 {
 		return unpackS2(doc[1:], packBetter, p.small().Decode)
@@ -113,7 +113,7 @@ func (p *packer) unpack(doc []byte) ([]byte, error) {
 	return out, nil
 }
 
-// unpackS2 decodes what s2 made, if it is not longer than most.
+// unpackS2 decodes an s2 block of at most the given length.
 func unpackS2(doc []byte, most int, decode func(room, doc []byte) ([]byte, error)) (out []byte, err error) {
 	n, err := s2.DecodedLen(doc)
 	if err == nil && n > most {
@@ -128,9 +128,9 @@ func unpackS2(doc []byte, most int, decode func(room, doc []byte) ([]byte, error
 	return out, nil
 }
 
-// close lets go of what open made; a store that is closed packs nothing any more.
+// close releases the decoder. A closed packer must not be used.
 func (p *packer) close() {
-	p.once.Do(func() {}) // whoever is in open has left it
+	p.once.Do(func() {}) // waits for a running open
 	if p.dec != nil {
 		p.dec.Close()
 	}

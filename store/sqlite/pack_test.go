@@ -59,7 +59,7 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// What a store holds stays legible: the dictionary is part of the file's format.
+// Stored documents stay readable: the dictionary is part of the file format.
 func TestUnpackOldSmallDocument(t *testing.T) {
 	const doc = `{"id":"91beeb64-902f-48fe-b1a2-a7ed8e89cad2","tenant":"default","agent":"a","session":"9f49385ebe8f530618bca3e19b8d9bed",` +
 		`"session_name":"s","request_id":"req_1","turn":1,"at":"2026-11-21T22:28:44Z","dialect":"chat","model":"m","status":200,` +

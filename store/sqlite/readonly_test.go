@@ -14,8 +14,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// unprivileged is a copy of the test binary that runs as somebody who may not write: the root user
-// may, whatever the mode.
+// unprivileged returns a copy of the test binary and a user without the right to write: root may
+// write with any mode.
 func unprivileged(t *testing.T) (binary string, as *syscall.Credential) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -40,7 +40,7 @@ func unprivileged(t *testing.T) (binary string, as *syscall.Credential) {
 	return binary, &syscall.Credential{Uid: 65534, Gid: 65534}
 }
 
-// openDir is a directory that everybody can enter.
+// openDir returns a directory that all users can enter.
 func openDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

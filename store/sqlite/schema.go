@@ -6,35 +6,32 @@ import (
 )
 
 const (
-	// applicationID marks the file as ours ("prcp"), so that a wrong path never makes us write into
-	// another's database.
+	// applicationID ("prcp") marks the files of this program: Open refuses other databases.
 	applicationID = 0x70726370
-	// schemaVersion is what this release writes; see migrations.
+	// schemaVersion is the schema of this release; see migrations.
 	schemaVersion = 9
-	// lateVersion is the first schema that notes which exchanges came after their session was
-	// settled; reopenVersion the first that has looked for those.
+	// lateVersion is the first schema that records exchanges which arrive after their session was
+	// settled. reopenVersion is the first schema whose migration has searched for such exchanges.
 	lateVersion, reopenVersion = 4, 6
-	// echoVersion is the first schema whose echoes are rows.
+	// echoVersion is the first schema with one row for each echo.
 	echoVersion = 9
 )
 
-// migrations returns the steps from each schema version to the next. A released step is never
-// edited: add one.
+// migrations returns the scripts from each schema version to the next. A released script is never
+// edited: changes are a new script.
 //
-// Everything hangs on sessions.sid, a small integer: it keeps the rows of one session together in
-// every index, and the big B-trees are appended to instead of written at random. A session that is
-// named before its row was written (by an early exchange, echo or feedback) stands there with data
-// NULL.
+// All tables refer to sessions.sid, a small integer. The number keeps the rows of one session together
+// in every index, and the large B-trees grow at their end. A session that an early exchange, echo or
+// feedback names before its row was written has a row with data NULL.
 //
-// data is JSON. items is the new list items of an exchange, a JSON array of the texts as they came:
-// putting them into data would mean to check and copy them all, which is most of the cost of
-// encoding.
+// data is JSON. items holds the new list items of an exchange, a JSON array of the texts as the client
+// sent them: a copy of the items into data would need most of the time of encoding.
 //
 // k is the first 8 bytes of SHA-256 over the text key; at, started and seen are microseconds since
-// 1970. state is 0 before the row, then 1 open, 2 closed, 3 open and set aside; only those that are
-// 1 are in sessions_open, and an update of seen and data leaves all indexes alone. A session that
-// has exchanges and no row is open, too: the program may have died between the two, and what was
-// said is a sample all the same.
+// 1970. state is 0 before the row was written, then 1 open, 2 closed, 3 open and set aside.
+// sessions_open holds only rows of state 1, and an update of seen and data changes no index. A session
+// that has exchanges and no row is open, too: the program may have died between the two writes, and
+// the exchanges become samples.
 func migrations() []string {
 	return []string{`
 CREATE TABLE tenants(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -98,17 +95,15 @@ CREATE TABLE notes(tenant INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NUL
 `, reopen, newest, parkedOf, echoRows}
 }
 
-// reopen makes those sessions due again, with their exchanges, that a release before called closed
-// although they were never settled, because the store or the program failed in between. What was
-// taken in from elsewhere is closed and counts nowhere.
+// reopen opens sessions again that an older release closed without settling them, because the store
+// or the program failed in between. Imported sessions are closed and never settled.
 const reopen = `
 UPDATE sessions SET state = 1 WHERE state = 2 AND sid NOT IN (SELECT sid FROM settled)
   AND instr(coalesce(data, ''), CAST('"method":"import"' AS BLOB)) = 0;
 `
 
-// late marks the sessions of a store whose schema did not note it yet: to which exchanges came
-// after their samples were built. A sample's time is the end of its last exchange, to the
-// millisecond.
+// late finds the sessions of an older schema with exchanges that arrived after their samples were
+// built. The time of a sample is the end of its last exchange, to the millisecond.
 const late = `
 INSERT INTO unsettled(sid, n, x)
   SELECT e.sid, 1, count(*) FROM exchanges e JOIN settled USING(sid)
@@ -116,14 +111,14 @@ INSERT INTO unsettled(sid, n, x)
   ON CONFLICT(sid) DO UPDATE SET n = n + 1, x = x + excluded.x;
 `
 
-// newest is for lists, newest first. Both indexes are appended to: neither the start of a session
-// nor the time of a sample moves.
+// newest adds the indexes of lists, newest first. Both indexes grow at their end: neither the start of
+// a session nor the time of a sample changes.
 const newest = `
 CREATE INDEX IF NOT EXISTS sessions_newest ON sessions(tenant, started);
 CREATE INDEX IF NOT EXISTS samples_newest ON samples(tenant, at);
 `
 
-// parkedOf counts what waits, by tenant: whatever puts it there or takes it out.
+// parkedOf counts the parked feedback of each tenant by triggers.
 const parkedOf = `
 CREATE TABLE parked_of(tenant INTEGER PRIMARY KEY, n INTEGER NOT NULL);
 INSERT INTO parked_of SELECT tenant, count(*) FROM parked GROUP BY tenant;
@@ -136,16 +131,15 @@ CREATE TRIGGER parked_out AFTER DELETE ON parked BEGIN
 END;
 `
 
-// echoRows is the table of echoes (see echoes.go); what was in the tables before it is moved by
-// moveEchoes.
+// echoRows is the table of echoes (see echoes.go). moveEchoes fills the table from the older ones.
 const echoRows = `
 CREATE TABLE echoes(gen INTEGER NOT NULL, k INTEGER NOT NULL, sid INTEGER NOT NULL, at INTEGER NOT NULL,
   PRIMARY KEY(gen, k, sid)) WITHOUT ROWID;
 `
 
-// moveEchoes takes the echoes of a release before out of its tables: up to 128 sorted runs, two of
-// which become a generation, and a log of what came after them. An echo was its key, its time and
-// its session's number there.
+// moveEchoes moves the echoes of schema 8 into the table of schema 9. Schema 8 had up to 128 sorted
+// runs, two of which become a generation, and a log of later echoes. An echo was its key, its time
+// and the number of its session.
 func moveEchoes(c *conn) {
 	for r := range c.rows(`SELECT run / 2, v FROM (SELECT id >> 20 AS run, id, v FROM echo_blocks
 		UNION ALL SELECT (SELECT coalesce(max(run), 0) + 1 FROM echo_runs), rid, v FROM echo_log) ORDER BY run, id`) {
@@ -160,7 +154,8 @@ func moveEchoes(c *conn) {
 	c.script("DROP TABLE echo_log; DROP TABLE echo_runs; DROP TABLE echo_blocks")
 }
 
-// version reads whose file it is and what schema it has. A fresh file has neither.
+// version returns the schema of the file, 0 for an empty file, and fails for the file of another
+// program or of a newer release.
 func version(c *conn) int {
 	app, v := c.number("PRAGMA application_id"), c.number("PRAGMA user_version")
 	tables := c.number("SELECT count(*) FROM sqlite_schema")
@@ -174,8 +169,8 @@ func version(c *conn) int {
 	return int(v)
 }
 
-// migrate brings the schema up to date, each step with its version number in one transaction, and
-// says which one it found. A fresh file has nothing to bring up.
+// migrate brings the schema up to date and returns the schema that it found. Each script and its
+// version number are one transaction. An empty file counts as up to date.
 func migrate(c *conn) (from int) {
 	from = version(c)
 	for v := from + 1; v <= schemaVersion && c.alive(); v++ {
@@ -189,7 +184,7 @@ func migrate(c *conn) (from int) {
 		c.script(fmt.Sprintf("PRAGMA application_id = %d;\nPRAGMA user_version = %d;\nCOMMIT;", applicationID, v))
 		if c.err != nil {
 			c.err = fmt.Errorf("migrate schema %d to %d: %w", v-1, v, c.err)
-			_ = c.rollback() // fails when there is nothing to roll back
+			_ = c.rollback() // c.err holds the cause
 		}
 	}
 	if from == 0 {

@@ -16,7 +16,7 @@ import (
 	"precept/internal/session"
 )
 
-// undo is what takes a store from each schema back to the one before it.
+// undo returns the statements that take a store from each schema to the previous one.
 func undo() map[int][]string {
 	return map[int][]string{
 		9: {
@@ -32,7 +32,7 @@ func undo() map[int][]string {
 	}
 }
 
-// older takes a store back to an earlier schema, and closes it.
+// older takes a store back to an earlier schema and closes the store.
 func older(t *testing.T, s *Store, schema int) {
 	t.Helper()
 	err := s.update(t.Context(), "test", func(x *tx) {
@@ -51,14 +51,14 @@ func older(t *testing.T, s *Store, schema int) {
 	}
 }
 
-// at makes a database of an earlier schema, with one of everything in it that it has.
+// at makes a database of an earlier schema with a row in each of its tables.
 func at(t *testing.T, path string, schema int) {
 	t.Helper()
 	c, err := connect(t.Context(), fileURI(path, "rwc"), writerSettings)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Two blocks of a run, and a log with a later time of one echo of it.
+	// The echoes are two blocks of a run, and a log with a later time of one echo.
 	blocks := [3]string{oldEchoes(1, 20, 1, 2, 20, 1), oldEchoes(3, 20, 1), oldEchoes(3, 40, 1, 4, 40, 1, 4, 30, 1)}
 	script := strings.Join(migrations()[:schema], "\n") + fmt.Sprintf(`
 		PRAGMA application_id = %d; PRAGMA user_version = %d;
@@ -85,7 +85,7 @@ func at(t *testing.T, path string, schema int) {
 	}
 }
 
-// oldEchoes are echoes as schema 8 kept them: keys of tenant 1, times and sessions.
+// oldEchoes encodes echoes as schema 8 stored them: keys of tenant 1, times and sessions.
 func oldEchoes(keysTimesSessions ...int64) string {
 	var b []byte
 	for i, n := range keysTimesSessions {
@@ -97,7 +97,7 @@ func oldEchoes(keysTimesSessions ...int64) string {
 	return string(b)
 }
 
-// A store of any earlier schema keeps all that is in it, and takes what is new.
+// A store of any earlier schema keeps its data and accepts new data.
 func TestMigrationsKeepWhatIsThere(t *testing.T) {
 	t.Parallel()
 	id, later := session.ID{1}, time.UnixMicro(3000)
@@ -147,8 +147,8 @@ func TestMigrationsKeepWhatIsThere(t *testing.T) {
 	}
 }
 
-// A migration that fails leaves the store as it was, at the schema before it; the next start does
-// it, and loses nothing.
+// A failed migration leaves the store at the schema before it, and the next start migrates without
+// loss.
 func TestAMigrationIsWholeOrNothing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "precept.db")
@@ -168,7 +168,7 @@ func TestAMigrationIsWholeOrNothing(t *testing.T) {
 			t.Fatalf("schema %d, %v", v, err)
 		}
 	}
-	// The last table to be moved cannot be deleted: two of the three are gone by then.
+	// The last table cannot be dropped: the migration has dropped two of three by then.
 	script("ALTER TABLE echo_blocks RENAME TO kept; CREATE VIEW echo_blocks AS SELECT id, v FROM kept")
 	for range 2 {
 		if s, err := Open(t.Context(), Options{Path: path}); err == nil || !strings.Contains(err.Error(), "migrate schema 8 to 9") {
@@ -183,8 +183,8 @@ func TestAMigrationIsWholeOrNothing(t *testing.T) {
 	}
 }
 
-// closedAt fills a store: a session that was settled, one that an earlier release only called
-// closed, and one that was taken in.
+// closedAt writes a settled session, a session that an earlier release only closed, and an imported
+// one.
 func closedAt(t *testing.T, s *Store, noon time.Time) (settled, lost, taken session.ID) {
 	t.Helper()
 	ids := [3]session.ID{{1}, {2}, {3}}
@@ -210,8 +210,8 @@ func closedAt(t *testing.T, s *Store, noon time.Time) (settled, lost, taken sess
 	return ids[0], ids[1], ids[2]
 }
 
-// What an earlier release called closed without settling it is due again; what was settled or taken
-// in is not.
+// A session that an earlier release closed without settling is due again; settled and imported
+// sessions are not.
 func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 	t.Parallel()
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -231,8 +231,8 @@ func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 	}
 }
 
-// Of a store that did not note what came after a closing, sessions with later exchanges than
-// samples get their samples again.
+// In a store of a schema before 4, sessions with later exchanges than samples get their samples
+// again.
 func TestLateExchangesOfAnOlderStore(t *testing.T) {
 	t.Parallel()
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)

@@ -2,19 +2,26 @@ package sqlite
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
 	"time"
 
 	"precept/internal/session"
 )
 
-// The states of a session's row.
+// The states of a session.
 const (
-	stateNamed  int64 = 0 // something refers to it, its row was not written yet
+	stateNamed  int64 = 0 // an exchange, echo or feedback names the session; its row was not written
 	stateOpen   int64 = 1
 	stateClosed int64 = 2
-	stateAside  int64 = 3 // open, and not looked at
+	stateAside  int64 = 3 // open, and neither due nor unsettled
 )
 
+// sessionKey identifies a session by the number of its tenant and its id.
 type sessionKey struct {
 	tenant int64
 	id     session.ID
@@ -22,12 +29,12 @@ type sessionKey struct {
 
 const rowColumns = "s.started, s.seen, s.state = 2, s.id, s.data, s.standin"
 
-// rowDest is where rowColumns are read into.
+// rowDest returns the variables for rowColumns.
 func rowDest(r *session.Row) []any {
 	return []any{&r.Started, &r.Seen, &r.Closed, &r.ID, &r.Data, &r.StandIn}
 }
 
-// Session finds one session's row.
+// Session returns the row of one session and whether there is one.
 func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
 	type result struct {
 		row   session.Row
@@ -44,9 +51,9 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (sess
 	return of.row, true, err
 }
 
-// Due lists open sessions that started before the given time, oldest first (ties by id, then
-// tenant), at most limit of them, beginning behind after: the last row of the previous call, or the
-// zero Row. Sessions that could not be settled thus do not stand in the way of the others.
+// Due lists at most limit open sessions that started before the given time, oldest first (ties by
+// id, then tenant). The list begins behind after: the last row of the previous call, or the zero
+// Row. Sessions that cannot be settled therefore do not block the sessions behind them.
 func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error) {
 	return read(ctx, s, func(c *conn) (list []session.Row) {
 		for r := range c.rows(`SELECT `+rowColumns+`, t.name FROM sessions s JOIN tenants t ON t.id = s.tenant
@@ -60,16 +67,16 @@ func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.
 	})
 }
 
-// named is a session as a transaction knows it.
+// named is a session that a transaction has looked up.
 type named struct {
 	sid     int64
 	state   int64
-	settled bool // it was settled; known of closed ones once an exchange asked
+	settled bool // the session was settled; valid once asked is true
 	asked   bool
 }
 
-// named finds or names a session: what comes before its row finds its place already. at is when it
-// was heard of.
+// named finds a session, or adds a row without data for a session that was not written yet. at is
+// the time of the first mention.
 func (t *tx) named(k sessionKey, at time.Time) *named {
 	if n, ok := t.sids[k]; ok {
 		return n
@@ -82,12 +89,12 @@ func (t *tx) named(k sessionKey, at time.Time) *named {
 	return n
 }
 
-// session finds a session's number; 0 is one that was never heard of.
+// session returns the number of a session, 0 for an unknown session.
 func (c *conn) session(tenant int64, id session.ID) int64 {
 	return c.number("SELECT sid FROM sessions WHERE id = ? AND tenant = ?", id, tenant)
 }
 
-// readSession is read for what hangs on a session; one that was never heard of has nothing.
+// readSession reads data of one session by its number. An unknown session has the zero value.
 func readSession[T any](ctx context.Context, s *Store, tenant string, id session.ID, fn func(c *conn, sid int64) T) (T, error) {
 	return readOf(ctx, s, tenant, func(c *conn, n int64) (v T) {
 		if sid := c.session(n, id); sid != 0 {
@@ -97,12 +104,12 @@ func readSession[T any](ctx context.Context, s *Store, tenant string, id session
 	})
 }
 
-// put writes a session's row over an older one. The newer Seen wins, so that a late or repeated
-// batch does not take the session back, and a stand-in never wins against another one; Closed is
-// only ever set.
+// put writes the row of a session. Of two versions the newer Seen wins, so that a late or repeated
+// batch does not undo a newer one. A stand-in loses against every other row. Closed is only ever
+// set.
 func (t *tx) put(r session.Row) {
 	tenant := t.tenant(r.Tenant)
-	started, seen, data := micros(r.Started), micros(r.Seen), notNull(r.Data) // NULL is a session without a row
+	started, seen, data := micros(r.Started), micros(r.Seen), notNull(r.Data) // NULL means that the row was not written
 	state := stateOpen
 	if r.Closed {
 		state = stateClosed
@@ -132,9 +139,197 @@ func (t *tx) put(r session.Row) {
 		if state != old.state {
 			t.db.exec("UPDATE sessions SET state = ? WHERE sid = ?", state, old.sid)
 		}
-	case state == old.state && started == old.started && r.StandIn == old.standIn: // no index has to be changed
+	case state == old.state && started == old.started && r.StandIn == old.standIn: // no index changes
 		t.db.exec("UPDATE sessions SET seen = ?, data = ? WHERE sid = ?", seen, data, old.sid)
 	default:
 		t.db.exec("UPDATE sessions SET started = ?, seen = ?, state = ?, data = ?, standin = ? WHERE sid = ?", started, seen, state, data, r.StandIn, old.sid)
 	}
+}
+
+// maxNames bounds the cached tenant numbers: tenancy by credential makes one tenant for each client
+// key.
+const maxNames = 4096
+
+// tenantNames caches the numbers of committed tenants. A tenant is never deleted, so that a number
+// never changes its tenant.
+type tenantNames struct {
+	mu sync.RWMutex
+	m  map[string]int64
+}
+
+func (n *tenantNames) get(name string) (int64, bool) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	id, ok := n.m[name]
+	return id, ok
+}
+
+func (n *tenantNames) add(m map[string]int64) {
+	if len(m) == 0 {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.m == nil || len(n.m)+len(m) > maxNames {
+		n.m = map[string]int64{}
+	}
+	maps.Copy(n.m, m)
+}
+
+const tenantByName = "SELECT id FROM tenants WHERE name = ?"
+
+// tenant returns the number of a tenant for a read, 0 for an unknown tenant.
+func (s *Store) tenant(c *conn, name string) int64 {
+	if id, ok := s.tenants.get(name); ok {
+		return id
+	}
+	id := c.number(tenantByName, name)
+	if id != 0 {
+		s.tenants.add(map[string]int64{name: id})
+	}
+	return id
+}
+
+// readOf reads data of one tenant by its number. An unknown tenant has the zero value.
+func readOf[T any](ctx context.Context, s *Store, tenant string, fn func(c *conn, n int64) T) (T, error) {
+	return read(ctx, s, func(c *conn) (v T) {
+		if n := s.tenant(c, tenant); n != 0 {
+			v = fn(c, n)
+		}
+		return v
+	})
+}
+
+// tenant returns the number of a tenant, and adds a new tenant. The number of a new tenant enters
+// the cache after the commit: after a rollback another tenant could get the number.
+func (t *tx) tenant(name string) int64 {
+	id, ok := t.tenants[name]
+	if ok {
+		return id
+	}
+	if id = t.known(name); id == 0 {
+		id = t.db.insert("INSERT INTO tenants(name) VALUES(?)", name)
+	}
+	t.tenants[name] = id
+	return id
+}
+
+// known returns the number of a tenant without adding one, 0 for an unknown tenant.
+func (t *tx) known(name string) int64 {
+	if id, ok := t.s.tenants.get(name); ok {
+		return id
+	}
+	return t.db.number(tenantByName, name)
+}
+
+// Tenants lists all tenants with stored data, past data included, in byte order.
+func (s *Store) Tenants(ctx context.Context) ([]string, error) {
+	return read(ctx, s, func(c *conn) (names []string) {
+		for r := range c.rows("SELECT name FROM tenants ORDER BY name") {
+			var name string
+			r.scan(&name)
+			names = append(names, name)
+		}
+		return names
+	})
+}
+
+// key returns the integer that indexes a text id. 64 bits of SHA-256 within one session do not
+// collide by accident, and the ids of exchanges and samples are made by this program.
+func key(id string) int64 {
+	sum := sha256.Sum256([]byte(id))
+	return int64(binary.BigEndian.Uint64(sum[:8]))
+}
+
+// echoKey returns the key of an echo in the table. The caller has hashed the tenant into the key;
+// the number of the tenant separates tenants even if their keys are equal.
+func echoKey(tenant int64, k session.EchoKey) int64 {
+	return int64(mix(uint64(k) ^ mix(uint64(tenant))))
+}
+
+// mix is the finaliser of splitmix64: a bijection in which every output bit depends on all input
+// bits.
+func mix(z uint64) uint64 {
+	z += 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// outExchange in aside.out marks an exchange, which is not tried again.
+const outExchange = 2
+
+// SetAside records sessions and exchanges at which a step panicked. Such a session is neither due
+// nor unsettled until Readmit returns it or a settlement of the session succeeds.
+func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return s.update(ctx, "set aside", func(t *tx) {
+		for i := range list {
+			t.setAside(&list[i])
+		}
+	})
+}
+
+func (t *tx) setAside(a *session.DeadLetter) {
+	doc, err := json.Marshal(a)
+	if err != nil {
+		t.db.fail(fmt.Errorf("%w: %w", session.ErrInvalid, err))
+	}
+	tenant := t.tenant(a.Tenant)
+	sid := t.named(sessionKey{tenant, a.ID}, a.At).sid
+	out := 1
+	if a.Exchange != "" {
+		out = outExchange
+	}
+	t.db.exec(`INSERT INTO aside(k, sid, out, tries, at, data) VALUES(?, ?, ?, 1, ?, ?)
+		ON CONFLICT(k) DO UPDATE SET out = excluded.out, tries = tries + 1, at = excluded.at, data = excluded.data`,
+		key(fmt.Sprintf("%d/%s/%s", tenant, a.ID, a.Exchange)), sid, out, a.At, doc)
+	if out != outExchange {
+		t.db.exec("UPDATE sessions SET state = ? WHERE sid = ? AND state < ?", stateAside, sid, stateClosed)
+	}
+}
+
+// Readmit returns sessions that were set aside fewer times than most to the normal lists, and
+// returns their number.
+func (s *Store) Readmit(ctx context.Context, most int) (n int, err error) {
+	err = s.update(ctx, "readmit", func(t *tx) {
+		t.db.exec("UPDATE sessions SET state = ? WHERE state = ? AND sid IN (SELECT sid FROM aside WHERE out = 1 AND tries < ?)", stateOpen, stateAside, most)
+		n = int(t.db.exec("UPDATE aside SET out = 0 WHERE out = 1 AND tries < ?", most))
+	})
+	return n, err
+}
+
+// DeadLetters lists at most limit items that are set aside, the latest first, and the number of all
+// of them.
+func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error) {
+	type result struct {
+		list  []session.DeadLetter
+		total int
+	}
+	r, err := read(ctx, s, func(c *conn) (of result) {
+		of.total = int(c.number("SELECT count(*) FROM aside"))
+		for r := range c.rows(`SELECT a.data, t.name, s.id, a.tries, a.at FROM aside a JOIN sessions s USING(sid) JOIN tenants t ON t.id = s.tenant
+			ORDER BY a.at DESC, a.k LIMIT ?`, limit) {
+			var a session.DeadLetter
+			var doc []byte
+			r.scan(&doc)
+			c.decode(doc, &a)
+			r.skip(1).scan(&a.Tenant, &a.ID, &a.Tries, &a.At)
+			of.list = append(of.list, a)
+		}
+		return of
+	})
+	return r.list, r.total, err
+}
+
+// Unsampled counts the exchanges without a sample whose session was settled before they arrived, or
+// is set aside.
+func (s *Store) Unsampled(ctx context.Context) (int64, error) {
+	return read(ctx, s, func(c *conn) int64 {
+		late := c.number("SELECT sum(x) FROM unsettled u WHERE EXISTS (SELECT 1 FROM settled WHERE sid = u.sid)")
+		return late + c.number(`SELECT count(*) FROM exchanges WHERE sid IN
+			(SELECT a.sid FROM aside a WHERE a.out = 1 AND NOT EXISTS (SELECT 1 FROM settled WHERE sid = a.sid))`)
+	})
 }

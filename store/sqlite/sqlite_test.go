@@ -1,9 +1,13 @@
 package sqlite_test
 
 import (
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
+	"precept/internal/session"
 	"precept/store/sqlite"
 	"precept/store/storetest"
 )
@@ -30,4 +34,45 @@ func TestStore(t *testing.T) {
 		t.Helper()
 		return open(t, sqlite.Options{})
 	})
+}
+
+func TestGoneSessionsLeaveNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "precept.db")
+	s := open(t, sqlite.Options{Path: path})
+	storetest.RunGrowth(t, s, func(session.ID, time.Time) {}, func() map[string]int64 {
+		rows := rowsOf(t, path)
+		rows["bytes"] = sizeOf(t, path)
+		return rows
+	})
+}
+
+// rowsOf counts the rows of every table.
+func rowsOf(t *testing.T, path string) map[string]int64 {
+	t.Helper()
+	db, counts := raw(t, path), map[string]int64{}
+	names := ""
+	err := db.QueryRowContext(t.Context(), "SELECT group_concat(name) FROM sqlite_schema WHERE type = 'table'").Scan(&names)
+	for name := range strings.SplitSeq(names, ",") {
+		var n int64
+		if err == nil {
+			err = db.QueryRowContext(t.Context(), "SELECT count(*) FROM "+name).Scan(&n)
+		}
+		counts[name] = n
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return counts
+}
+
+func sizeOf(t *testing.T, path string) (bytes int64) {
+	t.Helper()
+	for _, file := range []string{path, path + "-wal"} {
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes += info.Size()
+	}
+	return bytes
 }

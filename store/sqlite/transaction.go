@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"runtime/debug"
 	"time"
 
@@ -92,7 +94,7 @@ func runRead[T any](ctx context.Context, s *Store, fn func(*conn) T) (r readResu
 	return r
 }
 
-// take waits for something out of ch, until ctx ends or the store is closed.
+// take receives from ch, until ctx ends or the store is closed.
 func take[T any](ctx context.Context, s *Store, ch <-chan T) (v T, err error) {
 	select {
 	case <-s.closed:
@@ -112,7 +114,7 @@ func take[T any](ctx context.Context, s *Store, ch <-chan T) (v T, err error) {
 	}
 }
 
-// writer waits for the writing connection.
+// writer waits for the connection for writes. The caller sends the connection back to s.write.
 func (s *Store) writer(ctx context.Context) (*conn, error) {
 	if s.opt.ReadOnly {
 		return nil, fmt.Errorf("%w: this store was opened for reading", ErrReadOnly)
@@ -120,19 +122,19 @@ func (s *Store) writer(ctx context.Context) (*conn, error) {
 	return take(ctx, s, s.write)
 }
 
-// tx is a write transaction in progress. Its caches become the store's when it is committed.
+// tx is a write transaction. Its caches become the caches of the store after the commit.
 type tx struct {
 	db      *conn
 	s       *Store
 	tenants map[string]int64
 	sids    map[sessionKey]*named
 	totals  map[string]int64
-	done    []func() // run after the commit
+	done    []func() // runs after the commit
 }
 
-// update runs fn in one write transaction: all of it is stored, or nothing. fn ends it by fail. On
-// a full disk the space that the WAL holds may be all that is missing: then fn is run a second
-// time.
+// update runs fn in one write transaction, which stores all of fn or nothing. fn aborts the
+// transaction by fail. On a full disk a checkpoint may free the space of the WAL: fn then runs a
+// second time.
 func (s *Store) update(ctx context.Context, op string, fn func(*tx)) error {
 	err := classify(s.transact(ctx, fn))
 	if errors.Is(err, session.ErrDiskFull) && s.checkpoint(ctx, false) == nil {
@@ -144,6 +146,7 @@ func (s *Store) update(ctx context.Context, op string, fn func(*tx)) error {
 	return nil
 }
 
+// transact runs fn in one write transaction, once.
 func (s *Store) transact(ctx context.Context, fn func(*tx)) (err error) {
 	c, err := s.writer(ctx)
 	if err != nil {
@@ -157,7 +160,7 @@ func (s *Store) transact(ctx context.Context, fn func(*tx)) (err error) {
 		return err
 	}
 	committed := false
-	defer func() { // also on a panic of fn: the connection must not stay in a transaction
+	defer func() { // after a panic of fn, too: the connection must not stay in a transaction
 		if !committed {
 			err = cmp.Or(err, c.rollback())
 		}
@@ -179,7 +182,8 @@ func (s *Store) transact(ctx context.Context, fn func(*tx)) (err error) {
 	return nil
 }
 
-// retry repeats fn while another process holds the lock, until BusyTimeout or the context ends.
+// retry repeats fn while another process holds the lock, until BusyTimeout has passed or the
+// context ends.
 func (s *Store) retry(ctx context.Context, fn func() error) error {
 	var waited time.Duration
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
@@ -201,42 +205,64 @@ func (s *Store) retry(ctx context.Context, fn func() error) error {
 	}
 }
 
-// Close waits for the calls in progress and closes the file. The last process to close a store
-// folds the WAL into it.
-func (s *Store) Close() error {
-	var err error
-	s.once.Do(func() {
-		close(s.closed)
-		err = s.close()
-		s.packer.close()
-	})
+// addTotals writes the running totals that the transaction changed.
+func (t *tx) addTotals() {
+	for name, n := range t.totals {
+		if n != 0 {
+			t.db.exec("INSERT INTO totals(name, n) VALUES(?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n", name, n)
+		}
+	}
+}
+
+// checkpoint copies the WAL into the file and truncates the WAL. With wait, checkpoint waits for
+// readers of the WAL as long as for a lock. A checkpoint that readers prevent is no error: a later
+// checkpoint completes it.
+func (s *Store) checkpoint(ctx context.Context, wait bool) error {
+	c, err := s.writer(ctx)
 	if err != nil {
-		return fmt.Errorf("sqlite: close: %w", err)
+		return err
+	}
+	defer func() { s.write <- c }()
+	if err := s.guard.check(); err != nil {
+		return err
+	}
+	fold := func() error {
+		return c.do(ctx, func() {
+			if busy := c.number("PRAGMA wal_checkpoint(TRUNCATE)"); busy != 0 {
+				c.fail(errReading)
+			}
+		})
+	}
+	if wait {
+		err = s.retry(ctx, fold)
+	} else {
+		err = fold()
+	}
+	if err != nil && !isBusy(err) {
+		return fmt.Errorf("sqlite: checkpoint: %w", classify(err))
 	}
 	return nil
 }
 
-func (s *Store) close() error {
-	for range maxReaders { // each read has ended
-		<-s.readers
+// Sync makes all earlier writes survive a power cut. A caller that keeps a copy of its writes, such
+// as a write-ahead log, calls Sync before it deletes the copy.
+func (s *Store) Sync(ctx context.Context) error {
+	c, err := s.writer(ctx)
+	if err != nil {
+		return err
 	}
-	close(s.idle)
-	var all []*conn
-	for c := range s.idle {
-		all = append(all, c)
+	defer func() { s.write <- c }()
+	// fsync covers the writes of all descriptors of the file. SQLite holds no locks on the WAL that
+	// closing this descriptor could drop.
+	f, err := os.OpenFile(s.opt.Path+"-wal", os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the last checkpoint removed the WAL, and a checkpoint syncs the file
 	}
-	if s.guard != nil {
-		all = append(all, <-s.write)
-		// Closing would check our pages into whatever stands in our file's place. Let go of
-		// everything as it is instead.
-		if err := s.guard.check(); err != nil {
-			return err
-		}
-		defer s.guard.close() //nolint:errcheck // it was only read
+	if err != nil {
+		return fmt.Errorf("sqlite: sync: %w", err)
 	}
-	var errs []error
-	for _, c := range all {
-		errs = append(errs, c.close())
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("sqlite: sync: %w", err)
 	}
-	return errors.Join(errs...)
+	return nil
 }

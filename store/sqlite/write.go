@@ -8,13 +8,13 @@ import (
 	"precept/internal/session"
 )
 
-// Write stores the batch in one transaction. It may be repeated at will: rows of a session yield to
-// a newer Seen, exchanges that are there already are left alone, a sample takes the place of the
-// one with its id, echoes stay what they are.
+// Write stores the batch in one transaction and is safe to repeat: rows of a session yield to a
+// newer Seen, existing exchanges and echoes stay, and a sample replaces the sample with its id.
 //
-// With session.ErrInvalid, one of its values can never be stored: take it out of the batch.
+// session.ErrInvalid means that a value of the batch can never be stored: the caller removes the
+// value.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
-	docs, err := b.Documents() // before the writer is taken: encoding is half of the work
+	docs, err := b.Documents() // before the writer is taken, because encoding is half of the work
 	var as packed
 	if err == nil {
 		as, err = s.pack(&docs)
@@ -37,8 +37,7 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	})
 }
 
-// dropStale deletes the samples that were built before of the sessions in b.Whole, and are not
-// built again in the batch.
+// dropStale deletes older samples of the sessions in b.Whole that the batch does not contain.
 func (t *tx) dropStale(b session.Batch) {
 	if len(b.Whole) == 0 {
 		return
@@ -68,7 +67,7 @@ func (t *tx) dropStale(b session.Batch) {
 	}
 }
 
-// packed are the documents of exchanges and samples, and the items of exchanges, as they are kept.
+// packed holds the compressed documents of a batch.
 type packed struct{ exchanges, items, samples [][]byte }
 
 func (s *Store) pack(d *session.Documents) (p packed, err error) {
@@ -102,8 +101,8 @@ func (t *tx) putExchange(e sample.Exchange, id session.ID, data, items []byte) {
 	t.await(of)
 }
 
-// await sees to it that an exchange becomes a sample: its session is one that closes, or one that
-// is settled again.
+// await makes sure that a new exchange becomes a sample: its session will close, or is settled
+// again.
 func (t *tx) await(of *named) {
 	switch of.state {
 	case stateNamed:
@@ -113,7 +112,7 @@ func (t *tx) await(of *named) {
 		if !of.asked {
 			of.settled, of.asked = t.db.number("SELECT 1 FROM settled WHERE sid = ?", of.sid) == 1, true
 		}
-		if of.settled { // one that was taken in from elsewhere came with its samples
+		if of.settled { // an imported session has its samples and is not settled
 			t.db.exec("INSERT INTO unsettled(sid, n, x) VALUES(?, 1, 1) ON CONFLICT(sid) DO UPDATE SET n = n + 1, x = x + 1", of.sid)
 		}
 	}
@@ -126,7 +125,7 @@ func (t *tx) putSample(m session.StoredSample, data []byte) {
 		sid, k, tenant, m.CreatedAt, m.Agent, data)
 	t.totals[totalSamples] += fresh
 	t.totals[totalSamplesEver] += fresh
-	if fresh == 0 { // built again, with a rating that came later
+	if fresh == 0 { // the sample was built again, with a later rating
 		t.db.exec("UPDATE samples SET at = ?, data = ? WHERE sid = ? AND k = ? AND data <> ?", m.CreatedAt, data, sid, k, data)
 	}
 }

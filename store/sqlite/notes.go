@@ -10,21 +10,21 @@ import (
 	"precept/internal/session"
 )
 
-// Mark reads what was noted of a session, nil when nothing was.
+// Mark returns the note of a session, nil when there is none.
 func (s *Store) Mark(ctx context.Context, tenant string, id session.ID) ([]byte, error) {
 	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) []byte {
 		return c.value("SELECT data FROM marks WHERE sid = ?", sid)
 	})
 }
 
-// Note reads a note of a tenant, nil when there is none.
+// Note returns a note of a tenant, nil when there is none.
 func (s *Store) Note(ctx context.Context, tenant, key string) ([]byte, error) {
 	return readOf(ctx, s, tenant, func(c *conn, n int64) []byte {
 		return c.value("SELECT data FROM notes WHERE tenant = ? AND key = ?", n, key)
 	})
 }
 
-// EachNote hands over the tenant's notes whose keys begin with prefix, by key.
+// EachNote calls fn for the notes of a tenant whose keys begin with prefix, by key.
 func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error {
 	type note struct {
 		key  string
@@ -56,8 +56,8 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 	return nil
 }
 
-// Jot writes notes of sessions and of the tenant, in one step. Nothing is noted of a session that
-// is not there (any more); a note of the tenant without data is deleted.
+// Jot writes notes of sessions and of the tenant in one transaction. A session without a row gets
+// no note; a note of the tenant without data is deleted.
 func (s *Store) Jot(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
 	return s.update(ctx, "jot", func(t *tx) {
 		n := t.tenant(tenant)
@@ -74,14 +74,14 @@ func (s *Store) Jot(ctx context.Context, tenant string, marks map[session.ID][]b
 	})
 }
 
-// claim is who works at something, and until when.
+// claim is the owner of a task and the end of the claim.
 type claim struct {
 	Owner string    `json:"owner"`
 	Until time.Time `json:"until"`
 }
 
-// Claim takes the right to work at something for a time, or makes it last longer for the owner who
-// has it. It is false while somebody else has it. owner is unique among processes.
+// Claim takes the right to work at a task for a time, or extends the claim of the owner. Claim
+// returns false while another owner has the task. Owners are unique among processes.
 func (s *Store) Claim(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (ok bool, err error) {
 	key := "claim:" + name
 	data, err := json.Marshal(claim{owner, now.Add(ttl)})
@@ -90,8 +90,8 @@ func (s *Store) Claim(ctx context.Context, name, owner string, now time.Time, tt
 	}
 	err = s.update(ctx, "claim", func(t *tx) {
 		var held claim
-		_ = json.Unmarshal(t.db.value(metaByKey, key), &held) // what cannot be read is nobody's
-		// One that is to last longer than this one would was made before the clock was set back.
+		_ = json.Unmarshal(t.db.value(metaByKey, key), &held) // an unreadable claim has no owner
+		// A claim that ends later than a new one would was made before the clock was set back.
 		if ok = held.Owner == owner || !held.Until.After(now) || held.Until.After(now.Add(ttl)); ok {
 			t.db.exec("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", key, data)
 		}
@@ -99,9 +99,31 @@ func (s *Store) Claim(ctx context.Context, name, owner string, now time.Time, tt
 	return ok && err == nil, err
 }
 
-// Unclaim gives the right back, if the owner still has it.
+// Unclaim releases a claim of the owner.
 func (s *Store) Unclaim(ctx context.Context, name, owner string) error {
 	return s.update(ctx, "unclaim", func(t *tx) {
 		t.db.exec("DELETE FROM meta WHERE key = ? AND json_extract(value, '$.owner') = ?", "claim:"+name, owner)
 	})
+}
+
+const metaByKey = "SELECT value FROM meta WHERE key = ?"
+
+// Meta returns a value of the program and whether there is one.
+func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, err error) {
+	v, err := read(ctx, s, func(c *conn) []byte { return c.value(metaByKey, key) })
+	return v, v != nil, err
+}
+
+// InitMeta sets a value that all replicas share, such as the salt of the draws, unless another
+// replica was faster, and returns the stored value.
+func (s *Store) InitMeta(ctx context.Context, key string, value []byte) ([]byte, error) {
+	stands, ok, err := s.Meta(ctx, key)
+	if err != nil || ok {
+		return stands, err
+	}
+	err = s.update(ctx, "init meta", func(t *tx) {
+		t.db.exec("INSERT INTO meta(key, value) VALUES(?, ?) ON CONFLICT DO NOTHING", key, notNull(value))
+		stands = t.db.value(metaByKey, key)
+	})
+	return stands, err
 }

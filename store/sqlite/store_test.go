@@ -86,8 +86,8 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// A full disk refuses the whole transaction, says so, and the store goes on when there is room
-// again.
+// A full disk refuses the whole transaction with ErrDiskFull, and the store works again when there
+// is space.
 func TestFull(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	limit := func(pages string) {
@@ -129,8 +129,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// A transaction that fails after it named a tenant leaves no number behind that another tenant
-// could get.
+// A failed transaction that named a tenant leaves no number that another tenant could get.
 func TestRolledBackTenant(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	stop := errors.New("stop")
@@ -173,8 +172,8 @@ func TestPanicRollsBack(t *testing.T) {
 	}
 }
 
-// A read returns with its context although the connection hangs, and Close waits for the hanging
-// one.
+// A read returns when its context ends although the connection hangs, and Close waits for the
+// hanging read.
 func TestReadReturnsInTime(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	hang, ran := make(chan struct{}), make(chan struct{})
@@ -233,7 +232,7 @@ func TestReadersAreBounded(t *testing.T) {
 	}
 }
 
-// A document that does not parse is told as damage of that store, and names what to look for.
+// A document that does not parse is damage of the store.
 func TestDamagedDocument(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	err := s.update(t.Context(), "test", func(x *tx) {
@@ -258,8 +257,8 @@ func TestCode(t *testing.T) {
 	}
 }
 
-// A read that takes too long gives its connection back: SQLite is interrupted, rows that nobody
-// waits for are not read on, and where neither helps there is another connection for the next one.
+// A read whose context ends frees its connection, because SQLite is interrupted. A read that hangs
+// in the disk keeps its connection, and the next read uses another one.
 func TestSlowReadGivesItsConnectionBack(t *testing.T) {
 	const count = `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c WHERE n < 1000000000000)`
 	hang := make(chan struct{})

@@ -7,25 +7,27 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"precept/internal/sample"
 	"precept/internal/session"
 )
 
-// A walk reads this much at a time and gives the connection back before it calls fn: a slow reader
-// of a long export then neither holds a snapshot, behind which the WAL would grow without bound,
-// nor more than this in memory.
+// A walk reads a page, releases the connection, and then calls fn. A slow reader of a long export
+// thus holds no snapshot, behind which the WAL would grow without bound, and only one page in
+// memory.
 const (
 	pageRows  = 256
 	pageBytes = 1 << 20
-	walkRows  = 8192 // are looked at in one step at most
+	walkRows  = 8192 // rows that one step looks at, at most
 )
 
-// Exchanges lists what is kept of a session, by turn, then as it came in.
+// Exchanges lists the stored exchanges of a session by turn, then in the order of their arrival.
 func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
 	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) (list []sample.Exchange) {
-		// Not ordered by SQLite: sorting would carry every document through its sorter.
+		// SQLite would copy every document through its sorter; the list is sorted here.
 		rids := map[string]int64{}
 		for r := range c.rows("SELECT rid, data, items FROM exchanges WHERE sid = ?", sid) {
 			var rid int64
@@ -48,8 +50,8 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 
 const sampleColumns = "m.data, m.agent, s.id"
 
-// scanSample reads sampleColumns, and what stands behind them. It says how many bytes the sample
-// weighs.
+// scanSample reads sampleColumns and the columns behind them into more, and returns the size of the
+// sample in bytes.
 func (s *Store) scanSample(c *conn, r row, m *session.StoredSample, more ...any) int {
 	var data []byte
 	r.scan(append([]any{&data, &m.Agent, &m.ID}, more...)...)
@@ -58,9 +60,9 @@ func (s *Store) scanSample(c *conn, r row, m *session.StoredSample, more ...any)
 	return len(doc)
 }
 
-// EachSample walks over the samples of a tenant ("" for all) with since <= CreatedAt < until (zero:
-// no bound), in the order in which they were first written. What is written meanwhile may be seen.
-// An error of fn ends the walk and is returned.
+// EachSample calls fn for the samples of a tenant ("" for all) with since <= CreatedAt < until (a
+// zero time is no bound), in the order of their first write. Samples that are written during the
+// walk may be included. An error of fn ends the walk and is returned.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	return walk(ctx, s, span{tenant, since, until, "SELECT max(rid) FROM samples"}, `SELECT m.rid, `+sampleColumns+`, t.name FROM samples m
 		JOIN sessions s ON s.sid = m.sid JOIN tenants t ON t.id = m.tenant
@@ -71,8 +73,8 @@ func (s *Store) EachSample(ctx context.Context, tenant string, since, until time
 		}, fn)
 }
 
-// EachSession walks over the sessions likewise, by their start, each with what the counters hold
-// for it.
+// EachSession calls fn for the sessions in the same way, by their start, each with its settled
+// state.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
 	return walk(ctx, s, span{tenant, since, until, "SELECT max(sid) FROM sessions"}, `SELECT s.sid, t.name, `+rowColumns+`, `+appliedColumns+`
 		FROM sessions s JOIN tenants t ON t.id = s.tenant LEFT JOIN settled a ON a.sid = s.sid
@@ -84,20 +86,20 @@ func (s *Store) EachSession(ctx context.Context, tenant string, since, until tim
 		}, func(v session.Listed) error { return fn(v.Row, v.Applied) })
 }
 
-// scanListed reads rowColumns and appliedColumns, and says how many bytes they weigh.
+// scanListed reads rowColumns and appliedColumns, and returns their size in bytes.
 func scanListed(r row, v *session.Listed) int {
 	r.scan(append(rowDest(&v.Row), appliedDest(&v.Applied)...)...)
 	return len(v.Row.Data) + len(v.Applied.Frozen)
 }
 
-// span says over what a walk goes, and how to find its end.
+// span is the range of a walk.
 type span struct {
 	tenant       string
 	since, until time.Time
-	last         string // the query for the table's last row number
+	last         string // query for the last row number of the table
 }
 
-// bounds are the span's times as they are kept.
+// bounds returns the times of the span as they are stored.
 func (p *span) bounds() (from, to int64) {
 	from, to = math.MinInt64, math.MaxInt64
 	if !p.since.IsZero() {
@@ -109,10 +111,9 @@ func (p *span) bounds() (from, to int64) {
 	return from, to
 }
 
-// walk pages through a table by its row number, which is the first column of the query. The query
-// takes the last row number, the highest one to look at, the two times, the tenant and the limit.
-// However few rows the rest of the query lets through, no step of it looks at more than walkRows of
-// them.
+// walk pages through a table by its row number, the first column of the query. The arguments of the
+// query are the last row number, the highest row number of the step, the two times, the tenant and
+// the limit. A step looks at no more than walkRows rows, even if the query returns few of them.
 func walk[T any](ctx context.Context, s *Store, of span, query string, scan scanner[T], fn func(T) error) error {
 	type step struct {
 		list []T
@@ -121,7 +122,7 @@ func walk[T any](ctx context.Context, s *Store, of span, query string, scan scan
 	}
 	from, to := of.bounds()
 	for at := (step{more: true}); at.more; {
-		last := at.last // a read that nobody waits for any more goes on with what it was given
+		last := at.last // a copy: a read that hangs in the disk may outlive this step
 		next, err := read(ctx, s, func(c *conn) (next step) {
 			n := int64(0)
 			if of.tenant != "" {
@@ -150,11 +151,11 @@ func walk[T any](ctx context.Context, s *Store, of span, query string, scan scan
 	return nil
 }
 
-// scanner reads a row and says how many bytes it weighs.
+// scanner reads a row and returns the item and its size in bytes.
 type scanner[T any] func(c *conn, r row) (v T, bytes int)
 
-// page reads rows until there are most of them, or they weigh pageBytes, and reports whether it
-// stopped there. The first columns of the query are read into place.
+// page reads rows until there are most of them, or pageBytes bytes, and reports whether the page
+// ended there. place receives the first columns of each row.
 func page[T any](c *conn, most int, scan scanner[T], place []any, query string, args ...any) (list []T, more bool) {
 	size := 0
 	for r := range c.rows(query, args...) {
@@ -168,7 +169,7 @@ func page[T any](c *conn, most int, scan scanner[T], place []any, query string, 
 	return list, false
 }
 
-// SampleSession finds the session that a sample belongs to.
+// SampleSession returns the session of a sample.
 func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error) {
 	type result struct {
 		id    session.ID
@@ -182,14 +183,14 @@ func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (ses
 	return of.id, of.found, err
 }
 
-// unpack undoes what pack did to a document.
+// unpack reverses the compression of a document.
 func (s *Store) unpack(c *conn, packed []byte) []byte {
 	doc, err := s.packer.unpack(packed)
 	c.fail(err)
 	return doc
 }
 
-// decode reads a document.
+// decode parses a document.
 func (c *conn) decode(doc []byte, to any) {
 	if err := json.Unmarshal(doc, to); err != nil {
 		c.fail(damaged(err))
@@ -198,4 +199,72 @@ func (c *conn) decode(doc []byte, to any) {
 
 func damaged(err error) error {
 	return fmt.Errorf("%w: a document in it does not parse: %w", ErrCorrupt, err)
+}
+
+// place is the position behind the last entry of a page: its time and its row number.
+type place struct{ at, rid int64 }
+
+func (p place) String() string {
+	return strconv.FormatInt(p.at, 36) + "." + strconv.FormatInt(p.rid, 36)
+}
+
+// placeOf parses a place; "" is the start of the list.
+func placeOf(text string) (p place, err error) {
+	if text == "" {
+		return place{math.MaxInt64, math.MaxInt64}, nil
+	}
+	at, rid, ok := strings.Cut(text, ".")
+	if p.at, err = strconv.ParseInt(at, 36, 64); err == nil {
+		p.rid, err = strconv.ParseInt(rid, 36, 64)
+	}
+	if !ok || err != nil {
+		return p, fmt.Errorf("sqlite: %w", session.ErrPlace)
+	}
+	return p, nil
+}
+
+// Newest lists the sessions of a tenant by their start, the latest first. The index finds them: no
+// more rows are read than the page has.
+func (s *Store) Newest(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.Listed], error) {
+	return listed(ctx, s, tenant, of, `SELECT s.started, s.sid, `+rowColumns+`, `+appliedColumns+`
+		FROM sessions s LEFT JOIN settled a ON a.sid = s.sid
+		WHERE s.tenant = ? AND s.started >= ? AND s.started < ? AND (s.started, s.sid) < (?, ?) AND s.data IS NOT NULL
+		ORDER BY s.started DESC, s.sid DESC LIMIT ?`,
+		func(_ *conn, r row) (session.Listed, int) {
+			v := session.Listed{Row: session.Row{Tenant: tenant}}
+			bytes := scanListed(r, &v)
+			return v, bytes
+		})
+}
+
+// NewestSamples lists the samples of a tenant in the same way, by CreatedAt.
+func (s *Store) NewestSamples(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.StoredSample], error) {
+	return listed(ctx, s, tenant, of, `SELECT m.at, m.rid, `+sampleColumns+` FROM samples m JOIN sessions s ON s.sid = m.sid
+		WHERE m.tenant = ? AND m.at >= ? AND m.at < ? AND (m.at, m.rid) < (?, ?)
+		ORDER BY m.at DESC, m.rid DESC LIMIT ?`,
+		func(c *conn, r row) (session.StoredSample, int) {
+			m := session.StoredSample{Tenant: tenant}
+			bytes := s.scanSample(c, r, &m)
+			return m, bytes
+		})
+}
+
+// listed reads one page of a list. The arguments of the query are the tenant, the two times, the
+// time and the row number of the place, and the limit; its first two columns are the place of an
+// entry.
+func listed[T any](ctx context.Context, s *Store, tenant string, of session.Stretch, query string, scan scanner[T]) (session.Page[T], error) {
+	after, err := placeOf(of.After)
+	if err != nil {
+		return session.Page[T]{}, err
+	}
+	most := min(max(of.Most, 1), pageRows)
+	return readOf(ctx, s, tenant, func(c *conn, n int64) (p session.Page[T]) {
+		from, to := (&span{since: of.Since, until: of.Until}).bounds()
+		var last place
+		list, more := page(c, most, scan, []any{&last.at, &last.rid}, query, n, from, to, after.at, after.rid, most)
+		if p.List = list; more {
+			p.Next = last.String()
+		}
+		return p
+	})
 }

@@ -12,8 +12,8 @@ import (
 	"precept/internal/session"
 )
 
-// However many sessions and samples a store holds, of however many tenants, a page reads its own
-// rows and no others: the plans name the index, and sort nothing.
+// A page reads only its own rows, for any number of sessions, samples and tenants: the query plans
+// use the index and sort nothing.
 func TestListsAreIndexed(t *testing.T) {
 	n := 100_000
 	if text := os.Getenv("PRECEPT_TEST_SESSIONS"); text != "" {
@@ -55,7 +55,7 @@ func TestListsAreIndexed(t *testing.T) {
 
 func crowdStart() time.Time { return time.Unix(1_900_000_000, 0) }
 
-// crowd fills a store with sessions of one tenant, a second apart, and one of another.
+// crowd writes sessions of one tenant, a second apart, and one session of another tenant.
 func crowd(t *testing.T, s *Store, n int) {
 	t.Helper()
 	err := s.update(t.Context(), "test", func(x *tx) {
@@ -87,7 +87,7 @@ func planOf(t *testing.T, s *Store, query string) string {
 	return plan
 }
 
-// A store of the schema before lists were indexed keeps what it holds.
+// A store of the schema before the indexes of lists keeps its data.
 func TestListsOfAnOlderStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// magic is how every SQLite file begins (sqlite.org/fileformat.html, 1.3).
+// magic is the start of every SQLite file (sqlite.org/fileformat.html, 1.3).
 const magic = "SQLite format 3\x00"
 
-// checkHeader tells a database from garbage. A missing or empty file is a fresh one.
+// checkHeader returns ErrCorrupt for a file that is no database. A missing or empty file is valid.
 func checkHeader(path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -21,7 +21,7 @@ func checkHeader(path string) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrReadOnly, err)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // a file that was only read
 	info, err := f.Stat()
 	switch {
 	case err == nil && info.IsDir():
@@ -33,15 +33,14 @@ func checkHeader(path string) error {
 }
 
 func checkMagic(f *os.File) error {
-	var head [100]byte // the whole header: a file cut shorter is no database either
+	var head [100]byte // the whole header: a shorter file is no database
 	if n, _ := f.ReadAt(head[:], 0); n < len(head) || string(head[:len(magic)]) != magic {
 		return fmt.Errorf("%w: it does not begin like a SQLite file", ErrCorrupt)
 	}
 	return nil
 }
 
-// probe reads a little of every table, so that a file with a good header and a bad body is noticed
-// at the start.
+// probe reads a few rows of every table, to find damage behind a good header at the start.
 func probe(c *conn) {
 	for _, table := range []string{
 		"tenants", "sessions", "echoes", "exchanges", "samples", "feedback", "parked", "settled",
@@ -51,8 +50,8 @@ func probe(c *conn) {
 	}
 }
 
-// setAside renames the damaged file and what belongs to it, so that nothing of it is lost and
-// nothing written over.
+// setAside renames the damaged file and its WAL, and returns the new name. No existing file is
+// overwritten.
 func setAside(path string, now time.Time) (string, error) {
 	base := path + ".corrupt-" + now.UTC().Format("20060102T150405Z")
 	aside := base
@@ -62,7 +61,7 @@ func setAside(path string, now time.Time) (string, error) {
 		}
 		aside = fmt.Sprintf("%s-%d", base, n)
 	}
-	for _, suffix := range []string{"-wal", "-shm", ""} { // the file last: until then a repeated start sees the same garbage
+	for _, suffix := range []string{"-wal", "-shm", ""} { // the file last: after a crash the next start finds the damage again
 		if err := os.Rename(path+suffix, aside+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
@@ -70,8 +69,8 @@ func setAside(path string, now time.Time) (string, error) {
 	return aside, nil
 }
 
-// prepareDir makes the directory and tries whether files can be made in it: SQLite's own message
-// for this is "unable to open database file", whatever the reason.
+// prepareDir makes the directory and checks that files can be made in it. SQLite reports "unable to
+// open database file" for every cause.
 func prepareDir(path string) error {
 	dir := filepath.Dir(path)
 	err := os.MkdirAll(dir, 0o700)
@@ -87,9 +86,9 @@ func prepareDir(path string) error {
 	return nil
 }
 
-// guard notices that the file was replaced or overwritten while we had it open. SQLite would go on
-// writing into the unlinked file, or check its pages into the garbage, and all of that would be
-// lost at the next start.
+// guard detects that the file was replaced or overwritten while the store had it open. SQLite would
+// write into the unlinked file, or write its pages into the garbage, and the next start would lose
+// all of them.
 type guard struct {
 	path string
 	f    *os.File
@@ -108,7 +107,8 @@ func newGuard(path string) (*guard, error) {
 	return &guard{path, f, info}, nil
 }
 
-// check costs two system calls, before each write transaction.
+// check compares the path with the open file. It runs before each write transaction and costs two
+// system calls.
 func (g *guard) check() error {
 	info, err := os.Stat(g.path)
 	if err != nil {

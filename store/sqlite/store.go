@@ -1,0 +1,385 @@
+// Package sqlite is the embedded store: sessions, echoes, exchanges, samples, feedback, counters and
+// priors in one SQLite file in WAL mode.
+//
+// Store has the groups of methods that store/storetest declares, and passes its tests:
+//
+//	sessions  Session, FindEcho, Due, Write (one transaction, safe to repeat)
+//	feedback  AddFeedback, Feedback, Heard, Unsettled; Park, Join, PurgeParked for
+//	          feedback that arrives before its exchange
+//	counters  Applied, Settle (compare and swap of a version), Counters, Tenants
+//	models    Raise, Maxima, Priors, PutPriors; Meta, InitMeta for values of the program
+//	samples   Exchanges, SampleSession, EachSample, EachSession (walks of bounded memory)
+//	lists     Newest, NewestSamples, by pages
+//	aside     SetAside, Readmit, DeadLetters, Unsampled (items at which a step panicked)
+//	notes     Mark, Note, EachNote, Jot, Claim, Unclaim (for the distiller)
+//	keeping   Forget, ForgetTenant, Retain, Stats, Sync, Close
+//
+// Open makes or opens the file, and sets a damaged file aside. Lock claims a data directory for one
+// process.
+//
+// Every write is one transaction, which is atomic under kill -9. Every call ends when its context
+// ends. Errors are for errors.Is: after ErrBusy, session.ErrDiskFull and the end of a context the
+// caller may repeat the write; session.ErrInvalid never succeeds; after ErrCorrupt the caller opens
+// the store again. Times have microseconds and are in UTC.
+//
+// Hazards. A commit does not sync the disk: a power cut may undo the last transactions, each as a
+// whole, unless Sync ran after them. A write whose context ended may still have been stored; all
+// writes can be repeated, and Settle has versions. The file must be on a local disk: WAL needs shared
+// memory, and file locks of network file systems do not work.
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	sqlite "modernc.org/sqlite"
+
+	"precept/internal/session"
+)
+
+// Options holds the path of the store and its limits.
+type Options struct {
+	Path string // database file; Open makes a missing directory
+	// ReadOnly opens an existing file beside a running server and writes nothing.
+	ReadOnly bool
+	// Now gives a damaged file that is set aside its name. The store has no other clock.
+	Now func() time.Time
+	// BusyTimeout bounds the wait for the lock of another process (default 2 s). A context may end
+	// the wait earlier.
+	BusyTimeout time.Duration
+	// MaxParked bounds the parked feedback of one tenant, in entries (default 100,000). All tenants
+	// together have twice as many places.
+	MaxParked int
+	// MaxFeedback bounds the feedback of one session, and the parked feedback of one key (default
+	// session.MostFeedback).
+	MaxFeedback int
+}
+
+// Store is the embedded store. It is safe for concurrent use.
+type Store struct {
+	opt    Options
+	uri    string // address of the connections for reads
+	notice string
+	was    int    // schema that Open found
+	guard  *guard // nil when read-only
+
+	write   chan *conn    // holds the connection for writes while no write runs
+	readers chan struct{} // holds one place for each read that may begin
+	idle    chan *conn    // open connections for reads that are not in use
+	closed  chan struct{}
+	once    sync.Once // of Close
+	tenants tenantNames
+	newest  generation // generation that new echoes go to
+	packer  packer
+}
+
+// Open opens the store at o.Path, makes a missing file, and migrates an older schema.
+//
+// Open renames a file that is no database, or whose damage prevents reading, to
+// <name>.corrupt-<time>, makes an empty file, and Notice reports the renaming. Open refuses the
+// database of another program or of a newer release and leaves it unchanged.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	o = defaults(o)
+	path, err := filepath.Abs(o.Path)
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: open %s: %w", o.Path, err)
+	}
+	o.Path = path
+	// POSIX locks vanish when the process closes another descriptor of the file, as guard does. OFD
+	// locks stay. A system without OFD locks uses POSIX locks.
+	_, _ = sqlite.OFDLocking(true)
+	var s *Store
+	if o.ReadOnly {
+		s, err = openReadOnly(ctx, o)
+	} else if s, err = openWriter(ctx, o); errors.Is(err, ErrCorrupt) {
+		s, err = replaceDamaged(ctx, o, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: open %s: %w", o.Path, explain(classify(err), o.ReadOnly))
+	}
+	return s, nil
+}
+
+// replaceDamaged sets a damaged file aside and makes an empty one.
+func replaceDamaged(ctx context.Context, o Options, damage error) (*Store, error) {
+	aside, err := setAside(o.Path, o.Now())
+	if err != nil {
+		return nil, fmt.Errorf("%w; it could not be set aside: %w", damage, err)
+	}
+	s, err := openWriter(ctx, o)
+	if err == nil {
+		s.notice = fmt.Sprintf("%s: %v; it was set aside as %s and an empty store was begun", o.Path, damage, filepath.Base(aside))
+	}
+	return s, err
+}
+
+// Notice returns a message of the opening for the operator, "" when there is none.
+func (s *Store) Notice() string { return s.notice }
+
+// Upgraded returns the schema that Open found and the schema of this release. An older release
+// refuses the migrated file.
+func (s *Store) Upgraded() (from, to int) { return s.was, schemaVersion }
+
+// defaults fills in the limits that the caller left out.
+func defaults(o Options) Options {
+	if o.BusyTimeout <= 0 {
+		o.BusyTimeout = 2 * time.Second
+	}
+	if o.MaxParked <= 0 {
+		o.MaxParked = 100_000
+	}
+	if o.MaxFeedback <= 0 {
+		o.MaxFeedback = session.MostFeedback
+	}
+	return o
+}
+
+// openWriter opens the store for reading and writing.
+func openWriter(ctx context.Context, o Options) (*Store, error) {
+	if err := prepareDir(o.Path); err != nil {
+		return nil, err
+	}
+	// SQLite would apply an old WAL to a garbage file; checkHeader therefore runs first.
+	if err := checkHeader(o.Path); err != nil {
+		return nil, err
+	}
+	s := newStore(o, fileURI(o.Path, "rw"))
+	if err := s.identify(ctx); err != nil {
+		return nil, classify(err)
+	}
+	var c *conn
+	err := s.retry(ctx, func() (err error) {
+		if c, err = connect(ctx, fileURI(o.Path, "rwc"), writerSettings); err != nil {
+			return err
+		}
+		if err = c.do(ctx, func() { s.begin(c) }); err != nil {
+			err = errors.Join(err, c.close())
+		}
+		return err
+	})
+	if err != nil {
+		return nil, classify(err)
+	}
+	if s.guard, err = newGuard(o.Path); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	s.write <- c
+	return s, nil
+}
+
+// identify reads the application id and the schema of the file through a read-only connection. A
+// connection for writing would switch the file of another program to WAL mode.
+func (s *Store) identify(ctx context.Context) error {
+	// The file holds conversations: only its owner may read it. SQLite gives the WAL the same mode.
+	f, err := os.OpenFile(s.opt.Path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrReadOnly, err)
+	}
+	info, err := f.Stat()
+	if err := errors.Join(err, f.Close()); err != nil || info.Size() == 0 {
+		return err
+	}
+	return s.retry(ctx, func() error {
+		c, err := connect(ctx, fileURI(s.opt.Path, "ro"), readerSettings)
+		if err != nil {
+			return err
+		}
+		err = c.do(ctx, func() { version(c) })
+		return errors.Join(err, c.close())
+	})
+}
+
+// begin migrates the file of a new connection, checks its tables, and finds the newest generation
+// of echoes.
+func (s *Store) begin(c *conn) {
+	s.was = migrate(c)
+	probe(c)
+	s.newest = newestGeneration(c)
+}
+
+// openReadOnly opens an existing store for reading.
+func openReadOnly(ctx context.Context, o Options) (*Store, error) {
+	if _, err := os.Stat(o.Path); err != nil {
+		if e, ok := errors.AsType[*fs.PathError](err); ok {
+			err = e.Err // Open adds the path
+		}
+		return nil, fmt.Errorf("%w: precept serve makes it, or name the right --data-dir (%w)", ErrMissing, err)
+	}
+	if err := checkHeader(o.Path); err != nil {
+		return nil, err
+	}
+	try := func(uri string) (*Store, error) {
+		s := newStore(o, uri)
+		v, err := read(ctx, s, version)
+		if err == nil && v < schemaVersion {
+			err = fmt.Errorf("schema %d is older than this release's %d: start precept serve once to upgrade it", v, schemaVersion)
+		}
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		return s, nil
+	}
+	s, err := try(fileURI(o.Path, "ro"))
+	if _, wal := os.Stat(o.Path + "-wal"); err != nil && errors.Is(wal, os.ErrNotExist) {
+		// The store is closed, and its directory does not allow the shared-memory file of the WAL.
+		// Without a WAL there is no writer, and the file can be read as immutable.
+		return try(fileURI(o.Path, "ro") + "&immutable=1")
+	}
+	return s, err
+}
+
+// newStore returns a store without connections; uri is the address for reads.
+func newStore(o Options, uri string) *Store {
+	s := &Store{
+		opt: o, uri: uri, write: make(chan *conn, 1), closed: make(chan struct{}),
+		readers: make(chan struct{}, maxReaders), idle: make(chan *conn, maxReaders),
+	}
+	for range maxReaders {
+		s.readers <- struct{}{}
+	}
+	return s
+}
+
+// explain adds the remedy to the errors that an operator meets at the start.
+func explain(err error, readOnly bool) error {
+	switch {
+	case errors.Is(err, ErrReadOnly) && !readOnly:
+		return fmt.Errorf("%w: make it writable for the user that runs precept, or name another with --data-dir", err)
+	case errors.Is(err, session.ErrDiskFull):
+		return fmt.Errorf("%w: make room for it", err)
+	case errors.Is(err, ErrBusy):
+		return fmt.Errorf("%w: close the program that has it open", err)
+	case errors.Is(err, ErrCorrupt) && readOnly:
+		return fmt.Errorf("%w: put a copy in its place, or start precept serve, which sets it aside and begins an empty one", err)
+	}
+	return err
+}
+
+// The settings of the connections:
+//   - journal_mode WAL: readers and the writer do not wait for each other.
+//   - synchronous NORMAL: a commit is a write without an fsync. The death of the process loses
+//     nothing. A power cut may undo the last transactions, each as a whole. Sync runs the fsync.
+//   - page_size 8 KiB: exchanges have 1 to 4 KiB. Pages of 4 KiB would need overflow pages for most
+//     of them, and pages of 16 KiB double the cost of small updates.
+//   - cache_size 4 MiB for the writer and 1 MiB for a reader, no mmap: the idle program stays small,
+//     and the file cache of the system does the rest.
+//   - wal_autocheckpoint 1000 pages (8 MiB); journal_size_limit returns the space of a burst.
+//   - secure_delete: forgotten data is overwritten, not only unlinked.
+//   - query_only for readers, and mode=ro in the address beside a running server.
+const (
+	allSettings = `
+PRAGMA temp_store = MEMORY;
+PRAGMA trusted_schema = OFF;
+`
+	writerSettings = allSettings + `
+PRAGMA page_size = 8192;
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
+PRAGMA cache_size = -4096;
+PRAGMA wal_autocheckpoint = 1000;
+PRAGMA journal_size_limit = 33554432;
+PRAGMA secure_delete = ON;
+`
+	readerSettings = allSettings + `
+PRAGMA cache_size = -1024;
+PRAGMA query_only = ON;
+`
+)
+
+// fileURI returns the address of the file for SQLite. mode is rwc, rw or ro.
+func fileURI(path, mode string) string {
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "mode=" + mode}
+	return u.String()
+}
+
+// Names of the counts in Stats.
+const (
+	totalSessions      = "sessions"
+	totalExchanges     = "exchanges"
+	totalExchangesEver = "exchanges_ever"
+	totalSamples       = "samples"
+	totalSamplesEver   = "samples_ever"
+	totalFeedback      = "feedback"
+	totalParked        = "parked"
+	totalBytes         = "bytes"
+)
+
+// Stats counts the stored items: sessions, exchanges, samples, feedback and parked at present;
+// exchanges_ever and samples_ever since the store was made, deleted ones included; bytes is the
+// size of the files.
+func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
+	m, err := read(ctx, s, func(c *conn) map[string]int64 {
+		m := map[string]int64{
+			totalSessions: 0, totalExchanges: 0, totalExchangesEver: 0, totalSamples: 0, totalSamplesEver: 0,
+			totalFeedback: 0, totalParked: 0,
+		}
+		for r := range c.rows("SELECT name, n FROM totals") {
+			var name string
+			var n int64
+			r.scan(&name, &n)
+			m[name] = n
+		}
+		return m
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		info, err := os.Stat(s.opt.Path + suffix)
+		switch {
+		case err == nil:
+			m[totalBytes] += info.Size()
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("sqlite: stats: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// Close waits for running calls and closes the file. The last process that closes a store writes
+// the WAL back into the file.
+func (s *Store) Close() error {
+	var err error
+	s.once.Do(func() {
+		close(s.closed)
+		err = s.close()
+		s.packer.close()
+	})
+	if err != nil {
+		return fmt.Errorf("sqlite: close: %w", err)
+	}
+	return nil
+}
+
+// close closes all connections, after all reads and the running write have ended.
+func (s *Store) close() error {
+	for range maxReaders { // a free place means that its read has ended
+		<-s.readers
+	}
+	close(s.idle)
+	var all []*conn
+	for c := range s.idle {
+		all = append(all, c)
+	}
+	if s.guard != nil {
+		all = append(all, <-s.write)
+		// A regular close would write our pages into the file that replaced ours. The connections
+		// stay open instead.
+		if err := s.guard.check(); err != nil {
+			return err
+		}
+		defer s.guard.close() //nolint:errcheck // a file that was only read
+	}
+	var errs []error
+	for _, c := range all {
+		errs = append(errs, c.close())
+	}
+	return errors.Join(errs...)
+}
