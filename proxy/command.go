@@ -109,7 +109,7 @@ func (n ownLessons) explain(err error) (said, result string) {
 	case errors.Is(err, bank.ErrTooMany):
 		return "you have written down too many lessons for now; delete some, or wait until they are looked at.", "refused"
 	}
-	n.opts.Metrics.FailedOpen(label.StepWrit)
+	n.shared.opts.Metrics.FailedOpen(label.StepWrit)
 	n.log.Warn("a lesson of an agent could not be written; it was told to try again", "error", err)
 	return "the lessons cannot be written just now; try again later.", "failed"
 }

@@ -32,49 +32,29 @@ type commandJob struct {
 // commandQueue executes /lesson commands after the reply that holds them, and puts the answers into
 // the session's record.
 type commandQueue struct {
-	*agentLessons
+	lessons *agentLessons
 	jobs    chan commandJob
 	pending pendingReplies
 }
 
 func newCommandQueue(lessons *agentLessons) *commandQueue {
 	return &commandQueue{
-		agentLessons: lessons, jobs: make(chan commandJob, maxWrits), pending: pendingReplies{busy: map[session.ID]*pendingCommands{}},
+		lessons: lessons, jobs: make(chan commandJob, maxWrits), pending: pendingReplies{busy: map[session.ID]*pendingCommands{}},
 	}
 }
 
-// find looks for commands in a reply before the client has the end of it.
-func (q *commandQueue) find(x *exchange) []writ.Command {
-	rep := x.reply
-	if !x.set.cfg.Writ.Enabled || q.opts.Bank == nil || x.kept == nil || !rep.Complete || x.overflow {
-		return nil
+// put queues the commands of a reply. put reports false, and counts the commands as dropped, where
+// the queue is full.
+func (q *commandQueue) put(job *commandJob) bool {
+	select {
+	case q.jobs <- *job:
+		return true
+	default:
 	}
-	found := writ.Parse(rep.Text, rep.Cut)
-	if len(found) > 0 {
-		q.pending.begin(x.ses.Identity.ID)
-		x.mailbox().owe(x.w.id, true)
+	for _, c := range job.commands {
+		q.lessons.opts.Metrics.writs.WithLabelValues(string(c.Verb), "dropped").Inc()
 	}
-	return found
-}
-
-// put hands the commands of a reply to the queue. Of a turn that opted out none is executed.
-func (q *commandQueue) put(x *exchange, commands []writ.Command) {
-	if len(commands) == 0 {
-		return
-	}
-	x.complete(q.opts.Now())
-	if !q.opts.Store.OptedOut(x.kept, x.answers) {
-		select {
-		case q.jobs <- commandJob{x.set, lesson.Scope{Tenant: x.who.tenant, Agent: x.query.Claim.Agent}, x.ses.Identity.ID, x.w.id, commands}:
-			return
-		default:
-		}
-		for _, c := range commands {
-			q.opts.Metrics.writs.WithLabelValues(string(c.Verb), "dropped").Inc()
-		}
-	}
-	q.pending.end(x.ses.Identity.ID)
-	x.mailbox().owe(x.w.id, false)
+	return false
 }
 
 // run executes commands until ctx is done, and then those still queued.
@@ -98,30 +78,30 @@ func (q *commandQueue) run(ctx context.Context) error {
 // execute executes the commands of one reply.
 func (q *commandQueue) execute(o commandJob) {
 	defer q.pending.end(o.session)
-	n := ownLessons{q.agentLessons, o.set, o.scope, q.opts.logOf(o.request)}
+	n := ownLessons{q.lessons, o.set, o.scope, q.lessons.opts.logOf(o.request)}
 	var answers []string
 	for _, c := range o.commands {
 		answer, result := writ.Answer(c.Verb, false, "it could not be carried out; try again later."), "failed"
-		q.opts.guard(label.StepWrit, func() *slog.Logger { return q.opts.logOf(o.request) }, func() {
+		q.lessons.opts.guard(label.StepWrit, func() *slog.Logger { return q.lessons.opts.logOf(o.request) }, func() {
 			ctx, cancel := context.WithTimeout(context.Background(), writLimit)
 			defer cancel()
 			answer, result = n.execute(ctx, c, o.session)
 		})
-		q.opts.Metrics.writs.WithLabelValues(string(c.Verb), result).Inc()
+		q.lessons.opts.Metrics.writs.WithLabelValues(string(c.Verb), result).Inc()
 		answers = append(answers, answer)
 	}
-	if q.opts.Pending != nil {
+	if q.lessons.opts.Pending != nil {
 		q.send(o, answers)
 		return
 	}
-	ses, _ := q.opts.Store.Acquire(context.Background(), o.scope.Tenant, o.session)
+	ses, _ := q.lessons.opts.Store.Acquire(context.Background(), o.scope.Tenant, o.session)
 	if ses == nil {
 		return // nobody is there to be told
 	}
 	ses.Lock()
 	deliver(ses.Record, answers)
 	ses.Unlock()
-	q.opts.Store.Release(ses, store.Decided)
+	q.lessons.opts.Store.Release(ses, store.Decided)
 }
 
 // send leaves answers for whichever replica takes the next turn. A store that is away costs them.
@@ -129,8 +109,8 @@ func (q *commandQueue) send(o commandJob, answers []string) {
 	text, err := json.Marshal(answers)
 	ctx, cancel := context.WithTimeout(context.Background(), writLimit)
 	defer cancel()
-	if err = errors.Join(err, q.opts.Pending.Leave(ctx, o.scope.Tenant, o.session, o.request, string(text))); err != nil {
-		q.opts.Metrics.FailedOpen(label.StepWrit)
-		q.opts.logOf(o.request).Warn("the answers to an agent's commands could not be kept; the agent is not told", "error", err)
+	if err = errors.Join(err, q.lessons.opts.Pending.Leave(ctx, o.scope.Tenant, o.session, o.request, string(text))); err != nil {
+		q.lessons.opts.Metrics.FailedOpen(label.StepWrit)
+		q.lessons.opts.logOf(o.request).Warn("the answers to an agent's commands could not be kept; the agent is not told", "error", err)
 	}
 }

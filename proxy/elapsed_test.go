@@ -18,11 +18,11 @@ func TestIdleLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, pieces = time.Minute, 6
 		from, to := io.Pipe()
-		tn := &turn{}
-		tn.opts = &Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)}
-		tn.w, tn.target, tn.r = &clientWriter{id: "req_1"}, &target{}, httptest.NewRequest("POST", "/v1/chat/completions", nil)
 		begun := time.Now()
-		f := &forwarding{request: &tn.request, observer: tn}
+		f := &forwarding{
+			p: &Proxy{opts: Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)}}, w: &clientWriter{id: "req_1"},
+			r: httptest.NewRequest("POST", "/v1/chat/completions", nil), out: &outgoing{target: &target{}}, observer: bystander{},
+		}
 		w := &f.reply
 		w.limit(f, from, limit)
 		go func() {
@@ -43,9 +43,8 @@ func TestIdleLimit(t *testing.T) {
 
 // A turn that waits for no answers, as nearly all do, takes no timer.
 func TestNoAnswersNoTimer(t *testing.T) {
-	tn := &turn{}
-	tn.pending, tn.ses, tn.r = &pendingReplies{}, &store.Session{Record: &session.Record{}}, httptest.NewRequest("POST", "/v1/chat/completions", nil)
-	if n := testing.AllocsPerRun(100, func() { tn.mailbox().collect(t.Context()) }); n != 0 {
+	m := mailbox{pending: &pendingReplies{}, ses: &store.Session{Record: &session.Record{}}}
+	if n := testing.AllocsPerRun(100, func() { m.collect(t.Context()) }); n != 0 {
 		t.Errorf("%v allocations where nothing is waited for", n)
 	}
 }

@@ -48,11 +48,11 @@ func TestHangingStore(t *testing.T) {
 		h := http.Header{"Precept-Session": {fmt.Sprint("hangs-", i/2)}}
 		r.chat(t, h, `{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":"fine"},{"role":"user","content":"and now?"}]}`)
 	}
-	if n := r.Parts().Store.Tally.Exchanges.Load(); n != 0 {
+	if n := r.Parts().Tally.Exchanges.Load(); n != 0 {
 		t.Errorf("%d exchanges were written into a store that takes nothing", n)
 	}
 	close(gate)
-	eventually(t, func() bool { return r.Parts().Store.Tally.Exchanges.Load() == 20 && r.Parts().Store.Healthy() })
+	eventually(t, func() bool { return r.Parts().Tally.Exchanges.Load() == 20 && r.Parts().Store.Healthy() })
 }
 
 // failing is a backend of which nothing works.
@@ -99,7 +99,7 @@ func TestVolatileStore(t *testing.T) {
 	if got := string(up.last(t).body); strings.Count(got, "[one]") != 1 {
 		t.Errorf("the block was not replayed from memory: %s", got)
 	}
-	eventually(t, func() bool { return r.Parts().Store.Tally.DroppedReadOnly.Load() == 2 })
+	eventually(t, func() bool { return r.Parts().Tally.DroppedReadOnly.Load() == 2 })
 }
 
 // A panic in a step of ours is counted, and the client's bytes go through.

@@ -1,9 +1,10 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"io"
-	"log"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httputil"
@@ -11,39 +12,54 @@ import (
 	"time"
 )
 
-// flushWithin is how long a piece of a reply of known length may wait for the next one: most such
-// replies are whole at once, and leave in one write with their headers. ReverseProxy flushes
-// streams, of events or of unknown length, at once whatever it is told here.
+// flushWithin bounds how long a piece of a reply of known length waits for the next piece. Most such
+// replies are complete at once, and leave in one write with their headers. ReverseProxy flushes
+// streams (of events, or of unknown length) at once, whatever the value here.
 const flushWithin = 2 * time.Millisecond
 
-// observer is told what comes back.
+// The sizes of one read of a reply. A slow stream keeps its buffer for minutes, and its pieces have
+// some hundred bytes; net/http reads 4 KiB of a connection at once.
+const eventPiece, mostPiece = 4 << 10, 32 << 10
+
+// observer sees the reply before the client does.
 type observer interface {
-	// response comes with the headers of the answer that the client gets, which it may add to.
-	response(res *http.Response)
-	// see comes with each piece of the body, before the client gets it.
+	// response gets the headers of the reply that the client gets, and may add to the headers.
+	// original reports that the upstream accepted the original bytes after it had rejected an insertion.
+	response(res *http.Response, original bool)
+	// see gets each piece of the body.
 	see(b []byte, err error)
-	// failed answers the client when the upstream gave no answer.
-	failed(w http.ResponseWriter, r *http.Request, err error)
+	// failed gets the headers and the status of precept's own answer, where no reply came.
+	failed(h http.Header, status int)
 }
 
-// forwarding is one request on its way. It is the RoundTripper of its own ReverseProxy.
+// bystander observes nothing.
+type bystander struct{}
+
+func (bystander) response(*http.Response, bool) {}
+func (bystander) see([]byte, error)             {}
+func (bystander) failed(http.Header, int)       {}
+
+// forwarding is one request on its way to the upstream. A forwarding is the RoundTripper and the
+// BufferPool of its own ReverseProxy.
 type forwarding struct {
-	*request
+	p        *Proxy
+	w        *clientWriter
+	r        *http.Request
+	out      *outgoing
 	observer observer
-	unlogged *log.Logger
-	reply    limitedBody
-	piece    int  // how much of the reply is read at once
-	rejected bool // the upstream took the original where it had refused what was inserted
 
-	attempts
+	reply    limitedBody
+	attempts attempts
+	piece    int  // the size of one read of the reply
+	original bool // the upstream accepted the original bytes, after it had rejected the insertion
 }
 
-// serve forwards the request. It panics with http.ErrAbortHandler when the upstream's stream is
-// cut, so that the client sees a cut as well.
+// serve forwards the request. serve panics with http.ErrAbortHandler when the upstream cuts its
+// stream, so that the client sees a cut as well.
 func (f *forwarding) serve() {
 	whole := false
 	defer func() {
-		if !whole && f.w.code != 0 { // what came of a reply that was cut is the client's
+		if !whole && f.w.code != 0 { // the client gets what came of a reply that was cut
 			_ = f.w.ctl.Flush()
 		}
 	}()
@@ -52,52 +68,17 @@ func (f *forwarding) serve() {
 		Transport:      f,
 		FlushInterval:  flushWithin,
 		BufferPool:     f,
-		ErrorLog:       f.unlogged,
+		ErrorLog:       f.p.unlogged,
 		ModifyResponse: f.response,
-		ErrorHandler:   f.observer.failed,
+		ErrorHandler:   f.failed,
 	}
 	rp.ServeHTTP(f.w, f.r)
 	whole = true
 }
 
-// response is ReverseProxy's hook: the reply's headers are here.
-func (f *forwarding) response(res *http.Response) error {
-	if err := checkResponse(res, f.r); err != nil {
-		return err
-	}
-	if res.StatusCode == http.StatusNotFound && f.out.identity {
-		f.target.warnUnknown(f.log, f.r.URL.EscapedPath(), f.out.url.EscapedPath())
-	}
-	f.piece = mostPiece
-	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
-		f.piece = eventPiece
-	} else if res.ContentLength >= 0 {
-		f.piece = int(min(max(res.ContentLength, eventPiece), mostPiece))
-	}
-	f.observer.response(res)
-	if res.StatusCode != http.StatusSwitchingProtocols {
-		f.reply.limit(f, res.Body, f.set.cfg.Limits.StreamIdleTimeout)
-		res.Body = &f.reply
-	}
-	return nil
-}
-
-// What is read of a response at once. A slow stream keeps its buffer for minutes, and its pieces
-// are some hundred bytes: four kilobytes are what net/http reads of a connection at once.
-const eventPiece, mostPiece = 4 << 10, 32 << 10
-
-// Get implements httputil.BufferPool: it lends ReverseProxy its copy buffers.
-func (f *forwarding) Get() []byte {
-	b := f.pool.get(f.piece)
-	return b[:cap(b)]
-}
-
-// Put implements httputil.BufferPool.
-func (f *forwarding) Put(b []byte) { f.pool.put(b) }
-
-// rewrite makes the outgoing request what the client's was: ReverseProxy has just dropped the
-// forwarding headers, whatever it could not parse of the query, and the trailers that have not come
-// yet.
+// rewrite makes the outgoing request equal to the client's. ReverseProxy has just dropped the
+// forwarding headers, the parts of the query that it could not parse, and the trailers that have not
+// come yet.
 func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 	out := pr.Out
 	for _, h := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
@@ -111,8 +92,8 @@ func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 			delete(out.Header, h)
 		}
 	}
-	f.who.present(out.Header, out.URL)
-	f.span.Forward(out.Context(), out.Header)
+	f.out.who.present(out.Header, out.URL)
+	f.out.span.Forward(out.Context(), out.Header)
 	if f.out.identity {
 		out.Header.Set("Accept-Encoding", "identity")
 	}
@@ -132,8 +113,8 @@ func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 	setBody(out, f.out.body, f.out.length)
 }
 
-// unsendable says that net/http refuses to send such a trailer: one that would say where the body
-// ends, or nobody announced and is no header's name.
+// unsendable reports whether net/http refuses to send a trailer: a trailer that would say where the
+// body ends, or one that is not announced and is no header name.
 func unsendable(name string, _ []string) bool {
 	switch name {
 	case "Transfer-Encoding", "Trailer", "Content-Length":
@@ -142,9 +123,8 @@ func unsendable(name string, _ []string) bool {
 	return strings.HasPrefix(name, "Precept-")
 }
 
-// setBody gives the request a body that can be sent again: without GetBody the transport cannot
-// repeat a request of which nothing was written because the kept connection turned out to be
-// closed.
+// setBody gives the request a body that can be sent again. Without GetBody the transport cannot
+// repeat a request of which nothing was written because the kept connection was closed already.
 func setBody(out *http.Request, b *payload, length int64) {
 	out.ContentLength = length
 	if length == 0 {
@@ -152,16 +132,16 @@ func setBody(out *http.Request, b *payload, length int64) {
 		return
 	}
 	out.Body, out.GetBody = b.reader(), nil
-	if b.tail == nil { // else the rest comes from the client, once
+	if b.tail == nil { // a tail comes from the client, once
 		out.GetBody = func() (io.ReadCloser, error) { return b.reader(), nil }
 	}
 }
 
-// RoundTrip implements http.RoundTripper. It sends the client's original bytes once more when the
-// upstream rejects a request that was changed. No other request is repeated but those of which
-// net/http knows that nothing was written, or that carry an Idempotency-Key.
+// RoundTrip implements http.RoundTripper. RoundTrip sends the client's original bytes once more when
+// the upstream rejects a request with insertions. No other request is repeated, except the requests
+// that net/http repeats: nothing was written, or the request has an Idempotency-Key.
 func (f *forwarding) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = f.follow(r)
+	r = f.attempts.follow(r)
 	res, err := f.ask(r)
 	if err != nil || f.out.original == nil {
 		return res, err
@@ -173,17 +153,17 @@ func (f *forwarding) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// ask sends the request, and takes no answer that was there before it.
+// ask sends the request, and refuses a response that was there before the request.
 func (f *forwarding) ask(r *http.Request) (*http.Response, error) {
-	res, err := f.target.transport.RoundTrip(r)
-	if err == nil && f.unasked.Load() {
+	res, err := f.out.target.transport.RoundTrip(r)
+	if err == nil && f.attempts.unasked.Load() {
 		_ = res.Body.Close()
 		return nil, errUnasked
 	}
 	return res, err
 }
 
-// again is the second try. The answer is the first one when there is no second.
+// again sends the original bytes. again returns the first response when there is no second.
 func (f *forwarding) again(r *http.Request, first *http.Response) *http.Response {
 	again := r.Clone(r.Context())
 	length := int64(len(f.out.original.data))
@@ -198,44 +178,91 @@ func (f *forwarding) again(r *http.Request, first *http.Response) *http.Response
 	if err != nil {
 		return first
 	}
-	_ = first.Body.Close()       // unread: its end may never come
-	if second.StatusCode < 300 { // the bytes were at fault, not the request
-		f.rejected = true
-	}
+	_ = first.Body.Close() // unread: its end may never come
+	f.original = second.StatusCode < 300
 	return second
 }
 
-// limitedBody is a response body under the idle limit: a stream in which nothing comes for too long
-// is cut, and its observer sees every byte before the client does. The limit is the upstream's:
-// while the client keeps us waiting it does not run.
+// response is the hook of ReverseProxy for the headers of the reply.
+func (f *forwarding) response(res *http.Response) error {
+	if err := checkResponse(res, f.r); err != nil {
+		return err
+	}
+	if res.StatusCode == http.StatusNotFound && f.out.identity {
+		f.out.target.warnUnknown(f.log, f.r.URL.EscapedPath(), f.out.url.EscapedPath())
+	}
+	f.piece = mostPiece
+	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+		f.piece = eventPiece
+	} else if res.ContentLength >= 0 {
+		f.piece = int(min(max(res.ContentLength, eventPiece), mostPiece))
+	}
+	f.observer.response(res, f.original)
+	if res.StatusCode != http.StatusSwitchingProtocols {
+		f.reply.limit(f, res.Body, f.out.idle)
+		res.Body = &f.reply
+	}
+	return nil
+}
+
+// failed is the hook of ReverseProxy for a request without a reply. failed answers the client.
+func (f *forwarding) failed(w http.ResponseWriter, r *http.Request, err error) {
+	own := f.w.body.fault(spoken(f.r)) // a failed read of the client's body cancels the request as well
+	if own == nil {
+		if errors.Is(r.Context().Err(), context.Canceled) {
+			panic(http.ErrAbortHandler) // the client is gone
+		}
+		code, text := statusOf(err)
+		own = refusal(spoken(f.r), code, text)
+		f.log().Debug("the upstream gave no answer", "upstream", f.out.target.name, "status", code, "why", text)
+	}
+	f.observer.failed(w.Header(), own.status)
+	own.write(w)
+}
+
+// log returns the logger of the request.
+func (f *forwarding) log() *slog.Logger { return f.p.opts.log(f.w) }
+
+// Get implements httputil.BufferPool: the buffers that ReverseProxy copies with.
+func (f *forwarding) Get() []byte {
+	b := f.p.pool.get(f.piece)
+	return b[:cap(b)]
+}
+
+// Put implements httputil.BufferPool.
+func (f *forwarding) Put(b []byte) { f.p.pool.put(b) }
+
+// limitedBody is a response body under limits.stream_idle_timeout. A stream in which nothing comes
+// for too long is cut, and the observer sees every byte before the client does. The timer runs while
+// precept waits for the upstream, not while precept waits for the client.
 type limitedBody struct {
 	io.ReadCloser
 	of   *forwarding
 	most time.Duration
-	idle *time.Timer // closes the body; it runs during a read
+	idle *time.Timer // closes the body; runs during a read
 }
 
-// limit puts a body under the limit.
-func (w *limitedBody) limit(of *forwarding, body io.ReadCloser, most time.Duration) {
-	w.ReadCloser, w.of, w.most = body, of, most
-	w.idle = time.AfterFunc(most, func() { _ = body.Close() })
-	w.idle.Stop()
+// limit begins the limit of a body.
+func (l *limitedBody) limit(of *forwarding, body io.ReadCloser, most time.Duration) {
+	l.ReadCloser, l.of, l.most = body, of, most
+	l.idle = time.AfterFunc(most, func() { _ = body.Close() })
+	l.idle.Stop()
 }
 
 // Read implements io.Reader.
-func (w *limitedBody) Read(b []byte) (int, error) {
-	w.idle.Reset(w.most)
-	n, err := w.ReadCloser.Read(b)
-	w.idle.Stop()
-	w.of.observer.see(b[:n], err)
+func (l *limitedBody) Read(b []byte) (int, error) {
+	l.idle.Reset(l.most)
+	n, err := l.ReadCloser.Read(b)
+	l.idle.Stop()
+	l.of.observer.see(b[:n], err)
 	if err != nil && !errors.Is(err, io.EOF) {
-		w.of.log().Debug("a reply broke off", "upstream", w.of.target.name, "why", brokenBy(err, w.of.left()))
+		l.of.log().Debug("a reply broke off", "upstream", l.of.out.target.name, "why", brokenBy(err, l.of.r.Context().Err() != nil))
 	}
 	return n, err
 }
 
 // Close implements io.Closer.
-func (w *limitedBody) Close() error {
-	w.idle.Stop()
-	return w.ReadCloser.Close()
+func (l *limitedBody) Close() error {
+	l.idle.Stop()
+	return l.ReadCloser.Close()
 }

@@ -135,8 +135,8 @@ func TestLogLinesNameTheRequest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if file != "guard.go" && !strings.HasSuffix(file, "_test.go") && strings.Contains(string(text), "opts.Log") {
-			t.Errorf("%s logs without naming the request; see guard.go", file)
+		if file != "options.go" && !strings.HasSuffix(file, "_test.go") && strings.Contains(string(text), "opts.Log") {
+			t.Errorf("%s logs without naming the request; see options.go", file)
 		}
 	}
 }

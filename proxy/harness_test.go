@@ -179,8 +179,8 @@ func newRigOn(t testing.TB, up *upstream, db backend, book *lesson.Book, flags m
 		book = lesson.NewBook(nil)
 	}
 	p, err := proxy.New(proxy.Options{
-		Config: cfg, Store: st, Beliefs: learner.Beliefs, Book: func() *lesson.Book { return book }, Now: time.Now, Rand: rand.Reader,
-		Salt: "test", Secret: []byte("secret"), Log: slog.New(slog.NewTextHandler(testLog{t}, nil)),
+		Config: cfg, Store: st, Tally: &st.Tally, Beliefs: learner.Beliefs, Book: func() *lesson.Book { return book }, Now: time.Now, Rand: rand.Reader,
+		Fleet: proxy.FleetKeys{Salt: "test", Secret: []byte("secret")}, Log: slog.New(slog.NewTextHandler(testLog{t}, nil)),
 		Metrics: proxy.NewMetrics(prometheus.NewRegistry()),
 	})
 	if err != nil {

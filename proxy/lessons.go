@@ -56,10 +56,10 @@ type agentLessons struct {
 
 // ownLessons is one agent's request for its own.
 type ownLessons struct {
-	*agentLessons
-	set   *settings
-	scope lesson.Scope
-	log   *slog.Logger
+	shared *agentLessons
+	set    *settings
+	scope  lesson.Scope
+	log    *slog.Logger
 }
 
 // mine says whether the asker wrote a lesson; another's is as if it were not there.
@@ -95,19 +95,19 @@ const bookFresh = time.Second
 
 // book is the bank's lessons.
 func (n ownLessons) book(ctx context.Context) (*lesson.Book, error) {
-	c := &n.cache
+	c := &n.shared.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.last != nil && n.opts.Now().Sub(c.at) < bookFresh {
+	if c.last != nil && n.shared.opts.Now().Sub(c.at) < bookFresh {
 		return c.last, nil
 	}
-	book, _, err := n.opts.Bank.List(ctx)
+	book, _, err := n.shared.opts.Bank.List(ctx)
 	if err != nil {
-		n.opts.Metrics.FailedOpen(label.StepLessons)
+		n.shared.opts.Metrics.FailedOpen(label.StepLessons)
 		n.log.Warn("the lessons could not be read for an agent; it was told to try again", "error", err)
 		return nil, refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be read just now; try again")
 	}
-	c.last, c.at = book, n.opts.Now()
+	c.last, c.at = book, n.shared.opts.Now()
 	return book, nil
 }
 
@@ -122,7 +122,7 @@ func (n ownLessons) get(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	n.opts.Consulted.learn(c.Request().Context(), []string{l.Slug})
+	n.shared.opts.Consulted.learn(c.Request().Context(), []string{l.Slug})
 	return c.JSON(http.StatusOK, n.view(book, l))
 }
 
@@ -132,11 +132,11 @@ func (n ownLessons) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
 		ID: l.Slug, Signature: l.Title, LessonText: lessonText(l), State: l.State, CreatedAt: l.CreatedAt, UpdatedAt: l.UpdatedAt,
 		Keywords: l.Trigger.Keywords,
 	}
-	if state, ok := book.StateAt(l.Slug, n.opts.Now()); ok {
+	if state, ok := book.StateAt(l.Slug, n.shared.opts.Now()); ok {
 		v.State = state
 	}
 	var seen time.Time
-	if v.HitCount, seen = n.opts.Consulted.of(l.Slug); !seen.IsZero() {
+	if v.HitCount, seen = n.shared.opts.Consulted.of(l.Slug); !seen.IsZero() {
 		v.LastSeenAt = &seen
 	}
 	for _, t := range l.Trigger.Targets {
@@ -185,7 +185,7 @@ func (n ownLessons) all(ctx context.Context, q string) ([]apiLesson, error) {
 			found, slugs = append(found, l), append(slugs, l.Slug)
 		}
 	}
-	n.opts.Consulted.learn(ctx, slugs)
+	n.shared.opts.Consulted.learn(ctx, slugs)
 	all := make([]apiLesson, 0, len(found))
 	for _, l := range found {
 		all = append(all, n.view(book, l))
@@ -277,14 +277,14 @@ func (n ownLessons) write(ctx context.Context, p bank.Proposal, old *lesson.Less
 	var r bank.Result
 	var err error
 	if old == nil {
-		r, err = n.opts.Bank.Propose(ctx, p)
+		r, err = n.shared.opts.Bank.Propose(ctx, p)
 	} else {
-		r, err = n.opts.Bank.Revise(ctx, old.Slug, p)
+		r, err = n.shared.opts.Bank.Revise(ctx, old.Slug, p)
 	}
 	if err != nil {
 		return nil, err
 	}
-	n.cache.clear()
+	n.shared.cache.clear()
 	return r.Lesson, nil
 }
 
@@ -292,10 +292,10 @@ func (n ownLessons) write(ctx context.Context, p bank.Proposal, old *lesson.Less
 func (n ownLessons) withdraw(ctx context.Context, slug string) error {
 	_, l, err := n.known(ctx, slug)
 	if err == nil {
-		err = n.opts.Bank.Withdraw(ctx, l.Slug, n.scope, n.scope.Agent)
+		err = n.shared.opts.Bank.Withdraw(ctx, l.Slug, n.scope, n.scope.Agent)
 	}
 	if err == nil {
-		n.cache.clear()
+		n.shared.cache.clear()
 	}
 	return err
 }
@@ -319,7 +319,7 @@ func (n ownLessons) refused(c echo.Context, err error) error {
 		c.Response().Header().Set("Retry-After", "600")
 		return refusal(wire.None, http.StatusTooManyRequests, err.Error())
 	}
-	n.opts.Metrics.FailedOpen(label.StepLessons)
+	n.shared.opts.Metrics.FailedOpen(label.StepLessons)
 	n.log.Warn("a lesson of an agent could not be written; the client was told to try again", "error", err)
 	return refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be written just now; try again")
 }

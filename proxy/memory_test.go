@@ -62,9 +62,9 @@ func TestCapturedTextIsBoundedTogether(t *testing.T) {
 			t.Error(s)
 		}
 	}
-	eventually(t, func() bool { return r.Parts().Store.Tally.Exchanges.Load() == streams })
-	if n := r.Parts().Store.Tally.CopiesCut.Load(); n == 0 || n == streams || r.Parts().Store.Tally.Incomplete.Load() != 0 {
-		t.Errorf("%d copies were dropped of %d, %d incomplete", n, streams, r.Parts().Store.Tally.Incomplete.Load())
+	eventually(t, func() bool { return r.Parts().Tally.Exchanges.Load() == streams })
+	if n := r.Parts().Tally.CopiesCut.Load(); n == 0 || n == streams || r.Parts().Tally.Incomplete.Load() != 0 {
+		t.Errorf("%d copies were dropped of %d, %d incomplete", n, streams, r.Parts().Tally.Incomplete.Load())
 	}
 	if n := r.copied(); n != 0 {
 		t.Errorf("%d bytes are charged when all is over", n)

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"precept/bandit/feedback"
+	"precept/inject"
 	"precept/internal/label"
 	"precept/internal/session"
 	"precept/internal/wire"
@@ -129,6 +130,23 @@ func (m *Metrics) operation(d wire.Dialect, took time.Duration, rep *wire.Reply)
 			m.usage.WithLabelValues("chat", vendor(d), kind).Observe(float64(n))
 		}
 	}
+}
+
+// decided counts the decision of a turn.
+func (m *Metrics) decided(plan *inject.Plan) {
+	if plan.Spent {
+		m.FailedOpen(label.StepMatch)
+	}
+	m.matched.Add(float64(len(plan.Matched)))
+	m.picked.Add(float64(len(plan.Picks)))
+	for i := range plan.Picks {
+		if plan.Picks[i].Injected {
+			m.injected.Inc()
+		} else {
+			m.withheld.Inc()
+		}
+	}
+	m.loops.Add(float64(plan.Loops))
 }
 
 // FailedOpen counts a step that failed without the request noticing.

@@ -5,53 +5,71 @@ import (
 	"strconv"
 
 	"precept/internal/label"
+	"precept/internal/sample"
 	"precept/proxy/trace"
 )
 
 // observe measures a turn that is over, and ends its span.
-func (w *watch) observe() {
-	now := w.opts.Now()
-	if w.status != 0 {
-		w.opts.Metrics.operation(w.dialect, now.Sub(w.started), w.reply)
+func (t *turn) observe() {
+	now := t.p.opts.Now()
+	if t.reply.status != 0 {
+		t.p.opts.Metrics.operation(t.in.dialect, now.Sub(t.in.started), t.reply.said)
 	}
-	if w.span == nil {
+	if t.span == nil {
 		return
 	}
-	w.guard(label.StepTrace, func() {
-		facts := w.spanFacts()
-		w.span.End(now, &facts)
+	t.guard(label.StepTrace, func() {
+		facts := t.spanFacts()
+		t.span.End(now, &facts)
 	})
 }
 
-// spanFacts are what the span tells. Of a turn that is opted out of learning it tells what a meter
-// could.
-func (w *watch) spanFacts() trace.Turn {
+// spanFacts returns the attributes of the span. A turn that opted out of learning has the attributes
+// that a meter could see.
+func (t *turn) spanFacts() trace.Turn {
+	r, rep := &t.reply, t.reply.said
 	out := trace.Turn{
-		Provider: vendor(w.dialect), API: w.dialect.String(), Model: w.model, Status: w.status, Failure: w.failure(),
-		Input: -1, Cached: -1, Output: -1, Skip: w.skip,
+		Provider: vendor(t.in.dialect), API: t.in.dialect.String(), Model: t.in.model, Status: r.status, Failure: t.failure(),
+		Input: -1, Cached: -1, Output: -1, Skip: t.skip,
 	}
-	if u := w.target.base; u != nil {
+	if u := t.out.target.base; u != nil {
 		out.Server, out.Port = u.Hostname(), port(u)
 	}
-	if !w.first.IsZero() {
-		out.FirstMS = ms(w.first.Sub(w.started))
+	if !r.first.IsZero() {
+		out.FirstMS = ms(r.first.Sub(t.in.started))
 	}
-	if rep := w.reply; rep != nil {
+	if rep != nil {
 		out.ReplyModel, out.Finish = rep.Model, rep.Finish
 		out.Input, out.Cached, out.Output = rep.Usage.Input, rep.Usage.Cached, rep.Usage.Output
 	}
-	if w.ses == nil || !w.query.Learn {
+	if t.session.Session == nil || !t.query.Learn {
 		return out
 	}
-	out.Known, out.RequestID, out.Session, out.Agent, out.Number = true, w.w.id, w.ses.Identity.ID.String(), w.query.Claim.Agent, w.number
-	out.Injected, out.Withheld, out.Loops = w.plan.Injected, w.plan.Withheld, w.plan.Loops
-	if w.reply != nil {
-		out.ReplyID = w.reply.ID
+	out.Known, out.RequestID, out.Session, out.Agent = true, t.w.id, t.session.Session.Identity.ID.String(), t.query.Claim.Agent
+	out.Number, out.Injected, out.Withheld, out.Loops = t.plan.number, t.plan.insert.Injected, t.plan.insert.Withheld, t.plan.insert.Loops
+	if rep != nil {
+		out.ReplyID = rep.ID
 	}
 	return out
 }
 
-// port is the one that is meant where none is written.
+// failure returns the error.type of the conventions of OpenTelemetry, empty for a turn that ended
+// well.
+func (t *turn) failure() string {
+	status, outcome := t.reply.status, t.outcome()
+	switch {
+	case status >= 400:
+		return strconv.Itoa(status)
+	case status == 0 && !t.left():
+		return "request" // the body could not be read
+	case t.session.Session == nil && status != 0, outcome == sample.Complete: // nobody read a reply without a session
+		return ""
+	default:
+		return outcome
+	}
+}
+
+// port returns the port of a URL, or the default port of its scheme.
 func port(u *url.URL) int {
 	if n, err := strconv.Atoi(u.Port()); err == nil {
 		return n

@@ -9,35 +9,85 @@ import (
 	"time"
 
 	"precept/bandit"
+	"precept/bandit/feedback"
 	"precept/configs"
 	"precept/inject/bank"
 	"precept/inject/lesson"
+	"precept/internal/label"
+	"precept/internal/redact"
+	"precept/internal/sample"
 	"precept/internal/session"
+	"precept/proxy/resolve"
 	"precept/proxy/trace"
 	"precept/store"
 )
 
-// Options are what the data face is made of.
+// Options are the parts that the data listener is made of.
 type Options struct {
 	Config  *configs.Config
-	Store   *store.Store
-	Beliefs func(tenant string) *bandit.Chooser // what the chooser believes; it asks nobody
+	Store   Store
+	Tally   *store.Tally                        // counts turns that opted out and copies that were dropped
+	Beliefs func(tenant string) *bandit.Chooser // asks no store
 	Book    func() *lesson.Book
 	Now     func() time.Time
 	Rand    io.Reader // of ids; safe for concurrent use
-	Salt    string    // of the coins, where the configuration names none
-	Secret  []byte    // of tenant names under by-credential
-	Unsure  bool      // Salt and Secret are not the fleet's: nothing may rest on them until Rekey brings those
+	Fleet   FleetKeys
 	Log     *slog.Logger
 	Metrics *Metrics
 	Tracer  *trace.Tracer // nil: no traces
 
-	Bank      Bank         // the lessons that agents write for themselves; nil: /v1/lessons is the upstream's
-	Consulted *Consulted   // how often each was met
-	Pending   PendingTexts // what waits for the next turn of a session, at whichever replica; nil: there is one
+	Bank      Bank         // lessons that agents write for themselves; nil: /v1/lessons belongs to the upstream
+	Consulted *Consulted   // how often each lesson matched
+	Pending   PendingTexts // answers for the next turn, at whichever replica; nil: there is one replica
 }
 
-// Bank is where the lessons of agents are kept: the one that everything else writes to.
+// FleetKeys are the keys that all replicas on one store share.
+type FleetKeys struct {
+	Salt   string // of the coins, where the configuration names none
+	Secret []byte // of tenant names under tenancy by-credential
+	Unsure bool   // the keys are not the fleet's, because the store was away; Rekey brings the fleet's keys
+}
+
+// Store is the store, as far as the data listener needs the store.
+type Store interface {
+	Sessions
+	Recorder
+	Feedback
+}
+
+// Sessions is the memory of sessions.
+type Sessions interface {
+	resolve.Store
+	// Hold holds keys of a session until LetGo. Feedback finds held keys.
+	Hold(request string, keys ...session.Echo)
+	// LetGo keeps or drops the keys that a request held.
+	LetGo(request string, keep bool)
+	// Publish writes a session for the other replicas. waited is the time that the request has spent
+	// on waiting for the store.
+	Publish(ses, unit *store.Session, x *sample.Exchange, answered []string, waited time.Duration)
+	// PublishOptOut tells the other replicas that the newest turn opted out.
+	PublishOptOut(ses *store.Session, waited time.Duration)
+}
+
+// Recorder keeps exchanges. No method blocks.
+type Recorder interface {
+	// Begin admits an exchange before its request goes out. Offer or Abandon ends what Begin began.
+	Begin(x *sample.Exchange) *store.Begun
+	Abandon(b *store.Begun)
+	// Offer passes a turn to the recorder. Offer reports false where the recorder has no room.
+	Offer(t store.Turn) bool
+	// OptedOut reports whether the exchange names a path that opted out.
+	OptedOut(x *sample.Exchange, answered []string) bool
+	// Healthy reports whether the last write succeeded.
+	Healthy() bool
+}
+
+// Feedback takes in what clients say of sessions.
+type Feedback interface {
+	Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error)
+}
+
+// Bank keeps the lessons of agents.
 type Bank interface {
 	List(ctx context.Context) (*lesson.Book, []lesson.Problem, error)
 	Propose(ctx context.Context, p bank.Proposal) (bank.Result, error)
@@ -45,25 +95,50 @@ type Bank interface {
 	Withdraw(ctx context.Context, slug string, scope lesson.Scope, by string) error
 }
 
-// PendingTexts keeps texts with a session for whichever replica takes its next turn.
+// PendingTexts keeps texts with a session for the replica that serves the next turn.
 type PendingTexts interface {
 	Leave(ctx context.Context, tenant string, id session.ID, name, text string) error
-	// Take gives what was left under a name, once.
+	// Take removes and returns the text of a name.
 	Take(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error)
 }
 
-// newID mints an id: a prefix and 12 random bytes.
+// newID returns an id: a prefix and 12 random bytes.
 func (o *Options) newID(prefix string) string {
 	b := o.entropy()
 	return prefix + hex.EncodeToString(b[:12])
 }
 
-// entropy is 16 random bytes.
+// entropy returns 16 random bytes.
 func (o *Options) entropy() (b [16]byte) {
 	if _, err := io.ReadFull(o.Rand, b[:]); err != nil {
-		// The system's random source does not fail. If it does, the time still tells ids apart.
+		// The random source of the system does not fail. If the source fails, the time still makes ids differ.
 		sum := sha256.Sum256([]byte(o.Now().String()))
 		copy(b[:], sum[:])
 	}
 	return b
+}
+
+// log returns the logger of a request. Every line names the request by its Precept-Request-Id. No
+// line quotes a request or a reply.
+func (o *Options) log(w *clientWriter) *slog.Logger {
+	if w.id == "" {
+		w.id = o.newID("req_")
+	}
+	return o.logOf(w.id)
+}
+
+// logOf returns the logger of work that follows from a request.
+func (o *Options) logOf(request string) *slog.Logger { return o.Log.With("request", request) }
+
+// guard runs one step of learning. guard counts and logs a panic, and the request continues without
+// the step: no fault of precept may change what the agent sees.
+func (o *Options) guard(step label.Step, log func() *slog.Logger, f func()) (ok bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			o.Metrics.FailedOpen(step)
+			log().Error("a step panicked; the request goes on without it", "step", step, "panic", redact.PanicKind(v))
+		}
+	}()
+	f()
+	return true
 }

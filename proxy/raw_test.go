@@ -56,8 +56,8 @@ func handler(t *testing.T, upstream string, flags ...string) http.Handler {
 	}
 	book, beliefs := lesson.NewBook(nil), bandit.New()
 	p, err := proxy.New(proxy.Options{
-		Config: cfg, Store: st, Beliefs: func(string) *bandit.Chooser { return beliefs }, Book: func() *lesson.Book { return book }, Now: time.Now, Rand: rand.Reader, Salt: "test",
-		Secret: []byte("secret"), Log: slog.New(slog.DiscardHandler), Metrics: proxy.NewMetrics(prometheus.NewRegistry()),
+		Config: cfg, Store: st, Tally: &st.Tally, Beliefs: func(string) *bandit.Chooser { return beliefs }, Book: func() *lesson.Book { return book }, Now: time.Now, Rand: rand.Reader,
+		Fleet: proxy.FleetKeys{Salt: "test", Secret: []byte("secret")}, Log: slog.New(slog.DiscardHandler), Metrics: proxy.NewMetrics(prometheus.NewRegistry()),
 	})
 	if err != nil {
 		t.Fatal(err)

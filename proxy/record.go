@@ -2,115 +2,200 @@ package proxy
 
 import (
 	"encoding/json"
-	"time"
 
 	"precept/detect"
+	"precept/inject/lesson"
+	"precept/inject/writ"
+	"precept/internal/label"
 	"precept/internal/sample"
+	"precept/internal/wire"
 	"precept/store"
 )
 
-// exchange is a turn as it is kept.
-type exchange struct {
-	watch
-	kept      *sample.Exchange // nil for nothing
-	begun     *store.Begun
-	size      int64           // bytes of what is kept
-	gathered  bool            // kept, signals and answers hold what the request says
-	completed bool            // kept holds what became of it
-	signals   []detect.Signal // what the traffic says of the session
-	answers   []string        // arguments of the calls that the request's results answer
-	offered   bool            // the recorder judges the turn
+// draft is the exchange of a turn, until the recorder gets the exchange.
+type draft struct {
+	exchange *sample.Exchange
+	begun    *store.Begun
+	size     int64           // bytes that the exchange holds
+	signals  []detect.Signal // what the request says of the session, such as the outcome of a test run
+	answered []string        // arguments of the calls that the request's results answer, for the opt-out by path
 }
 
-// record hands what is worth keeping to the recorder, and gives the session back. It copies only
-// what is new in the turn.
-func (t *exchange) record() {
-	if t.ses == nil {
-		if t.found.Unit != nil {
-			t.opts.Store.Release(t.found.Unit, store.Unchanged)
-		}
+// begin drafts the exchange and admits the turn, before the request goes out. Of a turn without a
+// draft nothing is recorded: a side request, an opt-out, and every turn while capture is off.
+func (t *turn) begin() {
+	if !t.isMain() || !t.query.Learn || t.set.cfg.Limits.CaptureBytes <= 0 {
 		return
 	}
-	defer t.opts.Store.Abandon(t.begun) // nothing to do when it was offered
-	now := t.opts.Now()
-	t.over()
-	main := t.found.Side == ""
-	changed := store.Unchanged
-	defer func() { // also when what follows panics
-		t.unoffered()
-		t.opts.Store.Release(t.ses, changed)
-		if t.found.Unit != nil {
-			t.opts.Store.Release(t.found.Unit, changed)
-		}
-	}()
-	if !t.query.Learn {
-		t.opts.Store.Tally.OptedOut.Add(1)
-		if main {
-			changed = store.Counted // a row that there is learns that this turn opted out
-		}
-		return
-	}
-	switch {
-	case t.decided():
-		changed = store.Decided
-	case main:
-		changed = store.Counted
-	}
-	if t.kept == nil || !t.gathered {
-		return
-	}
-	t.complete(now)
-	t.offer()
-}
-
-// decided says that the turn decided something which later turns have to keep to.
-func (t *exchange) decided() bool {
-	return t.found.New || len(t.plan.Picks)+len(t.plan.Matched)+t.plan.Loops > 0 || t.plan.Answered
-}
-
-// begin admits the turn, before its request goes out.
-func (t *exchange) begin() {
-	if t.ses == nil || t.found.Side != "" || !t.query.Learn || t.set.cfg.Limits.CaptureBytes <= 0 {
-		return
-	}
-	id, err := sample.NewID(t.opts.Rand)
+	id, err := sample.NewID(t.p.opts.Rand)
 	if err != nil {
 		return
 	}
-	t.kept = &sample.Exchange{
-		ID: id, Tenant: t.who.tenant, Agent: t.query.Claim.Agent, Session: t.ses.Identity.ID.String(), SessionName: t.ses.Identity.Name, Run: t.ses.Unit.RunName,
-		RequestID: t.w.id, Turn: t.number, At: t.started.UTC(), Dialect: t.dialect.String(), Model: t.req.Model,
-		Loops: t.plan.Loops, Book: t.book.Hash(), Config: t.set.hash, Lessons: t.plan.Lessons,
-	}
-	t.begun = t.opts.Store.Begin(t.kept)
+	ses, plan := t.session.Session, &t.plan.insert
+	t.kept = &draft{exchange: &sample.Exchange{
+		ID: id, Tenant: t.in.who.tenant, Agent: t.query.Claim.Agent, Session: ses.Identity.ID.String(), SessionName: ses.Identity.Name, Run: ses.Unit.RunName,
+		RequestID: t.w.id, Turn: t.plan.number, At: t.in.started.UTC(), Dialect: t.in.dialect.String(), Model: t.in.req.Model,
+		Loops: plan.Loops, Book: t.book.Hash(), Config: t.set.hash, Lessons: plan.Lessons,
+	}}
+	t.kept.begun = t.p.opts.Store.Begin(t.kept.exchange)
 }
 
-// gather takes what is kept of the request out of its buffer, which is about to be given back.
-func (t *exchange) gather() {
+// discard gives the draft up, because a step failed that had to fill the draft. The recorder could
+// not tell whether the turn opted out.
+func (t *turn) discard() {
+	if t.kept != nil {
+		t.p.opts.Store.Abandon(t.kept.begun)
+		t.kept = nil
+	}
+}
+
+// gather copies what the draft keeps of the request, whose buffer is given back next.
+func (t *turn) gather() {
 	if t.kept == nil {
 		return
 	}
-	t.size = int64(t.newItems(t.kept))
-	t.signals, t.answers = t.results.Signals(t.req, t.remembered), t.arguments()
-	if results, failed := t.results.Failed(t.req, t.remembered); results > 0 {
-		t.kept.Verdicts = &sample.Verdicts{Results: results, Failed: failed}
+	t.kept.size = int64(t.copyNewItems(t.kept.exchange))
+	t.kept.signals, t.kept.answered = t.plan.results.Signals(t.in.req, t.earlierCall), t.answeredArguments()
+	if results, failed := t.plan.results.Failed(t.in.req, t.earlierCall); results > 0 {
+		t.kept.exchange.Verdicts = &sample.Verdicts{Results: results, Failed: failed}
 	}
-	t.gathered = true
 }
 
-// complete adds what became of the turn, once.
-func (t *exchange) complete(now time.Time) {
-	if t.completed {
+// copyNewItems copies the items that no earlier turn has shown, up to learning.capture_limit.
+func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
+	req, from := t.in.req, t.plan.base
+	if t.plan.number <= 1 {
+		from = 0
+	} else if n := req.New(); n < from && req.End() == req.Len() { // the history was cut or rewritten: what follows the last reply is new
+		from = n
+	}
+	if req.Delta || from > req.Len() {
+		from = 0
+	}
+	x.NewFrom, x.Given = from, max(req.New()-from, 0)
+	limit, end := int(t.set.cfg.Learning.CaptureLimit), from
+	for ; end < req.Len(); end++ {
+		n := len(req.Raw(end))
+		if size+n > limit {
+			x.Truncated = true
+			break
+		}
+		size += n
+	}
+	if from == end {
+		return 0
+	}
+	x.New = make([]json.RawMessage, 0, end-from)
+	for room := make([]byte, 0, size); from < end; from++ {
+		b := req.Raw(from)
+		room = append(room, b...)
+		x.New = append(x.New, json.RawMessage(room[len(room)-len(b):len(room):len(room)]))
+	}
+	return size
+}
+
+// answeredArguments returns the arguments of the calls that the new results answer. The recorder
+// drops a result whose call named a path that opted out.
+func (t *turn) answeredArguments() []string {
+	var args []string
+	req := t.in.req
+	for i := max(req.New(), 0); i < req.Len(); i++ {
+		for _, res := range req.Item(i).Results {
+			if c, ok := req.CallOf(res.CallID); ok {
+				args = append(args, c.Args)
+			} else if c, ok := t.earlierCall(res.CallID); ok {
+				args = append(args, c.Args)
+			}
+		}
+	}
+	return args
+}
+
+// earlierCall returns a call that an earlier reply of the session made.
+func (t *turn) earlierCall(id string) (wire.Call, bool) {
+	ses := t.session.Session
+	ses.Lock()
+	defer ses.Unlock()
+	c, ok := ses.Thread.Calls[id]
+	return c, ok
+}
+
+// publish writes for other replicas what the turn decided, before the client has the whole reply:
+// the next turn may reach another replica. The same holds for an opt-out, and for a session that
+// moves between replicas. A turn that decided nothing is written by the recorder in its own time.
+func (t *turn) publish() {
+	st := t.p.opts.Store
+	if !st.Shared() {
 		return
 	}
-	t.completed = true
-	x := t.kept
-	x.Status, x.Outcome, x.LatencyMS = t.status, t.outcome(), ms(now.Sub(t.started))
-	if !t.first.IsZero() {
-		x.FirstMS = ms(t.first.Sub(t.started))
+	if t.query.Claim.LearnOff && t.isMain() {
+		t.guard(label.StepPublish, func() { st.PublishOptOut(t.session.Session, t.session.Waited) })
+		return
+	}
+	if t.kept == nil || !t.decided() && !t.session.Moved && len(t.reply.commands) == 0 {
+		return
+	}
+	t.guard(label.StepPublish, func() {
+		t.complete()
+		st.Publish(t.session.Session, t.session.Unit, t.kept.exchange, t.kept.answered, t.session.Waited)
+	})
+}
+
+// record ends the turn, when the client has the reply or is gone.
+func (t *turn) record() {
+	t.release()
+	if t.reply.reader != nil {
+		t.settle() // a cut reply: its first part went by
+	}
+	t.guard(label.StepWrit, t.queueCommands)
+	t.guard(label.StepRecord, t.offer)
+	t.p.inFlight.copies.Add(-t.reply.copied)
+}
+
+// offer gives the draft to the recorder, and releases the session. A turn for which the recorder has
+// no room is judged all the same: the row of the session depends on the judgement.
+func (t *turn) offer() {
+	st := t.p.opts.Store
+	if t.session.Session == nil {
+		return
+	}
+	defer t.abandonUnoffered()
+	t.end()
+	changed := t.change()
+	defer func() { // also when a step panics
+		t.judgeUnoffered()
+		st.Release(t.session.Session, changed)
+		if t.session.Unit != nil {
+			st.Release(t.session.Unit, changed)
+		}
+	}()
+	if !t.query.Learn {
+		t.p.opts.Tally.OptedOut.Add(1)
+		return
+	}
+	if t.kept == nil {
+		return
+	}
+	t.complete()
+	t.enter(phaseOffered)
+	k := t.kept
+	if !st.Offer(store.Turn{Exchange: k.exchange, Begun: k.begun, Size: k.size, Signals: k.signals, Answered: k.answered}) {
+		_ = st.OptedOut(k.exchange, k.answered)
+	}
+}
+
+// complete adds to the draft how the turn ended.
+func (t *turn) complete() {
+	if !t.enter(phaseComplete) {
+		return
+	}
+	x, r := t.kept.exchange, &t.reply
+	x.Status, x.Outcome, x.LatencyMS = r.status, t.outcome(), ms(t.p.opts.Now().Sub(t.in.started))
+	if !r.first.IsZero() {
+		x.FirstMS = ms(r.first.Sub(t.in.started))
 	}
 	size := 0
-	if rep := t.reply; rep != nil {
+	if rep := r.said; rep != nil {
 		x.Reply = sample.Reply{
 			ID: rep.ID, Text: rep.Text, Finish: rep.Finish, Error: rep.Error,
 			InputTokens: max(rep.Usage.Input, 0), CachedTokens: max(rep.Usage.Cached, 0), OutputTokens: max(rep.Usage.Output, 0),
@@ -125,64 +210,79 @@ func (t *exchange) complete(now time.Time) {
 		}
 		x.Truncated = x.Truncated || rep.Cut
 	}
-	x.Truncated = x.Truncated || t.overflow
-	t.size = max(t.size+int64(size), 1)
+	t.kept.size = max(t.kept.size+int64(size), 1)
 }
 
-// offer hands the turn to the recorder. One for which there is no room is judged all the same: the
-// session's row depends on it.
-func (t *exchange) offer() {
-	t.offered = true
-	if !t.opts.Store.Offer(store.Turn{Exchange: t.kept, Begun: t.begun, Size: t.size, Signals: t.signals, Answered: t.answers}) {
-		_ = t.opts.Store.OptedOut(t.kept, t.answers)
+// decided reports whether the turn decided something that later turns must repeat.
+func (t *turn) decided() bool {
+	p := &t.plan.insert
+	return t.session.New || len(p.Picks)+len(p.Matched)+p.Loops > 0 || p.Answered
+}
+
+// change returns what the turn did to the row of the session. A turn that opted out counts as a
+// change: an existing row learns of the opt-out.
+func (t *turn) change() store.Change {
+	switch {
+	case t.query.Learn && t.decided():
+		return store.Decided
+	case t.isMain():
+		return store.Counted
 	}
+	return store.Unchanged
 }
 
-// unoffered settles what the recorder will not judge: a request beside the conversation, one that
-// is not captured, and one with which something went wrong, of which nothing is kept to be safe.
-func (t *exchange) unoffered() {
-	if !t.query.Learn || t.offered {
+// judgeUnoffered judges a turn that the recorder will not judge: a side request, a turn without
+// capture, and a turn of which a step failed. Of the last nothing is kept, to be safe.
+func (t *turn) judgeUnoffered() {
+	if !t.query.Learn || t.phase >= phaseOffered {
 		return
 	}
-	main, captured := t.found.Side == "", t.set.cfg.Limits.CaptureBytes > 0
-	t.ses.Lock()
-	keep := main && !captured || !main && len(t.ses.OptOut.Turns) == 0
-	if main {
-		t.ses.Judged(t.number, !keep)
+	ses, captured := t.session.Session, t.set.cfg.Limits.CaptureBytes > 0
+	ses.Lock()
+	keep := !captured
+	if t.isMain() {
+		ses.Judged(t.plan.number, !keep)
+	} else {
+		keep = len(ses.OptOut.Turns) == 0
 	}
-	t.ses.Unlock()
-	t.opts.Store.LetGo(t.w.id, keep)
+	ses.Unlock()
+	t.p.opts.Store.LetGo(t.w.id, keep)
 }
 
-// newItems copies the items that no earlier turn has shown, up to capture_limit.
-func (t *exchange) newItems(x *sample.Exchange) (size int) {
-	from := t.base
-	if t.number <= 1 {
-		from = 0
-	} else if n := t.req.New(); n < from && t.req.End() == t.req.Len() { // the history was cut or rewritten: what follows the last reply is new
-		from = n
+// abandonUnoffered ends a turn that was admitted and is not offered, because a step failed.
+func (t *turn) abandonUnoffered() {
+	if t.kept != nil {
+		t.p.opts.Store.Abandon(t.kept.begun)
 	}
-	if t.req.Delta || from > t.req.Len() {
-		from = 0
+}
+
+// findCommands returns the /lesson commands in the reply. The next turn of the session, which may come
+// at once, then waits for the answers.
+func (t *turn) findCommands() []writ.Command {
+	rep, ses := t.reply.said, t.session.Session
+	if !t.set.cfg.Writ.Enabled || t.p.opts.Bank == nil || t.kept == nil || !rep.Complete || t.reply.reader.Dropped() {
+		return nil
 	}
-	x.NewFrom, x.Given = from, max(t.req.New()-from, 0)
-	limit, end := int(t.set.cfg.Learning.CaptureLimit), from
-	for ; end < t.req.Len(); end++ {
-		n := len(t.req.Raw(end))
-		if size+n > limit {
-			x.Truncated = true
-			break
-		}
-		size += n
+	found := writ.Parse(rep.Text, rep.Cut)
+	if len(found) > 0 {
+		t.p.commands.pending.begin(ses.Identity.ID)
+		t.mailbox().owe(t.w.id, true)
 	}
-	if from == end {
-		return 0
+	return found
+}
+
+// queueCommands queues the commands of the reply. Commands of a turn that opted out are not executed.
+func (t *turn) queueCommands() {
+	if len(t.reply.commands) == 0 {
+		return
 	}
-	x.New = make([]json.RawMessage, 0, end-from)
-	for room := make([]byte, 0, size); from < end; from++ {
-		b := t.req.Raw(from)
-		room = append(room, b...)
-		x.New = append(x.New, json.RawMessage(room[len(room)-len(b):len(room):len(room)]))
+	t.complete()
+	job := commandJob{
+		set: t.set, scope: lesson.Scope{Tenant: t.in.who.tenant, Agent: t.query.Claim.Agent}, session: t.session.Session.Identity.ID, request: t.w.id, commands: t.reply.commands,
 	}
-	return size
+	if !t.p.opts.Store.OptedOut(t.kept.exchange, t.kept.answered) && t.p.commands.put(&job) {
+		return
+	}
+	t.p.commands.pending.end(job.session)
+	t.mailbox().owe(t.w.id, false)
 }

@@ -25,7 +25,7 @@ func (p *Proxy) router() *echo.Echo {
 	e.GET("/readyz", p.ready)
 	e.POST("/v1/feedback", p.feedback)
 	p.lessonRoutes(e)
-	e.RouteNotFound("/*", func(c echo.Context) error { return p.pass(clientOf(c.Response()), c.Request()) })
+	e.RouteNotFound("/*", func(c echo.Context) error { return p.serveTurn(clientOf(c.Response()), c.Request()) })
 	return e
 }
 
@@ -150,4 +150,35 @@ func (p *Proxy) ready(c echo.Context) error {
 		return c.String(http.StatusServiceUnavailable, err.Error()+"\n")
 	}
 	return c.String(http.StatusOK, how+"\n")
+}
+
+// problem is an error of precept's own, for a client.
+type problem struct {
+	dialect wire.Dialect
+	status  int
+	message string
+}
+
+func (p *problem) Error() string { return p.message }
+
+// refusal returns the error of a request that precept answers itself.
+func refusal(d wire.Dialect, status int, message string) *problem {
+	return &problem{dialect: d, status: status, message: message}
+}
+
+// write writes the error in the shape of the dialect.
+func (p *problem) write(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	if p.status == http.StatusServiceUnavailable {
+		h.Set("Retry-After", "1")
+	}
+	w.WriteHeader(p.status)
+	_, _ = w.Write(wire.ErrorBody(p.dialect, p.status, p.message)) //nolint:gosec // JSON, and its Content-Type says so
+}
+
+// spoken returns the dialect in which the client of a request reads errors.
+func spoken(r *http.Request) wire.Dialect {
+	_, path, _ := session.ParsePath(r.URL.EscapedPath())
+	return family(path, r.Header)
 }

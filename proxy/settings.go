@@ -28,18 +28,11 @@ type settings struct {
 	hash       string // of the configuration, for exchanges
 }
 
-// fleetKeys are what all replicas on one store must share.
-type fleetKeys struct {
-	salt   string
-	secret []byte
-	unsure bool
-}
-
 // newSettings makes a configuration ready, with the transports of the one before where it can.
-func newSettings(c *configs.Config, fleet fleetKeys, old *settings) (*settings, error) {
+func newSettings(c *configs.Config, fleet FleetKeys, old *settings) (*settings, error) {
 	s := &settings{
 		cfg: c, transports: map[transportKey]*http.Transport{}, targets: map[string]*target{}, routes: map[string]*target{}, keys: map[string]*configs.Key{},
-		secret: fleet.secret, nameless: fleet.unsure && c.Tenancy == "by-credential", hash: c.Hash(),
+		secret: fleet.Secret, nameless: fleet.Unsure && c.Tenancy == "by-credential", hash: c.Hash(),
 	}
 	if err := s.upstreams(old); err != nil {
 		return nil, err
@@ -52,7 +45,7 @@ func newSettings(c *configs.Config, fleet fleetKeys, old *settings) (*settings, 
 	}
 	salt := c.Bandit.Salt.Reveal()
 	if salt == "" {
-		salt, s.excluded = fleet.salt, fleet.unsure
+		salt, s.excluded = fleet.Salt, fleet.Unsure
 	}
 	s.injector = inject.New(Injection(c, salt))
 	var err error

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"sync/atomic"
 	"time"
 )
@@ -92,4 +93,59 @@ func (c *upstreamConn) Write(b []byte) (int, error) {
 func (c *upstreamConn) answers() bool {
 	asked := c.asked.Load()
 	return asked >= 0 && c.read.Load() > asked
+}
+
+// attempts follows the attempts of net/http at sending one request. Several attempts may read the
+// request's body at once, also after RoundTrip has returned.
+type attempts struct {
+	open    atomic.Int32 // attempts that may still read the body
+	bodies  []*payload   // given back when no attempt is left
+	to      *pool
+	given   atomic.Bool // bodies is set
+	conn    atomic.Pointer[upstreamConn]
+	unasked atomic.Bool // the upstream sent a response before the request
+}
+
+// follow adds the hooks by which net/http reports its attempts.
+func (a *attempts) follow(r *http.Request) *http.Request {
+	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+		GotConn: func(i httptrace.GotConnInfo) {
+			a.open.Add(1)
+			c := connUnder(i.Conn)
+			if c != nil {
+				c.asked.Store(-1)
+			}
+			a.conn.Store(c)
+		},
+		WroteRequest: func(httptrace.WroteRequestInfo) { a.close() },
+		GotFirstResponseByte: func() {
+			if c := a.conn.Load(); c != nil && !c.answers() {
+				a.unasked.Store(true)
+				_ = c.Close()
+			}
+		},
+	}))
+}
+
+// giveBack returns the bodies to the pool as soon as no attempt reads them. An attempt that never
+// reports its end keeps the bodies from the pool; the collector frees them. No attempt may begin
+// after giveBack.
+func (a *attempts) giveBack(to *pool, bodies ...*payload) {
+	a.open.Add(1)
+	a.to, a.bodies = to, bodies
+	a.given.Store(true)
+	a.close()
+}
+
+// close ends an attempt.
+func (a *attempts) close() {
+	if a.open.Add(-1) > 0 || !a.given.CompareAndSwap(true, false) {
+		return
+	}
+	for _, b := range a.bodies {
+		if b != nil {
+			b.release(a.to)
+		}
+	}
+	a.bodies = nil
 }

@@ -1,140 +1,191 @@
 package proxy
 
 import (
-	"context"
-	"errors"
+	"encoding/hex"
+	"log/slog"
 	"net/http"
-	"strings"
 
-	"precept/detect"
-	"precept/inject/writ"
+	"precept/inject"
+	"precept/inject/lesson"
 	"precept/internal/label"
+	"precept/internal/session"
+	"precept/internal/wire"
+	"precept/proxy/resolve"
+	"precept/proxy/trace"
 )
 
-// turn is one request on a rewritten path and its reply. It belongs to the goroutine that serves
-// the request. Its parts stand on each other, and none knows of those above: request reads what was
-// asked, sender says whose turn it is (a finder has found that), decision says what is inserted,
-// watch sees the reply, exchange is what is kept. The turn itself observes the forwarding.
+// turn is one request on a rewritten path and its reply. A turn belongs to the goroutine that serves
+// the request.
 type turn struct {
-	exchange
-	forward  *forwarding // nil when the request's buffers were given back
-	commands *commandQueue
-	writs    []writ.Command // what the reply asks precept to do
+	p    *Proxy
+	set  *settings // the configuration at the start of the turn
+	book *lesson.Book
+	span *trace.Span    // nil: the turn is not traced
+	w    *clientWriter  // holds the id of the request
+	in   incoming       // set by read and parse
+	sent forwarding     // the way to the upstream and back; holds the buffers of the request until release
+	out  outgoing       // set by read; splice replaces the body
+	skip string         // why nothing was inserted, for Precept-Skip; set by the step that found the reason
+	held []session.Echo // keys of the session that the store does not hold yet, because the request has no id
+
+	query   resolve.Query  // set by resolve; what the request says of itself
+	session resolve.Result // set by resolve; decide adds Side
+	plan    plan           // set by decide
+	kept    *draft         // set by begin; nil: nothing of the turn is recorded
+	reply   reply          // set by the tap
+	phase   phase
 }
 
-// response implements observer.
-func (t *turn) response(res *http.Response) {
-	if t.forward != nil && t.forward.rejected {
-		t.rejected()
+// phase says how far a turn has come. A turn never returns to an earlier phase.
+type phase uint8
+
+const (
+	phaseOpen     phase = iota // the request may be sent, or sent again: its buffers are in use
+	phaseReleased              // the upstream answered: the draft has what it needs, the buffers were given back
+	phaseEnded                 // the resolver knows that the request is over
+	phaseSettled               // the resolver knows the reply: the next request finds its session
+	phaseComplete              // the draft says how the turn ended
+	phaseOffered               // the recorder decides whether the turn is kept
+)
+
+// enter moves the turn to a phase. enter reports whether the turn had not reached that phase yet.
+func (t *turn) enter(next phase) bool {
+	if t.phase >= next {
+		return false
 	}
-	if t.ses != nil || t.found.Side != "" {
-		res.Header.Set("Precept-Session", t.found.Name)
-	}
-	if t.out.identity && t.set.cfg.DebugHeaders {
-		t.debug(res.Header)
-	}
-	t.answered(res.StatusCode, res.ContentLength)
-	t.releaseRequest()
+	t.phase = next
+	return true
 }
 
-// debug tells a session's arm, for those who asked for it.
-func (t *turn) debug(h http.Header) {
-	h.Set("Precept-Lessons", strings.Join(t.plan.Injected, ","))
-	h.Set("Precept-Withheld", strings.Join(t.plan.Withheld, ","))
-	if t.skip != "" {
-		h.Set("Precept-Skip", t.skip)
+// serveTurn serves a request for the upstream, from the first byte of the request to the record of
+// the turn. The function is long on purpose: it is the one place that shows the order of the steps.
+//
+// A request on a rewritten path takes all steps. No fault of a step between read and forward
+// changes what the client sees: the guard counts a panic, and the bytes of the client go out as they
+// came. serveTurn panics with http.ErrAbortHandler when the upstream cuts its stream, so that the
+// client sees a cut as well.
+func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
+	set := p.set.Load()
+	in, out, err := p.admit(set, w, r)
+	if err != nil {
+		return err
 	}
-}
+	defer p.dismiss(out.target)
+	if in.dialect == wire.None {
+		f := forwarding{p: p, w: w, r: in.r, out: &out, observer: bystander{}}
+		f.serve()
+		return nil
+	}
+	t := &turn{p: p, set: set, book: p.opts.Book(), w: w, in: in, out: out}
+	t.sent = forwarding{p: p, w: w, r: in.r, out: &t.out, observer: t}
+	t.span = p.opts.Tracer.Begin(in.r.Context(), in.r.Header, in.started)
+	t.out.span = t.span
+	defer t.observe()
 
-// see implements observer. An agent may answer the last piece before we run again, and its next
-// request must find what it echoes.
-func (t *turn) see(b []byte, err error) {
-	if t.take(b, err) {
-		t.settle()
-		t.publish()
+	// Read: the body, as far as the body is inspected. A client that sends no whole body gets an error.
+	if err := t.read(); err != nil {
+		return err
 	}
-}
+	// Record: after the client has the reply, also when the forwarding panics.
+	defer t.record()
 
-// settle indexes what the reply said, once.
-func (t *turn) settle() {
-	if t.settled {
-		return
+	// Parse: the list of messages. A body that is not understood is forwarded as it came.
+	begun := p.opts.Now()
+	if t.inspectable() {
+		t.guard(label.StepParse, t.parse)
 	}
-	t.settled = true
-	t.guard(label.StepSettle, func() {
-		t.reply = t.reader.Reply()
-		t.note(t.resolver.Replied(&t.query, &t.found, t.reply, t.status < 300))
-		if t.ses != nil && t.found.Side == "" && t.status < 300 {
-			t.writs = t.commands.find(&t.exchange)
+
+	// Resolve: the session that the request belongs to.
+	if t.in.req != nil && !t.left() {
+		t.guard(label.StepIdentify, t.resolve)
+	}
+
+	// Decide: matches, picks and loops, and the edits that follow.
+	if t.session.Session != nil {
+		if !t.guard(label.StepDecide, t.decide) {
+			t.plan.insert = inject.Plan{}
 		}
-	})
-	t.over()
+		p.opts.Metrics.phase("decide", p.opts.Now().Sub(begun), t.span.TraceID())
+	}
+	if len(t.plan.insert.Edits) > 0 && !t.guard(label.StepSplice, t.splice) {
+		t.out.restore(t.in.body.sent)
+	}
+
+	// Begin: the request has its id now, and the recorder knows of the turn before the upstream does.
+	t.name()
+	t.guard(label.StepBegin, t.begin)
+
+	// Forward: the tap, which is the turn itself, sees the reply before the client does.
+	t.sent.serve()
+	return nil
 }
 
-// publish lets other replicas know what was decided, before the client has the whole answer; and
-// how far a session has come that goes from one to the other, or that the turn opted out. One that
-// stays is written in its own time.
-func (t *turn) publish() {
-	if !t.opts.Store.Shared() {
-		return
+// resolve finds the session of the request, and counts what that says.
+func (t *turn) resolve() {
+	claim := session.Identify(t.in.r.Header, t.in.r.URL.EscapedPath(), t.in.req)
+	t.in.who.claims(&claim)
+	learn := !claim.LearnOff && t.set.learns(&t.in.who, claim.Agent)
+	claim.Agent = t.set.cleanName(claim.Agent)
+	t.query = resolve.Query{Scope: t.in.who.scope(), Claim: claim, Request: t.in.req, Learn: learn, Unsure: t.set.excluded}
+	t.session = t.p.resolver.Resolve(t.in.r.Context(), &t.query)
+	if t.session.Side != "" {
+		t.aside(t.session.Side)
 	}
-	if t.query.Claim.LearnOff && t.ses != nil && t.found.Side == "" {
-		t.guard(label.StepPublish, func() { t.opts.Store.PublishOptOut(t.ses, t.found.Waited) })
-		return
+	m := t.p.opts.Metrics
+	if t.session.New {
+		m.sessions.WithLabelValues(string(t.session.Thread.Method)).Inc()
 	}
-	if t.kept == nil || !t.gathered || !t.query.Learn || !t.decided() && !t.found.Moved && len(t.writs) == 0 {
-		return
+	for _, why := range t.session.Excluded {
+		m.excluded.WithLabelValues(string(why)).Inc()
 	}
-	t.guard(label.StepPublish, func() {
-		t.complete(t.opts.Now())
-		t.opts.Store.Publish(t.ses, t.found.Unit, t.kept, t.answers, t.found.Waited)
-	})
+	t.hold(t.session.Noted)
 }
 
-// failed implements observer.
-func (t *turn) failed(w http.ResponseWriter, r *http.Request, err error) {
-	own := t.w.body.fault(spoken(t.r)) // a read that fails cancels the request as well
-	if own == nil {
-		if errors.Is(r.Context().Err(), context.Canceled) {
-			panic(http.ErrAbortHandler) // the client is gone; there is nobody to answer
-		}
-		code, text := statusOf(err)
-		own = refusal(spoken(t.r), code, text)
-		t.log().Debug("the upstream gave no answer", "upstream", t.target.name, "status", code, "why", text)
-	}
-	t.status = own.status
-	t.over()
-	if t.ses != nil || t.found.Side != "" {
-		w.Header().Set("Precept-Session", t.found.Name)
-	}
-	own.write(w)
+// aside notes that the request is a side request.
+func (t *turn) aside(why label.Reason) {
+	t.session.Side, t.skip = why, "side:"+string(why)
+	t.p.opts.Metrics.side.WithLabelValues(string(why)).Inc()
 }
 
-// releaseRequest gives the request's buffers back once there is an answer, when nothing of it will
-// be sent again. It takes out before what is kept of it.
-func (t *turn) releaseRequest() {
-	f := t.forward
-	if f == nil {
+// name gives the request its id, unless a log line has named the request already. The id contains the
+// id of the session: feedback by request id needs no index of its own.
+func (t *turn) name() {
+	switch {
+	case t.w.id != "":
+	case t.session.Session == nil:
+		t.w.id = t.p.opts.newID("req_")
+	default:
+		random := t.p.opts.entropy()
+		t.w.id = "req_" + hex.EncodeToString(append(t.session.Session.Identity.ID[:], random[:8]...))
+	}
+	t.hold(nil)
+}
+
+// hold gives keys to the store, under the id of the request. The store keeps the keys in memory until
+// the recorder has judged the turn: a turn that opted out leaves no key.
+func (t *turn) hold(keys []session.Echo) {
+	t.held = append(t.held, keys...)
+	if t.w.id == "" || len(t.held) == 0 {
 		return
 	}
-	t.forward = nil
-	t.guard(label.StepGather, func() {
-		defer t.found.Thread.LetGo()
-		t.gather()
-	})
-	f.giveBack(t.pool, t.body, t.unpacked, t.spliced)
-	t.charge.release(0)
-	t.body, t.unpacked, t.spliced, t.plain, t.req, t.query.Request, t.out.body, t.out.original = nil, nil, nil, nil, nil, nil, nil, nil
-	t.plan.Edits, t.results = nil, detect.Results{}
+	t.p.opts.Store.Hold(t.w.id, t.held...)
+	t.held = nil
 }
 
-// finish runs when the client has its answer, or is gone. It gives everything back.
-func (t *turn) finish() {
-	t.releaseRequest()
-	if t.reader != nil && !t.settled {
-		t.settle() // a cut reply: what was read of it still went by
-	}
-	t.guard(label.StepWrit, func() { t.commands.put(&t.exchange, t.writs) })
-	t.guard(label.StepRecord, t.record)
-	t.inFlight.copies.Add(-t.copied)
+// uninspected notes why the body is forwarded as it came.
+func (t *turn) uninspected(why label.Reason) {
+	t.skip = string(why)
+	t.p.opts.Metrics.uninspected.WithLabelValues(string(why)).Inc()
 }
+
+// isMain reports whether the request is a turn of a session: it has a session and is no side request.
+func (t *turn) isMain() bool { return t.session.Session != nil && t.session.Side == "" }
+
+// left reports whether the client is gone. The remaining work on the request is then in vain.
+func (t *turn) left() bool { return t.in.r.Context().Err() != nil }
+
+// guard runs one step for the turn. See Options.guard.
+func (t *turn) guard(step label.Step, f func()) (ok bool) { return t.p.opts.guard(step, t.log, f) }
+
+// log returns the logger of the request.
+func (t *turn) log() *slog.Logger { return t.p.opts.log(t.w) }

@@ -161,6 +161,10 @@ func (r *ReplyReader) Held() int {
 	return n
 }
 
+// Dropped reports whether text of the reply went by of which the reader keeps nothing, because of
+// Drop or of a limit of 0.
+func (r *ReplyReader) Dropped() bool { return r.rep.Cut && r.limit == 0 }
+
 // Drop releases the kept bytes. From now on the reader keeps only how the reply ends.
 func (r *ReplyReader) Drop() {
 	r.rep.Cut, r.json, r.limit = true, nil, 0

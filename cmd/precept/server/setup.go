@@ -148,9 +148,9 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 
 	// Make the proxy, the handler of the data listener.
 	s.proxy, err = proxy.New(proxy.Options{
-		Config: cfg, Store: st, Beliefs: learner.Beliefs, Book: lessons.book.Load, Bank: lessons.writer, Consulted: consulted,
+		Config: cfg, Store: st, Tally: &st.Tally, Beliefs: learner.Beliefs, Book: lessons.book.Load, Bank: lessons.writer, Consulted: consulted,
 		Pending: shared[proxy.PendingTexts](backend), Tracer: tracer, Metrics: metrics, Log: log, Now: tools.Now, Rand: tools.Random,
-		Salt: keys.pair.Salt, Secret: []byte(keys.pair.Secret), Unsure: !keys.known,
+		Fleet: proxy.FleetKeys{Salt: keys.pair.Salt, Secret: []byte(keys.pair.Secret), Unsure: !keys.known},
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,87 @@
+package proxy
+
+import (
+	"precept/detect"
+	"precept/inject"
+	"precept/internal/label"
+	"precept/internal/session"
+)
+
+// plan is the decision of a turn.
+type plan struct {
+	insert  inject.Plan    // matches, picks and loops, and the edits that follow
+	results detect.Results // the judgements of the tool results, kept by the first that asks for them
+	number  int            // of the turn in its session
+	base    int            // number of items that an earlier turn has shown
+}
+
+// decide decides what is inserted. The work needs no clock to stay within its budget: the text that
+// is matched and the history that is looked at are bounded.
+func (t *turn) decide() {
+	t.mailbox().collect(t.in.r.Context())
+	now := t.p.opts.Now()
+	rec := t.session.Session.Record
+	rec.Lock()
+	defer rec.Unlock()
+	view := inject.Turn{Request: t.in.req, Claim: t.query.Claim, Now: now, Unit: t.session.UnitRecord()}
+	if why, side := t.p.resolver.SideOf(rec, &t.query); side {
+		t.aside(why)
+		if (why == label.SideNoTools || why == label.SideTools) && rec.GoesOn(t.in.req) {
+			t.plan.insert = t.set.injector.Replay(rec, view)
+		}
+		return
+	}
+	view.Book, view.Beliefs, view.Results = t.book, t.p.opts.Beliefs(t.in.who.tenant), &t.plan.results
+	t.plan.insert = t.set.injector.Plan(rec, view)
+	t.session.ChangeUnit(func(u *session.Record) { u.CountTurn(now) })
+	t.p.resolver.Asked(rec, &t.query)
+	t.plan.number, t.plan.base = rec.Thread.Turns, rec.Thread.ItemsBefore
+	if t.query.Learn {
+		rec.Await(t.plan.number) // the recorder judges the turn when it has looked for paths that opted out
+	} else {
+		rec.Judged(t.plan.number, true)
+		rec.OptOut.Asked = rec.OptOut.Asked || t.query.Claim.LearnOff
+	}
+	t.skip = t.plan.insert.Skip
+	t.p.opts.Consulted.note(t.plan.insert.Matched)
+	t.p.opts.Metrics.decided(&t.plan.insert)
+}
+
+// splice makes the body with the insertions.
+func (t *turn) splice() {
+	begun, edits := t.p.opts.Now(), t.plan.insert.Edits
+	room := len(t.in.body.plain) + 1024
+	for i := range edits {
+		room += 2 * len(edits[i].Text)
+	}
+	out, err := t.in.req.Splice(t.p.pool.get(room), edits)
+	if err != nil {
+		t.skip = "splice"
+		t.p.opts.Metrics.FailedOpen(label.StepSplice)
+		return
+	}
+	o := &t.out
+	o.spliced = &payload{data: out}
+	t.in.body.charge.add(cap(out))
+	o.body, o.original, o.decoded = o.spliced, t.in.body.sent, t.in.body.unpacked != nil
+	if o.length >= 0 {
+		o.length = int64(len(out))
+	}
+	t.p.opts.Metrics.phase("splice", t.p.opts.Now().Sub(begun), t.span.TraceID())
+}
+
+// mailbox returns the mailbox of the session.
+func (t *turn) mailbox() mailbox {
+	return mailbox{&t.p.opts, &t.p.commands.pending, t.in.who.tenant, t.session.Session}
+}
+
+// refuse notes that the upstream accepted the original of a request whose insertion it had rejected.
+// Nothing is inserted into the session any more.
+func (t *turn) refuse() {
+	t.p.opts.Metrics.rejected.Inc()
+	ses := t.session.Session
+	ses.Lock()
+	defer ses.Unlock()
+	t.set.injector.Refused(ses.Record)
+	t.session.ChangeUnit(func(u *session.Record) { u.Assignment.Refused, u.State.Dirty = true, true })
+}

@@ -1,0 +1,6 @@
+//go:build !unix
+
+package proxy
+
+// openFiles returns how many files this process may have open, 0 where the system does not say.
+func openFiles() int { return 0 }

@@ -1,0 +1,205 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"precept/internal/label"
+	"precept/internal/session"
+	"precept/internal/wire"
+	"precept/proxy/trace"
+)
+
+// incoming is the request of the client.
+type incoming struct {
+	r       *http.Request // with a bounded body; set by admit, as are the next fields
+	who     identity
+	dialect wire.Dialect // wire.None: the request is forwarded as it came, and nothing of it is looked at
+	started time.Time
+
+	body  inspected     // set by read
+	req   *wire.Request // set by parse; nil: not understood, or given back when the reply began
+	model string        // set by parse; the model that the client asked for
+}
+
+// inspected is the part of the request's body that is in memory.
+type inspected struct {
+	sent     *payload // the bytes of the client
+	plain    []byte   // sent, or what a compressed sent decodes to
+	unpacked *payload // holds plain where sent is compressed
+	charge   charge   // of limits.inspect_total_bytes
+}
+
+// outgoing is the request to the upstream.
+type outgoing struct {
+	url      *url.URL      // set by admit, as are the next fields
+	target   *target       //
+	who      identity      // a client of precept's own keys gets the upstream's key here
+	came     *http.Request // the request of the server: trailers that nobody announced appear there
+	identity bool          // ask the upstream for a reply without Content-Encoding
+	idle     time.Duration // limits.stream_idle_timeout
+	span     *trace.Span   // nil: the client's trace headers are forwarded as they came
+
+	body     *payload // set by read and splice; nil: the body of the client is streamed
+	length   int64    // of body; -1 when the client announced trailers
+	spliced  *payload // set by splice: body, where something is inserted
+	decoded  bool     // set by splice: body has no Content-Encoding, although the client's has
+	original *payload // set by splice: what to send again if the upstream rejects body
+}
+
+// restore undoes splice.
+func (o *outgoing) restore(sent *payload) {
+	o.body, o.length, o.decoded, o.original = sent, int64(len(sent.data)), false, nil
+}
+
+// admit finds the API, the tenant and the upstream of a request, and counts the request among those
+// under way. admit returns the error that the client gets, where the request is refused.
+func (p *Proxy) admit(set *settings, w *clientWriter, r *http.Request) (in incoming, out outgoing, err error) {
+	form, path, _ := session.ParsePath(r.URL.EscapedPath())
+	api := family(path, r.Header)
+	if d := wire.DialectOf(path); r.Method == http.MethodPost && d == api { // the messages of a thread are not the Messages API
+		in.dialect = d
+		w.dialect = d
+	}
+	in.r = w.receive(r, int64(set.cfg.Limits.BodyBytes))
+	if strings.HasSuffix(path, "/responses") && strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		return in, out, refusal(wire.Responses, http.StatusUpgradeRequired, "precept speaks HTTP here, not websockets")
+	}
+	if !p.inFlight.enter(set.cfg.Limits.Requests) {
+		return in, out, refuseOverLimit(w, in.r, api)
+	}
+	defer func() {
+		if err != nil {
+			p.inFlight.leave()
+		}
+	}()
+	if in.who, err = set.identify(r, api); err != nil {
+		return in, out, err
+	}
+	to := set.target(api, form.Upstream)
+	if to == nil {
+		return in, out, refusal(api, http.StatusBadGateway, "the path names an upstream that is not configured; take one of upstreams in the configuration")
+	}
+	if r.ContentLength > int64(set.cfg.Limits.BodyBytes) {
+		return in, out, refusal(api, http.StatusRequestEntityTooLarge, tooLarge)
+	}
+	in.started = p.opts.Now()
+	return in, outgoing{
+		url: to.resolve(path, r.URL.RawQuery, r.URL.ForceQuery), target: to, who: in.who, came: r,
+		identity: in.dialect != wire.None, idle: set.cfg.Limits.StreamIdleTimeout,
+	}, nil
+}
+
+// dismiss ends what admit began. An upstream that the present configuration does not name keeps no
+// idle connection.
+func (p *Proxy) dismiss(to *target) {
+	p.set.Load().leave(to.transport)
+	p.inFlight.leave()
+}
+
+// read reads the body up to limits.inspect_bytes. The rest of a longer body is streamed to the
+// upstream.
+func (t *turn) read() error {
+	body := &t.in.body
+	body.charge = charge{all: &t.p.inFlight.bodies, most: int64(t.set.cfg.Limits.InspectTotalBytes)}
+	b, why, err := t.take(t.in.r.Body, t.in.r.ContentLength)
+	if err != nil {
+		t.p.pool.put(b)
+		body.charge.release(0)
+		if own := t.w.body.fault(t.in.dialect); own != nil {
+			return own
+		}
+		return err
+	}
+	body.sent = &payload{data: b}
+	t.out.body, t.out.length = body.sent, int64(len(b))
+	if why != "" {
+		body.sent.tail = t.in.r.Body
+		t.out.length = t.in.r.ContentLength
+		t.uninspected(why)
+	}
+	if len(t.out.came.Trailer) > 0 {
+		t.out.length = -1
+	}
+	t.p.opts.Metrics.phase("read", t.p.opts.Now().Sub(t.in.started), t.span.TraceID())
+	return nil
+}
+
+// take reads the inspected part of a body and charges for the memory. take returns why there may be
+// more, empty where there is no more.
+func (t *turn) take(from io.Reader, size int64) (b []byte, why label.Reason, err error) {
+	short := label.UninspectedSize
+	b, more, err := t.p.pool.readBody(from, size, int64(t.set.cfg.Limits.InspectBytes), func(n int) bool {
+		if t.in.body.charge.hold(n) {
+			return true
+		}
+		short = label.UninspectedBusy
+		return false
+	})
+	if more {
+		why = short
+	}
+	return b, why, err
+}
+
+// inspectable reports whether the body may be parsed: all of the body is in memory, and the tenant
+// of the client is known.
+func (t *turn) inspectable() bool {
+	if t.in.body.sent.tail != nil {
+		return false
+	}
+	if t.set.nameless {
+		t.uninspected(label.UninspectedTenant)
+		return false
+	}
+	return true
+}
+
+// parse finds the messages in the body. Of a compressed body, parse reads a bounded copy.
+func (t *turn) parse() {
+	body := &t.in.body
+	body.plain = body.sent.data
+	if enc := t.in.r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
+		if why := t.unpack(enc); why != "" {
+			t.uninspected(why)
+			return
+		}
+	}
+	req, err := t.p.parses.Parse(t.in.who.scope().Credential, t.in.dialect, body.plain, t.set.cfg.Limits.Items)
+	var u *wire.Uninspected
+	switch {
+	case errors.As(err, &u):
+		t.uninspected(u.Reason)
+	case err != nil:
+		t.uninspected(label.UninspectedInvalid)
+	default:
+		t.in.req, t.in.model = req, req.Model
+	}
+}
+
+// unpack decodes a compressed body, and returns why that is not possible. The decoded bytes are
+// charged as well: a few hundred bytes may decode to megabytes.
+func (t *turn) unpack(encoding string) label.Reason {
+	body := &t.in.body
+	from, err := wire.Decode(encoding, body.sent.data)
+	if err != nil {
+		return label.UninspectedEncoding
+	}
+	defer func() { _ = from.Close() }()
+	held := body.charge.held
+	b, why, err := t.take(from, -1)
+	if err == nil && why == "" {
+		body.plain, body.unpacked = b, &payload{data: b}
+		return ""
+	}
+	t.p.pool.put(b)
+	body.charge.release(held)
+	if err != nil {
+		return label.UninspectedEncoding
+	}
+	return why
+}

@@ -1,0 +1,167 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"precept/detect"
+	"precept/inject/writ"
+	"precept/internal/label"
+	"precept/internal/sample"
+	"precept/internal/wire"
+)
+
+// reply is what the tap sees of the upstream's reply.
+type reply struct {
+	status   int
+	first    time.Time         // when the headers came
+	reader   *wire.ReplyReader // nil: nobody reads the reply
+	want     int64             // Content-Length, -1 unknown
+	seen     int64             // bytes
+	copied   int64             // bytes charged to limits.capture_total_bytes
+	said     *wire.Reply       // set when the reply is settled
+	commands []writ.Command    // the /lesson commands in the reply
+}
+
+// whole reports whether a complete reply went by.
+func (r *reply) whole() bool { return r.said != nil && r.said.Complete }
+
+// response implements observer.
+func (t *turn) response(res *http.Response, original bool) {
+	if original {
+		t.refuse()
+	}
+	t.showSession(res.Header)
+	if t.set.cfg.DebugHeaders {
+		res.Header.Set("Precept-Lessons", strings.Join(t.plan.insert.Injected, ","))
+		res.Header.Set("Precept-Withheld", strings.Join(t.plan.insert.Withheld, ","))
+		if t.skip != "" {
+			res.Header.Set("Precept-Skip", t.skip)
+		}
+	}
+	t.reply.status, t.reply.first, t.reply.want = res.StatusCode, t.p.opts.Now(), res.ContentLength
+	if t.session.Session != nil || t.session.Shows {
+		t.reply.reader = wire.NewReplyReader(t.in.dialect, res.ContentLength, int(t.set.cfg.Limits.CaptureBytes))
+	}
+	t.release()
+	if res.StatusCode >= 400 || res.ContentLength == 0 {
+		t.end()
+	}
+}
+
+// failed implements observer.
+func (t *turn) failed(h http.Header, status int) {
+	t.reply.status = status
+	t.release()
+	t.end()
+	t.showSession(h)
+}
+
+// showSession tells the client the name of the session, for feedback.
+func (t *turn) showSession(h http.Header) {
+	if t.session.Session != nil || t.session.Side != "" {
+		h.Set("Precept-Session", t.session.Name)
+	}
+}
+
+// see implements observer. The turn is settled before the client gets the last piece: the client may
+// answer the last piece at once, and its next request must find the session.
+func (t *turn) see(b []byte, err error) {
+	r := &t.reply
+	if r.reader == nil || t.phase >= phaseSettled {
+		return
+	}
+	if len(b) > 0 {
+		r.seen += int64(len(b))
+		if !t.guard(label.StepCapture, func() { _, _ = r.reader.Write(b) }) {
+			r.reader = nil
+			return
+		}
+		t.account()
+	}
+	if r.reader.Ended() || errors.Is(err, io.EOF) || (r.want > 0 && r.seen == r.want) {
+		t.settle()
+		t.publish()
+	}
+}
+
+// account charges for the memory of the reply's copy. A copy that exceeds
+// limits.capture_total_bytes is dropped; the reader still sees how the reply ends.
+func (t *turn) account() {
+	r := &t.reply
+	n := int64(r.reader.Held()) - r.copied
+	if n == 0 {
+		return
+	}
+	r.copied += n
+	all := t.p.inFlight.copies.Add(n)
+	if n < 0 || all <= int64(t.set.cfg.Limits.CaptureTotalBytes) || r.reader.Dropped() {
+		return
+	}
+	r.reader.Drop()
+	t.account()
+	t.p.opts.Tally.CopiesCut.Add(1)
+}
+
+// release ends the use of the request's buffers, when the upstream answers or never will. What the
+// draft keeps of the request is copied first.
+func (t *turn) release() {
+	if !t.enter(phaseReleased) {
+		return
+	}
+	ok := t.guard(label.StepGather, func() {
+		defer t.session.Thread.LetGo()
+		t.gather()
+	})
+	if !ok {
+		t.discard()
+	}
+	b := &t.in.body
+	t.sent.attempts.giveBack(&t.p.pool, b.sent, b.unpacked, t.out.spliced)
+	b.charge.release(0)
+	b.sent, b.unpacked, b.plain = nil, nil, nil
+	t.in.req, t.query.Request = nil, nil
+	t.out.body, t.out.spliced, t.out.original = nil, nil, nil
+	t.plan.insert.Edits, t.plan.results = nil, detect.Results{}
+}
+
+// settle tells the resolver what the reply said.
+func (t *turn) settle() {
+	if t.phase >= phaseSettled {
+		return
+	}
+	t.guard(label.StepSettle, func() {
+		t.reply.said = t.reply.reader.Reply()
+		ok := t.reply.status < 300
+		t.hold(t.p.resolver.Replied(&t.query, &t.session, t.reply.said, ok))
+		if ok && t.isMain() {
+			t.reply.commands = t.findCommands()
+		}
+	})
+	t.end()
+	t.enter(phaseSettled)
+}
+
+// end tells the resolver that the request is over. The client must not know before: its retry, which
+// may come at once, is only taken for a retry of a request that has ended.
+func (t *turn) end() {
+	if t.enter(phaseEnded) && t.session.Session != nil {
+		t.p.resolver.Ended(&t.session, t.reply.whole() && t.reply.status < 300)
+	}
+}
+
+// outcome returns how the turn ended, in the words of an exchange.
+func (t *turn) outcome() string {
+	switch {
+	case t.reply.status >= 400:
+		return sample.Failed
+	case t.reply.whole():
+		return sample.Complete
+	case t.left():
+		return sample.Aborted
+	}
+	return sample.Incomplete
+}
