@@ -13,27 +13,27 @@ import (
 	"precept/internal/wire"
 )
 
-// lingerTimeout is how long a client that is still sending has to read its answer before the
-// connection is closed: closing it with unread bytes may lose what the client has not read yet.
+// lingerTimeout is the time in which a client that is still sending can read its answer before the
+// connection is closed. A connection that is closed with unread bytes may lose the answer.
 const lingerTimeout = 500 * time.Millisecond
 
-// clientWriter is the way to the client. It bounds how long one write may take, not how long the
-// response may last, and remembers how the request was answered.
+// clientWriter writes the response to the client. A clientWriter bounds the time of one write, not
+// the time of the response, and remembers the status.
 type clientWriter struct {
 	http.ResponseWriter
 	ctl     *http.ResponseController
-	limit   time.Duration // of one write, and of waiting for more of the request
+	limit   time.Duration // of one write, and of one read of the request body
 	now     func() time.Time
-	moved   time.Time // when the write deadline was set last
+	moved   time.Time // when the write deadline was last set
 	body    *clientBody
-	dialect wire.Dialect // of the rewritten path that was asked for
+	dialect wire.Dialect // of the rewritten path; wire.None for other paths
 	code    int          // 0: no answer yet
 	id      string       // Precept-Request-Id; "" while nobody has asked for it
-	old     bool         // HTTP/1.0, which knows no interim responses
+	old     bool         // the client speaks HTTP/1.0, which has no interim responses
 }
 
-// Write implements io.Writer. The deadline moves in steps: moving it for each of a stream's small
-// writes would cost more than they do.
+// Write implements io.Writer. The deadline moves in steps: to move the deadline at each small write
+// of a stream would cost more than the writes.
 func (w *clientWriter) Write(b []byte) (int, error) {
 	if now := w.now(); now.Sub(w.moved) > w.limit/16 {
 		w.moved = now
@@ -45,9 +45,9 @@ func (w *clientWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// WriteHeader notes the status. The answer gets no Content-Type that the upstream did not give:
-// net/http would make one up. Who is answered before the body is there may not use the connection
-// again: nobody will have read the rest of it.
+// WriteHeader implements http.ResponseWriter. The response gets no Content-Type that the upstream
+// did not send: net/http would guess one. A connection is closed after a response that comes before
+// the whole request body: the rest of the body stays unread.
 func (w *clientWriter) WriteHeader(code int) {
 	if code < 200 && code != http.StatusSwitchingProtocols {
 		if !w.old {
@@ -72,11 +72,11 @@ func (w *clientWriter) WriteHeader(code int) {
 // Unwrap lets http.ResponseController find Flush, Hijack and the deadlines.
 func (w *clientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// end is for when the answer is complete: what the server itself has to add goes through, and
-// nobody waits for long for the rest of a body that nobody wants. The deadline is set when that
-// time is up: the server takes away one that is set before, where the transport still reads, and
-// then reads the rest of a short body for as long as that takes. The connection ends with this
-// answer, so no other request meets the deadline.
+// end ends a response. The last writes of the server pass without a deadline, and the rest of an
+// unread body is awaited for lingerTimeout only. The read deadline is set when that time is over,
+// not before: the server removes an earlier deadline while the transport still reads, and then
+// reads the rest of a short body without bound. The connection ends with this response, so no other
+// request meets the deadline.
 func (w *clientWriter) end() {
 	_ = w.ctl.SetWriteDeadline(time.Time{})
 	if w.body != nil && !w.body.over() {
@@ -84,32 +84,32 @@ func (w *clientWriter) end() {
 	}
 }
 
-// clientBody is the body of a client's request: bounded in size, and in how long it may stand
-// still.
+// clientBody is the request body of a client, bounded in size and in the time of one read.
 type clientBody struct {
 	io.ReadCloser
 	w     *clientWriter
-	moved time.Time // when the read deadline was set last
+	moved time.Time // when the read deadline was last set
 	ended atomic.Pointer[error]
 }
 
-// receive puts the request's body under its bounds. It returns a request of its own: the server
-// looks at the body of the one that it handed out to know whether the connection can be used again.
+// receive bounds the body of a request. receive returns a copy of the request: the server looks at
+// the body of its own request to decide whether the connection can be used again.
 func (w *clientWriter) receive(r *http.Request, most int64) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r
 	}
 	own := r.WithContext(r.Context())
-	// Without the writer: the transport reads the body, and would set headers of an answer that an
-	// upstream which has not waited for it gives at the same time. Our own WriteHeader does it.
+	// Without the writer, because the transport reads the body and would set response headers while
+	// an early response of the upstream sets them as well. WriteHeader does the same.
 	w.body = &clientBody{ReadCloser: http.MaxBytesReader(nil, r.Body, most), w: w}
 	own.Body = w.body
-	// Otherwise the server would wait for up to 256 KiB of the body before it sends an answer.
+	// Without full duplex the server waits for up to 256 KiB of the body before it sends a
+	// response.
 	_ = w.ctl.EnableFullDuplex()
 	return own
 }
 
-// bodyOf reads the body of a request to precept's own API.
+// bodyOf returns the body of a request to precept's own API.
 func bodyOf(c echo.Context, most int64, tooLong string) ([]byte, error) {
 	w := clientOf(c.Response())
 	body, err := io.ReadAll(w.receive(c.Request(), most).Body)
@@ -134,18 +134,18 @@ func (b *clientBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && b.ended.CompareAndSwap(nil, &err) && errors.Is(err, io.EOF) {
-		_ = b.w.ctl.SetReadDeadline(time.Time{}) // or the server would take the silence behind it for the client's leaving
+		_ = b.w.ctl.SetReadDeadline(time.Time{}) // else the server takes the silence after the body for a client that left
 	}
 	return n, err
 }
 
-// over says that the whole body is here.
+// over reports whether the whole body was read.
 func (b *clientBody) over() bool {
 	err := b.ended.Load()
 	return err != nil && errors.Is(*err, io.EOF)
 }
 
-// fault is what precept answers when the body did not come; nil while nothing is wrong with it.
+// fault returns precept's answer where the body did not come, nil where the body is fine so far.
 func (b *clientBody) fault(d wire.Dialect) *problem {
 	if b == nil {
 		return nil
@@ -163,10 +163,10 @@ func (b *clientBody) fault(d wire.Dialect) *problem {
 	return refusal(d, http.StatusBadRequest, "the request body ended early")
 }
 
-// tooLarge says that a request body exceeds limits.body_bytes.
+// tooLarge is the answer to a body that exceeds limits.body_bytes.
 const tooLarge = "the request body exceeds limits.body_bytes; raise it, or send less"
 
-// clientOf finds the way to the client below what stands before it.
+// clientOf returns the clientWriter under the writers of echo.
 func clientOf(w http.ResponseWriter) *clientWriter {
 	for {
 		switch v := w.(type) {

@@ -13,10 +13,11 @@ import (
 	"precept/internal/session"
 )
 
-// maxListed is how many lessons an answer lists.
+// maxListed is the number of lessons that an answer lists.
 const maxListed = 20
 
-// execute executes one command of the agent's and words the answer. It may do what /v1/lessons may.
+// execute executes one command of the agent, and returns the answer for the agent. A command may do
+// what /v1/lessons allows.
 func (n ownLessons) execute(ctx context.Context, c writ.Command, from session.ID) (answer, result string) {
 	if c.Fault != "" {
 		return writ.Answer(c.Verb, false, c.Fault+"."), "refused"
@@ -41,8 +42,8 @@ func (n ownLessons) command(ctx context.Context, c writ.Command, from session.ID
 	return said, nil, err
 }
 
-// record writes a lesson down. The same one again is no second lesson; another text under the same
-// signature takes its place.
+// record writes a lesson. Equal text under an equal signature writes no second lesson; other text
+// under an equal signature replaces the lesson.
 func (n ownLessons) record(ctx context.Context, c writ.Command, from session.ID) (string, error) {
 	base, done := blank(from.String()), "recorded"
 	_, old, err := n.known(ctx, bank.Slug(c.Signature, n.scope))
@@ -70,8 +71,8 @@ func (n ownLessons) record(ctx context.Context, c writ.Command, from session.ID)
 	return done + " lesson #" + l.Slug + "; it is in force for you.", nil
 }
 
-// listed tells the agent's lessons. Of one that nobody has approved its name alone: another session
-// of the agent wrote it, and it may say anything.
+// listed returns the lessons of the agent. A lesson that no person approved is listed by its name
+// alone: another session of the agent wrote the lesson, and its text may contain anything.
 func (n ownLessons) listed(ctx context.Context, words string) (said string, lines []string, err error) {
 	all, err := n.all(ctx, words)
 	if err != nil {
@@ -98,7 +99,7 @@ func (n ownLessons) listed(ctx context.Context, words string) (said string, line
 	return said + ":", lines, nil
 }
 
-// explain tells an agent why a command failed.
+// explain returns why a command failed, in words for the agent.
 func (n ownLessons) explain(err error) (said, result string) {
 	if r, ok := errors.AsType[*bank.Refused](err); ok {
 		return lesson.Line(r.Error()) + ".", "refused"

@@ -14,23 +14,23 @@ import (
 	"precept/store"
 )
 
-// The bounds of carrying out what agents write in their replies.
+// The bounds of executing commands.
 const (
-	maxWrits  = 256              // replies that wait
-	writLimit = 10 * time.Second // for one command
+	maxWrits  = 256              // replies in the queue
+	writLimit = 10 * time.Second // of one command
 )
 
-// commandJob is the commands of one reply.
+// commandJob holds the commands of one reply.
 type commandJob struct {
 	set      *settings
 	scope    lesson.Scope
 	session  session.ID
-	request  string // whose reply holds them
+	request  string // the request whose reply has the commands
 	commands []writ.Command
 }
 
-// commandQueue executes /lesson commands after the reply that holds them, and puts the answers into
-// the session's record.
+// commandQueue executes /lesson commands after the reply with the commands, and delivers the
+// answers to the session.
 type commandQueue struct {
 	lessons *agentLessons
 	jobs    chan commandJob
@@ -57,12 +57,12 @@ func (q *commandQueue) put(job *commandJob) bool {
 	return false
 }
 
-// run executes commands until ctx is done, and then those still queued.
+// run executes commands until ctx is done, and then the queued commands.
 func (q *commandQueue) run(ctx context.Context) error {
 	for {
 		select {
 		case o := <-q.jobs:
-			q.execute(o) //nolint:contextcheck // what was begun is finished, also at a stop; it is bounded by itself
+			q.execute(o) //nolint:contextcheck // a begun command is finished, also at a stop; writLimit bounds the time
 			continue
 		case <-ctx.Done():
 		}
@@ -96,7 +96,7 @@ func (q *commandQueue) execute(o commandJob) {
 	}
 	ses, _ := q.lessons.opts.Store.Acquire(context.Background(), o.scope.Tenant, o.session)
 	if ses == nil {
-		return // nobody is there to be told
+		return // the session is gone
 	}
 	ses.Lock()
 	deliver(ses.Record, answers)
@@ -104,7 +104,8 @@ func (q *commandQueue) execute(o commandJob) {
 	q.lessons.opts.Store.Release(ses, store.Decided)
 }
 
-// send leaves answers for whichever replica takes the next turn. A store that is away costs them.
+// send stores the answers for the replica that serves the next turn. The answers are lost where the
+// store is away.
 func (q *commandQueue) send(o commandJob, answers []string) {
 	text, err := json.Marshal(answers)
 	ctx, cancel := context.WithTimeout(context.Background(), writLimit)

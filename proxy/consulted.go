@@ -14,40 +14,41 @@ import (
 	"precept/internal/file"
 )
 
-// The bounds of what is remembered of consultations.
+// The bounds of the counts.
 const (
 	maxConsulted  = 50_000
 	saveConsulted = 2 * time.Second
-	tallyLimit    = 2 * time.Second // for one word with the tally
+	tallyLimit    = 2 * time.Second // of one call of the tally
 )
 
-// Tally keeps consultations where replicas share it.
+// Tally keeps the counts of all replicas.
 type Tally interface {
-	// Consult counts a batch, once however often it is told under that name.
+	// Consult adds a batch, once for each name of a batch.
 	Consult(ctx context.Context, batch string, met map[string]bank.Consultation) error
 	Consultations(ctx context.Context, slugs []string) (map[string]bank.Consultation, error)
 }
 
-// Consulted counts how often lessons matched a turn, and when last, for the agents that wrote them.
-// With a tally the count is the fleet's, else this server's own. A nil one counts nothing.
+// Consulted counts how often a lesson matched a turn, and keeps the time of the newest match, for
+// the agents that wrote the lessons. With a tally the counts are the fleet's, otherwise this
+// server's. A nil Consulted counts nothing.
 type Consulted struct {
 	file  string
 	tally Tally
 	now   func() time.Time
-	begun int64 // when, in nanoseconds: what the batches of each replica are told apart by
+	begun int64 // time of the start in nanoseconds; part of the names of this replica's batches
 
-	syncMu sync.Mutex // one exchange with the tally at a time; taken before mu
+	syncMu sync.Mutex // one call of the tally at a time; locked before mu
 
 	mu    sync.Mutex
-	by    map[string]bank.Consultation // all that is known of
-	fresh map[string]bank.Consultation // what the tally has not been told
-	sent  map[string]bank.Consultation // what it was told, and has not answered; syncMu guards it, too
-	batch int                          // the number of what was sent last
+	by    map[string]bank.Consultation // all known counts
+	fresh map[string]bank.Consultation // counts that the tally has not got
+	sent  map[string]bank.Consultation // counts that the tally got and has not confirmed; guarded by syncMu as well
+	batch int                          // number of the newest batch
 	dirty bool
 }
 
-// NewConsulted counts with a tally, or where that is nil on from what was counted before; file is
-// where it is kept, "" for nowhere. What cannot be read begins anew.
+// NewConsulted returns a counter with a tally. Without a tally, the counts continue from file; an
+// empty file keeps no counts. A file that cannot be read is replaced.
 func NewConsulted(file string, tally Tally, now func() time.Time) (*Consulted, error) {
 	c := &Consulted{file: file, tally: tally, now: now, begun: now().UnixNano(), by: map[string]bank.Consultation{}, fresh: map[string]bank.Consultation{}}
 	if file == "" || tally != nil {
@@ -66,7 +67,7 @@ func NewConsulted(file string, tally Tally, now func() time.Time) (*Consulted, e
 	return c, err
 }
 
-// note counts a turn that these lessons matched.
+// note counts a turn that the lessons matched.
 func (c *Consulted) note(slugs []string) {
 	if c == nil || len(slugs) == 0 {
 		return
@@ -95,8 +96,7 @@ func (c *Consulted) of(slug string) (count int64, last time.Time) {
 	return x.Count, x.Last
 }
 
-// learn asks the tally what all replicas have counted of these lessons. While it is away, what is
-// known has to do.
+// learn reads the fleet's counts of lessons. While the tally is away, the known counts stay.
 func (c *Consulted) learn(ctx context.Context, slugs []string) {
 	if c == nil || c.tally == nil || len(slugs) == 0 {
 		return
@@ -116,21 +116,21 @@ func (c *Consulted) learn(ctx context.Context, slugs []string) {
 	}
 }
 
-// Run keeps the counts until ctx is done.
+// Run saves the counts until ctx is done.
 func (c *Consulted) Run(ctx context.Context) error {
 	ticker := time.NewTicker(saveConsulted)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			// A count that is lost at a stop is no reason to stop badly. What the tally has not
-			// answered goes first, and then the rest.
+			// A lost count does not make the stop fail. The unconfirmed batch is saved first, then
+			// the rest.
 			for range 2 {
 				_ = c.save(context.WithoutCancel(ctx))
 			}
 			return nil
 		case <-ticker.C:
-			_ = c.save(ctx) // it is tried again
+			_ = c.save(ctx) // the next tick tries again
 		}
 	}
 }

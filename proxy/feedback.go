@@ -12,10 +12,10 @@ import (
 	"precept/store"
 )
 
-// feedbackLimit bounds one body of POST /v1/feedback, which may hold many entries.
+// feedbackLimit bounds the body of POST /v1/feedback, which may have many entries.
 const feedbackLimit = 8 << 20
 
-// rated is what a client gets for one feedback.
+// rated is the answer to one entry.
 type rated struct {
 	ID      string `json:"id,omitempty"`
 	Session string `json:"session_id,omitempty"`
@@ -25,7 +25,8 @@ type rated struct {
 	code    int
 }
 
-// feedback takes one entry, or an array of them; a bad entry refuses itself alone.
+// feedback serves POST /v1/feedback: one entry, or an array of entries. A bad entry is refused
+// alone.
 func (p *Proxy) feedback(c echo.Context) error {
 	set := p.set.Load()
 	who, err := set.asker(c.Request())
@@ -57,7 +58,7 @@ func (p *Proxy) feedback(c echo.Context) error {
 	return c.JSON(http.StatusAccepted, answers[0])
 }
 
-// post takes one checked entry in.
+// post stores one valid entry.
 func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) rated {
 	f = f.Received(p.opts.Now(), func() string { return p.opts.newID("fb_") })
 	m := p.opts.Metrics
@@ -73,7 +74,7 @@ func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) rated {
 	return rated{ID: f.ID, Session: done.Session, Run: done.Run, Status: string(done.Status)}
 }
 
-// lost answers for an entry that could not be taken in.
+// lost returns the answer for an entry that could not be stored.
 func (p *Proxy) lost(c echo.Context, f feedback.Post, err error) rated {
 	count := func(status string) { p.opts.Metrics.feedback.WithLabelValues(f.Source, f.Type, status).Inc() }
 	if advice, ok := store.NoRoom(err); ok {

@@ -8,24 +8,23 @@ import (
 	"precept/internal/wire"
 )
 
-// inFlight counts what all requests under way take together. Its limits are numbers and not times,
-// so that a machine that is slow for a moment changes nothing (decision 11). Beyond the limit of
-// bytes a body is passed on unread, which costs its lessons; beyond that of requests, one is
-// refused.
+// inFlight counts what all requests under way take together. The limits are numbers, not times, so
+// a machine that is slow for a moment changes nothing (decision 11). Beyond the limit of bytes, a
+// body is forwarded unread and gets no lessons; beyond the limit of requests, a request is refused.
 type inFlight struct {
 	requests atomic.Int64
-	bodies   atomic.Int64 // bytes of their bodies in memory
+	bodies   atomic.Int64 // bytes of request bodies in memory
 	copies   atomic.Int64 // bytes of replies held for capture
 }
 
-// tooMany says that a request is one too many.
+// tooMany is the answer to a request beyond limits.requests.
 const tooMany = "precept has limits.requests requests under way; try again in a moment"
 
-// unreadBody is how much of the body of a refused request is read, so that its client, which sends
-// that much before it looks, finds the answer and can use the connection again.
+// unreadBody is how much of a refused request's body is read. A client that sends that much before
+// it reads then finds the answer, and can use the connection again.
 const unreadBody = 256 << 10
 
-// refuseOverLimit answers a request beyond limits.requests.
+// refuseOverLimit returns the error of a request beyond limits.requests.
 func refuseOverLimit(w *clientWriter, r *http.Request, shape wire.Dialect) error {
 	w.limit = lingerTimeout
 	if r.ContentLength != 0 && r.Body != nil {
@@ -34,7 +33,7 @@ func refuseOverLimit(w *clientWriter, r *http.Request, shape wire.Dialect) error
 	return refusal(shape, http.StatusServiceUnavailable, tooMany)
 }
 
-// enter counts a request in if fewer than most are under way. One that was counted in must leave.
+// enter counts a request if fewer than most are under way. A counted request must leave.
 func (c *inFlight) enter(most int) bool {
 	if c.requests.Add(1) <= int64(most) {
 		return true
@@ -45,14 +44,14 @@ func (c *inFlight) enter(most int) bool {
 
 func (c *inFlight) leave() { c.requests.Add(-1) }
 
-// charge is what one request holds of the bytes that all bodies may take.
+// charge is the memory that one request takes of a common limit.
 type charge struct {
 	all  *atomic.Int64
 	most int64
 	held int64
 }
 
-// hold charges n more bytes, unless that exceeds the limit.
+// hold charges n more bytes, unless the limit is exceeded.
 func (c *charge) hold(n int) bool {
 	if c.all.Add(int64(n)) > c.most {
 		c.all.Add(int64(-n))
@@ -62,13 +61,13 @@ func (c *charge) hold(n int) bool {
 	return true
 }
 
-// add charges n bytes that are in memory already, over the limit if need be.
+// add charges n bytes that are in memory already, also beyond the limit.
 func (c *charge) add(n int) {
 	c.all.Add(int64(n))
 	c.held += int64(n)
 }
 
-// release lowers the charge to what is still held.
+// release lowers the charge to held bytes.
 func (c *charge) release(held int64) {
 	c.all.Add(held - c.held)
 	c.held = held

@@ -21,14 +21,14 @@ import (
 	"precept/internal/wire"
 )
 
-// The bounds of a body, and of a page in lessons.
+// The bounds of a request body, and of a page in lessons.
 const (
 	lessonLimit = 256 << 10
 	pageUsual   = 50
 	pageMost    = 200
 )
 
-// apiLesson is a lesson as /v1/lessons speaks of it.
+// apiLesson is the JSON form of a lesson in /v1/lessons.
 type apiLesson struct {
 	ID         string       `json:"id"`
 	Signature  string       `json:"signature"`
@@ -37,7 +37,7 @@ type apiLesson struct {
 	State      lesson.State `json:"state"`
 	CreatedAt  time.Time    `json:"created_at"`
 	UpdatedAt  time.Time    `json:"updated_at"`
-	LastSeenAt *time.Time   `json:"last_seen_at"` // when it last matched a turn; null when it never did
+	LastSeenAt *time.Time   `json:"last_seen_at"` // time of the newest turn that the lesson matched; null: none
 	Keywords   []string     `json:"keywords"`
 	Targets    []apiTarget  `json:"targets,omitempty"`
 }
@@ -48,13 +48,13 @@ type apiTarget struct {
 	Skill    string `json:"skill,omitempty"`
 }
 
-// agentLessons are the lessons that agents write for themselves.
+// agentLessons serves the lessons that agents write for themselves.
 type agentLessons struct {
 	opts  *Options
 	cache bookCache
 }
 
-// ownLessons is one agent's request for its own.
+// ownLessons serves one request of an agent for its lessons.
 type ownLessons struct {
 	shared *agentLessons
 	set    *settings
@@ -62,10 +62,11 @@ type ownLessons struct {
 	log    *slog.Logger
 }
 
-// mine says whether the asker wrote a lesson; another's is as if it were not there.
+// mine reports whether the agent of the request wrote a lesson. Lessons of other agents look as if
+// they did not exist.
 func (n ownLessons) mine(l *lesson.Lesson) bool { return l.Scope == n.scope && l.Approval.Source != "" }
 
-// known finds a lesson of the asker's.
+// known returns a lesson of the agent.
 func (n ownLessons) known(ctx context.Context, slug string) (*lesson.Book, *lesson.Lesson, error) {
 	book, err := n.book(ctx)
 	if err != nil {
@@ -78,22 +79,22 @@ func (n ownLessons) known(ctx context.Context, slug string) (*lesson.Book, *less
 	return book, l, nil
 }
 
-// errNoLesson is the answer for a lesson that is not there and for one of somebody else's.
+// errNoLesson is the answer for a lesson that does not exist or belongs to another agent.
 var errNoLesson = refusal(wire.None, http.StatusNotFound, "there is no such lesson; GET /v1/lessons lists those of this agent")
 
-// bookCache holds the bank's lessons as read last, because reading them takes a while and an agent
-// may ask as often as it likes. What this server wrote is seen at once, what others wrote within a
-// second.
+// bookCache holds the lessons of the bank. To read the bank takes time, and an agent may ask as
+// often as the agent likes. Lessons that this server wrote are seen at once, lessons that others
+// wrote within a second.
 type bookCache struct {
 	mu   sync.Mutex
 	last *lesson.Book
 	at   time.Time
 }
 
-// bookFresh is how long lessons that were read are not read again.
+// bookFresh is the age at which the bank is read again.
 const bookFresh = time.Second
 
-// book is the bank's lessons.
+// book returns the lessons of the bank.
 func (n ownLessons) book(ctx context.Context) (*lesson.Book, error) {
 	c := &n.shared.cache
 	c.mu.Lock()
@@ -126,7 +127,7 @@ func (n ownLessons) get(c echo.Context) error {
 	return c.JSON(http.StatusOK, n.view(book, l))
 }
 
-// view is a lesson as its author sees it.
+// view returns the JSON form of a lesson for its author.
 func (n ownLessons) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
 	v := apiLesson{
 		ID: l.Slug, Signature: l.Title, LessonText: lessonText(l), State: l.State, CreatedAt: l.CreatedAt, UpdatedAt: l.UpdatedAt,
@@ -145,7 +146,7 @@ func (n ownLessons) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
 	return v
 }
 
-// list gives the asker's lessons, the newest-consulted first, a page at a time.
+// list answers with the lessons of the agent, the latest matched first, one page at a time.
 func (n ownLessons) list(c echo.Context) error {
 	limit := pageUsual
 	if text := c.QueryParam("limit"); text != "" {
@@ -172,7 +173,7 @@ func (n ownLessons) list(c echo.Context) error {
 	return c.JSON(http.StatusOK, answer)
 }
 
-// all are the asker's lessons that hold a text, the newest-consulted first.
+// all returns the lessons of the agent whose text contains q, the latest matched first.
 func (n ownLessons) all(ctx context.Context, q string) ([]apiLesson, error) {
 	book, err := n.book(ctx)
 	if err != nil {
@@ -239,7 +240,7 @@ func (n ownLessons) update(c echo.Context) error {
 		w.LessonText = &text
 	}
 	if w.Keywords == nil && w.Signature != nil && slices.Equal(old.Trigger.Keywords, []string{old.Title}) {
-		w.Keywords = &[]string{} // they were the signature, and become the new one
+		w.Keywords = &[]string{} // the keywords were the old signature: the new signature replaces them
 	}
 	l, err := w.onto(old.Clone())
 	if err != nil {
@@ -258,21 +259,21 @@ func (n ownLessons) remove(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// proposal asks for what an agent may ask: that it is kept, and in force for itself where the
-// operator lets agents trust themselves.
+// proposal returns the proposal of an agent. The lesson takes effect for the agent itself where
+// writ.trust is own.
 func (n ownLessons) proposal(l *lesson.Lesson) bank.Proposal {
 	return bank.Proposal{Lesson: l, Source: "api", By: n.scope.Agent, Scope: n.scope, Own: n.set.cfg.Writ.Trust == "own"}
 }
 
-// blank is a lesson of which nothing is written yet.
+// blank returns an empty lesson with its evidence.
 func blank(conversation string) *lesson.Lesson {
 	return &lesson.Lesson{
 		Outcome: "mixed", Confidence: 0.5, Form: lesson.FormAIP11, Evidence: []lesson.Evidence{{Kind: "conversation", Ref: conversation}},
 	}
 }
 
-// write hands a lesson to the bank, in the place of the old one where there is one, and gives what
-// came of it.
+// write writes a lesson to the bank and returns the stored lesson. The lesson replaces old, if old
+// is not nil.
 func (n ownLessons) write(ctx context.Context, p bank.Proposal, old *lesson.Lesson) (*lesson.Lesson, error) {
 	var r bank.Result
 	var err error
@@ -288,7 +289,7 @@ func (n ownLessons) write(ctx context.Context, p bank.Proposal, old *lesson.Less
 	return r.Lesson, nil
 }
 
-// withdraw takes a lesson of the asker's out of the bank.
+// withdraw removes a lesson of the agent from the bank.
 func (n ownLessons) withdraw(ctx context.Context, slug string) error {
 	_, l, err := n.known(ctx, slug)
 	if err == nil {
@@ -300,7 +301,7 @@ func (n ownLessons) withdraw(ctx context.Context, slug string) error {
 	return err
 }
 
-// refused turns the bank's words into HTTP.
+// refused translates an error of the bank to HTTP.
 func (n ownLessons) refused(c echo.Context, err error) error {
 	if own, ok := errors.AsType[*problem](err); ok {
 		return own
@@ -324,7 +325,7 @@ func (n ownLessons) refused(c echo.Context, err error) error {
 	return refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be written just now; try again")
 }
 
-// ref is where a lesson came from, as far as the client says it.
+// ref returns the origin of a lesson, as far as the client names the origin.
 func ref(r *http.Request) string {
 	if name := session.Bounded(r.Header.Get("Precept-Session")); name != "" {
 		return name

@@ -15,8 +15,8 @@ import (
 	"precept/internal/wire"
 )
 
-// written is what a client may say of a lesson. Everything else in a body (counts, states, tenants)
-// says nothing.
+// written is the body of a request that writes a lesson. Other keys of the body (counts, states,
+// tenants) are ignored.
 type written struct {
 	Signature  *string      `json:"signature"`
 	LessonText *string      `json:"lesson_text"`
@@ -36,10 +36,10 @@ func readWritten(c echo.Context) (written, error) {
 	return w, nil
 }
 
-// adviceHead stands before the text in a lesson's body.
+// adviceHead begins the body of a lesson, before the client's text.
 const adviceHead = "\n## What to do (or avoid)\n\n"
 
-// lessonText is what the author wrote, byte for byte.
+// lessonText returns the client's text, byte for byte.
 func lessonText(l *lesson.Lesson) string {
 	if text, ok := strings.CutPrefix(l.Body, adviceHead); ok {
 		return strings.TrimSuffix(text, "\n")
@@ -47,7 +47,8 @@ func lessonText(l *lesson.Lesson) string {
 	return l.Advice
 }
 
-// onto puts what was written onto a lesson, which then has no bytes of its own.
+// onto writes the fields of the request into a lesson. The lesson is formatted again: its raw text
+// is dropped.
 func (w *written) onto(l *lesson.Lesson) (*lesson.Lesson, error) {
 	bounded := func(what string, text *string, most int) error {
 		if text == nil {

@@ -8,29 +8,29 @@ import (
 	"time"
 )
 
-// mostConnections bounds what is open at once: each costs some ten kilobytes, busy or not. The
-// store, the spool and the lessons need files beside.
+// mostConnections bounds the open connections: each takes some ten kilobytes, busy or not. The
+// store, the outbox and the lessons need filesElsewhere files.
 const mostConnections, filesElsewhere = 32 << 10, 64
 
-// A connection that was just opened, or just got its answer, may have its next request under way,
-// which would be lost if it were closed: it stays for quietFor. While all connections have been
-// quiet for less, a new one waits and tries again every slotAgain.
+// quietFor is how long a connection stays after its start or its last response: its next request
+// may be under way and would be lost. slotAgain is the pause before a new connection tries again,
+// while all connections are younger.
 const quietFor, slotAgain = time.Second, 50 * time.Millisecond
 
-// LimitListener bounds how many connections clients hold open, so that files are left for those to
-// the upstreams. At the bound it closes the connection that has been without a request for longest.
-// While all of them have a request, a new one waits.
+// LimitListener bounds the connections of clients, so that enough files are left for connections to
+// upstreams. At the bound, the listener closes the connection that has been idle for longest. A new
+// connection waits while all have a request.
 type LimitListener struct {
 	net.Listener
 	now   func() time.Time
 	quiet time.Duration
-	slots chan struct{} // holds one for each open connection
+	slots chan struct{} // one entry for each open connection
 	done  chan struct{} // closed with the listener
 	once  sync.Once
 
 	mu   sync.Mutex
-	idle list.List                  // of idleConn, the longest so first
-	at   map[net.Conn]*list.Element // in idle
+	idle list.List                  // of idleConn, the longest idle first
+	at   map[net.Conn]*list.Element // the element of idle
 }
 
 // idleConn is a connection without a request.
@@ -39,11 +39,11 @@ type idleConn struct {
 	since time.Time
 }
 
-// NewLimitListener puts a listener under its bound.
+// NewLimitListener returns a bounded listener on l.
 func NewLimitListener(l net.Listener, now func() time.Time) *LimitListener {
 	most := mostConnections
 	if files := openFiles(); files > 0 {
-		most = min(most, max((files-filesElsewhere)/2, files/4, 1)) // each may need one to an upstream
+		most = min(most, max((files-filesElsewhere)/2, files/4, 1)) // each connection may need one to an upstream
 	}
 	return newLimitListener(l, now, most, quietFor)
 }
@@ -99,8 +99,9 @@ func (d *LimitListener) Watch(c net.Conn, state http.ConnState) {
 	}
 }
 
-// CloseWhenFull ends each connection with its answer while hardly any more can be opened. The
-// answer says so: the client opens another connection for its next request, and loses none.
+// CloseWhenFull closes each connection with its response while few more can be opened. The response
+// has the header Connection: close, so the client opens another connection for its next request and
+// loses none.
 func (d *LimitListener) CloseWhenFull(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if most := cap(d.slots); len(d.slots) >= most-most/8 {
@@ -110,8 +111,8 @@ func (d *LimitListener) CloseWhenFull(next http.Handler) http.Handler {
 	})
 }
 
-// closeLongestIdle closes the connection that has been without a request for longest, if that is
-// longer than quiet.
+// closeLongestIdle closes the connection that has been idle for longest, if that is longer than
+// quiet.
 func (d *LimitListener) closeLongestIdle() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,7 +120,7 @@ func (d *LimitListener) closeLongestIdle() {
 	if e == nil {
 		return
 	}
-	c := e.Value.(idleConn) //nolint:errcheck,forcetypeassert // nothing else is put there
+	c := e.Value.(idleConn) //nolint:errcheck,forcetypeassert // the list holds idleConn only
 	if d.now().Sub(c.since) < d.quiet {
 		return
 	}
@@ -128,7 +129,7 @@ func (d *LimitListener) closeLongestIdle() {
 	_ = c.Close()
 }
 
-// limitedConn is a connection that counts until it is closed.
+// limitedConn is a connection that takes a slot until it is closed.
 type limitedConn struct {
 	net.Conn
 	listener *LimitListener

@@ -13,15 +13,15 @@ import (
 	"precept/store"
 )
 
-// The bounds of waiting for answers to an agent's /lesson commands.
+// The bounds of waiting for answers to /lesson commands.
 const (
-	writPause  = 40 * time.Millisecond // a turn may wait for the answers to the reply before it
-	maxAnswers = 8                     // that wait in a session for its next turn
-	maxOwed    = 4                     // replies whose answers are awaited from another replica
-	lookAgain  = 8 * time.Millisecond  // how soon one that has not come is looked for again
+	writPause  = 40 * time.Millisecond // how long a turn waits for the answers to the commands of the reply before
+	maxAnswers = 8                     // answers that wait in a session for the next turn
+	maxOwed    = 4                     // replies whose answers another replica may write
+	lookAgain  = 8 * time.Millisecond  // the pause before a missing answer is looked up again
 )
 
-// mailbox is where a session finds the answers to its commands.
+// mailbox holds the answers to the /lesson commands of one session.
 type mailbox struct {
 	opts    *Options
 	pending *pendingReplies
@@ -29,15 +29,15 @@ type mailbox struct {
 	ses     *store.Session
 }
 
-// deliver puts answers into the record, for the session's next turn. Lock the record.
+// deliver adds answers to the record, for the next turn. Lock the record.
 func deliver(rec *session.Record, answers []string) {
 	rec.Mailbox.Answers = append(rec.Mailbox.Answers, answers...)
 	rec.Mailbox.Answers = rec.Mailbox.Answers[max(0, len(rec.Mailbox.Answers)-maxAnswers):]
 	rec.State.Dirty = true
 }
 
-// owe notes that the answers to a request's reply will come through the store, or that none will
-// after all.
+// owe notes that the answers to the commands of a reply will come through the store, or, with some
+// false, that no answers will come.
 func (m mailbox) owe(request string, some bool) {
 	if m.opts.Pending == nil {
 		return
@@ -52,8 +52,9 @@ func (m mailbox) owe(request string, some bool) {
 	m.ses.State.Dirty = true
 }
 
-// collect waits for the answers to the reply before this turn, wherever that was given, and puts
-// them into the record. What takes longer is looked for once more in the next turn.
+// collect waits for the answers to the commands of the reply before, at whichever replica the
+// commands run, and adds the answers to the record. Answers that take longer are looked up once
+// more in the next turn.
 func (m mailbox) collect(ctx context.Context) {
 	busy := m.pending.of(m.ses.Identity.ID)
 	m.ses.Lock()
@@ -67,7 +68,7 @@ func (m mailbox) collect(ctx context.Context) {
 	if busy != nil {
 		select {
 		case <-busy.done:
-		case <-ctx.Done(): // what takes longer is answered a turn later
+		case <-ctx.Done(): // later answers are for the turn after this one
 		}
 	}
 	if m.opts.Pending == nil {
@@ -87,11 +88,12 @@ func (m mailbox) collect(ctx context.Context) {
 	}
 }
 
-// lateMark stands before a request whose answer was waited for once: it is looked for once more,
-// without a wait.
+// lateMark is the prefix of a request for whose answers a turn has waited in vain. The next turn
+// looks once more, and does not wait.
 const lateMark = "-"
 
-// letter takes the answers to one reply. late is what is owed then, where they have not come.
+// letter takes the answers to the commands of one reply out of the store. late is the entry of Owed
+// that remains where no answers have come.
 func (m mailbox) letter(ctx context.Context, request string) (text, late string) {
 	name, again := strings.CutPrefix(request, lateMark)
 	for {
@@ -113,19 +115,19 @@ func (m mailbox) letter(ctx context.Context, request string) (text, late string)
 	}
 }
 
-// pendingReplies are the replies whose commands are not executed yet, by session.
+// pendingReplies counts the replies whose commands are not executed yet, by session.
 type pendingReplies struct {
 	mu   sync.Mutex
 	busy map[session.ID]*pendingCommands
 }
 
-// pendingCommands are one session's.
+// pendingCommands is the count of one session.
 type pendingCommands struct {
 	replies int
-	done    chan struct{} // closed when there are none left
+	done    chan struct{} // closed when the count is zero
 }
 
-// begin counts a reply with commands in, before its client can send the next turn.
+// begin counts a reply, before its client can send the next turn.
 func (s *pendingReplies) begin(id session.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +139,7 @@ func (s *pendingReplies) begin(id session.ID) {
 	e.replies++
 }
 
-// end counts a reply out.
+// end ends what begin began.
 func (s *pendingReplies) end(id session.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +153,7 @@ func (s *pendingReplies) end(id session.ID) {
 	}
 }
 
-// of is what is pending of a session; nil for nothing.
+// of returns the count of a session, nil for zero.
 func (s *pendingReplies) of(id session.ID) *pendingCommands {
 	s.mu.Lock()
 	defer s.mu.Unlock()

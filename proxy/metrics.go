@@ -15,7 +15,7 @@ import (
 	"precept/store"
 )
 
-// Metrics are the counters of the data face. No label ever holds a session, a tenant or a client's
+// Metrics are the metrics of the data listener. No label holds a session, a tenant or a client's
 // text.
 type Metrics struct {
 	requests    *prometheus.CounterVec
@@ -38,7 +38,7 @@ type Metrics struct {
 	usage       *prometheus.HistogramVec
 }
 
-// NewMetrics registers the data face's metrics.
+// NewMetrics registers the metrics of the data listener.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	auto := promauto.With(reg)
 	counter := func(name, help string) prometheus.Counter {
@@ -78,8 +78,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// startAtZero makes the series that alerts look at: what grows from nothing to one has not grown
-// for increase(), so the first fault would be missed.
+// startAtZero creates the series that alerts use. increase() does not see the first event of a
+// series that did not exist before.
 func (m *Metrics) startAtZero() {
 	for _, reason := range label.UninspectedReasons() {
 		m.uninspected.WithLabelValues(string(reason))
@@ -115,18 +115,18 @@ func (m *Metrics) startAtZero() {
 	}
 }
 
-// operation observes an answer of an upstream; rep is nil where nobody read it.
+// operation observes a reply of an upstream. rep is nil where the reply was not read.
 func (m *Metrics) operation(d wire.Dialect, took time.Duration, rep *wire.Reply) {
 	m.duration.WithLabelValues("chat", vendor(d)).Observe(took.Seconds())
 	if rep == nil {
 		return
 	}
 	for kind, n := range map[string]int{"input": rep.Usage.Input, "output": rep.Usage.Output, "cached": rep.Usage.Cached} {
-		if n <= 0 { // -1: not told
+		if n <= 0 { // -1: unknown
 			continue
 		}
 		m.tokens.WithLabelValues(kind).Add(float64(n))
-		if kind != "cached" { // which the conventions do not have
+		if kind != "cached" { // the conventions do not have cached tokens
 			m.usage.WithLabelValues("chat", vendor(d), kind).Observe(float64(n))
 		}
 	}
@@ -149,11 +149,11 @@ func (m *Metrics) decided(plan *inject.Plan) {
 	m.loops.Add(float64(plan.Loops))
 }
 
-// FailedOpen counts a step that failed without the request noticing.
+// FailedOpen counts a step that failed while the request continued.
 func (m *Metrics) FailedOpen(step label.Step) { m.failOpen.WithLabelValues(string(step)).Inc() }
 
-// phase observes how long a part of precept's own work on a request took: read, decide or splice.
-// Of a turn whose trace is sampled the trace is an exemplar.
+// phase observes the time that precept spent on a part of a request: read, decide or splice. The
+// trace of a sampled turn is the exemplar.
 func (m *Metrics) phase(name string, d time.Duration, trace string) {
 	o := m.phases.WithLabelValues(name)
 	if e, ok := o.(prometheus.ExemplarObserver); ok && trace != "" {
@@ -163,12 +163,12 @@ func (m *Metrics) phase(name string, d time.Duration, trace string) {
 	o.Observe(d.Seconds())
 }
 
-// request counts a request that is over.
+// request counts a request at its end.
 func (m *Metrics) request(d wire.Dialect, code int) {
 	m.requests.WithLabelValues(d.String(), class(code)).Inc()
 }
 
-// class folds a status into 2xx, 3xx, 4xx, 5xx.
+// class returns 2xx, 3xx, 4xx or 5xx for a status.
 func class(code int) string {
 	if code < 200 {
 		return "none"
@@ -176,7 +176,7 @@ func class(code int) string {
 	return strconv.Itoa(min(code/100, 5)) + "xx"
 }
 
-// vendor is whose API a dialect is. Who answers may be another one that speaks it.
+// vendor returns the owner of a dialect's API. The upstream may be another vendor's.
 func vendor(d wire.Dialect) string {
 	if d == wire.Messages {
 		return "anthropic"

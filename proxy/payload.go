@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// smallest and largest pooled buffers, as powers of two: 4 KiB to 16 MiB. What is larger is left to
-// the collector.
+// The smallest and largest pooled buffers, as powers of two: 4 KiB to 16 MiB. The collector frees
+// larger buffers.
 const (
 	minClass = 12
 	maxClass = 24
@@ -32,7 +32,7 @@ func (p *pool) get(n int) []byte {
 	return make([]byte, 0, 1<<c)
 }
 
-// put gives a buffer back.
+// put returns a buffer to the pool.
 func (p *pool) put(b []byte) {
 	c := bits.Len(uint(cap(b))) - 1
 	if c < minClass || cap(b) > 1<<maxClass {
@@ -42,8 +42,8 @@ func (p *pool) put(b []byte) {
 	p.classes[c-minClass].Put(&b)
 }
 
-// grow returns b with room for at least one more byte, moved into a buffer of the next class when
-// it is full.
+// grow returns b with room for at least one more byte. A full b moves to a buffer of the next
+// class.
 func (p *pool) grow(b []byte) []byte {
 	if len(b) < cap(b) {
 		return b
@@ -53,8 +53,8 @@ func (p *pool) grow(b []byte) []byte {
 	return n
 }
 
-// readBody reads at most limit+1 bytes of r into a pooled buffer, as far as there is room for it.
-// more says that r may hold more than that.
+// readBody reads at most limit+1 bytes of r into a pooled buffer, as long as room grants the
+// memory. more reports that r may have more bytes.
 func (p *pool) readBody(r io.Reader, size int64, limit int64, room func(n int) bool) (body []byte, more bool, err error) {
 	hint := size + 1 // one more, so that the read that finds the end needs no growth
 	if hint <= 0 || hint > limit+1 {
@@ -86,16 +86,16 @@ func (p *pool) readBody(r io.Reader, size int64, limit int64, room func(n int) b
 	}
 }
 
-// payload is a request body: what is in memory, and the rest of the client's where it is longer
-// than what is looked at.
+// payload is a request body: the bytes in memory, and the rest of a client's body that is longer
+// than the inspected part.
 type payload struct {
 	data    []byte
 	tail    io.Reader
-	readers []*bytes.Reader // that were given out
+	readers []*bytes.Reader // readers that reader returned
 }
 
-// reader gives a reader of the whole payload. What is in memory is a bytes.Reader, of which
-// net/http knows that it never makes it wait: it sends headers and a short body in one piece.
+// reader returns a reader of the whole payload. The bytes in memory are a bytes.Reader, which
+// net/http knows never to block: headers and a short body then leave in one write.
 func (p *payload) reader() io.ReadCloser {
 	r := bytes.NewReader(p.data)
 	p.readers = append(p.readers, r)
@@ -105,8 +105,8 @@ func (p *payload) reader() io.ReadCloser {
 	return io.NopCloser(io.MultiReader(r, p.tail))
 }
 
-// release gives the buffer back. Nobody may read the payload any more; net/http still holds its
-// readers, until the response ends.
+// release returns the buffer to the pool. Call release when the payload has no reader left.
+// net/http still holds the readers until the response ends, so release makes them empty.
 func (p *payload) release(to *pool) {
 	for _, r := range p.readers {
 		r.Reset(nil)

@@ -14,7 +14,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Handler is the data listener: precept's own paths, and everything else goes to the upstream.
+// Handler returns the handler of the data listener: precept's own paths, and the upstream for all
+// other paths.
 func (p *Proxy) Handler() http.Handler { return p.front(p.router()) }
 
 func (p *Proxy) router() *echo.Echo {
@@ -29,8 +30,8 @@ func (p *Proxy) router() *echo.Echo {
 	return e
 }
 
-// lessonRoutes are the paths of /v1/lessons, also behind a path form, for agents that can set
-// nothing but a base URL.
+// lessonRoutes adds the paths of /v1/lessons, also behind a path form, for agents that can set a
+// base URL only.
 func (p *Proxy) lessonRoutes(e *echo.Echo) {
 	if p.opts.Bank == nil {
 		return
@@ -44,8 +45,8 @@ func (p *Proxy) lessonRoutes(e *echo.Echo) {
 	}
 }
 
-// own finds out whose lessons are asked for: the tenant from the credential, the agent as in every
-// other request.
+// own returns a handler that knows the owner of the lessons: the tenant comes from the credential,
+// the agent as in every other request.
 func (p *Proxy) own(do func(ownLessons, echo.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r, set := c.Request(), p.set.Load()
@@ -63,8 +64,8 @@ func (p *Proxy) own(do func(ownLessons, echo.Context) error) echo.HandlerFunc {
 	}
 }
 
-// front stands before echo: it counts every request however it ends, answers for a panic, and
-// refuses CONNECT, whose target is no path that a router knows.
+// front wraps echo: front counts every request, answers for a panic, and refuses CONNECT, whose
+// target is no path.
 func (p *Proxy) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &clientWriter{
@@ -73,7 +74,7 @@ func (p *Proxy) front(next http.Handler) http.Handler {
 		}
 		defer p.answered(w, r)
 		if p.draining.Load() {
-			rw.Header().Set("Connection", "close") // the next request is another replica's
+			rw.Header().Set("Connection", "close") // the next request goes to another replica
 		}
 		if r.Method == http.MethodConnect {
 			refusal(wire.None, http.StatusMethodNotAllowed, "precept is a reverse proxy and opens no tunnels").write(w)
@@ -83,8 +84,8 @@ func (p *Proxy) front(next http.Handler) http.Handler {
 	})
 }
 
-// answered is the end of every request. A panic of ours is answered where nothing was, and seen as
-// a cut where something was.
+// answered ends every request. A panic gives an error where the client has no byte yet, and a cut
+// otherwise.
 func (p *Proxy) answered(w *clientWriter, r *http.Request) {
 	v := recover()
 	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
@@ -104,7 +105,7 @@ func (p *Proxy) answered(w *clientWriter, r *http.Request) {
 	}
 }
 
-// fault is where errors become HTTP.
+// fault writes the error of a handler.
 func (p *Proxy) fault(err error, c echo.Context) {
 	w, r := c.Response(), c.Request()
 	if w.Committed {
@@ -124,16 +125,16 @@ func (p *Proxy) fault(err error, c echo.Context) {
 	own.write(w)
 }
 
-// unable is what a client gets where the fault is ours.
+// unable returns the error for a fault of precept.
 func unable(r *http.Request) *problem {
 	return refusal(spoken(r), http.StatusServiceUnavailable, "precept could not handle the request; try again")
 }
 
-// Drain makes /readyz say no, so that a load balancer looks elsewhere while streams end.
+// Drain makes /readyz answer 503, so that a load balancer uses other replicas while streams end.
 func (p *Proxy) Drain() { p.draining.Store(true) }
 
-// Ready says in a line how precept does while requests may come, and else why they should not. It
-// does not depend on the store: an agent can work without it.
+// Ready returns the state of precept in a line, or why no requests should come. Ready does not
+// depend on the store: an agent can work without the store.
 func (p *Proxy) Ready() (string, error) {
 	switch {
 	case p.draining.Load():

@@ -12,8 +12,8 @@ import (
 	"precept/internal/wire"
 )
 
-// settings is one configuration, made ready. It is swapped whole on reload; a request keeps the one
-// it started with.
+// settings is one configuration, ready for use. A reload replaces the settings as a whole; a
+// request keeps the settings of its start.
 type settings struct {
 	optOut     *sample.OptOut
 	cfg        *configs.Config
@@ -23,12 +23,13 @@ type settings struct {
 	injector   *inject.Injector
 	keys       map[string]*configs.Key
 	secret     []byte
-	excluded   bool   // new sessions are no part of the experiment: their coins would fall otherwise on another replica
-	nameless   bool   // whose a request is cannot be told: it is passed on, and nothing of it is looked at
+	excluded   bool   // new sessions leave the experiment: at another replica their coins would fall differently
+	nameless   bool   // the tenant of a request cannot be known: requests are forwarded as they came
 	hash       string // of the configuration, for exchanges
 }
 
-// newSettings makes a configuration ready, with the transports of the one before where it can.
+// newSettings returns the settings of a configuration. The settings share transports with old where
+// the upstreams are equal.
 func newSettings(c *configs.Config, fleet FleetKeys, old *settings) (*settings, error) {
 	s := &settings{
 		cfg: c, transports: map[transportKey]*http.Transport{}, targets: map[string]*target{}, routes: map[string]*target{}, keys: map[string]*configs.Key{},
@@ -53,13 +54,13 @@ func newSettings(c *configs.Config, fleet FleetKeys, old *settings) (*settings, 
 	return s, err
 }
 
-// transportKey says which upstreams share their connections: those on one host, under one limit.
+// transportKey groups the upstreams that share connections: upstreams on one host, with one limit.
 type transportKey struct {
 	scheme, host string
-	header       time.Duration // limits.upstream_header_timeout, which a transport holds for all of its requests
+	header       time.Duration // limits.upstream_header_timeout, a property of the transport
 }
 
-// upstreams makes the targets.
+// upstreams makes the targets and the transports.
 func (s *settings) upstreams(old *settings) error {
 	for name, u := range s.cfg.AllUpstreams() {
 		t, err := newTarget(name, u)
@@ -79,7 +80,8 @@ func (s *settings) upstreams(old *settings) error {
 	return nil
 }
 
-// target picks the upstream: the path form's, among the configured names, else that of the family.
+// target returns the upstream of a request: the one that the path form names, among the configured
+// names, else the upstream of the API.
 func (s *settings) target(d wire.Dialect, named string) *target {
 	if named != "" {
 		return s.targets[named]
@@ -90,9 +92,9 @@ func (s *settings) target(d wire.Dialect, named string) *target {
 	return s.routes[d.String()]
 }
 
-// leave is done when a request is over, and when another configuration has come into force: a
-// transport that this one does not need keeps no idle connection. What is still on one is followed
-// by this; a connection that is just being given back goes when it has been idle for its time.
+// leave closes the idle connections of a transport that these settings do not need. leave is called
+// when other settings take effect, and at the end of each request. A connection that is returned to
+// the pool in between is closed by IdleConnTimeout.
 func (s *settings) leave(t *http.Transport) {
 	for _, needed := range s.transports {
 		if t == needed {
@@ -102,7 +104,7 @@ func (s *settings) leave(t *http.Transport) {
 	t.CloseIdleConnections()
 }
 
-// Injection is what a configuration says of choosing and presenting lessons.
+// Injection returns the part of a configuration that chooses and presents lessons.
 func Injection(c *configs.Config, salt string) inject.Config {
 	return inject.Config{
 		Writ:  c.Writ.Enabled && c.Writ.Advertise,

@@ -11,7 +11,7 @@ import (
 	"precept/internal/wire"
 )
 
-// target is a configured upstream, given as one would set OPENAI_BASE_URL.
+// target is a configured upstream. Its URL has the form of OPENAI_BASE_URL.
 type target struct {
 	name      string
 	base      *url.URL
@@ -19,10 +19,10 @@ type target struct {
 	versioned bool   // path holds a version segment (/v1, /v1beta/openai)
 	transport *http.Transport
 
-	unknown sync.Once // it was told that the upstream does not know a path
+	unknown sync.Once // the log has the warning about an unknown path
 }
 
-// newTarget reads an upstream's URL.
+// newTarget returns the target of an upstream's URL.
 func newTarget(name, raw string) (*target, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -35,12 +35,13 @@ func newTarget(name, raw string) (*target, error) {
 	for seg := range strings.SplitSeq(t.path, "/") {
 		t.versioned = t.versioned || isVersion(seg)
 	}
-	// A gateway's own version is none of the Messages API: it stands below (/v1/ID/NAME/anthropic).
+	// The version of a gateway is not the version of the Messages API, which comes below
+	// (/v1/ID/NAME/anthropic).
 	t.versioned = t.versioned && !strings.HasSuffix(t.path, "/anthropic")
 	return t, nil
 }
 
-// withoutEndpoint takes off the endpoint that somebody has copied with the base URL.
+// withoutEndpoint removes the endpoint from a base URL that was copied with its endpoint.
 func withoutEndpoint(path string) string {
 	for _, e := range []string{"/chat/completions", "/responses", "/messages"} {
 		if base, ok := strings.CutSuffix(path, e); ok {
@@ -50,9 +51,9 @@ func withoutEndpoint(path string) string {
 	return path
 }
 
-// undoubled takes off what a client's path says twice because its base URL holds too much: the
-// version (/v1/v1/models), the endpoint (/v1/chat/completions/chat/completions). No API has such
-// paths of its own.
+// undoubled removes the second version (/v1/v1/models) or endpoint
+// (/v1/chat/completions/chat/completions) from the path of a client whose base URL holds too much.
+// No API has such paths.
 func undoubled(p string) string {
 	for rest, ok := cutVersion(p); ok && strings.HasPrefix(rest, p[:len(p)-len(rest)]+"/"); rest, ok = cutVersion(p) {
 		p = rest
@@ -65,20 +66,20 @@ func undoubled(p string) string {
 	return p
 }
 
-// place is where a client's path lies at the upstream. One /v1/X goes to the upstream's own
-// version, where it has one; what begins with the upstream's whole path is there already; every
-// other is appended as it is.
+// place returns the path at the upstream. A path /v1/X goes to the version of the upstream, if the
+// upstream names one. A path that begins with the whole path of the upstream stays. Every other
+// path is appended.
 func (t *target) place(p string) string {
 	p = undoubled(p)
 	rest, ok := cutVersion(p)
-	if ok && (t.holds(rest) || isDeployment(rest)) { // a base URL that holds too much, below a version
+	if ok && (t.holds(rest) || isDeployment(rest)) { // the client's base URL holds too much, below a version
 		p, ok = rest, false
 	}
 	if t.holds(p) {
 		return p
 	}
 	above, azure := strings.CutSuffix(strings.TrimSuffix(t.path, "/v1"), "/openai")
-	if isDeployment(p) || azure && strings.HasPrefix(p, "/openai/") { // beside /openai/v1, not below it
+	if isDeployment(p) || azure && strings.HasPrefix(p, "/openai/") { // next to /openai/v1, not below
 		return above + p
 	}
 	if ok && t.versioned {
@@ -87,15 +88,15 @@ func (t *target) place(p string) string {
 	return t.path + p
 }
 
-// holds says whether a client's path begins with the upstream's own: a path of the latter may stand
-// below itself where it ends in no version and the client asks for something else than an answer.
+// holds reports whether a client's path begins with the path of the upstream. An upstream path
+// without a version may occur twice in a path that asks for no completion.
 func (t *target) holds(p string) bool {
 	return t.path != "" && strings.HasPrefix(p, t.path+"/") && (t.versioned || wire.DialectOf(p) != wire.None)
 }
 
 func isDeployment(p string) bool { return strings.HasPrefix(p, "/openai/deployments/") }
 
-// warnUnknown tells once in the log that the upstream does not know a path, and what may be wrong.
+// warnUnknown warns once in the log that the upstream does not know a path.
 func (t *target) warnUnknown(log func() *slog.Logger, asked, sent string) {
 	t.unknown.Do(func() {
 		log().Warn("the upstream answers 404; if it does not know this path, mend the agent's base URL (with or without /v1) or the upstream's",
@@ -103,7 +104,7 @@ func (t *target) warnUnknown(log func() *slog.Logger, asked, sent string) {
 	})
 }
 
-// short is a path of which the log needs no more.
+// short returns the beginning of a path, for the log.
 func short(path string) string {
 	const most = 200
 	if len(path) > most {
@@ -112,13 +113,13 @@ func short(path string) string {
 	return path
 }
 
-// isVersion tells v1, v2, v1beta from other path segments.
+// isVersion reports whether a path segment is a version (v1, v2, v1beta).
 func isVersion(seg string) bool {
 	return len(seg) >= 2 && seg[0] == 'v' && seg[1] >= '0' && seg[1] <= '9'
 }
 
-// resolve maps a client's escaped path and raw query onto the upstream. lone says that the query is
-// a question mark with nothing behind it.
+// resolve returns the URL at the upstream. lone reports that the query is a question mark without
+// text.
 func (t *target) resolve(escapedPath, rawQuery string, lone bool) *url.URL {
 	u := *t.base
 	full := t.place(escapedPath)
@@ -134,7 +135,7 @@ func (t *target) resolve(escapedPath, rawQuery string, lone bool) *url.URL {
 	return &u
 }
 
-// cutVersion takes a leading version segment off: /v1/models gives /models.
+// cutVersion removes a leading version segment: /v1/models gives /models.
 func cutVersion(p string) (string, bool) {
 	if len(p) < 3 || p[0] != '/' {
 		return p, false
@@ -146,10 +147,10 @@ func cutVersion(p string) (string, bool) {
 	return p[1+len(seg):], true
 }
 
-// family is the API that a request belongs to, whether precept rewrites it or not: what counts
-// tokens or runs batches of messages has the upstream of messages, a stored response that of
-// responses. Where the path says nothing (models, files), the header that every client of the
-// Messages API must send does. The messages of a thread are of another API.
+// family returns the API that a request belongs to, rewritten or not. Counting tokens and batches
+// of messages belong to the Messages API, a stored response belongs to the Responses API. Where the
+// path names no API (models, files), a header decides that every client of the Messages API must
+// send. The messages of a thread belong to no rewritten API.
 func family(path string, h http.Header) wire.Dialect {
 	switch d := wire.DialectOf(path); {
 	case strings.Contains(path, "/threads/"):

@@ -10,17 +10,16 @@ import (
 	"time"
 )
 
-// Bounds of what an upstream may take of this machine.
+// The bounds of what an upstream may take of this machine.
 const (
 	mostHeaders  = 1 << 20  // bytes of a response's headers
 	streamWindow = 64 << 10 // bytes of one HTTP/2 stream that may wait in memory for a client that does not read
 	mostIdle     = 4096     // kept connections to one upstream
 )
 
-// newTransport makes what every upstream is asked through. Compression is off, because a
-// transport that decodes gzip unasked would change bytes; there is no overall timeout, because a
-// stream may last for hours. The pings notice an HTTP/2 connection that is dead: all requests to an
-// upstream share it.
+// newTransport returns the transport of upstreams. Compression is off, because a transport that
+// decodes gzip unasked changes bytes. A stream may last for hours, so there is no overall timeout.
+// The pings notice a dead HTTP/2 connection, which all requests to an upstream share.
 func newTransport(header time.Duration) *http.Transport {
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
@@ -43,17 +42,17 @@ func newTransport(header time.Duration) *http.Transport {
 	}
 }
 
-// upstreamConn counts what is read of an HTTP/1 connection. net/http keeps a connection for the
-// next request before it looks whether the upstream sent more than its response; a request that
-// takes it in that moment, from another client, would get the surplus for its answer. It shows in
-// this: no byte was read since the request was written.
+// upstreamConn counts the bytes that are read of an HTTP/1 connection. net/http keeps a connection
+// for the next request before it checks whether the upstream sent more than its response. A request
+// of another client that takes the connection in that moment would get the surplus as its response.
+// The count shows the surplus: no byte was read since the request was written.
 type upstreamConn struct {
 	net.Conn
 	read  atomic.Int64 // bytes
-	asked atomic.Int64 // read when the request began to be written, -1 before
+	asked atomic.Int64 // value of read when the write of the request began, -1 before
 }
 
-// dial opens a connection that is counted.
+// dial opens a counted connection.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	c, err := d.DialContext(ctx, network, address)
@@ -63,8 +62,7 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return &upstreamConn{Conn: c}, nil
 }
 
-// connUnder finds the counted connection; nil for HTTP/2, whose frames say which request they
-// answer.
+// connUnder returns the counted connection, nil for HTTP/2, whose frames name their request.
 func connUnder(c net.Conn) *upstreamConn {
 	if t, ok := c.(*tls.Conn); ok {
 		if t.ConnectionState().NegotiatedProtocol == "h2" {
@@ -89,7 +87,7 @@ func (c *upstreamConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// answers says that something was read since the request was written.
+// answers reports whether a byte was read since the request was written.
 func (c *upstreamConn) answers() bool {
 	asked := c.asked.Load()
 	return asked >= 0 && c.read.Load() > asked

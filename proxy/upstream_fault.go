@@ -10,16 +10,15 @@ import (
 	"strings"
 )
 
-// badResponse is a response that a proxy may not pass on.
+// badResponse is the error of a response that a proxy may not forward.
 type badResponse string
 
 func (e badResponse) Error() string { return string(e) }
 
-// errUnasked is a response that was there before its request.
+// errUnasked is the error of a response that came before its request.
 const errUnasked = badResponse("the upstream sent more than it was asked for; its connection was closed")
 
-// statusOf says which status precept answers with when the upstream gave no answer that a client
-// could be given, and why.
+// statusOf returns precept's status and message where the upstream gave no usable response.
 func statusOf(err error) (int, string) {
 	var ne net.Error
 	var op *net.OpError
@@ -29,7 +28,7 @@ func statusOf(err error) (int, string) {
 		return http.StatusBadGateway, string(odd)
 	case errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
 		return http.StatusBadGateway, "the upstream could not be reached; check upstreams in the configuration and that it is up"
-	case strings.HasSuffix(err.Error(), "TLS handshake timeout"): // net/http keeps the type to itself
+	case strings.HasSuffix(err.Error(), "TLS handshake timeout"): // net/http does not export the type
 		return http.StatusGatewayTimeout, "the upstream was reached, and did not finish the TLS handshake; check that upstreams names https or http as it speaks"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout():
 		return http.StatusGatewayTimeout, "the upstream did not answer within limits.upstream_header_timeout"
@@ -43,8 +42,8 @@ func statusOf(err error) (int, string) {
 	return http.StatusBadGateway, "the upstream was reached, and what it answered is not HTTP as it should be"
 }
 
-// brokenBy says why a reply broke off. The error may quote what the upstream sent: its kind is
-// told.
+// brokenBy returns why a reply broke off. The error may quote the upstream, so brokenBy returns the
+// kind of the error only.
 func brokenBy(err error, left bool) string {
 	var op *net.OpError
 	switch {
@@ -60,14 +59,14 @@ func brokenBy(err error, left bool) string {
 	return "what came is not HTTP as it should be"
 }
 
-// gaveUp says that an HTTP/2 upstream reset the request, or ended its connection under it. net/http
-// keeps the types of these errors to itself.
+// gaveUp reports whether an HTTP/2 upstream reset the request or closed the connection. net/http
+// does not export the types of these errors.
 func gaveUp(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "stream error: stream ID ") || strings.Contains(text, "http2: server sent GOAWAY")
 }
 
-// untrusted says that TLS failed.
+// untrusted reports whether TLS failed.
 func untrusted(err error) bool {
 	var verify *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
@@ -75,8 +74,8 @@ func untrusted(err error) bool {
 	return errors.Is(err, http.ErrSchemeMismatch) || errors.As(err, &verify) || errors.As(err, &record) || errors.As(err, &alert)
 }
 
-// checkResponse says what is wrong with a response that no client can be given: one that switches
-// protocols although nobody asked for it, or with a status that is none.
+// checkResponse returns the fault of a response that no client may get: an unrequested switch of
+// protocols, or an invalid status.
 func checkResponse(res *http.Response, r *http.Request) error {
 	switch {
 	case res.StatusCode < 100 || res.StatusCode > 999:

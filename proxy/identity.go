@@ -16,15 +16,15 @@ import (
 	"precept/internal/wire"
 )
 
-// identity is who pays for a request: it comes from the credential alone, never from a name that a
-// client chose.
+// identity is the payer of a request. The identity comes from the credential only, never from a
+// name that a client chose.
 type identity struct {
 	tenant     string
-	credential [sha256.Size]byte // of what the client presented; zero without one
-	key        *configs.Key      // tenancy keys
+	credential [sha256.Size]byte // hash of the client's credential; zero without a credential
+	key        *configs.Key      // the configured key; nil unless tenancy is keys
 }
 
-// credentialOf finds what a client authenticates with: the places that the three APIs know.
+// credentialOf returns the credential of a client, from the places that the three APIs define.
 func credentialOf(r *http.Request) string {
 	if a := r.Header.Get("Authorization"); a != "" {
 		if scheme, token, ok := strings.Cut(a, " "); ok && strings.EqualFold(scheme, "Bearer") {
@@ -43,7 +43,8 @@ func credentialOf(r *http.Request) string {
 	return ""
 }
 
-// identify tells the tenant. A key that is not listed (tenancy keys) is refused in the shape d.
+// identify returns the identity of a request. With tenancy keys, a key that is not listed is
+// refused in the shape of the dialect d.
 func (s *settings) identify(r *http.Request, d wire.Dialect) (identity, error) {
 	c := credentialOf(r)
 	id := identity{tenant: "default"}
@@ -67,7 +68,7 @@ func (s *settings) identify(r *http.Request, d wire.Dialect) (identity, error) {
 	return id, nil
 }
 
-// asker tells the tenant of a request to precept's own API.
+// asker returns the identity of a request to precept's own API.
 func (s *settings) asker(r *http.Request) (identity, error) {
 	who, err := s.identify(r, wire.None)
 	if err == nil && s.nameless {
@@ -76,13 +77,13 @@ func (s *settings) asker(r *http.Request) (identity, error) {
 	return who, err
 }
 
-// scope is inside what this client's conversations are recognised.
+// scope returns the scope in which the client's conversations are recognised.
 func (id *identity) scope() session.Scope {
 	return session.Scope{Tenant: id.tenant, Credential: binary.LittleEndian.Uint64(id.credential[:8])}
 }
 
-// claims puts what the key says in the place of what the client says: a key may be an agent's own,
-// and speak for some roles only. A role that it may not speak for is none.
+// claims replaces names that the client chose by the names of the key: a key may belong to an
+// agent, and allow some roles only. A role that the key does not allow is dropped.
 func (id *identity) claims(c *session.Claim) {
 	if id.key == nil {
 		return
@@ -96,7 +97,7 @@ func (id *identity) claims(c *session.Claim) {
 	}
 }
 
-// present replaces precept's own key by the upstream's, in the place where the client put it.
+// present replaces precept's key by the upstream's key, in the place where the client sent the key.
 func (id *identity) present(h http.Header, u *url.URL) {
 	if id.key == nil || id.key.UpstreamKey == "" {
 		return
@@ -114,7 +115,7 @@ func (id *identity) present(h http.Header, u *url.URL) {
 	}
 }
 
-// presentQuery replaces the key of a query, and leaves every other byte of it.
+// presentQuery replaces the key in a query, and keeps every other byte of the query.
 func presentQuery(u *url.URL, up string) (set bool) {
 	if !strings.Contains(u.RawQuery, "key=") {
 		return false
@@ -129,7 +130,7 @@ func presentQuery(u *url.URL, up string) (set bool) {
 	return set
 }
 
-// learns says whether anything of this tenant's and agent's traffic may be kept.
+// learns reports whether anything of the tenant's and the agent's traffic may be kept.
 func (s *settings) learns(id *identity, agent string) bool {
 	if !s.cfg.Learning.Enabled || (id.key != nil && id.key.Learn == "off") {
 		return false
@@ -137,13 +138,14 @@ func (s *settings) learns(id *identity, agent string) bool {
 	return !s.optOut.Tenant(id.tenant) && !s.optOut.Agent(agent)
 }
 
-// heard says whether feedback of a client may be kept: not where nothing of its traffic may.
+// heard reports whether feedback of a client may be kept. Feedback is dropped where nothing of the
+// client's traffic may be kept.
 func (s *settings) heard(r *http.Request, who *identity) bool {
 	return !session.Identify(r.Header, "", nil).LearnOff && s.learns(who, "")
 }
 
-// cleanName takes out of an agent's name what must not reach a disk: it stands in records, counters
-// and samples. Most names are too short for a key and have no @.
+// cleanName redacts the name of an agent, which goes to records, counters and samples on disk. Most
+// names are too short for a secret and have no @.
 func (s *settings) cleanName(agent string) string {
 	const shortestKey = 16
 	if len(agent) < shortestKey && !strings.Contains(agent, "@") {
