@@ -10,13 +10,13 @@ import (
 // plan is the decision of a turn.
 type plan struct {
 	insert  inject.Plan    // matches, picks and loops, and the edits that follow
-	results detect.Results // the judgements of the tool results, kept by the first that asks for them
+	results detect.Results // the judgements of the tool results, cached
 	number  int            // of the turn in its session
-	base    int            // number of items that an earlier turn has shown
+	base    int            // number of items shown by an earlier turn
 }
 
-// decide decides what is inserted. The work needs no clock to stay within its budget: the text that
-// is matched and the history that is looked at are bounded.
+// decide decides the insertions. The work needs no clock to stay within its budget: the matched
+// text and the searched history are bounded.
 func (t *turn) decide() {
 	t.mailbox().collect(t.in.r.Context())
 	now := t.p.opts.Now()
@@ -75,8 +75,8 @@ func (t *turn) mailbox() mailbox {
 	return mailbox{&t.p.opts, &t.p.commands.pending, t.in.who.tenant, t.session.Session}
 }
 
-// refuse notes that the upstream accepted the original of a request whose insertion it had rejected.
-// Nothing is inserted into the session any more.
+// refuse notes a rejected insertion: the upstream accepted the original bytes only. From now on,
+// precept inserts nothing into the session.
 func (t *turn) refuse() {
 	t.p.opts.Metrics.rejected.Inc()
 	ses := t.session.Session

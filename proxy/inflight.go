@@ -44,7 +44,7 @@ func (c *inFlight) enter(most int) bool {
 
 func (c *inFlight) leave() { c.requests.Add(-1) }
 
-// charge is the memory that one request takes of a common limit.
+// charge is one request's share of a common limit of memory.
 type charge struct {
 	all  *atomic.Int64
 	most int64

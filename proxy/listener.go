@@ -129,7 +129,7 @@ func (d *LimitListener) closeLongestIdle() {
 	_ = c.Close()
 }
 
-// limitedConn is a connection that takes a slot until it is closed.
+// limitedConn is a connection with a slot, until the connection is closed.
 type limitedConn struct {
 	net.Conn
 	listener *LimitListener

@@ -22,7 +22,7 @@ import (
 	"precept/store"
 )
 
-// Options are the parts that the data listener is made of.
+// Options are the parts of the data listener.
 type Options struct {
 	Config  *configs.Config
 	Store   Store

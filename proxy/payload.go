@@ -56,7 +56,7 @@ func (p *pool) grow(b []byte) []byte {
 // readBody reads at most limit+1 bytes of r into a pooled buffer, as long as room grants the
 // memory. more reports that r may have more bytes.
 func (p *pool) readBody(r io.Reader, size int64, limit int64, room func(n int) bool) (body []byte, more bool, err error) {
-	hint := size + 1 // one more, so that the read that finds the end needs no growth
+	hint := size + 1 // one more byte: the read at the end then needs no growth
 	if hint <= 0 || hint > limit+1 {
 		hint = min(limit+1, 8<<10)
 	}

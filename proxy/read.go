@@ -18,7 +18,7 @@ import (
 type incoming struct {
 	r       *http.Request // with a bounded body; set by admit, as are the next fields
 	who     identity
-	dialect wire.Dialect // wire.None: the request is forwarded as it came, and nothing of it is looked at
+	dialect wire.Dialect // wire.None: the request is forwarded uninspected
 	started time.Time
 
 	body  inspected     // set by read
@@ -56,8 +56,8 @@ func (o *outgoing) restore(sent *payload) {
 	o.body, o.length, o.decoded, o.original = sent, int64(len(sent.data)), false, nil
 }
 
-// admit finds the API, the tenant and the upstream of a request, and counts the request among those
-// under way. admit returns the error that the client gets, where the request is refused.
+// admit finds the API, the tenant and the upstream of a request, and counts the request among the
+// requests under way. For a refused request, admit returns the error for the client.
 func (p *Proxy) admit(set *settings, w *clientWriter, r *http.Request) (in incoming, out outgoing, err error) {
 	form, path, _ := session.ParsePath(r.URL.EscapedPath())
 	api := family(path, r.Header)
@@ -94,8 +94,7 @@ func (p *Proxy) admit(set *settings, w *clientWriter, r *http.Request) (in incom
 	}, nil
 }
 
-// dismiss ends what admit began. An upstream that the present configuration does not name keeps no
-// idle connection.
+// dismiss undoes admit. An upstream outside of the present configuration keeps no idle connection.
 func (p *Proxy) dismiss(to *target) {
 	p.set.Load().leave(to.transport)
 	p.inFlight.leave()
@@ -129,8 +128,8 @@ func (t *turn) read() error {
 	return nil
 }
 
-// take reads the inspected part of a body and charges for the memory. take returns why there may be
-// more, empty where there is no more.
+// take reads the inspected part of a body and charges for the memory. take returns the reason for
+// an incomplete read, empty for a complete read.
 func (t *turn) take(from io.Reader, size int64) (b []byte, why label.Reason, err error) {
 	short := label.UninspectedSize
 	b, more, err := t.p.pool.readBody(from, size, int64(t.set.cfg.Limits.InspectBytes), func(n int) bool {
@@ -181,8 +180,8 @@ func (t *turn) parse() {
 	}
 }
 
-// unpack decodes a compressed body, and returns why that is not possible. The decoded bytes are
-// charged as well: a few hundred bytes may decode to megabytes.
+// unpack decodes a compressed body, or returns the reason why the body stays compressed. The
+// decoded bytes are charged as well: a few hundred bytes may decode to megabytes.
 func (t *turn) unpack(encoding string) label.Reason {
 	body := &t.in.body
 	from, err := wire.Decode(encoding, body.sent.data)

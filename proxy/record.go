@@ -17,7 +17,7 @@ type draft struct {
 	exchange *sample.Exchange
 	begun    *store.Begun
 	size     int64           // bytes that the exchange holds
-	signals  []detect.Signal // what the request says of the session, such as the outcome of a test run
+	signals  []detect.Signal // signals in the request, such as the outcome of a test run
 	answered []string        // arguments of the calls that the request's results answer, for the opt-out by path
 }
 
@@ -40,8 +40,8 @@ func (t *turn) begin() {
 	t.kept.begun = t.p.opts.Store.Begin(t.kept.exchange)
 }
 
-// discard gives the draft up, because a step failed that had to fill the draft. The recorder could
-// not tell whether the turn opted out.
+// discard drops the draft and ends the admission of the turn. A draft is dropped when its filling
+// fails: the recorder could not see an opt-out.
 func (t *turn) discard() {
 	if t.kept != nil {
 		t.p.opts.Store.Abandon(t.kept.begun)
@@ -120,9 +120,9 @@ func (t *turn) earlierCall(id string) (wire.Call, bool) {
 	return c, ok
 }
 
-// publish writes for other replicas what the turn decided, before the client has the whole reply:
-// the next turn may reach another replica. The same holds for an opt-out, and for a session that
-// moves between replicas. A turn that decided nothing is written by the recorder in its own time.
+// publish writes the decisions of the turn for other replicas, before the client has the whole
+// reply: the next turn may reach another replica. An opt-out is published as well, and a session
+// that moves between replicas. The recorder writes all other turns in its own time.
 func (t *turn) publish() {
 	st := t.p.opts.Store
 	if !st.Shared() {
@@ -213,7 +213,7 @@ func (t *turn) complete() {
 	t.kept.size = max(t.kept.size+int64(size), 1)
 }
 
-// decided reports whether the turn decided something that later turns must repeat.
+// decided reports whether the turn made a decision for later turns to repeat.
 func (t *turn) decided() bool {
 	p := &t.plan.insert
 	return t.session.New || len(p.Picks)+len(p.Matched)+p.Loops > 0 || p.Answered
@@ -231,8 +231,8 @@ func (t *turn) change() store.Change {
 	return store.Unchanged
 }
 
-// judgeUnoffered judges a turn that the recorder will not judge: a side request, a turn without
-// capture, and a turn of which a step failed. Of the last nothing is kept, to be safe.
+// judgeUnoffered judges a turn in place of the recorder: a side request, a turn without capture,
+// and a turn with a failed step. Of a turn with a failed step nothing is kept, to be safe.
 func (t *turn) judgeUnoffered() {
 	if !t.query.Learn || t.phase >= phaseOffered {
 		return

@@ -54,7 +54,7 @@ func newSettings(c *configs.Config, fleet FleetKeys, old *settings) (*settings, 
 	return s, err
 }
 
-// transportKey groups the upstreams that share connections: upstreams on one host, with one limit.
+// transportKey groups the upstreams with shared connections: upstreams on one host, with one limit.
 type transportKey struct {
 	scheme, host string
 	header       time.Duration // limits.upstream_header_timeout, a property of the transport

@@ -106,8 +106,8 @@ func (t *turn) account() {
 	t.p.opts.Tally.CopiesCut.Add(1)
 }
 
-// release ends the use of the request's buffers, when the upstream answers or never will. What the
-// draft keeps of the request is copied first.
+// release returns the request's buffers to the pool, when the upstream answers or never will. The
+// draft copies its part of the request first.
 func (t *turn) release() {
 	if !t.enter(phaseReleased) {
 		return
@@ -145,8 +145,8 @@ func (t *turn) settle() {
 	t.enter(phaseSettled)
 }
 
-// end tells the resolver that the request is over. The client must not know before: its retry, which
-// may come at once, is only taken for a retry of a request that has ended.
+// end tells the resolver the end of the request. The client must not see the end before: its retry,
+// which may come at once, is only recognised after the end of the first request.
 func (t *turn) end() {
 	if t.enter(phaseEnded) && t.session.Session != nil {
 		t.p.resolver.Ended(&t.session, t.reply.whole() && t.reply.status < 300)

@@ -13,7 +13,7 @@ import (
 // The bounds of what an upstream may take of this machine.
 const (
 	mostHeaders  = 1 << 20  // bytes of a response's headers
-	streamWindow = 64 << 10 // bytes of one HTTP/2 stream that may wait in memory for a client that does not read
+	streamWindow = 64 << 10 // bytes of one HTTP/2 stream in memory while the client does not read
 	mostIdle     = 4096     // kept connections to one upstream
 )
 

@@ -23,7 +23,7 @@ type turn struct {
 	span *trace.Span    // nil: the turn is not traced
 	w    *clientWriter  // holds the id of the request
 	in   incoming       // set by read and parse
-	sent forwarding     // the way to the upstream and back; holds the buffers of the request until release
+	sent forwarding     // the way to the upstream and back; uses the buffers of the request until release
 	out  outgoing       // set by read; splice replaces the body
 	skip string         // why nothing was inserted, for Precept-Skip; set by the step that found the reason
 	held []session.Echo // keys of the session that the store does not hold yet, because the request has no id
@@ -36,7 +36,7 @@ type turn struct {
 	phase   phase
 }
 
-// phase says how far a turn has come. A turn never returns to an earlier phase.
+// phase is the progress of a turn. A turn never returns to an earlier phase.
 type phase uint8
 
 const (
@@ -58,7 +58,7 @@ func (t *turn) enter(next phase) bool {
 }
 
 // serveTurn serves a request for the upstream, from the first byte of the request to the record of
-// the turn. The function is long on purpose: it is the one place that shows the order of the steps.
+// the turn. The function is long on purpose: no other place shows the order of the steps.
 //
 // A request on a rewritten path takes all steps. No fault of a step between read and forward
 // changes what the client sees: the guard counts a panic, and the bytes of the client go out as they
@@ -120,7 +120,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	return nil
 }
 
-// resolve finds the session of the request, and counts what that says.
+// resolve finds the session of the request, and counts the result.
 func (t *turn) resolve() {
 	claim := session.Identify(t.in.r.Header, t.in.r.URL.EscapedPath(), t.in.req)
 	t.in.who.claims(&claim)
@@ -164,7 +164,10 @@ func (t *turn) name() {
 // hold gives keys to the store, under the id of the request. The store keeps the keys in memory until
 // the recorder has judged the turn: a turn that opted out leaves no key.
 func (t *turn) hold(keys []session.Echo) {
-	t.held = append(t.held, keys...)
+	if len(t.held) > 0 {
+		keys = append(t.held, keys...)
+	}
+	t.held = keys
 	if t.w.id == "" || len(t.held) == 0 {
 		return
 	}

@@ -1,8 +1,8 @@
-// Package resolve finds the session of a request: the conversation, the run or parent session that
-// the conversation draws its coins through, and the side requests that belong to no session.
+// Package resolve finds the session of a request: the conversation, the run or parent session of the
+// conversation, and side requests without a session.
 //
-// Contract: Resolve pins the session and the unit that it returns; the caller releases both. Each
-// result of Resolve is passed to Ended once. Resolve asks the backend at most once per kind of
+// Contract: Resolve pins the session and the unit of its result; the caller releases both. A result
+// with a session is passed to Ended once. Resolve asks the backend at most once per kind of
 // question, within the time that the store allows, and holds no lock while it asks.
 //
 // Hazard: a request that is resolved to the session of another conversation mixes two experiments
@@ -23,21 +23,22 @@ import (
 
 // Pins pins sessions. A pinned session stays in memory until Release.
 type Pins interface {
-	// Resident pins a session that is in memory. Resident returns nil for other sessions.
+	// Resident pins a session in memory. Resident returns nil for other sessions.
 	Resident(id session.ID) *store.Session
-	// Acquire pins a session that is in memory or in the backend. late reports that the backend did
-	// not answer in time: the session may exist.
+	// Acquire pins a session in memory or in the backend. late reports a backend without an answer
+	// in time: the session may exist.
 	Acquire(ctx context.Context, tenant string, id session.ID) (ses *store.Session, late bool)
 	Release(ses *store.Session, c store.Change)
 }
 
 // Additions adds new sessions.
 type Additions interface {
-	// Add pins a new record. Add returns the session of another request that added the same ID first.
+	// Add pins a new record. If another request has added the ID already, Add returns the session
+	// of the other request.
 	Add(rec *session.Record) *store.Session
 	// AddMember counts the session of rec among the sessions of a unit.
 	AddMember(unit *store.Session, rec *session.Record)
-	// Recall marks the turns of rec that opted out at another replica.
+	// Recall marks the turns of rec with an opt-out at another replica.
 	Recall(ctx context.Context, rec *session.Record, items int, late bool)
 }
 
@@ -47,11 +48,11 @@ type Replicas interface {
 	Shared() bool
 	// Refresh reads a session again that continued at another replica.
 	Refresh(ctx context.Context, ses *store.Session)
-	// Rejoin reads a unit again that other replicas draw through as well.
+	// Rejoin reads a unit again, because other replicas draw through the unit as well.
 	Rejoin(ctx context.Context, unit *store.Session)
 }
 
-// Index looks up sessions by the items that went by in them.
+// Index looks up sessions by their items.
 type Index interface {
 	Echoes(ctx context.Context, tenant string, keys []session.EchoKey) map[session.EchoKey][]session.ID
 }
@@ -64,7 +65,7 @@ type Store interface {
 	Index
 }
 
-// Query is what is known of a request before its session is.
+// Query describes a request whose session is not known yet.
 type Query struct {
 	Scope   session.Scope // without the run; the claim names the run
 	Claim   session.Claim
@@ -93,7 +94,7 @@ type Result struct {
 	Shows    bool             // the request shows the conversation of About
 	Noted    []session.Echo   // keys under which later requests and feedback find the session
 	Waited   time.Duration    // time spent on finding the session
-	Excluded []label.Reason   // the sessions that the request excluded from the experiment, one entry each
+	Excluded []label.Reason   // one reason for each session excluded from the experiment by the request
 }
 
 // UnitRecord returns the record of the unit, nil where the session draws through itself.
@@ -115,8 +116,8 @@ func (r *Result) ChangeUnit(change func(unit *session.Record)) {
 	change(r.Unit.Record)
 }
 
-// echoed reports whether the session is recognised by its items. A session with a name of its own is
-// found by the name, so its keys would only take room.
+// echoed reports whether the session is recognised by its items. A named session is found by its
+// name, so the keys of its items would only take room.
 func (r *Result) echoed() bool {
 	m := r.Thread.Method
 	return m == session.ByNew || m == session.ByEcho || m == session.ByBody
@@ -139,8 +140,8 @@ func New(s Store, now func() time.Time, entropy func() [16]byte) *Resolver {
 	}
 }
 
-// Resolve finds the session of a request, or begins one. Resolve releases all that it pinned when a
-// step panics, because the caller then gets no result that names the pins.
+// Resolve finds the session of a request, or begins a session. When a step panics, Resolve releases
+// all pins, because the caller gets no result.
 func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 	s := &search{r: r, ctx: ctx, q: q, res: &res, begun: r.now()}
 	finished := false
@@ -183,8 +184,8 @@ func (r *Resolver) SideOf(rec *session.Record, q *Query) (reason label.Reason, s
 	return rec.Side(q.Request, q.Claim, r.signs)
 }
 
-// Asked notes a turn of the conversation, so that later requests that quote the turn are recognised.
-// Lock the record.
+// Asked notes a turn of the conversation, so the quotes of the turn in later requests are
+// recognised. Lock the record.
 func (r *Resolver) Asked(rec *session.Record, q *Query) {
 	r.quotes.Asked(q.Scope, rec.Identity.ID, q.Request, r.now())
 }
@@ -215,8 +216,8 @@ func (r *Resolver) Replied(q *Query, res *Result, rep *wire.Reply, ok bool) []se
 	return echoes(q, res.Session.Identity.ID, r.now(), keys)
 }
 
-// Ended notes the end of a request. Call Ended before the client can see the end: a retry, which may
-// come at once, is only taken for a retry of a request that has ended.
+// Ended notes the end of a request. Call Ended before the client can see the end: a retry, which
+// may come at once, is only recognised after the end of the first request.
 func (r *Resolver) Ended(res *Result, complete bool) {
 	r.threads.Ended(res.Thread, complete, r.now())
 }

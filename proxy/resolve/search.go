@@ -27,7 +27,7 @@ func (s *search) lookUp(keys []session.EchoKey) map[session.EchoKey][]session.ID
 	return s.r.store.Echoes(s.ctx, s.q.Scope.Tenant, keys)
 }
 
-// pin pins the session that the threader found, if the session is known.
+// pin pins the threader's session, if the session is known.
 func (s *search) pin() {
 	s.late = false
 	if s.res.Session = s.r.store.Resident(s.res.Thread.ID); s.res.Session != nil {
@@ -38,9 +38,9 @@ func (s *search) pin() {
 	}
 }
 
-// catchUp reads a session of this replica's memory again, if another replica may have served the
-// session since: the request sends back items that did not go by here, or more items than this
-// replica answered. A session that began while the store was away is read again as well.
+// catchUp reads a resident session again, if another replica may have served the session since: the
+// request sends back items unknown to this replica, or more items than this replica answered. A
+// session begun while the store was away is read again as well.
 func (s *search) catchUp() {
 	ses := s.res.Session
 	if ses.Unsure() {
@@ -59,9 +59,9 @@ func (s *search) catchUp() {
 }
 
 // split starts a new session when the stored one belongs to another conversation or to another run.
-// The first happens when a client uses the name of an application as the session's name, and what
-// the threader knew of the name is lost with a restart. In the second case, the coins of one run
-// say nothing about the other.
+// The first case happens when a client uses the name of an application as the name of its sessions,
+// and a restart has emptied the threader. In the second case, the coins of one run say nothing
+// about the other run.
 func (s *search) split() {
 	ses := s.res.Session
 	if ses == nil || !s.res.Thread.Loose && !s.inAnotherRun() {
@@ -86,9 +86,9 @@ func (s *search) inAnotherRun() bool {
 	return run != "" && unit != "" && unit != session.RunKey(s.q.Scope.Tenant, run).String()
 }
 
-// toSubAgent moves the search on to the session of a sub-agent, when the request came under the name
-// of a conversation and is neither a turn nor a side request of the conversation: the request has
-// tools of its own. The session of the conversation stays pinned as the parent.
+// toSubAgent moves the search to the session of a sub-agent, when the request came under the name
+// of a conversation, but has tools of its own and is neither a turn nor a side request of the
+// conversation. The session of the conversation stays pinned as the parent.
 func (s *search) toSubAgent() bool {
 	ses := s.res.Session
 	if ses == nil || s.res.Thread.New || !s.q.Claim.Named() {
@@ -111,7 +111,7 @@ func (s *search) toSubAgent() bool {
 	return true
 }
 
-// open begins a session, unless the request is a side request of a conversation that is not known.
+// open begins a session, unless the request is a side request of an unknown conversation.
 func (s *search) open() {
 	st, res := s.r.store, s.res
 	rec := session.NewRecord(s.q.Scope.Tenant, s.q.Claim, res.Thread, s.begun)
@@ -139,8 +139,8 @@ func (s *search) open() {
 	s.noteMember()
 }
 
-// isSide reports whether a request that would begin a session is a side request: its words are those
-// of a title, a summary or a compaction, or it shows a conversation that is going on.
+// isSide reports whether the request is a side request although no session is known: by its words
+// (a title, a summary, a compaction), or because the request shows a current conversation.
 func (s *search) isSide(rec *session.Record) bool {
 	res, m := s.res, s.res.Thread.Method
 	if !s.late && (res.Thread.Loose || m == session.ByNew || m == session.ByEcho) { // the request has no name of its own
@@ -158,11 +158,11 @@ func (s *search) isSide(rec *session.Record) bool {
 	return res.Shows
 }
 
-// excludeTwins takes sessions out of the experiment that cannot be told apart: the request may be
-// of any of them, so the coins of one may have reached another. The sessions keep their blocks and
-// get lessons as before, but count for nothing. Three kinds of sessions stay: one that closed was
-// counted with what it had until then, one with a name of its own is in no doubt, and the sessions
-// of a run share their coins.
+// excludeTwins takes sessions with equal histories out of the experiment: the request may belong to
+// any of them, so the coins of one may have reached another. The sessions keep their blocks and get
+// lessons as before, but count for nothing. Three kinds of sessions stay in the experiment: a
+// closed session was counted with its coins until then, a named session is in no doubt, and the
+// sessions of a run share their coins.
 func (s *search) excludeTwins() {
 	for _, id := range s.res.Thread.Doubt {
 		ses := s.r.store.Resident(id)
@@ -183,8 +183,8 @@ func (s *search) excludeTwins() {
 
 func (s *search) exclude(why label.Reason) { s.res.Excluded = append(s.res.Excluded, why) }
 
-// optedOut reports whether a turn of the session opted out. The history then has keys of that turn,
-// which must not be kept.
+// optedOut reports whether a turn of the session opted out. The history then has keys of the opted-
+// out turn, which must not be kept.
 func (s *search) optedOut() bool {
 	s.res.Session.Lock()
 	defer s.res.Session.Unlock()
@@ -196,10 +196,10 @@ func (s *search) note(id session.ID, keys ...session.EchoKey) {
 	s.res.Noted = append(s.res.Noted, echoes(s.q, id, s.begun, keys)...)
 }
 
-// releaseParent releases the parent session, unless the result pins the parent as the unit.
+// releaseParent ends the pin of the parent session.
 func (s *search) releaseParent() { s.releaseUnlessUnit(s.parent) }
 
-// releaseUnlessUnit releases a session that was pinned to find the unit of another session.
+// releaseUnlessUnit releases a session, unless the result pins the session as the unit.
 func (s *search) releaseUnlessUnit(ses *store.Session) {
 	if ses != nil && ses != s.res.Unit {
 		s.r.store.Release(ses, store.Unchanged)

@@ -6,9 +6,9 @@ import (
 	"precept/store"
 )
 
-// A session may draw through another record, its unit: the record of the run that the session
-// belongs to, or of the session whose sub-agent the session is. The sub-agent has the name of its
-// parent, or was started by a tool call of its parent.
+// A session may draw its coins through another record, its unit: the record of a run, or of the
+// parent session of a sub-agent. The sub-agent has the name of its parent, or was started by a tool
+// call of its parent.
 
 // joinUnit pins the unit of a session that is known.
 func (s *search) joinUnit() {
@@ -22,7 +22,7 @@ func (s *search) joinUnit() {
 	}
 }
 
-// enlist makes a new session a member of its unit, if there is one.
+// enlist makes a new session a member of its unit, if the session has a unit.
 func (s *search) enlist(rec *session.Record) {
 	parent := s.parent
 	if parent == nil {
@@ -45,9 +45,9 @@ func (s *search) enlist(rec *session.Record) {
 	s.r.store.AddMember(unit, rec)
 }
 
-// caller pins the session whose tool call started the conversation that begins: the lessons of one
-// reach the other through the call. caller returns nil where no session made such a call. Where
-// several did, the new session is left out of the experiment.
+// caller pins the session whose tool call started the new conversation: through the call, the
+// lessons of one session reach the other. caller returns nil where no session made the call. Where
+// several sessions made an equal call, the new session leaves the experiment.
 func (s *search) caller(rec *session.Record) *store.Session {
 	if s.q.Claim.Run != "" {
 		return nil
@@ -66,8 +66,8 @@ func (s *search) caller(rec *session.Record) *store.Session {
 	return nil
 }
 
-// pinLearning pins a session of which something may be kept. A session of which nothing may be kept
-// is no unit: its row would have to name its members.
+// pinLearning pins a session, unless the session or one of its turns opted out. A session without
+// learning is no unit: its row would have to name its members.
 func (s *search) pinLearning(id session.ID) *store.Session {
 	ses := s.r.store.Resident(id)
 	if ses == nil {
@@ -83,8 +83,8 @@ func (s *search) pinLearning(id session.ID) *store.Session {
 	return ses
 }
 
-// pinUnit pins the record of a unit. A unit that cannot be looked up in time is left out of the
-// experiment; a unit that no longer exists begins again.
+// pinUnit pins the record of a unit. A unit leaves the experiment when the backend does not return
+// its record in time. A deleted unit begins again.
 func (s *search) pinUnit(id session.ID, name string) {
 	st, res := s.r.store, s.res
 	if res.Unit = st.Resident(id); res.Unit != nil {

@@ -13,17 +13,16 @@ import (
 	api "go.opentelemetry.io/otel/trace"
 )
 
-// mostText bounds what a client can put into a span: names of models and agents, reasons for the
-// end of a reply.
+// mostText bounds the texts of clients in a span: names of models and agents, finish reasons.
 const mostText = 256
 
-// Span is the span of one turn. It belongs to the goroutine that serves the turn.
+// Span is the span of one turn. A Span belongs to the goroutine of the turn.
 type Span struct {
 	span  api.Span
-	child bool // of a span of the client's
+	child bool // the client's headers name a parent span
 }
 
-// TraceID is the trace's, in hex; "" of a nil span.
+// TraceID returns the id of the trace in hex, empty for a nil span.
 func (s *Span) TraceID() string {
 	if s == nil {
 		return ""
@@ -31,8 +30,8 @@ func (s *Span) TraceID() string {
 	return s.span.SpanContext().TraceID().String()
 }
 
-// Forward puts the span into the headers that go to the upstream, in place of its parent. A client
-// that named no trace has its headers forwarded as they came.
+// Forward writes the span into the headers for the upstream, in place of its parent. The headers of
+// a client without a trace are forwarded as they came.
 func (s *Span) Forward(ctx context.Context, h http.Header) {
 	if s == nil || !s.child {
 		return
@@ -40,10 +39,10 @@ func (s *Span) Forward(ctx context.Context, h http.Header) {
 	propagation.TraceContext{}.Inject(api.ContextWithSpan(ctx, s.span), propagation.HeaderCarrier(h))
 }
 
-// Turn is what a span shows. Zero values are left out, but for the lists of lessons and the numbers
-// of tokens, where -1 is what is not known.
+// Turn holds the facts of a span. Zero values are left out, except for the lists of lessons, and
+// for the numbers of tokens, where -1 means unknown.
 type Turn struct {
-	Provider string // whose API is spoken: openai, anthropic
+	Provider string // owner of the API: openai, anthropic
 	API      string // chat_completions, responses, messages
 	Server   string // the upstream's host
 	Port     int
@@ -55,7 +54,7 @@ type Turn struct {
 	ReplyModel, ReplyID, Finish string
 	Input, Cached, Output       int // tokens
 
-	Known     bool   // what follows is known, and may be shown
+	Known     bool   // the fields below are known and may be shown
 	RequestID string // Precept-Request-Id
 	Session   string // a hash of the session's name
 	Agent     string
@@ -81,7 +80,8 @@ func (s *Span) End(at time.Time, t *Turn) {
 	s.span.End(api.WithTimestamp(at))
 }
 
-// attributes are the conventions' own where they have one.
+// attributes returns the attributes under the names of the conventions, or of precept where the
+// conventions have no name.
 func (t *Turn) attributes() []attribute.KeyValue {
 	a := &list{make([]attribute.KeyValue, 0, 24)}
 	a.text("gen_ai.operation.name", "chat")
@@ -117,7 +117,7 @@ func (t *Turn) attributes() []attribute.KeyValue {
 	return a.all
 }
 
-// list gathers attributes.
+// list collects attributes.
 type list struct{ all []attribute.KeyValue }
 
 func (l *list) text(key, v string) {
@@ -146,8 +146,8 @@ func (l *list) tokens(key string, n int) {
 	}
 }
 
-// bounded cuts a text between characters. What is no UTF-8 is quoted: a protobuf string that is
-// none fails its whole batch.
+// bounded cuts a text between characters. A text without valid UTF-8 is quoted: an invalid protobuf
+// string fails its whole batch.
 func bounded(s string) string {
 	if !utf8.ValidString(s) {
 		s = strconv.QuoteToASCII(s)

@@ -16,24 +16,24 @@ import (
 	api "go.opentelemetry.io/otel/trace"
 )
 
-// The bounds of what waits for the collector.
+// The bounds of the queue to the collector.
 const (
-	mostSpans   = 2048 // in the queue and under way
+	mostSpans   = 2048 // spans in the queue and under way
 	sendEvery   = 2 * time.Second
-	sendTimeout = 20 * time.Second // of one batch, with what is tried again
-	stopTimeout = 3 * time.Second  // of everything, at a stop
+	sendTimeout = 20 * time.Second // of one batch with its retries
+	stopTimeout = 3 * time.Second  // of all batches at a stop
 )
 
-// Options say where spans go.
+// Options configure a Tracer.
 type Options struct {
 	Endpoint string      // of OTLP over HTTP, such as http://127.0.0.1:4318
-	Headers  http.Header // sent along, to authenticate
-	Sample   float64     // share of the traces begun here; one that a client began is the client's to sample
+	Headers  http.Header // for authentication
+	Sample   float64     // share of the traces begun by precept; a client samples its own traces
 	Version  string      // of precept
-	Failed   func(error) // gets the errors of spans that the collector did not take
+	Failed   func(error) // gets the errors of rejected spans
 }
 
-// Tracer makes spans. It is safe for concurrent use.
+// Tracer makes spans. A Tracer is safe for concurrent use.
 type Tracer struct {
 	provider *sdk.TracerProvider
 	tracer   api.Tracer
@@ -41,14 +41,14 @@ type Tracer struct {
 	queue    *queue
 }
 
-// New makes a tracer. It starts nothing.
+// New returns a tracer. New starts no goroutine.
 func New(o Options) (*Tracer, error) {
 	c, err := newClient(o.Endpoint, o.Headers)
 	if err != nil {
 		return nil, err
 	}
 	if o.Failed != nil {
-		otel.SetErrorHandler(otel.ErrorHandlerFunc(o.Failed)) // the SDK's own prints to standard error
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(o.Failed)) // the handler of the SDK prints to standard error
 	}
 	t := &Tracer{client: c, queue: &queue{inner: otlptrace.NewUnstarted(c), failed: o.Failed}}
 	t.provider = sdk.NewTracerProvider(
@@ -62,7 +62,7 @@ func New(o Options) (*Tracer, error) {
 	return t, nil
 }
 
-// Run sends spans until ctx ends, and then what is left, for as long as a stop may take.
+// Run sends spans until ctx ends, and then the spans left, within the time of a stop.
 func (t *Tracer) Run(ctx context.Context) error {
 	batches := sdk.NewBatchSpanProcessor(t.queue,
 		sdk.WithMaxQueueSize(mostSpans), sdk.WithBatchTimeout(sendEvery), sdk.WithExportTimeout(sendTimeout))
@@ -70,7 +70,7 @@ func (t *Tracer) Run(ctx context.Context) error {
 	<-ctx.Done()
 	t.queue.open(nil)
 	t.client.hurry()
-	last := time.AfterFunc(stopTimeout, t.client.cut) // from then on everything fails at once, and is counted
+	last := time.AfterFunc(stopTimeout, t.client.cut) // from now on every send fails at once, and is counted
 	defer last.Stop()
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*stopTimeout)
 	defer cancel()
@@ -79,15 +79,15 @@ func (t *Tracer) Run(ctx context.Context) error {
 	return err
 }
 
-// Sent is how many spans the collector took.
+// Sent returns the number of spans accepted by the collector.
 func (t *Tracer) Sent() int64 { return t.queue.sent.Load() }
 
-// Dropped is how many spans were dropped: they found the queue full, or the collector did not take
-// them.
+// Dropped returns the number of dropped spans: the queue was full, or the collector rejected the
+// spans.
 func (t *Tracer) Dropped() int64 { return t.queue.dropped.Load() }
 
-// Begin begins the span of a turn. The parent is the client's, if its headers name one. It is nil
-// where none is sampled.
+// Begin begins the span of a turn. The client's headers may name a parent. Begin returns nil for a
+// turn that is not sampled.
 func (t *Tracer) Begin(ctx context.Context, h http.Header, at time.Time) *Span {
 	if t == nil {
 		return nil
@@ -101,8 +101,7 @@ func (t *Tracer) Begin(ctx context.Context, h http.Header, at time.Time) *Span {
 	return &Span{span: span, child: parent.IsValid()}
 }
 
-// queue stands before and behind the SDK's batches and keeps account: what went in and has not come
-// out is under way.
+// queue wraps the batches of the SDK on both sides, and counts the spans in between.
 type queue struct {
 	inner  sdk.SpanExporter
 	failed func(error)
@@ -124,8 +123,8 @@ func (q *queue) open(p sdk.SpanProcessor) {
 // OnStart implements sdk.SpanProcessor.
 func (q *queue) OnStart(context.Context, sdk.ReadWriteSpan) {}
 
-// OnEnd implements sdk.SpanProcessor. It lets no more through than the SDK's own queue holds, which
-// drops without a word.
+// OnEnd implements sdk.SpanProcessor. OnEnd drops and counts spans beyond the queue of the SDK,
+// which drops spans without a count.
 func (q *queue) OnEnd(s sdk.ReadOnlySpan) {
 	batches := q.batches.Load()
 	if batches == nil || q.waiting.Add(1) > mostSpans {
@@ -138,8 +137,8 @@ func (q *queue) OnEnd(s sdk.ReadOnlySpan) {
 	(*batches).OnEnd(s)
 }
 
-// ExportSpans implements sdk.SpanExporter. It reports its failures itself, by failed: the
-// SDK would print them.
+// ExportSpans implements sdk.SpanExporter. ExportSpans reports failures through failed, because the
+// SDK prints them.
 func (q *queue) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := q.inner.ExportSpans(ctx, spans)
 	n := int64(len(spans))
@@ -158,7 +157,7 @@ func (q *queue) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error
 	return nil
 }
 
-// Shutdown implements sdk.SpanProcessor and sdk.SpanExporter. Run does what there is to do.
+// Shutdown implements sdk.SpanProcessor and sdk.SpanExporter. Run does the work.
 func (q *queue) Shutdown(context.Context) error { return nil }
 
 // ForceFlush implements sdk.SpanProcessor.
