@@ -67,7 +67,7 @@ func (t *turn) splice() {
 	if o.length >= 0 {
 		o.length = int64(len(out))
 	}
-	t.p.opts.Metrics.phase("splice", t.p.opts.Now().Sub(begun), t.span.TraceID())
+	t.p.opts.Metrics.phase("splice", t.p.opts.Now().Sub(begun), t.out.span.TraceID())
 }
 
 // mailbox returns the mailbox of the session.

@@ -70,7 +70,7 @@ func (m *Metrics) Series(name string) *prometheus.CounterVec {
 }
 
 // Injected counts lessons.
-func (m *Metrics) Injected() prometheus.Counter { return m.injected }
+func (m *Metrics) Injected() prometheus.Counter { return m.lessons.injected }
 
 // Resolve maps a client's path onto the upstream.
 func (t *Target) Resolve(path, query string, lone bool) *url.URL { return t.resolve(path, query, lone) }

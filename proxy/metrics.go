@@ -20,10 +20,7 @@ import (
 type Metrics struct {
 	requests    *prometheus.CounterVec
 	phases      *prometheus.HistogramVec
-	matched     prometheus.Counter
-	picked      prometheus.Counter
-	injected    prometheus.Counter
-	withheld    prometheus.Counter
+	lessons     lessonCounters
 	loops       prometheus.Counter
 	feedback    *prometheus.CounterVec
 	sessions    *prometheus.CounterVec
@@ -38,6 +35,9 @@ type Metrics struct {
 	usage       *prometheus.HistogramVec
 }
 
+// lessonCounters count what became of lessons.
+type lessonCounters struct{ matched, picked, injected, withheld prometheus.Counter }
+
 // NewMetrics registers the metrics of the data listener.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	auto := promauto.With(reg)
@@ -51,12 +51,14 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		return auto.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 	}
 	m := &Metrics{
-		requests:    vec("precept_requests_total", "Requests by dialect and status class.", "dialect", "code"),
-		phases:      hist("precept_overhead_seconds", "Time that precept itself took, by phase.", prometheus.ExponentialBuckets(1e-6, 4, 10), "phase"),
-		matched:     counter("precept_lessons_matched_total", "Lessons whose trigger fired, once a session."),
-		picked:      counter("precept_lessons_picked_total", "Lessons that the chooser picked."),
-		injected:    counter("precept_lessons_injected_total", "Picked lessons that were injected."),
-		withheld:    counter("precept_lessons_withheld_total", "Picked lessons that the holdout withheld."),
+		requests: vec("precept_requests_total", "Requests by dialect and status class.", "dialect", "code"),
+		phases:   hist("precept_overhead_seconds", "Time that precept itself took, by phase.", prometheus.ExponentialBuckets(1e-6, 4, 10), "phase"),
+		lessons: lessonCounters{
+			matched:  counter("precept_lessons_matched_total", "Lessons whose trigger fired, once a session."),
+			picked:   counter("precept_lessons_picked_total", "Lessons that the chooser picked."),
+			injected: counter("precept_lessons_injected_total", "Picked lessons that were injected."),
+			withheld: counter("precept_lessons_withheld_total", "Picked lessons that the holdout withheld."),
+		},
 		loops:       counter("precept_loops_total", "Loops noticed in tool results."),
 		feedback:    vec("precept_feedback_total", "Feedback taken in.", "source", "type", "status"),
 		sessions:    vec("precept_sessions_total", "New sessions, by how they were recognised.", "method"),
@@ -137,13 +139,13 @@ func (m *Metrics) decided(plan *inject.Plan) {
 	if plan.Spent {
 		m.FailedOpen(label.StepMatch)
 	}
-	m.matched.Add(float64(len(plan.Matched)))
-	m.picked.Add(float64(len(plan.Picks)))
+	m.lessons.matched.Add(float64(len(plan.Matched)))
+	m.lessons.picked.Add(float64(len(plan.Picks)))
 	for i := range plan.Picks {
 		if plan.Picks[i].Injected {
-			m.injected.Inc()
+			m.lessons.injected.Inc()
 		} else {
-			m.withheld.Inc()
+			m.lessons.withheld.Inc()
 		}
 	}
 	m.loops.Add(float64(plan.Loops))

@@ -15,12 +15,12 @@ func (t *turn) observe() {
 	if t.reply.status != 0 {
 		t.p.opts.Metrics.operation(t.in.dialect, now.Sub(t.in.started), t.reply.said)
 	}
-	if t.span == nil {
+	if t.out.span == nil {
 		return
 	}
 	t.guard(label.StepTrace, func() {
 		facts := t.spanFacts()
-		t.span.End(now, &facts)
+		t.out.span.End(now, &facts)
 	})
 }
 

@@ -124,7 +124,7 @@ func (t *turn) read() error {
 	if len(t.out.came.Trailer) > 0 {
 		t.out.length = -1
 	}
-	t.p.opts.Metrics.phase("read", t.p.opts.Now().Sub(t.in.started), t.span.TraceID())
+	t.p.opts.Metrics.phase("read", t.p.opts.Now().Sub(t.in.started), t.out.span.TraceID())
 	return nil
 }
 

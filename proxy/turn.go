@@ -11,7 +11,6 @@ import (
 	"precept/internal/session"
 	"precept/internal/wire"
 	"precept/proxy/resolve"
-	"precept/proxy/trace"
 )
 
 // turn is one request on a rewritten path and its reply. A turn belongs to the goroutine that serves
@@ -20,7 +19,6 @@ type turn struct {
 	p    *Proxy
 	set  *settings // the configuration at the start of the turn
 	book *lesson.Book
-	span *trace.Span    // nil: the turn is not traced
 	w    *clientWriter  // holds the id of the request
 	in   incoming       // set by read and parse
 	sent forwarding     // the way to the upstream and back; uses the buffers of the request until release
@@ -78,8 +76,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	}
 	t := &turn{p: p, set: set, book: p.opts.Book(), w: w, in: in, out: out}
 	t.sent = forwarding{p: p, w: w, r: in.r, out: &t.out, observer: t}
-	t.span = p.opts.Tracer.Begin(in.r.Context(), in.r.Header, in.started)
-	t.out.span = t.span
+	t.out.span = p.opts.Tracer.Begin(in.r.Context(), in.r.Header, in.started)
 	defer t.observe()
 
 	// Read: the body, as far as the body is inspected. A client that sends no whole body gets an error.
@@ -105,7 +102,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 		if !t.guard(label.StepDecide, t.decide) {
 			t.plan.insert = inject.Plan{}
 		}
-		p.opts.Metrics.phase("decide", p.opts.Now().Sub(begun), t.span.TraceID())
+		p.opts.Metrics.phase("decide", p.opts.Now().Sub(begun), t.out.span.TraceID())
 	}
 	if len(t.plan.insert.Edits) > 0 && !t.guard(label.StepSplice, t.splice) {
 		t.out.restore(t.in.body.sent)
