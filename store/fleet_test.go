@@ -190,7 +190,8 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 // the session.
 func TestNewestRecord(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	var be *losing
+	r := newRig(t, inFleet(&be, "one"))
 	id := r.begin(us, "s", picked(true))
 	r.deliver()
 	row, _ := r.row(id)
