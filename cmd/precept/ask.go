@@ -21,22 +21,21 @@ import (
 	"precept/configs"
 )
 
-// askLimit bounds the question to a running server; the store can be read all the same.
+// askLimit bounds a request to a running server; verbs can read the store instead.
 const askLimit = 5 * time.Second
 
-// maxAnswer bounds what is read of an answer.
+// maxAnswer bounds the size of an answer.
 const maxAnswer = 64 << 20
 
-// errNoServer says that no server runs on the data directory, or that none answers there.
+// errNoServer reports that no server runs on the data directory, or that none answers.
 var errNoServer = errors.New("no server runs on this data directory")
 
-// askAdmin gets an answer from the admin listener of the server that run.json names. The error is
-// errNoServer where nobody answers; everything else is the server's own word, which reading the
-// store instead would only hide.
+// askAdmin gets an answer from the admin listener that run.json names. The error is errNoServer when
+// no server answers. A verb must report every other error: reading the store instead would hide it.
 func askAdmin(ctx context.Context, cfg *configs.Config, path string, read func(io.Reader) error) error {
 	at, err := server.ReadRunFile(cfg.DataDir)
 	if err == nil {
-		token, _ := adminToken(cfg) // a server that is asked without one says that it wants one
+		token, _ := adminToken(cfg) // without a token the server answers 401, which the error explains
 		ctx, cancel := context.WithTimeout(ctx, askLimit)
 		defer cancel()
 		if err = (adminClient{at.Admin, token}).do(ctx, http.MethodGet, path, nil, read); !errors.Is(err, errNoServer) {
@@ -48,16 +47,16 @@ func askAdmin(ctx context.Context, cfg *configs.Config, path string, read func(i
 	)
 }
 
-// document reads an answer of JSON.
+// document decodes a JSON answer.
 func document(into any) func(io.Reader) error {
 	return func(r io.Reader) error { return json.NewDecoder(r).Decode(into) }
 }
 
-// adminClient speaks to an admin listener.
+// adminClient sends requests to an admin listener.
 type adminClient struct{ base, token string }
 
-// do sends a request, with a body where there is one, and hands on the answer. The error is
-// errNoServer where nobody answers.
+// do sends a request and passes the body of the answer to read. The error is errNoServer when no
+// server answers.
 func (a adminClient) do(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
 	res, err := request(ctx, method, a.base+path, a.token, body)
 	if err != nil {
@@ -70,7 +69,7 @@ func (a adminClient) do(ctx context.Context, method, path string, body []byte, r
 	return read(io.LimitReader(res.Body, maxAnswer))
 }
 
-// request asks something of precept itself, past any proxy of the environment.
+// request sends a request to precept, never through a proxy of the environment.
 func request(
 	ctx context.Context, method, address, token string, body []byte,
 ) (*http.Response, error) {
@@ -86,7 +85,7 @@ func request(
 	return client.Do(req)
 }
 
-// refusal says what a server's answer means to the person who asked, and what to do.
+// refusal turns a refused request into an error with a remedy.
 func refusal(server string, res *http.Response) error {
 	switch res.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -108,16 +107,16 @@ func refusal(server string, res *http.Response) error {
 	)}
 }
 
-// refusedError is a server's answer that is no answer to the question.
+// refusedError is an answer of a server with a status other than 200.
 type refusedError struct {
 	status int
 	text   string
 }
 
-// Error tells who answered what.
+// Error returns the text.
 func (e *refusedError) Error() string { return e.text }
 
-// adminToken finds a token in clear: a configured one, or the one that precept made for itself.
+// adminToken returns an admin token in clear text: a configured one, or the generated one.
 func adminToken(cfg *configs.Config) (string, error) {
 	for _, t := range cfg.Admin.Tokens {
 		if !strings.HasPrefix(t.Reveal(), "sha256:") {

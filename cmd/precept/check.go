@@ -48,7 +48,7 @@ func (w *world) check() *cobra.Command {
 	return c
 }
 
-// checkLessons reads the bank and answers.
+// checkLessons reads the bank and prints the answer.
 func (w *world) checkLessons(cfg *configs.Config, asJSON bool) error {
 	answer := checked{Config: cfg.Hash()}
 	if isDirectory(cfg.Lessons) {
@@ -80,7 +80,7 @@ func conclude(out io.Writer, v any, ok bool) error {
 	return exit(ok)
 }
 
-// exit ends a verb that has said everything: its exit code says whether all was well.
+// exit returns nil, or an error with exit code 1 for a verb that has printed everything.
 func exit(ok bool) error {
 	if ok {
 		return nil

@@ -12,19 +12,19 @@ import (
 	"golang.org/x/term"
 )
 
-// The exit codes of a command that could not be run, as shells have them.
+// Exit codes of a command that could not be run, as in shells.
 const (
 	exitNotRunnable = 126
 	exitNotFound    = 127
 	exitSignalled   = 128
 )
 
-// leftOpen is how long a child's output is awaited after it ended: what it left running may hold it
-// open for ever.
+// leftOpen bounds the wait for a child's output after its end: a process that the child left running
+// may hold the output open for ever.
 const leftOpen = 2 * time.Second
 
-// child is another program that runs in front of the user: it has the terminal, our signals, and
-// its exit status is ours.
+// child is a program that runs in the foreground: it has the terminal and receives our signals, and
+// we exit with its status.
 type child struct {
 	args     []string
 	env      []string // nil: ours
@@ -32,15 +32,15 @@ type child struct {
 	out, err io.Writer
 }
 
-// outcome is how a child ended.
+// outcome describes the end of a child.
 type outcome struct {
 	code   int
-	broken error          // why it could not be run at all
+	broken error          // why the child could not be run
 	sent   syscall.Signal // the last signal that was passed on, 0 for none
 }
 
-// run runs the child to its end. Signals are passed on; those that a terminal sends to everybody in
-// front of it are not passed on a second time: a second ^C means something else to most programs.
+// run runs the child to its end and passes signals on. Signals that a terminal sends to all foreground
+// processes are not sent twice: a second ^C has another meaning in most programs.
 func (c *child) run() outcome {
 	cmd := exec.Command(c.args[0], c.args[1:]...) //nolint:gosec,noctx // to run it is what the user asked for; it ends by itself or by a signal
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = c.in, c.out, c.err, c.env
@@ -70,7 +70,7 @@ func (c *child) run() outcome {
 	}
 }
 
-// isTerminal says that a person is at an input or an output.
+// isTerminal reports whether an input or an output is a terminal.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a descriptor is small
@@ -83,7 +83,7 @@ func notStarted(err error) int {
 	return exitNotRunnable
 }
 
-// exitCode is the status that a shell would tell.
+// exitCode returns the status as a shell reports it.
 func exitCode(err error) (int, error) {
 	if errors.Is(err, exec.ErrWaitDelay) {
 		return 0, nil

@@ -14,13 +14,13 @@ import (
 	"precept/inject/bank"
 )
 
-// configFlags are --config and a flag for every key of the configuration, on one verb.
+// configFlags holds the flag --config and one flag for every key of the configuration.
 type configFlags struct {
 	file  string
 	given map[string]string // by path
 }
 
-// value is one key's flag: it takes any text, the configuration judges it with everything else.
+// value is the flag of one key. It takes any text; configs.Parse checks all keys together.
 type value struct {
 	name  *configs.Name
 	given map[string]string
@@ -40,9 +40,9 @@ func (v value) Type() string {
 	return "value"
 }
 
-// configured gives a verb the configuration's flags, of which help shows the ones in shown, and
-// runs it with the configuration. The verb works on what lies on disk: what only a server needs may
-// be wrong there.
+// configured adds the configuration's flags to a verb, of which help shows those in shown, and runs
+// the verb with the configuration. Keys that only a server needs may be faulty: the verb works on
+// files.
 func (w *world) configured(c *cobra.Command, shown []string, run func(*cobra.Command, *configs.Config, []string) error) *cobra.Command {
 	flags := w.addConfigFlags(c, shown...)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -55,7 +55,7 @@ func (w *world) configured(c *cobra.Command, shown []string, run func(*cobra.Com
 	return c
 }
 
-// onBank gives a verb the configuration's flags, and runs it with the configured bank.
+// onBank adds the configuration's flags to a verb and runs the verb with the configured bank.
 func (w *world) onBank(c *cobra.Command, run func(context.Context, *bank.Bank, []string) error) *cobra.Command {
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		b, closeBank, err := w.tools.OpenWriter(cfg)
@@ -67,8 +67,8 @@ func (w *world) onBank(c *cobra.Command, run func(context.Context, *bank.Bank, [
 	})
 }
 
-// addConfigFlags gives a verb the configuration's flags, but for those that it has of its own. Help
-// shows the ones in shown, or all of them when it is empty.
+// addConfigFlags adds the configuration's flags to a verb, except those that the verb defines. Help
+// shows the flags of shown, or all flags when shown is empty.
 func (w *world) addConfigFlags(c *cobra.Command, shown ...string) *configFlags {
 	f := &configFlags{given: map[string]string{}}
 	c.Flags().StringVar(&f.file, "config", "", "configuration file (PRECEPT_CONFIG)")
@@ -89,12 +89,12 @@ func (w *world) addConfigFlags(c *cobra.Command, shown ...string) *configFlags {
 	return f
 }
 
-// configNames are the keys with what help says of them.
+// configNames returns the keys with their help texts.
 func configNames() []configs.Name {
 	names := configs.Names()
 	for i := range names {
 		name := &names[i]
-		name.Usage = strings.ReplaceAll(name.Usage, "`", "") // a flag's help takes what is quoted so for the kind of its value
+		name.Usage = strings.ReplaceAll(name.Usage, "`", "") // pflag shows a quoted word as the type of the value
 		if name.Default != "" && name.Default != "[]" && name.Default != "{}" && !strings.Contains(name.Default, "\n") {
 			name.Usage += " (" + name.Default + ")"
 		}
@@ -102,13 +102,13 @@ func configNames() []configs.Name {
 	return names
 }
 
-// bankKeys are the keys that every verb shows that reads or writes the lessons.
+// bankKeys returns the keys that help shows for verbs on lessons.
 func bankKeys() []string { return []string{"lessons", "store.url"} }
 
-// storeKeys are the keys that every verb shows that reads the store.
+// storeKeys returns the keys that help shows for verbs on the store.
 func storeKeys() []string { return []string{"data_dir", "store.url"} }
 
-// source is where the configuration is read from; offline lets pass what only a server needs.
+// source returns the source of the configuration; offline accepts faults in keys of the server alone.
 func (f *configFlags) source(w *world, offline bool) *server.Source {
 	path := cmp.Or(f.file, variable(w.env, "PRECEPT_CONFIG")) // "" is none
 	return &server.Source{File: path, Parse: func(file []byte) (*configs.Config, error) {
@@ -125,7 +125,7 @@ func (f *configFlags) load(w *world, offline bool) (*configs.Config, error) {
 	return c, nil
 }
 
-// configFaults takes the list of faults out of an error of load.
+// configFaults returns the list of faults in an error of load.
 func configFaults(err error) (configs.Faults, bool) {
 	var coded *codedError
 	if errors.As(err, &coded) && coded.err != nil {

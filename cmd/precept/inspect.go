@@ -49,19 +49,19 @@ func inspectFile(stdin io.Reader, file string, emit func(detect.Finding) error) 
 	return detect.Inspect(in, emit)
 }
 
-// open opens a file to read it; - is standard input.
+// open opens a file for reading; - is standard input.
 func open(stdin io.Reader, file string) (io.ReadCloser, error) {
 	if file == "-" {
 		return io.NopCloser(stdin), nil
 	}
 	in, err := os.Open(file)
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return nil, e.Err // who asks names the file
+		return nil, e.Err // the caller adds the name
 	}
 	return in, err
 }
 
-// readText reads a file of at most so many bytes; - is standard input.
+// readText reads a file of at most most bytes; - is standard input.
 func readText(stdin io.Reader, file string, most int64) ([]byte, error) {
 	in, err := open(stdin, file)
 	if err != nil {
@@ -75,7 +75,7 @@ func readText(stdin io.Reader, file string, most int64) ([]byte, error) {
 	return text, err
 }
 
-// printFinding prints a finding for people: where, what, and which rule said so.
+// printFinding prints the place, the kind and the rule of a finding.
 func printFinding(out io.Writer, f detect.Finding) error {
 	text := fmt.Sprintf("%s %s [%d] %s %s", f.Source, f.ID, f.Index, f.Kind, f.Label)
 	if f.Tool != "" {

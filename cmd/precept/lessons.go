@@ -72,7 +72,7 @@ func row(now time.Time, book *lesson.Book, l *lesson.Lesson) lessonRow {
 	return r
 }
 
-// loadBook reads the lessons of the configuration.
+// loadBook reads the configured lessons.
 func loadBook(
 	ctx context.Context, tools server.Tools, cfg *configs.Config,
 ) (*lesson.Book, []lesson.Problem, error) {
@@ -94,7 +94,7 @@ func isDirectory(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// actions are the verbs of lessons that change a lesson's state.
+// actions returns the verbs that change the state of a lesson.
 func (w *world) actions() []*cobra.Command {
 	return []*cobra.Command{
 		w.action(lesson.Approve, "Set a lesson in force, in the text that it has now"),
@@ -105,7 +105,7 @@ func (w *world) actions() []*cobra.Command {
 	}
 }
 
-// standing is the answer of a verb that changes a lesson.
+// standing is the answer of a verb that changes a lesson: its state after the change.
 type standing struct {
 	Slug        string       `json:"slug"`
 	State       lesson.State `json:"state"`
@@ -113,7 +113,7 @@ type standing struct {
 	Path        string       `json:"path"`
 }
 
-// stands tells in which state a lesson is now.
+// stands prints the state of a lesson.
 func stands(out io.Writer, l *lesson.Lesson, asJSON bool) error {
 	return reply(out,
 		asJSON, standing{l.Slug, l.State, l.ContentHash, l.Path}, "%s is %s now", l.Slug, l.State,
@@ -137,10 +137,9 @@ func (w *world) action(a lesson.Action, short string) *cobra.Command {
 	})
 }
 
-const forceHelp = "whatever the checks say: you have read the lesson and want it in this text"
+const forceHelp = "approve against the checks: you have read the lesson and want this text"
 
-// change does something to a lesson for whoever is at the command line, and tells what the checks
-// found.
+// change applies an action to a lesson in the name of the user, and prints the findings of the checks.
 func (w *world) change(
 	ctx context.Context, cfg *configs.Config, slug string, a lesson.Action, plan lesson.TrialPlan,
 	force bool,

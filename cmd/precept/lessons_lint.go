@@ -20,7 +20,7 @@ type linted struct {
 	Lessons  int              `json:"lessons"`
 	Broken   []lesson.Problem `json:"broken"` // files that cannot be read as lessons
 	Findings []lesson.Finding `json:"findings"`
-	Sessions int              `json:"sessions"` // captured ones that the triggers were tried on
+	Sessions int              `json:"sessions"` // captured sessions on which the triggers were tried
 }
 
 func (w *world) lessonsLint() *cobra.Command {
@@ -42,7 +42,7 @@ func (w *world) lessonsLint() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		read := map[string]bool{} // of these the findings tell what is wrong
+		read := map[string]bool{} // findings already cover these files
 		for _, l := range book.Lessons() {
 			read[l.Path] = true
 		}
@@ -68,14 +68,14 @@ func (w *world) lessonsLint() *cobra.Command {
 	})
 }
 
-// warnOfFaults tells of lesson files that are not in force, where a verb goes on without them.
+// warnOfFaults warns of lesson files that a verb leaves out.
 func warnOfFaults(console io.Writer, files int) {
 	fmt.Fprintf(
 		console, "precept: faults in %s; precept lessons lint tells them\n", amount(files, "file"),
 	)
 }
 
-// printLint prints findings for people, a line each.
+// printLint prints one line for each finding.
 func printLint(out io.Writer, l linted) {
 	for _, p := range l.Broken {
 		fmt.Fprintln(out, report.Printable(p.Error()))

@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// listFlags choose lessons.
+// listFlags selects lessons.
 type listFlags struct {
 	states                    []string
 	expired, archived, asJSON bool
@@ -107,7 +107,7 @@ func (w *world) list(ctx context.Context, cfg *configs.Config, f *listFlags) err
 	return nil
 }
 
-// listed reads the bank, or what is archived in it.
+// listed reads the lessons of the bank, or the archived ones.
 func listed(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, archived bool,
 ) (*lesson.Book, []lesson.Problem, error) {
@@ -192,9 +192,8 @@ func companionOf(cfg *configs.Config, slug string) string {
 	return ""
 }
 
-// opinionsOf sums what judges said of a lesson's present text, over all tenants that may get it;
-// nil when they said nothing, or when there is no store that can be read: a lesson is shown without
-// one.
+// opinionsOf sums the opinions of judges on a lesson's present text, over all tenants in its scope. It
+// returns nil without opinions or without a readable store: a lesson is shown without them.
 func opinionsOf(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, l *lesson.Lesson,
 ) *report.Opinions {

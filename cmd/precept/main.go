@@ -1,14 +1,13 @@
 // Command precept is a reverse proxy in front of LLM APIs that lets unmodified agents learn from
 // experience.
 //
-// One file is one verb. Here, and nowhere below, the clock, the random source, the logger and the
-// store are made, the environment is read and signals are taken.
+// Each file holds one verb. Only this package makes the clock, the random source, the logger and the
+// store, reads the environment and receives signals.
 //
-// Exit codes: 0 done; 1 it failed, or a check found something; 2 misuse: wrong flags or arguments,
-// or a configuration with faults; 3 stopped, and streams that did not end within
-// limits.drain_timeout (or at a second signal) were cut. What a flag or an argument names and is
-// not there, cannot be read, or holds what it should not is no misuse: 1. The configuration file
-// alone is one, and an entry that record reads, which stands for its flags.
+// Exit codes: 0 done; 1 failure, or a check with findings; 2 misuse: wrong flags or arguments, or a
+// faulty configuration; 3 stopped, and streams were cut at the end of limits.drain_timeout or at a
+// second signal. A missing, unreadable or malformed file behind a flag or an argument is a failure
+// (1). A malformed configuration file, or entry on the standard input of record, is misuse (2).
 package main
 
 import (
@@ -27,7 +26,7 @@ import (
 	"precept/configs"
 )
 
-// The exit codes, see the package's documentation.
+// Exit codes, see the package documentation.
 const (
 	exitDone   = 0
 	exitFailed = 1
@@ -46,7 +45,7 @@ type world struct {
 
 func main() { os.Exit(run()) }
 
-// variable is the first of the named variables of the environment that says something.
+// variable returns the first of the named environment variables that is not empty.
 func variable(env func(string) (string, bool), names ...string) string {
 	for _, name := range names {
 		if text, _ := env(name); text != "" {
@@ -56,17 +55,17 @@ func variable(env func(string) (string, bool), names ...string) string {
 	return ""
 }
 
-// run is main with an exit code, so that tests can be precept.
+// run runs the program and returns the exit code.
 func run() int {
 	tuneCollector(os.LookupEnv)
-	log.SetOutput(io.Discard) // net/http prints there what an upstream sent unasked: a model's words, or a key
+	log.SetOutput(io.Discard) // net/http logs unsolicited bytes of an upstream: model output, or a key
 	w := &world{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, tools: server.Tools{
 		Now: time.Now, Random: rand.Reader,
 	}}
 	return w.execute(context.Background(), os.Args[1:])
 }
 
-// execute runs one command line and gives its exit code. It is the one place that prints an error.
+// execute runs one command line, prints its error, and returns its exit code.
 func (w *world) execute(ctx context.Context, args []string) int {
 	root := w.root() //nolint:contextcheck // cobra hands ctx to the verb
 	root.SetArgs(args)
@@ -86,8 +85,7 @@ func (w *world) execute(ctx context.Context, args []string) int {
 	}
 }
 
-// codedError is an error that asks for an exit code of its own; without an err inside everything
-// has been said already.
+// codedError is an error with an exit code. A nil err means that the verb has printed everything.
 type codedError struct {
 	code int
 	err  error
@@ -104,7 +102,7 @@ func (e *codedError) Unwrap() error { return e.err }
 
 func misuse(err error) error { return &codedError{code: exitMisuse, err: err} }
 
-// root puts the verbs together.
+// root returns the command with all verbs.
 func (w *world) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "precept",
@@ -150,7 +148,7 @@ func (w *world) root() *cobra.Command {
 	return root
 }
 
-// checkTopics makes a misspelt name behind help and completion, which cobra adds, a misuse.
+// checkTopics makes a misspelt argument of help and completion, which cobra adds, a misuse.
 func checkTopics(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

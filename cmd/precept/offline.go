@@ -15,26 +15,24 @@ import (
 	"precept/store/sqlite"
 )
 
-// offline is a store at work in this process, without a server: what a verb does with it goes the
-// same way as a server's.
+// offline is a running store in this process, without a server, for verbs that write.
 type offline struct {
 	*store.Store
 	backend server.Backend
-	stop    func() error // ends it, with the first failure of a step
+	stop    func() error // stops the store and returns the failures of its steps
 }
 
-// errServed says that a server has the data directory: it must be asked, or stopped.
+// errServed reports that a server holds the data directory: ask the server, or stop it.
 var errServed = sqlite.ErrLocked
 
-// offlineUse says what a verb does with an offline store.
+// offlineUse describes what a verb does with an offline store.
 type offlineUse struct {
 	create bool // make the store where there is none
 	beside bool // nothing of it meets a running server of a store that several share
 }
 
-// openOffline opens the configured store, and starts it. A store of this machine's own wants the
-// data directory for itself; one in Redis is shared anyway, and then it is the spool beside it that
-// must be nobody else's.
+// openOffline opens and starts the configured store. An embedded store needs the data directory for
+// itself. A store in Redis is shared; then only the queue in the data directory must be unused.
 func openOffline(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, use offlineUse,
 ) (*offline, error) {
@@ -63,13 +61,13 @@ func openOffline(
 	return startOffline(ctx, be, options, lock)
 }
 
-// storeless says that nothing was ever kept here.
+// storeless reports whether the configured store does not exist yet.
 func storeless(cfg *configs.Config) bool {
 	_, err := os.Stat(cfg.StoreURL())
 	return err != nil && !server.IsRedis(cfg.StoreURL())
 }
 
-// missingStore is the error of a verb that needs what was kept, where nothing ever was.
+// missingStore returns an error when the configured store does not exist yet.
 func missingStore(cfg *configs.Config) error {
 	if storeless(cfg) {
 		return fmt.Errorf("%w: %s; name the right --data-dir", sqlite.ErrMissing, cfg.StoreURL())
@@ -77,13 +75,13 @@ func missingStore(cfg *configs.Config) error {
 	return nil
 }
 
-// startOffline runs a store until it is stopped.
+// startOffline runs a store until stop is called.
 func startOffline(
 	ctx context.Context, be server.Backend, options store.Options, lock io.Closer,
 ) (*offline, error) {
 	var mu sync.Mutex
 	var failed error
-	options.Retention = 0 // what is too old is the server's business
+	options.Retention = 0 // only a server deletes by age
 	options.Failed = func(step label.Step, err error) {
 		mu.Lock()
 		defer mu.Unlock()

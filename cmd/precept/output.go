@@ -13,8 +13,7 @@ import (
 	"golang.org/x/term"
 )
 
-// writeJSON writes one value, indented: output of a verb with --json is for programs and is read by
-// people.
+// writeJSON writes one value as indented JSON, because people read the output of --json, too.
 func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -22,14 +21,14 @@ func writeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// writeLine writes one value as a line of JSON lines.
+// writeLine writes one value as one line of JSON.
 func writeLine(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }
 
-// reply ends a verb with its answer: as JSON, or as a sentence.
+// reply writes the answer of a verb as JSON, or as a sentence.
 func reply(out io.Writer, asJSON bool, v any, format string, args ...any) error {
 	if asJSON {
 		return writeJSON(out, v)
@@ -38,7 +37,7 @@ func reply(out io.Writer, asJSON bool, v any, format string, args ...any) error 
 	return err
 }
 
-// amount is a number of things: 1 lesson, 2 lessons.
+// amount formats a number of things: 1 lesson, 2 lessons.
 func amount[N int | int64](n N, thing string) string {
 	if n != 1 {
 		thing += "s"
@@ -46,12 +45,12 @@ func amount[N int | int64](n N, thing string) string {
 	return fmt.Sprint(n, " ", thing)
 }
 
-// addJSON adds --json.
+// addJSON adds the flag --json.
 func addJSON(c *cobra.Command, asJSON *bool) {
 	c.Flags().BoolVar(asJSON, "json", false, "answer as JSON")
 }
 
-// beneath is how far a last column is indented that found no room beside the others.
+// beneath is the indent of columns that do not fit beside the others.
 const beneath = 4
 
 // columns returns the width of output for people.
@@ -75,8 +74,8 @@ func screen(out io.Writer) (width int, live bool) {
 	return width, true
 }
 
-// wrapHelp makes help fit the terminal, or 100 columns where there is none. It sets no template of
-// cobra's, with which the binary would be 11 MB larger (decision 48).
+// wrapHelp wraps help at the width of the terminal, or at 100 columns without one. A template of cobra
+// would do the same and make the binary 11 MB larger (decision 48).
 func wrapHelp(stdout io.Writer, root *cobra.Command) {
 	columns, live := screen(stdout)
 	if !live {
@@ -106,7 +105,7 @@ func wrapHelp(stdout io.Writer, root *cobra.Command) {
 	})
 }
 
-// wrapped breaks the paragraphs of a text; lines that are indented are examples, and stay.
+// wrapped wraps the paragraphs of a text, and keeps indented lines: they are examples.
 func wrapped(text string, columns int) string {
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -119,8 +118,8 @@ func wrapped(text string, columns int) string {
 	return strings.Join(out, "\n")
 }
 
-// table writes rows in columns; the first row is the heading. The columns that find no room stand
-// below the others, row by row.
+// table writes rows in columns; the first row is the heading. Columns that do not fit follow below
+// their row.
 func table(out io.Writer, rows [][]string, columns int) error {
 	beside := len(rows[0])
 	for ; beside > 1; beside-- {
@@ -144,7 +143,7 @@ func table(out io.Writer, rows [][]string, columns int) error {
 	return err
 }
 
-// align lays the first so many columns out.
+// align returns the lines of the first columns, padded to equal widths.
 func align(rows [][]string, beside int) []string {
 	var widths []int
 	for c := range beside {
@@ -165,12 +164,12 @@ func align(rows [][]string, beside int) []string {
 	return out
 }
 
-// say writes a sentence.
+// say writes a sentence, wrapped.
 func say(out io.Writer, columns int, format string, args ...any) {
 	fmt.Fprintln(out, strings.Join(folded(fmt.Sprintf(format, args...), columns), "\n"))
 }
 
-// folded is a sentence on as many lines as it needs; its further lines are indented.
+// folded wraps a sentence; lines after the first are indented.
 func folded(text string, columns int) []string {
 	lines := broken([]rune(text), max(columns-beneath, 1))
 	for i := range lines[1:] {
@@ -179,7 +178,7 @@ func folded(text string, columns int) []string {
 	return lines
 }
 
-// wideness is how many columns of a terminal a text takes.
+// wideness returns the number of terminal columns of a text.
 func wideness(text string) (n int) {
 	for _, r := range text {
 		n += cells(r)

@@ -9,21 +9,20 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// progressEvery is how often a person is told how far it is.
+// progressEvery is the interval between two updates of a progress line.
 const progressEvery = 200 * time.Millisecond
 
-// progress tells a person how far a long piece of work is, on one line that is written over. A nil
-// progress tells nobody: where no terminal is, nobody watches.
+// progress shows the progress of long work on one line of a terminal. A nil progress shows nothing.
 type progress struct {
 	out         io.Writer
 	now         func() time.Time
 	what        string
-	done, total int64 // total 0: it is not known how much there is
+	done, total int64 // total 0: unknown
 	began, next time.Time
-	width       int // of what stands on the line
+	width       int // of the line that is shown
 }
 
-// newProgress watches the work when standard error is a terminal.
+// newProgress returns a progress line on a terminal, and nil on any other console.
 func newProgress(console io.Writer, tools server.Tools, what string, total int64) *progress {
 	if !isTerminal(console) {
 		return nil
@@ -43,7 +42,7 @@ func (p *progress) add(n int64) {
 	}
 }
 
-// end shows the last count and leaves the line.
+// end shows the last count and ends the line.
 func (p *progress) end() {
 	if p == nil {
 		return
@@ -69,7 +68,7 @@ func (p *progress) show(now time.Time) {
 	p.width = len(line)
 }
 
-// bar draws how much of something is done.
+// bar draws a share, 0 to 1.
 func bar(share float64) string {
 	const width = 24
 	full := int(min(share, 1) * width)

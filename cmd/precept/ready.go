@@ -16,7 +16,7 @@ import (
 	"precept/configs"
 )
 
-// readyLimit bounds the question of ready: whoever asks asks again soon.
+// readyLimit bounds the request of ready, which health checks repeat.
 const readyLimit = 2 * time.Second
 
 // readiness is the answer of ready --json.
@@ -26,8 +26,8 @@ type readiness struct {
 	Says  string `json:"says"`
 }
 
-// readyVerb asks a running server whether it takes requests. It is what an image without a shell
-// can be checked with.
+// readyVerb asks a running server whether it takes requests: the health check of an image without a
+// shell.
 func (w *world) readyVerb() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -52,7 +52,7 @@ func (w *world) readyVerb() *cobra.Command {
 	})
 }
 
-// askReady asks the server of a configuration.
+// askReady asks /readyz of the configured server.
 func askReady(ctx context.Context, cfg *configs.Config) readiness {
 	r := readiness{URL: dataURL(cfg) + "/readyz"}
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
@@ -70,8 +70,8 @@ func askReady(ctx context.Context, cfg *configs.Config) readiness {
 	return r
 }
 
-// dataURL is where the data listener of a data directory is reached. A server that cannot write
-// there leaves no run.json.
+// dataURL returns the base URL of the data listener: from run.json, or from the key listen when the
+// server could not write run.json.
 func dataURL(cfg *configs.Config) string {
 	if at, err := server.ReadRunFile(cfg.DataDir); err == nil {
 		return at.Data

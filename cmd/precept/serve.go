@@ -14,7 +14,7 @@ import (
 	"precept/configs"
 )
 
-// serve is the server as a verb: flags, and what it is made of.
+// serve runs the server.
 func (w *world) serve() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
@@ -42,8 +42,7 @@ func (w *world) serve() *cobra.Command {
 	return c
 }
 
-// printConfig prints the configuration in force, without secrets, and which keys of it are not at
-// their defaults.
+// printConfig prints the configuration without secrets, and the keys that differ from their defaults.
 func printConfig(out io.Writer, cfg *configs.Config) error {
 	text, err := cfg.Effective()
 	if err != nil {
@@ -57,7 +56,7 @@ func printConfig(out io.Writer, cfg *configs.Config) error {
 	return err
 }
 
-// newServer makes a server that tells on the console what a person must see.
+// newServer returns a server that writes messages for people to standard error.
 func (w *world) newServer(cfg *configs.Config, source *server.Source) *server.Server {
 	return server.New(server.Options{
 		Tools: w.tools, Config: cfg, Source: source, Console: w.err,
@@ -65,7 +64,7 @@ func (w *world) newServer(cfg *configs.Config, source *server.Source) *server.Se
 	})
 }
 
-// stopped gives a stop that cut streams an exit code of its own.
+// stopped adds the exit code 3 to a stop that cut streams.
 func stopped(err error) error {
 	if errors.Is(err, server.ErrCut) {
 		return &codedError{code: exitCut}
@@ -74,7 +73,7 @@ func stopped(err error) error {
 }
 
 // notifyManager tells a service manager what precept does: a datagram to the socket that
-// NOTIFY_SOCKET names, as sd_notify(3) has it. Without the variable nobody asks.
+// NOTIFY_SOCKET names, as in sd_notify(3). Without the variable notifyManager does nothing.
 func notifyManager(ctx context.Context, env func(string) (string, bool), state string) error {
 	name := variable(env, "NOTIFY_SOCKET")
 	if name == "" {
