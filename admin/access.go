@@ -26,7 +26,7 @@ func digest(a Access, listen string) (*access, error) {
 	if len(a.Tokens) == 0 {
 		return nil, errNoToken
 	}
-	for i, t := range append(slices.Clone(a.Viewers), a.Tokens...) { // find takes the last: an operator's token stays one
+	for i, t := range append(slices.Clone(a.Viewers), a.Tokens...) { // find returns the last match, so that an operator's token remains an operator's
 		sum, err := digestToken(t)
 		if err != nil {
 			return nil, err
@@ -68,14 +68,13 @@ func digestToken(t string) (sum [sha256.Size]byte, err error) {
 	return sum, nil
 }
 
-// find tells whose token a text is. Every token is compared, so that the time
-// says nothing about which.
+// find returns the holder of a token. Every token is compared, so that the time reveals nothing.
 func (a *access) find(token string) (found holder, ok bool) {
 	found, ok = a.holder(sha256.Sum256([]byte(token)))
 	return found, ok && token != ""
 }
 
-// holder is whoever has the token of a digest, as long as it is in force.
+// holder returns the holder of a token's digest while the token is valid.
 func (a *access) holder(sum [sha256.Size]byte) (found holder, ok bool) {
 	for i := range a.holders {
 		if subtle.ConstantTimeCompare(sum[:], a.holders[i].sum[:]) == 1 {
@@ -85,8 +84,8 @@ func (a *access) holder(sum [sha256.Size]byte) (found holder, ok bool) {
 	return found, ok
 }
 
-// knows says that a Host header names us. The port is of no interest: a rebinding attack needs a
-// name that it controls, and ports are mapped by containers.
+// knows reports whether a Host header names this server. The port is ignored: a rebinding attack
+// needs a name under its control, and containers map ports.
 func (a *access) knows(host string) bool {
 	name := hostName(host)
 	if a.hosts[name] {
@@ -105,15 +104,15 @@ func hostName(host string) string {
 	return strings.TrimSuffix(strings.ToLower(host), ".")
 }
 
-// role says what a token may do.
+// role is the set of permissions of a token.
 type role int
 
 const (
 	operator role = iota // everything
-	viewer               // looks at lessons and figures; acts on nothing, and reads nothing that was said
+	viewer               // reads lessons and figures; changes nothing, and reads no conversations
 )
 
-// String is the role as the audit and the pages write it.
+// String returns the name of the role in the audit and on pages.
 func (r role) String() string {
 	if r == viewer {
 		return "viewer"
@@ -121,20 +120,19 @@ func (r role) String() string {
 	return "operator"
 }
 
-const holderKey = "holder" // of the echo context: the holder whose token opened the door
+const holderKey = "holder" // key of the echo context: the holder of the request's token
 
-// holder is whoever has a token: its digest, and what it may do.
+// holder is the holder of a token: the digest and the role.
 type holder struct {
 	sum  [sha256.Size]byte
 	role role
 }
 
-// String names a holder without giving the token away: the role, and the beginning of the digest,
-// which is what `printf %s "$TOKEN" | sha256sum` prints.
+// String names a holder without revealing the token: the role, and the start of the digest as
+// printed by `printf %s "$TOKEN" | sha256sum`.
 func (h holder) String() string { return h.role.String() + " " + hex.EncodeToString(h.sum[:4]) }
 
-// holderOf is whose token vouches for a request. Without one (metrics that are public) it is a
-// viewer's.
+// holderOf returns the holder of the request's token, a viewer for public metrics.
 func holderOf(c echo.Context) holder {
 	if h, ok := c.Get(holderKey).(holder); ok {
 		return h
@@ -142,8 +140,8 @@ func holderOf(c echo.Context) holder {
 	return holder{role: viewer}
 }
 
-// viewable says that a viewer may read a route. A route that is not listed here is an operator's:
-// conversations, samples, exports and profiles hold what people and models said.
+// viewable reports whether a viewer may read a route. Unlisted routes are for operators:
+// conversations, samples, exports and profiles contain the words of people and models.
 func viewable(path string) bool {
 	switch path {
 	case "/", "/lessons", "/lessons/:slug", "/breakdown", "/queue", "/sessions", "/health", "/help", "/help/*",

@@ -7,8 +7,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// description is the OpenAPI document of both listeners. Tests hold it to the routes and to the
-// answers.
+// description is the OpenAPI document of both listeners. Tests compare the document with the routes
+// and responses.
 //
 //go:embed openapi.yaml
 var description []byte //nolint:gochecknoglobals // embedded, never written
@@ -18,7 +18,7 @@ func describe(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/yaml", description)
 }
 
-// answer is JSON for programs, or why there is none.
+// answer writes a value as JSON, or an error.
 func answer(c echo.Context, value any, err error) error {
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func answer(c echo.Context, value any, err error) error {
 	return c.JSON(http.StatusOK, value)
 }
 
-// apiReport answers GET /api/report with a report of its own.
+// apiReport handles GET /api/report and computes a report for each request.
 func (s *Server) apiReport(c echo.Context) error {
 	q, err := query(c)
 	if err != nil {
@@ -57,9 +57,9 @@ func (s *Server) apiSamples(c echo.Context) error {
 // apiHealth answers GET /api/health.
 func (s *Server) apiHealth(c echo.Context) error { return answer(c, s.health(c), nil) }
 
-// apiExport answers GET /api/export with a file: the selection of the samples' page, or the
-// sessions that gave it. It is written as it is read; a store that fails in its middle ends the
-// connection, so that half a file is not taken for a whole one.
+// apiExport handles GET /api/export with a file: the selection of the samples' page, or the
+// sessions of the selection. The file is written while it is read. A failing store aborts the
+// connection, so that an incomplete file is not taken for a complete one.
 func (s *Server) apiExport(c echo.Context) error {
 	p := params{c: c}
 	q := sampleQuery(&p)
@@ -93,8 +93,8 @@ func (s *Server) apiExport(c echo.Context) error {
 	}
 }
 
-// late sends the head of an answer with its first byte: until then a failure can still be told as
-// one.
+// late sends the response header with the first byte, so that an earlier error can have its own
+// status.
 type late struct {
 	*echo.Response
 	kind, name string

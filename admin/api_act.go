@@ -21,8 +21,8 @@ const (
 	feedbackLimit = 1 << 20
 )
 
-// decode reads a body of JSON without members that are not known. It may be of any type, as curl
-// calls a body a form; a form of a browser's holds its CSRF token, and has been read by checkWrite.
+// decode decodes a JSON body and refuses unknown members. Any content type is accepted, because
+// curl sends a body as a form. A browser's form contains a CSRF token, which checkWrite has read.
 func decode(c echo.Context, limit int64, into any) error {
 	d := json.NewDecoder(io.LimitReader(c.Request().Body, limit))
 	d.DisallowUnknownFields()
@@ -31,8 +31,8 @@ func decode(c echo.Context, limit int64, into any) error {
 
 func badRequest(text string) error { return echo.NewHTTPError(http.StatusBadRequest, text) }
 
-// trialBody is what a trial may say. With picks or detect it is planned; dry_run tells what it
-// would cost, and begins nothing.
+// trialBody is the body of a trial request. With picks or detect the trial is planned; dry_run
+// returns the cost and starts nothing.
 type trialBody struct {
 	Epsilon float64 `json:"epsilon"`
 	Until   float64 `json:"until_halfwidth"`
@@ -84,7 +84,7 @@ func (s *Server) apiAct(c echo.Context) error {
 	return answer(c, done, nil)
 }
 
-// forecast is what a planned trial costs; nil for one that is not planned.
+// forecast returns the cost of a planned trial; nil for an unplanned trial.
 func (s *Server) forecast(c echo.Context, b *trialBody) (*report.Forecast, error) {
 	if b.Picks == 0 && b.Detect == 0 {
 		if b.Power != 0 || b.DryRun {
@@ -110,9 +110,9 @@ func (s *Server) forecast(c echo.Context, b *trialBody) (*report.Forecast, error
 	return &cost, nil
 }
 
-// apiForget answers POST /api/forget {"tenant","session"} or {"tenant","all":true} with
-// {"forgotten": sessions}. Exactly one of session and all is given: a tenant is not forgotten
-// because somebody left a field out.
+// apiForget handles POST /api/forget {"tenant","session"} or {"tenant","all":true} and returns
+// {"forgotten": sessions}. Exactly one of session and all is required: a missing field must not
+// delete a tenant.
 func (s *Server) apiForget(c echo.Context) error {
 	var r struct {
 		Tenant  string `json:"tenant"`
@@ -134,7 +134,7 @@ func (s *Server) apiForget(c echo.Context) error {
 	return answer(c, map[string]int{"forgotten": n}, err)
 }
 
-// apiFeedback answers POST /api/feedback: one entry in the form of the data listener's
+// apiFeedback handles POST /api/feedback: one entry in the form of the data listener's
 // /v1/feedback, for the tenant of the query.
 func (s *Server) apiFeedback(c echo.Context) error {
 	p := params{c: c}

@@ -13,7 +13,7 @@ import (
 	"precept/store"
 )
 
-// browse answers what a request asks of the sessions, for the page and for programs alike.
+// browse returns the sessions that a request asks for, for pages and programs.
 func (s *Server) browse(c echo.Context) (store.SessionQuery, store.SessionList, error) {
 	p := params{c: c}
 	q := store.SessionQuery{
@@ -41,12 +41,12 @@ func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	return t, storeFault(err)
 }
 
-// Families are those of samples.
+// Families lists the sample families.
 func Families() []string {
 	return []string{sample.IntentResolution, sample.DialogResponse, sample.ErrorCorrection, sample.PlanOptimization}
 }
 
-// Qualities are how a sample may have been rated.
+// Qualities lists the quality labels of samples.
 func Qualities() []string {
 	return []string{sample.Good, sample.Acceptable, sample.Poor, store.Unrated}
 }
@@ -63,12 +63,12 @@ func sampleQuery(p *params) *store.SampleQuery {
 	return q
 }
 
-// ofDraws says that a selection of samples can be one of draws as well.
+// ofDraws reports whether a selection of samples is also a selection of draws.
 func ofDraws(q *store.SampleQuery) bool {
 	return len(q.Families)+len(q.Quality) == 0 && q.Agent+q.Session == ""
 }
 
-// browseSamples answers what a request asks of the samples.
+// browseSamples returns the samples that a request asks for.
 func (s *Server) browseSamples(c echo.Context) (*store.SampleQuery, store.SampleList, error) {
 	p := params{c: c}
 	q := sampleQuery(&p)
@@ -85,7 +85,7 @@ func (s *Server) rate(c echo.Context, tenant string, p feedback.Post) (store.Pos
 	return done, storeFault(err)
 }
 
-// erase deletes what is kept of a session, or of a tenant.
+// erase deletes the stored data of a session or a tenant.
 func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	n, err := s.options.Forget.Forget(c.Request().Context(), tenant, session)
 	if err != nil {
@@ -95,14 +95,14 @@ func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	return n, err
 }
 
-// health is how precept itself does, for the page and for programs alike.
+// health returns the state of precept, for pages and programs.
 func (s *Server) health(c echo.Context) Health {
 	h := s.options.Health(c.Request().Context())
 	h.Audit = s.audit.latest()
 	return h
 }
 
-// storeFault tells a failed question to the store in the words of the person who asked it.
+// storeFault converts an error of the store to a message for the caller.
 func storeFault(err error) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):

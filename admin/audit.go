@@ -17,18 +17,18 @@ const auditFile = "audit.jsonl"
 const (
 	auditShown = 50
 	auditRead  = 256 << 10 // of the file's end, at a start
-	detailKey  = "audit"   // of the echo context: what an action did, in words
+	detailKey  = "audit"   // key of the echo context: description of the action
 )
 
-// audit notes what was done. Where the file cannot be written, the newest are kept in memory, and
-// the log says so.
+// audit records actions. If the file cannot be written, the newest actions stay in memory, and the
+// log reports the failure.
 type audit struct {
 	path string // "": in memory only
 	mu   sync.Mutex
 	list []Noted
 }
 
-// openAudit reads the end of what was noted before.
+// openAudit reads the newest recorded actions.
 func openAudit(dir string) (*audit, error) {
 	a := &audit{}
 	if dir == "" {
@@ -80,7 +80,7 @@ func (a *audit) note(n Noted) error {
 	return errors.Join(json.NewEncoder(f).Encode(n), f.Close())
 }
 
-// latest are the newest actions, the newest first.
+// latest returns the newest actions, the newest first.
 func (a *audit) latest() []Noted {
 	a.mu.Lock()
 	defer a.mu.Unlock()

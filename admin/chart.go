@@ -10,7 +10,7 @@ import (
 	"precept/bandit/report"
 )
 
-// chart is what chart.js draws: values over time, some with a band around them.
+// chart is the input of chart.js: values over time, some with a band.
 type chart struct {
 	Label  string   `json:"label"`
 	Unit   string   `json:"unit"`
@@ -34,16 +34,15 @@ type marker struct {
 	Text string `json:"text"`
 }
 
-// charts is what a page with charts loads.
+// charts returns the script and style of a page with charts.
 func charts() g.Node {
 	return g.Group{h.Link(h.Rel("stylesheet"), h.Href("/static/uplot.css")), script("uplot.js"), script("chart.js")}
 }
 
-// node is where the chart is drawn, named to those who do not see it; fewer than two days are no
-// chart.
+// node returns the place of the chart, with a label for screen readers. A chart needs two days.
 func (c chart) node(name string) g.Node {
 	b, err := json.Marshal(c)
-	if err != nil || len(c.Days) < 2 { // there is nothing in it that cannot be written
+	if err != nil || len(c.Days) < 2 { // the chart always encodes
 		return nil
 	}
 	return h.Div(h.Class("chart"), h.Data("chart", string(b)), h.Role("img"), labelled(name))
@@ -65,7 +64,7 @@ func inPoints(x *float64) *float64 {
 	return new(*x * 100)
 }
 
-// effectChart is an effect over time with its narrowing band.
+// effectChart returns an effect over time with its narrowing band.
 func effectChart(label string, looks []look) chart {
 	c, s := chart{Label: label, Unit: "points"}, series{Name: "Effect", Colour: "--mark"}
 	for _, l := range looks {
@@ -76,9 +75,9 @@ func effectChart(label string, looks []look) chart {
 	return c
 }
 
-// effectOverTime is the effect at the end of each day with planned looks, and as a table; before
-// there are two days, as pages had it since the server started. It is nil before there are two of
-// either.
+// effectOverTime returns the effect at the end of each day with planned trials, as chart and table.
+// Before two days of data, the looks since the server's start are shown. The result is nil without
+// two values.
 func effectOverTime(label, name string, days []report.Band, planned []report.Look, since []look) g.Node {
 	ends := make([]look, len(days))
 	for i, d := range days {

@@ -14,7 +14,7 @@ const diffLimit = 400
 // diffLine is a line of a diff: added, cut or kept.
 type diffLine struct{ mark, text, kind string }
 
-// difference tells by which lines b differs from a: the longest common subsequence is kept.
+// difference returns the lines by which b differs from a, by the longest common subsequence.
 func difference(a, b string) (out []diffLine) {
 	lines := func(text string) []string {
 		all := strings.Split(strings.TrimSpace(bounded(text, textMost)), "\n")

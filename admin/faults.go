@@ -9,7 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// known is an error as it is answered. What nobody foresaw is told by its status alone.
+// known returns the response to an error. An unexpected error is answered by its status alone.
 func known(err error) *echo.HTTPError {
 	if foreseen, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return foreseen
@@ -17,7 +17,7 @@ func known(err error) *echo.HTTPError {
 	return echo.NewHTTPError(http.StatusInternalServerError, "internal error").SetInternal(err)
 }
 
-// explain is the same, with its cause in the log: a sentence for the caller, never what they sent.
+// explain is known, with the cause in the log: a sentence for the caller, never the caller's input.
 func (s *Server) explain(c echo.Context, err error) *echo.HTTPError {
 	k := known(err)
 	if k.Internal != nil {
@@ -26,7 +26,7 @@ func (s *Server) explain(c echo.Context, err error) *echo.HTTPError {
 	return echo.NewHTTPError(k.Code, k.Message)
 }
 
-// sentence is what an error says to people.
+// sentence returns the text of an error for people.
 func sentence(err *echo.HTTPError) string {
 	text := fmt.Sprint(err.Message)
 	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):] + "."

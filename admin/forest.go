@@ -13,11 +13,10 @@ import (
 	"precept/bandit/report"
 )
 
-// effect is what was measured, with its 95% interval, in units of reward. One that may not be shown
-// is nil.
+// effect is a measured effect with its 95% interval, in units of reward. A hidden effect is nil.
 type effect struct{ size, lo, hi float64 }
 
-// shownOf is the effect of a row that may be read: an invalid row has none.
+// shownOf returns the effect of a row, nil for an invalid row.
 func shownOf(l *report.Row) *effect {
 	if l.Verdict == report.Invalid || l.Effect == nil || l.Lo == nil || l.Hi == nil {
 		return nil
@@ -25,7 +24,7 @@ func shownOf(l *report.Row) *effect {
 	return &effect{*l.Effect, *l.Lo, *l.Hi}
 }
 
-// globalOf is the same of all lessons together.
+// globalOf returns the effect of all lessons together.
 func globalOf(g *report.Global) *effect {
 	return shownOf(&report.Row{Verdict: g.Verdict, Effect: g.Effect, Lo: g.Lo, Hi: g.Hi})
 }
@@ -44,7 +43,7 @@ func (e *effect) interval() string {
 	return points(&e.lo) + " to " + points(&e.hi)
 }
 
-// tone colours an interval that excludes nothing-at-all.
+// tone returns the colour of an interval that excludes 0.
 func (e *effect) tone() string {
 	switch {
 	case e != nil && e.lo > 0:
@@ -56,21 +55,21 @@ func (e *effect) tone() string {
 	}
 }
 
-// The forest plot: numbers of the SVG's own units, so that no style attribute is needed.
+// Sizes of the forest plot, in units of the SVG, so that no style attribute is needed.
 const (
 	plotWidth  = 240.0
 	plotMargin = 10.0
 )
 
-// axis maps effects, in units of reward, onto the plot's width. It is the same for all rows of a
-// page, and 0 lies on it.
+// axis maps effects, in units of reward, to the width of the plot. All rows of a page share the
+// axis, which contains 0.
 type axis struct {
 	lo, hi, step float64
 }
 
-// fit finds the axis that shows all effects, and the intervals of most: the widest, of lessons with
-// little data, would press all others to a point, and are cut at its ends. zoom is its reach on
-// both sides of 0 in points; 0: fitted, negative: all that there is.
+// fit returns an axis that shows all effects and most intervals: the widest intervals, of lessons
+// with little data, are cut at the ends. zoom is the reach on both sides of 0 in points; 0: fitted,
+// negative: everything.
 func fit(effects []*effect, truths []float64, zoom float64) axis {
 	if zoom > 0 {
 		return rounded(-zoom/100, zoom/100)
@@ -94,7 +93,8 @@ func fit(effects []*effect, truths []float64, zoom float64) axis {
 	return rounded(min(lo, -min(reach, quantile(lows, 0.9))), max(hi, min(reach, quantile(highs, 0.9))))
 }
 
-// quantile is the smallest value that the share of the values does not exceed; 0 of none.
+// quantile returns the smallest value that the given share of the values does not exceed; 0 without
+// values.
 func quantile(values []float64, share float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -103,7 +103,7 @@ func quantile(values []float64, share float64) float64 {
 	return values[max(0, int(math.Ceil(share*float64(len(values))))-1)]
 }
 
-// rounded widens an axis to whole steps, of which there are four to eight.
+// rounded widens an axis to four to eight whole steps.
 func rounded(lo, hi float64) axis {
 	lo, hi = max(lo, -1), min(hi, 1)
 	if hi-lo < 0.02 {
@@ -111,11 +111,12 @@ func rounded(lo, hi float64) axis {
 	}
 	steps := []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5}
 	i := slices.IndexFunc(steps, func(s float64) bool { return math.Ceil(hi/s-1e-9)-math.Floor(lo/s+1e-9) <= 6 })
-	step := steps[i] // 2 is the most that there is, and 4 steps of the largest
+	step := steps[i] // the maximum is 2, four of the largest steps
 	return axis{math.Floor(lo/step+1e-9) * step, math.Ceil(hi/step-1e-9) * step, step}
 }
 
-// place is where the drawing has of an effect; what lies beyond the axis is drawn at its end.
+// place returns the position of an effect in the drawing; values beyond the axis are drawn at its
+// end.
 func (a axis) place(x float64) string {
 	shown := max(a.lo, min(a.hi, x))
 	return coordinate(plotMargin + (shown-a.lo)/(a.hi-a.lo)*(plotWidth-2*plotMargin))
@@ -123,7 +124,7 @@ func (a axis) place(x float64) string {
 
 func coordinate(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }
 
-// ticks are the effects at which the axis has a mark.
+// ticks returns the effects with a mark on the axis.
 func (a axis) ticks() (out []float64) {
 	for i := math.Round(a.lo / a.step); i <= math.Round(a.hi/a.step); i++ {
 		out = append(out, i*a.step)
@@ -137,14 +138,14 @@ func (a axis) text() string { return points(&a.lo) + " to " + points(&a.hi) + " 
 // stroke is a line of a drawing.
 func stroke(class, d string) g.Node { return g.El("path", h.Class(class), g.Attr("d", d)) }
 
-// drawing is one of ours, which label tells to those who do not see it.
+// drawing returns an SVG with a label for screen readers.
 func drawing(class, size, label string, children ...g.Node) g.Node {
 	return h.SVG(
 		h.Class(class), g.Attr("viewBox", "0 0 "+size), h.Role("img"), labelled(label), g.Group(children),
 	)
 }
 
-// scale is what stands above the forest plot.
+// scale returns the heading of the forest plot.
 func (a axis) scale() g.Node {
 	return drawing("forest", "240 24", "scale in points", g.Map(a.ticks(), func(x float64) g.Node {
 		text := "0"
@@ -158,8 +159,8 @@ func (a axis) scale() g.Node {
 	}))
 }
 
-// plot draws one row: the interval, with a tip where it goes on beyond the axis; the effect, where
-// it lies on it; and the true effect, where that is known.
+// plot draws one row: the interval, with a tip beyond the axis; the effect; and the true effect, if
+// known.
 func (a axis) plot(e *effect, truth *float64) g.Node {
 	label := "no effect is shown yet"
 	marks := g.Map(a.ticks(), func(x float64) g.Node {
@@ -190,7 +191,7 @@ const (
 	sparkHeight = 22.0
 )
 
-// spark draws the last days of an effect in a few strokes; nothing with fewer than two.
+// spark draws the last days of an effect; empty for fewer than two.
 func spark(days []report.Band) g.Node {
 	const most = 60
 	days = days[max(0, len(days)-most):]
@@ -217,7 +218,7 @@ func spark(days []report.Band) g.Node {
 		stroke("zero", "M0 "+y(0)+"H84"), g.El("polyline", g.Attr("points", strings.TrimSpace(b.String()))))
 }
 
-// head is the column of the plot, which name tells to those who do not see it.
+// head returns the heading of the plot's column, with a label for screen readers.
 func (a axis) head(name string) g.Node {
 	return column(h.Class("plot"), h.Span(h.Class("hidden-text"), g.Text(name)), a.scale())
 }

@@ -8,8 +8,8 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// filters is a form that asks for a page with another query; clear leads to the page without one,
-// "" where nothing is asked for.
+// filters returns a form for a page with another query; clear is the link to the page without a
+// query, empty without one.
 func filters(action, name, clear string, fields ...g.Node) g.Node {
 	return h.Form(
 		h.Method("get"), h.Action(action), h.Class("filters"), h.Role("search"), labelled(name), g.Group(fields),
@@ -20,12 +20,12 @@ func filters(action, name, clear string, fields ...g.Node) g.Node {
 	)
 }
 
-// field is a field of a filter with its label.
+// field returns a labelled field of a filter.
 func field(label, name string, input g.Node) g.Node {
 	return h.Div(h.Class("field"), h.Label(h.For(name), g.Text(label)), input)
 }
 
-// entry is where something is written; more may say what it looks like.
+// entry returns a text input; more are further attributes.
 func entry(name, value, size string, more ...g.Node) g.Node {
 	return h.Input(
 		h.ID(name), h.Name(name), h.Value(visible(value)), h.MaxLength("256"), g.Attr("size", size), g.Group(more),
@@ -40,10 +40,10 @@ func dateField(label, name, value, example string) g.Node {
 	return wordField(label, name, value, "11", h.Placeholder(example))
 }
 
-// choice is one of a list: what the query says, and its words.
+// choice is an option of a list: the value of the query, and the text.
 type choice struct{ Key, Name string }
 
-// anyOf are the choices of a filter: the words, or none of them.
+// anyOf returns the options of a filter: the words, and no restriction.
 func anyOf(words ...string) []choice {
 	out := []choice{{"", "any"}}
 	for _, w := range words {
@@ -62,19 +62,19 @@ func option(c choice, chosen bool) g.Node {
 	return h.Option(h.Value(c.Key), g.If(chosen, h.Selected()), quoted(c.Name))
 }
 
-// tickField is a box that asks for something.
+// tickField returns a checkbox of a filter.
 func tickField(label, name, value string, ticked bool) g.Node {
 	return tick(label, h.Name(name), h.Value(value), g.If(ticked, h.Checked()))
 }
 
-// tick is a box with its words beside it.
+// tick returns a labelled checkbox.
 func tick(label string, attributes ...g.Node) g.Node {
 	return h.Label(
 		h.Class("check"), h.Input(h.Type("checkbox"), g.Group(attributes)), g.Text(" "+label),
 	)
 }
 
-// windowField is a field for the window of a report, with the usual ones to choose from.
+// windowField returns the field of a report's window, with common choices.
 func windowField(value string) g.Node {
 	return g.Group{
 		wordField("Window", "window", value, "5", h.Placeholder("all"), h.List("windows")),
@@ -84,7 +84,7 @@ func windowField(value string) g.Node {
 	}
 }
 
-// hiddenField is a field of a form that nobody sees.
+// hiddenField returns a hidden field.
 func hiddenField(name, value string) g.Node {
 	return h.Input(h.Type("hidden"), h.Name(name), h.Value(value))
 }

@@ -15,32 +15,32 @@ import (
 	"precept/inject/lesson"
 )
 
-// shown is what a handler gives to be shown.
+// shown is the result of a handler.
 type shown struct {
 	Title   string
 	Main    func(frame) g.Node // the page's own part
-	Head    g.Node             // scripts and style sheets that this page alone has; nil: none
-	Live    bool               // the page keeps itself new
+	Head    g.Node             // scripts and style sheets of this page alone; nil: none
+	Live    bool               // the page refreshes itself
 	Counted counted
-	Problem string // why there is not all
-	Err     error  // why there is nothing: it is the page's problem and its status
+	Problem string // reason for missing parts
+	Err     error  // reason for a missing page, with its status
 }
 
 // counted says when a page's figures were counted.
 type counted struct {
 	At  time.Time
-	Old bool // newer ones are being counted
+	Old bool // newer figures are being computed
 }
 
-// frame is what stands around a page, and what it makes its links and forms with.
+// frame holds the surroundings of a page, and makes links and forms.
 type frame struct {
 	shown
 	Nav    []link
 	Tenant string
-	CSRF   string // "" for a program with a token: no forms that write
-	Acts   bool   // a browser whose token may change something: the forms that do are shown
-	Viewer bool   // a viewer looks: what only operators read has no link
-	Notice string // what the last action did
+	CSRF   string // empty for a program with a token, which gets no forms
+	Acts   bool   // a browser with the permission to act: forms are shown
+	Viewer bool   // a viewer, who gets no links to operators' pages
+	Notice string // result of the last action
 
 	path  string
 	query url.Values
@@ -52,12 +52,12 @@ type link struct {
 	Here              bool
 }
 
-// frameOf is the frame of a request without its page: a handler asks for it to make links.
+// frameOf returns the frame of a request without its page, for links.
 func frameOf(c echo.Context) frame {
 	return frame{Tenant: tenantOf(c), path: c.Request().URL.EscapedPath(), query: c.QueryParams()}
 }
 
-// address is a path, escaped already, with its query.
+// address joins an escaped path and a query.
 func address(path string, q url.Values) string {
 	if len(q) == 0 {
 		return path
@@ -65,7 +65,7 @@ func address(path string, q url.Values) string {
 	return path + "?" + q.Encode()
 }
 
-// Link is another page for the same tenant; further arguments are keys and values of its query.
+// Link returns the address of another page for the same tenant; query holds keys and values.
 func (f frame) Link(path string, query ...string) string {
 	q := url.Values{}
 	if t := f.query.Get("tenant"); t != "" {
@@ -91,12 +91,12 @@ func (f frame) With(query ...string) string {
 	return address(f.path, q)
 }
 
-// lesson is the page of a lesson, or what is done with it behind that.
+// lesson returns the address of a lesson's page or action.
 func (f frame) lesson(slug string, action ...string) string {
 	return f.Link(part("/lessons/", slug, action))
 }
 
-// session is the same of a session.
+// session returns the address of a session's page or action.
 func (f frame) session(id string, action ...string) string {
 	return f.Link(part("/sessions/", id, action))
 }
@@ -105,7 +105,7 @@ func part(of, name string, action []string) string {
 	return strings.Join(append([]string{of + url.PathEscape(name)}, action...), "/")
 }
 
-// clear is this page without a filter, where the query has one of some keys.
+// clear returns the address of this page without the filter keys, if the query has one of them.
 func (f frame) clear(keys ...string) string {
 	if slices.ContainsFunc(keys, func(key string) bool { return f.query.Get(key) != "" }) {
 		return f.Link(f.path)
@@ -113,10 +113,10 @@ func (f frame) clear(keys ...string) string {
 	return ""
 }
 
-// csrfInput is the field that lets a form write.
+// csrfInput returns the field that permits a form to write.
 func (f frame) csrfInput() g.Node { return hiddenField(csrfField, f.CSRF) }
 
-// decision is a form that acts on a lesson in the text and the state that the person saw, and leads
+// decision returns a form that acts on a lesson in the version that the person saw, and returns to
 // back.
 func (f frame) decision(l *lesson.Lesson, a lesson.Action, back string, children ...g.Node) g.Node {
 	return h.Form(
@@ -126,8 +126,8 @@ func (f frame) decision(l *lesson.Lesson, a lesson.Action, back string, children
 	)
 }
 
-// sorter is a column's head that sorts this page: first as it is most wanted (down is largest
-// first), the second time the other way. It says text, or shows an arrow alone.
+// sorter returns a column heading that sorts the page: in the most useful direction first (down:
+// largest first), reversed on the second click.
 func (f frame) sorter(key, name, text string, down bool) g.Node {
 	keys, orders := [2]string{key, "-" + key}, [2]string{"smallest first", "largest first"}
 	first := when(down, 1, 0)
@@ -149,8 +149,8 @@ const rowsPerPage = 100
 // pager says which rows are shown.
 type pager struct{ number, from, to, total int }
 
-// pageOf cuts the rows that the query's page names out of total. A page beyond the last is the
-// last.
+// pageOf selects the rows of the query's page out of total. A page number beyond the end means the
+// last page.
 func (f frame) pageOf(total, size int) pager {
 	n, err := strconv.Atoi(f.query.Get("page"))
 	if err != nil || n < 1 {
@@ -160,7 +160,7 @@ func (f frame) pageOf(total, size int) pager {
 	return pager{n, (n - 1) * size, min(n*size, total), total}
 }
 
-// html says which rows are shown, and leads to the others.
+// html returns the range of rows, with links to other pages.
 func (p pager) html(f frame) g.Node {
 	to := func(page int, rel, text string) g.Node {
 		return h.A(h.Href(f.With("page", strconv.Itoa(page))), h.Rel(rel), g.Text(text))
@@ -176,8 +176,8 @@ func pagerOf(children ...g.Node) g.Node {
 	return h.Nav(h.Class("pager"), labelled("Rows"), g.Group(children))
 }
 
-// olderPager leads through a list that is read from its newest entry on: back to them from behind
-// after, and on to what comes behind next.
+// olderPager returns links through a list from the newest entry on: to the start, and to the
+// entries after next.
 func (f frame) olderPager(shown g.Node, after, next string) g.Node {
 	return pagerOf(
 		shown,

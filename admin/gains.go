@@ -11,7 +11,7 @@ import (
 
 const week = 7 * 24 * time.Hour
 
-// lastWeek adds up the last seven days, or the window where that is shorter.
+// lastWeek sums the last seven days, or a shorter window.
 func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 	from := now.Add(-week).UTC().Format(time.DateOnly)
 	for _, d := range days {
@@ -26,7 +26,7 @@ func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 	return sum
 }
 
-// gains are the figures on top of the overview: what lessons did, and what they cost.
+// gains returns the figures on top of the overview: the benefit and the cost of lessons.
 func gains(r *report.Report, price Prices) []stat {
 	lately := lastWeek(r.Global.Days, r.GeneratedAt)
 	e := globalOf(&r.Global)
@@ -57,8 +57,8 @@ func gains(r *report.Report, price Prices) []stat {
 		costs(&lately, price)...)
 }
 
-// costs are what lessons took in the week, in tokens and, where prices are known, in money, and
-// whether the provider's prompt cache was kept.
+// costs returns the cost of lessons in the week, in tokens and money, and the state of the
+// provider's prompt cache.
 func costs(lately *report.Day, price Prices) []stat {
 	key, note := "session-input", "admin.price_input puts a price on them"
 	session := func(s report.Spent) string { return count(s.Input / s.Sessions) }
@@ -84,7 +84,7 @@ func costs(lately *report.Day, price Prices) []stat {
 	return append(out, statOf(key, session(with), note, ""))
 }
 
-// priced is what a million tokens cost: what the query asks for goes before the configuration.
+// priced returns the price of a million tokens: from the query, else from the configuration.
 func priced(p Prices, asked string) Prices {
 	if x, err := strconv.ParseFloat(asked, 64); err == nil && x > 0 && x < 1e6 {
 		p.Input = x

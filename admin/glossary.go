@@ -12,12 +12,12 @@ import (
 type term struct {
 	Key  string
 	Name string
-	Unit string // of the number that it heads; "" for words, and for counts that need none
-	More string // the part of the help that tells more of it
+	Unit string // unit of the number; empty for words and plain counts
+	More string // section of the help
 	Text string
 }
 
-// glossary defines every number and every word of the dashboard that is not plain English.
+// glossary defines every number and every technical word of the dashboard.
 func glossary() []term {
 	return []term{
 		{"effect", "Effect", "points", "EXPERIMENT#reading-the-report", "How much the lesson changes the reward of a session: the mean where it was injected less the mean where a coin withheld it. 1 point is 0.01 of reward."},
@@ -65,8 +65,7 @@ func glossary() []term {
 	}
 }
 
-// termOf is a word of the glossary; without a definition where there is none, which the tests of
-// the pages look for.
+// termOf returns a word of the glossary. The tests find a word without a definition.
 func termOf(key string) term {
 	terms := glossary()
 	i := slices.IndexFunc(terms, func(t term) bool { return t.Key == key })
@@ -76,7 +75,7 @@ func termOf(key string) term {
 	return terms[i]
 }
 
-// word is a word of the glossary, its definition one hover, tap or key away.
+// word returns a word of the glossary with its definition at hover, tap or key.
 func word(key string) g.Node { return wordOf(termOf(key)) }
 
 func wordOf(t term) g.Node {
@@ -85,7 +84,7 @@ func wordOf(t term) g.Node {
 	)
 }
 
-// definition is what opens at a word of the glossary.
+// definition returns the text that opens at a word.
 func definition(t term) g.Node {
 	return h.Div(
 		g.Attr("popover"), h.Class("definition"), h.ID("def-"+t.Key),
@@ -95,17 +94,17 @@ func definition(t term) g.Node {
 	)
 }
 
-// stat is a figure with its unit and its definition, which are its term's.
+// stat is a figure with the unit and definition of its term.
 type stat struct {
 	term  term
 	value string
-	note  string // what it is measured against, or since when
-	tone  string // good, bad, warn or nothing
+	note  string // comparison or start
+	tone  string // good, bad, warn or empty
 }
 
 func statOf(key, value, note, tone string) stat { return stat{termOf(key), value, note, tone} }
 
-// unit is what the value counts: one session, two sessions.
+// unit returns the unit for the value: one session, two sessions.
 func (s stat) unit() string {
 	if s.value == "1" {
 		return strings.TrimSuffix(s.term.Unit, "s")
@@ -113,7 +112,7 @@ func (s stat) unit() string {
 	return s.term.Unit
 }
 
-// figures are numbers, each with its unit and definition.
+// figures returns numbers with units and definitions.
 func figures(list []stat) g.Node {
 	return h.Dl(h.Class("stats"), g.Map(list, func(s stat) g.Node {
 		unit := s.unit()

@@ -12,8 +12,8 @@ import (
 	"precept/internal/redact"
 )
 
-// headers are on every answer. Scripts and styles come from our own files only; nothing of an
-// answer may be kept or framed.
+// headers sets the headers of every response. Scripts and styles come from this server only; no
+// response may be stored or framed.
 func headers(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		h := c.Response().Header()
@@ -31,7 +31,7 @@ func headers(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// recover turns a panic into a 500 without its text; a client that went away stays what it is.
+// recover converts a panic to a 500 without its text; an aborted connection stays aborted.
 func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
@@ -48,8 +48,8 @@ func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// checkHost refuses a name that is not ours: a page on evil.example that was rebound to our address
-// may not read a byte. Probes come with whatever name the platform gives them, and learn nothing.
+// checkHost refuses a foreign name: a page on evil.example that was rebound to this address may not
+// read a byte. Probes use any name of their platform, and learn nothing.
 func (s *Server) checkHost(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		switch c.Request().URL.Path {
@@ -63,7 +63,7 @@ func (s *Server) checkHost(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// authorize lets in who brings a token or a session.
+// authorize admits requests with a token or a session.
 func (s *Server) authorize(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		a := s.access.Load()
@@ -92,7 +92,7 @@ func bearerToken(header string) (string, bool) {
 	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// session is the one that the request's cookie names, and whose token began it.
+// session returns the session of the request's cookie, and the holder of its token.
 func (s *Server) session(c echo.Context, a *access) (*session, holder, bool) {
 	cookie, err := c.Cookie(cookieName)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Server) session(c echo.Context, a *access) (*session, holder, bool) {
 	return one, who, ok
 }
 
-// checkWrite guards what a cookie vouches for: a browser sends it along whoever made it ask.
+// checkWrite protects writes with a cookie, which a browser sends for foreign pages, too.
 func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		one, cookie := c.Get(sessionKey).(*session)
@@ -129,7 +129,8 @@ func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// ownOrigin says that a browser's request comes from our own pages. Programs send neither header.
+// ownOrigin reports whether a browser's request comes from this server's pages. Programs send
+// neither header.
 func ownOrigin(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		return false
@@ -142,8 +143,7 @@ func ownOrigin(r *http.Request) bool {
 	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
 }
 
-// unbase takes the base path off, so that nothing behind it knows of one. A proxy may have done so
-// before.
+// unbase removes the base path, unless a proxy has removed it.
 func (s *Server) unbase(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		c.Request().URL = s.below(c.Request().URL)
@@ -151,7 +151,7 @@ func (s *Server) unbase(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// audited notes every request that may change something, once it is answered.
+// audited records every request that may write, after its response.
 func (s *Server) audited(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -181,7 +181,7 @@ func (s *Server) audited(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// The sentences that a viewer is refused with.
+// Messages for a viewer without permission.
 const (
 	noActing = "this token is a viewer's: it can look, and change nothing; " +
 		"take an operator's token (admin.tokens)"
@@ -189,9 +189,8 @@ const (
 		"take an operator's token (admin.tokens)"
 )
 
-// permit refuses what a viewer may not do. It stands behind the audit, so that an attempt is noted.
-// A search is refused on any route: its answer would quote what was said, or give it away word by
-// word.
+// permit refuses operators' routes to viewers, after the audit, so that an attempt is recorded. A
+// search is refused on any route, because its result would reveal conversations.
 func (s *Server) permit(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if holderOf(c).role == operator || c.Path() == "/logout" {
@@ -211,15 +210,14 @@ func (s *Server) permit(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// fail answers what a handler returned. A person who is logged in gets it on a page, with the way
-// to the others.
+// fail answers the error of a handler. A logged-in person gets a page with the navigation.
 func (s *Server) fail(err error, c echo.Context) {
 	if c.Response().Committed {
 		return
 	}
 	k := s.explain(c, err)
 	if c.Request().Method == http.MethodHead {
-		_ = c.NoContent(k.Code) // nobody is left to tell
+		_ = c.NoContent(k.Code) // the client is gone
 		return
 	}
 	_, in := c.Get(holderKey).(holder)

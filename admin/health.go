@@ -7,44 +7,44 @@ import (
 	"precept/store"
 )
 
-// Health is how precept itself does. Every count says since when it is: the account since the data
-// directory began, the others since this start.
+// Health is the state of precept. The account counts since the creation of the data directory, all
+// other figures since the server's start.
 type Health struct {
 	Version  string            `json:"version"`
 	Revision string            `json:"revision,omitempty"`
 	Go       string            `json:"go"`
 	PID      int               `json:"pid"`
 	Started  time.Time         `json:"started"`
-	Figures  []Figure          `json:"figures"` // what the service says of itself in short
+	Figures  []Figure          `json:"figures"` // summary of the service
 	Account  Account           `json:"account"`
 	Spool    Spool             `json:"spool"`
 	Store    Stored            `json:"store"`
 	Since    Since             `json:"since_start"`
 	Config   []configs.Setting `json:"config"`
-	Hash     string            `json:"config_hash"` // as samples name it
+	Hash     string            `json:"config_hash"` // as in samples
 	Fault    string            `json:"config_fault,omitempty"`
 	Audit    []Noted           `json:"audit"` // the newest actions
 }
 
-// Account is what became of every exchange: Admitted = Stored + Spooled + Incomplete + Dropped.
+// Account counts every exchange: Admitted = Stored + Spooled + Incomplete + Dropped.
 type Account struct {
 	store.Account
 	Balanced  bool   `json:"balanced"`
-	Unsampled int64  `json:"unsampled"`       // stored, of closed sessions, and no sample tells of them
+	Unsampled int64  `json:"unsampled"`       // stored exchanges of closed sessions without a sample
 	SetAside  int    `json:"set_aside"`       // sessions and exchanges at which a step panicked
-	Trouble   string `json:"error,omitempty"` // why there is no account, or not all of it
+	Trouble   string `json:"error,omitempty"` // reason for a missing or incomplete account
 }
 
 // Spool is the write-ahead log.
 type Spool struct {
-	Dir     string  `json:"dir,omitempty"` // "": there is none
+	Dir     string  `json:"dir,omitempty"` // empty without a directory
 	Bytes   int64   `json:"bytes"`
 	Limit   int64   `json:"limit_bytes"`
 	Waiting int64   `json:"waiting_exchanges"` // in memory, not in the spool yet
-	Lag     float64 `json:"lag_seconds"`       // how long the oldest that the store does not have yet has waited; 0: nothing waits
+	Lag     float64 `json:"lag_seconds"`       // age of the oldest exchange that the store does not have yet; 0: none
 }
 
-// Stored is what the store holds.
+// Stored is the content of the store.
 type Stored struct {
 	Kind    string           `json:"kind"` // sqlite, redis or memory
 	Healthy bool             `json:"healthy"`
@@ -56,7 +56,7 @@ type Stored struct {
 // Since are sums since the start.
 type Since struct {
 	Exchanges   int64            `json:"exchanges_stored"`
-	Samples     int64            `json:"samples_written"` // a sample that is made anew because something was said of it counts again
+	Samples     int64            `json:"samples_written"` // a sample that is rebuilt after feedback counts again
 	Closed      int64            `json:"sessions_closed"`
 	Told        int64            `json:"sessions_told"`
 	OptedOut    int64            `json:"opted_out"`
@@ -67,12 +67,12 @@ type Since struct {
 	InMemory    int              `json:"sessions_in_memory"`
 }
 
-// Noted is one action. What it was done to is named by slug or by id: a session that was forgotten
-// must not live on by the name that its client gave it.
+// Noted is one action. The object is named by slug or id: a forgotten session must not survive by
+// its client's name.
 type Noted struct {
 	At     time.Time `json:"at"`
-	Who    string    `json:"who"` // the address, and whether a browser's session or a program's token vouched for it
+	Who    string    `json:"who"` // address, with a browser's session or a program's token
 	Action string    `json:"action"`
 	Detail string    `json:"detail,omitempty"`
-	Status int       `json:"status"` // of the answer: what failed is noted as well
+	Status int       `json:"status"` // status of the response; failures are recorded, too
 }

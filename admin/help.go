@@ -20,7 +20,7 @@ import (
 	"precept/docs"
 )
 
-// guides are the pages of the docs in the order in which a newcomer reads them.
+// guides lists the pages of the docs in the order for a newcomer.
 func guides() []string {
 	return []string{
 		"DASHBOARD", "EXPERIMENT", "LESSONS", "AGENTS", "OPERATIONS", "SAMPLES", "DISTILL", "ARCHITECTURE",
@@ -51,18 +51,18 @@ func (s *Server) help(c echo.Context) error {
 func helpList(names []string, attributes ...g.Node) g.Node {
 	return h.Ul(g.Group(attributes), g.Map(names, func(name string) g.Node {
 		name = strings.TrimSuffix(name, ".md")
-		raw, _ := docs.Pages.ReadFile(name + ".md") // one that is not there has no title, and a test misses it
+		raw, _ := docs.Pages.ReadFile(name + ".md") // a missing page has no title, which a test finds
 		return h.Li(h.A(h.Href("/help/"+name), g.Text(titleOf(raw))))
 	}))
 }
 
-// titleOf is the heading that a page begins with.
+// titleOf returns the first heading of a page.
 func titleOf(raw []byte) string {
 	line, _, _ := strings.Cut(string(raw), "\n")
 	return strings.TrimPrefix(line, "# ")
 }
 
-// helpPage shows a page, or a drawing of one.
+// helpPage shows a page or a picture of the docs.
 func (s *Server) helpPage(c echo.Context) error {
 	name := c.Param("*")
 	if strings.HasPrefix(name, "img/") && path.Ext(name) == ".svg" {
@@ -84,9 +84,8 @@ func (s *Server) helpPage(c echo.Context) error {
 	}})
 }
 
-// readHelp makes HTML of a page in a directory of the docs. Raw HTML in it is left out, so that
-// there is no road from a file to a script; links to other pages lead to where those are served,
-// and what is not served is no link.
+// readHelp renders a page of a directory of the docs. Raw HTML is dropped, so that a file cannot
+// add a script. Links to other pages lead to their served addresses; other links are dropped.
 func readHelp(raw []byte, dir string) (g.Node, error) {
 	md := goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(
 		parser.WithAutoHeadingID(), parser.WithASTTransformers(util.Prioritized(helpLinks(dir), 100)),
@@ -101,8 +100,7 @@ func readHelp(raw []byte, dir string) (g.Node, error) {
 	).Replace(b.String())), nil
 }
 
-// helpLinks leads the links of a page to where their targets are served. It is the page's directory
-// in the docs.
+// helpLinks resolves the links of a page. The value is the page's directory in the docs.
 type helpLinks string
 
 // Transform is called by goldmark when a page has been read.
@@ -127,7 +125,7 @@ func (l helpLinks) Transform(page *ast.Document, _ text.Reader, _ parser.Context
 		}
 		return ast.WalkContinue, nil
 	})
-	for _, n := range gone { // its words stay
+	for _, n := range gone { // the link's text stays
 		for c := n.FirstChild(); c != nil && n.Kind() == ast.KindLink; c = n.FirstChild() {
 			n.Parent().InsertBefore(n.Parent(), n, c)
 		}
@@ -135,7 +133,7 @@ func (l helpLinks) Transform(page *ast.Document, _ text.Reader, _ parser.Context
 	}
 }
 
-// served is the address of a link's target; false where it is not served.
+// served returns the address of a link's target, and reports whether the target is served.
 func (l helpLinks) served(to string) (string, bool) {
 	if strings.HasPrefix(to, "#") || strings.HasPrefix(to, "https://") {
 		return to, true

@@ -9,29 +9,28 @@ import (
 	"precept/bandit/report"
 )
 
-// history is effects as reports for pages had them since the server started: it fills the charts of
-// an experiment that is younger than two days, whose days the counters keep. It holds a bounded
-// number of looks, in memory only.
+// history holds effects since the server's start, for the charts of an experiment of less than two
+// days. The history is bounded and in memory.
 type history struct {
 	mu   sync.Mutex
 	seen map[historyKey][]look
 }
 
-// historyKey names what the looks are of: an arm, or with "" all lessons of a tenant together.
+// historyKey names an arm, or all lessons of a tenant if Arm is empty.
 type historyKey struct{ Tenant, Arm string }
 
-// reportKey names the reports that pages are made of.
+// reportKey names the reports of pages.
 type reportKey struct {
 	Tenant      string
 	Window      time.Duration
 	Provisional bool
 }
 
-// whole says that all closed sessions are in it: looks at other selections belong on no common
-// chart.
+// whole reports whether the report contains all closed sessions: other selections do not belong on
+// one chart.
 func (k reportKey) whole() bool { return k.Window == 0 && !k.Provisional }
 
-// look is an effect as it stood at a moment.
+// look is an effect at a moment.
 type look struct {
 	at time.Time
 	effect
@@ -45,8 +44,7 @@ const (
 
 func newHistory() *history { return &history{seen: map[historyKey][]look{}} }
 
-// add keeps what is shown, when there is something; when there is no more room, every second look
-// goes.
+// add keeps an effect, if any; a full history drops every second look.
 func (h *history) add(key historyKey, e *effect, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -61,7 +59,7 @@ func (h *history) add(key historyKey, e *effect, now time.Time) {
 	h.seen[key] = append(looks, look{now, *e})
 }
 
-// note keeps what a report of all closed sessions shows, of every lesson and of all together.
+// note keeps the effects of a report of all closed sessions.
 func (h *history) note(tenant string, r *report.Report, now time.Time) {
 	for i := range r.Lessons {
 		h.add(historyKey{tenant, r.Lessons[i].Arm}, shownOf(&r.Lessons[i]), now)
@@ -69,15 +67,15 @@ func (h *history) note(tenant string, r *report.Report, now time.Time) {
 	h.add(historyKey{Tenant: tenant}, globalOf(&r.Global), now)
 }
 
-// of are the looks that were noted.
+// of returns the kept looks.
 func (h *history) of(key historyKey) []look {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.seen[key])
 }
 
-// decisions are the lessons that a person has just decided on: what watches their place needs up to
-// two seconds to see it, and the queue shall not ask twice meanwhile.
+// decisions holds the lessons of the newest decisions: a watcher sees a change within two seconds,
+// and the queue must not ask again meanwhile.
 type decisions struct {
 	mu sync.Mutex
 	at map[string]time.Time

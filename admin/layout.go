@@ -37,7 +37,7 @@ func (s *Server) show(c echo.Context, v shown) error {
 	return s.render(c, status, layout(f))
 }
 
-// layout is a whole page: its main part, and what stands around it.
+// layout returns a whole page.
 func layout(f frame) g.Node {
 	return document("precept: "+f.Title, g.Group{script("page.js"), f.Head},
 		h.A(h.Class("skip"), h.Href("#main"), g.Text("Skip to the content")),
@@ -57,7 +57,7 @@ func layout(f frame) g.Node {
 	)
 }
 
-// document is what every page is in, the login page as well.
+// document returns the HTML of every page, including the login page.
 func document(title string, head g.Node, body ...g.Node) g.Node {
 	return h.Doctype(h.HTML(
 		h.Lang("en"),
@@ -75,7 +75,7 @@ func document(title string, head g.Node, body ...g.Node) g.Node {
 	))
 }
 
-// top is the head of a page: the way to the others, and switches.
+// top returns the head of a page with navigation and switches.
 func top(f frame) g.Node {
 	return h.Header(
 		h.Class("top"),
@@ -89,7 +89,7 @@ func top(f frame) g.Node {
 		h.Div(
 			h.Class("tools"),
 			g.If(f.Live, tick("Live", h.ID("refresh"), h.Checked())),
-			h.Select( // shown by page.js: without scripts it would switch nothing
+			h.Select( // page.js shows the control: without scripts there is no effect
 				h.ID("theme"), labelled("Theme"), h.Title("Theme: as the system has it, light or dark"), g.Attr("hidden"),
 				option(choice{"auto", "Auto"}, false), option(choice{"light", "Light"}, false), option(choice{"dark", "Dark"}, false),
 			),
@@ -99,7 +99,7 @@ func top(f frame) g.Node {
 	)
 }
 
-// failedPage is for a page that is not there, or cannot be shown.
+// failedPage is the page of an error.
 func failedPage(f frame) g.Node {
 	return g.Group{
 		title(f.Title),
@@ -107,7 +107,7 @@ func failedPage(f frame) g.Node {
 	}
 }
 
-// refusedPage is for a viewer who asks for what only operators read.
+// refusedPage is the page of a viewer without permission.
 func refusedPage(frame) g.Node {
 	return g.Group{
 		title("For operators"),

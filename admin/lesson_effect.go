@@ -9,7 +9,7 @@ import (
 	"precept/bandit/report"
 )
 
-// verdictLine is what may be said of a text, and what to do.
+// verdictLine returns the verdict of a text, with the next step.
 func verdictLine(r *report.Row) g.Node {
 	a := advise(r)
 	note := ""
@@ -22,7 +22,7 @@ func verdictLine(r *report.Row) g.Node {
 	))
 }
 
-// lessonFigures are what the report says of a text.
+// lessonFigures returns the report's figures of a text.
 func lessonFigures(r *report.Row, truth *float64) []stat {
 	e := shownOf(r)
 	out := []stat{
@@ -41,7 +41,7 @@ func lessonFigures(r *report.Row, truth *float64) []stat {
 	return out
 }
 
-// lessonCosts are what a text takes of tokens and of the provider's prompt cache.
+// lessonCosts returns the cost of a text in tokens and in the provider's prompt cache.
 func lessonCosts(r *report.Row) []stat {
 	out := []stat{
 		statOf("tokens", count(r.Tokens), count(r.TokensTotal)+" in all", ""),
@@ -60,8 +60,8 @@ func lessonCosts(r *report.Row) []stat {
 	return out
 }
 
-// lessonOverTime is the effect as it went: a band as soon as there are two days or two looks, else
-// the effect of now; and the planned looks.
+// lessonOverTime returns the effect over time: a band from two days or two looks on, else the
+// present effect; and the planned trials.
 func lessonOverTime(r *report.Row, truth *float64, since []look) g.Node {
 	if r == nil {
 		return quiet(g.Text("Nothing was measured yet."))
@@ -124,7 +124,7 @@ func gap(r *report.Row) string {
 	return text + ": it would have misled you, because " + why + "."
 }
 
-// opinions are what a judge thinks of a text.
+// opinions returns a judge's opinions about a text.
 func opinions(r *report.Row) g.Node {
 	if r == nil || r.Opinions == nil {
 		return quiet(

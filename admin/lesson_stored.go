@@ -14,14 +14,14 @@ import (
 	"precept/inject/lesson"
 )
 
-// stored is what single sessions tell.
+// stored holds facts from single sessions.
 type stored struct {
 	survey *report.Survey // nil: they were not read
 	old    bool           // they are being read, and the page is worth another look in a moment
 	err    error
 }
 
-// rewards are the rewards of both arms of a lesson, in tenths.
+// rewards returns the distribution of the rewards of both arms, in tenths.
 func (x *stored) rewards(slug string) g.Node {
 	switch {
 	case errors.Is(x.err, errBeingMade):
@@ -50,7 +50,7 @@ func (x *stored) rewards(slug string) g.Node {
 	}
 }
 
-// tenths are the rows of both arms, as shares, so that arms of different sizes can be compared.
+// tenths returns the rows of both arms as shares, so that arms of different sizes are comparable.
 func tenths(arms *report.Rewards) g.Node {
 	share := func(arm [10]int64, i int) float64 {
 		total := int64(0)
@@ -81,9 +81,9 @@ func tenths(arms *report.Rewards) g.Node {
 	return out
 }
 
-// tried is where a lesson would have fired in captured sessions, once somebody asks.
+// tried is the backtest of a lesson on captured sessions, on request.
 type tried struct {
-	result *backtest.Result // nil: nobody asked, or note says why not
+	result *backtest.Result // nil: not requested, or see note
 	note   string
 }
 
@@ -95,7 +95,7 @@ func tryOn(ctx context.Context, survey Surveyor, tenant string, l *lesson.Lesson
 	return tried{result: &b}
 }
 
-// short is the answer in a sentence, or the way to it.
+// short returns the result as a sentence, or the link to the backtest.
 func (x *tried) short(href string) g.Node {
 	switch b := x.result; {
 	case b != nil:
@@ -110,7 +110,7 @@ func (x *tried) short(href string) g.Node {
 	}
 }
 
-// whole is the answer with its words, and with where it came near.
+// whole returns the result with its words and near misses.
 func (x *tried) whole(f frame) g.Node {
 	b := x.result
 	if b == nil {
@@ -150,7 +150,7 @@ func wordsTable(name, head string, list []backtest.Word) g.Node {
 	}))
 }
 
-// examples lead to some sessions.
+// examples returns links to some sessions.
 func examples(f frame, names []string) g.Node {
 	return g.If(len(names) > 0, quiet(g.Text("Such as "), g.Map(names, func(name string) g.Node {
 		return g.Group{h.A(h.Href(f.Link("/sessions", "session", name)), code(name)), space()}

@@ -14,19 +14,17 @@ import (
 	"precept/inject/lesson"
 )
 
-// oldText is an older text of the lesson, or the same presented in another way, with what was
-// measured of it.
+// oldText is an older text or presentation of the lesson, with its measurements.
 type oldText struct {
 	row   *report.Row
-	sight report.Sight // a session that got it
-	text  string       // what the model saw of it there; "" when no stored session tells
+	sight report.Sight // a session with the text
+	text  string       // the text that the model saw; empty without a stored session
 }
 
-// textsShown is how many older texts are looked up in stored sessions: those that were seen last.
+// textsShown is the number of older texts that are read from stored sessions, the latest first.
 const textsShown = 10
 
-// recall fills in what the older texts said. The bank keeps the text of now alone; what was shown
-// stands in the sessions that got it, for as long as they are kept.
+// recall reads the older texts from stored sessions: the bank keeps the present text alone.
 func recall(ctx context.Context, archive Archive, survey *report.Survey, tenant string, older []oldText) {
 	for i := range older {
 		older[i].sight, _ = survey.Seen(older[i].row.Arm)
@@ -41,13 +39,13 @@ func recall(ctx context.Context, archive Archive, survey *report.Survey, tenant 
 		}
 		block, err := archive.Block(ctx, tenant, one.sight.Session, one.row.Slug)
 		if err != nil {
-			continue // forgotten meanwhile: the page says that no stored session tells it
+			continue // forgotten meanwhile: the page reports no stored session
 		}
 		one.text = inject.Part(block, one.row.Slug)
 	}
 }
 
-// olderTexts are what was measured of older texts, and what they said.
+// olderTexts returns the measurements of older texts, with the texts.
 func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 	if len(older) == 0 {
 		return nil
@@ -70,7 +68,7 @@ func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 	}
 }
 
-// html is the text as a session got it, with what has changed since.
+// html returns the text of a session, with the changes since.
 func (o oldText) html(f frame, now string) g.Node {
 	summary := h.Summary(g.Text("The text of "), code(o.row.Arm))
 	if o.text == "" {
@@ -93,7 +91,7 @@ func (o oldText) html(f frame, now string) g.Node {
 	)
 }
 
-// eventsTable is what was done with the lesson.
+// eventsTable returns the audit log of the lesson.
 func eventsTable(events []lesson.Event) g.Node {
 	if len(events) == 0 {
 		return quiet(g.Text("Nobody has acted on it: a file that a person put into the directory is in force " +
@@ -117,7 +115,7 @@ func eventsTable(events []lesson.Event) g.Node {
 	}
 }
 
-// facetList is what a lesson fires on: the fields of its trigger that say something.
+// facetList returns the non-empty fields of a lesson's trigger.
 func facetList(l *lesson.Lesson, never string) g.Node {
 	one := func(name string, values ...g.Node) g.Node {
 		return h.Div(h.Dt(g.Text(name)), h.Dd(values...))
@@ -147,7 +145,7 @@ func facetList(l *lesson.Lesson, never string) g.Node {
 	return h.Dl(h.Class("facets"), out)
 }
 
-// targets are whom a lesson is for, in words.
+// targets describes the targets of a lesson.
 func targets(list []lesson.Target) (out []string) {
 	for _, t := range list {
 		var parts []string
@@ -161,7 +159,7 @@ func targets(list []lesson.Target) (out []string) {
 	return out
 }
 
-// findingList is what the checks say of a lesson.
+// findingList returns the findings of the checks.
 func findingList(list []lesson.Finding) g.Node {
 	return h.Ul(h.Class("checks"), some(list, h.Li, func(f lesson.Finding) g.Node {
 		return h.Li(h.Class(when(f.Severity == lesson.Error, "bad", "warn")), g.Text(f.String()))

@@ -14,9 +14,9 @@ import (
 
 // entryPage is the login page.
 type entryPage struct {
-	Said  string // why it is shown, where that is not plain
+	Said  string // reason for the login page, if any
 	Next  string // where to go then
-	Again bool   // the browser shall ask once more by itself
+	Again bool   // the browser repeats the request by itself
 }
 
 // refuse answers a wrong token: counted, and logged now and then.
@@ -35,7 +35,7 @@ func (s *Server) refuse(c echo.Context) error {
 		"That is no token of this precept. The command below finds the one that was generated.")
 }
 
-// unknown answers who brings nothing: people get the login page, programs a sentence.
+// unknown answers a request without a token: people get the login page, programs a sentence.
 func (s *Server) unknown(c echo.Context) error {
 	said := ""
 	if c.Request().Method != http.MethodGet {
@@ -72,8 +72,7 @@ func (s *Server) askToken(c echo.Context, err *echo.HTTPError, said string) erro
 	return s.render(c, err.Code, p.html())
 }
 
-// login changes a token for a session cookie; the answer leads away from the address that holds the
-// token.
+// login exchanges a token for a session cookie and redirects away from the address with the token.
 func (s *Server) login(c echo.Context) error {
 	token := c.FormValue("token")
 	if token == "" && c.Request().Method == http.MethodGet {
@@ -99,8 +98,8 @@ func (s *Server) logout(c echo.Context) error {
 	return s.redirect(c, "/login")
 }
 
-// cookie is secure where the browser's connection is, as a proxy before us may say: on loopback
-// there is no TLS.
+// cookie returns a cookie, secure if the browser's connection is, as a proxy may report: loopback
+// has no TLS.
 func (s *Server) cookie(c echo.Context, value string, age int) *http.Cookie {
 	return &http.Cookie{ //nolint:gosec // Secure as far as the connection is
 		Name: cookieName, Value: value, Path: s.options.Base + "/", MaxAge: age,
@@ -108,8 +107,7 @@ func (s *Server) cookie(c echo.Context, value string, age int) *http.Cookie {
 	}
 }
 
-// remoteIP is the peer's address as the socket gives it; forwarding headers can be written by
-// anyone.
+// remoteIP returns the peer's address of the socket; anyone can write forwarding headers.
 func remoteIP(r *http.Request) netip.Addr {
 	address, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

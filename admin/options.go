@@ -15,10 +15,10 @@ import (
 	"precept/store"
 )
 
-// Options is what an admin server is made of. Every function may be called concurrently.
+// Options configure an admin server. Every function may be called concurrently.
 type Options struct {
 	Access  Access
-	Base    string // the path below which a proxy before it shows it, such as /precept; "": none
+	Base    string // path prefix of a proxy, such as /precept; empty: none
 	Listen  string // the listener's own host:port
 	Data    string // where agents reach the data listener
 	Report  Reporter
@@ -32,7 +32,7 @@ type Options struct {
 	Figures func(context.Context) []Figure // health in short
 	Health  func(context.Context) Health
 	Prices  func() Prices
-	Ready   func() (string, error) // a line that says how it does, or why it is not ready
+	Ready   func() (string, error) // a line about the state, or the reason for not being ready
 	Metrics http.Handler
 	Truth   func(slug string) (float64, bool) // demo: the true effect, in units of reward; nil: unknown
 	DataDir string                            // where actions are noted; "": in memory only
@@ -41,29 +41,28 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Access is who may come in; it is swapped whole when the configuration changes.
+// Access holds the tokens and hosts; a reload replaces the whole value.
 type Access struct {
 	Tokens        []string // of operators; in clear, or sha256:<hex>
-	Viewers       []string // tokens that look, and act on nothing
+	Viewers       []string // tokens that read only
 	Hosts         []string // further host names
 	PublicMetrics bool     // /metrics without a token
 }
 
-// errNoToken is returned for an Access that would leave the door without a lock, or with one that
-// anybody opens.
+// errNoToken is the error of an Access without a token, or with a guessable token.
 var errNoToken = errors.New("no admin token in force; set PRECEPT_ADMIN_TOKEN or admin.tokens")
 
 // Query says which report is asked for.
 type Query struct {
 	Tenant      string
-	Window      time.Duration // 0: all that there is
-	Provisional bool          // count sessions that have not closed yet
+	Window      time.Duration // 0: all
+	Provisional bool          // count open sessions, too
 	WhatIf      float64       // an epsilon to project for; 0: none
-	Explain     string        // a slug whose rows are to say how they came about; "" none
+	Explain     string        // slug whose rows are explained; empty: none
 	Bands       bool          // with the effect over time, which pages draw
 }
 
-// Reporter makes the report of one tenant.
+// Reporter computes the report of one tenant.
 type Reporter interface {
 	Report(ctx context.Context, q Query) (report.Report, error)
 }
@@ -72,33 +71,33 @@ type Reporter interface {
 type Library interface {
 	// Book is the lessons of every state, as they were last read.
 	Book() *lesson.Book
-	// Block is what a session of the tenant gets of a lesson, byte for byte.
+	// Block returns the exact text that a session of the tenant gets of a lesson.
 	Block(tenant string, l *lesson.Lesson) string
-	// Findings is what the checks have to say on a lesson.
+	// Findings returns the results of the checks on a lesson.
 	Findings(l *lesson.Lesson) []lesson.Finding
 	// Log is the newest n events of the audit log, oldest first.
 	Log(ctx context.Context, n int) ([]lesson.Event, error)
 }
 
-// Surveyor goes through stored sessions, for what the counters do not keep.
+// Surveyor reads stored sessions for facts that the counters do not hold.
 type Surveyor interface {
-	// Survey is a look at the newest sessions of a tenant. It may take seconds; pages keep it.
+	// Survey reads the newest sessions of a tenant. A survey may take seconds; pages share the
+	// result.
 	Survey(ctx context.Context, tenant string) (*report.Survey, error)
-	// Backtest tells in which of the newest captured sessions of a tenant a lesson would have
-	// fired.
+	// Backtest returns the captured sessions of a tenant in which a lesson would have matched.
 	Backtest(ctx context.Context, tenant string, l *lesson.Lesson) (backtest.Result, error)
 }
 
-// Keeper changes the state of lessons where they are kept. The change is in force when whoever
-// watches that place has seen it.
+// Keeper changes the state of lessons in their place. A change takes effect when the watcher of the
+// place sees the change.
 type Keeper interface {
 	Act(ctx context.Context, slug string, seen lesson.Sight, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error)
 }
 
-// ErrNoLesson is a Keeper's answer to a slug that it does not have.
+// ErrNoLesson is the error of a Keeper for an unknown slug.
 var ErrNoLesson = errors.New("there is no such lesson")
 
-// Archive is what is kept of sessions and samples. Each question looks at a bounded part of it.
+// Archive reads stored sessions and samples. Each question reads a bounded part.
 type Archive interface {
 	Browse(ctx context.Context, q store.SessionQuery) (store.SessionList, error)
 	Transcript(ctx context.Context, tenant, name string, from int) (store.Transcript, error)
@@ -106,29 +105,29 @@ type Archive interface {
 	BrowseSamples(ctx context.Context, q *store.SampleQuery) (store.SampleList, error)
 }
 
-// Rater takes a feedback in, whoever's session it is.
+// Rater accepts feedback for any session.
 type Rater interface {
 	Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error)
 }
 
-// Forgetter deletes what is kept of a session, or of a whole tenant where session is empty, and
-// says how many sessions there were.
+// Forgetter deletes the stored data of a session, or of a tenant if session is empty, and returns
+// the number of sessions.
 type Forgetter interface {
 	Forget(ctx context.Context, tenant, session string) (int, error)
 }
 
-// Exporter writes a selection of what was learned.
+// Exporter writes a selection of stored data.
 type Exporter interface {
 	Export(ctx context.Context, w io.Writer, e Export) error
 }
 
-// Export says what an export holds.
+// Export selects the content of an export.
 type Export struct {
 	Format string // one of ExportFormats
 	store.SampleQuery
 }
 
-// ExportFormats are those of precept export.
+// ExportFormats lists the formats of precept export.
 func ExportFormats() []string {
 	return []string{"mplp", "openai", "preference", "experiment", "parquet"}
 }
@@ -140,8 +139,8 @@ type Figure struct {
 	Bad   bool   `json:"bad,omitempty"` // worth a look
 }
 
-// Prices are what a million tokens of input cost, in the operator's currency; 0: not known.
+// Prices holds the prices of a million input tokens, in the operator's currency; 0: unknown.
 type Prices struct {
 	Input  float64
-	Cached float64 // those that the provider's prompt cache had; 0: as the others
+	Cached float64 // price of cached tokens; 0: as the others
 }

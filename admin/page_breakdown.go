@@ -13,21 +13,21 @@ import (
 	"precept/bandit/report"
 )
 
-// breakdownView is what lessons do in parts of the sessions.
+// breakdownView shows the effects of lessons in parts of the sessions.
 type breakdownView struct {
 	by      choice
-	survey  *report.Survey // nil: there is none
+	survey  *report.Survey // nil: none
 	reading bool           // the sessions are being read for the first time
-	cells   []report.Cell  // those that have enough data
+	cells   []report.Cell  // cells with enough data
 	thin    int            // how many have too little data
 }
 
-// ways are what the sessions can be parted by.
+// ways lists the dimensions of a breakdown.
 func ways() []choice {
 	return []choice{{report.OfAgent, "Agent"}, {report.OfModel, "Model"}, {report.OfLength, "Length of the task"}}
 }
 
-// lengths are the words for the bands of the first message's length.
+// lengths maps the bands of the first message's length to words.
 func lengths() map[string]string {
 	return map[string]string{
 		"s": "under 100 bytes", "m": "100 to 500 bytes", "l": "500 to 4,000 bytes", "xl": "4,000 bytes and more",
@@ -122,7 +122,7 @@ func (v *breakdownView) table(f frame, cells []report.Cell) g.Node {
 	)
 }
 
-// row is one cell: a lesson, or all together, in a part of the sessions.
+// row returns one cell: a lesson, or all together, in a part of the sessions.
 func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Node {
 	part := cmp.Or(x.Value, "unknown")
 	if v.by.Key == report.OfLength {
@@ -145,7 +145,7 @@ func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Nod
 	)
 }
 
-// tooFew says how much data it takes, and how much there is.
+// tooFew reports the amount of data that is needed, and the present amount.
 func (v *breakdownView) tooFew() g.Node {
 	sessions, since := v.stored()
 	text := "A cell is shown from 50 closed sessions with a reward on, of which at least 10 were injected and " +

@@ -18,10 +18,10 @@ type healthView struct{ Health }
 // line is a figure in a table.
 type line struct {
 	Name, Value, Tone string
-	Indent            string // the class of a line below another: indent, or more below that
+	Indent            string // class of a line below another: indent, or deeper
 }
 
-// healthPage shows how precept itself does.
+// healthPage shows the state of precept.
 func (s *Server) healthPage(c echo.Context) error {
 	v := healthView{s.health(c)}
 	problem := ""
@@ -57,7 +57,7 @@ func (v *healthView) html(frame) g.Node {
 	}
 }
 
-// top are the figures that say most.
+// top returns the most important figures.
 func (v *healthView) top() []stat {
 	lost := sum(v.Account.Dropped) - v.Account.Dropped["opted_out"]
 	ill := !v.Store.Healthy || v.Store.Trouble != ""
@@ -77,7 +77,7 @@ func (v *healthView) top() []stat {
 	}
 }
 
-// troubles are what a person should look at first.
+// troubles returns the problems that a person should check first.
 func (v *healthView) troubles() g.Node {
 	store, account := &v.Store, &v.Account
 	trouble := func(before, text string) g.Node {
@@ -94,14 +94,14 @@ func (v *healthView) troubles() g.Node {
 	}
 }
 
-// linesTable is a table of figures below the heading that names it.
+// linesTable returns a table of figures with its heading.
 func linesTable(heading string, lines []line) g.Node {
 	return h.Table(h.Class("figures"), labelledBy(heading), h.TBody(g.Map(lines, func(l line) g.Node {
 		return h.Tr(rowHead(toned(l.Indent), g.Text(l.Name)), h.Td(toned(l.Tone), quoted(l.Value)))
 	})))
 }
 
-// figureTable is the same of what the service says of itself.
+// figureTable returns the service's figures with a heading.
 func figureTable(heading string, list []Figure) g.Node {
 	lines := make([]line, len(list))
 	for i, x := range list {
@@ -113,7 +113,7 @@ func figureTable(heading string, list []Figure) g.Node {
 	return linesTable(heading, lines)
 }
 
-// configuration lists the keys, those that somebody has set first.
+// configuration lists the keys, changed keys first.
 func (v *healthView) configuration() g.Node {
 	var changed, rest g.Group
 	for _, k := range v.Config {
@@ -134,7 +134,7 @@ func (v *healthView) configuration() g.Node {
 	}
 }
 
-// actions are what people and programs did here.
+// actions lists the recorded actions.
 func (v *healthView) actions() g.Node {
 	if len(v.Audit) == 0 {
 		return quiet(g.Text("Nothing yet. Approvals, trials, feedback and deletions are noted here."))
@@ -153,7 +153,7 @@ func (v *healthView) actions() g.Node {
 	}
 }
 
-// accountOf is what became of every exchange.
+// accountOf returns the lines of the account of exchanges.
 func accountOf(a *Account) []line {
 	out := []line{
 		{Name: "Admitted", Value: count(a.Admitted)},

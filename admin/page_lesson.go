@@ -16,14 +16,14 @@ import (
 	"precept/inject/lesson"
 )
 
-// lessonView is what the page of one lesson shows.
+// lessonView is the data of a lesson's page.
 type lessonView struct {
 	slug     string
-	lesson   *lesson.Lesson // nil: it is in the bank no more
-	row      *report.Row    // what was measured of its text; nil: nothing
-	true     *float64       // demo: its true effect; else nil
-	since    []look         // what was shown of it since the start
-	block    string         // as the model sees it
+	lesson   *lesson.Lesson // nil: not in the bank any more
+	row      *report.Row    // measurements of the text; nil: none
+	true     *float64       // demo: the true effect; else nil
+	since    []look         // effects since the server's start
+	block    string         // text for the model
 	findings []lesson.Finding
 	events   []lesson.Event
 	older    []oldText
@@ -63,7 +63,7 @@ func (s *Server) lessonPage(c echo.Context) error {
 	})
 }
 
-// read fills in what the bank says.
+// read fills in the bank's data.
 func (v *lessonView) read(ctx context.Context, o *Options, tenant string) {
 	if events, err := o.Library.Log(ctx, eventsRead); err == nil {
 		v.events = slices.DeleteFunc(slices.Clone(events), func(e lesson.Event) bool { return e.Slug != v.slug })
@@ -74,7 +74,7 @@ func (v *lessonView) read(ctx context.Context, o *Options, tenant string) {
 	}
 }
 
-// measured finds the row of the text that is in the bank now, and keeps the others as older texts.
+// measured finds the row of the present text; the other rows are older texts.
 func (v *lessonView) measured(rows []report.Row) {
 	var last *report.Row
 	for i := range rows {
@@ -136,7 +136,7 @@ func (v *lessonView) about() g.Node {
 	return quiet(line)
 }
 
-// texts are the lesson as it was written, and as the model sees it.
+// texts returns the lesson as written, and as the model sees it.
 func (v *lessonView) texts() g.Node {
 	block := warning("It does not fit into inject.budget_bytes, so no session gets it. Shorten it, or raise the budget.")
 	if v.block != "" {
@@ -163,7 +163,7 @@ func (v *lessonView) trigger(f frame) g.Node {
 	)
 }
 
-// actionForms are what the person may do, each a form that says what it does.
+// actionForms returns a form for each possible action, with its effect.
 func actionForms(f frame, l *lesson.Lesson) g.Node {
 	return section("actions", "What you can do", h.Div(h.Class("actions"), g.Map(actionsOf(l.State), func(a action) g.Node {
 		does := "does-" + string(a.key)
@@ -175,14 +175,14 @@ func actionForms(f frame, l *lesson.Lesson) g.Node {
 	})))
 }
 
-// action is what a person may do, with what happens then.
+// action is a possible action with its effect.
 type action struct {
 	key          lesson.Action
 	name, effect string
 	danger       bool
 }
 
-// actionsOf are what a person may do with a lesson in a state.
+// actionsOf returns the possible actions on a lesson in a state.
 func actionsOf(state lesson.State) (out []action) {
 	approve := action{lesson.Approve, "Approve", "It is in force in the text above from the next turn on: " +
 		"sessions whose words fire its trigger may get it, and a coin keeps withholding it from some, " +
@@ -206,8 +206,8 @@ func actionsOf(state lesson.State) (out []action) {
 	}
 }
 
-// actOnPage answers a form: POST /lessons/{slug}/{action}. It leads back with a sentence, also when
-// nothing was done.
+// actOnPage handles POST /lessons/{slug}/{action} and redirects with a sentence, also after a
+// failure.
 func (s *Server) actOnPage(c echo.Context) error {
 	a, slug := lesson.Action(c.Param("action")), param(c, "slug")
 	if !a.Valid() {

@@ -12,17 +12,17 @@ import (
 	"precept/bandit/report"
 )
 
-// lessonsView is what the page of all lessons shows.
+// lessonsView is the data of the page of all lessons.
 type lessonsView struct {
 	reported
 	filter lessonsFilter
-	rows   []*report.Row // what the filter leaves, in order
+	rows   []*report.Row // filtered rows, in order
 	total  int           // before the filter
 	states []string
 	truth  truths
 }
 
-// zooms are the scales: fitted, everything, or so many points on both sides of 0.
+// zooms lists the scales: fitted, everything, or a number of points on both sides of 0.
 func zooms() []choice {
 	return []choice{
 		{"", "fits the data"},
@@ -35,7 +35,7 @@ func zooms() []choice {
 	}
 }
 
-// verdicts are the groups that advise gives.
+// verdicts lists the groups of advise.
 func verdicts() []choice {
 	return []choice{
 		{"", "any"},
@@ -48,7 +48,7 @@ func verdicts() []choice {
 	}
 }
 
-// lessonsFilter is what the query asks for.
+// lessonsFilter holds the filters of the query.
 type lessonsFilter struct {
 	Words, State, Verdict, Zoom, Sort string
 	Old                               bool
@@ -68,7 +68,7 @@ func (s *Server) lessonsPage(c echo.Context) error {
 	return s.show(c, shown{Title: "Lessons", Main: v.html, Live: r.of.Old, Counted: r.of, Problem: r.problem})
 }
 
-// reach is the zoom as fit takes it.
+// reach returns the zoom for fit.
 func (f lessonsFilter) reach() float64 {
 	if f.Zoom == "all" {
 		return -1
@@ -99,7 +99,7 @@ func (v *lessonsView) choose() {
 	slices.SortStableFunc(v.rows, order(v.filter.Sort))
 }
 
-// past says that a row is of a text that no session gets any more.
+// past reports whether no session gets the row's text any more.
 func past(l *report.Row) bool {
 	return l.State == "edited" || l.State == "removed" || l.State == "shown otherwise"
 }

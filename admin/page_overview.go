@@ -11,17 +11,17 @@ import (
 	"precept/inject/lesson"
 )
 
-// overviewView is what the first page shows.
+// overviewView is the data of the first page.
 type overviewView struct {
 	reported
-	rows       []*report.Row // those with something to tell
+	rows       []*report.Row // rows with data
 	truth      truths
 	needs      []need
 	figures    []Figure
 	configured Prices
 }
 
-// need is something that needs a person, with the way there.
+// need is a task for a person, with its link.
 type need struct{ text, href, tone string }
 
 // overviewRows is how many lessons the first page shows.
@@ -36,7 +36,7 @@ func (s *Server) overview(c echo.Context) error {
 	v := overviewView{
 		reported: r, truth: s.options.Truth, configured: s.options.Prices(), figures: s.options.Figures(c.Request().Context()),
 	}
-	for i := range r.Lessons { // what was put away before anybody got it has nothing to tell
+	for i := range r.Lessons { // lessons that were retired before any session have no data
 		if l := &r.Lessons[i]; l.Picked > 0 || lesson.State(l.State).Fires() {
 			v.rows = append(v.rows, l)
 		}
@@ -48,7 +48,7 @@ func (s *Server) overview(c echo.Context) error {
 	})
 }
 
-// attention collects what needs a person, the worst first.
+// attention collects the tasks for a person, the most urgent first.
 func (s *Server) attention(v *overviewView, f frame) (out []need) {
 	for _, x := range v.figures {
 		if x.Bad {
@@ -118,7 +118,7 @@ func (v *overviewView) form(f frame) g.Node {
 	)
 }
 
-// needsYou is what a person should look at.
+// needsYou returns the tasks for a person.
 func (v *overviewView) needsYou(f frame) g.Node {
 	if len(v.needs) > 0 {
 		return h.Section(

@@ -13,17 +13,17 @@ import (
 	"precept/inject/lesson"
 )
 
-// queueView is the lessons that wait for a person.
+// queueView is the data of the approval queue.
 type queueView struct {
-	items []queueItem // those of the page
+	items []queueItem // lessons of the page
 	pager pager
 }
 
-// queueItem is one of them, with what it takes to decide.
+// queueItem is a waiting lesson with the evidence for a decision.
 type queueItem struct {
 	lesson   *lesson.Lesson
 	block    string
-	base     *lesson.Lesson // what it supersedes; nil: it is new
+	base     *lesson.Lesson // superseded lesson; nil: a new lesson
 	findings []lesson.Finding
 	tried    tried
 }
@@ -31,7 +31,7 @@ type queueItem struct {
 // queueRows is how many lessons of the queue a page shows.
 const queueRows = 20
 
-// waiting are the lessons that want a decision.
+// waiting returns the lessons that wait for a decision.
 func (s *Server) waiting() (list []*lesson.Lesson) {
 	for _, l := range s.options.Library.Book().Lessons() {
 		waits := l.State == lesson.Candidate || l.State == lesson.Quarantined
@@ -42,7 +42,7 @@ func (s *Server) waiting() (list []*lesson.Lesson) {
 	return list
 }
 
-// queuePage shows what waits, the oldest first.
+// queuePage shows the waiting lessons, the oldest first.
 func (s *Server) queuePage(c echo.Context) error {
 	q, err := query(c)
 	if err != nil {
@@ -96,7 +96,7 @@ func emptyQueue() g.Node {
 	)
 }
 
-// queueKeys is the help that ? opens.
+// queueKeys returns the help of the key ?.
 func queueKeys() g.Node {
 	one := func(does string, names ...string) g.Node {
 		return h.Div(h.Dt(keys(names...)), h.Dd(g.Text(does)))
@@ -144,7 +144,7 @@ func (x *queueItem) html(f frame) g.Node {
 	)
 }
 
-// text is what the lesson says, or what changes against the one that it supersedes.
+// text returns the text of the lesson, or the difference to the superseded lesson.
 func (x *queueItem) text() g.Node {
 	if x.base == nil {
 		return h.Div(h.H3(g.Text("What it says")), paper(h.Pre(quoted(x.block))))
@@ -154,7 +154,7 @@ func (x *queueItem) text() g.Node {
 	)
 }
 
-// grounds are what a person decides by.
+// grounds returns the evidence for a decision.
 func (x *queueItem) grounds(f frame) g.Node {
 	checks := h.P(h.Class("good"), g.Text("All checks are clean."))
 	if len(x.findings) > 0 {
@@ -182,11 +182,11 @@ func evidenceList(list []lesson.Evidence) g.Node {
 	}))
 }
 
-// placeOf is the id of a lesson's place on the page. It begins with words that no id of the frame
-// begins with, for a lesson can be called anything.
+// placeOf returns the id of a lesson on the page. The prefix avoids the ids of the frame, because a
+// lesson may have any name.
 func placeOf(slug string) string { return "candidate-" + slug }
 
-// button is a form that decides on the lesson.
+// button returns a form that decides on the lesson.
 func (x *queueItem) button(f frame, a lesson.Action, name, key, class string) g.Node {
 	return f.decision(x.lesson, a, f.With("backtest", ""), h.Button(
 		h.Data("key", key), toned(class), h.Aria("keyshortcuts", key),

@@ -65,7 +65,7 @@ func (v *samplesView) list(f frame, filtered bool) g.Node {
 	}
 }
 
-// sampleOf is a sample: a line that opens to a preview.
+// sampleOf returns a sample as a line that opens to a preview.
 func sampleOf(f frame, x *store.SampleItem) g.Node {
 	answered := h.Span(h.Class("quiet"), g.Text("no words came of it"))
 	if text := gist(x.Sample.Output); text != "" {
@@ -95,13 +95,13 @@ func sampleOf(f frame, x *store.SampleItem) g.Node {
 	)
 }
 
-// A preview shows so much of a sample, and its line so many characters of its input and output.
+// Size of a preview, and characters of input and output in its line.
 const (
 	previewMost = 16 << 10
 	gistMost    = 140
 )
 
-// preview is a sample as an export has it, or its beginning.
+// preview returns a sample in the form of an export, or its start.
 func preview(x *store.SampleItem) string {
 	b, err := json.MarshalIndent(&x.Sample, "", "  ")
 	if err != nil {
@@ -110,8 +110,7 @@ func preview(x *store.SampleItem) string {
 	return bounded(string(b), previewMost)
 }
 
-// gist is the longest text of a document's first floor, on one line: what was asked, or what came
-// of it.
+// gist returns the longest text of a document's top level, on one line: the request, or the result.
 func gist(doc map[string]any) string {
 	best := ""
 	for _, k := range slices.Sorted(maps.Keys(doc)) {
@@ -122,7 +121,7 @@ func gist(doc map[string]any) string {
 	return cut(strings.Join(strings.Fields(best), " "), gistMost)
 }
 
-// exports are the links that write the selection to a file.
+// exports returns the links that export the selection.
 func (v *samplesView) exports(f frame) g.Node {
 	about := map[string]string{
 		"mplp":       "the samples, as JSON lines",
@@ -146,7 +145,7 @@ func (v *samplesView) exports(f frame) g.Node {
 	)
 }
 
-// export is the address that writes the selection in a format.
+// export returns the address of an export of the selection.
 func (v *samplesView) export(f frame, format string) string {
 	p := url.Values{"format": {format}, "tenant": {v.query.Tenant}}
 	for _, key := range []string{"since", "until", "lesson", "agent", "session", "family", "quality"} {

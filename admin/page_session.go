@@ -13,7 +13,7 @@ import (
 	"precept/store"
 )
 
-// sessionView is one session.
+// sessionView is the data of a session's page.
 type sessionView struct{ store.Transcript }
 
 // sessionPage shows a session.
@@ -28,7 +28,7 @@ func (s *Server) sessionPage(c echo.Context) error {
 	})
 }
 
-// goesOn says that there are turns behind those that are shown.
+// goesOn reports whether further turns exist.
 func (v *sessionView) goesOn() bool { return v.Next < v.Exchanges }
 
 func (v *sessionView) html(f frame) g.Node {
@@ -57,7 +57,7 @@ func (v *sessionView) html(f frame) g.Node {
 	}
 }
 
-// notices say what the session is that most are not.
+// notices returns the session's unusual properties.
 func (v *sessionView) notices() g.Node {
 	return g.Group{
 		g.If(v.Control, h.P(h.Class("notice"), g.Text("This session is a control: a coin decided at "+
@@ -88,7 +88,7 @@ func (v *sessionView) turns(f frame) g.Node {
 	)
 }
 
-// rateSession takes a person's word on a session from its page.
+// rateSession accepts a person's feedback from a session's page.
 func (s *Server) rateSession(c echo.Context) error {
 	id, kind := param(c, "session"), c.FormValue("type")
 	p := feedback.Post{SessionID: id, Entry: feedback.Entry{
@@ -113,8 +113,7 @@ func (s *Server) rateSession(c echo.Context) error {
 	return s.seeOther(c, frameOf(c).session(id), notice)
 }
 
-// forgetSession deletes a session from its page. The person says so twice: by the button, and by
-// the box beside it.
+// forgetSession deletes a session. The person confirms twice: by the button and the checkbox.
 func (s *Server) forgetSession(c echo.Context) error {
 	id, f := param(c, "session"), frameOf(c)
 	if c.FormValue("sure") != "yes" {
@@ -129,7 +128,7 @@ func (s *Server) forgetSession(c echo.Context) error {
 		"The session is deleted: its record, turns, samples and feedback."))
 }
 
-// idOnly is an id for the audit; a name that a client gave is none.
+// idOnly returns an id for the audit; a client's name is not an id.
 func idOnly(text string) string {
 	if len(text) == 32 && strings.Trim(text, "0123456789abcdef") == "" {
 		return text

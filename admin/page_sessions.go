@@ -15,7 +15,7 @@ import (
 type sessionsView struct {
 	store.SessionList
 	query    store.SessionQuery
-	searched bool   // something is looked for in what was said
+	searched bool   // the query searches conversations
 	data     string // where agents reach precept
 }
 
@@ -74,7 +74,7 @@ func (v *sessionsView) filters(f frame, clear string) g.Node {
 	)
 }
 
-// list is the sessions, or why there are none to show.
+// list returns the sessions, or the reason for an empty list.
 func (v *sessionsView) list(f frame, filtered bool, back g.Node) g.Node {
 	switch {
 	case len(v.Sessions) > 0:
@@ -126,7 +126,7 @@ func sessionRow(f frame, x *store.SessionItem) g.Node {
 	)
 }
 
-// lessonsOf are the lessons that were picked in a session.
+// lessonsOf returns the lessons picked in a session.
 func lessonsOf(x *store.SessionItem) g.Node {
 	return g.Group{
 		g.If(x.Control, h.Span(h.Class("slug control"), g.Text("control"))),

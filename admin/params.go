@@ -25,7 +25,7 @@ func (p *params) fault(name, text string) {
 	}
 }
 
-// read is a parameter as parse understands it; one that is not given is the zero value.
+// read returns a parsed parameter; a missing parameter has the zero value.
 func read[T any](p *params, name, wanted string, parse func(string) (T, bool)) (value T) {
 	text := p.c.QueryParam(name)
 	if text == "" {
@@ -45,7 +45,7 @@ func (p *params) text(name string) string {
 
 func (p *params) tenant() string { return cmp.Or(p.text("tenant"), "default") }
 
-// tenantOf is the tenant that a request names, where the query needs no check.
+// tenantOf returns the tenant of a request whose query needs no check.
 func tenantOf(c echo.Context) string { return cmp.Or(c.QueryParam("tenant"), "default") }
 
 func (p *params) number(name string) int {
@@ -69,7 +69,7 @@ func (p *params) yes(name string) bool {
 	})
 }
 
-// time reads a day, a day with minutes as a browser's field has it (UTC), or RFC 3339.
+// time parses a day, a day with minutes in the form of a browser's field (UTC), or RFC 3339.
 func (p *params) time(name string) time.Time {
 	return read(p, name, "it is a time such as 2026-01-31 or 2026-01-31T12:00:00Z", func(t string) (time.Time, bool) {
 		for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", time.RFC3339} {
@@ -108,7 +108,7 @@ func list(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// query reads tenant, window, provisional, what_if and explain.
+// query parses tenant, window, provisional, what_if and explain.
 func query(c echo.Context) (Query, error) {
 	p := params{c: c}
 	q := Query{
@@ -125,7 +125,7 @@ func query(c echo.Context) (Query, error) {
 	return q, p.err
 }
 
-// ParseWindow reads the window of a report: 24h or 30d; nothing (and all) is all that there is, 0.
+// ParseWindow parses the window of a report: 24h or 30d; empty and all mean everything, 0.
 func ParseWindow(text string) (time.Duration, error) {
 	bad := fmt.Errorf("%.40q is no time: write one such as 24h or 30d", text)
 	if text == "" || text == "all" {
@@ -145,8 +145,8 @@ func ParseWindow(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// param is a part of the address. The router matches addresses as they were sent, so a part of one
-// that needs escaping, such as a name with a slash, is still escaped.
+// param returns an unescaped part of the address. The router matches the sent address, so a part
+// such as a name with a slash is still escaped.
 func param(c echo.Context, name string) string {
 	sent := c.Param(name)
 	if c.Request().URL.RawPath == "" {
@@ -159,8 +159,8 @@ func param(c echo.Context, name string) string {
 	return plain
 }
 
-// looks says that a request changes nothing.
+// looks reports whether a request changes nothing.
 func looks(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// wantsHTML says that a person asks, by a browser.
+// wantsHTML reports whether a browser sent the request.
 func wantsHTML(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }

@@ -18,9 +18,9 @@ func (s *Server) Workers() []func(context.Context) error {
 	}
 }
 
-// keep sets up what pages show and what does not follow each request. A report is made at most a
-// tenth of the time, so that a small one is never old; the first page of the morning finds one of
-// the last minute. A survey walks the store, and takes at most a hundredth of the time.
+// keep sets up the shared values. Reports take at most a tenth of the time, so that small reports
+// are always fresh, and the first page finds a report of the last minute. A survey walks the store,
+// and takes at most a hundredth of the time.
 func (s *Server) keep() {
 	s.reports = newShared(s.options.Now,
 		func(ctx context.Context, k reportKey) (report.Report, error) {
@@ -38,16 +38,16 @@ func (s *Server) keep() {
 		func(time.Duration) time.Duration { return 0 })
 }
 
-// reported is the report that a page is made of. Pages share it: it is only read.
+// reported is the report of a page. Pages share the report and only read it.
 type reported struct {
 	report.Report
 	key     reportKey
 	of      counted
-	problem string // why there is none, in a sentence for the page
+	problem string // reason for a missing report, for the page
 	since   func(arm string) []look
 }
 
-// readReport is the report that a request for a page asks for.
+// readReport returns the report that a page's request asks for.
 func (s *Server) readReport(c echo.Context) (reported, error) {
 	q, err := query(c)
 	if err != nil {

@@ -52,7 +52,7 @@ func (s *Server) dashboard() []page {
 	}
 }
 
-// open registers what needs no token. A probe is told what the data listener tells it.
+// open registers the routes without a token. A probe gets the data listener's answer.
 func (s *Server) open(e *echo.Echo) {
 	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
 	e.GET("/readyz", func(c echo.Context) error {
@@ -69,7 +69,7 @@ func (s *Server) open(e *echo.Echo) {
 	})
 }
 
-// locked registers what needs one.
+// locked registers the routes with a token.
 func (s *Server) locked(g *echo.Group) {
 	for _, p := range s.pages {
 		g.GET(p.Path, p.Serve)

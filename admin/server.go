@@ -17,7 +17,8 @@ import (
 	"precept/bandit/report"
 )
 
-// Server is the admin face. It starts nothing: give it to an http.Server, and run its Owners.
+// Server is the handler of the admin listener. A Server starts nothing: the caller serves it and
+// runs its Workers.
 type Server struct {
 	options  Options
 	echo     *echo.Echo
@@ -34,17 +35,17 @@ type Server struct {
 
 // page is one page of the dashboard.
 type page struct {
-	Name  string // in the navigation; "" stands not in it
-	Path  string // as echo routes it
+	Name  string // name in the navigation; empty for an unlisted page
+	Path  string // route of echo
 	Serve echo.HandlerFunc
-	Badge func() int // how many things wait there; nil: nothing ever does
+	Badge func() int // number of waiting items; nil: none
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP handles one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
 
-// SetAccess puts another Access in force, for requests that begin from now on. Browsers that logged
-// in with a token that is gone are logged out. An error leaves the old one in force.
+// SetAccess replaces the Access for new requests. Sessions of a removed token end. On error the old
+// Access stays.
 func (s *Server) SetAccess(a Access) error {
 	digested, err := digest(a, s.options.Listen)
 	if err != nil {
@@ -54,19 +55,18 @@ func (s *Server) SetAccess(a Access) error {
 	return nil
 }
 
-// log is for what is told of one request: the line names it, as its answer's Precept-Request-Id
-// does.
+// log returns the logger of a request, with the id in the response's Precept-Request-Id.
 func (s *Server) log(c echo.Context) *slog.Logger {
 	h := c.Response().Header()
 	if h.Get("Precept-Request-Id") == "" {
 		var b [8]byte
-		_, _ = io.ReadFull(s.options.Random, b[:]) // an id that is not random still names the request
+		_, _ = io.ReadFull(s.options.Random, b[:]) // an id without randomness still identifies the request
 		h.Set("Precept-Request-Id", "req_"+hex.EncodeToString(b[:]))
 	}
 	return s.options.Log.With("request", h.Get("Precept-Request-Id"))
 }
 
-// render answers a page: written whole before the first byte goes out, so that a fault never gives
+// render writes a page, rendered completely before the first byte, so that an error never gives
 // half a page.
 func (s *Server) render(c echo.Context, status int, page g.Node) error {
 	var b bytes.Buffer
@@ -76,8 +76,8 @@ func (s *Server) render(c echo.Context, status int, page g.Node) error {
 	return c.HTMLBlob(status, s.based(b.Bytes()))
 }
 
-// based puts the base path before the addresses of a page. Quotes are escaped in what others said,
-// so only a page's own attributes are met.
+// based prefixes the addresses of a page with the base path. Quotes in foreign text are escaped, so
+// only a page's own attributes match.
 func (s *Server) based(page []byte) []byte {
 	if s.options.Base == "" {
 		return page
@@ -103,7 +103,7 @@ func (s *Server) below(u *url.URL) *url.URL {
 	return &out
 }
 
-// redirect leads a browser to a page of ours; any other address is the first page.
+// redirect redirects to a page of this server; any other address means the first page.
 func (s *Server) redirect(c echo.Context, path string) error {
 	u, err := url.Parse(path)
 	if err != nil || u.Scheme+u.Host != "" || !strings.HasPrefix(path, "/") ||
@@ -113,8 +113,7 @@ func (s *Server) redirect(c echo.Context, path string) error {
 	return c.Redirect(http.StatusSeeOther, s.options.Base+path)
 }
 
-// seeOther leads a browser away from a form that it has sent; notice is shown on the next page,
-// once.
+// seeOther redirects after a form; the next page shows the notice once.
 func (s *Server) seeOther(c echo.Context, path, notice string) error {
 	if one, ok := c.Get(sessionKey).(*session); ok {
 		s.sessions.keepNotice(one, notice)

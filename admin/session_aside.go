@@ -10,7 +10,7 @@ import (
 	"precept/store"
 )
 
-// rewardOf is what the session was worth, and who said so.
+// rewardOf returns the reward of the session with its sources.
 func rewardOf(t *store.Transcript) g.Node {
 	from, r := "nobody has told", &t.Rewarded
 	if r.Value != nil {
@@ -31,7 +31,7 @@ func rewardOf(t *store.Transcript) g.Node {
 	)
 }
 
-// sourceItem is what somebody or something told of the session.
+// sourceItem returns one source of feedback on the session.
 func sourceItem(x store.SourceItem) g.Node {
 	told := fmt.Sprintf(" %.2f by %s", x.Score, x.Source)
 	if x.Rater != "" {
@@ -67,7 +67,7 @@ func rateForm(f frame, id string) g.Node {
 	))
 }
 
-// coins are the lessons that were picked, and how their coins fell.
+// coins returns the picks of the session with their coins.
 func coins(f frame, picks []store.PickItem) g.Node {
 	if len(picks) == 0 {
 		return section("coins", "Its coins", quiet(g.Text("No lesson was picked in it.")))
@@ -93,7 +93,7 @@ func aboutSession(x *store.SessionItem) g.Node {
 	))
 }
 
-// forgetForm is the form that deletes the session.
+// forgetForm returns the form that deletes the session.
 func forgetForm(f frame, id string) g.Node {
 	return section(
 		"delete", "Delete",

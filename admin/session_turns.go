@@ -12,7 +12,7 @@ import (
 	"precept/store"
 )
 
-// turn is one exchange.
+// turn returns one exchange.
 func turn(t *store.TurnItem) g.Node {
 	name := fmt.Sprintf("Turn %d", t.Turn)
 	facts := " · " + short(t.Model) + " · " + fixed(new(t.LatencyMS/1000), 2) + " s"
@@ -31,7 +31,7 @@ func turn(t *store.TurnItem) g.Node {
 	)
 }
 
-// unusual is what a turn has that most have not.
+// unusual returns the unusual properties of a turn.
 func unusual(t *store.TurnItem) (marks []string) {
 	if t.Outcome != sample.Complete {
 		marks = append(marks, strings.ReplaceAll(t.Outcome, "_", " "))
@@ -51,7 +51,7 @@ func unusual(t *store.TurnItem) (marks []string) {
 	return marks
 }
 
-// entryNode is one thing that was said.
+// entryNode returns one part of a turn.
 func entryNode(e *store.Entry) g.Node {
 	class, label := whose(e)
 	text := e.Text
@@ -77,7 +77,7 @@ func entryNode(e *store.Entry) g.Node {
 	)
 }
 
-// whose says in words who or what said something, and the class of its block.
+// whose returns the label and class of a part's author.
 func whose(e *store.Entry) (class, label string) {
 	switch e.Kind {
 	case store.KindBlock:
@@ -107,13 +107,13 @@ func whose(e *store.Entry) (class, label string) {
 // foldFrom is how long a text is shown whole, in bytes.
 const foldFrom = 1200
 
-// firstLine is the beginning of a text, for its fold.
+// firstLine returns the start of a text, for its fold.
 func firstLine(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 	return cut(text, 90)
 }
 
-// nameOf is the session's name, its id where it has none.
+// nameOf returns the session's name, or its id.
 func nameOf(x *store.SessionItem) string {
 	if strings.TrimSpace(x.Name) == "" {
 		return x.ID
@@ -121,7 +121,7 @@ func nameOf(x *store.SessionItem) string {
 	return x.Name
 }
 
-// toneOf colours what a reward comes to.
+// toneOf returns the colour of a reward.
 func toneOf(verdict string) string {
 	switch verdict {
 	case sample.Good:

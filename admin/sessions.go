@@ -24,12 +24,12 @@ const (
 	maxSessions = 1000
 )
 
-// session is a browser that has logged in.
+// session is a logged-in browser.
 type session struct {
 	csrf  string
-	token [sha256.Size]byte // digest of the token it came with: when that is taken away, the session ends
+	token [sha256.Size]byte // digest of the login token: removing the token ends the session
 	until time.Time
-	said  string // what the last action did, for the next page; under the lock of sessions
+	said  string // result of the last action, for the next page; guarded by the lock of sessions
 }
 
 // sessions is kept in memory only: after a restart people log in again. The key is the digest of
@@ -63,7 +63,7 @@ func (s *sessions) begin(token [sha256.Size]byte) (string, error) {
 	return id, nil
 }
 
-// makeRoom drops what is over and, when all are alive, the one that ends first.
+// makeRoom drops ended sessions and, if none ended, the session that ends first.
 func (s *sessions) makeRoom() {
 	now := s.now()
 	maps.DeleteFunc(s.byID, func(_ [sha256.Size]byte, one *session) bool { return now.After(one.until) })
@@ -91,14 +91,14 @@ func (s *sessions) end(id string) {
 	delete(s.byID, sha256.Sum256([]byte(id)))
 }
 
-// keepNotice keeps a sentence for the next page that the browser is shown.
+// keepNotice keeps a sentence for the browser's next page.
 func (s *sessions) keepNotice(one *session, notice string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one.said = notice
 }
 
-// notice is the sentence that was kept, once.
+// notice returns the kept sentence once.
 func (s *sessions) notice(one *session) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *sessions) notice(one *session) string {
 	return said
 }
 
-// vouches says that a CSRF token is the session's.
+// vouches reports whether the CSRF token belongs to the session.
 func (s *session) vouches(csrf string) bool {
 	return subtle.ConstantTimeCompare([]byte(s.csrf), []byte(csrf)) == 1
 }

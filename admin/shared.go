@@ -92,9 +92,9 @@ func (s *shared[K, V]) get(ctx context.Context, key K, first time.Duration) (v V
 	return previous.value, true, previous.err
 }
 
-// fly starts the computation of a key, or joins the one that runs. The result is a sharedValue, or
-// nil if the worker ended first. The channel is nil if too many computations wait. The caller holds
-// the lock.
+// fly starts the computation of a key, or joins the running computation. The result is a
+// sharedValue, or nil if the worker ended first. The channel is nil if too many computations wait.
+// The caller holds the lock.
 func (s *shared[K, V]) fly(key K, kept bool) <-chan singleflight.Result {
 	if s.pending >= maxShared {
 		return nil
@@ -165,7 +165,7 @@ func (s *shared[K, V]) evict() {
 	}
 }
 
-// run is the worker: it computes the value of first and renews values until ctx ends. It returns
+// run is the worker: it computes the value of first and renews values until ctx ends, and returns
 // when no computation is left.
 func (s *shared[K, V]) run(ctx context.Context, first K) error {
 	s.mu.Lock()
@@ -180,7 +180,7 @@ func (s *shared[K, V]) run(ctx context.Context, first K) error {
 			s.mu.Lock()
 			s.life = nil
 			s.mu.Unlock()
-			s.single <- struct{}{} // the computation that ran has ended; those that wait end with ctx
+			s.single <- struct{}{} // wait for the running computation; waiting computations end with ctx
 			<-s.single
 			return nil
 		case <-round.C:

@@ -13,10 +13,10 @@ import (
 	"precept/bandit/report"
 )
 
-// truths knows the demo's true effects; elsewhere it is nil.
+// truths returns the demo's true effects; nil elsewhere.
 type truths func(slug string) (float64, bool)
 
-// of is the true effect of a lesson; nil where it is not known.
+// of returns the true effect of a lesson, or nil.
 func (t truths) of(slug string) *float64 {
 	if t != nil {
 		if x, ok := t(slug); ok {
@@ -36,8 +36,7 @@ type table struct {
 	refusals bool // the upstream refused some of the sessions: they have a column then
 }
 
-// tableOf lays rows out in the order in which they come. zoom is the reach of the axis, as fit
-// takes it.
+// tableOf returns a table of rows in the given order. zoom is the reach of the axis, as for fit.
 func tableOf(r *report.Report, rows []*report.Row, all bool, zoom float64, truth truths) table {
 	t := table{report: r, rows: rows, all: all, truth: truth}
 	var effects []*effect
@@ -56,7 +55,7 @@ func tableOf(r *report.Report, rows []*report.Row, all bool, zoom float64, truth
 	return t
 }
 
-// html is the table. With sorts its heads sort the page.
+// html returns the table. With sorts, the headings sort the page.
 func (t *table) html(f frame, sorts bool) g.Node {
 	caption := "Effect on the reward of a session, measured against sessions in which the lesson was " +
 		"withheld by a coin."
@@ -95,7 +94,7 @@ func (t *table) heads(f frame, sorts bool) []g.Node {
 	}
 }
 
-// row is a lesson's, or with all that of all lessons together.
+// row returns the row of a lesson, or of all lessons together.
 func (t *table) row(f frame, l *report.Row, all bool) g.Node {
 	a, e, truth := advise(l), shownOf(l), t.truth.of(l.Slug)
 	name := g.Group{h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug)), g.If(l.State != "", small(g.Text(l.State)))}
@@ -126,7 +125,7 @@ func together(r *report.Global) *report.Row {
 	}
 }
 
-// overTime is how the effect went, and how far its verdict is.
+// overTime returns the effect over time, and the progress to a verdict.
 func overTime(l *report.Row) g.Node {
 	progress := small(g.Text("enough picks"))
 	if l.NeedsPicks > 0 {
@@ -142,8 +141,8 @@ func overTime(l *report.Row) g.Node {
 	return g.Group{spark(l.Days), progress}
 }
 
-// order is how rows are sorted; by effect, the largest first, when the query does not say. Those
-// without an effect stand at the end either way.
+// order returns the order of rows: by effect, largest first, unless the query names another key.
+// Rows without an effect come last.
 func order(key string) func(x, y *report.Row) int {
 	key, down := strings.CutPrefix(key, "-")
 	effects := func(x, y *report.Row) int {
@@ -171,7 +170,7 @@ func order(key string) func(x, y *report.Row) int {
 // byEffect sorts rows, the largest effect first.
 func byEffect(rows []*report.Row) { slices.SortStableFunc(rows, order("")) }
 
-// doubts are what makes a report's effects doubtful.
+// doubts returns the reasons to doubt a report's effects.
 func doubts(r *report.Report) (out []string) {
 	if !r.SRM.OK {
 		out = append(out, fmt.Sprintf(
@@ -184,7 +183,7 @@ func doubts(r *report.Report) (out []string) {
 	return out
 }
 
-// noLessons teaches who has none.
+// noLessons is the help for a bank without lessons.
 func noLessons() g.Node {
 	return empty(
 		"No lesson has matched yet",

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// when is one thing or another.
+// when returns then if condition holds, else otherwise.
 func when[T any](condition bool, then, otherwise T) T {
 	if condition {
 		return then
@@ -15,7 +15,7 @@ func when[T any](condition bool, then, otherwise T) T {
 	return otherwise
 }
 
-// none stands where there is nothing to show yet.
+// none is the text of a missing value.
 const none = "–"
 
 // count writes a number of things, in groups of three digits from five digits on.
@@ -27,7 +27,7 @@ func count[N int | int64](n N) string {
 	var b strings.Builder
 	for i, r := range text {
 		if left := len(text) - i; i > 0 && left%3 == 0 && text[i-1] != '-' {
-			b.WriteRune('\u202f') // a thin space that does not break
+			b.WriteRune('\u202f') // a narrow no-break space
 		}
 		b.WriteRune(r)
 	}
@@ -42,7 +42,7 @@ func sum[N int | int64](counts map[string]N) (n N) {
 	return n
 }
 
-// plural is the word for one thing or for several.
+// plural returns the singular for 1, else the plural.
 func plural[N int | int64](n N, one, several string) string { return when(n == 1, one, several) }
 
 // things writes a number of things with their name: 1 lesson, 2 lessons.
@@ -50,7 +50,7 @@ func things[N int | int64](n N, name string) string {
 	return count(n) + " " + plural(n, name, name+"s")
 }
 
-// chance writes a probability. Nothing is certain, however it would be rounded.
+// chance formats a probability, never rounded to 0 or 1.
 func chance(p float64) string {
 	switch {
 	case p < 0.005:
@@ -63,13 +63,13 @@ func chance(p float64) string {
 
 func percent(x float64) string { return strconv.FormatFloat(x*100, 'f', 0, 64) + "%" }
 
-// money writes a price of tokens, of which a million are the unit.
+// money formats a price per million tokens.
 func money(millionth float64) string {
 	x := millionth / 1e6
 	return strconv.FormatFloat(x, 'f', when(x < 1, 4, 2), 64)
 }
 
-// bytesOf writes a size with its unit.
+// bytesOf formats a size with its unit.
 func bytesOf(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	x, i := float64(n), 0
@@ -114,9 +114,8 @@ func withSign(x float64, digits int) string {
 	return strings.Replace(text, "-", "−", 1)
 }
 
-// visible shows what a text would hide: characters that turn the writing round, that take no room,
-// or that move a terminal's cursor become names in angle quotes. What stands between them is what
-// was stored.
+// visible replaces characters that hide or reorder text, or control a terminal, by names in angle
+// quotes. All other stored characters stay.
 func visible(text string) string {
 	if strings.IndexFunc(text, hides) < 0 {
 		return text
@@ -135,10 +134,10 @@ func visible(text string) string {
 	return b.String()
 }
 
-// textMost is how much of one text a page shows, in bytes.
+// textMost is the maximum length of a shown text in bytes.
 const textMost = 64 << 10
 
-// bounded is the beginning of a text, of so many bytes, and how many more there are.
+// bounded returns the start of a text with the number of omitted bytes.
 func bounded(text string, most int) string {
 	rest := len(text) - most
 	if rest <= 0 {
@@ -147,7 +146,7 @@ func bounded(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + fmt.Sprintf("\n… %d further bytes", rest)
 }
 
-// short is a name that has its place in a line: agents and models can be called anything.
+// short returns a name shortened for a line: agents and models can have any name.
 func short(text string) string { return cut(text, 48) }
 
 // cut is the beginning of a text, of so many characters at most.
@@ -158,11 +157,11 @@ func cut(text string, most int) string {
 	return text
 }
 
-// Visible is the same for a terminal.
+// Visible is visible for a terminal.
 func Visible(text string) string { return visible(strings.ToValidUTF8(text, "\uFFFD")) }
 
-// hides says that a character is not seen, or changes what is seen of others. Joiners stay: emoji
-// and Indic scripts are made with them.
+// hides reports whether a character is invisible, or changes the display of others. Joiners stay:
+// emoji and Indic scripts need them.
 func hides(r rune) bool {
 	switch r {
 	case '\n', '\t', '\u200d', '\u200c':

@@ -14,9 +14,8 @@ const (
 	logEvery       = 10 * time.Second
 )
 
-// throttle counts wrong tokens. It never stands before the comparison: a right token works in the
-// middle of a flood of wrong ones (tokens are too long to be guessed; what a flood can do is fill
-// the log and keep people out, and it shall do neither).
+// throttle counts wrong tokens. The comparison always runs: a right token works during a flood of
+// wrong tokens, which are too long to be guessed. The throttle only limits the log.
 type throttle struct {
 	now func() time.Time
 
@@ -32,14 +31,14 @@ func newThrottle(now func() time.Time) *throttle {
 	return &throttle{now: now, byIP: map[netip.Addr]int{}}
 }
 
-// failure is what to do about one wrong token.
+// failure is the consequence of one wrong token.
 type failure struct {
 	retryAfter time.Duration // > 0: answer 429
 	log        bool
-	count      int // failures that this log line stands for
+	count      int // failures that this log line counts
 }
 
-// wrong counts one.
+// wrong counts a wrong token.
 func (t *throttle) wrong(ip netip.Addr) failure {
 	t.mu.Lock()
 	defer t.mu.Unlock()

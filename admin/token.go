@@ -14,10 +14,10 @@ import (
 // TokenFile is the name of the generated token's file in the data directory.
 const TokenFile = "admin-token"
 
-// EnsureToken reads the admin token that precept made for itself, or makes one: 32 random bytes in
-// a file that only its owner can read. fresh says that it was made just now, which is when its
-// login link is shown. When the file cannot be written, or nobody can say whether there is one, the
-// token still holds for this run, and the error says why it will be another one at the next start.
+// EnsureToken reads the generated admin token, or generates one: 32 random bytes in a file that
+// only its owner can read. fresh reports a new token, whose login link is shown. If the file cannot
+// be read or written, the token is valid for this run, and the error explains why the next start
+// has another token.
 func EnsureToken(dataDir string, random io.Reader) (token string, fresh bool, err error) {
 	path := filepath.Join(dataDir, TokenFile)
 	b, err := os.ReadFile(path)
@@ -38,8 +38,7 @@ func EnsureToken(dataDir string, random io.Reader) (token string, fresh bool, er
 	return token, true, nil
 }
 
-// tighten takes others' access away from a token file that was copied or restored with too much of
-// it.
+// tighten restricts the mode of a copied or restored token file.
 func tighten(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm()&0o077 == 0 {
@@ -48,7 +47,7 @@ func tighten(path string) error {
 	return os.Chmod(path, 0o600)
 }
 
-// LoginLink is the address that logs a browser in with a token.
+// LoginLink returns the address that logs a browser in with a token.
 func LoginLink(base, token string) string {
 	return strings.TrimSuffix(base, "/") + "/login?token=" + url.QueryEscape(token)
 }

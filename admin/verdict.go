@@ -7,14 +7,14 @@ import (
 	"precept/bandit/report"
 )
 
-// advice is a verdict in words, with what to do next.
+// advice is a verdict in words, with the next step.
 type advice struct {
 	Words, Next, Tone string
 	Group             string // of the filter: helps, harms, none, open, invalid, waits
-	Notes             bool   // it tells already what the report notes of the verdict
+	Notes             bool   // the text contains the report's notes already
 }
 
-// advise says what a row means, and what a person should do about it.
+// advise explains a row and the next step.
 func advise(l *report.Row) advice {
 	a := judged(l)
 	a.Words = string(l.Verdict)
@@ -38,7 +38,7 @@ func advise(l *report.Row) advice {
 	return a
 }
 
-// judged is what the verdict alone asks for.
+// judged returns the advice of the verdict alone.
 func judged(l *report.Row) advice {
 	switch l.Verdict {
 	case report.ProvenHelps:
@@ -68,7 +68,7 @@ func judged(l *report.Row) advice {
 	}
 }
 
-// missing says how much data is missing and how long it takes.
+// missing returns the amount of missing data and the expected time.
 func missing(l *report.Row) string {
 	if l.NeedsPicks <= 0 {
 		return ""
