@@ -94,6 +94,7 @@ func rooms() map[string][]string {
 		"github.com/reviewdog/errorformat":         {"inject/ledger"},
 		"github.com/tidwall/gjson":                 {"internal/wire", "cmd/precept"},
 		"github.com/tidwall/sjson":                 {"internal/wire", "cmd/precept"},
+		"github.com/fsnotify/fsnotify":             {"inject/lesson"},
 		"github.com/yuin/goldmark":                 {"admin"},
 		"github.com/andybalholm/brotli":            {"internal/wire"},
 		"github.com/klauspost/compress":            {"internal/wire", "store/sqlite", "cmd/precept/server"},

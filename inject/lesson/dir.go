@@ -95,12 +95,16 @@ type listing struct {
 	seen     hash.Hash // digest of all facts that reveal a change without reading the files
 	row      []byte    // facts of one file, for the digest
 	problems []Problem // unreadable folders and links
+	folders  []string  // paths of the walked folders
+	roots    []root    // the directory and the symbolic links in it
 }
 
 // list visits the lesson files of a directory. The list allocates little, because a watcher calls
 // it often.
 func list(dir string, visit func(*listing, string, fs.FileInfo)) (*listing, error) {
 	l := &listing{dir: dir, visit: visit, seen: sha256.New()}
+	info, _ := os.Stat(dir) // walk returns the error
+	l.roots = []root{{dir, info}}
 	if err := l.walk("", nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the lessons: %w", err)
 	}
@@ -149,6 +153,7 @@ func (l *listing) walk(folder string, above []fs.FileInfo) error {
 	if err != nil {
 		return err
 	}
+	l.folders = append(l.folders, l.path(folder))
 	above = append(slices.Clip(above), self)
 	for _, item := range items {
 		name := path.Join(folder, item.Name())
@@ -158,7 +163,11 @@ func (l *listing) walk(folder string, above []fs.FileInfo) error {
 		if !item.IsDir() && item.Type()&fs.ModeSymlink == 0 && !isLessonName(name) {
 			continue
 		}
-		switch info, err := os.Stat(l.path(name)); {
+		info, err := os.Stat(l.path(name))
+		if item.Type()&fs.ModeSymlink != 0 {
+			l.roots = append(l.roots, root{l.path(name), info})
+		}
+		switch {
 		case errors.Is(err, fs.ErrNotExist): // gone meanwhile, or a dangling link in the middle of a swap
 		case err != nil:
 			l.cannotLook(name, fmt.Errorf("cannot be looked at; mend or remove it: %w", err))

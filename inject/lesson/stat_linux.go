@@ -2,6 +2,7 @@ package lesson
 
 import (
 	"io/fs"
+	"slices"
 	"syscall"
 )
 
@@ -11,4 +12,15 @@ func changeTime(info fs.FileInfo) int64 {
 		return st.Ctim.Nano()
 	}
 	return 0
+}
+
+// reportsChanges reports whether the kernel reports all changes of a folder. Other machines, or the
+// host of a virtual machine, change the files of network and FUSE file systems without a report.
+func reportsChanges(folder string) bool {
+	const nfs, cifs, smb, smb2, fuse, p9, ceph, afs, vbox = 0x6969, 0xff534d42, 0x517b, 0xfe534d42, 0x65735546, 0x01021997, 0x00c36400, 0x5346414f, 0x786f4256
+	var st syscall.Statfs_t
+	if syscall.Statfs(folder, &st) != nil {
+		return true
+	}
+	return !slices.Contains([]uint32{nfs, cifs, smb, smb2, fuse, p9, ceph, afs, vbox}, uint32(st.Type)) //nolint:gosec // the magic number has 32 bits
 }

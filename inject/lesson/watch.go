@@ -16,18 +16,25 @@ const (
 	rereads         = 2                      // polls after a change at which everything is read again
 )
 
-// Watcher keeps a directory of lessons in force. Constructing one starts nothing; Run does, and has
-// stopped everything when it returns. The fields may be set before Run, not after.
+// Watcher keeps a directory of lessons in force. NewWatcher starts nothing; Run starts everything,
+// and has stopped everything when Run returns. The fields may be set before Run, not after.
 //
-// It looks at the directory again and again, and reads it when its version has changed. That sees
-// every way of changing a file on every file system, and links that are swapped (Kubernetes). It
-// misses only a change within the granularity of the file system's clock, so it reads the files
-// again at the polls after a change.
+// The watcher polls. At each poll the watcher walks the directory, unless the kernel reports changes
+// and has reported none, and reads the texts when the version of the directory has changed. The walk
+// finds every way of changing a file on every file system, and links that are swapped (Kubernetes).
+// A walk misses only a change within the granularity of the file system's clock, so the watcher
+// reads the texts again at the polls after a change.
 type Watcher struct {
-	Poll     time.Duration // how often the directory is looked at: each second
-	Debounce time.Duration // how long a change must rest before it is read: 100 ms
-	// Panicked is told of a panic in a look; nil: nobody. What was in force stays, and the watcher
-	// goes on.
+	Poll     time.Duration // time between two polls: 1 s
+	Debounce time.Duration // how long a change must rest before the texts are read: 100 ms
+	// Events asks the kernel for reports of changes. False in a bubble of testing/synctest, which
+	// cannot wait for the kernel.
+	Events bool
+	// Polling is called once, with the reason, when the kernel does not report changes and every poll
+	// walks the directory; nil: not called.
+	Polling func(why error)
+	// Panicked is called with the panic of a walk; nil: not called. The book stays in force, and the
+	// watcher continues.
 	Panicked func(value any)
 
 	dir     string
@@ -36,6 +43,7 @@ type Watcher struct {
 	version string // of what was read last; "" before
 	again   int    // at how many polls it is read again although its version is the same
 	fault   string // of the directory, as told last
+	events  events
 }
 
 // NewWatcher makes a watcher of a directory that calls onBook, from Run's goroutine, with every new
@@ -57,19 +65,52 @@ func (w *Watcher) Load() (*Book, []Problem, error) {
 	return book, problems, nil
 }
 
-// Run loads the directory, calls back, and keeps doing so on every change until ctx is done. It
-// returns nil then; there is no other way for it to end, because a directory that cannot be read
-// today may be readable in a second.
+// Run loads the directory, calls back, and repeats both on every change until ctx is done. Run
+// returns nil then and never ends otherwise, because a directory that cannot be read now may be
+// readable a second later.
 func (w *Watcher) Run(ctx context.Context) error {
 	ticker := time.NewTicker(w.Poll)
 	defer ticker.Stop()
+	if w.Events {
+		w.polls(w.events.open())
+	}
+	defer w.events.close()
 	for {
-		w.look(ctx)
+		if w.events.due() || w.again > 0 || w.fault != "" {
+			w.look(ctx)
+		}
+		if !w.await(ctx, ticker.C) {
+			return nil
+		}
+	}
+}
+
+// await waits for the next poll, and notes the kernel's reports meanwhile. await is false when ctx is
+// done.
+func (w *Watcher) await(ctx context.Context, poll <-chan time.Time) bool {
+	changes, losses := w.events.channels()
+	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
+			return false
+		case <-poll:
+			return true
+		case event := <-changes:
+			w.events.saw(event)
+		case <-losses: //nolint:errcheck // whatever the error is, reports were lost
+			w.events.dirty = true
 		}
+	}
+}
+
+// polls ends the kernel's events when err says why they do not do.
+func (w *Watcher) polls(err error) {
+	if err == nil {
+		return
+	}
+	w.events.close()
+	if w.Polling != nil {
+		w.Polling(err)
 	}
 }
 
@@ -81,7 +122,12 @@ func (w *Watcher) look(ctx context.Context) {
 			w.Panicked(v)
 		}
 	}()
-	version, err := DirVersion(w.dir)
+	version := ""
+	l, err := list(w.dir, func(*listing, string, fs.FileInfo) {})
+	if err == nil {
+		version = l.version()
+		w.polls(w.events.follow(l))
+	}
 	switch {
 	case err != nil && err.Error() == w.fault:
 		return

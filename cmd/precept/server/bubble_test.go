@@ -74,7 +74,7 @@ func inBubble(t *testing.T, options map[string]string, do func(*bubbled)) {
 	source := flags(t, certain(options))
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubbled{ports: ports{}}
-		b.life = starts(t, source, func(o *server.Options) { o.Listen = b.ports.listen })
+		b.life = starts(t, source, func(o *server.Options) { o.Listen, o.PollOnly = b.ports.listen, true })
 		do(b)
 		if err := b.ends(); err != nil {
 			t.Error(err)

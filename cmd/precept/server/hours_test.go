@@ -61,7 +61,7 @@ func TestHowSoonAConfigurationIsInForce(t *testing.T) {
 	write("admin: {tokens: [first]}\n")
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubbled{ports: ports{}}
-		b.life = starts(t, source, func(o *server.Options) { o.Listen = b.ports.listen })
+		b.life = starts(t, source, func(o *server.Options) { o.Listen, o.PollOnly = b.ports.listen, true })
 		opens := func(token string) bool {
 			status, _ := b.send(http.MethodGet, b.admin+"/api/report", "", "Authorization", "Bearer "+token)
 			return status == http.StatusOK
@@ -96,7 +96,7 @@ func TestRetentionByReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubbled{ports: ports{}}
 		begins := func(now func() time.Time) {
-			b.life = starts(t, source, func(o *server.Options) { o.Listen, o.Tools.Now = b.ports.listen, now })
+			b.life = starts(t, source, func(o *server.Options) { o.Listen, o.PollOnly, o.Tools.Now = b.ports.listen, true, now })
 		}
 		kept := func() int {
 			_, list := b.send(http.MethodGet, b.admin+"/api/sessions", "")

@@ -29,6 +29,7 @@ type library struct {
 	failures *failures
 	now      func() time.Time
 	source   string // the key lessons of the configuration
+	events   bool   // the kernel reports changes of the lesson directory
 
 	book     atomic.Pointer[lesson.Book]
 	problems atomic.Int64 // lesson files that are not in force
@@ -39,8 +40,8 @@ type library struct {
 	counts func(slug string) lesson.Counts // set by countWith
 }
 
-func newLibrary(tools Tools, cfg *configs.Config, fleet *redis.Bank, f *failures) *library {
-	l := &library{log: f.log, failures: f, now: tools.Now, source: cfg.Lessons, redis: fleet, place: bank.Directory(cfg.Lessons)}
+func newLibrary(tools Tools, cfg *configs.Config, fleet *redis.Bank, events bool, f *failures) *library {
+	l := &library{log: f.log, failures: f, now: tools.Now, source: cfg.Lessons, events: events, redis: fleet, place: bank.Directory(cfg.Lessons)}
 	l.counts = func(string) lesson.Counts { return lesson.Counts{} }
 	if fleet != nil {
 		l.place = fleet
@@ -65,6 +66,10 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 		l.use(b, problems)
 		l.reindex()
 	}, Keys)
+	watcher.Events = l.events
+	watcher.Polling = func(why error) {
+		l.log.Warn("changes of the lesson directory are not reported; the directory is read every second", "lessons", l.source, "error", why)
+	}
 	watcher.Panicked = func(v any) { l.failures.panicked(label.StepLessons, v) }
 	l.load(watcher.Load())
 	if _, err := os.Stat(l.source); errors.Is(err, fs.ErrNotExist) {

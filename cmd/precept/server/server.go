@@ -52,6 +52,9 @@ type Options struct {
 	// Listen opens a port for a key of the configuration; nil is TCP. With ports in memory a whole
 	// server lives in a bubble of testing/synctest, where an hour takes no time.
 	Listen func(ctx context.Context, key, address string) (net.Listener, error)
+	// PollOnly finds changed lessons by polling alone, because a bubble of testing/synctest cannot wait
+	// for reports of the kernel.
+	PollOnly bool
 	// Within reports that the server serves other code of the same process: the server receives no
 	// signals and writes no run.json.
 	Within bool

@@ -113,7 +113,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 
 	// Load the lessons and watch them for changes. Without readable lessons precept forwards requests
 	// and picks up the lessons later.
-	lessons := newLibrary(tools, cfg, fleetBank, failures)
+	lessons := newLibrary(tools, cfg, fleetBank, !s.options.PollOnly, failures)
 	s.work("lesson watcher", lessons.open(ctx))
 
 	// Follow the ledger file: its entries become proposals of lessons.

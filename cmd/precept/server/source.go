@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"sync/atomic"
 	"time"
@@ -58,7 +57,7 @@ func (s *Source) empty() bool {
 // one that is changed, read at a SIGHUP and changed back is another one than the one in force. Two
 // looks must agree, or it would be read while it is being written; a file that cannot be read is
 // one that is being replaced. A pipe, as a shell makes one of <(command), is read once, by Load.
-func (s *Source) watch(changed chan<- struct{}, _ *slog.Logger) func(context.Context) error {
+func (s *Source) watch(changed chan<- struct{}) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if s.File == "" {
 			return nil

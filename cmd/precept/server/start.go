@@ -41,7 +41,7 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 	})
 	changed := make(chan struct{}, 1)
 	if s.options.Source != nil {
-		s.work("configuration watcher", s.options.Source.watch(changed, s.log))
+		s.work("configuration watcher", s.options.Source.watch(changed))
 	}
 	failed := make(chan error, len(s.workers)+2)
 	for _, w := range s.workers {

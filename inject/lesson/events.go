@@ -1,0 +1,162 @@
+package lesson
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// slowPoll is how many polls pass without a walk of the directory while the kernel reports changes.
+// The walk after slowPoll polls finds what the kernel did not report.
+const slowPoll = 30
+
+// errNoEvents is the reason for polling a directory on a file system that other machines write, or
+// that reports no changes.
+var errNoEvents = errors.New("the file system does not report changes")
+
+// events tells whether a directory may have changed since the last walk. Walking a directory of
+// 10,000 lessons each second takes 5 % of a core; waiting for the kernel's events takes nothing.
+//
+// The zero value knows nothing, and a directory is walked at each poll.
+type events struct {
+	kernel  *fsnotify.Watcher // nil: no events
+	folders map[string]bool   // watched by kernel
+	roots   []root            // compared at each poll
+	dirty   bool              // something was reported, or a folder is watched only since the walk
+	quiet   int               // polls since the last walk
+}
+
+// root is a path of which the kernel does not report every change: the directory itself, whose
+// parents may be renamed, and the symbolic links in the directory, whose targets lie elsewhere.
+type root struct {
+	path string
+	info fs.FileInfo // of the target
+}
+
+// open starts the kernel's events. Without events the error says why.
+func (e *events) open() error {
+	kernel, err := fsnotify.NewWatcher()
+	if err != nil {
+		return explainEvents(err)
+	}
+	e.kernel, e.folders, e.dirty = kernel, map[string]bool{}, true
+	return nil
+}
+
+// close ends the kernel's events; from then on the directory is walked at each poll.
+func (e *events) close() {
+	if e.kernel != nil {
+		_ = e.kernel.Close() // has no error to act on
+	}
+	*e = events{}
+}
+
+// channels returns the channels of the kernel's events, nil without events.
+func (e *events) channels() (chan fsnotify.Event, chan error) {
+	if e.kernel == nil {
+		return nil, nil
+	}
+	return e.kernel.Events, e.kernel.Errors
+}
+
+// saw notes an event. A folder that is removed or renamed loses its watch: the name may belong to
+// another folder at the next walk.
+func (e *events) saw(event fsnotify.Event) {
+	if event.Has(fsnotify.Remove|fsnotify.Rename) && e.folders[event.Name] {
+		e.unwatch(event.Name)
+		e.dirty = true
+	}
+	if name := filepath.Base(event.Name); !isSkipped(name) {
+		e.dirty = true
+	}
+}
+
+// due reports whether the directory is to be walked at this poll.
+func (e *events) due() bool {
+	if e.kernel == nil {
+		return true
+	}
+	moved := slices.ContainsFunc(e.roots, root.moved)
+	if moved { // the watched folders lie elsewhere now
+		for folder := range e.folders {
+			e.unwatch(folder)
+		}
+	}
+	e.quiet++
+	if !moved && !e.dirty && e.quiet < slowPoll {
+		return false
+	}
+	e.dirty, e.quiet = false, 0
+	return true
+}
+
+// follow watches the folders of a walk. The error says why the kernel's events do not do.
+func (e *events) follow(l *listing) error {
+	if e.kernel == nil {
+		return nil
+	}
+	e.roots = l.roots
+	walked := make(map[string]bool, len(l.folders))
+	for _, folder := range l.folders {
+		walked[folder] = true
+	}
+	for folder := range e.folders { // before the new ones: a renamed folder has one watch under both names
+		if !walked[folder] {
+			e.unwatch(folder)
+		}
+	}
+	for _, folder := range l.folders {
+		if e.folders[folder] {
+			continue
+		}
+		e.dirty = true // changes since the walk were not reported
+		if !reportsChanges(folder) {
+			return fmt.Errorf("%s: %w", folder, errNoEvents)
+		}
+		switch err := e.kernel.Add(folder); {
+		case errors.Is(err, fs.ErrNotExist): // gone since the walk
+		case err != nil:
+			return explainEvents(err)
+		default:
+			e.folders[folder] = true
+		}
+	}
+	if len(l.folders) == 0 { // the directory is missing
+		e.dirty = true
+	}
+	return nil
+}
+
+func (e *events) unwatch(folder string) {
+	_ = e.kernel.Remove(folder) // the kernel may have removed the watch before
+	delete(e.folders, folder)
+}
+
+// moved reports whether the path leads elsewhere than at the last walk, or to a file that changed.
+func (r root) moved() bool {
+	now, err := os.Stat(r.path)
+	if err != nil || r.info == nil {
+		return err == nil || r.info != nil
+	}
+	if !os.SameFile(now, r.info) {
+		return true
+	}
+	return !now.IsDir() && (now.Size() != r.info.Size() || !now.ModTime().Equal(r.info.ModTime()) || changeTime(now) != changeTime(r.info))
+}
+
+// explainEvents names the setting that allows more watches.
+func explainEvents(err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("the limit of watched folders is reached; raise fs.inotify.max_user_watches: %w", err)
+	case errors.Is(err, syscall.EMFILE):
+		return fmt.Errorf("the limit of watchers is reached; raise fs.inotify.max_user_instances: %w", err)
+	}
+	return err
+}

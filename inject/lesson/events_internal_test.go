@@ -1,0 +1,47 @@
+package lesson
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A watch that the kernel refuses, as at the limit of watches, leaves the watcher with polls that
+// walk the directory, and says so once.
+func TestARefusedWatchLeavesPolls(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	books, why := 0, []error(nil)
+	w := NewWatcher(dir, func(*Book, []Problem) { books++ })
+	w.Polling = func(err error) { why = append(why, err) }
+	if err := w.events.open(); err != nil {
+		t.Skip(err)
+	}
+	if err := w.events.kernel.Close(); err != nil { // a closed watcher refuses each watch
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		if err := os.WriteFile(filepath.Join(dir, string(rune('a'+n))+".md"), []byte("no lesson"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if !w.events.due() {
+			t.Errorf("poll %d does not walk the directory", n)
+		}
+		w.look(t.Context())
+	}
+	if books != 3 || len(why) != 1 {
+		t.Errorf("%d books, and the reasons %v", books, why)
+	}
+}
+
+func TestTheLimitsNameTheirSettings(t *testing.T) {
+	t.Parallel()
+	for limit, setting := range map[error]string{syscall.ENOSPC: "fs.inotify.max_user_watches", syscall.EMFILE: "fs.inotify.max_user_instances"} {
+		if err := explainEvents(limit); !errors.Is(err, limit) || !strings.Contains(err.Error(), setting) {
+			t.Errorf("%v", err)
+		}
+	}
+}

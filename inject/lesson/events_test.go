@@ -1,0 +1,121 @@
+package lesson_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"precept/inject/lesson"
+)
+
+// reported runs fn beside a watcher that waits for the kernel's reports, in real time. The watcher
+// walks the directory without a report only every 6 s, so await fails for a change that neither the
+// kernel nor the comparison of links reports.
+func reported(t *testing.T, dir string, fn func(updates <-chan update)) {
+	t.Helper()
+	updates := make(chan update, 100)
+	w := lesson.NewWatcher(dir, func(b *lesson.Book, problems []lesson.Problem) {
+		u := update{problems: problems, book: b}
+		for _, l := range b.Lessons() {
+			u.titles = append(u.titles, l.Title)
+		}
+		updates <- u
+	})
+	w.Events, w.Poll, w.Debounce = true, 200*time.Millisecond, 20*time.Millisecond
+	w.Polling = func(why error) { t.Logf("this system does not report changes: %v", why) }
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	fn(updates)
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("run: %v", err)
+	}
+}
+
+func TestAReportedChangeIsInForceWithinTwoSeconds(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	dir := filepath.Join(root, "lessons")
+	file := filepath.Join(dir, "git", "one-a.md")
+	put(t, file, titled("one-a", "One"))
+	reported(t, dir, func(updates <-chan update) {
+		await(t, updates, "One")
+		time.Sleep(time.Second) // the polls at which the texts are read again are over
+		for _, step := range []struct {
+			how    string
+			change func() error
+			want   []string
+		}{
+			{"renamed over it", func() error {
+				put(t, file+".tmp", titled("one-a", "Two"))
+				return os.Rename(file+".tmp", file)
+			}, []string{"Two"}},
+			{"truncated and written", func() error { put(t, file, titled("one-a", "Three")); return nil }, []string{"Three"}},
+			{"a new folder in a new folder", func() error {
+				put(t, filepath.Join(dir, "new", "deep", "two-b.md"), titled("two-b", "Second"))
+				return nil
+			}, []string{"Three", "Second"}},
+			{"a file in the new folder", func() error {
+				put(t, filepath.Join(dir, "new", "deep", "two-b.md"), titled("two-b", "Other"))
+				return nil
+			}, []string{"Three", "Other"}},
+			{"a folder renamed, and a file in it written", func() error {
+				err := os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "old"))
+				put(t, filepath.Join(dir, "old", "deep", "two-b.md"), titled("two-b", "Renamed"))
+				return err
+			}, []string{"Three", "Renamed"}},
+			{"a file in the renamed folder", func() error {
+				put(t, filepath.Join(dir, "old", "deep", "two-b.md"), titled("two-b", "Again"))
+				return nil
+			}, []string{"Three", "Again"}},
+			{"a folder removed", func() error { return os.RemoveAll(filepath.Join(dir, "old")) }, []string{"Three"}},
+			{"the directory renamed, and another one in its place", func() error {
+				err := os.Rename(root, root+"~")
+				t.Cleanup(func() { _ = os.RemoveAll(root + "~") })
+				put(t, file, titled("one-a", "Four"))
+				return err
+			}, []string{"Four"}},
+			{"a file in the other directory", func() error { put(t, file, titled("one-a", "Five")); return nil }, []string{"Five"}},
+			{"the directory removed", func() error { return os.RemoveAll(dir) }, nil},
+			{"the directory appears", func() error { put(t, file, titled("one-a", "Six")); return nil }, []string{"Six"}},
+		} {
+			must(t, step.change())
+			if u := await(t, updates, step.want...); len(u.problems) > 0 {
+				t.Errorf("%s: %v", step.how, u.problems)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+func TestAReportedSwapOfALinkIsInForceWithinTwoSeconds(t *testing.T) {
+	t.Parallel()
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	release := func(name, title string) {
+		put(t, filepath.Join(dir, name, "one-a.md"), titled("one-a", title))
+		link(t, name, filepath.Join(dir, "..data_tmp"))
+		must(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
+	}
+	release("..2026_01", "One")
+	link(t, "..data/one-a.md", filepath.Join(dir, "one-a.md"))
+	put(t, filepath.Join(elsewhere, "x", "two-b.md"), titled("two-b", "Second"))
+	link(t, filepath.Join(elsewhere, "x"), filepath.Join(dir, "linked"))
+	put(t, filepath.Join(elsewhere, "three-c.md"), titled("three-c", "Third"))
+	link(t, filepath.Join(elsewhere, "three-c.md"), filepath.Join(dir, "three-c.md"))
+	reported(t, dir, func(updates <-chan update) {
+		await(t, updates, "One", "Third", "Second")
+		time.Sleep(time.Second)
+		release("..2026_02", "Two")
+		await(t, updates, "Two", "Third", "Second")
+		time.Sleep(time.Second)
+		must(t, os.Rename(filepath.Join(elsewhere, "x"), filepath.Join(elsewhere, "y")))
+		put(t, filepath.Join(elsewhere, "x", "two-b.md"), titled("two-b", "Swapped"))
+		await(t, updates, "Two", "Third", "Swapped")
+		time.Sleep(time.Second)
+		put(t, filepath.Join(elsewhere, "three-c.md"), titled("three-c", "Written"))
+		await(t, updates, "Two", "Written", "Swapped")
+	})
+}
