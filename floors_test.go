@@ -38,7 +38,7 @@ func order() map[string][][]string {
 		"bandit":   {{"bandit/trial", "bandit/feedback"}, {"bandit"}, {"bandit/report"}},
 		"internal": {{"internal/file", "internal/label", "internal/redact", "internal/shell"}, {"internal/wire"}, {"internal/sample"}, {"internal/session"}, {"internal/guard"}},
 		"inject":   {{"inject/lesson"}, {"inject/bank", "inject/writ", "inject/ledger", "inject/backtest"}, {"inject"}},
-		"store":    {{"store/spool", "store/outbox"}, {"store/sqlite", "store/redis"}, {"store"}},
+		"store":    {{"store/outbox"}, {"store/sqlite", "store/redis"}, {"store"}},
 		"proxy":    {{"proxy/trace"}, {"proxy/resolve"}, {"proxy"}},
 		"cmd":      {{"cmd/precept/demo"}, {"cmd/precept/server"}, {"cmd/precept"}},
 	}

@@ -59,9 +59,9 @@ func glossary() []term {
 		{"sample", "learning samples", "", "SAMPLES#which-samples-a-session-gives", "An MPLP LearningSample: a task, a correction, a slow plan or an answer, with its rating. Made when a session closes."},
 		{"store-state", "Store", "", "DASHBOARD#health", "Whether the last write went through. Requests do not depend on it."},
 		{"exchanges-kept", "Exchanges kept", "exchanges", "DASHBOARD#health", "Requests with their replies that are in the store, over the life of the data directory."},
-		{"exchanges-dropped", "Exchanges lost", "exchanges", "DASHBOARD#health", "Those of which nothing is kept although nobody asked for it: a full spool, a damaged one, a full queue. Opted-out ones do not count."},
-		{"store-lag", "Lag", "seconds", "DASHBOARD#health", "How long the oldest exchange that the store does not have yet has waited in the spool."},
-		{"spool", "Spool", "", "DASHBOARD#health", "The write-ahead log on this machine's disk: what is safe there and not known to be safe in the store."},
+		{"exchanges-dropped", "Exchanges lost", "exchanges", "DASHBOARD#health", "Those of which nothing is kept although nobody asked for it: a full outbox, a damaged one, a full queue. Opted-out ones do not count."},
+		{"store-lag", "Lag", "seconds", "DASHBOARD#health", "How long the oldest exchange that the store does not have yet has waited in the outbox."},
+		{"spool", "Outbox", "", "DASHBOARD#health", "The durable queue on this machine's disk: what is safe there and not known to be safe in the store."},
 	}
 }
 

@@ -35,12 +35,12 @@ type Account struct {
 	Trouble   string `json:"error,omitempty"` // reason for a missing or incomplete account
 }
 
-// Spool is the write-ahead log.
+// Spool is the outbox, the durable queue before the store.
 type Spool struct {
 	Dir     string  `json:"dir,omitempty"` // empty without a directory
 	Bytes   int64   `json:"bytes"`
 	Limit   int64   `json:"limit_bytes"`
-	Waiting int64   `json:"waiting_exchanges"` // in memory, not in the spool yet
+	Waiting int64   `json:"waiting_exchanges"` // in memory, not in the outbox yet
 	Lag     float64 `json:"lag_seconds"`       // age of the oldest exchange that the store does not have yet; 0: none
 }
 

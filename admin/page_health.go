@@ -158,7 +158,7 @@ func accountOf(a *Account) []line {
 	out := []line{
 		{Name: "Admitted", Value: count(a.Admitted)},
 		{Name: "Stored", Value: count(a.Stored), Indent: "indent"},
-		{Name: "In the spool, or under way", Value: count(a.Spooled), Indent: "indent"},
+		{Name: "In the outbox, or under way", Value: count(a.Spooled), Indent: "indent"},
 		{Name: "Under way when precept died", Value: count(a.Incomplete), Indent: "indent"},
 		{Name: "Dropped", Value: count(sum(a.Dropped)), Indent: "indent"},
 	}

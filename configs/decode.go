@@ -87,7 +87,11 @@ func (d *decoder) section(path string, v reflect.Value, n ast.Node) {
 		i, ok := known[name]
 		switch {
 		case !ok:
-			d.fault(at, it.Key(), "", "is no key"+nearest(name, known))
+			problem := "is no key" + nearest(name, known)
+			if now := renamed(at); now != "" {
+				problem = "is " + now + " now; rename it"
+			}
+			d.fault(at, it.Key(), "", problem)
 			d.faults[len(d.faults)-1].unknown = true
 		case seen[name]:
 			d.fault(at, it.Key(), "", "is given twice; keep one")

@@ -37,6 +37,14 @@ func Nearest(name string, names []string) string {
 	return best
 }
 
+// renamed returns the name that a key of an earlier release has now, "" where there is none.
+func renamed(key string) string {
+	if key == "limits.spool_bytes" {
+		return "limits.outbox_bytes"
+	}
+	return ""
+}
+
 // editDistance is Levenshtein's, over bytes.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)

@@ -30,7 +30,7 @@ func TestThirtyFaultsAtOnce(t *testing.T) {
 		{"distill: {every: 1, gate: robot, judge: 'ftp://x'}", "distill.every", "write a number with its unit"},
 		{"writ: {enabled: x, trust: all}", "writ.trust", "is none of quarantined, own"},
 		{"ledger: {trust: own}", "ledger.agent", "name it, or set ledger.trust to quarantined"},
-		{"limits: {body_bytes: 0, drain_timeout: -5s, upstream_header_timeout: soon, sessions: 0, spool_bytes: 1}", "limits.spool_bytes", "at least 1MiB"},
+		{"limits: {body_bytes: 0, drain_timeout: -5s, upstream_header_timeout: soon, sessions: 0, outbox_bytes: 1}", "limits.outbox_bytes", "at least 1MiB"},
 		{"log: {level: loud, format: xml}", "log.level", "is none of debug, info, warn, error"},
 		{"metrics: {pubic: true}", "metrics.pubic", "did you mean public?"},
 		{"otel: {endpoint: nowhere, headers: [x], sample: 2}", "otel.endpoint", "must begin with http:// or https://"},

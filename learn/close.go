@@ -51,7 +51,7 @@ func (c *closer) tick() time.Duration {
 func (c *closer) closeDue(ctx context.Context) {
 	c.recorder.Still(func() {
 		if _, ok := c.recorder.Undelivered(); !ok {
-			return // what was said in a session may still stand in the spool, or wait for a backend that does not take it
+			return // what was said in a session may still stand in the outbox, or wait for a backend that does not take it
 		}
 		if c.closeAll(ctx) {
 			c.open.expire(c.tick())

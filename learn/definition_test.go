@@ -20,7 +20,7 @@ func TestCountersBelongToADefinition(t *testing.T) {
 	server := storetest.StartRedis(t)
 	for name, backend := range map[string]func(o *options, dir string){
 		"sqlite": func(*options, string) {},
-		"redis":  func(o *options, dir string) { inRedis(t, server, filepath.Join(dir, "spool"))(o) },
+		"redis":  func(o *options, dir string) { inRedis(t, server, filepath.Join(dir, "outbox.db"))(o) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

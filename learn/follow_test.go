@@ -53,7 +53,7 @@ func (e elsewhere) Settled(ctx context.Context, tenant string, ids []session.ID)
 }
 
 // inRedis makes a rig with its backend in a Redis.
-func inRedis(t *testing.T, server *storetest.Redis, spool string) func(o *options) {
+func inRedis(t *testing.T, server *storetest.Redis, outbox string) func(o *options) {
 	t.Helper()
 	return func(o *options) {
 		db, err := redis.Open(redis.Options{URL: server.URL(), Now: time.Now})
@@ -65,7 +65,7 @@ func inRedis(t *testing.T, server *storetest.Redis, spool string) func(o *option
 			t.Fatal(err)
 		}
 		f.backend = db
-		o.Backend, o.Fleet, o.SpoolDir, o.HoldBytes = elsewhere{f, db}, elsewhere{f, db}, spool, 200<<10
+		o.Backend, o.Fleet, o.Outbox, o.HoldBytes = elsewhere{f, db}, elsewhere{f, db}, outbox, 200<<10
 	}
 }
 
@@ -102,7 +102,7 @@ func TestFollowingPanics(t *testing.T) {
 	open := func(change func(o *options)) *rig {
 		dir := t.TempDir()
 		return openRig(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *options) {
-			inRedis(t, server, filepath.Join(dir, "spool"))(o)
+			inRedis(t, server, filepath.Join(dir, "outbox.db"))(o)
 			change(o)
 		})
 	}
@@ -170,7 +170,7 @@ func TestStartingPanics(t *testing.T) {
 	server := storetest.StartRedis(t)
 	dir := t.TempDir()
 	r := openRig(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *options) {
-		inRedis(t, server, filepath.Join(dir, "spool"))(o)
+		inRedis(t, server, filepath.Join(dir, "outbox.db"))(o)
 		m := &mined{elsewhere: o.Backend.(elsewhere)} //nolint:errcheck,forcetypeassert // inRedis made it
 		m.moved.Store(true)
 		o.Backend, o.Fleet = m, m

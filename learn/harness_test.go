@@ -237,7 +237,7 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *options)) *rig
 		Failed:   func(step label.Step, _ error) { r.told(step) },
 		Panicked: func(step label.Step, _ any) { r.told("panic " + step) },
 		Lookup:   5 * time.Second, // a loaded machine is no fault
-		SpoolDir: filepath.Join(dir, "spool"), SpoolBytes: 1 << 30,
+		Outbox:   filepath.Join(dir, "outbox.db"), OutboxBytes: 1 << 30,
 	}}
 	if change != nil {
 		change(&o)

@@ -76,7 +76,7 @@ func TestTheRewardIsThatOfTheFirstAge(t *testing.T) {
 }
 
 // Nothing closes while something of it waits: in the queue, behind a backend that does not take it,
-// or in the spool.
+// or in the outbox.
 func TestNothingClosesBehindABacklog(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -73,7 +73,7 @@ func TestReplicasLearnEarlyFromEachOther(t *testing.T) {
 	server := storetest.StartRedis(t)
 	open := func() *rig {
 		dir := t.TempDir()
-		return openRig(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, inRedis(t, server, filepath.Join(dir, "spool")))
+		return openRig(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, inRedis(t, server, filepath.Join(dir, "outbox.db")))
 	}
 	a, b := open(), open()
 	follow := func(r *rig) {

@@ -198,12 +198,12 @@ func TestManyTurnsAtOnce(t *testing.T) {
 // The account can be read while the store writes and removes what is delivered.
 func TestAccountIsReadWhileTheStoreWrites(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.SpoolBytes = 256 << 10 }) // the spool removes what is delivered all the time
+	r := newRig(t, func(o *store.Options) { o.OutboxBytes = 256 << 10 }) // the outbox deletes what is delivered all the time
 	stop := make(chan struct{})
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for last := (store.Account{}); ; {
-			b := booksOf(t, r.options.SpoolDir, true)
+			b := booksOf(t, r.options.Outbox, true)
 			if b.Admitted < last.Admitted || b.Stored < last.Stored || len(b.Dropped) > 0 || b.Incomplete > 0 {
 				t.Errorf("after %+v: %+v", last, b)
 				return
@@ -233,10 +233,12 @@ func TestAccountIsReadWhileTheStoreWrites(t *testing.T) {
 func TestSpoolOfAnEarlierReleaseIsDelivered(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.CopyFS(filepath.Join(dir, "spool"), os.DirFS("testdata/spool-1")); err != nil {
+	if err := os.CopyFS(filepath.Join(dir, "queue", "spool"), os.DirFS("testdata/spool-1")); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "account before", textOf(booksOf(t, filepath.Join(dir, "spool"), false)), "6 = 0 + 4 + 1 + 1 bad")
+	if _, err := store.ReadAccount(outboxIn(dir), false); err == nil {
+		t.Error("an account without what waits in the old spool")
+	}
 	r := openRig(t, dir, &clock{at: when}, nil)
 	r.deliver()
 	same(t, "account", r.account(true), "6 = 4 + 0 + 1 + 1 bad")
@@ -245,4 +247,6 @@ func TestSpoolOfAnEarlierReleaseIsDelivered(t *testing.T) {
 	found := r.store.Echoes(t.Context(), us, []session.EchoKey{77})
 	same(t, "echo", len(found[77]), 1)
 	same(t, "reward", r.reward(idOf("first")), 1)
+	_, err := os.Stat(filepath.Join(dir, "queue", "spool"))
+	same(t, "the old directory is gone", os.IsNotExist(err), true)
 }

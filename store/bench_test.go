@@ -57,7 +57,7 @@ func BenchmarkDeliver(b *testing.B) {
 func BenchmarkRecord(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
-			r := newRig(b, func(o *store.Options) { o.HoldBytes, o.SpoolBytes = 1<<30, 1<<40 })
+			r := newRig(b, func(o *store.Options) { o.HoldBytes, o.OutboxBytes = 1<<30, 1<<40 })
 			r.backend.down()
 			b.ReportAllocs()
 			n := 0

@@ -50,15 +50,14 @@ func TestCrashAtEachStep(t *testing.T) {
 	t.Logf("%d crashes", len(left))
 	last := int64(0)
 	for i, dir := range left {
-		spool := filepath.Join(dir, "spool")
-		was := booksOf(t, spool, false)
+		was := booksOf(t, outboxIn(dir), false)
 		if was.Admitted < last {
 			t.Errorf("crash %d: %+v, %d before", i, was, last)
 		}
 		last = was.Admitted
 		next := openRig(t, dir, r.clock, nil)
 		next.deliver()
-		have := booksOf(t, spool, true)
+		have := booksOf(t, outboxIn(dir), true)
 		if have.Admitted != was.Admitted || have.Stored != was.Stored+was.Spooled || have.Incomplete != was.Incomplete || have.Spooled != 0 {
 			t.Errorf("crash %d: %+v became %+v", i, was, have)
 		}
@@ -262,7 +261,7 @@ func TestDamagedFileCostsItself(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir := copied(t, whole)
 		var names []string
-		err := filepath.WalkDir(filepath.Join(dir, "spool"), func(path string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Dir(outboxIn(dir)), func(path string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() {
 				names = append(names, path)
 			}

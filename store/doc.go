@@ -5,22 +5,22 @@
 // Contract: nothing here is on the request path but Acquire, Echoes and Offer. Acquire and Echoes
 // look at memory first and ask the backend at most once, within the caller's deadline. Offer never
 // blocks. Everything else happens in the recorder, which Run is: one goroutine puts what comes into
-// a write-ahead spool, whatever the backend does, another one hands it to the backend.
+// the outbox, whatever the backend does, another one hands it to the backend.
 //
 // Behind it stands one of two backends, store/sqlite (embedded, the default) or store/redis;
 // store/storetest holds both to the same behaviour. A backend that fails is retried: what it could
-// not take waits in the spool, in memory only within limits.capture_total_bytes, and what does not
+// not take waits in the outbox, in memory only within limits.capture_total_bytes, and what does not
 // fit is counted as dropped, by reason.
 //
 // Who reads of a session what must not change meanwhile does so in Still: nothing is handed over or
 // forgotten then.
 //
 // In reading order: inbox.go, waiting.go (what requests leave), recorder.go (what comes in),
-// journal.go (the way through the spool), deliver.go, write.go, checkpoints.go (to the backend),
-// round.go, run.go (who calls whom, and when); posts.go and feedback.go (what is said of sessions);
-// erase.go (what is forgotten); archive.go (what is shown).
+// handoff.go, batch.go (the way through the outbox), deliver.go (to the backend), run.go (who calls
+// whom, and when); posts.go and feedback.go (what is said of sessions); erase.go (what is
+// forgotten); archive.go (what is shown).
 //
-// Lock order: delivery.handing before journal.mu before a session.Record before the list of live
+// Lock order: shipper.handing before handoff.mu before a session.Record before the list of live
 // sessions; what guards the inbox, what waits, what is touched and the tombstones is a leaf. A
 // backend is called under the first alone.
 package store

@@ -11,11 +11,12 @@ import (
 	"precept/internal/guard"
 	"precept/internal/label"
 	"precept/internal/session"
+	"precept/store/outbox"
 )
 
 const (
 	retainMost    = 10 * time.Minute       // the longest pause between two looks for what is too old
-	retainStep    = 250 * time.Millisecond // the delivery has other things to do
+	retainStep    = 250 * time.Millisecond // the shipper has other things to do
 	parkedAge     = 7 * 24 * time.Hour     // early feedback whose exchange has not come by then is given up
 	erasuresEvery = time.Second
 	lateErasure   = time.Minute // what was announced longer ago has been deleted from the backend for good
@@ -43,7 +44,7 @@ type announcer interface {
 }
 
 // eraser deletes: what somebody wants forgotten, here or at another replica, and what is too old.
-// It works in the delivery's goroutine, with nothing handed over meanwhile.
+// It works in the shipper's goroutine, with nothing delivered meanwhile.
 type eraser struct {
 	be       deleter
 	fleet    announcer // nil: the backend is this process' own
@@ -51,8 +52,8 @@ type eraser struct {
 	waiting  *waiting
 	touched  *touched
 	tombs    *tombstones
-	journal  *journal
-	delivery *delivery
+	handoff  *handoff
+	shipper  *shipper
 	guard    *guard.Guard
 	tally    *Tally
 	now      func() time.Time
@@ -66,7 +67,6 @@ type eraser struct {
 	elsewhere time.Time // when to look for what other replicas have forgotten
 	followed  string    // the last announcement of another replica that was followed
 	announced []string  // our own
-	leftovers bool      // the spool holds what was forgotten elsewhere
 }
 
 // chore is work for the eraser, which nothing of the recorder's may meet half done.
@@ -108,7 +108,10 @@ func (x *eraser) ForgetSession(ctx context.Context, tenant, name string) (int, e
 		if err := x.announce(ctx, e); err != nil {
 			return 0, err
 		}
-		inMemory, _ := x.eraseHere(&e)
+		inMemory, _, err := x.eraseHere(&e)
+		if err != nil {
+			return 0, err
+		}
 		found := 0
 		for _, id := range ids {
 			stored, err := x.be.Forget(ctx, tenant, id)
@@ -130,7 +133,10 @@ func (x *eraser) ForgetTenant(ctx context.Context, tenant string) (int, error) {
 		if err := x.announce(ctx, e); err != nil {
 			return 0, err
 		}
-		_, inMemory := x.eraseHere(&e)
+		_, inMemory, err := x.eraseHere(&e)
+		if err != nil {
+			return 0, err
+		}
 		n, err := x.be.ForgetTenant(ctx, tenant)
 		return max(n, inMemory), err
 	})
@@ -167,22 +173,22 @@ func (x *eraser) do(ctx context.Context, c chore) {
 	r := choreResult{}
 	r.err = x.guard.Err(label.StepForget, func() (err error) {
 		x.hurry(ctx)
-		if err := x.delivery.behind(); err != nil {
+		if err := x.shipper.behind(); err != nil {
 			return fmt.Errorf("%w (%w)", errUnwritten, err)
 		}
 		ctx := context.WithoutCancel(ctx) // half of it would be worse than a stop that waits
 		r.n, err = c.run(ctx)
-		return errors.Join(err, x.delivery.purge(ctx))
+		return errors.Join(err, x.purge())
 	})
 	c.done <- r
 }
 
-// eraseHere takes what was forgotten out of memory, and out of what waits to be written. It says
+// eraseHere takes what was forgotten out of memory, and out of what waits to be written. It returns
 // how many sessions were in use.
-func (x *eraser) eraseHere(e *session.Erasure) (found map[session.ID]bool, n int) {
+func (x *eraser) eraseHere(e *session.Erasure) (found map[session.ID]bool, n int, err error) {
 	of := func(id session.ID) bool { return len(e.IDs) == 0 || slices.Contains(e.IDs, id) }
-	x.journal.mu.Lock()
-	defer x.journal.mu.Unlock()
+	x.handoff.mu.Lock()
+	defer x.handoff.mu.Unlock()
 	x.tombs.put(e)
 	found = map[session.ID]bool{}
 	if len(e.IDs) == 0 {
@@ -194,11 +200,18 @@ func (x *eraser) eraseHere(e *session.Erasure) (found map[session.ID]bool, n int
 			n++
 		}
 	}
-	x.journal.forget(e.Tenant, of)
-	x.delivery.tail.forget(e.Tenant, of)
+	x.handoff.forget(e.Tenant, of)
+	x.shipper.tail.forget(e.Tenant, of)
 	x.waiting.forget(func(k session.Echo) bool { return k.Tenant == e.Tenant && of(k.ID) })
 	x.touched.forget(e.Tenant, of)
-	return found, n
+	if box := x.handoff.outbox; box != nil {
+		var ids []outbox.SessionID // all of the tenant's
+		for _, id := range e.IDs {
+			ids = append(ids, id)
+		}
+		err = box.Forget(e.Tenant, ids)
+	}
+	return found, n, err
 }
 
 // announce tells the other replicas, before anything is deleted: one that does not know could write
@@ -214,8 +227,8 @@ func (x *eraser) announce(ctx context.Context, e session.Erasure) error {
 	return err
 }
 
-// watch looks what other replicas have forgotten. It runs before anything is delivered: what a
-// spool kept while this replica was away may be of a session that was forgotten since.
+// watch looks what other replicas have forgotten. It runs before anything is delivered: what an
+// outbox kept while this replica was away may be of a session that was forgotten since.
 func (x *eraser) watch(ctx context.Context, now time.Time) error {
 	if x.fleet == nil || now.Before(x.elsewhere) {
 		return nil
@@ -245,8 +258,12 @@ func (x *eraser) watch(ctx context.Context, now time.Time) error {
 // follow forgets here what was forgotten elsewhere. What this replica has written meanwhile is
 // deleted again.
 func (x *eraser) follow(ctx context.Context, e *session.Erasure, now time.Time) error {
-	x.eraseHere(e)
-	x.leftovers = true
+	if _, _, err := x.eraseHere(e); err != nil {
+		return err
+	}
+	if err := x.purge(); err != nil {
+		return err
+	}
 	if now.Sub(e.At) > lateErasure {
 		return nil
 	}
@@ -262,18 +279,27 @@ func (x *eraser) follow(ctx context.Context, e *session.Erasure, now time.Time) 
 	return nil
 }
 
-// purgeLeftovers empties the spool's files of what was forgotten elsewhere, as soon as what stands
-// in them is delivered.
-func (x *eraser) purgeLeftovers(ctx context.Context) error {
-	if !x.leftovers {
+// purge takes the text of what was forgotten out of the files of the outbox.
+func (x *eraser) purge() error {
+	box := x.handoff.outbox
+	if box == nil {
 		return nil
 	}
-	err := x.delivery.purge(ctx)
-	if errors.Is(err, errBacklog) {
-		return nil // later
+	return errors.Join(box.Tidy(), box.TidyAside(time.Time{}))
+}
+
+// outlive sees to it that the outbox does not keep for longer what the backend has deleted.
+func (x *eraser) outlive(deleted bool, before time.Time) {
+	box := x.handoff.outbox
+	if box == nil {
+		return
 	}
-	x.leftovers = err != nil
-	return err
+	if deleted {
+		box.Scrub()
+	}
+	if err := box.TidyAside(before); err != nil {
+		x.failed(label.StepRetain, err)
+	}
 }
 
 // retain deletes what was last seen too long ago, a bounded step a call.
@@ -291,7 +317,7 @@ func (x *eraser) retain(ctx context.Context) {
 		err := x.guard.Err(label.StepRetain, func() (err error) { n, err = x.be.Retain(step, now.Add(-age)); return err })
 		cancel()
 		x.tally.Retired.Add(int64(n))
-		x.journal.outlive(n > 0, now.Add(-age))
+		x.outlive(n > 0, now.Add(-age))
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
 			pause = time.Second // there is more

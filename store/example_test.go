@@ -31,7 +31,7 @@ func Example() {
 	}
 	s, err := store.Open(ctx, store.Options{
 		Now: time.Now, Backend: db, HoldBytes: 1 << 20, Learn: true,
-		SpoolDir: filepath.Join(dir, "spool"), SpoolBytes: 1 << 20,
+		Outbox: filepath.Join(dir, "outbox.db"), OutboxBytes: 1 << 20,
 		Failed:   func(step label.Step, err error) { log.Println(step, err) },
 		Panicked: func(step label.Step, value any) { log.Println(step, value) },
 	})

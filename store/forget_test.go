@@ -261,7 +261,7 @@ func TestForgettingWaitsForTheBackend(t *testing.T) {
 func TestForgettingWithoutADatabase(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runRig(t, func(o *store.Options) { o.Backend, o.SpoolDir = store.Volatile{}, "" })
+		r := runRig(t, func(o *store.Options) { o.Backend, o.Outbox = store.Volatile{}, "" })
 		r.begin(us, "s", picked(true))
 		r.forget("s")
 	})
@@ -326,7 +326,7 @@ func (r *rig) damage(text string) {
 		r.t.Fatal("there is nothing to damage")
 	}
 	for _, name := range names {
-		path := filepath.Join(r.options.SpoolDir, name)
+		path := filepath.Join(filepath.Dir(r.options.Outbox), name)
 		b, err := os.ReadFile(path)
 		if err != nil {
 			r.t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 
 // onDisk puts the write-ahead files on a small disk, and the database elsewhere.
 func onDisk(disk *storetest.Disk) func(o *store.Options) {
-	return func(o *store.Options) { o.SpoolDir = filepath.Join(disk.Dir, "spool") }
+	return func(o *store.Options) { o.Outbox = filepath.Join(disk.Dir, "outbox.db") }
 }
 
 // offering counts the turns of the session "s" that a test offered.
@@ -97,7 +97,7 @@ func TestBacklogGivesAFullDiskBack(t *testing.T) {
 	}
 	r.wait(durable)
 	same(t, "stored", r.exchanges(idOf("s")), o.offered-o.refused)
-	same(t, "bytes on the disk", r.store.SpoolBytes() < 1<<20, true)
+	same(t, "bytes on the disk", r.store.OutboxBytes() < 1<<20, true)
 	same(t, "account", r.account(true), o.account())
 	r.idle()
 }

@@ -231,7 +231,7 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *store.Options)
 		Failed:   func(step label.Step, _ error) { r.fail(string(step)) },
 		Panicked: func(step label.Step, _ any) { r.fail("panic " + string(step)) },
 		Lookup:   5 * time.Second, // a loaded machine is no fault
-		SpoolDir: filepath.Join(dir, "spool"), SpoolBytes: 1 << 30,
+		Outbox:   outboxIn(dir), OutboxBytes: 1 << 30,
 	}
 	if change != nil {
 		change(&o)
@@ -348,6 +348,10 @@ func copied(t testing.TB, dir string) string {
 	return to
 }
 
+// outboxIn is the file of the outbox in a directory of a rig. It has a directory of its own, so that
+// a test sees which files belong to it.
+func outboxIn(dir string) string { return filepath.Join(dir, "queue", "outbox.db") }
+
 // deliver records and ships everything that came.
 func (r *rig) deliver() { r.store.Deliver(r.t.Context()) }
 
@@ -362,12 +366,12 @@ func (r *rig) wait(d time.Duration) {
 // books returns the account of the rig's directory, and fails unless the account balances.
 func (r *rig) books(running bool) store.Account {
 	r.t.Helper()
-	return booksOf(r.t, r.options.SpoolDir, running)
+	return booksOf(r.t, r.options.Outbox, running)
 }
 
-func booksOf(t testing.TB, dir string, running bool) store.Account {
+func booksOf(t testing.TB, path string, running bool) store.Account {
 	t.Helper()
-	b, err := store.ReadAccount(dir, running)
+	b, err := store.ReadAccount(path, running)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -430,10 +434,10 @@ func files(t testing.TB, dir, text string) (in []string) {
 	return in
 }
 
-// spooled returns the names of the write-ahead files that hold a text.
+// spooled returns the names of the files of the outbox that hold a text.
 func (r *rig) spooled(text string) []string {
 	r.t.Helper()
-	return files(r.t, r.options.SpoolDir, text)
+	return files(r.t, filepath.Dir(r.options.Outbox), text)
 }
 
 // age closes everything so far as a learner does, with reward and samples.

@@ -11,7 +11,7 @@ import (
 const (
 	queueLen   = 8192    // turns
 	flushAt    = 500     // turns that make a batch: the recorder does not wait for its tick
-	pieceBytes = 4 << 20 // of exchanges that are put down at once
+	pieceBytes = 1 << 20 // of exchanges that are written at once: the ballast of the outbox has to pay for them on a full disk
 )
 
 // Turn is what the proxy hands over when a request is over. The recorder owns it from then on.
@@ -27,7 +27,7 @@ type Turn struct {
 // tells that it was there.
 type Begun struct {
 	x    *sample.Exchange
-	put  bool        // in the spool; the recorder's
+	put  bool        // in the outbox; the recorder's
 	over atomic.Bool // offered, or given up
 }
 

@@ -17,27 +17,26 @@ func (s *Store) Lag() time.Duration {
 	return max(0, s.opts.Now().Sub(time.UnixMicro(since)))
 }
 
-// SpoolBytes is what the spool takes on the disk; 0 without one.
-func (s *Store) SpoolBytes() int64 { return s.state.spooled.Load() }
+// OutboxBytes is what the rows of the outbox take on the disk; 0 without an outbox.
+func (s *Store) OutboxBytes() int64 { return s.state.bytes.Load() }
 
-// look notes how much still waits, and since when. Of what is in the spool alone it is the time at
+// look notes how much still waits, and since when. Of what is in the outbox alone it is the time at
 // which that began. Call it in Still.
 func (s *Store) look() {
-	j, d := s.journal, s.delivery
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	n, behind := int64(len(j.next.exchanges)+j.passing), false
-	if j.spool != nil {
-		s.state.spooled.Store(j.spool.Bytes())
-		behind = j.lagging
+	h, d := s.handoff, s.shipper
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := int64(len(h.next.exchanges) + h.passing)
+	if h.outbox == nil {
+		n += int64(len(h.ready.exchanges) + len(d.tail.exchanges))
+	} else {
+		s.state.bytes.Store(h.outbox.Bytes())
+		n += h.outbox.Spooled()
 	}
-	if behind {
-		_, seq := j.spool.End()
-		n += max(seq-d.delivered.Admitted-int64(len(d.delivered.Open)), 0)
+	if h.reached < h.from {
 		s.state.since.CompareAndSwap(0, s.opts.Now().UnixMicro())
 	} else {
-		n += int64(len(j.ready.exchanges) + len(d.tail.exchanges))
-		s.state.since.Store(endOfFirst(d.tail.exchanges, j.ready.exchanges, j.next.exchanges))
+		s.state.since.Store(endOfFirst(d.tail.exchanges, h.ready.exchanges, h.next.exchanges))
 	}
 	s.inbox.mu.Lock()
 	defer s.inbox.mu.Unlock()
@@ -58,28 +57,28 @@ func endOfFirst(lists ...[]sample.Exchange) int64 {
 
 // unwritten counts the exchanges that stand in memory alone.
 func (s *Store) unwritten() int {
-	n := len(s.journal.next.exchanges)
-	if s.journal.spool == nil {
-		n += len(s.journal.ready.exchanges) + len(s.delivery.tail.exchanges)
+	n := len(s.handoff.next.exchanges)
+	if s.handoff.outbox == nil {
+		n += len(s.handoff.ready.exchanges) + len(s.shipper.tail.exchanges)
 	}
 	return n
 }
 
 // Undelivered are the sessions of which something is on its way to the backend: they close when it
-// is there. ok is false while that cannot be told: something stands in the spool alone, or the
+// is there. ok is false while that cannot be told: something stands in the outbox alone, or the
 // backend does not take it. Call it in Still.
 func (s *Store) Undelivered() (out map[session.Ref]bool, ok bool) {
-	if s.state.lagging.Load() || s.delivery.err != nil {
+	if s.state.lagging.Load() || s.shipper.err != nil {
 		return nil, false
 	}
 	out = map[session.Ref]bool{}
-	s.journal.mu.Lock()
-	for _, list := range [][]sample.Exchange{s.journal.next.exchanges, s.journal.ready.exchanges, s.delivery.tail.exchanges} {
+	s.handoff.mu.Lock()
+	for _, list := range [][]sample.Exchange{s.handoff.next.exchanges, s.handoff.ready.exchanges, s.shipper.tail.exchanges} {
 		for i := range list {
 			out[refOf(&list[i])] = true
 		}
 	}
-	s.journal.mu.Unlock()
+	s.handoff.mu.Unlock()
 	s.inbox.mu.Lock()
 	defer s.inbox.mu.Unlock()
 	for i := range s.inbox.queue {

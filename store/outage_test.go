@@ -221,7 +221,7 @@ func TestDiskIsGivenBackWhenTheBackendIsSafe(t *testing.T) {
 			t.Parallel()
 			var be *losing
 			r := newRig(t, func(o *store.Options) {
-				o.SpoolBytes = 256 << 10 // small, so that some kilobytes are worth giving back
+				o.OutboxBytes = 256 << 10 // small, so that some kilobytes are worth giving back
 				if shared {
 					inFleet(&be, "one")(o)
 				}
@@ -230,28 +230,28 @@ func TestDiskIsGivenBackWhenTheBackendIsSafe(t *testing.T) {
 				r.large("s", turn+1, 16<<10)
 				r.deliver()
 			}
-			full := r.store.SpoolBytes()
+			full := r.store.OutboxBytes()
 			same(t, "bytes on the disk", full > 100<<10, true)
 			r.backend.failNext("sync", 1<<30, errDown)
 			r.wait(durable)
-			same(t, "bytes while nothing is synced", r.store.SpoolBytes() >= 100<<10, true)
+			same(t, "bytes while nothing is synced", r.store.OutboxBytes() >= 100<<10, true)
 			r.backend.failNext("sync", 0, nil)
 			if shared {
 				r.wait(6 * time.Second)
-				same(t, "bytes while a server may lose it", r.store.SpoolBytes() >= 100<<10, true)
+				same(t, "bytes while a server may lose it", r.store.OutboxBytes() >= 100<<10, true)
 			}
 			r.wait(durable)
-			same(t, fmt.Sprintf("bytes of %d when it is safe", full), r.store.SpoolBytes() < full/2, true)
+			same(t, fmt.Sprintf("bytes of %d when it is safe", full), r.store.OutboxBytes() < full/2, true)
 			same(t, "all is there after a crash", r.crash(nil).account(true), "8 = 8 + 0 + 0")
 		})
 	}
 }
 
-// A spool at its limit drops the newest exchanges, counts them, and accepts new ones when the
+// An outbox at its limit drops the newest exchanges, counts them, and accepts new ones when the
 // backend is back.
-func TestSpoolAtItsLimitDropsTheNewest(t *testing.T) {
+func TestOutboxAtItsLimitDropsTheNewest(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.SpoolBytes = 256 << 10 })
+	r := newRig(t, func(o *store.Options) { o.OutboxBytes = 256 << 10 })
 	r.backend.down()
 	x, b := r.under("slow", 1)
 	const turns = 40
@@ -278,12 +278,11 @@ func TestSpoolAtItsLimitDropsTheNewest(t *testing.T) {
 	r.idle()
 }
 
-// Without a place for the spool, precept reports that and keeps what waits in memory.
-func TestWithoutASpoolMemoryIsUsed(t *testing.T) {
+// Without a place for the outbox, precept reports that and keeps what waits in memory.
+func TestWithoutAnOutboxMemoryIsUsed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *store.Options) {
-		o.SpoolDir = filepath.Join(o.SpoolDir, "below")
-		if err := os.WriteFile(filepath.Dir(o.SpoolDir), nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Dir(o.Outbox), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -339,7 +338,7 @@ func TestLag(t *testing.T) {
 	if lag := r.store.Lag(); lag < 10*time.Second || lag > 20*time.Second {
 		t.Errorf("while the backend is down: %v", lag)
 	}
-	same(t, "bytes on the disk", r.store.SpoolBytes() > 0, true)
+	same(t, "bytes on the disk", r.store.OutboxBytes() > 0, true)
 	r.backend.up()
 	r.clock.add(10 * time.Second)
 	r.deliver()
@@ -350,7 +349,7 @@ func TestLag(t *testing.T) {
 // What neither the disk nor the backend takes at a stop is reported.
 func TestStopReportsALoss(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.SpoolDir = "" })
+	r := newRig(t, func(o *store.Options) { o.Outbox = "" })
 	r.offer("s", 1)
 	r.deliver()
 	r.backend.down()

@@ -8,16 +8,17 @@ import (
 	"precept/internal/redact"
 	"precept/internal/sample"
 	"precept/internal/session"
+	"precept/store/outbox"
 )
 
-// recorder takes in what requests leave, and puts it into the journal without what must not be
-// kept. Its own fields are guarded by the journal's lock.
+// recorder takes in what requests leave, and writes it to the outbox without what must not be
+// kept. Its own lists are guarded by the lock of the handoff.
 type recorder struct {
 	in        *inbox
 	waiting   *waiting
 	out       *optouts
 	tombs     *tombstones
-	journal   *journal
+	handoff   *handoff
 	guard     *guard.Guard
 	tally     *Tally
 	state     *state
@@ -28,29 +29,29 @@ type recorder struct {
 	spare     []Turn           // the list that the queue swaps with
 	openSpare []*Begun         // and the list of turns that began
 	open      []*Begun         // turns that were under way at the last flush
-	fresh     []*Begun         // those whose beginning is in the journal's next batch
+	fresh     []*Begun         // those whose beginning is in the next batch
 }
 
-// record puts what is new into the spool: what a crash may cost is what came since the last time.
+// record writes what is new to the outbox: what a crash may cost is what came since the last time.
 // It does so in pieces. An exchange is copied when it is redacted, encoded and written, and of many
 // that end at once, as when their clients are cut off, the copies would be most of the memory.
 func (r *recorder) record(now time.Time, all bool) {
-	r.journal.mu.Lock()
-	defer r.journal.mu.Unlock()
+	r.handoff.mu.Lock()
+	defer r.handoff.mu.Unlock()
 	for more := true; more; {
 		more = r.admitSome()
 		r.collect(now, all)
-		if r.journal.waits(now) {
+		if r.handoff.waits(now) {
 			continue
 		}
 		r.begin()
-		r.begun(r.journal.putDown(now))
+		r.begun(r.handoff.commit(now))
 	}
 }
 
 // admitSome admits what was offered, so much of it as is put down at once, and says whether there
 // is more. Turns wait in a list, not in a channel: a recorder that is woken for each of them costs
-// the request more than the offer itself. The caller has the journal's lock.
+// the request more than the offer itself. The caller has the lock of the handoff.
 func (r *recorder) admitSome() (more bool) {
 	r.in.mu.Lock()
 	turns, gone, open := r.in.piece(r.spare[:0]), r.in.lost, r.in.open
@@ -62,7 +63,7 @@ func (r *recorder) admitSome() (more bool) {
 	}
 	r.spare = turns
 	for _, l := range gone {
-		r.journal.next.over(l.begun, l.reason)
+		r.handoff.next.over(l.begun, l.reason)
 	}
 	for _, t := range open {
 		if !t.over.Load() {
@@ -80,9 +81,9 @@ func (r *recorder) admit(t Turn) {
 	gone := func(reason string) {
 		r.tally.Pending.Add(-1)
 		r.state.held.Add(-t.Size)
-		r.journal.next.over(t.Begun, reason)
+		r.handoff.next.over(t.Begun, reason)
 		if reason == droppedOptOut && t.Begun != nil && t.Begun.put {
-			r.journal.scrub = true // nor shall its beginning stay in the spool
+			r.handoff.next.scrub = true // its beginning must not stay in the outbox either
 		}
 	}
 	defer func() {
@@ -105,44 +106,44 @@ func (r *recorder) admit(t Turn) {
 		return
 	}
 	r.out.redact(r.redactor, x)
-	x.Seal() // once, for the spool and the backend: here, because what panics in it costs this exchange
+	x.Seal() // once, for the outbox and the backend: here, because what panics in it costs this exchange
 	x.New, x.Reply = nil, sample.Reply{}
 	signals := signalsOf(x, t.Signals, r.sentiment)
-	r.journal.next.signals = append(r.journal.next.signals, signals...)
-	r.journal.next.exchanges = append(r.journal.next.exchanges, *x)
-	r.journal.next.held += t.Size
+	r.handoff.next.signals = append(r.handoff.next.signals, signals...)
+	r.handoff.next.exchanges = append(r.handoff.next.exchanges, *x)
+	r.handoff.next.held += t.Size
 	if t.Begun != nil && t.Begun.put {
-		r.journal.next.finish(x.ID)
+		r.handoff.next.ended = append(r.handoff.next.ended, x.ID)
 	}
 }
 
 // collect makes the rows of the sessions that changed, and takes what went by.
 func (r *recorder) collect(now time.Time, all bool) {
-	r.journal.flushes++
-	dirty, echoes := r.waiting.drain(now, all, r.journal.flushes, r.state.delivered.Load())
+	r.handoff.flushes++
+	dirty, echoes := r.waiting.drain(now, all, r.handoff.flushes, r.state.delivered.Load())
 	for _, ses := range dirty {
 		ses.dirty.Store(false)
 		r.guard.On(label.StepEncode, session.Ref{Tenant: ses.Identity.Tenant, ID: ses.Identity.ID}, "", func() {
 			if row, ok := r.out.row(r.redactor, ses); ok {
-				r.journal.next.rows = append(r.journal.next.rows, row)
-				ses.put.Store(r.journal.flushes)
+				r.handoff.next.rows = append(r.handoff.next.rows, row)
+				ses.put.Store(r.handoff.flushes)
 			}
 		})
 	}
-	if len(r.journal.next.rows) > flushAt {
-		r.journal.next.rows = newestRows(r.journal.next.rows)
+	if len(r.handoff.next.rows) > flushAt {
+		r.handoff.next.rows = newestRows(r.handoff.next.rows)
 	}
-	if len(r.journal.next.echoes)+len(echoes) <= maxEchoes {
-		r.journal.next.echoes = append(r.journal.next.echoes, echoes...)
+	if len(r.handoff.next.echoes)+len(echoes) <= maxEchoes {
+		r.handoff.next.echoes = append(r.handoff.next.echoes, echoes...)
 	}
-	r.journal.next.flush = r.journal.flushes
+	r.handoff.next.flush = r.handoff.flushes
 }
 
 // SetPersonal says from now on whether personal data is redacted besides secrets. It may be called
 // at any time.
 func (r *recorder) SetPersonal(on bool) {
-	r.journal.mu.Lock()
-	defer r.journal.mu.Unlock()
+	r.handoff.mu.Lock()
+	defer r.handoff.mu.Unlock()
 	r.out.personal.Store(on)
 	r.redactor = r.out.newRedactor()
 }
@@ -158,7 +159,7 @@ func (r *recorder) begin() {
 			continue // its end is in the queue, or was taken
 		}
 		if !t.put && !r.tombs.cover(t.x.Tenant, t.x.Session, t.x.At) && !r.guard.On(label.StepBegin, refOf(t.x), t.x.ID, func() {
-			r.journal.next.begun = append(r.journal.next.begun, r.stub(t.x))
+			r.handoff.next.begun = append(r.handoff.next.begun, r.stub(t.x))
 			t.put = true
 			r.fresh = append(r.fresh, t)
 		}) {
@@ -170,7 +171,7 @@ func (r *recorder) begin() {
 	r.open = still
 }
 
-// begun says whether what begin added is in the spool. If not, it is added again, where it is under
+// begun notes whether what begin added is in the outbox. If not, it is added again, where it is under
 // way then.
 func (r *recorder) begun(written bool) {
 	for _, t := range r.fresh {
@@ -181,12 +182,12 @@ func (r *recorder) begun(written bool) {
 }
 
 // stub is what is put down of a turn that is under way.
-func (r *recorder) stub(x *sample.Exchange) stub {
+func (r *recorder) stub(x *sample.Exchange) outbox.Begun {
 	out := r.redactor
 	out.Fresh()
 	head := sample.Exchange{
 		ID: x.ID, Tenant: x.Tenant, Agent: x.Agent, Session: x.Session, SessionName: out.Text(x.SessionName), Run: out.Text(x.Run), RequestID: x.RequestID,
 		Turn: x.Turn, At: x.At, Dialect: x.Dialect, Model: x.Model, Outcome: sample.Incomplete, Lessons: x.Lessons, Book: x.Book, Config: x.Config,
 	}
-	return stub{ID: x.ID, Doc: head.Encode().Data}
+	return outbox.Begun{ID: x.ID, Tenant: x.Tenant, Session: refOf(x).ID, Document: head.Encode().Data}
 }

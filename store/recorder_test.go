@@ -61,7 +61,7 @@ func TestCountsWaitASecondAtMost(t *testing.T) {
 
 func TestMemoryForExchangesIsBounded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.HoldBytes, o.SpoolDir = 250, "" })
+	r := newRig(t, func(o *store.Options) { o.HoldBytes, o.Outbox = 250, "" })
 	offer := func(turn int, size int64) bool {
 		return r.store.Offer(store.Turn{Exchange: exchange(us, "s", turn, r.clock.now()), Size: size})
 	}

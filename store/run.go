@@ -15,7 +15,7 @@ const (
 	tidyEvery  = time.Second // how often it is asked whether something is too old
 )
 
-// Run is the recorder: a goroutine that puts what comes into the spool, and one that hands it to
+// Run is the recorder: a goroutine that writes what comes to the outbox, and one that ships it to
 // the backend. It returns when ctx is done and everything in memory is written, or could not be. A
 // panic in one of their steps costs the step, and what it was taken at is set aside (store/guard).
 func (s *Store) Run(ctx context.Context) error {
@@ -24,8 +24,8 @@ func (s *Store) Run(ctx context.Context) error {
 			s.drainedOnce.Do(func() { close(s.drained) })
 		}
 	}()
-	var delivery sync.WaitGroup
-	delivery.Go(func() { s.runDelivery(ctx) })
+	var shipping sync.WaitGroup
+	shipping.Go(func() { s.runShipper(ctx) })
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
@@ -36,15 +36,15 @@ func (s *Store) Run(ctx context.Context) error {
 		}
 		s.guard.Step(label.StepRecord, func() { s.recorder.record(s.opts.Now(), ctx.Err() != nil) })
 	}
-	delivery.Wait()
+	shipping.Wait()
 	return s.guard.Err(label.StepStop, func() (err error) { //nolint:contextcheck // the context has ended; the drain is bounded by itself
 		s.Still(func() { err = s.drain() })
 		return err
 	})
 }
 
-// runDelivery hands over what is put down, and looks after what is kept.
-func (s *Store) runDelivery(ctx context.Context) {
+// runShipper ships what is durable, and looks after what is kept.
+func (s *Store) runShipper(ctx context.Context) {
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	tidy := time.NewTicker(tidyEvery)
@@ -56,7 +56,7 @@ func (s *Store) runDelivery(ctx context.Context) {
 		case c := <-s.eraser.chores:
 			s.Still(func() { s.eraser.do(ctx, c) })
 		case <-tick.C:
-			s.guard.Step(label.StepDeliver, func() { s.Still(func() { s.handDown(ctx) }) })
+			s.guard.Step(label.StepDeliver, func() { s.Still(func() { s.ship(ctx) }) })
 			s.guard.Keep(ctx, s.opts.Backend)
 			s.guard.Step(label.StepOptOut, func() { s.optouts.keepMarks(ctx) })
 			s.guard.Step(label.StepSweep, func() { s.sessions.live.sweep(s.opts.Now(), s.state.delivered.Load()) })
@@ -70,30 +70,30 @@ func (s *Store) runDelivery(ctx context.Context) {
 func (s *Store) Deliver(ctx context.Context) {
 	s.guard.Step(label.StepDeliver, func() {
 		s.Still(func() {
-			s.delivery.deliverAt = time.Time{}
+			s.shipper.due.deliver = time.Time{}
 			s.flush(ctx)
 		})
 	})
 }
 
-// flush puts what is new into the spool, and hands what is due to the backend.
+// flush writes what is new to the outbox, and ships what is due to the backend.
 func (s *Store) flush(ctx context.Context) {
-	s.recorder.record(s.opts.Now(), ctx.Err() != nil || s.delivery.last)
-	s.handDown(ctx)
+	s.recorder.record(s.opts.Now(), ctx.Err() != nil || s.shipper.phase == stopping)
+	s.ship(ctx)
 }
 
-// handDown hands what is due to the backend, and looks what still waits.
-func (s *Store) handDown(ctx context.Context) {
-	s.delivery.handDown(ctx, s.opts.Now())
+// ship ships what is due to the backend, and looks what still waits.
+func (s *Store) ship(ctx context.Context) {
+	s.shipper.ship(ctx, s.opts.Now())
 	s.look()
 }
 
 // hurry hands over what came, at once, also to a backend that failed a moment ago.
 func (s *Store) hurry(ctx context.Context) {
-	s.journal.mu.Lock()
-	s.journal.putAt = time.Time{}
-	s.journal.mu.Unlock()
-	s.delivery.retryAt, s.delivery.deliverAt = time.Time{}, time.Time{}
+	s.handoff.mu.Lock()
+	s.handoff.putAt = time.Time{}
+	s.handoff.mu.Unlock()
+	s.shipper.due.retry, s.shipper.due.deliver = time.Time{}, time.Time{}
 	s.flush(ctx)
 }
 
@@ -101,13 +101,13 @@ func (s *Store) hurry(ctx context.Context) {
 func (s *Store) drain() error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 	defer cancel()
-	d := s.delivery
-	d.last = true
+	d := s.shipper
+	d.phase = stopping
 	s.hurry(ctx)
-	_, putErr := s.journal.trouble()
+	_, putErr := s.handoff.trouble()
 	if putErr != nil {
 		d.err = errors.Join(d.err, d.pass(ctx))
-		_, putErr = s.journal.trouble()
+		_, putErr = s.handoff.trouble()
 	}
 	s.guard.Keep(ctx, s.opts.Backend)
 	s.keepMarks(ctx)

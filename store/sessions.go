@@ -57,7 +57,7 @@ func (s *sessions) Acquire(ctx context.Context, tenant string, id session.ID) (s
 	case err != nil:
 		return nil, true
 	case rec == nil:
-		return nil, s.inTheDark() // it may stand in the spool
+		return nil, s.inTheDark() // it may stand in the outbox
 	}
 	return s.live.put(rec, s.now(), s.state.delivered.Load()), false
 }

@@ -14,16 +14,16 @@ import (
 
 // Options are what the store is made of. Every field is required unless it says otherwise.
 type Options struct {
-	Now        func() time.Time
-	Backend    Backend
-	Fleet      Fleet         // the same backend where replicas share it; nil: it is this process' own
-	Lookup     time.Duration // how long a request may wait for the backend; 0: defaultLookup
-	Sessions   int           // how many are kept in memory; 0: defaultSessions
-	HoldBytes  int64         // of exchanges in memory (limits.capture_total_bytes)
-	SpoolDir   string        // "": without a spool, what waits for the backend waits in memory alone
-	Secret     []byte        // names the marks of sessions that opted out; none: they are not known after a restart
-	SpoolBytes int64         // at most so many wait in it
-	// DeliverEvery is how long the backend may be left alone; what is new waits in the spool. 0: at
+	Now         func() time.Time
+	Backend     Backend
+	Fleet       Fleet         // the same backend where replicas share it; nil: it is this process' own
+	Lookup      time.Duration // how long a request may wait for the backend; 0: defaultLookup
+	Sessions    int           // how many are kept in memory; 0: defaultSessions
+	HoldBytes   int64         // of exchanges in memory (limits.capture_total_bytes)
+	Outbox      string        // the outbox's file; "": without an outbox, what waits for the backend waits in memory alone
+	Secret      []byte        // names the marks of sessions that opted out; none: they are not known after a restart
+	OutboxBytes int64         // the most that rows may take in the outbox (limits.outbox_bytes)
+	// DeliverEvery is how long the backend may be left alone; what is new waits in the outbox. 0: at
 	// every flush.
 	DeliverEvery time.Duration
 	Learn        bool                             // keep exchanges and samples
@@ -43,11 +43,11 @@ type Options struct {
 // Store is the memory of a running precept. Open makes it, Run is its goroutine, Close ends it. It
 // is made of parts, each of which guards its own and is given what it needs; none calls one above:
 //
-//	eraser                  forgets: in the backend, in the spool, in memory
-//	delivery                hands the journal's batches to the backend, and keeps checkpoints
+//	eraser                  forgets: in the backend, in the outbox, in memory
+//	shipper                 brings what is durable to the backend, and deletes from the outbox what is safe
 //	poster, publisher       what is posted of sessions; what other replicas must find at once
 //	recorder                takes in what requests leave, redacted
-//	journal                 the way through the spool
+//	handoff                 the way through the outbox
 //	inbox, waiting          what requests leave
 //	sessions, optouts       which sessions there are, and what may be kept of them
 type Store struct {
@@ -57,13 +57,14 @@ type Store struct {
 	guard *guard.Guard
 	state *state
 
+	handoff *handoff
+	shipper *shipper
+
 	*inbox
 	*waiting
 	*optouts
 	*sessions
 	*recorder
-	*journal
-	*delivery
 	*eraser
 	*poster
 	*feedbackWriter
@@ -91,7 +92,7 @@ func (s *Store) Drained() <-chan struct{} { return s.drained }
 // Still runs f while nothing is handed over, nothing is forgotten and nothing is closed: what f
 // reads of a session stays as it is until f returns.
 func (s *Store) Still(f func()) {
-	s.delivery.handing.Lock()
-	defer s.delivery.handing.Unlock()
+	s.shipper.handing.Lock()
+	defer s.shipper.handing.Unlock()
 	f()
 }

@@ -10,7 +10,7 @@ type Tally struct {
 	DroppedFull     atomic.Int64 // exchanges that found the queue or the memory bound full
 	CopiesCut       atomic.Int64 // replies whose copy did not fit into limits.capture_total_bytes; their exchanges are kept
 	DroppedBad      atomic.Int64 // exchanges that could not be encoded, or made a step of ours panic
-	DroppedQuota    atomic.Int64 // exchanges that found the spool full
+	DroppedQuota    atomic.Int64 // exchanges that found the outbox full
 	DroppedReadOnly atomic.Int64 // exchanges that came while precept ran from memory
 	WriteErrors     atomic.Int64 // failed attempts to write; what they held was kept for the next one
 	Pending         atomic.Int64 // exchanges in memory, waiting
@@ -25,7 +25,7 @@ const (
 	droppedFull     = "full"      // the queue or the memory for waiting exchanges was full
 	droppedBad      = "bad"       // it could not be encoded, or the store can never take it
 	droppedReadOnly = "read_only" // precept ran from memory
-	droppedQuota    = "quota"     // the spool had reached limits.spool_bytes
-	droppedDamaged  = "damaged"   // the spool was damaged where it stood
+	droppedQuota    = "quota"     // the outbox had reached limits.outbox_bytes
+	droppedDamaged  = "damaged"   // the outbox was damaged where it stood
 	droppedOptOut   = "opted_out" // a call of its reply named a path of which nothing may be kept
 )

@@ -39,7 +39,7 @@ const ownMarks = "each replica knows the opt-outs of headers and paths that went
 	"replica by its name, or opt out by key, tenant or agent, which all of them know"
 
 // missing tells an operator of exchanges that the store has lost.
-const missing = "%d exchanges that the store had taken are not there any more, nor in the spool: " +
+const missing = "%d exchanges that the store had taken are not there any more, nor in the outbox: " +
 	"it was emptied, it lost them " +
 	"in a crash (a Redis that does not write to its disk), or store.url names another one than " +
 	"before; what was forgotten " +
@@ -173,7 +173,7 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 func balance(ctx context.Context, tools server.Tools, cfg *configs.Config) (diagnosis, error) {
 	d := diagnosis{}
 	var err error
-	if d.Account, err = store.ReadAccount(server.SpoolDir(cfg), server.IsLocked(cfg.DataDir)); err != nil {
+	if d.Account, err = store.ReadAccount(server.OutboxPath(cfg), server.IsLocked(cfg.DataDir)); err != nil {
 		return d, err
 	}
 	e, err := tools.OpenStored(ctx, cfg)

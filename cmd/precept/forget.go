@@ -41,7 +41,7 @@ func (w *world) forget() *cobra.Command {
 			"Precept-Session header), or by its id. " +
 			"It asks the running server of the data directory, or works on the store when there " +
 			"is none. Where replicas share a Redis, do it beside each of them: each has a " +
-			"memory and a spool of its own.",
+			"memory and an outbox of its own.",
 		Args: arguments(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&f.session, "session", "", "the session")

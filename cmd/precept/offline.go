@@ -53,7 +53,7 @@ func openOffline(
 	}
 	options, err := tools.StoreOptions(cfg, be)
 	if !claimed {
-		options.SpoolDir = ""
+		options.Outbox = ""
 	}
 	if err != nil {
 		return nil, errors.Join(err, be.Close(), lock.Close())

@@ -149,7 +149,7 @@ func SideReasons() []Reason {
 // The reasons of precept_dropped_total: an exchange was not kept.
 const (
 	DroppedFull     Reason = "full"      // limits.capture_total_bytes is in use
-	DroppedQuota    Reason = "quota"     // limits.spool_bytes is in use
+	DroppedQuota    Reason = "quota"     // limits.outbox_bytes is in use
 	DroppedOptOut   Reason = "opt_out"   // the exchange or its session opted out
 	DroppedBad      Reason = "bad"       // the backend can never take the exchange
 	DroppedReadOnly Reason = "read_only" // the data directory cannot be written

@@ -52,6 +52,11 @@ func (c *counts) clone() counts {
 	return d
 }
 
+// newer reports whether the counts are of a later time than others.
+func (c *counts) newer(than *counts) bool {
+	return c.Admitted > than.Admitted || c.Sequence > than.Sequence
+}
+
 func (c *counts) equal(d *counts) bool { return maps.Equal(c.named(), d.named()) }
 
 // named are the counts by the names of their rows.

@@ -19,41 +19,58 @@ const (
 	salvageTries = 50_000
 )
 
-// replace sets a damaged file aside whole, begins a new one, and takes over what can still be read.
+// replace makes a new file of what can still be read of a damaged one, and sets that one aside whole.
 // The caller has mu, and must not hold reading.
-func (b *Outbox) replace(damage error) error {
+func (b *Outbox) replace(damage error) (err error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	memory := b.counts // of a file that was open; nothing else knows more
 	_ = b.close()      // a damaged file may refuse even that
-	aside, err := setAside(b.path, b.now())
-	if err != nil {
-		return fmt.Errorf("%w; it could not be set aside: %w", damage, err)
+	fresh := b.path + ".new"
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		_ = os.Remove(fresh + suffix) // of a replacement that a crash ended
 	}
-	if err := b.open(); err != nil {
+	if b.writer, err = connect(fresh); err != nil {
 		return classify(err)
 	}
-	lost, err := b.salvage(aside, &memory)
+	lost, err := b.salvage(b.path, &memory)
+	if err = errors.Join(err, b.close()); err != nil {
+		return classify(err)
+	}
+	aside, err := setAside(b.path, b.now())
+	if err == nil {
+		err = os.Rename(fresh, b.path)
+	}
+	if err == nil {
+		err = b.open()
+	}
 	if err == nil && b.begun == nil { // the damage was found at the start
 		err = b.load()
 	}
 	if err != nil {
-		return classify(err)
+		return classify(errors.Join(damage, err))
 	}
 	b.damaged(fmt.Errorf("%w; it was set aside as %s, and %d exchanges in it are lost", damage, filepath.Base(aside), lost))
 	return nil
 }
 
-// setAside renames the file and what belongs to it.
-func setAside(path string, now time.Time) (string, error) {
+// asideName is the name under which the file is set aside.
+func asideName(path string, now time.Time) string {
 	base := path + asideInfix + now.UTC().Format("20060102T150405Z")
 	aside := base
 	for n := 2; ; n++ {
-		if _, err := os.Lstat(aside); errors.Is(err, fs.ErrNotExist) {
-			break
+		_, file := os.Lstat(aside)
+		_, log := os.Lstat(aside + "-wal")
+		if file != nil && log != nil {
+			return aside
 		}
 		aside = fmt.Sprintf("%s-%d", base, n)
 	}
+}
+
+// setAside renames the file and what belongs to it.
+func setAside(path string, now time.Time) (string, error) {
+	aside := asideName(path, now)
 	for _, suffix := range []string{"-wal", "-shm", ""} {
 		if err := os.Rename(path+suffix, aside+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
@@ -74,46 +91,63 @@ func (b *Outbox) salvage(path string, memory *counts) (lost int64, err error) {
 			n = read
 		}
 	}
-	b.counts, b.kept = n.clone(), counts{}
-	var spooled, last int64
+	if hint, ok := b.readHint(); ok && hint.newer(&n) {
+		n = hint
+	}
 	begun := map[string]bool{}
+	b.kept = counts{}
 	err = b.transact(func() error {
 		if oldErr == nil {
 			for _, copyTable := range []string{"meta", "optout_marks"} {
 				_ = copyRows(old, b.writer, copyTable) // what cannot be read is begun anew
 			}
 			_ = copyBegun(old, b.writer, begun)
-			err := b.salvageRows(old, func(r *Row) error {
-				if r.Sequence > n.Delivered {
-					spooled += r.Exchanges
-				}
-				last = r.Sequence
-				return put(b.writer, r)
-			})
-			if err != nil {
+			if err := b.salvageRows(old, func(r *Row) error { return put(b.writer, r) }); err != nil {
 				return err
 			}
 		}
-		c := &b.counts
-		c.Sequence = max(c.Sequence, last)
-		open := c.Admitted - c.Stored - c.Spooled - c.Incomplete
-		for _, dropped := range c.dropped {
-			open -= dropped
-		}
-		lost = max(c.Spooled-spooled, 0) + max(open-int64(len(begun)), 0)
-		c.Spooled = spooled
-		c.drop(DroppedDamaged, lost)
-		// Where the account itself could not be read, the rows are what is known.
-		c.Admitted = c.Stored + c.Spooled + c.Incomplete + int64(len(begun))
-		for _, dropped := range c.dropped {
-			c.Admitted += dropped
-		}
-		return nil
+		lost, err = b.reconcile(&n)
+		return err
 	})
 	if b.begun != nil {
 		b.begun = begun
 	}
 	return lost, err
+}
+
+// reconcile makes the account n, as far as what the file holds agrees with it. Exchanges that the
+// account has and the file has not are damaged, and counted. The caller has begun a transaction.
+func (b *Outbox) reconcile(n *counts) (lost int64, err error) {
+	spooled, err := number(b.writer, "SELECT coalesce(sum(exchanges), 0) FROM outbox WHERE sequence > ?", n.Delivered)
+	if err != nil {
+		return 0, err
+	}
+	last, err := number(b.writer, "SELECT coalesce(max(sequence), 0) FROM outbox")
+	if err != nil {
+		return 0, err
+	}
+	begun, err := number(b.writer, "SELECT count(*) FROM begun")
+	if err != nil {
+		return 0, err
+	}
+	c := n.clone()
+	c.Sequence = max(c.Sequence, last)
+	open := c.Admitted - c.Stored - c.Spooled - c.Incomplete
+	for _, dropped := range c.dropped {
+		open -= dropped
+	}
+	lost = max(c.Spooled-spooled+open-begun, 0)
+	c.Spooled = spooled
+	if lost > 0 {
+		c.drop(DroppedDamaged, lost)
+	}
+	// Where the account itself could not be read, the rows are what is known.
+	c.Admitted = c.Stored + c.Spooled + c.Incomplete + begun
+	for _, dropped := range c.dropped {
+		c.Admitted += dropped
+	}
+	b.counts = c
+	return lost, nil
 }
 
 // salvageRows calls put for every row that can be read and has the right checksum. Behind a row that

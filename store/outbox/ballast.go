@@ -20,6 +20,8 @@ func (b *Outbox) makeBallast() error {
 		if err := os.WriteFile(path, make([]byte, ballastBytes), 0o600); err != nil {
 			return errors.Join(err, os.Remove(path)) // half of it would keep no place
 		}
+		b.ballast = true
+		b.writeHint()
 	}
 	b.ballast = true
 	return nil

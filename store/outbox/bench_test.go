@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"syscall"
 	"testing"
@@ -80,7 +81,7 @@ func BenchmarkRecovery(b *testing.B) {
 		b.SetBytes(256 << 20)
 		for b.Loop() {
 			for at := int64(0); ; {
-				rows, err := q.Read(at, 4<<20)
+				rows, err := q.Read(at, math.MaxInt64, 4<<20)
 				must(b, err)
 				if len(rows) == 0 {
 					break

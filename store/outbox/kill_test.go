@@ -3,6 +3,7 @@ package outbox_test
 import (
 	"bufio"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -42,7 +43,7 @@ func child(dir string) {
 		fmt.Println(last)
 		if i%3 == 2 {
 			to, _ := q.Delivered()
-			rows, err := q.Read(to, 4<<10)
+			rows, err := q.Read(to, math.MaxInt64, 4<<10)
 			fail(err)
 			sum := int64(0)
 			for _, r := range rows {
@@ -89,7 +90,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		if end < acknowledged {
 			t.Fatalf("round %d: %d were acknowledged, the last is %d", round, acknowledged, end)
 		}
-		rows, err := q.Read(to, 1<<30)
+		rows, err := q.Read(to, math.MaxInt64, 1<<30)
 		must(t, err)
 		sum := int64(0)
 		for i, r := range rows {

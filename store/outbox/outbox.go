@@ -70,6 +70,11 @@ type Flush struct {
 	Dropped map[string]int64
 	// Scrub asks that the text of what ended is taken out of the files, not only out of the tables.
 	Scrub bool
+	// Notes are values of the owner's; see Outbox.Note.
+	Notes map[string]string
+	// Carried is the account of an earlier file; nil where there is none. With it the flush may exceed
+	// the quota. Of its Admitted, the ones that nothing else counts are stored.
+	Carried *Account
 }
 
 // Empty reports whether there is nothing to write.
@@ -92,7 +97,6 @@ type Outbox struct {
 	quota   int64
 	now     func() time.Time
 	damaged func(err error)
-	boot    string
 
 	mu      sync.Mutex // guards the fields below; a write to the disk is waited for under it
 	writer  *sqlite.Conn
@@ -101,6 +105,8 @@ type Outbox struct {
 	begun   map[string]bool // turns under way by the ids of their exchanges; nil until the file is loaded
 	ballast bool            // the file is there
 	scrub   bool            // deleted text may be left in unused pages of the file
+	owed    Flush           // of Pass, for the next write
+	passed  int64           // exchanges, likewise
 
 	reading sync.Mutex // guards reader; it is taken inside of mu, or alone
 	reader  *sqlite.Conn
@@ -110,7 +116,7 @@ type Outbox struct {
 // used are incomplete from now on. After a restart of the machine everything that is left is
 // undelivered: the store may have lost what it had not synced.
 func Open(o Options) (*Outbox, error) {
-	b := &Outbox{path: o.Path, quota: o.Quota, now: o.Now, damaged: o.Damaged, boot: bootID(), scrub: true}
+	b := &Outbox{path: o.Path, quota: o.Quota, now: o.Now, damaged: o.Damaged, scrub: true}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err := b.begin()
@@ -131,6 +137,9 @@ func Open(o Options) (*Outbox, error) {
 
 // begin opens the file at a start. The caller has mu.
 func (b *Outbox) begin() error {
+	if _, err := repairLog(b.path+"-wal", asideName(b.path, b.now())+"-wal"); err != nil {
+		return classify(err)
+	}
 	if err := b.open(); err != nil {
 		return classify(err)
 	}
@@ -160,12 +169,18 @@ func (b *Outbox) load() error {
 	if err != nil {
 		return err
 	}
+	lost := int64(0)
 	err = b.transact(func() error {
-		if boot != b.boot || b.boot == "" {
+		if hint, ok := b.readHint(); ok && hint.newer(&b.counts) {
+			if lost, err = b.reconcile(&hint); err != nil {
+				return err
+			}
+		}
+		if now := BootID(); boot != now || now == "" {
 			if err := b.rewind(); err != nil {
 				return err
 			}
-			if err := b.setMeta("boot", b.boot); err != nil {
+			if err := b.setMeta("boot", now); err != nil {
 				return err
 			}
 		}
@@ -173,6 +188,9 @@ func (b *Outbox) load() error {
 	})
 	if err == nil {
 		b.begun = map[string]bool{}
+	}
+	if lost > 0 {
+		b.damaged(fmt.Errorf("%w: it is of an earlier time than its account; %d exchanges are lost", errDamaged, lost))
 	}
 	return err
 }
@@ -213,13 +231,20 @@ func (b *Outbox) transact(fn func() error) (err error) {
 	}
 	err = func() (err error) {
 		defer end(&err)
-		if err := fn(); err != nil {
+		if err := errors.Join(b.append(&b.owed), fn()); err != nil {
 			return err
 		}
+		b.counts.Admitted += b.passed
+		b.counts.Stored += b.passed
 		return writeCounts(b.writer, &b.kept, &b.counts)
 	}()
 	if err == nil {
 		b.kept = b.counts.clone()
+		for _, id := range b.owed.Ended {
+			delete(b.begun, id)
+		}
+		b.owed, b.passed = Flush{}, 0
+		b.writeHint()
 	}
 	return err
 }
@@ -229,18 +254,17 @@ func (b *Outbox) transact(fn func() error) (err error) {
 func (b *Outbox) Append(f *Flush) (last int64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := errors.Join(b.makeBallast(), b.settle()); err != nil {
+	err = b.makeBallast()
+	if err != nil && b.trim() == nil {
+		err = b.makeBallast()
+	}
+	if err = errors.Join(err, b.settle()); err != nil {
 		return b.counts.Sequence, classify(err)
 	}
 	if err := b.room(f); err != nil {
 		return b.counts.Sequence, err
 	}
-	change := func() error { return b.transact(func() error { return b.append(f) }) }
-	err = b.write(change)
-	if errors.Is(err, ErrFull) && b.checkpoint() == nil { // the file's own write-ahead log took the room
-		err = b.write(change)
-	}
-	if err != nil {
+	if err := b.write(func() error { return b.transact(func() error { return b.append(f) }) }); err != nil {
 		return b.counts.Sequence, err
 	}
 	for _, t := range f.Begun {
@@ -253,10 +277,14 @@ func (b *Outbox) Append(f *Flush) (last int64, err error) {
 	return b.counts.Sequence, nil
 }
 
-// write runs a change of the file, once more on a new file where the file turns out to be damaged.
-// The caller has mu.
+// write runs a change of the file. On a full disk the change is tried again when the file's own
+// write-ahead log begins from its start: its blocks are there. Where the file turns out to be damaged,
+// the change is tried again on a new one. The caller has mu.
 func (b *Outbox) write(change func() error) error {
 	err := classify(change())
+	if errors.Is(err, ErrFull) && b.checkpoint("RESTART") == nil {
+		err = classify(change())
+	}
 	if errors.Is(err, errDamaged) {
 		if err = b.replace(err); err == nil {
 			err = classify(change())
@@ -292,6 +320,20 @@ func (b *Outbox) append(f *Flush) error {
 	for reason, lost := range f.Dropped {
 		n.Admitted += lost
 		n.drop(reason, lost)
+	}
+	for key, value := range f.Notes {
+		if err := b.setMeta(notePrefix+key, value); err != nil {
+			return err
+		}
+	}
+	if a := f.Carried; a != nil {
+		n.Admitted += a.Admitted
+		n.Incomplete += a.Incomplete
+		n.Stored += a.Admitted - a.Incomplete
+		for reason, lost := range a.Dropped {
+			n.Stored -= lost
+			n.drop(reason, lost)
+		}
 	}
 	return nil
 }
@@ -359,10 +401,10 @@ func blob(s *sqlite.Stmt, col int) []byte {
 	return b
 }
 
-// Read returns the rows behind a sequence number, in order: at least one where there is one, and no
-// more when they have so many bytes.
-func (b *Outbox) Read(after, most int64) ([]Row, error) {
-	rows, err := b.read(after, most)
+// Read returns the rows behind one sequence number and up to another, in order: at least one where
+// there is one, and no more when they have so many bytes.
+func (b *Outbox) Read(after, until, most int64) ([]Row, error) {
+	rows, err := b.read(after, until, most)
 	if !errors.Is(err, errDamaged) {
 		return rows, err
 	}
@@ -372,18 +414,19 @@ func (b *Outbox) Read(after, most int64) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.read(after, most)
+	return b.read(after, until, most)
 }
 
-func (b *Outbox) read(after, most int64) (rows []Row, err error) {
+func (b *Outbox) read(after, until, most int64) (rows []Row, err error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
-	s, err := b.reader.Prepare(columns + "WHERE sequence > ? ORDER BY sequence")
+	s, err := b.reader.Prepare(columns + "WHERE sequence > ? AND sequence <= ? ORDER BY sequence")
 	if err != nil {
 		return nil, classify(err)
 	}
 	defer func() { err = errors.Join(err, classify(s.Reset())) }()
 	s.BindInt64(1, after)
+	s.BindInt64(2, until)
 	for size := int64(0); size < most; {
 		more, err := s.Step()
 		if err != nil || !more {
@@ -415,22 +458,21 @@ func (b *Outbox) Advance(to, exchanges int64, refused map[string]int64) {
 	}
 }
 
-// Pass counts exchanges that the store got without a row, because the queue had no room for them.
-func (b *Outbox) Pass(exchanges int64, ended []string, dropped map[string]int64) error {
+// Pass notes exchanges that the store got without a row, because the queue had no room for them, and
+// what ended with them. The file has the news with the next write that succeeds.
+func (b *Outbox) Pass(exchanges int64, f *Flush) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err := b.write(func() error {
-		return b.transact(func() error {
-			b.counts.Admitted += exchanges
-			b.counts.Stored += exchanges
-			return b.append(&Flush{Ended: ended, Dropped: dropped})
-		})
-	})
-	if err != nil { // on a full disk memory keeps the count until the file can take it
-		b.counts.Admitted += exchanges
-		b.counts.Stored += exchanges
+	b.passed += exchanges
+	b.owed.Ended = append(b.owed.Ended, f.Ended...)
+	for reason, n := range f.Dropped {
+		if b.owed.Dropped == nil {
+			b.owed.Dropped = map[string]int64{}
+		}
+		b.owed.Dropped[reason] += n
 	}
-	return err
+	b.scrub = b.scrub || f.Scrub
+	_ = b.write(func() error { return b.transact(func() error { return nil }) }) // the next write tries again
 }
 
 // Release writes down how far the rows are delivered, and deletes the rows up to safe: the store
@@ -438,7 +480,7 @@ func (b *Outbox) Pass(exchanges int64, ended []string, dropped map[string]int64)
 func (b *Outbox) Release(safe int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if safe <= b.counts.Released && b.counts.equal(&b.kept) {
+	if safe <= b.counts.Released && b.counts.equal(&b.kept) && b.owed.Empty() && b.passed == 0 {
 		return nil
 	}
 	free := func() error {
@@ -450,9 +492,11 @@ func (b *Outbox) Release(safe int64) error {
 	err := b.write(free)
 	if errors.Is(err, ErrFull) {
 		b.dropBallast()
-		if err = b.write(free); err == nil {
-			b.shrink()
-		}
+		err = b.write(free)
+	}
+	if err == nil && !b.ballast {
+		b.shrink()
+		_ = b.makeBallast() // tried again before each write
 	}
 	return err
 }
@@ -479,6 +523,13 @@ func (b *Outbox) rewind() error {
 	b.counts.Spooled += again
 	b.counts.Stored -= again
 	return nil
+}
+
+// Spooled is how many exchanges the store does not have yet.
+func (b *Outbox) Spooled() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.counts.Spooled
 }
 
 // Delivered is the sequence number up to which the store has taken the rows, End the last one.
@@ -547,7 +598,7 @@ func (b *Outbox) Tidy() error {
 		b.mu.Lock()
 		n, err := b.vacuum(keep, vacuumPages)
 		if err == nil && n == 0 && scrub {
-			if err = b.checkpoint(); err == nil {
+			if err = b.checkpoint("TRUNCATE"); err == nil {
 				b.scrub = false
 			}
 		}
@@ -558,11 +609,19 @@ func (b *Outbox) Tidy() error {
 	}
 }
 
+// Scrub asks Tidy to take the text of deleted rows out of the file.
+func (b *Outbox) Scrub() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.scrub = true
+}
+
 // GiveWay leaves what room there is on a full disk to the store: it gives up the ballast and every
 // unused page.
 func (b *Outbox) GiveWay() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.dropBallast()
 	b.shrink()
 }
 
@@ -571,7 +630,7 @@ func (b *Outbox) GiveWay() {
 func (b *Outbox) shrink() {
 	for {
 		n, err := b.vacuum(0, ballastBytes/pageBytes/4)
-		if b.checkpoint() != nil || err != nil || n == 0 {
+		if b.checkpoint("RESTART") != nil || err != nil || n == 0 {
 			return
 		}
 	}
@@ -602,11 +661,24 @@ func (b *Outbox) settle() error {
 	return sqlitex.ExecuteTransient(b.writer, "PRAGMA wal_checkpoint(PASSIVE)", nil)
 }
 
-// checkpoint empties the write-ahead log of the file.
-func (b *Outbox) checkpoint() error {
-	busy, err := number(b.writer, "PRAGMA wal_checkpoint(TRUNCATE)")
+// trim cuts the file's own write-ahead log down to what the account needs on a full disk. The caller
+// has mu.
+func (b *Outbox) trim() error {
+	limit := func(n int) error {
+		return sqlitex.ExecuteTransient(b.writer, fmt.Sprintf("PRAGMA journal_size_limit = %d", n), nil)
+	}
+	if err := errors.Join(limit(trimmedLog), b.checkpoint("RESTART")); err != nil {
+		return err
+	}
+	return errors.Join(b.setMeta("trimmed", b.now().String()), limit(logBytes)) // the log is cut at a commit
+}
+
+// checkpoint writes everything in the file's own write-ahead log into the file. In the mode RESTART the
+// log is then used again from its start, in the mode TRUNCATE it is emptied.
+func (b *Outbox) checkpoint(mode string) error {
+	busy, err := number(b.writer, "PRAGMA wal_checkpoint("+mode+")")
 	if err == nil && busy != 0 {
-		err = errors.New("outbox: another program is reading the file; its write-ahead log is emptied later")
+		err = errors.New("outbox: another program is reading the file; its write-ahead log is written back later")
 	}
 	return err
 }
@@ -625,7 +697,7 @@ func (b *Outbox) room(f *Flush) error {
 	if exchanges {
 		quota = b.quota
 	}
-	if used > quota && len(f.Rows) > 0 {
+	if used > quota && len(f.Rows) > 0 && f.Carried == nil {
 		return ErrQuota
 	}
 	return nil
@@ -660,7 +732,7 @@ func (b *Outbox) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var err error
-	if b.writer != nil && !b.counts.equal(&b.kept) {
+	if b.writer != nil && (!b.counts.equal(&b.kept) || !b.owed.Empty() || b.passed > 0) {
 		err = classify(b.transact(func() error { return nil }))
 	}
 	return errors.Join(err, b.close())
@@ -694,7 +766,7 @@ func (b *Outbox) setMeta(key, value string) error {
 func (b *Outbox) Note(key string) (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	value, err := b.meta("note " + key)
+	value, err := b.meta(notePrefix + key)
 	return value, classify(err)
 }
 
@@ -702,11 +774,24 @@ func (b *Outbox) Note(key string) (string, error) {
 func (b *Outbox) SetNote(key, value string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.write(func() error { return b.setMeta("note "+key, value) })
+	return b.write(func() error { return b.setMeta(notePrefix+key, value) })
 }
 
-// bootID changes when the machine starts anew, "" where that cannot be read.
-func bootID() string {
+const notePrefix = "note "
+
+// EndBegun makes incomplete what is under way: the program that began it has ended.
+func (b *Outbox) EndBegun() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err := b.write(func() error { return b.transact(b.endBegun) })
+	if err == nil {
+		clear(b.begun)
+	}
+	return err
+}
+
+// BootID changes when the machine starts anew, "" where that cannot be read.
+func BootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""

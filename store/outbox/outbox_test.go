@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -88,7 +89,7 @@ func (q *queue) texts(after int64) string {
 	q.t.Helper()
 	var out []string
 	for {
-		rows, err := q.Read(after, 1<<20)
+		rows, err := q.Read(after, math.MaxInt64, 1<<20)
 		if err != nil {
 			q.t.Fatal(err)
 		}
@@ -179,10 +180,10 @@ func TestReadReturnsSoManyBytes(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	q.rows(strings.Repeat("a", 600), strings.Repeat("b", 600), strings.Repeat("c", 600))
-	rows, err := q.Read(0, 1000)
+	rows, err := q.Read(0, math.MaxInt64, 1000)
 	same(t, "rows", len(rows), 2)
 	must(t, err)
-	rows, err = q.Read(rows[1].Sequence, 1)
+	rows, err = q.Read(rows[1].Sequence, math.MaxInt64, 1)
 	same(t, "at least one", len(rows), 1)
 	must(t, err)
 }
@@ -224,7 +225,7 @@ func TestTurnsUnderWayAtACrashBecomeStubs(t *testing.T) {
 		q = open(t, q.crashed())
 		same(t, "rows", q.texts(0), "whole stub")
 	}
-	rows, err := q.Read(1, 1)
+	rows, err := q.Read(1, math.MaxInt64, 1)
 	must(t, err)
 	same(t, "kind", rows[0].Kind, outbox.KindStub)
 	same(t, "session", rows[0].Session, outbox.SessionID{7})
@@ -447,7 +448,7 @@ func TestADamagedFileCostsOnlyWhatWasHit(t *testing.T) {
 			t.Fatalf("round %d: %v", round, err)
 		}
 		to, _ := q.Delivered()
-		rows, err := q.Read(to, 1<<30)
+		rows, err := q.Read(to, math.MaxInt64, 1<<30)
 		must(t, err)
 		for _, r := range rows {
 			if !slices.Contains(want, string(r.Document)) {
@@ -490,7 +491,7 @@ func TestAFullDiskRefusesRowsAndLetsTheQueueShrink(t *testing.T) {
 		}
 	}
 	q.rows("there is room again")
-	rows, err := q.Read(0, 1<<30)
+	rows, err := q.Read(0, math.MaxInt64, 1<<30)
 	must(t, err)
 	same(t, "the last", string(rows[len(rows)-1].Document), "there is room again")
 	same(t, "quick check", open(t, q.crashed()).dead(), q.dead())

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"zombiezen.com/go/sqlite"
@@ -43,6 +44,12 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 // pages are 8 KiB: most exchanges have 1 to 6 KiB.
 const pageBytes = 8192
 
+// logBytes is what the file's own write-ahead log may keep of the disk while nothing is in it.
+const (
+	logBytes   = 16 << 20
+	trimmedLog = 128 << 10 // the same while the disk is full
+)
+
 // settings are the pragmas of the writing connection:
 //   - synchronous FULL: a commit is on the disk when it returns.
 //   - auto_vacuum INCREMENTAL: a queue that was long gives its room back a piece at a time, also on a
@@ -54,7 +61,7 @@ func settings() []string {
 	return []string{
 		fmt.Sprintf("PRAGMA page_size = %d", pageBytes), "PRAGMA auto_vacuum = INCREMENTAL", "PRAGMA journal_mode = WAL",
 		"PRAGMA synchronous = FULL", "PRAGMA secure_delete = FAST", "PRAGMA wal_autocheckpoint = 1000",
-		"PRAGMA journal_size_limit = 16777216", "PRAGMA cache_size = -4096", "PRAGMA temp_store = MEMORY", "PRAGMA trusted_schema = OFF",
+		fmt.Sprintf("PRAGMA journal_size_limit = %d", logBytes), "PRAGMA cache_size = -4096", "PRAGMA temp_store = MEMORY", "PRAGMA trusted_schema = OFF",
 	}
 }
 
@@ -85,6 +92,9 @@ func classify(err error) error {
 
 // connect opens the file for writing, and makes the tables where there are none.
 func connect(path string) (c *sqlite.Conn, err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) // what people said: for the owner's eyes
 	if err != nil {
 		return nil, err

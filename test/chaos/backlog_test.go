@@ -22,11 +22,11 @@ type awayBackend struct{ store.Volatile }
 
 func (awayBackend) Write(context.Context, session.Batch) error { return errors.New("away") }
 
-// backlog fills a directory's spool with so many exchanges of 8 KiB that no store has taken.
+// backlog fills a directory's outbox with so many exchanges of 8 KiB that no store has taken.
 func backlog(t *testing.T, dir string, n int) {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{
-		Now: time.Now, Backend: awayBackend{}, HoldBytes: 64 << 20, SpoolDir: filepath.Join(dir, "spool"), SpoolBytes: 4 << 30,
+		Now: time.Now, Backend: awayBackend{}, HoldBytes: 64 << 20, Outbox: filepath.Join(dir, "outbox.db"), OutboxBytes: 4 << 30,
 		Learn: true, Failed: func(label.Step, error) {}, Panicked: func(step label.Step, v any) { t.Error(step, v) },
 	})
 	if err != nil {

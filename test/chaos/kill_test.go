@@ -68,7 +68,7 @@ func TestChaosStubs(t *testing.T) {
 	for i := range streams {
 		all.Go(func() { <-streamOf(t, p.Data, fmt.Sprint("stream-", i)) })
 	}
-	p.Eventually("the beginnings in the spool", func() bool { return harness.Doctor(t, dir).Admitted == streams })
+	p.Eventually("the beginnings in the outbox", func() bool { return harness.Doctor(t, dir).Admitted == streams })
 	p.Kills()
 	all.Wait()
 	if d := harness.Doctor(t, dir); d.Incomplete != streams || d.Admitted != streams {
@@ -124,21 +124,19 @@ func streamOf(t *testing.T, data, name string) <-chan error {
 	return ended
 }
 
-// R090: a backlog of which some segments are damaged between two runs.
+// R090: a backlog of several runs, whose file is damaged in some places.
 func TestChaosBitRot(t *testing.T) {
 	dir, model := t.TempDir(), harness.Brief(t)
-	// Without a store, what comes stays in the spool.
+	// Without a store, what comes stays in the outbox.
 	nowhere := "redis://" + refusing(t)
 	l := harness.NewLoad(t, time.Millisecond)
-	const segments = 5
-	for range segments {
+	for range 5 {
 		p := harness.Begins(t, dir, model.URL, "--store-url", nowhere)
 		ctx, stop := context.WithTimeout(t.Context(), harness.Longer[time.Duration](300, 3000)*time.Millisecond)
 		l.Start(ctx, p.Data, 4)()
 		stop()
-		p.Eventually("all of it in the spool", func() bool { return harness.Ended(dir) == int64(l.All()) })
+		p.Eventually("all of it in the outbox", func() bool { return harness.Ended(dir) == int64(l.All()) })
 		p.Kills()
-		newSegment(t, dir)
 	}
 	answered := int64(l.All())
 	before := harness.Doctor(t, dir, "--store-url", nowhere)
@@ -156,8 +154,8 @@ func TestChaosBitRot(t *testing.T) {
 	if have := harness.InFile(t, dir); int64(len(have)) != d.Stored+d.Incomplete {
 		t.Errorf("%d in the store, %+v", len(have), d)
 	}
-	if aside, err := os.ReadDir(filepath.Join(dir, "spool", "quarantine")); err != nil || len(aside) == 0 {
-		t.Errorf("nothing is in quarantine: %v", err)
+	if aside, err := filepath.Glob(filepath.Join(dir, "outbox.db.corrupt-*")); err != nil || len(aside) == 0 {
+		t.Errorf("nothing was set aside: %v", err)
 	}
 	t.Logf("%d answered, %+v", answered, d)
 }
@@ -182,57 +180,20 @@ func refusing(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// spoolFiles are a spool's segments, but for empty ones.
-func spoolFiles(t *testing.T, dir string) (paths []string) {
-	t.Helper()
-	all, err := filepath.Glob(filepath.Join(dir, "spool", "*.spool"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range all {
-		if info, err := os.Stat(path); err == nil && info.Size() > 0 {
-			paths = append(paths, path)
-		}
-	}
-	return paths
-}
-
-// newSegment puts an empty file behind the last segment, as a crash leaves it that comes when one
-// begins: a start goes on behind it.
-func newSegment(t *testing.T, dir string) {
-	t.Helper()
-	files := spoolFiles(t, dir)
-	var n int
-	if _, err := fmt.Sscanf(filepath.Base(files[len(files)-1]), "%d.spool", &n); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "spool", fmt.Sprintf("%016d.spool", n+1)), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// damage flips a bit in some segments, cuts one and deletes one.
+// damage flips bits in the files of the outbox, and overwrites some pages.
 func damage(t *testing.T, dir string) {
 	t.Helper()
-	files := spoolFiles(t, dir)
-	if len(files) < 4 {
-		t.Fatal(files)
-	}
-	for i, path := range files {
+	for _, name := range []string{"outbox.db", "outbox.db-wal"} {
+		path := filepath.Join(dir, name)
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		switch i {
-		case 1:
-			err = os.Remove(path)
-		case 2:
-			err = os.WriteFile(path, b[:len(b)/2], 0o600)
-		default:
-			b[len(b)/3] ^= 4
-			err = os.WriteFile(path, b, 0o600)
+		for at := len(b) / 5; at < len(b); at += len(b) / 5 {
+			b[at] ^= 4
 		}
-		if err != nil {
+		clear(b[len(b)/2:][:min(len(b)/2, 20_000)])
+		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

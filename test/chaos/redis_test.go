@@ -78,8 +78,8 @@ func TestChaosRedisKilled(t *testing.T) {
 	whole(t, p, dir, server.URL(), l)
 }
 
-// Redis comes back empty: what the spool still holds is written again. The test's load is younger
-// than what the spool keeps.
+// Redis comes back empty: what the outbox still holds is written again. The test's load is younger
+// than what the outbox keeps.
 func TestChaosRedisEmptied(t *testing.T) {
 	t.Parallel()
 	for name, down := range map[string]bool{"beside precept": false, "while precept was down": true} {
@@ -135,7 +135,7 @@ func TestChaosRedisBlackhole(t *testing.T) {
 	dir, model := t.TempDir(), harness.Brief(t)
 	p := harness.Begins(t, dir, model.URL, "--store-url", "redis://"+hole.Addr().String())
 	l := played(t, p, func(l *harness.Load) { l.More(harness.Longer[int64](200, 1500)) })
-	p.Eventually("all of it in the spool", func() bool { return harness.Ended(dir) == int64(l.All()) })
+	p.Eventually("all of it in the outbox", func() bool { return harness.Ended(dir) == int64(l.All()) })
 	if loud(p) > 10 {
 		t.Errorf("%d lines:\n%s", loud(p), p.Log.String())
 	}

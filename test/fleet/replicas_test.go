@@ -57,7 +57,7 @@ func TestReplicasShareSessionsAtOnce(t *testing.T) {
 	}
 }
 
-// What one replica forgets all of them forget: in memory, in their spools, and when they come back
+// What one replica forgets all of them forget: in memory, in their outboxes, and when they come back
 // and have it in a backlog.
 func TestForgetInAFleet(t *testing.T) {
 	t.Parallel()
@@ -100,7 +100,7 @@ func TestForgetInAFleet(t *testing.T) {
 	}
 	say(fleet[1], word)
 	say(fleet[1], other)
-	fleet[1].Eventually("both sessions in Redis and in the spool", func() bool {
+	fleet[1].Eventually("both sessions in Redis and in the outbox", func() bool {
 		return len(harness.Where(harness.Dump(t, server), word)) > 0 && len(harness.Where(harness.Dump(t, server), other)) > 0 && len(harness.Where(harness.Files(t, dirs[1]), word)) > 0
 	})
 	forget(word)
@@ -122,7 +122,7 @@ func TestForgetInAFleet(t *testing.T) {
 			_ = res.Body.Close()
 		}
 	}()
-	fleet[1].Eventually("it waits in the spool", func() bool {
+	fleet[1].Eventually("it waits in the outbox", func() bool {
 		return len(harness.Where(harness.Files(t, dirs[1]), "It is said.")) > 0 && len(harness.Where(harness.Files(t, dirs[1]), "a-"+late+"-again")) > 0
 	})
 	fleet[1].Signal(syscall.SIGKILL)

@@ -18,7 +18,7 @@ import (
 
 // Ended is how many turns are in the books of a directory whose end is, too.
 func Ended(dir string) int64 {
-	b, err := store.ReadAccount(filepath.Join(dir, "spool"), false)
+	b, err := store.ReadAccount(filepath.Join(dir, "outbox.db"), false)
 	if err != nil {
 		return 0
 	}

@@ -211,7 +211,7 @@ func (p *Process) Health() (h admin.Health) {
 func (p *Process) Drained(dir string, flags ...string) Diagnosis {
 	p.T.Helper()
 	var d Diagnosis
-	p.Eventually("an empty spool", func() bool {
+	p.Eventually("an empty outbox", func() bool {
 		d = Doctor(p.T, dir, flags...)
 		return d.Spooled == 0
 	})

@@ -68,27 +68,29 @@ func TestBackupAndRestore(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", script, err, out)
 		}
 	}
-	copying, into := "mkdir backup && cp -R data/spool data/admin-token backup/", "VACUUM INTO 'backup/precept.db'"
+	const copying, queue, into = "mkdir backup && cp data/admin-token backup/", "VACUUM INTO 'backup/outbox.db'", "VACUUM INTO 'backup/precept.db'"
 	documented, err := os.ReadFile(filepath.Join("../..", "docs", "OPERATIONS.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const putBack = "mv data damaged && cp -R backup data"
-	for _, line := range []string{copying, into, putBack} {
+	for _, line := range []string{copying, queue, into, putBack} {
 		if !strings.Contains(string(documented), line) {
 			t.Errorf("docs/OPERATIONS.md does not say %q", line)
 		}
 	}
 	sh(copying)
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "precept.db")+"?_pragma=busy_timeout(10000)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.ExecContext(t.Context(), strings.Replace(into, "backup/", filepath.Join(home, "backup")+"/", 1)); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
+	for _, of := range [][2]string{{"outbox.db", queue}, {"precept.db", into}} {
+		db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, of[0])+"?_pragma=busy_timeout(10000)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.ExecContext(t.Context(), strings.Replace(of[1], "backup/", filepath.Join(home, "backup")+"/", 1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 
 	for i := range 10 { // what comes later is not in it

@@ -1,8 +1,8 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,21 +10,22 @@ import (
 
 	"precept/internal/sample"
 	"precept/internal/session"
+	"precept/store/outbox"
 	"precept/store/redis"
 	"precept/store/storetest"
 	"precept/test/harness"
 )
 
-// A store that has lost what the spool let go of is told in words, and one that has it is not.
+// A store that has lost what the outbox let go of is told in words, and one that has it is not.
 func TestDoctorMissesExchanges(t *testing.T) {
 	server := storetest.StartRedis(t)
 	dir := t.TempDir()
-	const at = `{"at":{"segment":3,"offset":0},"admitted":7,"stored":5,"incomplete":2}`
-	cursor := `{"version":1,"spool":"x","delivered":` + at + `,"safe":` + at + `,"end":{"segment":3,"offset":0},"admitted":7}`
-	if err := os.MkdirAll(filepath.Join(dir, "spool"), 0o700); err != nil {
+	box, err := outbox.Open(outbox.Options{Path: filepath.Join(dir, "outbox.db"), Quota: 1 << 30, Now: time.Now})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "spool", "cursor.json"), []byte(cursor), 0o600); err != nil {
+	_, err = box.Append(&outbox.Flush{Carried: &outbox.Account{Admitted: 7, Incomplete: 2}})
+	if err := errors.Join(err, box.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if d := harness.Doctor(t, dir, "--store-url", server.URL()); d.Missing != 5 || d.Stored != 5 || d.Incomplete != 2 {

@@ -42,7 +42,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 		notes = ""
 	}
 	v := s.services
-	health := &health{services: v, server: s, started: s.options.Tools.Now().UTC(), spool: spoolOf(s.cfg, v.backend)}
+	health := &health{services: v, server: s, started: s.options.Tools.Now().UTC(), outbox: outboxOf(s.cfg, v.backend)}
 	var err error
 	s.admin, err = admin.New(admin.Options{
 		Access: s.access(s.cfg), Base: s.cfg.Admin.BasePath, Listen: l.Addr().String(), Data: localURL(data.Addr()),

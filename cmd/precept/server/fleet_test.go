@@ -135,7 +135,7 @@ func TestRedisIsAwayAtTheStart(t *testing.T) {
 	if keysOf(t, source) != known {
 		t.Error("the copy is another one")
 	}
-	if err := redis.Start(); err != nil { // what waits in the spool is handed over at the stop
+	if err := redis.Start(); err != nil { // what waits in the outbox is handed over at the stop
 		t.Fatal(err)
 	}
 	if err := again.ends(); err != nil {

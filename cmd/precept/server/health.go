@@ -14,20 +14,15 @@ import (
 	"precept/store/sqlite"
 )
 
-// accountEvery is the age at which the account of exchanges is computed again for a reader of the
-// health page. An account of more than accountMost bytes on disk is not computed: the computation
-// reads all of them.
-const (
-	accountEvery = 5 * time.Second
-	accountMost  = 256 << 20
-)
+// accountEvery is the age at which a reader of the health page gets a new account of exchanges.
+const accountEvery = 5 * time.Second
 
 // health computes the health page.
 type health struct {
 	services *services
 	server   *Server
 	started  time.Time
-	spool    string // directory of the queue on disk; "": no queue
+	outbox   string // file of the durable queue; "": no queue
 
 	mu      sync.Mutex
 	at      time.Time // of account and stored
@@ -43,7 +38,7 @@ func (h *health) read(ctx context.Context) admin.Health {
 		Figures: v.lessonFigures(), Version: b.Version, Revision: b.Revision, Go: b.Go,
 		PID: os.Getpid(), Started: h.started, Hash: cfg.Hash(), Fault: h.server.reload.fault.get(),
 		Spool: admin.Spool{
-			Dir: h.spool, Bytes: v.store.SpoolBytes(), Limit: int64(cfg.Limits.SpoolBytes),
+			Dir: h.outbox, Bytes: v.store.OutboxBytes(), Limit: int64(cfg.Limits.OutboxBytes),
 			Waiting: t.Pending.Load(), Lag: v.store.Lag().Seconds(),
 		},
 		Since: admin.Since{
@@ -83,17 +78,9 @@ func (h *health) look(ctx context.Context) (admin.Account, admin.Stored) {
 func (h *health) readAccount() admin.Account {
 	a := admin.Account{Balanced: true}
 	a.Dropped = map[string]int64{}
-	switch {
-	case h.spool == "":
-		a.Trouble = "without a spool there is no account"
-		return a
-	case h.services.store.SpoolBytes() > accountMost:
-		a.Trouble = "the spool holds more than 256 MiB, which would have to be read; precept doctor does it"
-		return a
-	}
-	books, err := store.ReadAccount(h.spool, true)
-	if err != nil {
-		a.Trouble = err.Error()
+	books, ok := h.services.store.Account()
+	if !ok {
+		a.Trouble = "without an outbox there is no account"
 		return a
 	}
 	a.Account = books

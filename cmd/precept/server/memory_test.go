@@ -82,7 +82,7 @@ func TestATokenThatCannotBeKept(t *testing.T) {
 	}
 }
 
-// With the store in Redis a data directory that cannot be written costs the spool and no more: what
+// With the store in Redis a data directory that cannot be written costs the outbox and no more: what
 // is kept is kept in Redis.
 func TestTheStoreIsElsewhere(t *testing.T) {
 	redis := storetest.StartRedis(t)

@@ -171,7 +171,7 @@ func (w *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Option
 	return store.Options{
 		Now: w.Now, Backend: backend, Fleet: shared[store.Fleet](backend),
 		Lookup: cfg.Limits.LookupTimeout, Sessions: cfg.Limits.Sessions,
-		HoldBytes: int64(cfg.Limits.CaptureTotalBytes), SpoolDir: spoolOf(cfg, backend), SpoolBytes: int64(cfg.Limits.SpoolBytes),
+		HoldBytes: int64(cfg.Limits.CaptureTotalBytes), Outbox: outboxOf(cfg, backend), OutboxBytes: int64(cfg.Limits.OutboxBytes),
 		DeliverEvery: deliverEvery(cfg), Learn: cfg.Learning.Enabled, Personal: cfg.Learning.AnonymizePII,
 		OptOut: optOut, Retention: cfg.Learning.Retention, Sentiment: cfg.Reward.Sentiment,
 	}, err
@@ -198,15 +198,15 @@ func Tiers(words []string) (out []int) {
 	return out
 }
 
-// SpoolDir returns the directory of the queue on disk.
-func SpoolDir(cfg *configs.Config) string { return filepath.Join(cfg.DataDir, "spool") }
+// OutboxPath returns the file of the durable queue.
+func OutboxPath(cfg *configs.Config) string { return filepath.Join(cfg.DataDir, "outbox.db") }
 
-// spoolOf returns the directory of the queue on disk, "" when nothing can be stored.
-func spoolOf(cfg *configs.Config, backend Backend) string {
+// outboxOf returns the file of the durable queue, "" when nothing can be stored.
+func outboxOf(cfg *configs.Config, backend Backend) string {
 	if _, volatile := backend.(store.Volatile); volatile || !cfg.Learning.Enabled {
 		return ""
 	}
-	return SpoolDir(cfg)
+	return OutboxPath(cfg)
 }
 
 // deliverEvery returns how long new turns may wait in the queue on disk. SQLite is faster with larger

@@ -1,0 +1,233 @@
+package store
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"precept/internal/guard"
+	"precept/internal/label"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/store/outbox"
+)
+
+const (
+	retryAfter = time.Second
+	manyRows   = 10 * flushAt // sessions in waiting
+)
+
+// handoff is the way from the recorder to the shipper. next is accepted and not durable yet; ready
+// is in the outbox, and still in memory for the shipper. When the backend does not keep up, ready
+// leaves memory, and the shipper reads its rows back from the outbox.
+type handoff struct {
+	outbox *outbox.Outbox // nil: what waits for the backend waits in memory alone
+	guard  *guard.Guard
+	tally  *Tally
+	state  *state
+	hold   int64 // bytes of exchanges in memory, at most
+	failed func(step label.Step, err error)
+
+	mu      sync.Mutex // guards the fields below and the recorder's lists
+	next    batch
+	ready   batch
+	from    int64     // the sequence number before the first row of ready
+	reached int64     // the last row that the shipper has delivered or has in memory
+	since   int64     // the flush of that row
+	flushes int64     // the number of the last flush
+	putErr  error     // of the last append
+	putAt   time.Time // of the next append after a failed one
+	full    bool      // the outbox had no room: what is safe must leave the outbox now
+	passing int       // exchanges on their way past the outbox; nothing is appended meanwhile
+}
+
+// waits reports whether nothing is appended just now. The caller has mu.
+func (h *handoff) waits(now time.Time) bool { return now.Before(h.putAt) || h.passing > 0 }
+
+// commit makes next durable, and leaves it to the shipper. It reports whether the beginnings of
+// turns are in the outbox; if not, they are no longer in next. The caller has mu.
+func (h *handoff) commit(now time.Time) (begun bool) {
+	if h.next.empty() {
+		return false
+	}
+	h.putErr = h.guard.Err(label.StepSpool, h.append)
+	if begun = h.putErr == nil && h.outbox != nil; !begun {
+		h.next.begun = nil
+	}
+	if h.putErr != nil {
+		h.state.unspooled.Store(true)
+		h.tally.WriteErrors.Add(1)
+		h.failed(label.StepSpool, h.putErr)
+		h.putAt = now.Add(retryAfter)
+		return false
+	}
+	h.state.unspooled.Store(false)
+	h.ready.merge(&h.next)
+	h.next.reset()
+	if h.outbox != nil && (h.from > h.reached || h.ready.held >= h.hold/4 || len(h.ready.rows) >= manyRows) {
+		h.leave()
+	}
+	return begun
+}
+
+// append writes next to the outbox.
+func (h *handoff) append() error {
+	if h.outbox == nil {
+		return nil
+	}
+	rows, bad := h.next.documents(func(of session.Ref, exchange string, f func()) bool {
+		return h.guard.On(label.StepSpool, of, exchange, f)
+	})
+	h.tally.DroppedBad.Add(bad)
+	f := outbox.Flush{Rows: rows, Begun: h.next.begun, Ended: h.next.ended, Dropped: h.next.dropped, Scrub: h.next.scrub}
+	last, err := h.outbox.Append(&f)
+	if err == nil {
+		h.next.last = last
+		return nil
+	}
+	h.full = h.full || errors.Is(err, outbox.ErrFull) || errors.Is(err, outbox.ErrQuota)
+	if !errors.Is(err, outbox.ErrQuota) || len(h.next.exchanges) == 0 {
+		return err
+	}
+	// The newest exchanges are dropped, counted: what is older waits for its turn. What is known of
+	// sessions may exceed the quota.
+	h.next.begun = nil
+	h.tally.DroppedQuota.Add(h.next.giveUp(droppedQuota, func(*sample.Exchange) bool { return true }))
+	h.state.held.Add(-h.next.held)
+	h.next.held = 0
+	h.next.signals = h.next.signals[max(0, len(h.next.signals)-queueLen):]
+	return h.append()
+}
+
+// leave drops from memory what is durable and was not taken by the shipper. The caller has mu.
+func (h *handoff) leave() {
+	h.state.held.Add(-h.ready.held)
+	h.from, h.since = h.ready.last, h.ready.flush
+	h.ready = batch{last: h.ready.last, flush: h.ready.flush}
+	h.state.lagging.Store(true)
+}
+
+// forget takes what belongs to the sessions of a tenant out of what the shipper has not taken yet.
+// The caller has mu.
+func (h *handoff) forget(tenant string, of func(session.ID) bool) {
+	h.next.forget(tenant, of)
+	h.ready.forget(tenant, of)
+}
+
+// take moves what is ready to the end of a batch.
+func (h *handoff) take(to *batch) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ready.empty() {
+		return
+	}
+	to.merge(&h.ready)
+	h.ready.reset()
+	h.from, h.since, h.reached = h.ready.last, h.ready.flush, h.ready.last
+}
+
+// arrived notes that the store has taken the rows up to a sequence number.
+func (h *handoff) arrived(to int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.reached = max(h.reached, to)
+}
+
+// backlog returns the sequence number up to which rows must be read back, and whether there are any
+// behind the one that the shipper has reached.
+func (h *handoff) backlog() (until int64, lagging bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.reached >= h.from {
+		if h.state.lagging.Swap(false) {
+			h.state.blind.Store(false)
+			h.state.delivered.Store(h.since)
+		}
+		return h.from, false
+	}
+	return h.from, true
+}
+
+// putBack leaves to the outbox what the shipper has taken and cannot deliver, before it crowds out
+// what comes in.
+func (h *handoff) putBack(tail *batch) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	tail.merge(&h.ready)
+	h.ready, *tail = *tail, batch{}
+	h.reached, _ = h.outbox.Delivered()
+	h.leave()
+}
+
+// readAgain leaves everything that is durable to be read back.
+func (h *handoff) readAgain() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state.held.Add(-h.ready.held)
+	h.reached, h.from = h.outbox.Delivered()
+	h.ready, h.since = batch{last: h.from, flush: h.flushes}, h.flushes
+	h.state.lagging.Store(true)
+	h.state.blind.Store(true)
+}
+
+// giveWay leaves what room there is on a full disk to the backend: what it takes can leave the
+// outbox, and nothing else makes room. Meanwhile what comes waits in memory, within its bound.
+func (h *handoff) giveWay(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.full, h.putAt = true, now.Add(3*retryAfter) // behind the next attempt of the shipper
+	h.outbox.GiveWay()
+}
+
+// wasFull reports whether the outbox had no room since the last time.
+func (h *handoff) wasFull() (full bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	full, h.full = h.full, false
+	return full
+}
+
+// unput takes what waits to be appended, when nothing else is on its way to the backend.
+func (h *handoff) unput() (b batch, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.reached < h.from || !h.ready.empty() || h.next.empty() {
+		return b, false
+	}
+	b, h.next = h.next, batch{last: h.next.last, flush: h.next.flush}
+	b.last = h.ready.last
+	h.passing = max(len(b.exchanges), 1)
+	return b, true
+}
+
+// passed ends what unput began. What was not delivered waits again.
+func (h *handoff) passed(b *batch, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.passing = 0
+	if err != nil {
+		b.ended = append(b.ended, h.next.ended...)
+		b.scrub = b.scrub || h.next.scrub
+		for reason, n := range h.next.dropped {
+			b.drop(reason, n)
+		}
+		flush := max(b.flush, h.next.flush)
+		b.merge(&h.next)
+		b.flush = flush
+		h.next = *b
+		return
+	}
+	if h.next.empty() {
+		h.putErr = nil
+	}
+}
+
+// trouble reports whether rows are still to be read back, and why what waits is not in the outbox.
+func (h *handoff) trouble() (lagging bool, putErr error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.reached < h.from, h.putErr
+}
+
+// errBacklog says that something of an earlier time is still on its way to the backend.
+var errBacklog = errors.New("a backlog is being written")

@@ -1,0 +1,155 @@
+package outbox
+
+import (
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+
+	"precept/internal/file"
+)
+
+// The layout of SQLite's write-ahead log: a header, then frames of a head and a page
+// (sqlite.org/fileformat2.html, 4). The checksum of a frame covers everything before it.
+const (
+	logHeader = 32
+	frameHead = 24
+	frameSize = frameHead + pageBytes
+)
+
+// logFile is a write-ahead log in memory.
+type logFile struct {
+	b     []byte
+	order binary.ByteOrder // of the words that checksums add up
+}
+
+// repairLog mends the checksums of a write-ahead log that is damaged in its middle. SQLite ends the
+// log at the first wrong checksum, and so would lose every commit behind one wrong bit. With right
+// checksums the damaged page counts as any other damaged page of the file: its rows have checksums of
+// their own. What a power cut left of the last transaction is not mended: it was never acknowledged.
+//
+// It returns whether the log was changed; the log as it was is then beside the path under aside.
+func repairLog(path, aside string) (changed bool, err error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) || len(b) < logHeader+2*frameSize {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	l := &logFile{b: b, order: binary.LittleEndian}
+	if b[3]&1 != 0 {
+		l.order = binary.BigEndian
+	}
+	frames, salt := l.frames()
+	if frames == 0 {
+		return false, nil
+	}
+	first, last := l.damage(frames)
+	if first < 0 || !l.endsBefore(first, last) {
+		return false, nil
+	}
+	mended := &logFile{b: append([]byte(nil), b[:logHeader+first*frameSize]...), order: l.order}
+	if first == 0 { // the header may be the cause
+		mended.mendHeader(salt)
+	}
+	for i := first; i <= last; i++ {
+		f := l.frame(i)
+		if string(f[8:16]) != string(salt) || binary.BigEndian.Uint32(f) == 0 {
+			continue // its head is damaged: nobody knows which page it was
+		}
+		mended.b = append(mended.b, f...)
+		mended.seal((len(mended.b)-logHeader)/frameSize - 1)
+	}
+	return true, errors.Join(file.Write(aside, 0o600, b), file.Write(path, 0o600, mended.b))
+}
+
+func (l *logFile) frame(i int) []byte { return l.b[logHeader+i*frameSize:][:frameSize] }
+
+// frames counts the frames of the newest generation of the log, and returns their salt: older ones
+// behind them have another.
+func (l *logFile) frames() (n int, salt []byte) {
+	all := (len(l.b) - logHeader) / frameSize
+	salt = l.b[16:24]
+	if f := l.frame(0)[8:16]; string(f) != string(salt) && string(f) == string(l.frame(1)[8:16]) {
+		salt = f // the header's is damaged
+	}
+	for i := range all {
+		if string(l.frame(i)[8:16]) == string(salt) {
+			n = i + 1
+		}
+	}
+	return n, salt
+}
+
+// damage returns the first frame whose checksum is wrong, -1 where there is none, and the last frame
+// that ends a transaction.
+func (l *logFile) damage(frames int) (first, last int) {
+	first, last = -1, -1
+	for i := range frames {
+		a, b := l.sum(i)
+		right := a == binary.BigEndian.Uint32(l.frame(i)[16:]) && b == binary.BigEndian.Uint32(l.frame(i)[20:])
+		if !right && first < 0 {
+			first = i
+		}
+		if right && l.commits(i) {
+			last = i
+		}
+	}
+	if a, b := l.add(0, 0, l.b[:24]); first != 0 && (a != binary.BigEndian.Uint32(l.b[24:]) || b != binary.BigEndian.Uint32(l.b[28:])) {
+		first = 0
+	}
+	return first, last
+}
+
+func (l *logFile) commits(i int) bool { return binary.BigEndian.Uint32(l.frame(i)[4:]) != 0 }
+
+// endsBefore reports whether a transaction ends between a damaged frame and the last frame: then the
+// damaged one is no remainder of a transaction that was never acknowledged.
+func (l *logFile) endsBefore(damaged, last int) bool {
+	for i := damaged; i < last; i++ {
+		if l.commits(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// sum returns the checksum that a frame should have, by the one that the frame before has.
+func (l *logFile) sum(i int) (a, b uint32) {
+	before := l.b[24:32]
+	if i > 0 {
+		before = l.frame(i - 1)[16:24]
+	}
+	a, b = binary.BigEndian.Uint32(before), binary.BigEndian.Uint32(before[4:])
+	a, b = l.add(a, b, l.frame(i)[:8])
+	return l.add(a, b, l.frame(i)[frameHead:])
+}
+
+func (l *logFile) add(a, b uint32, p []byte) (uint32, uint32) {
+	for ; len(p) >= 8; p = p[8:] {
+		a += l.order.Uint32(p) + b
+		b += l.order.Uint32(p[4:]) + a
+	}
+	return a, b
+}
+
+// seal writes the checksum of a frame.
+func (l *logFile) seal(i int) {
+	a, b := l.sum(i)
+	binary.BigEndian.PutUint32(l.frame(i)[16:], a)
+	binary.BigEndian.PutUint32(l.frame(i)[20:], b)
+}
+
+// mendHeader writes the header that SQLite expects.
+func (l *logFile) mendHeader(salt []byte) {
+	h := l.b[:logHeader]
+	binary.BigEndian.PutUint32(h, 0x377f0682)
+	l.order = binary.LittleEndian
+	binary.BigEndian.PutUint32(h[4:], 3007000)
+	binary.BigEndian.PutUint32(h[8:], pageBytes)
+	copy(h[16:24], salt)
+	a, b := l.add(0, 0, h[:24])
+	binary.BigEndian.PutUint32(h[24:], a)
+	binary.BigEndian.PutUint32(h[28:], b)
+}
