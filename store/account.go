@@ -17,10 +17,10 @@ var errOldSpool = errors.New("exchanges wait in the spool of an earlier release:
 
 // Account returns the account as of now; ok is false without an outbox.
 func (s *Store) Account() (a Account, ok bool) {
-	if s.handoff.outbox == nil {
+	if s.shipper.handoff.outbox == nil {
 		return Account{Dropped: map[string]int64{}}, false
 	}
-	return s.handoff.outbox.Account(), true
+	return s.shipper.handoff.outbox.Account(), true
 }
 
 // ReadAccount draws up the account of an outbox without changing it. running says that a precept is

@@ -1,26 +1,33 @@
-// Package store keeps what precept learns from: the sessions in memory, the recorder that writes
-// turns down after they are over, the feedback on them, and what is shown of them. What follows
-// from it (rewards, counters, samples, beliefs) is package learn, which stands above.
+// Package store holds the sessions of a running precept in memory, records exchanges, and takes
+// feedback. Package learn computes rewards, counters and samples from them.
 //
-// Contract: nothing here is on the request path but Acquire, Echoes and Offer. Acquire and Echoes
-// look at memory first and ask the backend at most once, within the caller's deadline. Offer never
-// blocks. Everything else happens in the recorder, which Run is: one goroutine puts what comes into
-// the outbox, whatever the backend does, another one hands it to the backend.
+// # On the request path
 //
-// Behind it stands one of two backends, store/sqlite (embedded, the default) or store/redis;
-// store/storetest holds both to the same behaviour. A backend that fails is retried: what it could
-// not take waits in the outbox, in memory only within limits.capture_total_bytes, and what does not
-// fit is counted as dropped, by reason.
+// Requests call Acquire, Echoes, Begin, Offer and Release. Acquire and Echoes look into memory, then
+// ask the backend once, within Options.Lookup. Begin, Offer and Release never block.
 //
-// Who reads of a session what must not change meanwhile does so in Still: nothing is handed over or
-// forgotten then.
+// # In the background
 //
-// In reading order: inbox.go, waiting.go (what requests leave), recorder.go (what comes in),
-// handoff.go, batch.go (the way through the outbox), deliver.go (to the backend), run.go (who calls
-// whom, and when); posts.go and feedback.go (what is said of sessions); erase.go (what is
-// forgotten); archive.go (what is shown).
+// Run has two goroutines. The recorder redacts offered turns, and appends the turns to the outbox, a
+// file on the disk. The shipper writes the rows of the outbox to the backend in batches, and deletes
+// sessions that are forgotten or too old. A backend that fails is retried: turns wait in the outbox
+// within a limit, and a turn that is dropped is counted by reason. ReadAccount returns the counts.
 //
-// Lock order: shipper.handing before handoff.mu before a session.Record before the list of live
-// sessions; what guards the inbox, what waits, what is touched and the tombstones is a leaf. A
-// backend is called under the first alone.
+// # Backends
+//
+// store/sqlite is the embedded backend and the default; store/redis is the backend of a fleet of
+// replicas. store/storetest is the conformance suite of both.
+//
+// # Reading order
+//
+// store.go (the API), open.go and run.go (the parts, and who calls whom), sessions.go and live.go
+// (sessions in memory), inbox.go and waiting.go (what requests leave), recorder.go, handoff.go and
+// batch.go (into the outbox), deliver.go (to the backend), posts.go and feedback.go, optout.go and
+// redact.go, erase.go, archive.go (the read side).
+//
+// # Lock order
+//
+// shipper.handing, handoff.mu, the mutex of a session.Record, the mutex of the sessions in memory.
+// The mutexes of inbox, waiting, touched and tombstones are leaves. A backend is called under
+// shipper.handing at most.
 package store

@@ -15,18 +15,17 @@ import (
 )
 
 const (
-	retainMost    = 10 * time.Minute       // the longest pause between two looks for what is too old
-	retainStep    = 250 * time.Millisecond // the shipper has other things to do
-	parkedAge     = 7 * 24 * time.Hour     // early feedback whose exchange has not come by then is given up
-	erasuresEvery = time.Second
-	lateErasure   = time.Minute // what was announced longer ago has been deleted from the backend for good
+	retainMost    = 10 * time.Minute       // longest pause between two deletions by age
+	retainStep    = 250 * time.Millisecond // longest deletion by age, because deliveries wait meanwhile
+	parkedAge     = 7 * 24 * time.Hour     // age at which parked feedback is deleted
+	erasuresEvery = time.Second            // pause between two look-ups of the erasures of other replicas
+	lateErasure   = time.Minute            // an older erasure of another replica is complete in the backend
 )
 
-// errUnwritten is the answer to whoever wants to forget what the backend has not been able to store
-// yet.
+// errUnwritten refuses to forget sessions that the backend could not store yet: they would come back.
 var errUnwritten = errors.New("the store cannot be written just now; try again when it can")
 
-// deleter is a backend that deletes: one session, a tenant's, and what is too old.
+// deleter is the part of a backend that deletes by session, by tenant and by age.
 type deleter interface {
 	Forget(ctx context.Context, tenant string, id session.ID) (bool, error)
 	ForgetTenant(ctx context.Context, tenant string) (sessions int, err error)
@@ -35,41 +34,44 @@ type deleter interface {
 	session.Finder
 }
 
-// announcer is where the replicas of a fleet tell each other what is forgotten.
+// announcer is the part of a shared backend by which replicas announce erasures.
 type announcer interface {
-	// Announce tells the others, and where in their list that stands.
+	// Announce adds an erasure to the list of all replicas, and returns its place in the list.
 	Announce(ctx context.Context, e session.Erasure) (place string, err error)
-	// Erasures lists what was announced behind a place.
+	// Erasures returns the erasures after a place.
 	Erasures(ctx context.Context, after string) ([]session.Erasure, error)
 }
 
-// eraser deletes: what somebody wants forgotten, here or at another replica, and what is too old.
-// It works in the shipper's goroutine, with nothing delivered meanwhile.
+// eraser deletes sessions: on request, here or on another replica, and by age. The eraser works in
+// the goroutine of the shipper, while nothing is delivered.
 type eraser struct {
 	be       deleter
-	fleet    announcer // nil: the backend is this process' own
+	fleet    announcer // nil: this process owns the backend
 	sessions *sessions
 	waiting  *waiting
 	touched  *touched
 	tombs    *tombstones
-	handoff  *handoff
 	shipper  *shipper
 	guard    *guard.Guard
 	tally    *Tally
-	now      func() time.Time
-	failed   func(step label.Step, err error)
-	hurry    func(ctx context.Context) // hands over what came, at once
+	options  *Options
+	hurry    func(ctx context.Context) // records and ships everything at once
 
 	retention atomic.Int64 // nanoseconds; 0 keeps everything
 	chores    chan chore
 
-	next      time.Time // when to look for what is too old
-	elsewhere time.Time // when to look for what other replicas have forgotten
-	followed  string    // the last announcement of another replica that was followed
-	announced []string  // our own
+	next     time.Time // time of the next deletion by age
+	replicas follower
 }
 
-// chore is work for the eraser, which nothing of the recorder's may meet half done.
+// follower is the progress with the erasures of other replicas.
+type follower struct {
+	due  time.Time // time of the next look-up
+	last string    // place of the last erasure that was followed
+	own  []string  // places of the erasures of this replica since then
+}
+
+// chore is a deletion that a caller waits for.
 type chore struct {
 	run  func(ctx context.Context) (int, error)
 	done chan<- choreResult
@@ -80,31 +82,23 @@ type choreResult struct {
 	err error
 }
 
-// SetRetention says how long a session is kept after it was last seen; 0 keeps it. It may be called
-// at any time.
-func (x *eraser) SetRetention(age time.Duration) { x.retention.Store(int64(age)) }
+func (x *eraser) setRetention(age time.Duration) { x.retention.Store(int64(age)) }
 
-// ForgetSession deletes a session of the tenant wherever it stands: the backend, memory, what waits
-// to be written, and what a request that is under way will bring; where replicas share the backend,
-// each of them follows within seconds. name is the client's name of it, ours, or its id. It says
-// how many there were: equal names from different headers are different sessions. What they added
-// to the counters stays.
-//
-// It needs Run.
-func (x *eraser) ForgetSession(ctx context.Context, tenant, name string) (int, error) {
+// forgetSession deletes the sessions of a name, a run with all of its sessions.
+func (x *eraser) forgetSession(ctx context.Context, tenant, name string) (int, error) {
 	return x.chore(ctx, func(ctx context.Context) (int, error) {
 		ids, err := idsNamed(ctx, x.be, tenant, name)
 		if err != nil {
 			return 0, err
 		}
-		for _, id := range slices.Clone(ids) { // a run goes with all of its sessions
+		for _, id := range slices.Clone(ids) { // the sessions of a run
 			members, err := x.membersOf(ctx, tenant, id)
 			if err != nil {
 				return 0, err
 			}
 			ids = append(ids, members...)
 		}
-		e := session.Erasure{Tenant: tenant, IDs: ids, At: x.now()}
+		e := session.Erasure{Tenant: tenant, IDs: ids, At: x.options.Now()}
 		if err := x.announce(ctx, e); err != nil {
 			return 0, err
 		}
@@ -126,10 +120,10 @@ func (x *eraser) ForgetSession(ctx context.Context, tenant, name string) (int, e
 	})
 }
 
-// ForgetTenant deletes all sessions of a tenant likewise, and says how many there were.
-func (x *eraser) ForgetTenant(ctx context.Context, tenant string) (int, error) {
+// forgetTenant deletes all sessions of a tenant.
+func (x *eraser) forgetTenant(ctx context.Context, tenant string) (int, error) {
 	return x.chore(ctx, func(ctx context.Context) (int, error) {
-		e := session.Erasure{Tenant: tenant, At: x.now()}
+		e := session.Erasure{Tenant: tenant, At: x.options.Now()}
 		if err := x.announce(ctx, e); err != nil {
 			return 0, err
 		}
@@ -142,9 +136,9 @@ func (x *eraser) ForgetTenant(ctx context.Context, tenant string) (int, error) {
 	})
 }
 
-// membersOf are the sessions that draw through a session.
+// membersOf returns the sessions that share the coins of a run or a parent session.
 func (x *eraser) membersOf(ctx context.Context, tenant string, id session.ID) (all []session.ID, err error) {
-	of, ok, err := x.sessions.Known(ctx, tenant, id)
+	of, ok, err := x.sessions.known(ctx, tenant, id)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -155,7 +149,7 @@ func (x *eraser) membersOf(ctx context.Context, tenant string, id session.ID) (a
 	return all, err
 }
 
-// chore hands work to the eraser's goroutine and waits for it.
+// chore gives work to the goroutine of the shipper, and waits for the result.
 func (x *eraser) chore(ctx context.Context, run func(ctx context.Context) (int, error)) (int, error) {
 	done := make(chan choreResult, 1)
 	select {
@@ -163,12 +157,11 @@ func (x *eraser) chore(ctx context.Context, run func(ctx context.Context) (int, 
 	case <-ctx.Done():
 		return 0, fmt.Errorf("wait for the recorder: %w", ctx.Err())
 	}
-	r := <-done // it is begun, and bounded by itself
+	r := <-done // the work has begun, and has its own time limit
 	return r.n, r.err
 }
 
-// do runs a chore. What can be written is written first, so that little is left in the recorder's
-// hands.
+// do runs a chore, after a delivery of everything that can be delivered.
 func (x *eraser) do(ctx context.Context, c chore) {
 	r := choreResult{}
 	r.err = x.guard.Err(label.StepForget, func() (err error) {
@@ -176,19 +169,19 @@ func (x *eraser) do(ctx context.Context, c chore) {
 		if err := x.shipper.behind(); err != nil {
 			return fmt.Errorf("%w (%w)", errUnwritten, err)
 		}
-		ctx := context.WithoutCancel(ctx) // half of it would be worse than a stop that waits
+		ctx := context.WithoutCancel(ctx) // half a deletion would be worse than a stop that waits
 		r.n, err = c.run(ctx)
 		return errors.Join(err, x.purge())
 	})
 	c.done <- r
 }
 
-// eraseHere takes what was forgotten out of memory, and out of what waits to be written. It returns
-// how many sessions were in use.
+// eraseHere removes forgotten sessions from memory, from the batches that wait and from the outbox. It
+// returns the sessions that were in memory, and their number.
 func (x *eraser) eraseHere(e *session.Erasure) (found map[session.ID]bool, n int, err error) {
 	of := func(id session.ID) bool { return len(e.IDs) == 0 || slices.Contains(e.IDs, id) }
-	x.handoff.mu.Lock()
-	defer x.handoff.mu.Unlock()
+	x.shipper.handoff.mu.Lock()
+	defer x.shipper.handoff.mu.Unlock()
 	x.tombs.put(e)
 	found = map[session.ID]bool{}
 	if len(e.IDs) == 0 {
@@ -200,12 +193,12 @@ func (x *eraser) eraseHere(e *session.Erasure) (found map[session.ID]bool, n int
 			n++
 		}
 	}
-	x.handoff.forget(e.Tenant, of)
+	x.shipper.handoff.forget(e.Tenant, of)
 	x.shipper.tail.forget(e.Tenant, of)
 	x.waiting.forget(func(k session.Echo) bool { return k.Tenant == e.Tenant && of(k.ID) })
 	x.touched.forget(e.Tenant, of)
-	if box := x.handoff.outbox; box != nil {
-		var ids []outbox.SessionID // all of the tenant's
+	if box := x.shipper.handoff.outbox; box != nil {
+		var ids []outbox.SessionID // none: all sessions of the tenant
 		for _, id := range e.IDs {
 			ids = append(ids, id)
 		}
@@ -214,27 +207,27 @@ func (x *eraser) eraseHere(e *session.Erasure) (found map[session.ID]bool, n int
 	return found, n, err
 }
 
-// announce tells the other replicas, before anything is deleted: one that does not know could write
-// it again.
+// announce tells the other replicas before the deletion: a replica that does not know of the erasure
+// could write the session again.
 func (x *eraser) announce(ctx context.Context, e session.Erasure) error {
 	if x.fleet == nil {
 		return nil
 	}
 	place, err := x.fleet.Announce(ctx, e)
 	if err == nil {
-		x.announced = append(x.announced, place)
+		x.replicas.own = append(x.replicas.own, place)
 	}
 	return err
 }
 
-// watch looks what other replicas have forgotten. It runs before anything is delivered: what an
-// outbox kept while this replica was away may be of a session that was forgotten since.
+// watch follows the erasures of other replicas. It runs before each delivery: the outbox may hold a
+// session that was forgotten while this replica was down.
 func (x *eraser) watch(ctx context.Context, now time.Time) error {
-	if x.fleet == nil || now.Before(x.elsewhere) {
+	if x.fleet == nil || now.Before(x.replicas.due) {
 		return nil
 	}
 	for {
-		list, err := x.fleet.Erasures(ctx, x.followed)
+		list, err := x.fleet.Erasures(ctx, x.replicas.last)
 		if err != nil {
 			return err
 		}
@@ -243,20 +236,20 @@ func (x *eraser) watch(ctx context.Context, now time.Time) error {
 		}
 		for i := range list {
 			e := &list[i]
-			if !slices.Contains(x.announced, e.Place) && e.Tenant != "" {
+			if !slices.Contains(x.replicas.own, e.Place) && e.Tenant != "" {
 				if err := x.follow(ctx, e, now); err != nil {
 					return err
 				}
 			}
-			x.followed = e.Place
+			x.replicas.last = e.Place
 		}
 	}
-	x.announced, x.elsewhere = nil, now.Add(erasuresEvery)
+	x.replicas.own, x.replicas.due = nil, now.Add(erasuresEvery)
 	return nil
 }
 
-// follow forgets here what was forgotten elsewhere. What this replica has written meanwhile is
-// deleted again.
+// follow repeats the erasure of another replica, also in the backend, because this replica may have
+// written the session since.
 func (x *eraser) follow(ctx context.Context, e *session.Erasure, now time.Time) error {
 	if _, _, err := x.eraseHere(e); err != nil {
 		return err
@@ -279,18 +272,18 @@ func (x *eraser) follow(ctx context.Context, e *session.Erasure, now time.Time) 
 	return nil
 }
 
-// purge takes the text of what was forgotten out of the files of the outbox.
+// purge removes the text of deleted rows from the files of the outbox.
 func (x *eraser) purge() error {
-	box := x.handoff.outbox
+	box := x.shipper.handoff.outbox
 	if box == nil {
 		return nil
 	}
 	return errors.Join(box.Tidy(), box.TidyAside(time.Time{}))
 }
 
-// outlive sees to it that the outbox does not keep for longer what the backend has deleted.
+// outlive removes from the outbox what the backend deleted by age.
 func (x *eraser) outlive(deleted bool, before time.Time) {
-	box := x.handoff.outbox
+	box := x.shipper.handoff.outbox
 	if box == nil {
 		return
 	}
@@ -298,18 +291,18 @@ func (x *eraser) outlive(deleted bool, before time.Time) {
 		box.Scrub()
 	}
 	if err := box.TidyAside(before); err != nil {
-		x.failed(label.StepRetain, err)
+		x.options.Failed(label.StepRetain, err)
 	}
 }
 
-// retain deletes what was last seen too long ago, a bounded step a call.
+// retain deletes sessions and parked feedback by age, with a time limit.
 func (x *eraser) retain(ctx context.Context) {
-	now, age := x.now(), time.Duration(x.retention.Load())
+	now, age := x.options.Now(), time.Duration(x.retention.Load())
 	if now.Before(x.next) {
 		return
 	}
 	pause, parked := retainMost, parkedAge
-	x.next = now.Add(pause) // also when what follows panics
+	x.next = now.Add(pause) // also if a deletion panics
 	if age > 0 {
 		pause, parked = min(max(age/10, time.Second), pause), min(age, parked)
 		step, cancel := context.WithTimeout(ctx, retainStep)
@@ -322,13 +315,13 @@ func (x *eraser) retain(ctx context.Context) {
 		case errors.Is(err, context.DeadlineExceeded):
 			pause = time.Second // there is more
 		case err != nil && ctx.Err() == nil:
-			x.failed(label.StepRetain, err)
+			x.options.Failed(label.StepRetain, err)
 		}
 	}
 	x.next = now.Add(pause)
 	err := x.guard.Err(label.StepRetain, func() error { _, err := x.be.PurgeParked(ctx, now.Add(-parked)); return err })
 	if err != nil && ctx.Err() == nil {
-		x.failed(label.StepRetain, err)
+		x.options.Failed(label.StepRetain, err)
 	}
 	x.tombs.tidy(now)
 	x.waiting.expire(now.Add(-forgottenIn))

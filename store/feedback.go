@@ -5,22 +5,61 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 
 	"precept/bandit/feedback"
+	"precept/detect"
 	"precept/internal/guard"
 	"precept/internal/label"
+	"precept/internal/sample"
 	"precept/internal/session"
 )
 
-// feedbackSets is where a backend keeps the feedback of each session, and what waits for one.
+// feedbackSets is the part of a backend that keeps the feedback of each session, and joins parked
+// feedback.
 type feedbackSets interface {
 	AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (added map[session.ID]int, err error)
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 	Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error)
 }
 
-// feedbackWriter adds feedback to sessions and to the units that they belong to (feedback/unit.go),
-// whoever gave it, and asks for their rewards to be looked at again.
+// touched is the set of sessions whose reward is to be computed again.
+type touched struct {
+	mu sync.Mutex
+	of map[session.Ref]bool
+}
+
+func (t *touched) add(tenant string, id session.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of == nil {
+		t.of = map[session.Ref]bool{}
+	}
+	t.of[session.Ref{Tenant: tenant, ID: id}] = true
+}
+
+// take returns and empties the set.
+func (t *touched) take() map[session.Ref]bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	of := t.of
+	t.of = nil
+	return of
+}
+
+// forget removes sessions of a tenant.
+func (t *touched) forget(tenant string, of func(session.ID) bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for ref := range t.of {
+		if ref.Tenant == tenant && of(ref.ID) {
+			delete(t.of, ref)
+		}
+	}
+}
+
+// feedbackWriter adds feedback to sessions and to their units (bandit/feedback), and touches the
+// sessions.
 type feedbackWriter struct {
 	be       feedbackSets
 	sessions *sessions
@@ -30,25 +69,25 @@ type feedbackWriter struct {
 	failed   func(step label.Step, err error)
 }
 
-// Tell adds to sessions what is said of them, and counts what their sets have no room for.
-func (f *feedbackWriter) Tell(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
-	return f.roomy(f.tell(ctx, tenant, entries))
+// tell adds feedback to sessions, and counts feedback for which a session has no room.
+func (f *feedbackWriter) tell(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
+	return f.countFull(f.add(ctx, tenant, entries))
 }
 
-// tell is Tell for who can be told that a set is full. The rewards of the sessions that heard
-// something new are looked at again.
-func (f *feedbackWriter) tell(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
+// add adds feedback to sessions, and touches the sessions that got new feedback. The error is a
+// session.FeedbackFull if a session has no room.
+func (f *feedbackWriter) add(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	added, err := f.be.AddFeedback(ctx, tenant, entries)
 	for id := range entries {
-		if added == nil || added[id] > 0 { // nobody knows what came of it, or it is news
-			f.touched.Touch(tenant, id)
+		if added == nil || added[id] > 0 { // without a count, the feedback may be new
+			f.touched.add(tenant, id)
 		}
 	}
 	return err
 }
 
-// roomy takes a full set for no failure, and counts what it had no room for.
-func (f *feedbackWriter) roomy(err error) error {
+// countFull counts the feedback for which a session has no room, and takes that for no failure.
+func (f *feedbackWriter) countFull(err error) error {
 	if n, ok := errors.AsType[session.FeedbackFull](err); ok {
 		f.tally.FeedbackLeft.Add(int64(n))
 		return nil
@@ -56,11 +95,11 @@ func (f *feedbackWriter) roomy(err error) error {
 	return err
 }
 
-// passToUnits adds to what the traffic says of members what it says of their units. Of those that
-// cannot be asked just now the closing will tell.
-func (f *feedbackWriter) passToUnits(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) {
+// addUnits adds to entries the feedback that the units of its sessions derive from entries. A unit
+// that cannot be looked up now gets the feedback when the session closes.
+func (f *feedbackWriter) addUnits(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) {
 	for _, id := range slices.Collect(maps.Keys(entries)) {
-		of, ok, err := f.sessions.Known(ctx, tenant, id)
+		of, ok, err := f.sessions.known(ctx, tenant, id)
 		if err != nil || !ok || of.Unit == (session.ID{}) {
 			continue
 		}
@@ -70,9 +109,9 @@ func (f *feedbackWriter) passToUnits(ctx context.Context, tenant string, entries
 	}
 }
 
-// passToUnit lets the unit of a session know what the session was told, where it has one.
-func (f *feedbackWriter) passToUnit(ctx context.Context, tenant string, id session.ID) error {
-	of, ok, err := f.sessions.Known(ctx, tenant, id)
+// tellUnit adds the feedback of a session to the session's unit, if there is one.
+func (f *feedbackWriter) tellUnit(ctx context.Context, tenant string, id session.ID) error {
+	of, ok, err := f.sessions.known(ctx, tenant, id)
 	if err != nil || !ok || of.Unit == (session.ID{}) {
 		return err
 	}
@@ -84,10 +123,43 @@ func (f *feedbackWriter) passToUnit(ctx context.Context, tenant string, id sessi
 	if len(list) == 0 {
 		return nil
 	}
-	return f.Tell(ctx, tenant, map[session.ID][]feedback.Entry{of.Unit: list})
+	return f.tell(ctx, tenant, map[session.ID][]feedback.Entry{of.Unit: list})
 }
 
-// addSignals adds what the traffic said to the sessions' feedback.
+// signal is implicit feedback of the traffic on a session.
+type signal struct {
+	session.Ref
+	entry feedback.Entry
+}
+
+// signalsOf returns the implicit feedback of an exchange: the outcome of a test, lint or build run
+// (tier 2), refusals and interrupts (tier 3) and, if sentiment, the tone of the user's words.
+func signalsOf(x *sample.Exchange, signals []detect.Signal, sentiment bool) []signal {
+	id, ok := session.ParseID(x.Session)
+	if !ok {
+		return nil
+	}
+	var out []signal
+	for _, sg := range signals {
+		if sg.Sentiment && (!sentiment || x.Turn <= 1) {
+			continue
+		}
+		e := feedback.Implicit(x.Session, x.Turn, sg.Tier, kindOf(sg.Feeling), sg.Rule, x.At)
+		out = slices.DeleteFunc(out, func(g signal) bool { return g.entry.ID == e.ID }) // the last signal of a turn counts
+		out = append(out, signal{session.Ref{Tenant: x.Tenant, ID: id}, e})
+	}
+	return out
+}
+
+// kindOf returns the type of feedback of a feeling.
+func kindOf(f detect.Feeling) string {
+	if f == detect.Thanks {
+		return feedback.TypeApproval
+	}
+	return string(f)
+}
+
+// addSignals adds implicit feedback to sessions and units.
 func (f *feedbackWriter) addSignals(ctx context.Context, signals []signal) error {
 	byTenant := map[string]map[session.ID][]feedback.Entry{}
 	for i := range signals {
@@ -98,10 +170,10 @@ func (f *feedbackWriter) addSignals(ctx context.Context, signals []signal) error
 		byTenant[sg.Tenant][sg.ID] = append(byTenant[sg.Tenant][sg.ID], sg.entry)
 	}
 	for tenant, entries := range byTenant {
-		f.passToUnits(ctx, tenant, entries)
+		f.addUnits(ctx, tenant, entries)
 	}
 	for tenant, entries := range byTenant {
-		err := f.guard.Err(label.StepImplicit, func() error { return f.Tell(ctx, tenant, entries) })
+		err := f.guard.Err(label.StepImplicit, func() error { return f.tell(ctx, tenant, entries) })
 		if guard.Poisoned(err) {
 			err = f.addSignalsEach(ctx, tenant, entries)
 		}
@@ -112,12 +184,13 @@ func (f *feedbackWriter) addSignals(ctx context.Context, signals []signal) error
 	return nil
 }
 
-// addSignalsEach does so session by session: what was read of one of them can never be added.
+// addSignalsEach adds implicit feedback session by session, because the feedback of one session can
+// never be stored. That feedback is dropped.
 func (f *feedbackWriter) addSignalsEach(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	for id, list := range entries {
 		var err error
 		f.guard.On(label.StepImplicit, session.Ref{Tenant: tenant, ID: id}, "", func() {
-			err = f.Tell(ctx, tenant, map[session.ID][]feedback.Entry{id: list})
+			err = f.tell(ctx, tenant, map[session.ID][]feedback.Entry{id: list})
 		})
 		if errors.Is(err, session.ErrInvalid) {
 			f.failed(label.StepImplicit, err)
@@ -130,8 +203,8 @@ func (f *feedbackWriter) addSignalsEach(ctx context.Context, tenant string, entr
 	return nil
 }
 
-// unpark joins what waited for replies that have landed. It asks each time: what waits may have
-// been parked by an earlier run or another replica.
+// unpark joins parked feedback to the sessions of new echo keys. Each batch asks the backend,
+// because an earlier run or another replica may have parked the feedback.
 func (f *feedbackWriter) unpark(ctx context.Context, landed []session.Echo) error {
 	byTenant := map[string]map[session.EchoKey]session.ID{}
 	for i := range landed {
@@ -151,11 +224,14 @@ func (f *feedbackWriter) unpark(ctx context.Context, landed []session.Echo) erro
 	return nil
 }
 
-// joinAll joins what waits for some keys; a key at which that panics is left out, and what waits
-// for it waits on.
+// joinAll joins the feedback that is parked for keys. A key at which the backend panics is left
+// out, and its feedback stays parked.
 func (f *feedbackWriter) joinAll(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) error {
 	var joined map[session.ID]int
-	err := f.guard.Err(label.StepUnpark, func() (err error) { joined, err = f.be.Join(ctx, tenant, owners); return f.roomy(err) })
+	err := f.guard.Err(label.StepUnpark, func() (err error) {
+		joined, err = f.be.Join(ctx, tenant, owners)
+		return f.countFull(err)
+	})
 	if errors.Is(err, guard.ErrPanicked) && len(owners) > 1 {
 		for key, id := range owners {
 			if err := f.joinAll(ctx, tenant, map[session.EchoKey]session.ID{key: id}); err != nil {
@@ -168,9 +244,9 @@ func (f *feedbackWriter) joinAll(ctx context.Context, tenant string, owners map[
 		return nil
 	}
 	for id := range joined {
-		f.touched.Touch(tenant, id)
+		f.touched.add(tenant, id)
 		if err == nil {
-			err = f.passToUnit(ctx, tenant, id)
+			err = f.tellUnit(ctx, tenant, id)
 		}
 	}
 	return err

@@ -7,23 +7,23 @@ import (
 	"precept/internal/session"
 )
 
-// Lag is how long the oldest exchange that the backend does not have yet has been over; 0: nothing
-// waits.
+// Lag returns the time since the end of the oldest exchange that the backend does not have; 0: the
+// backend has all exchanges.
 func (s *Store) Lag() time.Duration {
 	since := s.state.since.Load()
 	if since == 0 {
 		return 0
 	}
-	return max(0, s.opts.Now().Sub(time.UnixMicro(since)))
+	return max(0, s.options.Now().Sub(time.UnixMicro(since)))
 }
 
-// OutboxBytes is what the rows of the outbox take on the disk; 0 without an outbox.
+// OutboxBytes returns the bytes that the rows of the outbox take on the disk; 0: no outbox.
 func (s *Store) OutboxBytes() int64 { return s.state.bytes.Load() }
 
-// look notes how much still waits, and since when. Of what is in the outbox alone it is the time at
-// which that began. Call it in Still.
+// look updates the number of exchanges that wait, and the time since which the oldest waits. For rows
+// in the outbox alone, that is the time at which the lag began. The caller is in Still.
 func (s *Store) look() {
-	h, d := s.handoff, s.shipper
+	h, d := s.shipper.handoff, s.shipper
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := int64(len(h.next.exchanges) + h.passing)
@@ -34,7 +34,7 @@ func (s *Store) look() {
 		n += h.outbox.Spooled()
 	}
 	if h.reached < h.from {
-		s.state.since.CompareAndSwap(0, s.opts.Now().UnixMicro())
+		s.state.since.CompareAndSwap(0, s.options.Now().UnixMicro())
 	} else {
 		s.state.since.Store(endOfFirst(d.tail.exchanges, h.ready.exchanges, h.next.exchanges))
 	}
@@ -43,8 +43,8 @@ func (s *Store) look() {
 	s.Tally.Pending.Store(n + int64(len(s.inbox.queue)))
 }
 
-// endOfFirst is when the first exchange of the lists was over, in microseconds since 1970; 0: there
-// is none.
+// endOfFirst returns the end of the first exchange in the lists, in Unix microseconds; 0: there is no
+// exchange.
 func endOfFirst(lists ...[]sample.Exchange) int64 {
 	for _, list := range lists {
 		if len(list) > 0 {
@@ -55,30 +55,32 @@ func endOfFirst(lists ...[]sample.Exchange) int64 {
 	return 0
 }
 
-// unwritten counts the exchanges that stand in memory alone.
+// unwritten returns the number of exchanges in memory alone.
 func (s *Store) unwritten() int {
-	n := len(s.handoff.next.exchanges)
-	if s.handoff.outbox == nil {
-		n += len(s.handoff.ready.exchanges) + len(s.shipper.tail.exchanges)
+	h := s.shipper.handoff
+	n := len(h.next.exchanges)
+	if h.outbox == nil {
+		n += len(h.ready.exchanges) + len(s.shipper.tail.exchanges)
 	}
 	return n
 }
 
-// Undelivered are the sessions of which something is on its way to the backend: they close when it
-// is there. ok is false while that cannot be told: something stands in the outbox alone, or the
-// backend does not take it. Call it in Still.
+// Undelivered returns the sessions with exchanges that the backend does not have yet: such a session
+// must not close. ok is false while the sessions are unknown: exchanges are in the outbox alone, or
+// the backend takes nothing. The caller is in Still.
 func (s *Store) Undelivered() (out map[session.Ref]bool, ok bool) {
 	if s.state.lagging.Load() || s.shipper.err != nil {
 		return nil, false
 	}
 	out = map[session.Ref]bool{}
-	s.handoff.mu.Lock()
-	for _, list := range [][]sample.Exchange{s.handoff.next.exchanges, s.handoff.ready.exchanges, s.shipper.tail.exchanges} {
+	h := s.shipper.handoff
+	h.mu.Lock()
+	for _, list := range [][]sample.Exchange{h.next.exchanges, h.ready.exchanges, s.shipper.tail.exchanges} {
 		for i := range list {
 			out[refOf(&list[i])] = true
 		}
 	}
-	s.handoff.mu.Unlock()
+	h.mu.Unlock()
 	s.inbox.mu.Lock()
 	defer s.inbox.mu.Unlock()
 	for i := range s.inbox.queue {

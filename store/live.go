@@ -55,6 +55,10 @@ type Session struct {
 	veiled atomic.Bool
 }
 
+// Unsure reports whether the session began without an answer from the backend, which may have an
+// older record of the session.
+func (s *Session) Unsure() bool { return s.unsure.Load() }
+
 func newLive(limit int, volatile bool) *live {
 	return &live{of: map[session.ID]*Session{}, order: list.New(), limit: limit, volatile: volatile}
 }

@@ -13,8 +13,8 @@ import (
 	"precept/store/outbox"
 )
 
-// Open opens the outbox, and hands over what the last run left in it, for as long as a start may
-// wait. It starts nothing.
+// Open opens the outbox, and delivers the rows of the last run for a moment. Run delivers the rest.
+// Open starts no goroutine.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Lookup == 0 {
 		o.Lookup = defaultLookup
@@ -22,17 +22,54 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Sessions <= 0 {
 		o.Sessions = defaultSessions
 	}
-	s := &Store{opts: &o, state: &state{}, drained: make(chan struct{})}
+	s := &Store{options: &o, state: &state{}, drained: newGate()}
 	s.guard = guard.New(guard.Options{
 		Now: o.Now, Failed: o.Failed, Panicked: o.Panicked, Before: o.Before, Count: &s.Tally.SetAside,
-		Clean: func(text string) string { return s.newRedactor().Text(text) },
+		Clean: func(text string) string { return s.optOuts.newRedactor().Text(text) },
 	})
 	box, err := s.openOutbox()
 	if err != nil {
 		return nil, err
 	}
-	s.takeIn(box)
-	s.handOn(box)
+	_, volatile := o.Backend.(Volatile)
+	live := newLive(o.Sessions, volatile)
+
+	// The parts that requests call.
+	s.inbox = &inbox{tally: &s.Tally, state: s.state, hold: o.HoldBytes, stubs: box != nil, full: make(chan struct{}, 1)}
+	s.waiting = &waiting{held: map[string][]session.Echo{}}
+	s.touched = &touched{of: map[session.Ref]bool{}}
+	s.optOuts = &optouts{live: live, waiting: s.waiting, marks: s.openMarks(box), tally: &s.Tally, failed: o.Failed, clean: o.CleanTexts}
+	s.sessions = &sessions{
+		live: live, be: o.Backend, marks: s.optOuts.marks, state: s.state, now: o.Now, lookup: o.Lookup, failed: o.Failed,
+	}
+	feedback := &feedbackWriter{
+		be: o.Backend, sessions: s.sessions, touched: s.touched, guard: s.guard, tally: &s.Tally, failed: o.Failed,
+	}
+	s.poster = &poster{be: o.Backend, sessions: s.sessions, feedback: feedback, out: s.optOuts, waiting: s.waiting, state: s.state}
+	s.publisher = &publisher{out: s.optOuts, waiting: s.waiting, state: s.state, failed: o.Failed, panicked: o.Panicked}
+
+	// The parts that bring turns to the backend.
+	tombs := &tombstones{sessions: map[session.ID]time.Time{}, tenants: map[string]time.Time{}}
+	handoff := &handoff{outbox: box, guard: s.guard, tally: &s.Tally, state: s.state, hold: o.HoldBytes, failed: o.Failed}
+	s.recorder = &recorder{
+		in: s.inbox, waiting: s.waiting, out: s.optOuts, tombs: tombs, handoff: handoff, guard: s.guard, tally: &s.Tally, state: s.state,
+		panicked: o.Panicked, sentiment: o.Sentiment,
+	}
+	s.shipper = &shipper{
+		be: o.Backend, handoff: handoff, guard: s.guard, tally: &s.Tally, state: s.state, now: o.Now, failed: o.Failed,
+		writer: &writer{be: o.Backend, feedback: feedback, tombs: tombs, guard: s.guard, failed: o.Failed},
+		limits: shipperLimits{hold: o.HoldBytes, every: o.DeliverEvery},
+	}
+	s.eraser = &eraser{
+		be: o.Backend, sessions: s.sessions, waiting: s.waiting, touched: s.touched, tombs: tombs, shipper: s.shipper,
+		guard: s.guard, tally: &s.Tally, options: &o, hurry: s.hurry, chores: make(chan chore),
+	}
+	s.shipper.before = s.eraser.watch
+	if o.Fleet != nil {
+		s.sessions.fleet, s.publisher.be, s.eraser.fleet = o.Fleet, o.Backend, o.Fleet
+		s.shipper.fleet, s.shipper.safe.age = o.Fleet, safeAge
+	}
+
 	s.state.healthy(!o.Absent)
 	s.SetRetention(o.Retention)
 	s.SetOptOut(o.OptOut)
@@ -46,11 +83,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// openOutbox opens the outbox. Where there can be none, what waits for the backend waits in memory.
+// openOutbox opens the outbox; nil: exchanges wait in memory, because no outbox is configured or
+// because the outbox cannot be opened, which is reported.
 func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
-	o := s.opts
+	o := s.options
 	if o.Outbox == "" {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // no outbox is configured
 	}
 	err = s.guard.Err(label.StepSpool, func() (err error) {
 		box, err = outbox.Open(outbox.Options{Path: o.Outbox, Quota: o.OutboxBytes, Now: o.Now, Damaged: func(err error) {
@@ -73,70 +111,22 @@ func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	return nil, nil //nolint:nilnil // see above
 }
 
-// takeIn makes the parts that requests meet, and what takes in what they leave.
-func (s *Store) takeIn(box *outbox.Outbox) {
-	o := s.opts
-	_, volatile := o.Backend.(Volatile)
-	live := newLive(o.Sessions, volatile)
-	s.inbox = &inbox{tally: &s.Tally, state: s.state, hold: o.HoldBytes, stubs: box != nil, full: make(chan struct{}, 1)}
-	s.waiting = &waiting{held: map[string][]session.Echo{}}
-	s.touched = &touched{of: map[session.Ref]bool{}}
-	s.optouts = &optouts{live: live, waiting: s.waiting, marks: s.openMarks(box), tally: &s.Tally, failed: o.Failed, clean: o.CleanTexts}
-	s.sessions = &sessions{
-		live: live, be: o.Backend, marks: s.optouts.marks, state: s.state, now: o.Now, lookup: o.Lookup, failed: o.Failed,
-	}
-	s.publisher = &publisher{out: s.optouts, waiting: s.waiting, state: s.state, failed: o.Failed, panicked: o.Panicked}
-	if o.Fleet != nil {
-		s.sessions.fleet, s.publisher.be = o.Fleet, o.Backend
-	}
-	s.feedbackWriter = &feedbackWriter{
-		be: o.Backend, sessions: s.sessions, touched: s.touched, guard: s.guard, tally: &s.Tally, failed: o.Failed,
-	}
-	s.poster = &poster{
-		be: o.Backend, sessions: s.sessions, feedback: s.feedbackWriter, out: s.optouts, waiting: s.waiting, state: s.state,
-	}
-}
-
-// handOn makes the parts that bring to the backend what was taken in.
-func (s *Store) handOn(box *outbox.Outbox) {
-	o := s.opts
-	tombs := &tombstones{sessions: map[session.ID]time.Time{}, tenants: map[string]time.Time{}}
-	s.handoff = &handoff{outbox: box, guard: s.guard, tally: &s.Tally, state: s.state, hold: o.HoldBytes, failed: o.Failed}
-	s.recorder = &recorder{
-		in: s.inbox, waiting: s.waiting, out: s.optouts, tombs: tombs, handoff: s.handoff, guard: s.guard, tally: &s.Tally, state: s.state,
-		panicked: o.Panicked, sentiment: o.Sentiment,
-	}
-	s.shipper = &shipper{
-		be: o.Backend, handoff: s.handoff, guard: s.guard, tally: &s.Tally, state: s.state, now: o.Now, failed: o.Failed,
-		writer: &writer{be: o.Backend, feedback: s.feedbackWriter, tombs: tombs, guard: s.guard, failed: o.Failed},
-		limits: shipperLimits{hold: o.HoldBytes, every: o.DeliverEvery},
-	}
-	s.eraser = &eraser{
-		be: o.Backend, sessions: s.sessions, waiting: s.waiting, touched: s.touched, tombs: tombs, handoff: s.handoff, shipper: s.shipper,
-		guard: s.guard, tally: &s.Tally, now: o.Now, failed: o.Failed, hurry: s.hurry, chores: make(chan chore),
-	}
-	if o.Fleet != nil {
-		s.shipper.fleet, s.shipper.safe.age, s.eraser.fleet = o.Fleet, safeAge, o.Fleet
-	}
-	s.shipper.before = s.eraser.watch
-}
-
-// openMarks reads the marks of sessions that opted out. They lie in the outbox; where there is
-// none, or nothing is kept, there are none either.
+// openMarks reads the marks of opted-out sessions from the outbox. Without an outbox, or without
+// learning, there are no marks.
 func (s *Store) openMarks(box *outbox.Outbox) *optOutMarks {
-	if !s.opts.Learn {
+	if !s.options.Learn {
 		box = nil
 	}
-	marks, err := openMarks(box, s.opts.Secret, s.opts.Fleet)
+	marks, err := openMarks(box, s.options.Secret, s.options.Fleet)
 	if err != nil {
-		s.opts.Failed(label.StepOptOut, err)
+		s.options.Failed(label.StepOptOut, err)
 	}
 	return marks
 }
 
-// resume begins with what the last run left in the outbox.
+// resume starts with the rows that the last run left in the outbox.
 func (s *Store) resume(ctx context.Context) (err error) {
-	h := s.handoff
+	h := s.shipper.handoff
 	if s.shipper.safe.epoch, err = h.outbox.Note(epochNote); err != nil {
 		return err
 	}
@@ -148,12 +138,12 @@ func (s *Store) resume(ctx context.Context) (err error) {
 	return nil
 }
 
-// Close ends the store, after Run has returned.
+// Close closes the outbox and the backend, after Run has returned.
 func (s *Store) Close() error {
 	s.publisher.writes.Wait()
 	var err error
-	if s.handoff.outbox != nil {
-		err = s.handoff.outbox.Close()
+	if box := s.shipper.handoff.outbox; box != nil {
+		err = box.Close()
 	}
-	return errors.Join(err, s.opts.Backend.Close())
+	return errors.Join(err, s.options.Backend.Close())
 }

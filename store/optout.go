@@ -13,11 +13,11 @@ import (
 	"precept/internal/session"
 )
 
-// Whether anything of an exchange may be kept is known when the recorder has looked at it, some
-// milliseconds after the request. Until then what follows from it (its keys, hashes in the
-// session's row) is held in memory: Hold keeps the keys, and session.Record.Await marks the turn.
-
-// optouts know what may be kept of sessions, and take secrets and personal data out of it.
+// optouts decides which content may be kept, and redacts the content that is kept.
+//
+// The recorder judges an exchange some milliseconds after the request. Until then everything that
+// follows from the exchange (echo keys, hashes in the session's row) stays in memory: Hold keeps
+// the keys, and session.Record.Await marks the turn.
 type optouts struct {
 	live    *live
 	waiting *waiting
@@ -26,17 +26,11 @@ type optouts struct {
 	failed  func(step label.Step, err error)
 	clean   *redact.CleanTexts // nil: every text is scanned
 
-	rules    atomic.Pointer[sample.OptOut] // nil: nobody opted out
-	personal atomic.Bool                   // personal data is redacted besides secrets
+	rules    atomic.Pointer[sample.OptOut] // nil: nothing opted out
+	personal atomic.Bool                   // redact personal data, besides secrets
 }
 
-// SetOptOut says from now on which paths must not be learned from.
-func (o *optouts) SetOptOut(rules *sample.OptOut) { o.rules.Store(rules) }
-
-// OptedOut judges an exchange, also one that will not be recorded, such as one that found the queue
-// full: nothing of it may be kept when a call of it, or the call that one of its results answers,
-// names a path that opted out. Of one that may be kept, what gives back an earlier exchange that
-// may not is taken out.
+// OptedOut judges an exchange for Store.OptedOut and for the recorder.
 func (o *optouts) OptedOut(x *sample.Exchange, answered []string) bool {
 	rules := o.rules.Load()
 	out := rules != nil && (slices.ContainsFunc(answered, rules.Hits) || rules.Named(x))
@@ -50,6 +44,7 @@ func (o *optouts) OptedOut(x *sample.Exchange, answered []string) bool {
 	return out
 }
 
+// judged records the judgement of a turn in its session.
 func (o *optouts) judged(ses *Session, x *sample.Exchange, out bool) {
 	ses.Lock()
 	defer ses.Unlock()
@@ -61,14 +56,14 @@ func (o *optouts) judged(ses *Session, x *sample.Exchange, out bool) {
 	if !out {
 		o.keepUnit(ses)
 	}
-	if ses.veiled.Swap(false) { // its row was written before this was known
+	if ses.veiled.Swap(false) { // the row was written before the judgement
 		o.waiting.again(ses)
 	}
 }
 
-// unheard says whether nothing of a session may be kept, feedback on it neither. What is not judged
-// yet is waited for, a moment.
-func (o *optouts) unheard(ctx context.Context, tenant string, id session.ID) bool {
+// silent reports whether all turns of a session opted out, so that feedback is ignored. A turn that
+// is not judged yet is waited for, a moment.
+func (o *optouts) silent(ctx context.Context, tenant string, id session.ID) bool {
 	const step, most = 5 * time.Millisecond, 40
 	ses := o.live.peek(id)
 	if ses == nil {
@@ -93,8 +88,8 @@ func (o *optouts) unheard(ctx context.Context, tenant string, id session.ID) boo
 	return silent
 }
 
-// keepUnit notes that something of the session's run may be kept, so that the run has a row. The
-// caller has locked the session.
+// keepUnit marks the run of a session as one with content that is kept, so that the run gets a row.
+// The caller has locked the session.
 func (o *optouts) keepUnit(ses *Session) {
 	id, ok := ses.UnitID()
 	if !ok {
@@ -116,7 +111,7 @@ func (o *optouts) keepUnit(ses *Session) {
 	o.waiting.again(unit)
 }
 
-// keepMarks writes the marks down. Where that fails they are tried again.
+// keepMarks writes new marks to the disk and to the other replicas. What fails is repeated.
 func (o *optouts) keepMarks(ctx context.Context) {
 	if err := errors.Join(o.marks.keep(), o.marks.announce(ctx)); err != nil {
 		o.failed(label.StepOptOut, err)

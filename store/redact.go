@@ -12,14 +12,14 @@ import (
 	"precept/internal/session"
 )
 
-// newRedactor returns a redactor for the present settings.
+// newRedactor returns a redactor with the settings of this moment.
 func (o *optouts) newRedactor() *redact.Redactor {
 	r := redact.New(o.personal.Load())
 	r.Remember(o.clean)
 	return r
 }
 
-// redact takes secrets and personal data out of everything that an agent, a tool or a model wrote.
+// redact replaces secrets and personal data in all texts of an exchange.
 func (o *optouts) redact(r *redact.Redactor, x *sample.Exchange) {
 	r.Fresh()
 	x.SessionName, x.Run = r.Text(x.SessionName), r.Text(x.Run)
@@ -29,9 +29,8 @@ func (o *optouts) redact(r *redact.Redactor, x *sample.Exchange) {
 	}
 }
 
-// Cleanse redacts exchanges that no request brought, and leaves out those of which nothing may be
-// kept. answered are the arguments of the calls whose results came with each.
-func (o *optouts) Cleanse(list []sample.Exchange, answered [][]string) []sample.Exchange {
+// cleanse redacts imported exchanges, and leaves out the exchanges that opted out.
+func (o *optouts) cleanse(list []sample.Exchange, answered [][]string) []sample.Exchange {
 	rules, redactor := o.rules.Load(), o.newRedactor()
 	kept := make([]sample.Exchange, 0, len(list))
 	for i := range list {
@@ -46,11 +45,11 @@ func (o *optouts) Cleanse(list []sample.Exchange, answered [][]string) []sample.
 	return kept
 }
 
-// cleanEntry takes secrets and personal data out of what a person wrote with a feedback.
+// cleanEntry redacts the texts of a feedback.
 func (o *optouts) cleanEntry(e feedback.Entry) feedback.Entry {
 	r := o.newRedactor()
 	e.Comment, e.Rater = r.Text(e.Comment), r.Text(e.Rater)
-	if r.Text(e.ID) != e.ID { // the sender's own key, with a secret in it: equal ones must stay equal, and others apart
+	if r.Text(e.ID) != e.ID { // an id with a secret in it: the hash keeps equal ids equal
 		sum := sha256.Sum256([]byte("feedback id " + e.ID))
 		e.ID = "h_" + hex.EncodeToString(sum[:16])
 	}
@@ -64,8 +63,8 @@ func (o *optouts) cleanEntry(e feedback.Entry) feedback.Entry {
 	return e
 }
 
-// row makes the row of a session. What its record remembers of tool calls is redacted on the way to
-// the disk: equal arguments stay equal, which is all that is asked of them.
+// row returns the row of a session; ok is false if the session has none now. Arguments of tool calls
+// are redacted in the row: equal arguments stay equal, which suffices to find loops.
 func (o *optouts) row(r *redact.Redactor, ses *Session) (session.Row, bool) {
 	ses.Lock()
 	defer ses.Unlock()
@@ -73,7 +72,7 @@ func (o *optouts) row(r *redact.Redactor, ses *Session) (session.Row, bool) {
 		return session.Row{}, false
 	}
 	ses.veiled.Store(len(ses.OptOut.Unjudged) > 0)
-	if ses.Unit.IsRun && !ses.OptOut.Kept { // all that was said in it so far opted out, or is not judged
+	if ses.Unit.IsRun && !ses.OptOut.Kept { // all turns so far opted out, or are not judged
 		ses.mute.Store(true)
 		return session.Row{}, false
 	}
@@ -97,6 +96,6 @@ func (o *optouts) row(r *redact.Redactor, ses *Session) (session.Row, bool) {
 		o.failed(label.StepEncode, err)
 		return session.Row{}, false
 	}
-	row.Closed = false // a settlement closes a session, nothing else: a row that says so before it would never be looked at again
+	row.Closed = false // only a settlement closes a session: a row that is closed before would never be settled
 	return row, true
 }

@@ -12,16 +12,16 @@ import (
 
 const (
 	flushEvery = 50 * time.Millisecond
-	tidyEvery  = time.Second // how often it is asked whether something is too old
+	tidyEvery  = time.Second // pause between two looks for sessions that are too old
 )
 
-// Run is the recorder: a goroutine that writes what comes to the outbox, and one that ships it to
-// the backend. It returns when ctx is done and everything in memory is written, or could not be. A
-// panic in one of their steps costs the step, and what it was taken at is set aside (store/guard).
+// Run records offered turns in the outbox, and ships the outbox to the backend, in two goroutines.
+// After the end of ctx, Run writes everything in memory, or reports that it could not, and returns.
+// A step that panics costs the session or the exchange of the step, which is set aside.
 func (s *Store) Run(ctx context.Context) error {
 	defer func() {
-		if ctx.Err() != nil { // else it panicked, and is begun anew
-			s.drainedOnce.Do(func() { close(s.drained) })
+		if ctx.Err() != nil { // otherwise a panic ended Run, and the caller calls Run again
+			s.drained.open()
 		}
 	}()
 	var shipping sync.WaitGroup
@@ -34,7 +34,7 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-s.inbox.full:
 		case <-tick.C:
 		}
-		s.guard.Step(label.StepRecord, func() { s.recorder.record(s.opts.Now(), ctx.Err() != nil) })
+		s.guard.Step(label.StepRecord, func() { s.recorder.record(s.options.Now(), ctx.Err() != nil) })
 	}
 	shipping.Wait()
 	return s.guard.Err(label.StepStop, func() (err error) { //nolint:contextcheck // the context has ended; the drain is bounded by itself
@@ -43,7 +43,7 @@ func (s *Store) Run(ctx context.Context) error {
 	})
 }
 
-// runShipper ships what is durable, and looks after what is kept.
+// runShipper ships the outbox, and deletes sessions that are forgotten or too old.
 func (s *Store) runShipper(ctx context.Context) {
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
@@ -57,16 +57,17 @@ func (s *Store) runShipper(ctx context.Context) {
 			s.Still(func() { s.eraser.do(ctx, c) })
 		case <-tick.C:
 			s.guard.Step(label.StepDeliver, func() { s.Still(func() { s.ship(ctx) }) })
-			s.guard.Keep(ctx, s.opts.Backend)
-			s.guard.Step(label.StepOptOut, func() { s.optouts.keepMarks(ctx) })
-			s.guard.Step(label.StepSweep, func() { s.sessions.live.sweep(s.opts.Now(), s.state.delivered.Load()) })
+			s.guard.Keep(ctx, s.options.Backend)
+			s.guard.Step(label.StepOptOut, func() { s.optOuts.keepMarks(ctx) })
+			s.guard.Step(label.StepSweep, func() { s.sessions.live.sweep(s.options.Now(), s.state.delivered.Load()) })
 		case <-tidy.C:
 			s.guard.Step(label.StepRetain, func() { s.Still(func() { s.eraser.retain(ctx) }) })
 		}
 	}
 }
 
-// Deliver hands over what came, at once.
+// Deliver records and ships everything at once, without a wait for the next tick or for
+// Options.DeliverEvery.
 func (s *Store) Deliver(ctx context.Context) {
 	s.guard.Step(label.StepDeliver, func() {
 		s.Still(func() {
@@ -76,43 +77,44 @@ func (s *Store) Deliver(ctx context.Context) {
 	})
 }
 
-// flush writes what is new to the outbox, and ships what is due to the backend.
+// flush records new turns, and ships the rows that are due.
 func (s *Store) flush(ctx context.Context) {
-	s.recorder.record(s.opts.Now(), ctx.Err() != nil || s.shipper.phase == stopping)
+	s.recorder.record(s.options.Now(), ctx.Err() != nil || s.shipper.phase == stopping)
 	s.ship(ctx)
 }
 
-// ship ships what is due to the backend, and looks what still waits.
+// ship ships the rows that are due, and updates the figures of what waits.
 func (s *Store) ship(ctx context.Context) {
-	s.shipper.ship(ctx, s.opts.Now())
+	s.shipper.ship(ctx, s.options.Now())
 	s.look()
 }
 
-// hurry hands over what came, at once, also to a backend that failed a moment ago.
+// hurry is flush without the pauses after a failure and between two deliveries.
 func (s *Store) hurry(ctx context.Context) {
-	s.handoff.mu.Lock()
-	s.handoff.putAt = time.Time{}
-	s.handoff.mu.Unlock()
+	h := s.shipper.handoff
+	h.mu.Lock()
+	h.putAt = time.Time{}
+	h.mu.Unlock()
 	s.shipper.due.retry, s.shipper.due.deliver = time.Time{}, time.Time{}
 	s.flush(ctx)
 }
 
-// drain empties the queue and writes what is left, with one bounded attempt.
+// drain records and ships everything in memory, in one attempt with a time limit.
 func (s *Store) drain() error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 	defer cancel()
 	d := s.shipper
 	d.phase = stopping
 	s.hurry(ctx)
-	_, putErr := s.handoff.trouble()
+	_, putErr := s.shipper.handoff.trouble()
 	if putErr != nil {
 		d.err = errors.Join(d.err, d.pass(ctx))
-		_, putErr = s.handoff.trouble()
+		_, putErr = s.shipper.handoff.trouble()
 	}
-	s.guard.Keep(ctx, s.opts.Backend)
-	s.keepMarks(ctx)
+	s.guard.Keep(ctx, s.options.Backend)
+	s.optOuts.keepMarks(ctx)
 	if n := s.unwritten(); n > 0 {
-		s.opts.Failed(label.StepStop, fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(putErr, d.err)))
+		s.options.Failed(label.StepStop, fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(putErr, d.err)))
 	}
 	return errors.Join(putErr, d.err, d.shut())
 }

@@ -10,45 +10,38 @@ import (
 	"precept/internal/session"
 )
 
-// defaultLookup bounds the one question to the backend that a request may wait for.
+// defaultLookup bounds the one look-up in the backend that a request waits for.
 const defaultLookup = 45 * time.Millisecond
 
-// ErrNoSession means that nothing is kept of a session, or that it is not to be shown.
+// ErrNoSession reports that no session is stored under a name, or that the session opted out.
 var ErrNoSession = errors.New("nothing is kept of this session")
 
-// sessionFinder is where a backend finds sessions: by id, and by what went by in them.
+// sessionFinder is the part of a backend that finds sessions by id and by echo keys.
 type sessionFinder interface {
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
 	FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error)
 }
 
-// optOutFinder is where a fleet finds the mark of a session that opted out.
+// optOutFinder is the part of a shared backend that finds the mark of an opted-out session.
 type optOutFinder interface {
 	OptOutOf(ctx context.Context, id session.ID) (m session.OptOutMark, ok bool, err error)
 }
 
-// sessions finds sessions, in memory before the backend.
+// sessions finds sessions in memory, then in the backend.
 type sessions struct {
 	live   *live
 	be     sessionFinder
-	fleet  optOutFinder // nil: the backend is this process' own
+	fleet  optOutFinder // nil: this process owns the backend
 	marks  *optOutMarks
 	state  *state
 	now    func() time.Time
-	lookup time.Duration // how long a request may wait for the backend
+	lookup time.Duration // longest wait of a request for the backend
 	failed func(step label.Step, err error)
 }
 
-// Shared says whether other replicas may serve the sessions that are in memory here.
-func (s *sessions) Shared() bool { return s.fleet != nil }
+func (s *sessions) shared() bool { return s.fleet != nil }
 
-// Sessions is the number of sessions in memory.
-func (s *sessions) Sessions() int { return s.live.count() }
-
-// Acquire pins the session with that id: from memory, else from the backend, within Options.Lookup.
-// It is nil when there is none. late says that the backend could not answer in time: the session
-// may exist, so whatever is made now is no part of the experiment.
-func (s *sessions) Acquire(ctx context.Context, tenant string, id session.ID) (ses *Session, late bool) {
+func (s *sessions) acquire(ctx context.Context, tenant string, id session.ID) (ses *Session, late bool) {
 	if ses = s.live.get(id, s.now()); ses != nil {
 		return ses, false
 	}
@@ -57,13 +50,13 @@ func (s *sessions) Acquire(ctx context.Context, tenant string, id session.ID) (s
 	case err != nil:
 		return nil, true
 	case rec == nil:
-		return nil, s.inTheDark() // it may stand in the outbox
+		return nil, s.inTheDark() // the row may be on the disk alone
 	}
 	return s.live.put(rec, s.now(), s.state.delivered.Load()), false
 }
 
-// stored reads a session's record from the backend, for as long as a request may wait, and whether
-// it is closed. The record is nil where there is none. A failure is told.
+// stored reads a session's record from the backend, within the look-up limit, and reports whether
+// the session is closed. The record is nil if there is none.
 func (s *sessions) stored(ctx context.Context, tenant string, id session.ID) (rec *session.Record, closed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.lookup)
 	defer cancel()
@@ -81,11 +74,9 @@ func (s *sessions) stored(ctx context.Context, tenant string, id session.ID) (re
 	return rec, row.Closed, err
 }
 
-// Resident pins a session that is in memory, nil when it is not.
-func (s *sessions) Resident(id session.ID) *Session { return s.live.get(id, s.now()) }
+func (s *sessions) resident(id session.ID) *Session { return s.live.get(id, s.now()) }
 
-// Add pins a new record; when another request made it a moment ago, that one is returned.
-func (s *sessions) Add(rec *session.Record) *Session {
+func (s *sessions) add(rec *session.Record) *Session {
 	s.marks.recall(rec)
 	ses := s.live.put(rec, s.now(), s.state.delivered.Load())
 	if ses.Record == rec && rec.State.StandIn {
@@ -94,8 +85,7 @@ func (s *sessions) Add(rec *session.Record) *Session {
 	return ses
 }
 
-// Echoes asks the backend which sessions these keys went by in, within Options.Lookup.
-func (s *sessions) Echoes(ctx context.Context, tenant string, keys []session.EchoKey) map[session.EchoKey][]session.ID {
+func (s *sessions) echoes(ctx context.Context, tenant string, keys []session.EchoKey) map[session.EchoKey][]session.ID {
 	if len(keys) == 0 {
 		return nil
 	}
@@ -109,8 +99,7 @@ func (s *sessions) Echoes(ctx context.Context, tenant string, keys []session.Ech
 	return m
 }
 
-// Known says who a session is, and whether the tenant has it.
-func (s *sessions) Known(ctx context.Context, tenant string, id session.ID) (session.Member, bool, error) {
+func (s *sessions) known(ctx context.Context, tenant string, id session.ID) (session.Member, bool, error) {
 	if ses := s.live.peek(id); ses != nil {
 		defer ses.pins.Add(-1)
 		ses.Lock()
@@ -128,13 +117,149 @@ func (s *sessions) Known(ctx context.Context, tenant string, id session.ID) (ses
 	return rec.Member(), true, nil
 }
 
-// inTheDark says that a session may be known although neither memory nor the backend has it.
+// inTheDark reports that a session may exist although neither memory nor the backend has it: its
+// row is on the disk alone.
 func (s *sessions) inTheDark() bool {
 	return s.state.blind.Load() || s.live.blind.Load() > s.state.delivered.Load()
 }
 
-// idsNamed lists the sessions that a name may mean: by any kind of name, by id, and by what was
-// noted under it.
+func (s *sessions) refresh(ctx context.Context, ses *Session) {
+	ctx, cancel := context.WithTimeout(ctx, s.lookup)
+	defer cancel()
+	rec, _, err := s.stored(ctx, ses.Identity.Tenant, ses.Identity.ID)
+	if err != nil {
+		return
+	}
+	if rec == nil {
+		ses.unsure.Store(s.inTheDark())
+		s.recallAgain(ctx, ses)
+		return
+	}
+	ses.Lock()
+	defer ses.Unlock()
+	ses.unsure.Store(false)
+	switch {
+	case ses.State.StandIn && !rec.State.StandIn:
+		ses.Adopt(rec)
+		ses.Assignment.Excluded, ses.State.Dirty = true, true
+	case rec.State.StandIn && !ses.State.StandIn:
+	case rec.Thread.Turns > ses.Thread.Turns || rec.Thread.Turns == ses.Thread.Turns && rec.Identity.Seen.After(ses.Identity.Seen):
+		ses.Adopt(rec)
+	}
+}
+
+func (s *sessions) rejoin(ctx context.Context, unit *Session) {
+	if !s.shared() && !unit.Unsure() {
+		return
+	}
+	rec, closed, err := s.stored(ctx, unit.Identity.Tenant, unit.Identity.ID)
+	if err != nil {
+		return
+	}
+	if rec == nil {
+		unit.unsure.Store(unit.unsure.Load() && s.inTheDark())
+		return
+	}
+	rec.State.Closed = rec.State.Closed || closed
+	unit.Lock()
+	defer unit.Unlock()
+	unit.unsure.Store(false)
+	if unit.State.StandIn && !rec.State.StandIn {
+		unit.Adopt(rec)
+		unit.Assignment.Excluded, unit.State.Dirty, unit.OptOut.Kept = true, true, true
+		return
+	}
+	unit.Join(rec)
+}
+
+func (s *sessions) recall(ctx context.Context, rec *session.Record, items int, late bool) {
+	if !s.shared() || items <= 0 {
+		return
+	}
+	doubt := session.OptOutMark{Turns: 1, Items: items}
+	if late {
+		rec.Hide(doubt)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.lookup)
+	defer cancel()
+	m, ok, err := s.fleet.OptOutOf(ctx, rec.Identity.ID)
+	switch {
+	case err != nil:
+		s.failed(label.StepLookup, err)
+		rec.Hide(doubt)
+	case ok:
+		rec.Hide(m)
+		rec.OptOut.Asked = true
+	}
+}
+
+// recallAgain is recall for a session in memory whose turns all opted out: the session may have
+// continued on another replica.
+func (s *sessions) recallAgain(ctx context.Context, ses *Session) {
+	ses.Lock()
+	silent := ses.Silent()
+	ses.Unlock()
+	if !silent || !s.shared() {
+		return
+	}
+	m, ok, err := s.fleet.OptOutOf(ctx, ses.Identity.ID)
+	if err != nil {
+		s.failed(label.StepLookup, err)
+		return
+	}
+	if ok {
+		ses.Lock()
+		defer ses.Unlock()
+		ses.Hide(m)
+	}
+}
+
+func (s *sessions) newest(row *session.Row) *session.Record {
+	var here *session.Record
+	if ses := s.live.peek(row.ID); ses != nil {
+		ses.Lock()
+		here = ses.Snapshot()
+		ses.Unlock()
+		ses.pins.Add(-1)
+	}
+	if here != nil && !here.State.StandIn && !s.shared() { // no other process writes rows
+		return here
+	}
+	stored := &session.Record{Identity: session.Identity{ID: row.ID, Tenant: row.Tenant}}
+	if len(row.Data) > 0 {
+		rec, err := session.Decode(row.ID, row.Data)
+		if err == nil {
+			stored = rec
+		} else { // the session closes with nothing to count: else it would stay due for ever
+			s.failed(label.StepDecode, err)
+		}
+	}
+	if here == nil || stored.Thread.Turns > here.Thread.Turns || here.State.StandIn && !stored.State.StandIn {
+		return stored
+	}
+	if here.Shared() && here.State.StandIn == stored.State.StandIn && len(row.Data) > 0 {
+		here.Join(stored)
+	}
+	return here
+}
+
+func (s *sessions) inUse(of session.Ref) *session.Record {
+	ses := s.live.peek(of.ID)
+	if ses == nil {
+		return nil
+	}
+	defer ses.pins.Add(-1)
+	if ses.Identity.Tenant != of.Tenant {
+		return nil
+	}
+	ses.Lock() // briefly: requests of the session wait for the lock
+	defer ses.Unlock()
+	return ses.Snapshot()
+}
+
+// idsNamed returns the ids that a name may stand for: as any kind of name, as an id, and by the echo
+// keys noted under the name.
 func idsNamed(ctx context.Context, be session.Finder, tenant, name string) ([]session.ID, error) {
 	ids := append(session.Candidates(tenant, name), session.RunKey(tenant, name))
 	key := session.EchoKeyOf(tenant, "s:"+name)

@@ -1,19 +1,59 @@
 package store
 
-import "sync/atomic"
+import (
+	"sync"
+	"sync/atomic"
+)
 
-// state is how far the recorder and the shipper have come, for readers that must not wait for their
-// locks.
+// state is the progress of recorder and shipper, for readers that must not wait for their locks.
 type state struct {
-	delivered atomic.Int64 // the flush up to which the backend has everything
-	lagging   atomic.Bool  // something of what was said in sessions is in the outbox alone
-	blind     atomic.Bool  // the same, and the sessions are not in memory either
+	delivered atomic.Int64 // newest flush that the backend has
+	lagging   atomic.Bool  // feedback of some sessions is in the outbox alone
+	blind     atomic.Bool  // some sessions are in the outbox alone, not in memory
 	held      atomic.Int64 // bytes of exchanges in memory
-	since     atomic.Int64 // when the oldest exchange that waits for the backend ended, in microseconds since 1970; 0: none waits
-	bytes     atomic.Int64 // of the outbox
-	reread    atomic.Bool  // the outbox was damaged: what the shipper has in memory is to be read again
+	since     atomic.Int64 // end of the oldest exchange that the backend does not have, in Unix microseconds; 0: the backend has all
+	bytes     atomic.Int64 // bytes of the rows of the outbox
+	reread    atomic.Bool  // the outbox was damaged, and the shipper has to read its batch again
 	down      atomic.Bool  // the last write to the backend failed
 	unspooled atomic.Bool  // the last write to the outbox failed
 }
 
 func (s *state) healthy(ok bool) { s.down.Store(!ok) }
+
+// gate is a channel that is closed once.
+type gate struct {
+	opened chan struct{}
+	once   sync.Once
+}
+
+func newGate() *gate { return &gate{opened: make(chan struct{})} }
+
+func (g *gate) open() { g.once.Do(func() { close(g.opened) }) }
+
+// Tally counts the work of a store, for metrics and doctor. All fields but Pending only grow.
+type Tally struct {
+	Exchanges       atomic.Int64 // exchanges written to the backend
+	Incomplete      atomic.Int64 // written exchanges that were cut, aborted or failed
+	OptedOut        atomic.Int64 // exchanges that opted out
+	DroppedFull     atomic.Int64 // exchanges that found the queue or the memory for exchanges full
+	CopiesCut       atomic.Int64 // replies whose copy did not fit into limits.capture_total_bytes; their exchanges are kept
+	DroppedBad      atomic.Int64 // exchanges that do not encode, or at which a step panicked
+	DroppedQuota    atomic.Int64 // exchanges that found the outbox at its limit
+	DroppedReadOnly atomic.Int64 // exchanges without a writable data directory
+	WriteErrors     atomic.Int64 // failed writes; each write is repeated
+	Pending         atomic.Int64 // exchanges that wait for the backend
+	FeedbackLeft    atomic.Int64 // implicit feedback that found a session full
+	Redactions      atomic.Int64 // redacted secrets and personal data
+	Retired         atomic.Int64 // sessions deleted by age
+	SetAside        atomic.Int64 // sessions and exchanges at which a step panicked
+}
+
+// The reasons for which exchanges are dropped, in metrics and in the account.
+const (
+	droppedFull     = "full"      // the queue or the memory for exchanges was full
+	droppedBad      = "bad"       // the exchange does not encode, or the backend can never store the exchange
+	droppedReadOnly = "read_only" // the data directory cannot be written
+	droppedQuota    = "quota"     // the outbox was at limits.outbox_bytes
+	droppedDamaged  = "damaged"   // the outbox was damaged
+	droppedOptOut   = "opted_out" // the exchange names an opted-out path
+)

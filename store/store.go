@@ -1,7 +1,7 @@
 package store
 
 import (
-	"sync"
+	"context"
 	"time"
 
 	"precept/bandit/feedback"
@@ -12,85 +12,247 @@ import (
 	"precept/internal/session"
 )
 
-// Options are what the store is made of. Every field is required unless it says otherwise.
+// Options configure a Store. A field is required unless its comment says otherwise.
 type Options struct {
-	Now         func() time.Time
-	Backend     Backend
-	Fleet       Fleet         // the same backend where replicas share it; nil: it is this process' own
-	Lookup      time.Duration // how long a request may wait for the backend; 0: defaultLookup
-	Sessions    int           // how many are kept in memory; 0: defaultSessions
-	HoldBytes   int64         // of exchanges in memory (limits.capture_total_bytes)
-	Outbox      string        // the outbox's file; "": without an outbox, what waits for the backend waits in memory alone
-	Secret      []byte        // names the marks of sessions that opted out; none: they are not known after a restart
-	OutboxBytes int64         // the most that rows may take in the outbox (limits.outbox_bytes)
-	// DeliverEvery is how long the backend may be left alone; what is new waits in the outbox. 0: at
-	// every flush.
-	DeliverEvery time.Duration
+	Now          func() time.Time
+	Backend      Backend
+	Fleet        Fleet                            // the backend again, if replicas share the backend; nil: this process owns the backend
+	Lookup       time.Duration                    // longest wait of a request for the backend; 0: 45 ms
+	Sessions     int                              // most sessions in memory (limits.sessions); 0: 20,000
+	HoldBytes    int64                            // most bytes of exchanges in memory (limits.capture_total_bytes)
+	Outbox       string                           // file of the outbox; "": exchanges wait in memory alone
+	OutboxBytes  int64                            // most bytes of the rows in the outbox (limits.outbox_bytes)
+	Secret       []byte                           // key of the marks of opted-out sessions; nil: a restart forgets the marks
+	DeliverEvery time.Duration                    // pause between two deliveries; 0: every flush is delivered
 	Learn        bool                             // keep exchanges and samples
-	Personal     bool                             // redact personal data besides secrets
-	CleanTexts   *redact.CleanTexts               // texts without anything to redact; nil: every text is scanned
-	OptOut       *sample.OptOut                   // nil: nobody opted out
-	Sentiment    bool                             // the user's words count as an implicit signal
-	Retention    time.Duration                    // how long a session is kept after it was last seen; 0: for ever
-	Absent       bool                             // the backend could not be used a moment ago
-	Failed       func(step label.Step, err error) // told of every failure; it must not block
-	Panicked     func(step label.Step, value any)
-	// Before is called before each step that an owner takes on a session or, where it has an id, on
-	// an exchange of it; nil: by nobody. A test makes a step panic with it.
+	Personal     bool                             // redact personal data, besides secrets
+	CleanTexts   *redact.CleanTexts               // cache of texts with nothing to redact; nil: every text is scanned
+	OptOut       *sample.OptOut                   // nil: nothing opted out
+	Sentiment    bool                             // the words of the user count as implicit feedback
+	Retention    time.Duration                    // age at which a session is deleted, counted from its last use; 0: never
+	Absent       bool                             // the backend did not answer at the start
+	Failed       func(step label.Step, err error) // called for every failure; must not block
+	Panicked     func(step label.Step, value any) // called for every panic; must not block
+	// Before is called before each step on a session or an exchange; nil: not called. Tests make a
+	// step panic with Before.
 	Before func(step label.Step, id session.ID, exchange string)
 }
 
-// Store is the memory of a running precept. Open makes it, Run is its goroutine, Close ends it. It
-// is made of parts, each of which guards its own and is given what it needs; none calls one above:
+// Store holds the sessions of a running precept, and brings exchanges and feedback to the backend.
+// Open makes a Store, Run does the work in the background, Close ends the Store. All methods are
+// safe for concurrent use.
 //
-//	eraser                  forgets: in the backend, in the outbox, in memory
-//	shipper                 brings what is durable to the backend, and deletes from the outbox what is safe
-//	poster, publisher       what is posted of sessions; what other replicas must find at once
-//	recorder                takes in what requests leave, redacted
-//	handoff                 the way through the outbox
-//	inbox, waiting          what requests leave
-//	sessions, optouts       which sessions there are, and what may be kept of them
+// Each field is a part with its own lock. A part calls only parts that are listed above it.
 type Store struct {
 	Tally Tally
 
-	opts  *Options
-	guard *guard.Guard
-	state *state
+	options *Options
+	guard   *guard.Guard
+	state   *state
 
-	handoff *handoff
-	shipper *shipper
+	inbox     *inbox     // turns that requests offer
+	waiting   *waiting   // changed sessions and echo keys that requests leave
+	optOuts   *optouts   // which content may be kept
+	sessions  *sessions  // sessions in memory, and look-ups in the backend
+	touched   *touched   // sessions whose reward is due again
+	poster    *poster    // posted feedback
+	publisher *publisher // decisions that other replicas need at once
+	recorder  *recorder  // from inbox and waiting to the outbox
+	shipper   *shipper   // from the outbox to the backend
+	eraser    *eraser    // deletions
 
-	*inbox
-	*waiting
-	*optouts
-	*sessions
-	*recorder
-	*eraser
-	*poster
-	*feedbackWriter
-	*publisher
-	*touched
-
-	drained     chan struct{} // closed when Run has ended
-	drainedOnce sync.Once
+	drained *gate // opens at the end of Run
 }
 
-// Guard takes steps for whoever works on the same sessions: what is set aside is set aside for all.
+// Guard returns the guard of the store's steps. Other packages that work on the same sessions use
+// the same guard, so that a session is set aside for all of them.
 func (s *Store) Guard() *guard.Guard { return s.guard }
 
-// Archive shows what is kept. reward is the definition that is in force.
+// Archive returns the read side of the store. reward is the definition of reward that is in force.
 func (s *Store) Archive(reward feedback.Definition) *Archive {
-	return &Archive{now: s.opts.Now, backend: s.opts.Backend, reward: reward, optOut: &s.optouts.rules, redactor: s.optouts.newRedactor}
+	return &Archive{
+		now: s.options.Now, backend: s.options.Backend, reward: reward, optOut: &s.optOuts.rules, redactor: s.optOuts.newRedactor,
+	}
 }
 
-// Healthy says whether the last write went through.
+// Healthy reports whether the last write to the backend and the last write to the outbox succeeded.
 func (s *Store) Healthy() bool { return !s.state.down.Load() && !s.state.unspooled.Load() }
 
-// Drained is closed when Run has written what could be written.
-func (s *Store) Drained() <-chan struct{} { return s.drained }
+// Drained returns a channel that is closed when Run has ended.
+func (s *Store) Drained() <-chan struct{} { return s.drained.opened }
 
-// Still runs f while nothing is handed over, nothing is forgotten and nothing is closed: what f
-// reads of a session stays as it is until f returns.
+// Sessions returns the number of sessions in memory.
+func (s *Store) Sessions() int { return s.sessions.live.count() }
+
+// Shared reports whether other replicas serve the same sessions.
+func (s *Store) Shared() bool { return s.sessions.shared() }
+
+// Acquire pins the session with that id: from memory, else from the backend, within
+// Options.Lookup. The caller ends the pin with Release. ses is nil if there is no such session.
+// late reports that the backend did not answer in time: the session may exist, and a session that
+// the caller begins instead is excluded from the experiment.
+func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses *Session, late bool) {
+	return s.sessions.acquire(ctx, tenant, id)
+}
+
+// Resident pins a session that is in memory; nil: the session is not in memory.
+func (s *Store) Resident(id session.ID) *Session { return s.sessions.resident(id) }
+
+// Add pins a new session. If another request added the session a moment ago, Add pins and returns
+// the session of that request.
+func (s *Store) Add(rec *session.Record) *Session { return s.sessions.add(rec) }
+
+// AddMember makes the session of rec a member of a run or of a parent session, which the caller has
+// pinned. rec is not shared yet.
+func (s *Store) AddMember(unit *Session, rec *session.Record) {
+	unit.Lock()
+	defer unit.Unlock()
+	unit.AddMember(rec)
+}
+
+// Release ends a pin, and queues the session's row to be written if the session changed.
+func (s *Store) Release(ses *Session, c Change) { s.waiting.Release(ses, c) }
+
+// Refresh reads a session from the backend again, within Options.Lookup, if another replica may
+// have continued the session. A stand-in adopts the stored record, and is excluded from the
+// experiment, since one of its turns went without lessons. Without an answer the session stays as
+// it is.
+func (s *Store) Refresh(ctx context.Context, ses *Session) { s.sessions.refresh(ctx, ses) }
+
+// Rejoin reads a run or a parent session from the backend again, if other replicas may have drawn
+// for it. Without an answer the unit stays as it is: the coins of all replicas are the same.
+func (s *Store) Rejoin(ctx context.Context, unit *Session) { s.sessions.rejoin(ctx, unit) }
+
+// Recall marks the opted-out turns of a record that the caller is about to add, if another replica
+// left a mark of them. items is the number of items that the client sent before. If the backend
+// cannot be asked, or late reports that the backend does not answer, Recall hides those items.
+func (s *Store) Recall(ctx context.Context, rec *session.Record, items int, late bool) {
+	s.sessions.recall(ctx, rec, items, late)
+}
+
+// Echoes returns the sessions in which keys occurred, from the backend, within Options.Lookup.
+func (s *Store) Echoes(ctx context.Context, tenant string, keys []session.EchoKey) map[session.EchoKey][]session.ID {
+	return s.sessions.echoes(ctx, tenant, keys)
+}
+
+// Known returns the name and the unit of a session, and reports whether the tenant has the session.
+func (s *Store) Known(ctx context.Context, tenant string, id session.ID) (session.Member, bool, error) {
+	return s.sessions.known(ctx, tenant, id)
+}
+
+// Newest returns the record of a session that closes. A record in memory is newer than its row,
+// unless another replica has served the session since.
+func (s *Store) Newest(row *session.Row) *session.Record { return s.sessions.newest(row) }
+
+// InUse returns identity, unit and assignment of a session in memory; nil: the session is not in
+// memory.
+func (s *Store) InUse(of session.Ref) *session.Record { return s.sessions.inUse(of) }
+
+// Begin records that a turn is under way, and never blocks. If the program dies before the turn
+// ends, the backend gets a stub of the exchange. The identifying fields of x and the decisions must
+// be set and stay as they are; the caller fills in the rest until Offer.
+func (s *Store) Begin(x *sample.Exchange) *Begun { return s.inbox.Begin(x) }
+
+// Abandon ends a turn that began and is not offered, because a step failed.
+func (s *Store) Abandon(b *Begun) { s.inbox.Abandon(b) }
+
+// Offer gives a finished turn to the recorder, and never blocks. If the queue or the memory for
+// exchanges is full, Offer drops and counts the turn, and returns false.
+func (s *Store) Offer(t Turn) bool { return s.inbox.Offer(t) }
+
+// Note records echo keys, by which feedback finds their session at once in this process, and after
+// a delivery everywhere.
+func (s *Store) Note(echoes ...session.Echo) { s.waiting.Note(echoes...) }
+
+// Hold is Note for the keys of a request whose exchange is not judged yet: the keys are written
+// after LetGo.
+func (s *Store) Hold(request string, echoes ...session.Echo) { s.waiting.Hold(request, echoes...) }
+
+// LetGo ends Hold. keep reports that the keys of the request are to be written.
+func (s *Store) LetGo(request string, keep bool) { s.waiting.LetGo(request, keep) }
+
+// OptedOut judges an exchange, also one that is not recorded, and reports whether the exchange
+// opted out: a call of its reply, or a call that one of its results answers, names an opted-out
+// path. From an exchange that is kept, OptedOut removes the repetition of an earlier exchange that
+// opted out.
+func (s *Store) OptedOut(x *sample.Exchange, answered []string) bool {
+	return s.optOuts.OptedOut(x, answered)
+}
+
+// Publish writes the decisions of a turn to a shared backend before the client has the end of the
+// response, because the client's next request may reach another replica. unit is the run or the
+// parent whose coins the session shares; nil: none. waited is the time for which the request has
+// waited for the backend before. A write that fails or takes too long loses nothing: the next batch
+// holds the same. Without other replicas Publish does nothing.
+func (s *Store) Publish(ses, unit *Session, x *sample.Exchange, answered []string, waited time.Duration) {
+	s.publisher.Publish(ses, unit, x, answered, waited)
+}
+
+// PublishOptOut tells the other replicas that the newest turn of a session opted out. waited is as
+// in Publish.
+func (s *Store) PublishOptOut(ses *Session, waited time.Duration) {
+	s.publisher.PublishOptOut(ses, waited)
+}
+
+// Rate stores posted feedback on the session, run, request, response or sample that the post names.
+// If the post names an unknown sample, the error is ErrNoSession.
+func (s *Store) Rate(ctx context.Context, tenant string, p feedback.Post) (Posted, error) {
+	return s.poster.rate(ctx, tenant, p)
+}
+
+// Post stores one feedback in the backend before Post returns: joined to the first known candidate,
+// else to the session with the echo key park, else to one of otherwise, else parked until the key
+// occurs.
+func (s *Store) Post(
+	ctx context.Context, tenant string, candidates []session.ID, park session.EchoKey, e feedback.Entry, otherwise ...session.ID,
+) (Posted, error) {
+	return s.poster.post(ctx, tenant, subject{candidates: candidates, key: park, otherwise: otherwise}, e)
+}
+
+// Tell adds feedback to sessions, and counts feedback for which a session has no room.
+func (s *Store) Tell(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
+	return s.poster.feedback.tell(ctx, tenant, entries)
+}
+
+// Touch marks a session whose reward is to be computed again.
+func (s *Store) Touch(tenant string, id session.ID) { s.touched.add(tenant, id) }
+
+// Touched returns the marked sessions, and removes the marks.
+func (s *Store) Touched() map[session.Ref]bool { return s.touched.take() }
+
+// Cleanse redacts imported exchanges, and leaves out exchanges that opted out. answered holds, for
+// each exchange, the arguments of the calls that its results answer.
+func (s *Store) Cleanse(list []sample.Exchange, answered [][]string) []sample.Exchange {
+	return s.optOuts.cleanse(list, answered)
+}
+
+// SetOptOut replaces the opt-out rules.
+func (s *Store) SetOptOut(rules *sample.OptOut) { s.optOuts.rules.Store(rules) }
+
+// SetPersonal turns the redaction of personal data on or off. Secrets are always redacted.
+func (s *Store) SetPersonal(on bool) { s.recorder.SetPersonal(on) }
+
+// SetRetention replaces the age at which sessions are deleted; 0: never.
+func (s *Store) SetRetention(age time.Duration) { s.eraser.setRetention(age) }
+
+// ForgetSession deletes a session of the tenant from the backend, memory and the outbox,
+// and keeps out what a request brings that is under way. Replicas that share the backend follow
+// within seconds. name is the client's name of the session, our name, or the id. The result is the
+// number of deleted sessions: equal names in different headers are different sessions. Counters
+// keep what the sessions added.
+//
+// ForgetSession needs Run.
+func (s *Store) ForgetSession(ctx context.Context, tenant, name string) (int, error) {
+	return s.eraser.forgetSession(ctx, tenant, name)
+}
+
+// ForgetTenant deletes all sessions of a tenant likewise.
+func (s *Store) ForgetTenant(ctx context.Context, tenant string) (int, error) {
+	return s.eraser.forgetTenant(ctx, tenant)
+}
+
+// Still runs f while nothing is delivered, forgotten or closed: the stored sessions that f reads
+// stay as they are until f returns.
 func (s *Store) Still(f func()) {
 	s.shipper.handing.Lock()
 	defer s.shipper.handing.Unlock()
