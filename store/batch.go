@@ -239,6 +239,7 @@ func (b *batch) add(r *outbox.Row, g *guard.Guard) {
 	case outbox.KindStub:
 		var x sample.Exchange
 		if len(r.Document) > 0 && json.Unmarshal(r.Document, &x) == nil { // else it was forgotten
+			x.Outcome = sample.Incomplete // a damaged row could say otherwise
 			b.stubs = append(b.stubs, x)
 		}
 	default:
