@@ -74,7 +74,7 @@ func (s *shared[K, V]) get(ctx context.Context, key K, first time.Duration) (v V
 			return x.value, false, x.err
 		}
 	}
-	flight := s.fly(key, false)
+	flight := s.fly(key, false) //nolint:contextcheck // the computation belongs to the worker, not to the page
 	s.mu.Unlock()
 	var late <-chan time.Time
 	if limit > 0 {
@@ -170,7 +170,7 @@ func (s *shared[K, V]) evict() {
 func (s *shared[K, V]) run(ctx context.Context, first K) error {
 	s.mu.Lock()
 	s.life = ctx
-	s.fly(first, true)
+	s.fly(first, true) //nolint:contextcheck // the life of the worker is ctx
 	s.mu.Unlock()
 	round := time.NewTicker(renewEvery)
 	defer round.Stop()
@@ -184,7 +184,7 @@ func (s *shared[K, V]) run(ctx context.Context, first K) error {
 			<-s.single
 			return nil
 		case <-round.C:
-			s.renewOld()
+			s.renewOld() //nolint:contextcheck // the life of the worker is ctx
 		}
 	}
 }

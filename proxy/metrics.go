@@ -86,6 +86,12 @@ func (m *Metrics) startAtZero() {
 	for _, reason := range label.UninspectedReasons() {
 		m.uninspected.WithLabelValues(string(reason))
 	}
+	for _, reason := range label.ExclusionReasons() {
+		m.excluded.WithLabelValues(string(reason))
+	}
+	for _, reason := range label.SideReasons() {
+		m.side.WithLabelValues(string(reason))
+	}
 	for _, step := range label.Steps() {
 		m.failOpen.WithLabelValues(string(step))
 	}

@@ -20,11 +20,13 @@ func WatchStore(reg prometheus.Registerer, s *store.Store) {
 	count(samples, samplesHelp, prometheus.Labels{"outcome": "exchange_stored"}, &t.Exchanges)
 	count(samples, samplesHelp, prometheus.Labels{"outcome": "exchange_incomplete"}, &t.Incomplete)
 	const dropped, droppedHelp = "precept_dropped_total", "Exchanges that were not kept, by reason."
-	count(dropped, droppedHelp, prometheus.Labels{"reason": string(label.DroppedFull)}, &t.DroppedFull)
-	count(dropped, droppedHelp, prometheus.Labels{"reason": string(label.DroppedQuota)}, &t.DroppedQuota)
-	count(dropped, droppedHelp, prometheus.Labels{"reason": string(label.DroppedOptOut)}, &t.OptedOut)
-	count(dropped, droppedHelp, prometheus.Labels{"reason": string(label.DroppedBad)}, &t.DroppedBad)
-	count(dropped, droppedHelp, prometheus.Labels{"reason": string(label.DroppedReadOnly)}, &t.DroppedReadOnly)
+	drops := map[label.Reason]*atomic.Int64{
+		label.DroppedFull: &t.DroppedFull, label.DroppedQuota: &t.DroppedQuota, label.DroppedOptOut: &t.OptedOut,
+		label.DroppedBad: &t.DroppedBad, label.DroppedReadOnly: &t.DroppedReadOnly,
+	}
+	for _, reason := range label.DropReasons() {
+		count(dropped, droppedHelp, prometheus.Labels{"reason": string(reason)}, drops[reason])
+	}
 	count("precept_copies_cut_total", "Exchanges that were kept without all of their reply: the copies of all streams in flight had reached limits.capture_total_bytes.",
 		nil, &t.CopiesCut)
 	count("precept_set_aside_total", "Sessions and exchanges that a step of learning panicked at and that are left alone; precept doctor names them.", nil, &t.SetAside)
