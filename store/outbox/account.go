@@ -155,7 +155,11 @@ func ReadAccount(path string, running bool) (Account, error) {
 
 func readAccount(path, flags string, running bool) (a Account, err error) {
 	a.Dropped = map[string]int64{}
-	uri := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "mode=ro" + flags}
+	path, err = filepath.Abs(path) // a URI with a relative path would name a host
+	if err != nil {
+		return a, fmt.Errorf("read the account of the outbox: %w", err)
+	}
+	uri := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(path), "/"), RawQuery: "mode=ro" + flags}
 	c, err := sqlite.OpenConn(uri.String(), sqlite.OpenReadOnly, sqlite.OpenURI)
 	if err != nil {
 		return a, fmt.Errorf("read the account of the outbox: %w", err)

@@ -394,6 +394,17 @@ func TestAnAccountIsReadBesideAWriter(t *testing.T) {
 	reading.Wait()
 }
 
+func TestAnAccountIsReadByARelativePath(t *testing.T) {
+	dir := t.TempDir()
+	q := open(t, dir)
+	q.rows("a", "b")
+	must(t, q.Close())
+	t.Chdir(filepath.Dir(dir))
+	a, err := outbox.ReadAccount(filepath.Join(filepath.Base(dir), filepath.Base(pathIn(dir))), false)
+	must(t, err)
+	same(t, "account", account(a), "2 = 0 + 2 + 0")
+}
+
 func TestAnAccountOfNothing(t *testing.T) {
 	t.Parallel()
 	a, err := outbox.ReadAccount(pathIn(t.TempDir()), false)
