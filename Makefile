@@ -1,4 +1,4 @@
-# make check   what a person runs before a commit: tidy, format, vet, lint, dead code, clones, static build
+# make check   what a person runs before a commit: tidy, format, vet, lint, dead code, clones, prose, static build
 # make test    all that decides: check, fuzz, every test with the race detector
 # The other targets are told by make help.
 
@@ -14,7 +14,7 @@ HAVE_CC := $(shell command -v "$$($(GO) env CC | cut -d' ' -f1)" 2>/dev/null)
 RACE    := $(if $(HAVE_CC),-race,)
 
 .DEFAULT_GOAL := build
-.PHONY: help build check tidy fmt fmt-fix vet lint dead clones test race norace fuzz chaos bench demo release real agents pictures paint e2e-deps clean
+.PHONY: help build check tidy fmt fmt-fix vet lint dead clones prose test race norace fuzz chaos bench demo release real agents pictures paint e2e-deps clean
 
 help: ## Tell the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ help: ## Tell the targets
 build: ## Build bin/precept, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o bin/precept ./cmd/precept
 
-check: tidy fmt vet lint dead clones build ## Tidy, format, vet, lint, no dead code, no clones, static build
+check: tidy fmt vet lint dead clones prose build ## Tidy, format, vet, lint, no dead code, no clones, plain English, static build
 
 tidy:
 	$(GO) mod tidy -diff
@@ -45,6 +45,9 @@ dead: ## Functions that the program never reaches
 clones: ## The same code twice, from CLONE syntax nodes on; tests may repeat themselves
 	@found=$$(git ls-files '*.go' | grep -vE '_test\.go$$|^(store/storetest|inject/bank/banktest|test)/' | $(GO) tool -modfile=tools/go.mod dupl -files -plumbing -t $(CLONE)); \
 		[ -z "$$found" ] || { echo "clones, make one of them:"; echo "$$found"; exit 1; }
+
+prose: ## Comments and pages in plain English; prose_test.go lists the packages that are not rewritten yet
+	$(GO) test -run Prose .
 
 test: check fuzz norace race ## All that decides
 

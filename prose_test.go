@@ -1,0 +1,247 @@
+package precept_test
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// prose counts the words of a package's comments or of a page that make a text hard to read.
+type prose struct{ words, pronouns, clauses, idioms int }
+
+// The limits of one package or page, and of the whole: pronouns per 100 words, clauses that begin with
+// What or Who per 1,000 words, idioms per 1,000 words. STYLE: the numbers are an indicator; the aim is
+// that a reader understands a comment without the code below the comment.
+const (
+	pronounLimit, clauseLimit, idiomLimit          = 5.0, 0.5, 2.0
+	pronounLimitAll, clauseLimitAll, idiomLimitAll = 4.0, 0.2, 1.0
+
+	// minProse is the number of words below which one pronoun would decide.
+	minProse = 100
+)
+
+var (
+	proseWord   = regexp.MustCompile(`[A-Za-z][A-Za-z'-]*`)
+	prosePronom = regexp.MustCompile(`(?i)^(it|its|itself|that|ones?|those|these|what|who|whom|whose|whatever|whoever|such|there|anything|nothing|something|somebody|nobody|everybody|others?|same)$`)
+	proseClause = regexp.MustCompile(`(?:^|[.;:]\s+)(?:What|Who|Whoever|Whatever|Wherever|Where)\s`)
+	proseIdiom  = regexp.MustCompile(`(?i)\b(tells?|told|anew|nobody|somebody|whoever|stands?|stood|lies|lain|besides?|lets? go|put(?:s|ting)? down|hand(?:s|ed)? (?:over|down)|go(?:es)? on|went by|of (?:which|whom)|by itself|in force|bec[ao]mes? of)\b`)
+	proseCode   = regexp.MustCompile("`[^`]*`" + `|\]\([^)]*\)`)
+	proseLine   = regexp.MustCompile(`(?m)(?:^|[^:"'` + "`" + `/])//\s(.*)$`)
+)
+
+func (p *prose) add(text string) {
+	for _, w := range proseWord.FindAllString(text, -1) {
+		p.words++
+		if prosePronom.MatchString(w) {
+			p.pronouns++
+		}
+	}
+	p.clauses += len(proseClause.FindAllString(text, -1))
+	p.idioms += len(proseIdiom.FindAllString(text, -1))
+}
+
+func (p *prose) rates() (pronouns, clauses, idioms float64) {
+	n := float64(max(p.words, 1))
+	return 100 * float64(p.pronouns) / n, 1000 * float64(p.clauses) / n, 1000 * float64(p.idioms) / n
+}
+
+func (p *prose) within(pronouns, clauses, idioms float64) bool {
+	a, b, c := p.rates()
+	return a <= pronouns && b <= clauses && c <= idioms
+}
+
+func (p *prose) String() string {
+	a, b, c := p.rates()
+	return fmt.Sprintf("%d words, %.1f pronouns per 100, %.2f What/Who clauses and %.2f idioms per 1,000", p.words, a, b, c)
+}
+
+// commentsOf joins the consecutive comment lines of a Go file to paragraphs.
+func commentsOf(text string) (paragraphs []string) {
+	var block []string
+	for line := range strings.Lines(text) {
+		trimmed := strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(trimmed, "//go:") || strings.HasPrefix(trimmed, "//nolint"):
+		case strings.HasPrefix(trimmed, "//"):
+			block = append(block, strings.TrimSpace(trimmed[2:]))
+			continue
+		default:
+			if m := proseLine.FindStringSubmatch(strings.TrimRight(line, "\n")); m != nil {
+				paragraphs = append(paragraphs, m[1])
+			}
+		}
+		if len(block) > 0 {
+			paragraphs = append(paragraphs, strings.Join(block, " "))
+			block = nil
+		}
+	}
+	return paragraphs
+}
+
+// paragraphsOf returns the text of a Markdown page without code, headings and addresses.
+func paragraphsOf(text string) (paragraphs []string) {
+	fenced := false
+	var block []string
+	for line := range strings.Lines(text + "\n\n") {
+		trimmed := strings.TrimSpace(line)
+		if strings.HasPrefix(trimmed, "```") {
+			fenced = !fenced
+			continue
+		}
+		switch {
+		case fenced || strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "#"):
+		case trimmed != "":
+			block = append(block, proseCode.ReplaceAllString(trimmed, " "))
+		case len(block) > 0:
+			paragraphs = append(paragraphs, strings.Join(block, " "))
+			block = nil
+		}
+	}
+	return paragraphs
+}
+
+// proseOf measures the comments of each package and each page.
+func proseOf(t *testing.T) map[string]*prose {
+	t.Helper()
+	out := map[string]*prose{}
+	measure := func(key string, paragraphs []string) {
+		if out[key] == nil {
+			out[key] = &prose{}
+		}
+		for _, p := range paragraphs {
+			out[key].add(p)
+		}
+	}
+	for _, name := range walk(t, ".go") {
+		if !strings.HasSuffix(name, "_test.go") && !strings.Contains(name, "testdata/") {
+			measure(path.Dir(name), commentsOf(textOf(t, name)))
+		}
+	}
+	for _, name := range walk(t, ".md") {
+		if !strings.Contains(name, "testdata/") && !strings.HasPrefix(name, "distill/prompts/") && !strings.Contains(name, "/lessons/") {
+			measure(name, paragraphsOf(textOf(t, name)))
+		}
+	}
+	return out
+}
+
+// Comments and pages are plain English. A package or page of toRewrite is over the limits; the list only
+// shrinks.
+func TestProseIsPlain(t *testing.T) {
+	all, listed := prose{}, toRewrite()
+	measured := proseOf(t)
+	for name, p := range measured {
+		all.words, all.pronouns, all.clauses, all.idioms = all.words+p.words, all.pronouns+p.pronouns, all.clauses+p.clauses, all.idioms+p.idioms
+		good := p.words < minProse || p.within(pronounLimit, clauseLimit, idiomLimit)
+		switch {
+		case good && slices.Contains(listed, name):
+			t.Errorf("%s is plain now: remove it from toRewrite", name)
+		case !good && !slices.Contains(listed, name):
+			t.Errorf("%s: %s; the limits are %.0f, %.1f and %.0f", name, p, pronounLimit, clauseLimit, idiomLimit)
+		}
+	}
+	for _, name := range listed {
+		if measured[name] == nil {
+			t.Errorf("toRewrite lists %s, which does not exist", name)
+		}
+	}
+	if len(listed) == 0 && !all.within(pronounLimitAll, clauseLimitAll, idiomLimitAll) {
+		t.Errorf("the whole: %s; the limits are %.0f, %.1f and %.0f", &all, pronounLimitAll, clauseLimitAll, idiomLimitAll)
+	}
+	t.Logf("the whole: %s", &all)
+}
+
+func TestProseCountsWhatMakesATextHard(t *testing.T) {
+	var p prose
+	for _, text := range commentsOf("// What it tells stands there.\n// Nobody knows.\nfunc f() {} // put down anew\n//nolint:x // y\n") {
+		p.add(text)
+	}
+	if want := (prose{10, 4, 1, 5}); p != want {
+		t.Errorf("got %+v, want %+v", p, want)
+	}
+	page := paragraphsOf("# It\n\nThat is `it`.\n\n```\nit\n```\n    it\n")
+	if len(page) != 1 || strings.Contains(page[0], "it") {
+		t.Errorf("a page: %q", page)
+	}
+}
+
+// toRewrite lists the packages and pages that are not in plain English yet.
+func toRewrite() []string {
+	return []string{
+		"cmd/precept",
+		"cmd/precept/demo",
+		"cmd/precept/server",
+		"docs/AGENTS.md",
+		"docs/ARCHITECTURE.md",
+		"docs/OPERATIONS.md",
+		"docs/SAMPLES.md",
+		"docs/decisions/0001-report-bounds.md",
+		"docs/decisions/0002-bench-and-bank.md",
+		"docs/decisions/0003-sessions.md",
+		"docs/decisions/0004-direct-client.md",
+		"docs/decisions/0005-redis.md",
+		"docs/decisions/0006-told-apart.md",
+		"docs/decisions/0007-the-chooser-in-the-world.md",
+		"docs/decisions/0008-claims.md",
+		"docs/decisions/0009-beliefs-of-today.md",
+		"docs/decisions/0010-side-calls-of-frameworks.md",
+		"docs/decisions/0011-shedding.md",
+		"docs/decisions/0012-what-a-request-costs.md",
+		"docs/decisions/0013-no-cache-library.md",
+		"docs/decisions/0014-marks-of-opt-outs.md",
+		"docs/decisions/0015-set-aside.md",
+		"docs/decisions/0016-how-long-a-lesson-is-withheld.md",
+		"docs/decisions/0017-claims-that-stay.md",
+		"docs/decisions/0018-a-simpler-chooser.md",
+		"docs/decisions/0019-read-once.md",
+		"docs/decisions/0020-one-arm-one-treatment.md",
+		"docs/decisions/0021-what-learning-costs.md",
+		"docs/decisions/0022-ledger.md",
+		"docs/decisions/0023-run.md",
+		"docs/decisions/0024-bank.md",
+		"docs/decisions/0025-one-scan-by-hand.md",
+		"docs/decisions/0026-rules-say-what-is-public.md",
+		"docs/decisions/0027-independent-sightings.md",
+		"docs/decisions/0029-loose-names-tie-nothing.md",
+		"docs/decisions/0030-runs.md",
+		"docs/decisions/0031-the-trial-and-the-chooser.md",
+		"docs/decisions/0032-echoes.md",
+		"docs/decisions/0033-what-a-reload-follows.md",
+		"docs/decisions/0034-cautions-follow-the-coins.md",
+		"docs/decisions/0035-traces.md",
+		"docs/decisions/0036-files-that-run-it.md",
+		"docs/decisions/0037-learn.md",
+		"docs/decisions/0040-pages-share-a-report.md",
+		"docs/decisions/0041-releases.md",
+		"docs/decisions/0042-viewers.md",
+		"docs/decisions/0043-what-a-client-may-cost.md",
+		"docs/decisions/0044-what-can-be-found.md",
+		"docs/decisions/0045-how-much-can-go.md",
+		"docs/decisions/0046-memory-of-those-who-wait.md",
+		"docs/decisions/0047-the-size-of-the-binary.md",
+		"docs/decisions/0048-pages-as-go-code.md",
+		"docs/decisions/0049-lessons-are-looked-at.md",
+		"docs/decisions/0050-one-function-per-turn.md",
+		"docs/decisions/0051-one-durable-queue.md",
+		"docs/decisions/0052-sqlite-driver.md",
+		"docs/decisions/0053-lessons-watched-by-events.md",
+		"docs/decisions/0054-libraries-for-side-work.md",
+		"inject/bank",
+		"inject/bank/banktest",
+		"internal/guard",
+		"internal/session",
+		"learn",
+		"proxy",
+		"proxy/resolve",
+		"proxy/trace",
+		"store",
+		"store/outbox",
+		"store/redis",
+		"store/sqlite",
+		"store/storetest",
+		"test/harness",
+	}
+}
