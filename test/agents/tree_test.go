@@ -142,7 +142,11 @@ func growTrees(t *testing.T, shape func(k *grower, i, turn int), kill bool) {
 			wrong[who]++
 		}
 	})
-	p := harness.Start(t, t.TempDir(), harness.Always(&harness.Model{Server: up}, harness.LessonDir(t))...)
+	flags := harness.Always(&harness.Model{Server: up}, harness.LessonDir(t))
+	// After the kill all conversations are looked up at once, on cold connections. With the race detector
+	// this takes longer than the default limit, beyond which a conversation counts as new.
+	flags = append(flags, "--limits-lookup-timeout", "10s")
+	p := harness.Start(t, t.TempDir(), flags...)
 	all := make([]*grower, crowd)
 	for i := range all {
 		all[i] = &grower{t: t, who: fmt.Sprint("conversation ", i), url: func() string { return p.Data }, names: map[string]int{}}
