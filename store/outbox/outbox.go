@@ -498,7 +498,7 @@ func (b *Outbox) Release(safe int64) error {
 		b.shrink()
 		_ = b.makeBallast() // tried again before each write
 	}
-	if err == nil {
+	if err == nil && b.ballast { // not on a full disk, where the ballast is gone: taking text out needs room
 		// Deleted text stays in unused pages and in the write-ahead log until both are reused, which does not
 		// happen in a queue at rest. Retention and forgetting promise that the text is gone.
 		left, failed := number(b.writer, "SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 1)")
