@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"pgregory.net/rapid"
 
@@ -134,13 +135,12 @@ func parkingCases() map[string]func(tester, Store) {
 			must(t, s.Park(t.Context(), tenant, k, e))
 		}
 	}
-	owner := 1000 // of what is taken out: a session that nothing was said of before
+	var owner atomic.Int64 // the cases run in parallel; each call of unpark uses sessions without feedback
 	unpark := func(t tester, s Store, tenant string, keys ...session.EchoKey) parked {
 		t.Helper()
 		out, owners := parked{}, map[session.EchoKey]session.ID{}
 		for _, k := range keys {
-			owner++
-			owners[k] = id(owner)
+			owners[k] = id(1000 + int(owner.Add(1)))
 		}
 		got[map[session.ID]int](t)(s.Join(t.Context(), tenant, owners))
 		for k, to := range owners {
