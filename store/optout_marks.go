@@ -14,7 +14,7 @@ import (
 // Of a session whose turns all opted out nothing is kept, and its next turn sends all of it again.
 // So that this one is known for what it is after a restart, or when the session had to leave
 // memory, one mark stays: how many turns there were and how long their list was, under a name that
-// nobody can find without the store's secret (docs/decisions/0014-marks-of-opt-outs.md).
+// nobody can find without the store's secret (docs/decisions/0014-opt-out-marks.md).
 
 // Another replica that gets the next turn of such a session, with all that was said before in it,
 // would take it for the first: in a fleet the mark stands in the shared backend as well, before the
