@@ -57,7 +57,9 @@ func (p *phrases) lookAt(name, args string) toolCall {
 	if len(c.command) > maxCommand {
 		c.command = c.command[:maxCommand]
 	}
-	if !c.runsCode() {
+	if c.runsCode() {
+		c.shell.waits = p.sleeps(c.command)
+	} else {
 		c.shell = p.analyseShell(c.command)
 	}
 	if c.shell.waits && c.shell.readOnly {
@@ -76,7 +78,7 @@ func (c *toolCall) kindOf() kind {
 		return kindEdit
 	case c.named("plan") && !c.has("run", "exec"):
 		return kindPlan
-	case c.named("wait") || c.has("output") && c.named("waits-for") && !c.has("file"):
+	case c.namesWait() || c.named("wait") || c.has("output") && c.named("waits-for") && !c.has("file"):
 		return kindWait
 	case c.execName():
 		return kindExec

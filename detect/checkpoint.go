@@ -17,8 +17,11 @@ const (
 
 // flags returns the stored booleans of a step, the lowest bit first. skipped covers pending and
 // refused steps.
-func (s *step) flags(failed, skipped *bool) [8]*bool {
-	return [...]*bool{&s.person, &s.turn.reopens, failed, skipped, &s.memo.changing, &s.memo.repeats, &s.memo.silent, &s.warned}
+func (s *step) flags(failed, skipped *bool) [9]*bool {
+	return [...]*bool{
+		&s.person, &s.turn.reopens, failed, skipped, &s.memo.changing, &s.memo.repeats, &s.memo.silent, &s.warned,
+		&s.memo.waited,
+	}
 }
 
 // LoopsSince is Loops for requests without their history. checkpoint is the result of the last call

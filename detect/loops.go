@@ -1,8 +1,6 @@
 package detect
 
 import (
-	"strings"
-
 	"precept/internal/wire"
 )
 
@@ -16,7 +14,8 @@ type Loop struct {
 }
 
 // Number of equal results that make a loop. A failure, and a command with an unknown end, is a loop
-// the second time. Repeated reading of a success is harmless for a while.
+// the second time; a failure that may pass by itself has one more attempt. Repeated reading of a
+// success is harmless for a while.
 const (
 	againFailed  = 2
 	againSilent  = 2
@@ -39,7 +38,7 @@ func judge(steps func(int) *step) (Loop, bool) {
 	switch {
 	case warned:
 		return Loop{}, false
-	case v.Outcome == Error && count >= againFailed:
+	case v.Outcome == Error && count >= againFailed && (count > againFailed || !now.passes()):
 		loop.Rule = "failed-again"
 	case v.Outcome == OK && (now.memo.silent && count >= againSilent || count >= againSuccess):
 		loop.Rule = "same-again"
@@ -52,10 +51,10 @@ func judge(steps func(int) *step) (Loop, bool) {
 }
 
 // streak counts the equal results of the newest call and reports whether a warning was given. The
-// walk back ends where the world may have changed: at a successful call that changes the world, at
-// a turn of a person, at another result of the same call.
+// walk back ends where the world may have changed: at a call that changes the world, at a wait, at a
+// turn of a person, at another result of the same call. An equal exit code alone is no equal result.
 func streak(steps func(int) *step) (count int, warned bool) {
-	now, adjacent, crossed := steps(0), true, false
+	now, crossed := steps(0), false
 	count = 1
 	for i := 1; ; i++ {
 		s := steps(i)
@@ -68,32 +67,17 @@ func streak(steps func(int) *step) (count int, warned bool) {
 			}
 			crossed = true
 		case s.identity() != now.identity():
-			if s.look(); s.memo.changing && s.outcome().Outcome == OK {
+			if s.reopens() {
 				return count, warned
 			}
-			adjacent = adjacent && s.memo.repeats
 		case s.batch == now.batch || s.outcome().Outcome == Pending || s.outcome().Outcome == Refusal:
-		case !alike(now, s, adjacent):
+		case s.outcome().Outcome != now.outcome().Outcome || s.result() != now.result():
 			return count, warned
 		default:
 			count++
 			warned = warned || s.warned && !crossed
 		}
 	}
-}
-
-// alike reports whether two steps end alike. Adjacent failures with the same exit code or status
-// are alike, because their output varies. With other calls in between, only equal results are
-// alike.
-func alike(now, s *step, adjacent bool) bool {
-	a, b := now.outcome(), s.outcome()
-	if a.Outcome != b.Outcome {
-		return false
-	}
-	if now.result() == s.result() {
-		return true
-	}
-	return a.Outcome == Error && adjacent && a.Code != 0 && a.Code == b.Code
 }
 
 // cycle reports whether the last steps repeat the steps before: A B A B or A B C A B C, each with
@@ -122,16 +106,7 @@ func goesRound(steps func(int) *step, n int) bool {
 // same call again.
 func staysClosed(now, person *step) bool {
 	v := now.outcome()
-	return v.Outcome == Error && now.look().kind == kindOther && !person.opens() &&
-		!wording().passing(v, now.call.result.text)
-}
-
-// passing reports whether a failure may pass without a change.
-func (p *phrases) passing(v Judgement, text string) bool {
-	if v.Code == 408 || v.Code == 425 || v.Code == 429 || v.Code >= 500 {
-		return true
-	}
-	return hasWord(strings.ToLower(cutText(text, 400)), p.lists["passing"]...)
+	return v.Outcome == Error && now.look().kind == kindOther && !person.opens() && !now.passes()
 }
 
 // judgeNew judges the first n of the steps, the oldest first, and returns at most most loops. Only

@@ -236,12 +236,12 @@ func TestLoops(t *testing.T) {
 			[]int{2},
 		},
 		{
-			"the same exit code right after",
+			"the same exit code right after, another output",
 			[]did{
 				bash("t", "at 1: x\n\nCommand exited with code 3"),
 				bash("t", "(no output)\n\nCommand exited with code 3"),
 			},
-			[]int{1},
+			nil,
 		},
 		{
 			"another failure later",

@@ -35,6 +35,8 @@ type phrases struct {
 	lists map[string][]string        // by class
 	sets  map[string]map[string]bool // lists as sets
 
+	waits, polls, carriers commandList
+
 	message messagePhrases
 	line    linePhrases
 
@@ -139,7 +141,10 @@ func readList(file, text string) ([]listed, error) {
 
 // compile builds the phrases from the lines of the lists.
 func compile(list []listed) *phrases {
-	p := &phrases{lists: map[string][]string{}, sets: map[string]map[string]bool{}}
+	p := &phrases{
+		lists: map[string][]string{}, sets: map[string]map[string]bool{},
+		waits: commandList{}, polls: commandList{}, carriers: commandList{},
+	}
 	prefixed := map[string]*prefixes{
 		"error": &p.message.errors, "error-ends": &p.message.errorEnds, "error-alone": &p.message.errorAlone,
 		"unable": &p.message.unable, "invalid": &p.message.invalid, "command": &p.line.command, "missing": &p.message.missing,
@@ -160,6 +165,12 @@ func compile(list []listed) *phrases {
 		case "error-word":
 			p.message.errors.add(l.phrase, class)
 			p.line.errorLine.add(l.phrase, class)
+		case "waits":
+			p.waits.add(l.phrase)
+		case "polls":
+			p.polls.add(l.phrase)
+		case "carries":
+			p.carriers.add(l.phrase)
 		default:
 			if to := prefixed[class]; to != nil {
 				to.add(strings.TrimPrefix(l.phrase, " "), cmp.Or(more, class))

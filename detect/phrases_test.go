@@ -38,7 +38,7 @@ func hears(p *phrases, class, phrase, text string) string {
 		return fmt.Sprint(p.timedOut(text))
 	case "edited", "not-edited", "edit-shown", "edit-failed":
 		return fmt.Sprint(p.editJudgement(text))
-	case "passing":
+	case "passing", "status-before":
 		return fmt.Sprint(p.passing(Judgement{}, text))
 	case "empty":
 		return fmt.Sprint(p.unframe(text).empty)
@@ -81,7 +81,7 @@ func hears(p *phrases, class, phrase, text string) string {
 		return fmt.Sprint(p.readTurn(text, text, offered))
 	case "agent":
 		return fmt.Sprint(p.is(class, text))
-	case "tool", "verb", "key", "runs-on", "no-error", "program", "goal":
+	case "tool", "verb", "key", "runs-on", "no-error", "program", "goal", "waits", "polls", "carries", "path", "sleeps":
 		return knows(p, class, phrase, text)
 	}
 	return fmt.Sprint(p.readTurn(text, text, answered))
@@ -91,13 +91,13 @@ func hears(p *phrases, class, phrase, text string) string {
 func knows(p *phrases, class, phrase, text string) string {
 	tell := func(name, args, result string) string {
 		c := p.lookAt(name, args)
-		return fmt.Sprint(c.kind, c.runsCode(), c.command, c.shell.readOnly, c.shell.masked, c.verifies(),
+		return fmt.Sprint(c.kind, c.runsCode(), c.command, c.shell.readOnly, c.shell.masked, c.shell.waits, c.shell.polls, c.verifies(),
 			c.mayChange(), p.classify(&c, result, 0))
 	}
 	switch kind, _, _ := strings.Cut(class, " "); {
 	case class == "program shell":
 		return tell("run_command", `{"command":`+text+`}`, "")
-	case kind == "program" || kind == "goal":
+	case kind == "program" || kind == "goal" || kind == "waits" || kind == "polls" || kind == "carries" || kind == "path" || kind == "sleeps":
 		result := "Exit code: 1"
 		if class == "program errs" {
 			_, result, _ = strings.Cut(phrase+"boom", " ")

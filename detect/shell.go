@@ -12,7 +12,8 @@ type shellCommand struct {
 	known    *phrases
 	readOnly bool   // no command changes state
 	masked   bool   // the exit status is not the status of the important command: a pipe, "|| true", "; echo"
-	waits    bool   // the command sleeps or waits, and is meant to be repeated
+	waits    bool   // a command blocks until a time or a state
+	polls    bool   // a command asks for a state that an agent waits for; the other commands only look
 	last     string // program with the exit status of the line
 	parts    []shellPart
 }
@@ -24,17 +25,23 @@ type shellPart struct {
 }
 
 // analyseShell reads a command line. A text that is no valid Bash may change anything.
-func (p *phrases) analyseShell(cmd string) shellCommand {
+func (p *phrases) analyseShell(cmd string) shellCommand { return p.analyse(cmd, maxCarriers) }
+
+// analyse reads a command line that other programs carry to their place, at most depth of them.
+func (p *phrases) analyse(cmd string, depth int) shellCommand {
 	line := shell.Parse(cmd)
-	c := shellCommand{known: p, readOnly: line.Parsed && !line.Writes}
+	c := shellCommand{known: p, readOnly: line.Parsed && !line.Writes, waits: line.Until}
+	acts := false
 	for _, command := range line.Commands {
 		prog, args := p.program(command.Words)
 		if prog == "" {
 			continue
 		}
 		c.parts = append(c.parts, shellPart{prog: prog, args: args})
-		c.readOnly = c.readOnly && p.looksOnly(prog, args)
-		c.waits = c.waits || prog == "sleep" || prog == "wait"
+		waits, polls := p.waiting(prog, args, depth)
+		looks := p.looksOnly(prog, args)
+		c.readOnly, acts = c.readOnly && looks, acts || !looks && !polls
+		c.waits, c.polls = c.waits || waits, c.polls || polls
 		if command.Inner {
 			continue
 		}
@@ -46,7 +53,7 @@ func (p *phrases) analyseShell(cmd string) shellCommand {
 			c.masked = c.masked || slices.Contains([]string{"true", "echo", ":", "exit"}, prog)
 		}
 	}
-	c.readOnly = c.readOnly && len(c.parts) > 0
+	c.readOnly, c.polls = c.readOnly && len(c.parts) > 0, c.polls && !acts
 	if strings.Contains(cmd, "pipefail") || strings.Contains(cmd, "PIPESTATUS") {
 		c.masked = false
 	}
@@ -64,6 +71,8 @@ func (p *phrases) program(words []string) (string, []string) {
 			for len(words) > 1 && strings.Contains(words[0], "=") { // env NAME=VALUE
 				words = words[1:]
 			}
+		case w == "timeout" && len(words) > 0 && strings.EqualFold(words[0], "/t"): // Windows
+			return w, words
 		case w == "timeout" || w == "nice":
 			for len(words) > 0 && words[0] != "" && (words[0][0] == '-' || isDigit(words[0][0])) {
 				words = words[1:]

@@ -36,6 +36,7 @@ type stepMemo struct {
 	placed, weighed   bool // the fields below are known: from the call, from the outcome
 	changing, repeats bool // may change the world; is meant to be repeated
 	silent            bool // a shell command that did not report its success
+	waited            bool // time passed: a wait between commands or inside of a command
 }
 
 func (s *step) look() *toolCall {
@@ -43,7 +44,7 @@ func (s *step) look() *toolCall {
 	if !s.memo.placed {
 		s.memo.placed = true
 		s.memo.changing = call.mayChange()
-		s.memo.repeats = call.kind == kindPlan || call.kind == kindWait
+		s.memo.repeats = call.kind == kindPlan || call.kind == kindWait || call.shell.waits || call.shell.polls
 	}
 	return call
 }
@@ -67,9 +68,27 @@ func (s *step) outcome() Judgement {
 		// A test, lint or build with an output reports its outcome, even without an exit code.
 		s.memo.silent = call.verifies() == "" || wording().unframe(s.call.result.text).empty
 	}
+	switch {
+	case v.Code == 126 || v.Code == 127 || v.Rule == "text:shell": // the program is missing
+		s.memo.repeats = false
+	case call.kind == kindWait && v.Outcome == Error: // an error of the wait itself, or its time was up
+		s.memo.waited = wording().passing(v, s.call.result.text)
+	case v.Outcome != Refusal:
+		s.memo.waited = call.kind == kindWait || call.shell.waits
+	}
 	s.memo.repeats = s.memo.repeats || v.Outcome == OK && wording().unfinished(s.call.result.text)
 	return v
 }
+
+// reopens reports whether other calls may give other results after the step: the step changed the
+// world or started to, or time passed.
+func (s *step) reopens() bool {
+	v := s.outcome()
+	return s.memo.waited || s.memo.changing && (v.Outcome == OK || v.Outcome == Pending)
+}
+
+// passes reports whether the failure of a step may pass without a change.
+func (s *step) passes() bool { return wording().passing(s.outcome(), s.call.result.text) }
 
 func (s *step) result() uint64 {
 	if !s.memo.summed {

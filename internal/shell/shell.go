@@ -36,6 +36,7 @@ const maxNesting = 3
 type Line struct {
 	Commands []Command // in the order of the text; commands of a substitution follow its command
 	Writes   bool      // a redirection writes a file
+	Until    bool      // a loop repeats a command until the command succeeds
 	Parsed   bool      // the text is valid Bash
 }
 
@@ -138,6 +139,8 @@ func (r *reader) read(stmt *syntax.Stmt) {
 			if !within(n) {
 				from, to = n.Pos().Offset(), n.End().Offset()
 			}
+		case *syntax.WhileClause:
+			r.line.Until = r.line.Until || n.Until || len(n.Cond) > 0 && n.Cond[0].Negated
 		case *syntax.Redirect:
 			r.line.Writes = r.line.Writes || r.writes(n)
 		case *syntax.CallExpr:
@@ -168,7 +171,7 @@ func (r *reader) call(n *syntax.CallExpr, inner bool) {
 		return
 	}
 	if line, ok := r.shellText(c.Words); ok {
-		r.line.Writes = r.line.Writes || line.Writes
+		r.line.Writes, r.line.Until = r.line.Writes || line.Writes, r.line.Until || line.Until
 		for _, nested := range line.Commands {
 			nested.Inner = nested.Inner || inner
 			r.add(nested)

@@ -1,0 +1,145 @@
+package detect
+
+import (
+	"slices"
+	"strings"
+)
+
+// commandList holds commands by program: the words that a command has among its arguments, in order.
+type commandList map[string][][]string
+
+func (l commandList) add(phrase string) {
+	words := strings.Fields(phrase)
+	l[words[0]] = append(l[words[0]], words[1:])
+}
+
+// has reports whether the list has a command of the program with these arguments.
+func (l commandList) has(prog string, args []string) bool {
+	return slices.ContainsFunc(l[strings.ToLower(prog)], func(words []string) bool {
+		for _, a := range args {
+			if len(words) > 0 && isOption(a, words[0]) {
+				words = words[1:]
+			}
+		}
+		return len(words) == 0
+	})
+}
+
+// isOption reports whether an argument is a word, sets the word ("--wait=true") or has the word's
+// letter in a group of short options ("-zv" for "-z").
+func isOption(arg, word string) bool {
+	if len(word) == 2 && word[0] == '-' && len(arg) > 2 && arg[0] == '-' && arg[1] != '-' {
+		return strings.IndexByte(arg, word[1]) > 0
+	}
+	rest, ok := strings.CutPrefix(arg, word)
+	return ok && (rest == "" || rest[0] == '=')
+}
+
+// maxCarried is the number of arguments of a carrier that are tried as the program.
+const maxCarried = 16
+
+// maxCarriers is the largest number of programs that carry a command to another place, one inside of
+// the other: ssh host "docker exec db sh -c 'pg_isready'".
+const maxCarriers = 3
+
+// waiting reports whether a simple command blocks until a time or a state (waits), or asks once for
+// a state that the agent waits for (polls).
+func (p *phrases) waiting(prog string, args []string, depth int) (waits, polls bool) {
+	switch {
+	case p.waits.has(prog, args) || p.sleepsInCode(prog, args):
+		return true, false
+	case p.polls.has(prog, args) || p.asksHealth(prog, args):
+		return false, true
+	case depth == 0 || len(args) == 0:
+		return false, false
+	case p.is("program shell", prog) && !strings.HasPrefix(args[0], "-"): // a script
+		return p.waiting(args[0][strings.LastIndexByte(args[0], '/')+1:], args[1:], depth-1)
+	case p.is("program shell", prog) && len(args) > 1 && strings.HasSuffix(args[0], "c"):
+		inner := p.analyse(args[1], depth-1)
+		return inner.waits, inner.polls
+	case p.is("program scripts", prog), p.carriers.has(prog, args):
+		for i := range min(len(args), maxCarried) {
+			if i == len(args)-1 && strings.Contains(args[i], " ") { // ssh host "sleep 5; ls"
+				inner := p.analyse(args[i], depth-1)
+				return inner.waits, inner.polls
+			}
+			name, rest := p.program(args[i:])
+			deeper := 0 // the loop tries the arguments of another carrier, too
+			if p.is("program shell", name) {
+				deeper = depth - 1
+			}
+			if waits, polls = p.waiting(name, rest, deeper); waits || polls {
+				return waits, polls
+			}
+		}
+	}
+	return false, false
+}
+
+// sleepsInCode reports whether an interpreter runs a text that sleeps: python -c "time.sleep(5)".
+func (p *phrases) sleepsInCode(prog string, args []string) bool {
+	return p.is("program interprets", strings.TrimRight(prog, "0123456789.")) &&
+		slices.ContainsFunc(args, p.sleeps)
+}
+
+// sleeps reports whether the text of a program calls a function that sleeps.
+func (p *phrases) sleeps(code string) bool {
+	return hasWord(strings.ToLower(code), p.lists["sleeps"]...)
+}
+
+// asksHealth reports whether a command fetches the address of a health check: curl
+// localhost:3000/healthz.
+func (p *phrases) asksHealth(prog string, args []string) bool {
+	return p.is("program fetches", strings.ToLower(prog)) && slices.ContainsFunc(args, func(a string) bool {
+		a, _, _ = strings.Cut(a, "?")
+		_, last, ok := strings.Cut(strings.TrimRight(a, "/"), "/")
+		return ok && p.is("path health", strings.ToLower(last[strings.LastIndexByte(last, '/')+1:]))
+	})
+}
+
+// namesWait reports whether a tool of many actions gets the action to wait: {"action":"wait"}.
+func (c *toolCall) namesWait() bool {
+	action, _ := c.args.get("action", "type")
+	return action.kind == stringValue && c.known.is("tool wait", strings.ToLower(action.raw))
+}
+
+// passing reports whether a failure may pass without a change: a busy service, a time-out, a reset
+// connection, a lock.
+func (p *phrases) passing(v Judgement, text string) bool {
+	if passingStatus(v.Code) || v.Rule == "text:timeout" || v.Rule == "exit-code" && v.Code == timeoutExit {
+		return true
+	}
+	_, picked := p.headline(text)
+	low := strings.ToLower(joinLines(dropRepeats(picked)))
+	return hasWord(low, p.lists["passing"]...) || p.namesPassingStatus(low)
+}
+
+// timeoutExit is the exit code of timeout(1) for a command whose time was up.
+const timeoutExit = 124
+
+// passingStatus reports whether an HTTP status asks for a second attempt.
+func passingStatus(code int) bool {
+	return code == 408 || code == 425 || code == 429 || code >= 500 && code < 600
+}
+
+// namesPassingStatus reports whether a message names such a status behind a word for statuses:
+// "HTTP error 503", "status code: 429".
+func (p *phrases) namesPassingStatus(low string) bool {
+	for i := 0; i+3 <= len(low); i++ {
+		if !isDigit(low[i]) || i > 0 && (letterAt(low, i-1) || low[i-1] == '.') {
+			continue
+		}
+		n, code := i, 0
+		for n < len(low) && isDigit(low[n]) && n-i < 4 {
+			code = code*10 + int(low[n]-'0')
+			n++
+		}
+		before := strings.TrimRight(low[:i], " :=\"'(/.10-")
+		if n-i == 3 && passingStatus(code) && slices.ContainsFunc(p.lists["status-before"],
+			func(word string) bool { return strings.HasSuffix(before, word) }) {
+			return true
+		}
+		i = n
+	}
+	return false
+}

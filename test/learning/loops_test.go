@@ -1,0 +1,53 @@
+package learning
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"precept/test/harness"
+)
+
+// The same refused curl causes a warning in the request to the model, except after a wait.
+func TestALoopWarningIsNotGivenForAWait(t *testing.T) {
+	t.Parallel()
+	var forwarded string
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		forwarded = string(b)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, harness.Said("c", "ok"))
+	}))
+	t.Cleanup(model.Close)
+	p := harness.Begins(t, t.TempDir(), model.URL+"/v1",
+		"--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0")
+	const down = "curl: (22) The requested URL returned error: 404\n\nCommand exited with code 22"
+	for name, c := range map[string]struct {
+		commands []string
+		warned   bool
+	}{
+		"without a wait":             {[]string{"curl localhost:3000", "curl localhost:3000"}, true},
+		"with a wait between":        {[]string{"curl localhost:3000", "sleep 2", "curl localhost:3000"}, false},
+		"with a wait in the command": {[]string{"sleep 2; curl localhost:3000", "sleep 2; curl localhost:3000"}, false},
+		"of a polling command":       {[]string{"gh pr checks 3", "gh pr checks 3", "gh pr checks 3"}, false},
+	} {
+		agent := harness.Conversation{T: t, Base: p.Data, Dialect: "chat"}
+		agent.User("start the shop: " + name)
+		for i, command := range c.commands {
+			id, args := harness.Random(8), map[string]string{"command": command}
+			text, _ := json.Marshal(args)
+			agent.List = append(agent.List,
+				map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{map[string]any{
+					"id": id, "type": "function", "function": map[string]any{"name": "bash", "arguments": string(text)},
+				}}},
+				map[string]any{"role": "tool", "tool_call_id": id, "content": map[bool]string{true: "(no output)", false: down}[command == "sleep 2"]})
+			agent.Send(false)
+			if last := i == len(c.commands)-1; strings.Contains(forwarded, "[LOOP DETECTED]") != (c.warned && last) {
+				t.Errorf("%s, call %d: the request holds a warning: %t", name, i+1, !(c.warned && last))
+			}
+		}
+	}
+}
