@@ -1,14 +1,17 @@
 package admin
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"precept/internal/file"
 )
 
 // auditFile is where in the data directory every action of an admin is noted, a line of JSON each.
@@ -48,14 +51,14 @@ func openAudit(dir string) (*audit, error) {
 			return a, err
 		}
 	}
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
+	text, err := io.ReadAll(f)
+	for line := range bytes.Lines(text) {
 		var n Noted
-		if json.Unmarshal(lines.Bytes(), &n) == nil && !n.At.IsZero() { // the first may be cut
+		if json.Unmarshal(line, &n) == nil && !n.At.IsZero() { // the first line, and a line of a crash, may be cut
 			a.keep(n)
 		}
 	}
-	return a, lines.Err()
+	return a, err
 }
 
 func (a *audit) keep(n Noted) {
@@ -73,11 +76,11 @@ func (a *audit) note(n Noted) error {
 	if a.path == "" {
 		return nil
 	}
-	f, err := os.OpenFile(a.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	line, err := json.Marshal(n)
 	if err != nil {
 		return err
 	}
-	return errors.Join(json.NewEncoder(f).Encode(n), f.Close())
+	return file.Append(a.path, 0o600, append(line, '\n'))
 }
 
 // latest returns the newest actions, the newest first.

@@ -226,6 +226,26 @@ func noted(t *testing.T, f *fixture, dir, id string) {
 	}
 }
 
+// A line that a crash cut, and a line of any length, hide no other action.
+func TestAuditReadsLinesAsLines(t *testing.T) {
+	dir := t.TempDir()
+	text := `{"at":"2026-05-01T12:00:00Z","action":"one"}` + "\n" + strings.Repeat("x", 100_000) + "\n" + `{"at":"2026-05-01T12:00:01Z","action":"tw`
+	if err := os.WriteFile(filepath.Join(dir, auditFile), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, err := openAudit(dir)
+	if err != nil || len(a.latest()) != 1 {
+		t.Fatalf("actions %+v, error %v; want the first action alone", a.latest(), err)
+	}
+	if err := a.note(Noted{At: time.Date(2026, 5, 1, 13, 0, 0, 0, time.UTC), Action: "three"}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := openAudit(dir)
+	if err != nil || len(again.latest()) != 2 || again.latest()[0].Action != "three" {
+		t.Errorf("after a note behind a cut line: actions %+v, error %v; want three, one", again.latest(), err)
+	}
+}
+
 // POST /api/feedback takes what the data listener takes, one at a time.
 func TestFeedbackAPI(t *testing.T) {
 	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))

@@ -191,7 +191,7 @@ func TestFaultsOfTranscripts(t *testing.T) {
 	if len(found) == 0 || err == nil {
 		t.Fatalf("%d findings, %v", len(found), err)
 	}
-	for _, part := range []string{"transcript 1 (bad-0)", "transcript 10 (bad-9)", "3 more transcripts cannot be read"} {
+	for _, part := range []string{"line 1 (bad-0)", "line 10 (bad-9)", "these lines cannot be read either: 11, 12, 13"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not say %q", err, part)
 		}

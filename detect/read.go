@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 
 	"precept/internal/wire"
 )
@@ -17,137 +19,315 @@ type Transcript struct {
 	Request    *wire.Request // the list, as the last request of the conversation
 }
 
-// Read reads transcripts: JSON lines, one JSON object, an array of objects, or a bare list of
-// messages. Read holds one transcript in memory. A transcript with a fault does not stop the
-// others; the error names the first faults and counts the rest. An error of each stops Read.
+// Read reads transcripts: JSON lines, JSON objects that span lines, an array of objects, or a bare
+// list of messages. Read holds one transcript in memory. A line or a transcript with a fault does
+// not stop the others; the error names the line numbers. An error of each stops Read.
 func Read(r io.Reader, each func(Transcript) error) error {
-	in := bufio.NewReaderSize(r, 256<<10)
-	first, err := firstByte(in)
-	if errors.Is(err, io.EOF) {
-		return errors.New("there is nothing in it: the input is empty")
+	in := &reading{each: each, in: bufio.NewReaderSize(r, 256<<10), line: 1}
+	if bom, _ := in.in.Peek(3); bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
+		_, _ = in.in.Discard(3)
+	} else if bytes.HasPrefix(bom, []byte("\xff\xfe")) || bytes.HasPrefix(bom, []byte("\xfe\xff")) {
+		return errors.New("the text is UTF-16; save it as UTF-8")
 	}
-	if err != nil {
-		return fmt.Errorf("read transcripts: %w", err)
+	err := in.all()
+	if errors.Is(err, errEmpty) {
+		return err
 	}
-	i := reading{each: each, in: json.NewDecoder(in)}
-	if first == '[' {
-		err = i.array()
-	} else {
-		err = i.lines()
+	if err != nil && !in.stopped {
+		err = fmt.Errorf("read transcripts: %w", err)
 	}
-	if i.more > 0 {
-		i.faults = append(i.faults, fmt.Errorf("%d more transcripts cannot be read", i.more))
+	if len(in.more) > 0 {
+		in.faults = append(in.faults, errors.New(listLines(in.more)))
 	}
-	return errors.Join(append(i.faults, err)...)
+	return errors.Join(append(in.faults, err)...)
 }
 
-// firstByte returns the first byte after white space and a byte order mark, without consuming the
-// byte.
-func firstByte(in *bufio.Reader) (byte, error) {
-	if bom, err := in.Peek(3); err == nil && bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
-		_, _ = in.Discard(3)
-	}
-	for {
-		b, err := in.ReadByte()
-		if err != nil {
-			return 0, err
-		}
-		if b != ' ' && b != '\t' && b != '\r' && b != '\n' {
-			return b, in.UnreadByte()
-		}
-	}
-}
+var errEmpty = errors.New("there is nothing in it: the input is empty")
 
+// reading splits a text into the objects of the top level and of arrays on the top level.
 type reading struct {
-	each   func(Transcript) error
-	in     *json.Decoder
-	raw    json.RawMessage // of the last value
-	n      int             // number of transcripts
-	faults []error
-	more   int // number of faults that are not listed
+	each    func(Transcript) error
+	in      *bufio.Reader
+	stopped bool    // each returned an error
+	faults  []error // the first faults
+	more    []int   // lines of the other faults
+
+	line    int  // number of the line, from 1
+	any     bool // the text holds more than white space
+	skip    bool // the rest of the line is skipped
+	held    [][]byte
+	list    *list // the open array; nil: none
+	depth   int   // open brackets of the value
+	text    bool  // the value is inside of a JSON string
+	escaped bool
+	raw     []byte // the value so far
+	start   int    // line on which the value begins
+	begun   []int  // later lines of the value that look like the begin of another value
 }
 
-// maxFaults is the number of faults of a file that are reported. A file of another form has a fault
-// per line.
+// list is an array on the top level: transcripts, or the messages of one transcript.
+type list struct {
+	start    int
+	n        int  // number of elements
+	comma    bool // a comma or the end of the line must follow
+	broken   bool // an element is no JSON
+	messages []byte
+}
+
+// maxFaults is the number of faults of a file that are reported in full. A file of another form has
+// a fault per line.
 const maxFaults = 10
 
-// next reads the next value; io.EOF at the end.
-func (i *reading) next() error {
-	err := i.in.Decode(&i.raw)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("it ends in the middle")
-	}
-	return err
-}
-
-func (i *reading) lines() error {
-	for {
-		err := i.next()
-		if errors.Is(err, io.EOF) {
-			return nil
+func (r *reading) all() error {
+	for atStart := true; ; {
+		part, err := r.in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			err = nil
+			if atStart && r.depth > 0 && (part[0] == '{' || part[0] == '[') { // resume needs the whole line
+				var rest []byte
+				part = bytes.Clone(part)
+				rest, err = r.in.ReadBytes('\n')
+				part = append(part, rest...)
+			}
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if len(part) > 0 {
+			if atStart {
+				r.resume(part)
+			}
+			if failed := r.split(part); failed != nil {
+				return failed
+			}
+		}
+		if atStart = bytes.HasSuffix(part, []byte("\n")); atStart {
+			if failed := r.endLine(); failed != nil {
+				return failed
+			}
+			r.line++
 		}
 		if err != nil {
-			return fmt.Errorf("transcript %d is not JSON: %w", i.n+1, err)
+			return r.end()
 		}
-		if err := i.give(wire.ReadRecording(i.raw)); err != nil {
+	}
+}
+
+// resume gives up an open value if the line holds a whole transcript. The value is then the rest of
+// a line that was cut, and would swallow the lines that follow.
+func (r *reading) resume(line []byte) {
+	if r.depth == 0 || line[0] != '{' && line[0] != '[' {
+		return
+	}
+	line = bytes.TrimSpace(line)
+	if r.list != nil {
+		line = bytes.TrimSuffix(line, []byte(","))
+	}
+	if rec, err := wire.ReadRecording(line); err != nil || rec.Request.Len() == 0 {
+		r.begun = append(r.begun, r.line)
+		return
+	}
+	r.broken(r.start, errCut)
+}
+
+var errCut = errors.New("the value does not end")
+
+// split reads a line, or a part of a long line.
+func (r *reading) split(part []byte) error {
+	from := 0 // start of the value in part
+	for k, c := range part {
+		switch {
+		case r.skip && c != '\n':
+		case r.text:
+			switch {
+			case c == '\n':
+				r.broken(r.start, errors.New("a text does not end on its line"))
+			case r.escaped:
+				r.escaped = false
+			case c == '\\':
+				r.escaped = true
+			case c == '"':
+				r.text = false
+			}
+		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
+		case r.depth > 0:
+			switch c {
+			case '"':
+				r.text = true
+			case '{', '[':
+				r.depth++
+			case '}', ']':
+				r.depth--
+			}
+			if r.depth == 0 {
+				if err := r.value(append(r.raw, part[from:k+1]...)); err != nil {
+					return err
+				}
+			}
+		default:
+			from = k
+			if err := r.between(c); err != nil {
+				return err
+			}
+		}
+	}
+	if r.depth > 0 {
+		r.raw = append(r.raw, part[from:]...)
+	}
+	return nil
+}
+
+// between reads a character outside of a value.
+func (r *reading) between(c byte) error {
+	r.any = true
+	switch {
+	case c == '{' && (r.list == nil || !r.list.comma):
+		r.depth, r.raw, r.start, r.begun = 1, r.raw[:0], r.line, nil
+	case c == '[':
+		if r.list != nil {
+			r.broken(r.list.start, errCut)
+			r.skip = false
+		}
+		r.list = &list{start: r.line, messages: []byte(`{"messages":[`)}
+	case c == ',' && r.list != nil && r.list.n > 0:
+		r.list.comma = false
+	case c == ']' && r.list != nil:
+		return r.endList()
+	case r.list != nil && r.list.comma:
+		r.broken(r.line, errors.New("a comma is missing between two elements"))
+	default:
+		r.broken(r.line, errors.New("it does not begin with { or ["))
+	}
+	return nil
+}
+
+// broken reports a line that is no JSON, drops the open value, and skips the rest of the line.
+func (r *reading) broken(line int, why error) {
+	r.fault(line, "", fmt.Errorf("it is not JSON: %w", why))
+	for _, n := range r.begun {
+		r.fault(n, "", fmt.Errorf("it is not JSON: %w", why))
+	}
+	r.depth, r.text, r.escaped, r.begun, r.held = 0, false, false, nil, nil
+	r.skip = line == r.line
+	if r.list != nil {
+		if r.list.broken, r.list.comma = true, false; r.list.start == line {
+			r.list = nil // the line is no array, or an array that was cut
+		}
+	}
+}
+
+// value takes a whole value.
+func (r *reading) value(raw []byte) error {
+	r.raw = raw[:0]
+	if r.list == nil {
+		r.held = append(r.held, bytes.Clone(raw)) // until the line is known to hold nothing else
+		return nil
+	}
+	r.list.n++
+	r.list.comma = true
+	rec, err := wire.ReadRecording(raw)
+	if u, ok := errors.AsType[*wire.Uninspected](err); ok && u.Reason == "invalid_json" {
+		r.list.broken = true
+	}
+	if errors.Is(err, wire.ErrNoRecording) {
+		if len(r.list.messages) > len(`{"messages":[`) {
+			r.list.messages = append(r.list.messages, ',')
+		}
+		r.list.messages = append(r.list.messages, raw...)
+		return nil
+	}
+	return r.emit(raw, rec, err)
+}
+
+// endLine emits the values of a line.
+func (r *reading) endLine() error {
+	held := r.held
+	r.held, r.skip = nil, false
+	if r.list != nil {
+		r.list.comma = false
+	}
+	for _, raw := range held {
+		rec, err := wire.ReadRecording(raw)
+		if err := r.emit(raw, rec, err); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
-// array reads an array: transcripts one by one, or messages as one transcript.
-func (i *reading) array() error {
-	_, _ = i.in.Token() // bracket
-	list := []byte(`{"messages":[`)
-	bare := 0 // number of elements that are messages
-	for n := 0; i.in.More(); n++ {
-		if err := i.next(); err != nil {
-			return fmt.Errorf("element %d of the array is not JSON: %w", n, err)
-		}
-		if bare == 0 {
-			rec, err := wire.ReadRecording(i.raw)
-			if !errors.Is(err, wire.ErrNoRecording) {
-				if err := i.give(rec, err); err != nil {
-					return err
-				}
-				continue
-			}
-		}
-		if bare++; bare > 1 {
-			list = append(list, ',')
-		}
-		list = append(list, i.raw...)
-	}
-	if _, err := i.in.Token(); err != nil {
-		return fmt.Errorf("the array does not end: %w", err)
-	}
-	if bare == 0 {
+// endList emits the messages of an array as one transcript.
+func (r *reading) endList() error {
+	l := r.list
+	r.list = nil
+	if l.broken || len(l.messages) == len(`{"messages":[`) {
 		return nil
 	}
-	return i.give(wire.ReadRecording(append(list, "]}"...)))
+	r.start = l.start
+	raw := append(l.messages, "]}"...)
+	rec, err := wire.ReadRecording(raw)
+	return r.emit(raw, rec, err)
 }
 
-// give emits one transcript. Invalid JSON ends the reading, because the start of the next
-// transcript is unknown.
-func (i *reading) give(rec wire.Recording, err error) error {
-	i.n++
+// end reports a value or an array that the end of the text cuts.
+func (r *reading) end() error {
+	if r.depth > 0 {
+		r.broken(r.start, errCut)
+	}
+	if r.list != nil {
+		r.broken(r.list.start, errors.New("the array does not end"))
+	}
+	if !r.any {
+		return errEmpty
+	}
+	return r.endLine()
+}
+
+// emit passes a transcript on, or reports why the transcript cannot be read.
+func (r *reading) emit(raw []byte, rec wire.Recording, err error) error {
 	if err == nil {
-		return i.each(Transcript{name(rec.Source), name(rec.ID), rec.Request})
-	}
-	if len(rec.ID) > 0 {
-		err = fmt.Errorf("transcript %d (%s): %w", i.n, name(rec.ID), err)
-	} else {
-		err = fmt.Errorf("transcript %d: %w", i.n, err)
-	}
-	if u, ok := errors.AsType[*wire.Uninspected](err); ok && u.Reason == "invalid_json" {
+		err = r.each(Transcript{name(rec.Source), name(rec.ID), rec.Request})
+		r.stopped = err != nil
 		return err
 	}
-	if len(i.faults) == maxFaults {
-		i.more++
-		return nil
+	if u, ok := errors.AsType[*wire.Uninspected](err); ok && u.Reason == "invalid_json" {
+		if why := json.Unmarshal(raw, new(json.RawMessage)); why != nil {
+			err = fmt.Errorf("it is not JSON: %w", why)
+		}
 	}
-	i.faults = append(i.faults, err)
+	var which string
+	if r.list != nil && r.list.start == r.start {
+		which = fmt.Sprintf(", element %d", r.list.n)
+	}
+	if len(rec.ID) > 0 {
+		which += fmt.Sprintf(" (%s)", name(rec.ID))
+	}
+	r.fault(r.start, which, err)
 	return nil
+}
+
+// fault notes the fault of a line, or of the named part of the line.
+func (r *reading) fault(line int, which string, err error) {
+	if len(r.faults) == maxFaults {
+		r.more = append(r.more, line)
+		return
+	}
+	r.faults = append(r.faults, fmt.Errorf("line %d%s: %w", line, which, err))
+}
+
+// listLines names lines with faults, the first of them by number.
+func listLines(lines []int) string {
+	const most = 100
+	var b strings.Builder
+	for i := 0; i < len(lines) && i < most; i++ {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(strconv.Itoa(lines[i]))
+	}
+	if n := len(lines) - most; n > 0 {
+		fmt.Fprintf(&b, " and %d more", n)
+	}
+	return "these lines cannot be read either: " + b.String()
 }
 
 // name returns the content of a JSON string, and any other value as written.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -53,7 +54,7 @@ func (f *dataFlags) add(c *cobra.Command) {
 func (w *world) feedback() *cobra.Command {
 	var f feedbackFlags
 	c := &cobra.Command{
-		Use:   "feedback --session|--run|--request|--response|--sample ID --score N|--approve|--reject|--correct FILE",
+		Use:   "feedback --session|--run|--request|--response|--sample ID --score N|--approve|--reject|--correct TEXT|@FILE",
 		Short: "Say what a session or a run was worth, for scripts and CI",
 		Long: "Feedback posts to /v1/feedback of a running precept. A response is named by the " +
 			"id in the model's own answer (chatcmpl-, resp_, msg_); within precept run it is the " +
@@ -74,7 +75,7 @@ func (w *world) feedback() *cobra.Command {
 	s.BoolVar(&f.approve, "approve", false, "it was right")
 	s.BoolVar(&f.reject, "reject", false, "it was wrong")
 	s.StringVar(
-		&f.correct, "correct", "", "a file with what would have been right (- for standard input)",
+		&f.correct, "correct", "", "what would have been right: text, or @FILE (@- for standard input)",
 	)
 	s.StringVar(&f.comment, "comment", "", "why")
 	s.StringVar(&f.source, "source", "user", "who says so: user or system")
@@ -147,7 +148,7 @@ func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string
 		}
 	}
 	if says != 1 {
-		return nil, errors.New("say one of --score N, --approve, --reject and --correct FILE")
+		return nil, errors.New("say one of --score N, --approve, --reject and --correct TEXT|@FILE")
 	}
 	if f.scored {
 		if !(f.score >= 0 && f.score <= 1) {
@@ -178,18 +179,34 @@ func withinRun(env func(string) (string, bool), body map[string]any) (targets in
 	return 0
 }
 
-// correction reads what would have been right: a JSON value as it is, anything else as text.
-func correction(in io.Reader, file string) (any, error) {
-	b, err := readText(in, file, maxCorrection)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(bytes.TrimSpace(b)) == 0:
-		return nil, fmt.Errorf("%s is empty", file)
-	case json.Valid(b):
-		return json.RawMessage(b), nil
+// correction reads the value of --correct: text, or @FILE. A JSON object or array is sent as it is,
+// and so is any other JSON value of a file.
+func correction(in io.Reader, given string) (any, error) {
+	name, fromFile := strings.CutPrefix(given, "@")
+	if given == "-" {
+		name, fromFile = "-", true
 	}
-	return strings.ToValidUTF8(string(b), "\ufffd"), nil
+	text := []byte(given)
+	if fromFile {
+		var err error
+		if text, err = readText(in, name, maxCorrection); err != nil {
+			return nil, err
+		}
+	} else if info, err := os.Stat(given); err == nil && info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is a file; write @%s to send its content", given, given)
+	}
+	begin := bytes.TrimSpace(text)
+	switch {
+	case len(begin) == 0 && fromFile:
+		return nil, fmt.Errorf("%s is empty", name)
+	case len(begin) == 0:
+		return nil, errors.New("the text is empty; write what would have been right")
+	case len(text) > maxCorrection:
+		return nil, fmt.Errorf("the text has more than the %d bytes allowed", maxCorrection)
+	case json.Valid(text) && (fromFile || begin[0] == '{' || begin[0] == '['):
+		return json.RawMessage(text), nil
+	}
+	return strings.ToValidUTF8(string(text), "\ufffd"), nil
 }
 
 // posted is the data listener's answer.

@@ -44,8 +44,8 @@ func (w *world) importVerb() *cobra.Command {
 			"opt-outs of the configuration, outside of every experiment. The same transcript " +
 			"twice is there once. " +
 			"No server may run in the data directory meanwhile, unless the store is in Redis. " +
-			"Exit code 1: a transcript could not be read; the others were taken in all the " +
-			"same. Of a file that cannot be opened nothing is taken in, nor of those beside it.",
+			"Exit code 1: a line or a transcript could not be read; the error names its line, and " +
+			"all others were taken in. Of a file that cannot be opened nothing is taken in, nor of those beside it.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().StringVar(&f.tenant, "tenant", "default", "the tenant that gets them")

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,8 +21,8 @@ func inspect(in io.Reader, out io.Writer) *cobra.Command {
 		Short: "Tell tool errors, loops and feedback in transcripts",
 		Long: "Inspect reads transcripts in the form of chat completions, responses or messages: " +
 			"one JSON document, an array of them, or JSON lines {source, id, messages}. " +
-			"It tells what precept would see in them. FILE - is standard input. Exit code 1: a " +
-			"transcript could not be read; the others are told all the same.",
+			"It prints what precept would see in them. FILE - is standard input. Exit code 1: a " +
+			"line or a transcript could not be read; the error names its line, and the findings of all others are printed.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON lines, one for each finding")
@@ -30,12 +31,13 @@ func inspect(in io.Reader, out io.Writer) *cobra.Command {
 		if asJSON {
 			emit = func(f detect.Finding) error { return writeLine(out, f) }
 		}
+		var faults []error
 		for _, file := range files {
 			if err := inspectFile(in, file, emit); err != nil {
-				return fmt.Errorf("%s: %w", file, err)
+				faults = append(faults, fmt.Errorf("%s: %s", file, strings.ReplaceAll(err.Error(), "\n", "\n"+file+": ")))
 			}
 		}
-		return nil
+		return errors.Join(faults...)
 	}
 	return c
 }

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -162,8 +165,8 @@ func (w *world) lessonsImport() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import FILE|DIR...",
 		Short: "Take lessons of others into the bank",
-		Long: "Import reads LESSON.md files (AIP-11 or the gptme form), alone or in directories, " +
-			"and runs every check. What others wrote is quarantined: counts and approvals that " +
+		Long: "Import reads LESSON.md files (AIP-11 or the gptme form), alone or in directories, and " +
+			"the JSON lines of `precept lessons export`; FILE - is standard input. Import runs every check. What others wrote is quarantined: counts and approvals that " +
 			"it claims are dropped, " +
 			"and it is in force when you have read it and approved it. --approve says that you " +
 			"have. Exit code 1: something was refused; the rest was taken in all the same.",
@@ -241,8 +244,8 @@ func adoptAll(
 	return taken, failed, nil
 }
 
-// foreignTexts reads the files that are named, and the lessons of directories that are. Problems
-// tell of what stands in a directory and cannot be read.
+// foreignTexts reads named files, the lessons of named directories, and JSON lines of an export.
+// problems holds the files and the lines that cannot be read.
 func foreignTexts(in io.Reader, args []string) (out map[string][]byte, problems []lesson.Problem, err error) {
 	out = map[string][]byte{}
 	for _, arg := range args {
@@ -257,11 +260,54 @@ func foreignTexts(in io.Reader, args []string) (out map[string][]byte, problems 
 			}
 			continue
 		}
-		if out[arg], err = readText(in, arg, lesson.MaxFile); err != nil {
+		text, err := readText(in, arg, maxForeign)
+		if err != nil {
 			return nil, nil, err
+		}
+		if isExport(text) {
+			problems = append(problems, exportedTexts(arg, text, out)...)
+		} else {
+			out[arg] = text // Parse refuses a text that is too long for a lesson
 		}
 	}
 	return out, problems, nil
+}
+
+// maxForeign bounds a file of JSON lines.
+const maxForeign = 1 << 30
+
+// isExport reports whether a text is the output of `lessons export`: no LESSON.md begins with {.
+func isExport(text []byte) bool {
+	return bytes.HasPrefix(bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff"))), []byte("{"))
+}
+
+// exportedTexts adds the texts of JSON lines to out. A line that cannot be read is a problem of that
+// line alone.
+func exportedTexts(file string, text []byte, out map[string][]byte) (problems []lesson.Problem) {
+	n := 0
+	for line := range bytes.Lines(bytes.TrimPrefix(text, []byte("\ufeff"))) {
+		n++
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		var row struct {
+			Slug string `json:"slug"`
+			Text string `json:"text"`
+		}
+		err := json.Unmarshal(line, &row)
+		if err == nil && row.Text == "" {
+			err = errors.New("the object has no text; `precept lessons export` writes the lines that import reads")
+		}
+		if err != nil {
+			problems = append(problems, lesson.Problem{
+				Path:   fmt.Sprintf("%s: line %d", file, n),
+				Faults: lesson.Faults{{Code: lesson.CodeInvalid, Message: err.Error()}},
+			})
+			continue
+		}
+		out[fmt.Sprintf("%s: line %d/%s.md", file, n, path.Base("/"+row.Slug))] = []byte(row.Text)
+	}
+	return problems
 }
 
 // adopt reads a foreign lesson. One of the gptme form becomes AIP-11: its rule and its pattern are

@@ -2,10 +2,7 @@ package ledger
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 
 	"precept/internal/file"
@@ -66,7 +63,7 @@ func (l *Ledger) TraceVerify(command []string, code, failures int) error {
 	}})
 }
 
-// leave appends lines in one write, so that lines of several writers do not mix.
+// leave appends lines to the trace.
 func (l *Ledger) leave(lines []traced) error {
 	var out []byte
 	for i := range lines {
@@ -77,18 +74,7 @@ func (l *Ledger) leave(lines []traced) error {
 		out = append(append(out, b...), '\n')
 	}
 	path := filepath.Join(filepath.Dir(l.Path), filepath.FromSlash(TraceFile))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // a project's folder
-		return fmt.Errorf("trace: %w", err)
-	}
-	if err := file.Regular(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("trace: %w", err)
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644) //nolint:gosec // it is read with the ledger
-	if err != nil {
-		return fmt.Errorf("trace: %w", err)
-	}
-	_, err = f.Write(out)
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err := file.Append(path, 0o644, out); err != nil {
 		return fmt.Errorf("trace: %w", err)
 	}
 	return nil

@@ -3,11 +3,12 @@ package lesson
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"precept/internal/file"
 )
 
 // Precept's own files in a bank. Their names start with an underscore, so that a load ignores them.
@@ -72,41 +73,14 @@ type Event struct {
 	Detail map[string]any `json:"detail,omitempty"`
 }
 
-// AppendLog appends an event to the audit log of a bank directory in one write, so that lines of
-// several writers do not mix. An incomplete line of a crash is ended first.
+// AppendLog appends an event to the audit log of a bank directory.
 func AppendLog(dir string, e Event) error {
 	line, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("audit log: %w", err)
-	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return fmt.Errorf("audit log: %w", err)
-	}
-	path := filepath.Join(dir, LogFile)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644) //nolint:gosec // the operator's own directory
-	if err != nil {
-		return fmt.Errorf("audit log: %w", err)
-	}
-	if torn(f) {
-		line = append([]byte("\n"), line...)
-	}
-	_, err = f.Write(append(line, '\n'))
-	if cerr := f.Close(); err == nil {
-		err = cerr
+	if err == nil {
+		err = file.Append(filepath.Join(dir, LogFile), 0o644, append(line, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("audit log %s: %w", path, err)
+		return fmt.Errorf("audit log: %w", err)
 	}
 	return nil
-}
-
-// torn says whether a file's last line has no end.
-func torn(f *os.File) bool {
-	info, err := f.Stat()
-	if err != nil || info.Size() == 0 {
-		return false
-	}
-	last := make([]byte, 1)
-	_, err = f.ReadAt(last, info.Size()-1)
-	return err == nil && last[0] != '\n'
 }

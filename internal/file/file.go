@@ -84,3 +84,27 @@ func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err er
 	}
 	return nil
 }
+
+// Append adds text to a file in one write, so that lines of several writers do not mix. If a crash
+// cut the last line of the file, Append ends that line first. Missing folders are created.
+func Append(path string, mode fs.FileMode, text []byte) (err error) {
+	if err := Regular(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, mode)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if size, err := f.Seek(0, io.SeekEnd); err == nil && size > 0 {
+		last := []byte{0}
+		if _, err := f.ReadAt(last, size-1); err == nil && last[0] != '\n' {
+			text = append([]byte("\n"), text...)
+		}
+	}
+	_, err = f.Write(text)
+	return err
+}

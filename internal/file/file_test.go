@@ -101,3 +101,19 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 	}
 	writers.Wait()
 }
+
+// A line that a crash cut gets its end, so that the next line can be read.
+func TestAppendEndsACutLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "made", "log.jsonl")
+	for _, text := range []string{"one\n", "tw", "three\n"} {
+		if err := file.Append(path, 0o600, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "one\ntw\nthree\n" {
+		t.Errorf("%q, %v; want three lines", b, err)
+	}
+	if err := file.Append(filepath.Dir(path), 0o600, nil); err == nil {
+		t.Error("a directory is no file to append to, and Append returned no error")
+	}
+}

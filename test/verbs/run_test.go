@@ -198,7 +198,8 @@ func TestFeedbackVerb(t *testing.T) {
 		{"--run nobody --approve", 0, "parked"},
 		{"--run a --session b --approve", 2, ""},
 		{"--session ci-1 --reject --source system", 0, ""},
-		{"--session ci-1 --correct " + right + " --json", 0, `"status"`},
+		{"--session ci-1 --correct @" + right + " --json", 0, `"status"`},
+		{"--session ci-1 --correct npm-ci --json", 0, `"status"`},
 		{"--request req_nothing --approve", 0, "parked"},
 		{"--response chatcmpl-unknown --score 1", 0, "parked"},
 		{"--approve", 2, ""},
@@ -206,7 +207,7 @@ func TestFeedbackVerb(t *testing.T) {
 		{"--session a", 2, ""},
 		{"--session a --approve --reject", 2, ""},
 		{"--session a --score 1.5", 2, ""},
-		{"--session a --correct " + filepath.Join(dir, "nowhere"), 1, ""},
+		{"--session a --correct @" + filepath.Join(dir, "nowhere"), 1, ""},
 		{"--session a --approve --source robot", 1, ""},
 	} {
 		code, out, said := runIn(t, dir, nil, append([]string{"feedback", "--data-dir", dir}, strings.Fields(c.args)...)...)

@@ -1,0 +1,103 @@
+package detect_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"precept/detect"
+)
+
+// readIDs returns the ids of the transcripts in a text.
+func readIDs(text string) (ids []string, err error) {
+	err = detect.Read(strings.NewReader(text), func(t detect.Transcript) error {
+		ids = append(ids, t.ID)
+		return nil
+	})
+	return ids, err
+}
+
+// transcriptLine is a whole transcript on one line.
+func transcriptLine(id string) string {
+	return fmt.Sprintf(`{"id":%q,"messages":[{"role":"user","content":"a } in \" text"},{"role":"assistant","content":"b"}]}`, id)
+}
+
+// A line that is no JSON is named by its number and skipped, whatever is wrong with the line.
+func TestReadSkipsBadLines(t *testing.T) {
+	whole := transcriptLine("x")
+	for _, bad := range []string{
+		"not json", whole[:len(whole)/2], `{"id":"x","messages":[`, `{"id":"x","messages":[{"role":"user","content":"x"},`,
+		`{"id":"x",}`, whole + "garbage", whole + ",", `{'id': 'x'}`, "]", "}", "[", "[INFO] a log line", `"text"`, "3", "null",
+		`{"id":"x","messages":[{"role":"user","content":"` + strings.Repeat("long ", 100_000),
+		`{"id":"x"}`, `{}`, `[{"role":"user","content":"a"},{"role":"assi`, "\x00\x01", "// comment",
+	} {
+		text := transcriptLine("a") + "\r\n\n" + bad + "\n" + transcriptLine("b") + "\n" + transcriptLine("c")
+		ids, err := readIDs(text)
+		if err == nil || !strings.Contains(err.Error(), "line 3") || strings.Contains(err.Error(), "\n") || !slices.Equal(ids, []string{"a", "b", "c"}) {
+			t.Errorf("bad line %.60q: transcripts %v, error %v; want a, b, c and the fault of line 3 alone", bad, ids, err)
+		}
+		ids, err = readIDs(bad + "\n" + transcriptLine("a") + "\n" + bad + "\n")
+		if err == nil || !strings.Contains(err.Error(), "line 1") || !strings.Contains(err.Error(), "line 3") || !slices.Equal(ids, []string{"a"}) {
+			t.Errorf("bad lines %.60q at both ends: transcripts %v, error %v; want a and the faults of lines 1 and 3", bad, ids, err)
+		}
+	}
+}
+
+// Two lines that were cut, one after the other, are both named.
+func TestReadNamesEachOfSeveralCutLines(t *testing.T) {
+	cut := `{"id":"x","messages":[` + "\n"
+	ids, err := readIDs(cut + cut + transcriptLine("a") + "\n" + cut)
+	if !slices.Equal(ids, []string{"a"}) {
+		t.Errorf("transcripts %v, want a", ids)
+	}
+	for _, line := range []string{"line 1", "line 2", "line 4"} {
+		if err == nil || !strings.Contains(err.Error(), line) {
+			t.Errorf("the error %v does not name %s", err, line)
+		}
+	}
+}
+
+// JSON that spans lines, several values on a line, and arrays are read whole.
+func TestReadForms(t *testing.T) {
+	a, b := transcriptLine("a"), transcriptLine("b")
+	spread := strings.NewReplacer(`[`, "[\n", `},`, "},\n", `:`, ":\n  ")
+	for _, text := range []string{
+		a + b, a + " " + b, a + "\n" + b, spread.Replace(a) + "\n" + spread.Replace(b), "[" + a + "," + b + "]",
+		"[\n" + a + ",\n" + b + "\n]\n", "[\n  " + spread.Replace(a) + "\n,\n" + spread.Replace(b) + "]", a + "\n[" + b + "]\n",
+	} {
+		ids, err := readIDs(text)
+		if err != nil || !slices.Equal(ids, []string{"a", "b"}) {
+			t.Errorf("%s: transcripts %v, error %v; want a and b", text, ids, err)
+		}
+	}
+	messages := "[\n" + `{"role":"user","content":"x"},` + "\n" + `{"role":"assistant","content":"y"}` + "\n]\n"
+	if ids, err := readIDs(messages + messages); err != nil || len(ids) != 2 {
+		t.Errorf("two lists of messages: %d transcripts, error %v; want 2", len(ids), err)
+	}
+}
+
+// A broken element of an array is named by its line, and the other elements are read.
+func TestReadArrayGoesOnAfterABrokenElement(t *testing.T) {
+	a, b := transcriptLine("a"), transcriptLine("b")
+	for _, text := range []string{
+		"[\n" + a + ",\n" + `{"id":"x",},` + "\n" + b + "\n]",
+		"[\n" + a + ",\n" + b[:40] + "\n" + b + "\n]",
+		"[\n" + a + ",\nnot json,\n" + b + "\n]",
+	} {
+		ids, err := readIDs(text)
+		if err == nil || !strings.Contains(err.Error(), "line 3") || !slices.Equal(ids, []string{"a", "b"}) {
+			t.Errorf("%s: transcripts %v, error %v; want a, b and the fault of line 3", text, ids, err)
+		}
+	}
+	if ids, err := readIDs("[\n" + `{"role":"user","content":"x"},` + "\n{bad},\n" + `{"role":"assistant","content":"y"}` + "\n]"); len(ids) != 0 || err == nil {
+		t.Errorf("a list of messages with a broken one: %d transcripts, error %v; want none and a fault", len(ids), err)
+	}
+}
+
+// UTF-16, the form of a shell's redirection on Windows, gets an error with the remedy.
+func TestReadRefusesUTF16(t *testing.T) {
+	if _, err := readIDs("\xff\xfe{\x00}\x00"); err == nil || !strings.Contains(err.Error(), "save it as UTF-8") {
+		t.Errorf("error %v, want the advice to save as UTF-8", err)
+	}
+}
