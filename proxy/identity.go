@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -139,9 +140,12 @@ func (s *settings) learns(id *identity, agent string) bool {
 }
 
 // heard reports whether feedback of a client may be kept. Feedback is dropped where nothing of the
-// client's traffic may be kept.
+// client's traffic, or of the agent that the request names, may be kept.
 func (s *settings) heard(r *http.Request, who *identity) bool {
-	return !session.Identify(r.Header, "", nil).LearnOff && s.learns(who, "")
+	form, _, _ := session.ParsePath(r.URL.EscapedPath())
+	named := session.Claim{Agent: cmp.Or(session.Bounded(r.Header.Get("Precept-Agent")), form.Agent)}
+	who.claims(&named)
+	return !session.Identify(r.Header, "", nil).LearnOff && s.learns(who, named.Agent)
 }
 
 // cleanName redacts the name of an agent, which goes to records, counters and samples on disk. Most

@@ -2,8 +2,11 @@ package proxy
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -22,27 +25,64 @@ func (p *Proxy) router() *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = p.fault
-	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
-	e.GET("/readyz", p.ready)
-	e.POST("/v1/feedback", p.feedback)
-	p.lessonRoutes(e)
-	e.RouteNotFound("/*", func(c echo.Context) error { return p.serveTurn(clientOf(c.Response()), c.Request()) })
+	endpoints := p.endpoints()
+	for path, methods := range endpoints {
+		for method, h := range methods {
+			e.Add(method, path, h)
+			e.Add(method, "/p/:said"+path, h) // an agent that can set only a base URL names itself in the path
+		}
+	}
+	e.RouteNotFound("/*", func(c echo.Context) error {
+		if err := misdirected(endpoints, c); err != nil {
+			return err
+		}
+		return p.serveTurn(clientOf(c.Response()), c.Request())
+	})
 	return e
 }
 
-// lessonRoutes adds the paths of /v1/lessons, also behind a path form, for agents that can set a
-// base URL only.
-func (p *Proxy) lessonRoutes(e *echo.Echo) {
-	if p.opts.Bank == nil {
-		return
+// endpoints returns the handlers of precept's own endpoints, by path and method.
+func (p *Proxy) endpoints() map[string]map[string]echo.HandlerFunc {
+	alive := func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
+	all := map[string]map[string]echo.HandlerFunc{
+		"/healthz":     {http.MethodGet: alive, http.MethodHead: alive},
+		"/readyz":      {http.MethodGet: p.ready, http.MethodHead: p.ready},
+		"/v1/feedback": {http.MethodPost: p.feedback},
 	}
-	for _, g := range []*echo.Group{e.Group(""), e.Group("/p/:said")} {
-		g.GET("/v1/lessons", p.own(ownLessons.list))
-		g.POST("/v1/lessons", p.own(ownLessons.create))
-		g.GET("/v1/lessons/:id", p.own(ownLessons.get))
-		g.PATCH("/v1/lessons/:id", p.own(ownLessons.update))
-		g.DELETE("/v1/lessons/:id", p.own(ownLessons.remove))
+	if p.opts.Bank != nil {
+		all["/v1/lessons"] = map[string]echo.HandlerFunc{http.MethodGet: p.own(ownLessons.list), http.MethodPost: p.own(ownLessons.create)}
+		all["/v1/lessons/:id"] = map[string]echo.HandlerFunc{
+			http.MethodGet: p.own(ownLessons.get), http.MethodPatch: p.own(ownLessons.update), http.MethodDelete: p.own(ownLessons.remove),
+		}
 	}
+	return all
+}
+
+// misdirected returns the error for a request to an endpoint of precept with another method, or to a
+// path below an endpoint. Such a request never goes to the upstream: its body may hold feedback.
+func misdirected(endpoints map[string]map[string]echo.HandlerFunc, c echo.Context) error {
+	path := c.Request().URL.EscapedPath()
+	if after, ok := strings.CutPrefix(path, "/p/"); ok {
+		_, rest, _ := strings.Cut(after, "/")
+		path = "/" + rest
+	}
+	for _, own := range [...]string{"/healthz", "/readyz", "/v1/feedback", "/v1/lessons"} {
+		below, ok := strings.CutPrefix(path, own)
+		if !ok || endpoints[own] == nil || below != "" && below[0] != '/' {
+			continue
+		}
+		methods := endpoints[own]
+		switch {
+		case strings.Count(below, "/") == 1 && endpoints[own+"/:id"] != nil:
+			methods = endpoints[own+"/:id"]
+		case below != "":
+			return refusal(wire.None, http.StatusNotFound, "precept answers "+own+" itself and has nothing at this path below it; correct the path")
+		}
+		allow := strings.Join(slices.Sorted(maps.Keys(methods)), ", ")
+		c.Response().Header().Set("Allow", allow)
+		return refusal(wire.None, http.StatusMethodNotAllowed, "precept answers "+own+" itself; send "+allow)
+	}
+	return nil
 }
 
 // own returns a handler that knows the owner of the lessons: the tenant comes from the credential,
@@ -64,8 +104,8 @@ func (p *Proxy) own(do func(ownLessons, echo.Context) error) echo.HandlerFunc {
 	}
 }
 
-// front wraps echo: front counts every request, answers for a panic, and refuses CONNECT, whose
-// target is no path.
+// front wraps echo: front counts every request, normalises the path, answers for a panic, and refuses
+// CONNECT, whose target is no path.
 func (p *Proxy) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &clientWriter{
@@ -76,6 +116,7 @@ func (p *Proxy) front(next http.Handler) http.Handler {
 		if p.draining.Load() {
 			rw.Header().Set("Connection", "close") // the next request goes to another replica
 		}
+		paths{p.set.Load().bases, p.opts.Bank != nil}.normalise(r)
 		if r.Method == http.MethodConnect {
 			refusal(wire.None, http.StatusMethodNotAllowed, "precept is a reverse proxy and opens no tunnels").write(w)
 			return

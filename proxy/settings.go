@@ -20,6 +20,7 @@ type settings struct {
 	transports map[transportKey]*http.Transport
 	targets    map[string]*target
 	routes     map[string]*target // by dialect name and "other"
+	bases      []string           // escaped paths of the targets
 	injector   *inject.Injector
 	keys       map[string]*configs.Key
 	secret     []byte
@@ -68,6 +69,7 @@ func (s *settings) upstreams(old *settings) error {
 			return err
 		}
 		s.targets[name] = t
+		s.bases = append(s.bases, t.path)
 		key := transportKey{t.base.Scheme, t.base.Host, s.cfg.Limits.UpstreamHeaderTimeout}
 		if s.transports[key] == nil && old != nil {
 			s.transports[key] = old.transports[key]

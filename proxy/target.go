@@ -41,31 +41,6 @@ func newTarget(name, raw string) (*target, error) {
 	return t, nil
 }
 
-// withoutEndpoint removes the endpoint from a base URL that was copied with its endpoint.
-func withoutEndpoint(path string) string {
-	for _, e := range []string{"/chat/completions", "/responses", "/messages"} {
-		if base, ok := strings.CutSuffix(path, e); ok {
-			return base
-		}
-	}
-	return path
-}
-
-// undoubled removes the second version (/v1/v1/models) or endpoint
-// (/v1/chat/completions/chat/completions) from the path of a client whose base URL holds too much.
-// No API has such paths.
-func undoubled(p string) string {
-	for rest, ok := cutVersion(p); ok && strings.HasPrefix(rest, p[:len(p)-len(rest)]+"/"); rest, ok = cutVersion(p) {
-		p = rest
-	}
-	for _, e := range []string{"/chat/completions", "/responses", "/messages"} {
-		for strings.HasSuffix(p, e+e) {
-			p = strings.TrimSuffix(p, e)
-		}
-	}
-	return p
-}
-
 // place returns the path at the upstream. A path /v1/X goes to the version of the upstream, if the
 // upstream names one. A path that begins with the whole path of the upstream stays. Every other
 // path is appended.
@@ -113,11 +88,6 @@ func short(path string) string {
 	return path
 }
 
-// isVersion reports whether a path segment is a version (v1, v2, v1beta).
-func isVersion(seg string) bool {
-	return len(seg) >= 2 && seg[0] == 'v' && seg[1] >= '0' && seg[1] <= '9'
-}
-
 // resolve returns the URL at the upstream. lone reports that the query is a question mark without
 // text.
 func (t *target) resolve(escapedPath, rawQuery string, lone bool) *url.URL {
@@ -133,35 +103,4 @@ func (t *target) resolve(escapedPath, rawQuery string, lone bool) *url.URL {
 	}
 	u.RawQuery, u.ForceQuery = rawQuery, lone
 	return &u
-}
-
-// cutVersion removes a leading version segment: /v1/models gives /models.
-func cutVersion(p string) (string, bool) {
-	if len(p) < 3 || p[0] != '/' {
-		return p, false
-	}
-	seg, _, _ := strings.Cut(p[1:], "/")
-	if !isVersion(seg) {
-		return p, false
-	}
-	return p[1+len(seg):], true
-}
-
-// family returns the API that a request belongs to, rewritten or not. Counting tokens and batches
-// of messages belong to the Messages API, a stored response belongs to the Responses API. Where the
-// path names no API (models, files), a header decides that every client of the Messages API must
-// send. The messages of a thread belong to no rewritten API.
-func family(path string, h http.Header) wire.Dialect {
-	switch d := wire.DialectOf(path); {
-	case strings.Contains(path, "/threads/"):
-		return wire.None
-	case strings.Contains(path, "/messages/"), h.Get("Anthropic-Version") != "" && d == wire.None:
-		return wire.Messages
-	case strings.Contains(path, "/responses/"):
-		return wire.Responses
-	case strings.Contains(path, "/chat/completions/"):
-		return wire.Chat
-	default:
-		return d
-	}
 }

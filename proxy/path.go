@@ -1,0 +1,185 @@
+package proxy
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"precept/internal/session"
+	"precept/internal/wire"
+)
+
+// paths normalises the paths of requests.
+type paths struct {
+	bases   []string // escaped paths of the upstreams: the base URL of a client may hold one
+	lessons bool     // precept answers /v1/lessons
+}
+
+// normalise gives the request the path that all later steps read: without doubled or trailing slashes
+// in the path of a known API, and with one spelling for each endpoint of precept. Other paths keep
+// their bytes behind the base URL.
+func (p paths) normalise(r *http.Request) {
+	escaped := r.URL.EscapedPath()
+	path := p.normal(escaped)
+	plain, err := url.PathUnescape(path)
+	if path == escaped || err != nil {
+		return
+	}
+	u := *r.URL
+	u.Path, u.RawPath = plain, path
+	r.URL = &u
+}
+
+// normal returns the normal form of an escaped path.
+func (p paths) normal(escaped string) string {
+	if !strings.HasPrefix(escaped, "/") {
+		return escaped
+	}
+	form, path := "", single(escaped)
+	if after, ok := strings.CutPrefix(path, "/p/"); ok {
+		segment, rest, _ := strings.Cut(after, "/")
+		rest = single("/" + rest)
+		if own, ok := p.own(rest); ok {
+			return "/p/" + segment + own
+		}
+		if _, _, ok := session.ParsePath(path); ok {
+			form, path = "/p/"+segment, rest
+		}
+	}
+	if own, ok := p.own(path); ok {
+		return form + own
+	}
+	if clean := cleaned(path); family(clean, nil) != wire.None {
+		return form + clean
+	}
+	if rest, ok := cutVersion(path); ok && strings.HasPrefix(rest, "//") {
+		path = path[:len(path)-len(rest)] + single(rest)
+	}
+	return form + path
+}
+
+// single returns the path with one slash at its beginning.
+func single(path string) string { return "/" + strings.TrimLeft(path, "/") }
+
+// cleaned returns the path without empty segments, except after the colon of a URL in the path.
+func cleaned(path string) string {
+	if !strings.Contains(path, "//") {
+		return strings.TrimRight(path, "/")
+	}
+	var b strings.Builder
+	for i := range len(path) {
+		if path[i] == '/' && i > 0 && path[i-1] == '/' && (i < 2 || path[i-2] != ':') {
+			continue
+		}
+		b.WriteByte(path[i])
+	}
+	return strings.TrimRight(b.String(), "/")
+}
+
+// own returns the one spelling of the path of an endpoint of precept: /v1/feedback, /v1/lessons/ID,
+// /healthz. ok is false for any other path.
+func (p paths) own(path string) (own string, ok bool) {
+	if !mayBeOwn(path) {
+		return "", false
+	}
+	segments := strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
+	for i, segment := range segments {
+		name, err := url.PathUnescape(segment)
+		if err != nil {
+			continue
+		}
+		switch {
+		case name == "feedback", name == "lessons" && p.lessons:
+			own = "/" + strings.Join(append([]string{"v1", name}, segments[i+1:]...), "/")
+		case (name == "healthz" || name == "readyz") && i == len(segments)-1:
+			own = "/" + name
+		default:
+			continue
+		}
+		if p.isBase("/" + strings.Join(segments[:i], "/")) {
+			return own, true
+		}
+	}
+	return "", false
+}
+
+// mayBeOwn reports whether a path can hold the name of an endpoint of precept. Most paths do not, and
+// need no further look.
+func mayBeOwn(path string) bool {
+	for _, part := range [...]string{"feedback", "lessons", "healthz", "readyz", "%"} {
+		if strings.Contains(path, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// isBase reports whether a path can be the path of a base URL: empty, a path that ends in a version,
+// the path of an upstream, or the path of an endpoint that was copied with its base URL.
+func (p paths) isBase(path string) bool {
+	last := path[strings.LastIndexByte(path, '/')+1:]
+	return last == "" || isVersion(last) || wire.DialectOf(path) != wire.None || slices.Contains(p.bases, path) ||
+		isDeployment(path) && strings.Count(path, "/") == 3
+}
+
+// family returns the API that a request belongs to, rewritten or not. Counting tokens and batches
+// of messages belong to the Messages API, a stored response belongs to the Responses API. Where the
+// path names no API (models, files), a header decides that every client of the Messages API must
+// send. The messages of a thread belong to no rewritten API.
+func family(path string, h http.Header) wire.Dialect {
+	switch d := wire.DialectOf(path); {
+	case strings.Contains(path, "/threads/"):
+		return wire.None
+	case strings.Contains(path, "/messages/"), h.Get("Anthropic-Version") != "" && d == wire.None:
+		return wire.Messages
+	case strings.Contains(path, "/responses/"):
+		return wire.Responses
+	case strings.Contains(path, "/chat/completions/"):
+		return wire.Chat
+	default:
+		return d
+	}
+}
+
+// withoutEndpoint removes the endpoint from a base URL that was copied with its endpoint.
+func withoutEndpoint(path string) string {
+	for _, e := range []string{"/chat/completions", "/responses", "/messages"} {
+		if base, ok := strings.CutSuffix(path, e); ok {
+			return base
+		}
+	}
+	return path
+}
+
+// undoubled removes the second version (/v1/v1/models) or endpoint
+// (/v1/chat/completions/chat/completions) from the path of a client whose base URL holds too much.
+// No API has such paths.
+func undoubled(p string) string {
+	for rest, ok := cutVersion(p); ok && strings.HasPrefix(rest, p[:len(p)-len(rest)]+"/"); rest, ok = cutVersion(p) {
+		p = rest
+	}
+	for _, e := range []string{"/chat/completions", "/responses", "/messages"} {
+		for strings.HasSuffix(p, e+e) {
+			p = strings.TrimSuffix(p, e)
+		}
+	}
+	return p
+}
+
+// isVersion reports whether a path segment is a version (v1, v2, v1beta).
+func isVersion(seg string) bool {
+	return len(seg) >= 2 && seg[0] == 'v' && seg[1] >= '0' && seg[1] <= '9'
+}
+
+// cutVersion removes a leading version segment: /v1/models gives /models.
+func cutVersion(p string) (string, bool) {
+	if len(p) < 3 || p[0] != '/' {
+		return p, false
+	}
+	seg, _, _ := strings.Cut(p[1:], "/")
+	if !isVersion(seg) {
+		return p, false
+	}
+	return p[1+len(seg):], true
+}

@@ -1,0 +1,184 @@
+package proxy_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"precept/inject/bank"
+	"precept/inject/lesson"
+)
+
+// endpoint is a request to one of precept's own endpoints, and the status of the answer.
+type endpoint struct {
+	method, path, body string
+	want               int
+}
+
+const rating = `{"session_id":"s","source":"user","type":"rejection","comment":"a private comment"}`
+
+// endpoints returns the endpoints of the data listener.
+func endpoints() []endpoint {
+	return []endpoint{
+		{"POST", "/v1/feedback", rating, 202},
+		{"POST", "/v1/feedback", "[" + rating + "," + rating + "]", 202},
+		{"POST", "/v1/lessons", `{"signature":"open the page","lesson_text":"Send the header."}`, 201},
+		{"GET", "/v1/lessons", "", 200},
+		{"GET", "/v1/lessons?limit=1", "", 200},
+		{"GET", "/v1/lessons/fetch", "", 200},
+		{"PATCH", "/v1/lessons/fetch", `{"lesson_text":"Send both headers."}`, 200},
+		{"DELETE", "/v1/lessons/fetch", "", 204},
+		{"GET", "/healthz", "", 200},
+		{"HEAD", "/healthz", "", 200},
+		{"GET", "/readyz", "", 200},
+		{"HEAD", "/readyz", "", 200},
+		// Requests that are no request of an endpoint, and may still hold feedback.
+		{"PUT", "/v1/feedback", rating, 405},
+		{"GET", "/v1/feedback", "", 405},
+		{"POST", "/v1/feedback/s", rating, 404},
+		{"PUT", "/v1/lessons", `{}`, 405},
+		{"POST", "/v1/lessons/fetch", `{}`, 405},
+		{"POST", "/v1/lessons/fetch/x", `{}`, 404},
+		{"POST", "/healthz", "", 405},
+		{"DELETE", "/readyz", "", 405},
+	}
+}
+
+// baseForms returns the same endpoint as agents with different base URLs write the path.
+func baseForms(path string) map[string]string {
+	bare := strings.TrimPrefix(path, "/v1")
+	slashed, query, _ := strings.Cut(path, "?")
+	slashed += "/"
+	if query != "" {
+		slashed += "?" + query
+	}
+	return map[string]string{
+		"as documented":            path,
+		"without the version":      bare,
+		"two versions":             "/v1" + "/v1" + bare,
+		"a trailing slash":         slashed,
+		"a doubled slash in front": "/" + path,
+		"a doubled slash inside":   "/v1/" + bare,
+		"three slashes everywhere": strings.ReplaceAll("/v1"+bare, "/", "///"),
+		"behind an endpoint":       "/v1/chat/completions" + path,
+		"the path of the upstream": "/gateway/openai" + bare,
+		"its version as well":      "/gateway/openai" + path,
+		"an escaped letter":        strings.NewReplacer("feedback", "%66eedback", "lessons", "l%65ssons", "healthz", "healt%68z").Replace(path),
+	}
+}
+
+// agentForms returns the path behind the forms in which a base URL names its agent.
+func agentForms(path string) map[string]string {
+	return map[string]string{
+		"plain":             path,
+		"path form":         "/p/agent=coder,session=s" + path,
+		"escaped path form": "/p/agent%3Dcoder%2Csession%3Ds" + path,
+		"form and //":       "/p/agent=coder,session=s/" + path,
+		"// and form":       "//p/agent=coder,session=s" + path,
+	}
+}
+
+// Every endpoint of precept is answered by precept under every form of base URL, and nothing of a
+// request to such an endpoint reaches the upstream.
+func TestOwnEndpointsUnderEveryBaseURL(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRig(t, up, "", nil, map[string]string{"upstream": up.URL + "/gateway/openai"})
+	r.Parts().Bank = newOneLesson()
+	listener := httptest.NewServer(r.Handler())
+	t.Cleanup(listener.Close)
+	r.url = listener.URL
+	for _, e := range endpoints() {
+		for base, path := range baseForms(e.path) {
+			for form, path := range agentForms(path) {
+				res, body := r.send(t, e.method, path, http.Header{"Precept-Agent": {"coder"}}, e.body)
+				if res.StatusCode != e.want || e.want == http.StatusMethodNotAllowed && res.Header.Get("Allow") == "" {
+					t.Errorf("%s, %s: %s %s: status %d, want %d: %.200s", base, form, e.method, path, res.StatusCode, e.want, body)
+				}
+			}
+		}
+	}
+	if up.count() > 0 {
+		t.Errorf("%d requests reached the upstream; the last: %+v", up.count(), up.last(t))
+	}
+}
+
+// oneLesson is a bank with one lesson of the agent coder, which accepts every write and keeps none.
+type oneLesson struct{ lesson *lesson.Lesson }
+
+func newOneLesson() oneLesson {
+	return oneLesson{&lesson.Lesson{
+		Slug: "fetch", Title: "Fetch the page", Advice: "Send the header.", Trigger: lesson.Trigger{Keywords: []string{"page"}},
+		Scope: lesson.Scope{Tenant: "default", Agent: "coder"}, Approval: lesson.Approval{Source: "api"},
+	}}
+}
+
+func (b oneLesson) List(context.Context) (*lesson.Book, []lesson.Problem, error) {
+	return lesson.NewBook([]*lesson.Lesson{b.lesson}), nil, nil
+}
+
+func (b oneLesson) Propose(context.Context, bank.Proposal) (bank.Result, error) {
+	return bank.Result{Lesson: b.lesson}, nil
+}
+
+func (b oneLesson) Revise(context.Context, string, bank.Proposal) (bank.Result, error) {
+	return bank.Result{Lesson: b.lesson}, nil
+}
+
+func (b oneLesson) Withdraw(context.Context, string, lesson.Scope, string) error { return nil }
+
+// The agent of the path form is the agent of the feedback: an agent that opted out leaves nothing.
+func TestFeedbackOfAnAgentThatOptedOut(t *testing.T) {
+	r := newRig(t, newUpstream(t, nil), "", nil, map[string]string{"learning.opt_out_agents": "[coder]"})
+	for path, want := range map[string]string{"/p/agent=coder/v1/feedback": "ignored", "/p/agent=other/v1/feedback": "parked", "/v1/feedback": "parked"} {
+		if _, body := r.send(t, "POST", path, nil, rating); !strings.Contains(string(body), `"status":"`+want+`"`) {
+			t.Errorf("%s: %s, want %s", path, body, want)
+		}
+	}
+}
+
+// A path without an endpoint of precept goes to the upstream.
+func TestPathsOfTheUpstream(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRig(t, up, "", nil, nil)
+	for ask, want := range map[string]string{
+		"/v1//chat/completions":                    "/v1/chat/completions",
+		"//v1/chat/completions":                    "/v1/chat/completions",
+		"/v1/chat//completions/":                   "/v1/chat/completions",
+		"/p/agent=coder//v1//chat/completions//":   "/v1/chat/completions",
+		"//chat/completions/?a=b//":                "/v1/chat/completions?a=b//",
+		"/v1/responses/":                           "/v1/responses",
+		"/v1//messages/?beta=true":                 "/v1/messages?beta=true",
+		"/v1/messages//count_tokens/":              "/v1/messages/count_tokens",
+		"/https://api.example/v1/chat/completions": "/v1/https://api.example/v1/chat/completions",
+		"//v1/models":                              "/v1/models",
+		"/v1//models":                              "/v1/models",
+		"/v1/models/":                              "/v1/models/",
+		"/v1/files/a//b/":                          "/v1/files/a//b/",
+		"/v1/threads/t//messages/":                 "/v1/threads/t//messages/",
+		"/v1/files/feedback":                       "/v1/files/feedback",
+		"/v1/feedbacks":                            "/v1/feedbacks",
+		"/v1/messages/m/feedback":                  "/v1/messages/m/feedback",
+		"/v1/lessons":                              "/v1/lessons", // the rig has no bank
+		"/lessons":                                 "/v1/lessons",
+		"/v1/healthz/x":                            "/v1/healthz/x",
+	} {
+		r.send(t, "POST", ask, nil, hi)
+		if got := up.last(t).uri; got != want {
+			t.Errorf("%s became %s, want %s", ask, got, want)
+		}
+	}
+}
+
+// A path with too many slashes is a rewritten path all the same.
+func TestLessonsUnderADoubledSlash(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRig(t, up, "", bookOf(t, "one: mend the build"), certain())
+	for _, path := range []string{"/v1//chat/completions", "/v1/chat/completions/", "//v1/chat/completions", "/p/agent=x//v1/chat/completions/"} {
+		r.send(t, "POST", path, nil, `{"messages":[{"role":"user","content":"Please mend the build"}]}`)
+		if body := string(up.last(t).body); !strings.Contains(body, "[one]") {
+			t.Errorf("%s: %s", path, body)
+		}
+	}
+}
