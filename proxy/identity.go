@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,7 +23,7 @@ import (
 // name that a client chose.
 type identity struct {
 	tenant     string
-	credential [sha256.Size]byte // hash of the client's credential; zero without a credential
+	credential [sha256.Size]byte // hash of the owner of the client's credential (ownerOf); zero without a credential
 	key        *configs.Key      // the configured key; nil unless tenancy is keys
 }
 
@@ -44,23 +46,58 @@ func credentialOf(r *http.Request) string {
 	return ""
 }
 
+// maxToken bounds the signed tokens that are read, in bytes.
+const maxToken = 16 << 10
+
+// ownerOf returns the text that identifies the owner of a credential: issuer and subject of a signed
+// token (JWT), because an agent refreshes such a token in the middle of a session; the bytes of any
+// other credential. The upstream checks the signature. No other credential equals the text of a signed
+// token, because no header contains a zero byte.
+func ownerOf(credential string) string {
+	token := credential[strings.LastIndexByte(credential, ' ')+1:] // "DPoP eyJ..." is not cut by credentialOf
+	head, rest, _ := strings.Cut(token, ".")
+	payload, _, signed := strings.Cut(rest, ".")
+	if !signed || len(token) > maxToken {
+		return credential
+	}
+	var header struct {
+		Algorithm string `json:"alg"`
+	}
+	var claims struct {
+		Issuer  string `json:"iss"`
+		Subject string `json:"sub"`
+	}
+	if !readPart(head, &header) || !readPart(payload, &claims) || header.Algorithm == "" || claims.Issuer == "" || claims.Subject == "" {
+		return credential
+	}
+	return "jwt\x00" + claims.Issuer + "\x00" + claims.Subject
+}
+
+// readPart decodes a part of a signed token.
+func readPart(part string, to any) bool {
+	text, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(part, "="))
+	return err == nil && json.Unmarshal(text, to) == nil
+}
+
 // identify returns the identity of a request. With tenancy keys, a key that is not listed is
 // refused in the shape of the dialect d.
 func (s *settings) identify(r *http.Request, d wire.Dialect) (identity, error) {
 	c := credentialOf(r)
+	owner := ownerOf(c)
 	id := identity{tenant: "default"}
 	if c != "" {
-		id.credential = sha256.Sum256([]byte(c))
+		id.credential = sha256.Sum256([]byte(owner))
 	}
 	switch s.cfg.Tenancy {
 	case "by-credential":
 		if c != "" {
 			m := hmac.New(sha256.New, s.secret)
-			m.Write([]byte(c))
+			m.Write([]byte(owner))
 			id.tenant = "t-" + hex.EncodeToString(m.Sum(nil)[:12])
 		}
 	case "keys":
-		id.key = s.keys[hex.EncodeToString(id.credential[:])]
+		sum := sha256.Sum256([]byte(c))
+		id.key = s.keys[hex.EncodeToString(sum[:])]
 		if id.key == nil || c == "" {
 			return id, refusal(d, http.StatusUnauthorized, "this key is not one of precept's keys; ask who runs precept for one")
 		}

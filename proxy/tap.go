@@ -149,6 +149,9 @@ func (t *turn) settle() {
 // which may come at once, is only recognised after the end of the first request.
 func (t *turn) end() {
 	if t.enter(phaseEnded) && t.session.Session != nil {
+		if s := t.reply.status; s == http.StatusUnauthorized || s == http.StatusForbidden {
+			t.p.resolver.Refused(&t.session)
+		}
 		t.p.resolver.Ended(&t.session, t.reply.whole() && t.reply.status < 300)
 	}
 }

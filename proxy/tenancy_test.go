@@ -64,8 +64,8 @@ func sameCalls(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"id":"chatcmpl-%[1]d","model":"m-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%[1]d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}}]}}]}`, len(b.Messages))
 }
 
-// Under single everyone is one tenant; an echo still counts only under the key that was there when
-// it went by.
+// Under single all clients are one tenant. A counted call id of an earlier turn leads no other key into
+// the session.
 func TestSingleTenant(t *testing.T) {
 	up := newUpstream(t, sameCalls)
 	r := newRig(t, up, "", nil, nil)

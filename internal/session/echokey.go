@@ -10,12 +10,20 @@ import (
 // reply id): the first 8 bytes of SHA-256 over tenant, credential and text.
 type EchoKey uint64
 
-// Scope is the space in which echoes are looked up. No client finds a session through content that
-// only another key has seen. In a run, session names and repeating content belong to the run.
+// Scope is the space in which echoes are looked up. Random ids belong to the tenant, because a bearer
+// token is refreshed in the middle of a conversation. Texts and counted ids belong to the credential:
+// no client finds a session through a text that only another client has seen. In a run, session names
+// and repeating content belong to the run.
 type Scope struct {
 	Tenant     string
-	Credential uint64 // hash of the client's key
-	Run        string // its name, bounded; "" outside of one
+	Credential uint64 // hash of the client's key, or of issuer and subject of a signed token
+	Run        string // name of the run, bounded; empty outside of a run
+}
+
+// anyCredential returns the scope of all clients of the tenant.
+func (sc Scope) anyCredential() Scope {
+	sc.Credential = 0
+	return sc
 }
 
 // whose returns the scope without its run, which a side request may not name.
@@ -48,6 +56,9 @@ func echoKey(sc Scope, key string, context uint64) EchoKey {
 func repeats(key string) bool {
 	return !strings.HasPrefix(key, "r:") && (strings.HasPrefix(key, "t:") || !random(key))
 }
+
+// counted reports whether the thing is an id that may come again in another run.
+func counted(key string) bool { return repeats(key) && !strings.HasPrefix(key, "t:") }
 
 // randomBits is the number of random bits from which on an id counts as unique.
 const randomBits = 40

@@ -19,6 +19,41 @@ func (t *Threader) follow(r *Resolved, tr *trail, look Lookup) bool {
 	return look != nil && len(unknown) > 0 && t.lookUp(r, tr, unknown, look)
 }
 
+// refreshed finds the session of a client whose credential is new, by the counted ids of the session's
+// newest reply. Other clients get the same ids, so the request must continue the newest request of the
+// session, and the newest reply must wait for a request. Where the store may know sessions of this
+// credential, lookUp has asked before.
+func (t *Threader) refreshed(r *Resolved, tr *trail) bool {
+	for i := r.req.Len() - 1; i >= tr.oldest(); i-- {
+		echoes := r.req.Echo(i)
+		for _, k := range echoes[:min(len(echoes), maxTrail)] {
+			if !counted(k) {
+				continue
+			}
+			if len(t.index.owners(r.key(k))) > 0 {
+				return false // a branch of a conversation of this credential
+			}
+			key := r.detail(k)
+			found := slices.DeleteFunc(t.index.owners(key), func(o owner) bool { return o.id == tr.except || !t.awaits(o, r) })
+			if len(found) == 0 {
+				continue
+			}
+			r.Method, r.weak = ByEcho, true
+			return t.pick(r, tr, trailKey{key: key}, found)
+		}
+	}
+	return false
+}
+
+// awaits reports whether the request continues or repeats the newest request of the session, and the key
+// of o belongs to the newest reply.
+func (t *Threader) awaits(o owner, r *Resolved) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := t.heads.get(o.id)
+	return h != nil && o.stamp&stampKind == stampReply && o.current(h) && (h.list == r.list || h.extended(r.req))
+}
+
 // lookUp asks the store for the session where memory knows none of the keys. Of several owners of
 // the newest stored key, lookUp takes one that shares older keys.
 func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Lookup) bool {

@@ -83,6 +83,9 @@ type startKey struct {
 	list  uint64
 }
 
+// anyCredential returns the key of equal first requests of all clients of the tenant.
+func (k startKey) anyCredential() startKey { return startKey{k.scope.anyCredential(), k.list} }
+
 // start is a session that began with a request without any id. While that request is under way, an
 // equal request is a second session, because agents start in parallel. After a failure, an equal
 // request is the retry.
@@ -124,7 +127,7 @@ func (h *heads) again(k startKey, retry bool, now time.Time) (found start, known
 func (h *heads) begin(k startKey, s start, now time.Time) {
 	twins := slices.DeleteFunc(h.starts.of[k], func(t start) bool {
 		x := h.first(k, t)
-		return x == nil || x.inFlight == 0 && now.Sub(x.at) > againWithin
+		return x == nil || t.id == s.id || x.inFlight == 0 && now.Sub(x.at) > againWithin
 	})
 	h.starts.put(k, push(twins, s, maxOwners))
 }

@@ -72,7 +72,7 @@ func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 		}
 		return t.index.addAll(keys, o)
 	}
-	// These first: whoever finds the call's id finds them as well.
+	// Details come first: a request that finds the id of a call finds the details of the call as well.
 	for i := range rep.Calls[:min(len(rep.Calls), maxTrail)] {
 		if c := &rep.Calls[i]; c.ID != "" && !random("c:"+c.ID) {
 			t.index.add(r.detail("d:"+wire.EchoCall(c)), o)
@@ -80,6 +80,9 @@ func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 	}
 	for _, k := range wire.EchoReply(rep, r.prefill) {
 		keys = append(keys, r.key(k))
+		if counted(k) {
+			t.index.add(r.detail(k), o)
+		}
 	}
 	switch {
 	case !main && rep.Complete:

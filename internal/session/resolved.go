@@ -29,17 +29,21 @@ type Resolved struct {
 	prefill      string        // what the client has begun of the answer
 }
 
-// key returns the echo key of a thing in this conversation. Things that repeat in every run get a
-// key that depends on the topic of the conversation.
+// key returns the echo key of a thing in this conversation. A random id has one key for all clients of
+// the tenant. Things that repeat in every run get a key that depends on the credential and on the topic
+// of the conversation.
 func (r *Resolved) key(k string) EchoKey {
 	if !repeats(k) {
-		return echoKey(r.scope, k, 0)
+		return EchoKeyOf(r.scope.Tenant, k)
 	}
 	return echoKey(r.scope, k, r.about())
 }
 
-// detail returns the echo key of a thing that repeats in every run.
-func (r *Resolved) detail(what string) EchoKey { return echoKey(r.scope, what, r.about()) }
+// detail returns the key, for all clients of the tenant, of a thing that repeats in every run. A detail
+// only separates sessions that another key has found.
+func (r *Resolved) detail(what string) EchoKey {
+	return echoKey(r.scope.anyCredential(), what, r.about())
+}
 
 // about returns a hash of the topic of the conversation.
 func (r *Resolved) about() uint64 {

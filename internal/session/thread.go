@@ -25,12 +25,13 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	if r.items = req.End(); r.items > 0 {
 		r.last = itemKey(req, r.items-1)
 	}
-	loose := c.loose()
+	loose, tr := c.loose(), &trail{r: &r, claim: c}
 	switch {
 	case c.Session != "" && !loose:
 		r.named(c)
 		t.goOn(&r)
-	case t.follow(&r, &trail{r: &r, claim: c}, look):
+	case t.follow(&r, tr, look):
+	case t.refreshed(&r, tr):
 	case loose && t.fits(&r, c, req):
 	case t.shortened(&r, req, look):
 	case t.grown(&r, req):
@@ -74,7 +75,11 @@ func (t *Threader) begin(r *Resolved, c Claim) {
 	defer t.mu.Unlock()
 	r.Method = ByNew
 	key := startKey{r.scope, r.list}
-	if s, known, sure := t.heads.again(key, c.Retry, r.at); known {
+	s, known, sure := t.heads.again(key, c.Retry, r.at)
+	if !known {
+		s, known, sure = t.heads.again(key.anyCredential(), false, r.at)
+	}
+	if known {
 		if !sure {
 			r.Doubt = []ID{s.id}
 		}
@@ -100,8 +105,10 @@ func (t *Threader) Below(parent Resolved, c Claim, first bool, now time.Time, lo
 	c.Session, c.Space, c.Method = "", "", ""
 	r = Resolved{scope: parent.scope, at: now, req: req, list: parent.list, items: parent.items, last: parent.last}
 	r.scope.Run = parent.ID.String()
+	tr := &trail{r: &r, claim: c, except: parent.ID}
 	switch {
-	case t.follow(&r, &trail{r: &r, claim: c, except: parent.ID}, look):
+	case t.follow(&r, tr, look):
+	case t.refreshed(&r, tr):
 	case first:
 		t.begin(&r, c)
 	default:

@@ -225,10 +225,71 @@ func TestThreadScopes(t *testing.T) {
 	w := newWorld(t)
 	a := w.ask(chat(t, user("go")), calls("toolu_01A09q90qw90lq917835"))
 	next := chat(t, user("go"), called("toolu_01A09q90qw90lq917835", "{}"), result("toolu_01A09q90qw90lq917835", "x"))
-	for _, sc := range []Scope{{Tenant: "default", Credential: 2}, {Tenant: "other", Credential: 1}} {
-		w.other("another key or tenant", a, w.th.Resolve(sc, Claim{}, next, w.now, nil))
+	w.other("another tenant", a, w.with(Scope{Tenant: "other", Credential: 1}, next))
+	w.same("another credential", a, w.with(Scope{Tenant: "default", Credential: 2}, next))
+}
+
+// with resolves a request in another scope.
+func (w *world) with(sc Scope, req *wire.Request) Resolved {
+	return w.th.Resolve(sc, Claim{}, req, w.now, nil)
+}
+
+// Two agents with one task and a server that counts its calls: each keeps its session when both tokens
+// are refreshed, because the results of the calls differ.
+func TestThreadCountedIDsOfRefreshedCredentials(t *testing.T) {
+	w := newWorld(t)
+	list := func(mine string, turns int) *wire.Request {
+		history := []obj{user("go")}
+		for n := range turns {
+			history = with(history, called(fmt.Sprint("call_", n), "{}"), result(fmt.Sprint("call_", n), fmt.Sprint(mine, n)))
+		}
+		return chat(t, history...)
 	}
-	w.same("the same", a, w.open(next))
+	of := func(owner, issued int) Scope { return Scope{Tenant: "default", Credential: uint64(10*owner + issued)} }
+	var sessions [2]Resolved
+	for turn := range 6 {
+		for owner := range sessions {
+			r := w.with(of(owner, turn/3), list(fmt.Sprint("files of ", owner, " "), turn))
+			w.answer(r, calls(fmt.Sprint("call_", turn)))
+			if turn == 0 {
+				sessions[owner] = r
+			} else {
+				w.same(fmt.Sprint("turn ", turn), sessions[owner], r)
+			}
+		}
+	}
+	w.other("the two agents", sessions[0], sessions[1])
+}
+
+// A client that shows an earlier state of a conversation with counted ids is another client.
+func TestThreadCountedIDsOfAnotherClient(t *testing.T) {
+	w := newWorld(t)
+	a := w.ask(chat(t, user("go")), calls("call_0"))
+	past := chat(t, user("go"), called("call_0", "{}"), result("call_0", "x"))
+	w.same("the next turn", a, w.ask(past, calls("call_1")))
+	w.other("the past of the session under another credential", a, w.with(Scope{Tenant: "default", Credential: 2}, past))
+}
+
+func TestThreadRefusedCredential(t *testing.T) {
+	w := newWorld(t)
+	first := chat(t, user("go"))
+	fresh := Scope{Tenant: "default", Credential: 2}
+	failed := w.open(first)
+	w.fail(failed)
+	w.other("an equal request after another failure", failed, w.with(fresh, first))
+
+	w = newWorld(t)
+	one, two := w.open(first), w.open(first)
+	for _, r := range []Resolved{one, two} {
+		w.th.Refused(r)
+		w.fail(r)
+	}
+	a, b := w.with(fresh, first), w.with(fresh, first)
+	w.other("two retries", a, b)
+	if a.New || b.New || a.Name == "" {
+		t.Errorf("the retries begin sessions: %+v, %+v", a, b)
+	}
+	w.other("a third one", a, w.with(fresh, first))
 }
 
 func TestThreadEditedHistory(t *testing.T) {
@@ -438,7 +499,7 @@ func TestThreadAsksTheStoreOnce(t *testing.T) {
 		if len(keys) == 0 || len(keys) > maxTrail+4 {
 			t.Errorf("%d keys asked for", len(keys))
 		}
-		return map[EchoKey][]ID{echoKey(Scope{Tenant: "default", Credential: 1}, "c:"+id, 0): {a.ID}}
+		return map[EchoKey][]ID{EchoKeyOf("default", "c:"+id): {a.ID}}
 	}
 	b := elsewhere.th.Resolve(w.sc, Claim{}, next, w.now, look)
 	w.same("found in the store", a, b)

@@ -44,6 +44,17 @@ func (t *Threader) Ended(r Resolved, complete bool, now time.Time) {
 	}
 }
 
+// Refused stores that the upstream refused the credential of the request. An agent then refreshes its
+// token, so an equal first request with another credential is a retry. Call Refused before Ended.
+func (t *Threader) Refused(r Resolved) {
+	if r.Method != ByNew || r.list == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.heads.begin(startKey{r.scope, r.list}.anyCredential(), start{r.ID, r.Name}, r.at)
+}
+
 // advance counts a complete reply of the session and returns its number.
 func (t *Threader) advance(r *Resolved) stamp {
 	t.mu.Lock()

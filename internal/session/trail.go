@@ -25,7 +25,7 @@ type trailKey struct {
 // keys yields the keys one by one, because the first key nearly always decides.
 func (t *trail) keys(yield func(trailKey) bool) {
 	sc := t.r.scope
-	if t.claim.Previous != "" && !yield(trailKey{key: echoKey(sc, "r:"+t.claim.Previous, 0), method: ByBody}) {
+	if t.claim.Previous != "" && !yield(trailKey{key: t.r.key("r:" + t.claim.Previous), method: ByBody}) {
 		return
 	}
 	if t.claim.Space != SpaceConversation { // else the provider keeps the history: only a reply id is stronger

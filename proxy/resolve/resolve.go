@@ -12,6 +12,7 @@ package resolve
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"precept/detect"
@@ -203,8 +204,8 @@ func (r *Resolver) Replied(q *Query, res *Result, rep *wire.Reply, ok bool) []se
 	if !res.echoed() {
 		keys = nil
 	}
-	if res.Side == "" && rep.ID != "" {
-		keys = append(keys, session.EchoKeyOf(q.Scope.Tenant, "r:"+rep.ID))
+	if id := session.EchoKeyOf(q.Scope.Tenant, "r:"+rep.ID); res.Side == "" && rep.ID != "" && !slices.Contains(keys, id) {
+		keys = append(keys, id)
 	}
 	if res.Side == "" && ok {
 		res.Session.Lock()
@@ -215,6 +216,9 @@ func (r *Resolver) Replied(q *Query, res *Result, rep *wire.Reply, ok bool) []se
 	}
 	return echoes(q, res.Session.Identity.ID, r.now(), keys)
 }
+
+// Refused notes that the upstream refused the credential of a request. Call Refused before Ended.
+func (r *Resolver) Refused(res *Result) { r.threads.Refused(res.Thread) }
 
 // Ended notes the end of a request. Call Ended before the client can see the end: a retry, which
 // may come at once, is only recognised after the end of the first request.

@@ -79,6 +79,7 @@ func (k *chat) turn(t *testing.T, p *harness.Process) {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Who", k.who)
+	req.Header.Set("Authorization", fmt.Sprint("Bearer token-", k.turns/2)) // refreshed after every second turn
 	if k.named {
 		req.Header.Set("Precept-Session", k.who)
 	}

@@ -1,0 +1,227 @@
+package proxy_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// jwt returns a token for a subject. Two tokens of one subject differ in every other claim.
+func jwt(issuer, subject string, issued int) string {
+	part := func(v any) string { b, _ := json.Marshal(v); return base64.RawURLEncoding.EncodeToString(b) }
+	return part(obj{"alg": "RS256", "kid": fmt.Sprint("k", issued)}) + "." +
+		part(obj{"iss": issuer, "sub": subject, "iat": issued, "exp": issued + 3600, "jti": fmt.Sprint("id-", issued)}) + "." +
+		part(fmt.Sprint("signature ", issued))
+}
+
+// history returns the messages of a request body.
+func history(t *testing.T, body []byte) []json.RawMessage {
+	t.Helper()
+	var v struct{ Messages []json.RawMessage }
+	if err := json.Unmarshal(body, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v.Messages
+}
+
+// Forty agents without a session header get a new token in the middle of their conversations. Each
+// conversation stays one session, with the same lessons at the same places.
+func TestARefreshedTokenKeepsTheSession(t *testing.T) {
+	const conversations, turns, refresh = 40, 5, 3
+	opaque := func(owner, issued int) string { return fmt.Sprintf("ya29.a0AfH6SM-%d-%d", owner, issued) }
+	signed := func(owner, issued int) string {
+		return jwt("https://login.example", fmt.Sprint("user-", owner), issued)
+	}
+	for name, c := range map[string]struct {
+		answer  http.HandlerFunc
+		tenancy string
+		shared  bool // all agents have one token
+		token   func(owner, issued int) string
+	}{
+		"opaque tokens, random call ids":          {caller(), "single", false, opaque},
+		"one opaque token, random call ids":       {caller(), "single", true, opaque},
+		"opaque tokens, counted call ids":         {sameCalls, "single", false, opaque},
+		"signed tokens, random call ids":          {caller(), "single", false, signed},
+		"signed tokens, counted call ids":         {sameCalls, "single", false, signed},
+		"signed tokens, random, by credential":    {caller(), "by-credential", false, signed},
+		"signed tokens, counted, by credential":   {sameCalls, "by-credential", false, signed},
+		"one signed token, random, by credential": {caller(), "by-credential", true, signed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			up := newUpstream(t, c.answer)
+			r := newRig(t, up, "", bookOf(t, "one: build", "two: build"), map[string]string{
+				"tenancy": c.tenancy, "bandit.objective": "all", "bandit.epsilon": "0.5", "bandit.control": "0",
+			})
+			agents, sessions, sent := make([]*agent, conversations), make([]string, conversations), make([][]byte, conversations)
+			for turn := range turns {
+				for i := range agents {
+					if turn == 0 {
+						agents[i] = newAgent(fmt.Sprintf("Fix the build of part %d.", i))
+					}
+					owner := i
+					if c.shared {
+						owner = 0
+					}
+					res, reply := r.send(t, "POST", chatPath, bearer(c.token(owner, turn/refresh)), agents[i].body())
+					before := sent[i]
+					sent[i] = up.last(t).body
+					if turn == 0 {
+						sessions[i] = res.Header.Get("Precept-Session")
+					} else {
+						if got := res.Header.Get("Precept-Session"); got != sessions[i] {
+							t.Fatalf("conversation %d became session %s in turn %d, was %s", i, got, turn+1, sessions[i])
+						}
+						was, is := history(t, before), history(t, sent[i])
+						for n := range was {
+							if !bytes.Equal(was[n], is[n]) {
+								t.Fatalf("turn %d: message %d was %s, is %s", turn+1, n, was[n], is[n])
+							}
+						}
+						for _, m := range is[len(was):] {
+							if bytes.Contains(m, []byte("[one]")) || bytes.Contains(m, []byte("[two]")) {
+								t.Fatalf("turn %d: the coin was drawn again: %s", turn+1, m)
+							}
+						}
+					}
+					agents[i].next(callOf(t, reply), "ls", fmt.Sprintf("%d files", turn))
+				}
+			}
+			if all := bytes.Join(sent, nil); !bytes.Contains(all, []byte("[one]")) {
+				t.Error("no conversation got a lesson")
+			}
+		})
+	}
+}
+
+// An assistant's text alone says nothing about its owner: another person's model may have said the same.
+func TestAnAnswerAloneTiesUnderItsCredentialOnly(t *testing.T) {
+	talk := func(list ...string) string {
+		var messages []obj
+		for i, text := range list {
+			messages = append(messages, obj{"role": [...]string{"user", "assistant"}[i%2], "content": text})
+		}
+		b, _ := json.Marshal(obj{"model": "m-1", "messages": messages})
+		return string(b)
+	}
+	const said = "The parser fails on nested lists because the stack is popped twice; remove one of both pops."
+	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprint(w, chatReply("chatcmpl-1", said))
+	})
+	r := newRig(t, up, "", nil, nil)
+	open := func(token string, list ...string) string {
+		res, _ := r.send(t, "POST", chatPath, bearer(token), talk(list...))
+		return res.Header.Get("Precept-Session")
+	}
+	opaque := open("one", "Why does the parser fail?")
+	if open("two", "Why does the parser fail?", said, "Thanks.") == opaque {
+		t.Error("another credential continues the session")
+	}
+	if open("one", "Why does the parser fail?", said, "Thanks.") != opaque {
+		t.Error("the same credential does not continue the session")
+	}
+	signed := open(jwt("i", "s", 1), "Why does the lexer fail?")
+	if open(jwt("i", "other", 2), "Why does the lexer fail?", said, "Thanks.") == signed {
+		t.Error("another subject continues the session")
+	}
+	if open(jwt("i", "s", 2), "Why does the lexer fail?", said, "Thanks.") != signed {
+		t.Error("a refreshed token of the same subject does not continue the session")
+	}
+}
+
+// The upstream refuses an expired token, and the agent sends the first request again with a new one.
+func TestAFirstRequestThatWasRefusedForItsTokenIsSentAgain(t *testing.T) {
+	up := newUpstream(t, nil)
+	var refused atomic.Int64
+	answer := caller()
+	up.then = func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.Header.Get("Authorization"), "expired") {
+			refused.Add(1)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		answer(w, r)
+	}
+	r := newRig(t, up, "", nil, nil)
+	a := newAgent("Fix it.")
+	first, _ := r.send(t, "POST", chatPath, bearer("expired"), a.body())
+	second, reply := r.send(t, "POST", chatPath, bearer("fresh"), a.body())
+	if got, want := second.Header.Get("Precept-Session"), first.Header.Get("Precept-Session"); got != want || refused.Load() != 1 {
+		t.Errorf("the retry is session %s, the first was %s", got, want)
+	}
+	a.next(callOf(t, reply), "ls", "x")
+	third, _ := r.send(t, "POST", chatPath, bearer("fresh"), a.body())
+	if got, want := third.Header.Get("Precept-Session"), first.Header.Get("Precept-Session"); got != want {
+		t.Errorf("the next turn is session %s, the first was %s", got, want)
+	}
+	other, _ := r.send(t, "POST", chatPath, bearer("somebody"), newAgent("Fix it.").body())
+	if got := other.Header.Get("Precept-Session"); got == first.Header.Get("Precept-Session") {
+		t.Error("an equal first request of another agent continues the session")
+	}
+}
+
+// The two other APIs and the places of a credential: the session stays with the ids of calls, items and
+// responses.
+func TestIDsOfEachAPITieAcrossCredentials(t *testing.T) {
+	input := `{"type":"message","role":"user","content":"Fix it."}`
+	for name, c := range map[string]struct {
+		path, reply, first, second string
+	}{
+		"messages": {
+			"/v1/messages",
+			`{"id":"msg_01","type":"message","role":"assistant","content":[{"type":"tool_use","id":"toolu_01A09q90qw90lq917835lq9","name":"bash","input":{}}],"stop_reason":"tool_use","usage":{"input_tokens":1,"output_tokens":1}}`,
+			`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Fix it."}]}`,
+			`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Fix it."},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_01A09q90qw90lq917835lq9","name":"bash","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_01A09q90qw90lq917835lq9","content":"x"}]}]}`,
+		},
+		"an item of responses": {
+			"/v1/responses",
+			`{"id":"resp_1","object":"response","status":"completed","output":[{"type":"message","id":"msg_bc068d65db054a6d1a349360","role":"assistant","status":"completed","content":[{"type":"output_text","text":"ok"}]}]}`,
+			`{"model":"m","input":[` + input + `]}`,
+			`{"model":"m","input":[` + input + `,{"type":"item_reference","id":"msg_bc068d65db054a6d1a349360"},{"type":"message","role":"user","content":"Go on."}]}`,
+		},
+		"a response": {
+			"/v1/responses",
+			`{"id":"resp_68a1","object":"response","status":"completed","output":[{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{"type":"output_text","text":"ok"}]}]}`,
+			`{"model":"m","input":[` + input + `]}`,
+			`{"model":"m","previous_response_id":"resp_68a1","input":[{"type":"message","role":"user","content":"Go on."}]}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = fmt.Fprint(w, c.reply)
+			})
+			r := newRig(t, up, "", nil, nil)
+			one, _ := r.send(t, "POST", c.path, http.Header{"X-Api-Key": {"sk-one"}}, c.first)
+			two, _ := r.send(t, "POST", c.path, bearer("another"), c.second)
+			if got, want := two.Header.Get("Precept-Session"), one.Header.Get("Precept-Session"); got != want || got == "" {
+				t.Errorf("the second request is session %s, the first was %s", got, want)
+			}
+		})
+	}
+}
+
+// The tenant of a signed token is its issuer and subject, that of an opaque key its bytes.
+func TestTheTenantOfAToken(t *testing.T) {
+	up := newUpstream(t, caller())
+	r := newRig(t, up, "", nil, map[string]string{"tenancy": "by-credential"})
+	for _, token := range []string{
+		jwt("https://a.example", "one", 1), jwt("https://a.example", "one", 2), // one tenant
+		jwt("https://a.example", "two", 1), jwt("https://b.example", "one", 1),
+		"opaque-1", "opaque-2", "a.b.c", jwt("", "one", 1), jwt("https://a.example", "", 1),
+	} {
+		r.chat(t, bearer(token, "Precept-Session", "shared"), newAgent("Fix it.").body())
+	}
+	sizes := map[int]int{}
+	for _, exchanges := range kept(t, r, "shared") {
+		sizes[len(exchanges)]++
+	}
+	if sizes[2] != 1 || sizes[1] != 7 {
+		t.Errorf("tenants by their number of exchanges: %v", sizes)
+	}
+}
