@@ -189,6 +189,5 @@ func toRewrite() []string {
 		"store/redis",
 		"store/sqlite",
 		"store/storetest",
-		"test/harness",
 	}
 }

@@ -1,6 +1,5 @@
-// Package docs holds this directory's pages for the dashboard, which serves them as help: whoever
-// runs precept has the words of that version, without a network. It has the pages and their
-// drawings; the pictures of the dashboard stay in the repository.
+// Package docs embeds the pages of this directory. The dashboard serves the pages as help, so that
+// the help matches the version and needs no network. Pictures of the dashboard are not embedded.
 package docs
 
 import "embed"

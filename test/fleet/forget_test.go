@@ -46,12 +46,12 @@ func TestForgetInRedis(t *testing.T) {
 	}
 	gone := func(word string) {
 		t.Helper()
-		if found := append(harness.Where(harness.Dump(t, server), word), harness.Where(harness.Files(t, dir), word)...); len(found) > 0 {
+		if found := append(harness.FilesWith(harness.Dump(t, server), word), harness.FilesWith(harness.Files(t, dir), word)...); len(found) > 0 {
 			t.Errorf("%s is still in %v", word, found)
 		}
 	}
 	for _, word := range []string{first, second, third} {
-		if len(harness.Where(harness.Dump(t, server), word)) == 0 || len(harness.Where(harness.Files(t, dir), word)) == 0 {
+		if len(harness.FilesWith(harness.Dump(t, server), word)) == 0 || len(harness.FilesWith(harness.Files(t, dir), word)) == 0 {
 			t.Fatalf("%s is nowhere before it is forgotten: this test finds nothing", word)
 		}
 	}
@@ -69,13 +69,13 @@ func TestForgetInRedis(t *testing.T) {
 	}
 	gone(second)
 	elsewhere := filepath.Join(t.TempDir(), "none")
-	if len(harness.Where(harness.Dump(t, server), third)) == 0 {
+	if len(harness.FilesWith(harness.Dump(t, server), third)) == 0 {
 		t.Error("the third session is gone, too")
 	}
 	if out := forget("--tenant", "default", "--data-dir", elsewhere); !strings.Contains(out, "(1 session)") {
 		t.Errorf("from another machine: %s", out)
 	}
-	if found := harness.Where(harness.Dump(t, server), third); len(found) > 0 {
+	if found := harness.FilesWith(harness.Dump(t, server), third); len(found) > 0 {
 		t.Errorf("%s is still in %v", third, found)
 	}
 	if _, err := os.Stat(elsewhere); !os.IsNotExist(err) {

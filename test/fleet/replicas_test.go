@@ -85,9 +85,9 @@ func TestForgetInAFleet(t *testing.T) {
 		}
 	}
 	found := func(word string) []string {
-		out := harness.Where(harness.Dump(t, server), word)
+		out := harness.FilesWith(harness.Dump(t, server), word)
 		for _, dir := range dirs {
-			out = append(out, harness.Where(harness.Files(t, dir), word)...)
+			out = append(out, harness.FilesWith(harness.Files(t, dir), word)...)
 		}
 		return out
 	}
@@ -101,15 +101,15 @@ func TestForgetInAFleet(t *testing.T) {
 	say(fleet[1], word)
 	say(fleet[1], other)
 	fleet[1].Eventually("both sessions in Redis and in the outbox", func() bool {
-		return len(harness.Where(harness.Dump(t, server), word)) > 0 && len(harness.Where(harness.Dump(t, server), other)) > 0 && len(harness.Where(harness.Files(t, dirs[1]), word)) > 0
+		return len(harness.FilesWith(harness.Dump(t, server), word)) > 0 && len(harness.FilesWith(harness.Dump(t, server), other)) > 0 && len(harness.FilesWith(harness.Files(t, dirs[1]), word)) > 0
 	})
 	forget(word)
 	fleet[1].Eventually("the other replica to forget it", func() bool { return len(found(word)) == 0 })
-	if len(harness.Where(harness.Dump(t, server), other)) == 0 {
+	if len(harness.FilesWith(harness.Dump(t, server), other)) == 0 {
 		t.Error("another session is gone, too")
 	}
 	say(fleet[1], word) // a session that was forgotten may begin anew
-	fleet[1].Eventually("it is there again", func() bool { return len(harness.Where(harness.Dump(t, server), word)) > 0 })
+	fleet[1].Eventually("it is there again", func() bool { return len(harness.FilesWith(harness.Dump(t, server), word)) > 0 })
 
 	// A replica that has not been able to deliver it, and is away when it is forgotten.
 	server.Freeze(t)
@@ -123,12 +123,12 @@ func TestForgetInAFleet(t *testing.T) {
 		}
 	}()
 	fleet[1].Eventually("it waits in the outbox", func() bool {
-		return len(harness.Where(harness.Files(t, dirs[1]), "It is said.")) > 0 && len(harness.Where(harness.Files(t, dirs[1]), "a-"+late+"-again")) > 0
+		return len(harness.FilesWith(harness.Files(t, dirs[1]), "It is said.")) > 0 && len(harness.FilesWith(harness.Files(t, dirs[1]), "a-"+late+"-again")) > 0
 	})
 	fleet[1].Signal(syscall.SIGKILL)
 	fleet[1].Exit()
 	server.Thaw(t)
-	if left := harness.Where(harness.Dump(t, server), late); len(left) > 0 {
+	if left := harness.FilesWith(harness.Dump(t, server), late); len(left) > 0 {
 		t.Fatalf("it was delivered: %v", left)
 	}
 	forget(late)
@@ -136,7 +136,7 @@ func TestForgetInAFleet(t *testing.T) {
 	p := start(dirs[1])
 	p.Eventually("the backlog to be drained", func() bool { b := harness.Doctor(t, dirs[1]); return b.Spooled == 0 && b.Incomplete == 1 })
 	p.Eventually("it to be forgotten", func() bool { return len(found(late)) == 0 })
-	if len(harness.Where(harness.Dump(t, server), other)) == 0 {
+	if len(harness.FilesWith(harness.Dump(t, server), other)) == 0 {
 		t.Error("another session is gone, too")
 	}
 	if d := harness.Doctor(t, dirs[1]); d.Admitted != d.Stored+d.Spooled+d.Incomplete || d.Spooled != 0 {
@@ -163,11 +163,11 @@ func TestWhatOptedOutIsNotPublished(t *testing.T) {
 	}
 	say(silent, "config/.env")
 	say(told, "config/build.mk")
-	p.Eventually("the one that may be told", func() bool { return len(harness.Where(harness.Dump(t, server), told)) > 0 })
+	p.Eventually("the one that may be told", func() bool { return len(harness.FilesWith(harness.Dump(t, server), told)) > 0 })
 	p.Stops() // all that is to be written is
 	id := session.KeyOf("default", session.SpaceName, silent)
 	for _, trace := range []string{silent, string(id[:])} {
-		if left := harness.Where(harness.Dump(t, server), trace); len(left) > 0 {
+		if left := harness.FilesWith(harness.Dump(t, server), trace); len(left) > 0 {
 			t.Errorf("%q is in %v", trace, left)
 		}
 	}

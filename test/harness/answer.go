@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// answer is one reply of the scripted model, in the dialect of the request.
+// answer is a reply of the scripted model in the dialect of the request.
 type answer struct {
 	kind      string
 	body      map[string]any
 	text      string
-	mark      string // of the step; names that stand for a reply carry it, where the next request holds nothing else of it
+	mark      string // marker of the step, part of each name in a reply: the next request contains the marker even when the agent drops the text
 	callID    string // "" for none
-	code      string // what a tool that takes a program is given
+	code      string // argument of a tool that takes a program
 	tool      string
 	namespace string
 	args      map[string]any
-	tokens    int    // of the prompt, as the usage tells them
-	sealed    string // what a conversation was compacted to, for nobody to read; "" for none
+	tokens    int    // prompt tokens, for usage
+	sealed    string // opaque result of a compaction; "" for none
 	hang      func() // returns when the client is gone
 }
 
@@ -58,7 +58,7 @@ func (s *sse) event(name string, v any) {
 	}
 }
 
-// spoil ends a stream as the fault says; it is false without one.
+// spoil ends a stream with the fault and reports whether f is a fault of streams.
 func (s *sse) spoil(f *Fault) bool {
 	if f == nil {
 		return false
@@ -132,8 +132,8 @@ func (a *answer) chat(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
 	fmt.Fprint(s.w, "data: [DONE]\n\n")
 }
 
-// compacts says whether the provider is asked to compact the conversation: the list ends with an
-// item that says so.
+// compacts reports whether the last item of the request asks the provider to compact the
+// conversation.
 func (a *answer) compacts() bool {
 	list, _ := a.body["input"].([]any)
 	if len(list) == 0 {

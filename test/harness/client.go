@@ -16,8 +16,7 @@ import (
 	"precept/inject/bank/banktest"
 )
 
-// Parrot answers chat requests with the next of the texts, as JSON; with the last one when there is
-// no next.
+// Parrot answers each chat request with the next text, as JSON. Parrot repeats the last text.
 func Parrot(t *testing.T, replies ...string) *httptest.Server {
 	t.Helper()
 	next := make(chan string, len(replies))
@@ -72,7 +71,7 @@ func Files(t *testing.T, dir string) map[string]string {
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			if os.IsNotExist(err) {
-				return nil // a log that was folded in meanwhile
+				return nil // the file disappeared when SQLite checkpointed the log
 			}
 			return err
 		}
@@ -89,8 +88,8 @@ func Files(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// Where names the files in which a text stands.
-func Where(all map[string]string, text string) (found []string) {
+// FilesWith returns the names of the files that contain the text.
+func FilesWith(all map[string]string, text string) (found []string) {
 	for name, content := range all {
 		if strings.Contains(content, text) {
 			found = append(found, name)
@@ -121,8 +120,8 @@ func Get(t *testing.T, url, token string) (int, string) {
 	return res.StatusCode, string(b)
 }
 
-// SlowModel answers a chat request with a stream that lasts until its client is gone or stop is
-// closed.
+// SlowModel answers each chat request with a stream that ends when the client disconnects or the
+// channel is closed.
 func SlowModel(t *testing.T) (*httptest.Server, chan struct{}) {
 	t.Helper()
 	stop := make(chan struct{})
@@ -145,8 +144,8 @@ func SlowModel(t *testing.T) (*httptest.Server, chan struct{}) {
 	return s, stop
 }
 
-// Stream begins a streamed chat through precept and returns when its first bytes are here; the
-// channel gives how it ended.
+// Stream starts a streamed chat through precept and returns after the first bytes. The channel
+// receives the error that ended the stream.
 func Stream(t *testing.T, data string) <-chan error {
 	t.Helper()
 	body := strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"count"}]}`)
@@ -170,12 +169,12 @@ func Stream(t *testing.T, data string) <-chan error {
 	return ended
 }
 
-// Always returns the flags with which every lesson that matches is injected.
+// Always returns flags that inject each matching lesson.
 func Always(m *Model, lessons string) []string {
 	return []string{"--upstream", m.URL + "/v1", "--lessons", lessons, "--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0"}
 }
 
-// LessonDir returns a directory with one lesson, which fires on a task about the build script.
+// LessonDir returns a directory with one lesson about the build script.
 func LessonDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

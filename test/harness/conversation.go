@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Conversation is an agent that sends its history at each turn, and no id of its own unless header has one.
+// Conversation is an agent that sends the history with each turn. Only header can contain a session
+// id.
 type Conversation struct {
 	T             *testing.T
 	Base, Dialect string

@@ -1,12 +1,12 @@
-// Package harness starts precept for the whole-system tests in the packages beside it.
+// Package harness starts precept for the whole-system tests.
 //
-// The tests run the program as its users do: Main builds the command once per test process and puts
-// the binary first in PATH, where launched servers, verbs and scripts find the name precept. With the
-// race detector in the test, the binary has the race detector as well.
+// The tests run the program as users do. Main builds the command once per test process and puts the
+// binary first in PATH, so that servers, verbs and scripts find the name precept. In a test with
+// the race detector, the binary has the race detector, too.
 //
-// The package holds what several groups of tests share: a server in a process of its own (Process), a
-// scripted model for real agents (Model), simpler models (Parrot, Brief, SlowModel), a load generator
-// (Load), verbs (Verb, MustVerb) and readers of stored exchanges (InFile, InRedis).
+// The package has a server in a separate process (Process), a scripted model for real agents
+// (Model), simpler models (Parrot, Brief, SlowModel), a load generator (Load), verbs (Verb,
+// MustVerb) and readers of stored exchanges (InFile, InRedis).
 package harness
 
 import (
@@ -31,9 +31,9 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// build returns the directory of the binary, which all packages of tests share: go build links only
-// what has changed, and replaces the file at once. A test process that a test starts, as an agent,
-// finds the directory in the environment.
+// build returns the directory of the binary. All test packages share the directory: go build links
+// only after a change and replaces the file atomically. A child process of a test, such as an
+// agent, reads the directory from the environment.
 func build() (dir string, err error) {
 	const built = "PRECEPT_BUILT"
 	if dir := os.Getenv(built); dir != "" {

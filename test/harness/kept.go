@@ -16,7 +16,7 @@ import (
 	"precept/store/storetest"
 )
 
-// Ended is how many turns are in the books of a directory whose end is, too.
+// Ended returns the number of ended turns in the account of a data directory.
 func Ended(dir string) int64 {
 	b, err := store.ReadAccount(filepath.Join(dir, "outbox.db"), false)
 	if err != nil {
@@ -25,7 +25,7 @@ func Ended(dir string) int64 {
 	return b.Admitted - b.Incomplete
 }
 
-// exchangesIn reads the exchanges of sessions: by request, with how often each is there.
+// exchangesIn returns the exchanges of the sessions by request.
 func exchangesIn(t *testing.T, s storetest.Samples, sessions []session.ID) map[string][]sample.Exchange {
 	t.Helper()
 	byRequest, ids := map[string][]sample.Exchange{}, map[string]bool{}
@@ -67,8 +67,7 @@ func InFile(t *testing.T, dir string) map[string][]sample.Exchange {
 	return exchangesIn(t, db, sessionsIn(t, raw))
 }
 
-// sessionsIn lists the sessions that something is kept of, also those that have no row yet: of a
-// stub.
+// sessionsIn lists all stored sessions, also sessions with a stub and no row.
 func sessionsIn(t *testing.T, raw *sql.DB) (ids []session.ID) {
 	t.Helper()
 	rows, err := raw.QueryContext(t.Context(), "SELECT id FROM sessions")
@@ -108,7 +107,7 @@ func InRedis(t *testing.T, url string) map[string][]sample.Exchange {
 	return exchangesIn(t, db, ids)
 }
 
-// Once says that each of the requests has exactly one exchange, whole.
+// Once fails the test unless each request has exactly one complete exchange.
 func Once(t *testing.T, what string, requests []string, have map[string][]sample.Exchange) {
 	t.Helper()
 	var missing, bad []string
@@ -125,7 +124,7 @@ func Once(t *testing.T, what string, requests []string, have map[string][]sample
 	}
 }
 
-// Twice lists the requests that have more than one exchange.
+// Twice returns the requests that have more than one exchange.
 func Twice(have map[string][]sample.Exchange) (requests []string) {
 	for id, list := range have {
 		if len(list) > 1 {
@@ -136,8 +135,7 @@ func Twice(have map[string][]sample.Exchange) (requests []string) {
 	return requests
 }
 
-// Dump is all that a Redis holds, by key. The server must not compress what it dumps
-// (--rdbcompression no).
+// Dump returns the content of a Redis server by key. The server must run with --rdbcompression no.
 func Dump(t *testing.T, server *storetest.Redis) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -148,7 +146,7 @@ func Dump(t *testing.T, server *storetest.Redis) map[string]string {
 		page := server.Must(t, "SCAN", cursor, "COUNT", "1000").([]any)
 		cursor = page[0].(string)
 		for _, key := range page[1].([]any) {
-			content, _ := server.Must(t, "DUMP", key.(string)).(string) // nil: it expired meanwhile
+			content, _ := server.Must(t, "DUMP", key.(string)).(string) // nil: the key expired after KEYS
 			all[key.(string)] = content + key.(string)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Longer returns the short form of a number, or the long one for `make chaos` (PRECEPT_CHAOS=1).
+// Longer returns short, or long under `make chaos` (PRECEPT_CHAOS=1).
 func Longer[T any](short, long T) T {
 	if os.Getenv("PRECEPT_CHAOS") != "" {
 		return long
@@ -23,31 +23,31 @@ func Longer[T any](short, long T) T {
 	return short
 }
 
-// SureAfter is how long after its end a response is sure to survive a crash: 100 ms, and more on a
-// machine that runs other tests beside.
+// SureAfter returns the time after which an ended response survives a crash: 100 ms on an idle
+// machine, more beside other tests.
 func SureAfter() time.Duration { return Longer(500*time.Millisecond, 100*time.Millisecond) }
 
-// answered is one request that was answered.
+// answered is a request with a response.
 type answered struct {
 	request string // Precept-Request-Id
 	ended   time.Time
 }
 
-// Load sends requests to a precept until it is stopped.
+// Load sends requests to precept until Stop.
 type Load struct {
 	t       *testing.T
 	pause   time.Duration // of each worker between two requests
 	Client  *http.Client
 	Pick    func() string      // where the next request goes; nil: where start said
 	Streams func(n int64) bool // whether the nth asks for a stream; nil: none does
-	Alone   bool               // each request is a session of its own
+	Alone   bool               // each request has a separate session
 	Next    atomic.Int64
 	Mu      sync.Mutex
 	Answers []answered
 	failed  []string
 }
 
-// NewLoad returns a load whose workers pause between two requests.
+// NewLoad returns a load whose workers sleep for pause between requests.
 func NewLoad(t *testing.T, pause time.Duration) *Load {
 	t.Helper()
 	l := &Load{t: t, pause: pause, Client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
@@ -79,7 +79,7 @@ func (l *Load) More(n int64) {
 	Eventually(l.t, fmt.Sprint(n, " more requests"), func() bool { return l.Next.Load() >= until })
 }
 
-// One sends one request. What fails after the context has ended is no failure.
+// One sends a request. Failures after the end of ctx are not counted.
 func (l *Load) One(ctx context.Context, data string) {
 	n := l.Next.Add(1)
 	if l.Pick != nil {
@@ -120,7 +120,7 @@ func (l *Load) One(ctx context.Context, data string) {
 	}
 }
 
-// EndedBefore lists the requests whose end the client saw before a time.
+// EndedBefore returns the requests whose responses ended before at, as seen by the client.
 func (l *Load) EndedBefore(at time.Time) (requests []string) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -132,7 +132,7 @@ func (l *Load) EndedBefore(at time.Time) (requests []string) {
 	return requests
 }
 
-// All is how many requests were answered, without one that failed.
+// All returns the number of successful requests.
 func (l *Load) All() int {
 	l.t.Helper()
 	l.Mu.Lock()

@@ -17,64 +17,64 @@ import (
 	"time"
 )
 
-// Step is what the scripted model does next: call the agent's shell tool, or answer.
+// Step is an action of the scripted model: a call of the agent's shell tool, or an answer.
 type Step struct {
 	Text    string
 	Command string
-	Tokens  int // what it says, once, that the prompt was long; 0 for little
+	Tokens  int // prompt tokens that the model reports once, for a prompt that is too long; 0 for few
 }
 
-// Asked is one generation request as it reached the model.
+// Asked is a generation request that reached the model.
 type Asked struct {
 	Kind   string // chat, responses, messages
-	Main   bool   // it offers tools
+	Main   bool   // the request offers tools
 	Step   int
-	Fault  *Fault // what it got instead of an answer
+	Fault  *Fault // fault that replaced the answer
 	Header http.Header
 	Body   map[string]any
 	Raw    string
 }
 
-// Fault is what the model does wrong, so many times, from the at-th main request on.
+// Fault is a failure of the model for a number of main requests from request At on.
 type Fault struct {
 	Name      string
 	At, Times int
 	Status    int
 	Cut       bool // begins a stream and drops the connection
-	Nothing   bool // begins a stream and ends it without a finish
+	Nothing   bool // the stream starts and ends without a finish reason
 	Hang      bool // begins a stream and is silent until the client is gone
-	// overflow: the history is too long from the third step on, until the agent asks for a summary
-	// or sends a shorter one
+	// from the third step on, the model refuses the history as too long until the agent asks for a
+	// summary or sends a shorter history
 	Overflow bool
-	Strict   bool // refuses what holds a block
+	Strict   bool // refuses requests that contain a block
 }
 
-// Model is a scripted LLM: chat completions, responses and messages, streamed or not. The step is
-// read from the request itself (the highest step_N in it), so that a retry gets the same answer and
-// nothing depends on the order of arrival.
+// Model is a scripted LLM for chat completions, responses and messages, streamed or not. The model
+// reads the step from the request (the highest step_N). A retry therefore gets the same answer, in
+// any order of arrival.
 type Model struct {
 	*httptest.Server
 	steps []Step
-	Form  func(command, text string) string // how calls stand in the answers of an agent that offers no tools
+	Form  func(command, text string) string // writes a call as text, for agents that offer no tools
 
 	Mu     sync.Mutex
 	Asked  []Asked
-	others []string // method and path of what was no generation request
+	others []string // method and path of requests other than generation requests
 	mains  int
 	Faults []Fault
-	told   map[int]bool // steps that have said how long their prompt was
-	long   int          // what the last of them said
+	told   map[int]bool // steps whose long prompt the model has reported
+	long   int          // last reported number of prompt tokens
 	most   int          // items in the longest list
-	short  bool         // the agent has done something about its length
+	short  bool         // the agent has shortened the history
 
 	wait  int           // how many first requests are still to come before the first is answered
 	ready chan struct{} // closed when they have
 
 	Hung chan struct{}  // gets a value when a stream begins to hang
-	Gone chan time.Time // and when its client is gone
+	Gone chan time.Time // times at which clients disconnected
 }
 
-// NewModel serves a model that follows the steps, with the faults in between.
+// NewModel serves a model that follows the steps and inserts the faults.
 func NewModel(t *testing.T, steps []Step, faults ...Fault) *Model {
 	t.Helper()
 	m := &Model{steps: steps, Faults: faults, told: map[int]bool{}, Hung: make(chan struct{}, 1), Gone: make(chan time.Time, 1)}
@@ -125,7 +125,7 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.write(w, f)
 }
 
-// Gather has the first requests wait for each other, so many of them.
+// Gather makes the first n requests wait for each other.
 func (m *Model) Gather(n int) { m.wait, m.ready = n, make(chan struct{}) }
 
 func (m *Model) held(ctx context.Context, a *answer) {
@@ -167,7 +167,7 @@ func (m *Model) hang(ctx context.Context) {
 	}
 }
 
-// note records a request and decides what it gets.
+// note records a request and returns the fault for the request, if any.
 func (m *Model) note(a *answer, r *http.Request, raw string) *Fault {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -196,7 +196,7 @@ func (m *Model) note(a *answer, r *http.Request, raw string) *Fault {
 	s := m.steps[min(rec.Step, len(m.steps)-1)]
 	mark := "step_" + strconv.Itoa(rec.Step) + "_" + Random(8)
 	a.text, a.mark = s.Text, mark
-	if s.Tokens > 0 && !m.told[rec.Step] { // once, or an agent would shorten its history for ever
+	if s.Tokens > 0 && !m.told[rec.Step] { // once: a second report would make the agent shorten the history again
 		m.told[rec.Step], a.tokens, m.long = true, s.Tokens, s.Tokens
 	}
 	if m.Form != nil {
@@ -232,8 +232,8 @@ func (m *Model) All() []Asked {
 	return append([]Asked(nil), m.Asked...)
 }
 
-// OtherRequests are method and path of what was no generation request, sorted. The version is left
-// out: precept adds the upstream's own to a path that has none.
+// OtherRequests returns method and path of the other requests, sorted, without the version. Precept
+// adds the upstream's version to a path without one.
 func (m *Model) OtherRequests() []string {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -268,14 +268,14 @@ func ReplyJSON(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// tool is one that an agent offers.
+// tool is a tool that an agent offers.
 type tool struct {
 	name, namespace string
 	schema          map[string]any
-	code            bool // it takes a program that calls the other tools: Codex's exec
+	code            bool // takes a program that calls other tools, such as Codex's exec
 }
 
-// toolsOf reads the tools at the top, and those that an item of the list holds.
+// toolsOf returns the tools of the request and of the items in the request.
 func toolsOf(body map[string]any) []tool {
 	var out []tool
 	list, _ := body["tools"].([]any)
@@ -313,7 +313,7 @@ func toolsOf(body map[string]any) []tool {
 	return out
 }
 
-// shellOf finds the tool that runs a command, by the names that agents give it.
+// shellOf returns the tool that runs commands, by the names that agents use.
 func shellOf(tools []tool) (tool, bool) {
 	for _, name := range []string{"shell", "shell_command", "exec_command", "bash", "Bash", "run_shell_command", "execute_command", "run_commands", "run_command", "terminal"} {
 		for _, t := range tools {
@@ -364,6 +364,6 @@ func (t *tool) fill(command string) map[string]any {
 	return args
 }
 
-// WaitFor is how long a scripted stream waits before it drops the connection, so that what it wrote
-// arrives and is read.
+// WaitFor is the pause of a scripted stream before a dropped connection, so that the client reads
+// the written bytes.
 const WaitFor = 200 * time.Millisecond

@@ -21,13 +21,13 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// Process is a running `precept serve`. It ends with its test.
+// Process is a running `precept serve`. Process ends with the test.
 type Process struct {
 	Data, Admin string // base URLs of both listeners, known once ready has returned
 	PID         int
 
 	T      *testing.T
-	Dir    string // of its data
+	Dir    string // data directory
 	Flags  []string
 	Cmd    *exec.Cmd
 	Log    LockedBuffer  // standard output and standard error
@@ -36,7 +36,7 @@ type Process struct {
 	killed bool
 }
 
-// LockedBuffer collects the output of a process while tests read it.
+// LockedBuffer collects the output of a process. Tests may read at any time.
 type LockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -54,13 +54,13 @@ func (l *LockedBuffer) String() string {
 	return l.b.String()
 }
 
-// Launch starts precept on free ports and does not wait for it.
+// Launch starts precept on free ports and returns without waiting.
 func Launch(t *testing.T, dir string, env []string, flags ...string) *Process {
 	t.Helper()
 	return LaunchBy(t, []string{"precept"}, dir, env, flags...)
 }
 
-// LaunchBy is launch by a command line that ends in precept.
+// LaunchBy starts a command line that ends in precept.
 func LaunchBy(t *testing.T, command []string, dir string, env []string, flags ...string) *Process {
 	t.Helper()
 	args := slices.Concat(command[1:], []string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", dir}, flags)
@@ -82,14 +82,14 @@ func LaunchBy(t *testing.T, command []string, dir string, env []string, flags ..
 	return p
 }
 
-// Begins starts precept with the admin token "token" and waits until it is ready.
+// Begins starts precept with the admin token "token" and waits for /readyz.
 func Begins(t *testing.T, dir, upstream string, flags ...string) *Process {
 	t.Helper()
 	return Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, append([]string{"--upstream", upstream + "/v1"}, flags...)...).Ready(dir)
 }
 
-// Start starts precept with the admin token "e2e-token" and waits until it is ready. The test fails
-// if precept does not stop cleanly at the test's end.
+// Start starts precept with the admin token "e2e-token" and waits for /readyz. The test fails if
+// precept does not stop cleanly.
 func Start(t *testing.T, dir string, flags ...string) *Process {
 	t.Helper()
 	p := Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=e2e-token"}, flags...)
@@ -120,7 +120,7 @@ func (p *Process) Ready(dir string) *Process {
 	return p
 }
 
-// Eventually waits up to two minutes until ok is true. It fails at once when the process has ended.
+// Eventually waits up to two minutes for ok. Eventually fails at once when the process has ended.
 func (p *Process) Eventually(what string, ok func() bool) {
 	p.T.Helper()
 	p.EventuallyAt(20*time.Millisecond, what, ok)
@@ -142,7 +142,7 @@ func (p *Process) EventuallyAt(every time.Duration, what string, ok func() bool)
 	p.T.Fatalf("%s does not come\n%s", what, p.Log.String())
 }
 
-// Exit waits for the end of the process and returns its exit code.
+// Exit waits for the process and returns the exit code.
 func (p *Process) Exit() int {
 	p.T.Helper()
 	select {
@@ -188,7 +188,7 @@ func (p *Process) Kills() time.Time {
 	return at
 }
 
-// Notices waits until /readyz says that the store cannot be written, or that it can be again.
+// Notices waits until /readyz reports that the store fails (broken), or works.
 func (p *Process) Notices(broken bool) {
 	p.T.Helper()
 	p.Eventually(fmt.Sprint("/readyz that says degraded: ", broken), func() bool {
@@ -235,7 +235,7 @@ func (p *Process) Ask(t *testing.T, path string, into any) int {
 	return status
 }
 
-// Metrics returns /metrics in the form that accept names.
+// Metrics returns /metrics in the format of the Accept header.
 func (p *Process) Metrics(t *testing.T, accept string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.Admin+"/metrics", nil)

@@ -17,7 +17,7 @@ const (
 	ExitCut    = 3
 )
 
-// Verb runs one command line of precept to its end, in an empty directory.
+// Verb runs a precept command line in an empty directory.
 func Verb(t *testing.T, stdin string, args ...string) (out, complaints string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "precept", args...)
@@ -32,7 +32,7 @@ func Verb(t *testing.T, stdin string, args ...string) (out, complaints string, c
 	return o.String(), e.String(), cmd.ProcessState.ExitCode()
 }
 
-// RunVerb runs one verb of precept and returns its standard output.
+// RunVerb runs a precept verb and returns standard output.
 func RunVerb(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "precept", args...)
@@ -46,7 +46,7 @@ func RunVerb(t *testing.T, args ...string) (out string, err error) {
 	return string(b), err
 }
 
-// MustVerb runs one verb that must succeed and returns its standard output.
+// MustVerb runs a precept verb that must succeed, and returns standard output.
 func MustVerb(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := RunVerb(t, args...)

@@ -50,7 +50,7 @@ func leaks(all map[string]string, values map[string]string) (found []string) {
 	for kind, v := range values {
 		for _, part := range []string{v, v[:len(v)*2/3]} {
 			for _, form := range []string{part, strings.ReplaceAll(part, "\n", `\n`), strings.ReplaceAll(part, "\n", `\\n`)} {
-				for _, name := range harness.Where(all, form) {
+				for _, name := range harness.FilesWith(all, form) {
 					at := strings.Index(all[name], form)
 					found = append(found, fmt.Sprintf("%s in %s: %q", kind, name, all[name][max(0, at-60):min(len(all[name]), at+90)]))
 				}
@@ -164,7 +164,7 @@ func TestNothingRawAnywhere(t *testing.T) {
 	})
 	p.Drained(dir)
 	all := harness.Files(t, dir)
-	if len(harness.Where(all, "REDACTED:email:")) == 0 || len(all) < 3 {
+	if len(harness.FilesWith(all, "REDACTED:email:")) == 0 || len(all) < 3 {
 		t.Fatalf("nothing was kept: this test finds nothing in %d files", len(all))
 	}
 	_, all["/metrics"] = harness.Get(t, p.Admin+"/metrics", "t")

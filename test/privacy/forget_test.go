@@ -38,7 +38,7 @@ func TestForgetEverywhere(t *testing.T) {
 	}
 	metric(`precept_samples_total{outcome="sample_stored"} 2`)
 	for _, word := range []string{first, second} {
-		if len(harness.Where(harness.Files(t, dir), word)) == 0 {
+		if len(harness.FilesWith(harness.Files(t, dir), word)) == 0 {
 			t.Fatalf("%s is in no file before it is forgotten: this test finds nothing", word)
 		}
 	}
@@ -47,10 +47,10 @@ func TestForgetEverywhere(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "(1 session)") {
 		t.Fatalf("beside the server: %d %s%s", code, out, complaints)
 	}
-	if found := harness.Where(harness.Files(t, dir), first); len(found) > 0 {
+	if found := harness.FilesWith(harness.Files(t, dir), first); len(found) > 0 {
 		t.Errorf("the session is still in %v", found)
 	}
-	if len(harness.Where(harness.Files(t, dir), second)) == 0 {
+	if len(harness.FilesWith(harness.Files(t, dir), second)) == 0 {
 		t.Error("the other session is gone, too")
 	}
 	out, _, code = harness.Verb(t, "", "forget", "--session", "a-"+first, "--yes", "--json", "--data-dir", dir)
@@ -72,7 +72,7 @@ func TestForgetEverywhere(t *testing.T) {
 		t.Errorf("without a server: %d %s%s", code, out, complaints)
 	}
 	for _, word := range []string{first, second} {
-		if found := harness.Where(harness.Files(t, dir), word); len(found) > 0 {
+		if found := harness.FilesWith(harness.Files(t, dir), word); len(found) > 0 {
 			t.Errorf("%s is still in %v", word, found)
 		}
 	}
@@ -90,6 +90,6 @@ func TestRetentionWhileItRuns(t *testing.T) {
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`); code != 200 {
 		t.Fatalf("%d %s", code, answer)
 	}
-	p.Eventually("the exchange", func() bool { return len(harness.Where(harness.Files(t, dir), word)) > 0 })
-	p.Eventually("its end", func() bool { return len(harness.Where(harness.Files(t, dir), word)) == 0 })
+	p.Eventually("the exchange", func() bool { return len(harness.FilesWith(harness.Files(t, dir), word)) > 0 })
+	p.Eventually("its end", func() bool { return len(harness.FilesWith(harness.Files(t, dir), word)) == 0 })
 }

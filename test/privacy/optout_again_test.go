@@ -64,7 +64,7 @@ func TestOptOutsAreKnownAgain(t *testing.T) {
 				all := harness.Files(t, dir)
 				id := session.KeyOf("default", session.SpaceName, "s-"+canary)
 				for _, trace := range []string{"Look for " + canary, "I found " + canary} {
-					if found := harness.Where(all, trace); len(found) > 0 {
+					if found := harness.FilesWith(all, trace); len(found) > 0 {
 						t.Errorf("%q is in %v", trace, found)
 					}
 				}

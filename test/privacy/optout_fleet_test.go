@@ -81,12 +81,12 @@ func TestOptOutsAreKnownToTheFleet(t *testing.T) {
 		}
 	}
 	for _, trace := range []string{"Look for " + canary, "I found " + canary, "More of " + canary, "And " + canary} {
-		if found := harness.Where(all, trace); len(found) > 0 {
+		if found := harness.FilesWith(all, trace); len(found) > 0 {
 			t.Errorf("%q is in %v", trace, found)
 		}
 	}
 	for _, kept := range []string{"And one " + news, "And two " + news, "mid " + news, "mid again " + news} {
-		if len(harness.Where(all, kept)) == 0 {
+		if len(harness.FilesWith(all, kept)) == 0 {
 			t.Errorf("%q is nowhere", kept)
 		}
 	}

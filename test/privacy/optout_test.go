@@ -89,14 +89,14 @@ reward: {close_after: 300ms}
 		all := harness.Files(t, dir)
 		all["the log"] = p.Log.String()
 		for _, trace := range append([]string{canary, "tenant-quiet", "tenant-loud", "private-1", "nightly", sha(canary)}, names...) {
-			if found := harness.Where(all, trace); len(found) > 0 {
+			if found := harness.FilesWith(all, trace); len(found) > 0 {
 				t.Errorf("%s: %q is in %v", when, trace, found)
 			}
 		}
 		for _, tenant := range []string{"tenant-quiet", "private-1", "tenant-loud"} {
 			for _, name := range names {
 				id := session.KeyOf(tenant, session.SpaceName, name)
-				if found := append(harness.Where(all, string(id[:])), harness.Where(all, id.String())...); len(found) > 0 {
+				if found := append(harness.FilesWith(all, string(id[:])), harness.FilesWith(all, id.String())...); len(found) > 0 {
 					t.Errorf("%s: the hash of %s is in %v", when, name, found)
 				}
 			}
@@ -105,7 +105,7 @@ reward: {close_after: 300ms}
 			t.Errorf("%s: sessions, exchanges, samples, feedback, parked: %s", when, kept)
 		}
 	}
-	p.Eventually("what is known by its reply alone to be taken back", func() bool { return len(harness.Where(harness.Files(t, dir), canary)) == 0 })
+	p.Eventually("what is known by its reply alone to be taken back", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) == 0 })
 	clean("while it runs")
 	// Feedback that comes late, from the client of a session that nobody remembers.
 	if code, answer := harness.Post(t, p.Data+"/v1/feedback", http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}, `{"session_id":"other","source":"user","type":"approval","comment":"`+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
@@ -131,7 +131,7 @@ reward: {close_after: 300ms}
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", forms["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
 		t.Fatalf("%d %s", code, answer)
 	}
-	p.Eventually("the exchange", func() bool { return len(harness.Where(harness.Files(t, dir), canary)) > 0 })
+	p.Eventually("the exchange", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) > 0 })
 }
 
 // kept is what doctor counts in the store.
@@ -183,12 +183,12 @@ func TestOptOutInTheMiddle(t *testing.T) {
 	}
 	all := harness.Files(t, dir)
 	for _, trace := range []string{canary, ".ENV", ".env", "call_chatcmpl-2"} {
-		if found := harness.Where(all, trace); len(found) > 0 {
+		if found := harness.FilesWith(all, trace); len(found) > 0 {
 			t.Errorf("%q is in %v", trace, found)
 		}
 	}
 	for _, stays := range []string{"first-question", "first-answer", "last-question", "last-answer"} {
-		if len(harness.Where(all, stays)) == 0 {
+		if len(harness.FilesWith(all, stays)) == 0 {
 			t.Errorf("%q is gone, too", stays)
 		}
 	}

@@ -124,13 +124,13 @@ func TestReloadAnonymizes(t *testing.T) {
 		}
 	}
 	say("before@example.com")
-	s.Eventually("what may be kept", func() bool { return len(harness.Where(harness.Files(t, s.dir), "before@example.com")) > 0 })
+	s.Eventually("what may be kept", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "before@example.com")) > 0 })
 	s.write("learning: {anonymize_pii: true}\n")
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the reload", func() bool { return strings.Contains(s.Log.String(), "configuration taken over") })
 	say("after@example.com")
-	s.Eventually("what was redacted", func() bool { return len(harness.Where(harness.Files(t, s.dir), "[REDACTED:email:1]")) > 0 })
-	if left := harness.Where(harness.Files(t, s.dir), "after@example.com"); len(left) > 0 {
+	s.Eventually("what was redacted", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "[REDACTED:email:1]")) > 0 })
+	if left := harness.FilesWith(harness.Files(t, s.dir), "after@example.com"); len(left) > 0 {
 		t.Errorf("the address is in %v", left)
 	}
 }
