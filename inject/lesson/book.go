@@ -98,7 +98,7 @@ func (b *Book) compile() {
 		u := int32(len(b.compiled)) //nolint:gosec // a lesson count
 		b.compiled = append(b.compiled, compiled{lesson: l, above: b.above[l.Slug]})
 		for _, tag := range l.Trigger.Tags {
-			key := strings.ToLower(strings.TrimSpace(tag))
+			key := tagKey(tag)
 			b.tags[key] = append(b.tags[key], u)
 		}
 		b.own(numbers, l.Trigger.Tags, owner{u, roleKeyword})

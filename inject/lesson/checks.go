@@ -154,7 +154,7 @@ func broad(l *Lesson) []Finding {
 		case isStopWord(read.key):
 			out = append(out, finding(l, soft(l), CodeOverbroad, p.field,
 				"%q stands in almost every text, so it is not searched for; write a phrase of two or three words", p.text))
-		case read.fires() && utf8.RuneCountInString(strings.Trim(read.key, "*")) <= 2 && !strings.ContainsFunc(read.key, isLone):
+		case read.fires() && utf8.RuneCountInString(strings.Trim(read.key, "*")) <= 2 && !strings.ContainsFunc(read.key, isSyllable):
 			out = append(out, finding(l, soft(l), CodeOverbroad, p.field,
 				"%q is too short to mean one thing; write a phrase of two or three words", p.text))
 		}
@@ -162,7 +162,8 @@ func broad(l *Lesson) []Finding {
 	return out
 }
 
-func isLone(r rune) bool { return kindOf(r) == loneKind }
+// isSyllable reports whether a character is at least a syllable, so that two of them are a word.
+func isSyllable(r rune) bool { return kindOf(r) == loneKind || scriptOf(r) == hangul }
 
 // fieldPhrase is a phrase with its field.
 type fieldPhrase struct{ field, text string }

@@ -60,7 +60,7 @@ func (e *Explanation) causes(q *foldedQuery) bool {
 		add("keyword", k, true)
 	}
 	for _, tag := range t.Tags {
-		given := func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), strings.TrimSpace(tag)) }
+		given := func(s string) bool { return tagKey(s) == tagKey(tag) }
 		if slices.ContainsFunc(q.Tags, given) || slices.ContainsFunc(q.Errors, func(text ErrorText) bool { return slices.ContainsFunc(text.Tags, given) }) {
 			e.By = append(e.By, Cause{"tag", tag, "request"})
 		}

@@ -1,8 +1,12 @@
 package lesson
 
 import (
+	"bytes"
+	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // fold returns the representative of a rune's simple case folding orbit (ß and ẞ, σ ς Σ, k and the
@@ -15,11 +19,70 @@ func fold(r rune) rune {
 	if r == 'İ' || r == 'ı' {
 		return 'i'
 	}
+	switch r {
+	case 'أ', 'إ', 'آ', 'ٱ': // people leave out the marks of the alif
+		return 'ا'
+	case 'ى', 'ی': // the last form of the Arabic ya, the Persian ya
+		return 'ي'
+	case 'ک': // Persian
+		return 'ك'
+	}
+	if unicode.IsDigit(r) {
+		return digit(r)
+	}
 	least := r
 	for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {
 		least = min(least, o)
 	}
 	return unicode.ToLower(least)
+}
+
+// digit returns the ASCII digit of a digit of another script. Unicode numbers the digits of each
+// script in order.
+func digit(r rune) rune {
+	for _, t := range unicode.Nd.R16 {
+		if lo, hi := rune(t.Lo), rune(t.Hi); lo <= r && r <= hi {
+			return '0' + (r-lo)%10
+		}
+	}
+	return r
+}
+
+// plainSign returns the ASCII form of typographic quotes, apostrophes and hyphens, or r.
+func plainSign(r rune) rune {
+	switch r {
+	case '‘', '’', '‚', '‛', '′', '‵', '‹', '›', 'ʹ', 'ʻ', 'ʼ', '׳', '՚':
+		return '\''
+	case '“', '”', '„', '‟', '″', '‶', '«', '»', '〝', '〞', '〟', '״':
+		return '"'
+	case '‐', '‑', '‒', '–', '—', '―', '−', '⁃', '־', '֊':
+		return '-'
+	case '〜':
+		return '~'
+	case '⁄', '∕':
+		return '/'
+	default:
+		return r
+	}
+}
+
+// compatible returns a text in the compatibility form of Unicode (NFKC): full-width letters, ligatures
+// and half-width kana in their usual form, a letter and its accent as one character. An ASCII text is
+// returned as it is.
+func compatible(s string) string {
+	if ascii(s) {
+		return s
+	}
+	return norm.NFKC.String(strings.NewReplacer("´", "'", "″", `"`).Replace(s)) // NFKC makes two signs of each
+}
+
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 func lowerASCII(c byte) byte {
@@ -29,8 +92,9 @@ func lowerASCII(c byte) byte {
 	return c
 }
 
-// appendFolded appends a rune in the form for comparison: case folded, white space as a single
-// blank and none at the start, invisible runes dropped.
+// appendFolded appends a rune in the form for comparison: case folded, typographic signs as ASCII,
+// white space as a single blank and none at the start, invisible runes dropped. Chinese and Japanese
+// characters have no blank next to them, because writers put blanks and line feeds there as they like.
 func appendFolded(text []byte, r rune) []byte {
 	const dotAbove = 0x0307
 	last := byte(' ')
@@ -38,17 +102,31 @@ func appendFolded(text []byte, r rune) []byte {
 		last = text[n-1]
 	}
 	switch {
+	case r > ' ' && r < utf8.RuneSelf:
+		text = append(text, lowerASCII(byte(r)))
 	case unicode.IsSpace(r):
-		if last != ' ' {
+		if last != ' ' && (last < utf8.RuneSelf || !endsUnspaced(text)) {
 			text = append(text, ' ')
 		}
 	case r < utf8.RuneSelf:
 		text = append(text, lowerASCII(byte(r)))
 	case invisible(r), r == dotAbove && last == 'i': // the lower case of İ is i with a combining dot
+	case unspaced(r):
+		text = utf8.AppendRune(bytes.TrimSuffix(text, []byte(" ")), r)
 	default:
-		text = utf8.AppendRune(text, fold(r))
+		text = utf8.AppendRune(text, fold(plainSign(r)))
 	}
 	return text
+}
+
+// unspaced reports whether a rune is a Chinese or Japanese character.
+func unspaced(r rune) bool {
+	return r == 'ー' || r >= 0x2E80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana)
+}
+
+func endsUnspaced(text []byte) bool {
+	r, _ := utf8.DecodeLastRune(text)
+	return unspaced(r)
 }
 
 // runeKind is the role of a rune in words.
@@ -67,7 +145,9 @@ func kindOf(r rune) runeKind {
 	switch {
 	case r == '_' || unicode.IsDigit(r):
 		return wordKind
-	case r >= firstLone && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar):
+	case r >= 0x1100 && r < 0x1200: // part of a Korean syllable, alone: a sound such as ㅋㅋ or ㅠㅠ
+		return signKind
+	case r >= firstLone && (unspaced(r) || unicode.In(r, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)):
 		return loneKind
 	case unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r):
 		return wordKind
@@ -83,16 +163,25 @@ func around(text []byte, from, to int) (before, behind runeKind) {
 	return kindOf(last), kindOf(next)
 }
 
-// boundary says whether a word may end or start at a place of a folded text.
+// boundary reports whether a word may end or start at a place of a folded text. Korean, Arabic and
+// Hebrew words may touch a word of another script: "docker를".
 func boundary(text []byte, at int) bool {
-	before, behind := around(text, at, at)
-	return before != wordKind || behind != wordKind
+	last, _ := utf8.DecodeLastRune(text[:at])
+	next, _ := utf8.DecodeRune(text[at:])
+	if kindOf(last) != wordKind || kindOf(next) != wordKind {
+		return true
+	}
+	return (last >= utf8.RuneSelf || next >= utf8.RuneSelf) && !unicode.IsMark(next) && scriptOf(last) != scriptOf(next)
 }
 
 // invisible reports whether a rune is not drawn, so that a word with the rune looks like the word
 // without it.
 func invisible(r rune) bool {
 	switch {
+	case r == 0x0640, r >= 0x064B && r <= 0x0652, r == 0x0670: // Arabic elongation and vowel signs
+		return true
+	case r >= 0x0591 && r <= 0x05BD, r == 0x05BF, r == 0x05C1, r == 0x05C2, r == 0x05C4, r == 0x05C5, r == 0x05C7: // Hebrew vowel signs
+		return true
 	case r == 0x00AD, r == 0x034F, r == 0x061C, r == 0x115F, r == 0x1160, r == 0x17B4, r == 0x17B5, r == 0x3164, r == 0xFEFF, r == 0xFFA0:
 		return true
 	case r >= 0x180B && r <= 0x180F, r >= 0x200B && r <= 0x200F, r >= 0x202A && r <= 0x202E, r >= 0x2060 && r <= 0x206F:

@@ -28,11 +28,11 @@ func tongues() []tongue {
 		{"Vietnamese", []string{"kiểm", "tra", "trang", "kiểmtra", "đường"}, blanks},
 		{"Russian", []string{"прочти", "ещё", "страницу", "страница", "йод"}, blanks},
 		{"Greek", []string{"διάβασε", "σελίδα", "όλους", "ὅλος", "λόγος"}, blanks},
-		{"Hebrew", []string{"טען", "עוד", "דפים", "הדפים", "שָׁלוֹם"}, blanks},
-		{"Arabic", []string{"حمّل", "المزيد", "صفحة", "الصفحة", "مَرَّة"}, blanks},
+		{"Hebrew", []string{"טען", "עוד", "דפים", "דפדפן", "שָׁלוֹם"}, blanks},
+		{"Arabic", []string{"حمّل", "مزيدا", "صفحة", "صفحات", "مَرَّة"}, blanks},
 		{"Hindi", []string{"और", "पेज", "लोड", "करें", "पेजों"}, blanks},
 		{"Tamil", []string{"மேலும்", "பக்கம்", "பக்கங்கள்", "ஏற்று"}, blanks},
-		{"Korean", []string{"더", "불러오기", "페이지", "페이지를", "다시"}, blanks},
+		{"Korean", []string{"더", "불러오기", "페이지", "데이터베이스", "다시"}, blanks},
 		{"Amharic", []string{"ተጨማሪ", "ገጽ", "ገጾች", "ጫን"}, blanks},
 	}
 }

@@ -2,7 +2,6 @@ package lesson
 
 import (
 	"slices"
-	"strings"
 )
 
 // signs holds a match's findings about one lesson.
@@ -84,7 +83,7 @@ func (b *Book) Match(q *Query) []Hit {
 		return nil
 	}
 	for _, tag := range q.Tags {
-		for _, u := range b.tags[strings.ToLower(strings.TrimSpace(tag))] {
+		for _, u := range b.tags[tagKey(tag)] {
 			s.touch(u).words = true
 		}
 	}
@@ -97,7 +96,7 @@ func (b *Book) Match(q *Query) []Hit {
 // tagError matches the lessons of an error text's tags.
 func (b *Book) tagError(s *scratch, q *Query, i int) {
 	for _, tag := range q.Errors[i].Tags {
-		for _, u := range b.tags[tag] {
+		for _, u := range b.tags[tagKey(tag)] {
 			if m := s.touch(u); b.compiled[u].offered(m, q, q.Errors[i].Tool) {
 				m.err = max(m.err, int32(i+1))
 			}

@@ -274,12 +274,14 @@ func TestMatchAllocatesOnlyItsHits(t *testing.T) {
 func naive(phrase, text string) bool {
 	fold1 := func(s string) []rune {
 		var out []rune
-		for _, r := range s {
-			r = fold(r)
+		for _, r := range compatible(s) {
+			r = fold(plainSign(r))
 			switch n := len(out); {
-			case unicode.IsSpace(r) && (n == 0 || out[n-1] == ' '):
+			case unicode.IsSpace(r) && (n == 0 || out[n-1] == ' ' || unspaced(out[n-1])):
 			case unicode.IsSpace(r):
 				out = append(out, ' ')
+			case unspaced(r) && n > 0 && out[n-1] == ' ':
+				out[n-1] = r
 			case invisible(r), r == 0x0307 && n > 0 && out[n-1] == 'i':
 			default:
 				out = append(out, r)
@@ -288,7 +290,7 @@ func naive(phrase, text string) bool {
 		return out
 	}
 	word := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) }
-	joins := func(r rune) bool { return word(r) && !isLone(r) }
+	joins := func(r rune) bool { return word(r) && kindOf(r) != loneKind }
 	p, s := []rune(strings.TrimRight(string(fold1(phrase)), " ")), fold1(text)
 	wild := func(i int) bool { // a * in a run that touches a word
 		a, b := i, i

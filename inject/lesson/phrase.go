@@ -3,9 +3,8 @@ package lesson
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"unicode/utf8"
-
-	"golang.org/x/text/unicode/norm"
 )
 
 // maxRun is the maximum number of word characters that a * matches, which limits the work on one
@@ -18,17 +17,18 @@ type phrase struct {
 	key         string   // folded: equal for phrases that match identical texts
 	pieces      [][]byte // texts before, between and after the stars
 	longest     int      // the number of the longest piece, by which the phrase is looked for
-	left, right bool     // a word boundary is required at this end
+	left, right bool     // a word must start or end at this end
+	letters     int      // of the first word
 }
 
 // readPhrase folds and splits a phrase.
 func readPhrase(s string) phrase {
 	var folded, key, piece []byte
-	for _, r := range norm.NFC.String(s) {
+	for _, r := range compatible(s) {
 		folded = appendFolded(folded, r)
 	}
-	folded = bytes.TrimSuffix(folded, []byte(" "))
-	p := phrase{}
+	folded = withoutArticle(bytes.TrimSuffix(folded, []byte(" ")))
+	p := phrase{letters: firstLetters(folded)}
 	for at := 0; at < len(folded); {
 		end := at + 1
 		for folded[at] == '*' && end < len(folded) && folded[end] == '*' {
@@ -62,6 +62,11 @@ func touchesWord(text []byte, from, to int) bool {
 
 // phraseKey returns the key of a phrase: equal for phrases that match identical texts.
 func phraseKey(s string) string { return readPhrase(s).key }
+
+// tagKey returns the form for the comparison of tags that a request names.
+func tagKey(tag string) string {
+	return strings.TrimSpace(string(appendText(nil, tag)))
+}
 
 // fires reports whether a phrase may trigger a lesson: at least two characters with a letter or
 // digit, and no stop word. The checks warn about a keyword such as "the", which never triggers,
@@ -97,7 +102,7 @@ func (p *phrase) behind(text []byte, at int, left *int) bool {
 		piece, last := p.pieces[i], i == len(p.pieces)-1
 		for run := 0; ; run++ {
 			*left--
-			if bytes.HasPrefix(text[at:], piece) && (!last || !p.right || boundary(text, at+len(piece))) {
+			if bytes.HasPrefix(text[at:], piece) && (!last || !p.right || wordEnds(text, at+len(piece))) {
 				break
 			}
 			r, size := utf8.DecodeRune(text[at:])
@@ -108,7 +113,7 @@ func (p *phrase) behind(text []byte, at int, left *int) bool {
 		}
 		at += len(piece)
 	}
-	return p.longest != len(p.pieces)-1 || !p.right || boundary(text, at)
+	return p.longest != len(p.pieces)-1 || !p.right || wordEnds(text, at)
 }
 
 // before is the mirror of behind.
@@ -117,7 +122,7 @@ func (p *phrase) before(text []byte, at int, left *int) bool {
 		piece := p.pieces[i]
 		for run := 0; ; run++ {
 			*left--
-			if bytes.HasSuffix(text[:at], piece) && (i > 0 || !p.left || boundary(text, at-len(piece))) {
+			if bytes.HasSuffix(text[:at], piece) && (i > 0 || !p.left || wordStarts(text, at-len(piece), p.letters)) {
 				break
 			}
 			r, size := utf8.DecodeLastRune(text[:at])
@@ -128,5 +133,5 @@ func (p *phrase) before(text []byte, at int, left *int) bool {
 		}
 		at -= len(piece)
 	}
-	return p.longest != 0 || !p.left || boundary(text, at)
+	return p.longest != 0 || !p.left || wordStarts(text, at, p.letters)
 }
