@@ -175,7 +175,6 @@ func toRewrite() []string {
 		"cmd/precept/demo",
 		"cmd/precept/server",
 		"docs/AGENTS.md",
-		"docs/SAMPLES.md",
 		"inject/bank",
 		"inject/bank/banktest",
 		"internal/guard",

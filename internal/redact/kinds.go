@@ -71,7 +71,7 @@ var names = func() (out [kindCount]string) {
 // examples.
 func kindTable() [kindCount]rule {
 	t := [kindCount]rule{none: {name: "none"}, fragment: {
-		name: "cut", what: "the last word of a text that was cut, if it may be the beginning of something above",
+		name: "cut", what: "the last word of a cut text, if the word may be the beginning of another kind",
 	}}
 	personalData(&t)
 	vendors(&t)
@@ -90,7 +90,7 @@ func personalData(t *[kindCount]rule) {
 	t[email] = rule{name: "email", what: "an address with a domain", personal: true, anchors: []anchor{
 		{name: "@", bytes: "@", prev: local, next: func(b byte) bool { return isAlnum(b) || b >= 0x80 }, check: (*matcher).email},
 	}, examples: emailExamples()}
-	t[phone] = rule{name: "phone", what: "a number with `+`, in North American shape, or behind a word that says so", personal: true, anchors: []anchor{
+	t[phone] = rule{name: "phone", what: "a number with `+`, in North American shape, or after a word such as `phone`", personal: true, anchors: []anchor{
 		{name: "+", bytes: "+", prev: edge, next: in(digits[1:]), check: (*matcher).phone},
 		{name: "(", bytes: "(", prev: edge, next: isDigit, check: (*matcher).phone},
 		run,
@@ -106,11 +106,11 @@ func personalData(t *[kindCount]rule) {
 		{"to DE89 3704 0044 0532 0130 00 now", "to [REDACTED:iban:1] now"},
 		{"DE88370400440532013000", ""}, // one wrong digit
 	}}
-	t[ssn] = rule{name: "ssn", what: "3-2-4 digits as they are given out; without dashes behind a word that says so", personal: true, anchors: []anchor{run}, examples: []example{
+	t[ssn] = rule{name: "ssn", what: "3-2-4 digits in the issued ranges; without dashes after a word such as `ssn`", personal: true, anchors: []anchor{run}, examples: []example{
 		{"ssn 078-05-1120", "ssn [REDACTED:ssn:1]"},
 		{"550e8400-e29b-41d4-a716-446655440000", ""},
 	}}
-	t[ip] = rule{name: "ip", what: "an address, version 4 or 6, that is neither loopback nor a mask nor a version", personal: true, anchors: []anchor{
+	t[ip] = rule{name: "ip", what: "an address, version 4 or 6; no loopback, mask or version number", personal: true, anchors: []anchor{
 		{
 			name: "groups of hex", bytes: ":", prev: func(b byte) bool { return edge(b) || isHex(b) },
 			next: func(b byte) bool { return b == ':' || isHex(b) }, check: (*matcher).ipv6,
@@ -162,7 +162,7 @@ const (
 )
 
 func vendors(t *[kindCount]rule) {
-	t[anthropicKey] = rule{name: "anthropic_key", what: "`sk-ant-` and what makes 16 bytes", examples: []example{
+	t[anthropicKey] = rule{name: "anthropic_key", what: "`sk-ant-`, with 16 bytes or more after `sk-`", examples: []example{
 		{"sk-" + "ant-api03-" + alnum36, "[REDACTED:anthropic_key:1]"},
 	}, prefixes: []prefix{{text: "sk-", then: "ant-", class: tokenByte, least: 16, digit: true}}}
 	// CSS has classes such as sk-fading-circle, so a key needs a digit.
@@ -174,14 +174,14 @@ func vendors(t *[kindCount]rule) {
 		{"id " + "AKIA" + "IOSFODNN7ABCDEFG" + ".", "id [REDACTED:aws_key:1]."},
 		{"aws_secret_access_key = " + "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCYzzzzzzKEY", "aws_secret_access_key = [REDACTED:aws_key:1]"},
 	}, anchors: []anchor{{name: "AKIA", bytes: "A", prev: edge, next: in("KS"), check: (*matcher).awsID, vendors: true}}}
-	t[githubToken] = rule{name: "github_token", what: "`ghp_` and its sisters, `github_pat_`", examples: []example{
+	t[githubToken] = rule{name: "github_token", what: "`ghp_` and related prefixes, `github_pat_`", examples: []example{
 		{"token=" + "ghp" + "_" + alnum36, "token=[REDACTED:github_token:1]"},
 	}, prefixes: append(allOf(prefix{class: alnumByte, least: 20}, "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
 		prefix{text: "github_pat_", class: tokenByte, least: 20})}
-	t[gitlabToken] = rule{name: "gitlab_token", what: "`glpat-` and its sisters", examples: []example{
+	t[gitlabToken] = rule{name: "gitlab_token", what: "`glpat-` and related prefixes", examples: []example{
 		{"PRIVATE-TOKEN: " + "glpat" + "-" + alnum36[:20], "PRIVATE-TOKEN: [REDACTED:gitlab_token:1]"},
 	}, prefixes: allOf(prefix{class: tokenByte, least: 16}, "glpat-", "glcbt-", "glptt-", "gldt-", "glrt-", "glft-", "glsoat-", "glimt-", "glagent-", "glffct-")}
-	t[slackToken] = rule{name: "slack_token", what: "`xoxb-` and its sisters, `xapp-`; the path of a webhook", examples: []example{
+	t[slackToken] = rule{name: "slack_token", what: "`xoxb-` and related prefixes, `xapp-`; the path of a webhook", examples: []example{
 		{"xox" + "b-123456789012-" + alnum36, "[REDACTED:slack_token:1]"},
 		{"https://hooks.slack.com/services/" + "T0A1B2C3D/B4E5F6G7H/" + alnum36[:24], "https://hooks.slack.com/services/[REDACTED:slack_token:1]"},
 	}, anchors: []anchor{authority()}, prefixes: append(allOf(prefix{class: tokenByte, least: 12}, "xoxa-", "xoxb-", "xoxc-", "xoxd-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xoxx-"),
@@ -206,7 +206,7 @@ func moreVendors(t *[kindCount]rule) {
 	t[npmToken] = rule{name: "npm_token", what: "`npm_` and 24 bytes", examples: []example{
 		{"npm" + "_" + alnum36, "[REDACTED:npm_token:1]"},
 	}, prefixes: []prefix{{text: "npm_", class: alnumByte, least: 24}}}
-	t[pypiToken] = rule{name: "pypi_token", what: "`pypi-AgE` and what makes 16 bytes, `pypi-` and 50", examples: []example{
+	t[pypiToken] = rule{name: "pypi_token", what: "`pypi-AgE`, with 16 bytes or more after `pypi-`; `pypi-` and 50", examples: []example{
 		{"pypi" + "-AgEIcHlwaS5vcmc" + alnum36, "[REDACTED:pypi_token:1]"},
 		{"pypi-attestations-and-publishers is a package", ""},
 	}, prefixes: []prefix{{text: "pypi-", then: "AgE", class: tokenByte, least: 16}, {text: "pypi-", class: tokenByte, least: 50}}}
@@ -235,7 +235,7 @@ func headers(t *[kindCount]rule) {
 	t[jwt] = rule{name: "jwt", what: "`eyJ` and three or five dotted parts", examples: []example{
 		{"eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJ" + "zdWIiOiIxMjM0NTY3ODkwIn0." + alnum36, "[REDACTED:jwt:1]"},
 	}, anchors: []anchor{{name: "eyJ", bytes: "J", prev: in("y"), next: isKeyByte, check: (*matcher).jwt, vendors: true}}}
-	t[privateKey] = rule{name: "private_key", what: "a PEM block with a body, the base64 of one, the private lines of PuTTY", examples: []example{
+	t[privateKey] = rule{name: "private_key", what: "a PEM block with a body, also in base64; the private lines of PuTTY", examples: []example{
 		{"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nabc=\n-----END PRIVATE KEY-----\n", "[REDACTED:private_key:1]\n"},
 		{"client-key-data: LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1JSUV2UUlCQURBTg==", "client-key-data: [REDACTED:private_key:1]"},
 		{"certificate: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUV2UUlCQURBTg==", ""},
@@ -247,7 +247,7 @@ func headers(t *[kindCount]rule) {
 		{name: "LS0t", bytes: "L", prev: edge, next: in("S"), check: (*matcher).wrappedPEM},
 		{name: "Private-Lines", bytes: "L", prev: in("-"), next: in("i"), check: (*matcher).putty},
 	}}
-	t[authorization] = rule{name: "authorization", what: "what stands behind Bearer, or behind Basic or `auth` if it decodes to `user:password`; other random words of an Authorization or Cookie header", examples: []example{
+	t[authorization] = rule{name: "authorization", what: "the value after Bearer, or after Basic or `auth` if the value decodes to `user:password`; other random words of an Authorization or Cookie header", examples: []example{
 		{"Authorization: Bearer abcdef0123456789", "Authorization: Bearer [REDACTED:authorization:1]"},
 		{"authorization: basic dXNlcjpwYXNzd29yZA==", "authorization: basic [REDACTED:authorization:1]"},
 		{"Cookie: theme=dark; sid=" + alnum36 + "; a=b", "Cookie: theme=dark; sid=[REDACTED:authorization:1]"},
@@ -261,7 +261,7 @@ func others(t *[kindCount]rule) {
 	named := func(b byte) bool {
 		return mayEndName(b) || isQuote(b) || b == ' ' || b == ':' || b == '=' || b == '!' || b == ']' || b == '*' || b >= 0x80
 	}
-	t[urlCredentials] = rule{name: "url_credentials", what: "`user:password`, or a random user, before the host; `user:password` behind `-u` or `--user`", examples: []example{
+	t[urlCredentials] = rule{name: "url_credentials", what: "`user:password`, or a random user, before the host; `user:password` after `-u` or `--user`", examples: []example{
 		{"postgres://app:s3cr3t@db:5432/x", "postgres://[REDACTED:url_credentials:1]@db:5432/x"},
 		{"https://a1B2c3D4e5F6g7H8@host/x https://bob@host/x", "https://[REDACTED:url_credentials:1]@host/x https://bob@host/x"},
 		{"curl -u admin:hunter22 https://host", "curl -u [REDACTED:url_credentials:1] https://host"},
@@ -275,7 +275,7 @@ func others(t *[kindCount]rule) {
 		{name: "@tcp", bytes: "@", prev: func(b byte) bool { return b > ' ' }, next: func(b byte) bool { return isAlnum(b) || b == '/' }, check: (*matcher).dataSource},
 	}}
 	t[secret] = rule{
-		name: "secret", what: "the value of a telling name or of a program's password flag, and, by their prefixes, the keys of some forty other vendors and what crypt(3) makes of a password", examples: secretExamples(),
+		name: "secret", what: "the value of a name such as `password`, or of a program's password flag; keys of some forty other vendors, and hashes of crypt(3), by their prefixes", examples: secretExamples(),
 		anchors: []anchor{
 			{name: "name:", bytes: ":", prev: named, next: func(b byte) bool { return b != ':' && b != '=' && b != '/' }, check: (*matcher).assignment},
 			{name: "<name>", bytes: ">", prev: mayEndName, next: isKeyByte, check: (*matcher).assignment},

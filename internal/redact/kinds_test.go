@@ -111,7 +111,7 @@ func TestDocsTable(t *testing.T) {
 // docsTable is what people read: secrets first, of each kind its first example.
 func docsTable() string {
 	var b strings.Builder
-	b.WriteString("| kind | what is looked for | example | becomes |\n|---|---|---|---|\n")
+	b.WriteString("| kind | detected text | example | result |\n|---|---|---|---|\n")
 	for _, private := range []bool{false, true} {
 		for k, row := range kindTable() {
 			if kind(k) == none || row.personal != private {
