@@ -2,9 +2,9 @@ package wire
 
 // chat reads a chunk of a chat completion, or a whole completion.
 func (r *ReplyReader) chat(b []byte) {
-	var id, model, choices, usage, fault span
+	var id, model, choices, usage, groq, fault span
 	locate(b, span{0, len(b)}, field{"id", &id}, field{"model", &model}, field{"choices", &choices},
-		field{"usage", &usage}, field{"error", &fault})
+		field{"usage", &usage}, field{"x_groq", &groq}, field{"error", &fault})
 	if r.rep.ID == "" {
 		r.rep.ID = short(b, id)
 	}
@@ -15,6 +15,7 @@ func (r *ReplyReader) chat(b []byte) {
 		r.choice(b, c)
 	}
 	r.tokens.read(b, usage)
+	r.tokens.read(b, member(b, groq, "usage"))
 	r.fail(b, fault)
 }
 
@@ -22,8 +23,9 @@ func (r *ReplyReader) choice(b []byte, v span) {
 	if kindAt(b, v) != '{' {
 		return
 	}
-	var nth, delta, message, finish span
-	locate(b, v, field{"index", &nth}, field{"delta", &delta}, field{"message", &message}, field{"finish_reason", &finish})
+	var nth, delta, message, finish, usage span
+	locate(b, v, field{"index", &nth}, field{"delta", &delta}, field{"message", &message}, field{"finish_reason", &finish},
+		field{"usage", &usage})
 	index, whole := number(b, nth, 0), delta.empty()
 	if whole {
 		delta = message
@@ -36,6 +38,7 @@ func (r *ReplyReader) choice(b []byte, v span) {
 	if f := short(b, finish); f != "" {
 		r.rep.Finish, r.rep.Complete = f, true
 	}
+	r.tokens.read(b, usage) // Moonshot
 	r.delta(b, delta, whole)
 }
 

@@ -31,6 +31,24 @@ func TestOddReplies(t *testing.T) {
 		{wire.Chat, `{"error":{"message":"` + long + `"}}`, fmt.Sprintf("%q %q false {-1 -1 -1}", long[:1024], "")},
 		{wire.Chat, `{"error":null,"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":{"prompt_tokens":5,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":3}}}`, `"" "stop" true {5 3 2}`},
 		{wire.Chat, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":5,"prompt_cache_hit_tokens":4,"completion_tokens":"2"}}`, `"" "" true {5 4 -1}`},
+		// Moonshot: cached_tokens beside the other counts, and the usage of a stream inside of the choice.
+		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":{"prompt_tokens":5,"completion_tokens":2,"cached_tokens":4}}`, `"" "stop" true {5 4 2}`},
+		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"},"usage":{"prompt_tokens":5,"completion_tokens":2,"cached_tokens":4}}]}`, `"" "stop" true {5 4 2}`},
+		{wire.Chat, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\",\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2,\"cached_tokens\":4}}]}\n\ndata: [DONE]\n\n", `"" "stop" true {5 4 2}`},
+		{wire.Chat, `{"choices":[{"index":1,"usage":{"prompt_tokens":9}},{"index":0,"usage":{"prompt_tokens":5}}]}`, `"" "" true {5 -1 -1}`},
+		// Groq: the usage of a stream in x_groq.
+		{wire.Chat, "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}],\"x_groq\":{\"id\":\"r\",\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2,\"total_tokens\":7}}}\n\ndata: [DONE]\n\n", `"" "stop" true {5 -1 2}`},
+		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":null,"x_groq":{"usage":{"prompt_tokens":5,"completion_tokens":2}}}`, `"" "stop" true {5 -1 2}`},
+		// Mistral.
+		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":{"prompt_tokens":5,"completion_tokens":2,"num_cached_tokens":3}}`, `"" "stop" true {5 3 2}`},
+		// Counts are cumulative: zeros, absent counts and null after a count say nothing.
+		{wire.Chat, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2,\"cached_tokens\":4}}\n\ndata: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":0,\"completion_tokens\":0,\"cached_tokens\":0}}\n\ndata: {\"usage\":null}\n\ndata: [DONE]\n\n", `"" "stop" true {5 4 2}`},
+		{wire.Chat, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":1}}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":9}}\n\ndata: {\"choices\":[{\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":-1,\"completion_tokens\":3}}\n\n", `"" "stop" true {5 -1 9}`},
+		{wire.Chat, `{"choices":[{"usage":{"prompt_tokens":0,"completion_tokens":0}}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`, `"" "" true {5 -1 2}`},
+		{wire.Chat, `{"choices":[],"usage":{"prompt_tokens":5,"cached_tokens":4,"prompt_tokens_details":{"cached_tokens":0}}}`, `"" "" true {5 4 -1}`},
+		{wire.Messages, "event: message_start\ndata: {\"message\":{\"usage\":{\"input_tokens\":3,\"cache_read_input_tokens\":7,\"output_tokens\":1}}}\n\nevent: message_delta\ndata: {\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"input_tokens\":0,\"cache_read_input_tokens\":0,\"output_tokens\":4}}\n\n", `"" "end_turn" true {10 7 4}`},
+		{wire.Messages, "event: message_start\ndata: {\"message\":{\"usage\":{\"input_tokens\":0,\"output_tokens\":0}}}\n\nevent: message_delta\ndata: {\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"input_tokens\":3,\"output_tokens\":4}}\n\n", `"" "end_turn" true {3 -1 4}`},
+		{wire.Responses, "data: {\"type\":\"response.in_progress\",\"response\":{\"usage\":{\"input_tokens\":3,\"output_tokens\":2}}}\n\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"usage\":{\"input_tokens\":0,\"output_tokens\":0,\"cached_tokens\":1}}}\n\n", `"" "completed" true {3 1 2}`},
 		{wire.Chat, "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"error\":{\"message\":\"cut\"}}\n\ndata: [DONE]\n\n", `"cut" "" false {-1 -1 -1}`},
 		{wire.Chat, ": comment\n\nevent: x\nid: 1\nretry: 5\n\ndata:{\"choices\":[{\"index\":0,\"finish_reason\":\"length\"}]}\n\n", `"" "length" true {-1 -1 -1}`},
 		{wire.Chat, "\xef\xbb\xbf\n data: x\n\n", `"" "" false {-1 -1 -1}`},

@@ -43,9 +43,11 @@ func number(b []byte, v span, other int) int {
 	return n
 }
 
-// tokens is the usage in the spelling of the dialects, -1 for an absent number.
+// tokens is the usage in the spellings of the providers, -1 for an absent number.
 type tokens struct{ input, cached, created, output int }
 
+// read reads a usage object. The larger of two counts is right: a stream reports cumulative counts,
+// and some servers end a stream with zeros.
 func (t *tokens) read(b []byte, v span) {
 	if kindAt(b, v) != '{' {
 		return
@@ -63,11 +65,13 @@ func (t *tokens) read(b []byte, v span) {
 		{&t.cached, "input_tokens_details.cached_tokens"},
 		{&t.cached, "cache_read_input_tokens"},
 		{&t.cached, "prompt_cache_hit_tokens"},
+		{&t.cached, "cached_tokens"},
+		{&t.cached, "num_cached_tokens"},
 		{&t.created, "cache_creation_input_tokens"},
 	} {
 		if raw := usage.Get(from.path).Raw; raw != "" {
 			if n, err := strconv.Atoi(raw); err == nil {
-				*from.to = n
+				*from.to = max(*from.to, n)
 			}
 		}
 	}
