@@ -63,9 +63,17 @@ func learned(t *testing.T, p *harness.Process, dir string, have func() map[strin
 		}
 		return ids
 	}
+	// The last look tells what was missing.
+	var d harness.Diagnosis
+	var left []string
+	defer func() {
+		if t.Failed() {
+			t.Logf("%d exchanges in the outbox, %d of closed sessions without a sample, no sample has %v", d.Spooled, d.Unsampled, left)
+		}
+	}()
 	p.Eventually("everything in samples", func() bool {
-		d := harness.Doctor(t, dir, flags...)
-		return d.Spooled == 0 && d.Unsampled == 0 && len(missing()) == 0
+		d, left = harness.Doctor(t, dir, flags...), missing()
+		return d.Spooled == 0 && d.Unsampled == 0 && len(left) == 0
 	})
 	if d := harness.Doctor(t, dir, flags...); d.SetAside.Total != 0 {
 		t.Errorf("set aside: %+v", d.SetAside)

@@ -173,7 +173,7 @@ func TestOptOutInTheMiddle(t *testing.T) {
 	ask()
 	list += `,{"role":"assistant","content":"It says ` + canary + `"},{"role":"user","content":"last-question"}`
 	ask()
-	p.Eventually("the samples", func() bool {
+	p.Eventually("the exchanges", func() bool {
 		_, text := harness.Get(t, p.Admin+"/metrics", "t")
 		return strings.Contains(text, `precept_dropped_total{reason="opt_out"} 2`) && strings.Contains(text, `precept_samples_total{outcome="exchange_stored"} 2`)
 	})
@@ -187,8 +187,12 @@ func TestOptOutInTheMiddle(t *testing.T) {
 			t.Errorf("%q is in %v", trace, found)
 		}
 	}
+	texts, err := json.Marshal(harness.InFile(t, dir)) // in the file, documents are compressed
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, stays := range []string{"first-question", "first-answer", "last-question", "last-answer"} {
-		if len(harness.FilesWith(all, stays)) == 0 {
+		if !strings.Contains(string(texts), stays) {
 			t.Errorf("%q is gone, too", stays)
 		}
 	}
