@@ -31,9 +31,9 @@ func (t *turn) begin() {
 	if err != nil {
 		return
 	}
-	ses, plan := t.session.Session, &t.plan.insert
+	of, plan := t.session.Session.MemberNow(), &t.plan.insert
 	t.kept = &draft{exchange: &sample.Exchange{
-		ID: id, Tenant: t.in.who.tenant, Agent: t.query.Claim.Agent, Session: ses.Identity.ID.String(), SessionName: ses.Identity.Name, Run: ses.Unit.RunName,
+		ID: id, Tenant: t.in.who.tenant, Agent: t.query.Claim.Agent, Session: of.ID.String(), SessionName: of.Name, Run: of.UnitName,
 		RequestID: t.w.id, Turn: t.plan.number, At: t.in.started.UTC(), Dialect: t.in.dialect.String(), Model: t.in.req.Model,
 		Loops: plan.Loops, Book: t.book.Hash(), Config: t.set.hash, Lessons: plan.Lessons,
 	}}

@@ -134,6 +134,9 @@ func (t *turn) resolve() {
 	}
 	for _, why := range t.session.Excluded {
 		m.excluded.WithLabelValues(string(why)).Inc()
+		if why == label.ExcludedBusy {
+			t.skip = string(why)
+		}
 	}
 	t.hold(t.session.Noted)
 }

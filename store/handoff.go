@@ -62,6 +62,9 @@ func (h *handoff) commit(now time.Time) (begun bool) {
 		return false
 	}
 	h.state.unspooled.Store(false)
+	if h.outbox != nil {
+		h.state.durable.Store(h.next.flush)
+	}
 	h.ready.merge(&h.next)
 	h.next.reset()
 	if h.outbox != nil && (h.from > h.reached || h.ready.held >= h.hold/4 || len(h.ready.rows) >= manyRows) {

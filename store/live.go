@@ -12,16 +12,16 @@ import (
 const (
 	defaultSessions = 20_000
 	idleAfter       = 10 * time.Minute // age, since the last use, at which a session leaves memory
-	overFull        = 2                // times the limit may be in memory while the backend takes nothing
+	keptShare       = 16               // one place in so many is kept for sessions that continue
 	sweepStep       = 4096             // sessions that one sweep looks at
 	putStep         = 16               // sessions that an addition looks at
 )
 
-// live holds the sessions in memory, up to a limit, in the order of their last use. A session leaves
-// memory when no request pins the session and the backend has its row. While the backend takes
-// nothing, memory holds overFull times the limit; beyond that, the least recently used sessions leave
-// memory although the backend does not have their rows, and blind remembers that look-ups may miss
-// them.
+// live holds the sessions in memory, never more than a limit, in the order of their last use. A
+// session leaves memory when no request pins the session and the backend has its row. While the
+// backend is down, the row in the outbox suffices, and blind remembers that look-ups may miss the
+// session. Where no session can leave, memory is full, and put adds none. A flood of new sessions
+// would otherwise take all memory, or push out sessions that nothing else knows.
 type live struct {
 	mu    sync.Mutex
 	of    map[session.ID]*Session
@@ -98,52 +98,77 @@ func (l *live) has(id session.ID) bool {
 	return l.of[id] != nil
 }
 
-// put adds and pins a session, or pins the session that another request added before. delivered is
-// the newest flush that the backend has.
-func (l *live) put(rec *session.Record, now time.Time, delivered int64) *Session {
+// put adds and pins a session, or pins the session that another request added before; nil: memory is
+// full.
+func (l *live) put(rec *session.Record, now time.Time, p progress) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.of[rec.Identity.ID]
 	if s == nil {
+		l.thin(putStep, l.most()-1, time.Time{}, p)
+		if len(l.of) >= l.limit {
+			return nil
+		}
 		s = &Session{Record: rec}
 		s.at = l.order.PushFront(s)
 		l.of[rec.Identity.ID] = s
 	}
 	l.use(s, now)
-	l.thin(putStep, time.Time{}, delivered)
 	return s
 }
 
-// sweep removes idle sessions, and sessions beyond the limit.
-func (l *live) sweep(now time.Time, delivered int64) {
+// room reports whether a session may begin.
+func (l *live) room(p progress) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.thin(sweepStep, now.Add(-idleAfter), delivered)
+	l.thin(putStep, l.most()-1, time.Time{}, p)
+	return len(l.of) < l.most()
 }
 
-// thin looks at up to step sessions, the least recently used first, and removes the sessions that
-// are beyond the limit, or not used since the time idle, unless idle is zero. The caller holds mu.
-func (l *live) thin(step int, idle time.Time, delivered int64) {
+// most returns the number of sessions in memory beyond which no session begins. The remaining places
+// are for sessions that continue, and for the units of sessions.
+func (l *live) most() int { return l.limit - l.limit/keptShare }
+
+// sweep removes idle sessions, and sessions beyond the limit.
+func (l *live) sweep(now time.Time, p progress) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.thin(sweepStep, l.most(), now.Add(-idleAfter), p)
+}
+
+// progress tells which sessions may leave memory.
+type progress struct {
+	delivered int64 // newest flush that the backend has
+	spilled   int64 // newest flush whose rows may be in the outbox alone
+}
+
+// thin looks at up to step sessions, the least recently used first, and removes sessions beyond
+// most, and sessions that were not used since the time idle, unless idle is zero. A pinned session
+// is in use, and moves to the front: otherwise long streams would hide the sessions that can leave.
+// The caller holds mu.
+func (l *live) thin(step, most int, idle time.Time, p progress) {
 	if l.volatile {
 		idle = time.Time{}
 	}
 	for e := l.order.Back(); e != nil && step > 0; step-- {
 		s := e.Value.(*Session) //nolint:forcetypeassert // the list holds sessions only
 		e = e.Prev()
-		many := len(l.of) > l.limit
+		many := len(l.of) > most
 		if !many && (idle.IsZero() || s.used.Load() > idle.Unix()) {
 			return
 		}
-		if s.pins.Load() > 0 || s.dirty.Load() || s.later.Load() || s.mute.Load() && !many {
-			continue
-		}
-		if at := s.put.Load(); at > delivered {
-			if len(l.of) <= overFull*l.limit {
-				continue
+		switch at := s.put.Load(); {
+		case s.pins.Load() > 0:
+			if many {
+				l.order.MoveToFront(s.at)
 			}
+		case s.dirty.Load() || s.later.Load() || s.mute.Load() && !many:
+		case at <= p.delivered:
+			l.drop(s)
+		case many && at <= p.spilled:
 			l.blind.Store(max(l.blind.Load(), at))
+			l.drop(s)
 		}
-		l.drop(s)
 	}
 }
 

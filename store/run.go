@@ -59,7 +59,7 @@ func (s *Store) runShipper(ctx context.Context) {
 			s.guard.Step(label.StepDeliver, func() { s.Still(func() { s.ship(ctx) }) })
 			s.guard.Keep(ctx, s.options.Backend)
 			s.guard.Step(label.StepOptOut, func() { s.optOuts.keepMarks(ctx) })
-			s.guard.Step(label.StepSweep, func() { s.sessions.live.sweep(s.options.Now(), s.state.delivered.Load()) })
+			s.guard.Step(label.StepSweep, func() { s.sessions.live.sweep(s.options.Now(), s.state.progress()) })
 		case <-tidy.C:
 			s.guard.Step(label.StepRetain, func() { s.Still(func() { s.eraser.retain(ctx) }) })
 		}

@@ -52,7 +52,8 @@ func (s *sessions) acquire(ctx context.Context, tenant string, id session.ID) (s
 	case rec == nil:
 		return nil, s.inTheDark() // the row may be on the disk alone
 	}
-	return s.live.put(rec, s.now(), s.state.delivered.Load()), false
+	ses = s.live.put(rec, s.now(), s.state.progress())
+	return ses, ses == nil // without a place in memory: the session exists, and cannot be used
 }
 
 // stored reads a session's record from the backend, within the look-up limit, and reports whether
@@ -78,8 +79,8 @@ func (s *sessions) resident(id session.ID) *Session { return s.live.get(id, s.no
 
 func (s *sessions) add(rec *session.Record) *Session {
 	s.marks.recall(rec)
-	ses := s.live.put(rec, s.now(), s.state.delivered.Load())
-	if ses.Record == rec && rec.State.StandIn {
+	ses := s.live.put(rec, s.now(), s.state.progress())
+	if ses != nil && ses.Record == rec && rec.State.StandIn {
 		ses.unsure.Store(true)
 	}
 	return ses

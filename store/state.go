@@ -8,6 +8,7 @@ import (
 // state is the progress of recorder and shipper, for readers that must not wait for their locks.
 type state struct {
 	delivered atomic.Int64 // newest flush that the backend has
+	durable   atomic.Int64 // newest flush that the outbox has
 	lagging   atomic.Bool  // feedback of some sessions is in the outbox alone
 	blind     atomic.Bool  // some sessions are in the outbox alone, not in memory
 	held      atomic.Int64 // bytes of exchanges in memory
@@ -19,6 +20,16 @@ type state struct {
 }
 
 func (s *state) healthy(ok bool) { s.down.Store(!ok) }
+
+// progress returns which sessions may leave memory. While the backend takes rows, only a session whose
+// row the backend has: a look-up finds the session again.
+func (s *state) progress() progress {
+	p := progress{delivered: s.delivered.Load()}
+	if s.down.Load() {
+		p.spilled = s.durable.Load()
+	}
+	return p
+}
 
 // gate is a channel that is closed once.
 type gate struct {

@@ -98,8 +98,14 @@ func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses 
 // Resident pins a session that is in memory; nil: the session is not in memory.
 func (s *Store) Resident(id session.ID) *Session { return s.sessions.resident(id) }
 
+// Room reports whether a new session may begin. Memory is full when limits.sessions sessions are in
+// memory and none of them can leave, because requests use them or the backend does not have their
+// rows yet.
+func (s *Store) Room() bool { return s.sessions.live.room(s.state.progress()) }
+
 // Add pins a new session. If another request added the session a moment ago, Add pins and returns
-// the session of that request.
+// the session of that request. If memory is full, Add returns nil: the request goes without lessons
+// and is not recorded.
 func (s *Store) Add(rec *session.Record) *Session { return s.sessions.add(rec) }
 
 // AddMember makes the session of rec a member of a run or of a parent session, which the caller has

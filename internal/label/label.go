@@ -121,10 +121,13 @@ const (
 	ExcludedTwin Reason = "twin"   // another session has the same history, byte for byte
 	ExcludedLate Reason = "late"   // the store did not return the earlier decision in time
 	ExcludedKeys Reason = "secret" // the replica does not know the keys of the fleet
+	ExcludedBusy Reason = "busy"   // limits.sessions sessions are in memory, and none of them can leave
 )
 
 // ExclusionReasons returns all reasons of precept_sessions_excluded_total.
-func ExclusionReasons() []Reason { return []Reason{ExcludedTwin, ExcludedLate, ExcludedKeys} }
+func ExclusionReasons() []Reason {
+	return []Reason{ExcludedTwin, ExcludedLate, ExcludedKeys, ExcludedBusy}
+}
 
 // The reasons of precept_side_requests_total: a request is not part of the main conversation.
 const (

@@ -9,7 +9,7 @@ import (
 )
 
 // Record is the memory of one session, or of one run. Lock the record before you read or write
-// anything but Identity.ID and Unit.ID, which never change after the record is added to the store.
+// anything but Identity.ID and Identity.Tenant, which never change.
 type Record struct {
 	sync.Mutex
 

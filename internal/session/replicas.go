@@ -23,17 +23,19 @@ func (r *Record) Elsewhere(req *wire.Request) bool {
 }
 
 // Adopt replaces the record by n, the newer record of another replica. The fields that this process
-// alone knows stay: what is not judged yet, and whether the record has to be written. Lock the
-// record.
+// alone knows stay: what is not judged yet, and whether the record has to be written. ID and tenant
+// are not written, because other goroutines read both without the lock. Lock the record.
 func (r *Record) Adopt(n *Record) {
 	if r.Shared() || n.Shared() {
 		r.merge(n)
 	} else {
 		r.Assignment = n.Assignment
 	}
-	id, members := r.Identity.ID, r.Unit.Members
-	r.Identity, r.Unit, r.Thread, r.Agents, r.Lessons, r.Mailbox = n.Identity, n.Unit, n.Thread, n.Agents, n.Lessons, n.Mailbox
-	r.Identity.ID, r.Unit.Members = id, members
+	n.Unit.Members = r.Unit.Members
+	r.Unit, r.Thread, r.Agents, r.Lessons, r.Mailbox = n.Unit, n.Thread, n.Agents, n.Lessons, n.Mailbox
+	i := &r.Identity
+	i.Agent, i.Name, i.Method = n.Identity.Agent, n.Identity.Name, n.Identity.Method
+	i.Started, i.Seen, i.Model, i.Dialect = n.Identity.Started, n.Identity.Seen, n.Identity.Model, n.Identity.Dialect
 	r.OptOut.NoLearn, r.OptOut.Turns = n.OptOut.NoLearn, n.OptOut.Turns
 	r.State.Closed = r.State.Closed || n.State.Closed
 	r.State.Doubted = r.State.Doubted || n.State.Doubted

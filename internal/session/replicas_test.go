@@ -70,7 +70,7 @@ func TestElsewhere(t *testing.T) {
 // Adopt takes every field: a field that Adopt forgets would be lost when a session moves to another
 // replica. The fields of this process alone are listed in own.
 func TestAdoptTakesAll(t *testing.T) {
-	own := []string{"Identity.ID", "OptOut.Asked", "OptOut.Unjudged", "OptOut.Kept", "State.Dirty"}
+	own := []string{"Identity.ID", "Identity.Tenant", "OptOut.Asked", "OptOut.Unjudged", "OptOut.Kept", "State.Dirty"}
 	from, to := &session.Record{}, &session.Record{}
 	fill(reflect.ValueOf(from).Elem())
 	to.Adopt(from)
@@ -84,6 +84,30 @@ func TestAdoptTakesAll(t *testing.T) {
 		case !slices.Contains(own, name) && !reflect.DeepEqual(have.Interface(), want[name].Interface()):
 			t.Errorf("%s: have %v, want %v", name, have, want[name])
 		}
+	}
+}
+
+// Requests read ID and tenant without the lock, and identity and unit by MemberNow, while another
+// request adopts the record of another replica. The race detector decides.
+func TestAdoptWhileOthersRead(t *testing.T) {
+	r := session.NewRun("x", session.Claim{}, "run", session.ID{1}, time.Unix(1e9, 0))
+	done := make(chan session.Member)
+	go func() {
+		var last session.Member
+		for range 100 {
+			if last = r.MemberNow(); r.Identity.ID != last.ID || r.Identity.Tenant != "x" {
+				t.Error("the identity changed")
+			}
+		}
+		done <- last
+	}()
+	for range 100 {
+		r.Lock()
+		r.Adopt(session.NewRun("x", session.Claim{}, "ran", session.ID{1}, time.Unix(1e9, 0)))
+		r.Unlock()
+	}
+	if m := <-done; m.Run != "run" && m.Run != "ran" {
+		t.Errorf("the run is called %q", m.Run)
 	}
 }
 

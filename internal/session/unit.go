@@ -23,7 +23,7 @@ func NewRun(tenant string, c Claim, name string, id ID, now time.Time) *Record {
 }
 
 // UnitID returns the ID of the record through which the session draws, false where the session
-// draws through its own. The unit never changes, so no lock is needed.
+// draws through its own. Lock the record.
 func (r *Record) UnitID() (ID, bool) {
 	if r.Unit.ID == "" {
 		return ID{}, false
@@ -74,7 +74,8 @@ const memberStep = 256
 // Member identifies a session, its unit and its members, for feedback.
 type Member struct {
 	ID       ID
-	Unit     ID // none: its own
+	Unit     ID     // none: its own
+	UnitName string // name of the unit
 	MemberNo int
 	Members  int
 	Name     string
@@ -83,12 +84,19 @@ type Member struct {
 
 // Member returns the identity of the session. Lock the record.
 func (r *Record) Member() Member {
-	m := Member{ID: r.Identity.ID, MemberNo: r.Unit.MemberNo, Members: r.Unit.Members, Name: r.Identity.Name}
+	m := Member{ID: r.Identity.ID, UnitName: r.Unit.RunName, MemberNo: r.Unit.MemberNo, Members: r.Unit.Members, Name: r.Identity.Name}
 	m.Unit, _ = r.UnitID()
 	if r.Unit.IsRun {
 		m.Name, m.Run = "", r.Identity.Name
 	}
 	return m
+}
+
+// MemberNow is Member for a record that other goroutines may change: MemberNow takes the lock.
+func (r *Record) MemberNow() Member {
+	r.Lock()
+	defer r.Unlock()
+	return r.Member()
 }
 
 // Finder finds the sessions of echo keys.

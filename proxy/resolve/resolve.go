@@ -34,8 +34,10 @@ type Pins interface {
 
 // Additions adds new sessions.
 type Additions interface {
+	// Room reports whether a session may begin: memory is bounded by limits.sessions.
+	Room() bool
 	// Add pins a new record. If another request has added the ID already, Add returns the session
-	// of the other request.
+	// of the other request. Add returns nil if memory is full.
 	Add(rec *session.Record) *store.Session
 	// AddMember counts the session of rec among the sessions of a unit.
 	AddMember(unit *store.Session, rec *session.Record)
@@ -159,10 +161,8 @@ func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 		s.pin()
 	}
 	res.Waited = r.now().Sub(s.begun)
-	if res.Session != nil {
-		s.joinUnit()
-	} else {
-		s.open()
+	if res.Session != nil && !s.joinUnit() || res.Session == nil && !s.open() {
+		s.standAside()
 	}
 	s.excludeTwins()
 	if res.Session != nil && res.echoed() && !s.optedOut() {
@@ -172,9 +172,9 @@ func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 	case res.Session == nil:
 		res.Name = res.Thread.Name
 	case s.parent != nil: // of a sub-agent: the client knows the name of the parent session
-		res.Name = s.parent.Identity.Name
+		res.Name = s.parent.MemberNow().Name
 	default:
-		res.Name = res.Session.Identity.Name
+		res.Name = res.Session.MemberNow().Name
 	}
 	finished = true
 	return res

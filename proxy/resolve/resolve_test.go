@@ -21,6 +21,7 @@ type fake struct {
 	away   bool // the backend does not answer in time
 	shared bool // other replicas use the backend
 	broken bool // AddMember panics
+	full   bool // memory has no room
 	read   int  // calls of Refresh and Rejoin
 }
 
@@ -41,6 +42,8 @@ func (f *fake) Acquire(_ context.Context, _ string, id session.ID) (*store.Sessi
 }
 
 func (f *fake) Release(ses *store.Session, _ store.Change) { f.pins[ses]-- }
+
+func (f *fake) Room() bool { return !f.full }
 
 func (f *fake) Add(rec *session.Record) *store.Session {
 	if f.live[rec.Identity.ID] == nil {
@@ -213,6 +216,33 @@ func TestASessionThatContinuedElsewhereIsReadAgain(t *testing.T) {
 	res := c.turn(`{"messages":[{"role":"user","content":"Please fix the build of the parser."},{"role":"assistant","content":"`+said+`"},{"role":"user","content":"Now test it."},{"role":"assistant","content":"Tested."},{"role":"user","content":"Ship it."}]}`, "shipped", "Precept-Session", "mine")
 	if c.store.read == before || !res.Moved {
 		t.Errorf("read again %d times, moved %v", c.store.read-before, res.Moved)
+	}
+}
+
+// Memory has no place for a new session: the request passes without a session, and is counted.
+func TestAFullMemoryExcludesNewSessions(t *testing.T) {
+	for name, headers := range map[string][]string{
+		"unnamed": nil, "named": {"Precept-Session", "mine"}, "of a run": {"Precept-Run", "ci-1"},
+	} {
+		c := newClient(t)
+		old := c.turn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Session", "old", "Precept-Run", "ci-1")
+		pins, members := c.store.held(), old.Unit.Unit.Members
+		c.store.full = true
+		_, res := c.ask(first, headers...)
+		if res.Session != nil || res.Unit != nil || res.New || res.Side != "" || res.Name == "" || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedBusy}) {
+			t.Errorf("%s: session %v, unit %v, excluded %v, name %q", name, res.Session, res.Unit, res.Excluded, res.Name)
+		}
+		if n := c.store.held(); n != pins || old.Unit.Unit.Members != members {
+			t.Errorf("%s: %d pins and %d members, want %d and %d", name, n, old.Unit.Unit.Members, pins, members)
+		}
+		goesOn := c.turn(`{"messages":[{"role":"user","content":"Something else."},{"role":"assistant","content":"yes"},{"role":"user","content":"Go on."}]}`, "yes", "Precept-Session", "old", "Precept-Run", "ci-1")
+		if goesOn.Session != old.Session || len(goesOn.Excluded) != 0 {
+			t.Errorf("%s: the session that continues is %v, excluded %v", name, goesOn.Session, goesOn.Excluded)
+		}
+		c.store.full = false
+		if res = c.turn(first, said, headers...); res.Session == nil || !res.New {
+			t.Errorf("%s: no session although there is room", name)
+		}
 	}
 }
 

@@ -82,8 +82,8 @@ func (s *search) split() {
 
 // inAnotherRun reports whether the session belongs to another run than the request names.
 func (s *search) inAnotherRun() bool {
-	run, unit := s.q.Claim.Run, s.res.Session.Unit.ID
-	return run != "" && unit != "" && unit != session.RunKey(s.q.Scope.Tenant, run).String()
+	run, unit := s.q.Claim.Run, s.res.Session.MemberNow().Unit
+	return run != "" && unit != session.ID{} && unit != session.RunKey(s.q.Scope.Tenant, run)
 }
 
 // toSubAgent moves the search to the session of a sub-agent, when the request came under the name
@@ -111,16 +111,20 @@ func (s *search) toSubAgent() bool {
 	return true
 }
 
-// open begins a session, unless the request is a side request of an unknown conversation.
-func (s *search) open() {
+// open begins a session, unless the request is a side request of an unknown conversation. open
+// reports whether memory has room for the session and its unit.
+func (s *search) open() bool {
 	st, res := s.r.store, s.res
 	rec := session.NewRecord(s.q.Scope.Tenant, s.q.Claim, res.Thread, s.begun)
+	res.Thread.Name = rec.Identity.Name
 	if s.isSide(rec) {
-		res.Thread.Echoes, res.Thread.Name = nil, rec.Identity.Name
+		res.Thread.Echoes = nil
 		s.r.threads.Ended(res.Thread, true, s.begun)
-		return
+		return true
 	}
-	res.New = true
+	if !st.Room() {
+		return false
+	}
 	rec.Assignment.Excluded = s.late || s.q.Unsure
 	switch {
 	case s.late:
@@ -130,13 +134,35 @@ func (s *search) open() {
 	}
 	rec.State.StandIn = s.late
 	rec.OptOut.NoLearn = !s.q.Learn
-	s.enlist(rec)
+	if !s.enlist(rec) {
+		return false
+	}
 	if !res.Thread.New && !s.q.Request.Delta {
 		st.Recall(s.ctx, rec, s.q.Request.New(), s.late)
 	}
-	res.Session = st.Add(rec)
-	s.note(res.Session.Identity.ID, session.EchoKeyOf(s.q.Scope.Tenant, "s:"+res.Session.Identity.Name))
+	if res.Session = st.Add(rec); res.Session == nil {
+		return false
+	}
+	res.New = true
+	s.note(res.Session.Identity.ID, session.EchoKeyOf(s.q.Scope.Tenant, "s:"+res.Session.MemberNow().Name))
 	s.noteMember()
+	return true
+}
+
+// standAside lets the request pass without a session, because memory has no room for the session or
+// for its unit.
+func (s *search) standAside() {
+	res := s.res
+	if res.Session != nil {
+		res.Thread.Name = res.Session.MemberNow().Name
+		s.r.store.Release(res.Session, store.Unchanged)
+	}
+	if res.Unit != nil && res.Unit != s.parent {
+		s.r.store.Release(res.Unit, store.Unchanged)
+	}
+	res.Session, res.Unit, res.Thread.Echoes = nil, nil, nil
+	res.Excluded = []label.Reason{label.ExcludedBusy} // other reasons are those of the session that is not added
+	s.r.threads.Ended(res.Thread, true, s.begun)
 }
 
 // isSide reports whether the request is a side request although no session is known: by its words

@@ -1,6 +1,8 @@
 package resolve
 
 import (
+	"cmp"
+
 	"precept/internal/label"
 	"precept/internal/session"
 	"precept/store"
@@ -10,39 +12,51 @@ import (
 // parent session of a sub-agent. The sub-agent has the name of its parent, or was started by a tool
 // call of its parent.
 
-// joinUnit pins the unit of a session that is known.
-func (s *search) joinUnit() {
-	id, ok := s.res.Session.UnitID()
+// joinUnit pins the unit of a session that is known. joinUnit reports whether memory has room for
+// the unit.
+func (s *search) joinUnit() bool {
+	of := s.res.Session.MemberNow()
 	switch {
-	case !ok:
-	case s.parent != nil && s.parent.Identity.ID == id:
+	case of.Unit == session.ID{}:
+		return true
+	case s.parent != nil && s.parent.Identity.ID == of.Unit:
 		s.res.Unit = s.parent
+		return true
 	default:
-		s.pinUnit(id, s.res.Session.Unit.RunName)
+		return s.pinUnit(of.Unit, of.UnitName)
 	}
 }
 
-// enlist makes a new session a member of its unit, if the session has a unit.
-func (s *search) enlist(rec *session.Record) {
+// enlist makes a new session a member of its unit, if the session has a unit. enlist reports whether
+// memory has room for the unit.
+func (s *search) enlist(rec *session.Record) bool {
 	parent := s.parent
 	if parent == nil {
 		parent = s.caller(rec)
 		defer func() { s.releaseUnlessUnit(parent) }()
 	}
+	var above session.Member
+	if parent != nil {
+		above = parent.MemberNow()
+	}
+	room := true
 	switch {
-	case parent != nil && parent.Unit.ID == "":
+	case parent != nil && above.Unit == session.ID{}:
 		s.res.Unit = parent
 	case parent != nil:
-		id, _ := parent.UnitID()
-		s.pinUnit(id, parent.Unit.RunName)
+		room = s.pinUnit(above.Unit, above.UnitName)
 	case s.q.Claim.Run != "":
-		s.pinUnit(session.RunKey(s.q.Scope.Tenant, s.q.Claim.Run), s.q.Claim.Run)
+		room = s.pinUnit(session.RunKey(s.q.Scope.Tenant, s.q.Claim.Run), s.q.Claim.Run)
 	default:
-		return
+		return true
 	}
-	unit := s.res.Unit
-	rec.Unit.ID, rec.Unit.RunName = unit.Identity.ID.String(), unit.Identity.Name
+	if !room {
+		return false
+	}
+	unit, of := s.res.Unit, s.res.Unit.MemberNow()
+	rec.Unit.ID, rec.Unit.RunName = of.ID.String(), cmp.Or(of.Run, of.Name)
 	s.r.store.AddMember(unit, rec)
+	return true
 }
 
 // caller pins the session whose tool call started the new conversation: through the call, the
@@ -84,21 +98,23 @@ func (s *search) pinLearning(id session.ID) *store.Session {
 }
 
 // pinUnit pins the record of a unit. A unit leaves the experiment when the backend does not return
-// its record in time. A deleted unit begins again.
-func (s *search) pinUnit(id session.ID, name string) {
+// its record in time. A deleted unit begins again. pinUnit reports whether memory has room for the
+// unit.
+func (s *search) pinUnit(id session.ID, name string) bool {
 	st, res := s.r.store, s.res
 	if res.Unit = st.Resident(id); res.Unit != nil {
 		st.Rejoin(s.ctx, res.Unit)
-		return
+		return true
 	}
 	late := false
 	if res.Unit, late = st.Acquire(s.ctx, s.q.Scope.Tenant, id); res.Unit != nil {
-		return
+		return true
 	}
 	rec := session.NewRun(s.q.Scope.Tenant, s.q.Claim, name, id, s.begun)
 	rec.Assignment.Excluded = late || s.q.Unsure
 	rec.State.StandIn = late
 	res.Unit = st.Add(rec)
+	return res.Unit != nil
 }
 
 // noteMember notes the keys under which the unit finds its members, and feedback finds the run.
@@ -107,10 +123,10 @@ func (s *search) noteMember() {
 	if unit == nil {
 		return
 	}
-	if number := s.res.Session.Unit.MemberNo; number > 0 {
+	if number := s.res.Session.MemberNow().MemberNo; number > 0 {
 		s.note(s.res.Session.Identity.ID, session.MemberKey(s.q.Scope.Tenant, unit.Identity.ID, number))
 	}
-	if unit.Unit.IsRun {
-		s.note(unit.Identity.ID, session.RunEcho(s.q.Scope.Tenant, unit.Identity.Name))
+	if run := unit.MemberNow().Run; run != "" {
+		s.note(unit.Identity.ID, session.RunEcho(s.q.Scope.Tenant, run))
 	}
 }

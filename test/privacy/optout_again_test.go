@@ -54,6 +54,9 @@ func TestOptOutsAreKnownAgain(t *testing.T) {
 					p.Drained(dir)
 					for i := range 5 {
 						send(fmt.Sprint("other", i), `{"role":"user","content":"`+news+` hello"}`, nil)
+						p.Eventually("its row in the store, so that the next session finds a place in memory", func() bool {
+							return harness.Doctor(t, dir).Stored == int64(i+1)
+						})
 					}
 					p.Eventually("the others alone in memory", func() bool { return p.Health().Since.InMemory == 1 })
 				}

@@ -1,0 +1,94 @@
+package chaos
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"precept/test/harness"
+)
+
+// A flood of new sessions, all under way at once, beyond limits.sessions. Every request is forwarded.
+// Sessions without a place in memory are counted, sessions that began before the flood continue, and
+// of the sessions with a place nothing is lost.
+func TestChaosFloodOfSessions(t *testing.T) {
+	t.Parallel()
+	const limit, flood, ordinary = 32, 150, 5
+	var asked atomic.Int64
+	over := make(chan struct{})
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(body), "flood") {
+			asked.Add(1)
+			<-over
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, harness.Said("chatcmpl-1", "yes"))
+	}))
+	t.Cleanup(model.Close)
+	dir := t.TempDir()
+	p := harness.Begins(t, dir, model.URL, "--limits-sessions", strconv.Itoa(limit))
+	metric := func(name string) int {
+		t.Helper()
+		_, page := harness.Get(t, p.Admin+"/metrics", "token")
+		sum := 0
+		for line := range strings.Lines(page) {
+			if strings.HasPrefix(line, name) {
+				n, err := strconv.Atoi(line[strings.LastIndexByte(line, ' ')+1 : len(line)-1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				sum += n
+			}
+		}
+		return sum
+	}
+	const busy = `precept_sessions_excluded_total{reason="busy"}`
+	turn := func(i int, list string) {
+		t.Helper()
+		header := http.Header{"Precept-Session": {fmt.Sprint("mine-", i)}}
+		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"one"}`+list+`]}`); code != http.StatusOK {
+			t.Errorf("an ordinary session: %d %s", code, answer)
+		}
+	}
+	for i := range ordinary {
+		turn(i, "")
+	}
+	p.Drained(dir)
+
+	var all sync.WaitGroup
+	for i := range flood {
+		all.Go(func() {
+			if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", nil, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"flood %d"}]}`, i)); code != http.StatusOK {
+				t.Errorf("a session of the flood: %d %s", code, answer)
+			}
+		})
+	}
+	p.Eventually("the upstream to have every request", func() bool { return asked.Load() == flood })
+	if n := metric("precept_sessions_live"); n > limit {
+		t.Errorf("%d sessions in memory, the limit is %d", n, limit)
+	}
+	began, excluded := metric("precept_sessions_total")-ordinary, metric(busy)
+	if began+excluded != flood || began < limit/2 {
+		t.Errorf("%d sessions of the flood began and %d are counted as busy, sent were %d", began, excluded, flood)
+	}
+	for i := range ordinary {
+		turn(i, `,{"role":"assistant","content":"yes"},{"role":"user","content":"two"}`)
+	}
+	if n := metric(busy); n != excluded {
+		t.Errorf("%d sessions that continue are counted as busy", n-excluded)
+	}
+	close(over)
+	all.Wait()
+	p.Eventually("every exchange with a session in the store", func() bool { return harness.Doctor(t, dir).Stored == int64(2*ordinary+began) })
+	p.Stops()
+	if d := harness.Doctor(t, dir); d.Store["sessions"] != int64(ordinary+began) {
+		t.Errorf("%d sessions are stored, want %d", d.Store["sessions"], ordinary+began)
+	}
+}
