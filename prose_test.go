@@ -174,7 +174,6 @@ func toRewrite() []string {
 		"cmd/precept",
 		"cmd/precept/demo",
 		"cmd/precept/server",
-		"docs/AGENTS.md",
 		"inject/bank",
 		"inject/bank/banktest",
 		"internal/guard",
