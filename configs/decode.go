@@ -204,6 +204,13 @@ func (d *decoder) text(
 		shown = ""
 	}
 	text, err := expand(written, d.env)
+	text = strings.Trim(text, "\r\n")
+	if isSecret(v.Type()) {
+		text = strings.TrimSpace(text)
+	}
+	if err == nil {
+		err = printable(text)
+	}
 	if err == nil {
 		err = setScalar(v, text)
 	}

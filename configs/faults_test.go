@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -108,7 +109,26 @@ func TestFaults(t *testing.T) {
 		{"key learn", "tenancy: keys\nkeys: [{name: a, tenant: t, learn: never, key_sha256: " + sum + "}]", "keys[0].learn|on, off"},
 		{"keys no list", "keys: {name: a}", "keys|is no list"},
 		{"store", "store: {url: 'postgres://h/db'}", "store.url|redis://"},
-		{"store host", "store: {url: 'redis:///0'}", "store.url|redis://"},
+		{"store with a wrong port", "store: {url: 'redis://h:canary'}", "store.url|the store's word"},
+		{"store without a scheme", "store: {url: 'cache.internal:6379'}", "store.url|redis://host:6379/0"},
+		{"store without a scheme, with a database", "store: {url: 'redis:6379/0'}", "store.url|redis://host:6379/0"},
+		{"store with one slash", "store: {url: 'redis:/h'}", "store.url|redis://host:6379/0"},
+		{"store in memory", "store: {url: ':memory:'}", "store.url|a path"},
+		{"store, SQLite URL", "store: {url: 'sqlite:///abs/x.db'}", "store.url|such as /abs/x.db"},
+		{"store, file URL", "store: {url: 'file://'}", "store.url|such as ./data/precept.db"},
+		{"store, file without slashes", "store: {url: 'file:x.db'}", "store.url|a path"},
+		{"lessons without a scheme", "lessons: 'cache:6379'", "lessons|redis://host:6379/0"},
+		{"lessons in no Redis", "lessons: 'redis://'", "lessons|store.url is not a Redis"},
+		{"lessons with a wrong port", "lessons: 'redis://h:canary'", "lessons|the store's word"},
+		{"listen on no host", "listen: 'a b:8080'", "listen|no host"},
+		{"listen on no IP address", "listen: '999.1.1.1:8080'", "listen|no IP address"},
+		{"upstream port", "upstream: 'http://h:99999/v1'", "upstream|port"},
+		{"judge port", "distill: {judge: 'http://h:99999/v1', model: m}", "distill.judge|http://"},
+		{"line feed in a key", "distill: {api_key: \"a\\nb\"}", "distill.api_key|line feed"},
+		{"NUL in a token", "admin: {tokens: [\"0123456789abcdef\\0\"]}", "admin.tokens[0]|U+0000"},
+		{"escape in an upstream key", "tenancy: keys\nkeys: [{name: a, tenant: t, learn: on, key_sha256: " + sum + ", upstream_key: \"\\e[1m\"}]", "keys[0].upstream_key|U+001B"},
+		{"byte order mark in a key", "distill: {api_key: \"\\ufeffsk-1\"}", "distill.api_key|U+FEFF"},
+		{"tab in an address", "listen: \"127.0.0.1\\t:1\"", "listen|U+0009"},
 		{"lessons", "lessons: 's3://bucket'", "lessons|redis://"},
 		{"lessons empty", "lessons: ''", "lessons|empty"},
 		{"data_dir empty", "data_dir: ''", "data_dir|empty"},
@@ -137,16 +157,13 @@ func TestFaults(t *testing.T) {
 		{"otel header", "otel: {headers: ['x-key']}", "otel.headers|entry 1"},
 		{"otel header, blank", "otel: {headers: ['a: b', 'x key: v']}", "otel.headers|entry 2"},
 		{"otel header, empty", "otel: {headers: [': v']}", "otel.headers|entry 1"},
-		{"otel header, two lines", "otel: {headers: [\"a: b\\nc: d\"]}", "otel.headers|entry 1"},
+		{"otel header, two lines", "otel: {headers: [\"a: b\\nc: d\"]}", "otel.headers[0]|line feed"},
 		{"system", "match: {system: ['[']}", "match.system[0]|no pattern"},
 		{"system, empty", "match: {system: [crew-*, '']}", "match.system[1]|no pattern"},
 		{"tag", "tags: {Build: [make]}", "tags.Build|no tag"},
 		{"tag, a digit first", "tags: {1a: [make]}", "tags.1a|no tag"},
 		{"tag, a blank word", "tags: {build: [make, ' ']}", "tags.build|empty one"},
 		{"lessons with a password", "lessons: 'redis://u:p@h/0'", "lessons|password"},
-		{"lessons without a host", "lessons: 'rediss://'", "lessons|redis://"},
-		{"store port alone", "store: {url: 'redis://:6379/0'}", "store.url|redis://"},
-		{"store, no URL", "store: {url: \"sqlite://%zz\"}", "store.url|no URL"},
 		{"upstream, no URL", "upstream: 'http://h:x y/v1'", "upstream|no URL"},
 		{"fragment", "upstream: http://h/v1#a", "upstream|fragment"},
 		{"self, by its port", "listen: 127.0.0.1:443\nupstream: https://127.0.0.1/v1", "upstream|own address"},
@@ -158,7 +175,13 @@ func TestFaults(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := Parse(Sources{File: []byte(tc.file)})
+			redis := func(url string) error {
+				if strings.Contains(url, "canary") {
+					return errors.New("the store's word")
+				}
+				return nil
+			}
+			_, err := Parse(Sources{File: []byte(tc.file), Redis: redis})
 			faults, _ := AsFaults(err)
 			if len(faults) == 0 {
 				t.Fatal("accepted")
@@ -185,7 +208,10 @@ func TestNoFaults(t *testing.T) {
 		"system for all":               "match: {system: [true]}",
 		"a tag":                        "tags: {go-build: [go build, 'go vet']}",
 		"traces":                       "otel: {endpoint: 'http://h:4318', headers: ['x-key: a:b']}",
-		"a file":                       "store: {url: 'file:///tmp/x.db'}",
+		"a file":                       "store: {url: '/tmp/x.db'}",
+		"a path with a colon":          "store: {url: './a:1/x.db'}\nlessons: 'C:\\lessons'",
+		"keys with a line feed":        "distill: {api_key: \"sk-1\\r\\n\"}\nadmin: {tokens: [\"0123456789abcdef\\n\"]}",
+		"addresses of this machine":    "listen: '[::1]:0'\nadmin: {listen: 'localhost:0'}",
 		"a judge":                      "distill: {judge: 'http://h/v1', model: m}",
 		"a ledger for one":             "ledger: {trust: own, agent: coder}",
 	} {

@@ -64,3 +64,58 @@ func editDistance(a, b string) int {
 	}
 	return row[len(b)]
 }
+
+// misspelt reports variables that are no key but look like one. Variables that ${...} names, and
+// those that Kubernetes makes for a service called precept, are not meant as keys.
+func (d *decoder) misspelt(names []string, env func(string) (string, bool), used map[string]bool) {
+	const prefix = "PRECEPT_"
+	known := map[string]bool{}
+	for _, name := range []string{"ADMIN_TOKEN", "CONFIG", "KEY", "RUN", "SESSION", "URL"} { // of verbs, and of agents
+		known[name] = true
+	}
+	for _, f := range leaves() {
+		known[strings.TrimPrefix(envName(f.path), prefix)] = true
+	}
+	all := slices.Sorted(maps.Keys(known))
+	known["AGENT"], known["TENANT"] = true, true // a shell may set them to make base URLs
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		rest, ok := strings.CutPrefix(name, prefix)
+		if !ok || known[rest] || used[name] || isServiceLink(rest) {
+			continue
+		}
+		text, _ := env(name)
+		if near := nearestVariable(rest, all); near != "" && text != "" {
+			d.source = "environment"
+			d.fault(name, nil, "", "is no key; did you mean "+prefix+near+"?")
+			d.faults[len(d.faults)-1].unknown = true
+		}
+	}
+}
+
+// isServiceLink reports whether Kubernetes makes a variable of this name for a service.
+func isServiceLink(name string) bool {
+	return strings.HasSuffix("_"+name, "_SERVICE_HOST") || strings.Contains("_"+name, "_SERVICE_PORT") ||
+		strings.HasSuffix("_"+name, "_PORT") || strings.Contains("_"+name, "_TCP") || strings.Contains("_"+name, "_UDP")
+}
+
+// nearestVariable returns the variable that a misspelt one most likely means, both without PRECEPT_:
+// the nearest in letters, one without the last words, or the only one with a section before.
+func nearestVariable(name string, known []string) string {
+	upper := strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+	if near := Nearest(upper, known); near != "" {
+		return near
+	}
+	var within []string
+	for _, k := range known {
+		if strings.HasPrefix(upper, k+"_") || strings.HasPrefix(k, upper+"_") {
+			return k
+		}
+		if section, ok := strings.CutSuffix(k, "_"+upper); ok && !strings.Contains(section, "_") {
+			within = append(within, k)
+		}
+	}
+	if len(within) == 1 {
+		return within[0]
+	}
+	return ""
+}

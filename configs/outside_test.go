@@ -17,7 +17,7 @@ func TestThirtyFaultsAtOnce(t *testing.T) {
 		{"routes: {chat: nowhere, foo: b}", "routes.chat", "names no upstream; there are b, c, d"},
 		{"upstreams: {b: {url: ftp://x}, c: {}, d: {url: 'https://user:pw@x/v1'}}", "upstreams.b.url", "must begin with http:// or https://"},
 		{"tenancy: many", "tenancy", "is none of single, by-credential, keys"},
-		{"store: {url: 'mysql://x'}", "store.url", "write a path or redis://host:6379/0"},
+		{"store: {url: 'mysql://x'}", "store.url", "write a path, or redis://host:6379/0"},
 		{"data_dir: ''", "data_dir", "name a directory"},
 		{"lessons: 'redis://user:pw@h/0'", "lessons", "write redis:// alone"},
 		{"match: {system: ['[a'], user: 1}", "match.system[0]", "an agent's name such as crew-*"},

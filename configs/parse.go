@@ -17,7 +17,9 @@ type Sources struct {
 	FileName string                           // for faults; "precept.yaml" when empty
 	File     []byte                           // nil: no file
 	Env      func(name string) (string, bool) // os.LookupEnv; nil: none
+	EnvNames []string                         // names of all variables, to find misspelt ones
 	Flags    map[string]string                // given flags by path (Name.Path)
+	Redis    func(url string) error           // parses an address of Redis, as the store does; nil: any address is valid
 	Offline  bool                             // for verbs that only read local files: faults of the network's keys are ignored
 }
 
@@ -41,14 +43,21 @@ func Parse(src Sources) (*Config, error) {
 	c := &Config{}
 	d := &decoder{env: func(string) (string, bool) { return "", false }, sources: map[string]string{}}
 	d.file("default", reference, c)
-	d.env, d.sources = src.Env, map[string]string{}
+	used := map[string]bool{} // variables that ${...} names
+	env := func(name string) (string, bool) {
+		used[name] = true
+		text, ok := src.Env(name)
+		return strings.TrimRight(text, "\r\n"), ok // a mounted secret ends with a line feed
+	}
+	d.env, d.sources = env, map[string]string{}
 	d.lines = true
 	d.file(src.FileName, string(src.File), c)
 	d.lines = false
-	d.variables(c, src.Env)
+	d.variables(c, env)
 	d.flags(c, src.Flags)
-	d.settle(c, src.Env)
-	v := &validator{config: c, given: d.sources, decoded: d.faults}
+	d.settle(c, env)
+	d.misspelt(src.EnvNames, env, used)
+	v := &validator{config: c, given: d.sources, decoded: d.faults, redis: src.Redis}
 	v.run()
 	faults := append(d.faults, v.faults...)
 	if src.Offline {
@@ -130,7 +139,10 @@ func (d *decoder) outside(c *Config, f field, text string) {
 // upstream exists.
 func (d *decoder) settle(c *Config, env func(string) (string, bool)) {
 	if token, ok := env("PRECEPT_ADMIN_TOKEN"); ok && token != "" {
-		c.Admin.Tokens = append([]Secret{Secret(token)}, c.Admin.Tokens...) // first, because verbs use the first token
+		var first Secret
+		d.source = "PRECEPT_ADMIN_TOKEN"
+		d.text("admin.tokens", reflect.ValueOf(&first).Elem(), "", nil, strings.ReplaceAll(token, "${", "$${"))
+		c.Admin.Tokens = append([]Secret{first}, c.Admin.Tokens...) // first, because verbs use the first token
 	}
 	for i := range c.Keys {
 		c.Keys[i].KeySHA256 = strings.ToLower(c.Keys[i].KeySHA256)

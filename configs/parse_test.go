@@ -138,11 +138,11 @@ func TestOutsideForms(t *testing.T) {
 
 func TestExpansion(t *testing.T) {
 	file := []byte("lessons: ${HOME_OF}/lessons-${STAGE:-dev}\nstore: {url: \"${URL}\"}\nbandit:\n  salt: $${not}\n  epsilon: ${EPS:-0.1}\n")
-	c := mustParse(t, Sources{File: file, Env: env("HOME_OF", "/srv", "URL", "a: b\n- c")})
+	c := mustParse(t, Sources{File: file, Env: env("HOME_OF", "/srv", "URL", "{a: [b]}, c: d")})
 	if c.Lessons != "/srv/lessons-dev" {
 		t.Errorf("lessons = %q", c.Lessons)
 	}
-	if got := c.Store.URL.Reveal(); got != "a: b\n- c" {
+	if got := c.Store.URL.Reveal(); got != "{a: [b]}, c: d" {
 		t.Errorf("a variable's text became structure: %q", got)
 	}
 	if got := c.Bandit.Salt.Reveal(); got != "${not}" {
@@ -278,5 +278,64 @@ func TestNumbersThatAreNone(t *testing.T) {
 	}
 	if math.IsNaN(Default().Bandit.Epsilon) {
 		t.Error("the default is NaN")
+	}
+}
+
+// A mounted secret ends with a line feed, wherever the secret is written.
+func TestLineFeedsAfterValuesAreTrimmed(t *testing.T) {
+	file := []byte("store: {url: 'redis://:${PASSWORD}@h:6379/0'}\ntenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: '${SUM}', upstream_key: '${KEY}'}]\n" +
+		"distill:\n  api_key: |\n    sk-1\notel: {headers: ['Authorization: Bearer ${KEY}']}\n")
+	sum := strings.Repeat("0a", 32)
+	c := mustParse(t, Sources{
+		File: file, Flags: map[string]string{"admin.viewer_tokens": "viewer-0123456789\n"},
+		Env: env("PASSWORD", "pa ss\n", "SUM", sum+"\r\n", "KEY", "sk-2\n", "PRECEPT_ADMIN_TOKEN", "token-0123456789 \n", "OPENAI_BASE_URL", "http://h/v1\n", "PRECEPT_DATA_DIR", "/data\n"),
+	})
+	for want, got := range map[string]string{
+		"redis://:pa ss@h:6379/0": c.Store.URL.Reveal(), sum: c.Keys[0].KeySHA256, "sk-2": c.Keys[0].UpstreamKey.Reveal(), "sk-1": c.Distill.APIKey.Reveal(),
+		"Authorization: Bearer sk-2": c.Otel.Headers[0].Reveal(), "token-0123456789": c.Admin.Tokens[0].Reveal(), "viewer-0123456789": c.Admin.ViewerTokens[0].Reveal(),
+		"http://h/v1": c.Upstream, "/data": c.DataDir,
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	_, err := Parse(Sources{Env: env("PRECEPT_ADMIN_TOKEN", "to\x00ken-0123456789")})
+	if want := "PRECEPT_ADMIN_TOKEN: admin.tokens holds the control character U+0000; remove it"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+// A misspelt variable is named with the key that it most likely means. Variables of others are not.
+func TestMisspeltVariables(t *testing.T) {
+	parse := func(file string, pairs ...string) error {
+		names := []string{"HOME"}
+		for i := 0; i < len(pairs); i += 2 {
+			names = append(names, pairs[i])
+		}
+		_, err := Parse(Sources{File: []byte(file), Env: env(pairs...), EnvNames: names, Offline: true})
+		return err
+	}
+	for name, want := range map[string]string{
+		"PRECEPT_UPSTREM": "PRECEPT_UPSTREAM", "PRECEPT_BANDIT_EPSILN": "PRECEPT_BANDIT_EPSILON", "PRECEPT_EPSILON": "PRECEPT_BANDIT_EPSILON", "PRECEPT_LOGLEVEL": "PRECEPT_LOG_LEVEL",
+		"PRECEPT_ADMIN_TOKN": "PRECEPT_ADMIN_TOKEN", "PRECEPT_LESSONS_DIR": "PRECEPT_LESSONS", "PRECEPT_STORE": "PRECEPT_STORE_URL", "PRECEPT_UPSTREAM_URL": "PRECEPT_UPSTREAM",
+		"PRECEPT_data_dir": "PRECEPT_DATA_DIR",
+	} {
+		if err := parse("", name, "x"); err == nil || !strings.Contains(err.Error(), "environment: "+name+" is no key; did you mean "+want+"?") {
+			t.Errorf("%s: error %v, want %s", name, err, want)
+		}
+	}
+	if err := parse("lessons: ${PRECEPT_LESSONS_DIR}", "PRECEPT_LESSONS_DIR", "x"); err != nil {
+		t.Errorf("a variable that the file names: %v, want no fault", err)
+	}
+	for _, name := range []string{
+		"PRECEPT_PORT", "PRECEPT_SERVICE_HOST", "PRECEPT_SERVICE_PORT_DATA", "PRECEPT_PORT_8080_TCP_ADDR", "PRECEPT_ADMIN_PORT", "PRECEPT_ADMIN_SERVICE_HOST", "PRECEPT_ADMIN_PORT_8081_TCP",
+		"PRECEPT_SESSION", "PRECEPT_RUN", "PRECEPT_URL", "PRECEPT_KEY", "PRECEPT_CONFIG", "PRECEPT_BIN", "PRECEPT_CHAOS", "PRECEPT_AGENTS", "PRECEPT_EVAL", "PRECEPT_VIEWS", "PRECEPTOR_LISTEN",
+	} {
+		if err := parse("", name, "x"); err != nil {
+			t.Errorf("%s: %v, want no fault", name, err)
+		}
+	}
+	if err := parse("", "PRECEPT_UPSTREM", ""); err != nil {
+		t.Errorf("an empty variable: %v, want no fault", err)
 	}
 }

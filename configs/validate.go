@@ -18,6 +18,7 @@ type validator struct {
 	given   map[string]string
 	decoded Faults
 	faults  Faults
+	redis   func(url string) error // parses an address of Redis; nil: any address is valid
 }
 
 func (v *validator) run() {
@@ -106,37 +107,64 @@ func isSHA256(text string) bool {
 	return err == nil && len(raw) == 32
 }
 
-// place accepts a path, or a URL of a supported store. Several hosts, separated by commas, are a
-// Cluster or a Sentinel group; the store parses the rest.
+// place checks a path, or an address of Redis. The store parses the address of Redis, so that no
+// address passes here and fails at the start.
 func (v *validator) place(path, value string) {
-	const noURL = "is no URL; write redis://host:6379/0"
-	scheme, rest, ok := strings.Cut(value, "://")
-	if !ok {
-		return
-	}
-	rest, _, _ = strings.Cut(rest, "?")
-	login := strings.LastIndexByte(rest, '@')
-	hosts, _, _ := strings.Cut(rest[login+1:], "/")
-	switch bank := path == "lessons"; {
-	case !bank && (scheme == "sqlite" || scheme == "file"):
-		_, err := url.Parse(value)
-		v.must(err == nil, path, scheme+"://", noURL)
-	case !slices.Contains([]string{"redis", "rediss", "redis-sentinel"}, scheme):
-		v.fault(path, scheme+"://", "is of no kind that precept keeps things in; write a path or redis://host:6379/0")
-	case bank && login >= 0:
-		v.fault(path, scheme+"://",
+	const scheme = "is not an address that precept supports; write a path, or redis://host:6379/0"
+	bank := path == "lessons"
+	kind, rest, ok := strings.Cut(value, "://")
+	switch {
+	case !ok:
+		v.must(value == "" || isPath(value), path, "", scheme)
+	case kind == "sqlite" || kind == "sqlite3" || kind == "file":
+		v.fault(path, kind+"://", "is not an address that precept supports; write the path alone, such as "+barePath(rest))
+	case !slices.Contains([]string{"redis", "rediss", "redis-sentinel"}, kind):
+		v.fault(path, kind+"://", scheme)
+	case bank && strings.Contains(rest, "@"):
+		v.fault(path, kind+"://",
 			"holds a password, which would be shown; write redis:// alone, which is the Redis of store.url")
-	case bank && rest == "" && scheme == "redis":
-	default:
-		v.must(strings.Trim(hosts, ",:") != "" && hosts[0] != ':', path, scheme+"://", noURL)
+	case bank && rest == "" && kind == "redis":
+		v.must(strings.HasPrefix(v.config.Store.URL.Reveal(), "redis"), path, value,
+			"is the Redis of store.url, and store.url is not a Redis; write redis://host:6379/0")
+	case v.redis != nil:
+		if err := v.redis(value); err != nil {
+			v.fault(path, kind+"://", err.Error())
+		}
 	}
 }
 
-const noHTTP = "is no URL; it must begin with http:// or https://"
+// isPath reports whether a text without :// is a path and not an address whose scheme is missing or
+// incomplete: host:6379, redis:/host, file:x.db, :memory:.
+func isPath(text string) bool {
+	before, after, ok := strings.Cut(text, ":")
+	switch {
+	case !ok || strings.ContainsAny(before, `/\`):
+		return true
+	case len(before) == 1 && !isDigits(after): // a drive of Windows
+		return true
+	case slices.Contains([]string{"", "redis", "rediss", "redis-sentinel", "sqlite", "sqlite3", "file"}, strings.ToLower(before)):
+		return false
+	}
+	port, _, _ := strings.Cut(after, "/")
+	return !isDigits(port)
+}
+
+func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
+
+// barePath returns the path of a URL for an example, or an example where the URL holds none.
+func barePath(rest string) string {
+	rest, _, _ = strings.Cut(rest, "?")
+	if strings.Contains(rest, "@") || strings.Trim(rest, "/") == "" {
+		return "./data/precept.db"
+	}
+	return rest
+}
+
+const noHTTP = "is no URL that can be used; it must begin with http:// or https://, and name a host"
 
 func isHTTP(text string) bool {
 	u, err := url.Parse(text)
-	return err == nil && u.Hostname() != "" && (u.Scheme == "http" || u.Scheme == "https")
+	return err == nil && u.Hostname() != "" && validPort(u) && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 func (v *validator) patterns() {

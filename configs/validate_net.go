@@ -20,15 +20,27 @@ func (v *validator) addresses() {
 }
 
 func (v *validator) address(path, value string) (ok bool) {
-	_, port, err := net.SplitHostPort(value)
-	if err != nil {
-		v.fault(path, value, "is no address; write host:port, such as 127.0.0.1:8080")
-		return false
+	host, port, err := net.SplitHostPort(value)
+	n, noPort := strconv.ParseUint(port, 10, 16)
+	problem := ""
+	switch {
+	case err != nil:
+		problem = "is no address; write host:port, such as 127.0.0.1:8080"
+	case noPort != nil || n == 0 && port != "0":
+		problem = "has no port from 0 to 65535"
+	case strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || strings.ContainsRune("/@?#,;\"'<>", r) }):
+		problem = "has no host before its port; write host:port, such as 127.0.0.1:8080"
+	case host != "" && strings.Trim(host, "0123456789.") == "" && net.ParseIP(host) == nil:
+		problem = "has no IP address before its port; write one such as 127.0.0.1:8080"
 	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	ok = err == nil && (n > 0 || port == "0")
-	v.must(ok, path, value, "has no port from 0 to 65535")
-	return ok
+	v.must(problem == "", path, value, problem)
+	return problem == ""
+}
+
+// validPort reports whether a URL has no port, or one that exists.
+func validPort(u *url.URL) bool {
+	n, err := strconv.ParseUint(u.Port(), 10, 16)
+	return u.Port() == "" || err == nil && n > 0
 }
 
 // loopback reports whether only this machine can reach an address.
@@ -87,6 +99,8 @@ func (v *validator) upstreamProblem(text string) string {
 		return "must begin with http:// or https://"
 	case u.Hostname() == "":
 		return "has no host"
+	case !validPort(u):
+		return "has no port from 1 to 65535"
 	case u.User != nil:
 		return "holds a user or a password; clients send their own credential, or use keys with upstream_key"
 	case u.RawQuery != "" || u.Fragment != "":

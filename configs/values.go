@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Size is a number of bytes. The file accepts forms like 8MiB.
@@ -91,6 +92,22 @@ func parseDuration(text string) (time.Duration, error) {
 		return 0, errDuration
 	}
 	return d, nil
+}
+
+// printable returns an error for a control character, or for an invisible one: such a character in a
+// key or an address fails far from its cause.
+func printable(text string) error {
+	for _, r := range text {
+		switch {
+		case r == '\n' || r == '\r':
+			return fmt.Errorf("holds a line feed (U+%04X) inside; write one line", r)
+		case unicode.IsControl(r):
+			return fmt.Errorf("holds the control character U+%04X; remove it", r)
+		case unicode.Is(unicode.Cf, r):
+			return fmt.Errorf("holds the invisible character U+%04X; remove it", r)
+		}
+	}
+	return nil
 }
 
 var errEnvSyntax = errors.New("has a ${ without its }; write $${ for a plain ${")

@@ -41,17 +41,17 @@ func LoadPrompts(dir string) (Prompts, error) {
 			case err == nil:
 				text = own
 			case !errors.Is(err, fs.ErrNotExist):
-				return p, fmt.Errorf("distill.prompts: %w", err)
+				return p, fmt.Errorf("read the prompts: %w", err)
 			}
 		}
 		if len(text) > maxPrompt || strings.TrimSpace(string(text)) == "" {
-			return p, fmt.Errorf("distill.prompts: %s has %d bytes; write 1 to %d", name, len(text), maxPrompt)
+			return p, fmt.Errorf("%s has %d bytes; write 1 to %d", name, len(text), maxPrompt)
 		}
 		*to = string(text)
 	}
 	if dir != "" {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			return p, fmt.Errorf("distill.prompts: there is no directory %s; `precept distill --print-prompts %s` makes one", dir, dir)
+			return p, fmt.Errorf("there is no directory %s; `precept distill --print-prompts %s` makes one", dir, dir)
 		}
 	}
 	return p, nil

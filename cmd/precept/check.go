@@ -33,7 +33,7 @@ func (w *world) check() *cobra.Command {
 	flags := w.addConfigFlags(c)
 	addJSON(c, &asJSON)
 	c.RunE = func(*cobra.Command, []string) error {
-		cfg, err := flags.load(w, false)
+		cfg, err := loadServed(flags.source(w, false))
 		if faults, ok := configFaults(err); ok && asJSON {
 			if err := writeJSON(w.out, checked{Faults: faults}); err != nil {
 				return err

@@ -12,6 +12,7 @@ import (
 	"precept/cmd/precept/server"
 	"precept/configs"
 	"precept/inject/bank"
+	"precept/store/redis"
 )
 
 // configFlags holds the flag --config and one flag for every key of the configuration.
@@ -112,7 +113,10 @@ func storeKeys() []string { return []string{"data_dir", "store.url"} }
 func (f *configFlags) source(w *world, offline bool) *server.Source {
 	path := cmp.Or(f.file, variable(w.env, "PRECEPT_CONFIG")) // "" is none
 	return &server.Source{File: path, Parse: func(file []byte) (*configs.Config, error) {
-		return configs.Parse(configs.Sources{FileName: path, File: file, Env: w.env, Flags: f.given, Offline: offline})
+		return configs.Parse(configs.Sources{
+			FileName: path, File: file, Env: w.env, EnvNames: w.envNames, Flags: f.given, Offline: offline,
+			Redis: redis.CheckURL,
+		})
 	}}
 }
 
@@ -121,6 +125,18 @@ func (f *configFlags) load(w *world, offline bool) (*configs.Config, error) {
 	c, err := f.source(w, offline).Load()
 	if err != nil {
 		return nil, misuse(err)
+	}
+	return c, nil
+}
+
+// loadServed reads the configuration for a server, and checks the files that a start needs.
+func loadServed(source *server.Source) (*configs.Config, error) {
+	c, err := source.Load()
+	if err != nil {
+		return nil, misuse(err)
+	}
+	if faults := server.CheckFiles(c); len(faults) > 0 {
+		return nil, misuse(faults)
 	}
 	return c, nil
 }

@@ -285,5 +285,5 @@ func credential(env func(string) (string, bool), cfg *configs.Config, at *dataFl
 	if cfg.Tenancy != "single" {
 		names = append(names, "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
 	}
-	return cmp.Or(at.key, variable(env, names...))
+	return cmp.Or(strings.TrimSpace(at.key), variable(env, names...))
 }

@@ -115,15 +115,14 @@ func (w *world) lessonsPull() *cobra.Command {
 func argumentBank(tools server.Tools, cfg *configs.Config, args []string) (*redis.Bank, error) {
 	switch {
 	case len(args) == 2:
+		if err := redis.CheckURL(args[1]); err != nil && args[1] != "redis://" {
+			return nil, misuse(fmt.Errorf("the URL of the bank %w", err))
+		}
 		cfg.Lessons = args[1]
 	case !server.IsRedis(cfg.Lessons):
 		cfg.Lessons = "redis://"
 	}
-	place, err := tools.OpenBank(cfg)
-	if place == nil && err == nil {
-		err = fmt.Errorf("%s is no bank in Redis; write redis://host:6379/0", args[1])
-	}
-	return place, err
+	return tools.OpenBank(cfg)
 }
 
 // readTexts reads the lesson files of a directory; each must be readable.

@@ -18,6 +18,7 @@ import (
 	"io"
 	"log"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,6 +40,7 @@ type world struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) (string, bool)
+	envNames []string // names of all environment variables
 	tools    server.Tools
 	names    []configs.Name // keys of the configuration, once a verb has asked for them; all verbs share them
 }
@@ -48,8 +50,8 @@ func main() { os.Exit(run()) }
 // variable returns the first of the named environment variables that is not empty.
 func variable(env func(string) (string, bool), names ...string) string {
 	for _, name := range names {
-		if text, _ := env(name); text != "" {
-			return text
+		if text, _ := env(name); strings.TrimSpace(text) != "" {
+			return strings.TrimSpace(text) // a mounted secret ends with a line feed
 		}
 	}
 	return ""
@@ -62,6 +64,10 @@ func run() int {
 	w := &world{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, tools: server.Tools{
 		Now: time.Now, Random: rand.Reader,
 	}}
+	for _, entry := range os.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		w.envNames = append(w.envNames, name)
+	}
 	return w.execute(context.Background(), os.Args[1:])
 }
 

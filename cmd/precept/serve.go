@@ -30,9 +30,9 @@ func (w *world) serve() *cobra.Command {
 	)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		source := flags.source(w, false)
-		cfg, err := source.Load()
+		cfg, err := loadServed(source)
 		if err != nil {
-			return misuse(err)
+			return err
 		}
 		if *show {
 			return printConfig(w.out, cfg)

@@ -32,7 +32,7 @@ var (
 	// ErrClosed reports that the store is closed.
 	ErrClosed = errors.New("the store is closed")
 	// ErrURL reports that the address of Redis, or one of its parameters, cannot be used.
-	ErrURL = errors.New("the Redis address cannot be used")
+	ErrURL = errors.New("cannot be used as an address of Redis")
 )
 
 // explain wraps an error of the server or the network in the sentinel on which callers act. Neither

@@ -68,6 +68,12 @@ func parseURL(text string) (a address, err error) {
 	return a, a.places(list)
 }
 
+// CheckURL reports why the address cannot be used. The error does not quote the address.
+func CheckURL(text string) error {
+	_, err := parseURL(text)
+	return err
+}
+
 // login parses user:password.
 func (a *address) login(text string) error {
 	user, password, _ := strings.Cut(text, ":")

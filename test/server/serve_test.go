@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -67,6 +68,32 @@ func TestServeFirstStart(t *testing.T) {
 	again.Eventually("the ready line", func() bool { return strings.Contains(again.Log.String(), `"msg":"precept ready"`) })
 	if strings.Contains(again.Log.String(), "token=") {
 		t.Error("the login link is shown a second time")
+	}
+}
+
+// Secrets of a mounted file end with a line feed. The admin token admits, and the upstream gets its key.
+func TestSecretsWithALineFeed(t *testing.T) {
+	keys := make(chan string, 1)
+	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { keys <- r.Header.Get("Authorization") }))
+	t.Cleanup(upstream.Close)
+	dir := t.TempDir()
+	config := filepath.Join(dir, "precept.yaml")
+	sum := sha256.Sum256([]byte("client-key"))
+	text := fmt.Sprintf("tenancy: keys\nkeys: [{name: a, tenant: t, learn: on, key_sha256: %x, upstream_key: '${UPSTREAM_KEY}'}]\n", sum)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"PRECEPT_ADMIN_TOKEN=token-of-a-file\n", "UPSTREAM_KEY=sk-upstream\n"}
+	p := harness.Launch(t, dir, env, "--config", config, "--upstream", upstream.URL).Ready(dir)
+	if status, text := harness.Get(t, p.Admin+"/api/report", "token-of-a-file"); status != http.StatusOK {
+		t.Errorf("the admin token: status %d, want 200\n%s", status, text)
+	}
+	status, reply := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Authorization": {"Bearer client-key"}}, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
+	if status != http.StatusOK {
+		t.Fatalf("status %d, want 200\n%s", status, reply)
+	}
+	if key := <-keys; key != "Bearer sk-upstream" {
+		t.Errorf("the upstream got %q, want Bearer sk-upstream", key)
 	}
 }
 

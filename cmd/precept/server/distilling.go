@@ -80,7 +80,7 @@ func (w *Tools) newJudge(cfg *configs.Config) (distill.Judge, error) {
 	}
 	prompts, err := distill.LoadPrompts(cfg.Distill.Prompts)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("distill.prompts: %w", err)
 	}
 	return distill.NewModel(distill.ClientOptions{
 		URL: cfg.Distill.Judge, Model: cfg.Distill.Model, Key: cfg.Distill.APIKey.Reveal(),

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"precept/configs"
+	"precept/distill"
 	"precept/internal/file"
 )
 
@@ -84,4 +86,19 @@ func (s *Source) watch(changed chan<- struct{}) func(context.Context) error {
 			}
 		}
 	}
+}
+
+// CheckFiles returns the faults of files and directories for which a start would fail.
+func CheckFiles(cfg *configs.Config) (faults configs.Faults) {
+	if info, err := os.Stat(cfg.StoreURL()); err == nil && info.IsDir() {
+		faults = append(faults, configs.Fault{
+			Key: "store.url", Problem: "is a directory; name a file in it, such as " + filepath.Join(cfg.StoreURL(), "precept.db"),
+		})
+	}
+	if cfg.Distill.Enabled && cfg.Distill.Judge != "rules" {
+		if _, err := distill.LoadPrompts(cfg.Distill.Prompts); err != nil {
+			faults = append(faults, configs.Fault{Key: "distill.prompts", Problem: "cannot be used: " + err.Error()})
+		}
+	}
+	return faults
 }
