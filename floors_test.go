@@ -121,7 +121,7 @@ func rooms() map[string][]string {
 		"go.opentelemetry.io":                      {"proxy/trace", "test"},
 		"google.golang.org/protobuf":               {"proxy/trace", "test"},
 		"github.com/dgraph-io/ristretto/v2":        {"internal/redact"},
-		"golang.org/x/sync":                        {"admin"},
+		"golang.org/x/sync":                        {"admin", "inject/bank", "proxy"},
 		"go.uber.org/goleak":                       {"test"},
 		"golang.org/x/net":                         {"test"},
 		"pgregory.net/rapid":                       {"test", "store/storetest"},

@@ -3,8 +3,8 @@ package proxy
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
+	"strings"
 
 	"precept/inject/bank"
 	"precept/inject/lesson"
@@ -13,90 +13,133 @@ import (
 	"precept/internal/session"
 )
 
-// maxListed is the number of lessons that an answer lists.
-const maxListed = 20
+// listedRoom bounds the lessons in one answer, in bytes.
+const listedRoom = 16 << 10
 
 // execute executes one command of the agent, and returns the answer for the agent. A command may do
-// what /v1/lessons allows.
+// what /v1/lessons allows. The answer to a failed command repeats nothing of the command: the text
+// may be refused for what the text says.
 func (n ownLessons) execute(ctx context.Context, c writ.Command, from session.ID) (answer, result string) {
 	if c.Fault != "" {
-		return writ.Answer(c.Verb, false, c.Fault+"."), "refused"
+		return writ.Answer(string(c.Verb), false, c.Fault+"."), "refused"
 	}
-	said, lines, err := n.command(ctx, c, from)
+	command, said, lines, err := n.command(ctx, c, from)
 	if err != nil {
 		said, result = n.explain(err)
-		return writ.Answer(c.Verb, false, said), result
+		return writ.Answer(string(c.Verb), false, said), result
 	}
-	return writ.Answer(c.Verb, true, said, lines...), "done"
+	return writ.Answer(command, true, said, lines...), "done"
 }
 
-func (n ownLessons) command(ctx context.Context, c writ.Command, from session.ID) (said string, lines []string, err error) {
+// command returns the command as the answer repeats it, the result in one line, and further lines.
+func (n ownLessons) command(ctx context.Context, c writ.Command, from session.ID) (command, said string, lines []string, err error) {
+	command = string(c.Verb)
 	switch c.Verb {
 	case writ.List, writ.Search:
-		return n.listed(ctx, c.Words)
+		said, lines, err = n.listed(ctx, c.Words)
 	case writ.Delete:
-		return "deleted lesson #" + lesson.Line(c.ID) + ".", nil, n.withdraw(ctx, c.ID)
+		_, l, missing := n.known(ctx, c.ID)
+		if err = missing; err == nil {
+			command, said = command+" "+idOf(l), "deleted lesson "+idOf(l)+"."
+			err = n.withdraw(ctx, l.Slug)
+		}
 	case writ.Create:
+		var l *lesson.Lesson
+		if l, said, err = n.record(ctx, c, from); err == nil {
+			command, lines = lesson.Line(command+" "+l.Title+": "+c.Text), waiting(l)
+		}
 	}
-	said, err = n.record(ctx, c, from)
-	return said, nil, err
+	return command, said, lines, err
 }
 
 // record writes a lesson. Equal text under an equal signature writes no second lesson; other text
 // under an equal signature replaces the lesson.
-func (n ownLessons) record(ctx context.Context, c writ.Command, from session.ID) (string, error) {
-	base, done := blank(from.String()), "recorded"
-	_, old, err := n.known(ctx, bank.Slug(c.Signature, n.scope))
-	if err != nil && !errors.Is(err, errNoLesson) {
-		return "", err
-	}
-	if old != nil {
-		if lessonText(old) == c.Text {
-			return "lesson #" + old.Slug + " says so already.", nil
-		}
-		base, done = old.Clone(), "rewrote"
-	}
-	l, err := (&written{Signature: &c.Signature, LessonText: &c.Text}).onto(base)
+func (n ownLessons) record(ctx context.Context, c writ.Command, from session.ID) (*lesson.Lesson, string, error) {
+	l, err := (&written{Signature: &c.Signature, LessonText: &c.Text}).onto(blank(from.String()))
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
 	p := n.proposal(l)
 	p.Source = "writ"
-	if l, err = n.write(ctx, p, old); err != nil {
-		return "", err
+	r, what, err := n.shared.opts.Bank.Record(ctx, p)
+	if err != nil {
+		return nil, "", err
 	}
-	if l.State == lesson.Quarantined {
-		return done + " lesson #" + l.Slug + "; it is in force when a person has approved it.", nil
+	if l = r.Lesson; what != bank.RecordedSame {
+		n.shared.cache.clear()
 	}
-	return done + " lesson #" + l.Slug + "; it is in force for you.", nil
+	said := map[bank.Recorded]string{
+		bank.RecordedNew: "recorded lesson " + idOf(l), bank.RecordedText: "rewrote lesson " + idOf(l), bank.RecordedSame: "lesson " + idOf(l) + " says so already",
+	}[what]
+	return l, said + " — " + shown(l), nil
 }
 
-// listed returns the lessons of the agent. A lesson that no person approved is listed by its name
-// alone: another session of the agent wrote the lesson, and its text may contain anything.
+// idOf returns the id of a lesson for the agent: a number, or the slug of a lesson of an old release.
+func idOf(l *lesson.Lesson) string {
+	if l.Number > 0 {
+		return "#" + strconv.Itoa(l.Number)
+	}
+	return "#" + l.Slug
+}
+
+// shown returns a lesson in one line, safe for a model as a block is.
+func shown(l *lesson.Lesson) string {
+	if line := lesson.Line(idOf(l) + " [" + l.Title + "] " + lessonText(l)); line != "" {
+		return line
+	}
+	return idOf(l) + " is not shown: the lesson holds a delimiter of precept's blocks"
+}
+
+// waiting returns the line that reports the lessons in quarantine, if any.
+func waiting(all ...*lesson.Lesson) []string {
+	var ids []string
+	for _, l := range all {
+		if l.State == lesson.Quarantined {
+			ids = append(ids, idOf(l))
+		}
+	}
+	switch len(ids) {
+	case 0:
+		return nil
+	case 1:
+		return []string{"Quarantined: " + ids[0] + ". The lesson takes effect when a person approves it."}
+	}
+	return []string{"Quarantined: " + strings.Join(ids, ", ") + ". These lessons take effect when a person approves them."}
+}
+
+// listed returns the lessons of the agent that contain the words, one line each. The latest matched
+// lessons come first.
 func (n ownLessons) listed(ctx context.Context, words string) (said string, lines []string, err error) {
-	all, err := n.all(ctx, words)
+	book, err := n.book(ctx)
 	if err != nil {
 		return "", nil, err
 	}
-	for i := range all[:min(len(all), maxListed)] {
-		v := &all[i]
-		line := "#" + v.ID + " (" + string(v.State) + ")"
-		if slices.Contains([]lesson.State{lesson.Active, lesson.Trial, lesson.Caution}, v.State) {
-			line += " " + lesson.Line(v.Signature)
-		}
-		lines = append(lines, line)
+	views, err := n.all(ctx, words)
+	if err != nil {
+		return "", nil, err
 	}
-	said = strconv.Itoa(len(all)) + " lessons"
-	if len(all) == 1 {
+	var listed []*lesson.Lesson
+	room := listedRoom
+	for i := range views {
+		l, there := book.Get(views[i].ID)
+		if !there {
+			continue // deleted between the two look-ups
+		}
+		line := shown(l)
+		if room -= len(line) + 1; room < 0 {
+			lines = append(lines, strconv.Itoa(len(views)-i)+" more are not shown; /lesson search WORDS narrows the list.")
+			break
+		}
+		listed, lines = append(listed, l), append(lines, line)
+	}
+	said = strconv.Itoa(len(views)) + " lessons"
+	if len(views) == 1 {
 		said = "1 lesson"
 	}
-	if len(all) > maxListed {
-		said += ", the last 20 that were consulted"
-	}
-	if len(all) == 0 {
+	if len(views) == 0 {
 		return said + ".", nil, nil
 	}
-	return said + ":", lines, nil
+	return said + ":", append(lines, waiting(listed...)...), nil
 }
 
 // explain returns why a command failed, in words for the agent.
@@ -106,11 +149,11 @@ func (n ownLessons) explain(err error) (said, result string) {
 	}
 	switch {
 	case errors.Is(err, errNoLesson), errors.Is(err, bank.ErrNoLesson):
-		return "there is no such lesson; /lesson list tells those that there are.", "refused"
+		return "there is no such lesson; /lesson list shows your lessons.", "refused"
 	case errors.Is(err, bank.ErrTooMany):
-		return "you have written down too many lessons for now; delete some, or wait until they are looked at.", "refused"
+		return "you wrote too many lessons within the hour, or too many of them wait for a person; try again later, or delete some.", "refused"
 	}
 	n.shared.opts.Metrics.FailedOpen(label.StepWrit)
-	n.log.Warn("a lesson of an agent could not be written; it was told to try again", "error", err)
-	return "the lessons cannot be written just now; try again later.", "failed"
+	n.log.Warn("lesson of an agent could not be written; the agent was asked to try again", "error", err)
+	return "the lessons cannot be written at present; try again later.", "failed"
 }

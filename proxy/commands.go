@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"precept/inject/lesson"
 	"precept/inject/writ"
@@ -16,8 +19,9 @@ import (
 
 // The bounds of executing commands.
 const (
-	maxWrits  = 256              // replies in the queue
-	writLimit = 10 * time.Second // of one command
+	maxWrits   = 1024             // replies in the queue
+	maxRefused = 64 << 10         // refused replies in the queue, without their texts
+	writLimit  = 10 * time.Second // of one command
 )
 
 // commandJob holds the commands of one reply.
@@ -33,45 +37,100 @@ type commandJob struct {
 // answers to the session.
 type commandQueue struct {
 	lessons *agentLessons
-	jobs    chan commandJob
 	pending pendingReplies
+	wake    chan struct{} // holds a token while jobs wait
+
+	mu   sync.Mutex
+	jobs []commandJob
 }
 
 func newCommandQueue(lessons *agentLessons) *commandQueue {
 	return &commandQueue{
-		lessons: lessons, jobs: make(chan commandJob, maxWrits), pending: pendingReplies{busy: map[session.ID]*pendingCommands{}},
+		lessons: lessons, wake: make(chan struct{}, 1), pending: pendingReplies{busy: map[session.ID]*pendingCommands{}},
 	}
 }
 
-// put queues the commands of a reply. put reports false, and counts the commands as dropped, where
-// the queue is full.
+// tooManyWait is the answer to a command that the queue has no room for.
+const tooManyWait = "too many commands wait to be executed, so this command was not executed; send it again later"
+
+// put queues the commands of a reply. Where the queue is full, the commands are answered and not
+// executed. put reports false, and counts the commands as dropped, where even the refusals exceed
+// their bound.
 func (q *commandQueue) put(job *commandJob) bool {
+	q.mu.Lock()
+	n := len(q.jobs)
+	if n < maxRefused {
+		if n >= maxWrits {
+			job.refuse(tooManyWait)
+		}
+		q.jobs = append(q.jobs, *job)
+	}
+	q.mu.Unlock()
+	if n >= maxRefused {
+		for _, c := range job.commands {
+			q.lessons.opts.Metrics.writs.WithLabelValues(string(c.Verb), "dropped").Inc()
+		}
+		return false
+	}
 	select {
-	case q.jobs <- *job:
-		return true
-	default:
+	case q.wake <- struct{}{}:
+	default: // a token is there
 	}
-	for _, c := range job.commands {
-		q.lessons.opts.Metrics.writs.WithLabelValues(string(c.Verb), "dropped").Inc()
+	return true
+}
+
+// refuse replaces the commands by their refusal.
+func (j *commandJob) refuse(why string) {
+	refused := make([]writ.Command, len(j.commands))
+	for i, c := range j.commands {
+		refused[i] = writ.Command{Verb: c.Verb, Fault: why}
 	}
-	return false
+	j.commands = refused
 }
 
 // run executes commands until ctx is done, and then the queued commands.
 func (q *commandQueue) run(ctx context.Context) error {
 	for {
 		select {
-		case o := <-q.jobs:
-			q.execute(o) //nolint:contextcheck // a begun command is finished, also at a stop; writLimit bounds the time
-			continue
+		case <-q.wake:
+			q.executeAll() //nolint:contextcheck // a command is finished, also at a stop; writLimit bounds the time
 		case <-ctx.Done():
-		}
-		select {
-		case o := <-q.jobs:
-			q.execute(o) //nolint:contextcheck // as above
-		default:
+			q.executeAll() //nolint:contextcheck // as above
 			return nil
 		}
+	}
+}
+
+// executeAll executes the queued commands, the commands of each session in order and the sessions
+// at once: the bank commits writes that arrive together in one step.
+func (q *commandQueue) executeAll() {
+	for {
+		q.mu.Lock()
+		jobs := q.jobs
+		q.jobs = nil
+		q.mu.Unlock()
+		if len(jobs) == 0 {
+			return
+		}
+		var order []session.ID
+		bySession := map[session.ID][]commandJob{}
+		for _, job := range jobs {
+			if bySession[job.session] == nil {
+				order = append(order, job.session)
+			}
+			bySession[job.session] = append(bySession[job.session], job)
+		}
+		var all errgroup.Group
+		all.SetLimit(maxWrits)
+		for _, id := range order {
+			all.Go(func() error {
+				for _, job := range bySession[id] {
+					q.execute(job)
+				}
+				return nil
+			})
+		}
+		_ = all.Wait() // no job has an error
 	}
 }
 
@@ -81,7 +140,7 @@ func (q *commandQueue) execute(o commandJob) {
 	n := ownLessons{q.lessons, o.set, o.scope, q.lessons.opts.logOf(o.request)}
 	var answers []string
 	for _, c := range o.commands {
-		answer, result := writ.Answer(c.Verb, false, "it could not be carried out; try again later."), "failed"
+		answer, result := writ.Answer(string(c.Verb), false, "the command could not be executed; try again later."), "failed"
 		q.lessons.opts.guard(label.StepWrit, func() *slog.Logger { return q.lessons.opts.logOf(o.request) }, func() {
 			ctx, cancel := context.WithTimeout(context.Background(), writLimit)
 			defer cancel()
@@ -112,6 +171,6 @@ func (q *commandQueue) send(o commandJob, answers []string) {
 	defer cancel()
 	if err = errors.Join(err, q.lessons.opts.Pending.Leave(ctx, o.scope.Tenant, o.session, o.request, string(text))); err != nil {
 		q.lessons.opts.Metrics.FailedOpen(label.StepWrit)
-		q.lessons.opts.logOf(o.request).Warn("the answers to an agent's commands could not be kept; the agent is not told", "error", err)
+		q.lessons.opts.logOf(o.request).Warn("answers to the commands of an agent could not be stored; the agent gets no answer", "error", err)
 	}
 }

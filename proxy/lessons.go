@@ -66,17 +66,23 @@ type ownLessons struct {
 // they did not exist.
 func (n ownLessons) mine(l *lesson.Lesson) bool { return l.Scope == n.scope && l.Approval.Source != "" }
 
-// known returns a lesson of the agent.
-func (n ownLessons) known(ctx context.Context, slug string) (*lesson.Book, *lesson.Lesson, error) {
+// known returns a lesson of the agent by its id: the slug, or the number that an answer shows.
+func (n ownLessons) known(ctx context.Context, id string) (*lesson.Book, *lesson.Lesson, error) {
 	book, err := n.book(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	l, ok := book.Get(slug)
-	if !ok || !n.mine(l) {
-		return nil, nil, errNoLesson
+	if l, ok := book.Get(id); ok && n.mine(l) {
+		return book, l, nil
 	}
-	return book, l, nil
+	if number, err := strconv.Atoi(id); err == nil && number > 0 {
+		for _, l := range book.Lessons() {
+			if l.Number == number && n.mine(l) {
+				return book, l, nil
+			}
+		}
+	}
+	return nil, nil, errNoLesson
 }
 
 // errNoLesson is the answer for a lesson that does not exist or belongs to another agent.

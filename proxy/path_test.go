@@ -126,6 +126,10 @@ func (b oneLesson) Revise(context.Context, string, bank.Proposal) (bank.Result, 
 	return bank.Result{Lesson: b.lesson}, nil
 }
 
+func (b oneLesson) Record(context.Context, bank.Proposal) (bank.Result, bank.Recorded, error) {
+	return bank.Result{Lesson: b.lesson}, bank.RecordedNew, nil
+}
+
 func (b oneLesson) Withdraw(context.Context, string, lesson.Scope, string) error { return nil }
 
 // The agent of the path form is the agent of the feedback: an agent that opted out leaves nothing.

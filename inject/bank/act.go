@@ -68,41 +68,83 @@ func (s *snapshot) superseded(l *lesson.Lesson, by string) []lesson.Event {
 }
 
 // Revise replaces the text of a program's lesson within its scope. The lesson is quarantined again
-// or, if the lesson is the agent's own, active for this agent. Slug, source and time of creation
-// stay.
+// or, if the lesson is the agent's own, active for this agent. Slug, number, source and time of
+// creation stay.
 func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, err error) {
-	err = b.change(ctx, func(s *snapshot) (Change, error) {
-		old, name, err := s.owned(slug, p.Scope)
-		if err != nil {
-			return Change{}, err
-		}
-		q, err := b.quota(ctx, s)
-		if err == nil {
-			err = q.spend(p.Scope)
-		}
-		if err != nil {
-			return Change{}, err
-		}
-		in := p
-		if p.Lesson != nil {
-			in.Lesson = p.Lesson.Clone()
-			in.Lesson.Slug = slug
-		}
-		in.Source = old.Approval.Source
-		rest := s.without(name)
-		if r = b.admit(rest, &in); r.Err != nil {
-			return Change{}, r.Err
-		}
-		raw, err := lesson.Edit(r.Lesson, func(l *lesson.Lesson) { l.CreatedAt = old.CreatedAt })
-		if err != nil {
-			return Change{}, refusal(err)
-		}
-		if r.Lesson = raw; raw.Slug != slug {
-			return Change{}, refuse(lesson.CodeInvalid, "slug", "the slug of a lesson stays; write %s", slug)
-		}
-		return s.replace(old, raw, lesson.Event{Action: "revise", By: p.By}), nil
+	err = b.change(ctx, func(s *snapshot) (c Change, err error) {
+		c, r, err = b.revise(ctx, s, slug, p)
+		return c, err
 	})
 	return r, err
+}
+
+func (b *Bank) revise(ctx context.Context, s *snapshot, slug string, p Proposal) (c Change, r Result, err error) {
+	old, name, err := s.owned(slug, p.Scope)
+	if err != nil {
+		return c, r, err
+	}
+	q, err := s.quota(ctx)
+	if err == nil {
+		err = q.spend(p.Scope)
+	}
+	if err != nil {
+		return c, r, err
+	}
+	in := p
+	if p.Lesson != nil {
+		in.Lesson = p.Lesson.Clone()
+		in.Lesson.Slug = slug
+	}
+	in.Source = old.Approval.Source
+	rest := s.without(name)
+	if r = b.admit(rest, &in); r.Err != nil {
+		return c, r, r.Err
+	}
+	raw, err := lesson.Edit(r.Lesson, func(l *lesson.Lesson) { l.CreatedAt, l.Number = old.CreatedAt, old.Number })
+	if err != nil {
+		return c, r, refusal(err)
+	}
+	if r.Lesson = raw; raw.Slug != slug {
+		return c, r, refuse(lesson.CodeInvalid, "slug", "the slug of a lesson stays; write %s", slug)
+	}
+	return s.replace(old, raw, lesson.Event{Action: "revise", By: p.By}), r, nil
+}
+
+// Recorded is what Record did with a lesson.
+type Recorded string
+
+// The results of Record.
+const (
+	RecordedNew  Recorded = "new"
+	RecordedText Recorded = "text" // an old lesson has a new text
+	RecordedSame Recorded = "same" // the lesson has this text already: nothing is written
+)
+
+// Record writes the lesson of an agent under the slug of its title and scope: a new lesson, or a new
+// text of the agent's lesson of the same title.
+func (b *Bank) Record(ctx context.Context, p Proposal) (r Result, what Recorded, err error) {
+	slug := Slug(p.Lesson.Title, p.Scope)
+	err = b.change(ctx, func(s *snapshot) (c Change, err error) {
+		old, _, missing := s.owned(slug, p.Scope)
+		switch {
+		case missing != nil:
+			what = RecordedNew
+			c, r, err = b.propose(ctx, s, p)
+		case old.Body == p.Lesson.Body:
+			what, r = RecordedSame, Result{Lesson: old}
+		default:
+			what = RecordedText
+			in := p
+			in.Lesson = old.Clone()
+			in.Lesson.Raw, in.Lesson.Body, in.Lesson.Advice = "", p.Lesson.Body, p.Lesson.Advice
+			c, r, err = b.revise(ctx, s, slug, in)
+		}
+		return c, err
+	})
+	if err == nil {
+		err = r.Err
+	}
+	return r, what, err
 }
 
 // owned returns a lesson that a program wrote in the scope. A lesson of another scope is reported

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -59,8 +58,12 @@ type Options struct {
 type Bank struct {
 	o Options
 
-	mu    sync.Mutex // serialises the writers of this process; guards texts
-	texts *lesson.Texts
+	queue   sync.Mutex // guards waiting; a leaf
+	waiting []*write   // writes that the next holder of mu commits in one step
+
+	mu    sync.Mutex    // serialises the commits of this process; guards texts and past
+	texts *lesson.Texts // active texts, parsed
+	past  *lesson.Texts // archived texts, parsed
 }
 
 // New returns a bank without accessing its place.
@@ -70,7 +73,10 @@ func New(o Options) *Bank {
 	if o.Keys != nil {
 		secrets = append(secrets, o.Keys)
 	}
-	return &Bank{o: o, texts: lesson.NewTexts(o.Place.Where(), secrets...)}
+	return &Bank{
+		o: o, texts: lesson.NewTexts(o.Place.Where(), secrets...),
+		past: lesson.NewTexts(o.Place.Where() + "/" + lesson.ArchiveDir),
+	}
 }
 
 // List reads all lessons, active or not, without archived lessons.
@@ -86,31 +92,42 @@ func (b *Bank) List(ctx context.Context) (*lesson.Book, []lesson.Problem, error)
 
 // Archived reads the archived lessons, by slug.
 func (b *Bank) Archived(ctx context.Context) ([]*lesson.Lesson, []lesson.Problem, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	r, err := b.o.Place.Read(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
+	book, problems := b.archived(r.Texts)
+	return book.Lessons(), problems, nil
+}
+
+// archived parses the archived texts of a bank. Hold mu.
+func (b *Bank) archived(texts map[string][]byte) (*lesson.Book, []lesson.Problem) {
 	old := map[string][]byte{}
-	for name, text := range r.Texts {
+	for name, text := range texts {
 		if name, ok := strings.CutPrefix(name, Archive); ok {
 			old[name] = text
 		}
 	}
-	book, problems, _ := lesson.NewTexts(b.o.Place.Where() + "/" + lesson.ArchiveDir).Load(old)
-	return book.Lessons(), problems, nil
+	book, problems, _ := b.past.Load(old)
+	return book, problems
 }
 
 // Log gives the newest n events of the audit log, oldest first.
 func (b *Bank) Log(ctx context.Context, n int) ([]lesson.Event, error) { return b.o.Place.Tail(ctx, n) }
 
-// snapshot is the bank as read for one change.
+// snapshot is the bank as read for one commit, with the changes of earlier writes of the commit.
 type snapshot struct {
+	bank     *Bank
 	now      time.Time
 	where    string
 	texts    map[string][]byte // including archived texts
 	book     *lesson.Book
 	problems []lesson.Problem
 	version  string
+	left     *quota               // writes that programs have left; nil before the first use
+	numbers  map[lesson.Scope]int // highest number of a scope's lessons; nil before the first use
 }
 
 func (b *Bank) read(ctx context.Context) (*snapshot, error) {
@@ -119,7 +136,9 @@ func (b *Bank) read(ctx context.Context) (*snapshot, error) {
 		return nil, err
 	}
 	book, more, _ := b.texts.Load(r.Texts)
-	return &snapshot{b.o.Now().UTC(), b.o.Place.Where(), r.Texts, book, append(r.Problems, more...), r.Version}, nil
+	return &snapshot{
+		bank: b, now: b.o.Now().UTC(), where: b.o.Place.Where(), texts: r.Texts, book: book, problems: append(r.Problems, more...), version: r.Version,
+	}, nil
 }
 
 // name is the name of a lesson's text.
@@ -149,41 +168,8 @@ func (s *snapshot) event(l *lesson.Lesson, e lesson.Event) lesson.Event {
 	return e
 }
 
-// tries limits the retries of a write after concurrent changes.
-const tries = 16
-
-// change reads the bank, calls what, and commits the result, with retries if the bank has changed
-// meanwhile.
-func (b *Bank) change(ctx context.Context, what func(*snapshot) (Change, error)) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for range tries {
-		s, err := b.read(ctx)
-		if err != nil {
-			return err
-		}
-		c, err := what(s)
-		if err != nil || len(c.Edits) == 0 && len(c.Log) == 0 {
-			return err
-		}
-		if c.Version = s.version; len(c.Edits) > 0 {
-			c.Index = b.index(s, c.Edits)
-		}
-		if err := b.o.Place.Commit(ctx, c); !errors.Is(err, ErrChanged) {
-			return err
-		}
-	}
-	return ErrChanged
-}
-
-// index returns the writer of the index after the edits.
-func (b *Bank) index(s *snapshot, edits []Edit) func([]byte) []byte {
-	texts := maps.Clone(s.texts)
-	for _, e := range edits {
-		if texts[e.Name] = e.New; e.New == nil {
-			delete(texts, e.Name)
-		}
-	}
+// index returns the writer of the index of texts.
+func (b *Bank) index(texts map[string][]byte) func([]byte) []byte {
 	book, _, _ := b.texts.Load(texts)
 	return func(old []byte) []byte {
 		counts := b.o.Counts
@@ -202,7 +188,7 @@ func (b *Bank) Reindex(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return b.o.Place.Commit(ctx, Change{Version: s.version, Index: b.index(s, nil)})
+	return b.o.Place.Commit(ctx, Change{Version: s.version, Index: b.index(s.texts)})
 }
 
 // taken reports whether a lesson, archived or not, uses the slug.

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,6 +54,75 @@ func TestAWriteBeginsAnew(t *testing.T) {
 	m.texts["two.md"], m.commits, m.fails = file(t, "two"), nil, bank.ErrChanged
 	if err := b.Archive(t.Context(), "two", "me"); !errors.Is(err, bank.ErrChanged) || len(m.commits) != 16 {
 		t.Errorf("after %d commits: %v", len(m.commits), err)
+	}
+}
+
+// Writes that arrive during a commit share the next commit, and each has its own result.
+func TestWritesTogetherShareACommit(t *testing.T) {
+	const n = 40
+	m := &memory{texts: map[string][]byte{}}
+	b := believing(m, bank.Limits{AgentHour: 1000}, noon)
+	var all sync.WaitGroup
+	errs := make([]error, n)
+	write := func(i int) {
+		all.Go(func() {
+			p := proposed(fmt.Sprint("slug-", i))
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			switch i % 4 {
+			case 1:
+				p.Lesson.Confidence = 3
+			case 2:
+				p.Lesson.Slug = "slug-0"
+			case 3:
+				leave()
+			}
+			_, errs[i] = b.Propose(ctx, p)
+		})
+	}
+	m.between = func() { // during the first commit
+		for i := 1; i < n; i++ {
+			write(i)
+		}
+		for b.Waiting() < n-1 {
+			runtime.Gosched()
+		}
+	}
+	write(0)
+	all.Wait()
+	for i, err := range errs {
+		switch {
+		case i%4 == 0 && err != nil, i%4 == 1 && !hasCode(err, lesson.CodeConfidence), i%4 == 2 && !hasCode(err, lesson.CodeCollision),
+			i%4 == 3 && !errors.Is(err, context.Canceled):
+			t.Errorf("write %d: %v", i, err)
+		}
+	}
+	if book, _, err := b.List(t.Context()); err != nil || book.Len() != n/4 || len(m.commits) != 2 {
+		t.Errorf("%d commits, %v", len(m.commits), err)
+	}
+}
+
+// A change that archives a lesson ends its commit: the next write knows the archived slug.
+func TestAnArchivedSlugIsKnownToTheNextWrite(t *testing.T) {
+	b, m := remembered(t, "one")
+	var all sync.WaitGroup
+	var put, archived error
+	m.between = func() {
+		all.Go(func() { archived = b.Archive(t.Context(), "one", "me") })
+		for b.Waiting() < 1 {
+			runtime.Gosched()
+		}
+		all.Go(func() { _, put = b.Put(t.Context(), "other/one.md", file(t, "one"), "me") })
+		for b.Waiting() < 2 {
+			runtime.Gosched()
+		}
+	}
+	if _, err := b.Put(t.Context(), "two.md", file(t, "two"), "me"); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	if archived != nil || !hasCode(put, lesson.CodeCollision) || len(m.commits) != 2 {
+		t.Errorf("%v, %v, %d commits", archived, put, len(m.commits))
 	}
 }
 

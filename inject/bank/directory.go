@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"precept/inject/lesson"
 	"precept/internal/file"
 )
@@ -60,12 +62,8 @@ func (d Directory) Commit(_ context.Context, c Change) error {
 			return err
 		}
 	}
-	for _, e := range c.Edits {
-		if e.New != nil {
-			if err := file.Write(d.file(e.Name), lessonMode, e.New); err != nil {
-				return err
-			}
-		}
+	if err := d.write(c.Edits); err != nil {
+		return err
 	}
 	for _, e := range c.Edits {
 		if e.New == nil {
@@ -77,12 +75,28 @@ func (d Directory) Commit(_ context.Context, c Change) error {
 	return d.beside(c)
 }
 
+// writers is the number of texts that are written at once: the disk syncs several files in the time
+// of one.
+const writers = 16
+
+// write writes the new texts.
+func (d Directory) write(edits []Edit) error {
+	var all errgroup.Group
+	all.SetLimit(writers)
+	for _, e := range edits {
+		if e.New != nil {
+			all.Go(func() error { return file.Write(d.file(e.Name), lessonMode, e.New) })
+		}
+	}
+	return all.Wait()
+}
+
 // beside adds a change to the log and the index. An error concerns log and index only: the lessons
 // are written.
 func (d Directory) beside(c Change) error {
 	var err error
-	for _, e := range c.Log {
-		err = errors.Join(err, lesson.AppendLog(string(d), e))
+	if len(c.Log) > 0 {
+		err = lesson.AppendLog(string(d), c.Log...)
 	}
 	if c.Index != nil {
 		old, rerr := file.Read(d.path(lesson.IndexFile))

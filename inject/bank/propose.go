@@ -47,30 +47,38 @@ func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
 // ProposeAll writes many lessons in one step, each with its own result. The error is the error of
 // the place; nothing is written then.
 func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []Result, err error) {
-	err = b.change(ctx, func(s *snapshot) (Change, error) {
-		q, err := b.quota(ctx, s)
-		if err != nil {
-			return Change{}, err
-		}
+	err = b.change(ctx, func(s *snapshot) (all Change, err error) {
 		results = make([]Result, len(proposals))
-		var c Change
 		for i := range proposals {
-			p := &proposals[i]
-			r := &results[i]
-			if r.Err = q.spend(p.Scope); r.Err != nil {
-				continue
+			var c Change
+			if c, results[i], err = b.propose(ctx, s, proposals[i]); err != nil {
+				return Change{}, err
 			}
-			*r = b.admit(s, p)
-			c.Log = append(c.Log, s.proposed(p, r))
-			if r.Err == nil {
-				q.waits(r.Lesson)
-				c.Edits = append(c.Edits, Edit{Name: s.name(r.Lesson), New: []byte(r.Lesson.Raw)})
-				s.add(r.Lesson)
-			}
+			all.Edits, all.Log = append(all.Edits, c.Edits...), append(all.Log, c.Log...)
 		}
-		return c, nil
+		return all, nil
 	})
 	return results, err
+}
+
+// propose returns the change of one proposal. The error is the error of the place; the error of the
+// proposal is in the result.
+func (b *Bank) propose(ctx context.Context, s *snapshot, p Proposal) (c Change, r Result, err error) {
+	q, err := s.quota(ctx)
+	if err != nil {
+		return c, r, err
+	}
+	if r.Err = q.spend(p.Scope); r.Err != nil {
+		return c, r, nil //nolint:nilerr // the error of the proposal is in the result
+	}
+	r = b.admit(s, &p)
+	c.Log = []lesson.Event{s.proposed(&p, &r)}
+	if r.Err == nil {
+		q.waits(r.Lesson)
+		c.Edits = []Edit{{Name: s.name(r.Lesson), New: []byte(r.Lesson.Raw)}}
+		s.add(r.Lesson)
+	}
+	return c, r, nil
 }
 
 // proposed returns the event of a proposal. The event of a refused proposal contains author and
@@ -93,10 +101,26 @@ func (s *snapshot) proposed(p *Proposal, r *Result) lesson.Event {
 	return e
 }
 
+// highest returns the highest number of a scope's lessons, archived lessons included, so that a
+// number never names two lessons.
+func (s *snapshot) highest(scope lesson.Scope) int {
+	if s.numbers == nil {
+		s.numbers = map[lesson.Scope]int{}
+		archived, _ := s.bank.archived(s.texts)
+		for _, l := range slices.Concat(archived.Lessons(), s.book.Lessons()) {
+			s.numbers[l.Scope] = max(s.numbers[l.Scope], l.Number)
+		}
+	}
+	return s.numbers[scope]
+}
+
 // add makes the lesson visible to the following proposals.
 func (s *snapshot) add(l *lesson.Lesson) {
+	if s.numbers != nil {
+		s.numbers[l.Scope] = max(s.numbers[l.Scope], l.Number)
+	}
 	s.texts[s.name(l)] = []byte(l.Raw)
-	s.book = s.book.With(append(s.book.Lessons(), l))
+	s.book = s.book.And(l)
 }
 
 // admit makes the lesson of a proposal.
@@ -141,6 +165,9 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	l.State, l.Plan, l.Approval = lesson.Quarantined, lesson.TrialPlan{}, lesson.Approval{Source: p.Source}
 	l.SuccessCount, l.FailureCount, l.Confidence = 0, 0, min(in.Confidence, maxConfidence)
 	l.Scope, l.CreatedAt, l.UpdatedAt = p.Scope, s.now, s.now
+	if l.Number = 0; p.Scope.Agent != "" {
+		l.Number = s.highest(p.Scope) + 1
+	}
 	if l.Slug == "" {
 		l.Slug = Slug(l.Title, p.Scope)
 	}

@@ -21,9 +21,12 @@ type quota struct {
 const newest = 4000
 
 // quota counts the recent writes of programs in the audit log, which all replicas of a fleet share.
-func (b *Bank) quota(ctx context.Context, s *snapshot) (*quota, error) {
-	q := &quota{b.o.Limits, map[lesson.Scope]int{}, map[string]int{}, map[string]int{}}
-	events, err := b.o.Place.Tail(ctx, newest)
+func (s *snapshot) quota(ctx context.Context) (*quota, error) {
+	if s.left != nil {
+		return s.left, nil
+	}
+	q := &quota{s.bank.o.Limits, map[lesson.Scope]int{}, map[string]int{}, map[string]int{}}
+	events, err := s.bank.o.Place.Tail(ctx, newest)
 	if err != nil {
 		return nil, err
 	}
@@ -37,6 +40,7 @@ func (b *Bank) quota(ctx context.Context, s *snapshot) (*quota, error) {
 	for _, l := range s.book.Lessons() {
 		q.waits(l)
 	}
+	s.left = q
 	return q, nil
 }
 

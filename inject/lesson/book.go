@@ -16,8 +16,8 @@ type Book struct {
 	lessons  []*Lesson
 	bySlug   map[string]*Lesson
 	above    map[string][]*Lesson // lessons that supersede a slug, directly or through others
-	hash     string
-	archived map[string]bool // slugs of archived lessons, which other lessons may refer to
+	hash     func() string        // computed at the first use
+	archived map[string]bool      // slugs of archived lessons, which other lessons may refer to
 
 	compiled []compiled // active lessons, by slug
 	tags     map[string][]int32
@@ -69,6 +69,14 @@ func (b *Book) With(lessons []*Lesson) *Book {
 	return next
 }
 
+// And returns an uncompiled book with one more lesson, for checks only. Three hundred lessons that
+// are added one by one take the time of three hundred lessons.
+func (b *Book) And(l *Lesson) *Book {
+	next := b.With(append(b.Lessons(), l))
+	next.overlaps = sync.OnceValue(func() overlaps { return b.overlaps().and(l) })
+	return next
+}
+
 func newBook(lessons []*Lesson) *Book {
 	b := &Book{bySlug: make(map[string]*Lesson, len(lessons)), tags: map[string][]int32{}}
 	sorted := slices.Clone(lessons)
@@ -83,7 +91,7 @@ func newBook(lessons []*Lesson) *Book {
 		b.lessons = append(b.lessons, l)
 	}
 	b.above = supersession(b.lessons, b.bySlug)
-	b.hash = hashBook(b.lessons)
+	b.hash = sync.OnceValue(func() string { return hashBook(b.lessons) })
 	b.overlaps = sync.OnceValue(func() overlaps { return newOverlaps(b.lessons) })
 	return b
 }
@@ -159,7 +167,7 @@ func (b *Book) Text(l *Lesson) *Text {
 }
 
 // Hash identifies the book: equal lessons in equal states have equal hashes.
-func (b *Book) Hash() string { return b.hash }
+func (b *Book) Hash() string { return b.hash() }
 
 // StateAt returns the state of a lesson at now: its own, Superseded, or Expired.
 func (b *Book) StateAt(slug string, now time.Time) (State, bool) {

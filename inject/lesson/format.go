@@ -144,6 +144,7 @@ func fields(l *Lesson, form Form) []field {
 		{[]string{"metadata", "precept", "source"}, optional(l.Approval.Source)},
 		{[]string{"metadata", "precept", "tenant"}, optional(l.Scope.Tenant)},
 		{[]string{"metadata", "precept", "agent"}, optional(l.Scope.Agent)},
+		{[]string{"metadata", "precept", "number"}, optionalNumber(float64(l.Number))},
 		{[]string{"metadata", "precept", "created_at"}, optional(stamp(l.CreatedAt))},
 		{[]string{"metadata", "precept", "updated_at"}, optional(stamp(l.UpdatedAt))},
 		{[]string{"metadata", "precept", "trial_epsilon"}, optionalNumber(l.Plan.Epsilon)},

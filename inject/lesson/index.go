@@ -73,12 +73,17 @@ type Event struct {
 	Detail map[string]any `json:"detail,omitempty"`
 }
 
-// AppendLog appends an event to the audit log of a bank directory.
-func AppendLog(dir string, e Event) error {
-	line, err := json.Marshal(e)
-	if err == nil {
-		err = file.Append(filepath.Join(dir, LogFile), 0o644, append(line, '\n'))
+// AppendLog appends events to the audit log of a bank directory.
+func AppendLog(dir string, events ...Event) error {
+	var lines []byte
+	for i := range events {
+		line, err := json.Marshal(&events[i])
+		if err != nil {
+			return fmt.Errorf("audit log: %w", err)
+		}
+		lines = append(append(lines, line...), '\n')
 	}
+	err := file.Append(filepath.Join(dir, LogFile), 0o644, lines)
 	if err != nil {
 		return fmt.Errorf("audit log: %w", err)
 	}

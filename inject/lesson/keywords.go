@@ -2,6 +2,7 @@ package lesson
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -78,6 +79,15 @@ func newOverlaps(lessons []*Lesson) overlaps {
 		}
 	}
 	return o
+}
+
+// and returns the overlaps with one more lesson.
+func (o overlaps) and(l *Lesson) overlaps {
+	next := maps.Clone(o)
+	for _, key := range triggerKeys(l) {
+		next[key] = append(slices.Clip(next[key]), l)
+	}
+	return next
 }
 
 // triggerKeys lists the triggers of a lesson in comparable form, without duplicates.

@@ -101,6 +101,7 @@ type Lesson struct {
 	State                      State     // of a person's file: active
 	Approval                   Approval
 	Scope                      Scope     // scope of a program's lesson
+	Number                     int       // of an agent's own lesson among the lessons of its scope, from 1; 0: none
 	CreatedAt, UpdatedAt       time.Time // by a program; zero in a person's file
 	Plan                       TrialPlan // of a lesson in trial
 	Body                       string    // markdown after the frontmatter

@@ -9,18 +9,15 @@ const (
 	ending  = "[END LESSON]\n"
 )
 
-// Answer returns the text of a command's result. The words are precept's own, or rendered for a
-// model.
-func Answer(v Verb, ok bool, said string, lines ...string) string {
+// Answer returns the text of a command's result, in three parts: the command, the result with
+// further lines, and the end. All words are precept's own, or made safe for a model (lesson.Line).
+func Answer(command string, ok bool, said string, lines ...string) string {
 	word := "OK"
 	if !ok {
 		word = "ERROR"
 	}
-	head := opening + string(v) + "] " + word + ": " + said
-	if len(lines) == 0 {
-		return head + " " + ending
-	}
-	return head + "\n" + strings.Join(lines, "\n") + "\n" + ending
+	lines = append([]string{opening + command + "]", word + ": " + said}, lines...)
+	return strings.Join(lines, "\n") + "\n" + ending
 }
 
 // Join joins answers to one block.
@@ -31,5 +28,5 @@ const Advertisement = opening + `help] You can keep notes for later runs. Put a 
 /lesson SIGNATURE: TEXT (SIGNATURE says when it applies, TEXT what to do then)
 /lesson SIGNATURE, then lines of text, then /endlesson
 /lesson list, /lesson search WORDS, /lesson delete ID
-Write down only what would help in another task. The answer stands before the next message or tool result.
+Write only what would help in another task. The answer precedes the next message or tool result.
 ` + ending + "\n"

@@ -106,14 +106,15 @@ func TestParseCut(t *testing.T) {
 	}
 }
 
-func TestAnswer(t *testing.T) {
-	if got := writ.Answer(writ.Create, true, "recorded lesson #a."); got != "[/lesson create] OK: recorded lesson #a. [END LESSON]\n" {
+func TestAnswerHasThreeParts(t *testing.T) {
+	if got := writ.Answer("create /fetch: use a token", true, "recorded lesson #14 — #14 [/fetch] use a token"); got !=
+		"[/lesson create /fetch: use a token]\nOK: recorded lesson #14 — #14 [/fetch] use a token\n[END LESSON]\n" {
 		t.Errorf("%q", got)
 	}
-	if got := writ.Answer(writ.Delete, false, "there is no lesson #a"); got != "[/lesson delete] ERROR: there is no lesson #a [END LESSON]\n" {
+	if got := writ.Answer("delete", false, "there is no lesson #a"); got != "[/lesson delete]\nERROR: there is no lesson #a\n[END LESSON]\n" {
 		t.Errorf("%q", got)
 	}
-	if got := writ.Join([]string{writ.Answer(writ.List, true, "1 lesson", "#a b")}); got != "[/lesson list] OK: 1 lesson\n#a b\n[END LESSON]\n\n" {
+	if got := writ.Join([]string{writ.Answer("list", true, "1 lesson:", "#1 [a] b")}); got != "[/lesson list]\nOK: 1 lesson:\n#1 [a] b\n[END LESSON]\n\n" {
 		t.Errorf("%q", got)
 	}
 }
@@ -129,7 +130,7 @@ func TestRepeatedAnswers(t *testing.T) {
 		"the advertisement":   {"You told me:\n" + writ.Advertisement, nil},
 		"with carriage lines": {strings.ReplaceAll(writ.Advertisement, "\n", "\r\n"), nil},
 		"and a command":       {writ.Advertisement + "/lesson list", list},
-		"behind words":        {"So: " + writ.Answer(writ.List, true, "1 lesson", "/lesson delete a") + "/lesson list", list},
+		"behind words":        {"So: " + writ.Answer("list", true, "1 lesson", "/lesson delete a") + "/lesson list", list},
 		"two of them":         {writ.Advertisement + writ.Advertisement + "/lesson list\n" + writ.Advertisement, list},
 		"one without its end": {"[/lesson help] Put it on a line:\n/lesson list", list},
 	} {

@@ -37,7 +37,7 @@ func TestWritAtTwoServers(t *testing.T) {
 		got := up.texts(t)
 		if n > 0 {
 			newest := got[len(got)-1]
-			if !strings.HasPrefix(newest, fmt.Sprintf("[/lesson create] OK: recorded lesson #cache-number-%d-", n-1)) || strings.Count(newest, "[/lesson ") != 1 {
+			if !strings.HasPrefix(newest, fmt.Sprintf("[/lesson create cache number %d: Clear cache %d first.]\nOK: recorded lesson #%d — #%d [cache number %d] ", n-1, n-1, n, n, n-1)) || strings.Count(newest, "[/lesson ") != 1 {
 				t.Fatalf("turn %d: %q", n, newest)
 			}
 			if !strings.HasPrefix(strings.Join(got, "\n"), seen) {

@@ -33,6 +33,8 @@ func Run(t *testing.T, open Open) {
 		{"a person's text is put, edited and checked", put},
 		{"nobody floods the bank", floods},
 		{"writers at once lose nothing", together},
+		{"three hundred agents write at once", many},
+		{"a lesson of the same title is written again", recorded},
 		{"a set of texts becomes the whole bank", replace},
 		{"a place refuses what is no longer as it was read", stale},
 		{"a place holds lessons and nothing else", strangers},

@@ -170,6 +170,82 @@ func together(t *testing.T, d *desk) {
 	}
 }
 
+// many has three hundred agents write into a bank of three hundred lessons at the same time.
+func many(t *testing.T, d *desk) {
+	t.Helper()
+	const n = 300
+	texts := map[string][]byte{}
+	for i := range n {
+		slug := fmt.Sprintf("known-%03d", i)
+		texts[slug+".md"] = person(slug)
+	}
+	if _, _, err := d.Replace(t.Context(), texts, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			l := draft(fmt.Sprintf("written-%03d", i))
+			l.Slug = ""
+			scope := lesson.Scope{Tenant: "acme", Agent: fmt.Sprint("agent-", i%10)}
+			r, what, err := d.Record(t.Context(), bank.Proposal{Lesson: l, Source: "writ", Scope: scope})
+			if err != nil || what != bank.RecordedNew || r.Lesson.Number == 0 {
+				t.Errorf("write %d: %v, %s", i, err, what)
+			}
+		})
+	}
+	wg.Wait()
+	book, problems, err := d.List(t.Context())
+	if err != nil || book.Len() != 2*n || len(problems) > 0 {
+		t.Fatalf("%d lessons, %v, %v", book.Len(), problems, err)
+	}
+	numbers := map[lesson.Scope]map[int]bool{}
+	for _, l := range book.Lessons() {
+		if l.Number > 0 {
+			if numbers[l.Scope] == nil {
+				numbers[l.Scope] = map[int]bool{}
+			}
+			numbers[l.Scope][l.Number] = true
+		}
+	}
+	for scope, of := range numbers {
+		if len(of) != n/10 || !of[1] || !of[n/10] {
+			t.Errorf("%v has the numbers %v", scope, of)
+		}
+	}
+}
+
+// recorded writes a lesson, the same lesson, and a new text of the lesson.
+func recorded(t *testing.T, d *desk) {
+	t.Helper()
+	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
+	write := func(title, text string) (bank.Result, bank.Recorded) {
+		l := draft("x")
+		l.Slug, l.Title, l.Advice, l.Body = "", title, text, "\n## What to do (or avoid)\n\n"+text+"\n"
+		r, what, err := d.Record(t.Context(), bank.Proposal{Lesson: l, Source: "writ", Scope: scope})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r, what
+	}
+	first, what := write("Pages", "Read the page.")
+	if what != bank.RecordedNew || first.Lesson.Number != 1 {
+		t.Errorf("%s, number %d", what, first.Lesson.Number)
+	}
+	if again, what := write("Pages", "Read the page."); what != bank.RecordedSame || again.Lesson.Raw != first.Lesson.Raw {
+		t.Errorf("the same text: %s", what)
+	}
+	if next, what := write("Pages", "Read the page twice."); what != bank.RecordedText || next.Lesson.Number != 1 || next.Lesson.Slug != first.Lesson.Slug || next.Lesson.Advice != "Read the page twice." {
+		t.Errorf("another text: %s, %+v", what, next.Lesson)
+	}
+	if err := d.Withdraw(t.Context(), first.Lesson.Slug, scope, "coder"); err != nil {
+		t.Fatal(err)
+	}
+	if other, _ := write("Files", "Read the file."); other.Lesson.Number != 2 {
+		t.Errorf("the number of a removed lesson is given again: %d", other.Lesson.Number)
+	}
+}
+
 func replace(t *testing.T, d *desk) {
 	t.Helper()
 	texts := map[string][]byte{"a/one.md": person("one"), "two.md": person("two")}

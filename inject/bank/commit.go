@@ -1,0 +1,183 @@
+package bank
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path"
+	"strings"
+	"sync/atomic"
+
+	"precept/inject/lesson"
+)
+
+// write is one change of a caller that waits for its commit.
+type write struct {
+	ctx      context.Context //nolint:containedctx // of the caller, who waits
+	what     func(*snapshot) (Change, error)
+	err      error
+	panicked any
+	done     bool // guarded by Bank.mu
+}
+
+const (
+	tries     = 16  // of a commit, after concurrent changes by other programs
+	maxWrites = 512 // in one commit
+)
+
+// change applies one change to the bank. Writes that arrive while a commit is under way share the
+// next commit: reading the bank, writing the index and syncing cost the same for one lesson and for
+// three hundred. Each write has its own error.
+func (b *Bank) change(ctx context.Context, what func(*snapshot) (Change, error)) error {
+	w := &write{ctx: ctx, what: what}
+	b.queue.Lock()
+	b.waiting = append(b.waiting, w)
+	b.queue.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !w.done { // otherwise another caller has committed the write
+		b.queue.Lock()
+		writes := b.waiting
+		b.waiting = nil
+		b.queue.Unlock()
+		for len(writes) > 0 {
+			n := b.commit(writes[:min(len(writes), maxWrites)]) //nolint:contextcheck // the commit has the contexts of all writes
+			for _, w := range writes[:n] {
+				w.done = true
+			}
+			writes = writes[n:]
+		}
+	}
+	if w.panicked != nil {
+		panic(w.panicked) // in the goroutine of the caller whose change panicked
+	}
+	return w.err
+}
+
+// commit commits the first writes in one step, and returns their number. A change of archived texts
+// is the last of its commit, because the slugs of archived lessons are read from the place.
+func (b *Bank) commit(writes []*write) (n int) {
+	ctx, cancel := together(writes)
+	defer cancel()
+	err := ErrChanged
+	for try := 0; try < tries && errors.Is(err, ErrChanged); try++ {
+		n = len(writes)
+		var s *snapshot
+		if s, err = b.read(ctx); err != nil {
+			break
+		}
+		all := Change{Version: s.version}
+		for i, w := range writes {
+			c := w.run(s)
+			all.Edits, all.Log = append(all.Edits, c.Edits...), append(all.Log, c.Log...)
+			if !s.follow(c) {
+				n = i + 1
+				break
+			}
+		}
+		if err = nil; len(all.Edits)+len(all.Log) == 0 {
+			break
+		}
+		if all.Edits = joined(all.Edits); len(all.Edits) > 0 {
+			all.Index = b.index(s.texts)
+		}
+		err = b.o.Place.Commit(ctx, all)
+	}
+	for _, w := range writes[:n] {
+		if w.err == nil {
+			w.err = err
+		}
+	}
+	return n
+}
+
+// together returns a context that ends when the callers of all writes have left.
+func together(writes []*write) (context.Context, context.CancelFunc) {
+	if len(writes) == 1 {
+		return context.WithCancel(writes[0].ctx)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(writes[0].ctx))
+	var left atomic.Int64
+	left.Store(int64(len(writes)))
+	var stops []func() bool
+	for _, w := range writes {
+		stops = append(stops, context.AfterFunc(w.ctx, func() {
+			if left.Add(-1) == 0 {
+				cancel()
+			}
+		}))
+	}
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel()
+	}
+}
+
+// run calls the caller's function. A failed write changes nothing; its error and its panic are the
+// caller's alone.
+func (w *write) run(s *snapshot) (c Change) {
+	defer func() {
+		if w.panicked = recover(); w.panicked != nil {
+			c, w.err = Change{}, errors.New("the change panicked")
+		}
+	}()
+	if w.err = w.ctx.Err(); w.err != nil {
+		return Change{}
+	}
+	if c, w.err = w.what(s); w.err != nil {
+		return Change{}
+	}
+	for _, e := range c.Edits {
+		if len(e.New) > lesson.MaxFile {
+			w.err = refuse(lesson.CodeInvalid, "", "%s has %d bytes, more than the %d allowed; shorten it", e.Name, len(e.New), lesson.MaxFile)
+			return Change{}
+		}
+	}
+	return c
+}
+
+// follow applies a change to the snapshot for the next write of the commit, and reports whether the
+// snapshot is complete: after a large change, or a change of archived texts, the place is read again.
+func (s *snapshot) follow(c Change) bool {
+	const few = 8
+	whole := len(c.Edits) <= few
+	for _, e := range c.Edits {
+		if old, there := s.texts[e.Name]; there && e.New != nil && bytes.Equal(old, e.New) {
+			continue // the change itself has applied the edit
+		}
+		if s.texts[e.Name] = e.New; e.New == nil {
+			delete(s.texts, e.Name)
+		}
+		if whole = whole && e.New != nil && !strings.HasPrefix(e.Name, Archive); !whole {
+			continue
+		}
+		l, err := lesson.Parse(s.where+"/"+e.Name, e.New)
+		if err != nil {
+			whole = false
+			continue
+		}
+		if dir := path.Dir(e.Name); dir != "." {
+			l.Category = dir
+		}
+		s.book = s.book.With(append(s.without(e.Name).book.Lessons(), l))
+	}
+	return whole
+}
+
+// joined returns edits with one edit per name: the first old text and the last new text.
+func joined(edits []Edit) []Edit {
+	at := map[string]int{}
+	out := edits[:0:0]
+	for _, e := range edits {
+		i, seen := at[e.Name]
+		if !seen {
+			at[e.Name] = len(out)
+			out = append(out, e)
+			continue
+		}
+		out[i].New = e.New
+	}
+	return out
+}
