@@ -178,7 +178,7 @@ func TestAPanicOfTheBackendCostsItsItem(t *testing.T) {
 			if !r.applied(good).Told || len(r.samplesOf(good)) != 1 {
 				t.Errorf("the good one: %+v, %d samples", r.applied(good), len(r.samplesOf(good)))
 			}
-			if ids := r.Echoes(r.ctx(), us, []session.EchoKey{session.EchoKeyOf(us, "good")}); len(ids) != 1 {
+			if ids, late := r.Echoes(r.ctx(), us, []session.EchoKey{session.EchoKeyOf(us, "good")}); len(ids) != 1 || late {
 				t.Error("the good one's echo is not there")
 			}
 			if what == "exchange" {

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"precept/internal/sample"
-	"precept/internal/session"
 	"precept/store"
 )
 
@@ -244,8 +243,7 @@ func TestSpoolOfAnEarlierReleaseIsDelivered(t *testing.T) {
 	same(t, "account", r.account(true), "6 = 4 + 0 + 1 + 1 bad")
 	sameList(t, "stored", r.stored("first"), []string{"1 complete", "2 complete", "3 complete", "5 incomplete"})
 	sameList(t, "stored of the other", r.stored("second"), []string{"1 complete"})
-	found := r.store.Echoes(t.Context(), us, []session.EchoKey{77})
-	same(t, "echo", len(found[77]), 1)
+	same(t, "echo", len(r.sessionsOf(77)), 1)
 	same(t, "reward", r.reward(idOf("first")), 1)
 	_, err := os.Stat(filepath.Join(dir, "queue", "spool"))
 	same(t, "the old directory is gone", os.IsNotExist(err), true)

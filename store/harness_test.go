@@ -353,6 +353,16 @@ func copied(t testing.TB, dir string) string {
 func outboxIn(dir string) string { return filepath.Join(dir, "queue", "outbox.db") }
 
 // deliver records and ships everything that came.
+// sessionsOf returns the sessions in which a key occurred.
+func (r *rig) sessionsOf(key session.EchoKey) []session.ID {
+	r.t.Helper()
+	found, late := r.store.Echoes(r.t.Context(), us, []session.EchoKey{key})
+	if late {
+		r.t.Error("the look-up of an echo was late")
+	}
+	return found[key]
+}
+
 func (r *rig) deliver() { r.store.Deliver(r.t.Context()) }
 
 // wait lets time pass, with a delivery every second.

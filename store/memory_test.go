@@ -59,8 +59,8 @@ func TestAcquireIsLateWithoutAnAnswer(t *testing.T) {
 	if ses, late := r.store.Acquire(ended, us, id); ses != nil || !late {
 		t.Errorf("out of time: %v %v", ses, late)
 	}
-	if m := r.store.Echoes(ended, us, []session.EchoKey{1}); m != nil {
-		t.Errorf("echoes out of time: %v", m)
+	if m, late := r.store.Echoes(ended, us, []session.EchoKey{1}); m != nil || !late {
+		t.Errorf("echoes out of time: %v %v", m, late)
 	}
 	row := session.Row{Tenant: us, ID: id, Started: r.clock.now(), Data: []byte("{half")}
 	if err := r.backend.Write(t.Context(), session.Batch{Rows: []session.Row{row}}); err != nil {
@@ -70,8 +70,8 @@ func TestAcquireIsLateWithoutAnAnswer(t *testing.T) {
 		t.Errorf("damaged: %v %v", ses, late)
 	}
 	sameList(t, "reported", r.failed(), []string{"lookup", "lookup", "lookup", "decode"})
-	if m := r.store.Echoes(t.Context(), us, nil); m != nil {
-		t.Errorf("no keys: %v", m)
+	if m, late := r.store.Echoes(t.Context(), us, nil); m != nil || late {
+		t.Errorf("no keys: %v %v", m, late)
 	}
 }
 

@@ -83,7 +83,7 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 					t.Errorf("%s has no row", name)
 				}
 				key := session.EchoKey(1000 + i)
-				sameList(t, "echo", r.store.Echoes(t.Context(), us, []session.EchoKey{key})[key], []session.ID{idOf(name)})
+				sameList(t, "echo", r.sessionsOf(key), []session.ID{idOf(name)})
 			}
 			r.idle()
 		})

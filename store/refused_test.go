@@ -45,7 +45,7 @@ func TestFailedWriteIsRepeated(t *testing.T) {
 				same(t, "turns in the database", r.exchanges(idOf(name)), 2)
 				_, ok := r.row(idOf(name))
 				same(t, "the session's row", ok, true)
-				sameList(t, "echo", r.store.Echoes(t.Context(), us, []session.EchoKey{key})[key], []session.ID{idOf(name)})
+				sameList(t, "echo", r.sessionsOf(key), []session.ID{idOf(name)})
 			}
 			r.idle()
 		})
@@ -74,7 +74,7 @@ func TestInvalidExchangeCostsItself(t *testing.T) {
 	same(t, "dropped", r.store.Tally.DroppedBad.Load(), 1)
 	_, ok := r.row(id)
 	same(t, "the session's row", ok, true)
-	same(t, "the echo", len(r.store.Echoes(t.Context(), us, []session.EchoKey{replyKey})), 1)
+	same(t, "the echo", len(r.sessionsOf(replyKey)), 1)
 	sameList(t, "reported", r.failed(), []string{"write"})
 	r.idle()
 }

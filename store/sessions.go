@@ -86,18 +86,18 @@ func (s *sessions) add(rec *session.Record) *Session {
 	return ses
 }
 
-func (s *sessions) echoes(ctx context.Context, tenant string, keys []session.EchoKey) map[session.EchoKey][]session.ID {
+func (s *sessions) echoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, late bool) {
 	if len(keys) == 0 {
-		return nil
+		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.lookup)
 	defer cancel()
-	m, err := s.be.FindEcho(ctx, tenant, keys)
+	found, err := s.be.FindEcho(ctx, tenant, keys)
 	if err != nil {
 		s.failed(label.StepLookup, err)
-		return nil
+		return nil, true
 	}
-	return m
+	return found, len(found) == 0 && s.inTheDark()
 }
 
 func (s *sessions) known(ctx context.Context, tenant string, id session.ID) (session.Member, bool, error) {

@@ -136,8 +136,9 @@ func (s *Store) Recall(ctx context.Context, rec *session.Record, items int, late
 	s.sessions.recall(ctx, rec, items, late)
 }
 
-// Echoes returns the sessions in which keys occurred, from the backend, within Options.Lookup.
-func (s *Store) Echoes(ctx context.Context, tenant string, keys []session.EchoKey) map[session.EchoKey][]session.ID {
+// Echoes returns the sessions in which keys occurred, from the backend, within Options.Lookup. late
+// reports that the backend did not answer in time: the keys may have occurred in sessions.
+func (s *Store) Echoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, late bool) {
 	return s.sessions.echoes(ctx, tenant, keys)
 }
 

@@ -119,6 +119,26 @@ func (t *Threader) Below(parent Resolved, c Claim, first bool, now time.Time, lo
 	return r, true
 }
 
+// FindLost returns the session of a request whose own session, of r, began without an answer from the
+// store. Only random ids count: by texts and counted ids the request could join the session of another
+// conversation.
+func (t *Threader) FindLost(r Resolved, c Claim, now time.Time, look Lookup) (found Resolved, ok bool) {
+	found = Resolved{scope: r.scope, at: now, req: r.req, list: r.list, items: r.items, last: r.last, prefill: r.prefill}
+	tr := &trail{r: &found, claim: c, except: r.ID}
+	var ids []trailKey
+	for k := range tr.keys {
+		if !k.weak && !k.unique {
+			ids = append(ids, k)
+		}
+	}
+	if len(ids) == 0 || !t.lookUp(&found, tr, ids, look) {
+		return r, false
+	}
+	t.Ended(r, false, now)
+	found.Echoes = t.note(&found, r.req)
+	return found, true
+}
+
 // noticed reports whether the first words of the user contain an agent's note that the history was
 // cut. cline cuts the history without asking a model, and nothing else of the history remains.
 func noticed(req *wire.Request) bool {

@@ -57,7 +57,9 @@ type Replicas interface {
 
 // Index looks up sessions by their items.
 type Index interface {
-	Echoes(ctx context.Context, tenant string, keys []session.EchoKey) map[session.EchoKey][]session.ID
+	// Echoes returns the sessions in which keys occurred. late reports a backend without an answer in
+	// time: the keys may have occurred.
+	Echoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, late bool)
 }
 
 // Store is the memory of sessions, as far as a Resolver needs the memory.

@@ -23,6 +23,7 @@ type fake struct {
 	broken bool // AddMember panics
 	full   bool // memory has no room
 	read   int  // calls of Refresh and Rejoin
+	echoes map[session.EchoKey][]session.ID
 }
 
 func newFake() *fake {
@@ -64,8 +65,14 @@ func (f *fake) Shared() bool                                       { return f.sh
 func (f *fake) Refresh(context.Context, *store.Session)            { f.read++ }
 func (f *fake) Rejoin(context.Context, *store.Session)             { f.read++ }
 
-func (f *fake) Echoes(context.Context, string, []session.EchoKey) map[session.EchoKey][]session.ID {
-	return nil
+func (f *fake) Echoes(_ context.Context, _ string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, bool) {
+	found := map[session.EchoKey][]session.ID{}
+	for _, k := range keys {
+		if ids := f.echoes[k]; len(ids) > 0 && !f.away {
+			found[k] = slices.Clone(ids)
+		}
+	}
+	return found, f.away
 }
 
 // held returns the number of pins.
@@ -194,6 +201,28 @@ func TestALateBackendExcludesTheSession(t *testing.T) {
 	res := c.turn(first, said, "Precept-Session", "mine")
 	if !res.Session.Assignment.Excluded || !res.Session.State.StandIn || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
 		t.Errorf("excluded: %v", res.Excluded)
+	}
+}
+
+// A conversation without a name comes to a replica whose store does not answer.
+func TestALateLookUpOfEchoesExcludesTheSession(t *testing.T) {
+	c := newClient(t)
+	c.store.away = true
+	res := c.turn(second, "done")
+	if !res.New || !res.Session.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
+		t.Errorf("new: %v, excluded: %v", res.New, res.Excluded)
+	}
+	if next := c.turn(first, said); next.Session.Assignment.Excluded || len(next.Excluded) > 0 {
+		t.Error("a first request is excluded, although there was nothing to look up")
+	}
+}
+
+func TestASessionFoundInMemoryIsNeverLate(t *testing.T) {
+	c := newClient(t)
+	one := c.turn(first, said)
+	c.store.away = true
+	if two := c.turn(second, "done"); two.Session != one.Session || two.Session.Assignment.Excluded || len(two.Excluded) > 0 {
+		t.Errorf("excluded: %v", two.Excluded)
 	}
 }
 

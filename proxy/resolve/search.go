@@ -19,12 +19,15 @@ type search struct {
 	parent *store.Session // pinned; the named session whose sub-agent sends the request
 	asked  bool           // the backend was asked for echoes: the items did not go by at this replica
 	late   bool           // the backend did not say in time whether the session exists
+	lost   bool           // the backend did not say in time to which session the items belong
 }
 
 // lookUp asks the store which sessions own keys.
 func (s *search) lookUp(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 	s.asked = true
-	return s.r.store.Echoes(s.ctx, s.q.Scope.Tenant, keys)
+	found, late := s.r.store.Echoes(s.ctx, s.q.Scope.Tenant, keys)
+	s.lost = late
+	return found
 }
 
 // pin pins the threader's session, if the session is known.
@@ -44,7 +47,9 @@ func (s *search) pin() {
 func (s *search) catchUp() {
 	ses := s.res.Session
 	if ses.Unsure() {
-		s.r.store.Refresh(s.ctx, ses)
+		if !s.findLost() {
+			s.r.store.Refresh(s.ctx, ses)
+		}
 		return
 	}
 	if !s.r.store.Shared() {
@@ -56,6 +61,35 @@ func (s *search) catchUp() {
 	if s.res.Moved {
 		s.r.store.Refresh(s.ctx, ses)
 	}
+}
+
+// findLost moves the search from a stand-in to the session of the conversation, once the backend can say
+// to which session the items belong. A turn went without the lessons of that session, so the session
+// leaves the experiment.
+func (s *search) findLost() bool {
+	standIn := s.res.Session
+	standIn.Lock()
+	lost := standIn.State.StandIn && standIn.Identity.Method == session.ByNew
+	standIn.Unlock()
+	if !lost {
+		return false
+	}
+	thread, ok := s.r.threads.FindLost(s.res.Thread, s.q.Claim, s.begun, s.lookUp)
+	if !ok {
+		return s.lost // without an answer the session stays a stand-in
+	}
+	s.r.store.Release(standIn, store.Unchanged)
+	s.res.Thread = thread
+	if s.res.Session = s.r.store.Resident(thread.ID); s.res.Session == nil {
+		s.res.Session, s.late = s.r.store.Acquire(s.ctx, s.q.Scope.Tenant, thread.ID)
+	}
+	if ses := s.res.Session; ses != nil {
+		s.res.Moved = true
+		ses.Lock()
+		ses.Assignment.Excluded, ses.State.Dirty = ses.Assignment.Excluded || !ses.State.Closed, true
+		ses.Unlock()
+	}
+	return true
 }
 
 // split starts a new session when the stored one belongs to another conversation or to another run.
@@ -125,20 +159,21 @@ func (s *search) open() bool {
 	if !st.Room() {
 		return false
 	}
-	rec.Assignment.Excluded = s.late || s.q.Unsure
+	late := s.late || s.lost && res.Thread.New
+	rec.Assignment.Excluded = late || s.q.Unsure
 	switch {
-	case s.late:
+	case late:
 		s.exclude(label.ExcludedLate)
 	case s.q.Unsure:
 		s.exclude(label.ExcludedKeys)
 	}
-	rec.State.StandIn = s.late
+	rec.State.StandIn = late
 	rec.OptOut.NoLearn = !s.q.Learn
 	if !s.enlist(rec) {
 		return false
 	}
-	if !res.Thread.New && !s.q.Request.Delta {
-		st.Recall(s.ctx, rec, s.q.Request.New(), s.late)
+	if (late || !res.Thread.New) && !s.q.Request.Delta {
+		st.Recall(s.ctx, rec, s.q.Request.New(), late)
 	}
 	if res.Session = st.Add(rec); res.Session == nil {
 		return false

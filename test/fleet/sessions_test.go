@@ -294,17 +294,23 @@ func TestReplicasWithFrozenRedis(t *testing.T) {
 	model := newScribe(t)
 	fleet := replicas(t, 2, server.URL(), model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--bandit-epsilon", "0")
 	db := openStore(t, server.URL())
-	home, moved := newChat("home", true), newChat("moved", true)
+	home, moved, nameless := newChat("home", true), newChat("moved", true), newChat("nameless", false)
 	home.turn(t, fleet[0])
 	moved.turn(t, fleet[0])
+	nameless.turn(t, fleet[0])
 	written(t, db, session.KeyOf("default", session.SpaceName, "home"), 1)
 	written(t, db, session.KeyOf("default", session.SpaceName, "moved"), 1)
+	harness.Eventually(t, "3 exchanges", func() bool {
+		m, err := db.Stats(t.Context())
+		return err == nil && m["exchanges"] == 3
+	})
 	server.Freeze(t)
 	for range 20 {
 		home.turn(t, fleet[0])
 	}
 	moved.turn(t, fleet[1])
-	for i, want := range []string{"", `precept_sessions_excluded_total{reason="late"} 1`} { // Redis is frozen still: only the look-up was given up
+	nameless.turn(t, fleet[1])
+	for i, want := range []string{"", `precept_sessions_excluded_total{reason="late"} 2`} { // Redis is frozen still: only the look-ups were given up
 		_, metrics := harness.Get(t, fleet[i].Admin+"/metrics", "token")
 		if late := !strings.Contains(metrics, `precept_sessions_excluded_total{reason="late"} 0`); late != (want != "") || !strings.Contains(metrics, want) {
 			t.Errorf("replica %d: a look-up was given up: %v, want %q", i, late, want)
@@ -315,16 +321,20 @@ func TestReplicasWithFrozenRedis(t *testing.T) {
 	if !strings.Contains(model.last("home"), lesson) {
 		t.Error("a session that stayed lost its lesson")
 	}
-	if strings.Contains(model.last("moved"), lesson) {
+	if strings.Contains(model.last("moved"), lesson) || strings.Contains(model.last("nameless"), lesson) {
 		t.Error("a session that could not be looked up got a lesson")
 	}
-	harness.Eventually(t, "23 exchanges, once each", func() bool {
+	harness.Eventually(t, "25 exchanges, once each", func() bool {
 		m, err := db.Stats(t.Context())
-		return err == nil && m["exchanges"] == 23 && m["exchanges_ever"] == 23
+		return err == nil && m["exchanges"] == 25 && m["exchanges_ever"] == 25
 	})
 	// What stood in for the session meanwhile has left its record alone, and gives way to it.
 	p := fleet[1]
 	p.Eventually("the session itself", func() bool { moved.turn(t, p); return strings.Contains(model.last("moved"), lesson) })
+	p.Eventually("the session without a name", func() bool {
+		nameless.turn(t, p)
+		return strings.Count(model.last("nameless"), lesson) == 1
+	})
 	rec := written(t, db, session.KeyOf("default", session.SpaceName, "moved"), 2)
 	if rec.State.StandIn || !rec.Assignment.Excluded || len(rec.Lessons.Blocks) != 1 {
 		t.Errorf("the session that moved: stand-in %v, excluded %v, %d blocks", rec.State.StandIn, rec.Assignment.Excluded, len(rec.Lessons.Blocks))

@@ -1,0 +1,75 @@
+package proxy_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"precept/internal/session"
+	"precept/store/sqlite"
+)
+
+// lateIndex is a backend whose index of echoes does not answer while it is away.
+type lateIndex struct {
+	backend
+	away atomic.Bool
+}
+
+func (l *lateIndex) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
+	if l.away.Load() {
+		return nil, errors.New("no answer in time")
+	}
+	return l.backend.FindEcho(ctx, tenant, keys)
+}
+
+// A conversation without a name continues at a replica whose store does not answer in time. The request
+// goes on without lessons and outside of the experiment, and no coin is drawn. With the answer of the
+// store, the conversation is in its session again, with the block of its first turn.
+func TestALateLookUpDrawsNoCoin(t *testing.T) {
+	flags := map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
+	book, dir := bookOf(t, "one: build"), t.TempDir()
+	up := newUpstream(t, caller())
+	r := newRig(t, up, dir, book, flags)
+	a := newAgent("Fix the build.")
+	res, reply := r.send(t, "POST", chatPath, nil, a.body())
+	own := res.Header.Get("Precept-Session")
+	if !bytes.Contains(up.last(t).body, []byte("[one]")) {
+		t.Fatal("the first turn got no lesson")
+	}
+	a.next(callOf(t, reply), "ls", "x")
+	r.stop()
+
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := &lateIndex{backend: db}
+	late.away.Store(true)
+	r = newRigOn(t, up, late, book, flags)
+	res, reply = r.send(t, "POST", chatPath, nil, a.body())
+	if got := res.Header.Get("Precept-Session"); got == own || bytes.Contains(up.last(t).body, []byte("[one]")) {
+		t.Errorf("session %s (its own is %s) got: %s", got, own, up.last(t).body)
+	}
+	excluded := r.Parts().Metrics.Series("excluded").WithLabelValues("late")
+	if n := testutil.ToFloat64(excluded); n != 1 {
+		t.Errorf("%v sessions are excluded as late", n)
+	}
+	a.next(callOf(t, reply), "ls", "x")
+	late.away.Store(false)
+	for turn := range 2 {
+		res, reply = r.send(t, "POST", chatPath, nil, a.body())
+		if got := res.Header.Get("Precept-Session"); got != own || bytes.Count(up.last(t).body, []byte("[one]")) != 1 {
+			t.Errorf("turn %d is session %s, not %s: %s", turn+3, got, own, up.last(t).body)
+		}
+		a.next(callOf(t, reply), "ls", "x")
+	}
+	if n := testutil.ToFloat64(excluded); n != 1 {
+		t.Errorf("%v sessions are excluded as late", n)
+	}
+}
