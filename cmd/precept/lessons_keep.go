@@ -7,7 +7,6 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -182,7 +181,10 @@ func exportOne(out io.Writer, format string, args []string, l *lesson.Lesson, ro
 			filepath.Join(args[0], filepath.FromSlash(l.Category), l.Slug+".md"), 0o644, []byte(l.Raw),
 		)
 	case "gptme":
-		text, err := gptmeText(l)
+		text, err := []byte(l.Raw), error(nil)
+		if l.Form != lesson.FormGptme {
+			text, err = lesson.GptmeText(l)
+		}
 		if err != nil {
 			return err
 		}
@@ -196,25 +198,6 @@ func exportOne(out io.Writer, format string, args []string, l *lesson.Lesson, ro
 			Text   string `json:"text"`
 		}{row, l.Advice, l.Raw})
 	}
-}
-
-// gptmeText is a lesson in the gptme form, read back before it is believed.
-func gptmeText(l *lesson.Lesson) ([]byte, error) {
-	if l.Form == lesson.FormGptme {
-		return []byte(l.Raw), nil
-	}
-	keywords, err := json.Marshal(slices.Concat(
-		l.Trigger.Keywords, l.Trigger.ErrorPatterns, l.Trigger.Tags,
-	))
-	if err != nil {
-		return nil, err
-	}
-	text := []byte("---\nmatch:\n  keywords: " + string(keywords) + "\nstatus: active\n---\n\n# " + l.Title + "\n\n## Rule\n" +
-		strings.TrimSpace(l.Advice) + "\n\n## Context\n" + l.Trigger.Description + "\n")
-	if _, err := lesson.Parse(l.Slug+".md", text); err != nil {
-		return nil, fmt.Errorf("%s cannot be written in the gptme form: %w", l.Slug, err)
-	}
-	return text, nil
 }
 
 // slugError is an error of the bank with the slug that it is about.

@@ -33,7 +33,7 @@ func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err 
 			return Change{}, err
 		}
 		if d.Action == lesson.Approve || d.Action == lesson.StartTrial {
-			if r.Findings, err = b.judge(s, old); err != nil && !d.Force {
+			if r.Findings, err = b.judge(s, old, nil); err != nil && !d.Force {
 				return Change{}, err
 			}
 		}
@@ -267,7 +267,7 @@ func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r 
 			return Change{}, refuse(lesson.CodeInvalid, "", "%q is no name of a lesson; it ends in .md, and no part of it starts with a dot or an underscore", name)
 		}
 		rest := s.without(name)
-		if r.Findings, err = b.judge(rest, l); err != nil {
+		if r.Findings, err = b.judge(rest, l, nil); err != nil {
 			return Change{}, err
 		}
 		if rest.taken(l.Slug) {

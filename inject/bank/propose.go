@@ -129,7 +129,7 @@ func (b *Bank) admit(s *snapshot, p *Proposal) Result {
 	if err != nil {
 		return Result{Err: err}
 	}
-	findings, err := b.judge(s, l)
+	findings, err := b.judge(s, l, p.Lesson)
 	if err != nil {
 		return Result{Findings: findings, Err: err}
 	}
@@ -161,7 +161,18 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 		return nil, refuse(lesson.CodeConfidence, "confidence", "%v is not from 0 to 1; write 0.5 if you do not know", in.Confidence)
 	}
 	l := in.Clone()
-	l.Form, l.Raw, l.Category = lesson.FormAIP11, "", p.Source
+	if l.KeepsForm() {
+		text, err := lesson.GptmeText(in)
+		if err != nil {
+			return nil, refusal(err)
+		}
+		if l, err = lesson.Parse(in.Slug+".md", text); err != nil {
+			return nil, refusal(err)
+		}
+	} else {
+		l.Form, l.Raw = lesson.FormAIP11, ""
+	}
+	l.Category = p.Source
 	l.State, l.Plan, l.Approval = lesson.Quarantined, lesson.TrialPlan{}, lesson.Approval{Source: p.Source}
 	l.SuccessCount, l.FailureCount, l.Confidence = 0, 0, min(in.Confidence, maxConfidence)
 	l.Scope, l.CreatedAt, l.UpdatedAt = p.Scope, s.now, s.now
@@ -201,9 +212,13 @@ func refusal(err error) error {
 	return refuse(lesson.CodeInvalid, "", "%v", err)
 }
 
-// judge runs the checks.
-func (b *Bank) judge(s *snapshot, l *lesson.Lesson) ([]lesson.Finding, error) {
+// judge runs the checks of a lesson. The findings name the fields of file, the lesson as its author
+// wrote it; nil for a lesson without such a file.
+func (b *Bank) judge(s *snapshot, l, file *lesson.Lesson) ([]lesson.Finding, error) {
 	findings := b.checks(s).Lesson(l, s.book)
+	if file != nil {
+		findings = lesson.OfFile(file, findings)
+	}
 	if l.ExpiredAt(s.now) {
 		return findings, refuse(lesson.CodeExpired, "expires_at", "the lesson expired at %s; set another date", l.ExpiresAt.Format(time.RFC3339))
 	}

@@ -109,10 +109,10 @@ func (b *Book) compile() {
 			key := tagKey(tag)
 			b.tags[key] = append(b.tags[key], u)
 		}
-		b.own(numbers, l.Trigger.Tags, owner{u, roleKeyword})
-		b.own(numbers, l.Trigger.Keywords, owner{u, roleKeyword})
-		b.own(numbers, l.Trigger.ErrorPatterns, owner{u, roleError})
-		b.own(numbers, l.Trigger.NotKeywords, owner{u, roleVeto})
+		b.own(numbers, l.Form, l.Trigger.Tags, owner{u, roleKeyword})
+		b.own(numbers, l.Form, l.Trigger.Keywords, owner{u, roleKeyword})
+		b.own(numbers, l.Form, l.Trigger.ErrorPatterns, owner{u, roleError})
+		b.own(numbers, l.Form, l.Trigger.NotKeywords, owner{u, roleVeto})
 	}
 	words := make([]word, len(b.phrases))
 	for i := range b.phrases {
@@ -125,9 +125,9 @@ func (b *Book) compile() {
 }
 
 // own records the owner of the phrases.
-func (b *Book) own(numbers map[string]int, phrases []string, o owner) {
+func (b *Book) own(numbers map[string]int, form Form, phrases []string, o owner) {
 	for _, s := range phrases {
-		p := readPhrase(s)
+		p := readPhrase(s, form)
 		if !p.fires() {
 			continue
 		}

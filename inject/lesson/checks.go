@@ -19,7 +19,7 @@ const (
 )
 
 // Finding is the result of a check. The code is a code of AIP-11, or the name of the check:
-// contradiction, dead_keyword, dead_trigger, self_match, file_name, no_advice.
+// contradiction, dead_keyword, dead_trigger, self_match, file_name, no_advice, unread_field.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Code     Code     `json:"code"`
@@ -46,6 +46,7 @@ const (
 	codeSelfMatch     Code = "self_match"
 	codeFileName      Code = "file_name"
 	codeNoAdvice      Code = "no_advice"
+	codeUnread        Code = "unread_field"
 )
 
 // Checks judges lessons before their activation. The zero value works without the hooks.
@@ -113,7 +114,9 @@ func Refusal(findings []Finding) Faults {
 }
 
 func finding(l *Lesson, s Severity, code Code, field, format string, args ...any) Finding {
-	return Finding{Severity: s, Code: code, File: l.Path, Slug: l.Slug, Field: field, Message: fmt.Sprintf(format, args...)}
+	return Finding{
+		Severity: s, Code: code, File: l.Path, Slug: l.Slug, Field: l.Form.field(field), Message: fmt.Sprintf(format, args...),
+	}
 }
 
 // soft returns the severity of an act that is permitted to people only.
@@ -125,7 +128,7 @@ func soft(l *Lesson) Severity {
 }
 
 func (c Checks) alone(l *Lesson, b *Book) []Finding {
-	out := broad(l)
+	out := append(unread(l), broad(l)...)
 	out = append(out, c.backtest(l)...)
 	out = append(out, Suspicious(l)...)
 	out = append(out, c.secrets(l)...)
@@ -149,12 +152,12 @@ func broad(l *Lesson) []Finding {
 	}
 	var out []Finding
 	for _, p := range phrases(&l.Trigger) {
-		read := readPhrase(p.text)
+		read := readPhrase(p.text, l.Form)
 		switch {
 		case isStopWord(read.key):
 			out = append(out, finding(l, soft(l), CodeOverbroad, p.field,
 				"%q stands in almost every text, so it is not searched for; write a phrase of two or three words", p.text))
-		case read.fires() && utf8.RuneCountInString(strings.Trim(read.key, "*")) <= 2 && !strings.ContainsFunc(read.key, isSyllable):
+		case read.fires() && utf8.RuneCountInString(strings.Trim(read.key, "*\x00")) <= 2 && !strings.ContainsFunc(read.key, isSyllable):
 			out = append(out, finding(l, soft(l), CodeOverbroad, p.field,
 				"%q is too short to mean one thing; write a phrase of two or three words", p.text))
 		}
@@ -194,7 +197,7 @@ func (c Checks) backtest(l *Lesson) []Finding {
 		return nil
 	}
 	return []Finding{finding(l, soft(l), CodeOverbroad, "trigger",
-		"would have fired in %d of %d sessions; narrow the keywords, or add not_keywords", fired, sessions)}
+		"would have fired in %d of %d sessions; %s", fired, sessions, l.Form.narrower())}
 }
 
 func (c Checks) secrets(l *Lesson) []Finding {
@@ -245,7 +248,7 @@ func appearance(l *Lesson) []Finding {
 	}
 	if strings.TrimSpace(l.Advice) == "" {
 		out = append(out, finding(l, Warning, codeNoAdvice, "",
-			`there is no section "What to do (or avoid)", so only the title is shown; add one`))
+			"there is no section %q, so only the title is shown; add one", l.Form.adviceSection()))
 	}
 	return out
 }

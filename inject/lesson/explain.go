@@ -49,10 +49,10 @@ func (b *Book) Explain(q *Query) []Explanation {
 func (e *Explanation) causes(q *foldedQuery) bool {
 	t := &e.Lesson.Trigger
 	add := func(kind, phrase string, wordsToo bool) {
-		if wordsToo && standsInAny(phrase, q.words) {
+		if wordsToo && standsInAny(phrase, e.Lesson.Form, q.words) {
 			e.By = append(e.By, Cause{kind, phrase, "words"})
 		}
-		if standsInAny(phrase, q.errors) {
+		if standsInAny(phrase, e.Lesson.Form, q.errors) {
 			e.By = append(e.By, Cause{kind, phrase, "tool error"})
 		}
 	}
@@ -68,7 +68,7 @@ func (e *Explanation) causes(q *foldedQuery) bool {
 	}
 	for _, p := range t.ErrorPatterns {
 		add("error_pattern", p, false)
-		if standsInAny(p, q.words) && !standsInAny(p, q.errors) {
+		if form := e.Lesson.Form; standsInAny(p, form, q.words) && !standsInAny(p, form, q.errors) {
 			e.Not = append(e.Not, fmt.Sprintf("its error pattern %q stands in the words, and fires on tool errors only", p))
 		}
 	}
@@ -101,8 +101,8 @@ func (q *Query) folded() *foldedQuery {
 }
 
 // standsInAny reports whether one of the folded texts contains the phrase.
-func standsInAny(phrase string, texts [][]byte) bool {
-	p := readPhrase(phrase)
+func standsInAny(phrase string, form Form, texts [][]byte) bool {
+	p := readPhrase(phrase, form)
 	return p.fires() && slices.ContainsFunc(texts, p.in)
 }
 
@@ -125,7 +125,7 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 		say("it is of tenant %q, agent %q alone", l.Scope.Tenant, l.Scope.Agent)
 	}
 	for _, veto := range l.Trigger.NotKeywords {
-		if standsInAny(veto, q.words) || standsInAny(veto, q.errors) {
+		if standsInAny(veto, l.Form, q.words) || standsInAny(veto, l.Form, q.errors) {
 			say("its not_keyword %q stands in the text", veto)
 		}
 	}

@@ -1,6 +1,9 @@
 package lesson
 
 import (
+	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -37,6 +40,124 @@ func (r *reader) gptme(l *Lesson, n *node) {
 	l.Outcome = "mixed" // the form does not say
 	l.Confidence = defaultConfidence
 	l.Advice = strings.TrimSpace(section(l.Body, isHeading("rule")) + "\n" + section(l.Body, isHeading("pattern")))
+}
+
+// gptmeFields are the names in a gptme file of fields of the AIP-11 form.
+func gptmeFields() []string {
+	return []string{
+		"trigger.metadata.precept.keywords", "match.keywords", "trigger.description", "# Context", "trigger", "match",
+		"title", "# (title)", "slug", "(file name)",
+	}
+}
+
+// field returns the name that a field of the AIP-11 form has in a file of the form.
+func (f Form) field(name string) string {
+	if f != FormGptme {
+		return name
+	}
+	names := gptmeFields()
+	for i := 0; i < len(names); i += 2 {
+		if rest, ok := strings.CutPrefix(name, names[i]); ok && (rest == "" || rest[0] == '[') {
+			return names[i+1] + rest
+		}
+	}
+	return name
+}
+
+// adviceSection returns the heading of the advice in a file of the form.
+func (f Form) adviceSection() string {
+	if f == FormGptme {
+		return "Rule"
+	}
+	return "What to do (or avoid)"
+}
+
+// narrower returns the remedy for a trigger that fires too often.
+func (f Form) narrower() string {
+	if f == FormGptme {
+		return "narrow the keywords"
+	}
+	return "narrow the keywords, or add not_keywords"
+}
+
+// unread finds the keys of a gptme file's match that decide in gptme when a lesson is shown, and that
+// precept does not read.
+func unread(l *Lesson) (out []Finding) {
+	front, _, _ := split(l.Raw)
+	if l.Form != FormGptme || front == "" {
+		return nil
+	}
+	root, _ := readYAML(strings.ReplaceAll(front, "\r\n", "\n"))
+	match, _ := root.get("match")
+	if match == nil {
+		return nil
+	}
+	for i := range match.keys {
+		switch key := match.keys[i].key; key {
+		case "keywords":
+		case "patterns":
+			out = append(out, finding(l, Warning, codeUnread, "match.patterns",
+				"regular expressions are not read; write the fixed words of each into match.keywords, with a * for one word"))
+		case "tools":
+			out = append(out, finding(l, Warning, codeUnread, "match.tools",
+				"this key is not read; name the words of the tool's errors in match.keywords, or convert the lesson to %s, which has tools", Schema))
+		default:
+			out = append(out, finding(l, Warning, codeUnread, "match."+key, "this key is not read, and does not restrict the lesson"))
+		}
+	}
+	return out
+}
+
+// OfFile returns the findings of a lesson that was written from a file of another form, with the names
+// of the file's fields, and the keys of the file that precept does not read. file is the lesson as
+// read.
+func OfFile(file *Lesson, findings []Finding) []Finding {
+	out := unread(file)
+	for _, f := range findings {
+		f.Field = file.Form.field(f.Field)
+		out = append(out, f)
+	}
+	return out
+}
+
+// KeepsForm reports whether a lesson of the gptme form has a keyword with another meaning in the
+// AIP-11 form: a * between blanks.
+func (l *Lesson) KeepsForm() bool {
+	return l.Form == FormGptme && slices.ContainsFunc(l.Trigger.Keywords, holdsLiteralStar)
+}
+
+// GptmeText returns a lesson as a file in the gptme form without the statistics, the state and the
+// approval. A literal * of the AIP-11 form becomes a regular expression, because each * of a gptme
+// keyword means a word.
+func GptmeText(l *Lesson) ([]byte, error) {
+	var keywords, patterns []string
+	for _, phrase := range slices.Concat(l.Trigger.Keywords, l.Trigger.ErrorPatterns, l.Trigger.Tags) {
+		if l.Form != FormGptme && holdsLiteralStar(phrase) {
+			patterns = append(patterns, regexp.QuoteMeta(phrase))
+			continue
+		}
+		keywords = append(keywords, phrase)
+	}
+	match := node{kind: kindMap}
+	for key, list := range map[string]*node{"keywords": texts(keywords), "patterns": texts(patterns)} {
+		if list != nil {
+			match.keys = append(match.keys, pair{key: key, val: *list})
+		}
+	}
+	slices.SortFunc(match.keys, func(a, b pair) int { return strings.Compare(a.key, b.key) })
+	front := node{kind: kindMap, keys: []pair{{key: "status", val: *text(string(Active))}}}
+	if len(match.keys) > 0 {
+		front.keys = append([]pair{{key: "match", val: match}}, front.keys...)
+	}
+	body := l.Body
+	if l.Form != FormGptme || body == "" {
+		body = "\n# " + l.Title + "\n\n## Rule\n" + strings.TrimSpace(l.Advice) + "\n\n## Context\n" + l.Trigger.Description + "\n"
+	}
+	out := []byte("---\n" + strings.Join(renderMap(&front, 0), "\n") + "\n---\n" + body)
+	if _, err := Parse(l.Slug+".md", out); err != nil {
+		return nil, fmt.Errorf("%s cannot be written in the gptme form: %w", l.Slug, err)
+	}
+	return out, nil
 }
 
 func (r *reader) status(n *node) State {

@@ -12,7 +12,7 @@ import (
 func dead(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range phrases(&l.Trigger) {
-		read := readPhrase(p.text)
+		read := readPhrase(p.text, l.Form)
 		why := ""
 		switch {
 		case !strings.ContainsFunc(read.key, func(r rune) bool { return kindOf(r) != signKind }):
@@ -21,7 +21,7 @@ func dead(l *Lesson) []Finding {
 			why = "is a single letter"
 		case hasBlob(p.text):
 			why = "looks like encoded data, which is not searched"
-		case !strings.Contains(p.text, "*") && slices.ContainsFunc(l.Trigger.NotKeywords, func(veto string) bool { return standsIn(veto, p.text) }):
+		case !strings.Contains(p.text, "*") && slices.ContainsFunc(l.Trigger.NotKeywords, func(veto string) bool { return standsIn(veto, p.text, l.Form) }):
 			why = "is vetoed by a not_keyword of the lesson"
 		default:
 			continue
@@ -43,7 +43,7 @@ func selfMatch(l *Lesson) []Finding {
 	own := shown.Title + "\n" + strings.Join(shown.Lines(MaxAdvice), "\n")
 	var out []Finding
 	for _, p := range phrases(&l.Trigger) {
-		if strings.Contains(p.field, ".keywords[") && standsIn(p.text, own) {
+		if strings.Contains(p.field, ".keywords[") && standsIn(p.text, own, l.Form) {
 			out = append(out, finding(l, Warning, codeSelfMatch, p.field,
 				"the lesson's own text contains %q, so quoting the lesson fires it; take the user's words for keywords", p.text))
 		}
@@ -52,7 +52,9 @@ func selfMatch(l *Lesson) []Finding {
 }
 
 // standsIn reports whether a phrase matches a text, as in a book with this phrase alone.
-func standsIn(phrase, text string) bool { return standsInAny(phrase, [][]byte{appendText(nil, text)}) }
+func standsIn(phrase, text string, form Form) bool {
+	return standsInAny(phrase, form, [][]byte{appendText(nil, text)})
+}
 
 // in reports whether a folded text contains the phrase.
 func (p *phrase) in(text []byte) bool {
@@ -94,10 +96,10 @@ func (o overlaps) and(l *Lesson) overlaps {
 func triggerKeys(l *Lesson) []string {
 	var keys []string
 	for _, tag := range l.Trigger.Tags {
-		keys = append(keys, phraseKey(tag))
+		keys = append(keys, readPhrase(tag, l.Form).key)
 	}
 	for _, p := range phrases(&l.Trigger) {
-		keys = append(keys, phraseKey(p.text))
+		keys = append(keys, readPhrase(p.text, l.Form).key)
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)

@@ -106,7 +106,7 @@ func TestPhrases(t *testing.T) {
 		if got := len(b.Match(&Query{Words: []string{tc.text}})) > 0; got != tc.want {
 			t.Errorf("%q in %.60q: %v", tc.phrase, tc.text, got)
 		}
-		if got := standsIn(tc.phrase, tc.text); got != tc.want {
+		if got := standsIn(tc.phrase, tc.text, FormAIP11); got != tc.want {
 			t.Errorf("standsIn(%q, %.60q): %v", tc.phrase, tc.text, got)
 		}
 	}
@@ -337,7 +337,7 @@ func compare(tb testing.TB, phrases []string, text string) {
 	for i, p := range phrases {
 		slug := fmt.Sprintf("p%03d", i)
 		lessons = append(lessons, keyworded(slug, p))
-		if read := readPhrase(p); read.fires() && naive(p, text) {
+		if read := readPhrase(p, FormAIP11); read.fires() && naive(p, text) {
 			want = append(want, slug+"@")
 		}
 	}

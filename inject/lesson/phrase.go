@@ -12,17 +12,21 @@ import (
 const maxRun = 256
 
 // phrase is a trigger in the form for comparison: folded, with each * next to a letter or digit as
-// a star (adjacent stars are one). Any other * is literal, as in "select * from".
+// a star (adjacent stars are one). Any other * is literal in the AIP-11 form, as in "select * from",
+// and a star in the gptme form, where a star between blanks means one word.
 type phrase struct {
-	key         string   // folded: equal for phrases that match identical texts
+	key         string   // folded, with the byte starByte for a star: equal for phrases that match identical texts
 	pieces      [][]byte // texts before, between and after the stars
 	longest     int      // the number of the longest piece, by which the phrase is looked for
 	left, right bool     // a word must start or end at this end
 	letters     int      // of the first word
 }
 
-// readPhrase folds and splits a phrase.
-func readPhrase(s string) phrase {
+// starByte replaces a star in the key of a phrase. No file contains this byte.
+const starByte = 0
+
+// readPhrase folds and splits a phrase of a file in the given form.
+func readPhrase(s string, form Form) phrase {
 	var folded, key, piece []byte
 	for _, r := range compatible(s) {
 		folded = appendFolded(folded, r)
@@ -34,8 +38,8 @@ func readPhrase(s string) phrase {
 		for folded[at] == '*' && end < len(folded) && folded[end] == '*' {
 			end++
 		}
-		if folded[at] == '*' && touchesWord(folded, at, end) {
-			p.pieces, piece, key = append(p.pieces, piece), nil, append(key, '*')
+		if folded[at] == '*' && (form == FormGptme || touchesWord(folded, at, end)) {
+			p.pieces, piece, key = append(p.pieces, piece), nil, append(key, starByte)
 		} else {
 			piece, key = append(piece, folded[at:end]...), append(key, folded[at:end]...)
 		}
@@ -60,8 +64,8 @@ func touchesWord(text []byte, from, to int) bool {
 	return before != signKind || behind != signKind
 }
 
-// phraseKey returns the key of a phrase: equal for phrases that match identical texts.
-func phraseKey(s string) string { return readPhrase(s).key }
+// holdsLiteralStar reports whether a phrase holds a * that is a literal in the AIP-11 form.
+func holdsLiteralStar(s string) bool { return strings.Contains(readPhrase(s, FormAIP11).key, "*") }
 
 // tagKey returns the form for the comparison of tags that a request names.
 func tagKey(tag string) string {

@@ -27,6 +27,7 @@ func Run(t *testing.T, open Open) {
 		{"an action is of what was seen", sights},
 		{"an agent's own lesson is in force for it alone", own},
 		{"another scope's lesson is as if it were not there", scopes},
+		{"a lesson of the gptme form keeps its meaning", gptme},
 		{"a revision is quarantined again", revisions},
 		{"evidence grows, once for each reference", citations},
 		{"an archived lesson is read on demand, and comes back quarantined", archive},

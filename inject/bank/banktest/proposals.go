@@ -55,6 +55,52 @@ func proposal(t *testing.T, d *desk) {
 	}
 }
 
+// gptme proposes lessons that were read from gptme files. A lesson with a * between blanks stays in the
+// gptme form, where the * means a word.
+func gptme(t *testing.T, d *desk) {
+	t.Helper()
+	for slug, keyword := range map[string]string{"word-kept": "killed at * seconds", "words-written": "killed at once"} {
+		want := lesson.FormAIP11
+		if slug == "word-kept" {
+			want = lesson.FormGptme
+		}
+		file, err := lesson.Parse(slug+".md", []byte("---\nmatch:\n  keywords: ["+keyword+", the]\n  patterns: [x.*y]\nstatus: active\n---\n\n# Raise the limit\n\n## Rule\nRaise it.\n\n## Context\nA limit.\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		file.Body = "" // the advice is the text
+		file.Evidence = []lesson.Evidence{{Kind: "conversation", Ref: "c1"}}
+		r, err := d.Propose(t.Context(), bank.Proposal{Lesson: file, Source: "import", By: "ann"})
+		if err == nil || r.Lesson != nil {
+			t.Errorf("%s: the keyword \"the\" is accepted", keyword)
+		}
+		for _, f := range r.Findings {
+			if !strings.HasPrefix(f.Field, "match.") {
+				t.Errorf("%s: the finding names %s: %s", keyword, f.Field, f)
+			}
+		}
+		file.Trigger.Keywords = file.Trigger.Keywords[:1]
+		r = d.propose(t, bank.Proposal{Lesson: file, Source: "import", By: "ann"})
+		if l := r.Lesson; l.Form != want || l.State != lesson.Quarantined || l.Approval.Source != "import" || l.Slug != slug {
+			t.Errorf("%s: %+v", keyword, l)
+		}
+		if !slices.ContainsFunc(r.Findings, func(f lesson.Finding) bool { return f.Field == "match.patterns" }) {
+			t.Errorf("%s: findings are %v, want match.patterns among them", keyword, r.Findings)
+		}
+		if _, err := d.Act(t.Context(), slug, bank.Decision{Action: lesson.Approve, By: "ann"}); err != nil {
+			t.Fatal(err)
+		}
+		book, _, err := d.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Replace(keyword, "*", "120", 1)
+		if hits := book.Match(&lesson.Query{Words: []string{text}, Now: d.now}); len(hits) != 1 {
+			t.Errorf("%q fires %d lessons, want 1", text, len(hits))
+		}
+	}
+}
+
 func claims(t *testing.T, d *desk) {
 	t.Helper()
 	text := string(person("bbb"))

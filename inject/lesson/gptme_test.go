@@ -1,0 +1,107 @@
+package lesson
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// gptmeText returns a gptme file with lines below match.
+func gptmeText(lines string) string {
+	return "---\nmatch:\n  " + strings.ReplaceAll(lines, "\n", "\n  ") + "\nstatus: active\n---\n\n# Look twice\n\n## Rule\nRead the log.\n"
+}
+
+// A * between blanks means one word in the gptme form and is a literal in the AIP-11 form, also where
+// both forms share a book.
+func TestAStarBetweenBlanks(t *testing.T) {
+	gptme := mustParse(t, "gptme-one.md", gptmeText(`keywords: ["killed at * seconds", "select * from", "* refused", "go test*", "*"]`))
+	aip11 := keyworded("own-one", "killed at * seconds", "select * from", "* refused", "go test*")
+	book := NewBook([]*Lesson{aip11, gptme})
+	for text, want := range map[string][]string{
+		"process killed at 120 seconds":     {"gptme-one@"},
+		"Killed AT\n 120  seconds.":         {"gptme-one@"},
+		"killed at * seconds":               {"own-one@"},
+		"killed at a few seconds":           nil,
+		"killed at seconds":                 nil,
+		"select name from users":            {"gptme-one@"},
+		"SELECT * FROM users":               {"own-one@"},
+		"connection refused":                {"gptme-one@"},
+		"* refused":                         {"gptme-one@", "own-one@"},
+		"go testing":                        {"gptme-one@", "own-one@"},
+		"killed at 무 seconds":               {"gptme-one@"},
+		"anything else with a * and a star": nil,
+	} {
+		q := &Query{Words: []string{text}}
+		if got := fired(book, q); !slices.Equal(got, want) {
+			t.Errorf("%q fires %q, want %q", text, got, want)
+		}
+		if got := book.Explain(q); len(got) != len(want) {
+			t.Errorf("%q: %d lessons are explained, want %d", text, len(got), len(want))
+		}
+	}
+	if got := book.Contradicts(gptme); len(got) != 0 {
+		t.Errorf("the same words with another meaning contradict: %v", got)
+	}
+}
+
+// Findings about a gptme file name the fields of the file, and the keys of match that are not read.
+func TestFindingsNameTheFieldsOfAGptmeFile(t *testing.T) {
+	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	checks := Checks{
+		Now:      noon,
+		Resolve:  func(Evidence) bool { return false },
+		Backtest: func(*Lesson) (int, int) { return 90, 100 },
+		Secrets: func(text string) []string {
+			if strings.Contains(text, "sk-secret") {
+				return []string{"a key"}
+			}
+			return nil
+		},
+	}
+	for _, c := range []struct{ text, want string }{
+		{gptmeText("keywords: [the]"), "match.keywords[0]"},
+		{gptmeText("keywords: [look again, '!!']"), "match.keywords[1]"},
+		{gptmeText("keywords: [read the log]"), "match.keywords[0]"},
+		{gptmeText("keywords: [look again, sk-secret]"), "match.keywords[1]"},
+		{gptmeText("keywords: []"), "match"},
+		{gptmeText("keywords: [look again]"), "match"}, // fires in most sessions
+		{gptmeText("keywords: [look again]\npatterns: ['a.*b']"), "match.patterns"},
+		{gptmeText("patterns: ['a.*b']"), "match.patterns"},
+		{gptmeText("keywords: [look again]\ntools: [shell]"), "match.tools"},
+		{gptmeText("keywords: [look again]\nsession_categories: [code]"), "match.session_categories"},
+		{strings.Replace(gptmeText("keywords: [look again]"), "# Look twice", "# sk-secret", 1), "# (title)"},
+		{gptmeText("keywords: [look again]") + "## Context\nsk-secret\n", "# Context"},
+	} {
+		book := NewBook([]*Lesson{mustParse(t, "look-twice.md", c.text)})
+		var fields []string
+		for _, f := range checks.Book(book) {
+			fields = append(fields, f.Field)
+			if strings.Contains(f.Field, "trigger") || strings.Contains(f.Message, "not_keywords") || strings.Contains(f.Message, "What to do") {
+				t.Errorf("%s: %s", c.want, f)
+			}
+		}
+		if !slices.Contains(fields, c.want) {
+			t.Errorf("the findings name %q, want %s:\n%s", fields, c.want, c.text)
+		}
+	}
+	if got := NewBook([]*Lesson{mustParse(t, "look-twice.md", gptmeText("keywords: [look again]"))}); len((Checks{}).Book(got)) > 0 {
+		t.Errorf("a good file has findings: %v", (Checks{}).Book(got))
+	}
+}
+
+// A lesson that is written in the gptme form fires on the same texts there; a literal * becomes a
+// regular expression of gptme.
+func TestGptmeTextKeepsTheMeaning(t *testing.T) {
+	text, err := GptmeText(mustParse(t, "browser/verify-page-id.md", strings.Replace(sample, "load more", "select * from", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), `select \\* from`) || !strings.Contains(string(text), "patterns:") {
+		t.Errorf("the literal star is lost:\n%s", text)
+	}
+	l := mustParse(t, "verify-page-id.md", string(text))
+	if l.Form != FormGptme || slices.ContainsFunc(l.Trigger.Keywords, holdsLiteralStar) || !slices.Contains(l.Trigger.Keywords, "next page") {
+		t.Errorf("keywords are %q", l.Trigger.Keywords)
+	}
+}
