@@ -211,27 +211,43 @@ func sourceFiles(t *testing.T, rooms ...string) []*ast.File {
 	return out
 }
 
-// routeForms are the paths that the two faces answer themselves, as patterns.
+// routeForms returns patterns of the paths that the two listeners answer: the first arguments of
+// GET, POST and the like, and the keys of the map of proxy.endpoints.
 func routeForms(t *testing.T) []*regexp.Regexp {
 	t.Helper()
 	var out []*regexp.Regexp
+	add := func(e ast.Expr) {
+		lit, ok := e.(*ast.BasicLit)
+		if !ok || lit.Kind != token.STRING || !strings.HasPrefix(lit.Value, `"/`) {
+			return
+		}
+		path, err := strconv.Unquote(lit.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		form := regexp.MustCompile(`:[a-z]+`).ReplaceAllString(regexp.QuoteMeta(path), `[^/]+`)
+		out = append(out, regexp.MustCompile("^"+form+"$"))
+	}
 	for _, f := range sourceFiles(t, "proxy", "admin") {
 		ast.Inspect(f, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok || len(call.Args) < 2 {
-				return true
-			}
-			sel, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok || !slices.Contains([]string{"GET", "POST", "PUT", "PATCH", "DELETE"}, sel.Sel.Name) {
-				return true
-			}
-			if lit, ok := call.Args[0].(*ast.BasicLit); ok && lit.Kind == token.STRING {
-				path, err := strconv.Unquote(lit.Value)
-				if err != nil {
-					t.Fatal(err)
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				sel, ok := n.Fun.(*ast.SelectorExpr)
+				if ok && len(n.Args) > 1 && slices.Contains([]string{"GET", "POST", "PUT", "PATCH", "DELETE"}, sel.Sel.Name) {
+					add(n.Args[0])
 				}
-				form := regexp.MustCompile(`:[a-z]+`).ReplaceAllString(regexp.QuoteMeta(path), `[^/]+`)
-				out = append(out, regexp.MustCompile("^"+form+"$"))
+			case *ast.FuncDecl:
+				if n.Name.Name == "endpoints" {
+					ast.Inspect(n, func(n ast.Node) bool {
+						switch n := n.(type) {
+						case *ast.KeyValueExpr:
+							add(n.Key)
+						case *ast.IndexExpr:
+							add(n.Index)
+						}
+						return true
+					})
+				}
 			}
 			return true
 		})
