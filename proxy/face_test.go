@@ -66,6 +66,7 @@ func NewTarget(name, raw string) (*Target, error) { return newTarget(name, raw) 
 func (m *Metrics) Series(name string) *prometheus.CounterVec {
 	return map[string]*prometheus.CounterVec{
 		"requests": m.requests, "fail_open": m.failOpen, "sessions": m.sessions, "excluded": m.excluded, "side": m.side, "uninspected": m.uninspected,
+		"unread": m.unread, "tokens": m.tokens,
 	}[name]
 }
 

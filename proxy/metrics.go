@@ -27,6 +27,7 @@ type Metrics struct {
 	excluded    *prometheus.CounterVec
 	failOpen    *prometheus.CounterVec
 	uninspected *prometheus.CounterVec
+	unread      *prometheus.CounterVec
 	rejected    prometheus.Counter
 	side        *prometheus.CounterVec
 	writs       *prometheus.CounterVec
@@ -65,6 +66,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		excluded:    vec("precept_sessions_excluded_total", "Sessions left out of the experiment, by why.", "reason"),
 		failOpen:    vec("precept_fail_open_total", "Steps of learning that failed; the request went on without them.", "step"),
 		uninspected: vec("precept_uninspected_total", "Requests on a rewritten path that were forwarded as they came.", "reason"),
+		unread:      vec("precept_unread_replies_total", "Compressed replies that were forwarded and not read.", "reason"),
 		rejected:    counter("precept_injection_rejected_total", "Changed requests that the upstream rejected and took in their original form."),
 		side:        vec("precept_side_requests_total", "Requests that are not the conversation itself (titles, summaries).", "reason"),
 		writs:       vec("precept_writs_total", "The /lesson commands of agents, by what became of them.", "command", "result"),
@@ -85,6 +87,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 func (m *Metrics) startAtZero() {
 	for _, reason := range label.UninspectedReasons() {
 		m.uninspected.WithLabelValues(string(reason))
+	}
+	for _, reason := range label.UnreadReasons() {
+		m.unread.WithLabelValues(string(reason))
 	}
 	for _, reason := range label.ExclusionReasons() {
 		m.excluded.WithLabelValues(string(reason))

@@ -21,6 +21,7 @@ type reply struct {
 	reader   *wire.ReplyReader // nil: nobody reads the reply
 	want     int64             // Content-Length, -1 unknown
 	seen     int64             // bytes
+	over     bool              // the last byte came
 	copied   int64             // bytes charged to limits.capture_total_bytes
 	said     *wire.Reply       // set when the reply is settled
 	commands []writ.Command    // the /lesson commands in the reply
@@ -45,6 +46,7 @@ func (t *turn) response(res *http.Response, original bool) {
 	t.reply.status, t.reply.first, t.reply.want = res.StatusCode, t.p.opts.Now(), res.ContentLength
 	if t.session.Session != nil || t.session.Shows {
 		t.reply.reader = wire.NewReplyReader(t.in.dialect, res.ContentLength, int(t.set.cfg.Limits.CaptureBytes))
+		t.reply.reader.Unpack(res.Header.Get("Content-Encoding")) // some servers compress although identity was asked for
 	}
 	t.release()
 	if res.StatusCode >= 400 || res.ContentLength == 0 {
@@ -77,12 +79,14 @@ func (t *turn) see(b []byte, err error) {
 	if len(b) > 0 {
 		r.seen += int64(len(b))
 		if !t.guard(label.StepCapture, func() { _, _ = r.reader.Write(b) }) {
+			r.reader.Close()
 			r.reader = nil
 			return
 		}
 		t.account()
 	}
-	if r.reader.Ended() || errors.Is(err, io.EOF) || (r.want > 0 && r.seen == r.want) {
+	r.over = errors.Is(err, io.EOF) || r.want > 0 && r.seen == r.want
+	if r.over || r.reader.Ended() {
 		t.settle()
 		t.publish()
 	}
@@ -135,6 +139,10 @@ func (t *turn) settle() {
 	}
 	t.guard(label.StepSettle, func() {
 		t.reply.said = t.reply.reader.Reply()
+		if why := t.reply.reader.Unread(); why != "" && t.reply.over { // no reader of the reply can say whether it is complete
+			t.reply.said.Complete = true
+			t.p.opts.Metrics.unread.WithLabelValues(string(why)).Inc()
+		}
 		ok := t.reply.status < 300
 		t.hold(t.p.resolver.Replied(&t.query, &t.session, t.reply.said, ok))
 		if ok && t.isMain() {

@@ -116,6 +116,19 @@ func UninspectedReasons() []Reason {
 	}
 }
 
+// The reasons of precept_unread_replies_total: a compressed reply was forwarded and not read.
+const (
+	UnreadEncoding Reason = "encoding" // a Content-Encoding that precept does not know
+	UnreadCorrupt  Reason = "corrupt"  // the bytes do not decode
+	UnreadSize     Reason = "size"     // the decoded reply is too long for its compressed length
+	UnreadBusy     Reason = "busy"     // limits.capture_total_bytes is in use
+)
+
+// UnreadReasons returns all reasons of precept_unread_replies_total.
+func UnreadReasons() []Reason {
+	return []Reason{UnreadEncoding, UnreadCorrupt, UnreadSize, UnreadBusy}
+}
+
 // The reasons of precept_sessions_excluded_total: a new session is no part of the experiment.
 const (
 	ExcludedTwin Reason = "twin"   // another session has the same history, byte for byte

@@ -71,7 +71,8 @@ func TestAnchorsOfResults(t *testing.T) {
 		{"moved", []string{sys, go1, said, tool("a"), said, tool("a")}, again, 5},
 		{"gone", []string{go1, said, tool("b")}, again, -1},
 		{"a server that counts anew", []string{go1, tool("a"), tool("a")}, Anchor{CallID: "a", Index: 2}, 1},
-		{"null content", []string{go1, `{"role":"tool","tool_call_id":"a","content":null}`}, Anchor{CallID: "a", Index: 1}, -1},
+		{"null content", []string{go1, `{"role":"tool","tool_call_id":"a","content":null}`}, Anchor{CallID: "a", Index: 1}, 1},
+		{"no text", []string{go1, `{"role":"tool","tool_call_id":"a","content":7}`}, Anchor{CallID: "a", Index: 1}, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			item, block, ok := chatOf(t, c.list...).Find(c.anchor)

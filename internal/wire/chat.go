@@ -25,7 +25,7 @@ func (r *Request) decodeChat(it *Item, at span) {
 		if res.CallID == "" {
 			res.CallID = unnamed(r.scan.base + it.Index)
 		}
-		res.Lead, res.Text = cutLead(joinText(b, parts))
+		res.Lead, res.Text = cutResult(joinText(b, parts))
 		it.Results = []Result{res}
 	case RoleAssistant:
 		if it.Text = saidText(b, parts); it.Text == "" {

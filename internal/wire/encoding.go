@@ -1,20 +1,25 @@
 package wire
 
 import (
+	"bufio"
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
+	"compress/zlib"
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
 )
 
-// Decode removes a Content-Encoding (gzip, zstd, br, identity) for inspection. The decoded body may
-// be a thousand times longer than body: the reader must stop in time.
+// Decode removes a Content-Encoding (gzip, deflate, zstd, br, identity) for inspection. The decoded
+// body may be a thousand times longer than body: the reader must stop in time.
 func Decode(encoding string, body []byte) (io.ReadCloser, error) {
-	plain, err := decoder(strings.ToLower(strings.TrimSpace(encoding)), body)
+	plain, err := decoder(encoding, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("decode %q: %w", encoding, err)
 	}
@@ -24,13 +29,17 @@ func Decode(encoding string, body []byte) (io.ReadCloser, error) {
 // maxWindow bounds the memory for a zstd frame; RFC 8878 asks decoders for 8 MiB.
 const maxWindow = 8 << 20
 
-func decoder(encoding string, body []byte) (io.ReadCloser, error) {
-	r := bytes.NewReader(body)
-	switch encoding {
-	case "", "identity":
+var errEncoding = errors.New("unknown encoding")
+
+// decoder returns a reader of the decoded bytes of r. No decoder starts a goroutine.
+func decoder(encoding string, r io.Reader) (io.ReadCloser, error) {
+	switch coding(encoding) {
+	case "":
 		return io.NopCloser(r), nil
-	case "gzip", "x-gzip":
+	case "gzip":
 		return gzip.NewReader(r)
+	case "deflate":
+		return inflate(bufio.NewReader(r))
 	case "br":
 		return io.NopCloser(brotli.NewReader(r)), nil
 	case "zstd":
@@ -40,5 +49,124 @@ func decoder(encoding string, body []byte) (io.ReadCloser, error) {
 		}
 		return d.IOReadCloser(), nil
 	}
-	return nil, fmt.Errorf("unknown encoding")
+	return nil, errEncoding
+}
+
+// coding returns the canonical name of a Content-Encoding, "" for none.
+func coding(encoding string) string {
+	switch name := strings.ToLower(strings.TrimSpace(encoding)); name {
+	case "identity":
+		return ""
+	case "x-gzip":
+		return "gzip"
+	default:
+		return name
+	}
+}
+
+// inflate returns a reader of deflate. RFC 9110 asks for the zlib format; some servers send the bare
+// format.
+func inflate(r *bufio.Reader) (io.ReadCloser, error) {
+	head, err := r.Peek(2)
+	if err != nil {
+		return nil, err
+	}
+	const method, deflated = 0x0f, 8
+	if head[0]&method == deflated && (int(head[0])<<8|int(head[1]))%31 == 0 {
+		return zlib.NewReader(r)
+	}
+	return flate.NewReader(r), nil
+}
+
+// unpacker decodes a compressed reply that comes in pieces, and passes the decoded bytes on. The
+// decoder runs as a coroutine, on the goroutine of the caller: when Write returns, all that the bytes
+// so far decode to was passed on.
+type unpacker struct {
+	in     []byte              // the bytes of the present Write
+	wait   func(struct{}) bool // returns to the caller of Write; false: no more bytes come
+	resume func() (struct{}, bool)
+	stop   func()
+	cost   int   // memory of the decoder in bytes, about
+	read   int64 // bytes of the reply
+	made   int64 // decoded bytes
+	ended  bool  // the decoder is at its end
+	err    error // why the decoder ended; io.EOF: regularly
+}
+
+// errUnpacked is the error of a reply that decodes to more than a reply of its length may.
+var errUnpacked = errors.New("the decoded reply is too long")
+
+// The bound of the decoded bytes: a reply that compresses better is no text, and decoding would delay
+// the client.
+const (
+	unpackedFree  = 1 << 20
+	unpackedRatio = 64
+)
+
+// newUnpacker returns an unpacker that passes the decoded bytes to write.
+func newUnpacker(encoding string, write func([]byte)) *unpacker {
+	u := &unpacker{cost: 64 << 10}
+	if name := coding(encoding); name == "br" || name == "zstd" {
+		u.cost = 1 << 20 // of the window
+	}
+	u.resume, u.stop = iter.Pull(func(wait func(struct{}) bool) {
+		u.wait = wait
+		u.err = u.run(encoding, write)
+	})
+	return u
+}
+
+func (u *unpacker) run(encoding string, write func([]byte)) error {
+	plain, err := decoder(encoding, u)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = plain.Close() }()
+	for buffer := make([]byte, 8<<10); err == nil; {
+		var n int
+		n, err = plain.Read(buffer)
+		if u.made += int64(n); u.made > unpackedFree+unpackedRatio*u.read {
+			return errUnpacked
+		}
+		write(buffer[:n])
+	}
+	return err
+}
+
+// Read implements io.Reader for the decoder. Read returns to the caller of Write when the decoder
+// needs bytes that have not come yet.
+func (u *unpacker) Read(p []byte) (int, error) {
+	for len(u.in) == 0 {
+		if !u.wait(struct{}{}) {
+			return 0, io.EOF
+		}
+	}
+	n := copy(p, u.in)
+	u.in, u.read = u.in[n:], u.read+int64(n)
+	return n, nil
+}
+
+// Write decodes the next bytes.
+func (u *unpacker) Write(p []byte) {
+	if u.in = p; !u.ended {
+		_, more := u.resume()
+		u.ended = !more
+	}
+	u.in = nil
+}
+
+// Close ends the decoder, which reads an end of file.
+func (u *unpacker) Close() {
+	u.ended = true
+	if u.stop(); u.read == 0 { // an empty reply
+		u.err = io.EOF
+	}
+}
+
+// held returns the memory of the decoder, about.
+func (u *unpacker) held() int {
+	if u == nil || u.ended {
+		return 0
+	}
+	return u.cost
 }

@@ -2,7 +2,9 @@ package wire_test
 
 import (
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
+	"compress/zlib"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -162,7 +164,13 @@ func TestDecode(t *testing.T) {
 		}
 		return string(out)
 	}
+	var zl, df bytes.Buffer
+	bare, err := flate.NewWriter(&df, flate.BestSpeed)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for encoding, body := range map[string][]byte{
+		"deflate": pack(zlib.NewWriter(&zl), &zl), "Deflate": pack(bare, &df),
 		"": []byte(text), "identity": []byte(text), "gzip": gzipped, "x-gzip": gzipped, " GZIP ": gzipped, "br": brotlied, "zstd": zstded,
 	} {
 		if got := read(encoding, body); got != text {

@@ -57,6 +57,14 @@ func (g gen) member(name, value string) string {
 	return `"` + name + `"` + g.space() + ":" + g.space() + value
 }
 
+// result returns the content of a tool result: text, parts, or null.
+func (g gen) result(typ string) string {
+	if g.pick(5) == 0 {
+		return "null"
+	}
+	return g.textOrParts(typ)
+}
+
 // textOrParts returns a content: a string, or parts with texts and other things.
 func (g gen) textOrParts(typ string) string {
 	if g.pick(2) == 0 {
@@ -77,7 +85,7 @@ func (g gen) chatItem() string {
 	case 0:
 		return g.object(g.member("role", `"user"`), g.member("content", g.textOrParts("text")))
 	case 1:
-		return g.object(g.member("role", `"tool"`), g.member("tool_call_id", g.id()), g.member("content", g.textOrParts("text")))
+		return g.object(g.member("role", `"tool"`), g.member("tool_call_id", g.id()), g.member("content", g.result("text")))
 	case 2:
 		return g.object(g.member("role", `"assistant"`), `"content":null`, g.member("tool_calls", `[{"id":`+g.id()+`,"type":"function","function":{"name":"f","arguments":"{}"}}]`))
 	}
@@ -89,9 +97,9 @@ func (g gen) responsesItem() string {
 	case 0:
 		return g.object(g.member("role", `"user"`), g.member("content", g.textOrParts("input_text")))
 	case 1:
-		return g.object(g.member("type", `"function_call_output"`), g.member("call_id", g.id()), g.member("output", g.textOrParts("input_text")))
+		return g.object(g.member("type", `"function_call_output"`), g.member("call_id", g.id()), g.member("output", g.result("input_text")))
 	case 2:
-		return g.object(g.member("type", `"custom_tool_call_output"`), g.member("call_id", g.id()), g.member("output", g.textOrParts("input_text")))
+		return g.object(g.member("type", `"custom_tool_call_output"`), g.member("call_id", g.id()), g.member("output", g.result("input_text")))
 	case 3:
 		return g.object(g.member("type", `"function_call"`), g.member("call_id", g.id()), `"name":"f"`, g.member("arguments", g.string()))
 	}
@@ -110,7 +118,7 @@ func (g gen) messagesItem() string {
 	results := g.array(1+g.pick(2), func() string {
 		content := ""
 		if g.pick(3) > 0 {
-			content = g.member("content", g.textOrParts("text"))
+			content = g.member("content", g.result("text"))
 		}
 		return g.object(g.member("type", `"tool_result"`), g.member("tool_use_id", g.id()), content)
 	})

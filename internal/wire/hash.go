@@ -68,12 +68,13 @@ func (r *Request) hash(i int) uint64 {
 		_, _ = d.Write([]byte{0, tag})
 		_, _ = d.WriteString(s)
 	}
-	for _, res := range it.Results {
+	for n := range it.Results {
+		res := &it.Results[n]
 		if res.Own && res.Block >= 0 || res.Alike {
 			continue // the message grows from turn to turn, or became a result when an equal one came
 		}
 		put('r', wireID(res.CallID))
-		put('t', strings.TrimSpace(withoutBlocks(res.Text, nil)))
+		put('t', resultText(res))
 	}
 	switch it.Role {
 	case RoleUser:

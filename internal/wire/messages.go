@@ -46,7 +46,7 @@ func blockResults(b []byte, parts []part) []Result {
 		locate(b, p.at, field{"tool_use_id", &call}, field{"content", &content}, field{"is_error", &failed})
 		res := Result{Block: i, CallID: text(b, call), IsError: errorMark(kindAt(b, failed))}
 		inner := contentParts(b, content)
-		res.Lead, res.Text = cutLead(joinText(b, inner))
+		res.Lead, res.Text = cutResult(joinText(b, inner))
 		res.Beside = hashBeside(b, inner)
 		out = append(out, res)
 	}

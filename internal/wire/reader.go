@@ -2,9 +2,13 @@ package wire
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"precept/internal/label"
 )
 
 // ReplyReader reads the bytes of a response, cut anywhere, and assembles a Reply. ReplyReader never
@@ -25,6 +29,8 @@ type ReplyReader struct {
 	at       map[int]*slot // newest slot per index
 	cur      *slot         // last used slot
 	template template
+	unpack   *unpacker    // nil: the bytes of the reply are not compressed
+	unread   label.Reason // see Unread
 }
 
 type replyMode uint8
@@ -106,16 +112,61 @@ func NewReplyReader(d Dialect, size int64, limit int) *ReplyReader {
 	return r
 }
 
+// Unpack makes the reader decode a Content-Encoding. Call Unpack before the first Write.
+func (r *ReplyReader) Unpack(encoding string) {
+	switch coding(encoding) {
+	case "":
+	case "gzip", "deflate", "br", "zstd":
+		r.size, r.unpack = -1, newUnpacker(encoding, r.read)
+	default:
+		r.unread = label.UnreadEncoding
+	}
+}
+
+// Unread returns why the rest of the reply could not be decoded, "" for a reply that was read.
+func (r *ReplyReader) Unread() label.Reason { return r.unread }
+
 // Write reads the next bytes. Write keeps no reference to p.
 func (r *ReplyReader) Write(p []byte) (int, error) {
-	rest := p
+	switch {
+	case r.unread != "":
+	case r.unpack == nil:
+		r.read(p)
+	default:
+		if r.unpack.Write(p); r.unpack.ended {
+			r.endUnpacking(r.unpack.err)
+		}
+	}
+	return len(p), nil
+}
+
+// endUnpacking notes how the decoder ended.
+func (r *ReplyReader) endUnpacking(err error) {
+	switch {
+	case r.unread != "", errors.Is(err, io.EOF):
+	case errors.Is(err, errUnpacked):
+		r.unread = label.UnreadSize
+	default:
+		r.unread = label.UnreadCorrupt
+	}
+}
+
+// Close releases a reader of which Reply is not called.
+func (r *ReplyReader) Close() {
+	if r.unpack != nil {
+		r.unpack.Close()
+	}
+}
+
+// read reads the next decoded bytes.
+func (r *ReplyReader) read(rest []byte) {
 	if r.mode == modeUnknown {
 		for len(rest) > 0 && strings.IndexByte("\xef\xbb\xbf \t\r\n", rest[0]) >= 0 {
 			rest = rest[1:] // a byte order mark may be cut, too
 		}
 		switch {
 		case len(rest) == 0:
-			return len(p), nil
+			return
 		case rest[0] == '{' || rest[0] == '[':
 			r.mode = modeJSON
 		default:
@@ -127,7 +178,6 @@ func (r *ReplyReader) Write(p []byte) (int, error) {
 	} else {
 		r.body(rest)
 	}
-	return len(p), nil
 }
 
 // body keeps a JSON body, up to the limit of an event.
@@ -154,7 +204,7 @@ func (r *ReplyReader) Ended() bool { return r.ended }
 
 // Held returns the memory of the reader in bytes.
 func (r *ReplyReader) Held() int {
-	n := cap(r.json) + cap(r.sse.line) + cap(r.sse.data) + cap(r.template.before) + cap(r.template.behind)
+	n := r.unpack.held() + cap(r.json) + cap(r.sse.line) + cap(r.sse.data) + cap(r.template.before) + cap(r.template.behind)
 	for _, s := range r.slots {
 		n += slotCost + s.taken + cap(s.text)
 	}
@@ -165,8 +215,13 @@ func (r *ReplyReader) Held() int {
 // Drop or of a limit of 0.
 func (r *ReplyReader) Dropped() bool { return r.rep.Cut && r.limit == 0 }
 
-// Drop releases the kept bytes. From now on the reader keeps only how the reply ends.
+// Drop releases the kept bytes. From now on the reader keeps only how the reply ends, and of a
+// compressed reply not even that.
 func (r *ReplyReader) Drop() {
+	if r.unpack != nil && !r.unpack.ended {
+		r.unpack.Close()
+		r.unread = label.UnreadBusy
+	}
 	r.rep.Cut, r.json, r.limit = true, nil, 0
 	r.sse.drop(smallEvent)
 	for _, s := range r.slots {
@@ -179,6 +234,10 @@ const smallEvent = 4096
 
 // Reply returns the reply so far. Call Reply once, at the end.
 func (r *ReplyReader) Reply() *Reply {
+	if r.unpack != nil && !r.unpack.ended {
+		r.unpack.Close()
+		r.endUnpacking(r.unpack.err)
+	}
 	switch r.mode {
 	case modeSSE:
 		r.sse.end()
@@ -210,6 +269,10 @@ func (r *ReplyReader) Reply() *Reply {
 	}
 	rep.Text = strings.Join(rep.texts, "\n")
 	rep.Complete = rep.Complete && rep.Error == ""
+	if rep.Complete {
+		r.unread = "" // a stream has its end before the end of its compression
+	}
+	rep.Cut = rep.Cut || r.unread != ""
 	return rep
 }
 

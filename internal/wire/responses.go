@@ -79,7 +79,7 @@ func (r *Request) decodeResponses(it *Item, at span) {
 			id = f.id
 		}
 		res := Result{CallID: text(b, id)}
-		res.Lead, res.Text = cutLead(outputText(b, kind, f.output))
+		res.Lead, res.Text = cutResult(outputText(b, kind, f.output))
 		if kind == "apply_patch_call_output" {
 			res.IsError = patchMark(text(b, f.status))
 		}

@@ -24,6 +24,14 @@ const (
 	newMember              // a new member or message
 	atEnd                  // inside a string, at its end
 	lastPart               // a new text part at the end of an array
+	aroundNull             // a string around a null: the null becomes the end of the string
+)
+
+// The bytes around a null that becomes the end of a string. The escape tells the string from a string
+// that the client sent.
+const (
+	beforeNull = `\u000a`
+	null       = "null"
 )
 
 // place is the offset of an insertion, with its form.
@@ -76,6 +84,8 @@ func resultPlace(b []byte, content span, d Dialect) (place, bool) {
 			}
 		}
 		return p, true
+	case 'n': // a result without content
+		return place{at: content.start, form: aroundNull}, true
 	}
 	return place{}, false
 }
@@ -90,7 +100,7 @@ func partType(typ string, d Dialect) string {
 }
 
 // placeOf returns the place of an edit. ok is false for a newMember that precept made before, and
-// for a result without text (a screenshot, a null content).
+// for a result that can hold no text.
 func (r *Request) placeOf(item, block int) (place, bool) {
 	if item == System {
 		return r.systemPlace()
@@ -168,7 +178,10 @@ func (r *Request) Splice(dst []byte, edits []Edit) ([]byte, error) {
 	for _, s := range spots {
 		dst = append(dst, r.Body[from:s.where.at]...)
 		dst = s.where.appendTo(dst, s.texts)
-		from = s.where.at
+		if from = s.where.at; s.where.form == aroundNull {
+			dst = append(dst, null+`"`...)
+			from += len(null)
+		}
 	}
 	return append(dst, r.Body[from:]...), nil
 }
@@ -180,6 +193,8 @@ func (p *place) appendTo(dst []byte, texts []string) []byte {
 		return appendAll(dst, texts)
 	case newMember:
 		return append(appendAll(append(dst, p.head...), texts), p.tail...)
+	case aroundNull:
+		return append(appendAll(append(dst, '"'), texts), beforeNull...)
 	case beforePart, firstPart, lastPart:
 		for i, t := range texts {
 			if p.form == lastPart && (!p.empty || i > 0) {

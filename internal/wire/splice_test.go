@@ -120,6 +120,14 @@ func TestSplicePlaces(t *testing.T) {
 			`{"input":[{"type":"apply_patch_call_output","call_id":"c","status":"failed","output":"` + escaped + `x"}]}`,
 		},
 		{
+			"messages result, null", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content": null }]}]}`, 0, 0,
+			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content": "` + escaped + `\u000anull" }]}]}`,
+		},
+		{
+			"chat result, null", Chat, `{"messages":[{"role":"tool","tool_call_id":"t","content":null}]}`, 0, 0,
+			`{"messages":[{"role":"tool","tool_call_id":"t","content":"` + escaped + `\u000anull"}]}`,
+		},
+		{
 			"messages result without content", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`, 0, 0,
 			`{"messages":[{"role":"user","content":[{"content" :"` + escaped + `","type":"tool_result","tool_use_id":"t"}]}]}`,
 		},
@@ -159,7 +167,7 @@ func TestSpliceRefuses(t *testing.T) {
 		{"no text part", Chat, `{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}`, 0, -1},
 		{"words of a tool", Chat, `{"messages":[{"role":"tool","content":"a"}]}`, 0, -1},
 		{"result of a user", Chat, `{"messages":[{"role":"user","content":"a"}]}`, 0, 0},
-		{"null result", Chat, `{"messages":[{"role":"tool","content":null}]}`, 0, 0},
+		{"result that is a number", Chat, `{"messages":[{"role":"tool","content":7}]}`, 0, 0},
 		{"screenshot", Responses, `{"input":[{"type":"computer_call_output","call_id":"c","output":{"type":"computer_screenshot"}}]}`, 0, 0},
 		{"shell output without text", Responses, `{"input":[{"type":"shell_call_output","call_id":"c","output":[{"stderr":"x"}]}]}`, 0, 0},
 		{"result that is an object", Chat, `{"messages":[{"role":"tool","tool_call_id":"c","content":{"a":"b"}}]}`, 0, 0},
@@ -168,7 +176,7 @@ func TestSpliceRefuses(t *testing.T) {
 		{"text before the results only", Messages, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"tool_result","tool_use_id":"t"}]}]}`, 0, -1},
 		{"block is text", Messages, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}]}`, 0, 0},
 		{"no such block", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`, 0, 1},
-		{"null content of a result", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":null}]}]}`, 0, 0},
+		{"content of a result that is a number", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":7}]}]}`, 0, 0},
 		{"content that looks like ours", Messages, `{"messages":[{"role":"user","content":[{"content" :"","type":"tool_result","tool_use_id":"t"}]}]}`, 0, 0},
 		{"assistant of messages", Messages, `{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]}]}`, 0, -1},
 	} {

@@ -51,6 +51,9 @@ func strip(d Dialect, body []byte, spots []spot) ([]byte, error) {
 			return nil, fmt.Errorf("strip: the text is not in item %d, block %d of %s", g.item, g.block, d)
 		}
 		cuts = append(cuts, cut)
+		if bytes.HasSuffix(cut.of(body), []byte(beforeNull)) && body[cut.start] == '"' { // the end of the string around a null
+			cuts = append(cuts, span{cut.end + len(null), cut.end + len(null) + 1})
+		}
 	}
 	slices.SortFunc(cuts, func(a, b span) int { return a.start - b.start })
 	out, from := make([]byte, 0, len(body)), 0
@@ -70,6 +73,9 @@ func (r *Request) places(g spot) []place {
 		return nil
 	}
 	out := []place{p}
+	if p.form == inString {
+		out = []place{{at: p.at - 1, form: aroundNull}, p}
+	}
 	if p.form != beforePart {
 		return out
 	}

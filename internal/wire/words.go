@@ -228,6 +228,24 @@ func cutLead(text string) (lead, rest string) {
 	}
 }
 
+// cutResult removes the blocks of another precept from the beginning of a tool result. After such
+// blocks, null is the absent content that the other precept made the end of the text.
+func cutResult(text string) (lead, rest string) {
+	if lead, rest = cutLead(text); lead != "" && rest == null {
+		rest = ""
+	}
+	return lead, rest
+}
+
+// resultText returns the text of a tool result without blocks of precept, for the canonical hash.
+func resultText(res *Result) string {
+	rest := strings.TrimSpace(withoutBlocks(res.Text, nil))
+	if rest == null && rest != strings.TrimSpace(res.Text) {
+		return ""
+	}
+	return rest
+}
+
 // leadEnd returns the length of the block at the start of a text, 0 for none.
 func leadEnd(text string) int {
 	for _, block := range [...]struct{ open, end string }{

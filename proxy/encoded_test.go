@@ -1,0 +1,151 @@
+package proxy_test
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"precept/internal/sample"
+)
+
+const callSSE = `data: {"id":"chatcmpl-1","choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"call_7","type":"function","function":{"name":"bash","arguments":"{}"}}]}}]}
+
+data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":3000,"completion_tokens":2000}}
+
+data: [DONE]
+
+`
+
+// encoded returns callSSE in each Content-Encoding; the name after the colon tells two formats of one
+// encoding apart. br and zstd are constants: their libraries belong to the package wire.
+func encoded(t *testing.T) map[string][]byte {
+	t.Helper()
+	constant := func(text string) []byte {
+		b, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	pack := func(open func(io.Writer) io.WriteCloser) []byte {
+		var b bytes.Buffer
+		z := open(&b)
+		_, _ = io.WriteString(z, callSSE)
+		_ = z.Close()
+		return b.Bytes()
+	}
+	return map[string][]byte{
+		"gzip":         pack(func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }),
+		"X-GZip":       pack(func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }),
+		"deflate:zlib": pack(func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) }),
+		"deflate:bare": pack(func(w io.Writer) io.WriteCloser { z, _ := flate.NewWriter(w, flate.BestSpeed); return z }),
+		"br":           constant("G0UBAASiWFv/kpjNmF6GCtNfVADLWxZqhO0TNkGSXvPNB9ttok6IlXPz6euKaENr85S8kQVl9SX2EIq5u3mVbQ6s0aIg6hdYQfZrmp6RL8+gEey2jd0YfzvWdGWZma6dZYkBYNhZZt5Cy1xlkzXhYr2d5Eth5xGrY7cRa+6BCN8//7++VEWhfkC0/dcIIJofLjzI6H99TVEctK6aMq86s7O4RU6iTDgn7KRDc8x/EqA+P++Xrig="),
+		"zstd":         constant("KLUv/UQARgAdBgAizikfUAvbANwzS32dWURi/8VbjF2unI15im+OM2sUQRWBBkVhHCAkGBwaQmhAV3WuRdn0gxAiuLPmwvbRi7LMcnbPBHLzY7S7LmMyR8JKFeKnFUUzWjNae2O/c2sqTYLBnyeMCr+ngnp257qqkzaI33Np6J8XHGvhWpiOtds/b8VmxYy/51rm7I69EvlBd4ZEVJ0d7pxJbZJ+LhCwFiU1Jul3RJ0BHDYiAQgABFM0eYri9JyhTKzozNO5IIIBWxVGVBTezapf"),
+	}
+}
+
+// An upstream that compresses its replies, although precept asked for identity, is read all the same:
+// the next request of the conversation finds its session by the id of the call, and tokens count. The
+// client gets the bytes of the upstream.
+func TestCompressedRepliesAreRead(t *testing.T) {
+	for name, reply := range encoded(t) {
+		encoding, _, _ := strings.Cut(name, ":")
+		up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+			if got := r.Header.Get("Accept-Encoding"); got != "identity" {
+				t.Errorf("Accept-Encoding is %q", got)
+			}
+			w.Header().Set("Content-Encoding", encoding)
+			for rest := reply; len(rest) > 0; rest = rest[min(50, len(rest)):] {
+				_, _ = w.Write(rest[:min(50, len(rest))])
+				w.(http.Flusher).Flush()
+			}
+		})
+		r := newRig(t, up, "", nil, nil)
+		res, got := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"build it"}]}`)
+		if !bytes.Equal(got, reply) || res.Header.Get("Content-Encoding") != encoding {
+			t.Errorf("%s: the client got other bytes than the upstream sent, or another header: %v", name, res.Header)
+		}
+		first := res.Header.Get("Precept-Session")
+		res, _ = r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"build it"},{"role":"assistant","content":null,"tool_calls":[{"id":"call_7","type":"function","function":{"name":"bash","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_7","content":"done"}]}`)
+		if second := res.Header.Get("Precept-Session"); first == "" || second != first {
+			t.Errorf("%s: the second request is of session %q, not %q", name, second, first)
+		}
+		if n := testutil.ToFloat64(r.Parts().Metrics.Series("tokens").WithLabelValues("input")); n != 6000 {
+			t.Errorf("%s: %v input tokens were counted", name, n)
+		}
+	}
+}
+
+// A reply that cannot be decoded reaches the client unchanged, is counted, and is a complete reply:
+// the next turn is no retry.
+func TestUnreadableRepliesAreCounted(t *testing.T) {
+	for name, c := range map[string]struct{ encoding, body, reason string }{
+		"unknown encoding":  {"compress", "\x1f\x9dxyz", "encoding"},
+		"two encodings":     {"gzip, secret", "xyz", "encoding"},
+		"not gzip":          {"gzip", "hello", "corrupt"},
+		"gzip, broken":      {"gzip", "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xffxxxxxxxxxxx", "corrupt"},
+		"zstd, broken":      {"zstd", "\x28\xb5\x2f\xfdxxxxxxxxx", "corrupt"},
+		"br, broken":        {"br", "\xff\xff\xff\xffxxxxxxx", "corrupt"},
+		"deflate, broken":   {"deflate", "\x78\x9c\xff\xff\xff\xff", "corrupt"},
+		"more than its due": {"gzip", zipped(strings.Repeat("data: {}\n\n", 3<<20)), "size"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Encoding", c.encoding)
+				_, _ = io.WriteString(w, c.body)
+			})
+			r := newRig(t, up, "", nil, nil)
+			_, got := r.send(t, "POST", chatPath, http.Header{"Precept-Session": {"s"}}, `{"messages":[{"role":"user","content":"build it"}]}`)
+			if string(got) != c.body {
+				t.Errorf("the client got %.100q", got)
+			}
+			if n := testutil.ToFloat64(r.Parts().Metrics.Series("unread").WithLabelValues(c.reason)); n != 1 {
+				t.Errorf("the reply was counted %v times under %q", n, c.reason)
+			}
+			eventually(t, func() bool { return r.Parts().Tally.Exchanges.Load() == 1 })
+			if x := kept(t, r, "s")["default"]; len(x) != 1 || x[0].Outcome != sample.Complete || !x[0].Truncated {
+				t.Errorf("exchanges: %+v", x)
+			}
+		})
+	}
+}
+
+func zipped(text string) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = io.WriteString(z, text)
+	_ = z.Close()
+	return b.String()
+}
+
+// A tool result with a null content is a result without content: the same failing call twice is a
+// loop, and the warning is the beginning of the result in this turn and in later turns.
+func TestLoopOverResultsWithoutContent(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRig(t, up, "", nil, certain())
+	for name, content := range map[string]string{"null": `,"content":null`, "absent": ``, "empty": `,"content":""`} {
+		list := `{"role":"user","content":"build it"}`
+		for n := range 3 {
+			list += fmt.Sprintf(`,{"role":"assistant","content":[{"type":"tool_use","id":"%s_%d","name":"bash","input":{"command":"make"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"%[1]s_%[2]d","is_error":true%[3]s}]}`, name, n, content)
+			r.send(t, "POST", "/v1/messages", http.Header{"Precept-Session": {name}}, `{"max_tokens":9,"messages":[`+list+`]}`)
+			body := up.last(t).body
+			if !json.Valid(body) {
+				t.Fatalf("%s: not JSON: %s", name, body)
+			}
+			want := min(n, 1)
+			if got := strings.Count(string(body), `"[LOOP DETECTED]`); got != want {
+				t.Errorf("content %s: request %d has %d warnings, want %d: %s", name, n, got, want, body)
+			}
+		}
+	}
+}
