@@ -43,6 +43,7 @@ type phrases struct {
 	refusals    []refusalWording
 	synthetic   []meaning // beginnings of texts of an agent in the role of the user
 	says, roles []meaning // of the housekeeping of agents
+	orders      []meaning // objects of the housekeeping of chat front ends
 }
 
 // messagePhrases are phrases of the message of a failure, by their first byte.
@@ -162,6 +163,8 @@ func compile(list []listed) *phrases {
 			p.says = append(p.says, meaning{more, l.phrase})
 		case "side-is":
 			p.roles = append(p.roles, meaning{more, l.phrase})
+		case "side-order":
+			p.orders = append(p.orders, meaning{more, l.phrase})
 		case "error-word":
 			p.message.errors.add(l.phrase, class)
 			p.line.errorLine.add(l.phrase, class)

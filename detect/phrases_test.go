@@ -72,6 +72,8 @@ func hears(p *phrases, class, phrase, text string) string {
 		return p.sideWording(text, "", 1)
 	case "side-is":
 		return p.sideWording("", text, 1)
+	case "side-order", "side-verb", "side-tag", "side-asks", "side-answers", "side-no-order", "side-polite":
+		return p.sideWording(text, "", 0)
 	case "side-title", "side-title-of", "side-summary", "side-commit", "side-commit-of":
 		return p.sideWording("", text, 0)
 	case "question":

@@ -7,10 +7,11 @@ import (
 	"precept/internal/wire"
 )
 
-// Side returns the kind of housekeeping of an agent that a request asks for: "title", "summary",
-// "memory", "commit"; "" for an ordinary request.
+// Side returns the kind of housekeeping that a request asks for: title, summary, memory, commit, tags,
+// follow_up, query, completion, emoji, prompt; "" for an ordinary request. Agents and chat front ends
+// send such requests beside a conversation.
 func Side(req *wire.Request) string {
-	system, user := "", ""
+	system, user, newest := "", "", -1
 	first := min(req.Len(), 3)
 	for i := range first {
 		if req.Role(i) == wire.RoleSystem {
@@ -20,18 +21,23 @@ func Side(req *wire.Request) string {
 	}
 	for i := req.Len() - 1; i >= 0; i-- {
 		if req.Role(i) == wire.RoleUser {
-			user = req.Item(i).Text
+			user, newest = req.Item(i).Text, i
 			break
 		}
 		if req.Role(i) == wire.RoleAssistant {
 			break
 		}
 	}
+	if last := req.Len() - 1; last > 0 && req.Role(last) == wire.RoleSystem { // NextChat asks for a summary so
+		user = req.Item(last).Text + "\n" + user
+	}
 	if len(req.Tools) == 0 && user != "" {
 		// The instruction for a title may be a message of its own, before the words to name.
 		for i := range first {
-			if req.Role(i) == wire.RoleUser {
+			if req.Role(i) == wire.RoleUser && i != newest {
 				user = req.Item(i).Text + "\n" + user
+			}
+			if req.Role(i) == wire.RoleUser {
 				break
 			}
 		}
@@ -63,7 +69,7 @@ func (p *phrases) sideWording(lastUserText, systemText string, tools int) string
 	case p.commitWords(cutText(head, 400)):
 		return "commit"
 	}
-	return ""
+	return p.orderOfQuotation(user)
 }
 
 // knownHead is the number of bytes of a system prompt that are searched for known sentences.

@@ -153,12 +153,20 @@ const (
 	SideSummary Reason = "summary"
 	SideMemory  Reason = "memory"
 	SideCommit  Reason = "commit"
+
+	SideTags       Reason = "tags"
+	SideFollowUp   Reason = "follow_up"  // questions that the user may ask next
+	SideQuery      Reason = "query"      // a query for a search
+	SideCompletion Reason = "completion" // the rest of a text that the user types
+	SideEmoji      Reason = "emoji"
+	SidePrompt     Reason = "prompt" // a prompt for another model, or a better wording of a prompt
 )
 
 // SideReasons returns all reasons of precept_side_requests_total.
 func SideReasons() []Reason {
 	return []Reason{
 		SideWarmUp, SideCompact, SideNoTools, SideTools, SideQuotes, SideTitle, SideSummary, SideMemory, SideCommit,
+		SideTags, SideFollowUp, SideQuery, SideCompletion, SideEmoji, SidePrompt,
 	}
 }
 

@@ -1,0 +1,90 @@
+package detect
+
+import (
+	"cmp"
+	"strings"
+)
+
+// A chat front end asks for tags, follow-up questions or a title in a single message: an instruction, and
+// the conversation as a quotation. The wording differs from program to program, and operators write
+// templates of their own.
+
+// orderOfQuotation returns the kind of housekeeping that a text with a quoted conversation asks for, ""
+// for none. The first instruction before the quotation, or of the paragraph after the quotation, decides:
+// an agent that keeps its history in a single message has other instructions first. low is in lower case.
+func (p *phrases) orderOfQuotation(low string) string {
+	before, after, ok := p.aroundQuotation(low)
+	if !ok {
+		return ""
+	}
+	return cmp.Or(p.firstOrder(before), p.firstOrder(after))
+}
+
+// aroundQuotation returns the text before a quoted conversation and the last paragraph after the
+// conversation. ok reports that the text quotes a conversation: in tags, or with lines of both speakers.
+func (p *phrases) aroundQuotation(low string) (before, after string, ok bool) {
+	first, end, at := -1, 0, 0
+	tagged, asks, answers := false, false, false
+	for line := range strings.Lines(low) {
+		tag, asked, answered := p.quotes(line)
+		if tag || asked || answered {
+			if first < 0 {
+				first = at
+			}
+			end = at + len(line)
+		}
+		tagged, asks, answers = tagged || tag, asks || asked, answers || answered
+		at += len(line)
+	}
+	if !tagged && !(asks && answers) {
+		return "", "", false
+	}
+	after = strings.TrimSpace(low[end:])
+	if i := strings.LastIndex(after, "\n\n"); i >= 0 {
+		after = after[i:]
+	}
+	return low[:first], after, true
+}
+
+// quotes reports whether a line opens or closes a quotation, or quotes a person or a model.
+func (p *phrases) quotes(line string) (tag, asks, answers bool) {
+	line = strings.TrimLeft(line, " \t-*>#|\"'[({`")
+	if rest, ok := strings.CutPrefix(line, "<"); ok {
+		name, _, closed := strings.Cut(strings.TrimPrefix(rest, "/"), ">")
+		return closed && p.is("side-tag", name), false, false
+	}
+	if strings.HasPrefix(line, "role\"") { // a list of messages as JSON
+		return false, strings.Contains(line, `"user"`), strings.Contains(line, `"assistant"`)
+	}
+	speaker, _, ok := strings.Cut(cutText(line, 32), ":")
+	speaker = strings.TrimRight(speaker, " *_\"")
+	return false, ok && p.is("side-asks", speaker), ok && p.is("side-answers", speaker)
+}
+
+// firstOrder returns the kind of housekeeping that the first instruction of a text asks for, "" for none.
+func (p *phrases) firstOrder(text string) string {
+	for line := range strings.Lines(cutText(text, sideHead)) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		for sentence := range strings.SplitSeq(line, ". ") {
+			if startsWord(sentence, p.lists["side-no-order"]...) {
+				continue
+			}
+			for _, polite := range p.lists["side-polite"] {
+				sentence = strings.TrimPrefix(sentence, polite)
+			}
+			if !startsWord(sentence, p.lists["side-verb"]...) {
+				return ""
+			}
+			for _, o := range p.orders {
+				if strings.Contains(sentence, o.text) {
+					return o.rule
+				}
+			}
+			return ""
+		}
+	}
+	return ""
+}

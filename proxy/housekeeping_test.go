@@ -1,0 +1,115 @@
+package proxy_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"precept/internal/label"
+)
+
+// The conversation that the front ends quote. The lesson of these tests fires on "build".
+const (
+	chatAsked    = "How do I build the parser on Windows?"
+	chatAnswered = "Run the build script in a developer prompt, then copy the file to the target folder."
+)
+
+// housekeeping are requests of chat front ends without a system prompt and without tools, as their
+// packages write them: one message that quotes the whole conversation.
+func housekeeping() map[string]string {
+	tagged := "<chat_history>\nUSER: " + chatAsked + "\nASSISTANT: " + chatAnswered + "\n</chat_history>"
+	lines := "User: " + chatAsked + "\nAssistant: " + chatAnswered
+	return map[string]string{
+		"Open WebUI, title":          "### Task:\nGenerate a concise, 3-5 word title with an emoji summarizing the chat history.\n### Guidelines:\n- The title should clearly represent the main theme or subject of the conversation.\n### Output:\nJSON format: { \"title\": \"your concise title here\" }\n### Chat History:\n" + tagged,
+		"Open WebUI, tags":           "### Task:\nGenerate 1-3 broad tags categorizing the main themes of the chat history, along with 1-3 more specific subtopic tags.\n\n### Guidelines:\n- Start with high-level domains (e.g. Science, Technology)\n\n### Output:\nJSON format: { \"tags\": [\"tag1\", \"tag2\", \"tag3\"] }\n\n### Chat History:\n" + tagged,
+		"Open WebUI, follow-ups":     "### Task:\nSuggest 3-5 relevant follow-up questions or prompts that the user might naturally ask next in this conversation as a **user**, based on the chat history, to help continue or deepen the discussion.\n### Output:\nJSON format: { \"follow_ups\": [\"Question 1?\"] }\n### Chat History:\n" + tagged,
+		"Open WebUI, queries":        "### Task:\nAnalyze the chat history to determine the necessity of generating search queries, in the given language. By default, **prioritize generating 1-3 broad and relevant search queries** unless it is absolutely certain that no additional information is required.\n### Output:\nStrictly return in JSON format: \n{\n  \"queries\": [\"query1\"]\n}\n\n### Chat History:\n" + tagged,
+		"Open WebUI, autocompletion": "### Task:\nYou are an autocompletion system. Continue the text in `<text>` based on the **completion type** in `<type>` and the given language.\n\n### **Instructions**:\n1. Analyze `<text>` for context and meaning.\n### Context:\n" + tagged + "\n<type>search query</type>\n<text>how to build</text>\n#### Output:\n",
+		"Open WebUI, emoji":          "Your task is to reflect the speaker's likely facial expression through a fitting emoji. Interpret emotions from the message and reflect their facial expression using fitting, diverse emojis (e.g., 😊, 😢, 😡, 😱).\n\nMessage: ```" + chatAsked + "```",
+		"Open WebUI, image":          "### Task:\nGenerate a detailed prompt for am image generation task based on the given language and context. Describe the image as if you were explaining it to someone who cannot see it.\n### Output:\nStrictly return in JSON format:\n{\n    \"prompt\": \"Your detailed prompt here.\"\n}\n\n### Chat History:\n" + tagged,
+		"Open WebUI, own template":   "Suggest a few topics as tags. Answer in German.\n" + tagged,
+		"LibreChat, structured":      "Analyze this conversation and provide:\n1. The detected language of the conversation\n2. A concise title in the detected language (5 words or less, no punctuation or quotation)\n\n" + lines,
+		"LibreChat, completion":      "Provide a concise, 5-word-or-less title for the conversation, using title case conventions. Only return the title itself.\n\nConversation:\n" + lines,
+		"LibreChat, older":           "Detect user language and write in the same language an extremely concise title for this conversation, which you must accurately detect.\nWrite in the detected language. Title in 5 Words or Less. No Punctuation or Quotation.\n\n||>User:\n\"" + chatAsked + "\"\n||>Response:\n\"" + chatAnswered + "\"\n\n||>Title:",
+		"big-AGI":                    "Analyze the given short conversation (every line is truncated) and extract a concise chat title that summarizes the conversation in as little as a couple of words.\nOnly respond with the lowercase short title and nothing else.\n\n```\n- You: " + chatAsked + "\n- AI: " + chatAnswered + "\n```\n",
+		"Chatbox":                    "Based on the chat history, give this conversation a name.\nKeep it short - 10 characters max, no quotes.\nUse English.\nJust provide the name, nothing else.\n\nHere's the conversation:\n\n```\n" + lines + "\n```\n\nName this conversation in 10 characters or less.\nUse English.\nOnly give the name, nothing else.\n\nThe name is:",
+		"Lobe, older":                lines + "\n\n请总结上述对话为10个字以内的标题，不需要包含标点符号，输出语言语种为：zh-CN",
+		"Lobe, question":             "Given the following conversation and a follow-up question, rephrase the follow up question to be a standalone question, in its original language. Keep as much details as possible from previous messages. Keep entity names and all.\n\nChat History:\n" + lines + "\n\nFollow Up Input:\nAnd on Linux?\n\nRephrased question:",
+		"Continue":                   "Given the following... please reply with a title for the chat that is 3 - 4 words in length, all words used should be directly related to the content of the chat, avoid using verbs unless they are directly related to the content of the chat, no additional text or explanation, you don't need ending punctuation.\n\n" + chatAnswered,
+		"Continue, hole":             "You are a HOLE FILLER. You are provided with a file containing holes, formatted as '{{HOLE_NAME}}'. Your TASK is to complete with a string to replace this hole with, inside a <COMPLETION/> XML tag.\n\n<QUERY>\nfunc build() {{{FILL_HERE}}}\n</QUERY>",
+		"Jan":                        "Summarize in a 10-word Title. Give the title only. \"" + chatAsked + "\"",
+		"Dify":                       "Please help me predict the three most likely questions that human would ask, and keep each question under 20 characters.\n" + lines,
+		"Cline, Roo: better prompt":  "Generate an enhanced version of this prompt (reply with only the enhanced prompt - no conversation, explanations, lead-in, bullet points, placeholders, or surrounding quotes):\n\n" + chatAsked,
+		"Zed, commit":                "You are an expert at writing Git commits. Your job is to write a short clear commit message that summarizes the changes.\n\nHere are the changes in this commit:\n```\n+build\n```",
+		"unknown, order first":       "Pick one emoji for the mood of this talk.\n\n" + lines,
+		"unknown, order last":        lines + "\n\nGive this talk a short name.",
+		"unknown, list of messages":  "Create keywords for the dialogue.\n\n[{\"role\":\"user\",\"content\":\"" + chatAsked + "\"},{\"role\":\"assistant\",\"content\":\"" + chatAnswered + "\"}]",
+		"unknown, with a role":       "You are an assistant with good taste. Propose three follow-up questions for the user.\n\nHuman: " + chatAsked + "\nAI: " + chatAnswered,
+	}
+}
+
+// A chat front end asks for a title, for tags, for follow-up questions. The request passes as it came,
+// gets no lesson and is no session, with and without a system prompt, before and after the turn that the
+// request quotes.
+func TestHousekeepingOfChatFrontEnds(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRig(t, up, "", bookOf(t, "one: build"), map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"})
+	m := r.Parts().Metrics
+	begun := func() (n float64) {
+		for _, method := range []string{"new", "echo", "body"} {
+			n += testutil.ToFloat64(m.Series("sessions").WithLabelValues(method))
+		}
+		return n
+	}
+	aside := func() (n float64) {
+		for _, reason := range label.SideReasons() {
+			n += testutil.ToFloat64(m.Series("side").WithLabelValues(string(reason)))
+		}
+		return n
+	}
+	for name, text := range housekeeping() {
+		for _, system := range []string{"", "You are a helpful assistant."} {
+			messages := []obj{{"role": "user", "content": text}}
+			if system != "" {
+				messages = append([]obj{{"role": "system", "content": system}}, messages...)
+			}
+			sent, _ := json.Marshal(obj{"model": "m-1", "messages": messages, "stream": false})
+			sessions, before := begun(), aside()
+			r.chat(t, nil, string(sent))
+			if got := string(up.last(t).body); got != string(sent) {
+				t.Errorf("%s (system %q) became %s", name, system, got)
+			}
+			if begun() != sessions || aside() != before+1 {
+				t.Errorf("%s (system %q): %v sessions began, %v side requests", name, system, begun()-sessions, aside()-before)
+			}
+		}
+	}
+}
+
+// A person asks for such things as well, and an agent's only message may hold its history: these are turns.
+func TestWhatPeopleAskIsNoHousekeeping(t *testing.T) {
+	lines := "Human: " + chatAsked + "\nAI: " + chatAnswered
+	for name, text := range map[string]string{
+		"a question":              chatAsked,
+		"tags of a build":         "Generate tags for the docker build of the parser.",
+		"a name":                  "Give the build script a better name.",
+		"a pasted chat":           "My colleague and I talked about the build:\n\n" + lines + "\n\nIs the advice of the assistant right?",
+		"a chat with its history": "The following is a friendly conversation between a human and an AI. The AI is talkative and gives a title to each answer.\n\nCurrent conversation:\n" + lines + "\nHuman: Suggest tags for the build.\nAI:",
+		"an agent's history":      "Answer the following questions as best you can. Suggest follow-up questions at the end.\n\n" + lines + "\n\nQuestion: how do I build on Linux?\nThought:",
+		"code that labels":        "Fix the build of this prompt:\n\n```\nuser: hi\nassistant: hello\n```\n",
+		"summaries as a feature":  "Write a function for the build that summarizes test results and adds tags.",
+	} {
+		up := newUpstream(t, nil)
+		r := newRig(t, up, "", bookOf(t, "one: build"), map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"})
+		sent, _ := json.Marshal(obj{"model": "m-1", "messages": []obj{{"role": "user", "content": text}}})
+		res, _ := r.send(t, "POST", chatPath, nil, string(sent))
+		if got := string(up.last(t).body); !strings.Contains(got, "[one]") {
+			t.Errorf("%s got no lesson (%s)", name, res.Header.Get("Precept-Skip"))
+		}
+		if n := testutil.ToFloat64(r.Parts().Metrics.Series("sessions").WithLabelValues("new")); n != 1 {
+			t.Errorf("%s: %v sessions", name, n)
+		}
+	}
+}
