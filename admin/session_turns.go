@@ -59,7 +59,7 @@ func entryNode(e *store.Entry) g.Node {
 		text = strings.TrimRight(text, "\n")
 	}
 	words := g.If(text != "", prose(text))
-	if folded := e.Kind == sample.SaidSystem || len(e.Text) > foldFrom; folded {
+	if folded := e.Kind == sample.SaidSystem || e.Kind == sample.SaidTools || len(e.Text) > foldFrom; folded {
 		words = h.Details(h.Summary(quoted(firstLine(e.Text))), prose(text))
 	}
 	aside := func(text string) g.Node { return g.Group{space(), h.Span(h.Class("quiet"), quoted(text))} }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"precept/detect"
@@ -54,7 +55,11 @@ func (t *turn) gather() {
 	if t.kept == nil {
 		return
 	}
-	t.kept.size = int64(t.copyNewItems(t.kept.exchange))
+	size := t.copyNewItems(t.kept.exchange)
+	if t.plan.number <= 1 {
+		size += t.copyPrompt(t.kept.exchange, size)
+	}
+	t.kept.size = int64(size)
 	t.kept.signals, t.kept.answered = t.plan.results.Signals(t.in.req, t.earlierCall), t.answeredArguments()
 	if results, failed := t.plan.results.Failed(t.in.req, t.earlierCall); results > 0 {
 		t.kept.exchange.Verdicts = &sample.Verdicts{Results: results, Failed: failed}
@@ -91,6 +96,23 @@ func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 		room = append(room, b...)
 		x.New = append(x.New, json.RawMessage(room[len(room)-len(b):len(room):len(room)]))
 	}
+	return size
+}
+
+// copyPrompt copies the system prompt and the tools, which every turn of the session sends again. Both
+// count for learning.capture_limit, of which used bytes are used.
+func (t *turn) copyPrompt(x *sample.Exchange, used int) (size int) {
+	limit := int(t.set.cfg.Learning.CaptureLimit) - used
+	keep := func(raw []byte) json.RawMessage {
+		if size+len(raw) > limit {
+			x.Truncated = true
+			return nil
+		}
+		size += len(raw)
+		return bytes.Clone(raw)
+	}
+	system, tools := t.in.req.Prompt()
+	x.System, x.Tools = keep(system), keep(tools)
 	return size
 }
 

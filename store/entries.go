@@ -15,7 +15,7 @@ import (
 // Entry is one message of an exchange: the request in the order in which the model read it, then the
 // reply.
 type Entry struct {
-	Kind    string   `json:"kind"`              // system, user, assistant, call, result, other, block, withheld or error
+	Kind    string   `json:"kind"`              // system, tools, user, assistant, call, result, other, block, withheld or error
 	Text    string   `json:"text,omitempty"`    // text, or arguments of a call
 	Cut     int      `json:"cut,omitempty"`     // bytes of the text that are left out
 	Tool    string   `json:"tool,omitempty"`    // tool of a call or a result
@@ -116,7 +116,7 @@ func placeOf(b *session.Block, list []Entry, words int) int {
 	case b.Anchor.CallID != "":
 		return slices.IndexFunc(list, func(e Entry) bool { return e.Kind == sample.SaidResult && e.CallID == b.Anchor.CallID })
 	case b.Anchor.Role == wire.RoleSystem:
-		return slices.IndexFunc(list, func(e Entry) bool { return e.Kind != sample.SaidSystem })
+		return slices.IndexFunc(list, func(e Entry) bool { return e.Kind != sample.SaidSystem && e.Kind != sample.SaidTools })
 	default:
 		return words
 	}

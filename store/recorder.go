@@ -107,7 +107,7 @@ func (r *recorder) admit(t Turn) {
 	}
 	r.out.redact(r.redactor, x)
 	x.Seal() // once, for the outbox and the backend: here, because what panics in it costs this exchange
-	x.New, x.Reply = nil, sample.Reply{}
+	x.New, x.System, x.Tools, x.Reply = nil, nil, nil, sample.Reply{}
 	signals := signalsOf(x, t.Signals, r.sentiment)
 	r.handoff.next.signals = append(r.handoff.next.signals, signals...)
 	r.handoff.next.exchanges = append(r.handoff.next.exchanges, *x)

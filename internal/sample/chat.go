@@ -30,14 +30,75 @@ type ChatFunction struct {
 	Arguments string `json:"arguments"`
 }
 
-// Conversation assembles the conversation from the new parts of the turns, for any dialect.
+// ChatTool is a tool in OpenAI's chat form.
+type ChatTool struct {
+	Type     string   `json:"type"` // function
+	Function ToolForm `json:"function"`
+}
+
+// ToolForm is the name of a tool with the schema of its arguments.
+type ToolForm struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters,omitempty"`
+}
+
+// Conversation assembles the conversation from the new parts of the turns, for any dialect, after the
+// system prompt of the session.
 func (s *Session) Conversation() []ChatMessage {
 	return s.lay().conversation(-1)
 }
 
-// conversation returns the list up to exchange n's request, without its reply; n < 0 returns the
-// whole list.
+// tools returns the tools of the session.
+func (h *history) tools() []ChatTool {
+	for _, e := range h.kept {
+		if len(e.Tools) > 0 {
+			return e.tools()
+		}
+	}
+	return nil
+}
+
+// tools returns the tools of an exchange, of any dialect. A tool that the provider runs, such as a
+// web search, has no name and is left out.
+func (e *Exchange) tools() (out []ChatTool) {
+	var list []struct {
+		ToolForm
+		Input    json.RawMessage `json:"input_schema"` // the schema, in the messages dialect
+		Function ToolForm        `json:"function"`     // the tool, in the chat dialect
+	}
+	if json.Unmarshal(e.Tools, &list) != nil {
+		return nil
+	}
+	for i := range list {
+		t := &list[i]
+		if t.Function.Name == "" {
+			t.Function = t.ToolForm
+		}
+		if len(t.Function.Parameters) == 0 {
+			t.Function.Parameters = t.Input
+		}
+		if t.Function.Name != "" {
+			out = append(out, ChatTool{Type: "function", Function: t.Function})
+		}
+	}
+	return out
+}
+
+// conversation returns the system prompt and the list up to exchange n's request, without its reply;
+// n < 0 returns the whole list.
 func (h *history) conversation(n int) []ChatMessage {
+	list := h.list(n)
+	for _, e := range h.kept {
+		if text := contentText(e.System); text != "" {
+			return append([]ChatMessage{{Role: "system", Content: &text}}, list...)
+		}
+	}
+	return list
+}
+
+// list returns the messages up to exchange n's request, without its reply; n < 0 returns all.
+func (h *history) list(n int) []ChatMessage {
 	var list []ChatMessage
 	var raw []json.RawMessage // the known part of the agent's list
 	for i, e := range h.kept {
@@ -131,6 +192,7 @@ func chatCalls(calls []Call) []ChatCall {
 func (s *Session) Preferences() []Preference {
 	h := s.lay()
 	var out []Preference
+	tools := h.tools()
 	for i := range h.Ratings {
 		r := &h.Ratings[i]
 		if r.Source != "user" {
@@ -149,7 +211,7 @@ func (s *Session) Preferences() []Preference {
 		}
 		rejected := appendReply(nil, h.kept[at])
 		if len(chosen) > 0 && len(rejected) > 0 {
-			out = append(out, Preference{Prompt: h.conversation(at), Chosen: chosen, Rejected: rejected, Session: h.ID, Turn: h.kept[at].Turn})
+			out = append(out, Preference{Prompt: h.conversation(at), Tools: tools, Chosen: chosen, Rejected: rejected, Session: h.ID, Turn: h.kept[at].Turn})
 		}
 	}
 	return out

@@ -11,8 +11,8 @@ import (
 
 // Encoded is the stored form of an exchange.
 type Encoded struct {
-	Data  []byte // JSON of everything but New
-	Items []byte // a JSON array of New, byte for byte; nil of none
+	Data  []byte // JSON of everything but New, System and Tools
+	Items []byte // a JSON array of New, byte for byte, after an array of System and Tools if Data says so; nil of none
 }
 
 // Encode returns the stored form, or the form that Seal has made.
@@ -22,6 +22,10 @@ func (e *Exchange) Encode() Encoded {
 	}
 	head := *e
 	head.New = []json.RawMessage{}
+	items := e.New
+	if head.Prompt = len(e.System)+len(e.Tools) > 0; head.Prompt {
+		items = append([]json.RawMessage{joinItems([]json.RawMessage{orNull(e.System), orNull(e.Tools)})}, items...)
+	}
 	head.LatencyMS, head.FirstMS = finite(e.LatencyMS), finite(e.FirstMS)
 	size := 1024 + len(e.Reply.Text)
 	for i := range e.Reply.Calls {
@@ -33,7 +37,7 @@ func (e *Exchange) Encode() Encoded {
 	if err := enc.Encode(&head); err != nil {
 		panic(fmt.Sprintf("encoding exchange %s: %v", e.ID, err)) // costs only this exchange; see store
 	}
-	return Encoded{Data: bytes.TrimRight(data.Bytes(), "\n"), Items: joinItems(e.New)}
+	return Encoded{Data: bytes.TrimRight(data.Bytes(), "\n"), Items: joinItems(items)}
 }
 
 // finite returns v, or 0 for a value that JSON cannot represent.
@@ -62,7 +66,28 @@ func (enc Encoded) Decode() (Exchange, error) {
 		return Exchange{}, fmt.Errorf("decoding an exchange: %w", err)
 	}
 	e.New = splitItems(enc.Items)
+	if e.Prompt && len(e.New) > 0 {
+		if both, ok := wire.Elements[json.RawMessage](e.New[0]); ok && len(both) == 2 {
+			e.System, e.Tools, e.New = noNull(both[0]), noNull(both[1]), e.New[1:]
+		}
+	}
 	return e, nil
+}
+
+// orNull returns the JSON of a value that may be absent.
+func orNull(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("null")
+	}
+	return raw
+}
+
+// noNull undoes orNull.
+func noNull(raw json.RawMessage) json.RawMessage {
+	if string(raw) == "null" {
+		return nil
+	}
+	return raw
 }
 
 func joinItems(items []json.RawMessage) []byte {

@@ -22,6 +22,20 @@ func TestSealKeepsTheFirstForm(t *testing.T) {
 	}
 }
 
+func TestPromptAndToolsComeBack(t *testing.T) {
+	for _, x := range []sample.Exchange{
+		{System: json.RawMessage(`"Be kind."`), New: []json.RawMessage{[]byte(`{"role":"user"}`)}},
+		{Tools: json.RawMessage(`[{"name":"ls"}]`)},
+		{System: json.RawMessage(`[{"type":"text","text":"a , b"}]`), Tools: json.RawMessage(`[]`), New: []json.RawMessage{[]byte(`[null,null]`)}},
+		{New: []json.RawMessage{[]byte(`[null,null]`)}}, // an item in the form of a prompt
+	} {
+		back, err := x.Encode().Decode()
+		if err != nil || string(back.System) != string(x.System) || string(back.Tools) != string(x.Tools) || len(back.New) != len(x.New) {
+			t.Errorf("%s %s %s comes back as %s %s %s, %v", x.System, x.Tools, x.New, back.System, back.Tools, back.New, err)
+		}
+	}
+}
+
 func FuzzItems(f *testing.F) {
 	f.Add([]byte(`{"a" : 1.0}`), []byte(`"x"`))
 	f.Add([]byte(`1],[2`), []byte("\xff"))

@@ -47,6 +47,13 @@ type Exchange struct {
 	Redacted    map[string]int    `json:"redacted,omitempty"`
 	Truncated   bool              `json:"truncated,omitempty"` // the capture reached its limit
 
+	// System and Tools are the system prompt and the tools of a session's first turn, as the agent sent
+	// both outside of its list: later turns send both again. A system prompt inside of the list is in
+	// New.
+	System json.RawMessage `json:"-"`
+	Tools  json.RawMessage `json:"-"`
+	Prompt bool            `json:"prompt,omitempty"` // the stored items begin with System and Tools; set by Encode
+
 	// Given is the number of leading items of New that repeat the session's earlier replies. Given
 	// is not stored.
 	Given int `json:"-"`
@@ -106,6 +113,11 @@ func (e *Exchange) Redact(r *redact.Redactor) {
 	redactItem := r.JSON
 	if e.NewFrom == 0 { // system prompt and rules files, which other sessions send too
 		redactItem = r.JSONCached
+	}
+	for _, text := range []*json.RawMessage{&e.System, &e.Tools} {
+		if len(*text) > 0 {
+			*text = r.JSONCached(nil, *text)
+		}
 	}
 	for i, item := range e.New {
 		e.New[i] = redactItem(nil, item)

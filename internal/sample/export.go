@@ -41,13 +41,17 @@ func (x *Exporter) Line(v any) error {
 	return nil
 }
 
-// Chat writes the session as one line of OpenAI's fine-tuning format, with tool calls. A session
+// Chat writes the session as one line of OpenAI's fine-tuning format, with tools and tool calls. A session
 // without an answer of the model gives no line.
 func (x *Exporter) Chat(s *Session) error {
-	messages := s.Conversation()
+	h := s.lay()
+	messages := h.conversation(-1)
 	for i, message := range slices.Backward(messages) {
 		if message.Role == "assistant" {
-			return x.Line(map[string]any{"messages": messages[:i+1]})
+			return x.Line(struct {
+				Messages []ChatMessage `json:"messages"`
+				Tools    []ChatTool    `json:"tools,omitempty"`
+			}{messages[:i+1], h.tools()})
 		}
 	}
 	return nil
@@ -56,6 +60,7 @@ func (x *Exporter) Chat(s *Session) error {
 // Preference is one line of a preference export: a better and a worse answer to one conversation.
 type Preference struct {
 	Prompt   []ChatMessage `json:"prompt"`
+	Tools    []ChatTool    `json:"tools,omitempty"`
 	Chosen   []ChatMessage `json:"chosen"`
 	Rejected []ChatMessage `json:"rejected"`
 	Session  string        `json:"session,omitempty"`

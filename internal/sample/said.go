@@ -1,6 +1,8 @@
 package sample
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 
 	"precept/internal/wire"
@@ -8,7 +10,7 @@ import (
 
 // Said is one part of a turn for a reader: words, a call, or a result.
 type Said struct {
-	Role    string // system, user, assistant, call or result
+	Role    string // system, tools, user, assistant, call or result
 	Text    string // words; of a result, the tool's text
 	Words   string // of a user: the person's own words, without the blocks of agents
 	Call    Call   // the call; of a result, the call as far as known
@@ -18,6 +20,7 @@ type Said struct {
 // Further roles of Said, in addition to the roles of an Event.
 const (
 	SaidSystem = "system"
+	SaidTools  = "tools" // the tools that the agent offers: a line of names, then their JSON
 	SaidResult = "result"
 )
 
@@ -30,10 +33,17 @@ type Reading struct {
 // NewReading begins at a session's first exchange.
 func NewReading() *Reading { return &Reading{calls: map[string]Call{}} }
 
-// Request lists the agent's new content. Repeated content of the last reply is left out, because
-// Reply has listed this content. Items without words and calls are listed unparsed.
+// Request lists the agent's new content, after the tools and the system prompt of the session.
+// Repeated content of the last reply is left out, because Reply has listed this content. Items
+// without words and calls are listed unparsed.
 func (r *Reading) Request(e *Exchange) []Said {
 	var out []Said
+	if len(e.Tools) > 0 {
+		out = append(out, Said{Role: SaidTools, Text: e.toolsText()})
+	}
+	if text := contentText(e.System); text != "" {
+		out = append(out, Said{Role: SaidSystem, Text: text})
+	}
 	for i, it := range e.items(r.last) {
 		if isUnread(it) {
 			out = append(out, Said{Role: "other", Text: strings.TrimSpace(string(e.New[i]))})
@@ -45,6 +55,21 @@ func (r *Reading) Request(e *Exchange) []Said {
 		out = append(out, r.message(it)...)
 	}
 	return out
+}
+
+// toolsText returns the tools for a reader.
+func (e *Exchange) toolsText() string {
+	tools := e.tools()
+	names := make([]string, len(tools))
+	for i := range tools {
+		names[i] = tools[i].Function.Name
+	}
+	var text bytes.Buffer
+	text.WriteString(strings.Join(names, ", ") + "\n")
+	if json.Indent(&text, e.Tools, "", "  ") != nil {
+		text.Write(e.Tools)
+	}
+	return text.String()
 }
 
 // message lists the content of a message, without its results.

@@ -29,7 +29,7 @@ type ahead struct {
 
 // places holds the top-level members that precept reads; the span of an absent member is empty.
 type places struct {
-	list, model, generate, metadata, cacheKey, previous, conversation, system, format, choice span
+	list, model, generate, metadata, cacheKey, previous, conversation, system, tools, format, choice span
 }
 
 // body scans the whole body and returns its end, or bad.
@@ -100,6 +100,8 @@ func (p *parser) note(name []byte, v span) {
 		p.at.conversation = v
 	case "system", "instructions":
 		p.at.system = v
+	case "tools", "functions":
+		p.at.tools = v
 	case "response_format", "output_format", "output_config", "text":
 		p.at.format = v
 	case "tool_choice":

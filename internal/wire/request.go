@@ -47,6 +47,7 @@ type Request struct {
 type requestMembers struct {
 	top    int  // offset of the first member
 	system span // system or instructions
+	tools  span // tools or functions
 	format span // prescribed form of the answer
 	choice span // tool_choice
 }
@@ -116,7 +117,7 @@ func (p *parser) request(end int, known *known) (*Request, error) {
 		return nil, &Uninspected{label.UninspectedListType}
 	}
 	r := &Request{Dialect: p.dialect, Body: body, scan: requestScan{list: p.list, results: p.results, base: p.base}}
-	r.members.top, r.members.system, r.members.format, r.members.choice = p.scan.blank(p.scan.blank(0)+1), p.at.system, p.at.format, p.at.choice
+	r.members = requestMembers{top: p.scan.blank(p.scan.blank(0) + 1), system: p.at.system, tools: p.at.tools, format: p.at.format, choice: p.at.choice}
 	r.fill(&p.at, p.tools, known)
 	return r, nil
 }

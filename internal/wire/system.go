@@ -36,6 +36,18 @@ func (r *Request) SystemText() string {
 	return strings.TrimSpace(withoutBlocks(strings.Join(texts, "\n"), nil))
 }
 
+// Prompt returns the JSON of the system prompt and of the tools that stand outside of the list, as
+// sent; nil for an absent one.
+func (r *Request) Prompt() (system, tools []byte) {
+	if v := r.members.system; kindAt(r.Body, v) == '"' || kindAt(r.Body, v) == '[' {
+		system = v.of(r.Body)
+	}
+	if v := r.members.tools; kindAt(r.Body, v) == '[' {
+		tools = v.of(r.Body)
+	}
+	return system, tools
+}
+
 // systemPlace returns the place at the end of the system prompt.
 func (r *Request) systemPlace() (place, bool) {
 	if !r.members.system.empty() {

@@ -1,0 +1,151 @@
+package privacy
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"precept/test/harness"
+)
+
+// prompts are the two turns of a conversation in each dialect, with system prompt and tools.
+var prompts = map[string]struct{ path, head, reply string }{ //nolint:gochecknoglobals // a table
+	"chat": {
+		"/v1/chat/completions",
+		`{"model":"m","tools":[{"type":"function","function":{"name":"look_up","description":"Finds a periwinkle.","parameters":{"type":"object","properties":{"q":{"type":"string"}}}}}],"messages":[{"role":"system","content":%q},`,
+		`{"id":"chatcmpl-1","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"An answer."}}]}`,
+	},
+	"messages": {
+		"/v1/messages",
+		`{"model":"m","max_tokens":9,"system":[{"type":"text","text":%q,"cache_control":{"type":"ephemeral"}}],"tools":[{"name":"look_up","description":"Finds a periwinkle.","input_schema":{"type":"object","properties":{"q":{"type":"string"}}}}],"messages":[`,
+		`{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"An answer."}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":2}}`,
+	},
+	"responses": {
+		"/v1/responses",
+		`{"model":"m","instructions":%q,"tools":[{"type":"function","name":"look_up","description":"Finds a periwinkle.","parameters":{"type":"object","properties":{"q":{"type":"string"}}}},{"type":"web_search"}],"input":[`,
+		`{"id":"resp_1","object":"response","model":"m","status":"completed","output":[{"type":"message","id":"msg_1","role":"assistant","content":[{"type":"output_text","text":"An answer."}]}]}`,
+	},
+}
+
+const promptText = "You are a gardener. Write to gardener@example.com about marigolds."
+
+// askTwice sends both turns of a conversation.
+func askTwice(t *testing.T, p *harness.Process, dialect, prompt string, header http.Header) {
+	t.Helper()
+	of := prompts[dialect]
+	h := header.Clone()
+	if h == nil {
+		h = http.Header{}
+	}
+	h.Set("Precept-Session", "s-"+dialect)
+	for _, list := range []string{
+		`{"role":"user","content":"Hello."}]`,
+		`{"role":"user","content":"Hello."},{"role":"assistant","content":"An answer."},{"role":"user","content":"More."}]`,
+	} {
+		if code, answer := harness.Post(t, p.Data+of.path, h, fmt.Sprintf(of.head, prompt)+list+"}"); code != http.StatusOK {
+			t.Fatalf("%s: %d %s", dialect, code, answer)
+		}
+	}
+}
+
+// gardener answers in each dialect.
+func gardener(t *testing.T) string {
+	t.Helper()
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		for _, of := range prompts {
+			if r.URL.Path == of.path {
+				_, _ = io.WriteString(w, of.reply)
+			}
+		}
+	}))
+	t.Cleanup(up.Close)
+	return up.URL
+}
+
+// The system prompt and the tools are stored once per session, redacted, for each API. The export
+// and the page show both.
+func TestPromptAndToolsAreKept(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := harness.Begins(t, dir, gardener(t))
+	for dialect := range prompts {
+		askTwice(t, p, dialect, promptText, nil)
+	}
+	p.Eventually("the exchanges", func() bool { return harness.Doctor(t, dir).Stored == int64(2*len(prompts)) })
+	lines := strings.Split(strings.TrimSpace(harness.MustVerb(t, "export", "--format", "openai", "--data-dir", dir)), "\n")
+	if len(lines) != len(prompts) {
+		t.Fatalf("%d conversations in the export", len(lines))
+	}
+	for _, line := range lines {
+		for _, want := range []string{
+			`{"messages":[{"role":"system","content":"You are a gardener. Write to [REDACTED:email:1] about marigolds."},{"role":"user","content":"Hello."}`,
+			`"tools":[{"type":"function","function":{"name":"look_up","description":"Finds a periwinkle.","parameters":{"type":"object","properties":{"q":{"type":"string"}}}}}]`,
+		} {
+			if strings.Count(line, want) != 1 || strings.Count(line, "gardener") != 1 {
+				t.Errorf("the export lacks %s: %s", want, line)
+			}
+		}
+	}
+	for dialect := range prompts {
+		for _, path := range []string{"/api/sessions/s-" + dialect, "/sessions/s-" + dialect} {
+			_, page := harness.Get(t, p.Admin+path, "token")
+			if strings.Count(page, "about marigolds") < 1 || !strings.Contains(page, "Finds a periwinkle.") || strings.Contains(page, "gardener@") {
+				t.Errorf("%s: no prompt and tools: %s", path, page)
+			}
+		}
+		_, page := harness.Get(t, p.Admin+"/api/sessions/s-"+dialect, "token")
+		if n, tools := strings.Count(page, "about marigolds"), strings.Count(page, "Finds a periwinkle."); n != 1 || tools != 1 {
+			t.Errorf("%s: the prompt is shown %d times, the tools %d times", dialect, n, tools)
+		}
+	}
+	p.Stops()
+	harness.MustVerb(t, "forget", "--session", "s-messages", "--yes", "--data-dir", dir)
+	if out := harness.MustVerb(t, "export", "--format", "openai", "--data-dir", dir); strings.Count(out, "about marigolds") != len(prompts)-1 {
+		t.Errorf("after forget: %s", out)
+	}
+	if found := harness.FilesWith(harness.Files(t, dir), "gardener@example.com"); len(found) > 0 {
+		t.Errorf("the address is in %v", found)
+	}
+}
+
+// Of a session that opted out no prompt is kept, and a prompt beyond learning.capture_limit is left
+// out.
+func TestPromptIsNotKept(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		header http.Header
+		flags  []string
+		stored int64
+	}{
+		"opted out":   {header: http.Header{"Precept-Learn": {"off"}}},
+		"not learned": {flags: []string{"--learning-enabled=false"}},
+		"too long":    {flags: []string{"--learning-capture-limit", "1KiB"}, stored: int64(2 * len(prompts))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			p := harness.Begins(t, dir, gardener(t), c.flags...)
+			text := promptText
+			if c.stored > 0 {
+				text += strings.Repeat(" Be kind.", 200)
+			}
+			for dialect := range prompts {
+				askTwice(t, p, dialect, text, c.header)
+			}
+			p.Eventually("the exchanges", func() bool { return harness.Doctor(t, dir).Stored == c.stored })
+			p.Stops()
+			out := harness.MustVerb(t, "export", "--format", "openai", "--data-dir", dir)
+			if strings.Contains(out, "marigolds") || strings.Count(out, "More.") != int(c.stored/2) {
+				t.Errorf("the export has %s", out)
+			}
+			if found := harness.FilesWith(harness.Files(t, dir), "marigolds"); len(found) > 0 {
+				t.Errorf("the prompt is in %v", found)
+			}
+		})
+	}
+}
