@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -151,6 +152,24 @@ func TestBuildRetry(t *testing.T) {
 }
 
 // Where the turn has judged the results, nobody judges them again.
+// Two turns that the program did not live to record: the requests of both are unknown, so that
+// neither is known to repeat the other, and each gives a sample.
+func TestBuildTellsStubsApart(t *testing.T) {
+	stub := func(id string) sample.Exchange {
+		return sample.Exchange{ID: id, Session: "s", Turn: 1, At: time.Unix(1e9, 0).UTC(), Outcome: sample.Incomplete}
+	}
+	const one, two = "0b0e1c9e-5f0c-4c43-9a43-6f6a3b1a0001", "0b0e1c9e-5f0c-4c43-9a43-6f6a3b1a0002"
+	s := sample.Session{Tenant: "t", ID: "s", Exchanges: []sample.Exchange{stub(one), stub(two)}}
+	var events []string
+	for _, m := range sample.Build(s) {
+		ids, _ := m.Meta["source_event_ids"].([]string)
+		events = append(events, ids...)
+	}
+	if slices.Sort(events); !slices.Equal(events, []string{one, two}) {
+		t.Errorf("samples of %v", events)
+	}
+}
+
 func TestBuildTakesTheVerdictsOfTheTurn(t *testing.T) {
 	build := func(v *sample.Verdicts) (failed any, asked int) {
 		c := newScript()

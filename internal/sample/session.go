@@ -79,9 +79,10 @@ func (s *Session) lay() *history {
 	return h
 }
 
-// repairs reports whether later is a retry of e: the same turn with identical new items.
+// repairs reports whether later is a retry of e: the same turn with identical new items. The items of a
+// turn that the program did not live to record are unknown: no retry of such a turn is known.
 func repairs(later, e *Exchange) bool {
-	return later.Turn == e.Turn && later.NewFrom == e.NewFrom &&
+	return e.NewFrom+len(e.New) > 0 && later.Turn == e.Turn && later.NewFrom == e.NewFrom &&
 		slices.EqualFunc(later.New, e.New, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 }
 
