@@ -32,10 +32,13 @@ type client struct {
 
 // Limits of a reply, and of a wait that a server requests.
 const (
-	maxReply   = 1 << 20
-	maxWait    = 5 * time.Minute
-	firstPause = time.Second
-	maxTries   = 5
+	maxReply = 1 << 20
+	// maxErrorBody is the part of an error's body that is redacted, before the cut to a line: a cut
+	// in the middle of a secret would hide the secret from the redactor.
+	maxErrorBody = 16 << 10
+	maxWait      = 5 * time.Minute
+	firstPause   = time.Second
+	maxTries     = 5
 )
 
 // errStatus is a response other than a success.
@@ -52,8 +55,12 @@ func (e *errStatus) again() bool {
 }
 
 // call sends requests until a readable answer arrives, or further attempts are pointless.
-func (c *client) call(ctx context.Context, system, user, name string, schema any, out any) (Usage, error) {
-	var used Usage
+func (c *client) call(ctx context.Context, system, user, name string, schema any, out any) (used Usage, err error) {
+	defer func() {
+		if err != nil && ctx.Err() == nil {
+			err = &judgeError{err}
+		}
+	}()
 	var last error
 	pause := firstPause
 	for try := range maxTries {
@@ -146,10 +153,10 @@ func (c *client) once(ctx context.Context, plain bool, system, user, name string
 		return "", Usage{}, fmt.Errorf("read the judge's answer: %w", err)
 	}
 	if to := res.Header.Get("Location"); res.StatusCode/100 == 3 && to != "" {
-		return "", Usage{}, &errStatus{res.StatusCode, fmt.Sprintf("it redirects to %q, which is not followed; name that place as distill.judge if it is the judge's", shorten(to, 200)), 0}
+		return "", Usage{}, &errStatus{res.StatusCode, fmt.Sprintf("it redirects to %q, which is not followed; name that place as distill.judge if it is the judge's", shorten(redacted(to), 200)), 0}
 	}
 	if res.StatusCode != http.StatusOK {
-		return "", Usage{}, &errStatus{res.StatusCode, shorten(strings.Join(strings.Fields(string(raw[:min(len(raw), 400)])), " "), 300), c.after(res.Header)}
+		return "", Usage{}, &errStatus{res.StatusCode, shorten(strings.Join(strings.Fields(redacted(string(raw[:min(len(raw), maxErrorBody)]))), " "), 300), c.after(res.Header)}
 	}
 	text, used, err := readReply(raw)
 	return text, used.counted(len(data), len(text)), err

@@ -109,7 +109,7 @@ func (m *model) Judge(ctx context.Context, s *Session, inForce []*lesson.Lesson)
 	case "impossible", "skip":
 		return j, nil
 	default:
-		return j, fmt.Errorf("%w: there is no outcome %q", ErrUnusable, how.Outcome)
+		return j, fmt.Errorf("%w: its outcome is none of success, failure, unresolved, impossible and skip", ErrUnusable)
 	}
 	var got struct {
 		Lessons []candidate `json:"lessons"`
@@ -144,7 +144,7 @@ func draftsOf(list []candidate, outcome string) []Draft {
 	var out []Draft
 	for _, c := range list {
 		d := Draft{
-			Slug: slugOf(c.Title), Title: oneLine(c.Title, 200), Applies: oneLine(c.Applies, 600), Outcome: of,
+			Title: oneLine(c.Title, 200), Applies: oneLine(c.Applies, 600), Outcome: of,
 			Errors: clean(c.Errors, 4), Keywords: clean(c.Words, 6),
 		}
 		for _, a := range c.Advice[:min(len(c.Advice), 3)] {
@@ -152,6 +152,8 @@ func draftsOf(list []candidate, outcome string) []Draft {
 				d.Advice = append(d.Advice, a)
 			}
 		}
+		shown, _ := d.redacted()
+		d.Slug = slugOf(shown.Title)
 		if d.Slug == "" || d.Title == "" || d.Applies == "" || len(d.Errors)+len(d.Keywords) == 0 || len(out) >= limit {
 			continue
 		}

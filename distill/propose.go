@@ -69,7 +69,7 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 	l := d.lesson(w.tenant)
 	for _, old := range w.gone {
 		if old.Scope.Tenant == w.tenant && compareLessons(l, old) == duplicate {
-			w.sum.refuse(d, "it was put away before")
+			w.sum.refuse(d, "", "it was put away before")
 			return nil
 		}
 	}
@@ -84,10 +84,10 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 		case kind != duplicate:
 			continue
 		case old.State == lesson.Rejected:
-			w.sum.refuse(d, "it was rejected before")
+			w.sum.refuse(d, "", "it was rejected before")
 			return nil
 		case old.State == lesson.Archived || old.State == lesson.Superseded || old.State == lesson.Expired:
-			w.sum.refuse(d, "it was put away before")
+			w.sum.refuse(d, "", "it was put away before")
 			return nil
 		}
 		return w.cite(ctx, d, old)
@@ -118,9 +118,9 @@ func (w *work) write(ctx context.Context, d *Draft, l *lesson.Lesson) error {
 	var refused *bank.Refused
 	switch {
 	case errors.As(err, &refused):
-		w.sum.refuse(d, string(refused.Faults[0].Code)+": "+refused.Faults[0].Message)
+		w.sum.refuse(d, string(refused.Faults[0].Code), refused.Faults[0].Message)
 	case errors.Is(err, bank.ErrTooMany):
-		w.sum.refuse(d, "too many lessons were written within the hour, or wait for approval; it is proposed again later")
+		w.sum.refuse(d, "", "too many lessons were written within the hour, or wait for approval; it is proposed again later")
 		return errFull
 	case err != nil:
 		return err

@@ -1,5 +1,14 @@
 package distill
 
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"precept/internal/redact"
+)
+
 // Summary is the result of a run.
 type Summary struct {
 	Read           int            `json:"read"`      // sessions looked at
@@ -32,12 +41,22 @@ const maxDrafts = 500
 
 func (s *Summary) add(d *Draft, state string) {
 	s.Proposed++
-	s.list(Drafted{Draft: *d, State: state})
+	shown, _ := d.redacted()
+	s.list(Drafted{Draft: shown, State: state})
 }
 
-func (s *Summary) refuse(d *Draft, why string) {
+// refuse counts a refusal. The reason of a draft with a secret names the kind of the secret alone,
+// because the message may quote a part of the secret.
+func (s *Summary) refuse(d *Draft, code, why string) {
+	shown, kinds := d.redacted()
+	if len(kinds) > 0 {
+		why = "the draft holds " + strings.Join(kinds, ", ")
+	}
+	if code != "" {
+		why = code + ": " + why
+	}
 	s.Refused[why]++
-	s.list(Drafted{Draft: *d, State: "refused", Reason: why})
+	s.list(Drafted{Draft: shown, State: "refused", Reason: why})
 }
 
 func (s *Summary) list(d Drafted) {
@@ -45,3 +64,62 @@ func (s *Summary) list(d Drafted) {
 		s.Drafts = append(s.Drafts, d)
 	}
 }
+
+// redacted returns a draft for people and programs: a model may repeat a secret of a session. A value
+// that one text shows to be a secret is replaced in all texts. kinds are the kinds of secrets and
+// personal data in the draft.
+func (d *Draft) redacted() (shown Draft, kinds []string) {
+	r := redact.New(true)
+	shown = *d
+	shown.Advice, shown.Keywords = slices.Clone(d.Advice), slices.Clone(d.Keywords)
+	shown.Errors, shown.Tools = slices.Clone(d.Errors), slices.Clone(d.Tools)
+	texts := []*string{&shown.Title, &shown.Applies}
+	for _, list := range [][]string{shown.Advice, shown.Keywords, shown.Errors, shown.Tools} {
+		for i := range list {
+			texts = append(texts, &list[i])
+		}
+	}
+	var pairs []string
+	for _, t := range texts {
+		clean := r.Text(*t)
+		pairs = append(pairs, replacements(*t, clean)...)
+		*t = clean
+	}
+	everywhere := strings.NewReplacer(pairs...)
+	for _, t := range texts {
+		*t = everywhere.Replace(*t)
+	}
+	return shown, slices.Sorted(maps.Keys(r.Counts()))
+}
+
+// placeholder matches the text that replaces a secret.
+var placeholder = regexp.MustCompile(`\[REDACTED:[^\]]*\]`) //nolint:gochecknoglobals // immutable
+
+// replacements returns pairs of a replaced value and its placeholder.
+func replacements(text, clean string) (pairs []string) {
+	names, between := placeholder.FindAllString(clean, -1), placeholder.Split(clean, -1)
+	text = strings.TrimPrefix(text, between[0])
+	for i, name := range names {
+		end := strings.Index(text, between[i+1])
+		if i == len(names)-1 {
+			end = len(text) - len(between[i+1])
+		}
+		if end < 0 {
+			return pairs
+		}
+		if end >= 4 { // a shorter value occurs in other words
+			pairs = append(pairs, text[:end], name)
+		}
+		text = text[end+len(between[i+1]):]
+	}
+	return pairs
+}
+
+// redacted returns a text of a judge for logs and errors.
+func redacted(text string) string { return redact.New(true).Text(text) }
+
+// judgeError is an error with text of a judge, which Error redacts.
+type judgeError struct{ err error }
+
+func (e *judgeError) Error() string { return redacted(e.err.Error()) }
+func (e *judgeError) Unwrap() error { return e.err }

@@ -158,10 +158,11 @@ func (w *world) runDistill(ctx context.Context, cfg *configs.Config, f *distillF
 		return err
 	}
 	if len(sum.Busy) > 0 {
-		return fmt.Errorf(
-			"somebody else is distilling %s, and reads what is new there; if that one was killed, its claim ends within two minutes: try again then",
-			report.Printable(strings.Join(sum.Busy, ", ")),
-		)
+		remedy := "wait for it"
+		if server.IsRedis(cfg.StoreURL()) {
+			remedy += "; the claim of a distiller that was killed ends within two minutes"
+		}
+		return fmt.Errorf("another distiller reads the new sessions of %s; %s", report.Printable(strings.Join(sum.Busy, ", ")), remedy)
 	}
 	return nil
 }

@@ -2,11 +2,14 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	"precept/distill"
 	"precept/inject/bank"
 	"precept/inject/lesson"
+	"precept/internal/file"
 	"precept/internal/label"
 	"precept/internal/redact"
 	"precept/internal/session"
@@ -43,7 +47,7 @@ func (w *Tools) NewDistiller(cfg *configs.Config, st DistillStore, place bank.Pl
 	}
 	resolve := func(e lesson.Evidence) bool { return resolves(st, e) }
 	return &Distiller{distill.Options{
-		Source: st, Notes: st, Judge: judge, Auto: cfg.Distill.Gate == "auto",
+		Source: st, Notes: claimsOf(cfg, st), Judge: judge, Auto: cfg.Distill.Gate == "auto",
 		Parallel: cfg.Distill.Parallel, Now: w.Now, Owner: hex.EncodeToString(id[:]),
 		Bank: w.Writer(place, func(o *bank.Options) { o.Checks.Resolve = resolve }),
 		Budget: distill.Budget{
@@ -51,6 +55,66 @@ func (w *Tools) NewDistiller(cfg *configs.Config, st DistillStore, place bank.Pl
 			PerInput: cfg.Distill.PriceInput, PerOut: cfg.Distill.PriceOutput,
 		},
 	}}, nil
+}
+
+// fileClaims holds the claims of an embedded store as locks of files beside the store. The lock of a
+// process that was killed ends with the process, so that the next distiller need not wait. One
+// goroutine uses a fileClaims at a time.
+type fileClaims struct {
+	distill.Notes
+	store string // path of the store
+	held  map[string]*os.File
+}
+
+// claimsOf returns the notes of a store with claims that fit the store: replicas on one Redis may run
+// on several machines, where only a time ends the claim of a killed process.
+func claimsOf(cfg *configs.Config, st distill.Notes) distill.Notes {
+	if IsRedis(cfg.StoreURL()) {
+		return st
+	}
+	return &fileClaims{Notes: st, store: cfg.StoreURL(), held: map[string]*os.File{}}
+}
+
+func (c *fileClaims) path(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return c.store + "-" + hex.EncodeToString(sum[:6]) + ".lock"
+}
+
+// Claim takes the lock of a name, and returns false while another process has the lock.
+func (c *fileClaims) Claim(_ context.Context, name, _ string, _ time.Time, _ time.Duration) (bool, error) {
+	if c.held[name] != nil {
+		return true, nil
+	}
+	for {
+		f, err := os.OpenFile(c.path(name), os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return false, fmt.Errorf("claim %s: %w", name, err)
+		}
+		if err := file.TryLock(f); err != nil {
+			_ = f.Close()
+			if errors.Is(err, file.ErrHeld) {
+				return false, nil
+			}
+			return false, fmt.Errorf("claim %s: %w", name, err)
+		}
+		mine, err := f.Stat()
+		there, gone := os.Stat(f.Name())
+		if err == nil && gone == nil && os.SameFile(mine, there) {
+			c.held[name] = f
+			return true, nil
+		}
+		_ = f.Close() // the last holder has removed the file meanwhile
+	}
+}
+
+// Unclaim removes the file and releases the lock.
+func (c *fileClaims) Unclaim(_ context.Context, name, _ string) error {
+	f := c.held[name]
+	if f == nil {
+		return nil
+	}
+	delete(c.held, name)
+	return errors.Join(os.Remove(f.Name()), f.Close())
 }
 
 // resolves reports whether a reference names a stored session of any tenant.

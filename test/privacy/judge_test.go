@@ -1,0 +1,94 @@
+package privacy
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"precept/test/harness"
+)
+
+// judgeSays is a judge that repeats a text: in drafts and every third outcome, or, with a status, in
+// the body of an error.
+func judgeSays(t *testing.T, text string, status int) string {
+	t.Helper()
+	var asked atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			Messages []struct{ Content string } `json:"messages"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		words := map[string]string{
+			"title": "Use " + text + " for the build", "applies_when": "the build fails with " + text,
+		}
+		lesson := map[string]any{"advice": []string{"Export " + text + " first."}, "keywords": []string{"the", text, "build"}, "error_patterns": []string{text + " refused"}}
+		for key, value := range words {
+			lesson[key] = value
+		}
+		content, _ := json.Marshal(map[string]any{"lessons": []any{lesson}})
+		switch n := asked.Add(1); {
+		case status != http.StatusOK:
+			http.Error(w, strings.Repeat("x", 300-len(text)/2)+" "+text, status) // a cut after 300 bytes divides the text
+			return
+		case strings.Contains(body.Messages[0].Content, "Say how it ended") && n%3 == 0:
+			content, _ = json.Marshal(map[string]string{"outcome": text, "reason": text})
+		case strings.Contains(body.Messages[0].Content, "Say how it ended"):
+			content, _ = json.Marshal(map[string]string{"outcome": "failure", "reason": text})
+		}
+		harness.ReplyJSON(w, http.StatusOK, map[string]any{"choices": []any{map[string]any{"finish_reason": "stop", "message": map[string]string{"content": string(content)}}}})
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/v1"
+}
+
+// No output of the distiller holds a secret that a judge says: a draft, the reason of a refusal, the
+// error of a judge, for people and for programs, with and without a dry run, and the files it writes.
+func TestDistillPrintsNoSecretOfAJudge(t *testing.T) {
+	t.Parallel()
+	for kind, canary := range canaries() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			dir, lessons := t.TempDir(), filepath.Join(t.TempDir(), "bank")
+			past := filepath.Join(dir, "past.jsonl")
+			var lines strings.Builder
+			for i := range 8 {
+				fmt.Fprintf(&lines, `{"id":"%d","messages":[{"role":"user","content":"Mend build %d"},{"role":"assistant","content":"Done."}]}`+"\n", i, i)
+			}
+			if err := os.WriteFile(past, []byte(lines.String()), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			harness.MustVerb(t, "import", past, "--data-dir", dir)
+			distill := []string{"distill", "--model", "m", "--data-dir", dir, "--lessons", lessons, "--judge"}
+			says, fails := judgeSays(t, canary, http.StatusOK), judgeSays(t, canary, http.StatusForbidden)
+			all := map[string]string{}
+			drafts := false
+			for i, more := range [][]string{{fails}, {says, "--dry-run"}, {says, "--dry-run", "--json"}, {says}, {says, "--json"}} {
+				out, complaints, _ := harness.Verb(t, "", slices.Concat(distill, more)...)
+				all[fmt.Sprint("output of run ", i, more)], all[fmt.Sprint("errors of run ", i, more)] = out, complaints
+				drafts = drafts || strings.Contains(out, "for the build")
+			}
+			maps.Copy(all, harness.Files(t, lessons))
+			if !drafts {
+				t.Errorf("no output names a draft, so the test shows nothing: %v", all)
+			}
+			squeezed := map[string]string{}
+			for name, text := range all {
+				squeezed[name] = strings.Join(strings.Fields(text), " ")
+				squeezed[name+", in lower case"] = strings.ToLower(squeezed[name])
+			}
+			for _, form := range []string{canary, strings.Join(strings.Fields(canary), " ")} {
+				for _, found := range leaks(squeezed, map[string]string{kind: form, kind + " in lower case": strings.ToLower(form)}) {
+					t.Error(found)
+				}
+			}
+		})
+	}
+}
