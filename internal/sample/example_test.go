@@ -1,0 +1,18 @@
+package sample_test
+
+import (
+	"fmt"
+
+	"precept/internal/sample"
+)
+
+// Exchanges of a session that reads an opted-out file are not stored.
+func ExampleOptOut_Hits() {
+	o, err := sample.NewOptOut([]string{"*.env", "*/.ssh/*"}, nil, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(o.Hits(`{"path":"/app/.env"}`), o.Hits(`{"command":"cat ~/.ssh/id_rsa"}`), o.Hits(`{"path":"main.go"}`))
+	// Output: true true false
+}
