@@ -31,7 +31,7 @@ type lessonRow struct {
 	Source      string       `json:"source,omitempty"` // the program that wrote it; empty: a person
 	Tenant      string       `json:"tenant,omitempty"`
 	Agent       string       `json:"agent,omitempty"`
-	Conflicts   []string     `json:"conflicts,omitempty"` // lessons that fire on the same words and claim the opposite
+	Conflicts   []string     `json:"conflicts,omitempty"` // lessons that fire on the same words and contradict this one
 	HeldBy      []string     `json:"superseded_by,omitempty"`
 	Path        string       `json:"path"`
 }

@@ -95,10 +95,11 @@ func (w *world) list(ctx context.Context, cfg *configs.Config, f *listFlags) err
 	}
 	for i := range list {
 		for _, other := range list[i].Conflicts {
-			if list[i].Slug < other { // each pair once
+			// Each pair once, also where the other lesson is not listed.
+			if list[i].Slug < other || !slices.ContainsFunc(list, func(r lessonRow) bool { return r.Slug == other }) {
 				say(
 					w.out, columns(w.out),
-					"! %s and %s fire on the same words and claim opposite outcomes; both are kept",
+					"! %s and %s fire on the same words and contradict each other; both are kept",
 					list[i].Slug, other,
 				)
 			}

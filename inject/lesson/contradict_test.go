@@ -2,6 +2,7 @@ package lesson
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -18,5 +19,72 @@ func TestContradictionsAreIndexedOnce(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(20, func() { b.Contradicts(list[3]) }); n > 20 {
 		t.Errorf("%.0f allocations for one lesson of 51", n)
+	}
+}
+
+// Titles that order and forbid the same act are opposite.
+func TestOppositeTitles(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"Always wait for the page before clicking", "Never wait for the page before clicking", true},
+		{"Always wait ...", "Never wait ...", true},
+		{"Always wait for the selector", "Never wait", true},
+		{"Wait for CI", "Do not wait for CI", true},
+		{"Wait for CI", "Don’t wait for CI", true},
+		{"Retry a 503", "Avoid retrying a 503", true},
+		{"Use pnpm", "Never use pnpm.", true},
+		{"Run the tests before a push", "Skip the tests", true},
+		{"When paging, wait for the page", "When paging, never wait for the page", true},
+		{"Immer auf die Seite warten", "Nie auf die Seite warten", true},
+		{"Toujours attendre la page", "Ne jamais attendre la page", true},
+		{"总是等待页面", "不要等待页面", true},
+		{"Never skip the tests", "Always run the tests", false},
+		{"Never wait for the page", "Avoid waiting for the page", false},
+		{"Always run the tests", "Never push on a Friday", false},
+		{"Always wait for the page", "Never click before the page is there", false},
+		{"Use pnpm", "Use npm", false},
+		{"Always", "Never", false},
+		{"", "", false},
+	} {
+		a, b := newClaim(&Lesson{Title: c.a}), newClaim(&Lesson{Title: c.b})
+		if got := a.forbidsWhatOrders(b); got != c.want || b.forbidsWhatOrders(a) != got {
+			t.Errorf("%q and %q: opposite %t, want %t", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+// Two lessons with one trigger and opposite titles contradict each other, whoever wrote them and
+// whether or not they are approved. A lesson that is put away contradicts none.
+func TestContradictionsBeforeAnApproval(t *testing.T) {
+	lessonOf := func(slug, title, outcome, source string, state State) *Lesson {
+		l := keyworded(slug, "load more")
+		l.Title, l.Outcome, l.State, l.Approval.Source = title, outcome, state, source
+		return l
+	}
+	for _, state := range []State{Candidate, Quarantined, Trial, Active, Caution, Benched} {
+		for _, outcome := range []string{"success", "failure", "mixed"} {
+			always := lessonOf("always-wait", "Always wait for the page", "success", "", Active)
+			never := lessonOf("never-wait", "Never wait for the page", outcome, "distill", state)
+			b := NewBook([]*Lesson{always, never})
+			for _, l := range b.Lessons() {
+				if got := b.Contradicts(l); len(got) != 1 {
+					t.Errorf("%s, %s: %s contradicts %d lessons, want 1", state, outcome, l.Slug, len(got))
+				}
+				if got := (Checks{}).Lesson(l, b); !slices.ContainsFunc(got, func(f Finding) bool { return f.Code == codeContradiction }) {
+					t.Errorf("%s, %s: %s has the findings %v", state, outcome, l.Slug, got)
+				}
+			}
+		}
+	}
+	for _, state := range []State{Rejected, Archived, Superseded, Expired} {
+		b := NewBook([]*Lesson{
+			lessonOf("always-wait", "Always wait for the page", "success", "", Active),
+			lessonOf("never-wait", "Never wait for the page", "failure", "", state),
+		})
+		if got := b.Contradicts(b.Lessons()[0]); len(got) > 0 {
+			t.Errorf("%s: contradicts %d lessons", state, len(got))
+		}
 	}
 }

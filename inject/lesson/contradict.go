@@ -1,0 +1,208 @@
+package lesson
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// overlaps maps triggers to the lessons with the trigger.
+type overlaps map[string][]*claim
+
+// claim is a lesson with the direction of its title.
+type claim struct {
+	lesson  *Lesson
+	words   []string
+	forbids bool
+}
+
+func newClaim(l *Lesson) *claim {
+	words, forbids := stanceOf(l.Title)
+	return &claim{l, words, forbids}
+}
+
+func newOverlaps(lessons []*Lesson) overlaps {
+	o := overlaps{}
+	for _, l := range lessons {
+		c := newClaim(l)
+		for _, key := range triggerKeys(l) {
+			o[key] = append(o[key], c)
+		}
+	}
+	return o
+}
+
+// and returns the overlaps with one more lesson.
+func (o overlaps) and(l *Lesson) overlaps {
+	next, c := maps.Clone(o), newClaim(l)
+	for _, key := range triggerKeys(l) {
+		next[key] = append(slices.Clip(next[key]), c)
+	}
+	return next
+}
+
+// triggerKeys lists the triggers of a lesson in comparable form, without duplicates.
+func triggerKeys(l *Lesson) []string {
+	var keys []string
+	for _, tag := range l.Trigger.Tags {
+		keys = append(keys, readPhrase(tag, l.Form).key)
+	}
+	for _, p := range phrases(&l.Trigger) {
+		keys = append(keys, readPhrase(p.text, l.Form).key)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// opposed returns the lessons that share a trigger with l and contradict l, by slug.
+func (o overlaps) opposed(l *Lesson) []*Lesson {
+	var out []*Lesson
+	own := newClaim(l)
+	for _, key := range triggerKeys(l) {
+		for _, other := range o[key] {
+			if other.lesson.Slug != l.Slug && own.opposes(other) && !slices.Contains(out, other.lesson) {
+				out = append(out, other.lesson)
+			}
+		}
+	}
+	slices.SortFunc(out, func(x, y *Lesson) int { return strings.Compare(x.Slug, y.Slug) })
+	return out
+}
+
+// opposes reports whether two lessons contradict each other: they claim opposite outcomes or order
+// opposite acts, both are or may become active, and one agent may see both. A lesson and its successor
+// do not contradict each other.
+func (c *claim) opposes(other *claim) bool {
+	a, b := c.lesson, other.lesson
+	return (opposedOutcomes(a, b) || c.forbidsWhatOrders(other)) && a.State.open() && b.State.open() &&
+		!slices.Contains(a.Supersedes, b.Slug) && !slices.Contains(b.Supersedes, a.Slug) && sameAudience(a, b)
+}
+
+// open reports whether a lesson in this state is active or waits for a decision.
+func (s State) open() bool {
+	return s.Fires() || s == Candidate || s == Quarantined || s == ""
+}
+
+func opposedOutcomes(a, b *Lesson) bool {
+	return a.Outcome == "success" && b.Outcome == "failure" || a.Outcome == "failure" && b.Outcome == "success"
+}
+
+// forbidsWhatOrders reports whether one title orders what the other forbids: "Always wait for the
+// page", "Never wait". Three quarters of the words of the shorter title are in the longer title.
+func (c *claim) forbidsWhatOrders(other *claim) bool {
+	if c.forbids == other.forbids {
+		return false
+	}
+	shared := 0
+	for _, w := range c.words {
+		if slices.Contains(other.words, w) {
+			shared++
+		}
+	}
+	return shared > 0 && 4*shared >= 3*min(len(c.words), len(other.words))
+}
+
+// stanceOf returns the words of an order, without endings, stop words and words such as always and never,
+// and reports whether the order forbids. Two negations in the head cancel each other: "Never skip".
+func stanceOf(title string) (words []string, forbids bool) {
+	folded := string(appendText(nil, clipBytes(title, maxRaw)))
+	for sign := range strings.FieldsSeq(unspacedNegations) {
+		if rest := strings.ReplaceAll(folded, sign, " "); rest != folded {
+			folded, forbids = rest, true
+		}
+	}
+	head := 0 // words before the act
+	if before, _, ok := strings.Cut(folded, ","); ok && slices.Contains(strings.Fields(conditions), firstWord(folded)) {
+		head = len(strings.Fields(before))
+	}
+	for i, w := range strings.FieldsFunc(spaced(folded), func(r rune) bool { return r != '\'' && kindOf(r) == signKind }) {
+		switch {
+		case slices.Contains(strings.Fields(negations), w):
+			if i < head+3 {
+				forbids = !forbids
+			}
+		case !slices.Contains(strings.Fields(affirmations), w) && !isStopWord(w):
+			words = append(words, stem(w))
+		}
+	}
+	slices.Sort(words)
+	return slices.Compact(words), forbids
+}
+
+// Words that decide about the direction of an order, in folded form.
+const (
+	negations = "never not don't dont doesn't mustn't shouldn't cannot can't avoid stop skip refuse forbid forget " +
+		"nie niemals nicht kein keine vermeide vermeiden jamais pas evite éviter évite nunca no evita evitar evite não mai non evitare " +
+		"никогда не избегайте nooit niet vermijd aldrig inte undvik asla"
+	unspacedNegations = "不要 切勿 避免 绝不 禁止 不得 しない ないで"
+	affirmations      = "always ever immer stets toujours siempre sempre ne всегда altijd alltid must 总是 务必"
+	conditions        = "when if before after while once in on with for wenn bei quand si cuando"
+)
+
+func firstWord(s string) string {
+	first, _, _ := strings.Cut(s, " ")
+	return first
+}
+
+// spaced puts blanks around the letters of scripts without spaces.
+func spaced(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if kindOf(r) == loneKind {
+			b.WriteByte(' ')
+			b.WriteRune(r)
+			b.WriteByte(' ')
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// stem returns an English word without the common endings of verbs and plurals.
+func stem(w string) string {
+	if rest, ok := strings.CutSuffix(w, "ies"); ok && len(w) > 4 {
+		return rest + "y"
+	}
+	for _, ending := range []string{"ing", "ed", "es", "s", "e"} {
+		if rest, ok := strings.CutSuffix(w, ending); ok && len(rest) > 2 {
+			return rest
+		}
+	}
+	return w
+}
+
+// sameAudience reports whether the targets of two lessons may match one agent. In doubt the result
+// is true, because different globs may overlap.
+func sameAudience(a, b *Lesson) bool {
+	apart := func(x, y string) bool { return x != "" && y != "" && x != y }
+	if apart(a.Scope.Tenant, b.Scope.Tenant) || apart(a.Scope.Agent, b.Scope.Agent) {
+		return false
+	}
+	if len(a.Trigger.Targets) == 0 || len(b.Trigger.Targets) == 0 {
+		return true
+	}
+	meet := func(x, y string) bool { return x == "" || y == "" || glob(x, y) || glob(y, x) }
+	for _, x := range a.Trigger.Targets {
+		for _, y := range b.Trigger.Targets {
+			if meet(x.Operator, y.Operator) && meet(x.Role, y.Role) && meet(x.Skill, y.Skill) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func contradiction(a, b *Lesson) Finding {
+	how := fmt.Sprintf("claims the opposite outcome (%s against %s)", a.Outcome, b.Outcome)
+	if !opposedOutcomes(a, b) {
+		how = fmt.Sprintf("orders the opposite (%q)", clip(b.Headline(), 80))
+	}
+	return finding(a, Warning, codeContradiction, "trigger",
+		"fires on the same words as %s, which %s; read both, and supersede one if it is wrong", b.Slug, how)
+}
+
+// Contradicts returns the lessons of the book that share a trigger with l and contradict l: all are
+// kept, and shown together.
+func (b *Book) Contradicts(l *Lesson) []*Lesson { return b.overlaps().opposed(l) }
