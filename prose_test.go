@@ -172,7 +172,6 @@ func TestProseCountsWhatMakesATextHard(t *testing.T) {
 func toRewrite() []string {
 	return []string{
 		"cmd/precept",
-		"cmd/precept/demo",
 		"cmd/precept/server",
 		"inject/bank",
 		"inject/bank/banktest",

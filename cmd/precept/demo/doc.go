@@ -1,9 +1,8 @@
-// Package demo is a world in which the truth is known: a handful of lessons with fixed effects,
-// simulated agents that work through tickets of hidden difficulty, and a model that succeeds with
-// exactly the probability that the truth says. It plays that fleet through a real precept over
-// HTTP, so that what precept reports can be held against what is so.
+// Package demo is a world with a known truth: lessons with fixed effects, simulated agents that
+// work through tickets of hidden difficulty, and a model that succeeds with the probability that
+// the truth defines. The package plays the fleet through a real precept over HTTP, so that the
+// report can be compared with the truth.
 //
-// Contract: the world is a pure function of its seed. Nothing of it reaches precept but what real
-// agents send: requests and feedback. Hazard: the upstream serves loopback only and answers nobody
-// but the fleet.
+// The world is a pure function of the seed. Precept receives only the data that real agents send:
+// requests and feedback. The upstream serves loopback only, and only for the fleet.
 package demo

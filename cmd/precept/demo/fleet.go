@@ -12,11 +12,11 @@ import (
 	"sync/atomic"
 )
 
-// Fleet is a number of agents that know one thing of precept: their base URL. They send no session
+// Fleet is a number of agents that know only the base URL of precept. The agents send no session
 // id.
 type Fleet struct {
 	World    *World
-	BaseURL  string // http://host:port/v1, as OPENAI_BASE_URL would have it
+	BaseURL  string // http://host:port/v1, as in OPENAI_BASE_URL
 	Agents   int    // at work at a time
 	Sessions int    // tickets to work through
 	Client   *http.Client
@@ -26,10 +26,10 @@ type Fleet struct {
 	loops   struct{ caught, calls atomic.Int64 }
 }
 
-// Done is the number of tickets that are over, and how many of them succeeded.
+// Done returns the number of finished tickets and the number of successful tickets.
 func (f *Fleet) Done() (done, success int64) { return f.done.Load(), f.success.Load() }
 
-// Run works through the tickets. It returns the first error, or ctx's.
+// Run works through the tickets. Run returns the first error, or the error of ctx.
 func (f *Fleet) Run(ctx context.Context) error {
 	return inParallel(ctx, f.Agents, 1, f.Sessions, func(ctx context.Context, n int) error {
 		err := f.work(ctx, n)
@@ -40,14 +40,14 @@ func (f *Fleet) Run(ctx context.Context) error {
 	})
 }
 
-// inParallel has agents do the pieces of work of the numbers from one to another; an agent does one
-// piece at a time. It returns the first error, or ctx's.
+// inParallel distributes the work items from..to over the agents; an agent does one item at a time.
+// inParallel returns the first error, or the error of ctx.
 func inParallel(ctx context.Context, agents, from, to int, work func(ctx context.Context, n int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	next := make(chan int)
 	var wg sync.WaitGroup
-	for range max(agents, 1) { // nobody at work would leave the work waiting for ever
+	for range max(agents, 1) { // without an agent, the items would never be taken
 		wg.Go(func() {
 			for n := range next {
 				if err := work(ctx, n); err != nil {
@@ -64,7 +64,8 @@ func inParallel(ctx context.Context, agents, from, to int, work func(ctx context
 	return context.Cause(ctx)
 }
 
-// work is one session about a ticket: an agent's conversation, and its user's feedback.
+// work plays one session about a ticket: the conversation of an agent, and the feedback of the
+// user.
 func (f *Fleet) work(ctx context.Context, n int) error {
 	t := f.World.ticket(n)
 	list := []message{{Role: "system", Content: "You are a careful engineer."}, said(f.World.text(t))}
@@ -85,13 +86,13 @@ func (f *Fleet) work(ctx context.Context, n int) error {
 		f.success.Add(1)
 	}
 	f.done.Add(1)
-	if n%5 == 0 { // one user in five never says how it went
+	if n%5 == 0 { // one user in five sends no feedback
 		return nil
 	}
 	return f.rate(ctx, id, good)
 }
 
-// rate sends the feedback of the agent's user on its last reply.
+// rate sends the feedback of the agent's user on the last reply.
 func (f *Fleet) rate(ctx context.Context, id string, good bool) error {
 	score := 0.0
 	if good {
@@ -101,7 +102,8 @@ func (f *Fleet) rate(ctx context.Context, id string, good bool) error {
 	return err
 }
 
-// chat is one turn of an agent that has these tools: it gives the id of the reply and its message.
+// chat is one turn of an agent with the given tools. chat returns the id of the reply and the
+// message.
 func (f *Fleet) chat(ctx context.Context, model string, list []message, tools ...string) (id string, m message, err error) {
 	body := map[string]any{"model": model, "messages": list}
 	for _, name := range tools {

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// One ticket in loopEvery comes with an agent that insists: its tool fails, and it calls it again
-// in the same words. It goes another way when it is told that it goes round in circles, and gives
-// up after loopMost calls when nobody tells it.
+// One ticket in loopEvery has an agent that repeats a failing call. The agent changes the approach
+// after a loop warning, and gives up after loopMost calls without a warning.
 const (
 	loopEvery = 400
 	loopMost  = 6
@@ -16,11 +15,11 @@ const (
 	loopError = "Exit code 2\nmake: *** No rule to make target 'build'.  Stop."
 )
 
-// Loops is how many agents that insisted a warning has stopped, and how many calls the first of
-// them had made.
+// Loops returns the number of agents that a warning stopped, and the number of calls that the first
+// of these agents had made.
 func (f *Fleet) Loops() (caught, calls int64) { return f.loops.caught.Load(), f.loops.calls.Load() }
 
-// insist is the session of such an agent.
+// insist plays the session of an agent that repeats a failing call.
 func (f *Fleet) insist(ctx context.Context, n int) error {
 	list := []message{
 		{Role: "system", Content: "You run the builds."},
@@ -42,7 +41,7 @@ func (f *Fleet) insist(ctx context.Context, n int) error {
 	}
 }
 
-// insists is the model's reply in such a session.
+// insists returns the model's reply in such a session.
 func insists(body string, n uint64) message {
 	switch {
 	case strings.Contains(body, "[LOOP DETECTED]"):

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// message is one of a chat.
+// message is a message of a chat.
 type message struct {
 	Role       string `json:"role"`
 	Content    string `json:"content"`
@@ -22,7 +22,7 @@ type call struct {
 	} `json:"function"`
 }
 
-// said is what a user says.
+// said returns a user message.
 func said(text string) message { return message{Role: "user", Content: text} }
 
 // asks is a model's call of a tool.
@@ -32,5 +32,5 @@ func asks(tool, args string, id uint64) message {
 	return message{Role: "assistant", ToolCalls: []call{k}}
 }
 
-// succeeded says whether the model's last words tell of success.
+// succeeded reports whether the model's last message reports a success.
 func succeeded(m message) bool { return strings.Contains(m.Content, "success") }

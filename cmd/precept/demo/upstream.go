@@ -12,11 +12,11 @@ import (
 	"sync/atomic"
 )
 
-// finalMark is how an agent asks for the result of its ticket.
+// finalMark is the message with which an agent asks for the result of the ticket.
 const finalMark = "That was the last step. Report the result."
 
-// Upstream is the model: an OpenAI-compatible chat endpoint. It learns which lessons reached it
-// from the text of the request alone, as a model would.
+// Upstream is the model: an OpenAI-compatible chat endpoint. The model learns from the text of a
+// request alone which lessons reached the model.
 type Upstream struct {
 	w      *World
 	n      atomic.Uint64
@@ -68,7 +68,7 @@ func serveChat(w http.ResponseWriter, r *http.Request, model string, id uint64, 
 	})
 }
 
-// answer is a note on a step of the ticket, or its result.
+// answer returns a note on a step of the ticket, or the result of the ticket.
 func (u *Upstream) answer(body string, n uint64) string {
 	m := u.ticket.FindStringSubmatch(body)
 	if m == nil {
@@ -111,11 +111,11 @@ func (u *Upstream) note(t ticket, lessons []int) {
 	u.best += u.w.chance(t, good)
 }
 
-// Score is the mean of the sessions' true chances of success: with the lessons that they got, with
-// none, and with every lesson that applied and helps.
+// Score is the mean of the true chances of success of the sessions: with the injected lessons,
+// without lessons, and with every matching lesson that helps.
 type Score struct{ With, None, Best float64 }
 
-// Score is that of the sessions so far.
+// Score returns the score of the sessions so far.
 func (u *Upstream) Score() Score {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -123,7 +123,7 @@ func (u *Upstream) Score() Score {
 	return Score{With: u.chance / n, None: u.none / n, Best: u.best / n}
 }
 
-// Summary tells in words how the fleet fared.
+// Summary returns the score in words.
 func (s Score) Summary() string {
 	gain, room := s.With-s.None, s.Best-s.None
 	share := 0.0

@@ -15,19 +15,19 @@ import (
 //go:embed lessons/*.md
 var lessonFiles embed.FS
 
-// Truth is the true effect of a lesson, and where it applies.
+// Truth is the true effect of a lesson, and the lesson's trigger.
 type Truth struct {
 	Slug   string
 	Effect float64 // on the probability of success; 0.05 = +5 points
-	phrase string  // what a ticket says when the lesson applies
-	freq   float64 // share of tickets of average difficulty in which it applies
-	hard   float64 // > 0: it applies to hard tickets more often, which makes its raw success rate look bad
+	phrase string  // text of a ticket to which the lesson applies
+	freq   float64 // share of tickets of average difficulty to which the lesson applies
+	hard   float64 // > 0: the lesson applies to hard tickets more often, which lowers the raw success rate
 }
 
-// truths is the ground truth of the demo's lessons. Some of them are traps: the one that helps most
-// is met on hard tickets rather than on easy ones, and the one that harms most the other way round.
-// A plain success rate ranks them wrongly: the screenshot, which does nothing, above the pinned
-// dependency, which helps; and the restart above the rewrite.
+// truths returns the true effects of the demo's lessons. Several lessons are confounded: the most
+// helpful lesson applies to hard tickets, the most harmful lesson to easy tickets. A plain success
+// rate ranks these lessons wrongly: screenshot (no effect) above pinned dependency (helps), and
+// restart above rewrite.
 func truths() []Truth {
 	return []Truth{
 		{"reproduce-before-fixing", 0.22, "a crash that nobody could reproduce", .45, 1.2},
@@ -78,11 +78,11 @@ func (w *World) WriteLessons(dir string) error {
 	return nil
 }
 
-// ticket is one task of the fleet.
+// ticket is a task of the fleet.
 type ticket struct {
 	n          int
 	difficulty float64
-	applies    []int // indices of the lessons whose phrase it holds
+	applies    []int // indices of the lessons whose phrase is in the ticket
 	turns      int
 }
 
@@ -115,10 +115,10 @@ func (w *World) text(t ticket) string {
 	return b.String()
 }
 
-// name is the ticket's name, by which the model finds it in a request.
+// name returns the name of ticket n. The model finds the ticket by the name in a request.
 func name(n int) string { return fmt.Sprintf("TICKET-%06d", n) }
 
-// chance is the probability of success with these lessons in front of the model.
+// chance returns the probability of success with these lessons in the request.
 func (w *World) chance(t ticket, lessons []int) float64 {
 	p := .5 - .17*t.difficulty
 	for _, l := range lessons {
@@ -127,8 +127,8 @@ func (w *World) chance(t ticket, lessons []int) float64 {
 	return min(max(p, .03), .97)
 }
 
-// succeeds draws the outcome: one fixed uniform number a ticket, so that luck does not depend on
-// the lessons.
+// succeeds draws the outcome from one fixed uniform number per ticket, so that the luck of a ticket
+// does not depend on the lessons.
 func (w *World) succeeds(t ticket, lessons []int) bool {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d outcome %d", w.seed, t.n)
