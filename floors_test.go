@@ -123,7 +123,7 @@ func rooms() map[string][]string {
 		"github.com/dgraph-io/ristretto/v2":        {"internal/redact"},
 		"golang.org/x/sync":                        {"admin", "inject/bank", "proxy"},
 		"go.uber.org/goleak":                       {"test"},
-		"golang.org/x/net":                         {"test"},
+		"golang.org/x/net":                         {"test", "distill"},
 		"pgregory.net/rapid":                       {"test", "store/storetest"},
 	}
 }

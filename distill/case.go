@@ -35,10 +35,19 @@ type Helped struct {
 	Refs     []Ref `json:"refs,omitempty"`
 }
 
+// addRefs adds sessions that the list does not name. In a full list, a session of a new caller
+// replaces the last session: many sessions of one caller must not hide the session of another.
 func addRefs(list []Ref, more []Ref) []Ref {
 	for _, r := range more {
-		if len(list) < maxRefs && !slices.ContainsFunc(list, func(o Ref) bool { return o.Session == r.Session }) {
+		if slices.ContainsFunc(list, func(o Ref) bool { return o.Session == r.Session }) {
+			continue
+		}
+		if len(list) < maxRefs {
 			list = append(list, r)
+			continue
+		}
+		if len(r.Callers) > 0 && !slices.ContainsFunc(list, func(o Ref) bool { return common(o.Callers, r.Callers) > 0 }) {
+			list[len(list)-1] = r
 		}
 	}
 	return list

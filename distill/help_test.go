@@ -43,7 +43,7 @@ type bench struct {
 	now  time.Time
 	n    int
 
-	agent, run string // of the sessions that are kept
+	agent, run, caller string // of the sessions that are kept
 }
 
 func newBench(t *testing.T, limits ...bank.Limits) *bench {
@@ -73,7 +73,7 @@ func (b *bench) of(tenant, name string, lessons []sample.Lesson, events ...event
 	copy(id[:], fmt.Sprintf("%-16s", name))
 	b.n++
 	x := sample.Exchange{
-		ID: fmt.Sprintf("0000%04d-0000-4000-8000-%012x", len(events), id[:6]), Tenant: tenant, Agent: cmp.Or(b.agent, "coder"), Run: b.run, Session: id.String(), SessionName: name, Turn: 1, At: b.now, Dialect: "chat",
+		ID: fmt.Sprintf("0000%04d-0000-4000-8000-%012x", len(events), id[:6]), Tenant: tenant, Agent: cmp.Or(b.agent, "coder"), Run: b.run, Caller: b.caller, Session: id.String(), SessionName: name, Turn: 1, At: b.now, Dialect: "chat",
 		Status: 200, Outcome: sample.Complete, Lessons: lessons,
 	}
 	for i, e := range events {

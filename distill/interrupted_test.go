@@ -98,6 +98,7 @@ func TestKilledAtEachStep(t *testing.T) {
 					if i == 2 {
 						events = []event{user(task), call("book_room", `{"day":"Thursday"}`, `{"error":"day must be an ISO date"}`), call("book_room", `{"day":"2031-05-08"}`, `{"ok":true}`)}
 					}
+					b.caller = fmt.Sprint("caller-", i)
 					b.of("default", fmt.Sprint("s", i), injected("old-advice"), events...)
 				}
 				return b

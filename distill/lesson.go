@@ -43,16 +43,6 @@ func evidence(refs []Ref) []lesson.Evidence {
 	return out
 }
 
-// independent reports whether two of the sessions are independent sightings.
-func independent(refs []Ref) bool {
-	for i, a := range refs {
-		if slices.ContainsFunc(refs[i+1:], a.apart) {
-			return true
-		}
-	}
-	return false
-}
-
 // tokens returns the meaningful words of a slug.
 func tokens(slug string) []string {
 	var out []string

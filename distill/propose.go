@@ -125,7 +125,7 @@ func (w *work) write(ctx context.Context, d *Draft, l *lesson.Lesson) error {
 	case err != nil:
 		return err
 	default:
-		if res.Lesson, err = w.admit(ctx, res.Lesson, refs); err != nil {
+		if res.Lesson, err = w.admit(ctx, d, res.Lesson, refs); err != nil {
 			return err
 		}
 		w.sum.add(d, string(res.Lesson.State))
@@ -161,7 +161,7 @@ func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 	case err != nil:
 		return err
 	}
-	if l, err = w.admit(ctx, l, refs); err != nil {
+	if l, err = w.admit(ctx, d, l, refs); err != nil {
 		return err
 	}
 	w.replace(l)
@@ -172,34 +172,6 @@ func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 func (w *work) replace(l *lesson.Lesson) {
 	w.book = w.book.With(append(slices.DeleteFunc(w.book.Lessons(), func(o *lesson.Lesson) bool { return o.Slug == l.Slug }), l))
 }
-
-// admit starts the trial of a waiting lesson of the distiller after a second sighting, if the gate
-// is automatic. A person's decision is never changed.
-func (w *work) admit(ctx context.Context, l *lesson.Lesson, refs []Ref) (*lesson.Lesson, error) {
-	if !w.o.Auto || l.State != lesson.Quarantined || l.Approval.Source != source || !l.Approval.At.IsZero() || !independent(refs) {
-		return l, nil
-	}
-	w.replace(l)
-	if len(lesson.Checks{Now: w.o.Now()}.Lesson(l, w.book)) > 0 {
-		return l, nil
-	}
-	res, err := w.o.Bank.Act(ctx, l.Slug, bank.Decision{Action: lesson.StartTrial, Plan: autoPlan(), By: AutoGate})
-	var refused *bank.Refused
-	switch {
-	case errors.As(err, &refused) || errors.Is(err, bank.ErrNoLesson):
-		return l, nil
-	case err != nil:
-		return l, err
-	}
-	return res.Lesson, nil
-}
-
-// AutoGate is the name in the audit log of a trial that the automatic gate starts.
-const AutoGate = "gate: auto"
-
-// autoPlan returns the trial of such a lesson: one evaluation after a number of picks, of which
-// half are withheld.
-func autoPlan() lesson.TrialPlan { return lesson.TrialPlan{Epsilon: 0.5, Picks: 400} }
 
 // sightings returns the sessions of a lesson with the facts that show their independence, which the
 // lesson's file does not hold.

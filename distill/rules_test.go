@@ -338,41 +338,34 @@ func TestDryRunAndRejected(t *testing.T) {
 	}
 }
 
-// With gate: auto two sessions that do not hang on each other start a trial; one task given twice
-// is one sighting.
+// With gate: auto the second caller's sighting starts a trial, in the same run or in a later one.
 func TestGate(t *testing.T) {
-	stars := func(task string) []event {
-		return []event{user(task), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`)}
+	stars := func(b *bench, caller string) {
+		b.caller = caller
+		b.session("of "+caller, user("Find hotels in Bonn."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
 	}
 	auto := func(o *distill.Options) { o.Auto = true }
 	state := func(b *bench) lesson.State { return b.lesson("give-stars-as-a-whole-number-to-find-hotels").State }
-	t.Run("two tasks", func(t *testing.T) {
+	t.Run("at once", func(t *testing.T) {
 		b := newBench(t)
-		b.session("one", stars("Find hotels in Bonn.")...)
-		b.session("two", stars("Where could I sleep tonight?")...)
+		stars(b, "one")
+		stars(b, "two")
 		b.distil(auto)
 		equal(t, "state", state(b), lesson.Trial)
 	})
 	t.Run("one after the other", func(t *testing.T) {
 		b := newBench(t)
-		b.session("one", stars("Find hotels in Bonn.")...)
+		stars(b, "one")
 		b.distil(auto)
 		equal(t, "one sighting", state(b), lesson.Quarantined)
-		b.session("two", stars("Where could I sleep tonight?")...)
+		stars(b, "two")
 		b.distil(auto)
 		equal(t, "two sightings", state(b), lesson.Trial)
 	})
-	t.Run("one task twice", func(t *testing.T) {
-		b := newBench(t)
-		b.session("one", stars("Find hotels in Bonn.")...)
-		b.session("two", stars("Find hotels in Bonn.")...)
-		b.distil(auto)
-		equal(t, "state", state(b), lesson.Quarantined)
-	})
 	t.Run("by a person", func(t *testing.T) {
 		b := newBench(t)
-		b.session("one", stars("Find hotels in Bonn.")...)
-		b.session("two", stars("Where could I sleep tonight?")...)
+		stars(b, "one")
+		stars(b, "two")
 		b.distil()
 		equal(t, "state", state(b), lesson.Quarantined)
 	})

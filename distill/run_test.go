@@ -4,7 +4,7 @@ import "testing"
 
 // What several agents of one run met is one sighting: they worked on the same thing.
 func TestSessionsOfARunAreOneSighting(t *testing.T) {
-	a, b := Ref{Session: "1", First: "x", Run: "ci-1"}, Ref{Session: "2", First: "y", Run: "ci-1"}
+	a, b := Ref{Session: "1", Callers: []string{"x"}, Run: "ci-1"}, Ref{Session: "2", Callers: []string{"y"}, Run: "ci-1"}
 	if independent([]Ref{a, b}) {
 		t.Error("two agents of one run are independent")
 	}

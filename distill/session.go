@@ -14,21 +14,19 @@ import (
 
 // Ref is a session as evidence.
 type Ref struct {
-	Session string `json:"session"` // its id
-	Agent   string `json:"agent,omitempty"`
-	Day     string `json:"day,omitempty"`   // 2026-01-31
-	First   string `json:"first,omitempty"` // a hash of the task's first words
-	Run     string `json:"run,omitempty"`   // run of the session
+	Session string   `json:"session"`           // its id
+	Run     string   `json:"run,omitempty"`     // run of the session
+	Callers []string `json:"callers,omitempty"` // of the session's accepted requests; see sample.Exchange
 }
 
-// apart reports whether two sessions are independent sightings: not the same session, not one run,
-// and not the same task for the same agent on the same day, like a retry or an attack from one
-// place.
+// apart reports whether two sessions are independent sightings: two sessions, not of one run, of two
+// credentials. A caller chooses names, words and times, but not the credential of another caller.
+// Credentials that meet in one session belong to one caller.
 func (r Ref) apart(o Ref) bool {
-	if r.Session == o.Session || r.Run != "" && r.Run == o.Run {
+	if r.Session == o.Session || r.Run != "" && r.Run == o.Run || len(r.Callers) == 0 || len(o.Callers) == 0 {
 		return false
 	}
-	return r.First != o.First && (r.Agent != o.Agent || r.Day != o.Day || r.First != "" && o.First != "")
+	return common(r.Callers, o.Callers) == 0
 }
 
 // Session is one conversation as the distiller reads the conversation.
@@ -46,6 +44,21 @@ func (s *Session) run() string {
 		return x[0].Run
 	}
 	return ""
+}
+
+// maxCallers is the maximum number of callers that are noted of one session.
+const maxCallers = 4
+
+// callers returns the callers of the session whose requests the upstream accepted: anyone can send a
+// request with an invented credential.
+func (s *Session) callers() (out []string) {
+	for i := range s.Content.Exchanges {
+		x := &s.Content.Exchanges[i]
+		if accepted := x.Status >= 200 && x.Status < 300; accepted && x.Caller != "" && len(out) < maxCallers {
+			out = added(out, x.Caller)
+		}
+	}
+	return out
 }
 
 // hash identifies the content of a session: a new turn changes the hash.
@@ -90,10 +103,7 @@ type reading struct {
 
 // layOut prepares a session for the rules. Calls without a result are dropped.
 func layOut(s *Session) *reading {
-	r := &reading{ref: Ref{Session: s.ID, Agent: s.Agent, Run: s.run()}}
-	if !s.At.IsZero() {
-		r.ref.Day = s.At.UTC().Format(time.DateOnly)
-	}
+	r := &reading{ref: Ref{Session: s.ID, Run: s.run(), Callers: s.callers()}}
 	previous := ""
 	for _, e := range s.Content.Events() {
 		switch e.Role {
@@ -112,9 +122,6 @@ func layOut(s *Session) *reading {
 			previous = e.Text
 		case sample.EventUser:
 			words := withoutBlocks(e.Text)
-			if r.ref.First == "" && words != "" {
-				r.ref.First = firstWords(words)
-			}
 			if _, synthetic := detect.Synthetic(words); !synthetic {
 				if previous == "" && len(r.steps) > 0 {
 					previous = "…" // an agent that only calls tools: the words refer to its actions
@@ -124,13 +131,6 @@ func layOut(s *Session) *reading {
 		}
 	}
 	return r
-}
-
-// firstWords returns a hash of the start of a task, so that a repeated task is recognised.
-func firstWords(words string) string {
-	list := strings.Fields(strings.ToLower(words))
-	sum := sha256.Sum256([]byte(strings.Join(list[:min(len(list), 16)], " ")))
-	return hex.EncodeToString(sum[:6])
 }
 
 // withoutBlocks removes precept's insertions from a text, which are no experience of the session.

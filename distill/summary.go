@@ -27,6 +27,7 @@ type Summary struct {
 	Busy           []string       `json:"busy,omitempty"`    // tenants claimed by another process
 	Drafts         []Drafted      `json:"drafts,omitempty"`
 	MergedInto     []string       `json:"merged_into,omitempty"`
+	Waiting        []Waiting      `json:"waiting,omitempty"` // left to a person by the automatic gate
 }
 
 // Drafted is a draft with the result of its proposal.
@@ -123,3 +124,20 @@ type judgeError struct{ err error }
 
 func (e *judgeError) Error() string { return redacted(e.err.Error()) }
 func (e *judgeError) Unwrap() error { return e.err }
+
+// wait notes the reason why the automatic gate leaves a lesson to a person. A later reason replaces
+// the first.
+func (s *Summary) wait(slug, why string) {
+	at := slices.IndexFunc(s.Waiting, func(o Waiting) bool { return o.Slug == slug })
+	switch {
+	case at >= 0:
+		s.Waiting[at].Reason = why
+	case len(s.Waiting) < maxDrafts:
+		s.Waiting = append(s.Waiting, Waiting{slug, why})
+	}
+}
+
+// admitted removes the reason of a lesson that waited for its second sighting.
+func (s *Summary) admitted(slug string) {
+	s.Waiting = slices.DeleteFunc(s.Waiting, func(o Waiting) bool { return o.Slug == slug })
+}

@@ -35,7 +35,7 @@ func (t *turn) begin() {
 	of, plan := t.session.Session.MemberNow(), &t.plan.insert
 	t.kept = &draft{exchange: &sample.Exchange{
 		ID: id, Tenant: t.in.who.tenant, Agent: t.query.Claim.Agent, Session: of.ID.String(), SessionName: of.Name, Run: of.UnitName,
-		RequestID: t.w.id, Turn: t.plan.number, At: t.in.started.UTC(), Dialect: t.in.dialect.String(), Model: t.in.req.Model,
+		RequestID: t.w.id, Caller: t.in.who.caller(), Turn: t.plan.number, At: t.in.started.UTC(), Dialect: t.in.dialect.String(), Model: t.in.req.Model,
 		Loops: plan.Loops, Book: t.book.Hash(), Config: t.set.hash, Lessons: plan.Lessons,
 	}}
 	t.kept.begun = t.p.opts.Store.Begin(t.kept.exchange)

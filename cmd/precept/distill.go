@@ -200,6 +200,9 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 	for _, why := range slices.Sorted(maps.Keys(s.Refused)) {
 		fmt.Fprintf(out, "  refused %d: %s\n", s.Refused[why], report.Printable(why))
 	}
+	for i := range s.Waiting {
+		fmt.Fprintf(out, "  %s waits for a person: %s\n", report.Printable(s.Waiting[i].Slug), report.Printable(s.Waiting[i].Reason))
+	}
 	if s.Opinions > 0 {
 		fmt.Fprintf(out, "%s on lessons in force\n", amount(s.Opinions, "opinion"))
 	}

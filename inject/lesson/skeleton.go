@@ -52,6 +52,30 @@ func skeleton(s string) string {
 	return string(b)
 }
 
+// Skeleton returns the letters that a text resembles: compatibility forms, accents, case, look-alikes
+// of other scripts and digits in place of letters are folded, and all other characters are dropped.
+// Skeletons are compared with skeletons only.
+func Skeleton(s string) string { return skeleton(visible(stripANSI(s))) }
+
+// Plain returns a text as a reader sees the text, in lower case: without hidden characters, escape
+// sequences and accents, in compatibility forms, and with look-alikes of other scripts as Latin
+// letters. Line feeds, digits and punctuation stay.
+func Plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r < utf8.RuneSelf:
+			return unicode.ToLower(r)
+		case unicode.Is(unicode.Mn, r) && r < 0x0900: // later marks are letters of their own
+			return -1
+		case r == '。' || r == '․' || r == '·':
+			return '.'
+		case r == '∕' || r == '⁄':
+			return '/'
+		}
+		return cmp.Or(lookalikes().letters[r], fold(r))
+	}, norm.NFKD.String(visible(stripANSI(s))))
+}
+
 //go:embed lookalikes.txt
 var lookalikesText string
 

@@ -27,6 +27,7 @@ type Exchange struct {
 	Session     string            `json:"session"`       // hex of session.ID
 	SessionName string            `json:"session_name"`  // the client's own name, or ours
 	Run         string            `json:"run,omitempty"` // name of the run, or of the parent session
+	Caller      string            `json:"caller,omitempty"` // digest of the owner of the client's credential; "": no credential
 	RequestID   string            `json:"request_id"`
 	Turn        int               `json:"turn"`
 	At          time.Time         `json:"at"`

@@ -152,10 +152,11 @@ func (c *Circle) draw(task string) float64 {
 // Play makes agents book rooms through precept at base (http://host:port/v1). The agents know only
 // the address of precept.
 func (c *Circle) Play(ctx context.Context, base string, client *http.Client, agents, sessions int) error {
-	f := &Fleet{BaseURL: base, Client: client}
+	// Two teams, each with its own credential: distill.gate: auto asks for two sightings of two callers.
+	teams := [...]*Fleet{{BaseURL: base, Client: client, Key: "demo-north"}, {BaseURL: base, Client: client, Key: "demo-south"}}
 	from := c.played
 	c.played += sessions
-	return inParallel(ctx, agents, from+1, c.played, func(ctx context.Context, n int) error { return c.book(ctx, f, n) })
+	return inParallel(ctx, agents, from+1, c.played, func(ctx context.Context, n int) error { return c.book(ctx, teams[n%len(teams)], n) })
 }
 
 // book plays one session: the conversation of an agent, and the feedback of the user.

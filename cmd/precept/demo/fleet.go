@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ type Fleet struct {
 	Agents   int    // at work at a time
 	Sessions int    // tickets to work through
 	Client   *http.Client
+	Key      string // the agents' credential; "": demo
 
 	done    atomic.Int64
 	success atomic.Int64
@@ -139,7 +141,7 @@ func (f *Fleet) post(ctx context.Context, path string, v any) ([]byte, error) {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer demo")
+	req.Header.Set("Authorization", "Bearer "+cmp.Or(f.Key, "demo"))
 	res, err := f.Client.Do(req)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,133 @@
+package distill
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"precept/inject/bank"
+	"precept/inject/lesson"
+	"precept/internal/session"
+)
+
+// AutoGate is the name in the audit log of a trial that the automatic gate starts.
+const AutoGate = "gate: auto"
+
+// autoPlan returns the trial of such a lesson: one evaluation after a number of picks, of which
+// half are withheld.
+func autoPlan() lesson.TrialPlan { return lesson.TrialPlan{Epsilon: 0.5, Picks: 400} }
+
+// Waiting is a lesson that the automatic gate leaves to a person.
+type Waiting struct {
+	Slug   string `json:"slug"`
+	Reason string `json:"reason"`
+}
+
+// admit starts the trial of a waiting lesson of the distiller, if the gate is automatic and nothing
+// asks for a person. A person's decision is never changed.
+func (w *work) admit(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (*lesson.Lesson, error) {
+	if !w.o.Auto || l.State != lesson.Quarantined || l.Approval.Source != source || !l.Approval.At.IsZero() {
+		return l, nil
+	}
+	w.replace(l)
+	why, err := w.needsPerson(ctx, d, l, refs)
+	if err != nil {
+		return l, err
+	}
+	if why != "" {
+		w.sum.wait(l.Slug, why)
+		return l, nil
+	}
+	res, err := w.o.Bank.Act(ctx, l.Slug, bank.Decision{Action: lesson.StartTrial, Plan: autoPlan(), By: AutoGate})
+	var refused *bank.Refused
+	switch {
+	case errors.As(err, &refused):
+		w.sum.wait(l.Slug, "the checks of the bank refuse the trial")
+		return l, nil
+	case errors.Is(err, bank.ErrNoLesson):
+		return l, nil
+	case err != nil:
+		return l, err
+	}
+	w.sum.admitted(l.Slug)
+	return res.Lesson, nil
+}
+
+// needsPerson returns the reason why a person must decide on a lesson, empty for none.
+//
+// The hazard: a tool's output, which anyone may write, convinces the judge, and the lesson would
+// reach the prompts of other agents. So the gate asks for two sightings of two credentials, which one
+// caller cannot make, for an advice that does no harm beyond the task, and for words that the agent
+// or a person used before any tool output.
+func (w *work) needsPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (string, error) {
+	if len(lesson.Checks{Now: w.o.Now()}.Lesson(l, w.book)) > 0 {
+		return "the checks have findings", nil
+	}
+	if why := risk(l.Title + "\n" + l.Advice); why != "" {
+		return why, nil
+	}
+	ruled := w.o.Judge == nil && d.lesson(w.tenant).Body == l.Body && d.Title == l.Title
+	if ruled && slices.ContainsFunc(quoted(l.Title+"\n"+l.Advice), addressesReader) {
+		return "the advice quotes a tool's output that gives orders", nil
+	}
+	var known []Ref // sightings whose sessions are stored
+	for _, r := range refs {
+		id, ok := session.ParseID(r.Session)
+		if !ok {
+			continue
+		}
+		s := &Session{ID: r.Session}
+		var err error
+		if s.Content.Exchanges, err = w.o.Source.Exchanges(ctx, w.tenant, id); err != nil {
+			return "", err
+		}
+		if len(s.Content.Exchanges) == 0 {
+			continue
+		}
+		if !ruled && dictated([]string{l.Title, l.Advice}, s) {
+			return "words of the advice occur in a tool's output", nil
+		}
+		known = append(known, r)
+	}
+	if !independent(known) {
+		return "the lesson has no two sightings of two credentials", nil
+	}
+	return "", nil
+}
+
+// independent reports whether two of the sessions are independent sightings.
+func independent(refs []Ref) bool {
+	for i, a := range refs {
+		if slices.ContainsFunc(refs[i+1:], a.apart) {
+			return true
+		}
+	}
+	return false
+}
+
+// quoted returns the quotations in a text of the rules, which are the only words of a tool's output.
+func quoted(text string) (out []string) {
+	for {
+		_, rest, found := strings.Cut(text, "“")
+		quote, after, closed := strings.Cut(rest, "”")
+		if !found {
+			return out
+		}
+		out = append(out, quote)
+		if !closed {
+			return out
+		}
+		text = after
+	}
+}
+
+// addressesReader reports whether a text has a word of an order. "must be" and its like describe a
+// value.
+func addressesReader(text string) bool {
+	text = lesson.Plain(text)
+	for _, describes := range []string{"must be", "must have", "must not be", "must contain", "must match", "should be", "should have", "should match", "required"} {
+		text = strings.ReplaceAll(text, describes, "")
+	}
+	return slices.ContainsFunc(contentOf(text), func(w contentWord) bool { return w.order })
+}

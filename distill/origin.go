@@ -1,0 +1,187 @@
+package distill
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"precept/detect"
+	"precept/inject/lesson"
+	"precept/internal/sample"
+)
+
+// An advice is dictated if the words of one of its sentences occur together in tool output before
+// the agent or a person uses the words. Words are compared by their first letters, as the letters
+// look. Phrases, not single words, decide: a file of ten pages holds most words of the language.
+
+// The limits of dictated.
+const (
+	reachOfWords = 24 // words of tool output in which the words of a sentence occur together
+	dictatedMost = 3  // words of a sentence that no coincidence explains
+	fewWords     = 2  // the same in an order ("always", "must"), and for most words of a short sentence
+	keyLetters   = 5  // letters by which words are compared: connect, connection
+)
+
+// dictated reports whether the session's tool output dictated a sentence of the advice.
+func dictated(advice []string, s *Session) bool {
+	var all []sentence
+	for _, text := range advice {
+		for part := range strings.FieldsFuncSeq(lesson.Plain(text), func(r rune) bool { return strings.ContainsRune(".;!?\n", r) }) {
+			if one := readSentence(part); len(one.keys) > 0 {
+				all = append(all, one)
+			}
+		}
+		if one := readSentence(lesson.Plain(text)); len(one.names) > 0 {
+			all = append(all, sentence{names: one.names}) // names hold dots
+		}
+	}
+	own := map[string]bool{}
+	use := func(texts ...string) {
+		for _, text := range texts {
+			text = lesson.Plain(text)
+			for _, w := range contentOf(text) {
+				own[w.key] = true
+			}
+			for _, n := range namesIn(text) {
+				own[n] = true
+			}
+		}
+	}
+	for _, e := range s.Content.Events() {
+		switch e.Role {
+		case sample.EventAssistant:
+			use(e.Text)
+		case sample.EventUser:
+			words := withoutBlocks(e.Text)
+			if _, synthetic := detect.Synthetic(words); !synthetic {
+				use(words)
+				continue
+			}
+			if orders(lesson.Plain(words), all, own) {
+				return true
+			}
+		case sample.EventCall:
+			use(e.Call.Name, e.Call.Args)
+			if orders(lesson.Plain(withoutBlocks(e.Text)), all, own) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sentence holds the words of a sentence that carry its meaning, and the names in it.
+type sentence struct {
+	keys  map[string]bool
+	names []string
+}
+
+func readSentence(text string) sentence {
+	s := sentence{keys: map[string]bool{}, names: namesIn(text)}
+	for _, w := range contentOf(text) {
+		s.keys[w.key] = true
+	}
+	delete(s.keys, "")
+	return s
+}
+
+// contentWord is a word that carries meaning, or the mark of an order.
+type contentWord struct {
+	key   string // first letters of the word; "" for an order
+	order bool   // always, must, please: the text addresses its reader
+}
+
+// contentOf returns the words of a plain text that carry meaning. Texts without blanks between words
+// are read in pairs of letters.
+func contentOf(text string) (out []contentWord) {
+	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\'' }) {
+		letters := []rune(w)
+		switch {
+		case listed("orders")[w]:
+			out = append(out, contentWord{order: true})
+		case listed("common")[w] || len(letters) < 2 || only(w, digits):
+		case unicode.In(letters[0], unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Hangul, unicode.Khmer, unicode.Lao, unicode.Myanmar):
+			for i := range len(letters) - 1 {
+				out = append(out, contentWord{key: string(letters[i : i+2])})
+			}
+		default:
+			out = append(out, contentWord{key: wordKey(w)})
+		}
+	}
+	return out
+}
+
+// wordKey returns the first letters of a word as the letters look.
+func wordKey(w string) string {
+	if key := lesson.Skeleton(w); key != "" {
+		w = key
+	}
+	letters := []rune(w)
+	if n := len(letters); n > 3 && n <= keyLetters && letters[n-1] == 's' {
+		letters = letters[:n-1]
+	}
+	return string(letters[:min(len(letters), keyLetters)])
+}
+
+// namesIn returns the names of things in a plain text: words with a digit, or with punctuation inside.
+func namesIn(text string) (out []string) {
+	for w := range strings.FieldsFuncSeq(text, func(r rune) bool {
+		return unicode.IsSpace(r) || strings.ContainsRune("`'\"“”‘’()[]{}<>,;!?|=*", r)
+	}) {
+		w = strings.Trim(w, ".:-_/\\")
+		inner := strings.ContainsAny(w, "/_.-@:$\\") || strings.ContainsAny(w, digits)
+		if inner && strings.ContainsFunc(w, unicode.IsLetter) && !isErrorName(w) && !isErrorName(strings.ToUpper(w)) && !isStandard(w) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// orders reports whether a tool output dictates one of the sentences. own are the words that agent
+// and person used before.
+func orders(output string, all []sentence, own map[string]bool) bool {
+	for i := range all {
+		if slices.ContainsFunc(all[i].names, func(n string) bool { return !own[n] && strings.Contains(output, n) }) {
+			return true
+		}
+	}
+	said := contentOf(output)
+	for i := range all {
+		if all[i].together(said, own) {
+			return true
+		}
+	}
+	return false
+}
+
+// together reports whether enough foreign words of the sentence occur close to each other.
+func (s *sentence) together(said []contentWord, own map[string]bool) bool {
+	if len(s.keys) == 0 {
+		return false
+	}
+	inside := map[string]int{}
+	orders := 0
+	for i, w := range said {
+		if i >= reachOfWords {
+			switch gone := said[i-reachOfWords]; {
+			case gone.order:
+				orders--
+			case inside[gone.key] > 1:
+				inside[gone.key]--
+			default:
+				delete(inside, gone.key)
+			}
+		}
+		switch {
+		case w.order:
+			orders++
+		case s.keys[w.key] && !own[w.key]:
+			inside[w.key]++
+		}
+		hits := len(inside)
+		if hits >= dictatedMost || orders > 0 && hits >= fewWords || 2*hits > len(s.keys) && hits >= min(fewWords, len(s.keys)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,165 @@
+package distill
+
+import (
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+
+	"golang.org/x/net/publicsuffix"
+
+	"precept/inject/lesson"
+)
+
+// risk returns the reason why a person must read an advice before any agent gets the advice: a URL,
+// a host, an encoded text, or a command that fetches, installs, deletes, publishes or changes
+// permissions. Empty: there is none. Negations do not count: a list of verbs is not a parser, and to
+// wait costs little.
+func risk(advice string) string {
+	text := lesson.Plain(advice)
+	if what := address(text); what != "" {
+		return what
+	}
+	if encoded(text) {
+		return "the advice holds an encoded text"
+	}
+	for sentence := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(";!?\n", r) }) {
+		tokens := commandWords(sentence)
+		for _, kind := range [...]struct {
+			words words
+			says  string
+		}{
+			{listed("fetches"), "the advice fetches something or runs a program from elsewhere"},
+			{listed("installs"), "the advice installs something"},
+			{listed("deletes"), "the advice deletes something"},
+			{listed("publishes"), "the advice publishes or sends something"},
+			{listed("permissions"), "the advice changes permissions"},
+			{listed("unchecked"), "the advice turns a check off"},
+		} {
+			if kind.words.names(tokens) {
+				return kind.says
+			}
+		}
+		if listed("adds").names(tokens) && listed("kinds of packages").names(tokens) {
+			return "the advice installs something"
+		}
+	}
+	return ""
+}
+
+// commandWords splits a sentence into words without quotes and brackets.
+func commandWords(sentence string) (out []string) {
+	for w := range strings.FieldsFuncSeq(sentence, func(r rune) bool {
+		return unicode.IsSpace(r) || strings.ContainsRune("`'\"“”‘’()[]{}<>,:|&=*#", r)
+	}) {
+		out = append(out, strings.TrimRight(w, "."))
+	}
+	return out
+}
+
+// names reports whether the words contain an entry of the list: a word, a phrase, or, for an entry
+// with a star, the start of a word. Words are compared by the letters that they resemble.
+func (w words) names(tokens []string) bool {
+	var letters []string
+	for _, t := range tokens {
+		letters = append(letters, lesson.Skeleton(t))
+	}
+	line := " " + strings.Join(tokens, " ") + " "
+	for entry := range w {
+		stem, prefix := strings.CutSuffix(entry, "*")
+		key := lesson.Skeleton(stem)
+		switch {
+		case prefix && slices.ContainsFunc(letters, func(t string) bool { return strings.HasPrefix(t, key) }):
+			return true
+		case prefix:
+		case strings.Contains(line, " "+entry+" "), !strings.Contains(entry, " ") && key != "" && slices.Contains(letters, key):
+			return true
+		}
+	}
+	return false
+}
+
+// address returns the reason why a text holds an address, empty for none.
+func address(text string) string {
+	text = bracketedDot().ReplaceAllString(text, ".")
+	text = spacedDot().ReplaceAllString(text, ".$1")
+	if strings.Contains(text, "://") || schemes().MatchString(text) || slashes().MatchString(text) {
+		return "the advice holds a URL"
+	}
+	tokens := strings.FieldsFunc(text, func(r rune) bool {
+		return unicode.IsSpace(r) || strings.ContainsRune("`'\"“”‘’[]{}<>,;!?|=*", r)
+	})
+	for i, t := range tokens {
+		if i+2 < len(tokens) && slices.Contains([]string{"dot", "punkt", "punto", "point", "點", "点"}, tokens[i+1]) && isHost(t+"."+tokens[i+2], true) {
+			return "the advice names a host"
+		}
+		if isHost(t, false) {
+			return "the advice names a host"
+		}
+	}
+	return ""
+}
+
+// isHost reports whether a word names a host: a domain with a known or reserved top level, an IP
+// address, a name with a port, or a name behind an @. A name of a file that people know, and a call
+// with parentheses, is no host. spelt: the dot was a word.
+func isHost(word string, spelt bool) bool {
+	word = strings.TrimRight(strings.TrimLeft(word, "("), ".:)")
+	if strings.HasPrefix(word, "www.") || strings.Contains(word, "xn--") || strings.Contains(word, "localhost") {
+		return true
+	}
+	if _, err := netip.ParseAddr(strings.Trim(word, "()")); err == nil && strings.ContainsAny(word, ".:") && len(word) > 3 {
+		return true
+	}
+	if at := strings.LastIndexByte(word, '@'); at > 0 && at < len(word)-1 && !strings.ContainsAny(word[at+1:at+2], "0123456789v^~") {
+		return true
+	}
+	if strings.Contains(word, "(") {
+		return false
+	}
+	host, _, path := strings.Cut(word, "/")
+	name, port, given := strings.Cut(host, ":")
+	if given && len(port) >= 2 && len(port) <= 5 && only(port, digits) && only(name, lower+digits+"-.") && strings.Trim(name, digits) != "" && !isFile(name) {
+		return true
+	}
+	labels := strings.Split(name, ".")
+	if len(labels) < 2 || slices.Contains(labels, "") || isFile(word) && !spelt && !path {
+		return false
+	}
+	if _, err := netip.ParseAddr(name); err == nil {
+		return true
+	}
+	if strings.ContainsFunc(name, func(r rune) bool { return r != '.' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		return false
+	}
+	suffix, known := publicsuffix.PublicSuffix(name)
+	return known || strings.Contains(suffix, ".") || listed("top levels")[labels[len(labels)-1]]
+}
+
+// isFile reports whether people know the word as the name of a file.
+func isFile(word string) bool { return listed("known files")[word] }
+
+// encoded reports whether a text holds escapes, spaced letters, or a run of base64 or hexadecimal
+// characters, which the search for words does not read.
+func encoded(text string) bool {
+	return spaced().MatchString(text) || escapes().MatchString(text) || slices.ContainsFunc(blobs().FindAllString(text, -1), func(run string) bool {
+		return strings.ContainsAny(run, digits) && !strings.ContainsAny(run, "_-") || len(run) >= 40
+	})
+}
+
+func once(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
+
+//nolint:gochecknoglobals // immutable, compiled at first use
+var (
+	bracketedDot = once(`\s*[\[({<]\s*(?:\.|dot|punkt|punto|point)\s*[\])}>]\s*`)
+	spaced       = once(`(?:^|\s)(?:\pL\s+){3,}\pL(?:\s|$)`)
+	spacedDot    = once(`\s+\.\s*([\pL\d])`)
+	schemes      = once(`\b(?:h\s*t\s*t\s*p\s*s?|hxxps?|ftps?|sftp|ssh|wss?|git|file|data|javascript|tcp|udp|ldaps?|s3|gs|mailto)\s*:\s*(?:/|\\|\S+@|[a-z]+/[a-z])`)
+	slashes      = once(`(?:^|[\s"'(])(?://|\\\\)[\pL\d]`)
+	escapes      = once(`(?:\\x[0-9a-f]{2}|%[0-9a-f]{2}|\\u[0-9a-f]{4}|&#x?[0-9a-f]+;|\\[0-7]{3}){2}`)
+	blobs        = once(`[a-z0-9+/_-]{24,}={0,2}`)
+)
