@@ -92,9 +92,7 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 		}
 		return w.cite(ctx, d, old)
 	}
-	approved := l.Clone() // only active lessons can contradict
-	approved.State = lesson.Active
-	if against := w.book.Contradicts(approved); len(against) > 0 {
+	if against := w.book.Contradicts(l); len(against) > 0 {
 		d.Contradicts = against[0].Slug
 		w.sum.Contradictions++
 	}
