@@ -183,8 +183,6 @@ func toRewrite() []string {
 		"proxy/trace",
 		"store",
 		"store/outbox",
-		"store/redis",
 		"store/sqlite",
-		"store/storetest",
 	}
 }

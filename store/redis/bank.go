@@ -15,7 +15,7 @@ import (
 )
 
 // Bank holds the lessons of a fleet: LESSON.md texts by name, one set for all replicas. A change is
-// published to the replicas that subscribe, and found by the others at their next look.
+// published to the subscribed replicas. Other replicas find the change at the next poll.
 type Bank struct{ s *Store }
 
 // OpenBank returns a bank, without a call to Redis.
@@ -34,7 +34,7 @@ func (b *Bank) Close() error { return b.s.Close() }
 // lesson was ever stored.
 func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version string, err error) {
 	err = b.s.do(ctx, "lessons", func(c client) error {
-		// One transaction, so that the version belongs to the texts.
+		// One transaction, so that version and texts match.
 		pipe := c.TxPipeline()
 		all, v := pipe.HGetAll(ctx, b.s.shared("lessons")), pipe.Get(ctx, b.s.shared("lessons-version"))
 		if err := each(ctx, pipe); err != nil {
@@ -65,7 +65,7 @@ func lessonFits(name string, text []byte) error {
 	return nil
 }
 
-// change runs the script, and returns its answer: the new version, "noted" or "changed".
+// change runs the script and returns the script's answer: the new version, "noted" or "changed".
 func (b *Bank) change(ctx context.Context, args []any) (string, error) {
 	return ask(ctx, b.s, "push lessons", func(c client) (string, error) {
 		return b.s.script(ctx, c, "lessons", b.s.shared(""), args...).Text()
@@ -74,17 +74,18 @@ func (b *Bank) change(ctx context.Context, args []any) (string, error) {
 
 func (b *Bank) channel() string { return b.s.shared("lessons") }
 
-// The times of a Watcher: a published change is in force within a second, any other at the next look.
+// Times of a Watcher: a published change is active within a second, another change after the next
+// poll.
 const (
 	lookEvery   = 2 * time.Second
 	listenAgain = 5 * time.Second
 )
 
-// Watcher keeps the lessons of a bank in force, as lesson.Watcher does for a directory. Run starts
-// and stops everything.
+// Watcher loads the lessons of a bank, as lesson.Watcher does for a directory. Run starts and stops
+// all work.
 type Watcher struct {
 	Poll time.Duration // pause between two looks at the bank; 0: two seconds
-	// Panicked is called after a panic in a look; nil: not called. The book in force stays.
+	// Panicked is called after a panic in a poll; nil: not called. The active book stays.
 	Panicked func(value any)
 
 	bank    *Bank
@@ -95,8 +96,8 @@ type Watcher struct {
 	fault   string // last reported fault of the bank; "": none
 }
 
-// Watch returns a watcher that calls onBook, in the goroutine of Run, with each new book and its
-// problems. While the bank cannot be reached, or has lost its data, the book stays in force.
+// Watch returns a watcher that calls onBook, in the goroutine of Run, with each new book and the
+// problems of the book. While the bank cannot be reached, or has lost data, the active book stays.
 func (b *Bank) Watch(onBook func(*lesson.Book, []lesson.Problem), secrets ...lesson.Secrets) *Watcher {
 	return &Watcher{Poll: lookEvery, bank: b, texts: lesson.NewTexts("redis", secrets...), onBook: onBook}
 }
@@ -161,14 +162,14 @@ func (w *Watcher) look(ctx context.Context) bool {
 			w.fault = ""
 			w.onBook(book, problems)
 		}
-	case w.fault != "": // Redis answers again, and the texts are the same
+	case w.fault != "": // Redis answers again with unchanged texts
 		w.fault = ""
 		w.onBook(w.texts.Current())
 	}
 	return err == nil
 }
 
-// report calls onBook once with the book in force and a fault of the bank.
+// report calls onBook once with the active book and a fault of the bank.
 func (w *Watcher) report(fault string) {
 	if fault == w.fault {
 		return
@@ -180,8 +181,8 @@ func (w *Watcher) report(fault string) {
 	}))
 }
 
-// Where returns the name of the bank for people. The address may hold a password, and is not part
-// of the name.
+// Where returns the name of the bank for messages. The address may contain a password and is not
+// part of the name.
 func (b *Bank) Where() string { return "redis" }
 
 // Read implements bank.Place.

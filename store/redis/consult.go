@@ -20,7 +20,7 @@ func (s *Store) Consult(ctx context.Context, batch string, met map[string]bank.C
 	return s.do(ctx, "consult", func(c client) error { return s.script(ctx, c, "consult", s.shared(""), args...).Err() })
 }
 
-// Consultations returns the counts of lessons, without the lessons that were never consulted.
+// Consultations returns the counts of lessons. Lessons without a consultation are left out.
 func (s *Store) Consultations(ctx context.Context, slugs []string) (map[string]bank.Consultation, error) {
 	out := make(map[string]bank.Consultation, len(slugs))
 	if len(slugs) == 0 {
@@ -57,15 +57,15 @@ func (b *Bank) Consultations(ctx context.Context, slugs []string) (map[string]ba
 	return b.s.Consultations(ctx, slugs)
 }
 
-// Leave keeps a text with a session, for the replica that serves the session's next turn. The text
-// is deleted with the session. Without such a session, Leave does nothing.
+// Leave stores a text for the replica that serves the next turn of the session. The text is deleted
+// with the session. Without such a session, Leave does nothing.
 func (s *Store) Leave(ctx context.Context, tenant string, id session.ID, name, text string) error {
 	p := newPlan("jot")
 	p.add(s.base(tenant), "s", string(id[:]), "l:"+name, text)
 	return s.commit(ctx, "leave", p, tenant)
 }
 
-// Take returns and deletes the text that was left under a name.
+// Take returns and deletes the text with the given name.
 func (s *Store) Take(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error) {
 	key := s.sessionKey(tenant, id)
 	err = s.look(ctx, "take", func(c client) error {

@@ -17,9 +17,9 @@ import (
 // counterReads is the number of times that the counters are read while other replicas change them.
 const counterReads = 4
 
-// Counters returns the counters of a tenant that are not zero, sorted by scope, field and day. Rows
-// are read one after the other, and all again if a settlement came in between. If settlements never
-// pause, the last sessions may be counted in some rows only.
+// Counters returns the non-zero counters of a tenant, sorted by scope, field and day. Rows are read
+// one after the other, and all again after a concurrent settlement. If settlements never pause, the
+// last sessions may be counted in some rows only.
 func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	err = s.do(ctx, "counters", func(c client) error {
 		before, err := s.moved(ctx, c, tenant)
@@ -112,8 +112,8 @@ func addRow(list []trial.Delta, row trial.Key, fields, names map[string]string) 
 	return list, nil
 }
 
-// Raise sets each maximum of a tenant to the given value, if that is greater. Raise may be repeated
-// and reordered.
+// Raise sets each maximum of a tenant to the given value if the given value is greater. Calls may
+// be repeated and reordered.
 func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) error {
 	p := newPlan("raise")
 	for _, m := range maxima {
@@ -143,7 +143,7 @@ func (s *Store) Maxima(ctx context.Context, tenant string) (list []trial.Delta, 
 	return list, err
 }
 
-// Priors returns the newest priors, and their version; 0: there are none.
+// Priors returns the newest priors and the version of the priors; 0: none.
 func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data []byte, err error) {
 	v, err := ask(ctx, s, "priors", func(c client) ([]any, error) { return c.HMGet(ctx, s.base(tenant)+"priors", "v", "d").Result() })
 	if err != nil || len(v) != 2 || v[0] == nil {
@@ -183,7 +183,7 @@ func (s *Store) value(ctx context.Context, op, key, field string) (value []byte,
 }
 
 // InitMeta sets a value that all replicas share, such as the salt of the coins, unless another
-// replica was faster, and returns the value in force.
+// replica has set the value. InitMeta returns the active value.
 func (s *Store) InitMeta(ctx context.Context, key string, value []byte) ([]byte, error) {
 	return ask(ctx, s, "init meta", func(c client) ([]byte, error) {
 		if err := c.HSetNX(ctx, s.shared("values"), key, value).Err(); err != nil {

@@ -35,7 +35,7 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 }
 
 // Readmit makes sessions due again that were set aside fewer than most times, and sessions that an
-// earlier release closed without a settlement. It returns their number.
+// earlier release closed without a settlement. Readmit returns the number of sessions.
 func (s *Store) Readmit(ctx context.Context, most int) (n int, err error) {
 	err = s.do(ctx, "readmit", func(c client) error {
 		names, err := s.tenants(ctx, c)
@@ -94,8 +94,8 @@ func toAside(tenant, field, value string) (session.DeadLetter, error) {
 	return a, nil
 }
 
-// Unsampled returns the number of exchanges without a sample whose session was settled, or will not
-// be settled because the session is set aside.
+// Unsampled returns the number of exchanges without a sample in settled sessions and in sessions
+// that are set aside.
 func (s *Store) Unsampled(ctx context.Context) (n int64, err error) {
 	late := func(p goredis.Pipeliner, base string) *goredis.StringCmd { return p.HGet(ctx, base+"t", "late") }
 	err = askAll(ctx, s, "unsampled", late, func(_ string, cmd *goredis.StringCmd) error {

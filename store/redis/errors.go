@@ -11,10 +11,10 @@ import (
 	"precept/internal/session"
 )
 
-// The errors of a Store, besides session.ErrInvalid, which never succeeds, and
-// session.ErrParkingFull. An error that wraps session.ErrUnavailable is temporary.
+// Errors of a Store, in addition to session.ErrInvalid (permanent) and session.ErrParkingFull. An
+// error that wraps session.ErrUnavailable is temporary.
 var (
-	// ErrDown reports that Redis cannot be reached, or does not answer in time.
+	// ErrDown reports that Redis cannot be reached or does not answer in time.
 	ErrDown = fmt.Errorf("Redis cannot be reached: %w", session.ErrUnavailable) //nolint:staticcheck // a name
 	// ErrBusy reports that Redis accepts no writes now, because Redis loads its data, fails over, or
 	// is a replica.
@@ -23,7 +23,7 @@ var (
 	ErrFull = fmt.Errorf("Redis is full (maxmemory); give it more memory, or keep less with learning.retention: %w", session.ErrUnavailable) //nolint:staticcheck // a name
 	// ErrAuth reports that the user or the password is refused.
 	ErrAuth = fmt.Errorf("Redis refuses the user or the password; check store.url: %w", session.ErrUnavailable) //nolint:staticcheck // a name
-	// ErrTLS reports that a certificate is not trusted, ours or the server's.
+	// ErrTLS reports an untrusted certificate, of the server or of precept.
 	ErrTLS = fmt.Errorf("Redis and precept do not trust each other; name the authority of its certificate with ca_file in store.url, and ours with cert_file and key_file: %w", session.ErrUnavailable) //nolint:staticcheck // a name
 	// ErrACL reports that the user lacks a permission.
 	ErrACL = fmt.Errorf("the Redis user lacks a permission; docs/OPERATIONS.md lists what precept needs: %w", session.ErrUnavailable)
@@ -31,7 +31,7 @@ var (
 	ErrCorrupt = errors.New("a value in Redis is not precept's")
 	// ErrClosed reports that the store is closed.
 	ErrClosed = errors.New("the store is closed")
-	// ErrURL reports that the address of Redis, or one of its parameters, cannot be used.
+	// ErrURL reports an invalid address of Redis, or an invalid parameter in the address.
 	ErrURL = errors.New("cannot be used as an address of Redis")
 )
 
@@ -60,8 +60,9 @@ func explain(ctx context.Context, err error) error {
 	}
 }
 
-// absent reports whether the server answered that a value does not exist. The library returns that
-// error bare. Wrapped, the error says that a Sentinel knows no such group.
+// absent reports whether the server answered that a value does not exist. The library returns
+// goredis.Nil without a wrapper for an absent value. A wrapped goredis.Nil means that a Sentinel
+// does not know the group.
 func absent(err error) bool { return err == goredis.Nil } //nolint:errorlint // see above
 
 // ours reports whether an error wraps a sentinel already.
@@ -74,8 +75,8 @@ func ours(err error) bool {
 	return false
 }
 
-// explainReply wraps an error reply of the server. An error inside a script has the script's name
-// before or after it.
+// explainReply wraps an error reply of the server. For an error inside a script, the script's name
+// precedes or follows the text.
 func explainReply(err error, text string) error {
 	has := func(words ...string) bool {
 		for _, w := range words {

@@ -36,7 +36,7 @@ func unpackEntry(v string) (e feedback.Entry, err error) {
 	return e, nil
 }
 
-// AddFeedback adds entries to the sets of sessions, and returns the number of entries that changed
+// AddFeedback adds entries to the sets of sessions and returns the number of entries that changed
 // each set: new ids, and later versions of known ids. Sessions without a change are left out. Every
 // order of arrival gives the same set. The error is a session.FeedbackFull if a set has no room.
 // After any other error some entries may have been added: repeat the call.
@@ -139,7 +139,7 @@ func (s *Store) OpenFeedback(ctx context.Context, tenant string, after int64, li
 			return err
 		}
 		list := page.Val()
-		if integer(latest.Val()) < after { // the server has lost data, and its places start below after
+		if integer(latest.Val()) < after { // the server has lost data, and the places start below after
 			last = 0
 			if list, err = c.ZRangeByScoreWithScores(ctx, key, openBehind(0, limit)).Result(); err != nil {
 				return err
@@ -163,8 +163,8 @@ func openBehind(after int64, limit int) *goredis.ZRangeBy {
 }
 
 // openFeedback returns the rows and the feedback of sessions. Sessions without a row are left out,
-// as are sessions whose feedback cannot be read: their closing reports that, and other sessions
-// must not wait.
+// as are sessions with unreadable feedback: the closing reports unreadable feedback, and other
+// sessions must not wait.
 func (s *Store) openFeedback(ctx context.Context, c client, tenant string, list []goredis.Z) (rows []session.Row, said [][]feedback.Entry, err error) {
 	ids := make([]session.ID, len(list))
 	heads := make([]*goredis.SliceCmd, len(list))
@@ -214,7 +214,7 @@ func (s *Store) Settled(ctx context.Context, tenant string, ids []session.ID) ([
 	return out, err
 }
 
-// Park keeps feedback until its key occurs. Versions of one entry fold as in AddFeedback. The key
+// Park stores feedback until the key occurs. Versions of one entry merge as in AddFeedback. The key
 // may occur between the caller's look-up and Park: look the key up again afterwards.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	v, err := packEntry(&e)
@@ -232,7 +232,7 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 	return err
 }
 
-// Join moves parked feedback to the sessions of its keys, each key in one step, and returns the
+// Join moves parked feedback to the sessions of the keys, each key in one step, and returns the
 // number of entries that changed each set, as AddFeedback does.
 func (s *Store) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	if len(owners) == 0 {
@@ -259,7 +259,7 @@ func (s *Store) Join(ctx context.Context, tenant string, owners map[session.Echo
 	return tally(p, of)
 }
 
-// PurgeParked deletes parked feedback from before a time, and returns its number.
+// PurgeParked deletes parked feedback from before a time and returns the number of entries.
 func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err error) {
 	names, err := s.Tenants(ctx)
 	if err != nil {

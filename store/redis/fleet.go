@@ -56,7 +56,7 @@ func joinEpoch(mark string, runs []string) string {
 const erasureAge = 24 * time.Hour
 
 // Announce adds an erasure to the list of all replicas, so that no replica writes the sessions
-// again. It returns the place in the list.
+// again. Announce returns the place in the list.
 func (s *Store) Announce(ctx context.Context, e session.Erasure) (place string, err error) {
 	var ids strings.Builder
 	for i := range e.IDs {
@@ -86,7 +86,7 @@ func (s *Store) Erasures(ctx context.Context, after string) (list []session.Eras
 	return list, err
 }
 
-// erasure decodes an erasure. One that does not decode has no tenant, and is skipped.
+// erasure decodes an erasure. An erasure that does not decode has no tenant and is skipped.
 func erasure(m goredis.XMessage) session.Erasure {
 	text := func(field string) string {
 		v, _ := m.Values[field].(string)

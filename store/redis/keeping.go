@@ -15,12 +15,11 @@ import (
 // server's time.
 const sweepStep = 32
 
-// Forget deletes a session with its row, echoes, exchanges, samples, feedback and settlement, and
-// reports whether there was such a session. The counters keep the session's sums, which name no
-// person.
+// Forget deletes a session with row, echoes, exchanges, samples, feedback and settlement, and
+// reports whether the session existed. The counters keep the session's sums, which name no person.
 //
-// The server's append-only file holds the old values until it is rewritten (BGREWRITEAOF), and its
-// last snapshot until the next one.
+// The server's append-only file holds the old values until the next rewrite (BGREWRITEAOF), and the
+// last snapshot until the next snapshot.
 func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool, error) {
 	n, err := ask(ctx, s, "forget", func(c client) (int, error) { return s.forget(ctx, c, tenant, "", string(id[:])) })
 	return n > 0, err

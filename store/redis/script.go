@@ -31,7 +31,7 @@ func loadScripts() (map[string]*goredis.Script, error) {
 	return scripts, err
 }
 
-// keys returns the keys that a script declares: one key, which stands for all keys of its slot.
+// keys returns the keys that a script declares: one key for all keys of the slot.
 func keys(base string) []string { return []string{base + "t"} }
 
 // script runs a script by its digest, or by its text if the server does not know the digest: a

@@ -201,7 +201,7 @@ type secrecy struct {
 }
 
 // config returns the TLS configuration; nil: no TLS. Without serverName, each server must prove the
-// name of its host.
+// name of the host in the address.
 func (y *secrecy) config() (*tls.Config, error) {
 	if !y.on {
 		return nil, nil //nolint:nilnil // nil is no TLS for the client

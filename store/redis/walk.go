@@ -204,7 +204,7 @@ func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []se
 	return list, err
 }
 
-// EachSession calls fn with sessions likewise, by start, each with its settlement.
+// EachSession calls fn with sessions in the same way, by start, each with the settlement.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
 	w := walker[session.Listed]{
 		s: s, op: "walk over sessions", load: s.listed,

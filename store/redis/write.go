@@ -21,8 +21,8 @@ const maxDocument = 64 << 20
 
 // Write stores the batch: rows, then echoes, exchanges and samples, tenant by tenant. Write may be
 // repeated: a row yields to a row with a newer Seen, a known exchange stays, a sample replaces the
-// sample with its id, and a known echo stays. After an error a part of the batch may be stored:
-// repeat the call.
+// sample with the same id, and a known echo stays. After an error a part of the batch may be
+// stored: repeat the call.
 //
 // With session.ErrInvalid nothing was stored, and one of the values can never be stored: remove the
 // value from the batch.
@@ -123,7 +123,8 @@ type writing struct {
 	bases map[string]string // prefix of the keys of each tenant
 }
 
-// item is one operation of write.lua. A placed item ends with its place in the order of writes.
+// item is one operation of write.lua. The last argument of a placed item is the place in the order
+// of writes.
 type item struct {
 	base   string
 	args   []any
@@ -174,7 +175,7 @@ func (w *writing) encode(b *session.Batch) error {
 	return nil
 }
 
-// rowArgs returns a row as write.lua reads it, without the place.
+// rowArgs returns a row in the form of write.lua, without the place.
 func rowArgs(r *session.Row) ([]any, error) {
 	return []any{
 		string(r.ID[:]), ordered(micros(r.Started)), ordered(micros(r.Seen)), score(r.Seen), bit(r.Closed), bit(r.StandIn), string(r.Data),
@@ -189,7 +190,7 @@ func fits(what string, bytes int) error {
 	return nil
 }
 
-// whole adds the sessions of which the batch has all samples.
+// whole adds the sessions with all samples in the batch.
 func (w *writing) whole(b *session.Batch) {
 	names := make(map[session.Ref][]any, len(b.Whole))
 	for i := range b.Samples {
@@ -209,7 +210,7 @@ func bit(b bool) string {
 	return "0"
 }
 
-// packExchange encodes the document of an exchange: the length of its JSON (4 bytes), the JSON
+// packExchange encodes the document of an exchange: the length of the JSON (4 bytes), the JSON
 // without new items, and the list of the new items, byte for byte, or nothing.
 func packExchange(enc sample.Encoded) string {
 	b := make([]byte, 4, 4+len(enc.Data)+len(enc.Items))

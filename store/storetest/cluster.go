@@ -11,7 +11,7 @@ import (
 // clusterNodes is the smallest number of masters of a Redis Cluster.
 const clusterNodes = 3
 
-// slots is how many there are in a Redis Cluster.
+// slots is the number of slots of a Redis Cluster.
 const slots = 16384
 
 // Cluster is a real Redis Cluster of three masters without replicas.

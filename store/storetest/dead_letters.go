@@ -93,8 +93,8 @@ func lateExchange(t tester, s Store) {
 	equal(t, "all of them", []int64{unsampled(t, s), int64(len(unsettled(t, s)))}, []int64{0, 0})
 }
 
-// rowless tests a crash between an exchange and the row of its session: the session closes like any
-// other, and takes a row that comes later.
+// rowless tests a crash between an exchange and the row of the session: the session closes like any
+// other session and accepts a later row.
 func rowless(t tester, s Store) {
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1), exchange(us, 2, 1)}})
 	list := due(t, s, at(60), session.Row{}, 10)

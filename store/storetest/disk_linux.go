@@ -12,15 +12,15 @@ import (
 	"testing"
 )
 
-// ownSpace is the environment variable of a test process with its own name spaces.
+// ownSpace is the environment variable of a test process with separate name spaces.
 const ownSpace = "STORETEST_OWN_SPACE"
 
 // Disk is a real file system of a chosen size.
 type Disk struct{ Dir string }
 
-// SmallDisk mounts a file system of size bytes in memory. Without the right to mount, SmallDisk runs
-// the test in a process with its own name spaces, and skips the test here; without name spaces, the
-// test is skipped.
+// SmallDisk mounts a file system of size bytes in memory. Without the right to mount, SmallDisk
+// runs the test in a process with separate name spaces and skips the test here; without name
+// spaces, the test is skipped.
 func SmallDisk(t *testing.T, size int) *Disk {
 	t.Helper()
 	d := &Disk{t.TempDir()}

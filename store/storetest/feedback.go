@@ -183,7 +183,7 @@ func parkingCases() map[string]func(tester, Store) {
 			add(t, s, us, 2, entry("d", 1, 1))
 			owners := map[session.EchoKey]session.ID{7: id(1), 8: id(1), 9: id(2), 10: id(3)}
 			added := got[map[session.ID]int](t)(s.Join(t.Context(), us, owners))
-			equal(t, "sessions joined", len(added), 1) // the other had its entry already
+			equal(t, "sessions joined", len(added), 1) // the other session had the entry already
 			equal(t, "set", entries(t, s, us, 1), []feedback.Entry{entry("c", 1, 1), entry("b", 2, 1), entry("a", 3, 0.5)})
 			equal(t, "set of the other", entries(t, s, us, 2), []feedback.Entry{entry("d", 1, 1)})
 			equal(t, "again", len(got[map[session.ID]int](t)(s.Join(t.Context(), us, owners))), 0)
@@ -232,7 +232,7 @@ func entries(t tester, s Store, tenant string, n int) []feedback.Entry {
 }
 
 // anySet tests that entries end in one set in every order, with every repetition, and in every
-// bundle.
+// batch.
 func anySet(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {

@@ -18,7 +18,7 @@ import (
 // session what only this backend stores.
 func RunGrowth(t *testing.T, s Store, also func(id session.ID, now time.Time), size func() map[string]int64) {
 	t.Helper()
-	const each, digits = 40, 64 // what totals may grow by
+	const each, digits = 40, 64 // bounds of the growth of totals
 	long := at(60 * 1000)
 	round := func(n int) {
 		for i := range each {
@@ -47,7 +47,7 @@ func RunGrowth(t *testing.T, s Store, also func(id session.ID, now time.Time), s
 // hashed returns a session id as in production: a hash.
 func hashed(n int) session.ID { return session.KeyOf(us, session.SpaceName, fmt.Sprint(n)) }
 
-// live plays a session with values of every kind, from its first turn past its settlement.
+// live plays a session with values of every kind, from the first turn past the settlement.
 func live(t tester, s Store, n int, now time.Time) {
 	t.Helper()
 	ctx, sid := t.Context(), hashed(n)
@@ -60,7 +60,7 @@ func live(t tester, s Store, n int, now time.Time) {
 	})
 	said := feedback.Entry{ID: "f", At: now, Type: feedback.TypeScore}
 	must(t, s.Park(ctx, us, key, said))
-	must(t, s.Park(ctx, us, key+1, said)) // nobody comes for it
+	must(t, s.Park(ctx, us, key+1, said)) // parked feedback without a session
 	got[map[session.ID]int](t)(s.Join(ctx, us, map[session.EchoKey]session.ID{key: sid}))
 	must(t, s.Jot(ctx, us, map[session.ID][]byte{sid: []byte("mark")}, nil))
 	must(t, s.SetAside(ctx, []session.DeadLetter{{Tenant: us, ID: sid, At: now}, {Tenant: us, ID: sid, Exchange: "x", At: now}}))

@@ -14,7 +14,7 @@ import (
 type life struct {
 	tester
 	s     Store
-	lives int // before this one: a sample's id is the store's own
+	lives int // number of earlier histories: sample ids are unique in a store
 }
 
 // anyHistory tests that, after events in any order, the running totals are what a walk counts, an
@@ -55,7 +55,7 @@ func anyHistory(s Store) func(*rapid.T) {
 	}
 }
 
-// sampled builds the samples of a session anew.
+// sampled rebuilds the samples of a session.
 func (l life) sampled(n, k int) {
 	b := session.Batch{Whole: []session.Ref{{Tenant: us, ID: id(n)}}}
 	for i := range k {
@@ -64,7 +64,7 @@ func (l life) sampled(n, k int) {
 	write(l, l.s, b)
 }
 
-// settle takes the session's next step, of all that was said of it.
+// settle applies the next settlement of the session, with all feedback.
 func (l life) settle(n int) {
 	next := step(us, n, applied(l, l.s, us, n).Version, delta("a@1", "n", 0, 1))
 	_, heard, err := l.s.Heard(l.Context(), us, id(n))

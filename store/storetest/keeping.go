@@ -90,7 +90,7 @@ func keepingCases() map[string]func(tester, Store) {
 	}
 }
 
-// ending is a context that ends when it was asked a number of times.
+// ending is a context that ends after a number of calls of Err.
 type ending struct {
 	context.Context
 	after int
@@ -141,7 +141,7 @@ func forgetOne(t tester, s Store) {
 }
 
 func forgetTenant(t tester, s Store) {
-	const sessions = 70 // more than one step's worth
+	const sessions = 70 // more than one step deletes
 	for n := range sessions {
 		full(t, s, us, n)
 	}

@@ -17,7 +17,7 @@ func listingCases() map[string]func(tester, Store) {
 			write(t, s, b)
 			first := newest(t, s, us, session.Stretch{Most: 3})
 			equal(t, "first page", ids(first.List), []int{6, 5, 4})
-			write(t, s, session.Batch{Rows: []session.Row{row(us, 7, 7)}}) // what comes meanwhile moves nothing
+			write(t, s, session.Batch{Rows: []session.Row{row(us, 7, 7)}}) // a concurrent write does not move the page
 			second := newest(t, s, us, session.Stretch{Most: 3, After: first.Next})
 			equal(t, "second page", ids(second.List), []int{3, 2, 1})
 			third := newest(t, s, us, session.Stretch{Most: 3, After: second.Next})
@@ -108,7 +108,7 @@ func listingCases() map[string]func(tester, Store) {
 				b.Rows, b.Samples = append(b.Rows, row(us, n, n)), append(b.Samples, stored(us, n, n))
 			}
 			write(t, s, b)
-			old := session.Stretch{Since: at(1), Until: at(4), Most: 10} // behind all the others
+			old := session.Stretch{Since: at(1), Until: at(4), Most: 10} // older than all other sessions
 			equal(t, "the oldest", ids(newest(t, s, us, old).List), []int{3, 2, 1})
 			equal(t, "their samples", sampleIDs(newestSamples(t, s, old).List), []string{"sample-default-3", "sample-default-2", "sample-default-1"})
 			total, pages, of := 0, 0, session.Stretch{Most: 1 << 30}

@@ -72,7 +72,7 @@ func (r *Redis) Start() error {
 		close(done)
 	}()
 	for end := time.Now().Add(startLimit); ; { //nolint:forbidigo // a process outside of the test's clock
-		// An error reply is an answer as well: the server is there, and asks for a password.
+		// An error reply proves that the server runs and requires a password.
 		_, err := r.Do("PING")
 		var said replyError
 		if err == nil || errors.As(err, &said) && !strings.HasPrefix(string(said), "LOADING") {
@@ -99,7 +99,8 @@ func (r *Redis) Kill() {
 	<-r.done
 }
 
-// Freeze stops the server without ending it: connections stay open, and get no answer until Thaw.
+// Freeze stops the server without ending the process: connections stay open and get no answer until
+// Thaw.
 func (r *Redis) Freeze(t testing.TB) {
 	t.Helper()
 	if err := r.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -128,7 +129,7 @@ func (r *Redis) Must(t testing.TB, args ...string) any {
 	return v
 }
 
-// Do runs a command on its own connection, and returns a string, an int64, nil or a []any.
+// Do runs a command on a new connection and returns a string, an int64, nil or a []any.
 func (r *Redis) Do(args ...string) (any, error) {
 	c, err := r.dial()
 	if err != nil {
@@ -177,8 +178,8 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// Monitor records every command that the server gets, without those of scripts, until the returned
-// function is called.
+// Monitor records every command that reaches the server, except commands of scripts, until the
+// returned function is called.
 func (r *Redis) Monitor(t testing.TB) (stop func() []string) {
 	t.Helper()
 	c, err := r.dial()
@@ -209,7 +210,7 @@ func (r *Redis) Monitor(t testing.TB) (stop func() []string) {
 	return func() []string {
 		r.Must(t, "ECHO", "end of monitoring")
 		select {
-		case <-done: // the line that says so was read
+		case <-done: // the line of the end was read
 		case <-time.After(startLimit):
 			t.Fatal("the end of monitoring is not told")
 		}
@@ -223,8 +224,8 @@ type replyError string
 
 func (e replyError) Error() string { return string(e) }
 
-// talk sends one command and reads its reply, in the oldest form of Redis' protocol (RESP2). The
-// tests of a client must not depend on that client.
+// talk sends one command and reads the reply in RESP2. The tests of a client must not depend on
+// that client.
 func talk(c net.Conn, args []string) (any, error) {
 	b := fmt.Appendf(nil, "*%d\r\n", len(args))
 	for _, a := range args {

@@ -46,7 +46,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	} {
 		for name, run := range group.cases {
 			t.Run(group.name+"/"+name, func(t *testing.T) {
-				t.Parallel() // each has a store of its own, and most of the time is spent on making it
+				t.Parallel() // each case has a separate store, and opening the store takes most of the time
 				run(t, open(t))
 			})
 		}
@@ -57,7 +57,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	t.Run("sessions/any order, the same row", func(t *testing.T) { rapid.Check(t, anyRow(open(t))) })
 }
 
-// tester is the part of a test that the cases need; a draw of rapid has it as well.
+// tester is the part of testing.T that the cases need; rapid.T has the same methods.
 type tester interface {
 	Helper()
 	Context() context.Context

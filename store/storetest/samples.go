@@ -30,7 +30,7 @@ func sampleCases() map[string]func(tester, Store) {
 			bad := exchange(us, 1, 2)
 			bad.New = []json.RawMessage{json.RawMessage(`{"cut":`)}
 			if err := s.Write(t.Context(), session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1), bad}}); err != nil {
-				write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1)}}) // refusing it is fine, too
+				write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1)}}) // the store may also refuse the exchange
 			}
 			equal(t, "the good one", exchanges(t, s, us, 1)[0], exchange(us, 1, 1))
 			for _, e := range exchanges(t, s, us, 1) {

@@ -18,7 +18,7 @@ type SentinelGroup struct {
 	*Redis           // the Sentinel
 }
 
-// passwords of a group. They differ, so that no test passes with the wrong one.
+// Passwords of a group. The passwords differ, so that no test passes with the wrong password.
 const (
 	ServersPassword  = "canary-servers"
 	SentinelPassword = "canary-sentinel"
@@ -70,7 +70,7 @@ func (g *SentinelGroup) Master(t testing.TB) *Redis {
 	return nil
 }
 
-// Failed waits until another server is the master, and reports so itself.
+// Failed waits until another server is the master and reports the role.
 func (g *SentinelGroup) Failed(t testing.TB, old *Redis) {
 	t.Helper()
 	g.await(t, "there is no new master", func() bool {
@@ -83,8 +83,8 @@ func (g *SentinelGroup) Failed(t testing.TB, old *Redis) {
 	})
 }
 
-// await waits for processes outside of the test's clock. A Sentinel that was held up does nothing
-// for half a minute.
+// await waits for processes outside of the test's clock. A delayed Sentinel does nothing for half a
+// minute.
 func (g *SentinelGroup) await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(4 * startLimit); !ok(); time.Sleep(50 * time.Millisecond) { //nolint:forbidigo // see above

@@ -46,7 +46,7 @@ func sessionCases() map[string]func(tester, Store) {
 			run := row(us, 2, 2)
 			run.Unit = true
 			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1), run, row(them, 3, 3)}})
-			run.Unit = false // a row does not come back with it
+			run.Unit = false // the row of the run is not restored with the flag
 			for _, want := range []session.Row{row(us, 1, 1), run} {
 				have, ok, err := s.Session(t.Context(), us, want.ID)
 				must(t, err)

@@ -96,7 +96,7 @@ func unheard(t tester, s Store) {
 	settle(t, s, first, step(them, 1, 0))
 	equal(t, "heard", len(unsettled(t, s)), 0)
 
-	// A correction, and one more while it is on its way.
+	// A correction, and another correction during the first.
 	ours := []session.Unsettled{{Tenant: us, ID: id(1)}}
 	add(t, s, us, 1, entry("b", 2, 0))
 	equal(t, "a correction", unsettled(t, s), ours)

@@ -26,7 +26,7 @@ type Feedbacks interface {
 	Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error)
 }
 
-// Parking stores feedback until its session is known.
+// Parking stores feedback until the session is known.
 type Parking interface {
 	Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
 	Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (added map[session.ID]int, err error)

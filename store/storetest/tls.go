@@ -71,14 +71,14 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 	}
 }
 
-// Args are the options of a server that listens with TLS on a port, too, and asks its clients for a
-// certificate ("yes", "no").
+// Args returns the options of a server with an additional TLS port. clients is "yes" if clients
+// need a certificate, else "no".
 func (s *Secrets) Args(port, clients string) []string {
 	return []string{"--tls-port", port, "--tls-cert-file", s.Cert, "--tls-key-file", s.Key, "--tls-ca-cert-file", s.CA, "--tls-auth-clients", clients}
 }
 
-// StartRedisTLS starts a server that listens with TLS on its second port, addr. A redis-server
-// without TLS skips the test.
+// StartRedisTLS starts a server with a TLS listener on a second port, addr. A redis-server without
+// TLS skips the test.
 func StartRedisTLS(t *testing.T, s *Secrets, clients string, args ...string) (r *Redis, addr string) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), "redis-server", "--tls-port", "1", "--port", "0", "--tls-cert-file", "/nowhere").CombinedOutput(); err != nil && strings.Contains(string(out), "Bad directive") {

@@ -55,7 +55,7 @@ func writersAndReaders(t tester, s Store) {
 			if err != nil {
 				return err
 			}
-			// What was written is seen at once, whole.
+			// A written row is visible at once, and complete.
 			r, ok, err := s.Session(ctx, tenant, id(n))
 			if err != nil || !ok || r.ID != id(n) {
 				return fmt.Errorf("session %d: %v %w", n, ok, err)
@@ -92,13 +92,13 @@ func oneSettles(t tester, s Store) {
 	equal(t, "counters", counters(t, s, us), []trial.Delta{delta("a@1", "n", 0, 10)})
 }
 
-// unitsMerge tests replicas that have not met: each worker writes the row of one run with its own
-// draw.
+// unitsMerge tests replicas that have not met: each worker writes the row of one run with a
+// separate draw.
 func unitsMerge(t tester, s Store) {
 	if _, ok := s.(interface {
 		Moved(ctx context.Context) (map[string]session.Stand, error)
 	}); !ok {
-		return // one process writes it, and has the whole of it
+		return // one process writes the row completely
 	}
 	together(t, func(w int) error {
 		for i := range 5 {
