@@ -185,7 +185,7 @@ func (f *forwarding) again(r *http.Request, first *http.Response) *http.Response
 
 // response is the hook of ReverseProxy for the headers of the reply.
 func (f *forwarding) response(res *http.Response) error {
-	if err := checkResponse(res, f.r); err != nil {
+	if err := f.out.target.checkResponse(res, f.r); err != nil {
 		return err
 	}
 	if res.StatusCode == http.StatusNotFound && f.out.identity {
@@ -212,9 +212,9 @@ func (f *forwarding) failed(w http.ResponseWriter, r *http.Request, err error) {
 		if errors.Is(r.Context().Err(), context.Canceled) {
 			panic(http.ErrAbortHandler) // the client is gone
 		}
-		code, text := statusOf(err)
+		code, text := f.out.target.fault(err, leg(f.attempts.leg.Load()))
 		own = refusal(spoken(f.r), code, text)
-		f.log().Debug("the upstream gave no answer", "upstream", f.out.target.name, "status", code, "why", text)
+		f.out.target.logFault(f.log(), f.p.opts.Now(), code, text)
 	}
 	f.observer.failed(w.Header(), own.status)
 	own.write(w)

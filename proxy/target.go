@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"precept/internal/wire"
 )
@@ -20,6 +21,7 @@ type target struct {
 	transport *http.Transport
 
 	unknown sync.Once // the log has the warning about an unknown path
+	logged  atomic.Pointer[loggedFault]
 }
 
 // newTarget returns the target of an upstream's URL.

@@ -22,7 +22,8 @@ const (
 // The pings notice a dead HTTP/2 connection, which all requests to an upstream share.
 func newTransport(header time.Duration) *http.Transport {
 	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
+		Proxy:                  proxyOf,
+		OnProxyConnectResponse: checkTunnel,
 		DialContext:            dial,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(256)},
 		TLSHandshakeTimeout:    10 * time.Second,
@@ -102,12 +103,22 @@ type attempts struct {
 	given   atomic.Bool // bodies is set
 	conn    atomic.Pointer[upstreamConn]
 	unasked atomic.Bool // the upstream sent a response before the request
+	leg     atomic.Int32
 }
 
 // follow adds the hooks by which net/http reports its attempts.
 func (a *attempts) follow(r *http.Request) *http.Request {
 	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+		ConnectStart:      func(string, string) { a.leg.Store(int32(legDial)) },
+		ConnectDone:       func(string, string, error) { a.leg.Store(int32(legConnected)) },
+		TLSHandshakeStart: func() { a.leg.Store(int32(legTLS)) },
+		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
+			if err == nil { // with a proxy that speaks TLS; the tunnel comes next
+				a.leg.Store(int32(legConnected))
+			}
+		},
 		GotConn: func(i httptrace.GotConnInfo) {
+			a.leg.Store(int32(legAsked))
 			a.open.Add(1)
 			c := connUnder(i.Conn)
 			if c != nil {

@@ -3,11 +3,27 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
+	"syscall"
+	"time"
+)
+
+// leg is the part of the way to an upstream that a request has reached.
+type leg int32
+
+const (
+	legDial      leg = iota // the connection is not open: to the upstream, or to the proxy before it
+	legConnected            // the connection is open; a proxy has to open the tunnel
+	legTLS                  // the TLS handshake
+	legAsked                // the request is at the upstream
 )
 
 // badResponse is the error of a response that a proxy may not forward.
@@ -16,30 +32,216 @@ type badResponse string
 func (e badResponse) Error() string { return string(e) }
 
 // errUnasked is the error of a response that came before its request.
-const errUnasked = badResponse("the upstream sent more than it was asked for; its connection was closed")
+const errUnasked = badResponse("sent bytes before the request; precept closed the connection; try again")
 
-// statusOf returns precept's status and message where the upstream gave no usable response.
-func statusOf(err error) (int, string) {
-	var ne net.Error
-	var op *net.OpError
-	var odd badResponse
-	switch {
-	case errors.As(err, &odd):
-		return http.StatusBadGateway, string(odd)
-	case errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
-		return http.StatusBadGateway, "the upstream could not be reached; check upstreams in the configuration and that it is up"
-	case strings.HasSuffix(err.Error(), "TLS handshake timeout"): // net/http does not export the type
-		return http.StatusGatewayTimeout, "the upstream was reached, and did not finish the TLS handshake; check that upstreams names https or http as it speaks"
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout():
-		return http.StatusGatewayTimeout, "the upstream did not answer within limits.upstream_header_timeout"
-	case untrusted(err):
-		return http.StatusBadGateway, "the upstream was reached, and TLS with it failed; check its certificate, and that upstreams names https or http as it speaks"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &op):
-		return http.StatusBadGateway, "the upstream was reached, and closed the connection before it answered"
-	case gaveUp(err):
-		return http.StatusBadGateway, "the upstream was reached, and gave the request up before it answered (HTTP/2)"
+// refusedTunnel is the error of a proxy that answers CONNECT with another status than 200. The error
+// of net/http holds only the text that the proxy chose.
+type refusedTunnel struct{ status int }
+
+func (e *refusedTunnel) Error() string { return fmt.Sprintf("CONNECT: status %d", e.status) }
+
+// checkTunnel is the hook of the transport for the answer to CONNECT.
+func checkTunnel(_ context.Context, _ *url.URL, _ *http.Request, res *http.Response) error {
+	if res.StatusCode == http.StatusOK {
+		return nil
 	}
-	return http.StatusBadGateway, "the upstream was reached, and what it answered is not HTTP as it should be"
+	return &refusedTunnel{res.StatusCode}
+}
+
+// errProxy is the error of an invalid HTTPS_PROXY or HTTP_PROXY, which may hold a password.
+var errProxy = errors.New("invalid proxy in the environment")
+
+// proxyOf returns the proxy for a request, from HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
+func proxyOf(r *http.Request) (*url.URL, error) {
+	u, err := http.ProxyFromEnvironment(r)
+	if err != nil {
+		return nil, errProxy
+	}
+	return u, nil
+}
+
+// hop is a station on the way to the upstream, as an error names the station.
+type hop struct {
+	name    string // with its host; never with a credential
+	setting string // the key or the variable with its address
+}
+
+// hops returns the upstream, and the proxy before it; via is nil without a proxy.
+func (t *target) hops() (up hop, via *hop) {
+	up = hop{"the upstream " + t.name + " (" + t.base.Host + ")", "upstreams." + t.name + ".url"}
+	if t.name == "default" {
+		up.setting = "upstream"
+	}
+	if proxy, err := t.transport.Proxy(&http.Request{URL: t.base}); err == nil && proxy != nil {
+		via = &hop{"the proxy " + proxy.Host, strings.ToUpper(t.base.Scheme) + "_PROXY"}
+	}
+	return up, via
+}
+
+// fault returns precept's status and message where no usable response came: the hop, what happened
+// there, and the remedy. No message quotes bytes of a hop. An agent retries a 502, 503 or 504.
+func (t *target) fault(err error, at leg) (status int, message string) {
+	up, via := t.hops()
+	var odd badResponse
+	var refused *refusedTunnel
+	var op *net.OpError
+	switch text := err.Error(); {
+	case errors.As(err, &odd):
+		return http.StatusBadGateway, up.name + " " + string(odd)
+	case errors.Is(err, errProxy):
+		return http.StatusBadGateway, "HTTPS_PROXY or HTTP_PROXY of precept's environment is no proxy URL; write http://user:password@host:port and restart precept"
+	case via != nil && errors.As(err, &refused):
+		return refused.fault(t, via)
+	case via != nil && errors.As(err, &op) && (op.Op == "proxyconnect" || op.Op == "socks connect"):
+		return unreachable(via, op.Err)
+	case errors.As(err, &op) && op.Op == "dial":
+		return unreachable(&up, op.Err)
+	case via != nil && t.base.Scheme == "https" && at == legConnected:
+		return via.silent(err, "CONNECT")
+	case strings.HasSuffix(text, "TLS handshake timeout"): // net/http does not export the type
+		return http.StatusGatewayTimeout, up.name + " did not finish the TLS handshake within 10 s; check that " + up.setting + " names https or http as the port speaks it" + viaText(via)
+	case timedOut(err):
+		return http.StatusGatewayTimeout, up.name + " did not answer within limits.upstream_header_timeout; try again, or raise the limit"
+	}
+	if fact, remedy := untrusted(err, &up); fact != "" {
+		return http.StatusBadGateway, up.name + " " + fact + "; " + remedy
+	}
+	return http.StatusBadGateway, up.name + " " + broken(err, at, &up, via)
+}
+
+// viaText names the proxy that carries a connection, "" without a proxy.
+func viaText(via *hop) string {
+	if via == nil {
+		return ""
+	}
+	return " (" + via.name + " carries the connection)"
+}
+
+// fault returns the answer for a tunnel that the proxy refused.
+func (e *refusedTunnel) fault(t *target, via *hop) (int, string) {
+	host, status := t.base.Hostname(), http.StatusBadGateway
+	remedy := "let its operator allow this host, or list the host in NO_PROXY"
+	switch e.status {
+	case http.StatusProxyAuthRequired, http.StatusUnauthorized:
+		remedy = "put user and password into " + via.setting + " (http://user:password@host:port)"
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusInternalServerError, http.StatusNotFound:
+		remedy = "the proxy could not reach this host: try again, or list the host in NO_PROXY if it is reachable without the proxy"
+	case http.StatusTooManyRequests:
+		remedy = "try again later"
+	case http.StatusMethodNotAllowed, http.StatusNotImplemented, http.StatusBadRequest:
+		remedy = "it opens no tunnels: correct " + via.setting
+	}
+	return status, strings.TrimSpace(fmt.Sprintf("%s refused the connection to %s with status %d %s", via.name, host, e.status, http.StatusText(e.status))) + "; " + remedy
+}
+
+// silent returns the answer for a hop that took a connection and gave no usable answer.
+func (h *hop) silent(err error, to string) (int, string) {
+	if timedOut(err) {
+		return http.StatusGatewayTimeout, h.name + " did not answer " + to + "; check " + h.setting
+	}
+	if closed(err) {
+		return http.StatusBadGateway, h.name + " closed the connection without an answer to " + to + "; check " + h.setting
+	}
+	return http.StatusBadGateway, h.name + " did not answer " + to + " with HTTP; check that " + h.setting + " names the port of a proxy"
+}
+
+// unreachable returns the answer for a hop to which no connection opens.
+func unreachable(h *hop, err error) (int, string) {
+	var dns *net.DNSError
+	is := func(numbers ...syscall.Errno) bool {
+		for _, n := range numbers {
+			if errors.Is(err, n) {
+				return true
+			}
+		}
+		return false
+	}
+	say := func(status int, fact, remedy string) (int, string) {
+		return status, h.name + " could not be reached: " + fact + "; " + remedy
+	}
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return say(http.StatusBadGateway, "DNS does not know the host name", "correct "+h.setting+" or the DNS of this machine; where only a proxy knows the name, set HTTPS_PROXY")
+	case errors.As(err, &dns):
+		return say(http.StatusBadGateway, "the DNS server does not answer", "check the DNS of this machine; where a proxy is required, set HTTPS_PROXY")
+	case is(syscall.ECONNREFUSED):
+		return say(http.StatusBadGateway, "connection refused", "start it, or correct the port in "+h.setting)
+	case is(syscall.EHOSTUNREACH, syscall.ENETUNREACH):
+		return say(http.StatusBadGateway, "no route to the host", "check the network; where a proxy is required, set HTTPS_PROXY")
+	case is(syscall.EACCES, syscall.EPERM):
+		return say(http.StatusBadGateway, "this machine forbids the connection", "check its firewall or sandbox")
+	case is(syscall.EMFILE, syscall.ENFILE):
+		return say(http.StatusServiceUnavailable, "precept has no free file descriptor", "raise the limit of open files (ulimit -n, LimitNOFILE)")
+	case is(syscall.EADDRNOTAVAIL):
+		return say(http.StatusServiceUnavailable, "this machine has no free port", "try again; many short connections use the ports up")
+	case timedOut(err):
+		return say(http.StatusGatewayTimeout, "no connection within 10 s", "check "+h.setting+", routes and firewalls; where a proxy is required, set HTTPS_PROXY")
+	}
+	if fact, remedy := untrusted(err, h); fact != "" {
+		return say(http.StatusBadGateway, "it "+fact, remedy)
+	}
+	if closed(err) {
+		return say(http.StatusBadGateway, "it closed the connection", "check "+h.setting)
+	}
+	return say(http.StatusBadGateway, "the connection failed", "check "+h.setting)
+}
+
+// untrusted returns the fault of TLS with a hop and its remedy, "" for another error.
+func untrusted(err error, h *hop) (fact, remedy string) {
+	var verify *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var record tls.RecordHeaderError
+	var alert *net.OpError
+	switch {
+	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
+		return "does not speak TLS on this port", "write http:// in " + h.setting + ", or correct the port"
+	case errors.As(err, &authority):
+		return "has a certificate of an unknown authority", "put the authority's certificate into the file that SSL_CERT_FILE names (docs/OPERATIONS.md), also for a proxy that opens TLS"
+	case errors.As(err, &host):
+		return "has a certificate for another host", "correct the host in " + h.setting + ", or the certificate"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "has a certificate that is expired or not yet valid", "renew the certificate, or correct the clock of this machine"
+	case errors.As(err, &verify):
+		return "has an invalid certificate", "check the certificate, and SSL_CERT_FILE"
+	case errors.As(err, &alert) && alert.Op == "remote error": // Err is a text of crypto/tls
+		return "ended the TLS handshake (" + alert.Err.Error() + ")", "check that it takes TLS 1.2 or newer and asks for no client certificate"
+	}
+	return "", ""
+}
+
+// broken returns what happened on a connection that gave no response, and the remedy.
+func broken(err error, at leg, up *hop, via *hop) string {
+	text := err.Error()
+	switch {
+	case at == legTLS && closed(err):
+		return "closed the connection in the TLS handshake; check the host and port in " + up.setting + ", and firewalls that read TLS" + viaText(via)
+	case at == legTLS:
+		return "and precept did not agree on TLS; check that " + up.setting + " names https or http as the port speaks it, and that the server takes TLS 1.2 or newer" + viaText(via)
+	case closed(err):
+		return "closed the connection before it answered; try again, and look into its log if that recurs" + viaText(via)
+	case strings.Contains(text, "stream error: stream ID "), strings.Contains(text, "http2: server sent GOAWAY"): // no exported types
+		return "gave the request up before it answered (HTTP/2); try again"
+	case strings.Contains(text, "response headers exceeded"):
+		return "sent response headers of more than 1 MiB"
+	case strings.Contains(text, `malformed HTTP response "\x15\x03`): // a TLS alert
+		return "speaks TLS on this port; write https:// in " + up.setting + ", or correct the port"
+	}
+	return "sent a malformed HTTP response; check that " + up.setting + " names the port of an HTTP server" + viaText(via)
+}
+
+// closed reports whether the other end closed or reset the connection.
+func closed(err error) bool {
+	var op *net.OpError
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &op) && !op.Timeout() ||
+		err.Error() == "http: server closed idle connection"
+}
+
+// timedOut reports whether a limit of time ended the attempt.
+func timedOut(err error) bool {
+	var ne net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ne) && ne.Timeout()
 }
 
 // brokenBy returns why a reply broke off. The error may quote the upstream, so brokenBy returns the
@@ -50,38 +252,47 @@ func brokenBy(err error, left bool) string {
 	case left:
 		return "the client left"
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return "the upstream ended in the middle of it"
+		return "the upstream closed the connection"
 	case errors.Is(err, net.ErrClosed), errors.Is(err, http.ErrBodyReadAfterClose):
-		return "nothing came for limits.stream_idle_timeout"
+		return "no bytes for limits.stream_idle_timeout"
 	case errors.As(err, &op) && op.Err != nil:
 		return op.Op + ": " + op.Err.Error()
 	}
-	return "what came is not HTTP as it should be"
-}
-
-// gaveUp reports whether an HTTP/2 upstream reset the request or closed the connection. net/http
-// does not export the types of these errors.
-func gaveUp(err error) bool {
-	text := err.Error()
-	return strings.Contains(text, "stream error: stream ID ") || strings.Contains(text, "http2: server sent GOAWAY")
-}
-
-// untrusted reports whether TLS failed.
-func untrusted(err error) bool {
-	var verify *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
-	var alert tls.AlertError
-	return errors.Is(err, http.ErrSchemeMismatch) || errors.As(err, &verify) || errors.As(err, &record) || errors.As(err, &alert)
+	return "malformed HTTP"
 }
 
 // checkResponse returns the fault of a response that no client may get: an unrequested switch of
-// protocols, or an invalid status.
-func checkResponse(res *http.Response, r *http.Request) error {
+// protocols, an invalid status, or the request of a proxy for credentials.
+func (t *target) checkResponse(res *http.Response, r *http.Request) error {
 	switch {
+	case res.StatusCode == http.StatusProxyAuthRequired && t.base.Scheme == "http":
+		if _, via := t.hops(); via != nil {
+			return &refusedTunnel{res.StatusCode}
+		}
 	case res.StatusCode < 100 || res.StatusCode > 999:
-		return badResponse("the upstream answered with a status that is none")
+		return badResponse("sent an invalid HTTP status")
 	case res.StatusCode == http.StatusSwitchingProtocols && r.Header.Get("Upgrade") == "":
-		return badResponse("the upstream switched protocols, which nobody asked for")
+		return badResponse("switched protocols without a request to do so")
 	}
 	return nil
+}
+
+// loggedFault is the newest fault of an upstream in the log.
+type loggedFault struct {
+	message string
+	at      time.Time
+}
+
+// logEvery is how often the log repeats a fault that lasts.
+const logEvery = time.Minute
+
+// logFault logs a fault of the upstream: as a warning when the fault begins and every minute, else for
+// debugging.
+func (t *target) logFault(log *slog.Logger, now time.Time, status int, message string) {
+	write := log.Debug
+	if last := t.logged.Load(); last == nil || last.message != message || now.Sub(last.at) >= logEvery {
+		t.logged.Store(&loggedFault{message, now})
+		write = log.Warn
+	}
+	write("no response from the upstream", "upstream", t.name, "status", status, "why", message)
 }

@@ -1,12 +1,21 @@
 package proxy_test
 
 import (
-	"fmt"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"io"
+	"log"
+	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
+	"time"
 )
 
 // raw is an upstream that does to each connection what it is told.
@@ -32,41 +41,115 @@ func raw(t *testing.T, do func(c net.Conn)) (url string) {
 	return "http://" + l.Addr().String()
 }
 
-// Whoever reads why there was no answer must look in the right place: at the network, at TLS, or at
-// the upstream itself.
-func TestWhyThereIsNoAnswer(t *testing.T) {
-	t.Parallel()
+// closedPort returns an address at which no server listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := gone.Addr().String()
-	_ = gone.Close()
-	says := func(text string) string {
-		return raw(t, func(c net.Conn) {
-			_, _ = c.Read(make([]byte, 4096))
-			_, _ = io.WriteString(c, text)
-		})
-	}
-	for name, c := range map[string]struct{ url, want string }{
-		"nobody listens":     {"http://" + nobody, "could not be reached"},
-		"no such name":       {"http://no-such-host.invalid", "could not be reached"},
-		"it hangs up":        {says(""), "closed the connection before it answered"},
-		"half a header":      {says("HTTP/1.1 200 OK\r\nContent-Le"), "not HTTP as it should be"},
-		"another protocol":   {says("220 mail.example.org ESMTP\r\n"), "not HTTP as it should be"},
-		"two lengths":        {says("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), "not HTTP as it should be"},
-		"an unasked switch":  {says("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), "switched protocols"},
-		"plain behind https": {strings.Replace(says("HTTP/1.1 400 Bad Request\r\n\r\n"), "http:", "https:", 1), "TLS with it failed"},
+	defer func() { _ = gone.Close() }()
+	return gone.Addr().String()
+}
+
+// answers returns the URL of a server that answers every connection with a text.
+func answers(t *testing.T, text string) string {
+	t.Helper()
+	return raw(t, func(c net.Conn) {
+		_, _ = c.Read(make([]byte, 4096))
+		_, _ = io.WriteString(c, text)
+	})
+}
+
+// An error of precept names the hop that failed, what happened there, and the remedy.
+func TestErrorsNameTheHopAndTheRemedy(t *testing.T) {
+	t.Parallel()
+	secure := func(url string) string { return strings.Replace(url, "http:", "https:", 1) }
+	other := httptest.NewUnstartedServer(http.NotFoundHandler())
+	other.Config.ErrorLog = log.New(io.Discard, "", 0)
+	other.TLS = &tls.Config{Certificates: []tls.Certificate{selfSigned(t, time.Now().Add(time.Hour))}}
+	other.StartTLS()
+	t.Cleanup(other.Close)
+	expired := httptest.NewUnstartedServer(http.NotFoundHandler())
+	expired.Config.ErrorLog = log.New(io.Discard, "", 0)
+	expired.TLS = &tls.Config{Certificates: []tls.Certificate{selfSigned(t, time.Now().Add(-time.Hour))}}
+	expired.StartTLS()
+	t.Cleanup(expired.Close)
+	trusted := httptest.NewUnstartedServer(http.NotFoundHandler())
+	trusted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	trusted.StartTLS()
+	t.Cleanup(trusted.Close)
+	_, port, _ := net.SplitHostPort(trusted.Listener.Addr().String())
+	says := func(status string) string { return answers(t, "HTTP/1.1 "+status+"\r\nContent-Length: 0\r\n\r\n") }
+	const far, plainFar = "https://api.example.test", "http://api.example.test"
+	for name, c := range map[string]struct {
+		url, proxy string
+		want       []string
+	}{
+		"no server":             {"http://" + closedPort(t), "", []string{"the upstream default (127.0.0.1:", "could not be reached: connection refused", "correct the port in upstream"}},
+		"no such name":          {"http://no-such-host.invalid", "", []string{"the upstream default (no-such-host.invalid) could not be reached", "DNS"}},
+		"closes":                {answers(t, ""), "", []string{"the upstream default (", "closed the connection before it answered", "try again"}},
+		"half a header":         {answers(t, "HTTP/1.1 200 OK\r\nContent-Le"), "", []string{"the upstream default (", "malformed HTTP response"}},
+		"another protocol":      {answers(t, "220 mail.example.org ESMTP\r\n"), "", []string{"malformed HTTP response", "names the port of an HTTP server"}},
+		"two lengths":           {answers(t, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), "", []string{"malformed HTTP response"}},
+		"an unasked switch":     {answers(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), "", []string{"the upstream default (", "switched protocols"}},
+		"large headers":         {answers(t, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2<<20)+"\r\n\r\n"), "", []string{"the upstream default (", "headers of more than 1 MiB"}},
+		"http behind https":     {secure(answers(t, "HTTP/1.1 400 Bad Request\r\n\r\n")), "", []string{"does not speak TLS", "write http:// in upstream"}},
+		"https behind http":     {answers(t, "\x15\x03\x01\x00\x02\x02\x50"), "", []string{"speaks TLS on this port", "write https:// in upstream"}},
+		"closes TLS":            {secure(answers(t, "")), "", []string{"closed the connection in the TLS handshake"}},
+		"TLS alert":             {secure(answers(t, "\x15\x03\x01\x00\x02\x02\x28")), "", []string{"ended the TLS handshake", "TLS 1.2"}},
+		"unknown authority":     {other.URL, "", []string{"unknown authority", "SSL_CERT_FILE"}},
+		"expired":               {expired.URL, "", []string{"certificate"}},
+		"another host":          {"https://localhost:" + port, "", []string{"certificate for another host", "correct the host in upstream"}},
+		"proxy, 403":            {far, says("403 Blocked"), []string{"the proxy 127.0.0.1:", "refused the connection to api.example.test with status 403 Forbidden", "NO_PROXY"}},
+		"proxy, 407":            {far, says("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407 Proxy Authentication Required", "put user and password into HTTPS_PROXY"}},
+		"proxy, 502":            {far, says("502 Oops"), []string{"the proxy 127.0.0.1:", "status 502 Bad Gateway", "could not reach this host"}},
+		"proxy, 503":            {far, says("503 Oops"), []string{"the proxy 127.0.0.1:", "status 503 Service Unavailable"}},
+		"proxy, 301":            {far, says("301 Away"), []string{"the proxy 127.0.0.1:", "status 301 Moved Permanently"}},
+		"proxy, unknown status": {far, says("599 Odd"), []string{"the proxy 127.0.0.1:", "status 599;"}},
+		"proxy, no server":      {far, "http://" + closedPort(t), []string{"the proxy 127.0.0.1:", "could not be reached: connection refused", "HTTPS_PROXY"}},
+		"proxy, no such name":   {far, "http://no-such-proxy.invalid:3128", []string{"the proxy no-such-proxy.invalid:3128 could not be reached", "HTTPS_PROXY"}},
+		"proxy closes":          {far, answers(t, ""), []string{"the proxy 127.0.0.1:", "closed the connection without an answer to CONNECT"}},
+		"proxy, no HTTP":        {far, answers(t, "SSH-2.0-x\r\n"), []string{"the proxy 127.0.0.1:", "did not answer CONNECT with HTTP", "HTTPS_PROXY"}},
+		"proxy, no TLS":         {far, secure(answers(t, "HTTP/1.1 400 Bad Request\r\n\r\n")), []string{"the proxy 127.0.0.1:", "does not speak TLS", "HTTPS_PROXY"}},
+		"proxy, socks":          {far, strings.Replace(answers(t, "\x05\xff"), "http:", "socks5:", 1), []string{"the proxy 127.0.0.1:", "HTTPS_PROXY"}},
+		"proxy, plain, 407":     {plainFar, says("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407", "put user and password into HTTP_PROXY"}},
+		"proxy opens, closes":   {far, answers(t, "HTTP/1.1 200 OK\r\n\r\n"), []string{"the upstream default (api.example.test) closed the connection in the TLS handshake", "the proxy 127.0.0.1:"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := ask(t, face(t, c.url), "POST /v1/chat/completions HTTP/1.1", fmt.Sprintf(conversation, 1))
-			if got.status != http.StatusBadGateway || !strings.Contains(got.body, c.want) || !strings.Contains(got.body, "precept_error") {
-				t.Errorf("%d %s, want %q", got.status, got.body, c.want)
+			r := newRig(t, &upstream{Server: &httptest.Server{URL: c.url}}, "", nil, nil)
+			if c.proxy != "" {
+				u, err := url.Parse(strings.Replace(c.proxy, "//", "//user:canary@", 1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Transport("api.example.test").Proxy = http.ProxyURL(u)
 			}
-			if c.want != "could not be reached" && strings.Contains(got.body, "could not be reached") {
-				t.Errorf("it was reached: %s", got.body)
+			res, body := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
+			for _, want := range append(c.want, "precept_error") {
+				if !strings.Contains(string(body), want) {
+					t.Errorf("%s does not say %q", body, want)
+				}
+			}
+			if res.StatusCode != http.StatusBadGateway || strings.Contains(string(body), "canary") {
+				t.Errorf("%d %s", res.StatusCode, body)
 			}
 		})
 	}
+}
+
+// selfSigned returns a certificate of its own authority that is valid for two hours up to end.
+func selfSigned(t *testing.T, end time.Time) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: end.Add(-2 * time.Hour), NotAfter: end, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
