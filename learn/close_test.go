@@ -89,8 +89,8 @@ func TestSamplesComeBeforeCounters(t *testing.T) {
 		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
 	})
 	if err := each.EachSample(r.ctx(), us, time.Time{}, time.Time{}, func(s session.StoredSample) error {
-		seen = append(seen, s.Family)
-		same(t, "the sample's label", s.Meta["human_feedback_label"].(string), sample.Approved)
+		seen = append(seen, s.Sample.Family)
+		same(t, "the sample's label", s.Sample.Meta["human_feedback_label"].(string), sample.Approved)
 		return nil
 	}); err != nil {
 		t.Fatal(err)

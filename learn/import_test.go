@@ -80,8 +80,8 @@ func TestImport(t *testing.T) {
 	r.clk.add(time.Hour)
 	same(t, "again", take(us, pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1})
 	for id, s := range r.allSamples() {
-		if !s.CreatedAt.Equal(before[id].CreatedAt) || !s.CreatedAt.Equal(at) {
-			t.Errorf("%s was made at %v, before at %v", id, s.CreatedAt, before[id].CreatedAt)
+		if !s.Sample.CreatedAt.Equal(before[id].Sample.CreatedAt) || !s.Sample.CreatedAt.Equal(at) {
+			t.Errorf("%s was made at %v, before at %v", id, s.Sample.CreatedAt, before[id].Sample.CreatedAt)
 		}
 	}
 	same(t, "longer", take(us, pastHead+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.Imported{Exchanges: 2, Samples: 2, Fresh: 1})

@@ -149,7 +149,7 @@ func (b *browsing) look(ctx context.Context, list []session.Listed) (left int, e
 	for i := range list {
 		l := &list[i]
 		b.out.Looked++
-		b.out.Back = &l.Started
+		b.out.Back = &l.Row.Started
 		item, ok := b.a.item(l)
 		if ok = ok && b.q.wants(&item); ok && b.q.searches() {
 			b.reads++
@@ -175,7 +175,7 @@ func (a *Archive) one(ctx context.Context, tenant, name string) (SessionList, er
 		return out, nil
 	}
 	if err == nil && !a.Hides(tenant, rec.Identity.Agent) {
-		out.Sessions, out.Looked, out.Back = append(out.Sessions, itemOf(&l, rec)), 1, &l.Started
+		out.Sessions, out.Looked, out.Back = append(out.Sessions, itemOf(&l, rec)), 1, &l.Row.Started
 	}
 	return out, err
 }
@@ -213,11 +213,11 @@ func (q *SessionQuery) wants(x *SessionItem) bool {
 
 // item returns a session of a list; ok is false for a hidden session.
 func (a *Archive) item(l *session.Listed) (x SessionItem, ok bool) {
-	rec, err := session.Decode(l.ID, l.Data)
+	rec, err := session.Decode(l.Row.ID, l.Row.Data)
 	if err != nil { // of another version, or damaged
-		rec = &session.Record{Identity: session.Identity{Name: l.ID.String()}}
+		rec = &session.Record{Identity: session.Identity{Name: l.Row.ID.String()}}
 	}
-	if a.Hides(l.Tenant, rec.Identity.Agent) {
+	if a.Hides(l.Row.Tenant, rec.Identity.Agent) {
 		return x, false
 	}
 	return itemOf(l, rec), true
@@ -225,8 +225,8 @@ func (a *Archive) item(l *session.Listed) (x SessionItem, ok bool) {
 
 func itemOf(l *session.Listed, rec *session.Record) SessionItem {
 	x := SessionItem{
-		ID: l.ID.String(), Name: rec.Identity.Name, Tenant: l.Tenant, Agent: rec.Identity.Agent, Model: rec.Identity.Model, Dialect: rec.Identity.Dialect.String(), Method: string(rec.Identity.Method),
-		Started: l.Started, Seen: l.Seen, Closed: l.Closed || l.Applied.Version > 0, Turns: rec.Thread.Turns, Loops: rec.Lessons.Loops.Count,
+		ID: l.Row.ID.String(), Name: rec.Identity.Name, Tenant: l.Row.Tenant, Agent: rec.Identity.Agent, Model: rec.Identity.Model, Dialect: rec.Identity.Dialect.String(), Method: string(rec.Identity.Method),
+		Started: l.Row.Started, Seen: l.Row.Seen, Closed: l.Row.Closed || l.Applied.Version > 0, Turns: rec.Thread.Turns, Loops: rec.Lessons.Loops.Count,
 		Matched: append([]string{}, rec.Lessons.Matched...), Injected: []string{}, Withheld: []string{},
 		Control: rec.Assignment.Control, Excluded: rec.Assignment.Excluded, Refused: rec.State.Refused,
 		Input: rec.Thread.Used.Input, Cached: rec.Thread.Used.Cached, Verdict: StillOpen,

@@ -90,12 +90,12 @@ func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int)
 		return Transcript{}, ErrNoSession
 	}
 	t := Transcript{SessionItem: itemOf(&l, rec), Said: []TurnItem{}, Picks: picks(&rec.Assignment), OptedOut: append([]int{}, rec.OptOut.Turns...)}
-	entries, err := a.backend.Feedback(ctx, tenant, l.ID)
+	entries, err := a.backend.Feedback(ctx, tenant, l.Row.ID)
 	if err != nil {
 		return t, err
 	}
 	t.Rewarded = a.rewarded(&l, entries)
-	ex, err := a.backend.Exchanges(ctx, tenant, l.ID)
+	ex, err := a.backend.Exchanges(ctx, tenant, l.Row.ID)
 	if err != nil {
 		return t, err
 	}

@@ -80,7 +80,7 @@ type StoredSample struct {
 	Tenant string
 	Agent  string
 	ID     ID // session
-	sample.Sample
+	Sample sample.Sample
 }
 
 // Applied is the reward that the counters contain for a session, with a version.
@@ -155,7 +155,7 @@ type Page[T any] struct {
 
 // Listed is a session in a list: its row, and the reward that the counters contain.
 type Listed struct {
-	Row
+	Row     Row
 	Applied Applied
 }
 

@@ -177,7 +177,7 @@ func views() []deed {
 		}),
 		read("newest", func(ctx context.Context, s *redis.Store) (any, error) {
 			p, err := s.Newest(ctx, ours, session.Stretch{Most: 10})
-			return ids(p.List, func(l session.Listed) string { return l.ID.String() }), err
+			return ids(p.List, func(l session.Listed) string { return l.Row.ID.String() }), err
 		}),
 		read("newest samples", func(ctx context.Context, s *redis.Store) (any, error) {
 			p, err := s.NewestSamples(ctx, ours, session.Stretch{Most: 10})

@@ -168,8 +168,8 @@ func (w *writing) encode(b *session.Batch) error {
 		if err := fits("sample "+m.Sample.ID, len(doc)); err != nil {
 			return err
 		}
-		w.add(m.Tenant, false, "m", string(m.ID[:]), score(m.CreatedAt), m.Sample.ID, digest(m.Sample.ID), doc,
-			m.Tenant, m.Agent, m.Family, m.CreatedAt.UTC().Format(time.RFC3339Nano))
+		w.add(m.Tenant, false, "m", string(m.ID[:]), score(m.Sample.CreatedAt), m.Sample.ID, digest(m.Sample.ID), doc,
+			m.Tenant, m.Agent, m.Sample.Family, m.Sample.CreatedAt.UTC().Format(time.RFC3339Nano))
 	}
 	w.whole(b)
 	return nil

@@ -80,7 +80,7 @@ func (s *Store) EachSession(ctx context.Context, tenant string, since, until tim
 		FROM sessions s JOIN tenants t ON t.id = s.tenant LEFT JOIN settled a ON a.sid = s.sid
 		WHERE s.sid > ?1 AND s.sid <= ?2 AND s.started >= ?3 AND s.started < ?4 AND (?5 = 0 OR s.tenant = ?5) AND s.data IS NOT NULL ORDER BY s.sid LIMIT ?6`,
 		func(_ *conn, r row) (v session.Listed, bytes int) {
-			r.scan(&v.Tenant)
+			r.scan(&v.Row.Tenant)
 			bytes = scanListed(r.skip(1), &v)
 			return v, bytes
 		}, func(v session.Listed) error { return fn(v.Row, v.Applied) })

@@ -29,13 +29,13 @@ func TestListsAreIndexed(t *testing.T) {
 		t.Fatalf("%d sessions, %v", len(p.List), err)
 	}
 	for i := range p.List {
-		if want := micros(crowdStart()) + int64(n-1-i)*1e6; micros(p.List[i].Started) != want {
-			t.Fatalf("session %d began at %v", i, p.List[i].Started)
+		if want := micros(crowdStart()) + int64(n-1-i)*1e6; micros(p.List[i].Row.Started) != want {
+			t.Fatalf("session %d began at %v", i, p.List[i].Row.Started)
 		}
 	}
 	began = time.Now()
 	of := session.Stretch{Until: crowdStart().Add(time.Duration(n/2) * time.Second), Most: 50}
-	if p, err = s.Newest(t.Context(), "many", of); err != nil || len(p.List) != 50 || !p.List[0].Started.Equal(of.Until.Add(-time.Second)) {
+	if p, err = s.Newest(t.Context(), "many", of); err != nil || len(p.List) != 50 || !p.List[0].Row.Started.Equal(of.Until.Add(-time.Second)) {
 		t.Fatalf("from the middle: %d sessions, %v", len(p.List), err)
 	}
 	t.Logf("50 from the middle: %v", time.Since(began))

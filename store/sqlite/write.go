@@ -120,12 +120,12 @@ func (t *tx) await(of *named) {
 
 func (t *tx) putSample(m session.StoredSample, data []byte) {
 	tenant, k := t.tenant(m.Tenant), key(m.Sample.ID)
-	sid := t.named(sessionKey{tenant, m.ID}, m.CreatedAt).sid
+	sid := t.named(sessionKey{tenant, m.ID}, m.Sample.CreatedAt).sid
 	fresh := t.db.exec("INSERT INTO samples(sid, k, tenant, at, agent, data) VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-		sid, k, tenant, m.CreatedAt, m.Agent, data)
+		sid, k, tenant, m.Sample.CreatedAt, m.Agent, data)
 	t.totals[totalSamples] += fresh
 	t.totals[totalSamplesEver] += fresh
 	if fresh == 0 { // the sample was built again, with a later rating
-		t.db.exec("UPDATE samples SET at = ?, data = ? WHERE sid = ? AND k = ? AND data <> ?", m.CreatedAt, data, sid, k, data)
+		t.db.exec("UPDATE samples SET at = ?, data = ? WHERE sid = ? AND k = ? AND data <> ?", m.Sample.CreatedAt, data, sid, k, data)
 	}
 }

@@ -59,7 +59,7 @@ func listingCases() map[string]func(tester, Store) {
 			got[[]bool](t)(s.Settle(t.Context(), []session.Settlement{{Tenant: us, ID: id(1), To: to}}))
 			list := newest(t, s, us, session.Stretch{Most: 5}).List
 			equal(t, "settled", list[1].Applied, to)
-			equal(t, "closed", list[1].Closed, true)
+			equal(t, "closed", list[1].Row.Closed, true)
 			equal(t, "open", list[0].Applied.Version, int64(0))
 		},
 		"what was forgotten is in no list, and a place beside it stays one": func(t tester, s Store) {
@@ -86,7 +86,7 @@ func listingCases() map[string]func(tester, Store) {
 			equal(t, "second page", sampleIDs(second.List), []string{"sample-default-2", "sample-default-1", "sample-default-0"})
 			equal(t, "its end", second.Next, "")
 			rated := stored(us, 1, 4)
-			rated.Feedback = sample.Feedback{Source: "user", Type: "approval", QualityLabel: "good", Details: map[string]any{"rated": true}}
+			rated.Sample.Feedback = sample.Feedback{Source: "user", Type: "approval", QualityLabel: "good", Details: map[string]any{"rated": true}}
 			write(t, s, session.Batch{Samples: []session.StoredSample{rated}})
 			equal(t, "rated since", newestSamples(t, s, session.Stretch{Most: 1}).List, []session.StoredSample{rated})
 			equal(t, "of a time", sampleIDs(newestSamples(t, s, session.Stretch{Since: at(1), Until: at(3), Most: 9}).List), []string{"sample-default-2", "sample-default-1"})
@@ -146,7 +146,7 @@ func ids(list []session.Listed) []int {
 	out := []int{}
 	for _, l := range list {
 		for n := range 1000 {
-			if l.ID == id(n) {
+			if l.Row.ID == id(n) {
 				out = append(out, n)
 			}
 		}

@@ -63,7 +63,7 @@ func sampleCases() map[string]func(tester, Store) {
 		"a sample that was rated since takes the place of the old one": func(t tester, s Store) {
 			write(t, s, session.Batch{Samples: []session.StoredSample{stored(us, 1, 1), stored(us, 1, 2)}})
 			rated := stored(us, 1, 1)
-			rated.Feedback = sample.Feedback{Source: "user", Type: "approval", QualityLabel: "good", Details: map[string]any{"rated": true}}
+			rated.Sample.Feedback = sample.Feedback{Source: "user", Type: "approval", QualityLabel: "good", Details: map[string]any{"rated": true}}
 			write(t, s, session.Batch{Samples: []session.StoredSample{rated}})
 			equal(t, "samples", walkSamples(t, s, us, time.Time{}, time.Time{}), []session.StoredSample{rated, stored(us, 1, 2)})
 			st := stats(t, s)

@@ -273,7 +273,7 @@ func TestReplicasRecogniseEchoes(t *testing.T) {
 		if len(found) != 1 {
 			t.Fatalf("turn %d: %d sessions", i+1, len(found))
 		}
-		written(t, db, found[0].ID, i+1)
+		written(t, db, found[0].Row.ID, i+1)
 		// The reply's own ids come with the flush behind it.
 		harness.Eventually(t, "the exchange", func() bool {
 			m, err := db.Stats(t.Context())

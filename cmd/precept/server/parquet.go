@@ -85,20 +85,20 @@ func newParquetExport(out io.Writer) (*parquetExport, error) {
 
 func (p *parquetExport) add(s *session.StoredSample) error {
 	row := ParquetSample{
-		SampleID: s.Sample.ID, Family: s.Family, CreatedAt: s.CreatedAt.UnixMilli(),
+		SampleID: s.Sample.ID, Family: s.Sample.Family, CreatedAt: s.Sample.CreatedAt.UnixMilli(),
 		Tenant: s.Tenant, Agent: s.Agent, Session: s.ID.String(),
-		Model: textOf(s.Meta["model"]), Outcome: textOf(s.Output["outcome"]),
-		Source: s.Feedback.Source, Type: s.Feedback.Type,
-		QualityScore: numberOf(s.Meta["quality_score"]),
-		HumanLabel:   textOf(s.Meta["human_feedback_label"]), Turns: int64(numberOf(s.Meta["turns"])),
+		Model: textOf(s.Sample.Meta["model"]), Outcome: textOf(s.Sample.Output["outcome"]),
+		Source: s.Sample.Feedback.Source, Type: s.Sample.Feedback.Type,
+		QualityScore: numberOf(s.Sample.Meta["quality_score"]),
+		HumanLabel:   textOf(s.Sample.Meta["human_feedback_label"]), Turns: int64(numberOf(s.Sample.Meta["turns"])),
 	}
-	if s.Feedback.QualityLabel != "" {
-		row.QualityLabel = &s.Feedback.QualityLabel
+	if s.Sample.Feedback.QualityLabel != "" {
+		row.QualityLabel = &s.Sample.Feedback.QualityLabel
 	}
 	for _, part := range []struct {
 		to   *string
 		from any
-	}{{&row.Input, s.Input}, {&row.Output, s.Output}, {&row.Feedback, s.Feedback}, {&row.Meta, s.Meta}, {&row.State, s.State}} {
+	}{{&row.Input, s.Sample.Input}, {&row.Output, s.Sample.Output}, {&row.Feedback, s.Sample.Feedback}, {&row.Meta, s.Sample.Meta}, {&row.State, s.Sample.State}} {
 		text, err := json.Marshal(part.from)
 		if err != nil {
 			return fmt.Errorf("sample %s: %w", s.Sample.ID, err)
