@@ -120,7 +120,7 @@ func rooms() map[string][]string {
 		"github.com/santhosh-tekuri/jsonschema/v6": {"test"},
 		"go.opentelemetry.io":                      {"proxy/trace", "test"},
 		"google.golang.org/protobuf":               {"proxy/trace", "test"},
-		"github.com/dgraph-io/ristretto/v2":        {"internal/redact"},
+		"github.com/dgraph-io/ristretto/v2":        {"internal/redact", "store"},
 		"golang.org/x/sync":                        {"admin", "inject/bank", "proxy"},
 		"go.uber.org/goleak":                       {"test"},
 		"golang.org/x/net":                         {"test", "distill"},

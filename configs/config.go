@@ -182,6 +182,7 @@ type Limits struct {
 	CaptureBytes          Size          `yaml:"capture_bytes" min:"0"`
 	CaptureTotalBytes     Size          `yaml:"capture_total_bytes" min:"0" restart:"yes"`
 	CleanTextsBytes       Size          `yaml:"clean_texts_bytes" min:"0" restart:"yes"`
+	ExchangesBytes        Size          `yaml:"exchanges_bytes" min:"0" restart:"yes"`
 	OutboxBytes           Size          `yaml:"outbox_bytes" min:"1048576" restart:"yes"`
 	HeaderTimeout         time.Duration `yaml:"header_timeout" min:"1" restart:"yes"`
 	UpstreamHeaderTimeout time.Duration `yaml:"upstream_header_timeout" min:"1"`

@@ -33,11 +33,13 @@ type (
 // Archive is the read side of a store: lists of sessions and samples, searches, and transcripts. An
 // Archive reads what the backend has, and hides sessions that opted out after they were stored.
 type Archive struct {
-	now      func() time.Time
-	backend  archived
-	reward   feedback.Definition // the definition that is in force
-	optOut   *atomic.Pointer[sample.OptOut]
-	redactor func() *redact.Redactor
+	now     func() time.Time
+	backend archived
+	// exchanges reads the exchanges of a session, through the cache of the store.
+	exchanges func(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
+	reward    feedback.Definition // the definition that is in force
+	optOut    *atomic.Pointer[sample.OptOut]
+	redactor  func() *redact.Redactor
 }
 
 // Hides reports whether a tenant or an agent has opted out, so that its sessions are hidden.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"precept/bandit/trial"
 	"precept/internal/session"
 	"precept/store"
 )
@@ -139,4 +140,26 @@ func sources(tb testing.TB, size int) (items []json.RawMessage, bytes int) {
 		bytes += len(raw)
 	}
 	return items, bytes
+}
+
+// BenchmarkReadSession reads a session of 20 exchanges, from the database and from the cache.
+func BenchmarkReadSession(b *testing.B) {
+	for name, size := range map[string]int64{"database": 0, "cache": 1 << 22} {
+		b.Run(name, func(b *testing.B) {
+			r := newRig(b, nil)
+			if size > 0 {
+				r, _ = cachedRig(b, size)
+			}
+			id := r.begin(us, "s", trial.Assignment{})
+			for turn := range 20 {
+				r.large("s", turn+1, 2<<10)
+			}
+			r.deliver()
+			for b.Loop() {
+				if n := r.read(id); n != 20 {
+					b.Fatalf("%d exchanges", n)
+				}
+			}
+		})
+	}
 }

@@ -422,6 +422,7 @@ type batchWriter interface {
 // writer writes batches to the backend, without what was forgotten meanwhile.
 type writer struct {
 	be       batchWriter
+	cache    *ExchangeCache // nil: none
 	feedback *feedbackWriter
 	tombs    *tombstones
 	guard    *guard.Guard
@@ -454,6 +455,7 @@ func (w *writer) put(ctx context.Context, b session.Batch) error {
 	if len(b.Rows)+len(b.Echoes)+len(b.Exchanges) == 0 {
 		return nil
 	}
+	defer w.cache.wrote(b.Exchanges) // also after an error: the end of ctx leaves the result open
 	err := w.guard.Err(label.StepWrite, func() error { return w.be.Write(ctx, b) })
 	if guard.Poisoned(err) {
 		err = w.sift(ctx, b)

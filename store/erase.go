@@ -171,6 +171,7 @@ func (x *eraser) do(ctx context.Context, c chore) {
 		}
 		ctx := context.WithoutCancel(ctx) // half a deletion would be worse than a stop that waits
 		r.n, err = c.run(ctx)
+		x.options.Exchanges.forget()
 		return errors.Join(err, x.purge())
 	})
 	c.done <- r
@@ -251,6 +252,7 @@ func (x *eraser) watch(ctx context.Context, now time.Time) error {
 // follow repeats the erasure of another replica, also in the backend, because this replica may have
 // written the session since.
 func (x *eraser) follow(ctx context.Context, e *session.Erasure, now time.Time) error {
+	defer x.options.Exchanges.forget()
 	if _, _, err := x.eraseHere(e); err != nil {
 		return err
 	}
@@ -310,6 +312,9 @@ func (x *eraser) retain(ctx context.Context) {
 		err := x.guard.Err(label.StepRetain, func() (err error) { n, err = x.be.Retain(step, now.Add(-age)); return err })
 		cancel()
 		x.tally.Retired.Add(int64(n))
+		if n > 0 {
+			x.options.Exchanges.forget()
+		}
 		x.outlive(n > 0, now.Add(-age))
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):

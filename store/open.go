@@ -57,7 +57,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s.shipper = &shipper{
 		be: o.Backend, handoff: handoff, guard: s.guard, tally: &s.Tally, state: s.state, now: o.Now, failed: o.Failed,
-		writer: &writer{be: o.Backend, feedback: feedback, tombs: tombs, guard: s.guard, failed: o.Failed},
+		writer: &writer{be: o.Backend, cache: o.Exchanges, feedback: feedback, tombs: tombs, guard: s.guard, failed: o.Failed},
 		limits: shipperLimits{hold: o.HoldBytes, every: o.DeliverEvery},
 	}
 	s.eraser = &eraser{

@@ -23,7 +23,7 @@ type Found struct {
 // search looks for words, tool and error in the exchanges of a session, and reports whether all of
 // them were found. The result is the hit of the first.
 func (a *Archive) search(ctx context.Context, l *session.Listed, h hits) (*Found, bool, error) {
-	ex, err := a.backend.Exchanges(ctx, l.Row.Tenant, l.Row.ID)
+	ex, err := a.exchanges(ctx, l.Row.Tenant, l.Row.ID)
 	if err != nil {
 		return nil, false, err
 	}

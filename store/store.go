@@ -27,6 +27,7 @@ type Options struct {
 	Learn        bool                             // keep exchanges and samples
 	Personal     bool                             // redact personal data, besides secrets
 	CleanTexts   *redact.CleanTexts               // cache of texts with nothing to redact; nil: every text is scanned
+	Exchanges    *ExchangeCache                   // cache of stored exchanges; nil: every reader asks the backend
 	OptOut       *sample.OptOut                   // nil: nothing opted out
 	Sentiment    bool                             // the words of the user count as implicit feedback
 	Retention    time.Duration                    // age at which a session is deleted, counted from its last use; 0: never
@@ -71,7 +72,7 @@ func (s *Store) Guard() *guard.Guard { return s.guard }
 // Archive returns the read side of the store. reward is the definition of reward that is in force.
 func (s *Store) Archive(reward feedback.Definition) *Archive {
 	return &Archive{
-		now: s.options.Now, backend: s.options.Backend, reward: reward, optOut: &s.optOuts.rules, redactor: s.optOuts.newRedactor,
+		now: s.options.Now, backend: s.options.Backend, exchanges: s.Exchanges, reward: reward, optOut: &s.optOuts.rules, redactor: s.optOuts.newRedactor,
 	}
 }
 

@@ -95,7 +95,7 @@ func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int)
 		return t, err
 	}
 	t.Rewarded = a.rewarded(&l, entries)
-	ex, err := a.backend.Exchanges(ctx, tenant, l.Row.ID)
+	ex, err := a.exchanges(ctx, tenant, l.Row.ID)
 	if err != nil {
 		return t, err
 	}

@@ -20,7 +20,9 @@ import (
 	"precept/internal/file"
 	"precept/internal/label"
 	"precept/internal/redact"
+	"precept/internal/sample"
 	"precept/internal/session"
+	"precept/store"
 )
 
 // DistillStore is the store of the distiller.
@@ -28,6 +30,17 @@ type DistillStore interface {
 	distill.Source
 	distill.Notes
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
+}
+
+// cachedSource reads exchanges through the cache of the store.
+type cachedSource struct {
+	DistillStore
+	store *store.Store
+}
+
+// Exchanges implements distill.Source.
+func (c cachedSource) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
+	return c.store.Exchanges(ctx, tenant, id)
 }
 
 // Distiller makes a distiller for each run, so that no run inherits the state of an earlier run.

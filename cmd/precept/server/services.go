@@ -101,13 +101,32 @@ func (s *services) Forget(ctx context.Context, tenant, session string) (int, err
 
 // Export implements admin.Exporter with the store that the server has open.
 func (s *services) Export(ctx context.Context, w io.Writer, e admin.Export) error {
-	open, ok := s.backend.(Evidence)
+	open, ok := s.evidence()
 	if !ok {
 		return store.ErrVolatile
 	}
 	filter := e.Filter
 	x := &ExportJob{Evidence: open, Filter: &filter, Agent: e.Agent, Session: e.Session, Out: w, hides: s.archive.Hides}
 	return x.Write(ctx, e.Format)
+}
+
+// evidence returns the backend for readers; ok is false if precept runs from memory.
+func (s *services) evidence() (e Evidence, ok bool) {
+	if e, ok = s.backend.(Evidence); ok {
+		e = cachedEvidence{e, s.store}
+	}
+	return e, ok
+}
+
+// cachedEvidence reads exchanges through the cache of the store.
+type cachedEvidence struct {
+	Evidence
+	store *store.Store
+}
+
+// Exchanges implements Evidence.
+func (e cachedEvidence) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
+	return e.store.Exchanges(ctx, tenant, id)
 }
 
 // Book implements admin.Library.
@@ -189,7 +208,7 @@ func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, e
 
 // Backtest implements admin.Surveyor.
 func (s *services) Backtest(ctx context.Context, tenant string, one *lesson.Lesson) (backtest.Result, error) {
-	e, ok := s.backend.(Evidence)
+	e, ok := s.evidence()
 	if !ok {
 		return backtest.Result{}, errors.New("nothing is stored")
 	}

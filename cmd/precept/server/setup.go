@@ -91,6 +91,18 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		CountCache(registry, "clean_texts", clean)
 		storeOptions.CleanTexts = clean
 	}
+	if size := int64(cfg.Limits.ExchangesBytes); size > 0 {
+		exchanges, err := store.NewExchangeCache(size, storeOptions.Fleet != nil)
+		if err != nil {
+			return err
+		}
+		s.onStop("cache of exchanges", func() error {
+			exchanges.Close()
+			return nil
+		})
+		CountCache(registry, "exchanges", exchanges)
+		storeOptions.Exchanges = exchanges
+	}
 	st, err := store.Open(ctx, storeOptions)
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)
@@ -169,7 +181,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 
 	// Make the distiller and the gate that ends the trials of proposals.
 	if notes, ok := backend.(DistillStore); ok && cfg.Distill.Enabled {
-		distiller, err := tools.NewDistiller(cfg, notes, lessons.place) //nolint:contextcheck // a check has no context; the look-up is bounded
+		distiller, err := tools.NewDistiller(cfg, cachedSource{notes, st}, lessons.place) //nolint:contextcheck // a check has no context; the look-up is bounded
 		if err != nil {
 			return err
 		}

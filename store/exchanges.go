@@ -1,0 +1,141 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/dgraph-io/ristretto/v2"
+
+	"precept/internal/sample"
+	"precept/internal/session"
+)
+
+const (
+	cachedFor      = 10 * time.Minute // longest life of an entry: deletion by age must reach memory, too
+	cachedForFleet = 10 * time.Second // the same where other replicas write, which this process does not see
+	writtenShards  = 4096
+	exchangeCost   = 1024 // bytes of an exchange beside its texts
+)
+
+// ExchangeCache holds the decoded exchanges of stored sessions. Pages, backtests, exports and the
+// distiller read the same sessions again and again, and decoding costs most of a read. An entry may
+// be evicted at any time: the exchanges are then read again.
+//
+// The key of an entry contains how often exchanges were written near the session, and how often
+// something was forgotten. A read that began before a write therefore never serves a reader that
+// begins after the write. It is safe for concurrent use.
+type ExchangeCache struct {
+	cache        *ristretto.Cache[uint64, []sample.Exchange]
+	seed         maphash.Seed
+	life         time.Duration
+	written      [writtenShards]atomic.Uint64 // writes of exchanges, by the hash of the session
+	forgotten    atomic.Uint64                // deletions
+	hits, misses atomic.Int64
+}
+
+// NewExchangeCache returns a cache of about size bytes. shared reports that other replicas write to the
+// backend. Close ends its goroutines.
+func NewExchangeCache(size int64, shared bool) (*ExchangeCache, error) {
+	cache, err := ristretto.NewCache(&ristretto.Config[uint64, []sample.Exchange]{
+		NumCounters: max(10*size/(8*exchangeCost), 100), MaxCost: size, BufferItems: 64, IgnoreInternalCost: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cache of exchanges: %w", err)
+	}
+	c := &ExchangeCache{cache: cache, seed: maphash.MakeSeed(), life: cachedFor}
+	if shared {
+		c.life = cachedForFleet
+	}
+	return c, nil
+}
+
+// Close ends the goroutines of the cache. A closed cache contains nothing.
+func (c *ExchangeCache) Close() { c.cache.Close() }
+
+// Hits returns how many reads found their session.
+func (c *ExchangeCache) Hits() int64 { return c.hits.Load() }
+
+// Misses returns how many reads did not find their session.
+func (c *ExchangeCache) Misses() int64 { return c.misses.Load() }
+
+// exchangeReader is the part of a backend that reads exchanges.
+type exchangeReader interface {
+	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
+}
+
+// read returns the exchanges of a session from the cache, else from the backend. The caller may change
+// the list, not the exchanges. c may be nil: no cache.
+func (c *ExchangeCache) read(ctx context.Context, from exchangeReader, tenant string, id session.ID) ([]sample.Exchange, error) {
+	if c == nil {
+		return from.Exchanges(ctx, tenant, id)
+	}
+	key := c.key(tenant, id)
+	if list, ok := c.cache.Get(key); ok && list[0].Tenant == tenant && list[0].Session == id.String() {
+		c.hits.Add(1)
+		return slices.Clone(list), nil
+	}
+	c.misses.Add(1)
+	list, err := from.Exchanges(ctx, tenant, id)
+	if err == nil && len(list) > 0 {
+		c.cache.SetWithTTL(key, slices.Clone(list), costOf(list), c.life)
+	}
+	return list, err
+}
+
+// key returns the key of a session at this moment.
+func (c *ExchangeCache) key(tenant string, id session.ID) uint64 {
+	return maphash.Comparable(c.seed, struct {
+		tenant             string
+		id                 session.ID
+		written, forgotten uint64
+	}{tenant, id, c.shard(id).Load(), c.forgotten.Load()})
+}
+
+func (c *ExchangeCache) shard(id session.ID) *atomic.Uint64 {
+	return &c.written[maphash.Comparable(c.seed, id)%writtenShards]
+}
+
+// wrote notes that exchanges were written to the backend.
+func (c *ExchangeCache) wrote(list []sample.Exchange) {
+	if c == nil {
+		return
+	}
+	for i := range list {
+		c.shard(refOf(&list[i]).ID).Add(1)
+	}
+}
+
+// forget drops everything, after something was deleted from the backend. One goroutine at a time calls
+// forget.
+func (c *ExchangeCache) forget() {
+	if c == nil {
+		return
+	}
+	c.forgotten.Add(1)
+	c.cache.Clear()
+}
+
+// costOf returns the bytes of exchanges in memory, about.
+func costOf(list []sample.Exchange) (n int64) {
+	for i := range list {
+		x := &list[i]
+		n += exchangeCost + int64(len(x.Reply.Text)+len(x.System)+len(x.Tools))
+		for _, item := range x.New {
+			n += int64(len(item))
+		}
+		for k := range x.Reply.Calls {
+			n += int64(len(x.Reply.Calls[k].Args))
+		}
+	}
+	return n
+}
+
+// Exchanges returns the exchanges that the backend has of a session, oldest first. The caller may
+// change the list, not the exchanges.
+func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
+	return s.options.Exchanges.read(ctx, s.options.Backend, tenant, id)
+}

@@ -1,0 +1,147 @@
+package store_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"precept/bandit/trial"
+	"precept/internal/session"
+	"precept/store"
+)
+
+// cachedRig is a rig with a cache of exchanges.
+func cachedRig(t testing.TB, size int64) (*rig, *store.ExchangeCache) {
+	t.Helper()
+	cache, err := store.NewExchangeCache(size, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cache.Close)
+	return newRig(t, func(o *store.Options) { o.Exchanges = cache }), cache
+}
+
+// read returns the number of exchanges that a reader sees.
+func (r *rig) read(id session.ID) int {
+	r.t.Helper()
+	list, err := r.store.Exchanges(r.t.Context(), us, id)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for i := range list {
+		list[i].Turn = -1 // the list belongs to its reader
+	}
+	return len(list)
+}
+
+// cached reads a session until the cache has the session: the cache stores entries in the background.
+func (r *rig) cached(c *store.ExchangeCache, id session.ID) {
+	r.t.Helper()
+	for hits := c.Hits(); c.Hits() == hits; time.Sleep(time.Millisecond) {
+		r.read(id)
+	}
+}
+
+func TestExchangesAreReadOnce(t *testing.T) {
+	t.Parallel()
+	r, cache := cachedRig(t, 1<<20)
+	id := r.played("s", trial.Assignment{})
+	r.cached(cache, id)
+	misses := cache.Misses()
+	for range 10 {
+		list, err := r.store.Exchanges(t.Context(), us, id)
+		if err != nil || len(list) != 1 || list[0].Turn != 1 || len(list[0].New) == 0 {
+			t.Fatalf("%+v %v", list, err)
+		}
+	}
+	same(t, "reads of the backend", cache.Misses(), misses)
+	same(t, "exchanges of another tenant", len(must(r.store.Exchanges(t.Context(), "other", id))), 0)
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// A reader sees each exchange that was delivered before the read began.
+func TestExchangesAreNeverOld(t *testing.T) {
+	t.Parallel()
+	r, cache := cachedRig(t, 1<<20)
+	id := r.played("s", trial.Assignment{})
+	var readers sync.WaitGroup
+	over := make(chan struct{})
+	for range 3 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					r.read(id)
+				}
+			}
+		})
+	}
+	for turn := 2; turn < 60; turn++ {
+		r.offer("s", turn)
+		r.deliver()
+		same(t, "exchanges", r.read(id), turn)
+	}
+	close(over)
+	readers.Wait()
+	if cache.Hits() == 0 {
+		t.Error("nothing was read from the cache")
+	}
+}
+
+func TestForgottenExchangesLeaveTheCache(t *testing.T) {
+	t.Parallel()
+	for what, forget := range map[string]func(r *rig) error{
+		"a session": func(r *rig) error { _, err := r.store.ForgetSession(r.t.Context(), us, "s"); return err },
+		"a tenant":  func(r *rig) error { _, err := r.store.ForgetTenant(r.t.Context(), us); return err },
+	} {
+		r, cache := cachedRig(t, 1<<20)
+		id := r.played("s", trial.Assignment{})
+		r.cached(cache, id)
+		r.run()
+		if err := forget(r); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		same(t, what+": exchanges", r.read(id), 0)
+	}
+}
+
+func TestExchangesOutliveNoRetention(t *testing.T) {
+	t.Parallel()
+	r, cache := cachedRig(t, 1<<20)
+	id := r.played("s", trial.Assignment{})
+	r.cached(cache, id)
+	r.store.SetRetention(time.Hour)
+	r.clock.add(2 * time.Hour)
+	r.run()
+	for r.exchanges(id) > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	for r.read(id) > 0 { // the cache is emptied after the deletion
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestTheCacheOfExchangesIsBounded(t *testing.T) {
+	t.Parallel()
+	r, cache := cachedRig(t, 16<<10)
+	for i := range 50 {
+		r.played(fmt.Sprint("s", i), trial.Assignment{})
+	}
+	for range 3 {
+		for i := range 50 {
+			same(t, "exchanges", r.read(idOf(fmt.Sprint("s", i))), 1)
+		}
+	}
+	if n := cache.Misses(); n < 100 {
+		t.Errorf("150 reads of 50 sessions missed the cache %d times: it holds more than its size", n)
+	}
+}
