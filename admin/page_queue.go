@@ -164,22 +164,31 @@ func (x *queueItem) grounds(f frame) g.Node {
 	return h.Div(
 		h.H3(g.Text("When it fires")), facetList(x.lesson, "It has nothing to fire on."),
 		h.H3(g.Text("Checks")), checks,
-		h.H3(g.Text("Evidence")), evidenceList(x.lesson.Evidence),
+		h.H3(g.Text("Evidence")), evidenceList(x.lesson),
 		h.H3(g.Text("Backtest")), x.tried.short(f.With("backtest", slug)+"#"+url.PathEscape(placeOf(slug))),
 	)
 }
 
-func evidenceList(list []lesson.Evidence) g.Node {
+// shownEvidence is the number of references that the page names.
+const shownEvidence = 20
+
+// evidenceList names the first references of a lesson and the number of all supporting sessions.
+func evidenceList(l *lesson.Lesson) g.Node {
+	list := l.Evidence[:min(len(l.Evidence), shownEvidence)]
 	if len(list) == 0 {
 		return h.P(h.Class("warn"), g.Text("It cites none."))
 	}
-	return h.Ul(h.Class("checks"), some(list, h.Li, func(e lesson.Evidence) g.Node {
+	total := g.Node(nil)
+	if n := l.Support(); n > len(list) {
+		total = h.P(g.Textf("%d sessions support the lesson. The list names %d of them.", n, len(list)))
+	}
+	return h.Div(total, h.Ul(h.Class("checks"), some(list, h.Li, func(e lesson.Evidence) g.Node {
 		note := e.Kind
 		if e.Note != "" {
 			note += ": " + e.Note
 		}
 		return h.Li(code(e.Ref), space(), h.Span(h.Class("quiet"), quoted(note)))
-	}))
+	})))
 }
 
 // placeOf returns the id of a lesson on the page. The prefix avoids the ids of the frame, because a

@@ -124,7 +124,7 @@ func (w *work) answered(ctx context.Context, q *question) error {
 	for i := range q.got.Drafts {
 		d := &q.got.Drafts[i]
 		w.sum.Candidates++
-		d.Refs, d.Sightings = []Ref{layOut(q.session).ref}, 1
+		d.Refs, d.Sightings, d.mark = []Ref{layOut(q.session).ref}, 1, &q.next
 		switch err := w.propose(ctx, d); {
 		case errors.Is(err, errFull): // the session is not noted as read
 			w.sum.Stopped = "the bank takes no more lessons for now; the rest is read next time"

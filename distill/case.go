@@ -32,6 +32,7 @@ type Case struct {
 type Helped struct {
 	Fix
 	Sessions int   `json:"sessions"`
+	Distinct int   `json:"distinct,omitempty"` // sessions that no other case counts for the same lesson
 	Refs     []Ref `json:"refs,omitempty"`
 }
 
@@ -177,6 +178,7 @@ func (c *Case) add(o *Case) {
 			continue
 		}
 		c.Fixes[at].Sessions += h.Sessions
+		c.Fixes[at].Distinct += h.Distinct
 		c.Fixes[at].Refs = addRefs(c.Fixes[at].Refs, h.Refs)
 	}
 }

@@ -23,6 +23,7 @@ type Draft struct {
 	Contradicts string   `json:"contradicts,omitempty"`
 
 	cases []*Case // of the rules
+	mark  *mark   // of a judge's only session; nil: of the rules
 }
 
 // group holds the cases of one lesson: cases with the same fix.
@@ -61,25 +62,30 @@ func drafts(cases []*Case) []Draft {
 		if !ok || suspicious(c) {
 			continue
 		}
-		key := c.Tool + "|" + h.key()
-		switch h.Kind { // one lesson of these covers several tools
-		case fixFirst, fixStop:
-			key = h.Kind + "|" + h.Other + "|" + strings.ToLower(c.Phrases[0])
-		case fixCheck:
-			key = h.Kind + "|" + h.Other
-		}
+		key := c.groupOf(&h)
 		g := groups[key]
 		if g == nil {
 			g = &group{fix: h.Fix}
 			groups[key], order = g, append(order, g)
 		}
-		g.cases, g.seen = append(g.cases, c), g.seen+h.Sessions
+		g.cases, g.seen = append(g.cases, c), g.seen+h.Distinct
 		g.refs = addRefs(g.refs, h.Refs)
 	}
 	for _, g := range order {
 		add(g.draft())
 	}
 	return out
+}
+
+// groupOf identifies the lesson of a case and a fix.
+func (c *Case) groupOf(h *Helped) string {
+	switch h.Kind { // one lesson of these covers several tools
+	case fixFirst, fixStop:
+		return h.Kind + "|" + h.Other + "|" + strings.ToLower(c.Phrases[0])
+	case fixCheck:
+		return h.Kind + "|" + h.Other
+	}
+	return c.Tool + "|" + h.key()
 }
 
 // known reports whether the draft is about a known failure.
@@ -108,7 +114,7 @@ func (c *Case) lesson() (Helped, bool) {
 		return best, true
 	}
 	stuck := c.permanent() && (c.Stubborn >= 2 || c.Stubborn >= 1 && c.Most >= 3) && 2*c.Mended <= c.Sessions
-	return Helped{Fix{Kind: fixStop}, c.Sessions, c.Refs}, stuck
+	return Helped{Fix{Kind: fixStop}, c.Sessions, c.Sessions, c.Refs}, stuck
 }
 
 // plausible says whether a fix may be the reason why things went well afterwards.

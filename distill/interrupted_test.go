@@ -55,11 +55,11 @@ func (m mortal) Act(ctx context.Context, slug string, d bank.Decision) (bank.Res
 	return m.Bank.Act(ctx, slug, d)
 }
 
-func (m mortal) Cite(ctx context.Context, slug string, e []lesson.Evidence, by string) (*lesson.Lesson, error) {
+func (m mortal) Cite(ctx context.Context, slug string, e []lesson.Evidence, count int, by string) (*lesson.Lesson, error) {
 	if err := m.before("cite"); err != nil {
 		return nil, err
 	}
-	return m.Bank.Cite(ctx, slug, e, by)
+	return m.Bank.Cite(ctx, slug, e, count, by)
 }
 
 var errDead = errors.New("the process is dead")

@@ -1,8 +1,10 @@
 package distill
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -27,7 +29,7 @@ func (d *Draft) lesson(tenant string) *lesson.Lesson {
 	}
 	return &lesson.Lesson{
 		Slug: slug, Title: d.Title, Outcome: d.Outcome, Confidence: 0.5, Body: body.String(),
-		Evidence: evidence(d.Refs),
+		Evidence: evidence(d.Refs), EvidenceCount: many(d.Sightings, len(d.Refs)),
 		Trigger: lesson.Trigger{
 			Description: shorten(d.Applies, 900), Keywords: d.Keywords, ErrorPatterns: d.Errors, Tools: d.Tools,
 		},
@@ -41,6 +43,59 @@ func evidence(refs []Ref) []lesson.Evidence {
 		out = append(out, lesson.Evidence{Kind: "conversation", Ref: r.Session})
 	}
 	return out
+}
+
+// many returns the number of sessions where it exceeds the number of references, otherwise 0.
+func many(sessions, refs int) int {
+	if sessions > refs {
+		return sessions
+	}
+	return 0
+}
+
+// support is the number of sessions that support a lesson, by draft of the rules and by model.
+type support map[string]int
+
+// supportKey is the prefix of the notes with the support of lessons.
+const supportKey = "support|"
+
+const byModel = "model:" // prefix of the name of a judge that is a model
+
+// total returns the number of sessions. The rules and a model read the same sessions.
+func (s support) total() int {
+	rules, most := 0, 0
+	for by, n := range s {
+		if strings.HasPrefix(by, byModel) {
+			most = max(most, n)
+		} else {
+			rules += n
+		}
+	}
+	return max(rules, most)
+}
+
+// supported counts the sessions of a draft for a lesson, each session once, and returns the number of
+// all sessions that support the lesson. flush writes the number together with the marks, so that a
+// run that was interrupted counts no session twice.
+func (w *work) supported(ctx context.Context, slug string, d *Draft) (int, error) {
+	s, changed := w.support[slug]
+	if !changed {
+		data, err := w.o.Notes.Note(ctx, w.tenant, supportKey+slug)
+		if err != nil {
+			return 0, err
+		}
+		if s = (support{}); data != nil && json.Unmarshal(data, &s) != nil {
+			s = support{} // an unreadable note is replaced
+		}
+	}
+	switch {
+	case d.mark == nil:
+		s[d.Slug] = d.Sightings
+	case d.mark.adds("support|" + slug):
+		s[w.judgeName()]++
+	}
+	w.support[slug] = s
+	return s.total(), nil
 }
 
 // tokens returns the meaningful words of a slug.

@@ -110,6 +110,9 @@ func (w *work) write(ctx context.Context, d *Draft, l *lesson.Lesson) error {
 	if err != nil {
 		return err
 	}
+	if _, err := w.supported(ctx, l.Slug, d); err != nil {
+		return err
+	}
 	res, err := w.o.Bank.Propose(ctx, bank.Proposal{
 		Lesson: l, Source: source, By: "distill:" + w.judgeName(), Scope: lesson.Scope{Tenant: w.tenant},
 	})
@@ -149,9 +152,13 @@ func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 	if err != nil {
 		return err
 	}
+	count, err := w.supported(ctx, old.Slug, d)
+	if err != nil {
+		return err
+	}
 	l := old
-	if len(fresh) > 0 { // an interrupted run may have added the evidence already
-		l, err = w.o.Bank.Cite(ctx, old.Slug, fresh, "distill:"+w.judgeName())
+	if len(fresh) > 0 || count > old.Support() { // an interrupted run may have added the evidence already
+		l, err = w.o.Bank.Cite(ctx, old.Slug, fresh, count, "distill:"+w.judgeName())
 	}
 	switch {
 	case errors.Is(err, bank.ErrNoLesson): // the lesson was removed meanwhile

@@ -69,6 +69,42 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
+// A lesson names some of its sessions and counts all: by the rules and by a model, over several runs,
+// and each session once.
+func TestEvidenceIsBoundedAndCounted(t *testing.T) {
+	for name, judge := range map[string]distill.Judge{"rules": nil, "model": everyRun{drafted("warm-the-cache", "cold cache")}} {
+		b := newBench(t)
+		n := 0
+		want := func(when string, total int) {
+			t.Helper()
+			list := b.lessons()
+			if len(list) != 1 || len(list[0].Evidence) > 50 || list[0].Support() != total {
+				t.Fatalf("%s, %s: lessons %v, %d references, %d sessions; want one lesson, at most 50 references, %d sessions", name, when, b.slugs(), len(list[0].Evidence), list[0].Support(), total)
+			}
+		}
+		for _, more := range []int{3, 297, 40} {
+			for range more {
+				n++ // the second error has the same cure, and the session is one all the same
+				b.session(fmt.Sprint("session ", n), user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`),
+					call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`), call("find_hotels", `{"stars":"five"}`, `{"error":"the parameter stars is not of the type integer: five"}`), call("find_hotels", `{"stars":"5"}`, `{"hotels":[]}`))
+			}
+			b.distil(func(o *distill.Options) { o.Judge = judge })
+			want(fmt.Sprint("after ", n), n)
+			b.distil(func(o *distill.Options) { o.Judge = judge })
+			want(fmt.Sprint("a second run after ", n), n)
+		}
+	}
+}
+
+// everyRun is a model that drafts one lesson of every session.
+type everyRun struct{ draft distill.Draft }
+
+func (everyRun) Name() string { return "model:test" }
+
+func (e everyRun) Judge(context.Context, *distill.Session, []*lesson.Lesson) (distill.Judgement, error) {
+	return distill.Judgement{Drafts: []distill.Draft{e.draft}}, nil
+}
+
 // A draft that claims the opposite of a lesson on the same words is proposed with the name of the lesson,
 // whether the lesson is active or waits for approval.
 func TestContradictions(t *testing.T) {

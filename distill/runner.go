@@ -37,7 +37,7 @@ type Bank interface {
 	Archived(ctx context.Context) ([]*lesson.Lesson, []lesson.Problem, error)
 	Propose(ctx context.Context, p bank.Proposal) (bank.Result, error)
 	Act(ctx context.Context, slug string, d bank.Decision) (bank.Result, error)
-	Cite(ctx context.Context, slug string, evidence []lesson.Evidence, by string) (*lesson.Lesson, error)
+	Cite(ctx context.Context, slug string, evidence []lesson.Evidence, count int, by string) (*lesson.Lesson, error)
 }
 
 // Options configure a distiller. Source, Notes, Bank, Now and Owner are required.
@@ -119,7 +119,7 @@ func (d *Distiller) tenant(ctx context.Context, tenant string, sum *Summary) (er
 			err = errors.Join(err, d.o.Notes.Unclaim(free, claim, d.o.Owner))
 		}()
 	}
-	w := &work{Distiller: d, tenant: tenant, claim: claim, sum: sum, fresh: map[string]*Case{}, errors: map[string][]string{}}
+	w := &work{Distiller: d, tenant: tenant, claim: claim, sum: sum, fresh: map[string]*Case{}, errors: map[string][]string{}, support: map[string]support{}}
 	if err := w.open(ctx); err != nil {
 		return err
 	}

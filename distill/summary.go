@@ -72,6 +72,7 @@ func (s *Summary) list(d Drafted) {
 func (d *Draft) redacted() (shown Draft, kinds []string) {
 	r := redact.New(true)
 	shown = *d
+	shown.mark = nil
 	shown.Advice, shown.Keywords = slices.Clone(d.Advice), slices.Clone(d.Keywords)
 	shown.Errors, shown.Tools = slices.Clone(d.Errors), slices.Clone(d.Tools)
 	texts := []*string{&shown.Title, &shown.Applies}

@@ -27,6 +27,7 @@ type work struct {
 	errors        map[string][]string
 	marks         map[session.ID][]byte
 	sums          sums
+	support       map[string]support // changed since it was written, by lesson
 	waiting       int
 	down          int   // breakdowns of the judge in a row
 	broke         error // the last of them
@@ -179,6 +180,9 @@ func (w *work) note(c *Case, m *mark) {
 	fixes := c.Fixes[:0:0]
 	for _, h := range c.Fixes {
 		if m.adds(c.Key + "|" + h.key()) {
+			if m.adds("lesson|" + c.groupOf(&h)) {
+				h.Distinct = 1
+			}
 			fixes = append(fixes, h)
 		}
 	}
@@ -234,6 +238,13 @@ func (w *work) flush(ctx context.Context) error {
 	if err := w.sums.write(notes); err != nil {
 		return err
 	}
+	for slug, s := range w.support {
+		data, err := json.Marshal(s)
+		if err != nil {
+			return err
+		}
+		notes[supportKey+slug] = data
+	}
 	if len(w.marks)+len(notes) == 0 {
 		return nil
 	}
@@ -248,7 +259,7 @@ func (w *work) flush(ctx context.Context) error {
 		return fmt.Errorf("distill: %w", err)
 	}
 	w.marks, w.waiting = map[session.ID][]byte{}, 0
-	w.fresh, w.sums.changed = map[string]*Case{}, nil
+	w.fresh, w.sums.changed, w.support = map[string]*Case{}, nil, map[string]support{}
 	return nil
 }
 

@@ -75,7 +75,7 @@ func (c *circle) show(ctx context.Context, on *server.Server, data, adminURL str
 	}
 	say(
 		"2. precept distils a lesson of it, out of %d sessions, by rules. Nobody sees it yet: it is %s.\n\n   [%s] %s",
-		len(l.Evidence), l.State, l.Slug, l.Headline(),
+		l.Support(), l.State, l.Slug, l.Headline(),
 	)
 	for line := range strings.SplitSeq(strings.TrimSpace(l.Advice), "\n") {
 		say("     | %s", line)

@@ -31,6 +31,7 @@ type lessonRow struct {
 	Source      string       `json:"source,omitempty"` // the program that wrote it; empty: a person
 	Tenant      string       `json:"tenant,omitempty"`
 	Agent       string       `json:"agent,omitempty"`
+	Evidence    int          `json:"evidence_count"`      // sessions and other sources that support the lesson
 	Conflicts   []string     `json:"conflicts,omitempty"` // lessons that fire on the same words and contradict this one
 	HeldBy      []string     `json:"superseded_by,omitempty"`
 	Path        string       `json:"path"`
@@ -51,7 +52,7 @@ func (w *world) lessons() *cobra.Command {
 
 func row(now time.Time, book *lesson.Book, l *lesson.Lesson) lessonRow {
 	r := lessonRow{
-		Slug: l.Slug, Title: l.Title, State: l.State, Outcome: l.Outcome, Confidence: l.Confidence,
+		Slug: l.Slug, Title: l.Title, State: l.State, Outcome: l.Outcome, Confidence: l.Confidence, Evidence: l.Support(),
 		Category: l.Category,
 		Keywords: l.Trigger.Keywords, Tags: l.Trigger.Tags, ContentHash: l.ContentHash,
 		Path:   l.Path,

@@ -157,6 +157,9 @@ func (w *world) lessonsShow() *cobra.Command {
 				Body      string           `json:"body"`
 			}{row, companion, opinions, l.Body})
 		}
+		if n := l.Support(); n > len(l.Evidence) {
+			fmt.Fprintf(w.err, "evidence: %d sessions, of which the file names %d\n", n, len(l.Evidence))
+		}
 		if companion != "" {
 			fmt.Fprintln(w.err, "companion:", companion)
 		}

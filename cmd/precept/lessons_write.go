@@ -314,8 +314,12 @@ func exportedTexts(file string, text []byte, out map[string][]byte) (problems []
 // the advice, the file is the evidence.
 func adopt(name string, text []byte) (*lesson.Lesson, error) {
 	l, err := lesson.Parse(name, text)
-	if err != nil || l.Form != lesson.FormGptme {
+	if err != nil {
 		return l, err
+	}
+	l.EvidenceCount = 0 // a count of the other bank
+	if l.Form != lesson.FormGptme {
+		return l, nil
 	}
 	ref := filepath.ToSlash(name)
 	l.Evidence = []lesson.Evidence{{

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -164,9 +165,10 @@ func (s *snapshot) without(name string) *snapshot {
 	return &rest
 }
 
-// Cite adds evidence to a lesson, because a repeated error is no new lesson. Known evidence is not
-// added twice, and the state of the lesson does not change.
-func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence, by string) (l *lesson.Lesson, err error) {
+// Cite adds evidence to a lesson, because a repeated error is no new lesson. The lesson names a
+// bounded number of references; count is the number of all supporting sessions. Known evidence is
+// not added twice, and the state of the lesson does not change.
+func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence, count int, by string) (l *lesson.Lesson, err error) {
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		old, _, err := s.get(slug)
 		if err != nil {
@@ -179,17 +181,24 @@ func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence
 				fresh = append(fresh, e)
 			}
 		}
-		if len(fresh) == 0 || len(old.Evidence) >= maxEvidence {
+		count = max(count, old.Support(), min(len(old.Evidence)+len(fresh), math.MaxInt32))
+		fresh = fresh[:max(0, min(len(fresh), maxEvidence-len(old.Evidence)))]
+		if len(fresh) == 0 && count == old.Support() {
 			return Change{}, nil
 		}
-		fresh = fresh[:min(len(fresh), maxEvidence-len(old.Evidence))]
-		if l, err = lesson.Edit(old, func(l *lesson.Lesson) { l.Evidence = append(l.Evidence, fresh...) }); err != nil {
+		l, err = lesson.Edit(old, func(l *lesson.Lesson) {
+			l.Evidence = append(l.Evidence, fresh...)
+			if l.EvidenceCount = count; count == len(l.Evidence) {
+				l.EvidenceCount = 0
+			}
+		})
+		if err != nil {
 			return Change{}, refusal(err)
 		}
 		if faults := lesson.Refusal(b.checks(s).Notes(l)); faults != nil {
 			return Change{}, &Refused{faults}
 		}
-		return s.replace(old, l, lesson.Event{Action: "cite", By: by, Detail: map[string]any{"evidence": len(l.Evidence)}}), nil
+		return s.replace(old, l, lesson.Event{Action: "cite", By: by, Detail: map[string]any{"evidence": l.Support()}}), nil
 	})
 	return l, err
 }

@@ -160,7 +160,7 @@ func TestNothingToWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	l, _ := book.Get("one")
-	if cited, err := b.Cite(t.Context(), "one", l.Evidence, "me"); err != nil || cited.Raw != l.Raw {
+	if cited, err := b.Cite(t.Context(), "one", l.Evidence, 0, "me"); err != nil || cited.Raw != l.Raw {
 		t.Errorf("evidence that stands there: %v", err)
 	}
 	if changed, _, err := b.Replace(t.Context(), map[string][]byte{"one.md": file(t, "one")}, "me"); err != nil || len(changed) > 0 {
@@ -192,7 +192,7 @@ func TestEvidenceHasAnEnd(t *testing.T) {
 		for i := range 3 {
 			more = append(more, lesson.Evidence{Kind: "run", Ref: fmt.Sprint("r", n*3+i)})
 		}
-		if _, err := b.Cite(t.Context(), "one", append(more, more...), "me"); err != nil {
+		if _, err := b.Cite(t.Context(), "one", append(more, more...), 0, "me"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -203,7 +203,7 @@ func TestEvidenceHasAnEnd(t *testing.T) {
 	if l, _ := book.Get("one"); len(l.Evidence) != 50 || l.State != lesson.Active {
 		t.Errorf("%d references, %s", len(l.Evidence), l.State)
 	}
-	if _, err := b.Cite(t.Context(), "two", nil, "me"); !errors.Is(err, bank.ErrNoLesson) {
+	if _, err := b.Cite(t.Context(), "two", nil, 0, "me"); !errors.Is(err, bank.ErrNoLesson) {
 		t.Errorf("a lesson that is not there: %v", err)
 	}
 }

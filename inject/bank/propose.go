@@ -156,6 +156,7 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 			return nil, refusal(err)
 		}
 		in = parsed
+		in.EvidenceCount = 0 // a claim of the author
 	}
 	if !(in.Confidence >= 0 && in.Confidence <= 1) { // the negation catches NaN
 		return nil, refuse(lesson.CodeConfidence, "confidence", "%v is not from 0 to 1; write 0.5 if you do not know", in.Confidence)

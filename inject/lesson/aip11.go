@@ -141,7 +141,7 @@ func (r *reader) metadata(l *Lesson, n *node) {
 		return
 	}
 	const prefix = "metadata.precept"
-	r.known(prefix, n, "state", "content_hash", "approved_by", "approved_at", "source", "tenant", "agent", "number", "created_at",
+	r.known(prefix, n, "state", "content_hash", "approved_by", "approved_at", "source", "tenant", "agent", "number", "evidence_count", "created_at",
 		"updated_at", "trial_epsilon", "trial_until_halfwidth", "trial_picks", "trial_started")
 	if s := r.text(prefix, n, "state", false, 0, math.MaxInt); s != "" {
 		l.State = State(s)
@@ -156,6 +156,7 @@ func (r *reader) metadata(l *Lesson, n *node) {
 	l.Approval.Source = r.text(prefix, n, "source", false, 0, maxRef)
 	l.Scope.Tenant, l.Scope.Agent = r.text(prefix, n, "tenant", false, 0, maxRef), r.text(prefix, n, "agent", false, 0, maxRef)
 	l.Number = int(r.number(prefix, n, "number", whole(1, math.MaxInt32), "must be a whole number from 1"))
+	l.EvidenceCount = int(r.number(prefix, n, "evidence_count", whole(1, math.MaxInt32), "must be a whole number from 1"))
 	l.CreatedAt, l.UpdatedAt = r.instant(prefix, n, "created_at"), r.instant(prefix, n, "updated_at")
 	l.Plan.Epsilon, l.Plan.Until = r.share(prefix, n, "trial_epsilon"), r.share(prefix, n, "trial_until_halfwidth")
 	l.Plan.Picks = int64(r.number(prefix, n, "trial_picks", whole(1, maxPicks), "must be a whole number from 1 to %d, such as 800", maxPicks))

@@ -145,6 +145,7 @@ func fields(l *Lesson, form Form) []field {
 		{[]string{"metadata", "precept", "tenant"}, optional(l.Scope.Tenant)},
 		{[]string{"metadata", "precept", "agent"}, optional(l.Scope.Agent)},
 		{[]string{"metadata", "precept", "number"}, optionalNumber(float64(l.Number))},
+		{[]string{"metadata", "precept", "evidence_count"}, optionalNumber(float64(l.EvidenceCount))},
 		{[]string{"metadata", "precept", "created_at"}, optional(stamp(l.CreatedAt))},
 		{[]string{"metadata", "precept", "updated_at"}, optional(stamp(l.UpdatedAt))},
 		{[]string{"metadata", "precept", "trial_epsilon"}, optionalNumber(l.Plan.Epsilon)},

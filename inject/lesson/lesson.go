@@ -94,6 +94,7 @@ type Lesson struct {
 	Trigger                    Trigger
 	Outcome                    string // success | failure | mixed
 	Evidence                   []Evidence
+	EvidenceCount              int // true number of supporting sessions, of which Evidence names some; 0: Evidence is all
 	Confidence                 float64
 	SuccessCount, FailureCount int // as the file says: initial only, never believed
 	Supersedes                 []string
@@ -117,6 +118,10 @@ type Lesson struct {
 func (l *Lesson) ExpiredAt(now time.Time) bool {
 	return !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt)
 }
+
+// Support returns the number of sessions and other sources that support the lesson. Evidence is a
+// bounded list of them.
+func (l *Lesson) Support() int { return max(l.EvidenceCount, len(l.Evidence)) }
 
 // InForce reports whether the lesson is active at now: the state fires and the lesson has not
 // expired. Supersession is known to the book only (Book.StateAt).

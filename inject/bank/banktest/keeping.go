@@ -19,7 +19,7 @@ func citations(t *testing.T, d *desk) {
 	}
 	more := []lesson.Evidence{{Kind: "conversation", Ref: "c1"}, {Kind: "conversation", Ref: "c2", Note: "again"}, {Kind: "conversation", Ref: "c2"}}
 	for range 2 {
-		l, err := d.Cite(t.Context(), "one", more, "distill")
+		l, err := d.Cite(t.Context(), "one", more, 0, "distill")
 		if err != nil || len(l.Evidence) != 2 || l.State != lesson.Active {
 			t.Fatalf("%v: %+v", err, l)
 		}
@@ -27,17 +27,20 @@ func citations(t *testing.T, d *desk) {
 	if got := d.events(t); len(got) != 2 || got[1] != "cite one active>active" {
 		t.Errorf("%q", got)
 	}
-	_, err := d.Cite(t.Context(), "one", []lesson.Evidence{{Kind: "run", Ref: "r", Note: "with hunter2"}}, "distill")
+	_, err := d.Cite(t.Context(), "one", []lesson.Evidence{{Kind: "run", Ref: "r", Note: "with hunter2"}}, 0, "distill")
 	d.expect(t, err, lesson.CodeInvalid)
-	if _, err := d.Cite(t.Context(), "nobody", more, "distill"); !errors.Is(err, bank.ErrNoLesson) {
+	if _, err := d.Cite(t.Context(), "nobody", more, 0, "distill"); !errors.Is(err, bank.ErrNoLesson) {
 		t.Error(err)
 	}
 	many := make([]lesson.Evidence, 500)
 	for i := range many {
 		many[i] = lesson.Evidence{Kind: "run", Ref: fmt.Sprint(i)}
 	}
-	if l, err := d.Cite(t.Context(), "one", many, "distill"); err != nil || len(l.Evidence) != 50 {
-		t.Errorf("%v, %d references", err, len(l.Evidence))
+	for _, c := range []struct{ given, want int }{{0, 502}, {700, 700}, {600, 700}} {
+		l, err := d.Cite(t.Context(), "one", many, c.given, "distill")
+		if err != nil || len(l.Evidence) != 50 || l.Support() != c.want {
+			t.Errorf("%v: %d references of %d, want 50 of %d", err, len(l.Evidence), l.Support(), c.want)
+		}
 	}
 }
 
