@@ -1,8 +1,9 @@
-// Package guard keeps a panic to what it happened at.
+// Package guard confines a panic to the session or the exchange of its step.
 //
-// The owners of goroutines take their steps through a Guard. A step that panics costs itself: the
-// session or the exchange that it was taken at is set aside with a mark, everything beside and
-// behind it goes on, and no panic ends an owner, let alone the program.
+// Workers run their steps through a Guard. After a panic, the guard sets the session or the
+// exchange of the step aside with a mark, and the worker continues with the other sessions. No
+// panic ends a worker or the program. A session that is set aside gets another try at the next
+// starts, Tries in all.
 package guard
 
 import (
@@ -19,53 +20,52 @@ import (
 )
 
 const (
-	// Tries is how often a session is tried at which a step panicked: once in each run of the
-	// program.
+	// Tries is the number of tries of a session whose step panics: one in each run of the program.
 	Tries = 3
-	// most bounds the marks in memory. A program that panics at more than that has other troubles.
+	// most bounds the marks in memory.
 	most     = 10_000
 	whyBytes = 512
 )
 
-// ErrPanicked is what a step that panicked returns.
+// ErrPanicked is the error of a step after a panic.
 var ErrPanicked = errors.New("a step panicked")
 
-// Poisoned says that the same can never be written.
+// Poisoned reports whether no attempt will write the value.
 func Poisoned(err error) bool {
 	return errors.Is(err, session.ErrInvalid) || errors.Is(err, ErrPanicked)
 }
 
-// Options are what a guard is made of.
+// Options configure a Guard.
 type Options struct {
 	Now      func() time.Time
 	Failed   func(step label.Step, err error)
 	Panicked func(step label.Step, value any)
-	// Before is called before each step that is taken on a session or, where it has an id, on an
-	// exchange of it; nil: by nobody. A test makes a step panic with it.
+	// Before is called before each step on a session or, with an id, on an exchange of the session.
+	// Before may be nil. Tests use Before to make a step panic.
 	Before func(step label.Step, id session.ID, exchange string)
-	// Clean takes out of a panic's text what must not reach a disk: it may quote what was being
-	// read. nil: nothing of it is kept.
+	// Clean removes secrets and personal data from the text of a panic, which may quote a
+	// conversation. With a nil Clean, no text of a panic is stored.
 	Clean func(text string) string
-	Count *atomic.Int64 // of what was set aside; nil: nobody asks
+	Count *atomic.Int64 // number of marks; may be nil
 }
 
-// Marks is where what is set aside is written down.
+// Marks is the store of the marks.
 type Marks interface {
 	SetAside(ctx context.Context, list []session.DeadLetter) error
 	Readmit(ctx context.Context, most int) (int, error)
 }
 
-// Guard takes steps, and keeps the marks of this run: sessions and exchanges at which one panicked.
-// It is safe for concurrent use.
+// Guard runs steps, and holds the marks of this run of the program: sessions and exchanges whose
+// step panicked. A Guard is safe for concurrent use.
 type Guard struct {
 	o Options
 
 	mu      sync.Mutex
-	known   map[session.Ref]bool // sessions that are not tried any more in this run
-	waiting []session.DeadLetter // that are not written down yet
+	known   map[session.Ref]bool // sessions without further tries in this run
+	waiting []session.DeadLetter // marks that are not stored yet
 }
 
-// New makes a guard.
+// New returns a Guard without marks.
 func New(o Options) *Guard {
 	if o.Count == nil {
 		o.Count = new(atomic.Int64)
@@ -73,7 +73,7 @@ func New(o Options) *Guard {
 	return &Guard{o: o, known: map[session.Ref]bool{}}
 }
 
-// Step runs one step. It says whether the step came to its end.
+// Step runs a step and reports whether the step returned.
 func (g *Guard) Step(step label.Step, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -84,7 +84,7 @@ func (g *Guard) Step(step label.Step, f func()) (ok bool) {
 	return true
 }
 
-// Err is Step for a step that can fail by itself.
+// Err is Step for a step with an error.
 func (g *Guard) Err(step label.Step, f func() error) (err error) {
 	if !g.Step(step, func() { err = f() }) {
 		return fmt.Errorf("%s: %w", step, ErrPanicked)
@@ -92,8 +92,8 @@ func (g *Guard) Err(step label.Step, f func() error) (err error) {
 	return err
 }
 
-// On runs one step on one session, or on one exchange of it, which is set aside when the step
-// panics.
+// On runs a step on a session, or on an exchange of the session. If the step panics, On sets the
+// session or the exchange aside.
 func (g *Guard) On(step label.Step, of session.Ref, exchange string, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -106,7 +106,7 @@ func (g *Guard) On(step label.Step, of session.Ref, exchange string, f func()) (
 	return true
 }
 
-// Before announces a step that its caller guards.
+// Before announces a step. Use Before for a step that the caller itself protects against panics.
 func (g *Guard) Before(step label.Step, id session.ID, exchange string) {
 	if g.o.Before != nil {
 		g.o.Before(step, id, exchange)
@@ -116,7 +116,7 @@ func (g *Guard) Before(step label.Step, id session.ID, exchange string) {
 // SetAside notes the mark of a session or an exchange.
 func (g *Guard) SetAside(step label.Step, of session.Ref, exchange string, why any) {
 	g.o.Count.Add(1)
-	text, _, _ := strings.Cut(fmt.Sprint(why), "\n") // behind it stands at most a stack
+	text, _, _ := strings.Cut(fmt.Sprint(why), "\n") // the following lines are a stack
 	text = g.clean(text[:min(len(text), whyBytes)])
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -132,19 +132,19 @@ func (g *Guard) SetAside(step label.Step, of session.Ref, exchange string, why a
 
 func (g *Guard) clean(text string) (clean string) {
 	if g.o.Clean == nil || !g.Step(label.StepRedact, func() { clean = g.o.Clean(text) }) {
-		return "(not told)"
+		return "(text removed)"
 	}
 	return clean
 }
 
-// IsAside says whether a session is not to be tried any more in this run.
+// IsAside reports whether a session has no further try in this run.
 func (g *Guard) IsAside(of session.Ref) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.known[of]
 }
 
-// Keep writes the marks down. Until they are taken they are tried again.
+// Keep stores the marks. After an error the marks wait for the next call.
 func (g *Guard) Keep(ctx context.Context, in Marks) {
 	g.mu.Lock()
 	list := g.waiting
@@ -159,8 +159,8 @@ func (g *Guard) Keep(ctx context.Context, in Marks) {
 	g.waiting = append(left, g.waiting[:min(len(g.waiting), max(most-len(left), 0))]...)
 }
 
-// keep returns the marks that are to be tried again. Where one of them can never be written, each
-// is written by itself, and the one to blame is told and let go of.
+// keep returns the marks for the next attempt. If the store refuses a list for good, keep writes
+// each mark alone, and reports and drops the refused mark.
 func (g *Guard) keep(ctx context.Context, in Marks, list []session.DeadLetter) (left []session.DeadLetter) {
 	err := g.Err(label.StepSetAside, func() error { return in.SetAside(ctx, list) })
 	if err == nil {
@@ -180,7 +180,7 @@ func (g *Guard) keep(ctx context.Context, in Marks, list []session.DeadLetter) (
 	return left
 }
 
-// Readmit lets what earlier runs set aside be tried again, a bounded number of times.
+// Readmit admits sessions and exchanges of earlier runs to another try, up to Tries times.
 func (g *Guard) Readmit(ctx context.Context, from Marks) {
 	err := g.Err(label.StepReadmit, func() error { _, err := from.Readmit(ctx, Tries); return err })
 	if err != nil && ctx.Err() == nil {

@@ -139,8 +139,8 @@ func TestWhyIsClean(t *testing.T) {
 	}{
 		"cleaned":             {func(text string) string { return "clean " + text[len(text)-1:] }, "clean x"},
 		"cut before":          {func(text string) string { return fmt.Sprint(len(text)) }, "512"},
-		"nobody cleans it":    {nil, "(not told)"},
-		"the cleaning panics": {func(string) string { panic("clean") }, "(not told)"},
+		"nobody cleans it":    {nil, "(text removed)"},
+		"the cleaning panics": {func(string) string { panic("clean") }, "(text removed)"},
 	} {
 		g := newGuard(func(o *guard.Options) { o.Clean = c.clean })
 		g.SetAside("step", of("a"), "", strings.Repeat("x", 9000))

@@ -24,9 +24,9 @@ type Exchange struct {
 	ID          string            `json:"id"` // UUID v4
 	Tenant      string            `json:"tenant"`
 	Agent       string            `json:"agent"`
-	Session     string            `json:"session"`       // hex of session.ID
-	SessionName string            `json:"session_name"`  // the client's own name, or ours
-	Run         string            `json:"run,omitempty"` // name of the run, or of the parent session
+	Session     string            `json:"session"`          // hex of session.ID
+	SessionName string            `json:"session_name"`     // the client's own name, or ours
+	Run         string            `json:"run,omitempty"`    // name of the run, or of the parent session
 	Caller      string            `json:"caller,omitempty"` // digest of the owner of the client's credential; "": no credential
 	RequestID   string            `json:"request_id"`
 	Turn        int               `json:"turn"`

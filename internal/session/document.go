@@ -9,8 +9,9 @@ import (
 	"precept/internal/wire"
 )
 
-// documentVersion is the version of the documents that Encode writes. New fields need no new
-// version: an older program ignores them. A change of meaning does.
+// documentVersion is the version of the documents that Encode writes. A new field keeps the
+// version, because an older program ignores unknown fields. A new meaning of a field needs a new
+// version.
 const documentVersion = 2
 
 // document is a record as JSON. Unit is always written: programs that know only version 1 expect a
@@ -77,9 +78,9 @@ func Decode(id ID, data []byte) (*Record, error) {
 	return r, nil
 }
 
-// Row returns the record as the stores keep it. clean removes from the client's own texts the parts
-// that must not reach a disk; ok is false for the arguments of a call that must not reach a disk at
-// all. Lock the record.
+// Row returns the record as the stores keep the record. clean removes secrets and personal data
+// from texts of the client. ok is false for arguments of a call that must not reach a disk at all.
+// Lock the record.
 func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error) {
 	d := r.document()
 	d.Identity.Name, _ = clean(r.Identity.Name)
@@ -107,8 +108,8 @@ func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error
 	return Row{Tenant: of.Tenant, ID: of.ID, Started: of.Started, Seen: of.Seen, Closed: r.State.Closed, StandIn: r.State.StandIn, Unit: r.Shared(), Data: data}, nil
 }
 
-// hide removes from a document everything that follows from the text of hidden turns: hashes of
-// texts, blocks whose anchor is a hash, calls and results. Numbers and draws stay.
+// hide removes from a document all data that follows from the text of hidden turns: hashes of
+// texts, blocks whose anchor is a hash, calls and results. Numbers and draws remain.
 func (r *Record) hide(d *document) {
 	if r.Hidden(r.Thread.Turns) {
 		d.Thread.LastTurn = LastTurn{}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// EchoKey is the look-up key of a thing that went by (a call id, an item id, an assistant text, a
-// reply id): the first 8 bytes of SHA-256 over tenant, credential and text.
+// EchoKey is the look-up key of an echo (a call id, an item id, an assistant text, a reply id): the
+// first 8 bytes of SHA-256 over tenant, credential and text.
 type EchoKey uint64
 
 // Scope is the space in which echoes are looked up. Random ids belong to the tenant, because a bearer
@@ -26,20 +26,20 @@ func (sc Scope) anyCredential() Scope {
 	return sc
 }
 
-// whose returns the scope without its run, which a side request may not name.
+// whose returns the scope without the run. A side request may lack the name of the run.
 func (sc Scope) whose() Scope {
 	sc.Run = ""
 	return sc
 }
 
-// EchoKeyOf returns the key of a thing that all clients of a tenant may name: a session, a request,
-// a reply.
+// EchoKeyOf returns the key of a name that all clients of a tenant may use: a session, a request, a
+// reply, a random id.
 func EchoKeyOf(tenant, key string) EchoKey {
 	return echoKey(Scope{Tenant: tenant}, key, 0)
 }
 
-// echoKey returns the key. context separates things that repeat from run to run; 0 for things that
-// are unique.
+// echoKey returns the key of an echo. context separates echoes that repeat from run to run; context
+// is 0 for unique echoes.
 func echoKey(sc Scope, key string, context uint64) EchoKey {
 	var buf [256]byte
 	b := binary.AppendUvarint(buf[:0], uint64(len(sc.Tenant)))
@@ -57,7 +57,7 @@ func repeats(key string) bool {
 	return !strings.HasPrefix(key, "r:") && (strings.HasPrefix(key, "t:") || !random(key))
 }
 
-// counted reports whether the thing is an id that may come again in another run.
+// counted reports whether the echo is an id that may repeat in another run.
 func counted(key string) bool { return repeats(key) && !strings.HasPrefix(key, "t:") }
 
 // randomBits is the number of random bits from which on an id counts as unique.

@@ -12,40 +12,40 @@ import (
 // The bounds of Quotes: conversations are remembered by scope, for as long as a pause may last.
 const (
 	quoteScopes = 512
-	quoteTalks  = 64 // of those that work with tools, and as many of the others
-	quoteSaid   = 6  // of what was answered
+	quoteTalks  = 64 // conversations with tools, and as many without tools
+	quoteSaid   = 6  // answers and tool results of a conversation
 	quoteCalls  = 8  // of a reply,
-	quoteAsks   = 4  // and of what one of them asks
+	quoteAsks   = 4  // phrases of a call
 	quoteLife   = 30 * time.Minute
-	quoteSoon   = 2 * time.Minute // in which the next side call follows one
-	quoteLeast  = 12              // bytes of what is looked for: less stands in any text
-	quoteAlone  = 24              // and of what is looked for without anything beside it
+	quoteSoon   = 2 * time.Minute // time in which the next side request follows a side request
+	quoteLeast  = 12              // bytes of a searched text; shorter texts occur by chance
+	quoteAlone  = 24              // bytes of a text that identifies a conversation alone
 	quoteMost   = 80
-	quoteText   = 128 << 10 // bytes of a request that are searched
+	quoteText   = 128 << 10 // searched bytes of a request
 	quoteLook   = 8         // items from the end in which the newest words and results are looked for
-	quoteBehind = 80        // bytes that close a quotation,
+	quoteBehind = 80        // bytes at the end of a quotation
 	quoteWords  = 4         // and fewer words
 )
 
 // fingerprint holds the texts by which a conversation is recognised in a quotation.
 type fingerprint struct {
 	id     ID
-	tooled bool // it began with tools
+	tooled bool // the first request had tools
 	system uint64
 	tools  []uint32
 	hash   uint64    // of their names
-	at     time.Time // of its newest request
-	asked  [2]part   // what the user said first, and last
-	said   []part    // what was answered, and what the tools gave; the newest last
-	asks   []part    // what the calls of its newest reply ask, in words
-	beside []part    // what was answered in the newest side call about it,
+	at     time.Time // time of the newest request
+	asked  [2]part   // first and newest words of the user
+	said   []part    // answers and tool results, newest last
+	asks   []part    // phrases in the calls of the newest reply
+	beside []part    // phrases of the newest reply to a side request about the conversation
 	soon   time.Time // and when
 }
 
-// part is a piece of a text that a quotation repeats unchanged.
+// part is a piece of a text. A quotation repeats the piece unchanged.
 type part struct {
 	text string
-	rest int // how long the text is from there on
+	rest int // number of bytes from the piece to the end of the text
 }
 
 // recall reads the texts of a history.
@@ -69,8 +69,8 @@ func (x *fingerprint) say(text string) {
 	x.said = push(x.said, w, quoteSaid)
 }
 
-// newest returns the newest words of the user in the items from index from on, and the tool results
-// after these words.
+// newest returns the newest words of the user in the items from index from on, and the later tool
+// results.
 func newest(req *wire.Request, from int) (words string, results []string) {
 	for i := req.Len() - 1; i >= max(from, req.Len()-quoteLook); i-- {
 		it := req.Item(i)
@@ -86,8 +86,8 @@ func newest(req *wire.Request, from int) (words string, results []string) {
 	return "", results
 }
 
-// distinctive returns the first long piece of a text that a quotation repeats unchanged: part of a
-// line without characters that would be escaped. The piece is empty where the text has none.
+// distinctive returns the first long piece of a text, without characters that a quotation would
+// escape. The piece is empty if the text has none.
 func distinctive(text string) part {
 	for p, at := range pieces(text) {
 		return part{strings.Clone(p), len(text) - at}
@@ -95,8 +95,7 @@ func distinctive(text string) part {
 	return part{}
 }
 
-// phrases appends the first long pieces of a text that are sentences. Names of fields contain no
-// spaces.
+// phrases appends the first long pieces of a text with a space. Names of fields contain no spaces.
 func phrases(to []part, text string, most int) []part {
 	for p := range pieces(text) {
 		if len(to) >= most {

@@ -6,7 +6,7 @@ import (
 	"precept/internal/wire"
 )
 
-// follow finds the session that owns the newest known key of the trail.
+// follow finds the session of the newest known key of the trail.
 func (t *Threader) follow(r *Resolved, tr *trail, look Lookup) bool {
 	var unknown []trailKey
 	for k := range tr.keys {
@@ -19,10 +19,10 @@ func (t *Threader) follow(r *Resolved, tr *trail, look Lookup) bool {
 	return look != nil && len(unknown) > 0 && t.lookUp(r, tr, unknown, look)
 }
 
-// refreshed finds the session of a client whose credential is new, by the counted ids of the session's
-// newest reply. Other clients get the same ids, so the request must continue the newest request of the
-// session, and the newest reply must wait for a request. Where the store may know sessions of this
-// credential, lookUp has asked before.
+// refreshed finds the session of a client with a new credential, by the counted ids of the
+// session's newest reply. Other clients get equal ids, so the request must continue the newest
+// request of the session, and the newest reply must wait for a request. lookUp has asked the store
+// for sessions of the credential before.
 func (t *Threader) refreshed(r *Resolved, tr *trail) bool {
 	for i := r.req.Len() - 1; i >= tr.oldest(); i-- {
 		echoes := r.req.Echo(i)
@@ -51,11 +51,11 @@ func (t *Threader) awaits(o owner, r *Resolved) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h := t.heads.get(o.id)
-	return h != nil && o.stamp&stampKind == stampReply && o.current(h) && (h.list == r.list || h.extended(r.req))
+	return h != nil && o.stamp&stampKind == stampReply && o.current(h) && (h.list.hash == r.list.hash || h.extended(r.req))
 }
 
-// lookUp asks the store for the session where memory knows none of the keys. Of several owners of
-// the newest stored key, lookUp takes one that shares older keys.
+// lookUp asks the store for the session if memory knows none of the keys. If several sessions own
+// the newest stored key, lookUp prefers a session that shares older keys.
 func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Lookup) bool {
 	keys := make([]EchoKey, len(unknown))
 	for i, k := range unknown {
@@ -80,8 +80,8 @@ func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Looku
 	return false
 }
 
-// candidates returns the sessions that own a key and that the request may continue. A key that says
-// little counts only where one session owns the key and that session waits for a request.
+// candidates returns the sessions that own a key and that the request may continue. A unique key
+// counts only if a single session owns the key and waits for a request.
 func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 	found := t.index.owners(k.key)
 	found = slices.DeleteFunc(found, func(o owner) bool { return o.id == tr.except })
@@ -101,11 +101,10 @@ func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 	return found
 }
 
-// believed reports whether the key certainly went by in the session. A session in which only
-// requests have shown the key, never a reply, counts only where the request extends its newest
-// request. A request that shows the past of a session and none of its replies belongs to another
-// conversation with the same examples in front. An agent that rewrites replies still sends
-// everything else back.
+// believed reports whether the session certainly had the key. If only requests have shown the key
+// (a few-shot example), the request must extend the newest request of the session. A request with
+// the past of a session and without any reply of the session belongs to another conversation with
+// equal examples. An agent that rewrites replies still sends the other items back.
 func (t *Threader) believed(o owner, req *wire.Request) bool {
 	kind := o.stamp & stampKind
 	if kind >= stampRequest {
@@ -116,11 +115,11 @@ func (t *Threader) believed(o owner, req *wire.Request) bool {
 	return unanswered || h != nil && h.extended(req)
 }
 
-// choose decides among the owners of the newest known key; several runs that began alike own the
-// same key. The request belongs to the owner whose newest reply the request continues and no other
-// request has continued. Without such an owner, the request is a branch of a shared past and gets a
-// new session. choose asks for the owners again while they change: an equal request may take the
-// free session, and leave its own one, which was answered in the meantime.
+// choose selects among the owners of the newest known key; several runs with an equal beginning own
+// the key. The request belongs to the owner whose newest reply no other request has continued.
+// Without such an owner, the request is a branch of a shared past and gets a new session. choose
+// repeats the look-up while the owners change: an equal request may take the free session and leave
+// its own session, which got a reply in the meantime.
 func (t *Threader) choose(r *Resolved, tr *trail, k trailKey, found []owner) bool {
 	for range maxOwners {
 		if len(found) == 1 {
@@ -141,15 +140,15 @@ func (t *Threader) choose(r *Resolved, tr *trail, k trailKey, found []owner) boo
 
 // pick returns false where the request belongs to none of the owners.
 func (t *Threader) pick(r *Resolved, tr *trail, k trailKey, found []owner) bool {
-	if r.weak { // first of all those that did what the request shows: another one may be free, and is none of it
+	if r.weak { // a session with the calls and results of the request comes before a free session without them
 		keys := tr.details()
 		found = t.narrow(found, keys[:min(len(keys), maxTelling)])
 	}
 	t.mu.Lock()
 	rank, best := t.best(found, tr)
 	if len(best) > 1 {
-		// The older keys are asked without the lock; what was best may be continued meanwhile, so
-		// it is judged again.
+		// narrow runs without the lock. Another request may continue a session meanwhile, so best
+		// runs again.
 		t.mu.Unlock()
 		alike := t.narrow(t.narrow(best, tr.behind(k.key)), tr.details())
 		r.Doubt = nil
@@ -171,11 +170,11 @@ func (t *Threader) pick(r *Resolved, tr *trail, k trailKey, found []owner) bool 
 	return true
 }
 
-// maxTelling bounds the details that are compared for sessions that may all have continued.
+// maxTelling bounds the details that are compared for sessions that have all continued.
 const maxTelling = 8
 
-// likeliest guesses among sessions that nothing tells apart: the oldest of those that were active a
-// moment ago, else the newest, since the others were left.
+// likeliest guesses among sessions without a difference: the oldest of the sessions with recent
+// activity, else the newest.
 func (t *Threader) likeliest(tied []owner) owner {
 	pick := tied[0]
 	for _, o := range tied[1:] { // from the newest to the oldest
@@ -191,11 +190,11 @@ func (t *Threader) likeliest(tied []owner) owner {
 
 // Ranks of a candidate.
 const (
-	rankNone   = iota // it has gone on from here, or is doing so
-	rankFailed        // its newest reply was continued, and that failed
-	rankFree          // nobody has continued its newest reply
-	rankHeld          // exactly this request is under way in it, and is said to be sent again
-	rankAgain         // exactly this request failed in it
+	rankNone   = iota // the session has continued from here, or is continuing
+	rankFailed        // a request continued the newest reply and failed
+	rankFree          // no request has continued the newest reply
+	rankHeld          // an equal request is under way, and the client declares a retry
+	rankAgain         // an equal request failed in the session
 )
 
 // best returns the highest rank and its owners. Lock t.mu.
@@ -206,9 +205,9 @@ func (t *Threader) best(found []owner, tr *trail) (rank int, best []owner) {
 		case h == nil, !o.current(h):
 		case !h.continued:
 			r = rankFree
-		case h.list == tr.r.list && h.inFlight == 0:
+		case h.list.hash == tr.r.list.hash && h.inFlight == 0:
 			r = rankAgain
-		case h.list == tr.r.list && tr.claim.Retry:
+		case h.list.hash == tr.r.list.hash && tr.claim.Retry:
 			r = rankHeld
 		case h.inFlight == 0:
 			r = rankFailed
@@ -236,7 +235,7 @@ func (o owner) current(h *head) bool {
 	return false
 }
 
-// narrow keeps the owners that also own older parts of the conversation, while such owners remain.
+// narrow keeps the owners with older parts of the conversation too, while such owners remain.
 func (t *Threader) narrow(found []owner, older []EchoKey) []owner {
 	for _, k := range older {
 		if len(found) == 1 {

@@ -7,17 +7,15 @@ import (
 	"precept/internal/wire"
 )
 
-// head is the newest state of a session. Of two sessions that began alike, the head says which one
-// a request continues.
+// head is the newest state of a session. Among sessions with an equal beginning, the head
+// identifies the session that a request continues.
 type head struct {
-	list      uint64    // of the newest request that continued the newest reply
-	items     int       // how many items that had,
-	last      uint64    // and what the last one was
-	at        time.Time // when a request of it began or ended last
-	replies   stamp     // complete ones to main requests, as a number
-	inFlight  int32     // how many requests with that list are under way
+	list      listMark  // list of the newest request that continued the newest reply
+	at        time.Time // newest begin or end of a request
+	replies   stamp     // number of complete replies to main requests
+	inFlight  int32     // number of requests with the list that are under way
 	continued bool      // a request has continued the newest reply
-	answered  bool      // some request of it had a complete reply
+	answered  bool      // a request of the session had a complete reply
 }
 
 // heads keep a bounded number of sessions, and the first requests of sessions without a name. The
@@ -43,31 +41,30 @@ func (h *heads) make(id ID) *head {
 // goOn stores that the request continues the newest reply of the session.
 func (h *heads) goOn(r *Resolved) {
 	x := h.make(r.ID)
-	if x.list != r.list {
-		x.list, x.inFlight = r.list, 0
+	if x.list.hash != r.list.hash {
+		x.inFlight = 0
 	}
-	x.items, x.last, x.at = r.items, r.last, r.at
-	x.continued = true
+	x.list, x.at, x.continued = r.list, r.at, true
 	x.inFlight++
 }
 
 // extended reports whether the request continues where the newest request of the session ended.
 func (x *head) extended(req *wire.Request) bool {
-	return x.items > 0 && req.Len() > x.items && itemKey(req, x.items-1) == x.last
+	return x.list.items > 0 && req.Len() > x.list.items && itemKey(req, x.list.items-1) == x.list.last
 }
 
-// accepts reports whether the request continues the newest request of the session, or repeats that
-// request after a failure. A list that was answered and comes again belongs to another conversation
-// with the same first words. A window over the history may have moved.
+// accepts reports whether the request continues the newest request of the session, or repeats the
+// request after a failure. A repeated list with an answer belongs to another conversation with
+// equal first words. A window over the history may have moved.
 func (x *head) accepts(req *wire.Request, retry bool) bool {
-	if x.items == 0 || req.Delta {
+	if x.list.items == 0 || req.Delta {
 		return true
 	}
-	if x.list == req.ListHash {
+	if x.list.hash == req.ListHash {
 		return retry || x.inFlight == 0 && x.continued
 	}
 	for i := req.Len() - 1; i >= max(0, req.Len()-maxLook); i-- {
-		if itemKey(req, i) == x.last {
+		if itemKey(req, i) == x.list.last {
 			return true
 		}
 	}
@@ -86,25 +83,24 @@ type startKey struct {
 // anyCredential returns the key of equal first requests of all clients of the tenant.
 func (k startKey) anyCredential() startKey { return startKey{k.scope.anyCredential(), k.list} }
 
-// start is a session that began with a request without any id. While that request is under way, an
-// equal request is a second session, because agents start in parallel. After a failure, an equal
-// request is the retry.
+// start is a session whose first request had no id. During the first request, an equal request is a
+// second session, because agents start in parallel. After a failure, an equal request is the retry.
 type start struct {
 	id   ID
 	name string
 }
 
-// first returns the head of a session that has had only its first request, else nil.
+// first returns the head of a session with a single request, else nil.
 func (h *heads) first(k startKey, s start) *head {
-	if x := h.get(s.id); x != nil && !x.answered && x.list == k.list {
+	if x := h.get(s.id); x != nil && !x.answered && x.list.hash == k.list {
 		return x
 	}
 	return nil
 }
 
-// again returns the session whose failed first request is repeated, and whether the answer is
-// certain. A client library that declares a retry is believed while the first request seems to be
-// under way: its end may not have been noticed yet.
+// again returns the session whose failed first request is repeated. sure reports whether a single
+// session fits. A retry that the client library declares counts during the first request too: the
+// end of the first request may be unnoticed.
 func (h *heads) again(k startKey, retry bool, now time.Time) (found start, known, sure bool) {
 	waiting := 0
 	for _, s := range h.starts.of[k] {
@@ -122,8 +118,8 @@ func (h *heads) again(k startKey, retry bool, now time.Time) (found start, known
 	return found, waiting > 0, waiting == 1
 }
 
-// begin stores a session that began with the request of key k. Sessions beyond their first request
-// make room.
+// begin stores a session that began with the request of key k. Sessions with a later request make
+// room.
 func (h *heads) begin(k startKey, s start, now time.Time) {
 	twins := slices.DeleteFunc(h.starts.of[k], func(t start) bool {
 		x := h.first(k, t)

@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Method says how a session was recognised; it is a metric label.
+// Method is the way in which a session was recognised. The values are metric labels.
 type Method string
 
 // The methods, strongest first.
@@ -19,40 +19,40 @@ const (
 	ByPath   Method = "path"   // the path form
 	ByAgent  Method = "agent"  // an agent's own session header
 	ByBody   Method = "body"   // metadata, prompt_cache_key, conversation, previous_response_id
-	ByEcho   Method = "echo"   // what the agent sends back
-	ByNew    Method = "new"    // nothing known: a new session
+	ByEcho   Method = "echo"   // content that the agent sends back
+	ByNew    Method = "new"    // no known sign: a new session
 )
 
-// named says that the client gave a name: every request of the session will bring it again.
+// named reports whether the client gave a name. Every request of the session then repeats the name.
 func (m Method) named() bool { return m == ByHeader || m == ByPath || m == ByAgent }
 
-// DefaultAgent is the agent of a request that says nothing of its own.
+// DefaultAgent is the agent of a request without a name of an agent.
 const DefaultAgent = "default"
 
-// Claim is what a request says of itself, before anything is looked up.
+// Claim holds the names and switches of a request, before any look-up.
 type Claim struct {
 	Agent, Role, Skill string
-	Product            string // of the User-Agent, lower case: known agents are recognised by it
+	Product            string // product of the User-Agent, lower case; identifies known agents
 	Tags               []string
 	InjectOff          bool // Precept-Inject: off
 	LearnOff           bool // Precept-Learn: off
-	Retry              bool // the client's library says that it sends this again
+	Retry              bool // the client library declares a retry
 
-	Run      string // the name of the run that the request belongs to, bounded; "" when there is none
-	Session  string // the claimed name, bounded; "" when there is none
+	Run      string // name of the run, bounded; empty without a run
+	Session  string // claimed name, bounded; empty without a name
 	Space    Space
 	Method   Method
 	Previous string // previous_response_id
 }
 
-// Bounds of what a header may put into memory.
+// Bounds of the tags of a request.
 const (
 	maxTags   = 32
 	maxTagLen = 64
 )
 
-// Identify reads who is speaking. path is the escaped path as requested; req is nil for a request
-// that is only passed on.
+// Identify returns the claim of a request. path is the escaped path as requested. req is nil for a
+// request that precept only forwards.
 func Identify(h http.Header, path string, req *wire.Request) Claim {
 	form, _, _ := ParsePath(path)
 	product := product(h.Get("User-Agent"))
@@ -74,9 +74,9 @@ func Identify(h http.Header, path string, req *wire.Request) Claim {
 	return c
 }
 
-// loose says that the name may stand for more than one conversation: applications set one key for
-// the provider's cache, or one session for a whole process. Agents that are known to name their
-// conversations so are believed.
+// loose reports whether the name may belong to several conversations: applications set one cache
+// key for all requests, or one session for a whole process. Agents on the list use the cache key as
+// the name of a conversation.
 func (c *Claim) loose() bool {
 	switch c.Space {
 	case SpaceMetadata, SpaceConversation:
@@ -93,10 +93,10 @@ func (c *Claim) loose() bool {
 	}
 }
 
-// Named says that the claimed name is one of a conversation, as far as names can be believed.
+// Named reports whether the claim has the name of a single conversation.
 func (c *Claim) Named() bool { return c.Session != "" && !c.loose() }
 
-// claim finds the name, in the order of what a client meant most.
+// claim finds the name, strongest rule first.
 func (c *Claim) claim(h http.Header, form PathForm, req *wire.Request) {
 	if name := Bounded(h.Get("Precept-Session")); name != "" {
 		c.Session, c.Space, c.Method = name, SpaceName, ByHeader
@@ -129,12 +129,12 @@ func (c *Claim) claim(h http.Header, form PathForm, req *wire.Request) {
 	}
 }
 
-// agentHeader reads the session headers that agents send of themselves. session-id and thread-id
-// are too common as names to be believed of anyone but codex.
+// agentHeader returns the session header of an agent. session-id and thread-id are common names and
+// count for codex only.
 func agentHeader(h http.Header, product string) (string, Space) {
 	codex := strings.HasPrefix(product, "codex")
 	for _, a := range [...]struct {
-		header string // canonical: a look-up costs nothing then
+		header string // canonical, so that a look-up allocates nothing
 		space  Space
 	}{
 		{"X-Claude-Code-Session-Id", SpaceClaude},
@@ -162,7 +162,7 @@ func agentHeader(h http.Header, product string) (string, Space) {
 func product(ua string) string {
 	ua = ua[:min(len(ua), maxTagLen)]
 	rest := strings.TrimLeft(ua, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
-	return strings.Clone(ua[:len(ua)-len(rest)]) // a session must not hold the header that it was cut out of
+	return strings.Clone(ua[:len(ua)-len(rest)]) // a session must not keep the whole header in memory
 }
 
 // tags splits comma lists, bounded, without repetitions.
@@ -184,7 +184,7 @@ func tags(lines []string) []string {
 	return out
 }
 
-// off reads a switch. Only the words for "no" count: an unknown value changes nothing.
+// off reports whether a switch is off. An unknown value changes nothing.
 func off(v string) bool {
 	switch strings.ToLower(strings.TrimSpace(v)) {
 	case "off", "false", "no", "0":
@@ -193,20 +193,20 @@ func off(v string) bool {
 	return false
 }
 
-// retried reads the retry count that the common client libraries send.
+// retried reads the retry count of the common client libraries.
 func retried(v string) bool {
 	return v != "" && v != "0" && strings.Trim(v, "0123456789") == ""
 }
 
-// PathForm is what a client says in the path, when a base URL is all that it can set:
+// PathForm holds the names in the path, for a client that can set only a base URL:
 // /p/agent=coder,run=ci-42,session=one,role=reviewer,upstream=x/v1/...
 type PathForm struct {
 	Agent, Run, Session, Role, Skill, Upstream string
 }
 
-// ParsePath splits the escaped path into what it says and the path without the /p/ segment. A path
-// that is not of this form is returned as it is, with false: /p/... without a known key may be an
-// upstream's own.
+// ParsePath splits the escaped path into the names and the path without the /p/ segment. ok is
+// false for another path, which is returned unchanged: /p/... without a known key may belong to an
+// upstream.
 func ParsePath(path string) (PathForm, string, bool) {
 	var f PathForm
 	after, ok := strings.CutPrefix(path, "/p/")
@@ -231,18 +231,18 @@ func ParsePath(path string) (PathForm, string, bool) {
 	return f, "/" + rest, true
 }
 
-// set takes one pair; of two with the same key the first holds.
+// set stores a pair. The first pair of a key counts.
 func (f *PathForm) set(key, value string) bool {
 	field, ok := map[string]*string{
 		"agent": &f.Agent, "run": &f.Run, "session": &f.Session, "role": &f.Role, "skill": &f.Skill, "upstream": &f.Upstream,
 	}[strings.ToLower(unescape(key))]
 	if ok && *field == "" {
-		*field = strings.Clone(Bounded(unescape(value))) // a session must not hold the path that it was cut out of
+		*field = strings.Clone(Bounded(unescape(value))) // a session must not keep the whole path in memory
 	}
 	return ok
 }
 
-// unescape decodes %xx; what cannot be decoded is taken literally.
+// unescape decodes %xx. Text with an invalid escape stays literal.
 func unescape(s string) string {
 	if d, err := url.PathUnescape(s); err == nil {
 		return d

@@ -8,9 +8,9 @@ import (
 // reply in the others.
 type stamp uint32
 
-// The kinds, weakest first. What only requests have shown may be a few-shot example, which stands
-// in every request of a program: it proves nothing by itself when it is a text or a counted id
-// (stampWeak), and little when it was there already as the session was first seen (stampPast).
+// The kinds, weakest first. A key of requests only may be a few-shot example of a program. Such a
+// key proves nothing alone if the key is a text or a counted id (stampWeak), and little if the
+// first request of the session showed the key (stampPast).
 const (
 	stampWeak    stamp = 0 << 30
 	stampPast    stamp = 1 << 30
@@ -19,7 +19,7 @@ const (
 	stampKind    stamp = 3 << 30
 )
 
-// owner is a session in which a key went by.
+// owner is a session that had a key.
 type owner struct {
 	id    ID
 	stamp stamp
@@ -36,11 +36,10 @@ type index struct {
 type indexEntry struct {
 	key   EchoKey
 	owner owner
-	older uint32 // slot + 1 of the same key's entry before this one, 0: none; verified on use, the slot may be reused
+	older uint32 // slot + 1 of the key's entry before this entry; 0 without one. The slot may be reused, so walk checks the entry
 }
 
-// maxOwners bounds the sessions of one key that are compared. As many runs may begin alike at the
-// same time.
+// maxOwners bounds the compared sessions of a key. As many runs may begin alike at a time.
 const maxOwners = 128
 
 func newIndex(entries int) *index {
@@ -57,7 +56,7 @@ func (x *index) addAll(keys []EchoKey, o owner) (news []EchoKey) {
 	return news
 }
 
-// add stores that the key went by in the session, and reports whether that was new.
+// add stores a session of a key, and reports whether the pair was new.
 func (x *index) add(k EchoKey, o owner) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -93,9 +92,8 @@ func (x *index) owners(k EchoKey) (list []owner) {
 	return list
 }
 
-// walk visits the entries of a key, newest first, until visit returns false. A link to an
-// overwritten slot is detected: the slot holds another key, or an entry that is younger than the
-// link.
+// walk visits the entries of a key, newest first, until visit returns false. walk stops at a link
+// to an overwritten slot: the slot holds another key, or an entry younger than the link.
 func (x *index) walk(k EchoKey, visit func(*indexEntry) bool) {
 	age := -1
 	at := x.last[k]

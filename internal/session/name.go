@@ -38,16 +38,15 @@ func OfRequest(name string) (ID, bool) {
 	return ParseID(text[:2*len(ID{})])
 }
 
-// MaxName is the longest name, in bytes, that is kept unchanged.
+// MaxName is the maximum length of an unchanged name, in bytes.
 const MaxName = 256
 
-// Space is the kind of a name. Equal names of different kinds are different sessions: a number in
-// the header of one agent has nothing to do with the same number in the header of another agent.
+// Space is the kind of a name. Equal names of different kinds are different sessions: agents may
+// use equal numbers in different headers.
 type Space string
 
-// The spaces, in the order in which they are looked for. Precept-Session, the path form and the
-// names that precept gives share the first, so that a client can take up any session by the name it
-// got.
+// The spaces, in the order of the search. Precept-Session, the path form and precept's own names
+// share the first space, so that a client can continue any session by the name in the reply.
 const (
 	SpaceName         Space = "name"
 	SpaceClaude       Space = "x-claude-code-session-id"
@@ -65,8 +64,7 @@ const (
 	SpaceConversation Space = "conversation"
 )
 
-// SpaceRun is the kind of the name of a run. A run and a session of the same name are different
-// things.
+// SpaceRun is the kind of the name of a run. A run and a session with an equal name are different.
 const SpaceRun Space = "run"
 
 // spaces returns all kinds of session names.
@@ -81,7 +79,7 @@ func spaces() [14]Space {
 func KeyOf(tenant string, space Space, name string) ID {
 	var buf [512]byte
 	b := append(buf[:0], "precept session\x00"...)
-	// Lengths stand before the texts: no choice of tenant and name can then imitate another pair.
+	// A length precedes each text, so that no two pairs of tenant and name have equal bytes.
 	b = binary.AppendUvarint(b, uint64(len(tenant)))
 	b = append(b, tenant...)
 	b = binary.AppendUvarint(b, uint64(len(space)))
@@ -94,8 +92,8 @@ func KeyOf(tenant string, space Space, name string) ID {
 // RunKey returns the ID of a run inside a tenant.
 func RunKey(tenant, name string) ID { return KeyOf(tenant, SpaceRun, name) }
 
-// idOf returns the ID of the session that this client means by the name. Inside a run, the name
-// belongs to the run: agents with the same name in every run ("reviewer") are different sessions.
+// idOf returns the ID of a session that the client names. In a run, the name belongs to the run:
+// agents with an equal name in every run ("reviewer") are different sessions.
 func (sc Scope) idOf(space Space, name string) ID {
 	if sc.Run == "" {
 		return KeyOf(sc.Tenant, space, name)
@@ -106,8 +104,8 @@ func (sc Scope) idOf(space Space, name string) ID {
 	return KeyOf(sc.Tenant, "in a run: "+space, hex.EncodeToString(sum[:]))
 }
 
-// Candidates returns the IDs that a name may mean, one for each kind: feedback gives only the name.
-// The hex form of an ID is a name, too.
+// Candidates returns the IDs of a name, one for each kind, because feedback has the name without
+// the kind. The hex form of an ID is a name too.
 func Candidates(tenant, name string) []ID {
 	all := spaces()
 	ids := make([]ID, 0, len(all)+1)
@@ -120,9 +118,9 @@ func Candidates(tenant, name string) []ID {
 	return ids
 }
 
-// Bounded returns the name in the form that is kept and shown: trimmed, and replaced by "h_" and a
-// hash where the name is longer than MaxName or does not fit into a header line. Equal names stay
-// equal, and Bounded(Bounded(x)) == Bounded(x).
+// Bounded returns the stored form of a name: trimmed, and replaced by "h_" and a hash if the name
+// is longer than MaxName or does not fit into a header line. Equal names stay equal, and
+// Bounded(Bounded(x)) == Bounded(x).
 func Bounded(name string) string {
 	name = strings.TrimSpace(name)
 	if len(name) <= MaxName && clean(name) {

@@ -7,10 +7,10 @@ import (
 )
 
 // note indexes the echoes of the request, newest first, up to the first known echo. note returns
-// the new keys that look random; a text or a "call_1" is only known to this process.
+// the new random ids. Only this process knows texts and counted ids of requests.
 func (t *Threader) note(r *Resolved, req *wire.Request) []EchoKey {
 	if r.Method.named() && t.spoke(r.ID) {
-		return nil // it comes back with its name, and its replies are known
+		return nil // the name identifies the next request, and the index has the replies
 	}
 	kind, oldest := stampRequest, max(0, req.Len()-maxLook)
 	var news []EchoKey
@@ -44,8 +44,7 @@ func (t *Threader) note(r *Resolved, req *wire.Request) []EchoKey {
 	return news
 }
 
-// noteDetails indexes new content of a request that separates the run from other runs with counted
-// ids.
+// noteDetails indexes new content of a request. The content separates runs with counted ids.
 func (t *Threader) noteDetails(r *Resolved, req *wire.Request) {
 	for i := max(req.New(), req.Len()-maxBack); i < req.Len(); i++ {
 		if it := req.Item(i); it.Role == wire.RoleUser || it.Role == wire.RoleTool {
@@ -64,7 +63,7 @@ func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 		t.transcripts.answered(&r, rep.Text)
 	}
 	var keys []EchoKey
-	if r.Method.named() { // it comes back with its name; a text alone is the weakest of echoes
+	if r.Method.named() { // the name identifies the next request, and a text is the weakest echo
 		for _, k := range wire.EchoReply(rep, r.prefill) {
 			if k[0] != 't' {
 				keys = append(keys, r.key(k))
@@ -72,7 +71,8 @@ func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 		}
 		return t.index.addAll(keys, o)
 	}
-	// Details come first: a request that finds the id of a call finds the details of the call as well.
+	// Details come first: a request that finds the id of a call must find the details of the call
+	// as well.
 	for i := range rep.Calls[:min(len(rep.Calls), maxTrail)] {
 		if c := &rep.Calls[i]; c.ID != "" && !random("c:"+c.ID) {
 			t.index.add(r.detail("d:"+wire.EchoCall(c)), o)
@@ -93,8 +93,8 @@ func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 	return t.index.addAll(keys, o)
 }
 
-// Summed indexes the reply to a side request that only its quotation ties to the session. The
-// session may continue from a summary in the reply.
+// Summed indexes the reply to a side request without a session. id is the session that the side
+// request quotes, and the session may continue from a summary in the reply.
 func (t *Threader) Summed(r Resolved, id ID, rep *wire.Reply) {
 	if rep.Complete {
 		t.index.addAll(summaryKeys(r.scope, rep.Text, summaryGiven), owner{id, stampRequest})

@@ -2,21 +2,21 @@ package session
 
 import "slices"
 
-// maxHidden bounds the hidden turns of a record. The oldest turn is dropped first: its traces are
-// gone by then.
+// maxHidden bounds the hidden turns of a record. The oldest turn is dropped first: its traces have
+// left the record by then.
 const maxHidden = 4096
 
-// Await marks a turn that the recorder has not judged yet. Until Judged, a row contains nothing of
-// the turn. Lock the record.
+// Await marks a turn until the recorder judges the turn. A row contains no content of such a turn.
+// Lock the record.
 func (r *Record) Await(turn int) {
 	if turn > 0 && !slices.Contains(r.OptOut.Unjudged, turn) {
 		r.OptOut.Unjudged = bounded(append(r.OptOut.Unjudged, turn))
 	}
 }
 
-// Judged stores whether the turn opted out. Nothing that follows from the text of an opted-out turn
-// may be kept, even if a later turn repeats the text. A turn that opted out stays opted out,
-// whatever its retry says. Lock the record.
+// Judged stores whether the turn opted out. A row contains no data from the text of an opted-out
+// turn, even if a later turn repeats the text. An opt-out is final, also for a retry of the turn.
+// Lock the record.
 func (r *Record) Judged(turn int, optedOut bool) {
 	r.OptOut.Unjudged = slices.DeleteFunc(r.OptOut.Unjudged, func(t int) bool { return t == turn })
 	if optedOut && turn > 0 && !slices.Contains(r.OptOut.Turns, turn) {
@@ -29,12 +29,11 @@ func (r *Record) Hidden(turn int) bool {
 	return slices.Contains(r.OptOut.Turns, turn) || slices.Contains(r.OptOut.Unjudged, turn)
 }
 
-// Silent reports whether the session has turns and all of them opted out. Nothing of a silent
-// session may be kept. Lock the record.
+// Silent reports whether the session has turns and all turns opted out. No data of a silent session
+// may be stored. Lock the record.
 func (r *Record) Silent() bool { return r.Thread.Turns > 0 && len(r.OptOut.Turns) >= r.Thread.Turns }
 
-// Visible reports whether the session has a turn that is not hidden, or no turn yet. Lock the
-// record.
+// Visible reports whether the session has a visible turn, or no turn yet. Lock the record.
 func (r *Record) Visible() bool {
 	for turn := 1; turn <= r.Thread.Turns; turn++ {
 		if !r.Hidden(turn) {
@@ -46,12 +45,12 @@ func (r *Record) Visible() bool {
 
 func bounded(turns []int) []int { return turns[max(0, len(turns)-maxHidden):] }
 
-// OptOutMark is all that is kept of a silent session: the number of turns, and the length of the
-// list. The mark tells other replicas that the session opted out.
+// OptOutMark is the stored rest of a silent session: the number of turns, and the length of the
+// list. Other replicas learn of the opt-out from the mark.
 type OptOutMark struct{ Turns, Items int }
 
-// OptOutMark returns the mark of the session. ok is false while something of the session may be
-// kept. Lock the record.
+// OptOutMark returns the mark of the session. ok is false if the session is not silent. Lock the
+// record.
 func (r *Record) OptOutMark() (m OptOutMark, ok bool) {
 	return OptOutMark{r.Thread.Turns, r.Thread.Items}, r.Silent()
 }

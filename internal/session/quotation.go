@@ -9,9 +9,9 @@ import (
 	"precept/internal/wire"
 )
 
-// look is a request that is searched for quotations.
+// look is a request during the search for quotations.
 type look struct {
-	bare, shaped, forced bool // it offers no tools, and wants JSON; it wants a call of its tools
+	bare, shaped, forced bool // the request has no tools; has no tools and requires JSON; must call a tool
 	names                []uint32
 	now                  time.Time
 	texts                []spoken
@@ -23,7 +23,7 @@ type spoken struct {
 	text string
 }
 
-// read collects the texts that are searched.
+// read collects the texts for the search.
 func (w *look) read(req *wire.Request) {
 	room := quoteText
 	for i := 0; i < req.Len() && room > 0; i++ {
@@ -36,10 +36,10 @@ func (w *look) read(req *wire.Request) {
 	}
 }
 
-// about reports whether the request is about the conversation. One text of the request shows
-// question and answer of the conversation; for a conversation without tools, and in a request with
-// tools of its own, the text must show them as a dialogue. A request for JSON without tools judges
-// or sorts by one of the two.
+// about reports whether the request is about the conversation. A text of the request shows question
+// and answer of the conversation. For a conversation without tools, and in a request with its own
+// tools, the text must show a dialogue. A request for JSON without tools needs a single quote,
+// because such a request judges or sorts.
 func (w *look) about(x *fingerprint) bool {
 	asked, said := false, false
 	for _, s := range w.texts {
@@ -69,7 +69,7 @@ type match struct {
 	at   int
 }
 
-// earliest finds the first part of at least that length in the text.
+// earliest finds the first part with at least least bytes in the text.
 func earliest(parts []part, text string, least int) (match, bool) {
 	for _, p := range parts {
 		if at := strings.Index(text, p.text); at >= 0 && len(p.text) > 0 && len(p.text) >= least {
@@ -79,8 +79,7 @@ func earliest(parts []part, text string, least int) (match, bool) {
 	return match{}, false
 }
 
-// shows reports whether the text contains one of the parts, long enough to identify the
-// conversation alone.
+// shows reports whether the text contains a part that identifies the conversation alone.
 func shows(text string, parts []part) bool {
 	_, ok := earliest(parts, text, quoteAlone)
 	return ok
@@ -104,16 +103,18 @@ func apart(a, b match) bool {
 // closes reports whether the answer ends the text, except for the end of a quotation: a few bytes
 // and no sentence with an instruction.
 func closes(text string, b match) bool {
-	end := b.at + b.part.rest + b.part.rest/8 // escapes make it longer
+	end := b.at + b.part.rest + b.part.rest/8 // escapes lengthen a quotation
 	if b.part.rest == 0 || len(text) > end+quoteBehind {
 		return false
 	}
 	return len(text) <= end || len(strings.Fields(text[end:])) < quoteWords
 }
 
-// speakerLabel returns the form, without letters, of the text that names a speaker before a
-// position ("user: ", "<input>\n", "== Human ==\n\n", `{"role": "user", "content": "`), "" without
-// such a text.
+// speakerLabel returns the punctuation of the text that names a speaker before a position ("user:
+// ", "<input>
+// ", "== Human ==
+//
+// ", `{"role": "user", "content": "`), or "" without such a text.
 func speakerLabel(text string, at int) string {
 	before := text[max(0, at-64):at]
 	end := strings.LastIndexFunc(before, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })

@@ -8,17 +8,17 @@ import (
 	"precept/internal/wire"
 )
 
-// Quotes hold texts of the conversations that are under way, so that a request about a conversation
-// is not taken for a conversation of its own: frameworks judge, summarise and remember by requests
-// without a known wording, which show question and answer in one text (docs/decisions/0010-side-
-// calls-of-frameworks.md). Quotes are bounded and safe for concurrent use.
+// Quotes hold texts of the active conversations. Frameworks judge, summarise and remember with
+// requests that show question and answer in one text and have no known wording
+// (docs/decisions/0010-side-calls-of-frameworks.md). Without Quotes such a request would start a
+// conversation. Quotes are bounded and safe for concurrent use.
 type Quotes struct {
 	mu    sync.Mutex
 	talks recent[Scope, *talk]
 }
 
-// talk holds the conversations of one credential, with tools and without. The last used
-// conversation is the last entry.
+// talk holds the conversations of a credential, with tools and without. The last entry is the most
+// recently used conversation.
 type talk struct{ tooled, chats []*fingerprint }
 
 // all yields the conversations, those with tools first, newest first.
@@ -40,8 +40,8 @@ func NewQuotes() *Quotes {
 	return &Quotes{talks: newRecent[Scope, *talk](quoteScopes)}
 }
 
-// Asked adds a turn of a session. Of a known conversation Asked reads only the new items; of an
-// unknown one (after a restart, or served by another replica) all that the request shows.
+// Asked adds a turn of a session. Asked reads the new items of a known conversation, and all items
+// of an unknown conversation (after a restart, or at another replica).
 func (q *Quotes) Asked(sc Scope, id ID, req *wire.Request, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -99,7 +99,7 @@ func (q *Quotes) AnsweredBeside(sc Scope, id ID, rep *wire.Reply, now time.Time)
 }
 
 // About returns the conversation that the request quotes. The request has another system text than
-// that conversation, and none of its tools. docs/decisions/0010 lists what the request must show.
+// the conversation, and none of its tools. docs/decisions/0010 lists the further conditions.
 func (q *Quotes) About(sc Scope, req *wire.Request, now time.Time) (about ID, ok bool) {
 	if req.Delta {
 		return about, false
@@ -118,7 +118,7 @@ func (q *Quotes) About(sc Scope, req *wire.Request, now time.Time) (about ID, ok
 	return about, false
 }
 
-// find returns the entry of a conversation, a new one if necessary; the least recently used entry
+// find returns the entry of a conversation, if necessary a new entry. The least recently used entry
 // makes room. Lock q.
 func (q *Quotes) find(sc Scope, id ID, tooled bool) *fingerprint {
 	sc = sc.whose()
@@ -138,7 +138,7 @@ func (q *Quotes) find(sc Scope, id ID, tooled bool) *fingerprint {
 	return x
 }
 
-// get returns the conversation with that ID, nil if unknown.
+// get returns the conversation with the ID, or nil.
 func (t *talk) get(id ID) *fingerprint {
 	for x := range t.all {
 		if x.id == id {
@@ -148,12 +148,12 @@ func (t *talk) get(id ID) *fingerprint {
 	return nil
 }
 
-// callerText bounds the bytes of the first words that Caller searches.
+// callerText bounds the searched bytes of the first words.
 const callerText = 4 << 10
 
-// Caller returns the conversation that started the conversation of the request: the newest reply of
-// the caller contains a call whose words are the first words here, as the call of a sub-agent does.
-// sure is false where several conversations made the same call.
+// Caller returns the conversation that started the conversation of the request: a call in the
+// newest reply of the caller contains the first words of the request, as the call of a sub-agent
+// does. sure is false if several conversations made an equal call.
 func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, sure bool) {
 	words := task(req)
 	if len(words) < quoteAlone {
@@ -166,7 +166,7 @@ func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, 
 			continue
 		}
 		if x.system == req.SystemHash && shows(words, x.asked[:]) {
-			continue // the same agent was given the same task once more
+			continue // the agent got its task again
 		}
 		if ok {
 			return id, true, false

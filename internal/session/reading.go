@@ -6,16 +6,17 @@ import (
 	"precept/internal/wire"
 )
 
-// Bounds of the work on one request.
+// Bounds of the work on a request.
 const (
 	maxTrail = 32 // echoes looked at, newest first
 	maxLook  = 96 // items looked at for them
-	maxBack  = 8  // items before the new part in which something unknown is looked for
+	maxBack  = 8  // items before the new part that are searched for unknown content
 	maxFront = 16 // items looked at for the first words
 	maxWords = 512
 )
 
-// opening is the first thing that the user says in a request that shows its beginning.
+// opening returns the first words of the user. ok is false if the request does not show the
+// beginning of the conversation.
 func opening(req *wire.Request) (it *wire.Item, ok bool) {
 	if req.Delta {
 		return it, false
@@ -31,7 +32,7 @@ func opening(req *wire.Request) (it *wire.Item, ok bool) {
 	return it, false
 }
 
-// firstWords is a hash of it: what a conversation is about. It is 0 where there is none.
+// firstWords returns a hash of the opening, the topic of the conversation; 0 without an opening.
 func firstWords(req *wire.Request) uint64 {
 	it, ok := opening(req)
 	if !ok {
@@ -43,7 +44,7 @@ func firstWords(req *wire.Request) uint64 {
 	return addText(h, w[max(0, len(w)-maxWords):]) + uint64(len(w))
 }
 
-// about is what a conversation is about, in whose run.
+// about returns a hash of the topic of the conversation, within the run.
 func (sc Scope) about(req *wire.Request) uint64 {
 	words := firstWords(req)
 	if sc.Run == "" {
@@ -52,7 +53,8 @@ func (sc Scope) about(req *wire.Request) uint64 {
 	return addText(words^noText, sc.Run)
 }
 
-// onlyText is the text of a request that is one message and offers no tools, "" for another one.
+// onlyText returns the text of a request with a single message and without tools, "" for another
+// request.
 func onlyText(req *wire.Request) string {
 	last := req.Len() - 1
 	if req.Delta || len(req.Tools) > 0 || last < 0 || last >= maxFront || req.Role(last) != wire.RoleUser {
@@ -66,7 +68,8 @@ func onlyText(req *wire.Request) string {
 	return strings.TrimSpace(req.Item(last).Text)
 }
 
-// itemKey tells items of a new part apart: results by the call they answer, the rest by content.
+// itemKey returns the key of an item: of a result by the id of the call, of other items by the
+// content.
 func itemKey(req *wire.Request, i int) uint64 {
 	it := req.Item(i)
 	if len(it.Results) == 0 || it.Words != "" || wire.Unnamed(it.Results[0].CallID) {
@@ -79,11 +82,12 @@ func itemKey(req *wire.Request, i int) uint64 {
 	return sum
 }
 
-// hashText is FNV-1a: it is kept in records, so it must be the same in every process.
+// hashText returns the FNV-1a hash of a text. Records contain the hash, so every process must
+// compute equal hashes.
 func hashText(s string) uint64 { return addText(noText, s) }
 
-// noText is the hash of nothing, addText goes on from h with s. It is hash/fnv's New64a without its
-// copy of every string.
+// noText is the hash of an empty text; addText extends a hash by a text. Both are New64a of
+// hash/fnv, without a copy of the string.
 const noText uint64 = 14695981039346656037
 
 func addText(h uint64, s string) uint64 {

@@ -23,11 +23,11 @@ func (r *recent[K, V]) put(k K, v V) {
 // ring holds a bounded number of the newest entries.
 type ring[K any] struct {
 	keys []K
-	next int // where the next one goes
+	next int // index of the next entry
 	most int
 }
 
-// add stores an entry and returns the entry that it overwrites, if any.
+// add stores an entry. If the ring is full, add returns the overwritten entry.
 func (r *ring[K]) add(k K) (oldest K, full bool) {
 	if full = len(r.keys) == r.most; full {
 		oldest, r.keys[r.next] = r.keys[r.next], k
@@ -38,7 +38,7 @@ func (r *ring[K]) add(k K) (oldest K, full bool) {
 	return oldest, full
 }
 
-// push appends to a list of at most most entries and drops the oldest ones.
+// push appends to a list and drops the oldest entries beyond most.
 func push[T any](list []T, x T, most int) []T {
 	if len(list) >= most {
 		list = append(list[:0], list[len(list)-most+1:]...)

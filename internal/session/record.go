@@ -8,8 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Record is the memory of one session, or of one run. Lock the record before you read or write
-// anything but Identity.ID and Identity.Tenant, which never change.
+// Record is the memory of a session or of a run. Lock the record before you read or write any field
+// but Identity.ID and Identity.Tenant, which never change.
 type Record struct {
 	sync.Mutex
 
@@ -33,16 +33,16 @@ type Identity struct {
 	Name    string    `json:"name"`   // the client's own name, else ours; feedback finds the session by the name
 	Method  Method    `json:"method"` // the rule that identified the session; a name shared by chance is treated with less trust
 	Started time.Time `json:"started"`
-	// Seen is the time of the newest main request. Of two rows of a session a store keeps the one
+	// Seen is the time of the newest main request. Of two rows of a session a store keeps the row
 	// with the later Seen, so Begin never sets Seen back when the clock is set back.
 	Seen    time.Time    `json:"seen"`
 	Model   string       `json:"model,omitempty"`
 	Dialect wire.Dialect `json:"dialect"`
 }
 
-// Unit says through which record the coins of a session are flipped. A unit is a run, or the named
-// session whose sub-agent a session is. All sessions of a unit get the same lessons; without a
-// unit, a treated agent would pass lessons to a control agent of the same run.
+// Unit identifies the record for the coins of a session. A unit is a run, or the named session of a
+// sub-agent. All sessions of a unit get equal lessons; without a unit, a treated agent would pass
+// lessons to a control agent of the run.
 type Unit struct {
 	ID       string `json:"id,omitempty"`        // hex ID of the unit; set by proxy before the record is added; empty: the session is its own unit
 	RunName  string `json:"run,omitempty"`       // name of the unit; set with ID
@@ -55,35 +55,35 @@ type Unit struct {
 // the reply.
 type Thread struct {
 	Turns       int      `json:"turns"`                  // main turns; a retry adds none
-	ListHash    uint64   `json:"list_hash,omitempty"`    // of the newest main request; the same hash without a reply in between is a retry
-	Items       int      `json:"items,omitempty"`        // number of items of that request
-	ItemsBefore int      `json:"items_before,omitempty"` // Items of the turn before; unchanged by a retry, which therefore reaches the same decisions
-	LastTurn    LastTurn `json:"last_turn,omitzero"`     // content that was new in that request, and the traces of its reply
-	Replied     bool     `json:"replied,omitempty"`      // a complete reply to that request went by; the same list is then a new turn
-	FirstWords  uint64   `json:"first_words,omitempty"`  // hash of the first words of the user; set at the first turn; tells conversations apart that share a name
+	ListHash    uint64   `json:"list_hash,omitempty"`    // list of the newest main request; an equal hash without a reply in between is a retry
+	Items       int      `json:"items,omitempty"`        // number of items of the list
+	ItemsBefore int      `json:"items_before,omitempty"` // Items of the turn before; a retry leaves the field unchanged and reaches equal decisions
+	LastTurn    LastTurn `json:"last_turn,omitzero"`     // new content of the list, and the traces of its reply
+	Replied     bool     `json:"replied,omitempty"`      // the newest main request had a complete reply; an equal list is then a new turn
+	FirstWords  uint64   `json:"first_words,omitempty"`  // hash of the first words of the user; set at the first turn; separates conversations with a shared name
 	// Calls are the newest calls of replies, by id. Begin clears them where the history is in the
 	// request. On delta wires the request carries only the outputs; loops and errors of unknown
 	// calls would stay unseen.
 	Calls     map[string]wire.Call `json:"calls,omitempty"`
 	CallOrder []string             `json:"call_order,omitempty"` // ids of Calls, oldest first; Done drops the oldest beyond the bound
-	Used      trial.Usage          `json:"used,omitzero"`        // tokens that the upstream reported of main turns; closing adds them to the costs of the arms
+	Used      trial.Usage          `json:"used,omitzero"`        // tokens of main turns as the upstream reported; closing adds the tokens to the costs of the arms
 }
 
-// Agents tell a main request from the request of a helper (a title, a summary, a sub-agent) that
-// comes under the same name. Begin sets the fields. A helper's request that is taken for a main
-// request would get lessons, and would tear the prompt cache of the conversation.
+// Agents separate main requests from the requests of helpers (a title, a summary, a sub-agent)
+// under a shared name. Begin sets the fields. A helper's request with lessons would break the
+// prompt cache of the conversation.
 type Agents struct {
-	HasTools   bool     `json:"has_tools,omitempty"`   // a request with tools went by
-	SystemHash uint64   `json:"system_hash,omitempty"` // system text of the agent that has the conversation now
-	ToolsHash  uint64   `json:"tools_hash,omitempty"`  // its tool names
+	HasTools   bool     `json:"has_tools,omitempty"`   // a request had tools
+	SystemHash uint64   `json:"system_hash,omitempty"` // system text of the current agent
+	ToolsHash  uint64   `json:"tools_hash,omitempty"`  // tool names of the current agent
 	ToolNames  []uint32 `json:"tool_names,omitempty"`  // short hashes of the names, sorted; an agent may add a tool
 	Toolless   []uint64 `json:"toolless,omitempty"`    // system texts of agents without tools that continued the conversation
 	Former     []uint64 `json:"former,omitempty"`      // system texts of agents with tools that passed the conversation to another agent
 }
 
-// Lessons are the matches of a session and the text that was inserted. inject sets the fields. The
-// blocks are replayed byte for byte at every turn; a changed block would empty the prompt cache of
-// the provider and spoil the experiment.
+// Lessons are the matches of a session and the inserted text. inject sets the fields. Every turn
+// replays the blocks byte for byte; a changed block would empty the prompt cache of the provider
+// and spoil the experiment.
 type Lessons struct {
 	Matched    []string  `json:"matched,omitempty"`     // slugs that matched, in order; a lesson matches once per session
 	Blocks     []Block   `json:"blocks,omitempty"`      // inserted text
@@ -98,7 +98,7 @@ type OptOut struct {
 	Turns   []int `json:"turns,omitempty"`    // turns that opted out; set by Judged; a row contains nothing that follows from the text of such a turn
 
 	Asked    bool  `json:"-"` // the client or a path opted out, not the configuration alone; the store then leaves a mark for other replicas
-	Unjudged []int `json:"-"` // turns that the recorder has not judged; set by Await; a row contains nothing of them yet
+	Unjudged []int `json:"-"` // turns that the recorder has not judged; set by Await; a row contains none of their content yet
 	Kept     bool  `json:"-"` // of a run: a session of the run may be kept; without that, the run gets no row
 }
 
@@ -106,23 +106,23 @@ type OptOut struct {
 // them with the next turn.
 type Mailbox struct {
 	Answers []string `json:"answers,omitempty"` // answers that wait for the next turn
-	Owed    []string `json:"owed,omitempty"`    // requests whose answers another replica may be writing; the next turn waits for them a moment
-	Offered bool     `json:"offered,omitempty"` // the agent has read that /lesson commands exist; the offer is made once
+	Owed    []string `json:"owed,omitempty"`    // requests whose answers another replica may be writing; the next turn waits for the answers a moment
+	Offered bool     `json:"offered,omitempty"` // the agent has read the information about /lesson commands
 }
 
-// State holds what can happen to a session besides its turns. The flags are independent of each
-// other: a session that is in doubt can be refused, and closes like any other.
+// State holds the events of a session besides its turns. The flags are independent: a session in
+// doubt can be refused, and closes like any other session.
 type State struct {
-	Closed  bool `json:"closed,omitempty"`   // the counters contain the session; set from the row; closing it twice would count it twice
-	Refused bool `json:"refused,omitempty"`  // the upstream accepts the requests of the session only unchanged; set by Injector.Refused; nothing is inserted any more
+	Closed  bool `json:"closed,omitempty"`   // the counters contain the session; set from the row; a second closing would count the session twice
+	Refused bool `json:"refused,omitempty"`  // the upstream accepts the requests of the session only unchanged; set by Injector.Refused; stops all insertions
 	Doubted bool `json:"doubted,omitempty"`  // the requests may belong to another session; set by proxy; lessons continue, the session counts for nothing
 	StandIn bool `json:"stand_in,omitempty"` // made while the store was away; set by proxy; the row of the real session always wins
 
 	Dirty bool `json:"-"` // changed since the record was last written to a row
 }
 
-// Block is text that was inserted, with its anchor. The block is replayed byte for byte while the
-// anchor is part of the request.
+// Block is inserted text with its anchor. Every turn replays the block byte for byte while the
+// request contains the anchor.
 type Block struct {
 	Anchor wire.Anchor `json:"anchor"`
 	Text   string      `json:"text"`
@@ -136,8 +136,8 @@ type Block struct {
 }
 
 // LastTurn is the new content of the newest main request, and the traces of its reply. Mark sets
-// the request's part. Content that was sent once without a block never gets a block later, also
-// when the same content is sent again with more content after it.
+// the request's part. Content without a block at its first turn never gets a block later, also if a
+// later request repeats the content with more content after it.
 type LastTurn struct {
 	From     int      `json:"from"`               // first new item
 	Items    []uint64 `json:"items,omitempty"`    // hashes of the new items
@@ -147,7 +147,7 @@ type LastTurn struct {
 
 // LoopState is the memory of the loop detector. inject sets the fields.
 type LoopState struct {
-	Warned map[string]bool `json:"warned,omitempty"` // ids of calls whose result got a warning, or would have got one; each call is warned of once
+	Warned map[string]bool `json:"warned,omitempty"` // ids of calls with a warning, given or withheld; each call is warned of once
 	Count  int             `json:"count,omitempty"`  // loops found
 	Delta  []byte          `json:"delta,omitempty"`  // state of the detector on delta wires, where requests lack the history
 }

@@ -2,10 +2,10 @@ package session
 
 import "precept/internal/wire"
 
-// Elsewhere reports whether another replica has probably served turns of the conversation: after
-// the list that this record knows, the request holds more than one answer, or an answer where no
-// reply went by here, or the request does not continue the list at all. A compacted history looks
-// like the last case. Lock the record.
+// Elsewhere reports whether another replica has probably served turns of the conversation. After
+// the list of this record, the request has more than one answer, or an answer without a reply at
+// this replica, or the request does not continue the list at all. A compacted history looks like
+// the last case. Lock the record.
 func (r *Record) Elsewhere(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || req.Delta || r.Thread.ListHash == req.ListHash {
 		return false
@@ -22,9 +22,9 @@ func (r *Record) Elsewhere(req *wire.Request) bool {
 	return answers > 1 || answers == 1 && !r.Thread.Replied
 }
 
-// Adopt replaces the record by n, the newer record of another replica. The fields that this process
-// alone knows stay: what is not judged yet, and whether the record has to be written. ID and tenant
-// are not written, because other goroutines read both without the lock. Lock the record.
+// Adopt replaces the record by n, the newer record of another replica. Fields of this process alone
+// stay: unjudged turns, and whether the record has to be written. Adopt does not write ID and
+// tenant, because other goroutines read both without the lock. Lock the record.
 func (r *Record) Adopt(n *Record) {
 	if r.Shared() || n.Shared() {
 		r.merge(n)

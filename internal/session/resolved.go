@@ -9,29 +9,39 @@ import (
 // Resolved is the session of a request. Pass the Resolved to Replied and Ended.
 type Resolved struct {
 	ID     ID
-	Name   string // the client's own where it gave one, else ours
+	Name   string // name from the client, else from precept
 	Method Method
-	New    bool      // a name of ours was just made: nothing is stored under it
-	Loose  bool      // the name may stand for other conversations, too: compare with what is stored under it (Record.Shares)
-	Echoes []EchoKey // keys of this request that were not known of the session: to be stored for other replicas
-	Doubt  []ID      // sessions of which this may be any, itself among them: their histories are equal byte for byte
+	New    bool      // precept has just made the name; no store has the session
+	Loose  bool      // the name may belong to other conversations too; compare the request with the stored record (Record.Shares)
+	Echoes []EchoKey // new keys of the request, to be stored for other replicas
+	Doubt  []ID      // sessions that fit the request equally, the chosen session included: their histories are equal byte for byte
 
-	scope        Scope
-	at           time.Time
-	req          *wire.Request // until LetGo
-	context      uint64        // what the conversation is about, once known
-	knowsContext bool          // context is known
-	weak         bool          // it was found by what comes again in every run
-	list         uint64        // hash of the request's list,
-	items        int           // how many items that has,
-	last         uint64        // and what the last one is
-	transcript   transcriptKey // where it stands, when the request is one message that grows
-	prefill      string        // what the client has begun of the answer
+	scope      Scope
+	at         time.Time
+	req        *wire.Request // until LetGo
+	list       listMark
+	topic      topic
+	weak       bool          // the session was found by content that repeats in every run
+	transcript transcriptKey // set for a request with a single message that grows
+	prefill    string        // beginning of the answer, written by the client
 }
 
-// key returns the echo key of a thing in this conversation. A random id has one key for all clients of
-// the tenant. Things that repeat in every run get a key that depends on the credential and on the topic
-// of the conversation.
+// listMark identifies the list of a request.
+type listMark struct {
+	hash  uint64
+	items int    // number of items
+	last  uint64 // key of the last item
+}
+
+// topic is a hash of the first words of a conversation, computed at the first use.
+type topic struct {
+	hash  uint64
+	known bool
+}
+
+// key returns the echo key of k in this conversation. A random id has one key for all clients of
+// the tenant. The key of repeating content depends on the credential and on the topic of the
+// conversation.
 func (r *Resolved) key(k string) EchoKey {
 	if !repeats(k) {
 		return EchoKeyOf(r.scope.Tenant, k)
@@ -39,18 +49,18 @@ func (r *Resolved) key(k string) EchoKey {
 	return echoKey(r.scope, k, r.about())
 }
 
-// detail returns the key, for all clients of the tenant, of a thing that repeats in every run. A detail
-// only separates sessions that another key has found.
+// detail returns the key of repeating content for all clients of the tenant. A detail only
+// separates sessions that another key has found.
 func (r *Resolved) detail(what string) EchoKey {
 	return echoKey(r.scope.anyCredential(), what, r.about())
 }
 
 // about returns a hash of the topic of the conversation.
 func (r *Resolved) about() uint64 {
-	if !r.knowsContext && r.req != nil {
-		r.context, r.knowsContext = r.scope.about(r.req), true
+	if !r.topic.known && r.req != nil {
+		r.topic = topic{r.scope.about(r.req), true}
 	}
-	return r.context
+	return r.topic.hash
 }
 
 // LetGo releases the request. Replied needs the topic, so LetGo computes the topic first. The bytes
@@ -64,7 +74,7 @@ func (r *Resolved) named(c Claim) {
 	r.ID, r.Name, r.Method = r.scope.idOf(c.Space, c.Session), c.Session, c.Method
 }
 
-// transcriptKey is what all texts of a conversation have in common.
+// transcriptKey is the shared part of all texts of a conversation.
 type transcriptKey struct {
 	scope        Scope
 	system, head uint64

@@ -7,7 +7,7 @@ import (
 )
 
 // Shares reports whether the request shows new content of the last turn, or whether the record has
-// no such content to compare. Lock the record.
+// no content to compare. Lock the record.
 func (r *Record) Shares(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || req.Delta || len(r.Thread.LastTurn.Items) == 0 || r.Thread.ListHash == req.ListHash {
 		return true
@@ -20,9 +20,8 @@ func (r *Record) Shares(req *wire.Request) bool {
 	return false
 }
 
-// Begins reports whether the request repeats the first list of the record, which was answered.
-// Under a name that several conversations share, such a request begins another conversation. Lock
-// the record.
+// Begins reports whether the request repeats the first list of the record after its answer. Under a
+// shared name, such a request begins another conversation. Lock the record.
 func (r *Record) Begins(req *wire.Request) bool {
 	return r.Thread.Turns > 0 && r.Thread.Replied && r.Thread.ListHash == req.ListHash
 }
@@ -44,14 +43,14 @@ func (r *Record) Shows(req *wire.Request) bool {
 	return false
 }
 
-// GoesOn says whether a request beside the conversation shows it, under the system text of an agent
-// that worked on it: what was inserted in it stands in such a request as well. Lock the record.
+// GoesOn reports whether a side request shows the conversation under the system text of an agent of
+// the conversation. Such a request contains the anchors of the blocks. Lock the record.
 func (r *Record) GoesOn(req *wire.Request) bool {
 	known := req.SystemHash == r.Agents.SystemHash || slices.Contains(r.Agents.Former, req.SystemHash)
 	return known && !req.Delta && r.continues(req)
 }
 
-// continues says whether the new part of the request before stands in this one.
+// continues reports whether the request contains the new part of the request before.
 func (r *Record) continues(req *wire.Request) bool {
 	for i, k := range r.Thread.LastTurn.Items {
 		if at := r.Thread.LastTurn.From + i; at >= req.Len() || itemKey(req, at) != k {
@@ -61,9 +60,9 @@ func (r *Record) continues(req *wire.Request) bool {
 	return len(r.Thread.LastTurn.Items) > 0
 }
 
-// answers says whether something new in the request is the result of a call that the session's
-// newest reply made: then it goes on with the session, whatever its tools and its system text are
-// now. A memory keeper answers calls of its own alone.
+// answers reports whether new content of the request is the result of a call of the session's
+// newest reply. Such a request continues the session under any tools and any system text. A memory
+// keeper answers only its own calls.
 func (r *Record) answers(req *wire.Request) bool {
 	if len(r.Thread.Calls) == 0 {
 		return false

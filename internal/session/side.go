@@ -10,10 +10,11 @@ import (
 
 // Signs hold the knowledge of package detect about agents and about the wording of side requests.
 type Signs struct {
-	// Side says whether the request's words are those of a title, a summary, a compaction ("": no).
+	// Side returns the kind of housekeeping that the words of the request ask for, "" for an
+	// ordinary request.
 	Side func(req *wire.Request) string
-	// Tooled says whether agents of that User-Agent product work with tools, so that a request of
-	// theirs without any is a side request even when it comes first.
+	// Tooled reports whether agents with the User-Agent product work with tools. A request of such
+	// an agent without tools is a side request, even as the first request.
 	Tooled func(product string) bool
 }
 
@@ -36,7 +37,7 @@ func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason label.Reason,
 	}
 	if len(req.Tools) == 0 {
 		if r.Agents.HasTools && slices.Contains(r.Agents.Toolless, req.SystemHash) && r.continues(req) {
-			return "", false // it has taken the conversation over
+			return "", false // the agent without tools has taken the conversation over
 		}
 		if r.Agents.HasTools || s.Tooled != nil && s.Tooled(c.Product) {
 			return label.SideNoTools, true
@@ -49,9 +50,9 @@ func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason label.Reason,
 	return "", false
 }
 
-// sameAgent reports whether the agent is the same although the tools differ: the conversation
-// continues under the same system text with the tools of this step, or a tool server started late
-// and added tools. A memory keeper or a sub-agent has a system text of its own.
+// sameAgent reports whether the agent is unchanged although the tools differ: the conversation
+// continues under an equal system text with the tools of this step, or a late tool server added
+// tools. A memory keeper or a sub-agent has its own system text.
 func (r *Record) sameAgent(req *wire.Request) bool {
 	system, goesOn := req.SystemHash == r.Agents.SystemHash, r.continues(req)
 	names := shortNames(req.Tools)
@@ -75,7 +76,7 @@ func (r *Record) meetAgent(req *wire.Request) {
 }
 
 // meetTools stores new tools: of the first agent, of an agent that has taken the conversation over,
-// or a longer list of the same agent. A shorter list is a mode that ends, and changes nothing.
+// or a longer list of the agent. A shorter list is a mode that ends, and changes nothing.
 func (r *Record) meetTools(req *wire.Request) {
 	names := shortNames(req.Tools)
 	switch {
@@ -83,7 +84,7 @@ func (r *Record) meetTools(req *wire.Request) {
 		r.Agents.SystemHash = req.SystemHash
 	case r.answers(req) || r.handedBack(req):
 		if req.SystemHash != r.Agents.SystemHash {
-			r.Agents.Former = noteAgent(r.Agents.Former, r.Agents.SystemHash) // it may be handed back
+			r.Agents.Former = noteAgent(r.Agents.Former, r.Agents.SystemHash) // the conversation may return to the former agent
 		}
 		r.Agents.SystemHash = req.SystemHash
 	case len(names) < len(r.Agents.ToolNames):

@@ -11,7 +11,7 @@ import (
 	"precept/internal/sample"
 )
 
-// The types that both stores read and write. store/storetest checks each store.
+// Types that both stores read and write. store/storetest checks each store.
 
 // Errors of a store that writers distinguish. Every backend wraps them.
 var (
@@ -32,8 +32,8 @@ const (
 	FeedbackBytes = 16 << 20
 )
 
-// FeedbackFull is the number of new feedback entries that found the set of their session full. The
-// other entries of the call are kept.
+// FeedbackFull is the number of new feedback entries without room in the set of their session. The
+// other entries of the call are stored.
 type FeedbackFull int
 
 func (n FeedbackFull) Error() string { return fmt.Sprintf("no room for %d feedback entries", int(n)) }
@@ -45,7 +45,7 @@ type Row struct {
 	Started time.Time
 	Seen    time.Time
 	Closed  bool
-	StandIn bool // made while the store was away; the row of the real session replaces this one, in whatever order both are written
+	StandIn bool // made while the store was away; the row of the real session replaces this row, in any order of writing
 	Unit    bool // other sessions draw through the record; replicas that write the row at the same time merge with Merged
 	Data    []byte
 }
@@ -58,7 +58,7 @@ type Echo struct {
 	At     time.Time
 }
 
-// Batch is written in one transaction. Rows replace older rows of the same session, except for the
+// Batch is written in one transaction. A row replaces an older row of the session, except for the
 // Closed flag, which stays set. Echoes are added. Exchanges and samples are idempotent by their
 // ids. For the sessions in Whole, Samples holds all samples: the store deletes the others.
 type Batch struct {
@@ -87,9 +87,9 @@ type StoredSample struct {
 type Applied struct {
 	Version int64   // 0: not closed yet
 	Told    bool    // a reward is applied
-	Reward  float64 // when Told
+	Reward  float64 // valid if Told
 	Tier    int
-	Frozen  []byte // the assignment as it was at closing: every later correction is computed from it
+	Frozen  []byte // assignment at closing; every later correction starts from Frozen
 }
 
 // Settlement is one atomic step: if Applied of the session still has version From, the deltas are
@@ -104,8 +104,8 @@ type Settlement struct {
 	Heard  int64
 }
 
-// DeadLetter marks a session, or one of its exchanges, at which a step panicked. A marked session
-// is neither due nor unsettled until it is readmitted.
+// DeadLetter marks a session or an exchange after a panic. A marked session is neither due nor
+// unsettled until Readmit.
 type DeadLetter struct {
 	Tenant   string    `json:"-"`
 	ID       ID        `json:"-"`
@@ -113,7 +113,7 @@ type DeadLetter struct {
 	Step     string    `json:"step"`
 	Why      string    `json:"why"`
 	At       time.Time `json:"at"`
-	Tries    int       `json:"-"` // how often it was set aside
+	Tries    int       `json:"-"` // number of times that the entry was set aside
 }
 
 // Unsettled names a closed session with feedback or exchanges after its last settlement.
@@ -132,7 +132,7 @@ type Stand struct {
 type Erasure struct {
 	Place  string // of the announcement
 	Tenant string
-	IDs    []ID // none: all that the tenant had
+	IDs    []ID // empty: all sessions of the tenant
 	At     time.Time
 }
 
@@ -150,7 +150,7 @@ type Stretch struct {
 // an empty page may have a successor.
 type Page[T any] struct {
 	List []T
-	Next string // where the list goes on; "": it has ended
+	Next string // position of the next page; empty at the end of the list
 }
 
 // Listed is a session in a list: its row, and the reward that the counters contain.
@@ -166,8 +166,8 @@ type Documents struct {
 	Samples   [][]byte // JSON
 }
 
-// Documents encodes a batch. The error is ErrInvalid and names the first value that no store can
-// keep.
+// Documents encodes a batch. The error is ErrInvalid and names the first value that no store
+// accepts.
 func (b *Batch) Documents() (d Documents, err error) {
 	for i := range b.Exchanges {
 		e := &b.Exchanges[i]

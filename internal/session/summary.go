@@ -7,13 +7,13 @@ import (
 	"precept/internal/wire"
 )
 
-// An agent whose history grows too long asks for a summary, in a side request, and begins a list
-// with it in the user's place. When it keeps no call and no answer beside it, the lines of the
-// summary are all that ties the new list to the session.
+// An agent with a long history asks for a summary in a side request, and begins a new list with the
+// summary as the user's words. If the agent keeps no call and no answer, only the lines of the
+// summary tie the new list to the session.
 const (
-	summaryLine  = 48 // bytes that a line must have so that it and the next one are nobody else's,
-	summaryAlone = 80 // and to be so without the next one
-	summaryGiven = 64 // keys noted of a side request's reply: its thoughts may come first
+	summaryLine  = 48 // bytes of a line that identifies a session together with the next line
+	summaryAlone = 80 // bytes of a line that identifies a session alone
+	summaryGiven = 64 // stored keys of the reply to a side request; thoughts may precede the summary
 	summaryAsked = 8  // and looked for in a request
 	summaryBytes = 64 << 10
 )

@@ -21,9 +21,9 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 		}
 		return r
 	}
-	r.list, r.req, r.prefill = req.ListHash, req, req.Prefilled()
-	if r.items = req.End(); r.items > 0 {
-		r.last = itemKey(req, r.items-1)
+	r.list, r.req, r.prefill = listMark{hash: req.ListHash, items: req.End()}, req, req.Prefilled()
+	if n := r.list.items; n > 0 {
+		r.list.last = itemKey(req, n-1)
 	}
 	loose, tr := c.loose(), &trail{r: &r, claim: c}
 	switch {
@@ -43,9 +43,8 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	return r
 }
 
-// fits assigns the request to its loose name, a name that may stand for a whole application, where
-// the request continues the newest request under the name or nothing is known of the name. Lists
-// that share nothing are separate conversations.
+// fits assigns the request to its loose name, if the request continues the newest request under the
+// name or the name is unknown. Lists without shared content are separate conversations.
 func (t *Threader) fits(r *Resolved, c Claim, req *wire.Request) bool {
 	id := r.scope.idOf(c.Space, c.Session)
 	t.mu.Lock()
@@ -59,8 +58,8 @@ func (t *Threader) fits(r *Resolved, c Claim, req *wire.Request) bool {
 	return true
 }
 
-// Apart returns a session of its own for a request that shares nothing with the session under its
-// loose name.
+// Apart returns a new session for a request that shares nothing with the session under its loose
+// name.
 func (t *Threader) Apart(r Resolved, c Claim, now time.Time) Resolved {
 	t.Ended(r, false, now)
 	r.Loose = false
@@ -69,12 +68,13 @@ func (t *Threader) Apart(r Resolved, c Claim, now time.Time) Resolved {
 	return r
 }
 
-// begin opens a session, or returns the session of the same first request that failed a moment ago.
+// begin starts a session, or returns the session of an equal first request that failed a moment
+// ago.
 func (t *Threader) begin(r *Resolved, c Claim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r.Method = ByNew
-	key := startKey{r.scope, r.list}
+	key := startKey{r.scope, r.list.hash}
 	s, known, sure := t.heads.again(key, c.Retry, r.at)
 	if !known {
 		s, known, sure = t.heads.again(key.anyCredential(), false, r.at)
@@ -91,19 +91,19 @@ func (t *Threader) begin(r *Resolved, c Claim) {
 	r.Name = "s_" + hex.EncodeToString(random[:])
 	r.ID, r.New = r.scope.idOf(SpaceName, r.Name), true
 	t.heads.goOn(r)
-	if r.list != 0 {
+	if r.list.hash != 0 {
 		t.heads.begin(key, start{r.ID, r.Name}, r.at)
 	}
 }
 
-// Below returns the session of a sub-agent whose request came under the name of another
-// conversation, the parent. The echoes of the request identify the session; with first, where
-// nothing ties the request to the parent, the session may be new. Otherwise ok is false, and the
-// request is a side request of the parent.
+// Below returns the session of a sub-agent whose request has the name of another conversation, the
+// parent. The echoes of the request identify the session. With first, no content ties the request
+// to the parent, and the session may be new. If ok is false, the request is a side request of the
+// parent.
 func (t *Threader) Below(parent Resolved, c Claim, first bool, now time.Time, look Lookup) (r Resolved, ok bool) {
 	req := parent.req
 	c.Session, c.Space, c.Method = "", "", ""
-	r = Resolved{scope: parent.scope, at: now, req: req, list: parent.list, items: parent.items, last: parent.last}
+	r = Resolved{scope: parent.scope, at: now, req: req, list: parent.list}
 	r.scope.Run = parent.ID.String()
 	tr := &trail{r: &r, claim: c, except: parent.ID}
 	switch {
@@ -119,11 +119,11 @@ func (t *Threader) Below(parent Resolved, c Claim, first bool, now time.Time, lo
 	return r, true
 }
 
-// FindLost returns the session of a request whose own session, of r, began without an answer from the
-// store. Only random ids count: by texts and counted ids the request could join the session of another
+// FindLost returns the session of a request whose own session, in r, began without an answer from
+// the store. Only random ids count: by texts and counted ids the request could join another
 // conversation.
 func (t *Threader) FindLost(r Resolved, c Claim, now time.Time, look Lookup) (found Resolved, ok bool) {
-	found = Resolved{scope: r.scope, at: now, req: r.req, list: r.list, items: r.items, last: r.last, prefill: r.prefill}
+	found = Resolved{scope: r.scope, at: now, req: r.req, list: r.list, prefill: r.prefill}
 	tr := &trail{r: &found, claim: c, except: r.ID}
 	var ids []trailKey
 	for k := range tr.keys {
@@ -139,8 +139,8 @@ func (t *Threader) FindLost(r Resolved, c Claim, now time.Time, look Lookup) (fo
 	return found, true
 }
 
-// noticed reports whether the first words of the user contain an agent's note that the history was
-// cut. cline cuts the history without asking a model, and nothing else of the history remains.
+// noticed reports whether the first words of the user contain an agent's note about a cut history.
+// cline cuts the history without a model, and keeps only the first words.
 func noticed(req *wire.Request) bool {
 	it, ok := opening(req)
 	if !ok {
@@ -150,9 +150,9 @@ func noticed(req *wire.Request) bool {
 	return ok && strings.Contains(note, "context was compacted")
 }
 
-// shortened finds the session whose history the agent has cut, by its first words. Of several
-// sessions with these words, shortened takes the only one whose newest request failed; otherwise
-// the list is a session of its own.
+// shortened finds a session with a cut history by its first words. If several sessions have the
+// words, shortened returns the only session whose newest request failed; otherwise the list is a
+// new session.
 func (t *Threader) shortened(r *Resolved, req *wire.Request, look Lookup) bool {
 	if !noticed(req) {
 		return false

@@ -6,13 +6,13 @@ import (
 )
 
 // Threader finds the session of a request. A Threader is bounded, safe for concurrent use, and does
-// no I/O of its own.
+// no I/O.
 type Threader struct {
 	index       *index
 	transcripts *transcripts
 	entropy     func() [16]byte
 
-	mu    sync.Mutex // guards heads; the others have their own locks and are never asked under mu
+	mu    sync.Mutex // guards heads; index and transcripts have their own locks and are never used under mu
 	heads heads
 }
 
@@ -39,7 +39,7 @@ func (t *Threader) Ended(r Resolved, complete bool, now time.Time) {
 		return
 	}
 	h.at, h.answered = now, h.answered || complete
-	if h.list == r.list && h.inFlight > 0 {
+	if h.list.hash == r.list.hash && h.inFlight > 0 {
 		h.inFlight--
 	}
 }
@@ -47,12 +47,12 @@ func (t *Threader) Ended(r Resolved, complete bool, now time.Time) {
 // Refused stores that the upstream refused the credential of the request. An agent then refreshes its
 // token, so an equal first request with another credential is a retry. Call Refused before Ended.
 func (t *Threader) Refused(r Resolved) {
-	if r.Method != ByNew || r.list == 0 {
+	if r.Method != ByNew || r.list.hash == 0 {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.heads.begin(startKey{r.scope, r.list}.anyCredential(), start{r.ID, r.Name}, r.at)
+	t.heads.begin(startKey{r.scope, r.list.hash}.anyCredential(), start{r.ID, r.Name}, r.at)
 }
 
 // advance counts a complete reply of the session and returns its number.
@@ -78,7 +78,7 @@ func (t *Threader) goOn(r *Resolved) {
 	t.heads.goOn(r)
 }
 
-// spoke reports whether a reply of the session went by here.
+// spoke reports whether this replica has seen a reply of the session.
 func (t *Threader) spoke(id ID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

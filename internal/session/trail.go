@@ -6,20 +6,20 @@ import (
 	"precept/internal/wire"
 )
 
-// trail holds the keys by which a request may be recognised: the reply that the request names, its
-// echoes, newest first, a summary at its beginning, and its newest answer.
+// trail yields the keys of a request: the reply that the request names, the echoes, newest first, a
+// summary at the beginning, and the newest answer.
 type trail struct {
 	r      *Resolved
 	claim  Claim
-	except ID // whose request it is not: what a request shows is noted under its name before this is known
+	except ID // session that the request does not belong to; the index has the request's keys under this session already
 }
 
-// trailKey is one key of a trail.
+// trailKey is a key of a trail.
 type trailKey struct {
 	key    EchoKey
-	method Method // what it proves
+	method Method // method of a session found by the key
 	weak   bool   // the thing comes again in every run
-	unique bool   // it says little: it counts where one session alone has it, and waits for a request
+	unique bool   // a weak proof: the key counts only if a single session owns the key and waits for a request
 }
 
 // keys yields the keys one by one, because the first key nearly always decides.
@@ -32,7 +32,7 @@ func (t *trail) keys(yield func(trailKey) bool) {
 		given := 0
 		for i := t.r.req.Len() - 1; i >= t.oldest() && given < maxTrail; i-- {
 			echoes := t.r.req.Echo(i)
-			for _, k := range echoes[:min(len(echoes), maxTrail)] { // one answer may hold thousands of calls
+			for _, k := range echoes[:min(len(echoes), maxTrail)] { // an answer may contain thousands of calls
 				given++
 				if !yield(trailKey{key: t.r.key(k), method: ByEcho, weak: repeats(k)}) {
 					return
@@ -52,10 +52,10 @@ func (t *trail) keys(yield func(trailKey) bool) {
 	}
 }
 
-// oldest returns the first item that is read.
+// oldest returns the index of the first item of the search.
 func (t *trail) oldest() int { return max(0, t.r.req.Len()-maxLook) }
 
-// behind returns the keys that are older than k.
+// behind returns the keys of the trail that are older than k.
 func (t *trail) behind(k EchoKey) (older []EchoKey) {
 	passed := false
 	for x := range t.keys {
@@ -67,8 +67,8 @@ func (t *trail) behind(k EchoKey) (older []EchoKey) {
 	return older
 }
 
-// longAnswer is the number of bytes of a text, or of the arguments of a call, from which on they
-// identify one conversation.
+// longAnswer is the minimum length, in bytes, of a text or of the arguments of a call that
+// identifies a conversation.
 const longAnswer = 64
 
 // answer returns the keys of the newest answer without the beginning of the conversation: a program
@@ -106,8 +106,8 @@ func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
 }
 
 // details returns keys that separate runs with counted ids, newest first: calls, results and words
-// of the user. New content of the request went by in no session yet. An agent may word these things
-// differently, so details are compared only where several sessions remain.
+// of the user. New content of the request is in no session yet. An agent may change the wording, so
+// details are compared only if several sessions remain.
 func (t *trail) details() (keys []EchoKey) {
 	for i := t.r.req.Len() - 1; i >= t.oldest() && len(keys) < maxTrail; i-- {
 		it := t.r.req.Item(i)

@@ -10,20 +10,20 @@ import (
 	"precept/internal/wire"
 )
 
-// Some agents send one message in every request, the task and behind it all that has happened: an
-// agent that plays a form of completions, a chat that keeps its history in a template. What the
-// model answered stands in no item of its own there. Such a conversation is known by its text: the
-// next one is the one before, with something put in near its end that begins with the answer.
+// Some agents send a single message in every request, with the task and the whole history: an agent
+// on a completions form, a chat with its history in a template. The answers are no items of the
+// list. A transcript recognises such a conversation by its text: the next text is the text before,
+// with an insertion near the end that begins with the answer.
 
-// transcript is the newest state of a conversation whose requests are one growing message.
+// transcript is the newest state of a conversation with a single growing message.
 type transcript struct {
 	id       ID
 	size     int // of the newest text, in bytes
 	seams    [transcriptSeams]seam
 	list     uint64
-	answer   []string // lines of the newest answer, the first one first
-	waits    bool     // no answer to the newest text went by
-	extended bool     // it has gone on at least once
+	answer   []string // first lines of the newest answer
+	waits    bool     // the newest text has no answer yet
+	extended bool     // the conversation has continued at least once
 }
 
 // seam is a place at which the next text may continue. Only the end of a template follows the
@@ -31,22 +31,22 @@ type transcript struct {
 type seam struct {
 	at             int
 	before, behind uint64 // hashes
-	rest           int    // how long what stands behind it is
+	rest           int    // number of bytes after the place
 }
 
-// Bounds of what is known of transcripts.
+// Bounds of the stored transcripts.
 const (
-	transcriptKeys  = 1024 // texts that begin alike,
+	transcriptKeys  = 1024 // beginnings of texts
 	transcriptAlike = 64   // and how many of each
 	transcriptSeams = 4
-	transcriptHead  = 128     // bytes of the first line that all texts of a conversation begin with
+	transcriptHead  = 128     // bytes of the first line, which all texts of a conversation share
 	answerLines     = 4       // of an answer,
 	answerLine      = 80      // bytes of each,
 	answerLeast     = 12      // and so many at least
-	compareRoom     = 8 << 20 // bytes that are compared for a request, beside its own text
+	compareRoom     = 8 << 20 // compared bytes of a request, in addition to its own text
 )
 
-// transcripts hold the conversations whose requests are one growing message.
+// transcripts hold the conversations with a single growing message.
 type transcripts struct {
 	mu    sync.Mutex
 	known recent[transcriptKey, []*transcript]
@@ -72,7 +72,7 @@ func seamsOf(text string) (seams [transcriptSeams]seam) {
 	return seams
 }
 
-// goOn returns the conversations that the text may continue, and advances the first of them.
+// goOn returns the conversations that the text may continue, and advances the first.
 func (s *transcripts) goOn(r *Resolved, text string) (ids []ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *transcripts) goOn(r *Resolved, text string) (ids []ID) {
 	}
 	if len(best) > 0 {
 		best[0].extended = true
-		best[0].ask(text, r.list)
+		best[0].ask(text, r.list.hash)
 	}
 	return ids
 }
@@ -98,7 +98,7 @@ func (s *transcripts) fitting(r *Resolved, text string) (best []*transcript) {
 			best, most = append(best[:0], x), n
 		case n == most && n > 0:
 			best = append(best, x)
-		case x.extended && x.waits && x.list == r.list:
+		case x.extended && x.waits && x.list == r.list.hash:
 			again = append(again[:0], x)
 		}
 	}
@@ -108,9 +108,9 @@ func (s *transcripts) fitting(r *Resolved, text string) (best []*transcript) {
 	return again
 }
 
-// fits returns how well a text continues the conversation: first the length of the shared beginning
-// counts, then the visible lines of the answer. 0 means that the text does not continue the
-// conversation.
+// fits returns a rating of a text as the next text of the conversation: first by the length of the
+// shared beginning, then by the visible lines of the answer. The rating is 0 if the text does not
+// continue the conversation.
 func (x *transcript) fits(p *prefixes) int {
 	if x.waits || len(x.answer) == 0 || len(p.text) <= x.size {
 		return 0
@@ -171,10 +171,10 @@ func (s *transcripts) begin(r *Resolved, req *wire.Request) {
 	defer s.mu.Unlock()
 	alike := s.known.of[r.transcript]
 	if slices.ContainsFunc(alike, func(x *transcript) bool { return x.id == r.ID }) {
-		return // the same words, sent again
+		return // a repeated text
 	}
 	x := &transcript{id: r.ID}
-	x.ask(text, r.list)
+	x.ask(text, r.list.hash)
 	s.known.put(r.transcript, push(alike, x, transcriptAlike))
 }
 

@@ -14,15 +14,15 @@ type TurnKind uint8
 
 // The kinds.
 const (
-	NewTurn TurnKind = iota // another list than the one before
-	Retry                   // the same list, and no completed reply to it went by: the same turn
-	Repeat                  // the same list, answered before: a turn, but nothing in it is new
+	NewTurn TurnKind = iota // another list than before
+	Retry                   // an equal list without a complete reply in between: no new turn
+	Repeat                  // an equal list after an answer: a turn without new content
 )
 
-// Begin counts a main request and returns its kind. A retry brings nothing new: the same draw, no
-// new sample, no new loop. Lock the record.
+// Begin counts a main request and returns its kind. A retry has the draw of its turn, and adds no
+// sample and no loop. Lock the record.
 func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
-	if now = now.UTC(); now.Before(r.Identity.Seen) { // the clock was set back: of two rows a store keeps the one that was seen later
+	if now = now.UTC(); now.Before(r.Identity.Seen) { // after a clock change; of two rows a store keeps the row with the later Seen
 		now = r.Identity.Seen.Add(time.Microsecond)
 	}
 	r.Identity.Seen, r.State.Dirty = now, true
@@ -52,7 +52,7 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 }
 
 // InPlace reports whether the list of the turn before is still at its place in req: the reply or
-// the new content of that turn has the same position, or the list is still the one message. Single
+// the new content of the turn has its old position, or the list still has a single message. Single
 // items may have changed. Call InPlace between Begin and Mark. Lock the record.
 func (r *Record) InPlace(req *wire.Request) bool {
 	if req.Delta || r.Thread.Turns <= 1 || r.Thread.ItemsBefore > req.Len() {
@@ -74,7 +74,7 @@ func (r *Record) InPlace(req *wire.Request) bool {
 	return r.continues(req)
 }
 
-// Bounds of what is kept of a reply to know it by.
+// Bounds of the stored traces of a reply.
 const (
 	maxReplyKeys = 8
 	replyItems   = 4 // a reply of the Responses API is several
@@ -103,7 +103,7 @@ func (r *Record) Done(rep *wire.Reply) {
 		if c.ID == "" || len(c.ID) > MaxName {
 			continue
 		}
-		if len(c.Args) > maxCallArgs { // equal arguments stay equal, and it is still JSON
+		if len(c.Args) > maxCallArgs { // equal arguments stay equal, and the value is still JSON
 			sum := sha256.Sum256([]byte(c.Args))
 			c.Args = `{"sha256":"` + hex.EncodeToString(sum[:16]) + `"}`
 		}
@@ -149,17 +149,17 @@ func (r *Record) Fresh(req *wire.Request, i int) bool {
 	return r.Thread.LastTurn.Items[at] != itemKey(req, i)
 }
 
-// FreshResult reports the same of one tool result in item i. Words after a result change the item,
-// although the result was sent before.
+// FreshResult is Fresh for a tool result in item i. Words after a result change the item, although
+// an earlier request had the result.
 func (r *Record) FreshResult(req *wire.Request, i int, callID string) bool {
 	from := req.New()
 	if i < from {
 		return false
 	}
 	if r.Thread.Turns <= 1 || from >= r.Thread.LastTurn.From+len(r.Thread.LastTurn.Items) {
-		return true // answered in between; a server that counts its calls from one may have used the id before
+		return true // a reply came in between; a server with counted calls may repeat the id
 	}
-	return len(r.Thread.LastTurn.Answered) < maxNew && !slices.Contains(r.Thread.LastTurn.Answered, hashText(callID)) // of more it is not known
+	return len(r.Thread.LastTurn.Answered) < maxNew && !slices.Contains(r.Thread.LastTurn.Answered, hashText(callID)) // unknown beyond maxNew
 }
 
 // maxNew bounds the items of LastTurn. A first request may carry a long history without a reply.

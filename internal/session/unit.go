@@ -22,8 +22,8 @@ func NewRun(tenant string, c Claim, name string, id ID, now time.Time) *Record {
 	}
 }
 
-// UnitID returns the ID of the record through which the session draws, false where the session
-// draws through its own. Lock the record.
+// UnitID returns the ID of the record for the session's coins. ok is false if the session has its
+// own coins. Lock the record.
 func (r *Record) UnitID() (ID, bool) {
 	if r.Unit.ID == "" {
 		return ID{}, false
@@ -60,7 +60,7 @@ func (r *Record) Spend(u wire.Usage) {
 	r.State.Dirty = true
 }
 
-// MemberKey returns the echo key of the member with that number.
+// MemberKey returns the echo key of the member with the number seat.
 func MemberKey(tenant string, unit ID, seat int) EchoKey {
 	return EchoKeyOf(tenant, fmt.Sprintf("m:%s/%d", unit, seat))
 }
@@ -68,18 +68,18 @@ func MemberKey(tenant string, unit ID, seat int) EchoKey {
 // RunEcho returns the echo key under which early feedback waits for a run.
 func RunEcho(tenant, name string) EchoKey { return EchoKeyOf(tenant, "u:"+Bounded(name)) }
 
-// memberStep is the number of members that one look-up asks for.
+// memberStep is the number of members in a look-up.
 const memberStep = 256
 
 // Member identifies a session, its unit and its members, for feedback.
 type Member struct {
 	ID       ID
-	Unit     ID     // none: its own
+	Unit     ID     // zero without a unit
 	UnitName string // name of the unit
 	MemberNo int
 	Members  int
 	Name     string
-	Run      string // its name, of a run's own row
+	Run      string // name of the run, in a run's own row
 }
 
 // Member returns the identity of the session. Lock the record.

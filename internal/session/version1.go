@@ -5,8 +5,8 @@ import (
 	"maps"
 )
 
-// A record up to November 2026 (version 1) was one flat JSON object with short keys. The tables map
-// the keys to those of document. A key that is not in a table has kept its name.
+// A record up to November 2026 (version 1) was a flat JSON object with short keys. The tables map
+// the keys to the keys of document. A key without an entry is unchanged.
 
 // partsOfVersion1 returns the keys of the record by the part that has the value today. An empty name
 // stands for the whole part.

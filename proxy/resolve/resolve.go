@@ -1,13 +1,13 @@
-// Package resolve finds the session of a request: the conversation, the run or parent session of the
-// conversation, and side requests without a session.
+// Package resolve finds the session of a request: the conversation, the run or parent session of
+// the conversation, and side requests without a session.
 //
-// Contract: Resolve pins the session and the unit of its result; the caller releases both. A result
-// with a session is passed to Ended once. Resolve asks the backend at most once per kind of
-// question, within the time that the store allows, and holds no lock while it asks.
+// Contract: Resolve pins the session and the unit of its result; the caller releases both. Call
+// Ended once for a result with a session. Resolve asks the backend at most once per kind of
+// question, within the look-up time of the store, and holds no lock meanwhile.
 //
-// Hazard: a request that is resolved to the session of another conversation mixes two experiments
-// and empties the provider's prompt cache. A request that fits no session for certain gets a session
-// of its own, and sessions that cannot be told apart leave the experiment.
+// Hazard: a request in the session of another conversation mixes two experiments and empties the
+// provider's prompt cache. A request without a certain session gets a new session, and
+// indistinguishable sessions leave the experiment.
 package resolve
 
 import (
@@ -75,7 +75,7 @@ type Query struct {
 	Scope   session.Scope // without the run; the claim names the run
 	Claim   session.Claim
 	Request *wire.Request
-	Learn   bool // something of the turn may be kept
+	Learn   bool // content of the turn may be stored
 	Unsure  bool // the salt of the coins is not known to be the fleet's
 }
 
@@ -90,7 +90,7 @@ func (q *Query) scope() session.Scope {
 type Result struct {
 	Thread   session.Resolved // set by the threader; passed back to the threader when the reply comes
 	Session  *store.Session   // pinned; nil: the request belongs to no known conversation
-	Unit     *store.Session   // pinned; the session draws through the unit; nil: through itself
+	Unit     *store.Session   // pinned; the session has the coins of the unit; nil: its own coins
 	Name     string           // the name under which feedback finds the session
 	New      bool             // the request begins the session
 	Moved    bool             // another replica may have served the turn before
@@ -102,7 +102,7 @@ type Result struct {
 	Excluded []label.Reason   // one reason for each session excluded from the experiment by the request
 }
 
-// UnitRecord returns the record of the unit, nil where the session draws through itself.
+// UnitRecord returns the record of the unit, or nil if the session has its own coins.
 func (r *Result) UnitRecord() *session.Record {
 	if r.Unit == nil {
 		return nil
@@ -228,7 +228,7 @@ func (r *Resolver) Ended(res *Result, complete bool) {
 	r.threads.Ended(res.Thread, complete, r.now())
 }
 
-// echoes returns keys as echoes of a session, none where nothing of the turn may be kept.
+// echoes returns keys as echoes of a session, or nil if no content of the turn may be stored.
 func echoes(q *Query, id session.ID, now time.Time, keys []session.EchoKey) []session.Echo {
 	if !q.Learn || len(keys) == 0 {
 		return nil

@@ -63,9 +63,9 @@ func (s *search) catchUp() {
 	}
 }
 
-// findLost moves the search from a stand-in to the session of the conversation, once the backend can say
-// to which session the items belong. A turn went without the lessons of that session, so the session
-// leaves the experiment.
+// findLost moves the search from a stand-in to the session of the conversation, once the backend
+// knows the owner of the items. A turn had none of the session's lessons, so the session leaves the
+// experiment.
 func (s *search) findLost() bool {
 	standIn := s.res.Session
 	standIn.Lock()
@@ -76,7 +76,7 @@ func (s *search) findLost() bool {
 	}
 	thread, ok := s.r.threads.FindLost(s.res.Thread, s.q.Claim, s.begun, s.lookUp)
 	if !ok {
-		return s.lost // without an answer the session stays a stand-in
+		return s.lost // the backend is still late
 	}
 	s.r.store.Release(standIn, store.Unchanged)
 	s.res.Thread = thread
@@ -92,10 +92,10 @@ func (s *search) findLost() bool {
 	return true
 }
 
-// split starts a new session when the stored one belongs to another conversation or to another run.
-// The first case happens when a client uses the name of an application as the name of its sessions,
-// and a restart has emptied the threader. In the second case, the coins of one run say nothing
-// about the other run.
+// split starts a new session when the stored session belongs to another conversation or to another
+// run. The first case happens if a client uses the name of an application as the name of its
+// sessions, and a restart has emptied the threader. In the second case, the coins of one run say
+// nothing about the other run.
 func (s *search) split() {
 	ses := s.res.Session
 	if ses == nil || !s.res.Thread.Loose && !s.inAnotherRun() {
@@ -133,7 +133,7 @@ func (s *search) toSubAgent() bool {
 	otherTools := side && reason == label.SideTools
 	first := otherTools && !s.q.Request.Delta && !ses.Shows(s.q.Request)
 	ses.Unlock()
-	if !otherTools || !first && !s.q.Request.Delta { // a request that shows the conversation is a memory keeper's
+	if !otherTools || !first && !s.q.Request.Delta { // a memory keeper's request shows the conversation
 		return false
 	}
 	sub, ok := s.r.threads.Below(s.res.Thread, s.q.Claim, first, s.begun, s.lookUp)
@@ -196,7 +196,7 @@ func (s *search) standAside() {
 		s.r.store.Release(res.Unit, store.Unchanged)
 	}
 	res.Session, res.Unit, res.Thread.Echoes = nil, nil, nil
-	res.Excluded = []label.Reason{label.ExcludedBusy} // other reasons are those of the session that is not added
+	res.Excluded = []label.Reason{label.ExcludedBusy} // the session of the other reasons does not exist
 	s.r.threads.Ended(res.Thread, true, s.begun)
 }
 
@@ -204,7 +204,7 @@ func (s *search) standAside() {
 // (a title, a summary, a compaction), or because the request shows a current conversation.
 func (s *search) isSide(rec *session.Record) bool {
 	res, m := s.res, s.res.Thread.Method
-	if !s.late && (res.Thread.Loose || m == session.ByNew || m == session.ByEcho) { // the request has no name of its own
+	if !s.late && (res.Thread.Loose || m == session.ByNew || m == session.ByEcho) { // the request has no name
 		res.About, res.Shows = s.r.quotes.About(s.q.Scope, s.q.Request, s.begun)
 	}
 	if res.Thread.New {
@@ -219,11 +219,11 @@ func (s *search) isSide(rec *session.Record) bool {
 	return res.Shows
 }
 
-// excludeTwins takes sessions with equal histories out of the experiment: the request may belong to
-// any of them, so the coins of one may have reached another. The sessions keep their blocks and get
-// lessons as before, but count for nothing. Three kinds of sessions stay in the experiment: a
-// closed session was counted with its coins until then, a named session is in no doubt, and the
-// sessions of a run share their coins.
+// excludeTwins removes sessions with equal histories from the experiment: the request may belong to
+// any of the sessions, so coins may have reached the wrong session. The sessions keep their blocks
+// and get lessons as before, but count for nothing. Three kinds of sessions stay in the experiment:
+// closed sessions, which counted with their coins until then, named sessions, and the sessions of a
+// run, which share their coins.
 func (s *search) excludeTwins() {
 	for _, id := range s.res.Thread.Doubt {
 		ses := s.r.store.Resident(id)

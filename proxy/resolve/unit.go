@@ -59,9 +59,9 @@ func (s *search) enlist(rec *session.Record) bool {
 	return true
 }
 
-// caller pins the session whose tool call started the new conversation: through the call, the
-// lessons of one session reach the other. caller returns nil where no session made the call. Where
-// several sessions made an equal call, the new session leaves the experiment.
+// caller pins the session whose tool call started the new conversation: through the call, lessons
+// of the session reach the conversation. caller returns nil if no session made the call. If several
+// sessions made an equal call, the new session leaves the experiment.
 func (s *search) caller(rec *session.Record) *store.Session {
 	if s.q.Claim.Run != "" {
 		return nil

@@ -1,0 +1,48 @@
+package guard_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"precept/internal/guard"
+	"precept/internal/label"
+	"precept/internal/session"
+)
+
+// list is a store of marks that prints the marks.
+type list struct{}
+
+func (list) SetAside(_ context.Context, marks []session.DeadLetter) error {
+	for _, m := range marks {
+		fmt.Println("set aside in step", m.Step, "because:", m.Why)
+	}
+	return nil
+}
+
+func (list) Readmit(context.Context, int) (int, error) { return 0, nil }
+
+// The step of one session panics. The worker continues with the next session, and the store gets a mark.
+func Example() {
+	g := guard.New(guard.Options{
+		Now:      func() time.Time { return time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC) },
+		Failed:   func(step label.Step, err error) { fmt.Println(step, "failed:", err) },
+		Panicked: func(step label.Step, _ any) { fmt.Println(step, "panicked") },
+		Clean:    func(text string) string { return text },
+	})
+	bad, good := session.Ref{Tenant: "default", ID: session.ID{1}}, session.Ref{Tenant: "default", ID: session.ID{2}}
+	for _, of := range []session.Ref{bad, good} {
+		done := g.On(label.StepSettle, of, "", func() {
+			if of == bad {
+				panic("no counters")
+			}
+		})
+		fmt.Println("done:", done, "set aside:", g.IsAside(of))
+	}
+	g.Keep(context.Background(), list{})
+	// Output:
+	// settle panicked
+	// done: false set aside: true
+	// done: true set aside: false
+	// set aside in step settle because: no counters
+}
