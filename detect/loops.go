@@ -106,7 +106,7 @@ func goesRound(steps func(int) *step, n int) bool {
 // same call again.
 func staysClosed(now, person *step) bool {
 	v := now.outcome()
-	return v.Outcome == Error && now.look().kind == kindOther && !person.opens() && !now.passes()
+	return v.Outcome == Error && now.toolCall().kind == kindOther && !person.opens() && !now.passes()
 }
 
 // judgeNew judges the first n of the steps, the oldest first, and returns at most most loops. Only

@@ -62,7 +62,7 @@ func (r *Results) of(res callResult) *judgedCall {
 	return j
 }
 
-func (j *judgedCall) look() *toolCall {
+func (j *judgedCall) toolCall() *toolCall {
 	if !j.looked {
 		j.looked, j.analysis = true, wording().lookAt(j.result.tool, j.result.args)
 	}
@@ -71,7 +71,7 @@ func (j *judgedCall) look() *toolCall {
 
 func (j *judgedCall) outcome() Judgement {
 	if !j.ruled {
-		j.ruled, j.judgement = true, wording().classify(j.look(), j.result.text, j.result.flag)
+		j.ruled, j.judgement = true, wording().classify(j.toolCall(), j.result.text, j.result.flag)
 	}
 	return j.judgement
 }

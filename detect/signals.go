@@ -66,7 +66,7 @@ func (r *Results) signal(
 	if v.Outcome == Refusal {
 		return Signal{Feeling: Rejection, Tier: tierImplicit, Rule: v.Rule}, v.By == Person
 	}
-	kind, passed := verification(j.look(), v, res.Text)
+	kind, passed := verification(j.toolCall(), v, res.Text)
 	if kind == "" {
 		return Signal{}, false
 	}

@@ -39,8 +39,8 @@ type stepMemo struct {
 	waited            bool // time passed: a wait between commands or inside of a command
 }
 
-func (s *step) look() *toolCall {
-	call := s.call.look()
+func (s *step) toolCall() *toolCall {
+	call := s.call.toolCall()
 	if !s.memo.placed {
 		s.memo.placed = true
 		s.memo.changing = call.mayChange()
@@ -62,7 +62,7 @@ func (s *step) outcome() Judgement {
 		return v
 	}
 	s.memo.weighed = true
-	call := s.look()
+	call := s.toolCall()
 	acts := len(call.shell.parts) > 0 && !call.shell.readOnly
 	if v.Outcome == OK && !v.Sure && acts {
 		// A test, lint or build with an output reports its outcome, even without an exit code.

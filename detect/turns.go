@@ -16,8 +16,8 @@ const (
 	Neutral    Feeling = "neutral"
 )
 
-// Turn is the reading of one turn of a user.
-type Turn struct {
+// Opinion is the reading of one turn of a user.
+type Opinion struct {
 	Feeling   Feeling
 	Rule      string // rule that decided
 	Interrupt bool   // a person broke the answer off, according to the harness; no words were read
@@ -26,25 +26,25 @@ type Turn struct {
 // ReadTurn reads a turn of a user. text is the message as sent, words are the user's words in the
 // message, previous is the text of the agent before the turn. Without previous text the turn is a
 // task and no opinion.
-func ReadTurn(text, words, previous string) Turn {
+func ReadTurn(text, words, previous string) Opinion {
 	return wording().readTurn(text, words, previous)
 }
 
-func (p *phrases) readTurn(text, words, previous string) Turn {
+func (p *phrases) readTurn(text, words, previous string) Opinion {
 	if rule, ok := interrupted(text); ok {
-		return Turn{Feeling: Rejection, Rule: rule, Interrupt: true}
+		return Opinion{Feeling: Rejection, Rule: rule, Interrupt: true}
 	}
 	if words == "" {
-		return Turn{Feeling: Neutral, Rule: "no-words"}
+		return Opinion{Feeling: Neutral, Rule: "no-words"}
 	}
 	if rule, ok := p.begunByAgent(words); ok {
-		return Turn{Feeling: Neutral, Rule: rule}
+		return Opinion{Feeling: Neutral, Rule: rule}
 	}
 	if previous == "" {
-		return Turn{Feeling: Neutral, Rule: "task"}
+		return Opinion{Feeling: Neutral, Rule: "task"}
 	}
 	feeling, rule := p.sentiment(words, previous)
-	return Turn{Feeling: feeling, Rule: rule}
+	return Opinion{Feeling: feeling, Rule: rule}
 }
 
 // interrupted recognises the marks of harnesses for an answer that a person broke off.

@@ -90,7 +90,7 @@ func (s *step) worked() bool { return s.verdict.Outcome == detect.OK }
 // turn is a message of a person.
 type turn struct {
 	words  string
-	said   detect.Turn
+	said   detect.Opinion
 	before int // number of steps before the turn
 }
 

@@ -324,7 +324,7 @@ func (r *run) plan(body []byte) Plan {
 	if err != nil {
 		r.t.Fatalf("%v: %s", err, body)
 	}
-	p := r.in.Plan(r.rec, Turn{Request: req, Claim: r.claim, Book: r.book, Beliefs: r.beliefs, Now: r.now})
+	p := r.in.Plan(r.rec, Input{Request: req, Claim: r.claim, Book: r.book, Beliefs: r.beliefs, Now: r.now})
 	r.body, err = req.Splice(nil, p.Edits)
 	if err != nil {
 		r.t.Fatalf("%v", err)

@@ -34,7 +34,7 @@ func (w *work) top() (spot, bool) {
 	if at, ok := w.newest(false); ok {
 		return at, true
 	}
-	for i := w.Request.New(); i < w.Request.Len(); i++ {
+	for i := w.input.Request.New(); i < w.input.Request.Len(); i++ {
 		if at, ok := w.firstResult(i); ok {
 			return at, true
 		}

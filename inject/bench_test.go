@@ -49,7 +49,7 @@ func BenchmarkPlan(b *testing.B) {
 				}
 				r.restore(data)
 				b.StartTimer()
-				if p := r.in.Plan(r.rec, Turn{Request: req, Claim: r.claim, Book: r.book, Beliefs: r.beliefs, Now: r.now}); len(p.Edits) != 2 {
+				if p := r.in.Plan(r.rec, Input{Request: req, Claim: r.claim, Book: r.book, Beliefs: r.beliefs, Now: r.now}); len(p.Edits) != 2 {
 					b.Fatal(len(p.Edits))
 				}
 			}

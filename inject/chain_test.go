@@ -32,7 +32,7 @@ func (h *hop) pass(t *testing.T, book *lesson.Book, d wire.Dialect, body string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := h.injector.Plan(h.rec, inject.Turn{Request: req, Claim: session.Claim{Agent: "coder"}, Book: book, Beliefs: bandit.New(), Now: time.Unix(1e9, 0)})
+	p := h.injector.Plan(h.rec, inject.Input{Request: req, Claim: session.Claim{Agent: "coder"}, Book: book, Beliefs: bandit.New(), Now: time.Unix(1e9, 0)})
 	out, err := req.Splice(nil, p.Edits)
 	if err != nil {
 		t.Fatal(err)

@@ -159,7 +159,7 @@ func (w turns) work(t testing.TB, d wire.Dialect, body []byte) {
 		}
 		var results detect.Results
 		rec.Side(req, claim, session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools})
-		plan := w.injector.Plan(rec, inject.Turn{Request: req, Claim: claim, Book: w.book, Beliefs: bandit.New(), Results: &results, Now: now})
+		plan := w.injector.Plan(rec, inject.Input{Request: req, Claim: claim, Book: w.book, Beliefs: bandit.New(), Results: &results, Now: now})
 		if _, err := req.Splice(nil, plan.Edits); err != nil {
 			t.Fatal(err)
 		}

@@ -52,11 +52,11 @@ func (w *work) detected(state *session.LoopState) []detect.Loop {
 		c, ok := w.rec.Thread.Calls[id]
 		return c, ok
 	}
-	if !w.Request.Delta {
+	if !w.input.Request.Delta {
 		state.Delta = nil
-		return w.Results.Loops(w.Request, state.Warned, mem)
+		return w.input.Results.Loops(w.input.Request, state.Warned, mem)
 	}
-	loops, next := detect.LoopsSince(state.Delta, w.Request, state.Warned, mem)
+	loops, next := detect.LoopsSince(state.Delta, w.input.Request, state.Warned, mem)
 	state.Delta, w.rec.State.Dirty = next, true
 	return loops
 }
@@ -67,7 +67,7 @@ func (w *work) resultOf(l detect.Loop) (at spot, warned, ok bool) {
 	if l.CallID == "" {
 		return spot{}, false, false
 	}
-	for _, r := range w.Request.Item(l.Index).Results {
+	for _, r := range w.input.Request.Item(l.Index).Results {
 		if r.CallID == l.CallID {
 			at, ok = w.result(l.Index, r.Block, r.CallID)
 			return at, strings.Contains(r.Lead, "[LOOP DETECTED]"), ok
@@ -83,7 +83,7 @@ func (w *work) warns(size int) bool {
 	var pick trial.Pick
 	var ok bool
 	w.drawn(func(u *session.Record) { pick, ok = u.Assignment.Pick(slug) })
-	if ok && (!first || w.Unit == nil) {
+	if ok && (!first || w.input.Unit == nil) {
 		return pick.Injected
 	}
 	picks := w.decide([]bandit.Action{{Slug: slug, Arm: trial.LoopArm, Confidence: 0.5, Tokens: size, Forced: true}}, 0)

@@ -37,7 +37,7 @@ type found struct {
 // lessons matches the new content, decides, and inserts. Content without a place for a block is not
 // matched, so that the lesson can match again later.
 func (w *work) lessons() {
-	if w.Book == nil || w.in.cfg.Bandit.K <= 0 || len(w.rec.Lessons.Matched) >= maxMatched {
+	if w.input.Book == nil || w.in.cfg.Bandit.K <= 0 || len(w.rec.Lessons.Matched) >= maxMatched {
 		return
 	}
 	q, spots := w.query()
@@ -46,11 +46,11 @@ func (w *work) lessons() {
 	}
 	var all []found
 	var there map[string]bool
-	hits := w.Book.Match(&q)
+	hits := w.input.Book.Match(&q)
 	w.plan.Spent = q.Spent
 	for i, h := range hits {
 		if i == 0 {
-			there = elsewhere(w.Request)
+			there = elsewhere(w.input.Request)
 		}
 		if there[h.Lesson.Slug] {
 			continue
@@ -61,7 +61,7 @@ func (w *work) lessons() {
 		}
 		shown := w.present(h.Lesson)
 		all = append(all, found{
-			line: line{w.Book.Text(h.Lesson), shown.Caution, shown.limit}, action: w.action(h.Lesson, shown.Arm), spot: at,
+			line: line{w.input.Book.Text(h.Lesson), shown.Caution, shown.limit}, action: w.action(h.Lesson, shown.Arm), spot: at,
 		})
 	}
 	if len(all) == 0 {
@@ -111,18 +111,18 @@ func elsewhere(req *wire.Request) map[string]bool {
 // query returns the matcher's input for the turn, and the places for blocks by call id (empty: the
 // user's words).
 func (w *work) query() (lesson.Query, map[string]spot) {
-	c := &w.Claim
+	c := &w.input.Claim
 	q := lesson.Query{
-		Tenant: w.rec.Identity.Tenant, Agent: c.Agent, Role: c.Role, Skill: c.Skill, Model: w.Request.Model, Tools: w.Request.Tools, Now: w.Now,
+		Tenant: w.rec.Identity.Tenant, Agent: c.Agent, Role: c.Role, Skill: c.Skill, Model: w.input.Request.Model, Tools: w.input.Request.Tools, Now: w.input.Now,
 	}
 	spots := make(map[string]spot)
 	if at, ok := w.words(); ok {
 		spots[""] = at
-		for i := w.Request.New(); i < w.Request.Len(); i++ {
-			if w.Request.Role(i) != wire.RoleUser || !w.rec.Fresh(w.Request, i) {
+		for i := w.input.Request.New(); i < w.input.Request.Len(); i++ {
+			if w.input.Request.Role(i) != wire.RoleUser || !w.rec.Fresh(w.input.Request, i) {
 				continue
 			}
-			if words := w.Request.Item(i).Words; words != "" {
+			if words := w.input.Request.Item(i).Words; words != "" {
 				q.Words = append(q.Words, words)
 			}
 		}
@@ -133,13 +133,13 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 	if _, ok := spots[""]; ok {
 		q.Tags = c.Tags
 	}
-	for _, found := range w.Request.NewResults() {
+	for _, found := range w.input.Request.NewResults() {
 		r := found.Result
 		if _, twice := spots[r.CallID]; twice || r.CallID == "" {
 			continue
 		}
 		call := w.call(r.CallID)
-		v := w.Results.Classify(call, r)
+		v := w.input.Results.Classify(call, r)
 		if v.Outcome != detect.Error {
 			continue
 		}
@@ -155,7 +155,7 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 // call returns the call that a result answers: from the list or, for lists of outputs only, from
 // earlier replies.
 func (w *work) call(id string) wire.Call {
-	if c, ok := w.Request.CallOf(id); ok {
+	if c, ok := w.input.Request.CallOf(id); ok {
 		return c
 	}
 	return w.rec.Thread.Calls[id]
@@ -167,7 +167,7 @@ func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
 		c.Epsilon, c.Until, c.Trial = cmp.Or(l.Plan.Epsilon, trialEpsilon), l.Plan.Until, trial.Name(l.Plan.Started, l.Plan.Picks)
 	}
 	for _, s := range l.Supersedes {
-		if old, ok := w.Book.Get(s); ok {
+		if old, ok := w.input.Book.Get(s); ok {
 			c.Parent = w.present(old).Arm
 			break
 		}
@@ -176,8 +176,8 @@ func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
 }
 
 func (w *work) present(l *lesson.Lesson) Shown {
-	p, _ := w.Beliefs.(publisher)
-	return w.in.cfg.Present(l, w.Book.Text(l), p)
+	p, _ := w.input.Beliefs.(publisher)
+	return w.in.cfg.Present(l, w.input.Book.Text(l), p)
 }
 
 func tokens(bytes int) int { return (bytes + 3) / 4 }
@@ -209,10 +209,10 @@ func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 	var picks []trial.Pick
 	w.drawn(func(u *session.Record) {
 		if u == w.rec && !u.Shared() {
-			picks = bandit.Decide(cfg, w.Beliefs, &u.Assignment, u.Identity.ID.String(), actions, u.Thread.Turns)
+			picks = bandit.Decide(cfg, w.input.Beliefs, &u.Assignment, u.Identity.ID.String(), actions, u.Thread.Turns)
 			return
 		}
-		given, fresh := bandit.Share(cfg, w.Beliefs, &u.Assignment, u.Identity.ID.String(), actions, w.rec.Lessons.Spent)
+		given, fresh := bandit.Share(cfg, w.input.Beliefs, &u.Assignment, u.Identity.ID.String(), actions, w.rec.Lessons.Spent)
 		picks, u.State.Dirty = append(given, fresh...), true
 	})
 	for i := range picks {
@@ -253,7 +253,7 @@ func (w *work) insertPicks(all []found, picks []trial.Pick) {
 	for _, at := range order {
 		slugs := make([]string, 0, len(lines[at]))
 		for _, l := range lines[at] {
-			slugs = append(slugs, l.Slug)
+			slugs = append(slugs, l.text.Slug)
 		}
 		text := w.in.cfg.Style.block(lines[at])
 		if at.item == wire.System { // after the prompt, not before the user's words

@@ -52,7 +52,7 @@ func BenchmarkNewText(b *testing.B) {
 				rec := session.NewRecord("d", session.Claim{Agent: "c"}, found, now)
 				rec.Side(req, session.Claim{}, session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools})
 				var rs detect.Results
-				in.Plan(rec, inject.Turn{Request: req, Book: book, Beliefs: bandit.New(), Results: &rs, Now: now})
+				in.Plan(rec, inject.Input{Request: req, Book: book, Beliefs: bandit.New(), Results: &rs, Now: now})
 				rs.Signals(req, nil)
 			}
 		})

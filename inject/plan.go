@@ -60,8 +60,8 @@ type Plan struct {
 	Answered bool            // the plan inserts an answer to /lesson commands, or the information about them
 }
 
-// Turn is the input of a plan, apart from the session's record.
-type Turn struct {
+// Input is the input of a plan, apart from the session's record.
+type Input struct {
 	Request *wire.Request
 	Claim   session.Claim
 	Book    *lesson.Book
@@ -73,9 +73,9 @@ type Turn struct {
 
 // Plan decides the insertions into the main request of a turn, and starts the turn in the record.
 // The caller holds the lock of the record.
-func (in *Injector) Plan(rec *session.Record, t Turn) Plan {
+func (in *Injector) Plan(rec *session.Record, t Input) Plan {
 	p := Plan{Kind: rec.Begin(t.Request, t.Now)}
-	w := work{in: in, rec: rec, Turn: t, plan: &p}
+	w := work{in: in, rec: rec, input: t, plan: &p}
 	w.open()
 	if p.Skip = w.idle(); p.Skip != "" {
 		if p.Kind == session.NewTurn {
@@ -107,7 +107,7 @@ func (w *work) idle() string {
 		return SkipRefused
 	case len(w.rec.Lessons.Blocks) == 0 && w.excluded():
 		return SkipExcluded
-	case w.Claim.InjectOff:
+	case w.input.Claim.InjectOff:
 		return SkipOff
 	}
 	return ""
@@ -122,7 +122,7 @@ func (w *work) open() {
 			first = u.Assignment.Category == "" && !u.Assignment.Decided
 		}
 		if first {
-			u.Assignment.Category = category(w.rec, w.Request)
+			u.Assignment.Category = category(w.rec, w.input.Request)
 			u.Assignment.Day, u.Assignment.At = trial.Day(u.Identity.Started), u.Identity.Started.Unix()
 		}
 	})
@@ -130,13 +130,13 @@ func (w *work) open() {
 
 // drawn calls use with the locked record of the session's coins.
 func (w *work) drawn(use func(u *session.Record)) {
-	if w.Unit == nil || w.Unit == w.rec {
+	if w.input.Unit == nil || w.input.Unit == w.rec {
 		use(w.rec)
 		return
 	}
-	w.Unit.Lock()
-	defer w.Unit.Unlock()
-	use(w.Unit)
+	w.input.Unit.Lock()
+	defer w.input.Unit.Unlock()
+	use(w.input.Unit)
 }
 
 // excluded reports whether the session or its unit is outside of the experiment.
@@ -156,18 +156,18 @@ func (in *Injector) Refused(rec *session.Record) {
 
 // work is the state of one plan.
 type work struct {
-	in  *Injector
-	rec *session.Record
-	Turn
-	plan *Plan
-	live map[string]bool // slugs of the blocks in the request
+	in    *Injector
+	rec   *session.Record
+	input Input
+	plan  *Plan
+	live  map[string]bool // slugs of the blocks in the request
 
 	moved *bool // the list of the previous turn is not at its place in this list; nil: not checked yet
 }
 
 // put inserts a block, now and from now on.
 func (w *work) put(at spot, b session.Block) {
-	b.Anchor, b.Turn, b.Once = at.anchor, w.rec.Thread.Turns, w.Request.Delta
+	b.Anchor, b.Turn, b.Once = at.anchor, w.rec.Thread.Turns, w.input.Request.Delta
 	w.rec.Lessons.Blocks = append(w.rec.Lessons.Blocks, b)
 	w.insert(at.item, at.block, &b)
 }

@@ -449,7 +449,7 @@ func TestTrialAndParent(t *testing.T) {
 	old, l := teach("old", "unused", "x"), teach("new", "deploy", "y")
 	l.State, l.Supersedes = lesson.Trial, []string{"gone", "old"}
 	r := newRun(t, plainChat, certain(), book(old, l), "s")
-	w := work{in: r.in, rec: r.rec, Turn: Turn{Book: r.book}}
+	w := work{in: r.in, rec: r.rec, input: Input{Book: r.book}}
 	c := w.action(l, w.present(l).Arm)
 	if c.Epsilon != trialEpsilon || c.Parent != w.present(old).Arm || c.Arm.Slug() != "new" {
 		t.Errorf("%+v", c)

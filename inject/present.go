@@ -42,7 +42,7 @@ func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p publisher) Shown 
 	}
 	// Other matches decide whether a line is inserted, and never the text of the line: a line is
 	// shortened as if alone.
-	own := line{Text: text}
+	own := line{text: text}
 	if room := budget - c.Style.frame(); own.size(maxAdvice) > room {
 		s.limit = own.limit(room)
 		s.Arm += trial.Arm(".cut" + strconv.Itoa(max(s.limit, 0)))
@@ -70,5 +70,5 @@ func (c Config) Block(l *lesson.Lesson, text *lesson.Text, p publisher) string {
 	if s.limit < 0 {
 		return ""
 	}
-	return c.Style.block([]line{{Text: text, caution: s.Caution, cut: s.limit}})
+	return c.Style.block([]line{{text: text, caution: s.Caution, cut: s.limit}})
 }

@@ -26,7 +26,7 @@ const maxAdvice = lesson.MaxAdvice
 
 // line is one lesson in a block.
 type line struct {
-	*lesson.Text
+	text    *lesson.Text
 	caution bool
 	cut     int // bytes of the advice that are shown
 }
@@ -44,8 +44,8 @@ func (s Style) frame() int {
 
 // size is the bytes of the lesson in a block, with at most limit bytes of advice.
 func (l *line) size(limit int) int {
-	n := len("- [] \n") + len(l.Slug) + len(l.Title)
-	for _, part := range l.Lines(limit) {
+	n := len("- [] \n") + len(l.text.Slug) + len(l.text.Title)
+	for _, part := range l.text.Lines(limit) {
 		n += len(linePrefix) + len(part) + 1
 	}
 	return n
@@ -61,7 +61,7 @@ func (l *line) limit(size int) int {
 // the text of a lesson must be identical for every session.
 func (s Style) block(lines []line) string {
 	lines = slices.Clone(lines)
-	slices.SortFunc(lines, func(a, b line) int { return cmp.Compare(a.Slug, b.Slug) })
+	slices.SortFunc(lines, func(a, b line) int { return cmp.Compare(a.text.Slug, b.text.Slug) })
 	head, end := adviceHead, adviceEnd
 	if s == Pitfalls {
 		head, end = pitfallsHead, pitfallsEnd
@@ -86,8 +86,8 @@ func (s Style) block(lines []line) string {
 }
 
 func (l *line) write(b *strings.Builder, limit int) {
-	fmt.Fprintf(b, "- [%s] %s\n", l.Slug, l.Title)
-	for _, part := range l.Lines(limit) {
+	fmt.Fprintf(b, "- [%s] %s\n", l.text.Slug, l.text.Title)
+	for _, part := range l.text.Lines(limit) {
 		fmt.Fprintf(b, "%s%s\n", linePrefix, part)
 	}
 }

@@ -107,8 +107,8 @@ func TestPart(t *testing.T) {
 		for _, l := range lessons() {
 			var want strings.Builder
 			l.write(&want, l.cut)
-			if got := Part(block, l.Slug); got != want.String() {
-				t.Errorf("%s: got %q, want %q", l.Slug, got, want.String())
+			if got := Part(block, l.text.Slug); got != want.String() {
+				t.Errorf("%s: got %q, want %q", l.text.Slug, got, want.String())
 			}
 		}
 		if got := Part(block, "no-such"); got != "" {
@@ -123,13 +123,13 @@ func TestSizeIsExact(t *testing.T) {
 			var b strings.Builder
 			l.write(&b, limit)
 			if b.Len() != l.size(limit) {
-				t.Errorf("%s at %d: %d bytes, size says %d", l.Slug, limit, b.Len(), l.size(limit))
+				t.Errorf("%s at %d: %d bytes, size says %d", l.text.Slug, limit, b.Len(), l.size(limit))
 			}
 		}
 		for size := range 300 {
 			limit := l.limit(size)
 			if limit >= 0 && l.size(limit) > size || limit < 0 && l.size(0) <= size {
-				t.Errorf("%s: limit(%d) = %d", l.Slug, size, limit)
+				t.Errorf("%s: limit(%d) = %d", l.text.Slug, size, limit)
 			}
 		}
 	}

@@ -31,9 +31,9 @@ func (w *work) replay() {
 // Replay inserts the blocks of a session into a side request that repeats the history, so that the
 // cached prefix is identical. No coin is flipped, and the request is no turn. The caller holds the
 // lock of the record.
-func (in *Injector) Replay(rec *session.Record, t Turn) Plan {
+func (in *Injector) Replay(rec *session.Record, t Input) Plan {
 	p := Plan{Kind: session.Repeat}
-	w := work{in: in, rec: rec, Turn: t, plan: &p}
+	w := work{in: in, rec: rec, input: t, plan: &p}
 	if p.Skip = w.idle(); p.Skip != "" {
 		return p
 	}
@@ -46,7 +46,7 @@ func (in *Injector) Replay(rec *session.Record, t Turn) Plan {
 // the block, unless the request that brought the block is repeated. A full list needs every block,
 // wherever the block was inserted.
 func (w *work) due(b *session.Block) bool {
-	if !w.Request.Delta {
+	if !w.input.Request.Delta {
 		return true
 	}
 	if w.plan.Kind == session.NewTurn || !b.Once {
@@ -72,18 +72,18 @@ func (w *work) due(b *session.Block) bool {
 func (w *work) find(b *session.Block) (item, block int, ok bool) {
 	if b.Gone && b.Anchor.CallID == "" && b.Anchor.Role != wire.RoleSystem {
 		i := b.Anchor.Index
-		if i < 0 || i >= w.Request.Len() || w.Request.Role(i) != b.Anchor.Role || w.Request.Hash(i) != b.Anchor.Hash {
+		if i < 0 || i >= w.input.Request.Len() || w.input.Request.Role(i) != b.Anchor.Role || w.input.Request.Hash(i) != b.Anchor.Hash {
 			return 0, 0, false
 		}
 	}
-	return w.Request.Find(b.Anchor)
+	return w.input.Request.Find(b.Anchor)
 }
 
 // rewritten finds the place of a block in a message that the agent rewrites in every turn, such as
 // an agent that puts retrieved text into the first message. All other content keeps its place, and
 // so does the block.
 func (w *work) rewritten(b *session.Block) (item, block int, ok bool) {
-	i, req := b.Anchor.Index, w.Request
+	i, req := b.Anchor.Index, w.input.Request
 	if b.Gone || b.Anchor.CallID != "" || b.Anchor.Role != wire.RoleUser || w.plan.Kind != session.NewTurn {
 		return 0, 0, false
 	}
@@ -115,7 +115,7 @@ const maxReapplied = 16
 // reapply inserts lessons that a compaction removed again, at the newest user message, with the
 // original bytes: an edited lesson is another lesson.
 func (w *work) reapply() {
-	if w.Request.Delta {
+	if w.input.Request.Delta {
 		return
 	}
 	again := 0
@@ -146,8 +146,8 @@ func (w *work) words() (spot, bool) { return w.newest(w.in.cfg.Placement == InSy
 // newest returns the newest user message if the message is new and can hold a block, or the end of
 // the system prompt for that placement.
 func (w *work) newest(inSystem bool) (spot, bool) {
-	item := w.Request.LastUser()
-	if item < 0 || !w.rec.Fresh(w.Request, item) {
+	item := w.input.Request.LastUser()
+	if item < 0 || !w.rec.Fresh(w.input.Request, item) {
 		return spot{}, false
 	}
 	if inSystem {
@@ -158,13 +158,13 @@ func (w *work) newest(inSystem bool) (spot, bool) {
 
 // wordsOf is the place before the words of an item, or at the end of the system prompt.
 func (w *work) wordsOf(item int) (spot, bool) {
-	anchor := w.Request.AnchorAt(item, "")
+	anchor := w.input.Request.AnchorAt(item, "")
 	return spot{item, -1, anchor}, w.holds(item, -1, anchor)
 }
 
 // firstResult returns the top of an item's first new result that can hold a text.
 func (w *work) firstResult(item int) (spot, bool) {
-	for _, r := range w.Request.Item(item).Results {
+	for _, r := range w.input.Request.Item(item).Results {
 		if at, ok := w.result(item, r.Block, r.CallID); ok {
 			return at, true
 		}
@@ -174,15 +174,15 @@ func (w *work) firstResult(item int) (spot, bool) {
 
 // result is the place at the top of a new tool result.
 func (w *work) result(item, block int, callID string) (spot, bool) {
-	if callID == "" || !w.rec.FreshResult(w.Request, item, callID) {
+	if callID == "" || !w.rec.FreshResult(w.input.Request, item, callID) {
 		return spot{}, false
 	}
-	anchor := w.Request.AnchorAt(item, callID)
+	anchor := w.input.Request.AnchorAt(item, callID)
 	return spot{item, block, anchor}, w.holds(item, block, anchor)
 }
 
 // holds reports whether the anchor leads back to the place, as every later turn requires.
 func (w *work) holds(item, block int, a wire.Anchor) bool {
-	i, b, ok := w.Request.Find(a)
+	i, b, ok := w.input.Request.Find(a)
 	return ok && i == item && b == block
 }

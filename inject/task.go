@@ -16,13 +16,13 @@ import (
 // provider's cache.
 func (w *work) task(q *lesson.Query, spots map[string]spot) {
 	var found []string
-	if w.Request.New() > 0 && w.wordless(q.Words) {
+	if w.input.Request.New() > 0 && w.wordless(q.Words) {
 		if words := w.earlier(); words != "" {
 			found = append(found, words)
 		}
 	}
-	if w.in.readsSystem(w.Claim.Agent) {
-		if words := w.Request.SystemText(); words != "" {
+	if w.in.readsSystem(w.input.Claim.Agent) {
+		if words := w.input.Request.SystemText(); words != "" {
 			found = append(found, words)
 		}
 	}
@@ -50,11 +50,11 @@ func personal(words string) bool {
 
 // earlier returns the newest words of a person before the new content, within maxEarlier items.
 func (w *work) earlier() string {
-	for i := w.Request.New() - 1; i >= max(0, w.Request.New()-maxEarlier); i-- {
-		if w.Request.Role(i) != wire.RoleUser {
+	for i := w.input.Request.New() - 1; i >= max(0, w.input.Request.New()-maxEarlier); i-- {
+		if w.input.Request.Role(i) != wire.RoleUser {
 			continue
 		}
-		if words := w.Request.Item(i).Words; personal(words) {
+		if words := w.input.Request.Item(i).Words; personal(words) {
 			return words
 		}
 	}
@@ -67,18 +67,18 @@ const maxEarlier = 64
 // anywhere returns a place for words without a place: the top of a new result or, in a list with
 // only a system prompt, the end of the prompt.
 func (w *work) anywhere() (spot, bool) {
-	for i := w.Request.New(); i < w.Request.End(); i++ {
+	for i := w.input.Request.New(); i < w.input.Request.End(); i++ {
 		if at, ok := w.firstResult(i); ok {
 			return at, true
 		}
-		if it := w.Request.Item(i); it.Role == wire.RoleUser && it.HasText {
+		if it := w.input.Request.Item(i); it.Role == wire.RoleUser && it.HasText {
 			if at, ok := w.wordsOf(i); ok {
 				return at, true
 			}
 		}
 	}
-	for i := range w.Request.Len() {
-		if w.Request.Role(i) != wire.RoleSystem {
+	for i := range w.input.Request.Len() {
+		if w.input.Request.Role(i) != wire.RoleSystem {
 			return spot{}, false
 		}
 	}

@@ -23,7 +23,7 @@ func (t *turn) decide() {
 	rec := t.session.Session.Record
 	rec.Lock()
 	defer rec.Unlock()
-	view := inject.Turn{Request: t.in.req, Claim: t.query.Claim, Now: now, Unit: t.session.UnitRecord()}
+	view := inject.Input{Request: t.in.req, Claim: t.query.Claim, Now: now, Unit: t.session.UnitRecord()}
 	if why, side := t.p.resolver.SideOf(rec, &t.query); side {
 		t.aside(why)
 		if (why == label.SideNoTools || why == label.SideTools) && rec.GoesOn(t.in.req) {

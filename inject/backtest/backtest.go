@@ -76,12 +76,12 @@ type Run struct {
 
 // tally counts sessions, and sums the rewards of rewarded sessions.
 type tally struct {
-	sessions, told int
-	rewards        float64
+	count, told int
+	rewards     float64
 }
 
 func (t *tally) add(s *Session) {
-	t.sessions++
+	t.count++
 	if s.Told {
 		t.told++
 		t.rewards += s.Reward
@@ -97,14 +97,14 @@ func (t *tally) mean() *float64 {
 
 // found holds the sessions of one kind, with the words found in them.
 type found struct {
-	tally
+	sessions tally
 	words    map[string]int
 	examples []string
 }
 
 // add adds a session. New words are counted while there are fewer than most.
 func (f *found) add(s *Session, words map[string]bool, most int) {
-	f.tally.add(s)
+	f.sessions.add(s)
 	for w := range words {
 		if _, known := f.words[w]; known || len(f.words) < most {
 			f.words[w]++
@@ -137,7 +137,7 @@ func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Run {
 // stripped returns an active copy of a lesson without role and skill in its targets, which stored
 // sessions do not have.
 func stripped(l *lesson.Lesson) *lesson.Lesson {
-	c := &lesson.Lesson{Slug: l.Slug, State: lesson.Active, Trigger: l.Trigger, Scope: l.Scope}
+	c := &lesson.Lesson{Slug: l.Slug, State: lesson.Active, Form: l.Form, Trigger: l.Trigger, Scope: l.Scope}
 	c.Trigger.Targets = nil
 	for _, t := range l.Trigger.Targets {
 		c.Trigger.Targets = append(c.Trigger.Targets, lesson.Target{Operator: t.Operator})
@@ -182,12 +182,12 @@ func (r *Run) Of(slug string) Result {
 		return Result{Slug: slug}
 	}
 	all := r.seen[c.lesson.Scope.Tenant]
-	rest := tally{told: all.told - c.fired.told, rewards: all.rewards - c.fired.rewards}
+	rest := tally{told: all.told - c.fired.sessions.told, rewards: all.rewards - c.fired.sessions.rewards}
 	out := Result{
-		Slug: slug, Sessions: all.sessions, Silent: []string{},
-		Fired: c.fired.sessions, Words: byNumber(c.fired.words), Examples: slices.Clone(c.fired.examples),
-		Worth: Worth{c.fired.mean(), c.fired.told, rest.mean(), rest.told},
-		Near:  Near{c.near.sessions, byNumber(c.near.words), append([]string{}, c.near.examples...)},
+		Slug: slug, Sessions: all.count, Silent: []string{},
+		Fired: c.fired.sessions.count, Words: byNumber(c.fired.words), Examples: slices.Clone(c.fired.examples),
+		Worth: Worth{c.fired.sessions.mean(), c.fired.sessions.told, rest.mean(), rest.told},
+		Near:  Near{c.near.sessions.count, byNumber(c.near.words), append([]string{}, c.near.examples...)},
 	}
 	t := &c.lesson.Trigger
 	for _, w := range slices.Concat(t.Keywords, t.ErrorPatterns, t.Tags) {
@@ -218,7 +218,7 @@ func (r *Run) Results() []Result {
 }
 
 // Sessions is how many sessions were added.
-func (r *Run) Sessions() int { return r.seen[""].sessions }
+func (r *Run) Sessions() int { return r.seen[""].count }
 
 // Checks is a hook for lesson.Checks: in how many sessions a lesson matched, and of how many.
 func (r *Run) Checks(l *lesson.Lesson) (fired, sessions int) {

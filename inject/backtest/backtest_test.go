@@ -157,3 +157,17 @@ func TestWhatCannotBeReadIsPassedOver(t *testing.T) {
 		}
 	}
 }
+
+// A backtest reads a phrase as the form of the lesson's file does: a * between blanks of the gptme form
+// is one word.
+func TestABacktestKeepsTheForm(t *testing.T) {
+	for form, want := range map[lesson.Form]int{lesson.FormGptme: 1, lesson.FormAIP11: 0} {
+		l := keyworded("a-b", "killed at * seconds")
+		l.Form = form
+		run := backtest.New([]*lesson.Lesson{l}, nil)
+		run.Add(&backtest.Session{Name: "one", Exchanges: []sample.Exchange{said("chat", "It was killed at 120 seconds.")}})
+		if got := run.Of("a-b").Fired; got != want {
+			t.Errorf("%s: fires in %d sessions, want %d", form, got, want)
+		}
+	}
+}

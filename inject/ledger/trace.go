@@ -45,7 +45,7 @@ func (l *Ledger) trace(results []Result) error {
 		}
 		lines = append(lines, t)
 	}
-	return l.leave(lines)
+	return l.appendTrace(lines)
 }
 
 // TraceVerify appends a line for a verified command.
@@ -58,13 +58,13 @@ func (l *Ledger) TraceVerify(command []string, code, failures int) error {
 	for i, a := range command {
 		args[i] = redacted(a)
 	}
-	return l.leave([]traced{{
+	return l.appendTrace([]traced{{
 		Timestamp: l.Now().UTC().Format(traceTime), Operation: "verify", Status: status, Ledger: l.Path, Command: args, ExitCode: &code, Failures: &failures,
 	}})
 }
 
-// leave appends lines to the trace.
-func (l *Ledger) leave(lines []traced) error {
+// appendTrace appends lines to the trace.
+func (l *Ledger) appendTrace(lines []traced) error {
 	var out []byte
 	for i := range lines {
 		b, err := json.Marshal(&lines[i])
@@ -82,7 +82,7 @@ func (l *Ledger) leave(lines []traced) error {
 
 // TraceRefused appends a line for an invalid entry, with its faults.
 func (l *Ledger) TraceRefused(why error) error {
-	return l.leave([]traced{{
+	return l.appendTrace([]traced{{
 		Timestamp: l.Now().UTC().Format(traceTime), Operation: "record", Status: "refused", Ledger: l.Path, Message: line(redacted(why.Error())),
 	}})
 }

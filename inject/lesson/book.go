@@ -36,7 +36,7 @@ type compiled struct {
 
 // ownedPhrase is a phrase with its lessons.
 type ownedPhrase struct {
-	phrase
+	phrase phrase
 	owners []owner
 }
 
@@ -117,7 +117,7 @@ func (b *Book) compile() {
 	words := make([]word, len(b.phrases))
 	for i := range b.phrases {
 		p := &b.phrases[i]
-		words[i] = word{text: p.pieces[p.longest], id: int32(i)} //nolint:gosec // a phrase count
+		words[i] = word{text: p.phrase.pieces[p.phrase.longest], id: int32(i)} //nolint:gosec // a phrase count
 	}
 	b.machine = newAutomaton(words, maxRows)
 	n := len(b.compiled)

@@ -30,7 +30,7 @@ func TestARefusedWatchLeavesPolls(t *testing.T) {
 		if !w.events.due() {
 			t.Errorf("poll %d does not walk the directory", n)
 		}
-		w.look(t.Context())
+		w.reload(t.Context())
 	}
 	if books != 3 || len(why) != 1 {
 		t.Errorf("%d books, and the reasons %v", books, why)

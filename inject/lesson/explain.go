@@ -61,7 +61,7 @@ func (e *Explanation) causes(q *foldedQuery) bool {
 	}
 	for _, tag := range t.Tags {
 		given := func(s string) bool { return tagKey(s) == tagKey(tag) }
-		if slices.ContainsFunc(q.Tags, given) || slices.ContainsFunc(q.Errors, func(text ErrorText) bool { return slices.ContainsFunc(text.Tags, given) }) {
+		if slices.ContainsFunc(q.query.Tags, given) || slices.ContainsFunc(q.query.Errors, func(text ErrorText) bool { return slices.ContainsFunc(text.Tags, given) }) {
 			e.By = append(e.By, Cause{"tag", tag, "request"})
 		}
 		add("tag", tag, true)
@@ -76,7 +76,7 @@ func (e *Explanation) causes(q *foldedQuery) bool {
 		return false
 	}
 	for _, tool := range t.Tools {
-		if anyTool([]string{tool}, q.Tools) || slices.ContainsFunc(q.Errors, func(text ErrorText) bool { return text.Tool != "" && glob(tool, text.Tool) }) {
+		if anyTool([]string{tool}, q.query.Tools) || slices.ContainsFunc(q.query.Errors, func(text ErrorText) bool { return text.Tool != "" && glob(tool, text.Tool) }) {
 			e.By = append(e.By, Cause{"tool", tool, "request"})
 		}
 	}
@@ -85,12 +85,12 @@ func (e *Explanation) causes(q *foldedQuery) bool {
 
 // foldedQuery is a query with its texts in the form for comparison.
 type foldedQuery struct {
-	*Query
+	query         *Query
 	words, errors [][]byte
 }
 
 func (q *Query) folded() *foldedQuery {
-	out := &foldedQuery{Query: q}
+	out := &foldedQuery{query: q}
 	for _, text := range q.Words {
 		out.words = append(out.words, appendText(nil, text))
 	}
@@ -113,15 +113,15 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	if !l.State.Fires() {
 		say("it is %s; only lessons in trial, active or caution fire", l.State)
 	}
-	if l.ExpiredAt(q.Now) {
+	if l.ExpiredAt(q.query.Now) {
 		say("it expired at %s", l.ExpiresAt.UTC().Format(time.RFC3339))
 	}
 	for _, heir := range b.above[l.Slug] {
-		if heir.InForce(q.Now) && heir.Scope.holds(q.Query) {
+		if heir.InForce(q.query.Now) && heir.Scope.holds(q.query) {
 			say("%s supersedes it", heir.Slug)
 		}
 	}
-	if !l.Scope.holds(q.Query) {
+	if !l.Scope.holds(q.query) {
 		say("it is of tenant %q, agent %q alone", l.Scope.Tenant, l.Scope.Agent)
 	}
 	for _, veto := range l.Trigger.NotKeywords {
@@ -129,16 +129,16 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 			say("its not_keyword %q stands in the text", veto)
 		}
 	}
-	if t := &l.Trigger; len(t.Models) > 0 && !anyGlob(t.Models, q.Model) {
-		say("it is for the models %s, not for %q", strings.Join(t.Models, ", "), q.Model)
+	if t := &l.Trigger; len(t.Models) > 0 && !anyGlob(t.Models, q.query.Model) {
+		say("it is for the models %s, not for %q", strings.Join(t.Models, ", "), q.query.Model)
 	}
-	if t := &l.Trigger; !t.targeted(q.Query) {
-		say("its targets are %s; this is agent %q, role %q, skill %q", targetsText(t.Targets), q.Agent, q.Role, q.Skill)
+	if t := &l.Trigger; !t.targeted(q.query) {
+		say("its targets are %s; this is agent %q, role %q, skill %q", targetsText(t.Targets), q.query.Agent, q.query.Role, q.query.Skill)
 	}
 	m, u, tools := &signs{}, &compiled{lesson: l}, strings.Join(l.Trigger.Tools, ", ")
 	switch {
-	case u.offered(m, q.Query, ""):
-	case !slices.ContainsFunc(q.Errors, func(e ErrorText) bool { return u.offered(&signs{}, q.Query, e.Tool) }):
+	case u.offered(m, q.query, ""):
+	case !slices.ContainsFunc(q.query.Errors, func(e ErrorText) bool { return u.offered(&signs{}, q.query, e.Tool) }):
 		say("none of its tools (%s) is offered", tools)
 	case len(out) == 0: // another tool failed
 		say("its tools (%s) are not offered where its trigger stands", tools)

@@ -109,7 +109,7 @@ func (b *Book) scan(s *scratch, q *Query, text string, where int32) {
 	s.text = appendText(s.text[:0], text)
 	b.machine.scan(s.text, func(id int32, end int) bool {
 		p := &b.phrases[id]
-		if s.left--; s.met[id] == where || !p.at(s.text, end, &s.left) {
+		if s.left--; s.met[id] == where || !p.phrase.at(s.text, end, &s.left) {
 			return s.left >= 0
 		}
 		s.meet(id, where)

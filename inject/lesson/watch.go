@@ -77,7 +77,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	defer w.events.close()
 	for {
 		if w.events.due() || w.again > 0 || w.fault != "" {
-			w.look(ctx)
+			w.reload(ctx)
 		}
 		if !w.await(ctx, ticker.C) {
 			return nil
@@ -114,9 +114,9 @@ func (w *Watcher) polls(err error) {
 	}
 }
 
-// look reads the directory when it has changed, and calls back when anything in it is new. No panic
+// reload reads the directory when it has changed, and calls back when anything in it is new. No panic
 // of it may end the program: what was in force stays.
-func (w *Watcher) look(ctx context.Context) {
+func (w *Watcher) reload(ctx context.Context) {
 	defer func() {
 		if v := recover(); v != nil && w.Panicked != nil {
 			w.Panicked(v)
