@@ -495,7 +495,7 @@ func TestReportAPI(t *testing.T) {
 		t.Errorf("a failure: %d; it belongs into the log, not into the answer", res.StatusCode)
 	}
 	page := f.do(t, "GET", "/", bearer(token))
-	if text := body(t, page); page.StatusCode != 200 || !strings.Contains(text, "cannot be read right now") {
+	if text := body(t, page); page.StatusCode != 200 || !strings.Contains(text, "cannot be read") {
 		t.Errorf("the page with a failing report: %d", page.StatusCode)
 	}
 }

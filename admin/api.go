@@ -71,10 +71,10 @@ func (s *Server) apiExport(c echo.Context) error {
 	case p.err != nil:
 		return p.err
 	case e.Format == "experiment" && !ofDraws(q):
-		return echo.NewHTTPError(http.StatusBadRequest, "draws are chosen by tenant, since, until and lesson: "+
-			"leave family, quality, agent and session out for format=experiment")
+		return echo.NewHTTPError(http.StatusBadRequest, "draws are selected by tenant, since, until and lesson: "+
+			"omit family, quality, agent and session for format=experiment")
 	case q.After != "":
-		return echo.NewHTTPError(http.StatusBadRequest, "an export is whole: leave after out")
+		return echo.NewHTTPError(http.StatusBadRequest, "an export has no pages: omit after")
 	}
 	kind, name := "application/x-ndjson", "precept-"+e.Format+".jsonl"
 	if e.Format == "parquet" {
@@ -88,7 +88,7 @@ func (s *Server) apiExport(c echo.Context) error {
 	case !c.Response().Committed:
 		return storeFault(err)
 	default:
-		s.log(c).Error("an export broke off", "error", err)
+		s.log(c).Error("export failed", "error", err)
 		panic(http.ErrAbortHandler)
 	}
 }

@@ -42,8 +42,8 @@ type trialBody struct {
 	DryRun  bool    `json:"dry_run"`
 }
 
-const trialForm = `the body is empty, or of a trial {"epsilon":0.5,"until_halfwidth":0.03} or {"epsilon":0.5,"picks":800} or ` +
-	`{"epsilon":0.5,"detect":0.05,"power":0.8}, each with "dry_run":true if you like`
+const trialForm = `the body is empty, or for a trial {"epsilon":0.5,"until_halfwidth":0.03} or {"epsilon":0.5,"picks":800} or ` +
+	`{"epsilon":0.5,"detect":0.05,"power":0.8}, optionally with "dry_run":true`
 
 // apiAct answers POST /api/lessons/{slug}/{approve|reject|trial|pause|retire}.
 func (s *Server) apiAct(c echo.Context) error {
@@ -56,7 +56,7 @@ func (s *Server) apiAct(c echo.Context) error {
 		return badRequest(trialForm)
 	}
 	if b != (trialBody{}) && a != lesson.StartTrial {
-		return badRequest("a body is of a trial only")
+		return badRequest("only a trial has a body; send an empty body")
 	}
 	p := lesson.TrialPlan{Epsilon: b.Epsilon, Until: b.Until, Picks: b.Picks}
 	cost, err := s.forecast(c, &b)
@@ -78,7 +78,7 @@ func (s *Server) apiAct(c echo.Context) error {
 	case errors.Is(err, ErrNoLesson):
 		return echo.NewHTTPError(http.StatusNotFound, err.Error())
 	case err != nil:
-		return echo.NewHTTPError(http.StatusConflict, "the lesson stays as it is: "+err.Error())
+		return echo.NewHTTPError(http.StatusConflict, "the lesson is unchanged: "+err.Error())
 	}
 	done["slug"], done["state"], done["content_hash"] = l.Slug, l.State, l.ContentHash
 	return answer(c, done, nil)
@@ -88,7 +88,7 @@ func (s *Server) apiAct(c echo.Context) error {
 func (s *Server) forecast(c echo.Context, b *trialBody) (*report.Forecast, error) {
 	if b.Picks == 0 && b.Detect == 0 {
 		if b.Power != 0 || b.DryRun {
-			return nil, badRequest("power and dry_run are of a planned trial: add picks or detect")
+			return nil, badRequest("power and dry_run belong to a planned trial; add picks or detect")
 		}
 		return nil, nil
 	}
@@ -123,13 +123,13 @@ func (s *Server) apiForget(c echo.Context) error {
 	case err != nil:
 		return badRequest(`the body is {"tenant":"...","session":"..."} or {"tenant":"...","all":true}`)
 	case (r.Session != "") == r.All:
-		return badRequest("name a session, or say all: true for everything of the tenant")
+		return badRequest("name a session, or send all: true to delete all data of the tenant")
 	case r.All && r.Tenant == "":
-		return badRequest("name the tenant of which everything is to be forgotten")
+		return badRequest("name the tenant whose data is to be deleted")
 	case r.Tenant == "":
 		r.Tenant = "default"
 	}
-	c.Set(detailKey, when(r.All, "everything of a tenant deleted", "a session deleted"))
+	c.Set(detailKey, when(r.All, "tenant deleted", "session deleted"))
 	n, err := s.erase(c, r.Tenant, r.Session)
 	return answer(c, map[string]int{"forgotten": n}, err)
 }
@@ -147,14 +147,14 @@ func (s *Server) apiFeedback(c echo.Context) error {
 		return err
 	}
 	if len(body) > feedbackLimit {
-		return echo.NewHTTPError(http.StatusRequestEntityTooLarge, "a feedback may have 1 MiB here")
+		return echo.NewHTTPError(http.StatusRequestEntityTooLarge, "feedback is larger than 1 MiB; send less")
 	}
 	posts, errs, bulk, err := feedback.Parse(body)
 	switch {
 	case err != nil:
 		return badRequest(err.Error())
 	case bulk:
-		return badRequest("one feedback at a time; the data listener's /v1/feedback takes many")
+		return badRequest("send one entry; the data listener's /v1/feedback accepts arrays")
 	case errs[0] != nil:
 		return badRequest(errs[0].Error())
 	}

@@ -96,9 +96,9 @@ func TestStoreFaults(t *testing.T) {
 		status int
 		says   string
 	}{
-		{fmt.Errorf("read it: %w", session.ErrPlace), 400, "this is no place in the list"},
-		{fmt.Errorf("read it: %w", store.ErrNoSession), 404, "nothing is kept of this session"},
-		{errors.New("disk canary"), 503, "the store cannot be read right now"},
+		{fmt.Errorf("read it: %w", session.ErrPlace), 400, "not a position of the list"},
+		{fmt.Errorf("read it: %w", store.ErrNoSession), 404, "no data of this session is stored"},
+		{errors.New("disk canary"), 503, "the store cannot be read"},
 	} {
 		f := fullOf("word")
 		o := f.options()

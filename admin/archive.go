@@ -90,7 +90,7 @@ func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	n, err := s.options.Forget.Forget(c.Request().Context(), tenant, session)
 	if err != nil {
 		err = echo.NewHTTPError(http.StatusServiceUnavailable,
-			"not everything could be deleted; try again: "+err.Error()).SetInternal(err)
+			"the data could not be deleted completely; try again: "+err.Error()).SetInternal(err)
 	}
 	return n, err
 }
@@ -109,14 +109,14 @@ func storeFault(err error) error {
 		return err
 	case errors.Is(err, names.ErrPlace):
 		return echo.NewHTTPError(http.StatusBadRequest,
-			"after: this is no place in the list; take it from the answer before, or leave it out")
+			"after: not a position of the list; use next of the previous answer, or omit after")
 	case errors.Is(err, store.ErrNoSession):
-		return echo.NewHTTPError(http.StatusNotFound, "nothing is kept of this session: "+
-			"it is unknown, forgotten, opted out, or its first turn is not stored yet")
+		return echo.NewHTTPError(http.StatusNotFound, "no data of this session is stored: "+
+			"the session is unknown, deleted, opted out, or its first turn is not stored yet")
 	}
 	if advice, ok := store.NoRoom(err); ok {
 		return echo.NewHTTPError(http.StatusTooManyRequests, advice)
 	}
-	return echo.NewHTTPError(http.StatusServiceUnavailable, "the store cannot be read right now; "+
-		"requests are not affected. Try again, and see the log if it stays so").SetInternal(err)
+	return echo.NewHTTPError(http.StatusServiceUnavailable, "the store cannot be read; "+
+		"requests are not affected. Try again; the log has the reason").SetInternal(err)
 }

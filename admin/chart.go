@@ -90,7 +90,7 @@ func effectOverTime(label, name string, days []report.Band, planned []report.Loo
 		}
 	}
 	if drawn := c.node(name + "; the numbers are in the table below"); drawn != nil {
-		return g.Group{drawn, folded("The same as a table", grid(
+		return g.Group{drawn, folded("The chart as a table", grid(
 			labelled("Effect over time"), columns(words("Day, UTC"), numbers("Effect, points", "from", "to")),
 			g.Map(days, func(b report.Band) g.Node {
 				return h.Tr(rowHead(g.Text(b.Date)), numberCells(points(&b.Effect), points(&b.Lo), points(&b.Hi)))
@@ -103,8 +103,8 @@ func effectOverTime(label, name string, days []report.Band, planned []report.Loo
 	if drawn == nil {
 		return nil
 	}
-	return g.Group{drawn, quiet(g.Text("As the dashboard showed it since the server started. From the second day on " +
-		"it is drawn from the counters, day by day."))}
+	return g.Group{drawn, quiet(g.Text("Values shown by the dashboard since the start of the server. From the second day on " +
+		"the chart shows the counters, day by day."))}
 }
 
 // meansOverTime is the mean reward of both arms, day by day, and as a table.

@@ -91,13 +91,13 @@ func TestFormsSayWhatCame(t *testing.T) {
 		status int
 		says   string
 	}{
-		"a word":            {at + "/rate", url.Values{"type": {"rejection"}}, 303, "Your word is kept"},
+		"a word":            {at + "/rate", url.Values{"type": {"rejection"}}, 303, "Your rating is stored"},
 		"too long":          {at + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4097)}}, 400, "longer than 4096 bytes"},
-		"just long":         {at + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4096)}}, 303, "Your word is kept"},
+		"just long":         {at + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4096)}}, 303, "Your rating is stored"},
 		"unsure":            {at + "/forget", url.Values{}, 303, "Nothing was deleted"},
-		"nobody's":          {"/sessions/" + strings.Repeat("0", 32) + "/forget", url.Values{"sure": {"yes"}}, 303, "Nothing was kept of this session."},
+		"nobody's":          {"/sessions/" + strings.Repeat("0", 32) + "/forget", url.Values{"sure": {"yes"}}, 303, "No data of this session was stored."},
 		"a lesson":          {"/lessons/helpful/pause", url.Values{}, 303, "helpful is trial now."},
-		"an unknown action": {"/lessons/helpful/eat", url.Values{}, 404, "No such page"},
+		"an unknown action": {"/lessons/helpful/eat", url.Values{}, 404, "Page not found"},
 	} {
 		if status, got := post(c.path, c.values); status != c.status || !strings.Contains(got, c.says) {
 			t.Errorf("%s: %d %q", name, status, got)

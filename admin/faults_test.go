@@ -28,7 +28,7 @@ func TestCausesAreLogged(t *testing.T) {
 			r.Body = io.NopCloser(strings.NewReader("sure=yes&csrf_token=" + csrf))
 		})
 		text, id := body(t, res), res.Header.Get("Precept-Request-Id")
-		if res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "not everything could be deleted") && !strings.Contains(text, "Not everything could be deleted") {
+		if res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "the data could not be deleted completely") && !strings.Contains(text, "The data could not be deleted completely") {
 			t.Errorf("%s: %d %s", accept, res.StatusCode, text)
 		}
 		if page := strings.Contains(text, `<nav aria-label="Pages">`); page != (accept == "text/html") {

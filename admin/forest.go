@@ -162,7 +162,7 @@ func (a axis) scale() g.Node {
 // plot draws one row: the interval, with a tip beyond the axis; the effect; and the true effect, if
 // known.
 func (a axis) plot(e *effect, truth *float64) g.Node {
-	label := "no effect is shown yet"
+	label := "no effect yet"
 	marks := g.Map(a.ticks(), func(x float64) g.Node {
 		return stroke(when(x == 0, "zero", "grid"), "M"+a.place(x)+" -80v190")
 	})

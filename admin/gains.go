@@ -30,7 +30,7 @@ func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 func gains(r *report.Report, price Prices) []stat {
 	lately := lastWeek(r.Global.Days, r.GeneratedAt)
 	e := globalOf(&r.Global)
-	gained, note := none, "not enough control sessions yet to say"
+	gained, note := none, "too few control sessions"
 	if e != nil {
 		n := float64(lately.NTreated)
 		gained = signed(e.size * n)
@@ -60,10 +60,10 @@ func gains(r *report.Report, price Prices) []stat {
 // costs returns the cost of lessons in the week, in tokens and money, and the state of the
 // provider's prompt cache.
 func costs(lately *report.Day, price Prices) []stat {
-	key, note := "session-input", "admin.price_input puts a price on them"
+	key, note := "session-input", "set admin.price_input for a price"
 	session := func(s report.Spent) string { return count(s.Input / s.Sessions) }
 	if price.Input > 0 {
-		key, note = "session-cost", "cost "+money(float64(lately.TokensAdded)*price.Input)+" before any cache"
+		key, note = "session-cost", "cost "+money(float64(lately.TokensAdded)*price.Input)+" without a cache"
 		session = func(s report.Spent) string {
 			all := float64(s.Input-s.Cached)*price.Input + float64(s.Cached)*price.Cached
 			return money(all / float64(s.Sessions))

@@ -116,7 +116,7 @@ func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		if !ownOrigin(r) {
 			return echo.NewHTTPError(http.StatusForbidden,
-				"the request comes from another site, or a proxy before precept does not hand on its Host")
+				"the request comes from another site, or a proxy before precept does not forward Host; set the proxy to forward Host")
 		}
 		token := r.Header.Get(csrfHeader)
 		if token == "" {
@@ -175,7 +175,7 @@ func (s *Server) audited(next echo.HandlerFunc) echo.HandlerFunc {
 			n.Status = known(err).Code
 		}
 		if e := s.audit.note(n); e != nil {
-			s.options.Log.Error("an action could not be noted in the audit", "file", auditFile, "error", e)
+			s.options.Log.Error("action could not be written to the audit log", "file", auditFile, "error", e)
 		}
 		return err
 	}
@@ -183,10 +183,10 @@ func (s *Server) audited(next echo.HandlerFunc) echo.HandlerFunc {
 
 // Messages for a viewer without permission.
 const (
-	noActing = "this token is a viewer's: it can look, and change nothing; " +
-		"take an operator's token (admin.tokens)"
-	noContent = "this token is a viewer's: it can look at lessons and figures, not at what was said; " +
-		"take an operator's token (admin.tokens)"
+	noActing = "a viewer's token cannot change anything; " +
+		"use an operator's token (admin.tokens)"
+	noContent = "a viewer's token reads lessons and figures, but no conversations; " +
+		"use an operator's token (admin.tokens)"
 )
 
 // permit refuses operators' routes to viewers, after the audit, so that an attempt is recorded. A
@@ -222,7 +222,7 @@ func (s *Server) fail(err error, c echo.Context) {
 	}
 	_, in := c.Get(holderKey).(holder)
 	if in && wantsHTML(c.Request()) && !strings.HasPrefix(c.Request().URL.Path, "/api/") {
-		what := when(k.Code == http.StatusNotFound, "No such page", "That did not work")
+		what := when(k.Code == http.StatusNotFound, "Page not found", "The request failed")
 		if s.show(c, shown{Title: what, Main: failedPage, Err: k}) == nil {
 			return
 		}

@@ -35,14 +35,14 @@ func (s *Server) help(c echo.Context) error {
 	}
 	return s.show(c, shown{Title: "help", Main: func(frame) g.Node {
 		return g.Group{
-			title("Help", quiet(g.Text("The docs of this version; nothing is loaded from elsewhere."))),
+			title("Help", quiet(g.Text("The documentation of this version, part of the binary."))),
 			helpList(guides(), h.Class("guides")),
 			h.P(
 				g.Text("The endpoints for programs are described in "), h.A(h.Href("/api/openapi.yaml"), g.Text("OpenAPI")),
-				g.Text(". Every number of the dashboard has its definition one hover or key away, and a link from there "+
-					"to the part that tells more."),
+				g.Text(". Every number of the dashboard shows its definition on hover, tap or Enter, with a link "+
+					"to the matching section."),
 			),
-			folded("Why it is so: the decisions", helpList(decisions)),
+			folded("Decisions and their reasons", helpList(decisions)),
 		}
 	}})
 }

@@ -127,7 +127,7 @@ func barriers(page []*html.Node) (out []string) {
 // every is a page of each kind.
 func every() []string {
 	return []string{
-		"/", "/lessons", "/lessons?sort=-told", "/lessons/word?backtest=1", "/breakdown", "/queue", "/queue?backtest=word-b", "/sessions",
+		"/", "/lessons", "/lessons?sort=-rewarded", "/lessons/word?backtest=1", "/breakdown", "/queue", "/queue?backtest=word-b", "/sessions",
 		"/sessions?words=x", "/sessions/s-1", "/samples", "/health", "/help", "/help/DASHBOARD", "/nowhere",
 	}
 }

@@ -50,7 +50,7 @@ func layout(f frame) g.Node {
 			f.Main(f),
 			g.If(!f.Counted.At.IsZero(), quiet(
 				g.Text("Counted at "), timeOf(f.Counted.At), g.Text("."),
-				g.If(f.Counted.Old, g.Text(" Newer figures are being counted, and stand here in a moment.")),
+				g.If(f.Counted.Old, g.Text(" Newer figures are being counted and will appear here.")),
 			)),
 		),
 		g.Map(glossary(), definition),
@@ -90,10 +90,10 @@ func top(f frame) g.Node {
 			h.Class("tools"),
 			g.If(f.Live, tick("Live", h.ID("refresh"), h.Checked())),
 			h.Select( // page.js shows the control: without scripts there is no effect
-				h.ID("theme"), labelled("Theme"), h.Title("Theme: as the system has it, light or dark"), g.Attr("hidden"),
+				h.ID("theme"), labelled("Theme"), h.Title("Theme: system, light or dark"), g.Attr("hidden"),
 				option(choice{"auto", "Auto"}, false), option(choice{"light", "Light"}, false), option(choice{"dark", "Dark"}, false),
 			),
-			g.If(f.Viewer, h.Span(h.Class("quiet"), h.Title("This token looks, and changes nothing"), g.Text("viewer"))),
+			g.If(f.Viewer, h.Span(h.Class("quiet"), h.Title("This token can only read"), g.Text("viewer"))),
 			g.If(f.CSRF != "", h.Form(h.Method("post"), h.Action("/logout"), f.csrfInput(), h.Button(g.Text("Log out")))),
 		),
 	)
@@ -103,7 +103,7 @@ func top(f frame) g.Node {
 func failedPage(f frame) g.Node {
 	return g.Group{
 		title(f.Title),
-		h.P(g.Text("Go back, or choose a page above; "), h.A(h.Href("/help"), g.Text("Help")), g.Text(" has the docs of this version.")),
+		h.P(g.Text("Go back, or choose a page above; "), h.A(h.Href("/help"), g.Text("Help")), g.Text(" has the documentation of this version.")),
 	}
 }
 
@@ -111,6 +111,6 @@ func failedPage(f frame) g.Node {
 func refusedPage(frame) g.Node {
 	return g.Group{
 		title("For operators"),
-		h.P(g.Text("A viewer sees what lessons do, the queue, the list of sessions and precept's health. What was said in a session, its samples and exports are an operator's.")),
+		h.P(g.Text("A viewer sees the effects of lessons, the queue, the list of sessions and health. Conversations, samples and exports need an operator's token.")),
 	}
 }

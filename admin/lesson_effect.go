@@ -29,8 +29,8 @@ func lessonFigures(r *report.Row, truth *float64) []stat {
 		statOf("effect", e.points(), e.interval(), advise(r).Tone),
 		statOf("injected", count(r.NInjected), "mean reward "+fixed(r.MeanInjected, 3), ""),
 		statOf("withheld", count(r.NWithheld), "mean reward "+fixed(r.MeanWithheld, 3), ""),
-		statOf("matched", count(r.Matched), count(r.Picked)+" of them picked", ""),
-		statOf("p-helps", chance(r.PHelps), "a model, no proof", ""),
+		statOf("matched", count(r.Matched), count(r.Picked)+" picked", ""),
+		statOf("p-helps", chance(r.PHelps), "a prediction, no proof", ""),
 	}
 	if truth != nil {
 		out = append(out, statOf("truth", points(truth), "this is the demo", ""))
@@ -50,12 +50,12 @@ func lessonCosts(r *report.Row) []stat {
 	if r.CachedWith != nil {
 		note := "of the input tokens of sessions with it"
 		if r.CachedChange != nil {
-			note += ", " + points(r.CachedChange) + " points by it"
+			note += ", " + points(r.CachedChange) + " points by the lesson"
 		}
 		out = append(out, statOf("cached", percent(*r.CachedWith), note, ""))
 	}
 	if r.InputWith != nil && r.InputWithout != nil {
-		out = append(out, statOf("input", fixed(r.InputWith, 0), fixed(r.InputWithout, 0)+" where it was withheld", ""))
+		out = append(out, statOf("input", fixed(r.InputWith, 0), fixed(r.InputWithout, 0)+" without the lesson", ""))
 	}
 	return out
 }
@@ -64,7 +64,7 @@ func lessonCosts(r *report.Row) []stat {
 // present effect; and the planned trials.
 func lessonOverTime(r *report.Row, truth *float64, since []look) g.Node {
 	if r == nil {
-		return quiet(g.Text("Nothing was measured yet."))
+		return quiet(g.Text("No data yet."))
 	}
 	days := r.Days
 	if r.Verdict == report.Invalid {
@@ -75,8 +75,8 @@ func lessonOverTime(r *report.Row, truth *float64, since []look) g.Node {
 	switch e := shownOf(r); {
 	case drawn != nil:
 	case e == nil:
-		drawn = quiet(g.Text("There is no effect to show yet: it takes 50 sessions with a reward, of which at least " +
-			"10 were withheld."))
+		drawn = quiet(g.Text("No effect yet: an effect needs 50 sessions with a reward, at least " +
+			"10 of them withheld."))
 	default:
 		var known []float64
 		if truth != nil {
@@ -85,7 +85,7 @@ func lessonOverTime(r *report.Row, truth *float64, since []look) g.Node {
 		axis := fit([]*effect{e}, known, -1)
 		drawn = g.Group{
 			h.Div(h.Class("lone"), axis.scale(), axis.plot(e, truth)),
-			quiet(g.Text("The band over time is drawn from the second day on that has an effect to show.")),
+			quiet(g.Text("The band over time starts on the second day with an effect.")),
 		}
 	}
 	return g.Group{drawn, g.If(len(r.Looks) > 0, looksTable(r.Looks))}
@@ -96,11 +96,11 @@ func looksTable(looks []report.Look) g.Node {
 		h.H3(g.Text("Planned looks")),
 		grid(
 			labelled("Planned looks"),
-			columns(words("Began"), numbers("Told of planned picks", "Effect, points"), words("Verdict")),
+			columns(words("Began"), numbers("Rewarded of planned picks", "Effect, points"), words("Verdict")),
 			g.Map(looks, func(l report.Look) g.Node {
 				return h.Tr(
 					wordCells(timeOf(l.Began)), numberCells(fmt.Sprintf("%d of %d", l.Told, l.Planned), points(l.Effect)),
-					wordCells(g.Text(when(l.Taken, string(l.Verdict), "not taken yet"))),
+					wordCells(g.Text(when(l.Taken, string(l.Verdict), "not yet"))),
 				)
 			}),
 		),
@@ -109,32 +109,32 @@ func looksTable(looks []report.Look) g.Node {
 
 // gap explains by how much observation alone would have been wrong.
 func gap(r *report.Row) string {
-	const why = "a lesson fires where tasks are harder or easier than elsewhere"
-	text := fmt.Sprintf("Sessions that had the lesson ended %s points away from all others.", points(r.LOODelta))
+	const why = "a lesson fires in tasks that are harder or easier than others"
+	text := fmt.Sprintf("The mean reward of sessions with the lesson differs by %s points from all other sessions.", points(r.LOODelta))
 	if r.LOOGap == nil {
-		return text + " That is no effect: where a lesson fires, tasks are harder or easier than elsewhere. " +
-			"Only the coin tells what the lesson adds."
+		return text + " This difference is no effect: a lesson fires in tasks that are harder or easier than others. " +
+			"Only the coin measures the effect of the lesson."
 	}
-	text += fmt.Sprintf(" The coin's answer is %s points, so that observation alone is off by %s",
+	text += fmt.Sprintf(" The measured effect is %s points, so the difference is wrong by %s",
 		points(r.Effect), points(r.LOOGap))
 	if r.Lo != nil && r.Hi != nil && *r.Lo <= *r.LOODelta && *r.LOODelta <= *r.Hi {
-		return text + ", which lies within the interval: here it would not have misled you much. " +
-			"Of another lesson it may, because " + why + "."
+		return text + ", which is within the interval: here the error is small. " +
+			"For another lesson the error may be large, because " + why + "."
 	}
-	return text + ": it would have misled you, because " + why + "."
+	return text + ": the difference is misleading, because " + why + "."
 }
 
 // opinions returns a judge's opinions about a text.
 func opinions(r *report.Row) g.Node {
 	if r == nil || r.Opinions == nil {
 		return quiet(
-			g.Text("No judge has said anything of it. "), code("precept distill"),
-			g.Text(" asks one for sessions in which lessons were in force; its opinion would stand here, "+
-				"and in no number above."),
+			g.Text("No opinion of a judge. "), code("precept distill"),
+			g.Text(" asks a judge about sessions with lessons. The opinion appears here "+
+				"and changes no number above."),
 		)
 	}
 	o := r.Opinions
-	return h.P(g.Textf("In the sessions that it read, the judge found the lesson followed %d %s, ignored %d, "+
-		"irrelevant %d, contradicted %d. This is an opinion; no number above holds it.",
+	return h.P(g.Textf("In the sessions read by the judge, the lesson was followed %d %s, ignored %d, "+
+		"irrelevant %d, contradicted %d. This is an opinion and changes no number above.",
 		o.Followed, plural(o.Followed, "time", "times"), o.Ignored, o.Irrelevant, o.Contradicted))
 }

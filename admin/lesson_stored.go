@@ -25,17 +25,17 @@ type stored struct {
 func (x *stored) rewards(slug string) g.Node {
 	switch {
 	case errors.Is(x.err, errBeingMade):
-		return quiet(g.Text("The stored sessions are being read; the spread of their rewards stands here in a moment."))
+		return quiet(g.Text("The stored sessions are being read; their rewards will appear here."))
 	case x.err != nil:
 		return quiet(g.Text("The stored sessions cannot be read: " + x.err.Error() + "."))
 	}
 	read := g.Group{
 		g.Text(" They were read at "), timeOf(x.survey.Made),
-		g.Text(when(x.old, "; newer ones are being read, and stand here in a moment.", ".")),
+		g.Text(when(x.old, "; newer sessions are being read and will appear here.", ".")),
 	}
 	arms := x.survey.Rewards(slug)
 	if arms == nil {
-		return quiet(g.Text("None of the stored sessions that closed with a reward picked this lesson."), read)
+		return quiet(g.Text("No stored session with a reward picked this lesson."), read)
 	}
 	return g.Group{
 		quiet(
@@ -106,7 +106,7 @@ func (x *tried) short(href string) g.Node {
 	case x.note != "":
 		return warning(x.note)
 	default:
-		return h.P(h.A(h.Class("button"), h.Data("key", "b"), h.Href(href), g.Text("Try it on captured sessions")))
+		return h.P(h.A(h.Class("button"), h.Data("key", "b"), h.Href(href), g.Text("Try the lesson on captured sessions")))
 	}
 }
 
@@ -120,15 +120,15 @@ func (x *tried) whole(f frame) g.Node {
 	for _, w := range b.Silent {
 		fired = append(fired, backtest.Word{Word: w})
 	}
-	near := quiet(g.Text("In no other one it came near: nowhere did a trigger stand that something kept from firing, " +
-		"or all words of one of its phrases apart."))
+	near := quiet(g.Text("There are no near misses: no other session contains a blocked trigger, " +
+		"or all words of a phrase in separate places."))
 	if n := b.Near.Sessions; n > 0 {
 		near = g.Group{
 			h.P(
 				g.Text("In "), h.Strong(g.Text(count(n))),
-				g.Text(plural(n, " other", " others")+" it came near, and would not have fired:"),
+				g.Text(plural(n, " other", " others")+" the lesson nearly fired:"),
 			),
-			wordsTable("What kept it from firing", "Why not", b.Near.Why),
+			wordsTable("Reasons against firing", "Reason", b.Near.Why),
 			examples(f, b.Near.Examples),
 		}
 	}
@@ -138,7 +138,7 @@ func (x *tried) whole(f frame) g.Node {
 // firedIn says in how many sessions a lesson would have fired.
 func firedIn(b *backtest.Result) g.Node {
 	return g.Group{
-		g.Text("It would have fired in "), h.Strong(g.Text(count(b.Fired))), g.Text(" of the "), h.Strong(g.Text(count(b.Sessions))),
+		g.Text("The lesson would have fired in "), h.Strong(g.Text(count(b.Fired))), g.Text(" of the "), h.Strong(g.Text(count(b.Sessions))),
 		g.Text(" newest captured sessions"),
 	}
 }
@@ -152,7 +152,7 @@ func wordsTable(name, head string, list []backtest.Word) g.Node {
 
 // examples returns links to some sessions.
 func examples(f frame, names []string) g.Node {
-	return g.If(len(names) > 0, quiet(g.Text("Such as "), g.Map(names, func(name string) g.Node {
+	return g.If(len(names) > 0, quiet(g.Text("Examples: "), g.Map(names, func(name string) g.Node {
 		return g.Group{h.A(h.Href(f.Link("/sessions", "session", name)), code(name)), space()}
 	})))
 }

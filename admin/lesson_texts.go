@@ -52,10 +52,10 @@ func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 	}
 	now := inject.Part(block, slug)
 	return g.Group{
-		quiet(g.Text("Older texts, and other presentations: each was an arm of its own.")),
+		quiet(g.Text("Older texts and other presentations: each is a separate arm.")),
 		grid(
 			labelled("Older texts"),
-			columns(words("Text", "State", "Verdict"), numbers("Effect, points", "95% interval", "Told, sessions")),
+			columns(words("Text", "State", "Verdict"), numbers("Effect, points", "95% interval", "Rewarded, sessions")),
 			some(older, lastRow, func(o oldText) g.Node {
 				e := shownOf(o.row)
 				return h.Tr(
@@ -72,20 +72,20 @@ func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 func (o oldText) html(f frame, now string) g.Node {
 	summary := h.Summary(g.Text("The text of "), code(o.row.Arm))
 	if o.text == "" {
-		return h.Details(summary, quiet(g.Text("No stored session tells it: those that got it are gone, "+
-			"have not closed with a reward, or share their coins with a run.")))
+		return h.Details(summary, quiet(g.Text("No stored session contains this text: its sessions are deleted, "+
+			"have no reward, or share the coins of a run.")))
 	}
 	text, marks := prose(o.text), ""
 	if now != "" {
 		text = diffOf(o.text, now)
-		marks = " Lines marked − are gone, lines marked + are new in the text of now."
+		marks = " Lines marked − were removed, lines marked + were added since then."
 	}
 	return h.Details(
 		summary,
 		quiet(
-			g.Text("As the session "),
+			g.Text("From the session "),
 			h.A(h.Href(f.session(o.sight.Session)), h.Code(g.Textf("%.12s", o.sight.Session))),
-			g.Text(" got it, which began "), timeOf(o.sight.Began), g.Text("."+marks),
+			g.Text(" which began "), timeOf(o.sight.Began), g.Text("."+marks),
 		),
 		paper(text),
 	)
@@ -94,8 +94,8 @@ func (o oldText) html(f frame, now string) g.Node {
 // eventsTable returns the audit log of the lesson.
 func eventsTable(events []lesson.Event) g.Node {
 	if len(events) == 0 {
-		return quiet(g.Text("Nobody has acted on it: a file that a person put into the directory is in force " +
-			"without approval, and is not logged."))
+		return quiet(g.Text("No action is logged: a file that a person puts into the directory is active " +
+			"without approval and without a log entry."))
 	}
 	return g.Group{
 		quiet(g.Text("Audit log, newest first.")),

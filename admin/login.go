@@ -29,17 +29,17 @@ func (s *Server) refuse(c echo.Context) error {
 	if f.retryAfter > 0 {
 		c.Response().Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(f.retryAfter.Seconds()))))
 		return s.askToken(c, echo.NewHTTPError(http.StatusTooManyRequests, "too many wrong tokens"),
-			"Too many wrong tokens came from here. The right one is let in at any time.")
+			"Too many wrong tokens came from this address. The right token always works.")
 	}
 	return s.askToken(c, noToken(c),
-		"That is no token of this precept. The command below finds the one that was generated.")
+		"The token is wrong. The command below prints the generated token.")
 }
 
 // unknown answers a request without a token: people get the login page, programs a sentence.
 func (s *Server) unknown(c echo.Context) error {
 	said := ""
 	if c.Request().Method != http.MethodGet {
-		said = "You are logged in no more, so nothing was done. Log in, and do it again."
+		said = "Your login has expired, and nothing was done. Log in and repeat the action."
 	}
 	return s.askToken(c, noToken(c), said)
 }
@@ -47,7 +47,7 @@ func (s *Server) unknown(c echo.Context) error {
 func noToken(c echo.Context) *echo.HTTPError {
 	c.Response().Header().Set("WWW-Authenticate", `Bearer realm="precept admin"`)
 	return echo.NewHTTPError(http.StatusUnauthorized,
-		"wants an admin token: Authorization: Bearer ..., or log in at /login")
+		"an admin token is required: send Authorization: Bearer TOKEN, or log in at /login")
 }
 
 // askToken answers a person with the login page, and a program with the error. Browsers keep a
@@ -132,8 +132,8 @@ func (p entryPage) html() g.Node {
 				h.Button(h.Class("main"), g.Text("Log in")),
 			),
 			quiet(
-				g.Text("The token was shown at the first start. It lies in the data directory, unless the configuration ("), code("admin.tokens"),
-				g.Text(") or "), code("PRECEPT_ADMIN_TOKEN"), g.Text(" names one:"),
+				g.Text("The first start printed the token. The data directory contains the token, unless the configuration ("), code("admin.tokens"),
+				g.Text(") or "), code("PRECEPT_ADMIN_TOKEN"), g.Text(" sets another token:"),
 			),
 			h.Pre(g.Text("cat ./data/admin-token")),
 		),

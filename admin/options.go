@@ -50,7 +50,7 @@ type Access struct {
 }
 
 // errNoToken is the error of an Access without a token, or with a guessable token.
-var errNoToken = errors.New("no admin token in force; set PRECEPT_ADMIN_TOKEN or admin.tokens")
+var errNoToken = errors.New("no admin token is set; set PRECEPT_ADMIN_TOKEN or admin.tokens")
 
 // Query says which report is asked for.
 type Query struct {
@@ -95,7 +95,7 @@ type Keeper interface {
 }
 
 // ErrNoLesson is the error of a Keeper for an unknown slug.
-var ErrNoLesson = errors.New("there is no such lesson")
+var ErrNoLesson = errors.New("unknown lesson")
 
 // Archive reads stored sessions and samples. Each question reads a bounded part.
 type Archive interface {

@@ -50,7 +50,7 @@ func (s *Server) breakdown(c echo.Context) error {
 	case v.reading:
 	case err != nil:
 		s.log(c).Error("survey failed", "tenant", q.Tenant, "error", err)
-		page.Live, page.Problem = false, "The stored sessions cannot be read right now; the log says why. "+
+		page.Live, page.Problem = false, "The stored sessions cannot be read; the log has the reason. "+
 			"Requests are not affected."
 	default:
 		v.survey, page.Counted = survey, counted{survey.Made, old}
@@ -75,14 +75,14 @@ func (v *breakdownView) list(f frame) g.Node {
 	case len(v.cells) > 0:
 		p := f.pageOf(len(v.cells), rowsPerPage)
 		return g.Group{
-			h.P(h.Class("warning"), g.Textf("Exploratory. The coins are tossed for all sessions together, so an "+
-				"effect in a part of them is a hint to look closer, not a verdict. Effects are drawn towards the mean of "+
-				"their lesson, and intervals are widened for the %d cells that are looked at.", len(v.cells))),
+			h.P(h.Class("warning"), g.Textf("Exploratory. The coins are drawn for all sessions together, so an "+
+				"effect in a part of the sessions is a hint, not a verdict. Effects are moved towards the mean of "+
+				"their lesson, and intervals are widened for the %d cells of the page.", len(v.cells))),
 			scroll(labelled("Effects by "+v.by.Name), v.table(f, v.cells[p.from:p.to])), p.html(f),
 		}
 	case v.reading:
 		return empty("The stored sessions are being read", h.P(g.Text(
-			"It takes some seconds the first time. The table stands here then, by itself.")))
+			"The first time takes some seconds. The table then appears here.")))
 	default:
 		return g.Iff(f.Problem == "", v.tooFew)
 	}
@@ -109,7 +109,7 @@ func (v *breakdownView) table(f frame, cells []report.Cell) g.Node {
 		h.Class("effects cards"),
 		h.Caption(
 			g.Text("Of "+sessions+" closed sessions with a reward since "+since),
-			g.If(!v.survey.Whole, g.Text(", the newest that could be read in time")), g.Text("."),
+			g.If(!v.survey.Whole, g.Text(", the newest within the time limit")), g.Text("."),
 			g.If(v.thin > 0, g.Textf(
 				" Not shown for too little data (under 50 sessions, or under 10 in an arm): %d.", v.thin)),
 		),
@@ -148,16 +148,16 @@ func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Nod
 // tooFew reports the amount of data that is needed, and the present amount.
 func (v *breakdownView) tooFew() g.Node {
 	sessions, since := v.stored()
-	text := "A cell is shown from 50 closed sessions with a reward on, of which at least 10 were injected and " +
-		"10 withheld. " + sessions + " such sessions are stored since " + since
+	text := "A cell needs 50 closed sessions with a reward, at least 10 of them injected and " +
+		"10 withheld. " + sessions + " of these sessions are stored since " + since
 	if v.thin > 0 {
 		text += ", in " + things(v.thin, "cell") + " still too small"
 	}
 	return empty(
-		"No part of the sessions has enough data yet",
+		"Too little data in each part",
 		h.P(g.Text(text+".")),
 		h.P(
-			g.Text("Agents are told apart by "), code("Precept-Agent"), g.Text(", the path form "),
+			g.Text("Agents are distinguished by "), code("Precept-Agent"), g.Text(", the path form "),
 			code("/p/agent=NAME/v1"), g.Text(", or their User-Agent."),
 		),
 	)

@@ -37,11 +37,11 @@ func TestNeedsYou(t *testing.T) {
 		bad   bool
 		says  []string
 	}{
-		"nothing":         {[]report.Row{row("a", "active", report.Helps), gone}, 0, false, []string{"Nothing needs you", "!Needs you"}},
-		"one harms":       {[]report.Row{harmful, gone}, 0, false, []string{`<li class="bad"><a href="/lessons?verdict=harms">A lesson in force harms</a>`, "!Nothing needs you"}},
-		"two harm":        {[]report.Row{harmful, again}, 0, false, []string{">2 lessons in force harm<"}},
-		"one is invalid":  {[]report.Row{invalid}, 0, false, []string{`href="/lessons?verdict=invalid">A lesson has numbers that cannot be trusted<`, "!in force harm"}},
-		"two are invalid": {[]report.Row{invalid, invalid}, 0, false, []string{">2 lessons have numbers that cannot be trusted<"}},
+		"nothing":         {[]report.Row{row("a", "active", report.Helps), gone}, 0, false, []string{"No open task", "!Needs you"}},
+		"one harms":       {[]report.Row{harmful, gone}, 0, false, []string{`<li class="bad"><a href="/lessons?verdict=harms">An active lesson harms</a>`, "!No open task"}},
+		"two harm":        {[]report.Row{harmful, again}, 0, false, []string{">2 active lessons harm<"}},
+		"one is invalid":  {[]report.Row{invalid}, 0, false, []string{`href="/lessons?verdict=invalid">A lesson has unreliable numbers<`, "!in force harm"}},
+		"two are invalid": {[]report.Row{invalid, invalid}, 0, false, []string{">2 lessons have unreliable numbers<"}},
 		"one waits":       {nil, 1, false, []string{`<li class="warn"><a href="/queue">A lesson waits for approval<`}},
 		"two wait":        {nil, 2, false, []string{">2 lessons wait for approval<"}},
 		"a figure":        {nil, 0, true, []string{`<li class="bad"><a href="#health">Store: down<`}},
@@ -63,26 +63,26 @@ func TestGains(t *testing.T) {
 		says   []string
 	}{
 		"tokens": {"/", admin.Prices{}, func(*report.Report) {}, []string{
-			">+9</span>", "<small>+5 to +14, of 90 treated</small>", ">500 000<", "admin.price_input puts", ">2000<", "treated, 50% cached; control 1000, 0% cached",
+			">+9</span>", "<small>+5 to +14, of 90 treated</small>", ">500 000<", "set admin.price_input", ">2000<", "treated, 50% cached; control 1000, 0% cached",
 			`<span class="value">1</span> <span class="unit">lesson</span><small>to help; 2 proven to harm</small>`, `placeholder="none"`,
 		}},
-		"money":    {"/", admin.Prices{Input: 2, Cached: 0.5}, func(*report.Report) {}, []string{"cost 1.00 before any cache", ">0.0025<", "control 0.0020", `placeholder="2"`}},
+		"money":    {"/", admin.Prices{Input: 2, Cached: 0.5}, func(*report.Report) {}, []string{"cost 1.00 without a cache", ">0.0025<", "control 0.0020", `placeholder="2"`}},
 		"no price": {"/", admin.Prices{Input: 2}, func(*report.Report) {}, []string{">0.0040<"}},
-		"asked":    {"/?price=200", admin.Prices{Input: 2, Cached: 0.5}, func(*report.Report) {}, []string{"cost 100.00 before", `value="200"`}},
-		"nonsense": {"/?price=-1", admin.Prices{Input: 2}, func(*report.Report) {}, []string{"cost 1.00 before"}},
-		"too much": {"/?price=1000000", admin.Prices{}, func(*report.Report) {}, []string{"admin.price_input puts"}},
+		"asked":    {"/?price=200", admin.Prices{Input: 2, Cached: 0.5}, func(*report.Report) {}, []string{"cost 100.00 without", `value="200"`}},
+		"nonsense": {"/?price=-1", admin.Prices{Input: 2}, func(*report.Report) {}, []string{"cost 1.00 without"}},
+		"too much": {"/?price=1000000", admin.Prices{}, func(*report.Report) {}, []string{"set admin.price_input"}},
 		"harm": {"/", admin.Prices{}, func(r *report.Report) { r.Global.Effect, r.Global.Lo, r.Global.Hi = new(-0.1), new(-0.15), new(-0.004) }, []string{
 			`<div class="bad">`, ">−9</span>", "<small>−14 to 0, of 90 treated</small>",
 		}},
-		"invalid":    {"/", admin.Prices{}, func(r *report.Report) { r.Global.Verdict = report.Invalid }, []string{"not enough control sessions yet to say", "!of 90 treated"}},
+		"invalid":    {"/", admin.Prices{}, func(r *report.Report) { r.Global.Verdict = report.Invalid }, []string{"too few control sessions", "!of 90 treated"}},
 		"no control": {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Control = report.Spent{} }, []string{"treated, 50% cached</small>"}},
 		"no usage":   {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated = report.Spent{} }, []string{"!cached</small>", ">500 000<"}},
 		"no tokens":  {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated.Input, r.Global.Days[1].Treated.Cached = 0, 0 }, []string{"treated, 0% cached", "!NaN"}},
-		"sound":      {"/", admin.Prices{}, func(*report.Report) {}, []string{"!The coins do not fall", "!do not report equally"}},
-		"coins":      {"/", admin.Prices{}, func(r *report.Report) { r.SRM.OK, r.SRM.EValue = false, 1e6 }, []string{"The coins do not fall as they should (e-value 1e+06)"}},
-		"reporting":  {"/", admin.Prices{}, func(r *report.Report) { r.Reporting.OK = false }, []string{"do not report equally often"}},
+		"sound":      {"/", admin.Prices{}, func(*report.Report) {}, []string{"!The coins deviate", "!do not get feedback equally"}},
+		"coins":      {"/", admin.Prices{}, func(r *report.Report) { r.SRM.OK, r.SRM.EValue = false, 1e6 }, []string{"The coins deviate from their probabilities (e-value 1e+06)"}},
+		"reporting":  {"/", admin.Prices{}, func(r *report.Report) { r.Reporting.OK = false }, []string{"do not get feedback equally often"}},
 		"elsewhere": {"/", admin.Prices{}, func(r *report.Report) { r.Elsewhere = []report.Counted{{RewardDefinition: "old", Sessions: 1}} }, []string{
-			"Not in these numbers: 1 session that closed when the reward was old.",
+			"Not included: 1 session that closed while the reward was old.",
 		}},
 	} {
 		holds(t, name, onPage(t, c.target, func(f *full, o *admin.Options) {
@@ -107,11 +107,11 @@ func TestGains(t *testing.T) {
 func TestPagesWithoutAReport(t *testing.T) {
 	for _, target := range []string{"/", "/lessons", "/lessons/word"} {
 		holds(t, target, onPage(t, target, func(f *full, _ *admin.Options) { f.fail = true }),
-			"The report cannot be read right now", "!coins do not fall", "!No lesson has matched", "!Nothing needs you: no fault", "!proven helps")
+			"The report cannot be read", "!coins do not fall", "!No lesson has matched", "!No open task: no fault", "!proven helps")
 	}
 	holds(t, "none", onPage(t, "/lessons", func(f *full, _ *admin.Options) { f.report.Lessons = nil }), "No lesson has matched yet")
 	for n, want := range map[int]string{1: "There is 1 lesson. ", 2: "There are 2 lessons. "} {
-		holds(t, want, onPage(t, "/lessons?q=nothing", func(f *full, _ *admin.Options) { f.report.Lessons = f.report.Lessons[:n] }), want, "No lesson fits")
+		holds(t, want, onPage(t, "/lessons?q=nothing", func(f *full, _ *admin.Options) { f.report.Lessons = f.report.Lessons[:n] }), want, "No lesson matches")
 	}
 }
 
@@ -128,10 +128,10 @@ func TestLessonTells(t *testing.T) {
 		says   []string
 	}{
 		"plain": {func(*world) {}, []string{
-			"<h1>Its title</h1>", "<code>word</code> · ", ": active", "!· in ", "There is no effect to show yet",
-			"No judge has said anything", `<button class="danger"`, ">Put on trial<", ">Pause<", "!>Reject<",
-			"It has no words, tags or errors to fire on.", "Nobody has acted on it", "!Planned looks", "!What observation alone",
-			"!Older texts", "!Progress", "!Prompt cache", "!>Checks<", `?backtest=1#trigger">Try it`, "!True effect",
+			"<h1>Its title</h1>", "<code>word</code> · ", ": active", "!· in ", "No effect yet",
+			"No opinion of a judge", `<button class="danger"`, ">Put on trial<", ">Pause<", "!>Reject<",
+			"The lesson has no words, tags or errors as triggers.", "No action is logged", "!Planned looks", "!What observation alone",
+			"!Older texts", "!Progress", "!Prompt cache", "!>Checks<", `?backtest=1#trigger">Try the lesson`, "!True effect",
 		}},
 		"category":  {func(w *world) { w.lesson.Category = "tests" }, []string{" · in tests"}},
 		"untitled":  {func(w *world) { w.lesson.Title = "" }, []string{"<h1>word</h1>"}},
@@ -146,37 +146,37 @@ func TestLessonTells(t *testing.T) {
 		"rejected":   {func(w *world) { w.lesson.State = lesson.Rejected }, []string{">Approve<", "!>Retire<", "!>Pause<"}},
 		"note":       {func(w *world) { w.row.Note = "as if" }, []string{"(as if)"}},
 		"said note":  {func(w *world) { w.row.Verdict, w.row.Note = report.Invalid, "the coins are off" }, []string{"Do not trust its numbers: the coins are off.", "!(the coins are off)"}},
-		"needs":      {func(w *world) { w.row.Told, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12 357", "It needs 12 345 more picks"}},
+		"needs":      {func(w *world) { w.row.Told, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12 357", "The verdict needs 12 345 more picks"}},
 		"cache":      {func(w *world) { w.row.CachedWith = new(0.5) }, []string{">50%<", "of the input tokens of sessions with it</small>"}},
-		"cache lost": {func(w *world) { w.row.CachedWith, w.row.CachedChange = new(0.5), new(-0.01) }, []string{"sessions with it, −1.0 points by it</small>"}},
-		"input":      {func(w *world) { w.row.InputWith, w.row.InputWithout = new(1200.4), new(999.6) }, []string{">1200<", "1000 where it was withheld"}},
+		"cache lost": {func(w *world) { w.row.CachedWith, w.row.CachedChange = new(0.5), new(-0.01) }, []string{"sessions with it, −1.0 points by the lesson</small>"}},
+		"input":      {func(w *world) { w.row.InputWith, w.row.InputWithout = new(1200.4), new(999.6) }, []string{">1200<", "1000 without the lesson"}},
 		"opinion":    {func(w *world) { w.row.Opinions = &report.Opinions{Followed: 1, Ignored: 2} }, []string{"followed 1 time, ignored 2, irrelevant 0", "!No judge"}},
-		"observed":   {func(w *world) { w.row.LOODelta = new(0.2) }, []string{"ended +20.0 points away", "That is no effect"}},
+		"observed":   {func(w *world) { w.row.LOODelta = new(0.2) }, []string{"differs by +20.0 points", "This difference is no effect"}},
 		"looks": {func(w *world) {
 			w.row.Looks = []report.Look{{Told: 3, Planned: 800, Verdict: report.Helps}, {Told: 800, Planned: 800, Taken: true, Verdict: report.Helps}}
-		}, []string{"Planned looks", `3 of 800</td><td>–</td><td class="text">not taken yet</td>`, `<td class="text">helps</td>`}},
+		}, []string{"Planned looks", `3 of 800</td><td>–</td><td class="text">not yet</td>`, `<td class="text">helps</td>`}},
 		"an effect": {func(w *world) { w.row.Effect, w.row.Lo, w.row.Hi = new(0.1), new(0.05), new(0.2) }, []string{
-			`<div class="lone">`, "from the second day on", "+5.0 to +20.0", "!There is no effect",
+			`<div class="lone">`, "starts on the second day", "+5.0 to +20.0", "!No effect yet",
 		}},
 		"days": {func(w *world) {
 			w.row.Days = []report.Band{{Date: "2026-04-01", Effect: 0.1, Hi: 0.2}, {Date: "2026-04-02", Effect: 0.1}}
 			w.row.Looks = []report.Look{{Taken: true, Last: time.Unix(1775088000, 0)}, {Last: time.Unix(5, 0)}}
-		}, []string{`"days":[1775001600,1775088000]`, `"values":[10,10],"lo":[0,0],"hi":[20,0]`, `"marks":[{"at":1775088000,"text":"look"}]`, "The same as a table"}},
+		}, []string{`"days":[1775001600,1775088000]`, `"values":[10,10],"lo":[0,0],"hi":[20,0]`, `"marks":[{"at":1775088000,"text":"look"}]`, "The chart as a table"}},
 		"invalid days": {func(w *world) {
 			w.row.Verdict, w.row.Days = report.Invalid, []report.Band{{Date: "2026-04-01"}, {Date: "2026-04-02"}}
-		}, []string{"!data-chart", "There is no effect to show yet"}},
-		"unmeasured": {func(w *world) { w.report.Lessons = nil }, []string{"Nothing was measured yet.", "!class=\"stats\"", "!What it costs", ": active", "Its title"}},
-		"removed":    {func(w *world) { w.book = lesson.NewBook(nil); w.row.State = "removed" }, []string{"<h1>word</h1>", ": removed", "!As the model sees it", "What it costs"}},
-		"no budget":  {func(w *world) { w.o.Library = blockless{w.full} }, []string{"It does not fit into inject.budget_bytes"}},
+		}, []string{"!data-chart", "No effect yet"}},
+		"unmeasured": {func(w *world) { w.report.Lessons = nil }, []string{"No data yet.", "!class=\"stats\"", "!Cost", ": active", "Its title"}},
+		"removed":    {func(w *world) { w.book = lesson.NewBook(nil); w.row.State = "removed" }, []string{"<h1>word</h1>", ": removed", "!As the model sees it", "Cost"}},
+		"no budget":  {func(w *world) { w.o.Library = blockless{w.full} }, []string{"The lesson does not fit into inject.budget_bytes"}},
 		"unread":     {func(w *world) { w.o.Survey = unread{} }, []string{"The stored sessions cannot be read: no disk."}},
-		"unpicked":   {func(w *world) { w.survey = report.NewSurvey(w.generated) }, []string{"None of the stored sessions", "They were read at <time"}},
+		"unpicked":   {func(w *world) { w.survey = report.NewSurvey(w.generated) }, []string{"No stored session", "They were read at <time"}},
 		"rewards": {func(*world) {}, []string{
 			"Of 120 stored sessions since ", "They were read at <time", `<rect class="with" x="0" y="1" width="40.0" height="7">`,
 			`<th scope="row">0.0 to 0.1</th>`, `<td>20% <small>12</small></td><td>20% <small>12</small></td>`,
 		}},
 		"events": {func(w *world) {
 			w.events = []lesson.Event{{Slug: "word", Action: "propose", By: "distill", Agent: "coder"}, {Slug: "word", Action: "approve", By: "kim", Hash: "0123456789abcdef"}, {Slug: "x", Action: "eaten"}}
-		}, []string{`approve</th><td class="text">kim</td>`, "distill (agent coder)", "<code>0123456789ab</code>", "!eaten", "!Nobody has acted"}},
+		}, []string{`approve</th><td class="text">kim</td>`, "distill (agent coder)", "<code>0123456789ab</code>", "!eaten", "!No action is logged"}},
 	} {
 		page := onPage(t, "/lessons/word", func(f *full, o *admin.Options) {
 			w := world{full: f, lesson: &lesson.Lesson{Slug: "word", Title: "Its title", State: lesson.Active}, o: o}
@@ -193,9 +193,9 @@ func TestLessonTells(t *testing.T) {
 	}
 	holds(t, "fired", tried(backtest.Result{
 		Sessions: 40, Fired: 3, Words: []backtest.Word{{Word: "flaky", Sessions: 3}}, Silent: []string{"never"}, Examples: []string{"s-9"},
-	}), "<strong>3</strong> of the <strong>40</strong>", "flaky</th><td>3</td>", "never</th><td>0</td>", `href="/sessions?session=s-9"`, "In no other one it came near", "!>Try it")
+	}), "<strong>3</strong> of the <strong>40</strong>", "flaky</th><td>3</td>", "never</th><td>0</td>", `href="/sessions?session=s-9"`, "There are no near misses", "!>Try it")
 	holds(t, "near", tried(backtest.Result{Near: backtest.Near{Sessions: 1, Why: []backtest.Word{{Word: "not its tool", Sessions: 1}}}}),
-		"<strong>1</strong> other it came near", "not its tool</th><td>1</td>", "!In no other one", "!Such as")
+		"<strong>1</strong> other the lesson nearly fired", "not its tool</th><td>1</td>", "!In no other one", "!Such as")
 	holds(t, "unread", onPage(t, "/lessons/word?backtest=1", func(_ *full, o *admin.Options) { o.Survey = unread{} }),
 		"The captured sessions cannot be read: no disk.", "!It would have fired")
 }
@@ -234,7 +234,7 @@ func TestQueueTells(t *testing.T) {
 		says   []string
 	}{
 		"plain": {"/queue", plain, []string{
-			"2 to decide", "All checks are clean.", "It cites none.", "It has nothing to fire on.", ">Late</a>", ">early</a>", "!written by", "!for the agent", "!>on</a>", "!What changes",
+			"2 to decide", "All checks are clean.", "No evidence.", "The lesson has no triggers.", ">Late</a>", ">early</a>", "!written by", "!for the agent", "!>on</a>", "!What changes",
 			`href="/queue?backtest=late#candidate-late"`, "1 to 2 of 2", `<kbd>j</kbd> <kbd>k</kbd>`,
 		}},
 		"about": {"/queue", func(_ *full, l *lesson.Lesson, _ *admin.Options) {
@@ -248,7 +248,7 @@ func TestQueueTells(t *testing.T) {
 		}, []string{`<li class="bad">`, "it orders", `<li class="warn">`, "!All checks"}},
 		"diff": {"/queue", func(_ *full, l *lesson.Lesson, _ *admin.Options) {
 			l.Supersedes, l.Body = []string{"nobody", "on"}, "a\nc"
-		}, []string{"What changes against <code>on</code>", `<span class="kept">  a`, `<span class="cut">− b`, `<span class="added">+ c`}},
+		}, []string{"Changes from <code>on</code>", `<span class="kept">  a`, `<span class="cut">− b`, `<span class="added">+ c`}},
 		"gone": {"/queue", func(_ *full, l *lesson.Lesson, _ *admin.Options) { l.Supersedes = []string{"nobody"} }, []string{"!What changes"}},
 		"tried": {"/queue?backtest=late", func(f *full, _ *lesson.Lesson, _ *admin.Options) {
 			f.backtest = backtest.Result{Fired: 2, Sessions: 9, Words: []backtest.Word{{Word: "w", Sessions: 2}}}
@@ -262,7 +262,7 @@ func TestQueueTells(t *testing.T) {
 			f.book = lesson.NewBook(all)
 		}, []string{"21 to 21 of 21", `id="candidate-c-20"`, "!id=\"candidate-c-19\"", `href="/queue?page=1" rel="prev"`, "!rel=\"next\""}},
 		"beyond": {"/queue?page=9", plain, []string{"1 to 2 of 2"}},
-		"none":   {"/queue", func(f *full, _ *lesson.Lesson, _ *admin.Options) { f.book = lesson.NewBook(nil) }, []string{"Nothing waits for you", "!to decide"}},
+		"none":   {"/queue", func(f *full, _ *lesson.Lesson, _ *admin.Options) { f.book = lesson.NewBook(nil) }, []string{"The queue is empty", "!to decide"}},
 	} {
 		holds(t, name, queue(c.target, c.change), c.says...)
 	}

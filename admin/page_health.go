@@ -26,7 +26,7 @@ func (s *Server) healthPage(c echo.Context) error {
 	v := healthView{s.health(c)}
 	problem := ""
 	if v.Fault != "" {
-		problem = "The configuration was changed and not taken over; the old one is in force: " + v.Fault
+		problem = "The changed configuration is faulty; the old one stays in effect: " + v.Fault
 	}
 	return s.show(c, shown{Title: "health", Main: v.html, Live: true, Problem: problem})
 }
@@ -44,7 +44,7 @@ func (v *healthView) html(frame) g.Node {
 		h.Div(
 			h.Class("columns"),
 			h.Section(
-				heading("account", "What became of every exchange"), linesTable("account", accountOf(&v.Account)),
+				heading("account", "The account of all exchanges"), linesTable("account", accountOf(&v.Account)),
 				quiet(g.Text("Exchanges over the life of the data directory. An exchange is one request and its reply.")),
 			),
 			h.Section(heading("since", "Since this start"), linesTable("since", sinceOf(&v.Since))),
@@ -52,7 +52,7 @@ func (v *healthView) html(frame) g.Node {
 			g.If(len(v.Figures) > 0, h.Section(heading("more", "Lessons"), figureTable("more", v.Figures))),
 		),
 		v.configuration(),
-		heading("audit", "What was done here"),
+		heading("audit", "Audit log"),
 		v.actions(),
 	}
 }
@@ -61,9 +61,9 @@ func (v *healthView) html(frame) g.Node {
 func (v *healthView) top() []stat {
 	lost := sum(v.Account.Dropped) - v.Account.Dropped["opted_out"]
 	ill := !v.Store.Healthy || v.Store.Trouble != ""
-	spool, limit := bytesOf(v.Spool.Bytes), "of "+bytesOf(v.Spool.Limit)
+	outbox, limit := bytesOf(v.Spool.Bytes), "of "+bytesOf(v.Spool.Limit)
 	if v.Spool.Dir == "" {
-		spool, limit = none, "there is none"
+		outbox, limit = none, "no outbox"
 	}
 	return []stat{
 		statOf("store-state", when(ill, "failing", "well"), v.Store.Kind, when(ill, "bad", "good")),
@@ -73,7 +73,7 @@ func (v *healthView) top() []stat {
 			"store-lag", fmt.Sprintf("%.1f", v.Spool.Lag), "waiting: "+count(v.Account.Spooled),
 			when(v.Spool.Lag > 60, "bad", ""),
 		),
-		statOf("spool", spool, limit, ""),
+		statOf("outbox", outbox, limit, ""),
 	}
 }
 
@@ -86,7 +86,7 @@ func (v *healthView) troubles() g.Node {
 	return g.Group{
 		trouble("The store cannot be read: ", store.Trouble),
 		trouble("", store.Notice),
-		trouble("There is no whole account: ", account.Trouble),
+		trouble("The account is incomplete: ", account.Trouble),
 		g.If(!account.Balanced, h.P(
 			h.Class("problem"), g.Text("The account does not balance: admitted is not stored + spooled + incomplete + dropped. Please report it, with the output of "),
 			code("precept doctor --json"), g.Text("."),
@@ -128,20 +128,20 @@ func (v *healthView) configuration() g.Node {
 	table := func(rows ...g.Node) g.Node { return h.Table(h.Class("config"), g.Group(rows)) }
 	return g.Group{
 		heading("config", "Configuration"),
-		quiet(g.Text("Hash "), code(v.Hash), g.Textf(". %d of %d keys are not at their defaults; secrets are hidden.", len(changed), len(v.Config))),
+		quiet(g.Text("Hash "), code(v.Hash), g.Textf(". %d of %d keys differ from their defaults; secrets are hidden.", len(changed), len(v.Config))),
 		scroll(labelledBy("config"), table(columns(words("Key", "Value", "Default")), h.TBody(changed))),
-		folded("The keys that are at their defaults", scroll(labelled("Keys at their defaults"), table(h.TBody(rest)))),
+		folded("Keys with default values", scroll(labelled("Keys with default values"), table(h.TBody(rest)))),
 	}
 }
 
 // actions lists the recorded actions.
 func (v *healthView) actions() g.Node {
 	if len(v.Audit) == 0 {
-		return quiet(g.Text("Nothing yet. Approvals, trials, feedback and deletions are noted here."))
+		return quiet(g.Text("No entries. Approvals, trials, feedback and deletions are logged here."))
 	}
 	return g.Group{
 		scroll(labelledBy("audit"), h.Table(
-			columns(words("When", "Who", "Action", "To what"), numbers("Answer")),
+			columns(words("When", "Who", "Action", "Object"), numbers("Answer")),
 			h.TBody(g.Map(v.Audit, func(n Noted) g.Node {
 				return h.Tr(
 					wordCells(timeOf(n.At), quoted(n.Who), code(n.Action)), h.Td(h.Class("text wrap"), quoted(n.Detail)),
@@ -149,7 +149,7 @@ func (v *healthView) actions() g.Node {
 				)
 			})),
 		)),
-		quiet(g.Text("The newest actions; all of them stand in "), code(auditFile), g.Text(" of the data directory.")),
+		quiet(g.Text("The newest actions. All actions are in "), code(auditFile), g.Text(" of the data directory.")),
 	}
 }
 
@@ -158,24 +158,24 @@ func accountOf(a *Account) []line {
 	out := []line{
 		{Name: "Admitted", Value: count(a.Admitted)},
 		{Name: "Stored", Value: count(a.Stored), Indent: "indent"},
-		{Name: "In the outbox, or under way", Value: count(a.Spooled), Indent: "indent"},
-		{Name: "Under way when precept died", Value: count(a.Incomplete), Indent: "indent"},
+		{Name: "In the outbox, or in progress", Value: count(a.Spooled), Indent: "indent"},
+		{Name: "In progress when precept died", Value: count(a.Incomplete), Indent: "indent"},
 		{Name: "Dropped", Value: count(sum(a.Dropped)), Indent: "indent"},
 	}
 	for _, reason := range slices.Sorted(maps.Keys(a.Dropped)) {
 		out = append(out, line{Name: strings.ReplaceAll(reason, "_", " "), Value: count(a.Dropped[reason]), Indent: "indent more"})
 	}
 	return append(out,
-		line{Name: "Stored, and no sample tells of them", Value: count(a.Unsampled)},
+		line{Name: "Stored, and in no sample yet", Value: count(a.Unsampled)},
 		line{Name: "Set aside after a panic", Value: count(a.SetAside), Tone: when(a.SetAside > 0, "bad", "")})
 }
 
 func sinceOf(n *Since) []line {
 	out := []line{
 		{Name: "Exchanges stored", Value: count(n.Exchanges)},
-		{Name: "Samples written, also anew", Value: count(n.Samples)},
+		{Name: "Samples written, rewrites included", Value: count(n.Samples)},
 		{Name: "Sessions closed", Value: count(n.Closed)},
-		{Name: "of them with a reward", Value: count(n.Told), Indent: "indent"},
+		{Name: "with a reward", Value: count(n.Told), Indent: "indent"},
 		{Name: "Exchanges that opted out", Value: count(n.OptedOut)},
 		{Name: "Texts redacted", Value: count(n.Redactions)},
 		{Name: "Replies cut, aborted or failed", Value: count(n.Incomplete)},
@@ -200,7 +200,7 @@ func storeOf(counts map[string]int64) (out []line) {
 		case "bytes":
 			l.Name, l.Value = "On disk", bytesOf(counts[name])
 		case "parked":
-			l.Name = "Feedback that waits for its session"
+			l.Name = "Feedback waiting for its session"
 		}
 		out = append(out, l)
 	}

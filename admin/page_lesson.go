@@ -45,8 +45,8 @@ func (s *Server) lessonPage(c echo.Context) error {
 	v.read(ctx, &s.options, tenant)
 	v.measured(r.Lessons)
 	if v.lesson == nil && v.row == nil && r.problem == "" {
-		return s.show(c, shown{Title: "No such lesson", Main: failedPage, Err: echo.NewHTTPError(http.StatusNotFound,
-			"there is no lesson of this name, and nothing was measured of one")})
+		return s.show(c, shown{Title: "Unknown lesson", Main: failedPage, Err: echo.NewHTTPError(http.StatusNotFound,
+			"no lesson has this name, and the store has no counters of it")})
 	}
 	if v.row != nil {
 		v.true, v.since = truths(s.options.Truth).of(v.slug), r.since(v.row.Arm)
@@ -106,12 +106,12 @@ func (v *lessonView) html(f frame) g.Node {
 		g.Iff(v.lesson != nil && f.Acts, func() g.Node { return actionForms(f, v.lesson) }),
 		section("time", "Effect over time", lessonOverTime(v.row, v.true, v.since)),
 		g.Iff(v.lesson != nil, func() g.Node { return g.Group{v.texts(), v.trigger(f)} }),
-		section("rewards", "Rewards with it and without it", v.stored.rewards(v.slug)),
+		section("rewards", "Rewards with and without the lesson", v.stored.rewards(v.slug)),
 		g.Iff(v.row != nil && v.row.LOODelta != nil, func() g.Node {
-			return section("gap", "What observation alone would say", h.P(g.Text(gap(v.row))))
+			return section("gap", "The difference without randomisation", h.P(g.Text(gap(v.row))))
 		}),
-		section("opinion", "Opinion of the judge, beside the measurement", opinions(v.row)),
-		g.Iff(v.row != nil, func() g.Node { return section("cost", "What it costs", figures(lessonCosts(v.row))) }),
+		section("opinion", "Opinion of the judge", opinions(v.row)),
+		g.Iff(v.row != nil, func() g.Node { return section("cost", "Cost", figures(lessonCosts(v.row))) }),
 		g.If(len(v.findings) > 0, section("checks", "Checks", findingList(v.findings))),
 		section("history", "History", olderTexts(f, v.older, v.slug, v.block), eventsTable(v.events)),
 	}
@@ -138,12 +138,12 @@ func (v *lessonView) about() g.Node {
 
 // texts returns the lesson as written, and as the model sees it.
 func (v *lessonView) texts() g.Node {
-	block := warning("It does not fit into inject.budget_bytes, so no session gets it. Shorten it, or raise the budget.")
+	block := warning("The lesson does not fit into inject.budget_bytes, so no session gets the lesson. Shorten the text, or raise the budget.")
 	if v.block != "" {
 		block = g.Group{
 			paper(h.Pre(quoted(v.block))),
-			quiet(g.Text("This block stands before the user's own words, or at the top of the tool result that fired it. " +
-				"Other lessons of the turn share its head and end.")),
+			quiet(g.Text("This block is inserted before the user's words, or at the top of the tool result that fired the lesson. " +
+				"Other lessons of the turn share the first and the last line.")),
 		}
 	}
 	return h.Section(
@@ -156,16 +156,16 @@ func (v *lessonView) texts() g.Node {
 func (v *lessonView) trigger(f frame) g.Node {
 	description := v.lesson.Trigger.Description
 	return section(
-		"trigger", "When it fires",
+		"trigger", "Triggers",
 		g.If(description != "", h.P(h.Dir("auto"), quoted(description))),
-		facetList(v.lesson, "It has no words, tags or errors to fire on."),
+		facetList(v.lesson, "The lesson has no words, tags or errors as triggers."),
 		v.tried.whole(f),
 	)
 }
 
 // actionForms returns a form for each possible action, with its effect.
 func actionForms(f frame, l *lesson.Lesson) g.Node {
-	return section("actions", "What you can do", h.Div(h.Class("actions"), g.Map(actionsOf(l.State), func(a action) g.Node {
+	return section("actions", "Actions", h.Div(h.Class("actions"), g.Map(actionsOf(l.State), func(a action) g.Node {
 		does := "does-" + string(a.key)
 		return f.decision(
 			l, a.key, f.lesson(l.Slug),
@@ -184,16 +184,16 @@ type action struct {
 
 // actionsOf returns the possible actions on a lesson in a state.
 func actionsOf(state lesson.State) (out []action) {
-	approve := action{lesson.Approve, "Approve", "It is in force in the text above from the next turn on: " +
-		"sessions whose words fire its trigger may get it, and a coin keeps withholding it from some, " +
-		"so that it stays measured.", false}
-	trial := action{lesson.StartTrial, "Put on trial", "It is in force, and withheld from half of the " +
-		"sessions that pick it, so that the verdict comes as soon as it can.", false}
-	pause := action{lesson.Pause, "Pause", "No new session gets it until it is approved again. " +
-		"Sessions that already have its block keep it, so that their history stays the same.", false}
-	retire := action{lesson.Retire, "Retire", "It is out of force for good. Its file and its numbers stay.", true}
-	reject := action{lesson.Reject, "Reject", "It is refused for good, and never speaks. Its file stays, " +
-		"so that it is not proposed again.", true}
+	approve := action{lesson.Approve, "Approve", "The text above is active from the next turn on: " +
+		"sessions that fire a trigger may get the lesson, and the coin still withholds the lesson from some, " +
+		"so that the effect stays measured.", false}
+	trial := action{lesson.StartTrial, "Put on trial", "The lesson is active, and withheld from half of the " +
+		"sessions that pick the lesson, for the earliest verdict.", false}
+	pause := action{lesson.Pause, "Pause", "No new session gets the lesson until the next approval. " +
+		"Sessions with its block keep the block, so that their history stays unchanged.", false}
+	retire := action{lesson.Retire, "Retire", "The lesson ends for good. Its file and its numbers stay.", true}
+	reject := action{lesson.Reject, "Reject", "The lesson is refused for good. Its file stays, " +
+		"so that the lesson is not proposed again.", true}
 	switch state {
 	case lesson.Candidate, lesson.Quarantined:
 		return []action{approve, trial, reject}
@@ -219,11 +219,11 @@ func (s *Server) actOnPage(c echo.Context) error {
 	if err != nil {
 		c.Set(detailKey, slug+" "+string(a)+": not done")
 		if errors.Is(err, ErrNoLesson) {
-			return s.seeOther(c, back, slug+" is no lesson any more; somebody was faster.")
+			return s.seeOther(c, back, slug+" does not exist any more; another person was faster.")
 		}
-		return s.seeOther(c, back, slug+" stays as it is: "+err.Error())
+		return s.seeOther(c, back, slug+" is unchanged: "+err.Error())
 	}
 	s.decided.add(slug, s.options.Now())
 	return s.seeOther(c, back, fmt.Sprintf(
-		"%s is %s now. It is in the audit log, and takes effect within two seconds.", l.Slug, l.State))
+		"%s is %s now. The audit log has the action, which takes effect within two seconds.", l.Slug, l.State))
 }

@@ -125,7 +125,7 @@ func TestOlderTexts(t *testing.T) {
 	page := html.UnescapeString(raw)
 	for _, want := range []string{
 		"The text of <code>helpful@old</code>", `href="/sessions/5e55"`, `<span class="cut">−   | Old advice.`, `<span class="kept">  - [helpful] Run a flaky test alone`,
-		"The text of <code>helpful@kept</code>", "No stored session tells it",
+		"The text of <code>helpful@kept</code>", "No stored session contains this text",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
@@ -150,8 +150,8 @@ func TestLessonPage(t *testing.T) {
 	}
 	page := html.UnescapeString(raw)
 	for _, want := range []string{
-		"Run a flaky test alone", "As the model sees it", "- [helpful] Run a flaky test alone", "<code>flaky test</code>", "+6.2", "followed 9 times", "off by −8.2", "0.9 to 1.0", "Of 600 stored sessions",
-		"helpful@old", "anna", "Put on trial", "Pause", "Retire", "No new session gets it until it is approved again", `data-chart="{"label":"Effect over time"`, "2026-03-30",
+		"Run a flaky test alone", "As the model sees it", "- [helpful] Run a flaky test alone", "<code>flaky test</code>", "+6.2", "followed 9 times", "wrong by −8.2", "0.9 to 1.0", "Of 600 stored sessions",
+		"helpful@old", "anna", "Put on trial", "Pause", "Retire", "No new session gets the lesson until the next approval", `data-chart="{"label":"Effect over time"`, "2026-03-30",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
@@ -164,10 +164,10 @@ func TestLessonPage(t *testing.T) {
 		t.Error("the backtest is not told")
 	}
 	lib.survey = nil
-	if page := get("/lessons/harmful"); !strings.Contains(page, "The stored sessions cannot be read") || !strings.Contains(page, "No judge has said anything") {
+	if page := get("/lessons/harmful"); !strings.Contains(page, "The stored sessions cannot be read") || !strings.Contains(page, "No opinion of a judge") {
 		t.Error("what is missing is not said")
 	}
-	if res := f.do(t, "GET", "/lessons/nobody", bearer(token)); res.StatusCode != 404 || !strings.Contains(body(t, res), "There is no lesson of this name") {
+	if res := f.do(t, "GET", "/lessons/nobody", bearer(token)); res.StatusCode != 404 || !strings.Contains(body(t, res), "No lesson has this name") {
 		t.Errorf("no such lesson: %d", res.StatusCode)
 	}
 	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); strings.Contains(page, "csrf_token") || strings.Contains(page, "Put on trial") {
@@ -203,7 +203,7 @@ func TestActOnPage(t *testing.T) {
 	see := func() string {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) })))
 	}
-	if page := see(); !strings.Contains(page, `role="status">`) || !strings.Contains(page, "It is in the audit log") {
+	if page := see(); !strings.Contains(page, `role="status">`) || !strings.Contains(page, "The audit log has the action") {
 		t.Error("nothing is said of what was done")
 	}
 	if strings.Contains(see(), `role="status">`) {
@@ -211,7 +211,7 @@ func TestActOnPage(t *testing.T) {
 	}
 	keeper.err = errors.New("it expired")
 	post("/lessons/helpful/approve", csrf, "")
-	if !strings.Contains(see(), "helpful stays as it is: it expired") {
+	if !strings.Contains(see(), "helpful is unchanged: it expired") {
 		t.Error("a refusal is not told")
 	}
 }

@@ -139,9 +139,9 @@ func (v *lessonsView) list(f frame) g.Node {
 		t := tableOf(&v.Report, v.rows[p.from:p.to], false, v.filter.reach(), v.truth)
 		return g.Group{scroll(labelled("Effects of lessons"), t.html(f, true)), p.html(f)}
 	case v.total > 0:
-		return empty("No lesson fits the filter", h.P(
+		return empty("No lesson matches the filter", h.P(
 			g.Text("There "+plural(v.total, "is", "are")+" "+things(v.total, "lesson")+". "),
-			h.A(h.Href(f.Link("/lessons")), g.Text("Show all of them.")),
+			h.A(h.Href(f.Link("/lessons")), g.Text("Show all lessons.")),
 		))
 	default:
 		return g.Iff(f.Problem == "", noLessons)

@@ -72,7 +72,7 @@ func TestLessonsPage(t *testing.T) {
 	for query, want := range map[string]string{
 		"?sort=name":                             "a-lesson-with-a-name-of-some-length-0000",
 		"?sort=-name":                            "no-data-yet",
-		"?sort=-told":                            "a-lesson-with-a-name-of-some-length-1999",
+		"?sort=-rewarded":                            "a-lesson-with-a-name-of-some-length-1999",
 		"?sort=-needs":                           "a-lesson-with-a-name-of-some-length-1996",
 		"?q=0042+LESSON":                         "a-lesson-with-a-name-of-some-length-0042",
 		"?sort=name&page=2":                      "a-lesson-with-a-name-of-some-length-0101",
@@ -88,7 +88,7 @@ func TestLessonsPage(t *testing.T) {
 			t.Errorf("%s begins with %q, want %s", query, got[:min(3, len(got))], want)
 		}
 	}
-	if page := get("?q=nobody"); !strings.Contains(page, "No lesson fits the filter") {
+	if page := get("?q=nobody"); !strings.Contains(page, "No lesson matches the filter") {
 		t.Error("an empty filter teaches nothing")
 	}
 	f.reports.report = report.Report{}
@@ -119,9 +119,9 @@ func TestBrowserLessons(t *testing.T) {
 			t.Errorf("at %d px %s px of the table fall out of the screen", width, got)
 		}
 	}
-	b.do(t, chromedp.Click(chromedp.CSS(`th a.sort[aria-label^="Sort by told"]`)), chromedp.WaitVisible(chromedp.CSS("table")))
-	if got := b.js(t, `new URL(location.href).searchParams.get("sort") + document.querySelector("tbody th a").textContent.slice(-4)`); got != "-told0299" {
-		t.Errorf("sorted by told: %s", got)
+	b.do(t, chromedp.Click(chromedp.CSS(`th a.sort[aria-label^="Sort by rewarded"]`)), chromedp.WaitVisible(chromedp.CSS("table")))
+	if got := b.js(t, `new URL(location.href).searchParams.get("sort") + document.querySelector("tbody th a").textContent.slice(-4)`); got != "-rewarded0299" {
+		t.Errorf("sorted by rewarded: %s", got)
 	}
 	b.do(t, chromedp.Click(chromedp.CSS(`thead button.term`)))
 	if got := b.js(t, `document.querySelector(":popover-open").textContent.includes("Verdict")`); got != "true" {

@@ -21,7 +21,7 @@ func TestSamplesList(t *testing.T) {
 	}{
 		"plain": {"/samples", func(*store.SampleList) {}, []string{
 			`<span class="family">error correction</span><span class="slug ">unrated</span><span class="asked">what was asked</span>`,
-			"no words came of it", "!rated by", `href="/sessions/s-1">its session`, "<span>1 shown</span>", "!Clear", "!Newest</a>", "!Older</a>",
+			"no text", "!rated by", `href="/sessions/s-1">its session`, "<span>1 shown</span>", "!Clear", "!Newest</a>", "!Older</a>",
 			`<option value="">any</option>`, `<option value="error_correction">error correction</option>`, "!further bytes",
 			`href="/api/export?format=mplp&tenant=default"`, `href="/api/export?format=experiment&tenant=default"`,
 		}},
@@ -36,7 +36,7 @@ func TestSamplesList(t *testing.T) {
 			l.Samples[0].Sample.Output = map[string]any{"a_id": strings.Repeat("é", 20000)}
 		}, []string{"further bytes</pre>", "!�"}},
 		"filtered": {"/samples?quality=good&family=error_correction,dialog_response&agent=x&since=2026-01-01", func(*store.SampleList) {}, []string{
-			"1 shown of 7 looked at", `<a href="/samples">Clear</a>`, `<option value="good" selected>`, `value="2026-01-01"`, `<option value="error_correction" selected>`,
+			"1 shown of 7 read", `<a href="/samples">Clear</a>`, `<option value="good" selected>`, `value="2026-01-01"`, `<option value="error_correction" selected>`,
 			`href="/api/export?agent=x&family=error_correction%2Cdialog_response&format=openai&quality=good&since=2026-01-01&tenant=default"`, "!format=experiment",
 		}},
 		"of a lesson": {"/samples?lesson=l&until=2026-02-01", func(*store.SampleList) {}, []string{
@@ -44,11 +44,11 @@ func TestSamplesList(t *testing.T) {
 		}},
 		"older":  {"/samples?agent=x", func(l *store.SampleList) { l.Next = "n1" }, []string{`href="/samples?after=n1&agent=x" rel="next">Older</a>`}},
 		"behind": {"/samples?agent=x&after=n1", func(*store.SampleList) {}, []string{`href="/samples?agent=x">Newest</a>`}},
-		"none":   {"/samples", func(l *store.SampleList) { *l = store.SampleList{} }, []string{"No sample yet", "!No sample here", "!shown"}},
+		"none":   {"/samples", func(l *store.SampleList) { *l = store.SampleList{} }, []string{"No sample yet", "!No matching sample", "!shown"}},
 		"none fits": {"/samples?agent=x", func(l *store.SampleList) { l.Samples = nil }, []string{
-			"None of the 7 samples that were looked at fits. Ask for less.", "!There are older", "!No sample yet",
+			"None of the 7 samples read matches. Use fewer filters.", "!There are older", "!No sample yet",
 		}},
-		"none so far": {"/samples?agent=x", func(l *store.SampleList) { l.Samples, l.Next = nil, "n" }, []string{"There are older ones.", "!Ask for less"}},
+		"none so far": {"/samples?agent=x", func(l *store.SampleList) { l.Samples, l.Next = nil, "n" }, []string{"There are older samples.", "!Use fewer filters"}},
 	} {
 		page := onPage(t, c.target, func(f *full, _ *admin.Options) {
 			f.samples = store.SampleList{Looked: 7, Samples: []store.SampleItem{{Session: "s-1", Agent: "coder", Sample: sample.Sample{
@@ -69,8 +69,8 @@ func TestHealthTones(t *testing.T) {
 		"well": {func(*admin.Health) {}, []string{
 			`<div class="good"><dt>`, `<span class="value">well</span>`, "<small>sqlite</small>", "!class=\"bad\"", "!problem", "!class=\"warn\"", "!>Lessons</h2>",
 			"precept v1, go1, process 7, since <time", "of 12 345 admitted", `<th scope="row" class="indent more">opted out</th><td>4</td>`,
-			`<th scope="row">On disk</th><td>1.0 MiB</td>`, `<th scope="row">Feedback that waits for its session</th><td>2</td>`,
-			`<th scope="row">Late samples</th><td>3</td>`, "Nothing yet. Approvals", "1 of 2 keys are not at their defaults",
+			`<th scope="row">On disk</th><td>1.0 MiB</td>`, `<th scope="row">Feedback waiting for its session</th><td>2</td>`,
+			`<th scope="row">Late samples</th><td>3</td>`, "No entries. Approvals", "1 of 2 keys differ from their defaults",
 			`<tr class="changed"><th scope="row" title="how often">bandit.epsilon</th><td class="text wrap"><code>0.25</code></td><td class="text wrap quiet"><code>0.1</code>`,
 			`<span class="value">0.4</span>`, "<small>of 1023 B</small>",
 		}},
@@ -78,20 +78,20 @@ func TestHealthTones(t *testing.T) {
 		"ill":      {func(h *admin.Health) { h.Store.Healthy = false }, []string{`<div class="bad">`, ">failing<"}},
 		"unread":   {func(h *admin.Health) { h.Store.Trouble = "no disk" }, []string{`<div class="bad">`, ">failing<", `<p class="problem">The store cannot be read: no disk</p>`}},
 		"notice":   {func(h *admin.Health) { h.Store.Notice = "it lost some" }, []string{`<p class="problem">it lost some</p>`, ">well<"}},
-		"account":  {func(h *admin.Health) { h.Account.Trouble = "no answer" }, []string{"There is no whole account: no answer"}},
+		"account":  {func(h *admin.Health) { h.Account.Trouble = "no answer" }, []string{"The account is incomplete: no answer"}},
 		"unequal":  {func(h *admin.Health) { h.Account.Balanced = false }, []string{"The account does not balance"}},
 		"lost":     {func(h *admin.Health) { h.Account.Dropped["full"] = 3 }, []string{`<div class="bad">`, `<span class="value">3</span> <span class="unit">exchanges`, `<td>7</td>`}},
 		"one lost": {func(h *admin.Health) { h.Account.Dropped["full"] = 1 }, []string{`<span class="value">1</span> <span class="unit">exchange</span>`}},
 		"lag":      {func(h *admin.Health) { h.Spool.Lag = 60.5 }, []string{`<div class="bad">`, ">60.5<"}},
 		"some lag": {func(h *admin.Health) { h.Spool.Lag = 60 }, []string{`!class="bad"`}},
-		"no spool": {func(h *admin.Health) { h.Spool = admin.Spool{} }, []string{"there is none", `<span class="value">–</span>`}},
+		"no outbox": {func(h *admin.Health) { h.Spool = admin.Spool{} }, []string{"no outbox", `<span class="value">–</span>`}},
 		"aside":    {func(h *admin.Health) { h.Account.SetAside = 1 }, []string{`Set aside after a panic</th><td class="bad">1</td>`}},
 		"failed":   {func(h *admin.Health) { h.Since.WriteErrors = 2 }, []string{`Failed writes to the store</th><td class="warn">2</td>`}},
 		"dropped":  {func(h *admin.Health) { h.Since.Dropped = map[string]int64{"queue_full": 2, "none": 0} }, []string{`Dropped: queue full</th><td class="bad">2</td>`, "!Dropped: none"}},
 		"figures": {func(h *admin.Health) {
 			h.Figures = []admin.Figure{{Name: "Lessons", Value: "12345"}, {Name: "Files", Value: "one is bad", Bad: true}}
 		}, []string{`>Lessons</h2>`, `<td>12 345</td>`, `<td class="text bad">one is bad</td>`}},
-		"fault": {func(h *admin.Health) { h.Fault = "line 3" }, []string{"the old one is in force: line 3"}},
+		"fault": {func(h *admin.Health) { h.Fault = "line 3" }, []string{"the old one stays in effect: line 3"}},
 	} {
 		page := onPage(t, "/health", func(_ *full, o *admin.Options) {
 			o.Health = func(context.Context) admin.Health {

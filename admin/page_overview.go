@@ -44,7 +44,7 @@ func (s *Server) overview(c echo.Context) error {
 	byEffect(v.rows)
 	v.needs = s.attention(&v, frameOf(c))
 	return s.show(c, shown{
-		Title: "which lesson helped", Main: v.html, Head: charts(), Live: true, Counted: r.of, Problem: r.problem,
+		Title: "lessons and their effects", Main: v.html, Head: charts(), Live: true, Counted: r.of, Problem: r.problem,
 	})
 }
 
@@ -71,9 +71,9 @@ func (s *Server) attention(v *overviewView, f frame) (out []need) {
 			out = append(out, need{when(n == 1, one, count(n)+" "+many), href, tone})
 		}
 	}
-	add(invalid, "A lesson has numbers that cannot be trusted", "lessons have numbers that cannot be trusted",
+	add(invalid, "A lesson has unreliable numbers", "lessons have unreliable numbers",
 		f.Link("/lessons", "verdict", "invalid"), "bad")
-	add(harm, "A lesson in force harms", "lessons in force harm", f.Link("/lessons", "verdict", "harms"), "bad")
+	add(harm, "An active lesson harms", "active lessons harm", f.Link("/lessons", "verdict", "harms"), "bad")
 	add(len(s.waiting()), "A lesson waits for approval", "lessons wait for approval", f.Link("/queue"), "warn")
 	return out
 }
@@ -86,7 +86,7 @@ func (v *overviewView) html(f frame) g.Node {
 		v.form(f),
 		g.If(!nothing, g.Map(doubts(&v.Report), problem)),
 		g.Map(v.Elsewhere, func(e report.Counted) g.Node {
-			return h.P(h.Class("warning"), g.Textf("Not in these numbers: %s that closed when the reward was %s.",
+			return h.P(h.Class("warning"), g.Textf("Not included: %s that closed while the reward was %s.",
 				things(e.Sessions, "session"), e.RewardDefinition))
 		}),
 		g.Iff(nothing && f.Problem == "", noLessons),
@@ -112,7 +112,7 @@ func (v *overviewView) form(f frame) g.Node {
 		windowField(f.query.Get("window")),
 		wordField(
 			"Price of 1M tokens", "price", f.query.Get("price"), "8", g.Attr("inputmode", "decimal"), h.Placeholder(price),
-			h.Title("What a million input tokens cost you, in your currency"),
+			h.Title("The price of a million input tokens, in your currency"),
 		),
 		tickField("with open sessions", "provisional", "true", v.key.Provisional),
 	)
@@ -122,14 +122,14 @@ func (v *overviewView) form(f frame) g.Node {
 func (v *overviewView) needsYou(f frame) g.Node {
 	if len(v.needs) > 0 {
 		return h.Section(
-			h.Class("needs"), labelledBy("needs"), heading("needs", "Needs you"),
+			h.Class("needs"), labelledBy("needs"), heading("needs", "Needs a person"),
 			h.Ul(g.Map(v.needs, func(n need) g.Node {
 				return h.Li(h.Class(n.tone), h.A(h.Href(n.href), quoted(cut(n.text, 300))))
 			})),
 		)
 	}
 	return g.If(f.Problem == "", h.P(h.Class("rested"), g.Text(
-		"Nothing needs you: no fault, no lesson that harms, none that waits for approval.")))
+		"No open task: no fault, no harmful lesson, no lesson waiting for approval.")))
 }
 
 // effects is the table of lessons, and how their effect went over time.
@@ -138,11 +138,11 @@ func (v *overviewView) effects(f frame) g.Node {
 	drawn := effectOverTime("All lessons together", "Effect of all lessons together in points, with its 95% interval",
 		v.Global.Bands, nil, v.since(""))
 	if drawn == nil {
-		drawn = quiet(g.Text("The band is drawn as soon as there is an effect to show twice: it takes 50 sessions, " +
-			"of which at least 10 in control."))
+		drawn = quiet(g.Text("The band starts with the second value of the effect. An effect needs 50 sessions, " +
+			"at least 10 of them in control."))
 	}
 	return g.Group{
-		heading("effects", "What each lesson does"),
+		heading("effects", "Effect of each lesson"),
 		scroll(labelledBy("effects"), t.html(f, false)),
 		quiet(
 			g.If(len(v.rows) > overviewRows, g.Textf("The first %d of %d. ", overviewRows, len(v.rows))),

@@ -74,7 +74,7 @@ func (v *queueView) html(f frame) g.Node {
 		return g.Group{title("Queue"), emptyQueue(), queueKeys()}
 	}
 	return g.Group{
-		title("Queue", quiet(g.Textf("%d to decide. ", v.pager.total), keys("?"), g.Text(" tells the keys."))),
+		title("Queue", quiet(g.Textf("%d to decide. ", v.pager.total), keys("?"), g.Text(" shows the keys."))),
 		g.Map(v.items, func(x queueItem) g.Node { return x.html(f) }),
 		v.pager.html(f),
 		queueKeys(),
@@ -83,14 +83,14 @@ func (v *queueView) html(f frame) g.Node {
 
 func emptyQueue() g.Node {
 	return empty(
-		"Nothing waits for you",
+		"The queue is empty",
 		h.P(
-			g.Text("What agents, the API or "), code("precept distill"),
-			g.Text(" write waits here until somebody approves it ("), code("distill.gate: human"),
-			g.Text("). Files that a person puts into the lessons directory are in force at once."),
+			g.Text("Lessons written by agents, the API or "), code("precept distill"),
+			g.Text(" wait here for approval ("), code("distill.gate: human"),
+			g.Text("). Files that a person puts into the lessons directory are active at once."),
 		),
 		h.P(
-			g.Text("To have candidates made out of what goes wrong, set "), code("distill.enabled: true"),
+			g.Text("To derive candidates from failures, set "), code("distill.enabled: true"),
 			g.Text(", or run "), code("precept distill --once"), g.Text("."),
 		),
 	)
@@ -107,12 +107,12 @@ func queueKeys() g.Node {
 		h.Dl(
 			h.Class("facets"),
 			one("next, previous lesson", "j", "k"),
-			one("approve: in force in this text", "a"),
-			one("put on trial: in force, withheld half of the time", "t"),
-			one("reject: never in force; press twice", "r"),
-			one("try it on captured sessions", "b"),
+			one("approve: this text becomes active", "a"),
+			one("put on trial: active, withheld half of the time", "t"),
+			one("reject: never active; press twice", "r"),
+			one("try the lesson on captured sessions", "b"),
 			one("open its page", "o"),
-			one("this help, and away with it", "?", "Esc"),
+			one("show or hide this help", "?", "Esc"),
 		),
 	)
 }
@@ -147,10 +147,10 @@ func (x *queueItem) html(f frame) g.Node {
 // text returns the text of the lesson, or the difference to the superseded lesson.
 func (x *queueItem) text() g.Node {
 	if x.base == nil {
-		return h.Div(h.H3(g.Text("What it says")), paper(h.Pre(quoted(x.block))))
+		return h.Div(h.H3(g.Text("Text")), paper(h.Pre(quoted(x.block))))
 	}
 	return h.Div(
-		h.H3(g.Text("What changes against "), code(x.base.Slug)), paper(diffOf(x.base.Body, x.lesson.Body)),
+		h.H3(g.Text("Changes from "), code(x.base.Slug)), paper(diffOf(x.base.Body, x.lesson.Body)),
 	)
 }
 
@@ -162,7 +162,7 @@ func (x *queueItem) grounds(f frame) g.Node {
 	}
 	slug := x.lesson.Slug
 	return h.Div(
-		h.H3(g.Text("When it fires")), facetList(x.lesson, "It has nothing to fire on."),
+		h.H3(g.Text("Triggers")), facetList(x.lesson, "The lesson has no triggers."),
 		h.H3(g.Text("Checks")), checks,
 		h.H3(g.Text("Evidence")), evidenceList(x.lesson),
 		h.H3(g.Text("Backtest")), x.tried.short(f.With("backtest", slug)+"#"+url.PathEscape(placeOf(slug))),
@@ -176,7 +176,7 @@ const shownEvidence = 20
 func evidenceList(l *lesson.Lesson) g.Node {
 	list := l.Evidence[:min(len(l.Evidence), shownEvidence)]
 	if len(list) == 0 {
-		return h.P(h.Class("warn"), g.Text("It cites none."))
+		return h.P(h.Class("warn"), g.Text("No evidence."))
 	}
 	total := g.Node(nil)
 	if n := l.Support(); n > len(list) {

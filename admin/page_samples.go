@@ -31,7 +31,7 @@ func (v *samplesView) html(f frame) g.Node {
 	q := v.query
 	clear := f.clear("family", "quality", "lesson", "agent", "session", "since", "until")
 	return g.Group{
-		title("Samples", quiet(g.Text("What sessions left to learn from, as "), word("sample"), g.Text(", newest first."))),
+		title("Samples", quiet(g.Text("Learning data of the sessions, as "), word("sample"), g.Text(", newest first."))),
 		filters(
 			"/samples", "Filter samples", clear,
 			choiceField("Family", "family", anyOf(Families()...), q.Families...),
@@ -45,7 +45,7 @@ func (v *samplesView) html(f frame) g.Node {
 		),
 		g.Iff(f.Problem == "", func() g.Node { return v.list(f, clear != "") }),
 		f.olderPager(g.If(v.Looked > 0, h.Span(
-			g.Textf("%d shown", len(v.Samples)), g.If(clear != "", g.Textf(" of %d looked at", v.Looked)),
+			g.Textf("%d shown", len(v.Samples)), g.If(clear != "", g.Textf(" of %d read", v.Looked)),
 		)), q.After, v.Next),
 		g.Iff(f.Problem == "", func() g.Node { return v.exports(f) }),
 	}
@@ -56,18 +56,18 @@ func (v *samplesView) list(f frame, filtered bool) g.Node {
 	case len(v.Samples) > 0:
 		return h.Div(h.Class("samples"), g.Map(v.Samples, func(x store.SampleItem) g.Node { return sampleOf(f, &x) }))
 	case filtered:
-		older := when(v.Next != "", "There are older ones.", "Ask for less.")
-		return empty("No sample here", h.P(g.Textf(
-			"None of the %d samples that were looked at fits. %s", v.Looked, older)))
+		older := when(v.Next != "", "There are older samples.", "Use fewer filters.")
+		return empty("No matching sample", h.P(g.Textf(
+			"None of the %d samples read matches. %s", v.Looked, older)))
 	default:
 		return empty("No sample yet", h.P(g.Text(
-			"Samples are made when a session closes: reward.close_after behind its beginning.")))
+			"Samples are built when a session closes: reward.close_after after its beginning.")))
 	}
 }
 
 // sampleOf returns a sample as a line that opens to a preview.
 func sampleOf(f frame, x *store.SampleItem) g.Node {
-	answered := h.Span(h.Class("quiet"), g.Text("no words came of it"))
+	answered := h.Span(h.Class("quiet"), g.Text("no text"))
 	if text := gist(x.Sample.Output); text != "" {
 		answered = quoted(text)
 	}
@@ -105,7 +105,7 @@ const (
 func preview(x *store.SampleItem) string {
 	b, err := json.MarshalIndent(&x.Sample, "", "  ")
 	if err != nil {
-		return "it cannot be shown: " + err.Error()
+		return "the sample cannot be shown: " + err.Error()
 	}
 	return bounded(string(b), previewMost)
 }
@@ -125,14 +125,14 @@ func gist(doc map[string]any) string {
 func (v *samplesView) exports(f frame) g.Node {
 	about := map[string]string{
 		"mplp":       "the samples, as JSON lines",
-		"openai":     "conversations, as fine-tuning files have them",
+		"openai":     "conversations, in the form of fine-tuning files",
 		"preference": "pairs of a better and a worse answer",
-		"experiment": "every coin and its outcome: anyone can compute the report again",
+		"experiment": "every coin and its outcome, to recompute the report",
 		"parquet":    "the samples, as a Parquet file",
 	}
 	return section(
 		"export", "Export this selection",
-		quiet(g.Text("Everything that fits, not this page alone; it is written as it is read.")),
+		quiet(g.Text("All matching samples, not only this page, as a stream.")),
 		h.Ul(h.Class("exports"), g.Map(ExportFormats(), func(format string) g.Node {
 			if format == "experiment" && !ofDraws(v.query) {
 				return nil

@@ -20,7 +20,7 @@ type sessionView struct{ store.Transcript }
 func (s *Server) sessionPage(c echo.Context) error {
 	t, err := s.transcript(c)
 	if err != nil {
-		return s.show(c, shown{Title: "No such session", Main: failedPage, Err: err})
+		return s.show(c, shown{Title: "Unknown session", Main: failedPage, Err: err})
 	}
 	v := sessionView{t}
 	return s.show(c, shown{
@@ -60,14 +60,14 @@ func (v *sessionView) html(f frame) g.Node {
 // notices returns the session's unusual properties.
 func (v *sessionView) notices() g.Node {
 	return g.Group{
-		g.If(v.Control, h.P(h.Class("notice"), g.Text("This session is a control: a coin decided at "+
-			"its beginning that it gets no lesson."))),
-		g.If(v.Excluded, warning("This session is no part of the experiment: its record could not be "+
+		g.If(v.Control, h.P(h.Class("notice"), g.Text("Control session: the coin decided at "+
+			"the beginning that the session gets no lesson."))),
+		g.If(v.Excluded, warning("This session is outside of the experiment: its record could not be "+
 			"read in time.")),
 		g.If(v.Refused, warning("The upstream refused this session's changed request; its later "+
 			"requests went out unchanged.")),
 		g.If(len(v.OptedOut) > 0, warning(count(len(v.OptedOut))+
-			" of its turns opted out: nothing of them was kept.")),
+			" of its turns opted out and are not stored.")),
 	}
 }
 
@@ -75,13 +75,13 @@ func (v *sessionView) turns(f frame) g.Node {
 	turns := g.Node(g.Map(v.Said, func(t store.TurnItem) g.Node { return turn(&t) }))
 	if len(v.Said) == 0 {
 		turns = h.Div(h.Class("empty"), h.P(g.Text(
-			"No turn is stored here yet. A turn appears when it is over and stored, within some seconds.")))
+			"No turn is stored yet. A turn appears some seconds after its end.")))
 	}
 	to := func(from int, rel, text string) g.Node {
 		return h.P(h.A(h.Href(f.With("from", strconv.Itoa(from))), h.Rel(rel), g.Text(text)))
 	}
 	return section(
-		"turns", "What was said",
+		"turns", "Conversation",
 		g.If(v.From > 0, to(max(0, v.From-store.TurnsShown), "prev", "Earlier turns")),
 		turns,
 		g.If(v.goesOn(), to(v.Next, "next", "Later turns")),
@@ -106,9 +106,9 @@ func (s *Server) rateSession(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	notice := "Your word is kept; the session's reward follows it."
+	notice := "Your rating is stored; the session's reward follows the rating."
 	if done.Status == store.Ignored {
-		notice = "Nothing of this session may be kept, so your word was not kept either."
+		notice = "This session opted out, so your rating was not stored."
 	}
 	return s.seeOther(c, frameOf(c).session(id), notice)
 }
@@ -117,14 +117,14 @@ func (s *Server) rateSession(c echo.Context) error {
 func (s *Server) forgetSession(c echo.Context) error {
 	id, f := param(c, "session"), frameOf(c)
 	if c.FormValue("sure") != "yes" {
-		return s.seeOther(c, f.session(id), "Nothing was deleted: tick the box beside the button first.")
+		return s.seeOther(c, f.session(id), "Nothing was deleted: tick the box next to the button first.")
 	}
 	c.Set(detailKey, "session "+idOnly(id)+" deleted")
 	n, err := s.erase(c, tenantOf(c), id)
 	if err != nil {
 		return err
 	}
-	return s.seeOther(c, f.Link("/sessions"), when(n == 0, "Nothing was kept of this session.",
+	return s.seeOther(c, f.Link("/sessions"), when(n == 0, "No data of this session was stored.",
 		"The session is deleted: its record, turns, samples and feedback."))
 }
 

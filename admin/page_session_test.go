@@ -36,7 +36,7 @@ func TestTurnsAreMarked(t *testing.T) {
 		mark + "loop</span>":                             func(x *store.TurnItem) { x.Loops = 2 },
 		mark + "copy cut at limits.capture_bytes</span>": func(x *store.TurnItem) { x.Truncated = true },
 		mark + "5 redacted</span>":                       func(x *store.TurnItem) { x.Redacted = map[string]int{"email": 2, "card": 3} },
-		"It is not shown.":                               func(x *store.TurnItem) { x.Hidden = true },
+		"and is not shown.":                               func(x *store.TurnItem) { x.Hidden = true },
 		" · 12 345 tokens in (7 cached), 9 out":          func(x *store.TurnItem) { x.Input, x.Cached, x.Output = 12345, 7, 9 },
 		" · gpt · 1.25 s</span>":                         func(*store.TurnItem) {},
 	} {
@@ -62,11 +62,11 @@ func TestEntriesSayWhose(t *testing.T) {
 			Kind: store.KindBlock, Text: "- look\n\n", Slugs: []string{"look"},
 		},
 		`"said block"><div class="who">loop warning, inserted by precept</div>`: {Kind: store.KindBlock, Loop: true},
-		`<span class="quiet">inserted anew after the agent`:                     {Kind: store.KindBlock, Again: true},
-		`"said ghost"><div class="who">withheld by a coin <span class="quiet">it had a chance of 0.75 to be shown</span></div>`: {
+		`<span class="quiet">inserted again after the agent`:                     {Kind: store.KindBlock, Again: true},
+		`"said ghost"><div class="who">withheld by the coin <span class="quiet">the probability of injection was 0.75</span></div>`: {
 			Kind: store.KindWithheld, Chance: 0.75, Why: "withheld",
 		},
-		`"said ghost"><div class="who">not shown: this session is a control</div>`: {Kind: store.KindWithheld, Why: "control"},
+		`"said ghost"><div class="who">not shown: control session</div>`: {Kind: store.KindWithheld, Why: "control"},
 		`<p class="quiet">5 further bytes are not shown; an export has them.</p>`:  {Kind: "user", Text: "a", Cut: 5},
 		`<details><summary>Be careful.</summary><pre dir="auto">Be careful.` + "\n" + `Ask.</pre>`: {
 			Kind: sample.SaidSystem, Text: "Be careful.\nAsk.",
@@ -80,7 +80,7 @@ func TestEntriesSayWhose(t *testing.T) {
 			t.Errorf("%s, folded: %v", e.Kind, !folded)
 		}
 		if e.Cut == 0 && strings.Contains(page, "further bytes") || e.Rule == "" && strings.Contains(page, "seen by") ||
-			!e.Again && strings.Contains(page, "anew") || e.Chance == 0 && strings.Contains(page, "chance of") {
+			!e.Again && strings.Contains(page, "inserted again") || e.Chance == 0 && strings.Contains(page, "probability of injection was") {
 			t.Errorf("%s says what is not so:\n%s", e.Kind, page)
 		}
 	}
@@ -103,18 +103,18 @@ func TestSessionTellsWhatItIs(t *testing.T) {
 	}{
 		"plain": {func(*store.Transcript) {}, []string{
 			"!is a control", "!no part of the experiment", "!refused this session", "!opted out", "!; open", "!Earlier turns",
-			"!Later turns", "nobody has told", `<strong class="">–</strong>`, "No lesson was picked in it.", "<h1>s-1</h1>", "1</span> <span class=\"unit\">turn</span>",
+			"!Later turns", "no feedback", `<strong class="">–</strong>`, "No lesson was picked.", "<h1>s-1</h1>", "1</span> <span class=\"unit\">turn</span>",
 			"!sources", `name="sure"`, `value="approval"`, "!No turn is stored",
 		}},
 		"named":    {func(s *store.Transcript) { s.Name = "ci-42" }, []string{"<h1>ci-42</h1>"}},
 		"blank":    {func(s *store.Transcript) { s.Name = " \t" }, []string{"<h1>s-1</h1>"}},
-		"control":  {func(s *store.Transcript) { s.Control = true }, []string{"is a control"}},
-		"excluded": {func(s *store.Transcript) { s.Excluded = true }, []string{"no part of the experiment"}},
+		"control":  {func(s *store.Transcript) { s.Control = true }, []string{"Control session"}},
+		"excluded": {func(s *store.Transcript) { s.Excluded = true }, []string{"outside of the experiment"}},
 		"refused":  {func(s *store.Transcript) { s.Refused = true }, []string{"refused this session"}},
 		"opted":    {func(s *store.Transcript) { s.OptedOut = []int{2, 3} }, []string{"2 of its turns opted out"}},
 		"opted 1":  {func(s *store.Transcript) { s.OptedOut = []int{2} }, []string{"1 of its turns opted out"}},
 		"open":     {func(s *store.Transcript) { s.Closed = false; told(s) }, []string{"; open", "; counted when the session closes"}},
-		"empty":    {func(s *store.Transcript) { s.Said = nil }, []string{"No turn is stored here yet"}},
+		"empty":    {func(s *store.Transcript) { s.Said = nil }, []string{"No turn is stored yet"}},
 		"before":   {func(s *store.Transcript) { s.From = store.TurnsShown + 7 }, []string{`?from=7" rel="prev">Earlier turns`}},
 		"begins":   {func(s *store.Transcript) { s.From = 3 }, []string{`?from=0" rel="prev">Earlier turns`}},
 		"behind":   {func(s *store.Transcript) { s.Exchanges = 9 }, []string{`?from=1" rel="next">Later turns`, "9 kept"}},
@@ -162,35 +162,35 @@ func TestSessionsList(t *testing.T) {
 	}{
 		"plain": {"/sessions", func(*store.SessionList) {}, []string{
 			`href="/sessions/s-1"`, strings.Repeat("a", 48) + "…<", `<td data-label="Loops">0</td>`, `<td data-label="Reward" class="">–</td>`,
-			"!in the experiment", "!control<", "!hit", "<span>1 shown</span>", "!Newest</a>", "!Older</a>", "!Clear", "!read one by one",
+			"!in the experiment", "!control<", "!hit", "<span>1 shown</span>", "!Newest</a>", "!Older</a>", "!Clear", "!the sessions one by one",
 		}},
 		"a loop":   {"/sessions", func(l *store.SessionList) { l.Sessions[0].Loops = 1 }, []string{`<td data-label="Loops" class="warn">1</td>`}},
 		"good":     {"/sessions", func(l *store.SessionList) { l.Sessions[0].Verdict, l.Sessions[0].Reward = sample.Good, new(1.0) }, []string{`class="good">1.00</td>`, `class="text good">good</td>`}},
 		"poor":     {"/sessions", func(l *store.SessionList) { l.Sessions[0].Verdict = sample.Poor }, []string{`class="text bad">poor</td>`}},
 		"control":  {"/sessions", func(l *store.SessionList) { l.Sessions[0].Control = true }, []string{`<span class="slug control">control</span>`}},
-		"excluded": {"/sessions", func(l *store.SessionList) { l.Sessions[0].Excluded = true }, []string{"not in the experiment"}},
+		"excluded": {"/sessions", func(l *store.SessionList) { l.Sessions[0].Excluded = true }, []string{"outside of the experiment"}},
 		"lessons": {"/sessions", func(l *store.SessionList) {
 			l.Sessions[0].Injected, l.Sessions[0].Withheld = []string{"a"}, []string{"b"}
 		}, []string{
-			`<span class="slug">a</span>`, `<span class="slug ghost" title="withheld by a coin">b</span>`,
+			`<span class="slug">a</span>`, `<span class="slug ghost" title="withheld by the coin">b</span>`,
 		}},
 		"found": {"/sessions?words=x", func(l *store.SessionList) { l.Sessions[0].Found = &store.Found{Turn: 3, Role: "user", Text: "a x"} }, []string{
-			`<span class="hit">turn 3, user: a x</span>`, "read one by one",
+			`<span class="hit">turn 3, user: a x</span>`, "the sessions one by one",
 		}},
-		"filtered":  {"/sessions?agent=x", func(*store.SessionList) {}, []string{"1 shown of 7 looked at, back to <time", `<a href="/sessions">Clear</a>`}},
+		"filtered":  {"/sessions?agent=x", func(*store.SessionList) {}, []string{"1 shown of 7 read, back to <time", `<a href="/sessions">Clear</a>`}},
 		"by loops":  {"/sessions?loops=true", func(*store.SessionList) {}, []string{">Clear</a>"}},
 		"by reward": {"/sessions?min_reward=0", func(*store.SessionList) {}, []string{">Clear</a>", `value="0"`}},
 		"up to":     {"/sessions?max_reward=0.5", func(*store.SessionList) {}, []string{">Clear</a>", `value="0.5"`}},
 		"since":     {"/sessions?since=2026-01-01", func(*store.SessionList) {}, []string{">Clear</a>", `value="2026-01-01"`}},
-		"by tool":   {"/sessions?tool=bash", func(*store.SessionList) {}, []string{">Clear</a>", "read one by one"}},
+		"by tool":   {"/sessions?tool=bash", func(*store.SessionList) {}, []string{">Clear</a>", "the sessions one by one"}},
 		"older":     {"/sessions?agent=x", func(l *store.SessionList) { l.Next = "n1" }, []string{`href="/sessions?after=n1&agent=x" rel="next">Older</a>`}},
 		"behind":    {"/sessions?agent=x&after=n1", func(*store.SessionList) {}, []string{`href="/sessions?agent=x">Newest</a>`}},
-		"none":      {"/sessions", none, []string{"No session yet", "!No session here"}},
-		"none fits": {"/sessions?agent=x", none, []string{"None of 7 sessions fits what is asked for. Ask for less", "!No session yet"}},
+		"none":      {"/sessions", none, []string{"No session yet", "!No matching session"}},
+		"none fits": {"/sessions?agent=x", none, []string{"None of the 7 sessions matches. Use fewer filters", "!No session yet"}},
 		"none so far": {"/sessions?agent=x", func(l *store.SessionList) { none(l); l.Next = "n" }, []string{
-			"None of the 7 sessions back to <time", "There are older ones.",
+			"None of the 7 sessions back to <time", "There are older sessions.",
 		}},
-		"empty store": {"/sessions?agent=x", func(l *store.SessionList) { *l = store.SessionList{} }, []string{"None of 0 sessions fits", "!shown"}},
+		"empty store": {"/sessions?agent=x", func(l *store.SessionList) { *l = store.SessionList{} }, []string{"None of the 0 sessions matches", "!shown"}},
 	} {
 		holds(t, name, list(c.target, c.change), c.says...)
 	}

@@ -42,9 +42,9 @@ func (v *sessionsView) html(f frame) g.Node {
 		g.Iff(f.Problem == "", func() g.Node { return v.list(f, clear != "", back) }),
 		f.olderPager(g.If(v.Looked > 0, h.Span(
 			g.Textf("%d shown", len(v.Sessions)),
-			g.If(clear != "", g.Group{g.Textf(" of %d looked at, back to ", v.Looked), back}),
+			g.If(clear != "", g.Group{g.Textf(" of %d read, back to ", v.Looked), back}),
 		)), v.query.After, v.Next),
-		quiet(g.Text("What was redacted or opted out is not here: it was never stored.")),
+		quiet(g.Text("Redacted and opted-out text is never stored.")),
 	}
 }
 
@@ -58,7 +58,7 @@ func (v *sessionsView) filters(f frame, clear string) g.Node {
 	return filters(
 		"/sessions", "Filter sessions", clear,
 		g.If(!f.Viewer, g.Group{
-			wordField("Words said", "words", q.Words, "18"),
+			wordField("Words", "words", q.Words, "18"),
 			wordField("Tool called", "tool", q.Tool, "10"),
 			wordField("Error text", "error", q.Error, "14"),
 		}),
@@ -78,7 +78,7 @@ func (v *sessionsView) filters(f frame, clear string) g.Node {
 func (v *sessionsView) list(f frame, filtered bool, back g.Node) g.Node {
 	switch {
 	case len(v.Sessions) > 0:
-		searched := when(v.searched, "Sessions are read one by one for what was said in them.", "")
+		searched := when(v.searched, "The search reads the sessions one by one.", "")
 		return scroll(labelled("Sessions"), h.Table(
 			h.Class("list cards"), h.Caption(g.Text("Newest first. "+searched)),
 			columns(
@@ -89,18 +89,18 @@ func (v *sessionsView) list(f frame, filtered bool, back g.Node) g.Node {
 		))
 	case !filtered:
 		return empty("No session yet", h.P(
-			g.Text("A session appears when its first turn is over and stored, within some seconds. "+
+			g.Text("A session appears some seconds after the end of its first turn. "+
 				"Point an agent at precept's data listener: "),
 			code("OPENAI_BASE_URL="+v.data+"/v1"), g.Text("."),
 		))
 	case v.Next != "":
-		return empty("No session here", h.P(
+		return empty("No matching session", h.P(
 			g.Textf("None of the %d sessions back to ", v.Looked), back,
-			g.Text(" fits. There are older ones."),
+			g.Text(" matches. There are older sessions."),
 		))
 	default:
-		return empty("No session here", h.P(g.Textf(
-			"None of %d sessions fits what is asked for. Ask for less, or look at another tenant.", v.Looked)))
+		return empty("No matching session", h.P(g.Textf(
+			"None of the %d sessions matches. Use fewer filters, or select another tenant.", v.Looked)))
 	}
 }
 
@@ -132,8 +132,8 @@ func lessonsOf(x *store.SessionItem) g.Node {
 		g.If(x.Control, h.Span(h.Class("slug control"), g.Text("control"))),
 		some(x.Injected, h.Span, func(slug string) g.Node { return h.Span(h.Class("slug"), quoted(slug)) }),
 		some(x.Withheld, h.Span, func(slug string) g.Node {
-			return h.Span(h.Class("slug ghost"), h.Title("withheld by a coin"), quoted(slug))
+			return h.Span(h.Class("slug ghost"), h.Title("withheld by the coin"), quoted(slug))
 		}),
-		g.If(x.Excluded, h.Span(h.Class("quiet"), g.Text("not in the experiment"))),
+		g.If(x.Excluded, h.Span(h.Class("quiet"), g.Text("outside of the experiment"))),
 	}
 }

@@ -43,7 +43,7 @@ func TestOverview(t *testing.T) {
 		t.Error("without a price there are no tokens of the week")
 	}
 	prices = Prices{Input: 2, Cached: 0.2}
-	if page := get(""); !strings.Contains(page, "cost 4.00 before any cache") {
+	if page := get(""); !strings.Contains(page, "cost 4.00 without a cache") {
 		t.Error("the configuration's price is not taken")
 	}
 	page := get("?price=3")
@@ -51,8 +51,8 @@ func TestOverview(t *testing.T) {
 		t.Error("a lesson that was rejected before anybody got it stands in the table")
 	}
 	for _, want := range []string{
-		`<a href="#health">Store: down</a>`, `<a href="/lessons?verdict=harms">A lesson in force harms</a>`, `<a href="/queue">2 lessons wait for approval</a>`,
-		"+18</span>", "+9 to +27, of 180 treated", "cost 6.00 before any cache", "1.92</span>", "treated, 50% cached; control 1.32, 60% cached", `data-chart="{"label":"All lessons together"`, "<th scope=\"row\">2026-04-25</th><td>+10.0</td><td>+0.0</td><td>+20.0</td>", `{"name":"Control","colour":"--quiet","values":[null,null,null]}`, `<span class="badge">2</span>`,
+		`<a href="#health">Store: down</a>`, `<a href="/lessons?verdict=harms">An active lesson harms</a>`, `<a href="/queue">2 lessons wait for approval</a>`,
+		"+18</span>", "+9 to +27, of 180 treated", "cost 6.00 without a cache", "1.92</span>", "treated, 50% cached; control 1.32, 60% cached", `data-chart="{"label":"All lessons together"`, "<th scope=\"row\">2026-04-25</th><td>+10.0</td><td>+0.0</td><td>+20.0</td>", `{"name":"Control","colour":"--quiet","values":[null,null,null]}`, `<span class="badge">2</span>`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
@@ -77,13 +77,13 @@ func TestHistory(t *testing.T) {
 		f.now = f.now.Add(time.Minute)
 		f.do(t, "GET", "/", bearer(token))
 	}
-	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "As the dashboard showed it since the server started") {
+	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "Values shown by the dashboard since the start of the server") {
 		t.Error("there is no chart")
 	}
-	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); !strings.Contains(page, "As the dashboard showed it since the server started") {
+	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); !strings.Contains(page, "Values shown by the dashboard since the start of the server") {
 		t.Error("there is no chart of a lesson")
 	}
-	if page := body(t, f.do(t, "GET", "/?window=7d", bearer(token))); strings.Contains(page, "since the server started") {
+	if page := body(t, f.do(t, "GET", "/?window=7d", bearer(token))); strings.Contains(page, "since the start of the server") {
 		t.Error("looks at everything are drawn for a window")
 	}
 	h, now := newHistory(), time.Unix(1e9, 0)
@@ -113,11 +113,11 @@ func TestBreakdown(t *testing.T) {
 		t.Error("lengths have no words")
 	}
 	lib.survey = report.NewSurvey(f.now)
-	if page := body(t, f.do(t, "GET", "/breakdown", bearer(token))); !strings.Contains(page, "No part of the sessions has enough data yet") {
+	if page := body(t, f.do(t, "GET", "/breakdown", bearer(token))); !strings.Contains(page, "Too little data in each part") {
 		t.Error("an empty page teaches nothing")
 	}
 	lib.survey = nil
-	if res := f.do(t, "GET", "/breakdown", bearer(token)); res.StatusCode != 200 || !strings.Contains(body(t, res), "cannot be read right now") {
+	if res := f.do(t, "GET", "/breakdown", bearer(token)); res.StatusCode != 200 || !strings.Contains(body(t, res), "cannot be read") {
 		t.Errorf("a failing survey: %d", res.StatusCode)
 	}
 }
@@ -130,7 +130,7 @@ func TestQueue(t *testing.T) {
 	}
 	page := get("/queue?backtest=newer")
 	for _, want := range []string{
-		`What changes against <code>helpful</code>`, `<span class="added">+ # Run a flaky test alone, ten times`, `<span class="cut">− # Run a flaky test alone`, "Read the log first", "2 to decide",
+		`Changes from <code>helpful</code>`, `<span class="added">+ # Run a flaky test alone, ten times`, `<span class="cut">− # Run a flaky test alone`, "Read the log first", "2 to decide",
 		"<strong>41</strong> of the <strong>812</strong>", `action="/lessons/waiting/reject"`, "<code>s-1</code>",
 	} {
 		if !strings.Contains(page, want) {
@@ -141,7 +141,7 @@ func TestQueue(t *testing.T) {
 		t.Error("a lesson in force waits")
 	}
 	empty := newFixture(t, func(o *Options) { o.Library = &fakeLibrary{book: libraryOf(t).book.With(nil)} })
-	if page := body(t, empty.do(t, "GET", "/queue", bearer(token))); !strings.Contains(page, "Nothing waits for you") {
+	if page := body(t, empty.do(t, "GET", "/queue", bearer(token))); !strings.Contains(page, "The queue is empty") {
 		t.Error("an empty queue teaches nothing")
 	}
 }

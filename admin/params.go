@@ -40,7 +40,7 @@ func read[T any](p *params, name, wanted string, parse func(string) (T, bool)) (
 }
 
 func (p *params) text(name string) string {
-	return read(p, name, "it is longer than 256 bytes", func(t string) (string, bool) { return t, len(t) <= 256 })
+	return read(p, name, "longer than 256 bytes", func(t string) (string, bool) { return t, len(t) <= 256 })
 }
 
 func (p *params) tenant() string { return cmp.Or(p.text("tenant"), "default") }
@@ -49,21 +49,21 @@ func (p *params) tenant() string { return cmp.Or(p.text("tenant"), "default") }
 func tenantOf(c echo.Context) string { return cmp.Or(c.QueryParam("tenant"), "default") }
 
 func (p *params) number(name string) int {
-	return read(p, name, "it is a whole number, 0 or more", func(t string) (int, bool) {
+	return read(p, name, "not a whole number of 0 or more", func(t string) (int, bool) {
 		n, err := strconv.Atoi(t)
 		return n, err == nil && n >= 0
 	})
 }
 
 func (p *params) share(name string) *float64 {
-	return read(p, name, "it is a number from 0 to 1", func(t string) (*float64, bool) {
+	return read(p, name, "not a number from 0 to 1", func(t string) (*float64, bool) {
 		x, err := strconv.ParseFloat(t, 64)
 		return &x, err == nil && x >= 0 && x <= 1
 	})
 }
 
 func (p *params) yes(name string) bool {
-	return read(p, name, "it is true or false", func(t string) (bool, bool) {
+	return read(p, name, "neither true nor false", func(t string) (bool, bool) {
 		b, err := strconv.ParseBool(t)
 		return b, err == nil
 	})
@@ -71,7 +71,7 @@ func (p *params) yes(name string) bool {
 
 // time parses a day, a day with minutes in the form of a browser's field (UTC), or RFC 3339.
 func (p *params) time(name string) time.Time {
-	return read(p, name, "it is a time such as 2026-01-31 or 2026-01-31T12:00:00Z", func(t string) (time.Time, bool) {
+	return read(p, name, "not a time such as 2026-01-31 or 2026-01-31T12:00:00Z", func(t string) (time.Time, bool) {
 		for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", time.RFC3339} {
 			if at, err := time.Parse(layout, t); err == nil {
 				return at, true
@@ -83,7 +83,7 @@ func (p *params) time(name string) time.Time {
 
 // oneOf reads a word out of a list.
 func (p *params) oneOf(name string, words []string) string {
-	return read(p, name, "it is one of "+list(words), func(t string) (string, bool) { return t, slices.Contains(words, t) })
+	return read(p, name, "not one of "+list(words), func(t string) (string, bool) { return t, slices.Contains(words, t) })
 }
 
 // many reads several words out of a list: given several times, or with commas.
@@ -94,7 +94,7 @@ func (p *params) many(name string, words []string) (out []string) {
 				continue
 			}
 			if !slices.Contains(words, w) {
-				p.fault(name, "it is one of "+list(words))
+				p.fault(name, "not one of "+list(words))
 				return nil
 			}
 			out = append(out, w)
@@ -113,7 +113,7 @@ func query(c echo.Context) (Query, error) {
 	p := params{c: c}
 	q := Query{
 		Tenant: p.tenant(), Provisional: p.yes("provisional"), Explain: p.text("explain"),
-		WhatIf: read(&p, "what_if", "it is an epsilon between 0 and 1", func(t string) (float64, bool) {
+		WhatIf: read(&p, "what_if", "not a number between 0 and 1", func(t string) (float64, bool) {
 			x, err := strconv.ParseFloat(t, 64)
 			return x, err == nil && x > 0 && x < 1
 		}),
@@ -127,7 +127,7 @@ func query(c echo.Context) (Query, error) {
 
 // ParseWindow parses the window of a report: 24h or 30d; empty and all mean everything, 0.
 func ParseWindow(text string) (time.Duration, error) {
-	bad := fmt.Errorf("%.40q is no time: write one such as 24h or 30d", text)
+	bad := fmt.Errorf("%.40q is no duration: write for example 24h or 30d", text)
 	if text == "" || text == "all" {
 		return 0, nil
 	}

@@ -194,10 +194,10 @@ func TestGap(t *testing.T) {
 	row := func(observed float64) *report.Row {
 		return &report.Row{Effect: new(0.1), Lo: new(0.05), Hi: new(0.15), LOODelta: new(observed), LOOGap: new(observed - 0.1)}
 	}
-	if text := gap(row(0.11)); !strings.Contains(text, "would not have misled you much") {
+	if text := gap(row(0.11)); !strings.Contains(text, "the error is small") {
 		t.Error(text)
 	}
-	if text := gap(row(-0.2)); !strings.Contains(text, "off by −30.0: it would have misled you") {
+	if text := gap(row(-0.2)); !strings.Contains(text, "wrong by −30.0: the difference is misleading") {
 		t.Error(text)
 	}
 }

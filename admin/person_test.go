@@ -38,11 +38,11 @@ func TestPeopleGetPages(t *testing.T) {
 		status             int
 		says               string
 	}{
-		{"a wrong token", "POST", "/login", form(nil, url.Values{"token": {"wrong"}}), 401, "That is no token of this precept."},
-		{"a wrong link", "GET", "/login?token=wrong", form(nil, nil), 401, "That is no token of this precept."},
+		{"a wrong token", "POST", "/login", form(nil, url.Values{"token": {"wrong"}}), 401, "The token is wrong."},
+		{"a wrong link", "GET", "/login?token=wrong", form(nil, nil), 401, "The token is wrong."},
 		{"a login that is over", "POST", "/lessons/helpful/pause", form(nil, nil), 401, "nothing was done"},
 		{"no such page", "GET", "/nowhere", person, 404, `<nav aria-label="Pages">`},
-		{"a fault in the address", "GET", "/lessons?window=soon", person, 400, "Window: &#34;soon&#34; is no time"},
+		{"a fault in the address", "GET", "/lessons?window=soon", person, 400, "Window: &#34;soon&#34; is no duration"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			res := f.do(t, c.method, c.path, c.as)
@@ -149,7 +149,7 @@ func TestBrowserOldPage(t *testing.T) {
 	clear(f.sessions.byID)
 	f.sessions.mu.Unlock()
 	const told = `(async () => { await refresh(); return document.getElementById("stale").textContent })()`
-	if got := await(t, b, told); !strings.Contains(got, "logged in no more") {
+	if got := await(t, b, told); !strings.Contains(got, "login has expired") {
 		t.Errorf("without a login it says %q", got)
 	}
 	server.Close()

@@ -57,7 +57,7 @@ func TestLooksAreDrawn(t *testing.T) {
 	g := &f.reports.report.Global
 	g.Lo, g.Hi, g.Verdict = new(0.05), new(0.15), report.Helps
 	for i := range f.reports.report.Lessons {
-		f.reports.report.Lessons[i].Arm = "an arm of its own"
+		f.reports.report.Lessons[i].Arm = "a separate arm"
 	}
 	for _, effect := range []float64{0.125, 0.25} {
 		g.Effect = new(effect)

@@ -63,7 +63,7 @@ func (s *Server) readReport(c echo.Context) (reported, error) {
 	r, old, err := s.reports.get(c.Request().Context(), x.key, 0)
 	if err != nil {
 		s.log(c).Error("report failed", "tenant", q.Tenant, "error", err)
-		x.problem = "The report cannot be read right now; the log says why. Requests are not affected."
+		x.problem = "The report cannot be read; the log has the reason. Requests are not affected."
 		return x, nil
 	}
 	x.Report, x.of = r, counted{r.GeneratedAt, old}

@@ -98,7 +98,7 @@ func TestViewerInABrowser(t *testing.T) {
 		r.AddCookie(cookie)
 		r.Header.Set(csrfHeader, csrf)
 	})
-	if text := body(t, res); res.StatusCode != http.StatusForbidden || !strings.Contains(text, "change nothing") || keeper.asked != "" {
+	if text := body(t, res); res.StatusCode != http.StatusForbidden || !strings.Contains(text, "cannot change anything") || keeper.asked != "" {
 		t.Errorf("%d %s, asked %q", res.StatusCode, text, keeper.asked)
 	}
 	body(t, f.do(t, "POST", "/api/lessons/helpful/pause", bearer(token)))

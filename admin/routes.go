@@ -23,7 +23,7 @@ func New(o Options) (*Server, error) {
 	}
 	var err error
 	if s.audit, err = openAudit(o.DataDir); err != nil {
-		o.Log.Error("what was noted of earlier actions cannot be read", "file", auditFile, "error", err)
+		o.Log.Error("the audit log cannot be read", "file", auditFile, "error", err)
 	}
 	s.keep()
 	s.pages = s.dashboard()

@@ -12,7 +12,7 @@ import (
 
 // rewardOf returns the reward of the session with its sources.
 func rewardOf(t *store.Transcript) g.Node {
-	from, r := "nobody has told", &t.Rewarded
+	from, r := "no feedback", &t.Rewarded
 	if r.Value != nil {
 		from = fmt.Sprintf("from tier %d, by %s", r.Tier, r.Definition)
 		if r.Counted != nil {
@@ -56,13 +56,13 @@ func rateForm(f frame, id string) g.Node {
 	button := func(kind, text string) g.Node {
 		return h.Button(h.Name("type"), h.Value(kind), g.Text(text))
 	}
-	return section("rate", "Your word", h.Form(
+	return section("rate", "Your rating", h.Form(
 		h.Method("post"), h.Action(f.session(id, "rate")), h.Class("rate"), f.csrfInput(),
 		h.Label(h.For("comment"), g.Text("Comment")),
 		h.Input(h.ID("comment"), h.Name("comment"), h.MaxLength("4096")),
 		h.Span(
 			h.Class("buttons"),
-			button(feedback.TypeApproval, "It was right"), button(feedback.TypeRejection, "It was wrong"),
+			button(feedback.TypeApproval, "Right"), button(feedback.TypeRejection, "Wrong"),
 		),
 	))
 }
@@ -70,9 +70,9 @@ func rateForm(f frame, id string) g.Node {
 // coins returns the picks of the session with their coins.
 func coins(f frame, picks []store.PickItem) g.Node {
 	if len(picks) == 0 {
-		return section("coins", "Its coins", quiet(g.Text("No lesson was picked in it.")))
+		return section("coins", "Coins", quiet(g.Text("No lesson was picked.")))
 	}
-	return section("coins", "Its coins", scroll(labelledBy("coins"), h.Table(
+	return section("coins", "Coins", scroll(labelledBy("coins"), h.Table(
 		columns(words("Lesson", "Fell"), column(word("propensity")), numbers("Turn")),
 		h.TBody(some(picks, lastRow, func(p store.PickItem) g.Node {
 			fell := when(p.Injected, g.Text("injected"), h.Span(h.Class("quiet"), g.Text("withheld")))
@@ -86,10 +86,10 @@ func coins(f frame, picks []store.PickItem) g.Node {
 
 func aboutSession(x *store.SessionItem) g.Node {
 	one := func(name string, value g.Node) g.Node { return g.Group{h.Dt(g.Text(name)), h.Dd(value)} }
-	return section("about", "About it", h.Dl(
+	return section("about", "Details", h.Dl(
 		h.Class("about"),
 		one("Id", code(x.ID)), one("Recognised by", quoted(x.Method)), one("Tenant", quoted(x.Tenant)),
-		one("Follow it", code("precept watch "+x.ID)),
+		one("Follow", code("precept watch "+x.ID)),
 	))
 }
 
@@ -97,8 +97,8 @@ func aboutSession(x *store.SessionItem) g.Node {
 func forgetForm(f frame, id string) g.Node {
 	return section(
 		"delete", "Delete",
-		quiet(g.Text("Its record, turns, samples and feedback are deleted here and in memory. What it added to "+
-			"the lessons' counts stays: sums, which name nobody. It cannot be undone.")),
+		quiet(g.Text("The record, turns, samples and feedback of the session are deleted, also from memory. The session's part of "+
+			"the lessons' counters stays: sums without names. The deletion cannot be undone.")),
 		h.Form(
 			h.Method("post"), h.Action(f.session(id, "forget")), f.csrfInput(),
 			tick("I am sure", h.Name("sure"), h.Value("yes"), h.Required()),

@@ -26,7 +26,7 @@ func turn(t *store.TurnItem) g.Node {
 			h.Span(h.Class("quiet"), timeOf(t.At, g.Attr("data-fine")), quoted(facts)),
 			g.Map(unusual(t), func(mark string) g.Node { return h.Span(h.Class("mark"), g.Text(mark)) }),
 		),
-		g.If(t.Hidden, warning("This turn names a path that has opted out since it was kept. It is not shown.")),
+		g.If(t.Hidden, warning("This turn names a path that opted out later, and is not shown.")),
 		g.Map(t.Entries, func(e store.Entry) g.Node { return entryNode(&e) }),
 	)
 }
@@ -68,8 +68,8 @@ func entryNode(e *store.Entry) g.Node {
 		h.Div(
 			h.Class("who"), quoted(label),
 			some(e.Slugs, h.Span, func(slug string) g.Node { return g.Group{space(), h.Span(h.Class("slug"), quoted(slug))} }),
-			g.If(e.Again, aside("inserted anew after the agent had shortened its history")),
-			g.If(e.Chance != 0, aside(fmt.Sprintf("it had a chance of %.2f to be shown", e.Chance))),
+			g.If(e.Again, aside("inserted again after the agent had shortened its history")),
+			g.If(e.Chance != 0, aside(fmt.Sprintf("the probability of injection was %.2f", e.Chance))),
 			g.If(e.Rule != "", aside("(seen by "+e.Rule+")")),
 		),
 		words,
@@ -83,8 +83,8 @@ func whose(e *store.Entry) (class, label string) {
 	case store.KindBlock:
 		return e.Kind, when(e.Loop, "loop warning, inserted by precept", "inserted by precept")
 	case store.KindWithheld:
-		control := "not shown: this session is a control"
-		return "ghost", when(e.Why == "control", control, "withheld by a coin")
+		control := "not shown: control session"
+		return "ghost", when(e.Why == "control", control, "withheld by the coin")
 	case sample.EventCall:
 		return e.Kind, "call of " + e.Tool
 	case sample.SaidResult:

@@ -57,10 +57,10 @@ func tableOf(r *report.Report, rows []*report.Row, all bool, zoom float64, truth
 
 // html returns the table. With sorts, the headings sort the page.
 func (t *table) html(f frame, sorts bool) g.Node {
-	caption := "Effect on the reward of a session, measured against sessions in which the lesson was " +
+	caption := "Effect on the reward of a session, compared with sessions in which the lesson was " +
 		"withheld by a coin."
 	if t.report.Provisional {
-		caption += " Sessions that have not closed are counted: provisional."
+		caption += " Open sessions included: provisional."
 	}
 	return h.Table(
 		h.Class("effects cards"),
@@ -83,11 +83,11 @@ func (t *table) heads(f frame, sorts bool) []g.Node {
 	}
 	return []g.Node{
 		wordColumn(name),
-		wordColumn(word("verdict"), g.Text(", and what to do"), by("verdict", "verdict", false)),
+		wordColumn(word("verdict"), g.Text(", and next action"), by("verdict", "verdict", false)),
 		column(word("effect"), by("effect", "effect", true), small(g.Text("points, "), word("interval"))),
 		g.If(t.truth != nil, column(word("truth"), small(g.Text("points")))),
 		t.axis.head("Forest plot, " + t.axis.text()),
-		column(word("injected"), by("told", "told sessions", true), small(word("withheld"), g.Text(", sessions"))),
+		column(word("injected"), by("rewarded", "rewarded sessions", true), small(word("withheld"), g.Text(", sessions"))),
 		wordColumn(word("over-time"), small(word("needs"), by("needs", "missing picks", true))),
 		g.If(t.refusals, column(word("refused"), small(g.Text("with / without")))),
 		column(word("tokens"), by("tokens", "tokens", true)),
@@ -100,7 +100,7 @@ func (t *table) row(f frame, l *report.Row, all bool) g.Node {
 	name := g.Group{h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug)), g.If(l.State != "", small(g.Text(l.State)))}
 	withheld, went, tokens := count(l.NWithheld), overTime(l), count(l.Tokens)
 	if all {
-		a = advice{Words: string(l.Verdict), Next: "Sessions that may get lessons against those that may get none.", Tone: e.tone()}
+		a = advice{Words: string(l.Verdict), Next: "Sessions that may get lessons, compared with control sessions.", Tone: e.tone()}
 		name, withheld, went, tokens = g.Group{g.Text("all lessons together")}, withheld+" control", nil, none
 	}
 	return h.Tr(
@@ -152,11 +152,11 @@ func order(key string) func(x, y *report.Row) int {
 		return cmp.Compare(*x.Effect, *y.Effect) * when(key == "effect" && !down, 1, -1)
 	}
 	by, known := map[string]func(x, y *report.Row) int{
-		"name":    func(x, y *report.Row) int { return strings.Compare(x.Slug, y.Slug) },
-		"verdict": func(x, y *report.Row) int { return strings.Compare(advise(x).Group, advise(y).Group) },
-		"told":    func(x, y *report.Row) int { return cmp.Compare(x.Told, y.Told) },
-		"needs":   func(x, y *report.Row) int { return cmp.Compare(x.NeedsPicks, y.NeedsPicks) },
-		"tokens":  func(x, y *report.Row) int { return cmp.Compare(x.Tokens, y.Tokens) },
+		"name":     func(x, y *report.Row) int { return strings.Compare(x.Slug, y.Slug) },
+		"verdict":  func(x, y *report.Row) int { return strings.Compare(advise(x).Group, advise(y).Group) },
+		"rewarded": func(x, y *report.Row) int { return cmp.Compare(x.Told, y.Told) },
+		"needs":    func(x, y *report.Row) int { return cmp.Compare(x.NeedsPicks, y.NeedsPicks) },
+		"tokens":   func(x, y *report.Row) int { return cmp.Compare(x.Tokens, y.Tokens) },
 	}[key]
 	return func(x, y *report.Row) int {
 		first := 0
@@ -174,11 +174,11 @@ func byEffect(rows []*report.Row) { slices.SortStableFunc(rows, order("")) }
 func doubts(r *report.Report) (out []string) {
 	if !r.SRM.OK {
 		out = append(out, fmt.Sprintf(
-			"The coins do not fall as they should (e-value %.3g): no effect below can be trusted.", r.SRM.EValue))
+			"The coins deviate from their probabilities (e-value %.3g): no effect below is reliable.", r.SRM.EValue))
 	}
 	if !r.Reporting.OK {
-		out = append(out, "Sessions with and without lessons do not report equally often: "+
-			"effects below may come from who reports.")
+		out = append(out, "Sessions with and without lessons do not get feedback equally often: "+
+			"the feedback may cause the effects below.")
 	}
 	return out
 }
@@ -187,24 +187,24 @@ func doubts(r *report.Report) (out []string) {
 func noLessons() g.Node {
 	return empty(
 		"No lesson has matched yet",
-		h.P(g.Text("A lesson is a LESSON.md file that says when it applies and what to do then. "+
-			"There are three ways to get the first:")),
+		h.P(g.Text("A lesson is a LESSON.md file with triggers and advice. "+
+			"There are three ways to the first lesson:")),
 		h.Ul(
 			h.Li(
 				g.Text("Write one: "), code("precept lessons new"),
-				g.Text(" puts a file into the lessons directory, and it is in force within two seconds."),
+				g.Text(" puts a file into the lessons directory, which is active within two seconds."),
 			),
 			h.Li(
-				g.Text("Take a set that others wrote: "), code("precept lessons import"),
+				g.Text("Import existing lessons: "), code("precept lessons import"),
 				g.Text(", or the starter lessons of "), code("precept init"), g.Text("."),
 			),
 			h.Li(
 				g.Text("Point an agent at precept's data listener and let "), code("precept distill"),
-				g.Text(" make some out of what goes wrong; they wait in the queue."),
+				g.Text(" derive lessons from failures; they wait in the queue."),
 			),
 		),
 		h.P(
-			g.Text("Numbers appear when sessions in which a lesson matched have closed. To see how that looks now, run "),
+			g.Text("Numbers appear when sessions with a matching lesson have closed. For an example now, run "),
 			code("precept demo"), g.Text("."),
 		),
 	)

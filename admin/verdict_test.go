@@ -13,18 +13,18 @@ import (
 func TestAdviceOnEveryVerdict(t *testing.T) {
 	weeks := 0.4
 	for verdict, c := range map[report.Verdict]struct{ next, tone, group string }{
-		report.ProvenHelps: {"Keep it.", "good", "helps"},
-		report.TrialHelps:  {"Approve it, so that it is withheld less.", "good", "helps"},
-		report.Helps:       {"Keep it; of rows called so one in ten may be wrong.", "good", "helps"},
-		report.ProvenHarms: {"Retire it, or rewrite it: a new text is measured anew.", "bad", "harms"},
-		report.TrialHarms:  {"Retire it, or rewrite it: a new text is measured anew.", "bad", "harms"},
-		report.Harms:       {"Pause it and read it; of rows called so one in ten may be wrong.", "bad", "harms"},
-		report.NoEffect:    {"Retire it to save its tokens, or sharpen its trigger.", "", "none"},
-		report.LikelyHelps: {"Wait: the model expects it, the coins do not prove it. It needs 120 more picks, within a week at this rate.", "", "open"},
-		report.LikelyHarms: {"Read it; the model expects harm, the coins do not prove it. It needs 120 more picks, within a week at this rate.", "warn", "open"},
-		report.Benched:     {"Read it: the chooser expects harm, and only probes it. Retire it, or rewrite it.", "warn", "open"},
+		report.ProvenHelps: {"Keep the lesson.", "good", "helps"},
+		report.TrialHelps:  {"Approve the lesson, to withhold it less often.", "good", "helps"},
+		report.Helps:       {"Keep the lesson; one in ten of these verdicts may be wrong.", "good", "helps"},
+		report.ProvenHarms: {"Retire or rewrite the lesson: a new text starts a new measurement.", "bad", "harms"},
+		report.TrialHarms:  {"Retire or rewrite the lesson: a new text starts a new measurement.", "bad", "harms"},
+		report.Harms:       {"Pause and read the lesson; one in ten of these verdicts may be wrong.", "bad", "harms"},
+		report.NoEffect:    {"Retire the lesson to save its tokens, or narrow its trigger.", "", "none"},
+		report.LikelyHelps: {"Wait: the model predicts help, the coins do not prove it yet. The verdict needs 120 more picks, within a week at this rate.", "", "open"},
+		report.LikelyHarms: {"Read the lesson: the model predicts harm, the coins do not prove it yet. The verdict needs 120 more picks, within a week at this rate.", "warn", "open"},
+		report.Benched:     {"Read the lesson: the chooser predicts harm and rarely uses the lesson. Retire or rewrite the lesson.", "warn", "open"},
 		report.Invalid:     {"Do not trust its numbers: the coins are off. Look at Health.", "bad", "invalid"},
-		report.Unproven:    {"Wait. It needs 120 more picks, within a week at this rate.", "", "open"},
+		report.Unproven:    {"Wait. The verdict needs 120 more picks, within a week at this rate.", "", "open"},
 	} {
 		row := report.Row{State: "active", Verdict: verdict, NeedsPicks: 120, Weeks: &weeks, Note: "the coins are off"}
 		got := advise(&row)
@@ -47,27 +47,27 @@ func TestAdviceOnStates(t *testing.T) {
 	for state, want := range map[string]string{
 		"candidate":       "Read it, then approve or reject it in the queue.",
 		"quarantined":     "Read it, then approve or reject it in the queue.",
-		"edited":          "Nothing: no session gets this text any more; its numbers stay.",
-		"shown otherwise": "Nothing: no session gets this text any more; its numbers stay.",
-		"removed":         "Nothing: it is out of force; its numbers stay.",
-		"archived":        "Nothing: it is out of force; its numbers stay.",
-		"rejected":        "Nothing: it is out of force; its numbers stay.",
-		"expired":         "Nothing: it is out of force; its numbers stay.",
-		"superseded":      "Nothing: it is out of force; its numbers stay.",
-		"active":          "Keep it.",
-		"trial":           "Keep it.",
-		"caution":         "Keep it.",
+		"edited":          "None: no session gets this text any more; its numbers stay.",
+		"shown otherwise": "None: no session gets this text any more; its numbers stay.",
+		"removed":         "None: the lesson is not active; its numbers stay.",
+		"archived":        "None: the lesson is not active; its numbers stay.",
+		"rejected":        "None: the lesson is not active; its numbers stay.",
+		"expired":         "None: the lesson is not active; its numbers stay.",
+		"superseded":      "None: the lesson is not active; its numbers stay.",
+		"active":          "Keep the lesson.",
+		"trial":           "Keep the lesson.",
+		"caution":         "Keep the lesson.",
 	} {
 		if got := advise(&report.Row{State: state, Verdict: report.ProvenHelps}).Next; got != want {
 			t.Errorf("%s: %s", state, got)
 		}
 	}
 	running := report.Row{State: "trial", Verdict: report.Unproven, Trial: "running"}
-	if got := advise(&running).Next; !strings.HasPrefix(got, "Wait: its trial runs.") {
+	if got := advise(&running).Next; !strings.HasPrefix(got, "Wait: the trial is running.") {
 		t.Errorf("a trial that runs: %s", got)
 	}
 	running.Retire = "a newer one supersedes it"
-	if got := advise(&running).Next; got != "Think of retiring it: a newer one supersedes it." {
+	if got := advise(&running).Next; got != "Consider retiring the lesson: a newer one supersedes it." {
 		t.Errorf("one that should go: %s", got)
 	}
 }
@@ -78,7 +78,7 @@ func TestOrdersOfLessons(t *testing.T) {
 		return &report.Row{Slug: slug, State: "active", Effect: effect, Told: told, NeedsPicks: needs, Tokens: tokens, PHelps: helps, Verdict: v}
 	}
 	for key, want := range map[string]string{
-		"name": "a b c d", "-name": "d c b a", "effect": "b a c d", "-effect": "c a b d", "told": "d c b a", "-told": "a b c d",
+		"name": "a b c d", "-name": "d c b a", "effect": "b a c d", "-effect": "c a b d", "rewarded": "d c b a", "-rewarded": "a b c d",
 		"needs": "c d a b", "-needs": "b a d c", "tokens": "b d a c", "-tokens": "c a d b",
 		"verdict": "b c a d", "nonsense": "c a b d", "": "c a b d",
 	} {

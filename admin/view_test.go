@@ -15,7 +15,7 @@ func TestPage(t *testing.T) {
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 	for _, want := range []string{
 		"<caption>", `href="/lessons/helpful">helpful<`, `scope="col"`, "+6.2", "+3.1 to +9.3", "−4.0", "proven helps", "needs 40 more picks",
-		"not enough data", "Pause it and read it", "all lessons together", "50 control", `aria-label="effect +6.2 points, from +3.1 to +9.3"`, "Reward: user, verifier, implicit.",
+		"not enough data", "Pause and read the lesson", "all lessons together", "50 control", `aria-label="effect +6.2 points, from +3.1 to +9.3"`, "Reward: user, verifier, implicit.",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
@@ -49,7 +49,7 @@ func TestPageOfADemo(t *testing.T) {
 func TestPageNotes(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.Elsewhere = []report.Counted{{RewardDefinition: "user>verifier@1h0m0s", Sessions: 1204}}
-	const want = `<p class="warning">Not in these numbers: 1204 sessions that closed when the reward was user>verifier@1h0m0s.</p>`
+	const want = `<p class="warning">Not included: 1204 sessions that closed while the reward was user>verifier@1h0m0s.</p>`
 	if page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token)))); !strings.Contains(page, want) {
 		t.Error("the table leaves out what it does not say")
 	}
@@ -117,7 +117,7 @@ func TestWidened(t *testing.T) {
 		{report.Row{Verdict: report.ProvenHelps, State: "archived", Lo: &lo, Hi: &hi}, false},
 		{report.Row{Verdict: report.Unproven, State: "active", Lo: &lo, Hi: &hi}, false},
 	} {
-		if got := advise(&c.row).Next; strings.Contains(got, "An earlier look left 0 out") != c.want {
+		if got := advise(&c.row).Next; strings.Contains(got, "An earlier interval excluded 0") != c.want {
 			t.Errorf("%s, %s: %q", c.row.Verdict, c.row.State, got)
 		}
 	}

@@ -112,7 +112,7 @@ func TestHostileContent(t *testing.T) {
 		}
 	}
 	page := html.UnescapeString(get(t, f, "/sessions/"+id.String(), http.StatusOK))
-	for _, want := range []string{"‹ESC›[31mred", "‹U+202E›gnp.exe", "inserted by precept", "withheld by a coin", "loop warning", "failed", "0.25", "2 redacted", "status 529"} {
+	for _, want := range []string{"‹ESC›[31mred", "‹U+202E›gnp.exe", "inserted by precept", "withheld by the coin", "loop warning", "failed", "0.25", "2 redacted", "status 529"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page of the session does not say %q", want)
 		}
@@ -281,7 +281,7 @@ func TestHealthPage(t *testing.T) {
 	k := newKept(t, now)
 	f := newViews(t, k, nil)
 	page := get(t, f, "/health", http.StatusOK)
-	for _, want := range []string{"bandit.epsilon", "0.25", "(hidden)", "3 of ", "Exchanges lost", "of 12 admitted", "1.0 MiB", "of 1.0 GiB", "Nothing yet"} {
+	for _, want := range []string{"bandit.epsilon", "0.25", "(hidden)", "3 of ", "Exchanges lost", "of 12 admitted", "1.0 MiB", "of 1.0 GiB", "No entries"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
 		}

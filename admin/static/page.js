@@ -63,10 +63,10 @@ async function refresh() {
   try {
     reply = await fetch(location.href, { headers: { Accept: "text/html" }, credentials: "same-origin" });
   } catch {
-    return tell("precept does not answer. What stands here is what it said last; the page goes on asking.");
+    return tell("precept does not answer. The page shows older data and keeps asking.");
   }
-  if (reply.status === 401) return tell("You are logged in no more. What stands here is old: load the page again.");
-  if (!reply.ok) return tell("precept cannot make this page right now. What stands here is what it said last.");
+  if (reply.status === 401) return tell("Your login has expired. The page shows older data: load the page again.");
+  if (!reply.ok) return tell("precept cannot build this page. The page shows older data.");
   const next = new DOMParser().parseFromString(await reply.text(), "text/html").querySelector("main");
   if (!next || inUse(main)) return;
   tell("");

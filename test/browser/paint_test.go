@@ -98,7 +98,7 @@ func TestFirstPaint(t *testing.T) {
 	}{
 		{"/", "tbody th.name", min(nLessons, 25)},
 		{"/lessons", "tbody th.name", rows},
-		{"/lessons?page=2&sort=-told", "tbody th.name", min(nLessons-rows, 100)},
+		{"/lessons?page=2&sort=-rewarded", "tbody th.name", min(nLessons-rows, 100)},
 		{"/lessons/lesson-0007", ".paper", 2},
 		{"/breakdown", "h1", 1},
 		{"/queue", ".empty", 1},

@@ -116,7 +116,7 @@ func watched(t *testing.T, dir, id string) {
 		args []string
 		want string
 	}{
-		{[]string{"watch", "--once", "--data-dir", dir, "nobody"}, "nothing is kept of this session"},
+		{[]string{"watch", "--once", "--data-dir", dir, "nobody"}, "no data of this session is stored"},
 		{[]string{"watch", "--latest", "--data-dir", t.TempDir()}, "no server runs on this data directory"},
 		{[]string{"watch"}, "name one session"},
 		{[]string{"watch", "one", "--latest"}, "name one session"},
