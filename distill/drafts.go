@@ -10,17 +10,18 @@ import (
 
 // Draft is a judge's proposal of a lesson, without a file.
 type Draft struct {
-	Slug        string   `json:"slug"`
-	Title       string   `json:"title"`
-	Applies     string   `json:"applies_when"`
-	Advice      []string `json:"advice"`
-	Keywords    []string `json:"keywords,omitempty"`
-	Errors      []string `json:"error_patterns,omitempty"`
-	Tools       []string `json:"tools,omitempty"`
-	Outcome     string   `json:"outcome"`
-	Refs        []Ref    `json:"refs"`
-	Sightings   int      `json:"sightings"`
-	Contradicts string   `json:"contradicts,omitempty"`
+	Slug           string   `json:"slug"`
+	Title          string   `json:"title"`
+	Applies        string   `json:"applies_when"`
+	Advice         []string `json:"advice"`
+	CounterExample string   `json:"counter_example,omitempty"` // a case in which the advice does not hold
+	Keywords       []string `json:"keywords,omitempty"`
+	Errors         []string `json:"error_patterns,omitempty"`
+	Tools          []string `json:"tools,omitempty"`
+	Outcome        string   `json:"outcome"`
+	Refs           []Ref    `json:"refs"`
+	Sightings      int      `json:"sightings"`
+	Contradicts    string   `json:"contradicts,omitempty"`
 
 	cases []*Case // of the rules
 	mark  *mark   // of a judge's only session; nil: of the rules

@@ -67,7 +67,7 @@ func (w *work) needsPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs
 	if why := risk(l.Title + "\n" + l.Advice); why != "" {
 		return why, nil
 	}
-	ruled := w.o.Judge == nil && d.lesson(w.tenant).Body == l.Body && d.Title == l.Title
+	ruled := w.o.Judge == nil && unquoted(d.Title+"\n"+d.items()) == unquoted(l.Title+"\n"+l.Advice)
 	if ruled && slices.ContainsFunc(quoted(l.Title+"\n"+l.Advice), addressesReader) {
 		return "the advice quotes a tool's output that gives orders", nil
 	}
@@ -104,6 +104,11 @@ func independent(refs []Ref) bool {
 		}
 	}
 	return false
+}
+
+// unquoted returns a text of the rules without the quotations: a case that grows quotes more errors.
+func unquoted(text string) string {
+	return strings.TrimSpace(quotations().ReplaceAllString(text, "“”"))
 }
 
 // quoted returns the quotations in a text of the rules, which are the only words of a tool's output.

@@ -105,7 +105,8 @@ func TestRefusedCommand(t *testing.T) {
 	equal(t, "lessons", b.slugs(), []string{"ask-before-running-git-push-force"})
 	l := b.lesson("ask-before-running-git-push-force")
 	equal(t, "fires on", l.Trigger.Keywords, []string{"git push --force"})
-	equal(t, "advice", l.Body, "\n## What to do (or avoid)\n\n- Say what you would do and why, and wait for a yes.\n")
+	equal(t, "advice", l.Advice, "- Say what you would do and why, and wait for a yes.")
+	equal(t, "body", l.Body, "\n# "+l.Title+"\n\n## When this applies\n\n"+l.Trigger.Description+"\n\n## What to do (or avoid)\n\n"+l.Advice+"\n")
 }
 
 // What a person corrects counts also where the agent only called tools; a value of an option that

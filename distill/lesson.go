@@ -22,18 +22,23 @@ func (d *Draft) lesson(tenant string) *lesson.Lesson {
 		sum := sha256.Sum256([]byte(tenant + "\x00" + slug))
 		slug = strings.TrimRight(slug[:min(len(slug), 70)], "-") + "-" + hex.EncodeToString(sum[:3])
 	}
-	var body strings.Builder
-	body.WriteString("\n## What to do (or avoid)\n\n")
-	for _, a := range d.Advice {
-		body.WriteString("- " + strings.TrimSpace(a) + "\n")
-	}
+	applies := shorten(d.Applies, 900)
 	return &lesson.Lesson{
-		Slug: slug, Title: d.Title, Outcome: d.Outcome, Confidence: 0.5, Body: body.String(),
+		Slug: slug, Title: d.Title, Outcome: d.Outcome, Confidence: 0.5, Body: lesson.Sections(d.Title, applies, d.items(), d.CounterExample),
 		Evidence: evidence(d.Refs), EvidenceCount: many(d.Sightings, len(d.Refs)),
 		Trigger: lesson.Trigger{
-			Description: shorten(d.Applies, 900), Keywords: d.Keywords, ErrorPatterns: d.Errors, Tools: d.Tools,
+			Description: applies, Keywords: d.Keywords, ErrorPatterns: d.Errors, Tools: d.Tools,
 		},
 	}
+}
+
+// items returns the advice as a list.
+func (d *Draft) items() string {
+	out := make([]string, 0, len(d.Advice))
+	for _, a := range d.Advice {
+		out = append(out, "- "+strings.TrimSpace(a))
+	}
+	return strings.Join(out, "\n")
 }
 
 // evidence names the sessions.

@@ -64,7 +64,7 @@ func outcomeSchema() object {
 func lessonSchema() object {
 	return strict(object{"lessons": object{"type": "array", "maxItems": maxLessons, "items": strict(object{
 		"title": object{"type": "string"}, "applies_when": object{"type": "string"}, "advice": texts(3),
-		"error_patterns": texts(4), "keywords": texts(6),
+		"error_patterns": texts(4), "keywords": texts(6), "counter_example": object{"type": "string"},
 	})}})
 }
 
@@ -128,6 +128,7 @@ type candidate struct {
 	Advice  []string `json:"advice"`
 	Errors  []string `json:"error_patterns"`
 	Words   []string `json:"keywords"`
+	Counter string   `json:"counter_example"`
 }
 
 // draftsOf returns at most three candidates of a run, and at most one, as a caution, of an
@@ -145,7 +146,7 @@ func draftsOf(list []candidate, outcome string) []Draft {
 	for _, c := range list {
 		d := Draft{
 			Title: oneLine(c.Title, 200), Applies: oneLine(c.Applies, 600), Outcome: of,
-			Errors: clean(c.Errors, 4), Keywords: clean(c.Words, 6),
+			Errors: clean(c.Errors, 4), Keywords: clean(c.Words, 6), CounterExample: oneLine(c.Counter, 400),
 		}
 		for _, a := range c.Advice[:min(len(c.Advice), 3)] {
 			if a = oneLine(a, 400); a != "" {

@@ -149,6 +149,24 @@ func TestModelJudges(t *testing.T) {
 	}
 }
 
+// A lesson of a judge has the sections of AIP-11, and a counter-example where the judge names one.
+func TestSectionsOfALesson(t *testing.T) {
+	for counter, want := range map[string]string{
+		"": "", "A benchmark of a cold start needs the first result.": "\n## Counter-example\n\nA benchmark of a cold start needs the first result.\n",
+	} {
+		b := newBench(t)
+		oneRun(b)
+		answer := routine("success", strings.Replace(goodLesson, `"keywords"`, `"counter_example":"`+counter+`","keywords"`, 1))
+		s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) { return 200, nil, answer(a) }}
+		if _, _, err := judged(t, b, s); err != nil {
+			t.Fatal(err)
+		}
+		l := b.lesson("warm-the-cache-before-you-measure")
+		equal(t, "body", l.Body, "\n# Warm the cache before you measure.\n\n## When this applies\n\nA benchmark is run.\n\n## What to do (or avoid)\n\n- Run once and throw the first result away.\n"+want)
+		equal(t, "advice", l.Advice, "- Run once and throw the first result away.")
+	}
+}
+
 // put has a person put a lesson into the directory.
 func put(t *testing.T, b *bench, slug string) {
 	t.Helper()

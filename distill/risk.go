@@ -157,6 +157,7 @@ func once(pattern string) func() *regexp.Regexp {
 var (
 	bracketedDot = once(`\s*[\[({<]\s*(?:\.|dot|punkt|punto|point)\s*[\])}>]\s*`)
 	spaced       = once(`(?:^|\s)(?:\pL\s+){3,}\pL(?:\s|$)`)
+	quotations   = once(`“[^”]*”(?:(?:, | or )“[^”]*”)*`)
 	spacedDot    = once(`\s+\.\s*([\pL\d])`)
 	schemes      = once(`\b(?:h\s*t\s*t\s*p\s*s?|hxxps?|ftps?|sftp|ssh|wss?|git|file|data|javascript|tcp|udp|ldaps?|s3|gs|mailto)\s*:\s*(?:/|\\|\S+@|[a-z]+/[a-z])`)
 	slashes      = once(`(?:^|[\s"'(])(?://|\\\\)[\pL\d]`)

@@ -75,7 +75,7 @@ func (d *Draft) redacted() (shown Draft, kinds []string) {
 	shown.mark = nil
 	shown.Advice, shown.Keywords = slices.Clone(d.Advice), slices.Clone(d.Keywords)
 	shown.Errors, shown.Tools = slices.Clone(d.Errors), slices.Clone(d.Tools)
-	texts := []*string{&shown.Title, &shown.Applies}
+	texts := []*string{&shown.Title, &shown.Applies, &shown.CounterExample}
 	for _, list := range [][]string{shown.Advice, shown.Keywords, shown.Errors, shown.Tools} {
 		for i := range list {
 			texts = append(texts, &list[i])

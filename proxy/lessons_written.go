@@ -36,12 +36,9 @@ func readWritten(c echo.Context) (written, error) {
 	return w, nil
 }
 
-// adviceHead begins the body of a lesson, before the client's text.
-const adviceHead = "\n## What to do (or avoid)\n\n"
-
 // lessonText returns the client's text, byte for byte.
 func lessonText(l *lesson.Lesson) string {
-	if text, ok := strings.CutPrefix(l.Body, adviceHead); ok {
+	if _, text, ok := strings.Cut(l.Body, lesson.AdviceHead); ok {
 		return strings.TrimSuffix(text, "\n")
 	}
 	return l.Advice
@@ -78,6 +75,6 @@ func (w *written) onto(l *lesson.Lesson) (*lesson.Lesson, error) {
 		}
 	}
 	l.Raw, l.Trigger.Description = "", "An agent's own lesson: "+l.Title
-	l.Advice, l.Body = strings.TrimSpace(*w.LessonText), adviceHead+*w.LessonText+"\n"
+	l.Advice, l.Body = strings.TrimSpace(*w.LessonText), lesson.Sections(l.Title, l.Trigger.Description, *w.LessonText, "")
 	return l, nil
 }

@@ -25,8 +25,8 @@ import (
 
 // draftFlags are what a new lesson says.
 type draftFlags struct {
-	title, advice, when, outcome, category string
-	keywords, errors, tags, evidence       []string
+	title, advice, when, counter, outcome, category string
+	keywords, errors, tags, evidence                []string
 }
 
 func (w *world) lessonsNew() *cobra.Command {
@@ -83,6 +83,9 @@ func (f *draftFlags) add(c *cobra.Command) {
 		&f.advice, "advice", "", "what to do (or avoid), in markdown; - reads standard input",
 	)
 	c.Flags().StringVar(&f.when, "when", "", "when it applies, in plain words")
+	c.Flags().StringVar(
+		&f.counter, "counter-example", "", "a case in which the advice does not hold, in markdown",
+	)
 	c.Flags().StringVar(
 		&f.outcome, "outcome", "success", "success, failure or mixed: failure makes it a caution",
 	)
@@ -142,7 +145,9 @@ func (w *world) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 	if strings.TrimSpace(advice) == "" {
 		l.State, advice = lesson.Candidate, ""
 	}
-	l.Body = "\n# " + l.Title + "\n\n## What to do (or avoid)\n\n" + strings.TrimSpace(advice) + "\n"
+	l.Body = lesson.Sections(
+		l.Title, l.Trigger.Description, strings.TrimSpace(advice), strings.TrimSpace(f.counter),
+	)
 	return l, nil
 }
 

@@ -77,7 +77,7 @@ func formatNew(l *Lesson) ([]byte, error) {
 	}
 	body := l.Body
 	if body == "" && l.Advice != "" {
-		body = "\n## What to do (or avoid)\n\n" + strings.TrimRight(l.Advice, "\n") + "\n"
+		body = Sections(l.Title, l.Trigger.Description, strings.TrimRight(l.Advice, "\n"), "")
 	}
 	out := "---\nschema: " + Schema + "\n" + strings.Join(renderMap(&front, 0), "\n") + "\n---\n" + body
 	c := l.Clone()

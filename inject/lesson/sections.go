@@ -5,6 +5,20 @@ import (
 	"strings"
 )
 
+// AdviceHead precedes the advice in a body that Sections writes.
+const AdviceHead = "\n## What to do (or avoid)\n\n"
+
+// Sections writes the body of a lesson in the sections of AIP-11. The advice is written as it is; an
+// empty counter-example has no section.
+func Sections(title, when, advice, counterExample string) string {
+	oneLine := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	body := "\n# " + oneLine(title) + "\n\n## When this applies\n\n" + oneLine(when) + "\n" + AdviceHead + advice + "\n"
+	if counterExample != "" {
+		body += "\n## Counter-example\n\n" + counterExample + "\n"
+	}
+	return body
+}
+
 // section returns the text under the first wanted heading, up to the next heading of the same or a
 // higher level. Without carriage returns the result is a substring of body.
 func section(body string, wanted func(string) bool) string {

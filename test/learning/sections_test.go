@@ -1,0 +1,36 @@
+package learning
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"precept/test/harness"
+)
+
+// A new lesson of a person, and of an agent, has the sections of AIP-11.
+func TestNewLessonsHaveTheSections(t *testing.T) {
+	dir := t.TempDir()
+	harness.MustVerb(t, "lessons", "new", "pin-the-page", "--lessons", dir, "--title", "Pin the page before clicking.", "--when", "A page jumps.", "--keyword", "load more",
+		"--advice", "Read the page id again.", "--counter-example", "A page without ids.")
+	const want = "\n# Pin the page before clicking.\n\n## When this applies\n\nA page jumps.\n\n## What to do (or avoid)\n\nRead the page id again.\n\n## Counter-example\n\nA page without ids.\n"
+	if text, err := os.ReadFile(filepath.Join(dir, "pin-the-page.md")); err != nil || !strings.HasSuffix(string(text), "---\n"+want) {
+		t.Errorf("%v\n%s", err, text)
+	}
+	harness.MustVerb(t, "lessons", "new", "see-the-log", "--lessons", dir, "--keyword", "build fails", "--advice", "Read the log.")
+	if text, err := os.ReadFile(filepath.Join(dir, "see-the-log.md")); err != nil || strings.Contains(string(text), "Counter-example") {
+		t.Errorf("%v\n%s", err, text)
+	}
+
+	p := harness.Start(t, t.TempDir(), "--upstream", "http://127.0.0.1:1/v1", "--lessons", dir)
+	agent := lessonsOf{t, p.Data, "coder", "sk-one"}
+	l := agent.create("the build\nfails", "Clear the cache.\n\n## Why\n\nThe cache is stale.")
+	text, err := os.ReadFile(filepath.Join(dir, "api", l.ID+".md"))
+	if err != nil || !strings.Contains(string(text), "\n# the build fails\n\n## When this applies\n\nAn agent's own lesson: the build fails\n\n## What to do (or avoid)\n\nClear the cache.\n") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if _, body := agent.do("GET", "/"+l.ID, nil); !strings.Contains(string(body), `"lesson_text":"Clear the cache.\n\n## Why\n\nThe cache is stale."`) {
+		t.Errorf("the text of the agent is changed: %s", body)
+	}
+}
