@@ -72,7 +72,7 @@ func TestLessonsPage(t *testing.T) {
 	for query, want := range map[string]string{
 		"?sort=name":                             "a-lesson-with-a-name-of-some-length-0000",
 		"?sort=-name":                            "no-data-yet",
-		"?sort=-rewarded":                            "a-lesson-with-a-name-of-some-length-1999",
+		"?sort=-rewarded":                        "a-lesson-with-a-name-of-some-length-1999",
 		"?sort=-needs":                           "a-lesson-with-a-name-of-some-length-1996",
 		"?q=0042+LESSON":                         "a-lesson-with-a-name-of-some-length-0042",
 		"?sort=name&page=2":                      "a-lesson-with-a-name-of-some-length-0101",

@@ -36,7 +36,7 @@ func TestTurnsAreMarked(t *testing.T) {
 		mark + "loop</span>":                             func(x *store.TurnItem) { x.Loops = 2 },
 		mark + "copy cut at limits.capture_bytes</span>": func(x *store.TurnItem) { x.Truncated = true },
 		mark + "5 redacted</span>":                       func(x *store.TurnItem) { x.Redacted = map[string]int{"email": 2, "card": 3} },
-		"and is not shown.":                               func(x *store.TurnItem) { x.Hidden = true },
+		"and is not shown.":                              func(x *store.TurnItem) { x.Hidden = true },
 		" · 12 345 tokens in (7 cached), 9 out":          func(x *store.TurnItem) { x.Input, x.Cached, x.Output = 12345, 7, 9 },
 		" · gpt · 1.25 s</span>":                         func(*store.TurnItem) {},
 	} {
@@ -62,12 +62,12 @@ func TestEntriesSayWhose(t *testing.T) {
 			Kind: store.KindBlock, Text: "- look\n\n", Slugs: []string{"look"},
 		},
 		`"said block"><div class="who">loop warning, inserted by precept</div>`: {Kind: store.KindBlock, Loop: true},
-		`<span class="quiet">inserted again after the agent`:                     {Kind: store.KindBlock, Again: true},
+		`<span class="quiet">inserted again after the agent`:                    {Kind: store.KindBlock, Again: true},
 		`"said ghost"><div class="who">withheld by the coin <span class="quiet">the probability of injection was 0.75</span></div>`: {
 			Kind: store.KindWithheld, Chance: 0.75, Why: "withheld",
 		},
-		`"said ghost"><div class="who">not shown: control session</div>`: {Kind: store.KindWithheld, Why: "control"},
-		`<p class="quiet">5 further bytes are not shown; an export has them.</p>`:  {Kind: "user", Text: "a", Cut: 5},
+		`"said ghost"><div class="who">not shown: control session</div>`:          {Kind: store.KindWithheld, Why: "control"},
+		`<p class="quiet">5 further bytes are not shown; an export has them.</p>`: {Kind: "user", Text: "a", Cut: 5},
 		`<details><summary>Be careful.</summary><pre dir="auto">Be careful.` + "\n" + `Ask.</pre>`: {
 			Kind: sample.SaidSystem, Text: "Be careful.\nAsk.",
 		},

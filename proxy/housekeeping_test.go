@@ -70,19 +70,26 @@ func TestHousekeepingOfChatFrontEnds(t *testing.T) {
 		return n
 	}
 	for name, text := range housekeeping() {
-		for _, system := range []string{"", "You are a helpful assistant."} {
-			messages := []obj{{"role": "user", "content": text}}
-			if system != "" {
-				messages = append([]obj{{"role": "system", "content": system}}, messages...)
-			}
-			sent, _ := json.Marshal(obj{"model": "m-1", "messages": messages, "stream": false})
+		asked := obj{"role": "user", "content": text}
+		for path, body := range map[string]obj{
+			"/v1/chat/completions":         {"messages": []obj{asked}, "stream": false},
+			"/v1/chat/completions?system":  {"messages": []obj{{"role": "system", "content": "You are a helpful assistant."}, asked}},
+			"/v1/responses":                {"input": text},
+			"/v1/responses?list":           {"input": []obj{asked}, "instructions": "You are a helpful assistant."},
+			"/v1/messages":                 {"messages": []obj{{"role": "user", "content": []obj{{"type": "text", "text": text}}}}, "max_tokens": 99},
+			"/v1/messages?system":          {"messages": []obj{asked}, "system": "You are a helpful assistant.", "max_tokens": 99},
+			"/v1/chat/completions?session": {"messages": []obj{asked}, "metadata": obj{"session_id": name}},
+		} {
+			sent, _ := json.Marshal(body)
 			sessions, before := begun(), aside()
-			r.chat(t, nil, string(sent))
+			if res, reply := r.send(t, "POST", path, nil, string(sent)); res.StatusCode != 200 {
+				t.Fatalf("%s: %d %s", path, res.StatusCode, reply)
+			}
 			if got := string(up.last(t).body); got != string(sent) {
-				t.Errorf("%s (system %q) became %s", name, system, got)
+				t.Errorf("%s at %s became %s", name, path, got)
 			}
 			if begun() != sessions || aside() != before+1 {
-				t.Errorf("%s (system %q): %v sessions began, %v side requests", name, system, begun()-sessions, aside()-before)
+				t.Errorf("%s at %s: %v sessions began, %v side requests", name, path, begun()-sessions, aside()-before)
 			}
 		}
 	}

@@ -207,11 +207,9 @@ func (s *search) isSide(rec *session.Record) bool {
 	if !s.late && (res.Thread.Loose || m == session.ByNew || m == session.ByEcho) { // the request has no name
 		res.About, res.Shows = s.r.quotes.About(s.q.Scope, s.q.Request, s.begun)
 	}
-	if res.Thread.New {
-		if reason, side := s.r.SideOf(rec, s.q); side {
-			res.Side = reason
-			return true
-		}
+	if reason, side := s.r.SideOf(rec, s.q); side {
+		res.Side = reason
+		return true
 	}
 	if res.Shows {
 		res.Side = label.SideQuotes
