@@ -24,6 +24,7 @@ func TestTheListsHoldAllConstants(t *testing.T) {
 		"Excluded":    texts(label.ExclusionReasons()),
 		"Side":        texts(label.SideReasons()),
 		"Dropped":     texts(label.DropReasons()),
+		"Unread":      texts(label.UnreadReasons()),
 	}
 	declared := map[string][]string{}
 	for name, value := range constants(t, "label.go") {
@@ -94,7 +95,7 @@ func TestNoCodeSpellsAStep(t *testing.T) {
 	}
 }
 
-func prefixes() []string { return []string{"Step", "Uninspected", "Excluded", "Side", "Dropped"} }
+func prefixes() []string { return []string{"Step", "Uninspected", "Excluded", "Side", "Dropped", "Unread"} }
 
 // constants returns the string constants of a file, by name.
 func constants(t *testing.T, path string) map[string]string {
