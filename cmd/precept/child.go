@@ -19,12 +19,12 @@ const (
 	exitSignalled   = 128
 )
 
-// leftOpen bounds the wait for a child's output after its end: a process that the child left running
-// may hold the output open for ever.
+// leftOpen bounds the wait for a child's output after the end of the child: a process that the
+// child left running may hold the output open for ever.
 const leftOpen = 2 * time.Second
 
-// child is a program that runs in the foreground: it has the terminal and receives our signals, and
-// we exit with its status.
+// child is a program that runs in the foreground. The child has the terminal and receives precept's
+// signals, and precept exits with the status of the child.
 type child struct {
 	args     []string
 	env      []string // nil: ours
@@ -36,13 +36,13 @@ type child struct {
 type outcome struct {
 	code   int
 	broken error          // why the child could not be run
-	sent   syscall.Signal // the last signal that was passed on, 0 for none
+	sent   syscall.Signal // last signal that was passed on, 0 for none
 }
 
-// run runs the child to its end and passes signals on. Signals that a terminal sends to all foreground
-// processes are not sent twice: a second ^C has another meaning in most programs.
+// run runs the child to its end and passes signals on. A signal that a terminal sends to all
+// foreground processes is not passed on, because a second ^C has another meaning in most programs.
 func (c *child) run() outcome {
-	cmd := exec.Command(c.args[0], c.args[1:]...) //nolint:gosec,noctx // to run it is what the user asked for; it ends by itself or by a signal
+	cmd := exec.Command(c.args[0], c.args[1:]...) //nolint:gosec,noctx // to run it is what the user asked for; the command ends, or a signal ends the command
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = c.in, c.out, c.err, c.env
 	cmd.WaitDelay = leftOpen
 	signals := make(chan os.Signal, 8)
@@ -83,7 +83,7 @@ func notStarted(err error) int {
 	return exitNotRunnable
 }
 
-// exitCode returns the status as a shell reports it.
+// exitCode returns the status as a shell reports the status.
 func exitCode(err error) (int, error) {
 	if errors.Is(err, exec.ErrWaitDelay) {
 		return 0, nil

@@ -6,14 +6,15 @@ import (
 	"runtime/metrics"
 )
 
-// How much may lie about before the collector runs, unless GOGC says it. A proxy's live heap is
-// small: with Go's default of 100% it would be collected all the time, and a share that serves a
-// small heap lets a large one double for nothing. So the share follows what is live: mostGrowth of
-// little, up to leastGoal in all; then mostSlack, and leastGrowth of very much.
+// Bounds of the garbage that may exist before the collector runs, unless GOGC is set. The live heap
+// of a proxy is small. With Go's default of 100% the collector would run all the time; a share that
+// suits a small heap would double a large heap for no gain. The share therefore depends on the live
+// heap: mostGrowth of a small heap, up to a goal of leastGoal; then mostSlack bytes; and
+// leastGrowth of a very large heap.
 //
-// It is a share and not a limit on memory (debug.SetMemoryLimit), because a limit counts the gaps
-// between small objects as well, of which a server with thousands of lessons has many after its
-// start: a limit just above what is live then collects without end.
+// A memory limit (debug.SetMemoryLimit) does not fit: the limit also counts the gaps between small
+// objects, and a server with thousands of lessons has many gaps after the start. A limit just above
+// the live heap would then collect without end.
 const (
 	mostGrowth  = 250 // percent
 	leastGrowth = 25  // percent
@@ -38,21 +39,21 @@ func tuneCollector(env func(string) (string, bool)) {
 	}
 }
 
-// afterCollection looks at the share now, and when a collection has found that nobody holds the
-// mark. Of a mark that was made while a collection was under way the next one tells: that may be
-// late by one, where looking by the clock as well was measured to bound a burst no better.
+// afterCollection sets the share now and after each collection, which clears an unreachable mark. A
+// mark that was made during a collection is cleared by the next collection, so the share may be one
+// collection late. A measurement showed that a timer in addition bounds a burst no better.
 func afterCollection() {
 	followHeap()
 	type mark struct{ _ *int }
 	runtime.AddCleanup(&mark{}, func(struct{}) { afterCollection() }, struct{}{})
 }
 
-// followHeap sets the share for what is live now.
+// followHeap sets the share for the present live heap.
 func followHeap() {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gogc:percent"}}
 	metrics.Read(sample)
 	now, was := growth(sample[0].Value.Uint64()), int(sample[1].Value.Uint64()) //nolint:gosec // a percentage
-	if now > was+was/8 || now < was-was/8 {                                     // it stops the world, for some microseconds
+	if now > was+was/8 || now < was-was/8 {                                     // setting the share stops the world for some microseconds
 		debug.SetGCPercent(now)
 	}
 }

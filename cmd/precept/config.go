@@ -21,7 +21,7 @@ type configFlags struct {
 	given map[string]string // by path
 }
 
-// value is the flag of one key. It takes any text; configs.Parse checks all keys together.
+// value is the flag of one key. The flag accepts any text; configs.Parse checks all keys together.
 type value struct {
 	name  *configs.Name
 	given map[string]string

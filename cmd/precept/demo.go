@@ -75,7 +75,7 @@ func (w *world) demo() *cobra.Command {
 	return c
 }
 
-// runDemo puts model, precept and fleet together, each on a port of its own.
+// runDemo starts the model, precept and the fleet, each on its own port.
 func (w *world) runDemo(ctx context.Context, f demoFlags) error {
 	if f.sessions < 1 || f.agents < 1 {
 		return misuse(errors.New("--sessions and --agents must be at least 1"))
@@ -89,9 +89,8 @@ func (w *world) runDemo(ctx context.Context, f demoFlags) error {
 	})
 }
 
-// onModel serves a built-in model for as long as what is played on it goes on, and gives it the
-// configuration of an ordinary server, with lessons in a directory of its own. more is what the
-// configuration says besides.
+// onModel serves a built-in model while play runs. onModel gives play the configuration of an
+// ordinary server with a lesson directory of its own. more holds further keys of the configuration.
 func onModel(ctx context.Context, name string, f demoFlags, world interface{ WriteLessons(dir string) error }, model http.Handler, more map[string]string, play func(*configs.Config) error) error {
 	dir, err := os.MkdirTemp("", "precept-"+name+"-")
 	if err != nil {
@@ -145,8 +144,8 @@ type stage struct {
 	model   *demo.Upstream
 }
 
-// onStage runs a server for as long as what is played on it goes on, and keeps its dashboard up
-// after it, unless --exit says not to.
+// onStage runs a server while play runs, and keeps the dashboard available afterwards unless --exit
+// is set.
 func onStage(ctx context.Context, o server.Options, f demoFlags, out io.Writer, play func(ctx context.Context, s *server.Server, data, adminURL string) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -172,14 +171,14 @@ func onStage(ctx context.Context, o server.Options, f demoFlags, out io.Writer, 
 			<-ctx.Done()
 		}
 		if ctx.Err() != nil {
-			played = nil // it was stopped
+			played = nil // the demo was stopped
 		}
 	}
 	stop()
 	return errors.Join(played, <-failed)
 }
 
-// play runs the fleet on a server, then prints the truth beside the report.
+// play runs the fleet on a server, and then prints the truth next to the report.
 func (d *stage) play(ctx context.Context, on *server.Server, data, adminURL string) error {
 	out := d.outside.out
 	fmt.Fprintf(
@@ -237,8 +236,8 @@ func (d *stage) run(ctx context.Context, fleet *demo.Fleet) error {
 	}
 }
 
-// demoTable prints the true effect of each lesson beside the report's. Wide output has the number of
-// sessions of both arms.
+// demoTable prints the true effect of each lesson next to the effect in the report. Wide output
+// includes the number of sessions of both arms.
 func demoTable(truths []demo.Truth, rows []report.Row, columns int) string {
 	const wide = 90
 	var b strings.Builder

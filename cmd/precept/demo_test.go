@@ -30,7 +30,7 @@ run-the-full-suite           +0.0      -  -                     0/0  not matched
 ask-for-a-screenshot         +0.0      -  -                     0/0  not matched yet
 `
 
-// goldenNarrow is the same on a terminal of 80 columns.
+// goldenNarrow is the table on a terminal of 80 columns.
 const goldenNarrow = `lesson                      truth  found  95% interval     verdict
 reproduce-before-fixing     +22.0  +20.5  +11.0 to +29.5   proven helps
 read-the-failing-assertion  +14.0      -  -                unproven
@@ -42,7 +42,7 @@ run-the-full-suite           +0.0      -  -                not matched yet
 ask-for-a-screenshot         +0.0      -  -                not matched yet
 `
 
-// The table has the truth beside the report, and the sessions of both arms where the width allows.
+// The table shows the truth next to the report, and the sessions of both arms if the width permits.
 func TestDemoTable(t *testing.T) {
 	for columns, want := range map[int]string{0: goldenNarrow, 40: goldenNarrow, 80: goldenNarrow, 89: goldenNarrow, 90: goldenTable} {
 		if got := demoTable(demo.NewWorld(1).Truths, someRows(), columns); got != want {

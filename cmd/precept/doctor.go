@@ -17,41 +17,40 @@ import (
 	"precept/store"
 )
 
-// diagnosis is the answer of doctor --json: what became of every exchange over the data directory's
-// life. The identity is admitted = stored + spooled + incomplete + dropped.
+// diagnosis is the answer of doctor --json: the results of all exchanges over the life of the data
+// directory. The identity is admitted = stored + spooled + incomplete + dropped.
 type diagnosis struct {
 	store.Account
-	// Unsampled counts the exchanges that the store has, and of which no sample tells although
-	// their session was closed.
+	// Unsampled counts the stored exchanges without a sample whose session is closed.
 	Unsampled int64            `json:"unsampled"`
 	SetAside  setAside         `json:"set_aside"`
-	Store     map[string]int64 `json:"store"`                 // what the store counts: sessions, samples, feedback, bytes
-	Trouble   string           `json:"store_error,omitempty"` // why it does not
-	// Missing is how many exchanges fewer the store counts over its life than it was given.
+	Store     map[string]int64 `json:"store"`                 // counts of the store: sessions, samples, feedback, bytes
+	Trouble   string           `json:"store_error,omitempty"` // why the store cannot be read
+	// Missing is the number of exchanges that the store received and has lost.
 	Missing int64           `json:"missing,omitempty"`
 	Running *server.RunFile `json:"running,omitempty"`
-	Note    string          `json:"note,omitempty"` // what no figure tells
+	Note    string          `json:"note,omitempty"` // facts without a figure
 }
 
-// ownMarks is what an operator of a fleet has to know of opt-outs (decision 14).
+// ownMarks informs the operator of a fleet about opt-outs (decision 14).
 const ownMarks = "each replica knows the opt-outs of headers and paths that went by it; keep a " +
 	"session on one " +
 	"replica by its name, or opt out by key, tenant or agent, which all of them know"
 
-// missing tells an operator of exchanges that the store has lost.
+// missing informs the operator about exchanges that the store has lost.
 const missing = "%d exchanges that the store had taken are not there any more, nor in the outbox: " +
 	"it was emptied, it lost them " +
 	"in a crash (a Redis that does not write to its disk), or store.url names another one than " +
 	"before; what was forgotten " +
 	"on its way there counts as well"
 
-// setAside is what a step of learning panicked at.
+// setAside counts and lists the data at which a step of learning panicked.
 type setAside struct {
 	Total  int         `json:"total"`
 	Latest []asideMark `json:"latest"`
 }
 
-// asideMark is one of them: a session, or one exchange of it.
+// asideMark is a session, or one exchange of a session, that was set aside.
 type asideMark struct {
 	Tenant   string    `json:"tenant"`
 	Session  string    `json:"session"`
@@ -65,7 +64,7 @@ type asideMark struct {
 // asideShown is how many marks doctor shows.
 const asideShown = 20
 
-// losses adds to a diagnosis what the store has and did not learn from.
+// losses adds the rows of the store that no learning used to a diagnosis.
 func (d *diagnosis) losses(ctx context.Context, e server.Evidence) (err error) {
 	d.SetAside.Latest = []asideMark{}
 	if d.Unsampled, err = e.Unsampled(ctx); err != nil {
@@ -168,8 +167,8 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	return nil
 }
 
-// balance draws up the account of the data directory, and adds what the store counts where it can
-// be read. That it cannot is the answer, where there is an account.
+// balance reads the account of the data directory, and the counts of the store if the store is
+// readable. With an account, an unreadable store is part of the answer and no error.
 func balance(ctx context.Context, tools server.Tools, cfg *configs.Config) (diagnosis, error) {
 	d := diagnosis{}
 	var err error

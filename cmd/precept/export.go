@@ -19,7 +19,7 @@ import (
 	"precept/internal/session"
 )
 
-// exportFlags choose what export writes.
+// exportFlags select the exported samples.
 type exportFlags struct {
 	format       string
 	since, until string
@@ -133,7 +133,7 @@ func (f *exportFlags) filter() (*sample.Filter, error) {
 	return out, err
 }
 
-// parseDay reads the time that a flag names, the zero time where it names none.
+// parseDay reads the time of a flag; the zero time for an empty flag.
 func parseDay(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -148,7 +148,7 @@ func parseDay(flag, text string) (time.Time, error) {
 	))
 }
 
-// exportOf exports while a person at a terminal sees how far it is.
+// exportOf exports, and shows the progress on a terminal.
 func exportOf(ctx context.Context, console io.Writer, tools server.Tools, x *server.ExportJob, f *exportFlags) error {
 	st, err := x.Stats(ctx)
 	if err != nil {
@@ -167,8 +167,8 @@ func exportOf(ctx context.Context, console io.Writer, tools server.Tools, x *ser
 	return x.Write(ctx, f.format)
 }
 
-// ratings is the answer of export --stats. The rates are shares of the rated samples, null where
-// there are none.
+// ratings is the answer of export --stats. The rates are shares of the rated samples, null without
+// rated samples.
 type ratings struct {
 	sample.Quality
 	Approval   *float64 `json:"approval_rate"`

@@ -24,10 +24,10 @@ import (
 // postLimit bounds a question to the data listener.
 const postLimit = 15 * time.Second
 
-// maxCorrection is what the data listener takes of a correction.
+// maxCorrection is the largest correction that the data listener accepts.
 const maxCorrection = 64 << 10
 
-// feedbackFlags are one feedback.
+// feedbackFlags describe one feedback.
 type feedbackFlags struct {
 	at                                         dataFlags
 	session, run, request, response, sample    string
@@ -37,7 +37,7 @@ type feedbackFlags struct {
 	asJSON, scored                             bool
 }
 
-// dataFlags say where the data listener is, and with what credential it is spoken to.
+// dataFlags are the address of the data listener and the credential for the data listener.
 type dataFlags struct{ url, key string }
 
 func (f *dataFlags) add(c *cobra.Command) {
@@ -118,7 +118,7 @@ func (w *world) runFeedback(ctx context.Context, cfg *configs.Config, f *feedbac
 	return err
 }
 
-// feedbackBody makes the post, and refuses what is ambiguous before anybody is asked.
+// feedbackBody makes the body of the request, and refuses ambiguous flags before a request is sent.
 func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string]any, error) {
 	body := map[string]any{"source": f.source}
 	targets := 0
@@ -166,7 +166,7 @@ func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string
 	return body, nil
 }
 
-// withinRun names what precept run has started, where the verb runs within it.
+// withinRun adds the run or the session of an enclosing precept run to body.
 func withinRun(env func(string) (string, bool), body map[string]any) (targets int) {
 	if run := variable(env, "PRECEPT_RUN"); run != "" {
 		body["run_id"] = run
@@ -179,8 +179,8 @@ func withinRun(env func(string) (string, bool), body map[string]any) (targets in
 	return 0
 }
 
-// correction reads the value of --correct: text, or @FILE. A JSON object or array is sent as it is,
-// and so is any other JSON value of a file.
+// correction reads the value of --correct: text, or @FILE. A JSON object or array is sent
+// unchanged, and so is any other JSON value of a file.
 func correction(in io.Reader, given string) (any, error) {
 	name, fromFile := strings.CutPrefix(given, "@")
 	if given == "-" {
@@ -246,13 +246,13 @@ func postFeedback(
 	return answer, json.Unmarshal(raw, &answer)
 }
 
-// errNotRunning says that there is no precept to speak to.
+// errNotRunning reports that no precept runs on the data directory.
 var errNotRunning = errors.New(
 	"no precept runs on this data directory; start one with precept serve, or name it with --url or --data-dir",
 )
 
-// dataListener finds the data listener: the one that was named, or the running one of the data
-// directory.
+// dataListener returns the address of the data listener: the named address, or the address of the
+// running precept of the data directory.
 func dataListener(
 	ctx context.Context, env func(string) (string, bool), cfg *configs.Config, at *dataFlags,
 ) (string, error) {
@@ -266,7 +266,7 @@ func dataListener(
 	return run.Data, nil
 }
 
-// alive says whether a precept answers there.
+// alive reports whether a precept answers at the address.
 func alive(ctx context.Context, base string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -278,8 +278,8 @@ func alive(ctx context.Context, base string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// credential is the key of the agent, "" where tenants do not go by keys: then nobody needs to see
-// it.
+// credential returns the key of the agent; "" where tenants do not depend on keys, so that the key
+// is not sent.
 func credential(env func(string) (string, bool), cfg *configs.Config, at *dataFlags) string {
 	names := []string{"PRECEPT_KEY"}
 	if cfg.Tenancy != "single" {

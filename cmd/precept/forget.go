@@ -18,11 +18,11 @@ import (
 	"precept/configs"
 )
 
-// forgetLimit bounds what a running server may take: a tenant of a million sessions is some
-// minutes' work.
+// forgetLimit bounds the work of a running server: a tenant of a million sessions takes some
+// minutes.
 const forgetLimit = 30 * time.Minute
 
-// forgetFlags choose what is deleted.
+// forgetFlags select the deleted data.
 type forgetFlags struct {
 	session, tenant string
 	yes, asJSON     bool
@@ -95,7 +95,7 @@ func (w *world) runForget(ctx context.Context, cfg *configs.Config, f *forgetFla
 	return err
 }
 
-// sure asks the person, unless told not to. Nobody answering is no.
+// sure asks the person for confirmation unless --yes is set. An empty answer means no.
 func sure(in io.Reader, console io.Writer, f *forgetFlags, what string) error {
 	if f.yes {
 		return nil
@@ -111,7 +111,7 @@ func sure(in io.Reader, console io.Writer, f *forgetFlags, what string) error {
 	return errors.New("nothing was deleted; answer yes, or say --yes where nobody can answer")
 }
 
-// forgetOffline works on the store itself.
+// forgetOffline deletes from the store without a server.
 func forgetOffline(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, f *forgetFlags,
 ) (n int, err error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Help names the kind of a flag's value, never a word of its description, and fits 100 columns
-// where no terminal says how many there are.
+// Help names the kind of a flag's value, never a word of the description, and fits 100 columns
+// without a terminal.
 func TestHelp(t *testing.T) {
 	kinds := map[string]bool{"": true, "value": true, "string": true, "strings": true, "stringArray": true, "int": true, "uint": true, "float": true, "duration": true}
 	root := new(world).root()
@@ -22,7 +22,7 @@ func TestHelp(t *testing.T) {
 			}
 		})
 		if strings.HasPrefix(c.CommandPath(), "precept completion") {
-			return // its words are cobra's
+			return // cobra words this help
 		}
 		var b bytes.Buffer
 		c.SetOut(&b)
@@ -41,7 +41,7 @@ func TestHelp(t *testing.T) {
 	})
 }
 
-// each goes through a command and all below it.
+// each calls do for a command and all commands below the command.
 func each(c *cobra.Command, do func(*cobra.Command)) {
 	do(c)
 	for _, sub := range c.Commands() {

@@ -19,7 +19,7 @@ import (
 	"precept/learn"
 )
 
-// importFlags say whose the transcripts are.
+// importFlags name the tenant and the agent of the transcripts.
 type importFlags struct {
 	tenant, agent string
 	asJSON        bool
@@ -29,7 +29,7 @@ type importFlags struct {
 type imported struct {
 	Transcripts int `json:"transcripts"`
 	learn.Imported
-	Faults []string `json:"faults"` // transcripts that could not be read; the others were taken in
+	Faults []string `json:"faults"` // lines and transcripts that cannot be read; all others are imported
 }
 
 func (w *world) importVerb() *cobra.Command {
@@ -54,12 +54,12 @@ func (w *world) importVerb() *cobra.Command {
 	)
 	addJSON(c, &f.asJSON)
 	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, files []string) error {
-		for _, file := range files { // no store is made for a name that was mistyped
+		for _, file := range files { // a mistyped file name makes no store
 			in, err := open(w.in, file)
 			if err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
-			_ = in.Close() // it is read later
+			_ = in.Close() // importFile opens the file again
 		}
 		s, err := openOffline(c.Context(), w.tools, cfg, offlineUse{create: true, beside: true})
 		if errors.Is(err, errServed) {
@@ -81,7 +81,7 @@ func (w *world) importVerb() *cobra.Command {
 	})
 }
 
-// importAll takes files in, one transcript after the other.
+// importAll imports files, one transcript after the other.
 func (w *world) importAll(
 	ctx context.Context, into *learn.Importer, f *importFlags, files []string,
 ) (imported, error) {
@@ -114,7 +114,7 @@ func (w *world) importAll(
 	return sum, nil
 }
 
-// importFile reads one file. fatal is an error of each; err tells of transcripts that are not to be
+// importFile reads one file. fatal is an error of each; err names the transcripts that cannot be
 // read.
 func importFile(stdin io.Reader, tools server.Tools, file string, each func(detect.Transcript, time.Time) error) (fatal, err error) {
 	in, err := open(stdin, file)
@@ -128,7 +128,7 @@ func importFile(stdin io.Reader, tools server.Tools, file string, each func(dete
 		if err != nil {
 			return nil, err
 		}
-		at = info.ModTime() // the same file gives the same samples, whenever it is read
+		at = info.ModTime() // the same file gives the same samples at any time
 	}
 	err = detect.Read(in, func(t detect.Transcript) error {
 		fatal = each(t, at)
@@ -137,7 +137,7 @@ func importFile(stdin io.Reader, tools server.Tools, file string, each func(dete
 	return fatal, err
 }
 
-// printImport prints what was taken in.
+// printImport prints the counts and the faults of an import.
 func printImport(out, console io.Writer, f *importFlags, sum imported) error {
 	if f.asJSON {
 		if err := writeJSON(out, sum); err != nil {

@@ -19,7 +19,7 @@ import (
 	"precept/configs"
 )
 
-// beginning is what `precept init` is asked for.
+// beginning holds the flags of `precept init`.
 type beginning struct {
 	dir       string
 	upstreams []string
@@ -28,7 +28,7 @@ type beginning struct {
 	full      bool
 }
 
-// initVerb writes what a newcomer begins with.
+// initVerb writes the first configuration and the first lesson of a project.
 func (w *world) initVerb() *cobra.Command {
 	var b beginning
 	c := &cobra.Command{
@@ -58,7 +58,7 @@ func (w *world) initVerb() *cobra.Command {
 	return c
 }
 
-// begin writes the files and tells what to do next.
+// begin writes the files and prints the next steps.
 func (w *world) begin(b *beginning) error {
 	for _, a := range b.agents {
 		if _, ok := pointingLines()[a]; !ok {
@@ -208,7 +208,7 @@ func startWith(out io.Writer, dir string) error {
 	return err
 }
 
-// create writes a file that is not there yet.
+// create writes a file that does not exist yet.
 func create(file, text string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // it is the user's, and holds no secret
 	if errors.Is(err, fs.ErrExist) {
@@ -228,7 +228,7 @@ func create(file, text string) error {
 //go:embed begin/LESSON.md
 var exampleLesson string
 
-// pointingLines tell what each agent is to be set to; {} is the data listener's address.
+// pointingLines returns the setting of each agent; {} stands for the address of the data listener.
 func pointingLines() map[string]string {
 	const openai = "OPENAI_BASE_URL={}/v1"
 	return map[string]string{
@@ -248,5 +248,5 @@ func pointingLines() map[string]string {
 	}
 }
 
-// knownAgents are their names.
+// knownAgents returns the names of the agents.
 func knownAgents() []string { return slices.Sorted(maps.Keys(pointingLines())) }

@@ -28,7 +28,7 @@ type lessonRow struct {
 	Tags        []string     `json:"tags,omitempty"`
 	ContentHash string       `json:"content_hash"`
 	ExpiresAt   *time.Time   `json:"expires_at,omitempty"`
-	Source      string       `json:"source,omitempty"` // the program that wrote it; empty: a person
+	Source      string       `json:"source,omitempty"` // program that wrote the lesson; empty: a person
 	Tenant      string       `json:"tenant,omitempty"`
 	Agent       string       `json:"agent,omitempty"`
 	Evidence    int          `json:"evidence_count"`      // sessions and other sources that support the lesson
@@ -106,7 +106,7 @@ func (w *world) actions() []*cobra.Command {
 	}
 }
 
-// standing is the answer of a verb that changes a lesson: its state after the change.
+// standing is the answer of a verb that changes a lesson: the state of the lesson after the change.
 type standing struct {
 	Slug        string       `json:"slug"`
 	State       lesson.State `json:"state"`

@@ -100,7 +100,7 @@ func (w *world) named(
 	return out, nil
 }
 
-// runBacktest shows the captured sessions to lessons, one session at a time.
+// runBacktest matches lessons against the captured sessions, one session at a time.
 func runBacktest(
 	ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, lessons []*lesson.Lesson, tenant string,
 	since time.Time,
@@ -123,7 +123,7 @@ func runBacktest(
 		if err != nil || s == nil {
 			return err
 		}
-		if !s.Told { // not closed yet, or taken in from outside: what was said of it counts all the same
+		if !s.Told { // the session is not closed yet, or was imported: its feedback counts all the same
 			entries, err := e.Feedback(ctx, r.Tenant, r.ID)
 			if err != nil {
 				return err

@@ -16,7 +16,7 @@ import (
 	"precept/store/redis"
 )
 
-// who is the person at the terminal, for the audit log.
+// who returns the person at the terminal, for the audit log.
 func who(env func(string) (string, bool)) string { return cmp.Or(variable(env, "USER"), "operator") }
 
 // readBook reads the configured lessons once, for a verb.
@@ -35,7 +35,7 @@ func readBook(
 
 // pushed is the answer of lessons push --json.
 type pushed struct {
-	Lessons int            `json:"lessons"` // that the bank has now
+	Lessons int            `json:"lessons"` // number of lessons of the bank after the push
 	Changes []lesson.Event `json:"changes"`
 }
 
@@ -58,7 +58,7 @@ func (w *world) lessonsPush() *cobra.Command {
 		}
 		defer place.Close() //nolint:errcheck // everything was answered
 		texts, err := readTexts(w.err, args[0])
-		if err == nil && len(texts) == 0 { // a wrong directory is likelier than a bank that shall be empty
+		if err == nil && len(texts) == 0 { // a wrong directory is more likely than the wish for an empty bank
 			err = fmt.Errorf("%s holds no lessons, so nothing was pushed; to empty the bank, "+
 				"take each lesson out of it with: precept lessons archive SLUG", args[0])
 		}
@@ -111,7 +111,7 @@ func (w *world) lessonsPull() *cobra.Command {
 	})
 }
 
-// argumentBank opens the bank that push and pull were told of.
+// argumentBank opens the bank of push and pull.
 func argumentBank(tools server.Tools, cfg *configs.Config, args []string) (*redis.Bank, error) {
 	switch {
 	case len(args) == 2:
@@ -138,7 +138,7 @@ func readTexts(console io.Writer, dir string) (map[string][]byte, error) {
 	return texts, err
 }
 
-// tally says what was changed.
+// tally summarises changes by action.
 func tally(events []lesson.Event) string {
 	count := map[string]int{}
 	for i := range events {

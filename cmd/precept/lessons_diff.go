@@ -27,7 +27,7 @@ type change struct {
 	Kind     string           `json:"kind"` // added, removed, changed
 	From     lesson.State     `json:"from,omitempty"`
 	To       lesson.State     `json:"to,omitempty"`
-	Content  bool             `json:"content"` // what a model sees, or what fires the lesson, is another
+	Content  bool             `json:"content"` // the text for the model, or the trigger, differs
 	Lost     bool             `json:"approval_lost"`
 	Findings []lesson.Finding `json:"findings"`
 	Diff     string           `json:"diff"`
@@ -137,8 +137,7 @@ func textsOfRevision(ctx context.Context, dir, rev string) (map[string][]byte, e
 	return texts, nil
 }
 
-// differences lists what differs, by slug. ok is false when the checks refuse something that is
-// new.
+// differences lists the differences by slug. ok is false when the checks refuse a new text.
 func differences(now time.Time, old, next *lesson.Book) (out []change, ok bool) {
 	out, ok = []change{}, true
 	slugs := map[string]bool{}

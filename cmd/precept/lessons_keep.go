@@ -200,7 +200,7 @@ func exportOne(out io.Writer, format string, args []string, l *lesson.Lesson, ro
 	}
 }
 
-// slugError is an error of the bank with the slug that it is about.
+// slugError adds the slug to an error of the bank.
 func slugError(slug string, err error) error {
 	if err == bank.ErrNoLesson { //nolint:errorlint // the bank gives it as it is
 		return noLesson(slug)

@@ -42,7 +42,7 @@ func (w *world) lessonsLint() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		read := map[string]bool{} // findings already cover these files
+		read := map[string]bool{} // files that the findings cover
 		for _, l := range book.Lessons() {
 			read[l.Path] = true
 		}
@@ -68,7 +68,7 @@ func (w *world) lessonsLint() *cobra.Command {
 	})
 }
 
-// warnOfFaults warns of lesson files that a verb leaves out.
+// warnOfFaults warns about lesson files that a verb leaves out.
 func warnOfFaults(console io.Writer, files int) {
 	fmt.Fprintf(
 		console, "precept: faults in %s; precept lessons lint tells them\n", amount(files, "file"),

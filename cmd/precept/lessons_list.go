@@ -95,7 +95,7 @@ func (w *world) list(ctx context.Context, cfg *configs.Config, f *listFlags) err
 	}
 	for i := range list {
 		for _, other := range list[i].Conflicts {
-			// Each pair once, also where the other lesson is not listed.
+			// Each pair is printed once, even if the other lesson is not listed.
 			if list[i].Slug < other || !slices.ContainsFunc(list, func(r lessonRow) bool { return r.Slug == other }) {
 				say(
 					w.out, columns(w.out),
@@ -177,8 +177,8 @@ func (w *world) lessonsShow() *cobra.Command {
 	})
 }
 
-// companionOf finds the file of a lesson that holds the long story: knowledge/lessons/SLUG.md in
-// the bank, beside it, or in the working directory. It is linked, never injected.
+// companionOf returns the companion file of a lesson: knowledge/lessons/SLUG.md in the bank, beside
+// the bank, or in the working directory. A companion is linked and never injected.
 func companionOf(cfg *configs.Config, slug string) string {
 	name := filepath.Join("knowledge", "lessons", slug+".md")
 	places := []string{name}
@@ -196,8 +196,9 @@ func companionOf(cfg *configs.Config, slug string) string {
 	return ""
 }
 
-// opinionsOf sums the opinions of judges on a lesson's present text, over all tenants in its scope. It
-// returns nil without opinions or without a readable store: a lesson is shown without them.
+// opinionsOf sums the opinions of judges on the present text of a lesson, over all tenants in the
+// scope of the lesson. opinionsOf returns nil without opinions or without a readable store, because
+// `lessons show` also works without opinions.
 func opinionsOf(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, l *lesson.Lesson,
 ) *report.Opinions {

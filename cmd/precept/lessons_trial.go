@@ -17,7 +17,7 @@ import (
 	"precept/learn"
 )
 
-// trialFlags are what a trial may be asked for.
+// trialFlags are the flags of a trial.
 type trialFlags struct {
 	plan        lesson.TrialPlan
 	goal        report.Goal
@@ -27,10 +27,10 @@ type trialFlags struct {
 	force       bool
 }
 
-// planned says that the trial is to end with one planned look.
+// planned reports whether the trial ends with one planned evaluation.
 func (f *trialFlags) planned() bool { return f.goal.Picks != 0 || f.goal.Detect != 0 }
 
-// check refuses what cannot be meant.
+// check refuses flags that contradict each other.
 func (f *trialFlags) check(c *cobra.Command) error {
 	in := func(x float64) bool { return x > 0 && x < 1 }
 	switch {
@@ -98,7 +98,8 @@ func (w *world) lessonsTrial() *cobra.Command {
 	})
 }
 
-// planTrial tells what a planned trial costs, and begins it where it may.
+// planTrial prints the cost of a planned trial, and starts the trial unless --dry-run is set or a person at a
+// terminal has not given --yes.
 func (w *world) planTrial(
 	ctx context.Context, cfg *configs.Config, slug string, f *trialFlags,
 ) error {
@@ -154,7 +155,7 @@ func (w *world) beginTrial(
 	return stands(w.out, l, false)
 }
 
-// blankReport is that of lessons which nobody has measured.
+// blankReport returns the report of lessons without any measurement.
 func blankReport(ctx context.Context, tools server.Tools, cfg *configs.Config) (report.Report, error) {
 	book, _, err := readBook(ctx, tools, cfg)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // maxTry is how much of a text is read, as much as the proxy inspects of a body by default.
 const maxTry = 8 << 20
 
-// tryFlags is what a request would say beside its text.
+// tryFlags holds the parts of a request except its text.
 type tryFlags struct {
 	file, tenant, agent, role, skill, model, tool string
 	tags                                          []string
@@ -37,10 +37,10 @@ type triedLesson struct {
 
 // tried is the answer of lessons try.
 type tried struct {
-	Searched string          `json:"searched"` // what is left of the text, and is matched
+	Searched string          `json:"searched"` // the part of the text that is matched
 	Stripped []wire.Stripped `json:"stripped"`
-	Outcome  string          `json:"outcome,omitempty"` // of a tool error: what precept calls it
-	Tags     []string        `json:"tags"`              // the request's, and those that the configuration gives to the words
+	Outcome  string          `json:"outcome,omitempty"` // what precept calls a tool error
+	Tags     []string        `json:"tags"`              // tags of the request, and tags that the configuration gives to the words
 	Matches  []triedLesson   `json:"matches"`
 	Near     []triedLesson   `json:"near"`
 }
@@ -98,7 +98,7 @@ func (w *world) lessonsTry() *cobra.Command {
 	})
 }
 
-// tryText is the text that was given.
+// tryText returns the text to try: the arguments, the file or standard input.
 func tryText(in io.Reader, f *tryFlags, args []string) (string, error) {
 	if len(args) > 0 && f.file != "" {
 		return "", misuse(errors.New("give the text or --file, not both"))
@@ -210,7 +210,7 @@ func causes(by []lesson.Cause) string {
 	return strings.Join(all, ", ")
 }
 
-// shorten is the beginning of a text, on one line.
+// shorten returns the start of a text on one line.
 func shorten(s string, most int) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > most {

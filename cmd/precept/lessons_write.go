@@ -23,7 +23,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// draftFlags are what a new lesson says.
+// draftFlags are the fields of a new lesson.
 type draftFlags struct {
 	title, advice, when, counter, outcome, category string
 	keywords, errors, tags, evidence                []string
@@ -151,14 +151,14 @@ func (w *world) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 	return l, nil
 }
 
-// printProblems tells what keeps lesson files from being read, a line each.
+// printProblems prints a line for each lesson file that cannot be read.
 func printProblems(console io.Writer, problems []lesson.Problem) {
 	for i := range problems {
 		fmt.Fprintln(console, report.Printable(problems[i].Error()))
 	}
 }
 
-// printFindings prints what checks found, a line each.
+// printFindings prints a line for each finding of the checks.
 func printFindings(out io.Writer, findings []lesson.Finding) {
 	for _, f := range findings {
 		fmt.Fprintln(out, report.Printable(f.String()))
@@ -214,7 +214,7 @@ func (w *world) lessonsImport() *cobra.Command {
 	})
 }
 
-// adoptAll proposes foreign texts, and approves what was taken in where that is wanted.
+// adoptAll proposes foreign texts, and approves the accepted texts if approve is set.
 func adoptAll(
 	ctx context.Context, env func(string) (string, bool), console io.Writer, b *bank.Bank, texts map[string][]byte, approve bool,
 ) (taken, failed int, err error) {
@@ -286,8 +286,8 @@ func isExport(text []byte) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff"))), []byte("{"))
 }
 
-// exportedTexts adds the texts of JSON lines to out. A line that cannot be read is a problem of that
-// line alone.
+// exportedTexts adds the texts of JSON lines to out. An unreadable line is a problem of this line
+// alone.
 func exportedTexts(file string, text []byte, out map[string][]byte) (problems []lesson.Problem) {
 	n := 0
 	for line := range bytes.Lines(bytes.TrimPrefix(text, []byte("\ufeff"))) {
@@ -315,8 +315,8 @@ func exportedTexts(file string, text []byte, out map[string][]byte) (problems []
 	return problems
 }
 
-// adopt reads a foreign lesson. One of the gptme form becomes AIP-11: its rule and its pattern are
-// the advice, the file is the evidence.
+// adopt reads a foreign lesson. A lesson of the gptme form becomes AIP-11: the rule and the pattern
+// are the advice, and the file is the evidence.
 func adopt(name string, text []byte) (*lesson.Lesson, error) {
 	l, err := lesson.Parse(name, text)
 	if err != nil {

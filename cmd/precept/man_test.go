@@ -14,7 +14,7 @@ import (
 )
 
 // TestManualPages writes one manual page for each verb. tools/release.sh runs this test with
-// PRECEPT_MAN and packs the pages. They are the same bytes every time.
+// PRECEPT_MAN and packs the pages. The bytes of the pages are the same in every run.
 func TestManualPages(t *testing.T) {
 	dir := cmp.Or(os.Getenv("PRECEPT_MAN"), t.TempDir())
 	writePages(t, dir)

@@ -24,7 +24,7 @@ func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// wrongArguments says what is wrong with the number of arguments, or with the name of a verb.
+// wrongArguments names the fault in the number of arguments, or in the name of a verb.
 func wrongArguments(c *cobra.Command, args []string) string {
 	switch {
 	case len(args) == 0:
@@ -44,7 +44,7 @@ func wrongArguments(c *cobra.Command, args []string) string {
 	return fmt.Sprintf("too many arguments, %q is one: %s;", args[len(args)-1], c.UseLine())
 }
 
-// meant names the flag that a misspelt one most likely means.
+// meant returns the flag that a misspelt flag most likely means.
 func meant(c *cobra.Command, err error) string {
 	wrong, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
@@ -58,7 +58,7 @@ func meant(c *cobra.Command, err error) string {
 	return ""
 }
 
-// plainer says of a flag's value what it should have been, where the error names a function of Go.
+// plainer names the expected kind of a flag's value where the error names a function of Go.
 func plainer(err error) error {
 	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {

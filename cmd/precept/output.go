@@ -50,7 +50,7 @@ func addJSON(c *cobra.Command, asJSON *bool) {
 	c.Flags().BoolVar(asJSON, "json", false, "answer as JSON")
 }
 
-// beneath is the indent of columns that do not fit beside the others.
+// beneath is the indent of columns that do not fit in the row.
 const beneath = 4
 
 // columns returns the width of output for people.

@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// A table fits its columns: what finds no room stands below, whole; with room all is in its row.
+// A table fits its columns: a column without room follows whole below its row; with enough room
+// every column is in its row.
 func TestTableFits(t *testing.T) {
 	rows := [][]string{
 		{"SLUG", "STATE", "OUTCOME", "CONFIDENCE", "TITLE"},

@@ -13,24 +13,24 @@ import (
 	"precept/configs"
 )
 
-// pointing is how one agent's process is pointed at precept: its arguments and environment, and a
-// folder for edited copies of its settings. Nothing of the user's own is changed.
+// pointing describes how the process of one agent is pointed at precept: arguments, environment,
+// and a folder for edited copies of the agent's settings. The user's own files stay unchanged.
 type pointing struct {
 	cfg     *configs.Config
 	data    string // precept's data listener
 	agent   string
-	run     string // the run that all of the command's agents belong to; "" none
-	session string // the one session that they all are; "" they are told apart
+	run     string // run of all agents of the command; "": none
+	session string // session of all agents of the command; "": each agent has its own sessions
 	args    []string
-	env     map[string]string // as the agent will have it
+	env     map[string]string // environment of the agent
 	home    string
 	work    string
-	temp    string // made when it is needed; the caller removes it
+	temp    string // made on demand; the caller removes the folder
 	notes   io.Writer
 }
 
-// base is the address that says who speaks. An upstream is named where the routes would choose
-// another one.
+// base returns the base URL with the names of run, session and agent. base names an upstream where
+// the routes would choose another one.
 func (p *pointing) base(upstream string) string {
 	escape := func(s string) string { return strings.NewReplacer(",", "%2C", "=", "%3D").Replace(url.PathEscape(s)) }
 	said := "agent=" + escape(p.agent)
@@ -46,7 +46,7 @@ func (p *pointing) base(upstream string) string {
 	return p.data + "/p/" + said
 }
 
-// point sets the variables that any program may read, and does what the agent wants besides.
+// point sets the variables that any program may read, and the settings that the agent needs.
 func (p *pointing) point() error {
 	base := p.base("")
 	for _, name := range []string{
@@ -88,7 +88,7 @@ func (p *pointing) point() error {
 	return nil
 }
 
-// insert puts arguments behind the program's name, unless the user gave that flag.
+// insert puts arguments behind the name of the program, unless the user gave the flag.
 func (p *pointing) insert(flag string, more ...string) {
 	for _, a := range p.args[1:] {
 		if flag != "" && (a == flag || strings.HasPrefix(a, flag+"=")) {
@@ -98,8 +98,8 @@ func (p *pointing) insert(flag string, more ...string) {
 	p.args = append(append([]string{p.args[0]}, more...), p.args[1:]...)
 }
 
-// own says whether a base URL that a user configured is one that precept stands for: an upstream's,
-// whose name it gives, or its own.
+// own reports whether a base URL of the user's settings belongs to an upstream of precept, whose
+// name own returns, or to precept.
 func (p *pointing) own(base string) (upstream string, ok bool) {
 	same := func(a, b string) bool {
 		trim := func(s string) string { return strings.TrimSuffix(strings.TrimRight(s, "/"), "/v1") }
@@ -119,7 +119,8 @@ func (p *pointing) own(base string) (upstream string, ok bool) {
 	return "", false
 }
 
-// redirect gives the address that replaces a configured one, with /v1 where that one had it.
+// redirect returns the address that replaces a configured address, with /v1 where the configured
+// address has /v1.
 func (p *pointing) redirect(what, base string) (string, bool) {
 	upstream, ok := p.own(base)
 	if !ok {

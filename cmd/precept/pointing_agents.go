@@ -14,7 +14,7 @@ import (
 	"github.com/tidwall/sjson"
 )
 
-// The lines of codex' config.toml that matter.
+// Lines of codex' config.toml with a base URL or a provider.
 //
 //nolint:gochecknoglobals // immutable
 var (
@@ -51,7 +51,7 @@ func (p *pointing) codex() error {
 	return nil
 }
 
-// opencode merges what it finds in a variable over its files.
+// opencode merges the settings of a variable over the settings of its files.
 func (p *pointing) opencode() error {
 	content := cmp.Or(p.env["OPENCODE_CONFIG_CONTENT"], "{}")
 	over := map[string]string{"openai": p.base("") + "/v1", "anthropic": p.base("") + "/v1"}
@@ -83,7 +83,7 @@ func (p *pointing) opencode() error {
 	return nil
 }
 
-// opencodeFiles are the settings that opencode reads, the weakest first.
+// opencodeFiles returns the settings files that opencode reads, the weakest first.
 func (p *pointing) opencodeFiles() []string {
 	config := cmp.Or(p.env["XDG_CONFIG_HOME"], filepath.Join(p.home, ".config"))
 	var above []string
@@ -104,8 +104,8 @@ func (p *pointing) opencodeFiles() []string {
 	return out
 }
 
-// pi reads its settings in a folder that a variable names: a copy with one file edited, everything
-// else a link to the user's own.
+// pi reads its settings in a folder that a variable names: a copy with one edited file and links to
+// all other files of the user.
 func (p *pointing) pi() error {
 	from := cmp.Or(p.env["PI_CODING_AGENT_DIR"], filepath.Join(p.home, ".pi", "agent"))
 	if err := os.MkdirAll(from, 0o700); err != nil {
@@ -136,7 +136,7 @@ func (p *pointing) pi() error {
 	return os.WriteFile(filepath.Join(dir, "models.json"), text, 0o600) //nolint:gosec // in a folder that we made
 }
 
-// redirectAll notes in over where each provider's base URL, if it has one, is to point.
+// redirectAll adds the new base URL of each provider with a base URL to over.
 func (p *pointing) redirectAll(
 	over map[string]string, kind string, providers gjson.Result, path string,
 ) {
@@ -153,7 +153,7 @@ func (p *pointing) redirectAll(
 
 var apiBase = regexp.MustCompile(`(?m)^(\s*(?:- )?apiBase:\s*)["']?(https?://[^\s"'#]+)["']?`) //nolint:gochecknoglobals // immutable
 
-// continueCLI takes its settings from a file that a flag names: a copy with the addresses edited.
+// continueCLI reads its settings from a file that a flag names: a copy with edited addresses.
 func (p *pointing) continueCLI() error {
 	file := filepath.Join(p.home, ".continue", "config.yaml")
 	at := slices.IndexFunc(p.args, func(a string) bool { return a == "--config" })
@@ -195,7 +195,7 @@ func (p *pointing) tempDir() (string, error) {
 	return dir, err
 }
 
-// copyOf makes a folder that looks like another one, but for a file that is left out.
+// copyOf makes a folder with links to all files of another folder except one.
 func (p *pointing) copyOf(from, without string) (string, error) {
 	dir, err := p.tempDir()
 	if err != nil {
@@ -219,12 +219,12 @@ func (p *pointing) copyOf(from, without string) (string, error) {
 	return dir, nil
 }
 
-// escapePath quotes a key for sjson, whose paths have signs of their own.
+// escapePath quotes a key for sjson, whose paths have special characters.
 func escapePath(key string) string {
 	return regexp.MustCompile(`[^\w-]`).ReplaceAllString(key, `\$0`)
 }
 
-// withoutComments makes JSON out of JSON with comments and commas at ends, which these agents take.
+// withoutComments removes comments and trailing commas, which these agents accept, from JSON.
 func withoutComments(text []byte) []byte {
 	if json.Valid(text) {
 		return text

@@ -12,7 +12,8 @@ import (
 	"precept/configs"
 )
 
-// pointed is an agent's process as precept run would start it, in a home of its own.
+// pointed returns the process of an agent as precept run starts the process, in a home directory of
+// its own.
 func pointed(t *testing.T, command string, files map[string]string) (*pointing, *bytes.Buffer) {
 	t.Helper()
 	home := t.TempDir()
@@ -60,7 +61,7 @@ func TestPointAnything(t *testing.T) {
 	}
 }
 
-// A run and a session have places of their own in the path and in the environment.
+// A run and a session have separate places in the path and in the environment.
 func TestPointRun(t *testing.T) {
 	for _, c := range []struct{ run, session, base, inSession string }{
 		{"ci/7", "", "http://h/p/agent=a,run=ci%2F7", "ci/7"},

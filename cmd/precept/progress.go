@@ -19,7 +19,7 @@ type progress struct {
 	what        string
 	done, total int64 // total 0: unknown
 	began, next time.Time
-	width       int // of the line that is shown
+	width       int // width of the shown line
 }
 
 // newProgress returns a progress line on a terminal, and nil on any other console.

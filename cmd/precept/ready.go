@@ -26,8 +26,8 @@ type readiness struct {
 	Says  string `json:"says"`
 }
 
-// readyVerb asks a running server whether it takes requests: the health check of an image without a
-// shell.
+// readyVerb asks a running server whether the server accepts requests: the health check of an image
+// without a shell.
 func (w *world) readyVerb() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{

@@ -66,7 +66,7 @@ func (w *world) record() *cobra.Command {
 	return c
 }
 
-// entry takes the entry from where it stands, and refuses one that is not whole.
+// entry reads the entry from the flags or from standard input, and refuses an incomplete entry.
 func entry(in io.Reader, c *cobra.Command, e *ledger.Entry, asJSON bool) error {
 	if !asJSON {
 		if err := e.Validate(); err != nil {

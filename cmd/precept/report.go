@@ -88,7 +88,7 @@ func (w *world) report() *cobra.Command {
 	})
 }
 
-// explain tells how the rows of one lesson came about.
+// explain prints the derivation of the rows of one lesson.
 func explain(out io.Writer, r report.Report, f *reportFlags) error {
 	slug := f.query.Explain
 	r.Lessons = slices.DeleteFunc(r.Lessons, func(row report.Row) bool { return row.Slug != slug })
@@ -101,8 +101,8 @@ func explain(out io.Writer, r report.Report, f *reportFlags) error {
 	return r.Explain(out, slug, columns(out))
 }
 
-// findReport asks the running server first: what it has in memory is newer than the store. A server
-// that refuses is told of, and the store is read only where no server answers.
+// findReport asks the running server first, because the memory of the server is newer than the
+// store. A refusal of the server is an error; the store is read only if no server answers.
 func findReport(
 	ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, f *reportFlags,
 ) (report.Report, error) {
@@ -148,7 +148,7 @@ func readReport(
 	}
 	book, _, err := readBook(ctx, tools, cfg)
 	if err != nil {
-		book = lesson.NewBook(nil) // the evidence of lessons whose files are gone is still evidence
+		book = lesson.NewBook(nil) // the evidence of lessons without a file still counts
 	}
 	in := proxy.Injection(cfg, "")
 	r, err := l.Report(ctx, learn.ReportQuery{
@@ -156,7 +156,7 @@ func readReport(
 		Explain: q.Explain, Book: book,
 		Inject: in, Config: in.Bandit,
 	})
-	if told := server.Annotate(ctx, &r, db, q.Tenant); told != nil && err == nil { // what was measured is told without them
+	if told := server.Annotate(ctx, &r, db, q.Tenant); told != nil && err == nil { // the report is printed without the annotations
 		fmt.Fprintln(console, "precept:", report.Printable(told.Error()))
 	}
 	return r, errors.Join(err, db.Close())

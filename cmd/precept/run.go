@@ -71,7 +71,7 @@ func (w *world) runVerb() *cobra.Command {
 	return c
 }
 
-// runAgent finds or starts a precept, runs the agent, and posts what the verifier says.
+// runAgent finds or starts a precept, runs the agent, and posts the result of the verifier.
 func (w *world) runAgent(
 	ctx context.Context, flags *configFlags, f *runFlags, args []string,
 ) (err error) {
@@ -79,7 +79,7 @@ func (w *world) runAgent(
 	if err != nil {
 		return err
 	}
-	if _, err := exec.LookPath(args[0]); err != nil { // no server need be started for it
+	if _, err := exec.LookPath(args[0]); err != nil { // a missing command needs no server
 		return cannotRun(notStarted(err), err)
 	}
 	base, err := dataListener(ctx, w.env, cfg, &f.at)
@@ -115,7 +115,7 @@ func (w *world) runAgent(
 	if o.broken != nil {
 		return cannotRun(o.code, o.broken)
 	}
-	if o.sent == 0 || ofItsOwn(o.sent) { // whoever stops an agent does not ask how it went
+	if o.sent == 0 || ofItsOwn(o.sent) { // after a stop by a person the result says nothing about the agent
 		w.judge(ctx, cfg, f, p)
 	}
 	if o.code != 0 {
@@ -128,7 +128,7 @@ func cannotRun(code int, err error) error {
 	return &codedError{code: code, err: fmt.Errorf("the agent cannot be run: %w", err)}
 }
 
-// pointing says who runs, and where.
+// pointing returns the names and the address for the agent's process.
 func (w *world) pointing(
 	cfg *configs.Config, f *runFlags, base string, args []string,
 ) (*pointing, error) {
@@ -166,7 +166,7 @@ func environment(env map[string]string) []string {
 	return out
 }
 
-// judge runs the verifier and posts what it says. Nothing of it changes how the agent ended.
+// judge runs the verifier and posts the result. The exit code stays that of the agent.
 func (w *world) judge(ctx context.Context, cfg *configs.Config, f *runFlags, p *pointing) {
 	if f.verify == "" {
 		return
@@ -206,8 +206,9 @@ func (w *world) judge(ctx context.Context, cfg *configs.Config, f *runFlags, p *
 	fmt.Fprintf(w.err, "precept: the verifier %s; %s %s (%s)\n", verdict, what, name, answer.Status)
 }
 
-// ownServer starts a precept for as long as the agent runs. It takes free ports, hears no signals
-// (they are the agent's), and leaves no run.json: another run must not rely on it.
+// ownServer starts a precept for the time of the agent. The server uses free ports, ignores
+// signals, which are meant for the agent, and writes no run.json, because another run must not rely
+// on this server.
 func (w *world) ownServer(ctx context.Context, flags *configFlags) (base string, stop func() error, err error) {
 	source := flags.source(w, false)
 	cfg, err := source.Load()

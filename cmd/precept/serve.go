@@ -72,8 +72,8 @@ func stopped(err error) error {
 	return err
 }
 
-// notifyManager tells a service manager what precept does: a datagram to the socket that
-// NOTIFY_SOCKET names, as in sd_notify(3). Without the variable notifyManager does nothing.
+// notifyManager sends the state to a service manager: a datagram to the socket in NOTIFY_SOCKET, as
+// in sd_notify(3). Without the variable notifyManager does nothing.
 func notifyManager(ctx context.Context, env func(string) (string, bool), state string) error {
 	name := variable(env, "NOTIFY_SOCKET")
 	if name == "" {

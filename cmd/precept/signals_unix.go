@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// passedOn are the signals that a child is told of.
+// passedOn returns the signals that a child receives.
 func passedOn() []os.Signal {
 	return []os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
@@ -15,5 +15,5 @@ func passedOn() []os.Signal {
 	}
 }
 
-// ofItsOwn says that a signal has the meaning that the child gives it, and is no wish to stop it.
+// ofItsOwn reports whether a signal has a meaning of the child's own, and does not stop the child.
 func ofItsOwn(s syscall.Signal) bool { return s == syscall.SIGUSR1 || s == syscall.SIGUSR2 }

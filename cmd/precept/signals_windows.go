@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// passedOn are the signals that a child is told of. Windows has no others.
+// passedOn returns the signals that a child receives. Windows has no others.
 func passedOn() []os.Signal { return []os.Signal{syscall.SIGINT, syscall.SIGTERM} }
 
-// ofItsOwn says that a signal has the meaning that the child gives it, and is no wish to stop it.
+// ofItsOwn reports whether a signal has a meaning of the child's own, and does not stop the child.
 func ofItsOwn(syscall.Signal) bool { return false }

@@ -17,8 +17,8 @@ import (
 	"precept/inject/ledger"
 )
 
-// The bounds of a verification: what is read of an output is its two ends, and so many entries come
-// of one run.
+// Bounds of a verification: the start and the end of an output are read, and a run makes a limited
+// number of entries.
 const (
 	maxOutput   = 16 << 20
 	maxFailures = 1000
@@ -29,7 +29,7 @@ type verified struct {
 	Command  []string         `json:"command"`
 	ExitCode int              `json:"exit_code"`
 	Failures []ledger.Failure `json:"failures"`
-	Results  []ledger.Result  `json:"results"` // of each failure, in the same order; empty where nothing was to be recorded
+	Results  []ledger.Result  `json:"results"` // of each failure, in the same order; empty without a failure
 }
 
 func (w *world) verify() *cobra.Command {
@@ -78,7 +78,7 @@ func (w *world) verify() *cobra.Command {
 	return c
 }
 
-// verifyCommand runs the command and reads its failures.
+// verifyCommand runs the command and reads the failures in its output.
 func (w *world) verifyCommand(args []string, aside bool) (*verified, error) {
 	capture := &bothEnds{half: maxOutput / 2}
 	run := child{
@@ -95,7 +95,7 @@ func (w *world) verifyCommand(args []string, aside bool) (*verified, error) {
 	v := &verified{
 		Command: args, ExitCode: o.code, Failures: []ledger.Failure{}, Results: []ledger.Result{},
 	}
-	if o.code == 0 || o.sent == syscall.SIGINT || o.sent == syscall.SIGTERM { // it was stopped, it did not fail
+	if o.code == 0 || o.sent == syscall.SIGINT || o.sent == syscall.SIGTERM { // the command was stopped and did not fail
 		return v, nil
 	}
 	dir, err := os.Getwd()
@@ -117,7 +117,7 @@ func (w *world) verifyCommand(args []string, aside bool) (*verified, error) {
 	return v, nil
 }
 
-// recordFailures puts the failures into the ledger. Nothing of it changes how the command ended.
+// recordFailures adds the failures to the ledger. The exit code stays that of the command.
 func recordFailures(ctx context.Context, console io.Writer, l *ledger.Ledger, intent string, v *verified) {
 	entries := make([]ledger.Entry, 0, len(v.Failures))
 	for i := range v.Failures {
@@ -137,7 +137,8 @@ func recordFailures(ctx context.Context, console io.Writer, l *ledger.Ledger, in
 	}
 }
 
-// printVerified says on standard error what was recorded: standard output is the command's.
+// printVerified prints the recorded entries on standard error, because standard output belongs to
+// the command.
 func printVerified(console io.Writer, v *verified, dry bool) {
 	if dry {
 		for i := range v.Failures {
@@ -164,7 +165,7 @@ func printVerified(console io.Writer, v *verified, dry bool) {
 	}
 }
 
-// goModule is the module that a folder lies in; go test names packages by it.
+// goModule returns the module of a folder, because go test names packages by the module.
 func goModule(dir string) string {
 	root := dir
 	for {
@@ -188,7 +189,7 @@ func goModule(dir string) string {
 	}
 }
 
-// bothEnds keeps the first and the last bytes of what is written to it.
+// bothEnds keeps the first and the last written bytes.
 type bothEnds struct {
 	half int
 	mu   sync.Mutex // standard output and standard error come from two goroutines
@@ -209,7 +210,7 @@ func (b *bothEnds) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// String is what was kept; a cut is a line of its own.
+// String returns the kept bytes. A line marks a cut.
 func (b *bothEnds) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"precept/store"
 )
 
-// watchFlags say what is watched.
+// watchFlags select the watched session.
 type watchFlags struct {
 	tenant       string
 	latest, once bool
@@ -92,12 +92,12 @@ type watching struct {
 	name    string
 	next    int
 	printed map[string]bool // exchanges that were printed
-	begun   bool            // its head was printed
-	waits   bool            // that it is waited for was printed
+	begun   bool            // the head of the session was printed
+	waits   bool            // the wait for the session was printed
 }
 
-// look asks once and tells what is new. It is over when the session is closed and told, or when
-// that was to be done once.
+// look asks once and prints the new turns. over is true when the session is closed and printed, or
+// after one look with --once.
 func (x *watching) look(ctx context.Context) (over bool, err error) {
 	if x.name == "" {
 		if err := x.newest(ctx); err != nil {
@@ -130,7 +130,7 @@ func (x *watching) look(ctx context.Context) (over bool, err error) {
 	}
 }
 
-// wait says, once, what is waited for.
+// wait prints the reason of a wait, once.
 func (x *watching) wait(why string) (over bool, err error) {
 	if x.flags.once {
 		return true, errors.New(why + "; leave --once out to wait for it")
@@ -153,8 +153,8 @@ func (x *watching) newest(ctx context.Context) error {
 	return err
 }
 
-// ask reads the session from where the last answer ended, and some turns before: a retry stands
-// behind its first attempt, wherever the session is by then.
+// ask reads the session from the end of the last answer, and some turns before: a retry follows its
+// first attempt, and the session may have continued since.
 func (x *watching) ask(ctx context.Context) (t store.Transcript, found bool, err error) {
 	const back = 5
 	q := url.Values{"tenant": {x.flags.tenant}, "from": {fmt.Sprint(max(0, x.next-back))}}
@@ -166,7 +166,7 @@ func (x *watching) ask(ctx context.Context) (t store.Transcript, found bool, err
 	return t, err == nil, err
 }
 
-// print writes what of the transcript was not printed yet.
+// print writes the part of the transcript that was not printed yet.
 func (x *watching) print(t *store.Transcript) error {
 	if !x.begun && !x.flags.asJSON {
 		x.begun = true

@@ -20,10 +20,10 @@ type page struct {
 	colour bool
 }
 
-// shownLines is how much of a text is told.
+// shownLines is the number of lines of a text that are printed.
 const shownLines = 12
 
-// page is the terminal's: NO_COLOR, and what is no terminal, gets none.
+// page returns the format of the terminal; without colours with NO_COLOR or without a terminal.
 func (w *world) page() page {
 	columns, live := screen(w.out)
 	none, _ := w.env("NO_COLOR")
@@ -31,13 +31,13 @@ func (w *world) page() page {
 	return page{width: columns, colour: live && none == "" && term != "dumb"}
 }
 
-// ink is a colour of ANSI's, by what it is for.
+// ink is an ANSI colour, named by its purpose.
 type ink string
 
 const (
 	inkPlain  ink = ""
 	inkHead   ink = "1"     // bold
-	inkBlock  ink = "30;42" // black on green: nobody shall overlook what precept said
+	inkBlock  ink = "30;42" // black on green, so that a person sees the inserted text
 	inkGhost  ink = "2;9"   // faint, struck through
 	inkError  ink = "31"
 	inkFaint  ink = "2"
@@ -59,7 +59,7 @@ func (p page) head(t *store.Transcript) string {
 	return strings.Join(p.lines(inkHead, text), "\n")
 }
 
-// end is what a session came to.
+// end returns the lines about the end of a session.
 func (p page) end(t *store.Transcript) string {
 	text := fmt.Sprintf("closed after turn %d: nobody told what it was worth", t.SessionItem.Turns)
 	if r := t.Rewarded; r.Value != nil {
@@ -71,7 +71,7 @@ func (p page) end(t *store.Transcript) string {
 	return strings.Join(p.lines(inkHead, text), "\n")
 }
 
-// turn is one exchange, none of its lines wider than the page.
+// turn returns the lines of one exchange, none wider than the page.
 func (p page) turn(t *store.TurnItem) []string {
 	facts := []string{fmt.Sprintf("turn %d", t.Turn), t.At.UTC().Format("15:04:05"), fmt.Sprintf(
 		"%.1f s", t.LatencyMS/1000,
@@ -157,7 +157,7 @@ func (p page) short(e *store.Entry, text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// labelled sets a text behind its label.
+// labelled puts a label before a text.
 func (p page) labelled(i ink, label, text string) []string {
 	var out []string
 	for n, line := range strings.Split(text, "\n") {
@@ -169,7 +169,7 @@ func (p page) labelled(i ink, label, text string) []string {
 	return out
 }
 
-// lines is a text on as many lines as it needs.
+// lines splits a text into lines of the page's width.
 func (p page) lines(i ink, text string) []string {
 	out := p.wrap(text, p.width)
 	for n := range out {
@@ -178,8 +178,8 @@ func (p page) lines(i ink, text string) []string {
 	return out
 }
 
-// wrap breaks a text into lines of at most so many columns, at a blank where there is one. What a
-// text would hide, or do to the terminal, is written out.
+// wrap breaks a text into lines of at most the given number of columns, at a blank where there is
+// one. Hidden and control characters are printed as escapes.
 func (p page) wrap(text string, columns int) []string {
 	var out []string
 	for line := range strings.SplitSeq(

@@ -10,8 +10,7 @@ import (
 	"precept/store"
 )
 
-// What watch writes keeps to its columns, whatever was said, and is coloured only where that is
-// wanted.
+// The output of watch fits its columns for any text, and has colours on request only.
 func TestWatchPage(t *testing.T) {
 	turn := store.TurnItem{Turn: 7, Outcome: sample.Failed, Loops: 1, Input: 12, Entries: []store.Entry{
 		{Kind: sample.EventUser, Text: strings.Repeat("日本語のとても長い文章 ", 20) + "\x1b]0;owned\x07\u202eevil"},

@@ -61,7 +61,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 	return nil
 }
 
-// prices returns the prices of the configuration in force.
+// prices returns the prices of the effective configuration.
 func (s *Server) prices() admin.Prices {
 	c := s.shown.Load().Admin
 	return admin.Prices{Input: c.PriceInput, Cached: c.PriceCached}

@@ -15,8 +15,8 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// port is a listener in memory: nobody waits for the network on it, so that the time of a bubble
-// goes on while nobody speaks.
+// port is a listener in memory. No goroutine waits for a network on a port, so that the time of a
+// bubble advances while all goroutines wait.
 type port struct {
 	address net.TCPAddr
 	taken   chan net.Conn
@@ -40,7 +40,7 @@ func (p *port) Close() error {
 
 func (p *port) Addr() net.Addr { return &p.address }
 
-// ports are those of one server, by their addresses.
+// ports are the ports of one server by address.
 type ports map[string]*port
 
 func (p ports) listen(_ context.Context, _, _ string) (net.Listener, error) {
@@ -62,13 +62,13 @@ func (p ports) dial(_ context.Context, _, address string) (net.Conn, error) {
 	}
 }
 
-// bubbled is a server whose time is the test's own: an hour passes as soon as everybody waits.
+// bubbled is a server with the time of a bubble: an hour passes as soon as all goroutines wait.
 type bubbled struct {
 	*life
 	ports ports
 }
 
-// inBubble runs a server and what is done with it in a bubble, and stops the server.
+// inBubble runs a server and do in a bubble, and stops the server.
 func inBubble(t *testing.T, options map[string]string, do func(*bubbled)) {
 	t.Helper()
 	source := flags(t, certain(options))
@@ -82,7 +82,7 @@ func inBubble(t *testing.T, options map[string]string, do func(*bubbled)) {
 	})
 }
 
-// send asks the server something.
+// send sends a request to the server.
 func (b *bubbled) send(method, url, body string, header ...string) (status int, answer string) {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(b.t.Context(), method, url, strings.NewReader(body))
@@ -105,7 +105,7 @@ func (b *bubbled) send(method, url, body string, header ...string) (status int, 
 	return res.StatusCode, string(text)
 }
 
-// A server that nobody asks anything gives its memory back once a minute.
+// An idle server returns memory to the system once a minute.
 func TestAnIdleServerGivesItsMemoryBack(t *testing.T) {
 	forced := func() uint32 {
 		var m runtime.MemStats

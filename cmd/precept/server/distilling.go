@@ -70,17 +70,17 @@ func (w *Tools) NewDistiller(cfg *configs.Config, st DistillStore, place bank.Pl
 	}}, nil
 }
 
-// fileClaims holds the claims of an embedded store as locks of files beside the store. The lock of a
-// process that was killed ends with the process, so that the next distiller need not wait. One
-// goroutine uses a fileClaims at a time.
+// fileClaims holds the claims of an embedded store as locks of files next to the store. The lock of
+// a killed process ends with the process, so that the next distiller starts at once. One goroutine
+// uses a fileClaims at a time.
 type fileClaims struct {
 	distill.Notes
 	store string // path of the store
 	held  map[string]*os.File
 }
 
-// claimsOf returns the notes of a store with claims that fit the store: replicas on one Redis may run
-// on several machines, where only a time ends the claim of a killed process.
+// claimsOf returns the notes of a store with claims that fit the store: replicas on one Redis may
+// run on several machines, where only a timeout ends the claim of a killed process.
 func claimsOf(cfg *configs.Config, st distill.Notes) distill.Notes {
 	if IsRedis(cfg.StoreURL()) {
 		return st
@@ -171,8 +171,8 @@ func (d *Distiller) Once(ctx context.Context) (distill.Summary, error) {
 	return distill.New(d.Options).Once(ctx)
 }
 
-// Follow distils every so often until ctx ends. tell receives the result of each run; a run that
-// failed is repeated the next time.
+// Follow distils at the interval until ctx ends. tell receives the result of each run. A failed run
+// is repeated at the next interval.
 func (d *Distiller) Follow(ctx context.Context, every time.Duration, tell func(distill.Summary, error)) error {
 	for ctx.Err() == nil {
 		if sum, err := d.safely(ctx); ctx.Err() == nil {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A session that the distiller cannot read is counted under the distiller's name: a label of a
-// metric never holds what names a session.
+// A session that the distiller cannot read is counted under the name of the distiller: a label of a
+// metric never holds the name of a session.
 func TestTheDistillersFailuresNameNoSession(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -11,15 +11,15 @@ import (
 	"precept/internal/session"
 )
 
-// ExportJob is one export. It holds no more than a page of the store, and what it is about to
-// write.
+// ExportJob is one export. The export holds at most a page of the store and the document that is
+// written next.
 type ExportJob struct {
 	Evidence
 	Filter         *sample.Filter
-	Agent, Session string // of one agent, of the session of one id; "": of all
+	Agent, Session string // of one agent, of the session of one id; "": no filter
 	Out            io.Writer
-	Seen           func()                          // called for each sample, or session, that is looked at; nil: by nobody
-	hides          func(tenant, agent string) bool // who has opted out since; nil: a verb writes what is kept
+	Seen           func()                          // called for each sample or session that is read; nil: not called
+	hides          func(tenant, agent string) bool // reports whether a tenant or an agent has opted out since; nil: no exchange is hidden
 }
 
 // Write writes the selection in one of the formats.
@@ -52,7 +52,7 @@ func (x *ExportJob) Write(ctx context.Context, format string) error {
 	return lines.Flush()
 }
 
-// Samples hands over the samples of the selection.
+// Samples calls write for each sample of the selection.
 func (x *ExportJob) Samples(ctx context.Context, write func(*session.StoredSample) error) error {
 	return x.EachSample(ctx, x.Filter.Tenant, x.Filter.From, x.Filter.To, func(s session.StoredSample) error {
 		x.look()
@@ -75,8 +75,8 @@ func (x *ExportJob) by(tenant, agent string) bool {
 	return (x.Agent == "" || x.Agent == agent) && (x.hides == nil || !x.hides(tenant, agent))
 }
 
-// sessions hands over the conversations that began in time and, where a family, a quality or a
-// lesson is asked for, gave such a sample.
+// sessions calls write for each conversation that began within the times. With a filter by family,
+// quality or lesson, the conversation must have a sample that passes the filter.
 func (x *ExportJob) sessions(ctx context.Context, write func(*sample.Session) error) error {
 	wanted := *x.Filter
 	wanted.From, wanted.To = time.Time{}, time.Time{}
@@ -97,7 +97,7 @@ func (x *ExportJob) sessions(ctx context.Context, write func(*sample.Session) er
 	})
 }
 
-// transcript puts a session together from what is kept of it.
+// transcript returns a session with its stored exchanges and feedback.
 func transcript(ctx context.Context, e Evidence, r session.Row) (sample.Session, error) {
 	s := sample.Session{Tenant: r.Tenant, ID: r.ID.String(), Failing: func(tool, args, text string, isError int8) bool {
 		return detect.Classify(tool, args, text, isError).Outcome == detect.Error

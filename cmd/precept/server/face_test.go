@@ -19,7 +19,7 @@ import (
 	"precept/internal/sample"
 )
 
-// page asks the admin face, as whoever has the token.
+// page gets a page of the admin listener with a token.
 func (l *life) page(path string) string {
 	l.t.Helper()
 	status, body := send(l.t, http.MethodGet, l.admin+path, map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}, "")
@@ -29,7 +29,7 @@ func (l *life) page(path string) string {
 	return body
 }
 
-// tells says something to the admin face, which must take it.
+// tells posts to the admin listener, and fails the test if the post is refused.
 func (l *life) tells(path, body string) string {
 	l.t.Helper()
 	status, answer := send(l.t, http.MethodPost, l.admin+path, map[string]string{"Authorization": "Bearer token", "Content-Type": "application/json"}, body)
@@ -39,9 +39,9 @@ func (l *life) tells(path, body string) string {
 	return answer
 }
 
-// What an operator does on the admin face of a running server is done: a rating counts, the exports
-// are those that a verb writes of the same store, the looks at stored sessions find them, and what
-// is forgotten is gone for all of them.
+// The actions of an operator on the admin listener of a running server take effect: a rating
+// counts, the exports equal those of a verb on the same store, the pages find the stored sessions,
+// and no page finds a forgotten session.
 func TestTheAdminFace(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -103,14 +103,15 @@ func TestTheAdminFace(t *testing.T) {
 				t.Errorf("%s: the verb writes what the server did not: %s", format, line)
 			}
 		}
-		if forgotten := strings.Count(served, "\n") - strings.Count(out.String(), "\n"); forgotten < 0 || format != "experiment" && forgotten != 1 { // nothing had matched there
+		if forgotten := strings.Count(served, "\n") - strings.Count(out.String(), "\n"); forgotten < 0 || format != "experiment" && forgotten != 1 { // no lesson matched in the forgotten session
 			t.Errorf("%s: %d lines were forgotten with a session of one turn", format, forgotten)
 		}
 	}
 }
 
-// Who opts out by a reload is opted out from then on, and what is kept of that agent already is
-// shown and exported no more; whose opt-out ends is kept again.
+// An agent that opts out by a reload is opted out from the reload on, and kept exchanges of the
+// agent are neither shown nor exported. After the end of the opt-out the exchanges of the agent are
+// kept again.
 func TestAnOptOutByReload(t *testing.T) {
 	source := flags(t, certain(map[string]string{"upstream": model(t), "reward.close_after": "50ms"}))
 	write := saved(t, source)
@@ -148,8 +149,9 @@ func TestAnOptOutByReload(t *testing.T) {
 	}
 }
 
-// What a reload cannot follow waits for a new start, is told on the overview, and is as it was at
-// the start; a viewer's token of the same file is good at once, and bad when it is gone.
+// A change that a reload cannot follow waits for a restart, is shown on the overview, and has no
+// effect until the restart. A viewer's token of the same file is valid at once, and invalid after
+// its removal.
 func TestWhatWaitsForANewStart(t *testing.T) {
 	source := flags(t, map[string]string{"upstream": model(t), "admin.tokens": "[token]"})
 	write := saved(t, source)
@@ -187,8 +189,8 @@ func TestWhatWaitsForANewStart(t *testing.T) {
 	}
 }
 
-// A turn gives a span to the collector that the configuration names, with its headers; the metrics
-// count it. A collector that refuses is told of once, and no request notices.
+// A turn sends a span to the configured collector with the configured headers, and the metrics
+// count the span. A collector that refuses is logged once, and no request is affected.
 func TestSpansReachTheCollector(t *testing.T) {
 	var refuses atomic.Bool
 	spans := make(chan string, 100)
@@ -212,7 +214,7 @@ func TestSpansReachTheCollector(t *testing.T) {
 	})
 	l := starts(t, flags(t, options))
 	l.asks("coder", "traced", "a word that no span holds", `"type":"approval"`)
-	if err := l.ends(); err != nil { // a stop sends what is left
+	if err := l.ends(); err != nil { // a stop sends the waiting spans
 		t.Fatal(err)
 	}
 	got := <-spans
@@ -239,9 +241,9 @@ func TestSpansReachTheCollector(t *testing.T) {
 	}
 }
 
-// A server that crashed leaves run.json behind: the next one writes its own. A directory of lessons
-// that is not there is told of, and taken when it appears; a file in it that cannot be read leaves
-// the others in force, and the one before it.
+// A server that crashed leaves run.json behind, and the next server writes its own. A missing
+// lesson directory is logged, and read when the directory appears. An unreadable file leaves the
+// other lessons, and the previous version of the lesson, in effect.
 func TestAfterACrashAndWithoutLessons(t *testing.T) {
 	m := hears(t)
 	lessons := filepath.Join(t.TempDir(), "later")

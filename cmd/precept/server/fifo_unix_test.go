@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A named pipe in the place of the ledger does not keep a server from stopping: whoever opened it
-// would wait for a writer who never comes.
+// A named pipe in the place of the ledger does not keep a server from stopping: opening the pipe
+// would wait for a writer for ever.
 func TestALedgerThatIsAPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "AGENT.md")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -26,7 +26,7 @@ func TestALedgerThatIsAPipe(t *testing.T) {
 				t.Error(err)
 			}
 			return
-		default: // a writer finds nobody at the other end, or the ledger was opened
+		default: // no reader has the pipe open, or the ledger was opened
 			if w, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); !errors.Is(err, syscall.ENXIO) {
 				t.Error("the pipe was opened:", err)
 				_ = w.Close()

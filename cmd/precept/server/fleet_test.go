@@ -14,13 +14,13 @@ import (
 	"precept/store/storetest"
 )
 
-// fleetKeys are what fleet.json holds.
+// fleetKeys are the keys in fleet.json.
 type fleetKeys struct {
 	Store, Salt string
 	Secret      string `json:"tenant_secret"`
 }
 
-// keysOf is the copy of the fleet's keys that a server keeps in its data directory.
+// keysOf returns the copy of the fleet's keys in the data directory of a server.
 func keysOf(t *testing.T, source *server.Source) (keys fleetKeys) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(loaded(t, source).DataDir, "fleet.json"))
@@ -33,7 +33,7 @@ func keysOf(t *testing.T, source *server.Source) (keys fleetKeys) {
 	return keys
 }
 
-// Servers on one Redis have the same salt and secret, the same lessons, and one report.
+// Servers on one Redis share salt, secret, lessons and report.
 func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	m := hears(t)
@@ -55,7 +55,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer place.Close() //nolint:errcheck // what it was told stands
+	defer place.Close() //nolint:errcheck // every write was answered
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	text, err := os.ReadFile(filepath.Join(lessons, "look-first.md"))
@@ -91,9 +91,9 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	}
 }
 
-// A replica starts without its Redis: it serves, says that it is degraded, and gives no lesson
-// whose coin another replica would flip otherwise. When Redis comes the keys are agreed on; from
-// then on a copy lets it start, and teach, without.
+// A replica starts without Redis: the replica serves, reports the degraded state, and injects no
+// lesson whose coin another replica would flip differently. The replicas agree on the keys when
+// Redis is available; afterwards a copy lets a replica start and inject without Redis.
 func TestRedisIsAwayAtTheStart(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
@@ -135,7 +135,7 @@ func TestRedisIsAwayAtTheStart(t *testing.T) {
 	if keysOf(t, source) != known {
 		t.Error("the copy is another one")
 	}
-	if err := redis.Start(); err != nil { // what waits in the outbox is handed over at the stop
+	if err := redis.Start(); err != nil { // the stop ships the content of the outbox
 		t.Fatal(err)
 	}
 	if err := again.ends(); err != nil {
@@ -143,7 +143,7 @@ func TestRedisIsAwayAtTheStart(t *testing.T) {
 	}
 }
 
-// Keys of one store are never taken to another.
+// Keys of one store are never used with another store.
 func TestKeysStayWithTheirStore(t *testing.T) {
 	redis, apart := storetest.StartRedis(t), storetest.StartRedis(t)
 	more := map[string]string{"store.url": redis.URL(), "data_dir": t.TempDir()}
@@ -162,8 +162,8 @@ func TestKeysStayWithTheirStore(t *testing.T) {
 	}
 }
 
-// A bank in Redis that is away at the start keeps nobody from starting: the log says so, and the
-// lessons that it has when it comes back are in force.
+// A bank in Redis that is unavailable at the start does not prevent a start: the log reports the
+// fault, and the lessons take effect when Redis is available.
 func TestTheBankIsAwayAtTheStart(t *testing.T) {
 	server := storetest.StartRedis(t)
 	server.Kill()
@@ -185,7 +185,7 @@ func TestTheBankIsAwayAtTheStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer place.Close() //nolint:errcheck // what it was told stands
+	defer place.Close() //nolint:errcheck // every write was answered
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	if _, findings, err := tools.Writer(place).Replace(t.Context(), map[string][]byte{"look-first.md": []byte(lessonText(t, lessons))}, "ann"); err != nil {

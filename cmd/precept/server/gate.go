@@ -25,7 +25,7 @@ type trialGate struct {
 }
 
 // endTrials acts on the planned trials of the automatic gate. A lesson that is proven to help stays.
-// A lesson of which the planned look proves nothing is retired, and its numbers stay. A lesson that
+// A lesson without a proof in the planned look is retired, and its numbers stay. A lesson that
 // the look finds to harm is left to the chooser, which benches the lesson. A lesson that harms by the
 // interval that is valid at all times is retired before the look, because further sessions would only
 // meet the harm. Trials that a person started are left alone.

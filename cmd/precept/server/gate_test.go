@@ -21,10 +21,11 @@ import (
 	"precept/store/sqlite"
 )
 
-// A trial that the automatic gate began ends by its look, whatever the style of the block: what is
-// found to help stays, what is found to harm is left to the chooser, and of what nothing is found
-// is retired; so is what harms by the interval of all times while the trial runs. Its numbers stay
-// in each case. A trial that runs, and one that a person began, are left alone.
+// A trial that the automatic gate began ends by its planned evaluation, with any style of the
+// block: a lesson that helps stays, a lesson that harms is left to the chooser, and a lesson
+// without a finding is retired. A lesson that harms by the interval for all times is retired during
+// the trial. The numbers stay in each case. A running trial, and a trial that a person began, are
+// left alone.
 func TestTrialsOfTheAutomaticGateEnd(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		for name, c := range map[string]struct {
@@ -69,7 +70,7 @@ func TestTrialsOfTheAutomaticGateEnd(t *testing.T) {
 	}
 }
 
-// What the chooser expects of a lesson does not keep it in a trial that is over.
+// The expectation of the chooser does not keep a lesson in a trial that has ended.
 func TestWhatFollowsFromAVerdict(t *testing.T) {
 	for verdict, want := range map[report.Verdict]lesson.State{
 		report.TrialHelps: lesson.Active, report.Benched: lesson.Archived, report.Unproven: lesson.Archived, report.NoEffect: lesson.Archived,
@@ -119,7 +120,7 @@ func (g *gate) begin(by string, picks int64) *lesson.Lesson {
 	return r.Lesson
 }
 
-// play counts 400 told sessions of the trial, half of them withheld.
+// play counts 400 rewarded sessions of the trial, half of them withheld.
 func (g *gate) play(l *lesson.Lesson, with, without int) {
 	g.Helper()
 	db, err := sqlite.Open(g.Context(), sqlite.Options{Path: g.cfg.StoreURL(), Now: g.w.Now})
@@ -141,7 +142,7 @@ func (g *gate) play(l *lesson.Lesson, with, without int) {
 			y = 1
 		}
 		s := session.Settlement{Tenant: "default", To: session.Applied{Told: true, Reward: y, Tier: 1}}
-		copy(s.ID[:], fmt.Sprintf("%-16d", i)) // the first bytes tell them apart
+		copy(s.ID[:], fmt.Sprintf("%-16d", i)) // the first bytes distinguish the ids
 		s.Deltas = append(append(a.Closing(), bandit.Contribution(&a, y, 1)...), a.Looked(s.ID.String(), y)...)
 		steps[i] = s
 	}
@@ -150,7 +151,7 @@ func (g *gate) play(l *lesson.Lesson, with, without int) {
 	}
 }
 
-// open sets up a server that is not started, and returns its gate and a distiller.
+// open sets up a server without starting the server, and returns the gate and a distiller.
 func (g *gate) open() (*services, *trialGate, *Distiller) {
 	g.Helper()
 	s := New(Options{Tools: *g.w, Config: g.cfg, Console: io.Discard})
@@ -175,7 +176,7 @@ func (g *gate) open() (*services, *trialGate, *Distiller) {
 	return v, &trialGate{log: s.log, lessons: v.lessons, learner: v.learner, proxy: v.proxy}, d
 }
 
-// state is the lesson's, wherever it lies.
+// state returns the state of the lesson in the bank or in the archive.
 func (g *gate) state() lesson.State {
 	g.Helper()
 	b, done, err := g.w.OpenWriter(g.cfg)

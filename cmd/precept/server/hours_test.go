@@ -19,8 +19,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// spoken is what comes back on a connection on which something was said, and how long it stayed
-// open.
+// spoken sends bytes on a connection, and returns the answer and the time until the connection
+// closed.
 func (b *bubbled) spoken(said string) (answer string, open time.Duration) {
 	b.t.Helper()
 	c, err := b.ports.dial(b.t.Context(), "tcp", strings.TrimPrefix(b.data, "http://"))
@@ -39,8 +39,8 @@ func (b *bubbled) spoken(said string) (answer string, open time.Duration) {
 	return string(text), time.Since(began)
 }
 
-// A connection on which nobody asks anything is closed: one whose request does not end after
-// limits.header_timeout, one that waits for the next request after two minutes.
+// An idle connection is closed: after limits.header_timeout during a request, and after two minutes
+// between requests.
 func TestConnectionsThatWait(t *testing.T) {
 	inBubble(t, map[string]string{"limits.header_timeout": "7s"}, func(b *bubbled) {
 		if answer, open := b.spoken("GET /healthz HTTP/1.1\r\nHost: half"); strings.Contains(answer, "200 OK") || open != 7*time.Second {
@@ -53,8 +53,8 @@ func TestConnectionsThatWait(t *testing.T) {
 	})
 }
 
-// A configuration that is saved is in force within two seconds, also where nobody looks at the file
-// for hours; one that was read at a signal meanwhile and changed back is taken over as well.
+// A saved configuration takes effect within two seconds, also after hours without a change. A file
+// that was read at a signal and then restored takes effect, too.
 func TestHowSoonAConfigurationIsInForce(t *testing.T) {
 	source := flags(t, nil)
 	write := saved(t, source)
@@ -88,7 +88,7 @@ func TestHowSoonAConfigurationIsInForce(t *testing.T) {
 	})
 }
 
-// What is older than the retention is deleted, by a reload that names one as well.
+// Data older than the retention is deleted, also when a reload sets the retention.
 func TestRetentionByReload(t *testing.T) {
 	source := flags(t, certain(map[string]string{"upstream": closing(t, "done"), "reward.close_after": "1s"}))
 	write := saved(t, source)
@@ -126,8 +126,7 @@ func TestRetentionByReload(t *testing.T) {
 	})
 }
 
-// The distiller of a server reads sessions when they have closed, and what it proposes waits for a
-// person.
+// The distiller of a server reads closed sessions, and a proposal waits for a person.
 func TestTheDistillerReadsClosedSessions(t *testing.T) {
 	lessons := t.TempDir()
 	proposed := func(t *testing.T) (states []lesson.State) {
@@ -171,7 +170,7 @@ func TestTheDistillerReadsClosedSessions(t *testing.T) {
 	})
 }
 
-// However many look at the health page, the account is drawn up every five seconds at most.
+// The account of the health page is computed every five seconds at most, for any number of readers.
 func TestTheAccountIsDrawnUpNowAndThen(t *testing.T) {
 	inBubble(t, map[string]string{"upstream": closing(t, "done")}, func(b *bubbled) {
 		admitted := func() string {
@@ -191,7 +190,7 @@ func TestTheAccountIsDrawnUpNowAndThen(t *testing.T) {
 	})
 }
 
-// A listener on every address is told by one at which this machine reaches it.
+// A listener on every address is reported by an address at which this machine reaches the listener.
 func TestAnAddressThatCanBeUsed(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
 		l := starts(t, flags(t, map[string]string{"listen": address}))
@@ -204,8 +203,8 @@ func TestAnAddressThatCanBeUsed(t *testing.T) {
 	}
 }
 
-// The counts that the index tells are those of the sessions that had a lesson, whoever wrote the
-// index last: the watcher, or an operator who acts on a lesson.
+// The counts in the index are those of the sessions that had the lesson, whether the watcher or an
+// operator wrote the index last.
 func TestTheIndexHasTheCountsOfNow(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")

@@ -23,7 +23,7 @@ import (
 // indexLimit bounds the time for writing the index.
 const indexLimit = 10 * time.Second
 
-// library holds the lessons in force, and the bank through which lessons change.
+// library holds the active lessons, and the bank through which lessons change.
 type library struct {
 	log      *slog.Logger
 	failures *failures
@@ -32,7 +32,7 @@ type library struct {
 	events   bool   // the kernel reports changes of the lesson directory
 
 	book     atomic.Pointer[lesson.Book]
-	problems atomic.Int64 // lesson files that are not in force
+	problems atomic.Int64 // lesson files without effect
 
 	redis  *redis.Bank // nil: the lessons are files in a directory
 	place  bank.Place
@@ -87,7 +87,7 @@ func (l *library) load(b *lesson.Book, problems []lesson.Problem, err error) {
 	l.use(b, problems)
 }
 
-// use puts a book into force and logs the lesson files that are not in force.
+// use makes a book effective and logs the lesson files without effect.
 func (l *library) use(b *lesson.Book, problems []lesson.Problem) {
 	old := l.book.Swap(b)
 	l.problems.Store(int64(len(problems)))

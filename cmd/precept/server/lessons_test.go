@@ -42,7 +42,7 @@ func hears(t *testing.T) *heard {
 	return m
 }
 
-// got says whether a new session of an agent, with these words, is given a text.
+// got reports whether a new session of an agent with the words receives the text.
 func (m *heard) got(l *life, agent, words, text string) bool {
 	l.t.Helper()
 	status, answer := send(l.t, http.MethodPost, l.data+"/v1/chat/completions", map[string]string{"Precept-Agent": agent},
@@ -55,15 +55,15 @@ func (m *heard) got(l *life, agent, words, text string) bool {
 	return strings.Contains(m.last, text)
 }
 
-// certain inserts whatever matches.
+// certain returns a source that injects every matching lesson.
 func certain(more map[string]string) map[string]string {
 	out := map[string]string{"admin.tokens": "[token]", "bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 	maps.Copy(out, more)
 	return out
 }
 
-// What an agent proposes is shown to a person, who lets it in; from then on that agent has it, and
-// nobody else. What a person takes out is gone.
+// A lesson that an agent proposes waits for a person. After the approval, that agent alone receives
+// the lesson, until a person removes the lesson.
 func TestAnAgentsLesson(t *testing.T) {
 	m := hears(t)
 	l := starts(t, flags(t, certain(map[string]string{"upstream": m.URL + "/v1"})))
@@ -106,8 +106,8 @@ func TestAnAgentsLesson(t *testing.T) {
 	}
 }
 
-// The ledger is followed: an entry is a lesson that waits for a person, or, where it is trusted,
-// one that its agent has at once; and one that is written later comes, too.
+// The ledger is followed: an entry becomes a lesson that waits for a person or, with ledger.trust:
+// own, a lesson that its agent receives at once. A later entry is followed, too.
 func TestLedgerIsFollowed(t *testing.T) {
 	for _, trust := range []string{"quarantined", "own"} {
 		t.Run(trust, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestLedgerIsFollowed(t *testing.T) {
 	}
 }
 
-// A database that is garbage is set aside, byte for byte, and a fresh one takes its place.
+// A database that is garbage is set aside byte for byte, and an empty database replaces the file.
 func TestGarbageIsSetAside(t *testing.T) {
 	source := flags(t, map[string]string{"upstream": model(t), "reward.close_after": "50ms"})
 	path := loaded(t, source).StoreURL()
@@ -187,7 +187,7 @@ func TestGarbageIsSetAside(t *testing.T) {
 	}
 }
 
-// What a verb does to a lesson without a server is what the bank allows.
+// A verb without a server changes a lesson by the rules of the bank.
 func TestChangeLesson(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")

@@ -37,7 +37,7 @@ func model(t *testing.T) string {
 	return s.URL + "/v1"
 }
 
-// send sends a request to a server, and reads its answer.
+// send sends a request to a server and returns the answer.
 func send(t *testing.T, method, url string, header map[string]string, body string) (status int, answer string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -59,7 +59,7 @@ func send(t *testing.T, method, url string, header map[string]string, body strin
 	return res.StatusCode, string(b)
 }
 
-// asks plays a session of one turn, and rates it.
+// asks plays a session of one turn with feedback.
 func (l *life) asks(agent, name, words, feedback string) {
 	l.t.Helper()
 	who := map[string]string{"Precept-Session": name, "Precept-Agent": agent, "Content-Type": "application/json"}
@@ -71,8 +71,9 @@ func (l *life) asks(agent, name, words, feedback string) {
 	}
 }
 
-// What a server does is measured, told, exported and kept: the report of the running server is that
-// of its admin face, and a verb finds the same in the store when the server has stopped.
+// A served session is measured, reported, exported and kept: the report of the running server
+// equals the report of the admin listener, and a verb finds the same report in the store after the
+// stop.
 func TestFromRequestToReport(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -115,7 +116,7 @@ func TestFromRequestToReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := loaded(t, source)
-	for format, want := range map[string]int{"mplp": 5, "openai": 5, "experiment": 8} { // a coin for the session, and one for the lesson
+	for format, want := range map[string]int{"mplp": 5, "openai": 5, "experiment": 8} { // a coin for the session and a coin for the lesson
 		if lines := exported(t, cfg, format, nil); len(lines) != want {
 			t.Errorf("%s: %d lines, want %d", format, len(lines), want)
 		}
@@ -136,7 +137,7 @@ func TestFromRequestToReport(t *testing.T) {
 	parquetOf(t, cfg, exported(t, cfg, "mplp", nil))
 }
 
-// saved gives a source a configuration file of its own, and returns what writes it.
+// saved adds a configuration file to a source, and returns the function that writes the file.
 func saved(t *testing.T, source *server.Source) (write func(text string)) {
 	t.Helper()
 	source.File = filepath.Join(t.TempDir(), "precept.yaml")
@@ -157,7 +158,7 @@ func loaded(t *testing.T, source *server.Source) *configs.Config {
 	return cfg
 }
 
-// exported is what an export of a stopped server's store writes, by lines.
+// exported returns the lines of an export from the store of a stopped server.
 func exported(t *testing.T, cfg *configs.Config, format string, change func(*server.ExportJob)) []string {
 	t.Helper()
 	out := written(t, cfg, format, change)
@@ -187,7 +188,7 @@ func written(t *testing.T, cfg *configs.Config, format string, change func(*serv
 	return out.String()
 }
 
-// parquetOf compares an export as Parquet with the one as JSON lines.
+// parquetOf compares an export as Parquet with the export as JSON lines.
 func parquetOf(t *testing.T, cfg *configs.Config, lines []string) {
 	t.Helper()
 	raw := written(t, cfg, "parquet", nil)
@@ -215,7 +216,7 @@ func parquetOf(t *testing.T, cfg *configs.Config, lines []string) {
 	}
 }
 
-// A port that is taken is told with its key before anything is touched.
+// A taken port is reported with its key, before the data directory is touched.
 func TestTakenPorts(t *testing.T) {
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -235,8 +236,9 @@ func TestTakenPorts(t *testing.T) {
 	}
 }
 
-// A server that serves alone says where it is: in the log, in run.json, and to the service manager,
-// which it also tells of its stop. Nobody who cannot be told keeps it from running.
+// A server that is the whole process reports its addresses: in the log, in run.json, and to the
+// service manager, which also learns about the stop. An unreachable service manager does not
+// prevent a start.
 func TestWhereItIs(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		t.Run(fmt.Sprint("a manager that fails: ", fails), func(t *testing.T) {

@@ -39,7 +39,7 @@ func setLevel(v *slog.LevelVar, name string) {
 func logAlways(ctx context.Context, log *slog.Logger, now time.Time, msg string, args ...any) {
 	r := slog.NewRecord(now, slog.LevelInfo, msg, 0)
 	r.Add(args...)
-	_ = log.Handler().Handle(ctx, r) // a log that cannot be written has no place for its error
+	_ = log.Handler().Handle(ctx, r) // an error of the log itself cannot be logged
 }
 
 // failures counts and logs steps that failed while the requests went through.

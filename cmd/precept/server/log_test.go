@@ -20,7 +20,7 @@ import (
 	"precept/store"
 )
 
-// Candidates, archived lessons and replaced lessons do not count as in force.
+// Candidates, archived lessons and replaced lessons do not count as active.
 func TestInForce(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	book := lesson.NewBook([]*lesson.Lesson{

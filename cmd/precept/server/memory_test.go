@@ -12,7 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
-// unwritable is a data directory that nobody can make: a file stands in its way, for root as well.
+// unwritable returns a data directory that cannot be made, also by root: a file has the name.
 func unwritable(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "file")
@@ -22,8 +22,8 @@ func unwritable(t *testing.T) string {
 	return filepath.Join(file, "data")
 }
 
-// Where nothing can be written precept starts, forwards, and injects from memory. It says so in the
-// log, on its pages and in the metrics, and has nothing to export.
+// Without a writable directory precept starts, forwards, and injects from memory. The log, the
+// pages and the metrics report the state, and an export is empty.
 func TestNothingCanBeWritten(t *testing.T) {
 	m := hears(t)
 	lessons := t.TempDir()
@@ -62,7 +62,7 @@ func TestNothingCanBeWritten(t *testing.T) {
 	}
 }
 
-// A token that cannot be kept is good until the stop.
+// A token that cannot be stored is valid until the stop.
 func TestATokenThatCannotBeKept(t *testing.T) {
 	source := flags(t, map[string]string{"data_dir": unwritable(t)})
 	l := starts(t, source, alone)
@@ -82,8 +82,8 @@ func TestATokenThatCannotBeKept(t *testing.T) {
 	}
 }
 
-// With the store in Redis a data directory that cannot be written costs the outbox and no more: what
-// is kept is kept in Redis.
+// With the store in Redis, an unwritable data directory costs the outbox only: the exchanges are
+// kept in Redis.
 func TestTheStoreIsElsewhere(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	source := flags(t, certain(map[string]string{

@@ -12,17 +12,17 @@ import (
 	"precept/internal/session"
 )
 
-// The bounds of a row group: what the writer holds in memory, and what a reader has to take in at
-// once. A group of many rows keeps the footer small, which has a line for each column of each group
-// and is written last.
+// The bounds of a row group: the writer holds one group in memory, and a reader reads one group at
+// once. A group of many rows keeps the footer small, because the footer has an entry for each
+// column of each group.
 const (
 	parquetRows  = 65_536
 	parquetBytes = 16 << 20
-	parquetPage  = 128 << 10 // of a column, before it is compressed
+	parquetPage  = 128 << 10 // bytes of a column before compression
 )
 
-// ParquetSample is a row of a parquet export: what one filters by in columns of their own, the rest
-// as JSON texts, since the families differ in their members.
+// ParquetSample is a row of a parquet export. Fields for filters have columns; all other fields are
+// JSON texts, because the families of samples have different fields.
 type ParquetSample struct {
 	SampleID     string  `parquet:"sample_id"`
 	Family       string  `parquet:"sample_family,dict"`
@@ -45,8 +45,8 @@ type ParquetSample struct {
 	State        string  `parquet:"state,json"`
 }
 
-// pageCodec compresses pages with a window as large as they are: the library's own has one of 8
-// MiB, and a history of twice that.
+// pageCodec compresses pages with a window of the size of a page. The window of the library has 8
+// MiB, and its history twice as much.
 type pageCodec struct {
 	pzstd.Codec
 	encoder *zstd.Encoder
@@ -78,7 +78,7 @@ func newParquetExport(out io.Writer) (*parquetExport, error) {
 		parquet.CreatedBy("precept", "", ""),
 	}
 	for _, column := range []string{"session", "input", "output", "feedback", "meta", "state"} {
-		options = append(options, parquet.SkipPageBounds(column)) // nobody looks for texts between two others, and the footer would hold them
+		options = append(options, parquet.SkipPageBounds(column)) // bounds of texts help no query and make the footer large
 	}
 	return &parquetExport{w: parquet.NewGenericWriter[ParquetSample](out, options...)}, nil
 }
@@ -116,7 +116,7 @@ func (p *parquetExport) add(s *session.StoredSample) error {
 	return p.flush()
 }
 
-// flush ends a row group, so that the writer lets go of it.
+// flush ends a row group, so that the writer frees the memory of the group.
 func (p *parquetExport) flush() error {
 	p.rows, p.bytes, p.row[0] = 0, 0, ParquetSample{}
 	if err := p.w.Flush(); err != nil {
@@ -138,7 +138,7 @@ func textOf(v any) string {
 	return s
 }
 
-// numberOf reads a number of a sample that was made here or came back from JSON.
+// numberOf reads a number of a sample, of a new sample or of one that was read from JSON.
 func numberOf(v any) float64 {
 	switch n := v.(type) {
 	case float64:

@@ -45,8 +45,8 @@ func (f *full) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// An export as Parquet holds no more than a row group, whatever is exported: groups end at 16 MiB.
-// One that finds no room says so.
+// An export as Parquet holds one row group at most: groups end at 16 MiB. A failed write is an
+// error.
 func TestParquetInGroups(t *testing.T) {
 	var out bytes.Buffer
 	job := &server.ExportJob{Evidence: large{samples: 40}, Filter: &sample.Filter{}, Out: &out}

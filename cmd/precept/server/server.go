@@ -43,7 +43,7 @@ type Tools struct {
 // Options configure a server.
 type Options struct {
 	Tools   Tools
-	Config  *configs.Config                               // in force from the start
+	Config  *configs.Config                               // effective from the start
 	Source  *Source                                       // where reloads read the configuration; nil: no reloads
 	Console io.Writer                                     // receives the log, and the login link once
 	Truth   func(slug string) (float64, bool)             // the true effect of a lesson in the demo; nil elsewhere
@@ -66,7 +66,7 @@ type Server struct {
 	log     *slog.Logger
 	level   *slog.LevelVar
 
-	cfg    *configs.Config                // in force; only the goroutine of Run uses cfg
+	cfg    *configs.Config                // effective; only the goroutine of Run uses cfg
 	shown  atomic.Pointer[configs.Config] // the same configuration for other goroutines
 	reload reloadStatus
 

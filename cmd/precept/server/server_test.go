@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// console is what a person would read.
+// console holds the output for people.
 type console struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -43,14 +43,14 @@ func (c *console) says(text string) bool {
 	return strings.Contains(c.b.String(), text)
 }
 
-// times is how often it says a text.
+// times counts a text in the output.
 func (c *console) times(text string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return strings.Count(c.b.String(), text)
 }
 
-// life is a server that runs.
+// life is a running server.
 type life struct {
 	t           *testing.T
 	server      *server.Server
@@ -60,11 +60,11 @@ type life struct {
 	console     console
 }
 
-// outside is what a server takes of the world.
+// outside returns the clock and the random source of a server.
 func outside() server.Tools { return server.Tools{Now: time.Now, Random: rand.Reader} }
 
-// starts runs a server in this process, on ports and in directories of its own. It hears no signals
-// unless a change of its options says so.
+// starts runs a server in this process with its own ports and directories. The server ignores
+// signals unless change sets Within to false.
 func starts(t *testing.T, source *server.Source, change ...func(*server.Options)) *life {
 	t.Helper()
 	cfg, err := source.Load()
@@ -94,14 +94,14 @@ func starts(t *testing.T, source *server.Source, change ...func(*server.Options)
 	return l
 }
 
-// ends stops the server, twice, and gives what Run returned.
+// ends stops the server twice and returns the error of Run.
 func (l *life) ends() error {
 	l.stop()
 	l.stop()
 	return <-l.over
 }
 
-// flags are a source without a file.
+// flags returns a source without a file.
 func flags(t *testing.T, more map[string]string) *server.Source {
 	t.Helper()
 	all := map[string]string{"listen": "127.0.0.1:0", "admin.listen": "127.0.0.1:0", "data_dir": t.TempDir(), "lessons": t.TempDir()}
@@ -137,7 +137,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// Two servers live in one process, and leave nothing behind; a third one finds a directory taken.
+// Two servers run in one process and leave no goroutine behind. A third server finds the directory
+// locked.
 func TestTwoServersInOneProcess(t *testing.T) {
 	first := flags(t, map[string]string{"admin.tokens": "[first]"})
 	one, other := starts(t, first), starts(t, flags(t, map[string]string{"admin.tokens": "[second]"}))
@@ -164,7 +165,7 @@ func TestTwoServersInOneProcess(t *testing.T) {
 	}
 }
 
-// A stop that has to cut a stream says so.
+// A stop that cuts a stream returns ErrCut.
 func TestStopCutsStreams(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "data: {}\n\n")
@@ -182,8 +183,8 @@ func TestStopCutsStreams(t *testing.T) {
 	}
 }
 
-// A panic in a reload costs the reload: the old configuration stays in force, the server goes on,
-// and the next reload works.
+// A panic in a reload affects this reload alone: the old configuration stays in effect, the server
+// continues, and the next reload works.
 func TestReloadSurvivesAPanic(t *testing.T) {
 	source := flags(t, nil)
 	write := saved(t, source)
@@ -212,7 +213,8 @@ func TestReloadSurvivesAPanic(t *testing.T) {
 	}
 }
 
-// The first start tells a person where the dashboard is and what to give agents; later ones do not.
+// The first start prints the address of the dashboard and the setting of agents; later starts do
+// not.
 func TestFirstStartTellsAddresses(t *testing.T) {
 	source := flags(t, nil)
 	cfg, err := source.Load()

@@ -15,10 +15,10 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// alone makes a server that hears signals.
+// alone makes a server that receives signals.
 func alone(o *server.Options) { o.Within = false }
 
-// signalled sends this process a signal, which the server that is alone in it hears.
+// signalled sends a signal to this process for the server.
 func signalled(t *testing.T, s os.Signal) {
 	t.Helper()
 	self, err := os.FindProcess(os.Getpid())
@@ -30,9 +30,8 @@ func signalled(t *testing.T, s os.Signal) {
 	}
 }
 
-// Between a signal and the end of the drain delay a server says that it wants no more, and answers
-// all the same who comes. A second signal ends the delay; it cuts nothing where nothing is asked,
-// such as on a connection that somebody opened ahead of time.
+// Between a signal and the end of the drain delay a server is not ready, and answers requests all
+// the same. A second signal ends the delay, and cuts no idle connection.
 func TestDrainDelay(t *testing.T) {
 	l := starts(t, flags(t, map[string]string{"upstream": model(t), "limits.drain_delay": "1h"}), alone)
 	ahead, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(l.data, "http://"))
@@ -55,8 +54,8 @@ func TestDrainDelay(t *testing.T) {
 	l.stop()
 }
 
-// While a stream is given time to end, the admin listener says that no more is taken, and the data
-// listener takes no connection. The stream ends whole; a second signal cuts it.
+// While a stream has time to end, the admin listener is not ready, and the data listener accepts no
+// connection. The stream ends whole; a second signal cuts the stream.
 func TestDrain(t *testing.T) {
 	for _, hurried := range []bool{false, true} {
 		end := make(chan struct{})
@@ -101,7 +100,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// opens begins a stream through the server, and gives its body once the first bytes are there.
+// opens starts a stream through the server, and returns the body after the first bytes.
 func (l *life) opens() io.Reader {
 	l.t.Helper()
 	transport := &http.Transport{}
@@ -117,8 +116,8 @@ func (l *life) opens() io.Reader {
 	return res.Body
 }
 
-// A reload takes the file over whole or not at all: what is wrong in it is told in the log and by
-// the health page until a right one comes, and so is what waits for a new start.
+// A reload applies the whole file or nothing. The log and the health page report the faults until a
+// reload succeeds, and the changes that wait for a restart.
 func TestReload(t *testing.T) {
 	source := flags(t, map[string]string{"admin.tokens": "[token]"})
 	write := saved(t, source)
@@ -140,7 +139,7 @@ func TestReload(t *testing.T) {
 			t.Errorf("%q: a part of it was taken over", wrong.text)
 		}
 	}
-	right := filepath.Join(t.TempDir(), "next.yaml") // put in its place by a rename, as editors do
+	right := filepath.Join(t.TempDir(), "next.yaml") // a rename replaces the file, as editors do
 	if err := os.WriteFile(right, []byte("bandit: {epsilon: 0.4}\nreward: {close_after: 1h}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +153,7 @@ func TestReload(t *testing.T) {
 	if !l.console.says("changed settings need a restart") || !l.console.says("keys=reward.close_after") {
 		t.Error("what waits for a start is not told")
 	}
-	// A signal reads it again, without a change.
+	// A signal reads the file again without a change.
 	count := func() int { return l.console.times("configuration taken over") }
 	before := count()
 	signalled(t, syscall.SIGHUP)

@@ -16,17 +16,17 @@ import (
 	"precept/internal/file"
 )
 
-// pollEvery is how often the configuration file is looked at. It is read whole and compared:
-// renames, symlink swaps and file systems without usable times all look the same then, for a few
-// kilobytes a second.
+// pollEvery is the interval at which the configuration file is read and compared as a whole.
+// Comparing the content covers renames, symlink swaps and file systems without usable times, for a
+// few kilobytes a second.
 const pollEvery = 500 * time.Millisecond
 
 // Source is where a configuration is read from, again and again.
 type Source struct {
-	File  string                                     // "" where there is none
-	Parse func(file []byte) (*configs.Config, error) // with whatever stands beside the file: flags, the environment
+	File  string                                     // "" without a file
+	Parse func(file []byte) (*configs.Config, error) // adds flags and the environment to the file
 
-	read atomic.Pointer[[sha256.Size]byte] // the sum of the file that was read last, whatever was in it
+	read atomic.Pointer[[sha256.Size]byte] // sum of the file that was read last, valid or not
 }
 
 // Load reads the configuration.
@@ -49,16 +49,16 @@ func (s *Source) Load() (*configs.Config, error) {
 	return s.Parse(b)
 }
 
-// empty says that the file that was read last had nothing in it.
+// empty reports whether the last read file was empty.
 func (s *Source) empty() bool {
 	sum := s.read.Load()
 	return sum != nil && *sum == sha256.Sum256(nil)
 }
 
-// watch says changed when the file holds something else than what was read of it last, by whomever:
-// one that is changed, read at a SIGHUP and changed back is another one than the one in force. Two
-// looks must agree, or it would be read while it is being written; a file that cannot be read is
-// one that is being replaced. A pipe, as a shell makes one of <(command), is read once, by Load.
+// watch sends on changed when the content of the file differs from the last read content, including
+// a change between two SIGHUPs that was undone. Two reads in a row must agree, because a single
+// read may see a file that is being written; an unreadable file is being replaced. Load reads a
+// pipe, such as a shell's <(command), once.
 func (s *Source) watch(changed chan<- struct{}) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if s.File == "" {
@@ -82,7 +82,7 @@ func (s *Source) watch(changed chan<- struct{}) func(context.Context) error {
 			}
 			select {
 			case changed <- struct{}{}:
-			default: // one is waiting already
+			default: // a signal is already pending
 			}
 		}
 	}

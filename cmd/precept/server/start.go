@@ -117,7 +117,7 @@ func (s *Server) untilStopped(
 
 // announce writes the addresses, once, for people and for programs.
 func (s *Server) announce(ctx context.Context, data, adminURL string) {
-	debug.FreeOSMemory() // the start reads and compiles a lot that no later step needs
+	debug.FreeOSMemory() // the start allocates memory for loading that no later step needs
 	if s.first {
 		fmt.Fprintf(s.options.Console, "agents: OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s\n", data, data)
 	}

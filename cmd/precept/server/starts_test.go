@@ -25,8 +25,8 @@ import (
 	"precept/store/storetest"
 )
 
-// closing is a model that closes each connection behind its answer, as what waits on a connection
-// would hold the time of a bubble.
+// closing is a model that closes each connection after the answer, because an open connection would
+// stop the time of a bubble.
 func closing(t *testing.T, content string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -39,7 +39,7 @@ func closing(t *testing.T, content string) string {
 	return s.URL + "/v1"
 }
 
-// turn is a request of an agent's, with its words.
+// turn sends a request of an agent with the words.
 func (b *bubbled) turn(agent, words string) {
 	b.t.Helper()
 	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, words)
@@ -48,7 +48,7 @@ func (b *bubbled) turn(agent, words string) {
 	}
 }
 
-// passes lets time go on, and everybody do what they do then.
+// passes advances the time, and waits until all goroutines are idle.
 func passes(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -57,8 +57,7 @@ func passes(d time.Duration) {
 // nameOf is how a stack names a function.
 func nameOf(f any) string { return runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name() }
 
-// Everything that a server is to do beside its requests is started, and nothing of it runs after
-// its stop, which goleak looks at.
+// Every worker of a server starts, and no worker runs after the stop, which goleak checks.
 func TestEverythingIsStarted(t *testing.T) {
 	collector := httptest.NewServer(http.NotFoundHandler())
 	defer collector.Close()
@@ -105,8 +104,8 @@ func running(t *testing.T, source *server.Source, functions map[string]int) {
 	}
 }
 
-// A lesson that somebody puts into the directory is in force within two seconds; so is a
-// configuration, and what the index tells of the lessons is written anew.
+// A lesson in the directory takes effect within two seconds; so does a configuration, and the index
+// is written again.
 func TestHowSoonAChangeIsInForce(t *testing.T) {
 	lessons := t.TempDir()
 	inBubble(t, map[string]string{"lessons": lessons}, func(b *bubbled) {
@@ -122,7 +121,7 @@ func TestHowSoonAChangeIsInForce(t *testing.T) {
 	})
 }
 
-// A command in a model's reply is carried out while the server serves, and not only when it stops.
+// A command in a model's reply is executed while the server serves, and not only at the stop.
 func TestCommandsAreCarriedOut(t *testing.T) {
 	inBubble(t, map[string]string{
 		"upstream": closing(t, "/lesson grep first: Use grep before you read."), "writ.enabled": "true", "writ.trust": "own",
@@ -139,8 +138,8 @@ func TestCommandsAreCarriedOut(t *testing.T) {
 	})
 }
 
-// How often lessons were consulted is written down while the server serves, so that a crash loses
-// no more than seconds of it, and is known after the next start.
+// The counts of consulted lessons are written while the server serves, so that a crash loses some
+// seconds at most, and the next start knows the counts.
 func TestConsultationsAreWrittenDown(t *testing.T) {
 	data, lessons := t.TempDir(), t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -167,8 +166,8 @@ func TestConsultationsAreWrittenDown(t *testing.T) {
 	}
 }
 
-// A start that panics is one that fails: the panic is told in a line, and what was opened is
-// closed, so that the next start finds the directory free.
+// A start that panics fails: one line reports the panic, and everything opened is closed, so that
+// the next start finds the directory free.
 func TestAStartThatPanics(t *testing.T) {
 	source := flags(t, map[string]string{"admin.tokens": "[token]"})
 	cfg := loaded(t, source)
@@ -186,7 +185,7 @@ func TestAStartThatPanics(t *testing.T) {
 	}
 }
 
-// panicking is a source of randomness that panics: the store's secrets are made with it.
+// panicking is a source of randomness that panics when the store makes its secrets.
 type panicking struct{}
 
 func (panicking) Read([]byte) (int, error) { panic("thrown by the test") }

@@ -41,7 +41,7 @@ type Walker interface {
 	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
 }
 
-// losses reports what became of the exchanges that were stored.
+// losses reports the results of the stored exchanges.
 type losses interface {
 	Stats(ctx context.Context) (map[string]int64, error)
 	DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error)
@@ -152,7 +152,7 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 		o.absent = true
 		f.metrics.FailedOpen(label.StepStore)
 		f.log.Error("the store cannot be used; precept starts without it and goes on asking", "error", err)
-		f.quiet.allow(label.StepStore) // this line is the one of the minute
+		f.quiet.allow(label.StepStore) // this line is the only line of the minute
 	}
 	return o, nil
 }

@@ -13,8 +13,9 @@ import (
 	"precept/internal/session"
 )
 
-// trials writes one line for every coin: of a session in which a lesson matched, whether it was
-// control; of a pick, whether it was withheld; and for a control session every lesson that matched.
+// trials writes one line for every coin: for a session with a matching lesson, whether the session
+// was control; for a pick, whether the pick was withheld; for a control session, every lesson that
+// matched.
 func (x *ExportJob) trials(ctx context.Context, lines *sample.Exporter) error {
 	f := x.Filter
 	return x.EachSession(ctx, f.Tenant, f.From, f.To, func(r session.Row, a session.Applied) error {
@@ -37,8 +38,8 @@ func (x *ExportJob) trials(ctx context.Context, lines *sample.Exporter) error {
 	})
 }
 
-// assignmentOf is what the counters know of a session: frozen when it closed, whatever the session
-// did afterwards.
+// assignmentOf returns the assignment of a session that the counters use. The assignment is frozen
+// when the session closes.
 func assignmentOf(r session.Row, a session.Applied) (*trial.Assignment, error) {
 	if len(a.Frozen) > 0 {
 		var as trial.Assignment
@@ -62,7 +63,7 @@ func runOf(r session.Row) string {
 	return ""
 }
 
-// trials are a session's coins. A session outside of the experiment, or in which nothing matched,
+// trials returns the coins of a session. A session outside of the experiment, or without a match,
 // has none.
 func trials(r session.Row, a session.Applied, as *trial.Assignment) []sample.Trial {
 	if as.Excluded || !as.Decided {

@@ -22,8 +22,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// Where the lessons lie is said by one key; redis:// alone is the Redis of the store, and nothing
-// where that is a file.
+// One key names the place of the lessons. redis:// alone is the Redis of the store, and an error
+// where the store is a file.
 func TestWhereTheLessonsLie(t *testing.T) {
 	for _, c := range []struct{ lessons, store, where, fault string }{
 		{"bank", "", "bank", ""},
@@ -54,8 +54,8 @@ func TestWhereTheLessonsLie(t *testing.T) {
 	}
 }
 
-// A bank that a verb opens has the rules that every bank has: what a program proposes waits for a
-// person, secrets are found, and limits are those that were asked for.
+// A bank that a verb opens has the rules of every bank: the proposal of a program waits for a
+// person, secrets are found, and the given limits apply.
 func TestTheRulesOfABank(t *testing.T) {
 	cfg := loaded(t, flags(t, nil))
 	banktest.WriteLesson(t, cfg.Lessons, "look-first", "targets")
@@ -91,8 +91,8 @@ func lessonText(t *testing.T, dir string) string {
 	return string(r.Texts["look-first.md"])
 }
 
-// The draws of sessions that are open, of a run, and of sessions that got nothing are exported with
-// the chance that each had; sessions in which nothing matched have none.
+// The coins of open sessions, of a run, and of sessions without an injection are exported with
+// their propensity. Sessions without a match have no coins.
 func TestDrawsOfOpenSessions(t *testing.T) {
 	for _, c := range []struct{ control, epsilon, lesson, coin string }{
 		{"0", "0", "injected", "treated"}, {"0", "1", "withheld", "treated"}, {"1", "0", "", "control"},
@@ -145,8 +145,8 @@ func TestDrawsOfOpenSessions(t *testing.T) {
 	}
 }
 
-// A verb that opens a store takes path, clock and bounds from the configuration, and makes no
-// store where it only reads.
+// A verb that opens a store takes path, clock and bounds from the configuration, and makes no store
+// for reading.
 func TestOpeningAStore(t *testing.T) {
 	cfg := loaded(t, flags(t, nil))
 	tools := outside()
@@ -173,11 +173,11 @@ func TestOpeningAStore(t *testing.T) {
 	}
 }
 
-// A distiller that panics costs that one round, and is told of; the next round comes in its time,
-// and a stop ends the wait.
+// A panic of the distiller affects one round and is reported; the next round follows at the
+// interval, and a stop ends the wait.
 func TestADistillerOutlivesItsPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := server.Distiller{Options: distill.Options{Now: time.Now}} // without a store it panics
+		d := server.Distiller{Options: distill.Options{Now: time.Now}} // without a store the distiller panics
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		began, rounds := time.Now(), 0
