@@ -18,6 +18,10 @@ type plan struct {
 // decide decides the insertions. The work needs no clock to stay within its budget: the matched
 // text and the searched history are bounded.
 func (t *turn) decide() {
+	if t.in.body.beyond != "" {
+		t.repeat()
+		return
+	}
 	t.mailbox().collect(t.in.r.Context())
 	now := t.p.opts.Now()
 	rec := t.session.Session.Record
@@ -45,6 +49,28 @@ func (t *turn) decide() {
 	t.skip = t.plan.insert.Skip
 	t.p.opts.Consulted.note(t.plan.insert.Matched)
 	t.p.opts.Metrics.decided(&t.plan.insert)
+}
+
+// repeat inserts the blocks of the session again, into a request that exceeds limits.inspect_bytes or
+// limits.items. Without the blocks the provider's prompt cache would be lost at this turn, and the
+// agent would lose its lessons.
+func (t *turn) repeat() {
+	rec := t.session.Session.Record
+	rec.Lock()
+	defer rec.Unlock()
+	if why, side := t.p.resolver.SideOf(rec, &t.query); side && (why != label.SideNoTools && why != label.SideTools || !rec.GoesOn(t.in.req)) {
+		return
+	}
+	if !rec.State.Beyond {
+		rec.State.Beyond, rec.State.Dirty = true, true
+		limit := "limits.inspect_bytes"
+		if t.in.body.beyond == label.UninspectedItems {
+			limit = "limits.items"
+		}
+		t.log().Warn("a conversation exceeds a limit of inspection; it keeps its lessons and gets no new ones; raise the limit for more", "limit", limit, "session", rec.Identity.ID.String())
+	}
+	view := inject.Input{Request: t.in.req, Claim: t.query.Claim, Now: t.p.opts.Now(), Unit: t.session.UnitRecord()}
+	t.plan.insert = t.set.injector.Replay(rec, view)
 }
 
 // splice makes the body with the insertions.

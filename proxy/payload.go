@@ -53,17 +53,9 @@ func (p *pool) grow(b []byte) []byte {
 	return n
 }
 
-// readBody reads at most limit+1 bytes of r into a pooled buffer, as long as room grants the
-// memory. more reports that r may have more bytes.
-func (p *pool) readBody(r io.Reader, size int64, limit int64, room func(n int) bool) (body []byte, more bool, err error) {
-	hint := size + 1 // one more byte: the read at the end then needs no growth
-	if hint <= 0 || hint > limit+1 {
-		hint = min(limit+1, 8<<10)
-	}
-	if !room(int(hint)) {
-		return nil, true, nil
-	}
-	b := p.get(int(hint))
+// readBody appends at most limit+1 bytes in all from r to b, a pooled buffer, as long as room grants
+// the memory. more reports that r may have more bytes.
+func (p *pool) readBody(b []byte, r io.Reader, limit int64, room func(n int) bool) (body []byte, more bool, err error) {
 	for {
 		if len(b) == cap(b) && !room(cap(b)) {
 			return b, true, nil
@@ -84,6 +76,15 @@ func (p *pool) readBody(r io.Reader, size int64, limit int64, room func(n int) b
 			return b, false, err
 		}
 	}
+}
+
+// firstRoom returns the size of the first buffer for a body of a size, -1 for unknown.
+func firstRoom(size, limit int64) int {
+	hint := size + 1 // one more byte: the read at the end then needs no growth
+	if hint <= 0 || hint > limit+1 {
+		hint = min(limit+1, 8<<10)
+	}
+	return int(hint)
 }
 
 // payload is a request body: the bytes in memory, and the rest of a client's body that is longer

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -32,6 +33,10 @@ type inspected struct {
 	plain    []byte   // sent, or what a compressed sent decodes to
 	unpacked *payload // holds plain where sent is compressed
 	charge   charge   // of limits.inspect_total_bytes
+
+	// Set by read and parse: the body exceeds limits.inspect_bytes or limits.items. Only the blocks of
+	// a known session are inserted again.
+	beyond label.Reason
 }
 
 // outgoing is the request to the upstream.
@@ -100,8 +105,8 @@ func (p *Proxy) dismiss(to *target) {
 	p.inFlight.leave()
 }
 
-// read reads the body up to limits.inspect_bytes. The rest of a longer body is streamed to the
-// upstream.
+// read reads the body up to limits.inspect_bytes, and the body of a conversation in progress up to
+// limits.body_bytes. The rest of a longer body is streamed to the upstream.
 func (t *turn) read() error {
 	body := &t.in.body
 	body.charge = charge{all: &t.p.inFlight.bodies, most: int64(t.set.cfg.Limits.InspectTotalBytes)}
@@ -131,18 +136,35 @@ func (t *turn) read() error {
 // take reads the inspected part of a body and charges for the memory. take returns the reason for
 // an incomplete read, empty for a complete read.
 func (t *turn) take(from io.Reader, size int64) (b []byte, why label.Reason, err error) {
-	short := label.UninspectedSize
-	b, more, err := t.p.pool.readBody(from, size, int64(t.set.cfg.Limits.InspectBytes), func(n int) bool {
-		if t.in.body.charge.hold(n) {
-			return true
-		}
-		short = label.UninspectedBusy
-		return false
-	})
-	if more {
-		why = short
+	body, limits := &t.in.body, &t.set.cfg.Limits
+	busy := false
+	room := func(n int) bool {
+		busy = !body.charge.hold(n)
+		return !busy
 	}
-	return b, why, err
+	first := firstRoom(size, int64(limits.InspectBytes))
+	if !room(first) {
+		return nil, label.UninspectedBusy, nil
+	}
+	b, more, err := t.p.pool.readBody(t.p.pool.get(first), from, int64(limits.InspectBytes), room)
+	if more && !busy && limits.BodyBytes > limits.InspectBytes && inProgress(b) {
+		body.beyond = label.UninspectedSize
+		b, more, err = t.p.pool.readBody(b, from, int64(limits.BodyBytes), room)
+	}
+	switch {
+	case !more:
+		return b, "", err
+	case busy:
+		return b, label.UninspectedBusy, err
+	}
+	return b, label.UninspectedSize, err
+}
+
+// inProgress reports whether the beginning of a body may show a conversation with earlier turns,
+// whose session may have blocks. Any other long body is streamed, and the upstream may answer while
+// the client still sends.
+func inProgress(head []byte) bool {
+	return bytes.Contains(head, []byte(`"assistant"`)) || bytes.Contains(head, []byte(`"function_call`))
 }
 
 // inspectable reports whether the body may be parsed: all of the body is in memory, and the tenant
@@ -168,8 +190,16 @@ func (t *turn) parse() {
 			return
 		}
 	}
-	req, err := t.p.parses.Parse(t.in.who.scope().Credential, t.in.dialect, body.plain, t.set.cfg.Limits.Items)
+	items := t.set.cfg.Limits.Items
+	if body.beyond != "" {
+		items = 0
+	}
+	req, err := t.p.parses.Parse(t.in.who.scope().Credential, t.in.dialect, body.plain, items)
 	var u *wire.Uninspected
+	if errors.As(err, &u) && u.Reason == label.UninspectedItems && inProgress(body.plain) {
+		body.beyond = label.UninspectedItems
+		req, err = t.p.parses.Parse(t.in.who.scope().Credential, t.in.dialect, body.plain, 0)
+	}
 	switch {
 	case errors.As(err, &u):
 		t.uninspected(u.Reason)

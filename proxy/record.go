@@ -247,7 +247,7 @@ func (t *turn) change() store.Change {
 	switch {
 	case t.query.Learn && t.decided():
 		return store.Decided
-	case t.isMain():
+	case t.isMain(), t.query.Learn && t.in.body.beyond != "" && t.session.Session != nil:
 		return store.Counted
 	}
 	return store.Unchanged

@@ -123,8 +123,16 @@ func (t *turn) resolve() {
 	t.in.who.claims(&claim)
 	learn := !claim.LearnOff && t.set.learns(&t.in.who, claim.Agent)
 	claim.Agent = t.set.cleanName(claim.Agent)
-	t.query = resolve.Query{Scope: t.in.who.scope(), Claim: claim, Request: t.in.req, Learn: learn, Unsure: t.set.excluded}
+	beyond := t.in.body.beyond
+	t.query = resolve.Query{Scope: t.in.who.scope(), Claim: claim, Request: t.in.req, Learn: learn, Unsure: t.set.excluded, Known: beyond != ""}
 	t.session = t.p.resolver.Resolve(t.in.r.Context(), &t.query)
+	if beyond != "" {
+		t.uninspected(beyond)
+		if t.session.Session != nil {
+			t.session.Side = beyond // no turn: nothing is matched, and nothing is recorded
+		}
+		return
+	}
 	if t.session.Side != "" {
 		t.aside(t.session.Side)
 	}

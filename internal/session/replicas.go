@@ -39,6 +39,7 @@ func (r *Record) Adopt(n *Record) {
 	r.OptOut.NoLearn, r.OptOut.Turns = n.OptOut.NoLearn, n.OptOut.Turns
 	r.State.Closed = r.State.Closed || n.State.Closed
 	r.State.Doubted = r.State.Doubted || n.State.Doubted
+	r.State.Beyond = r.State.Beyond || n.State.Beyond
 	r.State.Refused, r.State.StandIn = n.State.Refused, n.State.StandIn
 	r.Assignment.Excluded = r.Assignment.Excluded || r.State.Doubted
 }

@@ -77,6 +77,7 @@ type Query struct {
 	Request *wire.Request
 	Learn   bool // content of the turn may be stored
 	Unsure  bool // the salt of the coins is not known to be the fleet's
+	Known   bool // only a session that exists: Resolve begins none
 }
 
 // scope returns the scope in which names and echoes of the request are looked up.
@@ -163,7 +164,11 @@ func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 		s.pin()
 	}
 	res.Waited = r.now().Sub(s.begun)
-	if res.Session != nil && !s.joinUnit() || res.Session == nil && !s.open() {
+	switch {
+	case res.Session == nil && q.Known:
+		s.standAside()
+		res.Excluded = nil
+	case res.Session != nil && !s.joinUnit() || res.Session == nil && !s.open():
 		s.standAside()
 	}
 	s.excludeTwins()

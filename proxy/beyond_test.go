@@ -1,0 +1,145 @@
+package proxy_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// lockedBuffer is a buffer for a log that several goroutines write.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// turnsOf returns the items that a turn of a conversation adds, with results of the given size.
+func turnsOf(path string, n, size int) string {
+	out := strings.Repeat("x", size)
+	switch path {
+	case "/v1/messages":
+		return fmt.Sprintf(`,{"role":"assistant","content":[{"type":"tool_use","id":"toolu_%d","name":"bash","input":{"command":"step %[1]d"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%[1]d","content":"%[2]s"}]}`, n, out)
+	case "/v1/responses":
+		return fmt.Sprintf(`,{"type":"function_call","call_id":"call_%d","name":"bash","arguments":"{\"command\":\"step %[1]d\"}"},{"type":"function_call_output","call_id":"call_%[1]d","output":"%[2]s"}`, n, out)
+	}
+	return fmt.Sprintf(`,{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"step %[1]d\"}"}}]},{"role":"tool","tool_call_id":"call_%[1]d","content":"%[2]s"}`, n, out)
+}
+
+// replyWithCall returns the reply with the call of turn n.
+func replyWithCall(path string, n int) string {
+	switch path {
+	case "/v1/messages":
+		return fmt.Sprintf(`{"id":"msg_%d","type":"message","stop_reason":"tool_use","content":[{"type":"tool_use","id":"toolu_%[1]d","name":"bash","input":{"command":"step %[1]d"}}]}`, n)
+	case "/v1/responses":
+		return fmt.Sprintf(`{"id":"resp_%d","status":"completed","output":[{"type":"function_call","call_id":"call_%[1]d","name":"bash","arguments":"{\"command\":\"step %[1]d\"}"}]}`, n)
+	}
+	return fmt.Sprintf(`{"id":"chatcmpl-%d","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%[1]d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"step %[1]d\"}"}}]}}]}`, n)
+}
+
+// A conversation that grows beyond limits.inspect_bytes or limits.items keeps the block of its first
+// turn at its place, byte for byte, for as long as its body is accepted. The log names the crossing
+// once. New words get no lesson any more.
+func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
+	for _, path := range []string{chatPath, "/v1/messages", "/v1/responses"} {
+		for limit, flags := range map[string]map[string]string{
+			"size":  {"limits.inspect_bytes": "20KiB"},
+			"items": {"limits.items": "20"},
+		} {
+			for _, header := range []http.Header{{}, {"Precept-Session": {"mine"}}} {
+				t.Run(fmt.Sprint(path, " ", limit, " named ", len(header) > 0), func(t *testing.T) {
+					n := 0
+					up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, replyWithCall(path, n)) })
+					all := certain()
+					maps.Copy(all, flags)
+					var log lockedBuffer
+					r := newRig(t, up, "", bookOf(t, "one: alpha", "two: beta"), all)
+					r.Parts().Log = slog.New(slog.NewTextHandler(&log, nil))
+					key := map[string]string{"/v1/responses": "input"}[path]
+					if key == "" {
+						key = "messages"
+					}
+					list, before := `{"role":"user","content":"do alpha"}`, ""
+					for ; n < 12; n++ {
+						sent := `{"max_tokens":9,"` + key + `":[` + list + `]}`
+						r.send(t, "POST", path, header, sent)
+						got := string(up.last(t).body)
+						if strings.Count(got, "- [one]") != 1 {
+							t.Fatalf("turn %d of %d bytes has %d blocks", n, len(sent), strings.Count(got, "- [one]"))
+						}
+						if open := strings.TrimSuffix(got, "]}"); !strings.HasPrefix(open, before) {
+							t.Fatalf("the list of turn %d is no prefix of the list of turn %d:\n%.600s\n%.600s", n-1, n, before, open)
+						} else {
+							before = open
+						}
+						list += turnsOf(path, n, 3000)
+					}
+					r.send(t, "POST", path, header, `{"max_tokens":9,"`+key+`":[`+list+`,{"role":"user","content":"now beta"}]}`)
+					if got := string(up.last(t).body); strings.Contains(got, "- [two]") || strings.Count(got, "- [one]") != 1 {
+						t.Error("a request beyond the limit got another lesson, or lost its own")
+					}
+					if n := strings.Count(log.String(), "a conversation exceeds a limit of inspection"); n != 1 {
+						t.Errorf("the crossing was logged %d times: %s", n, log.String())
+					}
+					if n := testutil.ToFloat64(r.Parts().Metrics.Series("uninspected").WithLabelValues(limit)); n < 2 {
+						t.Errorf("%v requests were counted", n)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A long request of an unknown conversation is forwarded unchanged, begins no session, and is counted.
+func TestLongRequestOfAnUnknownConversation(t *testing.T) {
+	up := newUpstream(t, nil)
+	flags := certain()
+	flags["limits.inspect_bytes"] = "10KiB"
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
+	sent := `{"messages":[{"role":"user","content":"do alpha"}` + turnsOf(chatPath, 1, 20<<10) + `,{"role":"user","content":"alpha again"}]}`
+	res, _ := r.send(t, "POST", chatPath, nil, sent)
+	if got := string(up.last(t).body); got != sent || res.Header.Get("Precept-Session") != "" {
+		t.Errorf("session %q, changed %t", res.Header.Get("Precept-Session"), got != sent)
+	}
+	if n := testutil.ToFloat64(r.Parts().Metrics.Series("uninspected").WithLabelValues("size")); n != 1 {
+		t.Errorf("%v requests were counted", n)
+	}
+	if n := r.held(); n != 0 {
+		t.Errorf("%d bytes are charged at the end", n)
+	}
+}
+
+// A compressed conversation beyond the limit keeps its block as well.
+func TestCompressedConversationBeyondTheLimit(t *testing.T) {
+	n := 0
+	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, replyWithCall(chatPath, n)) })
+	flags := certain()
+	flags["limits.inspect_bytes"] = "10KiB"
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
+	list := `{"role":"user","content":"do alpha"}`
+	for ; n < 3; n++ {
+		r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, zipped(`{"messages":[`+list+`]}`))
+		if got := string(up.last(t).body); strings.Count(got, "- [one]") != 1 {
+			t.Fatalf("turn %d has %d blocks", n, strings.Count(got, "- [one]"))
+		}
+		list += turnsOf(chatPath, n, 9000)
+	}
+}
