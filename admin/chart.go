@@ -69,7 +69,7 @@ func effectChart(label string, looks []look) chart {
 	c, s := chart{Label: label, Unit: "points"}, series{Name: "Effect", Colour: "--mark"}
 	for _, l := range looks {
 		c.Days = append(c.Days, l.at.Unix())
-		s.Values, s.Lo, s.Hi = append(s.Values, inPoints(&l.size)), append(s.Lo, inPoints(&l.lo)), append(s.Hi, inPoints(&l.hi))
+		s.Values, s.Lo, s.Hi = append(s.Values, inPoints(&l.effect.size)), append(s.Lo, inPoints(&l.effect.lo)), append(s.Hi, inPoints(&l.effect.hi))
 	}
 	c.Series = []series{s}
 	return c

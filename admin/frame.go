@@ -34,7 +34,7 @@ type counted struct {
 
 // frame holds the surroundings of a page, and makes links and forms.
 type frame struct {
-	shown
+	page   shown
 	Nav    []link
 	Tenant string
 	CSRF   string // empty for a program with a token, which gets no forms

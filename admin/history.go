@@ -32,8 +32,8 @@ func (k reportKey) whole() bool { return k.Window == 0 && !k.Provisional }
 
 // look is an effect at a moment.
 type look struct {
-	at time.Time
-	effect
+	at     time.Time
+	effect effect
 }
 
 const (

@@ -17,7 +17,7 @@ func (s *Server) show(c echo.Context, v shown) error {
 		status, v.Problem = known.Code, sentence(known)
 	}
 	f := frameOf(c)
-	f.shown, f.Viewer = v, holderOf(c).role == viewer
+	f.page, f.Viewer = v, holderOf(c).role == viewer
 	if one, ok := c.Get(sessionKey).(*session); ok {
 		f.CSRF, f.Notice, f.Acts = one.csrf, s.sessions.notice(one), !f.Viewer
 	}
@@ -39,18 +39,18 @@ func (s *Server) show(c echo.Context, v shown) error {
 
 // layout returns a whole page.
 func layout(f frame) g.Node {
-	return document("precept: "+f.Title, g.Group{script("page.js"), f.Head},
+	return document("precept: "+f.page.Title, g.Group{script("page.js"), f.page.Head},
 		h.A(h.Class("skip"), h.Href("#main"), g.Text("Skip to the content")),
 		top(f),
-		g.If(f.Live, h.P(h.ID("stale"), h.Class("problem"), h.Role("status"), g.Attr("hidden"))),
+		g.If(f.page.Live, h.P(h.ID("stale"), h.Class("problem"), h.Role("status"), g.Attr("hidden"))),
 		h.Main(
 			h.ID("main"), h.TabIndex("-1"),
 			g.If(f.Notice != "", h.P(h.Class("notice"), h.Role("status"), g.Text(f.Notice))),
-			g.If(f.Problem != "", problem(f.Problem)),
-			f.Main(f),
-			g.If(!f.Counted.At.IsZero(), quiet(
-				g.Text("Counted at "), timeOf(f.Counted.At), g.Text("."),
-				g.If(f.Counted.Old, g.Text(" Newer figures are being counted and will appear here.")),
+			g.If(f.page.Problem != "", problem(f.page.Problem)),
+			f.page.Main(f),
+			g.If(!f.page.Counted.At.IsZero(), quiet(
+				g.Text("Counted at "), timeOf(f.page.Counted.At), g.Text("."),
+				g.If(f.page.Counted.Old, g.Text(" Newer figures are being counted and will appear here.")),
 			)),
 		),
 		g.Map(glossary(), definition),
@@ -88,7 +88,7 @@ func top(f frame) g.Node {
 		}))),
 		h.Div(
 			h.Class("tools"),
-			g.If(f.Live, tick("Live", h.ID("refresh"), h.Checked())),
+			g.If(f.page.Live, tick("Live", h.ID("refresh"), h.Checked())),
 			h.Select( // page.js shows the control: without scripts there is no effect
 				h.ID("theme"), labelled("Theme"), h.Title("Theme: system, light or dark"), g.Attr("hidden"),
 				option(choice{"auto", "Auto"}, false), option(choice{"light", "Light"}, false), option(choice{"dark", "Dark"}, false),
@@ -102,7 +102,7 @@ func top(f frame) g.Node {
 // failedPage is the page of an error.
 func failedPage(f frame) g.Node {
 	return g.Group{
-		title(f.Title),
+		title(f.page.Title),
 		h.P(g.Text("Go back, or choose a page above; "), h.A(h.Href("/help"), g.Text("Help")), g.Text(" has the documentation of this version.")),
 	}
 }

@@ -84,7 +84,7 @@ func (v *breakdownView) list(f frame) g.Node {
 		return empty("The stored sessions are being read", h.P(g.Text(
 			"The first time takes some seconds. The table then appears here.")))
 	default:
-		return g.Iff(f.Problem == "", v.tooFew)
+		return g.Iff(f.page.Problem == "", v.tooFew)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // healthView is the health page.
-type healthView struct{ Health }
+type healthView struct{ health Health }
 
 // line is a figure in a table.
 type line struct {
@@ -25,31 +25,31 @@ type line struct {
 func (s *Server) healthPage(c echo.Context) error {
 	v := healthView{s.health(c)}
 	problem := ""
-	if v.Fault != "" {
-		problem = "The changed configuration is faulty; the old one stays in effect: " + v.Fault
+	if v.health.Fault != "" {
+		problem = "The changed configuration is faulty; the old one stays in effect: " + v.health.Fault
 	}
 	return s.show(c, shown{Title: "health", Main: v.html, Live: true, Problem: problem})
 }
 
 func (v *healthView) html(frame) g.Node {
-	about := "precept " + v.Version
-	if v.Revision != "" {
-		about += fmt.Sprintf(" (%.12s)", v.Revision)
+	about := "precept " + v.health.Version
+	if v.health.Revision != "" {
+		about += fmt.Sprintf(" (%.12s)", v.health.Revision)
 	}
-	about += ", " + v.Go + ", process " + strconv.Itoa(v.PID) + ", since "
+	about += ", " + v.health.Go + ", process " + strconv.Itoa(v.health.PID) + ", since "
 	return g.Group{
-		title("Health", quiet(g.Text(about), timeOf(v.Started))),
+		title("Health", quiet(g.Text(about), timeOf(v.health.Started))),
 		figures(v.top()),
 		v.troubles(),
 		h.Div(
 			h.Class("columns"),
 			h.Section(
-				heading("account", "The account of all exchanges"), linesTable("account", accountOf(&v.Account)),
+				heading("account", "The account of all exchanges"), linesTable("account", accountOf(&v.health.Account)),
 				quiet(g.Text("Exchanges over the life of the data directory. An exchange is one request and its reply.")),
 			),
-			h.Section(heading("since", "Since this start"), linesTable("since", sinceOf(&v.Since))),
-			h.Section(heading("store", "In the store"), linesTable("store", storeOf(v.Store.Counts))),
-			g.If(len(v.Figures) > 0, h.Section(heading("more", "Lessons"), figureTable("more", v.Figures))),
+			h.Section(heading("since", "Since this start"), linesTable("since", sinceOf(&v.health.Since))),
+			h.Section(heading("store", "In the store"), linesTable("store", storeOf(v.health.Store.Counts))),
+			g.If(len(v.health.Figures) > 0, h.Section(heading("more", "Lessons"), figureTable("more", v.health.Figures))),
 		),
 		v.configuration(),
 		heading("audit", "Audit log"),
@@ -59,19 +59,19 @@ func (v *healthView) html(frame) g.Node {
 
 // top returns the most important figures.
 func (v *healthView) top() []stat {
-	lost := sum(v.Account.Dropped) - v.Account.Dropped["opted_out"]
-	ill := !v.Store.Healthy || v.Store.Trouble != ""
-	outbox, limit := bytesOf(v.Spool.Bytes), "of "+bytesOf(v.Spool.Limit)
-	if v.Spool.Dir == "" {
+	lost := sum(v.health.Account.Dropped) - v.health.Account.Dropped["opted_out"]
+	ill := !v.health.Store.Healthy || v.health.Store.Trouble != ""
+	outbox, limit := bytesOf(v.health.Spool.Bytes), "of "+bytesOf(v.health.Spool.Limit)
+	if v.health.Spool.Dir == "" {
 		outbox, limit = none, "no outbox"
 	}
 	return []stat{
-		statOf("store-state", when(ill, "failing", "well"), v.Store.Kind, when(ill, "bad", "good")),
-		statOf("exchanges-kept", count(v.Account.Stored), "of "+count(v.Account.Admitted)+" admitted", ""),
+		statOf("store-state", when(ill, "failing", "well"), v.health.Store.Kind, when(ill, "bad", "good")),
+		statOf("exchanges-kept", count(v.health.Account.Stored), "of "+count(v.health.Account.Admitted)+" admitted", ""),
 		statOf("exchanges-dropped", count(lost), "in the directory's life", when(lost > 0, "bad", "good")),
 		statOf(
-			"store-lag", fmt.Sprintf("%.1f", v.Spool.Lag), "waiting: "+count(v.Account.Spooled),
-			when(v.Spool.Lag > 60, "bad", ""),
+			"store-lag", fmt.Sprintf("%.1f", v.health.Spool.Lag), "waiting: "+count(v.health.Account.Spooled),
+			when(v.health.Spool.Lag > 60, "bad", ""),
 		),
 		statOf("outbox", outbox, limit, ""),
 	}
@@ -79,7 +79,7 @@ func (v *healthView) top() []stat {
 
 // troubles returns the problems that a person should check first.
 func (v *healthView) troubles() g.Node {
-	store, account := &v.Store, &v.Account
+	store, account := &v.health.Store, &v.health.Account
 	trouble := func(before, text string) g.Node {
 		return g.If(text != "", h.P(h.Class("problem"), quoted(before+text)))
 	}
@@ -116,7 +116,7 @@ func figureTable(heading string, list []Figure) g.Node {
 // configuration lists the keys, changed keys first.
 func (v *healthView) configuration() g.Node {
 	var changed, rest g.Group
-	for _, k := range v.Config {
+	for _, k := range v.health.Config {
 		name := rowHead(h.Title(k.Usage), g.Text(k.Path))
 		value := h.Td(h.Class("text wrap"), code(k.Value))
 		if k.Changed {
@@ -128,7 +128,7 @@ func (v *healthView) configuration() g.Node {
 	table := func(rows ...g.Node) g.Node { return h.Table(h.Class("config"), g.Group(rows)) }
 	return g.Group{
 		heading("config", "Configuration"),
-		quiet(g.Text("Hash "), code(v.Hash), g.Textf(". %d of %d keys differ from their defaults; secrets are hidden.", len(changed), len(v.Config))),
+		quiet(g.Text("Hash "), code(v.health.Hash), g.Textf(". %d of %d keys differ from their defaults; secrets are hidden.", len(changed), len(v.health.Config))),
 		scroll(labelledBy("config"), table(columns(words("Key", "Value", "Default")), h.TBody(changed))),
 		folded("Keys with default values", scroll(labelled("Keys with default values"), table(h.TBody(rest)))),
 	}
@@ -136,13 +136,13 @@ func (v *healthView) configuration() g.Node {
 
 // actions lists the recorded actions.
 func (v *healthView) actions() g.Node {
-	if len(v.Audit) == 0 {
+	if len(v.health.Audit) == 0 {
 		return quiet(g.Text("No entries. Approvals, trials, feedback and deletions are logged here."))
 	}
 	return g.Group{
 		scroll(labelledBy("audit"), h.Table(
 			columns(words("When", "Who", "Action", "Object"), numbers("Answer")),
-			h.TBody(g.Map(v.Audit, func(n Noted) g.Node {
+			h.TBody(g.Map(v.health.Audit, func(n Noted) g.Node {
 				return h.Tr(
 					wordCells(timeOf(n.At), quoted(n.Who), code(n.Action)), h.Td(h.Class("text wrap"), quoted(n.Detail)),
 					h.Td(h.Class(when(n.Status >= 400, "bad", "")), g.Text(strconv.Itoa(n.Status))),

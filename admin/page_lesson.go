@@ -43,7 +43,7 @@ func (s *Server) lessonPage(c echo.Context) error {
 	ctx, tenant := c.Request().Context(), r.key.Tenant
 	v := lessonView{slug: param(c, "slug")}
 	v.read(ctx, &s.options, tenant)
-	v.measured(r.Lessons)
+	v.measured(r.report.Lessons)
 	if v.lesson == nil && v.row == nil && r.problem == "" {
 		return s.show(c, shown{Title: "Unknown lesson", Main: failedPage, Err: echo.NewHTTPError(http.StatusNotFound,
 			"no lesson has this name, and the store has no counters of it")})

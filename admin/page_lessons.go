@@ -14,12 +14,12 @@ import (
 
 // lessonsView is the data of the page of all lessons.
 type lessonsView struct {
-	reported
-	filter lessonsFilter
-	rows   []*report.Row // filtered rows, in order
-	total  int           // before the filter
-	states []string
-	truth  truths
+	counted reported
+	filter  lessonsFilter
+	rows    []*report.Row // filtered rows, in order
+	total   int           // before the filter
+	states  []string
+	truth   truths
 }
 
 // zooms lists the scales: fitted, everything, or a number of points on both sides of 0.
@@ -60,7 +60,7 @@ func (s *Server) lessonsPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	v := lessonsView{reported: r, truth: s.options.Truth, filter: lessonsFilter{
+	v := lessonsView{counted: r, truth: s.options.Truth, filter: lessonsFilter{
 		Words: c.QueryParam("q"), State: c.QueryParam("state"), Verdict: c.QueryParam("verdict"),
 		Zoom: c.QueryParam("zoom"), Sort: c.QueryParam("sort"), Old: c.QueryParam("old") != "",
 	}}
@@ -82,8 +82,8 @@ func (f lessonsFilter) reach() float64 {
 
 // choose filters and sorts.
 func (v *lessonsView) choose() {
-	for i := range v.Lessons {
-		l := &v.Lessons[i]
+	for i := range v.counted.report.Lessons {
+		l := &v.counted.report.Lessons[i]
 		if past(l) && !v.filter.Old {
 			continue
 		}
@@ -127,7 +127,7 @@ func (v *lessonsView) html(f frame) g.Node {
 			windowField(f.query.Get("window")),
 			tickField("older texts", "old", "1", v.filter.Old),
 		),
-		g.If(f.Problem == "", g.Map(doubts(&v.Report), problem)),
+		g.If(f.page.Problem == "", g.Map(doubts(&v.counted.report), problem)),
 		v.list(f),
 	}
 }
@@ -136,7 +136,7 @@ func (v *lessonsView) list(f frame) g.Node {
 	switch {
 	case len(v.rows) > 0:
 		p := f.pageOf(len(v.rows), rowsPerPage)
-		t := tableOf(&v.Report, v.rows[p.from:p.to], false, v.filter.reach(), v.truth)
+		t := tableOf(&v.counted.report, v.rows[p.from:p.to], false, v.filter.reach(), v.truth)
 		return g.Group{scroll(labelled("Effects of lessons"), t.html(f, true)), p.html(f)}
 	case v.total > 0:
 		return empty("No lesson matches the filter", h.P(
@@ -144,6 +144,6 @@ func (v *lessonsView) list(f frame) g.Node {
 			h.A(h.Href(f.Link("/lessons")), g.Text("Show all lessons.")),
 		))
 	default:
-		return g.Iff(f.Problem == "", noLessons)
+		return g.Iff(f.page.Problem == "", noLessons)
 	}
 }

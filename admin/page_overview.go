@@ -13,7 +13,7 @@ import (
 
 // overviewView is the data of the first page.
 type overviewView struct {
-	reported
+	counted    reported
 	rows       []*report.Row // rows with data
 	truth      truths
 	needs      []need
@@ -34,10 +34,10 @@ func (s *Server) overview(c echo.Context) error {
 		return err
 	}
 	v := overviewView{
-		reported: r, truth: s.options.Truth, configured: s.options.Prices(), figures: s.options.Figures(c.Request().Context()),
+		counted: r, truth: s.options.Truth, configured: s.options.Prices(), figures: s.options.Figures(c.Request().Context()),
 	}
-	for i := range r.Lessons { // lessons that were retired before any session have no data
-		if l := &r.Lessons[i]; l.Picked > 0 || lesson.State(l.State).Fires() {
+	for i := range r.report.Lessons { // lessons that were retired before any session have no data
+		if l := &r.report.Lessons[i]; l.Picked > 0 || lesson.State(l.State).Fires() {
 			v.rows = append(v.rows, l)
 		}
 	}
@@ -56,8 +56,8 @@ func (s *Server) attention(v *overviewView, f frame) (out []need) {
 		}
 	}
 	invalid, harm := 0, 0
-	for i := range v.Lessons {
-		switch l := &v.Lessons[i]; advise(l).Group {
+	for i := range v.counted.report.Lessons {
+		switch l := &v.counted.report.Lessons[i]; advise(l).Group {
 		case "invalid":
 			invalid++
 		case "harms":
@@ -79,23 +79,23 @@ func (s *Server) attention(v *overviewView, f frame) (out []need) {
 }
 
 func (v *overviewView) html(f frame) g.Node {
-	nothing := len(v.Lessons) == 0 && v.Global.NTreated+v.Global.NControl == 0
+	nothing := len(v.counted.report.Lessons) == 0 && v.counted.report.Global.NTreated+v.counted.report.Global.NControl == 0
 	return g.Group{
 		title("Overview"),
 		v.needsYou(f),
 		v.form(f),
-		g.If(!nothing, g.Map(doubts(&v.Report), problem)),
-		g.Map(v.Elsewhere, func(e report.Counted) g.Node {
+		g.If(!nothing, g.Map(doubts(&v.counted.report), problem)),
+		g.Map(v.counted.report.Elsewhere, func(e report.Counted) g.Node {
 			return h.P(h.Class("warning"), g.Textf("Not included: %s that closed while the reward was %s.",
 				things(e.Sessions, "session"), e.RewardDefinition))
 		}),
-		g.Iff(nothing && f.Problem == "", noLessons),
+		g.Iff(nothing && f.page.Problem == "", noLessons),
 		g.Iff(!nothing, func() g.Node {
-			return g.Group{figures(gains(&v.Report, priced(v.configured, f.query.Get("price")))), v.effects(f)}
+			return g.Group{figures(gains(&v.counted.report, priced(v.configured, f.query.Get("price")))), v.effects(f)}
 		}),
 		g.If(len(v.figures) > 0, section("health", "Health", figureTable("health", v.figures))),
 		quiet(
-			g.If(v.RewardDefinition != "", g.Text("Reward: "+v.RewardDefinition+". ")),
+			g.If(v.counted.report.RewardDefinition != "", g.Text("Reward: "+v.counted.report.RewardDefinition+". ")),
 			g.Text("An effect is measured by withholding the lesson at random; 5 points are 0.05 of reward."),
 		),
 	}
@@ -114,7 +114,7 @@ func (v *overviewView) form(f frame) g.Node {
 			"Price of 1M tokens", "price", f.query.Get("price"), "8", g.Attr("inputmode", "decimal"), h.Placeholder(price),
 			h.Title("The price of a million input tokens, in your currency"),
 		),
-		tickField("with open sessions", "provisional", "true", v.key.Provisional),
+		tickField("with open sessions", "provisional", "true", v.counted.key.Provisional),
 	)
 }
 
@@ -128,15 +128,15 @@ func (v *overviewView) needsYou(f frame) g.Node {
 			})),
 		)
 	}
-	return g.If(f.Problem == "", h.P(h.Class("rested"), g.Text(
+	return g.If(f.page.Problem == "", h.P(h.Class("rested"), g.Text(
 		"No open task: no fault, no harmful lesson, no lesson waiting for approval.")))
 }
 
 // effects is the table of lessons, and how their effect went over time.
 func (v *overviewView) effects(f frame) g.Node {
-	t := tableOf(&v.Report, v.rows[:min(len(v.rows), overviewRows)], true, 0, v.truth)
+	t := tableOf(&v.counted.report, v.rows[:min(len(v.rows), overviewRows)], true, 0, v.truth)
 	drawn := effectOverTime("All lessons together", "Effect of all lessons together in points, with its 95% interval",
-		v.Global.Bands, nil, v.since(""))
+		v.counted.report.Global.Bands, nil, v.counted.since(""))
 	if drawn == nil {
 		drawn = quiet(g.Text("The band starts with the second value of the effect. An effect needs 50 sessions, " +
 			"at least 10 of them in control."))
@@ -148,6 +148,6 @@ func (v *overviewView) effects(f frame) g.Node {
 			g.If(len(v.rows) > overviewRows, g.Textf("The first %d of %d. ", overviewRows, len(v.rows))),
 			h.A(h.Href(f.Link("/lessons")), g.Text("All lessons, to sort and filter")),
 		),
-		section("time", "Treated against control over time", drawn, meansOverTime(v.Global.Days)),
+		section("time", "Treated against control over time", drawn, meansOverTime(v.counted.report.Global.Days)),
 	}
 }

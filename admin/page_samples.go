@@ -16,7 +16,7 @@ import (
 
 // samplesView is the list of samples.
 type samplesView struct {
-	store.SampleList
+	found store.SampleList
 	query *store.SampleQuery
 }
 
@@ -43,22 +43,22 @@ func (v *samplesView) html(f frame) g.Node {
 			dateField("before (UTC)", "until", f.query.Get("until"), "2026-02-28"),
 			wordField("Tenant", "tenant", f.Tenant, "7"),
 		),
-		g.Iff(f.Problem == "", func() g.Node { return v.list(f, clear != "") }),
-		f.olderPager(g.If(v.Looked > 0, h.Span(
-			g.Textf("%d shown", len(v.Samples)), g.If(clear != "", g.Textf(" of %d read", v.Looked)),
-		)), q.After, v.Next),
-		g.Iff(f.Problem == "", func() g.Node { return v.exports(f) }),
+		g.Iff(f.page.Problem == "", func() g.Node { return v.list(f, clear != "") }),
+		f.olderPager(g.If(v.found.Looked > 0, h.Span(
+			g.Textf("%d shown", len(v.found.Samples)), g.If(clear != "", g.Textf(" of %d read", v.found.Looked)),
+		)), q.After, v.found.Next),
+		g.Iff(f.page.Problem == "", func() g.Node { return v.exports(f) }),
 	}
 }
 
 func (v *samplesView) list(f frame, filtered bool) g.Node {
 	switch {
-	case len(v.Samples) > 0:
-		return h.Div(h.Class("samples"), g.Map(v.Samples, func(x store.SampleItem) g.Node { return sampleOf(f, &x) }))
+	case len(v.found.Samples) > 0:
+		return h.Div(h.Class("samples"), g.Map(v.found.Samples, func(x store.SampleItem) g.Node { return sampleOf(f, &x) }))
 	case filtered:
-		older := when(v.Next != "", "There are older samples.", "Use fewer filters.")
+		older := when(v.found.Next != "", "There are older samples.", "Use fewer filters.")
 		return empty("No matching sample", h.P(g.Textf(
-			"None of the %d samples read matches. %s", v.Looked, older)))
+			"None of the %d samples read matches. %s", v.found.Looked, older)))
 	default:
 		return empty("No sample yet", h.P(g.Text(
 			"Samples are built when a session closes: reward.close_after after its beginning.")))

@@ -14,7 +14,7 @@ import (
 )
 
 // sessionView is the data of a session's page.
-type sessionView struct{ store.Transcript }
+type sessionView struct{ session store.Transcript }
 
 // sessionPage shows a session.
 func (s *Server) sessionPage(c echo.Context) error {
@@ -29,29 +29,29 @@ func (s *Server) sessionPage(c echo.Context) error {
 }
 
 // goesOn reports whether further turns exist.
-func (v *sessionView) goesOn() bool { return v.Next < v.Exchanges }
+func (v *sessionView) goesOn() bool { return v.session.Next < v.session.Exchanges }
 
 func (v *sessionView) html(f frame) g.Node {
 	return g.Group{
 		h.P(h.Class("crumb"), h.A(h.Href(f.Link("/sessions")), g.Text("Sessions"))),
-		title(nameOf(&v.SessionItem), quiet(
-			quoted(short(v.Agent)+", "+short(v.Model)+", "+v.Dialect+"; begun "), timeOf(v.Started),
-			g.Text(", last seen "), timeOf(v.Seen), g.If(!v.Closed, g.Text("; open")),
+		title(nameOf(&v.session.SessionItem), quiet(
+			quoted(short(v.session.SessionItem.Agent)+", "+short(v.session.SessionItem.Model)+", "+v.session.SessionItem.Dialect+"; begun "), timeOf(v.session.SessionItem.Started),
+			g.Text(", last seen "), timeOf(v.session.SessionItem.Seen), g.If(!v.session.SessionItem.Closed, g.Text("; open")),
 		)),
 		figures([]stat{
-			statOf("session-reward", fixed(v.Rewarded.Value, 2), v.Verdict, toneOf(v.Verdict)),
-			statOf("turns", count(v.SessionItem.Turns), count(v.Exchanges)+" kept", ""),
-			statOf("loops", count(v.Loops), "", when(v.Loops > 0, "warn", "")),
-			statOf("input-tokens", count(v.Input), count(v.Cached)+" of them cached", ""),
-			statOf("session-lessons", count(len(v.Injected)), count(len(v.Withheld))+" withheld", ""),
+			statOf("session-reward", fixed(v.session.Rewarded.Value, 2), v.session.SessionItem.Verdict, toneOf(v.session.SessionItem.Verdict)),
+			statOf("turns", count(v.session.SessionItem.Turns), count(v.session.Exchanges)+" kept", ""),
+			statOf("loops", count(v.session.SessionItem.Loops), "", when(v.session.SessionItem.Loops > 0, "warn", "")),
+			statOf("input-tokens", count(v.session.SessionItem.Input), count(v.session.SessionItem.Cached)+" of them cached", ""),
+			statOf("session-lessons", count(len(v.session.SessionItem.Injected)), count(len(v.session.SessionItem.Withheld))+" withheld", ""),
 		}),
 		v.notices(),
 		h.Div(
 			h.Class("split"),
 			v.turns(f),
 			h.Aside(
-				labelled("About this session"), rewardOf(&v.Transcript), g.If(f.Acts, rateForm(f, v.ID)),
-				coins(f, v.Picks), aboutSession(&v.SessionItem), g.If(f.Acts, forgetForm(f, v.ID)),
+				labelled("About this session"), rewardOf(&v.session), g.If(f.Acts, rateForm(f, v.session.SessionItem.ID)),
+				coins(f, v.session.Picks), aboutSession(&v.session.SessionItem), g.If(f.Acts, forgetForm(f, v.session.SessionItem.ID)),
 			),
 		),
 	}
@@ -60,20 +60,20 @@ func (v *sessionView) html(f frame) g.Node {
 // notices returns the session's unusual properties.
 func (v *sessionView) notices() g.Node {
 	return g.Group{
-		g.If(v.Control, h.P(h.Class("notice"), g.Text("Control session: the coin decided at "+
+		g.If(v.session.SessionItem.Control, h.P(h.Class("notice"), g.Text("Control session: the coin decided at "+
 			"the beginning that the session gets no lesson."))),
-		g.If(v.Excluded, warning("This session is outside of the experiment: its record could not be "+
+		g.If(v.session.SessionItem.Excluded, warning("This session is outside of the experiment: its record could not be "+
 			"read in time.")),
-		g.If(v.Refused, warning("The upstream refused this session's changed request; its later "+
+		g.If(v.session.SessionItem.Refused, warning("The upstream refused this session's changed request; its later "+
 			"requests went out unchanged.")),
-		g.If(len(v.OptedOut) > 0, warning(count(len(v.OptedOut))+
+		g.If(len(v.session.OptedOut) > 0, warning(count(len(v.session.OptedOut))+
 			" of its turns opted out and are not stored.")),
 	}
 }
 
 func (v *sessionView) turns(f frame) g.Node {
-	turns := g.Node(g.Map(v.Said, func(t store.TurnItem) g.Node { return turn(&t) }))
-	if len(v.Said) == 0 {
+	turns := g.Node(g.Map(v.session.Said, func(t store.TurnItem) g.Node { return turn(&t) }))
+	if len(v.session.Said) == 0 {
 		turns = h.Div(h.Class("empty"), h.P(g.Text(
 			"No turn is stored yet. A turn appears some seconds after its end.")))
 	}
@@ -82,9 +82,9 @@ func (v *sessionView) turns(f frame) g.Node {
 	}
 	return section(
 		"turns", "Conversation",
-		g.If(v.From > 0, to(max(0, v.From-store.TurnsShown), "prev", "Earlier turns")),
+		g.If(v.session.From > 0, to(max(0, v.session.From-store.TurnsShown), "prev", "Earlier turns")),
 		turns,
-		g.If(v.goesOn(), to(v.Next, "next", "Later turns")),
+		g.If(v.goesOn(), to(v.session.Next, "next", "Later turns")),
 	)
 }
 

@@ -13,7 +13,7 @@ import (
 
 // sessionsView is the list of sessions.
 type sessionsView struct {
-	store.SessionList
+	found    store.SessionList
 	query    store.SessionQuery
 	searched bool   // the query searches conversations
 	data     string // where agents reach precept
@@ -31,7 +31,7 @@ func (s *Server) sessionsPage(c echo.Context) error {
 func (v *sessionsView) html(f frame) g.Node {
 	clear := f.clear("words", "tool", "error", "agent", "model", "lesson", "verdict", "session", "since", "until",
 		"loops", "min_reward", "max_reward")
-	back := timeOf(when(v.Back == nil, &time.Time{}, v.Back).UTC()) // how far the list was looked through
+	back := timeOf(when(v.found.Back == nil, &time.Time{}, v.found.Back).UTC()) // how far the list was looked through
 	return g.Group{
 		title("Sessions", h.Form(
 			h.Method("get"), h.Action("/sessions"), h.Class("jump"), h.Role("search"), labelled("Open a session"),
@@ -39,11 +39,11 @@ func (v *sessionsView) html(f frame) g.Node {
 			h.Label(h.For("session"), g.Text("Name or id")), entry("session", v.query.Session, "22"), h.Button(g.Text("Find")),
 		)),
 		v.filters(f, clear),
-		g.Iff(f.Problem == "", func() g.Node { return v.list(f, clear != "", back) }),
-		f.olderPager(g.If(v.Looked > 0, h.Span(
-			g.Textf("%d shown", len(v.Sessions)),
-			g.If(clear != "", g.Group{g.Textf(" of %d read, back to ", v.Looked), back}),
-		)), v.query.After, v.Next),
+		g.Iff(f.page.Problem == "", func() g.Node { return v.list(f, clear != "", back) }),
+		f.olderPager(g.If(v.found.Looked > 0, h.Span(
+			g.Textf("%d shown", len(v.found.Sessions)),
+			g.If(clear != "", g.Group{g.Textf(" of %d read, back to ", v.found.Looked), back}),
+		)), v.query.After, v.found.Next),
 		quiet(g.Text("Redacted and opted-out text is never stored.")),
 	}
 }
@@ -77,7 +77,7 @@ func (v *sessionsView) filters(f frame, clear string) g.Node {
 // list returns the sessions, or the reason for an empty list.
 func (v *sessionsView) list(f frame, filtered bool, back g.Node) g.Node {
 	switch {
-	case len(v.Sessions) > 0:
+	case len(v.found.Sessions) > 0:
 		searched := when(v.searched, "The search reads the sessions one by one.", "")
 		return scroll(labelled("Sessions"), h.Table(
 			h.Class("list cards"), h.Caption(g.Text("Newest first. "+searched)),
@@ -85,7 +85,7 @@ func (v *sessionsView) list(f frame, filtered bool, back g.Node) g.Node {
 				words("Session", "Begun", "Agent", "Model"), column(word("turns")), column(word("loops")),
 				wordColumn(word("session-lessons")), column(word("session-reward")), wordColumn(word("session-verdict")),
 			),
-			h.TBody(g.Map(v.Sessions, func(x store.SessionItem) g.Node { return sessionRow(f, &x) })),
+			h.TBody(g.Map(v.found.Sessions, func(x store.SessionItem) g.Node { return sessionRow(f, &x) })),
 		))
 	case !filtered:
 		return empty("No session yet", h.P(
@@ -93,14 +93,14 @@ func (v *sessionsView) list(f frame, filtered bool, back g.Node) g.Node {
 				"Point an agent at precept's data listener: "),
 			code("OPENAI_BASE_URL="+v.data+"/v1"), g.Text("."),
 		))
-	case v.Next != "":
+	case v.found.Next != "":
 		return empty("No matching session", h.P(
-			g.Textf("None of the %d sessions back to ", v.Looked), back,
+			g.Textf("None of the %d sessions back to ", v.found.Looked), back,
 			g.Text(" matches. There are older sessions."),
 		))
 	default:
 		return empty("No matching session", h.P(g.Textf(
-			"None of the %d sessions matches. Use fewer filters, or select another tenant.", v.Looked)))
+			"None of the %d sessions matches. Use fewer filters, or select another tenant.", v.found.Looked)))
 	}
 }
 

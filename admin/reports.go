@@ -40,7 +40,7 @@ func (s *Server) keep() {
 
 // reported is the report of a page. Pages share the report and only read it.
 type reported struct {
-	report.Report
+	report  report.Report
 	key     reportKey
 	of      counted
 	problem string // reason for a missing report, for the page
@@ -66,6 +66,6 @@ func (s *Server) readReport(c echo.Context) (reported, error) {
 		x.problem = "The report cannot be read; the log has the reason. Requests are not affected."
 		return x, nil
 	}
-	x.Report, x.of = r, counted{r.GeneratedAt, old}
+	x.report, x.of = r, counted{r.GeneratedAt, old}
 	return x, nil
 }

@@ -63,14 +63,14 @@ func choose(cfg Config, b Beliefs, session string, fresh []considered, slots int
 	for _, k := range fresh {
 		if cfg.eligible(b, session, &k) {
 			out = append(out, k)
-		} else if k.Probe {
-			if z := k.Mean + math.Sqrt(max(k.Var, 0))*trial.Normal(trial.Coin(cfg.Salt, trial.ForProbe, session, k.Slug)); z > best {
+		} else if k.belief.Probe {
+			if z := k.belief.Mean + math.Sqrt(max(k.belief.Var, 0))*trial.Normal(trial.Coin(cfg.Salt, trial.ForProbe, session, k.action.Slug)); z > best {
 				probe, best = k, z
 			}
 		}
 	}
 	slices.SortFunc(out, func(x, y considered) int {
-		return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(x.Slug, y.Slug))
+		return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(x.action.Slug, y.action.Slug))
 	})
 	if !math.IsInf(best, -1) && trial.Coin(cfg.Salt, trial.ForProbe, session, "") < ProbeShare {
 		probe.probe = true
@@ -84,25 +84,25 @@ func choose(cfg Config, b Beliefs, session string, fresh []considered, slots int
 func (c Config) eligible(b Beliefs, session string, k *considered) bool {
 	switch c.Objective {
 	case All:
-		k.score = k.Confidence
+		k.score = k.action.Confidence
 		return true
 	case Random:
-		k.score = trial.Coin(c.Salt, trial.ForDraw, session, k.Slug)
+		k.score = trial.Coin(c.Salt, trial.ForDraw, session, k.action.Slug)
 		return true
 	case Raw:
-		s, f := b.RawCounts(k.Arm)
-		h := trial.Hash(c.Salt, trial.ForDraw, session, k.Slug)
+		s, f := b.RawCounts(k.action.Arm)
+		h := trial.Hash(c.Salt, trial.ForDraw, session, k.action.Slug)
 		seeded := rand.New(rand.NewPCG(binary.BigEndian.Uint64(h[:8]), binary.BigEndian.Uint64(h[8:16]))) //nolint:gosec // a draw that can be replayed, no secret
 		k.score = betaDraw(seeded, 1+max(s, 0), 1+max(f, 0))
 		return true
 	default: // Uplift
 	}
-	z := math.Sqrt(max(k.Var, 0)) * trial.Normal(trial.Coin(c.Salt, trial.ForDraw, session, k.Slug))
-	k.score = k.Mean + ranking*z
+	z := math.Sqrt(max(k.belief.Var, 0)) * trial.Normal(trial.Coin(c.Salt, trial.ForDraw, session, k.action.Slug))
+	k.score = k.belief.Mean + ranking*z
 	if k.onTrial() { // the operator requested data, so neither the threshold nor the bench applies
 		return true
 	}
-	return !k.Probe && k.Mean+temper*z > float64(k.Tokens)*c.TokenCost
+	return !k.belief.Probe && k.belief.Mean+temper*z > float64(k.action.Tokens)*c.TokenCost
 }
 
 // betaDraw draws from Beta(a, b), both at least 1.
@@ -131,14 +131,14 @@ func gammaDraw(r *rand.Rand, a float64) float64 {
 
 // considered is an action with its score and posterior.
 type considered struct {
-	Action
-	Posterior
-	score float64
-	probe bool // picked from the probe budget
+	action Action
+	belief Posterior
+	score  float64
+	probe  bool // picked from the probe budget
 }
 
 // onTrial reports whether a trial of the lesson is unfinished.
-func (k *considered) onTrial() bool { return k.Epsilon > 0 && !k.Reached }
+func (k *considered) onTrial() bool { return k.action.Epsilon > 0 && !k.belief.Reached }
 
 // Beliefs is the input of Decide: posteriors from discounted counters, and the baseline of a
 // category.

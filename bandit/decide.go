@@ -32,10 +32,10 @@ func (c Config) fit(chosen []considered) []considered {
 	}
 	left := c.Room
 	return slices.DeleteFunc(chosen, func(k considered) bool {
-		if k.Size > left {
+		if k.action.Size > left {
 			return true
 		}
-		left -= k.Size
+		left -= k.action.Size
 		return false
 	})
 }
@@ -69,9 +69,9 @@ func match(a *trial.Assignment, b Beliefs, actions []Action) (fresh, forced []co
 		if known(a, c.Slug) {
 			continue
 		}
-		k := considered{Action: c, Posterior: b.Posterior(c)}
+		k := considered{action: c, belief: b.Posterior(c)}
 		if c.Forced {
-			if !slices.ContainsFunc(forced, func(f considered) bool { return f.Slug == c.Slug }) {
+			if !slices.ContainsFunc(forced, func(f considered) bool { return f.action.Slug == c.Slug }) {
 				forced = append(forced, k)
 			}
 			continue
@@ -80,7 +80,7 @@ func match(a *trial.Assignment, b Beliefs, actions []Action) (fresh, forced []co
 			fresh = make([]considered, 0, len(actions))
 		}
 		fresh = append(fresh, k)
-		a.Matched = append(a.Matched, trial.Match{Arm: c.Arm, Del: trial.Round(damping * k.Match)})
+		a.Matched = append(a.Matched, trial.Match{Arm: c.Arm, Del: trial.Round(damping * k.belief.Match)})
 	}
 	if first && len(fresh)+len(forced) > 0 {
 		// Frozen at the first match or the first loop: a later match may be a consequence of an
@@ -112,7 +112,7 @@ func flip(
 	for i := range chosen {
 		k := &chosen[i]
 		a.Flip(cfg.Salt, session, trial.Pick{
-			Slug: k.Slug, Arm: k.Arm, Eps: cfg.epsilon(k), M: trial.Round(k.Mean), Tokens: k.Tokens,
+			Slug: k.action.Slug, Arm: k.action.Arm, Eps: cfg.epsilon(k), M: trial.Round(k.belief.Mean), Tokens: k.action.Tokens,
 			Turn: turn, Trial: cfg.trial(k),
 		})
 	}
@@ -126,7 +126,7 @@ func flip(
 			off -= p.M
 		}
 		if !inside {
-			own = chosen[i].Match
+			own = chosen[i].belief.Match
 		}
 		p.Off = trial.Round(off)
 		p.C = trial.Round(clip(off+own, clipLo, clipHi))
@@ -140,13 +140,13 @@ func (c Config) epsilon(k *considered) float64 {
 	case c.Objective == All: // certain injection overrides all other settings
 		return c.Epsilon
 	case k.onTrial():
-		return min(k.Epsilon, 1)
+		return min(k.action.Epsilon, 1)
 	case c.Epsilon == 0: // the operator wants nothing withheld
 		return 0
 	case k.probe:
 		return probeEpsilon
 	}
-	return c.held(&k.Posterior)
+	return c.held(&k.belief)
 }
 
 // held returns the probability of withholding by the configured holdout.
@@ -175,14 +175,14 @@ func (c Config) trial(k *considered) string {
 	if !k.onTrial() || c.Objective == All {
 		return ""
 	}
-	return k.Trial
+	return k.action.Trial
 }
 
 // NextEpsilon returns the probability of withholding the next picks of an action, which is the
 // price of more data.
 func (c Config) NextEpsilon(k Action, p Posterior) float64 {
 	return c.epsilon(&considered{
-		Action: k, Posterior: p, probe: p.Probe && c.uplift() && !k.Forced,
+		action: k, belief: p, probe: p.Probe && c.uplift() && !k.Forced,
 	})
 }
 

@@ -17,7 +17,7 @@ type Provisional struct {
 
 type part struct {
 	scope string
-	place
+	place place
 	value int64
 }
 
@@ -49,10 +49,10 @@ func (e Provisional) Told() bool { return e.told }
 
 func (c *Chooser) addProvisional(e Provisional, sign int64) {
 	for _, p := range e.parts {
-		if p.of == ofArm {
+		if p.place.of == ofArm {
 			a := c.arm(trial.Arm(p.scope), true)
 			a.mu.Lock()
-			a.provisional[p.at] += sign * p.value
+			a.provisional[p.place.at] += sign * p.value
 			a.stamp = 0
 			a.mu.Unlock()
 		}
@@ -60,8 +60,8 @@ func (c *Chooser) addProvisional(e Provisional, sign int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range e.parts {
-		if p.of == ofCategory {
-			c.category(p.scope).provisional[p.at] += sign * p.value
+		if p.place.of == ofCategory {
+			c.category(p.scope).provisional[p.place.at] += sign * p.value
 		}
 	}
 	for _, scope := range e.trials {
