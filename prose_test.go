@@ -173,11 +173,9 @@ func toRewrite() []string {
 	return []string{
 		"inject/bank",
 		"inject/bank/banktest",
-		"learn",
 		"proxy",
 		"proxy/trace",
 		"store",
 		"store/outbox",
-		"store/sqlite",
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // Memory reads sessions whose newest state is not in the backend yet.
 type Memory interface {
-	// Newest returns the record of a session that closes. A record in memory is newer than its row.
+	// Newest returns the record of a closing session. A record in memory is newer than the row.
 	Newest(row *session.Row) *session.Record
 	// InUse returns the numbers of a session in memory, nil for another session.
 	InUse(of session.Ref) *session.Record
@@ -23,7 +23,7 @@ type Memory interface {
 
 // Recorder delivers exchanges and records to the backend.
 type Recorder interface {
-	// Deliver delivers everything that is waiting, at once.
+	// Deliver delivers all waiting data to the backend at once.
 	Deliver(ctx context.Context)
 	// Still runs f while nothing is delivered and nothing is forgotten.
 	Still(f func())
@@ -40,7 +40,7 @@ type Touches interface {
 	Tell(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error
 }
 
-// The backend, in the groups in which it is used.
+// Interfaces of the backend, by use.
 type (
 	counts interface {
 		Counters(ctx context.Context, tenant string) ([]trial.Delta, error)
@@ -94,13 +94,13 @@ type Backend interface {
 	guard.Marks
 }
 
-// Fleet is a backend that other replicas write to as well.
+// Fleet is a backend that several replicas write.
 type Fleet interface {
 	// Moved returns, for each tenant, the progress of the counters and of the feedback on open
 	// sessions, over all replicas.
 	Moved(ctx context.Context) (map[string]session.Stand, error)
-	// OpenFeedback lists open sessions with all of their feedback, in the order of their newest
-	// feedback, after a place in that order.
+	// OpenFeedback lists open sessions with all feedback of each session, in the order of the
+	// newest feedback, after a place in that order.
 	OpenFeedback(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, said [][]feedback.Entry, last int64, err error)
 	// Settled reports which sessions the counters contain.
 	Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error)

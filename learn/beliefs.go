@@ -23,17 +23,17 @@ type beliefs struct {
 	reward string // the definition under which is counted
 	be     numbers
 
-	// mu is held while counters are moved in the backend and in memory, and while memory is made
-	// anew from the backend: a reward of ours is then in both or in neither. It is locked before
+	// mu is held while counters change in the backend and in memory, and while memory is rebuilt
+	// from the backend. A reward is therefore counted in both or in neither. mu is locked before
 	// tenantsMu.
 	mu          sync.Mutex
 	provisional map[session.Ref]openReward
-	moved       map[string]string // of each tenant that others count for, how far its counters were read
-	followed    map[string]int64  // and how far the chooser has listened to its open sessions
+	moved       map[string]string // by tenant with counters of other replicas: the position to which the counters were read
+	followed    map[string]int64  // by tenant: the place to which the feedback on open sessions was read
 
 	tenantsMu sync.RWMutex
 	tenants   map[string]*tenant
-	unread    []string // of them, those that are to be read from the backend
+	unread    []string // tenants that must be read from the backend
 	asked     atomic.Int64
 }
 
@@ -60,7 +60,7 @@ func (b *beliefs) read(ctx context.Context, name string) (*tenant, error) {
 	return t, b.adopt(ctx, name, t)
 }
 
-// adopt puts the published priors in force.
+// adopt makes the published priors active.
 func (b *beliefs) adopt(ctx context.Context, name string, t *tenant) error {
 	version, data, err := b.be.Priors(ctx, name)
 	if err != nil {
@@ -134,7 +134,7 @@ func (b *beliefs) refit(ctx context.Context, name string) {
 		b.failed(label.StepRefit, err)
 		return
 	}
-	if !ok { // another replica was first: its priors hold, and the next ones follow them
+	if !ok { // another replica was first: the priors of that replica are active, and later priors follow
 		if err := b.adopt(ctx, name, t); err != nil {
 			b.failed(label.StepRefit, err)
 		}
@@ -150,10 +150,10 @@ func (b *beliefs) loadAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range names[:min(len(names), tenantsMost)] { // the others when they are asked for
+	for _, name := range names[:min(len(names), tenantsMost)] { // other tenants are read on demand
 		var t *tenant
 		err := b.guard.Err(label.StepLoad, func() (err error) { t, err = b.read(ctx, name); return err })
-		if errors.Is(err, guard.ErrPanicked) { // it begins from the priors
+		if errors.Is(err, guard.ErrPanicked) { // the tenant starts from the priors
 			continue
 		}
 		if err != nil {
@@ -164,9 +164,9 @@ func (b *beliefs) loadAll(ctx context.Context) error {
 	return nil
 }
 
-// follow rebuilds a tenant from the counters of all replicas, unless memory has the state named
-// stand already. settled reports which sessions another replica has closed: their provisional
-// rewards are removed.
+// follow rebuilds a tenant from the counters of all replicas, unless memory already has the state
+// stand. settled reports which sessions another replica has closed: provisional rewards of these
+// sessions are removed.
 func (b *beliefs) follow(ctx context.Context, name, stand string, settled func(ids []session.ID) ([]bool, error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -202,7 +202,7 @@ func (b *beliefs) listenedTo(name string) int64 {
 	return b.followed[name]
 }
 
-// listened stores that place.
+// listened stores the place.
 func (b *beliefs) listened(name string, last int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

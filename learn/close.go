@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// unsampledEvery is how often it is counted what no sample knows: where others write to the
-	// backend, that costs a walk over its tenants.
+	// unsampledEvery is the interval between counts of exchanges without a sample. In a shared
+	// backend the count walks over all tenants.
 	unsampledEvery = 5 * time.Second
-	// unitGrace is how long a unit that is due waits for what its members are saying: there may
-	// always be one.
+	// unitGrace is the time that a due unit waits for data of the members. Without a bound, one
+	// member could always be active.
 	unitGrace = 5 * time.Second
 )
 
@@ -51,7 +51,7 @@ func (c *closer) tick() time.Duration {
 func (c *closer) closeDue(ctx context.Context) {
 	c.recorder.Still(func() {
 		if _, ok := c.recorder.Undelivered(); !ok {
-			return // what was said in a session may still stand in the outbox, or wait for a backend that does not take it
+			return // data of a session may still wait in the outbox, or wait for a failed backend
 		}
 		if c.closeAll(ctx) {
 			c.open.expire(c.tick())
@@ -123,13 +123,13 @@ func (c *closer) unitsOf(waiting map[session.Ref]bool) map[session.Ref]bool {
 	return units
 }
 
-// inGrace reports whether a due unit may still wait for data of its members.
+// inGrace reports whether a due unit may still wait for data of members.
 func (c *closer) inGrace(row *session.Row) bool {
 	return c.now().Sub(row.Started) < c.reward.CloseAfter+unitGrace
 }
 
-// prepare returns the first settlement of a session. A session of which only exchanges reached the
-// backend closes with nothing to count; its samples are made.
+// prepare returns the first settlement of a session. A session with exchanges and without a row
+// closes with nothing to count; the samples are built.
 func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 	rec := c.memory.Newest(row)
 	if rec.Unit.ID != "" {
@@ -137,7 +137,7 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 			c.failed(label.StepClose, err)
 			return nil
 		}
-		rec.Assignment = trial.Assignment{Excluded: true} // what was drawn for it is its unit's
+		rec.Assignment = trial.Assignment{Excluded: true} // the unit has the assignment
 	}
 	entries, heard, err := c.be.Heard(ctx, row.Tenant, row.ID)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"precept/internal/session"
 )
 
-// resettle corrects the counters of closed sessions by feedback that came later.
+// resettle corrects the counters of closed sessions by late feedback.
 func (c *closer) resettle(ctx context.Context) {
 	touched := c.touches.Touched()
 	if len(touched) == 0 {
@@ -73,7 +73,7 @@ func (c *closer) pickUp(ctx context.Context) {
 		c.touches.Touch(u.Tenant, u.ID)
 	}
 	c.pickUpAt = now.Add(c.lateEvery())
-	if len(list) >= closeBatch { // there may be more
+	if len(list) >= closeBatch { // the list may be incomplete
 		c.pickUpAt = now.Add(time.Second)
 	}
 }
@@ -93,7 +93,7 @@ func (c *closer) correct(ctx context.Context, at session.Ref) *settling {
 	if err := c.units.passToMembers(ctx, at); err != nil {
 		return again(err)
 	}
-	if old.Version == 0 { // still open: it is counted when it closes
+	if old.Version == 0 { // still open: counted at closing
 		c.open.learn(ctx, at)
 		return nil
 	}
@@ -136,7 +136,7 @@ func defined(frozen []byte, a *trial.Assignment) (feedback.Definition, error) {
 	return feedback.ParseDefinition(cmp.Or(a.Reward, defaultReward))
 }
 
-// inTimeOf is inTime for a session of which only the name is known.
+// inTimeOf is inTime for a session that is known only by reference.
 func (c *closer) inTimeOf(ctx context.Context, at session.Ref, entries []feedback.Entry, age time.Duration) ([]feedback.Entry, error) {
 	if !slices.ContainsFunc(entries, func(e feedback.Entry) bool { return e.Rule != "" }) {
 		return entries, nil

@@ -10,9 +10,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// Counters belong to a definition of reward: who changes what a reward is begins to count anew, and
-// finds the old counts again when he changes it back. In the backend a scope begins with the
-// definition; that of the default definition stands alone.
+// Counters belong to a definition of reward. After a change of the definition counting starts from
+// zero, and the old counts are used again when the definition is restored. In the backend a scope
+// begins with the definition; scopes of the default definition have no prefix.
 const (
 	defaultReward = feedback.DefaultDefinition
 	rewardMark    = "r:" // no slug has a colon

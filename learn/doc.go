@@ -1,18 +1,17 @@
-// Package learn closes sessions at a fixed age: learn folds the feedback on a session into a reward,
-// builds the samples, moves the counters, and holds the beliefs of the chooser.
+// Package learn closes sessions at a fixed age: learn folds the feedback on a session into a
+// reward, builds the samples, moves the counters, and holds the beliefs of the chooser.
 //
-// Only Beliefs is on the request path. Beliefs never asks the backend and never waits for a goroutine
-// that does. Run closes and corrects sessions in one goroutine, Follow reads what other replicas have
-// counted, and Report answers a caller. A correction starts from the assignment that was frozen at
-// the closing, so that the counters do not depend on the order of the feedback.
+// Only Beliefs is on the request path. Beliefs never asks the backend and never waits for a
+// goroutine that does. Run closes and corrects sessions in one goroutine, Follow reads the counts
+// of other replicas, and Report answers a caller. A correction starts from the assignment that was
+// frozen at the closing, so that the counters do not depend on the order of the feedback.
 //
 // The newest state of a session is in memory or on the way to the backend. Memory, Recorder and
 // Touches are the interfaces to the package that has this state. learn does not import the package,
-// and no lock of learn can hold up the recording.
+// and no lock of learn blocks the recording.
 //
-// A failed step is repeated. A step that panics costs the session at which the step panicked
-// (internal/guard).
+// A failed step is repeated. A panic costs only the session of the step (internal/guard).
 //
-// Lock order: the lock of Recorder.Still, beliefs.mu, beliefs.tenantsMu. The backend is called under
-// the first two.
+// Lock order: the lock of Recorder.Still, beliefs.mu, beliefs.tenantsMu. The backend is called
+// under the first two.
 package learn

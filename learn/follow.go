@@ -13,12 +13,12 @@ import (
 // toldBatch is the number of open sessions that one step reads.
 const toldBatch = 500
 
-// follower adds to the beliefs what other replicas have settled and heard.
+// follower adds settlements and feedback of other replicas to the beliefs.
 type follower struct {
 	tools
 	beliefs *beliefs
 	open    *provisional
-	fleet   Fleet // nil: there are none
+	fleet   Fleet // nil: no other replicas
 }
 
 func (f *follower) run(ctx context.Context, every time.Duration) error {
@@ -30,7 +30,7 @@ func (f *follower) run(ctx context.Context, every time.Duration) error {
 		if err := f.guard.Err(label.StepFollow, func() error { return f.refresh(ctx) }); err != nil && ctx.Err() == nil {
 			f.failed(label.StepFollow, err)
 		}
-		// Where there is so much to read that it takes long, it is read less often.
+		// A slow read makes the interval longer.
 		wait := max(every, 20*f.now().Sub(begin))
 		select {
 		case <-ctx.Done():
@@ -40,7 +40,7 @@ func (f *follower) run(ctx context.Context, every time.Duration) error {
 	}
 }
 
-// start reads the counters once. run retries a backend that is away.
+// start reads the counters once. run retries if the backend fails.
 func (f *follower) start(ctx context.Context) error {
 	err := f.guard.Err(label.StepLoad, func() error { return f.refresh(ctx) })
 	if errors.Is(err, session.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, guard.ErrPanicked) {
@@ -50,8 +50,8 @@ func (f *follower) start(ctx context.Context) error {
 	return err
 }
 
-// refresh reads the counters of every tenant whose counters have moved since the last time. They
-// replace the counters in memory, which are part of them.
+// refresh reads the counters of every tenant whose counters have changed since the last call. The
+// result replaces the counters in memory.
 func (f *follower) refresh(ctx context.Context) error {
 	if f.fleet == nil {
 		return nil
@@ -61,7 +61,7 @@ func (f *follower) refresh(ctx context.Context) error {
 		return err
 	}
 	for name, stand := range moved {
-		if !f.beliefs.room(name) { // nobody asked for it lately
+		if !f.beliefs.room(name) { // no recent use
 			continue
 		}
 		err := f.guard.Err(label.StepFollow, func() error {
@@ -71,14 +71,14 @@ func (f *follower) refresh(ctx context.Context) error {
 			}
 			return f.listen(ctx, name, stand.Told)
 		})
-		if err != nil && !errors.Is(err, guard.ErrPanicked) { // of one tenant nothing is followed; the others' are
+		if err != nil && !errors.Is(err, guard.ErrPanicked) { // a fault of one tenant does not stop the others
 			return err
 		}
 	}
 	return nil
 }
 
-// listen gives the chooser the feedback on open sessions that other replicas have received.
+// listen gives the chooser the feedback on open sessions from other replicas.
 func (f *follower) listen(ctx context.Context, name string, latest int64) error {
 	for ctx.Err() == nil {
 		from := f.beliefs.listenedTo(name)
@@ -95,7 +95,7 @@ func (f *follower) listen(ctx context.Context, name string, latest int64) error 
 			}
 		}
 		f.beliefs.listened(name, last)
-		if last == from { // what told it is gone again
+		if last == from { // the session of the newest feedback was deleted
 			return nil
 		}
 	}

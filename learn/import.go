@@ -17,38 +17,38 @@ import (
 	"precept/internal/wire"
 )
 
-// byImport is the method of sessions that precept has not served.
+// byImport is the method of imported sessions.
 const byImport session.Method = "import"
 
-// errNotLearning says that nothing may be kept.
+// errNotLearning reports that learning is off.
 var errNotLearning = errors.New("learning.enabled is false: nothing is kept; switch it on to take transcripts in")
 
 // Imported is the result of one import.
 type Imported struct {
 	Exchanges int `json:"exchanges"`
 	Samples   int `json:"samples"`
-	Fresh     int `json:"fresh"`     // samples that were not there before
-	OptedOut  int `json:"opted_out"` // exchanges of which nothing may be kept
+	Fresh     int `json:"fresh"`     // new samples
+	OptedOut  int `json:"opted_out"` // exchanges that an opt-out excludes
 }
 
 // Importer stores past conversations. Every field is required.
 type Importer struct {
 	Now   func() time.Time
-	Learn bool // something may be kept at all
+	Learn bool // learning is enabled
 	Into  interface {
 		SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
 		Write(ctx context.Context, b session.Batch) error
 	}
-	// Cleanse redacts a list of exchanges, and leaves out those of which nothing may be kept.
-	// answered are the arguments of the calls whose results came with each.
+	// Cleanse redacts exchanges and removes opted-out exchanges. answered has, for each exchange,
+	// the arguments of the calls that the new tool results answer.
 	Cleanse func(list []sample.Exchange, answered [][]string) []sample.Exchange
 }
 
-// Import stores a past conversation as a session: redacted, without opted-out exchanges, and with
-// its samples. at is the time of the conversation, as far as it is known. The session is outside of
-// every experiment. A second import of the same transcript changes nothing, and a longer transcript
-// of the conversation adds to the session: the session ID follows from tenant, source, id and first
-// item, the ID of an exchange from its content.
+// Import stores a past conversation as a session: redacted, without opted-out exchanges, with
+// samples. at is the known time of the conversation. The session is outside of every experiment. A
+// second import of the same transcript changes nothing, and a longer transcript of the conversation
+// adds to the session: the session ID is derived from tenant, source, id and first item, the ID of
+// an exchange from the content.
 func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Transcript, at time.Time) (Imported, error) {
 	var out Imported
 	if !m.Learn {
@@ -99,7 +99,7 @@ func importID(tenant, name string, req *wire.Request) (id session.ID) {
 	if req.Len() > 0 {
 		parts = append(parts, string(req.Raw(0)))
 	}
-	if name == "" { // nothing else tells it from another one that begins alike
+	if name == "" { // only the name distinguishes transcripts with equal first items
 		for i := 1; i < req.Len(); i++ {
 			parts = append(parts, string(req.Raw(i)))
 		}
@@ -111,7 +111,7 @@ func importID(tenant, name string, req *wire.Request) (id session.ID) {
 	return id
 }
 
-// exchangeID returns an ID in the form of a UUID v4 that follows from the content of the exchange.
+// exchangeID returns an ID in the form of a UUID v4, derived from the content of the exchange.
 func exchangeID(session_ session.ID, x *sample.Exchange) string {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%s/%d", session_, x.Turn)
@@ -131,8 +131,8 @@ func exchangeID(session_ session.ID, x *sample.Exchange) string {
 	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-")
 }
 
-// exchangesOf splits a list into the turns that the proxy would have seen. answered holds, for each
-// turn, the arguments of the calls whose results the turn brought.
+// exchangesOf splits a list into the turns that the proxy would have seen. answered has, for each
+// turn, the arguments of the calls that the turn's results answer.
 func exchangesOf(req *wire.Request) (list []sample.Exchange, answered [][]string) {
 	for from := 0; from < req.Len(); {
 		x := sample.Exchange{Turn: len(list) + 1, Dialect: req.Dialect.String(), Status: 200, Outcome: sample.Incomplete, NewFrom: from}

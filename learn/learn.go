@@ -14,25 +14,25 @@ import (
 
 const (
 	correctEvery = 50 * time.Millisecond
-	finishLimit  = 10 * time.Second // what a stop may take, until the last correction
+	finishLimit  = 10 * time.Second // bound of a stop, until the last correction
 	closeBatch   = 400              // sessions settled in one transaction
 )
 
-// FollowEvery is the interval in which a learner reads what other replicas have counted.
+// FollowEvery is the interval in which a learner reads the counts of other replicas.
 const FollowEvery = 2 * time.Second
 
 // Options configure a Learner. Every field is required unless its comment says otherwise.
 type Options struct {
 	Now      func() time.Time
 	Backend  Backend
-	Fleet    Fleet    // the same backend where replicas share it; nil: it is this process' own
-	Memory   Memory   // nil: nothing is known but what the backend has
-	Recorder Recorder // nil: for who only reads, and does not Run
-	Touches  Touches  // the same
+	Fleet    Fleet    // backend shared by replicas; nil: no replicas
+	Memory   Memory   // nil: only the backend has sessions
+	Recorder Recorder // nil: for a reader without Run
+	Touches  Touches  // nil: for a reader without Run
 	Guard    *guard.Guard
 	Reward   feedback.Definition
 	Samples  bool                             // keep samples
-	Failed   func(step label.Step, err error) // told of every failure; it must not block
+	Failed   func(step label.Step, err error) // called after every failure; must not block
 }
 
 // Tally counts for metrics. All fields except Unsampled only grow.
@@ -40,11 +40,11 @@ type Tally struct {
 	Samples   atomic.Int64 // written
 	Closed    atomic.Int64 // sessions closed
 	Told      atomic.Int64 // of them, with a reward
-	Unsampled atomic.Int64 // exchanges of settled sessions that no sample knows yet
+	Unsampled atomic.Int64 // exchanges of settled sessions without a sample
 }
 
 // Learner closes sessions and holds the beliefs of the chooser. Open returns a Learner; Run and
-// Follow are its goroutines.
+// Follow are the goroutines.
 type Learner struct {
 	Tally Tally
 
@@ -58,15 +58,15 @@ type Learner struct {
 	reward   string
 }
 
-// tools are the clock, the guard and the error hook that each part of a Learner has.
+// tools has the clock, the guard and the error hook of a Learner.
 type tools struct {
 	now    func() time.Time
 	guard  *guard.Guard
 	failed func(step label.Step, err error)
 }
 
-// Open loads the counters of every tenant and starts nothing. A shared backend that is away does
-// not prevent the start: lessons are chosen from the priors until Follow reaches the backend.
+// Open loads the counters of every tenant and starts no goroutine. A failed shared backend does not
+// prevent the start: lessons are chosen from the priors until Follow reaches the backend.
 func Open(ctx context.Context, o Options) (*Learner, error) {
 	if o.Memory == nil {
 		o.Memory = nobody{}
@@ -92,8 +92,8 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 // memory starts from the priors, and Run loads the tenant.
 func (l *Learner) Beliefs(tenant string) *bandit.Chooser { return l.beliefs.of(tenant) }
 
-// Follow adds what other replicas have settled to the beliefs until ctx is done. On a backend of
-// this process alone Follow returns at once.
+// Follow adds settlements of other replicas to the beliefs until ctx is done. Without other
+// replicas Follow returns at once.
 func (l *Learner) Follow(ctx context.Context, every time.Duration) error {
 	return l.follower.run(ctx, every)
 }
@@ -131,7 +131,7 @@ func (l *Learner) finish(drained <-chan struct{}) {
 	l.guard.Keep(ctx, l.marks)
 }
 
-// nobody is the Memory of a program that serves no sessions.
+// nobody is the Memory of a program without live sessions.
 type nobody struct{}
 
 func (nobody) Newest(row *session.Row) *session.Record {

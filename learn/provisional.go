@@ -23,8 +23,8 @@ type provisional struct {
 	be      openSessions
 	reward  feedback.Definition
 
-	begun    time.Time   // sessions that began before are of an earlier run
-	after    session.Row // how far those have been looked at
+	begun    time.Time   // sessions before this time belong to an earlier run
+	after    session.Row // last session of the earlier run that was read
 	recalled bool        // all of them
 }
 
@@ -34,7 +34,7 @@ func (p *provisional) learn(ctx context.Context, at session.Ref) {
 	if rec == nil {
 		row, ok, err := p.be.Session(ctx, at.Tenant, at.ID)
 		if err != nil || !ok || row.Closed {
-			return // closing will see it
+			return // closing counts the session
 		}
 		rec = p.record(&row)
 	}
@@ -49,7 +49,7 @@ func (p *provisional) record(row *session.Row) *session.Record {
 		return nil
 	}
 	here := p.memory.InUse(session.Ref{Tenant: row.Tenant, ID: row.ID})
-	if here != nil && here.Thread.Turns >= rec.Thread.Turns { // else it has gone on at another replica
+	if here != nil && here.Thread.Turns >= rec.Thread.Turns { // otherwise the session has continued at another replica
 		return here
 	}
 	return rec
@@ -68,7 +68,7 @@ func (p *provisional) learnFrom(ctx context.Context, rec *session.Record) {
 }
 
 func (p *provisional) tell(rec *session.Record, entries []feedback.Entry) {
-	if rec == nil || rec.Unit.ID != "" { // its unit was told as well
+	if rec == nil || rec.Unit.ID != "" { // the unit has the feedback, too
 		return
 	}
 	out := feedback.Reward(inTime(entries, rec.Identity.Started, p.reward.CloseAfter), p.reward.Tiers)
@@ -81,12 +81,12 @@ func (p *provisional) expire(tick time.Duration) {
 	p.beliefs.expire(p.now().Add(-closingGrace - 2*tick))
 }
 
-// recall learns from sessions that an earlier run left open, a bounded number a call.
+// recall learns from sessions that an earlier run left open, a bounded number per call.
 func (p *provisional) recall(ctx context.Context) {
 	if p.recalled {
 		return
 	}
-	p.recalled = true // unless what follows comes to its end
+	p.recalled = true // the following code resets recalled if sessions are left
 	rows, err := p.be.Due(ctx, p.begun, p.after, closeBatch)
 	if err != nil {
 		p.recalled = false

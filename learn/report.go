@@ -19,10 +19,10 @@ import (
 type ReportQuery struct {
 	Tenant      string
 	Window      time.Duration // 0: all
-	Provisional bool          // count sessions that are not closed yet
+	Provisional bool          // count open sessions
 	WhatIf      float64       // an epsilon to project for; 0: none
 	Bands       bool          // with the effect over time
-	Explain     string        // a slug whose rows are to say how they came about; "" none
+	Explain     string        // slug whose rows are explained; "" none
 	Book        *lesson.Book
 	Config      bandit.Config
 	Inject      inject.Config // how lessons are presented
@@ -31,10 +31,10 @@ type ReportQuery struct {
 // openLimit bounds the open sessions in a provisional report.
 const openLimit = 100_000
 
-// Report builds the report of a tenant from the counters in memory. Where other replicas settle
-// sessions, Report reads their counters first.
+// Report builds the report of a tenant from the counters in memory. In a fleet, Report reads the
+// counters of the other replicas first.
 func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, error) {
-	if err := l.follower.refresh(ctx); err != nil { // what was read last has to do
+	if err := l.follower.refresh(ctx); err != nil { // the last read is good enough
 		l.failed(label.StepFollow, err)
 	}
 	if err := l.beliefs.load(ctx, q.Tenant); err != nil {
@@ -82,7 +82,7 @@ func (l *Learner) wouldAdd(ctx context.Context, row *session.Row) []trial.Delta 
 	if err != nil {
 		return nil
 	}
-	if rec.Unit.ID != "" { // its unit counts
+	if rec.Unit.ID != "" { // the unit is counted
 		return nil
 	}
 	entries, err := l.open.be.Feedback(ctx, row.Tenant, row.ID)

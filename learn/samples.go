@@ -23,7 +23,7 @@ type samples struct {
 }
 
 // write builds the samples of sessions that close, got a new rating, or continued after closing.
-// write returns the sessions at which no step panicked, and whether their samples are written.
+// write returns the sessions without a panic, and whether the samples are written.
 func (s *samples) write(ctx context.Context, work []*settling) (left []*settling, ok bool) {
 	if !s.keep {
 		return work, true
@@ -68,8 +68,8 @@ func (s *samples) build(ctx context.Context, b *session.Batch, st *settling) err
 	return nil
 }
 
-// sift writes the samples of each session in a batch of its own. A batch with a value that can
-// never be stored would hold up the other sessions.
+// sift writes the samples of each session in a separate batch. One value that can never be stored
+// would block all sessions of a common batch.
 func (s *samples) sift(ctx context.Context, work []*settling) (left []*settling, ok bool) {
 	for n, st := range work {
 		var b session.Batch

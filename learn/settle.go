@@ -14,7 +14,7 @@ import (
 // settling is a session whose settlement is under way.
 type settling struct {
 	session.Settlement
-	reward  string // the definition of reward that its deltas are under
+	reward  string // definition of reward of the deltas
 	entries []feedback.Entry
 	before  bool // a reward was applied already
 }
@@ -33,7 +33,7 @@ func (c *closer) settle(ctx context.Context, work []*settling) {
 		return
 	}
 	err := c.guard.Err(label.StepSettle, func() error { return c.settleAll(ctx, work) })
-	if errors.Is(err, guard.ErrPanicked) { // one of them is to blame: each by itself
+	if errors.Is(err, guard.ErrPanicked) { // one session of the batch is at fault: retry one by one
 		for _, st := range work {
 			c.guard.On(label.StepSettle, st.ref(), "", func() {
 				if err := c.settleAll(ctx, []*settling{st}); err != nil {
@@ -73,7 +73,7 @@ func (c *closer) settleAll(ctx context.Context, work []*settling) error {
 	})
 }
 
-// settled counts a step that the backend took.
+// settled counts a step that the backend applied.
 func (c *closer) settled(st *settling, byTenant map[string][]trial.Delta) {
 	if st.reward == c.name {
 		byTenant[st.Tenant] = append(byTenant[st.Tenant], st.Deltas...)
@@ -92,8 +92,8 @@ func (c *closer) again(work []*settling, err error) {
 	c.lookAgain(work)
 }
 
-// lookAgain schedules the corrections of a failed step. Sessions that are still open remain due
-// without it.
+// lookAgain schedules the corrections of a failed step. Sessions that are still open remain due in
+// any case.
 func (c *closer) lookAgain(work []*settling) {
 	for _, st := range work {
 		if st.From > 0 {

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// tenantsMost is of how many tenants the chooser's beliefs are in memory, the latest used: with
-	// a tenant for each credential there may be a million.
+	// tenantsMost is the number of tenants in memory, the most recently used. With a tenant for
+	// each credential a million tenants may exist.
 	tenantsMost = 2000
-	tenantStep  = 200 // read from the backend in one step
+	tenantStep  = 200 // tenants per read of the backend
 )
 
 // tenant holds the beliefs about the lessons of one tenant.
@@ -25,8 +25,8 @@ type tenant struct {
 	elsewhere map[string]int64 // sessions counted under other definitions of reward
 	rewards   int
 	version   int64
-	used      atomic.Int64 // when it was asked for, as a number that only grows
-	read      bool         // what the backend knows of it is in it; guarded by tenantsMu
+	used      atomic.Int64 // sequence number of the last use
+	read      bool         // the counters of the backend are loaded; guarded by tenantsMu
 }
 
 // of returns the chooser of a tenant.
@@ -47,14 +47,14 @@ func (b *beliefs) add(name string) *tenant {
 		t = &tenant{counters: bandit.New()}
 		t.counters.Today(b.now())
 		b.tenants[name] = t
-		if len(b.unread) < tenantsMost { // others are read when they are asked for again
+		if len(b.unread) < tenantsMost { // other tenants are read at the next use
 			b.unread = append(b.unread, name)
 		}
 	}
 	return t
 }
 
-// tenant returns a tenant in memory, nil for another one.
+// tenant returns a tenant in memory, or nil.
 func (b *beliefs) tenant(name string) *tenant {
 	b.tenantsMu.RLock()
 	defer b.tenantsMu.RUnlock()
@@ -105,7 +105,7 @@ func (b *beliefs) load(ctx context.Context, name string) error {
 	return nil
 }
 
-// tidy reads tenants that were asked for and are not in memory, and drops tenants beyond the bound.
+// tidy reads used tenants that are not in memory, and drops tenants beyond the bound.
 func (b *beliefs) tidy(ctx context.Context) {
 	b.tenantsMu.Lock()
 	n := min(len(b.unread), tenantStep)

@@ -9,7 +9,7 @@ import (
 )
 
 // mostPassedOn bounds the units whose passed feedback is remembered. Beyond the bound, members get
-// the same feedback again, which changes nothing.
+// the same feedback again, without effect.
 const mostPassedOn = 4096
 
 // units exchange feedback between a unit and its members (feedback/unit.go). Only the goroutine of
@@ -19,14 +19,14 @@ type units struct {
 	be      tellers
 	touches Touches
 
-	said   map[session.Ref][]feedback.Entry // of units whose members close
-	passed map[session.Ref]string           // what was said of a unit that its members have been told
+	said   map[session.Ref][]feedback.Entry // feedback of units with closing members
+	passed map[session.Ref]string           // last feedback of a unit that was passed to the members
 }
 
-// begin drops the feedback of units that was read before.
+// begin drops the cached feedback of units.
 func (u *units) begin() { u.said = map[session.Ref][]feedback.Entry{} }
 
-// share exchanges the feedback of a closing member with its unit, in both directions.
+// share exchanges the feedback of a closing member with the unit, in both directions.
 func (u *units) share(ctx context.Context, rec *session.Record) error {
 	of := rec.Member()
 	at := session.Ref{Tenant: rec.Identity.Tenant, ID: of.Unit}
@@ -53,8 +53,8 @@ func (u *units) share(ctx context.Context, rec *session.Record) error {
 	return err
 }
 
-// passToMembers passes new feedback on a unit to its members. A session that becomes a member later
-// gets the feedback at its closing.
+// passToMembers passes new feedback on a unit to the members. A session that becomes a member later
+// gets the feedback at closing.
 func (u *units) passToMembers(ctx context.Context, at session.Ref) error {
 	of, ok, err := u.memory.Known(ctx, at.Tenant, at.ID)
 	if err != nil || !ok || of.Members == 0 {

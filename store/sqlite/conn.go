@@ -85,9 +85,9 @@ func (c *conn) alive() bool {
 	return c.err == nil
 }
 
-// prepare returns the statement with its arguments bound, or nil after a failure. The connection
-// keeps its prepared statements; queries are constants of this package, so that their number stays
-// small.
+// prepare returns the statement with bound arguments, or nil after a failure. The connection keeps
+// prepared statements; queries are constants of this package, so that the number of statements
+// stays small.
 func (c *conn) prepare(query string, args []any) *sqlite.Stmt {
 	if !c.alive() {
 		return nil
@@ -293,6 +293,6 @@ func bind(stmt *sqlite.Stmt, at int, v any) {
 	}
 }
 
-// micros and fromMicros convert between a time and what is stored. The zero time survives.
+// micros and fromMicros convert between a time and the stored value. The zero time survives.
 func micros(t time.Time) int64     { return t.UnixMicro() }
 func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }

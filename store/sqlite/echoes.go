@@ -68,8 +68,8 @@ func jsonOf(list []int64) string {
 
 const putEcho = "INSERT INTO echoes(gen, k, sid, at) VALUES(?, ?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at WHERE excluded.at > at"
 
-// putEchoes writes a batch into the newest generation, and starts the next generation when that one
-// is full.
+// putEchoes writes a batch into the newest generation, and starts the next generation when the
+// newest is full.
 func (t *tx) putEchoes(list []session.Echo) {
 	if len(list) == 0 {
 		return

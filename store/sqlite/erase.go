@@ -38,9 +38,10 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 	return true, s.checkpoint(ctx, true)
 }
 
-// ForgetTenant deletes all sessions of a tenant as Forget does, the notes of the tenant and its
-// parked feedback. It returns the number of sessions. The name of the tenant and its counters stay.
-// After an error the rest of the data is still stored, and the caller repeats the call.
+// ForgetTenant deletes all sessions of a tenant as Forget does, the notes of the tenant and the
+// parked feedback. ForgetTenant returns the number of sessions. The name of the tenant and the
+// counters stay. After an error the rest of the data is still stored, and the caller repeats the
+// call.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
 	var gone []int64
 	for after := []byte{}; ; {
@@ -109,11 +110,11 @@ func (t *tx) drop(sid int64) {
 // young ones is deleted together with them.
 const youngInARow = 4096
 
-// Retain deletes the sessions that were last seen before the given time, and returns their number.
-// Retain works in steps of some milliseconds and checks the context between the steps: with a
-// context that ends soon, Retain runs at least one step, and returns the error of the context when
-// sessions are left. The echoes of deleted sessions lead to no session, and are deleted with their
-// generation.
+// Retain deletes the sessions that were last seen before the given time, and returns the number of
+// sessions. Retain works in steps of some milliseconds and checks the context between the steps:
+// with a context that ends soon, Retain runs at least one step, and returns the error of the
+// context when sessions are left. The echoes of deleted sessions lead to no session, and are
+// deleted with the generation.
 func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error) {
 	whole := context.WithoutCancel(ctx)
 	for last := int64(0); ; {

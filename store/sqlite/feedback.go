@@ -124,7 +124,7 @@ func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 }
 
 // Heard returns the list of Feedback, and the value of session.Settlement.Heard for a settlement
-// that is made of the list.
+// based on the list.
 func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
 	type result struct { // a read writes only what it returns
 		list  []feedback.Entry
@@ -152,7 +152,7 @@ func (c *conn) entries(query string, args ...any) (list []feedback.Entry) {
 	return list
 }
 
-// Unsettled lists at most limit closed sessions that received feedback or exchanges after their
+// Unsettled lists at most limit closed sessions that received feedback or exchanges after the
 // settlement.
 func (s *Store) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error) {
 	return read(ctx, s, func(c *conn) (list []session.Unsettled) {

@@ -50,7 +50,7 @@ func probe(c *conn) {
 	}
 }
 
-// setAside renames the damaged file and its WAL, and returns the new name. No existing file is
+// setAside renames the damaged file and the WAL, and returns the new name. No existing file is
 // overwritten.
 func setAside(path string, now time.Time) (string, error) {
 	base := path + ".corrupt-" + now.UTC().Format("20060102T150405Z")
