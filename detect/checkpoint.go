@@ -10,9 +10,9 @@ import (
 // Requests that continue a conversation of the provider hold only the new items. A checkpoint in
 // the record of the session then holds the last answered calls, a few bytes each.
 const (
-	checkpointVersion = 1
+	checkpointVersion = 2
 	checkpointSteps   = 64
-	checkpointSize    = 8 + 8 + 2 + 2 + 2 // key, sum, code, batch, flags
+	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 // key, sum, code, batch, flags, where
 )
 
 // flags returns the stored booleans of a step, the lowest bit first. skipped covers pending and
@@ -75,6 +75,7 @@ func writeCheckpoint(steps []*step) []byte {
 		out = binary.LittleEndian.AppendUint16(out, uint16(v.Code))  //nolint:gosec // small
 		out = binary.LittleEndian.AppendUint16(out, uint16(s.batch)) //nolint:gosec // see LoopsSince
 		out = binary.LittleEndian.AppendUint16(out, flags)
+		out = binary.LittleEndian.AppendUint16(out, uint16(s.memo.where)) //nolint:gosec // see identity
 	}
 	return out
 }
@@ -92,6 +93,7 @@ func readCheckpoint(state []byte) []*step {
 			memo: stepMemo{
 				key: binary.LittleEndian.Uint64(b), keyed: true,
 				sum: binary.LittleEndian.Uint64(b[8:]), summed: true,
+				where:  uint64(binary.LittleEndian.Uint16(b[22:])),
 				placed: true, weighed: true,
 			},
 			call: &judgedCall{looked: true, ruled: true, judgement: Judgement{

@@ -140,7 +140,7 @@ func (h *history) seenBefore(s *step) bool {
 	if h.tries++; h.tries > maxTries {
 		return h.indexed(s)
 	}
-	words := s.toolCall().literals(s.call.result.args)
+	words := slices.Clone(s.words())
 	if !s.written { // or the name was made by precept
 		words = append(words, s.call.result.tool)
 	}

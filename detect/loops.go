@@ -66,12 +66,13 @@ func streak(steps func(int) *step) (count int, warned bool) {
 				return count, warned
 			}
 			crossed = true
-		case s.identity() != now.identity():
+		case !sameCall(now, s):
 			if s.reopens() {
 				return count, warned
 			}
 		case s.batch == now.batch || s.outcome().Outcome == Pending || s.outcome().Outcome == Refusal:
-		case s.outcome().Outcome != now.outcome().Outcome || s.result() != now.result():
+		case s.outcome().Outcome != now.outcome().Outcome || s.result() != now.result(),
+			!sameCode(s.outcome().Code, now.outcome().Code):
 			return count, warned
 		default:
 			count++
@@ -93,11 +94,11 @@ func goesRound(steps func(int) *step, n int) bool {
 			return false
 		}
 		last[i] = s
-		if i >= n && (s.identity() != last[i-n].identity() || s.result() != last[i-n].result()) {
+		if i >= n && (!sameCall(s, last[i-n]) || s.result() != last[i-n].result()) {
 			return false
 		}
 	}
-	return last[0].identity() != last[1].identity()
+	return !sameCall(last[0], last[1])
 }
 
 // staysClosed reports whether a turn of a person between two failures leaves the case closed. Tools

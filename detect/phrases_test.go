@@ -108,7 +108,7 @@ func knows(p *phrases, class, phrase, text string) string {
 		return tell("bash", string(args), result)
 	case kind == "key" || kind == "runs-on" || kind == "no-error":
 		call := p.lookAt("read_it", text)
-		canon, words := p.canonicalArgs(text), call.literals(text)
+		canon, words := p.canonicalArgs(text, true), call.literals(text)
 		return fmt.Sprint(canon, words, p.signatureText(text), tell("read_it", text, text), tell("run_command", text, text),
 			tell("read_it", `{"path":"a.go"}`, text))
 	}

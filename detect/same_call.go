@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"iter"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -17,11 +18,12 @@ const maxCanon = 256 << 10
 
 // CanonicalArgs returns the arguments of a call in canonical form: sorted keys, no white space, and
 // no descriptions that the model words differently each time.
-func CanonicalArgs(args string) string { return wording().canonicalArgs(args) }
+func CanonicalArgs(args string) string { return wording().canonicalArgs(args, false) }
 
 // canonicalArgs returns arguments in a form in which equal calls are equal. Numbers keep their
-// spelling: 1 and 1.0 are different calls.
-func (p *phrases) canonicalArgs(args string) string {
+// spelling: 1 and 1.0 are different calls. With spell, the result is for comparisons only, and the
+// spelling of a command line does not count.
+func (p *phrases) canonicalArgs(args string, spell bool) string {
 	trimmed := strings.TrimSpace(args)
 	if trimmed == "" {
 		return "{}"
@@ -38,7 +40,7 @@ func (p *phrases) canonicalArgs(args string) string {
 	if top, ok := v.(map[string]any); ok && p.hasWork(maps.Keys(top)) {
 		maps.DeleteFunc(top, func(k string, _ any) bool { return p.describes(k) })
 	}
-	out, err := json.Marshal(p.canonical(v))
+	out, err := json.Marshal(p.canonical(v, spell))
 	if err != nil { // a decoded value always encodes
 		return trimmed
 	}
@@ -46,22 +48,50 @@ func (p *phrases) canonicalArgs(args string) string {
 }
 
 // canonical changes a value to its canonical form.
-func (p *phrases) canonical(v any) any {
+func (p *phrases) canonical(v any, spell bool) any {
 	switch x := v.(type) {
 	case map[string]any:
 		for k, e := range x {
-			cmd, ok := e.(string)
-			if ok && p.isKey("command", k) && !strings.ContainsAny(cmd, "'\"`\\\n") {
-				e = oneSpace(cmd)
+			if p.isKey("command", k) {
+				e = p.canonicalCommand(e, spell && isShellKey(k))
 			}
-			x[k] = p.canonical(e)
+			x[k] = p.canonical(e, spell)
 		}
 	case []any:
 		for i := range x {
-			x[i] = p.canonical(x[i])
+			x[i] = p.canonical(x[i], spell)
 		}
 	case string:
 		return strings.TrimSpace(x)
+	}
+	return v
+}
+
+// isShellKey reports whether an argument holds a command line, and not the text of a program.
+func isShellKey(key string) bool {
+	return slices.Contains([]string{"command", "cmd", "commands", "shell_command", "command_line", "script"}, strings.ToLower(key))
+}
+
+// canonicalCommand returns a command line in its canonical form, also the line in
+// ["bash","-lc",LINE].
+func (p *phrases) canonicalCommand(v any, spell bool) any {
+	switch x := v.(type) {
+	case string:
+		if cmd, _ := p.spelling(x); spell && cmd != x {
+			return cmd
+		}
+		if !strings.ContainsAny(x, "'\"`\\\n") {
+			return oneSpace(x)
+		}
+	case []any:
+		if len(x) != 3 || !spell {
+			return v
+		}
+		prog, _ := x[0].(string)
+		option, _ := x[1].(string)
+		if line, ok := x[2].(string); ok && p.is("program shell", path.Base(prog)) && strings.HasPrefix(option, "-") && strings.HasSuffix(option, "c") {
+			return p.canonicalCommand(line, spell)
+		}
 	}
 	return v
 }
@@ -109,7 +139,12 @@ func (c *toolCall) literals(args string) []string {
 	}
 	drop, words := c.known.hasWork(slices.Values(c.args.keys)), make([]string, 0, 3)
 	for i, k := range c.args.keys {
-		if !drop || !c.known.describes(k) {
+		switch {
+		case drop && c.known.describes(k):
+		case isShellKey(k):
+			cmd, _ := c.known.spelling(c.commandText())
+			words = longest(words, cmd)
+		default:
 			words = c.args.vals[i].literals(words)
 		}
 	}
@@ -136,6 +171,6 @@ func callKey(tool, args string) uint64 {
 	d.Reset()
 	_, _ = d.WriteString(tool)
 	_, _ = d.Write([]byte{0})
-	_, _ = d.WriteString(wording().canonicalArgs(args))
+	_, _ = d.WriteString(wording().canonicalArgs(args, true))
 	return d.Sum64()
 }

@@ -3,6 +3,8 @@ package detect
 import (
 	"slices"
 	"strings"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // step is one answered call or the turn of a person.
@@ -31,12 +33,14 @@ type personTurn struct {
 
 // stepMemo holds the properties of a step that are computed once.
 type stepMemo struct {
-	key, sum          uint64
+	key, sum, where   uint64
 	keyed, summed     bool
-	placed, weighed   bool // the fields below are known: from the call, from the outcome
-	changing, repeats bool // may change the world; is meant to be repeated
-	silent            bool // a shell command that did not report its success
-	waited            bool // time passed: a wait between commands or inside of a command
+	words             []string // literals of the arguments
+	read              bool     // words are known
+	placed, weighed   bool     // the fields below are known: from the call, from the outcome
+	changing, repeats bool     // may change the world; is meant to be repeated
+	silent            bool     // a shell command that did not report its success
+	waited            bool     // time passed: a wait between commands or inside of a command
 }
 
 func (s *step) toolCall() *toolCall {
@@ -52,8 +56,21 @@ func (s *step) toolCall() *toolCall {
 func (s *step) identity() uint64 {
 	if !s.memo.keyed {
 		s.memo.key, s.memo.keyed = callKey(s.call.result.tool, s.call.result.args), true
+		if call := s.toolCall(); len(call.shell.parts) > 0 {
+			if _, where := call.known.spelling(call.command); where != "" {
+				s.memo.where = xxhash.Sum64String(where) & 0xFFFF
+			}
+		}
 	}
 	return s.memo.key
+}
+
+// words returns literals of the arguments: see toolCall.literals.
+func (s *step) words() []string {
+	if !s.memo.read {
+		s.memo.words, s.memo.read = s.toolCall().literals(s.call.result.args), true
+	}
+	return s.memo.words
 }
 
 func (s *step) outcome() Judgement {
@@ -92,7 +109,11 @@ func (s *step) passes() bool { return wording().passing(s.outcome(), s.call.resu
 
 func (s *step) result() uint64 {
 	if !s.memo.summed {
-		s.memo.sum, s.memo.summed = resultSum(s.call.result.text)^s.beside, true
+		text := s.call.result.text
+		if call := s.toolCall(); call.kind == kindExec {
+			text = call.known.unframe(text).body
+		}
+		s.memo.sum, s.memo.summed = resultSum(text)^s.beside, true
 	}
 	return s.memo.sum
 }
@@ -132,8 +153,8 @@ func (c *toolCall) mayChange() bool {
 	case kindEdit:
 		return true
 	case kindExec:
-		if c.shell.readOnly {
-			return false
+		if c.shell.readOnly { // a command that only sets the folder or variables of a shell that lives on
+			return !slices.ContainsFunc(c.shell.parts, func(part shellPart) bool { return !c.known.is("program sets", part.prog) })
 		}
 		if k := c.verifies(); k == "test" || k == "lint" {
 			return c.writesFixes()

@@ -42,10 +42,11 @@ type Line struct {
 
 // Command is one simple command.
 type Command struct {
-	Env   []string // names of the variables that are set for the command
-	Words []string // program and arguments without quotes; an expansion is kept as written
-	After string   // operator before the command: "|", "&&", "||" or ";"; "" for the first command
-	Inner bool     // the command is part of a substitution, and its status is lost
+	Assigns []string // variables with their values, as written
+	Env     []string // names of the variables that are set for the command
+	Words   []string // program and arguments without quotes; an expansion is kept as written
+	After   string   // operator before the command: "|", "&&", "||" or ";"; "" for the first command
+	Inner   bool     // the command is part of a substitution, and its status is lost
 }
 
 // Parse takes a text apart.
@@ -162,6 +163,7 @@ func (r *reader) call(n *syntax.CallExpr, inner bool) {
 	for _, a := range n.Assigns {
 		if a.Name != nil {
 			c.Env = append(c.Env, a.Name.Value)
+			c.Assigns = append(c.Assigns, r.source(a))
 		}
 	}
 	for _, w := range n.Args {

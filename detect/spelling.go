@@ -1,0 +1,79 @@
+package detect
+
+import (
+	"slices"
+	"strings"
+
+	"precept/internal/shell"
+)
+
+// spelling returns a command line in a form in which other spellings of the line are equal: without
+// quotes, comments, wrappers (sudo, bash -c), the redirection of the error output, and filters of the
+// output at the end. where is the folder and the variables that the line sets for its commands. A line
+// with a here-document, a substitution or a loop stays as it is.
+func (p *phrases) spelling(cmd string) (command, where string) {
+	plain := strings.NewReplacer("2>&1", "", "2>/dev/null", "", "2> /dev/null", "", "&&", "").Replace(cmd)
+	if len(cmd) > maxCommand || strings.ContainsAny(plain, "<>(){}`&") || slices.ContainsFunc(strings.Fields(plain), isKeyword) {
+		return cmd, ""
+	}
+	line := shell.Parse(cmd)
+	if !line.Parsed {
+		return cmd, ""
+	}
+	var parts, set []string
+	filters := 0 // at the end
+	for _, c := range line.Commands {
+		prog, args := p.program(c.Words)
+		if prog == "" {
+			continue
+		}
+		set = append(set, c.Assigns...)
+		name := c.Words[len(c.Words)-len(args)-1]
+		switch dir := name[:len(name)-len(prog)]; {
+		case prog == "cd" && len(parts) == 0:
+			set = append(set, strings.Join(args, " "))
+			continue
+		case dir == "/bin/" || dir == "/usr/bin/" || dir == "/usr/local/bin/":
+			name = prog
+		}
+		after := strings.Replace(c.After, ";", "&&", 1)
+		if len(parts) == 0 {
+			after = ""
+		}
+		if after == "|" && slices.Contains([]string{"tail", "head", "cat", "less", "more"}, prog) {
+			filters++
+		} else {
+			filters = 0
+		}
+		parts = append(parts, strings.TrimLeft(after+"\x1f", "\x1f")+strings.Join(append([]string{name}, args...), "\x1f"))
+	}
+	if len(parts) == 0 {
+		return cmd, ""
+	}
+	return strings.Join(parts[:len(parts)-filters], "\x1e"), strings.Join(set, "\x1f")
+}
+
+// isKeyword reports whether a word begins a compound command of the shell.
+func isKeyword(w string) bool {
+	return slices.Contains([]string{"for", "while", "until", "if", "case", "select", "function", "[["}, w)
+}
+
+// sameCall reports whether two steps make the same call. A command with a folder or a variable is also
+// the command without them, because a folder or a variable may be set already. Most calls differ by a
+// literal of a, and need no canonical form.
+func sameCall(a, b *step) bool {
+	if !b.memo.keyed {
+		other := &b.call.result
+		if other.tool != a.call.result.tool ||
+			slices.ContainsFunc(a.words(), func(w string) bool { return !strings.Contains(other.args, w) }) {
+			return false
+		}
+	}
+	if a.identity() != b.identity() {
+		return false
+	}
+	return a.memo.where == b.memo.where || a.memo.where == 0 || b.memo.where == 0
+}
+
+// sameCode reports whether two exit codes may be of the same end: a filter hides a code.
+func sameCode(a, b int) bool { return a == b || a == 0 || b == 0 }

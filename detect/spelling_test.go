@@ -1,0 +1,67 @@
+package detect_test
+
+import "testing"
+
+// Another spelling of a command that failed is the same call.
+func TestAnotherSpellingIsTheSameCall(t *testing.T) {
+	failed := "make: *** [all] Error 2"
+	for _, other := range []string{
+		"make all 2>&1", "make all 2>&1 | tail -20", "make all | tail -n 5", "cd /repo && make all", "cd web; make all", "make all;",
+		"CI=1 make all", "env CI=1 make all", `bash -lc "make all"`, "sh -c 'make all'", "sudo make all", "make 'all'", `make "all"`,
+		"/usr/bin/make all", "make   all  # once more", "timeout 60 make all", "cd /repo && CI=1 make all 2>&1 | tail -20",
+		"make all 2>&1 | head -50 | cat",
+	} {
+		if got := loopsIn(t, bash("make all", failed), bash(other, failed)); got != 1 {
+			t.Errorf("%s after make all: %d warnings, want 1", other, got)
+		}
+		if got := loopsIn(t, bash(other, failed), bash("make all", failed)); got != 1 {
+			t.Errorf("make all after %s: %d warnings, want 1", other, got)
+		}
+	}
+	list := call("shell", `{"command":["bash","-lc","make all"]}`, failed)
+	if got := loopsIn(t, list, call("shell", `{"command":"make all"}`, failed)); got != 1 {
+		t.Errorf("a list and a line: %d warnings, want 1", got)
+	}
+	for _, pair := range [][2]string{
+		{"make all", "make test"},
+		{"cd a && make all", "cd b && make all"},
+		{"A=1 make all", "A=2 make all"},
+		{"./a/run.sh", "./b/run.sh"},
+		{"make all > a", "make all > b"},
+		{"make all | grep x", "make all | grep y"},
+		{"make all || true", "make all && true"},
+		{"make all &", "make all"},
+		{"python3 - <<'E'\nimport a\nE", "python3 - <<'E'\nimport b\nE"},
+		{"for f in a b; do make $f; done", "for f in c d; do make $f; done"},
+		{"make $(cat a)", "make $(cat b)"},
+	} {
+		if got := loopsIn(t, bash(pair[0], failed), bash(pair[1], failed)); got != 0 {
+			t.Errorf("%s and %s: %d warnings, want none", pair[0], pair[1], got)
+		}
+	}
+}
+
+// A filter hides the exit code of a failure.
+func TestAFilterHidesTheExitCode(t *testing.T) {
+	plain := bash("make all", "make: *** [all] Error 2\n\nCommand exited with code 2")
+	piped := bash("make all | tail -5", "make: *** [all] Error 2\n\nCommand exited with code 0")
+	if got := loopsIn(t, plain, piped); got != 1 {
+		t.Errorf("%d warnings, want 1", got)
+	}
+	other := bash("make all", "make: *** [all] Error 2\n\nCommand exited with code 3")
+	if got := loopsIn(t, plain, other); got != 0 {
+		t.Errorf("another exit code: %d warnings, want none", got)
+	}
+}
+
+// A command that only sets the folder or a variable of the shell changes the next command; a command
+// that also reads does not.
+func TestASetShellIsAnotherWorld(t *testing.T) {
+	for between, want := range map[string]int{
+		"cd web": 0, "export CI=1": 0, "cd web && export CI=1": 0, "cd web && ls": 1, "ls": 1, "echo x": 1,
+	} {
+		if got := loopsIn(t, fails("make all"), bash(between, "(no output)"), fails("make all")); got != want {
+			t.Errorf("%s between two failures: %d warnings, want %d", between, got, want)
+		}
+	}
+}
