@@ -69,13 +69,17 @@ func (p *phrases) firstOrder(text string) string {
 			continue
 		}
 		for sentence := range strings.SplitSeq(line, ". ") {
-			if startsWord(sentence, p.lists["side-no-order"]...) {
+			sentence = strings.TrimLeft(sentence, " *_-0123456789.)")
+			if sentence == "" || startsWord(sentence, p.lists["side-no-order"]...) {
 				continue
 			}
 			for _, polite := range p.lists["side-polite"] {
 				sentence = strings.TrimPrefix(sentence, polite)
 			}
 			if !startsWord(sentence, p.lists["side-verb"]...) {
+				if strings.HasSuffix(sentence, ":") { // a heading
+					continue
+				}
 				return ""
 			}
 			for _, o := range p.orders {
