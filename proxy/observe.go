@@ -24,31 +24,34 @@ func (t *turn) observe() {
 	})
 }
 
-// spanFacts returns the attributes of the span. A turn that opted out of learning has the attributes
-// that a meter could see.
-func (t *turn) spanFacts() trace.Turn {
+// spanFacts returns the attributes of the span. A turn that opted out of learning has only the
+// attributes that a meter could see.
+func (t *turn) spanFacts() trace.Facts {
 	r, rep := &t.reply, t.reply.said
-	out := trace.Turn{
-		Provider: vendor(t.in.dialect), API: t.in.dialect.String(), Model: t.in.model, Status: r.status, Failure: t.failure(),
-		Input: -1, Cached: -1, Output: -1, Skip: t.skip,
+	out := trace.Facts{
+		Request: trace.Request{Provider: vendor(t.in.dialect), API: t.in.dialect.String(), Model: t.in.model},
+		Reply:   trace.Reply{Status: r.status, Failure: t.failure(), Input: -1, Cached: -1, Output: -1},
+		Skip:    t.skip,
 	}
 	if u := t.out.target.base; u != nil {
-		out.Server, out.Port = u.Hostname(), port(u)
+		out.Request.Server, out.Request.Port = u.Hostname(), port(u)
 	}
 	if !r.first.IsZero() {
-		out.FirstMS = ms(r.first.Sub(t.in.started))
+		out.Reply.FirstMS = ms(r.first.Sub(t.in.started))
 	}
 	if rep != nil {
-		out.ReplyModel, out.Finish = rep.Model, rep.Finish
-		out.Input, out.Cached, out.Output = rep.Usage.Input, rep.Usage.Cached, rep.Usage.Output
+		out.Reply.Model, out.Reply.Finish = rep.Model, rep.Finish
+		out.Reply.Input, out.Reply.Cached, out.Reply.Output = rep.Usage.Input, rep.Usage.Cached, rep.Usage.Output
 	}
 	if t.session.Session == nil || !t.query.Learn {
 		return out
 	}
-	out.Known, out.RequestID, out.Session, out.Agent = true, t.w.id, t.session.Session.Identity.ID.String(), t.query.Claim.Agent
-	out.Number, out.Injected, out.Withheld, out.Loops = t.plan.number, t.plan.insert.Injected, t.plan.insert.Withheld, t.plan.insert.Loops
+	out.Conversation = &trace.Conversation{
+		RequestID: t.w.id, Session: t.session.Session.Identity.ID.String(), Agent: t.query.Claim.Agent, Turn: t.plan.number,
+		Injected: t.plan.insert.Injected, Withheld: t.plan.insert.Withheld, Loops: t.plan.insert.Loops,
+	}
 	if rep != nil {
-		out.ReplyID = rep.ID
+		out.Reply.ID = rep.ID
 	}
 	return out
 }

@@ -39,42 +39,54 @@ func (s *Span) Forward(ctx context.Context, h http.Header) {
 	propagation.TraceContext{}.Inject(api.ContextWithSpan(ctx, s.span), propagation.HeaderCarrier(h))
 }
 
-// Turn holds the facts of a span. Zero values are left out, except for the lists of lessons, and
-// for the numbers of tokens, where -1 means unknown.
-type Turn struct {
+// Facts are the attributes of the span of a turn. An attribute with a zero value is left out, except
+// for the lists of lessons, and for numbers of tokens, where -1 means unknown.
+type Facts struct {
+	Request      Request
+	Reply        Reply
+	Conversation *Conversation // nil: the turn has no session, or opted out of learning
+	Skip         string        // reason for inserting nothing
+}
+
+// Request is the call of the upstream.
+type Request struct {
 	Provider string // owner of the API: openai, anthropic
-	API      string // chat_completions, responses, messages
-	Server   string // the upstream's host
+	API      string // chat, responses, messages
+	Server   string // host of the upstream
 	Port     int
-	Model    string // as asked for
-	Status   int    // of the answer
-	Failure  string // error.type; "" for a turn that ended well
-	FirstMS  float64
+	Model    string // model in the request
+}
 
-	ReplyModel, ReplyID, Finish string
-	Input, Cached, Output       int // tokens
+// Reply is the answer of the upstream.
+type Reply struct {
+	Status                int
+	Failure               string // error.type; empty for a turn that ended well
+	FirstMS               float64
+	Model, ID, Finish     string
+	Input, Cached, Output int // tokens
+}
 
-	Known     bool   // the fields below are known and may be shown
+// Conversation holds the facts that belong to the session.
+type Conversation struct {
 	RequestID string // Precept-Request-Id
-	Session   string // a hash of the session's name
+	Session   string // hash of the name of the session
 	Agent     string
-	Number    int // of the turn in its session
+	Turn      int // number of the turn in the session
 	Injected  []string
 	Withheld  []string
 	Loops     int
-	Skip      string // why nothing was inserted
 }
 
 // End ends the span.
-func (s *Span) End(at time.Time, t *Turn) {
+func (s *Span) End(at time.Time, f *Facts) {
 	if s == nil {
 		return
 	}
-	if model := bounded(t.Model); model != "" {
+	if model := bounded(f.Request.Model); model != "" {
 		s.span.SetName("chat " + model)
 	}
-	s.span.SetAttributes(t.attributes()...)
-	if t.Failure != "" {
+	s.span.SetAttributes(f.attributes()...)
+	if f.Reply.Failure != "" {
 		s.span.SetStatus(codes.Error, "")
 	}
 	s.span.End(api.WithTimestamp(at))
@@ -82,38 +94,39 @@ func (s *Span) End(at time.Time, t *Turn) {
 
 // attributes returns the attributes under the names of the conventions, or of precept where the
 // conventions have no name.
-func (t *Turn) attributes() []attribute.KeyValue {
+func (f *Facts) attributes() []attribute.KeyValue {
 	a := &list{make([]attribute.KeyValue, 0, 24)}
 	a.text("gen_ai.operation.name", "chat")
-	a.text("gen_ai.provider.name", t.Provider)
-	a.text("gen_ai.request.model", t.Model)
-	a.text("gen_ai.response.model", t.ReplyModel)
-	a.text("gen_ai.response.id", t.ReplyID)
-	if t.Finish != "" {
-		a.texts("gen_ai.response.finish_reasons", []string{t.Finish})
+	a.text("gen_ai.provider.name", f.Request.Provider)
+	a.text("gen_ai.request.model", f.Request.Model)
+	a.text("gen_ai.response.model", f.Reply.Model)
+	a.text("gen_ai.response.id", f.Reply.ID)
+	if f.Reply.Finish != "" {
+		a.texts("gen_ai.response.finish_reasons", []string{f.Reply.Finish})
 	}
-	a.tokens("gen_ai.usage.input_tokens", t.Input)
-	a.tokens("gen_ai.usage.cache_read.input_tokens", t.Cached)
-	a.tokens("gen_ai.usage.output_tokens", t.Output)
-	a.text("server.address", t.Server)
-	a.number("server.port", t.Port)
-	a.number("http.response.status_code", t.Status)
-	a.text("error.type", t.Failure)
-	a.text("precept.api", t.API)
-	if t.FirstMS > 0 {
-		a.all = append(a.all, attribute.Float64("precept.first_byte_ms", t.FirstMS))
+	a.tokens("gen_ai.usage.input_tokens", f.Reply.Input)
+	a.tokens("gen_ai.usage.cache_read.input_tokens", f.Reply.Cached)
+	a.tokens("gen_ai.usage.output_tokens", f.Reply.Output)
+	a.text("server.address", f.Request.Server)
+	a.number("server.port", f.Request.Port)
+	a.number("http.response.status_code", f.Reply.Status)
+	a.text("error.type", f.Reply.Failure)
+	a.text("precept.api", f.Request.API)
+	if f.Reply.FirstMS > 0 {
+		a.all = append(a.all, attribute.Float64("precept.first_byte_ms", f.Reply.FirstMS))
 	}
-	a.text("precept.skip", t.Skip)
-	if !t.Known {
+	a.text("precept.skip", f.Skip)
+	c := f.Conversation
+	if c == nil {
 		return a.all
 	}
-	a.text("gen_ai.conversation.id", t.Session)
-	a.text("gen_ai.agent.name", t.Agent)
-	a.text("precept.request_id", t.RequestID)
-	a.number("precept.turn", t.Number)
-	a.texts("precept.lessons.injected", t.Injected)
-	a.texts("precept.lessons.withheld", t.Withheld)
-	a.number("precept.loops", t.Loops)
+	a.text("gen_ai.conversation.id", c.Session)
+	a.text("gen_ai.agent.name", c.Agent)
+	a.text("precept.request_id", c.RequestID)
+	a.number("precept.turn", c.Turn)
+	a.texts("precept.lessons.injected", c.Injected)
+	a.texts("precept.lessons.withheld", c.Withheld)
+	a.number("precept.loops", c.Loops)
 	return a.all
 }
 

@@ -139,9 +139,10 @@ func TestSpanArrives(t *testing.T) {
 	span := tr.Begin(t.Context(), h, begun)
 	out := h.Clone()
 	span.Forward(t.Context(), out)
-	span.End(begun.Add(1500*time.Millisecond), &Turn{
-		Provider: "anthropic", Model: "m1", Server: "api.example", Port: 443, Status: 200, ReplyModel: "m1-2026", ReplyID: "msg_1", Finish: "end_turn",
-		Input: 7, Cached: 0, Output: -1, Known: true, Session: "beef", Agent: "coder", Number: 2, Injected: []string{"a", "b"},
+	span.End(begun.Add(1500*time.Millisecond), &Facts{
+		Request:      Request{Provider: "anthropic", Model: "m1", Server: "api.example", Port: 443},
+		Reply:        Reply{Status: 200, Model: "m1-2026", ID: "msg_1", Finish: "end_turn", Input: 7, Cached: 0, Output: -1},
+		Conversation: &Conversation{Session: "beef", Agent: "coder", Turn: 2, Injected: []string{"a", "b"}},
 	})
 	stop()
 	if len(c.spans) != 1 || tr.Sent() != 1 || tr.Dropped() != 0 {
@@ -215,7 +216,7 @@ func TestSampling(t *testing.T) {
 		if (h.Get("Traceparent") != tc.parent) != tc.changed || len(h.Values("Traceparent")) > 1 {
 			t.Errorf("%s: forwarded %q", tc.name, h)
 		}
-		span.End(time.Unix(2, 0), &Turn{})
+		span.End(time.Unix(2, 0), &Facts{})
 	}
 	if always.Dropped() != 2 {
 		t.Errorf("nobody runs the tracer, and %d spans were dropped", always.Dropped())
@@ -237,7 +238,7 @@ func TestHangingCollector(t *testing.T) {
 	}})
 	const all = 3 * mostSpans
 	for range all {
-		tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Turn{})
+		tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 	}
 	if d := tr.Dropped(); d < all-mostSpans {
 		t.Errorf("%d of %d spans were dropped, and %d have room", d, all, mostSpans)
@@ -253,12 +254,12 @@ func TestNoCollector(t *testing.T) {
 	c := newCollector(t, nil)
 	c.Close()
 	tr, stop := running(t, Options{Endpoint: c.URL, Sample: 1})
-	tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Turn{})
+	tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 	stop()
 	if tr.Dropped() != 1 {
 		t.Errorf("dropped %d", tr.Dropped())
 	}
-	tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Turn{})
+	tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 	if tr.Dropped() != 2 {
 		t.Errorf("after the stop: dropped %d", tr.Dropped())
 	}
@@ -296,7 +297,7 @@ func TestAnswers(t *testing.T) {
 			var told []string
 			tr, stop := running(t, Options{Endpoint: c.URL + "/v1/traces", Sample: 1, Failed: func(err error) { told = append(told, err.Error()) }})
 			for range 3 {
-				tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Turn{})
+				tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 			}
 			if tc.wait {
 				eventually(t, func() bool { return tr.Sent() > 0 || tr.Dropped() > 0 })
@@ -316,7 +317,10 @@ func TestAnswers(t *testing.T) {
 func TestBounded(t *testing.T) {
 	c := newCollector(t, nil)
 	tr, stop := running(t, Options{Endpoint: c.URL, Sample: 1})
-	tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Turn{Model: strings.Repeat("ä", 300), ReplyModel: strings.Repeat("m", mostText), Finish: "\xff", Status: 503, Failure: "503"})
+	tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{
+		Request: Request{Model: strings.Repeat("ä", 300)},
+		Reply:   Reply{Model: strings.Repeat("m", mostText), Finish: "\xff", Status: 503, Failure: "503"},
+	})
 	stop()
 	if len(c.spans) != 1 {
 		t.Fatalf("%d spans", len(c.spans))
@@ -341,17 +345,19 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// Each field of a turn is one attribute, which is left out where the field says nothing; what
-// belongs to the session is told of turns alone that may be told of.
-func TestASpanSaysWhatTheTurnWas(t *testing.T) {
+// Each fact is one attribute. A fact with a zero value has no attribute, and a turn without a
+// conversation has none of the attributes of a conversation.
+func TestFactsAreAttributes(t *testing.T) {
 	for name, c := range map[string]struct {
-		turn Turn
-		want map[string]string
+		facts Facts
+		want  map[string]string
 	}{
 		"all of it": {
-			Turn{
-				Provider: "openai", API: "responses", Server: "api.example", Port: 8443, Model: "m", Status: 200, Failure: "cut", ReplyModel: "m-2", ReplyID: "r", Finish: "stop",
-				Input: 9, Cached: 3, Output: 4, Known: true, RequestID: "q", Session: "s", Agent: "coder", Number: 2, Injected: []string{"a", "b"}, Withheld: []string{"c"}, Loops: 5, Skip: "control",
+			Facts{
+				Request:      Request{Provider: "openai", API: "responses", Server: "api.example", Port: 8443, Model: "m"},
+				Reply:        Reply{Status: 200, Failure: "cut", Model: "m-2", ID: "r", Finish: "stop", Input: 9, Cached: 3, Output: 4},
+				Conversation: &Conversation{RequestID: "q", Session: "s", Agent: "coder", Turn: 2, Injected: []string{"a", "b"}, Withheld: []string{"c"}, Loops: 5},
+				Skip:         "control",
 			},
 			map[string]string{
 				"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "m", "gen_ai.response.model": "m-2", "gen_ai.response.id": "r",
@@ -360,19 +366,19 @@ func TestASpanSaysWhatTheTurnWas(t *testing.T) {
 				"gen_ai.conversation.id": "s", "gen_ai.agent.name": "coder", "precept.request_id": "q", "precept.turn": "2", "precept.lessons.injected": "[a b]", "precept.lessons.withheld": "[c]", "precept.loops": "5",
 			},
 		},
-		"not to be told of": {
-			Turn{Input: 0, Cached: -1, Output: -1, RequestID: "q", Session: "s", Agent: "coder", Number: 2, Injected: []string{"a"}, Loops: 5},
+		"without a conversation": {
+			Facts{Reply: Reply{Input: 0, Cached: -1, Output: -1}},
 			map[string]string{"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": "0"},
 		},
-		"nothing but known": {
-			Turn{Input: -1, Cached: -1, Output: -1, Known: true},
+		"an empty conversation": {
+			Facts{Reply: Reply{Input: -1, Cached: -1, Output: -1}, Conversation: &Conversation{}},
 			map[string]string{"gen_ai.operation.name": "chat", "precept.lessons.injected": "[]", "precept.lessons.withheld": "[]"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c2 := newCollector(t, nil)
 			tr, stop := running(t, Options{Endpoint: c2.URL, Sample: 1})
-			tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &c.turn)
+			tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &c.facts)
 			stop()
 			if len(c2.spans) != 1 {
 				t.Fatalf("%d spans", len(c2.spans))
@@ -381,8 +387,8 @@ func TestASpanSaysWhatTheTurnWas(t *testing.T) {
 				t.Errorf("%v\nwant %v", got, c.want)
 			}
 			wanted := "chat"
-			if c.turn.Model != "" {
-				wanted = "chat " + c.turn.Model
+			if c.facts.Request.Model != "" {
+				wanted = "chat " + c.facts.Request.Model
 			}
 			if got := c2.spans[0].GetName(); got != wanted {
 				t.Errorf("it is called %q, want %q", got, wanted)
