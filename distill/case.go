@@ -28,12 +28,23 @@ type Case struct {
 	Open     bool     `json:"open,omitempty"` // grown since the last proposal of its lesson
 }
 
-// Helped is a fix with the sessions in which the fix worked.
+// Helped is a fix with the sessions in which the fix worked. The fields of the fix are the fields of
+// Fix.
 type Helped struct {
-	Fix
-	Sessions int   `json:"sessions"`
-	Distinct int   `json:"distinct,omitempty"` // sessions that no other case counts for the same lesson
-	Refs     []Ref `json:"refs,omitempty"`
+	Kind     string `json:"kind"`
+	Param    string `json:"param,omitempty"`
+	Other    string `json:"other,omitempty"`
+	How      string `json:"how,omitempty"`
+	Sessions int    `json:"sessions"`
+	Distinct int    `json:"distinct,omitempty"` // sessions that no other case counts for the same lesson
+	Refs     []Ref  `json:"refs,omitempty"`
+}
+
+func (h *Helped) fix() Fix { return Fix{h.Kind, h.Param, h.Other, h.How} }
+
+// in returns the fix as a fix of these sessions.
+func (f Fix) in(sessions, distinct int, refs []Ref) Helped {
+	return Helped{f.Kind, f.Param, f.Other, f.How, sessions, distinct, refs}
 }
 
 // addRefs adds sessions that the list does not name. In a full list, a session of a new caller
@@ -56,7 +67,7 @@ func addRefs(list []Ref, more []Ref) []Ref {
 
 // sighting is one kind of failure in one session.
 type sighting struct {
-	Case
+	of   Case
 	seen string // signature of the error, for testing triggers; never stored
 }
 
@@ -68,8 +79,8 @@ func (r *reading) sight(c Case, seen string) *sighting {
 
 // helped notes a fix, once.
 func (m *sighting) helped(f Fix) {
-	if !slices.ContainsFunc(m.Fixes, func(h Helped) bool { return h.Fix == f }) {
-		m.Fixes = append(m.Fixes, Helped{Fix: f, Sessions: 1, Refs: m.Refs})
+	if !slices.ContainsFunc(m.of.Fixes, func(h Helped) bool { return h.fix() == f }) {
+		m.of.Fixes = append(m.of.Fixes, f.in(1, 0, m.of.Refs))
 	}
 }
 
@@ -85,23 +96,23 @@ func (r *reading) failures() []*sighting {
 		if !ok {
 			continue
 		}
-		at := slices.IndexFunc(met, func(m *sighting) bool { return m.Key == c.Key })
+		at := slices.IndexFunc(met, func(m *sighting) bool { return m.of.Key == c.Key })
 		if at < 0 {
 			at, met = len(met), append(met, r.sight(c, detect.Signature(s.text)))
 		}
 		m := met[at]
-		m.Most++
+		m.of.Most++
 		f, ok := r.repair(i)
 		if ok {
 			m.helped(f)
 		}
 		if ok && f.Kind != fixCheck || !ok && c.Known != "" && r.worksLater(i) {
-			m.Mended = 1
+			m.of.Mended = 1
 		}
 	}
 	for _, m := range met {
-		if m.Mended == 0 && m.Most > 1 {
-			m.Stubborn = 1
+		if m.of.Mended == 0 && m.of.Most > 1 {
+			m.of.Stubborn = 1
 		}
 	}
 	return met
@@ -170,7 +181,7 @@ func (c *Case) add(o *Case) {
 	c.Most, c.Open = max(c.Most, o.Most), c.Open || o.Open
 	c.Refs = addRefs(c.Refs, o.Refs)
 	for _, h := range o.Fixes {
-		at := slices.IndexFunc(c.Fixes, func(f Helped) bool { return f.Fix == h.Fix })
+		at := slices.IndexFunc(c.Fixes, func(f Helped) bool { return f.fix() == h.fix() })
 		if at < 0 {
 			if len(c.Fixes) < 16 {
 				c.Fixes = append(c.Fixes, h)

@@ -23,6 +23,9 @@ type Draft struct {
 	Sightings      int      `json:"sightings"`
 	Contradicts    string   `json:"contradicts,omitempty"`
 
+	State  string `json:"state,omitempty"`  // result of the proposal
+	Reason string `json:"reason,omitempty"` // reason of a refusal
+
 	cases []*Case // of the rules
 	mark  *mark   // of a judge's only session; nil: of the rules
 }
@@ -66,7 +69,7 @@ func drafts(cases []*Case) []Draft {
 		key := c.groupOf(&h)
 		g := groups[key]
 		if g == nil {
-			g = &group{fix: h.Fix}
+			g = &group{fix: h.fix()}
 			groups[key], order = g, append(order, g)
 		}
 		g.cases, g.seen = append(g.cases, c), g.seen+h.Distinct
@@ -86,7 +89,7 @@ func (c *Case) groupOf(h *Helped) string {
 	case fixCheck:
 		return h.Kind + "|" + h.Other
 	}
-	return c.Tool + "|" + h.key()
+	return c.Tool + "|" + h.fix().key()
 }
 
 // known reports whether the draft is about a known failure.
@@ -115,7 +118,7 @@ func (c *Case) lesson() (Helped, bool) {
 		return best, true
 	}
 	stuck := c.permanent() && (c.Stubborn >= 2 || c.Stubborn >= 1 && c.Most >= 3) && 2*c.Mended <= c.Sessions
-	return Helped{Fix{Kind: fixStop}, c.Sessions, c.Sessions, c.Refs}, stuck
+	return Fix{Kind: fixStop}.in(c.Sessions, c.Sessions, c.Refs), stuck
 }
 
 // plausible says whether a fix may be the reason why things went well afterwards.

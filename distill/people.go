@@ -21,7 +21,7 @@ func (r *reading) taught() []*sighting {
 	var out []*sighting
 	add := func(c Case, f Fix) {
 		m := r.sight(c, "")
-		m.Most = 1
+		m.of.Most = 1
 		m.helped(f)
 		out = append(out, m)
 	}

@@ -37,7 +37,7 @@ type Fix struct {
 }
 
 // key identifies the fix.
-func (f *Fix) key() string { return f.Kind + "|" + f.Param + "|" + f.Other + "|" + f.How }
+func (f Fix) key() string { return f.Kind + "|" + f.Param + "|" + f.Other + "|" + f.How }
 
 // twoNames joins the names of two parameters.
 const twoNames = "` and `"

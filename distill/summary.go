@@ -25,16 +25,9 @@ type Summary struct {
 	Cost           float64        `json:"cost,omitempty"`
 	Stopped        string         `json:"stopped,omitempty"` // why before the end
 	Busy           []string       `json:"busy,omitempty"`    // tenants claimed by another process
-	Drafts         []Drafted      `json:"drafts,omitempty"`
+	Drafts         []Draft        `json:"drafts,omitempty"`
 	MergedInto     []string       `json:"merged_into,omitempty"`
 	Waiting        []Waiting      `json:"waiting,omitempty"` // left to a person by the automatic gate
-}
-
-// Drafted is a draft with the result of its proposal.
-type Drafted struct {
-	Draft
-	State  string `json:"state,omitempty"`
-	Reason string `json:"reason,omitempty"` // reason of a refusal
 }
 
 // maxDrafts is the maximum number of drafts in a summary.
@@ -43,7 +36,8 @@ const maxDrafts = 500
 func (s *Summary) add(d *Draft, state string) {
 	s.Proposed++
 	shown, _ := d.redacted()
-	s.list(Drafted{Draft: shown, State: state})
+	shown.State = state
+	s.list(shown)
 }
 
 // refuse counts a refusal. The reason of a draft with a secret names the kind of the secret alone,
@@ -57,10 +51,11 @@ func (s *Summary) refuse(d *Draft, code, why string) {
 		why = code + ": " + why
 	}
 	s.Refused[why]++
-	s.list(Drafted{Draft: shown, State: "refused", Reason: why})
+	shown.State, shown.Reason = "refused", why
+	s.list(shown)
 }
 
-func (s *Summary) list(d Drafted) {
+func (s *Summary) list(d Draft) {
 	if len(s.Drafts) < maxDrafts {
 		s.Drafts = append(s.Drafts, d)
 	}

@@ -166,9 +166,9 @@ func (w *work) applyRules(s *Session, m *mark) {
 	r := layOut(s)
 	w.sum.Judged++
 	for _, c := range append(r.failures(), r.taught()...) {
-		w.note(&c.Case, m)
-		if len(w.errors[c.Key]) < 3 && len(w.errors) < 4096 {
-			w.errors[c.Key] = append(w.errors[c.Key], c.seen)
+		w.note(&c.of, m)
+		if len(w.errors[c.of.Key]) < 3 && len(w.errors) < 4096 {
+			w.errors[c.of.Key] = append(w.errors[c.of.Key], c.seen)
 		}
 	}
 }
@@ -179,7 +179,7 @@ func (w *work) note(c *Case, m *mark) {
 	first := m.adds(c.Key)
 	fixes := c.Fixes[:0:0]
 	for _, h := range c.Fixes {
-		if m.adds(c.Key + "|" + h.key()) {
+		if m.adds(c.Key + "|" + h.fix().key()) {
 			if m.adds("lesson|" + c.groupOf(&h)) {
 				h.Distinct = 1
 			}
