@@ -111,7 +111,7 @@ func (b *Bank) revise(ctx context.Context, s *snapshot, slug string, p Proposal)
 	return s.replace(old, raw, lesson.Event{Action: "revise", By: p.By}), r, nil
 }
 
-// Recorded is what Record did with a lesson.
+// Recorded is the result of Record.
 type Recorded string
 
 // The results of Record.

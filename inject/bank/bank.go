@@ -74,8 +74,8 @@ func New(o Options) *Bank {
 		secrets = append(secrets, o.Keys)
 	}
 	return &Bank{
-		o: o, texts: lesson.NewTexts(o.Place.Where(), secrets...),
-		past: lesson.NewTexts(o.Place.Where() + "/" + lesson.ArchiveDir),
+		o: o, texts: lesson.NewTexts(o.Place.Name(), secrets...),
+		past: lesson.NewTexts(o.Place.Name() + "/" + lesson.ArchiveDir),
 	}
 }
 
@@ -137,7 +137,7 @@ func (b *Bank) read(ctx context.Context) (*snapshot, error) {
 	}
 	book, more, _ := b.texts.Load(r.Texts)
 	return &snapshot{
-		bank: b, now: b.o.Now().UTC(), where: b.o.Place.Where(), texts: r.Texts, book: book, problems: append(r.Problems, more...), version: r.Version,
+		bank: b, now: b.o.Now().UTC(), where: b.o.Place.Name(), texts: r.Texts, book: book, problems: append(r.Problems, more...), version: r.Version,
 	}, nil
 }
 
@@ -195,4 +195,20 @@ func (b *Bank) Reindex(ctx context.Context) error {
 func (s *snapshot) taken(slug string) bool {
 	_, ok := s.book.Get(slug)
 	return ok || s.book.Archived(slug)
+}
+
+// Consultation counts the matches of a lesson and has the time of the last match, for the authors
+// of the lesson. No effect and no choice uses the count.
+type Consultation struct {
+	Count int64     `json:"count"`
+	Last  time.Time `json:"last"`
+}
+
+// Add returns the sum of both.
+func (c Consultation) Add(o Consultation) Consultation {
+	c.Count += o.Count
+	if o.Last.After(c.Last) {
+		c.Last = o.Last
+	}
+	return c
 }

@@ -333,3 +333,24 @@ func TestDirectoryWritesThroughLinks(t *testing.T) {
 		t.Errorf("nor the index: %v", err)
 	}
 }
+
+// A program's lesson waits in quarantine until a person approves exactly this text.
+func ExampleBank_Propose() {
+	b := bank.New(bank.Options{Place: &memory{texts: map[string][]byte{}}, Now: noon})
+	ctx := context.Background()
+	r, err := b.Propose(ctx, bank.Proposal{Source: "distill", Lesson: &lesson.Lesson{
+		Title: "Read the page id again after a jump.", Outcome: "success",
+		Trigger:  lesson.Trigger{Description: "A page jumps.", Keywords: []string{"stale element"}},
+		Evidence: []lesson.Evidence{{Kind: "conversation", Ref: "c1"}}, Advice: "Ids change with every navigation.",
+	}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(r.Lesson.State)
+	r, err = b.Act(ctx, r.Lesson.Slug, bank.Decision{Action: lesson.Approve, By: "ann"})
+	fmt.Println(r.Lesson.State, err)
+	// Output:
+	// quarantined
+	// active <nil>
+}

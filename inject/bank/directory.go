@@ -24,8 +24,8 @@ const lessonMode = 0o644
 // Directory is a Place on disk: LESSON.md files with _index.md, _log.jsonl and _archive.
 type Directory string
 
-// Where returns the path of the directory.
-func (d Directory) Where() string { return string(d) }
+// Name returns the path of the directory.
+func (d Directory) Name() string { return string(d) }
 
 // Read gives the texts of the directory.
 func (d Directory) Read(context.Context) (Reading, error) {
@@ -50,7 +50,7 @@ func (d Directory) Commit(_ context.Context, c Change) error {
 	if err != nil {
 		return fmt.Errorf("write the lessons: %w", err)
 	}
-	defer dir.Close() //nolint:errcheck // it was only locked
+	defer dir.Close() //nolint:errcheck // the file was only locked
 	// Other writers wait until the file is closed. Without locks in the file system, two concurrent
 	// writers may leave an index that misses one change.
 	_ = file.Lock(dir)
@@ -72,7 +72,7 @@ func (d Directory) Commit(_ context.Context, c Change) error {
 			}
 		}
 	}
-	return d.beside(c)
+	return d.note(c)
 }
 
 // writers is the number of texts that are written at once: the disk syncs several files in the time
@@ -91,9 +91,9 @@ func (d Directory) write(edits []Edit) error {
 	return all.Wait()
 }
 
-// beside adds a change to the log and the index. An error concerns log and index only: the lessons
+// note adds a change to the log and the index. An error concerns log and index only: the lessons
 // are written.
-func (d Directory) beside(c Change) error {
+func (d Directory) note(c Change) error {
 	var err error
 	if len(c.Log) > 0 {
 		err = lesson.AppendLog(string(d), c.Log...)
@@ -108,7 +108,7 @@ func (d Directory) beside(c Change) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("the lessons are written, but this could not be noted beside them: %w", err)
+		return fmt.Errorf("the lessons are written, but the log or the index could not be written: %w", err)
 	}
 	return nil
 }

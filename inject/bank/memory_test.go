@@ -27,7 +27,7 @@ type memory struct {
 	blind   error  // what a look at the log says
 }
 
-func (m *memory) Where() string { return "memory" }
+func (m *memory) Name() string { return "memory" }
 
 func (m *memory) Read(ctx context.Context) (bank.Reading, error) {
 	m.mu.Lock()

@@ -7,8 +7,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// ErrChanged is the error of a Place whose texts differ from the expectation of a change. Nothing
-// was changed.
+// ErrChanged is the error of a Place with other texts than the change expects. The place is
+// unchanged.
 var ErrChanged = errors.New("the lessons were changed by somebody else meanwhile")
 
 // Place stores the bytes of a bank. Names are relative, with slashes; the names of archived lessons
@@ -21,8 +21,8 @@ type Place interface {
 	Commit(ctx context.Context, c Change) error
 	// Tail gives the newest n events of the audit log, oldest first.
 	Tail(ctx context.Context, n int) ([]lesson.Event, error)
-	// Where returns a name of the place for people.
-	Where() string
+	// Name returns the name of the place for people.
+	Name() string
 }
 
 // Archive is the prefix of the names of archived lessons.

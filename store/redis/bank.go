@@ -181,9 +181,9 @@ func (w *Watcher) report(fault string) {
 	}))
 }
 
-// Where returns the name of the bank for messages. The address may contain a password and is not
+// Name returns the name of the bank for messages. The address may contain a password and is not
 // part of the name.
-func (b *Bank) Where() string { return "redis" }
+func (b *Bank) Name() string { return "redis" }
 
 // Read implements bank.Place.
 func (b *Bank) Read(ctx context.Context) (bank.Reading, error) {

@@ -47,8 +47,8 @@ func TestWhereTheLessonsLie(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 			continue
 		}
-		if place.Where() != c.where {
-			t.Errorf("%+v: they lie in %s", c, place.Where())
+		if place.Name() != c.where {
+			t.Errorf("%+v: they lie in %s", c, place.Name())
 		}
 		done()
 	}

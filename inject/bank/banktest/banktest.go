@@ -1,5 +1,5 @@
-// Package banktest holds every place of lessons to one behaviour: a directory and the Redis of a
-// fleet pass the same suite.
+// Package banktest is the conformance suite of places of lessons. A directory and the Redis of a fleet
+// pass the suite.
 package banktest
 
 import (
@@ -14,7 +14,7 @@ import (
 // Open makes an empty place.
 type Open func(t *testing.T) bank.Place
 
-// Run holds a place to the behaviour that bank.Bank needs.
+// Run tests the behaviour of a place that bank.Bank needs.
 func Run(t *testing.T, open Open) {
 	t.Helper()
 	for _, c := range []struct {
@@ -48,7 +48,7 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// desk is a bank with a clock that stands still.
+// desk is a bank with a stopped clock.
 type desk struct {
 	*bank.Bank
 	place bank.Place
@@ -80,7 +80,7 @@ func (d *desk) state(t *testing.T, slug string) lesson.State {
 	return s
 }
 
-// draft is a lesson that nothing is wrong with.
+// draft returns a lesson without faults.
 func draft(slug string) *lesson.Lesson {
 	return &lesson.Lesson{
 		Slug: slug, Title: "Pin what " + slug + " is about.", Outcome: "success", Confidence: 0.4,
@@ -99,7 +99,7 @@ func (d *desk) propose(t *testing.T, p bank.Proposal) bank.Result {
 	return r
 }
 
-// events are the actions in the log, oldest first.
+// events returns the actions in the log, oldest first.
 func (d *desk) events(t *testing.T) (out []string) {
 	t.Helper()
 	log, err := d.Log(t.Context(), 100)

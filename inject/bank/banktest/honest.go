@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Honest are lessons that engineers write, many of them about prompts, messages, markup, secrets
-// and files that are ignored. No check may take them for an attack.
+// Honest returns lessons of engineers, many about prompts, messages, markup, secrets and ignored files.
+// The checks accept all of them.
 func Honest() []Attack {
 	var out []Attack
 	for i, line := range strings.Split(strings.TrimSpace(honestLines), "\n") {

@@ -59,7 +59,7 @@ func archive(t *testing.T, d *desk) {
 	if err != nil || len(problems) > 0 || len(old) != 1 || old[0].Slug != "one" || old[0].State != lesson.Archived || old[0].Category != "deep/down" {
 		t.Fatalf("%v %v %+v", err, problems, old)
 	}
-	// What was archived may still be superseded: it is there.
+	// An archived lesson can be superseded.
 	heir := draft("heir")
 	heir.Supersedes = []string{"one"}
 	d.propose(t, bank.Proposal{Lesson: heir, Source: "distill"})
@@ -75,7 +75,7 @@ func archive(t *testing.T, d *desk) {
 			t.Error(err)
 		}
 	}
-	// Setting the heir in force tells what it takes out of force.
+	// The approval of the heir logs the supersession.
 	if _, err := d.Act(t.Context(), "one", bank.Decision{Action: lesson.Approve, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func together(t *testing.T, d *desk) {
 	}
 }
 
-// many has three hundred agents write into a bank of three hundred lessons at the same time.
+// many lets three hundred agents write into a bank of three hundred lessons at once.
 func many(t *testing.T, d *desk) {
 	t.Helper()
 	const n = 300
@@ -218,7 +218,7 @@ func many(t *testing.T, d *desk) {
 	}
 }
 
-// recorded writes a lesson, the same lesson, and a new text of the lesson.
+// recorded writes a lesson twice, and then a new text of the lesson.
 func recorded(t *testing.T, d *desk) {
 	t.Helper()
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
@@ -302,7 +302,7 @@ func stale(t *testing.T, d *desk) {
 	}
 }
 
-// Of a change with a name that no lesson may have nothing is written.
+// A change with an invalid name writes no text.
 func strangers(t *testing.T, d *desk) {
 	t.Helper()
 	for _, name := range []string{"notes.txt", "_index.md", ".hidden.md", "a/../../b.md", "_archive/.hidden.md"} {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// WriteLesson puts a lesson that a person wrote into a directory. Its phrase is the keyword.
+// WriteLesson writes a person's lesson with a keyword into a directory.
 func WriteLesson(t testing.TB, dir, slug, keyword string) {
 	t.Helper()
 	text := strings.NewReplacer("SLUG", slug, "KEYWORD", keyword).Replace(`---
