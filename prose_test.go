@@ -174,6 +174,5 @@ func toRewrite() []string {
 		"proxy",
 		"proxy/trace",
 		"store",
-		"store/outbox",
 	}
 }

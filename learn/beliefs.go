@@ -19,7 +19,7 @@ import (
 // beliefs hold the chooser of each tenant: the counters in memory, the published priors, and the
 // provisional rewards of open sessions (provisional.go).
 type beliefs struct {
-	tools
+	tools  tools
 	reward string // the definition under which is counted
 	be     numbers
 
@@ -52,7 +52,7 @@ func (b *beliefs) read(ctx context.Context, name string) (*tenant, error) {
 		return nil, err
 	}
 	t := &tenant{counters: bandit.New()}
-	t.counters.Today(b.now())
+	t.counters.Today(b.tools.now())
 	deltas, t.elsewhere = ofDefinition(b.reward, deltas)
 	t.counters.Add(deltas)
 	maxima, _ = ofDefinition(b.reward, maxima)
@@ -87,7 +87,7 @@ func (b *beliefs) move(ctx context.Context, step func() (of []session.Ref, delta
 		b.dropProvisional(at)
 	}
 	for name, deltas := range byTenant {
-		b.guard.Step(label.StepLearn, func() { b.learned(ctx, name, deltas) })
+		b.tools.guard.Step(label.StepLearn, func() { b.learned(ctx, name, deltas) })
 	}
 	return nil
 }
@@ -96,9 +96,9 @@ func (b *beliefs) move(ctx context.Context, step func() (of []session.Ref, delta
 func (b *beliefs) learned(ctx context.Context, name string, deltas []trial.Delta) {
 	c := b.of(name)
 	c.Add(deltas)
-	if up := c.Maxima(b.now()); len(up) > 0 {
+	if up := c.Maxima(b.tools.now()); len(up) > 0 {
 		if err := b.be.Raise(ctx, name, under(b.reward, up)); err != nil {
-			b.failed(label.StepRaise, err)
+			b.tools.failed(label.StepRaise, err)
 		}
 	}
 	b.tenant(name).rewards += trial.Told(deltas)
@@ -126,17 +126,17 @@ func (b *beliefs) refit(ctx context.Context, name string) {
 	p := c.Refit()
 	data, err := json.Marshal(p)
 	if err != nil {
-		b.failed(label.StepRefit, err)
+		b.tools.failed(label.StepRefit, err)
 		return
 	}
 	ok, err := b.be.PutPriors(ctx, name, t.version, data)
 	if err != nil {
-		b.failed(label.StepRefit, err)
+		b.tools.failed(label.StepRefit, err)
 		return
 	}
 	if !ok { // another replica was first: the priors of that replica are active, and later priors follow
 		if err := b.adopt(ctx, name, t); err != nil {
-			b.failed(label.StepRefit, err)
+			b.tools.failed(label.StepRefit, err)
 		}
 		return
 	}
@@ -152,7 +152,7 @@ func (b *beliefs) loadAll(ctx context.Context) error {
 	}
 	for _, name := range names[:min(len(names), tenantsMost)] { // other tenants are read on demand
 		var t *tenant
-		err := b.guard.Err(label.StepLoad, func() (err error) { t, err = b.read(ctx, name); return err })
+		err := b.tools.guard.Err(label.StepLoad, func() (err error) { t, err = b.read(ctx, name); return err })
 		if errors.Is(err, guard.ErrPanicked) { // the tenant starts from the priors
 			continue
 		}
@@ -179,7 +179,7 @@ func (b *beliefs) follow(ctx context.Context, name, stand string, settled func(i
 	}
 	b.put(name, fresh)
 	b.moved[name] = stand
-	ids := b.dueBy(name, b.now())
+	ids := b.dueBy(name, b.tools.now())
 	if len(ids) == 0 {
 		return nil
 	}

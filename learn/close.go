@@ -23,7 +23,7 @@ const (
 
 // closer closes sessions and corrects closed ones. Only the goroutine of Learner.Run uses a closer.
 type closer struct {
-	tools
+	tools    tools
 	recorder Recorder
 	memory   Memory
 	be       closings
@@ -55,7 +55,7 @@ func (c *closer) closeDue(ctx context.Context) {
 		}
 		if c.closeAll(ctx) {
 			c.open.expire(c.tick())
-			c.guard.Step(label.StepRecall, func() { c.open.recall(ctx) })
+			c.tools.guard.Step(label.StepRecall, func() { c.open.recall(ctx) })
 		}
 		c.pickUp(ctx)
 		c.countUnsampled(ctx)
@@ -64,14 +64,14 @@ func (c *closer) closeDue(ctx context.Context) {
 
 // countUnsampled updates the count of stored exchanges that are part of no sample.
 func (c *closer) countUnsampled(ctx context.Context) {
-	now := c.now()
+	now := c.tools.now()
 	if now.Before(c.unsampledAt) {
 		return
 	}
 	c.unsampledAt = now.Add(unsampledEvery)
 	n, err := c.be.Unsampled(ctx)
 	if err != nil {
-		c.failed(label.StepCount, err)
+		c.tools.failed(label.StepCount, err)
 		return
 	}
 	c.tally.Unsampled.Store(n)
@@ -81,9 +81,9 @@ func (c *closer) countUnsampled(ctx context.Context) {
 func (c *closer) closeAll(ctx context.Context) bool {
 	var after session.Row
 	for ctx.Err() == nil {
-		rows, err := c.be.Due(ctx, c.now().Add(-c.reward.CloseAfter), after, closeBatch)
+		rows, err := c.be.Due(ctx, c.tools.now().Add(-c.reward.CloseAfter), after, closeBatch)
 		if err != nil {
-			c.failed(label.StepClose, err)
+			c.tools.failed(label.StepClose, err)
 			return false
 		}
 		c.units.begin()
@@ -92,10 +92,10 @@ func (c *closer) closeAll(ctx context.Context) bool {
 		work := make([]*settling, 0, len(rows))
 		for i := range rows {
 			at := session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}
-			if waiting[at] || c.guard.IsAside(at) || units[at] && c.inGrace(&rows[i]) {
+			if waiting[at] || c.tools.guard.IsAside(at) || units[at] && c.inGrace(&rows[i]) {
 				continue
 			}
-			c.guard.On(label.StepClose, at, "", func() {
+			c.tools.guard.On(label.StepClose, at, "", func() {
 				if st := c.prepare(ctx, &rows[i]); st != nil {
 					work = append(work, st)
 				}
@@ -125,7 +125,7 @@ func (c *closer) unitsOf(waiting map[session.Ref]bool) map[session.Ref]bool {
 
 // inGrace reports whether a due unit may still wait for data of members.
 func (c *closer) inGrace(row *session.Row) bool {
-	return c.now().Sub(row.Started) < c.reward.CloseAfter+unitGrace
+	return c.tools.now().Sub(row.Started) < c.reward.CloseAfter+unitGrace
 }
 
 // prepare returns the first settlement of a session. A session with exchanges and without a row
@@ -134,14 +134,14 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 	rec := c.memory.Newest(row)
 	if rec.Unit.ID != "" {
 		if err := c.units.share(ctx, rec); err != nil {
-			c.failed(label.StepClose, err)
+			c.tools.failed(label.StepClose, err)
 			return nil
 		}
 		rec.Assignment = trial.Assignment{Excluded: true} // the unit has the assignment
 	}
 	entries, heard, err := c.be.Heard(ctx, row.Tenant, row.ID)
 	if err != nil {
-		c.failed(label.StepClose, err)
+		c.tools.failed(label.StepClose, err)
 		return nil
 	}
 	out := feedback.Reward(inTime(entries, row.Started, c.reward.CloseAfter), c.reward.Tiers)
@@ -151,7 +151,7 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 	deltas := atClosing(rec, out)
 	frozen, err := json.Marshal(&rec.Assignment)
 	if err != nil {
-		c.failed(label.StepEncode, err)
+		c.tools.failed(label.StepEncode, err)
 		return nil
 	}
 	st := &settling{reward: c.name, entries: entries}

@@ -21,16 +21,16 @@ func (c *closer) resettle(ctx context.Context) {
 		return
 	}
 	c.recorder.Still(func() { c.correctAll(ctx, touched) })
-	c.guard.Step(label.StepRefit, func() { c.beliefs.refitDue(ctx, touched) })
+	c.tools.guard.Step(label.StepRefit, func() { c.beliefs.refitDue(ctx, touched) })
 }
 
 func (c *closer) correctAll(ctx context.Context, touched map[session.Ref]bool) {
 	work := make([]*settling, 0, len(touched))
 	for at := range touched {
-		if c.guard.IsAside(at) {
+		if c.tools.guard.IsAside(at) {
 			continue
 		}
-		c.guard.On(label.StepCorrect, at, "", func() {
+		c.tools.guard.On(label.StepCorrect, at, "", func() {
 			if st := c.correct(ctx, at); st != nil {
 				work = append(work, st)
 			}
@@ -60,13 +60,13 @@ func (c *closer) lateEvery() time.Duration {
 // pickUp finds closed sessions with unsettled data: exchanges of agents that continued, feedback
 // that was stored before the program died, and in a shared backend the leftovers of other replicas.
 func (c *closer) pickUp(ctx context.Context) {
-	now := c.now()
+	now := c.tools.now()
 	if now.Before(c.pickUpAt) {
 		return
 	}
 	list, err := c.be.Unsettled(ctx, closeBatch)
 	if err != nil {
-		c.failed(label.StepPickUp, err)
+		c.tools.failed(label.StepPickUp, err)
 		return
 	}
 	for _, u := range list {
@@ -82,7 +82,7 @@ func (c *closer) pickUp(ctx context.Context) {
 // of today, nil without a change. A failed correction is tried again.
 func (c *closer) correct(ctx context.Context, at session.Ref) *settling {
 	again := func(err error) *settling {
-		c.failed(label.StepCorrect, err)
+		c.tools.failed(label.StepCorrect, err)
 		c.touches.Touch(at.Tenant, at.ID)
 		return nil
 	}
@@ -104,7 +104,7 @@ func (c *closer) correct(ctx context.Context, at session.Ref) *settling {
 	var a trial.Assignment
 	def, err := defined(old.Frozen, &a)
 	if err != nil {
-		c.failed(label.StepDecode, err)
+		c.tools.failed(label.StepDecode, err)
 		return nil
 	}
 	counted, err := c.inTimeOf(ctx, at, entries, def.CloseAfter)

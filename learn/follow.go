@@ -15,7 +15,7 @@ const toldBatch = 500
 
 // follower adds settlements and feedback of other replicas to the beliefs.
 type follower struct {
-	tools
+	tools   tools
 	beliefs *beliefs
 	open    *provisional
 	fleet   Fleet // nil: no other replicas
@@ -26,12 +26,12 @@ func (f *follower) run(ctx context.Context, every time.Duration) error {
 		return nil
 	}
 	for {
-		begin := f.now()
-		if err := f.guard.Err(label.StepFollow, func() error { return f.refresh(ctx) }); err != nil && ctx.Err() == nil {
-			f.failed(label.StepFollow, err)
+		begin := f.tools.now()
+		if err := f.tools.guard.Err(label.StepFollow, func() error { return f.refresh(ctx) }); err != nil && ctx.Err() == nil {
+			f.tools.failed(label.StepFollow, err)
 		}
 		// A slow read makes the interval longer.
-		wait := max(every, 20*f.now().Sub(begin))
+		wait := max(every, 20*f.tools.now().Sub(begin))
 		select {
 		case <-ctx.Done():
 			return nil
@@ -42,9 +42,9 @@ func (f *follower) run(ctx context.Context, every time.Duration) error {
 
 // start reads the counters once. run retries if the backend fails.
 func (f *follower) start(ctx context.Context) error {
-	err := f.guard.Err(label.StepLoad, func() error { return f.refresh(ctx) })
+	err := f.tools.guard.Err(label.StepLoad, func() error { return f.refresh(ctx) })
 	if errors.Is(err, session.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, guard.ErrPanicked) {
-		f.failed(label.StepLoad, err)
+		f.tools.failed(label.StepLoad, err)
 		return nil
 	}
 	return err
@@ -64,7 +64,7 @@ func (f *follower) refresh(ctx context.Context) error {
 		if !f.beliefs.room(name) { // no recent use
 			continue
 		}
-		err := f.guard.Err(label.StepFollow, func() error {
+		err := f.tools.guard.Err(label.StepFollow, func() error {
 			settled := func(ids []session.ID) ([]bool, error) { return f.fleet.Settled(ctx, name, ids) }
 			if err := f.beliefs.follow(ctx, name, stand.Counters, settled); err != nil {
 				return err
@@ -91,7 +91,7 @@ func (f *follower) listen(ctx context.Context, name string, latest int64) error 
 		}
 		for i := range rows {
 			if !rows[i].Closed {
-				f.guard.On(label.StepFollow, session.Ref{Tenant: name, ID: rows[i].ID}, "", func() { f.open.tell(f.open.record(&rows[i]), said[i]) })
+				f.tools.guard.On(label.StepFollow, session.Ref{Tenant: name, ID: rows[i].ID}, "", func() { f.open.tell(f.open.record(&rows[i]), said[i]) })
 			}
 		}
 		f.beliefs.listened(name, last)

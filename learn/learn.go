@@ -48,7 +48,7 @@ type Tally struct {
 type Learner struct {
 	Tally Tally
 
-	tools
+	tools    tools
 	beliefs  *beliefs
 	open     *provisional
 	follower *follower
@@ -101,7 +101,7 @@ func (l *Learner) Follow(ctx context.Context, every time.Duration) error {
 // Run closes and corrects sessions until ctx is done. Then Run waits until the recorder has
 // delivered everything, and makes the last corrections.
 func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
-	l.guard.Readmit(ctx, l.marks)
+	l.tools.guard.Readmit(ctx, l.marks)
 	tick := time.NewTicker(correctEvery)
 	defer tick.Stop()
 	closing := time.NewTicker(l.closer.tick())
@@ -112,11 +112,11 @@ func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
 			l.finish(drained) //nolint:contextcheck // the context has ended; what is left to do is bounded by itself
 			return nil
 		case <-tick.C:
-			l.guard.Step(label.StepCorrect, func() { l.closer.resettle(ctx) })
-			l.guard.Step(label.StepLoad, func() { l.beliefs.tidy(ctx) })
+			l.tools.guard.Step(label.StepCorrect, func() { l.closer.resettle(ctx) })
+			l.tools.guard.Step(label.StepLoad, func() { l.beliefs.tidy(ctx) })
 		case <-closing.C:
 			l.recorder.Deliver(ctx)
-			l.guard.Step(label.StepClose, func() { l.closer.closeDue(ctx) })
+			l.tools.guard.Step(label.StepClose, func() { l.closer.closeDue(ctx) })
 		}
 	}
 }
@@ -127,8 +127,8 @@ func (l *Learner) finish(drained <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), finishLimit)
 	defer cancel()
 	<-drained
-	l.guard.Step(label.StepCorrect, func() { l.closer.finish(ctx) })
-	l.guard.Keep(ctx, l.marks)
+	l.tools.guard.Step(label.StepCorrect, func() { l.closer.finish(ctx) })
+	l.tools.guard.Keep(ctx, l.marks)
 }
 
 // nobody is the Memory of a program without live sessions.

@@ -17,7 +17,7 @@ const closingGrace = 5 * time.Second
 // provisional lets the chooser learn from feedback on open sessions at once. Open sessions hold the
 // rewards of the last closing age, which is much of a short history.
 type provisional struct {
-	tools
+	tools   tools
 	beliefs *beliefs
 	memory  Memory
 	be      openSessions
@@ -61,7 +61,7 @@ func (p *provisional) learnFrom(ctx context.Context, rec *session.Record) {
 	}
 	entries, err := p.be.Feedback(ctx, rec.Identity.Tenant, rec.Identity.ID)
 	if err != nil {
-		p.failed(label.StepEarly, err)
+		p.tools.failed(label.StepEarly, err)
 		return
 	}
 	p.tell(rec, entries)
@@ -78,7 +78,7 @@ func (p *provisional) tell(rec *session.Record, entries []feedback.Entry) {
 // expire removes the rewards of sessions that another replica must have closed. tick is the
 // interval of closing.
 func (p *provisional) expire(tick time.Duration) {
-	p.beliefs.expire(p.now().Add(-closingGrace - 2*tick))
+	p.beliefs.expire(p.tools.now().Add(-closingGrace - 2*tick))
 }
 
 // recall learns from sessions that an earlier run left open, a bounded number per call.
@@ -90,11 +90,11 @@ func (p *provisional) recall(ctx context.Context) {
 	rows, err := p.be.Due(ctx, p.begun, p.after, closeBatch)
 	if err != nil {
 		p.recalled = false
-		p.failed(label.StepEarly, err)
+		p.tools.failed(label.StepEarly, err)
 		return
 	}
 	for i := range rows {
-		p.guard.On(label.StepRecall, session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}, "", func() {
+		p.tools.guard.On(label.StepRecall, session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}, "", func() {
 			p.learnFrom(ctx, p.record(&rows[i]))
 		})
 	}

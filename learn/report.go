@@ -35,10 +35,10 @@ const openLimit = 100_000
 // counters of the other replicas first.
 func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, error) {
 	if err := l.follower.refresh(ctx); err != nil { // the last read is good enough
-		l.failed(label.StepFollow, err)
+		l.tools.failed(label.StepFollow, err)
 	}
 	if err := l.beliefs.load(ctx, q.Tenant); err != nil {
-		l.failed(label.StepLoad, err)
+		l.tools.failed(label.StepLoad, err)
 	}
 	c := l.beliefs.of(q.Tenant)
 	if q.Provisional {
@@ -48,8 +48,8 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 		}
 	}
 	return report.Build(report.Input{
-		Now: l.now(), Tenant: q.Tenant, RewardDefinition: l.reward, Elsewhere: counted(l.beliefs.elsewhere(q.Tenant)), Counters: c.Measured(), Chooser: Chooser(c, q.Config), Policy: Policy(q.Config),
-		Lessons: lessonsOf(&q, c, l.now()), Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands, Explain: q.Explain,
+		Now: l.tools.now(), Tenant: q.Tenant, RewardDefinition: l.reward, Elsewhere: counted(l.beliefs.elsewhere(q.Tenant)), Counters: c.Measured(), Chooser: Chooser(c, q.Config), Policy: Policy(q.Config),
+		Lessons: lessonsOf(&q, c, l.tools.now()), Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands, Explain: q.Explain,
 	}), nil
 }
 
@@ -58,7 +58,7 @@ func (l *Learner) withOpen(ctx context.Context, tenant string, c *bandit.Chooser
 	c = c.Clone()
 	var after session.Row
 	for seen := 0; seen < openLimit; {
-		rows, err := l.open.be.Due(ctx, l.now(), after, closeBatch)
+		rows, err := l.open.be.Due(ctx, l.tools.now(), after, closeBatch)
 		if err != nil {
 			return nil, err
 		}

@@ -16,7 +16,7 @@ import (
 // samples builds and writes the samples of sessions. Building reads the exchanges of a session from
 // the backend.
 type samples struct {
-	tools
+	tools   tools
 	be      writer
 	keep    bool // else none is made
 	written *atomic.Int64
@@ -32,23 +32,23 @@ func (s *samples) write(ctx context.Context, work []*settling) (left []*settling
 	left = work[:0:0]
 	for n, st := range work {
 		var err error
-		if s.guard.On(label.StepSamples, st.ref(), "", func() { err = s.build(ctx, &b, st) }) {
+		if s.tools.guard.On(label.StepSamples, st.ref(), "", func() { err = s.build(ctx, &b, st) }) {
 			left = append(left, st)
 		}
 		if err != nil {
-			s.failed(label.StepSamples, err)
+			s.tools.failed(label.StepSamples, err)
 			return append(left, work[n+1:]...), false
 		}
 	}
 	if len(b.Whole) == 0 {
 		return left, true
 	}
-	err := s.guard.Err(label.StepSamples, func() error { return s.be.Write(ctx, b) })
+	err := s.tools.guard.Err(label.StepSamples, func() error { return s.be.Write(ctx, b) })
 	if guard.Poisoned(err) {
 		return s.sift(ctx, left)
 	}
 	if err != nil {
-		s.failed(label.StepSamples, err)
+		s.tools.failed(label.StepSamples, err)
 		return left, false
 	}
 	s.written.Add(int64(len(b.Samples)))
@@ -74,7 +74,7 @@ func (s *samples) sift(ctx context.Context, work []*settling) (left []*settling,
 	for n, st := range work {
 		var b session.Batch
 		var err error
-		well := s.guard.On(label.StepSamples, st.ref(), "", func() {
+		well := s.tools.guard.On(label.StepSamples, st.ref(), "", func() {
 			if err = s.build(ctx, &b, st); err == nil && len(b.Whole) > 0 {
 				err = s.be.Write(ctx, b)
 			}
@@ -82,10 +82,10 @@ func (s *samples) sift(ctx context.Context, work []*settling) (left []*settling,
 		switch {
 		case !well:
 		case errors.Is(err, session.ErrInvalid):
-			s.failed(label.StepSamples, err)
-			s.guard.SetAside(label.StepSamples, st.ref(), "", err)
+			s.tools.failed(label.StepSamples, err)
+			s.tools.guard.SetAside(label.StepSamples, st.ref(), "", err)
 		case err != nil:
-			s.failed(label.StepSamples, err)
+			s.tools.failed(label.StepSamples, err)
 			return append(left, work[n:]...), false
 		default:
 			s.written.Add(int64(len(b.Samples)))

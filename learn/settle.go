@@ -32,10 +32,10 @@ func (c *closer) settle(ctx context.Context, work []*settling) {
 		c.lookAgain(work)
 		return
 	}
-	err := c.guard.Err(label.StepSettle, func() error { return c.settleAll(ctx, work) })
+	err := c.tools.guard.Err(label.StepSettle, func() error { return c.settleAll(ctx, work) })
 	if errors.Is(err, guard.ErrPanicked) { // one session of the batch is at fault: retry one by one
 		for _, st := range work {
-			c.guard.On(label.StepSettle, st.ref(), "", func() {
+			c.tools.guard.On(label.StepSettle, st.ref(), "", func() {
 				if err := c.settleAll(ctx, []*settling{st}); err != nil {
 					c.again([]*settling{st}, err)
 				}
@@ -88,7 +88,7 @@ func (c *closer) settled(st *settling, byTenant map[string][]trial.Delta) {
 
 // again schedules steps that could not be settled.
 func (c *closer) again(work []*settling, err error) {
-	c.failed(label.StepSettle, err)
+	c.tools.failed(label.StepSettle, err)
 	c.lookAgain(work)
 }
 

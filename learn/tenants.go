@@ -45,7 +45,7 @@ func (b *beliefs) add(name string) *tenant {
 	t := b.tenants[name]
 	if t == nil {
 		t = &tenant{counters: bandit.New()}
-		t.counters.Today(b.now())
+		t.counters.Today(b.tools.now())
 		b.tenants[name] = t
 		if len(b.unread) < tenantsMost { // other tenants are read at the next use
 			b.unread = append(b.unread, name)
@@ -114,8 +114,8 @@ func (b *beliefs) tidy(ctx context.Context) {
 	many := len(b.tenants) > tenantsMost
 	b.tenantsMu.Unlock()
 	for _, name := range names {
-		if err := b.guard.Err(label.StepLoad, func() error { return b.load(ctx, name) }); err != nil && !guard.Poisoned(err) {
-			b.failed(label.StepLoad, err)
+		if err := b.tools.guard.Err(label.StepLoad, func() error { return b.load(ctx, name) }); err != nil && !guard.Poisoned(err) {
+			b.tools.failed(label.StepLoad, err)
 			b.tenantsMu.Lock()
 			b.unread = append(b.unread, name)
 			b.tenantsMu.Unlock()

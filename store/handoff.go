@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"precept/internal/guard"
 	"precept/internal/label"
 	"precept/internal/sample"
 	"precept/internal/session"
@@ -22,11 +21,8 @@ const (
 // leaves memory, and the shipper reads its rows back from the outbox.
 type handoff struct {
 	outbox *outbox.Outbox // nil: what waits for the backend waits in memory alone
-	guard  *guard.Guard
-	tally  *Tally
-	state  *state
+	tools  tools
 	hold   int64 // bytes of exchanges in memory, at most
-	failed func(step label.Step, err error)
 
 	mu      sync.Mutex // guards the fields below and the recorder's lists
 	next    batch
@@ -50,20 +46,20 @@ func (h *handoff) commit(now time.Time) (begun bool) {
 	if h.next.empty() {
 		return false
 	}
-	h.putErr = h.guard.Err(label.StepSpool, h.append)
+	h.putErr = h.tools.guard.Err(label.StepSpool, h.append)
 	if begun = h.putErr == nil && h.outbox != nil; !begun {
 		h.next.begun = nil
 	}
 	if h.putErr != nil {
-		h.state.unspooled.Store(true)
-		h.tally.WriteErrors.Add(1)
-		h.failed(label.StepSpool, h.putErr)
+		h.tools.state.unspooled.Store(true)
+		h.tools.tally.WriteErrors.Add(1)
+		h.tools.failed(label.StepSpool, h.putErr)
 		h.putAt = now.Add(retryAfter)
 		return false
 	}
-	h.state.unspooled.Store(false)
+	h.tools.state.unspooled.Store(false)
 	if h.outbox != nil {
-		h.state.durable.Store(h.next.flush)
+		h.tools.state.durable.Store(h.next.flush)
 	}
 	h.ready.merge(&h.next)
 	h.next.reset()
@@ -79,9 +75,9 @@ func (h *handoff) append() error {
 		return nil
 	}
 	rows, bad := h.next.documents(func(of session.Ref, exchange string, f func()) bool {
-		return h.guard.On(label.StepSpool, of, exchange, f)
+		return h.tools.guard.On(label.StepSpool, of, exchange, f)
 	})
-	h.tally.DroppedBad.Add(bad)
+	h.tools.tally.DroppedBad.Add(bad)
 	f := outbox.Flush{Rows: rows, Begun: h.next.begun, Ended: h.next.ended, Dropped: h.next.dropped, Scrub: h.next.scrub}
 	last, err := h.outbox.Append(&f)
 	if err == nil {
@@ -95,8 +91,8 @@ func (h *handoff) append() error {
 	// The newest exchanges are dropped, counted: what is older waits for its turn. What is known of
 	// sessions may exceed the quota.
 	h.next.begun = nil
-	h.tally.DroppedQuota.Add(h.next.giveUp(droppedQuota, func(*sample.Exchange) bool { return true }))
-	h.state.held.Add(-h.next.held)
+	h.tools.tally.DroppedQuota.Add(h.next.giveUp(droppedQuota, func(*sample.Exchange) bool { return true }))
+	h.tools.state.held.Add(-h.next.held)
 	h.next.held = 0
 	h.next.signals = h.next.signals[max(0, len(h.next.signals)-queueLen):]
 	return h.append()
@@ -104,10 +100,10 @@ func (h *handoff) append() error {
 
 // leave drops from memory what is durable and was not taken by the shipper. The caller has mu.
 func (h *handoff) leave() {
-	h.state.held.Add(-h.ready.held)
+	h.tools.state.held.Add(-h.ready.held)
 	h.from, h.since = h.ready.last, h.ready.flush
 	h.ready = batch{last: h.ready.last, flush: h.ready.flush}
-	h.state.lagging.Store(true)
+	h.tools.state.lagging.Store(true)
 }
 
 // forget takes what belongs to the sessions of a tenant out of what the shipper has not taken yet.
@@ -142,9 +138,9 @@ func (h *handoff) backlog() (until int64, lagging bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.reached >= h.from {
-		if h.state.lagging.Swap(false) {
-			h.state.blind.Store(false)
-			h.state.delivered.Store(h.since)
+		if h.tools.state.lagging.Swap(false) {
+			h.tools.state.blind.Store(false)
+			h.tools.state.delivered.Store(h.since)
 		}
 		return h.from, false
 	}
@@ -166,11 +162,11 @@ func (h *handoff) putBack(tail *batch) {
 func (h *handoff) readAgain() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.state.held.Add(-h.ready.held)
+	h.tools.state.held.Add(-h.ready.held)
 	h.reached, h.from = h.outbox.Delivered()
 	h.ready, h.since = batch{last: h.from, flush: h.flushes}, h.flushes
-	h.state.lagging.Store(true)
-	h.state.blind.Store(true)
+	h.tools.state.lagging.Store(true)
+	h.tools.state.blind.Store(true)
 }
 
 // giveWay leaves what room there is on a full disk to the backend: what it takes can leave the

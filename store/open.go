@@ -50,13 +50,14 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 	// The parts that bring turns to the backend.
 	tombs := &tombstones{sessions: map[session.ID]time.Time{}, tenants: map[string]time.Time{}}
-	handoff := &handoff{outbox: box, guard: s.guard, tally: &s.Tally, state: s.state, hold: o.HoldBytes, failed: o.Failed}
+	with := tools{now: o.Now, guard: s.guard, tally: &s.Tally, state: s.state, failed: o.Failed}
+	handoff := &handoff{outbox: box, tools: with, hold: o.HoldBytes}
 	s.recorder = &recorder{
 		in: s.inbox, waiting: s.waiting, out: s.optOuts, tombs: tombs, handoff: handoff, guard: s.guard, tally: &s.Tally, state: s.state,
 		panicked: o.Panicked, sentiment: o.Sentiment,
 	}
 	s.shipper = &shipper{
-		be: o.Backend, handoff: handoff, guard: s.guard, tally: &s.Tally, state: s.state, now: o.Now, failed: o.Failed,
+		be: o.Backend, handoff: handoff, tools: with,
 		writer: &writer{be: o.Backend, cache: o.Exchanges, feedback: feedback, tombs: tombs, guard: s.guard, failed: o.Failed},
 		limits: shipperLimits{hold: o.HoldBytes, every: o.DeliverEvery},
 	}

@@ -3,7 +3,20 @@ package store
 import (
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"precept/internal/guard"
+	"precept/internal/label"
 )
+
+// tools are what several parts of a Store use.
+type tools struct {
+	now    func() time.Time
+	guard  *guard.Guard
+	tally  *Tally
+	state  *state
+	failed func(step label.Step, err error) // reports a failure; does not block
+}
 
 // state is the progress of recorder and shipper, for readers that must not wait for their locks.
 type state struct {

@@ -14,9 +14,9 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Account says what became of the exchanges of a data directory's life: Admitted = Stored + Spooled
-// + Incomplete + the sum of Dropped. An exchange is admitted when it, its beginning or its loss is
-// on the disk.
+// Account counts the exchanges of a data directory since its first use: Admitted = Stored + Spooled
+// + Incomplete + the sum of Dropped. An exchange is admitted when its document, its start or its
+// loss is on the disk.
 type Account struct {
 	Admitted   int64            `json:"admitted"`
 	Stored     int64            `json:"stored"`
@@ -25,15 +25,15 @@ type Account struct {
 	Dropped    map[string]int64 `json:"dropped"`
 }
 
-// DroppedDamaged is the reason of exchanges that stood where the file is damaged.
+// DroppedDamaged is the reason of exchanges in the damaged part of a file.
 const DroppedDamaged = "damaged"
 
 // counts are the rows of the table account.
 type counts struct {
 	Admitted, Stored, Spooled, Incomplete int64
 	Sequence                              int64 // of the last row
-	Delivered                             int64 // the last row that the store has taken
-	Released                              int64 // the last row that was deleted because it is safe
+	Delivered                             int64 // last row that the store has
+	Released                              int64 // last deleted row
 	dropped                               map[string]int64
 }
 
@@ -52,14 +52,14 @@ func (c *counts) clone() counts {
 	return d
 }
 
-// newer reports whether the counts are of a later time than others.
+// newer reports whether the counts are of a later time than the counts of than.
 func (c *counts) newer(than *counts) bool {
 	return c.Admitted > than.Admitted || c.Sequence > than.Sequence
 }
 
 func (c *counts) equal(d *counts) bool { return maps.Equal(c.named(), d.named()) }
 
-// named are the counts by the names of their rows.
+// named returns the counts by the names of their rows.
 func (c *counts) named() map[string]int64 {
 	m := map[string]int64{
 		"admitted": c.Admitted, "stored": c.Stored, "spooled": c.Spooled, "incomplete": c.Incomplete,
@@ -71,7 +71,7 @@ func (c *counts) named() map[string]int64 {
 	return m
 }
 
-// set takes in one row of the table.
+// set sets one count from its row in the table.
 func (c *counts) set(name string, n int64) {
 	switch name {
 	case "admitted":
@@ -103,7 +103,7 @@ func readCounts(c *sqlite.Conn) (out counts, err error) {
 	return out, err
 }
 
-// writeCounts writes the counts that differ from those in the file.
+// writeCounts writes the counts that differ from the counts in the file.
 func writeCounts(c *sqlite.Conn, kept, now *counts) error {
 	have := kept.named()
 	for name, n := range now.named() {
@@ -137,16 +137,16 @@ func (b *Outbox) Account() Account {
 	return b.counts.account(int64(len(b.begun)), true)
 }
 
-// ReadAccount draws up the account of a file without changing it. running says that a precept is
-// writing to the file: turns that are under way there are not lost. Without a file there is an
-// account of nothing.
+// ReadAccount returns the account of a file and does not change the file. running reports that a
+// precept has the file open: turns in progress are not lost then. The account of a missing file is
+// zero.
 func ReadAccount(path string, running bool) (Account, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return Account{Dropped: map[string]int64{}}, nil
 	}
 	a, err := readAccount(path, "", running)
 	if err != nil && !running {
-		if _, wal := os.Stat(path + "-wal"); errors.Is(wal, fs.ErrNotExist) { // in a directory that cannot be written
+		if _, wal := os.Stat(path + "-wal"); errors.Is(wal, fs.ErrNotExist) { // the directory cannot be written
 			a, err = readAccount(path, "&immutable=1", running)
 		}
 	}

@@ -14,21 +14,21 @@ import (
 
 const (
 	asideInfix = ".corrupt-"
-	// salvageLimit bounds the time in which rows are looked for behind the last one that could be read.
+	// salvageLimit bounds the search for readable rows after an unreadable row.
 	salvageLimit = time.Second
 	salvageTries = 50_000
 )
 
-// replace makes a new file of what can still be read of a damaged one, and sets that one aside whole.
-// The caller has mu, and must not hold reading.
+// replace makes a new file from the readable rows of a damaged file, and renames the damaged file.
+// The caller holds mu, and does not hold reading.
 func (b *Outbox) replace(damage error) (err error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
-	memory := b.counts // of a file that was open; nothing else knows more
-	_ = b.close()      // a damaged file may refuse even that
+	memory := b.counts // of a file that was open; the newest account
+	_ = b.close()      // closing a damaged file may fail
 	fresh := b.path + ".new"
 	for _, suffix := range []string{"", "-wal", "-shm"} {
-		_ = os.Remove(fresh + suffix) // of a replacement that a crash ended
+		_ = os.Remove(fresh + suffix) // left by a replacement during a crash
 	}
 	if b.writer, err = connect(fresh); err != nil {
 		return classify(err)
@@ -68,7 +68,7 @@ func asideName(path string, now time.Time) string {
 	}
 }
 
-// setAside renames the file and what belongs to it.
+// setAside renames the file and its companions.
 func setAside(path string, now time.Time) (string, error) {
 	aside := asideName(path, now)
 	for _, suffix := range []string{"-wal", "-shm", ""} {
@@ -79,7 +79,7 @@ func setAside(path string, now time.Time) (string, error) {
 	return aside, nil
 }
 
-// salvage copies what can be read of a damaged file, and counts the exchanges that cannot.
+// salvage copies the readable rows of a damaged file, and counts the other exchanges as lost.
 func (b *Outbox) salvage(path string, memory *counts) (lost int64, err error) {
 	old, oldErr := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if oldErr == nil {
@@ -99,7 +99,7 @@ func (b *Outbox) salvage(path string, memory *counts) (lost int64, err error) {
 	err = b.transact(func() error {
 		if oldErr == nil {
 			for _, copyTable := range []string{"meta", "optout_marks"} {
-				_ = copyRows(old, b.writer, copyTable) // what cannot be read is begun anew
+				_ = copyRows(old, b.writer, copyTable) // unreadable marks are lost
 			}
 			_ = copyBegun(old, b.writer, begun)
 			if err := b.salvageRows(old, func(r *Row) error { return put(b.writer, r) }); err != nil {
@@ -115,8 +115,8 @@ func (b *Outbox) salvage(path string, memory *counts) (lost int64, err error) {
 	return lost, err
 }
 
-// reconcile makes the account n, as far as what the file holds agrees with it. Exchanges that the
-// account has and the file has not are damaged, and counted. The caller has begun a transaction.
+// reconcile sets the account to n, within the contents of the file. Exchanges that the account has
+// and the file lacks are counted as damaged. The caller has begun a transaction.
 func (b *Outbox) reconcile(n *counts) (lost int64, err error) {
 	spooled, err := number(b.writer, "SELECT coalesce(sum(exchanges), 0) FROM outbox WHERE sequence > ?", n.Delivered)
 	if err != nil {
@@ -141,7 +141,7 @@ func (b *Outbox) reconcile(n *counts) (lost int64, err error) {
 	if lost > 0 {
 		c.drop(DroppedDamaged, lost)
 	}
-	// Where the account itself could not be read, the rows are what is known.
+	// Without a readable account, the account follows from the rows.
 	c.Admitted = c.Stored + c.Spooled + c.Incomplete + begun
 	for _, dropped := range c.dropped {
 		c.Admitted += dropped
@@ -150,8 +150,8 @@ func (b *Outbox) reconcile(n *counts) (lost int64, err error) {
 	return lost, nil
 }
 
-// salvageRows calls put for every row that can be read and has the right checksum. Behind a row that
-// cannot be read it tries the next sequence numbers.
+// salvageRows calls put for every readable row with the right checksum. After an unreadable row,
+// salvageRows tries the next sequence numbers.
 func (b *Outbox) salvageRows(old *sqlite.Conn, put func(r *Row) error) error {
 	start := b.now()
 	for after, tries := int64(0), 0; tries < salvageTries; {
@@ -210,7 +210,7 @@ func copyRows(from, to *sqlite.Conn, table string) error {
 	}
 }
 
-// copyBegun copies the turns that are under way, and notes them in found.
+// copyBegun copies the turns in progress, and adds their ids to found.
 func copyBegun(from, to *sqlite.Conn, found map[string]bool) error {
 	return sqlitex.Execute(from, "SELECT id, tenant, session, document FROM begun", &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
 		id := idOf(s, 2)
@@ -219,13 +219,13 @@ func copyBegun(from, to *sqlite.Conn, found map[string]bool) error {
 	}})
 }
 
-// Aside lists the files that were set aside.
+// aside lists the files that were set aside.
 func (b *Outbox) aside() []string {
 	names, _ := filepath.Glob(b.path + asideInfix + "*") // the pattern is well-formed
 	return names
 }
 
-// TidyAside deletes the files that were set aside before a time; all of them where it is zero.
+// TidyAside deletes files that were set aside before the given time; the zero time deletes all.
 func (b *Outbox) TidyAside(before time.Time) (err error) {
 	for _, name := range b.aside() {
 		info, e := os.Stat(name)

@@ -1,21 +1,21 @@
 // Package outbox is the durable queue before the store: one local SQLite file that holds rows until
-// the store has them for good.
+// the store cannot lose the rows any more.
 //
-// Contract: [Outbox.Append] writes all changes of a [Flush] or none of them, and returns when they
-// are on the disk. Rows get ascending sequence numbers. [Outbox.Read] returns rows in their order,
-// beside a writer. [Outbox.Advance] notes which rows the store has taken, [Outbox.Release] deletes
-// the rows that the store cannot lose any more, and [Outbox.Rewind] makes all rows that are left
-// undelivered again. Rows of [Outbox.Begin] that are left when a file is opened belong to turns that
-// never ended: Open turns them into rows of [KindStub].
+// Contract: [Outbox.Append] writes all changes of a [Flush] or none, and returns after the disk has
+// the changes. Rows get ascending sequence numbers. [Outbox.Read] returns rows in order, also
+// during a write. [Outbox.Advance] notes the rows that the store has, [Outbox.Release] deletes rows
+// that the store cannot lose any more, and [Outbox.Rewind] makes all remaining rows undelivered
+// again. A row of [Outbox.Begin] that remains at the next start belongs to a turn without an end:
+// Open makes a row of [KindStub] from the row.
 //
-// The account counts exchanges, and changes in the transaction that changes the rows. After any
-// crash Admitted = Stored + Spooled + Incomplete + Dropped.
+// The account counts exchanges, and changes in the transaction of the rows. After any crash
+// Admitted = Stored + Spooled + Incomplete + Dropped.
 //
-// A full disk: the ballast beside the file keeps the last megabyte for Release, so that the queue
-// can shrink. While the ballast cannot be made, Append refuses.
+// Full disk: the ballast beside the file reserves the last megabyte for Release, so that the queue
+// can shrink. Without a ballast, Append refuses.
 //
-// A damaged file is renamed whole, and a new one begins with the rows that can still be read and
-// whose checksum is right. The exchanges that are missing are counted as dropped.
+// Damaged file: the file is renamed whole, and a new file begins with the readable rows whose
+// checksum is right. The missing exchanges are counted as dropped.
 //
-// Hazard: one Outbox at a time may have a file open; the owner locks the directory.
+// Hazard: two Outboxes must not open one file; the owner locks the directory.
 package outbox

@@ -5,9 +5,9 @@ import (
 	"os"
 )
 
-// The first bytes of the ballast hold a copy of the account. Nobody waits until the copy is on the
-// disk. At a start it tells what the file's own account has lost: a file that is damaged, or whose
-// write-ahead log is cut or gone, is otherwise a file of an earlier time.
+// The first bytes of the ballast hold a copy of the account, which is not synced. At a start the
+// copy shows losses of the file's own account: a damaged file, or a file with a cut write-ahead
+// log, otherwise looks like a file of an earlier time.
 
 // hintBytes is the room for the copy.
 const hintBytes = 4096
@@ -29,7 +29,7 @@ func (b *Outbox) writeHint() {
 	_ = f.Close()
 }
 
-// readHint reads the copy; ok is false where there is none.
+// readHint reads the copy; ok is false without a copy.
 func (b *Outbox) readHint() (c counts, ok bool) {
 	f, err := os.Open(b.path + Ballast)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Mark is what is kept of a session whose turns all opted out: how many turns and items it had,
-// under a name that does not tell which session it is.
+// Mark is the remainder of a session whose turns all opted out: the number of turns and items,
+// under a name that does not identify the session.
 type Mark struct {
 	Name         uint64
 	Turns, Items uint32
@@ -25,14 +25,15 @@ func (b *Outbox) Marks() (list []Mark, err error) {
 	return list, classify(err)
 }
 
-// KeepMarks writes marks, and deletes the oldest ones beyond most.
+// KeepMarks writes marks, and deletes the oldest marks beyond most.
 func (b *Outbox) KeepMarks(list []Mark, most int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.write(func() error {
 		return b.transact(func() error {
 			for _, m := range list {
-				// A mark that is there keeps its place, so that the oldest session is let go first.
+				// A known mark keeps its place, so that the mark of the oldest session is deleted
+				// first.
 				err := execute(b.writer, `INSERT INTO optout_marks (name, turns, items, place)
 					VALUES (?, ?, ?, (SELECT coalesce(max(place), 0) + 1 FROM optout_marks))
 					ON CONFLICT (name) DO UPDATE SET turns = excluded.turns, items = excluded.items`, int64(m.Name), int64(m.Turns), int64(m.Items))

@@ -10,7 +10,7 @@ import (
 )
 
 // The layout of SQLite's write-ahead log: a header, then frames of a head and a page
-// (sqlite.org/fileformat2.html, 4). The checksum of a frame covers everything before it.
+// (sqlite.org/fileformat2.html, 4). The checksum of a frame covers all earlier bytes.
 const (
 	logHeader = 32
 	frameHead = 24
@@ -20,15 +20,17 @@ const (
 // logFile is a write-ahead log in memory.
 type logFile struct {
 	b     []byte
-	order binary.ByteOrder // of the words that checksums add up
+	order binary.ByteOrder // byte order of the words in a checksum
 }
 
-// repairLog mends the checksums of a write-ahead log that is damaged in its middle. SQLite ends the
-// log at the first wrong checksum, and so would lose every commit behind one wrong bit. With right
-// checksums the damaged page counts as any other damaged page of the file: its rows have checksums of
-// their own. What a power cut left of the last transaction is not mended: it was never acknowledged.
+// repairLog repairs the checksums of a write-ahead log that is damaged in the middle. SQLite ends
+// the log at the first wrong checksum, and would lose every commit after one wrong bit. With right
+// checksums, the damaged page is an ordinary damaged page of the file, whose rows have their own
+// checksums. The remainder of an unfinished last transaction is not repaired, because the
+// transaction was never acknowledged.
 //
-// It returns whether the log was changed; the log as it was is then beside the path under aside.
+// repairLog reports whether the log was changed. A copy of the damaged log is then stored under the
+// path aside.
 func repairLog(path, aside string) (changed bool, err error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) || len(b) < logHeader+2*frameSize {
@@ -56,7 +58,7 @@ func repairLog(path, aside string) (changed bool, err error) {
 	for i := first; i <= last; i++ {
 		f := l.frame(i)
 		if string(f[8:16]) != string(salt) || binary.BigEndian.Uint32(f) == 0 {
-			continue // its head is damaged: nobody knows which page it was
+			continue // the frame's head is damaged, so its page is unknown
 		}
 		mended.b = append(mended.b, f...)
 		mended.seal((len(mended.b)-logHeader)/frameSize - 1)
@@ -66,8 +68,8 @@ func repairLog(path, aside string) (changed bool, err error) {
 
 func (l *logFile) frame(i int) []byte { return l.b[logHeader+i*frameSize:][:frameSize] }
 
-// frames counts the frames of the newest generation of the log, and returns their salt: older ones
-// behind them have another.
+// frames counts the frames of the newest generation of the log, and returns their salt. Frames of
+// earlier generations have another salt.
 func (l *logFile) frames() (n int, salt []byte) {
 	all := (len(l.b) - logHeader) / frameSize
 	salt = l.b[16:24]
@@ -82,8 +84,8 @@ func (l *logFile) frames() (n int, salt []byte) {
 	return n, salt
 }
 
-// damage returns the first frame whose checksum is wrong, -1 where there is none, and the last frame
-// that ends a transaction.
+// damage returns the first frame with a wrong checksum, or -1, and the last frame that ends a
+// transaction.
 func (l *logFile) damage(frames int) (first, last int) {
 	first, last = -1, -1
 	for i := range frames {
@@ -104,8 +106,8 @@ func (l *logFile) damage(frames int) (first, last int) {
 
 func (l *logFile) commits(i int) bool { return binary.BigEndian.Uint32(l.frame(i)[4:]) != 0 }
 
-// endsBefore reports whether a transaction ends between a damaged frame and the last frame: then the
-// damaged one is no remainder of a transaction that was never acknowledged.
+// endsBefore reports whether a transaction ends between a damaged frame and the last frame. The
+// damaged frame is then no remainder of an unacknowledged transaction.
 func (l *logFile) endsBefore(damaged, last int) bool {
 	for i := damaged; i < last; i++ {
 		if l.commits(i) {
@@ -115,7 +117,7 @@ func (l *logFile) endsBefore(damaged, last int) bool {
 	return false
 }
 
-// sum returns the checksum that a frame should have, by the one that the frame before has.
+// sum returns the right checksum of a frame, computed from the checksum of the frame before.
 func (l *logFile) sum(i int) (a, b uint32) {
 	before := l.b[24:32]
 	if i > 0 {

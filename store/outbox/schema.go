@@ -44,10 +44,10 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 // pages are 8 KiB: most exchanges have 1 to 6 KiB.
 const pageBytes = 8192
 
-// logBytes is what the file's own write-ahead log may keep of the disk while nothing is in it.
+// logBytes is the size to which SQLite cuts an empty write-ahead log.
 const (
 	logBytes   = 16 << 20
-	trimmedLog = 128 << 10 // the same while the disk is full
+	trimmedLog = 128 << 10 // the size on a full disk
 )
 
 // settings are the pragmas of the writing connection:
@@ -66,17 +66,17 @@ func settings() []string {
 }
 
 var (
-	// ErrNewer is the error for a file that a later release wrote.
+	// ErrNewer is the error for a file of a later release.
 	ErrNewer = errors.New("the outbox was written by a newer release of precept: upgrade precept, or let the newer one drain it")
-	// ErrQuota says that the rows take all that limits.outbox_bytes allows.
+	// ErrQuota is the error for a queue at limits.outbox_bytes.
 	ErrQuota = errors.New("the outbox has reached limits.outbox_bytes")
-	// ErrFull says that the disk is full.
+	// ErrFull is the error for a full disk.
 	ErrFull = errors.New("the disk of the outbox is full")
-	// errDamaged says that the file is not what this package wrote.
+	// errDamaged is the error for a file with unreadable content.
 	errDamaged = errors.New("the outbox is damaged")
 )
 
-// classify names the cause of an error, so that a caller can ask for it with errors.Is.
+// classify wraps an error of SQLite in the error of its cause, for errors.Is.
 func classify(err error) error {
 	switch code := sqlite.ErrCode(err); {
 	case err == nil:
@@ -90,12 +90,12 @@ func classify(err error) error {
 	return fmt.Errorf("outbox: %w", err)
 }
 
-// connect opens the file for writing, and makes the tables where there are none.
+// connect opens the file for writing, and creates missing tables.
 func connect(path string) (c *sqlite.Conn, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) // what people said: for the owner's eyes
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) // conversations: readable by the owner only
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func create(c *sqlite.Conn) (err error) {
 	return sqlitex.ExecuteScript(c, schema+fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, version), nil)
 }
 
-// number runs a query for one integer, 0 where there is no row.
+// number runs a query for one integer; 0 without a row.
 func number(c *sqlite.Conn, query string, args ...any) (n int64, err error) {
 	err = sqlitex.Execute(c, query, &sqlitex.ExecOptions{Args: args, ResultFunc: func(s *sqlite.Stmt) error {
 		n = s.ColumnInt64(0)

@@ -1,0 +1,173 @@
+package outbox
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+// Append writes a flush, and returns the sequence number of the newest row. With ErrQuota and
+// ErrFull nothing is written.
+func (b *Outbox) Append(f *Flush) (last int64, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err = b.makeBallast()
+	if err != nil && b.trim() == nil {
+		err = b.makeBallast()
+	}
+	if err = errors.Join(err, b.settle()); err != nil {
+		return b.counts.Sequence, classify(err)
+	}
+	if err := b.room(f); err != nil {
+		return b.counts.Sequence, err
+	}
+	if err := b.write(func() error { return b.transact(func() error { return b.append(f) }) }); err != nil {
+		return b.counts.Sequence, err
+	}
+	for _, t := range f.Begun {
+		b.begun[t.ID] = true
+	}
+	for _, id := range f.Ended {
+		delete(b.begun, id)
+	}
+	b.scrub = b.scrub || f.Scrub
+	return b.counts.Sequence, nil
+}
+
+// write runs a change of the file. On a full disk, write restarts the file's write-ahead log, whose
+// blocks are allocated already, and runs the change again. On a damaged file, write replaces the
+// file and runs the change again. The caller holds mu.
+func (b *Outbox) write(change func() error) error {
+	err := classify(change())
+	if errors.Is(err, ErrFull) && b.checkpoint("RESTART") == nil {
+		err = classify(change())
+	}
+	if errors.Is(err, errDamaged) {
+		if err = b.replace(err); err == nil {
+			err = classify(change())
+		}
+	}
+	return err
+}
+
+// transact runs fn in a transaction that also writes the account. A failed transaction restores the
+// account in memory. The caller holds mu.
+func (b *Outbox) transact(fn func() error) (err error) {
+	before := b.counts.clone()
+	defer func() {
+		if err != nil {
+			b.counts = before
+		}
+	}()
+	end, err := sqlitex.ImmediateTransaction(b.writer)
+	if err != nil {
+		return err
+	}
+	err = func() (err error) {
+		defer end(&err)
+		if err := errors.Join(b.append(&b.owed), fn()); err != nil {
+			return err
+		}
+		b.counts.Admitted += b.passed
+		b.counts.Stored += b.passed
+		return writeCounts(b.writer, &b.kept, &b.counts)
+	}()
+	if err == nil {
+		b.kept = b.counts.clone()
+		for _, id := range b.owed.Ended {
+			delete(b.begun, id)
+		}
+		b.owed, b.passed = Flush{}, 0
+		b.writeHint()
+	}
+	return err
+}
+
+// append writes a flush. The caller has begun a transaction.
+func (b *Outbox) append(f *Flush) error {
+	n := &b.counts
+	for i := range f.Rows {
+		if err := b.insert(&f.Rows[i]); err != nil {
+			return err
+		}
+		n.Admitted += f.Rows[i].Exchanges
+		n.Spooled += f.Rows[i].Exchanges
+	}
+	for i := range f.Begun {
+		t := &f.Begun[i]
+		err := execute(b.writer, "INSERT OR REPLACE INTO begun (id, tenant, session, document) VALUES (?, ?, ?, ?)", t.ID, t.Tenant, t.Session[:], t.Document)
+		if err != nil {
+			return err
+		}
+		n.Admitted++
+	}
+	for _, id := range f.Ended {
+		if err := execute(b.writer, "DELETE FROM begun WHERE id = ?", id); err != nil {
+			return err
+		}
+		n.Admitted -= int64(b.writer.Changes()) // the row of the ended turn, or its drop, counts the exchange
+	}
+	for reason, lost := range f.Dropped {
+		n.Admitted += lost
+		n.drop(reason, lost)
+	}
+	for key, value := range f.Notes {
+		if err := b.setMeta(notePrefix+key, value); err != nil {
+			return err
+		}
+	}
+	if a := f.Carried; a != nil {
+		n.Admitted += a.Admitted
+		n.Incomplete += a.Incomplete
+		n.Stored += a.Admitted - a.Incomplete
+		for reason, lost := range a.Dropped {
+			n.Stored -= lost
+			n.drop(reason, lost)
+		}
+	}
+	return nil
+}
+
+// insert writes a row with the next sequence number. The caller has begun a transaction.
+func (b *Outbox) insert(r *Row) error {
+	r.Sequence = b.counts.Sequence + 1
+	if err := put(b.writer, r); err != nil {
+		return err
+	}
+	b.counts.Sequence = r.Sequence
+	return nil
+}
+
+// put writes a row under its sequence number. The parameters are bound by hand, because put runs
+// for each session of each flush.
+func put(c *sqlite.Conn, r *Row) error {
+	s, err := c.Prepare("INSERT OR REPLACE INTO outbox (sequence, kind, tenant, session, exchanges, sum, document) VALUES (?, ?, ?, ?, ?, ?, ?)")
+	if err != nil {
+		return err
+	}
+	s.BindInt64(1, r.Sequence)
+	s.BindInt64(2, int64(r.Kind))
+	s.BindText(3, r.Tenant)
+	s.BindBytes(4, r.Session[:])
+	s.BindInt64(5, r.Exchanges)
+	s.BindInt64(6, r.sum())
+	s.BindBytes(7, r.Document)
+	_, err = s.Step()
+	return errors.Join(err, s.Reset())
+}
+
+// sum is the checksum of a row.
+func (r *Row) sum() int64 {
+	var head [24]byte
+	binary.LittleEndian.PutUint64(head[:], uint64(r.Sequence))
+	binary.LittleEndian.PutUint64(head[8:], uint64(r.Kind))
+	binary.LittleEndian.PutUint64(head[16:], uint64(r.Exchanges))
+	table := crc32.MakeTable(crc32.Castagnoli) // cached by the standard library
+	sum := crc32.Update(0, table, head[:])
+	sum = crc32.Update(sum, table, []byte(r.Tenant))
+	sum = crc32.Update(sum, table, r.Session[:])
+	return int64(crc32.Update(sum, table, r.Document))
+}

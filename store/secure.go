@@ -1,0 +1,143 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"precept/internal/label"
+	"precept/store/outbox"
+)
+
+// syncer makes writes survive a power cut, where the backend does not do so by itself.
+type syncer interface {
+	Sync(ctx context.Context) error
+}
+
+// safety knows which rows the backend cannot lose any more.
+type safety struct {
+	age    time.Duration // after which what was synced is safe
+	marks  []mark
+	synced int64  // the last row at the last sync
+	upTo   int64  // rows up to here are safe
+	epoch  string // of the backend
+}
+
+// mark is a sequence number up to which the backend had synced at a time.
+type mark struct {
+	at time.Time
+	to int64
+}
+
+// secure finds out which rows are safe, and deletes them, whatever failed before. On a full disk it
+// does so at once: the outbox's room may be all that is missing.
+func (d *shipper) secure(ctx context.Context, now time.Time, failed error, tight bool) error {
+	box := d.handoff.outbox
+	full := d.handoff.wasFull()
+	due := box != nil && (!now.Before(d.due.sync) || full)
+	if due && (failed == nil || tight) {
+		if err := d.sync(ctx, now); err != nil {
+			failed = errors.Join(failed, &stepError{label.StepSync, err})
+		}
+	}
+	if failed != nil {
+		d.tools.state.healthy(false)
+	} else if d.tail.empty() && d.phase != volatile { // also after an outage in which nothing came
+		d.tools.state.healthy(true)
+	}
+	if box == nil {
+		return failed
+	}
+	var err error
+	if !now.Before(d.due.keep) || full || d.phase == stopping {
+		d.due.keep = now.Add(keepEvery)
+		err = box.Release(d.safe.upTo)
+	}
+	if err == nil && due {
+		err = box.Tidy()
+	}
+	if tight {
+		box.GiveWay()
+	}
+	if err != nil && failed == nil {
+		failed = &stepError{label.StepSpool, err}
+	}
+	return failed
+}
+
+// sync finds out which of the delivered rows are safe.
+func (d *shipper) sync(ctx context.Context, now time.Time) error {
+	d.due.sync = now.Add(syncEvery)
+	s := &d.safe
+	if to, _ := d.handoff.outbox.Delivered(); to != s.synced {
+		if err := d.be.Sync(ctx); err != nil {
+			return err
+		}
+		s.synced = to
+		s.marks = append(s.marks, mark{now, to})
+	}
+	for len(s.marks) > 0 && now.Sub(s.marks[0].at) >= s.age {
+		s.upTo, s.marks = s.marks[0].to, s.marks[1:]
+	}
+	return nil
+}
+
+// shut writes down how far everything came, and closes the outbox.
+func (d *shipper) shut() error {
+	if d.handoff.outbox == nil {
+		return nil
+	}
+	return errors.Join(d.handoff.outbox.Release(d.safe.upTo), d.handoff.outbox.Close())
+}
+
+// behind returns why not everything is where it can be deleted.
+func (d *shipper) behind() error {
+	lagging, putErr := d.handoff.trouble()
+	switch {
+	case errors.Is(d.err, ErrVolatile):
+		return nil
+	case putErr == nil && d.err == nil && lagging:
+		return errBacklog
+	}
+	return errors.Join(putErr, d.err)
+}
+
+// passBy delivers to a backend that is elsewhere what this machine's full disk has no room for, so
+// that capture goes on. What it takes is in no outbox, and cannot be written again if the backend
+// loses it.
+func (d *shipper) passBy(ctx context.Context) error {
+	if d.fleet == nil || d.handoff.outbox == nil {
+		return nil
+	}
+	if _, err := d.handoff.trouble(); !errors.Is(err, outbox.ErrFull) {
+		return nil
+	}
+	return d.pass(ctx)
+}
+
+// pass delivers what the outbox could not take, when everything in the outbox is delivered.
+// Meanwhile nothing is appended.
+func (d *shipper) pass(ctx context.Context) error {
+	if d.handoff.outbox == nil || !d.tail.empty() {
+		return nil
+	}
+	b, ok := d.handoff.unput()
+	if !ok {
+		return nil
+	}
+	err := d.writer.write(ctx, &b)
+	d.handoff.passed(&b, err)
+	if err != nil {
+		return err
+	}
+	refused := d.count(&b)
+	f := outbox.Flush{Ended: b.ended, Dropped: b.dropped, Scrub: b.scrub}
+	for reason, n := range refused {
+		if f.Dropped == nil {
+			f.Dropped = map[string]int64{}
+		}
+		f.Dropped[reason] += n
+	}
+	d.handoff.outbox.Pass(int64(len(b.exchanges))+b.counted-refused[droppedBad], &f)
+	return nil
+}

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"context"
+	"errors"
+
+	"precept/internal/guard"
+	"precept/internal/label"
+	"precept/internal/session"
+)
+
+// batchWriter is a backend that takes what happened in sessions.
+type batchWriter interface {
+	Write(ctx context.Context, b session.Batch) error
+}
+
+// writer writes batches to the backend, without what was forgotten meanwhile.
+type writer struct {
+	be       batchWriter
+	cache    *ExchangeCache // nil: none
+	feedback *feedbackWriter
+	tombs    *tombstones
+	guard    *guard.Guard
+	failed   func(step label.Step, err error)
+}
+
+// refusedOutcome marks an exchange that the backend can never take.
+const refusedOutcome = "refused"
+
+// write writes a batch: the sessions and what was said in them, then what the traffic said of them,
+// then the feedback that waited for them. What the backend can never take is marked as refused.
+func (w *writer) write(ctx context.Context, b *batch) error {
+	left := w.tombs.left(session.Batch{Rows: newestRows(b.rows), Echoes: b.echoes, Exchanges: b.exchanges})
+	b.counted += int64(len(b.exchanges) - len(left.Exchanges)) // what was forgotten stays in the account
+	b.exchanges = left.Exchanges
+	if err := w.put(ctx, left); err != nil {
+		return &stepError{label.StepWrite, err}
+	}
+	if err := w.feedback.addSignals(ctx, w.tombs.heard(b.signals)); err != nil {
+		return &stepError{label.StepImplicit, err}
+	}
+	if err := w.feedback.unpark(ctx, left.Echoes); err != nil {
+		return &stepError{label.StepUnpark, err}
+	}
+	return nil
+}
+
+// put writes to the backend at once, and piece by piece where something can never be stored.
+func (w *writer) put(ctx context.Context, b session.Batch) error {
+	if len(b.Rows)+len(b.Echoes)+len(b.Exchanges) == 0 {
+		return nil
+	}
+	defer w.cache.wrote(b.Exchanges) // also after an error: the end of ctx leaves the result open
+	err := w.guard.Err(label.StepWrite, func() error { return w.be.Write(ctx, b) })
+	if guard.Poisoned(err) {
+		err = w.sift(ctx, b)
+	}
+	return err
+}
+
+// sift writes a batch in which something can never be stored: each thing by itself. What is refused,
+// or makes the backend panic, is dropped, so that everything beside it is kept.
+func (w *writer) sift(ctx context.Context, b session.Batch) error {
+	for i := range b.Rows {
+		r := &b.Rows[i]
+		if _, err := w.alone(ctx, session.Ref{Tenant: r.Tenant, ID: r.ID}, "", session.Batch{Rows: b.Rows[i : i+1]}); err != nil {
+			return err
+		}
+	}
+	if err := w.siftEchoes(ctx, b.Echoes); err != nil {
+		return err
+	}
+	for i := range b.Exchanges {
+		x := &b.Exchanges[i]
+		ok, err := w.alone(ctx, refOf(x), x.ID, session.Batch{Exchanges: b.Exchanges[i : i+1]})
+		if err != nil {
+			return err
+		}
+		if !ok {
+			x.Outcome = refusedOutcome
+		}
+	}
+	return nil
+}
+
+// siftEchoes writes echoes together where that works, else by halves.
+func (w *writer) siftEchoes(ctx context.Context, echoes []session.Echo) error {
+	if len(echoes) == 0 {
+		return nil
+	}
+	err := w.guard.Err(label.StepWrite, func() error { return w.be.Write(ctx, session.Batch{Echoes: echoes}) })
+	if !guard.Poisoned(err) {
+		return err
+	}
+	if len(echoes) == 1 {
+		w.failed(label.StepWrite, err)
+		return nil
+	}
+	half := len(echoes) / 2
+	return errors.Join(w.siftEchoes(ctx, echoes[:half]), w.siftEchoes(ctx, echoes[half:]))
+}
+
+// alone writes one thing of a session, which is set aside if that panics. It reports whether the
+// backend has it.
+func (w *writer) alone(ctx context.Context, of session.Ref, exchange string, b session.Batch) (ok bool, err error) {
+	if !w.guard.On(label.StepWrite, of, exchange, func() { err = w.be.Write(ctx, b) }) {
+		return false, nil
+	}
+	if errors.Is(err, session.ErrInvalid) {
+		w.failed(label.StepWrite, err)
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// stepError names the step that failed.
+type stepError struct {
+	step label.Step
+	err  error
+}
+
+func (e *stepError) Error() string { return e.err.Error() }
+
+func (e *stepError) Unwrap() error { return e.err }
+
+// stepOf returns the step of a delivery that failed.
+func stepOf(err error) label.Step {
+	if e, ok := errors.AsType[*stepError](err); ok {
+		return e.step
+	}
+	return label.StepDeliver
+}
