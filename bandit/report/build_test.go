@@ -138,7 +138,7 @@ func TestAProofStays(t *testing.T) {
 		t.Fatalf("%s [%v %v] %q", r.Verdict, *r.Lo, *r.Hi, r.Note)
 	}
 	put(c, "a", arm{eps: 0.05, n1: 950, n0: 50, y1: 0.58, y0: 0.53})
-	if r := only(t, c); r.Verdict != report.ProvenHelps || !r.Widened() || !strings.Contains(r.Note, "an earlier look proved it") {
+	if r := only(t, c); r.Verdict != report.ProvenHelps || !r.Widened() || !strings.Contains(r.Note, "an earlier look proved the effect") {
 		t.Errorf("later: %s [%v %v] %q", r.Verdict, *r.Lo, *r.Hi, r.Note)
 	}
 }
@@ -171,7 +171,7 @@ func TestHelpsIsNotProven(t *testing.T) {
 	for i := range 20 { // others that were tested and showed nothing
 		put(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
-	if r = only(t, c); r.Verdict != report.Helps || !strings.Contains(r.Note, "one such row in ten") {
+	if r = only(t, c); r.Verdict != report.Helps || !strings.Contains(r.Note, "one in ten of these rows") {
 		t.Errorf("%s among 21, E %v: %s", r.Verdict, r.EHelps, r.Note)
 	}
 }
@@ -196,13 +196,13 @@ func TestAnIntervalAmongManyIsNoClaim(t *testing.T) {
 	}
 }
 
-// A claim takes 50 told sessions in each arm, and stays when the smaller holdout that follows
+// A claim takes 50 rewarded sessions in each arm, and stays when the smaller holdout that follows
 // widens the interval again: the interval held at all times at once. It ends where the effect has
 // changed its sign.
 func TestAClaimStays(t *testing.T) {
 	young := bandit.New()
 	put(young, "a", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
-	if r := only(t, young); *r.Lo <= 0 || r.Verdict == report.Helps || r.Verdict == report.Unproven && !strings.Contains(r.Note, "50 told sessions") {
+	if r := only(t, young); *r.Lo <= 0 || r.Verdict == report.Helps || r.Verdict == report.Unproven && !strings.Contains(r.Note, "50 rewarded sessions") {
 		t.Errorf("with 40 withheld: %s [%v %v] %s", r.Verdict, *r.Lo, *r.Hi, r.Note)
 	}
 	c := bandit.New()
@@ -215,7 +215,7 @@ func TestAClaimStays(t *testing.T) {
 		t.Fatalf("%s [%v %v]", r.Verdict, *r.Lo, *r.Hi)
 	}
 	put(c, "a", arm{eps: 0.05, n1: 760, n0: 40, y1: 0.58, y0: 0.53})
-	if r = only(t, c); r.Verdict != report.Helps || *r.Lo > 0 || !strings.Contains(r.Note, "has excluded 0") {
+	if r = only(t, c); r.Verdict != report.Helps || *r.Lo > 0 || !strings.Contains(r.Note, "excluded 0 earlier") {
 		t.Errorf("later: %s [%v %v] %s", r.Verdict, *r.Lo, *r.Hi, r.Note)
 	}
 	put(c, "a", arm{eps: 0.05, n1: 7600, n0: 400, y1: 0.5, y0: 0.6})

@@ -108,13 +108,13 @@ func (b *builder) sooner(r *Row, s trial.Stats) (out []string) {
 		}
 	}
 	if r.Picked > 0 && float64(r.Told) < worthSaying*float64(r.Picked) {
-		out = append(out, fmt.Sprintf("more feedback: %d%% of its picks are told of", 100*r.Told/r.Picked))
+		out = append(out, fmt.Sprintf("more feedback: %d%% of its picks have a reward", 100*r.Told/r.Picked))
 	}
 	switch all := float64(b.global.Told); {
 	case r.Matched == 0:
-		out = append(out, "triggers that fire: it has matched in no session yet")
+		out = append(out, "other triggers: the lesson has matched in no session yet")
 	case all > 0 && float64(r.Told) < rare*all:
-		out = append(out, fmt.Sprintf("wider triggers: it is picked in %.1f%% of the sessions", 100*float64(r.Told)/all))
+		out = append(out, fmt.Sprintf("wider triggers: the lesson is picked in %.1f%% of the sessions", 100*float64(r.Told)/all))
 	default:
 		out = append(out, "more traffic")
 	}

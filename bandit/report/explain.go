@@ -76,16 +76,16 @@ func (r *Row) explanation() []string {
 	e := r.Explain
 	out := []string{
 		fmt.Sprintf("%s (%s): %s", Printable(r.Arm), r.State, r.Verdict),
-		fmt.Sprintf("  picks     %d of %d matched; %d told: %d injected, %d withheld (upstream refused %d and %d)",
+		fmt.Sprintf("  picks     %d of %d matched; %d rewarded: %d injected, %d withheld (upstream refused %d and %d)",
 			r.Picked, r.Matched, r.Told, r.NInjected, r.NWithheld, r.RefusedWith, r.RefusedWithout),
 	}
 	for _, p := range e.Propensities {
-		out = append(out, fmt.Sprintf("  at %-6.3g %d injected, %d withheld; told %d and %d; mean reward %s and %s; e %.3g",
+		out = append(out, fmt.Sprintf("  at %-6.3g %d injected, %d withheld; rewarded %d and %d; mean reward %s and %s; e %.3g",
 			p.Epsilon, p.Injected, p.Withheld, p.ToldInjected, p.ToldWithheld, number("%.3f", p.MeanInjected, 1), number("%.3f", p.MeanWithheld, 1), p.EValue))
 	}
 	if e.Mean == nil {
 		out = append(out, fmt.Sprintf(
-			"  effect    not shown before 50 told picks, 5 in each arm; there are %.0f with a coin",
+			"  effect    hidden below 50 rewarded picks, 5 in each arm; present: %.0f with a coin",
 			e.N,
 		))
 	} else {
@@ -144,13 +144,13 @@ func (r *Row) missing() string {
 	var parts []string
 	switch {
 	case past(r.State):
-		parts = append(parts, "nothing: no session gets it any more")
+		parts = append(parts, "none: no session gets the lesson any more")
 	case r.NeedsPicks > 0 && r.Weeks != nil:
 		parts = append(parts, fmt.Sprintf(
-			"about %d more told picks, %s at %.0f a week", r.NeedsPicks, weeks(*r.Weeks), r.pace(),
+			"about %d more rewarded picks, %s at %.0f a week", r.NeedsPicks, weeks(*r.Weeks), r.pace(),
 		))
 	case r.NeedsPicks > 0:
-		parts = append(parts, fmt.Sprintf("about %d more told picks; none come in", r.NeedsPicks))
+		parts = append(parts, fmt.Sprintf("about %d more rewarded picks; none arrive", r.NeedsPicks))
 	default:
 		parts = append(parts, "nothing")
 	}

@@ -135,44 +135,44 @@ func (f *Forecast) cost(r *Report, row *Row) {
 func (f *Forecast) Text() []string {
 	out := []string{
 		fmt.Sprintf(
-			"A trial of %s: %d told picks, of which %.0f%% are withheld; then one look, and it ends.",
+			"A trial of %s: %d rewarded picks, %.0f%% of them withheld; then one look ends the trial.",
 			f.Slug, f.Picks, 100*f.Epsilon,
 		),
 		fmt.Sprintf(
-			"It finds an effect of %.1f points with a chance of %.0f%%, tested at %.3g (planned looks, with this one: %d).",
+			"The trial finds an effect of %.1f points with a probability of %.0f%%, tested at %.3g (planned looks, this look included: %d).",
 			100*f.Detect, 100*f.Power, f.Level, f.Looks,
 		),
 		fmt.Sprintf(
-			"Its interval will be +-%.1f points; the one that may be looked at always is +-%.1f after as many picks.",
+			"Its interval will be +-%.1f points; the interval that is valid at any time is +-%.1f after as many picks.",
 			100*f.Width, 100*f.Anytime,
 		),
 	}
-	days := "no picks come in at present, so nobody can say how long it takes"
+	days := "no picks arrive at present, so the duration is unknown"
 	if f.Days != nil {
 		days = fmt.Sprintf(
-			"%.0f days at the present %.0f told picks a week", math.Ceil(*f.Days), f.PerWeek,
+			"%.0f days at the present %.0f rewarded picks a week", math.Ceil(*f.Days), f.PerWeek,
 		)
 	}
 	cost := fmt.Sprintf(
-		"withheld from about %.0f of them: that costs the reward of %.1f sessions (%.1f more than without the trial)",
+		"withheld from about %.0f of them, at the cost of the reward of %.1f sessions (%.1f more than without the trial)",
 		f.Withheld, f.Reward, f.Extra,
 	)
 	if f.Believed <= 0 {
 		cost = fmt.Sprintf(
-			"given to about %.0f of them: that costs the reward of %.1f sessions",
+			"given to about %.0f of them, at the cost of the reward of %.1f sessions",
 			float64(f.Sessions)-f.Withheld, -f.Believed*(float64(f.Sessions)-f.Withheld),
 		)
 	}
 	out = append(out,
-		fmt.Sprintf("It takes about %d sessions with a pick: %s.", f.Sessions, days),
+		fmt.Sprintf("The trial takes about %d sessions with a pick: %s.", f.Sessions, days),
 		fmt.Sprintf(
-			"The lesson is %s, if its effect is the %+.1f points that the chooser believes.", cost,
+			"The lesson is %s, if the chooser's estimate of %+.1f points is right.", cost,
 			100*f.Believed,
 		),
-		fmt.Sprintf("It injects about %d tokens.", f.Tokens))
+		fmt.Sprintf("The trial injects about %d tokens.", f.Tokens))
 	if f.Running != nil {
 		out = append(out, fmt.Sprintf(
-			"The trial that runs now (%d of %d picks) ends without a look, and still counts as planned.",
+			"The running trial (%d of %d picks) ends without a look, and still counts as planned.",
 			f.Running.Told, f.Running.Planned,
 		))
 	}

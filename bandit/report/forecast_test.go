@@ -60,7 +60,7 @@ func TestWhatATrialCosts(t *testing.T) {
 		"\n",
 	); !strings.Contains(
 		text,
-		"nobody can say how long it takes",
+		"the duration is unknown",
 	) {
 		t.Error(text)
 	}

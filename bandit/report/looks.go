@@ -124,14 +124,14 @@ func (r *Row) next() string {
 	if r.Trial != "ended" {
 		return ""
 	}
-	stays := "it stays in force as any other lesson"
+	stays := "the lesson stays active like any other lesson"
 	switch r.looked() {
 	case TrialHelps, ProvenHelps:
 		return stays
 	case TrialHarms, ProvenHarms:
-		return "until somebody retires it the chooser decides, and picks what it expects to harm in few sessions only"
+		return "until a person retires the lesson, the chooser decides, and picks a lesson with expected harm in few sessions only"
 	case NoEffect:
-		return stays + "; it costs tokens for less than 3 points"
+		return stays + "; the lesson costs tokens for less than 3 points"
 	default: // no effect found
 	}
 	return stays + ", unless distill.gate: auto began the trial, which retires it; another trial would have to be larger"

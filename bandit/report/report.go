@@ -16,7 +16,7 @@ const (
 	ProvenHarms Verdict = "proven harms"           //
 	TrialHelps  Verdict = "proven in trial: helps" // the planned trial survives the correction for all planned trials
 	TrialHarms  Verdict = "proven in trial: harms" //
-	Helps       Verdict = "helps"                  // the interval excludes 0, or did at some time, corrected for the other lessons; one such row in ten may be wrong
+	Helps       Verdict = "helps"                  // the interval excludes 0, or did at some time, corrected for the other lessons; one in ten of these rows may be wrong
 	Harms       Verdict = "harms"                  //
 	NoEffect    Verdict = "no material effect"     // the interval is within 3 points of 0
 	LikelyHelps Verdict = "likely helps"           // by the chooser's model; not a proof

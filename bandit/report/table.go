@@ -127,7 +127,7 @@ func (t table) head(r Report) {
 	}
 	for _, e := range r.Elsewhere {
 		t.say(
-			"Not in these numbers: %d sessions that closed when the reward was %s", e.Sessions,
+			"Not included: %d sessions that closed while the reward was %s", e.Sessions,
 			e.RewardDefinition,
 		)
 	}
@@ -151,8 +151,8 @@ func (t table) head(r Report) {
 func objectives() map[string]string {
 	return map[string]string{
 		"raw":    "which picks what fires on easy sessions: the choice is biased, the effects are not",
-		"random": "a pure experiment: nothing that was learned is used",
-		"all":    "whatever matches: nothing that was learned is used",
+		"random": "a pure experiment: the chooser uses no learned effects",
+		"all":    "every match: the chooser uses no learned effects",
 	}
 }
 
@@ -160,7 +160,7 @@ func objectives() map[string]string {
 func holdouts() map[string]string {
 	return map[string]string{
 		"earn":  "which withholds less of what is believed to help: more is gained, less is proven",
-		"fixed": "which goes on withholding what has its verdict",
+		"fixed": "which keeps withholding lessons with a verdict",
 	}
 }
 
@@ -246,7 +246,7 @@ func (t table) notes(r Row) {
 	case "running":
 		notes = append(notes, "in trial")
 	case "reached":
-		notes = append(notes, "its trial is over: measured as closely as was asked")
+		notes = append(notes, "the trial is over: the interval has the requested width")
 	}
 	if r.Caution {
 		notes = append(notes, "shown as a caution")
@@ -291,7 +291,7 @@ func (t table) foot(r Report) {
 			r.Reporting.EValue,
 		)
 	}
-	t.say("told: %d of %d treated sessions, %d of %d control sessions",
+	t.say("rewarded: %d of %d treated sessions, %d of %d control sessions",
 		r.Reporting.ToldTreated, r.Reporting.AssignedTreated, r.Reporting.ToldControl, r.Reporting.AssignedControl)
 	if g := r.Global; g.RefusedTreated+g.RefusedControl > 0 {
 		t.say(

@@ -87,7 +87,7 @@ func alarming() report.Report {
 	for i := range r.Lessons {
 		switch row := &r.Lessons[i]; row.Slug {
 		case "quote-the-path":
-			row.Looks, row.Trial, row.Next = []report.Look{thin, taken}, "ended", "it stays in force"
+			row.Looks, row.Trial, row.Next = []report.Look{thin, taken}, "ended", "the lesson stays active"
 			row.RefusedWith, row.RefusedWithout = 3, 1
 		case "brand-new":
 			row.Looks, row.Trial, row.State = []report.Look{young}, "running", "shown otherwise"

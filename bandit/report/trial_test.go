@@ -82,7 +82,7 @@ func TestPlannedLooks(t *testing.T) {
 	}
 	for _, want := range []string{
 		"proven in trial: helps", "proven in trial: harms", "does not count before the last", "one look (p 0.00", "Trials: 6 looks planned, 3 taken",
-		"consider retiring it", "it stays in force as any other lesson",
+		"consider retiring it", "the lesson stays active like any other lesson",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is missing:\n%s", want, text.String())
@@ -154,7 +154,7 @@ func TestExplain(t *testing.T) {
 		t.Errorf("%d lines", n)
 	}
 	for _, want := range []string{
-		"a@1 (removed): proven in trial: helps", "400 told: 200 injected, 200 withheld", "at 0.5    200 injected", "sum z / n = 60.0000 / 400 = +15.00 points",
+		"a@1 (removed): proven in trial: helps", "400 rewarded: 200 injected, 200 withheld", "at 0.5    200 injected", "sum z / n = 60.0000 / 400 = +15.00 points",
 		"standard error", "whenever you look", "evidence  E+", "coins e", "1000 is an alarm", "one look", "missing",
 	} {
 		if !strings.Contains(text.String(), want) {
@@ -165,7 +165,7 @@ func TestExplain(t *testing.T) {
 		t.Error("nobody is explained")
 	}
 	young := report.Build(report.Input{Now: time.Unix(1000, 0), Explain: "b", Lessons: []report.Lesson{{Slug: "b", Arm: "b@1", State: "active"}}})
-	if text.Reset(); young.Explain(&text, "b", 1000) != nil || !strings.Contains(text.String(), "not shown before 50") || strings.Contains(text.String(), "NaN") {
+	if text.Reset(); young.Explain(&text, "b", 1000) != nil || !strings.Contains(text.String(), "hidden below 50") || strings.Contains(text.String(), "NaN") {
 		t.Error(text.String())
 	}
 }

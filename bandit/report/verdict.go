@@ -136,20 +136,20 @@ func (r *Row) note(s trial.Stats) string {
 		return why(r)
 	case ProvenHelps, ProvenHarms:
 		if r.Widened() {
-			return "an earlier look proved it, which stays; its interval is wider now that it is withheld less"
+			return "an earlier look proved the effect, and the verdict stays; the interval is wider now because the lesson is withheld less"
 		}
 	case TrialHelps, TrialHarms:
-		return "by one planned look; of such rows one in twenty may be wrong"
+		return "by one planned look; one in twenty of these rows may be wrong"
 	case Helps, Harms:
 		if r.Widened() {
-			return "one such row in ten may be wrong; its interval has excluded 0, and is wider now that it is withheld less"
+			return "one in ten of these rows may be wrong; the interval excluded 0 earlier, and is wider now because the lesson is withheld less"
 		}
-		return "one such row in ten may be wrong"
+		return "one in ten of these rows may be wrong"
 	case LikelyHelps, LikelyHarms:
 		return "by the chooser's model, not by the holdout"
 	case Benched:
 		if r.Trial == running {
-			return "the chooser expects harm; its trial goes on"
+			return "the chooser expects harm; the trial continues"
 		}
 		return "the chooser expects harm and only probes it"
 	case Unproven:
@@ -157,7 +157,7 @@ func (r *Row) note(s trial.Stats) string {
 			break
 		}
 		if !trial.Claimable(s.M1, s.M0) {
-			return "the interval excludes 0, but it takes 50 told sessions in each arm to call it so"
+			return "the interval excludes 0, but the verdict needs 50 rewarded sessions in each arm"
 		}
 		return "the interval excludes 0, but with so many lessons some do by chance"
 	case NoEffect: // needs no note
@@ -197,7 +197,7 @@ func (b *builder) retire(r *Row, l Lesson, p Belief) string {
 	case l.Superseded:
 		return "superseded"
 	case r.Verdict == TrialHarms:
-		return "its trial found that it harms"
+		return "the trial found harm"
 	case r.Hi != nil && *r.Hi < retireUseful:
 		return "its effect is below 1 point at best"
 	case r.Told >= retirePicks && p.Benched && b.benchedSince(l):

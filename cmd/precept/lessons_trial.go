@@ -58,7 +58,7 @@ func (w *world) lessonsTrial() *cobra.Command {
 	c := &cobra.Command{
 		Use: string(lesson.StartTrial) + " SLUG", Short: short, Args: arguments(cobra.ExactArgs(1)),
 		Long: short + ". A running precept takes it into force within two seconds.\n\n" +
-			"With --picks or --detect the trial is planned: it ends after so many told picks " +
+			"With --picks or --detect the trial is planned and ends after this number of rewarded picks " +
 			"with one look, whose interval is about 0.65 as wide as the one " +
 			"that may be looked at always. What it costs is told first; on a terminal it then " +
 			"takes --yes to begin.",
@@ -69,7 +69,7 @@ func (w *world) lessonsTrial() *cobra.Command {
 		"end the trial when the interval is that narrow: 0.03 is 3 points; 0: when another verb ends it",
 	)
 	c.Flags().Int64Var(
-		&f.goal.Picks, "picks", 0, "end the trial after so many told picks, with one planned look",
+		&f.goal.Picks, "picks", 0, "end the trial after this number of rewarded picks, with one planned look",
 	)
 	c.Flags().Float64Var(
 		&f.goal.Detect, "detect", 0,
@@ -106,7 +106,7 @@ func (w *world) planTrial(
 	r, err := findReport(ctx, w.err, w.tools, cfg, &reportFlags{query: admin.Query{Tenant: f.tenant}})
 	if err != nil && storeless(cfg) {
 		if r, err = blankReport(ctx, w.tools, cfg); err != nil {
-			return fmt.Errorf("what the trial costs cannot be told: %w", err)
+			return fmt.Errorf("the cost of the trial is unknown: %w", err)
 		}
 		fmt.Fprintln(
 			w.err,
@@ -114,7 +114,7 @@ func (w *world) planTrial(
 		)
 	}
 	if err != nil {
-		return fmt.Errorf("what the trial costs cannot be told: %w", err)
+		return fmt.Errorf("the cost of the trial is unknown: %w", err)
 	}
 	f.goal.Epsilon = f.plan.Epsilon
 	cost, err := r.Forecast(slug, f.goal)
