@@ -106,6 +106,9 @@ func (w *work) answered(ctx context.Context, q *question) error {
 	case errors.As(q.err, &broke):
 		w.failed(q.session, q.err)
 		return nil
+	case errors.Is(q.err, errAside):
+		w.failed(q.session, q.err)
+		return nil
 	case errors.Is(q.err, ErrUnusable):
 		q.next.Hash = "" // read the session again next time
 		w.failed(q.session, q.err)
@@ -160,8 +163,9 @@ func (w *work) opine(s *Session, m *mark, of Opinions) {
 // the session may be the cause.
 const maxDown = 3
 
-// breakdown reports whether the judge timed out or failed itself.
+// breakdown reports whether the judge timed out, failed itself, or refuses the request for an unknown
+// reason, which may be this session's alone.
 func breakdown(err error) bool {
 	var status *errStatus
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &status) && status.code >= 500
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &status) && (status.code >= 500 || status.refusesRequest())
 }

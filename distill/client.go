@@ -28,6 +28,7 @@ type ClientOptions struct {
 type client struct {
 	o     ClientOptions
 	plain atomic.Bool // the server does not support response_format: the prompt contains the schema
+	bare  atomic.Bool // the server refuses temperature
 }
 
 // Limits of a reply, and of a wait that a server requests.
@@ -54,6 +55,21 @@ func (e *errStatus) again() bool {
 	return e.code == http.StatusTooManyRequests || e.code == http.StatusRequestTimeout || e.code == http.StatusConflict || e.code >= 500
 }
 
+// errAside is the error of a session that the judge refuses for its content: too long, or filtered.
+// The session is set aside; other sessions and later requests are as before.
+var errAside = errors.New("the judge refuses this session, which is set aside")
+
+// refusesRequest reports whether the server refuses the request as such, and not the credential or the
+// place.
+func (e *errStatus) refusesRequest() bool {
+	return e.code == http.StatusBadRequest || e.code == http.StatusUnprocessableEntity || e.code == http.StatusRequestEntityTooLarge
+}
+
+// ofSession reports whether the server refuses the content of the session.
+func (e *errStatus) ofSession() bool {
+	return e.code == http.StatusRequestEntityTooLarge || e.refusesRequest() && listed("refused content").within(strings.ToLower(e.body))
+}
+
 // call sends requests until a readable answer arrives, or further attempts are pointless.
 func (c *client) call(ctx context.Context, system, user, name string, schema any, out any) (used Usage, err error) {
 	defer func() {
@@ -63,6 +79,7 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 	}()
 	var last error
 	pause := firstPause
+	plain, bare := c.plain.Load(), c.bare.Load()
 	for try := range maxTries {
 		if try > 0 {
 			if err := c.o.Wait(ctx, c.spread(pause)); err != nil {
@@ -70,10 +87,11 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 			}
 			pause = max(firstPause, min(2*pause, time.Minute))
 		}
-		plain := c.plain.Load()
-		text, u, err := c.once(ctx, plain, system, user, name, schema)
+		text, u, err := c.once(ctx, plain, bare, system, user, name, schema)
 		used.add(u)
 		if err == nil {
+			c.plain.Store(plain) // only a request that worked shows what the server supports
+			c.bare.Store(bare)
 			if err = decode(text, out); err == nil {
 				return used, nil
 			}
@@ -83,9 +101,12 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 		switch {
 		case ctx.Err() != nil:
 			return used, ctx.Err()
-		case errors.As(err, &status) && (status.code == http.StatusBadRequest || status.code == http.StatusUnprocessableEntity) && !plain:
-			c.plain.Store(true)
-			pause = 0 // the server may not support response_format
+		case errors.As(err, &status) && status.ofSession():
+			return used, fmt.Errorf("%w: %w", errAside, err)
+		case errors.As(err, &status) && status.refusesRequest() && !bare && (plain || strings.Contains(strings.ToLower(status.body), "temperature")):
+			bare, pause = true, 0
+		case errors.As(err, &status) && status.refusesRequest() && !plain:
+			plain, pause = true, 0 // the server may not support response_format
 		case errors.As(err, &status) && !status.again():
 			return used, fmt.Errorf("%w; check distill.judge, distill.model and distill.api_key", err)
 		case errors.As(err, &status) && status.after > 0:
@@ -119,8 +140,11 @@ type chatReply struct {
 }
 
 // once sends one request.
-func (c *client) once(ctx context.Context, plain bool, system, user, name string, schema any) (string, Usage, error) {
-	body := map[string]any{"model": c.o.Model, "temperature": 0}
+func (c *client) once(ctx context.Context, plain, bare bool, system, user, name string, schema any) (string, Usage, error) {
+	body := map[string]any{"model": c.o.Model}
+	if !bare {
+		body["temperature"] = 0
+	}
 	if plain {
 		text, err := json.Marshal(schema)
 		if err != nil {

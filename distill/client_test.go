@@ -93,7 +93,11 @@ func TestHowOftenAJudgeIsAsked(t *testing.T) {
 		"a redirect to nowhere":          {[]reply{{304, "", "hm"}, skip}, "[]", "answers 304: hm"},
 		"a place where something is":     {[]reply{{404, "Location: http://other.example/", "hm"}, skip}, "[]", "answers 404: hm"},
 		"no structured output":           {[]reply{{422, "", "what is response_format"}, skip}, "[0s]", ""},
-		"no structured output at all":    {[]reply{{400, "", "bad"}, {400, "", "worse"}, skip}, "[0s]", "worse"},
+		"no temperature":                 {[]reply{{400, "", "Unsupported value: 'temperature' does not support 0"}, skip}, "[0s]", ""},
+		"neither of both":                {[]reply{{400, "", "bad"}, {400, "", "worse"}, skip}, "[0s 0s]", ""},
+		"nothing at all":                 {[]reply{{400, "", "bad"}, {400, "", "worse"}, {400, "", "worst"}, skip}, "[0s 0s]", "worst"},
+		"too long a session":             {[]reply{{400, "", "This model's maximum context length is 8192 tokens"}, skip}, "[]", "set aside"},
+		"filtered content":               {[]reply{{400, "", `{"code":"content_filter"}`}, skip}, "[]", "set aside"},
 		"down, and no structured output": {[]reply{{400, "", ""}, {500, "", ""}}, "[0s 1s 2s 4s]", "answers 500"},
 		"a long error":                   {[]reply{{404, "", strings.Repeat("so  long ", 100)}}, "[]", strings.Repeat("so long ", 37) + "so …"},
 	} {

@@ -96,6 +96,21 @@ func (w *work) needsPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs
 	return "", nil
 }
 
+// confirms reports whether the draft has most words of the lesson's advice. A draft that only sounds
+// like the lesson adds evidence, but no sighting: otherwise one caller writes the advice, and an honest
+// session of another caller admits it.
+func (d *Draft) confirms(l *lesson.Lesson) bool {
+	theirs := readSentence(lesson.Plain(l.Title + "\n" + l.Advice)).keys
+	ours := readSentence(lesson.Plain(d.Title + "\n" + d.items())).keys
+	both := 0
+	for key := range theirs {
+		if ours[key] {
+			both++
+		}
+	}
+	return 2*both > len(theirs) || len(theirs) == 0
+}
+
 // independent reports whether two of the sessions are independent sightings.
 func independent(refs []Ref) bool {
 	for i, a := range refs {

@@ -167,6 +167,40 @@ func TestSectionsOfALesson(t *testing.T) {
 	}
 }
 
+// A server refuses one session for its length, and never takes temperature: the session is set aside,
+// and the others are read without temperature.
+func TestARefusedSessionIsSetAside(t *testing.T) {
+	b := newBench(t)
+	for i := range 6 {
+		b.session(fmt.Sprint("s", i), user(fmt.Sprintf("Run the benchmark, number %d.", i)), call("bash", `{"command":"make bench"}`, "ok 12ms"))
+	}
+	answer := routine("success", noLessons)
+	s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) {
+		switch {
+		case strings.Contains(a.User, "number 2"):
+			return 400, nil, `{"error":{"code":"context_length_exceeded","message":"This model's maximum context length is 8192 tokens."}}`
+		case a.Body["temperature"] != nil:
+			return 400, nil, `{"error":{"message":"Unsupported value: 'temperature' does not support 0 with this model."}}`
+		}
+		return 200, nil, answer(a)
+	}}
+	sum, _, err := judged(t, b, s)
+	if err != nil || sum.Judged != 5 || sum.Failed != 1 {
+		t.Fatalf("%v, %+v", err, sum)
+	}
+	for i, a := range s.asked {
+		if i > 1 && a.Body["temperature"] != nil && !strings.Contains(a.User, "number 2") {
+			t.Errorf("question %d is asked with temperature again", i)
+		}
+		if a.Body["response_format"] == nil {
+			t.Errorf("question %d is asked without response_format", i)
+		}
+	}
+	if again, _, err := judged(t, b, s); err != nil || again.Judged+again.Failed != 0 {
+		t.Errorf("the next run: %v, %+v", err, again)
+	}
+}
+
 // put has a person put a lesson into the directory.
 func put(t *testing.T, b *bench, slug string) {
 	t.Helper()

@@ -148,7 +148,11 @@ func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 	if w.o.DryRun || old.Form != lesson.FormAIP11 && len(old.Raw) > 0 {
 		return nil
 	}
-	refs, err := w.sightings(ctx, old.Slug, d.Refs)
+	var seen []Ref // sightings of this advice, not of a lesson with a similar name
+	if d.confirms(old) {
+		seen = d.Refs
+	}
+	refs, err := w.sightings(ctx, old.Slug, seen)
 	if err != nil {
 		return err
 	}
