@@ -13,12 +13,12 @@ import (
 	"precept/internal/wire"
 )
 
-// lingerTimeout is the time in which a client that is still sending can read its answer before the
-// connection is closed. A connection that is closed with unread bytes may lose the answer.
+// lingerTimeout is the time between precept's answer and the close of a connection on which the
+// client still sends. Unread bytes at the close may destroy the answer.
 const lingerTimeout = 500 * time.Millisecond
 
 // clientWriter writes the response to the client. A clientWriter bounds the time of one write, not
-// the time of the response, and remembers the status.
+// the time of the response, and keeps the status.
 type clientWriter struct {
 	http.ResponseWriter
 	ctl     *http.ResponseController
@@ -28,7 +28,7 @@ type clientWriter struct {
 	body    *clientBody
 	dialect wire.Dialect // of the rewritten path; wire.None for other paths
 	code    int          // 0: no answer yet
-	id      string       // Precept-Request-Id; "" while nobody has asked for it
+	id      string       // Precept-Request-Id; empty before the first use
 	old     bool         // the client speaks HTTP/1.0, which has no interim responses
 }
 
@@ -45,9 +45,9 @@ func (w *clientWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// WriteHeader implements http.ResponseWriter. The response gets no Content-Type that the upstream
-// did not send: net/http would guess one. A connection is closed after a response that comes before
-// the whole request body: the rest of the body stays unread.
+// WriteHeader implements http.ResponseWriter. Without a Content-Type of the upstream the response
+// gets none: net/http would guess one. A response before the end of the request body closes the
+// connection, because the rest of the body stays unread.
 func (w *clientWriter) WriteHeader(code int) {
 	if code < 200 && code != http.StatusSwitchingProtocols {
 		if !w.old {
@@ -72,11 +72,11 @@ func (w *clientWriter) WriteHeader(code int) {
 // Unwrap lets http.ResponseController find Flush, Hijack and the deadlines.
 func (w *clientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// end ends a response. The last writes of the server pass without a deadline, and the rest of an
-// unread body is awaited for lingerTimeout only. The read deadline is set when that time is over,
-// not before: the server removes an earlier deadline while the transport still reads, and then
-// reads the rest of a short body without bound. The connection ends with this response, so no other
-// request meets the deadline.
+// end ends a response. The server writes the rest without a deadline, and waits for the rest of an
+// unread body at most lingerTimeout. The read deadline is set after lingerTimeout: the server
+// removes an earlier deadline while the transport still reads, and then reads the rest of a short
+// body without bound. The connection ends with this response, so no further request meets the
+// deadline.
 func (w *clientWriter) end() {
 	_ = w.ctl.SetWriteDeadline(time.Time{})
 	if w.body != nil && !w.body.over() {
@@ -134,7 +134,7 @@ func (b *clientBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && b.ended.CompareAndSwap(nil, &err) && errors.Is(err, io.EOF) {
-		_ = b.w.ctl.SetReadDeadline(time.Time{}) // else the server takes the silence after the body for a client that left
+		_ = b.w.ctl.SetReadDeadline(time.Time{}) // without this, the server takes the silence after the body for a client that left
 	}
 	return n, err
 }
@@ -158,7 +158,7 @@ func (b *clientBody) fault(d wire.Dialect) *problem {
 		return refusal(d, http.StatusRequestEntityTooLarge, tooLarge)
 	}
 	if errors.Is(*err, os.ErrDeadlineExceeded) {
-		return refusal(d, http.StatusRequestTimeout, "the request body stood still for limits.client_write_timeout; send it again")
+		return refusal(d, http.StatusRequestTimeout, "no byte of the request body came within limits.client_write_timeout; send the request again")
 	}
 	return refusal(d, http.StatusBadRequest, "the request body ended early")
 }

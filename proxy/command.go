@@ -17,8 +17,8 @@ import (
 const listedRoom = 16 << 10
 
 // execute executes one command of the agent, and returns the answer for the agent. A command may do
-// what /v1/lessons allows. The answer to a failed command repeats nothing of the command: the text
-// may be refused for what the text says.
+// the same as /v1/lessons. The answer to a failed command repeats no text of the command, because
+// the checks may have refused the text.
 func (n ownLessons) execute(ctx context.Context, c writ.Command, from session.ID) (answer, result string) {
 	if c.Fault != "" {
 		return writ.Answer(string(c.Verb), false, c.Fault+"."), "refused"
@@ -52,8 +52,8 @@ func (n ownLessons) command(ctx context.Context, c writ.Command, from session.ID
 	return command, said, lines, err
 }
 
-// record writes a lesson. Equal text under an equal signature writes no second lesson; other text
-// under an equal signature replaces the lesson.
+// record writes a lesson. The same text under a known signature writes no second lesson; another
+// text replaces the lesson.
 func (n ownLessons) record(ctx context.Context, c writ.Command, from session.ID) (*lesson.Lesson, string, error) {
 	l, err := (&written{Signature: &c.Signature, LessonText: &c.Text}).onto(blank(from.String()))
 	if err != nil {

@@ -74,7 +74,7 @@ func (q *commandQueue) put(job *commandJob) bool {
 	}
 	select {
 	case q.wake <- struct{}{}:
-	default: // a token is there
+	default: // a token waits already
 	}
 	return true
 }
@@ -163,8 +163,8 @@ func (q *commandQueue) execute(o commandJob) {
 	q.lessons.opts.Store.Release(ses, store.Decided)
 }
 
-// send stores the answers for the replica that serves the next turn. The answers are lost where the
-// store is away.
+// send stores the answers for the replica that serves the next turn. While the store is away, the
+// answers are lost.
 func (q *commandQueue) send(o commandJob, answers []string) {
 	text, err := json.Marshal(answers)
 	ctx, cancel := context.WithTimeout(context.Background(), writLimit)

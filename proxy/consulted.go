@@ -28,9 +28,9 @@ type Tally interface {
 	Consultations(ctx context.Context, slugs []string) (map[string]bank.Consultation, error)
 }
 
-// Consulted counts how often a lesson matched a turn, and keeps the time of the newest match, for
-// the agents that wrote the lessons. With a tally the counts are the fleet's, otherwise this
-// server's. A nil Consulted counts nothing.
+// Consulted counts the matches of each lesson, and keeps the time of the newest match, for the
+// agent that wrote the lesson. With a tally the counts cover the fleet, otherwise this server. A
+// nil Consulted counts nothing.
 type Consulted struct {
 	file  string
 	tally Tally
@@ -41,8 +41,8 @@ type Consulted struct {
 
 	mu    sync.Mutex
 	by    map[string]bank.Consultation // all known counts
-	fresh map[string]bank.Consultation // counts that the tally has not got
-	sent  map[string]bank.Consultation // counts that the tally got and has not confirmed; guarded by syncMu as well
+	fresh map[string]bank.Consultation // counts that are not in the tally
+	sent  map[string]bank.Consultation // counts that were sent to the tally without a confirmation; guarded by syncMu as well
 	batch int                          // number of the newest batch
 	dirty bool
 }

@@ -9,9 +9,9 @@ import (
 
 // plan is the decision of a turn.
 type plan struct {
-	insert  inject.Plan    // matches, picks and loops, and the edits that follow
+	insert  inject.Plan    // matches, picks, loops and the resulting edits
 	results detect.Results // the judgements of the tool results, cached
-	number  int            // of the turn in its session
+	number  int            // number of the turn in its session
 	base    int            // number of items shown by an earlier turn
 }
 
@@ -41,7 +41,7 @@ func (t *turn) decide() {
 	t.p.resolver.Asked(rec, &t.query)
 	t.plan.number, t.plan.base = rec.Thread.Turns, rec.Thread.ItemsBefore
 	if t.query.Learn {
-		rec.Await(t.plan.number) // the recorder judges the turn when it has looked for paths that opted out
+		rec.Await(t.plan.number) // the recorder judges the turn after its search for paths with an opt-out
 	} else {
 		rec.Judged(t.plan.number, true)
 		rec.OptOut.Asked = rec.OptOut.Asked || t.query.Claim.LearnOff
@@ -101,8 +101,8 @@ func (t *turn) mailbox() mailbox {
 	return mailbox{&t.p.opts, &t.p.commands.pending, t.in.who.tenant, t.session.Session}
 }
 
-// refuse notes a rejected insertion: the upstream accepted the original bytes only. From now on,
-// precept inserts nothing into the session.
+// refuse records a rejected insertion: the upstream accepted only the original bytes. precept
+// inserts no further text into the session.
 func (t *turn) refuse() {
 	t.p.opts.Metrics.rejected.Inc()
 	ses := t.session.Session

@@ -25,8 +25,8 @@ type rated struct {
 	code    int
 }
 
-// feedback serves POST /v1/feedback: one entry, or an array of entries. A bad entry is refused
-// alone.
+// feedback serves POST /v1/feedback: one entry, or an array of entries. A bad entry does not affect
+// the other entries.
 func (p *Proxy) feedback(c echo.Context) error {
 	set := p.set.Load()
 	who, err := set.asker(c.Request())
@@ -83,9 +83,9 @@ func (p *Proxy) lost(c echo.Context, f feedback.Post, err error) rated {
 	}
 	count("refused")
 	if errors.Is(err, store.ErrNoSession) {
-		return rated{ID: f.ID, Status: "refused", code: http.StatusNotFound, Error: "no such sample_id; samples are made when a session closes"}
+		return rated{ID: f.ID, Status: "refused", code: http.StatusNotFound, Error: "unknown sample_id; a session has samples after its close"}
 	}
 	p.opts.Metrics.FailedOpen(label.StepFeedback)
-	p.opts.log(clientOf(c.Response())).Warn("a feedback could not be stored; the client was told to try again", "error", err)
-	return rated{ID: f.ID, Status: "refused", code: http.StatusServiceUnavailable, Error: "the store cannot be written just now; post it again"}
+	p.opts.log(clientOf(c.Response())).Warn("feedback could not be stored; the client got a 503", "error", err)
+	return rated{ID: f.ID, Status: "refused", code: http.StatusServiceUnavailable, Error: "the store cannot be written at the moment; post the feedback again"}
 }

@@ -12,19 +12,20 @@ import (
 	"time"
 )
 
-// flushWithin bounds how long a piece of a reply of known length waits for the next piece. Most such
-// replies are complete at once, and leave in one write with their headers. ReverseProxy flushes
-// streams (of events, or of unknown length) at once, whatever the value here.
+// flushWithin bounds the time that a piece of a reply of known length waits for the next piece.
+// Most such replies are complete at once, and are sent in one write with their headers.
+// ReverseProxy flushes streams (of events, or of unknown length) at once, independent of
+// flushWithin.
 const flushWithin = 2 * time.Millisecond
 
 // The sizes of one read of a reply. A slow stream keeps its buffer for minutes, and its pieces have
-// some hundred bytes; net/http reads 4 KiB of a connection at once.
+// a few hundred bytes; net/http reads 4 KiB of a connection at once.
 const eventPiece, mostPiece = 4 << 10, 32 << 10
 
 // observer sees the reply before the client does.
 type observer interface {
-	// response gets the headers of the reply that the client gets, and may add to the headers.
-	// original reports that the upstream accepted the original bytes after it had rejected an insertion.
+	// response receives the headers of the reply to the client, and may add headers. original
+	// reports that the upstream accepted the original bytes after a rejected insertion.
 	response(res *http.Response, original bool)
 	// see gets each piece of the body.
 	see(b []byte, err error)
@@ -51,15 +52,15 @@ type forwarding struct {
 	reply    limitedBody
 	attempts attempts
 	piece    int  // the size of one read of the reply
-	original bool // the upstream accepted the original bytes, after it had rejected the insertion
+	original bool // the upstream accepted the original bytes after a rejected insertion
 }
 
-// serve forwards the request. serve panics with http.ErrAbortHandler when the upstream cuts its
-// stream, so that the client sees a cut as well.
+// serve forwards the request. When the upstream cuts its stream, serve panics with
+// http.ErrAbortHandler, so that the client sees a cut as well.
 func (f *forwarding) serve() {
 	whole := false
 	defer func() {
-		if !whole && f.w.code != 0 { // the client gets what came of a reply that was cut
+		if !whole && f.w.code != 0 { // the client gets the received part of a reply that was cut
 			_ = f.w.ctl.Flush()
 		}
 	}()
@@ -76,9 +77,9 @@ func (f *forwarding) serve() {
 	whole = true
 }
 
-// rewrite makes the outgoing request equal to the client's. ReverseProxy has just dropped the
-// forwarding headers, the parts of the query that it could not parse, and the trailers that have not
-// come yet.
+// rewrite makes the outgoing request equal to the client's request. Before rewrite, ReverseProxy
+// drops the forwarding headers, the unparseable parts of the query, and the trailers without an
+// announcement.
 func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 	out := pr.Out
 	for _, h := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
@@ -108,13 +109,13 @@ func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 		out.Header.Del("Content-Encoding")
 	}
 	if f.out.body.tail == nil {
-		out.Header.Del("Expect") // the body is here: there is nothing to wait for
+		out.Header.Del("Expect") // the body is in memory: the client is not asked for more
 	}
 	setBody(out, f.out.body, f.out.length)
 }
 
-// unsendable reports whether net/http refuses to send a trailer: a trailer that would say where the
-// body ends, or one that is not announced and is no header name.
+// unsendable reports whether net/http refuses to send a trailer: a trailer about the length of the
+// body, or a name that is no valid header.
 func unsendable(name string, _ []string) bool {
 	switch name {
 	case "Transfer-Encoding", "Trailer", "Content-Length":
@@ -123,8 +124,8 @@ func unsendable(name string, _ []string) bool {
 	return strings.HasPrefix(name, "Precept-")
 }
 
-// setBody gives the request a body that can be sent again. Without GetBody the transport cannot
-// repeat a request of which nothing was written because the kept connection was closed already.
+// setBody gives the request a body that can be sent again. Without GetBody, the transport cannot
+// repeat a request on a closed kept connection, of which no byte was written.
 func setBody(out *http.Request, b *payload, length int64) {
 	out.ContentLength = length
 	if length == 0 {
@@ -137,9 +138,9 @@ func setBody(out *http.Request, b *payload, length int64) {
 	}
 }
 
-// RoundTrip implements http.RoundTripper. RoundTrip sends the client's original bytes once more when
-// the upstream rejects a request with insertions. No other request is repeated, except the requests
-// that net/http repeats: nothing was written, or the request has an Idempotency-Key.
+// RoundTrip implements http.RoundTripper. RoundTrip sends the client's original bytes once more
+// when the upstream rejects a request with insertions. net/http alone repeats other requests: a
+// request of which no byte was written, or with an Idempotency-Key.
 func (f *forwarding) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = f.attempts.follow(r)
 	res, err := f.ask(r)
@@ -153,7 +154,7 @@ func (f *forwarding) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// ask sends the request, and refuses a response that was there before the request.
+// ask sends the request, and refuses a response that came before the request.
 func (f *forwarding) ask(r *http.Request) (*http.Response, error) {
 	res, err := f.out.target.transport.RoundTrip(r)
 	if err == nil && f.attempts.unasked.Load() {
@@ -163,7 +164,7 @@ func (f *forwarding) ask(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// again sends the original bytes. again returns the first response when there is no second.
+// again sends the original bytes. Without a second response, again returns the first response.
 func (f *forwarding) again(r *http.Request, first *http.Response) *http.Response {
 	again := r.Clone(r.Context())
 	length := int64(len(f.out.original.data))
@@ -178,7 +179,7 @@ func (f *forwarding) again(r *http.Request, first *http.Response) *http.Response
 	if err != nil {
 		return first
 	}
-	_ = first.Body.Close() // unread: its end may never come
+	_ = first.Body.Close() // unread: the end of the first response may never come
 	f.original = second.StatusCode < 300
 	return second
 }
@@ -223,7 +224,7 @@ func (f *forwarding) failed(w http.ResponseWriter, r *http.Request, err error) {
 // log returns the logger of the request.
 func (f *forwarding) log() *slog.Logger { return f.p.opts.log(f.w) }
 
-// Get implements httputil.BufferPool: the buffers that ReverseProxy copies with.
+// Get implements httputil.BufferPool. ReverseProxy copies with these buffers.
 func (f *forwarding) Get() []byte {
 	b := f.p.pool.get(f.piece)
 	return b[:cap(b)]
@@ -232,8 +233,8 @@ func (f *forwarding) Get() []byte {
 // Put implements httputil.BufferPool.
 func (f *forwarding) Put(b []byte) { f.p.pool.put(b) }
 
-// limitedBody is a response body under limits.stream_idle_timeout. A stream in which nothing comes
-// for too long is cut, and the observer sees every byte before the client does. The timer runs while
+// limitedBody is a response body under limits.stream_idle_timeout. A stream without bytes for this
+// time is cut, and the observer sees every byte before the client does. The timer runs while
 // precept waits for the upstream, not while precept waits for the client.
 type limitedBody struct {
 	io.ReadCloser

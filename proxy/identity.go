@@ -20,7 +20,7 @@ import (
 )
 
 // identity is the payer of a request. The identity comes from the credential only, never from a
-// name that a client chose.
+// name in the request.
 type identity struct {
 	tenant     string
 	credential [sha256.Size]byte // hash of the owner of the client's credential (ownerOf); zero without a credential
@@ -179,7 +179,7 @@ func presentQuery(u *url.URL, up string) (set bool) {
 	return set
 }
 
-// learns reports whether anything of the tenant's and the agent's traffic may be kept.
+// learns reports whether traffic of the tenant and the agent may be kept.
 func (s *settings) learns(id *identity, agent string) bool {
 	if !s.cfg.Learning.Enabled || (id.key != nil && id.key.Learn == "off") {
 		return false
@@ -187,8 +187,8 @@ func (s *settings) learns(id *identity, agent string) bool {
 	return !s.optOut.Tenant(id.tenant) && !s.optOut.Agent(agent)
 }
 
-// heard reports whether feedback of a client may be kept. Feedback is dropped where nothing of the
-// client's traffic, or of the agent that the request names, may be kept.
+// heard reports whether feedback of a client may be kept. Feedback is dropped if the tenant, the
+// key, or the agent in the path or in Precept-Agent opted out.
 func (s *settings) heard(r *http.Request, who *identity) bool {
 	form, _, _ := session.ParsePath(r.URL.EscapedPath())
 	named := session.Claim{Agent: cmp.Or(session.Bounded(r.Header.Get("Precept-Agent")), form.Agent)}

@@ -8,9 +8,9 @@ import (
 	"precept/internal/wire"
 )
 
-// inFlight counts what all requests under way take together. The limits are numbers, not times, so
-// a machine that is slow for a moment changes nothing (decision 11). Beyond the limit of bytes, a
-// body is forwarded unread and gets no lessons; beyond the limit of requests, a request is refused.
+// inFlight counts the resources of all requests under way. The limits are numbers, not times, so a
+// slow moment of the machine changes nothing (decision 11). Beyond the limit of bytes, a body is
+// forwarded unread and gets no lessons; beyond the limit of requests, a request is refused.
 type inFlight struct {
 	requests atomic.Int64
 	bodies   atomic.Int64 // bytes of request bodies in memory
@@ -20,8 +20,8 @@ type inFlight struct {
 // tooMany is the answer to a request beyond limits.requests.
 const tooMany = "precept has limits.requests requests under way; try again in a moment"
 
-// unreadBody is how much of a refused request's body is read. A client that sends that much before
-// it reads then finds the answer, and can use the connection again.
+// unreadBody bounds the read bytes of a refused request's body. A client that sends this much
+// before it reads finds the answer, and can use the connection again.
 const unreadBody = 256 << 10
 
 // refuseOverLimit returns the error of a request beyond limits.requests.

@@ -62,8 +62,8 @@ type ownLessons struct {
 	log    *slog.Logger
 }
 
-// mine reports whether the agent of the request wrote a lesson. Lessons of other agents look as if
-// they did not exist.
+// mine reports whether the agent of the request wrote a lesson. Lessons of other agents are
+// answered as unknown.
 func (n ownLessons) mine(l *lesson.Lesson) bool { return l.Scope == n.scope && l.Approval.Source != "" }
 
 // known returns a lesson of the agent by its id: the slug, or the number that an answer shows.
@@ -88,9 +88,8 @@ func (n ownLessons) known(ctx context.Context, id string) (*lesson.Book, *lesson
 // errNoLesson is the answer for a lesson that does not exist or belongs to another agent.
 var errNoLesson = refusal(wire.None, http.StatusNotFound, "there is no such lesson; GET /v1/lessons lists those of this agent")
 
-// bookCache holds the lessons of the bank. To read the bank takes time, and an agent may ask as
-// often as the agent likes. Lessons that this server wrote are seen at once, lessons that others
-// wrote within a second.
+// bookCache holds the lessons of the bank, because a read of the bank takes time and agents may ask
+// often. Writes of this server are visible at once, writes of other servers within a second.
 type bookCache struct {
 	mu   sync.Mutex
 	last *lesson.Book
@@ -111,8 +110,8 @@ func (n ownLessons) book(ctx context.Context) (*lesson.Book, error) {
 	book, _, err := n.shared.opts.Bank.List(ctx)
 	if err != nil {
 		n.shared.opts.Metrics.FailedOpen(label.StepLessons)
-		n.log.Warn("the lessons could not be read for an agent; it was told to try again", "error", err)
-		return nil, refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be read just now; try again")
+		n.log.Warn("the lessons could not be read for an agent; the client got a 503", "error", err)
+		return nil, refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be read at the moment; try again")
 	}
 	c.last, c.at = book, n.shared.opts.Now()
 	return book, nil
@@ -265,8 +264,8 @@ func (n ownLessons) remove(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// proposal returns the proposal of an agent. The lesson takes effect for the agent itself where
-// writ.trust is own.
+// proposal returns the proposal of an agent. With writ.trust own, the lesson takes effect for the
+// agent itself.
 func (n ownLessons) proposal(l *lesson.Lesson) bank.Proposal {
 	return bank.Proposal{Lesson: l, Source: "api", By: n.scope.Agent, Scope: n.scope, Own: n.set.cfg.Writ.Trust == "own"}
 }
@@ -327,8 +326,8 @@ func (n ownLessons) refused(c echo.Context, err error) error {
 		return refusal(wire.None, http.StatusTooManyRequests, err.Error())
 	}
 	n.shared.opts.Metrics.FailedOpen(label.StepLessons)
-	n.log.Warn("a lesson of an agent could not be written; the client was told to try again", "error", err)
-	return refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be written just now; try again")
+	n.log.Warn("a lesson of an agent could not be written; the client got a 503", "error", err)
+	return refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be written at the moment; try again")
 }
 
 // ref returns the origin of a lesson, as far as the client names the origin.

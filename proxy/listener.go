@@ -12,14 +12,14 @@ import (
 // store, the outbox and the lessons need filesElsewhere files.
 const mostConnections, filesElsewhere = 32 << 10, 64
 
-// quietFor is how long a connection stays after its start or its last response: its next request
-// may be under way and would be lost. slotAgain is the pause before a new connection tries again,
-// while all connections are younger.
+// quietFor is the least age of a connection, since its start or its last response, before the
+// listener may close the connection: the next request may be under way and would be lost. slotAgain
+// is the pause between two attempts to free a slot.
 const quietFor, slotAgain = time.Second, 50 * time.Millisecond
 
 // LimitListener bounds the connections of clients, so that enough files are left for connections to
-// upstreams. At the bound, the listener closes the connection that has been idle for longest. A new
-// connection waits while all have a request.
+// upstreams. At the bound, the listener closes the connection with the longest idle time. While all
+// connections have a request, a new connection waits.
 type LimitListener struct {
 	net.Listener
 	now   func() time.Time
@@ -43,7 +43,7 @@ type idleConn struct {
 func NewLimitListener(l net.Listener, now func() time.Time) *LimitListener {
 	most := mostConnections
 	if files := openFiles(); files > 0 {
-		most = min(most, max((files-filesElsewhere)/2, files/4, 1)) // each connection may need one to an upstream
+		most = min(most, max((files-filesElsewhere)/2, files/4, 1)) // each connection may need a connection to an upstream
 	}
 	return newLimitListener(l, now, most, quietFor)
 }
@@ -111,8 +111,7 @@ func (d *LimitListener) CloseWhenFull(next http.Handler) http.Handler {
 	})
 }
 
-// closeLongestIdle closes the connection that has been idle for longest, if that is longer than
-// quiet.
+// closeLongestIdle closes the connection with the longest idle time, if that time exceeds quiet.
 func (d *LimitListener) closeLongestIdle() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

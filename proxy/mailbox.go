@@ -36,7 +36,7 @@ func deliver(rec *session.Record, answers []string) {
 	rec.State.Dirty = true
 }
 
-// owe notes that the answers to the commands of a reply will come through the store, or, with some
+// owe records that the answers to the commands of a reply will come through the store; with some
 // false, that no answers will come.
 func (m mailbox) owe(request string, some bool) {
 	if m.opts.Pending == nil {
@@ -52,9 +52,8 @@ func (m mailbox) owe(request string, some bool) {
 	m.ses.State.Dirty = true
 }
 
-// collect waits for the answers to the commands of the reply before, at whichever replica the
-// commands run, and adds the answers to the record. Answers that take longer are looked up once
-// more in the next turn.
+// collect waits for the answers to the commands of the previous reply, also from another replica,
+// and adds the answers to the record. Later answers are looked up once more in the next turn.
 func (m mailbox) collect(ctx context.Context) {
 	busy := m.pending.of(m.ses.Identity.ID)
 	m.ses.Lock()
@@ -68,7 +67,7 @@ func (m mailbox) collect(ctx context.Context) {
 	if busy != nil {
 		select {
 		case <-busy.done:
-		case <-ctx.Done(): // later answers are for the turn after this one
+		case <-ctx.Done(): // later answers belong to the turn after this one
 		}
 	}
 	if m.opts.Pending == nil {
@@ -88,12 +87,12 @@ func (m mailbox) collect(ctx context.Context) {
 	}
 }
 
-// lateMark is the prefix of a request for whose answers a turn has waited in vain. The next turn
-// looks once more, and does not wait.
+// lateMark is the prefix of a request whose answers did not come in the time of one turn. The next
+// turn looks once more, and does not wait.
 const lateMark = "-"
 
 // letter takes the answers to the commands of one reply out of the store. late is the entry of Owed
-// that remains where no answers have come.
+// that remains without answers.
 func (m mailbox) letter(ctx context.Context, request string) (text, late string) {
 	name, again := strings.CutPrefix(request, lateMark)
 	for {
@@ -139,7 +138,7 @@ func (s *pendingReplies) begin(id session.ID) {
 	e.replies++
 }
 
-// end ends what begin began.
+// end ends the count of one reply.
 func (s *pendingReplies) end(id session.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

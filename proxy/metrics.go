@@ -36,7 +36,7 @@ type Metrics struct {
 	usage       *prometheus.HistogramVec
 }
 
-// lessonCounters count what became of lessons.
+// lessonCounters count matches, picks, injections and withheld picks.
 type lessonCounters struct{ matched, picked, injected, withheld prometheus.Counter }
 
 // NewMetrics registers the metrics of the data listener.
@@ -165,7 +165,7 @@ func (m *Metrics) decided(plan *inject.Plan) {
 // FailedOpen counts a step that failed while the request continued.
 func (m *Metrics) FailedOpen(step label.Step) { m.failOpen.WithLabelValues(string(step)).Inc() }
 
-// phase observes the time that precept spent on a part of a request: read, decide or splice. The
+// phase observes the time of precept's own work in a part of a request: read, decide or splice. The
 // trace of a sampled turn is the exemplar.
 func (m *Metrics) phase(name string, d time.Duration, trace string) {
 	o := m.phases.WithLabelValues(name)

@@ -9,7 +9,7 @@ import (
 	"precept/proxy/trace"
 )
 
-// observe measures a turn that is over, and ends its span.
+// observe measures a finished turn, and ends its span.
 func (t *turn) observe() {
 	now := t.p.opts.Now()
 	if t.reply.status != 0 {
@@ -56,8 +56,7 @@ func (t *turn) spanFacts() trace.Facts {
 	return out
 }
 
-// failure returns the error.type of the conventions of OpenTelemetry, empty for a turn that ended
-// well.
+// failure returns the error.type of the conventions of OpenTelemetry, empty for a successful turn.
 func (t *turn) failure() string {
 	status, outcome := t.reply.status, t.outcome()
 	switch {
@@ -65,7 +64,7 @@ func (t *turn) failure() string {
 		return strconv.Itoa(status)
 	case status == 0 && !t.left():
 		return "request" // the body could not be read
-	case t.session.Session == nil && status != 0, outcome == sample.Complete: // nobody read a reply without a session
+	case t.session.Session == nil && status != 0, outcome == sample.Complete: // without a session the reply is not read
 		return ""
 	default:
 		return outcome

@@ -62,16 +62,16 @@ type Sessions interface {
 	Hold(request string, keys ...session.Echo)
 	// LetGo keeps or drops the keys that a request held.
 	LetGo(request string, keep bool)
-	// Publish writes a session for the other replicas. waited is the time that the request has spent
-	// on waiting for the store.
+	// Publish writes a session for the other replicas. waited is the time that the request has
+	// spent on waits for the store.
 	Publish(ses, unit *store.Session, x *sample.Exchange, answered []string, waited time.Duration)
-	// PublishOptOut tells the other replicas that the newest turn opted out.
+	// PublishOptOut publishes the opt-out of the newest turn for the other replicas.
 	PublishOptOut(ses *store.Session, waited time.Duration)
 }
 
 // Recorder keeps exchanges. No method blocks.
 type Recorder interface {
-	// Begin admits an exchange before its request goes out. Offer or Abandon ends what Begin began.
+	// Begin admits an exchange before its request is sent. Offer or Abandon ends the admission.
 	Begin(x *sample.Exchange) *store.Begun
 	Abandon(b *store.Begun)
 	// Offer passes a turn to the recorder. Offer reports false where the recorder has no room.
@@ -82,7 +82,7 @@ type Recorder interface {
 	Healthy() bool
 }
 
-// Feedback takes in what clients say of sessions.
+// Feedback stores the feedback of clients about sessions.
 type Feedback interface {
 	Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error)
 }
@@ -119,8 +119,8 @@ func (o *Options) entropy() (b [16]byte) {
 	return b
 }
 
-// log returns the logger of a request. Every line names the request by its Precept-Request-Id. No
-// line quotes a request or a reply.
+// log returns the logger of a request. Every line has the Precept-Request-Id. No line quotes a
+// request or a reply.
 func (o *Options) log(w *clientWriter) *slog.Logger {
 	if w.id == "" {
 		w.id = o.newID("req_")
@@ -132,12 +132,12 @@ func (o *Options) log(w *clientWriter) *slog.Logger {
 func (o *Options) logOf(request string) *slog.Logger { return o.Log.With("request", request) }
 
 // guard runs one step of learning. guard counts and logs a panic, and the request continues without
-// the step: no fault of precept may change what the agent sees.
+// the step: a fault of precept may not change the agent's view.
 func (o *Options) guard(step label.Step, log func() *slog.Logger, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			o.Metrics.FailedOpen(step)
-			log().Error("a step panicked; the request goes on without it", "step", step, "panic", redact.PanicKind(v))
+			log().Error("a step panicked; the request continues without the step", "step", step, "panic", redact.PanicKind(v))
 		}
 	}()
 	f()

@@ -12,7 +12,7 @@ import (
 
 // paths normalises the paths of requests.
 type paths struct {
-	bases   []string // escaped paths of the upstreams: the base URL of a client may hold one
+	bases   []string // escaped paths of the upstreams, which the base URL of a client may hold
 	lessons bool     // precept answers /v1/lessons
 }
 
@@ -77,8 +77,8 @@ func cleaned(path string) string {
 	return strings.TrimRight(b.String(), "/")
 }
 
-// own returns the one spelling of the path of an endpoint of precept: /v1/feedback, /v1/lessons/ID,
-// /healthz. ok is false for any other path.
+// own returns the canonical path of an endpoint of precept: /v1/feedback, /v1/lessons/ID, /healthz.
+// ok is false for any other path.
 func (p paths) own(path string) (own string, ok bool) {
 	if !mayBeOwn(path) {
 		return "", false
@@ -123,10 +123,10 @@ func (p paths) isBase(path string) bool {
 		isDeployment(path) && strings.Count(path, "/") == 3
 }
 
-// family returns the API that a request belongs to, rewritten or not. Counting tokens and batches
-// of messages belong to the Messages API, a stored response belongs to the Responses API. Where the
-// path names no API (models, files), a header decides that every client of the Messages API must
-// send. The messages of a thread belong to no rewritten API.
+// family returns the API that a request belongs to, rewritten or not. Token counts and batches of
+// messages belong to the Messages API, a stored response belongs to the Responses API. For a path
+// of no API (models, files), the header decides that every client of the Messages API must send.
+// The messages of a thread belong to no rewritten API.
 func family(path string, h http.Header) wire.Dialect {
 	switch d := wire.DialectOf(path); {
 	case strings.Contains(path, "/threads/"):

@@ -87,16 +87,15 @@ func firstRoom(size, limit int64) int {
 	return int(hint)
 }
 
-// payload is a request body: the bytes in memory, and the rest of a client's body that is longer
-// than the inspected part.
+// payload is a request body: the bytes in memory, and the rest of a body beyond the inspected part.
 type payload struct {
 	data    []byte
 	tail    io.Reader
-	readers []*bytes.Reader // readers that reader returned
+	readers []*bytes.Reader // the results of reader
 }
 
-// reader returns a reader of the whole payload. The bytes in memory are a bytes.Reader, which
-// net/http knows never to block: headers and a short body then leave in one write.
+// reader returns a reader of the whole payload. The bytes in memory are a bytes.Reader: net/http
+// knows that a bytes.Reader never blocks, and sends headers and a short body in one write.
 func (p *payload) reader() io.ReadCloser {
 	r := bytes.NewReader(p.data)
 	p.readers = append(p.readers, r)

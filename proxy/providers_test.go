@@ -135,7 +135,7 @@ func TestUnknownPathIsTold(t *testing.T) {
 	for range 3 {
 		tg.WarnUnknown(func() *slog.Logger { return slog.New(slog.NewTextHandler(&log, nil)) }, "/v1/chat/completions", "/inference/v1/chat/completions")
 	}
-	if n := strings.Count(log.String(), "mend the agent's base URL"); n != 1 || !strings.Contains(log.String(), "sent=/inference/v1/chat/completions") {
+	if n := strings.Count(log.String(), "correct the agent's base URL"); n != 1 || !strings.Contains(log.String(), "sent=/inference/v1/chat/completions") {
 		t.Errorf("told %d times: %s", n, &log)
 	}
 }

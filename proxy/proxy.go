@@ -1,19 +1,18 @@
-// Package proxy is the data listener: it takes the requests of agents, inserts lessons, and forwards
-// everything with httputil.ReverseProxy.
+// Package proxy is the data listener: the package receives the requests of agents, inserts lessons,
+// and forwards requests with httputil.ReverseProxy.
 //
-// Contract: bytes that precept does not understand pass unchanged. A change of a request is one
-// splice of text. Response bytes never change. No fault of precept changes the status, the body or
-// the time of a request: each step of learning runs under a guard that counts a panic or an error,
-// and the request is forwarded as it came.
+// Contract: bytes that precept does not understand are forwarded unchanged. A change of a request
+// is a splice of text. Response bytes never change. No fault of precept changes the status, the
+// body or the time of a request: each step of learning runs under a guard, which counts a panic or
+// an error, and the original request is forwarded.
 //
-// serveTurn in turn.go tells a request from top to bottom. Its steps are in the files of their name:
-// read.go, the package resolve, decide.go, forward.go with tap.go (the reply), record.go and
-// observe.go. Beside the turn: lessons.go and commands.go serve the lessons that agents write for
-// themselves, mailbox.go has the answers to /lesson commands, feedback.go is POST /v1/feedback.
+// serveTurn in turn.go shows a request from top to bottom. Its steps are in the files of their
+// name: read.go, the package resolve, decide.go, forward.go with tap.go (the reply), record.go and
+// observe.go. lessons.go and commands.go serve the lessons that agents write, mailbox.go holds the
+// answers to /lesson commands, feedback.go serves POST /v1/feedback, path.go normalises paths.
 //
-// Hazard: the transport of net/http may read a request body after RoundTrip has returned. The pooled
-// buffer of a body is given back only through payload.release, which first makes every later read
-// fail.
+// Hazard: the transport of net/http may read a request body after RoundTrip has returned. Only
+// payload.release gives the pooled buffer of a body back, after every later read fails.
 package proxy
 
 import (
@@ -30,14 +29,14 @@ import (
 	"precept/proxy/resolve"
 )
 
-// Proxy is the handler of the data listener. A Proxy holds what all requests share.
+// Proxy is the handler of the data listener. A Proxy holds the state that all requests share.
 type Proxy struct {
 	opts     Options
-	setMu    sync.Mutex // one configuration after the other
+	setMu    sync.Mutex // guards a change of the configuration
 	fleet    FleetKeys  // under setMu
 	set      atomic.Pointer[settings]
 	draining atomic.Bool
-	unlogged *log.Logger // of ReverseProxy, whose errors forward.go reports
+	unlogged *log.Logger // for ReverseProxy, whose errors forward.go reports
 
 	pool     pool
 	inFlight inFlight
@@ -56,14 +55,14 @@ func New(o Options) (*Proxy, error) {
 	return p, p.Configure(o.Config)
 }
 
-// Configure puts a configuration into effect for the requests that come from now on.
+// Configure puts a configuration into effect for later requests.
 func (p *Proxy) Configure(c *configs.Config) error {
 	p.setMu.Lock()
 	defer p.setMu.Unlock()
 	return p.configure(c)
 }
 
-// Rekey puts the salt and the secret of the fleet into effect for the requests that come from now on.
+// Rekey puts the salt and the secret of the fleet into effect for later requests.
 func (p *Proxy) Rekey(salt string, secret []byte) error {
 	p.setMu.Lock()
 	defer p.setMu.Unlock()
@@ -89,7 +88,7 @@ func (p *Proxy) configure(c *configs.Config) error {
 // ExecuteCommands executes the /lesson commands of agents until ctx is done, and then the queued ones.
 func (p *Proxy) ExecuteCommands(ctx context.Context) error { return p.commands.run(ctx) }
 
-// Experiment returns what the report needs to know of how lessons are chosen.
+// Experiment returns the configuration of the chooser, for the report.
 func (p *Proxy) Experiment() bandit.Config { return p.set.Load().injector.Config().Bandit }
 
 // Presentation returns how lessons are presented.

@@ -24,13 +24,13 @@ type incoming struct {
 
 	body  inspected     // set by read
 	req   *wire.Request // set by parse; nil: not understood, or given back when the reply began
-	model string        // set by parse; the model that the client asked for
+	model string        // set by parse; the model in the request
 }
 
 // inspected is the part of the request's body that is in memory.
 type inspected struct {
 	sent     *payload // the bytes of the client
-	plain    []byte   // sent, or what a compressed sent decodes to
+	plain    []byte   // the bytes of sent, decoded if sent is compressed
 	unpacked *payload // holds plain where sent is compressed
 	charge   charge   // of limits.inspect_total_bytes
 
@@ -44,16 +44,16 @@ type outgoing struct {
 	url      *url.URL      // set by admit, as are the next fields
 	target   *target       //
 	who      identity      // a client of precept's own keys gets the upstream's key here
-	came     *http.Request // the request of the server: trailers that nobody announced appear there
+	came     *http.Request // the server's own request, which receives trailers without an announcement
 	identity bool          // ask the upstream for a reply without Content-Encoding
 	idle     time.Duration // limits.stream_idle_timeout
 	span     *trace.Span   // nil: the client's trace headers are forwarded as they came
 
 	body     *payload // set by read and splice; nil: the body of the client is streamed
 	length   int64    // of body; -1 when the client announced trailers
-	spliced  *payload // set by splice: body, where something is inserted
+	spliced  *payload // set by splice: the body with insertions
 	decoded  bool     // set by splice: body has no Content-Encoding, although the client's has
-	original *payload // set by splice: what to send again if the upstream rejects body
+	original *payload // set by splice: the body for a second attempt if the upstream rejects body
 }
 
 // restore undoes splice.

@@ -17,13 +17,13 @@ import (
 type draft struct {
 	exchange *sample.Exchange
 	begun    *store.Begun
-	size     int64           // bytes that the exchange holds
+	size     int64           // bytes in the exchange
 	signals  []detect.Signal // signals in the request, such as the outcome of a test run
 	answered []string        // arguments of the calls that the request's results answer, for the opt-out by path
 }
 
-// begin drafts the exchange and admits the turn, before the request goes out. Of a turn without a
-// draft nothing is recorded: a side request, an opt-out, and every turn while capture is off.
+// begin drafts the exchange and admits the turn, before the request is sent. A side request, an
+// opt-out and disabled capture have no draft, and leave no record.
 func (t *turn) begin() {
 	if !t.isMain() || !t.query.Learn || t.set.cfg.Limits.CaptureBytes <= 0 {
 		return
@@ -41,8 +41,8 @@ func (t *turn) begin() {
 	t.kept.begun = t.p.opts.Store.Begin(t.kept.exchange)
 }
 
-// discard drops the draft and ends the admission of the turn. A draft is dropped when its filling
-// fails: the recorder could not see an opt-out.
+// discard drops the draft and ends the admission of the turn. A draft with a failed step is
+// dropped, because the recorder could not see an opt-out.
 func (t *turn) discard() {
 	if t.kept != nil {
 		t.p.opts.Store.Abandon(t.kept.begun)
@@ -50,7 +50,7 @@ func (t *turn) discard() {
 	}
 }
 
-// gather copies what the draft keeps of the request, whose buffer is given back next.
+// gather copies the draft's part of the request, before the buffer returns to the pool.
 func (t *turn) gather() {
 	if t.kept == nil {
 		return
@@ -71,7 +71,7 @@ func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 	req, from := t.in.req, t.plan.base
 	if t.plan.number <= 1 {
 		from = 0
-	} else if n := req.New(); n < from && req.End() == req.Len() { // the history was cut or rewritten: what follows the last reply is new
+	} else if n := req.New(); n < from && req.End() == req.Len() { // the history was cut or rewritten: the items after the last reply are new
 		from = n
 	}
 	if req.Delta || from > req.Len() {
@@ -142,9 +142,9 @@ func (t *turn) earlierCall(id string) (wire.Call, bool) {
 	return c, ok
 }
 
-// publish writes the decisions of the turn for other replicas, before the client has the whole
-// reply: the next turn may reach another replica. An opt-out is published as well, and a session
-// that moves between replicas. The recorder writes all other turns in its own time.
+// publish writes the decisions of the turn for other replicas before the client has the whole
+// reply, because the next turn may reach another replica. An opt-out is published as well, and a
+// session that moves between replicas. The recorder writes all other turns later.
 func (t *turn) publish() {
 	st := t.p.opts.Store
 	if !st.Shared() {
@@ -167,15 +167,15 @@ func (t *turn) publish() {
 func (t *turn) record() {
 	t.release()
 	if t.reply.reader != nil {
-		t.settle() // a cut reply: its first part went by
+		t.settle() // a cut reply: the first part is read
 	}
 	t.guard(label.StepWrit, t.queueCommands)
 	t.guard(label.StepRecord, t.offer)
 	t.p.inFlight.copies.Add(-t.reply.copied)
 }
 
-// offer gives the draft to the recorder, and releases the session. A turn for which the recorder has
-// no room is judged all the same: the row of the session depends on the judgement.
+// offer gives the draft to the recorder, and releases the session. A turn without room in the
+// recorder is judged as well: the row of the session depends on the judgement.
 func (t *turn) offer() {
 	st := t.p.opts.Store
 	if t.session.Session == nil {
@@ -241,8 +241,8 @@ func (t *turn) decided() bool {
 	return t.session.New || len(p.Picks)+len(p.Matched)+p.Loops > 0 || p.Answered
 }
 
-// change returns what the turn did to the row of the session. A turn that opted out counts as a
-// change: an existing row learns of the opt-out.
+// change returns the change of the session's row by the turn. An opt-out counts as a change: an
+// existing row must show the opt-out.
 func (t *turn) change() store.Change {
 	switch {
 	case t.query.Learn && t.decided():
@@ -254,7 +254,7 @@ func (t *turn) change() store.Change {
 }
 
 // judgeUnoffered judges a turn in place of the recorder: a side request, a turn without capture,
-// and a turn with a failed step. Of a turn with a failed step nothing is kept, to be safe.
+// and a turn with a failed step. After a failed step the turn counts as opted out.
 func (t *turn) judgeUnoffered() {
 	if !t.query.Learn || t.phase >= phaseOffered {
 		return
@@ -271,7 +271,7 @@ func (t *turn) judgeUnoffered() {
 	t.p.opts.Store.LetGo(t.w.id, keep)
 }
 
-// abandonUnoffered ends a turn that was admitted and is not offered, because a step failed.
+// abandonUnoffered ends an admitted turn without an offer, after a failed step.
 func (t *turn) abandonUnoffered() {
 	if t.kept != nil {
 		t.p.opts.Store.Abandon(t.kept.begun)

@@ -85,8 +85,8 @@ func misdirected(endpoints map[string]map[string]echo.HandlerFunc, c echo.Contex
 	return nil
 }
 
-// own returns a handler that knows the owner of the lessons: the tenant comes from the credential,
-// the agent as in every other request.
+// own returns a handler for the lessons of one owner: the tenant of the credential and the agent of
+// the request.
 func (p *Proxy) own(do func(ownLessons, echo.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r, set := c.Request(), p.set.Load()

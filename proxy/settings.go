@@ -82,8 +82,8 @@ func (s *settings) upstreams(old *settings) error {
 	return nil
 }
 
-// target returns the upstream of a request: the one that the path form names, among the configured
-// names, else the upstream of the API.
+// target returns the upstream of a request: the configured upstream that the path form names, else
+// the upstream of the API.
 func (s *settings) target(d wire.Dialect, named string) *target {
 	if named != "" {
 		return s.targets[named]
@@ -95,8 +95,8 @@ func (s *settings) target(d wire.Dialect, named string) *target {
 }
 
 // leave closes the idle connections of a transport that these settings do not need. leave is called
-// when other settings take effect, and at the end of each request. A connection that is returned to
-// the pool in between is closed by IdleConnTimeout.
+// when other settings take effect, and at the end of each request. IdleConnTimeout closes a
+// connection that returns to the pool in between.
 func (s *settings) leave(t *http.Transport) {
 	for _, needed := range s.transports {
 		if t == needed {

@@ -14,11 +14,11 @@ import (
 	"precept/internal/wire"
 )
 
-// reply is what the tap sees of the upstream's reply.
+// reply is the tap's view of the upstream's reply.
 type reply struct {
 	status   int
 	first    time.Time         // when the headers came
-	reader   *wire.ReplyReader // nil: nobody reads the reply
+	reader   *wire.ReplyReader // nil: the reply is not read
 	want     int64             // Content-Length, -1 unknown
 	seen     int64             // bytes
 	over     bool              // the last byte came
@@ -27,7 +27,7 @@ type reply struct {
 	commands []writ.Command    // the /lesson commands in the reply
 }
 
-// whole reports whether a complete reply went by.
+// whole reports whether a complete reply was read.
 func (r *reply) whole() bool { return r.said != nil && r.said.Complete }
 
 // response implements observer.
@@ -62,15 +62,15 @@ func (t *turn) failed(h http.Header, status int) {
 	t.showSession(h)
 }
 
-// showSession tells the client the name of the session, for feedback.
+// showSession adds the name of the session to the headers, for feedback.
 func (t *turn) showSession(h http.Header) {
 	if t.session.Session != nil || t.session.Side != "" {
 		h.Set("Precept-Session", t.session.Name)
 	}
 }
 
-// see implements observer. The turn is settled before the client gets the last piece: the client may
-// answer the last piece at once, and its next request must find the session.
+// see implements observer. The turn is settled before the client gets the last piece: the client
+// may answer at once, and its next request must find the session.
 func (t *turn) see(b []byte, err error) {
 	r := &t.reply
 	if r.reader == nil || t.phase >= phaseSettled {
@@ -110,8 +110,8 @@ func (t *turn) account() {
 	t.p.opts.Tally.CopiesCut.Add(1)
 }
 
-// release returns the request's buffers to the pool, when the upstream answers or never will. The
-// draft copies its part of the request first.
+// release returns the request's buffers to the pool, at the first sign of the upstream's response
+// or failure. The draft copies its part of the request first.
 func (t *turn) release() {
 	if !t.enter(phaseReleased) {
 		return
@@ -132,14 +132,14 @@ func (t *turn) release() {
 	t.plan.insert.Edits, t.plan.results = nil, detect.Results{}
 }
 
-// settle tells the resolver what the reply said.
+// settle passes the reply to the resolver.
 func (t *turn) settle() {
 	if t.phase >= phaseSettled {
 		return
 	}
 	t.guard(label.StepSettle, func() {
 		t.reply.said = t.reply.reader.Reply()
-		if why := t.reply.reader.Unread(); why != "" && t.reply.over { // no reader of the reply can say whether it is complete
+		if why := t.reply.reader.Unread(); why != "" && t.reply.over { // a reply that cannot be decoded counts as complete at its last byte
 			t.reply.said.Complete = true
 			t.p.opts.Metrics.unread.WithLabelValues(string(why)).Inc()
 		}
@@ -153,8 +153,8 @@ func (t *turn) settle() {
 	t.enter(phaseSettled)
 }
 
-// end tells the resolver the end of the request. The client must not see the end before: its retry,
-// which may come at once, is only recognised after the end of the first request.
+// end passes the end of the request to the resolver, before the client can see the end: a retry,
+// which may come at once, is recognised only after the end of the first request.
 func (t *turn) end() {
 	if t.enter(phaseEnded) && t.session.Session != nil {
 		if s := t.reply.status; s == http.StatusUnauthorized || s == http.StatusForbidden {

@@ -43,9 +43,9 @@ func newTarget(name, raw string) (*target, error) {
 	return t, nil
 }
 
-// place returns the path at the upstream. A path /v1/X goes to the version of the upstream, if the
-// upstream names one. A path that begins with the whole path of the upstream stays. Every other
-// path is appended.
+// place returns the path at the upstream. A path /v1/X is moved below the version of the upstream,
+// if the upstream names a version. A path that begins with the whole path of the upstream stays.
+// Every other path is appended.
 func (t *target) place(p string) string {
 	p = undoubled(p)
 	rest, ok := cutVersion(p)
@@ -65,8 +65,9 @@ func (t *target) place(p string) string {
 	return t.path + p
 }
 
-// holds reports whether a client's path begins with the path of the upstream. An upstream path
-// without a version may occur twice in a path that asks for no completion.
+// holds reports whether a client's path begins with the path of the upstream. For requests other
+// than completions, the upstream's path must have a version: without a version, the path may occur
+// twice.
 func (t *target) holds(p string) bool {
 	return t.path != "" && strings.HasPrefix(p, t.path+"/") && (t.versioned || wire.DialectOf(p) != wire.None)
 }
@@ -76,7 +77,7 @@ func isDeployment(p string) bool { return strings.HasPrefix(p, "/openai/deployme
 // warnUnknown warns once in the log that the upstream does not know a path.
 func (t *target) warnUnknown(log func() *slog.Logger, asked, sent string) {
 	t.unknown.Do(func() {
-		log().Warn("the upstream answers 404; if it does not know this path, mend the agent's base URL (with or without /v1) or the upstream's",
+		log().Warn("the upstream answers 404; if the upstream does not know this path, correct the agent's base URL (with or without /v1) or the upstream's URL",
 			"upstream", t.name, "asked", short(asked), "sent", short(sent))
 	})
 }

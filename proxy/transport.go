@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The bounds of what an upstream may take of this machine.
+// The bounds of an upstream's share of this machine.
 const (
 	mostHeaders  = 1 << 20  // bytes of a response's headers
 	streamWindow = 64 << 10 // bytes of one HTTP/2 stream in memory while the client does not read
@@ -44,9 +44,9 @@ func newTransport(header time.Duration) *http.Transport {
 }
 
 // upstreamConn counts the bytes that are read of an HTTP/1 connection. net/http keeps a connection
-// for the next request before it checks whether the upstream sent more than its response. A request
-// of another client that takes the connection in that moment would get the surplus as its response.
-// The count shows the surplus: no byte was read since the request was written.
+// for the next request before it looks for bytes after the response. Another client's request on
+// this connection would get the surplus as its response. The count shows the surplus: no byte was
+// read since the request was written.
 type upstreamConn struct {
 	net.Conn
 	read  atomic.Int64 // bytes

@@ -23,13 +23,13 @@ type turn struct {
 	in   incoming       // set by read and parse
 	sent forwarding     // the way to the upstream and back; uses the buffers of the request until release
 	out  outgoing       // set by read; splice replaces the body
-	skip string         // why nothing was inserted, for Precept-Skip; set by the step that found the reason
-	held []session.Echo // keys of the session that the store does not hold yet, because the request has no id
+	skip string         // reason for inserting nothing, for Precept-Skip; set by the step that found the reason
+	held []session.Echo // keys of the session that are not in the store yet, because the request has no id
 
-	query   resolve.Query  // set by resolve; what the request says of itself
+	query   resolve.Query  // set by resolve; the claims of the request
 	session resolve.Result // set by resolve; decide adds Side
 	plan    plan           // set by decide
-	kept    *draft         // set by begin; nil: nothing of the turn is recorded
+	kept    *draft         // set by begin; nil: the turn leaves no record
 	reply   reply          // set by the tap
 	phase   phase
 }
@@ -39,9 +39,9 @@ type phase uint8
 
 const (
 	phaseOpen     phase = iota // the request may be sent, or sent again: its buffers are in use
-	phaseReleased              // the upstream answered: the draft has what it needs, the buffers were given back
-	phaseEnded                 // the resolver knows that the request is over
-	phaseSettled               // the resolver knows the reply: the next request finds its session
+	phaseReleased              // the upstream answered: the draft is complete, the buffers are in the pool
+	phaseEnded                 // the resolver has the end of the request
+	phaseSettled               // the resolver has the reply: the next request finds its session
 	phaseComplete              // the draft says how the turn ended
 	phaseOffered               // the recorder decides whether the turn is kept
 )
@@ -58,10 +58,10 @@ func (t *turn) enter(next phase) bool {
 // serveTurn serves a request for the upstream, from the first byte of the request to the record of
 // the turn. The function is long on purpose: no other place shows the order of the steps.
 //
-// A request on a rewritten path takes all steps. No fault of a step between read and forward
-// changes what the client sees: the guard counts a panic, and the bytes of the client go out as they
-// came. serveTurn panics with http.ErrAbortHandler when the upstream cuts its stream, so that the
-// client sees a cut as well.
+// A request on a rewritten path takes all steps. A fault between read and forward changes nothing
+// for the client: the guard counts a panic, and the client's own bytes are forwarded. When the
+// upstream cuts its stream, serveTurn panics with http.ErrAbortHandler, so that the client sees a
+// cut as well.
 func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	set := p.set.Load()
 	in, out, err := p.admit(set, w, r)
@@ -79,14 +79,14 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	t.out.span = p.opts.Tracer.Begin(in.r.Context(), in.r.Header, in.started)
 	defer t.observe()
 
-	// Read: the body, as far as the body is inspected. A client that sends no whole body gets an error.
+	// Read: the body, up to the limit of inspection. An incomplete body gets an error.
 	if err := t.read(); err != nil {
 		return err
 	}
 	// Record: after the client has the reply, also when the forwarding panics.
 	defer t.record()
 
-	// Parse: the list of messages. A body that is not understood is forwarded as it came.
+	// Parse: the list of messages. A body that is not understood is forwarded unchanged.
 	begun := p.opts.Now()
 	if t.inspectable() {
 		t.guard(label.StepParse, t.parse)
@@ -97,7 +97,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 		t.guard(label.StepIdentify, t.resolve)
 	}
 
-	// Decide: matches, picks and loops, and the edits that follow.
+	// Decide: matches, picks, loops and the resulting edits.
 	if t.session.Session != nil {
 		if !t.guard(label.StepDecide, t.decide) {
 			t.plan.insert = inject.Plan{}
@@ -108,7 +108,8 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 		t.out.restore(t.in.body.sent)
 	}
 
-	// Begin: the request has its id now, and the recorder knows of the turn before the upstream does.
+	// Begin: the request gets its id, and the turn is admitted before the upstream sees the
+	// request.
 	t.name()
 	t.guard(label.StepBegin, t.begin)
 
@@ -129,7 +130,7 @@ func (t *turn) resolve() {
 	if beyond != "" {
 		t.uninspected(beyond)
 		if t.session.Session != nil {
-			t.session.Side = beyond // no turn: nothing is matched, and nothing is recorded
+			t.session.Side = beyond // not a turn: no match, no record
 		}
 		return
 	}
@@ -155,8 +156,8 @@ func (t *turn) aside(why label.Reason) {
 	t.p.opts.Metrics.side.WithLabelValues(string(why)).Inc()
 }
 
-// name gives the request its id, unless a log line has named the request already. The id contains the
-// id of the session: feedback by request id needs no index of its own.
+// name gives the request its id, unless a log line has named the request already. The id contains
+// the id of the session, so feedback by request id needs no index.
 func (t *turn) name() {
 	switch {
 	case t.w.id != "":
@@ -169,8 +170,8 @@ func (t *turn) name() {
 	t.hold(nil)
 }
 
-// hold gives keys to the store, under the id of the request. The store keeps the keys in memory until
-// the recorder has judged the turn: a turn that opted out leaves no key.
+// hold gives keys to the store, under the id of the request. The store keeps the keys in memory
+// until the recorder has judged the turn: an opt-out leaves no key.
 func (t *turn) hold(keys []session.Echo) {
 	if len(t.held) > 0 {
 		keys = append(t.held, keys...)
@@ -183,13 +184,13 @@ func (t *turn) hold(keys []session.Echo) {
 	t.held = nil
 }
 
-// uninspected notes why the body is forwarded as it came.
+// uninspected counts the reason for an uninspected body.
 func (t *turn) uninspected(why label.Reason) {
 	t.skip = string(why)
 	t.p.opts.Metrics.uninspected.WithLabelValues(string(why)).Inc()
 }
 
-// isMain reports whether the request is a turn of a session: it has a session and is no side request.
+// isMain reports whether the request is a turn of a session, and not a side request.
 func (t *turn) isMain() bool { return t.session.Session != nil && t.session.Side == "" }
 
 // left reports whether the client is gone. The remaining work on the request is then in vain.

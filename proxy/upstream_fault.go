@@ -34,8 +34,8 @@ func (e badResponse) Error() string { return string(e) }
 // errUnasked is the error of a response that came before its request.
 const errUnasked = badResponse("sent bytes before the request; precept closed the connection; try again")
 
-// refusedTunnel is the error of a proxy that answers CONNECT with another status than 200. The error
-// of net/http holds only the text that the proxy chose.
+// refusedTunnel is the error of a proxy that refuses CONNECT. The error of net/http holds only the
+// text that the proxy chose.
 type refusedTunnel struct{ status int }
 
 func (e *refusedTunnel) Error() string { return fmt.Sprintf("CONNECT: status %d", e.status) }
@@ -283,7 +283,7 @@ type loggedFault struct {
 	at      time.Time
 }
 
-// logEvery is how often the log repeats a fault that lasts.
+// logEvery is the pause between two warnings about the same fault.
 const logEvery = time.Minute
 
 // logFault logs a fault of the upstream: as a warning when the fault begins and every minute, else for

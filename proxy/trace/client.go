@@ -18,23 +18,23 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// How a batch is tried again that the collector could not take at the moment.
+// The retries of a batch that the collector could not accept at the moment.
 const (
 	attempts    = 4
 	firstPause  = time.Second
-	mostAnswer  = 64 << 10 // bytes of an answer that are read
-	mostMessage = 200      // bytes of a collector's words that are passed on
+	mostAnswer  = 64 << 10 // bytes of a response that are read
+	mostMessage = 200      // bytes of an error text of the collector that reach the log
 )
 
-// client sends batches. The SDK's own one for HTTP brings gRPC along, 1.8 MB that nobody calls;
+// client sends batches of spans. The HTTP client of the SDK imports gRPC, 1.8 MB of unused code;
 // encoding and batching are the SDK's.
 type client struct {
 	url     string
 	headers http.Header
 	http    *http.Client
-	life    context.Context // ends when nothing may be sent any more
+	life    context.Context // ends when no more batches may be sent
 	cut     context.CancelFunc
-	hurried chan struct{} // closed: nothing is tried again
+	hurried chan struct{} // closed: no batch is retried
 }
 
 func newClient(endpoint string, headers http.Header) (*client, error) {
@@ -72,8 +72,8 @@ func (c *client) Stop(context.Context) error { return nil }
 
 // UploadTraces implements otlptrace.Client.
 func (c *client) UploadTraces(ctx context.Context, spans []*wire.ResourceSpans) error {
-	// ExportTraceServiceRequest and TracesData are the same on the wire; the first stands in a
-	// package that imports gRPC.
+	// ExportTraceServiceRequest and TracesData have the same encoding; the package of the first
+	// imports gRPC.
 	body, err := proto.Marshal(&wire.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return fmt.Errorf("encode spans: %w", err)
@@ -93,7 +93,7 @@ func (c *client) UploadTraces(ctx context.Context, spans []*wire.ResourceSpans) 
 	}
 }
 
-// pause waits before another attempt, and says whether there is to be one.
+// pause waits before the next attempt and reports whether the next attempt may start.
 func (c *client) pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -106,7 +106,7 @@ func (c *client) pause(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// busy is a failure that may be over in a while.
+// busy is the error of a batch that a later attempt may deliver.
 type busy struct {
 	err   error
 	after time.Duration // as the collector asks for, or 0
@@ -115,7 +115,7 @@ type busy struct {
 func (b *busy) Error() string { return b.err.Error() }
 func (b *busy) Unwrap() error { return b.err }
 
-// rejection is a batch of which the collector took a part.
+// rejection is the error of a batch that the collector accepted in part.
 type rejection struct {
 	spans   int64
 	message string
@@ -125,7 +125,7 @@ func (r *rejection) Error() string {
 	return fmt.Sprintf("the collector rejected %d spans: %s", r.spans, r.message)
 }
 
-// post sends one batch once.
+// post makes one attempt to send a batch.
 func (c *client) post(ctx context.Context, body []byte) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *client) post(ctx context.Context, body []byte) error {
 	case res.StatusCode/100 == 2 && err == nil:
 		return partial(answer)
 	case res.StatusCode/100 == 2:
-		return nil // taken, and the words about it were cut
+		return nil // accepted; only the details of the response were cut
 	}
 	err = fmt.Errorf("the collector answers %s; check otel.endpoint and otel.headers", res.Status)
 	switch res.StatusCode {
@@ -156,7 +156,7 @@ func (c *client) post(ctx context.Context, body []byte) error {
 }
 
 // partial reads an ExportTraceServiceResponse: 1 partial_success {1 rejected_spans, 2
-// error_message}. What cannot be read says nothing.
+// error_message}. A response that cannot be read rejects no span.
 func partial(answer []byte) error {
 	r := &rejection{}
 	for _, inner := range fieldsOf(answer, 1) {

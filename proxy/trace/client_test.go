@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// asked is a collector in the place of the network: it notes when it was asked, and answers.
+// asked is a stand-in for the network: asked counts the requests and answers them.
 type asked struct {
 	at     []time.Duration // since the first time
 	begun  time.Time
@@ -38,7 +38,7 @@ func answers(code int, header http.Header, body io.Reader) (*http.Response, erro
 	return &http.Response{StatusCode: code, Status: http.StatusText(code), Header: header, Body: io.NopCloser(body)}, nil
 }
 
-// over makes a client whose collector answers so.
+// over returns a client with a collector that answers by the function.
 func over(t *testing.T, answer func(n int) (*http.Response, error)) (*client, *asked) {
 	t.Helper()
 	c, err := newClient("http://collector:4318", nil)
@@ -51,8 +51,8 @@ func over(t *testing.T, answer func(n int) (*http.Response, error)) (*client, *a
 	return c, a
 }
 
-// A batch is tried four times in all, each pause twice the one before, or as long as the collector
-// asks for where that is longer. What will not be over in a while is tried once.
+// A batch has four attempts. Each pause is twice the pause before, or the time in Retry-After if
+// that time is longer. A batch with a permanent error has one attempt.
 func TestWhenABatchIsTriedAgain(t *testing.T) {
 	const s = time.Second
 	for name, k := range map[string]struct {
@@ -111,13 +111,13 @@ func TestWhenABatchIsTriedAgain(t *testing.T) {
 	}
 }
 
-// cutShort is the end of an answer whose connection broke.
+// cutShort is a response body on a connection that breaks.
 type cutShort struct{}
 
 func (cutShort) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// Whoever waits to try again is let go when precept stops, when the batch's time is up, and when
-// nothing may be sent any more.
+// A pause between attempts ends when precept stops, when the time of the batch is over, and when no
+// more batches may be sent.
 func TestAStopEndsTheWait(t *testing.T) {
 	for name, end := range map[string]func(c *client, cancel func()){
 		"hurried": func(c *client, _ func()) { c.hurry() },
@@ -144,15 +144,14 @@ func TestAStopEndsTheWait(t *testing.T) {
 	}
 }
 
-// partly is an answer that says how many spans were rejected, and why.
+// partly returns a response with a number of rejected spans and a reason.
 func partly(spans uint64, why string) []byte {
 	inner := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), spans)
 	inner = protowire.AppendString(protowire.AppendTag(inner, 2, protowire.BytesType), why)
 	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), inner)
 }
 
-// Of a collector's answer nothing is believed that is not said: fields of a later version are
-// passed over, and what is cut, or is no message, rejects nothing.
+// Unknown fields of a response are skipped. A truncated or invalid response rejects no span.
 func TestWhatAnAnswerRejects(t *testing.T) {
 	later := protowire.AppendFixed64(protowire.AppendTag(nil, 9, protowire.Fixed64Type), 7)
 	later = protowire.AppendString(protowire.AppendTag(later, 8, protowire.BytesType), "news")
@@ -179,7 +178,7 @@ func TestWhatAnAnswerRejects(t *testing.T) {
 	}
 }
 
-// No answer makes the reader of it panic, or reject less than nothing.
+// No response makes the reader panic, or gives a negative number of rejected spans.
 func TestAnyAnswerIsRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		answer := rapid.SliceOfN(rapid.Byte(), 0, 64).Draw(t, "answer")
@@ -189,7 +188,7 @@ func TestAnyAnswerIsRead(t *testing.T) {
 	})
 }
 
-// Any text of a client's is at most so long, is UTF-8, and begins as the client's did.
+// A bounded text has at most mostText bytes, is valid UTF-8, and is a prefix of the client's text.
 func TestAnyTextIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[aä€😀]{250,300}`)).Draw(t, "text")

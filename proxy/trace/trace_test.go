@@ -81,7 +81,7 @@ func (s *status) WriteHeader(code int) {
 	s.ResponseWriter.WriteHeader(code)
 }
 
-// eventually waits for what the tracer does.
+// eventually waits until the condition holds.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
@@ -91,7 +91,7 @@ func eventually(t *testing.T, ok func() bool) {
 	}
 }
 
-// running starts a tracer; stop ends it and sends what is left.
+// running starts a tracer. stop ends the tracer, which sends the spans that are left.
 func running(t *testing.T, o Options) (tr *Tracer, stop func()) {
 	t.Helper()
 	tr, err := New(o)
@@ -129,8 +129,8 @@ func attributes(all []*common.KeyValue) map[string]string {
 
 const parentLine = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// A collector sees the span as the conventions want it, a child of the client's, with the headers
-// that it was to get.
+// A collector receives the span with the attributes of the conventions, as a child of the client's
+// span, with the configured headers.
 func TestSpanArrives(t *testing.T) {
 	c := newCollector(t, nil)
 	tr, stop := running(t, Options{Endpoint: c.URL + "/", Headers: http.Header{"Authorization": {"Bearer k"}}, Sample: 1, Version: "v9"})
@@ -179,7 +179,7 @@ func TestSpanArrives(t *testing.T) {
 	}
 }
 
-// Whether a trace is sampled is said by who began it.
+// The side that begins a trace decides whether the trace is sampled.
 func TestSampling(t *testing.T) {
 	never, err := New(Options{Endpoint: "http://127.0.0.1:1", Sample: 0})
 	if err != nil {
@@ -223,8 +223,8 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// A collector that hangs holds nobody up: what the queue has no room for is dropped at once, every
-// span is counted, and the stop is bounded.
+// A collector that does not answer delays no turn: spans beyond the queue are dropped, every span
+// is counted, and the stop is bounded.
 func TestHangingCollector(t *testing.T) {
 	free := make(chan struct{})
 	c := newCollector(t, func(int, http.ResponseWriter) { <-free })
@@ -249,7 +249,7 @@ func TestHangingCollector(t *testing.T) {
 	}
 }
 
-// Nobody listens: the stop does not wait for it.
+// Without a collector, the stop does not wait for one.
 func TestNoCollector(t *testing.T) {
 	c := newCollector(t, nil)
 	c.Close()
@@ -265,8 +265,8 @@ func TestNoCollector(t *testing.T) {
 	}
 }
 
-// A collector that is busy is asked again; one that refuses is not; what it takes in part is
-// counted in part.
+// A busy collector gets the batch again, a refusing collector does not, and a batch that is
+// accepted in part is counted in part.
 func TestAnswers(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
@@ -274,7 +274,7 @@ func TestAnswers(t *testing.T) {
 		requests      int
 		sent, dropped int64
 		told          string
-		wait          bool // for what is tried again, which a stop ends
+		wait          bool // the batch is retried, until the stop
 	}{
 		{name: "busy once", requests: 2, sent: 3, wait: true, answer: func(n int, w http.ResponseWriter) {
 			if n == 1 {
@@ -313,7 +313,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// What a client chooses is bounded, and can spoil no batch.
+// A text of a client is bounded and cannot fail a batch.
 func TestBounded(t *testing.T) {
 	c := newCollector(t, nil)
 	tr, stop := running(t, Options{Endpoint: c.URL, Sample: 1})
