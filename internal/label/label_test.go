@@ -95,7 +95,9 @@ func TestNoCodeSpellsAStep(t *testing.T) {
 	}
 }
 
-func prefixes() []string { return []string{"Step", "Uninspected", "Excluded", "Side", "Dropped", "Unread"} }
+func prefixes() []string {
+	return []string{"Step", "Uninspected", "Excluded", "Side", "Dropped", "Unread"}
+}
 
 // constants returns the string constants of a file, by name.
 func constants(t *testing.T, path string) map[string]string {
