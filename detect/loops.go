@@ -11,6 +11,7 @@ type Loop struct {
 	Tool   string
 	Args   string // as sent
 	Rule   string // "failed-again", "same-again", "cycle"
+	Again  bool   // the second warning of the same loop
 }
 
 // Number of equal results that make a loop. A failure, and a command with an unknown end, is a loop
@@ -20,6 +21,8 @@ const (
 	againFailed  = 2
 	againSilent  = 2
 	againSuccess = 5
+
+	againWarned = 2 // equal results after a warning, for the second and last warning
 )
 
 // judge decides whether the newest step, steps(0), is a loop. steps(i) is the i-th step back, nil
@@ -33,10 +36,10 @@ func judge(steps func(int) *step) (Loop, bool) {
 	if now.memo.repeats {
 		return Loop{}, false
 	}
-	count, warned := streak(steps)
+	count, warnings, since := streak(steps)
 	loop := Loop{Index: now.item, CallID: now.callID, Tool: now.call.result.tool, Args: now.call.result.args}
 	switch {
-	case warned:
+	case warnings > 1 || warnings == 1 && since < againWarned:
 		return Loop{}, false
 	case v.Outcome == Error && count >= againFailed && (count > againFailed || !now.passes()):
 		loop.Rule = "failed-again"
@@ -47,36 +50,43 @@ func judge(steps func(int) *step) (Loop, bool) {
 	default:
 		return Loop{}, false
 	}
+	loop.Again = warnings == 1
 	return loop, true
 }
 
-// streak counts the equal results of the newest call and reports whether a warning was given. The
-// walk back ends where the world may have changed: at a call that changes the world, at a wait, at a
-// turn of a person, at another result of the same call. An equal exit code alone is no equal result.
-func streak(steps func(int) *step) (count int, warned bool) {
+// streak counts the equal results of the newest call, the warnings among them, and the results since
+// the newest warning. The walk back ends where the world may have changed: at a call that changes the
+// world, at a wait, at a turn of a person, at another result of the same call. An equal exit code alone
+// is no equal result.
+func streak(steps func(int) *step) (count, warnings, since int) {
 	now, crossed := steps(0), false
-	count = 1
+	count, since = 1, 1
 	for i := 1; ; i++ {
 		s := steps(i)
 		switch {
 		case s == nil:
-			return count, warned
+			return count, warnings, since
 		case s.person:
 			if !staysClosed(now, s) {
-				return count, warned
+				return count, warnings, since
 			}
 			crossed = true
 		case !sameCall(now, s):
 			if s.reopens() {
-				return count, warned
+				return count, warnings, since
 			}
 		case s.batch == now.batch || s.outcome().Outcome == Pending || s.outcome().Outcome == Refusal:
 		case s.outcome().Outcome != now.outcome().Outcome || s.result() != now.result(),
 			!sameCode(s.outcome().Code, now.outcome().Code):
-			return count, warned
+			return count, warnings, since
 		default:
 			count++
-			warned = warned || s.warned && !crossed
+			switch {
+			case s.warned && !crossed:
+				warnings++
+			case warnings == 0:
+				since++
+			}
 		}
 	}
 }

@@ -37,6 +37,22 @@ func TestLoops(t *testing.T) {
 			[]did{fails("make"), fails("make"), fails("make")},
 			[]int{1},
 		},
+		{
+			"fails for ever: a second warning two failures later, and no third",
+			rounds(9, fails("make")),
+			[]int{1, 3},
+		},
+		{
+			"fails, is fixed, fails for ever",
+			append(rounds(2, fails("make")), append([]did{edit(true)}, rounds(5, fails("make"))...)...),
+			[]int{1, 4, 6},
+		},
+		{
+			"looks between the failures",
+			rounds(4, fails("make"), read("a")),
+			[]int{2, 6},
+		},
+		{"reads for ever", rounds(12, read("a")), []int{4, 6}},
 		{"once is no loop", []did{fails("make"), fails("make all")}, nil},
 		{
 			"reading between is no excuse",

@@ -108,7 +108,7 @@ func TestPollingIsNoLoop(t *testing.T) {
 		"nc localhost 5432":       "boom\n\nCommand exited with code 1",
 		"tail -n 5 missing":       "tail: cannot open 'missing' for reading: No such file or directory\n\nCommand exited with code 1",
 	} {
-		if got := loopsIn(t, rounds(7, bash(command, result))...); got != 1 {
+		if got := loopsIn(t, rounds(3, bash(command, result))...); got != 1 {
 			t.Errorf("%s: %d warnings, want 1", command, got)
 		}
 	}

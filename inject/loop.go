@@ -16,7 +16,8 @@ const maxLoops = 32
 
 // loops inserts warnings of repeated calls at the top of the newest result. The warning has its own
 // coin, once per session, because the benefit of the warning is unproven, too. A loop whose warning
-// is withheld is also remembered, so that the loop counts once.
+// is withheld is also remembered, so that the loop counts once. A loop that continues after its warning
+// has one more warning, in other words.
 func (w *work) loops() {
 	state := &w.rec.Lessons.Loops
 	for _, l := range w.detected(state) {
@@ -35,11 +36,13 @@ func (w *work) loops() {
 			w.rec.State.Dirty = true
 			continue
 		}
-		state.Count++
 		w.rec.State.Dirty = true
-		w.plan.Loops++
+		if !l.Again {
+			state.Count++
+			w.plan.Loops++
+		}
 		text := Warning(l)
-		if w.warns(tokens(len(text))) {
+		if w.warns(tokens(len(text)), l.Again) {
 			w.put(at, session.Block{Text: text, Loop: true})
 		}
 	}
@@ -76,10 +79,11 @@ func (w *work) resultOf(l detect.Loop) (at spot, warned, ok bool) {
 	return spot{}, false, false
 }
 
-// warns reports the session's coin of the warning. The first loop flips the coin.
-func (w *work) warns(size int) bool {
+// warns reports the session's coin of the warning. The first loop flips the coin, which also holds for
+// the second warning of a loop.
+func (w *work) warns(size int, again bool) bool {
 	slug := trial.LoopArm.Slug()
-	first := w.rec.Lessons.Loops.Count == 1
+	first := w.rec.Lessons.Loops.Count == 1 && !again
 	var pick trial.Pick
 	var ok bool
 	w.drawn(func(u *session.Record) { pick, ok = u.Assignment.Pick(slug) })

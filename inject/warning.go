@@ -15,6 +15,17 @@ const warningArgs = 300
 // block or open another block.
 func Warning(l detect.Loop) string {
 	var b strings.Builder
+	if l.Again {
+		b.WriteString("[LOOP DETECTED] Second notice: ")
+		b.WriteString(lesson.Quoted(l.Tool, 80))
+		b.WriteString(" ")
+		b.WriteString(lesson.Quoted(detect.CanonicalArgs(l.Args), warningArgs))
+		b.WriteString(" was repeated after a warning, and the result is still the same.\n" +
+			"More attempts of this kind are wasted. Write down what the result below proves, list two causes that you have " +
+			"not checked, and check one of them with a different call. If both are ruled out, stop and report the problem.\n" +
+			"[END LOOP DETECTED]\n\n")
+		return b.String()
+	}
 	b.WriteString("[LOOP DETECTED] The call ")
 	b.WriteString(lesson.Quoted(l.Tool, 80))
 	b.WriteString(" ")
