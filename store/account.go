@@ -9,10 +9,10 @@ import (
 	"precept/store/outbox"
 )
 
-// Account says what became of the exchanges of a data directory's life.
+// Account counts the exchanges of a data directory since its first use.
 type Account = outbox.Account
 
-// errOldSpool is the error for a data directory that the release before the outbox wrote.
+// errOldSpool is the error for a data directory of the release before the outbox.
 var errOldSpool = errors.New("exchanges wait in the spool of an earlier release: start precept serve, which takes them over") //nolint:gochecknoglobals // an error to compare with
 
 // Account returns the account as of now; ok is false without an outbox.
@@ -23,8 +23,8 @@ func (s *Store) Account() (a Account, ok bool) {
 	return s.shipper.handoff.outbox.Account(), true
 }
 
-// ReadAccount draws up the account of an outbox without changing it. running says that a precept is
-// writing to it: what is under way there is not lost.
+// ReadAccount returns the account of an outbox and does not change the outbox. running reports that
+// a precept has the outbox open: turns in progress are not lost then.
 func ReadAccount(path string, running bool) (Account, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if old, _ := filepath.Glob(filepath.Join(filepath.Dir(path), oldSpoolDir, "*.spool")); len(old) > 0 {

@@ -15,36 +15,36 @@ import (
 	"precept/store/outbox"
 )
 
-// batch is what goes to the backend in one piece: the content of one or several flushes, or rows
-// that were read back from the outbox.
+// batch is the content of one delivery: one or several flushes, or rows that were read back from
+// the outbox.
 type batch struct {
 	rows      []session.Row
 	echoes    []session.Echo
 	exchanges []sample.Exchange
 	signals   []signal
 
-	// For the account and the outbox; the backend gets nothing of them.
+	// For the account and the outbox only.
 	begun   []outbox.Begun
-	ended   []string // ids of exchanges whose beginning is in the outbox
+	ended   []string // ids of exchanges with a row of Begun in the outbox
 	dropped map[string]int64
-	scrub   bool // the beginning of a turn that opted out must leave the outbox's file
+	scrub   bool // the start of an opted-out turn must leave the outbox's file
 
 	// Of rows that were read back.
-	stubs   []sample.Exchange // turns that were under way when the program died
-	counted int64             // exchanges that were forgotten: they stay in the account
-	damaged int64             // exchanges that cannot be decoded
+	stubs   []sample.Exchange // turns that were in progress when the program died
+	counted int64             // forgotten exchanges, which stay in the account
+	damaged int64             // undecodable exchanges
 
 	held  int64 // bytes of exchanges in memory
-	last  int64 // the sequence number of its last row in the outbox
-	flush int64 // the number of its last flush; 0: it was read back
+	last  int64 // sequence number of the last row in the outbox
+	flush int64 // number of the last flush; 0: read back
 }
 
-// empty reports whether there is nothing to write.
+// empty reports whether the batch has no content.
 func (b *batch) empty() bool {
 	return len(b.rows)+len(b.echoes)+len(b.exchanges)+len(b.signals)+len(b.begun)+len(b.ended)+len(b.dropped) == 0
 }
 
-// drop counts exchanges of which nothing is kept.
+// drop counts lost exchanges.
 func (b *batch) drop(reason string, n int64) {
 	if b.dropped == nil {
 		b.dropped = map[string]int64{}
@@ -52,7 +52,7 @@ func (b *batch) drop(reason string, n int64) {
 	b.dropped[reason] += n
 }
 
-// over ends a turn of which nothing is kept.
+// over ends a turn without an exchange to store.
 func (b *batch) over(t *Begun, reason string) {
 	b.drop(reason, 1)
 	if t != nil && t.put {
@@ -71,16 +71,16 @@ func (b *batch) giveUp(reason string, of func(*sample.Exchange) bool) int64 {
 	return n
 }
 
-// forget takes out what belongs to the sessions of a tenant. Exchanges stay, for the account: the
-// tombstones keep them from the backend.
+// forget removes the rows, echo keys and signals of sessions of a tenant. Exchanges stay for the
+// account: the tombstones keep the exchanges from the backend.
 func (b *batch) forget(tenant string, of func(session.ID) bool) {
 	b.rows = slices.DeleteFunc(b.rows, func(r session.Row) bool { return r.Tenant == tenant && of(r.ID) })
 	b.echoes = slices.DeleteFunc(b.echoes, func(e session.Echo) bool { return e.Tenant == tenant && of(e.ID) })
 	b.signals = slices.DeleteFunc(b.signals, func(g signal) bool { return g.Tenant == tenant && of(g.ID) })
 }
 
-// reset empties the batch behind its last row. The lists are used again unless an outage made them
-// long: batches that are merged and delivered many times a second would be most of the garbage.
+// reset empties the batch. The lists keep their capacity unless an outage made the lists long: new
+// lists for many batches a second would be most of the garbage.
 func (b *batch) reset() {
 	if cap(b.exchanges) > 8*flushAt {
 		*b = batch{last: b.last, flush: b.flush}
@@ -93,7 +93,7 @@ func (b *batch) reset() {
 	*b = batch{rows: b.rows[:0], echoes: b.echoes[:0], exchanges: b.exchanges[:0], signals: b.signals[:0], last: b.last, flush: b.flush}
 }
 
-// merge appends what the next batch has for the backend.
+// merge appends the part of the next batch that the backend gets.
 func (b *batch) merge(next *batch) {
 	b.rows = append(b.rows, next.rows...)
 	b.echoes = append(b.echoes, next.echoes...)
@@ -103,7 +103,7 @@ func (b *batch) merge(next *batch) {
 	b.last, b.flush = next.last, next.flush
 }
 
-// newestRows leaves out the rows that a later row of the same session replaces.
+// newestRows returns the last row of each session.
 func newestRows(rows []session.Row) []session.Row {
 	last := make(map[session.Ref]int, len(rows))
 	for i := range rows {
@@ -127,16 +127,16 @@ func refOf(x *sample.Exchange) session.Ref {
 	return session.Ref{Tenant: x.Tenant, ID: id}
 }
 
-// turns is what a batch has of one session: the document of one row in the outbox.
+// turns is the part of a batch that belongs to one session: the document of one row in the outbox.
 type turns struct {
-	exchanges []int // indices into the batch, like the others
+	exchanges []int // indices into the lists of the batch
 	rows      []int
 	echoes    []int
 	signals   []int
 }
 
-// documents makes the rows for the outbox, one for each session. An exchange at which that panics
-// is dropped, counted and set aside.
+// documents returns the rows for the outbox, one for each session. An exchange that panics is
+// dropped, counted and set aside.
 func (b *batch) documents(on func(of session.Ref, exchange string, f func()) bool) (rows []outbox.Row, bad int64) {
 	bad = b.giveUp(droppedBad, func(x *sample.Exchange) bool { return !on(refOf(x), x.ID, func() { x.Seal() }) })
 	of := map[session.Ref]*turns{}
@@ -185,7 +185,7 @@ func (b *batch) documents(on func(of session.Ref, exchange string, f func()) boo
 	return rows, bad
 }
 
-// The parts of a document. Each begins with its kind.
+// The parts of a document. Each part begins with its kind.
 const (
 	partExchange = 'E' // two texts: the exchange's encoding
 	partRow      = 'R' // the session's row
@@ -193,7 +193,7 @@ const (
 	partSignal   = 'S' // a text: JSON of feedback.Entry
 )
 
-// document appends what the batch has of one session.
+// document appends the document of one session.
 func (b *batch) document(buf []byte, t *turns) []byte {
 	for _, i := range t.rows {
 		r := &b.rows[i]
@@ -222,8 +222,7 @@ func (b *batch) document(buf []byte, t *turns) []byte {
 	return buf
 }
 
-// add takes in a row of the outbox. A row that cannot be decoded, or makes that panic, is counted as
-// damaged.
+// add decodes a row of the outbox. A row that does not decode, or panics, is counted as damaged.
 func (b *batch) add(r *outbox.Row, g *guard.Guard) {
 	b.last = r.Sequence
 	var one batch
@@ -238,7 +237,7 @@ func (b *batch) add(r *outbox.Row, g *guard.Guard) {
 		b.merge(&one)
 	case outbox.KindStub:
 		var x sample.Exchange
-		if len(r.Document) > 0 && json.Unmarshal(r.Document, &x) == nil { // else it was forgotten
+		if len(r.Document) > 0 && json.Unmarshal(r.Document, &x) == nil { // an empty document was forgotten
 			x.Outcome = sample.Incomplete // a damaged row could say otherwise
 			b.stubs = append(b.stubs, x)
 		}
@@ -307,7 +306,7 @@ func appendText(b, text []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-// cutText takes a text that appendText wrote off the front. Both are parts of b.
+// cutText splits the first text of appendText off b. Both results are parts of b.
 func cutText(b []byte) (text, rest []byte, err error) {
 	n, w := binary.Uvarint(b)
 	if w <= 0 || n > uint64(len(b)-w) {

@@ -16,28 +16,28 @@ const (
 	epochEvery = time.Second
 	syncEvery  = 5 * time.Second
 	keepEvery  = time.Second
-	startLimit = 20 * time.Millisecond  // a start may wait so long for what the last run left behind
-	roundLimit = 150 * time.Millisecond // of reading back, before the shipper looks after other things
+	startLimit = 20 * time.Millisecond  // longest wait of a start for the rows of the last run
+	roundLimit = 150 * time.Millisecond // longest reading in one round of the shipper
 	stopLimit  = 3 * time.Second        // a stop may wait so long for a backlog, which stays in the outbox
 	tailBytes  = 2 << 20                // of exchanges, beyond which the backend is not left alone any longer
-	readBytes  = 4 << 20                // read back for one delivery
-	startBytes = 1 << 17                // the same while a start waits
-	// safeAge is how old a delivery to a server must be before its rows leave the outbox: a server
-	// may lose what it acknowledged in its last seconds.
+	readBytes  = 4 << 20                // bytes read back for one delivery
+	startBytes = 1 << 17                // bytes read back for one delivery during a start
+	// safeAge is the age of a delivery to a server after which its rows may leave the outbox: a
+	// server may lose the acknowledged writes of its last seconds.
 	safeAge = 15 * time.Second
 )
 
-// epochNote is the name of the note that holds the backend's epoch.
+// epochNote is the key of the note with the backend's epoch.
 const epochNote = "epoch"
 
-// epochs is a backend of a fleet. The epoch changes when the backend has lost something that it had
-// taken.
+// epochs is the part of a shared backend that reports data loss: the epoch changes when the backend
+// has lost acknowledged data.
 type epochs interface {
 	Epoch(ctx context.Context) (string, error)
 }
 
-// shipper brings what is durable to the backend, and deletes from the outbox what is safe there. It
-// belongs to the owner of handing: one at a time delivers, forgets or closes.
+// shipper writes durable rows to the backend, and deletes safe rows from the outbox. The holder of
+// handing uses the shipper: one goroutine at a time delivers, forgets or closes.
 type shipper struct {
 	be      syncer
 	fleet   epochs // nil: the backend is this process' own
@@ -45,7 +45,7 @@ type shipper struct {
 	writer  *writer
 	tools   tools
 	limits  shipperLimits
-	// before is called before anything is delivered: what other replicas have forgotten must not be
+	// before runs before each delivery: sessions that other replicas have forgotten must not be
 	// written again.
 	before func(ctx context.Context, now time.Time) error
 
@@ -58,7 +58,7 @@ type shipper struct {
 	phase shipperPhase
 }
 
-// shipperLimits are what a shipper keeps within.
+// shipperLimits are the limits of a shipper.
 type shipperLimits struct {
 	hold  int64         // bytes of exchanges in memory
 	every time.Duration // how long the backend may be left alone
@@ -67,23 +67,23 @@ type shipperLimits struct {
 // shipperDue is when each work is due.
 type shipperDue struct{ deliver, retry, epoch, sync, keep time.Time }
 
-// shipperPhase is where a shipper is in its life.
+// shipperPhase is the progress in the life of a shipper.
 type shipperPhase uint8
 
 const (
 	starting shipperPhase = iota // Open waits, a moment
 	running
-	stopping // nothing waits any longer
-	volatile // the backend keeps nothing
+	stopping // rows are shipped without delay
+	volatile // the backend stores nothing
 )
 
-// ship delivers what is due, and looks after the outbox. A failure leaves the recorder alone: it
-// appends to the outbox meanwhile.
+// ship writes due rows to the backend, and maintains the outbox. A failure does not affect the
+// recorder, which appends to the outbox meanwhile.
 func (d *shipper) ship(ctx context.Context, now time.Time) {
 	if now.Before(d.due.retry) {
 		return
 	}
-	// A stop must not tear a write that is under way: the write is bounded by itself.
+	// A stop must not interrupt a write in progress. The write has its own time limit.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
 	defer cancel()
 	d.err = d.tools.guard.Err(label.StepDeliver, func() error {
@@ -106,8 +106,8 @@ func (d *shipper) ship(ctx context.Context, now time.Time) {
 	}
 }
 
-// deliver hands over what is due. After a failure everything is tried again: each step may be
-// repeated.
+// deliver writes due rows to the backend. After a failure all steps run again: each step is
+// repeatable.
 func (d *shipper) deliver(ctx context.Context, now time.Time) error {
 	if err := d.watchEpoch(ctx, now); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (d *shipper) deliver(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// watchEpoch looks whether the backend has lost what it had taken. Then every row that is left is
+// watchEpoch checks whether the backend has lost acknowledged data. If so, every remaining row is
 // delivered again.
 func (d *shipper) watchEpoch(ctx context.Context, now time.Time) error {
 	if d.fleet == nil || d.handoff.outbox == nil || now.Before(d.due.epoch) {
@@ -155,20 +155,20 @@ func (d *shipper) watchEpoch(ctx context.Context, now time.Time) error {
 		d.handoff.readAgain()
 	}
 	d.safe.epoch = epoch
-	if err := d.handoff.outbox.SetNote(epochNote, epoch); err != nil { // a restart then delivers more than it must
+	if err := d.handoff.outbox.SetNote(epochNote, epoch); err != nil { // a restart then delivers more rows than necessary
 		d.tools.failed(label.StepSpool, err)
 	}
 	return nil
 }
 
-// dropTail lets go of what was taken: it is read back with the rest.
+// dropTail drops the undelivered batch, whose rows are read back later.
 func (d *shipper) dropTail() {
 	d.tools.state.held.Add(-d.tail.held)
 	d.tail = batch{}
 }
 
-// catchUp delivers what is in the outbox alone, for as long as this may take. It reports whether
-// nothing is left of that.
+// catchUp delivers rows that only the outbox has, within a time limit. done reports whether no such
+// row remains.
 func (d *shipper) catchUp(ctx context.Context, now time.Time) (done bool, err error) {
 	limit, most := roundLimit, int64(readBytes)
 	switch d.phase {
@@ -196,7 +196,7 @@ func (d *shipper) catchUp(ctx context.Context, now time.Time) (done bool, err er
 		if err != nil {
 			return false, &stepError{label.StepReadBack, err}
 		}
-		if len(rows) == 0 { // what stood there is lost, and counted
+		if len(rows) == 0 { // the rows are lost, and counted
 			d.handoff.arrived(until)
 			continue
 		}
@@ -210,7 +210,7 @@ func (d *shipper) catchUp(ctx context.Context, now time.Time) (done bool, err er
 	}
 }
 
-// makeRoom lets go of what the backend does not take and the outbox holds anyway.
+// makeRoom frees memory for rows that the backend does not take and the outbox has.
 func (d *shipper) makeRoom(err error) {
 	switch {
 	case d.handoff.outbox == nil:
@@ -222,14 +222,14 @@ func (d *shipper) makeRoom(err error) {
 	}
 }
 
-// handOver gives a batch to the backend, and notes that in the account.
+// handOver writes a batch to the backend, and updates the account.
 func (d *shipper) handOver(ctx context.Context, b *batch) error {
 	stubs := d.writer.tombs.left(session.Batch{Exchanges: b.stubs})
 	if err := d.writer.put(ctx, stubs); err != nil {
 		return &stepError{label.StepWrite, err}
 	}
 	err := d.writer.write(ctx, b)
-	if errors.Is(err, ErrVolatile) { // nobody else knows the sessions: they stay within reach
+	if errors.Is(err, ErrVolatile) { // without a backend, the sessions must stay in memory
 		d.tools.tally.DroppedReadOnly.Add(int64(len(b.exchanges)))
 		d.tools.state.held.Add(-b.held)
 		d.tools.state.delivered.Store(b.flush)
@@ -249,8 +249,7 @@ func (d *shipper) handOver(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// count counts a batch that the backend has, and returns how many of its exchanges are dropped, by
-// reason.
+// count counts a delivered batch, and returns the number of dropped exchanges by reason.
 func (d *shipper) count(b *batch) (refused map[string]int64) {
 	refused = map[string]int64{}
 	if b.damaged > 0 {

@@ -3,8 +3,8 @@
 //
 // # On the request path
 //
-// Requests call Acquire, Echoes, Begin, Offer and Release. Acquire and Echoes look into memory, then
-// ask the backend once, within Options.Lookup. Begin, Offer and Release never block.
+// Requests call Acquire, Echoes, Begin, Offer and Release. Acquire and Echoes look into memory,
+// then ask the backend once, within Options.Lookup. Begin, Offer and Release never block.
 //
 // # In the background
 //
@@ -22,8 +22,8 @@
 //
 // store.go (the API), open.go and run.go (the parts, and who calls whom), sessions.go and live.go
 // (sessions in memory), inbox.go and waiting.go (what requests leave), recorder.go, handoff.go and
-// batch.go (into the outbox), deliver.go (to the backend), posts.go and feedback.go, optout.go and
-// redact.go, erase.go, archive.go (the read side).
+// batch.go (into the outbox), deliver.go, write.go and secure.go (to the backend), posts.go and
+// feedback.go, optout.go and redact.go, erase.go, archive.go and exchanges.go (the read side).
 //
 // # Lock order
 //

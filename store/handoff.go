@@ -16,11 +16,11 @@ const (
 	manyRows   = 10 * flushAt // sessions in waiting
 )
 
-// handoff is the way from the recorder to the shipper. next is accepted and not durable yet; ready
-// is in the outbox, and still in memory for the shipper. When the backend does not keep up, ready
-// leaves memory, and the shipper reads its rows back from the outbox.
+// handoff carries rows from the recorder to the shipper. next is accepted and not durable yet;
+// ready is in the outbox, and still in memory for the shipper. If the backend does not keep up,
+// ready leaves memory, and the shipper reads its rows back from the outbox.
 type handoff struct {
-	outbox *outbox.Outbox // nil: what waits for the backend waits in memory alone
+	outbox *outbox.Outbox // nil: rows wait in memory alone
 	tools  tools
 	hold   int64 // bytes of exchanges in memory, at most
 
@@ -28,20 +28,20 @@ type handoff struct {
 	next    batch
 	ready   batch
 	from    int64     // the sequence number before the first row of ready
-	reached int64     // the last row that the shipper has delivered or has in memory
-	since   int64     // the flush of that row
+	reached int64     // last row that the shipper has delivered or has in memory
+	since   int64     // flush of the row reached
 	flushes int64     // the number of the last flush
 	putErr  error     // of the last append
-	putAt   time.Time // of the next append after a failed one
-	full    bool      // the outbox had no room: what is safe must leave the outbox now
-	passing int       // exchanges on their way past the outbox; nothing is appended meanwhile
+	putAt   time.Time // earliest next append after a failure
+	full    bool      // the outbox had no room: safe rows must be deleted at once
+	passing int       // exchanges that bypass the outbox; no append meanwhile
 }
 
-// waits reports whether nothing is appended just now. The caller has mu.
+// waits reports whether appends pause. The caller holds mu.
 func (h *handoff) waits(now time.Time) bool { return now.Before(h.putAt) || h.passing > 0 }
 
-// commit makes next durable, and leaves it to the shipper. It reports whether the beginnings of
-// turns are in the outbox; if not, they are no longer in next. The caller has mu.
+// commit makes next durable, and leaves next to the shipper. begun reports whether the starts of
+// turns are in the outbox; otherwise commit removes the starts from next. The caller holds mu.
 func (h *handoff) commit(now time.Time) (begun bool) {
 	if h.next.empty() {
 		return false
@@ -88,8 +88,8 @@ func (h *handoff) append() error {
 	if !errors.Is(err, outbox.ErrQuota) || len(h.next.exchanges) == 0 {
 		return err
 	}
-	// The newest exchanges are dropped, counted: what is older waits for its turn. What is known of
-	// sessions may exceed the quota.
+	// The newest exchanges are dropped and counted: older exchanges wait first. State of sessions
+	// may exceed the quota.
 	h.next.begun = nil
 	h.tools.tally.DroppedQuota.Add(h.next.giveUp(droppedQuota, func(*sample.Exchange) bool { return true }))
 	h.tools.state.held.Add(-h.next.held)
@@ -98,7 +98,7 @@ func (h *handoff) append() error {
 	return h.append()
 }
 
-// leave drops from memory what is durable and was not taken by the shipper. The caller has mu.
+// leave drops durable rows that the shipper has not taken from memory. The caller holds mu.
 func (h *handoff) leave() {
 	h.tools.state.held.Add(-h.ready.held)
 	h.from, h.since = h.ready.last, h.ready.flush
@@ -106,14 +106,14 @@ func (h *handoff) leave() {
 	h.tools.state.lagging.Store(true)
 }
 
-// forget takes what belongs to the sessions of a tenant out of what the shipper has not taken yet.
-// The caller has mu.
+// forget removes sessions of a tenant from the rows that the shipper has not taken. The caller
+// holds mu.
 func (h *handoff) forget(tenant string, of func(session.ID) bool) {
 	h.next.forget(tenant, of)
 	h.ready.forget(tenant, of)
 }
 
-// take moves what is ready to the end of a batch.
+// take moves ready to the end of a batch.
 func (h *handoff) take(to *batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,15 +125,15 @@ func (h *handoff) take(to *batch) {
 	h.from, h.since, h.reached = h.ready.last, h.ready.flush, h.ready.last
 }
 
-// arrived notes that the store has taken the rows up to a sequence number.
+// arrived notes that the backend has the rows up to a sequence number.
 func (h *handoff) arrived(to int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.reached = max(h.reached, to)
 }
 
-// backlog returns the sequence number up to which rows must be read back, and whether there are any
-// behind the one that the shipper has reached.
+// backlog returns the sequence number up to which rows must be read back, and reports whether such
+// rows remain.
 func (h *handoff) backlog() (until int64, lagging bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -147,8 +147,8 @@ func (h *handoff) backlog() (until int64, lagging bool) {
 	return h.from, true
 }
 
-// putBack leaves to the outbox what the shipper has taken and cannot deliver, before it crowds out
-// what comes in.
+// putBack leaves an undeliverable batch to the outbox, before the batch takes the memory for new
+// rows.
 func (h *handoff) putBack(tail *batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -158,7 +158,7 @@ func (h *handoff) putBack(tail *batch) {
 	h.leave()
 }
 
-// readAgain leaves everything that is durable to be read back.
+// readAgain makes the shipper read all durable rows back.
 func (h *handoff) readAgain() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -169,8 +169,8 @@ func (h *handoff) readAgain() {
 	h.tools.state.blind.Store(true)
 }
 
-// giveWay leaves what room there is on a full disk to the backend: what it takes can leave the
-// outbox, and nothing else makes room. Meanwhile what comes waits in memory, within its bound.
+// giveWay leaves the room of a full disk to the backend: delivered rows can leave the outbox, and
+// nothing else makes room. Meanwhile new rows wait in memory, within the bound.
 func (h *handoff) giveWay(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -186,7 +186,7 @@ func (h *handoff) wasFull() (full bool) {
 	return full
 }
 
-// unput takes what waits to be appended, when nothing else is on its way to the backend.
+// unput takes the rows that wait for an append, if nothing else is on its way to the backend.
 func (h *handoff) unput() (b batch, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -199,7 +199,7 @@ func (h *handoff) unput() (b batch, ok bool) {
 	return b, true
 }
 
-// passed ends what unput began. What was not delivered waits again.
+// passed ends unput. Undelivered rows wait again.
 func (h *handoff) passed(b *batch, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -221,12 +221,12 @@ func (h *handoff) passed(b *batch, err error) {
 	}
 }
 
-// trouble reports whether rows are still to be read back, and why what waits is not in the outbox.
+// trouble reports whether rows are still to be read back, and returns the error of the last append.
 func (h *handoff) trouble() (lagging bool, putErr error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.reached < h.from, h.putErr
 }
 
-// errBacklog says that something of an earlier time is still on its way to the backend.
+// errBacklog reports that earlier rows are still on their way to the backend.
 var errBacklog = errors.New("a backlog is being written")

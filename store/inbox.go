@@ -10,34 +10,34 @@ import (
 
 const (
 	queueLen   = 8192    // turns
-	flushAt    = 500     // turns that make a batch: the recorder does not wait for its tick
-	pieceBytes = 1 << 20 // of exchanges that are written at once: the ballast of the outbox has to pay for them on a full disk
+	flushAt    = 500     // turns for which the recorder runs at once
+	pieceBytes = 1 << 20 // bytes of exchanges in one append: on a full disk the ballast must suffice for one append
 )
 
-// Turn is what the proxy hands over when a request is over. The recorder owns it from then on.
+// Turn is a finished turn of the proxy. The recorder owns the turn after Offer.
 type Turn struct {
 	Exchange *sample.Exchange
-	Begun    *Begun          // what Begin returned for it, nil where it was not called
+	Begun    *Begun          // result of Begin; nil without Begin
 	Size     int64           // bytes the exchange holds in memory
-	Signals  []detect.Signal // what the new part says of the session
+	Signals  []detect.Signal // signals of the new items
 	Answered []string        // arguments of the calls that the new tool results answer, for the opt-out by path
 }
 
-// Begun is a turn that is under way. If the program dies before it ends, a stub of its exchange
-// tells that it was there.
+// Begun is a turn in progress. If the program dies before the end of the turn, a stub of the
+// exchange is stored.
 type Begun struct {
 	x    *sample.Exchange
 	put  bool        // in the outbox; the recorder's
 	over atomic.Bool // offered, or given up
 }
 
-// inbox is where requests leave their turns. Nothing in it blocks.
+// inbox holds the turns of requests for the recorder. Its methods never block.
 type inbox struct {
 	tally *Tally
 	state *state
 	hold  int64         // bytes of exchanges in memory, at most
-	stubs bool          // what begins is put down, too
-	full  chan struct{} // there is enough for a batch
+	stubs bool          // turns in progress are recorded, too
+	full  chan struct{} // receives a value when a batch is complete
 
 	mu    sync.Mutex
 	queue []Turn
@@ -45,9 +45,8 @@ type inbox struct {
 	lost  []lost   // given up since then
 }
 
-// Begin admits a turn when its request goes out. Of the exchange, what identifies it and what was
-// decided must be set, and not be changed any more; the rest may be filled in until it is offered.
-// It never blocks.
+// Begin admits a turn when its request is sent. Identity and decisions of the exchange must be set
+// and stay unchanged; the caller sets the rest before Offer. Begin never blocks.
 func (q *inbox) Begin(x *sample.Exchange) *Begun {
 	if !q.stubs {
 		return nil
@@ -59,7 +58,7 @@ func (q *inbox) Begin(x *sample.Exchange) *Begun {
 	return b
 }
 
-// Abandon ends a turn that was begun and is not offered: something went wrong on the way.
+// Abandon ends a turn that began and is not offered, because a step failed.
 func (q *inbox) Abandon(b *Begun) {
 	if b != nil && !b.over.Load() {
 		q.tally.DroppedBad.Add(1)
@@ -67,7 +66,7 @@ func (q *inbox) Abandon(b *Begun) {
 	}
 }
 
-// giveUp books a turn of which nothing is kept.
+// giveUp counts a turn without an exchange to store.
 func (q *inbox) giveUp(b *Begun, reason string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -75,22 +74,22 @@ func (q *inbox) giveUp(b *Begun, reason string) {
 	b.end()
 }
 
-// end marks a turn that is over. It must be marked when its end can be seen in the queue, or the
-// recorder would book a beginning behind the end.
+// end marks an ended turn. The mark must be set when the queue shows the end, or the recorder would
+// record the start after the end.
 func (b *Begun) end() {
 	if b != nil {
 		b.over.Store(true)
 	}
 }
 
-// lost is a turn that was given up.
+// lost is a turn without an exchange to store.
 type lost struct {
 	begun  *Begun
 	reason string
 }
 
-// Offer hands a turn over. It never blocks: a full queue, or too many bytes in waiting, drops the
-// turn, counted.
+// Offer queues a turn and never blocks. With a full queue, or too many bytes in memory, Offer drops
+// and counts the turn.
 func (q *inbox) Offer(t Turn) bool {
 	if q.state.held.Load()+t.Size > q.hold {
 		q.tally.DroppedFull.Add(1)
@@ -120,8 +119,8 @@ func (q *inbox) Offer(t Turn) bool {
 	return true
 }
 
-// piece takes the first turns of the queue, up to the one with which they hold pieceBytes. The rest
-// of the queue goes into spare. The caller has mu.
+// piece takes the first turns of the queue, up to pieceBytes. The rest of the queue moves into
+// spare. The caller holds mu.
 func (q *inbox) piece(spare []Turn) []Turn {
 	n, held := 0, int64(0)
 	for n < len(q.queue) && held < pieceBytes {
@@ -134,8 +133,8 @@ func (q *inbox) piece(spare []Turn) []Turn {
 	return turns
 }
 
-// AtRequest is the value of a panic at what one request left behind.
+// AtRequest is the value of a panic in the work on one request.
 type AtRequest struct {
-	Request string // its id
+	Request string // id of the request
 	Value   any
 }

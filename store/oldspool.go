@@ -20,15 +20,15 @@ import (
 	"precept/store/outbox"
 )
 
-// The release before the outbox kept what waits for the store in a directory of segments. The first
-// start of this release takes their content into the outbox, and deletes the directory.
+// The release before the outbox kept undelivered exchanges in a directory of segments. The first
+// start of this release moves the content into the outbox, and deletes the directory.
 
 const (
-	oldSpoolDir = "spool" // beside the outbox
+	oldSpoolDir = "spool" // in the directory of the outbox
 	spoolNote   = "spool" // of the outbox: how far the segments are read
 	spoolDone   = "done"
 	spoolMark   = "\xf5pr\n"
-	spoolHead   = len(spoolMark) + 9 // a mark, the payload's length and checksum, its kind
+	spoolHead   = len(spoolMark) + 9 // a mark, length and checksum of the payload, its kind
 )
 
 // spoolPlace is an offset in a segment.
@@ -37,7 +37,7 @@ type spoolPlace struct {
 	Offset  int64 `json:"offset"`
 }
 
-// spoolAck is what the old checkpoint says of the exchanges before a place.
+// spoolAck is the account in the old checkpoint.
 type spoolAck struct {
 	At         spoolPlace       `json:"at"`
 	Admitted   int64            `json:"admitted"`
@@ -46,11 +46,11 @@ type spoolAck struct {
 	Open       []spoolStub      `json:"open"`
 }
 
-// spoolStub is a turn that was under way.
+// spoolStub is a turn in progress.
 type spoolStub struct {
 	ID     string          `json:"id"`
 	Doc    json.RawMessage `json:"doc"`
-	Reason string          `json:"reason"` // of the end of a turn of which nothing is kept
+	Reason string          `json:"reason"` // reason of a turn without an exchange
 }
 
 // oldSpool takes the content of an old spool into the outbox.
@@ -62,12 +62,12 @@ type oldSpool struct {
 	at    spoolPlace
 	next  batch
 	size  int
-	seq   int64 // the last sequence number that a record told
-	// guessed says that there is no checkpoint: what came before the first segment counts as stored.
+	seq   int64 // last sequence number of a record
+	// guessed reports a missing checkpoint: exchanges before the first segment count as stored.
 	guessed bool
 }
 
-// drainSpool takes over the directory of the previous release, if there is one.
+// drainSpool moves the directory of the previous release into the outbox, if the directory exists.
 func drainSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
 	segments, err := filepath.Glob(filepath.Join(dir, "*.spool"))
 	if _, e := os.Stat(dir); errors.Is(e, fs.ErrNotExist) || err != nil {
@@ -112,7 +112,7 @@ func (o *oldSpool) begin() error {
 		return err
 	}
 	var ack spoolAck
-	if json.Unmarshal(b, &cursor) == nil { // else everything that is there is delivered again
+	if json.Unmarshal(b, &cursor) == nil { // without a cursor every record is delivered again
 		if ack = cursor.Delivered; cursor.Boot == "" || cursor.Boot != outbox.BootID() {
 			ack = cursor.Safe
 		}
@@ -143,19 +143,19 @@ func (o *oldSpool) begin() error {
 
 func (o *oldSpool) place() string { return fmt.Sprint(o.at.Segment, " ", o.at.Offset, " ", o.base) }
 
-// begun makes the beginning of a turn. Its tenant and session are in the document.
+// begun returns the start of a turn. Tenant and session are in the document.
 func (s *spoolStub) begun() outbox.Begun {
 	var x struct {
 		Tenant  string `json:"tenant"`
 		Session string `json:"session"`
 	}
-	_ = json.Unmarshal(s.Doc, &x) // of a stub that was forgotten nothing is left
+	_ = json.Unmarshal(s.Doc, &x) // the document of a forgotten stub is empty
 	id, _ := session.ParseID(x.Session)
 	return outbox.Begun{ID: s.ID, Tenant: x.Tenant, Session: id, Document: s.Doc}
 }
 
-// segment takes over one segment. Damaged bytes are stepped over; the sequence numbers tell how many
-// exchanges stood there.
+// segment reads one segment. Damaged bytes are skipped; the sequence numbers give the number of
+// lost exchanges.
 func (o *oldSpool) segment(path string) error {
 	n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(path), ".spool"))
 	if err != nil || n < o.at.Segment {
@@ -188,7 +188,7 @@ func (o *oldSpool) segment(path string) error {
 	return o.write(spoolPlace{n + 1, 0})
 }
 
-// spoolFrame reads the record at the beginning of b; size is 0 where there is none.
+// spoolFrame reads the record at the start of b; size is 0 without a record.
 func spoolFrame(b []byte) (kind byte, payload []byte, size int) {
 	if len(b) < spoolHead || string(b[:len(spoolMark)]) != spoolMark {
 		return 0, nil, 0
@@ -205,10 +205,10 @@ func spoolFrame(b []byte) (kind byte, payload []byte, size int) {
 	return b[12], b[spoolHead:size], size
 }
 
-// record takes over one record. What cannot be read is counted by the next sequence number.
+// record reads one record. The next sequence number counts an unreadable record.
 func (o *oldSpool) record(kind byte, payload []byte, end spoolPlace) error {
 	switch kind {
-	case 'O': // a run began: whatever was under way before never ended
+	case 'O': // a new run began: earlier turns in progress never ended
 		return errors.Join(o.write(end), o.box.EndBegun())
 	case 'H', 'N':
 		if kind == 'N' && len(payload) == 8 {
@@ -240,7 +240,7 @@ func (o *oldSpool) record(kind byte, payload []byte, end spoolPlace) error {
 	return nil
 }
 
-// write writes what was read up to a place.
+// write writes the records up to a place.
 func (o *oldSpool) write(end spoolPlace) error {
 	o.at, o.size = end, 0
 	rows, _ := o.next.documents(func(_ session.Ref, _ string, f func()) bool { return o.guard.Step(label.StepSpool, f) })
@@ -294,7 +294,7 @@ func (b *batch) readOld(kind byte, p []byte) (err error) {
 			Closed: rest[32]&1 != 0, StandIn: rest[32]&2 != 0, Unit: rest[32]&4 != 0, Data: rest[33:],
 		}
 		b.rows = []session.Row{r}
-	case 'K': // of each tenant its name and number, and the echoes
+	case 'K': // for each tenant its name and number, and the echoes
 		for len(p) > 0 {
 			tenant, rest, err := cutText(p)
 			if err != nil {

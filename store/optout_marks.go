@@ -11,37 +11,37 @@ import (
 	"precept/store/outbox"
 )
 
-// Of a session whose turns all opted out nothing is kept, and its next turn sends all of it again.
-// So that this one is known for what it is after a restart, or when the session had to leave
-// memory, one mark stays: how many turns there were and how long their list was, under a name that
-// nobody can find without the store's secret (docs/decisions/0014-opt-out-marks.md).
+// A session whose turns all opted out has no stored data, and its next turn sends the whole list
+// again. After a restart, or after the session left memory, a mark identifies the session as opted
+// out: the number of turns and the length of the list, under a name that only the store's secret
+// reveals (docs/decisions/0014-opt-out-marks.md).
 
-// Another replica that gets the next turn of such a session, with all that was said before in it,
-// would take it for the first: in a fleet the mark stands in the shared backend as well, before the
-// client has the end of its answer. Only a session with a name can be found by another replica.
+// In a fleet another replica could take the next turn of the session for the first turn. The shared
+// backend therefore gets the mark as well, before the client has the end of the answer. Another
+// replica finds only named sessions.
 
-// mostMarks bounds the marks; the oldest is let go.
+// mostMarks bounds the marks; the oldest mark is deleted first.
 const mostMarks = 100_000
 
-// optOutKeeper is where a fleet keeps the marks, for a time; of two of one session the one of more
-// items.
+// optOutKeeper is the part of a shared backend that keeps marks, for a time. Of two marks of a
+// session the mark with more items stays.
 type optOutKeeper interface {
 	KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error
 }
 
-// optOutMarks are the marks. They are written by the shipper, and read by requests that begin a
-// session.
+// optOutMarks are the marks. The shipper writes marks, and requests that begin a session read
+// marks.
 type optOutMarks struct {
-	outbox *outbox.Outbox // nil: there are none
+	outbox *outbox.Outbox // nil: no marks
 	secret []byte
 	fleet  optOutKeeper // nil: the backend is this process' own
 
 	mu    sync.Mutex
 	of    map[uint64]outbox.Mark
 	order []uint64      // the names, oldest first
-	fresh []outbox.Mark // that are not in the outbox yet
+	fresh []outbox.Mark // marks that the outbox lacks
 
-	unannounced map[session.ID]session.OptOutMark // that the fleet does not know yet
+	unannounced map[session.ID]session.OptOutMark // marks that the fleet lacks
 }
 
 // openMarks reads the marks of an outbox.
@@ -58,7 +58,7 @@ func openMarks(box *outbox.Outbox, secret []byte, fleet optOutKeeper) (*optOutMa
 	return h, err
 }
 
-// name is that of a session's mark.
+// name returns the name of a session's mark.
 func (h *optOutMarks) name(id session.ID) uint64 {
 	m := hmac.New(sha256.New, h.secret)
 	_, _ = m.Write(append([]byte("opted out "), id[:]...))
@@ -82,7 +82,7 @@ func (h *optOutMarks) set(m outbox.Mark) (news bool) {
 	return true
 }
 
-// add marks a session, and says whether it will be known again.
+// add marks a session, and reports whether the mark outlives memory.
 func (h *optOutMarks) add(id session.ID, turns, items int) bool {
 	if h.outbox == nil {
 		return false
@@ -96,7 +96,7 @@ func (h *optOutMarks) add(id session.ID, turns, items int) bool {
 	return true
 }
 
-// recall makes a new record of a session one in which turns opted out, if it is marked.
+// recall hides the opted-out turns of a new record, if its session has a mark.
 func (h *optOutMarks) recall(rec *session.Record) {
 	if h.outbox == nil {
 		return
@@ -112,7 +112,7 @@ func (h *optOutMarks) recall(rec *session.Record) {
 	rec.OptOut.Asked = true
 }
 
-// keep writes down what is new.
+// keep writes new marks to the outbox.
 func (h *optOutMarks) keep() error {
 	h.mu.Lock()
 	fresh := h.fresh
@@ -131,7 +131,7 @@ func (h *optOutMarks) keep() error {
 	return err
 }
 
-// announceLater puts a session's mark among those that the fleet does not know yet.
+// announceLater queues the mark of a session for the fleet.
 func (h *optOutMarks) announceLater(id session.ID, m session.OptOutMark) {
 	if h.fleet == nil {
 		return
@@ -143,7 +143,7 @@ func (h *optOutMarks) announceLater(id session.ID, m session.OptOutMark) {
 	}
 }
 
-// announce tells the fleet what it does not know yet. What fails is told again.
+// announce writes queued marks to the fleet. Failed marks are queued again.
 func (h *optOutMarks) announce(ctx context.Context) error {
 	h.mu.Lock()
 	marks := h.unannounced

@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// waitLimit is how long a request may wait for the backend in all: for its look-up, and until
-	// other replicas can find what it decided.
+	// waitLimit is the longest wait of a request for the backend: for its look-up, and for the
+	// write of its decisions.
 	waitLimit = 65 * time.Millisecond
-	// overdueLimit is how long it waits while writes of earlier requests have missed that.
+	// overdueLimit is the longest wait of a request while writes of earlier requests exceed
+	// waitLimit.
 	overdueLimit = 3 * time.Millisecond
-	mostOverdue  = 256 // of such writes; while there are more, none is begun
+	mostOverdue  = 256 // limit of overdue writes; at the limit no write begins
 )
 
-// publisher writes to a backend that replicas share what another of them must find at once: before
-// the client has the whole answer, since its next request may go to any of them.
+// publisher writes to a shared backend the decisions that another replica must find before the
+// client has the whole answer, because the next request may reach any replica.
 type publisher struct {
 	be       batchWriter // nil: the backend is this process' own
 	out      *optouts
@@ -31,21 +32,21 @@ type publisher struct {
 	panicked func(step label.Step, value any)
 
 	writes  sync.WaitGroup
-	overdue atomic.Int64 // writes that their requests no longer wait for
+	overdue atomic.Int64 // writes without a waiting request
 }
 
-// publishes says that there are other replicas, and that the backend takes what they must find.
+// publishes reports whether replicas share the backend and the backend takes writes.
 func (b *publisher) publishes() bool {
 	return b.be != nil && !b.state.down.Load() && b.overdue.Load() <= mostOverdue
 }
 
-// Publish writes a session in which something was decided, for the other replicas. unit is the
-// session whose coins it shares (its run, or its parent); nil: it has its own. Publish judges the
-// exchange as the recorder will, so that nothing is written of one that opted out. A write that
-// fails or comes too late loses nothing: the same stands in the recorder's next batch. waited is
-// how long the request has waited for the backend before.
+// Publish writes a session with new decisions for the other replicas. unit is the session with the
+// shared coins (the run, or the parent); nil: the session has its own coins. Publish judges the
+// exchange as the recorder does, so that nothing of an opted-out exchange is written. A write that
+// fails or is late loses nothing: the recorder's next batch has the same rows. waited is the time
+// for which the request has waited for the backend.
 //
-// On a backend that is this process' own it does nothing.
+// If this process owns the backend, Publish does nothing.
 func (b *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []string, waited time.Duration) {
 	if !b.publishes() {
 		return
@@ -55,7 +56,7 @@ func (b *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []s
 		b.PublishOptOut(ses, waited)
 		return
 	}
-	redactor := b.out.newRedactor() // the recorder has its own
+	redactor := b.out.newRedactor() // the recorder has a redactor of its own
 	row, ok := b.out.row(redactor, ses)
 	if !ok {
 		return
@@ -71,8 +72,8 @@ func (b *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []s
 	})
 }
 
-// soon begins a write to the backend, and waits for its end as long as a request may. The write
-// goes on when that is over.
+// soon starts a write to the backend, and waits for the end of the write within the limit of a
+// request. The write continues afterwards.
 func (b *publisher) soon(request string, waited time.Duration, write func(ctx context.Context) error) {
 	there := make(chan struct{})
 	b.writes.Go(func() {
@@ -105,8 +106,8 @@ func (b *publisher) soon(request string, waited time.Duration, write func(ctx co
 	}
 }
 
-// PublishOptOut tells the other replicas that the newest turn of a session opted out: by its row,
-// or where it has none by its mark. waited is as in Publish.
+// PublishOptOut writes the opt-out of a session's newest turn for the other replicas: the row of
+// the session, or its mark. waited is as in Publish.
 func (b *publisher) PublishOptOut(ses *Session, waited time.Duration) {
 	if !b.publishes() {
 		return

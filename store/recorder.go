@@ -11,8 +11,8 @@ import (
 	"precept/store/outbox"
 )
 
-// recorder takes in what requests leave, and writes it to the outbox without what must not be
-// kept. Its own lists are guarded by the lock of the handoff.
+// recorder moves the data of requests into the outbox, without opted-out and unredacted content.
+// The lock of the handoff guards its own lists.
 type recorder struct {
 	in        *inbox
 	waiting   *waiting
@@ -26,15 +26,16 @@ type recorder struct {
 	sentiment bool // the user's words count as a signal
 
 	redactor  *redact.Redactor // made fresh for each exchange
-	spare     []Turn           // the list that the queue swaps with
-	openSpare []*Begun         // and the list of turns that began
-	open      []*Begun         // turns that were under way at the last flush
-	fresh     []*Begun         // those whose beginning is in the next batch
+	spare     []Turn           // list for the next swap with the queue
+	openSpare []*Begun         // list for the next swap with the started turns
+	open      []*Begun         // turns in progress at the last flush
+	fresh     []*Begun         // turns whose start is in the next batch
 }
 
-// record writes what is new to the outbox: what a crash may cost is what came since the last time.
-// It does so in pieces. An exchange is copied when it is redacted, encoded and written, and of many
-// that end at once, as when their clients are cut off, the copies would be most of the memory.
+// record writes new turns to the outbox: a crash costs at most the turns since the last call.
+// record works in pieces, because an exchange is copied for redaction, encoding and writing. After
+// many simultaneous ends, as when clients are cut off, the copies would otherwise take most of the
+// memory.
 func (r *recorder) record(now time.Time, all bool) {
 	r.handoff.mu.Lock()
 	defer r.handoff.mu.Unlock()
@@ -49,9 +50,9 @@ func (r *recorder) record(now time.Time, all bool) {
 	}
 }
 
-// admitSome admits what was offered, so much of it as is put down at once, and says whether there
-// is more. Turns wait in a list, not in a channel: a recorder that is woken for each of them costs
-// the request more than the offer itself. The caller has the lock of the handoff.
+// admitSome admits one piece of the offered turns, and reports whether turns remain. Turns wait in
+// a list instead of a channel, because waking the recorder for each turn costs the request more
+// than the offer. The caller holds the lock of the handoff.
 func (r *recorder) admitSome() (more bool) {
 	r.in.mu.Lock()
 	turns, gone, open := r.in.piece(r.spare[:0]), r.in.lost, r.in.open
@@ -75,15 +76,15 @@ func (r *recorder) admitSome() (more bool) {
 	return more
 }
 
-// admit redacts a turn's exchange and puts it into the next batch. Nothing unredacted leaves this
-// function.
+// admit redacts the exchange of a turn, and adds the exchange to the next batch. No unredacted text
+// leaves admit.
 func (r *recorder) admit(t Turn) {
 	gone := func(reason string) {
 		r.tally.Pending.Add(-1)
 		r.state.held.Add(-t.Size)
 		r.handoff.next.over(t.Begun, reason)
 		if reason == droppedOptOut && t.Begun != nil && t.Begun.put {
-			r.handoff.next.scrub = true // its beginning must not stay in the outbox either
+			r.handoff.next.scrub = true // the start of the turn must leave the outbox, too
 		}
 	}
 	defer func() {
@@ -106,7 +107,7 @@ func (r *recorder) admit(t Turn) {
 		return
 	}
 	r.out.redact(r.redactor, x)
-	x.Seal() // once, for the outbox and the backend: here, because what panics in it costs this exchange
+	x.Seal() // once for outbox and backend; a panic here costs only this exchange
 	x.New, x.System, x.Tools, x.Reply = nil, nil, nil, sample.Reply{}
 	signals := signalsOf(x, t.Signals, r.sentiment)
 	r.handoff.next.signals = append(r.handoff.next.signals, signals...)
@@ -117,7 +118,7 @@ func (r *recorder) admit(t Turn) {
 	}
 }
 
-// collect makes the rows of the sessions that changed, and takes what went by.
+// collect encodes the rows of changed sessions, and takes the new echo keys.
 func (r *recorder) collect(now time.Time, all bool) {
 	r.handoff.flushes++
 	dirty, echoes := r.waiting.drain(now, all, r.handoff.flushes, r.state.delivered.Load())
@@ -139,8 +140,8 @@ func (r *recorder) collect(now time.Time, all bool) {
 	r.handoff.next.flush = r.handoff.flushes
 }
 
-// SetPersonal says from now on whether personal data is redacted besides secrets. It may be called
-// at any time.
+// SetPersonal turns the redaction of personal data on or off, besides secrets. SetPersonal is safe
+// for concurrent use.
 func (r *recorder) SetPersonal(on bool) {
 	r.handoff.mu.Lock()
 	defer r.handoff.mu.Unlock()
@@ -148,7 +149,7 @@ func (r *recorder) SetPersonal(on bool) {
 	r.redactor = r.out.newRedactor()
 }
 
-// begin adds what is known of the turns that are under way.
+// begin adds the starts of turns in progress to the next batch.
 func (r *recorder) begin() {
 	if !r.in.stubs {
 		return
@@ -156,14 +157,14 @@ func (r *recorder) begin() {
 	still := r.open[:0]
 	for _, t := range r.open {
 		if t.over.Load() {
-			continue // its end is in the queue, or was taken
+			continue // the queue has the end, or the end is recorded
 		}
 		if !t.put && !r.tombs.cover(t.x.Tenant, t.x.Session, t.x.At) && !r.guard.On(label.StepBegin, refOf(t.x), t.x.ID, func() {
 			r.handoff.next.begun = append(r.handoff.next.begun, r.stub(t.x))
 			t.put = true
 			r.fresh = append(r.fresh, t)
 		}) {
-			continue // its end is admitted, when it comes
+			continue // the end is recorded later
 		}
 		still = append(still, t)
 	}
@@ -171,8 +172,8 @@ func (r *recorder) begin() {
 	r.open = still
 }
 
-// begun notes whether what begin added is in the outbox. If not, it is added again, where it is under
-// way then.
+// begun notes whether the outbox has the starts that begin added. Otherwise the next begin adds the
+// starts again.
 func (r *recorder) begun(written bool) {
 	for _, t := range r.fresh {
 		t.put = written
@@ -181,7 +182,7 @@ func (r *recorder) begun(written bool) {
 	r.fresh = r.fresh[:0]
 }
 
-// stub is what is put down of a turn that is under way.
+// stub returns the start of a turn for the outbox.
 func (r *recorder) stub(x *sample.Exchange) outbox.Begun {
 	out := r.redactor
 	out.Fresh()

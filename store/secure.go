@@ -9,14 +9,14 @@ import (
 	"precept/store/outbox"
 )
 
-// syncer makes writes survive a power cut, where the backend does not do so by itself.
+// syncer makes writes survive a power cut, if the backend does not.
 type syncer interface {
 	Sync(ctx context.Context) error
 }
 
 // safety knows which rows the backend cannot lose any more.
 type safety struct {
-	age    time.Duration // after which what was synced is safe
+	age    time.Duration // age at which a synced row is safe
 	marks  []mark
 	synced int64  // the last row at the last sync
 	upTo   int64  // rows up to here are safe
@@ -29,8 +29,8 @@ type mark struct {
 	to int64
 }
 
-// secure finds out which rows are safe, and deletes them, whatever failed before. On a full disk it
-// does so at once: the outbox's room may be all that is missing.
+// secure finds the safe rows, and deletes the safe rows, whatever failed before. On a full disk
+// secure runs at once, because the room of the outbox may be missing.
 func (d *shipper) secure(ctx context.Context, now time.Time, failed error, tight bool) error {
 	box := d.handoff.outbox
 	full := d.handoff.wasFull()
@@ -42,7 +42,7 @@ func (d *shipper) secure(ctx context.Context, now time.Time, failed error, tight
 	}
 	if failed != nil {
 		d.tools.state.healthy(false)
-	} else if d.tail.empty() && d.phase != volatile { // also after an outage in which nothing came
+	} else if d.tail.empty() && d.phase != volatile { // also after an outage without new rows
 		d.tools.state.healthy(true)
 	}
 	if box == nil {
@@ -90,7 +90,7 @@ func (d *shipper) shut() error {
 	return errors.Join(d.handoff.outbox.Release(d.safe.upTo), d.handoff.outbox.Close())
 }
 
-// behind returns why not everything is where it can be deleted.
+// behind returns the reason why some rows cannot be deleted yet; nil: none.
 func (d *shipper) behind() error {
 	lagging, putErr := d.handoff.trouble()
 	switch {
@@ -102,9 +102,8 @@ func (d *shipper) behind() error {
 	return errors.Join(putErr, d.err)
 }
 
-// passBy delivers to a backend that is elsewhere what this machine's full disk has no room for, so
-// that capture goes on. What it takes is in no outbox, and cannot be written again if the backend
-// loses it.
+// passBy delivers rows to a remote backend if this machine's disk is full, so that capture
+// continues. The rows are in no outbox: they are not written again if the backend loses data.
 func (d *shipper) passBy(ctx context.Context) error {
 	if d.fleet == nil || d.handoff.outbox == nil {
 		return nil
@@ -115,7 +114,7 @@ func (d *shipper) passBy(ctx context.Context) error {
 	return d.pass(ctx)
 }
 
-// pass delivers what the outbox could not take, when everything in the outbox is delivered.
+// pass delivers the rows that the outbox refused, after the delivery of all rows in the outbox.
 // Meanwhile nothing is appended.
 func (d *shipper) pass(ctx context.Context) error {
 	if d.handoff.outbox == nil || !d.tail.empty() {

@@ -8,39 +8,38 @@ import (
 	"precept/internal/session"
 )
 
-// maxEchoes bounds how many keys wait in each list while the backend takes none. A key that finds
-// its list full is not written: only this process knows it, as long as it has it in memory.
+// maxEchoes bounds the keys in each list while the backend takes no keys. A key beyond the bound is
+// not written: only the memory of this process has the key.
 const maxEchoes = 200_000
 
-// laterEvery is how often rows are written in which nothing but counts and times has changed.
+// laterEvery is the pause between two writes of rows with changed counts and times only.
 const laterEvery = time.Second
 
-// waiting is what requests leave for the recorder besides their exchanges: which records changed,
-// and the keys that went by (ids and hashes by which a session is found again).
+// waiting holds the changed sessions and the echo keys (ids and hashes that identify a session) of
+// requests for the recorder.
 type waiting struct {
 	mu      sync.Mutex
-	dirty   []*Session     // whose rows go with the next flush
-	later   []*Session     // whose rows go when laterEvery is over
-	laterAt time.Time      // when those were last taken
+	dirty   []*Session     // sessions with a row in the next flush
+	later   []*Session     // sessions with a row after laterEvery
+	laterAt time.Time      // last time the sessions in later were taken
 	echoes  []session.Echo // which go with the next flush
 	moving  moving         // which a flush took, and the backend does not have yet
-	// held are keys by the request in which they went by, until it is judged whether anything of
-	// its exchange may be kept.
+	// held are keys by request, until the exchange of the request is judged.
 	held    map[string][]session.Echo
 	holding int // how many keys are in held
 }
 
-// Change says what a turn did to a session's record.
+// Change is the effect of a turn on the record of a session.
 type Change uint8
 
 // The changes.
 const (
 	Unchanged Change = iota
-	Counted          // counts or times changed: a crash may lose the last second of that
-	Decided          // a coin was flipped or a text inserted: the next batch must have it
+	Counted          // counts or times changed: a crash may lose the changes of the last second
+	Decided          // a coin was flipped or a text inserted: the next batch must have the row
 )
 
-// Release ends the hold on a session, and says what has changed in it meanwhile.
+// Release ends the pin of a session, and queues a changed session.
 func (w *waiting) Release(ses *Session, c Change) {
 	w.mu.Lock()
 	if ses.gone.Load() {
@@ -61,8 +60,8 @@ func (w *waiting) again(ses *Session) {
 	w.Release(ses, Decided)
 }
 
-// Note takes keys that went by. Feedback that names one finds its session at once; after a restart,
-// and at another replica, it does when they are delivered.
+// Note adds keys. Feedback finds the sessions of the keys at once; after a restart, and at another
+// replica, after the delivery.
 func (w *waiting) Note(echoes ...session.Echo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,8 +70,8 @@ func (w *waiting) Note(echoes ...session.Echo) {
 	}
 }
 
-// Hold takes keys that went by in a request whose exchange is not judged yet. Feedback finds them
-// at once; they are written when LetGo says so.
+// Hold adds keys of a request whose exchange is not judged yet. Feedback finds the sessions of the
+// keys at once; LetGo decides whether the keys are written.
 func (w *waiting) Hold(request string, echoes ...session.Echo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,7 +82,7 @@ func (w *waiting) Hold(request string, echoes ...session.Echo) {
 	w.held[request] = append(w.held[request], echoes...)
 }
 
-// LetGo ends what Hold began: the request's keys are written (keep), or dropped.
+// LetGo ends Hold: the keys of the request are written if keep is true, else dropped.
 func (w *waiting) LetGo(request string, keep bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,16 +94,15 @@ func (w *waiting) LetGo(request string, keep bool) {
 	}
 }
 
-// heldOf are the keys that are held for a request.
+// heldOf returns the held keys of a request.
 func (w *waiting) heldOf(request string) []session.Echo {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]session.Echo(nil), w.held[request]...)
 }
 
-// drain takes what a flush is to write: sessions in which something was decided, all keys and, when
-// laterEvery is over or all is asked for, the other sessions that changed. The keys are found
-// meanwhile in moving, until the backend has delivered them.
+// drain returns the changes for a flush: sessions with decisions, all keys, and after laterEvery or
+// with all, the other changed sessions. moving keeps the keys until their delivery.
 func (w *waiting) drain(now time.Time, all bool, flush, delivered int64) ([]*Session, []session.Echo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,7 +120,7 @@ func (w *waiting) drain(now time.Time, all bool, flush, delivered int64) ([]*Ses
 	return dirty, echoes
 }
 
-// find finds the session of a key that the backend does not have yet.
+// find returns the session of an undelivered key.
 func (w *waiting) find(key session.EchoKey) (session.ID, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,7 +149,7 @@ func latest(echoes []session.Echo, key session.EchoKey) (session.ID, bool) {
 	return session.ID{}, false
 }
 
-// forget drops the keys that of names, wherever they wait.
+// forget drops the keys that of selects.
 func (w *waiting) forget(of func(session.Echo) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -160,15 +158,14 @@ func (w *waiting) forget(of func(session.Echo) bool) {
 	w.forgetHeld(of)
 }
 
-// expire drops keys that are held since before a time: of their requests nobody will say any more
-// how they were judged.
+// expire drops keys that are held since before a time: their requests are lost.
 func (w *waiting) expire(before time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.forgetHeld(func(e session.Echo) bool { return e.At.Before(before) })
 }
 
-// forgetHeld drops the held keys that of names. The caller has mu.
+// forgetHeld drops the held keys that of selects. The caller holds mu.
 func (w *waiting) forgetHeld(of func(session.Echo) bool) {
 	for request, echoes := range w.held {
 		left := slices.DeleteFunc(echoes, of)
@@ -179,8 +176,8 @@ func (w *waiting) forgetHeld(of func(session.Echo) bool) {
 	}
 }
 
-// moving are the keys that a flush has taken and the backend does not have yet. Feedback that names
-// one of them would otherwise find it in neither place.
+// moving holds the keys of flushes without delivery. Feedback could not find the sessions of the
+// keys otherwise.
 type moving struct {
 	flushes []movingFlush
 	n       int // keys

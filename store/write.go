@@ -9,12 +9,12 @@ import (
 	"precept/internal/session"
 )
 
-// batchWriter is a backend that takes what happened in sessions.
+// batchWriter is the part of a backend that stores batches.
 type batchWriter interface {
 	Write(ctx context.Context, b session.Batch) error
 }
 
-// writer writes batches to the backend, without what was forgotten meanwhile.
+// writer writes batches to the backend, without forgotten sessions.
 type writer struct {
 	be       batchWriter
 	cache    *ExchangeCache // nil: none
@@ -24,14 +24,14 @@ type writer struct {
 	failed   func(step label.Step, err error)
 }
 
-// refusedOutcome marks an exchange that the backend can never take.
+// refusedOutcome marks an exchange that the backend can never store.
 const refusedOutcome = "refused"
 
-// write writes a batch: the sessions and what was said in them, then what the traffic said of them,
-// then the feedback that waited for them. What the backend can never take is marked as refused.
+// write writes a batch: sessions and exchanges, then signals of the traffic, then parked feedback.
+// Exchanges that the backend can never store are marked as refused.
 func (w *writer) write(ctx context.Context, b *batch) error {
 	left := w.tombs.left(session.Batch{Rows: newestRows(b.rows), Echoes: b.echoes, Exchanges: b.exchanges})
-	b.counted += int64(len(b.exchanges) - len(left.Exchanges)) // what was forgotten stays in the account
+	b.counted += int64(len(b.exchanges) - len(left.Exchanges)) // forgotten exchanges stay in the account
 	b.exchanges = left.Exchanges
 	if err := w.put(ctx, left); err != nil {
 		return &stepError{label.StepWrite, err}
@@ -45,7 +45,7 @@ func (w *writer) write(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// put writes to the backend at once, and piece by piece where something can never be stored.
+// put writes a batch whole, or in pieces if some piece can never be stored.
 func (w *writer) put(ctx context.Context, b session.Batch) error {
 	if len(b.Rows)+len(b.Echoes)+len(b.Exchanges) == 0 {
 		return nil
@@ -58,8 +58,8 @@ func (w *writer) put(ctx context.Context, b session.Batch) error {
 	return err
 }
 
-// sift writes a batch in which something can never be stored: each thing by itself. What is refused,
-// or makes the backend panic, is dropped, so that everything beside it is kept.
+// sift writes each piece of a batch alone, because some piece can never be stored. Pieces that are
+// refused or panic are dropped, and all other pieces are stored.
 func (w *writer) sift(ctx context.Context, b session.Batch) error {
 	for i := range b.Rows {
 		r := &b.Rows[i]
@@ -83,7 +83,7 @@ func (w *writer) sift(ctx context.Context, b session.Batch) error {
 	return nil
 }
 
-// siftEchoes writes echoes together where that works, else by halves.
+// siftEchoes writes echoes together, or in halves if the backend refuses the whole.
 func (w *writer) siftEchoes(ctx context.Context, echoes []session.Echo) error {
 	if len(echoes) == 0 {
 		return nil
@@ -100,8 +100,8 @@ func (w *writer) siftEchoes(ctx context.Context, echoes []session.Echo) error {
 	return errors.Join(w.siftEchoes(ctx, echoes[:half]), w.siftEchoes(ctx, echoes[half:]))
 }
 
-// alone writes one thing of a session, which is set aside if that panics. It reports whether the
-// backend has it.
+// alone writes one piece of a session, which is set aside after a panic. ok reports whether the
+// backend has the piece.
 func (w *writer) alone(ctx context.Context, of session.Ref, exchange string, b session.Batch) (ok bool, err error) {
 	if !w.guard.On(label.StepWrite, of, exchange, func() { err = w.be.Write(ctx, b) }) {
 		return false, nil
@@ -113,7 +113,7 @@ func (w *writer) alone(ctx context.Context, of session.Ref, exchange string, b s
 	return err == nil, err
 }
 
-// stepError names the step that failed.
+// stepError names a failed step.
 type stepError struct {
 	step label.Step
 	err  error
@@ -123,7 +123,7 @@ func (e *stepError) Error() string { return e.err.Error() }
 
 func (e *stepError) Unwrap() error { return e.err }
 
-// stepOf returns the step of a delivery that failed.
+// stepOf returns the failed step of a delivery.
 func stepOf(err error) label.Step {
 	if e, ok := errors.AsType[*stepError](err); ok {
 		return e.step
