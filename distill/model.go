@@ -146,7 +146,7 @@ func draftsOf(list []candidate, outcome string) []Draft {
 	for _, c := range list {
 		d := Draft{
 			Title: oneLine(c.Title, 200), Applies: oneLine(c.Applies, 600), Outcome: of,
-			Errors: clean(c.Errors, 4), Keywords: clean(c.Words, 6), CounterExample: oneLine(c.Counter, 400),
+			Errors: triggers(clean(c.Errors, 4)), Keywords: triggers(clean(c.Words, 6)), CounterExample: oneLine(c.Counter, 400),
 		}
 		for _, a := range c.Advice[:min(len(c.Advice), 3)] {
 			if a = oneLine(a, 400); a != "" {
@@ -155,7 +155,7 @@ func draftsOf(list []candidate, outcome string) []Draft {
 		}
 		shown, _ := d.redacted()
 		d.Slug = slugOf(shown.Title)
-		if d.Slug == "" || d.Title == "" || d.Applies == "" || len(d.Errors)+len(d.Keywords) == 0 || len(out) >= limit {
+		if d.Slug == "" || d.Title == "" || d.Applies == "" || len(c.Errors)+len(c.Words) == 0 || len(out) >= limit {
 			continue
 		}
 		out = append(out, d)
@@ -179,6 +179,31 @@ func clean(list []string, n int) []string {
 		}
 	}
 	return out
+}
+
+// triggers returns the phrases that can be triggers: a phrase of words that any error has fires
+// everywhere, and a phrase with an id, a path or a host fires in one run. The bank refuses a draft
+// without a trigger.
+func triggers(list []string) (out []string) {
+	for _, p := range list {
+		general := listed("vague").spell(p) || listed("bland").spell(p)
+		foreign := strings.ContainsFunc(p, func(r rune) bool { return r >= 0x80 }) // the lists are English
+		if general && !foreign && strings.ContainsAny(p, letters) || ofOneRun(p) {
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// ofOneRun reports whether a phrase names a thing of one run: a host, an absolute path, or an id.
+func ofOneRun(phrase string) bool {
+	plain := lesson.Plain(phrase)
+	return address(plain) != "" || slices.ContainsFunc(strings.Fields(plain), func(w string) bool {
+		w = strings.Trim(w, "`'\"()[]{}<>,;:")
+		id := len(w) >= 7 && strings.ContainsAny(w, digits) && only(w, "abcdef"+digits+"-")
+		return id || len(w) > 2 && (w[0] == '/' || strings.HasPrefix(w, "~/") || w[1] == ':' && w[2] == '\\')
+	})
 }
 
 // show returns a run as a judge sees the run: no system messages, none of our blocks, long texts

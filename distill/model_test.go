@@ -167,6 +167,38 @@ func TestSectionsOfALesson(t *testing.T) {
 	}
 }
 
+// A trigger of words that any error has, or with a host, a path or an id of the run, is dropped. A
+// draft without another trigger is refused.
+func TestTriggersOfAJudge(t *testing.T) {
+	for _, c := range []struct{ errors, want string }{
+		{`"Error"`, ""},
+		{`"the command failed"`, ""},
+		{`"no such file or directory"`, ""},
+		{`"at /home/ann/shop/a.go"`, ""},
+		{`"commit 3f2a9c1"`, ""},
+		{`"on db7.corp"`, ""},
+		{`"Error","column total does not exist"`, "[column total does not exist]"},
+		{`"ENOSPC: disk is full"`, "[ENOSPC: disk is full]"},
+		{`"找不到文件"`, "[找不到文件]"},
+	} {
+		b := newBench(t)
+		oneRun(b)
+		answer := routine("success", strings.NewReplacer(`"error_patterns":[]`, `"error_patterns":[`+c.errors+`]`, `"keywords":["run the benchmark"]`, `"keywords":[]`).Replace(goodLesson))
+		sum, _, err := judged(t, b, &scripted{answer: func(_ int, a asked) (int, map[string]string, string) { return 200, nil, answer(a) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch list := b.lessons(); {
+		case c.want == "":
+			if len(list) != 0 || len(sum.Refused) != 1 || !strings.HasPrefix(fmt.Sprint(sum.Refused), "map[trigger_overbroad") {
+				t.Errorf("%s: %v, %v", c.errors, b.slugs(), sum.Refused)
+			}
+		case len(list) != 1 || fmt.Sprint(list[0].Trigger.ErrorPatterns) != c.want:
+			t.Errorf("%s: %v", c.errors, sum.Refused)
+		}
+	}
+}
+
 // A server refuses one session for its length, and never takes temperature: the session is set aside,
 // and the others are read without temperature.
 func TestARefusedSessionIsSetAside(t *testing.T) {

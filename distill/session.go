@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
-	"time"
 
 	"precept/bandit/trial"
 	"precept/detect"
@@ -31,11 +30,10 @@ func (r Ref) apart(o Ref) bool {
 
 // Session is one conversation as the distiller reads the conversation.
 type Session struct {
-	ID, Agent string
-	At        time.Time
-	Content   sample.Session
-	InForce   []string    // slugs of the lessons that were injected
-	arms      []trial.Arm // theirs
+	ID      string
+	Content sample.Session
+	InForce []string    // slugs of the lessons that were injected
+	arms    []trial.Arm // arms of these lessons
 }
 
 // run returns the name of the session's run.

@@ -130,14 +130,13 @@ func (w *work) keep(ctx context.Context, id session.ID, marks map[string]mark, l
 }
 
 func (w *work) load(ctx context.Context, r session.Row) (*Session, error) {
-	s := &Session{ID: r.ID.String(), At: r.Started}
+	s := &Session{ID: r.ID.String()}
 	var err error
 	if s.Content.Exchanges, err = w.o.Source.Exchanges(ctx, w.tenant, r.ID); err != nil {
 		return nil, err
 	}
 	for i := range s.Content.Exchanges {
 		x := &s.Content.Exchanges[i]
-		s.Agent = x.Agent
 		for _, l := range x.Lessons {
 			if l.State == "injected" && !slices.Contains(s.InForce, l.Slug) {
 				s.InForce = append(s.InForce, l.Slug)
