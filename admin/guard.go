@@ -57,7 +57,7 @@ func (s *Server) checkHost(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		if !s.access.Load().knows(c.Request().Host) {
-			return echo.NewHTTPError(http.StatusForbidden, "this host name is not served here; list it in admin.hosts")
+			return echo.NewHTTPError(http.StatusForbidden, "the host name is not served; list it in admin.hosts")
 		}
 		return next(c)
 	}

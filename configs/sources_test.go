@@ -174,7 +174,7 @@ func TestShapes(t *testing.T) {
 		"upstreams: [a]":                                                "wants further keys below it (key: value)",
 		"distill: {every: 1ms}":                                         "it must be at least 1s",
 		"inject: {budget_bytes: 100000000000000000000}":                 "is no size",
-		"inject: {budget_bytes: 9000000TiB}":                            "is larger than any size",
+		"inject: {budget_bytes: 9000000TiB}":                            "is too large",
 		"limits: {drain_timeout: -1ms}":                                 "it must be at least 0s",
 		"otel: {sample: -0.5}":                                          "it must be from 0 to 1",
 		"data_dir: ${UNSET}":                                            "names the environment variable UNSET, which is not set; set it, or write ${UNSET:-text}",

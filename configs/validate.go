@@ -228,7 +228,7 @@ func (v *validator) tokens(key string, tokens []Secret) {
 		case hashed:
 			v.must(isSHA256(hash), path, "", "is no SHA-256 in hex behind sha256:")
 		case strings.Contains(strings.ToLower(text), "sha256"):
-			v.fault(path, "", "would be a token in clear; write sha256:<hex>, viewers' under admin.viewer_tokens")
+			v.fault(path, "", "looks like a hash and is read as a token in clear; write sha256:<hex>, and viewers' tokens under admin.viewer_tokens")
 		default:
 			v.must(len(t) >= minToken || !outside, path, "",
 				"is short for a listener that can be reached from outside; take at least "+strconv.Itoa(minToken)+" characters: openssl rand -hex 32")

@@ -68,7 +68,7 @@ func parseSize(text string) (Size, error) {
 		return 0, errSize
 	}
 	if n > math.MaxInt64/factor {
-		return 0, errors.New("is larger than any size that can be held")
+		return 0, errors.New("is too large; write less than 8 EiB")
 	}
 	return Size(n * factor), nil
 }

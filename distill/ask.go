@@ -119,7 +119,7 @@ func (w *work) answered(ctx context.Context, q *question) error {
 		w.failed(q.session, q.err)
 		return nil
 	default:
-		return fmt.Errorf("distill: the judge: %w", q.err)
+		return fmt.Errorf("the judge: %w", q.err)
 	}
 	w.down, w.broke = 0, nil
 	w.sum.Judged++

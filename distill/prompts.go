@@ -51,7 +51,7 @@ func LoadPrompts(dir string) (Prompts, error) {
 	}
 	if dir != "" {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			return p, fmt.Errorf("there is no directory %s; `precept distill --print-prompts %s` makes one", dir, dir)
+			return p, fmt.Errorf("the directory %s does not exist; `precept distill --print-prompts %s` makes one", dir, dir)
 		}
 	}
 	return p, nil

@@ -89,11 +89,11 @@ func request(
 func refusal(server string, res *http.Response) error {
 	switch res.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("the server at %s refuses the admin token (%s): set PRECEPT_ADMIN_TOKEN to a token that it takes",
+		return fmt.Errorf("the server at %s refuses the admin token (%s): set PRECEPT_ADMIN_TOKEN to a token of this server",
 			server, res.Status)
 	case http.StatusTooManyRequests:
 		return fmt.Errorf(
-			"the server at %s has had too many wrong tokens (%s): try again in a minute", server,
+			"the server at %s received too many wrong tokens (%s): try again in a minute", server,
 			res.Status,
 		)
 	}
@@ -126,7 +126,7 @@ func adminToken(cfg *configs.Config) (string, error) {
 	b, err := os.ReadFile(filepath.Join(cfg.DataDir, admin.TokenFile))
 	token := strings.TrimSpace(string(b))
 	if err == nil && token == "" {
-		err = errors.New("the token file is empty")
+		err = errors.New("the file admin-token in the data directory is empty; remove it and restart precept")
 	}
 	return token, err
 }

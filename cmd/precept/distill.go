@@ -103,18 +103,18 @@ func (f *distillFlags) override(cfg *configs.Config) error {
 	}
 	switch {
 	case cfg.Distill.Judge == "rules" && f.model != "":
-		return misuse(errors.New("--model is of an API, and --judge says rules; give --judge URL"))
+		return misuse(errors.New("--model needs an API as the judge, and --judge is rules; add --judge URL"))
 	case cfg.Distill.Judge != "rules" && !strings.HasPrefix(cfg.Distill.Judge, "http://") && !strings.HasPrefix(cfg.Distill.Judge, "https://"):
 		return misuse(fmt.Errorf(
 			"--judge %q is neither rules nor an address; write http://127.0.0.1:11434/v1, say",
 			cfg.Distill.Judge,
 		))
 	case cfg.Distill.Judge != "rules" && cfg.Distill.Model == "":
-		return misuse(errors.New("--judge names an API; say with --model which model judges"))
+		return misuse(errors.New("--judge names an API without a model; add --model"))
 	case f.follow && f.once:
-		return misuse(errors.New("--once reads once and --follow for ever; leave one of them out"))
+		return misuse(errors.New("--once and --follow exclude each other; omit one of them"))
 	case f.follow && f.dryRun:
-		return misuse(errors.New("--dry-run reads once; leave --follow out"))
+		return misuse(errors.New("--dry-run and --follow exclude each other; omit --follow"))
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func (w *world) runExport(ctx context.Context, cfg *configs.Config, f *exportFla
 	}
 	if f.format == "parquet" && !f.stats && f.output == "" && isTerminal(w.out) {
 		return misuse(errors.New(
-			"a Parquet file is nothing for a terminal; name a file with --output, or redirect",
+			"a Parquet file cannot be printed on a terminal; name a file with --output, or redirect the output",
 		))
 	}
 	e, err := w.tools.OpenStored(ctx, cfg)
@@ -102,7 +102,7 @@ func (f *exportFlags) filter() (*sample.Filter, error) {
 		Quality: f.quality, Families: f.families, Tenant: f.tenant, Lesson: f.lesson,
 	}
 	if !slices.Contains(admin.ExportFormats(), f.format) {
-		return nil, fmt.Errorf("there is no format %q; there are %s", f.format, strings.Join(
+		return nil, fmt.Errorf("format %q is unknown; use one of %s", f.format, strings.Join(
 			admin.ExportFormats(), ", ",
 		))
 	}
@@ -115,7 +115,7 @@ func (f *exportFlags) filter() (*sample.Filter, error) {
 		for _, word := range x.chosen {
 			if !slices.Contains(x.known, word) {
 				return nil, fmt.Errorf(
-					"--%s: there is no %q; there are %s", x.flag, word, strings.Join(x.known, ", "),
+					"--%s: %q is unknown; use one of %s", x.flag, word, strings.Join(x.known, ", "),
 				)
 			}
 		}

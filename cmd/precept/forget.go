@@ -59,7 +59,7 @@ func (w *world) forget() *cobra.Command {
 func (w *world) runForget(ctx context.Context, cfg *configs.Config, f *forgetFlags) error {
 	if f.session == "" && f.tenant == "" {
 		return misuse(errors.New(
-			"say what is to be forgotten: --session NAME, or --tenant NAME for everything of a tenant",
+			"the subject of the deletion is missing; add --session NAME, or --tenant NAME for all data of a tenant",
 		))
 	}
 	what := "everything of the tenant " + f.tenant
@@ -108,7 +108,7 @@ func sure(in io.Reader, console io.Writer, f *forgetFlags, what string) error {
 	if err != nil && line == "" {
 		fmt.Fprintln(console)
 	}
-	return errors.New("nothing was deleted; answer yes, or say --yes where nobody can answer")
+	return errors.New("the deletion was not confirmed; answer yes, or add --yes")
 }
 
 // forgetOffline deletes from the store without a server.
@@ -133,12 +133,12 @@ func forgetOnline(
 ) (int, error) {
 	at, err := server.ReadRunFile(cfg.DataDir)
 	if err != nil {
-		return 0, fmt.Errorf("%w, and it does not say where it is reached (%w)", errServed, err)
+		return 0, fmt.Errorf("%w, and its address is unknown (%w)", errServed, err)
 	}
 	token, err := adminToken(cfg)
 	if err != nil {
 		return 0, fmt.Errorf(
-			"a server runs and there is no token for it (%w); set PRECEPT_ADMIN_TOKEN", err,
+			"a server runs on the data directory and needs an admin token (%w); set PRECEPT_ADMIN_TOKEN", err,
 		)
 	}
 	body, err := json.Marshal(map[string]any{

@@ -213,7 +213,7 @@ func create(file, text string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // it is the user's, and holds no secret
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf(
-			"%s is there already, and is left as it is; move it away, or use --dir", file,
+			"%s exists already and stays unchanged; move the file away, or use --dir", file,
 		)
 	}
 	if err != nil {

@@ -79,7 +79,7 @@ func loadBook(
 ) (*lesson.Book, []lesson.Problem, error) {
 	if !server.IsRedis(cfg.Lessons) && !isDirectory(cfg.Lessons) {
 		return nil, nil, fmt.Errorf(
-			"there is no directory %s; make it and put LESSON.md files into it, or name another with --lessons",
+			"the directory %s does not exist; make it and add LESSON.md files, or name another one with --lessons",
 			cfg.Lessons,
 		)
 	}
@@ -87,7 +87,7 @@ func loadBook(
 }
 
 func noLesson(slug string) error {
-	return fmt.Errorf("there is no lesson %q; precept lessons list tells which there are", slug)
+	return fmt.Errorf("lesson %q does not exist; `precept lessons list` lists the lessons", slug)
 }
 
 func isDirectory(path string) bool {
@@ -160,7 +160,7 @@ func (w *world) change(
 		return nil, noLesson(slug)
 	case errors.As(err, &refused):
 		return nil, fmt.Errorf(
-			"%s stays as it is; correct it, or read it and say --force:\n%w", slug, err,
+			"%s is unchanged; correct the lesson, or read it and add --force:\n%w", slug, err,
 		)
 	}
 	return r.Lesson, err

@@ -59,7 +59,7 @@ func (w *world) lessonsPush() *cobra.Command {
 		defer place.Close() //nolint:errcheck // everything was answered
 		texts, err := readTexts(w.err, args[0])
 		if err == nil && len(texts) == 0 { // a wrong directory is more likely than the wish for an empty bank
-			err = fmt.Errorf("%s holds no lessons, so nothing was pushed; to empty the bank, "+
+			err = fmt.Errorf("%s holds no lessons, and the push changed nothing; to empty the bank, "+
 				"take each lesson out of it with: precept lessons archive SLUG", args[0])
 		}
 		if err != nil {
@@ -70,7 +70,7 @@ func (w *world) lessonsPush() *cobra.Command {
 		changed, findings, err := w.tools.Writer(place).Replace(ctx, texts, who(w.env))
 		printFindings(w.err, findings)
 		if err != nil {
-			return fmt.Errorf("nothing was pushed: %w", err)
+			return fmt.Errorf("the push changed nothing: %w", err)
 		}
 		return reply(w.out,
 			asJSON, pushed{len(texts), append([]lesson.Event{}, changed...)},
@@ -128,7 +128,7 @@ func argumentBank(tools server.Tools, cfg *configs.Config, args []string) (*redi
 // readTexts reads the lesson files of a directory; each must be readable.
 func readTexts(console io.Writer, dir string) (map[string][]byte, error) {
 	if !isDirectory(dir) {
-		return nil, fmt.Errorf("there is no directory %s", dir)
+		return nil, fmt.Errorf("the directory %s does not exist", dir)
 	}
 	texts, _, problems, err := lesson.ReadDir(dir)
 	printProblems(console, problems)

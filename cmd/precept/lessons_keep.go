@@ -34,7 +34,7 @@ func (w *world) lessonsArchive() *cobra.Command {
 	addJSON(c, &asJSON)
 	return w.onBank(c, func(ctx context.Context, b *bank.Bank, slugs []string) error {
 		if len(slugs) == 0 && !expired && !superseded {
-			return misuse(fmt.Errorf("name lessons, or say --expired or --superseded"))
+			return misuse(fmt.Errorf("the lessons are missing; name slugs, or add --expired or --superseded"))
 		}
 		book, _, err := b.List(ctx)
 		if err != nil {
@@ -145,7 +145,7 @@ func (w *world) lessonsExport() *cobra.Command {
 		if !slices.Contains([]string{"jsonl", "aip11", "gptme"}, format) ||
 			(format == "jsonl") != (len(args) == 0) {
 			return misuse(fmt.Errorf(
-				"write --format jsonl, or --format aip11 or gptme and a directory",
+				"--format jsonl takes no directory, and --format aip11 and gptme need one; correct the command",
 			))
 		}
 		book, _, err := loadBook(c.Context(), w.tools, cfg)

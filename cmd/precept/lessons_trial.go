@@ -139,7 +139,7 @@ func (w *world) planTrial(
 		return err
 	}
 	if isTerminal(w.out) && !f.yes {
-		return errors.New("nothing was begun; add --yes to begin it")
+		return errors.New("the trial was not started; add --yes to start it")
 	}
 	return w.beginTrial(ctx, cfg, slug, f)
 }

@@ -112,7 +112,7 @@ func tryText(in io.Reader, f *tryFlags, args []string) (string, error) {
 		return "", fmt.Errorf("read the text: %w", err)
 	case strings.TrimSpace(string(b)) == "":
 		return "", errors.New(
-			"there is no text; give TEXT, --file FILE, or something on standard input",
+			"the text is missing; give TEXT, --file FILE, or standard input",
 		)
 	}
 	return string(b), nil

@@ -19,7 +19,7 @@ func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 			return nil
 		}
 		return misuse(fmt.Errorf(
-			"%s `%s --help` tells how it is used", wrongArguments(c, args), c.CommandPath(),
+			"%s `%s --help` shows the usage", wrongArguments(c, args), c.CommandPath(),
 		))
 	}
 }

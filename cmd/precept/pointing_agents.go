@@ -123,7 +123,7 @@ func (p *pointing) pi() error {
 		return err
 	}
 	if text = withoutComments(text); !gjson.ValidBytes(text) {
-		return fmt.Errorf("%s is not valid JSON; mend it", filepath.Join(from, "models.json"))
+		return fmt.Errorf("%s is not valid JSON; correct the file", filepath.Join(from, "models.json"))
 	}
 	over := map[string]string{"openai": p.base("") + "/v1", "anthropic": p.base("")}
 	p.redirectAll(over, "pi's provider ", gjson.GetBytes(text, "providers"), "baseUrl")

@@ -63,7 +63,7 @@ func (w *world) runVerb() *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if f.record && f.verify == "" {
 			return misuse(errors.New(
-				"--record records what a verifier complains of; add --verify CMD",
+				"--record needs a verifier; add --verify CMD",
 			))
 		}
 		return w.runAgent(c.Context(), flags, &f, args)
@@ -247,7 +247,7 @@ func (w *world) ownServer(ctx context.Context, flags *configFlags) (base string,
 		cancel()
 		if errors.Is(err, errServed) {
 			err = fmt.Errorf(
-				"%w; several runs at once share a precept: start one with precept serve first", err,
+				"%w; to start several runs at once, start `precept serve` first", err,
 			)
 		}
 		return "", nil, errors.Join(err, log.Close())

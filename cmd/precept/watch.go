@@ -43,7 +43,7 @@ func (w *world) watch() *cobra.Command {
 		Args: func(_ *cobra.Command, args []string) error {
 			if (len(args) == 1) == f.latest || len(args) > 1 {
 				return misuse(errors.New(
-					"name one session, or say --latest for the newest; the dashboard's Sessions page lists them",
+					"the session is missing; name one (the dashboard lists sessions), or add --latest",
 				))
 			}
 			return nil
@@ -133,7 +133,7 @@ func (x *watching) look(ctx context.Context) (over bool, err error) {
 // wait prints the reason of a wait, once.
 func (x *watching) wait(why string) (over bool, err error) {
 	if x.flags.once {
-		return true, errors.New(why + "; leave --once out to wait for it")
+		return true, errors.New(why + "; omit --once to wait")
 	}
 	if !x.waits && !x.flags.asJSON {
 		x.waits = true

@@ -84,7 +84,7 @@ func TestLessonsInRedis(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "bad.md"), []byte("no lesson"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := harness.RunVerb(t, "lessons", "push", dir, server.URL()); err == nil || !strings.Contains(err.Error(), "nothing was pushed") {
+	if _, err := harness.RunVerb(t, "lessons", "push", dir, server.URL()); err == nil || !strings.Contains(err.Error(), "the push changed nothing") {
 		t.Errorf("a faulty bank: %v", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "bad.md")); err != nil {

@@ -339,7 +339,7 @@ func TestKubernetesRuns(t *testing.T) {
 		t.Errorf("the service's name: %d", code)
 	}
 	k.mount(t, config, "..2", func(s string) string { return strings.Replace(s, "epsilon: 0.2", "epsilon: 0.3", 1) })
-	p.Eventually("the reload", func() bool { return strings.Contains(p.Log.String(), `"msg":"configuration taken over"`) })
+	p.Eventually("the reload", func() bool { return strings.Contains(p.Log.String(), `"msg":"configuration reloaded"`) })
 }
 
 // kubectl puts the manifests together, where there is one.

@@ -79,5 +79,5 @@ func TestServiceManagerIsAway(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"NOTIFY_SOCKET=" + filepath.Join(dir, "nobody")}, "--upstream", "http://127.0.0.1:1/v1").Ready(dir)
-	p.Eventually("the warning", func() bool { return strings.Contains(p.Log.String(), "the service manager was not told") })
+	p.Eventually("the warning", func() bool { return strings.Contains(p.Log.String(), "the service manager cannot be notified") })
 }

@@ -60,7 +60,7 @@ func reloads(t *testing.T, n int) {
 	if answered := load.All(); answered < n/10 {
 		t.Errorf("only %d requests were answered meanwhile", answered)
 	}
-	if refused := strings.Count(s.Log.String(), "the configuration was not taken over"); refused < n/10 { // under load one may be read twice
+	if refused := strings.Count(s.Log.String(), "the configuration was rejected"); refused < n/10 { // under load one may be read twice
 		t.Errorf("%d configurations were refused, want at least %d", refused, n/10)
 	}
 	var after [2]float64

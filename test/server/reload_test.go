@@ -127,7 +127,7 @@ func TestReloadAnonymizes(t *testing.T) {
 	s.Eventually("what may be kept", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "before@example.com")) > 0 })
 	s.write("learning: {anonymize_pii: true}\n")
 	s.Signal(syscall.SIGHUP)
-	s.Eventually("the reload", func() bool { return strings.Contains(s.Log.String(), "configuration taken over") })
+	s.Eventually("the reload", func() bool { return strings.Contains(s.Log.String(), "configuration reloaded") })
 	say("after@example.com")
 	s.Eventually("what was redacted", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "[REDACTED:email:1]")) > 0 })
 	if left := harness.FilesWith(harness.Files(t, s.dir), "after@example.com"); len(left) > 0 {

@@ -24,7 +24,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 			return err
 		}
 		if err != nil {
-			s.log.Warn("admin token", "error", err)
+			s.log.Warn("the admin token cannot be stored", "error", err)
 		}
 		s.token = token
 		if fresh && s.options.Ready == nil {

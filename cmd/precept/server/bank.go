@@ -28,7 +28,7 @@ func bankURL(cfg *configs.Config) (string, error) {
 		return cfg.StoreURL(), nil
 	}
 	return "", errors.New(
-		"lessons: redis:// means the Redis of store.url, and that is a file; write redis://host:6379/0",
+		"lessons is the Redis of store.url, and store.url is a file; write redis://host:6379/0",
 	)
 }
 

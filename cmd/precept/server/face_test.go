@@ -65,10 +65,10 @@ func TestTheAdminFace(t *testing.T) {
 		r, err := l.server.Report(t.Context(), admin.Query{Tenant: "default"})
 		return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 3 && r.Lessons[0].MeanInjected != nil && *r.Lessons[0].MeanInjected < 0.9
 	})
-	if text := l.page("/lessons/look-first?backtest=1"); !strings.Contains(text, "It would have fired in <strong>3</strong> of the <strong>4</strong>") {
+	if text := l.page("/lessons/look-first?backtest=1"); !strings.Contains(text, "The lesson would have fired in <strong>3</strong> of the <strong>4</strong>") {
 		t.Error("a lesson's page does not tell in which of the 4 sessions it would have fired")
 	}
-	eventually(t, "the survey of the stored sessions", func() bool { return strings.Contains(l.page("/breakdown"), "10 withheld. 3 such sessions are stored") })
+	eventually(t, "the survey of the stored sessions", func() bool { return strings.Contains(l.page("/breakdown"), "10 withheld. 3 of these sessions are stored") })
 	exports := map[string]string{}
 	for _, format := range []string{"mplp", "openai", "experiment"} {
 		exports[format] = l.page("/api/export?format=" + format)
@@ -119,9 +119,9 @@ func TestAnOptOutByReload(t *testing.T) {
 	l := starts(t, source)
 	reloads := func(text string) {
 		t.Helper()
-		before := l.console.times("configuration taken over")
+		before := l.console.times("configuration reloaded")
 		write(text)
-		eventually(t, "the reload", func() bool { return l.console.times("configuration taken over") > before })
+		eventually(t, "the reload", func() bool { return l.console.times("configuration reloaded") > before })
 	}
 	samples := func(agent string) int {
 		return strings.Count(l.page("/api/export?format=mplp&agent="+agent), "\n")
@@ -159,9 +159,9 @@ func TestWhatWaitsForANewStart(t *testing.T) {
 	l := starts(t, source)
 	reloads := func(text string) {
 		t.Helper()
-		before := l.console.times("configuration taken over")
+		before := l.console.times("configuration reloaded")
 		write(text)
-		eventually(t, "the reload", func() bool { return l.console.times("configuration taken over") > before })
+		eventually(t, "the reload", func() bool { return l.console.times("configuration reloaded") > before })
 	}
 	looks := func() int { return get(t, l.admin+"/api/report", "viewer") }
 	if looks() != http.StatusUnauthorized {
@@ -256,7 +256,7 @@ func TestAfterACrashAndWithoutLessons(t *testing.T) {
 	if at, err := server.ReadRunFile(data); err != nil || at.Data != l.data || at.Admin != l.admin || at.PID != os.Getpid() {
 		t.Errorf("run.json is %+v, %v", at, err)
 	}
-	if !l.console.says("there is no such directory of lessons") {
+	if !l.console.says("the lesson directory does not exist") {
 		t.Error("the log does not say that there are no lessons")
 	}
 	if err := os.Mkdir(lessons, 0o700); err != nil {
@@ -269,7 +269,7 @@ func TestAfterACrashAndWithoutLessons(t *testing.T) {
 	if err := os.WriteFile(file, []byte("---\nno: [lesson\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the fault in the log", func() bool { return l.console.says("a lesson file is not in force") })
+	eventually(t, "the fault in the log", func() bool { return l.console.says("a lesson file has no effect") })
 	if !taught() {
 		t.Error("the text before is not in force any more")
 	}

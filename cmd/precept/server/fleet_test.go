@@ -103,7 +103,7 @@ func TestRedisIsAwayAtTheStart(t *testing.T) {
 	source := flags(t, certain(map[string]string{"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": lessons}))
 	taught := func(l *life) bool { return m.got(l, "coder", "build the targets", "End of lessons.") }
 	l := starts(t, source)
-	for _, line := range []string{"precept starts without it and goes on asking", "the fleet's salt is not known yet"} {
+	for _, line := range []string{"precept starts without the store and retries", "the salt of the fleet is unknown"} {
 		if !l.console.says(line) {
 			t.Errorf("the log does not say %q", line)
 		}
@@ -121,7 +121,7 @@ func TestRedisIsAwayAtTheStart(t *testing.T) {
 	if err := redis.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the keys", func() bool { return l.console.says("the fleet's keys are known and in force") })
+	eventually(t, "the keys", func() bool { return l.console.says("the keys of the fleet are known and used") })
 	eventually(t, "a lesson", func() bool { return taught(l) })
 	if err := l.ends(); err != nil {
 		t.Error(err)
@@ -129,7 +129,7 @@ func TestRedisIsAwayAtTheStart(t *testing.T) {
 	known := keysOf(t, source)
 	redis.Kill()
 	again := starts(t, source)
-	if again.console.says("the fleet's salt is not known yet") || !taught(again) {
+	if again.console.says("the salt of the fleet is unknown") || !taught(again) {
 		t.Error("the copy of the keys is not used")
 	}
 	if keysOf(t, source) != known {

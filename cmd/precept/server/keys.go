@@ -109,7 +109,7 @@ func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store me
 	if _, err := k.ask(ctx); err != nil {
 		if !k.known {
 			log.Warn(
-				"the fleet's salt is not known yet; until the store can be reached, new sessions are no part of the experiment and get no lessons (set bandit.salt to do without it)",
+				"the salt of the fleet is unknown until Redis answers; new sessions get no lessons and are outside of the experiment (bandit.salt sets a salt without Redis)",
 				"error", err,
 			)
 		}
@@ -157,7 +157,7 @@ func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) er
 			if err := p.Rekey(k.pair.Salt, []byte(k.pair.Secret)); err != nil {
 				return err
 			}
-			log.Info("the fleet's keys are known and in force")
+			log.Info("the keys of the fleet are known and used")
 		}
 	}
 }
@@ -173,7 +173,7 @@ func (k *keys) writeCopy(log *slog.Logger) {
 		err = file.Write(k.path, 0o600, b)
 	}
 	if err != nil {
-		log.Warn("no copy of the fleet's keys can be kept; the next start needs the store", "error", err)
+		log.Warn("the copy of the fleet's keys cannot be written; the next start needs Redis", "error", err)
 	}
 }
 

@@ -73,7 +73,7 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 	watcher.Panicked = func(v any) { l.failures.panicked(label.StepLessons, v) }
 	l.load(watcher.Load())
 	if _, err := os.Stat(l.source); errors.Is(err, fs.ErrNotExist) {
-		l.log.Warn("there is no such directory of lessons; they come into force when it appears", "lessons", l.source)
+		l.log.Warn("the lesson directory does not exist; its lessons take effect when it appears", "lessons", l.source)
 	}
 	return watcher.Run
 }
@@ -92,7 +92,7 @@ func (l *library) use(b *lesson.Book, problems []lesson.Problem) {
 	old := l.book.Swap(b)
 	l.problems.Store(int64(len(problems)))
 	for i := range problems {
-		l.log.Warn("a lesson file is not in force", "fault", problems[i].Error(), "kept", problems[i].Kept)
+		l.log.Warn("a lesson file has no effect", "fault", problems[i].Error(), "kept", problems[i].Kept)
 	}
 	if old == nil || old.Hash() != b.Hash() {
 		l.log.Info("lessons in force", "count", inForce(b, l.now()), "book", b.Hash())

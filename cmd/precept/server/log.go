@@ -59,12 +59,12 @@ func (f *failures) failed(step label.Step, err error) {
 	f.metrics.FailedOpen(step)
 	if errors.Is(err, session.ErrUnavailable) {
 		if f.quiet.allowEvery(label.StepStore, time.Minute) {
-			f.log.Warn("the store is not available; what it should have waits", "step", step, "error", err)
+			f.log.Warn("the store is not available; exchanges wait in the outbox", "step", step, "error", err)
 		}
 		return
 	}
 	if f.quiet.allow(step) {
-		f.log.Warn("a step failed; requests go on without it", "step", step, "error", err)
+		f.log.Warn("a step failed; requests continue without it", "step", step, "error", err)
 	}
 }
 
@@ -79,7 +79,7 @@ func (f *failures) panicked(step label.Step, value any) {
 	if at, ok := value.(store.AtRequest); ok {
 		log, value = log.With("request", at.Request), at.Value
 	}
-	log.Error("a step panicked; requests go on without it", "step", step, "panic", redact.PanicKind(value))
+	log.Error("a step panicked; requests continue without it", "step", step, "panic", redact.PanicKind(value))
 }
 
 // limiter allows one log line per step every ten seconds.

@@ -53,7 +53,7 @@ func TestFailuresAreTold(t *testing.T) {
 			time.Sleep(5 * time.Second)
 		}
 		for text, want := range map[string]int{
-			"step=close": 10, "what it should have waits": 2, "canceled": 0, "step=encode": 10, "request=req-1": 10, "a secret": 0,
+			"step=close": 10, "exchanges wait in the outbox": 2, "canceled": 0, "step=encode": 10, "request=req-1": 10, "a secret": 0,
 		} {
 			if n := strings.Count(said.String(), text); n != want {
 				t.Errorf("%q is told %d times, want %d", text, n, want)

@@ -45,7 +45,7 @@ func TestNothingCanBeWritten(t *testing.T) {
 	token := map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}
 	for path, want := range map[string]string{
 		"/metrics": `precept_fail_open_total{step="store"} 1`, "/": "none: ", "/api/health": `"kind":"memory"`,
-		"/breakdown": "The stored sessions cannot be read", "/lessons/look-first?backtest=1": "nothing is stored",
+		"/breakdown": "The stored sessions cannot be read", "/lessons/look-first?backtest=1": "the store keeps nothing",
 	} {
 		if _, body := send(t, http.MethodGet, l.admin+path, token, ""); !strings.Contains(body, want) {
 			t.Errorf("%s does not say %q: %.3000s", path, want, body)
@@ -90,7 +90,7 @@ func TestTheStoreIsElsewhere(t *testing.T) {
 		"upstream": model(t), "data_dir": unwritable(t), "store.url": redis.URL(), "reward.close_after": "50ms",
 	}))
 	l := starts(t, source, alone)
-	if !l.console.says("the store is elsewhere, and precept goes on") || !l.console.says("no copy of the fleet's keys can be kept") {
+	if !l.console.says("precept continues, because the store is in Redis") || !l.console.says("the copy of the fleet's keys cannot be written") {
 		t.Error("the log does not tell what is missing")
 	}
 	l.asks("coder", "kept", "hello", `"type":"approval"`)

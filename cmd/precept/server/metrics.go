@@ -27,12 +27,12 @@ func WatchStore(reg prometheus.Registerer, s *store.Store) {
 	for _, reason := range label.DropReasons() {
 		count(dropped, droppedHelp, prometheus.Labels{"reason": string(reason)}, drops[reason])
 	}
-	count("precept_copies_cut_total", "Exchanges that were kept without all of their reply: the copies of all streams in flight had reached limits.capture_total_bytes.",
+	count("precept_copies_cut_total", "Exchanges with a cut copy of the reply, because the copies of all streams in flight reached limits.capture_total_bytes.",
 		nil, &t.CopiesCut)
-	count("precept_set_aside_total", "Sessions and exchanges that a step of learning panicked at and that are left alone; precept doctor names them.", nil, &t.SetAside)
-	count("precept_store_write_errors_total", "Failed attempts to write to the store; what they held was tried again.", nil, &t.WriteErrors)
-	count("precept_feedback_left_out_total", "Feedback that was read in the traffic, passed on or parked, and found limits.feedback reached.", nil, &t.FeedbackLeft)
-	count("precept_redactions_total", "Secrets and personal data taken out of exchanges.", nil, &t.Redactions)
+	count("precept_set_aside_total", "Sessions and exchanges that are skipped because a step of learning panicked; precept doctor names them.", nil, &t.SetAside)
+	count("precept_store_write_errors_total", "Failed attempts to write to the store. Each attempt is repeated.", nil, &t.WriteErrors)
+	count("precept_feedback_left_out_total", "Feedback that was dropped because limits.feedback was reached.", nil, &t.FeedbackLeft)
+	count("precept_redactions_total", "Secrets and personal data removed from exchanges.", nil, &t.Redactions)
 	gauge := func(name, help string, f func() float64) {
 		promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f)
 	}
@@ -46,7 +46,7 @@ func WatchStore(reg prometheus.Registerer, s *store.Store) {
 	})
 }
 
-const samples, samplesHelp = "precept_samples_total", "Exchanges and samples, by what became of them. A sample that is made anew because something was said of it counts again."
+const samples, samplesHelp = "precept_samples_total", "Exchanges and samples, by result. A sample that later feedback changes counts again."
 
 // WatchLearning registers the counters of a learner.
 func WatchLearning(reg prometheus.Registerer, t *learn.Tally) {
@@ -55,7 +55,7 @@ func WatchLearning(reg prometheus.Registerer, t *learn.Tally) {
 	count("precept_sessions_closed_total", "Sessions that reached the closing age.", nil, &t.Closed)
 	count("precept_rewards_total", "Rewards applied to the counters, corrections included.", nil, &t.Told)
 	promauto.With(reg).NewGaugeFunc(
-		prometheus.GaugeOpts{Name: "precept_unsampled_exchanges", Help: "Exchanges of closed sessions that stand in no sample yet."},
+		prometheus.GaugeOpts{Name: "precept_unsampled_exchanges", Help: "Exchanges of closed sessions without a sample."},
 		func() float64 { return float64(t.Unsampled.Load()) })
 }
 
@@ -87,7 +87,7 @@ func newTracer(cfg *configs.Config, f *failures) (*trace.Tracer, error) {
 func CountSpans(reg prometheus.Registerer, t *trace.Tracer) {
 	for outcome, count := range map[string]func(*trace.Tracer) int64{"sent": (*trace.Tracer).Sent, "dropped": (*trace.Tracer).Dropped} {
 		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "precept_spans_total", Help: "Spans of sampled turns, by what became of them.",
+			Name: "precept_spans_total", Help: "Spans of sampled turns, by result.",
 			ConstLabels: prometheus.Labels{"outcome": outcome},
 		}, func() float64 { return float64(count(t)) }))
 	}

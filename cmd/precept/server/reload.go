@@ -35,7 +35,7 @@ func (s *Server) reloadConfig() {
 	}
 	if err := fenced(s.takeOver); err != nil {
 		s.reload.fault.set(err.Error())
-		s.log.Error("the configuration was not taken over, the old one stays in force", "error", err)
+		s.log.Error("the configuration was rejected; the previous configuration stays in effect", "error", err)
 	}
 }
 
@@ -66,7 +66,7 @@ func (s *Server) takeOver() error {
 	if len(waiting) > 0 {
 		s.log.Warn("changed settings need a restart; old values stay in effect", "keys", strings.Join(waiting, " "))
 	}
-	s.log.Info("configuration taken over", "hash", next.Hash())
+	s.log.Info("configuration reloaded", "hash", next.Hash())
 	return nil
 }
 
@@ -91,7 +91,7 @@ func (s *Server) apply(next *configs.Config) error {
 func fenced(step func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("precept panicked, please report it: %v", v)
+			err = fmt.Errorf("precept panicked; report the panic: %v", v)
 		}
 	}()
 	return step()

@@ -175,7 +175,7 @@ func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, e
 	now := s.tools.Now()
 	w, ok := s.backend.(Walker)
 	if !ok {
-		return nil, errors.New("nothing is stored")
+		return nil, errors.New("the store keeps nothing: precept runs from memory")
 	}
 	survey := report.NewSurvey(now)
 	survey.Whole = true
@@ -210,7 +210,7 @@ func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, e
 func (s *services) Backtest(ctx context.Context, tenant string, one *lesson.Lesson) (backtest.Result, error) {
 	e, ok := s.evidence()
 	if !ok {
-		return backtest.Result{}, errors.New("nothing is stored")
+		return backtest.Result{}, errors.New("the store keeps nothing: precept runs from memory")
 	}
 	run, now := backtest.New([]*lesson.Lesson{one}, s.proxy.Presentation().Tags), s.tools.Now()
 	err := newestFirst(now, surveyDays, func(since, until time.Time) error {

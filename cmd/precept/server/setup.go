@@ -154,7 +154,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	}
 	consulted, err := proxy.NewConsulted(countsFile, tally, tools.Now)
 	if err != nil {
-		log.Warn("the counts of consulted lessons begin anew", "error", err)
+		log.Warn("the counts of consulted lessons cannot be read; they restart at zero", "error", err)
 	}
 	s.work("counts of consulted lessons", consulted.Run)
 

@@ -146,7 +146,7 @@ func TestReload(t *testing.T) {
 	if err := os.Rename(right, source.File); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the right one", func() bool { return l.console.says("configuration taken over") })
+	eventually(t, "the right one", func() bool { return l.console.says("configuration reloaded") })
 	if now := health(); strings.Contains(now, "config_fault") || !strings.Contains(now, `"0.4"`) {
 		t.Errorf("the health page after it: %s", now)
 	}
@@ -154,7 +154,7 @@ func TestReload(t *testing.T) {
 		t.Error("what waits for a start is not told")
 	}
 	// A signal reads the file again without a change.
-	count := func() int { return l.console.times("configuration taken over") }
+	count := func() int { return l.console.times("configuration reloaded") }
 	before := count()
 	signalled(t, syscall.SIGHUP)
 	eventually(t, "another reading", func() bool { return count() > before })

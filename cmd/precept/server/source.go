@@ -37,7 +37,7 @@ func (s *Source) Load() (*configs.Config, error) {
 	b, err := os.ReadFile(s.File)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf(
-			"there is no configuration file %s; name another with --config or PRECEPT_CONFIG, or have precept init write one",
+			"the configuration file %s does not exist; name another one with --config or PRECEPT_CONFIG, or run `precept init`",
 			s.File,
 		)
 	}

@@ -141,7 +141,7 @@ func (s *Server) notify(ctx context.Context, state string) {
 		return
 	}
 	if err := s.options.Notify(ctx, state); err != nil {
-		s.log.Warn("the service manager was not told", "error", err)
+		s.log.Warn("the service manager cannot be notified", "error", err)
 	}
 }
 

@@ -152,9 +152,9 @@ func TestConsultationsAreWrittenDown(t *testing.T) {
 			b.t.Errorf("while it serves: %q %v", text, err)
 		}
 	})
-	for n, want := range []string{"", "the counts of consulted lessons begin anew"} {
+	for n, want := range []string{"", "the counts of consulted lessons cannot be read"} {
 		l := starts(t, flags(t, options))
-		if l.console.says("begin anew") != (want != "") {
+		if l.console.says("they restart at zero") != (want != "") {
 			t.Errorf("start %d: the log says so %v", n, want == "")
 		}
 		if err := l.ends(); err != nil {
@@ -174,7 +174,7 @@ func TestAStartThatPanics(t *testing.T) {
 	tools := outside()
 	tools.Random = panicking{}
 	err := server.New(server.Options{Tools: tools, Config: cfg, Console: io.Discard, Within: true}).Run(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "thrown by the test") || !strings.Contains(err.Error(), "please report it") {
+	if err == nil || !strings.Contains(err.Error(), "thrown by the test") || !strings.Contains(err.Error(), "report the panic") {
 		t.Errorf("it ends with %v", err)
 	}
 	if server.IsLocked(cfg.DataDir) {

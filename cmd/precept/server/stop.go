@@ -86,6 +86,6 @@ func (s *Server) waitInFlight() {
 	select {
 	case <-over:
 	case <-timer.C:
-		s.log.Warn("handlers did not end in time; what they held is lost")
+		s.log.Warn("handlers did not end in time; the exchanges of their requests are lost")
 	}
 }

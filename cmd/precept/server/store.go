@@ -103,7 +103,7 @@ type opened struct {
 func openBackend(ctx context.Context, tools Tools, cfg *configs.Config, unwritable error, f *failures) (opened, error) {
 	if IsRedis(cfg.StoreURL()) {
 		if unwritable != nil {
-			f.log.Warn("the data directory cannot be written; the store is elsewhere, and precept goes on", "error", unwritable)
+			f.log.Warn("the data directory cannot be written; precept continues, because the store is in Redis", "error", unwritable)
 		}
 		return openRedis(ctx, tools, cfg, f)
 	}
@@ -123,7 +123,7 @@ func openBackend(ctx context.Context, tools Tools, cfg *configs.Config, unwritab
 		f.log.Error("the store was damaged", "notice", notice)
 	}
 	if from, to := db.Upgraded(); from < to {
-		f.log.Info("the store was upgraded: an older release does not open it any more", "from_schema", from, "to_schema", to)
+		f.log.Info("the store was upgraded; an older release cannot open the store", "from_schema", from, "to_schema", to)
 	}
 	return opened{backend: db}, nil
 }
@@ -131,7 +131,7 @@ func openBackend(ctx context.Context, tools Tools, cfg *configs.Config, unwritab
 // openMemory returns a backend that stores nothing.
 func openMemory(why error, f *failures) opened {
 	f.log.Error(
-		"precept runs from memory: nothing is kept and nothing is learned until it is started with a data directory that can be written",
+		"precept runs from memory, without storing or learning; restart precept with a writable data directory",
 		"error", why,
 	)
 	f.metrics.FailedOpen(label.StepStore)
@@ -151,7 +151,7 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 	if err := db.Ping(ctx); err != nil {
 		o.absent = true
 		f.metrics.FailedOpen(label.StepStore)
-		f.log.Error("the store cannot be used; precept starts without it and goes on asking", "error", err)
+		f.log.Error("the store is not available; precept starts without the store and retries", "error", err)
 		f.quiet.allow(label.StepStore) // this line is the only line of the minute
 	}
 	return o, nil

@@ -1,0 +1,192 @@
+package precept_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// message is a text for an operator or a client, with its place in the source.
+type message struct{ kind, text, place string }
+
+// Kinds of messages.
+const (
+	logLine     = "log"
+	verbError   = "command line"
+	configFault = "configuration"
+	apiError    = "API"
+	metricHelp  = "metric"
+)
+
+// TestMessages holds every message to simple rules, and prints all of them with -v. Read the list as
+// an operator at 3 a.m.: each message names the object, the fact and, where there is one, the remedy.
+func TestMessages(t *testing.T) {
+	list := messagesOf(t)
+	counts := map[string]int{}
+	for _, m := range list {
+		counts[m.kind]++
+		t.Logf("%-13s %s", m.kind, m.text)
+		for _, fault := range messageFaults(m) {
+			t.Errorf("%s: %s: %q", m.place, fault, m.text)
+		}
+	}
+	for kind, least := range map[string]int{logLine: 40, verbError: 60, configFault: 60, apiError: 40, metricHelp: 30} {
+		if counts[kind] < least {
+			t.Errorf("%d messages of the kind %s were found, want at least %d: the collection is broken", counts[kind], kind, least)
+		}
+	}
+}
+
+var (
+	messageDialect = regexp.MustCompile(`(?i)\b(tells?|told|anew|nobody|somebody|anybody|whoever|whatever|stands?|stood|lies|lain|put down|hand(s|ed)? (over|down)|go(es)? on|went by|of (which|whom)|bec[ao]mes? of|to be (read|had|told)|be meant|let go|as it (was|is)|the one that|shall)\b`)
+	messagePronoun = regexp.MustCompile(`^(?i:it|that|this|they|those|these|one|what|who|there|such|something|nothing)\b`)
+	messageGoName  = regexp.MustCompile(`^[A-Z]+[A-Z0-9_]*\b|^[A-Z][a-z]+[A-Z]|^(Redis|Sentinel|SQLite|JSON|YAML|Retry|OpenTelemetry|Kubernetes|Content-Type|Host|Basic|Bearer|Cluster)\b`)
+)
+
+// messageFaults returns the rules that a message breaks.
+func messageFaults(m message) (faults []string) {
+	text := m.text
+	if word := messageDialect.FindString(text); word != "" {
+		faults = append(faults, fmt.Sprintf("the message uses %q", word))
+	}
+	if word := messagePronoun.FindString(text); word != "" && m.kind != configFault {
+		faults = append(faults, fmt.Sprintf("the message begins with %q and does not name the object", word))
+	}
+	if strings.Contains(text, "!") || strings.Contains(text, "please") {
+		faults = append(faults, "the message exclaims or begs")
+	}
+	first := []rune(text)[0]
+	switch {
+	case m.kind == metricHelp:
+		if !unicode.IsUpper(first) && first != '1' || !strings.HasSuffix(text, ".") {
+			faults = append(faults, "the help of a metric is a sentence: upper case, full stop")
+		}
+	case unicode.IsUpper(first) && !messageGoName.MatchString(text):
+		faults = append(faults, "the message begins in upper case")
+	case strings.HasSuffix(text, ".") && !strings.HasSuffix(text, "..."):
+		faults = append(faults, "the message ends with a full stop")
+	}
+	return faults
+}
+
+// messagesOf collects the messages of the source.
+func messagesOf(t *testing.T) (list []message) {
+	t.Helper()
+	files := token.NewFileSet()
+	for _, name := range walk(t, ".go") {
+		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "test/") || strings.HasPrefix(name, "tools/") {
+			continue
+		}
+		f, err := parser.ParseFile(files, name, textOf(t, name), parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		add := func(kind string, n ast.Expr) {
+			if text, ok := literal(n); ok && strings.Contains(strings.TrimSpace(text), " ") {
+				at := files.Position(n.Pos())
+				list = append(list, message{kind, strings.TrimSpace(text), name + ":" + strconv.Itoa(at.Line)})
+			}
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.KeyValueExpr:
+				if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Help" {
+					add(metricHelp, n.Value)
+				}
+				if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Problem" {
+					add(configFault, n.Value)
+				}
+			case *ast.ValueSpec:
+				for i, id := range n.Names {
+					if strings.HasSuffix(id.Name, "Help") && i < len(n.Values) && strings.HasSuffix(name, "metrics.go") {
+						add(metricHelp, n.Values[i])
+					}
+				}
+			case *ast.CallExpr:
+				messagesOfCall(name, n, add)
+			}
+			return true
+		})
+	}
+	return list
+}
+
+// messagesOfCall adds the messages among the arguments of a call.
+func messagesOfCall(file string, call *ast.CallExpr, add func(kind string, n ast.Expr)) {
+	receiver, method := "", ""
+	switch f := call.Fun.(type) {
+	case *ast.SelectorExpr:
+		method = f.Sel.Name
+		switch x := f.X.(type) {
+		case *ast.Ident:
+			receiver = x.Name
+		case *ast.SelectorExpr:
+			receiver = x.Sel.Name
+		case *ast.CallExpr:
+			if of, ok := x.Fun.(*ast.SelectorExpr); ok {
+				receiver = of.Sel.Name
+			}
+		}
+	case *ast.Ident:
+		method = f.Name
+	}
+	if len(call.Args) == 0 {
+		return
+	}
+	switch level := strings.TrimSuffix(method, "Context"); {
+	case slices.Contains([]string{"Debug", "Info", "Warn", "Error"}, level) && strings.HasSuffix(strings.ToLower(receiver), "log"):
+		for _, a := range call.Args[:min(2, len(call.Args))] {
+			add(logLine, a)
+		}
+	case receiver == "errors" && method == "New" || receiver == "fmt" && method == "Errorf":
+		if strings.HasPrefix(file, "cmd/") {
+			add(verbError, call.Args[0])
+		}
+		if strings.HasPrefix(file, "proxy/") || strings.HasPrefix(file, "admin/") {
+			add(apiError, call.Args[0])
+		}
+		if strings.HasPrefix(file, "configs/") {
+			add(configFault, call.Args[0])
+		}
+	case strings.HasPrefix(file, "configs/") && slices.Contains([]string{"must", "fault"}, method):
+		add(configFault, call.Args[len(call.Args)-1])
+	case method == "NewHTTPError" || strings.HasPrefix(file, "proxy/") && slices.Contains([]string{"ErrorBody", "refusal"}, method):
+		for _, a := range call.Args {
+			add(apiError, a)
+		}
+	}
+	for i, a := range call.Args[:len(call.Args)-1] {
+		if text, ok := literal(a); ok && (strings.HasPrefix(text, "precept_") || strings.HasPrefix(text, "gen_ai_")) && !strings.Contains(text, " ") {
+			add(metricHelp, call.Args[i+1])
+		}
+	}
+}
+
+// literal returns the text of a string literal, also of a sum of literals.
+func literal(n ast.Expr) (string, bool) {
+	switch n := n.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(n.Value)
+		return text, err == nil && n.Kind == token.STRING
+	case *ast.ParenExpr:
+		return literal(n.X)
+	case *ast.BinaryExpr:
+		x, okX := literal(n.X)
+		y, okY := literal(n.Y)
+		if !okX {
+			x = "..."
+		}
+		if !okY {
+			y = "..."
+		}
+		return x + y, n.Op == token.ADD && (okX || okY)
+	}
+	return "", false
+}
