@@ -68,7 +68,9 @@ func TestTheAdminFace(t *testing.T) {
 	if text := l.page("/lessons/look-first?backtest=1"); !strings.Contains(text, "The lesson would have fired in <strong>3</strong> of the <strong>4</strong>") {
 		t.Error("a lesson's page does not tell in which of the 4 sessions it would have fired")
 	}
-	eventually(t, "the survey of the stored sessions", func() bool { return strings.Contains(l.page("/breakdown"), "10 withheld. 3 of these sessions are stored") })
+	eventually(t, "the survey of the stored sessions", func() bool {
+		return strings.Contains(l.page("/breakdown"), "10 withheld. 3 of these sessions are stored")
+	})
 	exports := map[string]string{}
 	for _, format := range []string{"mplp", "openai", "experiment"} {
 		exports[format] = l.page("/api/export?format=" + format)
