@@ -99,7 +99,7 @@ func (s *settings) identify(r *http.Request, d wire.Dialect) (identity, error) {
 		sum := sha256.Sum256([]byte(c))
 		id.key = s.keys[hex.EncodeToString(sum[:])]
 		if id.key == nil || c == "" {
-			return id, refusal(d, http.StatusUnauthorized, "this key is not one of precept's keys; ask who runs precept for one")
+			return id, refusal(d, http.StatusUnauthorized, "the API key is not in the keys of precept; ask the operator for a key")
 		}
 		id.tenant = id.key.Tenant
 	}

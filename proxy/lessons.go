@@ -86,7 +86,7 @@ func (n ownLessons) known(ctx context.Context, id string) (*lesson.Book, *lesson
 }
 
 // errNoLesson is the answer for a lesson that does not exist or belongs to another agent.
-var errNoLesson = refusal(wire.None, http.StatusNotFound, "there is no such lesson; GET /v1/lessons lists those of this agent")
+var errNoLesson = refusal(wire.None, http.StatusNotFound, "the lesson does not exist for this agent; GET /v1/lessons lists the lessons of the agent")
 
 // bookCache holds the lessons of the bank, because a read of the bank takes time and agents may ask
 // often. Writes of this server are visible at once, writes of other servers within a second.

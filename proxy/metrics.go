@@ -53,7 +53,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 	m := &Metrics{
 		requests: vec("precept_requests_total", "Requests by dialect and status class.", "dialect", "code"),
-		phases:   hist("precept_overhead_seconds", "Time that precept itself took, by phase.", prometheus.ExponentialBuckets(1e-6, 4, 10), "phase"),
+		phases:   hist("precept_overhead_seconds", "Time that precept adds to a request, by phase.", prometheus.ExponentialBuckets(1e-6, 4, 10), "phase"),
 		lessons: lessonCounters{
 			matched:  counter("precept_lessons_matched_total", "Lessons whose trigger fired, once a session."),
 			picked:   counter("precept_lessons_picked_total", "Lessons that the chooser picked."),
@@ -61,15 +61,15 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			withheld: counter("precept_lessons_withheld_total", "Picked lessons that the holdout withheld."),
 		},
 		loops:       counter("precept_loops_total", "Loops noticed in tool results."),
-		feedback:    vec("precept_feedback_total", "Feedback taken in.", "source", "type", "status"),
+		feedback:    vec("precept_feedback_total", "Accepted feedback, by source, type and status.", "source", "type", "status"),
 		sessions:    vec("precept_sessions_total", "New sessions, by how they were recognised.", "method"),
-		excluded:    vec("precept_sessions_excluded_total", "Sessions left out of the experiment, by why.", "reason"),
-		failOpen:    vec("precept_fail_open_total", "Steps of learning that failed; the request went on without them.", "step"),
+		excluded:    vec("precept_sessions_excluded_total", "Sessions outside of the experiment, by reason.", "reason"),
+		failOpen:    vec("precept_fail_open_total", "Failed steps of learning; the requests continued without them.", "step"),
 		uninspected: vec("precept_uninspected_total", "Requests on a rewritten path that were forwarded as they came.", "reason"),
 		unread:      vec("precept_unread_replies_total", "Compressed replies that were forwarded and not read.", "reason"),
 		rejected:    counter("precept_injection_rejected_total", "Changed requests that the upstream rejected and took in their original form."),
 		side:        vec("precept_side_requests_total", "Requests that are not the conversation itself (titles, summaries).", "reason"),
-		writs:       vec("precept_writs_total", "The /lesson commands of agents, by what became of them.", "command", "result"),
+		writs:       vec("precept_writs_total", "The /lesson commands of agents, by result.", "command", "result"),
 		tokens:      vec("precept_upstream_tokens_total", "Tokens as the upstream reports them.", "type"),
 		duration: hist("gen_ai_client_operation_duration_seconds", "Duration of an upstream operation.",
 			[]float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92},
