@@ -60,7 +60,7 @@ func hears(p *phrases, class, phrase, text string) string {
 		return fmt.Sprint(p.unfinished(text))
 	case "reopens":
 		return fmt.Sprint(p.reopening(text))
-	case "unit", "numbered":
+	case "unit", "numbered", "id-of":
 		return string(p.steady(nil, text))
 	case "background", "still-running":
 		rule, _ := p.readPending(text)

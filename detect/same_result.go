@@ -50,6 +50,13 @@ func (p *phrases) steady(dst []byte, t string) []byte {
 			i += uuidLen
 			continue
 		}
+		if p.idFollows(t[:i]) {
+			dst = append(dst, '#')
+			for i < len(t) && (isWordByte(t[i]) || t[i] == '_' || t[i] == '-') {
+				i++
+			}
+			continue
+		}
 		j := i
 		digits := 0
 		for j < len(t) && (isWordByte(t[j]) || j > i && insideNumber(t, j)) {
@@ -66,6 +73,24 @@ func (p *phrases) steady(dst []byte, t string) []byte {
 		i = j
 	}
 	return dst
+}
+
+// idFollows reports whether the id of a request or a trace follows.
+func (p *phrases) idFollows(before string) bool {
+	name := strings.TrimRight(before, " :=\"'")
+	if len(name) == len(before) || name == "" || name[len(name)-1]|0x20 != 'd' {
+		return false
+	}
+	low := strings.ToLower(name[max(len(name)-24, 0):])
+	return slices.ContainsFunc(p.lists["id-of"], func(w string) bool { return strings.HasSuffix(low, w) })
+}
+
+// clientPort reports whether a word is an address with the port that a system gives to a client: a high
+// port, or the left end of a connection.
+func clientPort(w, after string) bool {
+	host, port, ok := strings.Cut(w, ":")
+	return ok && strings.Count(host, ".") == 3 && isNumber(port) &&
+		(len(port) == 5 && port >= "32768" || strings.HasPrefix(after, "->"))
 }
 
 // insideNumber reports whether the sign is between the digits of a number or a time.
@@ -98,7 +123,7 @@ func (p *phrases) volatile(w string, digits int, before, after string) bool {
 		return true
 	case strings.HasPrefix(w, "tmp") && len(w) >= 8:
 		return true
-	case durationWord(w):
+	case durationWord(w), clientPort(w, after):
 		return true
 	case strings.Trim(w, "0123456789.") == "" && (p.unitFollows(after) || p.numberOf(before)):
 		return true
