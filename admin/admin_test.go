@@ -48,17 +48,8 @@ type fixture struct {
 func newFixture(t *testing.T, change func(*Options)) *fixture {
 	t.Helper()
 	f := &fixture{reports: &fakeReports{report: sampleReport()}, log: &bytes.Buffer{}, now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
-	o := Options{
-		Access: Access{Tokens: []string{token}}, Listen: "127.0.0.1:8081", Report: f.reports,
-		Library: bareLibrary{}, Survey: bare{}, Keep: &fakeKeeper{}, Archive: bareArchive{}, Rate: bare{}, Forget: &fakeForgetter{}, Export: &fakeExport{},
-		Figures: func(context.Context) []Figure { return nil },
-		Health:  func(context.Context) Health { return Health{} },
-		Prices:  func() Prices { return Prices{} },
-		Ready:   func() (string, error) { return "ok", nil },
-		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "precept_requests_total 7\n") }),
-		Random:  rand.Reader, Now: func() time.Time { return f.now },
-		Log: slog.New(slog.NewTextHandler(f.log, nil)),
-	}
+	o := optionsOf(f.reports, func() time.Time { return f.now })
+	o.Log = slog.New(slog.NewTextHandler(f.log, nil))
 	if change != nil {
 		change(&o)
 	}
@@ -68,6 +59,20 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	}
 	f.Server = s
 	return f
+}
+
+// optionsOf returns the options of a server with reports and nothing else.
+func optionsOf(reports *fakeReports, now func() time.Time) Options {
+	return Options{
+		Access: Access{Tokens: []string{token}}, Listen: "127.0.0.1:8081", Report: reports,
+		Library: bareLibrary{}, Survey: bare{}, Keep: &fakeKeeper{}, Archive: bareArchive{}, Rate: bare{}, Forget: &fakeForgetter{}, Export: &fakeExport{},
+		Figures: func(context.Context) []Figure { return nil },
+		Health:  func(context.Context) Health { return Health{} },
+		Prices:  func() Prices { return Prices{} },
+		Ready:   func() (string, error) { return "ok", nil },
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "precept_requests_total 7\n") }),
+		Random:  rand.Reader, Now: now, Log: slog.New(slog.DiscardHandler),
+	}
 }
 
 // bare has nothing: no lesson, no session, no sample.

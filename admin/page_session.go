@@ -98,7 +98,7 @@ func (s *Server) rateSession(c echo.Context) error {
 	if kind != feedback.TypeApproval && kind != feedback.TypeRejection {
 		return echo.NewHTTPError(http.StatusBadRequest, "type is approval or rejection")
 	}
-	if len(p.Comment) > 4096 {
+	if len(p.Entry.Comment) > 4096 {
 		return echo.NewHTTPError(http.StatusBadRequest, "the comment is longer than 4096 bytes")
 	}
 	c.Set(detailKey, kind+" of session "+idOnly(id))

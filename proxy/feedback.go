@@ -63,29 +63,31 @@ func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) rated {
 	f = f.Received(p.opts.Now(), func() string { return p.opts.newID("fb_") })
 	m := p.opts.Metrics
 	if !p.set.Load().heard(c.Request(), &who) {
-		m.feedback.WithLabelValues(f.Source, f.Type, string(store.Ignored)).Inc()
-		return rated{ID: f.ID, Status: string(store.Ignored)}
+		m.feedback.WithLabelValues(f.Entry.Source, f.Entry.Type, string(store.Ignored)).Inc()
+		return rated{ID: f.Entry.ID, Status: string(store.Ignored)}
 	}
 	done, err := p.opts.Store.Rate(c.Request().Context(), who.tenant, f)
 	if err != nil {
 		return p.lost(c, f, err)
 	}
-	m.feedback.WithLabelValues(f.Source, f.Type, string(done.Status)).Inc()
-	return rated{ID: f.ID, Session: done.Session, Run: done.Run, Status: string(done.Status)}
+	m.feedback.WithLabelValues(f.Entry.Source, f.Entry.Type, string(done.Status)).Inc()
+	return rated{ID: f.Entry.ID, Session: done.Session, Run: done.Run, Status: string(done.Status)}
 }
 
 // lost returns the answer for an entry that could not be stored.
 func (p *Proxy) lost(c echo.Context, f feedback.Post, err error) rated {
-	count := func(status string) { p.opts.Metrics.feedback.WithLabelValues(f.Source, f.Type, status).Inc() }
+	count := func(status string) {
+		p.opts.Metrics.feedback.WithLabelValues(f.Entry.Source, f.Entry.Type, status).Inc()
+	}
 	if advice, ok := store.NoRoom(err); ok {
 		count("full")
-		return rated{ID: f.ID, Status: "refused", code: http.StatusTooManyRequests, Error: advice}
+		return rated{ID: f.Entry.ID, Status: "refused", code: http.StatusTooManyRequests, Error: advice}
 	}
 	count("refused")
 	if errors.Is(err, store.ErrNoSession) {
-		return rated{ID: f.ID, Status: "refused", code: http.StatusNotFound, Error: "unknown sample_id; a session has samples after its close"}
+		return rated{ID: f.Entry.ID, Status: "refused", code: http.StatusNotFound, Error: "unknown sample_id; a session has samples after its close"}
 	}
 	p.opts.Metrics.FailedOpen(label.StepFeedback)
 	p.opts.log(clientOf(c.Response())).Warn("feedback could not be stored; the client got a 503", "error", err)
-	return rated{ID: f.ID, Status: "refused", code: http.StatusServiceUnavailable, Error: "the store cannot be written at the moment; post the feedback again"}
+	return rated{ID: f.Entry.ID, Status: "refused", code: http.StatusServiceUnavailable, Error: "the store cannot be written at the moment; post the feedback again"}
 }

@@ -214,7 +214,7 @@ func TestRate(t *testing.T) {
 			{SampleID: list.List[0].Sample.ID},
 		} {
 			p.Entry = score(fmt.Sprint("f", n), 1, 1)
-			if got, err := r.store.Rate(r.t.Context(), us, p); err != nil || got != (store.Posted{ID: p.ID, Session: "s", Status: store.Joined}) {
+			if got, err := r.store.Rate(r.t.Context(), us, p); err != nil || got != (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}) {
 				t.Errorf("%+v: %+v %v", p, got, err)
 			}
 			got, err := r.store.Rate(r.t.Context(), "other", p)

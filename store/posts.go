@@ -75,7 +75,7 @@ func (f *poster) rate(ctx context.Context, tenant string, p feedback.Post) (Post
 		return Posted{}, err
 	}
 	done, err := f.post(ctx, tenant, of, p.Entry)
-	done.ID = p.ID
+	done.ID = p.Entry.ID
 	return done, err
 }
 

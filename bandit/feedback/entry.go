@@ -77,18 +77,18 @@ func (e *Entry) ContentHash() string {
 
 // Post is one validated body of POST /v1/feedback.
 type Post struct {
-	Entry
+	Entry                                             Entry
 	SessionID, RequestID, ResponseID, SampleID, RunID string // exactly one is set
 }
 
 // Received completes a validated post with the time of receipt, a generated id if the sender gave
 // none, and the hash.
 func (p Post) Received(at time.Time, newID func() string) Post {
-	p.At = at
-	if p.ID == "" {
-		p.ID = newID()
+	p.Entry.At = at
+	if p.Entry.ID == "" {
+		p.Entry.ID = newID()
 	}
-	p.Hash = p.ContentHash()
+	p.Entry.Hash = p.Entry.ContentHash()
 	return p
 }
 

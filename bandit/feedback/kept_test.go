@@ -107,7 +107,7 @@ func TestWorth(t *testing.T) {
 		`"quality_label":"poor","score":0.75`: .75, `"quality_label":"poor","type":"approval"`: 1,
 	} {
 		posts, _, _, err := feedback.Parse([]byte(`{"session_id":"s",` + body + `}`))
-		if err != nil || posts[0].Score != want {
+		if err != nil || posts[0].Entry.Score != want {
 			t.Errorf("%s is worth %+v, want %v; %v", body, posts, want, err)
 		}
 	}

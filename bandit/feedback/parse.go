@@ -77,14 +77,14 @@ func parseOne(raw []byte) (Post, error) {
 		}
 	}
 	var p Post
-	p.ID = f.text("id", MaxID)
+	p.Entry.ID = f.text("id", MaxID)
 	p.SessionID, p.RequestID = f.text("session_id", MaxID), f.text("request_id", MaxID)
 	p.RunID = f.text("run_id", MaxJSON) // as long as the client's name of the run
 	p.ResponseID, p.SampleID = f.text("response_id", MaxID), f.text("sample_id", MaxID)
-	p.Source, p.Type = cmp.Or(f.oneOf("source", SourceUser, SourceSystem), SourceUser), f.oneOf("type", TypeApproval, TypeRejection, TypeCorrection, TypeScore)
-	p.Label = f.oneOf("quality_label", labelGood, labelAcceptable, labelPoor)
-	p.Comment, p.Rater = f.text("comment", MaxComment), f.text("rater", MaxID)
-	p.Correction, p.Details = f.json("correction"), f.json("details")
+	p.Entry.Source, p.Entry.Type = cmp.Or(f.oneOf("source", SourceUser, SourceSystem), SourceUser), f.oneOf("type", TypeApproval, TypeRejection, TypeCorrection, TypeScore)
+	p.Entry.Label = f.oneOf("quality_label", labelGood, labelAcceptable, labelPoor)
+	p.Entry.Comment, p.Entry.Rater = f.text("comment", MaxComment), f.text("rater", MaxID)
+	p.Entry.Correction, p.Entry.Details = f.json("correction"), f.json("details")
 	score, scored := f.score()
 	if f.err != nil {
 		return Post{}, f.err
@@ -95,9 +95,9 @@ func parseOne(raw []byte) (Post, error) {
 	if err := p.worth(score, scored); err != nil {
 		return Post{}, err
 	}
-	p.Tier = TierUser
-	if p.Source == SourceSystem {
-		p.Tier = TierVerifier
+	p.Entry.Tier = TierUser
+	if p.Entry.Source == SourceSystem {
+		p.Entry.Tier = TierVerifier
 	}
 	return p, nil
 }
@@ -125,16 +125,16 @@ func (p *Post) target() error {
 // score.
 func (p *Post) worth(score float64, scored bool) error {
 	switch {
-	case p.Type == TypeScore && !scored:
+	case p.Entry.Type == TypeScore && !scored:
 		return errors.New("type score needs a score between 0 and 1")
-	case p.Type == TypeScore, p.Type == "" && scored:
-		p.Type, p.Score = TypeScore, score
-	case p.Type == "" && p.Label != "":
-		p.Type, p.Score = TypeScore, scoreOfLabel(p.Label)
-	case p.Type == "":
+	case p.Entry.Type == TypeScore, p.Entry.Type == "" && scored:
+		p.Entry.Type, p.Entry.Score = TypeScore, score
+	case p.Entry.Type == "" && p.Entry.Label != "":
+		p.Entry.Type, p.Entry.Score = TypeScore, scoreOfLabel(p.Entry.Label)
+	case p.Entry.Type == "":
 		return errors.New("say what the feedback is: type approval, rejection, correction or score, a score, or a quality_label")
 	default:
-		p.Score = ScoreOf(p.Type)
+		p.Entry.Score = ScoreOf(p.Entry.Type)
 	}
 	return nil
 }

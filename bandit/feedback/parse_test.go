@@ -81,7 +81,7 @@ func TestParse(t *testing.T) {
 				t.Fatalf("%v %v %v", posts, errs, err)
 			}
 			p := posts[0]
-			p.Correction, p.Comment = nil, ""
+			p.Entry.Correction, p.Entry.Comment = nil, ""
 			if fmt.Sprintf("%+v", p) != fmt.Sprintf("%+v", c.want) {
 				t.Errorf("got  %+v\nwant %+v", p, c.want)
 			}
@@ -99,7 +99,7 @@ func TestParseBulk(t *testing.T) {
 			t.Errorf("entry %d: %v", i, errs[i])
 		}
 	}
-	if posts[0].SessionID != "a" || posts[4].Score != .5 {
+	if posts[0].SessionID != "a" || posts[4].Entry.Score != .5 {
 		t.Errorf("the good ones must stand: %+v", posts)
 	}
 	many := strings.Repeat(`{"session_id":"s","score":1},`, feedback.MaxBulk)
@@ -122,7 +122,7 @@ func TestParseAtItsBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := posts[0]; p.ID != id || p.RunID != run || p.Comment != comment || string(p.Details) != value || string(p.Correction) != `{"a":[1,2]}` {
+	if p := posts[0]; p.Entry.ID != id || p.RunID != run || p.Entry.Comment != comment || string(p.Entry.Details) != value || string(p.Entry.Correction) != `{"a":[1,2]}` {
 		t.Errorf("%.200s", fmt.Sprintf("%+v", p))
 	}
 }
@@ -136,7 +136,7 @@ func TestReceived(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := posts[0].Received(at, name), posts[1].Received(at, name)
-	if a.ID != "made-1" || b.ID != "mine" || n != 1 || !a.At.Equal(at) || a.Hash == "" || a.Hash == b.Hash || a.Hash != a.ContentHash() {
+	if a.Entry.ID != "made-1" || b.Entry.ID != "mine" || n != 1 || !a.Entry.At.Equal(at) || a.Entry.Hash == "" || a.Entry.Hash == b.Entry.Hash || a.Entry.Hash != a.Entry.ContentHash() {
 		t.Errorf("%+v %+v", a, b)
 	}
 }
@@ -156,7 +156,7 @@ func TestParseAcceptsWhatItSays(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := posts[0]
-		if got := p.SessionID + p.RequestID + p.ResponseID + p.SampleID; got != id || p.Score != score || p.Tier != feedback.TierVerifier {
+		if got := p.SessionID + p.RequestID + p.ResponseID + p.SampleID; got != id || p.Entry.Score != score || p.Entry.Tier != feedback.TierVerifier {
 			t.Fatalf("%+v", p)
 		}
 	})
@@ -175,7 +175,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%d posts, %d errors", len(posts), len(errs))
 		}
 		for i, p := range posts {
-			if errs[i] == nil && (p.Score < 0 || p.Score > 1 || p.Tier < feedback.TierUser || p.Tier > feedback.TierVerifier || p.Type == "") {
+			if errs[i] == nil && (p.Entry.Score < 0 || p.Entry.Score > 1 || p.Entry.Tier < feedback.TierUser || p.Entry.Tier > feedback.TierVerifier || p.Entry.Type == "") {
 				t.Fatalf("%+v", p)
 			}
 		}
