@@ -83,7 +83,7 @@ func (s *Server) apiExport(c echo.Context) error {
 	w := &late{c.Response(), kind, name}
 	switch err := s.options.Export.Export(c.Request().Context(), w, e); {
 	case err == nil:
-		w.begin()
+		w.start()
 		return nil
 	case !c.Response().Committed:
 		return storeFault(err)
@@ -100,7 +100,7 @@ type late struct {
 	kind, name string
 }
 
-func (l *late) begin() {
+func (l *late) start() {
 	if !l.Committed {
 		l.Header().Set(echo.HeaderContentType, l.kind)
 		l.Header().Set(echo.HeaderContentDisposition, `attachment; filename="`+l.name+`"`)
@@ -109,6 +109,6 @@ func (l *late) begin() {
 }
 
 func (l *late) Write(b []byte) (int, error) {
-	l.begin()
+	l.start()
 	return l.Response.Write(b)
 }

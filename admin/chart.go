@@ -65,7 +65,7 @@ func inPoints(x *float64) *float64 {
 }
 
 // effectChart returns an effect over time with its narrowing band.
-func effectChart(label string, looks []look) chart {
+func effectChart(label string, looks []effectAt) chart {
 	c, s := chart{Label: label, Unit: "points"}, series{Name: "Effect", Colour: "--mark"}
 	for _, l := range looks {
 		c.Days = append(c.Days, l.at.Unix())
@@ -78,10 +78,10 @@ func effectChart(label string, looks []look) chart {
 // effectOverTime returns the effect at the end of each day with planned trials, as chart and table.
 // Before two days of data, the looks since the server's start are shown. The result is nil without
 // two values.
-func effectOverTime(label, name string, days []report.Band, planned []report.Look, since []look) g.Node {
-	ends := make([]look, len(days))
+func effectOverTime(label, name string, days []report.Band, planned []report.PlannedTrial, since []effectAt) g.Node {
+	ends := make([]effectAt, len(days))
 	for i, d := range days {
-		ends[i] = look{time.Unix(unixDay(d.Date), 0), effect{d.Effect, d.Lo, d.Hi}}
+		ends[i] = effectAt{time.Unix(unixDay(d.Date), 0), effect{d.Effect, d.Lo, d.Hi}}
 	}
 	c := effectChart(label, ends)
 	for i := range planned {

@@ -13,7 +13,7 @@ import (
 // days. The history is bounded and in memory.
 type history struct {
 	mu   sync.Mutex
-	seen map[historyKey][]look
+	seen map[historyKey][]effectAt
 }
 
 // historyKey names an arm, or all lessons of a tenant if Arm is empty.
@@ -30,8 +30,8 @@ type reportKey struct {
 // one chart.
 func (k reportKey) whole() bool { return k.Window == 0 && !k.Provisional }
 
-// look is an effect at a moment.
-type look struct {
+// effectAt is an effect at a moment.
+type effectAt struct {
 	at     time.Time
 	effect effect
 }
@@ -42,7 +42,7 @@ const (
 	historyEvery = 2 * time.Second
 )
 
-func newHistory() *history { return &history{seen: map[historyKey][]look{}} }
+func newHistory() *history { return &history{seen: map[historyKey][]effectAt{}} }
 
 // add keeps an effect, if any; a full history drops every second look.
 func (h *history) add(key historyKey, e *effect, now time.Time) {
@@ -54,9 +54,9 @@ func (h *history) add(key historyKey, e *effect, now time.Time) {
 	}
 	if len(looks) >= historyLooks {
 		i := 0
-		looks = slices.DeleteFunc(looks, func(look) bool { i++; return i%2 == 0 })
+		looks = slices.DeleteFunc(looks, func(effectAt) bool { i++; return i%2 == 0 })
 	}
-	h.seen[key] = append(looks, look{now, *e})
+	h.seen[key] = append(looks, effectAt{now, *e})
 }
 
 // note keeps the effects of a report of all closed sessions.
@@ -68,7 +68,7 @@ func (h *history) note(tenant string, r *report.Report, now time.Time) {
 }
 
 // of returns the kept looks.
-func (h *history) of(key historyKey) []look {
+func (h *history) of(key historyKey) []effectAt {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.seen[key])

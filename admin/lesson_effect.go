@@ -62,7 +62,7 @@ func lessonCosts(r *report.Row) []stat {
 
 // lessonOverTime returns the effect over time: a band from two days or two looks on, else the
 // present effect; and the planned trials.
-func lessonOverTime(r *report.Row, truth *float64, since []look) g.Node {
+func lessonOverTime(r *report.Row, truth *float64, since []effectAt) g.Node {
 	if r == nil {
 		return quiet(g.Text("No data yet."))
 	}
@@ -91,13 +91,13 @@ func lessonOverTime(r *report.Row, truth *float64, since []look) g.Node {
 	return g.Group{drawn, g.If(len(r.Looks) > 0, looksTable(r.Looks))}
 }
 
-func looksTable(looks []report.Look) g.Node {
+func looksTable(looks []report.PlannedTrial) g.Node {
 	return g.Group{
 		h.H3(g.Text("Planned looks")),
 		grid(
 			labelled("Planned looks"),
 			columns(words("Began"), numbers("Rewarded of planned picks", "Effect, points"), words("Verdict")),
-			g.Map(looks, func(l report.Look) g.Node {
+			g.Map(looks, func(l report.PlannedTrial) g.Node {
 				return h.Tr(
 					wordCells(timeOf(l.Began)), numberCells(fmt.Sprintf("%d of %d", l.Told, l.Planned), points(l.Effect)),
 					wordCells(g.Text(when(l.Taken, string(l.Verdict), "not yet"))),

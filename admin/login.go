@@ -82,7 +82,7 @@ func (s *Server) login(c echo.Context) error {
 	if !ok {
 		return s.refuse(c)
 	}
-	id, err := s.sessions.begin(who.sum)
+	id, err := s.sessions.create(who.sum)
 	if err != nil {
 		return err
 	}

@@ -153,14 +153,14 @@ func TestLessonTells(t *testing.T) {
 		"opinion":    {func(w *world) { w.row.Opinions = &report.Opinions{Followed: 1, Ignored: 2} }, []string{"followed 1 time, ignored 2, irrelevant 0", "!No judge"}},
 		"observed":   {func(w *world) { w.row.LOODelta = new(0.2) }, []string{"differs by +20.0 points", "This difference is no effect"}},
 		"looks": {func(w *world) {
-			w.row.Looks = []report.Look{{Told: 3, Planned: 800, Verdict: report.Helps}, {Told: 800, Planned: 800, Taken: true, Verdict: report.Helps}}
+			w.row.Looks = []report.PlannedTrial{{Told: 3, Planned: 800, Verdict: report.Helps}, {Told: 800, Planned: 800, Taken: true, Verdict: report.Helps}}
 		}, []string{"Planned looks", `3 of 800</td><td>–</td><td class="text">not yet</td>`, `<td class="text">helps</td>`}},
 		"an effect": {func(w *world) { w.row.Effect, w.row.Lo, w.row.Hi = new(0.1), new(0.05), new(0.2) }, []string{
 			`<div class="lone">`, "starts on the second day", "+5.0 to +20.0", "!No effect yet",
 		}},
 		"days": {func(w *world) {
 			w.row.Days = []report.Band{{Date: "2026-04-01", Effect: 0.1, Hi: 0.2}, {Date: "2026-04-02", Effect: 0.1}}
-			w.row.Looks = []report.Look{{Taken: true, Last: time.Unix(1775088000, 0)}, {Last: time.Unix(5, 0)}}
+			w.row.Looks = []report.PlannedTrial{{Taken: true, Last: time.Unix(1775088000, 0)}, {Last: time.Unix(5, 0)}}
 		}, []string{`"days":[1775001600,1775088000]`, `"values":[10,10],"lo":[0,0],"hi":[20,0]`, `"marks":[{"at":1775088000,"text":"look"}]`, "The chart as a table"}},
 		"invalid days": {func(w *world) {
 			w.row.Verdict, w.row.Days = report.Invalid, []report.Band{{Date: "2026-04-01"}, {Date: "2026-04-02"}}

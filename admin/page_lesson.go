@@ -22,7 +22,7 @@ type lessonView struct {
 	lesson   *lesson.Lesson // nil: not in the bank any more
 	row      *report.Row    // measurements of the text; nil: none
 	true     *float64       // demo: the true effect; else nil
-	since    []look         // effects since the server's start
+	since    []effectAt     // effects since the server's start
 	block    string         // text for the model
 	findings []lesson.Finding
 	events   []lesson.Event

@@ -131,7 +131,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	ids := map[string]bool{}
 	for i := range maxSessions + 10 {
 		now = now.Add(time.Second)
-		id, err := s.begin([32]byte{})
+		id, err := s.create([32]byte{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,14 +147,14 @@ func TestSessionsAreBounded(t *testing.T) {
 		t.Error("the oldest one is still there")
 	}
 	now = now.Add(sessionAge)
-	if _, err := s.begin([32]byte{}); err != nil || len(s.byID) > 2 {
+	if _, err := s.create([32]byte{}); err != nil || len(s.byID) > 2 {
 		t.Errorf("what is over was not dropped: %d, %v", len(s.byID), err)
 	}
 }
 
 func TestSessionsNeedRandomness(t *testing.T) {
 	s := newSessions(strings.NewReader("short"), time.Now)
-	if id, err := s.begin([32]byte{}); err == nil {
+	if id, err := s.create([32]byte{}); err == nil {
 		t.Fatalf("a session id out of nothing: %q", id)
 	}
 }

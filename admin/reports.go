@@ -44,7 +44,7 @@ type reported struct {
 	key     reportKey
 	of      counted
 	problem string // reason for a missing report, for the page
-	since   func(arm string) []look
+	since   func(arm string) []effectAt
 }
 
 // readReport returns the report that a page's request asks for.
@@ -54,7 +54,7 @@ func (s *Server) readReport(c echo.Context) (reported, error) {
 		return reported{}, err
 	}
 	x := reported{key: reportKey{q.Tenant, q.Window, q.Provisional}}
-	x.since = func(arm string) []look {
+	x.since = func(arm string) []effectAt {
 		if !x.key.whole() {
 			return nil
 		}

@@ -46,8 +46,8 @@ func newSessions(random io.Reader, now func() time.Time) *sessions {
 	return &sessions{random: random, now: now, byID: map[[sha256.Size]byte]*session{}}
 }
 
-// begin makes a session and returns the cookie's value.
-func (s *sessions) begin(token [sha256.Size]byte) (string, error) {
+// create makes a session and returns the cookie's value.
+func (s *sessions) create(token [sha256.Size]byte) (string, error) {
 	id, err := randomHex(s.random)
 	if err != nil {
 		return "", err

@@ -35,9 +35,9 @@ type baseline struct {
 
 // New returns a chooser without evidence and with the default priors. All evidence has full weight
 // until Advance or Maxima sets the day.
-func New() *Chooser { return over(trial.NewCounters()) }
+func New() *Chooser { return newChooser(trial.NewCounters()) }
 
-func over(measured *trial.Counters) *Chooser {
+func newChooser(measured *trial.Counters) *Chooser {
 	return &Chooser{
 		measured: measured, arms: map[trial.Arm]*arm{}, slugs: map[string][]trial.Arm{},
 		cats: map[string]*baseline{}, open: map[string]int64{},
@@ -129,7 +129,7 @@ func (c *Chooser) category(scope string) *baseline {
 // Clone copies the counters. A provisional report adds the open sessions to the copy. The chooser's
 // own state is left out.
 func (c *Chooser) Clone() *Chooser {
-	out := over(c.measured.Clone())
+	out := newChooser(c.measured.Clone())
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	out.clock, out.priors, out.tenant = c.clock, c.priors, c.tenant

@@ -55,7 +55,7 @@ func Parse(src Sources) (*Config, error) {
 	d.lines = false
 	d.variables(c, env)
 	d.flags(c, src.Flags)
-	d.settle(c, env)
+	d.derive(c, env)
 	d.misspelt(src.EnvNames, env, used)
 	v := &validator{config: c, given: d.sources, decoded: d.faults, redis: src.Redis}
 	v.run()
@@ -134,10 +134,10 @@ func (d *decoder) outside(c *Config, f field, text string) {
 	}
 }
 
-// settle derives values from the given ones: lower-case hashes, the token of PRECEPT_ADMIN_TOKEN,
+// derive derives values from the given ones: lower-case hashes, the token of PRECEPT_ADMIN_TOKEN,
 // the upstream of OPENAI_BASE_URL, the one upstream for all dialects, and routes if only one
 // upstream exists.
-func (d *decoder) settle(c *Config, env func(string) (string, bool)) {
+func (d *decoder) derive(c *Config, env func(string) (string, bool)) {
 	if token, ok := env("PRECEPT_ADMIN_TOKEN"); ok && token != "" {
 		var first Secret
 		d.source = "PRECEPT_ADMIN_TOKEN"

@@ -81,7 +81,7 @@ func (r *reading) accepted(i int, refused string) string {
 
 // corrected compares the commands before and after a person's correction. A correction like "we use
 // pnpm here, not npm" names both programs.
-func (r *reading) corrected(t turn) (c Case, f Fix, ok bool) {
+func (r *reading) corrected(t userMessage) (c Case, f Fix, ok bool) {
 	words := strings.FieldsFunc(strings.ToLower(t.words), func(r rune) bool { return strings.ContainsRune(" \t\n,;:!?()\"'`", r) })
 	for i := range words {
 		words[i] = strings.TrimRight(words[i], ".")

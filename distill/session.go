@@ -85,8 +85,8 @@ type step struct {
 func (s *step) failed() bool { return s.verdict.Outcome == detect.Error }
 func (s *step) worked() bool { return s.verdict.Outcome == detect.OK }
 
-// turn is a message of a person.
-type turn struct {
+// userMessage is a message of a person.
+type userMessage struct {
 	words  string
 	said   detect.Opinion
 	before int // number of steps before the turn
@@ -96,7 +96,7 @@ type turn struct {
 type reading struct {
 	ref   Ref
 	steps []step
-	turns []turn
+	turns []userMessage
 }
 
 // layOut prepares a session for the rules. Calls without a result are dropped.
@@ -124,7 +124,7 @@ func layOut(s *Session) *reading {
 				if previous == "" && len(r.steps) > 0 {
 					previous = "…" // an agent that only calls tools: the words refer to its actions
 				}
-				r.turns = append(r.turns, turn{words: words, said: detect.ReadTurn(e.Text, words, previous), before: len(r.steps)})
+				r.turns = append(r.turns, userMessage{words: words, said: detect.ReadTurn(e.Text, words, previous), before: len(r.steps)})
 			}
 		}
 	}

@@ -86,7 +86,7 @@ func (c *closer) closeAll(ctx context.Context) bool {
 			c.tools.failed(label.StepClose, err)
 			return false
 		}
-		c.units.begin()
+		c.units.reset()
 		waiting, _ := c.recorder.Undelivered()
 		units := c.unitsOf(waiting)
 		work := make([]*settling, 0, len(rows))

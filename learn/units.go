@@ -23,8 +23,8 @@ type units struct {
 	passed map[session.Ref]string           // last feedback of a unit that was passed to the members
 }
 
-// begin drops the cached feedback of units.
-func (u *units) begin() { u.said = map[session.Ref][]feedback.Entry{} }
+// reset drops the cached feedback of units.
+func (u *units) reset() { u.said = map[session.Ref][]feedback.Entry{} }
 
 // share exchanges the feedback of a closing member with the unit, in both directions.
 func (u *units) share(ctx context.Context, rec *session.Record) error {

@@ -63,7 +63,7 @@ func (w *clientWriter) WriteHeader(code int) {
 	if _, ok := h["Content-Type"]; !ok {
 		h["Content-Type"] = nil
 	}
-	if w.body != nil && !w.body.over() {
+	if w.body != nil && !w.body.complete() {
 		h.Set("Connection", "close")
 	}
 	w.ResponseWriter.WriteHeader(code)
@@ -79,7 +79,7 @@ func (w *clientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // deadline.
 func (w *clientWriter) end() {
 	_ = w.ctl.SetWriteDeadline(time.Time{})
-	if w.body != nil && !w.body.over() {
+	if w.body != nil && !w.body.complete() {
 		time.AfterFunc(lingerTimeout, func() { _ = w.ctl.SetReadDeadline(time.Unix(1, 0)) })
 	}
 }
@@ -139,8 +139,8 @@ func (b *clientBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// over reports whether the whole body was read.
-func (b *clientBody) over() bool {
+// complete reports whether the whole body was read.
+func (b *clientBody) complete() bool {
 	err := b.ended.Load()
 	return err != nil && errors.Is(*err, io.EOF)
 }

@@ -141,7 +141,7 @@ func (q *commandQueue) execute(o commandJob) {
 	var answers []string
 	for _, c := range o.commands {
 		answer, result := writ.Answer(string(c.Verb), false, "the command could not be executed; try again later."), "failed"
-		q.lessons.opts.guard(label.StepWrit, func() *slog.Logger { return q.lessons.opts.logOf(o.request) }, func() {
+		q.lessons.opts.runStep(label.StepWrit, func() *slog.Logger { return q.lessons.opts.logOf(o.request) }, func() {
 			ctx, cancel := context.WithTimeout(context.Background(), writLimit)
 			defer cancel()
 			answer, result = n.execute(ctx, c, o.session)

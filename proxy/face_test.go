@@ -44,7 +44,7 @@ func (p *Proxy) Transport(host string) *http.Transport {
 
 // Speaks is what a request may claim.
 func (p *Proxy) Speaks(r *http.Request) (session.Claim, error) {
-	who, err := p.set.Load().identify(r, wire.None)
+	who, err := p.set.Load().authenticate(r, wire.None)
 	c := session.Identify(r.Header, r.URL.EscapedPath(), nil)
 	who.claims(&c)
 	return c, err

@@ -79,9 +79,9 @@ func readPart(part string, to any) bool {
 	return err == nil && json.Unmarshal(text, to) == nil
 }
 
-// identify returns the identity of a request. With tenancy keys, a key that is not listed is
+// authenticate returns the identity of a request. With tenancy keys, a key that is not listed is
 // refused in the shape of the dialect d.
-func (s *settings) identify(r *http.Request, d wire.Dialect) (identity, error) {
+func (s *settings) authenticate(r *http.Request, d wire.Dialect) (identity, error) {
 	c := credentialOf(r)
 	owner := ownerOf(c)
 	id := identity{tenant: "default"}
@@ -108,7 +108,7 @@ func (s *settings) identify(r *http.Request, d wire.Dialect) (identity, error) {
 
 // asker returns the identity of a request to precept's own API.
 func (s *settings) asker(r *http.Request) (identity, error) {
-	who, err := s.identify(r, wire.None)
+	who, err := s.authenticate(r, wire.None)
 	if err == nil && s.nameless {
 		err = refusal(wire.None, http.StatusServiceUnavailable, "precept has not reached its store yet; try again")
 	}

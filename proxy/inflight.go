@@ -42,7 +42,7 @@ func (c *inFlight) enter(most int) bool {
 	return false
 }
 
-func (c *inFlight) leave() { c.requests.Add(-1) }
+func (c *inFlight) done() { c.requests.Add(-1) }
 
 // charge is one request's share of a common limit of memory.
 type charge struct {

@@ -126,8 +126,8 @@ type pendingCommands struct {
 	done    chan struct{} // closed when the count is zero
 }
 
-// begin counts a reply, before its client can send the next turn.
-func (s *pendingReplies) begin(id session.ID) {
+// add counts a reply, before its client can send the next turn.
+func (s *pendingReplies) add(id session.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.busy[id]

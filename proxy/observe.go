@@ -18,7 +18,7 @@ func (t *turn) observe() {
 	if t.out.span == nil {
 		return
 	}
-	t.guard(label.StepTrace, func() {
+	t.runStep(label.StepTrace, func() {
 		facts := t.spanFacts()
 		t.out.span.End(now, &facts)
 	})

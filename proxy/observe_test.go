@@ -62,7 +62,7 @@ func traced(t *testing.T, r *rig, sample float64) func() []*otlp.Span {
 	t.Cleanup(stop)
 	eventually(t, func() bool { // Run takes spans: one that ends before is dropped
 		dropped := tr.Dropped()
-		tr.Begin(ctx, http.Header{"Traceparent": {tracedParent}}, time.Now()).End(time.Now(), &trace.Facts{})
+		tr.Start(ctx, http.Header{"Traceparent": {tracedParent}}, time.Now()).End(time.Now(), &trace.Facts{})
 		return tr.Dropped() == dropped
 	})
 	return func() []*otlp.Span {

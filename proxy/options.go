@@ -131,9 +131,9 @@ func (o *Options) log(w *clientWriter) *slog.Logger {
 // logOf returns the logger of work that follows from a request.
 func (o *Options) logOf(request string) *slog.Logger { return o.Log.With("request", request) }
 
-// guard runs one step of learning. guard counts and logs a panic, and the request continues without
+// runStep runs one step of learning. guard counts and logs a panic, and the request continues without
 // the step: a fault of precept may not change the agent's view.
-func (o *Options) guard(step label.Step, log func() *slog.Logger, f func()) (ok bool) {
+func (o *Options) runStep(step label.Step, log func() *slog.Logger, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			o.Metrics.FailedOpen(step)

@@ -79,7 +79,7 @@ func (p *Proxy) configure(c *configs.Config) error {
 	p.set.Store(s)
 	if old != nil {
 		for _, t := range old.transports {
-			s.leave(t)
+			s.closeIdle(t)
 		}
 	}
 	return nil

@@ -79,10 +79,10 @@ func (p *Proxy) admit(set *settings, w *clientWriter, r *http.Request) (in incom
 	}
 	defer func() {
 		if err != nil {
-			p.inFlight.leave()
+			p.inFlight.done()
 		}
 	}()
-	if in.who, err = set.identify(r, api); err != nil {
+	if in.who, err = set.authenticate(r, api); err != nil {
 		return in, out, err
 	}
 	to := set.target(api, form.Upstream)
@@ -101,8 +101,8 @@ func (p *Proxy) admit(set *settings, w *clientWriter, r *http.Request) (in incom
 
 // dismiss undoes admit. An upstream outside of the present configuration keeps no idle connection.
 func (p *Proxy) dismiss(to *target) {
-	p.set.Load().leave(to.transport)
-	p.inFlight.leave()
+	p.set.Load().closeIdle(to.transport)
+	p.inFlight.done()
 }
 
 // read reads the body up to limits.inspect_bytes, and the body of a conversation in progress up to

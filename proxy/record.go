@@ -22,9 +22,9 @@ type draft struct {
 	answered []string        // arguments of the calls that the request's results answer, for the opt-out by path
 }
 
-// begin drafts the exchange and admits the turn, before the request is sent. A side request, an
+// admit drafts the exchange and admits the turn, before the request is sent. A side request, an
 // opt-out and disabled capture have no draft, and leave no record.
-func (t *turn) begin() {
+func (t *turn) admit() {
 	if !t.isMain() || !t.query.Learn || t.set.cfg.Limits.CaptureBytes <= 0 {
 		return
 	}
@@ -151,13 +151,13 @@ func (t *turn) publish() {
 		return
 	}
 	if t.query.Claim.LearnOff && t.isMain() {
-		t.guard(label.StepPublish, func() { st.PublishOptOut(t.session.Session, t.session.Waited) })
+		t.runStep(label.StepPublish, func() { st.PublishOptOut(t.session.Session, t.session.Waited) })
 		return
 	}
 	if t.kept == nil || !t.decided() && !t.session.Moved && len(t.reply.commands) == 0 {
 		return
 	}
-	t.guard(label.StepPublish, func() {
+	t.runStep(label.StepPublish, func() {
 		t.complete()
 		st.Publish(t.session.Session, t.session.Unit, t.kept.exchange, t.kept.answered, t.session.Waited)
 	})
@@ -167,10 +167,10 @@ func (t *turn) publish() {
 func (t *turn) record() {
 	t.release()
 	if t.reply.reader != nil {
-		t.settle() // a cut reply: the first part is read
+		t.observeReply() // a cut reply: the first part is read
 	}
-	t.guard(label.StepWrit, t.queueCommands)
-	t.guard(label.StepRecord, t.offer)
+	t.runStep(label.StepWrit, t.queueCommands)
+	t.runStep(label.StepRecord, t.offer)
 	t.p.inFlight.copies.Add(-t.reply.copied)
 }
 
@@ -287,7 +287,7 @@ func (t *turn) findCommands() []writ.Command {
 	}
 	found := writ.Parse(rep.Text, rep.Cut)
 	if len(found) > 0 {
-		t.p.commands.pending.begin(ses.Identity.ID)
+		t.p.commands.pending.add(ses.Identity.ID)
 		t.mailbox().owe(t.w.id, true)
 	}
 	return found

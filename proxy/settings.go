@@ -94,10 +94,10 @@ func (s *settings) target(d wire.Dialect, named string) *target {
 	return s.routes[d.String()]
 }
 
-// leave closes the idle connections of a transport that these settings do not need. leave is called
+// closeIdle closes the idle connections of a transport that these settings do not need. leave is called
 // when other settings take effect, and at the end of each request. IdleConnTimeout closes a
 // connection that returns to the pool in between.
-func (s *settings) leave(t *http.Transport) {
+func (s *settings) closeIdle(t *http.Transport) {
 	for _, needed := range s.transports {
 		if t == needed {
 			return

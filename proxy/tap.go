@@ -78,7 +78,7 @@ func (t *turn) see(b []byte, err error) {
 	}
 	if len(b) > 0 {
 		r.seen += int64(len(b))
-		if !t.guard(label.StepCapture, func() { _, _ = r.reader.Write(b) }) {
+		if !t.runStep(label.StepCapture, func() { _, _ = r.reader.Write(b) }) {
 			r.reader.Close()
 			r.reader = nil
 			return
@@ -87,7 +87,7 @@ func (t *turn) see(b []byte, err error) {
 	}
 	r.over = errors.Is(err, io.EOF) || r.want > 0 && r.seen == r.want
 	if r.over || r.reader.Ended() {
-		t.settle()
+		t.observeReply()
 		t.publish()
 	}
 }
@@ -116,7 +116,7 @@ func (t *turn) release() {
 	if !t.enter(phaseReleased) {
 		return
 	}
-	ok := t.guard(label.StepGather, func() {
+	ok := t.runStep(label.StepGather, func() {
 		defer t.session.Thread.LetGo()
 		t.gather()
 	})
@@ -132,12 +132,12 @@ func (t *turn) release() {
 	t.plan.insert.Edits, t.plan.results = nil, detect.Results{}
 }
 
-// settle passes the reply to the resolver.
-func (t *turn) settle() {
+// observeReply passes the reply to the resolver.
+func (t *turn) observeReply() {
 	if t.phase >= phaseSettled {
 		return
 	}
-	t.guard(label.StepSettle, func() {
+	t.runStep(label.StepSettle, func() {
 		t.reply.said = t.reply.reader.Reply()
 		if why := t.reply.reader.Unread(); why != "" && t.reply.over { // a reply that cannot be decoded counts as complete at its last byte
 			t.reply.said.Complete = true

@@ -76,7 +76,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	}
 	t := &turn{p: p, set: set, book: p.opts.Book(), w: w, in: in, out: out}
 	t.sent = forwarding{p: p, w: w, r: in.r, out: &t.out, observer: t}
-	t.out.span = p.opts.Tracer.Begin(in.r.Context(), in.r.Header, in.started)
+	t.out.span = p.opts.Tracer.Start(in.r.Context(), in.r.Header, in.started)
 	defer t.observe()
 
 	// Read: the body, up to the limit of inspection. An incomplete body gets an error.
@@ -89,29 +89,29 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	// Parse: the list of messages. A body that is not understood is forwarded unchanged.
 	begun := p.opts.Now()
 	if t.inspectable() {
-		t.guard(label.StepParse, t.parse)
+		t.runStep(label.StepParse, t.parse)
 	}
 
 	// Resolve: the session that the request belongs to.
 	if t.in.req != nil && !t.left() {
-		t.guard(label.StepIdentify, t.resolve)
+		t.runStep(label.StepIdentify, t.resolve)
 	}
 
 	// Decide: matches, picks, loops and the resulting edits.
 	if t.session.Session != nil {
-		if !t.guard(label.StepDecide, t.decide) {
+		if !t.runStep(label.StepDecide, t.decide) {
 			t.plan.insert = inject.Plan{}
 		}
 		p.opts.Metrics.phase("decide", p.opts.Now().Sub(begun), t.out.span.TraceID())
 	}
-	if len(t.plan.insert.Edits) > 0 && !t.guard(label.StepSplice, t.splice) {
+	if len(t.plan.insert.Edits) > 0 && !t.runStep(label.StepSplice, t.splice) {
 		t.out.restore(t.in.body.sent)
 	}
 
 	// Begin: the request gets its id, and the turn is admitted before the upstream sees the
 	// request.
 	t.name()
-	t.guard(label.StepBegin, t.begin)
+	t.runStep(label.StepBegin, t.admit)
 
 	// Forward: the tap, which is the turn itself, sees the reply before the client does.
 	t.sent.serve()
@@ -196,8 +196,8 @@ func (t *turn) isMain() bool { return t.session.Session != nil && t.session.Side
 // left reports whether the client is gone. The remaining work on the request is then in vain.
 func (t *turn) left() bool { return t.in.r.Context().Err() != nil }
 
-// guard runs one step for the turn. See Options.guard.
-func (t *turn) guard(step label.Step, f func()) (ok bool) { return t.p.opts.guard(step, t.log, f) }
+// runStep runs one step for the turn. See Options.runStep.
+func (t *turn) runStep(step label.Step, f func()) (ok bool) { return t.p.opts.runStep(step, t.log, f) }
 
 // log returns the logger of the request.
 func (t *turn) log() *slog.Logger { return t.p.opts.log(t.w) }

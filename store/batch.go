@@ -52,8 +52,8 @@ func (b *batch) drop(reason string, n int64) {
 	b.dropped[reason] += n
 }
 
-// over ends a turn without an exchange to store.
-func (b *batch) over(t *Begun, reason string) {
+// endTurn ends a turn without an exchange to store.
+func (b *batch) endTurn(t *Begun, reason string) {
 	b.drop(reason, 1)
 	if t != nil && t.put {
 		b.ended = append(b.ended, t.x.ID)

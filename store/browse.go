@@ -104,7 +104,7 @@ func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, erro
 		if err != nil {
 			return b.out, err
 		}
-		left, err := b.look(ctx, page.List)
+		left, err := b.add(ctx, page.List)
 		if err != nil {
 			return b.out, err
 		}
@@ -143,9 +143,9 @@ func (b *browsing) most() int {
 	}
 }
 
-// look adds the selected sessions of a page. left is the number of sessions after the one that
+// add adds the selected sessions of a page. left is the number of sessions after the one that
 // filled the list.
-func (b *browsing) look(ctx context.Context, list []session.Listed) (left int, err error) {
+func (b *browsing) add(ctx context.Context, list []session.Listed) (left int, err error) {
 	for i := range list {
 		l := &list[i]
 		b.out.Looked++

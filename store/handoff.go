@@ -64,7 +64,7 @@ func (h *handoff) commit(now time.Time) (begun bool) {
 	h.ready.merge(&h.next)
 	h.next.reset()
 	if h.outbox != nil && (h.from > h.reached || h.ready.held >= h.hold/4 || len(h.ready.rows) >= manyRows) {
-		h.leave()
+		h.dropDurable()
 	}
 	return begun
 }
@@ -98,8 +98,8 @@ func (h *handoff) append() error {
 	return h.append()
 }
 
-// leave drops durable rows that the shipper has not taken from memory. The caller holds mu.
-func (h *handoff) leave() {
+// dropDurable drops durable rows that the shipper has not taken from memory. The caller holds mu.
+func (h *handoff) dropDurable() {
 	h.tools.state.held.Add(-h.ready.held)
 	h.from, h.since = h.ready.last, h.ready.flush
 	h.ready = batch{last: h.ready.last, flush: h.ready.flush}
@@ -155,7 +155,7 @@ func (h *handoff) putBack(tail *batch) {
 	tail.merge(&h.ready)
 	h.ready, *tail = *tail, batch{}
 	h.reached, _ = h.outbox.Delivered()
-	h.leave()
+	h.dropDurable()
 }
 
 // readAgain makes the shipper read all durable rows back.

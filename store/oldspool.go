@@ -81,7 +81,7 @@ func drainSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
 	switch {
 	case note == spoolDone:
 	case note == "":
-		err = o.begin()
+		err = o.takeOver()
 	default:
 		_, err = fmt.Sscan(note, &o.at.Segment, &o.at.Offset, &o.base)
 	}
@@ -99,8 +99,8 @@ func drainSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
 	return box.SetNote(spoolNote, "")
 }
 
-// begin takes over the account, the turns under way and the marks of opt-outs.
-func (o *oldSpool) begin() error {
+// takeOver takes over the account, the turns under way and the marks of opt-outs.
+func (o *oldSpool) takeOver() error {
 	o.base = o.box.Account().Admitted
 	var cursor struct {
 		Boot            string

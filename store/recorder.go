@@ -45,7 +45,7 @@ func (r *recorder) record(now time.Time, all bool) {
 		if r.handoff.waits(now) {
 			continue
 		}
-		r.begin()
+		r.addPending()
 		r.begun(r.handoff.commit(now))
 	}
 }
@@ -64,7 +64,7 @@ func (r *recorder) admitSome() (more bool) {
 	}
 	r.spare = turns
 	for _, l := range gone {
-		r.handoff.next.over(l.begun, l.reason)
+		r.handoff.next.endTurn(l.begun, l.reason)
 	}
 	for _, t := range open {
 		if !t.over.Load() {
@@ -82,7 +82,7 @@ func (r *recorder) admit(t Turn) {
 	gone := func(reason string) {
 		r.tally.Pending.Add(-1)
 		r.state.held.Add(-t.Size)
-		r.handoff.next.over(t.Begun, reason)
+		r.handoff.next.endTurn(t.Begun, reason)
 		if reason == droppedOptOut && t.Begun != nil && t.Begun.put {
 			r.handoff.next.scrub = true // the start of the turn must leave the outbox, too
 		}
@@ -149,8 +149,8 @@ func (r *recorder) SetPersonal(on bool) {
 	r.redactor = r.out.newRedactor()
 }
 
-// begin adds the starts of turns in progress to the next batch.
-func (r *recorder) begin() {
+// addPending adds the starts of turns in progress to the next batch.
+func (r *recorder) addPending() {
 	if !r.in.stubs {
 		return
 	}

@@ -86,7 +86,7 @@ func (s *Store) flush(ctx context.Context) {
 // ship ships the rows that are due, and updates the figures of what waits.
 func (s *Store) ship(ctx context.Context) {
 	s.shipper.ship(ctx, s.options.Now())
-	s.look()
+	s.updateLag()
 }
 
 // hurry is flush without the pauses after a failure and between two deliveries.

@@ -34,10 +34,10 @@ func (a *Archive) search(ctx context.Context, l *session.Listed, h hits) (*Found
 			continue
 		}
 		for _, said := range append(r.Request(e), r.Reply(e)...) {
-			h.look(e.Turn, &said)
+			h.search(e.Turn, &said)
 		}
 		if e.Reply.Error != "" {
-			h.failure.look(e.Turn, "upstream", e.Reply.Error)
+			h.failure.record(e.Turn, "upstream", e.Reply.Error)
 		}
 	}
 	var found *Found
@@ -67,8 +67,8 @@ type target struct {
 	found *Found
 }
 
-// look records the first hit.
-func (t *target) look(turn int, role, text string) {
+// record records the first hit.
+func (t *target) record(turn int, role, text string) {
 	if t.text == "" || t.found != nil {
 		return
 	}
@@ -77,20 +77,20 @@ func (t *target) look(turn int, role, text string) {
 	}
 }
 
-// look looks at one message of an exchange.
-func (h *hits) look(turn int, said *sample.Said) {
+// search looks at one message of an exchange.
+func (h *hits) search(turn int, said *sample.Said) {
 	switch said.Role {
 	case sample.EventCall:
-		h.tool.look(turn, said.Role, said.Call.Name)
-		h.words.look(turn, said.Role, said.Call.Args)
+		h.tool.record(turn, said.Role, said.Call.Name)
+		h.words.record(turn, said.Role, said.Call.Args)
 	case sample.SaidResult:
-		h.words.look(turn, said.Role, said.Text)
+		h.words.record(turn, said.Role, said.Text)
 		if h.failure.text != "" && h.failure.found == nil &&
 			detect.Classify(said.Call.Name, said.Call.Args, said.Text, said.IsError).Outcome == detect.Error {
-			h.failure.look(turn, said.Role, said.Text)
+			h.failure.record(turn, said.Role, said.Text)
 		}
 	default:
-		h.words.look(turn, said.Role, said.Text)
+		h.words.record(turn, said.Role, said.Text)
 	}
 }
 

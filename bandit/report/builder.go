@@ -18,7 +18,7 @@ type builder struct {
 
 	nextProof, nextClaim float64 // p at which one more row would be a discovery
 
-	trials map[trial.Arm][]Look
+	trials map[trial.Arm][]PlannedTrial
 	alarm  float64 // e-value at which a check fails
 }
 

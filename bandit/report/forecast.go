@@ -20,25 +20,25 @@ type Goal struct {
 
 // Forecast is the cost of a planned trial, computed before the start.
 type Forecast struct {
-	Slug     string   `json:"slug"`
-	Picks    int64    `json:"picks"` // rewarded picks
-	Epsilon  float64  `json:"epsilon"`
-	Detect   float64  `json:"detect"` // effect that the trial finds with this power
-	Power    float64  `json:"power"`
-	Level    float64  `json:"level"`      // level of the test, corrected for the other planned trials
-	Looks    int      `json:"looks"`      // planned trials, including this one
-	Variance float64  `json:"variance"`   // variance of a reward around the expectation of its session
-	Width    float64  `json:"half_width"` // half-width of the 95% interval of the planned evaluation
-	Anytime  float64  `json:"anytime"`    // half-width of the interval that is valid at any time, after as many picks
-	Sessions int64    `json:"sessions"`   // sessions with a pick of the lesson, rewarded or not
-	PerWeek  float64  `json:"picks_per_week"`
-	Days     *float64 `json:"days"`         // at the present rate; null: no picks
-	Withheld float64  `json:"withheld"`     // sessions without the lesson
-	Reward   float64  `json:"reward"`       // cost of withholding in units of reward, by the chooser's belief
-	Extra    float64  `json:"reward_extra"` // part of the cost that the trial adds
-	Believed float64  `json:"believed"`     // effect that the cost assumes
-	Tokens   int64    `json:"tokens"`       // injected
-	Running  *Look    `json:"running,omitempty"`
+	Slug     string        `json:"slug"`
+	Picks    int64         `json:"picks"` // rewarded picks
+	Epsilon  float64       `json:"epsilon"`
+	Detect   float64       `json:"detect"` // effect that the trial finds with this power
+	Power    float64       `json:"power"`
+	Level    float64       `json:"level"`      // level of the test, corrected for the other planned trials
+	Looks    int           `json:"looks"`      // planned trials, including this one
+	Variance float64       `json:"variance"`   // variance of a reward around the expectation of its session
+	Width    float64       `json:"half_width"` // half-width of the 95% interval of the planned evaluation
+	Anytime  float64       `json:"anytime"`    // half-width of the interval that is valid at any time, after as many picks
+	Sessions int64         `json:"sessions"`   // sessions with a pick of the lesson, rewarded or not
+	PerWeek  float64       `json:"picks_per_week"`
+	Days     *float64      `json:"days"`         // at the present rate; null: no picks
+	Withheld float64       `json:"withheld"`     // sessions without the lesson
+	Reward   float64       `json:"reward"`       // cost of withholding in units of reward, by the chooser's belief
+	Extra    float64       `json:"reward_extra"` // part of the cost that the trial adds
+	Believed float64       `json:"believed"`     // effect that the cost assumes
+	Tokens   int64         `json:"tokens"`       // injected
+	Running  *PlannedTrial `json:"running,omitempty"`
 }
 
 const usualPower = 0.8

@@ -10,8 +10,8 @@ import (
 
 // looks returns all planned trials with their verdicts, including trials of listed lessons without
 // a rewarded session.
-func (b *builder) looks(rows []Lesson) (map[trial.Arm][]Look, Looks) {
-	var all []Look
+func (b *builder) looks(rows []Lesson) (map[trial.Arm][]PlannedTrial, Looks) {
+	var all []PlannedTrial
 	known := map[[2]string]bool{}
 	for _, l := range b.in.Counters.Looks() {
 		known[[2]string{string(l.Arm), l.Trial}] = true
@@ -34,7 +34,7 @@ func (b *builder) looks(rows []Lesson) (map[trial.Arm][]Look, Looks) {
 	sum.Taken, sum.Bar = len(ps), math.Max(0, trial.Discoveries(
 		ps, sum.Planned, trial.DiscoveryRate,
 	))
-	out := map[trial.Arm][]Look{}
+	out := map[trial.Arm][]PlannedTrial{}
 	for i := range all {
 		l := &all[i]
 		l.Verdict = l.judge(sum.Bar)
@@ -46,8 +46,8 @@ func (b *builder) looks(rows []Lesson) (map[trial.Arm][]Look, Looks) {
 	return out, sum
 }
 
-func lookOf(l trial.Look) Look {
-	out := Look{
+func lookOf(l trial.Evaluation) PlannedTrial {
+	out := PlannedTrial{
 		Began: time.Unix(l.Began, 0).UTC(), Planned: l.Planned, Told: l.Told, Taken: l.Taken,
 		NInjected: l.Injected, NWithheld: l.Withheld, arm: l.Arm, name: l.Trial,
 	}
@@ -69,7 +69,7 @@ func lookOf(l trial.Look) Look {
 
 // judge returns the verdict of a planned trial. An interval that excludes 0 without being a
 // discovery among all planned trials gives no verdict.
-func (l *Look) judge(bar float64) Verdict {
+func (l *PlannedTrial) judge(bar float64) Verdict {
 	switch {
 	case l.P == nil:
 		return ""
@@ -88,7 +88,7 @@ func (l *Look) judge(bar float64) Verdict {
 // lookIn returns the number of rewarded picks until the evaluation of the lesson's trial; 0 without
 // a planned trial.
 func (r *Row) lookIn(l Lesson) int64 {
-	at := slices.IndexFunc(r.Looks, func(k Look) bool { return k.name == l.Trial })
+	at := slices.IndexFunc(r.Looks, func(k PlannedTrial) bool { return k.name == l.Trial })
 	if at < 0 || r.Trial != running {
 		return 0
 	}

@@ -112,60 +112,60 @@ type Reporting struct {
 // Row is one arm: a lesson with one text.
 type Row struct {
 	Outlook
-	Slug           string       `json:"slug"`
-	ContentHash    string       `json:"content_hash"`
-	Arm            string       `json:"arm"` // unit of measurement: the lesson with this text and presentation
-	State          string       `json:"state"`
-	Matched        int64        `json:"matched"`    // closed sessions
-	Picked         int64        `json:"picked"`     //
-	NInjected      int64        `json:"n_injected"` // closed, rewarded sessions
-	NWithheld      int64        `json:"n_withheld"` //
-	Told           int64        `json:"told"`       // sum of both
-	MeanInjected   *float64     `json:"mean_injected"`
-	MeanWithheld   *float64     `json:"mean_withheld"`
-	RefusedWith    int64        `json:"refused_injected"` // closed sessions with a refused request, included in the comparison
-	RefusedWithout int64        `json:"refused_withheld"`
-	Effect         *float64     `json:"effect"`
-	Lo             *float64     `json:"lo"` // nil while hidden; see MarshalJSON
-	Hi             *float64     `json:"hi"`
-	Posterior      float64      `json:"posterior_mean"` // model-based
-	PHelps         float64      `json:"p_helps"`        // model-based: P(effect > 0)
-	LOODelta       *float64     `json:"loo_delta"`      // observational: sessions with the lesson less all others
-	LOOGap         *float64     `json:"loo_gap"`        // loo_delta less effect: the error of observation alone
-	Success        int64        `json:"success_count"`  // rewarded sessions with an injection, reward at least .5
-	Failure        int64        `json:"failure_count"`  // reward below .5
-	Better         float64      `json:"better"`         // sums of their rewards above and below the expectation
-	Worse          float64      `json:"worse"`
-	Caution        bool         `json:"caution"` // present it as a caution
-	Tokens         int64        `json:"tokens"`  // per injection
-	TokensTotal    int64        `json:"tokens_total"`
-	Cost           float64      `json:"cost"`            // cost of an injection in units of reward: tokens at bandit.token_cost
-	InputWith      *float64     `json:"input_injected"`  // input tokens per session, as reported by the upstream, in closed sessions
-	InputWithout   *float64     `json:"input_withheld"`  //
-	CachedWith     *float64     `json:"cached_injected"` // share from the prompt cache
-	CachedChange   *float64     `json:"cached_change"`   // difference of the shares: causal, by the coins
-	Trial          string       `json:"trial,omitempty"` // of a lesson in trial: "running"; "ended" after the planned evaluation; "reached" at the requested width
-	Looks          []Look       `json:"looks,omitempty"` // planned trials, the latest last
-	Next           string       `json:"next,omitempty"`  // future of a lesson whose planned trial has ended
-	Variance       float64      `json:"variance"`        // of a reward around the expectation of its session: measured, once there is enough data
-	Epsilon        float64      `json:"epsilon"`         // holdout of the next picks
-	Verdict        Verdict      `json:"verdict"`
-	NeedsPicks     int64        `json:"needs_picks"`        // rewarded picks until a verdict is likely; 0 with a verdict
-	Needs3Points   int64        `json:"needs_3_points"`     // rewarded picks until the half-width is 3 points
-	PerWeek        float64      `json:"picks_per_week"`     // rewarded picks, over the last four weeks
-	Weeks          *float64     `json:"weeks_to_verdict"`   // needs_picks at this rate; null: no picks
-	EHelps         float64      `json:"e_helps"`            // running maxima of the e-values, capped at 1e12
-	EHarms         float64      `json:"e_harms"`            //
-	WorstLo        *float64     `json:"worst_lo"`           // invalid rows: bounds if every unrewarded session had the worst,
-	WorstHi        *float64     `json:"worst_hi"`           // or the best, reward
-	SRM            SRM          `json:"srm"`                //
-	Reporting      SRM          `json:"reporting"`          // check of who reports, in total and by tier
-	Retire         string       `json:"retire,omitempty"`   // reason for a proposal to retire the lesson
-	Note           string       `json:"note,omitempty"`     // limits of the verdict
-	WhatIf         *WhatIf      `json:"what_if,omitempty"`  // set if Input.WhatIf
-	Days           []Band       `json:"days,omitempty"`     // effect over time, if Input.Bands
-	Explain        *Explanation `json:"explain,omitempty"`  // set if Input.Explain
-	Opinions       *Opinions    `json:"opinions,omitempty"` // opinions of judges, not measured and in no other field; nil: none (Annotate)
+	Slug           string         `json:"slug"`
+	ContentHash    string         `json:"content_hash"`
+	Arm            string         `json:"arm"` // unit of measurement: the lesson with this text and presentation
+	State          string         `json:"state"`
+	Matched        int64          `json:"matched"`    // closed sessions
+	Picked         int64          `json:"picked"`     //
+	NInjected      int64          `json:"n_injected"` // closed, rewarded sessions
+	NWithheld      int64          `json:"n_withheld"` //
+	Told           int64          `json:"told"`       // sum of both
+	MeanInjected   *float64       `json:"mean_injected"`
+	MeanWithheld   *float64       `json:"mean_withheld"`
+	RefusedWith    int64          `json:"refused_injected"` // closed sessions with a refused request, included in the comparison
+	RefusedWithout int64          `json:"refused_withheld"`
+	Effect         *float64       `json:"effect"`
+	Lo             *float64       `json:"lo"` // nil while hidden; see MarshalJSON
+	Hi             *float64       `json:"hi"`
+	Posterior      float64        `json:"posterior_mean"` // model-based
+	PHelps         float64        `json:"p_helps"`        // model-based: P(effect > 0)
+	LOODelta       *float64       `json:"loo_delta"`      // observational: sessions with the lesson less all others
+	LOOGap         *float64       `json:"loo_gap"`        // loo_delta less effect: the error of observation alone
+	Success        int64          `json:"success_count"`  // rewarded sessions with an injection, reward at least .5
+	Failure        int64          `json:"failure_count"`  // reward below .5
+	Better         float64        `json:"better"`         // sums of their rewards above and below the expectation
+	Worse          float64        `json:"worse"`
+	Caution        bool           `json:"caution"` // present it as a caution
+	Tokens         int64          `json:"tokens"`  // per injection
+	TokensTotal    int64          `json:"tokens_total"`
+	Cost           float64        `json:"cost"`            // cost of an injection in units of reward: tokens at bandit.token_cost
+	InputWith      *float64       `json:"input_injected"`  // input tokens per session, as reported by the upstream, in closed sessions
+	InputWithout   *float64       `json:"input_withheld"`  //
+	CachedWith     *float64       `json:"cached_injected"` // share from the prompt cache
+	CachedChange   *float64       `json:"cached_change"`   // difference of the shares: causal, by the coins
+	Trial          string         `json:"trial,omitempty"` // of a lesson in trial: "running"; "ended" after the planned evaluation; "reached" at the requested width
+	Looks          []PlannedTrial `json:"looks,omitempty"` // planned trials, the latest last
+	Next           string         `json:"next,omitempty"`  // future of a lesson whose planned trial has ended
+	Variance       float64        `json:"variance"`        // of a reward around the expectation of its session: measured, once there is enough data
+	Epsilon        float64        `json:"epsilon"`         // holdout of the next picks
+	Verdict        Verdict        `json:"verdict"`
+	NeedsPicks     int64          `json:"needs_picks"`        // rewarded picks until a verdict is likely; 0 with a verdict
+	Needs3Points   int64          `json:"needs_3_points"`     // rewarded picks until the half-width is 3 points
+	PerWeek        float64        `json:"picks_per_week"`     // rewarded picks, over the last four weeks
+	Weeks          *float64       `json:"weeks_to_verdict"`   // needs_picks at this rate; null: no picks
+	EHelps         float64        `json:"e_helps"`            // running maxima of the e-values, capped at 1e12
+	EHarms         float64        `json:"e_harms"`            //
+	WorstLo        *float64       `json:"worst_lo"`           // invalid rows: bounds if every unrewarded session had the worst,
+	WorstHi        *float64       `json:"worst_hi"`           // or the best, reward
+	SRM            SRM            `json:"srm"`                //
+	Reporting      SRM            `json:"reporting"`          // check of who reports, in total and by tier
+	Retire         string         `json:"retire,omitempty"`   // reason for a proposal to retire the lesson
+	Note           string         `json:"note,omitempty"`     // limits of the verdict
+	WhatIf         *WhatIf        `json:"what_if,omitempty"`  // set if Input.WhatIf
+	Days           []Band         `json:"days,omitempty"`     // effect over time, if Input.Bands
+	Explain        *Explanation   `json:"explain,omitempty"`  // set if Input.Explain
+	Opinions       *Opinions      `json:"opinions,omitempty"` // opinions of judges, not measured and in no other field; nil: none (Annotate)
 }
 
 // Band is the effect at the end of a day.
@@ -243,10 +243,10 @@ type Looks struct {
 	Bar     float64 `json:"bar"`   // largest p that passes (Benjamini and Hochberg over all planned trials); 0: none
 }
 
-// Look is a planned trial of a row. An evaluated trial uses the first Planned rewarded picks in the
+// PlannedTrial is a planned trial of a row. An evaluated trial uses the first Planned rewarded picks in the
 // order of the sessions' starts, and does not change. Before the evaluation the numbers cover the
 // picks so far and support no conclusion.
-type Look struct {
+type PlannedTrial struct {
 	Began     time.Time `json:"began"`
 	Planned   int64     `json:"planned"` // rewarded picks
 	Told      int64     `json:"told"`    // rewarded picks of closed sessions so far

@@ -51,7 +51,7 @@ func wrap(text string, columns int) (lines []string) {
 func (r *Row) pace() float64 { return float64(r.NeedsPicks) / max(*r.Weeks, 1e-9) }
 
 // text describes a planned trial. An unfinished trial is shown, and marked as inconclusive.
-func (l *Look) text() string {
+func (l *PlannedTrial) text() string {
 	s := fmt.Sprintf(
 		"trial of %s: %d of %d picks", l.Began.Format(time.DateOnly), min(l.Told, l.Planned),
 		l.Planned,

@@ -166,18 +166,18 @@ func (c *Counters) enter(scope string, ds []Delta) {
 }
 
 // Looks returns all planned trials with a rewarded session, by start.
-func (c *Counters) Looks() []Look {
+func (c *Counters) Looks() []Evaluation {
 	c.mu.RLock()
 	scopes := maps.Clone(c.looks)
 	c.mu.RUnlock()
-	out := make([]Look, 0, len(scopes))
+	out := make([]Evaluation, 0, len(scopes))
 	for scope, t := range scopes {
 		arm, name, ok := strings.Cut(scope[len(lookMark):], "#")
-		if l := t.look(Arm(arm), name); ok && l.Told > 0 {
+		if l := t.evaluate(Arm(arm), name); ok && l.Told > 0 {
 			out = append(out, l)
 		}
 	}
-	slices.SortFunc(out, func(x, y Look) int {
+	slices.SortFunc(out, func(x, y Evaluation) int {
 		return cmp.Or(cmp.Compare(x.Began, y.Began), cmp.Compare(x.Trial, y.Trial), cmp.Compare(x.Arm, y.Arm))
 	})
 	return out

@@ -109,10 +109,10 @@ func (t *planned) clone() *planned {
 	return &planned{list: slices.Clone(t.list), sorted: t.sorted}
 }
 
-// Look is the evaluation of a planned trial: the plan, the progress and, when all picks are there,
+// Evaluation is the evaluation of a planned trial: the plan, the progress and, when all picks are there,
 // the sums over exactly the first Planned entries. Before that the sums cover the entries so far
 // and support no conclusion.
-type Look struct {
+type Evaluation struct {
 	Arm      Arm
 	Trial    string // name
 	Began    int64  // seconds since 1970
@@ -126,8 +126,8 @@ type Look struct {
 }
 
 // NewLook returns the evaluation of a trial without entries.
-func NewLook(k Arm, name string) Look {
-	out := Look{Arm: k, Trial: name}
+func NewLook(k Arm, name string) Evaluation {
+	out := Evaluation{Arm: k, Trial: name}
 	began, picks, _ := strings.Cut(name, ".")
 	if n, err := strconv.ParseInt(began, 10, 64); err == nil {
 		out.Began = n
@@ -138,8 +138,8 @@ func NewLook(k Arm, name string) Look {
 	return out
 }
 
-// look evaluates the trial over the present entries.
-func (t *planned) look(k Arm, name string) Look {
+// evaluate evaluates the trial over the present entries.
+func (t *planned) evaluate(k Arm, name string) Evaluation {
 	out := NewLook(k, name)
 	t.mu.Lock()
 	defer t.mu.Unlock()

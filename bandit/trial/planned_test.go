@@ -194,7 +194,7 @@ func TestTheNameOfATrial(t *testing.T) {
 	for name, want := range map[string]struct{ began, planned int64 }{
 		"900.200": {900, 200}, "0.1": {0, 1}, "1.0": {1, 0}, "": {}, "900": {900, 0}, ".5": {0, 5}, "x.7": {0, 7}, "900.x": {900, 0}, "900.-3": {900, 0}, "900.2.3": {900, 0},
 	} {
-		if got := trial.NewLook("a@1", name); got != (trial.Look{Arm: "a@1", Trial: name, Began: want.began, Planned: want.planned}) {
+		if got := trial.NewLook("a@1", name); got != (trial.Evaluation{Arm: "a@1", Trial: name, Began: want.began, Planned: want.planned}) {
 			t.Errorf("%q: %+v", name, got)
 		}
 		if got := trial.Planned(name); got != want.planned {
@@ -222,7 +222,7 @@ func TestTheLookIsTakenWithItsLastPick(t *testing.T) {
 		a.At, a.Picks[0].Trial = at, name
 		c.Add(a.Looked(session, y))
 	}
-	want := func(w trial.Look) {
+	want := func(w trial.Evaluation) {
 		t.Helper()
 		w.Arm, w.Trial, w.Began, w.Planned = "a@1", name, 50, 3
 		got := c.Looks()
@@ -235,15 +235,15 @@ func TestTheLookIsTakenWithItsLastPick(t *testing.T) {
 	}
 	with, without := 0.5/0.8, -0.5/0.2
 	tell("bbbbbbbb-1", 100, true, 1)
-	want(trial.Look{Told: 1, At: 100, Z: with, ZZ: with * with, Injected: 1})
+	want(trial.Evaluation{Told: 1, At: 100, Z: with, ZZ: with * with, Injected: 1})
 	tell("cccccccc-2", 102, false, 1)
-	want(trial.Look{Told: 2, At: 102, Z: with + without, ZZ: with*with + without*without, Injected: 1, Withheld: 1})
+	want(trial.Evaluation{Told: 2, At: 102, Z: with + without, ZZ: with*with + without*without, Injected: 1, Withheld: 1})
 	tell("dddddddd-3", 103, true, 0)
-	want(trial.Look{Told: 3, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
+	want(trial.Evaluation{Told: 3, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
 	tell("eeeeeeee-4", 104, false, 0) // too late
-	want(trial.Look{Told: 4, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
+	want(trial.Evaluation{Told: 4, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
 	tell("aaaaaaaa-5", 102, false, 0) // counted late: it began with the second, and its name comes before
-	want(trial.Look{Told: 5, Taken: true, At: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
+	want(trial.Evaluation{Told: 5, Taken: true, At: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
 }
 
 // An entry holds z to the millionth and how the coin fell, whatever they are.

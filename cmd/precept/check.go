@@ -20,7 +20,7 @@ type checked struct {
 	Broken  []lesson.Problem `json:"broken_lessons,omitempty"`
 }
 
-func (w *world) check() *cobra.Command {
+func (w *invocation) check() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "check",
@@ -49,7 +49,7 @@ func (w *world) check() *cobra.Command {
 }
 
 // checkLessons reads the bank and prints the answer.
-func (w *world) checkLessons(cfg *configs.Config, asJSON bool) error {
+func (w *invocation) checkLessons(cfg *configs.Config, asJSON bool) error {
 	answer := checked{Config: cfg.Hash()}
 	if isDirectory(cfg.Lessons) {
 		book, problems, err := lesson.Load(cfg.Lessons, server.Keys)

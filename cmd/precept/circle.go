@@ -28,7 +28,7 @@ const (
 
 // runCircle shows the whole way of a rule: agents fail, a lesson is distilled, approved, injected,
 // measured.
-func (w *world) runCircle(ctx context.Context, f demoFlags) error {
+func (w *invocation) runCircle(ctx context.Context, f demoFlags) error {
 	play := demo.NewCircle(f.seed)
 	more := map[string]string{
 		"distill.enabled": "true", "distill.every": "1s", "distill.gate": f.gate,
@@ -41,7 +41,7 @@ func (w *world) runCircle(ctx context.Context, f demoFlags) error {
 
 // circle is the demo at work.
 type circle struct {
-	outside *world
+	outside *invocation
 	cfg     *configs.Config
 	server  *server.Server
 	flags   demoFlags

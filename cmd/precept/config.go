@@ -44,7 +44,7 @@ func (v value) Type() string {
 // configured adds the configuration's flags to a verb, of which help shows those in shown, and runs
 // the verb with the configuration. Keys that only a server needs may be faulty: the verb works on
 // files.
-func (w *world) configured(c *cobra.Command, shown []string, run func(*cobra.Command, *configs.Config, []string) error) *cobra.Command {
+func (w *invocation) configured(c *cobra.Command, shown []string, run func(*cobra.Command, *configs.Config, []string) error) *cobra.Command {
 	flags := w.addConfigFlags(c, shown...)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, err := flags.load(w, true)
@@ -57,7 +57,7 @@ func (w *world) configured(c *cobra.Command, shown []string, run func(*cobra.Com
 }
 
 // onBank adds the configuration's flags to a verb and runs the verb with the configured bank.
-func (w *world) onBank(c *cobra.Command, run func(context.Context, *bank.Bank, []string) error) *cobra.Command {
+func (w *invocation) onBank(c *cobra.Command, run func(context.Context, *bank.Bank, []string) error) *cobra.Command {
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		b, closeBank, err := w.tools.OpenWriter(cfg)
 		if err != nil {
@@ -70,7 +70,7 @@ func (w *world) onBank(c *cobra.Command, run func(context.Context, *bank.Bank, [
 
 // addConfigFlags adds the configuration's flags to a verb, except those that the verb defines. Help
 // shows the flags of shown, or all flags when shown is empty.
-func (w *world) addConfigFlags(c *cobra.Command, shown ...string) *configFlags {
+func (w *invocation) addConfigFlags(c *cobra.Command, shown ...string) *configFlags {
 	f := &configFlags{given: map[string]string{}}
 	c.Flags().StringVar(&f.file, "config", "", "configuration file (PRECEPT_CONFIG)")
 	if w.names == nil {
@@ -110,7 +110,7 @@ func bankKeys() []string { return []string{"lessons", "store.url"} }
 func storeKeys() []string { return []string{"data_dir", "store.url"} }
 
 // source returns the source of the configuration; offline accepts faults in keys of the server alone.
-func (f *configFlags) source(w *world, offline bool) *server.Source {
+func (f *configFlags) source(w *invocation, offline bool) *server.Source {
 	path := cmp.Or(f.file, variable(w.env, "PRECEPT_CONFIG")) // "" is none
 	return &server.Source{File: path, Parse: func(file []byte) (*configs.Config, error) {
 		return configs.Parse(configs.Sources{
@@ -121,7 +121,7 @@ func (f *configFlags) source(w *world, offline bool) *server.Source {
 }
 
 // load reads the configuration for a verb.
-func (f *configFlags) load(w *world, offline bool) (*configs.Config, error) {
+func (f *configFlags) load(w *invocation, offline bool) (*configs.Config, error) {
 	c, err := f.source(w, offline).Load()
 	if err != nil {
 		return nil, misuse(err)

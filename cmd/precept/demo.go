@@ -42,7 +42,7 @@ type demoFlags struct {
 	admin    string
 }
 
-func (w *world) demo() *cobra.Command {
+func (w *invocation) demo() *cobra.Command {
 	var f demoFlags
 	c := &cobra.Command{
 		Use:   "demo",
@@ -76,7 +76,7 @@ func (w *world) demo() *cobra.Command {
 }
 
 // runDemo starts the model, precept and the fleet, each on its own port.
-func (w *world) runDemo(ctx context.Context, f demoFlags) error {
+func (w *invocation) runDemo(ctx context.Context, f demoFlags) error {
 	if f.sessions < 1 || f.agents < 1 {
 		return misuse(errors.New("--sessions and --agents must be at least 1"))
 	}
@@ -138,7 +138,7 @@ func serveModel(ctx context.Context, h http.Handler) (stop func(), address strin
 
 // stage is a running demo.
 type stage struct {
-	outside *world
+	outside *invocation
 	flags   demoFlags
 	world   *demo.World
 	model   *demo.Upstream

@@ -32,7 +32,7 @@ type distillFlags struct {
 	printPrompts string
 }
 
-func (w *world) distill() *cobra.Command {
+func (w *invocation) distill() *cobra.Command {
 	var f distillFlags
 	c := &cobra.Command{
 		Use:   "distill",
@@ -119,7 +119,7 @@ func (f *distillFlags) override(cfg *configs.Config) error {
 	return nil
 }
 
-func (w *world) runDistill(ctx context.Context, cfg *configs.Config, f *distillFlags) error {
+func (w *invocation) runDistill(ctx context.Context, cfg *configs.Config, f *distillFlags) error {
 	if err := f.override(cfg); err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func (d *diagnosis) losses(ctx context.Context, e server.Evidence) (err error) {
 	return err
 }
 
-func (w *world) doctor() *cobra.Command {
+func (w *invocation) doctor() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor",

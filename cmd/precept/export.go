@@ -31,7 +31,7 @@ type exportFlags struct {
 	stats        bool
 }
 
-func (w *world) export() *cobra.Command {
+func (w *invocation) export() *cobra.Command {
 	var f exportFlags
 	c := &cobra.Command{
 		Use:   "export",
@@ -71,7 +71,7 @@ func (w *world) export() *cobra.Command {
 	})
 }
 
-func (w *world) runExport(ctx context.Context, cfg *configs.Config, f *exportFlags) error {
+func (w *invocation) runExport(ctx context.Context, cfg *configs.Config, f *exportFlags) error {
 	filter, err := f.filter()
 	if err != nil {
 		return misuse(err)

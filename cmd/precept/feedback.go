@@ -51,7 +51,7 @@ func (f *dataFlags) add(c *cobra.Command) {
 	)
 }
 
-func (w *world) feedback() *cobra.Command {
+func (w *invocation) feedback() *cobra.Command {
 	var f feedbackFlags
 	c := &cobra.Command{
 		Use:   "feedback --session|--run|--request|--response|--sample ID --score N|--approve|--reject|--correct TEXT|@FILE",
@@ -89,7 +89,7 @@ func (w *world) feedback() *cobra.Command {
 	})
 }
 
-func (w *world) runFeedback(ctx context.Context, cfg *configs.Config, f *feedbackFlags) error {
+func (w *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *feedbackFlags) error {
 	body, err := feedbackBody(w.env, f)
 	if err != nil {
 		return misuse(err)

@@ -28,7 +28,7 @@ type forgetFlags struct {
 	yes, asJSON     bool
 }
 
-func (w *world) forget() *cobra.Command {
+func (w *invocation) forget() *cobra.Command {
 	var f forgetFlags
 	c := &cobra.Command{
 		Use:   "forget --session NAME [--tenant NAME] | --tenant NAME",
@@ -56,7 +56,7 @@ func (w *world) forget() *cobra.Command {
 	})
 }
 
-func (w *world) runForget(ctx context.Context, cfg *configs.Config, f *forgetFlags) error {
+func (w *invocation) runForget(ctx context.Context, cfg *configs.Config, f *forgetFlags) error {
 	if f.session == "" && f.tenant == "" {
 		return misuse(errors.New(
 			"the subject of the deletion is missing; add --session NAME, or --tenant NAME for all data of a tenant",

@@ -14,7 +14,7 @@ import (
 // without a terminal.
 func TestHelp(t *testing.T) {
 	kinds := map[string]bool{"": true, "value": true, "string": true, "strings": true, "stringArray": true, "int": true, "uint": true, "float": true, "duration": true}
-	root := new(world).root()
+	root := new(invocation).root()
 	each(root, func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if kind, _ := pflag.UnquoteUsage(f); !kinds[kind] {

@@ -32,7 +32,7 @@ type imported struct {
 	Faults []string `json:"faults"` // lines and transcripts that cannot be read; all others are imported
 }
 
-func (w *world) importVerb() *cobra.Command {
+func (w *invocation) importVerb() *cobra.Command {
 	var f importFlags
 	c := &cobra.Command{
 		Use:   "import FILE...",
@@ -82,7 +82,7 @@ func (w *world) importVerb() *cobra.Command {
 }
 
 // importAll imports files, one transcript after the other.
-func (w *world) importAll(
+func (w *invocation) importAll(
 	ctx context.Context, into *learn.Importer, f *importFlags, files []string,
 ) (imported, error) {
 	sum := imported{Faults: []string{}}

@@ -29,7 +29,7 @@ type beginning struct {
 }
 
 // initVerb writes the first configuration and the first lesson of a project.
-func (w *world) initVerb() *cobra.Command {
+func (w *invocation) initVerb() *cobra.Command {
 	var b beginning
 	c := &cobra.Command{
 		Use:   "init",
@@ -54,12 +54,12 @@ func (w *world) initVerb() *cobra.Command {
 	c.Flags().BoolVar(
 		&b.full, "full", false, "write every key with its comment, not only the usual ones",
 	)
-	c.RunE = func(*cobra.Command, []string) error { return w.begin(&b) }
+	c.RunE = func(*cobra.Command, []string) error { return w.writeFiles(&b) }
 	return c
 }
 
-// begin writes the files and prints the next steps.
-func (w *world) begin(b *beginning) error {
+// writeFiles writes the files and prints the next steps.
+func (w *invocation) writeFiles(b *beginning) error {
 	for _, a := range b.agents {
 		if _, ok := pointingLines()[a]; !ok {
 			return misuse(fmt.Errorf(
@@ -163,7 +163,7 @@ func upstreamName(host string, taken map[string]bool) string {
 var shortConfig string
 
 // lessons makes the directory of lessons.
-func (b *beginning) lessons(dir string, w *world) error {
+func (b *beginning) lessons(dir string, w *invocation) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // people share it
 		return err
 	}

@@ -37,7 +37,7 @@ type lessonRow struct {
 	Path        string       `json:"path"`
 }
 
-func (w *world) lessons() *cobra.Command {
+func (w *invocation) lessons() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lessons",
 		Short: "List, show and check the lessons; share them with a fleet",
@@ -96,7 +96,7 @@ func isDirectory(path string) bool {
 }
 
 // actions returns the verbs that change the state of a lesson.
-func (w *world) actions() []*cobra.Command {
+func (w *invocation) actions() []*cobra.Command {
 	return []*cobra.Command{
 		w.action(lesson.Approve, "Set a lesson in force, in the text that it has now"),
 		w.action(lesson.Reject, "Refuse a lesson for good"),
@@ -121,7 +121,7 @@ func stands(out io.Writer, l *lesson.Lesson, asJSON bool) error {
 	)
 }
 
-func (w *world) action(a lesson.Action, short string) *cobra.Command {
+func (w *invocation) action(a lesson.Action, short string) *cobra.Command {
 	var asJSON, force bool
 	c := &cobra.Command{Use: string(a) + " SLUG", Short: short, Args: arguments(cobra.ExactArgs(1))}
 	c.Long = short + ". A running precept takes it into force within two seconds."
@@ -141,7 +141,7 @@ func (w *world) action(a lesson.Action, short string) *cobra.Command {
 const forceHelp = "approve against the checks: you have read the lesson and want this text"
 
 // change applies an action to a lesson in the name of the user, and prints the findings of the checks.
-func (w *world) change(
+func (w *invocation) change(
 	ctx context.Context, cfg *configs.Config, slug string, a lesson.Action, plan lesson.TrialPlan,
 	force bool,
 ) (*lesson.Lesson, error) {

@@ -25,7 +25,7 @@ type backtestFlags struct {
 	asJSON        bool
 }
 
-func (w *world) lessonsBacktest() *cobra.Command {
+func (w *invocation) lessonsBacktest() *cobra.Command {
 	var f backtestFlags
 	c := &cobra.Command{
 		Use:   "backtest SLUG|FILE...",
@@ -67,7 +67,7 @@ func (w *world) lessonsBacktest() *cobra.Command {
 }
 
 // named finds lessons by slug in the bank, or by file.
-func (w *world) named(
+func (w *invocation) named(
 	ctx context.Context, cfg *configs.Config, args []string,
 ) ([]*lesson.Lesson, error) {
 	var book *lesson.Book

@@ -39,7 +39,7 @@ type pushed struct {
 	Changes []lesson.Event `json:"changes"`
 }
 
-func (w *world) lessonsPush() *cobra.Command {
+func (w *invocation) lessonsPush() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "push DIR [URL]",
@@ -79,7 +79,7 @@ func (w *world) lessonsPush() *cobra.Command {
 	})
 }
 
-func (w *world) lessonsPull() *cobra.Command {
+func (w *invocation) lessonsPull() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "pull DIR [URL]",

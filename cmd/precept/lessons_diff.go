@@ -33,7 +33,7 @@ type change struct {
 	Diff     string           `json:"diff"`
 }
 
-func (w *world) lessonsDiff() *cobra.Command {
+func (w *invocation) lessonsDiff() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "diff OLD [NEW]",

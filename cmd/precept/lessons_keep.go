@@ -18,7 +18,7 @@ import (
 	"precept/internal/file"
 )
 
-func (w *world) lessonsArchive() *cobra.Command {
+func (w *invocation) lessonsArchive() *cobra.Command {
 	var expired, superseded, asJSON bool
 	c := &cobra.Command{
 		Use:   "archive [SLUG...]",
@@ -65,7 +65,7 @@ func (w *world) lessonsArchive() *cobra.Command {
 	})
 }
 
-func (w *world) lessonsRestore() *cobra.Command {
+func (w *invocation) lessonsRestore() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "restore SLUG", Short: "Take an archived lesson back",
@@ -86,7 +86,7 @@ func (w *world) lessonsRestore() *cobra.Command {
 // eventsRead is how many of the newest events log looks at.
 const eventsRead = 1000
 
-func (w *world) lessonsLog() *cobra.Command {
+func (w *invocation) lessonsLog() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "log [SLUG]", Short: "Tell who did what to the lessons, oldest first",
@@ -126,7 +126,7 @@ func (w *world) lessonsLog() *cobra.Command {
 	})
 }
 
-func (w *world) lessonsExport() *cobra.Command {
+func (w *invocation) lessonsExport() *cobra.Command {
 	var format string
 	var states []string
 	c := &cobra.Command{

@@ -23,7 +23,7 @@ type linted struct {
 	Sessions int              `json:"sessions"` // captured sessions on which the triggers were tried
 }
 
-func (w *world) lessonsLint() *cobra.Command {
+func (w *invocation) lessonsLint() *cobra.Command {
 	var asJSON, alone bool
 	c := &cobra.Command{
 		Use:   "lint",

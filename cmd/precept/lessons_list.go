@@ -25,7 +25,7 @@ type listFlags struct {
 	expired, archived, asJSON bool
 }
 
-func (w *world) lessonsList() *cobra.Command {
+func (w *invocation) lessonsList() *cobra.Command {
 	var f listFlags
 	c := &cobra.Command{
 		Use:   "list",
@@ -55,7 +55,7 @@ func (w *world) lessonsList() *cobra.Command {
 	})
 }
 
-func (w *world) list(ctx context.Context, cfg *configs.Config, f *listFlags) error {
+func (w *invocation) list(ctx context.Context, cfg *configs.Config, f *listFlags) error {
 	book, problems, err := listed(ctx, w.tools, cfg, f.archived)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func listed(
 	return lesson.NewBook(lessons), problems, err
 }
 
-func (w *world) lessonsShow() *cobra.Command {
+func (w *invocation) lessonsShow() *cobra.Command {
 	var asJSON, archived bool
 	c := &cobra.Command{
 		Use:   "show SLUG",

@@ -52,7 +52,7 @@ func (f *trialFlags) check(c *cobra.Command) error {
 	return nil
 }
 
-func (w *world) lessonsTrial() *cobra.Command {
+func (w *invocation) lessonsTrial() *cobra.Command {
 	var f trialFlags
 	const short = "Measure a lesson fast: it is picked whenever it matches, and withheld more often"
 	c := &cobra.Command{
@@ -100,7 +100,7 @@ func (w *world) lessonsTrial() *cobra.Command {
 
 // planTrial prints the cost of a planned trial, and starts the trial unless --dry-run is set or a person at a
 // terminal has not given --yes.
-func (w *world) planTrial(
+func (w *invocation) planTrial(
 	ctx context.Context, cfg *configs.Config, slug string, f *trialFlags,
 ) error {
 	r, err := findReport(ctx, w.err, w.tools, cfg, &reportFlags{query: admin.Query{Tenant: f.tenant}})
@@ -145,7 +145,7 @@ func (w *world) planTrial(
 }
 
 // beginTrial sets a lesson in trial, and says so where a person reads.
-func (w *world) beginTrial(
+func (w *invocation) beginTrial(
 	ctx context.Context, cfg *configs.Config, slug string, f *trialFlags,
 ) error {
 	l, err := w.change(ctx, cfg, slug, lesson.StartTrial, f.plan, f.force)

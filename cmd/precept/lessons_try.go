@@ -45,7 +45,7 @@ type tried struct {
 	Near     []triedLesson   `json:"near"`
 }
 
-func (w *world) lessonsTry() *cobra.Command {
+func (w *invocation) lessonsTry() *cobra.Command {
 	var f tryFlags
 	c := &cobra.Command{
 		Use:   "try [TEXT]",

@@ -29,7 +29,7 @@ type draftFlags struct {
 	keywords, errors, tags, evidence                []string
 }
 
-func (w *world) lessonsNew() *cobra.Command {
+func (w *invocation) lessonsNew() *cobra.Command {
 	var f draftFlags
 	var asJSON bool
 	c := &cobra.Command{
@@ -105,7 +105,7 @@ func (f *draftFlags) add(c *cobra.Command) {
 }
 
 // draft makes the lesson that the flags describe.
-func (w *world) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
+func (w *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 	l := &lesson.Lesson{
 		Slug: slug, Title: f.title, Outcome: f.outcome, Confidence: 0.5, State: lesson.Active,
 		Trigger: lesson.Trigger{
@@ -165,7 +165,7 @@ func printFindings(out io.Writer, findings []lesson.Finding) {
 	}
 }
 
-func (w *world) lessonsImport() *cobra.Command {
+func (w *invocation) lessonsImport() *cobra.Command {
 	var approve, asJSON bool
 	c := &cobra.Command{
 		Use:   "import FILE|DIR...",

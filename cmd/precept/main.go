@@ -35,8 +35,8 @@ const (
 	exitCut    = 3
 )
 
-// world holds everything outside of the program that a verb may touch.
-type world struct {
+// invocation holds everything outside of the program that a verb may touch.
+type invocation struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) (string, bool)
@@ -61,7 +61,7 @@ func variable(env func(string) (string, bool), names ...string) string {
 func run() int {
 	tuneCollector(os.LookupEnv)
 	log.SetOutput(io.Discard) // net/http logs unsolicited bytes of an upstream: model output, or a key
-	w := &world{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, tools: server.Tools{
+	w := &invocation{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, tools: server.Tools{
 		Now: time.Now, Random: rand.Reader,
 	}}
 	for _, entry := range os.Environ() {
@@ -72,7 +72,7 @@ func run() int {
 }
 
 // execute runs one command line, prints its error, and returns its exit code.
-func (w *world) execute(ctx context.Context, args []string) int {
+func (w *invocation) execute(ctx context.Context, args []string) int {
 	root := w.root() //nolint:contextcheck // cobra hands ctx to the verb
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -109,7 +109,7 @@ func (e *codedError) Unwrap() error { return e.err }
 func misuse(err error) error { return &codedError{code: exitMisuse, err: err} }
 
 // root returns the command with all verbs.
-func (w *world) root() *cobra.Command {
+func (w *invocation) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "precept",
 		Short: "A reverse proxy in front of LLM APIs that lets unmodified agents learn " +

@@ -35,7 +35,7 @@ func TestProgress(t *testing.T) {
 	var nobody *progress
 	nobody.add(1)
 	nobody.end()
-	if w := (&world{err: &out}); newProgress(w.err, w.tools, "x", 1) != nil {
+	if w := (&invocation{err: &out}); newProgress(w.err, w.tools, "x", 1) != nil {
 		t.Error("a bar where there is no terminal")
 	}
 }

@@ -28,7 +28,7 @@ type readiness struct {
 
 // readyVerb asks a running server whether the server accepts requests: the health check of an image
 // without a shell.
-func (w *world) readyVerb() *cobra.Command {
+func (w *invocation) readyVerb() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "ready",

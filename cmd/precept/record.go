@@ -22,13 +22,13 @@ func (f *ledgerFlags) add(c *cobra.Command) {
 	)
 }
 
-func (f *ledgerFlags) open(w *world) *ledger.Ledger {
+func (f *ledgerFlags) open(w *invocation) *ledger.Ledger {
 	return &ledger.Ledger{
 		Path: cmp.Or(f.file, variable(w.env, "PRECEPT_LEDGER_FILE"), ledger.FileName), Now: w.tools.Now,
 	}
 }
 
-func (w *world) record() *cobra.Command {
+func (w *invocation) record() *cobra.Command {
 	var at ledgerFlags
 	var e ledger.Entry
 	var asJSON bool

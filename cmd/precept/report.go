@@ -41,7 +41,7 @@ func (f *reportFlags) whatIf(text string) error {
 	return nil
 }
 
-func (w *world) report() *cobra.Command {
+func (w *invocation) report() *cobra.Command {
 	var f reportFlags
 	c := &cobra.Command{
 		Use:   "report",

@@ -26,7 +26,7 @@ type runFlags struct {
 	run, session, agent string
 }
 
-func (w *world) runVerb() *cobra.Command {
+func (w *invocation) runVerb() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run [flags] -- AGENT ...",
@@ -72,7 +72,7 @@ func (w *world) runVerb() *cobra.Command {
 }
 
 // runAgent finds or starts a precept, runs the agent, and posts the result of the verifier.
-func (w *world) runAgent(
+func (w *invocation) runAgent(
 	ctx context.Context, flags *configFlags, f *runFlags, args []string,
 ) (err error) {
 	cfg, err := flags.load(w, true)
@@ -129,7 +129,7 @@ func cannotRun(code int, err error) error {
 }
 
 // pointing returns the names and the address for the agent's process.
-func (w *world) pointing(
+func (w *invocation) pointing(
 	cfg *configs.Config, f *runFlags, base string, args []string,
 ) (*pointing, error) {
 	p := &pointing{
@@ -167,7 +167,7 @@ func environment(env map[string]string) []string {
 }
 
 // judge runs the verifier and posts the result. The exit code stays that of the agent.
-func (w *world) judge(ctx context.Context, cfg *configs.Config, f *runFlags, p *pointing) {
+func (w *invocation) judge(ctx context.Context, cfg *configs.Config, f *runFlags, p *pointing) {
 	if f.verify == "" {
 		return
 	}
@@ -209,7 +209,7 @@ func (w *world) judge(ctx context.Context, cfg *configs.Config, f *runFlags, p *
 // ownServer starts a precept for the time of the agent. The server uses free ports, ignores
 // signals, which are meant for the agent, and writes no run.json, because another run must not rely
 // on this server.
-func (w *world) ownServer(ctx context.Context, flags *configFlags) (base string, stop func() error, err error) {
+func (w *invocation) ownServer(ctx context.Context, flags *configFlags) (base string, stop func() error, err error) {
 	source := flags.source(w, false)
 	cfg, err := source.Load()
 	if err != nil {

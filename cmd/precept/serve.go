@@ -15,7 +15,7 @@ import (
 )
 
 // serve runs the server.
-func (w *world) serve() *cobra.Command {
+func (w *invocation) serve() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the proxy",
@@ -57,7 +57,7 @@ func printConfig(out io.Writer, cfg *configs.Config) error {
 }
 
 // newServer returns a server that writes messages for people to standard error.
-func (w *world) newServer(cfg *configs.Config, source *server.Source) *server.Server {
+func (w *invocation) newServer(cfg *configs.Config, source *server.Source) *server.Server {
 	return server.New(server.Options{
 		Tools: w.tools, Config: cfg, Source: source, Console: w.err,
 		Notify: func(ctx context.Context, state string) error { return notifyManager(ctx, w.env, state) },

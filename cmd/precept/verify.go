@@ -32,7 +32,7 @@ type verified struct {
 	Results  []ledger.Result  `json:"results"` // of each failure, in the same order; empty without a failure
 }
 
-func (w *world) verify() *cobra.Command {
+func (w *invocation) verify() *cobra.Command {
 	var at ledgerFlags
 	var intent string
 	var asJSON, dry bool
@@ -79,7 +79,7 @@ func (w *world) verify() *cobra.Command {
 }
 
 // verifyCommand runs the command and reads the failures in its output.
-func (w *world) verifyCommand(args []string, aside bool) (*verified, error) {
+func (w *invocation) verifyCommand(args []string, aside bool) (*verified, error) {
 	capture := &bothEnds{half: maxOutput / 2}
 	run := child{
 		args: args, in: w.in, out: io.MultiWriter(w.out, capture),

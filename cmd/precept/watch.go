@@ -26,7 +26,7 @@ type watchFlags struct {
 }
 
 // watch shows a session's turns as they come.
-func (w *world) watch() *cobra.Command {
+func (w *invocation) watch() *cobra.Command {
 	var f watchFlags
 	c := &cobra.Command{
 		Use:   "watch SESSION | --latest",
@@ -60,7 +60,7 @@ func (w *world) watch() *cobra.Command {
 		if len(args) == 1 {
 			x.name = args[0]
 		}
-		return repeat(c.Context(), time.Second, x.look)
+		return repeat(c.Context(), time.Second, x.poll)
 	})
 }
 
@@ -85,7 +85,7 @@ func repeat(
 
 // watching is a session that is followed.
 type watching struct {
-	world   *world
+	world   *invocation
 	cfg     *configs.Config
 	flags   *watchFlags
 	page    page
@@ -96,9 +96,9 @@ type watching struct {
 	waits   bool            // the wait for the session was printed
 }
 
-// look asks once and prints the new turns. over is true when the session is closed and printed, or
+// poll asks once and prints the new turns. over is true when the session is closed and printed, or
 // after one look with --once.
-func (x *watching) look(ctx context.Context) (over bool, err error) {
+func (x *watching) poll(ctx context.Context) (over bool, err error) {
 	if x.name == "" {
 		if err := x.newest(ctx); err != nil {
 			return false, err

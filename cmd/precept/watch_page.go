@@ -24,7 +24,7 @@ type page struct {
 const shownLines = 12
 
 // page returns the format of the terminal; without colours with NO_COLOR or without a terminal.
-func (w *world) page() page {
+func (w *invocation) page() page {
 	columns, live := screen(w.out)
 	none, _ := w.env("NO_COLOR")
 	term, _ := w.env("TERM")

@@ -40,7 +40,7 @@ func TestWatchPage(t *testing.T) {
 	if coloured := strings.Join(page{width: 80, colour: true}.turn(&turn), "\n"); !strings.Contains(coloured, "\x1b[30;42mxxx") || strings.Count(coloured, "\x1b[0m") < 5 {
 		t.Errorf("%q", coloured)
 	}
-	w := &world{out: &bytes.Buffer{}, env: func(string) (string, bool) { return "", false }}
+	w := &invocation{out: &bytes.Buffer{}, env: func(string) (string, bool) { return "", false }}
 	if w.page().colour {
 		t.Error("colours where no terminal is")
 	}

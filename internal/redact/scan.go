@@ -41,7 +41,7 @@ func (m *matcher) run(s []byte, class keyClass) []hit {
 		want = ^m.t.personal
 	}
 	for i, found := m.t.scan(s, 0, want); i < len(s); {
-		h := m.look(i, found)
+		h := m.check(i, found)
 		if h.kind != none {
 			m.hits = append(m.hits, h)
 			m.last = h.end
@@ -71,8 +71,8 @@ func (t *table) scan(s []byte, i int, want uint64) (place int, found uint64) {
 	return i, t.self[here] & t.prev[before] & t.next[0] & want
 }
 
-// look runs the checks of the anchors at i in turn.
-func (m *matcher) look(i int, wanted uint64) (h hit) {
+// check runs the checks of the anchors at i in turn.
+func (m *matcher) check(i int, wanted uint64) (h hit) {
 	for ; wanted != 0; wanted &= wanted - 1 {
 		if h = m.t.checks[bits.TrailingZeros64(wanted)](m, i); h.kind != none {
 			return h
@@ -87,7 +87,7 @@ func (m *matcher) within(i int) hit {
 	if i > 0 {
 		before = m.s[i-1]
 	}
-	return m.look(i, m.t.self[m.s[i]]&m.t.prev[before]&m.t.vendors)
+	return m.check(i, m.t.self[m.s[i]]&m.t.prev[before]&m.t.vendors)
 }
 
 // skipPlaceholder skips placeholders, which are never part of a match. An incomplete placeholder is

@@ -118,9 +118,9 @@ func (h *heads) again(k startKey, retry bool, now time.Time) (found start, known
 	return found, waiting > 0, waiting == 1
 }
 
-// begin stores a session that began with the request of key k. Sessions with a later request make
+// add stores a session that began with the request of key k. Sessions with a later request make
 // room.
-func (h *heads) begin(k startKey, s start, now time.Time) {
+func (h *heads) add(k startKey, s start, now time.Time) {
 	twins := slices.DeleteFunc(h.starts.of[k], func(t start) bool {
 		x := h.first(k, t)
 		return x == nil || t.id == s.id || x.inFlight == 0 && now.Sub(x.at) > againWithin

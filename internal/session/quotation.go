@@ -9,8 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// look is a request during the search for quotations.
-type look struct {
+// quotationSearch is a request during the search for quotations.
+type quotationSearch struct {
 	bare, shaped, forced bool // the request has no tools; has no tools and requires JSON; must call a tool
 	names                []uint32
 	now                  time.Time
@@ -24,7 +24,7 @@ type spoken struct {
 }
 
 // read collects the texts for the search.
-func (w *look) read(req *wire.Request) {
+func (w *quotationSearch) read(req *wire.Request) {
 	room := quoteText
 	for i := 0; i < req.Len() && room > 0; i++ {
 		it := req.Item(i)
@@ -40,7 +40,7 @@ func (w *look) read(req *wire.Request) {
 // and answer of the conversation. For a conversation without tools, and in a request with its own
 // tools, the text must show a dialogue. A request for JSON without tools needs a single quote,
 // because such a request judges or sorts.
-func (w *look) about(x *fingerprint) bool {
+func (w *quotationSearch) about(x *fingerprint) bool {
 	asked, said := false, false
 	for _, s := range w.texts {
 		a, inA := earliest(x.asked[:], s.text, 0)

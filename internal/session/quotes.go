@@ -106,7 +106,7 @@ func (q *Quotes) About(sc Scope, req *wire.Request, now time.Time) (about ID, ok
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	w := look{names: shortNames(req.Tools), bare: len(req.Tools) == 0, now: now}
+	w := quotationSearch{names: shortNames(req.Tools), bare: len(req.Tools) == 0, now: now}
 	w.forced = len(req.Tools) > 0 && req.Forced()
 	w.shaped = w.bare && req.Shaped()
 	w.read(req)

@@ -17,7 +17,7 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 		if c.Session != "" {
 			r.named(c)
 		} else {
-			t.begin(&r, c)
+			t.open(&r, c)
 		}
 		return r
 	}
@@ -36,8 +36,8 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	case t.shortened(&r, req, look):
 	case t.grown(&r, req):
 	default:
-		t.begin(&r, c)
-		t.transcripts.begin(&r, req)
+		t.open(&r, c)
+		t.transcripts.add(&r, req)
 	}
 	r.Echoes = t.note(&r, req)
 	return r
@@ -63,14 +63,14 @@ func (t *Threader) fits(r *Resolved, c Claim, req *wire.Request) bool {
 func (t *Threader) Apart(r Resolved, c Claim, now time.Time) Resolved {
 	t.Ended(r, false, now)
 	r.Loose = false
-	t.begin(&r, c)
+	t.open(&r, c)
 	r.Echoes = t.note(&r, r.req)
 	return r
 }
 
-// begin starts a session, or returns the session of an equal first request that failed a moment
+// open starts a session, or returns the session of an equal first request that failed a moment
 // ago.
-func (t *Threader) begin(r *Resolved, c Claim) {
+func (t *Threader) open(r *Resolved, c Claim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r.Method = ByNew
@@ -92,7 +92,7 @@ func (t *Threader) begin(r *Resolved, c Claim) {
 	r.ID, r.New = r.scope.idOf(SpaceName, r.Name), true
 	t.heads.goOn(r)
 	if r.list.hash != 0 {
-		t.heads.begin(key, start{r.ID, r.Name}, r.at)
+		t.heads.add(key, start{r.ID, r.Name}, r.at)
 	}
 }
 
@@ -110,7 +110,7 @@ func (t *Threader) Below(parent Resolved, c Claim, first bool, now time.Time, lo
 	case t.follow(&r, tr, look):
 	case t.refreshed(&r, tr):
 	case first:
-		t.begin(&r, c)
+		t.open(&r, c)
 	default:
 		return r, false
 	}

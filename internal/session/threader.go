@@ -52,7 +52,7 @@ func (t *Threader) Refused(r Resolved) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.heads.begin(startKey{r.scope, r.list.hash}.anyCredential(), start{r.ID, r.Name}, r.at)
+	t.heads.add(startKey{r.scope, r.list.hash}.anyCredential(), start{r.ID, r.Name}, r.at)
 }
 
 // advance counts a complete reply of the session and returns its number.

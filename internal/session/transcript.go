@@ -161,8 +161,8 @@ func (x *transcript) ask(text string, list uint64) {
 	x.size, x.seams, x.list, x.waits = len(text), seamsOf(text), list, true
 }
 
-// begin stores a conversation that may continue with a longer message.
-func (s *transcripts) begin(r *Resolved, req *wire.Request) {
+// add stores a conversation that may continue with a longer message.
+func (s *transcripts) add(r *Resolved, req *wire.Request) {
 	text := onlyText(req)
 	if text == "" || r.transcript == (transcriptKey{}) {
 		return

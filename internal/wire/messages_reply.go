@@ -38,7 +38,7 @@ func (r *ReplyReader) wholeMessage(b []byte, v span) {
 	var id, model, reason, usage, content span
 	locate(b, v, field{"id", &id}, field{"model", &model}, field{"stop_reason", &reason},
 		field{"usage", &usage}, field{"content", &content})
-	r.identify(b, id, model)
+	r.setIdentity(b, id, model)
 	r.stop(b, reason)
 	r.tokens.read(b, usage)
 	i := 0

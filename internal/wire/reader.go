@@ -331,8 +331,8 @@ func (r *ReplyReader) object(name, b []byte) {
 	}
 }
 
-// identify records id and model of a reply.
-func (r *ReplyReader) identify(b []byte, id, model span) {
+// setIdentity records id and model of a reply.
+func (r *ReplyReader) setIdentity(b []byte, id, model span) {
 	if !id.empty() {
 		r.rep.ID = short(b, id)
 	}

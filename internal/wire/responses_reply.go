@@ -68,7 +68,7 @@ func (r *ReplyReader) wholeResponse(b []byte, v span, status string) {
 	var id, model, own, output, usage, fault span
 	locate(b, v, field{"id", &id}, field{"model", &model}, field{"status", &own}, field{"output", &output},
 		field{"usage", &usage}, field{"error", &fault})
-	r.identify(b, id, model)
+	r.setIdentity(b, id, model)
 	r.tokens.read(b, usage)
 	if status == "" {
 		return

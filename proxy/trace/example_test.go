@@ -18,7 +18,7 @@ func Example() {
 	}
 	ctx := context.Background()
 	client := http.Header{"Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}
-	span := tracer.Begin(ctx, client, time.Now())
+	span := tracer.Start(ctx, client, time.Now())
 	upstream := http.Header{}
 	span.Forward(ctx, upstream)
 	span.End(time.Now(), &trace.Facts{Request: trace.Request{Model: "m"}, Reply: trace.Reply{Status: 200, Input: 7, Cached: -1, Output: 3}})

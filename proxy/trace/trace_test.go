@@ -136,7 +136,7 @@ func TestSpanArrives(t *testing.T) {
 	tr, stop := running(t, Options{Endpoint: c.URL + "/", Headers: http.Header{"Authorization": {"Bearer k"}}, Sample: 1, Version: "v9"})
 	begun := time.UnixMilli(1_700_000_000_123)
 	h := http.Header{"Traceparent": {parentLine}, "Tracestate": {"a=b"}}
-	span := tr.Begin(t.Context(), h, begun)
+	span := tr.Start(t.Context(), h, begun)
 	out := h.Clone()
 	span.Forward(t.Context(), out)
 	span.End(begun.Add(1500*time.Millisecond), &Facts{
@@ -208,7 +208,7 @@ func TestSampling(t *testing.T) {
 		if tc.parent != "" {
 			h.Set("Traceparent", tc.parent)
 		}
-		span := tc.tracer.Begin(t.Context(), h, time.Unix(1, 0))
+		span := tc.tracer.Start(t.Context(), h, time.Unix(1, 0))
 		if (span != nil) != tc.sampled || (span.TraceID() != "") != tc.sampled {
 			t.Errorf("%s: sampled %v", tc.name, span != nil)
 		}
@@ -238,7 +238,7 @@ func TestHangingCollector(t *testing.T) {
 	}})
 	const all = 3 * mostSpans
 	for range all {
-		tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
+		tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 	}
 	if d := tr.Dropped(); d < all-mostSpans {
 		t.Errorf("%d of %d spans were dropped, and %d have room", d, all, mostSpans)
@@ -254,12 +254,12 @@ func TestNoCollector(t *testing.T) {
 	c := newCollector(t, nil)
 	c.Close()
 	tr, stop := running(t, Options{Endpoint: c.URL, Sample: 1})
-	tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
+	tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 	stop()
 	if tr.Dropped() != 1 {
 		t.Errorf("dropped %d", tr.Dropped())
 	}
-	tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
+	tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 	if tr.Dropped() != 2 {
 		t.Errorf("after the stop: dropped %d", tr.Dropped())
 	}
@@ -297,7 +297,7 @@ func TestAnswers(t *testing.T) {
 			var told []string
 			tr, stop := running(t, Options{Endpoint: c.URL + "/v1/traces", Sample: 1, Failed: func(err error) { told = append(told, err.Error()) }})
 			for range 3 {
-				tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
+				tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 			}
 			if tc.wait {
 				eventually(t, func() bool { return tr.Sent() > 0 || tr.Dropped() > 0 })
@@ -317,7 +317,7 @@ func TestAnswers(t *testing.T) {
 func TestBounded(t *testing.T) {
 	c := newCollector(t, nil)
 	tr, stop := running(t, Options{Endpoint: c.URL, Sample: 1})
-	tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{
+	tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{
 		Request: Request{Model: strings.Repeat("ä", 300)},
 		Reply:   Reply{Model: strings.Repeat("m", mostText), Finish: "\xff", Status: 503, Failure: "503"},
 	})
@@ -378,7 +378,7 @@ func TestFactsAreAttributes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c2 := newCollector(t, nil)
 			tr, stop := running(t, Options{Endpoint: c2.URL, Sample: 1})
-			tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &c.facts)
+			tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &c.facts)
 			stop()
 			if len(c2.spans) != 1 {
 				t.Fatalf("%d spans", len(c2.spans))

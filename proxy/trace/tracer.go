@@ -86,9 +86,9 @@ func (t *Tracer) Sent() int64 { return t.queue.sent.Load() }
 // spans.
 func (t *Tracer) Dropped() int64 { return t.queue.dropped.Load() }
 
-// Begin begins the span of a turn. The client's headers may name a parent. Begin returns nil for a
+// Start begins the span of a turn. The client's headers may name a parent. Begin returns nil for a
 // turn that is not sampled.
-func (t *Tracer) Begin(ctx context.Context, h http.Header, at time.Time) *Span {
+func (t *Tracer) Start(ctx context.Context, h http.Header, at time.Time) *Span {
 	if t == nil {
 		return nil
 	}

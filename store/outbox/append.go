@@ -18,7 +18,7 @@ func (b *Outbox) Append(f *Flush) (last int64, err error) {
 	if err != nil && b.trim() == nil {
 		err = b.makeBallast()
 	}
-	if err = errors.Join(err, b.settle()); err != nil {
+	if err = errors.Join(err, b.keepBallast()); err != nil {
 		return b.counts.Sequence, classify(err)
 	}
 	if err := b.room(f); err != nil {

@@ -120,11 +120,11 @@ func Open(o Options) (*Outbox, error) {
 	b := &Outbox{path: o.Path, quota: o.Quota, now: o.Now, damaged: o.Damaged, scrub: true}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err := b.begin()
+	err := b.openFile()
 	if errors.Is(err, ErrFull) { // even to open the file takes some room
 		b.ballast = true
 		b.dropBallast()
-		err = errors.Join(b.close(), b.begin())
+		err = errors.Join(b.close(), b.openFile())
 	}
 	if errors.Is(err, errDamaged) {
 		err = b.replace(err)
@@ -136,8 +136,8 @@ func Open(o Options) (*Outbox, error) {
 	return b, nil
 }
 
-// begin opens the file at a start. The caller has mu.
-func (b *Outbox) begin() error {
+// openFile opens the file at a start. The caller has mu.
+func (b *Outbox) openFile() error {
 	if _, err := repairLog(b.path+"-wal", asideName(b.path, b.now())+"-wal"); err != nil {
 		return classify(err)
 	}

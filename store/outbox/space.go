@@ -71,10 +71,10 @@ func (b *Outbox) vacuum(keep, most int64) (n int64, err error) {
 	return n, sqlitex.ExecuteTransient(b.writer, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", n), nil)
 }
 
-// settle ensures that the room of the ballast suffices for the pages that only the write-ahead log
+// keepBallast ensures that the room of the ballast suffices for the pages that only the write-ahead log
 // holds. Otherwise a full disk could not be emptied, because the log shrinks only when the file can
 // grow. The caller holds mu.
-func (b *Outbox) settle() error {
+func (b *Outbox) keepBallast() error {
 	pages, err := number(b.writer, "PRAGMA page_count")
 	if err != nil {
 		return err

@@ -139,11 +139,11 @@ func (w *Watcher) guarded(ctx context.Context) (reached bool) {
 			w.Panicked(v)
 		}
 	}()
-	return w.look(ctx)
+	return w.reload(ctx)
 }
 
-// look reads the bank after a change, and reports whether Redis answered.
-func (w *Watcher) look(ctx context.Context) bool {
+// reload reads the bank after a change, and reports whether Redis answered.
+func (w *Watcher) reload(ctx context.Context) bool {
 	version, err := w.bank.Version(ctx)
 	var texts map[string][]byte
 	if err == nil && (!w.read || version != w.version) {

@@ -68,7 +68,7 @@ func (s *Store) Leave(ctx context.Context, tenant string, id session.ID, name, t
 // Take returns and deletes the text with the given name.
 func (s *Store) Take(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error) {
 	key := s.sessionKey(tenant, id)
-	err = s.look(ctx, "take", func(c client) error {
+	err = s.lookUp(ctx, "take", func(c client) error {
 		pipe := c.TxPipeline()
 		got := pipe.HGet(ctx, key, "l:"+name)
 		pipe.HDel(ctx, key, "l:"+name)

@@ -126,7 +126,7 @@ func (s *Store) KeepOptOuts(ctx context.Context, marks map[session.ID]session.Op
 
 // OptOutOf returns the mark of a session.
 func (s *Store) OptOutOf(ctx context.Context, id session.ID) (m session.OptOutMark, ok bool, err error) {
-	err = s.look(ctx, "opt out", func(c client) error {
+	err = s.lookUp(ctx, "opt out", func(c client) error {
 		text, err := c.Get(ctx, s.shared(fmt.Sprintf("optout:%x", optOutName(id)))).Result()
 		if err != nil {
 			return err

@@ -100,8 +100,8 @@ func (s *Store) do(ctx context.Context, op string, fn func(c client) error) erro
 	return s.through(ctx, op, &s.slow, fn)
 }
 
-// look runs a look-up that a request waits for.
-func (s *Store) look(ctx context.Context, op string, fn func(c client) error) error {
+// lookUp runs a look-up that a request waits for.
+func (s *Store) lookUp(ctx context.Context, op string, fn func(c client) error) error {
 	return s.through(ctx, op, &s.quick, fn)
 }
 

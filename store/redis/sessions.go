@@ -35,7 +35,7 @@ func (s *Store) sessionKey(tenant string, id session.ID) string {
 
 // Session returns the row of a session.
 func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (r session.Row, ok bool, err error) {
-	err = s.look(ctx, "session", func(c client) error {
+	err = s.lookUp(ctx, "session", func(c client) error {
 		v, err := c.HMGet(ctx, s.sessionKey(tenant, id), "h", "d", "i").Result()
 		r, ok = toRow(tenant, id, v)
 		return err
@@ -51,7 +51,7 @@ func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.Echo
 		return found, ctx.Err()
 	}
 	base := s.base(tenant)
-	err := s.look(ctx, "echoes", func(c client) error {
+	err := s.lookUp(ctx, "echoes", func(c client) error {
 		values, err := piped(ctx, c, keys, func(p goredis.Pipeliner, k session.EchoKey) *goredis.StringCmd {
 			return p.HGet(ctx, base+bucket("e", echoBytes(k)), echoBytes(k))
 		})

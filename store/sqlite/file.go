@@ -86,16 +86,16 @@ func prepareDir(path string) error {
 	return nil
 }
 
-// guard detects that the file was replaced or overwritten while the store had it open. SQLite would
+// fileIdentity detects that the file was replaced or overwritten while the store had it open. SQLite would
 // write into the unlinked file, or write its pages into the garbage, and the next start would lose
 // all of them.
-type guard struct {
+type fileIdentity struct {
 	path string
 	f    *os.File
 	info fs.FileInfo
 }
 
-func newGuard(path string) (*guard, error) {
+func newGuard(path string) (*fileIdentity, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -104,12 +104,12 @@ func newGuard(path string) (*guard, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &guard{path, f, info}, nil
+	return &fileIdentity{path, f, info}, nil
 }
 
 // check compares the path with the open file. It runs before each write transaction and costs two
 // system calls.
-func (g *guard) check() error {
+func (g *fileIdentity) check() error {
 	info, err := os.Stat(g.path)
 	if err != nil {
 		return fmt.Errorf("%w: it was removed while in use: %w", ErrCorrupt, err)
@@ -120,4 +120,4 @@ func (g *guard) check() error {
 	return checkMagic(g.f)
 }
 
-func (g *guard) close() error { return g.f.Close() }
+func (g *fileIdentity) close() error { return g.f.Close() }

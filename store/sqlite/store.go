@@ -67,8 +67,8 @@ type Store struct {
 	opt    Options
 	uri    string // address of the connections for reads
 	notice string
-	was    int    // schema that Open found
-	guard  *guard // nil when read-only
+	was    int           // schema that Open found
+	guard  *fileIdentity // nil when read-only
 
 	write   chan *conn    // holds the connection for writes while no write runs
 	readers chan struct{} // holds one place for each read that may begin
@@ -151,7 +151,7 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := newStore(o, fileURI(o.Path, "rw"))
-	if err := s.identify(ctx); err != nil {
+	if err := s.checkFile(ctx); err != nil {
 		return nil, classify(err)
 	}
 	var c *conn
@@ -159,7 +159,7 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 		if c, err = connect(ctx, fileURI(o.Path, "rwc"), writerSettings); err != nil {
 			return err
 		}
-		if err = c.do(ctx, func() { s.begin(c) }); err != nil {
+		if err = c.do(ctx, func() { s.prepare(c) }); err != nil {
 			err = errors.Join(err, c.close())
 		}
 		return err
@@ -174,9 +174,9 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// identify reads the application id and the schema of the file through a read-only connection. A
+// checkFile reads the application id and the schema of the file through a read-only connection. A
 // connection for writing would switch the file of another program to WAL mode.
-func (s *Store) identify(ctx context.Context) error {
+func (s *Store) checkFile(ctx context.Context) error {
 	// The file holds conversations: only its owner may read it. SQLite gives the WAL the same mode.
 	f, err := os.OpenFile(s.opt.Path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -196,9 +196,9 @@ func (s *Store) identify(ctx context.Context) error {
 	})
 }
 
-// begin migrates the file of a new connection, checks its tables, and finds the newest generation
+// prepare migrates the file of a new connection, checks its tables, and finds the newest generation
 // of echoes.
-func (s *Store) begin(c *conn) {
+func (s *Store) prepare(c *conn) {
 	s.was = migrate(c)
 	probe(c)
 	s.newest = newestGeneration(c)

@@ -55,7 +55,7 @@ func (x *ExportJob) Write(ctx context.Context, format string) error {
 // Samples calls write for each sample of the selection.
 func (x *ExportJob) Samples(ctx context.Context, write func(*session.StoredSample) error) error {
 	return x.EachSample(ctx, x.Filter.Tenant, x.Filter.From, x.Filter.To, func(s session.StoredSample) error {
-		x.look()
+		x.progress()
 		if !x.of(s.ID) || !x.by(s.Tenant, s.Agent) || !x.Filter.Match(s.Tenant, &s.Sample) {
 			return nil
 		}
@@ -63,7 +63,7 @@ func (x *ExportJob) Samples(ctx context.Context, write func(*session.StoredSampl
 	})
 }
 
-func (x *ExportJob) look() {
+func (x *ExportJob) progress() {
 	if x.Seen != nil {
 		x.Seen()
 	}
@@ -82,7 +82,7 @@ func (x *ExportJob) sessions(ctx context.Context, write func(*sample.Session) er
 	wanted.From, wanted.To = time.Time{}, time.Time{}
 	all := len(wanted.Families)+len(wanted.Quality) == 0 && wanted.Lesson == ""
 	return x.EachSession(ctx, x.Filter.Tenant, x.Filter.From, x.Filter.To, func(r session.Row, _ session.Applied) error {
-		x.look()
+		x.progress()
 		if !x.of(r.ID) {
 			return nil
 		}

@@ -57,13 +57,13 @@ func (h *health) read(ctx context.Context) admin.Health {
 	if page.Config, err = configs.Settings(cfg); err != nil {
 		v.failures.failed(label.StepHealth, err)
 	}
-	page.Account, page.Store = h.look(ctx)
+	page.Account, page.Store = h.refresh(ctx)
 	page.Store.Healthy = v.store.Healthy()
 	return page
 }
 
-// look computes the account and asks the store, at most once in accountEvery for all readers.
-func (h *health) look(ctx context.Context) (admin.Account, admin.Stored) {
+// refresh computes the account and asks the store, at most once in accountEvery for all readers.
+func (h *health) refresh(ctx context.Context) (admin.Account, admin.Stored) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if now := h.services.tools.Now(); h.at.IsZero() || now.Sub(h.at) >= accountEvery {

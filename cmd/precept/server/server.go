@@ -79,12 +79,12 @@ type Server struct {
 	workers  []worker  // started by serve
 	cleanups []cleanup // the onStop stack
 
-	requests inFlight
+	requests openRequests
 }
 
-// inFlight counts the requests on the data listener. Closing an http.Server does not wait for the
+// openRequests counts the requests on the data listener. Closing an http.Server does not wait for the
 // handlers, and the handlers record their exchanges at the end.
-type inFlight struct {
+type openRequests struct {
 	group sync.WaitGroup
 	n     atomic.Int64
 }

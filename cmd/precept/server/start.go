@@ -101,7 +101,7 @@ func (s *Server) untilStopped(
 		case <-ctx.Done():
 			return nil
 		case <-look.C:
-			rest.look()
+			rest.release()
 		case err := <-failed:
 			return err
 		case <-changed:

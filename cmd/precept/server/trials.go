@@ -19,7 +19,7 @@ import (
 func (x *ExportJob) trials(ctx context.Context, lines *sample.Exporter) error {
 	f := x.Filter
 	return x.EachSession(ctx, f.Tenant, f.From, f.To, func(r session.Row, a session.Applied) error {
-		x.look()
+		x.progress()
 		as, err := assignmentOf(r, a)
 		if err != nil {
 			return err

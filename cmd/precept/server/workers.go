@@ -60,8 +60,8 @@ const (
 // idle holds the allocated bytes at the last look.
 type idle struct{ allocated uint64 }
 
-// look returns memory to the system when the program allocated little since the last look.
-func (i *idle) look() {
+// release returns memory to the system when the program allocated little since the last look.
+func (i *idle) release() {
 	now := allocated()
 	if now-i.allocated < idleBytes {
 		debug.FreeOSMemory()

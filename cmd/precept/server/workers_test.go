@@ -66,7 +66,7 @@ func TestIdle(t *testing.T) {
 		return m.NumForcedGC
 	}
 	i, was := idle{allocated()}, forced()
-	i.look()
+	i.release()
 	if forced() != was+1 {
 		t.Error("a server that did nothing kept what lay about")
 	}
@@ -74,11 +74,11 @@ func TestIdle(t *testing.T) {
 	for range idleBytes >> 20 {
 		runtime.KeepAlive(make([]byte, 1<<20))
 	}
-	i.look()
+	i.release()
 	if forced() != was {
 		t.Error("a server at work was stopped to be collected")
 	}
-	i.look()
+	i.release()
 	if forced() != was+1 {
 		t.Error("a server that came to rest kept what lay about")
 	}
