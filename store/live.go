@@ -99,14 +99,14 @@ func (l *live) has(id session.ID) bool {
 }
 
 // put adds and pins a session, or pins the session that another request added before; nil: memory is
-// full.
-func (l *live) put(rec *session.Record, now time.Time, p progress) *Session {
+// full. fresh reports that the session begins: the kept places are not for it.
+func (l *live) put(rec *session.Record, fresh bool, now time.Time, p progress) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.of[rec.Identity.ID]
 	if s == nil {
 		l.thin(putStep, l.most()-1, time.Time{}, p)
-		if len(l.of) >= l.limit {
+		if len(l.of) >= l.limit || fresh && len(l.of) >= l.most() {
 			return nil
 		}
 		s = &Session{Record: rec}

@@ -52,7 +52,7 @@ func (s *sessions) acquire(ctx context.Context, tenant string, id session.ID) (s
 	case rec == nil:
 		return nil, s.inTheDark() // the row may be on the disk alone
 	}
-	ses = s.live.put(rec, s.now(), s.state.progress())
+	ses = s.live.put(rec, false, s.now(), s.state.progress())
 	return ses, ses == nil // without a place in memory: the session exists, and cannot be used
 }
 
@@ -79,7 +79,7 @@ func (s *sessions) resident(id session.ID) *Session { return s.live.get(id, s.no
 
 func (s *sessions) add(rec *session.Record) *Session {
 	s.marks.recall(rec)
-	ses := s.live.put(rec, s.now(), s.state.progress())
+	ses := s.live.put(rec, !rec.State.StandIn && !rec.Unit.IsRun, s.now(), s.state.progress())
 	if ses != nil && ses.Record == rec && rec.State.StandIn {
 		ses.unsure.Store(true)
 	}
