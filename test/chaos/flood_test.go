@@ -19,7 +19,7 @@ import (
 // of the sessions with a place nothing is lost.
 func TestChaosFloodOfSessions(t *testing.T) {
 	t.Parallel()
-	const limit, flood, ordinary = 32, 150, 5
+	const limit, flood, ordinary = 32, 150, 2 // two places are kept for sessions that continue
 	var asked atomic.Int64
 	over := make(chan struct{})
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
