@@ -59,13 +59,13 @@ func sampleQuery(p *params) *store.SampleQuery {
 		},
 		Session: p.text("session"), Agent: p.text("agent"), After: p.text("after"), Limit: p.number("limit"),
 	}
-	q.Families, q.Quality = p.many("family", Families()), p.many("quality", Qualities())
+	q.Filter.Families, q.Filter.Quality = p.many("family", Families()), p.many("quality", Qualities())
 	return q
 }
 
 // ofDraws reports whether a selection of samples is also a selection of draws.
 func ofDraws(q *store.SampleQuery) bool {
-	return len(q.Families)+len(q.Quality) == 0 && q.Agent+q.Session == ""
+	return len(q.Filter.Families)+len(q.Filter.Quality) == 0 && q.Agent+q.Session == ""
 }
 
 // browseSamples returns the samples that a request asks for.

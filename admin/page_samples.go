@@ -34,9 +34,9 @@ func (v *samplesView) html(f frame) g.Node {
 		title("Samples", quiet(g.Text("Learning data of the sessions, as "), word("sample"), g.Text(", newest first."))),
 		filters(
 			"/samples", "Filter samples", clear,
-			choiceField("Family", "family", anyOf(Families()...), q.Families...),
-			choiceField("Quality", "quality", anyOf(Qualities()...), q.Quality...),
-			wordField("Lesson injected", "lesson", q.Lesson, "10"),
+			choiceField("Family", "family", anyOf(Families()...), q.Filter.Families...),
+			choiceField("Quality", "quality", anyOf(Qualities()...), q.Filter.Quality...),
+			wordField("Lesson injected", "lesson", q.Filter.Lesson, "10"),
 			wordField("Agent", "agent", q.Agent, "9"),
 			wordField("Session id", "session", q.Session, "9"),
 			dateField("Made from (UTC)", "since", f.query.Get("since"), "2026-01-31"),
@@ -147,7 +147,7 @@ func (v *samplesView) exports(f frame) g.Node {
 
 // export returns the address of an export of the selection.
 func (v *samplesView) export(f frame, format string) string {
-	p := url.Values{"format": {format}, "tenant": {v.query.Tenant}}
+	p := url.Values{"format": {format}, "tenant": {v.query.Filter.Tenant}}
 	for _, key := range []string{"since", "until", "lesson", "agent", "session", "family", "quality"} {
 		if asked := strings.Join(f.query[key], ","); asked != "" {
 			p.Set(key, asked)

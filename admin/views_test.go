@@ -60,7 +60,7 @@ func TestExportAPI(t *testing.T) {
 	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	x := &fakeExport{}
 	f := newViews(t, k, func(o *Options) { o.Export = x })
-	if text := get(t, f, "/api/export?quality=good&lesson=l&tenant=t", http.StatusOK); text != "{}\n" || x.asked.Format != "mplp" || x.asked.Tenant != "t" || x.asked.Lesson != "l" || len(x.asked.Quality) != 1 {
+	if text := get(t, f, "/api/export?quality=good&lesson=l&tenant=t", http.StatusOK); text != "{}\n" || x.asked.Format != "mplp" || x.asked.Filter.Tenant != "t" || x.asked.Filter.Lesson != "l" || len(x.asked.Filter.Quality) != 1 {
 		t.Errorf("%q, %+v", text, x.asked)
 	}
 	page := html.UnescapeString(get(t, f, "/samples?agent=coder&session=s-1", http.StatusOK))

@@ -65,7 +65,7 @@ func TestAChangeIsSeenBetweenDays(t *testing.T) {
 	c = bandit.New()
 	c.Advance(19, 1000)
 	for i := range days {
-		if days[i].Field == "s1" && days[i].Day >= 17 {
+		if days[i].Key.Field == "s1" && days[i].Key.Day >= 17 {
 			days[i].Value = 100 * 7 * trial.One / 100
 		}
 	}

@@ -54,7 +54,7 @@ func (c *Chooser) Add(ds []trial.Delta) {
 	c.measured.Add(ds)
 	for len(ds) > 0 {
 		n := trial.Together(ds)
-		c.addScope(ds[0].Scope, ds[:n])
+		c.addScope(ds[0].Key.Scope, ds[:n])
 		ds = ds[n:]
 	}
 }

@@ -12,7 +12,7 @@ func (a *arm) add(ds []trial.Delta) {
 	defer a.mu.Unlock()
 	for i := range ds {
 		if at, ok := find(&ds[i]); ok {
-			a.buckets.At(ds[i].Day)[at.at] += ds[i].Value
+			a.buckets.At(ds[i].Key.Day)[at.at] += ds[i].Value
 			a.total[at.at] += ds[i].Value
 			a.stamp = 0
 		}

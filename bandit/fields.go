@@ -85,8 +85,8 @@ var fields = map[string]place{
 
 // find looks up a counter. ok is false for a counter that the chooser does not read.
 func find(d *trial.Delta) (at place, ok bool) {
-	at = fields[d.Field]
-	return at, at.of != nobody && at.of == ownerOf(d.Scope)
+	at = fields[d.Key.Field]
+	return at, at.of != nobody && at.of == ownerOf(d.Key.Scope)
 }
 
 func real64(v int64) float64 { return float64(v) / trial.One }

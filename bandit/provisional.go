@@ -31,11 +31,11 @@ func (c *Chooser) AddProvisional(a *trial.Assignment, y float64, tier int) Provi
 	e := Provisional{told: len(ds) > 0}
 	for i := range ds {
 		if at, ok := find(&ds[i]); ok && at.of != ofTenant {
-			e.parts = append(e.parts, part{ds[i].Scope, at, ds[i].Value})
+			e.parts = append(e.parts, part{ds[i].Key.Scope, at, ds[i].Value})
 		}
 	}
 	for _, d := range a.Looked("", y) {
-		e.trials = append(e.trials, d.Scope)
+		e.trials = append(e.trials, d.Key.Scope)
 	}
 	c.addProvisional(e, 1)
 	return e

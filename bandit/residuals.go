@@ -17,7 +17,7 @@ func Contribution(a *trial.Assignment, y float64, tier int) []trial.Delta {
 		return nil
 	}
 	residuals(&d, a, clip(y, 0, 1))
-	slices.SortStableFunc(d, func(x, y trial.Delta) int { return cmp.Compare(x.Scope, y.Scope) })
+	slices.SortStableFunc(d, func(x, y trial.Delta) int { return cmp.Compare(x.Key.Scope, y.Key.Scope) })
 	return d
 }
 

@@ -67,16 +67,16 @@ func TestResiduals(t *testing.T) {
 		}
 	}
 	for _, d := range a.Contribution(1, 2) {
-		if got := of(ds, d.Scope, d.Field, d.Day); got != float64(d.Value)/trial.One {
+		if got := of(ds, d.Key.Scope, d.Key.Field, d.Key.Day); got != float64(d.Value)/trial.One {
 			t.Errorf("the trial measures %v, the chooser hands on %v", d, got)
 		}
 	}
 	seen, last := map[string]bool{}, "none"
 	for _, d := range ds {
-		if d.Scope != last && seen[d.Scope] {
-			t.Fatalf("the deltas of %q do not stand together", d.Scope)
+		if d.Key.Scope != last && seen[d.Key.Scope] {
+			t.Fatalf("the deltas of %q do not stand together", d.Key.Scope)
 		}
-		seen[d.Scope], last = true, d.Scope
+		seen[d.Key.Scope], last = true, d.Key.Scope
 	}
 	if of(bandit.Contribution(&a, 0.3, 3), "", "graded", 0) != 1 {
 		t.Error("0.3 is not binary")

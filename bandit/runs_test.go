@@ -33,10 +33,10 @@ func (w crewWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect,
 	var n, z, zz float64
 	take := func(a *trial.Assignment, y float64) {
 		for _, d := range bandit.Contribution(a, y, 1) {
-			if d.Scope != "l@1" {
+			if d.Key.Scope != "l@1" {
 				continue
 			}
-			switch d.Field {
+			switch d.Key.Field {
 			case "n":
 				n += float64(d.Value) / trial.One
 			case "z":

@@ -27,7 +27,7 @@ type question struct {
 // put starts a judge on a session while the walk continues. At the maximum of parallel questions
 // put waits for the oldest, so that results are noted in the order of the sessions.
 func (w *work) put(ctx context.Context, q *question) error {
-	if why := w.o.Budget.spent(w.sum, len(w.asked)); why != "" {
+	if why := w.Distiller.o.Budget.spent(w.sum, len(w.asked)); why != "" {
 		w.sum.Stopped = why
 		return errEnough
 	}
@@ -46,9 +46,9 @@ func (w *work) put(ctx context.Context, q *question) error {
 				q.err = &panicked{v, debug.Stack()}
 			}
 		}()
-		q.got, q.err = w.o.Judge.Judge(ctx, q.session, inForce)
+		q.got, q.err = w.Distiller.o.Judge.Judge(ctx, q.session, inForce)
 	}()
-	if len(w.asked) < w.o.Parallel {
+	if len(w.asked) < w.Distiller.o.Parallel {
 		return nil
 	}
 	return w.awaitOldest(ctx)
@@ -99,7 +99,7 @@ func (w *work) answered(ctx context.Context, q *question) error {
 		}
 	}()
 	w.sum.Tokens += q.got.Usage.Input + q.got.Usage.Output
-	w.sum.Cost += w.o.Budget.cost(q.got.Usage)
+	w.sum.Cost += w.Distiller.o.Budget.cost(q.got.Usage)
 	var broke *panicked
 	switch {
 	case q.err == nil:
@@ -142,7 +142,7 @@ func (w *work) answered(ctx context.Context, q *question) error {
 // failed reports a session that could not be judged.
 func (w *work) failed(s *Session, err error) {
 	w.sum.Failed++
-	w.o.Failed(s.ID, err)
+	w.Distiller.o.Failed(s.ID, err)
 }
 
 // opine replaces the judge's earlier opinions about the lessons in the session.

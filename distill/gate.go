@@ -27,7 +27,7 @@ type Waiting struct {
 // admit starts the trial of a waiting lesson of the distiller, if the gate is automatic and nothing
 // asks for a person. A person's decision is never changed.
 func (w *work) admit(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (*lesson.Lesson, error) {
-	if !w.o.Auto || l.State != lesson.Quarantined || l.Approval.Source != source || !l.Approval.At.IsZero() {
+	if !w.Distiller.o.Auto || l.State != lesson.Quarantined || l.Approval.Source != source || !l.Approval.At.IsZero() {
 		return l, nil
 	}
 	w.replace(l)
@@ -39,7 +39,7 @@ func (w *work) admit(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref
 		w.sum.wait(l.Slug, why)
 		return l, nil
 	}
-	res, err := w.o.Bank.Act(ctx, l.Slug, bank.Decision{Action: lesson.StartTrial, Plan: autoPlan(), By: AutoGate})
+	res, err := w.Distiller.o.Bank.Act(ctx, l.Slug, bank.Decision{Action: lesson.StartTrial, Plan: autoPlan(), By: AutoGate})
 	var refused *bank.Refused
 	switch {
 	case errors.As(err, &refused):
@@ -61,13 +61,13 @@ func (w *work) admit(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref
 // caller cannot make, for an advice that does no harm beyond the task, and for words that the agent
 // or a person used before any tool output.
 func (w *work) needsPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (string, error) {
-	if len(lesson.Checks{Now: w.o.Now()}.Lesson(l, w.book)) > 0 {
+	if len(lesson.Checks{Now: w.Distiller.o.Now()}.Lesson(l, w.book)) > 0 {
 		return "the checks have findings", nil
 	}
 	if why := risk(l.Title + "\n" + l.Advice); why != "" {
 		return why, nil
 	}
-	ruled := w.o.Judge == nil && unquoted(d.Title+"\n"+d.items()) == unquoted(l.Title+"\n"+l.Advice)
+	ruled := w.Distiller.o.Judge == nil && unquoted(d.Title+"\n"+d.items()) == unquoted(l.Title+"\n"+l.Advice)
 	if ruled && slices.ContainsFunc(quoted(l.Title+"\n"+l.Advice), addressesReader) {
 		return "the advice quotes a tool's output that gives orders", nil
 	}
@@ -79,7 +79,7 @@ func (w *work) needsPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs
 		}
 		s := &Session{ID: r.Session}
 		var err error
-		if s.Content.Exchanges, err = w.o.Source.Exchanges(ctx, w.tenant, id); err != nil {
+		if s.Content.Exchanges, err = w.Distiller.o.Source.Exchanges(ctx, w.tenant, id); err != nil {
 			return "", err
 		}
 		if len(s.Content.Exchanges) == 0 {

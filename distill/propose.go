@@ -55,7 +55,7 @@ func (w *work) fires(d *Draft, phrase string, own map[string]bool) (hit, astray 
 		}
 		for _, text := range texts {
 			tried[own[key]]++
-			fired[own[key]] += len(book.Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: tool, Text: text}}, Now: w.o.Now()}))
+			fired[own[key]] += len(book.Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: tool, Text: text}}, Now: w.Distiller.o.Now()}))
 		}
 	}
 	return tried[true] == 0 || fired[true] > 0, float64(fired[false]) > max(strayFree, strayShare*float64(tried[false]))
@@ -96,7 +96,7 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 		d.Contradicts = against[0].Slug
 		w.sum.Contradictions++
 	}
-	if w.o.DryRun {
+	if w.Distiller.o.DryRun {
 		w.sum.add(d, string(lesson.Quarantined))
 		w.book = w.book.With(append(w.book.Lessons(), l))
 		return nil
@@ -113,7 +113,7 @@ func (w *work) write(ctx context.Context, d *Draft, l *lesson.Lesson) error {
 	if _, err := w.supported(ctx, l.Slug, d); err != nil {
 		return err
 	}
-	res, err := w.o.Bank.Propose(ctx, bank.Proposal{
+	res, err := w.Distiller.o.Bank.Propose(ctx, bank.Proposal{
 		Lesson: l, Source: source, By: "distill:" + w.judgeName(), Scope: lesson.Scope{Tenant: w.tenant},
 	})
 	var refused *bank.Refused
@@ -145,7 +145,7 @@ func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 	}
 	w.sum.Merged++
 	w.sum.MergedInto = append(w.sum.MergedInto, old.Slug)
-	if w.o.DryRun || old.Form != lesson.FormAIP11 && len(old.Raw) > 0 {
+	if w.Distiller.o.DryRun || old.Form != lesson.FormAIP11 && len(old.Raw) > 0 {
 		return nil
 	}
 	var seen []Ref // sightings of this advice, not of a lesson with a similar name
@@ -162,7 +162,7 @@ func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 	}
 	l := old
 	if len(fresh) > 0 || count > old.Support() { // an interrupted run may have added the evidence already
-		l, err = w.o.Bank.Cite(ctx, old.Slug, fresh, count, "distill:"+w.judgeName())
+		l, err = w.Distiller.o.Bank.Cite(ctx, old.Slug, fresh, count, "distill:"+w.judgeName())
 	}
 	switch {
 	case errors.Is(err, bank.ErrNoLesson): // the lesson was removed meanwhile
@@ -187,20 +187,20 @@ func (w *work) replace(l *lesson.Lesson) {
 func (w *work) sightings(ctx context.Context, slug string, refs []Ref) ([]Ref, error) {
 	key := "refs|" + slug
 	var list []Ref
-	data, err := w.o.Notes.Note(ctx, w.tenant, key)
+	data, err := w.Distiller.o.Notes.Note(ctx, w.tenant, key)
 	if err != nil {
 		return nil, err
 	}
 	_ = json.Unmarshal(data, &list) // an unreadable list is replaced
 	had := len(list)
 	list = addRefs(list, refs)
-	if len(list) == had || w.o.DryRun {
+	if len(list) == had || w.Distiller.o.DryRun {
 		return list, nil
 	}
 	if data, err = json.Marshal(list); err != nil {
 		return nil, err
 	}
-	return list, w.o.Notes.Jot(ctx, w.tenant, nil, map[string][]byte{key: data})
+	return list, w.Distiller.o.Notes.Jot(ctx, w.tenant, nil, map[string][]byte{key: data})
 }
 
 // related compares two lessons. The decision to keep two lessons separate is remembered, so that a
@@ -211,14 +211,14 @@ func (w *work) related(ctx context.Context, l, old *lesson.Lesson) (match, error
 		return kind, nil
 	}
 	key := "apart|" + min(l.Slug, old.Slug) + "|" + max(l.Slug, old.Slug)
-	data, err := w.o.Notes.Note(ctx, w.tenant, key)
+	data, err := w.Distiller.o.Notes.Note(ctx, w.tenant, key)
 	switch {
 	case err != nil:
 		return kind, err
 	case data != nil:
 		return apart, nil
-	case kind == apart && !w.o.DryRun:
-		return apart, w.o.Notes.Jot(ctx, w.tenant, nil, map[string][]byte{key: []byte("1")})
+	case kind == apart && !w.Distiller.o.DryRun:
+		return apart, w.Distiller.o.Notes.Jot(ctx, w.tenant, nil, map[string][]byte{key: []byte("1")})
 	}
 	return kind, nil
 }

@@ -17,7 +17,7 @@ import (
 
 // work is the state of distilling one tenant: earlier notes, and changes.
 type work struct {
-	*Distiller
+	Distiller     *Distiller
 	tenant, claim string
 	sum           *Summary
 	book          *lesson.Book
@@ -44,25 +44,25 @@ type mark struct {
 }
 
 func (w *work) judgeName() string {
-	if w.o.Judge == nil {
+	if w.Distiller.o.Judge == nil {
 		return "rules"
 	}
-	return w.o.Judge.Name()
+	return w.Distiller.o.Judge.Name()
 }
 
 func (w *work) open(ctx context.Context) error {
 	var err error
-	if w.book, _, err = w.o.Bank.List(ctx); err != nil {
+	if w.book, _, err = w.Distiller.o.Bank.List(ctx); err != nil {
 		return fmt.Errorf("distill: read the lessons: %w", err)
 	}
-	if w.gone, _, err = w.o.Bank.Archived(ctx); err != nil {
+	if w.gone, _, err = w.Distiller.o.Bank.Archived(ctx); err != nil {
 		return fmt.Errorf("distill: read the archived lessons: %w", err)
 	}
 	w.cases, w.marks = map[string]*Case{}, map[session.ID][]byte{}
-	if w.sums.all, err = ReadOpinions(ctx, w.o.Notes, w.tenant); err != nil {
+	if w.sums.all, err = ReadOpinions(ctx, w.Distiller.o.Notes, w.tenant); err != nil {
 		return fmt.Errorf("distill: read the opinions: %w", err)
 	}
-	return w.o.Notes.EachNote(ctx, w.tenant, "case|", func(key string, data []byte) error {
+	return w.Distiller.o.Notes.EachNote(ctx, w.tenant, "case|", func(key string, data []byte) error {
 		var c Case
 		if json.Unmarshal(data, &c) == nil { // unreadable notes of an older release are replaced
 			w.cases[strings.TrimPrefix(key, "case|")] = &c
@@ -76,15 +76,15 @@ func (w *work) row(ctx context.Context, r session.Row) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if w.o.Settled && !r.Closed {
+	if w.Distiller.o.Settled && !r.Closed {
 		return nil
 	}
 	w.sum.Read++
-	if w.o.Progress != nil {
-		w.o.Progress(1)
+	if w.Distiller.o.Progress != nil {
+		w.Distiller.o.Progress(1)
 	}
 	old := map[string]mark{}
-	data, err := w.o.Notes.Mark(ctx, w.tenant, r.ID)
+	data, err := w.Distiller.o.Notes.Mark(ctx, w.tenant, r.ID)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (w *work) row(ctx context.Context, r session.Row) error {
 	switch {
 	case hash == last.Hash:
 		w.sum.Unchanged++
-	case w.o.Judge != nil:
+	case w.Distiller.o.Judge != nil:
 		return w.put(ctx, &question{row: r, session: s, marks: old, last: last, next: next})
 	default:
 		w.applyRules(s, &next)
@@ -123,7 +123,7 @@ func (w *work) keep(ctx context.Context, id session.ID, marks map[string]mark, l
 		return err
 	}
 	w.marks[id] = data
-	if w.waiting++; w.waiting >= batch || w.o.Judge != nil {
+	if w.waiting++; w.waiting >= batch || w.Distiller.o.Judge != nil {
 		return w.flush(ctx)
 	}
 	return nil
@@ -132,7 +132,7 @@ func (w *work) keep(ctx context.Context, id session.ID, marks map[string]mark, l
 func (w *work) load(ctx context.Context, r session.Row) (*Session, error) {
 	s := &Session{ID: r.ID.String()}
 	var err error
-	if s.Content.Exchanges, err = w.o.Source.Exchanges(ctx, w.tenant, r.ID); err != nil {
+	if s.Content.Exchanges, err = w.Distiller.o.Source.Exchanges(ctx, w.tenant, r.ID); err != nil {
 		return nil, err
 	}
 	for i := range s.Content.Exchanges {
@@ -144,10 +144,10 @@ func (w *work) load(ctx context.Context, r session.Row) (*Session, error) {
 			}
 		}
 	}
-	if w.o.Judge == nil {
+	if w.Distiller.o.Judge == nil {
 		return s, nil
 	}
-	entries, err := w.o.Source.Feedback(ctx, w.tenant, r.ID)
+	entries, err := w.Distiller.o.Source.Feedback(ctx, w.tenant, r.ID)
 	for i := range entries {
 		f := &entries[i]
 		s.Content.Ratings = append(s.Content.Ratings, sample.Rating{At: f.At, Source: f.Source, Type: f.Type, Score: f.Score, Label: f.Label, Comment: f.Comment, Turn: f.Turn})
@@ -222,7 +222,7 @@ const maxCases = 5000
 
 // flush writes the notes and renews the claim.
 func (w *work) flush(ctx context.Context) error {
-	if w.o.DryRun {
+	if w.Distiller.o.DryRun {
 		w.marks, w.waiting = map[session.ID][]byte{}, 0
 		return nil
 	}
@@ -247,14 +247,14 @@ func (w *work) flush(ctx context.Context) error {
 	if len(w.marks)+len(notes) == 0 {
 		return nil
 	}
-	ok, err := w.o.Notes.Claim(ctx, w.claim, w.o.Owner, w.o.Now(), claimFor)
+	ok, err := w.Distiller.o.Notes.Claim(ctx, w.claim, w.Distiller.o.Owner, w.Distiller.o.Now(), claimFor)
 	if err != nil {
 		return fmt.Errorf("distill: %w", err)
 	}
 	if !ok {
 		return errors.New("distill: another one took over, since this one was silent for too long; what it has not written down the other one reads")
 	}
-	if err := w.o.Notes.Jot(ctx, w.tenant, w.marks, notes); err != nil {
+	if err := w.Distiller.o.Notes.Jot(ctx, w.tenant, w.marks, notes); err != nil {
 		return fmt.Errorf("distill: %w", err)
 	}
 	w.marks, w.waiting = map[session.ID][]byte{}, 0
@@ -264,7 +264,7 @@ func (w *work) flush(ctx context.Context) error {
 
 // proposeGrown proposes the lessons of the cases that have grown since their last proposal.
 func (w *work) proposeGrown(ctx context.Context) error {
-	if w.o.Judge != nil {
+	if w.Distiller.o.Judge != nil {
 		return nil
 	}
 	list := make([]*Case, 0, len(w.cases))

@@ -155,10 +155,10 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 		return nil
 	}
 	st := &settling{reward: c.name, entries: entries}
-	st.Tenant, st.ID, st.Heard, st.Deltas = row.Tenant, row.ID, heard, deltas
-	st.To = session.Applied{Version: 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
+	st.Settlement.Tenant, st.Settlement.ID, st.Settlement.Heard, st.Settlement.Deltas = row.Tenant, row.ID, heard, deltas
+	st.Settlement.To = session.Applied{Version: 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
 	if out.OK {
-		st.Deltas = append(st.Deltas, rec.Assignment.Looked(row.ID.String(), out.Reward)...)
+		st.Settlement.Deltas = append(st.Settlement.Deltas, rec.Assignment.Looked(row.ID.String(), out.Reward)...)
 	}
 	return st
 }

@@ -109,9 +109,9 @@ func TestAClosingThatFailedIsDueAgain(t *testing.T) {
 			r.be.failNext(step, 1, errDown)
 			r.age()
 			ses, _ := r.Acquire(r.ctx(), us, id)
-			ses.Lock()
-			ses.Thread.Turns++
-			ses.Unlock()
+			ses.Record.Mutex.Lock()
+			ses.Record.Thread.Turns++
+			ses.Record.Mutex.Unlock()
 			r.Release(ses, store.Decided)
 			r.record()
 			if crash {
@@ -213,14 +213,14 @@ func TestClosingFreezesTheNewestAssignment(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.played("s", trial.Assignment{Day: 1})
 	ses, _ := r.Acquire(r.ctx(), us, id)
-	ses.Lock()
-	ses.Assignment = picked(false)
-	ses.Unlock()
+	ses.Record.Mutex.Lock()
+	ses.Record.Assignment = picked(false)
+	ses.Record.Mutex.Unlock()
 	r.age()
 	same(t, "picked", r.counter("look-twice@0123456789ab", "picked"), 1)
-	ses.Lock()
-	ses.Assignment.Picks[0].Injected = true
-	ses.Unlock()
+	ses.Record.Mutex.Lock()
+	ses.Record.Assignment.Picks[0].Injected = true
+	ses.Record.Mutex.Unlock()
 	r.Release(ses, store.Decided)
 	r.record()
 	r.tell(us, id, score("a", 1, 1))

@@ -113,16 +113,16 @@ func (c *closer) correct(ctx context.Context, at session.Ref) *settling {
 	}
 	out := feedback.Reward(counted, def.Tiers)
 	st := &settling{reward: def.String(), entries: entries, before: old.Told}
-	st.Tenant, st.ID, st.From, st.Heard = at.Tenant, at.ID, old.Version, heard
-	st.To = session.Applied{Version: old.Version + 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
+	st.Settlement.Tenant, st.Settlement.ID, st.Settlement.From, st.Settlement.Heard = at.Tenant, at.ID, old.Version, heard
+	st.Settlement.To = session.Applied{Version: old.Version + 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
 	if old.Told == out.OK && old.Reward == out.Reward && old.Tier == out.Tier {
 		return st // no counter moves, but the samples get the new rating
 	}
 	if old.Told {
-		st.Deltas = trial.Negate(bandit.Contribution(&a, old.Reward, old.Tier))
+		st.Settlement.Deltas = trial.Negate(bandit.Contribution(&a, old.Reward, old.Tier))
 	}
 	if out.OK {
-		st.Deltas = append(st.Deltas, bandit.Contribution(&a, out.Reward, out.Tier)...)
+		st.Settlement.Deltas = append(st.Settlement.Deltas, bandit.Contribution(&a, out.Reward, out.Tier)...)
 	}
 	return st
 }

@@ -26,7 +26,7 @@ func under(reward string, ds []trial.Delta) []trial.Delta {
 	}
 	out := slices.Clone(ds)
 	for i := range out {
-		out[i].Scope = rewardMark + reward + rewardEnd + out[i].Scope
+		out[i].Key.Scope = rewardMark + reward + rewardEnd + out[i].Key.Scope
 	}
 	return out
 }
@@ -38,13 +38,13 @@ func ofDefinition(reward string, ds []trial.Delta) (own []trial.Delta, closed ma
 	closed = map[string]int64{}
 	for _, d := range ds {
 		of := defaultReward
-		if rest, marked := strings.CutPrefix(d.Scope, rewardMark); marked {
-			of, d.Scope, _ = strings.Cut(rest, rewardEnd)
+		if rest, marked := strings.CutPrefix(d.Key.Scope, rewardMark); marked {
+			of, d.Key.Scope, _ = strings.Cut(rest, rewardEnd)
 		}
 		switch {
 		case of == reward:
 			own = append(own, d)
-		case d.Scope == "":
+		case d.Key.Scope == "":
 			others[of] = append(others[of], d)
 		}
 	}

@@ -103,8 +103,8 @@ func TestTheDefaultDefinitionHasNoName(t *testing.T) {
 		t.Fatal(len(list), err)
 	}
 	for _, d := range list {
-		if d.Scope != "" && d.Scope != string(looked.Arm) && d.Scope != "x:coder" {
-			t.Errorf("scope %q", d.Scope)
+		if d.Key.Scope != "" && d.Key.Scope != string(looked.Arm) && d.Key.Scope != "x:coder" {
+			t.Errorf("scope %q", d.Key.Scope)
 		}
 	}
 }

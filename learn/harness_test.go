@@ -386,7 +386,7 @@ func (r *rig) sums(tenant string) string {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	text, err := json.Marshal(slices.DeleteFunc(list, func(d trial.Delta) bool { return strings.Contains(d.Field, "heard") }))
+	text, err := json.Marshal(slices.DeleteFunc(list, func(d trial.Delta) bool { return strings.Contains(d.Key.Field, "heard") }))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -402,7 +402,7 @@ func (r *rig) counter(scope, field string) float64 {
 	}
 	sum := 0.0
 	for _, d := range learn.Own(r.Definition(), list) {
-		if d.Scope == scope && d.Field == field {
+		if d.Key.Scope == scope && d.Key.Field == field {
 			sum += float64(d.Value) / trial.One
 		}
 	}

@@ -57,12 +57,12 @@ func (s *samples) write(ctx context.Context, work []*settling) (left []*settling
 
 // build adds all samples of one session to a batch.
 func (s *samples) build(ctx context.Context, b *session.Batch, st *settling) error {
-	ex, err := s.be.Exchanges(ctx, st.Tenant, st.ID)
+	ex, err := s.be.Exchanges(ctx, st.Settlement.Tenant, st.Settlement.ID)
 	if err != nil || len(ex) == 0 {
 		return err
 	}
-	for _, sm := range sample.Build(sampleSession(st.Tenant, st.ID, ex, st.entries)) {
-		b.Samples = append(b.Samples, session.StoredSample{Tenant: st.Tenant, Agent: ex[0].Agent, ID: st.ID, Sample: sm})
+	for _, sm := range sample.Build(sampleSession(st.Settlement.Tenant, st.Settlement.ID, ex, st.entries)) {
+		b.Samples = append(b.Samples, session.StoredSample{Tenant: st.Settlement.Tenant, Agent: ex[0].Agent, ID: st.Settlement.ID, Sample: sm})
 	}
 	b.Whole = append(b.Whole, st.ref())
 	return nil

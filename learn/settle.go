@@ -13,13 +13,15 @@ import (
 
 // settling is a session whose settlement is under way.
 type settling struct {
-	session.Settlement
-	reward  string // definition of reward of the deltas
-	entries []feedback.Entry
-	before  bool // a reward was applied already
+	Settlement session.Settlement
+	reward     string // definition of reward of the deltas
+	entries    []feedback.Entry
+	before     bool // a reward was applied already
 }
 
-func (st *settling) ref() session.Ref { return session.Ref{Tenant: st.Tenant, ID: st.ID} }
+func (st *settling) ref() session.Ref {
+	return session.Ref{Tenant: st.Settlement.Tenant, ID: st.Settlement.ID}
+}
 
 // settle writes the samples first and moves the counters second. After a crash in between both are
 // repeated; samples are idempotent by their id.
@@ -53,7 +55,7 @@ func (c *closer) settleAll(ctx context.Context, work []*settling) error {
 	steps := make([]session.Settlement, len(work))
 	for i, st := range work {
 		steps[i] = st.Settlement
-		steps[i].Deltas = under(st.reward, st.Deltas)
+		steps[i].Deltas = under(st.reward, st.Settlement.Deltas)
 	}
 	return c.beliefs.move(ctx, func() (of []session.Ref, deltas map[string][]trial.Delta, err error) {
 		done, err := c.be.Settle(ctx, steps)
@@ -64,7 +66,7 @@ func (c *closer) settleAll(ctx context.Context, work []*settling) error {
 		for i, st := range work {
 			of = append(of, st.ref())
 			if !done[i] { // another replica, or an earlier step of ours, was first: look again
-				c.touches.Touch(st.Tenant, st.ID)
+				c.touches.Touch(st.Settlement.Tenant, st.Settlement.ID)
 				continue
 			}
 			c.settled(st, deltas)
@@ -76,12 +78,12 @@ func (c *closer) settleAll(ctx context.Context, work []*settling) error {
 // settled counts a step that the backend applied.
 func (c *closer) settled(st *settling, byTenant map[string][]trial.Delta) {
 	if st.reward == c.name {
-		byTenant[st.Tenant] = append(byTenant[st.Tenant], st.Deltas...)
+		byTenant[st.Settlement.Tenant] = append(byTenant[st.Settlement.Tenant], st.Settlement.Deltas...)
 	}
-	if st.From == 0 {
+	if st.Settlement.From == 0 {
 		c.tally.Closed.Add(1)
 	}
-	if st.To.Told && !st.before {
+	if st.Settlement.To.Told && !st.before {
 		c.tally.Told.Add(1)
 	}
 }
@@ -96,8 +98,8 @@ func (c *closer) again(work []*settling, err error) {
 // any case.
 func (c *closer) lookAgain(work []*settling) {
 	for _, st := range work {
-		if st.From > 0 {
-			c.touches.Touch(st.Tenant, st.ID)
+		if st.Settlement.From > 0 {
+			c.touches.Touch(st.Settlement.Tenant, st.Settlement.ID)
 		}
 	}
 }

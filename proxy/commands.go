@@ -157,9 +157,9 @@ func (q *commandQueue) execute(o commandJob) {
 	if ses == nil {
 		return // the session is gone
 	}
-	ses.Lock()
+	ses.Record.Mutex.Lock()
 	deliver(ses.Record, answers)
-	ses.Unlock()
+	ses.Record.Mutex.Unlock()
 	q.lessons.opts.Store.Release(ses, store.Decided)
 }
 

@@ -106,8 +106,8 @@ func (t *turn) mailbox() mailbox {
 func (t *turn) refuse() {
 	t.p.opts.Metrics.rejected.Inc()
 	ses := t.session.Session
-	ses.Lock()
-	defer ses.Unlock()
+	ses.Record.Mutex.Lock()
+	defer ses.Record.Mutex.Unlock()
 	t.set.injector.Refused(ses.Record)
 	t.session.ChangeUnit(func(u *session.Record) { u.Assignment.Refused, u.State.Dirty = true, true })
 }

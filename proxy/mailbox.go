@@ -42,23 +42,23 @@ func (m mailbox) owe(request string, some bool) {
 	if m.opts.Pending == nil {
 		return
 	}
-	m.ses.Lock()
-	defer m.ses.Unlock()
-	m.ses.Mailbox.Owed = slices.DeleteFunc(m.ses.Mailbox.Owed, func(id string) bool { return id == request })
+	m.ses.Record.Mutex.Lock()
+	defer m.ses.Record.Mutex.Unlock()
+	m.ses.Record.Mailbox.Owed = slices.DeleteFunc(m.ses.Record.Mailbox.Owed, func(id string) bool { return id == request })
 	if some {
-		m.ses.Mailbox.Owed = append(m.ses.Mailbox.Owed, request)
-		m.ses.Mailbox.Owed = m.ses.Mailbox.Owed[max(0, len(m.ses.Mailbox.Owed)-maxOwed):]
+		m.ses.Record.Mailbox.Owed = append(m.ses.Record.Mailbox.Owed, request)
+		m.ses.Record.Mailbox.Owed = m.ses.Record.Mailbox.Owed[max(0, len(m.ses.Record.Mailbox.Owed)-maxOwed):]
 	}
-	m.ses.State.Dirty = true
+	m.ses.Record.State.Dirty = true
 }
 
 // collect waits for the answers to the commands of the previous reply, also from another replica,
 // and adds the answers to the record. Later answers are looked up once more in the next turn.
 func (m mailbox) collect(ctx context.Context) {
-	busy := m.pending.of(m.ses.Identity.ID)
-	m.ses.Lock()
-	owed := slices.Clone(m.ses.Mailbox.Owed)
-	m.ses.Unlock()
+	busy := m.pending.of(m.ses.Record.Identity.ID)
+	m.ses.Record.Mutex.Lock()
+	owed := slices.Clone(m.ses.Record.Mailbox.Owed)
+	m.ses.Record.Mutex.Unlock()
 	if busy == nil && len(owed) == 0 {
 		return
 	}
@@ -77,13 +77,13 @@ func (m mailbox) collect(ctx context.Context) {
 		text, late := m.letter(ctx, request)
 		var list []string
 		_ = json.Unmarshal([]byte(text), &list) // "" where none came
-		m.ses.Lock()
-		m.ses.Mailbox.Owed = slices.DeleteFunc(m.ses.Mailbox.Owed, func(id string) bool { return id == request || id == late })
+		m.ses.Record.Mutex.Lock()
+		m.ses.Record.Mailbox.Owed = slices.DeleteFunc(m.ses.Record.Mailbox.Owed, func(id string) bool { return id == request || id == late })
 		if len(list) == 0 && late != "" {
-			m.ses.Mailbox.Owed = append(m.ses.Mailbox.Owed, late)
+			m.ses.Record.Mailbox.Owed = append(m.ses.Record.Mailbox.Owed, late)
 		}
 		deliver(m.ses.Record, list)
-		m.ses.Unlock()
+		m.ses.Record.Mutex.Unlock()
 	}
 }
 
@@ -96,7 +96,7 @@ const lateMark = "-"
 func (m mailbox) letter(ctx context.Context, request string) (text, late string) {
 	name, again := strings.CutPrefix(request, lateMark)
 	for {
-		text, ok, err := m.opts.Pending.Take(ctx, m.tenant, m.ses.Identity.ID, name)
+		text, ok, err := m.opts.Pending.Take(ctx, m.tenant, m.ses.Record.Identity.ID, name)
 		switch {
 		case ok:
 			return text, ""

@@ -47,7 +47,7 @@ func (t *turn) spanFacts() trace.Facts {
 		return out
 	}
 	out.Conversation = &trace.Conversation{
-		RequestID: t.w.id, Session: t.session.Session.Identity.ID.String(), Agent: t.query.Claim.Agent, Turn: t.plan.number,
+		RequestID: t.w.id, Session: t.session.Session.Record.Identity.ID.String(), Agent: t.query.Claim.Agent, Turn: t.plan.number,
 		Injected: t.plan.insert.Injected, Withheld: t.plan.insert.Withheld, Loops: t.plan.insert.Loops,
 	}
 	if rep != nil {

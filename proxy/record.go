@@ -32,7 +32,7 @@ func (t *turn) admit() {
 	if err != nil {
 		return
 	}
-	of, plan := t.session.Session.MemberNow(), &t.plan.insert
+	of, plan := t.session.Session.Record.MemberNow(), &t.plan.insert
 	t.kept = &draft{exchange: &sample.Exchange{
 		ID: id, Tenant: t.in.who.tenant, Agent: t.query.Claim.Agent, Session: of.ID.String(), SessionName: of.Name, Run: of.UnitName,
 		RequestID: t.w.id, Caller: t.in.who.caller(), Turn: t.plan.number, At: t.in.started.UTC(), Dialect: t.in.dialect.String(), Model: t.in.req.Model,
@@ -136,9 +136,9 @@ func (t *turn) answeredArguments() []string {
 // earlierCall returns a call that an earlier reply of the session made.
 func (t *turn) earlierCall(id string) (wire.Call, bool) {
 	ses := t.session.Session
-	ses.Lock()
-	defer ses.Unlock()
-	c, ok := ses.Thread.Calls[id]
+	ses.Record.Mutex.Lock()
+	defer ses.Record.Mutex.Unlock()
+	c, ok := ses.Record.Thread.Calls[id]
 	return c, ok
 }
 
@@ -260,14 +260,14 @@ func (t *turn) judgeUnoffered() {
 		return
 	}
 	ses, captured := t.session.Session, t.set.cfg.Limits.CaptureBytes > 0
-	ses.Lock()
+	ses.Record.Mutex.Lock()
 	keep := !captured
 	if t.isMain() {
-		ses.Judged(t.plan.number, !keep)
+		ses.Record.Judged(t.plan.number, !keep)
 	} else {
-		keep = len(ses.OptOut.Turns) == 0
+		keep = len(ses.Record.OptOut.Turns) == 0
 	}
-	ses.Unlock()
+	ses.Record.Mutex.Unlock()
 	t.p.opts.Store.LetGo(t.w.id, keep)
 }
 
@@ -287,7 +287,7 @@ func (t *turn) findCommands() []writ.Command {
 	}
 	found := writ.Parse(rep.Text, rep.Cut)
 	if len(found) > 0 {
-		t.p.commands.pending.add(ses.Identity.ID)
+		t.p.commands.pending.add(ses.Record.Identity.ID)
 		t.mailbox().owe(t.w.id, true)
 	}
 	return found
@@ -300,7 +300,7 @@ func (t *turn) queueCommands() {
 	}
 	t.complete()
 	job := commandJob{
-		set: t.set, scope: lesson.Scope{Tenant: t.in.who.tenant, Agent: t.query.Claim.Agent}, session: t.session.Session.Identity.ID, request: t.w.id, commands: t.reply.commands,
+		set: t.set, scope: lesson.Scope{Tenant: t.in.who.tenant, Agent: t.query.Claim.Agent}, session: t.session.Session.Record.Identity.ID, request: t.w.id, commands: t.reply.commands,
 	}
 	if !t.p.opts.Store.OptedOut(t.kept.exchange, t.kept.answered) && t.p.commands.put(&job) {
 		return

@@ -50,9 +50,9 @@ func unitOf(t *testing.T, r *rig, id session.ID, members int) *session.Record {
 	var rec *session.Record
 	eventually(t, func() bool {
 		if ses := r.Parts().Store.Resident(id); ses != nil {
-			ses.Lock()
-			data, _ := ses.Encode()
-			ses.Unlock()
+			ses.Record.Mutex.Lock()
+			data, _ := ses.Record.Encode()
+			ses.Record.Mutex.Unlock()
 			r.Parts().Store.Release(ses, 0)
 			rec, _ = session.Decode(id, data)
 		}
@@ -146,7 +146,7 @@ func TestHostileNamesOfRuns(t *testing.T) {
 		}
 		before := 0
 		if ses := r.Parts().Store.Resident(session.RunKey("default", c.name)); ses != nil {
-			before = ses.Unit.Members
+			before = ses.Record.Unit.Members
 			r.Parts().Store.Release(ses, 0)
 		}
 		res, _ := r.send(t, "POST", c.path+chatPath, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %d"}]}`, i))

@@ -165,7 +165,7 @@ func (t *turn) name() {
 		t.w.id = t.p.opts.newID("req_")
 	default:
 		random := t.p.opts.entropy()
-		t.w.id = "req_" + hex.EncodeToString(append(t.session.Session.Identity.ID[:], random[:8]...))
+		t.w.id = "req_" + hex.EncodeToString(append(t.session.Session.Record.Identity.ID[:], random[:8]...))
 	}
 	t.hold(nil)
 }

@@ -322,7 +322,7 @@ func TestBrowseSamples(t *testing.T) {
 	r.deliver()
 	r.age()
 	ask := func(q store.SampleQuery) store.SampleList {
-		q.Tenant = us
+		q.Filter.Tenant = us
 		list, err := r.archive.BrowseSamples(r.t.Context(), &q)
 		if err != nil {
 			t.Fatal(err)

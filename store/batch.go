@@ -76,7 +76,7 @@ func (b *batch) giveUp(reason string, of func(*sample.Exchange) bool) int64 {
 func (b *batch) forget(tenant string, of func(session.ID) bool) {
 	b.rows = slices.DeleteFunc(b.rows, func(r session.Row) bool { return r.Tenant == tenant && of(r.ID) })
 	b.echoes = slices.DeleteFunc(b.echoes, func(e session.Echo) bool { return e.Tenant == tenant && of(e.ID) })
-	b.signals = slices.DeleteFunc(b.signals, func(g signal) bool { return g.Tenant == tenant && of(g.ID) })
+	b.signals = slices.DeleteFunc(b.signals, func(g signal) bool { return g.Ref.Tenant == tenant && of(g.Ref.ID) })
 }
 
 // reset empties the batch. The lists keep their capacity unless an outage made the lists long: new
@@ -171,7 +171,7 @@ func (b *batch) documents(on func(of session.Ref, exchange string, f func()) boo
 		t.echoes = append(t.echoes, i)
 	}
 	for i := range b.signals {
-		t := at(b.signals[i].Tenant, b.signals[i].ID)
+		t := at(b.signals[i].Ref.Tenant, b.signals[i].Ref.ID)
 		t.signals = append(t.signals, i)
 	}
 	buf := make([]byte, 0, size)

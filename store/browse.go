@@ -254,11 +254,11 @@ func itemOf(l *session.Listed, rec *session.Record) SessionItem {
 
 // SampleQuery selects samples, newest first.
 type SampleQuery struct {
-	sample.Filter        // Tenant is required
-	Agent         string // the whole name
-	Session       string // a session's id
-	After         string
-	Limit         int // 0: DefaultRows; at most MaxRows
+	Filter  sample.Filter // Tenant is required
+	Agent   string        // the whole name
+	Session string        // a session's id
+	After   string
+	Limit   int // 0: DefaultRows; at most MaxRows
 }
 
 // SampleItem is a sample in a list.
@@ -280,17 +280,17 @@ type SampleList struct {
 func (a *Archive) BrowseSamples(ctx context.Context, q *SampleQuery) (SampleList, error) {
 	out := SampleList{Samples: []SampleItem{}}
 	limit := rows(q.Limit)
-	of := session.Stretch{Since: q.From, Until: q.To, After: q.After, Most: limit}
+	of := session.Stretch{Since: q.Filter.From, Until: q.Filter.To, After: q.After, Most: limit}
 	began := a.now()
 	for {
-		page, err := a.backend.NewestSamples(ctx, q.Tenant, of)
+		page, err := a.backend.NewestSamples(ctx, q.Filter.Tenant, of)
 		if err != nil {
 			return out, err
 		}
 		for i := range page.List {
 			out.Looked++
 			m := &page.List[i]
-			if a.Hides(m.Tenant, m.Agent) || q.Agent != "" && q.Agent != m.Agent || q.Session != "" && q.Session != m.ID.String() || !q.Match(m.Tenant, &m.Sample) {
+			if a.Hides(m.Tenant, m.Agent) || q.Agent != "" && q.Agent != m.Agent || q.Session != "" && q.Session != m.ID.String() || !q.Filter.Match(m.Tenant, &m.Sample) {
 				continue
 			}
 			out.Samples = append(out.Samples, SampleItem{Session: m.ID.String(), Tenant: m.Tenant, Agent: m.Agent, Sample: m.Sample})

@@ -128,7 +128,7 @@ func (f *feedbackWriter) tellUnit(ctx context.Context, tenant string, id session
 
 // signal is implicit feedback of the traffic on a session.
 type signal struct {
-	session.Ref
+	Ref   session.Ref
 	entry feedback.Entry
 }
 
@@ -164,10 +164,10 @@ func (f *feedbackWriter) addSignals(ctx context.Context, signals []signal) error
 	byTenant := map[string]map[session.ID][]feedback.Entry{}
 	for i := range signals {
 		sg := &signals[i]
-		if byTenant[sg.Tenant] == nil {
-			byTenant[sg.Tenant] = map[session.ID][]feedback.Entry{}
+		if byTenant[sg.Ref.Tenant] == nil {
+			byTenant[sg.Ref.Tenant] = map[session.ID][]feedback.Entry{}
 		}
-		byTenant[sg.Tenant][sg.ID] = append(byTenant[sg.Tenant][sg.ID], sg.entry)
+		byTenant[sg.Ref.Tenant][sg.Ref.ID] = append(byTenant[sg.Ref.Tenant][sg.Ref.ID], sg.entry)
 	}
 	for tenant, entries := range byTenant {
 		f.addUnits(ctx, tenant, entries)

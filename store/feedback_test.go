@@ -156,12 +156,12 @@ func TestFeedbackBeforeTheTurnIsOver(t *testing.T) {
 		Identity:   session.Identity{ID: session.KeyOf(us, session.SpaceName, "s"), Tenant: us, Name: "s", Started: r.clock.now(), Seen: r.clock.now()},
 		Assignment: picked(true),
 	})
-	r.note(replyKey, ses.Identity.ID)
+	r.note(replyKey, ses.Record.Identity.ID)
 	same(t, "status", r.post(us, replyKey, score("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
 	same(t, "another tenant's view", r.post("other", replyKey, score("a", 1, 1)), store.Posted{Status: store.Parked})
 	r.store.Release(ses, store.Decided)
 	r.deliver()
-	same(t, "reward", r.reward(ses.Identity.ID), 1)
+	same(t, "reward", r.reward(ses.Record.Identity.ID), 1)
 }
 
 func TestPostCandidates(t *testing.T) {

@@ -94,7 +94,7 @@ func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
 		a.store.Publish(ses, nil, x, nil, 0)
 		a.store.Release(ses, store.Decided)
 		there, late := b.store.Acquire(t.Context(), us, id)
-		if there == nil || late || len(there.Assignment.Picks) != 1 {
+		if there == nil || late || len(there.Record.Assignment.Picks) != 1 {
 			t.Fatalf("the session at the other replica: %+v, late %v", there, late)
 		}
 		b.store.Release(there, store.Unchanged)

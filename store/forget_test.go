@@ -118,9 +118,9 @@ func TestRowOfTheFutureIsForgotten(t *testing.T) {
 				id := r.spoken(us, "busy")
 				held := r.store.Resident(id)
 				be.announced = func() { // what came before is delivered by then
-					held.Lock()
-					held.Thread.Turns, held.Identity.Seen = 2, r.clock.now().Add(time.Hour)
-					held.Unlock()
+					held.Record.Mutex.Lock()
+					held.Record.Thread.Turns, held.Record.Identity.Seen = 2, r.clock.now().Add(time.Hour)
+					held.Record.Mutex.Unlock()
 					r.store.Release(held, store.Decided)
 					time.Sleep(time.Second) // the recorder takes the row
 				}

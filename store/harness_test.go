@@ -533,9 +533,9 @@ func (r *rig) change(id session.ID, c store.Change, change func(rec *session.Rec
 	if ses == nil {
 		r.t.Fatal("the session is not in memory")
 	}
-	ses.Lock()
+	ses.Record.Mutex.Lock()
 	change(ses.Record)
-	ses.Unlock()
+	ses.Record.Mutex.Unlock()
 	r.store.Release(ses, c)
 }
 
@@ -631,7 +631,7 @@ func (r *rig) counter(scope, field string) (sum float64) {
 		r.t.Fatal(err)
 	}
 	for _, d := range list {
-		if d.Scope == scope && d.Field == field {
+		if d.Key.Scope == scope && d.Key.Field == field {
 			sum += float64(d.Value) / trial.One
 		}
 	}
@@ -691,9 +691,9 @@ func (r *rig) turnsOf(id session.ID) int {
 		r.t.Fatalf("session: %v, late %v", ses, late)
 	}
 	defer r.store.Release(ses, store.Unchanged)
-	ses.Lock()
-	defer ses.Unlock()
-	return ses.Thread.Turns
+	ses.Record.Mutex.Lock()
+	defer ses.Record.Mutex.Unlock()
+	return ses.Record.Thread.Turns
 }
 
 // exchanges returns the number of a session's stored exchanges.

@@ -38,15 +38,15 @@ type live struct {
 // Session is a session in memory. All requests of a session share one Session, which stays in memory
 // while a request pins it: from Acquire, Resident or Add until Release.
 type Session struct {
-	*session.Record
-	at    *list.Element
-	pins  atomic.Int32 // number of requests that hold the session
-	used  atomic.Int64 // last use, in Unix seconds
-	dirty atomic.Bool  // the session is in waiting.dirty
-	later atomic.Bool  // the session is in waiting.later
-	put   atomic.Int64 // the flush that last took the row; 0: none
-	mute  atomic.Bool  // all turns opted out, and only memory knows
-	gone  atomic.Bool  // the session was forgotten: no row may be written any more
+	Record *session.Record
+	at     *list.Element
+	pins   atomic.Int32 // number of requests that hold the session
+	used   atomic.Int64 // last use, in Unix seconds
+	dirty  atomic.Bool  // the session is in waiting.dirty
+	later  atomic.Bool  // the session is in waiting.later
+	put    atomic.Int64 // the flush that last took the row; 0: none
+	mute   atomic.Bool  // all turns opted out, and only memory knows
+	gone   atomic.Bool  // the session was forgotten: no row may be written any more
 	// unsure reports that the session began without an answer from the backend, and that the backend
 	// has not answered since.
 	unsure atomic.Bool
@@ -174,7 +174,7 @@ func (l *live) thin(step, most int, idle time.Time, p progress) {
 
 // drop removes a session. The caller holds mu.
 func (l *live) drop(s *Session) {
-	delete(l.of, s.Identity.ID)
+	delete(l.of, s.Record.Identity.ID)
 	l.order.Remove(s.at)
 }
 
@@ -184,7 +184,7 @@ func (l *live) forget(tenant string, id session.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.of[id]
-	if s == nil || s.Identity.Tenant != tenant {
+	if s == nil || s.Record.Identity.Tenant != tenant {
 		return false
 	}
 	s.gone.Store(true)
@@ -197,7 +197,7 @@ func (l *live) forgetTenant(tenant string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.of {
-		if s.Identity.Tenant == tenant {
+		if s.Record.Identity.Tenant == tenant {
 			s.gone.Store(true)
 			l.drop(s)
 			n++

@@ -85,9 +85,9 @@ func TestConcurrentAddGivesOneRecord(t *testing.T) {
 	for i := range n {
 		wg.Go(func() {
 			got[i] = r.store.Add(&session.Record{Identity: session.Identity{ID: id, Tenant: us, Name: "s", Started: r.clock.now()}})
-			got[i].Lock()
-			got[i].Thread.Turns++
-			got[i].Unlock()
+			got[i].Record.Mutex.Lock()
+			got[i].Record.Thread.Turns++
+			got[i].Record.Mutex.Unlock()
 			r.store.Release(got[i], store.Decided)
 		})
 	}
@@ -268,9 +268,9 @@ func TestConcurrentUseLosesNoChange(t *testing.T) {
 				if ses == nil {
 					ses = r.store.Add(&session.Record{Identity: session.Identity{ID: id, Tenant: us, Name: name(w + i), Started: r.clock.now(), Seen: r.clock.now()}})
 				}
-				ses.Lock()
-				ses.Thread.Turns++
-				ses.Unlock()
+				ses.Record.Mutex.Lock()
+				ses.Record.Thread.Turns++
+				ses.Record.Mutex.Unlock()
 				r.store.Release(ses, []store.Change{store.Counted, store.Decided}[i%2])
 				r.clock.add(time.Millisecond)
 			}
@@ -322,10 +322,10 @@ func (r *rig) takeTurn(id session.ID, name string) *session.Record {
 		rec.Assignment.Excluded = late
 		ses = r.store.Add(rec)
 	}
-	ses.Lock()
-	ses.Thread.Turns++
-	ses.Identity.Seen = r.clock.now()
-	ses.Unlock()
+	ses.Record.Mutex.Lock()
+	ses.Record.Thread.Turns++
+	ses.Record.Identity.Seen = r.clock.now()
+	ses.Record.Mutex.Unlock()
 	r.store.Release(ses, store.Decided)
 	r.deliver()
 	return ses.Record

@@ -46,13 +46,13 @@ func (o *optouts) OptedOut(x *sample.Exchange, answered []string) bool {
 
 // judged records the judgement of a turn in its session.
 func (o *optouts) judged(ses *Session, x *sample.Exchange, out bool) {
-	ses.Lock()
-	defer ses.Unlock()
-	if n := min(x.Given, len(x.New)); n > 0 && ses.Hidden(x.Turn-1) {
+	ses.Record.Mutex.Lock()
+	defer ses.Record.Mutex.Unlock()
+	if n := min(x.Given, len(x.New)); n > 0 && ses.Record.Hidden(x.Turn-1) {
 		x.New, x.NewFrom, x.Given = x.New[n:], x.NewFrom+n, 0
 	}
-	ses.Judged(x.Turn, out)
-	ses.OptOut.Asked = ses.OptOut.Asked || out
+	ses.Record.Judged(x.Turn, out)
+	ses.Record.OptOut.Asked = ses.Record.OptOut.Asked || out
 	if !out {
 		o.keepUnit(ses)
 	}
@@ -71,9 +71,9 @@ func (o *optouts) silent(ctx context.Context, tenant string, id session.ID) bool
 	}
 	defer ses.pins.Add(-1)
 	look := func() (silent, open bool) {
-		ses.Lock()
-		defer ses.Unlock()
-		return ses.Identity.Tenant == tenant && ses.Silent(), !ses.Visible() && len(ses.OptOut.Unjudged) > 0
+		ses.Record.Mutex.Lock()
+		defer ses.Record.Mutex.Unlock()
+		return ses.Record.Identity.Tenant == tenant && ses.Record.Silent(), !ses.Record.Visible() && len(ses.Record.OptOut.Unjudged) > 0
 	}
 	silent, open := look()
 	for i := 0; open && i < most && ctx.Err() == nil; i++ {
@@ -91,7 +91,7 @@ func (o *optouts) silent(ctx context.Context, tenant string, id session.ID) bool
 // keepUnit marks the run of a session as one with content that is kept, so that the run gets a row.
 // The caller has locked the session.
 func (o *optouts) keepUnit(ses *Session) {
-	id, ok := ses.UnitID()
+	id, ok := ses.Record.UnitID()
 	if !ok {
 		return
 	}
@@ -100,10 +100,10 @@ func (o *optouts) keepUnit(ses *Session) {
 		return
 	}
 	defer unit.pins.Add(-1)
-	unit.Lock()
-	news := unit.Unit.IsRun && !unit.OptOut.Kept
-	unit.OptOut.Kept = unit.OptOut.Kept || news
-	unit.Unlock()
+	unit.Record.Mutex.Lock()
+	news := unit.Record.Unit.IsRun && !unit.Record.OptOut.Kept
+	unit.Record.OptOut.Kept = unit.Record.OptOut.Kept || news
+	unit.Record.Mutex.Unlock()
 	if !news {
 		return
 	}

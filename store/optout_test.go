@@ -36,13 +36,13 @@ func (r *rig) converse(name string) *conversation {
 func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	c.r.t.Helper()
 	ses := c.r.store.Resident(c.id)
-	ses.Lock()
-	ses.Thread.Turns, ses.Thread.ListHash, ses.Thread.Items = n, uint64(1000+n), 2*n
-	ses.Thread.LastTurn = session.LastTurn{From: 2*n - 1, Items: []uint64{uint64(2000 + n)}}
-	ses.Lessons.Blocks = append(ses.Lessons.Blocks, session.Block{Anchor: wire.Anchor{Role: wire.RoleUser, Hash: uint64(3000 + n)}, Text: "x", Turn: n})
-	ses.Lessons.Loops.Warned = map[string]bool{fmt.Sprint("call-", n): true}
-	ses.Await(n)
-	ses.Unlock()
+	ses.Record.Mutex.Lock()
+	ses.Record.Thread.Turns, ses.Record.Thread.ListHash, ses.Record.Thread.Items = n, uint64(1000+n), 2*n
+	ses.Record.Thread.LastTurn = session.LastTurn{From: 2*n - 1, Items: []uint64{uint64(2000 + n)}}
+	ses.Record.Lessons.Blocks = append(ses.Record.Lessons.Blocks, session.Block{Anchor: wire.Anchor{Role: wire.RoleUser, Hash: uint64(3000 + n)}, Text: "x", Turn: n})
+	ses.Record.Lessons.Loops.Warned = map[string]bool{fmt.Sprint("call-", n): true}
+	ses.Record.Await(n)
+	ses.Record.Mutex.Unlock()
 	x := exchange(us, c.name, n, c.r.clock.now())
 	x.New, x.NewFrom, x.Given = []json.RawMessage{
 		json.RawMessage(fmt.Sprintf(`{"role":"assistant","content":"reply %d"}`, n-1)),
@@ -177,7 +177,7 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 		}
 		r.idleFor(idleTime)
 		again := r.store.Resident(c.id)
-		if again == nil || !again.Hidden(2) {
+		if again == nil || !again.Record.Hidden(2) {
 			t.Error("memory does not know the opted-out turns after a while")
 		}
 	})
@@ -210,7 +210,7 @@ func TestOptedOutSessionIsRememberedAfterARestart(t *testing.T) {
 		r = openRig(t, r.dir, r.clock, with(secret))
 		ses := r.store.Add(&session.Record{Identity: session.Identity{ID: c.id, Tenant: us, Name: word, Started: r.clock.now()}})
 		want := map[string]string{"a": "3 6 true", "b": "0 0 false"}[secret]
-		same(t, "turns, items and silence with secret "+secret, fmt.Sprint(ses.Thread.Turns, ses.Thread.Items, ses.Silent()), want)
+		same(t, "turns, items and silence with secret "+secret, fmt.Sprint(ses.Record.Thread.Turns, ses.Record.Thread.Items, ses.Record.Silent()), want)
 		r.store.Release(ses, store.Unchanged)
 		r.kill()
 	}

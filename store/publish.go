@@ -116,7 +116,7 @@ func (b *publisher) PublishOptOut(ses *Session, waited time.Duration) {
 	if row, ok := b.out.row(b.out.newRedactor(), ses); ok {
 		w.Rows = []session.Row{row}
 	}
-	b.soon(ses.MemberNow().Name, waited, func(ctx context.Context) error {
+	b.soon(ses.Record.MemberNow().Name, waited, func(ctx context.Context) error {
 		if len(w.Rows) == 0 {
 			return b.out.marks.announce(ctx)
 		}

@@ -124,7 +124,7 @@ func (r *recorder) collect(now time.Time, all bool) {
 	dirty, echoes := r.waiting.drain(now, all, r.handoff.flushes, r.state.delivered.Load())
 	for _, ses := range dirty {
 		ses.dirty.Store(false)
-		r.guard.On(label.StepEncode, session.Ref{Tenant: ses.Identity.Tenant, ID: ses.Identity.ID}, "", func() {
+		r.guard.On(label.StepEncode, session.Ref{Tenant: ses.Record.Identity.Tenant, ID: ses.Record.Identity.ID}, "", func() {
 			if row, ok := r.out.row(r.redactor, ses); ok {
 				r.handoff.next.rows = append(r.handoff.next.rows, row)
 				ses.put.Store(r.handoff.flushes)

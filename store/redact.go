@@ -66,27 +66,27 @@ func (o *optouts) cleanEntry(e feedback.Entry) feedback.Entry {
 // row returns the row of a session; ok is false if the session has none now. Arguments of tool calls
 // are redacted in the row: equal arguments stay equal, which suffices to find loops.
 func (o *optouts) row(r *redact.Redactor, ses *Session) (session.Row, bool) {
-	ses.Lock()
-	defer ses.Unlock()
+	ses.Record.Mutex.Lock()
+	defer ses.Record.Mutex.Unlock()
 	if ses.gone.Load() {
 		return session.Row{}, false
 	}
-	ses.veiled.Store(len(ses.OptOut.Unjudged) > 0)
-	if ses.Unit.IsRun && !ses.OptOut.Kept { // all turns so far opted out, or are not judged
+	ses.veiled.Store(len(ses.Record.OptOut.Unjudged) > 0)
+	if ses.Record.Unit.IsRun && !ses.Record.OptOut.Kept { // all turns so far opted out, or are not judged
 		ses.mute.Store(true)
 		return session.Row{}, false
 	}
-	silent := ses.Silent()
-	if m, ok := ses.OptOutMark(); ok && ses.OptOut.Asked && ses.Identity.Method != session.ByNew && ses.Identity.Method != session.ByEcho {
-		o.marks.announceLater(ses.Identity.ID, m)
+	silent := ses.Record.Silent()
+	if m, ok := ses.Record.OptOutMark(); ok && ses.Record.OptOut.Asked && ses.Record.Identity.Method != session.ByNew && ses.Record.Identity.Method != session.ByEcho {
+		o.marks.announceLater(ses.Record.Identity.ID, m)
 	}
-	ses.mute.Store(silent && !(ses.OptOut.Asked && o.marks.add(ses.Identity.ID, ses.Thread.Turns, ses.Thread.Items)))
-	if silent || !ses.Visible() {
+	ses.mute.Store(silent && !(ses.Record.OptOut.Asked && o.marks.add(ses.Record.Identity.ID, ses.Record.Thread.Turns, ses.Record.Thread.Items)))
+	if silent || !ses.Record.Visible() {
 		return session.Row{}, false
 	}
 	rules := o.rules.Load()
 	r.Fresh()
-	row, err := ses.Row(func(text string) (string, bool) {
+	row, err := ses.Record.Row(func(text string) (string, bool) {
 		if rules != nil && rules.Hits(text) {
 			return "", false
 		}

@@ -67,7 +67,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "the name in memory is the client's", ses.Identity.Name, name)
+	same(t, "the name in memory is the client's", ses.Record.Identity.Name, name)
 	check := func(when string, text []byte) {
 		t.Helper()
 		for _, p := range places {

@@ -103,9 +103,9 @@ func (s *sessions) echoes(ctx context.Context, tenant string, keys []session.Ech
 func (s *sessions) known(ctx context.Context, tenant string, id session.ID) (session.Member, bool, error) {
 	if ses := s.live.peek(id); ses != nil {
 		defer ses.pins.Add(-1)
-		ses.Lock()
-		defer ses.Unlock()
-		return ses.Member(), ses.Identity.Tenant == tenant, nil
+		ses.Record.Mutex.Lock()
+		defer ses.Record.Mutex.Unlock()
+		return ses.Record.Member(), ses.Record.Identity.Tenant == tenant, nil
 	}
 	row, ok, err := s.be.Session(ctx, tenant, id)
 	if err != nil || !ok {
@@ -127,7 +127,7 @@ func (s *sessions) inTheDark() bool {
 func (s *sessions) refresh(ctx context.Context, ses *Session) {
 	ctx, cancel := context.WithTimeout(ctx, s.lookup)
 	defer cancel()
-	rec, _, err := s.stored(ctx, ses.Identity.Tenant, ses.Identity.ID)
+	rec, _, err := s.stored(ctx, ses.Record.Identity.Tenant, ses.Record.Identity.ID)
 	if err != nil {
 		return
 	}
@@ -136,16 +136,16 @@ func (s *sessions) refresh(ctx context.Context, ses *Session) {
 		s.recallAgain(ctx, ses)
 		return
 	}
-	ses.Lock()
-	defer ses.Unlock()
+	ses.Record.Mutex.Lock()
+	defer ses.Record.Mutex.Unlock()
 	ses.unsure.Store(false)
 	switch {
-	case ses.State.StandIn && !rec.State.StandIn:
-		ses.Adopt(rec)
-		ses.Assignment.Excluded, ses.State.Dirty = true, true
-	case rec.State.StandIn && !ses.State.StandIn:
-	case rec.Thread.Turns > ses.Thread.Turns || rec.Thread.Turns == ses.Thread.Turns && rec.Identity.Seen.After(ses.Identity.Seen):
-		ses.Adopt(rec)
+	case ses.Record.State.StandIn && !rec.State.StandIn:
+		ses.Record.Adopt(rec)
+		ses.Record.Assignment.Excluded, ses.Record.State.Dirty = true, true
+	case rec.State.StandIn && !ses.Record.State.StandIn:
+	case rec.Thread.Turns > ses.Record.Thread.Turns || rec.Thread.Turns == ses.Record.Thread.Turns && rec.Identity.Seen.After(ses.Record.Identity.Seen):
+		ses.Record.Adopt(rec)
 	}
 }
 
@@ -153,7 +153,7 @@ func (s *sessions) rejoin(ctx context.Context, unit *Session) {
 	if !s.shared() && !unit.Unsure() {
 		return
 	}
-	rec, closed, err := s.stored(ctx, unit.Identity.Tenant, unit.Identity.ID)
+	rec, closed, err := s.stored(ctx, unit.Record.Identity.Tenant, unit.Record.Identity.ID)
 	if err != nil {
 		return
 	}
@@ -162,15 +162,15 @@ func (s *sessions) rejoin(ctx context.Context, unit *Session) {
 		return
 	}
 	rec.State.Closed = rec.State.Closed || closed
-	unit.Lock()
-	defer unit.Unlock()
+	unit.Record.Mutex.Lock()
+	defer unit.Record.Mutex.Unlock()
 	unit.unsure.Store(false)
-	if unit.State.StandIn && !rec.State.StandIn {
-		unit.Adopt(rec)
-		unit.Assignment.Excluded, unit.State.Dirty, unit.OptOut.Kept = true, true, true
+	if unit.Record.State.StandIn && !rec.State.StandIn {
+		unit.Record.Adopt(rec)
+		unit.Record.Assignment.Excluded, unit.Record.State.Dirty, unit.Record.OptOut.Kept = true, true, true
 		return
 	}
-	unit.Join(rec)
+	unit.Record.Join(rec)
 }
 
 func (s *sessions) recall(ctx context.Context, rec *session.Record, items int, late bool) {
@@ -198,30 +198,30 @@ func (s *sessions) recall(ctx context.Context, rec *session.Record, items int, l
 // recallAgain is recall for a session in memory whose turns all opted out: the session may have
 // continued on another replica.
 func (s *sessions) recallAgain(ctx context.Context, ses *Session) {
-	ses.Lock()
-	silent := ses.Silent()
-	ses.Unlock()
+	ses.Record.Mutex.Lock()
+	silent := ses.Record.Silent()
+	ses.Record.Mutex.Unlock()
 	if !silent || !s.shared() {
 		return
 	}
-	m, ok, err := s.fleet.OptOutOf(ctx, ses.Identity.ID)
+	m, ok, err := s.fleet.OptOutOf(ctx, ses.Record.Identity.ID)
 	if err != nil {
 		s.failed(label.StepLookup, err)
 		return
 	}
 	if ok {
-		ses.Lock()
-		defer ses.Unlock()
-		ses.Hide(m)
+		ses.Record.Mutex.Lock()
+		defer ses.Record.Mutex.Unlock()
+		ses.Record.Hide(m)
 	}
 }
 
 func (s *sessions) newest(row *session.Row) *session.Record {
 	var here *session.Record
 	if ses := s.live.peek(row.ID); ses != nil {
-		ses.Lock()
-		here = ses.Snapshot()
-		ses.Unlock()
+		ses.Record.Mutex.Lock()
+		here = ses.Record.Snapshot()
+		ses.Record.Mutex.Unlock()
 		ses.pins.Add(-1)
 	}
 	if here != nil && !here.State.StandIn && !s.shared() { // no other process writes rows
@@ -251,12 +251,12 @@ func (s *sessions) inUse(of session.Ref) *session.Record {
 		return nil
 	}
 	defer ses.pins.Add(-1)
-	if ses.Identity.Tenant != of.Tenant {
+	if ses.Record.Identity.Tenant != of.Tenant {
 		return nil
 	}
-	ses.Lock() // briefly: requests of the session wait for the lock
-	defer ses.Unlock()
-	return ses.Snapshot()
+	ses.Record.Mutex.Lock() // briefly: requests of the session wait for the lock
+	defer ses.Record.Mutex.Unlock()
+	return ses.Record.Snapshot()
 }
 
 // idsNamed returns the ids that a name may stand for: as any kind of name, as an id, and by the echo

@@ -112,9 +112,9 @@ func (s *Store) Add(rec *session.Record) *Session { return s.sessions.add(rec) }
 // AddMember makes the session of rec a member of a run or of a parent session, which the caller has
 // pinned. rec is not shared yet.
 func (s *Store) AddMember(unit *Session, rec *session.Record) {
-	unit.Lock()
-	defer unit.Unlock()
-	unit.AddMember(rec)
+	unit.Record.Mutex.Lock()
+	defer unit.Record.Mutex.Unlock()
+	unit.Record.AddMember(rec)
 }
 
 // Release ends a pin, and queues the session's row to be written if the session changed.

@@ -59,7 +59,7 @@ func (t *tombstones) left(w session.Batch) session.Batch {
 
 // heard returns the signals without those of forgotten sessions.
 func (t *tombstones) heard(list []signal) []signal {
-	return without(list, func(g *signal) bool { return t.cover(g.Tenant, g.ID.String(), g.entry.At) })
+	return without(list, func(g *signal) bool { return t.cover(g.Ref.Tenant, g.Ref.ID.String(), g.entry.At) })
 }
 
 // tidy removes the tombstones that are older than any request.

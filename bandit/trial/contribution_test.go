@@ -116,7 +116,7 @@ func TestNoCoinNoEffect(t *testing.T) {
 			a.Picks[i].Eps = eps
 		}
 		for _, d := range a.Contribution(1, 1) {
-			if d.Field == "n" || d.Field == "z" || d.Field == "zz" || d.Field[0] == 'w' && d.Field != "worse" {
+			if d.Key.Field == "n" || d.Key.Field == "z" || d.Key.Field == "zz" || d.Key.Field[0] == 'w' && d.Key.Field != "worse" {
 				t.Errorf("epsilon %v: %v", eps, d)
 			}
 		}
@@ -147,7 +147,7 @@ func TestClosing(t *testing.T) {
 		}
 	}
 	empty := trial.Assignment{Decided: true, ControlP: 0.05, Day: 3}
-	if ds := empty.Closing(); len(ds) != 1 || ds[0].Field != "closed" {
+	if ds := empty.Closing(); len(ds) != 1 || ds[0].Key.Field != "closed" {
 		t.Errorf("a session without matches: %v", ds)
 	}
 }
@@ -186,10 +186,10 @@ func TestMergeAndNegate(t *testing.T) {
 		t.Errorf("a correction is %d rewards", got)
 	}
 	if !slices.IsSortedFunc(change, func(x, y trial.Delta) int {
-		if x.Scope != y.Scope {
-			return map[bool]int{true: -1, false: 1}[x.Scope < y.Scope]
+		if x.Key.Scope != y.Key.Scope {
+			return map[bool]int{true: -1, false: 1}[x.Key.Scope < y.Key.Scope]
 		}
-		return map[bool]int{true: -1, false: 1}[x.Field <= y.Field]
+		return map[bool]int{true: -1, false: 1}[x.Key.Field <= y.Key.Field]
 	}) {
 		t.Error("merged deltas are not sorted")
 	}
@@ -211,7 +211,7 @@ func merge(sets ...[]trial.Delta) []trial.Delta {
 		}
 	}
 	slices.SortFunc(out, func(x, y trial.Delta) int {
-		return cmp.Or(cmp.Compare(x.Scope, y.Scope), cmp.Compare(x.Field, y.Field), cmp.Compare(x.Day, y.Day))
+		return cmp.Or(cmp.Compare(x.Key.Scope, y.Key.Scope), cmp.Compare(x.Key.Field, y.Key.Field), cmp.Compare(x.Key.Day, y.Key.Day))
 	})
 	return out
 }

@@ -39,10 +39,10 @@ func NewCounters() *Counters {
 func (c *Counters) Add(ds []Delta) {
 	for len(ds) > 0 {
 		var n int
-		if n = Together(ds); strings.HasPrefix(ds[0].Scope, lookMark) {
-			c.enter(ds[0].Scope, ds[:n])
-		} else if ds[0].Scope == "" || OfArm(ds[0].Scope) {
-			c.addScope(ds[0].Scope, ds[:n])
+		if n = Together(ds); strings.HasPrefix(ds[0].Key.Scope, lookMark) {
+			c.enter(ds[0].Key.Scope, ds[:n])
+		} else if ds[0].Key.Scope == "" || OfArm(ds[0].Key.Scope) {
+			c.addScope(ds[0].Key.Scope, ds[:n])
 		}
 		ds = ds[n:]
 	}
@@ -52,7 +52,7 @@ func (c *Counters) Add(ds []Delta) {
 // lock, so that no reader sees a count without the sum.
 func Together(ds []Delta) int {
 	n := 1
-	for n < len(ds) && ds[n].Scope == ds[0].Scope {
+	for n < len(ds) && ds[n].Key.Scope == ds[0].Key.Scope {
 		n++
 	}
 	return n
@@ -76,7 +76,7 @@ func (c *Counters) addScope(name string, ds []Delta) {
 // Raise merges maxima of other replicas.
 func (c *Counters) Raise(maxima []Delta) {
 	for _, d := range maxima {
-		if d.Monotone() {
+		if d.Key.Monotone() {
 			c.Add([]Delta{d})
 		}
 	}

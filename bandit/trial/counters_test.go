@@ -41,7 +41,7 @@ func TestMaximaRiseAndStay(t *testing.T) {
 		t.Error("a proven lesson keeps its large holdout")
 	}
 	for _, d := range all {
-		if !d.Monotone() || d.Day != 0 || d.Scope != "a@1" {
+		if !d.Key.Monotone() || d.Key.Day != 0 || d.Key.Scope != "a@1" {
 			t.Fatalf("%v is no maximum of the lesson", d)
 		}
 	}
@@ -71,7 +71,7 @@ func TestMaximaRiseAndStay(t *testing.T) {
 	for _, d := range done {
 		loaded.Add(d)
 	}
-	if got := loaded.Maxima(now); len(got) != 3 || got[0].Field != "emax+" || got[1].Field != "proven_at" || got[2].Field != "out+" {
+	if got := loaded.Maxima(now); len(got) != 3 || got[0].Key.Field != "emax+" || got[1].Key.Field != "proven_at" || got[2].Key.Field != "out+" {
 		t.Errorf("%v", got)
 	}
 }
@@ -259,7 +259,7 @@ func TestToldAndClosed(t *testing.T) {
 	if trial.Told(ds) != 1 || trial.Closed(ds) != 2 {
 		t.Error("an arm's numbers are not the tenant's")
 	}
-	if got := trial.Together(ds); got < 1 || ds[0].Scope != ds[got-1].Scope || got < len(ds) && ds[got].Scope == ds[0].Scope {
+	if got := trial.Together(ds); got < 1 || ds[0].Key.Scope != ds[got-1].Key.Scope || got < len(ds) && ds[got].Key.Scope == ds[0].Key.Scope {
 		t.Errorf("%d deltas of one scope", got)
 	}
 }

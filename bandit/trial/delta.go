@@ -19,13 +19,13 @@ type Key struct {
 
 // Delta is an integer to add to a counter, or to raise the counter to if Key.Monotone.
 type Delta struct {
-	Key
+	Key   Key
 	Value int64
 }
 
 // Compare orders counters by scope, field and day, as stores list them.
 func Compare(a, b Delta) int {
-	return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Day, b.Day))
+	return cmp.Or(cmp.Compare(a.Key.Scope, b.Key.Scope), cmp.Compare(a.Key.Field, b.Key.Field), cmp.Compare(a.Key.Day, b.Key.Day))
 }
 
 // OfArm reports whether a scope is an arm. The scope of the tenant is empty; other scopes begin

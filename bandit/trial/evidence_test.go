@@ -161,7 +161,7 @@ func TestBetsStaySolvent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps, y, centre := rapid.Float64Range(0.0001, 0.9999).Draw(t, "eps"), rapid.Float64Range(0, 1).Draw(t, "y"), rapid.Float64Range(0.05, 0.95).Draw(t, "c")
 		for _, d := range pickOf(eps, rapid.Bool().Draw(t, "injected"), centre).Contribution(y, 1) {
-			if d.Field[0] == 'w' && d.Field != "worse" && (d.Value < trial.Fixed(math.Log(0.1)) || d.Value > trial.Fixed(math.Log(1.9))) {
+			if d.Key.Field[0] == 'w' && d.Key.Field != "worse" && (d.Value < trial.Fixed(math.Log(0.1)) || d.Value > trial.Fixed(math.Log(1.9))) {
 				t.Fatalf("%v", d)
 			}
 		}

@@ -231,7 +231,7 @@ func Closed(ds []Delta) int64 { return count(ds, fClosed) }
 // count sums one global counter.
 func count(ds []Delta, field string) (n int64) {
 	for _, d := range ds {
-		if d.Scope == "" && d.Field == field {
+		if d.Key.Scope == "" && d.Key.Field == field {
 			n += d.Value
 		}
 	}

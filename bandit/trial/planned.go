@@ -88,7 +88,7 @@ func (a *Assignment) Looked(session string, y float64) []Delta {
 
 // readEntry decodes an entry of Looked.
 func readEntry(d *Delta) (e entry, ok bool) {
-	began, tie, ok := strings.Cut(d.Field, ".")
+	began, tie, ok := strings.Cut(d.Key.Field, ".")
 	at, err := strconv.ParseInt(began, 10, 64)
 	return entry{at, tie, (d.Value - 2 - d.Value&1) / 4, d.Value&1 == 1}, ok && err == nil && d.Value != 0
 }

@@ -254,7 +254,7 @@ func TestAnEntryHoldsItsCoin(t *testing.T) {
 		a := pickOf(eps, injected, centre)
 		a.Picks[0].Trial = "7.1"
 		ds := a.Looked(rapid.SampledFrom([]string{"", "s", "a-long-name-of-a-session"}).Draw(t, "session"), y)
-		if len(ds) != 1 || ds[0].Value == 0 || len(ds[0].Field) > len("0.")+8 {
+		if len(ds) != 1 || ds[0].Value == 0 || len(ds[0].Key.Field) > len("0.")+8 {
 			t.Fatalf("%v", ds)
 		}
 		c := trial.NewCounters()
@@ -275,7 +275,7 @@ func TestWhatIsNoEntry(t *testing.T) {
 		t.Errorf("of no trial: %v", got)
 	}
 	a.Picks = append(a.Picks, trial.Pick{Arm: "sure@1", Trial: "7.1", Injected: true}, trial.Pick{Arm: "never@1", Trial: "7.1", Eps: 1}, trial.Pick{Arm: "b@1", Trial: "7.1", Eps: 0.5})
-	if got := a.Looked("s", 1); len(got) != 1 || got[0].Scope != trial.LookScope("b@1", "7.1") {
+	if got := a.Looked("s", 1); len(got) != 1 || got[0].Key.Scope != trial.LookScope("b@1", "7.1") {
 		t.Errorf("%v", got)
 	}
 	if got := a.Looked("s", math.NaN()); got != nil {

@@ -27,7 +27,7 @@ func (s *sums) down() []int64 { return s.bets[bets:] }
 
 // add adds one delta and reports whether the delta was a bet. The caller holds mu.
 func (s *sums) add(d *Delta) (wagered bool) {
-	at, eps, anything, ok := find(d.Field)
+	at, eps, anything, ok := find(d.Key.Field)
 	if !ok {
 		return false
 	}
@@ -35,14 +35,14 @@ func (s *sums) add(d *Delta) (wagered bool) {
 	case maximum:
 		s.maxima[at.at] = max(s.maxima[at.at], d.Value)
 	case daily, ofTenant:
-		if at.kind == ofTenant && d.Scope != "" {
+		if at.kind == ofTenant && d.Key.Scope != "" {
 			return false
 		}
-		s.days.At(d.Day)[at.at] += d.Value
+		s.days.At(d.Key.Day)[at.at] += d.Value
 		s.total[at.at] += d.Value
 	case outlay:
-		if d.Scope == "" {
-			s.outlays.At(d.Day)[at.at] += d.Value
+		if d.Key.Scope == "" {
+			s.outlays.At(d.Key.Day)[at.at] += d.Value
 		}
 	case overall:
 		s.overall[at.at] += d.Value

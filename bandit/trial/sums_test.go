@@ -134,7 +134,7 @@ func TestEachCounterIsRead(t *testing.T) {
 		}
 		want, missing := read(ds), rapid.IntRange(0, len(ds)-1).Draw(t, "missing")
 		d := ds[missing]
-		if d.Field == trial.FieldUnpicked || d.Field[0] == 'w' && d.Field != "worse" {
+		if d.Key.Field == trial.FieldUnpicked || d.Key.Field[0] == 'w' && d.Key.Field != "worse" {
 			return // the chooser's own; of the bets only those that win show
 		}
 		if got := read(slices.Delete(slices.Clone(ds), missing, missing+1)); got == want {
@@ -148,7 +148,7 @@ func TestFieldNames(t *testing.T) {
 	names := map[string]bool{}
 	put := func(ds []trial.Delta) {
 		for _, d := range ds {
-			plain, rate, _ := strings.Cut(d.Field, "@")
+			plain, rate, _ := strings.Cut(d.Key.Field, "@")
 			if rate != "" {
 				plain += "@"
 			}

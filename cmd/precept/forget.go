@@ -120,9 +120,9 @@ func forgetOffline(
 		return 0, err
 	}
 	if f.session == "" {
-		n, err = s.ForgetTenant(ctx, f.tenant)
+		n, err = s.Store.ForgetTenant(ctx, f.tenant)
 	} else {
-		n, err = s.ForgetSession(ctx, f.tenant, f.session)
+		n, err = s.Store.ForgetSession(ctx, f.tenant, f.session)
 	}
 	return n, errors.Join(err, s.stop())
 }

@@ -71,7 +71,7 @@ func (w *invocation) importVerb() *cobra.Command {
 			return err
 		}
 		into := &learn.Importer{
-			Now: w.tools.Now, Learn: cfg.Learning.Enabled, Into: s.backend, Cleanse: s.Cleanse,
+			Now: w.tools.Now, Learn: cfg.Learning.Enabled, Into: s.backend, Cleanse: s.Store.Cleanse,
 		}
 		sum, err := w.importAll(c.Context(), into, &f, files)
 		if err = errors.Join(err, s.stop()); err != nil {

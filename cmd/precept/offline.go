@@ -17,7 +17,7 @@ import (
 
 // offline is a running store in this process, without a server, for verbs that write.
 type offline struct {
-	*store.Store
+	Store   *store.Store
 	backend server.Backend
 	stop    func() error // stops the store and returns the failures of its steps
 }

@@ -59,7 +59,7 @@ func (h *history) intent() Sample {
 	first := h.parts[0]
 	f, label := h.rate(0, 0, true)
 	s := h.sample(IntentResolution, 0, h.kept, f, label)
-	s.Input["intent_id"] = deriveID(h.Tenant, h.ID, "intent", 0)
+	s.Input["intent_id"] = deriveID(h.Session.Tenant, h.Session.ID, "intent", 0)
 	s.Input["raw_request_summary"] = cmp.Or(cut(first.words, summaryBytes), noWords)
 	s.Input["dialog_turns_count"] = len(h.parts)
 	s.Output["final_intent_summary"] = h.answer(h.kept)
@@ -101,7 +101,7 @@ func (h *history) dialog(n int, p *part, last bool) Sample {
 func (h *history) sample(family string, n int, of []*Exchange, f Feedback, label string) Sample {
 	last := of[len(of)-1]
 	s := Sample{
-		ID:        deriveID(h.Tenant, h.ID, family, n),
+		ID:        deriveID(h.Session.Tenant, h.Session.ID, family, n),
 		Family:    family,
 		CreatedAt: last.At.Add(milliseconds(last.LatencyMS)).UTC().Truncate(time.Millisecond),
 		Input:     map[string]any{},
@@ -111,16 +111,16 @@ func (h *history) sample(family string, n int, of []*Exchange, f Feedback, label
 		Meta: map[string]any{
 			"human_feedback_label": label,
 			"quality_score":        qualityScore(f, of),
-			"tenant":               h.Tenant,
-			"agent":                h.Agent,
-			"session":              h.ID,
+			"tenant":               h.Session.Tenant,
+			"agent":                h.Session.Agent,
+			"session":              h.Session.ID,
 			"model":                last.Model,
 			"turns":                len(of),
 			"tokens":               tokens(of),
 		},
 	}
-	if h.Name != "" {
-		s.Meta["session_name"] = h.Name
+	if h.Session.Name != "" {
+		s.Meta["session_name"] = h.Session.Name
 	}
 	if last.Run != "" {
 		s.Meta["run"] = last.Run

@@ -193,8 +193,8 @@ func (s *Session) Preferences() []Preference {
 	h := s.lay()
 	var out []Preference
 	tools := h.tools()
-	for i := range h.Ratings {
-		r := &h.Ratings[i]
+	for i := range h.Session.Ratings {
+		r := &h.Session.Ratings[i]
 		if r.Source != "user" {
 			continue
 		}
@@ -211,7 +211,7 @@ func (s *Session) Preferences() []Preference {
 		}
 		rejected := appendReply(nil, h.kept[at])
 		if len(chosen) > 0 && len(rejected) > 0 {
-			out = append(out, Preference{Prompt: h.conversation(at), Tools: tools, Chosen: chosen, Rejected: rejected, Session: h.ID, Turn: h.kept[at].Turn})
+			out = append(out, Preference{Prompt: h.conversation(at), Tools: tools, Chosen: chosen, Rejected: rejected, Session: h.Session.ID, Turn: h.kept[at].Turn})
 		}
 	}
 	return out
@@ -247,8 +247,8 @@ func (h *history) approvedTwin(at int) []ChatMessage {
 	if words == "" {
 		return nil
 	}
-	for i := range h.Ratings {
-		r := &h.Ratings[i]
+	for i := range h.Session.Ratings {
+		r := &h.Session.Ratings[i]
 		if r.Source != "user" || r.Turn == 0 || r.human() != Approved {
 			continue
 		}

@@ -18,8 +18,8 @@ const (
 func (h *history) rate(from, to int, whole bool) (Feedback, string) {
 	var best *Rating
 	count := 0
-	for i := range h.Ratings {
-		r := &h.Ratings[i]
+	for i := range h.Session.Ratings {
+		r := &h.Session.Ratings[i]
 		about := r.Turn != 0 && (from == 0 || (r.Turn >= from && r.Turn <= to))
 		if !about && !(whole && r.Turn == 0) {
 			continue

@@ -45,14 +45,14 @@ type part struct {
 
 // history is a session laid out for the builders.
 type history struct {
-	*Session
-	kept   []*Exchange    // the exchanges that count, in order
-	items  [][]*wire.Item // the new items of each
-	parts  []part
-	events []Event
-	newest map[string]int // the newest call of an id, among the events
-	steps  []*Event       // the calls
-	loops  int
+	Session *Session
+	kept    []*Exchange    // the exchanges that count, in order
+	items   [][]*wire.Item // the new items of each
+	parts   []part
+	events  []Event
+	newest  map[string]int // the newest call of an id, among the events
+	steps   []*Event       // the calls
+	loops   int
 }
 
 // lay orders the exchanges, drops attempts that a retry repaired, and tracks the calls.
@@ -153,12 +153,12 @@ func (h *history) result(r *wire.Result, verdicts *Verdicts, place int) {
 	s := &h.events[i]
 	s.Answered, s.Text, s.IsError = true, r.Text, r.IsError
 	switch {
-	case h.Failing == nil:
+	case h.Session.Failing == nil:
 		s.failed = r.IsError > 0
 	case verdicts != nil:
 		s.failed = slices.Contains(verdicts.Failed, place)
 	default:
-		s.failed = h.Failing(s.Call.Name, s.Call.Args, r.Text, r.IsError)
+		s.failed = h.Session.Failing(s.Call.Name, s.Call.Args, r.Text, r.IsError)
 	}
 }
 

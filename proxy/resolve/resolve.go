@@ -117,8 +117,8 @@ func (r *Result) ChangeUnit(change func(unit *session.Record)) {
 	if r.Unit == nil {
 		return
 	}
-	r.Unit.Lock()
-	defer r.Unit.Unlock()
+	r.Unit.Record.Mutex.Lock()
+	defer r.Unit.Record.Mutex.Unlock()
 	change(r.Unit.Record)
 }
 
@@ -173,15 +173,15 @@ func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 	}
 	s.excludeTwins()
 	if res.Session != nil && res.echoed() && !s.optedOut() {
-		s.note(res.Session.Identity.ID, res.Thread.Echoes...)
+		s.note(res.Session.Record.Identity.ID, res.Thread.Echoes...)
 	}
 	switch {
 	case res.Session == nil:
 		res.Name = res.Thread.Name
 	case s.parent != nil: // of a sub-agent: the client knows the name of the parent session
-		res.Name = s.parent.MemberNow().Name
+		res.Name = s.parent.Record.MemberNow().Name
 	default:
-		res.Name = res.Session.MemberNow().Name
+		res.Name = res.Session.Record.MemberNow().Name
 	}
 	finished = true
 	return res
@@ -215,13 +215,13 @@ func (r *Resolver) Replied(q *Query, res *Result, rep *wire.Reply, ok bool) []se
 		keys = append(keys, id)
 	}
 	if res.Side == "" && ok {
-		res.Session.Lock()
-		res.Session.Done(rep)
-		res.Session.Unlock()
-		r.quotes.Answered(q.Scope, res.Session.Identity.ID, rep)
+		res.Session.Record.Mutex.Lock()
+		res.Session.Record.Done(rep)
+		res.Session.Record.Mutex.Unlock()
+		r.quotes.Answered(q.Scope, res.Session.Record.Identity.ID, rep)
 		res.ChangeUnit(func(u *session.Record) { u.Spend(rep.Usage) })
 	}
-	return echoes(q, res.Session.Identity.ID, r.now(), keys)
+	return echoes(q, res.Session.Record.Identity.ID, r.now(), keys)
 }
 
 // Refused notes that the upstream refused the credential of a request. Call Refused before Ended.

@@ -123,9 +123,9 @@ func (c *client) turn(body, reply string, headers ...string) resolve.Result {
 	if res.Session == nil {
 		c.t.Fatal("the request has no session")
 	}
-	res.Session.Begin(q.Request, time.Unix(1e9, 0))
+	res.Session.Record.Begin(q.Request, time.Unix(1e9, 0))
 	c.resolver.Asked(res.Session.Record, q)
-	res.Session.Mark(q.Request)
+	res.Session.Record.Mark(q.Request)
 	c.resolver.Replied(q, &res, &wire.Reply{ID: "chatcmpl-" + reply, Text: reply, Complete: true}, true)
 	c.resolver.Ended(&res, true)
 	return res
@@ -167,7 +167,7 @@ func TestSessionsOfARunShareAUnit(t *testing.T) {
 	c := newClient(t)
 	one := c.turn(first, said, "Precept-Run", "ci-1")
 	two := c.turn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Run", "ci-1")
-	if one.Session == two.Session || one.Unit == nil || one.Unit != two.Unit || !one.Unit.Unit.IsRun || one.Unit.Unit.Members != 2 {
+	if one.Session == two.Session || one.Unit == nil || one.Unit != two.Unit || !one.Unit.Record.Unit.IsRun || one.Unit.Record.Unit.Members != 2 {
 		t.Errorf("the units are %p and %p", one.Unit, two.Unit)
 	}
 	if !slices.ContainsFunc(two.Noted, func(e session.Echo) bool { return e.Key == session.RunEcho("default", "ci-1") }) {
@@ -199,7 +199,7 @@ func TestALateBackendExcludesTheSession(t *testing.T) {
 	c := newClient(t)
 	c.store.away = true
 	res := c.turn(first, said, "Precept-Session", "mine")
-	if !res.Session.Assignment.Excluded || !res.Session.State.StandIn || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
+	if !res.Session.Record.Assignment.Excluded || !res.Session.Record.State.StandIn || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
 		t.Errorf("excluded: %v", res.Excluded)
 	}
 }
@@ -209,10 +209,10 @@ func TestALateLookUpOfEchoesExcludesTheSession(t *testing.T) {
 	c := newClient(t)
 	c.store.away = true
 	res := c.turn(second, "done")
-	if !res.New || !res.Session.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
+	if !res.New || !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
 		t.Errorf("new: %v, excluded: %v", res.New, res.Excluded)
 	}
-	if next := c.turn(first, said); next.Session.Assignment.Excluded || len(next.Excluded) > 0 {
+	if next := c.turn(first, said); next.Session.Record.Assignment.Excluded || len(next.Excluded) > 0 {
 		t.Error("a first request is excluded, although there was nothing to look up")
 	}
 }
@@ -221,7 +221,7 @@ func TestASessionFoundInMemoryIsNeverLate(t *testing.T) {
 	c := newClient(t)
 	one := c.turn(first, said)
 	c.store.away = true
-	if two := c.turn(second, "done"); two.Session != one.Session || two.Session.Assignment.Excluded || len(two.Excluded) > 0 {
+	if two := c.turn(second, "done"); two.Session != one.Session || two.Session.Record.Assignment.Excluded || len(two.Excluded) > 0 {
 		t.Errorf("excluded: %v", two.Excluded)
 	}
 }
@@ -230,7 +230,7 @@ func TestASaltThatIsNotTheFleetsExcludesTheSession(t *testing.T) {
 	c := newClient(t)
 	c.unsure = true
 	res := c.turn(first, said)
-	if !res.Session.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedKeys}) {
+	if !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedKeys}) {
 		t.Errorf("excluded: %v", res.Excluded)
 	}
 }
@@ -255,14 +255,14 @@ func TestAFullMemoryExcludesNewSessions(t *testing.T) {
 	} {
 		c := newClient(t)
 		old := c.turn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Session", "old", "Precept-Run", "ci-1")
-		pins, members := c.store.held(), old.Unit.Unit.Members
+		pins, members := c.store.held(), old.Unit.Record.Unit.Members
 		c.store.full = true
 		_, res := c.ask(first, headers...)
 		if res.Session != nil || res.Unit != nil || res.New || res.Side != "" || res.Name == "" || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedBusy}) {
 			t.Errorf("%s: session %v, unit %v, excluded %v, name %q", name, res.Session, res.Unit, res.Excluded, res.Name)
 		}
-		if n := c.store.held(); n != pins || old.Unit.Unit.Members != members {
-			t.Errorf("%s: %d pins and %d members, want %d and %d", name, n, old.Unit.Unit.Members, pins, members)
+		if n := c.store.held(); n != pins || old.Unit.Record.Unit.Members != members {
+			t.Errorf("%s: %d pins and %d members, want %d and %d", name, n, old.Unit.Record.Unit.Members, pins, members)
 		}
 		goesOn := c.turn(`{"messages":[{"role":"user","content":"Something else."},{"role":"assistant","content":"yes"},{"role":"user","content":"Go on."}]}`, "yes", "Precept-Session", "old", "Precept-Run", "ci-1")
 		if goesOn.Session != old.Session || len(goesOn.Excluded) != 0 {

@@ -55,9 +55,9 @@ func (s *search) catchUp() {
 	if !s.r.store.Shared() {
 		return
 	}
-	ses.Lock()
-	s.res.Moved = s.asked || ses.Elsewhere(s.q.Request)
-	ses.Unlock()
+	ses.Record.Mutex.Lock()
+	s.res.Moved = s.asked || ses.Record.Elsewhere(s.q.Request)
+	ses.Record.Mutex.Unlock()
 	if s.res.Moved {
 		s.r.store.Refresh(s.ctx, ses)
 	}
@@ -68,9 +68,9 @@ func (s *search) catchUp() {
 // experiment.
 func (s *search) findLost() bool {
 	standIn := s.res.Session
-	standIn.Lock()
-	lost := standIn.State.StandIn && standIn.Identity.Method == session.ByNew
-	standIn.Unlock()
+	standIn.Record.Mutex.Lock()
+	lost := standIn.Record.State.StandIn && standIn.Record.Identity.Method == session.ByNew
+	standIn.Record.Mutex.Unlock()
 	if !lost {
 		return false
 	}
@@ -85,9 +85,9 @@ func (s *search) findLost() bool {
 	}
 	if ses := s.res.Session; ses != nil {
 		s.res.Moved = true
-		ses.Lock()
-		ses.Assignment.Excluded, ses.State.Dirty = ses.Assignment.Excluded || !ses.State.Closed, true
-		ses.Unlock()
+		ses.Record.Mutex.Lock()
+		ses.Record.Assignment.Excluded, ses.Record.State.Dirty = ses.Record.Assignment.Excluded || !ses.Record.State.Closed, true
+		ses.Record.Mutex.Unlock()
 	}
 	return true
 }
@@ -102,9 +102,9 @@ func (s *search) split() {
 		return
 	}
 	if s.res.Thread.Loose {
-		ses.Lock()
-		shares := ses.Shares(s.q.Request) && !ses.Begins(s.q.Request)
-		ses.Unlock()
+		ses.Record.Mutex.Lock()
+		shares := ses.Record.Shares(s.q.Request) && !ses.Record.Begins(s.q.Request)
+		ses.Record.Mutex.Unlock()
 		if shares {
 			return
 		}
@@ -116,7 +116,7 @@ func (s *search) split() {
 
 // inAnotherRun reports whether the session belongs to another run than the request names.
 func (s *search) inAnotherRun() bool {
-	run, unit := s.q.Claim.Run, s.res.Session.MemberNow().Unit
+	run, unit := s.q.Claim.Run, s.res.Session.Record.MemberNow().Unit
 	return run != "" && unit != session.ID{} && unit != session.RunKey(s.q.Scope.Tenant, run)
 }
 
@@ -128,11 +128,11 @@ func (s *search) toSubAgent() bool {
 	if ses == nil || s.res.Thread.New || !s.q.Claim.Named() {
 		return false
 	}
-	ses.Lock()
+	ses.Record.Mutex.Lock()
 	reason, side := s.r.SideOf(ses.Record, s.q)
 	otherTools := side && reason == label.SideTools
-	first := otherTools && !s.q.Request.Delta && !ses.Shows(s.q.Request)
-	ses.Unlock()
+	first := otherTools && !s.q.Request.Delta && !ses.Record.Shows(s.q.Request)
+	ses.Record.Mutex.Unlock()
 	if !otherTools || !first && !s.q.Request.Delta { // a memory keeper's request shows the conversation
 		return false
 	}
@@ -179,7 +179,7 @@ func (s *search) open() bool {
 		return false
 	}
 	res.New = true
-	s.note(res.Session.Identity.ID, session.EchoKeyOf(s.q.Scope.Tenant, "s:"+res.Session.MemberNow().Name))
+	s.note(res.Session.Record.Identity.ID, session.EchoKeyOf(s.q.Scope.Tenant, "s:"+res.Session.Record.MemberNow().Name))
 	s.noteMember()
 	return true
 }
@@ -189,7 +189,7 @@ func (s *search) open() bool {
 func (s *search) standAside() {
 	res := s.res
 	if res.Session != nil {
-		res.Thread.Name = res.Session.MemberNow().Name
+		res.Thread.Name = res.Session.Record.MemberNow().Name
 		s.r.store.Release(res.Session, store.Unchanged)
 	}
 	if res.Unit != nil && res.Unit != s.parent {
@@ -229,13 +229,13 @@ func (s *search) excludeTwins() {
 			continue
 		}
 		changed := store.Unchanged
-		ses.Lock()
-		if unnamed := ses.Identity.Method == session.ByNew || ses.Identity.Method == session.ByEcho; unnamed && ses.Unit.ID == "" && !ses.State.Closed && !ses.Assignment.Excluded {
-			ses.Assignment.Excluded, ses.State.Doubted, ses.State.Dirty = true, true, true
+		ses.Record.Mutex.Lock()
+		if unnamed := ses.Record.Identity.Method == session.ByNew || ses.Record.Identity.Method == session.ByEcho; unnamed && ses.Record.Unit.ID == "" && !ses.Record.State.Closed && !ses.Record.Assignment.Excluded {
+			ses.Record.Assignment.Excluded, ses.Record.State.Doubted, ses.Record.State.Dirty = true, true, true
 			changed = store.Decided
 			s.exclude(label.ExcludedTwin)
 		}
-		ses.Unlock()
+		ses.Record.Mutex.Unlock()
 		s.r.store.Release(ses, changed)
 	}
 }
@@ -245,9 +245,9 @@ func (s *search) exclude(why label.Reason) { s.res.Excluded = append(s.res.Exclu
 // optedOut reports whether a turn of the session opted out. The history then has keys of the opted-
 // out turn, which must not be kept.
 func (s *search) optedOut() bool {
-	s.res.Session.Lock()
-	defer s.res.Session.Unlock()
-	return len(s.res.Session.OptOut.Turns) > 0
+	s.res.Session.Record.Mutex.Lock()
+	defer s.res.Session.Record.Mutex.Unlock()
+	return len(s.res.Session.Record.OptOut.Turns) > 0
 }
 
 // note adds keys to the result.

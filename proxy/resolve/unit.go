@@ -15,11 +15,11 @@ import (
 // joinUnit pins the unit of a session that is known. joinUnit reports whether memory has room for
 // the unit.
 func (s *search) joinUnit() bool {
-	of := s.res.Session.MemberNow()
+	of := s.res.Session.Record.MemberNow()
 	switch {
 	case of.Unit == session.ID{}:
 		return true
-	case s.parent != nil && s.parent.Identity.ID == of.Unit:
+	case s.parent != nil && s.parent.Record.Identity.ID == of.Unit:
 		s.res.Unit = s.parent
 		return true
 	default:
@@ -37,7 +37,7 @@ func (s *search) enlist(rec *session.Record) bool {
 	}
 	var above session.Member
 	if parent != nil {
-		above = parent.MemberNow()
+		above = parent.Record.MemberNow()
 	}
 	room := true
 	switch {
@@ -53,7 +53,7 @@ func (s *search) enlist(rec *session.Record) bool {
 	if !room {
 		return false
 	}
-	unit, of := s.res.Unit, s.res.Unit.MemberNow()
+	unit, of := s.res.Unit, s.res.Unit.Record.MemberNow()
 	rec.Unit.ID, rec.Unit.RunName = of.ID.String(), cmp.Or(of.Run, of.Name)
 	s.r.store.AddMember(unit, rec)
 	return true
@@ -87,9 +87,9 @@ func (s *search) pinLearning(id session.ID) *store.Session {
 	if ses == nil {
 		return nil
 	}
-	ses.Lock()
-	silent := ses.OptOut.NoLearn || len(ses.OptOut.Turns) > 0
-	ses.Unlock()
+	ses.Record.Mutex.Lock()
+	silent := ses.Record.OptOut.NoLearn || len(ses.Record.OptOut.Turns) > 0
+	ses.Record.Mutex.Unlock()
 	if silent {
 		s.r.store.Release(ses, store.Unchanged)
 		return nil
@@ -123,10 +123,10 @@ func (s *search) noteMember() {
 	if unit == nil {
 		return
 	}
-	if number := s.res.Session.MemberNow().MemberNo; number > 0 {
-		s.note(s.res.Session.Identity.ID, session.MemberKey(s.q.Scope.Tenant, unit.Identity.ID, number))
+	if number := s.res.Session.Record.MemberNow().MemberNo; number > 0 {
+		s.note(s.res.Session.Record.Identity.ID, session.MemberKey(s.q.Scope.Tenant, unit.Record.Identity.ID, number))
 	}
-	if run := unit.MemberNow().Run; run != "" {
-		s.note(unit.Identity.ID, session.RunEcho(s.q.Scope.Tenant, run))
+	if run := unit.Record.MemberNow().Run; run != "" {
+		s.note(unit.Record.Identity.ID, session.RunEcho(s.q.Scope.Tenant, run))
 	}
 }

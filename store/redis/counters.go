@@ -117,7 +117,7 @@ func addRow(list []trial.Delta, row trial.Key, fields, names map[string]string) 
 func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) error {
 	p := newPlan("raise")
 	for _, m := range maxima {
-		p.add(s.base(tenant), rowName(m.Scope, m.Day)+"\x00"+m.Field, ordered(m.Value))
+		p.add(s.base(tenant), rowName(m.Key.Scope, m.Key.Day)+"\x00"+m.Key.Field, ordered(m.Value))
 	}
 	return s.commit(ctx, "raise", p, tenant)
 }

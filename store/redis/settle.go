@@ -76,12 +76,12 @@ func stepArgs(st *session.Settlement) []any {
 	var order []string
 	sums := map[string]map[string]int64{}
 	for _, d := range st.Deltas {
-		name := rowName(d.Scope, d.Day)
+		name := rowName(d.Key.Scope, d.Key.Day)
 		if sums[name] == nil {
 			sums[name] = map[string]int64{}
 			order = append(order, name)
 		}
-		sums[name][d.Field] += d.Value
+		sums[name][d.Key.Field] += d.Value
 	}
 	args = append(args, strconv.Itoa(len(order)))
 	for _, name := range order {

@@ -98,7 +98,7 @@ type sums struct {
 
 func (s *sums) add(tenant int64, deltas []trial.Delta) {
 	for _, d := range deltas {
-		k := rowKey{tenant, d.Scope, d.Day}
+		k := rowKey{tenant, d.Key.Scope, d.Key.Day}
 		if s.last == nil || s.at != k {
 			s.at, s.last = k, s.rows[k]
 			if s.last == nil {
@@ -106,7 +106,7 @@ func (s *sums) add(tenant int64, deltas []trial.Delta) {
 				s.rows[k] = s.last
 			}
 		}
-		*s.last = addCell(*s.last, cell{d.Field, d.Value})
+		*s.last = addCell(*s.last, cell{d.Key.Field, d.Value})
 	}
 }
 
@@ -216,7 +216,7 @@ func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) 
 		n := t.tenant(tenant)
 		for _, m := range maxima {
 			t.db.exec(`INSERT INTO maxima(tenant, scope, field, day, value) VALUES(?, ?, ?, ?, ?)
-				ON CONFLICT DO UPDATE SET value = excluded.value WHERE excluded.value > value`, n, m.Scope, m.Field, m.Day, m.Value)
+				ON CONFLICT DO UPDATE SET value = excluded.value WHERE excluded.value > value`, n, m.Key.Scope, m.Key.Field, m.Key.Day, m.Value)
 		}
 	})
 }
@@ -226,7 +226,7 @@ func (s *Store) Maxima(ctx context.Context, tenant string) ([]trial.Delta, error
 	return readOf(ctx, s, tenant, func(c *conn, n int64) (list []trial.Delta) {
 		for r := range c.rows("SELECT scope, field, day, value FROM maxima WHERE tenant = ? ORDER BY scope, field, day", n) {
 			var d trial.Delta
-			r.scan(&d.Scope, &d.Field, &d.Day, &d.Value)
+			r.scan(&d.Key.Scope, &d.Key.Field, &d.Key.Day, &d.Value)
 			list = append(list, d)
 		}
 		return list

@@ -153,7 +153,7 @@ func checkSums(t *testing.T, s *sqlite.Store) {
 	}
 	a, b := int64(0), int64(0)
 	for _, d := range list {
-		if d.Scope == "a@1" {
+		if d.Key.Scope == "a@1" {
 			a += d.Value
 		} else {
 			b += d.Value

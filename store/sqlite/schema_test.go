@@ -126,7 +126,7 @@ func TestMigrationsKeepWhatIsThere(t *testing.T) {
 		a, err := s.Applied(ctx, "t", id)
 		report("applied", a.Version == 2 && a.Told, a, err)
 		counters, err := s.Counters(ctx, "t")
-		report("counters", len(counters) == 1 && counters[0].Value == 2 && counters[0].Field == "n", counters, err)
+		report("counters", len(counters) == 1 && counters[0].Value == 2 && counters[0].Key.Field == "n", counters, err)
 		maxima, err := s.Maxima(ctx, "t")
 		report("maxima", len(maxima) == 1 && maxima[0].Value == 5, maxima, err)
 		version, _, err := s.Priors(ctx, "t")

@@ -50,7 +50,7 @@ func Run(t *testing.T, open Open) {
 
 // desk is a bank with a stopped clock.
 type desk struct {
-	*bank.Bank
+	Bank  *bank.Bank
 	place bank.Place
 	now   time.Time
 }
@@ -72,7 +72,7 @@ func (d *desk) open(limits bank.Limits) *bank.Bank {
 
 func (d *desk) state(t *testing.T, slug string) lesson.State {
 	t.Helper()
-	book, problems, err := d.List(t.Context())
+	book, problems, err := d.Bank.List(t.Context())
 	if err != nil || len(problems) > 0 {
 		t.Fatal(err, problems)
 	}
@@ -92,7 +92,7 @@ func draft(slug string) *lesson.Lesson {
 
 func (d *desk) propose(t *testing.T, p bank.Proposal) bank.Result {
 	t.Helper()
-	r, err := d.Propose(t.Context(), p)
+	r, err := d.Bank.Propose(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func (d *desk) propose(t *testing.T, p bank.Proposal) bank.Result {
 // events returns the actions in the log, oldest first.
 func (d *desk) events(t *testing.T) (out []string) {
 	t.Helper()
-	log, err := d.Log(t.Context(), 100)
+	log, err := d.Bank.Log(t.Context(), 100)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func proposal(t *testing.T, d *desk) {
 	if !r.Lesson.CreatedAt.Equal(d.now) || r.Lesson.Approval.Source != "distill" || r.Lesson.Category != "distill" {
 		t.Errorf("%+v", r.Lesson)
 	}
-	acted, err := d.Act(t.Context(), "aaa", bank.Decision{Action: lesson.Approve, By: "ann"})
+	acted, err := d.Bank.Act(t.Context(), "aaa", bank.Decision{Action: lesson.Approve, By: "ann"})
 	if err != nil || d.state(t, "aaa") != lesson.Active || acted.Lesson.Approval.ContentHash != r.Lesson.ContentHash {
 		t.Fatalf("%v, %s", err, d.state(t, "aaa"))
 	}
@@ -36,7 +36,7 @@ func proposal(t *testing.T, d *desk) {
 	if got := d.events(t); !slices.Equal(got, want) {
 		t.Errorf("the log has %q", got)
 	}
-	log, _ := d.Log(t.Context(), 1)
+	log, _ := d.Bank.Log(t.Context(), 1)
 	if e := log[0]; e.By != "ann" || e.Hash != r.Lesson.ContentHash || !e.Time.Equal(d.now) || e.Source != "distill" {
 		t.Errorf("the event says %+v", e)
 	}
@@ -70,7 +70,7 @@ func gptme(t *testing.T, d *desk) {
 		}
 		file.Body = "" // the advice is the text
 		file.Evidence = []lesson.Evidence{{Kind: "conversation", Ref: "c1"}}
-		r, err := d.Propose(t.Context(), bank.Proposal{Lesson: file, Source: "import", By: "ann"})
+		r, err := d.Bank.Propose(t.Context(), bank.Proposal{Lesson: file, Source: "import", By: "ann"})
 		if err == nil || r.Lesson != nil {
 			t.Errorf("%s: the keyword \"the\" is accepted", keyword)
 		}
@@ -87,10 +87,10 @@ func gptme(t *testing.T, d *desk) {
 		if !slices.ContainsFunc(r.Findings, func(f lesson.Finding) bool { return f.Field == "match.patterns" }) {
 			t.Errorf("%s: findings are %v, want match.patterns among them", keyword, r.Findings)
 		}
-		if _, err := d.Act(t.Context(), slug, bank.Decision{Action: lesson.Approve, By: "ann"}); err != nil {
+		if _, err := d.Bank.Act(t.Context(), slug, bank.Decision{Action: lesson.Approve, By: "ann"}); err != nil {
 			t.Fatal(err)
 		}
-		book, _, err := d.List(t.Context())
+		book, _, err := d.Bank.List(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +151,7 @@ func refusals(t *testing.T, d *desk) {
 	} {
 		l := draft("bad-one")
 		c.spot(l)
-		_, err := d.Propose(t.Context(), bank.Proposal{Lesson: l, Source: "api"})
+		_, err := d.Bank.Propose(t.Context(), bank.Proposal{Lesson: l, Source: "api"})
 		if _, ok := faultsOf(err); !ok {
 			t.Errorf("%s passes: %v", c.what, err)
 			continue
@@ -175,12 +175,12 @@ func refusals(t *testing.T, d *desk) {
 	if err := d.place.Commit(t.Context(), bank.Change{Version: r.Version, Edits: []bank.Edit{{Name: "distill/suspect.md", New: raw}}}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = d.Act(t.Context(), "suspect", bank.Decision{Action: lesson.Approve, By: "ann"})
+	_, err = d.Bank.Act(t.Context(), "suspect", bank.Decision{Action: lesson.Approve, By: "ann"})
 	d.expect(t, err, lesson.CodeInvalid)
 	if d.state(t, "suspect") != lesson.Quarantined {
 		t.Error("it is in force")
 	}
-	if _, err := d.Act(t.Context(), "suspect", bank.Decision{Action: lesson.Approve, By: "ann", Force: true}); err != nil || d.state(t, "suspect") != lesson.Active {
+	if _, err := d.Bank.Act(t.Context(), "suspect", bank.Decision{Action: lesson.Approve, By: "ann", Force: true}); err != nil || d.state(t, "suspect") != lesson.Active {
 		t.Errorf("a person's word does not count: %v", err)
 	}
 }
@@ -191,7 +191,7 @@ func sights(t *testing.T, d *desk) {
 	l := d.propose(t, bank.Proposal{Lesson: draft("both"), Source: "api"}).Lesson
 	seen := lesson.Sight{Hash: l.ContentHash, State: l.State}
 	act := func(seen lesson.Sight, a lesson.Action) error {
-		_, err := d.Act(t.Context(), "both", bank.Decision{Action: a, Seen: seen, By: "ann"})
+		_, err := d.Bank.Act(t.Context(), "both", bank.Decision{Action: a, Seen: seen, By: "ann"})
 		return err
 	}
 	if err := act(lesson.Sight{Hash: "another", State: l.State}, lesson.Approve); err == nil || !strings.Contains(err.Error(), "text has changed") {
@@ -217,7 +217,7 @@ func own(t *testing.T, d *desk) {
 	if r.Lesson.State != lesson.Active {
 		t.Fatalf("it is %s", r.Lesson.State)
 	}
-	book, _, err := d.List(t.Context())
+	book, _, err := d.Bank.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,11 +230,11 @@ func own(t *testing.T, d *desk) {
 			t.Errorf("%+v: %d hits", c.scope, len(hits))
 		}
 	}
-	_, err = d.Propose(t.Context(), bank.Proposal{Lesson: draft("all"), Source: "writ", Own: true})
+	_, err = d.Bank.Propose(t.Context(), bank.Proposal{Lesson: draft("all"), Source: "writ", Own: true})
 	d.expect(t, err, lesson.CodeInternal)
 	above := draft("above")
 	above.Supersedes = []string{r.Lesson.Slug}
-	_, err = d.Propose(t.Context(), bank.Proposal{Lesson: above, Source: "writ", Own: true, Scope: scope})
+	_, err = d.Bank.Propose(t.Context(), bank.Proposal{Lesson: above, Source: "writ", Own: true, Scope: scope})
 	d.expect(t, err, lesson.CodeInvalid)
 }
 
@@ -242,24 +242,24 @@ func scopes(t *testing.T, d *desk) {
 	t.Helper()
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
 	d.propose(t, bank.Proposal{Lesson: draft("hers"), Source: "api", Scope: scope})
-	if _, err := d.Put(t.Context(), "persons.md", person("persons"), "ann"); err != nil {
+	if _, err := d.Bank.Put(t.Context(), "persons.md", person("persons"), "ann"); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []lesson.Scope{{}, {Tenant: "acme"}, {Tenant: "other", Agent: "coder"}} {
-		if err := d.Withdraw(t.Context(), "hers", s, "x"); !errors.Is(err, bank.ErrNoLesson) {
+		if err := d.Bank.Withdraw(t.Context(), "hers", s, "x"); !errors.Is(err, bank.ErrNoLesson) {
 			t.Errorf("%+v withdraws: %v", s, err)
 		}
-		if _, err := d.Revise(t.Context(), "hers", bank.Proposal{Lesson: draft("hers"), Source: "api", Scope: s}); !errors.Is(err, bank.ErrNoLesson) {
+		if _, err := d.Bank.Revise(t.Context(), "hers", bank.Proposal{Lesson: draft("hers"), Source: "api", Scope: s}); !errors.Is(err, bank.ErrNoLesson) {
 			t.Errorf("%+v revises: %v", s, err)
 		}
 	}
-	if err := d.Withdraw(t.Context(), "persons", lesson.Scope{}, "x"); !errors.Is(err, bank.ErrNoLesson) {
+	if err := d.Bank.Withdraw(t.Context(), "persons", lesson.Scope{}, "x"); !errors.Is(err, bank.ErrNoLesson) {
 		t.Errorf("a program withdraws a person's lesson: %v", err)
 	}
-	if err := d.Withdraw(t.Context(), "hers", scope, "coder"); err != nil || d.state(t, "hers") != "" {
+	if err := d.Bank.Withdraw(t.Context(), "hers", scope, "coder"); err != nil || d.state(t, "hers") != "" {
 		t.Errorf("%v, %q", err, d.state(t, "hers"))
 	}
-	_, err := d.Propose(t.Context(), bank.Proposal{Lesson: draft("hers"), Source: "api", Scope: scope})
+	_, err := d.Bank.Propose(t.Context(), bank.Proposal{Lesson: draft("hers"), Source: "api", Scope: scope})
 	d.expect(t, err, lesson.CodeCollision) // an archived lesson keeps slug and numbers
 	a, b := bank.Slug("One title", scope), bank.Slug("One title", lesson.Scope{Tenant: "other", Agent: "coder"})
 	if a == b || !lesson.IsSlug(a) || !lesson.IsSlug(bank.Slug("测试 ../../", scope)) || !lesson.IsSlug(bank.Slug(strings.Repeat("long ", 99), scope)) {
@@ -271,14 +271,14 @@ func revisions(t *testing.T, d *desk) {
 	t.Helper()
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
 	d.propose(t, bank.Proposal{Lesson: draft("mine"), Source: "api", Scope: scope})
-	if _, err := d.Act(t.Context(), "mine", bank.Decision{Action: lesson.Approve, By: "ann"}); err != nil {
+	if _, err := d.Bank.Act(t.Context(), "mine", bank.Decision{Action: lesson.Approve, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	made := d.now
 	d.now = d.now.Add(time.Hour)
 	next := draft("")
 	next.Advice = "Read the number of the page twice."
-	r, err := d.Revise(t.Context(), "mine", bank.Proposal{Lesson: next, Scope: scope, By: "coder"})
+	r, err := d.Bank.Revise(t.Context(), "mine", bank.Proposal{Lesson: next, Scope: scope, By: "coder"})
 	if err != nil {
 		t.Fatal(err)
 	}
