@@ -95,7 +95,7 @@ func (a *access) knows(host string) bool {
 	return err == nil && a.anyIP
 }
 
-// hostName is a host without port and brackets, in lower case.
+// hostName returns a host without port and brackets, in lower case.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -19,7 +19,7 @@ const auditFile = "audit.jsonl"
 
 const (
 	auditShown = 50
-	auditRead  = 256 << 10 // of the file's end, at a start
+	auditRead  = 256 << 10 // bytes from the end of the file that a start reads
 	detailKey  = "audit"   // key of the echo context: description of the action
 )
 

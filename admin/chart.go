@@ -10,39 +10,40 @@ import (
 	"precept/bandit/report"
 )
 
-// chart is the input of chart.js: values over time, some with a band.
+// chart is the JSON input of chart.js: values over time, some with an interval.
 type chart struct {
 	Label  string   `json:"label"`
 	Unit   string   `json:"unit"`
 	Days   []int64  `json:"days"`            // Unix seconds
-	Local  bool     `json:"local,omitempty"` // moments, in the reader's zone; else days in UTC
+	Local  bool     `json:"local,omitempty"` // days are instants, shown in the browser's time zone; otherwise UTC dates
 	Series []series `json:"series"`
 	Marks  []marker `json:"marks,omitempty"`
 }
 
 type series struct {
 	Name   string     `json:"name"`
-	Colour string     `json:"colour"` // a custom property of style.css
+	Colour string     `json:"colour"` // name of a CSS custom property in style.css
 	Values []*float64 `json:"values"`
 	Lo     []*float64 `json:"lo,omitempty"`
 	Hi     []*float64 `json:"hi,omitempty"`
 }
 
-// marker is a moment worth a line: a planned look.
+// marker is a labelled vertical line in a chart, such as a planned evaluation.
 type marker struct {
 	At   int64  `json:"at"`
 	Text string `json:"text"`
 }
 
-// charts returns the script and style of a page with charts.
+// charts returns the script and style elements of a page with charts.
 func charts() g.Node {
 	return g.Group{h.Link(h.Rel("stylesheet"), h.Href("/static/uplot.css")), script("uplot.js"), script("chart.js")}
 }
 
-// node returns the place of the chart, with a label for screen readers. A chart needs two days.
+// node returns the element that chart.js draws into, with a label for screen readers. The result is
+// nil for fewer than two days.
 func (c chart) node(name string) g.Node {
 	b, err := json.Marshal(c)
-	if err != nil || len(c.Days) < 2 { // the chart always encodes
+	if err != nil || len(c.Days) < 2 { // encoding a chart does not fail
 		return nil
 	}
 	return h.Div(h.Class("chart"), h.Data("chart", string(b)), h.Role("img"), labelled(name))
@@ -56,7 +57,7 @@ func unixDay(date string) int64 {
 	return at.Unix()
 }
 
-// inPoints is a value in points.
+// inPoints returns a value in percentage points.
 func inPoints(x *float64) *float64 {
 	if x == nil {
 		return nil
@@ -64,7 +65,7 @@ func inPoints(x *float64) *float64 {
 	return new(*x * 100)
 }
 
-// effectChart returns an effect over time with its narrowing band.
+// effectChart returns a chart of an effect with its interval over time.
 func effectChart(label string, looks []effectAt) chart {
 	c, s := chart{Label: label, Unit: "points"}, series{Name: "Effect", Colour: "--mark"}
 	for _, l := range looks {
@@ -75,9 +76,9 @@ func effectChart(label string, looks []effectAt) chart {
 	return c
 }
 
-// effectOverTime returns the effect at the end of each day with planned trials, as chart and table.
-// Before two days of data, the looks since the server's start are shown. The result is nil without
-// two values.
+// effectOverTime returns the effect at the end of each day with the planned trials marked, as chart
+// and table. With fewer than two days, the chart shows since: the effects that the dashboard has
+// shown since the start of the server. The result is nil if since has fewer than two effects.
 func effectOverTime(label, name string, days []report.Band, planned []report.PlannedTrial, since []effectAt) g.Node {
 	ends := make([]effectAt, len(days))
 	for i, d := range days {
@@ -107,7 +108,7 @@ func effectOverTime(label, name string, days []report.Band, planned []report.Pla
 		"the chart shows the counters, day by day."))}
 }
 
-// meansOverTime is the mean reward of both arms, day by day, and as a table.
+// meansOverTime returns the mean reward of both arms by day, as chart and table.
 func meansOverTime(days []report.Day) g.Node {
 	if len(days) == 0 {
 		return nil

@@ -17,7 +17,8 @@ func known(err error) *echo.HTTPError {
 	return echo.NewHTTPError(http.StatusInternalServerError, "internal error").SetInternal(err)
 }
 
-// explain is known, with the cause in the log: a sentence for the caller, never the caller's input.
+// explain returns the client's error for err and logs the cause. The message never repeats the
+// client's input.
 func (s *Server) explain(c echo.Context, err error) *echo.HTTPError {
 	k := known(err)
 	if k.Internal != nil {

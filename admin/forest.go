@@ -132,10 +132,10 @@ func (a axis) ticks() (out []float64) {
 	return out
 }
 
-// text says how far the axis reaches.
+// text returns the range of the axis in words.
 func (a axis) text() string { return points(&a.lo) + " to " + points(&a.hi) + " points" }
 
-// stroke is a line of a drawing.
+// stroke returns a path of the drawing.
 func stroke(class, d string) g.Node { return g.El("path", h.Class(class), g.Attr("d", d)) }
 
 // drawing returns an SVG with a label for screen readers.

@@ -77,8 +77,8 @@ func (f frame) Link(path string, query ...string) string {
 	return address(path, q)
 }
 
-// With is this page with another query; an empty value takes a key away. Another order or filter
-// begins with the first rows.
+// With returns a link to this page with the query changed: an empty value removes its key. Changing
+// the order or a filter goes back to the first page of rows.
 func (f frame) With(query ...string) string {
 	q := maps.Clone(f.query)
 	q.Del("page")
@@ -146,7 +146,7 @@ func (f frame) sorter(key, name, text string, down bool) g.Node {
 // rowsPerPage is how many rows of a table a page shows.
 const rowsPerPage = 100
 
-// pager says which rows are shown.
+// pager holds the page number and the range of rows that a page shows.
 type pager struct{ number, from, to, total int }
 
 // pageOf selects the rows of the query's page out of total. A page number beyond the end means the

@@ -103,7 +103,7 @@ func readHelp(raw []byte, dir string) (g.Node, error) {
 // helpLinks resolves the links of a page. The value is the page's directory in the docs.
 type helpLinks string
 
-// Transform is called by goldmark when a page has been read.
+// Transform implements goldmark's ASTTransformer: goldmark calls it with each parsed page.
 func (l helpLinks) Transform(page *ast.Document, _ text.Reader, _ parser.Context) {
 	var gone []ast.Node
 	lead := func(n ast.Node, to *[]byte) {

@@ -99,7 +99,7 @@ func top(f frame) g.Node {
 	)
 }
 
-// failedPage is the page of an error.
+// failedPage returns the page for an error.
 func failedPage(f frame) g.Node {
 	return g.Group{
 		title(f.page.Title),
@@ -107,7 +107,7 @@ func failedPage(f frame) g.Node {
 	}
 }
 
-// refusedPage is the page of a viewer without permission.
+// refusedPage returns the page for a viewer without permission.
 func refusedPage(frame) g.Node {
 	return g.Group{
 		title("For operators"),

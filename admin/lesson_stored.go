@@ -60,7 +60,7 @@ func tenths(arms *report.Rewards) g.Node {
 		return float64(arm[i]) / max(1, float64(total))
 	}
 	bar := func(class, y string, share float64) g.Node {
-		const most = 200 // of the width of the drawing
+		const most = 200 // maximum width of a bar in the drawing
 		return g.El("rect", h.Class(class), g.Attr("x", "0"), g.Attr("y", y), h.Width(coordinate(share*most)), h.Height("7"))
 	}
 	number := func(share float64, n int64) g.Node {
@@ -135,7 +135,7 @@ func (x *tried) whole(f frame) g.Node {
 	return g.Group{h.P(firedIn(b), g.Text(".")), wordsTable("Words that fired", "Words", fired), examples(f, b.Examples), near}
 }
 
-// firedIn says in how many sessions a lesson would have fired.
+// firedIn returns the number of stored sessions in which a lesson would have fired.
 func firedIn(b *backtest.Result) g.Node {
 	return g.Group{
 		g.Text("The lesson would have fired in "), h.Strong(g.Text(count(b.Fired))), g.Text(" of the "), h.Strong(g.Text(count(b.Sessions))),

@@ -20,7 +20,7 @@ func some[T any](list []T, last func(...g.Node) g.Node, one func(T) g.Node) g.No
 	return append(g.Map(list[:most], one), last(g.Text("and "+count(len(list)-most)+" more")))
 }
 
-// lastRow is the last element of some rows.
+// lastRow returns a table row that spans all columns, for the end of a table.
 func lastRow(children ...g.Node) g.Node {
 	return h.Tr(h.Td(h.Class("text quiet"), h.ColSpan("6"), g.Group(children)))
 }
@@ -42,7 +42,7 @@ func problem(text string) g.Node {
 	return h.P(h.Class("problem"), h.Role("alert"), quoted(text))
 }
 
-// labelled and labelledBy label a part of a page for screen readers.
+// labelled and labelledBy return the attribute that labels a part of a page for screen readers.
 func labelled(name string) g.Node { return h.Aria("label", name) }
 
 func labelledBy(id string) g.Node { return h.Aria("labelledby", id) }
@@ -55,7 +55,7 @@ func section(id, title string, children ...g.Node) g.Node {
 	return h.Section(labelledBy(id), heading(id, title), g.Group(children))
 }
 
-// title is the top of a page.
+// title returns the heading of a page.
 func title(text string, children ...g.Node) g.Node {
 	return h.Div(h.Class("heading"), h.H1(quoted(cut(text, 200))), g.Group(children))
 }

@@ -36,14 +36,14 @@ type Options struct {
 	Metrics http.Handler
 	Truth   func(slug string) (float64, bool) // demo: the true effect, in units of reward; nil: unknown
 	DataDir string                            // where actions are noted; "": in memory only
-	Random  io.Reader                         // of session ids and CSRF tokens
+	Random  io.Reader                         // source of session ids and CSRF tokens
 	Now     func() time.Time
 	Log     *slog.Logger
 }
 
 // Access holds the tokens and hosts; a reload replaces the whole value.
 type Access struct {
-	Tokens        []string // of operators; in clear, or sha256:<hex>
+	Tokens        []string // tokens of operators: plain text, or sha256:<hex>
 	Viewers       []string // tokens that read only
 	Hosts         []string // further host names
 	PublicMetrics bool     // /metrics without a token
@@ -52,7 +52,7 @@ type Access struct {
 // errNoToken is the error of an Access without a token, or with a guessable token.
 var errNoToken = errors.New("no admin token is set; set PRECEPT_ADMIN_TOKEN or admin.tokens")
 
-// Query says which report is asked for.
+// Query selects a report.
 type Query struct {
 	Tenant      string
 	Window      time.Duration // 0: all

@@ -88,7 +88,7 @@ func (v *breakdownView) list(f frame) g.Node {
 	}
 }
 
-// stored is how many sessions were read.
+// stored returns the number of sessions that were read, and the date of the first.
 func (v *breakdownView) stored() (sessions, since string) {
 	return count(v.survey.Sessions), v.survey.Since.UTC().Format(time.DateOnly)
 }

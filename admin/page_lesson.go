@@ -117,7 +117,7 @@ func (v *lessonView) html(f frame) g.Node {
 	}
 }
 
-// about is the line below the title.
+// about returns the line below the title.
 func (v *lessonView) about() g.Node {
 	line := g.Group{code(v.slug)}
 	state := ""

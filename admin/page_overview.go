@@ -27,7 +27,7 @@ type need struct{ text, href, tone string }
 // overviewRows is how many lessons the first page shows.
 const overviewRows = 25
 
-// overview is the first page.
+// overview serves the first page.
 func (s *Server) overview(c echo.Context) error {
 	r, err := s.readReport(c)
 	if err != nil {
@@ -132,7 +132,7 @@ func (v *overviewView) needsYou(f frame) g.Node {
 		"No open task: no fault, no harmful lesson, no lesson waiting for approval.")))
 }
 
-// effects is the table of lessons, and how their effect went over time.
+// effects returns the table of lessons, with the effects over time.
 func (v *overviewView) effects(f frame) g.Node {
 	t := tableOf(&v.counted.report, v.rows[:min(len(v.rows), overviewRows)], true, 0, v.truth)
 	drawn := effectOverTime("All lessons together", "Effect of all lessons together in points, with its 95% interval",

@@ -89,7 +89,7 @@ func (s *Server) based(page []byte) []byte {
 	return []byte(strings.NewReplacer(r...).Replace(string(page)))
 }
 
-// below is an address without the base path.
+// below returns the path and query of a URL without the base path.
 func (s *Server) below(u *url.URL) *url.URL {
 	path, ok := strings.CutPrefix(u.Path, s.options.Base)
 	if s.options.Base == "" || !ok || path != "" && path[0] != '/' {

@@ -51,7 +51,7 @@ func sourceItem(x store.SourceItem) g.Node {
 	)
 }
 
-// rateForm is the form for a person's word.
+// rateForm returns the form with which a person rates a session.
 func rateForm(f frame, id string) g.Node {
 	button := func(kind, text string) g.Node {
 		return h.Button(h.Name("type"), h.Value(kind), g.Text(text))

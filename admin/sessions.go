@@ -14,7 +14,7 @@ import (
 
 const (
 	cookieName = "precept_session"
-	sessionKey = "session" // of the echo context: the *session when a cookie opened the door
+	sessionKey = "session" // key of the echo context: the *session of a request with a session cookie
 	csrfHeader = "X-CSRF-Token"
 	csrfField  = "csrf_token"
 )
@@ -112,7 +112,7 @@ func (s *session) vouches(csrf string) bool {
 	return subtle.ConstantTimeCompare([]byte(s.csrf), []byte(csrf)) == 1
 }
 
-// randomHex is 32 random bytes.
+// randomHex returns 32 random bytes in hex.
 func randomHex(random io.Reader) (string, error) {
 	var b [32]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {

@@ -21,14 +21,14 @@ type shared[K comparable, V any] struct {
 	now     func() time.Time
 	compute func(context.Context, K) (V, error)
 	fresh   func(took time.Duration) time.Duration // maximum age of a value that is served without a new computation
-	warm    func(took time.Duration) time.Duration // age at which the worker renews a value unasked; 0: never
+	warm    func(took time.Duration) time.Duration // age at which the worker recomputes a value without a page request; 0: never
 
-	flights singleflight.Group // one flight per key
+	flights singleflight.Group // one flight (shared computation) per key
 	single  chan struct{}      // holds a token while a computation runs
 
 	mu      sync.Mutex
-	life    context.Context // of the worker; nil while no worker runs
-	pending int             // flights that wait or compute
+	life    context.Context // context of the worker; nil while no worker runs
+	pending int             // flights that wait for the token or compute
 	values  map[K]*sharedValue[V]
 }
 
@@ -39,13 +39,13 @@ type sharedValue[V any] struct {
 	made  time.Time // start of the computation
 	took  time.Duration
 	asked time.Time
-	kept  bool // renewed although no page asks
+	kept  bool // recomputed even if no page asks for the value
 }
 
 const (
-	patience    = 100 * time.Millisecond // how long a page waits for a newer value
-	maxShared   = 16                     // values kept, and flights at a time
-	renewEvery  = 5 * time.Second        // how often the worker looks for values to renew
+	patience    = 100 * time.Millisecond // maximum time that a page waits for a newer value
+	maxShared   = 16                     // maximum number of stored values, and of pending flights
+	renewEvery  = 5 * time.Second        // interval between checks for values to recompute
 	unusedAfter = time.Hour              // a value that no page asked for in this time is not renewed
 )
 
@@ -56,8 +56,8 @@ func newShared[K comparable, V any](now func() time.Time, compute func(context.C
 	return &shared[K, V]{now: now, compute: compute, fresh: fresh, warm: warm, single: make(chan struct{}, 1), values: map[K]*sharedValue[V]{}}
 }
 
-// get returns the value of a key. old reports that a newer value is being computed. A key without a
-// value is waited for during first, or until the computation ends if first is 0.
+// get returns the value of a key. old reports that a newer value is being computed. For a key
+// without a value, get waits up to first, or without a limit if first is 0.
 func (s *shared[K, V]) get(ctx context.Context, key K, first time.Duration) (v V, old bool, err error) {
 	s.mu.Lock()
 	if s.life == nil {
@@ -121,7 +121,7 @@ func (s *shared[K, V]) count(flights int) {
 
 func flightName[K comparable](key K) string { return fmt.Sprintf("%#v", key) }
 
-// renew computes the value of a key and keeps it.
+// renew computes the value of a key and stores the value.
 func (s *shared[K, V]) renew(ctx context.Context, key K, kept bool) sharedValue[V] {
 	x := sharedValue[V]{made: s.now(), kept: kept}
 	x.value, x.err = s.attempt(ctx, key)
@@ -147,8 +147,7 @@ func (s *shared[K, V]) attempt(ctx context.Context, key K) (v V, err error) {
 	return s.compute(ctx, key)
 }
 
-// evict removes the value that was asked for longest ago if there is no room for another one. The
-// caller holds the lock.
+// evict removes the least recently requested value when the map is full. The caller holds the lock.
 func (s *shared[K, V]) evict() {
 	for len(s.values) >= maxShared {
 		var oldest K
@@ -165,8 +164,8 @@ func (s *shared[K, V]) evict() {
 	}
 }
 
-// run is the worker: it computes the value of first and renews values until ctx ends, and returns
-// when no computation is left.
+// run is the worker: it computes the value of first and recomputes stored values until ctx ends.
+// run returns after the running computation has ended.
 func (s *shared[K, V]) run(ctx context.Context, first K) error {
 	s.mu.Lock()
 	s.life = ctx
@@ -189,7 +188,7 @@ func (s *shared[K, V]) run(ctx context.Context, first K) error {
 	}
 }
 
-// renewOld starts the computation of values that are in use and too old.
+// renewOld starts computations for values that are in use and older than warm allows.
 func (s *shared[K, V]) renewOld() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

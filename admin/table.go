@@ -117,7 +117,7 @@ func (t *table) row(f frame, l *report.Row, all bool) g.Node {
 	)
 }
 
-// together is all lessons together as a row.
+// together returns the row for all lessons together.
 func together(r *report.Global) *report.Row {
 	return &report.Row{
 		Verdict: r.Verdict, Effect: r.Effect, Lo: r.Lo, Hi: r.Hi, NInjected: r.NTreated, NWithheld: r.NControl,
@@ -183,7 +183,7 @@ func doubts(r *report.Report) (out []string) {
 	return out
 }
 
-// noLessons is the help for a bank without lessons.
+// noLessons returns the help text for a bank without lessons.
 func noLessons() g.Node {
 	return empty(
 		"No lesson has matched yet",

@@ -82,7 +82,7 @@ func bytesOf(n int64) string {
 	return fmt.Sprintf("%.1f %s", x, units[i])
 }
 
-// fixed writes a number with so many digits behind the point.
+// fixed formats a number with the given number of decimals.
 func fixed(x *float64, digits int) string {
 	if x == nil {
 		return none
@@ -149,7 +149,7 @@ func bounded(text string, most int) string {
 // short returns a name shortened for a line: agents and models can have any name.
 func short(text string) string { return cut(text, 48) }
 
-// cut is the beginning of a text, of so many characters at most.
+// cut returns at most the first most characters of a text.
 func cut(text string, most int) string {
 	if r := []rune(text); len(r) > most {
 		return string(r[:most]) + "…"
@@ -157,7 +157,7 @@ func cut(text string, most int) string {
 	return text
 }
 
-// Visible is visible for a terminal.
+// Visible escapes invisible characters of a text for a terminal.
 func Visible(text string) string { return visible(strings.ToValidUTF8(text, "\uFFFD")) }
 
 // hides reports whether a character is invisible, or changes the display of others. Joiners stay:

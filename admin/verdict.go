@@ -10,7 +10,7 @@ import (
 // advice is a verdict in words, with the next step.
 type advice struct {
 	Words, Next, Tone string
-	Group             string // of the filter: helps, harms, none, open, invalid, waits
+	Group             string // group in the filter: helps, harms, none, open, invalid, waits
 	Notes             bool   // the text contains the report's notes already
 }
 

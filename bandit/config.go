@@ -7,7 +7,7 @@ type Objective string
 // with the lesson, which mostly measure how easy the sessions were, and exists for fleets without a
 // holdout.
 const (
-	Uplift Objective = "uplift" // effect by the holdout
+	Uplift Objective = "uplift" // Thompson sampling on the effect that the holdout measures
 	Raw    Objective = "raw"    // Beta sampling on the raw reward; biased by difficulty
 	Random Objective = "random" // K random matches
 	All    Objective = "all"    // every match, by confidence and slug; no draw, no bench
@@ -16,22 +16,22 @@ const (
 // Holdout is the rule for how long a lesson keeps the full share of withheld picks.
 type Holdout string
 
-// The holdouts. Each is a rule over counters that merge, so that every replica withholds
-// identically, also after a restart.
+// The holdout rules. Each rule reads only counters that replicas merge, so that every replica
+// withholds identically, also after a restart.
 const (
-	Prove Holdout = "prove" // until the interval shows a positive effect or no material effect
-	Earn  Holdout = "earn"  // less as soon as the lesson is believed to help: more gain, less proof
+	Prove Holdout = "prove" // full share until the interval shows a positive effect or no material effect
+	Earn  Holdout = "earn"  // smaller share as soon as the model expects a positive effect: more reward, but wider intervals
 	Fixed Holdout = "fixed" // always the full share
 )
 
 // Config is the operator's configuration. Package configs has validated the values.
 type Config struct {
 	K         int       // picks per decision; 2K over a session
-	Epsilon   float64   // holdout propensity (0.20)
+	Epsilon   float64   // share of picks that are withheld (0.20)
 	Holdout   Holdout   // empty: Prove
 	Control   float64   // share of sessions without lessons (0.05)
 	Objective Objective // empty: Uplift
-	Salt      string    // of the coins; shared by replicas
+	Salt      string    // salt of the coins; equal on all replicas
 	Room      int       // maximum bytes of the picks of one decision; 0: no maximum, NoRoom: none
 	TokenCost float64   // price of one token in units of reward (0)
 }
@@ -42,10 +42,10 @@ const NoRoom = -1
 // ProbeShare is the share of the sessions in which one benched lesson may be tried.
 const ProbeShare = 0.02
 
-// Fixed propensities.
+// Propensities that are not configurable.
 const (
-	leastEpsilon = 0.05 // after the verdict, withholding has little left to show
-	probeEpsilon = 0.50 // an even split learns most from a benched lesson's few picks
+	leastEpsilon = 0.05 // holdout after the verdict, when more data changes little
+	probeEpsilon = 0.50 // holdout of a benched lesson: an even split gives the narrowest interval per pick
 )
 
 // uplift reports whether lessons are chosen by their effect.

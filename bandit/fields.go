@@ -5,12 +5,12 @@ import "precept/bandit/trial"
 // Counters that only the chooser reads, in the same scopes and under the same days as the counters
 // of a trial.
 const (
-	fS1      = "s1"       // of an arm, dated: injected, sum of the residuals
-	fS0      = "s0"       // of an arm, dated: withheld
-	fSU      = "su"       // of an arm, dated: matched and not picked, or control
+	fS1      = "s1"       // per arm and day, injected: sum of the residuals
+	fS0      = "s0"       // per arm and day, withheld: sum of the residuals
+	fSU      = "su"       // per arm and day, matched and not picked, or control: sum of the residuals
 	fGraded  = "graded"   // global: rewards other than 0 and 1
 	fRes2    = "res2"     // global: sum of the squared residuals of the model
-	fCN, fCS = "cn", "cs" // of a category: sessions, rewards less the part that lessons explain
+	fCN, fCS = "cn", "cs" // per category: number of sessions, and sum of rewards less the part that lessons explain
 )
 
 // categoryMark is the prefix of the scope of a baseline.

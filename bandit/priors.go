@@ -25,7 +25,7 @@ const (
 	startMu0    = 0.01
 	startT02    = 0.04 * 0.04
 	startW2     = 0.1 * 0.1
-	startSigma2 = 0.24 // of a binary reward
+	startSigma2 = 0.24 // variance of a binary reward
 
 	minMu0   = 0.01
 	minT02   = 0.0002

@@ -78,7 +78,8 @@ type Store struct {
 	URL Secret `yaml:"url" restart:"yes"`
 }
 
-// Match says which further words are searched for the lessons' phrases.
+// Match names the agents whose system prompts are searched for the phrases of lessons, in addition
+// to the user's words.
 type Match struct {
 	System []string `yaml:"system"`
 }
@@ -204,7 +205,7 @@ type Metrics struct {
 	Public bool `yaml:"public"`
 }
 
-// Otel is where traces go.
+// Otel configures the export of traces.
 type Otel struct {
 	Endpoint string   `yaml:"endpoint" restart:"yes"`
 	Headers  []Secret `yaml:"headers" restart:"yes"`

@@ -222,7 +222,7 @@ func (d *decoder) text(
 	}
 }
 
-// pairs is n as a mapping.
+// pairs returns n as a mapping.
 func (d *decoder) pairs(path string, n ast.Node) (ast.MapNode, bool) {
 	pairs, ok := n.(ast.MapNode)
 	if _, alias := n.(*ast.AliasNode); !ok || alias {

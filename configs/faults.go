@@ -9,8 +9,8 @@ import (
 
 // Fault is one error in a configuration.
 type Fault struct {
-	Key     string `json:"key"`             // bandit.epsilon; "" when the file as a whole is meant
-	Value   string `json:"value,omitempty"` // as written; never a secret
+	Key     string `json:"key"`             // path such as bandit.epsilon; "" for the whole file
+	Value   string `json:"value,omitempty"` // as written by the operator; never a secret
 	Source  string `json:"source"`          // precept.yaml:12, --bandit-epsilon, PRECEPT_BANDIT_EPSILON, default
 	Problem string `json:"problem"`         // fact and remedy
 
@@ -52,14 +52,14 @@ func (f Faults) Error() string {
 	)
 }
 
-// AsFaults takes the list out of an error of Parse.
+// AsFaults returns the Faults in an error of Parse.
 func AsFaults(err error) (Faults, bool) {
 	var f Faults
 	ok := errors.As(err, &f)
 	return f, ok
 }
 
-// orNil returns the error: an empty list must be a nil error.
+// orNil returns f as an error, or nil if f is empty.
 func (f Faults) orNil() error {
 	if len(f) == 0 {
 		return nil

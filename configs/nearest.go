@@ -45,7 +45,7 @@ func renamed(key string) string {
 	return ""
 }
 
-// editDistance is Levenshtein's, over bytes.
+// editDistance returns the Levenshtein distance in bytes.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -70,7 +70,7 @@ func editDistance(a, b string) int {
 func (d *decoder) misspelt(names []string, env func(string) (string, bool), used map[string]bool) {
 	const prefix = "PRECEPT_"
 	known := map[string]bool{}
-	for _, name := range []string{"ADMIN_TOKEN", "CONFIG", "KEY", "RUN", "SESSION", "URL"} { // of verbs, and of agents
+	for _, name := range []string{"ADMIN_TOKEN", "CONFIG", "KEY", "RUN", "SESSION", "URL"} { // variables of commands and of agents, which are no settings
 		known[name] = true
 	}
 	for _, f := range leaves() {

@@ -23,7 +23,7 @@ type Sources struct {
 	Offline  bool                             // for verbs that only read local files: faults of the network's keys are ignored
 }
 
-// Default is the reference, read.
+// Default returns the configuration of the embedded precept.yaml.
 func Default() *Config {
 	c, err := Parse(Sources{})
 	if err != nil {
@@ -202,7 +202,7 @@ func (c *Config) Route() map[string]string {
 	}
 }
 
-// StoreURL is where the store is: store.url, or the SQLite file in the data directory.
+// StoreURL returns store.url, or the URL of the SQLite file in the data directory.
 func (c *Config) StoreURL() string {
 	if c.Store.URL != "" {
 		return c.Store.URL.Reveal()

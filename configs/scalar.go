@@ -107,7 +107,7 @@ func bound(tag reflect.StructTag, name string, otherwise float64) float64 {
 	return f
 }
 
-// boundText says bounds in the words of the type.
+// boundText describes the bounds of a number in the notation of its type.
 func boundText(t reflect.Type, minimum, maximum float64) string {
 	show := func(x float64) string {
 		switch {

@@ -29,7 +29,7 @@ type field struct {
 // isSection reports whether t holds further keys.
 func isSection(t reflect.Type) bool { return t.Kind() == reflect.Struct }
 
-// yamlName is the key of a struct field.
+// yamlName returns the key of a struct field.
 func yamlName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 	return name
@@ -58,7 +58,7 @@ func join(prefix, name string) string {
 	return prefix + "." + name
 }
 
-// leaves is every key of Config.
+// leaves returns every key of Config.
 func leaves() []field { return fields(reflect.TypeFor[Config](), "", nil) }
 
 // flagName and envName return the names of a key: the path with dashes, and in upper snake case.

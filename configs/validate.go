@@ -196,7 +196,7 @@ func (v *validator) tags() {
 	}
 }
 
-// isTag is AIP-11's pattern of a tag, ^[a-z][a-z0-9-]*$.
+// isTag reports whether s is a tag of AIP-11, ^[a-z][a-z0-9-]*$.
 func isTag(s string) bool {
 	rest := strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-")
 	return s != "" && rest == "" && s[0] >= 'a' && s[0] <= 'z'

@@ -19,7 +19,7 @@ const hidden = "(hidden)"
 // Secret is a text that logs, faults and marshalled output never show.
 type Secret string
 
-// Reveal is the secret's text.
+// Reveal returns the text of the secret.
 func (s Secret) Reveal() string { return string(s) }
 
 // String hides the text. An empty secret is shown as empty, because a missing secret is a fault

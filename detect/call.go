@@ -28,7 +28,7 @@ const (
 type toolCall struct {
 	known   *phrases
 	kind    kind
-	words   []string // of the name
+	words   []string // words of the tool's name
 	args    lenientValue
 	command string       // command or code to run
 	shell   shellCommand // analysis of the command of a shell

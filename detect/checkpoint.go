@@ -24,9 +24,9 @@ func (s *step) flags(failed, skipped *bool) [9]*bool {
 	}
 }
 
-// LoopsSince is Loops for requests without their history. checkpoint is the result of the last call
-// (nil at first), next is the checkpoint to store. A retry gets the checkpoint of its first
-// attempt. mem returns the calls of the replies.
+// LoopsSince is like Loops, for requests without their history. checkpoint is the result of the
+// last call (nil at first), next is the checkpoint to store. A retry gets the checkpoint of its
+// first attempt. mem returns the calls of the replies.
 func LoopsSince(
 	checkpoint []byte, req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool),
 ) (loops []Loop, next []byte) {
@@ -80,7 +80,7 @@ func writeCheckpoint(steps []*step) []byte {
 	return out
 }
 
-// readCheckpoint reads the bytes of writeCheckpoint. Other bytes give no steps.
+// readCheckpoint reads the bytes of writeCheckpoint. Invalid bytes give no steps.
 func readCheckpoint(state []byte) []*step {
 	if len(state) < 1 || state[0] != checkpointVersion || (len(state)-1)%checkpointSize != 0 {
 		return nil

@@ -158,8 +158,8 @@ func (h *history) seenBefore(s *step) bool {
 	return false
 }
 
-// indexed is seenBefore for an answer with many calls: one pass over the history serves all of
-// them.
+// indexed reports what seenBefore reports, by an index. For an answer with many calls, one pass
+// over the history then serves all calls.
 func (h *history) indexed(s *step) bool {
 	if h.before == nil {
 		h.before = make(map[uint64]bool)

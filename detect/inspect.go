@@ -15,7 +15,7 @@ type Finding struct {
 	Label  string `json:"label,omitempty"`
 
 	Rule string `json:"-"` // rule that decided, for people
-	Tool string `json:"-"` // of a tool result and a loop
+	Tool string `json:"-"` // name of the tool, for a tool result and a loop
 }
 
 // Kinds of findings.

@@ -13,8 +13,8 @@ import (
 const (
 	maxDepth    = 6       // deeper values are skipped
 	maxNesting  = 200     // a text with deeper nesting is not read, because the reader is recursive
-	maxElements = 16      // of an array
-	maxLenient  = 1 << 20 // of a text; the rest is not read
+	maxElements = 16      // elements of an array that are read
+	maxLenient  = 1 << 20 // bytes of a text that are read
 )
 
 type valueKind uint8

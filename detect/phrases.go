@@ -42,7 +42,7 @@ type phrases struct {
 
 	refusals    []refusalWording
 	synthetic   []meaning // beginnings of texts of an agent in the role of the user
-	says, roles []meaning // of the housekeeping of agents
+	says, roles []meaning // sentences and roles in side requests of agents
 	orders      []meaning // objects of the housekeeping of chat front ends
 }
 

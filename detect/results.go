@@ -28,7 +28,7 @@ type judgedCall struct {
 	looked, ruled bool
 }
 
-// Classify is detect.Classify with a memory.
+// Classify returns the judgement of detect.Classify and caches it.
 func (r *Results) Classify(call wire.Call, res wire.Result) Judgement {
 	return r.of(callResult{call.Name, call.Args, res.Text, res.IsError}).outcome()
 }

@@ -28,11 +28,11 @@ func Side(req *wire.Request) string {
 			break
 		}
 	}
-	if last := req.Len() - 1; last > 0 && req.Role(last) == wire.RoleSystem { // NextChat asks for a summary so
+	if last := req.Len() - 1; last > 0 && req.Role(last) == wire.RoleSystem { // NextChat puts the instruction for a summary into a last system message
 		user = req.Item(last).Text + "\n" + user
 	}
 	if len(req.Tools) == 0 && user != "" {
-		// The instruction for a title may be a message of its own, before the words to name.
+		// The instruction for a title may be a separate message before the text to name.
 		for i := range first {
 			if req.Role(i) == wire.RoleUser && i != newest {
 				user = req.Item(i).Text + "\n" + user
@@ -49,8 +49,8 @@ func Side(req *wire.Request) string {
 const sideHead = 4096
 
 // sideWording recognises the wordings of titles, summaries, compaction and memory. With tools in
-// the request only the literal sentences of agents count, and only at the start of a paragraph.
-// Without tools, other words for the same idea count, too, because such a request does no work.
+// the request, only the literal sentences of known agents count, and only at the start of a
+// paragraph. Without tools, paraphrases count too: a request without tools can do no agent work.
 func (p *phrases) sideWording(lastUserText, systemText string, tools int) string {
 	user := ends(lastUserText)
 	if kind, ok := p.known(user, systemText); ok {
@@ -75,7 +75,8 @@ func (p *phrases) sideWording(lastUserText, systemText string, tools int) string
 // knownHead is the number of bytes of a system prompt that are searched for known sentences.
 const knownHead = 600
 
-// known recognises the literal sentences of known agents and the roles of their housekeepers.
+// known returns the kind of a side request that contains a literal sentence of a known agent, or
+// whose system prompt starts with a known role for such requests.
 func (p *phrases) known(user, system string) (string, bool) {
 	head := strings.TrimSpace(cutText(system, knownHead))
 	first := slices.IndexFunc(p.says, func(m meaning) bool { return foldedPrefix(head, m.text) })
@@ -99,13 +100,12 @@ func (p *phrases) titleWords(low string) bool {
 		hasWord(low, p.lists["side-title-of"]...)
 }
 
-// summaryWords reports whether a text asks for a summary of the conversation.
 func (p *phrases) summaryWords(low string) bool {
 	return hasWord(low, p.lists["side-summary"]...)
 }
 
-// commitWords reports whether the whole task is a commit message. A person who asks for one writes
-// in the role of the user.
+// commitWords reports whether a system prompt asks for a commit message and nothing else. A person
+// who wants a commit message asks in a user message instead.
 func (p *phrases) commitWords(low string) bool {
 	return hasWord(low, p.lists["side-commit"]...) && hasWord(low, p.lists["side-commit-of"]...)
 }

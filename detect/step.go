@@ -16,8 +16,8 @@ type step struct {
 	callID  string
 	beside  uint64 // hash of the content that accompanies the text, in the result or after the result
 	warned  bool
-	written bool // see wire.Result
-	own     bool // see wire.Result
+	written bool // the result is text of a user message (wire.Result.Written)
+	own     bool // one item holds call and result (wire.Result.Own)
 	unasked bool // the model did not ask: the agent ran a test by itself
 
 	person bool
@@ -25,10 +25,10 @@ type step struct {
 	memo   stepMemo
 }
 
-// personTurn is what a person says in a step.
+// personTurn holds a user's words in a step, and whether the words reopen the task.
 type personTurn struct {
 	words          string
-	heard, reopens bool // the words were read; the words say that something changed
+	heard, reopens bool // heard: the words were parsed; reopens: the words report a change
 }
 
 // stepMemo holds the properties of a step that are computed once.

@@ -203,7 +203,7 @@ func (p *phrases) ownWords(words string) (own string, pasted bool) {
 	return strings.TrimSpace(strings.ReplaceAll(b.String(), "###STOP###", "")), pasted
 }
 
-// opener is the text without the sounds that people begin with.
+// opener returns the text without leading interjections.
 func (p *phrases) opener(low string) string {
 	for {
 		trimmed := strings.TrimLeft(low, " .,!-–—…'\"")

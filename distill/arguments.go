@@ -99,7 +99,7 @@ func (a *arguments) values() []string {
 	return out
 }
 
-// share says whether two calls have a telling value in common.
+// share reports whether two calls have a distinctive value in common.
 func share(a, b *arguments) bool {
 	have := map[string]bool{}
 	for _, v := range a.values() {

@@ -8,7 +8,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// Draft is a judge's proposal of a lesson, without a file.
+// Draft is a proposed lesson that has no file yet.
 type Draft struct {
 	Slug           string   `json:"slug"`
 	Title          string   `json:"title"`
@@ -26,11 +26,11 @@ type Draft struct {
 	State  string `json:"state,omitempty"`  // result of the proposal
 	Reason string `json:"reason,omitempty"` // reason of a refusal
 
-	cases []*Case // of the rules
-	mark  *mark   // of a judge's only session; nil: of the rules
+	cases []*Case // cases behind a draft of the built-in rules; empty for a judge's draft
+	mark  *mark   // note about the one session that a judge's draft comes from; nil for a draft of the rules
 }
 
-// group holds the cases of one lesson: cases with the same fix.
+// group holds the cases that one lesson covers: cases with the same fix.
 type group struct {
 	fix   Fix
 	cases []*Case
@@ -38,12 +38,12 @@ type group struct {
 	seen  int
 }
 
-// drafts makes lessons of cases. A case that cannot be described without private words makes no
-// lesson.
+// drafts returns the lessons that follow from cases. A case that cannot be described without
+// private words yields no lesson.
 func drafts(cases []*Case) []Draft {
 	slices.SortFunc(cases, func(a, b *Case) int { return cmp.Or(b.Sessions-a.Sessions, cmp.Compare(a.Key, b.Key)) })
 	var out []Draft
-	bySlug := map[string]int{} // where in out
+	bySlug := map[string]int{} // index in out
 	add := func(d Draft, ok bool) {
 		at, same := bySlug[d.Slug]
 		switch {
@@ -81,9 +81,9 @@ func drafts(cases []*Case) []Draft {
 	return out
 }
 
-// groupOf identifies the lesson of a case and a fix.
+// groupOf returns the key of the lesson that covers a case and a fix.
 func (c *Case) groupOf(h *Helped) string {
-	switch h.Kind { // one lesson of these covers several tools
+	switch h.Kind { // these kinds of fix group by the other tool, across failing tools
 	case fixFirst, fixStop:
 		return h.Kind + "|" + h.Other + "|" + strings.ToLower(c.Phrases[0])
 	case fixCheck:
@@ -101,27 +101,28 @@ func (d *Draft) merge(o *Draft) {
 	d.Refs, d.Errors, d.Tools = addRefs(d.Refs, o.Refs), added(d.Errors, o.Errors...), added(d.Tools, o.Tools...)
 }
 
-// suspicious reports whether an error reads like orders to a model, which an attacker may want in a
-// lesson.
+// suspicious reports whether an error reads like instructions to a model. An attacker may plant
+// such an error in order to write a lesson.
 func suspicious(c *Case) bool {
 	l := &lesson.Lesson{Title: c.Show, Advice: strings.Join(c.Phrases, "\n")}
 	return len(lesson.Suspicious(l)) > 0
 }
 
-// lesson returns the fix that a case teaches, if any, and the sessions as evidence.
+// lesson returns the fix that a case supports, with its sessions. ok is false if the case supports
+// no fix.
 func (c *Case) lesson() (Helped, bool) {
 	best, found := c.best()
 	switch {
-	case c.Show != "" && listed("vague").spell(c.Show): // an error without any specific word
+	case c.Show != "" && listed("vague").spell(c.Show): // the error has no specific word
 		return Helped{}, false
-	case found && 4*best.Sessions >= c.Sessions: // a fix that often failed to work is chance
+	case found && 4*best.Sessions >= c.Sessions: // below a quarter of the sessions, the success after the fix is chance
 		return best, true
 	}
 	stuck := c.permanent() && (c.Stubborn >= 2 || c.Stubborn >= 1 && c.Most >= 3) && 2*c.Mended <= c.Sessions
 	return Fix{Kind: fixStop}.in(c.Sessions, c.Sessions, c.Refs), stuck
 }
 
-// plausible says whether a fix may be the reason why things went well afterwards.
+// plausible reports whether a fix may have caused the success after the error.
 func plausible(c *Case, h *Helped) bool {
 	low := strings.ToLower(c.Show)
 	if listed("no access").within(low) && getsRound(low, h) {
@@ -146,7 +147,7 @@ func plausible(c *Case, h *Helped) bool {
 	return true
 }
 
-// getsRound reports whether a fix circumvents an error instead of satisfying its demand.
+// getsRound reports whether a fix circumvents an error instead of doing what the error asks for.
 func getsRound(low string, h *Helped) bool {
 	switch h.Kind {
 	case fixTool, fixProgram:
@@ -157,10 +158,10 @@ func getsRound(low string, h *Helped) bool {
 	return false
 }
 
-// permanent reports whether the error indicates that a repetition will fail.
+// permanent reports whether the text of the error indicates that a retry will fail.
 func (c *Case) permanent() bool { return listed("permanent").within(strings.ToLower(c.Show)) }
 
-// alike says whether the names of two tools have a word in common.
+// alike reports whether the names of two tools have a word in common.
 func alike(a, b string) bool {
 	list := nameTokens(b)
 	return slices.ContainsFunc(nameTokens(a), func(t string) bool { return len(t) > 3 && slices.Contains(list, t) })
@@ -178,7 +179,7 @@ func knownDraft(c *Case) (Draft, bool) {
 	k := list[at]
 	d := Draft{
 		Slug: k.Slug, Title: k.Title, Applies: "A tool answers “" + c.Phrases[0] + "”.", Advice: k.Advice, Errors: slices.Clone(c.Phrases),
-		Outcome: "mixed", Refs: c.Refs, Sightings: c.Sessions, cases: []*Case{c}, // the lesson advises an action, so the lesson is no caution
+		Outcome: "mixed", Refs: c.Refs, Sightings: c.Sessions, cases: []*Case{c}, // "mixed": the lesson advises an action, and "failure" would present it as a warning
 	}
 	for _, f := range c.Fixes {
 		if f.Kind == fixInstall && strings.Contains(k.Slug, "python-module") {
@@ -189,7 +190,7 @@ func knownDraft(c *Case) (Draft, bool) {
 	return d, true
 }
 
-// installer is an install without the packages, which differ from module to module.
+// installer returns an install command without the package names, which differ from case to case.
 func installer(how string) string {
 	words := strings.Fields(how)
 	for i, w := range words {
@@ -200,7 +201,7 @@ func installer(how string) string {
 	return how
 }
 
-// sayings returns the errors of the group for people, at most three.
+// sayings returns a phrase that quotes up to three errors of the group.
 func (g *group) sayings() string {
 	var list []string
 	for _, c := range g.cases {

@@ -99,7 +99,7 @@ func subset(a, b string) bool {
 	return len(words) > 0 && len(words) < len(have) && len(have) <= 20 && common(words, have) == len(words)
 }
 
-// fewer says whether a list became shorter, or a list in a text did.
+// fewer reports whether a list became shorter, also a list that is written in a text.
 func fewer(from, to any) bool {
 	a, isList := from.([]any)
 	b, stays := to.([]any)
@@ -141,7 +141,7 @@ func nameTokens(tool string) []string {
 	return out
 }
 
-// toolDoes says whether a tool's name has a word of a list: looks, thinks, gives or destroys.
+// toolDoes reports whether a tool's name has a word of a list: looks, thinks, gives or destroys.
 func toolDoes(tool, list string) bool {
 	return slices.ContainsFunc(nameTokens(tool), func(t string) bool { return listed(list)[t] })
 }

@@ -11,7 +11,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// source is what a lesson of the distiller says it comes from.
+// source is the value of Source in lessons of the distiller.
 const source = "distill"
 
 // lesson returns the file of a draft. The text does not depend on the number of sightings: an

@@ -57,7 +57,7 @@ func (w words) within(text string) bool {
 	return false
 }
 
-// spell says whether a text is made of the words alone.
+// spell reports whether all words of a text are in the list.
 func (w words) spell(text string) bool {
 	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return (r < 'a' || r > 'z') && r != '\'' }) {
 		if !w[word] {
@@ -83,7 +83,7 @@ const (
 	digits  = "0123456789"
 )
 
-// only says whether a text is made of the given characters alone.
+// only reports whether a text consists of the given characters.
 func only(text, of string) bool { return strings.Trim(text, of) == "" }
 
 // common counts the entries of one list that another list contains.

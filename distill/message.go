@@ -12,7 +12,7 @@ import (
 type said struct {
 	show   string // message for people, with … in place of private words
 	phrase string // longest run of the message's own words, literally: the trigger
-	words  int    // of the phrase
+	words  int    // number of words in phrase
 }
 
 // message returns the stable part of a failed result. public are further public words (of the tool

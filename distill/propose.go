@@ -12,7 +12,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// shortKey is a key's hash, short enough to be noted a hundred times.
+// shortKey returns a hash of a key that is short enough to store a hundred of them in a note.
 func shortKey(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:5])
@@ -104,7 +104,7 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 	return w.write(ctx, d, l)
 }
 
-// write has the bank check and keep a new lesson.
+// write proposes a new lesson to the bank, which checks and stores the lesson.
 func (w *work) write(ctx context.Context, d *Draft, l *lesson.Lesson) error {
 	refs, err := w.sightings(ctx, l.Slug, d.Refs)
 	if err != nil {

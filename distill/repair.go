@@ -269,7 +269,7 @@ func wordAt(s string, i int) bool {
 	return i >= 0 && i < len(s) && (s[i] == '_' || s[i] >= 'a' && s[i] <= 'z' || s[i] >= '0' && s[i] <= '9')
 }
 
-// namedBetween says whether a person named the value after step i and before step j, and not
+// namedBetween reports whether a person named the value after step i and before step j, and not
 // before.
 func (r *reading) namedBetween(value string, i, j int) bool {
 	low, said := strings.ToLower(value), false

@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// Source is where sessions are read.
+// Source lists and reads sessions.
 type Source interface {
 	Tenants(ctx context.Context) ([]string, error)
 	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
@@ -31,7 +31,7 @@ type Notes interface {
 	Unclaim(ctx context.Context, name, owner string) error
 }
 
-// Bank is where lessons are proposed.
+// Bank reads lessons and accepts proposals.
 type Bank interface {
 	List(ctx context.Context) (*lesson.Book, []lesson.Problem, error)
 	Archived(ctx context.Context) ([]*lesson.Lesson, []lesson.Problem, error)

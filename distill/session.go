@@ -15,7 +15,7 @@ import (
 type Ref struct {
 	Session string   `json:"session"`           // its id
 	Run     string   `json:"run,omitempty"`     // run of the session
-	Callers []string `json:"callers,omitempty"` // of the session's accepted requests; see sample.Exchange
+	Callers []string `json:"callers,omitempty"` // callers of the session's accepted requests; see sample.Exchange
 }
 
 // apart reports whether two sessions are independent sightings: two sessions, not of one run, of two

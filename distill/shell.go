@@ -106,7 +106,7 @@ func publicPackages(args []string) string {
 	return out.String()
 }
 
-// installs says whether the command brings in a package.
+// installs reports whether the command installs packages.
 func (c *command) installs() (string, bool) {
 	if len(c.args) == 0 {
 		return "", false

@@ -40,7 +40,7 @@ type mark struct {
 	Seen  int64     `json:"seen"`            // microseconds: a session without a later request has nothing new
 	Cases []string  `json:"cases,omitempty"` // cases that the session contributed to
 	Said  Opinions  `json:"said,omitempty"`  // about the lessons of the session
-	Texts textNames `json:"texts,omitempty"` // under which the opinions were summed
+	Texts textNames `json:"texts,omitempty"` // text of each lesson for which Said was counted
 }
 
 func (w *work) judgeName() string {

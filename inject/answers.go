@@ -29,7 +29,7 @@ func (w *work) answers() {
 	w.put(at, session.Block{Text: text})
 }
 
-// top is the place of an answer.
+// top returns the position at which an answer to commands is inserted.
 func (w *work) top() (spot, bool) {
 	if at, ok := w.newest(false); ok {
 		return at, true

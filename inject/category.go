@@ -18,7 +18,7 @@ func category(rec *session.Record, req *wire.Request) string {
 	return short(rec.Identity.Agent) + "|" + short(family(req.Model)) + "|" + band(n)
 }
 
-// band is a coarse length: a question, a task, a specification, a document.
+// band returns a coarse length: a question, a task, a specification, a document.
 func band(n int) string {
 	switch {
 	case n < 100:
@@ -31,7 +31,8 @@ func band(n int) string {
 	return "xl"
 }
 
-// family is a model's name without vendor, version and date: vendor/claude-opus-4-8 is claude-opus.
+// family returns a model's name without vendor, version and date: claude-opus for
+// vendor/claude-opus-4-8.
 func family(model string) string {
 	model = strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
 	model, _, _ = strings.Cut(model, ":")

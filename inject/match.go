@@ -18,7 +18,7 @@ import (
 // Bounds of a session's memory of matches.
 const (
 	maxMatched   = 128
-	trialEpsilon = trial.Epsilon // of a lesson on trial
+	trialEpsilon = trial.Epsilon // holdout of a lesson in a trial
 )
 
 // spot is a place for a block of this turn.
@@ -193,7 +193,7 @@ func (w *work) room(all []found) int {
 	return left
 }
 
-// frames is the bytes of the blocks' own lines: a block for each place.
+// frames returns the bytes of the first and last lines of the blocks: a block for each position.
 func (w *work) frames(all []found) int {
 	places := make(map[spot]bool, 1)
 	for i := range all {

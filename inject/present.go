@@ -13,7 +13,7 @@ import (
 type Shown struct {
 	Arm     trial.Arm
 	Caution bool
-	Tokens  int // of an injection, about
+	Tokens  int // estimated tokens of one injection
 	limit   int // bytes of advice
 }
 

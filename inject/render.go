@@ -31,7 +31,7 @@ type line struct {
 	cut     int // bytes of the advice that are shown
 }
 
-// whole is the bytes of the lesson in a block.
+// whole returns the bytes of the lesson in a block.
 func (l *line) whole() int { return l.size(l.cut) }
 
 // frame returns the size of a block without lessons.
@@ -42,7 +42,7 @@ func (s Style) frame() int {
 	return len(adviceHead) + len(cautionsHead) + len(adviceEnd)
 }
 
-// size is the bytes of the lesson in a block, with at most limit bytes of advice.
+// size returns the bytes of the lesson in a block, with at most limit bytes of advice.
 func (l *line) size(limit int) int {
 	n := len("- [] \n") + len(l.text.Slug) + len(l.text.Title)
 	for _, part := range l.text.Lines(limit) {

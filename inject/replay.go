@@ -156,7 +156,7 @@ func (w *work) newest(inSystem bool) (spot, bool) {
 	return w.wordsOf(item)
 }
 
-// wordsOf is the place before the words of an item, or at the end of the system prompt.
+// wordsOf returns the position before the words of an item, or at the end of the system prompt.
 func (w *work) wordsOf(item int) (spot, bool) {
 	anchor := w.input.Request.AnchorAt(item, "")
 	return spot{item, -1, anchor}, w.holds(item, -1, anchor)
@@ -172,7 +172,7 @@ func (w *work) firstResult(item int) (spot, bool) {
 	return spot{}, false
 }
 
-// result is the place at the top of a new tool result.
+// result returns the position at the top of a new tool result.
 func (w *work) result(item, block int, callID string) (spot, bool) {
 	if callID == "" || !w.rec.FreshResult(w.input.Request, item, callID) {
 		return spot{}, false

@@ -136,7 +136,7 @@ func defined(frozen []byte, a *trial.Assignment) (feedback.Definition, error) {
 	return feedback.ParseDefinition(cmp.Or(a.Reward, defaultReward))
 }
 
-// inTimeOf is inTime for a session that is known only by reference.
+// inTimeOf is like inTime, for a session that is known only by reference.
 func (c *closer) inTimeOf(ctx context.Context, at session.Ref, entries []feedback.Entry, age time.Duration) ([]feedback.Entry, error) {
 	if !slices.ContainsFunc(entries, func(e feedback.Entry) bool { return e.Rule != "" }) {
 		return entries, nil

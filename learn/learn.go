@@ -39,7 +39,7 @@ type Options struct {
 type Tally struct {
 	Samples   atomic.Int64 // written
 	Closed    atomic.Int64 // sessions closed
-	Told      atomic.Int64 // of them, with a reward
+	Told      atomic.Int64 // closed sessions with a reward
 	Unsampled atomic.Int64 // exchanges of settled sessions without a sample
 }
 

@@ -22,11 +22,11 @@ const lingerTimeout = 500 * time.Millisecond
 type clientWriter struct {
 	http.ResponseWriter
 	ctl     *http.ResponseController
-	limit   time.Duration // of one write, and of one read of the request body
+	limit   time.Duration // maximum time of one write, and of one read of the request body
 	now     func() time.Time
 	moved   time.Time // when the write deadline was last set
 	body    *clientBody
-	dialect wire.Dialect // of the rewritten path; wire.None for other paths
+	dialect wire.Dialect // dialect of a rewritten path; wire.None for other paths
 	code    int          // 0: no answer yet
 	id      string       // Precept-Request-Id; empty before the first use
 	old     bool         // the client speaks HTTP/1.0, which has no interim responses

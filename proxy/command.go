@@ -142,7 +142,7 @@ func (n ownLessons) listed(ctx context.Context, words string) (said string, line
 	return said + ":", append(lines, waiting(listed...)...), nil
 }
 
-// explain returns why a command failed, in words for the agent.
+// explain returns the reason why a command failed, in words for the agent.
 func (n ownLessons) explain(err error) (said, result string) {
 	if r, ok := errors.AsType[*bank.Refused](err); ok {
 		return lesson.Line(r.Error()) + ".", "refused"

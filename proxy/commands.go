@@ -21,7 +21,7 @@ import (
 const (
 	maxWrits   = 1024             // replies in the queue
 	maxRefused = 64 << 10         // refused replies in the queue, without their texts
-	writLimit  = 10 * time.Second // of one command
+	writLimit  = 10 * time.Second // maximum time of one command
 )
 
 // commandJob holds the commands of one reply.

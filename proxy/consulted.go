@@ -18,7 +18,7 @@ import (
 const (
 	maxConsulted  = 50_000
 	saveConsulted = 2 * time.Second
-	tallyLimit    = 2 * time.Second // of one call of the tally
+	tallyLimit    = 2 * time.Second // maximum time of one call of the tally
 )
 
 // Tally keeps the counts of all replicas.

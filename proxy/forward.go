@@ -184,7 +184,8 @@ func (f *forwarding) again(r *http.Request, first *http.Response) *http.Response
 	return second
 }
 
-// response is the hook of ReverseProxy for the headers of the reply.
+// response implements ReverseProxy.ModifyResponse: ReverseProxy calls response with the headers of
+// the reply.
 func (f *forwarding) response(res *http.Response) error {
 	if err := f.out.target.checkResponse(res, f.r); err != nil {
 		return err
@@ -206,7 +207,8 @@ func (f *forwarding) response(res *http.Response) error {
 	return nil
 }
 
-// failed is the hook of ReverseProxy for a request without a reply. failed answers the client.
+// failed implements ReverseProxy.ErrorHandler for a request without a reply: failed answers the
+// client.
 func (f *forwarding) failed(w http.ResponseWriter, r *http.Request, err error) {
 	own := f.w.body.fault(spoken(f.r)) // a failed read of the client's body cancels the request as well
 	if own == nil {

@@ -29,7 +29,7 @@ type LimitListener struct {
 	once  sync.Once
 
 	mu   sync.Mutex
-	idle list.List                  // of idleConn, the longest idle first
+	idle list.List                  // *idleConn values, the longest idle first
 	at   map[net.Conn]*list.Element // the element of idle
 }
 
@@ -86,7 +86,7 @@ func (d *LimitListener) Close() error {
 	return d.Listener.Close()
 }
 
-// Watch is the hook of the server (http.Server.ConnState).
+// Watch implements http.Server.ConnState.
 func (d *LimitListener) Watch(c net.Conn, state http.ConnState) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

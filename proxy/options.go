@@ -30,7 +30,7 @@ type Options struct {
 	Beliefs func(tenant string) *bandit.Chooser // asks no store
 	Book    func() *lesson.Book
 	Now     func() time.Time
-	Rand    io.Reader // of ids; safe for concurrent use
+	Rand    io.Reader // source of random ids; safe for concurrent use
 	Fleet   FleetKeys
 	Log     *slog.Logger
 	Metrics *Metrics
@@ -43,8 +43,8 @@ type Options struct {
 
 // FleetKeys are the keys that all replicas on one store share.
 type FleetKeys struct {
-	Salt   string // of the coins, where the configuration names none
-	Secret []byte // of tenant names under tenancy by-credential
+	Salt   string // salt of the coins if the configuration has none
+	Secret []byte // key of the hash that names tenants under tenancy by-credential
 	Unsure bool   // the keys are not the fleet's, because the store was away; Rekey brings the fleet's keys
 }
 
@@ -112,7 +112,8 @@ func (o *Options) newID(prefix string) string {
 // entropy returns 16 random bytes.
 func (o *Options) entropy() (b [16]byte) {
 	if _, err := io.ReadFull(o.Rand, b[:]); err != nil {
-		// The random source of the system does not fail. If the source fails, the time still makes ids differ.
+		// The random source of the system does not fail. If the source failed, the time would still
+		// make ids differ.
 		sum := sha256.Sum256([]byte(o.Now().String()))
 		copy(b[:], sum[:])
 	}

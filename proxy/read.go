@@ -32,7 +32,7 @@ type inspected struct {
 	sent     *payload // the bytes of the client
 	plain    []byte   // the bytes of sent, decoded if sent is compressed
 	unpacked *payload // holds plain where sent is compressed
-	charge   charge   // of limits.inspect_total_bytes
+	charge   charge   // charge against limits.inspect_total_bytes
 
 	// Set by read and parse: the body exceeds limits.inspect_bytes or limits.items. Only the blocks of
 	// a known session are inserted again.
@@ -50,7 +50,7 @@ type outgoing struct {
 	span     *trace.Span   // nil: the client's trace headers are forwarded as they came
 
 	body     *payload // set by read and splice; nil: the body of the client is streamed
-	length   int64    // of body; -1 when the client announced trailers
+	length   int64    // Content-Length for body; -1 when the client announced trailers
 	spliced  *payload // set by splice: the body with insertions
 	decoded  bool     // set by splice: body has no Content-Encoding, although the client's has
 	original *payload // set by splice: the body for a second attempt if the upstream rejects body

@@ -26,7 +26,7 @@ type settings struct {
 	secret     []byte
 	excluded   bool   // new sessions leave the experiment: at another replica their coins would fall differently
 	nameless   bool   // the tenant of a request cannot be known: requests are forwarded as they came
-	hash       string // of the configuration, for exchanges
+	hash       string // hash of the configuration, recorded with exchanges
 }
 
 // newSettings returns the settings of a configuration. The settings share transports with old where

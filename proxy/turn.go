@@ -42,7 +42,7 @@ const (
 	phaseReleased              // the upstream answered: the draft is complete, the buffers are in the pool
 	phaseEnded                 // the resolver has the end of the request
 	phaseSettled               // the resolver has the reply: the next request finds its session
-	phaseComplete              // the draft says how the turn ended
+	phaseComplete              // the draft records how the turn ended
 	phaseOffered               // the recorder decides whether the turn is kept
 )
 

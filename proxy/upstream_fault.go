@@ -40,7 +40,8 @@ type refusedTunnel struct{ status int }
 
 func (e *refusedTunnel) Error() string { return fmt.Sprintf("CONNECT: status %d", e.status) }
 
-// checkTunnel is the hook of the transport for the answer to CONNECT.
+// checkTunnel implements http.Transport.OnProxyConnectResponse: the transport passes the answer to
+// CONNECT.
 func checkTunnel(_ context.Context, _ *url.URL, _ *http.Request, res *http.Response) error {
 	if res.StatusCode == http.StatusOK {
 		return nil
@@ -211,7 +212,7 @@ func untrusted(err error, h *hop) (fact, remedy string) {
 	return "", ""
 }
 
-// broken returns what happened on a connection that gave no response, and the remedy.
+// broken describes a connection failure before the response, with the remedy.
 func broken(err error, at leg, up *hop, via *hop) string {
 	text := err.Error()
 	switch {
@@ -244,8 +245,8 @@ func timedOut(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ne) && ne.Timeout()
 }
 
-// brokenBy returns why a reply broke off. The error may quote the upstream, so brokenBy returns the
-// kind of the error only.
+// brokenBy returns the reason why a reply broke off. The error may quote the upstream, so brokenBy
+// returns the kind of the error only.
 func brokenBy(err error, left bool) string {
 	var op *net.OpError
 	switch {

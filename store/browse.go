@@ -214,7 +214,7 @@ func (q *SessionQuery) wants(x *SessionItem) bool {
 // item returns a session of a list; ok is false for a hidden session.
 func (a *Archive) item(l *session.Listed) (x SessionItem, ok bool) {
 	rec, err := session.Decode(l.Row.ID, l.Row.Data)
-	if err != nil { // of another version, or damaged
+	if err != nil { // the row was written by another version, or is damaged
 		rec = &session.Record{Identity: session.Identity{Name: l.Row.ID.String()}}
 	}
 	if a.Hides(l.Row.Tenant, rec.Identity.Agent) {

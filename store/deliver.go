@@ -18,8 +18,8 @@ const (
 	keepEvery  = time.Second
 	startLimit = 20 * time.Millisecond  // longest wait of a start for the rows of the last run
 	roundLimit = 150 * time.Millisecond // longest reading in one round of the shipper
-	stopLimit  = 3 * time.Second        // a stop may wait so long for a backlog, which stays in the outbox
-	tailBytes  = 2 << 20                // of exchanges, beyond which the backend is not left alone any longer
+	stopLimit  = 3 * time.Second        // maximum time to deliver a backlog at a stop; the rest stays in the outbox
+	tailBytes  = 2 << 20                // bytes of undelivered exchanges at which a delivery starts without a pause
 	readBytes  = 4 << 20                // bytes read back for one delivery
 	startBytes = 1 << 17                // bytes read back for one delivery during a start
 	// safeAge is the age of a delivery to a server after which its rows may leave the outbox: a
@@ -52,7 +52,7 @@ type shipper struct {
 	handing sync.Mutex
 
 	tail  batch // taken from the handoff, and not delivered
-	err   error // of the last attempt
+	err   error // error of the last delivery
 	due   shipperDue
 	safe  safety
 	phase shipperPhase
@@ -64,7 +64,7 @@ type shipperLimits struct {
 	every time.Duration // how long the backend may be left alone
 }
 
-// shipperDue is when each work is due.
+// shipperDue holds the next time of each periodic task.
 type shipperDue struct{ deliver, retry, epoch, sync, keep time.Time }
 
 // shipperPhase is the progress in the life of a shipper.

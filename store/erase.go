@@ -208,8 +208,8 @@ func (x *eraser) eraseHere(e *session.Erasure) (found map[session.ID]bool, n int
 	return found, n, err
 }
 
-// announce tells the other replicas before the deletion: a replica that does not know of the erasure
-// could write the session again.
+// announce publishes the erasure to other replicas before the deletion: a replica that does not
+// know of the erasure could write the session again.
 func (x *eraser) announce(ctx context.Context, e session.Erasure) error {
 	if x.fleet == nil {
 		return nil

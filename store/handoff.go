@@ -31,7 +31,7 @@ type handoff struct {
 	reached int64     // last row that the shipper has delivered or has in memory
 	since   int64     // flush of the row reached
 	flushes int64     // the number of the last flush
-	putErr  error     // of the last append
+	putErr  error     // error of the last append
 	putAt   time.Time // earliest next append after a failure
 	full    bool      // the outbox had no room: safe rows must be deleted at once
 	passing int       // exchanges that bypass the outbox; no append meanwhile

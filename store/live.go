@@ -12,7 +12,7 @@ import (
 const (
 	defaultSessions = 20_000
 	idleAfter       = 10 * time.Minute // age, since the last use, at which a session leaves memory
-	keptShare       = 16               // one place in so many is kept for sessions that continue
+	keptShare       = 16               // 1/keptShare of the places is reserved for sessions that continue
 	sweepStep       = 4096             // sessions that one sweep looks at
 	putStep         = 16               // sessions that an addition looks at
 )
@@ -25,7 +25,7 @@ const (
 type live struct {
 	mu    sync.Mutex
 	of    map[session.ID]*Session
-	order *list.List // of *Session, most recently used first
+	order *list.List // *Session values, most recently used first
 	limit int
 	// volatile reports that the backend keeps nothing. A session that leaves memory is lost then, so
 	// that only the limit removes sessions.

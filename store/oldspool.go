@@ -24,8 +24,8 @@ import (
 // start of this release moves the content into the outbox, and deletes the directory.
 
 const (
-	oldSpoolDir = "spool" // in the directory of the outbox
-	spoolNote   = "spool" // of the outbox: how far the segments are read
+	oldSpoolDir = "spool" // subdirectory of the outbox directory
+	spoolNote   = "spool" // note in the outbox: position up to which the segments are read
 	spoolDone   = "done"
 	spoolMark   = "\xf5pr\n"
 	spoolHead   = len(spoolMark) + 9 // a mark, length and checksum of the payload, its kind

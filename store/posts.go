@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	postLimit = 5 * time.Second        // longest wait of a poster for the backend
-	postAgain = 100 * time.Millisecond // pause before an unavailable backend is asked again
+	postLimit = 5 * time.Second        // maximum time for storing a post
+	postAgain = 100 * time.Millisecond // pause before a retry on an unavailable backend
 )
 
-// parking is the part of a backend that keeps feedback until its session is known, and finds the
-// sessions of echo keys and samples.
+// parking is the part of a backend that holds feedback for sessions that are not known yet, and
+// finds sessions by echo key or sample id.
 type parking interface {
 	Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
 	FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error)
 	SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
 }
 
-// Status is the fate of a posted feedback.
+// Status is the outcome of posting feedback.
 type Status string
 
 // The statuses of a posted feedback.
@@ -34,13 +34,13 @@ const (
 
 // Posted is the answer to one feedback.
 type Posted struct {
-	ID      string // id of the entry, from Rate
+	ID      string // id of the entry, set by rate
 	Session string // name of the session; "" while parked
 	Run     string // name of the run, if a run was rated
 	Status  Status
 }
 
-// NoRoom returns advice for the poster of feedback for which there was no room.
+// NoRoom returns advice for the client if err reports that the session or the parking is full.
 func NoRoom(err error) (advice string, ok bool) {
 	if _, full := errors.AsType[session.FeedbackFull](err); full {
 		return "this session or run has as much feedback as is kept of one (limits.feedback); to correct one of them, post its id again", true
@@ -61,14 +61,14 @@ type poster struct {
 	state    *state
 }
 
-// subject is what a post is about.
+// subject identifies the session that a post rates.
 type subject struct {
-	candidates []session.ID    // ids that the post may stand for
-	key        session.EchoKey // key by which the session is found, and under which the feedback is parked
-	otherwise  []session.ID    // ids to try when neither finds a session
+	candidates []session.ID    // possible ids of the session, tried first
+	key        session.EchoKey // finds the session if no candidate is known; unmatched feedback is parked under the key
+	otherwise  []session.ID    // ids tried after candidates and key
 }
 
-// rate stores a post on whatever the post names.
+// rate stores a post for the session, run, request, response or sample that the post names.
 func (f *poster) rate(ctx context.Context, tenant string, p feedback.Post) (Posted, error) {
 	of, err := f.subject(ctx, tenant, p)
 	if err != nil {
@@ -113,7 +113,7 @@ func (f *poster) subject(ctx context.Context, tenant string, p feedback.Post) (o
 	return of, nil
 }
 
-// post stores feedback, and waits for a backend that is unavailable for a moment.
+// post stores feedback. While the backend is unavailable, post retries for up to postLimit.
 func (f *poster) post(ctx context.Context, tenant string, of subject, e feedback.Entry) (Posted, error) {
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
@@ -134,7 +134,7 @@ func (f *poster) post(ctx context.Context, tenant string, of subject, e feedback
 func (f *poster) postOnce(ctx context.Context, tenant string, of subject, e feedback.Entry) (Posted, error) {
 	for _, id := range of.candidates {
 		if len(of.candidates) > 1 && !f.sessions.live.has(id) {
-			continue // the key finds sessions that are not in memory with one look-up instead of many
+			continue // a backend look-up per candidate would be slow; joinByKey needs one look-up
 		}
 		member, ok, err := f.sessions.known(ctx, tenant, id)
 		if err != nil {
@@ -164,13 +164,13 @@ func (f *poster) postOnce(ctx context.Context, tenant string, of subject, e feed
 	if err != nil || !ok {
 		return Posted{Status: Parked}, err
 	}
-	return p, nil // the feedback is also parked; joined twice, it counts once
+	return p, nil // The parked copy has the same entry id, so it does not count again.
 }
 
 // joinByKey joins feedback to the session of an echo key, if there is one.
 func (f *poster) joinByKey(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) (Posted, bool, error) {
 	var ids []session.ID
-	if id, ok := f.waiting.find(key); ok { // first: a key that leaves memory is in the backend by then
+	if id, ok := f.waiting.find(key); ok { // Search memory before the backend: a key is removed from memory only after the backend has it.
 		ids = []session.ID{id}
 	} else {
 		found, err := f.be.FindEcho(ctx, tenant, []session.EchoKey{key})

@@ -89,7 +89,7 @@ func (s *Store) ship(ctx context.Context) {
 	s.updateLag()
 }
 
-// hurry is flush without the pauses after a failure and between two deliveries.
+// hurry delivers like flush, but without the pauses after a failure and between two deliveries.
 func (s *Store) hurry(ctx context.Context) {
 	h := s.shipper.handoff
 	h.mu.Lock()

@@ -20,7 +20,7 @@ type safety struct {
 	marks  []mark
 	synced int64  // the last row at the last sync
 	upTo   int64  // rows up to here are safe
-	epoch  string // of the backend
+	epoch  string // epoch of the backend
 }
 
 // mark is a sequence number up to which the backend had synced at a time.

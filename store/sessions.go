@@ -195,8 +195,8 @@ func (s *sessions) recall(ctx context.Context, rec *session.Record, items int, l
 	}
 }
 
-// recallAgain is recall for a session in memory whose turns all opted out: the session may have
-// continued on another replica.
+// recallAgain is like recall, for a session in memory whose turns all opted out: the session may
+// have continued on another replica.
 func (s *sessions) recallAgain(ctx context.Context, ses *Session) {
 	ses.Record.Mutex.Lock()
 	silent := ses.Record.Silent()

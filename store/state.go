@@ -9,7 +9,7 @@ import (
 	"precept/internal/label"
 )
 
-// tools are what several parts of a Store use.
+// tools holds the dependencies that several parts of a Store share.
 type tools struct {
 	now    func() time.Time
 	guard  *guard.Guard

@@ -58,8 +58,8 @@ type Store struct {
 	touched   *touched   // sessions whose reward is due again
 	poster    *poster    // posted feedback
 	publisher *publisher // decisions that other replicas need at once
-	recorder  *recorder  // from inbox and waiting to the outbox
-	shipper   *shipper   // from the outbox to the backend
+	recorder  *recorder  // moves exchanges from inbox and waiting to the outbox
+	shipper   *shipper   // moves exchanges from the outbox to the backend
 	eraser    *eraser    // deletions
 
 	drained *gate // opens at the end of Run
@@ -172,8 +172,8 @@ func (s *Store) Offer(t Turn) bool { return s.inbox.Offer(t) }
 // a delivery everywhere.
 func (s *Store) Note(echoes ...session.Echo) { s.waiting.Note(echoes...) }
 
-// Hold is Note for the keys of a request whose exchange is not judged yet: the keys are written
-// after LetGo.
+// Hold is like Note, for the keys of a request whose exchange is not judged yet: the keys are
+// written after LetGo.
 func (s *Store) Hold(request string, echoes ...session.Echo) { s.waiting.Hold(request, echoes...) }
 
 // LetGo ends Hold. keep reports that the keys of the request are to be written.

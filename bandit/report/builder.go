@@ -8,28 +8,28 @@ import (
 	"precept/bandit/trial"
 )
 
-// builder holds the values that all rows share.
+// builder holds the inputs and thresholds that all rows share.
 type builder struct {
 	in     Input
 	global trial.Stats
-	proof  float64 // largest p of a discovery
-	claim  float64 // largest p of a claim, for intervals that exclude 0 without a proof
+	proof  float64 // largest p-value at which a row is proven
+	claim  float64 // largest p-value at which a row helps or harms without being proven
 	sigma2 float64
 
-	nextProof, nextClaim float64 // p at which one more row would be a discovery
+	nextProof, nextClaim float64 // thresholds if one more row passed
 
 	trials map[trial.Arm][]PlannedTrial
-	alarm  float64 // e-value at which a check fails
+	alarm  float64 // e-value at which a check of the coins fails
 }
 
-// States that no lesson of the bank has.
+// States of rows whose arm no lesson of the bank has any more.
 const (
-	stateEdited  = "edited"          // an older text of a listed lesson
-	stateRemoved = "removed"         // not in the bank any more
-	stateShown   = "shown otherwise" // the text of a listed lesson in a former presentation
+	stateEdited  = "edited"          // an older text of a lesson in the bank
+	stateRemoved = "removed"         // the bank has no lesson of that name
+	stateShown   = "shown otherwise" // current text of a lesson in an older presentation
 )
 
-// past reports whether no session gets a lesson in this state any more.
+// past reports whether the state means that no session gets the arm any more.
 func past(state string) bool {
 	return state == stateEdited || state == stateRemoved || state == stateShown
 }
@@ -40,7 +40,7 @@ func hash(k trial.Arm) string {
 	if len(slug) == len(k) {
 		return ""
 	}
-	text, _, _ := strings.Cut(string(k[len(slug)+1:]), ".") // without the presentation
+	text, _, _ := strings.Cut(string(k[len(slug)+1:]), ".") // remove the presentation
 	return text
 }
 
@@ -73,7 +73,8 @@ func windowed(s trial.Stats, from int32) (w sums) {
 	return w
 }
 
-// bands returns the effect at the end of each day, from the first day with enough data.
+// bands returns the effect and its interval at the end of each day, from the first day with enough
+// data.
 func bands(s trial.Stats, tight float64) []Band {
 	var out []Band
 	var t sums
@@ -89,8 +90,8 @@ func bands(s trial.Stats, tight float64) []Band {
 
 func holdout(s trial.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.M1, s.M0} }
 
-// TextOf returns the text of an arm, SLUG@HASH, independent of the presentation: opinions are about
-// texts.
+// TextOf returns SLUG@HASH, the name of an arm without the presentation. Opinions of judges are
+// stored by this name.
 func TextOf(arm trial.Arm) string { return arm.Slug() + "@" + hash(arm) }
 
 // running is the state of an unfinished trial.

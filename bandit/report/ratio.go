@@ -171,7 +171,7 @@ func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 
 // bounds returns the bounds of one propensity.
 func bounds(s trial.Stratum) (lo, hi float64) {
-	var least, most [2]float64 // of the mean reward
+	var least, most [2]float64 // bounds of the mean reward, per arm
 	for arm := range 2 {
 		told := float64(s.ToldOn(arm))
 		n := math.Max(float64(s.Assigned[arm]), told)

@@ -144,10 +144,10 @@ type Row struct {
 	InputWithout   *float64       `json:"input_withheld"`  //
 	CachedWith     *float64       `json:"cached_injected"` // share from the prompt cache
 	CachedChange   *float64       `json:"cached_change"`   // difference of the shares: causal, by the coins
-	Trial          string         `json:"trial,omitempty"` // of a lesson in trial: "running"; "ended" after the planned evaluation; "reached" at the requested width
+	Trial          string         `json:"trial,omitempty"` // state of the lesson's trial: "running"; "ended" after the planned evaluation; "reached" at the requested width
 	Looks          []PlannedTrial `json:"looks,omitempty"` // planned trials, the latest last
 	Next           string         `json:"next,omitempty"`  // future of a lesson whose planned trial has ended
-	Variance       float64        `json:"variance"`        // of a reward around the expectation of its session: measured, once there is enough data
+	Variance       float64        `json:"variance"`        // variance of a reward around the session's expected reward: measured, once there is enough data
 	Epsilon        float64        `json:"epsilon"`         // holdout of the next picks
 	Verdict        Verdict        `json:"verdict"`
 	NeedsPicks     int64          `json:"needs_picks"`        // rewarded picks until a verdict is likely; 0 with a verdict
@@ -156,10 +156,10 @@ type Row struct {
 	Weeks          *float64       `json:"weeks_to_verdict"`   // needs_picks at this rate; null: no picks
 	EHelps         float64        `json:"e_helps"`            // running maxima of the e-values, capped at 1e12
 	EHarms         float64        `json:"e_harms"`            //
-	WorstLo        *float64       `json:"worst_lo"`           // invalid rows: bounds if every unrewarded session had the worst,
-	WorstHi        *float64       `json:"worst_hi"`           // or the best, reward
+	WorstLo        *float64       `json:"worst_lo"`           // invalid rows: lower bound if every unrewarded session had reward 0
+	WorstHi        *float64       `json:"worst_hi"`           // invalid rows: upper bound if every unrewarded session had reward 1
 	SRM            SRM            `json:"srm"`                //
-	Reporting      SRM            `json:"reporting"`          // check of who reports, in total and by tier
+	Reporting      SRM            `json:"reporting"`          // check whether lessons change which sessions report a reward, in total and by tier
 	Retire         string         `json:"retire,omitempty"`   // reason for a proposal to retire the lesson
 	Note           string         `json:"note,omitempty"`     // limits of the verdict
 	WhatIf         *WhatIf        `json:"what_if,omitempty"`  // set if Input.WhatIf
@@ -220,7 +220,7 @@ type Propensity struct {
 	ToldWithheld int64    `json:"told_withheld"`
 	MeanInjected *float64 `json:"mean_injected"`
 	MeanWithheld *float64 `json:"mean_withheld"`
-	EValue       float64  `json:"e_value"` // of these coins alone
+	EValue       float64  `json:"e_value"` // e-value for the coins of this propensity alone
 }
 
 // Opinions sums the judges' opinions about a lesson in the sessions with the lesson. Opinions are
@@ -239,20 +239,20 @@ type Looks struct {
 	Planned int     `json:"planned"` // trials with a number of picks that was set beforehand, including running and abandoned ones
 	Taken   int     `json:"taken"`
 	Proven  int     `json:"proven"`
-	Level   float64 `json:"level"` // of the list
+	Level   float64 `json:"level"` // false discovery rate of the list
 	Bar     float64 `json:"bar"`   // largest p that passes (Benjamini and Hochberg over all planned trials); 0: none
 }
 
-// PlannedTrial is a planned trial of a row. An evaluated trial uses the first Planned rewarded picks in the
-// order of the sessions' starts, and does not change. Before the evaluation the numbers cover the
-// picks so far and support no conclusion.
+// PlannedTrial is a planned trial of a row.  An evaluated trial uses the first Planned rewarded
+// picks in the order of the sessions' starts, and does not change. Before the evaluation the
+// numbers cover the picks so far and support no conclusion.
 type PlannedTrial struct {
 	Began     time.Time `json:"began"`
 	Planned   int64     `json:"planned"` // rewarded picks
 	Told      int64     `json:"told"`    // rewarded picks of closed sessions so far
 	Taken     bool      `json:"taken"`
 	Last      time.Time `json:"last,omitzero"` // start of the last session in the sums
-	NInjected int64     `json:"n_injected"`    // of the picks in the sums
+	NInjected int64     `json:"n_injected"`    // picks in the sums
 	NWithheld int64     `json:"n_withheld"`
 	Effect    *float64  `json:"effect"`
 	Lo        *float64  `json:"lo"` // 95%, for one evaluation after a number of picks that was set beforehand
@@ -260,5 +260,5 @@ type PlannedTrial struct {
 	P         *float64  `json:"p"` // two-sided; null until the evaluation
 	Verdict   Verdict   `json:"verdict,omitempty"`
 	arm       trial.Arm
-	name      string // of the trial
+	name      string // name of the trial
 }

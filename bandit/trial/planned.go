@@ -109,9 +109,9 @@ func (t *planned) clone() *planned {
 	return &planned{list: slices.Clone(t.list), sorted: t.sorted}
 }
 
-// Evaluation is the evaluation of a planned trial: the plan, the progress and, when all picks are there,
-// the sums over exactly the first Planned entries. Before that the sums cover the entries so far
-// and support no conclusion.
+// Evaluation is the evaluation of a planned trial:  the plan, the progress and, when all picks are
+// there, the sums over exactly the first Planned entries. Before that the sums cover the entries so
+// far and support no conclusion.
 type Evaluation struct {
 	Arm      Arm
 	Trial    string // name
@@ -181,8 +181,8 @@ func PicksFor(detect, power, level, epsilon, variance float64) int64 {
 	return int64(math.Ceil(math.Min(k*k*variance*Spread(epsilon), 1e12)))
 }
 
-// Detects is the inverse of PicksFor: the size of effect that the given number of rewarded picks
-// finds.
+// Detects returns the smallest effect that the given number of rewarded picks detects. Detects is
+// the inverse of PicksFor.
 func Detects(picks int64, power, level, epsilon, variance float64) float64 {
 	return (Normal(1-level/2) + Normal(power)) * math.Sqrt(variance*Spread(epsilon)/float64(max(picks, 1)))
 }

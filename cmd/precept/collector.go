@@ -22,7 +22,7 @@ const (
 	mostSlack   = 32 << 20
 )
 
-// growth is the share, in percent, by which a heap of so many live bytes may grow.
+// growth returns the growth limit in percent for a heap with the given live bytes.
 func growth(live uint64) int {
 	slack := uint64(mostSlack)
 	if live < leastGoal {

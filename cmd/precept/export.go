@@ -148,7 +148,7 @@ func parseDay(flag, text string) (time.Time, error) {
 	))
 }
 
-// exportOf exports, and shows the progress on a terminal.
+// exportOf runs an export and shows its progress on a terminal.
 func exportOf(ctx context.Context, console io.Writer, tools server.Tools, x *server.ExportJob, f *exportFlags) error {
 	st, err := x.Stats(ctx)
 	if err != nil {

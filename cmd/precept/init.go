@@ -108,10 +108,10 @@ func (w *invocation) writeFiles(b *beginning) error {
 	return nil
 }
 
-// dataAddress is where the data listener of the configuration is.
+// dataAddress is the address of the data listener in the written configuration.
 const dataAddress = "http://127.0.0.1:8080"
 
-// config is the configuration's text.
+// config returns the text of the configuration.
 func (b *beginning) config() (string, error) {
 	names := map[string]bool{}
 	var lines, first, messages string

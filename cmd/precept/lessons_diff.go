@@ -27,7 +27,7 @@ type change struct {
 	Kind     string           `json:"kind"` // added, removed, changed
 	From     lesson.State     `json:"from,omitempty"`
 	To       lesson.State     `json:"to,omitempty"`
-	Content  bool             `json:"content"` // the text for the model, or the trigger, differs
+	Content  bool             `json:"content"` // the text for the model differs, or the trigger
 	Lost     bool             `json:"approval_lost"`
 	Findings []lesson.Finding `json:"findings"`
 	Diff     string           `json:"diff"`
@@ -76,7 +76,7 @@ func (w *invocation) lessonsDiff() *cobra.Command {
 	})
 }
 
-// bankAt reads the bank that an argument names.
+// bankAt reads the bank at a path, URL or git revision.
 func bankAt(ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, at string) (*lesson.Book, error) {
 	if server.IsRedis(at) {
 		other := *cfg
@@ -101,7 +101,7 @@ func bankAt(ctx context.Context, console io.Writer, tools server.Tools, cfg *con
 	return book, nil
 }
 
-// textsOfRevision asks git for the lessons of a directory at a revision.
+// textsOfRevision reads the lesson files of a directory at a git revision.
 func textsOfRevision(ctx context.Context, dir, rev string) (map[string][]byte, error) {
 	if rev == "" || strings.HasPrefix(rev, "-") || server.IsRedis(dir) {
 		return nil, misuse(fmt.Errorf(

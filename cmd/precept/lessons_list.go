@@ -153,7 +153,7 @@ func (w *invocation) lessonsShow() *cobra.Command {
 			return writeJSON(w.out, struct {
 				lessonRow
 				Companion string           `json:"companion,omitempty"`
-				Opinions  *report.Opinions `json:"opinions,omitempty"` // of judges, not measured
+				Opinions  *report.Opinions `json:"opinions,omitempty"` // opinions of judges; not measured
 				Body      string           `json:"body"`
 			}{row, companion, opinions, l.Body})
 		}

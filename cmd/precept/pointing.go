@@ -137,7 +137,8 @@ func (p *pointing) redirect(what, base string) (string, bool) {
 	return p.base(upstream), true
 }
 
-// programName is the agent behind a command: of `python agent.py` and `npx codex` the second word.
+// programName returns the name of the agent in a command: in `python agent.py` and `npx codex` the
+// second word.
 func programName(args []string) string {
 	name := func(s string) string {
 		base := filepath.Base(s)

@@ -23,7 +23,7 @@ var (
 	tomlBaseURL  = regexp.MustCompile(`(?m)^\s*base_url\s*=\s*["']([^"']+)["']`)
 )
 
-// codex has a flag for any setting.
+// codex points Codex at precept by its -c flag, which overrides any setting of its config.toml.
 func (p *pointing) codex() error {
 	home := cmp.Or(p.env["CODEX_HOME"], filepath.Join(p.home, ".codex"))
 	text, err := os.ReadFile(filepath.Join(home, "config.toml"))

@@ -29,7 +29,7 @@ type verified struct {
 	Command  []string         `json:"command"`
 	ExitCode int              `json:"exit_code"`
 	Failures []ledger.Failure `json:"failures"`
-	Results  []ledger.Result  `json:"results"` // of each failure, in the same order; empty without a failure
+	Results  []ledger.Result  `json:"results"` // result per failure, in the same order; empty without a failure
 }
 
 func (w *invocation) verify() *cobra.Command {

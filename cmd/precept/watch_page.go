@@ -14,7 +14,7 @@ import (
 	"precept/store"
 )
 
-// page is how a session is written for a terminal: so many columns, with colours or without.
+// page holds the width and the colour setting with which a session is written to a terminal.
 type page struct {
 	width  int
 	colour bool
@@ -41,7 +41,7 @@ const (
 	inkGhost  ink = "2;9"   // faint, struck through
 	inkError  ink = "31"
 	inkFaint  ink = "2"
-	labelWide     = 11 // of the words before a text
+	labelWide     = 11 // columns of the label before a text
 )
 
 func (p page) paint(i ink, text string) string {
@@ -216,7 +216,7 @@ func broken(line []rune, columns int) (out []string) {
 	}
 }
 
-// cells is how many columns a terminal gives a character.
+// cells returns the number of columns that a terminal uses for a character.
 func cells(r rune) int {
 	switch k := width.LookupRune(r).Kind(); {
 	case unicode.In(r, unicode.Mn, unicode.Me):

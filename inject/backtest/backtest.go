@@ -37,7 +37,7 @@ type Word struct {
 // Result is the result of one lesson.
 type Result struct {
 	Slug     string   `json:"slug"`
-	Sessions int      `json:"sessions"` // of the lesson's tenant, or of all
+	Sessions int      `json:"sessions"` // number of sessions of the lesson's tenant, or of all tenants
 	Fired    int      `json:"fired"`    // sessions in which the lesson would have matched
 	Words    []Word   `json:"words"`
 	Silent   []string `json:"silent"` // phrases and tags that occur in no session
@@ -217,10 +217,11 @@ func (r *Run) Results() []Result {
 	return out
 }
 
-// Sessions is how many sessions were added.
+// Sessions returns the number of sessions that were added.
 func (r *Run) Sessions() int { return r.seen[""].count }
 
-// Checks is a hook for lesson.Checks: in how many sessions a lesson matched, and of how many.
+// Checks implements lesson.Checks.Backtest: the number of sessions in which a lesson matched, and
+// the number of sessions.
 func (r *Run) Checks(l *lesson.Lesson) (fired, sessions int) {
 	o := r.Of(l.Slug)
 	return o.Fired, o.Sessions

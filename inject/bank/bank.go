@@ -141,7 +141,7 @@ func (b *Bank) read(ctx context.Context) (*snapshot, error) {
 	}, nil
 }
 
-// name is the name of a lesson's text.
+// name returns the file name of a lesson.
 func (s *snapshot) name(l *lesson.Lesson) string { return strings.TrimPrefix(l.Path, s.where+"/") }
 
 // get returns a lesson and its name.

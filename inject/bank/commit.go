@@ -21,7 +21,7 @@ type write struct {
 }
 
 const (
-	tries     = 16  // of a commit, after concurrent changes by other programs
+	tries     = 16  // attempts of a commit when other programs change the bank concurrently
 	maxWrites = 512 // in one commit
 )
 

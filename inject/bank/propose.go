@@ -205,7 +205,7 @@ func written(l *lesson.Lesson) (*lesson.Lesson, error) {
 	return out, nil
 }
 
-// refusal is an error about a lesson's text as a Refused.
+// refusal returns an error about a lesson's text as a *Refused.
 func refusal(err error) error {
 	if faults, ok := errors.AsType[lesson.Faults](err); ok {
 		return &Refused{faults}

@@ -30,7 +30,7 @@ func Lessons(text []byte) []*lesson.Lesson {
 	seen := map[string]bool{}
 	for i := len(entries) - 1; i >= 0; i-- {
 		l := entries[i].Entry.lesson()
-		if l.Trigger.Empty() || seen[l.Slug] { // a lesson that cannot fire is not worth an approval
+		if l.Trigger.Empty() || seen[l.Slug] { // a lesson that cannot fire needs no approval
 			continue
 		}
 		seen[l.Slug] = true

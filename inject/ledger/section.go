@@ -24,7 +24,7 @@ type section struct {
 // find returns the section of a text. A heading in a code fence or a comment does not count.
 func find(text []byte) section {
 	s := section{start: len(text), end: len(text), last: len(text)}
-	closer := "" // of the open fence or comment
+	closer := "" // marker that closes the open fence or comment
 	for at := 0; at < len(text); {
 		next := len(text)
 		if i := bytes.IndexByte(text[at:], '\n'); i >= 0 {

@@ -16,7 +16,7 @@ const maxRaw = 16 << 10
 // delimiters and role marks. A model sees lessons in this form only.
 type Text struct {
 	Slug, Title string
-	lines       []string // of the advice
+	lines       []string // lines of the advice
 	ends        []bool   // after which of them a paragraph or an item is over
 }
 

@@ -10,8 +10,8 @@ import (
 // come first and have a full row of transitions. The many deep states have only the labels of their
 // few children and a failure link.
 type automaton struct {
-	states []state           // and a sentinel for the end of the last state's children
-	rows   [][256]int32      // of the first states: where each byte leads
+	states []state           // one more state at the end limits the children of the last state
+	rows   [][256]int32      // transition tables of the first states: next state by byte
 	ends   map[int32][]int32 // words that end in a state
 }
 

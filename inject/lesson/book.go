@@ -23,7 +23,7 @@ type Book struct {
 	tags     map[string][]int32
 	phrases  []ownedPhrase
 	machine  *automaton
-	scratch  *sync.Pool      // of *scratch; measured: a match without the pool allocates 40 KB
+	scratch  *sync.Pool      // pool of *scratch: a match without the pool allocates 40 KB
 	overlaps func() overlaps // computed at the first use
 	texts    sync.Map        // *Text by *Lesson, rendered at the first use
 }
@@ -98,7 +98,7 @@ func newBook(lessons []*Lesson) *Book {
 
 // compile builds the automaton over all phrases of the active lessons.
 func (b *Book) compile() {
-	numbers := map[string]int{} // of the phrases, by key
+	numbers := map[string]int{} // indices of the phrases by key
 	for _, l := range b.lessons {
 		if !l.State.Fires() {
 			continue
@@ -147,7 +147,7 @@ func (b *Book) Lessons() []*Lesson { return slices.Clone(b.lessons) }
 // Archived reports whether the bank holds an archived lesson with the slug.
 func (b *Book) Archived(slug string) bool { return b.archived[slug] }
 
-// Len is the number of lessons.
+// Len returns the number of lessons.
 func (b *Book) Len() int { return len(b.lessons) }
 
 // Get returns the lesson of a slug.

@@ -65,7 +65,7 @@ type Checks struct {
 const (
 	broadShare    = 0.6
 	broadSessions = 20
-	deadSessions  = 100 // in so many sessions a live trigger has fired once
+	deadSessions  = 100 // sessions without a match after which a trigger is reported as silent
 )
 
 // Book checks every lesson of a book, alone and against the others. The findings are sorted by

@@ -90,7 +90,7 @@ func readFile(path string, info fs.FileInfo) ([]byte, error) {
 // listing is one walk through a bank directory.
 type listing struct {
 	dir      string
-	visit    func(l *listing, name string, info fs.FileInfo) // of each lesson; names are relative to dir, with slashes
+	visit    func(l *listing, name string, info fs.FileInfo) // called for each lesson; names are relative to dir, with slashes
 	files    int
 	seen     hash.Hash // digest of all facts that reveal a change without reading the files
 	row      []byte    // facts of one file, for the digest

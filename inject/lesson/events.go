@@ -36,7 +36,7 @@ type events struct {
 // parents may be renamed, and the symbolic links in the directory, whose targets lie elsewhere.
 type root struct {
 	path string
-	info fs.FileInfo // of the target
+	info fs.FileInfo // file info of the link's target
 }
 
 // open starts the kernel's events. Without events the error says why.

@@ -44,12 +44,12 @@ func (t Target) matches(q *Query) bool {
 		(t.Skill == "" || glob(t.Skill, q.Skill))
 }
 
-// addressed says whether the lesson is meant for this agent and this model at all.
+// addressed reports whether model and agent of the query pass the trigger's models and targets.
 func (t *Trigger) addressed(q *Query) bool {
 	return (len(t.Models) == 0 || anyGlob(t.Models, q.Model)) && t.targeted(q)
 }
 
-// targeted reports whether one of the targets matches, or none exists.
+// targeted reports whether the trigger has no targets, or one of them matches.
 func (t *Trigger) targeted(q *Query) bool {
 	return len(t.Targets) == 0 || slices.ContainsFunc(t.Targets, func(x Target) bool { return x.matches(q) })
 }

@@ -42,7 +42,7 @@ func (r *reader) gptme(l *Lesson, n *node) {
 	l.Advice = strings.TrimSpace(section(l.Body, isHeading("rule")) + "\n" + section(l.Body, isHeading("pattern")))
 }
 
-// gptmeFields are the names in a gptme file of fields of the AIP-11 form.
+// gptmeFields returns the names of AIP-11 fields in a gptme file.
 func gptmeFields() []string {
 	return []string{
 		"trigger.metadata.precept.keywords", "match.keywords", "trigger.description", "# Context", "trigger", "match",

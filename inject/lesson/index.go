@@ -11,14 +11,16 @@ import (
 	"precept/internal/file"
 )
 
-// Precept's own files in a bank. Their names start with an underscore, so that a load ignores them.
+// Names of precept's own files in a bank. A load ignores files whose names start with an
+// underscore.
 const (
 	IndexFile  = "_index.md"
 	LogFile    = "_log.jsonl"
 	ArchiveDir = "_archive"
 )
 
-// Counts are the published counts of a lesson, which are not the file's.
+// Counts holds the success and failure counts that an index publishes for a lesson. The counts in
+// the lesson's file are the author's initial values.
 type Counts struct{ Success, Failure int }
 
 // Index writes the table of a book: slug, title, outcome, confidence, success_count, failure_count;
@@ -37,7 +39,8 @@ func Index(b *Book, counts func(slug string) Counts) []byte {
 	return []byte(s.String())
 }
 
-// IndexCounts returns the published counts of an index, for a writer without newer counts.
+// IndexCounts parses an index and returns its counts by slug. A writer without newer counts keeps
+// these.
 func IndexCounts(index []byte) func(slug string) Counts {
 	known := map[string]Counts{}
 	for line := range strings.Lines(string(index)) {
@@ -65,7 +68,7 @@ type Event struct {
 	Slug   string         `json:"slug,omitempty"`
 	By     string         `json:"by,omitempty"`
 	From   State          `json:"from,omitempty"` // previous state; empty for a new lesson
-	To     State          `json:"to,omitempty"`   // the state after; "" where none is left
+	To     State          `json:"to,omitempty"`   // new state; empty for a deleted lesson
 	Hash   string         `json:"content_hash,omitempty"`
 	Source string         `json:"source,omitempty"` // program that wrote the lesson; empty for a person
 	Tenant string         `json:"tenant,omitempty"`

@@ -74,7 +74,7 @@ type Approval struct {
 // means all. A scope is compared literally, unlike the globs of a Target.
 type Scope struct{ Tenant, Agent string }
 
-// holds says whether the lesson may be seen by the speaker of a turn at all.
+// holds reports whether the scope admits the tenant and the agent of a query.
 func (s Scope) holds(q *Query) bool {
 	return (s.Tenant == "" || s.Tenant == q.Tenant) && (s.Agent == "" || s.Agent == q.Agent)
 }
@@ -84,8 +84,8 @@ func (s Scope) holds(q *Query) bool {
 type TrialPlan struct {
 	Epsilon float64   // share of withheld picks (0.5)
 	Until   float64   // half-width of the interval, in units of reward, at which the trial ends; 0: a person ends the trial
-	Picks   int64     // of a planned trial: number of rewarded picks at the evaluation; 0: not planned
-	Started time.Time // of a planned trial: a lesson may go through several
+	Picks   int64     // planned trial: number of rewarded picks at the evaluation; 0: not planned
+	Started time.Time // planned trial: start; a lesson may have several trials
 }
 
 // Lesson is one parsed LESSON.md. A lesson in a book is immutable.
@@ -96,15 +96,15 @@ type Lesson struct {
 	Evidence                   []Evidence
 	EvidenceCount              int // true number of supporting sessions, of which Evidence names some; 0: Evidence is all
 	Confidence                 float64
-	SuccessCount, FailureCount int // as the file says: initial only, never believed
+	SuccessCount, FailureCount int // initial counts by the author; no decision uses the counts
 	Supersedes                 []string
 	ExpiresAt                  time.Time // zero: never
-	State                      State     // of a person's file: active
+	State                      State     // active in a person's file
 	Approval                   Approval
 	Scope                      Scope     // scope of a program's lesson
-	Number                     int       // of an agent's own lesson among the lessons of its scope, from 1; 0: none
-	CreatedAt, UpdatedAt       time.Time // by a program; zero in a person's file
-	Plan                       TrialPlan // of a lesson in trial
+	Number                     int       // lesson of an agent: number among the lessons of its scope, from 1; 0: none
+	CreatedAt, UpdatedAt       time.Time // set by programs; zero in a person's file
+	Plan                       TrialPlan // plan of a lesson in trial
 	Body                       string    // markdown after the frontmatter
 	Advice                     string    // the "What to do (or avoid)" section (gptme form: rule and pattern), raw
 	Path                       string    // source file
@@ -114,7 +114,7 @@ type Lesson struct {
 	Form                       Form
 }
 
-// ExpiredAt says whether the lesson's time is over at now.
+// ExpiredAt reports whether the lesson has expired at now.
 func (l *Lesson) ExpiredAt(now time.Time) bool {
 	return !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt)
 }
@@ -127,7 +127,7 @@ func (l *Lesson) Support() int { return max(l.EvidenceCount, len(l.Evidence)) }
 // expired. Supersession is known to the book only (Book.StateAt).
 func (l *Lesson) InForce(now time.Time) bool { return l.State.Fires() && !l.ExpiredAt(now) }
 
-// Arm is the first 12 hex digits of the content hash: an edited lesson is a new arm of the
+// Arm returns the first 12 hex digits of the content hash: an edited lesson is a new arm of the
 // experiment.
 func (l *Lesson) Arm() string {
 	return l.ContentHash[:min(armDigits, len(l.ContentHash))]

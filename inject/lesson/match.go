@@ -21,8 +21,8 @@ const mostWork = 1 << 18
 // scratch is the memory of one match and never outlives the call.
 type scratch struct {
 	text    []byte
-	left    int     // of mostWork
-	met     []int32 // where each phrase was met last: inWords, 1 + the index of an error text, 0: nowhere
+	left    int     // remaining part of mostWork
+	met     []int32 // text in which each phrase was found last: inWords, 1 + the index of an error text, 0: none
 	phrases []int32 // found phrases
 	seen    []signs
 	touched []int32

@@ -93,13 +93,13 @@ func squeezed(words string) string {
 	return strings.Join(list, "|")
 }
 
-// may reports whether a text can contain the order at all.
+// may reports whether a text can contain the order: a cheap test before the regular expressions.
 func (o *order) may(text string) bool {
 	return o.abroad && strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) ||
 		slices.ContainsFunc(o.words, func(w string) bool { return strings.Contains(text, w) })
 }
 
-// in says whether a text gives the order.
+// in reports whether a text contains the order.
 func (o *order) in(text string) bool {
 	if !o.may(text) {
 		return false
@@ -143,7 +143,7 @@ func ordered(text string) []string {
 	return out
 }
 
-// plainly is a text in lower case and compatibility forms, with single blanks.
+// plainly returns a text in lower case and Unicode compatibility form, with single spaces.
 func plainly(s string) string {
 	return strings.Join(strings.Fields(strings.ToLower(norm.NFKC.String(s))), " ")
 }

@@ -19,7 +19,7 @@ type phrase struct {
 	pieces      [][]byte // texts before, between and after the stars
 	longest     int      // the number of the longest piece, by which the phrase is looked for
 	left, right bool     // a word must start or end at this end
-	letters     int      // of the first word
+	letters     int      // number of letters in the first word
 }
 
 // starByte replaces a star in the key of a phrase. No file contains this byte.
@@ -120,7 +120,7 @@ func (p *phrase) behind(text []byte, at int, left *int) bool {
 	return p.longest != len(p.pieces)-1 || !p.right || wordEnds(text, at)
 }
 
-// before is the mirror of behind.
+// before does for the pieces before the longest piece what behind does for the pieces after it.
 func (p *phrase) before(text []byte, at int, left *int) bool {
 	for i := p.longest - 1; i >= 0; i-- {
 		piece := p.pieces[i]

@@ -96,7 +96,8 @@ func quote(s string) string {
 	return strconv.Quote(strings.ToValidUTF8(s, "\ufffd"))
 }
 
-// isPlain is narrow: letters first, then no character with a meaning in YAML.
+// isPlain reports whether YAML reads s as a string without quotes. isPlain is conservative: s must
+// start with a letter and contain no character that means anything in YAML.
 func isPlain(s string) bool {
 	switch strings.ToLower(s) {
 	case "", "true", "false", "null", "yes", "no", "on", "off", "y", "n", "inf", "nan":

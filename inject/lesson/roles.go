@@ -159,7 +159,7 @@ func drawn(s string) (text string, at []int) {
 	return string(b), append(at, len(s))
 }
 
-// drawnNames is a list of names as drawn would write them.
+// drawnNames returns a list of names with i replaced by l, because drawn does the same to texts.
 func drawnNames(names string) string { return strings.ReplaceAll(names, "i", "l") }
 
 func drawnRune(r rune) rune {

@@ -202,12 +202,13 @@ func IsSlug(s string) bool {
 	return len(s) >= minSlug && len(s) <= maxSlug && isSlugRef(s)
 }
 
-// isSlugRef is the pattern without a length limit, as in the schema of supersedes.
+// isSlugRef reports whether s has the form of a slug of any length, as the schema of supersedes
+// allows.
 func isSlugRef(s string) bool {
 	return len(s) >= minSlug && isTag(s) && s[len(s)-1] != '-'
 }
 
-// isTag is the schema's ^[a-z][a-z0-9-]*$.
+// isTag reports whether s matches the schema's ^[a-z][a-z0-9-]*$.
 func isTag(s string) bool {
 	for i := range len(s) {
 		c := s[i]

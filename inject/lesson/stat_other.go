@@ -4,8 +4,9 @@ package lesson
 
 import "io/fs"
 
-// changeTime is unknown on this system; size, modification time and inode must do.
+// changeTime returns 0: this system has no change time, so size, modification time and inode must
+// suffice.
 func changeTime(fs.FileInfo) int64 { return 0 }
 
-// reportsChanges is false on this system: kqueue needs an open file for each lesson.
+// reportsChanges returns false on this system: kqueue needs an open file for each lesson.
 func reportsChanges(string) bool { return false }

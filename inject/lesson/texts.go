@@ -31,7 +31,7 @@ type entry struct {
 	name, path string
 	raw        string
 	lesson     *Lesson
-	faults     Faults   // of the newest version; lesson is then the previous version, or nil
+	faults     Faults   // errors of the newest version; lesson is then the previous version, or nil
 	held       []string // kinds of secrets that need an approval
 }
 

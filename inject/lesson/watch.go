@@ -40,9 +40,9 @@ type Watcher struct {
 	dir     string
 	onBook  func(*Book, []Problem)
 	texts   *Texts
-	version string // of what was read last; "" before
-	again   int    // at how many polls it is read again although its version is the same
-	fault   string // of the directory, as told last
+	version string // version of the directory at the last read; "" before the first
+	again   int    // number of polls at which to read again although the version is unchanged
+	fault   string // last reported error about the directory
 	events  events
 }
 
@@ -56,7 +56,7 @@ func NewWatcher(dir string, onBook func(*Book, []Problem), secrets ...Secrets) *
 	}
 }
 
-// Load reads the directory before Run does, which then tells of what has changed since.
+// Load reads the directory before the first call of Run. Run then reports the changes since Load.
 func (w *Watcher) Load() (*Book, []Problem, error) {
 	book, problems, _, err := w.read()
 	if err != nil {
@@ -177,7 +177,7 @@ func (w *Watcher) read() (book *Book, problems []Problem, changed bool, err erro
 		})
 		return book, problems, w.fault != fault, err
 	}
-	w.version, w.fault = version, "" // at once: what makes the rest panic is not read for ever
+	w.version, w.fault = version, "" // set before the rest, so that a text that makes the rest panic is not read at every poll
 	_, _ = list(filepath.Join(w.dir, ArchiveDir), func(_ *listing, name string, _ fs.FileInfo) {
 		texts[ArchiveDir+"/"+name] = nil // others may refer to it; nobody reads it
 	})

@@ -16,7 +16,7 @@ import (
 // 60 KB of open brackets take 35 seconds.
 const (
 	maxFrontmatter = 32 << 10
-	maxDepth       = 32  // of values
+	maxDepth       = 32  // nesting depth of values
 	maxBrackets    = 64  // open at once
 	maxIndicators  = 100 // per line
 )

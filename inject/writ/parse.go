@@ -28,10 +28,10 @@ const (
 // Command is one command of a reply.
 type Command struct {
 	Verb      Verb
-	Signature string // of Create: when the lesson applies
-	Text      string // of Create: the lesson
-	Words     string // of Search
-	ID        string // of Delete
+	Signature string // for Create: condition under which the lesson applies
+	Text      string // for Create: text of the lesson
+	Words     string // for Search: words to search
+	ID        string // for Delete: id of the lesson
 	Fault     string // reason why the command cannot be carried out, with the remedy; empty for a valid command
 }
 
@@ -148,7 +148,7 @@ func (r *reader) block() (text string, ok bool) {
 	return "", false
 }
 
-// written is a command to write a lesson down.
+// written returns a command to create a lesson.
 func written(signature, text string) Command {
 	c := Command{Verb: Create, Signature: strings.TrimSpace(signature), Text: strings.TrimSpace(text)}
 	switch {
@@ -167,7 +167,7 @@ func written(signature, text string) Command {
 	return c
 }
 
-// clip cuts a text after so many characters.
+// clip cuts a text after the given number of characters.
 func clip(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s

@@ -19,8 +19,7 @@ import (
 // ErrHeld is the error of a lock that another process, or another open file of this process, holds.
 var ErrHeld = errors.New("the lock is held by another")
 
-// Regular says why a path cannot be opened as a file. To open a named pipe, or to read a device,
-// could wait for ever.
+// Regular returns an error with the reason unless path is a regular file.
 func Regular(path string) error {
 	switch info, err := os.Stat(path); {
 	case err != nil:
@@ -86,7 +85,7 @@ func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err er
 }
 
 // Append adds text to a file in one write, so that lines of several writers do not mix. If a crash
-// cut the last line of the file, Append ends that line first. Missing folders are created.
+// cut the last line of the file, Append first ends the line. Missing folders are created.
 func Append(path string, mode fs.FileMode, text []byte) (err error) {
 	if err := Regular(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

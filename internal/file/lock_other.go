@@ -7,10 +7,10 @@ import (
 	"os"
 )
 
-// Lock is not to be had on this system.
+// Lock returns an error: this system has no file locks.
 func Lock(*os.File) error { return errors.New("locking files is not supported on this system") }
 
-// TryLock is not to be had on this system.
+// TryLock returns an error: this system has no file locks.
 func TryLock(f *os.File) error { return Lock(f) }
 
 func own(*os.File, string) error { return nil }

@@ -84,7 +84,7 @@ func (g *Guard) Step(step label.Step, f func()) (ok bool) {
 	return true
 }
 
-// Err is Step for a step with an error.
+// Err runs a step that returns an error. A panic of the step becomes ErrPanicked.
 func (g *Guard) Err(step label.Step, f func() error) (err error) {
 	if !g.Step(step, func() { err = f() }) {
 		return fmt.Errorf("%s: %w", step, ErrPanicked)

@@ -97,8 +97,8 @@ type Reason string
 // The reasons of precept_uninspected_total: a request on a rewritten path was forwarded unchanged.
 const (
 	UninspectedBusy      Reason = "busy"           // limits.inspect_total_bytes is in use
-	UninspectedDepth     Reason = "depth"          // of the JSON text
-	UninspectedDuplicate Reason = "duplicate_key"  // in an object that a splice touches
+	UninspectedDepth     Reason = "depth"          // the JSON text is nested too deeply
+	UninspectedDuplicate Reason = "duplicate_key"  // an object that a splice touches has two equal keys
 	UninspectedEncoding  Reason = "encoding"       // the body does not decode
 	UninspectedInvalid   Reason = "invalid_json"   // the body is not JSON
 	UninspectedItems     Reason = "items"          // more items, parts, calls, tools or keys than the limit

@@ -36,8 +36,8 @@ func (c keyClass) kind() kind {
 	}
 }
 
-// classOfKey is classOfWord for a quoted key, where "pass" alone means a password. In prose "pass"
-// is a test result.
+// classOfKey is like classOfWord, for a quoted key, where "pass" alone means a password. In prose
+// "pass" is a test result.
 func classOfKey(key []byte) keyClass {
 	if len(key) == 4 && startsFold(key, 0, "pass") {
 		return passwordClass
@@ -107,7 +107,7 @@ var telling = func() (t endings) {
 	return t
 }()
 
-// classOfName is the class of a name in lower case without separators.
+// classOfName returns the class of a name in lower case without separators.
 func classOfName(n string) keyClass {
 	for _, e := range telling.of[n[len(n)-1]] {
 		if strings.HasSuffix(n, e.text) && (!e.whole || len(n) == len(e.text)) {
@@ -157,13 +157,13 @@ func (m *matcher) assignment(i int) hit {
 	if keyed {
 		class = classOfKey(name)
 	}
-	if string(name) == "key" && start > 0 && strings.IndexByte("?&", s[start-1]) >= 0 { // of a URL
+	if string(name) == "key" && start > 0 && strings.IndexByte("?&", s[start-1]) >= 0 { // "key" is a secret only as a parameter of a URL
 		class = secretClass
 	}
 	if !class.isSecret() || s[i] == '>' && (start == 0 || s[start-1] != '<') || s[i] == '(' && !gives(name) {
 		return hit{}
 	}
-	// A shell and XML have no variables at this place: a plain word is a password.
+	// A shell script and XML have no variables at this position, so a plain word is a password.
 	literal := s[i] == '>' || end == i && !slices.ContainsFunc(name, isLower) &&
 		(s[i] == '=' && (at(s, p) > ' ' || isQuote(at(s, p))) || s[i] == ':' && bytes.IndexByte(name, '_') >= 0)
 	return m.assigned(i, p, class, shape{keyed: keyed, literal: literal})
@@ -229,7 +229,8 @@ func gives(name []byte) bool {
 	return startsFold(call, 0, "set") || startsFold(call, 0, "with") || len(call) < len(name) && startsFold(call, 0, "pass")
 }
 
-// foreignPassword says whether a text ends in the word for a password in letters beyond ASCII.
+// foreignPassword reports whether a text ends in a word for "password" in a language with letters
+// beyond ASCII.
 func foreignPassword(s []byte) bool {
 	for _, word := range [...]string{"пароль", "Пароль", "密码", "密碼", "口令", "パスワード", "비밀번호", "contraseña", "Contraseña"} {
 		if bytes.HasSuffix(s, []byte(word)) {

@@ -84,7 +84,7 @@ func (m *matcher) back(end, longest int, class uint16) int {
 	return start
 }
 
-// ahead is span within the longest bytes from i.
+// ahead returns the result of span, but reads at most longest bytes from i.
 func ahead(s []byte, i, longest int, class uint16) int {
 	return span(s[:min(len(s), i+longest)], i, class)
 }
@@ -94,7 +94,7 @@ func startsWith(s []byte, i int, p string) bool {
 	return i >= 0 && len(s)-i >= len(p) && string(s[i:i+len(p)]) == p
 }
 
-// startsFold is startsWith without regard to ASCII case; p is lower case.
+// startsFold reports whether s has p at i, ignoring ASCII case; p is lower case.
 func startsFold(s []byte, i int, p string) bool {
 	if i < 0 || len(s)-i < len(p) {
 		return false

@@ -67,8 +67,8 @@ func (c *CleanTexts) has(key uint64, sum [sha256.Size]byte) bool {
 // Remember makes JSONCached use the cache. The cache may serve several redactors.
 func (r *Redactor) Remember(c *CleanTexts) { r.clean = c }
 
-// JSONCached is JSON for a text that other sessions are likely to send, too. The digest of a text
-// costs a third of its scan, so a text that does not repeat is better given to JSON.
+// JSONCached is like JSON, for a text that other sessions are likely to send, too. The digest of a
+// text costs a third of its scan, so a text that does not repeat is better given to JSON.
 func (r *Redactor) JSONCached(dst, raw []byte) []byte {
 	if r.clean == nil || len(raw) < minCleanText {
 		return r.JSON(dst, raw)

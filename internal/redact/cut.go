@@ -5,8 +5,8 @@ import "strings"
 // longestFragment is the maximum length of the last word of a cut text.
 const longestFragment = 256
 
-// CutText is Text for a text that a capture or a stream has cut. If the last word may be the start
-// of a redacted value (an address without its end, the first digits of a card), the word is
+// CutText is like Text, for a text that a capture or a stream has cut. If the last word may be the
+// start of a redacted value (an address without its end, the first digits of a card), the word is
 // removed.
 func (r *Redactor) CutText(s string) string {
 	s = r.Text(s)

@@ -10,7 +10,7 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 	w := splicer{dst: dst[:0], src: raw}
 	var key []byte     // key of the next value
 	var pair keyClass  // class of the name in the previous member
-	var first keyClass // of the first text in a list
+	var first keyClass // class of the first text in a list
 	var held keyClass  // class of the name of the open object
 	for i := 0; i < len(raw); {
 		q := bytes.IndexByte(raw[i:], '"')

@@ -56,7 +56,7 @@ type rule struct {
 // example is a text with its redacted form; an empty form means no change.
 type example struct{ in, out string }
 
-// String is the kind's name.
+// String returns the name of the kind.
 func (k kind) String() string { return names[k] }
 
 //nolint:gochecknoglobals // written once here, read only
@@ -221,12 +221,12 @@ func moreVendors(t *[kindCount]rule) {
 	}, anchors: []anchor{{name: "AC", bytes: "AS", prev: edge, next: in("CK"), check: (*matcher).twilio, vendors: true}}}
 }
 
-// authority is the "://" of a URL.
+// authority returns the anchor "://" of a URL.
 func authority() anchor {
 	return anchor{name: "://", bytes: ":", prev: isAlnum, next: in("/"), check: (*matcher).url}
 }
 
-// dashed is the anchor of two dashes: a flag, or a PEM block.
+// dashed returns the anchor of two dashes: a flag, or a PEM block.
 func dashed() anchor {
 	return anchor{name: "dashes", bytes: "-", prev: func(b byte) bool { return edge(b) && b != '-' }, next: in("-"), check: (*matcher).dashes}
 }

@@ -81,7 +81,7 @@ func holder(s []byte) keyClass {
 	return classOfKey(lastName(bytes.TrimRight(s[:len(s)-1], around)))
 }
 
-// lastName is the name in which a text ends.
+// lastName returns the name at the end of a text.
 func lastName(s []byte) []byte {
 	return s[bytes.LastIndexFunc(s, func(r rune) bool { return r >= 0x80 || classOf[byte(r)]&nameByte == 0 })+1:]
 }

@@ -101,7 +101,8 @@ func (m *matcher) alone(start, end int) bool {
 	return !before && !after && !(start > 0 && s[start-1] == '\t') && at(s, end) != '\t'
 }
 
-// dateShape is 2026-01-31 or 31.01.2026.
+// dateShape reports whether the k groups of digits have the lengths of a date such as 2026-01-31 or
+// 31.01.2026.
 func dateShape(g groups, k int) bool {
 	return k == 3 && (g.size[0] == 4 && g.size[1] == 2 && g.size[2] == 2 || g.size[0] == 2 && g.size[1] == 2 && g.size[2] == 4)
 }

@@ -106,7 +106,7 @@ func (m *matcher) said(i int) hit {
 	if p == 0 {
 		return hit{}
 	}
-	// SQL and .netrc have no variables at this place: a plain word is a password.
+	// SQL and .netrc have no variables at this position, so a plain word is a password.
 	literal := string(name) == "PASSWORD" && isQuote(s[p]) || m.netrc(start)
 	h := m.value(p, class, shape{literal: literal})
 	if h.kind == none || technical(s[h.start:h.end]) {
@@ -147,7 +147,7 @@ func (m *matcher) redisAuth(i int) hit {
 	return m.judge(p, end, passwordClass, shape{})
 }
 
-// cell is where the next word, or the next cell of a table, begins.
+// cell returns the position of the next word, or of the next cell of a table.
 func cell(s []byte, p int) int {
 	p = skipMarks(s, p)
 	if at(s, p) == '|' {

@@ -79,7 +79,7 @@ func (h *history) number(part int) int {
 	return part
 }
 
-// second is the turn with which the second part begins.
+// second returns the number of the turn with which the second part begins.
 func (h *history) second() int {
 	if len(h.parts) < 2 {
 		return math.MaxInt

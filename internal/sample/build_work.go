@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// Thresholds from which a session is worth a plan_optimization sample.
+// Thresholds for a plan_optimization sample.
 const (
 	manyCalls    = 25
 	manyTokens   = 400_000

@@ -5,12 +5,12 @@ type Event struct {
 	Turn     int
 	Role     string // user, assistant, or call
 	Text     string // words; of a call, the result
-	Call     Call   // of a call
-	Answered bool   // of a call: Text is its result
-	IsError  int8   // of a call: +1 the wire marks an error, -1 the wire marks success, 0 unmarked
+	Call     Call   // call; set if Role is "call"
+	Answered bool   // for a call: Text holds its result
+	IsError  int8   // for a call: +1 the API marks an error, -1 the API marks success, 0 unmarked
 
-	failed bool // of a call with a result: the result is an error
-	edited bool // of a call: the history has other arguments, because a person changed them before execution
+	failed bool // for a call with a result: the result is an error
+	edited bool // for a call: the history has other arguments, because a person changed the arguments before execution
 }
 
 // The roles of an Event. System messages are not events: the operator writes them.

@@ -70,9 +70,9 @@ type Lesson struct {
 	Propensity float64 `json:"propensity,omitempty"`
 }
 
-// Verdicts say which tool results of New are errors. The turn sets them, where the results have been
-// judged anyway; closing the session would have to read each result again. The count tells whether
-// New still holds the results that were judged: New may be cut at its limit.
+// Verdicts records which tool results of New are errors. The turn has judged the results anyway;
+// judging again at the closing of the session would parse each result a second time. Results
+// detects that New was cut at its limit after the judgement.
 type Verdicts struct {
 	Results int   `json:"results"`          // tool results in New
 	Failed  []int `json:"failed,omitempty"` // places of the errors among them, from 0

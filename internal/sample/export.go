@@ -41,8 +41,8 @@ func (x *Exporter) Line(v any) error {
 	return nil
 }
 
-// Chat writes the session as one line of OpenAI's fine-tuning format, with tools and tool calls. A session
-// without an answer of the model gives no line.
+// Chat writes the session as one line of OpenAI's fine-tuning format, with tools and tool calls. A
+// session without an answer of the model has no line.
 func (x *Exporter) Chat(s *Session) error {
 	h := s.lay()
 	messages := h.conversation(-1)
@@ -84,16 +84,16 @@ type Trial struct {
 	Run        string   `json:"run,omitempty"` // name of the run
 	Tenant     string   `json:"tenant,omitempty"`
 	Coin       string   `json:"coin"`               // holdout: coin of one lesson; control: coin of the session
-	Arm        string   `json:"arm"`                // of a session's own line: ""
+	Arm        string   `json:"arm"`                // arm of a pick; "" on the line of the session itself
 	Slug       string   `json:"slug"`               //
 	Assigned   string   `json:"assigned"`           // injected | withheld; of a session's own line: treated | control; a control session's matches: control
-	Propensity float64  `json:"propensity"`         // of the assigned arm
+	Propensity float64  `json:"propensity"`         // probability of the assigned arm
 	Eps        float64  `json:"eps"`                // the coin's own chance of withheld, or of control
 	Center     float64  `json:"center"`             // expected reward, fixed before the coin; the report subtracts the centre from the outcome
 	Outcome    *float64 `json:"outcome"`            // the reward, 0..1; null without feedback
 	First      *float64 `json:"outcome_at_closing"` // reward at the closing, which a planned trial uses
-	Turn       int      `json:"turn,omitempty"`     // of a pick: turn of its session (of a run: number of the decision)
-	Trial      string   `json:"trial,omitempty"`    // of a pick: its planned trial, "start.picks"
+	Turn       int      `json:"turn,omitempty"`     // for a pick: turn of its session (in a run: number of the decision)
+	Trial      string   `json:"trial,omitempty"`    // for a pick: its planned trial, "start.picks"
 	Tier       int      `json:"tier,omitempty"`
 	FirstTier  int      `json:"tier_at_closing,omitempty"`   // tier of outcome_at_closing, which the check of reporting uses
 	Closed     bool     `json:"closed"`                      // the report counts closed sessions

@@ -106,7 +106,7 @@ func LabelOf(score float64) string {
 	}
 }
 
-// human is the label of MPLP's meta: only a person approves or rejects.
+// human returns the review label in MPLP's metadata. Only feedback of a person counts as a review.
 func (r *Rating) human() string {
 	switch {
 	case r.Source != "user":

@@ -12,9 +12,9 @@ import (
 type Said struct {
 	Role    string // system, tools, user, assistant, call or result
 	Text    string // words; of a result, the tool's text
-	Words   string // of a user: the person's own words, without the blocks of agents
+	Words   string // for a user: the person's own words, without blocks that agents add
 	Call    Call   // the call; of a result, the call as far as known
-	IsError int8   // of a result: +1 the wire marks an error, -1 the wire marks success, 0 unmarked
+	IsError int8   // for a result: +1 the API marks an error, -1 the API marks success, 0 unmarked
 }
 
 // Further roles of Said, in addition to the roles of an Event.

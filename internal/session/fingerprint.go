@@ -14,7 +14,7 @@ const (
 	quoteScopes = 512
 	quoteTalks  = 64 // conversations with tools, and as many without tools
 	quoteSaid   = 6  // answers and tool results of a conversation
-	quoteCalls  = 8  // of a reply,
+	quoteCalls  = 8  // phrases per reply
 	quoteAsks   = 4  // phrases of a call
 	quoteLife   = 30 * time.Minute
 	quoteSoon   = 2 * time.Minute // time in which the next side request follows a side request
@@ -23,8 +23,8 @@ const (
 	quoteMost   = 80
 	quoteText   = 128 << 10 // searched bytes of a request
 	quoteLook   = 8         // items from the end in which the newest words and results are looked for
-	quoteBehind = 80        // bytes at the end of a quotation
-	quoteWords  = 4         // and fewer words
+	quoteBehind = 80        // maximum number of bytes that follow a quotation at the end of a request
+	quoteWords  = 4         // fewer words than this follow the quotation
 )
 
 // fingerprint holds the texts by which a conversation is recognised in a quotation.
@@ -33,13 +33,13 @@ type fingerprint struct {
 	tooled bool // the first request had tools
 	system uint64
 	tools  []uint32
-	hash   uint64    // of their names
+	hash   uint64    // hash of the tools' names
 	at     time.Time // time of the newest request
 	asked  [2]part   // first and newest words of the user
 	said   []part    // answers and tool results, newest last
 	asks   []part    // phrases in the calls of the newest reply
 	beside []part    // phrases of the newest reply to a side request about the conversation
-	soon   time.Time // and when
+	soon   time.Time // time of that side request
 }
 
 // part is a piece of a text. A quotation repeats the piece unchanged.

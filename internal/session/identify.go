@@ -158,7 +158,8 @@ func agentHeader(h http.Header, product string) (string, Space) {
 	return "", ""
 }
 
-// product is the first product name of a User-Agent: "codex_exec/0.169.0 (...)" is codex_exec.
+// product returns the name of the first product in a User-Agent: codex_exec for "codex_exec/0.169.0
+// (...)".
 func product(ua string) string {
 	ua = ua[:min(len(ua), maxTagLen)]
 	rest := strings.TrimLeft(ua, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")

@@ -47,7 +47,7 @@ type Unit struct {
 	ID       string `json:"id,omitempty"`        // hex ID of the unit; set by proxy before the record is added; empty: the session is its own unit
 	RunName  string `json:"run,omitempty"`       // name of the unit; set with ID
 	MemberNo int    `json:"member_no,omitempty"` // number of the session in its unit, from 1; set by AddMember; MemberKey finds the session by the number
-	Members  int    `json:"members,omitempty"`   // of a unit: number of its sessions; set by AddMember, so that feedback reaches each of them
+	Members  int    `json:"members,omitempty"`   // for a unit: number of its sessions; set by AddMember, so that feedback reaches each session
 	IsRun    bool   `json:"is_run,omitempty"`    // set by NewRun: the record is a run, which has no conversation of its own
 }
 
@@ -92,14 +92,14 @@ type Lessons struct {
 	Loops      LoopState `json:"loops,omitzero"`
 }
 
-// OptOut says which parts of the session may be kept.
+// OptOut records which parts of the session may be stored.
 type OptOut struct {
 	NoLearn bool  `json:"no_learn,omitempty"` // the session may not be learned from; set at its start
 	Turns   []int `json:"turns,omitempty"`    // turns that opted out; set by Judged; a row contains nothing that follows from the text of such a turn
 
 	Asked    bool  `json:"-"` // the client or a path opted out, not the configuration alone; the store then leaves a mark for other replicas
 	Unjudged []int `json:"-"` // turns that the recorder has not judged; set by Await; a row contains none of their content yet
-	Kept     bool  `json:"-"` // of a run: a session of the run may be kept; without that, the run gets no row
+	Kept     bool  `json:"-"` // for a run: a session of the run may be stored; otherwise the run gets no row
 }
 
 // Mailbox holds the answers to /lesson commands of the agent. proxy adds answers, inject delivers

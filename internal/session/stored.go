@@ -130,7 +130,7 @@ type Stand struct {
 
 // Erasure announces forgotten sessions to other replicas.
 type Erasure struct {
-	Place  string // of the announcement
+	Place  string // position of the announcement
 	Tenant string
 	IDs    []ID // empty: all sessions of the tenant
 	At     time.Time
@@ -161,7 +161,7 @@ type Listed struct {
 
 // Documents are the exchanges and samples of a batch as a store keeps them.
 type Documents struct {
-	Sessions  []ID // of the exchanges
+	Sessions  []ID // sessions of the exchanges, in the same order
 	Exchanges []sample.Encoded
 	Samples   [][]byte // JSON
 }

@@ -14,7 +14,7 @@ const (
 	summaryLine  = 48 // bytes of a line that identifies a session together with the next line
 	summaryAlone = 80 // bytes of a line that identifies a session alone
 	summaryGiven = 64 // stored keys of the reply to a side request; thoughts may precede the summary
-	summaryAsked = 8  // and looked for in a request
+	summaryAsked = 8  // keys that are looked up per request
 	summaryBytes = 64 << 10
 )
 

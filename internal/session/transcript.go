@@ -10,15 +10,15 @@ import (
 	"precept/internal/wire"
 )
 
-// Some agents send a single message in every request, with the task and the whole history: an agent
-// on a completions form, a chat with its history in a template. The answers are no items of the
-// list. A transcript recognises such a conversation by its text: the next text is the text before,
-// with an insertion near the end that begins with the answer.
+// Some agents send one message per request that holds the task and the whole history: an agent on a
+// completions API, or a chat whose history is formatted by a template. The answers are not items of
+// the list. A transcript recognises such a conversation by its text: the next text equals the
+// previous text with an insertion near its end, and the insertion begins with the answer.
 
-// transcript is the newest state of a conversation with a single growing message.
+// transcript is the newest state of a conversation whose requests have a single growing message.
 type transcript struct {
 	id       ID
-	size     int // of the newest text, in bytes
+	size     int // length of the newest text in bytes
 	seams    [transcriptSeams]seam
 	list     uint64
 	answer   []string // first lines of the newest answer
@@ -26,27 +26,27 @@ type transcript struct {
 	extended bool     // the conversation has continued at least once
 }
 
-// seam is a place at which the next text may continue. Only the end of a template follows the
-// place.
+// seam is a position near the end of a text at which the next text may insert. The bytes after the
+// position are the fixed end of a template.
 type seam struct {
 	at             int
-	before, behind uint64 // hashes
-	rest           int    // number of bytes after the place
+	before, behind uint64 // hashes of the text before and after the position
+	rest           int    // number of bytes after the position
 }
 
 // Bounds of the stored transcripts.
 const (
-	transcriptKeys  = 1024 // beginnings of texts
-	transcriptAlike = 64   // and how many of each
+	transcriptKeys  = 1024 // maximum number of keys: a key covers the texts with the same first line
+	transcriptAlike = 64   // conversations per key
 	transcriptSeams = 4
-	transcriptHead  = 128     // bytes of the first line, which all texts of a conversation share
-	answerLines     = 4       // of an answer,
-	answerLine      = 80      // bytes of each,
-	answerLeast     = 12      // and so many at least
-	compareRoom     = 8 << 20 // compared bytes of a request, in addition to its own text
+	transcriptHead  = 128     // bytes of the first line that enter the key
+	answerLines     = 4       // stored lines per answer
+	answerLine      = 80      // maximum bytes per stored line
+	answerLeast     = 12      // minimum bytes of a stored line
+	compareRoom     = 8 << 20 // bytes that one request may compare, in addition to twice its own text
 )
 
-// transcripts hold the conversations with a single growing message.
+// transcripts holds the transcripts of recent conversations.
 type transcripts struct {
 	mu    sync.Mutex
 	known recent[transcriptKey, []*transcript]
@@ -57,8 +57,8 @@ func (r *Resolved) transcriptKey(system uint64, text string) transcriptKey {
 	return transcriptKey{r.scope, system, xxhash.Sum64String(line[:min(len(line), transcriptHead)])}
 }
 
-// seamsOf returns the places at which a text may continue: its end, and the start of each of its
-// last lines.
+// seamsOf returns the possible insertion positions of a text: its end, and the starts of its last
+// lines.
 func seamsOf(text string) (seams [transcriptSeams]seam) {
 	end := len(text)
 	for i := range seams {
@@ -72,7 +72,8 @@ func seamsOf(text string) (seams [transcriptSeams]seam) {
 	return seams
 }
 
-// goOn returns the conversations that the text may continue, and advances the first.
+// goOn returns the conversations that the text may continue, the best match, and marks the first as
+// continued.
 func (s *transcripts) goOn(r *Resolved, text string) (ids []ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,8 +88,8 @@ func (s *transcripts) goOn(r *Resolved, text string) (ids []ID) {
 	return ids
 }
 
-// fitting returns the conversations that the text may continue, else the conversation that the text
-// repeats.
+// fitting returns the conversations that the text continues best. Without such a conversation,
+// fitting returns one whose newest request had an equal list.
 func (s *transcripts) fitting(r *Resolved, text string) (best []*transcript) {
 	var again []*transcript
 	most, p := 0, prefixes{text: text, room: compareRoom + 2*len(text), sums: map[int]uint64{}}
@@ -108,8 +109,8 @@ func (s *transcripts) fitting(r *Resolved, text string) (best []*transcript) {
 	return again
 }
 
-// fits returns a rating of a text as the next text of the conversation: first by the length of the
-// shared beginning, then by the visible lines of the answer. The rating is 0 if the text does not
+// fits rates a text as the next text of the conversation: first by the length of the common prefix,
+// then by the number of answer lines in the insertion. The rating is 0 if the text does not
 // continue the conversation.
 func (x *transcript) fits(p *prefixes) int {
 	if x.waits || len(x.answer) == 0 || len(p.text) <= x.size {
@@ -134,15 +135,15 @@ func (x *transcript) fits(p *prefixes) int {
 	return 0
 }
 
-// prefixes hold hashes of the beginnings of a text, since many conversations may begin alike. The
-// work on a text is bounded.
+// prefixes caches hashes of a text's prefixes, because many conversations may be compared with the
+// text. room limits the bytes that are read.
 type prefixes struct {
 	text string
 	room int
-	sums map[int]uint64 // by length
+	sums map[int]uint64 // hashes by prefix length
 }
 
-// spend reports whether n more bytes may be read.
+// spend subtracts n from room and reports whether n bytes may be read.
 func (p *prefixes) spend(n int) bool {
 	p.room -= n
 	return p.room >= 0
@@ -171,7 +172,7 @@ func (s *transcripts) add(r *Resolved, req *wire.Request) {
 	defer s.mu.Unlock()
 	alike := s.known.of[r.transcript]
 	if slices.ContainsFunc(alike, func(x *transcript) bool { return x.id == r.ID }) {
-		return // a repeated text
+		return // the request repeats the text
 	}
 	x := &transcript{id: r.ID}
 	x.ask(text, r.list.hash)

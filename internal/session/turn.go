@@ -149,8 +149,8 @@ func (r *Record) Fresh(req *wire.Request, i int) bool {
 	return r.Thread.LastTurn.Items[at] != itemKey(req, i)
 }
 
-// FreshResult is Fresh for a tool result in item i. Words after a result change the item, although
-// an earlier request had the result.
+// FreshResult is like Fresh, for a tool result in item i. Words after a result change the item,
+// although an earlier request had the result.
 func (r *Record) FreshResult(req *wire.Request, i int, callID string) bool {
 	from := req.New()
 	if i < from {

@@ -92,7 +92,7 @@ func (r *Record) Member() Member {
 	return m
 }
 
-// MemberNow is Member for a record that other goroutines may change: MemberNow takes the lock.
+// MemberNow returns Member for a record that other goroutines may change: MemberNow takes the lock.
 func (r *Record) MemberNow() Member {
 	r.Lock()
 	defer r.Unlock()

@@ -117,7 +117,7 @@ type reader struct {
 // before the redirections.
 func (r *reader) read(stmt *syntax.Stmt) {
 	var joined map[*syntax.Stmt]string // operator before a statement
-	var from, to uint                  // of the substitution that the walk is in
+	var from, to uint                  // bounds of the substitution that the walk is in
 	within := func(n syntax.Node) bool {
 		at := n.Pos().Offset()
 		return from <= at && at < to

@@ -12,9 +12,9 @@ import (
 // agent sends the history again.
 type Anchor struct {
 	CallID string `json:"call,omitempty"` // id of the call, for a tool result
-	Role   Role   `json:"role,omitempty"` // otherwise: role,
-	Hash   uint64 `json:"hash,omitempty"` // canonical hash of the content,
-	Nth    int    `json:"nth,omitempty"`  // and the number of equal items (or results of the call) before the item
+	Role   Role   `json:"role,omitempty"` // for other items: role
+	Hash   uint64 `json:"hash,omitempty"` // for other items: canonical hash of the content
+	Nth    int    `json:"nth,omitempty"`  // number of equal items (or results of the call) before the item
 	Part   int    `json:"part,omitempty"` // for an item with several results without ids: number of the result plus one
 	Index  int    `json:"index"`          // last index: a hint, verified before use
 }

@@ -2,7 +2,7 @@ package wire
 
 import "slices"
 
-// Chat completions: messages[] of {role, content, tool_calls, tool_call_id}.
+// Decoding of Chat Completions: messages[] of {role, content, tool_calls, tool_call_id}.
 
 func (r *Request) decodeChat(it *Item, at span) {
 	b := r.Body
@@ -16,7 +16,7 @@ func (r *Request) decodeChat(it *Item, at span) {
 	case RoleUser:
 		it.userText(b, parts)
 	case RoleTool:
-		if callID.empty() && r.calledBefore(it.Index, it.ID) { // Qwen-Agent uses this field for the id of the call
+		if callID.empty() && r.calledBefore(it.Index, it.ID) { // Qwen-Agent puts the id of the call into id
 			callID, it.ID = id, ""
 		} else if callID.empty() {
 			callID = name
@@ -41,7 +41,8 @@ func (r *Request) decodeChat(it *Item, at span) {
 	}
 }
 
-// calledBefore reports whether an answer shortly before item i made the call with the id.
+// calledBefore reports whether the last answer within maxApart items before item i has a call with
+// the id.
 func (r *Request) calledBefore(i int, id string) bool {
 	for j := i - 1; id != "" && j >= max(0, i-maxApart); j-- {
 		if r.scan.list[j].role == RoleAssistant {
@@ -51,7 +52,7 @@ func (r *Request) calledBefore(i int, id string) bool {
 	return false
 }
 
-// chatCalls reads tool_calls, and the function_call of older clients.
+// chatCalls decodes tool_calls, and the function_call of older clients.
 func chatCalls(b []byte, calls, legacy span) []Call {
 	var out []Call
 	for c := range elements(b, calls) {
@@ -59,7 +60,7 @@ func chatCalls(b []byte, calls, legacy span) []Call {
 	}
 	if kindAt(b, legacy) == '{' {
 		c := callWith(b, legacy, "arguments")
-		c.ID = c.Name // one call at a time; the result has only the name
+		c.ID = c.Name // function_call has no id; the result refers to the call by name
 		out = append(out, c)
 	}
 	return out
@@ -76,7 +77,7 @@ func chatCall(b []byte, v span) Call {
 	return c
 }
 
-// callWith reads {name, arguments} or {name, input}.
+// callWith decodes {name, arguments} or {name, input}; with is the second key.
 func callWith(b []byte, v span, with string) Call {
 	var name, args span
 	locate(b, v, field{"name", &name}, field{with, &args})

@@ -83,7 +83,7 @@ func (r *ReplyReader) delta(b []byte, v span, whole bool) {
 	if !legacy.empty() {
 		s := r.callSlot(0, "")
 		r.namedCall(s, b, legacy, "arguments")
-		s.id = s.name // see chatCalls
+		s.id = s.name // function_call has no id; see chatCalls
 	}
 }
 
@@ -124,8 +124,9 @@ func (r *ReplyReader) callDelta(b []byte, v span, whole bool) {
 	r.namedCall(s, b, custom, "input")
 }
 
-// callSlot returns the call of a piece. Some servers give no index or always index 0. Then another
-// id begins another call or, without ids, a name after complete arguments.
+// callSlot returns the call to which a piece belongs. Some servers send no index, or index 0 for
+// every call. Then a new id starts a new call. Without ids, a name after complete arguments starts
+// a new call.
 func (r *ReplyReader) callSlot(index int, id string) *slot {
 	s := r.cur
 	if index >= 0 {

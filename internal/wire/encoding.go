@@ -107,7 +107,7 @@ const (
 func newUnpacker(encoding string, write func([]byte)) *unpacker {
 	u := &unpacker{cost: 64 << 10}
 	if name := coding(encoding); name == "br" || name == "zstd" {
-		u.cost = 1 << 20 // of the window
+		u.cost = 1 << 20 // memory of the window
 	}
 	u.resume, u.stop = iter.Pull(func(wait func(struct{}) bool) {
 		u.wait = wait

@@ -43,8 +43,8 @@ type Item struct {
 	Lead    string   // user: blocks of another precept before the words
 	HasText bool     // user: a text part can take a block
 
-	wrote   Call   // user: call that a written result answers,
-	wroteAt int    // and the item with the call
+	wrote   Call   // user: call that the text answers, for agents with calls in text
+	wroteAt int    // index of the item with that call
 	steps   []step // user: steps of a growing message
 }
 

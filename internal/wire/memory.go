@@ -33,31 +33,31 @@ const (
 	memoryEntries = 1_000_000 // list entries, results, tools and keys together, 16 bytes each, with their holders
 )
 
-// known holds the proofs about a body up to the end of a list item.
+// known is a checkpoint of the scan of a body, at the end of a list item.
 type known struct {
-	n       int // number of proven bytes
+	n       int // number of bytes that the checkpoint covers
 	at      places
 	keys    []span
 	list    []entry
 	results []resultAt
 	tools   []span
 	count   int    // up to the end of the list, see parser.counts
-	start   int    // of the list
+	start   int    // offset of the list
 	head    uint64 // hash of the bytes before the list
 	sum     uint64 // hash of the list up to n
-	system  uint64 // SystemHash of the request,
-	settled bool   // final, because an item of the proven part is no system text
+	system  uint64 // SystemHash of the request
+	settled bool   // system is final, because an item before n is not system text
 	used    uint64
 
-	digest xxhash.Digest // of a look-up: fed with the list up to n
+	digest xxhash.Digest // look-up: digest of the list up to n
 }
 
 // NewMemory returns an empty memory.
 func NewMemory() *Memory { return &Memory{kept: map[uint64][]*known{}, least: memoryLeast} }
 
-// Parse is Parse, resumed from the longest known beginning. Parse stops at a body with more than
-// most items, parts, calls, tools and top-level keys (0 for any number); the reason of the error is
-// "items".
+// Parse is like the function Parse, but resumes from the longest known beginning. Parse stops at a
+// body with more than most items, parts, calls, tools and top-level keys (0 for any number); the
+// reason of the error is "items".
 func (m *Memory) Parse(scope uint64, d Dialect, body []byte, most int) (*Request, error) {
 	if len(body) < m.least {
 		r, _, err := parse(d, body, most)
@@ -80,7 +80,7 @@ func (m *Memory) Parse(scope uint64, d Dialect, body []byte, most int) (*Request
 	return r, err
 }
 
-// parse is Parse with a bound on items. parse also returns the parser.
+// parse is like Parse, with a bound on items. parse also returns the parser.
 func parse(d Dialect, body []byte, most int) (*Request, *parser, error) {
 	if len(body) > maxBody {
 		return nil, nil, &Uninspected{label.UninspectedSize}

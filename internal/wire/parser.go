@@ -16,8 +16,8 @@ type parser struct {
 	ahead   ahead
 
 	most, count int  // bound (0: none) and number of items, parts, calls, tools and keys
-	listed      int  // count at the end of the list,
-	toolsListed int  // and number of tool names there
+	listed      int  // value of count at the end of the list
+	toolsListed int  // number of tools at the end of the list
 	over        bool // stopped at the bound
 }
 

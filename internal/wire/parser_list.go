@@ -26,8 +26,8 @@ func (p *parser) listItems(i int, more bool) int {
 	return i
 }
 
-// counted is value for a member of an item or of a block: the elements of an array count as parts
-// or calls.
+// counted is like value, for a member of an item or of a block: the elements of an array count as
+// parts or calls.
 func (p *parser) counted(i, depth int) int {
 	if i >= len(p.scan.b) || p.scan.b[i] != '[' {
 		return p.scan.value(i, depth)
@@ -55,7 +55,7 @@ func (p *parser) item(start int) int {
 		from, field := i, plain(name.of(p.scan.b))
 		content := p.dialect == Messages && string(field) == "content"
 		if content {
-			p.results, blocks = p.results[:before], -1 // of two contents the last one counts
+			p.results, blocks = p.results[:before], -1 // of two content members only the last counts
 		}
 		switch list := i < len(p.scan.b) && p.scan.b[i] == '['; {
 		case content && list:

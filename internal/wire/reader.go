@@ -21,7 +21,7 @@ type ReplyReader struct {
 	mode     replyMode
 	sse      sseReader
 	json     []byte
-	last     byte // of a JSON body that is too long to keep
+	last     byte // last byte of a JSON body that is too long to store
 	ended    bool
 	rep      Reply
 	tokens   tokens
@@ -51,7 +51,7 @@ type slot struct {
 	full     [][]byte // full pieces of the text or of the call's arguments
 	taken    int      // memory of full, in bytes
 	text     []byte   // growing piece
-	nest     nest     // of the text, as far as whole was asked
+	nest     nest     // nesting of text, up to the last call of whole
 }
 
 // A text grows by doubling from textRoom, because a copy per event would be expensive, and from
@@ -123,7 +123,7 @@ func (r *ReplyReader) Unpack(encoding string) {
 	}
 }
 
-// Unread returns why the rest of the reply could not be decoded, "" for a reply that was read.
+// Unread returns the reason why the rest of the reply could not be decoded, "" for a decoded reply.
 func (r *ReplyReader) Unread() label.Reason { return r.unread }
 
 // Write reads the next bytes. Write keeps no reference to p.

@@ -11,7 +11,7 @@ import (
 	"precept/internal/label"
 )
 
-// Hints are the session ids of a body, "" for absent ones.
+// Hints holds the session ids that a body contains, "" for absent ones.
 type Hints struct {
 	MetadataSession string // metadata.session_id
 	UserIDSession   string // session inside of metadata.user_id (a JSON string of claude, or the older _session_ form)
@@ -20,14 +20,14 @@ type Hints struct {
 	Conversation    string // conversation, string or {id}
 }
 
-// Request is a located request body. Request refers to Body and is valid as long as Body is
-// unchanged. One goroutine at a time may use a Request: items and hashes are decoded at the first
-// use, and cached.
+// Request is a parsed request body: the positions of its members in Body. A Request is valid as
+// long as Body does not change. A Request is not safe for concurrent use, because items and hashes
+// are decoded at their first use.
 type Request struct {
 	Dialect Dialect
 	Body    []byte
 	Model   string
-	NoRun   bool // warm-up of codex, generate:false
+	NoRun   bool // codex' warm-up request (generate: false): the model generates no answer
 	Compact bool // responses: the list ends with a compaction_trigger; the reply is the shortened conversation
 	Hints   Hints
 	Delta   bool     // the list is not the whole history (previous_response_id, conversation)
@@ -43,39 +43,39 @@ type Request struct {
 	memo    requestMemo
 }
 
-// requestMembers are the places of top-level members.
+// requestMembers holds the positions of top-level members.
 type requestMembers struct {
 	top    int  // offset of the first member
 	system span // system or instructions
 	tools  span // tools or functions
-	format span // prescribed form of the answer
+	format span // response_format, text or output_format
 	choice span // tool_choice
 }
 
-// requestScan holds the notes of the scan about the list.
+// requestScan holds the positions of the list items and tool results.
 type requestScan struct {
 	list    []entry
 	results []resultAt
-	base    int // index of the first item in the list of which this list is a piece
-	fresh   int // see New
+	base    int // index of the first item in the full list, if this list is a part of it
+	fresh   int // result of New
 }
 
-// requestMemo holds what a Request has decoded so far.
+// requestMemo caches decoded values.
 type requestMemo struct {
 	items   []*Item            // decoded items
-	calls   map[string]*Call   // calls of the newest items by id, as far as CallOf has read,
-	called  int                // and the number of these items
+	calls   map[string]*Call   // calls by id, from the newest items on; filled by CallOf
+	called  int                // number of items, from the end, that calls covers
 	byCall  map[uint64][]int32 // indices of results by call; built at the first use
-	split   []part             // parts of the item that was split last,
-	splitOf int                // and the index of the item plus one
+	split   []part             // content parts of the item that was split last
+	splitOf int                // index of that item plus one; 0: none
 	unnamed map[uint64][]int   // indices of the results without a call id, by hash; built at the first use
-	hashes  []uint64           // of the items; valid where hashed
+	hashes  []uint64           // hashes of the items; valid where hashed is true
 	hashed  []bool
-	alike   map[uint64]int // number of equal answers to a call, see pairAlike; built at the first use
-	circles bool           // a bare call got the same answer twice
+	alike   map[uint64]int // number of equal results for equal calls; built by pairAlike
+	circles bool           // an agent's text call (bare in anyCall) got the same answer twice
 }
 
-// entry is the place of an item in the body, with the notes of the scan.
+// entry holds the position of a list item in the body.
 type entry struct {
 	start, end int32
 	role       Role
@@ -88,7 +88,7 @@ type resultAt struct {
 	call        uint64 // hash of the id of the call
 }
 
-// maxBody is the longest body whose offsets fit.
+// maxBody is the longest body whose offsets fit into an int32.
 const maxBody = math.MaxInt32
 
 // Parse locates the list and the other members that precept needs. Parse copies only short strings
@@ -98,8 +98,8 @@ func Parse(d Dialect, body []byte) (*Request, error) {
 	return r, err
 }
 
-// request returns the request of a body whose scan ended at end. known holds the proofs from which
-// the scan was resumed, nil for none.
+// request builds the Request of a body whose scan ended at end. known is the checkpoint from which
+// the scan resumed, or nil.
 func (p *parser) request(end int, known *known) (*Request, error) {
 	body := p.scan.b
 	switch {
@@ -133,12 +133,14 @@ func (p *parser) listFits() bool {
 	return false
 }
 
-// repeated reports whether two top-level keys are equal. Readers differ in the key that they take,
-// some readers fold the case, and a key may have escapes.
+// repeated reports whether two top-level keys are equal, compared without case and with escapes
+// decoded. JSON readers differ in which of two equal keys they use, so such a body is not
+// rewritten.
 func (p *parser) repeated() bool {
 	seen := make(map[string]bool, len(p.keys))
 	for _, k := range p.keys {
-		// ToLower or ToUpper alone leaves letters that other readers take for s or k.
+		// ToUpper folds letters such as U+017F (long s) and U+212A (Kelvin) that other readers take
+		// for s and k; ToLower alone does not.
 		name := string(bytes.ToLower(bytes.ToUpper(plain(k.of(p.scan.b)))))
 		if seen[name] {
 			return true
@@ -148,7 +150,7 @@ func (p *parser) repeated() bool {
 	return false
 }
 
-// fill reads the located members.
+// fill decodes the members at the positions that the scan found.
 func (r *Request) fill(at *places, tools []span, known *known) {
 	b := r.Body
 	r.Model = short(b, at.model)
@@ -176,7 +178,7 @@ func (r *Request) fill(at *places, tools []span, known *known) {
 	}
 }
 
-// compacts reads the last item of a list of the Responses API.
+// compacts reports whether the list of a Responses request ends with a compaction_trigger item.
 func (r *Request) compacts() bool {
 	if r.Dialect != Responses || len(r.scan.list) == 0 {
 		return false
@@ -199,7 +201,7 @@ func (r *Request) hints(at *places) Hints {
 	return h
 }
 
-// userSession returns the session of a metadata.user_id: a JSON object in a string, or
+// userSession extracts the session id from metadata.user_id: a JSON object in a string, or
 // user_<..>_session_<id>.
 func userSession(id string) string {
 	if strings.HasPrefix(id, "{") {

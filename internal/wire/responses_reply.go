@@ -1,6 +1,6 @@
 package wire
 
-// responses reads an event of the Responses API, or a whole response.
+// responses reads one event of the Responses API stream, or a whole response.
 func (r *ReplyReader) responses(name, b []byte) {
 	var kind, response, item, nth, delta, args, input, message, fault span
 	locate(b, span{0, len(b)}, field{"type", &kind}, field{"response", &response}, field{"item", &item},
@@ -37,7 +37,7 @@ func (r *ReplyReader) responses(name, b []byte) {
 	}
 }
 
-// terminal returns the status in the name of the last event of a response, "" for other events.
+// terminal returns the status that the name of a final event implies, "" for other events.
 func terminal(name []byte) string {
 	switch string(name) {
 	case "response.completed", "response.done":
@@ -59,8 +59,8 @@ func (r *ReplyReader) setArgs(b []byte, index int, v span) {
 	}
 }
 
-// wholeResponse reads the response object. A status means that nothing follows; the status of the
-// object takes precedence.
+// wholeResponse reads a response object. A non-empty status marks the object as final; the object's
+// own status field takes precedence.
 func (r *ReplyReader) wholeResponse(b []byte, v span, status string) {
 	if kindAt(b, v) != '{' {
 		return
@@ -91,7 +91,7 @@ func (r *ReplyReader) wholeResponse(b []byte, v span, status string) {
 	}
 }
 
-// allDone reports whether all items, at least one, were read whole.
+// allDone reports whether there are items and all of them are complete.
 func (r *ReplyReader) allDone() bool {
 	for _, s := range r.slots {
 		if !s.done {
@@ -108,7 +108,7 @@ func (r *ReplyReader) dropSlots() {
 	r.slots, r.at = nil, nil
 }
 
-// outputItem reads an item at its beginning or, done, as a whole.
+// outputItem reads an output item. done reports that the item is complete.
 func (r *ReplyReader) outputItem(b []byte, v span, index int, done bool) {
 	if kindAt(b, v) != '{' {
 		return

@@ -10,8 +10,8 @@ type sseReader struct {
 	max   int
 	event func(name, data []byte, lost bool)
 
-	line    []byte // of the open line
-	data    []byte // of the open event
+	line    []byte // bytes of the unfinished line
+	data    []byte // data of the unfinished event
 	name    []byte
 	some    bool // the event has data
 	over    bool // the line is longer than max
@@ -134,8 +134,8 @@ func reuse(b []byte) []byte {
 type template struct {
 	name, before, behind []byte
 	slot                 *slot
-	at                   span // of the piece, with its quotes
-	adds                 int  // of the last event
+	at                   span // position of the piece, with its quotes
+	adds                 int  // bytes that the last event added
 	set                  bool
 }
 

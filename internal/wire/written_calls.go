@@ -2,13 +2,13 @@ package wire
 
 import "strings"
 
-// askOpen begins a call of Hermes and Qwen.
+// askOpen is the opening tag of a tool call in the text format of Hermes and Qwen.
 const askOpen = "<tool_call>"
 
-// tagCall reads the calls of an answer, or the last block of code. Several calls become one: the
-// name of the first, and the arguments of all.
+// tagCall parses the tagged calls in an answer, else the forms of actionCall. Several calls become
+// one Call with the name of the first and the arguments of all.
 func tagCall(text string) (Call, bool) {
-	name, all := "", strings.Builder{} // a reply may hold ten thousand calls
+	name, all := "", strings.Builder{} // a Builder, because a reply may hold ten thousand calls
 	for _, rest, more := strings.Cut(text, askOpen); more; _, rest, more = strings.Cut(rest, askOpen) {
 		var asked string
 		asked, rest, _ = strings.Cut(rest, "</tool_call>")
@@ -34,7 +34,7 @@ func tagCall(text string) (Call, bool) {
 	return actionCall(text)
 }
 
-// jsonCall reads {"name": ..., "arguments": ...}.
+// jsonCall parses {"name": ..., "arguments": ...}. An object without a name is a call of "tool".
 func jsonCall(s string) (name, args string) {
 	b := []byte(s)
 	if s == "" || s[0] != '{' || !valid(b) {
@@ -54,7 +54,7 @@ func jsonCall(s string) (name, args string) {
 	return name, args
 }
 
-// namedTag reads the last block between a line with a tag and the line that closes the tag.
+// namedTag parses the last block <name> ... </name> whose tags stand on lines of their own.
 func namedTag(text string) (Call, bool) {
 	end := strings.LastIndex(text, "\n</")
 	if end < 0 {
@@ -71,14 +71,14 @@ func namedTag(text string) (Call, bool) {
 	return Call{Name: name, Args: taggedArgs(text[start+len(name)+2 : end])}, true
 }
 
-// Bounds of the text and of the number of arguments that taggedArgs reads.
+// Limits of taggedArgs: bytes of text, and number of arguments.
 const (
 	maxTagged = 16 << 10
 	maxTags   = 32
 )
 
-// taggedArgs returns the arguments between tags as JSON, and the text itself for a long text or a
-// text without tags.
+// taggedArgs converts <name>value</name> arguments to a JSON object. Text without tags, or longer
+// than maxTagged, is returned unchanged.
 func taggedArgs(s string) string {
 	whole := strings.TrimSpace(s)
 	if len(s) > maxTagged {
@@ -114,7 +114,7 @@ func isTag(name string) bool {
 	return name != "" && len(name) < 64 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == ""
 }
 
-// lineCall reads the last line "Action: name[argument]", the first form of ReAct.
+// lineCall parses the last line "Action: name[argument]", the notation of the ReAct paper.
 func lineCall(text string) (Call, bool) {
 	i := strings.LastIndex(text, "\nAction")
 	line, _, _ := strings.Cut(text[i+1:], "\n")
@@ -126,12 +126,13 @@ func lineCall(text string) (Call, bool) {
 	return Call{Name: name, Args: commandArgs(strings.TrimSuffix(args, "]"))}, ok && isTag(name) && strings.HasSuffix(args, "]")
 }
 
-// commandArgs returns a command as the arguments of a call.
+// commandArgs returns a shell command as the JSON arguments of a call.
 func commandArgs(command string) string {
 	return string(append(appendEscaped([]byte(`{"command":"`), strings.TrimSpace(command)), `"}`...))
 }
 
-// actionCall reads a call in the forms of smolagents and ReAct, or the last block of code.
+// actionCall parses a call in the text formats of smolagents and ReAct, else the last block of
+// fenced code.
 func actionCall(text string) (Call, bool) {
 	if _, list, ok := strings.Cut(text, "Calling tools:\n"); ok {
 		if c, ok := listedCall(list); ok {
@@ -156,8 +157,8 @@ func actionCall(text string) (Call, bool) {
 	return shellCall(text)
 }
 
-// listedCall reads the calls of smolagents as Python prints them. Several calls become one: the
-// name of the first, and the arguments of all.
+// listedCall parses the calls of smolagents in Python's notation. Several calls become one Call
+// with the name of the first and the arguments of all.
 func listedCall(list string) (Call, bool) {
 	var c Call
 	for range 16 {
@@ -184,7 +185,7 @@ func listedCall(list string) (Call, bool) {
 	return c, c.Name != ""
 }
 
-// shellCall reads the last closed block of fenced code as a command.
+// shellCall parses the last closed block of fenced code as a shell command.
 func shellCall(text string) (Call, bool) {
 	end := strings.LastIndex(text, "\n```")
 	if end < 0 {
@@ -199,7 +200,7 @@ func shellCall(text string) (Call, bool) {
 	return Call{Name: "bash", Args: commandArgs(code)}, code != ""
 }
 
-// editCall reads the edits of aider, from the file of the first edit on.
+// editCall parses aider's SEARCH/REPLACE edits, from the file name of the first edit on.
 func editCall(text string) (Call, bool) {
 	i := strings.Index(text, "<<<<<<< SEARCH\n")
 	j := strings.LastIndex(text, ">>>>>>> REPLACE")
@@ -212,8 +213,8 @@ func editCall(text string) (Call, bool) {
 	return Call{Name: "search_replace", Args: strings.TrimSpace(text[i : j+len(">>>>>>> REPLACE")])}, true
 }
 
-// anyCall reads the call of an answer in any form. bare reports a form that only a program reads:
-// blocks of code are also meant for people.
+// anyCall parses a call in any of the text formats. bare is false for fenced code, which an answer
+// may also show to a person.
 func anyCall(text string) (c Call, bare bool) {
 	text = withoutThinking(text)
 	if c, ok := objectCall(text); ok {
@@ -224,12 +225,12 @@ func anyCall(text string) (c Call, bare bool) {
 		return Call{}, false
 	}
 	if bare = c.Name != "bash"; !bare {
-		c.Name = "code" // in any language
+		c.Name = "code" // a fence may hold code in any language
 	}
 	return c, bare
 }
 
-// withoutThinking returns an answer without the thoughts at its beginning.
+// withoutThinking removes a leading thinking block from an answer.
 func withoutThinking(text string) string {
 	text = strings.TrimSpace(text)
 	for _, tag := range [...]string{"think", "thinking", "thought"} {
@@ -242,7 +243,7 @@ func withoutThinking(text string) string {
 	return text
 }
 
-// objectCall reads the JSON object at the end of an answer, fenced or not.
+// objectCall parses a JSON object at the end of an answer, fenced or not, as a call.
 func objectCall(text string) (Call, bool) {
 	text = strings.TrimSpace(strings.TrimSuffix(text, "```"))
 	from := strings.IndexByte(text, '{')
@@ -276,8 +277,8 @@ func objectCall(text string) (Call, bool) {
 	return c, len(args) > 1
 }
 
-// namedCall reads a member of a call that may name the tool: the member is the name, or holds the
-// name and the arguments.
+// namedCall parses a member of the object that may name the tool: a string is the name, an object
+// holds name and arguments.
 func namedCall(b []byte, v span) (name, args string) {
 	if kindAt(b, v) == '{' {
 		name, args = jsonCall(string(v.of(b)))

@@ -21,8 +21,8 @@ type step struct {
 	thought  string // trajectory: thought before the call
 	call     Call
 	observed string
-	line     int    // line of the message at which the observation begins,
-	label    string // and the beginning of the line in the JSON string; text goes after it
+	line     int    // number of the message's line at which the observation begins
+	label    string // start of that line in the JSON string; text goes after it
 }
 
 // did adds the calls and results of steps to a user's item.
@@ -165,10 +165,10 @@ func trajectory(text string) (asked string, steps []step, ok bool) {
 	if i := strings.LastIndex(done, respondMark); i >= 0 {
 		done = done[:i]
 	}
-	number := strings.Count(asked+trajectoryMark, "\n") - 1 // of the line
+	number := strings.Count(asked+trajectoryMark, "\n") - 1 // number of the line
 	var now step
 	field, value := "", []string(nil)
-	ends := func() { // of a field
+	ends := func() { // ends the open field
 		text := strings.TrimSpace(strings.Join(value, ""))
 		switch field {
 		case "thought":

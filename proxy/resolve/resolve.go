@@ -178,7 +178,7 @@ func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 	switch {
 	case res.Session == nil:
 		res.Name = res.Thread.Name
-	case s.parent != nil: // of a sub-agent: the client knows the name of the parent session
+	case s.parent != nil: // a sub-agent's client knows the name of the parent session
 		res.Name = s.parent.Record.MemberNow().Name
 	default:
 		res.Name = res.Session.Record.MemberNow().Name

@@ -20,16 +20,16 @@ import (
 const (
 	mostSpans   = 2048 // spans in the queue and under way
 	sendEvery   = 2 * time.Second
-	sendTimeout = 20 * time.Second // of one batch with its retries
-	stopTimeout = 3 * time.Second  // of all batches at a stop
+	sendTimeout = 20 * time.Second // maximum time to send one batch, including retries
+	stopTimeout = 3 * time.Second  // maximum time to send all batches at a stop
 )
 
 // Options configure a Tracer.
 type Options struct {
-	Endpoint string      // of OTLP over HTTP, such as http://127.0.0.1:4318
+	Endpoint string      // URL of an OTLP/HTTP collector, such as http://127.0.0.1:4318
 	Headers  http.Header // for authentication
 	Sample   float64     // share of the traces begun by precept; a client samples its own traces
-	Version  string      // of precept
+	Version  string      // version of precept
 	Failed   func(error) // gets the errors of rejected spans
 }
 

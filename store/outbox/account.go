@@ -15,25 +15,25 @@ import (
 )
 
 // Account counts the exchanges of a data directory since its first use: Admitted = Stored + Spooled
-// + Incomplete + the sum of Dropped. An exchange is admitted when its document, its start or its
-// loss is on the disk.
+// + Incomplete + the sum of Dropped. Admitted counts an exchange as soon as the outbox file has its
+// document, its start, or a record that it was dropped.
 type Account struct {
 	Admitted   int64            `json:"admitted"`
 	Stored     int64            `json:"stored"`
-	Spooled    int64            `json:"spooled"`    // in the outbox, and not in the store yet
-	Incomplete int64            `json:"incomplete"` // under way when precept died: the store has a stub of each
+	Spooled    int64            `json:"spooled"`    // in the outbox, but not yet in the store
+	Incomplete int64            `json:"incomplete"` // in progress when precept died; the store has a stub for each
 	Dropped    map[string]int64 `json:"dropped"`
 }
 
-// DroppedDamaged is the reason of exchanges in the damaged part of a file.
+// DroppedDamaged is the drop reason for exchanges in a damaged part of the outbox file.
 const DroppedDamaged = "damaged"
 
 // counts are the rows of the table account.
 type counts struct {
 	Admitted, Stored, Spooled, Incomplete int64
-	Sequence                              int64 // of the last row
-	Delivered                             int64 // last row that the store has
-	Released                              int64 // last deleted row
+	Sequence                              int64 // sequence number of the last row
+	Delivered                             int64 // sequence number of the last row that the store has
+	Released                              int64 // sequence number of the last deleted row
 	dropped                               map[string]int64
 }
 
@@ -52,14 +52,14 @@ func (c *counts) clone() counts {
 	return d
 }
 
-// newer reports whether the counts are of a later time than the counts of than.
+// newer reports whether c was written after than.
 func (c *counts) newer(than *counts) bool {
 	return c.Admitted > than.Admitted || c.Sequence > than.Sequence
 }
 
 func (c *counts) equal(d *counts) bool { return maps.Equal(c.named(), d.named()) }
 
-// named returns the counts by the names of their rows.
+// named returns the counts by their names in the table.
 func (c *counts) named() map[string]int64 {
 	m := map[string]int64{
 		"admitted": c.Admitted, "stored": c.Stored, "spooled": c.Spooled, "incomplete": c.Incomplete,
@@ -103,7 +103,7 @@ func readCounts(c *sqlite.Conn) (out counts, err error) {
 	return out, err
 }
 
-// writeCounts writes the counts that differ from the counts in the file.
+// writeCounts writes the counts that differ from kept, the counts in the file.
 func writeCounts(c *sqlite.Conn, kept, now *counts) error {
 	have := kept.named()
 	for name, n := range now.named() {
@@ -117,8 +117,8 @@ func writeCounts(c *sqlite.Conn, kept, now *counts) error {
 	return nil
 }
 
-// account draws up the account. open is how many turns are under way; while the program runs, they
-// are not lost.
+// account returns the Account for these counts. open is the number of turns in progress: they count
+// as spooled while precept runs, else as incomplete.
 func (c *counts) account(open int64, running bool) Account {
 	a := Account{Admitted: c.Admitted, Stored: c.Stored, Spooled: c.Spooled, Incomplete: c.Incomplete, Dropped: map[string]int64{}}
 	maps.Copy(a.Dropped, c.dropped)
@@ -130,23 +130,23 @@ func (c *counts) account(open int64, running bool) Account {
 	return a
 }
 
-// Account returns the account as of now.
+// Account returns the current account.
 func (b *Outbox) Account() Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.counts.account(int64(len(b.begun)), true)
 }
 
-// ReadAccount returns the account of a file and does not change the file. running reports that a
-// precept has the file open: turns in progress are not lost then. The account of a missing file is
-// zero.
+// ReadAccount reads the account from an outbox file without changing the file. running reports that
+// a precept has the file open, so turns in progress count as spooled. A missing file has a zero
+// account.
 func ReadAccount(path string, running bool) (Account, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return Account{Dropped: map[string]int64{}}, nil
 	}
 	a, err := readAccount(path, "", running)
 	if err != nil && !running {
-		if _, wal := os.Stat(path + "-wal"); errors.Is(wal, fs.ErrNotExist) { // the directory cannot be written
+		if _, wal := os.Stat(path + "-wal"); errors.Is(wal, fs.ErrNotExist) { // without write access to the directory, SQLite reads only with immutable
 			a, err = readAccount(path, "&immutable=1", running)
 		}
 	}

@@ -159,7 +159,7 @@ func put(c *sqlite.Conn, r *Row) error {
 	return errors.Join(err, s.Reset())
 }
 
-// sum is the checksum of a row.
+// sum returns the checksum of a row.
 func (r *Row) sum() int64 {
 	var head [24]byte
 	binary.LittleEndian.PutUint64(head[:], uint64(r.Sequence))

@@ -24,7 +24,7 @@ const (
 func (b *Outbox) replace(damage error) (err error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
-	memory := b.counts // of a file that was open; the newest account
+	memory := b.counts // counts in memory: newer than those of the file, if the file was open
 	_ = b.close()      // closing a damaged file may fail
 	fresh := b.path + ".new"
 	for _, suffix := range []string{"", "-wal", "-shm"} {
@@ -54,7 +54,7 @@ func (b *Outbox) replace(damage error) (err error) {
 	return nil
 }
 
-// asideName is the name under which the file is set aside.
+// asideName returns the name under which a damaged file is kept.
 func asideName(path string, now time.Time) string {
 	base := path + asideInfix + now.UTC().Format("20060102T150405Z")
 	aside := base

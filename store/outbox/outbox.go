@@ -101,12 +101,12 @@ type Outbox struct {
 
 	mu      sync.Mutex // guards the fields below; a holder may wait for the disk
 	writer  *sqlite.Conn
-	counts  counts          // as of now
-	kept    counts          // as they are in the file
+	counts  counts          // current counts
+	kept    counts          // counts as stored in the file
 	begun   map[string]bool // turns under way by the ids of their exchanges; nil until the file is loaded
 	ballast bool            // whether the ballast exists
 	scrub   bool            // deleted text may be left in unused pages of the file
-	owed    Flush           // of Pass, for the next write
+	owed    Flush           // flush of the last call of Pass, for the next write
 	passed  int64           // exchanges, likewise
 
 	reading sync.Mutex // guards reader; locked inside of mu, or alone

@@ -98,7 +98,7 @@ func (b *Outbox) rewind() error {
 	return nil
 }
 
-// Spooled is how many exchanges the store does not have yet.
+// Spooled returns the number of exchanges that the store does not have yet.
 func (b *Outbox) Spooled() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

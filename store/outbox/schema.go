@@ -50,7 +50,7 @@ const (
 	trimmedLog = 128 << 10 // the size on a full disk
 )
 
-// settings are the pragmas of the writing connection:
+// settings returns the pragmas of the writing connection:
 //   - synchronous FULL: a commit is on the disk when it returns.
 //   - auto_vacuum INCREMENTAL: a queue that was long gives its room back a piece at a time, also on a
 //     full disk. It must come before the first table.

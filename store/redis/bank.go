@@ -131,7 +131,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// guarded is look with a recovery from panics. A set of texts at which look panics is not read
+// guarded calls reload and recovers from panics. A set of texts at which reload panics is not read
 // again.
 func (w *Watcher) guarded(ctx context.Context) (reached bool) {
 	defer func() {

@@ -9,8 +9,8 @@ import (
 	"precept/internal/session"
 )
 
-// Consult adds to the counts of consulted lessons, and sets the time of the last consultation, for
-// all replicas. A caller without an answer repeats the batch under the same name, which counts once
+// Consult adds to the counts of consulted lessons and sets the times of the last consultation. A
+// caller that got no answer repeats the call with the same batch name: Redis counts a batch once
 // within an hour.
 func (s *Store) Consult(ctx context.Context, batch string, met map[string]bank.Consultation) error {
 	args := []any{batch}
@@ -47,12 +47,12 @@ func (s *Store) Consultations(ctx context.Context, slugs []string) (map[string]b
 	return out, err
 }
 
-// Consult is Store.Consult, for lessons in a Redis of their own.
+// Consult calls Store.Consult. A Bank keeps the lessons in a separate Redis.
 func (b *Bank) Consult(ctx context.Context, batch string, met map[string]bank.Consultation) error {
 	return b.s.Consult(ctx, batch, met)
 }
 
-// Consultations is Store.Consultations.
+// Consultations calls Store.Consultations.
 func (b *Bank) Consultations(ctx context.Context, slugs []string) (map[string]bank.Consultation, error) {
 	return b.s.Consultations(ctx, slugs)
 }
@@ -65,7 +65,8 @@ func (s *Store) Leave(ctx context.Context, tenant string, id session.ID, name, t
 	return s.commit(ctx, "leave", p, tenant)
 }
 
-// Take returns and deletes the text with the given name.
+// Leave stores a text with the session for the replica that serves the session's next turn. The
+// text is deleted with the session. If the session does not exist, Leave does nothing.
 func (s *Store) Take(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error) {
 	key := s.sessionKey(tenant, id)
 	err = s.lookUp(ctx, "take", func(c client) error {

@@ -81,8 +81,8 @@ func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 	return list, err
 }
 
-// Heard is Feedback, with the value for session.Settlement.Heard of a settlement that follows from
-// the set.
+// Heard returns the feedback of a session, and the value that session.Settlement.Heard must have in
+// a settlement based on the feedback.
 func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) (list []feedback.Entry, heard int64, err error) {
 	err = s.do(ctx, "feedback", func(c client) error {
 		pipe := c.Pipeline()

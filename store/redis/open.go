@@ -48,8 +48,8 @@ type Store struct {
 	prefix  string
 	scripts map[string]*goredis.Script // by the names of their files
 
-	slow  breaker // of operations of the recorder
-	quick breaker // of look-ups that a request waits for
+	slow  breaker // breaker for operations of the recorder
+	quick breaker // breaker for look-ups that a request waits for
 
 	closed chan struct{}
 	once   sync.Once
@@ -105,7 +105,7 @@ func (s *Store) lookUp(ctx context.Context, op string, fn func(c client) error) 
 	return s.through(ctx, op, &s.quick, fn)
 }
 
-// ask is do with a result, which is the zero value if Redis has no such value.
+// ask calls do and returns the result of fn, or the zero value if Redis has no such value.
 func ask[T any](ctx context.Context, s *Store, op string, fn func(c client) (T, error)) (answer T, err error) {
 	err = s.do(ctx, op, func(c client) error {
 		answer, err = fn(c)
@@ -156,7 +156,7 @@ type breaker struct {
 	most   int // failures in a row that leave the breaker closed: on a busy machine a short wait may time out by chance
 
 	mu     sync.Mutex
-	failed int       // in a row
+	failed int       // consecutive failures
 	until  time.Time // end of the open period; zero: closed
 }
 

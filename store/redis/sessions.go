@@ -72,7 +72,7 @@ func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.Echo
 	return found, nil
 }
 
-// piped asks one question about each thing, in one round trip.
+// piped sends one command for each element of a list, in one round trip.
 func piped[T any, C goredis.Cmder](ctx context.Context, c client, of []T, question func(p goredis.Pipeliner, thing T) C) ([]C, error) {
 	if len(of) == 0 {
 		return nil, nil

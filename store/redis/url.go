@@ -21,7 +21,7 @@ import (
 // address is a parsed URL of Redis.
 type address struct {
 	goredis.UniversalOptions
-	prefix  string // of all keys
+	prefix  string // prefix of all keys
 	secrecy secrecy
 }
 

@@ -33,7 +33,7 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 	return to.result(err)
 }
 
-// joined counts the entries that changed each session, and the refused entries.
+// joined counts the entries that changed each session, and the entries that full sessions refused.
 type joined struct {
 	changed map[session.ID]int
 	left    session.FeedbackFull
@@ -50,7 +50,7 @@ func (j *joined) result(err error) (map[session.ID]int, error) {
 	}
 }
 
-// addEntries adds entries to the feedback of one session.
+// addEntries adds entries to one session and counts the results in to.
 func (t *tx) addEntries(k sessionKey, list []feedback.Entry, to *joined) {
 	if len(list) == 0 {
 		return
@@ -69,7 +69,7 @@ func (t *tx) addEntries(k sessionKey, list []feedback.Entry, to *joined) {
 	}
 }
 
-// room is the free space of a session for feedback.
+// room is the remaining quota of a session for feedback.
 type room struct{ entries, bytes int64 }
 
 func (t *tx) room(sid int64) room {
@@ -78,8 +78,8 @@ func (t *tx) room(sid int64) room {
 	return room{int64(t.s.opt.MaxFeedback) - entries, session.FeedbackBytes - bytes}
 }
 
-// addEntry adds one entry and reports whether the entry changed the session, or was refused by a
-// full one.
+// addEntry adds one entry. It reports whether the entry changed the session, and whether a full
+// session refused the entry.
 func (t *tx) addEntry(sid int64, e feedback.Entry, has *room) (changed, full bool) {
 	data, k := t.encode(e), key(e.ID)
 	if has.entries > 0 && has.bytes > 0 &&
@@ -102,7 +102,7 @@ func (t *tx) addEntry(sid int64, e feedback.Entry, has *room) (changed, full boo
 	return true, false
 }
 
-// supersedes reports whether a version of an entry wins against the stored version.
+// supersedes reports whether a new version of an entry replaces the stored version.
 func (t *tx) supersedes(e feedback.Entry, data, old []byte) bool {
 	var was feedback.Entry
 	t.db.decode(old, &was)
@@ -123,15 +123,15 @@ func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 	return list, err
 }
 
-// Heard returns the list of Feedback, and the value of session.Settlement.Heard for a settlement
-// based on the list.
+// Heard returns the feedback of a session, and the value that session.Settlement.Heard must have in
+// a settlement based on the feedback.
 func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
-	type result struct { // a read writes only what it returns
+	type result struct { // when ctx ends, fn may still run beside its caller, so fn sets only its result
 		list  []feedback.Entry
 		heard int64
 	}
 	r, err := readSession(ctx, s, tenant, id, func(c *conn, sid int64) (r result) {
-		// The count comes first: an entry that arrives in between is not counted as heard.
+		// Read the count first: an entry that arrives between the two queries then stays unsettled.
 		r.heard = c.number("SELECT n FROM unsettled WHERE sid = ?", sid)
 		r.list = c.entries("SELECT data FROM feedback WHERE sid = ?", sid)
 		return r
@@ -166,9 +166,9 @@ func (s *Store) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, 
 	})
 }
 
-// Park keeps feedback for an echo key that no exchange has yet. Versions of an entry merge as in
-// AddFeedback. The exchange may be stored between the look-up of the caller and Park: the caller
-// looks the key up again afterwards.
+// Park stores feedback for an echo key that no exchange has yet. Versions of an entry merge as in
+// AddFeedback. The exchange may arrive between the caller's look-up and Park, so the caller must
+// look the key up again afterwards.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	return s.update(ctx, "park", func(t *tx) {
 		n := t.tenant(tenant)
@@ -192,8 +192,8 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 	}
 }
 
-// parkingFull reports whether the tenant or the key has no free place. A tenant may take at most as
-// many places as stay free, so that other tenants find a place.
+// parkingFull reports whether the tenant or the key has used its quota. A tenant may use at most as
+// many places as remain free, so that one tenant cannot fill the parking.
 func (t *tx) parkingFull(tenant, echo int64) bool {
 	all := t.db.number("SELECT n FROM totals WHERE name = ?", totalParked)
 	own := t.db.number("SELECT n FROM parked_of WHERE tenant = ?", tenant)
@@ -202,8 +202,8 @@ func (t *tx) parkingFull(tenant, echo int64) bool {
 	return own >= 2*int64(t.s.opt.MaxParked)-all || here >= most
 }
 
-// Join moves parked feedback of the keys to the sessions of the keys, in one transaction, so that
-// no entry is lost in between. The result is the one of AddFeedback.
+// Join moves the parked feedback of keys to their sessions in one transaction. Join returns the
+// result of AddFeedback.
 func (s *Store) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	keys, err := s.waiting(ctx, tenant, slices.Sorted(maps.Keys(owners)))
 	if err != nil || len(keys) == 0 {

@@ -1,5 +1,5 @@
-// Package sqlite is the embedded store: sessions, echoes, exchanges, samples, feedback, counters and
-// priors in one SQLite file in WAL mode.
+// Package sqlite is the embedded store: sessions, echoes, exchanges, samples, feedback, counters
+// and priors in one SQLite file in WAL mode.
 //
 // Store has the groups of methods that store/storetest declares, and passes its tests:
 //
@@ -18,14 +18,14 @@
 // process.
 //
 // Every write is one transaction, which is atomic under kill -9. Every call ends when its context
-// ends. Errors are for errors.Is: after ErrBusy, session.ErrDiskFull and the end of a context the
-// caller may repeat the write; session.ErrInvalid never succeeds; after ErrCorrupt the caller opens
-// the store again. Times have microseconds and are in UTC.
+// ends. Test errors with errors.Is. After ErrBusy, session.ErrDiskFull and the end of a context the
+// caller may repeat the write; after session.ErrInvalid a repetition fails again; after ErrCorrupt
+// the caller opens the store again. Times have microseconds and are in UTC.
 //
 // Hazards. A commit does not sync the disk: a power cut may undo the last transactions, each as a
 // whole, unless Sync ran after them. A write whose context ended may still have been stored; all
-// writes can be repeated, and Settle has versions. The file must be on a local disk: WAL needs shared
-// memory, and file locks of network file systems do not work.
+// writes can be repeated, and Settle has versions. The file must be on a local disk: WAL needs
+// shared memory, and file locks of network file systems do not work.
 package sqlite
 
 import (
@@ -74,7 +74,7 @@ type Store struct {
 	readers chan struct{} // holds one place for each read that may begin
 	idle    chan *conn    // open connections for reads that are not in use
 	closed  chan struct{}
-	once    sync.Once // of Close
+	once    sync.Once // guards Close
 	tenants tenantNames
 	newest  generation // generation that new echoes go to
 	packer  packer

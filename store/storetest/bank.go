@@ -20,7 +20,7 @@ type BankWriter interface {
 // OpenBank returns an empty bank and its watcher: run calls onBook until its context ends.
 type OpenBank func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (w BankWriter, run func(context.Context) error)
 
-// RunBank is the conformance suite of a bank of lessons.
+// RunBank runs the conformance suite of a bank of lessons.
 func RunBank(t *testing.T, open OpenBank) {
 	t.Helper()
 	for name, run := range map[string]func(*testing.T, *watched){

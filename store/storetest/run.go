@@ -24,7 +24,7 @@ const (
 	them = "other"
 )
 
-// Run is the conformance suite of a backend. open returns an empty store.
+// Run runs the conformance suite of a backend. open returns an empty store.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	t.Helper()
 	for _, group := range []struct {

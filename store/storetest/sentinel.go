@@ -100,7 +100,7 @@ func (g *SentinelGroup) URL(parameters ...string) string {
 		strings.Join(append([]string{"master=" + g.Name, "sentinel_password=" + SentinelPassword}, parameters...), "&")
 }
 
-// sentinel is the command of a Sentinel.
+// sentinel returns the command that starts a Sentinel.
 func (r *Redis) sentinel(port string) *exec.Cmd {
 	return exec.Command("redis-server", r.config, "--sentinel", "--port", port, "--bind", "127.0.0.1", "--dir", r.dir) //nolint:gosec,noctx // a test's own; it is ended by Kill
 }

@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// Secrets are files of an authority of the test, and of a certificate for the loopback, for servers
-// and clients.
-type Secrets struct{ CA, Cert, Key string } // files
+// Secrets holds the paths of PEM files: a test CA, and a certificate and key for 127.0.0.1 that
+// servers and clients use.
+type Secrets struct{ CA, Cert, Key string }
 
 // NewSecrets creates the files in a directory of the test.
 func NewSecrets(t *testing.T) *Secrets {
@@ -71,14 +71,14 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 	}
 }
 
-// Args returns the options of a server with an additional TLS port. clients is "yes" if clients
-// need a certificate, else "no".
+// Args returns the redis-server options for an additional TLS port. clients is "yes" if the server
+// requires client certificates, else "no".
 func (s *Secrets) Args(port, clients string) []string {
 	return []string{"--tls-port", port, "--tls-cert-file", s.Cert, "--tls-key-file", s.Key, "--tls-ca-cert-file", s.CA, "--tls-auth-clients", clients}
 }
 
-// StartRedisTLS starts a server with a TLS listener on a second port, addr. A redis-server without
-// TLS skips the test.
+// StartRedisTLS starts a server with a TLS listener on a second port and returns the listener's
+// address. The test is skipped if redis-server was built without TLS.
 func StartRedisTLS(t *testing.T, s *Secrets, clients string, args ...string) (r *Redis, addr string) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), "redis-server", "--tls-port", "1", "--port", "0", "--tls-cert-file", "/nowhere").CombinedOutput(); err != nil && strings.Contains(string(out), "Bad directive") {

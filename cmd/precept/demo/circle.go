@@ -30,7 +30,7 @@ type Circle struct {
 	ids     atomic.Uint64
 	mu      sync.Mutex
 	seen    map[string]int // in how many sessions a lesson reached the model, by slug
-	stolen  int            // in how many requests the poison reached the model inside of a block
+	stolen  int            // number of requests in which poison reached the model inside of a block
 }
 
 // Lessons of the circle: the lesson that precept should distil, and the harmful lesson in the bank.
@@ -64,8 +64,8 @@ func (c *Circle) WriteLessons(dir string) error {
 	return os.WriteFile(filepath.Join(dir, CircleHarm+".md"), harmFile, 0o600)
 }
 
-// Seen says in how many sessions a lesson reached the model, and in how many requests the poison
-// did inside of a block.
+// Seen returns the number of sessions in which a lesson reached the model, and the number of
+// requests in which poison did inside of a block.
 func (c *Circle) Seen(slug string) (sessions, stolen int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,8 +75,8 @@ func (c *Circle) Seen(slug string) (sessions, stolen int) {
 // Done returns the number of finished bookings and the number of successful bookings.
 func (c *Circle) Done() (done, success int64) { return c.done.Load(), c.success.Load() }
 
-// ServeHTTP is the model. The model learns from the text of a request alone which lessons reached
-// the model.
+// ServeHTTP answers as the model. Only the text of a request tells the model which lessons were
+// inserted.
 func (c *Circle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	serveChat(w, r, "circle", c.ids.Add(1), func(body []byte) message {
 		var req struct {
@@ -152,7 +152,8 @@ func (c *Circle) draw(task string) float64 {
 // Play makes agents book rooms through precept at base (http://host:port/v1). The agents know only
 // the address of precept.
 func (c *Circle) Play(ctx context.Context, base string, client *http.Client, agents, sessions int) error {
-	// Two teams, each with its own credential: distill.gate: auto asks for two sightings of two callers.
+	// Two teams, each with its own credential: distill.gate: auto needs two sightings by two
+	// callers.
 	teams := [...]*Fleet{{BaseURL: base, Client: client, Key: "demo-north"}, {BaseURL: base, Client: client, Key: "demo-south"}}
 	from := c.played
 	c.played += sessions
@@ -184,8 +185,8 @@ func wording(n int) string {
 	return [...]string{"Book a room on the second floor", "I need a place for six people on floor two", "Could you reserve something upstairs", "Find us a meeting room, one floor up"}[n%4]
 }
 
-// tool is the agents' tool. The tool accepts the floor as a number only. One error in twenty
-// contains the poison.
+// tool answers as the agents' tool. The tool accepts the floor as a number only. One error in
+// twenty contains poison.
 func tool(args string, n int) string {
 	switch {
 	case strings.Contains(args, `"2"`):

@@ -104,7 +104,7 @@ func (f *Fleet) rate(ctx context.Context, id string, good bool) error {
 	return err
 }
 
-// chat is one turn of an agent with the given tools. chat returns the id of the reply and the
+// chat runs one turn of an agent with the given tools. chat returns the id of the reply and the
 // message.
 func (f *Fleet) chat(ctx context.Context, model string, list []message, tools ...string) (id string, m message, err error) {
 	body := map[string]any{"model": model, "messages": list}

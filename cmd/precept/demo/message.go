@@ -25,7 +25,7 @@ type call struct {
 // said returns a user message.
 func said(text string) message { return message{Role: "user", Content: text} }
 
-// asks is a model's call of a tool.
+// asks returns a model's message with one tool call.
 func asks(tool, args string, id uint64) message {
 	k := call{ID: fmt.Sprintf("call_%08x", id), Type: "function"}
 	k.Function.Name, k.Function.Arguments = tool, args

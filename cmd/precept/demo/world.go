@@ -100,7 +100,7 @@ func (w *World) ticket(n int) ticket {
 	return t
 }
 
-// text is the user's request.
+// text returns the user's request.
 func (w *World) text(t ticket) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Please work on %s.", name(t.n))
@@ -136,7 +136,7 @@ func (w *World) succeeds(t ticket, lessons []int) bool {
 	return u < w.chance(t, lessons)
 }
 
-// Effect is the true effect of a lesson.
+// Effect returns the true effect of a lesson.
 func (w *World) Effect(slug string) (float64, bool) {
 	i, ok := w.bySlug[slug]
 	if !ok {

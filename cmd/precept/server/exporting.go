@@ -16,7 +16,7 @@ import (
 type ExportJob struct {
 	Evidence
 	Filter         *sample.Filter
-	Agent, Session string // of one agent, of the session of one id; "": no filter
+	Agent, Session string // filters: name of the agent, id of the session; "": no filter
 	Out            io.Writer
 	Seen           func()                          // called for each sample or session that is read; nil: not called
 	hides          func(tenant, agent string) bool // reports whether a tenant or an agent has opted out since; nil: no exchange is hidden

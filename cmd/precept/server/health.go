@@ -25,7 +25,7 @@ type health struct {
 	outbox   string // file of the durable queue; "": no queue
 
 	mu      sync.Mutex
-	at      time.Time // of account and stored
+	at      time.Time // time at which account and stored were read
 	account admin.Account
 	stored  admin.Stored
 }

@@ -47,7 +47,7 @@ type keys struct {
 	known bool // the pair is the fleet's, or the server shares its store with no replica
 
 	fleet bool   // replicas share the keys, and a worker follows the keys
-	path  string // of the copy in the data directory
+	path  string // path of the copy in the data directory
 	store metaKeeper
 }
 

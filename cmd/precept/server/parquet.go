@@ -61,7 +61,7 @@ func (c *pageCodec) Encode(dst, src []byte) ([]byte, error) {
 type parquetExport struct {
 	w     *parquet.GenericWriter[ParquetSample]
 	row   [1]ParquetSample
-	rows  int // of the row group
+	rows  int // rows in the open row group
 	bytes int
 }
 

@@ -21,7 +21,7 @@ import (
 // few kilobytes a second.
 const pollEvery = 500 * time.Millisecond
 
-// Source is where a configuration is read from, again and again.
+// Source reads a configuration, at the start and for each reload.
 type Source struct {
 	File  string                                     // "" without a file
 	Parse func(file []byte) (*configs.Config, error) // adds flags and the environment to the file

@@ -55,7 +55,7 @@ func assignmentOf(r session.Row, a session.Applied) (*trial.Assignment, error) {
 	return &record.Assignment, nil
 }
 
-// runOf is the name of a run, "" of a session.
+// runOf returns the name of a run, "" for a session.
 func runOf(r session.Row) string {
 	if rec, err := session.Decode(r.ID, r.Data); err == nil && rec.Unit.IsRun {
 		return rec.Identity.Name

@@ -16,7 +16,7 @@ type Attack struct {
 	Harmless   bool   // honest lessons may have this text: the checks may accept the text, and the rendering breaks the text
 }
 
-// lessonText is a LESSON.md with a title and an advice.
+// lessonText returns a LESSON.md with a title and an advice.
 func lessonText(slug, title, advice string) []byte {
 	return []byte("---\nschema: learning/v1\nslug: " + slug + "\ntitle: " + yamlQuote(title) +
 		"\ntrigger:\n  description: when the fixture is loaded\n  metadata: {precept: {keywords: [\"load the fixture\"]}}\noutcome: success\n" +
@@ -201,7 +201,7 @@ func (h *maker) markup() {
 	}
 }
 
-// orders are given in several languages, and in several spellings.
+// orders adds texts with instructions to the model, in several languages and spellings.
 func (h *maker) orders() {
 	for line := range strings.SplitSeq(strings.TrimSpace(orderLines), "\n") {
 		h.add("order", line, "Load the fixture first.", line)

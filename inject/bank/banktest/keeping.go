@@ -143,7 +143,7 @@ func floods(t *testing.T, d *desk) {
 		}
 	}
 	d.now = d.now.Add(time.Hour)
-	if got := write("acme", "d", 9); got != 2 { // ten of them wait
+	if got := write("acme", "d", 9); got != 2 { // ten lessons are already waiting
 		t.Errorf("%d after an hour", got)
 	}
 }
@@ -153,7 +153,7 @@ func together(t *testing.T, d *desk) {
 	const writers, each = 4, 3
 	var wg sync.WaitGroup
 	for w := range writers {
-		b := d.open(bank.Limits{}) // as another process would
+		b := d.open(bank.Limits{}) // a second handle on the bank, like another process
 		wg.Go(func() {
 			for i := range each {
 				slug := fmt.Sprintf("at-once-%c%c", 'a'+w, 'a'+i)
@@ -218,7 +218,7 @@ func many(t *testing.T, d *desk) {
 	}
 }
 
-// recorded writes a lesson twice, and then a new text of the lesson.
+// recorded tests that writing the same lesson twice changes nothing, and that a new text does.
 func recorded(t *testing.T, d *desk) {
 	t.Helper()
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
@@ -302,7 +302,7 @@ func stale(t *testing.T, d *desk) {
 	}
 }
 
-// A change with an invalid name writes no text.
+// strangers tests that a change with an invalid file name writes no text.
 func strangers(t *testing.T, d *desk) {
 	t.Helper()
 	for _, name := range []string{"notes.txt", "_index.md", ".hidden.md", "a/../../b.md", "_archive/.hidden.md"} {
