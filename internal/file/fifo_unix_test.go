@@ -14,8 +14,8 @@ import (
 	"precept/internal/file"
 )
 
-// To open a named pipe would wait for a writer who never comes, to read a device might never end.
-func TestReadsRegularFilesAlone(t *testing.T) {
+// Read opens regular files only: opening a named pipe waits for a writer, and reading a device may never end.
+func TestReadRefusesPipesAndDevices(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	if err := errors.Join(

@@ -39,8 +39,8 @@ func TestWriteReplaces(t *testing.T) {
 	}
 }
 
-// A write that fails leaves what was there, and nothing beside it.
-func TestReplaceThatFails(t *testing.T) {
+// A failed write keeps the old content and leaves no temporary file.
+func TestFailedReplaceKeepsOldContent(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
 	if err := file.Write(path, 0o600, []byte("old")); err != nil {
@@ -76,8 +76,8 @@ func names(entries []fs.DirEntry) (out []string) {
 	return out
 }
 
-// Readers see one of the texts, whole, however many write.
-func TestReadersSeeWholeFiles(t *testing.T) {
+// Concurrent readers see one complete text each, for any number of writers.
+func TestReadersNeverSeePartialFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	text := func(i int) string { return strings.Repeat(string(rune('a'+i)), 1<<16) }
 	if err := file.Write(path, 0o600, []byte(text(0))); err != nil {
@@ -102,8 +102,8 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 	writers.Wait()
 }
 
-// A line that a crash cut gets its end, so that the next line can be read.
-func TestAppendEndsACutLine(t *testing.T) {
+// A line that a crash truncated gets a line feed, so that the next line can be read.
+func TestAppendEndsATruncatedLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made", "log.jsonl")
 	for _, text := range []string{"one\n", "tw", "three\n"} {
 		if err := file.Append(path, 0o600, []byte(text)); err != nil {

@@ -12,8 +12,8 @@ import (
 	"precept/internal/file"
 )
 
-// Root writes a user's file, and the user keeps it; a file that was not there is root's.
-func TestTheOwnerStays(t *testing.T) {
+// Root replaces a user's file and the user stays its owner; a new file belongs to root.
+func TestReplaceByRootKeepsTheFileOwner(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a file away")
 	}
@@ -37,7 +37,7 @@ func TestTheOwnerStays(t *testing.T) {
 	}
 }
 
-func TestLock(t *testing.T) {
+func TestLockHasOneHolder(t *testing.T) {
 	open := func() *os.File {
 		f, err := os.Open(t.TempDir()) // a folder can be locked, too
 		if err != nil {

@@ -80,7 +80,7 @@ func equal[T any](t *testing.T, what string, have, want T) {
 
 func of(name string) session.Ref { return session.Ref{Tenant: name, ID: session.ID{1}} }
 
-func TestSteps(t *testing.T) {
+func TestPanickingStepReturnsAnError(t *testing.T) {
 	t.Parallel()
 	g := newGuard(nil)
 	equal(t, "a step", g.Step("one", func() {}), true)
@@ -96,8 +96,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// A panic at a session sets it aside for this run; one at an exchange leaves its session alone.
-func TestWhatIsSetAside(t *testing.T) {
+// A panic at a session excludes the session for this run; a panic at an exchange excludes the exchange only.
+func TestPanicExcludesItsSessionOrExchange(t *testing.T) {
 	t.Parallel()
 	var before []string
 	g := newGuard(func(o *guard.Options) {
@@ -130,8 +130,8 @@ func TestWhatIsSetAside(t *testing.T) {
 	equal(t, "written again", keep.asked, 1)
 }
 
-// The text of a panic may quote what was read: it is cut, cleaned, and not told where that fails.
-func TestWhyIsClean(t *testing.T) {
+// The text of a panic may quote user data: the text is bounded and redacted, and omitted when redaction fails.
+func TestPanicTextIsBoundedAndRedacted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		clean func(string) string
@@ -157,9 +157,8 @@ func TestWhyIsClean(t *testing.T) {
 	}})
 }
 
-// A mark that cannot be written takes no other one with it: neither where writing it panics, nor
-// where it is refused.
-func TestOneBadMark(t *testing.T) {
+// A mark that panics or is refused on writing does not affect the other marks.
+func TestFailedMarkDoesNotBlockOtherMarks(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]func() error{
 		"panics":  func() error { panic("mark") },
@@ -185,9 +184,8 @@ func TestOneBadMark(t *testing.T) {
 	}
 }
 
-// Marks that the store does not take just now wait, in their order, and those that come meanwhile
-// behind them.
-func TestMarksWait(t *testing.T) {
+// During an outage of the store, marks wait in order, and new marks are appended.
+func TestMarksWaitInOrderDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	g := newGuard(nil)
 	keep := &book{}
@@ -207,8 +205,8 @@ func TestMarksWait(t *testing.T) {
 	equal(t, "written then", keep.written, []string{"a", "b", "c"})
 }
 
-// There is a bound to what is kept of a program that panics without end.
-func TestBounded(t *testing.T) {
+// The number of marks in memory is bounded for a program that panics all the time.
+func TestMarksInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	const most = 10_000
 	g := newGuard(nil)
@@ -230,7 +228,7 @@ func TestBounded(t *testing.T) {
 	equal(t, "the first", keep.written[0], "0")
 }
 
-func TestReadmit(t *testing.T) {
+func TestReadmitReportsItsFailures(t *testing.T) {
 	t.Parallel()
 	g := newGuard(nil)
 	from := &book{}

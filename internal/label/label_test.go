@@ -15,9 +15,8 @@ import (
 	"precept/internal/label"
 )
 
-// A constant that its list lacks has no series until its first event, and increase() misses that
-// event.
-func TestTheListsHoldAllConstants(t *testing.T) {
+// A constant that is missing in its list has no series until its first event, and increase() misses that event.
+func TestListsHoldAllConstants(t *testing.T) {
 	lists := map[string][]string{
 		"Step":        texts(label.Steps()),
 		"Uninspected": texts(label.UninspectedReasons()),
@@ -44,7 +43,7 @@ func TestTheListsHoldAllConstants(t *testing.T) {
 	}
 }
 
-func TestTheValuesAreSnakeCase(t *testing.T) {
+func TestValuesAreSnakeCase(t *testing.T) {
 	snake := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
 	for name, value := range constants(t, "label.go") {
 		if !snake.MatchString(value) {
@@ -53,8 +52,8 @@ func TestTheValuesAreSnakeCase(t *testing.T) {
 	}
 }
 
-// A text in the code in place of a constant compiles, and no list holds the text.
-func TestNoCodeSpellsAStep(t *testing.T) {
+// A literal text in place of a constant compiles, and no list holds the text.
+func TestStepsAreConstantsInAllCode(t *testing.T) {
 	takers := []string{"guard", "failed", "Failed", "panicked", "Panicked", "FailedOpen", "Before", "SetAside", "On", "Step", "Err", "allow"}
 	calls := 0
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {

@@ -2,8 +2,8 @@ package redact
 
 import "testing"
 
-// A number behind a name does not hide it, and a number alone is none.
-func TestNumberedNames(t *testing.T) {
+// A number after the name of a secret does not hide the name; a number alone is no name.
+func TestNumberedNamesOfSecretsAreFound(t *testing.T) {
 	for text, want := range map[string]bool{
 		"PASSWORD2=hunter22xyz": true, "DB_PASSWORD12: hunter22xyz": true, `{"pwd1":"hunter22xyz"}`: true, "app.pwd7 = hunter22xyz": true,
 		"p3: hunter22xyz": false, "17: hunter22xyz": false, "d12345678901234567890123456789012345678901234567890: hunter22xyz": false,

@@ -41,7 +41,7 @@ func admitted(tb testing.TB, c *redact.CleanTexts, r *redact.Redactor, text []by
 	}
 }
 
-func TestACleanTextIsScannedOnce(t *testing.T) {
+func TestCleanTextIsScannedOnce(t *testing.T) {
 	c, prompt := cleanTexts(t), systemPrompt(4<<10)
 	first := redact.New(true)
 	first.Remember(c)
@@ -54,8 +54,8 @@ func TestACleanTextIsScannedOnce(t *testing.T) {
 	}
 }
 
-// A text with a secret is redacted however often the text was seen.
-func TestATextWithASecretIsNeverClean(t *testing.T) {
+// A text with a secret is redacted each time, however often the text was scanned before.
+func TestTextWithASecretIsNeverCached(t *testing.T) {
 	c := cleanTexts(t)
 	r := redact.New(true)
 	r.Remember(c)
@@ -74,7 +74,7 @@ func TestATextWithASecretIsNeverClean(t *testing.T) {
 }
 
 // A text that is clean while personal data are kept is scanned when personal data are redacted.
-func TestCleanOfSecretsIsNotCleanOfPersonalData(t *testing.T) {
+func TestCacheSeparatesSecretsFromPersonalData(t *testing.T) {
 	c := cleanTexts(t)
 	text := bytes.Replace(systemPrompt(4<<10), []byte("narrowest"), []byte("write to ann@example.org"), 1)
 	secrets := redact.New(false)

@@ -10,10 +10,8 @@ import (
 	"testing"
 )
 
-// Source code is what agents send most. That of the Go distribution holds addresses of people and
-// of machines as well; even so hardly anything of it may be touched, and what is left is the same
-// code.
-func TestFalseRedactionsInCode(t *testing.T) {
+// The source code of the Go distribution is hardly changed by redaction, and remains the same code.
+func TestSourceCodeIsHardlyRedacted(t *testing.T) {
 	const enough = 6 << 20
 	src := filepath.Join(build.Default.GOROOT, "src")
 	size, total, counts := 0, 0, map[string]int{}

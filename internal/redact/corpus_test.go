@@ -272,7 +272,7 @@ func flatten(raw []byte) string {
 	return s
 }
 
-func TestRecall(t *testing.T) {
+func TestRecallOfEachKind(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const each = 250
 	check := func(t *testing.T, k kind, want float64, draw func() (text, value string)) {
@@ -346,7 +346,7 @@ func harmless(r *rand.Rand) string {
 	}
 }
 
-func TestFalseRedactions(t *testing.T) {
+func TestFalseRedactionsAreRare(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var b strings.Builder
 	for b.Len() < 1<<20 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestCutText(t *testing.T) {
+func TestTruncatedValuesAreRedacted(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"mail bob.smith@exam", "mail [REDACTED:cut:1]"},
 		{"mail bob.smith@", "mail [REDACTED:cut:1]"},
@@ -32,9 +32,8 @@ func TestCutText(t *testing.T) {
 	}
 }
 
-// A text that is cut anywhere in a value shows little of it: at most a few characters, which name
-// nothing.
-func TestCutValues(t *testing.T) {
+// A text that is truncated anywhere in a value shows a few characters of the value at most.
+func TestTruncatedValueShowsFewCharacters(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, m := range makers() {
 		missed, total := 0, 0

@@ -7,9 +7,9 @@ import (
 	"precept/internal/redact"
 )
 
-// The password behind a flag of one letter goes, if the program that takes it there stands before
-// it in the same command; what else stands behind such a flag stays.
-func TestPasswordFlags(t *testing.T) {
+// The password after a one-letter flag is redacted when the program before the flag takes a password there; other
+// flags are kept.
+func TestPasswordFlagsOfKnownPrograms(t *testing.T) {
 	t.Parallel()
 	const password = "hunter22"
 	far := strings.Repeat("x", 80)

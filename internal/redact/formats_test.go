@@ -190,9 +190,9 @@ func beyond() []string {
 	}
 }
 
-// Of what is printed in the formats of everyday work no secret stays: in a text, in JSON in JSON,
-// and where the text is cut right behind a secret.
-func TestSecretsInFormats(t *testing.T) {
+// No secret is left in common output formats: in text, in JSON within JSON, and in text that is truncated after a
+// secret.
+func TestSecretsInCommonFormats(t *testing.T) {
 	t.Parallel()
 	fill := strings.NewReplacer("|", "", "§", "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5", "#", "9f86d081884c7d659a2feaa0c55ad015", "*", "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj")
 	plain := strings.NewReplacer("«", "", "»", "")

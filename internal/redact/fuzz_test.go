@@ -84,7 +84,7 @@ func TestRedactAnyMixture(t *testing.T) {
 	})
 }
 
-func TestRedactorRemembers(t *testing.T) {
+func TestRedactorNumbersEqualValuesEqually(t *testing.T) {
 	r := New(true)
 	if got := r.Text("a@b.io 4111111111111111"); got != "[REDACTED:email:1] [REDACTED:card:1]" {
 		t.Errorf("first: %s", got)
@@ -104,7 +104,7 @@ func TestRedactorRemembers(t *testing.T) {
 	}
 }
 
-func TestRedactorLeavesPersonalData(t *testing.T) {
+func TestRedactorKeepsPersonalDataOnRequest(t *testing.T) {
 	in := `{"m":"bob@example.com +14155550100 4111111111111111 203.0.113.7 password=hunter2"}`
 	want := `{"m":"bob@example.com +14155550100 4111111111111111 203.0.113.7 password=[REDACTED:secret:1]"}`
 	if got := string(New(false).JSON(nil, []byte(in))); got != want {
@@ -124,8 +124,8 @@ func TestRedactCopiesNothingWhenClean(t *testing.T) {
 	}
 }
 
-// TestRedactCutText ends texts inside a secret, as a capture at its limit does.
-func TestRedactCutText(t *testing.T) {
+// Texts are truncated inside a secret, as a capture at its limit is.
+func TestRedactTextTruncatedInsideASecret(t *testing.T) {
 	for _, text := range []string{
 		"use sk-" + "proj-a1B2c3D4e5F6g7H8", "x ghp" + "_a1B2c3D4e5F6", `{"password":"correct ho`, "AKIA" + "IOSFODNN7ABC",
 		"-----BEGIN RSA PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nabcdef", "Authorization: Bearer a1B2c3D4e5",

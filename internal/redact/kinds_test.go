@@ -19,7 +19,7 @@ func (x example) want() string {
 	return x.out
 }
 
-func TestExamples(t *testing.T) {
+func TestKindExamplesAreRedacted(t *testing.T) {
 	for k, row := range kindTable() {
 		shown := kind(k) == none || kind(k) == fragment // neither is found by the scan
 		for _, x := range row.examples {
@@ -42,9 +42,8 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// Every anchor and every prefix is there because a text needs it: without it, one is not redacted
-// any more.
-func TestEveryRowIsNeeded(t *testing.T) {
+// Each anchor and each prefix has an example that is not redacted without it.
+func TestEveryAnchorAndPrefixIsNeeded(t *testing.T) {
 	needed := func(change func(*[kindCount]rule), texts []example) bool {
 		rows := kindTable()
 		change(&rows)
@@ -85,8 +84,8 @@ func TestEveryRowIsNeeded(t *testing.T) {
 	}
 }
 
-// The table in docs/SAMPLES.md is this one. go test ./internal/redact -run Docs -update writes it.
-func TestDocsTable(t *testing.T) {
+// The table in docs/SAMPLES.md lists the kinds. go test ./internal/redact -run Docs -update writes the table.
+func TestDocsTableMatchesTheKinds(t *testing.T) {
 	const file, begin, end = "../../docs/SAMPLES.md", "<!-- kinds: go test ./internal/redact -run Docs -update -->\n", "<!-- end of kinds -->\n"
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -30,8 +30,8 @@ func goes(t *testing.T, kind string, texts ...string) {
 // drawn is n bytes that look drawn.
 func drawn(n int) string { return strings.Repeat("a1B2c3D4", n/8+1)[:n] }
 
-// Every word that says what a number is does so, with an s behind it too, and no other.
-func TestWordsBeforeNumbers(t *testing.T) {
+// Each word that names a kind of number does so in singular and plural; other words do not.
+func TestWordsBeforeNumbersNameTheKind(t *testing.T) {
 	for word := range strings.FieldsSeq("phone tel telefon telefono telefone mobile mobil handy rufnummer cell fax call sms whatsapp dial contact") {
 		goes(t, "phone", word+": 030 901820", strings.ToUpper(word)+" 030 901820", "my_"+word+"=030 901820", word+"s 030 901820", "home"+strings.ToUpper(word[:1])+word[1:]+" 030 901820")
 		stay(t, word+"\n030 901820", "x"+word+" 030 901820", word+strings.Repeat(" ", 24)+"030 901820")
@@ -52,9 +52,8 @@ func TestWordsBeforeNumbers(t *testing.T) {
 	goes(t, "ip", "1.2.3.32", "10.1.2.3", "from 1.2.3.4", "address: 1.2.3.4", "address(1.2.3.4)", "hosted 1.2.3.4", "version of it all, or so, 203.0.113.7")
 }
 
-// A random value has sixteen bytes at least and a thousand at most, changes often enough between
-// letters and digits, and holds nothing that a token does not.
-func TestRandomValues(t *testing.T) {
+// A random value has 16 to 1,000 bytes, changes often between letters and digits, and holds token characters only.
+func TestRandomValuesByLengthAndMixture(t *testing.T) {
 	goes(t, "secret", "token="+drawn(16), "token="+drawn(1024)+" x", "token=aBcDeFgHiJkLmNoP", "token=abcdefg1hijklmn2", "token=ABCDEFG1HIJKLMN2", "token=abcdefghijklm-9d-1x")
 	stay(t, "token="+drawn(15), "token="+drawn(15)+" x", "token=abcdefghijklmnop", "token=abcdefghijklmno1", "token=1234567890123456", "token="+strings.Repeat("a1", 12), "token=a1b2c3d4e5f6(x7)", "token=[a1b2c3d4e5f6g7h8]", "token=é1b2c3d4e5f6g7h8",
 		"token=http://a1b2c3d4e5f6g7h8", "token=TheConfigurationOfTheSubscription", "token=snake_case_name_of_it2")
@@ -63,9 +62,9 @@ func TestRandomValues(t *testing.T) {
 	goes(t, "aws_key", "aws_secret_access_key="+drawn(40), "AWS_SESSION_TOKEN="+drawn(200))
 }
 
-// What is a password depends on how it stands: between quotes behind a quoted name hardly any word
-// is none; in code without quotes it has a letter and a digit or a sign.
-func TestPasswords(t *testing.T) {
+// A quoted value after a quoted name is a password in nearly all cases; an unquoted one in code needs a letter and a
+// digit or a sign.
+func TestPasswordsByQuotingAndName(t *testing.T) {
 	goes(t, "secret", `"password":"abcd"`, `"pass": "correct horse"`, `"pwd":"a b c d"`, `"password":"`+strings.Repeat("ab", 128)+`"`, `password = "a1b2"`, `password = "a-b-c-d"`, `password = "p@ss"`, "password=abcde1", "password=abcd@e", "password: é12345",
 		"password=a.b@c1")
 	stay(t, `"password":"abc"`, `"password":"a b c d e"`, `"password":"`+strings.Repeat("ab", 129)+`"`, `password = "abcd"`, `password = "a-b-c"`, "password=abcdef", "password=123456", "password=ab1", "password=a.b.c1", "password=aaaaaa", "password=/etc/x1",
@@ -75,14 +74,14 @@ func TestPasswords(t *testing.T) {
 	}
 }
 
-// Credentials behind a scheme are long enough, or hold a digit.
-func TestSchemes(t *testing.T) {
+// Credentials after a scheme are long, or have a digit.
+func TestCredentialsAfterAScheme(t *testing.T) {
 	goes(t, "authorization", "Bearer abcdefg1", "bearer  abcdefg1", "BEARER abcdEFGHijklmnop", "Bearer a.b~c-d_e+f/g1=", "Basic YTpiYw==", "basic "+strings.Repeat("YTpi", 64))
 	stay(t, "Bearer abcdef1", "Bearer abcdefgh", "Bearer abcdefghijklmnop", "Bearer 1234567", "Bearer\nabcdefg1", "xBearer abcdefg1", "Basic YTpi", "Basic YWJjZGVm", "Basic YQpi!Ojo=", "basic "+strings.Repeat("YTpi", 64)+"YTpi", "Basic dGFiCQk6YQ==")
 }
 
-// Every prefix is enough where the text ends inside of the key, and not where it goes on.
-func TestKeysThatWereCut(t *testing.T) {
+// A prefix is enough where the text ends inside the key, and not where the text continues.
+func TestTruncatedKeysAreFoundByPrefix(t *testing.T) {
 	for prefix, kind := range map[string]string{"ghp" + "_": "github_token", "npm" + "_": "npm_token", "hf" + "_": "huggingface_token", "sk" + "_live_": "stripe_key", "glpat" + "-": "gitlab_token", "xox" + "b-": "slack_token", "AI" + "za": "google_key"} {
 		goes(t, kind, prefix+drawn(15), "x "+prefix+drawn(40))
 		stay(t, prefix+drawn(5), prefix+drawn(11)+" x", "a"+prefix+drawn(40), prefix+drawn(3)+"."+drawn(40)[1:9])
@@ -95,8 +94,8 @@ func TestKeysThatWereCut(t *testing.T) {
 	stay(t, "abc8"+"Q~"+drawn(30)+" x", "abcd"+"Q~"+drawn(31)+" x", "xabc8"+"Q~"+drawn(31)+" x", "abc8"+"Q~"+drawn(11))
 }
 
-// Files and modules are no addresses, whatever their ending; the same ending is a domain elsewhere.
-func TestAddressesThatAreFiles(t *testing.T) {
+// Files and modules are no addresses, with any extension; the same extension is a domain elsewhere.
+func TestFileNamesAreNoAddresses(t *testing.T) {
 	for ending := range strings.FieldsSeq("png jpg jpeg gif webp svg avif zip tgz tar gz js mjs ts css mod info json whl jar") {
 		stay(t, "logo@2x."+ending, "mod@v1.2."+ending, "logo@3x."+strings.ToUpper(ending))
 		goes(t, "email", "bob@example."+ending, "bob@v.example."+ending)
@@ -105,8 +104,8 @@ func TestAddressesThatAreFiles(t *testing.T) {
 	stay(t, "a@b.abcdefghijklmnopqrstuvwxy", "a@b.i", "a@b.i1", "a@b.xn-p1", "@b.io", "+-.@b.io", "a@b.io(", "a@-", "a@b.")
 }
 
-// What was redacted stays, and what only looks so is text.
-func TestPlaceholdersStay(t *testing.T) {
+// Placeholders are kept; texts that only resemble a placeholder are text.
+func TestPlaceholdersAreKept(t *testing.T) {
 	stay(t, "[REDACTED:email:1]", "[REDACTED:url_credentials:1234567]", "password=[REDACTED:secret:1]", "https://[REDACTED:url_credentials:1]@h/", "[REDACTED:abcdefghijklmnopqrstuvwx:1]")
 	for _, text := range []string{"[REDACTED:email:12345678]a@b.io", "[REDACTED:email:]a@b.io", "[REDACTED::1]a@b.io", "[REDACTED:email:1", "[REDACTED:email1]a@b.io", "[REDACTED:Email:1]a@b.io", "[REDACTED:abcdefghijklmnopqrstuvwxy:1]a@b.io"} {
 		if got := redact.New(true).Text(text + " c@d.io"); !strings.HasSuffix(got, "[REDACTED:email:1]") && !strings.HasSuffix(got, "[REDACTED:email:2]") || strings.Contains(got, "@") {
@@ -115,8 +114,8 @@ func TestPlaceholdersStay(t *testing.T) {
 	}
 }
 
-// The last word of a text that was cut goes where it may be the beginning of something.
-func TestLastWordsOfCutTexts(t *testing.T) {
+// The last word of a truncated text is redacted where the word may begin a value.
+func TestLastWordOfTruncatedText(t *testing.T) {
 	for text, want := range map[string]string{
 		"mail bob@": "mail ", "mail bob@exam": "mail ", "card 4111 11": "card ", "call +4": "call +4", "call +49": "call ", "call (415) 5": "call ", "key sk-": "key ", "key abc12d": "key ", "iban DE89 3704": "iban ", "x=abc123": "x=", `"abc123`: `"`,
 		"key ab12": "key ab12", "at 123": "at 123", "id 1234": "id ", "the end": "the end", "a@b": "", "@": "@", "": "", "é@": "",
@@ -136,8 +135,8 @@ func TestLastWordsOfCutTexts(t *testing.T) {
 	}
 }
 
-// What was replaced is counted by kind, whatever it was, until the counts are taken.
-func TestCounts(t *testing.T) {
+// Replacements are counted by kind until the counts are drained.
+func TestReplacementsAreCountedByKind(t *testing.T) {
 	r := redact.New(true)
 	if r.Counts() != nil {
 		t.Error("something is counted in a new one")
@@ -155,8 +154,8 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// Escapes are read through, in either case and one in the other; what is no escape is text.
-func TestEscapes(t *testing.T) {
+// Escapes are decoded, in either case and nested; invalid escapes are text.
+func TestEscapesAreDecodedBeforeMatching(t *testing.T) {
 	for in, want := range map[string]string{
 		`bob\u0040example.com`: "%", `bob\u0040EXAMPLE.com`: "%", `\u0062ob@example.com`: "%", `bob@example\u002Ecom`: "%", `bob@example\u002ecom`: "%", `\tbob@example.com\f`: `\t%\f`, `\bbob@example.com\b`: `\b%\b`,
 		`bob\\u0040example.com`: "%", `\\\\u0062ob@example.com`: "%", `bob\u004gexample.com`: `bob\u004gexample.com`, `bob\u00`: `bob\u00`, `bob\x40example.com`: `bob\x40example.com`, `bob@example.com\`: `%\`, `C:\dir\x@example.com`: `C:\dir\%`,
@@ -167,8 +166,8 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// A header of JSON is read as one of text: its scheme, or the names of its cookies, stay.
-func TestHeadersInJSON(t *testing.T) {
+// A header in JSON is read like a header in text: the scheme and the names of cookies are kept.
+func TestHeadersInJSONKeepSchemeAndCookieNames(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"Authorization":"token %"}`: `{"Authorization":"token [REDACTED:authorization:1]"}`, `{"authorization":"%"}`: `{"authorization":"[REDACTED:secret:1]"}`, `{"Proxy-Authorization": "ApiKey  %,"}`: `{"Proxy-Authorization": "ApiKey  [REDACTED:authorization:1],"}`,
 		`{"Cookie":"theme=dark; sid=%; x=y"}`: `{"Cookie":"theme=dark; sid=[REDACTED:authorization:1]"}`, `{"set-cookie":["a=b"],"Set-Cookie":"sid=%; Path=/"}`: `{"set-cookie":["a=b"],"Set-Cookie":"sid=[REDACTED:authorization:1]"}`,
@@ -182,8 +181,8 @@ func TestHeadersInJSON(t *testing.T) {
 	}
 }
 
-// Keys end where they do: at their last line, at the text behind them, at the end of a text.
-func TestWhereKeysEnd(t *testing.T) {
+// A private key ends at its last line, at the text after the key, or at the end of the text.
+func TestPrivateKeysEndAtTheLastLine(t *testing.T) {
 	head, body := "-----BEGIN RSA PRIVATE KEY-----", strings.Repeat("MIIEvQIB", 8)
 	first, second := "ey"+"JhbGciOi"+drawn(12), "ey"+"JzdWIiOi"+drawn(12)
 	hold(t, "private_key",

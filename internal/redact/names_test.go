@@ -53,8 +53,8 @@ func named() []struct{ name, value, kind string } {
 	}
 }
 
-// A name says what its value is, in every form in which settings are written.
-func TestNamesOfSecrets(t *testing.T) {
+// A name identifies its value as a secret in each format of settings.
+func TestNamesOfSecretsInEveryFormat(t *testing.T) {
 	forms := []string{
 		"%s=%s", "%s = %s", "%s: %s", `%s="%s"`, `%s: '%s'`, "export %s=%s", "%s := \"%s\"", `{"%s":"%s"}`, `{"%s": "%s", "n": 1}`,
 		"a: 1\n%s: %s\nb: 2", "--%s=%s", `%s => "%s"`, "%s=%s&page=2", "%s=%s; path=/",
@@ -78,8 +78,8 @@ func TestNamesOfSecrets(t *testing.T) {
 	}
 }
 
-// What only ends or begins like such a name is none, and says nothing of its value.
-func TestNamesOfNoSecrets(t *testing.T) {
+// A name that only begins or ends like the name of a secret does not identify its value.
+func TestSimilarNamesAreNoNamesOfSecrets(t *testing.T) {
 	for _, name := range []string{
 		"bypass", "compass", "passd", "passenger", "password_hash_rounds_n", "secretary", "tokenizer", "keyword", "monkey", "primarykey",
 		"key", "pwdx", "credit", "ser", "one", "aig", "signal", "ces1", "words", "passage", "author",
@@ -97,8 +97,8 @@ func TestNamesOfNoSecrets(t *testing.T) {
 	}
 }
 
-// In JSON a name tells of numbers, too, that nothing but their name makes one of a person.
-func TestNamesOfPersonalData(t *testing.T) {
+// In JSON, a name identifies a number as personal that no pattern finds.
+func TestJSONNamesIdentifyPersonalNumbers(t *testing.T) {
 	for name, c := range map[string]struct{ value, kind string }{
 		"phone":                    {"5550100", "phone"},
 		"homePhone":                {"5550100", "phone"},

@@ -10,9 +10,8 @@ import (
 	"precept/internal/redact"
 )
 
-// Bare numbers of JSON are read where they are whole: a card anywhere, a phone or a social security
-// number under a name that says so.
-func TestBareNumbers(t *testing.T) {
+// A bare number of JSON is read as a whole: a card anywhere, a phone or social security number under such a name.
+func TestBareJSONNumbersAreRedacted(t *testing.T) {
 	for in, want := range map[string]string{
 		`[4111111111111111,4111111111111111]`:             `["[REDACTED:card:1]","[REDACTED:card:1]"]`,
 		`{"a":4111111111111111.0,"b":4111111111111111e0}`: `{"a":4111111111111111.0,"b":4111111111111111e0}`,
@@ -40,9 +39,9 @@ func TestBareNumbers(t *testing.T) {
 	}
 }
 
-// Whatever JSON it is, what comes of it has the same form: the same names in the same order, the
-// same numbers of elements; texts are texts, and whatever is none is the same or a text.
-func TestTheFormOfJSONStays(t *testing.T) {
+// Redacted JSON has the same names in the same order and the same number of elements; texts remain texts, and other
+// values remain or become texts.
+func TestRedactionKeepsTheStructureOfJSON(t *testing.T) {
 	leaf := rapid.SampledFrom([]any{
 		"a@b.io", "hello", "", nil, true, 1.5, json.Number("4111111111111111"), json.Number("5550100"), "4111 1111 1111 1111", "tel 030 901820", "password: \"hunter22\"", "é\n\"\\", "-----BEGIN PRIVATE KEY-----", "DE89370400440532013000",
 	})
@@ -109,9 +108,8 @@ func sameForm(was, is any) (at string, ok bool) {
 	return "", was == is
 }
 
-// A number in groups ends before a group that does not belong to it, and is none within a longer
-// one.
-func TestNumbersInGroups(t *testing.T) {
+// A number in groups ends before a group of another value, and is not found within a longer number.
+func TestNumbersInGroupsEndAtTheirLastGroup(t *testing.T) {
 	hold(t, "phone",
 		"tel <030 901820>, 5", "tel <030 901820> / 5", "tel <0171 123 4567> ext. 12", "tel <030 90182>", "tel <030 9018>", "tel 1234567890123456", "<+49 30 901820> 1234567890123", "+49 30 90", "<415-555-0100> 5 6",
 		"<1 415 555 0100>", "5 <1-415-555-0100>", "415 555 0100 2", "\t415 555 0100", "415 555 0100\t", "2 415 555 0100", "+12 3 4 5 6 7 8", "call_4155550100", "a call_ <4155550100>", "call <030/901820>",

@@ -8,9 +8,8 @@ import (
 	"precept/internal/redact"
 )
 
-// Where a list says of each thing its name and its value, the name tells of the value that stands
-// right behind it, in whichever notation.
-func TestNamesAndValues(t *testing.T) {
+// Where a list gives a name and a value for each item, the name identifies the value after the name, in each notation.
+func TestNameValuePairsOfLists(t *testing.T) {
 	hold(t, "secret",
 		`{"name":"DB_PASSWORD","value":"<hunter22>"}`,
 		`{"Name": "DB_PASSWORD", "Value": "<hunter22>"}`,
@@ -53,8 +52,8 @@ func TestNamesAndValues(t *testing.T) {
 	}
 }
 
-// The same in a body: as JSON, as a text in JSON, and as JSON in that.
-func TestNamesAndValuesInJSON(t *testing.T) {
+// The same pairs in a body: as JSON, as a text in JSON, and as nested JSON.
+func TestNameValuePairsInJSON(t *testing.T) {
 	const secret = "hunter22"
 	list := `{"env":[{"name":"DB_PASSWORD","value":"` + secret + `"},{"name":"USER","value":"bob"}],"other":{"value":"` + "kept33" + `"}}`
 	for depth := range 4 {

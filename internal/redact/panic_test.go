@@ -9,8 +9,8 @@ import (
 	"precept/internal/redact"
 )
 
-// What a panic holds may be what somebody said; what Go says of a fault in the program is told.
-func TestPanicKind(t *testing.T) {
+// The value of a panic may be user data; the text of a runtime error is reported.
+func TestPanicKindQuotesRuntimeErrorsOnly(t *testing.T) {
 	fault := func() (v any) {
 		defer func() { v = recover() }()
 		var none []int

@@ -71,8 +71,8 @@ func split(text string) (in, value, want string) {
 	return text[:from] + text[from+1:to] + text[to+1:], text[from+1 : to], text[:from] + "%" + text[to+1:]
 }
 
-// Secrets go wherever they stand, and what stands around them stays.
-func TestSecretsGo(t *testing.T) {
+// Secrets are redacted in each place, and the text around them is kept.
+func TestSecretsAreRedactedEverywhere(t *testing.T) {
 	for kind, texts := range secrets() {
 		for _, text := range texts {
 			in, _, want := split(text)
@@ -87,9 +87,9 @@ func TestSecretsGo(t *testing.T) {
 	}
 }
 
-// JSON in JSON strings hides nothing down to four levels, nor does a key; what comes of it is JSON
-// in which the same text is redacted.
-func TestSecretsGoFromJSONInJSON(t *testing.T) {
+// Nested JSON strings hide nothing down to four levels, and keys neither; the result is JSON with the same text
+// redacted.
+func TestSecretsInNestedJSONAreRedacted(t *testing.T) {
 	var all []string
 	for _, texts := range secrets() {
 		all = append(all, texts...)
@@ -121,8 +121,8 @@ func TestSecretsGoFromJSONInJSON(t *testing.T) {
 	})
 }
 
-// What only looks like a secret stays: hashes, ids, times, versions, sizes, code, images.
-func TestOtherTextsStay(t *testing.T) {
+// Texts that resemble a secret are kept: hashes, ids, times, versions, sizes, code, images.
+func TestHarmlessTextsAreKept(t *testing.T) {
 	const hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"
 	for _, text := range []string{
 		hash, "commit " + hash, "sha256:" + hash + hash[:24], "12345678-1234-4234-8234-123456789abc", "2026-11-24T13:12:18.123456Z", "1732453938123", "v1.2.3-rc.4+build.5", "go1.24.3", "lodash@4.17.21", "@types/node@20.1.2", "1.2.3.4.5",
@@ -146,16 +146,16 @@ func TestOtherTextsStay(t *testing.T) {
 	}
 }
 
-// A key in base64 is no image, however long.
-func TestLongKeysInBase64(t *testing.T) {
+// A key in base64 of any length is no image.
+func TestLongBase64KeyIsNoImage(t *testing.T) {
 	long := "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1JSUV2UUlCQURBTg" + strings.Repeat("QUJD", 1000)
 	if got, want := string(redact.New(false).JSON(nil, []byte(`{"data":"`+long+`"}`))), `{"data":"`+redact.Placeholder+`private_key:1]"}`; got != want {
 		t.Errorf("it becomes %.80s", got)
 	}
 }
 
-// An account has one number, however it is written.
-func TestAccountsAreTheSame(t *testing.T) {
+// An account has one number in each spelling.
+func TestAccountSpellingsShareOneNumber(t *testing.T) {
 	if got := redact.New(true).Text("DE89 3704 0044 0532 0130 00 de89370400440532013000"); got != "[REDACTED:iban:1] [REDACTED:iban:1]" {
 		t.Error(got)
 	}

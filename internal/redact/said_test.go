@@ -8,9 +8,9 @@ import (
 	"precept/internal/redact"
 )
 
-// A secret goes where no sign stands between it and its name: in prose, in lists, in files and
-// commands that part words by blanks. What people write about passwords stays.
-func TestSecretsBesideTheirNames(t *testing.T) {
+// A secret is redacted after its name without a sign between: in prose, lists, and files and commands with blanks.
+// Prose on passwords is kept.
+func TestSecretsAfterTheirNamesWithoutASign(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
 	hold(t, "secret",
@@ -49,8 +49,8 @@ func TestSecretsBesideTheirNames(t *testing.T) {
 	hold(t, "private_key", "  1\t<-----BEGIN RSA PRIVATE KEY-----\n  2\tMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj\n  3\tAgEA>")
 }
 
-// A pair of texts in a list of a body's own tells of itself as one in a text does.
-func TestPairsInBodies(t *testing.T) {
+// A pair of texts in a list of the body is redacted like a pair in a text.
+func TestNameValuePairsInBodies(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
 	for in, want := range map[string]string{
@@ -75,8 +75,8 @@ func TestPairsInBodies(t *testing.T) {
 	}
 }
 
-// Signs that URLs and typesetting spell in another way hide nothing, and stay as they are spelled.
-func TestOtherSpellingsOfSigns(t *testing.T) {
+// Signs in the spelling of URLs and typesetting hide no secret, and are kept as spelled.
+func TestEscapedSignsAreKeptAsSpelled(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
 	hold(t, "secret", "q=password%3D<hunter22>%26x%3D1", "password%3d<hunter22>", "u=%3Fapi_key%3D<"+key+">%26b", "%7B%22password%22%3A%22<hunter22>%22%7D", "x%253Ftoken%253D<"+key+">", "password%3", "passwords%3Dhunter22")
@@ -109,8 +109,8 @@ func TestOtherSpellingsOfSigns(t *testing.T) {
 	}
 }
 
-// A text that is cut behind such a name shows nothing of the value.
-func TestCutBesideTheirNames(t *testing.T) {
+// A text that is truncated after the name of a secret shows nothing of the value.
+func TestTruncatedValueAfterAName(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"the password is hunter2", "password:\nhunter2", "password%3Dhunter2", "machine h login bob password hunter2", "pay 4111\u00a01111\u00a01111\u00a011", "pay 4111.1111.11", "DE89\u202f3704\u202f0044"} {
 		if got := redact.New(true).CutText(text); strings.Contains(got, "hunter") || strings.Contains(got, "1111") || strings.Contains(got, "3704") {

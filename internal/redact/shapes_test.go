@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Names tell of a secret by how they end, and some that end so tell of none.
-func TestNamesThatTellOfSecrets(t *testing.T) {
+// A name identifies a secret by its ending; some names with such an ending do not.
+func TestEndingsOfNamesOfSecrets(t *testing.T) {
 	const random = "Ab1Cd2Ef3Gh4Ij5Kl6Mn7"
 	for kind, names := range map[string]string{
 		"secret": "password passwd pwd db_pass passphrase PASSCODE passwort userPassword PASSWORD2 credential credentials " +
@@ -26,8 +26,8 @@ func TestNamesThatTellOfSecrets(t *testing.T) {
 	}
 }
 
-// A vendor's key has its form to the last part; what only begins like one is text.
-func TestKeysInParts(t *testing.T) {
+// The key of a vendor matches its form to the last part; a text that only begins like a key is kept.
+func TestVendorKeysAreMatchedToTheLastPart(t *testing.T) {
 	part := strings.Repeat("a1B2", 4)
 	hold(t, "sendgrid_key", "<SG."+part+"."+part+"> x", "SG."+part+".."+part, "SG."+part+"."+part[:15]+" x", "SG."+part+" x", "<SG."+part+"."+part[:3]+">")
 	hold(t, "authorization", "Basic <dXNlcjpwYXNzd29yZA==>", "Basic user_name-1", "basic dXNlcg==", "basic dXMKZXI6cGFzcw==")

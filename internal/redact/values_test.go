@@ -9,8 +9,8 @@ import (
 	"precept/internal/redact"
 )
 
-// Where a value ends, and what is none though a name stands before it.
-func TestValuesOfSecrets(t *testing.T) {
+// A value ends at its bounds; some texts after the name of a secret are no value.
+func TestValuesOfSecretsEndAtTheirBounds(t *testing.T) {
 	hold(t, "secret",
 		"PASSWORD=<hunter22xyz>",
 		"PASSWORD=<hunter22xyz>, and more",
@@ -85,8 +85,8 @@ func TestValuesOfSecrets(t *testing.T) {
 		"aig=2c3D4%2Fe5F6g7H8")
 }
 
-// Credentials in headers and in addresses.
-func TestCredentialsOfRequests(t *testing.T) {
+// Credentials in headers and URLs are redacted.
+func TestCredentialsInHeadersAndURLs(t *testing.T) {
 	hold(t, "authorization",
 		"Authorization: Bearer <a1B2c3D4e5F6g7H8>",
 		"authorization: bearer <a1B2c3D4e5F6g7H8>",
@@ -117,8 +117,8 @@ func TestCredentialsOfRequests(t *testing.T) {
 	)
 }
 
-// What begins or ends like a key of a vendor and is none.
-func TestNoKeysOfVendors(t *testing.T) {
+// Texts that begin or end like the key of a vendor are kept.
+func TestTextsSimilarToVendorKeysAreKept(t *testing.T) {
 	for _, text := range []string{
 		"AKIA", "AKIAI7ABCDEFG/", "xAKIAIOSFODNN7ABCDEFG", "AKIAIOSFODNN7ABCDEFGx", "AKIAIOSFODNN7abcdefg", "AIza", "AIza-is-short", "SG.", "SG.a.b",
 		"SG.a1B2c3D4e5F6g7H8i9J0k1.short and more", "Q~e", "e.51Q~e5", "e.51Q~e", "dshpat_i1111111ts", "sk-", "sk-ant-", "ghp_short", "glpat-", "xoxb-1-2", "eyJ.eyJ.x",
@@ -137,8 +137,8 @@ func TestNoKeysOfVendors(t *testing.T) {
 		`"<-----BEGIN PRIVATE KEY-----\nMIQIBADANBgkqhkiG9w0BAFAASCabc=\n>"`)
 }
 
-// Numbers and addresses that only look like those of a person or a machine, and such that do.
-func TestNumbersBesideOthers(t *testing.T) {
+// Personal numbers and addresses are redacted next to other numbers; numbers that only resemble them are kept.
+func TestNumbersNextToOtherNumbers(t *testing.T) {
 	hold(t, "phone", "Tel 2026-01", "415-555-1", "b+<1 (415) 555-0100>", "4111 1111111111 11/", "1111 1-0 2.0.3.0", "<+1 (415 555-0100>",
 		"9 <555-123-4567> ", "j(415)555-0100", "<115-155)0100>%", "<255.255.2550>", "tel 20-6-01-31")
 	hold(t, "ssn", "078-05-20", "078-05-20>_", "3Ssn-078051120")
@@ -161,9 +161,8 @@ func TestNumbersBesideOthers(t *testing.T) {
 	}
 }
 
-// No text is too short, cut too early or begun too late to be read; what was redacted stays as it
-// is when it is redacted again, and JSON stays JSON.
-func TestEveryPieceOfAText(t *testing.T) {
+// Each piece of a text can be redacted; a second redaction changes nothing, and JSON remains JSON.
+func TestEveryPieceOfATextIsRedactable(t *testing.T) {
 	for _, text := range []string{
 		`{"password": "correct horse", "ssn": 078051120, "n": -4.5e3, "a": [true, null, {"tel": "5550199"}]}`,
 		"DB_PASSWORD12 := 'hunter22xyz' # AccountKey=Ab1/Cd2+Ef3gHi4j== sig=a1B2c3D4%2Fe5F6g7H8%3D",
@@ -205,8 +204,8 @@ func checkPiece(t *testing.T, piece string) {
 	}
 }
 
-// What a redactor forgot it numbers anew: nothing of one sample shows in the next.
-func TestFreshRedactors(t *testing.T) {
+// After Fresh, a redactor starts its numbers again: no sample reveals a value of another sample.
+func TestForgottenValuesGetNewNumbers(t *testing.T) {
 	r := redact.New(true)
 	for _, many := range []int{2, 300} {
 		for i := range many {
@@ -227,8 +226,8 @@ func TestFreshRedactors(t *testing.T) {
 	}
 }
 
-// The last word of a cut text is kept where nothing secret begins so.
-func TestCutTextsThatStay(t *testing.T) {
+// The last word of a truncated text is kept where no secret begins so.
+func TestHarmlessLastWordOfTruncatedText(t *testing.T) {
 	for _, text := range []string{"+", "+49 ", "in 3", "page 12", "rows 1-3", "see a", "(4", "v1.2", "done.", "é"} {
 		if got := redact.New(true).CutText(text); got != text {
 			t.Errorf("%q becomes %q", text, got)

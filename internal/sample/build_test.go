@@ -81,7 +81,7 @@ func families(samples []sample.Sample) string {
 // failing is a stand-in for the detector.
 func failing(_, _, text string, _ int8) bool { return strings.HasPrefix(text, "error") }
 
-func TestBuildOneTurn(t *testing.T) {
+func TestBuildFamiliesOfOneTurn(t *testing.T) {
 	tests := []struct {
 		name  string
 		turn  func(c *script)
@@ -132,7 +132,7 @@ func TestBuildOneTurn(t *testing.T) {
 	}
 }
 
-func TestBuildRetry(t *testing.T) {
+func TestBuildReplacesRetriedTurn(t *testing.T) {
 	c := newScript()
 	first := c.turn(sample.Reply{}, say("user", "Hi"))
 	first.Outcome = sample.Incomplete
@@ -151,10 +151,9 @@ func TestBuildRetry(t *testing.T) {
 	}
 }
 
-// Where the turn has judged the results, nobody judges them again.
-// Two turns that the program did not live to record: the requests of both are unknown, so that
-// neither is known to repeat the other, and each gives a sample.
-func TestBuildTellsStubsApart(t *testing.T) {
+// Recorded verdicts of results are used. Two stubs with unknown requests are no retries of each other, and each gives
+// a sample.
+func TestBuildMakesOneSamplePerStub(t *testing.T) {
 	stub := func(id string) sample.Exchange {
 		return sample.Exchange{ID: id, Session: "s", Turn: 1, At: time.Unix(1e9, 0).UTC(), Outcome: sample.Incomplete}
 	}
@@ -170,7 +169,7 @@ func TestBuildTellsStubsApart(t *testing.T) {
 	}
 }
 
-func TestBuildTakesTheVerdictsOfTheTurn(t *testing.T) {
+func TestBuildUsesRecordedVerdicts(t *testing.T) {
 	build := func(v *sample.Verdicts) (failed any, asked int) {
 		c := newScript()
 		c.turn(calls("c1", "bash", `{"command":"npm tst"}`), say("user", "Run the tests"))
@@ -196,7 +195,7 @@ func TestBuildTakesTheVerdictsOfTheTurn(t *testing.T) {
 	}
 }
 
-func TestBuildTask(t *testing.T) {
+func TestBuildSamplesOfATask(t *testing.T) {
 	c := newScript()
 	c.turn(calls("c1", "bash", `{"command":"npm tst"}`), say("system", "You are..."), say("user", "<system-reminder>x</system-reminder>Run the tests"))
 	c.turn(calls("c2", "bash", `{"command":"npm test"}`), answer("c1", "error: unknown command tst"))
@@ -247,7 +246,7 @@ func TestBuildTask(t *testing.T) {
 	}
 }
 
-func TestBuildDialects(t *testing.T) {
+func TestBuildCorrectionsInEachDialect(t *testing.T) {
 	tests := []struct {
 		name, dialect, reply, result string
 	}{
@@ -278,7 +277,7 @@ func TestBuildDialects(t *testing.T) {
 	}
 }
 
-func TestCorrections(t *testing.T) {
+func TestCorrectionsOfFailedCalls(t *testing.T) {
 	type step struct{ tool, args, result string }
 	tests := []struct {
 		name     string
@@ -323,7 +322,7 @@ func TestCorrections(t *testing.T) {
 	}
 }
 
-func TestPlanOptimization(t *testing.T) {
+func TestPlanOptimizationOfLongSessions(t *testing.T) {
 	c := newScript()
 	items := []string{say("user", "go")}
 	for i := range sample.ManyCalls {
@@ -353,7 +352,7 @@ func TestPlanOptimization(t *testing.T) {
 	}
 }
 
-func TestCutKeepsPlaceholdersWhole(t *testing.T) {
+func TestTruncationKeepsPlaceholdersWhole(t *testing.T) {
 	s := strings.Repeat("é", 10) + "[REDACTED:email:1] tail"
 	for n := 4; n < len(s); n++ {
 		got := sample.Cut(s, n)
@@ -388,9 +387,8 @@ func FuzzBuild(f *testing.F) {
 	})
 }
 
-// A session goes on after its samples were built: what was said stays under the id that it had, and
-// nothing is told twice.
-func TestBuiltAgainUnderTheSameIDs(t *testing.T) {
+// A session continues after its samples were built: samples keep their ids, and no text occurs twice.
+func TestRebuiltSamplesKeepTheirIDs(t *testing.T) {
 	c := newScript()
 	c.turn(sample.Reply{Text: "Hello."}, say("user", "Hello there."))
 	c.turn(sample.Reply{Text: "It is a shed."}, say("user", "What is it?"))

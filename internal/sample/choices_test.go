@@ -9,8 +9,8 @@ import (
 	"precept/internal/sample"
 )
 
-// A correction is a text, a message, or the parts of one. What holds no words corrects nothing.
-func TestHowACorrectionIsWritten(t *testing.T) {
+// A correction is a text, a message, or the parts of a message. A correction without words is ignored.
+func TestCorrectionForms(t *testing.T) {
 	for correction, want := range map[string]string{
 		`"better"`:             "better",
 		`{"content":"better"}`: "better",
@@ -38,9 +38,8 @@ func TestHowACorrectionIsWritten(t *testing.T) {
 	}
 }
 
-// A rejected answer is held against one to the same words that a person approved, and against no
-// other.
-func TestWhatIsBetterThanARejectedAnswer(t *testing.T) {
+// A rejected answer is paired with an approved answer to the same words only.
+func TestPreferencePairsNeedEqualWords(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		rating sample.Rating
@@ -73,8 +72,8 @@ func TestWhatIsBetterThanARejectedAnswer(t *testing.T) {
 	}
 }
 
-// A call corrects a failed one of the same tool that goes after the same thing.
-func TestWhichCallCorrectsAnother(t *testing.T) {
+// A call corrects a failed call of the same tool with the same target.
+func TestCorrectionNeedsSameToolAndTarget(t *testing.T) {
 	for _, c := range []struct {
 		failed, worked string
 		corrects       bool
@@ -98,8 +97,8 @@ func TestWhichCallCorrectsAnother(t *testing.T) {
 	}
 }
 
-// What is told of a correction that nobody rated, and of one that somebody did.
-func TestTheRatingOfACorrection(t *testing.T) {
+// A correction has a rating of its own when a person rated it, and a default otherwise.
+func TestRatingOfCorrections(t *testing.T) {
 	s := newScript()
 	s.s.Failing = failing
 	s.turn(calls("c1", "run", `{"path":"a"}`), say("user", "go"))
@@ -123,8 +122,8 @@ func TestTheRatingOfACorrection(t *testing.T) {
 	}
 }
 
-// A plan is rated by what was said of any turn, and tells the calls that were repeated.
-func TestWhatAPlanTells(t *testing.T) {
+// The sample of a plan has the rating of any turn, and the repeated calls.
+func TestPlanHoldsRatingAndRepeatedCalls(t *testing.T) {
 	s := newScript()
 	s.turn(calls("c0", "ls", "a"), say("user", "go"))
 	for i, args := range []string{"b", "b", "c", "a", "b", "d"} {
@@ -151,8 +150,8 @@ func TestWhatAPlanTells(t *testing.T) {
 	t.Error("no plan")
 }
 
-// A lesson is told once, with the strongest thing that happened to it, and of equal ones the first.
-func TestWhatBecameOfALesson(t *testing.T) {
+// A lesson is listed once, with its strongest state; of equal states the first counts.
+func TestLessonHasItsStrongestState(t *testing.T) {
 	s := newScript()
 	s.turn(sample.Reply{Text: "a"}, say("user", "one")).Lessons = []sample.Lesson{
 		{Slug: "b", State: "matched"}, {Slug: "a", State: "withheld", Arm: "first"}, {Slug: "c", State: "injected"},

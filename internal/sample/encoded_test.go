@@ -9,7 +9,7 @@ import (
 	"precept/internal/sample"
 )
 
-func TestSealKeepsTheFirstForm(t *testing.T) {
+func TestSealKeepsTheFirstEncoding(t *testing.T) {
 	x := sample.Exchange{ID: "a", New: []json.RawMessage{[]byte("{ }")}, Outcome: sample.Complete}
 	first := x.Seal()
 	x.ID = "b"
@@ -22,7 +22,7 @@ func TestSealKeepsTheFirstForm(t *testing.T) {
 	}
 }
 
-func TestPromptAndToolsComeBack(t *testing.T) {
+func TestPromptAndToolsRoundTrip(t *testing.T) {
 	for _, x := range []sample.Exchange{
 		{System: json.RawMessage(`"Be kind."`), New: []json.RawMessage{[]byte(`{"role":"user"}`)}},
 		{Tools: json.RawMessage(`[{"name":"ls"}]`)},

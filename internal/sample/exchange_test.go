@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is kept of an exchange comes back as it was, item by item and byte for byte.
-func TestEncodedExchangesComeBack(t *testing.T) {
+// An encoded exchange decodes to the same items, byte for byte.
+func TestEncodedExchangesRoundTrip(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "a\"b\\c\n\t\r\x01<>&", "é\u2028😀"}))
 	rapid.Check(t, func(t *rapid.T) {
 		e := sample.Exchange{
@@ -56,8 +56,8 @@ func TestEncodedExchangesComeBack(t *testing.T) {
 	})
 }
 
-// What JSON cannot say is left out, and nothing else with it.
-func TestEncodedExchangesHoldWhatJSONCanSay(t *testing.T) {
+// Encode omits values that JSON cannot represent, and nothing else.
+func TestEncodeOmitsInvalidJSONOnly(t *testing.T) {
 	e := sample.Exchange{ID: "a", LatencyMS: math.NaN(), FirstMS: math.Inf(1), Model: "\xff\xfe broken"}
 	got, err := e.Encode().Decode()
 	if err != nil || got.ID != "a" || got.LatencyMS != 0 || got.FirstMS != 0 || got.Model != "\ufffd\ufffd broken" {
@@ -65,7 +65,7 @@ func TestEncodedExchangesHoldWhatJSONCanSay(t *testing.T) {
 	}
 }
 
-func TestReplyTokenNames(t *testing.T) {
+func TestReplyTokensKeepTheirJSONNames(t *testing.T) {
 	e := sample.Exchange{Reply: sample.Reply{InputTokens: 1, CachedTokens: 2, OutputTokens: 3}}
 	for _, name := range []string{`"input_tokens":1`, `"cached_tokens":2`, `"output_tokens":3`} {
 		if !strings.Contains(string(e.Encode().Data), name) {
@@ -80,7 +80,7 @@ func TestDecodeExchangeError(t *testing.T) {
 	}
 }
 
-func TestNewID(t *testing.T) {
+func TestNewIDIsAUUIDOfTheRandomSource(t *testing.T) {
 	a, err := sample.NewID(bytes.NewReader(bytes.Repeat([]byte{7}, 16)))
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestNewID(t *testing.T) {
 	}
 }
 
-func TestExchangeRedact(t *testing.T) {
+func TestRedactCoversAllTextsOfAnExchange(t *testing.T) {
 	e := sample.Exchange{
 		New:   []json.RawMessage{json.RawMessage(`{"role":"user","content":"mail bob@example.com"}`), json.RawMessage(`{"role":"user","content":"hi"}`)},
 		Reply: sample.Reply{Text: "ok, bob@example.com", Error: "key password=hunter2", Calls: []sample.Call{{Name: "send", Args: `{"to":"bob\u0040example.com"}`}}},
@@ -116,8 +116,8 @@ func TestExchangeRedact(t *testing.T) {
 	}
 }
 
-// A reply that was cut may end in the middle of anything; a whole one ends where it ends.
-func TestExchangeRedactsACutReply(t *testing.T) {
+// The end of a truncated reply may hold part of a value; the end of a complete reply may not.
+func TestRedactTreatsTruncatedReplyAsCut(t *testing.T) {
 	for outcome, want := range map[string]string{sample.Incomplete: "card [REDACTED:cut:1]", sample.Aborted: "card [REDACTED:cut:1]", sample.Complete: "card 4111 1111"} {
 		e := sample.Exchange{Outcome: outcome, Reply: sample.Reply{Text: "card 4111 1111", Calls: []sample.Call{{Args: "card 4111 1111"}}}}
 		e.Redact(redact.New(true))

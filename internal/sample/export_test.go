@@ -99,7 +99,7 @@ func brief(list []sample.ChatMessage) string {
 	return strings.Join(parts, " | ")
 }
 
-func TestConversation(t *testing.T) {
+func TestConversationHasEachMessageOnce(t *testing.T) {
 	const full = "system:You are an agent. | user:List the files | assistant:+c1 | tool:a.go\nb.goc1 | assistant:a.go | user:Not all | assistant:a.go and b.go"
 	c := exported()
 	if got := brief(c.s.Conversation()); got != full {
@@ -150,7 +150,7 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-func TestChatWithoutAnswer(t *testing.T) {
+func TestChatExportOmitsSessionsWithoutAnswer(t *testing.T) {
 	c := newScript()
 	c.turn(sample.Reply{Error: "boom"}, say("user", "go")).Outcome = sample.Failed
 	var out bytes.Buffer
@@ -160,7 +160,7 @@ func TestChatWithoutAnswer(t *testing.T) {
 	}
 }
 
-func TestPreferences(t *testing.T) {
+func TestPreferencesOfUserRatings(t *testing.T) {
 	c := newScript()
 	c.turn(sample.Reply{Text: "bad"}, say("user", "one"))
 	c.turn(sample.Reply{Text: "good"}, say("user", "one"))
@@ -194,7 +194,7 @@ type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
-func TestExporterKeepsItsError(t *testing.T) {
+func TestExporterReturnsTheFirstError(t *testing.T) {
 	x := sample.NewExporter(brokenWriter{})
 	big := &sample.Sample{Input: map[string]any{"x": strings.Repeat("y", 1<<17)}}
 	if err := x.Line(big); err == nil || !strings.Contains(err.Error(), "line 1 of the export: disk full") {

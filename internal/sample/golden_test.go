@@ -79,8 +79,8 @@ func nothingSession() sample.Session {
 	return c.s
 }
 
-// What samples tell is the same as ever: stores, exports and other people's readers hold them.
-func TestSamplesOfWholeSessions(t *testing.T) {
+// Samples of whole sessions are pinned: stores, exports and readers of other programs hold them.
+func TestGoldenSamplesOfSessions(t *testing.T) {
 	for name, s := range wholeSessions() {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer

@@ -9,9 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// TestSamplesReadWordsAsMatchingDoes: what a lesson is matched against and what a sample calls the
-// user's words is one text, whatever an agent wraps around it.
-func TestSamplesReadWordsAsMatchingDoes(t *testing.T) {
+// The words that lessons are matched against are the words of the user in the samples, with any wrapper of an agent.
+func TestSamplesAndMatchingReadTheSameWords(t *testing.T) {
 	for _, content := range []string{
 		`"fix it"`, `"<system-reminder>be brief</system-reminder>\nfix it"`, `"<ide_selection>x</ide_selection>fix it"`, `"<task-notification>done</task-notification>"`,
 		`"Lessons from past experience:\n- [a] b\nEnd of lessons.\n\nfix it"`, `"\"fix it\""`, `"# AGENTS.md instructions for /x\n<INSTRUCTIONS>y</INSTRUCTIONS>"`,
@@ -46,9 +45,8 @@ func followed(s *sample.Session) string {
 	return strings.Join(out, " | ")
 }
 
-// What wire understands of a turn is what its samples hold: the forms here are read by no reader
-// but that one.
-func TestSamplesFollowTheCallsThatWireReads(t *testing.T) {
+// The calls that package wire reads are in the samples; only wire reads the forms in this test.
+func TestSamplesHoldAllCallsOfWire(t *testing.T) {
 	const shell = `"command":["ls","-l"]`
 	for _, c := range []struct {
 		name, dialect string
@@ -94,8 +92,8 @@ func TestSamplesFollowTheCallsThatWireReads(t *testing.T) {
 	}
 }
 
-// The Responses API takes one string in place of a list.
-func TestAStringIsTheUsersWords(t *testing.T) {
+// The Responses API accepts a string in place of a list.
+func TestStringInputIsUserWords(t *testing.T) {
 	c := newScript()
 	c.turn(sample.Reply{Text: "Hello."}, `"say hello"`).Dialect = "responses"
 	if got := sample.Build(c.s)[0].Input["user_text"]; got != "say hello" {
@@ -106,8 +104,8 @@ func TestAStringIsTheUsersWords(t *testing.T) {
 	}
 }
 
-// An agent that writes its calls as text is exported and shown as it spoke.
-func TestWrittenCallsAreToldAsTheyWereSpoken(t *testing.T) {
+// Calls that an agent writes as text are exported and shown as text.
+func TestTextCallsAreExportedAsText(t *testing.T) {
 	const ask = "Thought: look\nAction: ls\nAction Input: ."
 	c := newScript()
 	c.turn(sample.Reply{Text: ask}, say("user", "go"))
@@ -123,8 +121,8 @@ func TestWrittenCallsAreToldAsTheyWereSpoken(t *testing.T) {
 	}
 }
 
-// An imported transcript has the model's part in the replies alone.
-func TestAWrittenCallFindsItsResultBehindTheReply(t *testing.T) {
+// An imported transcript has the answers of the model in the replies only.
+func TestTextCallFindsResultAfterTheReply(t *testing.T) {
 	const ask = "Thought: look\nAction: ls\nAction Input: ."
 	req, err := wire.Parse(wire.Chat, []byte(`{"messages":[`+strings.Join([]string{say("user", "go"), say("assistant", ask), say("user", "Observation: a.go")}, ",")+`]}`))
 	if err != nil {
@@ -139,8 +137,8 @@ func TestAWrittenCallFindsItsResultBehindTheReply(t *testing.T) {
 	}
 }
 
-// A legacy client names its calls by their tools: a second call is not the first one, edited.
-func TestAnIDThatIsUsedAgainIsAnotherCall(t *testing.T) {
+// A legacy client names its calls by their tools: a second call is not an edit of the first one.
+func TestReusedCallIDIsAnotherCall(t *testing.T) {
 	echo := func(args string) string {
 		return `{"role":"assistant","content":null,"function_call":{"name":"ls","arguments":` + string(wire.AppendString(nil, args)) + `}}`
 	}
@@ -160,9 +158,8 @@ func TestAnIDThatIsUsedAgainIsAnotherCall(t *testing.T) {
 	}
 }
 
-// What is not known is shown as it came; what only points at something, and what the model thought,
-// is not.
-func TestReadingTellsWhatItCannotRead(t *testing.T) {
+// Unknown content is shown as received; references and thoughts are omitted.
+func TestUnknownContentIsShownRaw(t *testing.T) {
 	c := newScript()
 	e := c.turn(sample.Reply{Text: "ok"}, `{"type":"reasoning","id":"r"}`, `{"type":"item_reference","id":"m"}`, `{"type":"mystery","x":1}`, `{"type":"web_search_call","id":"w"}`, `7`, `{"type":"message","role":"user","content":"hi"}`)
 	e.Dialect = "responses"
@@ -175,7 +172,7 @@ func TestReadingTellsWhatItCannotRead(t *testing.T) {
 	}
 }
 
-func TestChoicesAreTold(t *testing.T) {
+func TestNumberOfChoicesIsRecorded(t *testing.T) {
 	c := newScript()
 	c.turn(sample.Reply{Text: "one", Choices: 3}, say("user", "count"))
 	for _, s := range sample.Build(c.s) {
@@ -195,9 +192,9 @@ func TestChoicesAreTold(t *testing.T) {
 	}
 }
 
-// A session that is seen in the middle holds what was said before. A reply that the next list shows
-// again is told once, a call has one answer, and an answer without a call is nobody's.
-func TestEventsOfAConversationThatHadBegun(t *testing.T) {
+// A session that is first seen in the middle holds the earlier messages. A repeated reply is listed once, a call has
+// one answer, and an answer without a call has no owner.
+func TestEventsOfASessionSeenInTheMiddle(t *testing.T) {
 	c := newScript()
 	c.turn(sample.Reply{Text: "It is a."},
 		`{"role":"user","content":"Which file?"}`,
@@ -215,9 +212,8 @@ func TestEventsOfAConversationThatHadBegun(t *testing.T) {
 	}
 }
 
-// A second result for an answered call changes nothing, whatever it says; of calls without ids the
-// newest is the one that is answered.
-func TestACallIsAnsweredOnce(t *testing.T) {
+// A second result of an answered call changes nothing; a result without an id answers the newest open call.
+func TestCallKeepsItsFirstResult(t *testing.T) {
 	for id, want := range map[string]string{
 		"c": `user:go | run({"x":1})=fine`,
 		"":  `user:go | run({"x":1}) | run({"x":1})=fine`,

@@ -28,9 +28,8 @@ func manyFailed(n int) sample.Session {
 	return c.s
 }
 
-// What a closing costs grows with the session, not with its square: results find their calls, and
-// repairs their failures.
-func TestClosingIsLinear(t *testing.T) {
+// The cost of building samples grows linearly with the session: results find their calls, and repairs their failures.
+func TestBuildTimeIsLinear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it measures times")
 	}

@@ -19,7 +19,7 @@ func optOut(t testing.TB, paths ...string) *sample.OptOut {
 	return o
 }
 
-func TestOptOutHits(t *testing.T) {
+func TestOptOutHitsListedPaths(t *testing.T) {
 	o := optOut(t, "*.env", "secrets/**", "**/id_rsa", `private\*.PEM`, "./vault.{yml,yaml}")
 	tests := []struct {
 		args string
@@ -103,7 +103,7 @@ func TestOptOutAnySpelling(t *testing.T) {
 	})
 }
 
-func TestOptOutNames(t *testing.T) {
+func TestOptOutOfAgentsAndTenants(t *testing.T) {
 	o := optOut(t)
 	if !o.Agent("CI-42") || o.Agent("coder") || !o.Tenant("acme") || o.Tenant("acme2") {
 		t.Error("agent or tenant globs")
@@ -136,8 +136,8 @@ func FuzzOptOut(f *testing.F) {
 	})
 }
 
-// Every kind of call that a history holds, and nothing that only talks of the path.
-func TestOptOutNamed(t *testing.T) {
+// Paths are found in each kind of call of a history, and not in prose.
+func TestOptOutFindsPathsInAllCalls(t *testing.T) {
 	o := optOut(t, "*.env")
 	item := func(s string) sample.Exchange {
 		return sample.Exchange{New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"hi"}`), json.RawMessage(s)}}
@@ -174,9 +174,8 @@ func TestOptOutNamed(t *testing.T) {
 	}
 }
 
-// What is dismissed without being taken apart holds no pattern's text, in whatever case it is
-// written.
-func TestOptOutDismisses(t *testing.T) {
+// A text that is dismissed without parsing holds no pattern's text, in upper or lower case.
+func TestOptOutDismissalIgnoresCase(t *testing.T) {
 	o, err := sample.NewOptOut([]string{"*.env", "id_rsa*", "**/.ssh/**", "secrets/**", "*.kiß", "*.key"}, nil, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -138,8 +138,8 @@ func session(dialect string, story []spoken) sample.Session {
 	return s
 }
 
-// The API that an agent speaks is the only thing in its samples that depends on the API.
-func TestADialectChangesNothing(t *testing.T) {
+// Samples depend on the API of the agent in the name of the API only.
+func TestSamplesAreEqualInAllDialects(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		story := stories().Draw(t, "story")
 		type told struct {
@@ -182,8 +182,8 @@ func TestADialectChangesNothing(t *testing.T) {
 	})
 }
 
-// What stands in memory and what comes back from the store give the same samples.
-func TestAStoredSessionGivesTheSameSamples(t *testing.T) {
+// A session in memory and the same session from the store give the same samples.
+func TestStoredSessionGivesTheSameSamples(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := session(rapid.SampledFrom([]string{"chat", "responses", "messages"}).Draw(t, "dialect"), stories().Draw(t, "story"))
 		want := sample.Build(s)
@@ -200,9 +200,8 @@ func TestAStoredSessionGivesTheSameSamples(t *testing.T) {
 	})
 }
 
-// A reading follows a session: it tells each call and each answer once, with the call that it is
-// of.
-func TestAReadingTellsEachThingOnce(t *testing.T) {
+// A reading returns each call and each answer of a growing session once, with the call of each answer.
+func TestReadingReturnsEachCallAndAnswerOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		story := stories().Draw(t, "story")
 		s := session(rapid.SampledFrom([]string{"chat", "responses", "messages"}).Draw(t, "dialect"), story)

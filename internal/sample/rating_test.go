@@ -10,7 +10,7 @@ import (
 	"precept/internal/sample"
 )
 
-func TestRatings(t *testing.T) {
+func TestRatingsBecomeLabels(t *testing.T) {
 	day := func(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
 	approve := sample.Rating{At: day(1), Source: "user", Type: "approval", Score: 1}
 	tests := []struct {
@@ -55,7 +55,7 @@ func TestRatings(t *testing.T) {
 	}
 }
 
-func TestRatingsOfTurns(t *testing.T) {
+func TestRatingsBelongToTheirTurns(t *testing.T) {
 	c := newScript()
 	c.turn(sample.Reply{Text: "a"}, say("user", "one"))
 	c.turn(sample.Reply{Text: "b"}, say("user", "two"))
@@ -75,7 +75,7 @@ func TestRatingsOfTurns(t *testing.T) {
 	}
 }
 
-func TestQuality(t *testing.T) {
+func TestQualityCountsRatings(t *testing.T) {
 	var q sample.Quality
 	if q.Rates().OK {
 		t.Error("rates of nothing")
@@ -99,7 +99,7 @@ func TestQuality(t *testing.T) {
 	}
 }
 
-func TestFilter(t *testing.T) {
+func TestFilterSelectsSamples(t *testing.T) {
 	c := newScript()
 	e := c.turn(sample.Reply{Text: "a"}, say("user", "one"))
 	e.Lessons = []sample.Lesson{{Slug: "x", State: "injected"}, {Slug: "y", State: "withheld"}}
@@ -137,9 +137,8 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// A corrected call that nobody rated is acceptable when it was carried out as the model made it;
-// not when somebody changed it, and what people say goes before.
-func TestExecutedUnchanged(t *testing.T) {
+// An unrated corrected call is acceptable when it was executed unchanged; a rating of a person takes precedence.
+func TestUnchangedCorrectedCallIsAcceptable(t *testing.T) {
 	for name, c := range map[string]struct {
 		sentBack string // the arguments with which the call comes back
 		ratings  []sample.Rating

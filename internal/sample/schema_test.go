@@ -78,8 +78,8 @@ func conformsJSON(raw []byte) error {
 	return all["precept"].Validate(doc)
 }
 
-// What the tests of this package judge samples with sees the faults that a builder could make.
-func TestTheJudgeSeesFaults(t *testing.T) {
+// The conformance check of this package's tests finds the faults that a builder could make.
+func TestConformanceCheckFindsFaults(t *testing.T) {
 	head := func(family string) string {
 		return `{"sample_id":"3f2b8c1e-7d4a-4c1b-9e2f-0a1b2c3d4e5f","sample_family":"` + family + `","created_at":"2026-01-02T03:04:05Z",
 			"feedback":{"source":"user","type":"approval","details":{},"quality_label":"good"},"meta":{"human_feedback_label":"approved","quality_score":1,"source_flow_id":"x"},`
@@ -130,7 +130,7 @@ func TestTheJudgeSeesFaults(t *testing.T) {
 	}
 }
 
-// TestBuiltSamplesConform holds one sample of each family to the schemas.
+// A sample of each family conforms to the schemas.
 func TestBuiltSamplesConform(t *testing.T) {
 	c := newScript()
 	c.s.Failing = failing
