@@ -148,9 +148,9 @@ type source struct {
 	imports []string
 }
 
-// The imports are parsed here and now: a test that asked the go command would be answered from the
-// test cache after a violation.
-func TestFloors(t *testing.T) {
+// The imports are parsed by the test: the go command would answer from the test cache after a
+// violation.
+func TestImportsPointDown(t *testing.T) {
 	sources, err := read(os.DirFS("."))
 	if err != nil {
 		t.Fatal(err)
@@ -358,8 +358,8 @@ func outsideRoom(s source, imported string) string {
 	return "imports " + imported + ", which has no room"
 }
 
-// A test that cannot fail is a defect: each kind of violation is planted and must be found.
-func TestViolationsAreFound(t *testing.T) {
+// Each kind of violation is planted and must be found.
+func TestImportCheckFindsPlantedViolations(t *testing.T) {
 	file := func(imports ...string) *fstest.MapFile {
 		text := "package p\n"
 		for _, i := range imports {
@@ -423,9 +423,9 @@ func TestViolationsAreFound(t *testing.T) {
 	}
 }
 
-// The promise that no effect holds what the chooser believes is an arrow that is missing: drawn
-// directly, or through a package between, it must be found; a test may draw it.
-func TestReachingIsFound(t *testing.T) {
+// No measured effect may depend on the beliefs of the chooser: an import of the chooser, direct or
+// through another package, must be found. Tests may import the chooser.
+func TestImportCheckFindsIndirectImports(t *testing.T) {
 	file := func(pkg, to string) source {
 		return source{file: pkg + "/a.go", pkg: pkg, imports: []string{"fmt", module + "/" + to}}
 	}

@@ -18,19 +18,19 @@ import (
 // starts a goroutine stands in the one table, every mutex that a type has in the other, and nothing
 // else.
 
-func TestGoroutinesAreTold(t *testing.T) {
+func TestArchitecturePageListsGoroutines(t *testing.T) {
 	told := regexp.MustCompile("`([a-z0-9_/]+\\.go)`").FindAllStringSubmatch(section(t, "Goroutines"), -1)
 	compare(t, "starts a goroutine", starters(t), told)
 }
 
-func TestLocksAreTold(t *testing.T) {
+func TestArchitecturePageListsLocks(t *testing.T) {
 	told := regexp.MustCompile("`([a-z0-9_/]+\\.[A-Za-z]+\\.[A-Za-z]+)`").
 		FindAllStringSubmatch(section(t, "Locks"), -1)
 	compare(t, "is a lock", locks(t), told)
 }
 
-// Files, directories and exported names of ours that the page names are there.
-func TestNamesAreTold(t *testing.T) {
+// The files, directories and exported names on the page exist.
+func TestArchitecturePageNamesExist(t *testing.T) {
 	page := textOf(t, "docs/ARCHITECTURE.md")
 	have, packages := exported(t)
 	for _, m := range regexp.MustCompile("`([a-z0-9_]+(?:/[a-z0-9_]+)+(?:\\.[a-z]+)?)`").FindAllStringSubmatch(page, -1) {
@@ -82,8 +82,8 @@ func exported(t *testing.T) (names, packages map[string]bool) {
 	return names, packages
 }
 
-// README draws the folders on the floors that floors_test.go gives them.
-func TestReadmeDrawsTheFolders(t *testing.T) {
+// README lists the folders by the layers of floors_test.go.
+func TestReadmeShowsFoldersByLayer(t *testing.T) {
 	_, picture, found := strings.Cut(textOf(t, "README.md"), "<summary>Eleven folders</summary>")
 	picture, _, closed := strings.Cut(picture, "</details>")
 	if !found || !closed {
@@ -112,8 +112,8 @@ func TestReadmeDrawsTheFolders(t *testing.T) {
 	}
 }
 
-// The table of libraries names each, with the rooms that floors_test.go gives it.
-func TestLibrariesAreTold(t *testing.T) {
+// The table of libraries names each library, with its packages in floors_test.go.
+func TestArchitecturePageListsLibraries(t *testing.T) {
 	told := map[string]map[string]bool{} // by library: its rooms
 	for _, row := range regexp.MustCompile(`(?m)^\| ([^|`+"`"+`]+) \| (`+"`"+`[^|]+) \|`).FindAllStringSubmatch(section(t, "Libraries"), -1) {
 		for name := range strings.SplitSeq(strings.ToLower(row[1]), ", ") {
@@ -144,9 +144,9 @@ func rowRooms(cell string, to map[string]bool) map[string]bool {
 	return to
 }
 
-// A package that starts goroutines has tests that fail when one is left behind. The verbs' tests
-// run the program in a process of its own, which ends with its goroutines.
-func TestLeaksAreLookedFor(t *testing.T) {
+// A package that starts goroutines checks for leaked ones in its tests. The tests of the verbs run
+// the program as a separate process.
+func TestPackagesWithGoroutinesCheckForLeaks(t *testing.T) {
 	looks := map[string]bool{"cmd/precept": true}
 	for _, name := range walk(t, "_test.go") {
 		if strings.Contains(textOf(t, name), "goleak.VerifyTestMain(m") {
@@ -271,9 +271,9 @@ func eachFile(t *testing.T, fn func(name string, file *ast.File)) {
 	}
 }
 
-// A template finds methods by name when it runs, so the linker keeps every exported method of every
-// library beside one: the binary was 9 MB larger (decision 48).
-func TestNoTemplates(t *testing.T) {
+// A template finds methods by name at run time, so the linker keeps each exported method of each
+// library: the binary was 9 MB larger (decision 48).
+func TestBinaryHasNoTemplates(t *testing.T) {
 	templates := regexp.MustCompile(`"(text|html)/template"|\.Set(Usage|Help|Version)Template\(`)
 	for _, name := range walk(t, ".go") {
 		if strings.HasSuffix(name, "_test.go") {

@@ -14,7 +14,7 @@ import (
 // lone address may be longer.
 const columns = 120
 
-func TestCommentsFit(t *testing.T) {
+func TestCommentsFitTheColumns(t *testing.T) {
 	files := walk(t, ".go")
 	if len(files) < 300 {
 		t.Fatalf("%d files of code were found: the walk is broken", len(files))
@@ -31,7 +31,7 @@ func TestCommentsFit(t *testing.T) {
 	}
 }
 
-func TestDocsFit(t *testing.T) {
+func TestDocsFitTheColumns(t *testing.T) {
 	files := walk(t, ".md")
 	if !slices.Contains(files, "README.md") || !slices.Contains(files, "docs/EXPERIMENT.md") {
 		t.Fatalf("the documentation was not found, only %q", files)

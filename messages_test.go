@@ -25,9 +25,9 @@ const (
 	metricHelp  = "metric"
 )
 
-// TestMessages holds every message to simple rules, and prints all of them with -v. Read the list as
+// TestMessagesFollowTheRules holds every message to simple rules, and prints all of them with -v. Read the list as
 // an operator at 3 a.m.: each message names the object, the fact and, where there is one, the remedy.
-func TestMessages(t *testing.T) {
+func TestMessagesFollowTheRules(t *testing.T) {
 	list := messagesOf(t)
 	counts := map[string]int{}
 	for _, m := range list {

@@ -154,7 +154,7 @@ func TestProseIsPlain(t *testing.T) {
 	t.Logf("the whole: %s", &all)
 }
 
-func TestProseCountsWhatMakesATextHard(t *testing.T) {
+func TestProseCountsHardWords(t *testing.T) {
 	var p prose
 	for _, text := range commentsOf("// What it tells stands there.\n// Nobody knows.\nfunc f() {} // put down anew\n//nolint:x // y\n") {
 		p.add(text)

@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// A release is built for systems on which no test runs. What differs between them is package
-// syscall: whatever of it the program names must be there on each.
-func TestEverySystemHasItsSyscalls(t *testing.T) {
+// A release is built for systems without tests. The names of package syscall in the program must
+// exist on each system.
+func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	if err != nil {
 		t.Fatal(err)

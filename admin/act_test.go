@@ -37,7 +37,7 @@ func (planner) Report(context.Context, Query) (report.Report, error) {
 	return report.Build(report.Input{Lessons: []report.Lesson{{Slug: "look-twice", Arm: "look-twice@1"}}}), nil
 }
 
-func TestAct(t *testing.T) {
+func TestActRequestsReachTheKeeperOrFail(t *testing.T) {
 	for _, c := range []struct {
 		name, path, body, asked string
 		status                  int
@@ -84,7 +84,7 @@ func TestAct(t *testing.T) {
 // byToken is who has the token, as it is noted.
 func byToken() string { return fmt.Sprintf("operator %x", sha256.Sum256([]byte(token)))[:17] }
 
-func TestActIsLocked(t *testing.T) {
+func TestActNeedsTokenAndCSRF(t *testing.T) {
 	keeper := &fakeKeeper{}
 	f := newFixture(t, func(o *Options) { o.Keep = keeper })
 	if res := f.do(t, "POST", "/api/lessons/a/retire", func(*http.Request) {}); res.StatusCode != http.StatusUnauthorized {

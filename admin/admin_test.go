@@ -176,9 +176,9 @@ func (f *fixture) browser(t *testing.T) (*http.Cookie, string) {
 	return c, csrf
 }
 
-// R099: no key, a wrong one, one in the query, an empty one, one that would be a program: refused,
-// and never echoed.
-func TestDoorIsClosed(t *testing.T) {
+// R099: requests without a key, or with a wrong, empty or unusual key, or with the key in the
+// query, are refused. The response never echoes the key.
+func TestRequestWithoutValidTokenIsRefused(t *testing.T) {
 	f := newFixture(t, nil)
 	const canary = "canary' OR '1'='1"
 	attempts := map[string]func(*http.Request){
@@ -223,7 +223,7 @@ func hexSum(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func TestTokenOpens(t *testing.T) {
+func TestTokenGivesAccessToAllPaths(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Access.Tokens = []string{"other", "sha256:" + hexSum(token)} })
 	for _, path := range []string{"/", "/api/report", "/metrics", "/debug/pprof/", "/debug/pprof/heap?debug=1", "/debug/pprof/cmdline"} {
 		if res := f.do(t, "GET", path, bearer(token)); res.StatusCode != 200 {
@@ -238,7 +238,7 @@ func TestTokenOpens(t *testing.T) {
 	}
 }
 
-func TestOpenPaths(t *testing.T) {
+func TestHealthLoginAndStaticNeedNoToken(t *testing.T) {
 	notReady := errors.New("draining")
 	f := newFixture(t, func(o *Options) { o.Ready = func() (string, error) { return "ok, degraded: no store", notReady } })
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/login": 200, "/static/style.css": 200, "/static/page.js": 200, "/static/none": 404, "/static/..%2fpages": 404} {
@@ -252,7 +252,7 @@ func TestOpenPaths(t *testing.T) {
 	}
 }
 
-func TestPublicMetrics(t *testing.T) {
+func TestPublicMetricsNeedNoToken(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Access.PublicMetrics = true })
 	if res := f.do(t, "GET", "/metrics", nil); res.StatusCode != 200 || body(t, res) != "precept_requests_total 7\n" {
 		t.Errorf("/metrics: %d", res.StatusCode)
@@ -262,8 +262,8 @@ func TestPublicMetrics(t *testing.T) {
 	}
 }
 
-// R100: there is no server without a token.
-func TestNoTokenNoServer(t *testing.T) {
+// R100: New fails without a token.
+func TestServerWithoutTokenIsRefused(t *testing.T) {
 	for name, tokens := range map[string][]string{"none": nil, "empty": {""}, "blank": {" \n"}, "one of two empty": {"x", ""}} {
 		if _, err := New(Options{Access: Access{Tokens: tokens}, Now: time.Now}); !errors.Is(err, errNoToken) {
 			t.Errorf("%s: %v", name, err)
@@ -274,8 +274,8 @@ func TestNoTokenNoServer(t *testing.T) {
 	}
 }
 
-// R102: wrong tokens are throttled and logged now and then; the right one works in between.
-func TestFloodOfWrongTokens(t *testing.T) {
+// R102: wrong tokens are throttled and logged at intervals; the right token works in between.
+func TestWrongTokensAreThrottledAndRightOneWorks(t *testing.T) {
 	f := newFixture(t, nil)
 	throttled := 0
 	for i := range 1000 {
@@ -308,8 +308,8 @@ func TestFloodOfWrongTokens(t *testing.T) {
 	}
 }
 
-// R104: names that are not ours, other sites' writes and preflights.
-func TestOtherSites(t *testing.T) {
+// R104: unknown host names, cross-site writes and preflight requests are refused.
+func TestForeignHostsAndCrossSiteRequestsAreRefused(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Access.Hosts = []string{"precept.example.org"} })
 	hosts := map[string]bool{
 		"127.0.0.1:8081": true, "localhost:8081": true, "LOCALHOST": true, "[::1]:8081": true, "precept.example.org": true,
@@ -368,7 +368,7 @@ func TestOtherSites(t *testing.T) {
 	}
 }
 
-func TestEveryAddressListener(t *testing.T) {
+func TestListenerOnAllAddressesAcceptsAnyIPHost(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Listen = "0.0.0.0:8081" })
 	for host, want := range map[string]int{"10.0.0.1:8081": 200, "[fe80::1]:8081": 200, "evil.example": 403} {
 		res := f.do(t, "GET", "/api/report", func(r *http.Request) { r.Host = host; bearer(token)(r) })
@@ -378,8 +378,8 @@ func TestEveryAddressListener(t *testing.T) {
 	}
 }
 
-// R104, R105: what every answer carries, whatever its status.
-func TestHeaders(t *testing.T) {
+// R104, R105: the security headers of every response, for every status.
+func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, path := range []string{"/", "/login", "/healthz", "/static/style.css", "/api/report", "/nowhere"} {
 		h := f.do(t, "GET", path, nil).Header
@@ -445,8 +445,9 @@ func TestLoginForm(t *testing.T) {
 	}
 }
 
-// A token that is taken away takes its browsers with it; a bad reload leaves the door as it was.
-func TestSetAccess(t *testing.T) {
+// Removing a token ends the browser sessions that used the token. An invalid reload leaves access
+// unchanged.
+func TestReloadedTokenRevokesBrowserSessions(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, _ := f.browser(t)
 	if err := f.SetAccess(Access{}); err == nil {
@@ -505,7 +506,7 @@ func TestReportAPI(t *testing.T) {
 	}
 }
 
-func TestPanicIsAnError(t *testing.T) {
+func TestPanicBecomesServerError(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
 		o.Metrics = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("canary") })
 	})

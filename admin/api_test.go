@@ -38,8 +38,8 @@ func (n writer) Export(_ context.Context, w io.Writer, _ admin.Export) error {
 	return nil
 }
 
-// An export is a file with a name and a type of its own, also one that holds nothing.
-func TestExportIsAFile(t *testing.T) {
+// An export has a file name and a media type, also when the export is empty.
+func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 	for n := range 3 {
 		f := fullOf("word")
 		o := f.options()
@@ -88,9 +88,9 @@ func (f faulty) Rate(context.Context, string, feedback.Post) (store.Posted, erro
 	return store.Posted{}, f.err
 }
 
-// What a store answers is told to programs and people in the same words and with the same status,
-// and nothing of its list is shown.
-func TestStoreFaults(t *testing.T) {
+// A fault of the store gives the same text and status in the API and on the pages, and no part of
+// the list is shown.
+func TestStoreFaultsHaveSameTextForAPIAndPages(t *testing.T) {
 	for _, c := range []struct {
 		err    error
 		status int
@@ -127,8 +127,8 @@ func TestStoreFaults(t *testing.T) {
 	}
 }
 
-// A feedback may have 1 MiB, and not a byte more.
-func TestFeedbackIsBounded(t *testing.T) {
+// A feedback of 1 MiB is accepted, and one more byte is refused.
+func TestFeedbackOverOneMiBIsRefused(t *testing.T) {
 	f := fullOf("word")
 	o := f.options()
 	o.Rate = faulty{f, nil}
@@ -147,8 +147,8 @@ func TestFeedbackIsBounded(t *testing.T) {
 	}
 }
 
-// What a query says is checked where it is bounded, and a fault names its key.
-func TestQueriesAreChecked(t *testing.T) {
+// Query parameters outside their bounds are refused, and the error names the parameter.
+func TestQueryParametersOutOfBoundsAreNamed(t *testing.T) {
 	h, err := admin.New(fullOf("word").options())
 	if err != nil {
 		t.Fatal(err)

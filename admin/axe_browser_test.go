@@ -71,9 +71,9 @@ func (b *tab) findings(t *testing.T, script, rules string) (out []string) {
 	return out
 }
 
-// No page has a barrier that axe-core calls serious or critical, in either theme, on a desk or on a
-// telephone.
-func TestBrowserAxe(t *testing.T) {
+// No page has a violation that axe-core rates serious or critical, in both themes, on desktop and
+// phone sizes.
+func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 	script := axeScript(t)
 	b := newTab(t)
 	server, pages := furnished(t)
@@ -108,9 +108,9 @@ func (b *tab) keys(t *testing.T, text string) {
 	b.do(t, chromedp.KeyEvent(text))
 }
 
-// Every page is walked by Tab alone: the first stop is the link to the content, every stop can be
-// seen, and the order is that of the page.
-func TestBrowserKeyboard(t *testing.T) {
+// Tab alone reaches every control: the first stop is the link to the content, each stop is visible,
+// and the order is that of the page.
+func TestBrowserTabOrderFollowsThePage(t *testing.T) {
 	b := newTab(t)
 	server, pages := furnished(t)
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
@@ -146,8 +146,8 @@ func TestBrowserKeyboard(t *testing.T) {
 	}
 }
 
-// On paper a page is its content: no navigation, no forms, and nothing that has to be scrolled to.
-func TestBrowserPrint(t *testing.T) {
+// A printed page contains its content only: no navigation, no forms, nothing that needs scrolling.
+func TestBrowserPrintShowsOnlyTheContent(t *testing.T) {
 	b := newTab(t)
 	server, pages := furnished(t)
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// Below a path of another proxy, whether it takes the path off or not, every address of every page
-// leads back to a page, and a login leads to where it was asked for.
-func TestBasePath(t *testing.T) {
+// Under a base path, with or without prefix stripping by another proxy, every address of every page
+// leads to a page, and a login leads to the requested page.
+func TestBasePathPrefixesEveryLink(t *testing.T) {
 	for _, strips := range []bool{true, false} {
 		f, _, _ := withLessons(t, func(o *Options) { o.Base = "/tools/precept" })
 		behind := httptest.NewServer(f)

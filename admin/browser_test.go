@@ -85,8 +85,8 @@ func (b *tab) js(t *testing.T, expression string) string {
 	return text
 }
 
-// A person logs in by the link and reads the table, in a real browser under the real policy.
-func TestBrowser(t *testing.T) {
+// A login link opens the table in a real browser under the real content security policy.
+func TestBrowserLoginShowsTheTable(t *testing.T) {
 	b := newTab(t)
 	f := newFixture(t, func(o *Options) {
 		o.Now = time.Now
@@ -124,8 +124,8 @@ func TestBrowser(t *testing.T) {
 	}
 }
 
-// The page keeps itself new, and a person can log in by the form and out again.
-func TestBrowserRefreshes(t *testing.T) {
+// An open page refreshes automatically, and the form logs a person in and out.
+func TestBrowserPageRefreshesAndFormLogsInAndOut(t *testing.T) {
 	b := newTab(t)
 	f := newFixture(t, func(o *Options) {
 		o.Now = time.Now
@@ -155,8 +155,8 @@ func TestBrowserRefreshes(t *testing.T) {
 	}
 }
 
-// Dark is a scheme of its own, not a dark page with dark text.
-func TestBrowserDark(t *testing.T) {
+// The dark theme sets both background and text colours.
+func TestBrowserDarkThemeHasReadableColours(t *testing.T) {
 	b := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Every route that there is, asked in every way in which nobody may ask: it is closed, says so with
-// the headers of all answers, and nothing was done.
-func TestEveryDoor(t *testing.T) {
+// Each route refuses each kind of unauthorized request, with the common headers and without a side
+// effect.
+func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 	f, keeper, id := withRoles(t)
 	cookie, csrf := f.browser(t)
 	open := []string{"/healthz", "/readyz", "/login", "/static/:name"} // without any token
@@ -68,8 +68,8 @@ func TestEveryDoor(t *testing.T) {
 	get(t, f, "/sessions/"+id, http.StatusOK) // nothing was deleted
 }
 
-// A person's word, and a deletion, say what came of them on the next page.
-func TestFormsSayWhatCame(t *testing.T) {
+// The page after a rating or a deletion reports the result.
+func TestFormsReportTheirResultOnTheNextPage(t *testing.T) {
 	f, _, id := withRoles(t)
 	cookie, csrf := f.browser(t)
 	post := func(path string, values url.Values) (status int, notice string) {

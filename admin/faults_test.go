@@ -14,9 +14,9 @@ import (
 	"precept/store"
 )
 
-// A cause is for the log, under the name that the answer has; the answer says what a person can do,
-// as JSON to programs and on a page to people.
-func TestCausesAreLogged(t *testing.T) {
+// The log has the cause of a server error under the identifier of the response. The response names
+// a remedy, as JSON for programs and as a page for people.
+func TestServerErrorsAreLoggedWithTheirID(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Forget = &fakeForgetter{err: errors.New("disk canary")} })
 	cookie, csrf := f.browser(t)
 	for _, accept := range []string{"*/*", "text/html"} {
@@ -40,8 +40,8 @@ func TestCausesAreLogged(t *testing.T) {
 	}
 }
 
-// What the caller did wrong is no line in the log.
-func TestFaultsOfCallersAreNotLogged(t *testing.T) {
+// Client errors write no line to the log.
+func TestClientErrorsAreNotLogged(t *testing.T) {
 	f := newFixture(t, nil)
 	for target, status := range map[string]int{
 		"/nowhere": 404, "/api/report?window=soon": 400, "/api/sessions/nobody": 404, "/lessons/nobody": 404, "/static/none": 404,
@@ -66,8 +66,8 @@ func (broken) Browse(context.Context, store.SessionQuery) (store.SessionList, er
 	return store.SessionList{}, errors.New("browse canary")
 }
 
-// A page with nothing to show because of a fault says so once, and logs why once.
-func TestPagesLogTheirFaults(t *testing.T) {
+// A page that cannot show its content because of a fault says so once and logs the cause once.
+func TestFailedPageLogsItsCauseOnce(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Report, o.Archive = broken{}, broken{} })
 	for target, c := range map[string]struct {
 		status int
@@ -84,8 +84,8 @@ func TestPagesLogTheirFaults(t *testing.T) {
 	}
 }
 
-// A HEAD has the status of its GET, and no body.
-func TestHeadHasNoBody(t *testing.T) {
+// HEAD has the status of GET and no body.
+func TestHeadHasStatusOfGetAndNoBody(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, target := range []string{"/nowhere", "/api/nothing"} {
 		res := f.do(t, "HEAD", target, bearer(token))
@@ -95,9 +95,9 @@ func TestHeadHasNoBody(t *testing.T) {
 	}
 }
 
-// The audit goes on where it ended: lines that are cut or foreign are passed over, the newest are
-// kept, and a file that cannot be read is told and stops nothing.
-func TestAuditGoesOn(t *testing.T) {
+// The audit log continues after its last entry: damaged and foreign lines are skipped, the newest
+// entries are kept, and an unreadable file is reported without stopping the server.
+func TestAuditReadsPastDamagedLines(t *testing.T) {
 	dir := t.TempDir()
 	var b strings.Builder
 	b.WriteString("cut line\"}\n{}\nnot JSON\n")

@@ -65,8 +65,8 @@ func rowOf(n int, effect, lo, hi float64) report.Row {
 	}
 }
 
-// Whatever the numbers, the plot stays inside its picture, in the order of the numbers.
-func TestPlotStaysInside(t *testing.T) {
+// For any numbers, the plot stays inside of its picture and keeps the order of the numbers.
+func TestForestPlotStaysInsideItsPicture(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var rows []report.Row
 		for i := range rapid.IntRange(1, 4).Draw(t, "rows") {
@@ -92,9 +92,9 @@ func TestPlotStaysInside(t *testing.T) {
 	})
 }
 
-// One lesson with hardly any data does not press the others to a point: the scale fits the most,
-// and says what it cuts.
-func TestScaleFits(t *testing.T) {
+// One lesson with little data does not compress the other intervals: the scale fits most intervals
+// and marks the clipped ones.
+func TestForestScaleIgnoresOneOutlier(t *testing.T) {
 	var rows []report.Row
 	for i := range 19 {
 		e := 0.01 * float64(i%5)
@@ -126,8 +126,8 @@ func TestScaleFits(t *testing.T) {
 	}
 }
 
-// Numbers that cannot be trusted are not drawn, and bend no axis.
-func TestInvalidIsNotDrawn(t *testing.T) {
+// Invalid numbers are not plotted and do not affect the axis.
+func TestInvalidRowsAreNotPlotted(t *testing.T) {
 	sound, broken := rowOf(0, 0.02, 0, 0.04), rowOf(1, 0.9, 0.8, 1)
 	broken.Verdict = report.Invalid
 	got, _ := plots(t, []report.Row{sound, broken}, nil, "/lessons?sort=name")

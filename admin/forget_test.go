@@ -20,7 +20,7 @@ func (f *fakeForgetter) Forget(_ context.Context, tenant, session string) (int, 
 	return 3, f.err
 }
 
-func TestForget(t *testing.T) {
+func TestForgetRequestsNameOneSessionOrTenant(t *testing.T) {
 	for _, c := range []struct {
 		name, body, asked string
 		status            int
@@ -55,9 +55,8 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// The door holds for it as for everything else: a token for programs, a CSRF token besides for
-// browsers.
-func TestForgetIsLocked(t *testing.T) {
+// Forget needs a bearer token, or in a browser a CSRF token.
+func TestForgetNeedsTokenAndCSRF(t *testing.T) {
 	forgetter := &fakeForgetter{}
 	f := newFixture(t, func(o *Options) { o.Forget = forgetter })
 	const all = `{"tenant":"acme","all":true}`

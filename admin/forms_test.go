@@ -9,9 +9,8 @@ import (
 	"precept/admin"
 )
 
-// A form shows what was asked for, so that the next question goes on from there; the row of all
-// lessons together stands out, and no other one does.
-func TestPagesShowWhatWasAsked(t *testing.T) {
+// A filter form shows the current query, and only the row of all lessons together is highlighted.
+func TestFilterFormsShowTheCurrentQuery(t *testing.T) {
 	h, err := admin.New(fullOf("word").options())
 	if err != nil {
 		t.Fatal(err)

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Every word of the glossary leads to a part of the docs that is there, every page of the docs is
-// listed and can be read, and every link and drawing of it is served.
-func TestHelp(t *testing.T) {
+// Each glossary term links to an existing part of the docs, each page of the docs is listed and
+// served, and each link and image in the docs resolves.
+func TestGlossaryAndDocLinksResolve(t *testing.T) {
 	f := newFixture(t, nil)
 	seen := map[string]map[string]bool{} // ids by page
 	read := func(at string) *html.Node {

@@ -26,9 +26,9 @@ import (
 	"precept/store"
 )
 
-// Whatever a lesson, an agent, a client or a query says, in whatever field: the pages have the same
-// elements and attributes as if it had said a plain word, and their links lead to our own pages.
-func TestNothingSaidBecomesMarkup(t *testing.T) {
+// For hostile text in any field of a lesson, an agent, a client or a query, the pages have the same
+// elements and attributes as for a plain word, and links lead to pages of the dashboard.
+func TestHostileInputAddsNoMarkup(t *testing.T) {
 	plain := pagesOf(t, "word")
 	for _, hostile := range []string{
 		`"><script>alert(1)</script>`, `' onmouseover='alert(1)`, `" onmouseover="alert(1)" x="`, `javascript:alert(1)`, `//evil.example/`,

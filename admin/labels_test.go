@@ -132,9 +132,9 @@ func every() []string {
 	}
 }
 
-// Every page can be read and used by those who do not see it, when it has something to show, when
-// it has nothing, and when the store is away.
-func TestPagesHaveNoBarriers(t *testing.T) {
+// Each page is accessible to screen readers: with data, without data, and when the store is
+// unavailable.
+func TestPagesAreAccessible(t *testing.T) {
 	for name, change := range map[string]func(*full){
 		"full":  func(*full) {},
 		"fails": func(f *full) { f.fail = true },
@@ -160,8 +160,8 @@ func TestPagesHaveNoBarriers(t *testing.T) {
 	}
 }
 
-// What the test above looks for, it finds.
-func TestBarriersAreFound(t *testing.T) {
+// The accessibility check finds each planted fault.
+func TestAccessibilityCheckFindsPlantedFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		`<h1>a</h1><h3>b</h3>`:                                    "follows a heading of level 1",
 		`<h2>a</h2>`:                                              "0 headings of the first level",
@@ -202,9 +202,8 @@ func TestBarriersAreFound(t *testing.T) {
 	}
 }
 
-// A filter shows what was asked for, and how to ask for nothing again; without a question there is
-// nothing to clear.
-func TestFiltersShowAndClear(t *testing.T) {
+// A filter shows its value and a link that clears it; without a value there is no such link.
+func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
 	h, err := admin.New(fullOf("word").options())
 	if err != nil {
 		t.Fatal(err)
@@ -257,8 +256,8 @@ func TestFiltersShowAndClear(t *testing.T) {
 	}
 }
 
-// Who has no session yet is told where to send agents to: the address of this precept.
-func TestNoSessionNamesTheAddress(t *testing.T) {
+// Without a session, the list names the address to which agents send requests.
+func TestEmptySessionListNamesProxyAddress(t *testing.T) {
 	page := onPage(t, "/sessions", func(f *full, o *admin.Options) {
 		o.Data = "http://10.0.0.7:9999"
 		f.list.Sessions, f.list.Looked = nil, 0

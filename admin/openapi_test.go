@@ -8,9 +8,9 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Every route for programs is described, and nothing is described that is not there. Pages and the
-// profiler are for people.
-func TestOpenAPIRoutes(t *testing.T) {
+// The OpenAPI document describes each API route and no other route. Pages and the profiler are not
+// part of the API.
+func TestOpenAPIDescribesEveryAPIRoute(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]any
 	}

@@ -14,8 +14,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// The first page says what needs a person, one thing or several, and nothing else.
-func TestNeedsYou(t *testing.T) {
+// The overview lists the tasks that need a person, one or several, and nothing else.
+func TestOverviewListsTasksForThePerson(t *testing.T) {
 	row := func(slug, state string, v report.Verdict) report.Row {
 		return report.Row{Slug: slug, Arm: slug + "@1", State: state, Verdict: v, Picked: 1}
 	}
@@ -53,9 +53,9 @@ func TestNeedsYou(t *testing.T) {
 	}
 }
 
-// The figures on top are of the last seven days and of proven lessons; money is told where a price
-// is known.
-func TestGains(t *testing.T) {
+// The figures on top cover the last seven days and proven lessons; money is shown if a price is
+// known.
+func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 	for name, c := range map[string]struct {
 		target string
 		prices admin.Prices
@@ -103,8 +103,8 @@ func TestGains(t *testing.T) {
 	}
 }
 
-// A page that cannot be told says why, and guesses nothing.
-func TestPagesWithoutAReport(t *testing.T) {
+// A page without a report states the reason and shows no guessed numbers.
+func TestPagesWithoutReportStateTheReason(t *testing.T) {
 	for _, target := range []string{"/", "/lessons", "/lessons/word"} {
 		holds(t, target, onPage(t, target, func(f *full, _ *admin.Options) { f.fail = true }),
 			"The report cannot be read", "!coins do not fall", "!No lesson has matched", "!No open task: no fault", "!proven helps")
@@ -115,8 +115,8 @@ func TestPagesWithoutAReport(t *testing.T) {
 	}
 }
 
-// The page of a lesson tells what is known of it, and no more.
-func TestLessonTells(t *testing.T) {
+// The page of a lesson shows the known facts and nothing else.
+func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 	type world struct {
 		*full
 		row    *report.Row
@@ -216,8 +216,8 @@ func (unread) Backtest(context.Context, string, *lesson.Lesson) (backtest.Result
 	return backtest.Result{}, errors.New("no disk")
 }
 
-// The queue shows what waits, the oldest first, with what it takes to decide.
-func TestQueueTells(t *testing.T) {
+// The queue lists the waiting lessons, oldest first, with the data for a decision.
+func TestQueueListsOldestCandidateFirst(t *testing.T) {
 	at := func(hours int) time.Time { return time.Unix(1e9, 0).Add(time.Duration(hours) * time.Hour) }
 	queue := func(target string, change func(f *full, l *lesson.Lesson, o *admin.Options)) string {
 		return onPage(t, target, func(f *full, o *admin.Options) {

@@ -110,9 +110,9 @@ func (shownBefore) Block(_ context.Context, tenant, session, slug string) (strin
 	return "Lessons from past experience:\n- [another] Its own\n  | line\n- [" + slug + "] Run a flaky test alone\n  | In a <b>quiet</b> hour.\n  | Old advice.\nEnd of lessons.\n\n", nil
 }
 
-// An older text is shown as a session got it, beside the text of now; where no session tells it,
+// An older text is shown as a session received it, next to the current text; if no session has it,
 // the page says so.
-func TestOlderTexts(t *testing.T) {
+func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	f, lib, _ := withLessons(t, func(o *Options) { o.Archive = shownBefore{} })
 	lib.survey.Saw(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}, {Arm: "helpful@kept", Injected: false}}}, "5e55", time.Unix(1e9, 0))
 	lib.survey.Saw(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}}}, "older", time.Unix(9e8, 0))
@@ -136,8 +136,8 @@ func TestOlderTexts(t *testing.T) {
 	}
 }
 
-// The page of a lesson holds all that is known of it, and says so where something is not.
-func TestLessonPage(t *testing.T) {
+// The page of a lesson shows all known facts and marks missing ones.
+func TestLessonPageMarksMissingFacts(t *testing.T) {
 	f, lib, _ := withLessons(t, nil)
 	cookie, _ := f.browser(t)
 	get := func(path string) string {
@@ -175,8 +175,9 @@ func TestLessonPage(t *testing.T) {
 	}
 }
 
-// A button asks the keeper once, with the CSRF token alone, and leads back with a sentence.
-func TestActOnPage(t *testing.T) {
+// A button of the page sends one request to the keeper, needs only the CSRF token, and redirects
+// with a message.
+func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 	f, _, keeper := withLessons(t, nil)
 	cookie, csrf := f.browser(t)
 	post := func(path, csrf, back string) *http.Response {
@@ -216,8 +217,9 @@ func TestActOnPage(t *testing.T) {
 	}
 }
 
-// The chart is drawn under the policy, in both themes, and a person pauses a lesson by hand.
-func TestBrowserLesson(t *testing.T) {
+// The chart renders under the content security policy in both themes, and a person pauses a lesson
+// by its button.
+func TestBrowserLessonChartAndPause(t *testing.T) {
 	b := newTab(t)
 	f, _, keeper := withLessons(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)

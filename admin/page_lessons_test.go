@@ -45,9 +45,9 @@ func slugsOf(page string) (out []string) {
 	return out
 }
 
-// A page of 2,000 lessons is a hundred of them, in the order and under the filter that were asked
-// for.
-func TestLessonsPage(t *testing.T) {
+// A list of 2,000 lessons shows one page of a hundred rows, in the requested order and under the
+// requested filter.
+func TestLessonsPageShowsHundredRowsSortedAndFiltered(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report = many(2000)
 	f.reports.report.Lessons[7].State = "edited"
@@ -97,9 +97,8 @@ func TestLessonsPage(t *testing.T) {
 	}
 }
 
-// At 1,280 px nothing of the table falls out of the screen, and at 360 px the table scrolls, not
-// the page.
-func TestBrowserLessons(t *testing.T) {
+// At 1,280 px the table fits the screen, and at 360 px the table scrolls and the page does not.
+func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 	b := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
 	f.reports.report = many(300)

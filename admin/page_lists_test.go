@@ -12,8 +12,8 @@ import (
 	"precept/store"
 )
 
-// A sample is a line with its gist, which opens to what an export has of it.
-func TestSamplesList(t *testing.T) {
+// A sample is a line with a summary that opens to its part of the export.
+func TestSampleOpensToItsExport(t *testing.T) {
 	for name, c := range map[string]struct {
 		target string
 		change func(*store.SampleList)
@@ -60,8 +60,8 @@ func TestSamplesList(t *testing.T) {
 	}
 }
 
-// Health colours what a person should look at, and nothing else.
-func TestHealthTones(t *testing.T) {
+// Health colours the values that need attention and no others.
+func TestHealthColoursOnlyProblems(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*admin.Health)
 		says   []string

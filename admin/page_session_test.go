@@ -24,8 +24,8 @@ func sessionWith(t *testing.T, change func(*store.Transcript)) string {
 	})
 }
 
-// A turn is marked with what most turns do not have, and with nothing else.
-func TestTurnsAreMarked(t *testing.T) {
+// A turn is marked with its unusual properties only.
+func TestOnlyUnusualTurnsAreMarked(t *testing.T) {
 	const mark = `<span class="mark">`
 	if page := sessionWith(t, func(*store.Transcript) {}); strings.Contains(page, mark) || strings.Contains(page, "tokens in") {
 		t.Errorf("a plain turn has a mark, or tokens that nobody told:\n%s", page)
@@ -44,8 +44,8 @@ func TestTurnsAreMarked(t *testing.T) {
 	}
 }
 
-// Who or what said something is told in words, and in the class that colours it.
-func TestEntriesSayWhose(t *testing.T) {
+// The author of an entry is named in words and in the class that colours the entry.
+func TestEntriesNameTheirAuthor(t *testing.T) {
 	long := strings.Repeat("x", 1200)
 	for want, e := range map[string]store.Entry{
 		`"said user"><div class="who">user</div><pre dir="auto">hello</pre></div>`: {Kind: "user", Text: "hello"},
@@ -86,8 +86,8 @@ func TestEntriesSayWhose(t *testing.T) {
 	}
 }
 
-// What the session is, and what it was worth, is told in its notices and beside its turns.
-func TestSessionTellsWhatItIs(t *testing.T) {
+// The page of a session shows its state in notices and its rewards next to its turns.
+func TestSessionPageShowsStateAndReward(t *testing.T) {
 	told := func(s *store.Transcript) *store.Rewarded {
 		s.Verdict, s.Rewarded.Value, s.Rewarded.Tier, s.Rewarded.Definition = sample.Good, new(0.875), 4, "user"
 		return &s.Rewarded
@@ -144,8 +144,8 @@ func TestSessionTellsWhatItIs(t *testing.T) {
 	}
 }
 
-// Every line of the list says what its session is.
-func TestSessionsList(t *testing.T) {
+// Each line of the list describes its session.
+func TestSessionListRowsDescribeSessions(t *testing.T) {
 	list := func(target string, change func(*store.SessionList)) string {
 		return onPage(t, target, func(f *full, _ *admin.Options) {
 			f.list = store.SessionList{Looked: 7, Back: new(time.Unix(1e9, 0)), Sessions: []store.SessionItem{{
@@ -196,8 +196,8 @@ func TestSessionsList(t *testing.T) {
 	}
 }
 
-// A page that goes on by itself is one that shows the newest.
-func TestLivePages(t *testing.T) {
+// Only the page of the newest entries refreshes automatically.
+func TestOnlyNewestPageRefreshes(t *testing.T) {
 	for target, live := range map[string]bool{
 		"/": true, "/sessions": true, "/sessions?agent=x": true, "/sessions?words=x": false, "/sessions?after=x": false,
 		"/samples": true, "/samples?after=x": false, "/health": true, "/lessons": false, "/queue": false, "/help": false,

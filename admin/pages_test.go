@@ -17,8 +17,8 @@ import (
 	"precept/bandit/report"
 )
 
-// The first page says what needs a person, what was gained, and how it went over time.
-func TestOverview(t *testing.T) {
+// The overview shows the tasks for a person, the gains, and the history.
+func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 	var prices Prices
 	f, _, _ := withLessons(t, func(o *Options) {
 		o.Figures = func(context.Context) []Figure { return []Figure{{Name: "Store", Value: "down", Bad: true}} }
@@ -67,9 +67,9 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// An experiment of one day has a chart all the same: of what was shown since the start. It is
-// bounded.
-func TestHistory(t *testing.T) {
+// An experiment of one day has a chart, of the values since the start of the server. The number of
+// values is bounded.
+func TestHistoryOfOneDayHasAChart(t *testing.T) {
 	f := newFixture(t, nil)
 	g := &f.reports.report.Global
 	g.Effect, g.Lo, g.Hi, g.Verdict = new(0.1), new(0.05), new(0.15), report.Helps
@@ -160,8 +160,8 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// A person decides with the keyboard alone: next, approve, reject with a second press, help.
-func TestBrowserQueue(t *testing.T) {
+// A person decides with the keyboard alone: next, approve, reject with a second key press, help.
+func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	b := newTab(t)
 	f, _, keeper := withLessons(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
@@ -199,8 +199,8 @@ func TestBrowserQueue(t *testing.T) {
 	}
 }
 
-// No page is wider than the screen, whatever the screen, and no column of an effect table hides.
-func TestBrowserWidths(t *testing.T) {
+// No page is wider than the screen at any width, and no column of an effect table is hidden.
+func TestBrowserPagesFitTheScreenWidth(t *testing.T) {
 	b := newTab(t)
 	f, _, _ := withLessons(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)

@@ -62,8 +62,8 @@ func TestEnsureTokenOfAnEmptyFile(t *testing.T) {
 	}
 }
 
-// Where nothing can be written there is a token all the same, and the operator is told.
-func TestEnsureTokenReadOnly(t *testing.T) {
+// In a directory without write permission EnsureToken returns a token and a warning.
+func TestEnsureTokenWorksInReadOnlyDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -87,8 +87,8 @@ func TestLoginLink(t *testing.T) {
 	}
 }
 
-// A flood from everywhere fills neither memory nor log.
-func TestThrottleIsBounded(t *testing.T) {
+// A flood from many addresses fills neither memory nor log.
+func TestThrottleBoundsMemoryAndLog(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	th := newThrottle(func() time.Time { return now })
 	lines := 0
@@ -110,7 +110,7 @@ func TestThrottleIsBounded(t *testing.T) {
 	}
 }
 
-func TestThrottleWaitsNoLongerThanItsWindow(t *testing.T) {
+func TestThrottleDelayIsAtMostItsWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Unix(1e9, 0)
 		th := newThrottle(func() time.Time { return now })
@@ -180,8 +180,8 @@ func TestParseWindow(t *testing.T) {
 	}
 }
 
-// No probability is written as certainty.
-func TestChance(t *testing.T) {
+// No probability is shown as 0% or 100%.
+func TestChanceNeverShowsCertainty(t *testing.T) {
 	for p, want := range map[float64]string{0: "< 1%", 0.004: "< 1%", 0.02: "2%", 0.5: "50%", 0.99: "99%", 0.997: "> 99%", 1: "> 99%"} {
 		if got := chance(p); got != want {
 			t.Errorf("%v: %s, want %s", p, got, want)
@@ -189,8 +189,8 @@ func TestChance(t *testing.T) {
 	}
 }
 
-// Observation is said to mislead only where it would have.
-func TestGap(t *testing.T) {
+// Observation is called misleading only where it would be.
+func TestGapWarnsOnlyOfMisleadingObservation(t *testing.T) {
 	row := func(observed float64) *report.Row {
 		return &report.Row{Effect: new(0.1), Lo: new(0.05), Hi: new(0.15), LOODelta: new(observed), LOOGap: new(observed - 0.1)}
 	}
@@ -202,8 +202,8 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// One thing is no plural.
-func TestUnits(t *testing.T) {
+// One item has no plural.
+func TestUnitIsSingularForOne(t *testing.T) {
 	loops := termOf("loops")
 	if one, two := (stat{term: loops, value: "1"}).unit(), (stat{term: loops, value: "2"}).unit(); one != "loop" || two != "loops" {
 		t.Error(one, two)

@@ -27,8 +27,8 @@ func form(cookie *http.Cookie, values url.Values) func(*http.Request) {
 	}
 }
 
-// A person gets a page where a program gets JSON, whatever goes wrong.
-func TestPeopleGetPages(t *testing.T) {
+// Browsers get a page where programs get JSON, for every kind of error.
+func TestBrowserErrorsArePages(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, _ := f.browser(t)
 	person := func(r *http.Request) { r.AddCookie(cookie); r.Header.Set("Accept", "text/html") }
@@ -61,8 +61,8 @@ func TestPeopleGetPages(t *testing.T) {
 	}
 }
 
-// Whoever has to log in first gets where the link led, and nowhere else.
-func TestLoginLeadsOn(t *testing.T) {
+// A login redirects to the requested page of the dashboard and to no other site.
+func TestLoginRedirectsToRequestedPageOnly(t *testing.T) {
 	f := newFixture(t, nil)
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful?window=7d", form(nil, nil))))
 	if !strings.Contains(page, `name="next" value="/lessons/helpful?window=7d"`) || strings.Contains(page, "refresh") {
@@ -94,8 +94,8 @@ func TestLoginLeadsOn(t *testing.T) {
 	}
 }
 
-// Behind a proxy that speaks TLS the cookie is for TLS only.
-func TestCookieBehindTLS(t *testing.T) {
+// Behind a proxy that terminates TLS the cookie has the Secure attribute.
+func TestCookieIsSecureBehindTLSProxy(t *testing.T) {
 	f := newFixture(t, nil)
 	for proto, want := range map[string]bool{"": false, "http": false, "https": true} {
 		res := f.do(t, "POST", "/login", func(r *http.Request) {
@@ -109,7 +109,7 @@ func TestCookieBehindTLS(t *testing.T) {
 }
 
 // A button acts on the text and the state that the page showed.
-func TestButtonsSayWhatWasSeen(t *testing.T) {
+func TestButtonsActOnTheShownVersion(t *testing.T) {
 	f, lib, keeper := withLessons(t, nil)
 	cookie, csrf := f.browser(t)
 	l, ok := lib.Book().Get("helpful")
@@ -128,8 +128,8 @@ func TestButtonsSayWhatWasSeen(t *testing.T) {
 	}
 }
 
-// A page that keeps itself new leaves alone what somebody uses, and says when it is old.
-func TestBrowserOldPage(t *testing.T) {
+// An automatic refresh does not replace controls in use, and an old page says so.
+func TestBrowserRefreshKeepsControlsInUse(t *testing.T) {
 	b := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)

@@ -10,9 +10,9 @@ import (
 	"precept/bandit/report"
 )
 
-// What a person has decided on is not asked for again while its file may be as it was, and is asked
-// for again when the decision did not come through.
-func TestQueueForgetsDecisions(t *testing.T) {
+// A decided lesson is hidden while its file may be unchanged, and shown again if the decision had
+// no effect.
+func TestQueueHidesDecidedLessonsUntilReload(t *testing.T) {
 	f, _, _ := withLessons(t, nil)
 	cookie, csrf := f.browser(t)
 	shown := func() (ids string) {
@@ -36,8 +36,8 @@ func TestQueueForgetsDecisions(t *testing.T) {
 	}
 }
 
-// The navigation says where one is, and nowhere else.
-func TestNavigationSaysWhere(t *testing.T) {
+// The navigation marks the current page and no other.
+func TestNavigationMarksOnlyTheCurrentPage(t *testing.T) {
 	f, _, _ := withRoles(t)
 	for at, want := range map[string]string{
 		"/": "Overview", "/lessons": "Lessons", "/lessons/helpful": "Lessons", "/sessions": "Sessions", "/help/DASHBOARD": "Help", "/queue": "Queue",
@@ -51,8 +51,8 @@ func TestNavigationSaysWhere(t *testing.T) {
 	}
 }
 
-// A chart of what was shown since the start holds what was shown, when it was.
-func TestLooksAreDrawn(t *testing.T) {
+// A chart of the values since the start holds each value at its time.
+func TestChartShowsValuesSinceStart(t *testing.T) {
 	f := newFixture(t, nil)
 	g := &f.reports.report.Global
 	g.Lo, g.Hi, g.Verdict = new(0.05), new(0.15), report.Helps
@@ -72,8 +72,8 @@ func TestLooksAreDrawn(t *testing.T) {
 	}
 }
 
-// The scale has its 0, the true effect is told to those who do not see it, and so is a sparkline.
-func TestDrawingsAreLabelled(t *testing.T) {
+// The scale shows 0, and the true effect and a sparkline have a text for screen readers.
+func TestDrawingsHaveTextLabels(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Truth = func(string) (float64, bool) { return 0.05, true } })
 	f.reports.report.Lessons = []report.Row{{
 		Slug: "one", State: "active", Effect: new(0.002), Lo: new(-0.004), Hi: new(0.004), Verdict: report.Unproven,
@@ -93,8 +93,8 @@ func TestDrawingsAreLabelled(t *testing.T) {
 	}
 }
 
-// Whoever logs out keeps no cookie.
-func TestLogoutTakesTheCookie(t *testing.T) {
+// A logout removes the cookie.
+func TestLogoutRemovesTheCookie(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, csrf := f.browser(t)
 	res := f.do(t, "POST", "/logout", func(r *http.Request) { r.AddCookie(cookie); r.Header.Set(csrfHeader, csrf) })

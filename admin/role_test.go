@@ -26,10 +26,9 @@ func withRoles(t *testing.T) (*fixture, *fakeKeeper, string) {
 	return f, keeper, id.String()
 }
 
-// Every route that there is, asked for with a viewer's token: what is not listed as viewable is
-// refused, and so is whatever may change something. A route that somebody adds is closed until it
-// is listed.
-func TestViewer(t *testing.T) {
+// With a viewer's token, each route that is not listed as viewable is refused, and so is each
+// request that may change something. A new route is refused until it is listed.
+func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 	f, keeper, id := withRoles(t)
 	open := []string{"/healthz", "/readyz", "/login", "/static/:name"} // without any token
 	fill := strings.NewReplacer(":slug", "helpful", ":session", id, ":action", "approve", ":profile", "heap", "/help/*", "/help/DASHBOARD", "/*", "/nothing-here")
@@ -65,9 +64,9 @@ func TestViewer(t *testing.T) {
 	}
 }
 
-// A viewer's browser is shown no form that acts, cannot act by one that somebody made, and its
-// attempt is in the audit with the role and the token's mark; so is what an operator does.
-func TestViewerInABrowser(t *testing.T) {
+// The browser of a viewer shows no form with an action and cannot send one. The attempt is in the
+// audit with the role and the mark of the token, and so are the actions of an operator.
+func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 	f, keeper, id := withRoles(t)
 	res := f.do(t, "GET", "/login?token="+url.QueryEscape(lookToken), nil)
 	if res.StatusCode != http.StatusSeeOther || len(res.Cookies()) != 1 {
@@ -114,9 +113,9 @@ func TestViewerInABrowser(t *testing.T) {
 	}
 }
 
-// A viewer's token comes and goes with the configuration like an operator's; one that becomes an
-// operator's can act at once, in the browser that is open.
-func TestViewerReload(t *testing.T) {
+// A reload adds and removes a viewer's token. A token that becomes an operator's token can act at
+// once, also in an open browser.
+func TestViewerTokenFollowsReload(t *testing.T) {
 	f, keeper, _ := withRoles(t)
 	if err := f.SetAccess(Access{Tokens: []string{token, lookToken}}); err != nil {
 		t.Fatal(err)

@@ -55,9 +55,9 @@ func withShared(t *testing.T, takes time.Duration, test func(t *testing.T, b *ba
 	})
 }
 
-// Many who ask share one making; nobody waits longer than patience once there is something, and who
-// is given what is old is told so.
-func TestPagesShareOneComputation(t *testing.T) {
+// Concurrent readers share one computation. No reader waits longer than the patience once a value
+// exists, and a reader of an old value is informed.
+func TestConcurrentPagesShareOneComputation(t *testing.T) {
 	withShared(t, 300*time.Millisecond, func(t *testing.T, b *baker, s *shared[string, int64]) {
 		t.Helper()
 		var all sync.WaitGroup
@@ -96,8 +96,8 @@ func TestPagesShareOneComputation(t *testing.T) {
 	})
 }
 
-// What is made quickly is never old.
-func TestQuickValuesAreNeverOld(t *testing.T) {
+// A value that is computed quickly is never stale.
+func TestFastComputationIsNeverStale(t *testing.T) {
 	withShared(t, time.Millisecond, func(t *testing.T, _ *baker, s *shared[string, int64]) {
 		t.Helper()
 		for i := range int64(20) {
@@ -109,9 +109,9 @@ func TestQuickValuesAreNeverOld(t *testing.T) {
 	})
 }
 
-// The first page of the morning finds what the worker begins with as it stood in the last minutes;
-// what somebody asked for is let lie after an hour; there is room for so many.
-func TestTheWorkerKeepsTheFirstValueFresh(t *testing.T) {
+// The worker keeps its first value a few minutes fresh; requested values expire after an hour, and
+// the number of values is bounded.
+func TestWorkerRefreshesTheFirstValue(t *testing.T) {
 	withShared(t, 300*time.Millisecond, func(t *testing.T, b *baker, s *shared[string, int64]) {
 		t.Helper()
 		if _, _, err := s.get(t.Context(), "other", 10*time.Millisecond); !errors.Is(err, errBeingMade) {
@@ -140,7 +140,7 @@ func TestTheWorkerKeepsTheFirstValueFresh(t *testing.T) {
 	})
 }
 
-// A fault is told, and so is a panic; both are over when it goes well again.
+// An error or a panic of the computation is reported, and cleared by the next success.
 func TestErrorsAndPanicsReachTheCaller(t *testing.T) {
 	withShared(t, time.Millisecond, func(t *testing.T, b *baker, s *shared[string, int64]) {
 		t.Helper()
@@ -180,9 +180,9 @@ func (f *slowReports) Report(context.Context, Query) (report.Report, error) {
 	return r, nil
 }
 
-// With 2,000 lessons, pages take one report for all of them, render a page of rows, and say when
-// they are behind. The API makes its own.
-func TestPagesShareAReport(t *testing.T) {
+// With 2,000 lessons, the pages share one report, render one page of rows, and show when the report
+// is old. The API computes its own report.
+func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowReports{report: sampleReport()}
 		for i := range 2000 {

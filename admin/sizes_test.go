@@ -18,9 +18,9 @@ import (
 // pageMost is what a page may weigh, whatever there is.
 const pageMost = 1 << 20
 
-// Whatever somebody has made of it, 10,000 lessons or texts of a MiB, a page is of a size that a
-// browser shows at once, and says what it leaves out.
-func TestPagesAreBounded(t *testing.T) {
+// With 10,000 lessons or texts of a MiB, the size of a page is bounded, and the page says what is
+// left out.
+func TestLargePagesAreTruncatedAndSaySo(t *testing.T) {
 	huge := strings.Repeat("lorem ipsum ", 1<<20/12)
 	long := strings.Repeat("x", 1<<20)
 	lessons := func(state lesson.State) func(*full, *admin.Options) {

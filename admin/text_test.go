@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Numbers are written one way everywhere.
-func TestNumbers(t *testing.T) {
+// Numbers have one format on all pages.
+func TestNumbersHaveOneFormat(t *testing.T) {
 	for got, want := range map[string]string{
 		points(nil): none, points(new(0.05)): "+5.0", points(new(-0.05)): "−5.0", points(new(0.0)): "+0.0", points(new(-0.0004)): "+0.0", points(new(1.0)): "+100.0",
 		signed(0): "0", signed(0.4): "0", signed(-0.4): "0", signed(12.6): "+13", signed(-12.6): "−13",
@@ -46,9 +46,9 @@ func TestCountKeepsDigits(t *testing.T) {
 	})
 }
 
-// The beginning of a text is one: not a byte more than was asked for, never half a character, and
-// with what is left out it is the whole.
-func TestBoundedIsABeginning(t *testing.T) {
+// Bounded returns a prefix of whole characters within the requested bytes; prefix and rest are the
+// whole text.
+func TestBoundedKeepsAPrefixOfWholeCharacters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text, most := rapid.String().Draw(t, "text"), rapid.IntRange(0, 40).Draw(t, "most")
 		got, rest, left := strings.Cut(bounded(text, most), "\n… ")
@@ -67,8 +67,8 @@ func TestBoundedIsABeginning(t *testing.T) {
 	})
 }
 
-// What a page shows of a text hides nothing, and shows what was plain as it was.
-func TestVisibleHidesNothing(t *testing.T) {
+// Visible shows hidden characters and leaves plain text unchanged.
+func TestVisibleShowsHiddenCharacters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
 		shown := visible(text)

@@ -8,9 +8,9 @@ import (
 	"precept/bandit/report"
 )
 
-// Every verdict of the report has words of what to do, and a group by which pages filter; what is
-// bad looks bad.
-func TestAdviceOnEveryVerdict(t *testing.T) {
+// Each verdict of the report has an advice and a filter group; bad verdicts have the colour of a
+// problem.
+func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 	weeks := 0.4
 	for verdict, c := range map[report.Verdict]struct{ next, tone, group string }{
 		report.ProvenHelps: {"Keep the lesson.", "good", "helps"},
@@ -42,8 +42,8 @@ func TestAdviceOnEveryVerdict(t *testing.T) {
 	}
 }
 
-// What state a lesson is in comes before its verdict.
-func TestAdviceOnStates(t *testing.T) {
+// The state of a lesson takes precedence over its verdict.
+func TestAdviceOnStatePrecedesVerdict(t *testing.T) {
 	for state, want := range map[string]string{
 		"candidate":       "Read it, then approve or reject it in the queue.",
 		"quarantined":     "Read it, then approve or reject it in the queue.",
@@ -72,8 +72,8 @@ func TestAdviceOnStates(t *testing.T) {
 	}
 }
 
-// Rows are sorted by each column, either way; those without an effect stand at the end of either.
-func TestOrdersOfLessons(t *testing.T) {
+// Each column sorts the rows in both directions; rows without an effect are last in both.
+func TestLessonsSortByEachColumnBothWays(t *testing.T) {
 	row := func(slug string, effect *float64, told, needs, tokens int64, helps float64, v report.Verdict) *report.Row {
 		return &report.Row{Slug: slug, State: "active", Effect: effect, Told: told, NeedsPicks: needs, Tokens: tokens, PHelps: helps, Verdict: v}
 	}
@@ -97,8 +97,8 @@ func TestOrdersOfLessons(t *testing.T) {
 	}
 }
 
-// Signs that cannot be seen are shown, since a lesson could hide an order in them.
-func TestVisible(t *testing.T) {
+// Invisible characters are shown, because a lesson could hide an instruction in them.
+func TestVisibleShowsInvisibleSigns(t *testing.T) {
 	for in, hidden := range map[string]bool{
 		"plain text\n\twith é and 日本": false, "zero\u200bwidth": true, "right\u202eto left": true, "soft\u00adhyphen": true, "mark\ufeff": true,
 		"line\u2028end": true, "filler\u3164": true, "half\uffa0": true, "join\u034fer": true, "jamo\u115f\u1160": true, "bell\x07": true, "bad\xff": false,

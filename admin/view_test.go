@@ -34,7 +34,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-func TestPageOfADemo(t *testing.T) {
+func TestDemoPageShowsTrueEffect(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
 		o.Truth = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
 	})
@@ -44,9 +44,8 @@ func TestPageOfADemo(t *testing.T) {
 	}
 }
 
-// What was counted under another definition of reward is told of, also where nothing else is known
-// yet.
-func TestPageNotes(t *testing.T) {
+// The page mentions counts under another definition of reward, also without current counts.
+func TestPageNotesOldRewardDefinition(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.Elsewhere = []report.Counted{{RewardDefinition: "user>verifier@1h0m0s", Sessions: 1204}}
 	const want = `<p class="warning">Not included: 1204 sessions that closed while the reward was user>verifier@1h0m0s.</p>`
@@ -68,7 +67,7 @@ func TestPageWarnings(t *testing.T) {
 	}
 }
 
-func TestEmptyPages(t *testing.T) {
+func TestEmptyPageExplainsTheFirstStep(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report = report.Report{}
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "No lesson has matched yet") {
@@ -76,8 +75,8 @@ func TestEmptyPages(t *testing.T) {
 	}
 }
 
-// R105: what agents, clients and files wrote is text, wherever it is shown.
-func TestEscaping(t *testing.T) {
+// R105: text of agents, clients and files is escaped on every page.
+func TestForeignTextIsEscapedOnEveryPage(t *testing.T) {
 	nasty := []string{`<img src=x onerror=alert(1)>`, `');alert(1)//`, `"><script>alert(1)</script>`, `javascript:alert(1)`, `{{.}}`, `</svg><script>`}
 	tag := regexp.MustCompile(`<(img|script)[^>]*>`)
 	own := []string{`<img src="/static/icon.svg" alt="" width="22" height="22">`, `<script src="/static/theme.js">`}
@@ -104,8 +103,8 @@ func TestEscaping(t *testing.T) {
 	}
 }
 
-// A row that is called proven beside an interval that holds 0 says why.
-func TestWidened(t *testing.T) {
+// A proven row whose interval contains 0 explains the reason.
+func TestProvenRowExplainsAWiderInterval(t *testing.T) {
 	lo, hi := -1.5, 18.8
 	for _, c := range []struct {
 		row  report.Row

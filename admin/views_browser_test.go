@@ -14,9 +14,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A person finds a session by what was said, reads it, rates it and deletes it, in a real browser
+// A person finds a session by its text, reads, rates and deletes the session, in a real browser
 // over a real store.
-func TestBrowserSessions(t *testing.T) {
+func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 	b, k := newTab(t), newKept(t, time.Now())
 	id := k.tale(t)
 	for i := range 60 {
@@ -67,8 +67,8 @@ func TestBrowserSessions(t *testing.T) {
 	}
 }
 
-// Samples open where they stand, and their selection is what the export's links name.
-func TestBrowserSamplesAndHealth(t *testing.T) {
+// Samples open in place, and the links of the export carry the selection.
+func TestBrowserSamplesOpenInPlace(t *testing.T) {
 	b, k := newTab(t), newKept(t, time.Now())
 	k.tale(t)
 	k.session(t, "other", 2, nil)
@@ -103,9 +103,9 @@ func TestBrowserSamplesAndHealth(t *testing.T) {
 	}
 }
 
-// Nothing falls out of the screen, from a telephone to 4K, in both themes. With PRECEPT_VIEWS set,
-// pictures are kept there.
-func TestBrowserViewsWidths(t *testing.T) {
+// No element overflows the screen, from a phone to 4K, in both themes. PRECEPT_VIEWS names a
+// directory for pictures.
+func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 	b, k := newTab(t), newKept(t, time.Now())
 	id := k.tale(t)
 	for i := range 12 {

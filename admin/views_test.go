@@ -16,8 +16,8 @@ import (
 	"precept/store"
 )
 
-// A list is asked for by its filters, and a fault in one of them is told.
-func TestSessionsAPI(t *testing.T) {
+// The list of sessions takes filters, and a fault in a filter is an error.
+func TestSessionsAPIFiltersAndReportsFaults(t *testing.T) {
 	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	k.tale(t)
 	for _, name := range []string{"a", "bb", "ccc"} {
@@ -54,9 +54,9 @@ func TestSessionsAPI(t *testing.T) {
 	}
 }
 
-// An export is a file from its first byte on; one that fails before that says so, one that breaks
-// off is never taken for whole.
-func TestExportAPI(t *testing.T) {
+// An export that fails before its first byte is an error, and one that breaks off later is never
+// complete.
+func TestExportReportsAFailureMidway(t *testing.T) {
 	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	x := &fakeExport{}
 	f := newViews(t, k, func(o *Options) { o.Export = x })
@@ -82,8 +82,8 @@ func TestExportAPI(t *testing.T) {
 	get(t, f, "/api/export", http.StatusOK)
 }
 
-// Nothing hostile becomes markup, on any page, and what would be hidden is seen.
-func TestHostileContent(t *testing.T) {
+// Hostile content never becomes markup on any page, and hidden characters are shown.
+func TestHostileContentIsShownAsText(t *testing.T) {
 	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := k.tale(t)
 	f := newViews(t, k, nil)
@@ -147,9 +147,9 @@ func markup(t *testing.T, page string) (scripts, handlers []string) {
 	return scripts, handlers
 }
 
-// A person rates and deletes a session from its page: with the token of the page, never without,
-// and all of it is noted.
-func TestActionsOnASession(t *testing.T) {
+// A person rates and deletes a session from its page, with the token of the page only, and each
+// action is audited.
+func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := k.tale(t)
 	dir := t.TempDir()
@@ -226,8 +226,8 @@ func noted(t *testing.T, f *fixture, dir, id string) {
 	}
 }
 
-// A line that a crash cut, and a line of any length, hide no other action.
-func TestAuditReadsLinesAsLines(t *testing.T) {
+// A truncated line or a line of any length hides no other action.
+func TestAuditSkipsTornAndLongLines(t *testing.T) {
 	dir := t.TempDir()
 	text := `{"at":"2026-05-01T12:00:00Z","action":"one"}` + "\n" + strings.Repeat("x", 100_000) + "\n" + `{"at":"2026-05-01T12:00:01Z","action":"tw`
 	if err := os.WriteFile(filepath.Join(dir, auditFile), []byte(text), 0o600); err != nil {
@@ -246,8 +246,8 @@ func TestAuditReadsLinesAsLines(t *testing.T) {
 	}
 }
 
-// POST /api/feedback takes what the data listener takes, one at a time.
-func TestFeedbackAPI(t *testing.T) {
+// POST /api/feedback accepts the entries of the data listener, one at a time.
+func TestFeedbackAPITakesOneEntry(t *testing.T) {
 	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := k.tale(t)
 	f := newViews(t, k, nil)
@@ -275,8 +275,8 @@ type nopCloser struct{ *strings.Reader }
 
 func (nopCloser) Close() error { return nil }
 
-// Health hides no fault and shows no secret.
-func TestHealthPage(t *testing.T) {
+// The health page shows each fault and no secret.
+func TestHealthPageShowsFaultsAndNoSecret(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	k := newKept(t, now)
 	f := newViews(t, k, nil)
@@ -295,8 +295,8 @@ func TestHealthPage(t *testing.T) {
 	}
 }
 
-// Every word of the glossary that the pages' figures name is there: they would be nameless else.
-func TestFiguresHaveNames(t *testing.T) {
+// Each figure of the pages has a glossary term.
+func TestFiguresLinkToTheGlossary(t *testing.T) {
 	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := k.tale(t)
 	f := newViews(t, k, nil)

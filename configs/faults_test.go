@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// One mistake, one line; decoding and meaning together; each with its place.
-func TestAllFaultsAtOnce(t *testing.T) {
+// Each mistake of a file gets one line with its position, decoding errors and invalid values
+// together.
+func TestAllFaultsAreReportedTogether(t *testing.T) {
 	file := `listen: nowhere
 bandit:
   epsilonn: 0.3
@@ -78,7 +79,7 @@ debug_headers: maybe
 	}
 }
 
-func TestFaults(t *testing.T) {
+func TestInvalidValuesAreFaults(t *testing.T) {
 	const sum = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 	cases := []struct{ name, file, want string }{ // want: key and a piece of the problem
 		{"no yaml", "a: [", "|is no YAML"},
@@ -197,8 +198,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// What looks like a fault and is none.
-func TestNoFaults(t *testing.T) {
+// Unusual values that are valid.
+func TestUnusualButValidValuesAreAccepted(t *testing.T) {
 	for name, file := range map[string]string{
 		"lessons in the store's Redis": "lessons: 'redis://'\nstore: {url: 'redis://h:6379/0'}",
 		"a cluster":                    "store: {url: 'redis://h:1,h:2/0'}",
@@ -221,7 +222,7 @@ func TestNoFaults(t *testing.T) {
 	}
 }
 
-func TestHeadersOfTraces(t *testing.T) {
+func TestTraceHeadersAreParsed(t *testing.T) {
 	h, err := Otel{Headers: []Secret{"X-Key: a:b", " x-key :c", "Empty:"}}.Header()
 	if err != nil || !slices.Equal(h["X-Key"], []string{"a:b", "c"}) || !slices.Equal(h["Empty"], []string{""}) || len(h) != 2 {
 		t.Errorf("%v, %v", h, err)
@@ -237,8 +238,8 @@ func TestSystemAgents(t *testing.T) {
 	}
 }
 
-// A misspelt key is told its nearest neighbour, and never one that is far.
-func TestNearest(t *testing.T) {
+// The fault of a misspelt key names the nearest key, and no distant one.
+func TestMisspeltKeyNamesTheNearestKey(t *testing.T) {
 	names := []string{"epsilon", "control", "holdout", "salt"}
 	for misspelt, want := range map[string]string{
 		"epsilonn": "epsilon", "epslion": "epsilon", "cntrl": "control", "hold_out": "holdout", "slat": "salt", "salt": "salt",
@@ -250,22 +251,22 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-func TestBrokenYAMLTellsItsLine(t *testing.T) {
+func TestBrokenYAMLNamesItsLine(t *testing.T) {
 	_, err := Parse(Sources{File: []byte("listen: 127.0.0.1:1\ninject:\n\tk: 3\n"), FileName: "p.yaml"})
 	if faults, _ := AsFaults(err); len(faults) != 1 || faults[0].Source != "p.yaml:3" {
 		t.Fatalf("got %v", err)
 	}
 }
 
-func TestUnknownFlagPath(t *testing.T) {
+func TestUnknownFlagIsAFault(t *testing.T) {
 	_, err := Parse(Sources{Flags: map[string]string{"no.such": "1"}})
 	if faults, _ := AsFaults(err); len(faults) != 1 || faults[0].Key != "no.such" {
 		t.Fatalf("got %v", err)
 	}
 }
 
-// An operator's shell that points its agents at precept must still be able to read the report.
-func TestOffline(t *testing.T) {
+// An operator whose shell points agents at precept can still read the report.
+func TestOfflineParseAcceptsServerOnlyFaults(t *testing.T) {
 	src := Sources{Env: env("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1"), File: []byte("admin: {listen: '0.0.0.0:8081'}\ntenancy: keys\n")}
 	if _, err := Parse(src); err == nil {
 		t.Fatal("a server must not start like this")
@@ -281,9 +282,8 @@ func TestOffline(t *testing.T) {
 	}
 }
 
-// Sections need no setter, leaves do: a key of a type that decode does not know would be found
-// here, not by a user.
-func TestEveryLeafCanBeRead(t *testing.T) {
+// Each leaf of the configuration has a type that decode knows; sections need no setter.
+func TestEveryLeafHasASetter(t *testing.T) {
 	for _, f := range leaves() {
 		d := &decoder{env: env(), sources: map[string]string{}}
 		v := reflect.New(f.typ).Elem()

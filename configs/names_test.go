@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// Every key stands in the reference with a comment, so that the file can be believed to be
-// complete.
-func TestReferenceIsComplete(t *testing.T) {
+// The reference has each key with a comment, so that an operator can rely on the file.
+func TestReferenceHasEveryKeyWithAComment(t *testing.T) {
 	docs := readDocs()
 	for _, f := range leaves() {
 		if _, ok := docs[f.path]; !ok {
@@ -21,7 +20,7 @@ func TestReferenceIsComplete(t *testing.T) {
 	}
 }
 
-func TestReferenceIsTheFile(t *testing.T) {
+func TestReferenceEqualsPreceptYAML(t *testing.T) {
 	onDisk, err := os.ReadFile("precept.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +30,7 @@ func TestReferenceIsTheFile(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestNamesOfFlagsAndVariablesAreUnique(t *testing.T) {
 	want := map[string]struct{ flag, env string }{
 		"listen":               {"listen", "PRECEPT_LISTEN"},
 		"admin.listen":         {"admin-listen", "PRECEPT_ADMIN_LISTEN"},
@@ -65,7 +64,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestUsageIsTheCommentAbove(t *testing.T) {
+func TestUsageEqualsTheCommentOfTheKey(t *testing.T) {
 	for _, n := range Names() {
 		switch n.Path {
 		case "listen":
@@ -90,9 +89,8 @@ func TestUsageIsTheCommentAbove(t *testing.T) {
 	}
 }
 
-// What a running server cannot follow stays as it was started, and is told for as long as it
-// differs.
-func TestFollow(t *testing.T) {
+// Values that need a restart keep their old setting, and are listed while they differ.
+func TestFollowKeepsValuesThatNeedARestart(t *testing.T) {
 	started, next := Default(), Default()
 	if got, waiting := Follow(started, next); len(waiting) != 0 || got.Hash() != started.Hash() {
 		t.Fatalf("equal configurations differ in %v", waiting)

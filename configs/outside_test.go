@@ -9,8 +9,8 @@ import (
 	"precept/configs"
 )
 
-// Every wrong line of a file is told at once, with its key, its line and what to do.
-func TestThirtyFaultsAtOnce(t *testing.T) {
+// Each wrong line of a file is reported with its key, its line and a remedy.
+func TestThirtyFaultsNameKeyLineAndRemedy(t *testing.T) {
 	lines := []struct{ line, key, says string }{
 		{"listen: 8080", "listen", "write host:port"},
 		{"admin: {base_path: /a/../b, bogus: 1}", "admin.base_path", "write it like /precept"},
@@ -80,8 +80,8 @@ func TestThirtyFaultsAtOnce(t *testing.T) {
 	}
 }
 
-// Where the dashboard may lie below a path, and where not.
-func TestBasePaths(t *testing.T) {
+// Valid and invalid base paths of the dashboard.
+func TestBasePathIsValidated(t *testing.T) {
 	for path, ok := range map[string]bool{
 		"": true, "/precept": true, "/a/b-c_d.e": true, "/A1": true, "/.well-known/x": true,
 		"precept": false, "/": false, "/a/": false, "//a": false, "/a/../b": false, "/.": false, "/a b": false, "/a?b": false, "/%61": false, "/é": false,
@@ -93,9 +93,9 @@ func TestBasePaths(t *testing.T) {
 	}
 }
 
-// What follows from what was given: one upstream has every route that names none, and the longest
-// time that can be written in days is a hundred years.
-func TestWhatFollows(t *testing.T) {
+// Derived values: a single upstream serves each route without an upstream of its own. The longest
+// duration in days is a hundred years.
+func TestSingleUpstreamServesAllRoutes(t *testing.T) {
 	c, err := configs.Parse(configs.Sources{File: []byte("upstreams: {mine: {url: 'http://h/v1'}}\nlearning: {retention: 36500d}\n")})
 	if err != nil {
 		t.Fatal(err)

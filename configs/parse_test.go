@@ -79,7 +79,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-func TestPrecedence(t *testing.T) {
+func TestFlagsOverrideVariablesOverrideFile(t *testing.T) {
 	file := []byte("bandit: {epsilon: 0.3, control: 0.3, objective: random}\ninject: {k: 4}\n")
 	c := mustParse(t, Sources{
 		File:  file,
@@ -92,8 +92,8 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// A key of every kind is set by its flag and by its variable.
-func TestOutsideForms(t *testing.T) {
+// A key of each kind is set by its flag and by its variable.
+func TestFlagAndVariableSetEveryKindOfKey(t *testing.T) {
 	cases := []struct{ path, text, want string }{
 		{"listen", "127.0.0.1:0", "127.0.0.1:0"},
 		{"debug_headers", "true", "true"},
@@ -217,7 +217,7 @@ func TestAbsentValuesKeepDefaults(t *testing.T) {
 	}
 }
 
-func TestSecretsNeverShow(t *testing.T) {
+func TestSecretsAreNeverPrinted(t *testing.T) {
 	const canary = "canary-7f3a"
 	file := `
 admin: {listen: not-an-address, tokens: ["sha256:canary-7f3a"]}
@@ -264,7 +264,7 @@ func TestEffectiveReadsBack(t *testing.T) {
 	}
 }
 
-func TestNumbersThatAreNone(t *testing.T) {
+func TestNotANumberIsRefused(t *testing.T) {
 	for _, text := range []string{"NaN", "nan", "Inf", "-Inf", "+inf", ".nan", ".inf", "-0.1", "1.1", "1e400", "", "x"} {
 		_, err := Parse(Sources{Flags: map[string]string{"bandit.epsilon": text}})
 		faults, ok := AsFaults(err)
@@ -281,8 +281,8 @@ func TestNumbersThatAreNone(t *testing.T) {
 	}
 }
 
-// A mounted secret ends with a line feed, wherever the secret is written.
-func TestLineFeedsAfterValuesAreTrimmed(t *testing.T) {
+// A mounted secret ends with a line feed. The line feed is trimmed in each source of a secret.
+func TestTrailingLineFeedsAreTrimmed(t *testing.T) {
 	file := []byte("store: {url: 'redis://:${PASSWORD}@h:6379/0'}\ntenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: '${SUM}', upstream_key: '${KEY}'}]\n" +
 		"distill:\n  api_key: |\n    sk-1\notel: {headers: ['Authorization: Bearer ${KEY}']}\n")
 	sum := strings.Repeat("0a", 32)
@@ -305,8 +305,9 @@ func TestLineFeedsAfterValuesAreTrimmed(t *testing.T) {
 	}
 }
 
-// A misspelt variable is named with the key that it most likely means. Variables of others are not.
-func TestMisspeltVariables(t *testing.T) {
+// The fault of a misspelt variable names the most likely key. Variables of other programs are
+// ignored.
+func TestMisspeltVariableNamesTheLikelyKey(t *testing.T) {
 	parse := func(file string, pairs ...string) error {
 		names := []string{"HOME"}
 		for i := 0; i < len(pairs); i += 2 {

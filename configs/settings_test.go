@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Settings shows every key, what differs from its default, and no secret.
-func TestSettings(t *testing.T) {
+// Settings returns each key with its difference from the default, and no secret.
+func TestSettingsShowEveryKeyAndNoSecret(t *testing.T) {
 	const canary = "s3cret-canary"
 	c, err := Parse(Sources{Offline: true, FileName: "f", File: []byte(`
 admin: {tokens: [` + canary + `]}

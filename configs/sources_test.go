@@ -53,8 +53,8 @@ func otherValue(n configs.Name) string {
 }
 
 // Each key is set alike by a line of the file, by its variable and by its flag, and by nothing
-// else; a running server follows the change where the reference says so.
-func TestEveryKeyByEveryRoad(t *testing.T) {
+// else. A running server follows the change where the reference says so.
+func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 	for _, n := range configs.Names() {
 		value := otherValue(n)
 		with := configs.Sources{Flags: map[string]string{}}
@@ -102,8 +102,8 @@ func TestEveryKeyByEveryRoad(t *testing.T) {
 	}
 }
 
-// A fault says where its value came from, whatever road that was.
-func TestWhereAFaultIs(t *testing.T) {
+// A fault names the source of its value: file, variable or flag.
+func TestFaultNamesItsSource(t *testing.T) {
 	for name, c := range map[string]struct {
 		src         configs.Sources
 		key, source string
@@ -134,8 +134,8 @@ func TestWhereAFaultIs(t *testing.T) {
 	}
 }
 
-// Faults are told in the order of their keys, however they were found.
-func TestOrderOfFaults(t *testing.T) {
+// Faults are sorted by key, in whatever order they are found.
+func TestFaultsAreSortedByKey(t *testing.T) {
 	var keys []string
 	for _, f := range faultsOf(t, configs.Sources{File: []byte("writ: {trust: x}\nlessons: ''\nlisten: x\nbandit: {control: 2}\ndata_dir: ''\n")}) {
 		keys = append(keys, f.Key)
@@ -145,7 +145,7 @@ func TestOrderOfFaults(t *testing.T) {
 	}
 }
 
-// A value that cannot be read is shown as it was written, unless the key is one of a secret.
+// A fault shows the invalid value as written, unless the key is secret.
 func TestFaultsShowNoSecret(t *testing.T) {
 	const canary = "canary${"
 	for path, secret := range map[string]bool{
@@ -164,8 +164,8 @@ func TestFaultsShowNoSecret(t *testing.T) {
 	}
 }
 
-// Values of the wrong shape are told what belongs in their place.
-func TestShapes(t *testing.T) {
+// The fault of a value of the wrong shape names the expected shape.
+func TestFaultOfWrongShapeNamesTheExpectedShape(t *testing.T) {
 	for file, says := range map[string]string{
 		"upstreams: {a: {url: 'http://h'}, a: {url: 'http://i'}}\nroutes: {chat: a, responses: a, messages: a, other: a}": "upstreams.a is given twice; keep one",
 		"learning: {opt_out_patterns: {a: b}}":                          "is no list; write [a, b]",
@@ -190,9 +190,9 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// A verb that only reads what lies on disk does not mind what a server would; a key that is none is
-// a mistake all the same.
-func TestFaultsOfTheNetwork(t *testing.T) {
+// A verb that only reads files ignores faults of the network settings; an unknown key remains a
+// fault.
+func TestOfflineVerbIgnoresNetworkFaults(t *testing.T) {
 	const server = "listen: x\nadmin: {listen: y}\nupstreams: {}\nroutes: {chat: z}\ntenancy: keys\nkeys: [{name: a}]\n" +
 		"otel: {endpoint: x}\ndistill: {judge: x}\nupstream: ftp://x\n"
 	if c, err := configs.Parse(configs.Sources{File: []byte(server), Offline: true}); err != nil || c == nil {
@@ -209,8 +209,8 @@ func TestFaultsOfTheNetwork(t *testing.T) {
 	}
 }
 
-// A misspelt name is taken for one that is near: two letters off, one where the name is short.
-func TestNearNames(t *testing.T) {
+// A misspelt name matches a name within two letters, or within one letter for short names.
+func TestNearNameAllowsTwoWrongLetters(t *testing.T) {
 	names := []string{"log", "keys", "bandit", "listen"}
 	for name, want := range map[string]string{
 		"lo": "log", "lag": "log", "lgo": "", "xyz": "", "kesy": "keys", "key": "keys", "badnit": "bandit", "lsten": "listen", "lisn": "listen", "lst": "", "": "",

@@ -66,7 +66,7 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// What a variable holds is never expanded again.
+// The content of a variable is not expanded again.
 func TestExpandIsSinglePass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.String().Draw(t, "value")

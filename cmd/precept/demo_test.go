@@ -43,7 +43,7 @@ ask-for-a-screenshot         +0.0      -  -                not matched yet
 `
 
 // The table shows the truth next to the report, and the sessions of both arms if the width permits.
-func TestDemoTable(t *testing.T) {
+func TestDemoTableShowsTruthBesideReport(t *testing.T) {
 	for columns, want := range map[int]string{0: goldenNarrow, 40: goldenNarrow, 80: goldenNarrow, 89: goldenNarrow, 90: goldenTable} {
 		if got := demoTable(demo.NewWorld(1).Truths, someRows(), columns); got != want {
 			t.Errorf("%d columns:\n%s\nwant\n%s", columns, got, want)

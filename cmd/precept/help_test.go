@@ -12,7 +12,7 @@ import (
 
 // Help names the kind of a flag's value, never a word of the description, and fits 100 columns
 // without a terminal.
-func TestHelp(t *testing.T) {
+func TestHelpNamesTheKindOfEachFlagValue(t *testing.T) {
 	kinds := map[string]bool{"": true, "value": true, "string": true, "strings": true, "stringArray": true, "int": true, "uint": true, "float": true, "duration": true}
 	root := new(invocation).root()
 	each(root, func(c *cobra.Command) {

@@ -8,7 +8,7 @@ import (
 
 // A table fits its columns: a column without room follows whole below its row; with enough room
 // every column is in its row.
-func TestTableFits(t *testing.T) {
+func TestTableFitsItsColumns(t *testing.T) {
 	rows := [][]string{
 		{"SLUG", "STATE", "OUTCOME", "CONFIDENCE", "TITLE"},
 		{"reproduce-before-you-fix-anything-at-all", "quarantined!", "success", "0.55", "Reproduce the fault before you change a line, and keep the command that shows it"},

@@ -49,7 +49,7 @@ const (
 	named  = pathed + ",upstream=mine"
 )
 
-func TestPointAnything(t *testing.T) {
+func TestPointSetsAddressesForAnyAgent(t *testing.T) {
 	p, _ := pointed(t, "python3 my_agent.py --fast", nil)
 	for name, want := range map[string]string{
 		"OPENAI_BASE_URL": pathed + "/v1", "OPENAI_API_BASE": pathed + "/v1", "COPILOT_PROVIDER_BASE_URL": pathed + "/v1",
@@ -62,7 +62,7 @@ func TestPointAnything(t *testing.T) {
 }
 
 // A run and a session have separate places in the path and in the environment.
-func TestPointRun(t *testing.T) {
+func TestPointSeparatesRunAndSession(t *testing.T) {
 	for _, c := range []struct{ run, session, base, inSession string }{
 		{"ci/7", "", "http://h/p/agent=a,run=ci%2F7", "ci/7"},
 		{"r", "s,1", "http://h/p/agent=a,run=r,session=s%2C1", "s,1"},

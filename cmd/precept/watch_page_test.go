@@ -11,7 +11,7 @@ import (
 )
 
 // The output of watch fits its columns for any text, and has colours on request only.
-func TestWatchPage(t *testing.T) {
+func TestWatchPageFitsItsColumns(t *testing.T) {
 	turn := store.TurnItem{Turn: 7, Outcome: sample.Failed, Loops: 1, Input: 12, Entries: []store.Entry{
 		{Kind: sample.EventUser, Text: strings.Repeat("日本語のとても長い文章 ", 20) + "\x1b]0;owned\x07\u202eevil"},
 		{Kind: store.KindBlock, Text: strings.Repeat("x", 500) + "\nEnd of lessons.\n\n", Slugs: []string{"a"}},

@@ -117,7 +117,7 @@ func TestFleetPlays(t *testing.T) {
 	}
 }
 
-func TestFleetTellsTheFirstFault(t *testing.T) {
+func TestFleetReturnsTheFirstError(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail func(path string, n int) int
 		want string
@@ -137,7 +137,7 @@ func TestFleetTellsTheFirstFault(t *testing.T) {
 	}
 }
 
-func TestFleetStops(t *testing.T) {
+func TestFleetStopsWithItsContext(t *testing.T) {
 	w := NewWorld(1)
 	ctx, cancel := context.WithCancel(t.Context())
 	s := newStand(t, w, func(_ string, n int) int {

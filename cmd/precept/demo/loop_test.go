@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// An agent that insists gives up in the end, and goes another way at the first warning.
-func TestInsist(t *testing.T) {
+// An insisting agent gives up in the end, and takes another approach at the first warning.
+func TestInsistingAgentGivesUpAtTheFirstWarning(t *testing.T) {
 	for _, c := range []struct {
 		warnAfter     int // results; 0: nobody warns
 		caught, calls int64

@@ -93,9 +93,9 @@ func TestUpstreamIDsDiffer(t *testing.T) {
 	}
 }
 
-// The model knows the lessons by what the request says, and succeeds with exactly the chance that
-// the truth gives them.
-func TestUpstreamSucceedsAsTheTruthSays(t *testing.T) {
+// The model finds the lessons in the request, and succeeds with exactly the chance that the truth
+// gives.
+func TestUpstreamSuccessRateMatchesTheTruth(t *testing.T) {
 	for name, slugs := range map[string][]string{
 		"no lesson": nil, "a helpful one": {"reproduce-before-fixing"}, "a harmful one": {"restart-the-service-first"},
 		"two, and one that it does not know": {"read-the-failing-assertion", "never-heard-of", "pin-the-dependency"},

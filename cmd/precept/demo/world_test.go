@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestWorldFollowsFromItsSeed(t *testing.T) {
+func TestWorldIsDeterministicForASeed(t *testing.T) {
 	a, b, other := NewWorld(7), NewWorld(7), NewWorld(8)
 	differ := 0
 	for n := 1; n <= 200; n++ {
@@ -50,8 +50,9 @@ func TestEffect(t *testing.T) {
 	}
 }
 
-// A chance stays a chance, and a lesson moves it by its effect unless it meets an end.
-func TestChance(t *testing.T) {
+// A chance stays between 0 and 1, and a lesson moves the chance by its effect unless a limit is
+// met.
+func TestChanceStaysBetweenZeroAndOne(t *testing.T) {
 	w := NewWorld(1)
 	rapid.Check(t, func(rt *rapid.T) {
 		tk := w.ticket(rapid.IntRange(1, 999_999).Draw(rt, "ticket"))
@@ -81,8 +82,8 @@ func TestChance(t *testing.T) {
 	})
 }
 
-// The outcomes come as often as the chances say, and a plain success rate is misled as promised.
-func TestOutcomesAndTraps(t *testing.T) {
+// The outcomes are as frequent as the chances, and a plain success rate misleads as documented.
+func TestOutcomesMatchChancesAndRawRateMisleads(t *testing.T) {
 	w := NewWorld(3)
 	const n = 20_000
 	var success, expected, variance, without float64
@@ -134,9 +135,8 @@ func TestOutcomesAndTraps(t *testing.T) {
 	}
 }
 
-// The lessons are in force as they come, and fire on the tickets that they are about and on no
-// others.
-func TestLessonsMatchTheirTickets(t *testing.T) {
+// The lessons are active at once, match the tickets of their topic and no others.
+func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 	w := NewWorld(5)
 	dir := filepath.Join(t.TempDir(), "a", "lessons")
 	if err := w.WriteLessons(dir); err != nil {
@@ -180,7 +180,7 @@ func TestLessonsMatchTheirTickets(t *testing.T) {
 	}
 }
 
-func TestWriteLessonsTells(t *testing.T) {
+func TestWriteLessonsReturnsWriteErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

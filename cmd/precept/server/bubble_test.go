@@ -106,7 +106,7 @@ func (b *bubbled) send(method, url, body string, header ...string) (status int, 
 }
 
 // An idle server returns memory to the system once a minute.
-func TestAnIdleServerGivesItsMemoryBack(t *testing.T) {
+func TestIdleServerReturnsMemoryEveryMinute(t *testing.T) {
 	forced := func() uint32 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)

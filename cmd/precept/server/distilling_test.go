@@ -11,7 +11,7 @@ import (
 
 // A session that the distiller cannot read is counted under the name of the distiller: a label of a
 // metric never holds the name of a session.
-func TestTheDistillersFailuresNameNoSession(t *testing.T) {
+func TestDistillerFailureMetricHasNoSessionName(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"id":"chatcmpl-1","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"no judgement"}}]}`)

@@ -42,7 +42,7 @@ func (l *life) tells(path, body string) string {
 // The actions of an operator on the admin listener of a running server take effect: a rating
 // counts, the exports equal those of a verb on the same store, the pages find the stored sessions,
 // and no page finds a forgotten session.
-func TestTheAdminFace(t *testing.T) {
+func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	source := flags(t, certain(map[string]string{
@@ -114,7 +114,7 @@ func TestTheAdminFace(t *testing.T) {
 // An agent that opts out by a reload is opted out from the reload on, and kept exchanges of the
 // agent are neither shown nor exported. After the end of the opt-out the exchanges of the agent are
 // kept again.
-func TestAnOptOutByReload(t *testing.T) {
+func TestReloadOptsAnAgentOutAndInAgain(t *testing.T) {
 	source := flags(t, certain(map[string]string{"upstream": model(t), "reward.close_after": "50ms"}))
 	write := saved(t, source)
 	write("{}\n")
@@ -154,7 +154,7 @@ func TestAnOptOutByReload(t *testing.T) {
 // A change that a reload cannot follow waits for a restart, is shown on the overview, and has no
 // effect until the restart. A viewer's token of the same file is valid at once, and invalid after
 // its removal.
-func TestWhatWaitsForANewStart(t *testing.T) {
+func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 	source := flags(t, map[string]string{"upstream": model(t), "admin.tokens": "[token]"})
 	write := saved(t, source)
 	write("{}\n")
@@ -246,7 +246,7 @@ func TestSpansReachTheCollector(t *testing.T) {
 // A server that crashed leaves run.json behind, and the next server writes its own. A missing
 // lesson directory is logged, and read when the directory appears. An unreadable file leaves the
 // other lessons, and the previous version of the lesson, in effect.
-func TestAfterACrashAndWithoutLessons(t *testing.T) {
+func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 	m := hears(t)
 	lessons := filepath.Join(t.TempDir(), "later")
 	source := flags(t, certain(map[string]string{"upstream": m.URL + "/v1", "lessons": lessons}))

@@ -12,7 +12,7 @@ import (
 
 // A named pipe in the place of the ledger does not keep a server from stopping: opening the pipe
 // would wait for a writer for ever.
-func TestALedgerThatIsAPipe(t *testing.T) {
+func TestLedgerPipeDoesNotBlockTheStop(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "AGENT.md")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)

@@ -94,7 +94,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 // A replica starts without Redis: the replica serves, reports the degraded state, and injects no
 // lesson whose coin another replica would flip differently. The replicas agree on the keys when
 // Redis is available; afterwards a copy lets a replica start and inject without Redis.
-func TestRedisIsAwayAtTheStart(t *testing.T) {
+func TestStartWithoutRedisServesDegraded(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
 	m := hears(t)
@@ -144,7 +144,7 @@ func TestRedisIsAwayAtTheStart(t *testing.T) {
 }
 
 // Keys of one store are never used with another store.
-func TestKeysStayWithTheirStore(t *testing.T) {
+func TestKeysOfOneStoreAreNotUsedWithAnother(t *testing.T) {
 	redis, apart := storetest.StartRedis(t), storetest.StartRedis(t)
 	more := map[string]string{"store.url": redis.URL(), "data_dir": t.TempDir()}
 	source := flags(t, more)
@@ -164,7 +164,7 @@ func TestKeysStayWithTheirStore(t *testing.T) {
 
 // A bank in Redis that is unavailable at the start does not prevent a start: the log reports the
 // fault, and the lessons take effect when Redis is available.
-func TestTheBankIsAwayAtTheStart(t *testing.T) {
+func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	server := storetest.StartRedis(t)
 	server.Kill()
 	m := hears(t)

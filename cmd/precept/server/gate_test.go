@@ -26,7 +26,7 @@ import (
 // without a finding is retired. A lesson that harms by the interval for all times is retired during
 // the trial. The numbers stay in each case. A running trial, and a trial that a person began, are
 // left alone.
-func TestTrialsOfTheAutomaticGateEnd(t *testing.T) {
+func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		for name, c := range map[string]struct {
 			with, without int // successes of 200
@@ -71,7 +71,7 @@ func TestTrialsOfTheAutomaticGateEnd(t *testing.T) {
 }
 
 // The expectation of the chooser does not keep a lesson in a trial that has ended.
-func TestWhatFollowsFromAVerdict(t *testing.T) {
+func TestEndedTrialIgnoresChooserExpectation(t *testing.T) {
 	for verdict, want := range map[report.Verdict]lesson.State{
 		report.TrialHelps: lesson.Active, report.Benched: lesson.Archived, report.Unproven: lesson.Archived, report.NoEffect: lesson.Archived,
 		report.LikelyHarms: lesson.Archived, report.TrialHarms: lesson.Trial, report.Invalid: lesson.Trial,

@@ -41,7 +41,7 @@ func (b *bubbled) spoken(said string) (answer string, open time.Duration) {
 
 // An idle connection is closed: after limits.header_timeout during a request, and after two minutes
 // between requests.
-func TestConnectionsThatWait(t *testing.T) {
+func TestIdleConnectionsAreClosed(t *testing.T) {
 	inBubble(t, map[string]string{"limits.header_timeout": "7s"}, func(b *bubbled) {
 		if answer, open := b.spoken("GET /healthz HTTP/1.1\r\nHost: half"); strings.Contains(answer, "200 OK") || open != 7*time.Second {
 			b.t.Errorf("half a request: %q after %v", answer, open)
@@ -55,7 +55,7 @@ func TestConnectionsThatWait(t *testing.T) {
 
 // A saved configuration takes effect within two seconds, also after hours without a change. A file
 // that was read at a signal and then restored takes effect, too.
-func TestHowSoonAConfigurationIsInForce(t *testing.T) {
+func TestSavedConfigurationTakesEffectInTwoSeconds(t *testing.T) {
 	source := flags(t, nil)
 	write := saved(t, source)
 	write("admin: {tokens: [first]}\n")
@@ -89,7 +89,7 @@ func TestHowSoonAConfigurationIsInForce(t *testing.T) {
 }
 
 // Data older than the retention is deleted, also when a reload sets the retention.
-func TestRetentionByReload(t *testing.T) {
+func TestReloadedRetentionDeletesOldData(t *testing.T) {
 	source := flags(t, certain(map[string]string{"upstream": closing(t, "done"), "reward.close_after": "1s"}))
 	write := saved(t, source)
 	write("{}\n")
@@ -127,7 +127,7 @@ func TestRetentionByReload(t *testing.T) {
 }
 
 // The distiller of a server reads closed sessions, and a proposal waits for a person.
-func TestTheDistillerReadsClosedSessions(t *testing.T) {
+func TestDistillerProposesFromClosedSessions(t *testing.T) {
 	lessons := t.TempDir()
 	proposed := func(t *testing.T) (states []lesson.State) {
 		t.Helper()
@@ -171,7 +171,7 @@ func TestTheDistillerReadsClosedSessions(t *testing.T) {
 }
 
 // The account of the health page is computed every five seconds at most, for any number of readers.
-func TestTheAccountIsDrawnUpNowAndThen(t *testing.T) {
+func TestHealthIsComputedAtMostEveryFiveSeconds(t *testing.T) {
 	inBubble(t, map[string]string{"upstream": closing(t, "done")}, func(b *bubbled) {
 		admitted := func() string {
 			_, health := b.send(http.MethodGet, b.admin+"/api/health", "")
@@ -191,7 +191,7 @@ func TestTheAccountIsDrawnUpNowAndThen(t *testing.T) {
 }
 
 // A listener on every address is reported by an address at which this machine reaches the listener.
-func TestAnAddressThatCanBeUsed(t *testing.T) {
+func TestWildcardListenerIsReportedAsReachable(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
 		l := starts(t, flags(t, map[string]string{"listen": address}))
 		if !strings.HasPrefix(l.data, "http://127.0.0.1:") || get(t, l.data+"/healthz", "") != http.StatusOK {
@@ -205,7 +205,7 @@ func TestAnAddressThatCanBeUsed(t *testing.T) {
 
 // The counts in the index are those of the sessions that had the lesson, whether the watcher or an
 // operator wrote the index last.
-func TestTheIndexHasTheCountsOfNow(t *testing.T) {
+func TestIndexHasCurrentSessionCounts(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	row := func(b *bubbled) string {

@@ -64,7 +64,7 @@ func certain(more map[string]string) map[string]string {
 
 // A lesson that an agent proposes waits for a person. After the approval, that agent alone receives
 // the lesson, until a person removes the lesson.
-func TestAnAgentsLesson(t *testing.T) {
+func TestAgentsLessonWaitsForApproval(t *testing.T) {
 	m := hears(t)
 	l := starts(t, flags(t, certain(map[string]string{"upstream": m.URL + "/v1"})))
 	token := map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}
@@ -108,7 +108,7 @@ func TestAnAgentsLesson(t *testing.T) {
 
 // The ledger is followed: an entry becomes a lesson that waits for a person or, with ledger.trust:
 // own, a lesson that its agent receives at once. A later entry is followed, too.
-func TestLedgerIsFollowed(t *testing.T) {
+func TestLedgerEntryBecomesALesson(t *testing.T) {
 	for _, trust := range []string{"quarantined", "own"} {
 		t.Run(trust, func(t *testing.T) {
 			m, book := hears(t), &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
@@ -188,7 +188,7 @@ func TestGarbageIsSetAside(t *testing.T) {
 }
 
 // A verb without a server changes a lesson by the rules of the bank.
-func TestChangeLesson(t *testing.T) {
+func TestVerbChangesLessonByTheRulesOfTheBank(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	cfg := loaded(t, flags(t, map[string]string{"lessons": lessons}))

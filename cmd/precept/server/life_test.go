@@ -74,7 +74,7 @@ func (l *life) asks(agent, name, words, feedback string) {
 // A served session is measured, reported, exported and kept: the report of the running server
 // equals the report of the admin listener, and a verb finds the same report in the store after the
 // stop.
-func TestFromRequestToReport(t *testing.T) {
+func TestServedSessionReachesReportAndStore(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	source := flags(t, map[string]string{
@@ -217,7 +217,7 @@ func parquetOf(t *testing.T, cfg *configs.Config, lines []string) {
 }
 
 // A taken port is reported with its key, before the data directory is touched.
-func TestTakenPorts(t *testing.T) {
+func TestTakenPortIsReportedWithItsKey(t *testing.T) {
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +239,7 @@ func TestTakenPorts(t *testing.T) {
 // A server that is the whole process reports its addresses: in the log, in run.json, and to the
 // service manager, which also learns about the stop. An unreachable service manager does not
 // prevent a start.
-func TestWhereItIs(t *testing.T) {
+func TestServerReportsItsAddresses(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		t.Run(fmt.Sprint("a manager that fails: ", fails), func(t *testing.T) {
 			source := flags(t, map[string]string{"log.format": "json", "log.level": "error"})

@@ -21,7 +21,7 @@ import (
 )
 
 // Candidates, archived lessons and replaced lessons do not count as active.
-func TestInForce(t *testing.T) {
+func TestActiveCountExcludesCandidatesAndArchived(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	book := lesson.NewBook([]*lesson.Lesson{
 		{Slug: "speaks", State: lesson.Active},
@@ -38,7 +38,7 @@ func TestInForce(t *testing.T) {
 
 // Each failure of a step is counted; the log has one line per step in ten seconds, and one line a
 // minute for a store that is unavailable. A step that a stop interrupts has not failed.
-func TestFailuresAreTold(t *testing.T) {
+func TestFailuresAreCountedAndLoggedAtALimitedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
 		registry := prometheus.NewRegistry()

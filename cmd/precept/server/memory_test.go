@@ -24,7 +24,7 @@ func unwritable(t *testing.T) string {
 
 // Without a writable directory precept starts, forwards, and injects from memory. The log, the
 // pages and the metrics report the state, and an export is empty.
-func TestNothingCanBeWritten(t *testing.T) {
+func TestServerRunsWithoutWritableDirectory(t *testing.T) {
 	m := hears(t)
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -63,7 +63,7 @@ func TestNothingCanBeWritten(t *testing.T) {
 }
 
 // A token that cannot be stored is valid until the stop.
-func TestATokenThatCannotBeKept(t *testing.T) {
+func TestUnstorableTokenIsValidUntilTheStop(t *testing.T) {
 	source := flags(t, map[string]string{"data_dir": unwritable(t)})
 	l := starts(t, source, alone)
 	token := l.server.Token()
@@ -84,7 +84,7 @@ func TestATokenThatCannotBeKept(t *testing.T) {
 
 // With the store in Redis, an unwritable data directory costs the outbox only: the exchanges are
 // kept in Redis.
-func TestTheStoreIsElsewhere(t *testing.T) {
+func TestUnwritableDataDirectoryWithRedisKeepsExchanges(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	source := flags(t, certain(map[string]string{
 		"upstream": model(t), "data_dir": unwritable(t), "store.url": redis.URL(), "reward.close_after": "50ms",

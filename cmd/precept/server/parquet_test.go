@@ -47,7 +47,7 @@ func (f *full) Write(b []byte) (int, error) {
 
 // An export as Parquet holds one row group at most: groups end at 16 MiB. A failed write is an
 // error.
-func TestParquetInGroups(t *testing.T) {
+func TestParquetExportHasBoundedRowGroups(t *testing.T) {
 	var out bytes.Buffer
 	job := &server.ExportJob{Evidence: large{samples: 40}, Filter: &sample.Filter{}, Out: &out}
 	if err := job.Write(t.Context(), "parquet"); err != nil {

@@ -139,7 +139,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 
 // Two servers run in one process and leave no goroutine behind. A third server finds the directory
 // locked.
-func TestTwoServersInOneProcess(t *testing.T) {
+func TestTwoServersShareAProcessWithoutLeaks(t *testing.T) {
 	first := flags(t, map[string]string{"admin.tokens": "[first]"})
 	one, other := starts(t, first), starts(t, flags(t, map[string]string{"admin.tokens": "[second]"}))
 	if get(t, one.admin+"/api/report", "first") != http.StatusOK || get(t, one.admin+"/api/report", "second") != http.StatusUnauthorized {
@@ -166,7 +166,7 @@ func TestTwoServersInOneProcess(t *testing.T) {
 }
 
 // A stop that cuts a stream returns ErrCut.
-func TestStopCutsStreams(t *testing.T) {
+func TestStopThatCutsAStreamReturnsErrCut(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "data: {}\n\n")
 		_ = http.NewResponseController(w).Flush()
@@ -215,7 +215,7 @@ func TestReloadSurvivesAPanic(t *testing.T) {
 
 // The first start prints the address of the dashboard and the setting of agents; later starts do
 // not.
-func TestFirstStartTellsAddresses(t *testing.T) {
+func TestFirstStartPrintsDashboardAndAgentSetting(t *testing.T) {
 	source := flags(t, nil)
 	cfg, err := source.Load()
 	if err != nil {

@@ -32,7 +32,7 @@ func signalled(t *testing.T, s os.Signal) {
 
 // Between a signal and the end of the drain delay a server is not ready, and answers requests all
 // the same. A second signal ends the delay, and cuts no idle connection.
-func TestDrainDelay(t *testing.T) {
+func TestDrainDelayIsNotReadyButServes(t *testing.T) {
 	l := starts(t, flags(t, map[string]string{"upstream": model(t), "limits.drain_delay": "1h"}), alone)
 	ahead, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(l.data, "http://"))
 	if err != nil {
@@ -56,7 +56,7 @@ func TestDrainDelay(t *testing.T) {
 
 // While a stream has time to end, the admin listener is not ready, and the data listener accepts no
 // connection. The stream ends whole; a second signal cuts the stream.
-func TestDrain(t *testing.T) {
+func TestDrainLetsAStreamEnd(t *testing.T) {
 	for _, hurried := range []bool{false, true} {
 		end := make(chan struct{})
 		upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -118,7 +118,7 @@ func (l *life) opens() io.Reader {
 
 // A reload applies the whole file or nothing. The log and the health page report the faults until a
 // reload succeeds, and the changes that wait for a restart.
-func TestReload(t *testing.T) {
+func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 	source := flags(t, map[string]string{"admin.tokens": "[token]"})
 	write := saved(t, source)
 	write("bandit: {epsilon: 0.3}\n")

@@ -58,7 +58,7 @@ func passes(d time.Duration) {
 func nameOf(f any) string { return runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name() }
 
 // Every worker of a server starts, and no worker runs after the stop, which goleak checks.
-func TestEverythingIsStarted(t *testing.T) {
+func TestEveryWorkerStartsAndStops(t *testing.T) {
 	collector := httptest.NewServer(http.NotFoundHandler())
 	defer collector.Close()
 	source := flags(t, certain(map[string]string{
@@ -106,7 +106,7 @@ func running(t *testing.T, source *server.Source, functions map[string]int) {
 
 // A lesson in the directory takes effect within two seconds; so does a configuration, and the index
 // is written again.
-func TestHowSoonAChangeIsInForce(t *testing.T) {
+func TestChangedLessonTakesEffectInTwoSeconds(t *testing.T) {
 	lessons := t.TempDir()
 	inBubble(t, map[string]string{"lessons": lessons}, func(b *bubbled) {
 		passes(time.Minute)
@@ -122,7 +122,7 @@ func TestHowSoonAChangeIsInForce(t *testing.T) {
 }
 
 // A command in a model's reply is executed while the server serves, and not only at the stop.
-func TestCommandsAreCarriedOut(t *testing.T) {
+func TestCommandInReplyIsExecutedWhileServing(t *testing.T) {
 	inBubble(t, map[string]string{
 		"upstream": closing(t, "/lesson grep first: Use grep before you read."), "writ.enabled": "true", "writ.trust": "own",
 	}, func(b *bubbled) {
@@ -140,7 +140,7 @@ func TestCommandsAreCarriedOut(t *testing.T) {
 
 // The counts of consulted lessons are written while the server serves, so that a crash loses some
 // seconds at most, and the next start knows the counts.
-func TestConsultationsAreWrittenDown(t *testing.T) {
+func TestConsultationCountsAreWrittenWhileServing(t *testing.T) {
 	data, lessons := t.TempDir(), t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	options := map[string]string{"upstream": closing(t, "done"), "data_dir": data, "lessons": lessons}
@@ -168,7 +168,7 @@ func TestConsultationsAreWrittenDown(t *testing.T) {
 
 // A start that panics fails: one line reports the panic, and everything opened is closed, so that
 // the next start finds the directory free.
-func TestAStartThatPanics(t *testing.T) {
+func TestPanickingStartReleasesTheDirectory(t *testing.T) {
 	source := flags(t, map[string]string{"admin.tokens": "[token]"})
 	cfg := loaded(t, source)
 	tools := outside()

@@ -24,7 +24,7 @@ import (
 
 // One key names the place of the lessons. redis:// alone is the Redis of the store, and an error
 // where the store is a file.
-func TestWhereTheLessonsLie(t *testing.T) {
+func TestLessonsKeyNamesDirectoryOrRedis(t *testing.T) {
 	for _, c := range []struct{ lessons, store, where, fault string }{
 		{"bank", "", "bank", ""},
 		{"bank", "redis://127.0.0.1:1/0", "bank", ""},
@@ -56,7 +56,7 @@ func TestWhereTheLessonsLie(t *testing.T) {
 
 // A bank that a verb opens has the rules of every bank: the proposal of a program waits for a
 // person, secrets are found, and the given limits apply.
-func TestTheRulesOfABank(t *testing.T) {
+func TestVerbOpensBankWithItsRules(t *testing.T) {
 	cfg := loaded(t, flags(t, nil))
 	banktest.WriteLesson(t, cfg.Lessons, "look-first", "targets")
 	tools := outside()
@@ -93,7 +93,7 @@ func lessonText(t *testing.T, dir string) string {
 
 // The coins of open sessions, of a run, and of sessions without an injection are exported with
 // their propensity. Sessions without a match have no coins.
-func TestDrawsOfOpenSessions(t *testing.T) {
+func TestCoinsOfOpenSessionsAreExported(t *testing.T) {
 	for _, c := range []struct{ control, epsilon, lesson, coin string }{
 		{"0", "0", "injected", "treated"}, {"0", "1", "withheld", "treated"}, {"1", "0", "", "control"},
 	} {
@@ -147,7 +147,7 @@ func TestDrawsOfOpenSessions(t *testing.T) {
 
 // A verb that opens a store takes path, clock and bounds from the configuration, and makes no store
 // for reading.
-func TestOpeningAStore(t *testing.T) {
+func TestVerbOpensStoreFromConfiguration(t *testing.T) {
 	cfg := loaded(t, flags(t, nil))
 	tools := outside()
 	if _, err := tools.OpenStored(t.Context(), cfg); !errors.Is(err, sqlite.ErrMissing) {
@@ -175,7 +175,7 @@ func TestOpeningAStore(t *testing.T) {
 
 // A panic of the distiller affects one round and is reported; the next round follows at the
 // interval, and a stop ends the wait.
-func TestADistillerOutlivesItsPanics(t *testing.T) {
+func TestDistillerPanicEndsOneRoundOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := server.Distiller{Options: distill.Options{Now: time.Now}} // without a store the distiller panics
 		ctx, stop := context.WithCancel(t.Context())

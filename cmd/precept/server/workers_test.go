@@ -15,7 +15,7 @@ import (
 
 // A worker that panics restarts after a pause, until its context ends. A worker that fails returns
 // the failure and does not restart.
-func TestAWorkerRestartsAfterAPanic(t *testing.T) {
+func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
 		s := New(Options{Tools: Tools{Now: time.Now}, Config: configs.Default(), Console: &said})
@@ -59,7 +59,7 @@ func TestAWorkerRestartsAfterAPanic(t *testing.T) {
 }
 
 // An idle server returns its memory to the system; the collector decides for a busy server.
-func TestIdle(t *testing.T) {
+func TestIdleServerReturnsMemory(t *testing.T) {
 	forced := func() uint32 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
