@@ -1,7 +1,7 @@
 package admin
 
 import (
-	_ "embed" // the description
+	_ "embed" // embeds openapi.yaml
 	"net/http"
 
 	"github.com/labstack/echo/v4"

@@ -14,7 +14,7 @@ import (
 	"precept/store"
 )
 
-// How much a program may send, in bytes.
+// Limits of request bodies, in bytes.
 const (
 	actLimit      = 4 << 10
 	forgetLimit   = 64 << 10

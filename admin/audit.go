@@ -26,7 +26,7 @@ const (
 // audit records actions. If the file cannot be written, the newest actions stay in memory, and the
 // log reports the failure.
 type audit struct {
-	path string // "": in memory only
+	path string // "": the log is kept in memory only
 	mu   sync.Mutex
 	list []Noted
 }

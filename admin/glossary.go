@@ -65,7 +65,7 @@ func glossary() []term {
 	}
 }
 
-// termOf returns a word of the glossary. The tests find a word without a definition.
+// termOf returns a word of the glossary. A test fails for a word without a definition.
 func termOf(key string) term {
 	terms := glossary()
 	i := slices.IndexFunc(terms, func(t term) bool { return t.Key == key })

@@ -21,7 +21,7 @@ type Health struct {
 	Store    Stored            `json:"store"`
 	Since    Since             `json:"since_start"`
 	Config   []configs.Setting `json:"config"`
-	Hash     string            `json:"config_hash"` // as in samples
+	Hash     string            `json:"config_hash"` // equal to config_hash in samples
 	Fault    string            `json:"config_fault,omitempty"`
 	Audit    []Noted           `json:"audit"` // the newest actions
 }

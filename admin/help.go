@@ -20,7 +20,7 @@ import (
 	"precept/docs"
 )
 
-// guides lists the pages of the docs in the order for a newcomer.
+// guides returns the names of the pages of the docs, in reading order.
 func guides() []string {
 	return []string{
 		"DASHBOARD", "EXPERIMENT", "LESSONS", "AGENTS", "OPERATIONS", "SAMPLES", "DISTILL", "ARCHITECTURE",
@@ -47,7 +47,7 @@ func (s *Server) help(c echo.Context) error {
 	}})
 }
 
-// helpList leads to some pages, by their titles.
+// helpList returns a list of links to pages, with their titles.
 func helpList(names []string, attributes ...g.Node) g.Node {
 	return h.Ul(g.Group(attributes), g.Map(names, func(name string) g.Node {
 		name = strings.TrimSuffix(name, ".md")
@@ -125,7 +125,7 @@ func (l helpLinks) Transform(page *ast.Document, _ text.Reader, _ parser.Context
 		}
 		return ast.WalkContinue, nil
 	})
-	for _, n := range gone { // the link's text stays
+	for _, n := range gone { // keep the text of the link
 		for c := n.FirstChild(); c != nil && n.Kind() == ast.KindLink; c = n.FirstChild() {
 			n.Parent().InsertBefore(n.Parent(), n, c)
 		}

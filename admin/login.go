@@ -15,7 +15,7 @@ import (
 // entryPage is the login page.
 type entryPage struct {
 	Said  string // reason for the login page, if any
-	Next  string // where to go then
+	Next  string // path to open after the login
 	Again bool   // the browser repeats the request by itself
 }
 

@@ -29,7 +29,7 @@ type Options struct {
 	Rate    Rater
 	Forget  Forgetter
 	Export  Exporter
-	Figures func(context.Context) []Figure // health in short
+	Figures func(context.Context) []Figure // summary figures on the overview and the health page
 	Health  func(context.Context) Health
 	Prices  func() Prices
 	Ready   func() (string, error) // a line about the state, or the reason for not being ready
@@ -136,7 +136,7 @@ func ExportFormats() []string {
 type Figure struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
-	Bad   bool   `json:"bad,omitempty"` // worth a look
+	Bad   bool   `json:"bad,omitempty"` // show as a problem
 }
 
 // Prices holds the prices of a million input tokens, in the operator's currency; 0: unknown.

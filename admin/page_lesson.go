@@ -31,7 +31,7 @@ type lessonView struct {
 	tried    tried
 }
 
-// eventsRead is how far back the audit log is searched for a lesson.
+// eventsRead is the number of audit log events that are searched for a lesson.
 const eventsRead = 2000
 
 // lessonPage shows one lesson.

@@ -17,7 +17,7 @@ type lessonsView struct {
 	counted reported
 	filter  lessonsFilter
 	rows    []*report.Row // filtered rows, in order
-	total   int           // before the filter
+	total   int           // number of rows before the filter
 	states  []string
 	truth   truths
 }
@@ -54,7 +54,7 @@ type lessonsFilter struct {
 	Old                               bool
 }
 
-// lessonsPage shows the lessons: filtered, sorted, a page of them.
+// lessonsPage shows one page of the filtered and sorted lessons.
 func (s *Server) lessonsPage(c echo.Context) error {
 	r, err := s.readReport(c)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Server) lessonsPage(c echo.Context) error {
 	return s.show(c, shown{Title: "Lessons", Main: v.html, Live: r.of.Old, Counted: r.of, Problem: r.problem})
 }
 
-// reach returns the zoom for fit.
+// reach returns the argument of fit for the zoom.
 func (f lessonsFilter) reach() float64 {
 	if f.Zoom == "all" {
 		return -1

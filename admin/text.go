@@ -18,7 +18,7 @@ func when[T any](condition bool, then, otherwise T) T {
 // none is the text of a missing value.
 const none = "–"
 
-// count writes a number of things, in groups of three digits from five digits on.
+// count formats a number, in groups of three digits from five digits on.
 func count[N int | int64](n N) string {
 	text := strconv.FormatInt(int64(n), 10)
 	if len(text) < 5 {
@@ -45,7 +45,7 @@ func sum[N int | int64](counts map[string]N) (n N) {
 // plural returns the singular for 1, else the plural.
 func plural[N int | int64](n N, one, several string) string { return when(n == 1, one, several) }
 
-// things writes a number of things with their name: 1 lesson, 2 lessons.
+// things formats a number with its noun: 1 lesson, 2 lessons.
 func things[N int | int64](n N, name string) string {
 	return count(n) + " " + plural(n, name, name+"s")
 }

@@ -17,7 +17,7 @@ type arm struct {
 	snapshots   snapshots      // earlier states of the evidence
 
 	stamp uint64   // clock of seen; 0: stale
-	seen  evidence // discounted
+	seen  evidence // discounted evidence
 }
 
 // clone copies the counters. State that only this process has is left out.

@@ -13,7 +13,7 @@ import (
 // report is unaffected: a report keeps every session, and shows windows.
 const (
 	changeSpread   = 3.5  // standard errors; all arms are tested all the time
-	changeShift    = 0.04 // in units of reward: a smaller change comes from settling offsets
+	changeShift    = 0.04 // in units of reward; a smaller change may come from offsets that have not converged
 	changeSessions = 30   // on each side
 	changeKeep     = 0.05 // weight of the evidence before the change point
 )

@@ -26,7 +26,7 @@ func (d *decoder) fault(path string, n ast.Node, value, problem string) {
 	})
 }
 
-// where names the place of a node for people.
+// where returns file and line of a node.
 func (d *decoder) where(n ast.Node) string {
 	if !d.lines || n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
 		return d.source

@@ -12,7 +12,7 @@ import (
 type Setting struct {
 	Path    string `json:"key"`
 	Value   string `json:"value"`   // as YAML; a secret is hidden
-	Default string `json:"default"` // likewise
+	Default string `json:"default"` // default as YAML; a secret is hidden
 	Changed bool   `json:"changed"` // Value is not Default
 	Restart bool   `json:"restart"` // a running server does not take a change over
 	Usage   string `json:"usage"`

@@ -175,8 +175,8 @@ func nameWords(name string) []string {
 // tools: `const r = await tools.exec_command({cmd: "make"}); text(r);`. The result is the argument
 // of text: the result of a command is JSON with an exit code.
 
-// scripted returns the commands of such a program, one per line; "" for a program without a literal
-// command.
+// scripted returns the literal commands in a JavaScript program of Codex, one per line; "" for
+// none.
 func scripted(program string) string {
 	var commands []string
 	for rest := program; ; {

@@ -157,7 +157,7 @@ func (p *phrases) statusField(v lenientValue) (Judgement, bool) {
 	case "error":
 		return Judgement{Outcome: Error, Rule: "json:status"}, true
 	case "fail", "failed", "failure":
-		// The status of a requested thing is data. A status with a reason belongs to the call.
+		// The status of a requested object is data. A status with a reason belongs to the call.
 		_, reasoned := v.get("message", "reason", "error", "msg", "detail")
 		if reasoned && len(v.keys) <= 6 || len(v.keys) <= 2 {
 			return Judgement{Outcome: Error, Rule: "json:status"}, true
@@ -225,8 +225,8 @@ func wrapped(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	return Judgement{}, false
 }
 
-// carries reports whether a field holds the answer. A field of a requested thing, such as the body
-// of an issue or the content of a file, has other fields of the thing around the field.
+// carries reports whether a field holds the tool's answer. The body of an issue or the content of a
+// file is data: then the object has further fields of that issue or file.
 func (p *phrases) carries(v lenientValue, field string) bool {
 	if field != "body" && field != "content" && field != "text" {
 		return true

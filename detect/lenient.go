@@ -90,7 +90,7 @@ type lenientParser struct {
 	s    string
 	i    int
 	drop int  // above 0: values are not kept
-	bad  bool // no such text; a truncated text is not bad
+	bad  bool // the text is not JSON; truncated JSON is not bad
 }
 
 func (p *lenientParser) space() {

@@ -6,7 +6,7 @@ import (
 
 // Loop is a call that returns again and again with the same result.
 type Loop struct {
-	Index  int    // index of the item with the result: the place of the warning
+	Index  int    // index of the item with the result, which gets the warning
 	CallID string // id of the call for the warning
 	Tool   string
 	Args   string // as sent

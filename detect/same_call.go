@@ -97,7 +97,7 @@ func (p *phrases) canonicalCommand(v any, spell bool) any {
 }
 
 // describes reports whether a key holds a description for people. Descriptions are dropped only
-// beside a key that does the work: the description of a new issue is the work.
+// next to a key that does the work: the description of a new issue is the work.
 func (p *phrases) describes(key string) bool { return p.isKey("describes", key) }
 
 func (p *phrases) hasWork(keys iter.Seq[string]) bool {

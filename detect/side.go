@@ -7,9 +7,9 @@ import (
 	"precept/internal/wire"
 )
 
-// Side returns the kind of housekeeping that a request asks for: title, summary, memory, commit, tags,
-// follow_up, query, completion, emoji, prompt; "" for an ordinary request. Agents and chat front ends
-// send such requests beside a conversation.
+// Side returns the kind of housekeeping that a request asks for: title, summary, memory, commit,
+// tags, follow_up, query, completion, emoji, prompt; "" for an ordinary request. Agents and chat
+// front ends send such requests in addition to the conversation.
 func Side(req *wire.Request) string {
 	system, user, newest := "", "", -1
 	first := min(req.Len(), 3)

@@ -11,7 +11,7 @@ import (
 type Signal struct {
 	Feeling   Feeling // approval, correction, rejection
 	Tier      int     // 2 for the outcome of a verifier, 3 for implicit feedback
-	Rule      string  // which rule read it
+	Rule      string  // rule that found the signal
 	Sentiment bool    // from the words of a person: a reward only where the operator enables sentiment
 }
 

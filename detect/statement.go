@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// statement reports whether a text as a whole is the message of a failure: the text begins like
-// such messages, or is one short sentence that ends like them. The first line decides.
+// statement reports whether a whole text is an error message: its first line begins like an error
+// message, or is one short sentence that ends like one.
 func (p *phrases) statement(text string) (string, bool) {
 	text = strings.TrimSpace(text)
 	first, rest, _ := strings.Cut(text, "\n")
@@ -97,7 +97,7 @@ func firstSentence(low string) string {
 	return low
 }
 
-// endsUnable reports whether a text is one short sentence that names a missing or forbidden thing.
+// endsUnable reports whether a text is one short sentence that names a missing or forbidden object.
 func (p *phrases) endsUnable(low string) bool {
 	if strings.HasPrefix(low, "no ") && strings.Contains(low, "found") || // an answer
 		strings.HasPrefix(low, "0 ") || strings.Contains(low, "success") {
@@ -111,8 +111,8 @@ func (p *phrases) endsUnable(low string) bool {
 	return strings.HasSuffix(low, " failed") || strings.HasSuffix(low, " not found")
 }
 
-// missingAt reports whether a text continues with such words. The end of the sentence may replace
-// the full stop.
+// missingAt reports whether a text starts with a phrase for a missing object. A full stop at the
+// end of the phrase may be missing at the end of the text.
 func (p *phrases) missingAt(text string) bool {
 	return slices.ContainsFunc(p.message.missing.of(text), func(m meaning) bool {
 		return strings.HasPrefix(text, m.text) || text+"." == m.text

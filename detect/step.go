@@ -153,7 +153,7 @@ func (c *toolCall) mayChange() bool {
 	case kindEdit:
 		return true
 	case kindExec:
-		if c.shell.readOnly { // a command that only sets the folder or variables of a shell that lives on
+		if c.shell.readOnly { // a command that only sets the directory or variables of a persistent shell
 			return !slices.ContainsFunc(c.shell.parts, func(part shellPart) bool { return !c.known.is("program sets", part.prog) })
 		}
 		if k := c.verifies(); k == "test" || k == "lint" {

@@ -33,7 +33,7 @@ func plain(line string) string {
 	return unboxed(strings.TrimSpace(b.String()))
 }
 
-// unboxed removes the bar that terraform draws beside an error and the double frame of npm and
+// unboxed removes the bar that terraform draws next to an error and the double frame of npm and
 // playwright. A table has a bar on the right, too, and stays.
 func unboxed(t string) string {
 	if strings.HasPrefix(t, "╔") || strings.HasPrefix(t, "║") || strings.HasPrefix(t, "╚") {

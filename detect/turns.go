@@ -47,7 +47,8 @@ func (p *phrases) readTurn(text, words, previous string) Opinion {
 	return Opinion{Feeling: feeling, Rule: rule}
 }
 
-// interrupted recognises the marks of harnesses for an answer that a person broke off.
+// interrupted reports whether a text is the marker of an agent for an answer that the user
+// interrupted.
 func interrupted(text string) (string, bool) {
 	head := strings.TrimSpace(text)
 	switch {

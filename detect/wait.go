@@ -117,13 +117,13 @@ func (p *phrases) passing(v Judgement, text string) bool {
 // timeoutExit is the exit code of timeout(1) for a command whose time was up.
 const timeoutExit = 124
 
-// passingStatus reports whether an HTTP status asks for a second attempt.
+// passingStatus reports whether a request with this HTTP status may succeed at a retry.
 func passingStatus(code int) bool {
 	return code == 408 || code == 425 || code == 429 || code >= 500 && code < 600
 }
 
-// namesPassingStatus reports whether a message names such a status behind a word for statuses:
-// "HTTP error 503", "status code: 429".
+// namesPassingStatus reports whether a message has an HTTP status for which passingStatus is true,
+// after a word such as "status": "HTTP error 503", "status code: 429".
 func (p *phrases) namesPassingStatus(low string) bool {
 	for i := 0; i+3 <= len(low); i++ {
 		if !isDigit(low[i]) || i > 0 && (letterAt(low, i-1) || low[i-1] == '.') {

@@ -59,8 +59,8 @@ func (e *errStatus) again() bool {
 // The session is set aside; other sessions and later requests are as before.
 var errAside = errors.New("the judge refuses this session, which is set aside")
 
-// refusesRequest reports whether the server refuses the request as such, and not the credential or the
-// place.
+// refusesRequest reports whether the status blames the content of the request, and not the
+// credential or the URL.
 func (e *errStatus) refusesRequest() bool {
 	return e.code == http.StatusBadRequest || e.code == http.StatusUnprocessableEntity || e.code == http.StatusRequestEntityTooLarge
 }

@@ -146,7 +146,8 @@ func toolDoes(tool, list string) bool {
 	return slices.ContainsFunc(nameTokens(tool), func(t string) bool { return listed(list)[t] })
 }
 
-// opaque reports whether a parameter's name may be private, because no program has such names.
+// opaque reports whether a parameter's name may be private data: longer than 40 bytes, or with
+// characters that names in programs do not have.
 func opaque(k string) bool {
 	return len(k) > 40 || !only(k, letters+digits+"_-")
 }

@@ -14,8 +14,8 @@ import (
 // AutoGate is the name in the audit log of a trial that the automatic gate starts.
 const AutoGate = "gate: auto"
 
-// autoPlan returns the trial of such a lesson: one evaluation after a number of picks, of which
-// half are withheld.
+// autoPlan returns the trial of a lesson that the automatic gate admits: half of the picks are
+// withheld, and one evaluation follows after Picks rewarded picks.
 func autoPlan() lesson.TrialPlan { return lesson.TrialPlan{Epsilon: 0.5, Picks: 400} }
 
 // Waiting is a lesson that the automatic gate leaves to a person.
@@ -142,8 +142,8 @@ func quoted(text string) (out []string) {
 	}
 }
 
-// addressesReader reports whether a text has a word of an order. "must be" and its like describe a
-// value.
+// addressesReader reports whether a text has a word that orders. "must be" and similar phrases
+// describe a value and do not count.
 func addressesReader(text string) bool {
 	text = lesson.Plain(text)
 	for _, describes := range []string{"must be", "must have", "must not be", "must contain", "must match", "should be", "should have", "should match", "required"} {

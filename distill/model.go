@@ -196,7 +196,7 @@ func triggers(list []string) (out []string) {
 	return out
 }
 
-// ofOneRun reports whether a phrase names a thing of one run: a host, an absolute path, or an id.
+// ofOneRun reports whether a phrase contains data of one run: a host, an absolute path, or an id.
 func ofOneRun(phrase string) bool {
 	plain := lesson.Plain(phrase)
 	return address(plain) != "" || slices.ContainsFunc(strings.Fields(plain), func(w string) bool {

@@ -12,8 +12,8 @@ const (
 	fixOffered = "offered" // a value that the error offered
 	fixNarrow  = "narrow"  // fewer words
 	fixFewer   = "fewer"   // fewer values
-	fixAdded   = "added"   // a parameter more
-	fixRemoved = "removed" // a parameter less
+	fixAdded   = "added"   // one more parameter
+	fixRemoved = "removed" // one parameter fewer
 	fixLookup  = "lookup"  // a value that another tool returned
 	fixAsked   = "asked"   // a value that a person gave
 	fixTool    = "tool"    // another tool

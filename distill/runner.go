@@ -49,7 +49,7 @@ type Options struct {
 	Tenant   string // empty: all tenants
 	Since    time.Time
 	DryRun   bool
-	Auto     bool // gate: auto
+	Auto     bool // distill.gate is auto: trials start without an approval
 	Settled  bool // read closed sessions only
 	Now      func() time.Time
 	Owner    string // unique among processes

@@ -12,7 +12,7 @@ import (
 // Summary is the result of a run.
 type Summary struct {
 	Read           int            `json:"read"`      // sessions looked at
-	Unchanged      int            `json:"unchanged"` // sessions read without news
+	Unchanged      int            `json:"unchanged"` // sessions without anything new
 	Judged         int            `json:"judged"`
 	Failed         int            `json:"failed"`     // sessions with an error
 	Candidates     int            `json:"candidates"` // drafted lessons
@@ -23,7 +23,7 @@ type Summary struct {
 	Opinions       int            `json:"opinions"` // opinions about lessons
 	Tokens         int64          `json:"tokens,omitempty"`
 	Cost           float64        `json:"cost,omitempty"`
-	Stopped        string         `json:"stopped,omitempty"` // why before the end
+	Stopped        string         `json:"stopped,omitempty"` // reason why the run ended early
 	Busy           []string       `json:"busy,omitempty"`    // tenants claimed by another process
 	Drafts         []Draft        `json:"drafts,omitempty"`
 	MergedInto     []string       `json:"merged_into,omitempty"`

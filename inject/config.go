@@ -14,7 +14,7 @@ const (
 	Pitfalls Style = "pitfalls" // [KNOWN PITFALLS ...] ... [END KNOWN PITFALLS]
 )
 
-// Placement is the place of lessons that the user's words triggered.
+// Placement selects where lessons that the user's words triggered are inserted.
 type Placement string
 
 // The placements.

@@ -64,7 +64,7 @@ func (w *work) detected(state *session.LoopState) []detect.Loop {
 	return loops
 }
 
-// resultOf returns the place of the loop's result, and reports whether the result has a warning
+// resultOf returns the position of the loop's result, and reports whether the result has a warning
 // already.
 func (w *work) resultOf(l detect.Loop) (at spot, warned, ok bool) {
 	if l.CallID == "" {

@@ -14,7 +14,7 @@ type Shown struct {
 	Arm     trial.Arm
 	Caution bool
 	Tokens  int // estimated tokens of one injection
-	limit   int // bytes of advice
+	limit   int // maximum bytes of advice
 }
 
 // publisher returns the counts of an arm, above and below expectation.
@@ -22,7 +22,7 @@ type publisher interface {
 	Published(k trial.Arm) (better, worse float64)
 }
 
-// Present returns the present presentation of a lesson. Claims of success in the file are ignored.
+// Present returns the current presentation of a lesson. Claims of success in the file are ignored.
 // The counts of the runtime, for the lesson presented as advice, are used if p has any.
 //
 // The default presentation (advice, or a caution if the file is about a failure, at full length)

@@ -66,9 +66,9 @@ func (w *work) due(b *session.Block) bool {
 	return false
 }
 
-// find returns the place of a block. A block whose anchor was gone is searched at its former place
-// only: a sub-agent with the same session name has another list, and every turn of the sub-agent
-// would search the whole list.
+// find returns the position of a block. A block whose anchor was gone is searched at its former
+// position only: a sub-agent with the same session name has another list, and every turn of the
+// sub-agent would search the whole list.
 func (w *work) find(b *session.Block) (item, block int, ok bool) {
 	if b.Gone && b.Anchor.CallID == "" && b.Anchor.Role != wire.RoleSystem {
 		i := b.Anchor.Index
@@ -79,9 +79,9 @@ func (w *work) find(b *session.Block) (item, block int, ok bool) {
 	return w.input.Request.Find(b.Anchor)
 }
 
-// rewritten finds the place of a block in a message that the agent rewrites in every turn, such as
-// an agent that puts retrieved text into the first message. All other content keeps its place, and
-// so does the block.
+// rewritten returns the position of a block in a message that the agent rewrites in every turn,
+// such as an agent that puts retrieved text into the first message. All other content keeps its
+// position, so the block keeps its position too.
 func (w *work) rewritten(b *session.Block) (item, block int, ok bool) {
 	i, req := b.Anchor.Index, w.input.Request
 	if b.Gone || b.Anchor.CallID != "" || b.Anchor.Role != wire.RoleUser || w.plan.Kind != session.NewTurn {

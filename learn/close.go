@@ -34,7 +34,7 @@ type closer struct {
 	samples  *samples
 	tally    *Tally
 	reward   feedback.Definition
-	name     string // the definition's
+	name     string // name of the reward definition
 
 	pickUpAt    time.Time
 	unsampledAt time.Time

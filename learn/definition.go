@@ -19,7 +19,7 @@ const (
 	rewardEnd     = "|"
 )
 
-// under adds the definition to the scopes of deltas.
+// under prefixes the scopes of deltas with the definition of reward.
 func under(reward string, ds []trial.Delta) []trial.Delta {
 	if reward == defaultReward || len(ds) == 0 {
 		return ds

@@ -18,7 +18,7 @@ import (
 type samples struct {
 	tools   tools
 	be      writer
-	keep    bool // else none is made
+	keep    bool // false: no sample is built
 	written *atomic.Int64
 }
 

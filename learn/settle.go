@@ -11,7 +11,7 @@ import (
 	"precept/internal/session"
 )
 
-// settling is a session whose settlement is under way.
+// settling is a session whose settlement is in progress.
 type settling struct {
 	Settlement session.Settlement
 	reward     string // definition of reward of the deltas

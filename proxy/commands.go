@@ -163,8 +163,8 @@ func (q *commandQueue) execute(o commandJob) {
 	q.lessons.opts.Store.Release(ses, store.Decided)
 }
 
-// send stores the answers for the replica that serves the next turn. While the store is away, the
-// answers are lost.
+// send stores the answers for the replica that serves the next turn. While the store is
+// unreachable, the answers are lost.
 func (q *commandQueue) send(o commandJob, answers []string) {
 	text, err := json.Marshal(answers)
 	ctx, cancel := context.WithTimeout(context.Background(), writLimit)

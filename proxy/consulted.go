@@ -96,7 +96,8 @@ func (c *Consulted) of(slug string) (count int64, last time.Time) {
 	return x.Count, x.Last
 }
 
-// learn reads the fleet's counts of lessons. While the tally is away, the known counts stay.
+// learn reads the counts of lessons in Redis. While the tally is unreachable, the known counts
+// stay.
 func (c *Consulted) learn(ctx context.Context, slugs []string) {
 	if c == nil || c.tally == nil || len(slugs) == 0 {
 		return

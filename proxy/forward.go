@@ -133,7 +133,7 @@ func setBody(out *http.Request, b *payload, length int64) {
 		return
 	}
 	out.Body, out.GetBody = b.reader(), nil
-	if b.tail == nil { // a tail comes from the client, once
+	if b.tail == nil { // a tail is read from the client and cannot be repeated
 		out.GetBody = func() (io.ReadCloser, error) { return b.reader(), nil }
 	}
 }

@@ -187,7 +187,7 @@ func (s *settings) learns(id *identity, agent string) bool {
 	return !s.optOut.Tenant(id.tenant) && !s.optOut.Agent(agent)
 }
 
-// heard reports whether feedback of a client may be kept. Feedback is dropped if the tenant, the
+// heard reports whether feedback of a client may be stored. Feedback is dropped if the tenant, the
 // key, or the agent in the path or in Precept-Agent opted out.
 func (s *settings) heard(r *http.Request, who *identity) bool {
 	form, _, _ := session.ParsePath(r.URL.EscapedPath())

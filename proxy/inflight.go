@@ -8,8 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// inFlight counts the resources of all requests under way. The limits are numbers, not times, so a
-// slow moment of the machine changes nothing (decision 11). Beyond the limit of bytes, a body is
+// inFlight counts the resources of all requests in progress. The limits are numbers, not times, so
+// a slow moment of the machine changes nothing (decision 11). Beyond the limit of bytes, a body is
 // forwarded unread and gets no lessons; beyond the limit of requests, a request is refused.
 type inFlight struct {
 	requests atomic.Int64
@@ -33,7 +33,7 @@ func refuseOverLimit(w *clientWriter, r *http.Request, shape wire.Dialect) error
 	return refusal(shape, http.StatusServiceUnavailable, tooMany)
 }
 
-// enter counts a request if fewer than most are under way. A counted request must leave.
+// enter counts a request if fewer than most are in progress. A counted request must leave.
 func (c *inFlight) enter(most int) bool {
 	if c.requests.Add(1) <= int64(most) {
 		return true

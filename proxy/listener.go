@@ -13,8 +13,8 @@ import (
 const mostConnections, filesElsewhere = 32 << 10, 64
 
 // quietFor is the least age of a connection, since its start or its last response, before the
-// listener may close the connection: the next request may be under way and would be lost. slotAgain
-// is the pause between two attempts to free a slot.
+// listener may close the connection: the next request may be in progress and would be lost.
+// slotAgain is the pause between two attempts to free a slot.
 const quietFor, slotAgain = time.Second, 50 * time.Millisecond
 
 // LimitListener bounds the connections of clients, so that enough files are left for connections to

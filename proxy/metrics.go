@@ -139,7 +139,7 @@ func (m *Metrics) operation(d wire.Dialect, took time.Duration, rep *wire.Reply)
 			continue
 		}
 		m.tokens.WithLabelValues(kind).Add(float64(n))
-		if kind != "cached" { // the conventions do not have cached tokens
+		if kind != "cached" { // the OpenTelemetry conventions have no cached tokens
 			m.usage.WithLabelValues("chat", vendor(d), kind).Observe(float64(n))
 		}
 	}
@@ -181,7 +181,7 @@ func (m *Metrics) request(d wire.Dialect, code int) {
 	m.requests.WithLabelValues(d.String(), class(code)).Inc()
 }
 
-// class returns 2xx, 3xx, 4xx or 5xx for a status.
+// class returns the class of a status: 2xx, 3xx, 4xx or 5xx.
 func class(code int) string {
 	if code < 200 {
 		return "none"

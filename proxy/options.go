@@ -45,7 +45,7 @@ type Options struct {
 type FleetKeys struct {
 	Salt   string // salt of the coins if the configuration has none
 	Secret []byte // key of the hash that names tenants under tenancy by-credential
-	Unsure bool   // the keys are not the fleet's, because the store was away; Rekey brings the fleet's keys
+	Unsure bool   // the store was unreachable, so the keys may differ from the keys in Redis; Rekey sets the keys of Redis
 }
 
 // Store is the store, as far as the data listener needs the store.

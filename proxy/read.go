@@ -62,7 +62,7 @@ func (o *outgoing) restore(sent *payload) {
 }
 
 // admit finds the API, the tenant and the upstream of a request, and counts the request among the
-// requests under way. For a refused request, admit returns the error for the client.
+// requests in progress. For a refused request, admit returns the error for the client.
 func (p *Proxy) admit(set *settings, w *clientWriter, r *http.Request) (in incoming, out outgoing, err error) {
 	form, path, _ := session.ParsePath(r.URL.EscapedPath())
 	api := family(path, r.Header)

@@ -17,11 +17,11 @@ import (
 // reply is the tap's view of the upstream's reply.
 type reply struct {
 	status   int
-	first    time.Time         // when the headers came
+	first    time.Time         // time at which the headers arrived
 	reader   *wire.ReplyReader // nil: the reply is not read
 	want     int64             // Content-Length, -1 unknown
 	seen     int64             // bytes
-	over     bool              // the last byte came
+	over     bool              // the last byte was received
 	copied   int64             // bytes charged to limits.capture_total_bytes
 	said     *wire.Reply       // set when the reply is settled
 	commands []writ.Command    // the /lesson commands in the reply

@@ -113,7 +113,7 @@ func (a *attempts) follow(r *http.Request) *http.Request {
 		ConnectDone:       func(string, string, error) { a.leg.Store(int32(legConnected)) },
 		TLSHandshakeStart: func() { a.leg.Store(int32(legTLS)) },
 		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
-			if err == nil { // with a proxy that speaks TLS; the tunnel comes next
+			if err == nil { // TLS to an HTTPS proxy; CONNECT follows
 				a.leg.Store(int32(legConnected))
 			}
 		},

@@ -37,7 +37,7 @@ type Archive struct {
 	backend archived
 	// exchanges reads the exchanges of a session, through the cache of the store.
 	exchanges func(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
-	reward    feedback.Definition // the definition that is in force
+	reward    feedback.Definition // active definition of the reward
 	optOut    *atomic.Pointer[sample.OptOut]
 	redactor  func() *redact.Redactor
 }

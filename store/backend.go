@@ -74,7 +74,7 @@ func (Volatile) Feedback(context.Context, string, session.ID) ([]feedback.Entry,
 	return nil, nil
 }
 
-// Heard finds nothing.
+// Heard returns no feedback: the backend stores none.
 func (Volatile) Heard(context.Context, string, session.ID) ([]feedback.Entry, int64, error) {
 	return nil, 0, nil
 }

@@ -46,7 +46,7 @@ func Verdicts() []string {
 	return []string{sample.Good, sample.Acceptable, sample.Poor, Unrated, StillOpen}
 }
 
-// The verdicts on sessions beside the quality labels.
+// The verdicts on sessions in addition to the quality labels.
 const (
 	Unrated   = "unrated"
 	StillOpen = "open"

@@ -67,8 +67,8 @@ type eraser struct {
 // follower is the progress with the erasures of other replicas.
 type follower struct {
 	due  time.Time // time of the next look-up
-	last string    // place of the last erasure that was followed
-	own  []string  // places of the erasures of this replica since then
+	last string    // position of the last erasure that was applied
+	own  []string  // positions of the erasures of this replica since last
 }
 
 // chore is a deletion that a caller waits for.

@@ -18,7 +18,7 @@ const (
 	cachedFor      = 10 * time.Minute // longest life of an entry: deletion by age must reach memory, too
 	cachedForFleet = 10 * time.Second // the same where other replicas write, which this process does not see
 	writtenShards  = 4096
-	exchangeCost   = 1024 // bytes of an exchange beside its texts
+	exchangeCost   = 1024 // bytes of an exchange without its texts
 )
 
 // ExchangeCache holds the decoded exchanges of stored sessions. Pages, backtests, exports and the

@@ -13,7 +13,7 @@ import (
 
 const (
 	retryAfter = time.Second
-	manyRows   = 10 * flushAt // sessions in waiting
+	manyRows   = 10 * flushAt // session rows in ready at which ready is dropped from memory and read back from the outbox
 )
 
 // handoff carries rows from the recorder to the shipper. next is accepted and not durable yet;

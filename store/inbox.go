@@ -113,7 +113,7 @@ func (q *inbox) Offer(t Turn) bool {
 	if n >= flushAt {
 		select {
 		case q.full <- struct{}{}:
-		default: // the recorder knows
+		default: // the recorder has a wake-up pending
 		}
 	}
 	return true

@@ -99,7 +99,7 @@ func drainSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
 	return box.SetNote(spoolNote, "")
 }
 
-// takeOver takes over the account, the turns under way and the marks of opt-outs.
+// takeOver takes over the account, the turns in progress and the marks of opt-outs.
 func (o *oldSpool) takeOver() error {
 	o.base = o.box.Account().Admitted
 	var cursor struct {

@@ -69,7 +69,7 @@ type Store struct {
 // the same guard, so that a session is set aside for all of them.
 func (s *Store) Guard() *guard.Guard { return s.guard }
 
-// Archive returns the read side of the store. reward is the definition of reward that is in force.
+// Archive returns the read side of the store. reward is the active definition of the reward.
 func (s *Store) Archive(reward feedback.Definition) *Archive {
 	return &Archive{
 		now: s.options.Now, backend: s.options.Backend, exchanges: s.Exchanges, reward: reward, optOut: &s.optOuts.rules, redactor: s.optOuts.newRedactor,
@@ -156,7 +156,7 @@ func (s *Store) Newest(row *session.Row) *session.Record { return s.sessions.new
 // memory.
 func (s *Store) InUse(of session.Ref) *session.Record { return s.sessions.inUse(of) }
 
-// Begin records that a turn is under way, and never blocks. If the program dies before the turn
+// Begin records that a turn is in progress, and never blocks. If the program dies before the turn
 // ends, the backend gets a stub of the exchange. The identifying fields of x and the decisions must
 // be set and stay as they are; the caller fills in the rest until Offer.
 func (s *Store) Begin(x *sample.Exchange) *Begun { return s.inbox.Begin(x) }
@@ -243,11 +243,11 @@ func (s *Store) SetPersonal(on bool) { s.recorder.SetPersonal(on) }
 // SetRetention replaces the age at which sessions are deleted; 0: never.
 func (s *Store) SetRetention(age time.Duration) { s.eraser.setRetention(age) }
 
-// ForgetSession deletes a session of the tenant from the backend, memory and the outbox,
-// and keeps out what a request brings that is under way. Replicas that share the backend follow
-// within seconds. name is the client's name of the session, our name, or the id. The result is the
-// number of deleted sessions: equal names in different headers are different sessions. Counters
-// keep what the sessions added.
+// ForgetSession deletes a session of the tenant from the backend, memory and the outbox, and keeps
+// out what a request brings that is in progress. Replicas that share the backend follow within
+// seconds. name is the client's name of the session, our name, or the id. The result is the number
+// of deleted sessions: equal names in different headers are different sessions. Counters keep what
+// the sessions added.
 //
 // ForgetSession needs Run.
 func (s *Store) ForgetSession(ctx context.Context, tenant, name string) (int, error) {

@@ -14,8 +14,8 @@ import (
 // ended by then.
 const forgottenIn = 24 * time.Hour
 
-// tombstones hold forgotten sessions and tenants with the time, so that a request that is under way
-// does not bring a session back.
+// tombstones hold forgotten sessions and tenants with the time, so that a request that is in
+// progress does not bring a session back.
 type tombstones struct {
 	mu       sync.RWMutex
 	sessions map[session.ID]time.Time
@@ -57,7 +57,7 @@ func (t *tombstones) left(w session.Batch) session.Batch {
 	return w
 }
 
-// heard returns the signals without those of forgotten sessions.
+// heard returns the signals of sessions that are not forgotten.
 func (t *tombstones) heard(list []signal) []signal {
 	return without(list, func(g *signal) bool { return t.cover(g.Ref.Tenant, g.Ref.ID.String(), g.entry.At) })
 }

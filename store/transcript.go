@@ -34,7 +34,7 @@ type Transcript struct {
 type Rewarded struct {
 	Value      *float64     `json:"value"` // reward by the feedback so far; null: no feedback
 	Tier       int          `json:"tier,omitempty"`
-	Definition string       `json:"definition"` // definition of reward that is in force
+	Definition string       `json:"definition"` // active definition of the reward
 	Counted    *float64     `json:"counted"`    // reward in the counters; null: open, or no feedback
 	Sources    []SourceItem `json:"sources"`
 }

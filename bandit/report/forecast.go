@@ -37,7 +37,7 @@ type Forecast struct {
 	Reward   float64       `json:"reward"`       // cost of withholding in units of reward, by the chooser's belief
 	Extra    float64       `json:"reward_extra"` // part of the cost that the trial adds
 	Believed float64       `json:"believed"`     // effect that the cost assumes
-	Tokens   int64         `json:"tokens"`       // injected
+	Tokens   int64         `json:"tokens"`       // injected tokens
 	Running  *PlannedTrial `json:"running,omitempty"`
 }
 

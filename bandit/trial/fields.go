@@ -33,15 +33,15 @@ const (
 	fCached    = "cached"   // cached input tokens of these sessions
 	fRefused   = "refused"  // with suffix 0 or 1: closed sessions with a refused request, withheld and injected
 	fSuccess   = "success"  // rewarded injected sessions with a reward of at least .5
-	fFailure   = "failure"  // below
+	fFailure   = "failure"  // rewarded injected sessions with a reward below .5
 	fBetter    = "better"   // sum of max(0, y-off) over injected sessions
 	fWorse     = "worse"    // sum of max(0, off-y)
 	fSumY      = "sumy"     // global: sum of rewards
 	fEmaxUp    = "emax+"    // logarithm of the running maximum of E+, in millionths
 	fEmaxDown  = "emax-"    //
 	fProvenAt  = "proven_at"
-	fOutUp     = "out+" // logarithm of 1/p in millionths, for the smallest p at which the interval was above 0
-	fOutDown   = "out-" // below
+	fOutUp     = "out+" // logarithm of 1/p in millionths, for the smallest p at which the whole interval was above 0
+	fOutDown   = "out-" // the same for an interval below 0
 	fIdleAt    = "idle_at"
 	wUp, wDown = "w+", "w-" // with suffix k = 1..6: sums of ln(1 +- lambda_k z)
 )

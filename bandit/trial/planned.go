@@ -45,7 +45,7 @@ func Planned(name string) int64 { return NewLook("", name).Planned }
 type entry struct {
 	at       int64  // start of the session, in seconds since 1970
 	tie      string // orders the sessions of one second
-	z        int64  // millionths
+	z        int64  // in millionths
 	injected bool
 }
 

@@ -27,7 +27,7 @@ const leftOpen = 2 * time.Second
 // signals, and precept exits with the status of the child.
 type child struct {
 	args     []string
-	env      []string // nil: ours
+	env      []string // nil: the environment of precept
 	in       io.Reader
 	out, err io.Writer
 }

@@ -26,7 +26,7 @@ import (
 
 // The demo's times.
 const (
-	demoLook   = 250 * time.Millisecond  // between two looks at the fleet's progress
+	demoLook   = 250 * time.Millisecond  // interval between two reads of the fleet's progress
 	demoClose  = time.Second             // reward.close_after of the demo's server
 	demoSettle = 2500 * time.Millisecond // the last sessions close, and their rewards are counted
 )

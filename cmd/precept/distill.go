@@ -229,8 +229,8 @@ func stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 }
 
-// openDistiller opens the configured store and lessons for a verb. The distiller works beside a
-// running server, because no other program writes the notes of the distiller.
+// openDistiller opens the configured store and lessons for a verb. The distiller may run at the
+// same time as the server, because no other program writes the notes of the distiller.
 func openDistiller(ctx context.Context, tools server.Tools, cfg *configs.Config, dryRun bool) (*server.Distiller, func(), error) {
 	if err := missingStore(cfg); err != nil {
 		return nil, nil, err

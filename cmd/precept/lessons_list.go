@@ -177,8 +177,8 @@ func (w *invocation) lessonsShow() *cobra.Command {
 	})
 }
 
-// companionOf returns the companion file of a lesson: knowledge/lessons/SLUG.md in the bank, beside
-// the bank, or in the working directory. A companion is linked and never injected.
+// companionOf returns the companion file of a lesson: knowledge/lessons/SLUG.md in the bank, next
+// to the bank, or in the working directory. A companion is linked and never injected.
 func companionOf(cfg *configs.Config, slug string) string {
 	name := filepath.Join("knowledge", "lessons", slug+".md")
 	places := []string{name}

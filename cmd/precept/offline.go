@@ -28,7 +28,7 @@ var errServed = sqlite.ErrLocked
 // offlineUse describes what a verb does with an offline store.
 type offlineUse struct {
 	create bool // make the store where there is none
-	beside bool // nothing of it meets a running server of a store that several share
+	beside bool // may run while a server with this data directory uses the same store in Redis
 }
 
 // openOffline opens and starts the configured store. An embedded store needs the data directory for

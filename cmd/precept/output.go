@@ -37,7 +37,7 @@ func reply(out io.Writer, asJSON bool, v any, format string, args ...any) error 
 	return err
 }
 
-// amount formats a number of things: 1 lesson, 2 lessons.
+// amount formats a number with its noun: 1 lesson, 2 lessons.
 func amount[N int | int64](n N, thing string) string {
 	if n != 1 {
 		thing += "s"

@@ -25,7 +25,7 @@ const (
 	maxWrites = 512 // in one commit
 )
 
-// change applies one change to the bank. Writes that arrive while a commit is under way share the
+// change applies one change to the bank. Writes that arrive while a commit is in progress share the
 // next commit: reading the bank, writing the index and syncing cost the same for one lesson and for
 // three hundred. Each write has its own error.
 func (b *Bank) change(ctx context.Context, what func(*snapshot) (Change, error)) error {

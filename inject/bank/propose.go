@@ -213,8 +213,8 @@ func refusal(err error) error {
 	return refuse(lesson.CodeInvalid, "", "%v", err)
 }
 
-// judge runs the checks of a lesson. The findings name the fields of file, the lesson as its author
-// wrote it; nil for a lesson without such a file.
+// judge runs the checks of a lesson. The findings name the fields of file, the lesson in its
+// author's file; nil for a lesson without a file.
 func (b *Bank) judge(s *snapshot, l, file *lesson.Lesson) ([]lesson.Finding, error) {
 	findings := b.checks(s).Lesson(l, s.book)
 	if file != nil {

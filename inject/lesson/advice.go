@@ -17,7 +17,7 @@ const maxRaw = 16 << 10
 type Text struct {
 	Slug, Title string
 	lines       []string // lines of the advice
-	ends        []bool   // after which of them a paragraph or an item is over
+	ends        []bool   // ends[i]: a paragraph or list item ends after lines[i]
 }
 
 // Text renders the lesson.

@@ -34,9 +34,9 @@ func scriptOf(r rune) script {
 	}
 }
 
-// wordStarts reports whether a phrase may start at a place of a folded text: at a boundary, or after
-// articles and prepositions that Arabic and Hebrew write together with the word. letters is the
-// length of the first word of the phrase.
+// wordStarts reports whether a phrase may start at a position in a folded text: at a boundary, or
+// after articles and prepositions that Arabic and Hebrew write together with the word. letters is
+// the length of the first word of the phrase.
 func wordStarts(text []byte, at, letters int) bool {
 	if boundary(text, at) {
 		return true
@@ -96,8 +96,8 @@ func firstLetters(text []byte) (n int) {
 	return n
 }
 
-// wordEnds reports whether a phrase may end at a place of a folded text: at a boundary, or before
-// Korean particles and endings.
+// wordEnds reports whether a phrase may end at a position in a folded text: at a boundary, or
+// before Korean particles and endings.
 func wordEnds(text []byte, at int) bool {
 	if boundary(text, at) {
 		return true

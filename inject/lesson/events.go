@@ -96,7 +96,7 @@ func (e *events) due() bool {
 	return true
 }
 
-// follow watches the folders of a walk. The error says why the kernel's events do not do.
+// follow watches the folders of a walk. The error is the reason why polling is necessary.
 func (e *events) follow(l *listing) error {
 	if e.kernel == nil {
 		return nil

@@ -156,15 +156,15 @@ func kindOf(r rune) runeKind {
 	}
 }
 
-// around gives the kinds of the runes before and behind a place of a folded text.
+// around returns the kinds of the runes before and after a position in a folded text.
 func around(text []byte, from, to int) (before, behind runeKind) {
 	last, _ := utf8.DecodeLastRune(text[:from])
 	next, _ := utf8.DecodeRune(text[to:])
 	return kindOf(last), kindOf(next)
 }
 
-// boundary reports whether a word may end or start at a place of a folded text. Korean, Arabic and
-// Hebrew words may touch a word of another script: "docker를".
+// boundary reports whether a word may end or start at a position in a folded text. Korean, Arabic
+// and Hebrew words may touch a word of another script: "docker를".
 func boundary(text []byte, at int) bool {
 	last, _ := utf8.DecodeLastRune(text[:at])
 	next, _ := utf8.DecodeRune(text[at:])

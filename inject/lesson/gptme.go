@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// isGptme recognises the gptme form: no schema, but a match or a status.
+// isGptme reports whether the frontmatter has gptme's form: no schema, but a match or a status.
 func isGptme(n *node) bool {
 	if _, ok := n.get("schema"); ok {
 		return false

@@ -37,10 +37,10 @@ func (s *scratch) touch(u int32) *signs {
 	return m
 }
 
-// inWords is the place of a phrase in the user's words.
+// inWords marks a phrase that was found in the user's words.
 const inWords = -1
 
-// meet records the place of a phrase, once per lesson and text.
+// meet records the text in which a phrase was found, once per lesson and text.
 func (s *scratch) meet(id, where int32) {
 	if s.met[id] == 0 {
 		s.phrases = append(s.phrases, id)

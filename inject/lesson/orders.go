@@ -30,7 +30,7 @@ type order struct {
 	pattern    *regexp.Regexp
 }
 
-// orderBook is orders.txt, read.
+// orderBook is the parsed orders.txt.
 type orderBook struct {
 	orders             []order
 	sendVerb, sendNoun *regexp.Regexp // for languages other than English

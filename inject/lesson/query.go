@@ -20,7 +20,7 @@ type Query struct {
 // ErrorText is the error signature of a new tool result.
 type ErrorText struct {
 	CallID, Tool, Text string
-	Tags               []string // by a Tagger
+	Tags               []string // set by a Tagger
 }
 
 // Hit is a lesson with a matching target and trigger.

@@ -7,34 +7,34 @@ import (
 	"time"
 )
 
-// The watcher's default times: a changed file is in force within poll + settle + reading, less than
+// Default times of the watcher. A changed file becomes active after poll, debounce and read, within
 // two seconds.
 const (
 	defaultPoll     = time.Second
 	defaultDebounce = 100 * time.Millisecond
-	maxSettle       = 500 * time.Millisecond // a writer that never rests is read all the same
-	rereads         = 2                      // polls after a change at which everything is read again
+	maxSettle       = 500 * time.Millisecond // maximum wait for a writer that does not pause
+	rereads         = 2                      // polls after a change at which all texts are read again
 )
 
-// Watcher keeps a directory of lessons in force. NewWatcher starts nothing; Run starts everything,
-// and has stopped everything when Run returns. The fields may be set before Run, not after.
+// Watcher reloads a directory of lessons when it changes. Only Run starts goroutines, and all of
+// them have ended when Run returns. Set the fields before Run.
 //
-// The watcher polls. At each poll the watcher walks the directory, unless the kernel reports changes
-// and has reported none, and reads the texts when the version of the directory has changed. The walk
-// finds every way of changing a file on every file system, and links that are swapped (Kubernetes).
-// A walk misses only a change within the granularity of the file system's clock, so the watcher
-// reads the texts again at the polls after a change.
+// The watcher polls. At each poll the watcher walks the directory, unless the kernel reports
+// changes and has reported none, and reads the texts when the version of the directory has changed.
+// The walk finds every way of changing a file on every file system, and links that are swapped
+// (Kubernetes). A walk misses only a change within the granularity of the file system's clock, so
+// the watcher reads the texts again at the polls after a change.
 type Watcher struct {
 	Poll     time.Duration // time between two polls: 1 s
-	Debounce time.Duration // how long a change must rest before the texts are read: 100 ms
+	Debounce time.Duration // time without a further change before the texts are read: 100 ms
 	// Events asks the kernel for reports of changes. False in a bubble of testing/synctest, which
 	// cannot wait for the kernel.
 	Events bool
 	// Polling is called once, with the reason, when the kernel does not report changes and every poll
 	// walks the directory; nil: not called.
 	Polling func(why error)
-	// Panicked is called with the panic of a walk; nil: not called. The book stays in force, and the
-	// watcher continues.
+	// Panicked is called with the value of a panic in a walk; nil: not called. The book stays
+	// active, and the watcher continues.
 	Panicked func(value any)
 
 	dir     string
@@ -46,9 +46,9 @@ type Watcher struct {
 	events  events
 }
 
-// NewWatcher makes a watcher of a directory that calls onBook, from Run's goroutine, with every new
-// book and everything that is wrong with the files, and also when only the list of problems
-// changed. A directory that is missing is an empty book until it appears.
+// NewWatcher returns a watcher of a directory. The watcher calls onBook, on the goroutine of Run,
+// with each new book and the problems of the files, also if only the problems changed. A missing
+// directory is an empty book until it appears.
 func NewWatcher(dir string, onBook func(*Book, []Problem), secrets ...Secrets) *Watcher {
 	return &Watcher{
 		Poll: defaultPoll, Debounce: defaultDebounce,
@@ -65,9 +65,9 @@ func (w *Watcher) Load() (*Book, []Problem, error) {
 	return book, problems, nil
 }
 
-// Run loads the directory, calls back, and repeats both on every change until ctx is done. Run
-// returns nil then and never ends otherwise, because a directory that cannot be read now may be
-// readable a second later.
+// Run loads the directory and calls onBook, and repeats both after every change. Run returns nil
+// when ctx ends. An unreadable directory does not end Run, because the directory may be readable a
+// second later.
 func (w *Watcher) Run(ctx context.Context) error {
 	ticker := time.NewTicker(w.Poll)
 	defer ticker.Stop()
@@ -85,8 +85,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// await waits for the next poll, and notes the kernel's reports meanwhile. await is false when ctx is
-// done.
+// await waits for the next poll and records the events of the kernel meanwhile. await returns false
+// when ctx ends.
 func (w *Watcher) await(ctx context.Context, poll <-chan time.Time) bool {
 	changes, losses := w.events.channels()
 	for {
@@ -103,7 +103,8 @@ func (w *Watcher) await(ctx context.Context, poll <-chan time.Time) bool {
 	}
 }
 
-// polls ends the kernel's events when err says why they do not do.
+// polls switches to polling alone if err reports that the events of the kernel are unavailable or
+// incomplete.
 func (w *Watcher) polls(err error) {
 	if err == nil {
 		return
@@ -114,8 +115,8 @@ func (w *Watcher) polls(err error) {
 	}
 }
 
-// reload reads the directory when it has changed, and calls back when anything in it is new. No panic
-// of it may end the program: what was in force stays.
+// reload reads the directory if it has changed, and calls onBook if book or problems changed. A
+// panic does not end the program: the active book stays.
 func (w *Watcher) reload(ctx context.Context) {
 	defer func() {
 		if v := recover(); v != nil && w.Panicked != nil {
@@ -146,8 +147,8 @@ func (w *Watcher) reload(ctx context.Context) {
 	}
 }
 
-// settled waits until the directory has rested for the debounce time, so that a file is not read
-// between truncate and write. It is false when ctx is done.
+// settled waits until the directory has not changed for the debounce time, so that a file is not
+// read between truncate and write. settled returns false when ctx ends.
 func (w *Watcher) settled(ctx context.Context, version string) bool {
 	for waited := time.Duration(0); waited < maxSettle; waited += w.Debounce {
 		select {
@@ -164,8 +165,8 @@ func (w *Watcher) settled(ctx context.Context, version string) bool {
 	return true
 }
 
-// read brings the texts up to date with the directory, and tells whether anything is new. With an
-// error what was in force stays.
+// read loads the texts of the directory and reports whether book or problems changed. After an
+// error the current book stays active.
 func (w *Watcher) read() (book *Book, problems []Problem, changed bool, err error) {
 	fault := w.fault
 	texts, version, unread, err := ReadDir(w.dir)
@@ -177,9 +178,9 @@ func (w *Watcher) read() (book *Book, problems []Problem, changed bool, err erro
 		})
 		return book, problems, w.fault != fault, err
 	}
-	w.version, w.fault = version, "" // set before the rest, so that a text that makes the rest panic is not read at every poll
+	w.version, w.fault = version, "" // set before parsing, so that a text at which parsing panics is not parsed at every poll
 	_, _ = list(filepath.Join(w.dir, ArchiveDir), func(_ *listing, name string, _ fs.FileInfo) {
-		texts[ArchiveDir+"/"+name] = nil // others may refer to it; nobody reads it
+		texts[ArchiveDir+"/"+name] = nil // lessons may refer to archived names; the archived texts are not needed
 	})
 	book, problems, changed = w.texts.Load(texts, unread...)
 	return book, problems, changed || fault != "", nil

@@ -11,7 +11,7 @@ type keyClass uint8
 
 const (
 	noClass       keyClass = iota
-	passwordClass          // short values are believed
+	passwordClass          // short values count as secrets too
 	secretClass            // values must look random
 	awsClass
 	azureClass

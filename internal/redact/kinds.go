@@ -81,7 +81,8 @@ func kindTable() [kindCount]rule {
 	return t
 }
 
-// personalData comes first: the colon of an address is checked before the colon of an assignment.
+// personalData is the first table: the colon of an address is checked before the colon of an
+// assignment.
 func personalData(t *[kindCount]rule) {
 	// Four kinds hang on a run of digits, which is read once.
 	run := anchor{name: "digits", bytes: digits, prev: edge, next: in(digits + ".-/ "), check: (*matcher).digits}

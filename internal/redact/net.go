@@ -52,8 +52,8 @@ func isTLD(label []byte) bool {
 	return true
 }
 
-// notAddress recognises texts in the form of an address: git@host remotes, image@2x.png,
-// module@v1.2.zip.
+// notAddress reports whether a text only has the form of an address: git@host remotes,
+// image@2x.png, module@v1.2.zip.
 func notAddress(local, domain, tld []byte) bool {
 	if string(local) == "git" {
 		return true

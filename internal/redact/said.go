@@ -156,8 +156,8 @@ func cell(s []byte, p int) int {
 	return p
 }
 
-// saidAt returns the place of a password after the name s[start:end]: quoted as in SQL, after "is",
-// in a table, or directly after the name in settings. 0 means none.
+// saidAt returns the position of a password after the name s[start:end]: quoted as in SQL, after
+// "is", in a table, or directly after the name in settings. 0 means none.
 func (m *matcher) saidAt(start, end int) int {
 	const farthest = 40
 	s := m.s
@@ -221,7 +221,7 @@ func (m *matcher) saidBefore(start, end int) hit {
 	return hit{}
 }
 
-// technical recognises words of letters and digits next to "password" that are not passwords:
+// technical reports whether a word of letters and digits next to "password" is no password:
 // algorithms, types, sizes.
 func technical(v []byte) bool {
 	const known = " base sha md argon pbkdf utf aes rsa ed oauth oidc varchar char int uint float string text x http https tls rfc v step line section page version bcrypt scrypt "

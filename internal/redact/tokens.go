@@ -20,7 +20,7 @@ func (m *matcher) token(start, prefix int, class uint16, least int, k kind) hit 
 
 // prefixed matches the vendors' prefixes that end at i.
 func (m *matcher) prefixed(i int) hit {
-	const farthest = 64 // a digit comes sooner
+	const farthest = 64 // every key with the prefix has a digit within this many bytes
 	if i < 2 {
 		return hit{}
 	}

@@ -6,7 +6,7 @@ import "bytes"
 type shape struct {
 	quoted bool
 	keyed  bool // the key was quoted, as in JSON: data, not code
-	// literal reports a place without variables.
+	// the context has no variables, so a plain word is a value
 	literal bool
 }
 
@@ -41,8 +41,8 @@ func (m *matcher) vendorOf(start, end int, k kind) kind {
 	return k
 }
 
-// isPassword believes short values, unless they are code: an unquoted or plain word is more often a
-// variable or a label.
+// isPassword reports whether a value is a password. Short values count too, except code: an
+// unquoted or plain word is more often a variable or a label.
 func isPassword(v []byte, sh shape) bool {
 	var letters, digits, symbols, hyphens, spaces, dots int
 	for _, c := range v {
@@ -83,7 +83,7 @@ func isPassword(v []byte, sh shape) bool {
 	return len(v) >= 6 && letters > 0 && (digits > 0 || symbols > 0) && !(dots > 0 && symbols == 0)
 }
 
-// isPlainWord recognises words that replace a password in schemas, forms and examples.
+// isPlainWord reports whether v is a placeholder for a password in schemas, forms and examples.
 func isPlainWord(v []byte) bool {
 	switch string(bytes.ToLower(v)) {
 	case "password", "passwd", "string", "required", "optional", "secret", "hidden", "none", "null", "true", "false", "text", "passwort":
@@ -92,8 +92,8 @@ func isPlainWord(v []byte) bool {
 	return false
 }
 
-// isRandom reports whether v looks drawn rather than written: long, and changing between letters
-// and digits or cases more often than words do.
+// isRandom reports whether v looks random: long, and changing between letters and digits or cases
+// more often than words do.
 func isRandom(v []byte) bool {
 	const shortest, longest = 16, 1024
 	if len(v) < shortest || len(v) > longest || bytes.Contains(v, []byte("://")) {

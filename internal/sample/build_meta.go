@@ -44,7 +44,7 @@ func lessonsOf(of []*Exchange) []Lesson {
 	return slices.SortedFunc(maps.Values(best), func(a, b Lesson) int { return cmp.Compare(a.Slug, b.Slug) })
 }
 
-// strength orders the states of a lesson; -1 for matched alone, the weakest.
+// strength returns the rank of a lesson's state; -1 for the weakest, matched only.
 func strength(state string) int {
 	return slices.Index([]string{"control", "withheld", "injected"}, state)
 }

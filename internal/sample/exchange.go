@@ -15,7 +15,7 @@ import (
 const (
 	Complete   = "complete"
 	Incomplete = "incomplete"        // the upstream's stream was cut
-	Aborted    = "aborted_by_client" // the client left
+	Aborted    = "aborted_by_client" // the client closed the connection
 	Failed     = "error"             // the upstream answered with an error
 )
 
@@ -59,7 +59,7 @@ type Exchange struct {
 	// is not stored.
 	Given int `json:"-"`
 
-	sealed *Encoded // by Seal
+	sealed *Encoded // set by Seal
 }
 
 // Lesson is the state of a matched lesson in the turn.
@@ -75,7 +75,7 @@ type Lesson struct {
 // detects that New was cut at its limit after the judgement.
 type Verdicts struct {
 	Results int   `json:"results"`          // tool results in New
-	Failed  []int `json:"failed,omitempty"` // places of the errors among them, from 0
+	Failed  []int `json:"failed,omitempty"` // indices of the errors among the results, from 0
 }
 
 // Reply is the model's answer. Token counts are 0 or less where the provider did not say.

@@ -142,7 +142,7 @@ func (h *history) call(c Call, turn int) {
 	h.events = append(h.events, Event{Turn: turn, Role: EventCall, Call: c})
 }
 
-// result assigns a result to the newest call of its id, once. place is the place of r among the
+// result assigns a result to the newest call of its id, once. place is the index of r among the
 // results of its exchange; verdicts are those of the turn, nil where the turn has not judged all of
 // them.
 func (h *history) result(r *wire.Result, verdicts *Verdicts, place int) {

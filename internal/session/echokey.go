@@ -51,8 +51,8 @@ func echoKey(sc Scope, key string, context uint64) EchoKey {
 	return EchoKey(binary.LittleEndian.Uint64(sum[:8]))
 }
 
-// repeats reports whether the thing may come again in another run: "call_1", "functions.bash:0" and
-// short texts do. Random ids and ids of replies do not.
+// repeats reports whether the key may occur in another run: "call_1", "functions.bash:0" and short
+// texts do. Random ids and ids of replies do not.
 func repeats(key string) bool {
 	return !strings.HasPrefix(key, "r:") && (strings.HasPrefix(key, "t:") || !random(key))
 }

@@ -45,8 +45,8 @@ func (t *Threader) refreshed(r *Resolved, tr *trail) bool {
 	return false
 }
 
-// awaits reports whether the request continues or repeats the newest request of the session, and the key
-// of o belongs to the newest reply.
+// awaits reports whether the request continues or repeats the newest request of the session, and
+// the key of o belongs to the newest reply.
 func (t *Threader) awaits(o owner, r *Resolved) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,8 +54,7 @@ func (t *Threader) awaits(o owner, r *Resolved) bool {
 	return h != nil && o.stamp&stampKind == stampReply && o.current(h) && (h.list.hash == r.list.hash || h.extended(r.req))
 }
 
-// lookUp asks the store for the session if memory knows none of the keys. If several sessions own
-// the newest stored key, lookUp prefers a session that shares older keys.
+//
 func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Lookup) bool {
 	keys := make([]EchoKey, len(unknown))
 	for i, k := range unknown {
@@ -193,7 +192,7 @@ const (
 	rankNone   = iota // the session has continued from here, or is continuing
 	rankFailed        // a request continued the newest reply and failed
 	rankFree          // no request has continued the newest reply
-	rankHeld          // an equal request is under way, and the client declares a retry
+	rankHeld          // an equal request is in progress, and the client declares a retry
 	rankAgain         // an equal request failed in the session
 )
 

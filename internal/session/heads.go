@@ -13,7 +13,7 @@ type head struct {
 	list      listMark  // list of the newest request that continued the newest reply
 	at        time.Time // newest begin or end of a request
 	replies   stamp     // number of complete replies to main requests
-	inFlight  int32     // number of requests with the list that are under way
+	inFlight  int32     // number of requests with the list that are in progress
 	continued bool      // a request has continued the newest reply
 	answered  bool      // a request of the session had a complete reply
 }

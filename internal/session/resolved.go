@@ -11,14 +11,14 @@ type Resolved struct {
 	ID     ID
 	Name   string // name from the client, else from precept
 	Method Method
-	New    bool      // precept has just made the name; no store has the session
+	New    bool      // precept has created the name for this request; no store has the session
 	Loose  bool      // the name may belong to other conversations too; compare the request with the stored record (Record.Shares)
 	Echoes []EchoKey // new keys of the request, to be stored for other replicas
 	Doubt  []ID      // sessions that fit the request equally, the chosen session included: their histories are equal byte for byte
 
 	scope      Scope
 	at         time.Time
-	req        *wire.Request // until LetGo
+	req        *wire.Request // nil after LetGo
 	list       listMark
 	topic      topic
 	weak       bool          // the session was found by content that repeats in every run

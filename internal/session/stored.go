@@ -17,7 +17,8 @@ import (
 var (
 	// ErrInvalid means that no attempt will store the value.
 	ErrInvalid = errors.New("the value cannot be stored")
-	// ErrUnavailable means that the store is away or accepts nothing now. A later attempt may succeed.
+	// ErrUnavailable means that the store is unreachable or rejects writes. A later attempt may
+	// succeed.
 	ErrUnavailable = errors.New("the store is not available")
 	// ErrDiskFull means that the local disk of the store has no room.
 	ErrDiskFull = errors.New("the disk is full")
@@ -45,12 +46,12 @@ type Row struct {
 	Started time.Time
 	Seen    time.Time
 	Closed  bool
-	StandIn bool // made while the store was away; the row of the real session replaces this row, in any order of writing
+	StandIn bool // made while the store was unreachable; the row of the real session replaces this row, in any order of writing
 	Unit    bool // other sessions draw through the record; replicas that write the row at the same time merge with Merged
 	Data    []byte
 }
 
-// Echo states that the key went by in the session.
+// Echo states that the key occurred in the session.
 type Echo struct {
 	Tenant string
 	Key    EchoKey
@@ -125,7 +126,7 @@ type Unsettled struct {
 // Stand is the progress of a tenant's numbers, for replicas that share a store.
 type Stand struct {
 	Counters string // changes whenever counters do
-	Told     int64  // the place of the newest provisional reward
+	Told     int64  // position of the newest provisional reward
 }
 
 // Erasure announces forgotten sessions to other replicas.

@@ -18,8 +18,8 @@ type trail struct {
 type trailKey struct {
 	key    EchoKey
 	method Method // method of a session found by the key
-	weak   bool   // the thing comes again in every run
-	unique bool   // a weak proof: the key counts only if a single session owns the key and waits for a request
+	weak   bool   // the item may occur in every run of the agent
+	unique bool   // weak evidence: the key counts only if exactly one session owns the key and waits for a request
 }
 
 // keys yields the keys one by one, because the first key nearly always decides.

@@ -17,8 +17,9 @@ type profile struct {
 	// something that the agent did by itself: no call asked for the text.
 	read func(text string) (report, bool)
 
-	// grows reads a message that holds all calls and results so far, behind the words of the person.
-	// Such a profile has a kind for Stripped; onWire allows tools on the wire beside the message.
+	// grows reads a message that holds all calls and results so far, behind the words of the
+	// person. Such a profile has a kind for Stripped; onWire allows tools on the wire in addition
+	// to the message.
 	grows  func(text string) (asked string, steps []step, ok bool)
 	kind   string
 	onWire bool

@@ -63,7 +63,7 @@ func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 	return 0, 0, false
 }
 
-// open returns the place of a text in item i: before the words, or at the top of the result.
+// open returns the position of a text in item i: before the words, or at the top of the result.
 func (r *Request) open(i, part int) (item, block int, ok bool) {
 	block = part - 1
 	if results := r.Item(i).Results; r.scan.list[i].role == RoleTool && len(results) > 0 && part == 0 {

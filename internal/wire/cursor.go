@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// The functions of this file walk bytes that the scanner has proved. On other bytes the functions
-// would run out of bounds.
+// The functions of this file read bytes that the scanner has validated. On other bytes the
+// functions may run out of bounds.
 
 // members iterates over the object at v: unescaped name and span of the value. Other values have no
 // members.

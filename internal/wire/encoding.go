@@ -78,9 +78,9 @@ func inflate(r *bufio.Reader) (io.ReadCloser, error) {
 	return flate.NewReader(r), nil
 }
 
-// unpacker decodes a compressed reply that comes in pieces, and passes the decoded bytes on. The
-// decoder runs as a coroutine, on the goroutine of the caller: when Write returns, all that the bytes
-// so far decode to was passed on.
+// unpacker decodes a compressed reply that arrives in pieces. The decoder runs as a coroutine on
+// the goroutine of the caller: when Write returns, all bytes that can be decoded so far were passed
+// to write.
 type unpacker struct {
 	in     []byte              // the bytes of the present Write
 	wait   func(struct{}) bool // returns to the caller of Write; false: no more bytes come

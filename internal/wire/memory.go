@@ -175,7 +175,7 @@ func (m *Memory) find(key uint64, body []byte) *known {
 	return &k
 }
 
-// keep stores the proofs of a scan in place of the proofs from which the scan was resumed.
+// keep stores the checkpoints of a scan in place of the checkpoint from which the scan resumed.
 func (m *Memory) keep(key uint64, p *parser, r *Request, from *known) {
 	if len(p.list) == 0 || p.scan.b[p.at.list.start] != '[' {
 		return

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// nest follows the nesting of a JSON object or list that comes in pieces, and reads each byte once.
+// nest tracks the nesting depth of a JSON object or list that arrives in pieces, and reads each
+// byte once.
 type nest struct {
 	looked  int // number of bytes
 	depth   int

@@ -211,8 +211,7 @@ func (r *ReplyReader) Held() int {
 	return n
 }
 
-// Dropped reports whether text of the reply went by of which the reader keeps nothing, because of
-// Drop or of a limit of 0.
+// Dropped reports whether the reader discarded text of the reply, because of Drop or a limit of 0.
 func (r *ReplyReader) Dropped() bool { return r.rep.Cut && r.limit == 0 }
 
 // Drop releases the kept bytes. From now on the reader keeps only how the reply ends, and of a

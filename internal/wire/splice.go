@@ -90,8 +90,8 @@ func resultPlace(b []byte, content span, d Dialect) (place, bool) {
 	return place{}, false
 }
 
-// partType returns the type of a new part beside a part of type typ: some servers know one spelling
-// only.
+// partType returns the type of a new part next to a part of type typ: some servers know one
+// spelling only.
 func partType(typ string, d Dialect) string {
 	if typ == "text" || typ == "input_text" {
 		return typ
@@ -99,8 +99,8 @@ func partType(typ string, d Dialect) string {
 	return d.partType()
 }
 
-// placeOf returns the place of an edit. ok is false for a newMember that precept made before, and
-// for a result that can hold no text.
+// placeOf returns the position of an edit. ok is false for a newMember that precept made before,
+// and for a result that can hold no text.
 func (r *Request) placeOf(item, block int) (place, bool) {
 	if item == System {
 		return r.systemPlace()
@@ -140,7 +140,7 @@ type spot struct {
 	texts       []string
 }
 
-// spots returns the places of the edits in the order of the body, without empty texts.
+// spots returns the positions of the edits in the order of the body, without empty texts.
 func (r *Request) spots(edits []Edit) ([]spot, error) {
 	spots := make([]spot, 0, len(edits))
 	for _, e := range edits {

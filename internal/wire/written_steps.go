@@ -14,7 +14,7 @@ import (
 // question. dspy calls the message a trajectory and gives each thought, call and observation a
 // head.
 
-// step is a call in such a message, with its result.
+// step is one call in a growing message, with its result.
 type step struct {
 	number   int
 	action   string // scratchpad: text with the call
@@ -84,7 +84,7 @@ const observationLabel = "Observation"
 // maxPad is the largest number of steps of a scratchpad.
 const maxPad = 4096
 
-// scratchpad returns the question and the steps of such a message.
+// scratchpad parses a ReAct scratchpad: it returns the text before the steps, and the steps.
 func scratchpad(text string) (asked string, steps []step, ok bool) {
 	if !strings.Contains(text, "\n"+observationLabel) {
 		return "", nil, false

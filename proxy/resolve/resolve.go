@@ -76,7 +76,7 @@ type Query struct {
 	Claim   session.Claim
 	Request *wire.Request
 	Learn   bool // content of the turn may be stored
-	Unsure  bool // the salt of the coins is not known to be the fleet's
+	Unsure  bool // the salt of the coins may differ from the salt in Redis
 	Known   bool // only a session that exists: Resolve begins none
 }
 

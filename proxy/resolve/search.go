@@ -17,7 +17,7 @@ type search struct {
 	res    *Result
 	begun  time.Time
 	parent *store.Session // pinned; the named session whose sub-agent sends the request
-	asked  bool           // the backend was asked for echoes: the items did not go by at this replica
+	asked  bool           // the backend was asked for echoes: the items did not occur at this replica
 	late   bool           // the backend did not say in time whether the session exists
 	lost   bool           // the backend did not say in time to which session the items belong
 }
@@ -43,7 +43,7 @@ func (s *search) pin() {
 
 // catchUp reads a resident session again, if another replica may have served the session since: the
 // request sends back items unknown to this replica, or more items than this replica answered. A
-// session begun while the store was away is read again as well.
+// session begun while the store was unreachable is read again as well.
 func (s *search) catchUp() {
 	ses := s.res.Session
 	if ses.Unsure() {

@@ -18,7 +18,7 @@ import (
 
 // The bounds of the queue to the collector.
 const (
-	mostSpans   = 2048 // spans in the queue and under way
+	mostSpans   = 2048 // spans in the queue and in progress
 	sendEvery   = 2 * time.Second
 	sendTimeout = 20 * time.Second // maximum time to send one batch, including retries
 	stopTimeout = 3 * time.Second  // maximum time to send all batches at a stop

@@ -25,7 +25,7 @@ func (b *Outbox) writeHint() {
 	if err != nil {
 		return
 	}
-	_, _ = f.WriteAt(append(text, 0), 0) // a hint, no more
+	_, _ = f.WriteAt(append(text, 0), 0) // only a hint; a failed write is harmless
 	_ = f.Close()
 }
 

@@ -103,11 +103,11 @@ type Outbox struct {
 	writer  *sqlite.Conn
 	counts  counts          // current counts
 	kept    counts          // counts as stored in the file
-	begun   map[string]bool // turns under way by the ids of their exchanges; nil until the file is loaded
+	begun   map[string]bool // turns in progress by the ids of their exchanges; nil until the file is loaded
 	ballast bool            // whether the ballast exists
 	scrub   bool            // deleted text may be left in unused pages of the file
 	owed    Flush           // flush of the last call of Pass, for the next write
-	passed  int64           // exchanges, likewise
+	passed  int64           // number of exchanges of the last calls of Pass, for the next write
 
 	reading sync.Mutex // guards reader; locked inside of mu, or alone
 	reader  *sqlite.Conn

@@ -86,7 +86,7 @@ func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) (list []feedback.Entry, heard int64, err error) {
 	err = s.do(ctx, "feedback", func(c client) error {
 		pipe := c.Pipeline()
-		n := pipe.HGet(ctx, s.sessionKey(tenant, id), "n") // first: feedback that comes in between is not heard
+		n := pipe.HGet(ctx, s.sessionKey(tenant, id), "n") // read first: feedback that arrives between the two reads stays unsettled
 		values := pipe.HVals(ctx, s.base(tenant)+"f:"+id.String())
 		if err := each(ctx, pipe); err != nil {
 			return err

@@ -77,7 +77,7 @@ type list struct {
 	from, to int64
 	most     int
 	chosen   []ref
-	last     place // place of the last entry
+	last     place // position of the last entry
 	looked   int
 	more     bool // more entries may follow last
 	ended    bool

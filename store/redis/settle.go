@@ -49,8 +49,8 @@ func toApplied(text string) (a session.Applied, err error) {
 // the session. Settle reports which steps were taken. For the other sessions, read Applied and
 // compute the step again. The steps of a tenant are taken in order, each as a whole.
 //
-// A taken step removes its session from Unsettled, unless there is feedback that the step has not
-// heard.
+// A taken step removes its session from Unsettled, unless the session has feedback that the step
+// does not include.
 //
 // After an error some steps may have been taken. The versions make it safe to repeat all of them.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {

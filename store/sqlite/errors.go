@@ -9,7 +9,7 @@ import (
 	"precept/internal/session"
 )
 
-// Errors of the store, for errors.Is, beside session.ErrInvalid, session.ErrParkingFull and
+// Errors of the store for errors.Is, in addition to session.ErrInvalid, session.ErrParkingFull and
 // session.ErrDiskFull. A write that returns one of them stored nothing.
 var (
 	// ErrBusy reports that another process holds the lock: the caller keeps the batch and repeats

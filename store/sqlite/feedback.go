@@ -126,7 +126,7 @@ func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 // Heard returns the feedback of a session, and the value that session.Settlement.Heard must have in
 // a settlement based on the feedback.
 func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
-	type result struct { // when ctx ends, fn may still run beside its caller, so fn sets only its result
+	type result struct { // when ctx ends, fn may still run concurrently with its caller, so fn sets only its result
 		list  []feedback.Entry
 		heard int64
 	}

@@ -250,8 +250,8 @@ func (s *Store) NewestSamples(ctx context.Context, tenant string, of session.Str
 }
 
 // listed reads one page of a list. The arguments of the query are the tenant, the two times, the
-// time and the row number of the place, and the limit; its first two columns are the place of an
-// entry.
+// time and row number from which the page starts, and the limit; the first two columns are time and
+// row number of an entry.
 func listed[T any](ctx context.Context, s *Store, tenant string, of session.Stretch, query string, scan scanner[T]) (session.Page[T], error) {
 	after, err := placeOf(of.After)
 	if err != nil {

@@ -47,7 +47,7 @@ import (
 // Options holds the path of the store and its limits.
 type Options struct {
 	Path string // database file; Open makes a missing directory
-	// ReadOnly opens an existing file beside a running server and writes nothing.
+	// ReadOnly opens an existing file while a server runs and writes nothing.
 	ReadOnly bool
 	// Now gives a damaged file that is set aside its name. The store has no other clock.
 	Now func() time.Time

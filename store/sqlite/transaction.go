@@ -20,8 +20,8 @@ const maxReaders = 8
 // read runs fn on a connection for reads, in a goroutine of its own, and returns at the latest when
 // ctx ends. SQLite is interrupted then, and the result of fn is dropped. A read that hangs in the
 // disk keeps its connection until the disk answers, and Close waits for the read. Until then fn may
-// run beside its caller: fn reads only variables that nobody changes, and writes only what fn
-// returns.
+// run concurrently with its caller: fn reads only variables that nobody changes, and writes only
+// what fn returns.
 //
 // A panic of fn continues in the caller.
 func read[T any](ctx context.Context, s *Store, fn func(*conn) T) (T, error) {

@@ -80,7 +80,7 @@ func unsettled(t tester, s Store) []session.Unsettled {
 }
 
 // unheard tests that feedback on a closed session, however it arrives, makes the session unsettled
-// until a step has heard the feedback.
+// until a settlement includes the feedback.
 func unheard(t tester, s Store) {
 	heard := func(n int) int64 {
 		_, m, err := s.Heard(t.Context(), us, id(n))

@@ -19,7 +19,7 @@ type Fleet struct {
 	World    *World
 	BaseURL  string // http://host:port/v1, as in OPENAI_BASE_URL
 	Agents   int    // at work at a time
-	Sessions int    // tickets to work through
+	Sessions int    // number of tickets
 	Client   *http.Client
 	Key      string // the agents' credential; "": demo
 

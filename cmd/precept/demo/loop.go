@@ -41,7 +41,8 @@ func (f *Fleet) insist(ctx context.Context, n int) error {
 	}
 }
 
-// insists returns the model's reply in such a session.
+// insists returns the model's reply in a session with a loop: the same call, until a loop warning
+// or loopMost results.
 func insists(body string, n uint64) message {
 	switch {
 	case strings.Contains(body, "[LOOP DETECTED]"):

@@ -45,7 +45,8 @@ func (w *Tools) OpenBank(cfg *configs.Config) (*redis.Bank, error) {
 	return b, nil
 }
 
-// OpenPlace opens the place of the lessons. The returned function closes the place.
+// OpenPlace opens the storage of the lessons (a directory or Redis). The returned function closes
+// the storage.
 func (w *Tools) OpenPlace(cfg *configs.Config) (bank.Place, func(), error) {
 	place, err := w.OpenBank(cfg)
 	switch {

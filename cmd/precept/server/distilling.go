@@ -48,7 +48,7 @@ type Distiller struct {
 	Options distill.Options
 }
 
-// NewDistiller makes a Distiller over a store and a place of lessons.
+// NewDistiller makes a Distiller over a store and a storage of lessons.
 func (w *Tools) NewDistiller(cfg *configs.Config, st DistillStore, place bank.Place) (*Distiller, error) {
 	var id [8]byte
 	if _, err := io.ReadFull(w.Random, id[:]); err != nil {

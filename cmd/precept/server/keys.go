@@ -34,7 +34,7 @@ type metaKeeper interface {
 
 // keyPair is made once and shared by all replicas on one store. With another salt the coins of a
 // session would fall differently; with another secret the key of a client would belong to another
-// tenant. A copy in the data directory serves a start while Redis is away.
+// tenant. A copy in the data directory serves a start while Redis is unreachable.
 type keyPair struct {
 	Store  string `json:"store"` // hash of the store's address: a copy is valid for one store only
 	Salt   string `json:"salt"`
@@ -44,7 +44,7 @@ type keyPair struct {
 // keys are the key pair of a server, with the state of the agreement between replicas.
 type keys struct {
 	pair  keyPair
-	known bool // the pair is the fleet's, or the server shares its store with no replica
+	known bool // the pair is known to be the one in Redis, or the store is not shared
 
 	fleet bool   // replicas share the keys, and a worker follows the keys
 	path  string // path of the copy in the data directory
@@ -85,8 +85,8 @@ func (w *Tools) freshKey() (string, error) {
 	return hex.EncodeToString(b[:]), nil
 }
 
-// agreeOnKeys returns the keys of the fleet: the pair in Redis, else the copy in the data directory,
-// else a fresh pair that is not known to be the fleet's.
+// agreeOnKeys returns the keys of the fleet: the pair in Redis, else the copy in the data
+// directory, else a new pair, which other replicas may not share.
 func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store metaKeeper, log *slog.Logger) (*keys, error) {
 	k := &keys{fleet: true, store: store, path: filepath.Join(cfg.DataDir, fleetFile)}
 	sum := sha256.Sum256([]byte(cfg.StoreURL()))
@@ -151,7 +151,7 @@ func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) er
 			}
 			changed, err := k.ask(ctx)
 			if err != nil || !changed {
-				continue // the recorder reports a Redis that is away
+				continue // the recorder reports an unreachable Redis
 			}
 			k.writeCopy(log)
 			if err := p.Rekey(k.pair.Salt, []byte(k.pair.Secret)); err != nil {

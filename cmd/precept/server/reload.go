@@ -45,8 +45,8 @@ var errEmpty = errors.New(
 	"the configuration file is empty; write {} if nothing is to be configured",
 )
 
-// takeOver applies the keys of the file that a running server can follow. When one part of the
-// program rejects the new configuration, every part gets the old configuration back.
+// takeOver applies the changed keys that need no restart. When one part of the program rejects the
+// new configuration, every part gets the old configuration back.
 func (s *Server) takeOver() error {
 	read, err := s.options.Source.Load()
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Server) takeOver() error {
 	return nil
 }
 
-// apply gives a configuration to every part of the program that follows reloads.
+// apply passes a configuration to every part of the program that reloads settings.
 func (s *Server) apply(next *configs.Config) error {
 	optOut, err := sample.NewOptOut(next.Learning.OptOutPatterns, next.Learning.OptOutAgents, next.Learning.OptOutTenants)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package banktest is the conformance suite of places of lessons. A directory and the Redis of a fleet
-// pass the suite.
+// Package banktest is the conformance suite of bank.Place, the storage of lessons. A directory and
+// the Redis of a fleet pass the suite.
 package banktest
 
 import (
