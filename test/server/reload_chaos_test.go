@@ -47,7 +47,7 @@ func reloads(t *testing.T, n int) {
 	during(func() { load.More(40) }) // all that is made once is made
 	before := s.uses("go_goroutines", "process_open_fds")
 
-	seen := regexp.MustCompile(`configuration (was not )?taken over`)
+	seen := regexp.MustCompile(`configuration (reloaded|was rejected)`)
 	during(func() {
 		for i := 1; i <= n; i++ {
 			s.write(settings(i % n))
